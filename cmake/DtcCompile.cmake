@@ -1,0 +1,37 @@
+# Flags, and the one way to declare a library: dtc_add_library.
+
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -fno-strict-aliasing)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-Wno-deprecated-declarations)
+  add_link_options(-fuse-ld=lld)
+endif()
+add_link_options(-Wl,--gc-sections)
+add_compile_options(-ffunction-sections -fdata-sections)
+
+find_program(DTC_CCACHE ccache)
+if(DTC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${DTC_CCACHE})
+endif()
+
+# dtc_add_library(NAME [MLIR] SOURCES file... [LINK target...] [DEPENDS target...])
+#
+# MLIR: the library sees MLIR and LLVM headers, shares the precompiled header
+# and links the MLIR dynamic library. Without it the library is plain C++ and
+# may not include any of them.
+function(dtc_add_library name)
+  cmake_parse_arguments(ARG "MLIR" "" "SOURCES;LINK;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+  if(ARG_MLIR)
+    target_link_libraries(${name} PUBLIC dtcMLIR)
+    target_precompile_headers(${name} REUSE_FROM dtcMLIRPch)
+  endif()
+  target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+endfunction()

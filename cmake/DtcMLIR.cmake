@@ -1,0 +1,42 @@
+# MLIR and LLVM behind one interface target, with the shared precompiled header.
+
+find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+set(MLIR_LINK_MLIR_DYLIB ON)
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+# mlir-tblgen reads include paths from directory properties only.
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+include_directories(${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+
+add_library(dtcMLIR INTERFACE)
+separate_arguments(dtc_llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+target_compile_definitions(dtcMLIR INTERFACE ${dtc_llvm_definitions})
+target_include_directories(dtcMLIR SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+target_link_libraries(dtcMLIR INTERFACE MLIR LLVM)
+
+add_library(dtcMLIRPch OBJECT ${PROJECT_SOURCE_DIR}/cmake/Pch.cpp)
+target_include_directories(dtcMLIRPch PUBLIC
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+target_link_libraries(dtcMLIRPch PUBLIC dtcMLIR)
+target_precompile_headers(dtcMLIRPch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/Pch.h)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # Without this a precompiled header differs from build to build and ccache never hits.
+  add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
+endif()
+
+# dtc_tablegen(TARGET in.td gen-flag out.inc [gen-flag out.inc]...)
+function(dtc_tablegen target source)
+  set(LLVM_TARGET_DEFINITIONS ${source})
+  set(pairs ${ARGN})
+  while(pairs)
+    list(POP_FRONT pairs flag out)
+    string(REPLACE " " ";" flags "${flag}")
+    mlir_tablegen(${out} ${flags})
+  endwhile()
+  add_public_tablegen_target(${target})
+  add_dependencies(dtc-headers ${target})
+endfunction()
+add_custom_target(dtc-headers)

@@ -1,0 +1,62 @@
+// The artifact model.dtc, as compiler and runtime both know it.
+//
+// One uncompressed zip whose members start at multiples of 64 bytes:
+//
+//   manifest.json          see below
+//   program/ROLE.bin       FlatBuffers, Program.fbs; one per distinct rank role
+//   code/NAME.so           position-independent code object of the kernels
+//   weights.safetensors    weights that were inside the model file
+//
+// manifest.json: {
+//   "format": 1, "dtc": "0.1.0", "target": "cpu", "world_size": 4,
+//   "processor": {"arch": "x86-64", "features": ["avx2", ...]},   what the code needs
+//   "threads_per_rank": 1,
+//   "mesh": [{"name": "dp", "degree": "dp", "size": 2}, ...],
+//   "roles": ["program/0.bin"], "rank_roles": [0, 0, 0, 0],
+//   "code": "code/kernels.so",
+//   "global_batch": 8, "sequence": 32 | null,                    tokens per sample, where known
+//   "vocabulary": 512 | null,                                    bound of integer inputs, where known
+//   "loss": "cross_entropy", "ignore_index": -100,
+//   "parameters": [{"name", "aliases": [], "dtype", "shape", "view", "trainable": bool,
+//                   "sharding": [["tp"], []],                    of the view, axis names per dimension
+//                   "storage_dtype"}],                           dtype of the arena copy
+//   "inputs": [{"name", "dtype", "shape", "sharding", "limit": N | null}],   global shape of one microbatch
+//   "outputs": [{"name", "dtype", "shape", "sharding"}],
+//   "weights": {"embedded": true} | {"files": [{"path", "size", "header_sha256"}]} | {"init": true},
+//   "learning_rate": {"lr", "schedule", "warmup_steps", "total_steps", "min_lr"},
+//   "optimizer": {...}, "plan": {...}, "collectives": {...}, "predicted": {"step_time_s", ...},
+//   "library_calls": {"matmul": N, ...}, "arena_bytes": [N per role],
+//   "members": {"program/0.bin": {"size": N, "sha256": "..."}, ...}
+// }
+//
+// The zip comment is the manifest's SHA-256 in hex. Members are hashed before
+// use. dtypes are written as in safetensors: "F32", "BF16", "I64", "BOOL"...
+#pragma once
+
+#include <cstdint>
+
+namespace dtc::rt {
+
+inline constexpr int kFormatVersion = 1;
+inline constexpr uint64_t kMemberAlignment = 64;
+inline constexpr const char *kManifestMember = "manifest.json";
+inline constexpr const char *kWeightsMember = "weights.safetensors";
+
+/// Exit codes of dtc and dtc-run (a contract, see README).
+enum class ExitCode : int {
+  Done = 0,
+  Failed = 1,
+  Usage = 2,
+  InputRefused = 3,
+  NoFit = 4,
+  RankLost = 5,
+  NotFinite = 6,
+  Stopped = 75,
+};
+
+/// The entry point of a generated CPU kernel. `args` are the operands' and
+/// then the results' buffers; does iterations [begin, end); `scratch` is this
+/// thread's own.
+using KernelFunction = void (*)(char *const *args, int64_t begin, int64_t end, char *scratch);
+
+} // namespace dtc::rt

@@ -1,0 +1,62 @@
+#ifndef DTC_DIALECT_DIST_DISTBASE_TD
+#define DTC_DIALECT_DIST_DISTBASE_TD
+
+include "dtc/Dialect/Graph/GraphBase.td"
+
+def Dist_Dialect : Dialect {
+  let name = "dist";
+  let cppNamespace = "::dtc::dist";
+  let summary = "meshes, shardings and collectives";
+  let description = [{
+    Before partitioning, functions have global shapes: arguments and results
+    carry `dist.sharding`, ops carry `dist.op` (a #dist.op_sharding; an op
+    without one follows its operands). After it, functions have the shapes of
+    one rank and collectives are explicit; the program is the same on every
+    rank of the mesh (SPMD), differing only by dist.axis_index.
+  }];
+  let dependentDialects = ["::dtc::graph::GraphDialect"];
+  let useDefaultAttributePrinterParser = 1;
+  let extraClassDeclaration = [{
+    static constexpr llvm::StringLiteral kSharding = "dist.sharding";
+    static constexpr llvm::StringLiteral kOp = "dist.op";
+  }];
+}
+
+class Dist_Attr<string name, string mnem> : AttrDef<Dist_Dialect, name> {
+  let mnemonic = mnem;
+}
+
+def Dist_AxesAttr : Dist_Attr<"Axes", "axes"> {
+  let summary = "a list of axis names, outermost first: `{\"dp\", \"tp\"}`";
+  let parameters = (ins OptionalArrayRefParameter<"::mlir::StringAttr">:$names);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
+  let summary = "dtc::sharding::TensorSharding with axis names";
+  let description = [{
+    `#dist.sharding<@mesh, [{"dp"}, {} ]>`, partial ones
+    `#dist.sharding<@mesh, [{"dp"}, {} ], sum = {"tp"}>` (also `max`, `min`).
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$mesh,
+                        OptionalArrayRefParameter<"AxesAttr">:$dims,
+                        "AxesAttr":$sum, "AxesAttr":$max, "AxesAttr":$min);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Dist_OpShardingAttr : Dist_Attr<"OpSharding", "op_sharding"> {
+  let summary = "dtc::sharding::OpSharding with axis names";
+  let description = [{
+    Axes per factor of the op's rule; `pending` axes pass through linear set i:
+    `#dist.op_sharding<@mesh, [{"dp"}, {}, {"tp"} ], pending = [{"tp"}, {} ]>`,
+    one list per linear set of the rule (left out when all are empty).
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$mesh,
+                        OptionalArrayRefParameter<"AxesAttr">:$factors,
+                        OptionalArrayRefParameter<"AxesAttr">:$pending);
+  let hasCustomAssemblyFormat = 1;
+}
+
+class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
+
+#endif // DTC_DIALECT_DIST_DISTBASE_TD

@@ -1,0 +1,42 @@
+// The `dtc` dialect: training graphs on tensors.
+#pragma once
+
+#include "dtc/Interfaces/Interfaces.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dtc/Dialect/Graph/GraphDialect.h.inc"
+#include "dtc/Dialect/Graph/GraphEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dtc/Dialect/Graph/GraphAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "dtc/Dialect/Graph/GraphOps.h.inc"
+
+namespace dtc::graph {
+
+/// Attaches sharding rules, gradients and costs to the arith and math ops that
+/// graphs use. To be called once for each context's registry.
+void registerElementwiseModels(mlir::DialectRegistry &registry);
+
+/// True for arith and math ops that act element by element on tensors.
+bool isElementwise(mlir::Operation *op);
+
+/// The role of a function's argument or result; null when it has none.
+RoleAttr getArgRole(mlir::func::FuncOp func, unsigned index);
+RoleAttr getResultRole(mlir::func::FuncOp func, unsigned index);
+
+/// The static shape of a tensor value.
+llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
+
+} // namespace dtc::graph

@@ -1,0 +1,118 @@
+#ifndef DTC_DIALECT_GRAPH_GRAPHBASE_TD
+#define DTC_DIALECT_GRAPH_GRAPHBASE_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dtc/Interfaces/ShardingRuleInterface.td"
+include "dtc/Interfaces/DifferentiableInterface.td"
+include "dtc/Interfaces/CostInterface.td"
+
+def Graph_Dialect : Dialect {
+  let name = "dtc";
+  let cppNamespace = "::dtc::graph";
+  let summary = "training graphs on tensors";
+  let description = [{
+    Tensor ops of static shape, from which forward pass, loss, backward pass
+    and optimizer are built. Elementwise arithmetic uses arith and math on
+    tensors; ops here never broadcast on their own. An op that carries
+    `dtc.id` is a forward op with that number; one that carries `dtc.backward`
+    belongs to the backward pass of the forward op it names.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::func::FuncDialect"];
+  let useDefaultAttributePrinterParser = 1;
+  let hasConstantMaterializer = 1;
+  let extraClassDeclaration = [{
+    /// Attribute names on ops, arguments and results.
+    static constexpr llvm::StringLiteral kId = "dtc.id";
+    static constexpr llvm::StringLiteral kBackward = "dtc.backward";
+    static constexpr llvm::StringLiteral kRole = "dtc.role";
+  }];
+}
+
+class Graph_I32Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::dtc::graph";
+  let genSpecializedAttr = 0;
+}
+class Graph_EnumAttr<EnumInfo info, string name> : EnumAttr<Graph_Dialect, info, name> {
+  let assemblyFormat = "$value";
+}
+
+def Graph_ReduceKind : Graph_I32Enum<"ReduceKind", "how a reduction combines", [
+  I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">,
+  I32EnumAttrCase<"Min", 2, "min">, I32EnumAttrCase<"Prod", 3, "prod">]>;
+def Graph_ReduceKindAttr : Graph_EnumAttr<Graph_ReduceKind, "reduce_kind">;
+
+def Graph_Activation : Graph_I32Enum<"Activation", "a pointwise activation", [
+  I32EnumAttrCase<"Relu", 0, "relu">, I32EnumAttrCase<"Gelu", 1, "gelu">,
+  I32EnumAttrCase<"GeluTanh", 2, "gelu_tanh">, I32EnumAttrCase<"Silu", 3, "silu">,
+  I32EnumAttrCase<"Sigmoid", 4, "sigmoid">, I32EnumAttrCase<"Softplus", 5, "softplus">,
+  I32EnumAttrCase<"HardSwish", 6, "hard_swish">, I32EnumAttrCase<"HardSigmoid", 7, "hard_sigmoid">,
+  I32EnumAttrCase<"Relu6", 8, "relu6">]>;
+def Graph_ActivationAttr : Graph_EnumAttr<Graph_Activation, "activation">;
+
+def Graph_BackwardKind : Graph_I32Enum<"BackwardKind", "what a backward op computes", [
+  I32EnumAttrCase<"InputGrad", 0, "input_grad">, I32EnumAttrCase<"WeightGrad", 1, "weight_grad">,
+  I32EnumAttrCase<"Accumulate", 2, "accumulate">, I32EnumAttrCase<"Recompute", 3, "recompute">]>;
+
+def Graph_RoleKind : Graph_I32Enum<"RoleKind", "what a function argument or result is", [
+  I32EnumAttrCase<"Parameter", 0, "parameter">, I32EnumAttrCase<"Buffer", 1, "buffer">,
+  I32EnumAttrCase<"Input", 2, "input">, I32EnumAttrCase<"Target", 3, "target">,
+  I32EnumAttrCase<"Scalar", 4, "scalar">, I32EnumAttrCase<"Gradient", 5, "gradient">,
+  I32EnumAttrCase<"State", 6, "state">, I32EnumAttrCase<"Output", 7, "output">,
+  I32EnumAttrCase<"Loss", 8, "loss">, I32EnumAttrCase<"Count", 9, "count">,
+  I32EnumAttrCase<"GradNorm", 10, "grad_norm">, I32EnumAttrCase<"Master", 11, "master">]>;
+
+/// The run-time scalars that a step receives.
+def Graph_ScalarKind : Graph_I32Enum<"ScalarKind", "a number the runtime supplies each step", [
+  I32EnumAttrCase<"LearningRate", 0, "lr">, I32EnumAttrCase<"Step", 1, "step">,
+  I32EnumAttrCase<"Count", 2, "count">]>;
+
+def Graph_StateKind : Graph_I32Enum<"StateKind", "a piece of optimizer state", [
+  I32EnumAttrCase<"Momentum", 0, "momentum_buffer">, I32EnumAttrCase<"ExpAvg", 1, "exp_avg">,
+  I32EnumAttrCase<"ExpAvgSq", 2, "exp_avg_sq">]>;
+
+class Graph_Attr<string name, string mnem> : AttrDef<Graph_Dialect, name> {
+  let mnemonic = mnem;
+}
+
+def Graph_RoleAttr : Graph_Attr<"Role", "role"> {
+  let summary = "what an argument or result of a phase function is";
+  let description = [{
+    `#dtc.role<parameter, "h.0.attn.c_attn.weight">`; `name` is the parameter's
+    (or input's, output's) name in the file. `#dtc.role<state, "w", exp_avg>`
+    adds which optimizer state, `#dtc.role<scalar, "", lr>` which scalar.
+  }];
+  let parameters = (ins EnumParameter<Graph_RoleKind>:$kind,
+                        StringRefParameter<>:$name,
+                        OptionalParameter<"std::optional<StateKind>">:$state,
+                        OptionalParameter<"std::optional<ScalarKind>">:$scalar);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Graph_BackwardAttr : Graph_Attr<"Backward", "backward"> {
+  let summary = "the forward op a backward op belongs to, and what it computes";
+  let parameters = (ins "int64_t":$forward, EnumParameter<Graph_BackwardKind>:$kind);
+  let assemblyFormat = "`<` $forward `,` $kind `>`";
+}
+
+class Graph_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Graph_Dialect, mnemonic, traits>;
+
+/// A pure tensor op with a sharding rule.
+class Graph_TensorOp<string mnemonic, list<Trait> traits = []>
+    : Graph_Op<mnemonic, !listconcat([Pure], traits)>;
+
+def ShardingRule : DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule"]>;
+def ShardingRuleLocal
+    : DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule", "buildLocal"]>;
+def Decomposable : DeclareOpInterfaceMethods<DecomposableOpInterface>;
+def Differentiable : DeclareOpInterfaceMethods<DifferentiableOpInterface>;
+def Cost : DeclareOpInterfaceMethods<CostOpInterface>;
+
+#endif // DTC_DIALECT_GRAPH_GRAPHBASE_TD

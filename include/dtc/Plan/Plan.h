@@ -1,0 +1,81 @@
+// A plan: everything that was decided about how to train, as plain data.
+//
+// It is what a planner returns, what `--save-plan` writes and `--plan FILE`
+// reads, and what PlanBridge applies to the IR. Parts that no phase
+// implements yet (pipeline stages, ZeRO storage...) have their place here from the
+// start; `unimplemented` names what a plan uses beyond what can be compiled.
+#pragma once
+
+#include "dtc/Plan/Result.h"
+#include "dtc/Sharding/Rule.h"
+
+#include <map>
+#include <optional>
+
+namespace dtc::plan {
+
+enum class ScheduleKind : uint8_t { GPipe, OneFOneB, Interleaved, ZeroBubble };
+enum class Recompute : uint8_t { None, Selective, Full };
+enum class Offload : uint8_t { None, Optimizer };
+
+/// The degrees of parallelism, and what else a SPEC can name.
+struct Degrees {
+  int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  bool sp = false;
+  int zero = 0;
+  int64_t zeroGroup = 0; ///< ranks that share one ZeRO storage; 0: all of dp
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  int64_t chunks = 1;
+  int64_t microBatch = 1; ///< samples per data-parallel rank and microbatch
+  int64_t numMicrobatches = 1;
+  Recompute recompute = Recompute::None;
+  Offload offload = Offload::None;
+  int64_t devices() const { return dp * tp * pp * cp * ep; }
+  bool operator==(const Degrees &) const = default;
+};
+
+/// Where a parameter, its gradient accumulator and its optimizer state live
+/// (section 2 of the design: ZeRO is storage sharding).
+struct ParameterStorage {
+  std::string parameter;
+  sharding::TensorSharding use;        ///< as the ops read it
+  sharding::AxisList storageAxes;      ///< flattened local parameter split over these (ZeRO-3)
+  sharding::AxisList gradientAxes;     ///< accumulator split over these (ZeRO-2)
+  sharding::AxisList stateAxes;        ///< optimizer state split over these (ZeRO-1)
+  bool operator==(const ParameterStorage &) const = default;
+};
+
+/// One pipeline stage chunk: a contiguous range of forward ops on a mesh.
+struct Stage {
+  int64_t firstOp = 0, lastOp = 0; ///< forward op ids, inclusive
+  std::vector<int64_t> devices;    ///< device ids, in mesh order
+  bool operator==(const Stage &) const = default;
+};
+
+/// Recomputation of one repeated block.
+struct BlockRecompute {
+  int64_t block = 0;
+  Recompute kind = Recompute::None;
+  bool operator==(const BlockRecompute &) const = default;
+};
+
+struct Plan {
+  Degrees degrees;
+  sharding::Mesh mesh; ///< of one stage
+  std::vector<Stage> stages;
+  /// Sharding of each op of loss_and_grads (or forward), by op index in the problem.
+  std::vector<sharding::OpSharding> ops;
+  /// Layout of each argument, by value id of the problem.
+  std::map<int64_t, sharding::TensorSharding> arguments;
+  std::vector<ParameterStorage> storage;
+  std::vector<BlockRecompute> recompute;
+  bool operator==(const Plan &) const = default;
+};
+
+/// The parts of a plan that cannot be compiled yet, one line each.
+std::vector<std::string> unimplemented(const Plan &plan);
+
+/// "dp=2 tp=2 pp=1 ..." in the order of the SPEC.
+std::string summary(const Degrees &degrees);
+
+} // namespace dtc::plan

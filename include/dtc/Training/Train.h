@@ -1,0 +1,49 @@
+// From a forward graph to one training step.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Support/LLVM.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace dtc::training {
+
+enum class LossKind : uint8_t { CrossEntropy, MeanSquaredError, Output, None };
+enum class OptimizerKind : uint8_t { Sgd, Adam, AdamW };
+enum class Precision : uint8_t { F32, BF16, F16 };
+
+struct TrainOptions {
+  LossKind loss = LossKind::CrossEntropy;
+  std::string lossOutput; ///< for LossKind::Output
+  int64_t ignoreIndex = -100;
+  OptimizerKind optimizer = OptimizerKind::AdamW;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0.01, momentum = 0.0;
+  bool nesterov = false;
+  std::optional<std::string> noDecay; ///< parameters matching this get no weight decay
+  std::optional<double> clipGradNorm;
+  Precision precision = Precision::F32;
+  int64_t numMicrobatches = 1;
+};
+
+/// Replaces @forward by the functions of a training step (LossKind::None: keeps
+/// @forward alone). Arguments and results carry #dtc.role; batch dimensions
+/// are those of one microbatch over all ranks, except in @prologue.
+///
+///   @prologue(target of all microbatches [n*b, ...]) -> (count : f32)
+///     number of valid target elements in the global batch
+///   @loss_and_grads(parameters, buffers, inputs, target, scalar count,
+///                   [loss so far, gradients so far]) -> (loss, gradients)
+///     loss: f32 sum over valid elements; gradients: of the mean over the
+///     global batch. The bracketed arguments (roles loss and gradient) are
+///     there with more than one microbatch; then the results include them.
+///   @update(parameters, [masters], states, gradients, loss, scalars lr : f64,
+///           step : f64, count : f32) ->
+///          (parameters, [masters], states, grad_norm : f32, loss : f32 mean)
+///     a result of a role and name that is also an argument replaces it.
+///
+/// Forward ops are numbered with `dtc.id`, backward ops carry `dtc.backward`.
+mlir::LogicalResult buildTraining(mlir::ModuleOp module, const TrainOptions &options);
+
+} // namespace dtc::training

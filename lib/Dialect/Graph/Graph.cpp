@@ -1,0 +1,1 @@
+#include "dtc/Dialect/Graph/Graph.h"

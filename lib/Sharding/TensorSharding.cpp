@@ -1,0 +1,1 @@
+#include "dtc/Sharding/Rule.h"

@@ -1,0 +1,210 @@
+"""Training trajectories by PyTorch in eager mode on one CPU thread: what dtc's programs are compared with.
+
+A step takes the next 8 samples in order, wrapping around. Its loss is the sum of the cross entropies of the valid
+targets over their number in the whole batch; grad_norm is the L2 norm of its gradient over all parameters, a tied one
+once, before clipping. Batch norm statistics are frozen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import zoo
+from samples import IGNORED
+
+STEPS = 10
+GLOBAL_BATCH = 8
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train: `options` are dtc's, by the names of its flags; what is left out has PyTorch's default here."""
+
+    name: str
+    options: Mapping[str, str | float | bool]
+    models: tuple[str, ...]
+
+    def flags(self) -> list[str]:
+        """The options as dtc's command line."""
+        result: list[str] = []
+        for key, value in self.options.items():
+            result += [f"--{key}"] if value is True else [f"--{key}", str(value)]
+        return result
+
+    def learning_rate(self, step: int) -> float:
+        """The rate at a step (from 1): linear warm-up, then constant or cosine to min-lr at total-steps."""
+        rate = float(self.options["lr"])
+        warmup = int(self.options.get("warmup-steps", 0))
+        if step <= warmup:
+            return rate * step / warmup
+        if self.options.get("lr-schedule") != "cosine":
+            return rate
+        low = float(self.options["min-lr"])
+        done = (step - warmup) / (int(self.options["total-steps"]) - warmup)
+        return low + (rate - low) * 0.5 * (1.0 + math.cos(math.pi * done))
+
+    def optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """PyTorch's optimizer of that name, one tensor at a time."""
+        kind = self.options["optimizer"]
+        rate = float(self.options["lr"])
+        decay = float(self.options["weight-decay"])
+        if kind == "sgd":
+            momentum = float(self.options["momentum"])
+            nesterov = bool(self.options.get("nesterov", False))
+            return torch.optim.SGD(parameters, rate, momentum, weight_decay=decay, nesterov=nesterov, foreach=False)
+        adam = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
+        return adam(parameters, rate, (0.9, 0.999), 1e-8, decay, foreach=False)
+
+
+_ADAMW = {"optimizer": "adamw", "lr": 1e-3, "weight-decay": 0.01}
+_SGD = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9}
+_COSINE = {"lr-schedule": "cosine", "warmup-steps": 3, "total-steps": STEPS, "min-lr": 1e-5}
+
+RECIPES = (
+    Recipe("adamw", _ADAMW, tuple(zoo.MODELS)),
+    Recipe("adam", _ADAMW | {"optimizer": "adam"}, ("gpt2", "llama", "mlp", "resnet_tiny")),
+    Recipe("sgd", _SGD | {"weight-decay": 0.0}, ("gpt2", "llama", "mlp", "resnet_tiny")),
+    Recipe("nesterov", _SGD | {"nesterov": True, "weight-decay": 0.01}, ("gpt2", "mlp")),
+    Recipe("clip_cosine", _ADAMW | {"clip-grad-norm": 1.0} | _COSINE, ("gpt2",)),
+    Recipe("bf16", _ADAMW | {"precision": "bf16"}, ("gpt2", "llama", "mlp", "resnet_tiny")),
+)
+
+
+@dataclass
+class Trajectory:
+    """What a run leaves: a line a step, and by parameter name its first gradient's norm and its final value."""
+
+    steps: list[dict[str, float]] = field(default_factory=list)
+    gradient_norms: dict[str, float] = field(default_factory=dict)
+    final: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """How a run computes: the type of parameters and activations, of the optimizer's copy, and the microbatches."""
+
+    compute: torch.dtype = torch.float32
+    master: torch.dtype = torch.float32
+    micro_batches: int = 1
+
+
+def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], numerics: Numerics) -> Trajectory:
+    """Trains the model for STEPS steps.
+
+    The module computes in `numerics.compute`; the optimizer keeps its own copy of the parameters in `numerics.master`,
+    which is rounded into the module after each update. Batch norm statistics have the parameters' type, as PyTorch
+    wants it; rotary frequencies stay in float32 unless everything is in double.
+    """
+    module = model.instantiate()
+    if numerics.compute == torch.float64:
+        module.double()
+    masters = [nn.Parameter(parameter.detach().to(numerics.master, copy=True)) for parameter in module.parameters()]
+    for parameter in module.parameters():
+        parameter.data = parameter.data.to(numerics.compute)
+    for name, buffer in module.named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            buffer.data = buffer.data.to(numerics.compute)
+    of_name = _masters_by_name(module, masters)
+    optimizer = recipe.optimizer(masters)
+    result = Trajectory()
+    for step in range(1, STEPS + 1):
+        chosen = (np.arange(GLOBAL_BATCH) + (step - 1) * GLOBAL_BATCH) % model.samples
+        batch = {name: torch.from_numpy(array[chosen]) for name, array in data.items()}
+        loss = _gradients(module, model.inputs, batch, numerics, masters)
+        norm = math.sqrt(sum(float(master.grad.double().square().sum()) for master in masters))
+        if step == 1:
+            result.gradient_norms = {name: float(master.grad.double().norm()) for name, master in of_name.items()}
+        rate = recipe.learning_rate(step)
+        result.steps.append({"step": step, "loss": loss, "grad_norm": norm, "lr": rate})
+        _update(module, masters, optimizer, rate, recipe.options.get("clip-grad-norm"))
+    result.final = {name: master.detach() for name, master in of_name.items()}
+    return result
+
+
+def _masters_by_name(module: nn.Module, masters: list[nn.Parameter]) -> dict[str, nn.Parameter]:
+    """The optimizer's copy of each parameter; a tied one is found under all its names."""
+    of_identity = {id(parameter): master for parameter, master in zip(module.parameters(), masters, strict=True)}
+    every = module.named_parameters(remove_duplicate=False)
+    return {name: of_identity[id(parameter)] for name, parameter in every}
+
+
+def _gradients(
+    module: nn.Module,
+    inputs: tuple[str, ...],
+    batch: Mapping[str, torch.Tensor],
+    numerics: Numerics,
+    masters: list[nn.Parameter],
+) -> float:
+    """Sets the masters' gradients to those of the batch's mean loss, which is returned."""
+    valid = (batch["target"] != IGNORED).sum()
+    total = 0.0
+    for master in masters:
+        master.grad = torch.zeros_like(master)
+    for part in torch.arange(GLOBAL_BATCH).chunk(numerics.micro_batches):
+        arguments = [batch[name][part] for name in inputs]
+        arguments = [value.to(numerics.compute) if value.is_floating_point() else value for value in arguments]
+        logits = module(*arguments).to(numerics.master)
+        target = batch["target"][part]
+        loss = nn.functional.cross_entropy(logits.flatten(0, -2), target.flatten(), reduction="sum") / valid
+        gradients = torch.autograd.grad(loss, list(module.parameters()))
+        for master, gradient in zip(masters, gradients, strict=True):
+            master.grad += gradient
+        total += loss.item()
+    return total
+
+
+def _update(
+    module: nn.Module,
+    masters: list[nn.Parameter],
+    optimizer: torch.optim.Optimizer,
+    rate: float,
+    clip: float | None,
+) -> None:
+    """One step of the optimizer on the masters, rounded back into the module."""
+    if clip is not None:
+        torch.nn.utils.clip_grad_norm_(masters, float(clip))
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+    with torch.no_grad():
+        for parameter, master in zip(module.parameters(), masters, strict=True):
+            parameter.copy_(master)
+
+
+def numerics_of(recipe: Recipe) -> Numerics:
+    """The numerics that the recipe asks for."""
+    return Numerics(compute=torch.bfloat16 if recipe.options.get("precision") == "bf16" else torch.float32)
+
+
+def rounding(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], run: Trajectory) -> dict[str, object]:
+    """How far rounding alone moves this trajectory: the largest difference to a run in four microbatches and to one
+    in double. Relative for losses and norms, absolute for final weights. A gradient that is zero but for rounding (the
+    bias of attention keys) moves its weight by up to the learning rate a step under Adam."""
+    others = [train(model, recipe, data, Numerics(micro_batches=4))]
+    others.append(train(model, recipe, data, Numerics(torch.float64, torch.float64)))
+    result: dict[str, object] = {}
+    for key in ("loss", "grad_norm"):
+        result[key] = max(
+            abs(mine[key] - theirs[key]) / mine[key]
+            for other in others
+            for mine, theirs in zip(run.steps, other.steps, strict=True)
+        )
+    result["weights"] = {
+        name: max(float((value.double() - other.final[name].double()).abs().max()) for other in others)
+        for name, value in run.final.items()
+    }
+    return result
+
+
+def write(path: Path, recipe: Recipe, run: Trajectory, extra: Mapping[str, object]) -> None:
+    """Writes the trajectory as JSON: a line a step and a line a parameter, numbers unrounded."""
+    record = {"flags": recipe.flags(), "steps": run.steps, "gradient_norms": run.gradient_norms} | dict(extra)
+    path.write_text(json.dumps(record, indent=1) + "\n")
