@@ -1,4 +1,4 @@
-"""Writes the .onnx files with PyTorch's exporter, as a user would: optimize=False, weights inside the file or absent."""
+"""Writes the .onnx files with PyTorch's exporter as a user would: optimize=False, weights inside the file or absent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 
 import zoo
 
-# The stack trace has the exporting machine's paths and is half of each file; the namespace repeats name_scopes and class_hierarchy.
+# The stack trace has the exporting machine's paths and is half of each file; the namespace repeats name_scopes and
+# class_hierarchy.
 _DROPPED_METADATA = frozenset({"pkg.torch.onnx.stack_trace", "namespace"})
 
 

@@ -69,7 +69,8 @@ _SGD = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9}
 _COSINE = {"lr-schedule": "cosine", "warmup-steps": 3, "total-steps": STEPS, "min-lr": 1e-5}
 
 RECIPES = (
-    Recipe("adamw", _ADAMW, tuple(zoo.MODELS)),
+    Recipe("adamw", _ADAMW, ("gpt2", "gpt2_mask", "llama", "mlp", "resnet_tiny")),
+    Recipe("adamw", _ADAMW | {"lr": 1e-4}, ("resnet18",)),  # at 1e-3 rounding alone moves a loss by 3e-4
     Recipe("adam", _ADAMW | {"optimizer": "adam"}, ("gpt2", "llama", "mlp", "resnet_tiny")),
     Recipe("sgd", _SGD | {"weight-decay": 0.0}, ("gpt2", "llama", "mlp", "resnet_tiny")),
     Recipe("nesterov", _SGD | {"nesterov": True, "weight-decay": 0.01}, ("gpt2", "mlp")),

@@ -162,7 +162,7 @@ MODELS = {
         Model("gpt2_mask", lambda: LogitsOfMaskedIds(gpt2()), ("input_ids", "attention_mask"), samples=60),
         Model("llama", lambda: LogitsOfIds(llama()), ("input_ids",), samples=80),
         Model("mlp", Mlp, ("x",), samples=52),
-        Model("resnet_tiny", resnet_tiny, ("x",), samples=44),
+        Model("resnet_tiny", resnet_tiny, ("x",), samples=28),
         Model("resnet18", resnet18, ("x",), samples=24),
     )
 }

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Makes the files in this folder: small real exports, their data, and PyTorch's training trajectories.
+
+    export.py                   writes all of them beside this script
+    export.py --output DIR      ... into DIR
+    export.py --check           writes them to a temporary folder and compares them with those here
+    export.py --weights DIR     writes DIR/resnet18.safetensors, the initial weights that are too large to be here
+                                (draw.py does the same without PyTorch)
+
+README.md says what the files are and with which versions they were made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+
+import compare
+import draw
+import onnx_export
+import reference
+import samples
+import zoo
+
+HERE = Path(__file__).resolve().parent
+_STATE_DICT = ("gpt2",)  # models whose weights are also here as Hugging Face saves them
+_FINAL = ("gpt2", "llama", "mlp", "resnet_tiny")  # models whose weights after AdamW are here
+_DRAWN = ("resnet18",)  # models whose weights are described, not stored
+
+
+def write_all(folder: Path) -> None:
+    """Writes every file of the README's table to the folder."""
+    samples.write_text(folder)
+    for export in zoo.EXPORTS:
+        _progress(f"{export.name}.onnx")
+        onnx_export.write(export, folder)
+    for name in _STATE_DICT:
+        _write_state_dict(name, folder)
+    for name in _DRAWN:
+        draw.save_distributions(folder / f"{name}.weights.json", zoo.distributions(zoo.MODELS[name].build()))
+    for model in zoo.MODELS.values():
+        save_file(samples.arrays(model, folder), folder / f"{model.name}.data.safetensors")
+        _write_trajectories(model, folder)
+
+
+def _write_state_dict(name: str, folder: Path) -> None:
+    """Writes the initial weights under Hugging Face's names, a tied one once and without non-persistent buffers."""
+    module = zoo.MODELS[name].instantiate().m
+    save_file({key: value.detach().numpy() for key, value in module.named_parameters()}, folder / f"{name}.safetensors")
+
+
+def _write_trajectories(model: zoo.Model, folder: Path) -> None:
+    """Writes MODEL.RECIPE.json for each recipe and MODEL.adamw.final.safetensors, with the .onnx file's names."""
+    data = load_file(folder / f"{model.name}.data.safetensors")
+    for recipe in reference.RECIPES:
+        if model.name not in recipe.models:
+            continue
+        stem = f"{model.name}.{recipe.name}"
+        _progress(stem)
+        run = reference.train(model, recipe, data, reference.numerics_of(recipe))
+        single = reference.numerics_of(recipe).compute == torch.float32
+        extra = {"rounding": reference.rounding(model, recipe, data, run)} if single else {}
+        reference.write(folder / f"{stem}.json", recipe, run, extra)
+        if recipe.name == "adamw" and model.name in _FINAL:
+            final = {name: np.ascontiguousarray(value.numpy()) for name, value in run.final.items()}
+            save_file(final, folder / f"{stem}.final.safetensors")
+
+
+def _progress(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=HERE, metavar="DIR")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--weights", type=Path, metavar="DIR")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")  # the exporters' own: deprecations, and "training mode" about the wrapper
+    if arguments.weights:
+        for name in _DRAWN:
+            entries = zoo.distributions(zoo.MODELS[name].build())
+            tensors = {key: draw.draw(key, entry) for key, entry in entries.items()}
+            draw.save_safetensors(arguments.weights / f"{name}.safetensors", tensors)
+        return 0
+    if arguments.check:
+        with tempfile.TemporaryDirectory() as folder:
+            write_all(Path(folder))
+            return compare.report(HERE, Path(folder))
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    write_all(arguments.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
