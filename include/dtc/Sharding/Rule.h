@@ -25,6 +25,14 @@
 //              split dimension): the op is decomposed into simpler ops first
 //   whole      may not be split
 //
+// A split parallel or reduction factor that occurs in an operand but not in a
+// result leaves that result partial, by the factor's `reduce`. So in the
+// gradient of a layer norm, x[b,s,h], dy[b,s,h] -> dx[b,s,h], dscale[h], the
+// factors b and s are parallel, and where they are split dscale is partial(sum).
+// A factor that no operand has (the rows of a scatter, an iota) leaves results
+// without it complete, and so does a split rounds factor: the communication
+// inside the op has finished them.
+//
 // A result may also be pending because an operand was: `linear` lists sets of
 // operands such that the op is linear in the set jointly, all others held
 // fixed. An addition has {{0,1}}, a matrix product {{0},{1}}: if exactly the
