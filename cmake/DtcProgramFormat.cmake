@@ -19,3 +19,8 @@ add_library(dtcProgramFormat INTERFACE)
 add_dependencies(dtcProgramFormat dtcProgramFormatHeader)
 target_include_directories(dtcProgramFormat INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+
+# oneDNN, and libgomp for the number of threads it uses; find_package(OpenMP)
+# does not know Debian's libgomp under clang.
+add_library(dtcOneDNN INTERFACE)
+target_link_libraries(dtcOneDNN INTERFACE dnnl -l:libgomp.so.1)
