@@ -1,0 +1,47 @@
+// Everything a user can ask of dtc, as plain data: what the command line, a
+// configuration file, the C API and Python fill in.
+#pragma once
+
+#include "dtc/Import/ONNX/Import.h"
+#include "dtc/Plan/Result.h"
+#include "dtc/Training/Train.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtc::driver {
+
+enum class Target : uint8_t { CPU, CUDA };
+enum class LearningRateSchedule : uint8_t { Constant, Linear, Cosine };
+
+/// Where to stop and print the IR; End runs through.
+enum class Phase : uint8_t { Import, Train, Plan, Partition, Schedule, Lower, End };
+
+struct LearningRate {
+  double lr = 1e-3, minLr = 0;
+  LearningRateSchedule schedule = LearningRateSchedule::Constant;
+  int64_t warmupSteps = 0, totalSteps = 0;
+};
+
+struct Options {
+  std::string model;
+  std::string output;
+  Target target = Target::CPU;
+  int64_t devices = 1;
+  std::string cluster;          ///< built-in name or YAML file; empty: the target's default
+  import::ImportOptions import; ///< path and batch are filled in by the driver
+  std::string loss;             ///< as given: cross_entropy, mse, output:NAME, none
+  training::TrainOptions train;
+  LearningRate learningRate;
+  std::optional<int64_t> globalBatch, microBatch;
+  std::string plan = "auto";  ///< SPEC or FILE.yaml
+  int64_t threadsPerRank = 0; ///< 0: this machine's cores / ranks, at least 1
+  std::string weights;        ///< safetensors file or folder
+  bool init = false, embedWeights = false;
+  std::string savePlan;
+  Phase until = Phase::End; ///< --emit
+  bool json = false;
+};
+
+} // namespace dtc::driver

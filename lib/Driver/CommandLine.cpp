@@ -1,0 +1,421 @@
+#include "CommandLine.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <regex>
+#include <thread>
+
+namespace dtc::driver {
+
+using plan::Error;
+using plan::Result;
+
+namespace {
+
+Error usage(std::string message) { return Error{std::move(message), 2}; }
+
+int64_t editDistance(const std::string &a, const std::string &b) {
+  std::vector<int64_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j)
+    row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int64_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      int64_t next = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = std::exchange(row[j], next);
+    }
+  }
+  return row[b.size()];
+}
+
+std::vector<std::string> split(const std::string &text, char separator) {
+  std::vector<std::string> parts;
+  size_t start = 0;
+  for (size_t end; (end = text.find(separator, start)) != std::string::npos; start = end + 1)
+    parts.push_back(text.substr(start, end - start));
+  parts.push_back(text.substr(start));
+  return parts;
+}
+
+std::optional<int64_t> toInteger(const std::string &text) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
+  return value;
+}
+
+std::optional<double> toDouble(const std::string &text) {
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    return std::nullopt;
+  return value;
+}
+
+/// `choices` maps what the user may write to what it means.
+template <typename T>
+std::optional<Error> choose(const char *flag, const std::string &text,
+                            std::initializer_list<std::pair<const char *, T>> choices, T &result) {
+  std::vector<std::string> known;
+  for (auto &[name, value] : choices) {
+    if (text == name) {
+      result = value;
+      return std::nullopt;
+    }
+    known.push_back(name);
+  }
+  std::string list;
+  for (auto &name : known)
+    list += (list.empty() ? "" : "|") + name;
+  return usage(std::string(flag) + ": expected " + list + ", got '" + text + "'");
+}
+
+std::optional<Error> parseShape(const std::string &text, import::ImportOptions &options) {
+  auto bad = [&] {
+    return usage("--shape: expected INPUT=DxDx...[xTYPE], got '" + text + "'");
+  };
+  size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    return bad();
+  import::InputShape shape;
+  auto parts = split(text.substr(equals + 1), 'x');
+  static const std::vector<std::string> types = {"f64", "f32", "bf16", "f16", "i64",
+                                                 "i32", "i8",  "i1"};
+  if (!parts.empty() && std::find(types.begin(), types.end(), parts.back()) != types.end()) {
+    shape.type = parts.back();
+    parts.pop_back();
+  }
+  for (auto &part : parts) {
+    auto size = toInteger(part);
+    if (!size || *size <= 0)
+      return bad();
+    shape.dims.push_back(*size);
+  }
+  options.shapes[text.substr(0, equals)] = shape;
+  return std::nullopt;
+}
+
+std::optional<Error> parsePaddingRow(const std::string &text, import::ImportOptions &options) {
+  size_t equals = text.rfind('=');
+  auto row = equals == std::string::npos ? std::nullopt : toInteger(text.substr(equals + 1));
+  if (!row || equals == 0)
+    return usage("--padding-idx: expected WEIGHT=ROW, got '" + text + "'");
+  options.paddingRows[text.substr(0, equals)] = *row;
+  return std::nullopt;
+}
+
+std::optional<Error> checkRegex(const char *flag, const std::string &text,
+                                std::optional<std::string> &result) {
+  if (text.empty())
+    return std::nullopt;
+  try {
+    std::regex compiled(text);
+  } catch (const std::regex_error &) {
+    return usage(std::string(flag) + ": not a regular expression: '" + text + "'");
+  }
+  result = text;
+  return std::nullopt;
+}
+
+std::optional<Error> resolveLoss(RawOptions &raw, Options &options, bool compiling) {
+  using training::LossKind;
+  if (raw.lossText.empty()) {
+    if (compiling)
+      return usage("--loss is required: cross_entropy, mse, output:NAME or none");
+    raw.lossText = "cross_entropy";
+  }
+  options.loss = raw.lossText;
+  if (raw.lossText.starts_with("output:") && raw.lossText.size() > 7) {
+    options.train.loss = LossKind::Output;
+    options.train.lossOutput = raw.lossText.substr(7);
+    return std::nullopt;
+  }
+  return choose<LossKind>("--loss", raw.lossText,
+                          {{"cross_entropy", LossKind::CrossEntropy},
+                           {"mse", LossKind::MeanSquaredError},
+                           {"none", LossKind::None}},
+                          options.train.loss);
+}
+
+std::optional<Error> resolveOptimizer(const CLI::App &command, RawOptions &raw, Options &options) {
+  using training::OptimizerKind;
+  auto &train = options.train;
+  if (auto error = choose<OptimizerKind>("--optimizer", raw.optimizer,
+                                         {{"sgd", OptimizerKind::Sgd},
+                                          {"adam", OptimizerKind::Adam},
+                                          {"adamw", OptimizerKind::AdamW}},
+                                         train.optimizer))
+    return error;
+  // PyTorch's defaults: only AdamW decays unless told to.
+  if (command.count("--weight-decay") == 0)
+    train.weightDecay = train.optimizer == OptimizerKind::AdamW ? 0.01 : 0.0;
+  if (!raw.betas.empty()) {
+    auto parts = split(raw.betas, ',');
+    auto first = toDouble(parts[0]), second = parts.size() == 2 ? toDouble(parts[1]) : std::nullopt;
+    if (!first || !second || *first < 0 || *first >= 1 || *second < 0 || *second >= 1)
+      return usage("--betas: expected A,B in [0, 1), got '" + raw.betas + "'");
+    train.beta1 = *first;
+    train.beta2 = *second;
+  }
+  bool sgd = train.optimizer == OptimizerKind::Sgd;
+  for (const char *flag : {"--momentum", "--nesterov"})
+    if (!sgd && command.count(flag))
+      return usage(std::string(flag) + " is for --optimizer sgd");
+  for (const char *flag : {"--betas", "--eps"})
+    if (sgd && command.count(flag))
+      return usage(std::string(flag) + " is for --optimizer adam or adamw");
+  if (train.nesterov && train.momentum <= 0)
+    return usage("--nesterov needs a --momentum above 0");
+  if (command.count("--clip-grad-norm")) {
+    if (!(raw.clipGradNorm > 0))
+      return usage("--clip-grad-norm must be above 0");
+    train.clipGradNorm = raw.clipGradNorm;
+  }
+  return checkRegex("--no-decay", raw.noDecay, train.noDecay);
+}
+
+std::optional<Error> resolveLearningRate(RawOptions &raw, Options &options) {
+  auto &rate = options.learningRate;
+  if (auto error = choose<LearningRateSchedule>("--lr-schedule", raw.lrSchedule,
+                                                {{"constant", LearningRateSchedule::Constant},
+                                                 {"linear", LearningRateSchedule::Linear},
+                                                 {"cosine", LearningRateSchedule::Cosine}},
+                                                rate.schedule))
+    return error;
+  if (!(rate.lr >= 0) || !(rate.minLr >= 0))
+    return usage("--lr and --min-lr must not be negative");
+  if (rate.warmupSteps < 0 || rate.totalSteps < 0)
+    return usage("--warmup-steps and --total-steps must not be negative");
+  if (rate.schedule != LearningRateSchedule::Constant && rate.totalSteps == 0)
+    return usage("--lr-schedule " + raw.lrSchedule + " needs --total-steps");
+  if (rate.totalSteps && rate.warmupSteps > rate.totalSteps)
+    return usage("--warmup-steps exceeds --total-steps");
+  return std::nullopt;
+}
+
+std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Options &options) {
+  bool gpus = command.count("--gpus") > 0;
+  if (gpus && command.count("--devices"))
+    return usage("--gpus and --devices exclude each other");
+  if (gpus) {
+    options.devices = raw.gpus;
+    if (!raw.target.empty() && raw.target != "cuda")
+      return usage("--gpus means --target cuda, got '" + raw.target + "'");
+    raw.target = "cuda";
+  }
+  if (options.devices < 1)
+    return usage("the number of devices must be at least 1, got " +
+                 std::to_string(options.devices));
+  if (raw.target.empty())
+    raw.target = "cpu";
+  if (auto error = choose<Target>("--target", raw.target,
+                                  {{"cpu", Target::CPU}, {"cuda", Target::CUDA}}, options.target))
+    return error;
+  if (options.cluster.empty())
+    options.cluster = options.target == Target::CUDA ? "dgx-h100" : "cpu";
+  if (options.threadsPerRank < 0)
+    return usage("--threads-per-rank must be at least 1");
+  if (options.threadsPerRank == 0)
+    options.threadsPerRank =
+        std::max<int64_t>(1, std::thread::hardware_concurrency() / options.devices);
+  return std::nullopt;
+}
+
+std::optional<Error> resolveBatch(const CLI::App &command, RawOptions &raw, Options &options) {
+  for (auto [flag, value, result] :
+       {std::tuple{"--global-batch", raw.globalBatch, &options.globalBatch},
+        std::tuple{"--micro-batch", raw.microBatch, &options.microBatch}}) {
+    if (!command.count(flag))
+      continue;
+    if (value < 1)
+      return usage(std::string(flag) + " must be at least 1, got " + std::to_string(value));
+    *result = value;
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> resolveEmit(RawOptions &raw, Options &options) {
+  if (raw.emit.empty())
+    return std::nullopt;
+  return choose<Phase>("--emit", raw.emit,
+                       {{"import", Phase::Import},
+                        {"train", Phase::Train},
+                        {"plan", Phase::Plan},
+                        {"partition", Phase::Partition},
+                        {"schedule", Phase::Schedule},
+                        {"lower", Phase::Lower}},
+                       options.until);
+}
+
+} // namespace
+
+std::string nearest(const std::string &name, const std::vector<std::string> &known) {
+  std::string best;
+  int64_t bestDistance = std::max<int64_t>(2, name.size() / 3) + 1;
+  for (auto &candidate : known) {
+    int64_t distance = editDistance(name, candidate);
+    if (distance < bestDistance) {
+      bestDistance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
+  Options &o = raw.options;
+  command.add_option("model", o.model, "the model: an ONNX file")->required();
+  command.add_option("--gpus", raw.gpus, "GPUs: --devices N --target cuda");
+  command.add_option("--devices", o.devices, "number of ranks");
+  command.add_option("--target", raw.target, "cpu or cuda");
+  command.add_option("--cluster", o.cluster, "built-in cluster or YAML file");
+  command.add_option("--loss", raw.lossText, "cross_entropy, mse, output:NAME or none");
+  command.add_option("--optimizer", raw.optimizer, "sgd, adam or adamw");
+  command.add_option("--lr", o.learningRate.lr, "learning rate");
+  command.add_option("--betas", raw.betas, "Adam's A,B");
+  command.add_option("--eps", o.train.eps, "Adam's epsilon");
+  command.add_option("--momentum", o.train.momentum, "SGD's momentum");
+  command.add_flag("--nesterov", o.train.nesterov, "Nesterov momentum");
+  command.add_option("--weight-decay", o.train.weightDecay, "weight decay");
+  command.add_option("--no-decay", raw.noDecay, "parameters without weight decay (regex)");
+  command.add_option("--clip-grad-norm", raw.clipGradNorm, "largest norm of the gradient");
+  command.add_option("--lr-schedule", raw.lrSchedule, "constant, linear or cosine");
+  command.add_option("--warmup-steps", o.learningRate.warmupSteps, "steps of linear warm-up");
+  command.add_option("--total-steps", o.learningRate.totalSteps, "steps until --min-lr");
+  command.add_option("--min-lr", o.learningRate.minLr, "learning rate at the end");
+  command.add_option("--global-batch", raw.globalBatch, "samples a step");
+  command.add_option("--micro-batch", raw.microBatch, "samples a microbatch and rank");
+  command.add_option("--precision", raw.precision, "fp32, bf16 or fp16");
+  command.add_option("--plan", o.plan, "auto, SPEC (dp=2,tp=4) or FILE.yaml");
+  command.add_option("--shape", raw.shapes, "INPUT=DxDx...[xTYPE]")->allow_extra_args(false);
+  command.add_option("--padding-idx", raw.paddingRows, "WEIGHT=ROW")->allow_extra_args(false);
+  command.add_option("--threads-per-rank", o.threadsPerRank, "CPU threads a rank");
+  command.add_option("--freeze", raw.freeze, "parameters not to train (regex)");
+  command.add_option("--train", raw.train, "tensors to train (regex)");
+  command.add_flag("--allow-merged", o.import.allowMerged, "train merged initializers");
+  command.add_option("--weights", o.weights, "safetensors file or folder");
+  command.add_flag("--init", o.init, "draw the weights");
+  command.add_option("--config", raw.config, "YAML file of flags");
+  command.add_option("--save-plan", o.savePlan, "write the plan (YAML)");
+  command.add_option("--report", raw.report, "write an HTML report");
+  command.add_option("--trace", raw.trace, "write a trace of the simulated step");
+  if (flags.lowering) {
+    command.add_option("-o,--output", o.output, "the artifact to write");
+    command.add_flag("--embed-weights", o.embedWeights, "put external weights into the artifact");
+    command.add_option("--emit", raw.emit,
+                       "stop after import, train, plan, partition, schedule or lower");
+    command.add_flag("--verify", raw.verify, "check the lowered program");
+  } else {
+    command.add_flag("--json", o.json, "print JSON");
+    command.add_flag("--explain", raw.explain, "say why");
+  }
+}
+
+plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling) {
+  Options &options = raw.options;
+  for (auto [given, flag] : {std::pair{!raw.report.empty(), "--report"},
+                             std::pair{!raw.trace.empty(), "--trace"},
+                             std::pair{raw.verify, "--verify"},
+                             std::pair{raw.explain, "--explain"}})
+    if (given)
+      return usage(std::string(flag) + " is not implemented yet");
+  if (auto error = resolveDevices(command, raw, options))
+    return *error;
+  if (auto error = resolveLoss(raw, options, compiling))
+    return *error;
+  if (auto error = resolveOptimizer(command, raw, options))
+    return *error;
+  if (auto error = resolveLearningRate(raw, options))
+    return *error;
+  if (auto error = resolveBatch(command, raw, options))
+    return *error;
+  if (auto error = resolveEmit(raw, options))
+    return *error;
+  using training::Precision;
+  if (auto error = choose<Precision>(
+          "--precision", raw.precision,
+          {{"fp32", Precision::F32}, {"bf16", Precision::BF16}, {"fp16", Precision::F16}},
+          options.train.precision))
+    return *error;
+  for (auto &text : raw.shapes)
+    if (auto error = parseShape(text, options.import))
+      return *error;
+  for (auto &text : raw.paddingRows)
+    if (auto error = parsePaddingRow(text, options.import))
+      return *error;
+  if (auto error = checkRegex("--freeze", raw.freeze, options.import.freeze))
+    return *error;
+  if (auto error = checkRegex("--train", raw.train, options.import.train))
+    return *error;
+  if (options.init && !options.weights.empty())
+    return usage("--init and --weights exclude each other");
+  if (compiling && options.output.empty() && options.until == Phase::End)
+    return usage("-o is required");
+  return options;
+}
+
+std::vector<std::string> normalizeArguments(int argc, char **argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (auto &argument : arguments) {
+    if (argument == "--")
+      break;
+    if (argument.starts_with("--"))
+      for (size_t i = 2; i < argument.size() && argument[i] != '='; ++i)
+        if (argument[i] == '_')
+          argument[i] = '-';
+  }
+  return arguments;
+}
+
+plan::Result<std::vector<std::string>> configArguments(const std::string &path,
+                                                       const CLI::App &command) {
+  auto refuse = [&](const YAML::Mark &mark, const std::string &what) {
+    return Error{path + ":" + std::to_string(mark.line + 1) + ": " + what, 3};
+  };
+  std::vector<std::string> known, arguments;
+  for (const CLI::Option *option : command.get_options())
+    for (auto &name : option->get_lnames())
+      known.push_back(name);
+  try {
+    YAML::Node root = YAML::LoadFile(path);
+    if (root.IsNull())
+      return arguments;
+    if (!root.IsMap())
+      return refuse(root.Mark(), "expected a mapping of flags");
+    for (auto entry : root) {
+      std::string name = entry.first.as<std::string>(), key = name;
+      std::replace(key.begin(), key.end(), '_', '-');
+      if (std::find(known.begin(), known.end(), key) == known.end() || key == "config") {
+        std::string close = nearest(key, known);
+        return refuse(entry.first.Mark(),
+                      "unknown key '" + name + "'" +
+                          (close.empty() ? "" : " (did you mean '" + close + "'?)"));
+      }
+      bool flag = command.get_option("--" + key)->get_items_expected_max() == 0;
+      auto add = [&](const YAML::Node &value) {
+        std::string text = value.as<std::string>();
+        if (!flag)
+          arguments.push_back("--" + key + "=" + text);
+        else if (value.as<bool>())
+          arguments.push_back("--" + key);
+      };
+      if (entry.second.IsSequence())
+        for (auto value : entry.second)
+          add(value);
+      else
+        add(entry.second);
+    }
+  } catch (const YAML::BadFile &) {
+    return Error{path + ": cannot read the configuration", 3};
+  } catch (const YAML::Exception &error) {
+    return refuse(error.mark, error.msg);
+  }
+  return arguments;
+}
+
+} // namespace dtc::driver

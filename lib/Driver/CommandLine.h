@@ -1,0 +1,43 @@
+// Command line and configuration file to Options.
+#pragma once
+
+#include "dtc/Driver/Options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace dtc::driver {
+
+/// Which of the shared flags a command takes.
+struct FlagSet {
+  bool lowering = false; ///< -o, --emit, --weights, ...: compile only
+};
+
+/// Declares the flags that compile and plan share on `command`; values land in
+/// `raw` as text and are checked by `resolve`.
+struct RawOptions {
+  Options options;
+  std::string target, betas, lrSchedule = "constant", precision = "fp32", optimizer = "adamw";
+  std::string emit, config, lossText, noDecay, freeze, train;
+  double clipGradNorm = 0;
+  int64_t gpus = 0, globalBatch = 0, microBatch = 0;
+  std::vector<std::string> shapes, paddingRows;
+  std::string report, trace;
+  bool verify = false, explain = false;
+};
+
+void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags);
+
+/// Checks what was given and fills Options; errors are usage errors.
+plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling);
+
+/// argv with `--a_b` written `--a-b`.
+std::vector<std::string> normalizeArguments(int argc, char **argv);
+
+/// Flags read from a YAML mapping (`--config`), in front of those typed: flags win.
+plan::Result<std::vector<std::string>> configArguments(const std::string &path,
+                                                       const CLI::App &command);
+
+/// The known name closest to `name`, or empty when none is close.
+std::string nearest(const std::string &name, const std::vector<std::string> &known);
+
+} // namespace dtc::driver

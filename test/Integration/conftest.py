@@ -1,0 +1,94 @@
+"""What the integration tests share: the binaries, the models, PyTorch's runs."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy
+import pytest
+from safetensors.numpy import load_file
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODELS = ROOT / "test" / "models"
+BIN = pathlib.Path(os.environ.get("DTC_BIN", ROOT / "build" / "bin"))
+
+
+@dataclasses.dataclass
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def error_line(self) -> str:
+        """The one line that says what went wrong."""
+        lines = [line for line in self.err.splitlines() if "error:" in line]
+        assert len(lines) == 1, self.err
+        return lines[0]
+
+
+def call(program: str, *arguments: object, timeout: float = 300, **kwargs) -> Outcome:
+    """Runs one of the project's programs and returns how it ended."""
+    done = subprocess.run(
+        [str(BIN / program), *map(str, arguments)],
+        capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, **kwargs,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def check_call(program: str, *arguments: object, **kwargs) -> Outcome:
+    """As `call`, and the program must end with exit code 0."""
+    outcome = call(program, *arguments, **kwargs)
+    assert outcome.code == 0, f"exit code {outcome.code}\n{outcome.err}"
+    return outcome
+
+
+@dataclasses.dataclass
+class Run:
+    """A finished training run: its log and its weights."""
+
+    log: list[dict]
+    weights: dict[str, numpy.ndarray]
+    artifact: pathlib.Path
+
+    def column(self, key: str) -> numpy.ndarray:
+        return numpy.array([line[key] for line in self.log])
+
+
+def reference(model: str, recipe: str) -> dict:
+    """PyTorch's trajectory: test/models/MODEL.RECIPE.json."""
+    return json.loads((MODELS / f"{model}.{recipe}.json").read_text())
+
+
+class Trainer:
+    """Compiles and runs; equal requests within a session share one run."""
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        self.runs: dict[tuple, Run] = {}
+
+    def train(self, export: str, data: str, *flags: object, devices: int = 1, plan: str = "auto",
+              batch: int = 8, steps: int = 10, loss: str = "cross_entropy",
+              fresh: bool = False) -> Run:
+        key = (export, data, tuple(map(str, flags)), devices, plan, batch, steps, loss)
+        if not fresh and key in self.runs:
+            return self.runs[key]
+        stem = self.folder / f"run{len(self.runs)}{'again' if fresh else ''}"
+        artifact, log, weights = (stem.with_suffix(s) for s in (".dtc", ".jsonl", ".safetensors"))
+        check_call("dtc", "compile", MODELS / f"{export}.onnx", "--devices", devices, "--loss", loss,
+                   "--global-batch", batch, "--plan", plan, *flags, "-o", artifact)
+        check_call("dtc-run", artifact, "--data", MODELS / f"{data}.data.safetensors",
+                   "--no-shuffle", "--steps", steps, "--log", log, "--save-weights", weights)
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        run = Run(lines, load_file(weights), artifact)
+        if not fresh:
+            self.runs[key] = run
+        return run
+
+
+@pytest.fixture(scope="session")
+def trainer(tmp_path_factory) -> Trainer:
+    return Trainer(tmp_path_factory.mktemp("runs"))

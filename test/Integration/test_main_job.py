@@ -1,0 +1,61 @@
+"""The README's main job: GPT-2 planned freely for four ranks, trained on real text."""
+
+import json
+
+import pytest
+
+from conftest import MODELS, check_call
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("job")
+    artifact, log = folder / "gpt2.dtc", folder / "run.jsonl"
+    compiled = check_call(
+        "dtc", "compile", MODELS / "gpt2.onnx", "--devices", 4, "--target", "cpu", "--loss",
+        "cross_entropy", "--optimizer", "adamw", "--lr", "3e-4", "--global-batch", 8, "-o", artifact)
+    ran = check_call("dtc-run", artifact, "--data", MODELS / "text.bin", "--steps", 100, "--log", log)
+    return compiled, ran, artifact, [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_loss_falls_on_real_text(job):
+    log = job[3]
+    assert [line["step"] for line in log] == list(range(1, 101))
+    first, last = (sum(line["loss"] for line in part) / 10 for part in (log[:10], log[-10:]))
+    assert last < 0.85 * first
+
+
+def test_log_has_the_contract_keys(job):
+    keys = {"step", "loss", "lr", "grad_norm", "step_time_s", "samples_per_s", "tokens_per_s",
+            "peak_memory_bytes", "predicted_step_time_s"}
+    assert all(set(line) == keys for line in job[3])
+    assert all(line["tokens_per_s"] > line["samples_per_s"] > 0 for line in job[3])
+
+
+def test_compile_prints_the_plan(job):
+    out = job[0].out
+    for word in ("mesh", "all_reduce", "step time", "memory", "transformer.wte"):
+        assert word in out, out
+
+
+def test_arena_is_what_inspect_says(job):
+    inspected = json.loads(check_call("dtc", "inspect", job[2], "--json").out)
+    assert set(inspected) >= {"target", "world_size", "plan", "parameters", "kernels",
+                              "library_calls", "collectives", "arena_bytes"}
+    assert inspected["world_size"] == 4 and inspected["target"] == "cpu"
+    assert max(inspected["arena_bytes"]) == job[3][0]["peak_memory_bytes"]
+
+
+def test_plan_json_has_the_contract_keys():
+    out = check_call("dtc", "plan", MODELS / "gpt2.onnx", "--devices", 4, "--target", "cpu",
+                     "--global-batch", 8, "--json").out
+    plan = json.loads(out)
+    assert set(plan) >= {"model", "devices", "planning_time_s", "plan", "predicted", "stages",
+                         "collectives", "alternatives"}
+    assert set(plan["plan"]) >= {"dp", "tp", "pp", "cp", "ep", "sp", "zero", "zero_group", "schedule",
+                                 "chunks", "micro_batch", "num_microbatches", "recompute", "offload"}
+    assert set(plan["predicted"]) >= {"step_time_s", "tokens_per_s_per_device",
+                                      "model_tflops_per_device", "mfu", "peak_memory_bytes", "fits",
+                                      "bubble_fraction", "exposed_communication_s"}
+    assert plan["plan"]["dp"] * plan["plan"]["tp"] == 4
+    assert plan["alternatives"] and plan["predicted"]["step_time_s"] > 0

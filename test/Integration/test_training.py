@@ -1,0 +1,114 @@
+"""Training by dtc and dtc-run against PyTorch, step by step.
+
+PyTorch's side is in test/models: losses and gradient norms before each update
+over ten steps at global batch 8, and the weights after them. The data has
+ignored targets at random places, in whole tails and in whole samples.
+"""
+
+import numpy
+import pytest
+from safetensors.numpy import load_file
+
+from conftest import MODELS, reference
+
+PLANS = [(1, "dp=1"), (2, "dp=2"), (4, "dp=2,tp=2"), (4, "tp=4")]
+PLAN_IDS = ["one", "dp2", "dp2tp2", "tp4"]
+
+
+def compare_steps(run, expected: dict, loss: float, norm: float) -> None:
+    """Relative errors of every step's loss and gradient norm."""
+    for key, bound in (("loss", loss), ("grad_norm", norm)):
+        want = numpy.array([step[key] for step in expected["steps"]])
+        got = run.column(key)
+        assert got.shape == want.shape
+        errors = numpy.abs(got - want) / numpy.abs(want)
+        assert errors.max() < bound, f"{key}: {errors}"
+    assert numpy.allclose(run.column("lr"), [s["lr"] for s in expected["steps"]], rtol=1e-12)
+    assert run.column("step").tolist() == list(range(1, len(run.log) + 1))
+
+
+def compare_weights(run, model: str, expected: dict) -> None:
+    """Final weights; where rounding alone moves them more, by that much more."""
+    final = load_file(MODELS / f"{model}.adamw.final.safetensors")
+    assert set(final) <= set(run.weights)
+    for name, want in final.items():
+        got = run.weights[name]
+        assert got.shape == want.shape and got.dtype == want.dtype, name
+        bound = max(2e-5, 5 * expected["rounding"]["weights"].get(name, 0))
+        assert numpy.abs(got - want).max() < bound, name
+
+
+@pytest.mark.parametrize("devices,plan", PLANS, ids=PLAN_IDS)
+@pytest.mark.parametrize("model", ["mlp", "gpt2", "llama", "resnet_tiny"])
+def test_adamw(trainer, model, devices, plan):
+    expected = reference(model, "adamw")
+    run = trainer.train(model, model, *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+    compare_weights(run, model, expected)
+
+
+@pytest.mark.parametrize("devices,plan", [PLANS[0], PLANS[2]], ids=["one", "dp2tp2"])
+@pytest.mark.parametrize(
+    "model,recipe",
+    [("mlp", "sgd"), ("mlp", "nesterov"), ("mlp", "adam"), ("gpt2", "sgd"), ("gpt2", "nesterov"),
+     ("gpt2", "adam"), ("gpt2", "clip_cosine"), ("llama", "sgd"), ("resnet_tiny", "sgd")],
+)
+def test_optimizers(trainer, model, recipe, devices, plan):
+    expected = reference(model, recipe)
+    run = trainer.train(model, model, *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+@pytest.mark.parametrize("export", ["gpt2_dyn", "gpt2_opset24", "llama_b1", "llama_dyn",
+                                    "llama_opset24", "mlp_dyn"])
+def test_exports_of_any_batch_and_opset(trainer, export):
+    """Batch 1, 8 and symbolic, opset 20 and 24 all train as the batch-8 model does."""
+    model = export.split("_")[0]
+    expected = reference(model, "adamw")
+    run = trainer.train(export, model, *expected["flags"], devices=2, plan="dp=2")
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+@pytest.mark.parametrize("export", ["gpt2_b1", "gpt2_eager"])
+def test_weights_from_safetensors(trainer, export):
+    """Exports without data take Hugging Face's file: another prefix, one name of the tied weight."""
+    expected = reference("gpt2", "adamw")
+    run = trainer.train(export, "gpt2", *expected["flags"], "--weights", MODELS / "gpt2.safetensors")
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+@pytest.mark.parametrize("devices,plan", PLANS, ids=PLAN_IDS)
+def test_padding_mask(trainer, devices, plan):
+    expected = reference("gpt2_mask", "adamw")
+    run = trainer.train("gpt2_mask", "gpt2_mask", *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+@pytest.mark.parametrize("devices,micro", [(1, 2), (2, 1)])
+@pytest.mark.parametrize("model", ["mlp", "gpt2"])
+def test_microbatches(trainer, model, devices, micro):
+    """Accumulated gradients are those of the global batch, ignored targets included."""
+    expected = reference(model, "sgd")
+    run = trainer.train(model, model, *expected["flags"], "--micro-batch", micro, devices=devices,
+                        plan=f"dp={devices}")
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+@pytest.mark.parametrize("devices,plan", [PLANS[0], PLANS[2]], ids=["one", "dp2tp2"])
+@pytest.mark.parametrize("model,loss", [("mlp", 6e-3), ("gpt2", 2e-3), ("llama", 2e-3)])
+def test_bf16(trainer, model, loss, devices, plan):
+    """Bounds: about four times what bf16 moves PyTorch's own losses from fp32."""
+    expected = reference(model, "bf16")
+    run = trainer.train(model, model, *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=loss, norm=5e-2)
+
+
+def test_two_runs_are_bitwise_equal(trainer):
+    flags = reference("gpt2", "adamw")["flags"]
+    first = trainer.train("gpt2", "gpt2", *flags, devices=4, plan="dp=2,tp=2")
+    second = trainer.train("gpt2", "gpt2", *flags, devices=4, plan="dp=2,tp=2", fresh=True)
+    assert first.column("loss").tolist() == second.column("loss").tolist()
+    assert first.column("grad_norm").tolist() == second.column("grad_norm").tolist()
+    for name, weight in first.weights.items():
+        assert weight.tobytes() == second.weights[name].tobytes(), name
+    assert first.artifact.read_bytes() == second.artifact.read_bytes()
