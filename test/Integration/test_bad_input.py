@@ -1,0 +1,125 @@
+"""Wrong inputs end with the documented exit code, one clear line and nothing half-written."""
+
+import pathlib
+
+import numpy
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from conftest import MODELS, call, check_call
+
+COMPILE = ["--devices", 1, "--loss", "cross_entropy", "--global-batch", 8]
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("good") / "mlp.dtc"
+    check_call("dtc", "compile", MODELS / "mlp.onnx", *COMPILE, "-o", path)
+    return path
+
+
+def refused(outcome, code: int, *words: str) -> None:
+    assert outcome.code == code, outcome.err
+    line = outcome.error_line()
+    for word in words:
+        assert word in line, line
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 20000])
+def test_truncated_model(tmp_path, keep):
+    model, out = tmp_path / "cut.onnx", tmp_path / "out.dtc"
+    model.write_bytes((MODELS / "mlp.onnx").read_bytes()[:keep])
+    refused(call("dtc", "compile", model, *COMPILE, "-o", out), 3, "cut.onnx")
+    assert list(tmp_path.iterdir()) == [model]
+
+
+def test_missing_model(tmp_path):
+    refused(call("dtc", "compile", tmp_path / "none.onnx", *COMPILE, "-o", tmp_path / "o"), 3,
+            "none.onnx")
+
+
+@pytest.mark.parametrize("flags,words", [
+    (["--optimzer", "adam"], ["--optimzer", "--optimizer"]),
+    (["--optimizer", "adm"], ["--optimizer", "adm"]),
+    (["--betas", "0.9"], ["--betas"]),
+    (["--plan", "dp=3"], ["3"]),
+    (["--plan", "dq=1"], ["dq", "dp"]),
+    (["--micro-batch", "0"], ["--micro-batch"]),
+    (["--lr-schedule", "cosine"], ["--total-steps"]),
+])
+def test_usage_errors(tmp_path, flags, words):
+    refused(call("dtc", "compile", MODELS / "mlp.onnx", *COMPILE, "-o", tmp_path / "o", *flags), 2,
+            *words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_loss_is_required(tmp_path):
+    refused(call("dtc", "compile", MODELS / "mlp.onnx", "-o", tmp_path / "o"), 2, "--loss")
+
+
+def test_weightless_model_needs_weights(tmp_path):
+    refused(call("dtc", "compile", MODELS / "gpt2_b1.onnx", *COMPILE, "-o", tmp_path / "o"), 3,
+            "--weights")
+
+
+def run_with(artifact, tmp_path, change):
+    data = load_file(MODELS / "mlp.data.safetensors")
+    change(data)
+    path = tmp_path / "data.safetensors"
+    save_file(data, path)
+    return call("dtc-run", artifact, "--data", path, "--steps", 1)
+
+
+def test_missing_array(artifact, tmp_path):
+    refused(run_with(artifact, tmp_path, lambda data: data.pop("target")), 3, "data.safetensors",
+            "target")
+
+
+def test_wrong_shape(artifact, tmp_path):
+    def change(data):
+        name = next(name for name in data if name != "target")
+        data[name] = numpy.ascontiguousarray(data[name][:, :5])
+    refused(run_with(artifact, tmp_path, change), 3, "data.safetensors", "5")
+
+
+def test_wrong_dtype(artifact, tmp_path):
+    def change(data):
+        data["target"] = data["target"].astype(numpy.float32)
+    refused(run_with(artifact, tmp_path, change), 3, "data.safetensors", "target", "F32")
+
+
+def test_target_out_of_range(artifact, tmp_path):
+    def change(data):
+        data["target"][3] = 10
+    refused(run_with(artifact, tmp_path, change), 3, "data.safetensors", "target", "10")
+
+
+@pytest.mark.parametrize("keep", [0, 10, 1000, -1])
+def test_truncated_artifact(artifact, tmp_path, keep):
+    path = tmp_path / "cut.dtc"
+    path.write_bytes(artifact.read_bytes()[:keep])
+    refused(call("dtc-run", path, "--data", MODELS / "mlp.data.safetensors"), 3, "cut.dtc")
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
+def test_flipped_bit(artifact, tmp_path, part):
+    """Wherever a bit flips in a member, it is noticed; in padding it may not matter."""
+    content = bytearray(artifact.read_bytes())
+    position = int(len(content) * part)
+    while content[position] == 0:
+        position += 1
+    content[position] ^= 0x10
+    path = tmp_path / "flipped.dtc"
+    path.write_bytes(content)
+    refused(call("dtc-run", path, "--data", MODELS / "mlp.data.safetensors"), 3, "flipped.dtc")
+
+
+def test_unknown_run_flag(artifact):
+    refused(call("dtc-run", artifact, "--dta", "x"), 2, "--dta", "--data")
+
+
+def test_data_of_too_few_samples(artifact, tmp_path):
+    def change(data):
+        for name in data:
+            data[name] = data[name][:3]
+    refused(run_with(artifact, tmp_path, change), 3, "data.safetensors", "3")

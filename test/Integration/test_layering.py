@@ -1,0 +1,99 @@
+"""Who may include whom (docs/Architecture.md), and how long a file may be."""
+
+import pathlib
+import re
+
+from conftest import ROOT
+
+# What each library may include beside itself; headers outside the project are
+# checked below. Driver sees everything but the runtime's inside.
+GRAPH = {"Sharding", "Interfaces", "Dialect/Graph"}
+DIST = GRAPH | {"Dialect/Dist"}
+EXEC = DIST | {"Dialect/Exec"}
+ALLOWED = {
+    "Sharding": set(),
+    "Weights": set(),
+    "Plan": {"Sharding"},
+    "Simulate": {"Sharding", "Plan"},
+    "Interfaces": {"Sharding"},
+    "Dialect/Graph": {"Sharding", "Interfaces"},
+    "Dialect/Dist": GRAPH,
+    "Dialect/Exec": DIST,
+    "Interpreter": EXEC,
+    "Import/ONNX": GRAPH | {"Weights"},
+    "Training": GRAPH,
+    "PlanBridge": DIST | {"Plan"},
+    "Partition": DIST,
+    "Schedule": EXEC,
+    "Target/CPU": EXEC,
+    "Package": EXEC | {"Weights"},
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
+PLAIN = {"Sharding", "Plan", "Simulate", "Weights"}
+
+
+def library(path: str) -> str | None:
+    """The library a path under dtc/ belongs to."""
+    known = [*ALLOWED, "Driver", "CAPI"]
+    return next((name for name in sorted(known, key=len, reverse=True)
+                 if path.startswith(name + "/")), None)
+
+
+def sources():
+    for top in ("include", "lib", "tools"):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix in (".h", ".cpp"):
+                yield path, INCLUDE.findall(path.read_text())
+
+
+def test_compiler_libraries_include_only_what_they_may():
+    wrong = []
+    for path, includes in sources():
+        relative = path.relative_to(ROOT).as_posix()
+        owner = library(re.sub(r"^(include/dtc|lib)/", "", relative))
+        if owner is None or owner not in ALLOWED:
+            continue
+        for include in includes:
+            used = library(include.removeprefix("dtc/")) if include.startswith("dtc/") else None
+            testing = "/Testing/" in relative and used == "Interpreter"
+            if used and used != owner and used not in ALLOWED[owner] and not testing:
+                wrong.append(f"{relative}: {include}")
+            if owner in PLAIN and include.startswith(("mlir/", "llvm/")):
+                wrong.append(f"{relative}: {include}")
+            if "pb.h" in include and owner != "Import/ONNX":
+                wrong.append(f"{relative}: {include}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_runtime_includes_only_itself():
+    wrong = [
+        f"{path.relative_to(ROOT)}: {include}"
+        for path, includes in sources()
+        if "dtc-rt" in path.parts or "Runtime" in path.parts or "dtc-run" in path.parts
+        for include in includes
+        if include.startswith(("dtc/", "mlir/", "llvm/")) or "pb.h" in include
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_compiler_shares_only_the_package_format_with_the_runtime():
+    shared = {"dtc-rt/PackageFormat.h", "dtc-rt/Program_generated.h"}
+    wrong = [
+        f"{path.relative_to(ROOT)}: {include}"
+        for path, includes in sources()
+        if "dtc-rt" not in path.parts and "Runtime" not in path.parts and "dtc-run" not in path.parts
+        for include in includes
+        if include.startswith("dtc-rt/") and include not in shared
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_file_is_too_long():
+    suffixes = {".h", ".cpp", ".td", ".py", ".sh", ".cmake"}
+    long = {
+        path.relative_to(ROOT).as_posix(): length
+        for top in ("include", "lib", "tools", "test", "scripts", "cmake", "bench")
+        for path in sorted((ROOT / top).rglob("*"))
+        if path.suffix in suffixes and (length := path.read_text().count("\n")) > 1000
+    }
+    assert not long, long
