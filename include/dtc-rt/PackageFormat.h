@@ -19,10 +19,15 @@
 //   "loss": "cross_entropy", "ignore_index": -100,
 //   "parameters": [{"name", "aliases": [], "dtype", "shape", "view", "trainable": bool,
 //                   "sharding": [["tp"], []],                    of the view, axis names per dimension
-//                   "storage_dtype"}],                           dtype of the arena copy
+//                   "storage_dtype",                             dtype of the arena copy
+//                   "init": {"mean": F, "sd": F} | null}],       normal, where weights has no data
 //   "inputs": [{"name", "dtype", "shape", "sharding", "limit": N | null}],   global shape of one microbatch
 //   "outputs": [{"name", "dtype", "shape", "sharding"}],
-//   "weights": {"embedded": true} | {"files": [{"path", "size", "header_sha256"}]} | {"init": true},
+//   "weights": {"files": [{"path", "size", "head_sha256"}],      path from the artifact's folder
+//               "tensors": {NAME: {"file": index | null,         null: in weights.safetensors
+//                                  "offset", "size",             bytes, from the file's or member's start
+//                                  "dtype", "shape",             as in the file
+//                                  "sha256": "..." | null}}},    null for referenced files
 //   "learning_rate": {"lr", "schedule", "warmup_steps", "total_steps", "min_lr"},
 //   "optimizer": {...}, "plan": {...}, "collectives": {...}, "predicted": {"step_time_s", ...},
 //   "library_calls": {"matmul": N, ...}, "arena_bytes": [N per role],
@@ -30,7 +35,8 @@
 // }
 //
 // The zip comment is the manifest's SHA-256 in hex. Members are hashed before
-// use. dtypes are written as in safetensors: "F32", "BF16", "I64", "BOOL"...
+// use (weights.safetensors tensor by tensor, by the ranks that read them);
+// head_sha256 is that of a file's first min(size, kHeadBytes) bytes. dtypes are written as in safetensors: "F32", "BF16", "I64", "BOOL"...
 #pragma once
 
 #include <cstdint>
@@ -39,6 +45,7 @@ namespace dtc::rt {
 
 inline constexpr int kFormatVersion = 1;
 inline constexpr uint64_t kMemberAlignment = 64;
+inline constexpr uint64_t kHeadBytes = 65536;
 inline constexpr const char *kManifestMember = "manifest.json";
 inline constexpr const char *kWeightsMember = "weights.safetensors";
 

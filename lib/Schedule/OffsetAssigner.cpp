@@ -1,0 +1,161 @@
+#include "dtc/Schedule/OffsetAssigner.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+
+namespace dtc::schedule {
+namespace {
+
+using Order = std::vector<size_t>;
+
+uint64_t alignTo(uint64_t size, uint64_t alignment) {
+  return (size + alignment - 1) / alignment * alignment;
+}
+
+bool liveTogether(const Interval &a, const Interval &b) {
+  return a.first <= b.last && b.first <= a.last;
+}
+
+/// Most bytes live at one moment.
+uint64_t peak(const std::vector<Interval> &intervals) {
+  std::map<int64_t, int64_t> changes; // signed: what begins minus what ended before
+  for (const Interval &interval : intervals) {
+    changes[interval.first] += static_cast<int64_t>(interval.size);
+    changes[interval.last + 1] -= static_cast<int64_t>(interval.size);
+  }
+  int64_t live = 0, most = 0;
+  for (const auto &[moment, change] : changes) {
+    live += change;
+    most = std::max(most, live);
+  }
+  return static_cast<uint64_t>(most);
+}
+
+/// The lowest offset of the smallest gap below the highest placed buffer that
+/// takes `size` bytes; above all of them when no gap does. `placed` is in
+/// order of offset.
+uint64_t bestFit(const std::vector<Interval> &intervals, const std::vector<uint64_t> &offsets,
+                 const Order &placed, size_t index) {
+  uint64_t size = intervals[index].size, top = 0;
+  uint64_t best = 0, bestGap = UINT64_MAX;
+  for (size_t other : placed) {
+    if (!liveTogether(intervals[other], intervals[index]))
+      continue;
+    if (offsets[other] > top) {
+      uint64_t gap = offsets[other] - top;
+      if (gap >= size && gap < bestGap) {
+        bestGap = gap;
+        best = top;
+      }
+    }
+    top = std::max(top, offsets[other] + intervals[other].size);
+  }
+  return bestGap == UINT64_MAX ? top : best;
+}
+
+OffsetAssignment place(const std::vector<Interval> &intervals, const Order &order) {
+  OffsetAssignment result;
+  result.offsets.assign(intervals.size(), 0);
+  Order placed;
+  placed.reserve(order.size());
+  for (size_t index : order) {
+    uint64_t offset = bestFit(intervals, result.offsets, placed, index);
+    result.offsets[index] = offset;
+    auto where = std::upper_bound(
+        placed.begin(), placed.end(), offset,
+        [&](uint64_t value, size_t other) { return value < result.offsets[other]; });
+    placed.insert(where, index);
+    result.total = std::max(result.total, offset + intervals[index].size);
+  }
+  return result;
+}
+
+/// Indices sorted by descending `key`; equal keys keep the order of the input.
+Order descending(const std::vector<Interval> &intervals,
+                 const std::function<std::pair<double, double>(const Interval &)> &key) {
+  Order order(intervals.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    auto keyOfA = key(intervals[a]), keyOfB = key(intervals[b]);
+    return keyOfA != keyOfB ? keyOfA > keyOfB : a < b;
+  });
+  return order;
+}
+
+std::vector<Order> ordersToTry(const std::vector<Interval> &intervals) {
+  auto length = [](const Interval &i) { return static_cast<double>(i.last - i.first + 1); };
+  auto size = [](const Interval &i) { return static_cast<double>(i.size); };
+  return {
+      descending(intervals, [&](const Interval &i) { return std::pair(size(i), length(i)); }),
+      descending(intervals, [&](const Interval &i) { return std::pair(length(i), size(i)); }),
+      descending(intervals,
+                 [&](const Interval &i) { return std::pair(size(i) * length(i), size(i)); }),
+      descending(intervals,
+                 [&](const Interval &i) {
+                   return std::pair(-static_cast<double>(i.first), size(i));
+                 }),
+  };
+}
+
+/// Moves the buffers that end at the top of the arena to the front of the order,
+/// where they find the lowest places; the others keep their order.
+void hoistHighest(const std::vector<Interval> &intervals, const OffsetAssignment &result,
+                  Order &order) {
+  std::stable_partition(order.begin(), order.end(), [&](size_t index) {
+    return result.offsets[index] + intervals[index].size == result.total;
+  });
+}
+
+/// Rounds of improvement that n buffers may take: a round is quadratic in n.
+int64_t roundsFor(size_t count) {
+  constexpr uint64_t kWork = 20'000'000;
+  uint64_t round = static_cast<uint64_t>(count) * count + 1;
+  return static_cast<int64_t>(std::min<uint64_t>(64, kWork / round));
+}
+
+} // namespace
+
+OffsetAssignment assignOffsets(const std::vector<Interval> &given, uint64_t alignment) {
+  std::vector<Interval> intervals = given;
+  for (Interval &interval : intervals)
+    interval.size = alignTo(interval.size, alignment);
+  uint64_t lowerBound = peak(intervals);
+  OffsetAssignment best;
+  auto consider = [&](const OffsetAssignment &candidate) {
+    if (best.offsets.size() != intervals.size() || candidate.total < best.total)
+      best = candidate;
+    return best.total == lowerBound;
+  };
+  for (Order order : ordersToTry(intervals)) {
+    OffsetAssignment candidate = place(intervals, order);
+    bool done = consider(candidate);
+    for (int64_t round = roundsFor(intervals.size()); round > 0 && !done; --round) {
+      hoistHighest(intervals, candidate, order);
+      candidate = place(intervals, order);
+      done = consider(candidate);
+    }
+    if (done)
+      break;
+  }
+  best.lowerBound = lowerBound;
+  return best;
+}
+
+std::pair<int64_t, int64_t> findOverlap(const std::vector<Interval> &intervals,
+                                        const std::vector<uint64_t> &offsets) {
+  for (size_t a = 0; a < intervals.size(); ++a) {
+    for (size_t b = a + 1; b < intervals.size(); ++b) {
+      if (intervals[a].size == 0 || intervals[b].size == 0 ||
+          !liveTogether(intervals[a], intervals[b]))
+        continue;
+      if (offsets[a] < offsets[b] + intervals[b].size &&
+          offsets[b] < offsets[a] + intervals[a].size)
+        return {static_cast<int64_t>(a), static_cast<int64_t>(b)};
+    }
+  }
+  return {-1, -1};
+}
+
+} // namespace dtc::schedule
