@@ -77,7 +77,7 @@ def test_runtime_includes_only_itself():
 
 
 def test_compiler_shares_only_the_package_format_with_the_runtime():
-    shared = {"dtc-rt/PackageFormat.h", "dtc-rt/Program_generated.h"}
+    shared = {"dtc-rt/PackageFormat.h", "dtc-rt/Program_generated.h", "dtc-rt/LibraryCalls.h"}
     wrong = [
         f"{path.relative_to(ROOT)}: {include}"
         for path, includes in sources()
