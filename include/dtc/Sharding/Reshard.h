@@ -37,6 +37,12 @@ struct ReshardStep {
 std::optional<std::vector<ReshardStep>> reshard(const TensorSharding &from,
                                                 const TensorSharding &to, const Mesh &mesh);
 
+/// For a permute step between the shardings `before` and `after`: the position
+/// in the group of `axes` from which each position receives. Every position
+/// sends once; who already holds its part keeps it.
+std::vector<int64_t> permuteSources(const TensorSharding &before, const TensorSharding &after,
+                                    const AxisList &axes, const Mesh &mesh);
+
 /// Bytes of the buffer a step is called with, per rank: the larger of the
 /// local tensor before and after it.
 int64_t stepBytes(const ReshardStep &step, const TensorSharding &before,
