@@ -1,0 +1,142 @@
+#include "Attention.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace dtc::graph {
+
+namespace {
+
+/// Index numbers in contractions, of which r comes last as it may be missing.
+enum Index : int64_t { B, G, S, T, E, R };
+
+Type elementType(Value v) { return getElementTypeOrSelf(v); }
+
+} // namespace
+
+AttentionBuilder::AttentionBuilder(TensorBuilder &b, const AttentionOperands &operands)
+    : b(b), operands(operands) {
+  ArrayRef<int64_t> query = shapeOf(operands.query), key = shapeOf(operands.key);
+  group = query[2] / key[2];
+  // e and f are never in one contraction and share a number.
+  keyIndices = valueIndices = {B, T, G, E};
+  if (group == 1) {
+    shapeOfScores = {query[0], key[2], query[1], key[1]};
+    queryIndices = resultIndices = {B, S, G, E};
+    scoreIndices = {B, G, S, T};
+  } else {
+    shapeOfScores = {query[0], key[2], group, query[1], key[1]};
+    queryIndices = resultIndices = {B, S, G, R, E};
+    scoreIndices = {B, G, R, S, T};
+  }
+}
+
+Value AttentionBuilder::splitQueryHeads(Value v) {
+  ArrayRef<int64_t> shape = shapeOf(v);
+  if (group == 1)
+    return v;
+  return b.reshape(v, {shape[0], shape[1], shape[2] / group, group, shape[3]});
+}
+
+Value AttentionBuilder::splitHeads(Value v) {
+  if (group == 1)
+    return v;
+  SmallVector<int64_t> shape(shapeOf(v));
+  shape[1] /= group;
+  shape.insert(shape.begin() + 2, group);
+  return b.reshape(v, shape);
+}
+
+Value AttentionBuilder::mergeHeads(Value v) {
+  if (group == 1)
+    return v;
+  SmallVector<int64_t> shape(shapeOf(v));
+  shape[1] *= group;
+  shape.erase(shape.begin() + 2);
+  return b.reshape(v, shape);
+}
+
+Value AttentionBuilder::maskedCausally(Value scores) {
+  int64_t rank = shapeOfScores.size();
+  int64_t queries = shapeOfScores[rank - 2], keys = shapeOfScores[rank - 1];
+  Type index = b.builder.getI32Type();
+  Value query = b.iota(index, shapeOfScores, rank - 2);
+  Value key = b.iota(index, shapeOfScores, rank - 1);
+  if (keys != queries)
+    query = arith::AddIOp::create(b.builder, b.loc, query,
+                                  b.constantLike(query, static_cast<double>(keys - queries)));
+  Value visible = b.compare(arith::CmpIPredicate::sle, key, query);
+  return b.selectOr(visible, scores, -std::numeric_limits<double>::infinity());
+}
+
+Value AttentionBuilder::scores() {
+  Value query = splitQueryHeads(operands.query);
+  Value scores = b.contract(query, queryIndices, operands.key, keyIndices, scoreIndices,
+                            statisticsType(elementType(query)));
+  scores = b.scale(scores, operands.scale);
+  if (operands.bias)
+    scores = b.add(scores, splitHeads(b.widen(operands.bias)));
+  return operands.causal ? maskedCausally(scores) : scores;
+}
+
+Value AttentionBuilder::probabilities(Value scores, Value lse) {
+  double infinity = std::numeric_limits<double>::infinity();
+  Value rows = splitHeads(lse);
+  Value empty = b.compare(arith::CmpFPredicate::OEQ, rows, -infinity);
+  rows = b.selectOr(empty, 0.0, rows);
+  return b.unary<math::ExpOp>(b.sub(scores, b.spread(rows, shapeOfScores, {keyDim()})));
+}
+
+Value AttentionBuilder::weightedValues(Value p, Value like) {
+  Value result = b.contract(b.convert(p, elementType(operands.value)), scoreIndices,
+                            operands.value, valueIndices, resultIndices, elementType(like));
+  return b.reshape(result, shapeOf(like));
+}
+
+Value AttentionBuilder::scoresGrad(Value p, Value grad) {
+  Value pGrad = b.contract(splitQueryHeads(grad), resultIndices, operands.value, valueIndices,
+                           scoreIndices, elementType(p));
+  return softmaxInputGrad(b, p, pGrad, keyDim());
+}
+
+Value AttentionBuilder::queryGrad(Value scoresGrad) {
+  Type type = elementType(operands.query);
+  Value grad = b.contract(b.convert(b.scale(scoresGrad, operands.scale), type), scoreIndices,
+                          operands.key, keyIndices, queryIndices, type);
+  return b.reshape(grad, shapeOf(operands.query));
+}
+
+Value AttentionBuilder::keyGrad(Value scoresGrad) {
+  Type type = elementType(operands.key);
+  return b.contract(b.convert(b.scale(scoresGrad, operands.scale), type), scoreIndices,
+                    splitQueryHeads(operands.query), queryIndices, keyIndices, type);
+}
+
+Value AttentionBuilder::valueGrad(Value p, Value grad) {
+  Type type = elementType(operands.value);
+  return b.contract(b.convert(p, type), scoreIndices, splitQueryHeads(grad), resultIndices,
+                    valueIndices, type);
+}
+
+FailureOr<SmallVector<Value>> AttentionOp::decompose(OpBuilder &builder) {
+  TensorBuilder b(builder, getLoc());
+  AttentionBuilder attention(b, {getQuery(), getKey(), getValue(), getBias(),
+                                 getScale().convertToDouble(), getCausal()});
+  SoftmaxRows rows = softmaxRows(b, attention.scores(), attention.keyDim());
+  Value p = normalizedRows(b, rows, attention.keyDim());
+  return SmallVector<Value>{attention.weightedValues(p, getResult()),
+                            attention.mergeHeads(logTotal(b, rows))};
+}
+
+FailureOr<SmallVector<Value>> AttentionGradOp::decompose(OpBuilder &builder) {
+  TensorBuilder b(builder, getLoc());
+  AttentionBuilder attention(b, {getQuery(), getKey(), getValue(), getBias(),
+                                 getScale().convertToDouble(), getCausal()});
+  Value p = attention.probabilities(attention.scores(), getLse());
+  Value scoresGrad = attention.scoresGrad(p, getGrad());
+  return SmallVector<Value>{attention.queryGrad(scoresGrad), attention.keyGrad(scoresGrad),
+                            attention.valueGrad(p, getGrad())};
+}
+
+} // namespace dtc::graph
