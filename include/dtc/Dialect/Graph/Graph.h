@@ -28,6 +28,8 @@ namespace dtc::graph {
 /// Attaches sharding rules, gradients and costs to the arith and math ops that
 /// graphs use. To be called once for each context's registry.
 void registerElementwiseModels(mlir::DialectRegistry &registry);
+/// The gradients' part of it.
+void registerElementwiseGradients(mlir::DialectRegistry &registry);
 
 /// True for arith and math ops that act element by element on tensors.
 bool isElementwise(mlir::Operation *op);
