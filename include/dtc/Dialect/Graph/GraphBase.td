@@ -27,6 +27,7 @@ def Graph_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
   let extraClassDeclaration = [{
+    void registerAttributes();
     /// Attribute names on ops, arguments and results.
     static constexpr llvm::StringLiteral kId = "dtc.id";
     static constexpr llvm::StringLiteral kBackward = "dtc.backward";
@@ -93,6 +94,7 @@ def Graph_RoleAttr : Graph_Attr<"Role", "role"> {
                         OptionalParameter<"std::optional<StateKind>">:$state,
                         OptionalParameter<"std::optional<ScalarKind>">:$scalar);
   let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
 }
 
 def Graph_BackwardAttr : Graph_Attr<"Backward", "backward"> {

@@ -14,6 +14,7 @@ def Graph_ActivationOp
   let arguments = (ins Graph_ActivationAttr:$kind, AnyStaticShapeTensor:$input);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$kind $input attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 def Graph_ActivationGradOp
     : Graph_LayerOp<"activation_grad", [SameOperandsAndResultType]> {
@@ -22,6 +23,7 @@ def Graph_ActivationGradOp
                        AnyStaticShapeTensor:$grad);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$kind $input `,` $grad attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Graph_SoftmaxOp : Graph_LayerOp<"softmax", [Differentiable, SameOperandsAndResultType]> {

@@ -35,7 +35,6 @@ def Graph_SumOp : Graph_TensorOp<"sum", [ShardingRule, Differentiable, SameOpera
   let arguments = (ins Variadic<AnyStaticShapeTensor>:$inputs);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$inputs attr-dict `:` type($result)";
-  let hasVerifier = 1;
 }
 
 def Graph_ContractOp : Graph_TensorOp<"contract", [ShardingRule, Differentiable, Cost]> {

@@ -1,1 +1,0 @@
-#include "dtc/Dialect/Graph/Graph.h"

@@ -1,0 +1,244 @@
+// Sharding rules and costs of the layer ops.
+#include "Rules.h"
+
+using namespace mlir;
+using namespace dtc;
+using namespace dtc::graph;
+
+//===-- activation and softmax --------------------------------------------===//
+
+static OpRule pointwise(Operation *op) {
+  OpRule rule(op);
+  SmallVector<FactorId> dims = rule.factors(shapeOf(op->getResult(0)));
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    rule.operand(i, dims);
+  rule.result(0, dims);
+  return rule;
+}
+
+ShardingRule ActivationOp::getShardingRule() { return pointwise(*this).build(); }
+ShardingRule ActivationGradOp::getShardingRule() { return pointwise(*this).linear({1}).build(); }
+
+static OpRule alongDim(Operation *op, int64_t dim) {
+  OpRule rule(op);
+  SmallVector<FactorId> dims;
+  for (auto [i, size] : llvm::enumerate(shapeOf(op->getResult(0))))
+    dims.push_back(rule.factor(size, static_cast<int64_t>(i) == dim ? FactorKind::Rounds
+                                                                    : FactorKind::Parallel));
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    rule.operand(i, dims);
+  rule.result(0, dims);
+  return rule;
+}
+
+ShardingRule SoftmaxOp::getShardingRule() { return alongDim(*this, getDim()).build(); }
+ShardingRule SoftmaxGradOp::getShardingRule() {
+  return alongDim(*this, getDim()).linear({1}).build();
+}
+
+//===-- normalizations ----------------------------------------------------===//
+
+namespace {
+/// Rows are parallel, the normalized columns rounds. Sharded rows leave the
+/// gradients of scale and bias, which have no rows, partial.
+struct NormRule {
+  NormRule(Operation *op, Value input) : rule(op) {
+    rows = rule.factors(shapeOf(input).drop_back());
+    column = rule.factor(shapeOf(input).back(), FactorKind::Rounds);
+    all = rows;
+    all.push_back(column);
+  }
+  OpRule rule;
+  SmallVector<FactorId> rows, all;
+  FactorId column;
+};
+} // namespace
+
+ShardingRule LayerNormOp::getShardingRule() {
+  NormRule norm(*this, getInput());
+  norm.rule.operand(0, norm.all);
+  for (unsigned i = 1; i < getNumOperands(); ++i) // scale, bias
+    norm.rule.operand(i, norm.column);
+  return norm.rule.result(0, norm.all).result(1, norm.rows).result(2, norm.rows).build();
+}
+
+ShardingRule LayerNormGradOp::getShardingRule() {
+  NormRule norm(*this, getInput());
+  norm.rule.operand(0, norm.all).operand(1, norm.rows).operand(2, norm.rows).operand(3, norm.all);
+  if (getScale())
+    norm.rule.operand(4, norm.column);
+  return norm.rule.result(0, norm.all).result(1, norm.column).result(2, norm.column)
+      .linear({3}).build();
+}
+
+ShardingRule RmsNormOp::getShardingRule() {
+  NormRule norm(*this, getInput());
+  norm.rule.operand(0, norm.all);
+  if (getScale())
+    norm.rule.operand(1, norm.column);
+  return norm.rule.result(0, norm.all).result(1, norm.rows).build();
+}
+
+ShardingRule RmsNormGradOp::getShardingRule() {
+  NormRule norm(*this, getInput());
+  norm.rule.operand(0, norm.all).operand(1, norm.rows).operand(2, norm.all);
+  if (getScale())
+    norm.rule.operand(3, norm.column);
+  return norm.rule.result(0, norm.all).result(1, norm.column).linear({2}).build();
+}
+
+//===-- attention ---------------------------------------------------------===//
+
+namespace {
+/// Factors of q[b,s,(g r),e], k[b,t,g,e], v[b,t,g,f].
+struct AttentionFactors {
+  FactorId b, g, r, s, t, e, f;
+};
+} // namespace
+
+/// Positions of queries and keys are compared where the mask is causal: a
+/// shard would have to know where it begins, so the op is decomposed then. e
+/// and f are inside the softmax or its gradient.
+static AttentionFactors attentionFactors(OpRule &rule, Value query, Value key, Value value,
+                                         bool causal, FactorKind keys) {
+  ArrayRef<int64_t> q = shapeOf(query), k = shapeOf(key);
+  FactorKind queries = causal ? FactorKind::Rounds : FactorKind::Parallel;
+  AttentionFactors dims;
+  dims.b = rule.factor(q[0]);
+  dims.g = rule.factor(k[2]);
+  dims.r = rule.factor(q[2] / k[2]);
+  dims.s = rule.factor(q[1], queries);
+  dims.t = rule.factor(k[1], keys);
+  dims.e = rule.factor(q[3], FactorKind::Whole);
+  dims.f = rule.factor(shapeOf(value)[3], FactorKind::Whole);
+  return dims;
+}
+
+using Append = OpRule &(OpRule::*)(unsigned, ArrayRef<FactorId>);
+
+/// Appends [b, s, (g r), last] through `add`, which takes compounds.
+static void queryLike(OpRule &rule, Append add, unsigned index, const AttentionFactors &dims,
+                      FactorId last) {
+  (rule.*add)(index, dims.b);
+  (rule.*add)(index, dims.s);
+  (rule.*add)(index, {dims.g, dims.r});
+  (rule.*add)(index, last);
+}
+/// [b, t, g, last]
+static void keyLike(OpRule &rule, Append add, unsigned index, const AttentionFactors &dims,
+                    FactorId last) {
+  for (FactorId id : {dims.b, dims.t, dims.g, last})
+    (rule.*add)(index, id);
+}
+/// [b, (g r), s]
+static void rowLike(OpRule &rule, Append add, unsigned index, const AttentionFactors &dims) {
+  (rule.*add)(index, dims.b);
+  (rule.*add)(index, {dims.g, dims.r});
+  (rule.*add)(index, dims.s);
+}
+
+static void biasOperand(OpRule &rule, unsigned index, const AttentionFactors &dims) {
+  rowLike(rule, &OpRule::operandCompound, index, dims);
+  rule.operand(index, dims.t);
+}
+
+ShardingRule AttentionOp::getShardingRule() {
+  OpRule rule(*this);
+  AttentionFactors dims = attentionFactors(rule, getQuery(), getKey(), getValue(), getCausal(),
+                                           FactorKind::Rounds);
+  Append operand = &OpRule::operandCompound, result = &OpRule::resultCompound;
+  queryLike(rule, operand, 0, dims, dims.e);
+  keyLike(rule, operand, 1, dims, dims.e);
+  keyLike(rule, operand, 2, dims, dims.f);
+  if (getBias())
+    biasOperand(rule, 3, dims);
+  queryLike(rule, result, 0, dims, dims.f);
+  rowLike(rule, result, 1, dims);
+  return rule.build();
+}
+
+/// Given the row statistics, keys are independent of each other: split keys
+/// leave the gradient of the query partial, split queries those of the key and
+/// the value.
+ShardingRule AttentionGradOp::getShardingRule() {
+  OpRule rule(*this);
+  FactorKind keys = getCausal() ? FactorKind::Rounds : FactorKind::Parallel;
+  AttentionFactors dims =
+      attentionFactors(rule, getQuery(), getKey(), getValue(), getCausal(), keys);
+  Append operand = &OpRule::operandCompound, result = &OpRule::resultCompound;
+  queryLike(rule, operand, 0, dims, dims.e);
+  keyLike(rule, operand, 1, dims, dims.e);
+  keyLike(rule, operand, 2, dims, dims.f);
+  queryLike(rule, operand, 3, dims, dims.f);
+  rowLike(rule, operand, 4, dims);
+  queryLike(rule, operand, 5, dims, dims.f);
+  if (getBias())
+    biasOperand(rule, 6, dims);
+  queryLike(rule, result, 0, dims, dims.e);
+  keyLike(rule, result, 1, dims, dims.e);
+  keyLike(rule, result, 2, dims, dims.f);
+  return rule.linear({5}).build();
+}
+
+/// Products of all queries with all keys, a column of each at a time.
+static double pairFlops(Value query, Value key, double columns) {
+  ArrayRef<int64_t> q = shapeOf(query);
+  return 2.0 * q[0] * q[1] * q[2] * shapeOf(key)[1] * columns;
+}
+
+double AttentionOp::getContractionFlops() {
+  return pairFlops(getQuery(), getKey(), shapeOf(getQuery())[3] + shapeOf(getValue())[3]);
+}
+
+/// Scores again, and the gradients of query and key over e; the gradients of
+/// probabilities and value over f.
+double AttentionGradOp::getContractionFlops() {
+  return pairFlops(getQuery(), getKey(),
+                   3.0 * shapeOf(getQuery())[3] + 2.0 * shapeOf(getValue())[3]);
+}
+
+//===-- cross entropy -----------------------------------------------------===//
+
+ShardingRule CrossEntropyOp::getShardingRule() {
+  OpRule rule(*this);
+  SmallVector<FactorId> rows = rule.factors(shapeOf(getTarget()));
+  FactorId classes = rule.factor(shapeOf(getLogits()).back(), FactorKind::Rounds);
+  return rule.operand(0, rows).operand(0, classes).operand(1, rows).result(0, rows)
+      .result(1, rows).build();
+}
+
+ShardingRule CrossEntropyGradOp::getShardingRule() {
+  OpRule rule(*this);
+  SmallVector<FactorId> rows = rule.factors(shapeOf(getTarget()));
+  FactorId classes = rule.factor(shapeOf(getLogits()).back());
+  for (unsigned i = 0; i < getNumOperands(); ++i)
+    rule.operand(i, rows);
+  return rule.operand(0, classes).result(0, rows).result(0, classes).linear({3}).build();
+}
+
+/// A target shifted into the shard may be any number, `ignoreIndex` too: the
+/// least integer stands for ignored rows instead.
+FailureOr<SmallVector<Value>> CrossEntropyGradOp::buildLocal(OpBuilder &builder,
+                                                             ValueRange operands,
+                                                             TypeRange resultTypes,
+                                                             const LocalContext &context) {
+  int64_t last = shapeOf(getLogits()).size() - 1;
+  Value offset = shardOffset(builder, context, context.rule.operands[0], last);
+  if (!offset)
+    return cloneLocal(*this, builder, operands, resultTypes);
+  auto type = cast<RankedTensorType>(operands[1].getType());
+  unsigned width = type.getElementTypeBitWidth();
+  auto constant = [&](const APInt &value) -> Value {
+    return arith::ConstantOp::create(builder, getLoc(), DenseElementsAttr::get(type, value));
+  };
+  APInt least = APInt::getSignedMinValue(width);
+  APInt ignore(width, getIgnoreIndex(), /*isSigned=*/true, /*implicitTrunc=*/true);
+  Value ignored = arith::CmpIOp::create(builder, getLoc(), arith::CmpIPredicate::eq, operands[1],
+                                        constant(ignore));
+  Value shifted = shiftIndices(builder, getLoc(), operands[1], offset);
+  SmallVector<Value> local(operands);
+  local[1] = arith::SelectOp::create(builder, getLoc(), ignored, constant(least), shifted);
+  SmallVector<Value> results = cloneLocal(*this, builder, local, resultTypes);
+  results[0].getDefiningOp<CrossEntropyGradOp>().setIgnoreIndex(least.getSExtValue());
+  return results;
+}
