@@ -78,4 +78,14 @@ std::vector<std::string> unimplemented(const Plan &plan);
 /// "dp=2 tp=2 pp=1 ..." in the order of the SPEC.
 std::string summary(const Degrees &degrees);
 
+struct Problem;
+
+/// The plan as YAML, for `--save-plan`: axes by name, ops and arguments with
+/// their names from the problem, so that it can be read and edited.
+std::string toYaml(const Plan &plan, const Problem &problem);
+/// Reads it back. Errors name file, line and key; a plan made for another
+/// problem is refused.
+Result<Plan> planFromYaml(const std::string &text, const std::string &file,
+                          const Problem &problem);
+
 } // namespace dtc::plan

@@ -1,0 +1,78 @@
+// The planner: from a problem, a cluster and what the user pinned to a plan
+// with its prediction and the runners-up.
+#pragma once
+
+#include "dtc/Plan/Cluster.h"
+#include "dtc/Plan/Plan.h"
+#include "dtc/Plan/Spec.h"
+
+namespace dtc::plan {
+
+struct CollectiveUse {
+  sharding::StepKind kind = sharding::StepKind::AllReduce;
+  std::string axis;  ///< degrees of the group, "dp", "tp" or "dp,tp"
+  int64_t count = 0; ///< calls per step and rank
+  int64_t bytes = 0; ///< of one call and rank
+  double seconds = 0; ///< of all calls
+  bool operator==(const CollectiveUse &) const = default;
+};
+
+/// Bytes of one rank.
+struct MemoryUse {
+  int64_t parameters = 0, gradients = 0, optimizer = 0, data = 0, activations = 0;
+  int64_t total() const { return parameters + gradients + optimizer + data + activations; }
+  bool operator==(const MemoryUse &) const = default;
+};
+
+struct Prediction {
+  double stepSeconds = 0;
+  double forwardSeconds = 0, backwardSeconds = 0; ///< of one microbatch, communication included
+  double communicationSeconds = 0;                ///< of a step, not overlapped
+  double updateSeconds = 0;
+  double modelFlops = 0; ///< of a step over all devices, forward and backward contractions
+  MemoryUse memory;
+  double memoryCapacity = 0;
+  bool fits() const { return double(memory.total()) <= memoryCapacity; }
+  std::vector<CollectiveUse> collectives;
+  bool operator==(const Prediction &) const = default;
+};
+
+/// What a complete plan costs. Independent of how the plan was found.
+Prediction predict(const Problem &problem, const Plan &plan, const Cluster &cluster);
+
+struct SearchResult {
+  Plan plan;
+  Prediction predicted;
+  struct Alternative {
+    Degrees degrees;
+    Prediction predicted;
+  };
+  std::vector<Alternative> alternatives; ///< best first, without the chosen one
+  /// Upper bound on (found - optimal) / optimal of the shardings under the
+  /// chosen mesh; 0 when solved exactly.
+  double optimalityGap = 0;
+  /// Nothing was left to search among the degrees.
+  bool pinned = false;
+};
+
+struct SearchOptions {
+  int64_t devices = 1;
+  Spec spec; ///< what is pinned
+};
+
+/// The fastest plan that fits. A plan pinned in full is returned even when it
+/// doesn't fit (prediction.fits() says so).
+Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
+                            const SearchOptions &options);
+
+/// Shardings of every op and argument under fixed degrees.
+struct Solution {
+  Plan plan;
+  double seconds = 0; ///< of one step as the solver sees it
+  double gap = 0;
+};
+Result<Solution> solveSharding(const Problem &problem, const ProblemFacts &facts,
+                               const Cluster &cluster, const Degrees &degrees,
+                               std::optional<bool> sequenceParallel, double secondsPerByte);
+
+} // namespace dtc::plan

@@ -1,0 +1,37 @@
+// SPEC: what a user pins by hand, "dp=2,tp=2,micro_batch=1".
+#pragma once
+
+#include "dtc/Plan/Plan.h"
+
+namespace dtc::plan {
+
+/// A degree that is absent is to be searched.
+struct Spec {
+  std::optional<int64_t> dp, tp, pp, cp, ep;
+  std::optional<bool> sp;
+  std::optional<int> zero;
+  std::optional<int64_t> zeroGroup, chunks, microBatch;
+  std::optional<ScheduleKind> schedule;
+  std::optional<Recompute> recompute;
+  std::optional<Offload> offload;
+  bool operator==(const Spec &) const = default;
+};
+
+/// Parses "auto" or KEY=VALUE,... An unknown key names the nearest known one.
+Result<Spec> parseSpec(const std::string &text);
+
+/// Sets degrees left out to 1 where those given already fill `devices`;
+/// refuses a product that can't divide it.
+Result<Spec> fill(Spec spec, int64_t devices);
+
+/// The known word closest to `word`, or "" when none is close.
+std::string nearest(const std::string &word, const std::vector<std::string> &known);
+
+const char *name(ScheduleKind kind);
+const char *name(Recompute kind);
+const char *name(Offload kind);
+std::optional<ScheduleKind> scheduleFromName(const std::string &name);
+std::optional<Recompute> recomputeFromName(const std::string &name);
+std::optional<Offload> offloadFromName(const std::string &name);
+
+} // namespace dtc::plan

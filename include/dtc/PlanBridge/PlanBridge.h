@@ -1,0 +1,27 @@
+// The one place that sees both the IR and plans.
+#pragma once
+
+#include "dtc/Plan/Search.h"
+#include "dtc/Plan/Verify.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Support/LLVM.h"
+
+namespace dtc::planbridge {
+
+/// Reads the problem off @loss_and_grads (or, where there is none, @forward)
+/// and @update. Ops of the problem are the function's ops in order, without
+/// the return.
+mlir::FailureOr<plan::Problem> extract(mlir::ModuleOp module);
+
+/// Writes a plan into the module: a `dist.mesh @mesh`, `dist.sharding` on
+/// arguments and results of all functions, by role and name, and `dist.op` on
+/// the ops. The plan was verified.
+mlir::LogicalResult apply(mlir::ModuleOp module, const plan::Problem &problem,
+                          const plan::Plan &plan);
+
+/// Verifies a plan; each violation becomes an error at the op it concerns.
+mlir::LogicalResult verify(mlir::ModuleOp module, const plan::Problem &problem,
+                           const plan::Plan &plan, const plan::Cluster &cluster);
+
+} // namespace dtc::planbridge
