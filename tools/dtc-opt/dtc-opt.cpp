@@ -1,3 +1,5 @@
+#include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/Graph.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -6,8 +8,8 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<dtc::graph::GraphDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect,
-                  mlir::math::MathDialect>();
+  registry.insert<dtc::graph::GraphDialect, dtc::dist::DistDialect, dtc::exec::ExecDialect>();
+  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect>();
   dtc::graph::registerElementwiseModels(registry);
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();

@@ -10,15 +10,24 @@ def Dist_Dialect : Dialect {
   let description = [{
     Before partitioning, functions have global shapes: arguments and results
     carry `dist.sharding`, ops carry `dist.op` (a #dist.op_sharding; an op
-    without one follows its operands). After it, functions have the shapes of
-    one rank and collectives are explicit; the program is the same on every
-    rank of the mesh (SPMD), differing only by dist.axis_index.
+    without one follows its operands). After it, functions are marked
+    `dist.local`, have the shapes of one rank and explicit collectives; the
+    program is the same on every rank of the mesh (SPMD), differing only by
+    dist.axis_index. `dist.sharding` then tells which shard a rank holds.
   }];
   let dependentDialects = ["::dtc::graph::GraphDialect"];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let extraClassDeclaration = [{
+    void registerAttributes();
+    void registerOperations();
     static constexpr llvm::StringLiteral kSharding = "dist.sharding";
     static constexpr llvm::StringLiteral kOp = "dist.op";
+    /// On a partitioned function: its types are those of one rank, and
+    /// `dist.sharding` says of which shard of the whole tensor.
+    static constexpr llvm::StringLiteral kLocal = "dist.local";
   }];
 }
 
@@ -28,6 +37,8 @@ class Dist_Attr<string name, string mnem> : AttrDef<Dist_Dialect, name> {
 
 def Dist_AxesAttr : Dist_Attr<"Axes", "axes"> {
   let summary = "a list of axis names, outermost first: `{\"dp\", \"tp\"}`";
+  let description = [{Ops and the attributes below print the list alone; by itself it is
+    `#dist.axes<{"dp", "tp"}>`.}];
   let parameters = (ins OptionalArrayRefParameter<"::mlir::StringAttr">:$names);
   let hasCustomAssemblyFormat = 1;
 }

@@ -17,54 +17,64 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
 
 // Collectives act among the ranks that differ only in `axes`; the group is
 // ordered row-major over them.
-class Dist_Collective<string mnemonic, dag attrs> : Dist_Op<mnemonic, [Pure]> {
-  let arguments = !con((ins AnyStaticShapeTensor:$input, FlatSymbolRefAttr:$mesh,
-                            Dist_AxesAttr:$axes), attrs);
-  let results = (outs AnyStaticShapeTensor:$result);
-  let hasVerifier = 1;
+class Dist_GroupOp<string mnemonic, dag operands, dag attrs, dag outs, list<Trait> traits = []>
+    : Dist_Op<mnemonic, !listconcat([Pure,
+        DeclareOpInterfaceMethods<SymbolUserOpInterface>], traits)> {
+  let arguments = !con(operands, (ins FlatSymbolRefAttr:$mesh, Dist_AxesAttr:$axes), attrs);
+  let results = outs;
+}
+class Dist_Collective<string mnemonic, dag attrs>
+    : Dist_GroupOp<mnemonic, (ins AnyStaticShapeTensor:$input), attrs,
+                   (outs AnyStaticShapeTensor:$result)> {
 }
 
-def Dist_AllReduceOp : Dist_Collective<"all_reduce", (ins Graph_ReduceKindAttr:$kind)> {
+def Dist_AllReduceOp : Dist_GroupOp<"all_reduce",
+    (ins Variadic<AnyStaticShapeTensor>:$inputs), (ins Graph_ReduceKindAttr:$kind),
+    (outs Variadic<AnyStaticShapeTensor>:$outputs), [AllTypesMatch<["inputs", "outputs"]>]> {
   let summary = "every rank gets the reduction of all operands";
+  let description = [{
+    One call may reduce several tensors of one element type (a bucket): output
+    `i` is the reduction of input `i`.
+  }];
   // rank 0: A            A+B
   // rank 1: B     ->     A+B
-  let assemblyFormat = "$kind $input `on` $mesh $axes attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat =
+      "$kind $inputs `on` $mesh custom<Axes>($axes) attr-dict `:` type($inputs)";
 }
 def Dist_AllGatherOp : Dist_Collective<"all_gather", (ins I64Attr:$dim)> {
   let summary = "every rank gets all operands joined along a dimension";
   // rank 0: A            A B
   // rank 1: B     ->     A B
-  let assemblyFormat = "$input `dim` $dim `on` $mesh $axes attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$input `dim` $dim `on` $mesh custom<Axes>($axes) attr-dict `:` type($input) `->` type($result)";
 }
 def Dist_ReduceScatterOp
     : Dist_Collective<"reduce_scatter", (ins Graph_ReduceKindAttr:$kind, I64Attr:$dim)> {
   let summary = "the reduction, of which every rank keeps its part along a dimension";
   // rank 0: A0 A1        A0+B0
   // rank 1: B0 B1   ->   A1+B1
-  let assemblyFormat = "$kind $input `dim` $dim `on` $mesh $axes attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$kind $input `dim` $dim `on` $mesh custom<Axes>($axes) attr-dict `:` type($input) `->` type($result)";
 }
 def Dist_AllToAllOp
     : Dist_Collective<"all_to_all", (ins I64Attr:$splitDim, I64Attr:$concatDim)> {
   let summary = "splits along one dimension, exchanges, joins along another";
   // rank 0: A0 A1        A0 B0   (A0, B0 joined along concatDim)
   // rank 1: B0 B1   ->   A1 B1
-  let assemblyFormat = "$input `split` $splitDim `concat` $concatDim `on` $mesh $axes attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$input `split` $splitDim `concat` $concatDim `on` $mesh custom<Axes>($axes) attr-dict `:` type($input) `->` type($result)";
 }
 def Dist_PermuteOp : Dist_Collective<"permute", (ins DenseI64ArrayAttr:$sources)> {
   let summary = "each rank of the group receives from one other";
   let description = [{Position `i` of the group gets the operand of position `sources[i]`.}];
-  let assemblyFormat = "$input `from` $sources `on` $mesh $axes attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$input `from` $sources `on` $mesh custom<Axes>($axes) attr-dict `:` type($input) `->` type($result)";
 }
 def Dist_SliceOp : Dist_Collective<"slice", (ins I64Attr:$dim)> {
   let summary = "each rank keeps its part along a dimension; no communication";
-  let assemblyFormat = "$input `dim` $dim `on` $mesh $axes attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$input `dim` $dim `on` $mesh custom<Axes>($axes) attr-dict `:` type($input) `->` type($result)";
 }
 
-def Dist_AxisIndexOp : Dist_Op<"axis_index", [Pure]> {
+def Dist_AxisIndexOp : Dist_GroupOp<"axis_index", (ins), (ins),
+                                    (outs 0DTensorOf<[I64]>:$result)> {
   let summary = "the rank's position within the axes, as a scalar";
-  let arguments = (ins FlatSymbolRefAttr:$mesh, Dist_AxesAttr:$axes);
-  let results = (outs 0DTensorOf<[I64]>:$result);
-  let assemblyFormat = "$mesh $axes attr-dict `:` type($result)";
+  let assemblyFormat = "$mesh custom<Axes>($axes) attr-dict `:` type($result)";
 }
 
 #endif // DTC_DIALECT_DIST_DISTOPS_TD

@@ -45,15 +45,20 @@ def Exec_KernelOp : Exec_Op<"kernel",
                        UnitAttr:$flat);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name `extent` $extent `scratch` $scratchBytes (`flat` $flat^)? attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::dtc::exec::YieldOp getYield();
+  }];
 }
 
 def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"KernelOp">]> {
   let summary = "the results of a kernel";
   let arguments = (ins Variadic<AnyStaticShapeTensor>:$values);
-  let assemblyFormat = "$values attr-dict `:` type($values)";
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
-def Exec_LaunchOp : Exec_Op<"launch", [Pure]> {
+def Exec_LaunchOp : Exec_Op<"launch",
+    [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "runs a kernel";
   let description = [{
     `extent` iterations of the kernel (its own unless it is flat).

@@ -1,0 +1,151 @@
+// Verifiers of the collectives.
+#include "Axes.h"
+
+using namespace mlir;
+using namespace dtc;
+using namespace dtc::dist;
+
+/// The mesh that an op names, or null with an error.
+static MeshOp findMesh(Operation *op, FlatSymbolRefAttr name, SymbolTableCollection &tables) {
+  auto mesh = tables.lookupNearestSymbolFrom<MeshOp>(op, name);
+  if (!mesh)
+    op->emitOpError("mesh is not declared: ") << name;
+  return mesh;
+}
+
+/// The number of ranks in a group, after checking the axes.
+static FailureOr<int64_t> groupSize(Operation *op, FlatSymbolRefAttr meshName, AxesAttr axes,
+                                    SymbolTableCollection &tables) {
+  MeshOp meshOp = findMesh(op, meshName, tables);
+  if (!meshOp)
+    return failure();
+  sharding::Mesh mesh = toMesh(meshOp);
+  sharding::AxisList list;
+  for (StringAttr name : axes.getNames()) {
+    sharding::AxisId axis = mesh.find(name.str());
+    if (axis < 0)
+      return op->emitOpError("axis is not in the mesh: ") << name.getValue();
+    if (llvm::is_contained(list, axis))
+      return op->emitOpError("axis is used twice: ") << name.getValue();
+    list.push_back(axis);
+  }
+  return mesh.size(list);
+}
+
+static LogicalResult checkDim(Operation *op, Value value, int64_t dim) {
+  if (dim >= 0 && dim < static_cast<int64_t>(graph::shapeOf(value).size()))
+    return success();
+  return op->emitOpError("has no dimension: ") << dim;
+}
+
+/// The result type must be the operand's with `shape`.
+static LogicalResult checkResult(Operation *op, ArrayRef<int64_t> shape) {
+  auto input = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto expected = RankedTensorType::get(shape, input.getElementType());
+  if (op->getResult(0).getType() == expected)
+    return success();
+  return op->emitOpError("result must be ")
+         << expected << ", got: " << op->getResult(0).getType();
+}
+
+static LogicalResult checkDivides(Operation *op, int64_t size, int64_t parts) {
+  if (size % parts == 0)
+    return success();
+  return op->emitOpError("dimension of size ") << size << " is not divisible by: " << parts;
+}
+
+static LogicalResult checkReduceKind(Operation *op, graph::ReduceKind kind) {
+  if (kind != graph::ReduceKind::Prod)
+    return success();
+  return op->emitOpError("cannot reduce by: ") << graph::stringifyReduceKind(kind);
+}
+
+LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &tables) {
+  if (getInputs().empty())
+    return emitOpError("needs an operand");
+  Type element = getElementTypeOrSelf(getInputs().front());
+  for (Value input : getInputs())
+    if (getElementTypeOrSelf(input) != element)
+      return emitOpError("operands must have one element type, got: ") << input.getType();
+  if (failed(checkReduceKind(*this, getKind())))
+    return failure();
+  return groupSize(*this, getMeshAttr(), getAxes(), tables);
+}
+
+LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &tables) {
+  FailureOr<int64_t> ranks = groupSize(*this, getMeshAttr(), getAxes(), tables);
+  if (failed(ranks) || failed(checkDim(*this, getInput(), getDim())))
+    return failure();
+  SmallVector<int64_t> shape(graph::shapeOf(getInput()));
+  shape[getDim()] *= *ranks;
+  return checkResult(*this, shape);
+}
+
+/// reduce_scatter and slice: `dim` is cut into one part a rank.
+static LogicalResult verifyCut(Operation *op, Value input, int64_t dim,
+                               const FailureOr<int64_t> &ranks) {
+  if (failed(ranks) || failed(checkDim(op, input, dim)))
+    return failure();
+  SmallVector<int64_t> shape(graph::shapeOf(input));
+  if (failed(checkDivides(op, shape[dim], *ranks)))
+    return failure();
+  shape[dim] /= *ranks;
+  return checkResult(op, shape);
+}
+
+LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &tables) {
+  if (failed(checkReduceKind(*this, getKind())))
+    return failure();
+  return verifyCut(*this, getInput(), getDim(),
+                   groupSize(*this, getMeshAttr(), getAxes(), tables));
+}
+
+LogicalResult SliceOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return verifyCut(*this, getInput(), getDim(),
+                   groupSize(*this, getMeshAttr(), getAxes(), tables));
+}
+
+LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &tables) {
+  FailureOr<int64_t> ranks = groupSize(*this, getMeshAttr(), getAxes(), tables);
+  if (failed(ranks) || failed(checkDim(*this, getInput(), getSplitDim())) ||
+      failed(checkDim(*this, getInput(), getConcatDim())))
+    return failure();
+  if (getSplitDim() == getConcatDim())
+    return emitOpError("cannot split and join the same dimension: ") << getSplitDim();
+  SmallVector<int64_t> shape(graph::shapeOf(getInput()));
+  if (failed(checkDivides(*this, shape[getSplitDim()], *ranks)))
+    return failure();
+  shape[getSplitDim()] /= *ranks;
+  shape[getConcatDim()] *= *ranks;
+  return checkResult(*this, shape);
+}
+
+LogicalResult PermuteOp::verifySymbolUses(SymbolTableCollection &tables) {
+  FailureOr<int64_t> ranks = groupSize(*this, getMeshAttr(), getAxes(), tables);
+  if (failed(ranks))
+    return failure();
+  if (static_cast<int64_t>(getSources().size()) != *ranks)
+    return emitOpError("needs a source for each of ")
+           << *ranks << " ranks, got: " << getSources().size();
+  std::vector<bool> sends(*ranks, false);
+  for (int64_t source : getSources()) {
+    if (source < 0 || source >= *ranks || sends[source])
+      return emitOpError("sources must be a permutation, got: ") << source;
+    sends[source] = true;
+  }
+  return checkResult(*this, graph::shapeOf(getInput()));
+}
+
+LogicalResult AxisIndexOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return groupSize(*this, getMeshAttr(), getAxes(), tables);
+}
+
+#define GET_OP_CLASSES
+#include "dtc/Dialect/Dist/DistOps.cpp.inc"
+
+void DistDialect::registerOperations() {
+  addOperations<
+#define GET_OP_LIST
+#include "dtc/Dialect/Dist/DistOps.cpp.inc"
+      >();
+}

@@ -1,0 +1,92 @@
+// Registration, and verification of the dialect's attributes on other ops.
+#include "dtc/Dialect/Dist/Dist.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace dtc;
+using namespace dtc::dist;
+
+#include "dtc/Dialect/Dist/DistDialect.cpp.inc"
+
+void DistDialect::initialize() {
+  registerAttributes();
+  registerOperations();
+}
+
+/// The mesh that an attribute on `op` names, or nullopt with an error.
+static std::optional<sharding::Mesh> meshOf(Operation *op, FlatSymbolRefAttr name) {
+  auto mesh = SymbolTable::lookupNearestSymbolFrom<MeshOp>(op, name);
+  if (!mesh) {
+    op->emitOpError("mesh is not declared: ") << name;
+    return std::nullopt;
+  }
+  return toMesh(mesh);
+}
+
+/// `dist.sharding` on an argument or result of type `type`.
+static LogicalResult verifySharding(Operation *op, Type type, NamedAttribute attribute) {
+  if (attribute.getName() != DistDialect::kSharding)
+    return op->emitOpError("unknown attribute: ") << attribute.getName();
+  auto attr = dyn_cast<ShardingAttr>(attribute.getValue());
+  if (!attr)
+    return op->emitOpError("dist.sharding must be a #dist.sharding, got: ")
+           << attribute.getValue();
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return op->emitOpError("dist.sharding needs a tensor of static shape, got: ") << type;
+  std::optional<sharding::Mesh> mesh = meshOf(op, attr.getMesh());
+  if (!mesh)
+    return failure();
+  std::optional<sharding::TensorSharding> sharding = toSharding(attr, *mesh);
+  if (!sharding)
+    return op->emitOpError("sharding names an axis that the mesh lacks: ") << attr;
+  std::vector<int64_t> shape(tensor.getShape().begin(), tensor.getShape().end());
+  if (op->hasAttr(DistDialect::kLocal)) // the type is a shard already
+    for (auto [size, axes] : llvm::zip(shape, sharding->dims))
+      size *= mesh->size(axes);
+  std::string error = sharding->check(shape, *mesh);
+  return error.empty() ? success() : op->emitOpError(error) << ": " << attr;
+}
+
+LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
+                                                    NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return op->emitOpError("dist attributes belong to functions and ops");
+  return verifySharding(op, function.getArgumentTypes()[index], attribute);
+}
+
+LogicalResult DistDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned index,
+                                                       NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return op->emitOpError("dist attributes belong to functions and ops");
+  return verifySharding(op, function.getResultTypes()[index], attribute);
+}
+
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == kLocal)
+    return isa<UnitAttr>(attribute.getValue())
+               ? success()
+               : op->emitOpError("dist.local takes no value, got: ") << attribute.getValue();
+  if (attribute.getName() != kOp)
+    return op->emitOpError("unknown attribute: ") << attribute.getName();
+  auto attr = dyn_cast<OpShardingAttr>(attribute.getValue());
+  if (!attr)
+    return op->emitOpError("dist.op must be a #dist.op_sharding, got: ") << attribute.getValue();
+  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!ruled)
+    return op->emitOpError("has no sharding rule, so no dist.op may be given: ") << attr;
+  std::optional<sharding::Mesh> mesh = meshOf(op, attr.getMesh());
+  if (!mesh)
+    return failure();
+  std::optional<sharding::OpSharding> sharding = toOpSharding(attr, *mesh);
+  if (!sharding)
+    return op->emitOpError("sharding names an axis that the mesh lacks: ") << attr;
+  // Attributes are verified before the op itself, and rules trust verified ops.
+  if (failed(op->getRegisteredInfo()->verifyInvariants(op)))
+    return failure();
+  std::string error = check(ruled.getShardingRule(), *sharding, *mesh);
+  return error.empty() ? success() : op->emitOpError(error) << ": " << attr;
+}

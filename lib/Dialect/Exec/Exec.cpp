@@ -1,0 +1,80 @@
+// Registration and verifiers of the `exec` dialect.
+#include "dtc/Dialect/Exec/Exec.h"
+
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace dtc::exec;
+
+#include "dtc/Dialect/Exec/ExecDialect.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "dtc/Dialect/Exec/ExecOps.cpp.inc"
+
+void ExecDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "dtc/Dialect/Exec/ExecOps.cpp.inc"
+      >();
+}
+
+YieldOp KernelOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
+
+LogicalResult KernelOp::verify() {
+  Block &body = getBody().front();
+  if (body.empty() || !isa<YieldOp>(body.back()))
+    return emitOpError("body must end in exec.yield");
+  if (int64_t extent = getExtentAttr().getInt(); extent < 0)
+    return emitOpError("extent is negative: ") << extent;
+  if (int64_t scratch = getScratchBytesAttr().getInt(); scratch < 0)
+    return emitOpError("scratch is negative: ") << scratch;
+  for (Type type : body.getArgumentTypes()) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || !tensor.hasStaticShape())
+      return emitOpError("operands must be tensors of static shape, got: ") << type;
+  }
+  for (Operation &op : body)
+    if (!isMemoryEffectFree(&op))
+      return emitOpError("body may not have side effects, got: ") << op.getName();
+  return success();
+}
+
+/// A flat kernel runs on any number of elements; only their types matter.
+static bool matches(Type given, Type declared, bool flat) {
+  return flat ? getElementTypeOrSelf(given) == getElementTypeOrSelf(declared) : given == declared;
+}
+
+static LogicalResult verifyTypes(LaunchOp launch, TypeRange given, TypeRange declared, bool flat,
+                                 StringRef what) {
+  if (given.size() != declared.size())
+    return launch.emitOpError("kernel ")
+           << launch.getKernel() << " has " << declared.size() << " " << what
+           << ", the launch: " << given.size();
+  for (auto [a, b] : llvm::zip_equal(given, declared))
+    if (!matches(a, b, flat))
+      return launch.emitOpError("kernel ")
+             << launch.getKernel() << " has " << what << " of type " << b << ", the launch: " << a;
+  return success();
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &tables) {
+  auto kernel = tables.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  if (!kernel)
+    return emitOpError("kernel is not declared: ") << getKernelAttr();
+  bool flat = kernel.getFlat();
+  if (flat ? getExtentAttr().getInt() < 0 : getExtent() != kernel.getExtent())
+    return emitOpError("kernel ") << getKernel() << " has extent " << kernel.getExtent()
+                                  << ", the launch: " << getExtent();
+  if (failed(verifyTypes(*this, getInputs().getTypes(), kernel.getBody().getArgumentTypes(), flat,
+                         "operands")) ||
+      failed(verifyTypes(*this, getResultTypes(), kernel.getYield().getOperandTypes(), flat,
+                         "results")))
+    return failure();
+  if (getInPlace().size() != getNumResults())
+    return emitOpError("in_place needs an entry for each of ")
+           << getNumResults() << " results, got: " << getInPlace().size();
+  for (int64_t operand : getInPlace())
+    if (operand < -1 || operand >= static_cast<int64_t>(getInputs().size()))
+      return emitOpError("in_place names no operand: ") << operand;
+  return success();
+}

@@ -1,0 +1,105 @@
+// RUN: dtc-opt %s -split-input-file -verify-diagnostics
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{kernel is not declared: @k}}
+  %0 = exec.launch @k(%x) extent 4 in_place [-1] : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+exec.kernel @k extent 4 scratch 0 {
+^bb0(%a: tensor<4xf32>):
+  exec.yield %a : tensor<4xf32>
+}
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{kernel k has extent 4, the launch: 8}}
+  %0 = exec.launch @k(%x) extent 8 in_place [-1] : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+exec.kernel @k extent 4 scratch 0 {
+^bb0(%a: tensor<4xf32>):
+  exec.yield %a : tensor<4xf32>
+}
+func.func @f(%x: tensor<8xf32>) {
+  // expected-error @+1 {{kernel k has operands of type 'tensor<4xf32>', the launch: 'tensor<8xf32>'}}
+  %0 = exec.launch @k(%x) extent 4 in_place [-1] : (tensor<8xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+exec.kernel @k extent 4 scratch 0 flat {
+^bb0(%a: tensor<4xf32>):
+  exec.yield %a : tensor<4xf32>
+}
+func.func @f(%x: tensor<8xf32>) {
+  // expected-error @+1 {{kernel k has results of type 'tensor<4xf32>', the launch: 'tensor<8xf64>'}}
+  %0 = exec.launch @k(%x) extent 8 in_place [-1] : (tensor<8xf32>) -> tensor<8xf64>
+  return
+}
+
+// -----
+
+exec.kernel @k extent 4 scratch 0 {
+^bb0(%a: tensor<4xf32>):
+  exec.yield %a : tensor<4xf32>
+}
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{kernel k has 1 operands, the launch: 2}}
+  %0 = exec.launch @k(%x, %x) extent 4 in_place [-1] : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+exec.kernel @k extent 4 scratch 0 {
+^bb0(%a: tensor<4xf32>):
+  exec.yield %a : tensor<4xf32>
+}
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{in_place names no operand: 1}}
+  %0 = exec.launch @k(%x) extent 4 in_place [1] : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+exec.kernel @k extent 4 scratch 0 {
+^bb0(%a: tensor<4xf32>):
+  exec.yield %a : tensor<4xf32>
+}
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{in_place needs an entry for each of 1 results, got: 0}}
+  %0 = exec.launch @k(%x) extent 4 in_place [] : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{scratch is negative: -1}}
+exec.kernel @k extent 4 scratch -1 {
+^bb0(%a: tensor<4xf32>):
+  exec.yield %a : tensor<4xf32>
+}
+
+// -----
+
+func.func private @g(tensor<4xf32>)
+// expected-error @+1 {{body may not have side effects, got: func.call}}
+exec.kernel @k extent 4 scratch 0 {
+^bb0(%a: tensor<4xf32>):
+  func.call @g(%a) : (tensor<4xf32>) -> ()
+  exec.yield %a : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{operands must be tensors of static shape, got: 'f32'}}
+exec.kernel @k extent 4 scratch 0 {
+^bb0(%a: f32):
+  exec.yield
+}
