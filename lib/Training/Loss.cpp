@@ -1,0 +1,205 @@
+#include "Loss.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::training {
+
+namespace {
+
+constexpr llvm::StringLiteral kTarget = "target";
+
+std::string namesOf(ArrayRef<RoleAttr> roles) {
+  return llvm::join(llvm::map_range(roles, [](RoleAttr role) { return role.getName().str(); }),
+                    ", ");
+}
+
+bool isFloatTensor(Value value) { return isa<FloatType>(getElementTypeOrSelf(value)); }
+
+/// The output that the loss is about: the only float one, or the one named
+/// "logits" among several.
+FailureOr<Value> predictions(func::FuncOp func, ValueRange outputs, ArrayRef<RoleAttr> roles) {
+  SmallVector<Value> floats;
+  for (auto [output, role] : llvm::zip_equal(outputs, roles)) {
+    if (!isFloatTensor(output) || shapeOf(output).empty())
+      continue;
+    if (role.getName() == "logits")
+      return output;
+    floats.push_back(output);
+  }
+  if (floats.size() == 1)
+    return floats.front();
+  if (floats.empty())
+    return func.emitError() << "the model has no float output for the loss: " << namesOf(roles);
+  return func.emitError() << "several outputs could be the predictions and none is named "
+                             "'logits': "
+                          << namesOf(roles);
+}
+
+LogicalResult checkTargetName(func::FuncOp func) {
+  for (unsigned i = 0; i < func.getNumArguments(); ++i)
+    if (RoleAttr role = getArgRole(func, i))
+      if (role.getKind() == RoleKind::Input && role.getName() == kTarget)
+        return func.emitError("the model has an input with the name of the loss' own: target");
+  return success();
+}
+
+class LossBuilder {
+public:
+  LossBuilder(PhaseFunction &function, ValueRange outputs, ArrayRef<RoleAttr> roles,
+              const TrainOptions &options)
+      : function(function), func(function.func()), context(func.getContext()), outputs(outputs),
+        roles(roles), options(options) {}
+
+  FailureOr<Loss> build() {
+    switch (options.loss) {
+    case LossKind::CrossEntropy:
+      return crossEntropy();
+    case LossKind::MeanSquaredError:
+      return meanSquaredError();
+    case LossKind::Output:
+      return modelLoss();
+    case LossKind::None:
+      break;
+    }
+    return func.emitError("no loss to build");
+  }
+
+private:
+  FailureOr<Loss> crossEntropy() {
+    FailureOr<Value> logits = predictions(func, outputs, roles);
+    if (failed(logits) || failed(checkTargetName(func)))
+      return failure();
+    ArrayRef<int64_t> shape = shapeOf(*logits);
+    Value target = addTarget(shape.drop_back(), IntegerType::get(context, 64));
+    Value count = addCount();
+    OpBuilder builder = function.builder();
+    TensorBuilder b(builder, nameLoc("loss"));
+    Type rows = RankedTensorType::get(shape.drop_back(),
+                                      statisticsType(getElementTypeOrSelf(*logits)));
+    auto op = CrossEntropyOp::create(builder, b.loc, rows, rows, *logits, target,
+                                     static_cast<uint64_t>(options.ignoreIndex));
+    return Loss{scalarSum(b, op.getLoss()), op.getLoss(), /*squared=*/false, count};
+  }
+
+  FailureOr<Loss> meanSquaredError() {
+    FailureOr<Value> output = predictions(func, outputs, roles);
+    if (failed(output) || failed(checkTargetName(func)))
+      return failure();
+    Type type = statisticsType(getElementTypeOrSelf(*output));
+    Value target = addTarget(shapeOf(*output), type);
+    Value count = addCount();
+    OpBuilder builder = function.builder();
+    TensorBuilder b(builder, nameLoc("loss"));
+    Value difference = b.sub(b.widen(*output), target);
+    Value sum = scalarSum(b, b.square(difference));
+    return Loss{sum, difference, /*squared=*/true, count};
+  }
+
+  FailureOr<Loss> modelLoss() {
+    if (options.numMicrobatches > 1)
+      return func.emitError() << "a loss that the model computes is a mean of its own and can't "
+                                 "be put together from microbatches: "
+                              << options.lossOutput;
+    for (auto [output, role] : llvm::zip_equal(outputs, roles)) {
+      if (role.getName() != options.lossOutput)
+        continue;
+      if (!isFloatTensor(output) || cast<RankedTensorType>(output.getType()).getNumElements() != 1)
+        return func.emitError() << "the output that is to be the loss must be one float: "
+                                << role.getName() << " is " << output.getType();
+      Value count = addCount();
+      OpBuilder builder = function.builder();
+      TensorBuilder b(builder, nameLoc("loss"));
+      Value sum = b.convert(b.reshape(output, {}), builder.getF32Type());
+      return Loss{sum, output, /*squared=*/false, count};
+    }
+    return func.emitError() << "the model has no output named '" << options.lossOutput
+                            << "'; it has: " << namesOf(roles);
+  }
+
+  Value addTarget(ArrayRef<int64_t> shape, Type elementType) {
+    return function.argument(RankedTensorType::get(shape, elementType),
+                             roleOf(context, RoleKind::Target, kTarget));
+  }
+
+  Value addCount() {
+    return function.argument(RankedTensorType::get({}, Float32Type::get(context)),
+                             scalarRole(context, ScalarKind::Count));
+  }
+
+  Value scalarSum(TensorBuilder &b, Value values) {
+    return b.convert(sumOfAll(b, values), b.builder.getF32Type());
+  }
+
+  Location nameLoc(StringRef name) {
+    return NameLoc::get(StringAttr::get(context, name), func.getLoc());
+  }
+
+  PhaseFunction &function;
+  func::FuncOp func;
+  MLIRContext *context;
+  ValueRange outputs;
+  ArrayRef<RoleAttr> roles;
+  const TrainOptions &options;
+};
+
+} // namespace
+
+FailureOr<Loss> buildLoss(PhaseFunction &function, ValueRange outputs, ArrayRef<RoleAttr> roles,
+                          const TrainOptions &options) {
+  return LossBuilder(function, outputs, roles, options).build();
+}
+
+Value buildSeed(TensorBuilder &b, const Loss &loss) {
+  Value inverse = b.reciprocal(loss.count);
+  inverse = b.convert(inverse, getElementTypeOrSelf(loss.start));
+  Value seed = b.broadcast(inverse, {}, shapeOf(loss.start));
+  return loss.squared ? b.mul(b.scale(loss.start, 2.0), seed) : seed;
+}
+
+Value sumOfAll(TensorBuilder &b, Value value) {
+  int64_t rank = shapeOf(value).size();
+  if (rank > 1)
+    value = b.sum(value, {rank - 1});
+  return b.sum(value, otherDims(shapeOf(value).size(), {}));
+}
+
+/// Valid targets are counted as integers: f32 sums stand still at 2^24.
+static Value countValid(TensorBuilder &b, Value target, int64_t ignoreIndex) {
+  Value valid = b.compare(arith::CmpIPredicate::ne, target, static_cast<double>(ignoreIndex));
+  Value ones = arith::ExtUIOp::create(b.builder, b.loc, target.getType(), valid);
+  return b.convert(sumOfAll(b, ones), b.builder.getF32Type());
+}
+
+LogicalResult buildPrologue(ModuleOp module, func::FuncOp lossAndGrads,
+                            int64_t valuesPerMicrobatch, const TrainOptions &options) {
+  MLIRContext *context = module.getContext();
+  PhaseFunction function(module, "prologue");
+  OpBuilder builder = function.builder();
+  TensorBuilder b(builder, NameLoc::get(StringAttr::get(context, "count"), module.getLoc()));
+  Value count;
+  if (options.loss == LossKind::CrossEntropy) {
+    unsigned index = 0;
+    while (getArgRole(lossAndGrads, index).getKind() != RoleKind::Target)
+      ++index;
+    auto type = cast<RankedTensorType>(lossAndGrads.getArgument(index).getType());
+    SmallVector<int64_t> shape(type.getShape());
+    if (shape.empty() && options.numMicrobatches > 1)
+      return lossAndGrads.emitError("the logits have no batch dimension to cut into microbatches");
+    if (!shape.empty())
+      shape.front() *= options.numMicrobatches;
+    Value target =
+        function.argument(type.clone(shape), roleOf(context, RoleKind::Target, kTarget));
+    count = countValid(b, target, options.ignoreIndex);
+  } else {
+    double total = static_cast<double>(valuesPerMicrobatch) * options.numMicrobatches;
+    count = b.constant(RankedTensorType::get({}, builder.getF32Type()), total);
+  }
+  function.result(count, roleOf(context, RoleKind::Count));
+  function.finish();
+  return success();
+}
+
+} // namespace dtc::training

@@ -1,0 +1,166 @@
+#include "dtc/Training/Train.h"
+
+#include "Backward.h"
+#include "Loss.h"
+#include "Precision.h"
+#include "Update.h"
+#include "WidenGradient.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::training {
+
+namespace {
+
+/// Turns @forward into the functions of a step.
+class StepBuilder {
+public:
+  StepBuilder(ModuleOp module, const TrainOptions &options)
+      : module(module), context(module.getContext()), options(options) {}
+
+  LogicalResult build() {
+    if (failed(checkOptions(module, options)) || failed(findForward()) ||
+        failed(findTrainable()) || failed(convertPrecision()))
+      return failure();
+    if (options.loss == LossKind::None) {
+      numberForwardOps(forward.getBody().front());
+      return success();
+    }
+    if (trainable.empty())
+      return module.emitError("the model has no trainable parameter");
+    if (failed(buildLossAndGrads()))
+      return failure();
+    return buildUpdate(module, trained, options);
+  }
+
+private:
+  LogicalResult findForward() {
+    forward = module.lookupSymbol<func::FuncOp>("forward");
+    if (!forward || forward.getBody().empty())
+      return module.emitError("the module has no function to train: forward");
+    if (!llvm::hasSingleElement(forward.getBody()))
+      return forward.emitError("must have a single block");
+    for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+      if (!getArgRole(forward, i) || !isa<RankedTensorType>(forward.getArgument(i).getType()))
+        return forward.emitError() << "argument must be a tensor with a dtc.role: " << i;
+    for (unsigned i = 0; i < forward.getNumResults(); ++i)
+      if (!getResultRole(forward, i))
+        return forward.emitError() << "result must have a dtc.role: " << i;
+    return success();
+  }
+
+  LogicalResult findTrainable() {
+    SymbolTable symbols(module);
+    for (BlockArgument argument : forward.getArguments()) {
+      RoleAttr role = getArgRole(forward, argument.getArgNumber());
+      if (role.getKind() != RoleKind::Parameter)
+        continue;
+      auto parameter = symbols.lookup<ParameterOp>(role.getName());
+      if (!parameter)
+        return forward.emitError() << "has no dtc.parameter: " << role.getName();
+      if (!parameter.getTrainable())
+        continue;
+      if (!isa<FloatType>(getElementTypeOrSelf(argument)))
+        return parameter.emitError() << "only float parameters can be trained: "
+                                     << argument.getType();
+      trainable.push_back(argument);
+    }
+    return success();
+  }
+
+  LogicalResult convertPrecision() {
+    if (options.precision == Precision::BF16)
+      return convertToBF16(module, forward);
+    return options.loss == LossKind::None ? success() : checkF32(module);
+  }
+
+  LogicalResult buildLossAndGrads() {
+    SmallVector<Value> outputs(forward.getBody().front().getTerminator()->getOperands());
+    SmallVector<RoleAttr> roles;
+    for (unsigned i = 0; i < outputs.size(); ++i)
+      roles.push_back(getResultRole(forward, i));
+    forward.setSymName("loss_and_grads");
+    PhaseFunction function(forward);
+    FailureOr<Loss> loss = buildLoss(function, outputs, roles, options);
+    if (failed(loss))
+      return failure();
+    // Outputs that the loss does not read go before anything is numbered.
+    eraseDeadOps(function.body(), {loss->sum, loss->start});
+    numberForwardOps(function.body());
+
+    Backward backward(function.body(), trainable);
+    if (!backward.dependsOnWanted(loss->start))
+      return forward.emitError("the loss depends on no trainable parameter");
+    if (failed(backward.run(loss->start, [&](OpBuilder &builder) {
+          TensorBuilder b(builder, loss->start.getLoc());
+          return buildSeed(b, *loss);
+        })))
+      return failure();
+    addResults(function, backward, *loss);
+    function.finish();
+    eraseDeadOps(function.body());
+    return buildPrologue(
+        module, forward, cast<RankedTensorType>(loss->start.getType()).getNumElements(), options);
+  }
+
+  void addResults(PhaseFunction &function, Backward &backward, const Loss &loss) {
+    SmallVector<Value> gradients;
+    for (Value parameter : trainable)
+      if (Value gradient = trainedGradient(parameter, backward))
+        gradients.push_back(gradient);
+    function.result(accumulated(function, backward, loss.sum, loss.sum,
+                                roleOf(context, RoleKind::Loss)),
+                    roleOf(context, RoleKind::Loss));
+    for (auto [parameter, gradient] : llvm::zip_equal(trained, gradients)) {
+      RoleAttr role = roleOf(context, RoleKind::Gradient, parameter.name);
+      function.result(accumulated(function, backward, parameter.argument, gradient, role), role);
+    }
+  }
+
+  /// The gradient of a parameter in the type in which it is accumulated; notes
+  /// the parameter as trained. Like PyTorch's optimizers, which skip what has
+  /// no gradient, those that the loss doesn't depend on are left as they are.
+  Value trainedGradient(Value parameter, Backward &backward) {
+    StringRef name =
+        getArgRole(forward, cast<BlockArgument>(parameter).getArgNumber()).getName();
+    Value gradient = backward.gradient(parameter);
+    if (!gradient) {
+      SymbolTable(module).lookup(name)->emitWarning()
+          << "is left untrained, the loss does not depend on it: " << name;
+      return nullptr;
+    }
+    auto type = cast<RankedTensorType>(parameter.getType());
+    Type wide = statisticsType(type.getElementType());
+    OpBuilder builder = OpBuilder::atBlockEnd(&forward.getBody().front());
+    trained.push_back({name.str(), parameter, type, type.clone(wide)});
+    return widenGradient(builder, gradient, wide);
+  }
+
+  /// With several microbatches: `value` plus what the ones before gave. `of` is
+  /// the forward value that the sum belongs to.
+  Value accumulated(PhaseFunction &function, Backward &backward, Value of, Value value,
+                    RoleAttr role) {
+    if (options.numMicrobatches == 1)
+      return value;
+    Value before = function.argument(value.getType(), role);
+    return backward.accumulate(of, [&](OpBuilder &builder) -> Value {
+      return SumOp::create(builder, value.getLoc(), value.getType(), ValueRange{before, value});
+    });
+  }
+
+  ModuleOp module;
+  MLIRContext *context;
+  const TrainOptions &options;
+  func::FuncOp forward;
+  SmallVector<Value> trainable; ///< arguments of `forward`
+  SmallVector<TrainedParameter> trained;
+};
+
+} // namespace
+
+LogicalResult buildTraining(ModuleOp module, const TrainOptions &options) {
+  return StepBuilder(module, options).build();
+}
+
+} // namespace dtc::training

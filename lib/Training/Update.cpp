@@ -1,0 +1,212 @@
+#include "Update.h"
+
+#include "Loss.h"
+
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::training {
+
+namespace {
+
+/// The arguments that belong to one parameter.
+struct Operands {
+  Value parameter;
+  Value master; ///< the parameter itself unless it is kept in a narrower type
+  SmallVector<Value> states;
+  Value gradient;
+};
+
+/// Which pieces of state an optimizer keeps for each parameter.
+SmallVector<StateKind> stateKinds(const TrainOptions &options) {
+  if (options.optimizer != OptimizerKind::Sgd)
+    return {StateKind::ExpAvg, StateKind::ExpAvgSq};
+  if (options.momentum != 0.0)
+    return {StateKind::Momentum};
+  return {};
+}
+
+class UpdateBuilder {
+public:
+  UpdateBuilder(ModuleOp module, ArrayRef<TrainedParameter> parameters,
+                const TrainOptions &options)
+      : function(module, "update"), context(module.getContext()), parameters(parameters),
+        options(options), states(stateKinds(options)), builder(function.builder()),
+        b(builder, NameLoc::get(StringAttr::get(context, "update"), module.getLoc())),
+        noDecay(options.noDecay.value_or("")) {}
+
+  void build() {
+    addArguments();
+    Value norm = gradientNorm();
+    gradScale = clippingFactor(norm);
+    if (options.optimizer != OptimizerKind::Sgd) {
+      correction1 = correction(options.beta1);
+      correction2 = correction(options.beta2);
+    }
+    for (auto [parameter, operands] : llvm::zip_equal(parameters, arguments))
+      updates.push_back(update(parameter, operands));
+    addResults();
+    function.result(norm, roleOf(context, RoleKind::GradNorm));
+    function.result(b.div(loss, count), roleOf(context, RoleKind::Loss));
+    function.finish();
+  }
+
+private:
+  static bool hasMaster(const TrainedParameter &parameter) {
+    return parameter.type != parameter.gradient;
+  }
+
+  Value scalar(Type type, ScalarKind kind) {
+    return function.argument(RankedTensorType::get({}, type), scalarRole(context, kind));
+  }
+
+  void addArguments() {
+    arguments.resize(parameters.size());
+    for (auto [parameter, operands] : llvm::zip_equal(parameters, arguments))
+      operands.parameter = operands.master = function.argument(
+          parameter.type, roleOf(context, RoleKind::Parameter, parameter.name));
+    for (auto [parameter, operands] : llvm::zip_equal(parameters, arguments))
+      if (hasMaster(parameter))
+        operands.master = function.argument(
+            parameter.gradient, roleOf(context, RoleKind::Master, parameter.name));
+    for (auto [parameter, operands] : llvm::zip_equal(parameters, arguments))
+      for (StateKind state : states)
+        operands.states.push_back(function.argument(
+            parameter.gradient, stateRole(context, parameter.name, state)));
+    for (auto [parameter, operands] : llvm::zip_equal(parameters, arguments))
+      operands.gradient = function.argument(
+          parameter.gradient, roleOf(context, RoleKind::Gradient, parameter.name));
+    loss = function.argument(RankedTensorType::get({}, builder.getF32Type()),
+                             roleOf(context, RoleKind::Loss));
+    rate = scalar(builder.getF64Type(), ScalarKind::LearningRate);
+    step = scalar(builder.getF64Type(), ScalarKind::Step);
+    count = scalar(builder.getF32Type(), ScalarKind::Count);
+  }
+
+  /// Squares are summed per parameter and the sums once, so that what is
+  /// pending over ranks needs a single reduction.
+  Value gradientNorm() {
+    SmallVector<Value> squares;
+    for (const Operands &operands : arguments)
+      squares.push_back(
+          b.convert(sumOfAll(b, b.square(operands.gradient)), builder.getF32Type()));
+    Value total = SumOp::create(builder, b.loc, squares.front().getType(), squares);
+    return b.unary<math::SqrtOp>(total);
+  }
+
+  /// min(1, max / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
+  Value clippingFactor(Value norm) {
+    if (!options.clipGradNorm)
+      return b.constantLike(norm, 1.0);
+    Value ratio = b.div(b.constantLike(norm, *options.clipGradNorm), b.offset(norm, 1e-6));
+    return b.minimum(ratio, b.constantLike(ratio, 1.0));
+  }
+
+  /// 1 - beta^step
+  Value correction(double beta) {
+    Value power = math::PowFOp::create(builder, b.loc, b.constantLike(step, beta), step);
+    return b.sub(b.constantLike(power, 1.0), power);
+  }
+
+  double weightDecay(const TrainedParameter &parameter) {
+    bool exempt = options.noDecay && noDecay.match(parameter.name);
+    return exempt ? 0.0 : options.weightDecay;
+  }
+
+  /// The new master and the new states.
+  SmallVector<Value> update(const TrainedParameter &parameter, const Operands &operands) {
+    Location loc = NameLoc::get(builder.getStringAttr(parameter.name), b.loc);
+    FloatAttr decay = builder.getF64FloatAttr(weightDecay(parameter));
+    Type type = parameter.gradient;
+    if (options.optimizer == OptimizerKind::Sgd) {
+      Value buffer = operands.states.empty() ? Value() : operands.states.front();
+      auto op = SgdUpdateOp::create(
+          builder, loc, type, buffer ? type : Type(), operands.master, operands.gradient, buffer,
+          rate, gradScale, builder.getF64FloatAttr(options.momentum), decay,
+          options.nesterov ? builder.getUnitAttr() : UnitAttr());
+      return op->getResults();
+    }
+    bool decoupled = options.optimizer == OptimizerKind::AdamW;
+    auto op = AdamUpdateOp::create(
+        builder, loc, type, type, type, operands.master, operands.gradient, operands.states[0],
+        operands.states[1], rate, gradScale, correction1, correction2,
+        builder.getF64FloatAttr(options.beta1), builder.getF64FloatAttr(options.beta2),
+        builder.getF64FloatAttr(options.eps), decay,
+        decoupled ? builder.getUnitAttr() : UnitAttr());
+    return op->getResults();
+  }
+
+  void addResults() {
+    for (auto [parameter, updated] : llvm::zip_equal(parameters, updates))
+      function.result(b.convert(updated.front(), parameter.type.getElementType()),
+                      roleOf(context, RoleKind::Parameter, parameter.name));
+    for (auto [parameter, updated] : llvm::zip_equal(parameters, updates))
+      if (hasMaster(parameter))
+        function.result(updated.front(), roleOf(context, RoleKind::Master, parameter.name));
+    for (auto [parameter, updated] : llvm::zip_equal(parameters, updates))
+      for (auto [state, value] : llvm::zip_equal(states, ArrayRef(updated).drop_front()))
+        function.result(value, stateRole(context, parameter.name, state));
+  }
+
+  PhaseFunction function;
+  MLIRContext *context;
+  ArrayRef<TrainedParameter> parameters;
+  const TrainOptions &options;
+  SmallVector<StateKind> states;
+  OpBuilder builder;
+  TensorBuilder b;
+  llvm::Regex noDecay;
+  SmallVector<Operands> arguments;
+  SmallVector<SmallVector<Value>> updates;
+  Value loss, rate, step, count, gradScale, correction1, correction2;
+};
+
+struct NamedNumber {
+  StringRef name;
+  double value;
+};
+
+LogicalResult checkNumbers(ModuleOp module, const TrainOptions &options) {
+  for (NamedNumber beta : {NamedNumber{"beta1", options.beta1}, {"beta2", options.beta2}})
+    if (!(beta.value >= 0.0 && beta.value < 1.0))
+      return module.emitError() << beta.name << " must be in [0, 1): " << beta.value;
+  for (NamedNumber number : {NamedNumber{"eps", options.eps},
+                             {"weight decay", options.weightDecay},
+                             {"momentum", options.momentum}})
+    if (!(number.value >= 0.0 && std::isfinite(number.value)))
+      return module.emitError() << number.name
+                                << " must be finite and not negative: " << number.value;
+  if (options.clipGradNorm && !(*options.clipGradNorm > 0.0))
+    return module.emitError() << "the gradient norm to clip to must be positive: "
+                              << *options.clipGradNorm;
+  return success();
+}
+
+} // namespace
+
+LogicalResult checkOptions(ModuleOp module, const TrainOptions &options) {
+  if (options.precision == Precision::F16)
+    return module.emitError("training in fp16 is not implemented; use bf16");
+  if (options.numMicrobatches < 1)
+    return module.emitError() << "the number of microbatches must be at least 1: "
+                              << options.numMicrobatches;
+  if (options.optimizer != OptimizerKind::Sgd && options.momentum != 0.0)
+    return module.emitError() << "only sgd has a momentum: " << options.momentum;
+  if (options.nesterov && (options.optimizer != OptimizerKind::Sgd || options.momentum == 0.0))
+    return module.emitError("Nesterov's momentum needs sgd with a momentum");
+  std::string why;
+  if (options.noDecay && !llvm::Regex(*options.noDecay).isValid(why))
+    return module.emitError() << "not a regular expression (" << why
+                              << "): " << *options.noDecay;
+  return checkNumbers(module, options);
+}
+
+LogicalResult buildUpdate(ModuleOp module, ArrayRef<TrainedParameter> parameters,
+                          const TrainOptions &options) {
+  UpdateBuilder(module, parameters, options).build();
+  return success();
+}
+
+} // namespace dtc::training

@@ -1,0 +1,57 @@
+#include "WidenGradient.h"
+
+#include "dtc/Dialect/Graph/TensorBuilder.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::training {
+
+/// Ops whose results may be wider than their operands.
+static bool canWidenResult(Operation *op) {
+  return isa<ContractOp, ScatterAddOp, ConvWeightGradOp, LayerNormGradOp, RmsNormGradOp>(op);
+}
+
+/// Ops that act alike in every element type, which all operands share.
+static bool commutesWithWidening(Operation *op) {
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduce.getKind() == ReduceKind::Sum;
+  return isa<SumOp, ReshapeOp, TransposeOp, SliceOp, PadOp, BroadcastOp, CumSumOp>(op);
+}
+
+/// Right after the op that makes it, and part of the same backward op.
+static Value extended(OpBuilder &builder, Value value, Type elementType) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointAfterValue(value);
+  TensorBuilder b(builder, value.getLoc());
+  Value wide = b.convert(value, elementType);
+  if (Operation *op = value.getDefiningOp())
+    if (Attribute backward = op->getAttr(GraphDialect::kBackward))
+      wide.getDefiningOp()->setAttr(GraphDialect::kBackward, backward);
+  return wide;
+}
+
+/// `reads`: how many of the value's uses are ours.
+static Value widen(OpBuilder &builder, Value value, Type elementType, unsigned reads) {
+  auto type = cast<RankedTensorType>(value.getType()).clone(elementType);
+  if (type == value.getType())
+    return value;
+  Operation *op = value.getDefiningOp();
+  if (auto narrowing = dyn_cast_or_null<arith::TruncFOp>(op))
+    if (narrowing.getIn().getType() == type)
+      return narrowing.getIn();
+  bool alone = static_cast<unsigned>(llvm::range_size(value.getUses())) == reads;
+  if (!op || !alone || !(canWidenResult(op) || commutesWithWidening(op)))
+    return extended(builder, value, elementType);
+  if (commutesWithWidening(op))
+    for (OpOperand &operand : op->getOpOperands())
+      operand.set(widen(builder, operand.get(), elementType, 1));
+  value.setType(type);
+  return value;
+}
+
+Value widenGradient(OpBuilder &builder, Value gradient, Type elementType) {
+  return widen(builder, gradient, elementType, 0);
+}
+
+} // namespace dtc::training
