@@ -1,6 +1,7 @@
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -13,6 +14,7 @@ int main(int argc, char **argv) {
   dtc::graph::registerElementwiseModels(registry);
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
+  dtc::training::registerTrainingPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "dtc pass driver\n", registry));
 }
