@@ -1,6 +1,7 @@
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Interpreter/Passes.h"
 #include "dtc/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,6 +15,7 @@ int main(int argc, char **argv) {
   dtc::graph::registerElementwiseModels(registry);
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
+  dtc::interpreter::registerInterpreterPasses();
   dtc::training::registerTrainingPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "dtc pass driver\n", registry));

@@ -1,0 +1,48 @@
+// Evaluates a function on all ranks of a mesh at once (one rank without a mesh).
+#pragma once
+
+#include "Kernels.h"
+
+#include "dtc/Interpreter/Interpreter.h"
+
+namespace dtc::interpreter {
+
+using TensorRef = std::shared_ptr<const Tensor>;
+/// A value: one tensor a rank. Ranks that hold the same share it.
+using RankTensors = llvm::SmallVector<TensorRef, 1>;
+
+class Evaluator {
+public:
+  Evaluator(Numerics numerics, const sharding::Mesh *mesh)
+      : numerics(numerics), mesh(mesh), numRanks(mesh ? mesh->devices() : 1) {}
+
+  mlir::FailureOr<std::vector<RankTensors>> call(mlir::func::FuncOp func,
+                                                 llvm::ArrayRef<RankTensors> arguments);
+  mlir::FailureOr<std::vector<RankTensors>> evaluate(mlir::Operation *op,
+                                                     llvm::ArrayRef<RankTensors> operands);
+  int64_t ranks() const { return numRanks; }
+
+private:
+  using Results = mlir::FailureOr<std::vector<RankTensors>>;
+
+  Results evaluateBlock(mlir::Block &block, llvm::ArrayRef<RankTensors> arguments);
+  Results evaluateCall(mlir::func::CallOp op, llvm::ArrayRef<RankTensors> operands);
+  Results evaluateDecomposed(DecomposableOpInterface op, llvm::ArrayRef<RankTensors> operands);
+  Results evaluateLocal(mlir::Operation *op, llvm::ArrayRef<RankTensors> operands);
+  mlir::FailureOr<mlir::func::FuncOp> decomposition(DecomposableOpInterface op);
+
+  Numerics numerics;
+  const sharding::Mesh *mesh;
+  int64_t numRanks;
+  int depth = 0; ///< of calls
+  llvm::DenseMap<mlir::Operation *, mlir::OwningOpRef<mlir::func::FuncOp>> decompositions;
+};
+
+/// True for the collectives and rank queries of the `dist` dialect.
+bool isCollective(mlir::Operation *op);
+/// The result on every rank of `mesh`; not yet rounded.
+mlir::FailureOr<std::vector<Tensor>> evaluateCollective(mlir::Operation *op,
+                                                        const sharding::Mesh &mesh,
+                                                        llvm::ArrayRef<Operands> operands);
+
+} // namespace dtc::interpreter

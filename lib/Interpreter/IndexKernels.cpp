@@ -1,0 +1,68 @@
+#include "Kernels.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::interpreter {
+
+namespace {
+/// A table [outer, rows, inner] seen along one axis.
+struct Along {
+  Along(ArrayRef<int64_t> shape, int64_t axis)
+      : outer(productOf(shape.take_front(axis))), rows(shape[axis]),
+        inner(productOf(shape.drop_front(axis + 1))) {}
+  int64_t outer, rows, inner;
+};
+} // namespace
+
+/// Calls `visit(table position, position among the slices)` for every element
+/// whose index is in the table.
+template <typename Visit>
+static void forEachIndexed(const Along &table, ArrayRef<int64_t> indices, Visit visit) {
+  int64_t count = indices.size();
+  for (int64_t o = 0; o < table.outer; ++o)
+    for (int64_t j = 0; j < count; ++j) {
+      if (indices[j] < 0 || indices[j] >= table.rows)
+        continue;
+      int64_t from = (o * table.rows + indices[j]) * table.inner;
+      int64_t to = (o * count + j) * table.inner;
+      for (int64_t k = 0; k < table.inner; ++k)
+        visit(from + k, to + k);
+    }
+}
+
+Tensor evaluateKernel(GatherOp op, Operands operands) {
+  Tensor result(op.getResult().getType());
+  Along table(operands[0]->shape(), op.getAxis());
+  auto gather = [&](auto &out, const auto &in) {
+    forEachIndexed(table, operands[1]->ints, [&](int64_t t, int64_t s) { out[s] = in[t]; });
+  };
+  onElements(gather, result, *operands[0]);
+  return result;
+}
+
+Tensor evaluateKernel(ScatterAddOp op, Operands operands) {
+  Tensor result(op.getResult().getType());
+  Along table(result.shape(), op.getAxis());
+  auto scatter = [&](auto &out, const auto &in) {
+    forEachIndexed(table, operands[0]->ints, [&](int64_t t, int64_t s) {
+      out[t] = combine(ReduceKind::Sum, out[t], in[s]);
+    });
+  };
+  onElements(scatter, result, *operands[1]);
+  return result;
+}
+
+Tensor evaluateKernel(PickOp op, Operands operands) {
+  Tensor result(op.getResult().getType());
+  int64_t size = operands[0]->shape().back();
+  auto pick = [&](auto &out, const auto &in) {
+    for (size_t i = 0; i < out.size(); ++i)
+      if (int64_t at = operands[1]->ints[i]; at >= 0 && at < size)
+        out[i] = in[i * size + at];
+  };
+  onElements(pick, result, *operands[0]);
+  return result;
+}
+
+} // namespace dtc::interpreter

@@ -1,0 +1,88 @@
+// What each primitive op computes. Kernels trust the verifiers; they fail, with
+// a diagnostic, only on values. Results are not yet rounded to their type.
+#pragma once
+
+#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Interpreter/Tensor.h"
+
+namespace dtc::interpreter {
+
+using Operands = llvm::ArrayRef<const Tensor *>;
+using Strides = llvm::SmallVector<int64_t, 6>;
+
+mlir::FailureOr<Tensor> evaluateElementwise(mlir::Operation *op, Operands operands);
+
+Tensor evaluateKernel(graph::IotaOp op, Operands operands);
+Tensor evaluateKernel(graph::BroadcastOp op, Operands operands);
+Tensor evaluateKernel(graph::ReshapeOp op, Operands operands);
+Tensor evaluateKernel(graph::TransposeOp op, Operands operands);
+Tensor evaluateKernel(graph::SliceOp op, Operands operands);
+Tensor evaluateKernel(graph::PadOp op, Operands operands);
+Tensor evaluateKernel(graph::ConcatOp op, Operands operands);
+Tensor evaluateKernel(graph::ReduceOp op, Operands operands);
+Tensor evaluateKernel(graph::CumSumOp op, Operands operands);
+Tensor evaluateKernel(graph::SumOp op, Operands operands);
+Tensor evaluateKernel(graph::ContractOp op, Operands operands);
+Tensor evaluateKernel(graph::GatherOp op, Operands operands);
+Tensor evaluateKernel(graph::ScatterAddOp op, Operands operands);
+Tensor evaluateKernel(graph::PickOp op, Operands operands);
+Tensor evaluateKernel(graph::ConvOp op, Operands operands);
+Tensor evaluateKernel(graph::ConvInputGradOp op, Operands operands);
+Tensor evaluateKernel(graph::ConvWeightGradOp op, Operands operands);
+Tensor evaluateKernel(graph::MaxPoolOp op, Operands operands);
+Tensor evaluateKernel(graph::MaxPoolGradOp op, Operands operands);
+
+//===-- what kernels are built of -----------------------------------------===//
+
+/// Row-major strides.
+Strides stridesOf(llvm::ArrayRef<int64_t> shape);
+int64_t productOf(llvm::ArrayRef<int64_t> shape);
+
+/// Calls `visit(first, second)` for every index of `shape` in row-major order
+/// with two positions, each the sum of index times stride plus its start.
+template <typename Visit>
+void forEachIndex(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> firstStrides,
+                  llvm::ArrayRef<int64_t> secondStrides, Visit visit, int64_t first = 0,
+                  int64_t second = 0) {
+  if (productOf(shape) == 0)
+    return;
+  int64_t rank = shape.size();
+  if (rank == 0)
+    return visit(first, second);
+  Strides index(rank, 0);
+  int64_t inner = shape.back(), step = firstStrides.back(), otherStep = secondStrides.back();
+  while (true) {
+    for (int64_t i = 0; i < inner; ++i)
+      visit(first + i * step, second + i * otherStep);
+    int64_t dim = rank - 2;
+    for (; dim >= 0; --dim) {
+      first += firstStrides[dim];
+      second += secondStrides[dim];
+      if (++index[dim] < shape[dim])
+        break;
+      first -= firstStrides[dim] * shape[dim];
+      second -= secondStrides[dim] * shape[dim];
+      index[dim] = 0;
+    }
+    if (dim < 0)
+      return;
+  }
+}
+
+/// One step of a reduction, and what it starts from. Integers wrap; NaN stays.
+double combine(graph::ReduceKind kind, double a, double b);
+int64_t combine(graph::ReduceKind kind, int64_t a, int64_t b);
+/// Sets every element to the start of a reduction.
+void fillNeutral(graph::ReduceKind kind, Tensor &tensor);
+
+/// Calls `act` with the vectors of elements of `result` and of `operands`, of
+/// one element type.
+template <typename Act, typename... Inputs>
+void onElements(Act act, Tensor &result, const Inputs &...operands) {
+  if (result.isFloat())
+    act(result.floats, operands.floats...);
+  else
+    act(result.ints, operands.ints...);
+}
+
+} // namespace dtc::interpreter
