@@ -1,0 +1,78 @@
+// How the ranks of a run exchange data.
+//
+// A group is the ranks that differ only along some mesh axes, ordered by their
+// position on them. Every rank of a group makes the same calls in the same
+// order, each with its own buffers; a call returns when the rank's target is
+// complete and its source may be reused. Results don't depend on timing:
+// reductions add in the order of positions, in f32 for 16-bit floats.
+//
+// Ranks wait blocked, never spinning, and at most the run's time limit. When one
+// rank aborts, every waiting and every later call on any rank returns an error.
+#pragma once
+
+#include "dtc-rt/DType.h"
+#include "dtc-rt/Shape.h"
+#include "dtc-rt/Status.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dtc::rt {
+
+enum class Reduction : uint8_t { Sum, Max, Min };
+
+struct Group {
+  std::vector<int> ranks; ///< by position
+  int position = 0;       ///< of this rank
+  int id = 0;             ///< given by the communicator
+  int size() const { return static_cast<int>(ranks.size()); }
+};
+
+/// One rank's buffers. source == target, or they don't overlap (all_to_all:
+/// never equal).
+struct Transfer {
+  const char *source = nullptr;
+  char *target = nullptr;
+  Dims shape; ///< of the source
+};
+
+class Communicator {
+public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int worldSize() const = 0;
+  /// The group of these ranks, of which this is one; asked for before the run.
+  virtual Group group(const std::vector<int> &ranks) = 0;
+
+  /// Several buffers reduced at once, each in place or into another.
+  virtual Status allReduce(const Group &group, Reduction kind, DType dtype,
+                           std::span<const Transfer> buffers) = 0;
+  /// The parts of all ranks joined along `dim`.
+  virtual Status allGather(const Group &group, DType dtype, const Transfer &buffer, int dim) = 0;
+  /// The reduction, of which this rank keeps its part along `dim`.
+  virtual Status reduceScatter(const Group &group, Reduction kind, DType dtype,
+                               const Transfer &buffer, int dim) = 0;
+  /// Part i along `splitDim` goes to position i; what arrives is joined along `concatDim`.
+  virtual Status allToAll(const Group &group, DType dtype, const Transfer &buffer, int splitDim,
+                          int concatDim) = 0;
+  /// Position i gets the source of position sources[i].
+  virtual Status permute(const Group &group, DType dtype, const Transfer &buffer,
+                         std::span<const int64_t> sources) = 0;
+  /// All get what `root` (a position) has.
+  virtual Status broadcast(const Group &group, char *data, uint64_t bytes, int root) = 0;
+  virtual Status barrier(const Group &group) = 0;
+
+  /// Ends the run on all ranks; the first call's reason is kept.
+  virtual void abort(const Status &reason) = 0;
+  /// Not ok after an abort.
+  virtual Status check() const = 0;
+  /// What the next calls are for, said when they time out.
+  void setPurpose(const char *name) { purpose = name; }
+
+protected:
+  const char *purpose = "";
+};
+
+} // namespace dtc::rt

@@ -1,0 +1,47 @@
+// Executes a rank's program: its functions in the order of the schedule.
+//
+// Instructions are prepared once (library primitives made, symbols and groups
+// looked up); a step then walks through lists of them.
+#pragma once
+
+#include "dtc-rt/Arena.h"
+#include "dtc-rt/CodeObject.h"
+#include "dtc-rt/Communicator.h"
+#include "dtc-rt/ProgramView.h"
+#include "dtc-rt/ThreadTeam.h"
+
+#include <memory>
+
+namespace dtc::rt {
+
+/// What an instruction needs of its rank. Outlives the executor.
+struct RankContext {
+  const Manifest &manifest;
+  ProgramView program;
+  const CodeObject &code;
+  Communicator &communicator;
+  ThreadTeam &team;
+  char *arena = nullptr;
+};
+
+class Instruction {
+public:
+  virtual ~Instruction() = default;
+  virtual Status run(const fbs::Call &call) = 0;
+};
+
+class Executor {
+public:
+  /// Call on the rank's thread.
+  static Result<Executor> create(const RankContext &context);
+
+  /// One step: the whole schedule.
+  Status runStep();
+
+private:
+  explicit Executor(const RankContext &context) : context(context) {}
+  RankContext context;
+  std::vector<std::vector<std::unique_ptr<Instruction>>> functions;
+};
+
+} // namespace dtc::rt

@@ -1,0 +1,95 @@
+// manifest.json of an artifact (PackageFormat.h), parsed and checked.
+//
+// After `parse` everything is consistent: dtypes known, shardings name axes of
+// the mesh and divide their tensors, counts are positive, roles exist.
+#pragma once
+
+#include "dtc-rt/DType.h"
+#include "dtc-rt/RankMesh.h"
+#include "dtc-rt/Status.h"
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dtc::rt {
+
+/// A tensor of the whole program, and how it lies over the mesh.
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::F32; ///< as in the model file
+  Dims shape;
+  Sharding sharding;            ///< of `shape`, or of a parameter's view
+  std::optional<int64_t> limit; ///< integer inputs: values are below this
+};
+
+/// Normal distribution that a parameter without data is drawn from.
+struct Distribution {
+  double mean = 0, deviation = 0;
+};
+
+struct ParameterInfo : TensorInfo {
+  std::vector<std::string> aliases; ///< further names of a tied weight
+  Dims view;                        ///< row-major reshape of `shape` that is sharded
+  bool trainable = true;
+  DType storage = DType::F32; ///< of the copy that the functions read
+  std::optional<Distribution> init;
+};
+
+/// A file that holds weights, as the compiler found it.
+struct WeightFile {
+  std::string path; ///< relative to the artifact's folder, or absolute
+  uint64_t size = 0;
+  std::string headSha256; ///< of its first kHeadBytes bytes
+};
+
+/// Where the bytes of one parameter are.
+struct WeightLocation {
+  std::optional<size_t> file; ///< index into WeightIndex::files; none: the embedded member
+  uint64_t offset = 0, size = 0;
+  DType dtype = DType::F32;
+};
+
+struct WeightIndex {
+  std::vector<WeightFile> files;
+  std::map<std::string, WeightLocation> tensors; ///< by parameter
+};
+
+struct LearningRateInfo {
+  enum class Schedule { Constant, Linear, Cosine } schedule = Schedule::Constant;
+  double lr = 0, minLr = 0;
+  int64_t warmupSteps = 0, totalSteps = 0;
+};
+
+struct MemberInfo {
+  uint64_t size = 0;
+  std::string sha256;
+};
+
+struct Manifest {
+  std::string target;
+  int64_t worldSize = 1, threadsPerRank = 1;
+  std::string arch;
+  std::vector<std::string> processorFeatures;
+  RankMesh mesh;
+  std::vector<std::string> roles; ///< program members
+  std::vector<int> rankRoles;     ///< index into roles, per rank
+  std::string code;               ///< member with the kernels, may be empty
+  int64_t globalBatch = 1;
+  std::optional<int64_t> sequence, vocabulary;
+  std::string loss;
+  int64_t ignoreIndex = -100;
+  std::vector<ParameterInfo> parameters;
+  std::vector<TensorInfo> inputs, outputs;
+  WeightIndex weights;
+  LearningRateInfo learningRate;
+  std::optional<double> predictedStepTime;
+  std::map<std::string, MemberInfo> members;
+
+  static Result<Manifest> parse(std::span<const char> json);
+  const ParameterInfo *findParameter(const std::string &name) const;
+};
+
+} // namespace dtc::rt

@@ -1,0 +1,52 @@
+// A file mapped into memory: read whole, or written in place and then renamed.
+#pragma once
+
+#include "dtc-rt/Status.h"
+
+#include <memory>
+#include <span>
+#include <string>
+
+namespace dtc::rt {
+
+/// A read-only mapping; copies share it.
+class MappedFile {
+public:
+  static Result<MappedFile> open(const std::string &path);
+
+  const std::string &path() const { return state->path; }
+  std::span<const char> bytes() const { return {state->data, state->size}; }
+
+private:
+  struct State {
+    std::string path;
+    const char *data = nullptr;
+    size_t size = 0;
+    ~State();
+  };
+  std::shared_ptr<const State> state;
+};
+
+/// A file that appears under its name complete or not at all: written under
+/// another name in the same folder, synced and renamed by `commit`, removed
+/// when dropped before. Its bytes may be written by several threads.
+class OutputFile {
+public:
+  static Result<OutputFile> create(const std::string &path, size_t size);
+  OutputFile(OutputFile &&other) noexcept;
+  OutputFile &operator=(OutputFile &&) = delete;
+  ~OutputFile();
+
+  char *data() { return bytes; }
+  size_t size() const { return length; }
+  Status commit();
+
+private:
+  OutputFile() = default;
+  std::string path, temporary;
+  int descriptor = -1;
+  char *bytes = nullptr;
+  size_t length = 0;
+};
+
+} // namespace dtc::rt

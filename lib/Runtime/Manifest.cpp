@@ -1,0 +1,286 @@
+#include "dtc-rt/Manifest.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <set>
+
+namespace dtc::rt {
+namespace {
+
+using nlohmann::json;
+
+/// Thrown and caught within this file: what is wrong with the manifest.
+struct Wrong {
+  std::string message;
+};
+
+constexpr int64_t kMostRanks = 1 << 20;
+
+const json &at(const json &object, const char *key) {
+  auto found = object.find(key);
+  if (found == object.end())
+    throw Wrong{std::string("lacks the key: ") + key};
+  return *found;
+}
+
+template <typename T> T get(const json &object, const char *key) {
+  try {
+    return at(object, key).get<T>();
+  } catch (const json::exception &) {
+    throw Wrong{std::string("has a wrong type at the key: ") + key};
+  }
+}
+
+bool isAbsent(const json &object, const char *key) {
+  auto found = object.find(key);
+  return found == object.end() || found->is_null();
+}
+
+template <typename T> T getOr(const json &object, const char *key, T other) {
+  return isAbsent(object, key) ? other : get<T>(object, key);
+}
+
+template <typename T> std::optional<T> getOptional(const json &object, const char *key) {
+  if (isAbsent(object, key))
+    return std::nullopt;
+  return get<T>(object, key);
+}
+
+int64_t getPositive(const json &object, const char *key, int64_t most) {
+  int64_t value = get<int64_t>(object, key);
+  if (value < 1 || value > most)
+    throw Wrong{std::string(key) + " is out of range: " + std::to_string(value)};
+  return value;
+}
+
+const json &getArray(const json &object, const char *key) {
+  const json &value = at(object, key);
+  if (!value.is_array())
+    throw Wrong{std::string("has a wrong type at the key: ") + key};
+  return value;
+}
+
+DType getDType(const json &object, const char *key) {
+  std::string name = get<std::string>(object, key);
+  std::optional<DType> dtype = parseDType(name);
+  if (!dtype || *dtype > DType::Bool)
+    throw Wrong{"has an unknown element type: " + name};
+  return *dtype;
+}
+
+Dims getShape(const json &object, const char *key) {
+  Dims shape = get<Dims>(object, key);
+  if (!checkedProduct(shape, 8))
+    throw Wrong{"has an impossible shape: " + shapeText(shape)};
+  return shape;
+}
+
+RankMesh parseMesh(const json &list) {
+  std::vector<RankMesh::Axis> axes;
+  std::set<std::string> names;
+  for (const json &item : list) {
+    axes.push_back({get<std::string>(item, "name"), getPositive(item, "size", kMostRanks)});
+    if (!names.insert(axes.back().name).second)
+      throw Wrong{"has two mesh axes named: " + axes.back().name};
+  }
+  return RankMesh(std::move(axes));
+}
+
+/// The sharding of a tensor of `shape`; a missing one means replicated.
+Sharding parseSharding(const json &object, const Dims &shape, const RankMesh &mesh) {
+  if (isAbsent(object, "sharding"))
+    return Sharding(shape.size());
+  auto names = get<std::vector<std::vector<std::string>>>(object, "sharding");
+  std::string name = get<std::string>(object, "name");
+  if (names.size() != shape.size())
+    throw Wrong{"has a sharding of the wrong rank: " + name};
+  Sharding sharding;
+  std::set<int32_t> used;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    AxisList &axes = sharding.emplace_back();
+    for (const std::string &axisName : names[dim]) {
+      axes.push_back(mesh.find(axisName));
+      if (axes.back() < 0 || !used.insert(axes.back()).second)
+        throw Wrong{name + ": unknown or repeated axis in the sharding: " + axisName};
+    }
+    if (shape[dim] % mesh.sizeOf(axes) != 0)
+      throw Wrong{name + ": sharding does not divide the shape: " + shapeText(shape)};
+  }
+  return sharding;
+}
+
+TensorInfo parseTensor(const json &object, const RankMesh &mesh) {
+  TensorInfo info;
+  info.name = get<std::string>(object, "name");
+  info.dtype = getDType(object, "dtype");
+  info.shape = getShape(object, "shape");
+  info.sharding = parseSharding(object, info.shape, mesh);
+  info.limit = getOptional<int64_t>(object, "limit");
+  return info;
+}
+
+ParameterInfo parseParameter(const json &object, const RankMesh &mesh) {
+  ParameterInfo info;
+  info.name = get<std::string>(object, "name");
+  info.aliases = getOr<std::vector<std::string>>(object, "aliases", {});
+  info.dtype = getDType(object, "dtype");
+  info.shape = getShape(object, "shape");
+  info.view = isAbsent(object, "view") ? info.shape : getShape(object, "view");
+  info.trainable = get<bool>(object, "trainable");
+  info.storage = isAbsent(object, "storage_dtype") ? info.dtype : getDType(object, "storage_dtype");
+  info.sharding = parseSharding(object, info.view, mesh);
+  if (!isAbsent(object, "init"))
+    info.init = Distribution{get<double>(object["init"], "mean"), get<double>(object["init"], "sd")};
+  if (product(info.view) != product(info.shape))
+    throw Wrong{info.name + ": view is of another size: " + shapeText(info.view)};
+  if (!isConvertible(info.dtype, info.storage))
+    throw Wrong{info.name + ": cannot be stored as: " + nameOf(info.storage)};
+  return info;
+}
+
+WeightLocation parseLocation(const std::string &name, const json &object, const Manifest &result) {
+  const ParameterInfo *parameter = result.findParameter(name);
+  if (!parameter)
+    throw Wrong{"has the weight of an unknown parameter: " + name};
+  WeightLocation location;
+  location.file = getOptional<size_t>(object, "file");
+  location.offset = get<uint64_t>(object, "offset");
+  location.size = get<uint64_t>(object, "size");
+  location.dtype = getDType(object, "dtype");
+  if (get<Dims>(object, "shape") != parameter->shape)
+    throw Wrong{name + ": the weight's shape is not the parameter's"};
+  std::optional<int64_t> size = checkedProduct(parameter->shape, sizeOf(location.dtype));
+  if (!size || static_cast<uint64_t>(*size) != location.size)
+    throw Wrong{name + ": the weight has a wrong size: " + std::to_string(location.size)};
+  if (location.file && *location.file >= result.weights.files.size())
+    throw Wrong{name + ": the weight is in a file that is not listed"};
+  if (!isConvertible(location.dtype, parameter->storage))
+    throw Wrong{name + ": cannot be stored as: " + nameOf(parameter->storage)};
+  return location;
+}
+
+void parseWeights(const json &object, Manifest &result) {
+  for (const json &file : getArray(object, "files"))
+    result.weights.files.push_back({get<std::string>(file, "path"), get<uint64_t>(file, "size"),
+                                    get<std::string>(file, "head_sha256")});
+  const json &tensors = at(object, "tensors");
+  if (!tensors.is_object())
+    throw Wrong{"has a wrong type at the key: tensors"};
+  for (auto &[name, tensor] : tensors.items())
+    result.weights.tensors[name] = parseLocation(name, tensor, result);
+}
+
+LearningRateInfo parseLearningRate(const json &object) {
+  LearningRateInfo info;
+  info.lr = get<double>(object, "lr");
+  info.minLr = getOr(object, "min_lr", 0.0);
+  info.warmupSteps = getOr<int64_t>(object, "warmup_steps", 0);
+  info.totalSteps = getOr<int64_t>(object, "total_steps", 0);
+  std::string schedule = getOr<std::string>(object, "schedule", "constant");
+  using Schedule = LearningRateInfo::Schedule;
+  if (schedule == "linear")
+    info.schedule = Schedule::Linear;
+  else if (schedule == "cosine")
+    info.schedule = Schedule::Cosine;
+  else if (schedule != "constant")
+    throw Wrong{"has an unknown learning rate schedule: " + schedule};
+  bool decays = info.schedule != Schedule::Constant;
+  if (info.warmupSteps < 0 || (decays && info.totalSteps < 1) || !std::isfinite(info.lr))
+    throw Wrong{"has an impossible learning rate schedule"};
+  return info;
+}
+
+void parseRoles(const json &root, Manifest &result) {
+  result.roles = get<std::vector<std::string>>(root, "roles");
+  result.rankRoles = get<std::vector<int>>(root, "rank_roles");
+  if (static_cast<int64_t>(result.rankRoles.size()) != result.worldSize)
+    throw Wrong{"does not give every rank a role"};
+  for (int role : result.rankRoles)
+    if (role < 0 || role >= static_cast<int>(result.roles.size()))
+      throw Wrong{"gives a rank a role that does not exist: " + std::to_string(role)};
+  if (result.mesh.numRanks() != result.worldSize)
+    throw Wrong{"has a mesh that is not of the world's size: " + std::to_string(result.worldSize)};
+}
+
+void parseTensors(const json &root, Manifest &result) {
+  std::set<std::string> names;
+  for (const json &item : getArray(root, "parameters")) {
+    result.parameters.push_back(parseParameter(item, result.mesh));
+    const ParameterInfo &info = result.parameters.back();
+    bool fresh = names.insert(info.name).second;
+    for (const std::string &alias : info.aliases)
+      fresh = names.insert(alias).second && fresh;
+    if (!fresh)
+      throw Wrong{"has a parameter or alias twice: " + info.name};
+  }
+  for (const json &item : getArray(root, "inputs"))
+    result.inputs.push_back(parseTensor(item, result.mesh));
+  for (const json &item : getArray(root, "outputs"))
+    result.outputs.push_back(parseTensor(item, result.mesh));
+}
+
+void parseMembers(const json &root, Manifest &result) {
+  const json &members = at(root, "members");
+  if (!members.is_object())
+    throw Wrong{"has a wrong type at the key: members"};
+  for (auto &[name, member] : members.items())
+    result.members[name] = {get<uint64_t>(member, "size"), get<std::string>(member, "sha256")};
+}
+
+Manifest parseRoot(const json &root) {
+  if (!root.is_object())
+    throw Wrong{"is not an object"};
+  Manifest result;
+  if (int64_t format = get<int64_t>(root, "format"); format != kFormatVersion)
+    throw Wrong{"is of format " + std::to_string(format) + ", this program reads format " +
+                std::to_string(kFormatVersion)};
+  result.target = get<std::string>(root, "target");
+  result.worldSize = getPositive(root, "world_size", kMostRanks);
+  result.threadsPerRank = getPositive(root, "threads_per_rank", 4096);
+  if (!isAbsent(root, "processor")) {
+    result.arch = getOr<std::string>(root["processor"], "arch", "");
+    result.processorFeatures =
+        getOr<std::vector<std::string>>(root["processor"], "features", {});
+  }
+  result.mesh = parseMesh(getArray(root, "mesh"));
+  parseRoles(root, result);
+  result.code = getOr<std::string>(root, "code", "");
+  result.globalBatch = getPositive(root, "global_batch", int64_t(1) << 40);
+  result.sequence = getOptional<int64_t>(root, "sequence");
+  result.vocabulary = getOptional<int64_t>(root, "vocabulary");
+  result.loss = getOr<std::string>(root, "loss", "none");
+  result.ignoreIndex = getOr<int64_t>(root, "ignore_index", -100);
+  parseTensors(root, result);
+  parseWeights(at(root, "weights"), result);
+  if (!isAbsent(root, "learning_rate"))
+    result.learningRate = parseLearningRate(root["learning_rate"]);
+  if (!isAbsent(root, "predicted"))
+    result.predictedStepTime = getOptional<double>(root["predicted"], "step_time_s");
+  parseMembers(root, result);
+  return result;
+}
+
+} // namespace
+
+Result<Manifest> Manifest::parse(std::span<const char> text) {
+  json root = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (root.is_discarded())
+    return refused("is not JSON");
+  try {
+    return parseRoot(root);
+  } catch (const Wrong &wrong) {
+    return refused(wrong.message);
+  } catch (const json::exception &error) {
+    return refused("has a wrong type");
+  }
+}
+
+const ParameterInfo *Manifest::findParameter(const std::string &name) const {
+  for (const ParameterInfo &info : parameters)
+    if (info.name == name)
+      return &info;
+  return nullptr;
+}
+
+} // namespace dtc::rt

@@ -1,0 +1,114 @@
+#include "dtc-rt/MappedFile.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace dtc::rt {
+namespace {
+
+Status systemError(const std::string &what, const std::string &path, ExitCode code) {
+  return {code, path + ": " + what + ": " + std::strerror(errno)};
+}
+
+/// Syncs the folder of `path`, so that a rename in it survives a crash.
+void syncFolder(const std::string &path) {
+  size_t slash = path.rfind('/');
+  std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0)
+    return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+} // namespace
+
+MappedFile::State::~State() {
+  if (data)
+    ::munmap(const_cast<char *>(data), size);
+}
+
+Result<MappedFile> MappedFile::open(const std::string &path) {
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0)
+    return systemError("cannot open", path, ExitCode::InputRefused);
+  struct stat info;
+  bool known = ::fstat(descriptor, &info) == 0;
+  if (!known || !S_ISREG(info.st_mode)) {
+    ::close(descriptor);
+    return refused(path + ": not a regular file");
+  }
+  auto state = std::make_shared<State>();
+  state->path = path;
+  size_t size = static_cast<size_t>(info.st_size);
+  if (size > 0) {
+    void *data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (data == MAP_FAILED) {
+      ::close(descriptor);
+      return systemError("cannot map", path, ExitCode::InputRefused);
+    }
+    state->data = static_cast<const char *>(data);
+    state->size = size;
+  }
+  ::close(descriptor);
+  MappedFile file;
+  file.state = std::move(state);
+  return file;
+}
+
+Result<OutputFile> OutputFile::create(const std::string &path, size_t size) {
+  OutputFile file;
+  file.path = path;
+  file.temporary = path + ".partial-" + std::to_string(::getpid());
+  file.length = size;
+  file.descriptor = ::open(file.temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file.descriptor < 0)
+    return systemError("cannot create", path, ExitCode::Failed);
+  // Reserved in full: a disk that fills up later would be a crash.
+  int error = size > 0 ? ::posix_fallocate(file.descriptor, 0, static_cast<off_t>(size)) : 0;
+  if (error != 0) {
+    errno = error;
+    return systemError("cannot reserve " + std::to_string(size) + " bytes", path, ExitCode::Failed);
+  }
+  if (size > 0) {
+    void *data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0);
+    if (data == MAP_FAILED)
+      return systemError("cannot map", path, ExitCode::Failed);
+    file.bytes = static_cast<char *>(data);
+  }
+  return file;
+}
+
+OutputFile::OutputFile(OutputFile &&other) noexcept
+    : path(std::move(other.path)), temporary(std::move(other.temporary)),
+      descriptor(std::exchange(other.descriptor, -1)), bytes(std::exchange(other.bytes, nullptr)),
+      length(other.length) {
+  other.temporary.clear();
+}
+
+OutputFile::~OutputFile() {
+  if (bytes)
+    ::munmap(bytes, length);
+  if (descriptor >= 0)
+    ::close(descriptor);
+  if (!temporary.empty() && descriptor >= 0)
+    ::unlink(temporary.c_str());
+}
+
+Status OutputFile::commit() {
+  if (bytes && ::msync(bytes, length, MS_SYNC) != 0)
+    return systemError("cannot write", path, ExitCode::Failed);
+  if (::fsync(descriptor) != 0)
+    return systemError("cannot sync", path, ExitCode::Failed);
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    return systemError("cannot rename to", path, ExitCode::Failed);
+  temporary.clear();
+  syncFolder(path);
+  return Status::ok();
+}
+
+} // namespace dtc::rt

@@ -1,0 +1,233 @@
+#include "dtc-rt/ThreadCommunicator.h"
+#include "ThreadGroup.h"
+
+#include "dtc-rt/Reduce.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dtc::rt {
+namespace {
+
+/// Bytes exchanged at a time where a copy in between is needed.
+constexpr uint64_t kPieceBytes = 32 << 10;
+/// Parts of an all-reduce begin at cache lines.
+constexpr int64_t kLine = 64;
+
+/// The box of a part of `whole` along `dim`, at `offset`.
+Box partBox(const Dims &whole, int dim, int64_t offset) {
+  Box box{whole, Dims(whole.size(), 0)};
+  box.offset[dim] = offset;
+  return box;
+}
+
+class ThreadCommunicator : public Communicator {
+public:
+  ThreadCommunicator(ThreadWorld::Impl &world, int number) : world(world), number(number) {}
+
+  int rank() const override { return number; }
+  int worldSize() const override { return world.size(); }
+
+  Group group(const std::vector<int> &ranks) override {
+    Group group;
+    group.ranks = ranks;
+    group.position = static_cast<int>(std::find(ranks.begin(), ranks.end(), number) - ranks.begin());
+    group.id = world.groupOf(ranks);
+    return group;
+  }
+
+  Status allReduce(const Group &group, Reduction kind, DType dtype,
+                   std::span<const Transfer> buffers) override {
+    ThreadGroup &shared = world.groupAt(group.id);
+    CollectiveCall call{"all_reduce", dtype, static_cast<int>(kind), -1, -1, buffers};
+    if (Status status = enter(shared, group, call); !status.isOk())
+      return status;
+    reduceParts(shared, group, kind, dtype);
+    return leave(shared, group);
+  }
+
+  Status allGather(const Group &group, DType dtype, const Transfer &buffer, int dim) override {
+    ThreadGroup &shared = world.groupAt(group.id);
+    CollectiveCall call{"all_gather", dtype, 0, dim, -1, {&buffer, 1}};
+    if (Status status = enter(shared, group, call); !status.isOk())
+      return status;
+    Dims whole = buffer.shape;
+    whole[dim] *= group.size();
+    bool inPlace = shared.anyInPlace();
+    if (inPlace) {
+      // Every rank first puts its own part where it belongs; then parts are read from targets.
+      spreadOwnPart(buffer, dtype, whole, dim, group.position);
+      if (Status status = leave(shared, group); !status.isOk())
+        return status;
+    }
+    for (int peer = 0; peer < group.size(); ++peer) {
+      if (inPlace && peer == group.position)
+        continue;
+      const Transfer &theirs = shared.transfer(peer);
+      Box to = partBox(whole, dim, peer * buffer.shape[dim]);
+      Box from = inPlace ? to : partBox(buffer.shape, dim, 0);
+      copyBox(buffer.shape, buffer.target, to, inPlace ? theirs.target : theirs.source, from,
+              sizeOf(dtype));
+    }
+    return leave(shared, group);
+  }
+
+  Status reduceScatter(const Group &group, Reduction kind, DType dtype, const Transfer &buffer,
+                       int dim) override {
+    ThreadGroup &shared = world.groupAt(group.id);
+    CollectiveCall call{"reduce_scatter", dtype, static_cast<int>(kind), dim, -1, {&buffer, 1}};
+    if (Status status = enter(shared, group, call); !status.isOk())
+      return status;
+    // Only this rank reads its part of any source, so it may reduce into its own
+    // source where the target overlaps that; the part is moved after the meeting.
+    Dims part = buffer.shape;
+    part[dim] /= group.size();
+    Box mine = partBox(buffer.shape, dim, group.position * part[dim]);
+    Box packed = partBox(part, dim, 0);
+    bool inPlace = buffer.source == buffer.target;
+    std::vector<const char *> sources(group.size());
+    forEachRun(part, mine, packed, [&](int64_t at, int64_t packedAt, int64_t count) {
+      for (int peer = 0; peer < group.size(); ++peer)
+        sources[peer] = shared.transfer(peer).source + at * sizeOf(dtype);
+      char *target = buffer.target + (inPlace ? at : packedAt) * sizeOf(dtype);
+      reduceInto(kind, dtype, sources, {&target, 1}, 0, count);
+    });
+    if (Status status = leave(shared, group); !status.isOk())
+      return status;
+    if (inPlace)
+      copyBox(part, buffer.target, packed, buffer.target, mine, sizeOf(dtype));
+    return Status::ok();
+  }
+
+  Status allToAll(const Group &group, DType dtype, const Transfer &buffer, int splitDim,
+                  int concatDim) override {
+    ThreadGroup &shared = world.groupAt(group.id);
+    CollectiveCall call{"all_to_all", dtype, 0, splitDim, concatDim, {&buffer, 1}};
+    if (Status status = enter(shared, group, call); !status.isOk())
+      return status;
+    Dims part = buffer.shape;
+    part[splitDim] /= group.size();
+    Dims whole = part;
+    whole[concatDim] *= group.size();
+    for (int peer = 0; peer < group.size(); ++peer)
+      copyBox(part, buffer.target, partBox(whole, concatDim, peer * part[concatDim]),
+              shared.transfer(peer).source,
+              partBox(buffer.shape, splitDim, group.position * part[splitDim]), sizeOf(dtype));
+    return leave(shared, group);
+  }
+
+  Status permute(const Group &group, DType dtype, const Transfer &buffer,
+                 std::span<const int64_t> sources) override {
+    ThreadGroup &shared = world.groupAt(group.id);
+    CollectiveCall call{"permute", dtype, 0, -1, -1, {&buffer, 1}};
+    if (Status status = enter(shared, group, call); !status.isOk())
+      return status;
+    uint64_t bytes = static_cast<uint64_t>(product(buffer.shape) * sizeOf(dtype));
+    const char *theirs = shared.transfer(static_cast<int>(sources[group.position])).source;
+    if (!shared.anyInPlace()) {
+      std::memcpy(buffer.target, theirs, bytes);
+      return leave(shared, group);
+    }
+    alignas(64) char piece[kPieceBytes];
+    for (uint64_t done = 0; done < bytes; done += kPieceBytes) {
+      uint64_t size = std::min(kPieceBytes, bytes - done);
+      std::memcpy(piece, theirs + done, size);
+      if (Status status = leave(shared, group); !status.isOk())
+        return status;
+      std::memcpy(buffer.target + done, piece, size);
+    }
+    return leave(shared, group);
+  }
+
+  Status broadcast(const Group &group, char *data, uint64_t bytes, int root) override {
+    ThreadGroup &shared = world.groupAt(group.id);
+    Transfer buffer{data, data, {static_cast<int64_t>(bytes)}};
+    CollectiveCall call{"broadcast", DType::U8, root, -1, -1, {&buffer, 1}};
+    if (Status status = enter(shared, group, call); !status.isOk())
+      return status;
+    if (group.position != root && bytes > 0)
+      std::memcpy(data, shared.transfer(root).source, bytes);
+    return leave(shared, group);
+  }
+
+  Status barrier(const Group &group) override {
+    ThreadGroup &shared = world.groupAt(group.id);
+    return shared.meet(group.position, "barrier", purpose);
+  }
+
+  void abort(const Status &reason) override { world.abort(reason); }
+  Status check() const override { return world.check(); }
+
+private:
+  Status enter(ThreadGroup &shared, const Group &group, const CollectiveCall &call) {
+    shared.publish(group.position, call);
+    current = call.name;
+    if (Status status = shared.meet(group.position, current, purpose); !status.isOk())
+      return status;
+    if (int peer = shared.findMismatch(group.position); peer >= 0)
+      return failed("rank " + std::to_string(number) + " calls " + call.name + " at " + purpose +
+                    " while another does something else: rank " +
+                    std::to_string(group.ranks[peer]));
+    return Status::ok();
+  }
+
+  Status leave(ThreadGroup &shared, const Group &group) {
+    return shared.meet(group.position, current, purpose);
+  }
+
+  /// This rank's part of the elements of all buffers, taken one after the other.
+  void reduceParts(ThreadGroup &shared, const Group &group, Reduction kind, DType dtype) {
+    const std::vector<Transfer> &own = shared.transfers(group.position);
+    int64_t total = 0, line = kLine / sizeOf(dtype);
+    for (const Transfer &buffer : own)
+      total += product(buffer.shape);
+    int64_t lines = (total + line - 1) / line;
+    int64_t begin = lines * group.position / group.size() * line;
+    int64_t end = std::min(total, lines * (group.position + 1) / group.size() * line);
+    std::vector<const char *> sources(group.size());
+    std::vector<char *> targets(group.size());
+    int64_t base = 0;
+    for (size_t i = 0; i < own.size(); ++i) {
+      int64_t size = product(own[i].shape);
+      int64_t first = std::max(begin, base), last = std::min(end, base + size);
+      for (int peer = 0; peer < group.size(); ++peer) {
+        sources[peer] = shared.transfers(peer)[i].source;
+        targets[peer] = shared.transfers(peer)[i].target;
+      }
+      if (first < last)
+        reduceInto(kind, dtype, sources, targets, first - base, last - first);
+      base += size;
+    }
+  }
+
+  /// Moves the rank's part from the start of the target to its place in it,
+  /// last rows first: a row's place is never before where it lies.
+  void spreadOwnPart(const Transfer &buffer, DType dtype, const Dims &whole, int dim,
+                     int position) {
+    int64_t row = sizeOf(dtype), rows = 1;
+    for (int i = 0; i < static_cast<int>(whole.size()); ++i)
+      (i < dim ? rows : row) *= buffer.shape[i];
+    int64_t wholeRow = row / std::max<int64_t>(buffer.shape[dim], 1) * whole[dim];
+    for (int64_t i = rows; i-- > 0;)
+      std::memmove(buffer.target + i * wholeRow + position * row, buffer.source + i * row,
+                   static_cast<size_t>(row));
+  }
+
+  ThreadWorld::Impl &world;
+  int number;
+  const char *current = "";
+};
+
+} // namespace
+
+ThreadWorld::ThreadWorld(int worldSize, std::chrono::milliseconds timeLimit)
+    : impl(std::make_unique<Impl>(worldSize, timeLimit)) {}
+ThreadWorld::~ThreadWorld() = default;
+
+std::unique_ptr<Communicator> ThreadWorld::communicator(int rank) {
+  return std::make_unique<ThreadCommunicator>(*impl, rank);
+}
+void ThreadWorld::abort(const Status &reason) { impl->abort(reason); }
+Status ThreadWorld::abortReason() const { return impl->reason(); }
+
+} // namespace dtc::rt

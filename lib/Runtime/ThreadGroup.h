@@ -1,0 +1,84 @@
+// Where the threads of a group of ranks meet.
+#pragma once
+
+#include "dtc-rt/ThreadCommunicator.h"
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+
+namespace dtc::rt {
+
+/// What one rank says of its call, so that the others can tell that theirs is the same.
+struct CollectiveCall {
+  const char *name;
+  DType dtype;
+  int variant; ///< reduction or root
+  int dim, otherDim;
+  std::span<const Transfer> buffers;
+};
+
+class ThreadGroup {
+public:
+  ThreadGroup(ThreadWorld::Impl &world, std::vector<int> ranks);
+
+  /// Before the first meeting of a call. What is said stays readable after the
+  /// rank has gone on because of an abort.
+  void publish(int position, const CollectiveCall &call);
+  /// The first position whose call differs from that of `position`, or -1.
+  int findMismatch(int position) const;
+  const Transfer &transfer(int position) const { return calls[position].buffers[0]; }
+  const std::vector<Transfer> &transfers(int position) const { return calls[position].buffers; }
+  /// True when any rank's source is its target: the same answer on all ranks.
+  bool anyInPlace() const;
+
+  /// Blocks until all ranks of the group are here.
+  Status meet(int position, const char *what, const char *purpose);
+  void wake();
+
+private:
+  struct Published {
+    const char *name = "";
+    DType dtype = DType::F32;
+    int variant = 0, dim = 0, otherDim = 0;
+    std::vector<Transfer> buffers;
+  };
+  Status timedOut(int position, const char *what, const char *purpose) const;
+
+  ThreadWorld::Impl &world;
+  std::vector<int> ranks;
+  std::vector<Published> calls;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<bool> present;
+  size_t arrived = 0;
+  uint64_t generation = 0;
+};
+
+class ThreadWorld::Impl {
+public:
+  Impl(int worldSize, std::chrono::milliseconds timeLimit)
+      : worldSize(worldSize), timeLimit(timeLimit) {}
+
+  int size() const { return worldSize; }
+  std::chrono::milliseconds limit() const { return timeLimit; }
+  int groupOf(const std::vector<int> &ranks);
+  ThreadGroup &groupAt(int id);
+  void abort(const Status &reason);
+  bool isAborted() const { return aborted.load(std::memory_order_acquire); }
+  Status reason() const;
+  /// The error that a call on another rank gets.
+  Status check() const;
+
+private:
+  int worldSize;
+  std::chrono::milliseconds timeLimit;
+  mutable std::mutex mutex;
+  std::map<std::vector<int>, int> ids;
+  std::deque<ThreadGroup> groups;
+  std::atomic<bool> aborted{false};
+  Status why = Status::ok();
+};
+
+} // namespace dtc::rt

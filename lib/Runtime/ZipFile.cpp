@@ -1,0 +1,94 @@
+#include "dtc-rt/ZipFile.h"
+
+#include <minizip/unzip.h>
+
+#include <memory>
+
+namespace dtc::rt {
+namespace {
+
+struct CloseZip {
+  void operator()(void *zip) const { unzClose(zip); }
+};
+using ZipHandle = std::unique_ptr<void, CloseZip>;
+
+/// The longest name a member may have.
+constexpr size_t kMaxName = 4096;
+
+Status addMember(void *zip, const MappedFile &file, std::map<std::string, ZipMember> &entries) {
+  char name[kMaxName];
+  unz_file_info64 info;
+  if (unzGetCurrentFileInfo64(zip, &info, name, sizeof(name), nullptr, 0, nullptr, 0) != UNZ_OK)
+    return refused("damaged directory of the zip");
+  if (info.size_filename >= kMaxName)
+    return refused("a member's name is too long");
+  if (info.flag & 1)
+    return refused(std::string(name) + ": is encrypted");
+  ZipMember member;
+  member.stored = info.compression_method == 0;
+  member.size = info.uncompressed_size;
+  member.compressedSize = info.compressed_size;
+  if (unzOpenCurrentFile(zip) != UNZ_OK)
+    return refused(std::string(name) + ": damaged header");
+  member.offset = unzGetCurrentFileZStreamPos64(zip);
+  unzCloseCurrentFile(zip);
+  uint64_t fileSize = file.bytes().size();
+  if (member.offset > fileSize || member.compressedSize > fileSize - member.offset ||
+      (member.stored && member.size != member.compressedSize))
+    return refused(std::string(name) + ": reaches beyond the end of the file");
+  if (!entries.emplace(name, member).second)
+    return refused(std::string(name) + ": is there twice");
+  return Status::ok();
+}
+
+} // namespace
+
+Result<ZipFile> ZipFile::open(const std::string &path) {
+  Result<MappedFile> file = MappedFile::open(path);
+  if (!file)
+    return file.status();
+  ZipFile result(*file);
+  ZipHandle zip(unzOpen64(path.c_str()));
+  unz_global_info64 info;
+  if (!zip || unzGetGlobalInfo64(zip.get(), &info) != UNZ_OK)
+    return refused(path + ": truncated, or not a zip file");
+  std::string comment(info.size_comment + 1, '\0');
+  int length = unzGetGlobalComment(zip.get(), comment.data(), comment.size());
+  comment.resize(length < 0 ? 0 : static_cast<size_t>(length));
+  result.text = comment.c_str();
+  int more = info.number_entry > 0 ? unzGoToFirstFile(zip.get()) : UNZ_END_OF_LIST_OF_FILE;
+  for (; more == UNZ_OK; more = unzGoToNextFile(zip.get()))
+    if (Status status = addMember(zip.get(), *file, result.entries); !status.isOk())
+      return std::move(status).in(path);
+  if (more != UNZ_END_OF_LIST_OF_FILE)
+    return refused(path + ": damaged directory of the zip");
+  return result;
+}
+
+Result<std::vector<char>> ZipFile::extract(const std::string &name) const {
+  auto found = entries.find(name);
+  if (found == entries.end())
+    return refused(mapping.path() + ": has no member: " + name);
+  const ZipMember &member = found->second;
+  // Deflate packs at most 1032 bytes into one; more is a lie about the size.
+  if (member.size / 1032 > member.compressedSize + 1)
+    return refused(mapping.path() + ": " + name + ": impossible size");
+  ZipHandle zip(unzOpen64(mapping.path().c_str()));
+  if (!zip || unzLocateFile(zip.get(), name.c_str(), 1) != UNZ_OK ||
+      unzOpenCurrentFile(zip.get()) != UNZ_OK)
+    return refused(mapping.path() + ": " + name + ": cannot be read");
+  std::vector<char> bytes(member.size);
+  size_t done = 0;
+  while (done < bytes.size()) {
+    unsigned step = static_cast<unsigned>(std::min<size_t>(bytes.size() - done, 1u << 30));
+    int got = unzReadCurrentFile(zip.get(), bytes.data() + done, step);
+    if (got <= 0)
+      break;
+    done += static_cast<size_t>(got);
+  }
+  if (done != bytes.size() || unzCloseCurrentFile(zip.get()) != UNZ_OK)
+    return refused(mapping.path() + ": " + name + ": damaged");
+  return bytes;
+}
+
+} // namespace dtc::rt
