@@ -1,0 +1,117 @@
+// Converts the nodes of a model, in order, to `dtc` ops.
+//
+// A value of the file is a value of the graph, a constant known while
+// importing (see Host.h), or a sequence of such. A converter is a function on
+// a NodeConverter; each family of operators has its own file and registers its
+// converters by operator name.
+#pragma once
+
+#include "Emit.h"
+#include "Host.h"
+#include "Tensors.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace dtc::import {
+
+struct Tensor {
+  mlir::Value value;            ///< in the graph, or
+  Host host;                    ///< a constant, or
+  std::vector<Tensor> sequence; ///< elements of a sequence
+  bool isSequence = false;
+
+  Tensor() = default;
+  Tensor(mlir::Value value) : value(value) {}
+  Tensor(Host host) : host(std::move(host)) {}
+
+  mlir::Type element() const { return host ? host->element : elementOf(value); }
+  Shape shape() const { return host ? host->shape : Shape(tensorType(value).getShape()); }
+  int64_t rank() const { return shape().size(); }
+};
+
+class NodeConverter;
+using Converter = llvm::LogicalResult (*)(NodeConverter &);
+using ConverterTable = llvm::StringMap<Converter>;
+
+/// The converters of all operators, by name in the default domain.
+const ConverterTable &converters();
+
+void addElementwiseConverters(ConverterTable &table);
+void addShapeConverters(ConverterTable &table);
+void addMovementConverters(ConverterTable &table);
+void addIndexConverters(ConverterTable &table);
+void addContractionConverters(ConverterTable &table);
+void addReductionConverters(ConverterTable &table);
+void addNormConverters(ConverterTable &table);
+void addAttentionConverters(ConverterTable &table);
+void addVisionConverters(ConverterTable &table);
+void addSequenceConverters(ConverterTable &table);
+
+/// What a converter sees: one node, its inputs, and where its outputs go.
+class NodeConverter {
+public:
+  NodeConverter(const onnx::NodeProto &node, int64_t opset, Emitter &emit,
+                llvm::StringMap<Tensor> &values, TensorReader &tensors,
+                mlir::Location fileLocation);
+
+  const onnx::NodeProto &node;
+  const int64_t opset;
+  Emitter &emit;
+  TensorReader &tensors; ///< for tensors inside attributes
+
+  std::string op() const { return node.op_type(); }
+  int numInputs() const { return node.input_size(); }
+  int numOutputs() const { return node.output_size(); }
+  /// Whether the input is given (optional ones may be left out or empty).
+  bool has(int index) const;
+  bool hasOutput(int index) const;
+
+  const Tensor &input(int index) const;
+  /// The constant, or null.
+  Host host(int index) const { return has(index) ? input(index).host : Host(); }
+  bool allHost() const;
+  /// The input as a value of the graph, constants materialized.
+  mlir::Value value(int index) { return value(input(index)); }
+  mlir::Value value(const Tensor &tensor);
+  /// The same, broadcast to `shape`.
+  mlir::Value valueAs(const Tensor &tensor, llvm::ArrayRef<int64_t> shape);
+
+  /// The integers of a constant input; a diagnostic where it is not constant.
+  llvm::FailureOr<Shape> ints(int index, llvm::StringRef what);
+  llvm::FailureOr<int64_t> scalarInt(int index, llvm::StringRef what);
+  llvm::FailureOr<double> scalarFloat(int index, llvm::StringRef what);
+
+  const onnx::AttributeProto *attribute(llvm::StringRef name) const;
+  int64_t attrInt(llvm::StringRef name, int64_t byDefault) const;
+  double attrFloat(llvm::StringRef name, double byDefault) const;
+  std::optional<Shape> attrInts(llvm::StringRef name) const;
+  std::string attrString(llvm::StringRef name, const std::string &byDefault) const;
+  /// An axis counted from the end when negative; a diagnostic when out of range.
+  llvm::FailureOr<int64_t> axis(int64_t axis, int64_t rank);
+  /// Axes from input `index` (or attribute "axes" before `sinceOpset`), normalized; all
+  /// axes where absent and `allByDefault`.
+  llvm::FailureOr<Shape> axes(int index, int64_t rank, bool allByDefault);
+
+  llvm::LogicalResult define(Tensor tensor) { return define(0, std::move(tensor)); }
+  llvm::LogicalResult define(int output, Tensor tensor);
+
+  /// A diagnostic that names the file and the node.
+  mlir::InFlightDiagnostic error() const;
+
+private:
+  llvm::StringMap<Tensor> &values;
+  mlir::Location fileLocation;
+};
+
+/// Converts the nodes on which `outputs` depend. `values` holds initializers and
+/// inputs before, every converted value afterwards. Operators that are not
+/// supported are reported all at once.
+llvm::LogicalResult convertNodes(const Model &model, llvm::ArrayRef<std::string> outputs,
+                                 Emitter &emit, llvm::StringMap<Tensor> &values,
+                                 TensorReader &tensors);
+
+/// Names of values on which `outputs` depend.
+llvm::StringMap<bool> liveValues(const Model &model, llvm::ArrayRef<std::string> outputs);
+
+} // namespace dtc::import

@@ -1,0 +1,287 @@
+#include "Host.h"
+
+#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Weights/WeightStore.h"
+
+#include "llvm/ADT/APFloat.h"
+
+#include <cstring>
+#include <numeric>
+
+using namespace mlir;
+
+namespace dtc::import {
+
+static constexpr int64_t kConstantLimit = 1 << 20; // bytes
+
+int64_t product(ArrayRef<int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+}
+
+int64_t dot(ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
+  int64_t offset = 0;
+  for (size_t i = 0; i < index.size(); ++i)
+    offset += index[i] * strides[i];
+  return offset;
+}
+
+bool fitsConstant(Type element, int64_t count) {
+  const int64_t bytes = (element.getIntOrFloatBitWidth() + 7) / 8;
+  return count <= kConstantLimit / bytes;
+}
+
+double roundTo(Type element, double value) {
+  if (element.isF64() || !isa<FloatType>(element))
+    return value;
+  if (element.isF32())
+    return static_cast<float>(value);
+  llvm::APFloat rounded(value);
+  bool lossy;
+  rounded.convert(cast<FloatType>(element).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
+                  &lossy);
+  return rounded.convertToDouble();
+}
+
+int64_t wrapTo(Type element, int64_t value) {
+  const unsigned width = element.getIntOrFloatBitWidth();
+  if (width == 1)
+    return value != 0;
+  if (width == 64)
+    return value;
+  const uint64_t low = uint64_t(value) & ((uint64_t(1) << width) - 1);
+  if (element.isUnsignedInteger())
+    return low;
+  return int64_t(low << (64 - width)) >> (64 - width);
+}
+
+HostTensor::HostTensor(Type element, Shape shape, Shape stored)
+    : element(element), shape(std::move(shape)), stored(std::move(stored)) {
+  if (isFloat())
+    floats.resize(numStored());
+  else
+    ints.resize(numStored());
+}
+
+int64_t HostTensor::numStored() const { return product(stored); }
+int64_t HostTensor::size() const { return product(shape); }
+
+Host HostTensor::splat(Type element, Shape shape, double value) {
+  Shape stored(shape.size(), 1);
+  auto tensor = std::make_shared<HostTensor>(element, std::move(shape), std::move(stored));
+  if (tensor->isFloat())
+    tensor->floats[0] = roundTo(element, value);
+  else
+    tensor->ints[0] = wrapTo(element, static_cast<int64_t>(value));
+  return tensor;
+}
+
+Host HostTensor::ofInts(Type element, Shape shape, std::vector<int64_t> values) {
+  auto tensor = std::make_shared<HostTensor>(element, shape, shape);
+  tensor->ints = std::move(values);
+  tensor->compress();
+  return tensor;
+}
+
+template <typename T>
+static int64_t load(const std::byte *data, int64_t index) {
+  T value;
+  std::memcpy(&value, data + index * sizeof(T), sizeof(T));
+  return static_cast<int64_t>(value);
+}
+
+static int64_t loadInt(Type element, const std::byte *data, int64_t i) {
+  const bool isUnsigned = element.isUnsignedInteger() || element.isInteger(1);
+  switch ((element.getIntOrFloatBitWidth() + 7) / 8) {
+  case 1: return isUnsigned ? load<uint8_t>(data, i) : load<int8_t>(data, i);
+  case 2: return isUnsigned ? load<uint16_t>(data, i) : load<int16_t>(data, i);
+  case 4: return isUnsigned ? load<uint32_t>(data, i) : load<int32_t>(data, i);
+  default: return load<int64_t>(data, i);
+  }
+}
+
+Host HostTensor::ofWeight(Type element, const Weight &weight) {
+  Shape shape(weight.shape.begin(), weight.shape.end());
+  if (!weight.data || !fitsConstant(element, product(shape)))
+    return {};
+  auto tensor = std::make_shared<HostTensor>(element, shape, shape);
+  const int64_t count = product(shape);
+  for (int64_t i = 0; i < count; ++i) {
+    if (auto type = dyn_cast<FloatType>(element)) {
+      const unsigned width = type.getWidth();
+      uint64_t bits = 0;
+      std::memcpy(&bits, weight.data + i * (width / 8), width / 8);
+      llvm::APFloat value(type.getFloatSemantics(), llvm::APInt(width, bits));
+      tensor->floats[i] = value.convertToDouble();
+    } else {
+      tensor->ints[i] = wrapTo(element, loadInt(element, weight.data, i));
+    }
+  }
+  tensor->compress();
+  return tensor;
+}
+
+Shape HostTensor::strides() const {
+  Shape result(shape.size(), 0);
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (stored[i] != 1)
+      result[i] = stride;
+    stride *= stored[i];
+  }
+  return result;
+}
+
+SmallVector<int64_t> HostTensor::intList() const {
+  SmallVector<int64_t> list;
+  const Shape steps = strides();
+  forEachIndex(shape, [&](ArrayRef<int64_t> index) {
+    const int64_t at = dot(index, steps);
+    list.push_back(isFloat() ? static_cast<int64_t>(floats[at]) : ints[at]);
+  });
+  return list;
+}
+
+/// Bitwise equality, so that -0 and NaN are kept apart from 0 and each other.
+static bool same(double a, double b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+
+void HostTensor::compress() {
+  if (size() == 0)
+    return;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    const int64_t count = stored[dim];
+    if (count == 1)
+      continue;
+    const int64_t inner = product(ArrayRef(stored).drop_front(dim + 1));
+    const int64_t outer = product(ArrayRef(stored).take_front(dim));
+    auto at = [&](int64_t o, int64_t k, int64_t i) { return (o * count + k) * inner + i; };
+    bool equal = true;
+    for (int64_t o = 0; equal && o < outer; ++o)
+      for (int64_t k = 1; equal && k < count; ++k)
+        for (int64_t i = 0; equal && i < inner; ++i)
+          equal = isFloat() ? same(floats[at(o, 0, i)], floats[at(o, k, i)])
+                            : ints[at(o, 0, i)] == ints[at(o, k, i)];
+    if (!equal)
+      continue;
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < inner; ++i) {
+        if (isFloat())
+          floats[o * inner + i] = floats[at(o, 0, i)];
+        else
+          ints[o * inner + i] = ints[at(o, 0, i)];
+      }
+    stored[dim] = 1;
+    isFloat() ? floats.resize(numStored()) : ints.resize(numStored());
+  }
+}
+
+FailureOr<Shape> broadcastShapes(ArrayRef<Shape> shapes) {
+  size_t rank = 0;
+  for (const Shape &shape : shapes)
+    rank = std::max(rank, shape.size());
+  Shape result(rank, 1);
+  for (const Shape &shape : shapes)
+    for (size_t i = 0; i < shape.size(); ++i) {
+      int64_t &size = result[rank - shape.size() + i];
+      if (size == 1)
+        size = shape[i];
+      else if (shape[i] != 1 && shape[i] != size)
+        return failure();
+    }
+  return result;
+}
+
+Host expandHost(const Host &tensor, ArrayRef<int64_t> shape) {
+  if (ArrayRef(tensor->shape) == shape)
+    return tensor;
+  auto result = std::make_shared<HostTensor>(*tensor);
+  result->shape.assign(shape.begin(), shape.end());
+  Shape stored(shape.size() - tensor->stored.size(), 1);
+  stored.append(tensor->stored.begin(), tensor->stored.end());
+  result->stored = stored;
+  return result;
+}
+
+void forEachIndex(ArrayRef<int64_t> shape, llvm::function_ref<void(ArrayRef<int64_t>)> visit) {
+  const int64_t count = product(shape);
+  Shape index(shape.size(), 0);
+  for (int64_t n = 0; n < count; ++n) {
+    visit(index);
+    for (size_t i = shape.size(); i-- > 0;) {
+      if (++index[i] < shape[i])
+        break;
+      index[i] = 0;
+    }
+  }
+}
+
+Host rearrange(const HostTensor &source, Shape shape, Shape stored,
+               llvm::function_ref<int64_t(ArrayRef<int64_t>)> position) {
+  if (!fitsConstant(source.element, product(stored)))
+    return {};
+  auto result = std::make_shared<HostTensor>(source.element, std::move(shape), stored);
+  int64_t next = 0;
+  forEachIndex(stored, [&](ArrayRef<int64_t> index) {
+    const int64_t from = position(index);
+    if (source.isFloat())
+      result->floats[next++] = source.floats[from];
+    else
+      result->ints[next++] = source.ints[from];
+  });
+  result->compress();
+  return result;
+}
+
+static Attribute attribute(Builder &builder, const HostTensor &tensor, int64_t position) {
+  if (tensor.isFloat())
+    return builder.getFloatAttr(tensor.element, tensor.floats[position]);
+  return builder.getIntegerAttr(tensor.element, tensor.ints[position]);
+}
+
+/// Emits a + b * index along the only stored dimension; null where it is no such sequence.
+static Value affineSequence(OpBuilder &builder, Location loc, const HostTensor &tensor,
+                            int64_t count) {
+  if (tensor.isFloat() || tensor.element.isInteger(1) || count < 2)
+    return {};
+  const int64_t first = tensor.ints[0], step = tensor.ints[1] - first;
+  for (int64_t i = 0; i < count; ++i)
+    if (tensor.ints[i] != first + i * step)
+      return {};
+  auto type = RankedTensorType::get({count}, tensor.element);
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(
+        builder, loc, DenseElementsAttr::get(type, builder.getIntegerAttr(tensor.element, value)));
+  };
+  Value sequence = graph::IotaOp::create(builder, loc, type, 0);
+  if (step != 1)
+    sequence = arith::MulIOp::create(builder, loc, sequence, constant(step));
+  if (first != 0)
+    sequence = arith::AddIOp::create(builder, loc, sequence, constant(first));
+  return sequence;
+}
+
+Value toValue(OpBuilder &builder, Location loc, const HostTensor &tensor) {
+  auto type = RankedTensorType::get(tensor.shape, tensor.element);
+  if (tensor.isSplat())
+    return arith::ConstantOp::create(builder, loc,
+                                     DenseElementsAttr::get(type, attribute(builder, tensor, 0)));
+  Shape kept, dims;
+  for (size_t i = 0; i < tensor.shape.size(); ++i)
+    if (tensor.stored[i] != 1) {
+      kept.push_back(tensor.stored[i]);
+      dims.push_back(i);
+    }
+  Value value = kept.size() == 1 ? affineSequence(builder, loc, tensor, kept[0]) : Value();
+  if (!value) {
+    SmallVector<Attribute> elements;
+    for (int64_t i = 0; i < tensor.numStored(); ++i)
+      elements.push_back(attribute(builder, tensor, i));
+    value = arith::ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(RankedTensorType::get(kept, tensor.element), elements));
+  }
+  if (kept.size() == tensor.shape.size())
+    return value;
+  return graph::BroadcastOp::create(builder, loc, type, value, dims);
+}
+
+} // namespace dtc::import

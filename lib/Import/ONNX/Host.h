@@ -1,0 +1,90 @@
+// Tensors whose elements are known while importing.
+//
+// Exports compute shapes, positions and masks by ordinary ops on constants.
+// These are evaluated here as long as they are small. A dimension along which
+// all elements are equal is stored once: expanding a [32,32] mask to
+// [8,1,32,32] stores 32*32 elements, so nothing depends on the batch size that
+// need not. What would take more than 1 MiB becomes ops of the graph instead.
+#pragma once
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <memory>
+#include <vector>
+
+namespace dtc {
+struct Weight;
+}
+
+namespace dtc::import {
+
+using Shape = llvm::SmallVector<int64_t>;
+
+class HostTensor;
+using Host = std::shared_ptr<const HostTensor>;
+
+class HostTensor {
+public:
+  HostTensor(mlir::Type element, Shape shape, Shape stored);
+
+  static Host splat(mlir::Type element, Shape shape, double value);
+  static Host ofInts(mlir::Type element, Shape shape, std::vector<int64_t> values);
+  /// The elements of a weight; null when it is larger than the limit.
+  static Host ofWeight(mlir::Type element, const Weight &weight);
+
+  mlir::Type element;
+  Shape shape;
+  Shape stored; ///< per dimension the size, or 1 where all elements are equal along it
+  std::vector<int64_t> ints;  ///< integers and booleans
+  std::vector<double> floats; ///< floats, rounded to the element type
+
+  bool isFloat() const { return mlir::isa<mlir::FloatType>(element); }
+  int64_t numStored() const;
+  bool isSplat() const { return numStored() == 1; }
+  int64_t size() const;
+  /// Element strides of the stored data, 0 along dimensions stored once.
+  Shape strides() const;
+  double number(int64_t position) const { return isFloat() ? floats[position] : ints[position]; }
+  /// All elements in row-major order, as integers.
+  llvm::SmallVector<int64_t> intList() const;
+
+  /// Stores dimensions once along which all elements are equal.
+  void compress();
+};
+
+/// Whether `count` elements may be held as a constant.
+bool fitsConstant(mlir::Type element, int64_t count);
+
+/// The nearest value of the element type.
+double roundTo(mlir::Type element, double value);
+/// Wraps to the width of an integer type.
+int64_t wrapTo(mlir::Type element, int64_t value);
+
+/// Shape of elementwise operations under ONNX's (NumPy's) broadcasting;
+/// failure where sizes do not match.
+llvm::FailureOr<Shape> broadcastShapes(llvm::ArrayRef<Shape> shapes);
+
+/// `tensor` seen under a larger shape; dimensions align at the end. No copy of elements.
+Host expandHost(const Host &tensor, llvm::ArrayRef<int64_t> shape);
+
+/// A tensor of `shape` whose element at index i is that of `source` at the
+/// position given by `position(i)`, an offset into the stored data. Null when it is too large.
+Host rearrange(const HostTensor &source, Shape shape, Shape stored,
+               llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> position);
+
+/// Calls `visit` for every index within `shape`, row-major.
+void forEachIndex(llvm::ArrayRef<int64_t> shape,
+                  llvm::function_ref<void(llvm::ArrayRef<int64_t>)> visit);
+
+/// Offset of an index under strides.
+int64_t dot(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> strides);
+int64_t product(llvm::ArrayRef<int64_t> sizes);
+
+/// The tensor as a value of the graph: a splat, an iota, or a constant of its
+/// distinct elements, broadcast to the shape.
+mlir::Value toValue(mlir::OpBuilder &builder, mlir::Location loc, const HostTensor &tensor);
+
+} // namespace dtc::import

@@ -1,0 +1,259 @@
+#include "dtc/Import/ONNX/Import.h"
+
+#include "GraphBuilder.h"
+#include "Parameters.h"
+#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Import/ONNX/Passes.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+namespace {
+
+struct DataInput {
+  std::string name;
+  RankedTensorType type;
+};
+
+/// Declares arguments, converts the nodes and closes the function.
+class Importer {
+public:
+  Importer(MLIRContext &context, const ImportOptions &options, Model &model)
+      : context(context), options(options), model(model), reader(model) {}
+
+  FailureOr<ImportedModel> run();
+
+private:
+  LogicalResult bindInputs();
+  FailureOr<int64_t> bindDim(const std::string &input, int64_t index,
+                             const onnx::TensorShapeProto::Dimension &dim);
+  LogicalResult declare(const std::vector<FileTensor> &tensors, ImportedModel &result);
+  LogicalResult finish(ArrayRef<std::string> outputs);
+  LogicalResult maskPaddingRows(const std::vector<FileTensor> &tensors);
+
+  graph::RoleAttr role(graph::RoleKind kind, StringRef name) {
+    return graph::RoleAttr::get(&context, kind, name, std::nullopt, std::nullopt);
+  }
+
+  MLIRContext &context;
+  const ImportOptions &options;
+  Model &model;
+  TensorReader reader;
+  std::vector<DataInput> inputs;
+  std::map<std::string, int64_t> symbols; ///< sizes of symbolic dimensions
+  int64_t fileBatch = -1;                 ///< 0: symbolic, -1: no input has a batch
+  std::optional<int64_t> shapeBatch;      ///< from --shape
+  func::FuncOp func;
+  llvm::StringMap<Tensor> values;
+};
+
+} // namespace
+
+/// The size of one dimension of an input.
+FailureOr<int64_t> Importer::bindDim(const std::string &input, int64_t index,
+                                     const onnx::TensorShapeProto::Dimension &dim) {
+  const auto given = options.shapes.find(input);
+  std::optional<int64_t> wanted;
+  if (given != options.shapes.end())
+    wanted = given->second.dims[index];
+  if (dim.has_dim_value()) {
+    const int64_t size = dim.dim_value();
+    if (size < 1)
+      return LogicalResult(emitError(model.location)
+                           << "the input " << input << " has a bad size: " << size);
+    if (wanted && *wanted != size && index != 0)
+      return LogicalResult(emitError(model.location)
+                           << "the input " << input << " has the fixed size " << size
+                           << " in dimension " << index << ", not " << *wanted);
+    return size;
+  }
+  if (index == 0 && options.batch)
+    wanted = *options.batch;
+  const std::string &symbol = dim.dim_param();
+  if (!symbol.empty()) {
+    auto [known, fresh] = symbols.try_emplace(symbol, wanted.value_or(index == 0 ? 1 : 0));
+    if (fresh && known->second == 0) {
+      symbols.erase(known);
+    } else {
+      if (wanted && *wanted != known->second)
+        return LogicalResult(emitError(model.location)
+                             << "the dimension " << symbol << " is given two sizes: "
+                             << known->second << " and " << *wanted);
+      return known->second;
+    }
+  }
+  if (!wanted && index == 0)
+    wanted = 1;
+  if (!wanted)
+    return LogicalResult(emitError(model.location)
+                         << "dimension " << index << " of the input " << input
+                         << " has no size in the file; give its shape with --shape " << input
+                         << "=...");
+  return *wanted;
+}
+
+LogicalResult Importer::bindInputs() {
+  const auto stored = initializers(model);
+  std::map<std::string, InputShape> unknown = options.shapes;
+  // Inputs with a given shape come first: their symbols bind those of the others.
+  std::vector<const onnx::ValueInfoProto *> infos;
+  for (const auto &info : model.graph().input()) {
+    const std::string kind = recordedKind(info);
+    if (!stored.contains(info.name()) && kind != "PARAMETER" && kind != "BUFFER")
+      infos.push_back(&info);
+  }
+  std::map<std::string, RankedTensorType> types;
+  for (bool withShape : {true, false})
+    for (const onnx::ValueInfoProto *info : infos) {
+      const auto given = options.shapes.find(info->name());
+      if ((given != options.shapes.end()) != withShape)
+        continue;
+      unknown.erase(info->name());
+      const auto &type = info->type().tensor_type();
+      Type element = elementType(&context, type.elem_type());
+      if (!info->type().has_tensor_type() || !element || element.isUnsignedInteger())
+        return emitError(model.location)
+               << "the input " << info->name() << " has an unsupported type";
+      if (!type.has_shape() && !withShape)
+        return emitError(model.location)
+               << "the input " << info->name() << " has no shape in the file; give it with --shape "
+               << info->name() << "=...";
+      Shape shape;
+      if (!type.has_shape())
+        shape.assign(given->second.dims.begin(), given->second.dims.end());
+      if (withShape && type.has_shape() &&
+          given->second.dims.size() != size_t(type.shape().dim_size()))
+        return emitError(model.location)
+               << "the input " << info->name() << " has " << type.shape().dim_size()
+               << " dimensions, --shape gives " << given->second.dims.size();
+      for (int i = 0; i < type.shape().dim_size(); ++i) {
+        auto size = bindDim(info->name(), i, type.shape().dim(i));
+        if (failed(size))
+          return failure();
+        shape.push_back(*size);
+      }
+      if (!shape.empty()) {
+        const bool fixed = type.shape().dim_size() > 0 && type.shape().dim(0).has_dim_value();
+        if (fileBatch > 0 && fixed && shape[0] != fileBatch)
+          return emitError(model.location) << "inputs have different batch sizes: " << fileBatch
+                                           << " and " << shape[0];
+        if (fileBatch < 0 || fixed)
+          fileBatch = fixed ? shape[0] : 0;
+        if (withShape)
+          shapeBatch = given->second.dims[0];
+      }
+      types[info->name()] = RankedTensorType::get(shape, element);
+    }
+  if (!unknown.empty())
+    return emitError(model.location) << "--shape names no input of the model: "
+                                     << unknown.begin()->first;
+  for (const onnx::ValueInfoProto *info : infos)
+    inputs.push_back({info->name(), types.at(info->name())});
+  return success();
+}
+
+LogicalResult Importer::declare(const std::vector<FileTensor> &tensors, ImportedModel &result) {
+  OpBuilder builder(&context);
+  builder.setInsertionPointToEnd(result.module->getBody());
+  SmallVector<Type> types;
+  SmallVector<std::pair<std::string, graph::RoleKind>> arguments;
+  for (TensorKind kind : {TensorKind::Parameter, TensorKind::Buffer})
+    for (const FileTensor &tensor : tensors) {
+      if (tensor.kind != kind)
+        continue;
+      if (tensor.element.isUnsignedInteger())
+        return emitError(model.location) << "the tensor " << tensor.name
+                                         << " has the unsupported type " << tensor.element;
+      auto type = RankedTensorType::get(tensor.weight.shape, tensor.element);
+      SmallVector<StringRef> aliases(tensor.aliases.begin(), tensor.aliases.end());
+      const bool buffer = kind == TensorKind::Buffer;
+      graph::ParameterOp::create(builder, NameLoc::get(builder.getStringAttr(tensor.name)),
+                                 tensor.name, type, type, tensor.trainable, buffer,
+                                 builder.getStrArrayAttr(aliases));
+      types.push_back(type);
+      arguments.push_back(
+          {tensor.name, buffer ? graph::RoleKind::Buffer : graph::RoleKind::Parameter});
+      result.weights[tensor.name] = tensor.weight;
+    }
+  for (const DataInput &input : inputs) {
+    types.push_back(input.type);
+    arguments.push_back({input.name, graph::RoleKind::Input});
+  }
+  func = func::FuncOp::create(builder, builder.getUnknownLoc(), "forward",
+                              builder.getFunctionType(types, {}));
+  Block *body = func.addEntryBlock();
+  for (auto [i, argument] : llvm::enumerate(arguments)) {
+    func.setArgAttr(i, graph::GraphDialect::kRole, role(argument.second, argument.first));
+    values[argument.first] = Tensor(Value(body->getArgument(i)));
+  }
+  for (const FileTensor &tensor : tensors)
+    if (tensor.kind == TensorKind::Constant) {
+      Host constant = HostTensor::ofWeight(tensor.element, tensor.weight);
+      if (!constant)
+        return emitError(model.location)
+               << "the constant " << tensor.name << " takes more than 1 MiB";
+      values[tensor.name] = Tensor(constant);
+    }
+  return success();
+}
+
+LogicalResult Importer::finish(ArrayRef<std::string> outputs) {
+  Emitter emit(func.getLoc(), &context);
+  emit.setInsertionPointToEnd(&func.getBody().front());
+  SmallVector<Value> results;
+  for (const std::string &name : outputs) {
+    auto found = values.find(name);
+    if (found == values.end() || found->second.isSequence)
+      return emitError(model.location) << "the output " << name << " is not a tensor";
+    const Tensor &tensor = found->second;
+    results.push_back(tensor.host ? toValue(emit, func.getLoc(), *tensor.host) : tensor.value);
+  }
+  func::ReturnOp::create(emit, results);
+  func.setType(FunctionType::get(&context, func.getArgumentTypes(), TypeRange(results)));
+  for (auto [i, name] : llvm::enumerate(outputs))
+    func.setResultAttr(i, graph::GraphDialect::kRole, role(graph::RoleKind::Output, name));
+  return success();
+}
+
+FailureOr<ImportedModel> Importer::run() {
+  std::vector<std::string> outputs;
+  for (const auto &output : model.graph().output())
+    outputs.push_back(output.name());
+  if (outputs.empty())
+    return LogicalResult(emitError(model.location) << "the graph has no outputs");
+  auto tensors = classifyTensors(model, options, liveValues(model, outputs), reader);
+  if (failed(tensors) || failed(bindInputs()))
+    return failure();
+  ImportedModel result;
+  result.module = ModuleOp::create(UnknownLoc::get(&context));
+  result.nodes = model.nodes.size();
+  result.fileBatch = std::max<int64_t>(fileBatch, 0);
+  if (failed(declare(*tensors, result)))
+    return failure();
+  Emitter emit(func.getLoc(), &context);
+  emit.setInsertionPointToEnd(&func.getBody().front());
+  if (failed(convertNodes(model, outputs, emit, values, reader)) || failed(finish(outputs)) ||
+      failed(verify(*result.module)))
+    return failure();
+  std::optional<int64_t> batch = options.batch ? options.batch : shapeBatch;
+  PassManager passes(&context);
+  buildImportPipeline(passes, fileBatch > 0 && batch && *batch != fileBatch ? *batch : 0);
+  if (failed(passes.run(*result.module)))
+    return failure();
+  return result;
+}
+
+FailureOr<ImportedModel> importONNX(MLIRContext &context, const ImportOptions &options) {
+  context.loadDialect<graph::GraphDialect, arith::ArithDialect, func::FuncDialect,
+                      math::MathDialect>();
+  auto model = loadModel(context, options.path);
+  if (failed(model))
+    return failure();
+  return Importer(context, options, *model).run();
+}
+
+} // namespace dtc::import

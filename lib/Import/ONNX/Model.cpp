@@ -1,0 +1,199 @@
+#include "Model.h"
+
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+
+namespace dtc::import {
+
+static constexpr int64_t kFirstOpset = 13, kLastOpset = 26;
+static constexpr int kMaxInlineDepth = 32;
+
+bool isDefaultDomain(const std::string &domain) { return domain.empty() || domain == "ai.onnx"; }
+
+std::string metadata(const google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto> &props,
+                     const std::string &key) {
+  for (const auto &entry : props)
+    if (entry.key() == key)
+      return entry.value();
+  return {};
+}
+
+static LogicalResult parse(Model &model) {
+  auto buffer = llvm::MemoryBuffer::getFile(model.path, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return emitError(model.location) << "cannot read the model: " << buffer.getError().message();
+  const size_t size = (*buffer)->getBufferSize();
+  if (size > size_t(INT32_MAX))
+    return emitError(model.location)
+           << "the file is larger than 2 GiB, which ONNX does not allow; keep its weights as "
+              "external data";
+  model.arena = std::make_shared<google::protobuf::Arena>();
+  model.proto = google::protobuf::Arena::CreateMessage<onnx::ModelProto>(model.arena.get());
+  google::protobuf::io::ArrayInputStream stream((*buffer)->getBufferStart(), size);
+  google::protobuf::io::CodedInputStream input(&stream);
+  if (!model.proto->ParseFromCodedStream(&input) || !input.ConsumedEntireMessage() ||
+      !model.proto->has_graph())
+    return emitError(model.location) << "is not a complete ONNX model (truncated or malformed)";
+  return success();
+}
+
+static LogicalResult checkOpset(Model &model) {
+  for (const auto &entry : model.proto->opset_import())
+    if (isDefaultDomain(entry.domain()))
+      model.opset = entry.version();
+  if (model.opset < kFirstOpset || model.opset > kLastOpset)
+    return emitError(model.location) << "opset versions " << kFirstOpset << " to " << kLastOpset
+                                     << " are supported, the file has " << model.opset;
+  return success();
+}
+
+namespace {
+/// Replaces calls of the file's own functions by their bodies.
+class Inliner {
+public:
+  explicit Inliner(Model &model) : model(model) {
+    for (const auto &function : model.proto->functions())
+      functions[key(function.domain(), function.name(), function.overload())] = &function;
+  }
+
+  LogicalResult run() {
+    for (const auto &node : model.graph().node())
+      if (failed(add(node, /*depth=*/0)))
+        return failure();
+    return success();
+  }
+
+private:
+  static std::string key(const std::string &domain, const std::string &name,
+                         const std::string &overload) {
+    return (isDefaultDomain(domain) ? "" : domain) + '\0' + name + '\0' + overload;
+  }
+
+  LogicalResult add(const onnx::NodeProto &node, int depth) {
+    auto found = functions.find(key(node.domain(), node.op_type(), node.overload()));
+    if (found == functions.end()) {
+      model.nodes.push_back(&node);
+      return success();
+    }
+    if (depth == kMaxInlineDepth)
+      return emitError(model.location)
+             << "functions call each other more than " << kMaxInlineDepth << " deep: "
+             << node.op_type();
+    const onnx::FunctionProto &function = *found->second;
+    const std::string prefix = node.name() + "/" + std::to_string(calls++) + "/";
+    std::map<std::string, std::string> names;
+    for (int i = 0; i < function.input_size(); ++i)
+      names[function.input(i)] = i < node.input_size() ? node.input(i) : "";
+    for (int i = 0; i < function.output_size(); ++i)
+      names[function.output(i)] = i < node.output_size() && !node.output(i).empty()
+                                      ? node.output(i)
+                                      : prefix + function.output(i);
+    for (const auto &inner : function.node())
+      if (failed(add(*instantiate(inner, node, function, names, prefix), depth + 1)))
+        return failure();
+    return success();
+  }
+
+  onnx::NodeProto *instantiate(const onnx::NodeProto &inner, const onnx::NodeProto &call,
+                               const onnx::FunctionProto &function,
+                               std::map<std::string, std::string> &names,
+                               const std::string &prefix) {
+    auto *copy = google::protobuf::Arena::CreateMessage<onnx::NodeProto>(model.arena.get());
+    *copy = inner;
+    copy->set_name(prefix + inner.name());
+    auto rename = [&](std::string *name) {
+      if (!name->empty())
+        *name = names.try_emplace(*name, prefix + *name).first->second;
+    };
+    for (std::string &name : *copy->mutable_input())
+      rename(&name);
+    for (std::string &name : *copy->mutable_output())
+      rename(&name);
+    copy->clear_attribute();
+    for (const auto &attribute : inner.attribute())
+      if (const onnx::AttributeProto *bound = bind(attribute, call, function)) {
+        *copy->add_attribute() = *bound;
+        copy->mutable_attribute()->rbegin()->set_name(attribute.name());
+      }
+    return copy;
+  }
+
+  /// The attribute's value inside the call; null when it is absent there.
+  static const onnx::AttributeProto *bind(const onnx::AttributeProto &attribute,
+                                          const onnx::NodeProto &call,
+                                          const onnx::FunctionProto &function) {
+    if (attribute.ref_attr_name().empty())
+      return &attribute;
+    for (const auto &given : call.attribute())
+      if (given.name() == attribute.ref_attr_name())
+        return &given;
+    for (const auto &byDefault : function.attribute_proto())
+      if (byDefault.name() == attribute.ref_attr_name())
+        return &byDefault;
+    return nullptr;
+  }
+
+  Model &model;
+  std::map<std::string, const onnx::FunctionProto *> functions;
+  int64_t calls = 0;
+};
+} // namespace
+
+/// Sorts the nodes so that values are defined before they are read. Files are
+/// nearly always sorted already; what cannot be sorted is a cycle.
+static LogicalResult sortNodes(Model &model) {
+  llvm::StringMap<size_t> producer;
+  for (size_t i = 0; i < model.nodes.size(); ++i)
+    for (const std::string &name : model.nodes[i]->output())
+      if (!name.empty() && !producer.try_emplace(name, i).second)
+        return emitError(model.location) << "two nodes define the value " << name;
+  std::vector<size_t> waiting(model.nodes.size());
+  std::vector<std::vector<size_t>> readers(model.nodes.size());
+  for (size_t i = 0; i < model.nodes.size(); ++i)
+    for (const std::string &name : model.nodes[i]->input())
+      if (auto found = producer.find(name); found != producer.end()) {
+        ++waiting[i];
+        readers[found->second].push_back(i);
+      }
+  std::set<size_t> ready; // lowest position first, which keeps the file's order
+  for (size_t i = 0; i < waiting.size(); ++i)
+    if (waiting[i] == 0)
+      ready.insert(i);
+  std::vector<const onnx::NodeProto *> sorted;
+  while (!ready.empty()) {
+    const size_t next = *ready.begin();
+    ready.erase(ready.begin());
+    sorted.push_back(model.nodes[next]);
+    for (size_t reader : readers[next])
+      if (--waiting[reader] == 0)
+        ready.insert(reader);
+  }
+  if (sorted.size() != model.nodes.size()) {
+    for (size_t i = 0; i < waiting.size(); ++i)
+      if (waiting[i] > 0)
+        return emitError(model.location)
+               << "the graph has a cycle through the node " << model.nodes[i]->name();
+  }
+  model.nodes = std::move(sorted);
+  return success();
+}
+
+FailureOr<Model> loadModel(MLIRContext &context, const std::string &path) {
+  Model model(FileLineColLoc::get(&context, path, 0, 0));
+  model.path = path;
+  if (failed(parse(model)) || failed(checkOpset(model)) || failed(Inliner(model).run()) ||
+      failed(sortNodes(model)))
+    return failure();
+  return model;
+}
+
+} // namespace dtc::import

@@ -1,0 +1,53 @@
+// Element types and the bytes of tensors stored in or beside an ONNX file.
+#pragma once
+
+#include "Model.h"
+#include "dtc/Weights/WeightStore.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+#include <map>
+
+namespace dtc::import {
+
+/// The MLIR element type of an ONNX data type, null when there is none here.
+/// Unsigned integers keep their sign in the type; they exist only as constants.
+mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType);
+
+/// Bytes of one element in a file (a boolean takes one).
+int64_t elementBytes(mlir::Type type);
+
+/// The name of the type in a safetensors file, "F32", "I64", "BOOL", ...
+std::string safetensorsName(mlir::Type type);
+
+/// Finds the bytes of initializers. External data is mapped, never read whole:
+/// the location must be a plain file below the model's folder, and the ranges
+/// of different tensors may not overlap.
+class TensorReader {
+public:
+  explicit TensorReader(const Model &model) : model(model) {}
+
+  /// Shape, type and bytes of a tensor.
+  llvm::FailureOr<Weight> read(const onnx::TensorProto &tensor);
+
+  /// Reports external ranges that overlap. To be called once all are read.
+  llvm::LogicalResult checkOverlaps();
+
+private:
+  struct Range {
+    std::string file, name;
+    uint64_t begin, end;
+  };
+
+  llvm::LogicalResult readInline(const onnx::TensorProto &tensor, mlir::Type type,
+                                 Weight &weight);
+  llvm::LogicalResult readExternal(const onnx::TensorProto &tensor, Weight &weight);
+  llvm::FailureOr<std::shared_ptr<llvm::MemoryBuffer>> map(const std::string &location,
+                                                           const std::string &tensor);
+
+  const Model &model;
+  std::map<std::string, std::shared_ptr<llvm::MemoryBuffer>> files;
+  std::vector<Range> ranges;
+};
+
+} // namespace dtc::import
