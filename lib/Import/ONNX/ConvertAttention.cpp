@@ -25,7 +25,7 @@ static FailureOr<Value> biasOf(NodeConverter &node, ArrayRef<int64_t> scores) {
   auto shape = broadcastShapes({Shape(scores), mask.shape()});
   if (failed(shape) || ArrayRef(*shape) != scores)
     return LogicalResult(node.error() << "has a mask of a shape that does not fit: "
-                                      << llvm::interleaved_array(mask.shape()));
+                                      << listed(mask.shape()));
   if (!mask.element().isInteger(1))
     return node.valueAs(mask, scores);
   Value seen = node.value(3);

@@ -15,8 +15,8 @@ static LogicalResult convertMatMul(NodeConverter &node) {
   Shape rhsLead(ArrayRef(rhs).drop_back(std::min<size_t>(rhs.size(), 2)));
   if (lhs.back() != k || failed(broadcastShapes({lhsLead, rhsLead})))
     return node.error() << "operands of shapes that do not fit: "
-                        << llvm::interleaved_array(lhs) << " and "
-                        << llvm::interleaved_array(rhs);
+                        << listed(lhs) << " and "
+                        << listed(rhs);
   return node.define(matmul(node.emit, node.value(0), node.value(1)));
 }
 
@@ -37,7 +37,7 @@ static LogicalResult convertGemm(NodeConverter &node) {
       !isa<FloatType>(node.input(0).element()) ||
       node.input(0).element() != node.input(1).element())
     return node.error() << "operands of shapes or types that do not fit: "
-                        << llvm::interleaved_array(a) << " and " << llvm::interleaved_array(b);
+                        << listed(a) << " and " << listed(b);
   Emitter &emit = node.emit;
   Value result = contract(emit, node.value(0), transA ? Shape{2, 0} : Shape{0, 2}, node.value(1),
                           transB ? Shape{1, 2} : Shape{2, 1}, {0, 1});

@@ -35,7 +35,7 @@ static FailureOr<Shape> resolveReshape(NodeConverter &node, const Shape &from,
     shape[unknown] = 0;
   if (product(shape) != count)
     return LogicalResult(node.error() << "cannot give " << count << " elements the shape "
-                                      << llvm::interleaved_array(requested));
+                                      << listed(requested));
   return shape;
 }
 
@@ -111,7 +111,7 @@ static LogicalResult convertExpand(NodeConverter &node) {
   auto shape = broadcastShapes({node.input(0).shape(), *requested});
   if (failed(shape))
     return node.error() << "cannot broadcast to the shape "
-                        << llvm::interleaved_array(*requested);
+                        << listed(*requested);
   return node.define(expandTensor(node, node.input(0), *shape));
 }
 

@@ -80,8 +80,8 @@ static LogicalResult convertConv(NodeConverter &node) {
   if (input.size() < 3 || weight.size() != input.size() || groups < 1 ||
       weight[1] * groups != input[1] || weight[0] % groups != 0)
     return node.error() << "operands of shapes that do not fit: "
-                        << llvm::interleaved_array(input) << " and "
-                        << llvm::interleaved_array(weight);
+                        << listed(input) << " and "
+                        << listed(weight);
   const auto sizes = ArrayRef(input).drop_front(2);
   auto window = readWindow(node, Shape(ArrayRef(weight).drop_front(2)), sizes);
   if (failed(window))

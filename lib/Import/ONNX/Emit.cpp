@@ -87,7 +87,7 @@ Value pad(Emitter &emit, Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> h
   if (ArrayRef(shape) == tensorType(value).getShape())
     return value;
   return graph::PadOp::create(emit, tensorType(value).clone(shape), value, low,
-                              Shape(shape.size(), 0), emit.getF64FloatAttr(fill));
+                              Shape(shape.size(), 0), llvm::APFloat(fill));
 }
 
 Value contract(Emitter &emit, Value lhs, ArrayRef<int64_t> lhsIndices, Value rhs,

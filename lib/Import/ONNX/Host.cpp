@@ -18,6 +18,13 @@ int64_t product(ArrayRef<int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
 }
 
+std::string listed(ArrayRef<int64_t> sizes) {
+  std::string text = "[";
+  for (size_t i = 0; i < sizes.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(sizes[i]);
+  return text + "]";
+}
+
 int64_t dot(ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
   int64_t offset = 0;
   for (size_t i = 0; i < index.size(); ++i)

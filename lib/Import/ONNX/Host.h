@@ -13,6 +13,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace dtc {
@@ -82,6 +83,8 @@ void forEachIndex(llvm::ArrayRef<int64_t> shape,
 /// Offset of an index under strides.
 int64_t dot(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> strides);
 int64_t product(llvm::ArrayRef<int64_t> sizes);
+/// "[8, 32]", for messages.
+std::string listed(llvm::ArrayRef<int64_t> sizes);
 
 /// The tensor as a value of the graph: a splat, an iota, or a constant of its
 /// distinct elements, broadcast to the shape.
