@@ -1,4 +1,4 @@
-#include "Backward.h"
+#include "dtc/Training/Backward.h"
 
 using namespace mlir;
 using namespace dtc::graph;

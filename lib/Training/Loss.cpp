@@ -168,7 +168,7 @@ Value sumOfAll(TensorBuilder &b, Value value) {
 
 /// Valid targets are counted as integers: f32 sums stand still at 2^24.
 static Value countValid(TensorBuilder &b, Value target, int64_t ignoreIndex) {
-  Value valid = b.compare(arith::CmpIPredicate::ne, target, static_cast<double>(ignoreIndex));
+  Value valid = b.compare(arith::CmpIPredicate::ne, target, ignoreIndex);
   Value ones = arith::ExtUIOp::create(b.builder, b.loc, target.getType(), valid);
   return b.convert(sumOfAll(b, ones), b.builder.getF32Type());
 }

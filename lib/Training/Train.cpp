@@ -1,10 +1,11 @@
 #include "dtc/Training/Train.h"
 
-#include "Backward.h"
 #include "Loss.h"
 #include "Precision.h"
 #include "Update.h"
 #include "WidenGradient.h"
+
+#include "dtc/Training/Backward.h"
 
 using namespace mlir;
 using namespace dtc::graph;

@@ -8,6 +8,12 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 
+#ifdef DTC_TEST_PASSES
+namespace dtc::test {
+void registerTrainingTestPasses();
+} // namespace dtc::test
+#endif
+
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<dtc::graph::GraphDialect, dtc::dist::DistDialect, dtc::exec::ExecDialect>();
@@ -17,6 +23,9 @@ int main(int argc, char **argv) {
   mlir::registerCSEPass();
   dtc::interpreter::registerInterpreterPasses();
   dtc::training::registerTrainingPasses();
+#ifdef DTC_TEST_PASSES
+  dtc::test::registerTrainingTestPasses();
+#endif
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "dtc pass driver\n", registry));
 }

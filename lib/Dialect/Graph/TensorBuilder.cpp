@@ -18,15 +18,18 @@ SmallVector<int64_t> otherDims(int64_t rank, ArrayRef<int64_t> dims) {
   return others;
 }
 
+static Value splat(TensorBuilder &b, RankedTensorType type, TypedAttr element) {
+  return arith::ConstantOp::create(b.builder, b.loc, type, SplatElementsAttr::get(type, element));
+}
+
 Value TensorBuilder::constant(Type type, double value) {
   auto tensor = cast<RankedTensorType>(type);
-  Type element = tensor.getElementType();
-  TypedAttr attr;
-  if (isa<FloatType>(element))
-    attr = builder.getFloatAttr(element, value);
-  else
-    attr = builder.getIntegerAttr(element, static_cast<int64_t>(value));
-  return arith::ConstantOp::create(builder, loc, tensor, SplatElementsAttr::get(tensor, attr));
+  return splat(*this, tensor, builder.getFloatAttr(tensor.getElementType(), value));
+}
+
+Value TensorBuilder::integer(Type type, int64_t value) {
+  auto tensor = cast<RankedTensorType>(type);
+  return splat(*this, tensor, builder.getIntegerAttr(tensor.getElementType(), value));
 }
 
 Value TensorBuilder::constantLike(Value like, double value) {
@@ -67,8 +70,8 @@ Value TensorBuilder::compare(arith::CmpIPredicate predicate, Value a, Value b) {
   return arith::CmpIOp::create(builder, loc, predicate, a, b);
 }
 
-Value TensorBuilder::compare(arith::CmpIPredicate predicate, Value a, double b) {
-  return compare(predicate, a, constantLike(a, b));
+Value TensorBuilder::compare(arith::CmpIPredicate predicate, Value a, int64_t b) {
+  return compare(predicate, a, integer(a.getType(), b));
 }
 
 Value TensorBuilder::select(Value condition, Value a, Value b) {

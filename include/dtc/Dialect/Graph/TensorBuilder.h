@@ -18,9 +18,10 @@ public:
   mlir::OpBuilder &builder;
   mlir::Location loc;
 
-  /// A tensor of one value, float or integer.
+  /// A tensor of one value: of floats, of integers.
   mlir::Value constant(mlir::Type tensorType, double value);
   mlir::Value constantLike(mlir::Value like, double value);
+  mlir::Value integer(mlir::Type tensorType, int64_t value);
 
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value sub(mlir::Value a, mlir::Value b);
@@ -40,7 +41,7 @@ public:
   mlir::Value compare(mlir::arith::CmpFPredicate predicate, mlir::Value a, mlir::Value b);
   mlir::Value compare(mlir::arith::CmpFPredicate predicate, mlir::Value a, double b);
   mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value a, mlir::Value b);
-  mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value a, double b);
+  mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value a, int64_t b);
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
   /// `value` where the condition holds, the constant elsewhere, or the reverse.
   mlir::Value selectOr(mlir::Value condition, mlir::Value a, double otherwise);

@@ -65,7 +65,7 @@ Value AttentionBuilder::maskedCausally(Value scores) {
   Value key = b.iota(index, shapeOfScores, rank - 1);
   if (keys != queries)
     query = arith::AddIOp::create(b.builder, b.loc, query,
-                                  b.constantLike(query, static_cast<double>(keys - queries)));
+                                  b.integer(query.getType(), keys - queries));
   Value visible = b.compare(arith::CmpIPredicate::sle, key, query);
   return b.selectOr(visible, scores, -std::numeric_limits<double>::infinity());
 }

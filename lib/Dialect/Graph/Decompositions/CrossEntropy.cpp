@@ -19,9 +19,9 @@ FailureOr<SmallVector<Value>> CrossEntropyOp::decompose(OpBuilder &builder) {
                                             .clone(getElementTypeOrSelf(logits)),
                                         logits, target));
   // A target that is no class must not pass for a loss: the step reports it as not finite.
-  Value inside = b.compare(Predicate::ult, target, static_cast<double>(shapeOf(logits)[last]));
+  Value inside = b.compare(Predicate::ult, target, shapeOf(logits)[last]);
   Value loss = b.selectOr(inside, b.sub(lse, picked), std::numeric_limits<double>::quiet_NaN());
-  Value ignored = b.compare(Predicate::eq, target, static_cast<double>(getIgnoreIndex()));
+  Value ignored = b.compare(Predicate::eq, target, static_cast<int64_t>(getIgnoreIndex()));
   return SmallVector<Value>{b.selectOr(ignored, 0.0, loss), lse};
 }
 
@@ -35,7 +35,7 @@ FailureOr<SmallVector<Value>> CrossEntropyGradOp::decompose(OpBuilder &builder) 
   Value classes = b.iota(getElementTypeOrSelf(target), shape, last);
   Value isTarget = b.compare(Predicate::eq, classes, b.spread(target, shape, {last}));
   Value difference = b.select(isTarget, b.offset(p, -1.0), p);
-  Value ignored = b.compare(Predicate::eq, target, static_cast<double>(getIgnoreIndex()));
+  Value ignored = b.compare(Predicate::eq, target, static_cast<int64_t>(getIgnoreIndex()));
   Value rowGrad = b.selectOr(ignored, 0.0, getGrad());
   Value result = b.mul(difference, b.spread(rowGrad, shape, {last}));
   return SmallVector<Value>{b.convert(result, getElementTypeOrSelf(getType()))};

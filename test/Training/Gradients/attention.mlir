@@ -1,0 +1,49 @@
+// RUN: dtc-opt --dtc-check-gradients --verify-diagnostics %s
+
+// expected-remark@+1 {{gradient ok: 108 elements}}
+func.func @plain(%q: tensor<1x3x2x6xf32>, %k: tensor<1x4x2x6xf32>, %v: tensor<1x4x2x3xf32>) -> tensor<1x3x2x3xf32> attributes {check_gradients} {
+  %y, %lse = dtc.attention %q, %k, %v scale 0.4 : tensor<1x3x2x6xf32>, tensor<1x4x2x6xf32>, tensor<1x4x2x3xf32> -> tensor<1x3x2x3xf32>, tensor<1x2x3xf32>
+  return %y : tensor<1x3x2x3xf32>
+}
+
+// As many queries as keys: the causal mask is the lower triangle.
+// expected-remark@+1 {{gradient ok: 80 elements}}
+func.func @causal(%q: tensor<2x4x1x3xf32>, %k: tensor<2x4x1x3xf32>, %v: tensor<2x4x1x4xf32>) -> tensor<2x4x1x4xf32> attributes {check_gradients} {
+  %y, %lse = dtc.attention %q, %k, %v scale 0.7 causal : tensor<2x4x1x3xf32>, tensor<2x4x1x3xf32>, tensor<2x4x1x4xf32> -> tensor<2x4x1x4xf32>, tensor<2x1x4xf32>
+  return %y : tensor<2x4x1x4xf32>
+}
+
+// More keys than queries: the last query sees all; and more queries than keys:
+// the first ones see nothing.
+// expected-remark@+1 {{gradient ok: 30 elements}}
+func.func @causal_more_keys(%q: tensor<1x2x1x3xf32>, %k: tensor<1x4x1x3xf32>, %v: tensor<1x4x1x3xf32>) -> tensor<1x2x1x3xf32> attributes {check_gradients} {
+  %y, %lse = dtc.attention %q, %k, %v scale 0.7 causal : tensor<1x2x1x3xf32>, tensor<1x4x1x3xf32>, tensor<1x4x1x3xf32> -> tensor<1x2x1x3xf32>, tensor<1x1x2xf32>
+  return %y : tensor<1x2x1x3xf32>
+}
+
+// expected-remark@+1 {{gradient ok: 24 elements}}
+func.func @causal_more_queries(%q: tensor<1x4x1x3xf32>, %k: tensor<1x2x1x3xf32>, %v: tensor<1x2x1x3xf32>) -> tensor<1x4x1x3xf32> attributes {check_gradients} {
+  %y, %lse = dtc.attention %q, %k, %v scale 0.7 causal : tensor<1x4x1x3xf32>, tensor<1x2x1x3xf32>, tensor<1x2x1x3xf32> -> tensor<1x4x1x3xf32>, tensor<1x1x4xf32>
+  return %y : tensor<1x4x1x3xf32>
+}
+
+// expected-remark@+1 {{gradient ok: 96 elements}}
+func.func @grouped_causal(%q: tensor<1x3x6x3xf32>, %k: tensor<1x3x2x3xf32>, %v: tensor<1x3x2x4xf32>) -> tensor<1x3x6x4xf32> attributes {check_gradients} {
+  %y, %lse = dtc.attention %q, %k, %v scale 0.5 causal : tensor<1x3x6x3xf32>, tensor<1x3x2x3xf32>, tensor<1x3x2x4xf32> -> tensor<1x3x6x4xf32>, tensor<1x6x3xf32>
+  return %y : tensor<1x3x6x4xf32>
+}
+
+// A learned bias gets its gradient too.
+// expected-remark@+1 {{gradient ok: 96 elements}}
+func.func @grouped_bias(%q: tensor<1x2x4x3xf32>, %k: tensor<1x4x2x3xf32>, %v: tensor<1x4x2x2xf32>, %bias: tensor<1x4x2x4xf32>) -> tensor<1x2x4x2xf32> attributes {check_gradients} {
+  %y, %lse = dtc.attention %q, %k, %v bias %bias : tensor<1x4x2x4xf32> scale 0.5 : tensor<1x2x4x3xf32>, tensor<1x4x2x3xf32>, tensor<1x4x2x2xf32> -> tensor<1x2x4x2xf32>, tensor<1x4x2xf32>
+  return %y : tensor<1x2x4x2xf32>
+}
+
+// A mask that hides every key of one query.
+// expected-remark@+1 {{gradient ok: 24 elements}}
+func.func @masked_row(%q: tensor<1x2x1x4xf32>, %k: tensor<1x2x1x4xf32>, %v: tensor<1x2x1x4xf32>) -> tensor<1x2x1x4xf32> attributes {check_gradients} {
+  %bias = arith.constant dense<[[[[0.0, 0xFF800000], [0xFF800000, 0xFF800000]]]]> : tensor<1x1x2x2xf32>
+  %y, %lse = dtc.attention %q, %k, %v bias %bias : tensor<1x1x2x2xf32> scale 0.5 : tensor<1x2x1x4xf32>, tensor<1x2x1x4xf32>, tensor<1x2x1x4xf32> -> tensor<1x2x1x4xf32>, tensor<1x1x2xf32>
+  return %y : tensor<1x2x1x4xf32>
+}
