@@ -1,0 +1,57 @@
+// What a run says of its steps: the log (JSON lines), progress, the summary.
+#pragma once
+
+#include "dtc-rt/Status.h"
+
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtc::rt {
+
+struct StepMetrics {
+  int64_t step = 0;
+  std::optional<double> loss, gradNorm;
+  double lr = 0, seconds = 0;
+};
+
+/// What doesn't change from step to step.
+struct MetricsSetup {
+  int64_t globalBatch = 1;
+  std::optional<int64_t> sequence;
+  uint64_t arenaBytes = 0; ///< of the rank that has most
+  std::optional<double> predictedStepTime;
+  int64_t firstStep = 1, lastStep = 1;
+};
+
+/// One JSON object, as `--log` has it: numbers are written so that reading
+/// them gives the same double.
+std::string logLine(const StepMetrics &metrics, const MetricsSetup &setup);
+
+class MetricsReporter {
+public:
+  /// `logPath` may be empty.
+  static Result<MetricsReporter> create(const MetricsSetup &setup, const std::string &logPath);
+
+  Status report(const StepMetrics &metrics);
+  /// Ends the progress line; the summary, empty without a step.
+  std::string finish();
+
+private:
+  using Clock = std::chrono::steady_clock;
+  explicit MetricsReporter(const MetricsSetup &setup);
+  void showProgress(const StepMetrics &metrics);
+
+  MetricsSetup setup;
+  std::string logPath;
+  std::ofstream log;
+  bool terminal = false, lineOpen = false;
+  Clock::time_point started, shown;
+  std::vector<double> times;
+  StepMetrics first, last;
+};
+
+} // namespace dtc::rt

@@ -1,0 +1,26 @@
+// A whole run: opens the artifact, starts the ranks, steps, reports, saves.
+#pragma once
+
+#include "dtc-rt/Status.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace dtc::rt {
+
+struct RunOptions {
+  std::string artifact, data;
+  std::string outputs;     ///< empty: none (likewise below)
+  std::string log;
+  std::string saveWeights;
+  std::optional<int64_t> steps; ///< one epoch where not given
+  bool shuffle = true;
+  uint64_t seed = 0;
+  double timeoutSeconds = 1800;
+};
+
+/// Progress goes to stderr, the summary to stdout.
+Status run(const RunOptions &options);
+
+} // namespace dtc::rt

@@ -1,0 +1,49 @@
+// Weights into the ranks' arenas at the start, out of them at the end.
+#pragma once
+
+#include "dtc-rt/ArrayFile.h"
+#include "dtc-rt/Package.h"
+
+namespace dtc::rt {
+
+/// Finds the bytes of every parameter: in the artifact or in files beside it.
+class WeightReader {
+public:
+  /// Opens the files and checks that they are those of compile time. The
+  /// package must outlive the reader.
+  static Result<WeightReader> open(const Package &package, uint64_t seed);
+
+  /// The bytes of a parameter as in the file; null when it is to be drawn.
+  const char *find(size_t parameter) const { return data[parameter]; }
+  /// Fills `target`, row-major of shard.shape, with the shard of a parameter
+  /// (index into Manifest::parameters) as `dtype`: from its file, or drawn.
+  void read(size_t parameter, const Shard &shard, DType dtype, char *target) const;
+
+private:
+  WeightReader(const Manifest &manifest, uint64_t seed) : manifest(&manifest), seed(seed) {}
+  const Manifest *manifest;
+  uint64_t seed;
+  std::vector<const char *> data; ///< per parameter
+  std::vector<MappedFile> files;
+};
+
+/// Writes all parameters under the names (aliases too), shapes and types of the
+/// model file. Every rank puts its shards in; then `finish` once.
+class WeightWriter {
+public:
+  static Result<WeightWriter> create(const std::string &path, const Manifest &manifest);
+
+  /// A shard that the rank holds as `dtype`; call for the first holder only.
+  void put(size_t parameter, const Shard &shard, DType dtype, const char *source);
+  /// Parameters that no rank put in come from `reader`.
+  Status finish(const WeightReader &reader, const std::vector<bool> &wasPut);
+
+private:
+  WeightWriter(const Manifest &manifest, SafetensorsWriter file)
+      : manifest(&manifest), file(std::move(file)) {}
+  const Manifest *manifest;
+  SafetensorsWriter file;
+  std::vector<size_t> entries; ///< first entry of each parameter; aliases follow
+};
+
+} // namespace dtc::rt

@@ -1,0 +1,141 @@
+#include "dtc-rt/CommandLine.h"
+
+#include "dtc-rt/Run.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+
+namespace dtc::rt {
+namespace {
+
+/// Flags of the contract that are not implemented: refused, never ignored.
+constexpr const char *kMissing[] = {"--tensorboard", "--checkpoint-dir", "--checkpoint-every",
+                                    "--resume", "--profile"};
+
+/// "--save_weights=x" -> "--save-weights=x"; values stay as they are.
+std::vector<std::string> normalized(int argc, char **argv) {
+  std::vector<std::string> arguments;
+  for (int i = argc - 1; i > 0; --i) { // CLI11 takes them in reverse
+    std::string argument = argv[i];
+    if (argument.starts_with("--"))
+      std::replace(argument.begin(), argument.begin() + std::min(argument.find('='), argument.size()),
+                   '_', '-');
+    arguments.push_back(argument);
+  }
+  return arguments;
+}
+
+size_t editDistance(const std::string &a, const std::string &b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j)
+    row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+std::string unknownFlag(const CLI::App &app, const std::string &argument) {
+  std::string flag = argument.substr(0, argument.find('='));
+  if (!flag.starts_with("-"))
+    return "unexpected argument: " + argument;
+  std::string nearest;
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &name : option->get_lnames())
+      if (nearest.empty() || editDistance(flag, "--" + name) < editDistance(flag, nearest))
+        nearest = "--" + name;
+  return "unknown flag (the nearest known one is " + nearest + "): " + flag;
+}
+
+/// Launchers set these for each of several processes.
+Status checkLauncher() {
+  for (const char *name :
+       {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const char *value = std::getenv(name);
+    if (value && std::atol(value) > 1)
+      return {ExitCode::Usage, std::string("started by a launcher, but ranks in several processes "
+                                           "are not implemented; start dtc-run once, it starts all "
+                                           "ranks itself: ") + name + "=" + value};
+  }
+  return Status::ok();
+}
+
+void addOptions(CLI::App &app, RunOptions &options) {
+  app.add_option("artifact", options.artifact, "artifact written by dtc compile")
+      ->type_name("OUT.dtc");
+  app.add_option("--data", options.data, "samples: .safetensors, .npz or tokens in .bin")
+      ->type_name("FILE");
+  app.add_option("--outputs", options.outputs, "write the outputs of a model compiled with --loss none")
+      ->type_name("FILE.safetensors");
+  app.add_option("--steps", options.steps, "number of steps (default: one epoch)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+      ->type_name("N");
+  app.add_flag_callback(
+      "--no-shuffle", [&options] { options.shuffle = false; }, "take the samples in order");
+  app.add_option("--seed", options.seed, "of shuffling and initial weights (default: 0)")
+      ->type_name("N");
+  app.add_option("--log", options.log, "write a JSON object a step")->type_name("FILE.jsonl");
+  app.add_option("--save-weights", options.saveWeights, "write the trained weights")
+      ->type_name("FILE.safetensors");
+  app.add_option("--timeout", options.timeoutSeconds,
+                 "seconds that a rank waits for another (default: 1800)")
+      ->check(CLI::Range(0.001, 1e7))
+      ->type_name("S");
+}
+
+Status parse(CLI::App &app, std::vector<std::string> arguments, const RunOptions &options) {
+  app.parse(std::move(arguments));
+  std::vector<std::string> rest = app.remaining();
+  for (const std::string &argument : rest)
+    for (const char *missing : kMissing)
+      if (argument.substr(0, argument.find('=')) == missing)
+        return {ExitCode::Usage, std::string("not implemented yet: ") + missing};
+  if (!rest.empty())
+    return {ExitCode::Usage, unknownFlag(app, rest.front())};
+  if (options.artifact.empty())
+    return {ExitCode::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
+  if (options.data.empty())
+    return {ExitCode::Usage, "--data is missing: dtc-run OUT.dtc --data FILE"};
+  return checkLauncher();
+}
+
+int report(const Status &status) {
+  if (!status.isOk()) {
+    std::string line = status.message();
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    std::fprintf(stderr, "dtc-run: error: %s\n", line.c_str());
+  }
+  return static_cast<int>(status.code());
+}
+
+} // namespace
+
+int runCommand(int argc, char **argv) {
+  CLI::App app("Trains the model of an artifact.", "dtc-run");
+  app.set_version_flag("--version", std::string("dtc-run ") + DTC_VERSION);
+  app.allow_extras();
+  RunOptions options;
+  addOptions(app, options);
+  try {
+    if (Status status = parse(app, normalized(argc, argv), options); !status.isOk())
+      return report(status);
+    return report(run(options));
+  } catch (const CLI::Success &success) {
+    return app.exit(success); // --help, --version
+  } catch (const CLI::ParseError &error) {
+    return report({ExitCode::Usage, error.what()});
+  } catch (const std::bad_alloc &) {
+    return report(failed("out of memory"));
+  } catch (const std::exception &error) {
+    return report(failed(error.what()));
+  }
+}
+
+} // namespace dtc::rt

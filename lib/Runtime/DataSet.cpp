@@ -1,0 +1,160 @@
+#include "dtc-rt/DataSet.h"
+
+#include <cstring>
+
+namespace dtc::rt {
+namespace {
+
+constexpr const char *kTarget = "target";
+
+/// The target of cross entropy may be one value beyond its limit: the ignored one.
+std::optional<int64_t> ignoredValue(const TensorInfo &input, const Manifest &manifest) {
+  if (input.name == kTarget && manifest.loss == "cross_entropy")
+    return manifest.ignoreIndex;
+  return std::nullopt;
+}
+
+/// Integers must fit; floats may be of another precision than the model file's.
+bool isAccepted(DType file, DType model) {
+  return isFloat(model) ? isFloat(file) && (isLossless(file, model) || sizeOf(model) == 2)
+                        : isLossless(file, model);
+}
+
+Status checkArray(const Array &array, const TensorInfo &input) {
+  if (!isAccepted(array.dtype, input.dtype))
+    return refused(std::string("has elements ") + nameOf(array.dtype) + ", the model takes " +
+                   nameOf(input.dtype));
+  Dims expected(input.shape.begin() + 1, input.shape.end());
+  if (array.shape.empty() || Dims(array.shape.begin() + 1, array.shape.end()) != expected)
+    return refused("has the wrong shape " + shapeText(array.shape) +
+                   ", the model takes samples of " + shapeText(expected));
+  return Status::ok();
+}
+
+std::string joinNames(const std::vector<TensorInfo> &inputs) {
+  std::string text;
+  for (const TensorInfo &input : inputs)
+    text += (text.empty() ? "" : ", ") + input.name;
+  return text;
+}
+
+} // namespace
+
+Result<DataSet> DataSet::open(const std::string &path, const Manifest &manifest) {
+  DataSet set;
+  set.path = path;
+  for (const TensorInfo &input : manifest.inputs)
+    if (input.shape.empty() || input.shape[0] < 1 || manifest.globalBatch % input.shape[0] != 0)
+      return refused("the artifact's input has no batch dimension: " + input.name);
+  Status status = Status::ok();
+  if (path.ends_with(".bin")) {
+    Result<MappedFile> file = MappedFile::open(path);
+    status = file ? set.addTokens(*file, manifest) : file.status();
+    if (!file)
+      return status;
+  } else {
+    Result<ArrayFile> file = ArrayFile::open(path);
+    if (!file)
+      return file.status();
+    status = set.addArrays(*file, manifest);
+  }
+  if (!status.isOk())
+    return std::move(status).in(path);
+  if (set.samples < manifest.globalBatch)
+    return refused(path + ": has fewer samples than the global batch of " +
+                   std::to_string(manifest.globalBatch) + ": " + std::to_string(set.samples));
+  return set;
+}
+
+Status DataSet::addArrays(const ArrayFile &file, const Manifest &manifest) {
+  owner = file.owner;
+  for (const TensorInfo &input : manifest.inputs) {
+    auto found = file.arrays.find(input.name);
+    if (found == file.arrays.end())
+      return refused("has no array for the model's input: " + input.name);
+    const Array &array = found->second;
+    if (Status status = checkArray(array, input); !status.isOk())
+      return std::move(status).in(input.name);
+    Column column{input.name, array.dtype, array.data, 0, {}, input.limit,
+                  ignoredValue(input, manifest)};
+    column.sampleShape = Dims(array.shape.begin() + 1, array.shape.end());
+    column.sampleBytes = product(column.sampleShape) * sizeOf(array.dtype);
+    if (!columns.empty() && array.shape[0] != samples)
+      return refused(input.name + ": has another number of samples than " + columns[0].name +
+                     ": " + std::to_string(array.shape[0]));
+    samples = array.shape[0];
+    columns.push_back(std::move(column));
+  }
+  for (const auto &[name, array] : file.arrays) {
+    bool known = false;
+    for (const TensorInfo &input : manifest.inputs)
+      known = known || input.name == name;
+    if (!known)
+      return refused("has an array that is not an input of the model (" +
+                     joinNames(manifest.inputs) + "): " + name);
+  }
+  return Status::ok();
+}
+
+Status DataSet::addTokens(const MappedFile &file, const Manifest &manifest) {
+  owner = std::make_shared<MappedFile>(file);
+  if (!manifest.sequence || !manifest.vocabulary || *manifest.sequence < 1)
+    return refused("is a file of tokens, but the model does not take tokens");
+  DType dtype = *manifest.vocabulary < 65536 ? DType::U16 : DType::U32;
+  std::span<const char> bytes = file.bytes();
+  if (bytes.size() % static_cast<size_t>(sizeOf(dtype)) != 0)
+    return refused(std::string("is not a whole number of elements ") + nameOf(dtype));
+  int64_t tokens = static_cast<int64_t>(bytes.size()) / sizeOf(dtype), length = *manifest.sequence;
+  samples = tokens > 0 ? (tokens - 1) / length : 0;
+  int numInputs = 0;
+  for (const TensorInfo &input : manifest.inputs) {
+    bool target = input.name == kTarget;
+    numInputs += !target;
+    if (!isInteger(input.dtype) || input.shape.size() != 2 || input.shape[1] != length ||
+        numInputs > 1)
+      return refused("holds tokens and nothing else; the model also takes: " + input.name);
+    Column column{input.name, dtype,       bytes.data() + (target ? sizeOf(dtype) : 0),
+                  length * sizeOf(dtype), {length},    input.limit ? input.limit
+                                                                   : manifest.vocabulary,
+                  std::nullopt};
+    columns.push_back(std::move(column));
+  }
+  return Status::ok();
+}
+
+Status DataSet::checkLimit(const Column &column, int64_t sample, const char *values,
+                           int64_t count) const {
+  int64_t most = *column.limit;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t value;
+    convert(DType::I64, reinterpret_cast<char *>(&value), column.dtype,
+            values + i * sizeOf(column.dtype), 1);
+    if ((value < 0 || value >= most) && !(column.ignored && value == *column.ignored))
+      return refused(path + ": " + column.name + ": sample " + std::to_string(sample) +
+                     ": is not below " + std::to_string(most) + ": " + std::to_string(value));
+  }
+  return Status::ok();
+}
+
+Status DataSet::read(size_t input, std::span<const int64_t> wanted, const Shard &shard, DType dtype,
+                     char *target) const {
+  const Column &column = columns[input];
+  Dims part(shard.shape.begin() + 1, shard.shape.end());
+  Box packed{part, Dims(part.size(), 0)};
+  Box box{column.sampleShape, Dims(shard.offset.begin() + 1, shard.offset.end())};
+  int64_t partBytes = product(part) * sizeOf(dtype), from = sizeOf(column.dtype);
+  Status status = Status::ok();
+  for (int64_t i = 0; i < shard.shape[0] && status.isOk(); ++i) {
+    int64_t sample = wanted[shard.offset[0] + i];
+    const char *data = column.data + sample * column.sampleBytes;
+    char *place = target + i * partBytes;
+    forEachRun(part, packed, box, [&](int64_t to, int64_t at, int64_t count) {
+      if (column.limit && status.isOk())
+        status = checkLimit(column, sample, data + at * from, count);
+      convert(dtype, place + to * sizeOf(dtype), column.dtype, data + at * from, count);
+    });
+  }
+  return status;
+}
+
+} // namespace dtc::rt

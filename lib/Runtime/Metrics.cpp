@@ -1,0 +1,135 @@
+#include "dtc-rt/Metrics.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <unistd.h>
+
+namespace dtc::rt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T> Json orNull(const std::optional<T> &value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+std::string format(const char *pattern, double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), pattern, value);
+  return text;
+}
+
+std::string duration(double seconds) {
+  int64_t whole = static_cast<int64_t>(seconds + 0.5);
+  char text[64];
+  if (whole >= 3600)
+    std::snprintf(text, sizeof(text), "%lld:%02lld:%02lld", static_cast<long long>(whole / 3600),
+                  static_cast<long long>(whole / 60 % 60), static_cast<long long>(whole % 60));
+  else
+    std::snprintf(text, sizeof(text), "%lld:%02lld", static_cast<long long>(whole / 60),
+                  static_cast<long long>(whole % 60));
+  return text;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+/// "1234 tokens/s", or samples where there are no tokens.
+std::string rate(const MetricsSetup &setup, double seconds) {
+  double perSecond = static_cast<double>(setup.globalBatch) / seconds;
+  if (setup.sequence)
+    return format("%.0f tokens/s", perSecond * static_cast<double>(*setup.sequence));
+  return format("%.1f samples/s", perSecond);
+}
+
+} // namespace
+
+std::string logLine(const StepMetrics &metrics, const MetricsSetup &setup) {
+  double samples = static_cast<double>(setup.globalBatch) / metrics.seconds;
+  Json line;
+  line["step"] = metrics.step;
+  line["loss"] = orNull(metrics.loss);
+  line["lr"] = metrics.lr;
+  line["grad_norm"] = orNull(metrics.gradNorm);
+  line["step_time_s"] = metrics.seconds;
+  line["samples_per_s"] = samples;
+  line["tokens_per_s"] =
+      setup.sequence ? Json(samples * static_cast<double>(*setup.sequence)) : Json(nullptr);
+  line["peak_memory_bytes"] = setup.arenaBytes;
+  line["predicted_step_time_s"] = orNull(setup.predictedStepTime);
+  return line.dump();
+}
+
+MetricsReporter::MetricsReporter(const MetricsSetup &setup)
+    : setup(setup), terminal(::isatty(STDERR_FILENO) == 1), started(Clock::now()) {}
+
+Result<MetricsReporter> MetricsReporter::create(const MetricsSetup &setup,
+                                                const std::string &logPath) {
+  MetricsReporter reporter(setup);
+  reporter.logPath = logPath;
+  if (!logPath.empty()) {
+    reporter.log.open(logPath, std::ios::trunc);
+    if (!reporter.log)
+      return failed(logPath + ": cannot be written");
+  }
+  return reporter;
+}
+
+Status MetricsReporter::report(const StepMetrics &metrics) {
+  if (times.empty())
+    first = metrics;
+  last = metrics;
+  times.push_back(metrics.seconds);
+  if (log.is_open()) {
+    log << logLine(metrics, setup) << '\n' << std::flush;
+    if (!log)
+      return failed(logPath + ": cannot be written");
+  }
+  showProgress(metrics);
+  return Status::ok();
+}
+
+void MetricsReporter::showProgress(const StepMetrics &metrics) {
+  Clock::time_point now = Clock::now();
+  // A terminal's line may change often; a log file gets a line now and then.
+  auto pause = std::chrono::milliseconds(terminal ? 100 : 2000);
+  bool edge = times.size() == 1 || metrics.step == setup.lastStep;
+  if (!edge && now - shown < pause)
+    return;
+  shown = now;
+  double elapsed = std::chrono::duration<double>(now - started).count();
+  double mean = elapsed / static_cast<double>(times.size());
+  std::string text = "step " + std::to_string(metrics.step) + "/" + std::to_string(setup.lastStep);
+  if (metrics.loss)
+    text += "  loss " + format("%.4f", *metrics.loss);
+  text += "  " + rate(setup, metrics.seconds) + "  ETA " +
+          duration(mean * static_cast<double>(setup.lastStep - metrics.step));
+  if (terminal)
+    std::fprintf(stderr, "\r%s\x1b[K", text.c_str());
+  else
+    std::fprintf(stderr, "%s\n", text.c_str());
+  std::fflush(stderr);
+  lineOpen = terminal;
+}
+
+std::string MetricsReporter::finish() {
+  if (lineOpen)
+    std::fprintf(stderr, "\n");
+  lineOpen = false;
+  if (times.empty())
+    return {};
+  double typical = median(times);
+  std::string text = std::to_string(times.size()) + (times.size() == 1 ? " step" : " steps");
+  if (first.loss && last.loss)
+    text += ", loss " + format("%.4f", *first.loss) + " -> " + format("%.4f", *last.loss);
+  text += ", " + format("%.4g ms a step (median)", typical * 1e3) + ", " + rate(setup, typical) +
+          ", " + format("%.1f MiB a rank", static_cast<double>(setup.arenaBytes) / (1 << 20));
+  return text;
+}
+
+} // namespace dtc::rt

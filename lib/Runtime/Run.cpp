@@ -1,0 +1,269 @@
+#include "dtc-rt/Run.h"
+#include "Session.h"
+
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+
+namespace dtc::rt {
+
+std::atomic<int> stopSignal{0};
+
+namespace {
+
+/// How long ranks may take to notice that the run has been aborted.
+constexpr auto kGrace = std::chrono::seconds(5);
+
+/// While it lives, SIGINT and SIGTERM ask for an end after the current step; a
+/// second one ends the process at once.
+class StopOnSignal {
+public:
+  StopOnSignal() {
+    struct sigaction action {};
+    action.sa_handler = [](int number) { stopSignal.store(number); };
+    action.sa_flags = SA_RESETHAND | SA_RESTART;
+    for (size_t i = 0; i < std::size(kSignals); ++i)
+      ::sigaction(kSignals[i], &action, &old[i]);
+  }
+  ~StopOnSignal() {
+    for (size_t i = 0; i < std::size(kSignals); ++i)
+      ::sigaction(kSignals[i], &old[i], nullptr);
+  }
+
+private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM};
+  struct sigaction old[std::size(kSignals)];
+};
+
+Status checkMode(const RunOptions &options, const Manifest &manifest) {
+  if (manifest.target != "cpu")
+    return {ExitCode::NoFit, options.artifact + ": was compiled for a target that this dtc-run "
+                             "does not have (compile with --target cpu): " + manifest.target};
+  bool inference = manifest.loss == "none";
+  if (inference && options.outputs.empty())
+    return {ExitCode::Usage, "the artifact computes outputs alone (--loss none); give --outputs"};
+  if (!inference && !options.outputs.empty())
+    return {ExitCode::Usage, "--outputs needs an artifact compiled with --loss none"};
+  if (inference && (options.steps || !options.saveWeights.empty()))
+    return {ExitCode::Usage, "--steps and --save-weights need an artifact that trains"};
+  return Status::ok();
+}
+
+/// All ranks' arenas must fit into the machine's memory: later would be too late.
+Status checkMemory(const std::vector<ProgramView> &programs, const Manifest &manifest) {
+  uint64_t needed = 0;
+  for (int role : manifest.rankRoles)
+    needed += programs[role]->arena_bytes();
+  uint64_t there = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                   static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (needed <= there)
+    return Status::ok();
+  return {ExitCode::NoFit, "its ranks need more memory than this machine's " +
+                               std::to_string(there) + " bytes: " + std::to_string(needed)};
+}
+
+Result<std::vector<ProgramView>> openPrograms(const Package &package) {
+  std::vector<ProgramView> programs;
+  for (const std::string &role : package.manifest().roles) {
+    Result<std::span<const char>> bytes = package.read(role);
+    if (!bytes)
+      return bytes.status();
+    Result<ProgramView> program = ProgramView::open(*bytes, package.manifest());
+    if (!program)
+      return std::move(program.status()).in(package.path() + ": " + role);
+    programs.push_back(*program);
+  }
+  if (Status status = checkMemory(programs, package.manifest()); !status.isOk())
+    return std::move(status).in(package.path());
+  return programs;
+}
+
+Result<CodeObject> openCode(const Package &package) {
+  const Manifest &manifest = package.manifest();
+  if (manifest.code.empty())
+    return CodeObject();
+  Result<std::span<const char>> bytes = package.read(manifest.code);
+  if (!bytes)
+    return bytes.status();
+  Result<CodeObject> code = CodeObject::load(*bytes);
+  if (!code)
+    return std::move(code.status()).in(package.path() + ": " + manifest.code);
+  return code;
+}
+
+Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
+  Result<Package> opened = Package::open(options.artifact);
+  if (!opened)
+    return opened.status();
+  auto package = std::make_unique<const Package>(std::move(*opened));
+  const Manifest &manifest = package->manifest();
+  if (Status status = checkMode(options, manifest); !status.isOk())
+    return status;
+  if (Status status = checkProcessor(manifest); !status.isOk())
+    return std::move(status).in(options.artifact);
+  Result<std::vector<ProgramView>> programs = openPrograms(*package);
+  if (!programs)
+    return programs.status();
+  Result<CodeObject> code = openCode(*package);
+  if (!code)
+    return code.status();
+  Result<DataSet> data = DataSet::open(options.data, manifest);
+  if (!data)
+    return data.status();
+  Result<WeightReader> weights = WeightReader::open(*package, options.seed);
+  if (!weights)
+    return weights.status();
+  bool shuffle = options.shuffle && options.outputs.empty();
+  SampleOrder order(data->numSamples(), shuffle, options.seed);
+  return std::unique_ptr<Session>(new Session{options, std::move(package), std::move(*programs),
+                                              *code, std::move(*data), std::move(*weights),
+                                              order});
+}
+
+Status openResults(Session &session) {
+  const Manifest &manifest = session.manifest();
+  int64_t epoch = (session.data.numSamples() + manifest.globalBatch - 1) / manifest.globalBatch;
+  session.numSteps = session.options.steps.value_or(epoch);
+  if (!session.options.saveWeights.empty()) {
+    Result<WeightWriter> writer = WeightWriter::create(session.options.saveWeights, manifest);
+    if (!writer)
+      return writer.status();
+    session.weightWriter.emplace(std::move(*writer));
+  }
+  if (session.isInference()) {
+    std::vector<SafetensorsWriter::Entry> entries;
+    for (const TensorInfo &output : manifest.outputs) {
+      if (output.shape.empty() || output.shape[0] * session.programs[0]->num_microbatches() !=
+                                      manifest.globalBatch)
+        return session.package->wrong("an output has no batch dimension: " + output.name);
+      entries.push_back({output.name, output.dtype, output.shape});
+      entries.back().shape[0] = session.data.numSamples();
+    }
+    Result<SafetensorsWriter> writer =
+        SafetensorsWriter::create(session.options.outputs, std::move(entries));
+    if (!writer)
+      return writer.status();
+    session.outputWriter.emplace(std::move(*writer));
+  }
+  MetricsSetup setup{manifest.globalBatch, manifest.sequence, 0, manifest.predictedStepTime, 1,
+                     session.numSteps};
+  for (const ProgramView &program : session.programs)
+    setup.arenaBytes = std::max(setup.arenaBytes, program->arena_bytes());
+  Result<MetricsReporter> metrics = MetricsReporter::create(setup, session.options.log);
+  if (!metrics)
+    return metrics.status();
+  session.metrics.emplace(std::move(*metrics));
+  return Status::ok();
+}
+
+/// Cores of each rank where there are enough for all; else the system decides.
+std::vector<std::vector<int>> divideCpus(int64_t ranks, int64_t threads) {
+  std::vector<int> cpus = availableCpus();
+  std::vector<std::vector<int>> result(static_cast<size_t>(ranks));
+  if (ranks * threads > static_cast<int64_t>(cpus.size()))
+    return result;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    result[rank].assign(cpus.begin() + rank * threads, cpus.begin() + (rank + 1) * threads);
+  return result;
+}
+
+Status runWorker(RankWorker &worker) {
+  try {
+    return worker.run();
+  } catch (const std::exception &error) { // out of memory; no other is known
+    return failed(error.what());
+  }
+}
+
+/// Runs all ranks to their end. When one fails, the others have a few seconds to
+/// notice; a rank that hangs in its own code then ends with the process.
+Status runRanks(Session &session) {
+  int64_t ranks = session.manifest().worldSize;
+  auto limit = std::chrono::milliseconds(
+      static_cast<int64_t>(session.options.timeoutSeconds * 1000));
+  ThreadWorld world(static_cast<int>(ranks), limit);
+  auto cpus = divideCpus(ranks, session.manifest().threadsPerRank);
+  std::mutex mutex;
+  std::condition_variable changed;
+  int64_t running = ranks;
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  std::vector<std::unique_ptr<RankWorker>> workers; // arenas live until all have ended
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    communicators.push_back(world.communicator(static_cast<int>(rank)));
+    workers.push_back(
+        std::make_unique<RankWorker>(session, *communicators.back(), std::move(cpus[rank])));
+  }
+  for (auto &worker : workers)
+    threads.emplace_back([&, worker = worker.get()] {
+      if (Status status = runWorker(*worker); !status.isOk())
+        world.abort(status);
+      std::lock_guard lock(mutex);
+      --running;
+      changed.notify_all();
+    });
+  std::unique_lock lock(mutex);
+  while (!changed.wait_for(lock, std::chrono::milliseconds(200), [&] {
+    return running == 0 || !world.abortReason().isOk();
+  })) {
+  }
+  Status reason = world.abortReason();
+  if (!changed.wait_for(lock, kGrace, [&] { return running == 0; }) && !reason.isOk()) {
+    std::fprintf(stderr, "dtc-run: error: %s\n", reason.message().c_str());
+    std::_Exit(static_cast<int>(reason.code()));
+  }
+  changed.wait(lock, [&] { return running == 0; });
+  lock.unlock();
+  for (std::thread &thread : threads)
+    thread.join();
+  return world.abortReason();
+}
+
+Status finish(Session &session) {
+  if (session.weightWriter) {
+    std::vector<bool> wasPut(session.manifest().parameters.size(), false);
+    for (const ProgramView &program : session.programs)
+      for (const auto *list : {program->parameters(), program->states()})
+        for (const fbs::Binding *binding : *list)
+          wasPut[session.manifest().findParameter(binding->name()->str()) -
+                 session.manifest().parameters.data()] = true;
+    if (Status status = session.weightWriter->finish(session.weights, wasPut); !status.isOk())
+      return status;
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+Status run(const RunOptions &options) {
+  Result<std::unique_ptr<Session>> opened = openSession(options);
+  if (!opened)
+    return opened.status();
+  Session &session = **opened;
+  if (Status status = openResults(session); !status.isOk())
+    return status;
+  StopOnSignal stopping;
+  Status status = runRanks(session);
+  std::string summary = session.metrics->finish();
+  if (!status.isOk())
+    return status;
+  if (status = finish(session); !status.isOk())
+    return status;
+  if (!summary.empty())
+    std::printf("%s\n", summary.c_str());
+  if (int number = stopSignal.load(); number != 0 && session.stepsDone < session.numSteps) {
+    std::string when = "stopped by signal " + std::to_string(number) + " after step " +
+                       std::to_string(session.stepsDone);
+    if (session.weightWriter)
+      return {ExitCode::Stopped, when + ", weights saved"};
+    return {static_cast<ExitCode>(128 + number), when};
+  }
+  if (session.outputWriter)
+    return session.outputWriter->commit();
+  return Status::ok();
+}
+
+} // namespace dtc::rt

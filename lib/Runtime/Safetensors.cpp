@@ -1,0 +1,106 @@
+#include "dtc-rt/ArrayFile.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstring>
+
+namespace dtc::rt {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kMostHeader = 100'000'000; ///< the format's own bound
+
+uint64_t readLength(std::span<const char> bytes) {
+  uint64_t length = 0;
+  for (uint64_t i = kLengthBytes; i-- > 0;)
+    length = length << 8 | static_cast<unsigned char>(bytes[i]);
+  return length;
+}
+
+/// One entry of the header; `data` is everything behind the header.
+Result<Array> parseEntry(const json &entry, std::span<const char> data) {
+  Array array;
+  uint64_t begin, end;
+  try {
+    std::string dtype = entry.at("dtype").get<std::string>();
+    std::optional<DType> known = parseDType(dtype);
+    if (!known)
+      return refused("unknown element type: " + dtype);
+    array.dtype = *known;
+    array.shape = entry.at("shape").get<Dims>();
+    begin = entry.at("data_offsets").at(0).get<uint64_t>();
+    end = entry.at("data_offsets").at(1).get<uint64_t>();
+  } catch (const json::exception &) {
+    return refused("malformed header entry");
+  }
+  std::optional<int64_t> size = checkedProduct(array.shape, sizeOf(array.dtype));
+  if (begin > end || end > data.size())
+    return refused("reaches beyond the end of the file");
+  if (!size || static_cast<uint64_t>(*size) != end - begin)
+    return refused("bytes do not fit the shape " + shapeText(array.shape) + ": " +
+                   std::to_string(end - begin));
+  array.data = data.data() + begin;
+  return array;
+}
+
+} // namespace
+
+Result<ArrayFile> openSafetensors(MappedFile file) {
+  std::span<const char> bytes = file.bytes();
+  if (bytes.size() < kLengthBytes)
+    return refused(file.path() + ": truncated");
+  uint64_t length = readLength(bytes);
+  if (length > kMostHeader || length > bytes.size() - kLengthBytes)
+    return refused(file.path() + ": truncated, or not a safetensors file");
+  std::span<const char> text = bytes.subspan(kLengthBytes, length);
+  json header = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (!header.is_object())
+    return refused(file.path() + ": its header is not a JSON object");
+  ArrayFile result;
+  result.path = file.path();
+  for (auto &[name, entry] : header.items()) {
+    if (name == "__metadata__")
+      continue;
+    Result<Array> array = parseEntry(entry, bytes.subspan(kLengthBytes + length));
+    if (!array)
+      return std::move(array.status()).in(file.path() + ": " + name);
+    result.arrays[name] = *array;
+  }
+  result.owner = std::make_shared<MappedFile>(std::move(file));
+  return result;
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
+                                                    std::vector<Entry> entries) {
+  nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
+  std::vector<uint64_t> offsets;
+  uint64_t end = 0;
+  for (const Entry &entry : entries) {
+    uint64_t size = static_cast<uint64_t>(product(entry.shape) * sizeOf(entry.dtype));
+    header[entry.name] = {{"dtype", nameOf(entry.dtype)},
+                          {"shape", entry.shape},
+                          {"data_offsets", {end, end + size}}};
+    offsets.push_back(end);
+    end += size;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const json::exception &) {
+    return failed(path + ": a name is not UTF-8");
+  }
+  text.append((8 - text.size() % 8) % 8, ' ');
+  Result<OutputFile> file = OutputFile::create(path, kLengthBytes + text.size() + end);
+  if (!file)
+    return file.status();
+  for (uint64_t i = 0, length = text.size(); i < kLengthBytes; ++i)
+    file->data()[i] = static_cast<char>(length >> (8 * i));
+  std::memcpy(file->data() + kLengthBytes, text.data(), text.size());
+  for (uint64_t &offset : offsets)
+    offset += kLengthBytes + text.size();
+  return SafetensorsWriter(std::move(*file), std::move(offsets));
+}
+
+} // namespace dtc::rt

@@ -1,0 +1,145 @@
+#include "dtc-rt/Weights.h"
+
+#include "dtc-rt/Philox.h"
+#include "dtc-rt/Sha256.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dtc::rt {
+namespace {
+
+/// The file that the manifest describes, found where the artifact is now.
+Result<MappedFile> openWeightFile(const Package &package, const WeightFile &info) {
+  std::string path = info.path;
+  size_t slash = package.path().rfind('/');
+  if (!path.starts_with('/') && slash != std::string::npos)
+    path = package.path().substr(0, slash + 1) + path;
+  Result<MappedFile> file = MappedFile::open(path);
+  if (!file)
+    return file.status();
+  std::span<const char> bytes = file->bytes();
+  if (bytes.size() != info.size)
+    return refused(path + ": is not the file of compile time, its size was " +
+                   std::to_string(info.size) + ": " + std::to_string(bytes.size()));
+  if (sha256(bytes.first(std::min<size_t>(bytes.size(), kHeadBytes))) != info.headSha256)
+    return refused(path + ": is not the file of compile time, its beginning differs");
+  return file;
+}
+
+/// Elements of the parameter's file type or drawn: a stretch of the whole tensor.
+struct Stretch {
+  DType dtype;
+  const char *data; ///< of the whole tensor; null: draw
+  const Distribution *distribution;
+  uint64_t seed;
+  uint32_t item;
+
+  void copy(int64_t begin, int64_t count, DType to, char *target) const {
+    if (data) {
+      convert(to, target, dtype, data + begin * sizeOf(dtype), count);
+      return;
+    }
+    constexpr int64_t kPiece = 1024;
+    float piece[kPiece];
+    for (int64_t done = 0; done < count; done += kPiece) {
+      int64_t size = std::min(kPiece, count - done);
+      drawNormal(seed, RandomStream::Weights, item, static_cast<uint64_t>(begin + done), size,
+                 piece);
+      for (int64_t i = 0; i < size; ++i)
+        piece[i] = static_cast<float>(distribution->mean + distribution->deviation * piece[i]);
+      convert(to, target + done * sizeOf(to), DType::F32, reinterpret_cast<char *>(piece), size);
+    }
+  }
+};
+
+} // namespace
+
+Result<WeightReader> WeightReader::open(const Package &package, uint64_t seed) {
+  const Manifest &manifest = package.manifest();
+  WeightReader reader(manifest, seed);
+  std::span<const char> embedded;
+  if (package.has(kWeightsMember)) {
+    Result<std::span<const char>> bytes = package.read(kWeightsMember);
+    if (!bytes)
+      return bytes.status();
+    embedded = *bytes;
+  }
+  for (const WeightFile &info : manifest.weights.files) {
+    Result<MappedFile> file = openWeightFile(package, info);
+    if (!file)
+      return file.status();
+    reader.files.push_back(*file);
+  }
+  for (const ParameterInfo &parameter : manifest.parameters) {
+    auto found = manifest.weights.tensors.find(parameter.name);
+    if (found == manifest.weights.tensors.end()) {
+      if (!parameter.init || !isFloat(parameter.storage))
+        return package.wrong("has no data for the weight: " + parameter.name);
+      reader.data.push_back(nullptr);
+      continue;
+    }
+    const WeightLocation &place = found->second;
+    std::span<const char> bytes = place.file ? reader.files[*place.file].bytes() : embedded;
+    if (place.offset > bytes.size() || place.size > bytes.size() - place.offset)
+      return package.wrong(parameter.name + ": the weight reaches beyond the end of its file");
+    reader.data.push_back(bytes.data() + place.offset);
+  }
+  return reader;
+}
+
+void WeightReader::read(size_t parameter, const Shard &shard, DType dtype, char *target) const {
+  const ParameterInfo &info = manifest->parameters[parameter];
+  auto found = manifest->weights.tensors.find(info.name);
+  DType from = found == manifest->weights.tensors.end() ? info.dtype : found->second.dtype;
+  Stretch stretch{from, data[parameter], info.init ? &*info.init : nullptr, seed,
+                  static_cast<uint32_t>(parameter)};
+  Box whole{info.view, shard.offset}, part{shard.shape, Dims(shard.shape.size(), 0)};
+  forEachRun(shard.shape, whole, part, [&](int64_t at, int64_t to, int64_t count) {
+    stretch.copy(at, count, dtype, target + to * sizeOf(dtype));
+  });
+}
+
+Result<WeightWriter> WeightWriter::create(const std::string &path, const Manifest &manifest) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  std::vector<size_t> first;
+  for (const ParameterInfo &info : manifest.parameters) {
+    first.push_back(entries.size());
+    entries.push_back({info.name, info.dtype, info.shape});
+    for (const std::string &alias : info.aliases)
+      entries.push_back({alias, info.dtype, info.shape});
+  }
+  Result<SafetensorsWriter> file = SafetensorsWriter::create(path, std::move(entries));
+  if (!file)
+    return file.status();
+  WeightWriter writer(manifest, std::move(*file));
+  writer.entries = std::move(first);
+  return writer;
+}
+
+void WeightWriter::put(size_t parameter, const Shard &shard, DType dtype, const char *source) {
+  const ParameterInfo &info = manifest->parameters[parameter];
+  char *target = file.data(entries[parameter]);
+  Box whole{info.view, shard.offset}, part{shard.shape, Dims(shard.shape.size(), 0)};
+  forEachRun(shard.shape, whole, part, [&](int64_t at, int64_t from, int64_t count) {
+    convert(info.dtype, target + at * sizeOf(info.dtype), dtype, source + from * sizeOf(dtype),
+            count);
+  });
+}
+
+Status WeightWriter::finish(const WeightReader &reader, const std::vector<bool> &wasPut) {
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const ParameterInfo &info = manifest->parameters[i];
+    char *first = file.data(entries[i]);
+    if (!wasPut[i]) {
+      Shard all{Dims(info.view.size(), 0), info.view};
+      reader.read(i, all, info.dtype, first);
+    }
+    for (size_t alias = 1; alias <= info.aliases.size(); ++alias)
+      std::memcpy(file.data(entries[i] + alias), first,
+                  static_cast<size_t>(product(info.shape) * sizeOf(info.dtype)));
+  }
+  return file.commit();
+}
+
+} // namespace dtc::rt
