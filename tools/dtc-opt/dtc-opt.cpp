@@ -10,6 +10,7 @@
 
 #ifdef DTC_TEST_PASSES
 namespace dtc::test {
+void registerGraphTestPasses();
 void registerTrainingTestPasses();
 } // namespace dtc::test
 #endif
@@ -24,6 +25,7 @@ int main(int argc, char **argv) {
   dtc::interpreter::registerInterpreterPasses();
   dtc::training::registerTrainingPasses();
 #ifdef DTC_TEST_PASSES
+  dtc::test::registerGraphTestPasses();
   dtc::test::registerTrainingTestPasses();
 #endif
   return mlir::asMainReturnCode(

@@ -96,11 +96,11 @@ struct AttentionFactors {
 };
 } // namespace
 
-/// Positions of queries and keys are compared where the mask is causal: a
-/// shard would have to know where it begins, so the op is decomposed then. e
-/// and f are inside the softmax or its gradient.
+/// Rows are normalized over the keys, so those are rounds. Where the mask is
+/// causal queries are too: a shard would have to know where it begins, as the
+/// iota in the decomposition does. e and f are inside the softmax or its gradient.
 static AttentionFactors attentionFactors(OpRule &rule, Value query, Value key, Value value,
-                                         bool causal, FactorKind keys) {
+                                         bool causal) {
   ArrayRef<int64_t> q = shapeOf(query), k = shapeOf(key);
   FactorKind queries = causal ? FactorKind::Rounds : FactorKind::Parallel;
   AttentionFactors dims;
@@ -108,7 +108,7 @@ static AttentionFactors attentionFactors(OpRule &rule, Value query, Value key, V
   dims.g = rule.factor(k[2]);
   dims.r = rule.factor(q[2] / k[2]);
   dims.s = rule.factor(q[1], queries);
-  dims.t = rule.factor(k[1], keys);
+  dims.t = rule.factor(k[1], FactorKind::Rounds);
   dims.e = rule.factor(q[3], FactorKind::Whole);
   dims.f = rule.factor(shapeOf(value)[3], FactorKind::Whole);
   return dims;
@@ -144,8 +144,7 @@ static void biasOperand(OpRule &rule, unsigned index, const AttentionFactors &di
 
 ShardingRule AttentionOp::getShardingRule() {
   OpRule rule(*this);
-  AttentionFactors dims = attentionFactors(rule, getQuery(), getKey(), getValue(), getCausal(),
-                                           FactorKind::Rounds);
+  AttentionFactors dims = attentionFactors(rule, getQuery(), getKey(), getValue(), getCausal());
   Append operand = &OpRule::operandCompound, result = &OpRule::resultCompound;
   queryLike(rule, operand, 0, dims, dims.e);
   keyLike(rule, operand, 1, dims, dims.e);
@@ -157,14 +156,10 @@ ShardingRule AttentionOp::getShardingRule() {
   return rule.build();
 }
 
-/// Given the row statistics, keys are independent of each other: split keys
-/// leave the gradient of the query partial, split queries those of the key and
-/// the value.
+/// Split queries leave the gradients of key and value partial.
 ShardingRule AttentionGradOp::getShardingRule() {
   OpRule rule(*this);
-  FactorKind keys = getCausal() ? FactorKind::Rounds : FactorKind::Parallel;
-  AttentionFactors dims =
-      attentionFactors(rule, getQuery(), getKey(), getValue(), getCausal(), keys);
+  AttentionFactors dims = attentionFactors(rule, getQuery(), getKey(), getValue(), getCausal());
   Append operand = &OpRule::operandCompound, result = &OpRule::resultCompound;
   queryLike(rule, operand, 0, dims, dims.e);
   keyLike(rule, operand, 1, dims, dims.e);

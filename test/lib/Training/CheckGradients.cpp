@@ -174,6 +174,9 @@ struct CheckGradientsPass : PassWrapper<CheckGradientsPass, OperationPass<Module
   StringRef getDescription() const override {
     return "compares the gradients of marked functions with finite differences";
   }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<graph::GraphDialect>();
+  }
   void runOnOperation() override {
     SmallVector<func::FuncOp> functions;
     for (auto func : getOperation().getOps<func::FuncOp>())
