@@ -2,7 +2,7 @@
 
 // The check itself: steps have a gradient of zero, which finite differences
 // over many small steps contradict.
-// expected-error@+1 {{gradient of argument 0 at element 0 is 0, finite differences give}}
+// expected-error@+1 {{gradient of argument 0 at element 0 is 0.000000e+00, finite differences give}}
 func.func @fine_steps(%x: tensor<3xf32>) -> tensor<3xf32> attributes {check_gradients} {
   %fine = arith.constant dense<1.0e8> : tensor<3xf32>
   %0 = arith.mulf %x, %fine : tensor<3xf32>
