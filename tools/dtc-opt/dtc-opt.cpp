@@ -2,6 +2,7 @@
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Interpreter/Passes.h"
+#include "dtc/Partition/Passes.h"
 #include "dtc/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,6 +24,7 @@ int main(int argc, char **argv) {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   dtc::interpreter::registerInterpreterPasses();
+  dtc::partition::registerPartitionPasses();
   dtc::training::registerTrainingPasses();
 #ifdef DTC_TEST_PASSES
   dtc::test::registerGraphTestPasses();

@@ -1,0 +1,86 @@
+// Rewrites one function to local shapes.
+#pragma once
+
+#include "Reshard.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace dtc::partition {
+
+/// One form in which a value is there: the shard under `sharding`.
+struct Layout {
+  sharding::TensorSharding sharding;
+  mlir::Value local;
+};
+
+/// Goes through a function's ops in order and builds each on its shards, in a
+/// new block that takes the old one's place at the end. The old ops stay until
+/// then: they tell the global types and how a value can be built again.
+class Localizer {
+public:
+  Localizer(mlir::func::FuncOp func, const NamedMesh &mesh) : func(func), mesh(mesh) {}
+
+  /// Arguments have the layout that their dist.sharding says, results get one.
+  mlir::LogicalResult run();
+
+private:
+  using Sharding = sharding::TensorSharding;
+
+  // Arguments and results (Signature.cpp).
+  mlir::LogicalResult addArguments(mlir::OpBuilder &builder);
+  mlir::LogicalResult resolveArguments(mlir::OpBuilder &builder);
+  mlir::LogicalResult localizeReturn(mlir::OpBuilder &builder, mlir::func::ReturnOp op);
+  mlir::FailureOr<Sharding> wantedResult(unsigned index, mlir::Value value);
+  mlir::FailureOr<std::optional<Sharding>> shardingFrom(mlir::Attribute attr,
+                                                        const llvm::Twine &what);
+
+  // Ops (Localizer.cpp).
+  mlir::LogicalResult localize(mlir::OpBuilder &builder, mlir::Operation *op, bool allowRounds);
+  mlir::FailureOr<sharding::OpSharding> choose(mlir::Operation *op,
+                                               const sharding::ShardingRule &rule,
+                                               bool allowRounds);
+  mlir::LogicalResult build(mlir::OpBuilder &builder, mlir::Operation *op,
+                            const sharding::ShardingRule &rule,
+                            const sharding::OpSharding &choice);
+  mlir::LogicalResult buildDecomposed(mlir::OpBuilder &builder, mlir::Operation *op,
+                                      const sharding::ShardingRule &rule,
+                                      const sharding::OpSharding &choice);
+  mlir::Value factorOffset(mlir::OpBuilder &builder, mlir::Location loc,
+                           const sharding::ShardingRule &rule,
+                           const sharding::OpSharding &choice, sharding::FactorId factor);
+
+  // Sums (SumTerms.cpp).
+  mlir::LogicalResult buildSum(mlir::OpBuilder &builder, graph::SumOp op,
+                               const Sharding &target);
+  mlir::LogicalResult buildAccumulation(mlir::OpBuilder &builder, graph::SumOp op,
+                                        mlir::BlockArgument accumulator);
+
+  // Layouts (Layouts.cpp).
+  void define(mlir::Value value, const Sharding &sharding, mlir::Value local);
+  const Layout *find(mlir::Value value, const Sharding &sharding) const;
+  /// The layout that ops follow: a complete one rather than a pending one.
+  const Layout &current(mlir::Value value) const;
+  bool isPendingSum(mlir::Value value, sharding::AxisId axis) const;
+  /// The value under `target`, by the cheapest reshard where it isn't there yet.
+  mlir::FailureOr<mlir::Value> fetch(mlir::OpBuilder &builder, mlir::Value value,
+                                     const Sharding &target, mlir::Operation *user);
+  bool rebuild(mlir::OpBuilder &builder, mlir::Value value, const Sharding &target);
+  bool isRebuildable(mlir::Operation *op);
+  bool isConstantExpression(mlir::Operation *op);
+
+  mlir::func::FuncOp func;
+  const NamedMesh &mesh;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Layout, 2>> layouts;
+  llvm::DenseMap<mlir::Value, mlir::Value> scalars; ///< of values that are no tensors
+  llvm::DenseMap<mlir::Operation *, bool> constantExpressions;
+  /// Arguments that take the layout of the first term that is added to them.
+  llvm::DenseMap<mlir::Value, mlir::BlockArgument> accumulators;
+  std::vector<std::optional<Sharding>> argumentShardings;
+  std::vector<mlir::Attribute> resultShardings;
+};
+
+/// Drops the axes of size 1, which mean nothing.
+void dropTrivialAxes(sharding::AxisList &axes, const sharding::Mesh &mesh);
+void dropTrivialAxes(sharding::TensorSharding &sharding, const sharding::Mesh &mesh);
+
+} // namespace dtc::partition

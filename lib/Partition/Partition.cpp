@@ -1,0 +1,61 @@
+#include "dtc/Partition/Partition.h"
+
+#include "Collectives.h"
+#include "Localizer.h"
+#include "Roles.h"
+
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
+
+using namespace mlir;
+
+namespace dtc::partition {
+
+static FailureOr<NamedMesh> findMesh(ModuleOp module) {
+  auto meshes = module.getOps<dist::MeshOp>();
+  if (!llvm::hasSingleElement(meshes))
+    return module.emitError("needs one dist.mesh to be partitioned, has: ")
+           << std::distance(meshes.begin(), meshes.end());
+  dist::MeshOp mesh = *meshes.begin();
+  return NamedMesh{FlatSymbolRefAttr::get(mesh.getSymNameAttr()), dist::toMesh(mesh)};
+}
+
+static void mergeDuplicates(ModuleOp module) {
+  IRRewriter rewriter(module.getContext());
+  DominanceInfo dominance;
+  for (auto func : module.getOps<func::FuncOp>())
+    eliminateCommonSubExpressions(rewriter, dominance, func);
+}
+
+LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
+  FailureOr<NamedMesh> mesh = findMesh(module);
+  if (failed(mesh) || failed(unifyShardings(module)))
+    return failure();
+  SmallVector<func::FuncOp> functions;
+  for (auto func : module.getOps<func::FuncOp>()) {
+    if (func.isExternal() || func->hasAttr(dist::DistDialect::kLocal))
+      return func.emitOpError("cannot be partitioned: it has no body or is local already");
+    functions.push_back(func);
+  }
+  // What reads gradients comes after what leaves them pending.
+  llvm::stable_sort(functions, [](func::FuncOp a, func::FuncOp b) {
+    return returnsGradients(a) && !returnsGradients(b);
+  });
+  SmallVector<func::FuncOp> producers;
+  for (func::FuncOp func : functions) {
+    for (func::FuncOp producer : producers)
+      adoptResults(func, producer);
+    if (failed(Localizer(func, *mesh).run()))
+      return failure();
+    if (returnsGradients(func))
+      producers.push_back(func);
+  }
+  mergeDuplicates(module);
+  if (failed(fuseScatters(module)))
+    return failure();
+  for (func::FuncOp func : functions)
+    bucketAllReduces(func, options.bucketBytes);
+  return success();
+}
+
+} // namespace dtc::partition

@@ -1,0 +1,72 @@
+#include "Reshard.h"
+
+using namespace mlir;
+using namespace dtc::sharding;
+
+namespace dtc::partition {
+
+static std::vector<int64_t> shapeOf(RankedTensorType type) {
+  return {type.getShape().begin(), type.getShape().end()};
+}
+
+RankedTensorType localType(RankedTensorType type, const TensorSharding &sharding,
+                           const Mesh &mesh) {
+  return type.clone(sharding.localShape(shapeOf(type), mesh));
+}
+
+static graph::ReduceKind toGraph(sharding::ReduceKind kind) {
+  switch (kind) {
+  case sharding::ReduceKind::Max:
+    return graph::ReduceKind::Max;
+  case sharding::ReduceKind::Min:
+    return graph::ReduceKind::Min;
+  case sharding::ReduceKind::Sum:
+    break;
+  }
+  return graph::ReduceKind::Sum;
+}
+
+Value emitStep(OpBuilder &builder, Location loc, const NamedMesh &mesh, RankedTensorType global,
+               Value local, const TensorSharding &before, const ReshardStep &step) {
+  Type type = localType(global, step.after, mesh.mesh);
+  auto axes = dist::toAttr(builder.getContext(), step.axes, mesh.mesh);
+  switch (step.kind) {
+  case StepKind::AllReduce:
+    return dist::AllReduceOp::create(builder, loc, TypeRange{type}, ValueRange{local}, mesh.name.getValue(),
+                                     axes, toGraph(step.reduce))
+        .getResult(0);
+  case StepKind::ReduceScatter:
+    return dist::ReduceScatterOp::create(builder, loc, type, local, mesh.name.getValue(), axes,
+                                         toGraph(step.reduce), step.dim);
+  case StepKind::AllGather:
+    return dist::AllGatherOp::create(builder, loc, type, local, mesh.name.getValue(), axes, step.dim);
+  case StepKind::AllToAll:
+    return dist::AllToAllOp::create(builder, loc, type, local, mesh.name.getValue(), axes, step.dim,
+                                    step.concatDim);
+  case StepKind::Permute:
+    return dist::PermuteOp::create(builder, loc, type, local, mesh.name.getValue(), axes,
+                                   permuteSources(before, step.after, step.axes, mesh.mesh));
+  case StepKind::Slice:
+    break;
+  }
+  return dist::SliceOp::create(builder, loc, type, local, mesh.name.getValue(), axes, step.dim);
+}
+
+int64_t elementBytes(RankedTensorType type) {
+  Type element = type.getElementType();
+  return element.isIntOrFloat() ? (element.getIntOrFloatBitWidth() + 7) / 8 : 8;
+}
+
+int64_t communicatedBytes(const std::vector<ReshardStep> &steps, const TensorSharding &from,
+                          RankedTensorType global, const Mesh &mesh) {
+  int64_t bytes = 0;
+  const TensorSharding *before = &from;
+  for (const ReshardStep &step : steps) {
+    if (step.kind != StepKind::Slice)
+      bytes += stepBytes(step, *before, shapeOf(global), elementBytes(global), mesh);
+    before = &step.after;
+  }
+  return bytes;
+}
+
+} // namespace dtc::partition

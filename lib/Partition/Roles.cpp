@@ -1,0 +1,102 @@
+#include "Roles.h"
+
+#include <map>
+
+using namespace mlir;
+using dtc::graph::RoleKind;
+
+namespace dtc::partition {
+
+static constexpr StringLiteral kSharding = dist::DistDialect::kSharding;
+
+namespace {
+/// A tensor that several functions see. The state is not part of it: both
+/// moments of a parameter are laid out alike.
+struct Key {
+  RoleKind kind;
+  std::string name;
+  auto operator<=>(const Key &) const = default;
+};
+} // namespace
+
+/// Roles whose arguments and results are one tensor throughout the module.
+static bool isShared(RoleKind kind) {
+  switch (kind) {
+  case RoleKind::Parameter:
+  case RoleKind::Buffer:
+  case RoleKind::Gradient:
+  case RoleKind::State:
+  case RoleKind::Master:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static bool followsParameter(RoleKind kind) {
+  return kind == RoleKind::Gradient || kind == RoleKind::State || kind == RoleKind::Master;
+}
+
+/// Calls `visit(role, attribute, set)` for each argument and result that is
+/// shared; `set` replaces its sharding.
+template <typename Visit>
+static void forEachShared(func::FuncOp func, Visit visit) {
+  for (unsigned i = 0; i < func.getNumArguments(); ++i)
+    if (graph::RoleAttr role = graph::getArgRole(func, i); role && isShared(role.getKind()))
+      visit(role, func.getArgAttrOfType<dist::ShardingAttr>(i, kSharding),
+            [&](Attribute attr) { func.setArgAttr(i, kSharding, attr); });
+  for (unsigned i = 0; i < func.getNumResults(); ++i)
+    if (graph::RoleAttr role = graph::getResultRole(func, i); role && isShared(role.getKind()))
+      visit(role, func.getResultAttrOfType<dist::ShardingAttr>(i, kSharding),
+            [&](Attribute attr) { func.setResultAttr(i, kSharding, attr); });
+}
+
+LogicalResult unifyShardings(ModuleOp module) {
+  std::map<Key, dist::ShardingAttr> known;
+  LogicalResult result = success();
+  for (auto func : module.getOps<func::FuncOp>())
+    forEachShared(func, [&](graph::RoleAttr role, dist::ShardingAttr attr, auto) {
+      if (!attr)
+        return;
+      auto [it, added] = known.try_emplace({role.getKind(), role.getName().str()}, attr);
+      bool fixed = role.getKind() == RoleKind::Parameter || role.getKind() == RoleKind::Buffer;
+      if (!added && fixed && it->second != attr)
+        result = func.emitOpError("sharding differs from ")
+                 << it->second << " for: " << role.getName();
+    });
+  if (failed(result))
+    return failure();
+  for (auto func : module.getOps<func::FuncOp>())
+    forEachShared(func, [&](graph::RoleAttr role, dist::ShardingAttr attr, auto set) {
+      std::string name = role.getName().str();
+      if (attr)
+        return;
+      if (auto it = known.find({role.getKind(), name}); it != known.end())
+        return set(it->second);
+      if (followsParameter(role.getKind()))
+        if (auto it = known.find({RoleKind::Parameter, name}); it != known.end())
+          set(it->second);
+    });
+  return success();
+}
+
+bool returnsGradients(func::FuncOp func) {
+  for (unsigned i = 0; i < func.getNumResults(); ++i)
+    if (graph::RoleAttr role = graph::getResultRole(func, i))
+      if (role.getKind() == RoleKind::Gradient)
+        return true;
+  return false;
+}
+
+void adoptResults(func::FuncOp func, func::FuncOp producer) {
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    graph::RoleAttr role = graph::getArgRole(func, i);
+    if (!role || (role.getKind() != RoleKind::Gradient && role.getKind() != RoleKind::Loss))
+      continue;
+    for (unsigned r = 0; r < producer.getNumResults(); ++r)
+      if (graph::getResultRole(producer, r) == role)
+        func.setArgAttr(i, kSharding, producer.getResultAttr(r, kSharding));
+  }
+}
+
+} // namespace dtc::partition

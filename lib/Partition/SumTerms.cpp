@@ -1,0 +1,139 @@
+// Sums: terms in one layout are added before they are resharded, so that terms
+// pending over the same axes take one reduction together.
+#include "Localizer.h"
+
+using namespace mlir;
+using namespace dtc::sharding;
+
+namespace dtc::partition {
+
+namespace {
+/// Terms grouped by layout, in order of first appearance.
+class Terms {
+public:
+  void add(const TensorSharding &sharding, Value local) {
+    for (Group &group : groups)
+      if (group.sharding == sharding)
+        return group.locals.push_back(local);
+    groups.push_back({sharding, {local}});
+  }
+
+  struct Group {
+    TensorSharding sharding;
+    SmallVector<Value> locals;
+    Value total(OpBuilder &builder, Location loc) const {
+      if (locals.size() == 1)
+        return locals.front();
+      return graph::SumOp::create(builder, loc, locals.front().getType(), locals);
+    }
+  };
+  std::vector<Group> groups;
+};
+} // namespace
+
+/// The layout in which terms under `from` wait for others before they go to
+/// `target`: cut as the target is where that is free, pending as they are.
+static TensorSharding meetingPoint(const TensorSharding &from, const TensorSharding &target,
+                                   const Mesh &mesh) {
+  TensorSharding meeting{target.dims, from.partial};
+  for (const Partial &partial : from.partial)
+    if (meeting.splits(partial.axis))
+      return from;
+  auto steps = reshard(from, meeting, mesh);
+  bool free = steps && llvm::all_of(*steps, [](const ReshardStep &step) {
+    return step.kind == StepKind::Slice;
+  });
+  return free ? meeting : from;
+}
+
+static Value reshardLocal(OpBuilder &builder, Location loc, const NamedMesh &mesh,
+                          RankedTensorType type, TensorSharding from, Value local,
+                          const TensorSharding &to) {
+  auto steps = reshard(from, to, mesh.mesh);
+  if (!steps)
+    return {};
+  for (const ReshardStep &step : *steps) {
+    local = emitStep(builder, loc, mesh, type, local, from, step);
+    from = step.after;
+  }
+  return local;
+}
+
+LogicalResult Localizer::buildSum(OpBuilder &builder, graph::SumOp op, const Sharding &target) {
+  Terms terms, meeting, last;
+  for (Value input : op.getInputs()) {
+    const Layout *ready = find(input, target);
+    const Layout &layout = ready ? *ready : current(input);
+    terms.add(layout.sharding, layout.local);
+  }
+  auto type = cast<RankedTensorType>(op.getType());
+  auto move = [&](const Terms &from, Terms &to, auto destination) -> LogicalResult {
+    for (const Terms::Group &group : from.groups) {
+      TensorSharding next = destination(group.sharding);
+      Value local = reshardLocal(builder, op.getLoc(), mesh, type, group.sharding,
+                                 group.total(builder, op.getLoc()), next);
+      if (!local)
+        return op.emitOpError("cannot bring a term that is there as ")
+               << group.sharding.str(mesh.mesh) << " into the form " << next.str(mesh.mesh);
+      to.add(next, local);
+    }
+    return success();
+  };
+  if (failed(move(terms, meeting, [&](const TensorSharding &from) {
+        return meetingPoint(from, target, mesh.mesh);
+      })) ||
+      failed(move(meeting, last, [&](const TensorSharding &) { return target; })))
+    return failure();
+  define(op.getResult(), target, last.groups.front().total(builder, op.getLoc()));
+  return success();
+}
+
+/// Adds to what earlier microbatches gave. The accumulator, an argument, takes
+/// the layout of what is added, with all its sums pending, in the dimensions
+/// that its dist.sharding asks for.
+LogicalResult Localizer::buildAccumulation(OpBuilder &builder, graph::SumOp op,
+                                           BlockArgument accumulator) {
+  SmallVector<Value> terms;
+  Value argument;
+  std::optional<TensorSharding> target;
+  for (Value input : op.getInputs()) {
+    if (accumulators.contains(input)) {
+      if (argument)
+        return op.emitOpError("cannot add two accumulators");
+      argument = input;
+      continue;
+    }
+    TensorSharding sharding = layouts.find(input)->second.front().sharding;
+    if (!target)
+      target = sharding;
+    else if (*target != sharding)
+      target->partial.clear(); // of several terms in different layouts none stays pending
+    terms.push_back(input);
+  }
+  if (!target)
+    return op.emitOpError("must add something to the accumulator");
+  unsigned index = cast<BlockArgument>(argument).getArgNumber();
+  if (const std::optional<TensorSharding> &wanted = argumentShardings[index]) {
+    target->dims = wanted->dims;
+    if (!wanted->partial.empty())
+      llvm::erase_if(target->partial, [&](const Partial &p) { return !wanted->isPartial(p.axis); });
+  }
+  llvm::erase_if(target->partial, [&](const Partial &p) { return target->splits(p.axis); });
+
+  SmallVector<Value> locals;
+  for (Value term : terms) {
+    FailureOr<Value> local = fetch(builder, term, *target, op);
+    if (failed(local))
+      return failure();
+    locals.push_back(*local);
+  }
+  Type type = localType(cast<RankedTensorType>(op.getType()), *target, mesh.mesh);
+  accumulator.setType(type);
+  argumentShardings[index] = *target;
+  define(argument, *target, accumulator);
+  locals.insert(locals.begin(), accumulator);
+  define(op.getResult(), *target, graph::SumOp::create(builder, op.getLoc(), type, locals));
+  return success();
+}
+
+} // namespace dtc::partition
