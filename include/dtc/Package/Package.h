@@ -1,0 +1,46 @@
+// Everything that was compiled, into one artifact (dtc-rt/PackageFormat.h).
+#pragma once
+
+#include "dtc-rt/Program_generated.h"
+#include "dtc/Package/ZipWriter.h"
+#include "dtc/Weights/WeightStore.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace dtc::package {
+
+using Json = nlohmann::ordered_json;
+
+/// How a parameter without data is drawn at the start of a run.
+struct Distribution {
+  double mean = 0, sd = 0;
+};
+
+struct PackageInputs {
+  std::string path; ///< of the artifact
+  /// One program per distinct rank role, and the role of each rank.
+  std::vector<const rt::fbs::ProgramT *> programs;
+  std::vector<int64_t> rankRoles;
+  Bytes code; ///< the shared object of the kernels; empty when there are none
+
+  const WeightStore *weights = nullptr;
+  bool embedWeights = false; ///< also those that lie outside the model file
+  /// For parameters of which `weights` has no data (--init).
+  std::map<std::string, Distribution> init;
+
+  /// The manifest's keys that only the driver knows: target, processor,
+  /// global_batch, sequence, vocabulary, loss, ignore_index, learning_rate,
+  /// optimizer, plan, predicted.
+  Json about;
+};
+
+/// Writes the artifact of `module`, a scheduled module. Errors are diagnostics.
+mlir::LogicalResult writePackage(mlir::ModuleOp module, const PackageInputs &inputs);
+
+} // namespace dtc::package

@@ -1,0 +1,28 @@
+// The parts of manifest.json that follow from the module and the programs.
+#pragma once
+
+#include "dtc/Package/Package.h"
+
+namespace dtc::package {
+
+/// "mesh", "parameters", "inputs", "outputs", from the step functions'
+/// arguments and results.
+llvm::Expected<Json> describeModule(mlir::ModuleOp module, const PackageInputs &inputs);
+
+/// Calls per step and rank, by kind, as {"all_reduce": 3, ...}.
+Json countCollectives(const rt::fbs::ProgramT &program);
+Json countLibraryCalls(const rt::fbs::ProgramT &program);
+
+/// The "weights" entry of the manifest, and the embedded member if there is one.
+struct WeightSection {
+  Json index;
+  std::string header; ///< of the safetensors member
+  Pieces data;        ///< after the header
+  bool embedded() const { return !header.empty(); }
+};
+
+/// Collects the data of `parameters` (the manifest's list). Fails for one that
+/// has neither data nor an "init".
+llvm::Expected<WeightSection> collectWeights(const Json &parameters, const PackageInputs &inputs);
+
+} // namespace dtc::package

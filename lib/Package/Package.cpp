@@ -1,0 +1,112 @@
+#include "dtc/Package/Package.h"
+#include "Manifest.h"
+
+#include "dtc-rt/PackageFormat.h"
+
+namespace dtc::package {
+namespace {
+
+Bytes bytesOf(const std::string &text) { return std::as_bytes(std::span(text)); }
+
+/// The zip members as they come, and what the manifest says of each.
+class Members {
+public:
+  explicit Members(ZipWriter &zip) : zip(zip) {}
+  llvm::Error add(const std::string &name, const Pieces &pieces) {
+    index[name] = {{"size", sizeOf(pieces)}, {"sha256", sha256(pieces)}};
+    return zip.add(name, pieces);
+  }
+  Json index = Json::object();
+
+private:
+  ZipWriter &zip;
+};
+
+llvm::Error addPrograms(const PackageInputs &inputs, Members &members, Json &manifest) {
+  manifest["roles"] = Json::array();
+  manifest["arena_bytes"] = Json::array();
+  for (const rt::fbs::ProgramT *program : inputs.programs) {
+    flatbuffers::FlatBufferBuilder builder;
+    rt::fbs::FinishProgramBuffer(builder, rt::fbs::CreateProgram(builder, program));
+    std::string name = "program/" + std::to_string(manifest["roles"].size()) + ".bin";
+    Bytes bytes(reinterpret_cast<const std::byte *>(builder.GetBufferPointer()),
+                builder.GetSize());
+    if (llvm::Error error = members.add(name, {bytes}))
+      return error;
+    manifest["roles"].push_back(name);
+    manifest["arena_bytes"].push_back(program->arena_bytes);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error addWeights(const PackageInputs &inputs, Members &members, Json &manifest) {
+  llvm::Expected<WeightSection> weights = collectWeights(manifest["parameters"], inputs);
+  if (!weights)
+    return weights.takeError();
+  manifest["weights"] = weights->index;
+  if (!weights->embedded())
+    return llvm::Error::success();
+  Pieces pieces = {bytesOf(weights->header)};
+  pieces.insert(pieces.end(), weights->data.begin(), weights->data.end());
+  return members.add(rt::kWeightsMember, pieces);
+}
+
+/// The manifest's keys before any member is written.
+llvm::Expected<Json> describe(mlir::ModuleOp module, const PackageInputs &inputs) {
+  if (inputs.programs.empty())
+    return llvm::createStringError("nothing to package: no program");
+  const rt::fbs::ProgramT &first = *inputs.programs.front();
+  Json manifest = {{"format", rt::kFormatVersion},
+                   {"dtc", DTC_VERSION},
+                   {"world_size", inputs.rankRoles.size()},
+                   {"threads_per_rank", first.threads},
+                   {"rank_roles", inputs.rankRoles},
+                   {"collectives", countCollectives(first)},
+                   {"library_calls", countLibraryCalls(first)}};
+  llvm::Expected<Json> described = describeModule(module, inputs);
+  if (!described)
+    return described.takeError();
+  for (const Json *more : {&*described, &inputs.about}) {
+    for (const auto &[key, value] : more->items()) {
+      if (manifest.contains(key))
+        return llvm::createStringError("manifest key given twice: " + key);
+      manifest[key] = value;
+    }
+  }
+  return manifest;
+}
+
+llvm::Error write(mlir::ModuleOp module, const PackageInputs &inputs) {
+  llvm::Expected<Json> manifest = describe(module, inputs);
+  if (!manifest)
+    return manifest.takeError();
+  auto zip = ZipWriter::create(inputs.path);
+  if (!zip)
+    return zip.takeError();
+  Members members(**zip);
+  if (llvm::Error error = addPrograms(inputs, members, *manifest))
+    return error;
+  (*manifest)["code"] = nullptr;
+  if (!inputs.code.empty()) {
+    (*manifest)["code"] = "code/kernels.so";
+    if (llvm::Error error = members.add("code/kernels.so", {inputs.code}))
+      return error;
+  }
+  if (llvm::Error error = addWeights(inputs, members, *manifest))
+    return error;
+  (*manifest)["members"] = members.index;
+  std::string text = manifest->dump(1) + "\n";
+  if (llvm::Error error = (*zip)->add(rt::kManifestMember, {bytesOf(text)}))
+    return error;
+  return (*zip)->commit(sha256({bytesOf(text)}));
+}
+
+} // namespace
+
+mlir::LogicalResult writePackage(mlir::ModuleOp module, const PackageInputs &inputs) {
+  if (llvm::Error error = write(module, inputs))
+    return module.emitError() << llvm::toString(std::move(error));
+  return mlir::success();
+}
+
+} // namespace dtc::package
