@@ -66,8 +66,8 @@ llvm::Expected<Json> describe(mlir::ModuleOp module, const PackageInputs &inputs
   llvm::Expected<Json> described = describeModule(module, inputs);
   if (!described)
     return described.takeError();
-  for (const Json *more : {&*described, &inputs.about}) {
-    for (const auto &[key, value] : more->items()) {
+  for (const Json &more : {*described, inputs.about}) {
+    for (const auto &[key, value] : more.items()) {
       if (manifest.contains(key))
         return llvm::createStringError("manifest key given twice: " + key);
       manifest[key] = value;

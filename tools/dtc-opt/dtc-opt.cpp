@@ -3,6 +3,7 @@
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Interpreter/Passes.h"
 #include "dtc/Partition/Passes.h"
+#include "dtc/Schedule/Passes.h"
 #include "dtc/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,6 +26,7 @@ int main(int argc, char **argv) {
   mlir::registerCSEPass();
   dtc::interpreter::registerInterpreterPasses();
   dtc::partition::registerPartitionPasses();
+  dtc::schedule::registerSchedulePasses();
   dtc::training::registerTrainingPasses();
 #ifdef DTC_TEST_PASSES
   dtc::test::registerGraphTestPasses();

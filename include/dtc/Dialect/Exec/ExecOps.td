@@ -14,12 +14,18 @@ def Exec_Dialect : Dialect {
     A step function (loss_and_grads, update...) in exec form is a func.func
     whose ops are exec.launch, library ops and dist collectives on local
     tensors. Memory is planned on it: `exec.offsets` on an op gives the
-    arena offset of each result, in bytes. Kernels are outlined once and
-    shared by all launches that compute the same thing.
+    arena offset of each result, in bytes, as it does on arguments (one
+    number); `exec.scratch` gives offset and bytes of what an op needs beside.
+    Kernels are outlined once and shared by all launches that compute the same
+    thing.
   }];
   let dependentDialects = ["::dtc::graph::GraphDialect"];
   let extraClassDeclaration = [{
     static constexpr llvm::StringLiteral kOffsets = "exec.offsets";
+    static constexpr llvm::StringLiteral kScratch = "exec.scratch";
+    /// On the module, once memory is planned.
+    static constexpr llvm::StringLiteral kArenaBytes = "exec.arena_bytes";
+    static constexpr llvm::StringLiteral kThreads = "exec.threads";
   }];
 }
 
@@ -72,6 +78,61 @@ def Exec_LaunchOp : Exec_Op<"launch",
     $kernel `(` $inputs `)` `extent` $extent `in_place` $inPlace attr-dict `:`
     functional-type($inputs, $results)
   }];
+}
+
+def Exec_MatmulOp : Exec_Op<"matmul", [Pure]> {
+  let summary = "batched matrix product of strided operands: a library call";
+  let description = [{
+    `result[batch..., m, n] = sum_k lhs[batch..., m, k] * rhs[batch..., k, n]`,
+    where each tensor is addressed by strides (in elements) and an offset into
+    a contiguous operand, not by its own shape; stride 0 repeats. `mnk` are the
+    sizes of the three matrix dimensions. Products accumulate in f32 at least.
+
+        %p = exec.matmul %q, %k batch [2, 4] mnk [32, 32, 16]
+            strides [2048, 16, 64, 1], [2048, 16, 1, 64] -> [4096, 1024, 32, 1] offsets [0, 0]
+            : tensor<2x32x4x16xf32>, tensor<2x32x4x16xf32> -> tensor<2x4x32x32xf32>
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$lhs, AnyStaticShapeTensor:$rhs,
+                       DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$mnk,
+                       DenseI64ArrayAttr:$lhsStrides, DenseI64ArrayAttr:$rhsStrides,
+                       DenseI64ArrayAttr:$resultStrides, DenseI64ArrayAttr:$offsets);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs `batch` $batch `mnk` $mnk `strides` $lhsStrides `,` $rhsStrides `->`
+    $resultStrides `offsets` $offsets attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_CopyOp : Exec_Op<"copy", [Pure, SameOperandsAndResultType]> {
+  let summary = "the same tensor in another buffer";
+  let arguments = (ins AnyStaticShapeTensor:$input);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+}
+
+def Exec_ZeroOp : Exec_Op<"zero", [Pure]> {
+  let summary = "a tensor of zeros: what an accumulator starts from";
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Exec_ScheduleOp : Exec_Op<"schedule", [NoTerminator, SingleBlock, NoRegionArguments,
+                                           HasParent<"::mlir::ModuleOp">]> {
+  let summary = "the calls that make up a step, in order";
+  let arguments = (ins I64Attr:$microbatches);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`microbatches` $microbatches attr-dict-with-keyword $body";
+}
+
+def Exec_CallOp : Exec_Op<"call", [HasParent<"ScheduleOp">]> {
+  let summary = "calls a step function for a microbatch";
+  let description = [{
+    Arguments and results are bound by their roles, not passed. `slot` is the
+    copy of the memory that a microbatch keeps between its calls.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, I64Attr:$microbatch, I64Attr:$slot);
+  let assemblyFormat = "$callee `microbatch` $microbatch `slot` $slot attr-dict";
 }
 
 #endif // DTC_DIALECT_EXEC_EXECOPS_TD

@@ -32,6 +32,8 @@ def Graph_Dialect : Dialect {
     static constexpr llvm::StringLiteral kId = "dtc.id";
     static constexpr llvm::StringLiteral kBackward = "dtc.backward";
     static constexpr llvm::StringLiteral kRole = "dtc.role";
+    /// On an integer argument: what its values are below (rows of a table).
+    static constexpr llvm::StringLiteral kLimit = "dtc.limit";
   }];
 }
 

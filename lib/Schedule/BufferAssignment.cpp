@@ -1,0 +1,125 @@
+#include "BufferAssignment.h"
+
+using namespace mlir;
+
+namespace dtc::schedule {
+namespace {
+
+/// The operand that result i may overwrite, or -1.
+int64_t overwritable(Operation *op, unsigned result) {
+  if (auto launch = dyn_cast<exec::LaunchOp>(op))
+    return launch.getInPlace()[result];
+  return isa<dist::AllReduceOp>(op) ? result : -1;
+}
+
+} // namespace
+
+BufferAssignment::BufferAssignment(func::FuncOp function, const HomeTable &homes)
+    : function(function), homes(homes) {
+  numberOps();
+  findLastUses();
+  placeArguments();
+  for (Operation &op : function.getBody().front().without_terminator())
+    placeResultsOf(&op);
+  claimHomes();
+}
+
+Value BufferAssignment::rootOf(Value value) {
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
+void BufferAssignment::numberOps() {
+  for (Operation &op : function.getBody().front())
+    times[&op] = end++;
+  --end;
+}
+
+void BufferAssignment::findLastUses() {
+  for (Operation &op : function.getBody().front()) {
+    if (isa<graph::ReshapeOp>(op))
+      continue; // a view reads nothing
+    for (Value operand : op.getOperands())
+      lastUses[rootOf(operand)] = times[&op];
+  }
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+    resultHomes.try_emplace(rootOf(value), homes.find(graph::getResultRole(function, i)));
+}
+
+void BufferAssignment::placeArguments() {
+  for (BlockArgument argument : function.getArguments()) {
+    size_t home = homes.find(graph::getArgRole(function, argument.getArgNumber()));
+    valueBuffers[argument] = buffers.size();
+    buffers.push_back({bytesOf(argument.getType()), -1, end, home});
+    auto it = lastUses.find(argument);
+    argumentLastUse[home] = it == lastUses.end() ? -1 : it->second;
+  }
+}
+
+/// The buffer of `operand` if the result may lie there.
+std::optional<size_t> BufferAssignment::reusable(Operation *op, OpResult result, int64_t operand) {
+  if (operand < 0)
+    return std::nullopt;
+  Value root = rootOf(op->getOperand(operand));
+  size_t index = bufferOf(root);
+  const Buffer &buffer = buffers[index];
+  if (buffer.bytes != bytesOf(result.getType()) || lastUse(root) != times[op])
+    return std::nullopt;
+  for (auto [other, value] : llvm::enumerate(op->getOperands()))
+    if (static_cast<int64_t>(other) != operand && bufferOf(rootOf(value)) == index)
+      return std::nullopt;
+  for (OpResult earlier : op->getResults().take_front(result.getResultNumber()))
+    if (bufferOf(earlier) == index)
+      return std::nullopt;
+  if (!buffer.home)
+    return index;
+  // An argument's place is taken over by the result that replaces it alone.
+  auto target = resultHomes.find(result);
+  return target != resultHomes.end() && target->second == *buffer.home ? std::optional(index)
+                                                                       : std::nullopt;
+}
+
+void BufferAssignment::placeResultsOf(Operation *op) {
+  if (auto reshape = dyn_cast<graph::ReshapeOp>(op)) {
+    valueBuffers[reshape.getResult()] = bufferOf(reshape.getInput());
+    return;
+  }
+  int64_t time = times[op];
+  for (OpResult result : op->getResults()) {
+    int64_t last = std::max(time, lastUses.contains(result) ? lastUse(result) : time);
+    auto index = reusable(op, result, overwritable(op, result.getResultNumber()));
+    if (!index) {
+      index = buffers.size();
+      buffers.push_back({bytesOf(result.getType()), time, last, std::nullopt});
+    }
+    valueBuffers[result] = *index;
+    buffers[*index].last = std::max(buffers[*index].last, last);
+  }
+}
+
+/// True if nothing is kept in the home from that time on.
+bool BufferAssignment::isFree(size_t home, int64_t from) const {
+  auto argument = argumentLastUse.find(home);
+  return !claimed.count(home) && (argument == argumentLastUse.end() || argument->second < from);
+}
+
+void BufferAssignment::claimHomes() {
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    size_t home = homes.find(graph::getResultRole(function, i));
+    Buffer &buffer = buffers[bufferOf(value)];
+    if (buffer.home == home)
+      continue;
+    if (buffer.home || !isFree(home, buffer.first)) {
+      misplaced.push_back(i);
+      continue;
+    }
+    buffer.home = home;
+    buffer.last = end;
+    claimed[home] = bufferOf(value);
+  }
+}
+
+} // namespace dtc::schedule

@@ -1,0 +1,66 @@
+// The places that live through a step: one for every role.
+#pragma once
+
+#include "dtc/Dialect/Exec/Exec.h"
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace dtc::schedule {
+
+inline constexpr uint64_t kAlignment = 64;
+
+inline uint64_t alignUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// Bytes of a tensor in memory; an i1 takes a byte.
+uint64_t bytesOf(mlir::Type tensorType);
+
+/// Names a home. The count that the prologue returns and the scalar that later
+/// functions take are one.
+struct HomeKey {
+  explicit HomeKey(graph::RoleAttr role);
+  graph::RoleKind kind;
+  std::string name;
+  int state = -1, scalar = -1;
+  auto operator<=>(const HomeKey &) const = default;
+};
+
+/// Where the arguments and results of a role lie in the arena.
+struct Home {
+  graph::RoleAttr role;
+  mlir::RankedTensorType type; ///< of one microbatch
+  uint64_t offset = 0;
+  uint64_t stride = 0; ///< from one microbatch to the next; 0: one place for the step
+  uint64_t count = 1;  ///< microbatches
+  uint64_t bytes() const { return bytesOf(type); }
+  uint64_t end() const { return offset + (count - 1) * stride + bytes(); }
+};
+
+/// All homes of a module, laid out from the start of the arena in the order of
+/// their roles. Depends on the functions' signatures and the schedule alone.
+class HomeTable {
+public:
+  static mlir::FailureOr<HomeTable> build(mlir::ModuleOp module);
+
+  const std::vector<Home> &getHomes() const { return homes; }
+  uint64_t size() const { return end; }
+  /// The home of an argument's or result's role.
+  size_t find(graph::RoleAttr role) const { return index.at(HomeKey(role)); }
+
+private:
+  mlir::LogicalResult enter(mlir::func::FuncOp function, graph::RoleAttr role, mlir::Type type);
+  mlir::LogicalResult enterSignature(mlir::func::FuncOp function);
+  mlir::LogicalResult checkWholeBatch(mlir::func::FuncOp function) const;
+  void layOut();
+
+  std::vector<Home> homes;
+  std::map<HomeKey, size_t> index;
+  uint64_t microbatches = 1, end = 0;
+};
+
+/// Functions whose arguments cover all microbatches at once.
+bool runsOncePerStep(mlir::func::FuncOp function);
+
+} // namespace dtc::schedule

@@ -1,0 +1,154 @@
+#include "BufferAssignment.h"
+#include "LibraryOps.h"
+
+#include "dtc/Schedule/OffsetAssigner.h"
+#include "dtc/Schedule/Passes.h"
+
+using namespace mlir;
+
+namespace dtc::schedule {
+#define GEN_PASS_DEF_PLANMEMORY
+#include "dtc/Schedule/Passes.h.inc"
+
+namespace {
+
+/// Plans one function's temporaries and writes the offsets into its ops.
+class FunctionPlanner {
+public:
+  FunctionPlanner(func::FuncOp function, const HomeTable &homes, SymbolTable &symbols,
+                  int64_t threads)
+      : function(function), homes(homes), symbols(symbols), threads(threads),
+        buffers(function, homes) {}
+
+  /// Bytes of arena that the function needs.
+  FailureOr<uint64_t> plan() {
+    collectBuffers();
+    if (failed(collectScratch()))
+      return failure();
+    assignment = assignOffsets(intervals, kAlignment);
+    annotate();
+    return homes.size() + assignment.total;
+  }
+
+private:
+  void collectBuffers() {
+    for (auto [i, buffer] : llvm::enumerate(buffers.getBuffers())) {
+      if (buffer.home)
+        continue;
+      temporaries[i] = intervals.size();
+      intervals.push_back({buffer.first, buffer.last, buffer.bytes});
+    }
+  }
+
+  LogicalResult collectScratch() {
+    for (Operation &op : function.getBody().front()) {
+      FailureOr<uint64_t> bytes = scratchBytesOf(&op, symbols, threads);
+      if (failed(bytes))
+        return failure();
+      if (*bytes == 0)
+        continue;
+      scratch[&op] = intervals.size();
+      int64_t time = buffers.timeOf(&op);
+      intervals.push_back({time, time, *bytes});
+    }
+    return success();
+  }
+
+  int64_t temporaryOffset(size_t interval) const {
+    return static_cast<int64_t>(homes.size() + assignment.offsets[interval]);
+  }
+
+  int64_t offsetOf(Value value) const {
+    size_t index = buffers.bufferOf(value);
+    const Buffer &buffer = buffers.getBuffers()[index];
+    return buffer.home ? static_cast<int64_t>(homes.getHomes()[*buffer.home].offset)
+                       : temporaryOffset(temporaries.at(index));
+  }
+
+  void annotate() {
+    Builder builder(function.getContext());
+    for (BlockArgument argument : function.getArguments())
+      function.setArgAttr(argument.getArgNumber(), exec::ExecDialect::kOffsets,
+                          builder.getI64IntegerAttr(offsetOf(argument)));
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      SmallVector<int64_t> offsets = llvm::map_to_vector(
+          op.getResults(), [&](Value result) { return offsetOf(result); });
+      op.setAttr(exec::ExecDialect::kOffsets, builder.getDenseI64ArrayAttr(offsets));
+      if (auto it = scratch.find(&op); it != scratch.end()) {
+        int64_t place[] = {temporaryOffset(it->second),
+                           static_cast<int64_t>(intervals[it->second].size)};
+        op.setAttr(exec::ExecDialect::kScratch, builder.getDenseI64ArrayAttr(place));
+      }
+    }
+  }
+
+  func::FuncOp function;
+  const HomeTable &homes;
+  SymbolTable &symbols;
+  int64_t threads;
+  BufferAssignment buffers;
+  std::vector<Interval> intervals;
+  std::map<size_t, size_t> temporaries; ///< buffer to interval
+  llvm::DenseMap<Operation *, size_t> scratch;
+  OffsetAssignment assignment;
+};
+
+/// Copies results that can't be computed in their homes; returns how many.
+FailureOr<int64_t> copyMisplacedResults(func::FuncOp function, const HomeTable &homes) {
+  std::vector<unsigned> misplaced = BufferAssignment(function, homes).getMisplacedResults();
+  Operation *terminator = function.getBody().front().getTerminator();
+  OpBuilder builder(terminator);
+  for (unsigned i : misplaced) {
+    Value value = terminator->getOperand(i);
+    terminator->setOperand(i, exec::CopyOp::create(builder, value.getLoc(), value));
+  }
+  if (!misplaced.empty() && !BufferAssignment(function, homes).getMisplacedResults().empty())
+    return function.emitError("results exchange the places of arguments");
+  return static_cast<int64_t>(misplaced.size());
+}
+
+struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
+  using PlanMemoryBase::PlanMemoryBase;
+
+  LogicalResult planFunction(func::FuncOp function, const HomeTable &homes, SymbolTable &symbols,
+                             uint64_t &arena) {
+    if (!llvm::hasSingleElement(function.getBody()))
+      return function.emitError("must have a single block");
+    FailureOr<int64_t> copies = copyMisplacedResults(function, homes);
+    if (failed(copies))
+      return failure();
+    numCopies += *copies;
+    FailureOr<uint64_t> bytes = FunctionPlanner(function, homes, symbols, threads).plan();
+    if (failed(bytes))
+      return failure();
+    arena = std::max(arena, *bytes);
+    return success();
+  }
+
+  LogicalResult run() {
+    ModuleOp module = getOperation();
+    if (threads < 1)
+      return module.emitError("number of threads must be positive, got: ") << threads;
+    FailureOr<HomeTable> homes = HomeTable::build(module);
+    if (failed(homes))
+      return failure();
+    LibraryThreads libraryThreads(threads);
+    SymbolTable symbols(module);
+    uint64_t arena = homes->size();
+    for (auto function : module.getOps<func::FuncOp>())
+      if (failed(planFunction(function, *homes, symbols, arena)))
+        return failure();
+    Builder builder(&getContext());
+    module->setAttr(exec::ExecDialect::kArenaBytes, builder.getI64IntegerAttr(arena));
+    module->setAttr(exec::ExecDialect::kThreads, builder.getI64IntegerAttr(threads));
+    return success();
+  }
+
+  void runOnOperation() override {
+    if (failed(run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace dtc::schedule

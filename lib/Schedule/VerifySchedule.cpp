@@ -1,0 +1,222 @@
+#include "Homes.h"
+#include "LibraryOps.h"
+
+#include "dtc/Schedule/Passes.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+
+namespace dtc::schedule {
+#define GEN_PASS_DEF_VERIFYSCHEDULE
+#include "dtc/Schedule/Passes.h.inc"
+
+namespace {
+
+bool mayRemain(Operation *op) {
+  return isa<exec::LaunchOp, exec::MatmulOp, exec::CopyOp, exec::ZeroOp, graph::ReshapeOp,
+             dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
+             dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp, func::ReturnOp>(op) ||
+         isConv(op);
+}
+
+/// Follows what each byte of the arena holds through a function: the last
+/// thing written there. An independent check of the memory plan.
+class ArenaContents {
+public:
+  using Content = uint64_t; ///< 0: nothing known
+
+  /// True if all of [begin, begin + bytes) holds `content`.
+  bool holds(uint64_t begin, uint64_t bytes, Content content) const {
+    if (bytes == 0)
+      return true;
+    auto it = segments.upper_bound(begin);
+    if (it == segments.begin())
+      return false;
+    for (--it; it != segments.end() && it->first < begin + bytes; ++it)
+      if (it->second != content)
+        return false;
+    return true;
+  }
+
+  void write(uint64_t begin, uint64_t bytes, Content content) {
+    if (bytes == 0)
+      return;
+    split(begin);
+    split(begin + bytes);
+    segments.erase(segments.find(begin), segments.find(begin + bytes));
+    segments[begin] = content;
+  }
+
+private:
+  /// Makes a segment begin at `at`.
+  void split(uint64_t at) {
+    auto it = segments.upper_bound(at);
+    segments[at] = it == segments.begin() ? Content{0} : std::prev(it)->second;
+  }
+
+  std::map<uint64_t, Content> segments; ///< from each start to the next
+};
+
+class FunctionVerifier {
+public:
+  FunctionVerifier(func::FuncOp function, const HomeTable &homes, uint64_t arenaBytes)
+      : function(function), homes(homes), arenaBytes(arenaBytes) {}
+
+  LogicalResult verify() {
+    for (BlockArgument argument : function.getArguments())
+      if (failed(enterArgument(argument)))
+        return failure();
+    for (Operation &op : function.getBody().front())
+      if (failed(verifyOp(&op)))
+        return failure();
+    return verifyResults();
+  }
+
+private:
+  LogicalResult enterArgument(BlockArgument argument) {
+    auto offset = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
+                                                         exec::ExecDialect::kOffsets);
+    if (!offset)
+      return function.emitError("argument has no place in memory: ") << argument.getArgNumber();
+    return write(function, argument, offset.getInt());
+  }
+
+  LogicalResult write(Operation *at, Value value, int64_t offset) {
+    uint64_t bytes = bytesOf(value.getType());
+    if (offset < 0 || offset + bytes > arenaBytes)
+      return at->emitError("place lies outside the arena: ") << offset;
+    values[value] = {static_cast<uint64_t>(offset), ++numContents};
+    contents.write(offset, bytes, numContents);
+    return success();
+  }
+
+  LogicalResult read(Operation *op, Value value) {
+    auto it = values.find(value);
+    if (it == values.end())
+      return op->emitError("reads a tensor without a place in memory");
+    const auto &[offset, content] = it->second;
+    if (!contents.holds(offset, bytesOf(value.getType()), content))
+      return op->emitError("reads a tensor that was written over, at offset: ") << offset;
+    return success();
+  }
+
+  LogicalResult verifyOp(Operation *op) {
+    if (!mayRemain(op))
+      return op->emitError("can't be executed: ") << op->getName();
+    if (isa<func::ReturnOp>(op))
+      return success();
+    auto offsets = op->getAttrOfType<DenseI64ArrayAttr>(exec::ExecDialect::kOffsets);
+    if (!offsets || offsets.size() != static_cast<int64_t>(op->getNumResults()))
+      return op->emitError("has no place in memory for each result");
+    if (auto reshape = dyn_cast<graph::ReshapeOp>(op)) {
+      values[reshape.getResult()] = values[reshape.getInput()];
+      return static_cast<uint64_t>(offsets[0]) == values[reshape.getInput()].first
+                 ? success()
+                 : op->emitError("is not where its operand is: ") << offsets[0];
+    }
+    // Scratch is written first: it may not lie over an operand.
+    if (failed(verifyScratch(op)))
+      return failure();
+    for (Value operand : op->getOperands())
+      if (failed(read(op, operand)))
+        return failure();
+    return writeResults(op, offsets);
+  }
+
+  LogicalResult verifyScratch(Operation *op) {
+    auto scratch = op->getAttrOfType<DenseI64ArrayAttr>(exec::ExecDialect::kScratch);
+    if (!scratch)
+      return success();
+    if (scratch.size() != 2 || scratch[0] < 0 ||
+        static_cast<uint64_t>(scratch[0] + scratch[1]) > arenaBytes)
+      return op->emitError("has scratch memory outside the arena");
+    contents.write(scratch[0], scratch[1], ++numContents);
+    return success();
+  }
+
+  LogicalResult writeResults(Operation *op, DenseI64ArrayAttr offsets) {
+    for (OpResult result : op->getResults()) {
+      unsigned i = result.getResultNumber();
+      for (auto [j, operand] : llvm::enumerate(op->getOperands()))
+        if (!mayOverwrite(op, i, j, offsets[i]) && overlaps(operand, result, offsets[i]))
+          return op->emitError("writes over an operand that it reads: ") << j;
+      if (failed(write(op, result, offsets[i])))
+        return failure();
+    }
+    for (OpResult result : op->getResults())
+      if (failed(read(op, result)))
+        return op->emitError("results overlap each other or scratch memory");
+    return success();
+  }
+
+  bool overlaps(Value operand, Value result, int64_t offset) {
+    uint64_t begin = values[operand].first, end = begin + bytesOf(operand.getType());
+    uint64_t from = offset, to = from + bytesOf(result.getType());
+    return begin < to && from < end && begin != end && from != to;
+  }
+
+  /// In place is in the same place.
+  bool mayOverwrite(Operation *op, unsigned result, size_t operand, int64_t offset) {
+    bool allowed = isa<dist::AllReduceOp>(op) && operand == result;
+    if (auto launch = dyn_cast<exec::LaunchOp>(op))
+      allowed = launch.getInPlace()[result] == static_cast<int64_t>(operand);
+    return allowed && values[op->getOperand(operand)].first == static_cast<uint64_t>(offset);
+  }
+
+  /// At the end every result is at home, and so are arguments that nothing
+  /// replaces.
+  LogicalResult verifyResults() {
+    Operation *terminator = function.getBody().front().getTerminator();
+    std::set<size_t> replaced;
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+      size_t home = homes.find(graph::getResultRole(function, i));
+      replaced.insert(home);
+      if (failed(read(terminator, value)))
+        return failure();
+      if (values[value].first != homes.getHomes()[home].offset)
+        return terminator->emitError("result is not in the place of its role: ") << i;
+    }
+    for (BlockArgument argument : function.getArguments()) {
+      size_t home = homes.find(graph::getArgRole(function, argument.getArgNumber()));
+      if (!replaced.count(home) && failed(read(terminator, argument)))
+        return failure();
+    }
+    return success();
+  }
+
+  func::FuncOp function;
+  const HomeTable &homes;
+  uint64_t arenaBytes;
+  ArenaContents contents;
+  uint64_t numContents = 0;
+  llvm::DenseMap<Value, std::pair<uint64_t, uint64_t>> values; ///< offset and content
+};
+
+struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
+  LogicalResult run() {
+    ModuleOp module = getOperation();
+    FailureOr<HomeTable> homes = HomeTable::build(module);
+    if (failed(homes))
+      return failure();
+    auto arena = module->getAttrOfType<IntegerAttr>(exec::ExecDialect::kArenaBytes);
+    if (!arena || !module->getAttrOfType<IntegerAttr>(exec::ExecDialect::kThreads))
+      return module.emitError("memory is not planned");
+    for (auto function : module.getOps<func::FuncOp>())
+      if (failed(FunctionVerifier(function, *homes, arena.getInt()).verify()))
+        return failure();
+    for (exec::CallOp call : (*module.getOps<exec::ScheduleOp>().begin()).getOps<exec::CallOp>())
+      if (!module.lookupSymbol<func::FuncOp>(call.getCallee()))
+        return call.emitError("calls an unknown function: ") << call.getCallee();
+    return success();
+  }
+
+  void runOnOperation() override {
+    if (failed(run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace dtc::schedule
