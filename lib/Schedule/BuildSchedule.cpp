@@ -62,13 +62,13 @@ struct BuildSchedule : impl::BuildScheduleBase<BuildSchedule> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     if (microbatches < 1) {
-      module.emitError("number of microbatches must be positive, got: ") << microbatches;
+      module.emitError("number of microbatches must be positive, got: ") << microbatches.getValue();
       return signalPassFailure();
     }
     if (auto step = module.lookupSymbol<func::FuncOp>("loss_and_grads")) {
       SmallVector<unsigned> found = accumulators(step);
       if (microbatches > 1 && found.empty()) {
-        step.emitError("more than one microbatch needs accumulators: ") << microbatches;
+        step.emitError("more than one microbatch needs accumulators: ") << microbatches.getValue();
         return signalPassFailure();
       }
       if (!found.empty())

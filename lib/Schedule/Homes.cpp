@@ -116,7 +116,7 @@ void HomeTable::layOut() {
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return rankOf(homes[a].role.getKind()) < rankOf(homes[b].role.getKind());
+    return rankOf(HomeKey(homes[a].role).kind) < rankOf(HomeKey(homes[b].role).kind);
   });
   for (size_t i : order) {
     Home &home = homes[i];

@@ -128,7 +128,7 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
   LogicalResult run() {
     ModuleOp module = getOperation();
     if (threads < 1)
-      return module.emitError("number of threads must be positive, got: ") << threads;
+      return module.emitError("number of threads must be positive, got: ") << threads.getValue();
     FailureOr<HomeTable> homes = HomeTable::build(module);
     if (failed(homes))
       return failure();

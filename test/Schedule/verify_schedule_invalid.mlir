@@ -1,0 +1,106 @@
+// RUN: dtc-opt %s -split-input-file -verify-diagnostics --dtc-verify-schedule
+
+// A memory plan that is wrong is refused, whoever made it.
+
+// expected-error @below {{memory is not planned}}
+module {
+  exec.schedule microbatches 1 {
+  }
+}
+
+// -----
+
+module attributes {exec.arena_bytes = 128 : i64, exec.threads = 1 : i64} {
+  exec.kernel @exp extent 4 scratch 0 {
+  ^bb0(%a: tensor<4xf32>):
+    %0 = math.exp %a : tensor<4xf32>
+    exec.yield %0 : tensor<4xf32>
+  }
+  func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+    // expected-error @below {{place lies outside the arena: 120}}
+    %0 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 120>} : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+  exec.schedule microbatches 1 {
+    exec.call @forward microbatch 0 slot 0
+  }
+}
+
+// -----
+
+module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
+  exec.kernel @exp extent 4 scratch 0 {
+  ^bb0(%a: tensor<4xf32>):
+    %0 = math.exp %a : tensor<4xf32>
+    exec.yield %0 : tensor<4xf32>
+  }
+  func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+    %0 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 128>} : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 132>} : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @below {{reads a tensor that was written over, at offset: 128}}
+    %2 = exec.launch @exp(%0) extent 4 in_place [-1] {exec.offsets = array<i64: 64>} : (tensor<4xf32>) -> tensor<4xf32>
+    return %2 : tensor<4xf32>
+  }
+  exec.schedule microbatches 1 {
+    exec.call @forward microbatch 0 slot 0
+  }
+}
+
+// -----
+
+module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
+  exec.kernel @exp extent 4 scratch 0 {
+  ^bb0(%a: tensor<4xf32>):
+    %0 = math.exp %a : tensor<4xf32>
+    exec.yield %0 : tensor<4xf32>
+  }
+  func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+    // expected-error @below {{writes over an operand that it reads: 0}}
+    %0 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+  exec.schedule microbatches 1 {
+    exec.call @forward microbatch 0 slot 0
+  }
+}
+
+// -----
+
+module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
+  exec.kernel @exp extent 4 scratch 32 {
+  ^bb0(%a: tensor<4xf32>):
+    %0 = math.exp %a : tensor<4xf32>
+    exec.yield %0 : tensor<4xf32>
+  }
+  func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+    // expected-error @below {{reads a tensor that was written over, at offset: 0}}
+    %0 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 64>, exec.scratch = array<i64: 8, 32>} : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+  exec.schedule microbatches 1 {
+    exec.call @forward microbatch 0 slot 0
+  }
+}
+
+// -----
+
+module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
+  exec.kernel @exp extent 4 scratch 0 {
+  ^bb0(%a: tensor<4xf32>):
+    %0 = math.exp %a : tensor<4xf32>
+    exec.yield %0 : tensor<4xf32>
+  }
+  func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+    %0 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 128>} : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @below {{result is not in the place of its role: 0}}
+    return %0 : tensor<4xf32>
+  }
+  exec.schedule microbatches 1 {
+    exec.call @forward microbatch 0 slot 0
+  }
+}
