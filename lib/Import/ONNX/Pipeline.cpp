@@ -7,8 +7,18 @@ namespace dtc::import {
 void buildImportPipeline(mlir::OpPassManager &passes, int64_t batch) {
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());
+  passes.addPass(createUnflattenPass());
+  passes.addPass(mlir::createCSEPass());
+  passes.addPass(createRaisePass());
+  passes.addPass(createUnflattenPass());
+  passes.addPass(mlir::createCSEPass());
+  passes.addPass(createViewParametersPass());
 }
 
-void registerImportPasses() {}
+void registerImportPasses() {
+  mlir::registerPass(createUnflattenPass);
+  mlir::registerPass(createRaisePass);
+  mlir::registerPass(createViewParametersPass);
+}
 
 } // namespace dtc::import

@@ -1,0 +1,357 @@
+// Scores, mask, softmax and weighted sum become dtc.attention.
+//
+// After unflattening all layouts are index lists of two contractions, so one
+// pattern covers them: an index of the scores that both operands have is a
+// batch or head, one that softmax runs over is the key, the other is the query.
+#include "Raise.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+/// select(isnan(x), 0, x) guards rows that see no key; dtc's softmax gives them zeros.
+static Value stripNanGuard(Value value) {
+  auto select = value.getDefiningOp<arith::SelectOp>();
+  if (!select)
+    return value;
+  auto compare = select.getCondition().getDefiningOp<arith::CmpFOp>();
+  const Value x = select.getFalseValue();
+  if (compare && compare.getPredicate() == arith::CmpFPredicate::UNE &&
+      compare.getLhs() == x && compare.getRhs() == x && splatValue(select.getTrueValue()) == 0.0)
+    return x;
+  return value;
+}
+
+/// A constant factor of the value, through ops that only move elements.
+static double scaleOf(Value value) {
+  if (value.getDefiningOp<graph::ReshapeOp>() || value.getDefiningOp<graph::TransposeOp>() ||
+      value.getDefiningOp<graph::BroadcastOp>())
+    return scaleOf(value.getDefiningOp()->getOperand(0));
+  if (auto mul = value.getDefiningOp<arith::MulFOp>())
+    for (bool left : {true, false})
+      if (auto splat = splatValue(left ? mul.getLhs() : mul.getRhs()))
+        return *splat * scaleOf(left ? mul.getRhs() : mul.getLhs());
+  if (auto div = value.getDefiningOp<arith::DivFOp>())
+    if (auto splat = splatValue(div.getRhs()))
+      return scaleOf(div.getLhs()) / *splat;
+  return 1;
+}
+
+/// The value without the constant factor that scaleOf finds.
+static Value withoutScale(Emitter &emit, Value value) {
+  if (scaleOf(value) == 1)
+    return value;
+  Operation *op = value.getDefiningOp();
+  if (isa<arith::MulFOp>(op))
+    return withoutScale(emit, splatValue(op->getOperand(0)) ? op->getOperand(1)
+                                                            : op->getOperand(0));
+  if (isa<arith::DivFOp>(op))
+    return withoutScale(emit, op->getOperand(0));
+  Operation *moved = emit.clone(*op);
+  moved->setOperand(0, withoutScale(emit, op->getOperand(0)));
+  return moved->getResult(0);
+}
+
+/// Whether a gradient could flow through the value to a parameter.
+static bool dependsOnParameter(Value value) {
+  llvm::SmallPtrSet<Operation *, 32> seen;
+  SmallVector<Value> open = {value};
+  while (!open.empty()) {
+    Value next = open.pop_back_val();
+    if (auto argument = dyn_cast<BlockArgument>(next)) {
+      auto func = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+      auto role = func ? graph::getArgRole(func, argument.getArgNumber()) : graph::RoleAttr();
+      if (!role || role.getKind() == graph::RoleKind::Parameter)
+        return true;
+      continue;
+    }
+    Operation *op = next.getDefiningOp();
+    // No gradient passes a comparison.
+    if (isa<arith::CmpIOp, arith::CmpFOp>(op) || !seen.insert(op).second)
+      continue;
+    open.append(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
+namespace {
+
+/// What is found above a softmax: scaled scores plus terms.
+struct Scores {
+  graph::ContractOp contract;
+  double scale = 1;
+  SmallVector<Value> terms;          ///< added to the scores
+  SmallVector<arith::SelectOp> hidden; ///< select(condition, -inf, scores) or the other way
+
+  bool match(Value value) {
+    if (auto mul = value.getDefiningOp<arith::MulFOp>()) {
+      for (bool left : {true, false})
+        if (auto splat = splatValue(left ? mul.getLhs() : mul.getRhs())) {
+          // Terms added before are scaled as well, which attention cannot say.
+          scale *= *splat;
+          return match(left ? mul.getRhs() : mul.getLhs()) && terms.empty() && hidden.empty();
+        }
+      return false;
+    }
+    if (auto div = value.getDefiningOp<arith::DivFOp>()) {
+      auto splat = splatValue(div.getRhs());
+      if (!splat)
+        return false;
+      scale /= *splat;
+      return match(div.getLhs()) && terms.empty() && hidden.empty();
+    }
+    if (auto add = value.getDefiningOp<arith::AddFOp>()) {
+      for (bool left : {true, false}) {
+        Scores inner = *this;
+        if (!inner.match(left ? add.getLhs() : add.getRhs()))
+          continue;
+        inner.terms.push_back(left ? add.getRhs() : add.getLhs());
+        *this = inner;
+        return true;
+      }
+      return false;
+    }
+    if (auto select = value.getDefiningOp<arith::SelectOp>()) {
+      auto then = splatValue(select.getTrueValue()), other = splatValue(select.getFalseValue());
+      if (!(then && hidesKey(*then)) && !(other && hidesKey(*other)))
+        return false;
+      if (!match(then ? select.getFalseValue() : select.getTrueValue()))
+        return false;
+      hidden.push_back(select);
+      return true;
+    }
+    contract = value.getDefiningOp<graph::ContractOp>();
+    return contract && value.hasOneUse();
+  }
+};
+
+/// The roles of indices. Positions are dimensions of the scores.
+struct Layout {
+  Shape batch;    ///< positions that both operands have: batch, then heads
+  int64_t query = -1, key = -1;
+  Shape q, k, v;  ///< permutations to [batch..., position, feature]
+  Shape result;   ///< order of [batch..., query, feature] in the result of the second contraction
+  bool keyIsLhs = false, probsAreLhs = false;
+};
+
+struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(graph::ContractOp op, PatternRewriter &rewriter) const override {
+    for (bool left : {true, false}) {
+      Value probs = stripNanGuard(left ? op.getLhs() : op.getRhs());
+      auto softmax = probs.getDefiningOp<graph::SoftmaxOp>();
+      if (!softmax)
+        continue;
+      Scores scores;
+      if (!scores.match(softmax.getInput()))
+        return failure();
+      auto layout = layoutOf(op, left, scores.contract, softmax.getDim());
+      if (!layout || llvm::any_of(scores.terms, dependsOnParameter))
+        return failure();
+      rewrite(op, scores, *layout, rewriter);
+      return success();
+    }
+    return failure();
+  }
+
+  /// Position of each of `wanted` in `indices`; nothing where one is missing or
+  /// another index is left over.
+  static std::optional<Shape> permutation(ArrayRef<int64_t> indices, const Shape &wanted) {
+    if (indices.size() != wanted.size())
+      return std::nullopt;
+    Shape perm;
+    for (int64_t index : wanted) {
+      const auto *found = llvm::find(indices, index);
+      if (found == indices.end())
+        return std::nullopt;
+      perm.push_back(found - indices.begin());
+    }
+    return perm;
+  }
+
+  static std::optional<Layout> layoutOf(graph::ContractOp out, bool probsAreLhs,
+                                        graph::ContractOp scores, int64_t keyPosition) {
+    Layout layout;
+    layout.probsAreLhs = probsAreLhs;
+    layout.key = keyPosition;
+    auto dims = scores.getResultIndices();
+    layout.keyIsLhs = llvm::is_contained(scores.getLhsIndices(), dims[keyPosition]);
+    auto qIndices = layout.keyIsLhs ? scores.getRhsIndices() : scores.getLhsIndices();
+    auto kIndices = layout.keyIsLhs ? scores.getLhsIndices() : scores.getRhsIndices();
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const bool inQ = llvm::is_contained(qIndices, dims[i]);
+      const bool inK = llvm::is_contained(kIndices, dims[i]);
+      if (inQ && inK)
+        layout.batch.push_back(i);
+      else if (inQ && layout.query < 0)
+        layout.query = i;
+      else if (!inK || int64_t(i) != keyPosition)
+        return std::nullopt;
+    }
+    if (layout.query < 0 || layout.batch.empty() || layout.batch.size() > 2)
+      return std::nullopt;
+    auto pIndices = probsAreLhs ? out.getLhsIndices() : out.getRhsIndices();
+    auto vIndices = probsAreLhs ? out.getRhsIndices() : out.getLhsIndices();
+    Shape q, k, v, r; // batch, position, feature
+    for (int64_t position : layout.batch) {
+      q.push_back(dims[position]);
+      k.push_back(dims[position]);
+      v.push_back(pIndices[position]);
+      r.push_back(pIndices[position]);
+    }
+    q.push_back(dims[layout.query]);
+    k.push_back(dims[keyPosition]);
+    v.push_back(pIndices[keyPosition]);
+    r.push_back(pIndices[layout.query]);
+    auto appendFeature = [](Shape &known, ArrayRef<int64_t> indices) {
+      for (int64_t index : indices)
+        if (!llvm::is_contained(known, index))
+          known.push_back(index);
+    };
+    appendFeature(q, qIndices);
+    appendFeature(v, vIndices);
+    k.push_back(q.back());
+    r.push_back(v.back());
+    const size_t rank = layout.batch.size() + 2;
+    auto qPerm = permutation(qIndices, q), kPerm = permutation(kIndices, k),
+         vPerm = permutation(vIndices, v), rPerm = permutation(out.getResultIndices(), r);
+    if (q.size() != rank || v.size() != rank || !qPerm || !kPerm || !vPerm || !rPerm ||
+        pIndices.size() != rank)
+      return std::nullopt;
+    layout.q = *qPerm;
+    layout.k = *kPerm;
+    layout.v = *vPerm;
+    layout.result = *rPerm;
+    return layout;
+  }
+
+  /// [batch..., position, feature] as [b, position, heads, feature].
+  static Value byPosition(Emitter &emit, Value value, const Shape &perm) {
+    if (perm.size() == 4)
+      return transpose(emit, value, {perm[0], perm[2], perm[1], perm[3]});
+    value = transpose(emit, value, perm);
+    auto shape = graph::shapeOf(value);
+    return reshape(emit, value, {shape[0], shape[1], 1, shape[2]});
+  }
+
+  static Value biasOf(Emitter &emit, const Scores &scores, const Layout &layout) {
+    Value bias;
+    auto add = [&](Value term) {
+      bias = bias ? arith::AddFOp::create(emit, bias, term).getResult() : term;
+    };
+    for (Value term : scores.terms)
+      add(term);
+    for (arith::SelectOp select : scores.hidden) {
+      // Hiding instead of replacing: a score that far down cannot tell the difference.
+      Value zero = splatLike(emit, select, 0);
+      const bool then = splatValue(select.getTrueValue()).has_value();
+      add(arith::SelectOp::create(emit, select.getCondition(),
+                                  then ? select.getTrueValue() : zero,
+                                  then ? zero : select.getFalseValue()));
+    }
+    if (!bias)
+      return {};
+    Shape perm = layout.batch;
+    perm.append({layout.query, layout.key});
+    bias = transpose(emit, bias, perm);
+    auto shape = graph::shapeOf(bias);
+    return shape.size() == 4 ? bias : reshape(emit, bias, {shape[0], 1, shape[1], shape[2]});
+  }
+
+  static void rewrite(graph::ContractOp op, const Scores &scores, const Layout &layout,
+                      PatternRewriter &rewriter) {
+    Emitter emit(op.getLoc(), rewriter);
+    graph::ContractOp contract = scores.contract;
+    Value query = layout.keyIsLhs ? contract.getRhs() : contract.getLhs();
+    Value key = layout.keyIsLhs ? contract.getLhs() : contract.getRhs();
+    Value value = layout.probsAreLhs ? op.getRhs() : op.getLhs();
+    const double scale = scores.scale * scaleOf(query) * scaleOf(key);
+    query = byPosition(emit, withoutScale(emit, query), layout.q);
+    key = byPosition(emit, withoutScale(emit, key), layout.k);
+    value = byPosition(emit, value, layout.v);
+    Value bias = biasOf(emit, scores, layout);
+    auto q = graph::shapeOf(query), v = graph::shapeOf(value);
+    Type statistic = elementOf(query).isF64() ? emit.getF64Type() : emit.getF32Type();
+    auto attention = graph::AttentionOp::create(
+        emit, tensorType(query).clone({q[0], q[1], q[2], v[3]}),
+        RankedTensorType::get({q[0], q[2], q[1]}, statistic), query, key, value, bias,
+        emit.getF64FloatAttr(scale), UnitAttr());
+    Value result = attention.getResult();
+    const bool heads = layout.result.size() == 4;
+    if (!heads)
+      result = reshape(emit, result, {q[0], q[1], v[3]});
+    Shape order = heads ? Shape{layout.result[0], layout.result[2], layout.result[1],
+                                layout.result[3]}
+                        : layout.result;
+    Shape perm(order.size()); // result dimension order[i] is dimension i of `result`
+    for (size_t i = 0; i < order.size(); ++i)
+      perm[order[i]] = i;
+    rewriter.replaceOp(op, transpose(emit, result, perm));
+  }
+};
+
+/// A bias that is the causal mask becomes the attribute.
+struct FoldCausalBias : OpRewritePattern<graph::AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::AttentionOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getBias() || !isCausalMask(op.getBias(), 2, 3))
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getBiasMutable().clear();
+      op.setCausal(true);
+    });
+    return success();
+  }
+};
+
+/// A bias of zeros says nothing.
+struct DropZeroBias : OpRewritePattern<graph::AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::AttentionOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getBias() || splatValue(op.getBias()) != 0.0)
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] { op.getBiasMutable().clear(); });
+    return success();
+  }
+};
+
+/// Keys and values whose heads are repeated for the queries of a group.
+struct FoldRepeatedHeads : OpRewritePattern<graph::AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::AttentionOp op,
+                                PatternRewriter &rewriter) const override {
+    Value key = unrepeated(op.getKey()), value = unrepeated(op.getValue());
+    if (!key || !value || graph::shapeOf(key)[2] != graph::shapeOf(value)[2])
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getKeyMutable().assign(key);
+      op.getValueMutable().assign(value);
+    });
+    return success();
+  }
+
+  /// x for reshape(broadcast(x[b,t,g,e]) to [b,t,g,r,e]) to [b,t,(g r),e].
+  static Value unrepeated(Value heads) {
+    auto merge = heads.getDefiningOp<graph::ReshapeOp>();
+    auto repeat = merge ? merge.getInput().getDefiningOp<graph::BroadcastOp>()
+                        : graph::BroadcastOp();
+    if (!repeat || repeat.getDims() != ArrayRef<int64_t>{0, 1, 2, 4})
+      return {};
+    auto wide = graph::shapeOf(repeat.getResult()), merged = graph::shapeOf(heads);
+    if (wide.size() != 5 || merged != ArrayRef<int64_t>{wide[0], wide[1], wide[2] * wide[3],
+                                                        wide[4]})
+      return {};
+    return repeat.getInput();
+  }
+};
+} // namespace
+
+void addAttentionPatterns(RewritePatternSet &patterns) {
+  patterns.add<RaiseAttention, FoldCausalBias, DropZeroBias, FoldRepeatedHeads>(
+      patterns.getContext());
+}
+
+} // namespace dtc::import

@@ -1,0 +1,31 @@
+#include "Raise.h"
+#include "dtc/Import/ONNX/Passes.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+namespace {
+struct RaisePass : PassWrapper<RaisePass, OperationPass<>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RaisePass)
+  StringRef getArgument() const final { return "dtc-raise"; }
+  StringRef getDescription() const final {
+    return "recognize attention, normalizations and activations";
+  }
+
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    addAttentionPatterns(patterns);
+    addNormPatterns(patterns);
+    addActivationPatterns(patterns);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+std::unique_ptr<Pass> createRaisePass() { return std::make_unique<RaisePass>(); }
+
+} // namespace dtc::import

@@ -1,0 +1,237 @@
+// Reshapes that merge dimensions move down, past whatever does not mind.
+#include "Reshapes.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+/// `broadcast` to `wide` instead of the shape merged from it.
+static Value widenBroadcast(Emitter &emit, graph::BroadcastOp broadcast, ArrayRef<int64_t> wide,
+                            const Runs &runs) {
+  SmallVector<Shape> sizes;
+  Shape dims;
+  for (int64_t dim : broadcast.getDims()) {
+    sizes.push_back(runSizes(wide, runs[dim]));
+    dims.append(runs[dim]);
+  }
+  return broadcastAlong(emit, expandDims(emit, broadcast.getInput(), sizes), wide, dims);
+}
+
+/// `broadcast` to `shape`, which differs from its own in dimensions of size 1.
+static Value reshapeBroadcast(Emitter &emit, graph::BroadcastOp broadcast,
+                              ArrayRef<int64_t> shape) {
+  auto from = graph::shapeOf(broadcast.getResult());
+  Shape position(from.size(), -1); // of larger dimensions in `shape`
+  for (size_t i = 0, j = 0; i < from.size(); ++i) {
+    if (from[i] == 1)
+      continue;
+    while (shape[j] == 1)
+      ++j;
+    position[i] = j++;
+  }
+  Shape kept, dims;
+  for (auto [i, dim] : llvm::enumerate(broadcast.getDims()))
+    if (position[dim] >= 0) {
+      kept.push_back(from[dim]);
+      dims.push_back(position[dim]);
+    }
+  return broadcastAlong(emit, reshape(emit, broadcast.getInput(), kept), shape, dims);
+}
+
+namespace {
+
+/// add(collapse(x), y) becomes collapse(add(x, expand(y))).
+struct SinkThroughElementwise : RewritePattern {
+  SinkThroughElementwise(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!actsElementwise(op) || op->getNumResults() != 1)
+      return failure();
+    for (Value operand : op->getOperands()) {
+      auto reshape = operand.getDefiningOp<graph::ReshapeOp>();
+      if (!reshape)
+        continue;
+      auto wide = graph::shapeOf(reshape.getInput()), merged = graph::shapeOf(operand);
+      const auto runs = collapseRuns(wide, merged);
+      const bool units = differsInUnits(wide, merged);
+      if (!runs && !units)
+        continue;
+      if (units && !othersFollow(op, wide))
+        continue;
+      Emitter emit(op->getLoc(), rewriter);
+      SmallVector<Value> operands;
+      for (Value other : op->getOperands())
+        operands.push_back(widen(emit, other, wide, runs));
+      Operation *wider = rebuild(rewriter, op, operands, wide);
+      rewriter.replaceOp(op, import::reshape(emit, wider->getResult(0), merged));
+      return success();
+    }
+    return failure();
+  }
+
+  /// Whether no operand needs a reshape of its own.
+  static bool othersFollow(Operation *op, ArrayRef<int64_t> wide) {
+    return llvm::all_of(op->getOperands(), [&](Value other) {
+      auto reshape = other.getDefiningOp<graph::ReshapeOp>();
+      return (reshape && graph::shapeOf(reshape.getInput()) == wide) || splatValue(other) ||
+             other.getDefiningOp<graph::BroadcastOp>();
+    });
+  }
+
+  static Value widen(Emitter &emit, Value value, ArrayRef<int64_t> wide,
+                     const std::optional<Runs> &runs) {
+    auto reshape = value.getDefiningOp<graph::ReshapeOp>();
+    if (reshape && graph::shapeOf(reshape.getInput()) == wide)
+      return reshape.getInput();
+    if (Value splat = reshapeSplat(emit, value, wide))
+      return splat;
+    auto broadcast = value.getDefiningOp<graph::BroadcastOp>();
+    if (broadcast && runs)
+      return widenBroadcast(emit, broadcast, wide, *runs);
+    if (broadcast)
+      return reshapeBroadcast(emit, broadcast, wide);
+    return import::reshape(emit, value, wide);
+  }
+};
+
+/// A reshape of a broadcast that adds or removes dimensions of size 1 only.
+struct ReshapeOfBroadcast : OpRewritePattern<graph::ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::ReshapeOp op, PatternRewriter &rewriter) const override {
+    auto broadcast = op.getInput().getDefiningOp<graph::BroadcastOp>();
+    if (!broadcast || !differsInUnits(graph::shapeOf(op.getInput()), graph::shapeOf(op)))
+      return failure();
+    Emitter emit(broadcast.getLoc(), rewriter);
+    rewriter.replaceOp(op, reshapeBroadcast(emit, broadcast, graph::shapeOf(op)));
+    return success();
+  }
+};
+
+/// The collapse that defines `value`, if it is one.
+struct Collapse {
+  Value source;
+  Runs runs;
+  ArrayRef<int64_t> wide() const { return graph::shapeOf(source); }
+
+  static std::optional<Collapse> of(Value value) {
+    auto reshape = value.getDefiningOp<graph::ReshapeOp>();
+    if (!reshape)
+      return std::nullopt;
+    auto runs = collapseRuns(graph::shapeOf(reshape.getInput()), graph::shapeOf(value));
+    if (!runs)
+      return std::nullopt;
+    return Collapse{reshape.getInput(), *runs};
+  }
+};
+
+/// Normalizations over the last dimension and softmax: the others may be split.
+template <typename NormOp>
+struct SinkThroughNorm : OpRewritePattern<NormOp> {
+  using OpRewritePattern<NormOp>::OpRewritePattern;
+  LogicalResult matchAndRewrite(NormOp op, PatternRewriter &rewriter) const override {
+    auto collapse = Collapse::of(op.getInput());
+    if (!collapse || collapse->runs.back().size() != 1)
+      return failure();
+    const Shape wide(collapse->wide()), stats(ArrayRef(wide).drop_back());
+    Operation *copy = rewriter.clone(*op);
+    rewriter.modifyOpInPlace(copy, [&] {
+      copy->setOperand(0, collapse->source);
+      copy->getResult(0).setType(tensorType(copy->getResult(0)).clone(wide));
+      for (OpResult result : llvm::drop_begin(copy->getResults()))
+        result.setType(tensorType(result).clone(stats));
+    });
+    Emitter emit(op.getLoc(), rewriter);
+    SmallVector<Value> results;
+    for (auto [old, fresh] : llvm::zip(op->getResults(), copy->getResults()))
+      results.push_back(reshape(emit, fresh, graph::shapeOf(old)));
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+};
+
+struct SinkThroughSoftmax : OpRewritePattern<graph::SoftmaxOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::SoftmaxOp op, PatternRewriter &rewriter) const override {
+    auto collapse = Collapse::of(op.getInput());
+    if (!collapse || collapse->runs[op.getDim()].size() != 1)
+      return failure();
+    Emitter emit(op.getLoc(), rewriter);
+    Value wide = graph::SoftmaxOp::create(emit, collapse->source.getType(), collapse->source,
+                                          collapse->runs[op.getDim()][0]);
+    rewriter.replaceOp(op, reshape(emit, wide, graph::shapeOf(op)));
+    return success();
+  }
+};
+
+/// gather(table, collapse(indices)) becomes collapse(gather(table, indices)).
+struct SinkThroughGather : OpRewritePattern<graph::GatherOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::GatherOp op, PatternRewriter &rewriter) const override {
+    auto reshape = op.getIndices().getDefiningOp<graph::ReshapeOp>();
+    if (!reshape)
+      return failure();
+    auto table = graph::shapeOf(op.getTable());
+    const size_t axis = op.getAxis();
+    Shape shape(table.take_front(axis));
+    shape.append(Shape(graph::shapeOf(reshape.getInput())));
+    shape.append(table.begin() + axis + 1, table.end());
+    Emitter emit(op.getLoc(), rewriter);
+    Value wide = graph::GatherOp::create(emit, op.getType().clone(shape), op.getTable(),
+                                         reshape.getInput(), axis);
+    rewriter.replaceOp(op, import::reshape(emit, wide, graph::shapeOf(op)));
+    return success();
+  }
+};
+
+/// A slice that leaves merged dimensions whole.
+struct SinkThroughSlice : OpRewritePattern<graph::SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::SliceOp op, PatternRewriter &rewriter) const override {
+    auto collapse = Collapse::of(op.getInput());
+    if (!collapse)
+      return failure();
+    auto merged = graph::shapeOf(op.getInput()), result = graph::shapeOf(op);
+    Shape shape(collapse->wide()), offsets(shape.size(), 0), strides(shape.size(), 1);
+    for (auto [i, run] : llvm::enumerate(collapse->runs)) {
+      if (result[i] == merged[i])
+        continue;
+      if (run.size() != 1)
+        return failure();
+      shape[run[0]] = result[i];
+      offsets[run[0]] = op.getOffsets()[i];
+      strides[run[0]] = op.getStrides()[i];
+    }
+    Emitter emit(op.getLoc(), rewriter);
+    Value wide = graph::SliceOp::create(emit, op.getType().clone(shape), collapse->source,
+                                        offsets, strides);
+    rewriter.replaceOp(op, reshape(emit, wide, result));
+    return success();
+  }
+};
+
+/// A reduction of merged dimensions reduces those they consist of.
+struct SinkThroughReduce : OpRewritePattern<graph::ReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::ReduceOp op, PatternRewriter &rewriter) const override {
+    auto collapse = Collapse::of(op.getInput());
+    if (!collapse)
+      return failure();
+    Shape dims;
+    for (int64_t dim : op.getDims())
+      dims.append(collapse->runs[dim]);
+    Emitter emit(op.getLoc(), rewriter);
+    Value wide = reduce(emit, op.getKind(), collapse->source, dims);
+    rewriter.replaceOp(op, reshape(emit, wide, graph::shapeOf(op)));
+    return success();
+  }
+};
+} // namespace
+
+void addSinkReshapePatterns(RewritePatternSet &patterns) {
+  patterns.add<SinkThroughElementwise, ReshapeOfBroadcast, SinkThroughNorm<graph::LayerNormOp>,
+               SinkThroughNorm<graph::RmsNormOp>, SinkThroughSoftmax, SinkThroughGather,
+               SinkThroughSlice, SinkThroughReduce>(patterns.getContext());
+}
+
+} // namespace dtc::import

@@ -1,0 +1,258 @@
+// Transposes move down until an index list of a contraction takes them in.
+#include "Reshapes.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+static Shape inverse(ArrayRef<int64_t> perm) {
+  Shape result(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i)
+    result[perm[i]] = i;
+  return result;
+}
+
+/// The sizes that `shape` has before it is permuted.
+static Shape unpermuted(ArrayRef<int64_t> shape, ArrayRef<int64_t> perm) {
+  Shape result(shape.size());
+  for (size_t i = 0; i < perm.size(); ++i)
+    result[perm[i]] = shape[i];
+  return result;
+}
+
+namespace {
+
+/// contract(transpose(x), y) reads x by permuted indices.
+struct FoldIntoOperand : OpRewritePattern<graph::ContractOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::ContractOp op, PatternRewriter &rewriter) const override {
+    auto lhs = op.getLhs().getDefiningOp<graph::TransposeOp>();
+    auto rhs = op.getRhs().getDefiningOp<graph::TransposeOp>();
+    if (!lhs && !rhs)
+      return failure();
+    auto indices = [](graph::TransposeOp turn, ArrayRef<int64_t> own) {
+      return turn ? unpermuted(own, turn.getPerm()) : Shape(own);
+    };
+    rewriter.replaceOpWithNewOp<graph::ContractOp>(
+        op, op.getType(), lhs ? lhs.getInput() : op.getLhs(), rhs ? rhs.getInput() : op.getRhs(),
+        indices(lhs, op.getLhsIndices()), indices(rhs, op.getRhsIndices()),
+        op.getResultIndices());
+    return success();
+  }
+};
+
+/// transpose(contract) gives its result in another order.
+struct FoldIntoResult : OpRewritePattern<graph::TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::TransposeOp op, PatternRewriter &rewriter) const override {
+    auto contract = op.getInput().getDefiningOp<graph::ContractOp>();
+    if (!contract || !contract->hasOneUse())
+      return failure();
+    Shape indices;
+    for (int64_t dim : op.getPerm())
+      indices.push_back(contract.getResultIndices()[dim]);
+    rewriter.setInsertionPoint(contract);
+    auto turned = graph::ContractOp::create(
+        rewriter, contract.getLoc(), op.getType(), contract.getLhs(), contract.getRhs(),
+        contract.getLhsIndices(), contract.getRhsIndices(), indices);
+    rewriter.replaceOp(op, turned);
+    return success();
+  }
+};
+
+/// op(transpose(x), transpose(y)) becomes transpose(op(x, y)).
+struct SinkTransposeThroughElementwise : RewritePattern {
+  SinkTransposeThroughElementwise(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!actsElementwise(op) || op->getNumResults() != 1)
+      return failure();
+    graph::TransposeOp first;
+    for (Value operand : op->getOperands())
+      if (auto turn = operand.getDefiningOp<graph::TransposeOp>(); turn && !first)
+        first = turn;
+    if (!first)
+      return failure();
+    const auto perm = first.getPerm();
+    for (Value operand : op->getOperands()) {
+      auto turn = operand.getDefiningOp<graph::TransposeOp>();
+      if (!(turn && turn.getPerm() == perm) && !splatValue(operand) &&
+          !operand.getDefiningOp<graph::BroadcastOp>())
+        return failure();
+    }
+    Emitter emit(op->getLoc(), rewriter);
+    const Shape shape(graph::shapeOf(first.getInput()));
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      if (auto turn = operand.getDefiningOp<graph::TransposeOp>())
+        operands.push_back(turn.getInput());
+      else if (Value splat = reshapeSplat(emit, operand, shape))
+        operands.push_back(splat);
+      else
+        operands.push_back(
+            turnBroadcast(emit, operand.getDefiningOp<graph::BroadcastOp>(), perm, shape));
+    }
+    Operation *turned = rebuild(rewriter, op, operands, shape);
+    rewriter.replaceOp(op, transpose(emit, turned->getResult(0), perm));
+    return success();
+  }
+
+  /// The broadcast as it is before being permuted by `perm`.
+  static Value turnBroadcast(Emitter &emit, graph::BroadcastOp broadcast, ArrayRef<int64_t> perm,
+                             ArrayRef<int64_t> shape) {
+    SmallVector<std::pair<int64_t, int64_t>> order; // new dimension, operand dimension
+    for (auto [i, dim] : llvm::enumerate(broadcast.getDims()))
+      order.push_back({perm[dim], i});
+    llvm::sort(order);
+    Shape dims, operandPerm;
+    for (auto [dim, from] : order) {
+      dims.push_back(dim);
+      operandPerm.push_back(from);
+    }
+    return broadcastAlong(emit, transpose(emit, broadcast.getInput(), operandPerm), shape, dims);
+  }
+};
+
+struct SinkTransposeThroughSlice : OpRewritePattern<graph::SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::SliceOp op, PatternRewriter &rewriter) const override {
+    auto turn = op.getInput().getDefiningOp<graph::TransposeOp>();
+    if (!turn)
+      return failure();
+    const auto perm = turn.getPerm();
+    Emitter emit(op.getLoc(), rewriter);
+    auto type = op.getType().clone(unpermuted(graph::shapeOf(op), perm));
+    Value slice = graph::SliceOp::create(emit, type, turn.getInput(),
+                                         unpermuted(op.getOffsets(), perm),
+                                         unpermuted(op.getStrides(), perm));
+    rewriter.replaceOp(op, transpose(emit, slice, perm));
+    return success();
+  }
+};
+
+struct SinkTransposeThroughConcat : OpRewritePattern<graph::ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::ConcatOp op, PatternRewriter &rewriter) const override {
+    auto first = op.getInputs().front().getDefiningOp<graph::TransposeOp>();
+    if (!first)
+      return failure();
+    const auto perm = first.getPerm();
+    SmallVector<Value> parts;
+    for (Value part : op.getInputs()) {
+      auto turn = part.getDefiningOp<graph::TransposeOp>();
+      if (!turn || turn.getPerm() != perm)
+        return failure();
+      parts.push_back(turn.getInput());
+    }
+    Emitter emit(op.getLoc(), rewriter);
+    auto type = op.getType().clone(unpermuted(graph::shapeOf(op), perm));
+    Value joined = graph::ConcatOp::create(emit, type, parts, perm[op.getDim()]);
+    rewriter.replaceOp(op, transpose(emit, joined, perm));
+    return success();
+  }
+};
+
+struct SinkTransposeThroughSoftmax : OpRewritePattern<graph::SoftmaxOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::SoftmaxOp op, PatternRewriter &rewriter) const override {
+    auto turn = op.getInput().getDefiningOp<graph::TransposeOp>();
+    if (!turn)
+      return failure();
+    Emitter emit(op.getLoc(), rewriter);
+    Value x = turn.getInput();
+    Value softmax =
+        graph::SoftmaxOp::create(emit, x.getType(), x, turn.getPerm()[op.getDim()]);
+    rewriter.replaceOp(op, transpose(emit, softmax, turn.getPerm()));
+    return success();
+  }
+};
+
+/// broadcast(transpose(x)): every repeated dimension stays behind the one it follows.
+struct SinkTransposeThroughBroadcast : OpRewritePattern<graph::BroadcastOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::BroadcastOp op, PatternRewriter &rewriter) const override {
+    auto turn = op.getInput().getDefiningOp<graph::TransposeOp>();
+    if (!turn || turn.getPerm().empty())
+      return failure();
+    auto result = graph::shapeOf(op.getResult());
+    const Shape place = inverse(turn.getPerm());
+    Shape order; // result dimensions in the order of the new broadcast
+    auto addFollowers = [&](int64_t from) {
+      for (int64_t dim = from; dim < int64_t(result.size()) &&
+                               !llvm::is_contained(op.getDims(), dim); ++dim)
+        order.push_back(dim);
+    };
+    addFollowers(0);
+    Shape dims;
+    for (int64_t at : place) {
+      const int64_t dim = op.getDims()[at];
+      dims.push_back(order.size());
+      order.push_back(dim);
+      addFollowers(dim + 1);
+    }
+    Shape shape = llvm::map_to_vector(order, [&](int64_t dim) { return result[dim]; });
+    Emitter emit(op.getLoc(), rewriter);
+    Value wide = broadcastAlong(emit, turn.getInput(), shape, dims);
+    rewriter.replaceOp(op, transpose(emit, wide, inverse(order)));
+    return success();
+  }
+};
+
+/// collapse(transpose(x)) becomes transpose(collapse(x)) where what is merged
+/// lies side by side in x as well.
+struct SinkTransposeThroughCollapse : OpRewritePattern<graph::ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::ReshapeOp op, PatternRewriter &rewriter) const override {
+    auto turn = op.getInput().getDefiningOp<graph::TransposeOp>();
+    if (!turn)
+      return failure();
+    auto runs = collapseRuns(graph::shapeOf(op.getInput()), graph::shapeOf(op.getResult()));
+    if (!runs)
+      return failure();
+    SmallVector<std::pair<int64_t, int64_t>> order; // first source dimension, run
+    for (auto [i, run] : llvm::enumerate(*runs)) {
+      for (size_t k = 1; k < run.size(); ++k)
+        if (turn.getPerm()[run[k]] != turn.getPerm()[run[k - 1]] + 1)
+          return failure();
+      order.push_back({turn.getPerm()[run[0]], i});
+    }
+    llvm::sort(order);
+    Shape shape, perm(runs->size());
+    for (auto [k, entry] : llvm::enumerate(order)) {
+      shape.push_back(graph::shapeOf(op.getResult())[entry.second]);
+      perm[entry.second] = k;
+    }
+    Emitter emit(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, transpose(emit, reshape(emit, turn.getInput(), shape), perm));
+    return success();
+  }
+};
+
+/// A transpose that moves dimensions of size 1 only is a reshape.
+struct TransposeOfUnits : OpRewritePattern<graph::TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::TransposeOp op, PatternRewriter &rewriter) const override {
+    auto from = graph::shapeOf(op.getInput());
+    int64_t last = -1;
+    for (int64_t dim : op.getPerm()) {
+      if (from[dim] == 1)
+        continue;
+      if (dim < last)
+        return failure();
+      last = dim;
+    }
+    rewriter.replaceOpWithNewOp<graph::ReshapeOp>(op, op.getType(), op.getInput());
+    return success();
+  }
+};
+} // namespace
+
+void addTransposePatterns(RewritePatternSet &patterns) {
+  patterns.add<FoldIntoOperand, FoldIntoResult, SinkTransposeThroughElementwise,
+               SinkTransposeThroughSlice, SinkTransposeThroughConcat,
+               SinkTransposeThroughSoftmax, SinkTransposeThroughBroadcast,
+               SinkTransposeThroughCollapse, TransposeOfUnits>(patterns.getContext());
+}
+
+} // namespace dtc::import

@@ -1,0 +1,59 @@
+#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Import/ONNX/Passes.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+/// The type to which every use reshapes the argument; null when they differ.
+static RankedTensorType commonView(BlockArgument argument) {
+  RankedTensorType view;
+  for (Operation *user : argument.getUsers()) {
+    auto reshape = dyn_cast<graph::ReshapeOp>(user);
+    if (!reshape || (view && reshape.getType() != view))
+      return {};
+    view = reshape.getType();
+  }
+  return view;
+}
+
+namespace {
+struct ViewParametersPass : PassWrapper<ViewParametersPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ViewParametersPass)
+  StringRef getArgument() const final { return "dtc-view-parameters"; }
+  StringRef getDescription() const final {
+    return "reshapes on parameters become the parameters' views";
+  }
+
+  void runOnOperation() override {
+    SymbolTable symbols(getOperation());
+    auto func = symbols.lookup<func::FuncOp>("forward");
+    if (!func || func.isExternal())
+      return;
+    for (BlockArgument argument : func.getArguments()) {
+      auto role = graph::getArgRole(func, argument.getArgNumber());
+      if (!role || (role.getKind() != graph::RoleKind::Parameter &&
+                    role.getKind() != graph::RoleKind::Buffer))
+        continue;
+      auto parameter = symbols.lookup<graph::ParameterOp>(role.getName());
+      RankedTensorType view = parameter ? commonView(argument) : RankedTensorType();
+      if (!view)
+        continue;
+      for (Operation *user : llvm::make_early_inc_range(argument.getUsers())) {
+        user->getResult(0).replaceAllUsesWith(argument);
+        user->erase();
+      }
+      argument.setType(view);
+      parameter.setType(view);
+    }
+    func.setType(FunctionType::get(&getContext(), func.getBody().getArgumentTypes(),
+                                   func.getResultTypes()));
+  }
+};
+} // namespace
+
+std::unique_ptr<Pass> createViewParametersPass() {
+  return std::make_unique<ViewParametersPass>();
+}
+
+} // namespace dtc::import
