@@ -1,6 +1,7 @@
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Import/ONNX/Passes.h"
 #include "dtc/Interpreter/Passes.h"
 #include "dtc/Partition/Passes.h"
 #include "dtc/Schedule/Passes.h"
@@ -24,6 +25,7 @@ int main(int argc, char **argv) {
   dtc::graph::registerElementwiseModels(registry);
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
+  dtc::import::registerImportPasses();
   dtc::interpreter::registerInterpreterPasses();
   dtc::partition::registerPartitionPasses();
   dtc::schedule::registerSchedulePasses();
