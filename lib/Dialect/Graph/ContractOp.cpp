@@ -19,8 +19,9 @@ static LogicalResult enterSizes(ContractOp op, Value value, ArrayRef<int64_t> in
     if (!seen.insert(index).second)
       return op.emitOpError() << what << " must not repeat an index: " << index;
     if (sizes[index] >= 0 && sizes[index] != size)
-      return op.emitOpError() << "index " << index << " has the size " << sizes[index]
-                              << " elsewhere; in the " << what << " it has " << size;
+      return op.emitOpError() << "index " << index << " of the " << what
+                              << " must have the size it has elsewhere, " << sizes[index] << ": "
+                              << size;
     sizes[index] = size;
   }
   return success();

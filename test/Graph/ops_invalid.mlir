@@ -1,0 +1,429 @@
+// RUN: dtc-opt %s -split-input-file -verify-diagnostics
+
+// expected-error @+1 {{an optimizer state belongs to the role state and no other: state}}
+func.func private @f(tensor<f32> {dtc.role = #dtc.role<state, "w">})
+
+// -----
+
+// expected-error @+1 {{not a detail of the role parameter: exp_avg}}
+func.func private @f(tensor<f32> {dtc.role = #dtc.role<parameter, "w", exp_avg>})
+
+// -----
+
+// expected-error @+1 {{not a detail of the role scalar: exp_avg}}
+func.func private @f(tensor<f32> {dtc.role = #dtc.role<scalar, "", exp_avg>})
+
+// -----
+
+// expected-error @+1 {{the file has 32 elements, its view must have as many: 24}}
+dtc.parameter trainable @w : tensor<8x3xf32> file tensor<8x4xf32>
+
+// -----
+
+// expected-error @+1 {{a buffer is not trainable: w}}
+dtc.parameter trainable buffer @w : tensor<8xf32> file tensor<8xf32>
+
+// -----
+
+// expected-error @+1 {{only floats are trainable: 'i64'}}
+dtc.parameter trainable @w : tensor<8xi64> file tensor<8xi64>
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{dimension outside a tensor of rank 2: 2}}
+  %0 = dtc.iota 2 : tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{result must hold floats or integers wider than i1: 'i1'}}
+  %0 = dtc.iota 0 : tensor<2x3xi1>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{dims must have 2 entries: 1}}
+  %0 = dtc.broadcast %x [0] : tensor<2x3xf32> -> tensor<2x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{dims must ascend: 0}}
+  %0 = dtc.broadcast %x [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{operand dimension 1 must keep its size 3: 4}}
+  %0 = dtc.broadcast %x [0, 2] : tensor<2x3xf32> -> tensor<2x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{result dimension outside a tensor of rank 3: 3}}
+  %0 = dtc.broadcast %x [0, 3] : tensor<2x3xf32> -> tensor<2x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{result must have the element type 'f32': 'f64'}}
+  %0 = dtc.broadcast %x [0, 1] : tensor<2x3xf32> -> tensor<2x3xf64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{result must have 6 elements: 7}}
+  %0 = dtc.reshape %x : tensor<2x3xf32> -> tensor<7xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{perm must not repeat a dimension: 0}}
+  %0 = dtc.transpose %x [0, 0] : tensor<2x3xf32> -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{result must have the shape [3, 2]: [2, 3]}}
+  %0 = dtc.transpose %x [1, 0] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{reads beyond the end of dimension 1 of size 3: 3 elements from 1}}
+  %0 = dtc.slice %x offsets [0, 1] strides [1, 1] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{reads beyond the end of dimension 1 of size 3: 3 elements from 0}}
+  %0 = dtc.slice %x offsets [0, 0] strides [1, 9223372036854775807] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{offsets must be at least 0: -1}}
+  %0 = dtc.slice %x offsets [0, -1] strides [1, 1] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{strides must be at least 1: 0}}
+  %0 = dtc.slice %x offsets [0, 0] strides [1, 0] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{writes beyond the end of dimension 1 of size 4: 3 elements from 2}}
+  %0 = dtc.pad %x low [0, 2] interior [0, 0] value 0.0 : tensor<2x3xf32> -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{writes beyond the end of dimension 1 of size 4: 3 elements from 0}}
+  %0 = dtc.pad %x low [0, 0] interior [0, 9223372036854775807] value 0.0 : tensor<2x3xf32> -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{result must have the shape [2, 6]: [2, 5]}}
+  %0 = dtc.concat 1 (%x, %x) : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<3x3xf32>) {
+  // expected-error @+1 {{operand must have the shape [2, 3]: [3, 3]}}
+  %0 = dtc.concat 1 (%x, %y) : tensor<2x3xf32>, tensor<3x3xf32> -> tensor<2x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{dims must not repeat a dimension: 1}}
+  %0 = dtc.reduce sum %x [1, 1] : tensor<2x3xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{dimension outside a tensor of rank 2: 2}}
+  %0 = dtc.reduce sum %x [2] : tensor<2x3xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{result must have the shape [2]: [3]}}
+  %0 = dtc.reduce sum %x [1] : tensor<2x3xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{dimension outside a tensor of rank 2: -1}}
+  %0 = dtc.cumsum %x -1 : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
+  // expected-error @+1 {{indices must be numbered from 0 without gaps: 3}}
+  %0 = dtc.contract %x [0, 1], %w [1, 3] -> [0, 3] : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
+  // expected-error @+1 {{index 0 of the right operand must have the size it has elsewhere, 2: 4}}
+  %0 = dtc.contract %x [0, 1], %w [2, 0] -> [1, 2] : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<3x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
+  // expected-error @+1 {{an index of one operand alone must be in the result: 0}}
+  %0 = dtc.contract %x [0, 1], %w [1, 2] -> [2] : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>, %w: tensor<3x3xf32>) {
+  // expected-error @+1 {{right operand must not repeat an index: 1}}
+  %0 = dtc.contract %x [0, 1], %w [1, 1] -> [0] : tensor<2x3xf32>, tensor<3x3xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
+  // expected-error @+1 {{result must have the element type 'f32' or a wider float: 'bf16'}}
+  %0 = dtc.contract %x [0, 1], %w [1, 2] -> [0, 2] : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>, %i: tensor<4xi16>) {
+  // expected-error @+1 {{indices must have the element type i32 or i64: 'i16'}}
+  %0 = dtc.gather %x, %i axis 0 : tensor<2x3xf32>, tensor<4xi16> -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
+  // expected-error @+1 {{result must have the shape [4, 3]: [2, 4]}}
+  %0 = dtc.gather %x, %i axis 0 : tensor<2x3xf32>, tensor<4xi64> -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>, %i: tensor<5xi64>) {
+  // expected-error @+1 {{updates must have the shape [5, 3]: [4, 3]}}
+  %0 = dtc.scatter_add %i, %x axis 0 : tensor<5xi64>, tensor<4x3xf32> -> tensor<9x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>, %i: tensor<3xi64>) {
+  // expected-error @+1 {{indices must have the shape [4]: [3]}}
+  %0 = dtc.pick %x, %i : tensor<4x3xf32>, tensor<3xi64> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xi32>) {
+  // expected-error @+1 {{input must have a float element type: 'i32'}}
+  %0 = dtc.activation relu %x : tensor<4x3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{dimension outside a tensor of rank 2: 2}}
+  %0 = dtc.softmax %x 2 : tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xbf16>) {
+  // expected-error @+1 {{mean must have the element type 'f32': 'bf16'}}
+  %0:3 = dtc.layer_norm %x eps 1.0e-5 : tensor<4x8xbf16> -> tensor<4x8xbf16>, tensor<4xbf16>, tensor<4xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>, %h: tensor<4xf32>) {
+  // expected-error @+1 {{scale must have the shape [8]: [4]}}
+  %0:3 = dtc.layer_norm %x scale %h : tensor<4xf32> eps 1.0e-5 : tensor<4x8xf32> -> tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{eps must be finite and not negative: -1.000000e+00}}
+  %0:2 = dtc.rms_norm %x eps -1.0 : tensor<4x8xf32> -> tensor<4x8xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x3x2xf32>) {
+  // expected-error @+1 {{query heads must be a multiple of the 3 key-value heads: 4}}
+  %0:2 = dtc.attention %q, %k, %k scale 1.0 : tensor<2x3x4x2xf32>, tensor<2x5x3x2xf32>, tensor<2x5x3x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x2x3xf32>) {
+  // expected-error @+1 {{key must have the shape [2, 5, 2, 2]: [2, 5, 2, 3]}}
+  %0:2 = dtc.attention %q, %k, %k scale 1.0 : tensor<2x3x4x2xf32>, tensor<2x5x2x3xf32>, tensor<2x5x2x3xf32> -> tensor<2x3x4x3xf32>, tensor<2x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x2x2xf32>) {
+  // expected-error @+1 {{lse must have the shape [2, 4, 3]: [2, 3, 4]}}
+  %0:2 = dtc.attention %q, %k, %k scale 1.0 : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>, %t: tensor<3xi64>) {
+  // expected-error @+1 {{target must have the shape [4]: [3]}}
+  %0:2 = dtc.cross_entropy %x, %t ignore -100 : tensor<4x3xf32>, tensor<3xi64> -> tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>, %t: tensor<4xi64>) {
+  // expected-error @+1 {{lse must have the element type 'f32': 'f64'}}
+  %0:2 = dtc.cross_entropy %x, %t ignore -100 : tensor<4x3xf32>, tensor<4xi64> -> tensor<4xf32>, tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<6x4x3x3xf32>) {
+  // expected-error @+1 {{dimension 2 must have 3 windows: 5}}
+  %0 = dtc.conv %x, %w strides [1, 1] pad [0, 0], [0, 0] dilations [1, 1] groups 1 : tensor<1x4x5x5xf32>, tensor<6x4x3x3xf32> -> tensor<1x6x5x5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<6x4x3x3xf32>) {
+  // expected-error @+1 {{groups must divide 4 input and 6 output channels: 3}}
+  %0 = dtc.conv %x, %w strides [1, 1] pad [0, 0], [0, 0] dilations [1, 1] groups 3 : tensor<1x4x5x5xf32>, tensor<6x4x3x3xf32> -> tensor<1x6x3x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<6x4x3x3xf32>) {
+  // expected-error @+1 {{weight must have 2 input channels: 4}}
+  %0 = dtc.conv %x, %w strides [1, 1] pad [0, 0], [0, 0] dilations [1, 1] groups 2 : tensor<1x4x5x5xf32>, tensor<6x4x3x3xf32> -> tensor<1x6x3x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<6x4x3x3xf32>) {
+  // expected-error @+1 {{strides must be at least 1: 0}}
+  %0 = dtc.conv %x, %w strides [1, 0] pad [0, 0], [0, 0] dilations [1, 1] groups 1 : tensor<1x4x5x5xf32>, tensor<6x4x3x3xf32> -> tensor<1x6x3x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<6x4x3x3xf32>) {
+  // expected-error @+1 {{strides must have 2 entries: 1}}
+  %0 = dtc.conv %x, %w strides [1] pad [0, 0], [0, 0] dilations [1, 1] groups 1 : tensor<1x4x5x5xf32>, tensor<6x4x3x3xf32> -> tensor<1x6x3x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<6x4x3x3xf32>) {
+  // expected-error @+1 {{windows must have sizes up to 1073741824: 4611686018427387904}}
+  %0 = dtc.conv %x, %w strides [1, 1] pad [0, 0], [0, 0] dilations [4611686018427387904, 1] groups 1 : tensor<1x4x5x5xf32>, tensor<6x4x3x3xf32> -> tensor<1x6x3x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x4x5x5xf32>) {
+  // expected-error @+1 {{kernel must be at least 1: 0}}
+  %0 = dtc.max_pool %x kernel [0, 2] strides [1, 1] pad [0, 0], [0, 0] dilations [1, 1] : tensor<1x4x5x5xf32> -> tensor<1x4x6x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<4xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{momentum needs a momentum buffer: 9.000000e-01}}
+  %0 = dtc.sgd_update %p, %p, %s, %s {momentum = 0.9 : f64, weightDecay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<4xf32>, %s: tensor<f32>, %m: tensor<5xf32>) {
+  // expected-error @+1 {{momentum buffer must have the shape [4]: [5]}}
+  %0:2 = dtc.sgd_update %p, %p, %m, %s, %s {momentum = 0.9 : f64, weightDecay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<5xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<5xf32>)
+  return
+}
