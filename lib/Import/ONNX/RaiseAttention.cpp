@@ -47,8 +47,9 @@ static Value withoutScale(Emitter &emit, Value value) {
                                                             : op->getOperand(0));
   if (isa<arith::DivFOp>(op))
     return withoutScale(emit, op->getOperand(0));
+  Value unscaled = withoutScale(emit, op->getOperand(0));
   Operation *moved = emit.clone(*op);
-  moved->setOperand(0, withoutScale(emit, op->getOperand(0)));
+  moved->setOperand(0, unscaled);
   return moved->getResult(0);
 }
 

@@ -229,6 +229,39 @@ struct SinkTransposeThroughCollapse : OpRewritePattern<graph::ReshapeOp> {
   }
 };
 
+/// A reshape that only adds and removes dimensions of size 1 moves above a transpose.
+struct SinkTransposeThroughUnits : OpRewritePattern<graph::ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::ReshapeOp op, PatternRewriter &rewriter) const override {
+    auto turn = op.getInput().getDefiningOp<graph::TransposeOp>();
+    auto turned = graph::shapeOf(op.getInput()), result = graph::shapeOf(op.getResult());
+    if (!turn || !differsInUnits(turned, result))
+      return failure();
+    // A larger dimension is placed by where it comes from, a 1 stays behind its neighbour.
+    SmallVector<std::pair<int64_t, int64_t>> order;
+    int64_t place = -1;
+    size_t next = 0;
+    for (auto [i, size] : llvm::enumerate(result)) {
+      if (size != 1) {
+        while (turned[next] == 1)
+          ++next;
+        place = turn.getPerm()[next++];
+      }
+      order.push_back({place, i});
+    }
+    llvm::sort(order);
+    Shape shape, dims;
+    for (auto [from, dim] : order) {
+      shape.push_back(result[dim]);
+      dims.push_back(dim);
+    }
+    Emitter emit(op.getLoc(), rewriter);
+    rewriter.replaceOp(op,
+                       transpose(emit, reshape(emit, turn.getInput(), shape), inverse(dims)));
+    return success();
+  }
+};
+
 /// A transpose that moves dimensions of size 1 only is a reshape.
 struct TransposeOfUnits : OpRewritePattern<graph::TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -252,7 +285,8 @@ void addTransposePatterns(RewritePatternSet &patterns) {
   patterns.add<FoldIntoOperand, FoldIntoResult, SinkTransposeThroughElementwise,
                SinkTransposeThroughSlice, SinkTransposeThroughConcat,
                SinkTransposeThroughSoftmax, SinkTransposeThroughBroadcast,
-               SinkTransposeThroughCollapse, TransposeOfUnits>(patterns.getContext());
+               SinkTransposeThroughCollapse, SinkTransposeThroughUnits,
+               TransposeOfUnits>(patterns.getContext());
 }
 
 } // namespace dtc::import
