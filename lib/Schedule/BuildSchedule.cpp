@@ -38,6 +38,8 @@ void buildClear(func::FuncOp function, ArrayRef<unsigned> indices) {
   SmallVector<Type> types = llvm::map_to_vector(
       indices, [&](unsigned index) { return function.getArgumentTypes()[index]; });
   auto clear = func::FuncOp::create(builder, loc, kClear, builder.getFunctionType({}, types));
+  if (function->hasAttr(dist::DistDialect::kLocal))
+    clear->setAttr(dist::DistDialect::kLocal, builder.getUnitAttr());
   for (auto [result, index] : llvm::enumerate(indices))
     clear.setResultAttr(result, graph::GraphDialect::kRole, graph::getArgRole(function, index));
   builder.setInsertionPointToStart(clear.addEntryBlock());
