@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdlib>
+#include <limits>
 
 namespace dtc::rt {
 namespace {
@@ -80,6 +81,7 @@ void addOptions(CLI::App &app, RunOptions &options) {
   app.add_flag_callback(
       "--no-shuffle", [&options] { options.shuffle = false; }, "take the samples in order");
   app.add_option("--seed", options.seed, "of shuffling and initial weights (default: 0)")
+      ->check(CLI::Range(int64_t(0), std::numeric_limits<int64_t>::max()))
       ->type_name("N");
   app.add_option("--log", options.log, "write a JSON object a step")->type_name("FILE.jsonl");
   app.add_option("--save-weights", options.saveWeights, "write the trained weights")

@@ -2,6 +2,7 @@
 
 #include <minizip/unzip.h>
 
+#include <cstring>
 #include <memory>
 
 namespace dtc::rt {
@@ -14,6 +15,14 @@ using ZipHandle = std::unique_ptr<void, CloseZip>;
 
 /// The longest name a member may have.
 constexpr size_t kMaxName = 4096;
+
+/// minizip searches for the directory's end and forgives what is missing of it;
+/// a whole file ends with the comment that it announces.
+bool endsWithDirectory(std::span<const char> bytes, size_t commentSize) {
+  constexpr size_t kEndRecord = 22;
+  return bytes.size() >= kEndRecord + commentSize &&
+         std::memcmp(bytes.data() + bytes.size() - kEndRecord - commentSize, "PK\5\6", 4) == 0;
+}
 
 Status addMember(void *zip, const MappedFile &file, std::map<std::string, ZipMember> &entries) {
   char name[kMaxName];
@@ -50,7 +59,8 @@ Result<ZipFile> ZipFile::open(const std::string &path) {
   ZipFile result(*file);
   ZipHandle zip(unzOpen64(path.c_str()));
   unz_global_info64 info;
-  if (!zip || unzGetGlobalInfo64(zip.get(), &info) != UNZ_OK)
+  if (!zip || unzGetGlobalInfo64(zip.get(), &info) != UNZ_OK ||
+      !endsWithDirectory(file->bytes(), info.size_comment))
     return refused(path + ": truncated, or not a zip file");
   std::string comment(info.size_comment + 1, '\0');
   int length = unzGetGlobalComment(zip.get(), comment.data(), comment.size());

@@ -1,0 +1,87 @@
+#include "TestArtifact.h"
+
+#include "dtc-rt/CommandLine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+using namespace dtc::rt;
+using namespace dtc::rt::test;
+
+namespace {
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome call(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "dtc-run");
+  std::vector<char *> argv;
+  for (std::string &argument : arguments)
+    argv.push_back(argument.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  int code = runCommand(static_cast<int>(argv.size()), argv.data());
+  std::string out = testing::internal::GetCapturedStdout();
+  return {code, out, testing::internal::GetCapturedStderr()};
+}
+
+void expectUsage(const Outcome &outcome, const std::string &word) {
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
+  EXPECT_TRUE(outcome.err.starts_with("dtc-run: error: ")) << outcome.err;
+  EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+  EXPECT_TRUE(outcome.out.empty());
+}
+
+} // namespace
+
+TEST(CommandLine, Help) {
+  for (const char *flag : {"-h", "--help"}) {
+    Outcome outcome = call({flag});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_NE(outcome.out.find("--save-weights"), std::string::npos);
+  }
+  EXPECT_EQ(call({"--version"}).out.substr(0, 8), "dtc-run ");
+}
+
+TEST(CommandLine, UnknownFlagsNameTheNearest) {
+  expectUsage(call({"a.dtc", "--dta", "x"}), "--data): --dta");
+  expectUsage(call({"a.dtc", "--save-wights=x", "--data", "y"}), "--save-weights): --save-wights");
+  expectUsage(call({"a.dtc", "b.dtc", "--data", "y"}), "b.dtc");
+}
+
+TEST(CommandLine, MissingAndWrongValues) {
+  expectUsage(call({}), "artifact");
+  expectUsage(call({"a.dtc"}), "--data");
+  expectUsage(call({"a.dtc", "--data", "x", "--steps", "0"}), "--steps");
+  expectUsage(call({"a.dtc", "--data", "x", "--steps", "many"}), "--steps");
+  expectUsage(call({"a.dtc", "--data", "x", "--seed", "-1"}), "--seed");
+  expectUsage(call({"a.dtc", "--data", "x", "--timeout", "-1"}), "--timeout");
+}
+
+TEST(CommandLine, NotImplementedIsRefused) {
+  for (const char *flag : {"--checkpoint-dir", "--resume", "--tensorboard", "--profile=x",
+                           "--checkpoint_every"})
+    expectUsage(call({"a.dtc", "--data", "x", flag, "y"}), "not implemented");
+}
+
+TEST(CommandLine, UnderscoresAndEquals) {
+  TemporaryFolder folder;
+  writeFile(folder / "my_model.dtc", "not a zip");
+  // Parsed: the complaint is about the file, whose name keeps its underscore.
+  Outcome outcome = call({folder / "my_model.dtc", "--no_shuffle", "--save_weights=a_b",
+                          "--data=" + (folder / "x_y"), "--seed=3"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.err.find("my_model.dtc"), std::string::npos) << outcome.err;
+}
+
+TEST(CommandLine, LaunchersAreRefused) {
+  ::setenv("WORLD_SIZE", "4", 1);
+  expectUsage(call({"a.dtc", "--data", "x"}), "WORLD_SIZE=4");
+  ::setenv("WORLD_SIZE", "1", 1);
+  EXPECT_EQ(call({"/none/a.dtc", "--data", "x"}).code, 3);
+  ::unsetenv("WORLD_SIZE");
+}

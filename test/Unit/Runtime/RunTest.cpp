@@ -1,0 +1,348 @@
+// Whole runs of a hand-made artifact: y = x w, mean squared error, SGD, on two
+// ranks that share the batch, against the same in plain loops.
+#include "TestArtifact.h"
+
+#include "dtc-rt/ArrayFile.h"
+#include "dtc-rt/Run.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <sstream>
+#include <thread>
+#include <unistd.h>
+
+using namespace dtc::rt;
+using namespace dtc::rt::test;
+
+namespace {
+
+// Arena of a rank: 2 of the 4 samples, x 2x3, w 3x2, y 2x2.
+enum Place : uint64_t { X = 0, W = 64, Y = 128, Target = 192, Loss = 256, DY = 320, DW = 384,
+                        Rate = 448, Scratch = 512, Bytes = 1 << 20 };
+
+const std::vector<float> kWeight = {0.5f, -1, 2, 0.25f, -0.75f, 1};
+
+Json manifestOf() {
+  Json manifest = emptyManifest({{"dp", 2}});
+  manifest["global_batch"] = 4;
+  manifest["code"] = "code/kernels.so";
+  manifest["parameters"].push_back({{"name", "w"}, {"aliases", {"tied"}}, {"dtype", "F32"},
+                                    {"shape", {6}}, {"view", {3, 2}}, {"trainable", true},
+                                    {"sharding", {Json::array(), Json::array()}},
+                                    {"storage_dtype", "F32"}, {"init", nullptr}});
+  manifest["inputs"] = {{{"name", "x"}, {"dtype", "F32"}, {"shape", {4, 3}},
+                         {"sharding", {{"dp"}, Json::array()}}, {"limit", nullptr}},
+                        {{"name", "target"}, {"dtype", "F32"}, {"shape", {4, 2}},
+                         {"sharding", {{"dp"}, Json::array()}}, {"limit", nullptr}}};
+  manifest["weights"]["tensors"]["w"] = {{"file", nullptr}, {"offset", 0}, {"size", 24},
+                                         {"dtype", "F32"}, {"shape", {6}}, {"sha256", nullptr}};
+  return manifest;
+}
+
+std::unique_ptr<fbs::BindingT> binding(const char *name, uint64_t offset, Dims shape) {
+  auto result = std::make_unique<fbs::BindingT>();
+  result->name = name;
+  result->ref = std::make_unique<fbs::Ref>(stepRef(offset));
+  result->dtype = fbs::DType::F32;
+  result->local_shape = std::move(shape);
+  return result;
+}
+
+fbs::LaunchT launchOf(uint32_t kernel, std::vector<fbs::Ref> args, uint64_t extent) {
+  fbs::LaunchT op;
+  op.kernel = kernel;
+  op.args = std::move(args);
+  op.extent = extent;
+  op.grain = 1;
+  return op;
+}
+
+fbs::MatmulT matmulOf(std::unique_ptr<fbs::TensorT> a, std::unique_ptr<fbs::TensorT> b,
+                      std::unique_ptr<fbs::TensorT> c) {
+  fbs::MatmulT op;
+  op.a = std::move(a);
+  op.b = std::move(b);
+  op.c = std::move(c);
+  op.scratch = std::make_unique<fbs::Ref>(stepRef(Scratch));
+  op.scratch_bytes = Bytes - Scratch;
+  return op;
+}
+
+fbs::ProgramT programOf(const Json &manifest) {
+  fbs::ProgramT program = emptyProgram(manifest, Bytes);
+  program.kernels = {"mse", "sgd"};
+  addInstruction(program, matmulOf(tensorAt(X, {2, 3}), tensorAt(W, {3, 2}), tensorAt(Y, {2, 2})));
+  addInstruction(program,
+                 launchOf(0, {stepRef(Y), stepRef(Target), stepRef(Loss), stepRef(DY)}, 4));
+  addInstruction(program, matmulOf(tensorAt(X, {3, 2}, {1, 3}), tensorAt(DY, {2, 2}),
+                                   tensorAt(DW, {3, 2})));
+  fbs::CollectiveT reduce;
+  reduce.kind = fbs::CollectiveKind::AllReduce;
+  reduce.axes = {0};
+  for (auto [offset, shape] : {std::pair<uint64_t, Dims>(Loss, {}), {DW, {3, 2}}}) {
+    auto operand = std::make_unique<fbs::CollectiveOperandT>();
+    operand->source = std::make_unique<fbs::Ref>(stepRef(offset));
+    operand->target = std::make_unique<fbs::Ref>(stepRef(offset));
+    operand->shape = shape;
+    reduce.operands.push_back(std::move(operand));
+  }
+  addInstruction(program, std::move(reduce));
+  addInstruction(program, launchOf(1, {stepRef(Rate), stepRef(DW), stepRef(W)}, 6));
+  program.parameters.push_back(binding("w", W, {3, 2}));
+  program.inputs.push_back(binding("x", X, {2, 3}));
+  program.inputs.push_back(binding("target", Target, {2, 2}));
+  auto rate = std::make_unique<fbs::ScalarT>();
+  rate->kind = fbs::ScalarKind::LearningRate;
+  rate->dtype = fbs::DType::F64;
+  rate->target = std::make_unique<fbs::Ref>(stepRef(Rate));
+  program.scalars.push_back(std::move(rate));
+  program.loss = std::make_unique<fbs::Ref>(stepRef(Loss));
+  return program;
+}
+
+std::vector<float> sampleValues(int64_t count, float scale) {
+  std::vector<float> values(count);
+  for (int64_t i = 0; i < count; ++i)
+    values[i] = scale * std::sin(static_cast<float>(i + 1));
+  return values;
+}
+
+constexpr int64_t kSamples = 6;
+
+std::string dataOf(float scale = 1) {
+  return safetensorsOf(
+      {{"x", {{"dtype", "F32"}, {"shape", {kSamples, 3}}, {"data_offsets", {0, 72}}}},
+       {"target", {{"dtype", "F32"}, {"shape", {kSamples, 2}}, {"data_offsets", {72, 120}}}}},
+      bytesOf(sampleValues(18, scale)) + bytesOf(sampleValues(12, 0.5f)));
+}
+
+std::string artifact(const Json &manifest = manifestOf()) {
+  return artifactOf(manifest, {{"program/0.bin", serialized(programOf(manifest))},
+                               {"code/kernels.so", readFile(DTC_TEST_KERNELS)},
+                               {"weights.safetensors", bytesOf(kWeight)}});
+}
+
+/// What the run must give: losses, and the weight at the end.
+std::vector<double> expectedLosses(int64_t steps, std::vector<double> &weight) {
+  auto x = sampleValues(18, 1), target = sampleValues(12, 0.5f);
+  weight.assign(kWeight.begin(), kWeight.end());
+  std::vector<double> losses;
+  for (int64_t step = 0; step < steps; ++step) {
+    std::vector<double> gradient(6, 0);
+    double loss = 0;
+    for (int64_t i = 0; i < 4; ++i) {
+      int64_t sample = (step * 4 + i) % kSamples; // wraps around
+      for (int64_t n = 0; n < 2; ++n) {
+        double y = -target[sample * 2 + n];
+        for (int64_t k = 0; k < 3; ++k)
+          y += x[sample * 3 + k] * weight[k * 2 + n];
+        loss += y * y / 8;
+        for (int64_t k = 0; k < 3; ++k)
+          gradient[k * 2 + n] += 2 * y / 8 * x[sample * 3 + k];
+      }
+    }
+    losses.push_back(loss);
+    for (int64_t i = 0; i < 6; ++i)
+      weight[i] -= 0.1 * gradient[i];
+  }
+  return losses;
+}
+
+struct Files {
+  TemporaryFolder folder;
+  RunOptions options;
+  Files() {
+    writeFile(folder / "model.dtc", artifact());
+    writeFile(folder / "data.safetensors", dataOf());
+    options.artifact = folder / "model.dtc";
+    options.data = folder / "data.safetensors";
+    options.log = folder / "log.jsonl";
+    options.saveWeights = folder / "weights.safetensors";
+    options.shuffle = false;
+    options.steps = 5;
+  }
+};
+
+std::vector<Json> logLines(const std::string &path) {
+  std::vector<Json> lines;
+  std::istringstream text(readFile(path));
+  for (std::string line; std::getline(text, line);)
+    lines.push_back(Json::parse(line));
+  return lines;
+}
+
+} // namespace
+
+TEST(Run, TrainsLikePlainLoops) {
+  Files files;
+  Status status = run(files.options);
+  ASSERT_TRUE(status.isOk()) << status.message();
+  std::vector<double> weight;
+  std::vector<double> losses = expectedLosses(5, weight);
+  std::vector<Json> lines = logLines(files.options.log);
+  ASSERT_EQ(lines.size(), 5u);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(lines[i]["step"], i + 1);
+    EXPECT_NEAR(lines[i]["loss"].get<double>(), losses[i], 1e-6 * losses[i]) << i;
+    EXPECT_EQ(lines[i]["lr"], 0.1);
+    EXPECT_EQ(lines[i]["peak_memory_bytes"], static_cast<int64_t>(Bytes));
+    EXPECT_TRUE(lines[i]["tokens_per_s"].is_null());
+    EXPECT_TRUE(lines[i]["grad_norm"].is_null());
+    EXPECT_GT(lines[i]["samples_per_s"], 0);
+  }
+  Result<ArrayFile> saved = ArrayFile::open(files.options.saveWeights);
+  ASSERT_TRUE(saved) << saved.status().message();
+  ASSERT_EQ(saved->arrays.size(), 2u);
+  for (const char *name : {"w", "tied"}) {
+    const Array &array = saved->arrays.at(name);
+    EXPECT_EQ(array.shape, (Dims{6})); // the file's shape, not the view's
+    for (int i = 0; i < 6; ++i) {
+      float value;
+      std::memcpy(&value, array.data + 4 * i, 4);
+      EXPECT_NEAR(value, weight[i], 1e-6);
+    }
+  }
+}
+
+TEST(Run, SameBitsEveryTime) {
+  Files files;
+  files.options.shuffle = true;
+  files.options.seed = 3;
+  ASSERT_TRUE(run(files.options).isOk());
+  std::string first = readFile(files.options.saveWeights);
+  ASSERT_TRUE(run(files.options).isOk());
+  EXPECT_EQ(readFile(files.options.saveWeights), first);
+  files.options.seed = 4;
+  ASSERT_TRUE(run(files.options).isOk());
+  EXPECT_NE(readFile(files.options.saveWeights), first);
+}
+
+TEST(Run, OneEpochByDefault) {
+  Files files;
+  files.options.steps.reset();
+  ASSERT_TRUE(run(files.options).isOk());
+  EXPECT_EQ(logLines(files.options.log).size(), 2u); // 6 samples in batches of 4
+}
+
+TEST(Run, NotFiniteIsExitCode6AndSavesNothing) {
+  Files files;
+  writeFile(files.options.data, dataOf(1e30f));
+  Status status = run(files.options);
+  EXPECT_EQ(status.code(), ExitCode::NotFinite);
+  EXPECT_NE(status.message().find("step 1: rank "), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("loss"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(files.options.saveWeights));
+}
+
+TEST(Run, InitialWeightsAreDrawnBySeed) {
+  Json manifest = manifestOf();
+  manifest["weights"]["tensors"] = Json::object();
+  Files files;
+  writeFile(files.options.artifact, artifact(manifest));
+  Status status = run(files.options);
+  EXPECT_EQ(status.code(), ExitCode::InputRefused);
+  EXPECT_NE(status.message().find("no data for the weight: w"), std::string::npos);
+  manifest["parameters"][0]["init"] = {{"mean", 1.0}, {"sd", 0.5}};
+  writeFile(files.options.artifact, artifact(manifest));
+  ASSERT_TRUE(run(files.options).isOk());
+  std::string first = readFile(files.options.saveWeights);
+  ASSERT_TRUE(run(files.options).isOk());
+  EXPECT_EQ(readFile(files.options.saveWeights), first);
+  files.options.seed = 1;
+  ASSERT_TRUE(run(files.options).isOk());
+  EXPECT_NE(readFile(files.options.saveWeights), first);
+}
+
+TEST(Run, WeightsBesideTheArtifact) {
+  Files files;
+  std::string content = "head" + bytesOf(kWeight);
+  writeFile(files.folder / "w.bin", content);
+  Json manifest = manifestOf();
+  manifest["weights"]["files"] = {{{"path", "w.bin"}, {"size", content.size()},
+                                   {"head_sha256", ""}}};
+  manifest["weights"]["tensors"]["w"]["file"] = 0;
+  manifest["weights"]["tensors"]["w"]["offset"] = 4;
+  writeFile(files.options.artifact, artifact(manifest));
+  Status status = run(files.options);
+  EXPECT_EQ(status.code(), ExitCode::InputRefused);
+  EXPECT_NE(status.message().find("w.bin: is not the file"), std::string::npos);
+  manifest["weights"]["tensors"]["w"]["offset"] = 8; // one element too far
+  writeFile(files.options.artifact, artifact(manifest));
+  EXPECT_EQ(run(files.options).code(), ExitCode::InputRefused);
+  writeFile(files.folder / "w.bin", content.substr(1));
+  status = run(files.options);
+  EXPECT_NE(status.message().find("size"), std::string::npos) << status.message();
+  std::filesystem::remove(files.folder / "w.bin");
+  EXPECT_EQ(run(files.options).code(), ExitCode::InputRefused);
+}
+
+TEST(Run, ModesAreChecked) {
+  Files files;
+  files.options.outputs = files.folder / "out.safetensors";
+  EXPECT_EQ(run(files.options).code(), ExitCode::Usage);
+  Json manifest = manifestOf();
+  manifest["loss"] = "none";
+  writeFile(files.options.artifact, artifact(manifest));
+  files.options.outputs.clear();
+  EXPECT_EQ(run(files.options).code(), ExitCode::Usage);
+  manifest["target"] = "cuda";
+  writeFile(files.options.artifact, artifact(manifest));
+  EXPECT_EQ(run(files.options).code(), ExitCode::NoFit);
+}
+
+TEST(Run, OutputsOfAllSamples) {
+  // Inference: y = x w, of 6 samples in batches of 4; the last batch is ragged.
+  Json manifest = manifestOf();
+  manifest["loss"] = "none";
+  manifest["inputs"].erase(1);
+  manifest["outputs"].push_back({{"name", "y"}, {"dtype", "F32"}, {"shape", {4, 2}},
+                                 {"sharding", {{"dp"}, Json::array()}}});
+  fbs::ProgramT program = emptyProgram(manifest, Bytes);
+  addInstruction(program, matmulOf(tensorAt(X, {2, 3}), tensorAt(W, {3, 2}), tensorAt(Y, {2, 2})));
+  program.parameters.push_back(binding("w", W, {3, 2}));
+  program.inputs.push_back(binding("x", X, {2, 3}));
+  program.outputs.push_back(binding("y", Y, {2, 2}));
+  manifest["code"] = nullptr;
+  Files files;
+  writeFile(files.options.artifact,
+            artifactOf(manifest, {{"program/0.bin", serialized(program)},
+                                  {"weights.safetensors", bytesOf(kWeight)}}));
+  writeFile(files.options.data,
+            safetensorsOf({{"x", {{"dtype", "F32"}, {"shape", {kSamples, 3}},
+                                  {"data_offsets", {0, 72}}}}}, bytesOf(sampleValues(18, 1))));
+  files.options.steps.reset();
+  files.options.saveWeights.clear();
+  files.options.outputs = files.folder / "out.safetensors";
+  Status status = run(files.options);
+  ASSERT_TRUE(status.isOk()) << status.message();
+  Result<ArrayFile> file = ArrayFile::open(files.options.outputs);
+  ASSERT_TRUE(file);
+  const Array &y = file->arrays.at("y");
+  ASSERT_EQ(y.shape, (Dims{kSamples, 2}));
+  auto x = sampleValues(18, 1);
+  for (int64_t i = 0; i < kSamples; ++i)
+    for (int64_t n = 0; n < 2; ++n) {
+      float value, sum = 0;
+      std::memcpy(&value, y.data + (i * 2 + n) * 4, 4);
+      for (int64_t k = 0; k < 3; ++k)
+        sum += x[i * 3 + k] * kWeight[k * 2 + n];
+      EXPECT_NEAR(value, sum, 1e-6);
+    }
+}
+
+TEST(Run, StopsAfterTheStepOnSIGTERM) {
+  Files files;
+  files.options.steps = 100000000;
+  std::thread sender([&] {
+    while (readFile(files.options.log).empty())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ::kill(::getpid(), SIGTERM);
+  });
+  Status status = run(files.options);
+  sender.join();
+  EXPECT_EQ(status.code(), ExitCode::Stopped);
+  EXPECT_TRUE(std::filesystem::exists(files.options.saveWeights));
+}
