@@ -2,12 +2,23 @@
 //
 //   dtc-import-test FILE [--batch N] [--shape INPUT=DxD[xTYPE]] [--freeze RE] [--train RE]
 //                   [--padding-idx WEIGHT=ROW] [--allow-merged] [--plan] [--weights] [--locations]
+//                   [--compare FILE.safetensors]
+//
+// --compare evaluates the model with the interpreter on the tensors of FILE, named as
+// inputs and weights, and prints how far each output is from FILE's `output:NAME`.
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Import/ONNX/Import.h"
+#include "dtc/Interpreter/Interpreter.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OperationSupport.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <cstring>
 
 using namespace dtc;
 
@@ -15,6 +26,56 @@ namespace {
 struct Arguments {
   import::ImportOptions options;
   bool weights = false, locations = false, good = true;
+  std::string compare;
+};
+
+/// The tensors of a safetensors file by name.
+class TensorFile {
+public:
+  explicit TensorFile(const std::string &path) {
+    auto file = llvm::MemoryBuffer::getFile(path, false, false);
+    if (!file || (*file)->getBufferSize() < 8)
+      return;
+    buffer = std::move(*file);
+    const char *start = buffer->getBufferStart();
+    const uint64_t length = llvm::support::endian::read64le(start);
+    auto parsed = llvm::json::parse(llvm::StringRef(start + 8, length));
+    if (!parsed)
+      llvm::consumeError(parsed.takeError());
+    else
+      header = *parsed->getAsObject();
+    data = reinterpret_cast<const std::byte *>(start + 8 + length);
+  }
+
+  /// Fills `tensor` with the entry; false when there is none of its size.
+  bool read(llvm::StringRef name, interpreter::Tensor &tensor) const {
+    const llvm::json::Object *entry = header.getObject(name);
+    if (!entry)
+      return false;
+    const auto offsets = entry->getArray("data_offsets");
+    const std::byte *at = data + *(*offsets)[0].getAsInteger();
+    const size_t width = (tensor.type.getElementTypeBitWidth() + 7) / 8;
+    if (*(*offsets)[1].getAsInteger() - *(*offsets)[0].getAsInteger() !=
+        int64_t(width * tensor.size()))
+      return false;
+    for (int64_t i = 0; i < tensor.size(); ++i, at += width) {
+      if (tensor.isFloat()) {
+        float value;
+        std::memcpy(&value, at, sizeof(value));
+        tensor.floats[i] = value;
+      } else {
+        int64_t value = 0;
+        std::memcpy(&value, at, width);
+        tensor.ints[i] = value;
+      }
+    }
+    return true;
+  }
+
+private:
+  std::unique_ptr<llvm::MemoryBuffer> buffer;
+  llvm::json::Object header;
+  const std::byte *data = nullptr;
 };
 } // namespace
 
@@ -60,6 +121,8 @@ static Arguments parse(int argc, char **argv) {
       arguments.weights = true;
     } else if (flag == "--locations") {
       arguments.locations = true;
+    } else if (flag == "--compare") {
+      arguments.compare = value();
     } else if (options.path.empty() && !flag.starts_with("--")) {
       options.path = flag.str();
     } else {
@@ -68,6 +131,36 @@ static Arguments parse(int argc, char **argv) {
     }
   }
   return arguments;
+}
+
+/// Evaluates @forward and prints the largest relative error of each output.
+static int compare(import::ImportedModel &model, const std::string &path) {
+  TensorFile file(path);
+  auto func = model.module->lookupSymbol<mlir::func::FuncOp>("forward");
+  interpreter::Tensors inputs;
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    const std::string name = graph::getArgRole(func, i).getName().str();
+    interpreter::Tensor &tensor =
+        inputs.emplace_back(mlir::cast<mlir::RankedTensorType>(func.getArgumentTypes()[i]));
+    if (!file.read(name, tensor)) {
+      llvm::errs() << "no tensor of the expected size: " << name << "\n";
+      return 1;
+    }
+  }
+  auto results = interpreter::evaluate(func, inputs);
+  if (mlir::failed(results))
+    return 1;
+  for (auto [i, result] : llvm::enumerate(*results)) {
+    const std::string name = graph::getResultRole(func, i).getName().str();
+    interpreter::Tensor expected(result.type);
+    if (!file.read("output:" + name, expected)) {
+      llvm::errs() << "no expected output of the size of " << name << "\n";
+      return 1;
+    }
+    llvm::outs() << name << " differs by "
+                 << llvm::format("%.1e", interpreter::maxDifference(result, expected)) << "\n";
+  }
+  return 0;
 }
 
 int main(int argc, char **argv) {
@@ -90,6 +183,8 @@ int main(int argc, char **argv) {
     }
     return 0;
   }
+  if (!arguments.compare.empty())
+    return compare(*model, arguments.compare);
   mlir::OpPrintingFlags flags;
   if (arguments.locations)
     flags.enableDebugInfo(/*enable=*/true, /*prettyForm=*/true);
