@@ -5,6 +5,8 @@
 namespace dtc::import {
 
 void buildImportPipeline(mlir::OpPassManager &passes, int64_t batch) {
+  if (batch != 0)
+    passes.addPass(createRebatchPass(batch));
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());
   passes.addPass(createUnflattenPass());
@@ -19,6 +21,7 @@ void registerImportPasses() {
   mlir::registerPass(createUnflattenPass);
   mlir::registerPass(createRaisePass);
   mlir::registerPass(createViewParametersPass);
+  mlir::registerPass([] { return createRebatchPass(0); });
 }
 
 } // namespace dtc::import

@@ -199,6 +199,22 @@ struct SinkTransposeThroughBroadcast : OpRewritePattern<graph::BroadcastOp> {
   }
 };
 
+/// transpose(broadcast(x)) repeats x along other dimensions, where those of x keep their order.
+struct TransposeOfBroadcast : OpRewritePattern<graph::TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::TransposeOp op, PatternRewriter &rewriter) const override {
+    auto broadcast = op.getInput().getDefiningOp<graph::BroadcastOp>();
+    if (!broadcast)
+      return failure();
+    const Shape place = inverse(op.getPerm());
+    Shape dims = llvm::map_to_vector(broadcast.getDims(), [&](int64_t dim) { return place[dim]; });
+    if (!llvm::is_sorted(dims))
+      return failure();
+    rewriter.replaceOpWithNewOp<graph::BroadcastOp>(op, op.getType(), broadcast.getInput(), dims);
+    return success();
+  }
+};
+
 /// collapse(transpose(x)) becomes transpose(collapse(x)) where what is merged
 /// lies side by side in x as well.
 struct SinkTransposeThroughCollapse : OpRewritePattern<graph::ReshapeOp> {
@@ -285,7 +301,7 @@ void addTransposePatterns(RewritePatternSet &patterns) {
   patterns.add<FoldIntoOperand, FoldIntoResult, SinkTransposeThroughElementwise,
                SinkTransposeThroughSlice, SinkTransposeThroughConcat,
                SinkTransposeThroughSoftmax, SinkTransposeThroughBroadcast,
-               SinkTransposeThroughCollapse, SinkTransposeThroughUnits,
+               TransposeOfBroadcast, SinkTransposeThroughCollapse, SinkTransposeThroughUnits,
                TransposeOfUnits>(patterns.getContext());
 }
 
