@@ -38,6 +38,10 @@ bool isElementwise(mlir::Operation *op);
 RoleAttr getArgRole(mlir::func::FuncOp func, unsigned index);
 RoleAttr getResultRole(mlir::func::FuncOp func, unsigned index);
 
+/// Sets dtc.limit on integer arguments that are used as indices: the rows of the
+/// table, the classes of the loss. For functions of global shapes.
+void annotateIndexLimits(mlir::func::FuncOp function);
+
 /// The static shape of a tensor value.
 llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
 

@@ -1,0 +1,54 @@
+#include "dtc/Dialect/Graph/Graph.h"
+
+using namespace mlir;
+
+namespace dtc::graph {
+namespace {
+
+/// What bounds the values of an integer tensor where it is used as an index.
+std::optional<int64_t> limitOfUse(OpOperand &use) {
+  auto lastDim = [](Value value) { return shapeOf(value).back(); };
+  return TypeSwitch<Operation *, std::optional<int64_t>>(use.getOwner())
+      .Case([&](GatherOp op) -> std::optional<int64_t> {
+        if (use.get() != op.getIndices())
+          return std::nullopt;
+        return shapeOf(op.getTable())[op.getAxis()];
+      })
+      .Case([&](PickOp op) -> std::optional<int64_t> {
+        if (use.get() != op.getIndices())
+          return std::nullopt;
+        return lastDim(op.getInput());
+      })
+      .Case<CrossEntropyOp, CrossEntropyGradOp>(
+          [&](auto op) -> std::optional<int64_t> { return lastDim(op.getLogits()); })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+/// The tightest bound among the uses of `value` and of what only moves or
+/// converts its elements.
+std::optional<int64_t> limitOf(Value value) {
+  std::optional<int64_t> limit;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    bool passesOn = isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp, arith::ExtSIOp,
+                        arith::ExtUIOp, arith::TruncIOp>(user);
+    std::optional<int64_t> found = passesOn ? limitOf(user->getResult(0)) : limitOfUse(use);
+    if (found)
+      limit = limit ? std::min(*limit, *found) : *found;
+  }
+  return limit;
+}
+
+} // namespace
+
+void annotateIndexLimits(func::FuncOp function) {
+  if (function.isExternal())
+    return;
+  for (BlockArgument argument : function.getArguments())
+    if (isa<IntegerType>(getElementTypeOrSelf(argument.getType())))
+      if (std::optional<int64_t> limit = limitOf(argument))
+        function.setArgAttr(argument.getArgNumber(), GraphDialect::kLimit,
+                            Builder(function.getContext()).getI64IntegerAttr(*limit));
+}
+
+} // namespace dtc::graph
