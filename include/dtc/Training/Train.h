@@ -32,7 +32,8 @@ struct TrainOptions {
 /// are those of one microbatch over all ranks, except in @prologue.
 ///
 ///   @prologue(target of all microbatches [n*b, ...]) -> (count : f32)
-///     number of valid target elements in the global batch
+///     number of valid target elements in the global batch; only cross entropy
+///     has to look at the target for it and has the argument
 ///   @loss_and_grads(parameters, buffers, inputs, target, scalar count,
 ///                   [loss so far, gradients so far]) -> (loss, gradients)
 ///     loss: f32 sum over valid elements; gradients: of the mean over the
@@ -42,6 +43,11 @@ struct TrainOptions {
 ///           step : f64, count : f32) ->
 ///          (parameters, [masters], states, grad_norm : f32, loss : f32 mean)
 ///     a result of a role and name that is also an argument replaces it.
+///
+/// The loss is about the output named "logits", or the only float one. With
+/// bf16 the parameters (and their dtc.parameter) are bf16, masters, states and
+/// gradients f32. A trainable parameter that the loss does not depend on is
+/// left alone: it has a warning, no gradient and no place in @update.
 ///
 /// Forward ops are numbered with `dtc.id`, backward ops carry `dtc.backward`.
 mlir::LogicalResult buildTraining(mlir::ModuleOp module, const TrainOptions &options);

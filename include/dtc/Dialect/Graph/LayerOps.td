@@ -111,7 +111,7 @@ def Graph_AttentionOp : Graph_LayerOp<"attention", [Differentiable, Cost]> {
     statistics lse[b,(g r),s] (f32 at least). Query heads are grouped: heads
     g*r .. g*r+r-1 share key-value head g. Scores are `scale * q.k + bias`;
     `causal` masks keys after the query (query i sees keys <= i + t - s).
-    `bias` has the shape [b,(g r),s,t] and gets no gradient. Rows that see
+    `bias` has the shape [b,(g r),s,t]. Rows that see
     nothing give zeros. Keys (t) are a rounds factor.
   }];
   let arguments = (ins AnyStaticShapeTensor:$query, AnyStaticShapeTensor:$key,
