@@ -74,6 +74,8 @@ Result<std::vector<ProgramView>> openPrograms(const Package &package) {
     Result<ProgramView> program = ProgramView::open(*bytes, package.manifest());
     if (!program)
       return std::move(program.status()).in(package.path() + ": " + role);
+    if (package.manifest().loss != "none" && !(*program)->loss())
+      return package.wrong(role + ": trains without a loss");
     programs.push_back(*program);
   }
   if (Status status = checkMemory(programs, package.manifest()); !status.isOk())
@@ -136,9 +138,6 @@ Status openResults(Session &session) {
   if (session.isInference()) {
     std::vector<SafetensorsWriter::Entry> entries;
     for (const TensorInfo &output : manifest.outputs) {
-      if (output.shape.empty() || output.shape[0] * session.programs[0]->num_microbatches() !=
-                                      manifest.globalBatch)
-        return session.package->wrong("an output has no batch dimension: " + output.name);
       entries.push_back({output.name, output.dtype, output.shape});
       entries.back().shape[0] = session.data.numSamples();
     }
