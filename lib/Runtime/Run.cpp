@@ -14,6 +14,9 @@ std::atomic<int> stopSignal{0};
 
 namespace {
 
+/// More threads than any machine has cores for; a larger world needs several machines.
+constexpr int64_t kMostThreads = 4096;
+
 /// How long ranks may take to notice that the run has been aborted.
 constexpr auto kGrace = std::chrono::seconds(5);
 
@@ -42,6 +45,10 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
   if (manifest.target != "cpu")
     return {ExitCode::NoFit, options.artifact + ": was compiled for a target that this dtc-run "
                              "does not have (compile with --target cpu): " + manifest.target};
+  if (manifest.worldSize * manifest.threadsPerRank > kMostThreads)
+    return {ExitCode::NoFit, options.artifact + ": has more ranks than one machine can run "
+                             "(compile with fewer --devices): " +
+                                 std::to_string(manifest.worldSize)};
   bool inference = manifest.loss == "none";
   if (inference && options.outputs.empty())
     return {ExitCode::Usage, "the artifact computes outputs alone (--loss none); give --outputs"};
