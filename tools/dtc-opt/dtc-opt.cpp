@@ -5,6 +5,7 @@
 #include "dtc/Interpreter/Passes.h"
 #include "dtc/Partition/Passes.h"
 #include "dtc/Schedule/Passes.h"
+#include "dtc/PlanBridge/Passes.h"
 #include "dtc/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -29,6 +30,7 @@ int main(int argc, char **argv) {
   dtc::interpreter::registerInterpreterPasses();
   dtc::partition::registerPartitionPasses();
   dtc::schedule::registerSchedulePasses();
+  dtc::planbridge::registerPlanBridgePasses();
   dtc::training::registerTrainingPasses();
 #ifdef DTC_TEST_PASSES
   dtc::test::registerGraphTestPasses();

@@ -84,7 +84,8 @@ struct Op {
   OpKind kind = OpKind::Other;
   sharding::ShardingRule rule;
   std::vector<ValueId> operands, results;
-  double flops = 0; ///< of the contractions inside
+  double flops = 0;   ///< of the contractions inside
+  double scratch = 0; ///< bytes of temporaries inside, global
   std::vector<Round> rounds;
   /// Rounds factors that the planner doesn't split of its own accord: inside,
   /// the op would have to be taken apart at a price that `rounds` can't say.
@@ -139,12 +140,22 @@ struct ProblemFacts {
 
   std::vector<OpId> producer;               ///< by value; -1 for arguments
   std::vector<std::vector<OpId>> consumers; ///< by value, ascending, each op once
-  /// By value: the dimension whose leading part is the batch, or -1; the same
-  /// for the sequence.
-  std::vector<int> batchDim, sequenceDim;
-  /// By op: the factor whose leading part is the batch, or -1; the same for
-  /// the sequence.
-  std::vector<sharding::FactorId> batchFactor, sequenceFactor;
+  /// By value: the dimension whose leading part is the batch, or -1; by op: the
+  /// factor. Found by propagating the inputs' first dimension through the rules,
+  /// in both directions.
+  std::vector<int> batchDim;
+  std::vector<sharding::FactorId> batchFactor;
+  /// The same for the sequence, the second dimension of integer inputs; an op
+  /// may have several such factors (queries and keys).
+  std::vector<int> sequenceDim;
+  std::vector<std::vector<sharding::FactorId>> sequenceFactors;
+  /// By value: whether it is a sum over the batch, of which every part of the
+  /// batch has a term; by op: the linear set through which such terms pass, or
+  /// -1 where they are summed up first.
+  std::vector<bool> batchPending;
+  std::vector<int> batchLinear;
+  /// By value: whether the function returns it.
+  std::vector<bool> isResult;
   /// By value: whether it exists in memory, or only within a fused kernel.
   std::vector<bool> materialized;
   /// By gradient value: the forward value it is the gradient of, or -1.

@@ -16,7 +16,10 @@ mlir::FailureOr<plan::Problem> extract(mlir::ModuleOp module);
 
 /// Writes a plan into the module: a `dist.mesh @mesh`, `dist.sharding` on
 /// arguments and results of all functions, by role and name, and `dist.op` on
-/// the ops. The plan was verified.
+/// the ops. The plan was verified. What carries gradients gets its parameter's
+/// layout; which sums stay pending on top, partitioning finds out. A dtc.sum's
+/// `dist.op` says how the total is laid out: terms laid out alike are added
+/// before they are brought there.
 mlir::LogicalResult apply(mlir::ModuleOp module, const plan::Problem &problem,
                           const plan::Plan &plan);
 

@@ -1,0 +1,12 @@
+// Built-in devices and nodes.
+#pragma once
+
+#include "dtc/Plan/Cluster.h"
+
+namespace dtc::plan {
+
+std::optional<DeviceSpec> builtinDevice(const std::string &name);
+std::vector<std::string> builtinDevices();
+std::optional<Cluster> builtinCluster(const std::string &name);
+
+} // namespace dtc::plan

@@ -1,0 +1,236 @@
+#include "Execution.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+using sharding::OpSharding;
+using sharding::ReshardStep;
+using sharding::StepKind;
+using sharding::TensorSharding;
+
+Execution::Execution(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+                     const CostModel &model)
+    : problem(problem), facts(facts), plan(plan), model(model), work(problem, facts, model),
+      copies(problem.values.size()) {
+  addArguments();
+  for (OpId op = 0; op < static_cast<OpId>(problem.ops.size()) && error.empty(); ++op) {
+    if (problem.ops[op].kind == OpKind::GradientSum)
+      runSum(op);
+    else
+      runOp(op);
+  }
+  if (error.empty())
+    finish();
+}
+
+void Execution::fail(OpId op, const std::string &message) {
+  if (!error.empty())
+    return;
+  error = message;
+  errorOp = op;
+}
+
+int Execution::addBuffer(int64_t bytes) {
+  constexpr int64_t alignment = 64;
+  buffers.push_back({(bytes + alignment - 1) / alignment * alignment, false, false});
+  return static_cast<int>(buffers.size()) - 1;
+}
+
+void Execution::addArguments() {
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    const TensorSharding &layout = plan.arguments.at(value);
+    int buffer = addBuffer(localBytes(problem.values[value], layout, plan.mesh));
+    buffers[buffer].persistent = true;
+    copies[value] = {{layout, {buffer}}};
+  }
+}
+
+/// Appends the collectives that bring a copy to another layout.
+Execution::Copy Execution::reshard(const Value &value, const Copy &from, const TensorSharding &to,
+                                   OpId reader) {
+  auto list = sharding::reshard(from.layout, to, plan.mesh);
+  if (!list) {
+    fail(reader, "cannot bring a tensor from " + from.layout.str(plan.mesh) + " to " +
+                     to.str(plan.mesh));
+    return {to, from.buffers};
+  }
+  Copy now = from;
+  for (const ReshardStep &step : *list) {
+    ExecutionStep run;
+    run.op = reader;
+    run.collective = step.kind;
+    run.axes = step.axes;
+    run.bytes = sharding::stepBytes(step, now.layout, value.shape, byteSize(value.type), plan.mesh);
+    run.seconds = model.collectiveSeconds(step.kind, step.axes, double(run.bytes), plan.mesh);
+    run.backward = reader >= 0 && problem.ops[reader].backward.has_value();
+    run.inPlace = step.kind == StepKind::AllReduce;
+    run.reads = now.buffers;
+    now = {step.after, {addBuffer(localBytes(value, step.after, plan.mesh))}};
+    run.writes = now.buffers;
+    steps.push_back(std::move(run));
+  }
+  return now;
+}
+
+/// The copy of a value in a layout; made on first use, from then on shared.
+Execution::Copy &Execution::bring(ValueId value, const TensorSharding &layout, OpId reader) {
+  std::vector<Copy> &known = copies[value];
+  for (Copy &copy : known)
+    if (copy.layout == layout)
+      return copy;
+  Copy made = reshard(problem.values[value], known[0], layout, reader);
+  known.push_back(std::move(made));
+  return known.back();
+}
+
+void Execution::addRounds(OpId id) {
+  for (const RoundUse &round : work.rounds(id, plan.ops[id], plan.mesh)) {
+    ExecutionStep run;
+    run.op = id;
+    run.collective = StepKind::AllReduce;
+    run.axes = round.axes;
+    run.bytes = round.bytes;
+    run.seconds = model.collectiveSeconds(StepKind::AllReduce, round.axes, double(round.bytes),
+                                          plan.mesh);
+    run.backward = problem.ops[id].backward.has_value();
+    steps.push_back(std::move(run));
+  }
+}
+
+void Execution::runOp(OpId id) {
+  const Op &op = problem.ops[id];
+  const OpSharding &choice = plan.ops[id];
+  ExecutionStep run;
+  run.op = id;
+  run.backward = op.backward.has_value();
+  run.inPlace = op.kind == OpKind::Elementwise;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    Copy &copy = bring(op.operands[i], sharding::operandSharding(op.rule, choice, i), id);
+    run.reads.insert(run.reads.end(), copy.buffers.begin(), copy.buffers.end());
+  }
+  addRounds(id);
+  run.seconds = model.opSeconds(work.work(id, choice, plan.mesh));
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    ValueId value = op.results[i];
+    TensorSharding layout = sharding::resultSharding(op.rule, choice, i);
+    bool alias = op.kind == OpKind::View || !facts.materialized[value];
+    if (!alias)
+      run.writes.push_back(addBuffer(localBytes(problem.values[value], layout, plan.mesh)));
+    // A fused value is its operands until the kernel that ends the chain.
+    copies[value] = {{layout, alias ? run.reads : std::vector<int>{run.writes.back()}}};
+  }
+  if (op.scratch > 0) {
+    double share = 1;
+    for (const sharding::AxisList &axes : choice.factors)
+      share /= double(plan.mesh.size(axes));
+    run.writes.push_back(addBuffer(static_cast<int64_t>(op.scratch * share)));
+  }
+  steps.push_back(std::move(run));
+}
+
+/// Terms laid out alike are added first and brought to the sum's layout at once.
+void Execution::runSum(OpId id) {
+  const Op &op = problem.ops[id];
+  TensorSharding target = sharding::resultSharding(op.rule, plan.ops[id], 0);
+  const Value &value = problem.values[op.results[0]];
+  ExecutionStep total;
+  total.op = id;
+  total.backward = true;
+  total.inPlace = true;
+  std::vector<bool> done(op.operands.size(), false);
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    if (done[i])
+      continue;
+    const Copy &first = copies[op.operands[i]][0];
+    std::vector<int> together;
+    size_t count = 0;
+    for (size_t j = i; j < op.operands.size(); ++j)
+      if (const Copy &copy = copies[op.operands[j]][0]; copy.layout == first.layout) {
+        done[j] = true;
+        ++count;
+        together.insert(together.end(), copy.buffers.begin(), copy.buffers.end());
+      }
+    if (first.layout == target) {
+      total.reads.insert(total.reads.end(), together.begin(), together.end());
+    } else if (count == 1) {
+      const Copy &copy = bring(op.operands[i], target, id);
+      total.reads.insert(total.reads.end(), copy.buffers.begin(), copy.buffers.end());
+    } else {
+      Copy sum = reshard(value, {first.layout, together}, target, id);
+      total.reads.insert(total.reads.end(), sum.buffers.begin(), sum.buffers.end());
+    }
+  }
+  int64_t bytes = localBytes(value, target, plan.mesh);
+  total.seconds = model.streamSeconds(double(bytes) * double(op.operands.size() + 1));
+  total.writes = {addBuffer(bytes)};
+  copies[op.results[0]] = {{target, total.writes}};
+  steps.push_back(std::move(total));
+}
+
+/// Outputs leave complete; gradients as their parameter, still pending where
+/// the step sums them once.
+void Execution::finish() {
+  for (const FunctionResult &result : problem.results) {
+    Copy made = copies[result.value][0];
+    TensorSharding target = made.layout;
+    OpId producer = facts.producer[result.value];
+    ValueId of = facts.gradientOf[result.value];
+    if (result.kind == ResultKind::Output) {
+      target.partial.clear();
+    } else if (result.kind == ResultKind::Gradient && of >= 0 && of < problem.arguments) {
+      target.dims = plan.arguments.at(of).dims;
+      std::erase_if(target.partial, [&](const sharding::Partial &partial) {
+        return target.splits(partial.axis);
+      });
+      sharding::AxisList axes;
+      for (const sharding::Partial &partial : target.partial)
+        axes.push_back(partial.axis);
+      if (!axes.empty())
+        pendingGradients.emplace_back(
+            axes, localBytes(problem.values[result.value], target, plan.mesh));
+    }
+    for (int buffer : bring(result.value, target, producer).buffers)
+      buffers[buffer].result = true;
+  }
+}
+
+int64_t peakBytes(const Execution &execution) {
+  std::vector<size_t> lastUse(execution.buffers.size(), 0);
+  for (size_t i = 0; i < execution.steps.size(); ++i)
+    for (const std::vector<int> *list : {&execution.steps[i].reads, &execution.steps[i].writes})
+      for (int buffer : *list)
+        lastUse[buffer] = i;
+  std::vector<bool> live(execution.buffers.size(), false);
+  int64_t now = 0, peak = 0;
+  for (size_t i = 0; i < execution.steps.size(); ++i) {
+    const ExecutionStep &step = execution.steps[i];
+    auto dies = [&](int buffer) {
+      return live[buffer] && lastUse[buffer] == i && !execution.buffers[buffer].result;
+    };
+    auto release = [&](int buffer) {
+      live[buffer] = false;
+      now -= execution.buffers[buffer].bytes;
+    };
+    for (int written : step.writes) {
+      auto reused = std::find_if(step.reads.begin(), step.reads.end(), [&](int read) {
+        return dies(read) &&
+               execution.buffers[read].bytes == execution.buffers[written].bytes;
+      });
+      if (step.inPlace && reused != step.reads.end())
+        release(*reused);
+      if (!live[written] && !execution.buffers[written].persistent) {
+        live[written] = true;
+        now += execution.buffers[written].bytes;
+      }
+    }
+    peak = std::max(peak, now);
+    for (const std::vector<int> *list : {&step.reads, &step.writes})
+      for (int buffer : *list)
+        if (dies(buffer))
+          release(buffer);
+  }
+  return peak;
+}
+
+} // namespace dtc::plan

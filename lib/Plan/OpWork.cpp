@@ -1,0 +1,130 @@
+#include "OpWork.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+using sharding::FactorId;
+using sharding::Mesh;
+using sharding::OpSharding;
+using sharding::TensorFactors;
+using sharding::TensorSharding;
+
+int64_t localBytes(const Value &value, const TensorSharding &sharding, const Mesh &mesh) {
+  int64_t elements = 1;
+  for (int64_t size : sharding.localShape(value.shape, mesh))
+    elements *= size;
+  return elements * byteSize(value.type);
+}
+
+ParameterBytes parameterBytes(const Problem &problem, ValueId value,
+                              const TensorSharding &layout, const Mesh &mesh) {
+  const Value &parameter = problem.values[value];
+  const OptimizerFacts &optimizer = problem.optimizer;
+  ParameterBytes bytes;
+  bytes.parameter = localBytes(parameter, layout, mesh);
+  if (!parameter.trainable)
+    return bytes;
+  int64_t elements = bytes.parameter / byteSize(parameter.type);
+  int64_t gradient = optimizer.gradientBytes ? optimizer.gradientBytes : byteSize(parameter.type);
+  bytes.gradient = elements * gradient;
+  bytes.states = elements * (optimizer.states * optimizer.stateBytes + optimizer.masterBytes);
+  return bytes;
+}
+
+/// Share of an op's iteration space that one device has.
+static double localShare(const OpSharding &choice, const Mesh &mesh) {
+  double share = 1;
+  for (const sharding::AxisList &axes : choice.factors)
+    share /= double(mesh.size(axes));
+  return share;
+}
+
+double OpWork::movedBytes(const Op &op, const OpSharding &choice, const Mesh &mesh) const {
+  double operands = 0, results = 0, indices = 0;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const Value &value = problem.values[op.operands[i]];
+    bool again = std::find(op.operands.begin(), op.operands.begin() + i, op.operands[i]) !=
+                 op.operands.begin() + i;
+    if (again || !facts.materialized[op.operands[i]])
+      continue;
+    auto bytes = double(localBytes(value, sharding::operandSharding(op.rule, choice, i), mesh));
+    operands += bytes;
+    if (value.type == DType::I64 || value.type == DType::I32)
+      indices += bytes;
+  }
+  for (size_t i = 0; i < op.results.size(); ++i)
+    if (facts.materialized[op.results[i]])
+      results += double(localBytes(problem.values[op.results[i]],
+                                   sharding::resultSharding(op.rule, choice, i), mesh));
+  // A look-up reads only the rows it is asked for; its gradient writes them all.
+  if (op.kind == OpKind::Lookup && !op.backward)
+    return indices + 2 * results;
+  return operands + results + 2 * op.scratch * localShare(choice, mesh);
+}
+
+static bool has(const TensorFactors &tensor, FactorId factor) {
+  return std::any_of(tensor.begin(), tensor.end(), [&](const std::vector<FactorId> &dim) {
+    return std::find(dim.begin(), dim.end(), factor) != dim.end();
+  });
+}
+
+/// Sizes as a matrix product, where the op is one.
+static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, LocalWork &work) {
+  if (op.kind != OpKind::Contraction || op.operands.size() != 2 || op.results.size() != 1)
+    return;
+  int64_t batch = 1, m = 1, n = 1, k = 1;
+  double global = 2;
+  for (size_t i = 0; i < op.rule.factors.size(); ++i) {
+    auto factor = static_cast<FactorId>(i);
+    bool left = has(op.rule.operands[0], factor), right = has(op.rule.operands[1], factor);
+    bool out = has(op.rule.results[0], factor);
+    int64_t &size = left && right ? (out ? batch : k) : left ? m : n;
+    size *= op.rule.factors[i].size / mesh.size(choice.factors[i]);
+    global *= double(op.rule.factors[i].size);
+  }
+  if (global != op.flops)
+    return; // a convolution
+  work.batch = batch;
+  work.m = m;
+  work.n = n;
+  work.k = k;
+}
+
+LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  const Op &op = problem.ops[id];
+  LocalWork result;
+  if (!op.operands.empty())
+    result.type = problem.values[op.operands[0]].type;
+  result.flops = op.flops * localShare(choice, mesh);
+  result.kernel = op.kind != OpKind::View &&
+                  std::any_of(op.results.begin(), op.results.end(),
+                              [&](ValueId value) { return facts.materialized[value]; });
+  result.bytes = op.kind == OpKind::View ? 0 : movedBytes(op, choice, mesh);
+  setSizes(op, choice, mesh, result);
+  return result;
+}
+
+std::vector<RoundUse> OpWork::rounds(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  std::vector<RoundUse> result;
+  const Op &op = problem.ops[id];
+  for (const Round &round : op.rounds) {
+    if (choice.factors[round.factor].empty())
+      continue;
+    int64_t elements = 1;
+    for (FactorId factor : round.tensor)
+      elements *= op.rule.factors[factor].size / mesh.size(choice.factors[factor]);
+    result.push_back({choice.factors[round.factor], elements * round.elementBytes});
+  }
+  return result;
+}
+
+double OpWork::seconds(OpId op, const OpSharding &choice, const Mesh &mesh) const {
+  double result = model.opSeconds(work(op, choice, mesh));
+  for (const RoundUse &round : rounds(op, choice, mesh))
+    result += model.collectiveSeconds(sharding::StepKind::AllReduce, round.axes,
+                                      double(round.bytes), mesh);
+  return result;
+}
+
+} // namespace dtc::plan

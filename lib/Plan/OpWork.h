@@ -1,0 +1,47 @@
+// What an op does on one device under a choice, as the cost model asks for it.
+#pragma once
+
+#include "dtc/Plan/CostModel.h"
+
+namespace dtc::plan {
+
+/// An all-reduce inside an op whose rounds factor is split.
+struct RoundUse {
+  sharding::AxisList axes;
+  int64_t bytes = 0;
+};
+
+class OpWork {
+public:
+  OpWork(const Problem &problem, const ProblemFacts &facts, const CostModel &model)
+      : problem(problem), facts(facts), model(model) {}
+
+  LocalWork work(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
+  std::vector<RoundUse> rounds(OpId op, const sharding::OpSharding &choice,
+                               const sharding::Mesh &mesh) const;
+  /// Time of the op itself with the communication inside it.
+  double seconds(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
+
+private:
+  double movedBytes(const Op &op, const sharding::OpSharding &choice,
+                    const sharding::Mesh &mesh) const;
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const CostModel &model;
+};
+
+/// Bytes of one device's shard.
+int64_t localBytes(const Value &value, const sharding::TensorSharding &sharding,
+                   const sharding::Mesh &mesh);
+
+/// What one device keeps of a parameter from step to step, and of its gradient.
+struct ParameterBytes {
+  int64_t parameter = 0, gradient = 0, states = 0;
+  int64_t resident() const { return parameter + gradient + states; }
+  /// Bytes that the update reads and writes.
+  int64_t updateTraffic() const { return 2 * parameter + gradient + 2 * states; }
+};
+ParameterBytes parameterBytes(const Problem &problem, ValueId value,
+                              const sharding::TensorSharding &layout, const sharding::Mesh &mesh);
+
+} // namespace dtc::plan

@@ -1,0 +1,139 @@
+#include "Choices.h"
+
+#include "Derivation.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtc::plan {
+
+using sharding::AxisId;
+using sharding::AxisList;
+using sharding::FactorId;
+using sharding::FactorKind;
+using sharding::OpSharding;
+using sharding::TensorSharding;
+
+Choices::Choices(const Problem &problem, const ProblemFacts &facts, const Groups &groups,
+                 const sharding::Mesh &mesh, Layouts &layouts, const OpWork &work,
+                 std::optional<bool> sequenceParallel)
+    : problem(problem), facts(facts), groups(groups), mesh(mesh), layouts(layouts), work(work),
+      sequenceParallel(sequenceParallel), batchAxis(mesh.find("dp")),
+      tensorAxes(mesh.ofDegree("tp")) {}
+
+TensorSharding Choices::batchLayout(ValueId value) const {
+  TensorSharding result = TensorSharding::replicated(problem.values[value].shape.size());
+  if (int dim = facts.batchDim[value]; batchAxis >= 0 && dim >= 0)
+    result.dims[dim] = {batchAxis};
+  if (batchAxis >= 0 && facts.batchPending[value] && !result.splits(batchAxis))
+    result.partial = {{batchAxis, sharding::ReduceKind::Sum}};
+  return result;
+}
+
+/// The part of the choice that data parallelism fixes.
+OpSharding Choices::base(OpId id) const {
+  const Op &op = problem.ops[id];
+  OpSharding result{std::vector<AxisList>(op.rule.factors.size()), {}};
+  if (batchAxis < 0)
+    return result;
+  FactorId batch = facts.batchFactor[id];
+  if (batch >= 0 && (op.rule.factors[batch].kind == FactorKind::Parallel ||
+                     op.rule.factors[batch].kind == FactorKind::Reduction))
+    result.factors[batch] = {batchAxis};
+  else if (int set = facts.batchLinear[id]; set >= 0)
+    result.pending = {{batchAxis, set}};
+  return result;
+}
+
+bool Choices::maySplit(OpId id, FactorId factor) const {
+  const Op &op = problem.ops[id];
+  FactorKind kind = op.rule.factors[factor].kind;
+  if (kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
+      factor == facts.batchFactor[id])
+    return false;
+  const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
+  return sequenceParallel.value_or(true) ||
+         std::find(sequence.begin(), sequence.end(), factor) == sequence.end();
+}
+
+bool Choices::mustSplitSequence(const Op &op) const {
+  return sequenceParallel.value_or(false) && op.kind == OpKind::Normalization;
+}
+
+/// Linear sets through which a forward op may pass a pending sum: arguments
+/// never arrive pending.
+static std::vector<int> passableSets(const Problem &problem, const Op &op) {
+  std::vector<int> result;
+  for (size_t set = 0; set < op.rule.linear.size(); ++set)
+    if (std::all_of(op.rule.linear[set].begin(), op.rule.linear[set].end(),
+                    [&](int i) { return op.operands[i] >= problem.arguments; }) &&
+        !op.rule.linear[set].empty())
+      result.push_back(static_cast<int>(set));
+  return result;
+}
+
+/// All assignments of the tp axes, one axis after another; those that can't
+/// become legal are dropped at the end, for a compound dimension may become so
+/// by a later axis.
+std::vector<Choices::Assignment> Choices::enumerate(const Group &group) const {
+  OpId id = group.ops[0];
+  const Op &op = problem.ops[id];
+  std::vector<Assignment> partial = {{base(id), {}}};
+  for (AxisId axis : tensorAxes) {
+    std::vector<Assignment> extended;
+    for (const Assignment &assignment : partial) {
+      extended.push_back(assignment);
+      for (size_t f = 0; f < op.rule.factors.size(); ++f) {
+        if (!maySplit(id, static_cast<FactorId>(f)))
+          continue;
+        extended.push_back(assignment);
+        extended.back().first.factors[f].push_back(axis);
+      }
+      for (int set : passableSets(problem, op)) {
+        extended.push_back(assignment);
+        extended.back().first.pending.push_back({axis, set});
+      }
+      if (group.ops.size() > 1) {
+        extended.push_back(assignment);
+        extended.back().second.push_back(axis);
+      }
+    }
+    partial = std::move(extended);
+  }
+  std::erase_if(partial, [&](Assignment &assignment) {
+    std::sort(assignment.first.pending.begin(), assignment.first.pending.end());
+    if (mustSplitSequence(op)) {
+      const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
+      if (!sequence.empty() && assignment.first.factors[sequence[0]] != tensorAxes)
+        return true;
+    }
+    return !sharding::check(op.rule, assignment.first, mesh).empty();
+  });
+  return partial;
+}
+
+const std::vector<Effect> &Choices::effects(int kind) {
+  auto [it, isNew] = cache.try_emplace(kind);
+  if (!isNew)
+    return it->second;
+  const Group &group = groups.groups[groups.representative[kind]];
+  Derivation derivation(problem, facts, group, mesh, layouts, work);
+  using Outside = std::pair<std::vector<LayoutId>, std::vector<std::vector<LayoutId>>>;
+  std::map<Outside, size_t> seen;
+  std::vector<Effect> &result = it->second;
+  for (const auto &[choice, pending] : enumerate(group)) {
+    std::optional<Effect> effect = derivation.run(
+        choice, pending, [&](ValueId value) { return batchLayout(value); });
+    if (!effect || !std::isfinite(effect->seconds))
+      continue;
+    auto [position, isFirst] =
+        seen.try_emplace({effect->produced, effect->required}, result.size());
+    if (isFirst)
+      result.push_back(std::move(*effect));
+    else if (effect->seconds < result[position->second].seconds)
+      result[position->second] = std::move(*effect);
+  }
+  return result;
+}
+
+} // namespace dtc::plan

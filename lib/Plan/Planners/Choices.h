@@ -1,0 +1,61 @@
+// The choices that a group of ops has on a mesh, and what each means.
+//
+// A choice shards the forward op: dp splits the batch, each tp axis goes to one
+// factor, passes a pending sum through, or leaves copies. Backward ops follow:
+// a gradient is laid out as its value, ops inside follow their operands. On
+// top, a group that is linear in its gradients may take them still pending over
+// a tp axis that the choice leaves unused, and pass them on (so that terms from
+// several readers are summed before one all-reduce).
+#pragma once
+
+#include "../OpWork.h"
+#include "Groups.h"
+#include "Layouts.h"
+
+namespace dtc::plan {
+
+/// What a choice means outside of the group; values by their number in
+/// Group::values.
+struct Effect {
+  double seconds = 0; ///< of the ops and of the resharding among them
+  double bytes = 0;   ///< of what the forward op makes, in memory
+  std::vector<sharding::OpSharding> ops; ///< by Group::ops
+  std::vector<LayoutId> produced;        ///< -1: not made here
+  /// Layouts in which values from outside, or made for outside, are read here.
+  std::vector<std::vector<LayoutId>> required;
+};
+
+class Choices {
+public:
+  Choices(const Problem &problem, const ProblemFacts &facts, const Groups &groups,
+          const sharding::Mesh &mesh, Layouts &layouts, const OpWork &work,
+          std::optional<bool> sequenceParallel);
+
+  /// The effects of all choices of groups of this kind, without those that look
+  /// the same from outside and cost more.
+  const std::vector<Effect> &effects(int kind);
+
+  /// A value that nothing splits but the batch.
+  sharding::TensorSharding batchLayout(ValueId value) const;
+
+private:
+  using Assignment = std::pair<sharding::OpSharding, sharding::AxisList>;
+
+  sharding::OpSharding base(OpId op) const;
+  std::vector<Assignment> enumerate(const Group &group) const;
+  bool maySplit(OpId op, sharding::FactorId factor) const;
+  bool mustSplitSequence(const Op &op) const;
+
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const Groups &groups;
+  const sharding::Mesh &mesh;
+  Layouts &layouts;
+  const OpWork &work;
+  std::optional<bool> sequenceParallel;
+  sharding::AxisId batchAxis;
+  sharding::AxisList tensorAxes;
+  std::map<int, std::vector<Effect>> cache;
+};
+
+} // namespace dtc::plan

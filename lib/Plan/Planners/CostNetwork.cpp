@@ -1,0 +1,323 @@
+#include "CostNetwork.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace dtc::plan {
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+//===-- building ----------------------------------------------------------===//
+
+CostNetwork::Variable CostNetwork::addVariable(int choices) {
+  domains.push_back(choices);
+  termsOf.emplace_back();
+  return static_cast<Variable>(domains.size()) - 1;
+}
+
+int CostNetwork::internMap(std::vector<int> classOf) {
+  auto [it, isNew] = mapIds.try_emplace(classOf, static_cast<int>(maps.size()));
+  if (isNew) {
+    int count = classOf.empty() ? 0 : *std::max_element(classOf.begin(), classOf.end()) + 1;
+    maps.push_back({std::move(classOf), count});
+  }
+  return it->second;
+}
+
+int CostNetwork::internTable(std::vector<double> costs) {
+  uint64_t hash = 1469598103934665603ull ^ costs.size();
+  for (double cost : costs) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &cost, sizeof(bits));
+    hash = (hash ^ bits) * 1099511628211ull;
+    hash ^= hash >> 29;
+  }
+  std::vector<int> &candidates = tableIds[hash];
+  for (int id : candidates)
+    if (tables[id] == costs)
+      return id;
+  candidates.push_back(static_cast<int>(tables.size()));
+  tables.push_back(std::move(costs));
+  return candidates.back();
+}
+
+int CostNetwork::addLive(Term term) {
+  int id = static_cast<int>(terms.size());
+  for (Variable variable : term.scope)
+    termsOf[variable].push_back(id);
+  terms.push_back(std::move(term));
+  return id;
+}
+
+void CostNetwork::addTerm(const std::vector<Variable> &scope,
+                          const std::vector<std::vector<int>> &classes,
+                          const std::vector<double> &costs) {
+  Term term;
+  term.scope = scope;
+  for (const std::vector<int> &map : classes)
+    term.maps.push_back(internMap(map));
+  term.table = internTable(costs);
+  addLive(std::move(term));
+  originalTerms = terms.size();
+}
+
+//===-- evaluating --------------------------------------------------------===//
+
+size_t CostNetwork::entry(const Term &term, const std::vector<int> &choices) const {
+  size_t index = 0;
+  for (size_t i = 0; i < term.scope.size(); ++i) {
+    const ClassMap &map = maps[term.maps[i]];
+    index = index * map.count + map.classOf[choices[term.scope[i]]];
+  }
+  return index;
+}
+
+double CostNetwork::cost(const std::vector<int> &choices) const {
+  double sum = 0;
+  for (size_t i = 0; i < originalTerms; ++i)
+    sum += tables[terms[i].table][entry(terms[i], choices)];
+  return sum;
+}
+
+//===-- elimination -------------------------------------------------------===//
+
+std::vector<int> CostNetwork::liveTerms(Variable variable) const {
+  std::vector<int> result;
+  for (int id : termsOf[variable])
+    if (terms[id].live)
+      result.push_back(id);
+  return result;
+}
+
+std::vector<CostNetwork::Variable> CostNetwork::neighbours(const std::vector<int> &bucket,
+                                                           Variable variable) const {
+  std::vector<Variable> result;
+  for (int id : bucket)
+    for (Variable other : terms[id].scope)
+      if (other != variable)
+        result.push_back(other);
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+/// log2 of how many entries the new term has at most.
+double CostNetwork::logSize(const std::vector<int> &bucket, Variable variable) const {
+  std::map<Variable, double> classes;
+  for (int id : bucket)
+    for (size_t i = 0; i < terms[id].scope.size(); ++i)
+      if (terms[id].scope[i] != variable)
+        classes[terms[id].scope[i]] += std::log2(double(maps[terms[id].maps[i]].count));
+  double sum = 0;
+  for (auto [other, size] : classes)
+    sum += std::min(size, std::log2(double(domains[other])));
+  return sum;
+}
+
+/// Numbers the combinations of classes that the choices of a variable have in
+/// several maps, in the order of the choices.
+static std::vector<int> jointClasses(const std::vector<const std::vector<int> *> &classMaps,
+                                     int choices) {
+  std::map<std::vector<int>, int> ids;
+  std::vector<int> result(choices);
+  for (int choice = 0; choice < choices; ++choice) {
+    std::vector<int> key;
+    for (const std::vector<int> *map : classMaps)
+      key.push_back((*map)[choice]);
+    result[choice] = ids.try_emplace(std::move(key), static_cast<int>(ids.size())).first->second;
+  }
+  return result;
+}
+
+/// The first choice of each class.
+static std::vector<int> representatives(const std::vector<int> &classOf) {
+  std::vector<int> result;
+  for (size_t choice = 0; choice < classOf.size(); ++choice)
+    if (classOf[choice] == static_cast<int>(result.size()))
+      result.push_back(static_cast<int>(choice));
+  return result;
+}
+
+namespace {
+
+/// One term of a bucket, addressed by the classes of the neighbours.
+struct Addressed {
+  const std::vector<double> *costs;
+  size_t own = 0;                            ///< stride of the eliminated variable's class
+  const std::vector<int> *ownClass = nullptr;
+  std::vector<std::vector<size_t>> offsets;  ///< by neighbour and its joint class
+};
+
+} // namespace
+
+CostNetwork::Eliminated CostNetwork::minimize(const std::vector<int> &bucket, Variable variable,
+                                              const std::vector<Variable> &others) {
+  Eliminated result;
+  std::vector<std::vector<int>> joint;
+  for (Variable other : others) {
+    std::vector<const std::vector<int> *> classMaps;
+    for (int id : bucket)
+      for (size_t i = 0; i < terms[id].scope.size(); ++i)
+        if (terms[id].scope[i] == other)
+          classMaps.push_back(&maps[terms[id].maps[i]].classOf);
+    joint.push_back(jointClasses(classMaps, domains[other]));
+  }
+  std::vector<Addressed> addressed;
+  for (int id : bucket) {
+    const Term &term = terms[id];
+    Addressed one{&tables[term.table], 0, nullptr, {}};
+    one.offsets.resize(others.size());
+    size_t stride = 1;
+    for (size_t i = term.scope.size(); i-- > 0; stride *= maps[term.maps[i]].count) {
+      const std::vector<int> &classOf = maps[term.maps[i]].classOf;
+      if (term.scope[i] == variable) {
+        one.own = stride;
+        one.ownClass = &classOf;
+        continue;
+      }
+      size_t at = std::lower_bound(others.begin(), others.end(), term.scope[i]) - others.begin();
+      for (int choice : representatives(joint[at]))
+        one.offsets[at].push_back(stride * classOf[choice]);
+    }
+    addressed.push_back(std::move(one));
+  }
+  std::vector<int> counts;
+  size_t total = 1;
+  for (const std::vector<int> &classOf : joint) {
+    counts.push_back(*std::max_element(classOf.begin(), classOf.end()) + 1);
+    total *= counts.back();
+  }
+  std::vector<double> costs(total), row(domains[variable]);
+  std::vector<int> at(others.size(), 0);
+  for (size_t index = 0; index < total; ++index) {
+    std::fill(row.begin(), row.end(), 0.0);
+    for (const Addressed &one : addressed) {
+      size_t base = 0;
+      for (size_t i = 0; i < others.size(); ++i)
+        if (!one.offsets[i].empty())
+          base += one.offsets[i][at[i]];
+      for (int choice = 0; choice < domains[variable]; ++choice)
+        row[choice] += (*one.costs)[base + one.own * (*one.ownClass)[choice]];
+    }
+    costs[index] = *std::min_element(row.begin(), row.end());
+    for (size_t i = others.size(); i-- > 0 && ++at[i] == counts[i];)
+      at[i] = 0;
+  }
+  double least = *std::min_element(costs.begin(), costs.end());
+  if (least < kInfinity)
+    for (double &cost : costs)
+      cost -= least;
+  result.constant = least;
+  for (std::vector<int> &classOf : joint)
+    result.maps.push_back(internMap(std::move(classOf)));
+  result.table = internTable(std::move(costs));
+  return result;
+}
+
+double CostNetwork::eliminate(const std::vector<int> &bucket, Variable variable,
+                              std::set<Variable> &touched) {
+  std::vector<Variable> others = neighbours(bucket, variable);
+  std::vector<int> key = {domains[variable]};
+  for (Variable other : others)
+    key.push_back(domains[other]);
+  for (int id : bucket) {
+    key.push_back(-1 - terms[id].table);
+    for (size_t i = 0; i < terms[id].scope.size(); ++i) {
+      Variable member = terms[id].scope[i];
+      auto position = std::lower_bound(others.begin(), others.end(), member) - others.begin();
+      key.push_back(member == variable ? -1 : static_cast<int>(position));
+      key.push_back(terms[id].maps[i]);
+    }
+  }
+  auto it = memo.find(key);
+  if (it == memo.end())
+    it = memo.emplace(std::move(key), minimize(bucket, variable, others)).first;
+  const Eliminated &result = it->second;
+  if (!others.empty())
+    addLive({others, result.maps, result.table, true});
+  touched.insert(others.begin(), others.end());
+  return result.constant;
+}
+
+/// Parts of a bucket whose eliminations stay below the limit: terms join the
+/// first part that they fit into, the widest first.
+std::vector<std::vector<int>> CostNetwork::split(const std::vector<int> &bucket,
+                                                 Variable variable, int64_t limit) const {
+  double logLimit = std::log2(double(limit));
+  if (logSize(bucket, variable) <= logLimit)
+    return {bucket};
+  std::vector<int> order = bucket;
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return terms[a].scope.size() > terms[b].scope.size();
+  });
+  std::vector<std::vector<int>> parts;
+  for (int id : order) {
+    bool placed = false;
+    for (std::vector<int> &part : parts) {
+      part.push_back(id);
+      placed = logSize(part, variable) <= logLimit;
+      if (placed)
+        break;
+      part.pop_back();
+    }
+    if (!placed)
+      parts.push_back({id});
+  }
+  return parts;
+}
+
+int CostNetwork::bestChoice(const std::vector<int> &bucket, Variable variable,
+                            std::vector<int> &choices) const {
+  int best = 0;
+  double bestCost = kInfinity;
+  for (int choice = 0; choice < domains[variable]; ++choice) {
+    choices[variable] = choice;
+    double sum = 0;
+    for (int id : bucket)
+      sum += tables[terms[id].table][entry(terms[id], choices)];
+    if (sum < bestCost) {
+      bestCost = sum;
+      best = choice;
+    }
+  }
+  return best;
+}
+
+CostNetwork::Solution CostNetwork::solve(int64_t tableLimit) {
+  using Key = std::pair<double, Variable>;
+  std::set<Key> queue;
+  std::vector<double> priority(domains.size());
+  auto enqueue = [&](Variable variable) {
+    priority[variable] = logSize(liveTerms(variable), variable);
+    queue.insert({priority[variable], variable});
+  };
+  for (Variable variable = 0; variable < static_cast<Variable>(domains.size()); ++variable)
+    enqueue(variable);
+
+  Solution solution;
+  std::vector<std::pair<Variable, std::vector<int>>> order;
+  while (!queue.empty()) {
+    Variable variable = queue.begin()->second;
+    queue.erase(queue.begin());
+    std::vector<int> bucket = liveTerms(variable);
+    std::set<Variable> touched;
+    for (const std::vector<int> &part : split(bucket, variable, tableLimit))
+      solution.bound += eliminate(part, variable, touched);
+    for (int id : bucket)
+      terms[id].live = false;
+    for (Variable other : touched) {
+      queue.erase({priority[other], other});
+      enqueue(other);
+    }
+    order.emplace_back(variable, std::move(bucket));
+  }
+  solution.choices.assign(domains.size(), 0);
+  for (auto it = order.rbegin(); it != order.rend(); ++it)
+    solution.choices[it->first] = bestChoice(it->second, it->first, solution.choices);
+  solution.cost = cost(solution.choices);
+  return solution;
+}
+
+} // namespace dtc::plan

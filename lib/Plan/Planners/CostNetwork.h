@@ -1,0 +1,90 @@
+// Minimizing a sum of cost tables over discrete variables, exactly.
+//
+// A term costs by the classes its variables' choices fall into: with choices
+// {0,1,2} of x in the classes {0,0,1}, a term over x has a table of two
+// entries. In planning a choice is how an op is sharded, and a class what that
+// means for one tensor; many choices look alike from outside.
+//
+// Solved by bucket elimination: a variable is minimized out of the sum of the
+// terms that mention it, which gives one new term over its neighbours. Equal
+// tables are kept once, and an elimination that was done before (an identical
+// layer) isn't done again. Where a table would grow beyond the limit the
+// bucket is split (mini-buckets): the result is then a bound, and the gap
+// between bound and assignment is reported.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+namespace dtc::plan {
+
+class CostNetwork {
+public:
+  using Variable = int32_t;
+
+  Variable addVariable(int choices);
+  /// `classes[i]` maps the choices of `scope[i]` to classes, numbered without
+  /// gaps; `costs` has one entry per combination, row-major. Variables of a
+  /// scope are distinct. Infinity forbids a combination.
+  void addTerm(const std::vector<Variable> &scope, const std::vector<std::vector<int>> &classes,
+               const std::vector<double> &costs);
+
+  struct Solution {
+    std::vector<int> choices;
+    double cost = 0;
+    double bound = 0; ///< no assignment costs less
+  };
+  /// `tableLimit`: entries of the largest table.
+  Solution solve(int64_t tableLimit = int64_t{1} << 22);
+
+  double cost(const std::vector<int> &choices) const;
+
+private:
+  struct ClassMap {
+    std::vector<int> classOf; ///< by choice
+    int count = 0;
+  };
+  struct Term {
+    std::vector<Variable> scope;
+    std::vector<int> maps; ///< ids of class maps
+    int table = 0;
+    bool live = true;
+  };
+  struct Eliminated {
+    std::vector<int> maps; ///< of the neighbours
+    int table = -1;
+    double constant = 0;
+  };
+
+  int internMap(std::vector<int> classOf);
+  int internTable(std::vector<double> costs);
+  int addLive(Term term);
+  std::size_t entry(const Term &term, const std::vector<int> &choices) const;
+  std::vector<Variable> neighbours(const std::vector<int> &bucket, Variable variable) const;
+  double logSize(const std::vector<int> &bucket, Variable variable) const;
+  std::vector<std::vector<int>> split(const std::vector<int> &bucket, Variable variable,
+                                      int64_t limit) const;
+  double eliminate(const std::vector<int> &bucket, Variable variable,
+                   std::set<Variable> &touched);
+  Eliminated minimize(const std::vector<int> &bucket, Variable variable,
+                      const std::vector<Variable> &others);
+  std::vector<int> liveTerms(Variable variable) const;
+  int bestChoice(const std::vector<int> &bucket, Variable variable,
+                 std::vector<int> &choices) const;
+
+  std::vector<int> domains;
+  std::vector<Term> terms;
+  std::size_t originalTerms = 0;
+  std::vector<std::vector<int>> termsOf; ///< by variable, also dead ones
+  std::vector<ClassMap> maps;
+  std::vector<std::vector<double>> tables;
+  std::map<std::vector<int>, int> mapIds;
+  std::unordered_map<uint64_t, std::vector<int>> tableIds;
+  std::map<std::vector<int>, Eliminated> memo;
+};
+
+} // namespace dtc::plan

@@ -1,0 +1,109 @@
+#include "Groups.h"
+
+#include <algorithm>
+#include <map>
+
+namespace dtc::plan {
+
+using Key = std::vector<int64_t>;
+
+static void encode(const sharding::TensorFactors &tensor, Key &key) {
+  for (const std::vector<sharding::FactorId> &dim : tensor) {
+    key.insert(key.end(), dim.begin(), dim.end());
+    key.push_back(-1);
+  }
+  key.push_back(-2);
+}
+
+static void encode(const Op &op, Key &key) {
+  key.push_back(static_cast<int64_t>(op.kind));
+  for (const sharding::Factor &factor : op.rule.factors)
+    key.insert(key.end(), {factor.size, static_cast<int64_t>(factor.kind),
+                           static_cast<int64_t>(factor.reduce)});
+  key.push_back(-3);
+  for (const sharding::TensorFactors &tensor : op.rule.operands)
+    encode(tensor, key);
+  for (const sharding::TensorFactors &tensor : op.rule.results)
+    encode(tensor, key);
+  for (const std::vector<int> &set : op.rule.linear) {
+    key.insert(key.end(), set.begin(), set.end());
+    key.push_back(-4);
+  }
+  key.insert(key.end(), {static_cast<int64_t>(op.flops), static_cast<int64_t>(op.scratch),
+                         op.keepRounds, op.backward ? static_cast<int64_t>(*op.backward) : -1});
+  for (const Round &round : op.rounds) {
+    key.insert(key.end(), {round.factor, round.elementBytes});
+    key.insert(key.end(), round.tensor.begin(), round.tensor.end());
+    key.push_back(-5);
+  }
+}
+
+bool leaves(const ProblemFacts &facts, const Group &group, ValueId value) {
+  auto isMember = [&](OpId id) {
+    return std::find(group.ops.begin(), group.ops.end(), id) != group.ops.end();
+  };
+  if (!isMember(facts.producer[value]))
+    return false;
+  const std::vector<OpId> &readers = facts.consumers[value];
+  return facts.isResult[value] || !std::all_of(readers.begin(), readers.end(), isMember);
+}
+
+/// All that decides what a choice for the group means, with values numbered
+/// within the group.
+static Key signature(const Problem &problem, const ProblemFacts &facts, Group &group) {
+  Key key;
+  std::map<ValueId, int> local;
+  auto number = [&](ValueId value) {
+    auto [it, isNew] = local.try_emplace(value, static_cast<int>(group.values.size()));
+    if (isNew)
+      group.values.push_back(value);
+    return it->second;
+  };
+  for (OpId id : group.ops) {
+    const Op &op = problem.ops[id];
+    encode(op, key);
+    for (ValueId value : op.operands)
+      key.push_back(number(value));
+    for (ValueId value : op.results)
+      key.push_back(number(value));
+    key.push_back(facts.batchFactor[id]);
+    key.insert(key.end(), facts.sequenceFactors[id].begin(), facts.sequenceFactors[id].end());
+    key.push_back(-6);
+  }
+  for (ValueId value : group.values) {
+    const Value &v = problem.values[value];
+    auto of = local.find(facts.gradientOf[value]);
+    key.insert(key.end(), v.shape.begin(), v.shape.end());
+    key.insert(key.end(), {-7, static_cast<int64_t>(v.type), static_cast<int64_t>(v.kind),
+                           facts.materialized[value], facts.batchDim[value],
+                           of == local.end() ? -1 : of->second, facts.batchPending[value],
+                           leaves(facts, group, value)});
+  }
+  return key;
+}
+
+Groups::Groups(const Problem &problem, const ProblemFacts &facts)
+    : groupOf(problem.ops.size(), -1) {
+  for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id) {
+    const Op &op = problem.ops[id];
+    if (op.kind == OpKind::GradientSum)
+      continue;
+    if (op.backward && op.forward >= 0 && groupOf[op.forward] >= 0) {
+      groupOf[id] = groupOf[op.forward];
+    } else {
+      groupOf[id] = static_cast<int>(groups.size());
+      groups.emplace_back();
+    }
+    groups[groupOf[id]].ops.push_back(id);
+  }
+  std::map<Key, int> kinds;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    auto [it, isNew] = kinds.try_emplace(signature(problem, facts, groups[i]),
+                                         static_cast<int>(kinds.size()));
+    if (isNew)
+      representative.push_back(static_cast<int>(i));
+    groups[i].kind = it->second;
+  }
+}
+
+} // namespace dtc::plan

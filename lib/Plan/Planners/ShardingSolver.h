@@ -1,0 +1,113 @@
+// Shards all ops of a problem on a dp x tp mesh at the least cost.
+//
+// Variables are groups (a forward op with its backward ops) and parameters;
+// terms are what a group's choice costs inside, and for every value what it
+// costs to bring it from how it is made to each distinct way in which it is
+// read. Gradients of one value are added where they are laid out alike and then
+// brought to the value's layout, once for each layout among them. The
+// network's structure follows the graph, so that a transformer is eliminated
+// layer by layer.
+#pragma once
+
+#include "Choices.h"
+#include "CostNetwork.h"
+
+#include "dtc/Plan/Search.h"
+
+namespace dtc::plan {
+
+class ShardingSolver {
+public:
+  ShardingSolver(const Problem &problem, const ProblemFacts &facts, const Cluster &cluster,
+                 const Degrees &degrees, std::optional<bool> sequenceParallel,
+                 double secondsPerByte);
+  Result<Solution> solve();
+
+  /// How one choice of a variable sees a value.
+  struct View {
+    LayoutId made = -1;
+    std::vector<LayoutId> terms, read;
+    auto operator<=>(const View &) const = default;
+  };
+
+private:
+  /// A tensor of a group by its number there; `complete`: pending sums in its
+  /// layout don't count.
+  struct Tensor {
+    int local = -1;
+    bool complete = false;
+    auto operator<=>(const Tensor &) const = default;
+  };
+  /// One variable's part in a term about a value.
+  struct Member {
+    enum Type { GroupMember, ParameterMember, Fixed } type = Fixed;
+    int variable = -1;
+    int kind = 0;              ///< of the group or parameter; of a fixed one, its layout
+    std::optional<Tensor> made;  ///< it makes the value, laid out as this
+    std::vector<Tensor> terms; ///< it makes terms of the sum that the value is
+    int read = -1;             ///< it reads the value
+    auto operator<=>(const Member &) const = default;
+  };
+  struct PricedTerm {
+    std::vector<std::vector<int>> classes;
+    std::vector<double> costs;
+  };
+  using Price = double (ShardingSolver::*)(const Value &, const std::vector<const View *> &);
+
+  void addGroups();
+  void addParameter(ValueId value);
+  void addReaders(ValueId value);
+  void addSum(OpId op);
+  void addParameterGradient(ValueId parameter);
+  void addOutput(ValueId value);
+  void addTerm(const Value &value, const std::vector<Member> &members, Price price, int tag);
+  PricedTerm priceTerm(const Value &value, const std::vector<Member> &members, Price price);
+
+  double priceReaders(const Value &value, const std::vector<const View *> &views);
+  double priceSum(const Value &value, const std::vector<const View *> &views);
+  double priceGradient(const Value &value, const std::vector<const View *> &views);
+  double priceOutput(const Value &value, const std::vector<const View *> &views);
+
+  int localOf(OpId op, ValueId value) const;
+  Member maker(ValueId value);
+  Member term(ValueId value);
+  void join(std::vector<Member> &members, Member member) const;
+  std::vector<View> views(const Member &member);
+  std::vector<ValueId> leafTerms(ValueId total) const;
+  LayoutId complete(LayoutId layout);
+  LayoutId accumulated(LayoutId parameter, const std::vector<LayoutId> &terms);
+  double onceAStep(const Value &parameter, LayoutId gradient);
+
+  Plan assemble(const std::vector<int> &chosen);
+  void assembleSum(OpId op, const std::vector<int> &chosen, Plan &plan);
+  void assembleArguments(const std::vector<int> &chosen, Plan &plan);
+  View viewOf(const Member &member, const std::vector<int> &chosen);
+
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const Degrees degrees;
+  double secondsPerByte;
+  sharding::Mesh mesh;
+  CostModel model;
+  OpWork work;
+  Layouts layouts;
+  Groups groups;
+  Choices choices;
+  CostNetwork network;
+  std::vector<int> groupVariable;
+  struct Parameter {
+    int variable = -1, kind = -1;
+  };
+  std::map<ValueId, Parameter> parameters;
+  std::map<std::vector<int64_t>, int> parameterKinds;
+  std::vector<std::vector<LayoutId>> parameterLayouts; ///< by kind and choice
+  std::map<std::pair<std::vector<int64_t>, std::vector<Member>>, PricedTerm> priced;
+  std::vector<LayoutId> layoutOf; ///< by value, once solved
+};
+
+/// The mesh for these degrees: axes dp and tp without those of size 1; tp in
+/// several axes where the sizes of contractions ask for it.
+sharding::Mesh makeMesh(const Problem &problem, const ProblemFacts &facts,
+                        const Degrees &degrees);
+
+} // namespace dtc::plan

@@ -1,0 +1,400 @@
+#include "dtc/Plan/Problem.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace dtc::plan {
+
+using sharding::FactorId;
+using sharding::TensorFactors;
+
+int64_t byteSize(DType type) {
+  switch (type) {
+  case DType::F64:
+  case DType::I64:
+    return 8;
+  case DType::F32:
+  case DType::I32:
+    return 4;
+  case DType::BF16:
+  case DType::F16:
+    return 2;
+  case DType::I8:
+  case DType::U8:
+  case DType::Bool:
+    return 1;
+  }
+  return 4;
+}
+
+int64_t Value::elements() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+int64_t Problem::parameterElements() const {
+  int64_t result = 0;
+  for (const Value &value : values)
+    if (value.kind == ValueKind::Parameter)
+      result += value.elements();
+  return result;
+}
+
+//===-- consistency -------------------------------------------------------===//
+
+static std::string opName(const Problem &problem, size_t op) {
+  return "op " + std::to_string(op) + " (" + problem.ops[op].name + ")";
+}
+
+static std::string checkTensor(const Problem &problem, const Op &op, ValueId value,
+                               const TensorFactors &dims) {
+  const std::vector<int64_t> &shape = problem.values[value].shape;
+  if (dims.size() != shape.size())
+    return "rule has " + std::to_string(dims.size()) + " dimensions for value " +
+           std::to_string(value) + " of rank " + std::to_string(shape.size());
+  for (size_t dim = 0; dim < dims.size(); ++dim) {
+    int64_t size = 1;
+    for (FactorId factor : dims[dim]) {
+      if (factor < 0 || factor >= static_cast<FactorId>(op.rule.factors.size()))
+        return "rule names a factor that it lacks: " + std::to_string(factor);
+      size *= op.rule.factors[factor].size;
+    }
+    if (size != shape[dim])
+      return "factors of dimension " + std::to_string(dim) + " of value " +
+             std::to_string(value) + " multiply to " + std::to_string(size) + ", not to " +
+             std::to_string(shape[dim]);
+  }
+  return "";
+}
+
+static std::string checkOp(const Problem &problem, size_t index, std::vector<bool> &defined) {
+  const Op &op = problem.ops[index];
+  if (op.rule.operands.size() != op.operands.size() || op.rule.results.size() != op.results.size())
+    return "rule and op differ in the number of operands or results";
+  for (ValueId value : op.operands)
+    if (value < 0 || value >= static_cast<ValueId>(defined.size()) || !defined[value])
+      return "operand is not defined before: " + std::to_string(value);
+  for (ValueId value : op.results) {
+    if (value < 0 || value >= static_cast<ValueId>(defined.size()) || defined[value])
+      return "result is no new value: " + std::to_string(value);
+    defined[value] = true;
+  }
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    if (std::string error = checkTensor(problem, op, op.operands[i], op.rule.operands[i]);
+        !error.empty())
+      return error;
+  for (size_t i = 0; i < op.results.size(); ++i)
+    if (std::string error = checkTensor(problem, op, op.results[i], op.rule.results[i]);
+        !error.empty())
+      return error;
+  for (const std::vector<int> &set : op.rule.linear)
+    for (int operand : set)
+      if (operand < 0 || operand >= static_cast<int>(op.operands.size()))
+        return "linear set names no operand: " + std::to_string(operand);
+  auto numFactors = static_cast<FactorId>(op.rule.factors.size());
+  for (const Round &round : op.rounds) {
+    std::vector<FactorId> named = round.tensor;
+    named.push_back(round.factor);
+    for (FactorId factor : named)
+      if (factor < 0 || factor >= numFactors)
+        return "round names a factor that the rule lacks: " + std::to_string(factor);
+  }
+  if (op.forward < -1 || op.forward > static_cast<OpId>(index))
+    return "forward op does not stand before: " + std::to_string(op.forward);
+  return "";
+}
+
+std::string check(const Problem &problem) {
+  auto numValues = static_cast<int64_t>(problem.values.size());
+  if (problem.arguments < 0 || problem.arguments > numValues)
+    return "number of arguments is out of range: " + std::to_string(problem.arguments);
+  std::vector<bool> defined(numValues, false);
+  std::fill(defined.begin(), defined.begin() + problem.arguments, true);
+  for (int64_t value = 0; value < numValues; ++value) {
+    bool isArgument = problem.values[value].kind != ValueKind::Activation;
+    if (isArgument != (value < problem.arguments))
+      return "arguments must be the first values: " + std::to_string(value);
+    for (int64_t size : problem.values[value].shape)
+      if (size < 1)
+        return "value " + std::to_string(value) + " has a dimension of size " +
+               std::to_string(size);
+  }
+  for (size_t op = 0; op < problem.ops.size(); ++op)
+    if (std::string error = checkOp(problem, op, defined); !error.empty())
+      return opName(problem, op) + ": " + error;
+  for (const FunctionResult &result : problem.results)
+    if (result.value < 0 || result.value >= numValues || !defined[result.value])
+      return "function result is not defined: " + std::to_string(result.value);
+  if (problem.numMicrobatches < 1)
+    return "number of microbatches must be positive: " + std::to_string(problem.numMicrobatches);
+  return "";
+}
+
+//===-- facts -------------------------------------------------------------===//
+
+namespace {
+
+/// Spreads the mark "this dimension's leading part is X" over values and
+/// factors until nothing changes.
+class Propagation {
+public:
+  explicit Propagation(const Problem &problem)
+      : problem(problem), dims(problem.values.size(), -1), factors(problem.ops.size()) {}
+
+  void seed(ValueId value, int dim) { dims[value] = dim; }
+
+  void run() {
+    auto count = static_cast<OpId>(problem.ops.size());
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (OpId op = 0; op < count; ++op)
+        changed |= visit(op);
+      for (OpId op = count; op-- > 0;)
+        changed |= visit(op);
+    }
+  }
+
+  const Problem &problem;
+  std::vector<int> dims;
+  std::vector<std::vector<FactorId>> factors;
+
+private:
+  bool visit(OpId id);
+  bool fromTensor(OpId id, ValueId value, const TensorFactors &tensor);
+  bool toTensor(OpId id, ValueId value, const TensorFactors &tensor);
+};
+
+} // namespace
+
+bool Propagation::fromTensor(OpId id, ValueId value, const TensorFactors &tensor) {
+  int dim = dims[value];
+  if (dim < 0 || tensor[dim].empty())
+    return false;
+  std::vector<FactorId> &marked = factors[id];
+  FactorId leading = tensor[dim].front();
+  if (std::find(marked.begin(), marked.end(), leading) != marked.end())
+    return false;
+  marked.push_back(leading);
+  return true;
+}
+
+bool Propagation::toTensor(OpId id, ValueId value, const TensorFactors &tensor) {
+  ValueKind kind = problem.values[value].kind;
+  if (dims[value] >= 0 || kind == ValueKind::Parameter || kind == ValueKind::Buffer)
+    return false;
+  for (FactorId marked : factors[id])
+    for (size_t dim = 0; dim < tensor.size(); ++dim)
+      if (!tensor[dim].empty() && tensor[dim].front() == marked) {
+        dims[value] = static_cast<int>(dim);
+        return true;
+      }
+  return false;
+}
+
+bool Propagation::visit(OpId id) {
+  const Op &op = problem.ops[id];
+  bool changed = false;
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    changed |= fromTensor(id, op.operands[i], op.rule.operands[i]);
+  for (size_t i = 0; i < op.results.size(); ++i)
+    changed |= fromTensor(id, op.results[i], op.rule.results[i]);
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    changed |= toTensor(id, op.operands[i], op.rule.operands[i]);
+  for (size_t i = 0; i < op.results.size(); ++i)
+    changed |= toTensor(id, op.results[i], op.rule.results[i]);
+  return changed;
+}
+
+static bool isData(ValueKind kind) { return kind == ValueKind::Input || kind == ValueKind::Target; }
+
+static bool isInteger(DType type) {
+  return type == DType::I64 || type == DType::I32 || type == DType::I8 || type == DType::U8;
+}
+
+/// Whether a value between these ops stays inside one fused kernel.
+static bool fuses(const Op &producer, const Op &consumer) {
+  auto pointwise = [](OpKind kind) {
+    return kind == OpKind::Elementwise || kind == OpKind::Layout || kind == OpKind::View;
+  };
+  bool reads = pointwise(consumer.kind) || consumer.kind == OpKind::Reduction ||
+               consumer.kind == OpKind::Normalization || consumer.kind == OpKind::GradientSum ||
+               consumer.kind == OpKind::Loss;
+  bool writes = pointwise(producer.kind) || producer.kind == OpKind::GradientSum;
+  return reads && writes && producer.backward.has_value() == consumer.backward.has_value();
+}
+
+namespace {
+
+/// Finds which forward value each gradient value belongs to.
+class GradientMatcher {
+public:
+  GradientMatcher(const Problem &problem, const ProblemFacts &facts, std::vector<ValueId> &out)
+      : problem(problem), facts(facts), gradientOf(out) {}
+  void run();
+
+private:
+  void matchResults();
+  void matchSum(OpId id);
+  void matchTerm(ValueId gradient);
+
+  const Problem &problem;
+  const ProblemFacts &facts;
+  std::vector<ValueId> &gradientOf;
+};
+
+} // namespace
+
+void GradientMatcher::matchResults() {
+  std::map<std::string, ValueId> parameters;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    if (problem.values[value].kind == ValueKind::Parameter)
+      parameters[problem.values[value].name] = value;
+  for (const FunctionResult &result : problem.results)
+    if (auto it = parameters.find(result.name);
+        result.kind == ResultKind::Gradient && it != parameters.end())
+      gradientOf[result.value] = it->second;
+}
+
+/// The sum of the gradients of one value belongs to the op that made the value,
+/// which alone reads it.
+void GradientMatcher::matchSum(OpId id) {
+  const Op &sum = problem.ops[id];
+  ValueId total = sum.results[0];
+  if (gradientOf[total] < 0)
+    for (OpId consumer : facts.consumers[total]) {
+      OpId forward = problem.ops[consumer].forward;
+      if (forward < 0)
+        continue;
+      for (ValueId result : problem.ops[forward].results)
+        if (gradientOf[total] < 0 && problem.values[result].shape == problem.values[total].shape)
+          gradientOf[total] = result;
+    }
+  for (ValueId term : sum.operands)
+    if (term >= problem.arguments)
+      gradientOf[term] = gradientOf[total];
+}
+
+void GradientMatcher::matchTerm(ValueId gradient) {
+  OpId producer = facts.producer[gradient];
+  if (producer < 0 || gradientOf[gradient] >= 0)
+    return;
+  OpId from = problem.ops[producer].forward;
+  if (from < 0 || from == producer)
+    return;
+  for (OpId consumer : facts.consumers[gradient]) {
+    OpId to = problem.ops[consumer].forward;
+    if (to < 0 || to == from)
+      continue;
+    for (ValueId operand : problem.ops[from].operands)
+      if (facts.producer[operand] == to &&
+          problem.values[operand].shape == problem.values[gradient].shape) {
+        gradientOf[gradient] = operand;
+        return;
+      }
+  }
+}
+
+void GradientMatcher::run() {
+  matchResults();
+  // From the end: what reads a sum is known before its terms.
+  for (OpId op = static_cast<OpId>(problem.ops.size()); op-- > 0;)
+    if (problem.ops[op].kind == OpKind::GradientSum)
+      matchSum(op);
+  for (ValueId value = 0; value < static_cast<ValueId>(problem.values.size()); ++value)
+    matchTerm(value);
+}
+
+static std::vector<bool> findMaterialized(const Problem &problem, const ProblemFacts &facts) {
+  std::vector<bool> result(problem.values.size(), true);
+  for (size_t value = problem.arguments; value < problem.values.size(); ++value) {
+    const std::vector<OpId> &readers = facts.consumers[value];
+    OpId producer = facts.producer[value];
+    if (producer >= 0 && readers.size() == 1)
+      result[value] = !fuses(problem.ops[producer], problem.ops[readers[0]]);
+  }
+  for (const FunctionResult &output : problem.results)
+    result[output.value] = true;
+  return result;
+}
+
+static bool occurs(const TensorFactors &tensor, FactorId factor) {
+  return std::any_of(tensor.begin(), tensor.end(), [&](const std::vector<FactorId> &dim) {
+    return std::find(dim.begin(), dim.end(), factor) != dim.end();
+  });
+}
+
+/// The linear set whose members are just the pending operands, or -1.
+static int pendingSet(const Op &op, const std::vector<bool> &pending) {
+  for (size_t set = 0; set < op.rule.linear.size(); ++set) {
+    const std::vector<int> &members = op.rule.linear[set];
+    bool matches = !members.empty();
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      bool isMember = std::find(members.begin(), members.end(), int(i)) != members.end();
+      matches &= isMember == pending[op.operands[i]];
+    }
+    if (matches)
+      return static_cast<int>(set);
+  }
+  return -1;
+}
+
+/// Follows sums over the batch through the ops that are linear in them.
+static void findPending(const Problem &problem, ProblemFacts &facts) {
+  using sharding::FactorKind;
+  facts.batchPending.assign(problem.values.size(), false);
+  facts.batchLinear.assign(problem.ops.size(), -1);
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    const Op &op = problem.ops[id];
+    FactorId batch = facts.batchFactor[id];
+    bool splits = batch >= 0 && (op.rule.factors[batch].kind == FactorKind::Parallel ||
+                                 op.rule.factors[batch].kind == FactorKind::Reduction);
+    bool inOperand = splits && std::any_of(op.rule.operands.begin(), op.rule.operands.end(),
+                                           [&](auto &t) { return occurs(t, batch); });
+    if (!splits)
+      facts.batchLinear[id] = pendingSet(op, facts.batchPending);
+    for (size_t i = 0; i < op.results.size(); ++i)
+      facts.batchPending[op.results[i]] =
+          facts.batchLinear[id] >= 0 || (inOperand && !occurs(op.rule.results[i], batch));
+  }
+}
+
+ProblemFacts::ProblemFacts(const Problem &problem)
+    : producer(problem.values.size(), -1), consumers(problem.values.size()),
+      gradientOf(problem.values.size(), -1), gradientResult(problem.arguments, -1) {
+  for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id) {
+    for (ValueId value : problem.ops[id].results)
+      producer[value] = id;
+    for (ValueId value : problem.ops[id].operands)
+      if (consumers[value].empty() || consumers[value].back() != id)
+        consumers[value].push_back(id);
+  }
+  Propagation batch(problem), sequence(problem);
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    const Value &argument = problem.values[value];
+    if (isData(argument.kind) && !argument.shape.empty())
+      batch.seed(value, 0);
+    if (isData(argument.kind) && isInteger(argument.type) && argument.shape.size() >= 2)
+      sequence.seed(value, 1);
+  }
+  batch.run();
+  sequence.run();
+  batchDim = std::move(batch.dims);
+  for (const std::vector<FactorId> &marked : batch.factors)
+    batchFactor.push_back(marked.empty() ? -1 : marked.front());
+  sequenceDim = std::move(sequence.dims);
+  sequenceFactors = std::move(sequence.factors);
+  findPending(problem, *this);
+  isResult.assign(problem.values.size(), false);
+  for (const FunctionResult &result : problem.results)
+    isResult[result.value] = true;
+  materialized = findMaterialized(problem, *this);
+  GradientMatcher(problem, *this, gradientOf).run();
+  for (size_t i = 0; i < problem.results.size(); ++i) {
+    ValueId of = problem.results[i].kind == ResultKind::Gradient
+                     ? gradientOf[problem.results[i].value] : -1;
+    if (of >= 0 && of < problem.arguments)
+      gradientResult[of] = static_cast<int>(i);
+  }
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,165 @@
+// PlanProblem as JSON, so that planning can be tested from files.
+#include "dtc/Plan/Problem.h"
+
+#include <nlohmann/json.hpp>
+
+namespace dtc::sharding {
+using nlohmann::json;
+
+NLOHMANN_JSON_SERIALIZE_ENUM(FactorKind, {{FactorKind::Parallel, "parallel"},
+                                          {FactorKind::Reduction, "reduction"},
+                                          {FactorKind::Rounds, "rounds"},
+                                          {FactorKind::Whole, "whole"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(ReduceKind, {{ReduceKind::Sum, "sum"},
+                                          {ReduceKind::Max, "max"},
+                                          {ReduceKind::Min, "min"}})
+
+static void to_json(json &j, const Factor &factor) {
+  j = json{{"size", factor.size}};
+  if (factor.kind != FactorKind::Parallel)
+    j["kind"] = factor.kind;
+  if (factor.reduce != ReduceKind::Sum)
+    j["reduce"] = factor.reduce;
+}
+static void from_json(const json &j, Factor &factor) {
+  factor.size = j.at("size").get<int64_t>();
+  factor.kind = j.value("kind", FactorKind::Parallel);
+  factor.reduce = j.value("reduce", ReduceKind::Sum);
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardingRule, factors, operands, results, linear)
+
+} // namespace dtc::sharding
+
+namespace dtc::plan {
+using nlohmann::json;
+
+NLOHMANN_JSON_SERIALIZE_ENUM(DType, {{DType::F32, "f32"}, {DType::F64, "f64"},
+                                     {DType::BF16, "bf16"}, {DType::F16, "f16"},
+                                     {DType::I64, "i64"}, {DType::I32, "i32"},
+                                     {DType::I8, "i8"}, {DType::U8, "u8"},
+                                     {DType::Bool, "bool"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(ValueKind, {{ValueKind::Activation, "activation"},
+                                         {ValueKind::Parameter, "parameter"},
+                                         {ValueKind::Buffer, "buffer"},
+                                         {ValueKind::Input, "input"},
+                                         {ValueKind::Target, "target"},
+                                         {ValueKind::Scalar, "scalar"},
+                                         {ValueKind::Accumulator, "accumulator"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(ResultKind, {{ResultKind::Output, "output"},
+                                          {ResultKind::Loss, "loss"},
+                                          {ResultKind::Gradient, "gradient"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(OpKind, {{OpKind::Other, "other"},
+                                      {OpKind::Contraction, "contraction"},
+                                      {OpKind::Attention, "attention"},
+                                      {OpKind::Elementwise, "elementwise"},
+                                      {OpKind::View, "view"},
+                                      {OpKind::Layout, "layout"},
+                                      {OpKind::Reduction, "reduction"},
+                                      {OpKind::Normalization, "normalization"},
+                                      {OpKind::Loss, "loss"},
+                                      {OpKind::Lookup, "lookup"},
+                                      {OpKind::GradientSum, "gradient_sum"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(BackwardKind, {{BackwardKind::InputGrad, "input_grad"},
+                                            {BackwardKind::WeightGrad, "weight_grad"},
+                                            {BackwardKind::Accumulate, "accumulate"},
+                                            {BackwardKind::Recompute, "recompute"}})
+
+static void to_json(json &j, const Value &value) {
+  j = json{{"shape", value.shape}, {"type", value.type}, {"kind", value.kind}};
+  if (!value.name.empty())
+    j["name"] = value.name;
+  if (value.trainable)
+    j["trainable"] = true;
+}
+static void from_json(const json &j, Value &value) {
+  j.at("shape").get_to(value.shape);
+  j.at("type").get_to(value.type);
+  j.at("kind").get_to(value.kind);
+  value.name = j.value("name", "");
+  value.trainable = j.value("trainable", false);
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Round, factor, tensor, elementBytes)
+
+static void to_json(json &j, const Op &op) {
+  j = json{{"name", op.name},         {"kind", op.kind},       {"rule", op.rule},
+           {"operands", op.operands}, {"results", op.results}, {"forward", op.forward}};
+  if (!op.location.empty())
+    j["location"] = op.location;
+  if (op.flops != 0)
+    j["flops"] = op.flops;
+  if (op.scratch != 0)
+    j["scratch"] = op.scratch;
+  if (!op.rounds.empty())
+    j["rounds"] = op.rounds;
+  if (op.keepRounds)
+    j["keep_rounds"] = true;
+  if (op.backward)
+    j["backward"] = *op.backward;
+}
+static void from_json(const json &j, Op &op) {
+  j.at("name").get_to(op.name);
+  j.at("kind").get_to(op.kind);
+  j.at("rule").get_to(op.rule);
+  j.at("operands").get_to(op.operands);
+  j.at("results").get_to(op.results);
+  j.at("forward").get_to(op.forward);
+  op.location = j.value("location", "");
+  op.flops = j.value("flops", 0.0);
+  op.scratch = j.value("scratch", 0.0);
+  op.rounds = j.value("rounds", std::vector<Round>{});
+  op.keepRounds = j.value("keep_rounds", false);
+  if (j.contains("backward"))
+    op.backward = j["backward"].get<BackwardKind>();
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FunctionResult, value, kind, name)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerFacts, states, stateBytes, masterBytes, gradientBytes)
+
+std::string toJson(const Problem &problem) {
+  json j = {{"model", problem.model},
+            {"batch", problem.batch},
+            {"num_microbatches", problem.numMicrobatches},
+            {"tokens_per_sample", problem.tokensPerSample},
+            {"file_nodes", problem.fileNodes},
+            {"optimizer", problem.optimizer},
+            {"arguments", problem.arguments},
+            {"results", problem.results}};
+  // One value or op a line: such files are read and compared by people.
+  std::string text = j.dump(1);
+  text.resize(text.rfind('}') - 1);
+  auto list = [&](const char *key, const auto &items) {
+    text += std::string(",\n \"") + key + "\": [";
+    for (size_t i = 0; i < items.size(); ++i)
+      text += (i ? ",\n  " : "\n  ") + json(items[i]).dump();
+    text += "\n ]";
+  };
+  list("values", problem.values);
+  list("ops", problem.ops);
+  return text + "\n}\n";
+}
+
+Result<Problem> problemFromJson(const std::string &text, const std::string &file) {
+  try {
+    json j = json::parse(text);
+    Problem problem;
+    j.at("model").get_to(problem.model);
+    j.at("batch").get_to(problem.batch);
+    j.at("num_microbatches").get_to(problem.numMicrobatches);
+    problem.tokensPerSample = j.value("tokens_per_sample", int64_t{0});
+    problem.fileNodes = j.value("file_nodes", int64_t{0});
+    j.at("optimizer").get_to(problem.optimizer);
+    j.at("arguments").get_to(problem.arguments);
+    j.at("results").get_to(problem.results);
+    j.at("values").get_to(problem.values);
+    j.at("ops").get_to(problem.ops);
+    if (std::string error = check(problem); !error.empty())
+      return Error{file + ": " + error};
+    return problem;
+  } catch (const json::exception &error) {
+    return Error{file + ": " + error.what()};
+  }
+}
+
+} // namespace dtc::plan

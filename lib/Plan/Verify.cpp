@@ -1,0 +1,212 @@
+#include "dtc/Plan/Verify.h"
+
+#include "Execution.h"
+
+#include <algorithm>
+#include <set>
+
+namespace dtc::plan {
+
+using sharding::TensorSharding;
+
+namespace {
+
+class Verifier {
+public:
+  Verifier(const Problem &problem, const Plan &plan, const Cluster &cluster)
+      : problem(problem), plan(plan), cluster(cluster) {}
+
+  std::vector<Violation> run() {
+    checkDegrees();
+    checkMesh();
+    checkStages();
+    checkArguments();
+    checkStorage();
+    checkOps();
+    // What follows looks values up in plans that are whole.
+    if (violations.empty())
+      checkFlow();
+    return std::move(violations);
+  }
+
+private:
+  void checkDegrees();
+  void checkMesh();
+  void checkStages();
+  void checkArguments();
+  void checkStorage();
+  void checkOps();
+  void checkFlow();
+  void report(const std::string &message, OpId op = -1) { violations.push_back({message, op}); }
+
+  const Problem &problem;
+  const Plan &plan;
+  const Cluster &cluster;
+  std::vector<Violation> violations;
+};
+
+} // namespace
+
+void Verifier::checkDegrees() {
+  const Degrees &degrees = plan.degrees;
+  const std::pair<const char *, int64_t> positive[] = {
+      {"dp", degrees.dp}, {"tp", degrees.tp}, {"pp", degrees.pp}, {"cp", degrees.cp},
+      {"ep", degrees.ep}, {"chunks", degrees.chunks}, {"micro_batch", degrees.microBatch},
+      {"num_microbatches", degrees.numMicrobatches}};
+  for (auto [name, value] : positive)
+    if (value < 1)
+      report(std::string("degree must be positive: ") + name + "=" + std::to_string(value));
+  if (degrees.zero < 0 || degrees.zero > 3)
+    report("zero must be 0 to 3: " + std::to_string(degrees.zero));
+  if (degrees.numMicrobatches != problem.numMicrobatches)
+    report("plan has another number of microbatches than the problem's " +
+           std::to_string(problem.numMicrobatches) + ": " +
+           std::to_string(degrees.numMicrobatches));
+  if (degrees.dp >= 1 && problem.batch > 0 && degrees.dp * degrees.ep > 1 &&
+      degrees.microBatch * degrees.dp * degrees.ep != problem.batch)
+    report("micro_batch * dp * ep is not the batch of " + std::to_string(problem.batch) + ": " +
+           std::to_string(degrees.microBatch * degrees.dp * degrees.ep));
+  if (cluster.nodes > 0 && cluster.devicesPerNode > 0 &&
+      degrees.devices() > cluster.nodes * cluster.devicesPerNode)
+    report("plan needs more devices than the cluster has: " + std::to_string(degrees.devices()));
+}
+
+void Verifier::checkMesh() {
+  std::set<std::string> names;
+  for (const sharding::MeshAxis &axis : plan.mesh.axes) {
+    if (!names.insert(axis.name).second)
+      report("two axes of the mesh have the name: " + axis.name);
+    if (axis.size < 1)
+      report("mesh axis " + axis.name + " has size " + std::to_string(axis.size));
+    if (axis.degree != "dp" && axis.degree != "tp" && axis.degree != "cp" && axis.degree != "ep")
+      report("mesh axis " + axis.name + " belongs to no degree of a stage: " + axis.degree);
+  }
+  const std::pair<const char *, int64_t> degrees[] = {{"dp", plan.degrees.dp},
+                                                      {"tp", plan.degrees.tp},
+                                                      {"cp", plan.degrees.cp},
+                                                      {"ep", plan.degrees.ep}};
+  for (auto [name, size] : degrees)
+    if (int64_t inMesh = plan.mesh.size(plan.mesh.ofDegree(name)); inMesh != size)
+      report(std::string("mesh has ") + name + "=" + std::to_string(inMesh) +
+             ", the plan's degree is " + std::to_string(size));
+}
+
+void Verifier::checkStages() {
+  std::set<int64_t> seen;
+  if (plan.stages.empty())
+    report("plan has no stage");
+  int64_t expected = plan.mesh.devices(), next = 0;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const Stage &stage = plan.stages[i];
+    std::string name = "stage " + std::to_string(i);
+    if (stage.firstOp != next || stage.lastOp < stage.firstOp ||
+        stage.lastOp >= std::max<int64_t>(1, static_cast<int64_t>(problem.ops.size())))
+      report(name + " doesn't follow the one before: ops " + std::to_string(stage.firstOp) +
+             " to " + std::to_string(stage.lastOp));
+    next = stage.lastOp + 1;
+    if (static_cast<int64_t>(stage.devices.size()) != expected)
+      report(name + " names " + std::to_string(stage.devices.size()) +
+             " devices, its mesh has " + std::to_string(expected));
+    for (int64_t device : stage.devices)
+      if (device < 0 || !seen.insert(device).second)
+        report(name + " names a device that is taken or none: " + std::to_string(device));
+  }
+  for (size_t op = next; op < problem.ops.size(); ++op)
+    if (!problem.ops[op].backward && problem.ops[op].kind != OpKind::GradientSum) {
+      report("no stage runs the op " + problem.ops[op].name, static_cast<OpId>(op));
+      break;
+    }
+}
+
+void Verifier::checkArguments() {
+  for (const auto &[value, sharding] : plan.arguments)
+    if (value < 0 || value >= problem.arguments)
+      report("plan lays out a value that is no argument: " + std::to_string(value));
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    const Value &argument = problem.values[value];
+    std::string name = "argument '" + argument.name + "' (" + std::to_string(value) + ")";
+    auto it = plan.arguments.find(value);
+    if (it == plan.arguments.end()) {
+      report("plan has no layout for " + name);
+      continue;
+    }
+    if (std::string error = it->second.check(argument.shape, plan.mesh); !error.empty())
+      report(name + ": " + error);
+    else if (!it->second.partial.empty() && argument.kind != ValueKind::Accumulator)
+      report(name + " can't be a pending sum: " + it->second.str(plan.mesh));
+    for (sharding::AxisId axis : plan.mesh.ofDegree("dp"))
+      if (it->second.splits(axis) && (argument.kind == ValueKind::Parameter ||
+                                      argument.kind == ValueKind::Buffer))
+        report(name + " is split over dp, which only its storage may be: " +
+               it->second.str(plan.mesh));
+  }
+}
+
+/// Every trained parameter is stored once, and used as the argument is laid out.
+void Verifier::checkStorage() {
+  std::map<std::string, ValueId> parameters;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    if (problem.values[value].kind == ValueKind::Parameter && problem.values[value].trainable)
+      parameters[problem.values[value].name] = value;
+  std::set<std::string> seen;
+  for (const ParameterStorage &storage : plan.storage) {
+    auto it = parameters.find(storage.parameter);
+    if (it == parameters.end()) {
+      report("plan stores a parameter that isn't trained: " + storage.parameter);
+      continue;
+    }
+    if (!seen.insert(storage.parameter).second)
+      report("plan stores a parameter twice: " + storage.parameter);
+    auto argument = plan.arguments.find(it->second);
+    if (argument != plan.arguments.end() && argument->second != storage.use)
+      report("storage and argument of a parameter differ: " + storage.parameter);
+    for (const sharding::AxisList *axes :
+         {&storage.storageAxes, &storage.gradientAxes, &storage.stateAxes})
+      for (sharding::AxisId axis : *axes)
+        if (axis < 0 || axis >= static_cast<int>(plan.mesh.axes.size()) ||
+            storage.use.splits(axis))
+          report("storage of " + storage.parameter + " uses an axis that isn't free: " +
+                 std::to_string(axis));
+  }
+  for (const auto &[name, value] : parameters)
+    if (!seen.contains(name))
+      report("plan has no storage for the parameter: " + name);
+}
+
+void Verifier::checkOps() {
+  if (plan.ops.size() != problem.ops.size()) {
+    report("plan shards " + std::to_string(plan.ops.size()) + " ops, the problem has " +
+           std::to_string(problem.ops.size()));
+    return;
+  }
+  for (size_t i = 0; i < problem.ops.size(); ++i) {
+    const Op &op = problem.ops[i];
+    const sharding::OpSharding &choice = plan.ops[i];
+    if (std::string error = sharding::check(op.rule, choice, plan.mesh); !error.empty()) {
+      report(op.name + ": " + error, static_cast<OpId>(i));
+      continue;
+    }
+    for (size_t f = 0; f < choice.factors.size(); ++f)
+      if (!choice.factors[f].empty() && op.keepRounds &&
+          op.rule.factors[f].kind == sharding::FactorKind::Rounds)
+        report(op.name + " can't be split along a dimension that it reduces inside, factor " +
+               std::to_string(f), static_cast<OpId>(i));
+  }
+}
+
+/// Carries the plan out: every value must be had as it is read, and a pending
+/// sum may leave only as a gradient or the loss.
+void Verifier::checkFlow() {
+  ProblemFacts facts(problem);
+  CostModel model(cluster, plan.degrees.devices());
+  Execution execution(problem, facts, plan, model);
+  if (!execution.error.empty())
+    report(problem.ops[std::max<OpId>(execution.errorOp, 0)].name + ": " + execution.error,
+           execution.errorOp);
+}
+
+std::vector<Violation> verify(const Problem &problem, const Plan &plan, const Cluster &cluster) {
+  return Verifier(problem, plan, cluster).run();
+}
+
+} // namespace dtc::plan

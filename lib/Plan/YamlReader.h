@@ -1,0 +1,100 @@
+// Reading YAML maps with errors that name file, line and key.
+#pragma once
+
+#include "dtc/Plan/Result.h"
+#include "dtc/Plan/Spec.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <stdexcept>
+
+namespace dtc::plan {
+
+/// Thrown inside a reader, turned into an Error at its entry.
+struct YamlError : std::runtime_error {
+  YamlError(std::string message, int exitCode)
+      : std::runtime_error(std::move(message)), exitCode(exitCode) {}
+  int exitCode;
+};
+
+/// One map of a file. Ask for every key it may have, then `finish`.
+class YamlMap {
+public:
+  YamlMap(const YAML::Node &node, std::string file, std::string what)
+      : node(node), file(std::move(file)), what(std::move(what)) {
+    if (!node.IsMap())
+      fail(node, this->what + " must be a map");
+  }
+
+  bool has(const std::string &key) {
+    known.push_back(key);
+    return bool(node[key]);
+  }
+  YAML::Node at(const std::string &key) {
+    if (!has(key))
+      fail(node, what + " lacks the key: " + key);
+    return node[key];
+  }
+  template <typename T> T get(const std::string &key) { return convert<T>(at(key), key); }
+  template <typename T> T get(const std::string &key, T otherwise) {
+    return has(key) ? convert<T>(node[key], key) : otherwise;
+  }
+  /// A number of at least `low`.
+  template <typename T> T number(const std::string &key, T low, std::optional<T> otherwise = {}) {
+    if (otherwise && !has(key))
+      return *otherwise;
+    T value = get<T>(key);
+    if (!(value >= low))
+      fail(node[key], key + " is too small: " + node[key].Scalar());
+    return value;
+  }
+  YamlMap map(const std::string &key) { return {at(key), file, key}; }
+
+  /// Refuses keys that were never asked for.
+  void finish() {
+    for (auto entry : node) {
+      std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
+      if (std::find(known.begin(), known.end(), key) != known.end())
+        continue;
+      std::string close = nearest(key, known);
+      throw YamlError(place(entry.first) + "unknown key in " + what + ": " + key +
+                          (close.empty() ? "" : " (did you mean " + close + "?)"), 2);
+    }
+  }
+
+  [[noreturn]] void fail(const YAML::Node &at, const std::string &message) const {
+    throw YamlError(place(at) + message, 3);
+  }
+  const std::string &fileName() const { return file; }
+
+private:
+  template <typename T> T convert(const YAML::Node &value, const std::string &key) const {
+    try {
+      return value.as<T>();
+    } catch (const YAML::Exception &) {
+      fail(value, "wrong value for " + key + (value.IsScalar() ? ": " + value.Scalar() : ""));
+    }
+  }
+  std::string place(const YAML::Node &at) const {
+    YAML::Mark mark = at.Mark();
+    return file + ":" + (mark.is_null() ? "" : std::to_string(mark.line + 1) + ":") + " ";
+  }
+
+  YAML::Node node;
+  std::string file, what;
+  std::vector<std::string> known;
+};
+
+/// Runs `read` on the parsed text and turns what it throws into an Error.
+template <typename T, typename Read>
+Result<T> readYaml(const std::string &text, const std::string &file, Read read) {
+  try {
+    return read(YAML::Load(text));
+  } catch (const YamlError &error) {
+    return Error{error.what(), error.exitCode};
+  } catch (const YAML::Exception &error) {
+    return Error{file + ":" + std::to_string(error.mark.line + 1) + ": " + error.msg, 3};
+  }
+}
+
+} // namespace dtc::plan

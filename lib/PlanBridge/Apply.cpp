@@ -1,0 +1,158 @@
+// From a plan to the IR.
+#include "Functions.h"
+
+#include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/PlanBridge/PlanBridge.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::planbridge {
+
+using plan::Plan;
+using plan::Problem;
+using plan::ValueId;
+using plan::ValueKind;
+using sharding::TensorSharding;
+
+namespace {
+
+class Applier {
+public:
+  Applier(ModuleOp module, const Problem &problem, const Plan &plan)
+      : module(module), problem(problem), plan(plan), context(module.getContext()),
+        meshName(FlatSymbolRefAttr::get(context, "mesh")) {}
+  LogicalResult run();
+
+private:
+  LogicalResult addMesh();
+  LogicalResult annotateOps(func::FuncOp func);
+  void annotateSignature(func::FuncOp func);
+  dist::ShardingAttr shardingOf(RoleAttr role, Type type) const;
+
+  ModuleOp module;
+  const Problem &problem;
+  const Plan &plan;
+  MLIRContext *context;
+  FlatSymbolRefAttr meshName;
+};
+
+} // namespace
+
+LogicalResult Applier::addMesh() {
+  if (Operation *present = module.lookupSymbol("mesh"))
+    return present->emitError("there is a mesh already: mesh");
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  SmallVector<StringRef> names, degrees;
+  SmallVector<int64_t> sizes;
+  for (const sharding::MeshAxis &axis : plan.mesh.axes) {
+    names.push_back(axis.name);
+    degrees.push_back(axis.degree);
+    sizes.push_back(axis.size);
+  }
+  dist::MeshOp::create(builder, module.getLoc(), "mesh", builder.getStrArrayAttr(names),
+                       builder.getDenseI64ArrayAttr(sizes), builder.getStrArrayAttr(degrees));
+  return success();
+}
+
+LogicalResult Applier::annotateOps(func::FuncOp func) {
+  SmallVector<Operation *> ops = plannedOps(func);
+  if (ops.size() != problem.ops.size() || ops.size() != plan.ops.size())
+    return func.emitError() << "plan is of another function, it has " << plan.ops.size()
+                            << " ops, the function " << ops.size();
+  for (auto [i, op] : llvm::enumerate(ops))
+    op->setAttr(dist::DistDialect::kOp, dist::toAttr(context, meshName, plan.ops[i],
+                                                     problem.ops[i].rule, plan.mesh));
+  return success();
+}
+
+/// The layout of what has this role, in whichever function: gradients, masters
+/// and state are laid out as their parameter. Gradients may be pending on top;
+/// that is found where they are computed.
+dist::ShardingAttr Applier::shardingOf(RoleAttr role, Type type) const {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  auto find = [&](auto matches) -> const TensorSharding * {
+    for (const auto &[value, sharding] : plan.arguments)
+      if (matches(problem.values[value]))
+        return &sharding;
+    return nullptr;
+  };
+  const TensorSharding *found = nullptr;
+  switch (role.getKind()) {
+  case RoleKind::Parameter:
+  case RoleKind::Gradient:
+  case RoleKind::State:
+  case RoleKind::Master:
+    found = find([&](const plan::Value &value) {
+      return value.kind == ValueKind::Parameter && role.getName() == value.name;
+    });
+    break;
+  case RoleKind::Buffer:
+    found = find([&](const plan::Value &value) {
+      return value.kind == ValueKind::Buffer && role.getName() == value.name;
+    });
+    break;
+  case RoleKind::Input:
+    found = find([&](const plan::Value &value) {
+      return value.kind == ValueKind::Input && role.getName() == value.name;
+    });
+    break;
+  case RoleKind::Target:
+    found = find([&](const plan::Value &value) { return value.kind == ValueKind::Target; });
+    break;
+  default:
+    break;
+  }
+  if (!found || !tensor || found->dims.size() != static_cast<size_t>(tensor.getRank()))
+    return {};
+  TensorSharding complete = *found;
+  complete.partial.clear();
+  return dist::toAttr(context, meshName, complete, plan.mesh);
+}
+
+void Applier::annotateSignature(func::FuncOp func) {
+  StringRef name = dist::DistDialect::kSharding;
+  for (unsigned i = 0; i < func.getNumArguments(); ++i)
+    if (RoleAttr role = getArgRole(func, i))
+      if (auto attr = shardingOf(role, func.getArgument(i).getType()))
+        func.setArgAttr(i, name, attr);
+  for (unsigned i = 0; i < func.getNumResults(); ++i)
+    if (RoleAttr role = getResultRole(func, i))
+      if (auto attr = shardingOf(role, func.getResultTypes()[i]))
+        func.setResultAttr(i, name, attr);
+}
+
+LogicalResult Applier::run() {
+  func::FuncOp main = planned(module);
+  if (!main)
+    return module.emitError("has neither @loss_and_grads nor @forward to plan");
+  std::vector<std::string> missing = plan::unimplemented(plan);
+  if (!missing.empty())
+    return module.emitError() << "plan can't be compiled: " << missing.front();
+  if (failed(addMesh()) || failed(annotateOps(main)))
+    return failure();
+  for (auto func : module.getOps<func::FuncOp>())
+    annotateSignature(func);
+  return success();
+}
+
+LogicalResult apply(ModuleOp module, const Problem &problem, const Plan &plan) {
+  return Applier(module, problem, plan).run();
+}
+
+LogicalResult verify(ModuleOp module, const Problem &problem, const Plan &plan,
+                     const plan::Cluster &cluster) {
+  func::FuncOp main = planned(module);
+  SmallVector<Operation *> ops;
+  if (main)
+    ops = plannedOps(main);
+  std::vector<plan::Violation> violations = plan::verify(problem, plan, cluster);
+  for (const plan::Violation &violation : violations) {
+    bool atOp = violation.op >= 0 && violation.op < static_cast<plan::OpId>(ops.size());
+    Location loc = atOp ? ops[violation.op]->getLoc() : module.getLoc();
+    emitError(loc) << violation.message;
+  }
+  return success(violations.empty());
+}
+
+} // namespace dtc::planbridge

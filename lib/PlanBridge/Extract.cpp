@@ -1,0 +1,353 @@
+// From the IR to a problem.
+#include "Functions.h"
+
+#include "dtc/PlanBridge/PlanBridge.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::planbridge {
+
+using plan::OpKind;
+using plan::Problem;
+using plan::ValueId;
+using plan::ValueKind;
+using sharding::FactorId;
+using sharding::FactorKind;
+
+func::FuncOp planned(ModuleOp module) {
+  if (auto func = module.lookupSymbol<func::FuncOp>("loss_and_grads"))
+    return func;
+  return module.lookupSymbol<func::FuncOp>("forward");
+}
+
+SmallVector<Operation *> plannedOps(func::FuncOp func) {
+  return llvm::map_to_vector(func.front().without_terminator(),
+                             [](Operation &op) { return &op; });
+}
+
+namespace {
+
+class Extractor {
+public:
+  explicit Extractor(ModuleOp module) : module(module), func(planned(module)) {}
+  FailureOr<Problem> run();
+
+private:
+  LogicalResult addArguments();
+  LogicalResult addOps();
+  LogicalResult addOp(Operation *op);
+  LogicalResult addResults();
+  FailureOr<ValueId> addValue(Value value, plan::Value facts);
+  void addOptimizer();
+  void addBatch();
+
+  ModuleOp module;
+  func::FuncOp func;
+  Problem problem;
+  llvm::DenseMap<Value, ValueId> ids;
+  llvm::DenseMap<int64_t, plan::OpId> forwardOps; ///< by dtc.id
+};
+
+} // namespace
+
+//===-- types and kinds ---------------------------------------------------===//
+
+static std::optional<plan::DType> toDType(Type type) {
+  if (type.isF32())
+    return plan::DType::F32;
+  if (type.isF64())
+    return plan::DType::F64;
+  if (type.isBF16())
+    return plan::DType::BF16;
+  if (type.isF16())
+    return plan::DType::F16;
+  if (type.isInteger(1))
+    return plan::DType::Bool;
+  if (type.isInteger(8))
+    return type.isUnsignedInteger() ? plan::DType::U8 : plan::DType::I8;
+  if (type.isInteger(32))
+    return plan::DType::I32;
+  if (type.isInteger(64) || type.isIndex())
+    return plan::DType::I64;
+  return std::nullopt;
+}
+
+static std::string locationName(Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return name.getName().str();
+  if (auto fused = dyn_cast<FusedLoc>(loc))
+    for (Location part : fused.getLocations())
+      if (std::string name = locationName(part); !name.empty())
+        return name;
+  return "";
+}
+
+static OpKind kindOf(Operation *op) {
+  if (isa<ContractOp, ConvOp, ConvInputGradOp, ConvWeightGradOp>(op))
+    return OpKind::Contraction;
+  if (isa<AttentionOp, AttentionGradOp>(op))
+    return OpKind::Attention;
+  if (isa<LayerNormOp, LayerNormGradOp, RmsNormOp, RmsNormGradOp>(op))
+    return OpKind::Normalization;
+  if (isa<CrossEntropyOp, CrossEntropyGradOp>(op))
+    return OpKind::Loss;
+  if (isa<GatherOp, ScatterAddOp, PickOp>(op))
+    return OpKind::Lookup;
+  if (isa<ReshapeOp>(op))
+    return OpKind::View;
+  if (isa<TransposeOp, BroadcastOp, SliceOp, PadOp, ConcatOp, IotaOp, arith::ConstantOp>(op))
+    return OpKind::Layout;
+  if (isa<ReduceOp, CumSumOp, SoftmaxOp, SoftmaxGradOp>(op))
+    return OpKind::Reduction;
+  if (isElementwise(op) || isa<ActivationOp, ActivationGradOp, SumOp>(op))
+    return OpKind::Elementwise;
+  return OpKind::Other;
+}
+
+/// How many reductions an op makes inside when its rounds factor is split, each
+/// of a value per row in f32; 0 where that doesn't describe it.
+static int roundsOf(Operation *op) {
+  if (isa<LayerNormOp, LayerNormGradOp, SoftmaxOp>(op))
+    return 2;
+  if (isa<RmsNormOp, RmsNormGradOp, SoftmaxGradOp>(op))
+    return 1;
+  return isa<CrossEntropyOp>(op) ? 3 : 0;
+}
+
+static void addRounds(Operation *source, plan::Op &op) {
+  int count = roundsOf(source);
+  for (auto [i, factor] : llvm::enumerate(op.rule.factors)) {
+    if (factor.kind != FactorKind::Rounds)
+      continue;
+    if (count == 0) {
+      op.keepRounds = true;
+      continue;
+    }
+    plan::Round round;
+    round.factor = static_cast<FactorId>(i);
+    for (const std::vector<FactorId> &dim : op.rule.operands[0])
+      for (FactorId other : dim)
+        if (op.rule.factors[other].kind != FactorKind::Rounds)
+          round.tensor.push_back(other);
+    op.rounds.insert(op.rounds.end(), count, round);
+  }
+}
+
+/// Attention keeps its scores in memory between the two products, its gradient
+/// probabilities and their gradient.
+static double scratchOf(Operation *op) {
+  if (!isa<AttentionOp, AttentionGradOp>(op))
+    return 0;
+  ArrayRef<int64_t> query = shapeOf(op->getOperand(0)), key = shapeOf(op->getOperand(1));
+  double scores = double(query[0]) * query[1] * query[2] * key[1] * 4;
+  return isa<AttentionOp>(op) ? scores : 2 * scores;
+}
+
+//===-- the function ------------------------------------------------------===//
+
+FailureOr<ValueId> Extractor::addValue(Value value, plan::Value facts) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  std::optional<plan::DType> element = type ? toDType(type.getElementType()) : std::nullopt;
+  if (!element || !type.hasStaticShape())
+    return emitError(value.getLoc()) << "a value of this type can't be planned: "
+                                     << value.getType();
+  facts.shape.assign(type.getShape().begin(), type.getShape().end());
+  facts.type = *element;
+  auto id = static_cast<ValueId>(problem.values.size());
+  problem.values.push_back(std::move(facts));
+  ids[value] = id;
+  return id;
+}
+
+static std::optional<ValueKind> argumentKind(RoleAttr role) {
+  switch (role.getKind()) {
+  case RoleKind::Parameter:
+    return ValueKind::Parameter;
+  case RoleKind::Buffer:
+    return ValueKind::Buffer;
+  case RoleKind::Input:
+    return ValueKind::Input;
+  case RoleKind::Target:
+    return ValueKind::Target;
+  case RoleKind::Scalar:
+  case RoleKind::Count:
+    return ValueKind::Scalar;
+  case RoleKind::Loss:
+  case RoleKind::Gradient:
+    return ValueKind::Accumulator;
+  default:
+    return std::nullopt;
+  }
+}
+
+LogicalResult Extractor::addArguments() {
+  llvm::StringMap<bool> trainable;
+  for (auto parameter : module.getOps<ParameterOp>())
+    trainable[parameter.getSymName()] = parameter.getTrainable();
+  for (BlockArgument argument : func.getArguments()) {
+    RoleAttr role = getArgRole(func, argument.getArgNumber());
+    std::optional<ValueKind> kind = role ? argumentKind(role) : std::nullopt;
+    if (!kind)
+      return func.emitError() << "argument has no role that can be planned: "
+                              << argument.getArgNumber();
+    plan::Value facts;
+    facts.kind = *kind;
+    facts.name = role.getName().str();
+    facts.trainable = *kind == ValueKind::Parameter && trainable.lookup(facts.name);
+    if (failed(addValue(argument, std::move(facts))))
+      return failure();
+  }
+  problem.arguments = static_cast<int64_t>(problem.values.size());
+  return success();
+}
+
+static plan::BackwardKind toKind(BackwardKind kind) {
+  switch (kind) {
+  case BackwardKind::InputGrad:
+    return plan::BackwardKind::InputGrad;
+  case BackwardKind::WeightGrad:
+    return plan::BackwardKind::WeightGrad;
+  case BackwardKind::Accumulate:
+    return plan::BackwardKind::Accumulate;
+  case BackwardKind::Recompute:
+    return plan::BackwardKind::Recompute;
+  }
+  return plan::BackwardKind::InputGrad;
+}
+
+LogicalResult Extractor::addOp(Operation *source) {
+  auto ruled = dyn_cast<ShardingRuleOpInterface>(source);
+  if (!ruled)
+    return source->emitError() << "has no sharding rule and can't be planned: "
+                               << source->getName();
+  plan::Op op;
+  op.name = source->getName().getStringRef().str();
+  op.location = locationName(source->getLoc());
+  op.kind = kindOf(source);
+  op.rule = ruled.getShardingRule();
+  if (auto cost = dyn_cast<CostOpInterface>(source))
+    op.flops = cost.getContractionFlops();
+  op.scratch = scratchOf(source);
+  addRounds(source, op);
+  bool addsToAccumulator = false;
+  for (Value operand : source->getOperands()) {
+    op.operands.push_back(ids.at(operand));
+    addsToAccumulator |= problem.values[ids.at(operand)].kind == ValueKind::Accumulator;
+  }
+  for (Value result : source->getResults()) {
+    FailureOr<ValueId> id = addValue(result, {});
+    if (failed(id))
+      return failure();
+    op.results.push_back(*id);
+  }
+  auto self = static_cast<plan::OpId>(problem.ops.size());
+  if (auto id = source->getAttrOfType<IntegerAttr>(GraphDialect::kId)) {
+    op.forward = self;
+    forwardOps[id.getInt()] = self;
+  }
+  if (auto backward = source->getAttrOfType<BackwardAttr>(GraphDialect::kBackward)) {
+    auto it = forwardOps.find(backward.getForward());
+    if (it == forwardOps.end())
+      return source->emitError() << "belongs to a forward op that isn't there: "
+                                 << backward.getForward();
+    op.forward = it->second;
+    op.backward = toKind(backward.getKind());
+  }
+  bool accumulates = op.backward == plan::BackwardKind::Accumulate;
+  if (isa<SumOp>(source) && (accumulates || addsToAccumulator))
+    op.kind = OpKind::GradientSum;
+  problem.ops.push_back(std::move(op));
+  return success();
+}
+
+LogicalResult Extractor::addOps() {
+  for (Operation *op : plannedOps(func))
+    if (failed(addOp(op)))
+      return failure();
+  return success();
+}
+
+LogicalResult Extractor::addResults() {
+  auto *terminator = func.front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    plan::FunctionResult result;
+    result.value = ids.at(value);
+    if (RoleAttr role = getResultRole(func, i)) {
+      result.name = role.getName().str();
+      if (role.getKind() == RoleKind::Gradient)
+        result.kind = plan::ResultKind::Gradient;
+      else if (role.getKind() == RoleKind::Loss)
+        result.kind = plan::ResultKind::Loss;
+    }
+    problem.results.push_back(std::move(result));
+  }
+  return success();
+}
+
+//===-- the step ----------------------------------------------------------===//
+
+void Extractor::addOptimizer() {
+  auto update = module.lookupSymbol<func::FuncOp>("update");
+  if (!update)
+    return;
+  std::string first;
+  for (BlockArgument argument : update.getArguments()) {
+    RoleAttr role = getArgRole(update, argument.getArgNumber());
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!role || !type)
+      continue;
+    int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+    if (role.getKind() == RoleKind::Master)
+      problem.optimizer.masterBytes = bytes;
+    if (role.getKind() == RoleKind::Gradient)
+      problem.optimizer.gradientBytes = bytes;
+    if (role.getKind() != RoleKind::State)
+      continue;
+    if (first.empty())
+      first = role.getName().str();
+    problem.optimizer.states += role.getName() == first;
+    problem.optimizer.stateBytes = bytes;
+  }
+}
+
+void Extractor::addBatch() {
+  for (const plan::Value &value : problem.values) {
+    bool isData = value.kind == ValueKind::Input || value.kind == ValueKind::Target;
+    if (!isData || value.shape.empty())
+      continue;
+    if (problem.batch == 0)
+      problem.batch = value.shape[0];
+    bool integer = value.type == plan::DType::I64 || value.type == plan::DType::I32;
+    if (value.kind == ValueKind::Input && integer && value.shape.size() >= 2 &&
+        problem.tokensPerSample == 0)
+      problem.tokensPerSample = value.shape[1];
+  }
+  // Targets of all microbatches come into the prologue at once.
+  auto prologue = module.lookupSymbol<func::FuncOp>("prologue");
+  for (unsigned i = 0; prologue && i < prologue.getNumArguments(); ++i) {
+    RoleAttr role = getArgRole(prologue, i);
+    auto type = dyn_cast<RankedTensorType>(prologue.getArgument(i).getType());
+    if (role && type && role.getKind() == RoleKind::Target && type.getRank() > 0 &&
+        problem.batch > 0)
+      problem.numMicrobatches = std::max<int64_t>(1, type.getDimSize(0) / problem.batch);
+  }
+}
+
+FailureOr<Problem> Extractor::run() {
+  if (!func)
+    return module.emitError("has neither @loss_and_grads nor @forward to plan"), failure();
+  if (!func.getBody().hasOneBlock())
+    return func.emitError("must have one block to be planned"), failure();
+  if (failed(addArguments()) || failed(addOps()) || failed(addResults()))
+    return failure();
+  addOptimizer();
+  addBatch();
+  if (std::string error = plan::check(problem); !error.empty())
+    return func.emitError() << "can't be planned: " << error, failure();
+  return std::move(problem);
+}
+
+FailureOr<Problem> extract(ModuleOp module) { return Extractor(module).run(); }
+
+} // namespace dtc::planbridge
