@@ -1,6 +1,7 @@
+#include "StepFunctions.h"
+
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Schedule/Passes.h"
-#include "dtc/Schedule/ScheduleBuilder.h"
 
 using namespace mlir;
 
@@ -9,15 +10,6 @@ namespace dtc::schedule {
 #include "dtc/Schedule/Passes.h.inc"
 
 namespace {
-
-constexpr StringLiteral kClear = "clear";
-
-/// The step functions in the order in which one microbatch needs them.
-constexpr std::pair<StringLiteral, Cadence> kStepFunctions[] = {
-    {"prologue", Cadence::OncePerStep},           {kClear, Cadence::OncePerStep},
-    {"loss_and_grads", Cadence::OncePerMicrobatch}, {"forward", Cadence::OncePerMicrobatch},
-    {"update", Cadence::OncePerStep},
-};
 
 /// Arguments that a microbatch adds to.
 SmallVector<unsigned> accumulators(func::FuncOp function) {
@@ -67,7 +59,7 @@ struct BuildSchedule : impl::BuildScheduleBase<BuildSchedule> {
       module.emitError("number of microbatches must be positive, got: ") << microbatches.getValue();
       return signalPassFailure();
     }
-    if (auto step = module.lookupSymbol<func::FuncOp>("loss_and_grads")) {
+    if (auto step = module.lookupSymbol<func::FuncOp>(kLossAndGrads)) {
       SmallVector<unsigned> found = accumulators(step);
       if (microbatches > 1 && found.empty()) {
         step.emitError("more than one microbatch needs accumulators: ") << microbatches.getValue();

@@ -1,4 +1,5 @@
 #include "Homes.h"
+#include "StepFunctions.h"
 
 #include <algorithm>
 #include <set>
@@ -50,7 +51,10 @@ HomeKey::HomeKey(graph::RoleAttr role) : kind(role.getKind()), name(role.getName
 }
 
 bool runsOncePerStep(func::FuncOp function) {
-  return function.getSymName() != "loss_and_grads" && function.getSymName() != "forward";
+  auto known = llvm::find_if(kStepFunctions, [&](const KnownFunction &candidate) {
+    return candidate.name == function.getSymName();
+  });
+  return known == std::end(kStepFunctions) || known->cadence == Cadence::OncePerStep;
 }
 
 FailureOr<HomeTable> HomeTable::build(ModuleOp module) {

@@ -60,6 +60,15 @@ uint64_t libraryScratch(Operation *op) {
   return rt::describe(convCall(op), engine).scratchBytes();
 }
 
+/// An attribute that is the same for calls that are: the op's own attributes
+/// and its types.
+Attribute signatureOf(Operation *op) {
+  Builder builder(op->getContext());
+  auto function = builder.getFunctionType(op->getOperandTypes(), op->getResultTypes());
+  return builder.getArrayAttr({builder.getStringAttr(op->getName().getStringRef()),
+                               op->getPropertiesAsAttribute(), TypeAttr::get(function)});
+}
+
 } // namespace
 
 std::optional<rt::fbs::DType> dtypeOf(Type type) {
@@ -134,7 +143,7 @@ LibraryThreads::LibraryThreads(int64_t threads) : before(omp_get_max_threads()) 
 }
 LibraryThreads::~LibraryThreads() { omp_set_num_threads(before); }
 
-FailureOr<uint64_t> scratchBytesOf(Operation *op, SymbolTable &symbols, int64_t threads) {
+FailureOr<uint64_t> ScratchSizes::bytesOf(Operation *op) {
   if (auto launch = dyn_cast<exec::LaunchOp>(op)) {
     auto kernel = symbols.lookup<exec::KernelOp>(launch.getKernel());
     if (!kernel)
@@ -143,8 +152,11 @@ FailureOr<uint64_t> scratchBytesOf(Operation *op, SymbolTable &symbols, int64_t 
   }
   if (!isa<exec::MatmulOp>(op) && !isConv(op))
     return uint64_t{0};
+  auto [entry, isNew] = known.try_emplace(signatureOf(op), 0);
+  if (!isNew)
+    return entry->second;
   try {
-    return libraryScratch(op);
+    return entry->second = libraryScratch(op);
   } catch (const dnnl::error &error) {
     return op->emitOpError("the library can't compute it for these types and shapes: ")
            << error.what();

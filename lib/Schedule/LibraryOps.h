@@ -28,10 +28,22 @@ private:
   int before;
 };
 
-/// Bytes of scratch memory that an op needs beside operands and results: a
-/// library call's, as the library says for the current number of threads, or a
-/// kernel's for all threads together. Refuses calls that the library can't make.
-mlir::FailureOr<uint64_t> scratchBytesOf(mlir::Operation *op, mlir::SymbolTable &symbols,
-                                         int64_t threads);
+/// Bytes of scratch memory that ops need beside operands and results: library
+/// calls, as the library says for `threads` threads, and kernels for all
+/// threads together. Asks the library once for calls that are alike.
+class ScratchSizes {
+public:
+  ScratchSizes(mlir::ModuleOp module, int64_t threads)
+      : symbols(module), threads(threads), libraryThreads(threads) {}
+
+  /// Refuses calls that the library can't make.
+  mlir::FailureOr<uint64_t> bytesOf(mlir::Operation *op);
+
+private:
+  mlir::SymbolTable symbols;
+  int64_t threads;
+  LibraryThreads libraryThreads;
+  llvm::DenseMap<mlir::Attribute, uint64_t> known; ///< by what the library sees of a call
+};
 
 } // namespace dtc::schedule

@@ -15,10 +15,8 @@ namespace {
 /// Plans one function's temporaries and writes the offsets into its ops.
 class FunctionPlanner {
 public:
-  FunctionPlanner(func::FuncOp function, const HomeTable &homes, SymbolTable &symbols,
-                  int64_t threads)
-      : function(function), homes(homes), symbols(symbols), threads(threads),
-        buffers(function, homes) {}
+  FunctionPlanner(func::FuncOp function, const HomeTable &homes, ScratchSizes &scratchSizes)
+      : function(function), homes(homes), scratchSizes(scratchSizes), buffers(function, homes) {}
 
   /// Bytes of arena that the function needs.
   FailureOr<uint64_t> plan() {
@@ -42,7 +40,7 @@ private:
 
   LogicalResult collectScratch() {
     for (Operation &op : function.getBody().front()) {
-      FailureOr<uint64_t> bytes = scratchBytesOf(&op, symbols, threads);
+      FailureOr<uint64_t> bytes = scratchSizes.bytesOf(&op);
       if (failed(bytes))
         return failure();
       if (*bytes == 0)
@@ -84,8 +82,7 @@ private:
 
   func::FuncOp function;
   const HomeTable &homes;
-  SymbolTable &symbols;
-  int64_t threads;
+  ScratchSizes &scratchSizes;
   BufferAssignment buffers;
   std::vector<Interval> intervals;
   std::map<size_t, size_t> temporaries; ///< buffer to interval
@@ -110,15 +107,15 @@ FailureOr<int64_t> copyMisplacedResults(func::FuncOp function, const HomeTable &
 struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
   using PlanMemoryBase::PlanMemoryBase;
 
-  LogicalResult planFunction(func::FuncOp function, const HomeTable &homes, SymbolTable &symbols,
-                             uint64_t &arena) {
+  LogicalResult planFunction(func::FuncOp function, const HomeTable &homes,
+                             ScratchSizes &scratchSizes, uint64_t &arena) {
     if (!llvm::hasSingleElement(function.getBody()))
       return function.emitError("must have a single block");
     FailureOr<int64_t> copies = copyMisplacedResults(function, homes);
     if (failed(copies))
       return failure();
     numCopies += *copies;
-    FailureOr<uint64_t> bytes = FunctionPlanner(function, homes, symbols, threads).plan();
+    FailureOr<uint64_t> bytes = FunctionPlanner(function, homes, scratchSizes).plan();
     if (failed(bytes))
       return failure();
     arena = std::max(arena, *bytes);
@@ -132,11 +129,10 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
     FailureOr<HomeTable> homes = HomeTable::build(module);
     if (failed(homes))
       return failure();
-    LibraryThreads libraryThreads(threads);
-    SymbolTable symbols(module);
+    ScratchSizes scratchSizes(module, threads);
     uint64_t arena = homes->size();
     for (auto function : module.getOps<func::FuncOp>())
-      if (failed(planFunction(function, *homes, symbols, arena)))
+      if (failed(planFunction(function, *homes, scratchSizes, arena)))
         return failure();
     Builder builder(&getContext());
     module->setAttr(exec::ExecDialect::kArenaBytes, builder.getI64IntegerAttr(arena));
