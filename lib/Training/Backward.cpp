@@ -1,5 +1,7 @@
 #include "dtc/Training/Backward.h"
 
+#include "JoinGradients.h"
+
 using namespace mlir;
 using namespace dtc::graph;
 
@@ -84,11 +86,9 @@ Value Backward::joined(Value value) {
     return nullptr;
   SmallVector<Value> parts(it->second.begin(), it->second.end());
   contributions.erase(it);
-  Value sum = parts.front();
-  if (parts.size() > 1)
-    sum = accumulate(value, [&](OpBuilder &builder) -> Value {
-      return SumOp::create(builder, value.getLoc(), value.getType(), parts);
-    });
+  Value sum = accumulate(value, [&](OpBuilder &builder) {
+    return joinGradients(builder, value.getLoc(), parts);
+  });
   if (fromData.contains(value))
     dataGradients.push_back(sum);
   return sum;

@@ -16,7 +16,7 @@ static bool canWidenResult(Operation *op) {
 static bool commutesWithWidening(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getKind() == ReduceKind::Sum;
-  return isa<SumOp, ReshapeOp, TransposeOp, SliceOp, PadOp, BroadcastOp, CumSumOp>(op);
+  return isa<SumOp, ReshapeOp, TransposeOp, SliceOp, PadOp, BroadcastOp, ConcatOp, CumSumOp>(op);
 }
 
 /// Right after the op that makes it, and part of the same backward op.

@@ -56,3 +56,17 @@ func.func @iota(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {check_gradie
   %y = arith.mulf %x, %i : tensor<2x3xf32>
   return %y : tensor<2x3xf32>
 }
+
+// Pieces that tile a dimension, pieces that overlap, pieces with a gap.
+// expected-remark@+1 {{gradient ok: 12 elements}}
+func.func @slices(%x: tensor<2x6xf32>) -> (tensor<2x6xf32>, tensor<2x2xf32>) attributes {check_gradients} {
+  %e = math.exp %x : tensor<2x6xf32>
+  %a = dtc.slice %e offsets [0, 2] strides [1, 1] : tensor<2x6xf32> -> tensor<2x4xf32>
+  %b = dtc.slice %e offsets [0, 0] strides [1, 1] : tensor<2x6xf32> -> tensor<2x2xf32>
+  %y = dtc.concat 1 (%a, %b) : tensor<2x4xf32>, tensor<2x2xf32> -> tensor<2x6xf32>
+  %s = math.sin %x : tensor<2x6xf32>
+  %c = dtc.slice %s offsets [0, 1] strides [1, 1] : tensor<2x6xf32> -> tensor<2x2xf32>
+  %d = dtc.slice %s offsets [0, 2] strides [1, 1] : tensor<2x6xf32> -> tensor<2x2xf32>
+  %z = arith.mulf %c, %d : tensor<2x2xf32>
+  return %y, %z : tensor<2x6xf32>, tensor<2x2xf32>
+}
