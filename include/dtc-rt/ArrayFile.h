@@ -47,6 +47,7 @@ public:
   /// Where the elements of entry `index` go.
   char *data(size_t index) { return file.data() + offsets[index]; }
   Status commit() { return file.commit(); }
+  void discard() { file.discard(); }
 
 private:
   SafetensorsWriter(OutputFile file, std::vector<uint64_t> offsets)

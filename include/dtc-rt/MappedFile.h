@@ -40,6 +40,8 @@ public:
   char *data() { return bytes; }
   size_t size() const { return length; }
   Status commit();
+  /// Removes the file from its folder; its bytes may still be written.
+  void discard();
 
 private:
   OutputFile() = default;

@@ -37,6 +37,8 @@ public:
   void put(size_t parameter, const Shard &shard, DType dtype, const char *source);
   /// Parameters that no rank put in come from `reader`.
   Status finish(const WeightReader &reader, const std::vector<bool> &wasPut);
+  /// Leaves no file; for a run that ends with ranks still at work.
+  void discard() { file.discard(); }
 
 private:
   WeightWriter(const Manifest &manifest, SafetensorsWriter file)

@@ -95,8 +95,14 @@ OutputFile::~OutputFile() {
     ::munmap(bytes, length);
   if (descriptor >= 0)
     ::close(descriptor);
-  if (!temporary.empty() && descriptor >= 0)
+  if (descriptor >= 0)
+    discard();
+}
+
+void OutputFile::discard() {
+  if (!temporary.empty())
     ::unlink(temporary.c_str());
+  temporary.clear();
 }
 
 Status OutputFile::commit() {

@@ -178,6 +178,16 @@ Status runWorker(RankWorker &worker) {
   }
 }
 
+/// Ends the process although a rank hangs in its own code.
+[[noreturn]] void leaveBehind(Session &session, const Status &reason) {
+  if (session.weightWriter)
+    session.weightWriter->discard();
+  if (session.outputWriter)
+    session.outputWriter->discard();
+  std::fprintf(stderr, "dtc-run: error: %s\n", reason.message().c_str());
+  std::_Exit(static_cast<int>(reason.code()));
+}
+
 /// Runs all ranks to their end. When one fails, the others have a few seconds to
 /// notice; a rank that hangs in its own code then ends with the process.
 Status runRanks(Session &session) {
@@ -211,11 +221,8 @@ Status runRanks(Session &session) {
   })) {
   }
   Status reason = world.abortReason();
-  if (!changed.wait_for(lock, kGrace, [&] { return running == 0; }) && !reason.isOk()) {
-    std::fprintf(stderr, "dtc-run: error: %s\n", reason.message().c_str());
-    std::_Exit(static_cast<int>(reason.code()));
-  }
-  changed.wait(lock, [&] { return running == 0; });
+  if (!changed.wait_for(lock, kGrace, [&] { return running == 0; }))
+    leaveBehind(session, reason);
   lock.unlock();
   for (std::thread &thread : threads)
     thread.join();

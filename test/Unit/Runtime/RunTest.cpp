@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -345,4 +346,31 @@ TEST(Run, StopsAfterTheStepOnSIGTERM) {
   sender.join();
   EXPECT_EQ(status.code(), ExitCode::Stopped);
   EXPECT_TRUE(std::filesystem::exists(files.options.saveWeights));
+}
+
+TEST(RunDeathTest, HangingRankEndsTheRunWithExitCode5) {
+  Json manifest = manifestOf();
+  fbs::ProgramT program = programOf(manifest);
+  program.kernels.push_back("hang");
+  auto &instructions = program.functions[0]->instructions;
+  size_t before = instructions.size();
+  fbs::AxisIndexT index;
+  index.axes = {0};
+  index.target = std::make_unique<fbs::Ref>(stepRef(Rate + 8));
+  addInstruction(program, std::move(index));
+  addInstruction(program, launchOf(2, {stepRef(Rate + 8)}, 1));
+  std::rotate(instructions.begin(), instructions.begin() + before, instructions.end());
+  Files files;
+  writeFile(files.options.artifact,
+            artifactOf(manifest, {{"program/0.bin", serialized(program)},
+                                  {"code/kernels.so", readFile(DTC_TEST_KERNELS)},
+                                  {"weights.safetensors", bytesOf(kWeight)}}));
+  files.options.timeoutSeconds = 0.3;
+  EXPECT_EXIT((void)run(files.options), testing::ExitedWithCode(5),
+              "error: rank 0 waited 0 s in all_reduce at op for rank: 1");
+  std::vector<std::string> left; // of the child's half-written weights: nothing
+  for (auto &entry : std::filesystem::directory_iterator(files.folder / "."))
+    left.push_back(entry.path().filename());
+  std::sort(left.begin(), left.end());
+  EXPECT_EQ(left, (std::vector<std::string>{"data.safetensors", "log.jsonl", "model.dtc"}));
 }

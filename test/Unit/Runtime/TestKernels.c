@@ -1,5 +1,6 @@
 /* What the compiler's code generation would make: see KernelFunction in PackageFormat.h. */
 #include <stdint.h>
+#include <unistd.h>
 
 /* out[i] = a[i] + b[i] */
 void add(char *const *args, int64_t begin, int64_t end, char *scratch) {
@@ -8,6 +9,13 @@ void add(char *const *args, int64_t begin, int64_t end, char *scratch) {
   float *out = (float *)args[2];
   for (int64_t i = begin; i < end; ++i)
     out[i] = a[i] + b[i];
+}
+
+/* Never returns where its argument (int64) is 1. */
+void hang(char *const *args, int64_t begin, int64_t end, char *scratch) {
+  (void)begin, (void)end, (void)scratch;
+  while (*(const volatile int64_t *)args[0] == 1)
+    usleep(10000);
 }
 
 /* Counts its iterations per thread in scratch, then adds 1 to out[i] for each: every
