@@ -140,7 +140,8 @@ static LogicalResult checkSizes(Operation *op, int64_t groupSize) {
 }
 
 FailureOr<std::vector<Tensor>> evaluateCollective(Operation *op, const sharding::Mesh &mesh,
-                                                  ArrayRef<Operands> operands) {
+                                                  ArrayRef<Operands> operands,
+                                                  unsigned result) {
   auto axesAttr = op->getAttrOfType<dist::AxesAttr>("axes");
   std::optional<sharding::AxisList> axes = dist::toAxes(axesAttr, mesh);
   if (!axes)
@@ -153,7 +154,7 @@ FailureOr<std::vector<Tensor>> evaluateCollective(Operation *op, const sharding:
     member.position = mesh.position(rank, *axes);
     if (op->getNumOperands() > 0)
       for (int64_t other : mesh.group(rank, *axes))
-        member.group.push_back(operands[other][0]);
+        member.group.push_back(operands[other][result]);
     results.push_back(
         TypeSwitch<Operation *, Tensor>(op)
             .Case<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,

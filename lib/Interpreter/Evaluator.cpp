@@ -122,16 +122,18 @@ Evaluator::Results Evaluator::evaluate(Operation *op, ArrayRef<RankTensors> oper
   SmallVector<SmallVector<const Tensor *>> perRank;
   for (int64_t rank = 0; rank < numRanks; ++rank)
     perRank.push_back(onRank(operands, rank));
-  auto tensors = evaluateCollective(op, *mesh, llvm::to_vector_of<Operands>(perRank));
-  if (failed(tensors))
-    return failure();
-  RankTensors result;
-  for (Tensor &tensor : *tensors) {
-    if (numerics == Numerics::ProgramTypes || !tensor.isFloat())
-      roundToType(tensor);
-    result.push_back(std::make_shared<const Tensor>(std::move(tensor)));
+  std::vector<RankTensors> results(op->getNumResults()); // several of a bucketed reduction
+  for (unsigned i = 0; i < results.size(); ++i) {
+    auto tensors = evaluateCollective(op, *mesh, llvm::to_vector_of<Operands>(perRank), i);
+    if (failed(tensors))
+      return failure();
+    for (Tensor &tensor : *tensors) {
+      if (numerics == Numerics::ProgramTypes || !tensor.isFloat())
+        roundToType(tensor);
+      results[i].push_back(std::make_shared<const Tensor>(std::move(tensor)));
+    }
   }
-  return std::vector<RankTensors>{std::move(result)};
+  return results;
 }
 
 //===-- functions ---------------------------------------------------------===//

@@ -40,9 +40,10 @@ private:
 
 /// True for the collectives and rank queries of the `dist` dialect.
 bool isCollective(mlir::Operation *op);
-/// The result on every rank of `mesh`; not yet rounded.
+/// The op's result of this number on every rank of `mesh`; not yet rounded.
 mlir::FailureOr<std::vector<Tensor>> evaluateCollective(mlir::Operation *op,
                                                         const sharding::Mesh &mesh,
-                                                        llvm::ArrayRef<Operands> operands);
+                                                        llvm::ArrayRef<Operands> operands,
+                                                        unsigned result);
 
 } // namespace dtc::interpreter

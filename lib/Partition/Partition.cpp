@@ -29,7 +29,7 @@ static void mergeDuplicates(ModuleOp module) {
 
 LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
   FailureOr<NamedMesh> mesh = findMesh(module);
-  if (failed(mesh) || failed(unifyShardings(module)))
+  if (failed(mesh) || failed(unifyShardings(module, mesh->name)))
     return failure();
   SmallVector<func::FuncOp> functions;
   for (auto func : module.getOps<func::FuncOp>()) {

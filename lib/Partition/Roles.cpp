@@ -33,8 +33,27 @@ static bool isShared(RoleKind kind) {
   }
 }
 
+static bool isFixed(RoleKind kind) {
+  return kind == RoleKind::Parameter || kind == RoleKind::Buffer;
+}
+
 static bool followsParameter(RoleKind kind) {
   return kind == RoleKind::Gradient || kind == RoleKind::State || kind == RoleKind::Master;
+}
+
+/// A parameter or buffer of which nothing is said is whole on every rank.
+static void replicateTheRest(func::FuncOp func, FlatSymbolRefAttr mesh,
+                             std::map<Key, dist::ShardingAttr> &known) {
+  auto none = dist::AxesAttr::get(func.getContext(), {});
+  for (BlockArgument argument : func.getArguments()) {
+    graph::RoleAttr role = graph::getArgRole(func, argument.getArgNumber());
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!role || !isFixed(role.getKind()) || !type)
+      continue;
+    SmallVector<dist::AxesAttr> dims(type.getRank(), none);
+    known.try_emplace({role.getKind(), role.getName().str()},
+                      dist::ShardingAttr::get(func.getContext(), mesh, dims, none, none, none));
+  }
 }
 
 /// Calls `visit(role, attribute, set)` for each argument and result that is
@@ -51,7 +70,7 @@ static void forEachShared(func::FuncOp func, Visit visit) {
             [&](Attribute attr) { func.setResultAttr(i, kSharding, attr); });
 }
 
-LogicalResult unifyShardings(ModuleOp module) {
+LogicalResult unifyShardings(ModuleOp module, FlatSymbolRefAttr mesh) {
   std::map<Key, dist::ShardingAttr> known;
   LogicalResult result = success();
   for (auto func : module.getOps<func::FuncOp>())
@@ -59,13 +78,14 @@ LogicalResult unifyShardings(ModuleOp module) {
       if (!attr)
         return;
       auto [it, added] = known.try_emplace({role.getKind(), role.getName().str()}, attr);
-      bool fixed = role.getKind() == RoleKind::Parameter || role.getKind() == RoleKind::Buffer;
-      if (!added && fixed && it->second != attr)
+      if (!added && isFixed(role.getKind()) && it->second != attr)
         result = func.emitOpError("sharding differs from ")
                  << it->second << " for: " << role.getName();
     });
   if (failed(result))
     return failure();
+  for (auto func : module.getOps<func::FuncOp>())
+    replicateTheRest(func, mesh, known);
   for (auto func : module.getOps<func::FuncOp>())
     forEachShared(func, [&](graph::RoleAttr role, dist::ShardingAttr attr, auto set) {
       std::string name = role.getName().str();

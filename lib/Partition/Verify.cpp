@@ -56,6 +56,11 @@ public:
         return op.emitOpError("is still to be partitioned");
       if (isa<UnrealizedConversionCastOp>(op))
         return op.emitOpError("was left over by the partitioner");
+      if (auto reduce = dyn_cast<dist::AllReduceOp>(op)) { // a bucket: each for itself
+        for (auto [input, output] : llvm::zip_equal(reduce.getInputs(), reduce.getOutputs()))
+          varies[output] = varies.lookup(input) & ~axesOf(reduce.getAxes());
+        continue;
+      }
       AxisSet set = transfer(&op);
       for (Value result : op.getResults())
         varies[result] = set;
@@ -87,8 +92,6 @@ private:
     AxisSet set = 0;
     for (Value operand : op->getOperands())
       set |= varies.lookup(operand);
-    if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
-      return set & ~axesOf(reduce.getAxes());
     if (auto gather = dyn_cast<dist::AllGatherOp>(op))
       return set & ~axesOf(gather.getAxes());
     if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op))

@@ -15,6 +15,7 @@
 #ifdef DTC_TEST_PASSES
 namespace dtc::test {
 void registerGraphTestPasses();
+void registerPartitionTestPasses();
 void registerTrainingTestPasses();
 } // namespace dtc::test
 #endif
@@ -34,6 +35,7 @@ int main(int argc, char **argv) {
   dtc::training::registerTrainingPasses();
 #ifdef DTC_TEST_PASSES
   dtc::test::registerGraphTestPasses();
+  dtc::test::registerPartitionTestPasses();
   dtc::test::registerTrainingTestPasses();
 #endif
   return mlir::asMainReturnCode(
