@@ -41,6 +41,7 @@ struct SplitIntoChunks : OpRewritePattern<graph::SliceOp> {
     Emitter emit(op.getLoc(), rewriter);
     Value parts = reshape(emit, whole, shape);
     for (graph::SliceOp slice : slices) {
+      emit.setInsertionPoint(slice);
       Value one = sliceDim(emit, parts, *dim, slice.getOffsets()[*dim] / part, 1);
       rewriter.replaceOp(slice, reshape(emit, one, graph::shapeOf(slice)));
     }

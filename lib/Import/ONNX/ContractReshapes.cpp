@@ -21,10 +21,10 @@ public:
       sizes.push_back({size});
   }
 
-  /// Index `index` becomes one index per size.
+  /// Index `index` becomes one index per size; an index of size 1 may vanish.
   void split(int64_t index, Shape parts) { sizes[index] = std::move(parts); }
   bool changes() const {
-    return llvm::any_of(sizes, [](const Shape &parts) { return parts.size() > 1; });
+    return llvm::any_of(sizes, [](const Shape &parts) { return parts.size() != 1; });
   }
 
   /// The contraction of `lhs` and `rhs`, which are reshaped as needed.
@@ -85,8 +85,10 @@ struct SinkThroughContract : OpRewritePattern<graph::ContractOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::ContractOp op, PatternRewriter &rewriter) const override {
     SplitContract split(op);
-    for (bool left : {true, false})
+    for (bool left : {true, false}) {
       collect(op, left, split);
+      collectUnits(op, left, split);
+    }
     if (!split.changes())
       return failure();
     Emitter emit(op.getLoc(), rewriter);
@@ -116,15 +118,37 @@ struct SinkThroughContract : OpRewritePattern<graph::ContractOp> {
       if (sizes.size() == 1)
         continue;
       const auto *shared = llvm::find(otherIndices, index);
+      const bool isShared = shared != otherIndices.end();
       const bool inResult = llvm::is_contained(op.getResultIndices(), index);
-      if (shared != otherIndices.end()) {
-        const int64_t large = llvm::count_if(sizes, [](int64_t size) { return size != 1; });
-        // Dimensions of size 1 are no reason to give a weight another shape, and a
-        // batch index is split only where both operands merged it alike.
-        if (large < 2 || (inResult && !mergedAlike(other, shared - otherIndices.begin(), sizes)))
-          continue;
-      }
+      // Dimensions of size 1 are no reason for further indices, but for a batch of one.
+      const int64_t large = llvm::count_if(sizes, [](int64_t size) { return size != 1; });
+      if (large < 2 && (isShared || run[0] != 0))
+        continue;
+      // A batch index is split only where both operands merged it alike.
+      if (isShared && inResult && !mergedAlike(other, shared - otherIndices.begin(), sizes))
+        continue;
       split.split(index, sizes);
+    }
+  }
+
+  /// Drops indices of size 1 of an operand whose reshape adds or moves them.
+  static void collectUnits(graph::ContractOp op, bool left, SplitContract &split) {
+    auto reshape = (left ? op.getLhs() : op.getRhs()).getDefiningOp<graph::ReshapeOp>();
+    if (!reshape)
+      return;
+    auto from = graph::shapeOf(reshape.getInput()), to = graph::shapeOf(reshape.getResult());
+    if (!differsInUnits(from, to))
+      return;
+    auto own = left ? op.getLhsIndices() : op.getRhsIndices();
+    auto others = left ? op.getRhsIndices() : op.getLhsIndices();
+    size_t next = 0;
+    for (auto [index, size] : llvm::zip(own, to)) {
+      const bool isBatch = llvm::is_contained(others, index) &&
+                           llvm::is_contained(op.getResultIndices(), index);
+      if (next < from.size() && from[next] == size)
+        ++next;
+      else if (size == 1 && !isBatch)
+        split.split(index, {});
     }
   }
 

@@ -35,6 +35,15 @@ static FailureOr<Value> biasOf(NodeConverter &node, ArrayRef<int64_t> scores) {
   return broadcastTo(emit, term, scores);
 }
 
+/// Attention in simple ops, for a bias that trains: dtc.attention gives it no gradient.
+static Value spellOut(Emitter &emit, Value q, Value k, Value v, Value bias, double scale) {
+  Value scores = contract(emit, q, {0, 2, 1, 4}, k, {0, 3, 1, 4}, {0, 1, 2, 3});
+  scores = arith::MulFOp::create(emit, scores, splatLike(emit, scores, scale));
+  scores = arith::AddFOp::create(emit, scores, bias);
+  Value probs = graph::SoftmaxOp::create(emit, scores.getType(), scores, 3);
+  return contract(emit, probs, {0, 2, 1, 4}, v, {0, 4, 2, 3}, {0, 1, 2, 3});
+}
+
 static LogicalResult convertAttention(NodeConverter &node) {
   Emitter &emit = node.emit;
   if (node.has(4) || node.has(5) || node.has(6))
@@ -64,15 +73,23 @@ static LogicalResult convertAttention(NodeConverter &node) {
   }
   const auto *scale = node.attribute("scale");
   const double factor = scale && scale->f() != 0 ? scale->f() : 1 / std::sqrt(double(qs[3]));
+  auto defineResult = [&](Value result) { // [b,s,heads,feature]
+    if (node.input(0).rank() == 4)
+      return node.define(transpose(emit, result, {0, 2, 1, 3}));
+    return node.define(reshape(emit, result, {qs[0], qs[1], qs[2] * vs[3]}));
+  };
+  if (bias && dependsOnParameter(bias)) {
+    if (causal || qs[2] != ks[2])
+      return node.error() << "with a trained mask is not supported beside is_causal or shared "
+                             "key-value heads";
+    return defineResult(spellOut(emit, q, k, v, bias, factor));
+  }
   Type statistic = elementOf(q).isF64() ? emit.getF64Type() : emit.getF32Type();
   auto attention = graph::AttentionOp::create(
       emit, tensorType(q).clone({qs[0], qs[1], qs[2], vs[3]}),
       RankedTensorType::get({qs[0], qs[2], qs[1]}, statistic), q, k, v, bias,
       emit.getF64FloatAttr(factor), causal ? emit.getUnitAttr() : UnitAttr());
-  Value result = attention.getResult();
-  if (node.input(0).rank() == 4)
-    return node.define(transpose(emit, result, {0, 2, 1, 3}));
-  return node.define(reshape(emit, result, {qs[0], qs[1], qs[2] * vs[3]}));
+  return defineResult(attention.getResult());
 }
 
 /// cos or sin per position as [b,s,1 or absent,...] broadcast to the halves [b,s,heads,half].

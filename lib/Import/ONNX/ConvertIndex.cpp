@@ -257,13 +257,39 @@ static LogicalResult convertGatherND(NodeConverter &node) {
   return gatherByIotas(node, data, parts, lead);
 }
 
-/// One element of each row of the last dimension.
+/// Constants picked out of a constant along one dimension; null when it is too large.
+static Host gatherElementsHost(const HostTensor &data, const HostTensor &indices, int64_t axis) {
+  Shape stored = indices.stored;
+  for (size_t i = 0; i < stored.size(); ++i)
+    if (int64_t(i) != axis && data.stored[i] != 1)
+      stored[i] = indices.shape[i];
+  const Shape steps = data.strides(), indexSteps = indices.strides();
+  return rearrange(data, indices.shape, stored, [&](ArrayRef<int64_t> at) {
+    int64_t from = indices.ints[dot(at, indexSteps)] * steps[axis];
+    for (size_t i = 0; i < at.size(); ++i)
+      if (int64_t(i) != axis)
+        from += at[i] * steps[i];
+    return from;
+  });
+}
+
+/// Of values of the graph: one element of each row of the last dimension.
 static LogicalResult convertGatherElements(NodeConverter &node) {
   const Tensor &data = node.input(0), &indices = node.input(1);
   auto axis = node.axis(node.attrInt("axis", 0), data.rank());
   if (failed(axis))
     return failure();
   Shape rows = data.shape(), wanted = indices.shape();
+  if (data.host && indices.host && rows.size() == wanted.size()) {
+    Host constant = normalizeIndices(node, indices.host, rows[*axis]);
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (int64_t(i) != *axis && wanted[i] > rows[i])
+        return node.error() << "has more indices than elements";
+    if (!constant)
+      return failure();
+    if (Host result = gatherElementsHost(*data.host, *constant, *axis))
+      return node.define(Tensor(result));
+  }
   const bool last = *axis == data.rank() - 1 && wanted.size() == rows.size();
   if (!last || wanted.back() != 1 || ArrayRef(rows).drop_back() != ArrayRef(wanted).drop_back())
     return node.error() << "is supported for one index per row of the last dimension only";

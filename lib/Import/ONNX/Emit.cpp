@@ -173,4 +173,25 @@ Value castTo(Emitter &emit, Value value, Type to) {
              : arith::ExtSIOp::create(emit, type, value).getResult();
 }
 
+bool dependsOnParameter(Value value) {
+  llvm::SmallPtrSet<Operation *, 32> seen;
+  SmallVector<Value> open = {value};
+  while (!open.empty()) {
+    Value next = open.pop_back_val();
+    if (auto argument = dyn_cast<BlockArgument>(next)) {
+      auto func = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+      auto role = func ? graph::getArgRole(func, argument.getArgNumber()) : graph::RoleAttr();
+      if (!role || role.getKind() == graph::RoleKind::Parameter)
+        return true;
+      continue;
+    }
+    Operation *op = next.getDefiningOp();
+    // No gradient passes a comparison.
+    if (isa<arith::CmpIOp, arith::CmpFOp>(op) || !seen.insert(op).second)
+      continue;
+    open.append(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
 } // namespace dtc::import

@@ -48,4 +48,7 @@ mlir::Value matmul(Emitter &emit, mlir::Value lhs, mlir::Value rhs);
 /// Conversion between element types by value; `to` may be i1 (not equal to zero).
 mlir::Value castTo(Emitter &emit, mlir::Value value, mlir::Type to);
 
+/// Whether a gradient could flow through the value to a parameter.
+bool dependsOnParameter(mlir::Value value);
+
 } // namespace dtc::import

@@ -53,28 +53,6 @@ static Value withoutScale(Emitter &emit, Value value) {
   return moved->getResult(0);
 }
 
-/// Whether a gradient could flow through the value to a parameter.
-static bool dependsOnParameter(Value value) {
-  llvm::SmallPtrSet<Operation *, 32> seen;
-  SmallVector<Value> open = {value};
-  while (!open.empty()) {
-    Value next = open.pop_back_val();
-    if (auto argument = dyn_cast<BlockArgument>(next)) {
-      auto func = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-      auto role = func ? graph::getArgRole(func, argument.getArgNumber()) : graph::RoleAttr();
-      if (!role || role.getKind() == graph::RoleKind::Parameter)
-        return true;
-      continue;
-    }
-    Operation *op = next.getDefiningOp();
-    // No gradient passes a comparison.
-    if (isa<arith::CmpIOp, arith::CmpFOp>(op) || !seen.insert(op).second)
-      continue;
-    open.append(op->operand_begin(), op->operand_end());
-  }
-  return false;
-}
-
 namespace {
 
 /// What is found above a softmax: scaled scores plus terms.

@@ -78,9 +78,12 @@ void replaceExpanded(PatternRewriter &rewriter, graph::ReshapeOp expand, Value w
   Value old = expand.getInput();
   Emitter emit(expand.getLoc(), rewriter);
   emit.setInsertionPointAfterValue(wide);
-  rewriter.replaceOp(expand, reshape(emit, wide, graph::shapeOf(expand.getResult())));
-  if (!old.use_empty())
-    rewriter.replaceAllUsesWith(old, reshape(emit, wide, graph::shapeOf(old)));
+  Value expanded = reshape(emit, wide, graph::shapeOf(expand.getResult()));
+  // Made before anything is erased: the insertion point may be the erased op.
+  Value merged = old.hasOneUse() ? Value() : reshape(emit, wide, graph::shapeOf(old));
+  rewriter.replaceOp(expand, expanded);
+  if (merged)
+    rewriter.replaceAllUsesWith(old, merged);
 }
 
 bool differsInUnits(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {

@@ -153,14 +153,29 @@ struct SinkThroughNorm : OpRewritePattern<NormOp> {
 struct SinkThroughSoftmax : OpRewritePattern<graph::SoftmaxOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::SoftmaxOp op, PatternRewriter &rewriter) const override {
-    auto collapse = Collapse::of(op.getInput());
-    if (!collapse || collapse->runs[op.getDim()].size() != 1)
+    auto above = op.getInput().getDefiningOp<graph::ReshapeOp>();
+    const auto dim = above ? dimAbove(above, op.getDim()) : std::nullopt;
+    if (!dim)
       return failure();
     Emitter emit(op.getLoc(), rewriter);
-    Value wide = graph::SoftmaxOp::create(emit, collapse->source.getType(), collapse->source,
-                                          collapse->runs[op.getDim()][0]);
+    Value wide = graph::SoftmaxOp::create(emit, above.getInput().getType(), above.getInput(),
+                                          *dim);
     rewriter.replaceOp(op, reshape(emit, wide, graph::shapeOf(op)));
     return success();
+  }
+
+  /// The dimension of the reshape's input that alone becomes `dim`.
+  static std::optional<int64_t> dimAbove(graph::ReshapeOp reshape, int64_t dim) {
+    auto from = graph::shapeOf(reshape.getInput()), to = graph::shapeOf(reshape.getResult());
+    if (const auto runs = collapseRuns(from, to))
+      return (*runs)[dim].size() == 1 ? std::optional((*runs)[dim][0]) : std::nullopt;
+    if (!differsInUnits(from, to) || to[dim] == 1)
+      return std::nullopt;
+    int64_t wanted = llvm::count_if(to.take_front(dim), [](int64_t size) { return size != 1; });
+    for (size_t i = 0; i < from.size(); ++i)
+      if (from[i] != 1 && wanted-- == 0)
+        return i;
+    return std::nullopt;
   }
 };
 
@@ -210,6 +225,33 @@ struct SinkThroughSlice : OpRewritePattern<graph::SliceOp> {
   }
 };
 
+/// A slice below a reshape that only adds and removes dimensions of size 1.
+struct SinkUnitsThroughSlice : OpRewritePattern<graph::SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::SliceOp op, PatternRewriter &rewriter) const override {
+    auto reshape = op.getInput().getDefiningOp<graph::ReshapeOp>();
+    auto sliced = graph::shapeOf(op.getInput());
+    if (!reshape || !differsInUnits(graph::shapeOf(reshape.getInput()), sliced))
+      return failure();
+    Shape shape(graph::shapeOf(reshape.getInput())), offsets(shape.size(), 0),
+        strides(shape.size(), 1);
+    for (size_t i = 0, j = 0; i < sliced.size(); ++i) {
+      if (sliced[i] == 1)
+        continue;
+      while (shape[j] == 1)
+        ++j;
+      shape[j] = graph::shapeOf(op)[i];
+      offsets[j] = op.getOffsets()[i];
+      strides[j++] = op.getStrides()[i];
+    }
+    Emitter emit(op.getLoc(), rewriter);
+    Value slice = graph::SliceOp::create(emit, op.getType().clone(shape), reshape.getInput(),
+                                         offsets, strides);
+    rewriter.replaceOp(op, import::reshape(emit, slice, graph::shapeOf(op)));
+    return success();
+  }
+};
+
 /// A reduction of merged dimensions reduces those they consist of.
 struct SinkThroughReduce : OpRewritePattern<graph::ReduceOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -231,7 +273,7 @@ struct SinkThroughReduce : OpRewritePattern<graph::ReduceOp> {
 void addSinkReshapePatterns(RewritePatternSet &patterns) {
   patterns.add<SinkThroughElementwise, ReshapeOfBroadcast, SinkThroughNorm<graph::LayerNormOp>,
                SinkThroughNorm<graph::RmsNormOp>, SinkThroughSoftmax, SinkThroughGather,
-               SinkThroughSlice, SinkThroughReduce>(patterns.getContext());
+               SinkThroughSlice, SinkUnitsThroughSlice, SinkThroughReduce>(patterns.getContext());
 }
 
 } // namespace dtc::import
