@@ -98,7 +98,9 @@ struct ConvPrimitive {
   std::optional<dnnl::reorder::primitive_desc> reorder; ///< between the two where they differ
 
   uint64_t weightBytes() const { return reorder ? library::alignScratch(weight.get_size()) : 0; }
-  uint64_t ownBytes() const { return library::alignScratch(primitive.scratchpad_desc().get_size()); }
+  uint64_t ownBytes() const {
+    return library::alignScratch(primitive.scratchpad_desc().get_size());
+  }
   uint64_t reorderBytes() const {
     return reorder ? library::alignScratch(reorder->scratchpad_desc().get_size()) : 0;
   }

@@ -123,7 +123,8 @@ private:
     auto op = symbols.lookup<graph::ParameterOp>(name);
     if (!op)
       return llvm::createStringError("no dtc.parameter declares the argument: " + name.str());
-    auto view = cast<RankedTensorType>(op.getType()), file = cast<RankedTensorType>(op.getFileType());
+    auto view = cast<RankedTensorType>(op.getType());
+    auto file = cast<RankedTensorType>(op.getFileType());
     Json aliases = Json::array();
     for (auto alias : op.getAliases().getAsRange<StringAttr>())
       aliases.push_back(alias.str());

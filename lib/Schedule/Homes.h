@@ -12,7 +12,9 @@ namespace dtc::schedule {
 
 inline constexpr uint64_t kAlignment = 64;
 
-inline uint64_t alignUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+inline uint64_t alignUp(uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 /// Bytes of a tensor in memory; an i1 takes a byte.
 uint64_t bytesOf(mlir::Type tensorType);

@@ -83,7 +83,8 @@ LogicalResult fillCollective(Operation *op, fbs::CollectiveT &call) {
     return success();
   std::optional<fbs::ReduceKind> kind = reduceKindOf(*reduce);
   if (!kind)
-    return op->emitError("no collective reduces like this: ") << graph::stringifyReduceKind(*reduce);
+    return op->emitError("no collective reduces like this: ")
+           << graph::stringifyReduceKind(*reduce);
   call.reduce = *kind;
   return success();
 }
