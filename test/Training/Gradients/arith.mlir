@@ -109,3 +109,25 @@ func.func @sum_of_contributions(%x: tensor<3x5xf32>) -> tensor<3x5xf32> attribut
   %y = arith.mulf %2, %x : tensor<3x5xf32>
   return %y : tensor<3x5xf32>
 }
+
+// expected-remark@+1 {{gradient ok: 30 elements}}
+func.func @atan2(%a: tensor<3x5xf32>, %b: tensor<3x5xf32>) -> tensor<3x5xf32> attributes {check_gradients} {
+  %y = math.atan2 %a, %b : tensor<3x5xf32>
+  return %y : tensor<3x5xf32>
+}
+
+// expected-remark@+1 {{gradient ok: 30 elements}}
+func.func @copysign(%a: tensor<3x5xf32>, %b: tensor<3x5xf32>) -> tensor<3x5xf32> attributes {check_gradients} {
+  %y = math.copysign %a, %b : tensor<3x5xf32>
+  return %y : tensor<3x5xf32>
+}
+
+// expected-remark@+1 {{gradient ok: 30 elements}}
+func.func @remf(%a: tensor<3x5xf32>, %b: tensor<3x5xf32>) -> tensor<3x5xf32> attributes {check_gradients} {
+  %five = arith.constant dense<5.0> : tensor<3x5xf32>
+  %two = arith.constant dense<2.0> : tensor<3x5xf32>
+  %x = arith.mulf %a, %five : tensor<3x5xf32>
+  %y = arith.addf %b, %two : tensor<3x5xf32>
+  %z = arith.remf %x, %y : tensor<3x5xf32>
+  return %z : tensor<3x5xf32>
+}

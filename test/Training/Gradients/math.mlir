@@ -195,3 +195,16 @@ func.func @trunc(%x: tensor<3x5xf32>) -> tensor<3x5xf32> attributes {check_gradi
   %y = math.trunc %x : tensor<3x5xf32>
   return %y : tensor<3x5xf32>
 }
+
+// expected-remark@+1 {{gradient ok: 15 elements}}
+func.func @erfc(%x: tensor<3x5xf32>) -> tensor<3x5xf32> attributes {check_gradients} {
+  %y = math.erfc %x : tensor<3x5xf32>
+  return %y : tensor<3x5xf32>
+}
+
+// expected-remark@+1 {{gradient ok: 5 elements}}
+func.func @fpowi(%x: tensor<5xf32>) -> tensor<5xf32> attributes {check_gradients} {
+  %n = arith.constant dense<[0, 1, 2, 3, -2]> : tensor<5xi32>
+  %y = math.fpowi %x, %n : tensor<5xf32>, tensor<5xi32>
+  return %y : tensor<5xf32>
+}

@@ -151,7 +151,8 @@ TEST_P(Trajectory, IsPyTorchs) {
         samples(data, static_cast<int64_t>(i) * kGlobalBatch, kGlobalBatch),
         expected.learningRate);
     ASSERT_TRUE(succeeded(actual));
-    EXPECT_NEAR(actual->loss, expected.loss, param.tolerance.loss * expected.loss) << "step " << i + 1;
+    EXPECT_NEAR(actual->loss, expected.loss, param.tolerance.loss * expected.loss)
+        << "step " << i + 1;
     EXPECT_NEAR(actual->gradNorm, expected.gradNorm,
                 param.tolerance.gradNorm * expected.gradNorm)
         << "step " << i + 1;

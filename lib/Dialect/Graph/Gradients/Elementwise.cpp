@@ -86,6 +86,13 @@ Value selectGrad(Formula &f, unsigned i) {
                 : f.b.selectOr(condition, 0.0, f.narrowGrad);
 }
 
+/// x - trunc(x / y) * y
+Value remainderGrad(Formula &f, unsigned i) {
+  if (i == 0)
+    return f.narrowGrad;
+  return f.b.negate(f.times(f.b.unary<math::TruncOp>(f.b.div(f.x(), f.y()))));
+}
+
 //===-- math --------------------------------------------------------------===//
 
 Value fmaGrad(Formula &f, unsigned i) { return i == 2 ? f.grad : f.times(f.operand(1 - i)); }
@@ -115,6 +122,7 @@ Value erfGrad(Formula &f, unsigned) {
   Value density = f.b.unary<math::ExpOp>(f.b.negate(f.b.square(f.x())));
   return f.times(f.b.scale(density, 2.0 * std::numbers::inv_sqrtpi));
 }
+Value erfcGrad(Formula &f, unsigned i) { return f.b.negate(erfGrad(f, i)); }
 Value absGrad(Formula &f, unsigned) {
   Value negative = f.b.compare(Predicate::OLT, f.x(), 0.0);
   Value zero = f.b.compare(Predicate::OEQ, f.x(), 0.0);
@@ -165,6 +173,34 @@ Value powGrad(Formula &f, unsigned i) {
   return f.b.selectOr(flat, 0.0, slope);
 }
 
+/// x^n with an integer n.
+Value integerPowGrad(Formula &f, unsigned i) {
+  if (i != 0)
+    return nullptr;
+  Value n = f.op->getOperand(1);
+  Value less = arith::SubIOp::create(f.b.builder, f.b.loc, n, f.b.integer(n.getType(), 1));
+  Value power = math::FPowIOp::create(f.b.builder, f.b.loc, f.x(), less);
+  Value factor = f.b.convert(n, getElementTypeOrSelf(f.grad));
+  Value constant = f.b.compare(arith::CmpIPredicate::eq, n, 0);
+  return f.b.selectOr(constant, 0.0, f.times(f.b.mul(factor, power)));
+}
+
+/// The magnitude of the first operand with the sign of the second.
+Value copySignGrad(Formula &f, unsigned i) {
+  if (i != 0)
+    return nullptr;
+  Value kept = f.b.compare(Predicate::OEQ, f.x(), f.result());
+  Value signedGrad = f.b.select(kept, f.grad, f.b.negate(f.grad));
+  return f.b.selectOr(f.b.compare(Predicate::OEQ, f.x(), 0.0), 0.0, signedGrad);
+}
+
+/// The angle of (y, x): operands in that order.
+Value atan2Grad(Formula &f, unsigned i) {
+  Value square = f.b.add(f.b.square(f.x()), f.b.square(f.y()));
+  Value slope = f.b.div(f.operand(1 - i), square);
+  return i == 0 ? f.times(slope) : f.b.negate(f.times(slope));
+}
+
 /// Steps: constant almost everywhere.
 Value stepGrad(Formula &, unsigned) { return nullptr; }
 
@@ -182,6 +218,7 @@ void attachArith(MLIRContext &context) {
   attach<arith::MinimumFOp, minimumGrad>(context);
   attach<arith::MaxNumFOp, maximumGrad>(context);
   attach<arith::MinNumFOp, minimumGrad>(context);
+  attach<arith::RemFOp, remainderGrad>(context);
   attach<arith::SelectOp, selectGrad>(context);
   attach<arith::ExtFOp, castGrad>(context);
   attach<arith::TruncFOp, castGrad>(context);
@@ -193,17 +230,21 @@ void attachMath(MLIRContext &context) {
   attach<math::AcoshOp, acoshGrad>(context);
   attach<math::AsinOp, asinGrad>(context);
   attach<math::AsinhOp, asinhGrad>(context);
+  attach<math::Atan2Op, atan2Grad>(context);
   attach<math::AtanOp, atanGrad>(context);
   attach<math::AtanhOp, atanhGrad>(context);
   attach<math::CbrtOp, cbrtGrad>(context);
   attach<math::CeilOp, stepGrad>(context);
+  attach<math::CopySignOp, copySignGrad>(context);
   attach<math::CosOp, cosGrad>(context);
   attach<math::CoshOp, coshGrad>(context);
   attach<math::ErfOp, erfGrad>(context);
+  attach<math::ErfcOp, erfcGrad>(context);
   attach<math::Exp2Op, exp2Grad>(context);
   attach<math::ExpM1Op, expm1Grad>(context);
   attach<math::ExpOp, expGrad>(context);
   attach<math::FloorOp, stepGrad>(context);
+  attach<math::FPowIOp, integerPowGrad>(context);
   attach<math::FmaOp, fmaGrad>(context);
   attach<math::Log10Op, log10Grad>(context);
   attach<math::Log1pOp, log1pGrad>(context);
