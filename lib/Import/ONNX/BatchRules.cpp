@@ -15,18 +15,26 @@ std::optional<BatchPlace> moveThroughReshape(const BatchPlace &place, ArrayRef<i
                                              ArrayRef<int64_t> to, int64_t batch) {
   // Elements more major than the batch.
   const int64_t outside = product(from.take_front(place.dim)) * place.outer;
+  std::optional<BatchPlace> inside;
   int64_t before = 1;
-  for (size_t i = 0; i < to.size(); before *= to[i++]) {
-    if (before > outside || outside % before != 0)
+  for (size_t i = 0; i < to.size() && before <= outside; before *= to[i++]) {
+    if (outside % before != 0)
       continue;
     const int64_t outer = outside / before;
-    if (to[i] % (outer * batch) != 0 || outer * batch > to[i])
+    if (outer * batch > to[i] || to[i] % (outer * batch) != 0)
       continue;
-    // For a batch of one this is a dimension of size 1 where there is one, else
-    // the leading part of the dimension that starts here.
-    return BatchPlace{int64_t(i), outer, to[i] / (outer * batch)};
+    const BatchPlace found{int64_t(i), outer, to[i] / (outer * batch)};
+    // A batch of one fits nearly everywhere, and each place is right as long as
+    // all ops agree. Best is a dimension of its own, next the leading part of
+    // one ([s,1,(h e)] -> [s,h,e]) but for that of the features: [s,1,h,e] ->
+    // [s,(h e)] merges it with the positions.
+    if (batch > 1 || (outer == 1 && found.inner == 1))
+      return found;
+    const bool features = product(to.drop_front(i + 1)) == 1;
+    if (!inside || (outer == 1 && inside->outer != 1 && !features))
+      inside = found;
   }
-  return std::nullopt;
+  return inside;
 }
 
 namespace {

@@ -168,6 +168,16 @@ static SmallVector<Tensor> indexComponents(NodeConverter &node, const Tensor &in
   return parts;
 }
 
+/// The first dimension of size 1 that no pair in `taken` has.
+static int64_t unitDim(const Shape &lead, ArrayRef<std::pair<int64_t, int64_t>> taken) {
+  for (size_t dim = 0; dim < lead.size(); ++dim)
+    if (lead[dim] == 1 && llvm::none_of(taken, [&](auto pair) {
+          return pair.first == int64_t(dim);
+        }))
+      return dim;
+  return -1;
+}
+
 /// data[b, q] for b and q iotas of output dimensions, as attention masks of
 /// Hugging Face are built: dimensions of `data` go to where the iotas run.
 static LogicalResult gatherByIotas(NodeConverter &node, const Tensor &data,
@@ -177,6 +187,10 @@ static LogicalResult gatherByIotas(NodeConverter &node, const Tensor &data,
   Shape singles;
   for (size_t k = 0; k < parts.size(); ++k) {
     const int64_t size = data.shape()[k];
+    if (const int64_t unit = unitDim(lead, order); size == 1 && unit >= 0) {
+      order.push_back({unit, k}); // a batch of one, indexed by a range of one
+      continue;
+    }
     if (parts[k].host && parts[k].host->isSplat()) {
       Host at = normalizeIndices(node, parts[k].host, size);
       if (!at)
