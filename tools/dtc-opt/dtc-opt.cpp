@@ -6,6 +6,7 @@
 #include "dtc/Partition/Passes.h"
 #include "dtc/Schedule/Passes.h"
 #include "dtc/PlanBridge/Passes.h"
+#include "dtc/Target/CPU/Passes.h"
 #include "dtc/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,6 +15,7 @@
 
 #ifdef DTC_TEST_PASSES
 namespace dtc::test {
+void registerCpuTestPasses();
 void registerGraphTestPasses();
 void registerPartitionTestPasses();
 void registerTrainingTestPasses();
@@ -32,8 +34,10 @@ int main(int argc, char **argv) {
   dtc::partition::registerPartitionPasses();
   dtc::schedule::registerSchedulePasses();
   dtc::planbridge::registerPlanBridgePasses();
+  dtc::cpu::registerTargetCpuPasses();
   dtc::training::registerTrainingPasses();
 #ifdef DTC_TEST_PASSES
+  dtc::test::registerCpuTestPasses();
   dtc::test::registerGraphTestPasses();
   dtc::test::registerPartitionTestPasses();
   dtc::test::registerTrainingTestPasses();

@@ -1,0 +1,569 @@
+#include "Clusters.h"
+#include "IndexMath.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace dtc::cpu {
+
+using graph::shapeOf;
+
+/// Longest chain of ops that consumers repeat.
+static constexpr int kLongestFree = 8;
+/// A reduction of this many elements is written out where it is needed.
+static constexpr int64_t kWindow = 16;
+/// Rows kernels should have work for several threads, or be small.
+static constexpr int64_t kFewRows = 16, kSmallKernel = 65536;
+/// Larger kernels gain nothing and compile slowly.
+static constexpr size_t kMostOps = 160;
+
+static int64_t elementsOf(Value value) { return IndexMath::numElements(shapeOf(value)); }
+static int64_t elementsOf(Operation *op) { return elementsOf(op->getResult(0)); }
+
+bool isPrimitive(Operation *op) {
+  return graph::isElementwise(op) ||
+         isa<arith::ConstantOp, graph::IotaOp, graph::BroadcastOp, graph::ReshapeOp,
+             graph::TransposeOp, graph::SliceOp, graph::PadOp, graph::ConcatOp, graph::ReduceOp,
+             graph::CumSumOp, graph::SumOp, graph::GatherOp, graph::PickOp, graph::ScatterAddOp,
+             graph::MaxPoolOp, graph::MaxPoolGradOp>(op);
+}
+
+static bool isSpecial(Operation *op) {
+  return isa<graph::ScatterAddOp, graph::CumSumOp, graph::MaxPoolGradOp>(op);
+}
+
+static bool isView(Operation *op) {
+  return isa<graph::BroadcastOp, graph::ReshapeOp, graph::TransposeOp, graph::SliceOp>(op);
+}
+
+static bool isDear(Operation *op) {
+  return isa<math::ExpOp, math::Exp2Op, math::ExpM1Op, math::LogOp, math::Log1pOp, math::TanhOp,
+             math::ErfOp, math::PowFOp, math::SinOp, math::CosOp, math::SqrtOp, math::RsqrtOp,
+             arith::DivFOp>(op);
+}
+
+// Ways from a value to an op.
+
+static bool isPrefix(graph::BroadcastOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getResult());
+  SmallVector<int64_t> kept;
+  for (int64_t dim : op.getDims())
+    if (shape[dim] != 1)
+      kept.push_back(dim);
+  for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()) && !kept.empty(); ++dim) {
+    if (shape[dim] == 1)
+      continue;
+    if (kept.front() != dim)
+      return false;
+    kept.erase(kept.begin());
+  }
+  return true;
+}
+
+static bool movesElements(graph::TransposeOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  int64_t last = -1;
+  for (int64_t dim : op.getPerm()) {
+    if (shape[dim] == 1)
+      continue;
+    if (dim < last)
+      return true;
+    last = dim;
+  }
+  return false;
+}
+
+/// The way from operand `number` of `op` to its result.
+static Way stepOf(Operation *op, unsigned number) {
+  return llvm::TypeSwitch<Operation *, Way>(op)
+      .Case([&](graph::BroadcastOp op) {
+        if (elementsOf(op.getInput()) == elementsOf(op.getResult()))
+          return Way::Same;
+        return isPrefix(op) ? Way::Rows : Way::Repeated;
+      })
+      .Case([](graph::TransposeOp op) { return movesElements(op) ? Way::Moved : Way::Same; })
+      .Case<graph::SliceOp, graph::ConcatOp, graph::PadOp>([](auto) { return Way::Moved; })
+      .Case([&](graph::GatherOp) { return number == 0 ? Way::LookedUp : Way::Repeated; })
+      .Case<graph::MaxPoolOp>([](auto) { return Way::LookedUp; })
+      .Case([&](graph::MaxPoolGradOp) { return number == 0 ? Way::LookedUp : Way::Moved; })
+      .Case([&](graph::ScatterAddOp) { return number == 0 ? Way::Repeated : Way::Same; })
+      .Default([](Operation *) { return Way::Same; });
+}
+
+static Way join(Way a, Way b) {
+  // A row's value that is repeated along more than its columns is not the row's any more.
+  if (a == Way::Rows && b == Way::Rows)
+    return Way::Rows;
+  return std::max(a, b);
+}
+
+void Clustering::collectUses(Value value, Way way, SmallVector<Use> &uses) const {
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    bool inCluster = clusterOf.count(user);
+    if (!isPrimitive(user) || (!inCluster && !isFree(user)))
+      continue;
+    Way next = join(way, stepOf(user, use.getOperandNumber()));
+    if (inCluster)
+      uses.push_back({user, next});
+    if (isFree(user))
+      collectUses(user->getResult(0), next, uses);
+  }
+}
+
+SmallVector<Clustering::Use> Clustering::usesOf(Value value) const {
+  SmallVector<Use> uses;
+  collectUses(value, Way::Same, uses);
+  return uses;
+}
+
+// What is stored, what is repeated.
+
+void Clustering::findRequired() {
+  auto require = [&](Value value) {
+    while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+      value = reshape.getInput();
+    if (Operation *op = value.getDefiningOp(); op && isPrimitive(op))
+      required.insert(value);
+  };
+  for (Operation *op : program)
+    if (!isPrimitive(op))
+      for (Value operand : op->getOperands())
+        require(operand);
+}
+
+bool Clustering::isCheapElementwise(Operation *op) {
+  if (!graph::isElementwise(op) || isRequired(op->getResult(0)))
+    return false;
+  bool scalar = elementsOf(op) == 1;
+  if (isDear(op) && !scalar)
+    return false;
+  // Large leaves: what the chain of free ops in front of it reads.
+  llvm::SetVector<Operation *> chain;
+  llvm::SetVector<Value> leaves;
+  chain.insert(op);
+  for (size_t i = 0; i < chain.size(); ++i)
+    for (Value operand : chain[i]->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (producer && freeOps.count(producer))
+        chain.insert(producer);
+      else if (scalar || elementsOf(operand) * 8 > elementsOf(op))
+        leaves.insert(operand);
+    }
+  freeLength[op] = chain.size();
+  return chain.size() <= kLongestFree && leaves.size() <= (scalar ? 3 : 1);
+}
+
+void Clustering::findFree() {
+  for (Operation *op : program) {
+    if (!isPrimitive(op))
+      continue;
+    bool elsewhere = isRequired(op->getResult(0)) &&
+                     isa<graph::TransposeOp, graph::SliceOp>(op);
+    if (isa<arith::ConstantOp, graph::IotaOp>(op) || (isView(op) && !elsewhere) ||
+        isCheapElementwise(op))
+      freeOps.insert(op);
+  }
+}
+
+// Joining.
+
+int Clustering::newCluster(Operation *op) {
+  clusters.emplace_back();
+  Cluster &cluster = clusters.back();
+  cluster.ops.insert(op);
+  cluster.special = isSpecial(op);
+  clusterOf[op] = clusters.size() - 1;
+  if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
+    int64_t results = elementsOf(op);
+    cluster.window = elementsOf(reduce.getInput()) <= results * kWindow;
+    cluster.columns = !cluster.window && !reducesInnermost(reduce);
+    cluster.rows = cluster.window || cluster.columns ? 0 : results;
+  }
+  return clusters.size() - 1;
+}
+
+/// What `rows` rows need of a cluster that shall have them.
+bool Clustering::fitsRows(int64_t rows, const Cluster &cluster) const {
+  if (cluster.special || cluster.columns || cluster.window ||
+      (cluster.rows != 0 && cluster.rows != rows))
+    return false;
+  int64_t largest = rows;
+  for (Operation *op : cluster.ops) {
+    if (movedOps.count(op))
+      continue;
+    if (elementsOf(op) % rows != 0)
+      return false;
+    largest = std::max(largest, elementsOf(op));
+  }
+  return rows >= kFewRows || largest <= kSmallKernel;
+}
+
+static bool reducesSuffix(graph::ReduceOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  bool inside = true;
+  for (int64_t dim = shape.size() - 1; dim >= 0; --dim) {
+    if (shape[dim] == 1)
+      continue;
+    bool reduced = llvm::is_contained(op.getDims(), dim);
+    if (reduced && !inside)
+      return false;
+    inside &= reduced;
+  }
+  return true;
+}
+
+bool Clustering::canJoinReduction(graph::ReduceOp op, const Cluster &cluster,
+                                  ArrayRef<Use> uses) const {
+  int64_t rows = elementsOf(op.getResult());
+  if (!fitsRows(rows, cluster) || !reducesSuffix(op))
+    return false;
+  return llvm::all_of(uses, [&](const Use &use) {
+    return (use.way == Way::Same || use.way == Way::Rows) && !movedOps.count(use.user);
+  });
+}
+
+/// Behind sums that keep the columns may only come arithmetic on the sums.
+bool Clustering::canJoinColumns(graph::ReduceOp op, const Cluster &cluster,
+                                ArrayRef<Use> uses) const {
+  if (cluster.special || cluster.rows || cluster.window || cluster.columns)
+    return false;
+  for (Operation *other : cluster.ops)
+    if (elementsOf(other) != elementsOf(op.getResult()) || movedOps.count(other) ||
+        !(graph::isElementwise(other) || isa<graph::SumOp>(other)))
+      return false;
+  return llvm::all_of(uses, [](const Use &use) { return use.way == Way::Same; });
+}
+
+bool Clustering::canJoin(Operation *op, int number, ArrayRef<Use> uses) const {
+  const Cluster &cluster = clusters[number];
+  if (isSpecial(op) || cluster.ops.size() >= kMostOps)
+    return false;
+  if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
+    if (elementsOf(reduce.getInput()) > elementsOf(op) * kWindow)
+      return reducesInnermost(reduce) ? canJoinReduction(reduce, cluster, uses)
+                                      : canJoinColumns(reduce, cluster, uses);
+    // A window: once for each element of the result.
+    if (reducesInnermost(reduce) && canJoinReduction(reduce, cluster, uses) && cluster.rows != 0)
+      return true;
+    if (cluster.rows || cluster.columns || cluster.special)
+      return false;
+    for (Operation *other : cluster.ops)
+      if (elementsOf(other) > elementsOf(op))
+        return false;
+    return llvm::all_of(uses, [](const Use &use) { return use.way <= Way::Same; });
+  }
+  for (const Use &use : uses) {
+    // What a window reduces is asked for several times only if windows overlap, which they don't.
+    bool ok = use.way == Way::Same || (use.way == Way::Moved && !isDear(op)) ||
+              (use.way == Way::Rows && cluster.rows == elementsOf(op)) ||
+              (use.way == Way::Repeated && elementsOf(op) == 1);
+    if (!ok)
+      return false;
+  }
+  return true;
+}
+
+void Clustering::assign(Operation *op) {
+  SmallVector<Use> uses = usesOf(op->getResult(0));
+  bool stored = isRequired(op->getResult(0));
+  if (uses.empty() && !stored)
+    return;
+  std::set<int> consumers;
+  for (const Use &use : uses)
+    consumers.insert(clusterOf.lookup(use.user));
+  if (stored || consumers.size() != 1 || !canJoin(op, *consumers.begin(), uses)) {
+    newCluster(op);
+    return;
+  }
+  int number = *consumers.begin();
+  Cluster &cluster = clusters[number];
+  cluster.ops.insert(op);
+  clusterOf[op] = number;
+  for (const Use &use : uses)
+    if (use.way == Way::Moved || use.way == Way::Repeated || movedOps.count(use.user))
+      movedOps.insert(op);
+  if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
+    if (elementsOf(reduce.getInput()) <= elementsOf(op) * kWindow && cluster.rows == 0)
+      cluster.window = true;
+    else if (reducesInnermost(reduce))
+      cluster.rows = elementsOf(op);
+    else
+      cluster.columns = true;
+  }
+}
+
+// Merging.
+
+SmallVector<Value> Clustering::readBy(int number) const {
+  llvm::SetVector<Operation *> repeated;
+  llvm::SetVector<Value> inputs;
+  inputsOf(number, repeated, inputs);
+  return SmallVector<Value>(inputs.begin(), inputs.end());
+}
+
+unsigned Clustering::firstPosition(int number) const {
+  unsigned first = program.size();
+  for (Operation *op : clusters[number].ops)
+    first = std::min(first, position.lookup(op));
+  return first;
+}
+
+unsigned Clustering::lastPosition(int number) const {
+  unsigned last = 0;
+  for (Operation *op : clusters[number].ops)
+    last = std::max(last, position.lookup(op));
+  return last;
+}
+
+bool Clustering::dependOn(ArrayRef<Value> values, int target, bool onlyIndirectly) const {
+  unsigned first = firstPosition(target);
+  SmallVector<Value> open(values);
+  DenseSet<Operation *> seen;
+  std::set<int> seenClusters;
+  size_t direct = open.size();
+  for (size_t i = 0; i < open.size(); ++i) {
+    Operation *op = open[i].getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    auto known = clusterOf.find(op);
+    if (known == clusterOf.end()) {
+      if (position.lookup(op) >= first)
+        llvm::append_range(open, op->getOperands());
+      continue;
+    }
+    if (known->second == target) {
+      if (onlyIndirectly && i < direct)
+        continue;
+      return true;
+    }
+    if (seenClusters.insert(known->second).second && lastPosition(known->second) >= first)
+      llvm::append_range(open, readBy(known->second));
+  }
+  return false;
+}
+
+bool Clustering::canMerge(int producer, int consumer) const {
+  const Cluster &a = clusters[producer], &b = clusters[consumer];
+  if (a.special || b.special || a.columns || b.columns ||
+      a.ops.size() + b.ops.size() > kMostOps)
+    return false;
+  int64_t rows = a.rows ? a.rows : b.rows;
+  for (Operation *op : a.ops) {
+    if (movedOps.count(op))
+      continue;
+    for (const Use &use : usesOf(op->getResult(0))) {
+      if (clusterOf.lookup(use.user) != consumer)
+        continue;
+      bool ok = use.way == Way::Same || (use.way == Way::Rows && rows == elementsOf(op));
+      if (!ok || movedOps.count(use.user))
+        return false;
+    }
+  }
+  if (rows) {
+    if (!fitsRows(rows, a) || !fitsRows(rows, b))
+      return false;
+  } else {
+    int64_t elements = elementsOf(outputsOf(producer).front());
+    for (int number : {producer, consumer})
+      for (Value output : outputsOf(number))
+        if (elementsOf(output) != elements)
+          return false;
+  }
+  return !dependOn(readBy(consumer), producer, /*onlyIndirectly=*/true);
+}
+
+void Clustering::merge(int from, int into) {
+  Cluster &a = clusters[from], &b = clusters[into];
+  for (Operation *op : a.ops) {
+    b.ops.insert(op);
+    clusterOf[op] = into;
+  }
+  b.rows = std::max(a.rows, b.rows);
+  b.window |= a.window;
+  a.ops.clear();
+  a.merged = true;
+}
+
+bool Clustering::mergeVertically(int producer) {
+  std::map<unsigned, int> consumers; // nearest first
+  for (Operation *op : clusters[producer].ops)
+    for (const Use &use : usesOf(op->getResult(0)))
+      if (int consumer = clusterOf.lookup(use.user); consumer != producer)
+        consumers.try_emplace(firstPosition(consumer), consumer);
+  for (auto [at, consumer] : consumers)
+    if (canMerge(producer, consumer)) {
+      merge(producer, consumer);
+      return true;
+    }
+  return false;
+}
+
+/// Column sums over the same rows, or arithmetic on equally many elements, that read a large
+/// tensor in common.
+bool Clustering::areSiblings(int first, int second) const {
+  const Cluster &a = clusters[first], &b = clusters[second];
+  if (a.merged || b.merged || a.rows || b.rows || a.special || b.special || a.window ||
+      b.window || a.columns != b.columns || a.ops.size() + b.ops.size() > kMostOps)
+    return false;
+  int64_t large = 0;
+  std::optional<ColumnShape> shape;
+  for (int number : {first, second}) {
+    for (Value output : outputsOf(number))
+      if (elementsOf(output) != elementsOf(outputsOf(first).front()))
+        return false;
+    for (Operation *op : clusters[number].ops) {
+      auto reduce = dyn_cast<graph::ReduceOp>(op);
+      if (!reduce || !a.columns)
+        continue;
+      ColumnShape own = columnShape(reduce);
+      if (shape && (own.outer != shape->outer || own.reduced != shape->reduced ||
+                    own.columns != shape->columns))
+        return false;
+      shape = own;
+      large = elementsOf(reduce.getInput());
+    }
+  }
+  if (!a.columns)
+    large = elementsOf(outputsOf(first).front());
+  SmallVector<Value> readA = readBy(first), readB = readBy(second);
+  bool common = llvm::any_of(readA, [&](Value value) {
+    return elementsOf(value) >= large && llvm::is_contained(readB, value);
+  });
+  return common && !dependOn(readA, second, false) && !dependOn(readB, first, false);
+}
+
+void Clustering::mergeSiblings() {
+  // Readers of a value come near each other.
+  for (Operation *op : program)
+    for (Value value : op->getResults()) {
+      std::set<int> readers;
+      for (const Use &use : usesOf(value))
+        readers.insert(clusterOf.lookup(use.user));
+      if (readers.size() < 2 || readers.size() > 32)
+        continue;
+      for (int first : readers)
+        for (int second : readers)
+          if (first < second && areSiblings(first, second))
+            merge(second, first);
+    }
+}
+
+Clustering::Clustering(func::FuncOp func) : func(func) {
+  for (Operation &op : func.getBody().front()) {
+    position[&op] = program.size();
+    program.push_back(&op);
+  }
+  findRequired();
+  findFree();
+  for (Operation *op : llvm::reverse(program))
+    if (isPrimitive(op) && (!isFree(op) || isRequired(op->getResult(0)))) {
+      // A reshape that only library calls see stays a view.
+      if (isa<graph::ReshapeOp>(op))
+        continue;
+      assign(op);
+    }
+  // Reverse program order numbered consumers first.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int number = 0; number < static_cast<int>(clusters.size()); ++number)
+      if (!clusters[number].merged)
+        changed |= mergeVertically(number);
+  }
+  mergeSiblings();
+}
+
+// Results.
+
+SmallVector<Operation *> Clustering::inProgramOrder(ArrayRef<Operation *> ops) const {
+  SmallVector<Operation *> sorted(ops);
+  llvm::sort(sorted, [&](Operation *a, Operation *b) {
+    return position.lookup(a) < position.lookup(b);
+  });
+  return sorted;
+}
+
+SmallVector<Value> Clustering::outputsOf(int number) const {
+  SmallVector<Value> outputs;
+  for (Operation *op : inProgramOrder(clusters[number].ops.getArrayRef())) {
+    Value value = op->getResult(0);
+    bool outside = isRequired(value);
+    for (const Use &use : usesOf(value))
+      outside |= clusterOf.lookup(use.user) != number;
+    if (outside)
+      outputs.push_back(value);
+  }
+  return outputs;
+}
+
+void Clustering::inputsOf(int number, llvm::SetVector<Operation *> &repeated,
+                          llvm::SetVector<Value> &inputs) const {
+  SmallVector<Operation *> open(clusters[number].ops.begin(), clusters[number].ops.end());
+  for (size_t i = 0; i < open.size(); ++i)
+    for (Value operand : open[i]->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      auto known = producer ? clusterOf.find(producer) : clusterOf.end();
+      bool ours = known != clusterOf.end() && known->second == number;
+      if (ours)
+        continue;
+      // A free op that is stored somewhere is repeated nevertheless.
+      if (producer && isFree(producer)) {
+        if (repeated.insert(producer))
+          open.push_back(producer);
+      } else {
+        inputs.insert(operand);
+      }
+    }
+}
+
+std::vector<Clustering::Step> Clustering::order() const {
+  std::map<unsigned, Step> steps; // by the place where all operands were ready
+  for (int number = 0; number < static_cast<int>(clusters.size()); ++number)
+    if (!clusters[number].merged)
+      steps[lastPosition(number)] = {number, nullptr};
+  for (Operation *op : program)
+    if (!isPrimitive(op))
+      steps[position.lookup(op)] = {-1, op};
+
+  std::vector<Step> ordered;
+  std::set<int> doneClusters;
+  DenseSet<Operation *> doneOps;
+  // Explicit stack: a step, and whether its producers have been pushed.
+  std::vector<std::pair<Step, bool>> stack;
+  auto pushProducer = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    while (op && isa<graph::ReshapeOp>(op) && !clusterOf.count(op))
+      op = op->getOperand(0).getDefiningOp();
+    if (!op)
+      return;
+    auto known = clusterOf.find(op);
+    if (known != clusterOf.end())
+      stack.push_back({{known->second, nullptr}, false});
+    else if (!isPrimitive(op))
+      stack.push_back({{-1, op}, false});
+  };
+  for (auto &[at, first] : steps) {
+    stack.push_back({first, false});
+    while (!stack.empty()) {
+      auto [step, ready] = stack.back();
+      stack.pop_back();
+      bool done = step.op ? doneOps.contains(step.op) : doneClusters.count(step.cluster);
+      if (done)
+        continue;
+      if (ready) {
+        step.op ? (void)doneOps.insert(step.op) : (void)doneClusters.insert(step.cluster);
+        ordered.push_back(step);
+        continue;
+      }
+      stack.push_back({step, true});
+      if (step.op)
+        llvm::for_each(step.op->getOperands(), pushProducer);
+      else
+        llvm::for_each(readBy(step.cluster), pushProducer);
+    }
+  }
+  return ordered;
+}
+
+} // namespace dtc::cpu

@@ -1,0 +1,110 @@
+// Which ops become one kernel.
+//
+// A cluster is a set of primitive ops that one kernel computes. Kernels pull
+// values (Emitter.h), so any producer could be computed inside any consumer;
+// what matters is how often. The way a value takes to a consumer is one of
+//
+//   same      element by element: arithmetic, aligned reshapes, the rows of a reduction
+//   rows      one value a row, repeated along the columns
+//   moved     another order, or a part: transposes, slices, concatenations
+//   repeated  along other dimensions: would be computed again and again
+//   looked up read in places that are only known at run time, or in windows
+//
+// Free ops are so cheap that each consumer computes them for itself: constants,
+// iota, views, and short arithmetic on one large tensor. The others are visited
+// backwards; each joins the cluster of its consumers if that is one cluster and
+// the way allows it. A value that several clusters or library calls need is
+// stored, and its cluster merged with the nearest consumer of the same rows.
+#pragma once
+
+#include "KernelPlan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace dtc::cpu {
+
+/// Ops that can be inside a kernel.
+bool isPrimitive(mlir::Operation *op);
+
+/// In order of the cost of being there; a way is as costly as its worst step.
+enum class Way { Same, Rows, Moved, Repeated, LookedUp };
+
+struct Cluster {
+  llvm::SetVector<mlir::Operation *> ops;
+  int64_t rows = 0;     ///< rows kernels: their number
+  bool columns = false; ///< a reduction that keeps the columns
+  bool special = false; ///< scatter_add, cumsum, max_pool_grad
+  bool window = false;  ///< has a reduction of few elements, written out in place
+  bool merged = false;  ///< is part of another one now
+};
+
+class Clustering {
+public:
+  explicit Clustering(mlir::func::FuncOp func);
+
+  std::vector<Cluster> clusters;
+  llvm::DenseMap<mlir::Operation *, int> clusterOf; ///< of ops that are not free
+
+  bool isFree(mlir::Operation *op) const { return freeOps.count(op); }
+  /// Values that must be in memory because library calls or the function's results need them.
+  bool isRequired(mlir::Value value) const { return required.count(value); }
+  /// Values of a cluster that are needed outside of it.
+  llvm::SmallVector<mlir::Value> outputsOf(int cluster) const;
+  /// The free ops that a cluster repeats for itself and the values that it reads.
+  void inputsOf(int cluster, llvm::SetVector<mlir::Operation *> &repeated,
+                llvm::SetVector<mlir::Value> &inputs) const;
+
+  llvm::SmallVector<mlir::Operation *>
+  inProgramOrder(llvm::ArrayRef<mlir::Operation *> ops) const;
+
+  /// A cluster, or an op that stays in the function.
+  struct Step {
+    int cluster = -1;
+    mlir::Operation *op = nullptr;
+  };
+  /// All that is done, producers first, otherwise in the order of the program.
+  std::vector<Step> order() const;
+
+private:
+  struct Use {
+    mlir::Operation *user;
+    Way way;
+  };
+
+  void findRequired();
+  void findFree();
+  bool isCheapElementwise(mlir::Operation *op);
+  void assign(mlir::Operation *op);
+  int newCluster(mlir::Operation *op);
+  /// The uses of a value by ops that are in clusters, through free ops.
+  llvm::SmallVector<Use> usesOf(mlir::Value value) const;
+  void collectUses(mlir::Value value, Way way, llvm::SmallVector<Use> &uses) const;
+  bool canJoin(mlir::Operation *op, int cluster, llvm::ArrayRef<Use> uses) const;
+  bool canJoinReduction(graph::ReduceOp op, const Cluster &cluster,
+                        llvm::ArrayRef<Use> uses) const;
+  bool canJoinColumns(graph::ReduceOp op, const Cluster &cluster,
+                      llvm::ArrayRef<Use> uses) const;
+  bool fitsRows(int64_t rows, const Cluster &cluster) const;
+  bool mergeVertically(int producer);
+  void mergeSiblings();
+  bool canMerge(int producer, int consumer) const;
+  bool areSiblings(int a, int b) const;
+  void merge(int from, int into);
+  /// True if `values` depend on a cluster; `direct`: other than by being made by it.
+  bool dependOn(llvm::ArrayRef<mlir::Value> values, int cluster, bool onlyIndirectly) const;
+  llvm::SmallVector<mlir::Value> readBy(int cluster) const;
+  unsigned firstPosition(int cluster) const;
+  unsigned lastPosition(int cluster) const;
+
+  mlir::func::FuncOp func;
+  llvm::DenseMap<mlir::Operation *, unsigned> position;
+  llvm::SmallVector<mlir::Operation *> program;
+  llvm::DenseSet<mlir::Value> required;
+  llvm::DenseSet<mlir::Operation *> freeOps;
+  llvm::DenseMap<mlir::Operation *, int> freeLength; ///< ops that a free op repeats
+  llvm::DenseSet<mlir::Operation *> movedOps; ///< needed in another order than computed
+};
+
+} // namespace dtc::cpu

@@ -1,0 +1,251 @@
+// The loops of pointwise, rows and columns kernels.
+#include "Emitter.h"
+
+using namespace mlir;
+
+namespace dtc::cpu {
+
+using graph::shapeOf;
+
+/// Rows that are added up before the accumulators are touched.
+static constexpr int64_t kRowsAtOnce = 4;
+
+void Emitter::emitKind() {
+  switch (plan.kind) {
+  case KernelKind::Pointwise:
+    return emitPointwise();
+  case KernelKind::Rows:
+    return emitRows();
+  case KernelKind::Columns:
+    return emitColumns();
+  case KernelKind::Scatter:
+    return emitScatter();
+  case KernelKind::Scan:
+    return emitScan();
+  case KernelKind::Pool:
+    return emitPool();
+  }
+}
+
+void Emitter::writeResults(ArrayRef<unsigned> results, AffineExpr number) {
+  writtenElement = number;
+  Values values;
+  for (unsigned result : results)
+    values.push_back(
+        storedValue(result, math.delinearize(number, shapeOf(info.results[result]))));
+  for (auto [result, value] : llvm::zip(results, values))
+    storeAt(result, number, value);
+  writtenElement = {};
+}
+
+void Emitter::emitPointwise() {
+  SmallVector<unsigned> all = llvm::to_vector(llvm::seq<unsigned>(0, info.results.size()));
+  LoopId id{LoopId::Output, 0};
+  unsigned last = plan.loops.at(id).extents.size() - 1;
+  storeLoop = 1;
+  if (last == 0)
+    return mainLoop([&](AffineExpr element) { writeResults(all, element); }, true, id);
+  mainLoop([&](AffineExpr row) {
+    auto body = [&](AffineExpr element, Accumulators) {
+      writeResults(all, element);
+      return Values();
+    };
+    nestFrom(id, last, row, {}, body, /*parallel=*/true);
+  });
+}
+
+// Rows.
+
+void Emitter::emitRows() {
+  if (plan.rows == 1)
+    return emitRow(math.constant(0));
+  mainLoop([&](AffineExpr row) { emitRow(row); });
+}
+
+void Emitter::emitRow(AffineExpr row) {
+  rowVariable = row;
+  emitRowReductions(row);
+  emitRowOutputs(row);
+}
+
+void Emitter::emitRowReductions(AffineExpr row) {
+  storeLoop = 0;
+  for (const std::vector<graph::ReduceOp> &group : reductionGroups(info, plan.rows)) {
+    graph::ReduceOp first = group.front();
+    Index index = math.delinearize(row, shapeOf(first.getResult()));
+    storesStashes = true;
+    Values results = reduceTogether(group, index);
+    storesStashes = false;
+    stashedOps.insert(pendingStashes.begin(), pendingStashes.end());
+    pendingStashes.clear();
+    for (auto [op, value] : llvm::zip(group, results)) {
+      graph::ReduceOp reduce = op;
+      scope().values[{reduce.getResult(), {index.begin(), index.end()}}] = value;
+    }
+  }
+}
+
+void Emitter::emitRowOutputs(AffineExpr row) {
+  std::vector<OutputGroup> groups = outputGroups(info, plan.rows);
+  SmallVector<unsigned> scalars;
+  Values scalarValues;
+  for (const OutputGroup &group : groups)
+    if (group.columns == 1)
+      for (unsigned result : group.results) {
+        scalars.push_back(result);
+        scalarValues.push_back(
+            storedValue(result, math.delinearize(row, shapeOf(info.results[result]))));
+      }
+  for (auto [number, group] : llvm::enumerate(groups)) {
+    if (group.columns == 1)
+      continue;
+    storeLoop = number + 1;
+    storesStashes = true;
+    nest({LoopId::Output, static_cast<unsigned>(number)}, {},
+         [&, columns = group.columns, &results = group.results](AffineExpr column, Accumulators) {
+           columnNumber = column;
+           writeResults(results, math.add(math.multiply(row, columns), column));
+           columnNumber = {};
+           return Values();
+         },
+         /*parallel=*/true);
+    storesStashes = false;
+    stashedOps.insert(pendingStashes.begin(), pendingStashes.end());
+    pendingStashes.clear();
+  }
+  storeLoop = groups.size() + 1;
+  for (auto [result, value] : llvm::zip(scalars, scalarValues))
+    storeAt(result, row, value);
+}
+
+// Columns.
+
+namespace {
+
+/// A block of columns of a columns kernel.
+struct ColumnBlock {
+  ColumnShape shape;
+  AffineExpr outer;     ///< number of the kept dimensions before
+  AffineExpr firstHalf; ///< of the column number, where it was split
+  AffineExpr low;       ///< first column
+  Value lowValue, highValue;
+  int64_t inner = 0; ///< columns in all blocks
+};
+
+} // namespace
+
+static Index columnSource(IndexMath &math, graph::ReduceOp op, const ColumnBlock &block,
+                          AffineExpr row, AffineExpr column) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  Index source(shape.size());
+  auto place = [&](ArrayRef<int64_t> dims, AffineExpr number) {
+    SmallVector<int64_t> sizes;
+    for (int64_t dim : dims)
+      sizes.push_back(shape[dim]);
+    Index index = math.delinearize(number, sizes);
+    for (auto [dim, expr] : llvm::zip(dims, index))
+      source[dim] = expr;
+  };
+  place(block.shape.outerDims, block.outer);
+  place(block.shape.reducedDims, row);
+  place(block.shape.columnDims,
+        math.add(math.multiply(block.firstHalf, block.inner), column));
+  return source;
+}
+
+void Emitter::emitColumns() {
+  int64_t offset = 0;
+  for (Operation *op : info.ops)
+    if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
+      columnReductions.push_back(reduce);
+      columnAccumulators.push_back(offset);
+      offset += plan.block * 8;
+    }
+  if (plan.extent == 1)
+    return emitColumnBlock(math.constant(0));
+  mainLoop([&](AffineExpr item) { emitColumnBlock(item); });
+}
+
+void Emitter::emitColumnBlock(AffineExpr item) {
+  LoopId id{LoopId::Output, 0};
+  const LoopShape &loopShape = plan.loops.at(id);
+  ColumnBlock block;
+  block.shape = columnShape(columnReductions.front());
+  block.inner = loopShape.inner();
+  int64_t halves = block.shape.columns / block.inner;
+  AffineExpr leading = math.floorDivide(item, plan.blocks);
+  block.outer = math.floorDivide(leading, halves);
+  block.firstHalf = math.modulo(leading, halves);
+  block.low = math.multiply(math.modulo(item, plan.blocks), plan.block);
+  block.lowValue = lower(block.low);
+  Value most = constantInt(block.inner), high = lower(math.add(block.low, plan.block));
+  position();
+  block.highValue = plan.blocks == 1
+                        ? most
+                        : arith::MinSIOp::create(builder, loc, high, most).getResult();
+
+  auto columns = [&](const std::function<void(AffineExpr)> &body) {
+    loopBetween(
+        block.lowValue, block.highValue, 1, {0, block.inner}, {},
+        [&](AffineExpr column, Accumulators) {
+          scope().loop = id;
+          scope().position = loopShape.extents.size() - 1;
+          scope().extent = block.inner;
+          body(column);
+          return Values();
+        },
+        /*parallel=*/true);
+  };
+  auto place = [&](AffineExpr column) { return math.add(column, math.multiply(block.low, -1)); };
+  auto type = [&](graph::ReduceOp op) { return computeType(getElementTypeOrSelf(op.getType())); };
+
+  columns([&](AffineExpr column) {
+    for (auto [op, offset] : llvm::zip(columnReductions, columnAccumulators))
+      storeScratch(offset, place(column), identityOf(op.getKind(), type(op)));
+  });
+  auto addRows = [&](ArrayRef<AffineExpr> rows) {
+    columns([&](AffineExpr column) {
+      for (auto [op, offset] : llvm::zip(columnReductions, columnAccumulators)) {
+        Values terms;
+        for (AffineExpr row : rows)
+          terms.push_back(emit(op.getInput(), columnSource(math, op, block, row, column)));
+        // Pairwise, so that the order does not depend on the vector width.
+        for (size_t step = 1; step < terms.size(); step *= 2)
+          for (size_t i = 0; i + step < terms.size(); i += 2 * step)
+            terms[i] = combine(op.getKind(), terms[i], terms[i + step], /*reorder=*/false);
+        Value sum = loadScratch(offset, place(column), type(op));
+        storeScratch(offset, place(column),
+                     combine(op.getKind(), sum, terms[0], /*reorder=*/false));
+      }
+    });
+  };
+  int64_t rows = block.shape.reduced, whole = rows / kRowsAtOnce;
+  auto manyRows = [&](int64_t low, int64_t count, int64_t scale, int64_t at_once) {
+    if (count > 0)
+      loop({low, low + count}, std::nullopt, 0, {}, [&](AffineExpr step, Accumulators) {
+        SmallVector<AffineExpr> together;
+        for (int64_t i = 0; i < at_once; ++i)
+          together.push_back(math.add(math.multiply(step, scale), i));
+        addRows(together);
+        return Values();
+      });
+  };
+  manyRows(0, whole, kRowsAtOnce, kRowsAtOnce);
+  manyRows(whole * kRowsAtOnce, rows % kRowsAtOnce, 1, 1);
+
+  storeLoop = 1;
+  for (auto [op, offset] : llvm::zip(columnReductions, columnAccumulators))
+    accumulatorOf[op] = offset;
+  blockLow = block.low;
+  SmallVector<unsigned> all = llvm::to_vector(llvm::seq<unsigned>(0, info.results.size()));
+  columns([&](AffineExpr column) {
+    writtenColumn = column;
+    AffineExpr number =
+        math.add(math.multiply(math.add(math.multiply(block.outer, halves), block.firstHalf),
+                               block.inner),
+                 column);
+    writeResults(all, number);
+  });
+}
+
+} // namespace dtc::cpu

@@ -1,0 +1,157 @@
+// Kernels of one op that writes elsewhere than it reads: scatter_add, cumsum,
+// max_pool_grad.
+#include "Emitter.h"
+
+using namespace mlir;
+
+namespace dtc::cpu {
+
+using graph::ReduceKind;
+using graph::shapeOf;
+
+/// Table rows [begin, end) belong to this call: it zeroes them, then looks through all indices
+/// for those that fall among them. The order of additions is that of the indices.
+void Emitter::emitScatter() {
+  auto op = info.results[0].getDefiningOp<graph::ScatterAddOp>();
+  ArrayRef<int64_t> shape = shapeOf(op.getResult()), indexShape = shapeOf(op.getIndices());
+  int64_t axis = op.getAxis(), size = shape[axis];
+  int64_t width = IndexMath::numElements(shape.drop_front(axis + 1));
+  int64_t outer = IndexMath::numElements(shape.take_front(axis));
+  Type element = getElementTypeOrSelf(op.getType());
+  if (computeType(element) != element)
+    return fail(op, "a CPU kernel needs scatter_add in f32");
+  unsigned slot = info.body.getNumArguments();
+
+  mainLoop([&](AffineExpr row) {
+    loop({0, width}, std::nullopt, 0, {}, [&](AffineExpr column, Accumulators) {
+      storeAt(0, math.add(math.multiply(row, width), column), constantOf(element, 0));
+      return Values();
+    });
+  });
+  Value one = constantInt(1), rows = constantInt(size), wide = constantInt(width);
+  Value zero = constantInt(0);
+  position();
+  Value first = arith::DivUIOp::create(builder, loc, begin, rows);
+  Value past = arith::AddIOp::create(builder, loc, end, arith::SubIOp::create(builder, loc, rows, one));
+  past = arith::DivUIOp::create(builder, loc, past, rows);
+  auto addUpdate = [&](AffineExpr batch, AffineExpr number) {
+    auto [at, valid] = checkedIndex(op.getIndices(), math.delinearize(number, indexShape), size);
+    AffineExpr row = math.add(math.multiply(batch, size), at);
+    Value rowValue = lower(row);
+    position();
+    Value after = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, rowValue, begin);
+    Value before = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, rowValue, end);
+    Value ours = arith::AndIOp::create(builder, loc, valid,
+                                       arith::AndIOp::create(builder, loc, after, before));
+    Value count = arith::SelectOp::create(builder, loc, ours, wide, zero);
+    Index leading = math.delinearize(batch, shape.take_front(axis));
+    leading.append(math.delinearize(number, indexShape));
+    auto addColumn = [&](AffineExpr column, Accumulators) {
+      Index source = leading;
+      source.append(math.delinearize(column, shape.drop_front(axis + 1)));
+      Value update = emit(op.getUpdates(), source);
+      AffineExpr offset = math.add(math.multiply(row, width), column);
+      Value place = address(arguments[slot], offset, element);
+      position();
+      auto old = LLVM::LoadOp::create(builder, loc, element, place, storageBytes(element));
+      annotate(old, slot);
+      storeAt(0, offset, combine(ReduceKind::Sum, old, update, /*reorder=*/false));
+      return Values();
+    };
+    loopBetween(zero, count, 1, {0, width}, {}, addColumn, /*parallel=*/true);
+  };
+  loopBetween(first, past, 1, {0, outer}, {}, [&](AffineExpr batch, Accumulators) {
+    loop({0, IndexMath::numElements(indexShape)}, std::nullopt, 0, {},
+         [&](AffineExpr number, Accumulators) {
+           addUpdate(batch, number);
+           return Values();
+         });
+    return Values();
+  });
+}
+
+void Emitter::emitScan() {
+  auto op = info.results[0].getDefiningOp<graph::CumSumOp>();
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  int64_t dim = op.getDim(), length = shape[dim];
+  SmallVector<int64_t> others(shape);
+  others.erase(others.begin() + dim);
+  Type scalar = computeType(getElementTypeOrSelf(op.getType()));
+  mainLoop([&](AffineExpr line) {
+    Index index = math.delinearize(line, others);
+    index.insert(index.begin() + dim, AffineExpr());
+    Value zero = constantOf(scalar, 0);
+    loop({0, length}, std::nullopt, 0, {zero}, [&](AffineExpr step, Accumulators sums) {
+      index[dim] = op.getReverse() ? math.add(math.multiply(step, -1), length - 1) : step;
+      Value sum = combine(ReduceKind::Sum, sums[0], emit(op.getInput(), index), false);
+      storeAt(0, math.linearize(index, shape), op.getExclusive() ? sums[0] : sum);
+      return Values{sum};
+    });
+  });
+}
+
+void Emitter::emitPool() {
+  auto op = info.results[0].getDefiningOp<graph::MaxPoolGradOp>();
+  Type element = getElementTypeOrSelf(op.getType());
+  if (computeType(element) != element)
+    return fail(op, "a CPU kernel needs max_pool_grad in f32");
+  mainLoop([&](AffineExpr plane) { emitPoolPlane(op, plane); });
+}
+
+void Emitter::emitPoolPlane(graph::MaxPoolGradOp op, AffineExpr plane) {
+  ArrayRef<int64_t> shape = shapeOf(op.getResult()), outShape = shapeOf(op.getGrad());
+  ArrayRef<int64_t> space = shape.drop_front(2), windows = outShape.drop_front(2);
+  ArrayRef<int64_t> kernel = op.getKernel();
+  int64_t area = IndexMath::numElements(space);
+  Type scalar = getElementTypeOrSelf(op.getType());
+  Index leading = math.delinearize(plane, shape.take_front(2));
+  AffineExpr base = math.multiply(plane, area);
+  loop({0, area}, std::nullopt, 0, {}, [&](AffineExpr at, Accumulators) {
+    storeAt(0, math.add(base, at), constantOf(scalar, 0));
+    return Values();
+  });
+  auto window = [&](AffineExpr number, Accumulators) {
+    Index out = math.delinearize(number, windows);
+    Value best = identityOf(ReduceKind::Max, scalar), bestAt = constantInt(0);
+    Value none = constant(builder.getBoolAttr(true));
+    for (int64_t tap = 0, taps = IndexMath::numElements(kernel); tap < taps; ++tap) {
+      Index source = leading, inSpace;
+      Value inside = constant(builder.getBoolAttr(true));
+      int64_t rest = tap;
+      SmallVector<int64_t> offsets(kernel.size());
+      for (int64_t d = kernel.size() - 1; d >= 0; rest /= kernel[d], --d)
+        offsets[d] = rest % kernel[d] * op.getDilations()[d] - op.getPadLow()[d];
+      for (auto [d, offset] : llvm::enumerate(offsets)) {
+        AffineExpr at = math.add(math.multiply(out[d], op.getStrides()[d]), offset);
+        Value condition = insideOf(at, 0, space[d]);
+        inSpace.push_back(clamped(at, 0, space[d]));
+        position();
+        inside = arith::AndIOp::create(builder, loc, inside, condition);
+      }
+      source.append(inSpace);
+      Value value = emit(op.getInput(), source), place = lower(math.linearize(inSpace, space));
+      position();
+      Value more = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UGT, value, best);
+      more = arith::OrIOp::create(builder, loc, more, none);
+      Value better = arith::AndIOp::create(builder, loc, more, inside);
+      best = arith::SelectOp::create(builder, loc, better, value, best);
+      bestAt = arith::SelectOp::create(builder, loc, better, place, bestAt);
+      none = arith::SelectOp::create(builder, loc, inside, arith::ConstantOp::create(
+                 builder, loc, builder.getBoolAttr(false)), none);
+    }
+    Index gradIndex = leading;
+    gradIndex.append(out);
+    Value grad = emit(op.getGrad(), gradIndex);
+    AffineExpr offset = math.add(base, variableFor(bestAt, {0, area}));
+    unsigned slot = info.body.getNumArguments();
+    Value to = address(arguments[slot], offset, scalar);
+    position();
+    auto old = LLVM::LoadOp::create(builder, loc, scalar, to, storageBytes(scalar));
+    annotate(old, slot);
+    storeAt(0, offset, combine(ReduceKind::Sum, old, grad, /*reorder=*/false));
+    return Values();
+  };
+  loop({0, IndexMath::numElements(windows)}, std::nullopt, 0, {}, window);
+}
+
+} // namespace dtc::cpu

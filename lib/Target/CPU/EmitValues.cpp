@@ -1,0 +1,502 @@
+// The scalar of each op at an index.
+#include "Emitter.h"
+#include "MathApproximation.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace dtc::cpu {
+
+using graph::ReduceKind;
+using graph::shapeOf;
+
+/// Reductions of at most this many elements are written out where they are needed.
+static constexpr int64_t kUnrolledReduction = 16;
+
+static std::vector<AffineExpr> keyOf(const Index &index) { return {index.begin(), index.end()}; }
+
+Value Emitter::emit(Value tensor, const Index &index) {
+  if (failed)
+    return poison(computeType(getElementTypeOrSelf(tensor)));
+  int at = math.depth(index);
+  Key key{tensor, keyOf(index)};
+  for (const Scope &open : scopes) {
+    auto known = open.values.find(key);
+    if (known != open.values.end())
+      return known->second;
+  }
+  OuterScopes outer(*this, at);
+  Value result;
+  if (auto argument = dyn_cast<BlockArgument>(tensor))
+    result = load(argument.getArgNumber(), index);
+  else
+    result = compute(tensor.getDefiningOp(), index);
+  scope().values[key] = result;
+  return result;
+}
+
+Value Emitter::compute(Operation *op, const Index &index) {
+  unsigned number = info.indexOf.lookup(op);
+  for (const Stash &stash : plan.stashes)
+    if (stash.op == number)
+      return stashed(stash, op, index);
+  return computed(op, index);
+}
+
+Value Emitter::computed(Operation *op, const Index &index) {
+  return llvm::TypeSwitch<Operation *, Value>(op)
+      .Case([&](arith::ConstantOp op) { return constantElement(op, index); })
+      .Case([&](graph::IotaOp op) { return iota(op, index); })
+      .Case([&](graph::BroadcastOp op) {
+        Index source;
+        for (int64_t dim : op.getDims())
+          source.push_back(index[dim]);
+        return emit(op.getInput(), source);
+      })
+      .Case([&](graph::TransposeOp op) {
+        Index source(index.size());
+        for (auto [i, from] : llvm::enumerate(op.getPerm()))
+          source[from] = index[i];
+        return emit(op.getInput(), source);
+      })
+      .Case([&](graph::ReshapeOp op) {
+        AffineExpr linear = math.linearize(index, shapeOf(op.getResult()));
+        return emit(op.getInput(), math.delinearize(linear, shapeOf(op.getInput())));
+      })
+      .Case([&](graph::SliceOp op) {
+        Index source;
+        for (auto [i, expr] : llvm::enumerate(index))
+          source.push_back(math.add(math.multiply(expr, op.getStrides()[i]), op.getOffsets()[i]));
+        return emit(op.getInput(), source);
+      })
+      .Case([&](graph::PadOp op) { return padded(op, index); })
+      .Case([&](graph::ConcatOp op) { return concatenated(op, index); })
+      .Case([&](graph::GatherOp op) { return gathered(op, index); })
+      .Case([&](graph::PickOp op) { return picked(op, index); })
+      .Case([&](graph::ReduceOp op) { return reduced(op, index); })
+      .Case([&](graph::MaxPoolOp op) { return pooled(op, index); })
+      .Case([&](graph::SumOp op) { return summed(op, index); })
+      .Default([&](Operation *op) { return elementwise(op, index); });
+}
+
+Value Emitter::stashed(const Stash &stash, Operation *op, const Index &index) {
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  AffineExpr element = columnNumber;
+  bool ours = static_cast<bool>(element);
+  if (ours) {
+    int64_t columns = type.getNumElements() / plan.rows;
+    AffineExpr linear = math.add(math.multiply(rowVariable, columns), element);
+    ours = math.linearize(index, type.getShape()) == linear;
+  }
+  if (!ours)
+    return computed(op, index);
+  Type scalar = computeType(type.getElementType());
+  if (stashedOps.count(stash.op))
+    return loadScratch(stash.scratchOffset, element, scalar);
+  Value value = computed(op, index);
+  if (storesStashes) {
+    storeScratch(stash.scratchOffset, element, value);
+    pendingStashes.insert(stash.op);
+  }
+  return value;
+}
+
+Value Emitter::constantElement(arith::ConstantOp op, const Index &index) {
+  auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
+  if (!elements) {
+    fail(op, "unsupported constant in a kernel");
+    return poison(computeType(getElementTypeOrSelf(op.getType())));
+  }
+  Type element = elements.getElementType();
+  auto scalar = [&](Attribute value) -> TypedAttr {
+    Type type = computeType(element);
+    if (auto number = dyn_cast<FloatAttr>(value); number && type != element)
+      return builder.getFloatAttr(type, number.getValueAsDouble());
+    return cast<TypedAttr>(value);
+  };
+  if (elements.isSplat())
+    return constant(scalar(elements.getSplatValue<Attribute>()));
+  AffineExpr linear = math.linearize(index, elements.getType().getShape());
+  if (auto at = dyn_cast<AffineConstantExpr>(linear))
+    return constant(scalar(elements.getValues<Attribute>()[at.getValue()]));
+  return tableElement(op, elements, linear);
+}
+
+Value Emitter::tableElement(arith::ConstantOp op, DenseElementsAttr elements, AffineExpr linear) {
+  Type element = elements.getElementType(), scalar = computeType(element);
+  auto module = op->getParentOfType<ModuleOp>();
+  if (!module || element.isInteger(1)) {
+    fail(op, "unsupported constant table in a kernel");
+    return poison(scalar);
+  }
+  // A table in the code object, in the compute type.
+  SmallVector<Attribute> values;
+  for (Attribute value : elements.getValues<Attribute>()) {
+    auto number = dyn_cast<FloatAttr>(value);
+    values.push_back(number ? builder.getFloatAttr(scalar, number.getValueAsDouble()) : value);
+  }
+  auto type = RankedTensorType::get({elements.getNumElements()}, scalar);
+  auto function = cast<func::FuncOp>(scopes[0].block->getParentOp());
+  std::string name = (function.getName() + ".table" + Twine(numTables++)).str();
+  Value base;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(function);
+    auto array = LLVM::LLVMArrayType::get(scalar, elements.getNumElements());
+    LLVM::GlobalOp::create(builder, loc, array, /*isConstant=*/true, LLVM::Linkage::Internal, name,
+                           DenseElementsAttr::get(type, values));
+  }
+  {
+    OuterScopes outer(*this, 0);
+    position();
+    base = LLVM::AddressOfOp::create(builder, loc, LLVM::LLVMPointerType::get(builder.getContext()),
+                                     name);
+  }
+  Value from = address(base, linear, scalar);
+  position();
+  return LLVM::LoadOp::create(builder, loc, scalar, from);
+}
+
+Value Emitter::iota(graph::IotaOp op, const Index &index) {
+  Type scalar = computeType(getElementTypeOrSelf(op.getType()));
+  Value number = lower(index[op.getDim()]);
+  position();
+  if (isa<FloatType>(scalar))
+    return arith::SIToFPOp::create(builder, loc, scalar, number);
+  if (scalar.getIntOrFloatBitWidth() < 64)
+    return arith::TruncIOp::create(builder, loc, scalar, number);
+  return number;
+}
+
+Value Emitter::summed(graph::SumOp op, const Index &index) {
+  Value sum;
+  for (Value input : op.getInputs()) {
+    Value term = emit(input, index);
+    sum = sum ? combine(ReduceKind::Sum, sum, term, /*reorder=*/false) : term;
+  }
+  return sum;
+}
+
+// Elementwise ops.
+
+static void allowContraction(Operation *op) {
+  auto contract = arith::FastMathFlagsAttr::get(op->getContext(), arith::FastMathFlags::contract);
+  if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(op))
+    op->setAttr("fastmath", contract);
+}
+
+Value Emitter::elementwise(Operation *op, const Index &index) {
+  Type element = getElementTypeOrSelf(op->getResult(0)), scalar = computeType(element);
+  if (!graph::isElementwise(op) || op->getNumResults() != 1) {
+    fail(op, "cannot be part of a CPU kernel");
+    return poison(scalar);
+  }
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(emit(operand, index));
+  position();
+  bool halves = computeType(element) != element;
+  for (Value operand : op->getOperands()) {
+    Type type = getElementTypeOrSelf(operand);
+    halves |= computeType(type) != type;
+  }
+  if (halves && isa<arith::BitcastOp>(op)) {
+    fail(op, "cannot reinterpret half precision bits in a CPU kernel");
+    return poison(scalar);
+  }
+  if (isa<arith::ExtFOp, arith::TruncFOp>(op) && operands[0].getType() == scalar)
+    return rounded(builder, loc, operands[0], element);
+  if (Value value = approximate(builder, op, operands))
+    return value;
+  OperationState state(op->getLoc(), op->getName());
+  state.addOperands(operands);
+  state.addTypes(scalar);
+  state.addAttributes(op->getAttrs());
+  state.attributes.erase(graph::GraphDialect::kId);
+  state.attributes.erase(graph::GraphDialect::kBackward);
+  Operation *clone = builder.create(state);
+  allowContraction(clone);
+  Value value = clone->getResult(0);
+  return isa<arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp>(op)
+             ? rounded(builder, loc, value, element)
+             : value;
+}
+
+// Run-time indices and pieces of tensors.
+
+Value Emitter::insideOf(AffineExpr at, int64_t low, int64_t high) {
+  Range range = math.range(at);
+  if (range.low >= low && range.high <= high)
+    return constant(builder.getBoolAttr(true));
+  if (range.high <= low || range.low >= high)
+    return constant(builder.getBoolAttr(false));
+  OuterScopes outer(*this, math.depth(at));
+  Value shifted = lower(math.add(at, -low)), size = constantInt(high - low);
+  position();
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, shifted, size);
+}
+
+AffineExpr Emitter::clamped(AffineExpr at, int64_t low, int64_t high) {
+  Range range = math.range(at);
+  if (range.low >= low && range.high <= high)
+    return at;
+  OuterScopes outer(*this, math.depth(at));
+  Key key{Value(), {at, math.constant(low), math.constant(high)}};
+  if (AffineExpr known = scope().dynamicIndices[key])
+    return known;
+  Value value = lower(at), least = constantInt(low), most = constantInt(high - 1);
+  position();
+  value = arith::MaxSIOp::create(builder, loc, value, least);
+  value = arith::MinSIOp::create(builder, loc, value, most);
+  return scope().dynamicIndices[key] = variableFor(value, {low, high});
+}
+
+static std::optional<bool> known(Value condition) {
+  APInt value;
+  if (matchPattern(condition, m_ConstantInt(&value)))
+    return value.isOne();
+  return std::nullopt;
+}
+
+Value Emitter::select(Value condition, Value inside, Value outside) {
+  position();
+  return arith::SelectOp::create(builder, loc, condition, inside, outside);
+}
+
+Value Emitter::padded(graph::PadOp op, const Index &index) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  Type scalar = computeType(getElementTypeOrSelf(op.getType()));
+  Value fill = constantOf(scalar, op.getValue().convertToDouble());
+  Index source;
+  SmallVector<Value> conditions;
+  for (auto [i, expr] : llvm::enumerate(index)) {
+    int64_t low = op.getLow()[i], step = op.getInterior()[i] + 1;
+    int64_t last = low + (shape[i] - 1) * step + 1; // one past the last element's place
+    if (shape[i] == 0)
+      return fill;
+    if (step == 1) {
+      noteCut(expr, low);
+      noteCut(expr, last);
+    }
+    conditions.push_back(insideOf(expr, low, last));
+    AffineExpr at = clamped(expr, low, last);
+    AffineExpr distance = math.add(at, -low);
+    if (step != 1)
+      conditions.push_back(insideOf(math.modulo(distance, step), 0, 1));
+    source.push_back(math.floorDivide(distance, step));
+  }
+  Value all;
+  for (Value condition : conditions) {
+    if (known(condition) == true)
+      continue;
+    if (known(condition) == false)
+      return fill;
+    position();
+    all = all ? arith::AndIOp::create(builder, loc, all, condition).getResult() : condition;
+  }
+  Value inside = emit(op.getInput(), source);
+  return all ? select(all, inside, fill) : inside;
+}
+
+Value Emitter::concatenated(graph::ConcatOp op, const Index &index) {
+  int64_t dim = op.getDim(), low = 0;
+  AffineExpr at = index[dim];
+  Value result;
+  for (Value input : op.getInputs()) {
+    int64_t high = low + shapeOf(input)[dim];
+    if (low != 0)
+      noteCut(at, low);
+    Value condition = insideOf(at, low, high);
+    if (known(condition) != false && high > low) {
+      Index source = index;
+      source[dim] = math.add(clamped(at, low, high), -low);
+      Value part = emit(input, source);
+      if (known(condition) == true)
+        return part;
+      result = result ? select(condition, part, result) : part;
+    }
+    low = high;
+  }
+  return result;
+}
+
+std::pair<AffineExpr, Value> Emitter::checkedIndex(Value tensor, const Index &index,
+                                                   int64_t size) {
+  OuterScopes outer(*this, math.depth(index));
+  Key key{tensor, keyOf(index)};
+  Value value = emit(tensor, index), bound = constantInt(size), zero = constantInt(0);
+  position();
+  Type i64 = builder.getI64Type();
+  if (value.getType() != i64)
+    value = arith::ExtSIOp::create(builder, loc, i64, value);
+  Value valid = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, value, bound);
+  value = arith::SelectOp::create(builder, loc, valid, value, zero);
+  AffineExpr &expr = scope().dynamicIndices[key];
+  if (!expr)
+    expr = variableFor(value, {0, size});
+  return {expr, valid};
+}
+
+Value Emitter::gathered(graph::GatherOp op, const Index &index) {
+  int64_t axis = op.getAxis(), count = shapeOf(op.getIndices()).size();
+  Index where(index.begin() + axis, index.begin() + axis + count);
+  auto [at, valid] = checkedIndex(op.getIndices(), where, shapeOf(op.getTable())[axis]);
+  Index source(index.begin(), index.begin() + axis);
+  source.push_back(at);
+  source.append(index.begin() + axis + count, index.end());
+  Value value = emit(op.getTable(), source);
+  return select(valid, value, constantOf(value.getType(), 0));
+}
+
+Value Emitter::picked(graph::PickOp op, const Index &index) {
+  auto [at, valid] = checkedIndex(op.getIndices(), index, shapeOf(op.getInput()).back());
+  Index source = index;
+  source.push_back(at);
+  Value value = emit(op.getInput(), source);
+  return select(valid, value, constantOf(value.getType(), 0));
+}
+
+Value Emitter::pooled(graph::MaxPoolOp op, const Index &index) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput()), kernel = op.getKernel();
+  Type scalar = computeType(getElementTypeOrSelf(op.getType()));
+  Value lowest = identityOf(ReduceKind::Max, scalar), result = lowest;
+  for (int64_t tap = 0, taps = IndexMath::numElements(kernel); tap < taps; ++tap) {
+    Index source(index.begin(), index.begin() + 2);
+    Value all;
+    int64_t rest = tap;
+    SmallVector<int64_t> offsets(kernel.size());
+    for (int64_t d = kernel.size() - 1; d >= 0; rest /= kernel[d], --d)
+      offsets[d] = rest % kernel[d] * op.getDilations()[d] - op.getPadLow()[d];
+    for (auto [d, offset] : llvm::enumerate(offsets)) {
+      AffineExpr at = math.add(math.multiply(index[d + 2], op.getStrides()[d]), offset);
+      Value condition = insideOf(at, 0, shape[d + 2]);
+      source.push_back(clamped(at, 0, shape[d + 2]));
+      if (known(condition) == true)
+        continue;
+      position();
+      all = all ? arith::AndIOp::create(builder, loc, all, condition).getResult() : condition;
+    }
+    Value value = emit(op.getInput(), source);
+    if (all)
+      value = select(all, value, lowest);
+    result = combine(ReduceKind::Max, result, value, /*reorder=*/false);
+  }
+  return result;
+}
+
+// Reductions.
+
+Value Emitter::identityOf(ReduceKind kind, Type type) {
+  bool isFloat = isa<FloatType>(type);
+  unsigned bits = type.getIntOrFloatBitWidth();
+  double infinity = std::numeric_limits<double>::infinity();
+  switch (kind) {
+  case ReduceKind::Sum:
+    return constantOf(type, 0);
+  case ReduceKind::Prod:
+    return constantOf(type, 1);
+  case ReduceKind::Max:
+    if (isFloat)
+      return constantOf(type, -infinity);
+    return constant(builder.getIntegerAttr(type, bits == 1 ? APInt(1, 0)
+                                                           : APInt::getSignedMinValue(bits)));
+  case ReduceKind::Min:
+    if (isFloat)
+      return constantOf(type, infinity);
+    return constant(builder.getIntegerAttr(type, bits == 1 ? APInt(1, 1)
+                                                           : APInt::getSignedMaxValue(bits)));
+  }
+  llvm_unreachable("all kinds handled");
+}
+
+Value Emitter::combine(ReduceKind kind, Value a, Value b, bool reorder) {
+  position();
+  bool isFloat = isa<FloatType>(a.getType()), isBool = a.getType().isInteger(1);
+  auto flags = arith::FastMathFlags::contract;
+  if (reorder)
+    flags = flags | arith::FastMathFlags::reassoc;
+  switch (kind) {
+  case ReduceKind::Sum:
+    if (isFloat)
+      return arith::AddFOp::create(builder, loc, a, b, flags);
+    return arith::AddIOp::create(builder, loc, a, b);
+  case ReduceKind::Prod:
+    if (isFloat)
+      return arith::MulFOp::create(builder, loc, a, b, flags);
+    return arith::MulIOp::create(builder, loc, a, b);
+  case ReduceKind::Max:
+    if (isFloat)
+      return arith::MaximumFOp::create(builder, loc, a, b);
+    if (isBool)
+      return arith::OrIOp::create(builder, loc, a, b);
+    return arith::MaxSIOp::create(builder, loc, a, b);
+  case ReduceKind::Min:
+    if (isFloat)
+      return arith::MinimumFOp::create(builder, loc, a, b);
+    if (isBool)
+      return arith::AndIOp::create(builder, loc, a, b);
+    return arith::MinSIOp::create(builder, loc, a, b);
+  }
+  llvm_unreachable("all kinds handled");
+}
+
+Index Emitter::reductionSource(graph::ReduceOp op, const Index &index, AffineExpr element) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  SmallVector<int64_t> sizes;
+  for (int64_t dim : op.getDims())
+    sizes.push_back(shape[dim]);
+  Index inner = math.delinearize(element, sizes), source(shape.size());
+  for (auto [i, dim] : llvm::enumerate(op.getDims()))
+    source[dim] = inner[i];
+  unsigned next = 0;
+  for (AffineExpr &expr : source)
+    if (!expr)
+      expr = index[next++];
+  return source;
+}
+
+Value Emitter::reduced(graph::ReduceOp op, const Index &index) {
+  auto accumulator = accumulatorOf.find(op);
+  if (accumulator != accumulatorOf.end()) {
+    if (math.linearize(index, shapeOf(op.getResult())) != writtenElement) {
+      fail(op, "sums over rows can only be followed by elementwise ops in a CPU kernel");
+      return poison(computeType(getElementTypeOrSelf(op.getType())));
+    }
+    return loadScratch(accumulator->second, math.add(writtenColumn, math.multiply(blockLow, -1)),
+                       computeType(getElementTypeOrSelf(op.getType())));
+  }
+  int64_t count = IndexMath::numElements(shapeOf(op.getInput()));
+  int64_t results = IndexMath::numElements(shapeOf(op.getResult()));
+  count = results ? count / results : 0;
+  if (plan.kind != KernelKind::Pointwise || count > kUnrolledReduction)
+    return reduceTogether({op}, index)[0];
+  Value result = identityOf(op.getKind(), computeType(getElementTypeOrSelf(op.getType())));
+  for (int64_t i = 0; i < count; ++i) {
+    Value term = emit(op.getInput(), reductionSource(op, index, math.constant(i)));
+    result = i == 0 ? term : combine(op.getKind(), result, term, /*reorder=*/true);
+  }
+  return result;
+}
+
+Emitter::Values Emitter::reduceTogether(ArrayRef<graph::ReduceOp> ops, const Index &index) {
+  Values initial;
+  for (graph::ReduceOp op : ops)
+    initial.push_back(identityOf(op.getKind(), computeType(getElementTypeOrSelf(op.getType()))));
+  LoopId id{LoopId::Reduction, info.indexOf.lookup(ops.front())};
+  AffineExpr outerNumber = columnNumber;
+  Values results = nest(id, initial, [&](AffineExpr element, Accumulators accumulators) {
+    columnNumber = element;
+    Values next;
+    for (auto [i, accumulator] : llvm::enumerate(accumulators)) {
+      graph::ReduceOp op = ops[i];
+      Value term = emit(op.getInput(), reductionSource(op, index, element));
+      next.push_back(combine(op.getKind(), accumulator, term, /*reorder=*/true));
+    }
+    return next;
+  });
+  columnNumber = outerNumber;
+  return results;
+}
+
+} // namespace dtc::cpu

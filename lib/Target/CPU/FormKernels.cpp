@@ -1,0 +1,92 @@
+#include "Outline.h"
+#include "Simplify.h"
+
+#include "dtc/Target/CPU/Passes.h"
+
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
+
+using namespace mlir;
+
+namespace dtc::cpu {
+#define GEN_PASS_DEF_DECOMPOSELAYERS
+#define GEN_PASS_DEF_FORMKERNELS
+#include "dtc/Target/CPU/Passes.h.inc"
+
+/// Decomposes until nothing is left to decompose.
+static LogicalResult decomposeAll(func::FuncOp func) {
+  SmallVector<DecomposableOpInterface> open;
+  while (true) {
+    open.clear();
+    func.walk([&](DecomposableOpInterface op) { open.push_back(op); });
+    if (open.empty())
+      return success();
+    for (DecomposableOpInterface op : open) {
+      OpBuilder builder(op);
+      auto results = op.decompose(builder);
+      if (failed(results))
+        return op.emitOpError("cannot be decomposed for the CPU target");
+      op->replaceAllUsesWith(*results);
+      op->erase();
+    }
+  }
+}
+
+static LogicalResult simplify(func::FuncOp func) {
+  MLIRContext *context = func.getContext();
+  RewritePatternSet patterns(context);
+  for (Dialect *dialect : context->getLoadedDialects())
+    dialect->getCanonicalizationPatterns(patterns);
+  populateSimplifyPatterns(patterns);
+  if (failed(applyPatternsGreedily(func, std::move(patterns))))
+    return func.emitError("simplification does not end");
+  IRRewriter rewriter(context);
+  DominanceInfo dominance(func);
+  eliminateCommonSubExpressions(rewriter, dominance, func);
+  return success();
+}
+
+/// Functions whose bodies are to run; not declarations.
+static SmallVector<func::FuncOp> functionsOf(ModuleOp module) {
+  SmallVector<func::FuncOp> functions;
+  for (auto func : module.getOps<func::FuncOp>())
+    if (!func.isExternal())
+      functions.push_back(func);
+  return functions;
+}
+
+static LogicalResult decomposeAndSimplify(ModuleOp module) {
+  for (func::FuncOp func : functionsOf(module)) {
+    if (!func.getBody().hasOneBlock())
+      return func.emitError("has control flow, which the CPU target cannot lower");
+    if (failed(decomposeAll(func)) || failed(simplify(func)))
+      return failure();
+  }
+  return success();
+}
+
+namespace {
+
+struct DecomposeLayersPass : impl::DecomposeLayersBase<DecomposeLayersPass> {
+  void runOnOperation() override {
+    if (failed(decomposeAndSimplify(getOperation())))
+      signalPassFailure();
+  }
+};
+
+struct FormKernelsPass : impl::FormKernelsBase<FormKernelsPass> {
+  void runOnOperation() override {
+    if (failed(decomposeAndSimplify(getOperation())))
+      return signalPassFailure();
+    Outliner outliner(getOperation());
+    for (func::FuncOp func : functionsOf(getOperation()))
+      if (failed(outliner.outline(func)))
+        return signalPassFailure();
+    numKernels = outliner.numKernels;
+    numLaunches = outliner.numLaunches;
+  }
+};
+
+} // namespace
+
+} // namespace dtc::cpu

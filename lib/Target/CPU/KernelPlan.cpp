@@ -1,0 +1,470 @@
+#include "KernelPlan.h"
+#include "Emitter.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace dtc::cpu {
+
+using graph::ReduceOp;
+using graph::shapeOf;
+
+/// Reductions of at most this many elements may be written out inside pointwise kernels.
+static constexpr int64_t kSmallReduction = 16;
+/// Columns in a block of a columns kernel: accumulators stay in the first-level cache.
+static constexpr int64_t kColumnBlock = 512;
+/// Elements that are worth waking a thread for.
+static constexpr int64_t kGrainElements = 16384;
+
+int64_t LoopShape::size() const { return IndexMath::numElements(extents); }
+
+BodyInfo::BodyInfo(Block &body) : body(body) {
+  for (Operation &op : body.without_terminator()) {
+    indexOf[&op] = ops.size();
+    ops.push_back(&op);
+  }
+  results.append(body.getTerminator()->operand_begin(), body.getTerminator()->operand_end());
+}
+
+static int64_t elementsOf(Value value) { return IndexMath::numElements(shapeOf(value)); }
+
+bool reducesInnermost(ReduceOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  for (int64_t dim = shape.size() - 1; dim >= 0; --dim)
+    if (shape[dim] != 1)
+      return llvm::is_contained(op.getDims(), dim);
+  return true;
+}
+
+ColumnShape columnShape(ReduceOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  ColumnShape result;
+  int64_t firstColumn = shape.size();
+  while (firstColumn > 0 && (!llvm::is_contained(op.getDims(), firstColumn - 1)))
+    --firstColumn;
+  for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()); ++dim) {
+    if (llvm::is_contained(op.getDims(), dim)) {
+      result.reducedDims.push_back(dim);
+      result.reduced *= shape[dim];
+    } else if (dim >= firstColumn) {
+      result.columnDims.push_back(dim);
+      result.columns *= shape[dim];
+    } else {
+      result.outerDims.push_back(dim);
+      result.outer *= shape[dim];
+    }
+  }
+  return result;
+}
+
+/// True if a value that depends on `op` has more elements than its result.
+static bool isSpread(ReduceOp op) {
+  int64_t elements = elementsOf(op.getResult());
+  llvm::SetVector<Operation *> dependent;
+  dependent.insert(op);
+  for (size_t i = 0; i < dependent.size(); ++i)
+    for (Operation *user : dependent[i]->getUsers()) {
+      if (user->hasTrait<OpTrait::IsTerminator>())
+        continue;
+      if (elementsOf(user->getResult(0)) > elements)
+        return true;
+      dependent.insert(user);
+    }
+  return false;
+}
+
+static bool isSmall(ReduceOp op) {
+  int64_t results = elementsOf(op.getResult());
+  return elementsOf(op.getInput()) <= results * kSmallReduction && !isSpread(op);
+}
+
+FailureOr<KernelKind> classify(const BodyInfo &info) {
+  SmallVector<Operation *> special;
+  SmallVector<ReduceOp> large;
+  for (Operation *op : info.ops) {
+    if (isa<graph::ScatterAddOp, graph::CumSumOp, graph::MaxPoolGradOp>(op))
+      special.push_back(op);
+    if (auto reduce = dyn_cast<ReduceOp>(op); reduce && !isSmall(reduce))
+      large.push_back(reduce);
+  }
+  for (Value result : info.results)
+    if (elementsOf(result) == 0)
+      return info.body.getParentOp()->emitError("a kernel cannot have an empty result");
+  if (!special.empty()) {
+    if (special.size() > 1 || info.results.size() != 1 ||
+        info.results[0].getDefiningOp() != special[0] || !large.empty())
+      return special[0]->emitError("must be the only result of its kernel");
+    if (isa<graph::ScatterAddOp>(special[0]))
+      return KernelKind::Scatter;
+    return isa<graph::CumSumOp>(special[0]) ? KernelKind::Scan : KernelKind::Pool;
+  }
+  if (large.empty()) {
+    for (Value result : info.results)
+      if (elementsOf(result) != elementsOf(info.results[0]))
+        return info.body.getParentOp()->emitError(
+            "the results of a kernel without reductions must have equally many elements");
+    return KernelKind::Pointwise;
+  }
+  bool rows = reducesInnermost(large[0]);
+  for (ReduceOp reduce : large)
+    if (reducesInnermost(reduce) != rows ||
+        elementsOf(reduce.getResult()) != elementsOf(large[0].getResult()))
+      return reduce.emitError("does not reduce the same rows as the kernel's other reductions");
+  if (rows) {
+    for (Value result : info.results)
+      if (elementsOf(result) % elementsOf(large[0].getResult()) != 0)
+        return info.body.getParentOp()->emitError("a result is not made of the kernel's rows");
+    return KernelKind::Rows;
+  }
+  for (ReduceOp reduce : large) {
+    ColumnShape a = columnShape(reduce), b = columnShape(large[0]);
+    if (a.outer != b.outer || a.reduced != b.reduced || a.columns != b.columns)
+      return reduce.emitError("does not reduce the same rows as the kernel's other reductions");
+  }
+  for (Value result : info.results)
+    if (elementsOf(result) != elementsOf(large[0].getResult()))
+      return info.body.getParentOp()->emitError("a result is not made of the kernel's columns");
+  return KernelKind::Columns;
+}
+
+static bool isRowReduction(ReduceOp op, int64_t rows) {
+  return elementsOf(op.getResult()) == rows && reducesInnermost(op) &&
+         elementsOf(op.getInput()) > 0;
+}
+
+std::vector<std::vector<ReduceOp>> reductionGroups(const BodyInfo &info, int64_t rows) {
+  DenseMap<Operation *, int> level;
+  std::map<int, std::vector<std::vector<ReduceOp>>> byLevel;
+  for (Operation *op : info.ops) {
+    int deepest = 0;
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        deepest = std::max(deepest, level.lookup(producer));
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (!reduce || !isRowReduction(reduce, rows)) {
+      level[op] = deepest;
+      continue;
+    }
+    level[op] = deepest + 1;
+    auto &groups = byLevel[deepest + 1];
+    auto same = llvm::find_if(groups, [&](const std::vector<ReduceOp> &group) {
+      ReduceOp first = group.front();
+      return shapeOf(first.getInput()) == shapeOf(reduce.getInput()) &&
+             first.getDims() == reduce.getDims();
+    });
+    if (same != groups.end())
+      same->push_back(reduce);
+    else
+      groups.push_back({reduce});
+  }
+  std::vector<std::vector<ReduceOp>> all;
+  for (auto &[number, groups] : byLevel)
+    all.insert(all.end(), groups.begin(), groups.end());
+  return all;
+}
+
+std::vector<OutputGroup> outputGroups(const BodyInfo &info, int64_t rows) {
+  std::vector<OutputGroup> groups;
+  for (auto [i, result] : llvm::enumerate(info.results)) {
+    int64_t columns = elementsOf(result) / rows;
+    auto same = llvm::find_if(groups, [&](const auto &group) { return group.columns == columns; });
+    if (same == groups.end())
+      same = groups.insert(groups.end(), {columns, {}});
+    same->results.push_back(i);
+  }
+  return groups;
+}
+
+// Planning.
+
+namespace {
+
+/// Chooses the values that a rows kernel keeps in scratch memory: those that
+/// several loops of a row need and that are dear to compute.
+class StashChooser {
+public:
+  StashChooser(const BodyInfo &info, int64_t rows) : info(info), rows(rows) {}
+
+  std::vector<unsigned> choose();
+
+private:
+  void visit(Value value, unsigned loop, int64_t columns);
+  int cost(Operation *op) const;
+  bool isFrontier(Operation *op) const;
+
+  const BodyInfo &info;
+  int64_t rows;
+  int64_t columns = 0;
+  llvm::DenseMap<Operation *, std::set<unsigned>> loopsOf;
+  std::set<Operation *> stopped, kept;
+};
+
+} // namespace
+
+void StashChooser::visit(Value value, unsigned loop, int64_t loopColumns) {
+  Operation *op = value.getDefiningOp();
+  if (!op || stopped.count(op) || !loopsOf[op].insert(loop).second)
+    return;
+  for (Value operand : op->getOperands())
+    visit(operand, loop, loopColumns);
+}
+
+static bool isDear(Operation *op) {
+  return isa<math::ExpOp, math::Exp2Op, math::ExpM1Op, math::LogOp, math::Log1pOp, math::TanhOp,
+             math::ErfOp, math::PowFOp, math::SinOp, math::CosOp>(op);
+}
+
+int StashChooser::cost(Operation *op) const {
+  llvm::SetVector<Operation *> needed;
+  std::set<unsigned> loads;
+  needed.insert(op);
+  int total = 0;
+  int64_t full = elementsOf(op->getResult(0));
+  for (size_t i = 0; i < needed.size(); ++i) {
+    if (needed[i] != op && kept.count(needed[i])) {
+      total += 1;
+      continue;
+    }
+    total += isDear(needed[i]) ? 10 : 0;
+    for (Value operand : needed[i]->getOperands()) {
+      if (elementsOf(operand) < full)
+        continue;
+      if (auto argument = dyn_cast<BlockArgument>(operand))
+        loads.insert(argument.getArgNumber());
+      else if (!stopped.count(operand.getDefiningOp()))
+        needed.insert(operand.getDefiningOp());
+    }
+  }
+  return total + loads.size();
+}
+
+/// Some loop needs `op` other than through one common user.
+bool StashChooser::isFrontier(Operation *op) const {
+  const std::set<unsigned> &loops = loopsOf.at(op);
+  for (Operation *user : op->getUsers()) {
+    auto known = loopsOf.find(user);
+    if (known != loopsOf.end() && known->second == loops &&
+        elementsOf(user->getResult(0)) == elementsOf(op->getResult(0)))
+      return false;
+  }
+  return true;
+}
+
+std::vector<unsigned> StashChooser::choose() {
+  std::vector<std::vector<ReduceOp>> groups = reductionGroups(info, rows);
+  unsigned loop = 0;
+  for (auto &group : groups)
+    stopped.insert(group.begin(), group.end());
+  std::vector<std::pair<Value, int64_t>> roots;
+  std::vector<unsigned> rootLoops;
+  for (auto &group : groups) {
+    for (ReduceOp op : group)
+      visit(op.getInput(), loop, 0);
+    columns = std::max(columns, elementsOf(group.front().getInput()) / rows);
+    ++loop;
+  }
+  for (const OutputGroup &group : outputGroups(info, rows)) {
+    if (group.columns == 1)
+      continue;
+    for (unsigned result : group.results)
+      visit(info.results[result], loop, group.columns);
+    ++loop;
+  }
+  std::vector<unsigned> chosen;
+  for (auto [number, op] : llvm::enumerate(info.ops)) {
+    auto loops = loopsOf.find(op);
+    if (loops == loopsOf.end() || loops->second.size() < 2 || columns <= 1 ||
+        op->hasTrait<OpTrait::ConstantLike>() ||
+        elementsOf(op->getResult(0)) != rows * columns)
+      continue;
+    if (cost(op) >= 3 && isFrontier(op)) {
+      chosen.push_back(number);
+      kept.insert(op);
+    }
+  }
+  return chosen;
+}
+
+bool isFlat(const BodyInfo &info) {
+  int64_t elements = elementsOf(info.results[0]);
+  auto fits = [&](Value value) {
+    return shapeOf(value).empty() || elementsOf(value) == elements;
+  };
+  for (Operation *op : info.ops) {
+    bool allowed = graph::isElementwise(op) || isa<graph::SumOp, graph::ReshapeOp>(op);
+    if (auto broadcast = dyn_cast<graph::BroadcastOp>(op))
+      allowed = shapeOf(broadcast.getInput()).empty();
+    if (auto value = dyn_cast<arith::ConstantOp>(op)) {
+      auto elements = dyn_cast<DenseElementsAttr>(value.getValue());
+      allowed = elements && elements.isSplat();
+    }
+    if (!allowed || !fits(op->getResult(0)))
+      return false;
+  }
+  return llvm::all_of(info.body.getArguments(), fits) && llvm::all_of(info.results, fits);
+}
+
+/// The loops before any of them is split.
+static void firstLoops(const BodyInfo &info, KernelPlan &plan) {
+  auto add = [&](LoopId::Of of, unsigned index, int64_t extent) {
+    plan.loops[{of, index}] = {{extent}, {}};
+  };
+  for (auto [number, op] : llvm::enumerate(info.ops))
+    if (auto reduce = dyn_cast<ReduceOp>(op)) {
+      int64_t results = elementsOf(reduce.getResult());
+      add(LoopId::Reduction, number, results ? elementsOf(reduce.getInput()) / results : 0);
+    }
+  if (plan.kind == KernelKind::Pointwise)
+    add(LoopId::Output, 0, elementsOf(info.results[0]));
+  for (Operation *op : info.ops) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (!reduce || isSmall(reduce))
+      continue;
+    if (plan.kind == KernelKind::Rows)
+      plan.rows = elementsOf(reduce.getResult());
+    if (plan.kind == KernelKind::Columns)
+      add(LoopId::Output, 0, columnShape(reduce).columns);
+  }
+  if (plan.kind == KernelKind::Rows)
+    for (auto [number, group] : llvm::enumerate(outputGroups(info, plan.rows)))
+      add(LoopId::Output, number, group.columns);
+}
+
+static int64_t scanLines(graph::CumSumOp op) {
+  return elementsOf(op.getInput()) / shapeOf(op.getInput())[op.getDim()];
+}
+
+/// What follows from the extents of the loops.
+static void deriveExtent(const BodyInfo &info, KernelPlan &plan) {
+  Value result = info.results[0];
+  switch (plan.kind) {
+  case KernelKind::Pointwise: {
+    const LoopShape &shape = plan.loops.at({LoopId::Output, 0});
+    plan.extent = shape.extents.size() == 1 ? shape.inner() : shape.size() / shape.inner();
+    break;
+  }
+  case KernelKind::Rows:
+    plan.extent = plan.rows;
+    break;
+  case KernelKind::Columns: {
+    const LoopShape &shape = plan.loops.at({LoopId::Output, 0});
+    int64_t count = (shape.inner() + kColumnBlock - 1) / kColumnBlock;
+    plan.block = ((shape.inner() + count - 1) / count + 15) / 16 * 16;
+    plan.blocks = (shape.inner() + plan.block - 1) / plan.block;
+    plan.extent = elementsOf(result) / shape.inner() * plan.blocks;
+    break;
+  }
+  case KernelKind::Scatter: {
+    auto op = result.getDefiningOp<graph::ScatterAddOp>();
+    plan.extent = IndexMath::numElements(shapeOf(result).take_front(op.getAxis() + 1));
+    break;
+  }
+  case KernelKind::Scan:
+    plan.extent = scanLines(result.getDefiningOp<graph::CumSumOp>());
+    break;
+  case KernelKind::Pool:
+    plan.extent = IndexMath::numElements(shapeOf(result).take_front(2));
+    break;
+  }
+}
+
+static void deriveScratch(const BodyInfo &info, KernelPlan &plan) {
+  if (plan.kind == KernelKind::Columns)
+    for (Operation *op : info.ops)
+      plan.scratchBytes += isa<ReduceOp>(op) ? plan.block * 8 : 0;
+  if (plan.kind != KernelKind::Rows)
+    return;
+  for (unsigned op : StashChooser(info, plan.rows).choose()) {
+    plan.stashes.push_back({op, plan.scratchBytes});
+    Value value = info.ops[op]->getResult(0);
+    int64_t bytes = elementsOf(value) / plan.rows *
+                    storageBytes(computeType(getElementTypeOrSelf(value)));
+    plan.scratchBytes += (bytes + 63) / 64 * 64;
+  }
+}
+
+static void deriveGrain(const BodyInfo &info, KernelPlan &plan) {
+  int64_t work = 1;
+  for (Value value : info.body.getArguments())
+    work = std::max(work, elementsOf(value));
+  for (Value value : info.results)
+    work = std::max(work, elementsOf(value));
+  int64_t each = std::max<int64_t>(1, work / plan.extent);
+  plan.grain = std::max<int64_t>(1, kGrainElements / each);
+  // Each call looks through all indices.
+  if (plan.kind == KernelKind::Scatter)
+    plan.grain = std::max(plan.grain, plan.extent / 16);
+}
+
+/// Results may overwrite operands that are read, element by element, no later than they are written.
+static void deriveInPlace(const BodyInfo &info, const Findings &findings, KernelPlan &plan) {
+  std::set<unsigned> taken;
+  auto fits = [&](unsigned operand, unsigned result) {
+    Value from = info.body.getArgument(operand), to = info.results[result];
+    auto written = findings.writtenIn.find(result);
+    auto reads = findings.reads.find(operand);
+    if (taken.count(operand) || written == findings.writtenIn.end() ||
+        reads == findings.reads.end() || elementsOf(from) != elementsOf(to) ||
+        storageBytes(getElementTypeOrSelf(from)) != storageBytes(getElementTypeOrSelf(to)))
+      return false;
+    for (auto [loop, onlyWritten] : reads->second.onlyWrittenElement)
+      if (loop > written->second || (loop == written->second && !onlyWritten) ||
+          (loop < written->second && !reads->second.onlyThisRow))
+        return false;
+    return true;
+  };
+  for (unsigned result = 0; result < info.results.size(); ++result) {
+    plan.inPlace.push_back(-1);
+    for (unsigned operand = 0; operand < info.body.getNumArguments(); ++operand)
+      if (fits(operand, result)) {
+        plan.inPlace.back() = operand;
+        taken.insert(operand);
+        break;
+      }
+  }
+}
+
+static void split(LoopShape &shape, unsigned position, int64_t inner) {
+  int64_t outer = shape.extents[position] / inner;
+  shape.extents[position] = inner;
+  shape.extents.insert(shape.extents.begin() + position, outer);
+  if (position + 2 == shape.extents.size())
+    shape.cuts.clear();
+}
+
+FailureOr<KernelPlan> planKernel(Block &body) {
+  BodyInfo info(body);
+  if (info.results.empty())
+    return body.getParentOp()->emitError("a kernel needs a result");
+  KernelPlan plan;
+  FailureOr<KernelKind> kind = classify(info);
+  if (failed(kind))
+    return failure();
+  plan.kind = *kind;
+  firstLoops(info, plan);
+  deriveExtent(info, plan);
+  deriveScratch(info, plan);
+  plan.flat = plan.kind == KernelKind::Pointwise && isFlat(info);
+  while (true) {
+    MLIRContext *context = body.getParentOp()->getContext();
+    OwningOpRef<ModuleOp> trial(ModuleOp::create(UnknownLoc::get(context)));
+    OpBuilder builder = OpBuilder::atBlockBegin(trial->getBody());
+    Emitter emitter(info, plan, builder);
+    if (failed(emitter.emitFunction("trial")))
+      return failure();
+    const Findings &findings = emitter.findings;
+    if (findings.split) {
+      split(plan.loops[findings.split->loop], findings.split->position, findings.split->inner);
+      deriveExtent(info, plan);
+    } else if (findings.cut) {
+      plan.loops[findings.cut->first].cuts.insert(findings.cut->second);
+    } else {
+      deriveInPlace(info, findings, plan);
+      deriveGrain(info, plan);
+      return plan;
+    }
+  }
+}
+
+} // namespace dtc::cpu

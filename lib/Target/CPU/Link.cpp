@@ -1,0 +1,92 @@
+// Linking by lld as a library.
+#include "MachineCode.h"
+
+#include "lld/Common/Driver.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+#include <mutex>
+
+LLD_HAS_DRIVER(elf)
+
+using namespace llvm;
+
+namespace dtc::cpu {
+
+namespace {
+
+/// A folder that disappears with its files.
+class TemporaryFolder {
+public:
+  TemporaryFolder() { code = sys::fs::createUniqueDirectory("dtc", path); }
+  ~TemporaryFolder() {
+    if (!code)
+      sys::fs::remove_directories(path);
+  }
+  std::string file(const Twine &name) const {
+    SmallString<128> full(path);
+    sys::path::append(full, name);
+    return std::string(full);
+  }
+
+  std::error_code code;
+
+private:
+  SmallString<128> path;
+};
+
+} // namespace
+
+static Error write(const std::string &path, StringRef bytes) {
+  std::error_code code;
+  raw_fd_ostream file(path, code);
+  if (code)
+    return createStringError(code, "cannot write " + path);
+  file << bytes;
+  file.close();
+  if (file.has_error())
+    return createStringError(file.error(), "cannot write " + path);
+  return Error::success();
+}
+
+Expected<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> &objects,
+                                             const std::vector<std::string> &symbols) {
+  TemporaryFolder folder;
+  if (folder.code)
+    return createStringError(folder.code, "cannot create a temporary folder");
+  std::string output = folder.file("kernels.so"), exports = folder.file("exports");
+  std::string script = "{ global:";
+  for (const std::string &symbol : symbols)
+    script += " \"" + symbol + "\";";
+  script += " local: *; };\n";
+  if (symbols.empty())
+    script = "{ local: *; };\n";
+  if (Error failed = write(exports, script))
+    return failed;
+  std::vector<std::string> arguments = {"ld.lld",          "-shared",     "--build-id=none",
+                                        "--hash-style=gnu", "--gc-sections", "-z", "noexecstack",
+                                        "-soname=kernels.so", "--version-script=" + exports,
+                                        "-o", output};
+  for (size_t i = 0; i < objects.size(); ++i) {
+    arguments.push_back(folder.file("kernels" + Twine(i) + ".o"));
+    if (Error failed = write(arguments.back(), StringRef(objects[i].data(), objects[i].size())))
+      return failed;
+  }
+  std::vector<const char *> pointers;
+  for (const std::string &argument : arguments)
+    pointers.push_back(argument.c_str());
+  std::string messages;
+  raw_string_ostream stream(messages);
+  static std::mutex oneAtATime; // lld keeps global state
+  std::lock_guard<std::mutex> lock(oneAtATime);
+  lld::Result result = lld::lldMain(pointers, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  if (result.retCode != 0)
+    return createStringError(inconvertibleErrorCode(), "linking kernels: " + messages);
+  auto linked = MemoryBuffer::getFile(output);
+  if (!linked)
+    return createStringError(linked.getError(), "cannot read " + output);
+  return std::vector<char>((*linked)->getBufferStart(), (*linked)->getBufferEnd());
+}
+
+} // namespace dtc::cpu

@@ -1,0 +1,14 @@
+// Elementary functions in arithmetic that vectorizes, for f32.
+#pragma once
+
+#include "mlir/IR/Builders.h"
+
+namespace dtc::cpu {
+
+/// `op` on the scalar `operands`, or null where there is no approximation for
+/// it (it then stays an op, and at last a call of libm). Errors are below 2
+/// units in the last place, for results that are not subnormal.
+mlir::Value approximate(mlir::OpBuilder &builder, mlir::Operation *op,
+                        mlir::ValueRange operands);
+
+} // namespace dtc::cpu

@@ -1,0 +1,217 @@
+#include "Outline.h"
+#include "IndexMath.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace dtc::cpu {
+
+using graph::shapeOf;
+
+Outliner::Outliner(ModuleOp module) : module(module), symbols(module) {}
+
+exec::KernelOp Outliner::build(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
+                               ArrayRef<Value> outputs, Location loc) {
+  OpBuilder builder(module.getContext());
+  auto kernel = exec::KernelOp::create(builder, loc, "kernel", /*extent=*/0, /*scratchBytes=*/0,
+                                       /*flat=*/false);
+  Block &body = kernel.getBodyRegion().emplaceBlock();
+  builder.setInsertionPointToEnd(&body);
+  IRMapping mapping;
+  for (Value input : inputs)
+    mapping.map(input, body.addArgument(input.getType(), input.getLoc()));
+  for (Operation *op : ops) {
+    Operation *clone = builder.clone(*op, mapping);
+    clone->removeAttr(graph::GraphDialect::kId);
+    clone->removeAttr(graph::GraphDialect::kBackward);
+  }
+  SmallVector<Value> yielded;
+  for (Value output : outputs)
+    yielded.push_back(mapping.lookup(output));
+  exec::YieldOp::create(builder, loc, yielded);
+  return kernel;
+}
+
+/// Brings a flat kernel to one dimension, so that tensors of all shapes share it.
+static void flatten(exec::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  auto flat = [](Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getRank() != 0)
+      value.setType(RankedTensorType::get({type.getNumElements()}, type.getElementType()));
+  };
+  llvm::for_each(body.getArguments(), flat);
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+    flat(op.getResult(0));
+    if (auto value = dyn_cast<arith::ConstantOp>(op)) {
+      auto elements = cast<DenseElementsAttr>(value.getValue());
+      value.setValueAttr(elements.resizeSplat(cast<ShapedType>(value.getType())));
+    }
+    Value input = op.getNumOperands() ? op.getOperand(0) : Value();
+    if (isa<graph::ReshapeOp>(op) && input.getType() == op.getResult(0).getType()) {
+      op.getResult(0).replaceAllUsesWith(input);
+      op.erase();
+    }
+  }
+}
+
+/// What a kernel computes, as text: equal for kernels that differ in names and
+/// locations only, or, if flat, in the number of elements.
+static std::string structure(exec::KernelOp kernel, bool flat) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  DenseMap<Value, unsigned> numbers;
+  auto type = [&](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    if (!flat)
+      os << tensor;
+    else
+      os << (tensor.getRank() ? "n x " : "") << tensor.getElementType();
+  };
+  auto number = [&](Value value) {
+    numbers.try_emplace(value, numbers.size());
+    os << " %" << numbers[value] << ":";
+    type(value.getType());
+  };
+  Block &body = kernel.getBody().front();
+  llvm::for_each(body.getArguments(), number);
+  for (Operation &op : body) {
+    os << "\n" << op.getName();
+    for (Value operand : op.getOperands())
+      os << " %" << numbers[operand];
+    auto value = dyn_cast<arith::ConstantOp>(op);
+    auto elements = value ? dyn_cast<DenseElementsAttr>(value.getValue()) : DenseElementsAttr();
+    if (elements && elements.isSplat())
+      os << " " << elements.getSplatValue<Attribute>();
+    else
+      os << " " << op.getAttrDictionary();
+    llvm::for_each(op.getResults(), number);
+  }
+  return text;
+}
+
+static StringRef nameOf(KernelKind kind) {
+  switch (kind) {
+  case KernelKind::Pointwise:
+    return "pointwise";
+  case KernelKind::Rows:
+    return "rows";
+  case KernelKind::Columns:
+    return "columns";
+  case KernelKind::Scatter:
+    return "scatter";
+  case KernelKind::Scan:
+    return "scan";
+  case KernelKind::Pool:
+    return "pool";
+  }
+  llvm_unreachable("all kinds handled");
+}
+
+FailureOr<const Outliner::Known *> Outliner::findOrAdd(exec::KernelOp kernel, int64_t &extent) {
+  Block &body = kernel.getBody().front();
+  OpBuilder builder(module.getContext());
+  bool flat = false;
+  {
+    BodyInfo info(body);
+    FailureOr<KernelKind> kind = classify(info);
+    if (failed(kind))
+      return failure();
+    flat = *kind == KernelKind::Pointwise && isFlat(info);
+  }
+  if (flat)
+    flatten(kernel);
+  extent = IndexMath::numElements(shapeOf(kernel.getYield().getValues()[0]));
+  auto [entry, fresh] = known.try_emplace(structure(kernel, flat));
+  if (!fresh) {
+    kernel.erase();
+    extent = flat ? extent : entry->second.kernel.getExtent();
+    return &entry->second;
+  }
+  FailureOr<KernelPlan> plan = planKernel(body);
+  if (failed(plan))
+    return failure();
+  extent = plan->extent;
+  kernel.setExtent(plan->extent);
+  kernel.setScratchBytes(plan->scratchBytes);
+  kernel.setFlat(plan->flat);
+  kernel.setSymName((nameOf(plan->kind) + "_" + Twine(numbers[size_t(plan->kind)]++)).str());
+  symbols.insert(kernel, Block::iterator(module.getBody()->begin()));
+  entry->second = {kernel, plan->inPlace};
+  ++numKernels;
+  return &entry->second;
+}
+
+/// The launch stands where the source's last op stood, and is named like it.
+static Location locationOf(ArrayRef<Value> outputs) { return outputs.back().getLoc(); }
+
+LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuilder &builder) {
+  llvm::SetVector<Operation *> ops;
+  llvm::SetVector<Value> reads;
+  clustering.inputsOf(cluster, ops, reads);
+  SmallVector<Value> outputs = clustering.outputsOf(cluster);
+  const llvm::SetVector<Operation *> &own = clustering.clusters[cluster].ops;
+  ops.insert(own.begin(), own.end());
+  SmallVector<Operation *> sorted = clustering.inProgramOrder(ops.getArrayRef());
+  // Operands in the order of their first use: equal kernels get equal ones.
+  llvm::SetVector<Value> inputs;
+  for (Operation *op : sorted)
+    for (Value operand : op->getOperands())
+      if (reads.contains(operand))
+        inputs.insert(operand);
+
+  Location loc = locationOf(outputs);
+  exec::KernelOp kernel = build(sorted, inputs.getArrayRef(), outputs, loc);
+  int64_t extent = 0;
+  FailureOr<const Known *> found = findOrAdd(kernel, extent);
+  if (failed(found))
+    return failure();
+  SmallVector<Type> types = llvm::map_to_vector(outputs, [](Value v) { return v.getType(); });
+  exec::KernelOp shared = (*found)->kernel;
+  auto op = exec::LaunchOp::create(builder, loc, types, shared.getSymName(),
+                                   inputs.getArrayRef(), extent, (*found)->inPlace);
+  for (auto [output, result] : llvm::zip(outputs, op.getResults()))
+    output.replaceAllUsesWith(result);
+  ++numLaunches;
+  return success();
+}
+
+LogicalResult Outliner::outline(func::FuncOp func) {
+  Clustering clustering(func);
+  Block &block = func.getBody().front();
+  SmallVector<Operation *> old;
+  for (Operation &op : block)
+    if (isPrimitive(&op))
+      old.push_back(&op);
+  // Everything is put at the end of the block anew, in order.
+  Operation *terminator = block.getTerminator();
+  OpBuilder builder(terminator);
+  DenseSet<Operation *> views;
+  std::function<void(Value)> keepView = [&](Value value) {
+    auto reshape = value.getDefiningOp<graph::ReshapeOp>();
+    if (!reshape || !views.insert(reshape).second)
+      return;
+    keepView(reshape.getInput());
+    reshape->moveBefore(terminator);
+  };
+  for (const Clustering::Step &step : clustering.order()) {
+    if (step.op == terminator) {
+      llvm::for_each(terminator->getOperands(), keepView);
+    } else if (step.op) {
+      llvm::for_each(step.op->getOperands(), keepView);
+      step.op->moveBefore(terminator);
+    } else if (failed(launch(clustering, step.cluster, builder))) {
+      return failure();
+    }
+  }
+  for (Operation *op : llvm::reverse(old))
+    if (!views.contains(op)) {
+      op->dropAllUses();
+      op->erase();
+    }
+  return success();
+}
+
+} // namespace dtc::cpu

@@ -1,0 +1,40 @@
+// From clusters to kernels.
+#pragma once
+
+#include "Clusters.h"
+
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace dtc::cpu {
+
+/// Makes kernels of clusters, one for all clusters that compute the same.
+class Outliner {
+public:
+  explicit Outliner(mlir::ModuleOp module);
+
+  /// Replaces the primitive ops of `func` by launches.
+  mlir::LogicalResult outline(mlir::func::FuncOp func);
+
+  unsigned numKernels = 0, numLaunches = 0;
+
+private:
+  struct Known {
+    exec::KernelOp kernel;
+    llvm::SmallVector<int64_t> inPlace;
+  };
+
+  mlir::LogicalResult launch(const Clustering &clustering, int cluster, mlir::OpBuilder &builder);
+  /// A kernel without name for the cluster, not in the module yet.
+  exec::KernelOp build(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> inputs,
+                       llvm::ArrayRef<mlir::Value> outputs, mlir::Location loc);
+  /// Gives a planned kernel its name and a place in the module.
+  mlir::FailureOr<const Known *> findOrAdd(exec::KernelOp kernel, int64_t &extent);
+
+  mlir::ModuleOp module;
+  mlir::SymbolTable symbols;
+  llvm::StringMap<Known> known; ///< by what they compute
+  unsigned numbers[6] = {};     ///< by kind
+};
+
+} // namespace dtc::cpu
