@@ -125,6 +125,30 @@ Range IndexMath::range(AffineExpr expr) {
   return rangeOf(terms, rest);
 }
 
+/// Finds terms = g * coarse + fine with 0 <= fine < g and g a divisor of `divisor`, so that
+/// the division only concerns the coarse terms: (33 * i + j) floordiv 231 = i floordiv 7.
+int64_t IndexMath::coarsen(const Terms &terms, int64_t constantTerm, int64_t divisor,
+                           AffineExpr &coarse, AffineExpr &fine) {
+  for (auto [candidate, g] : terms) {
+    if (g <= 1 || divisor % g != 0)
+      continue;
+    Terms multiples, rest;
+    for (auto [atom, coefficient] : terms)
+      if (coefficient % g == 0)
+        multiples.push_back({atom, coefficient / g});
+      else
+        rest.push_back({atom, coefficient});
+    int64_t whole = llvm::divideFloorSigned(constantTerm, g), restTerm = constantTerm - whole * g;
+    Range range = rangeOf(rest, restTerm);
+    if (range.low < 0 || range.high > g)
+      continue;
+    coarse = rebuild(multiples, whole);
+    fine = rebuild(rest, restTerm);
+    return g;
+  }
+  return 0;
+}
+
 AffineExpr IndexMath::floorDivide(AffineExpr a, int64_t divisor) {
   if (divisor == 1)
     return a;
@@ -149,6 +173,9 @@ AffineExpr IndexMath::floorDivide(AffineExpr a, int64_t divisor) {
       return rebuild(std::move(whole), wholeRest);
     }
   }
+  AffineExpr coarse, fine;
+  if (int64_t g = coarsen(part, partRest, divisor, coarse, fine))
+    return add(rebuild(std::move(whole), wholeRest), floorDivide(coarse, divisor / g));
   addTerm(whole, rebuild(std::move(part), partRest).floorDiv(divisor), 1);
   return rebuild(std::move(whole), wholeRest);
 }
@@ -166,6 +193,9 @@ AffineExpr IndexMath::modulo(AffineExpr a, int64_t divisor) {
   int64_t first = llvm::divideFloorSigned(inner.low, divisor);
   if (first == llvm::divideFloorSigned(inner.high - 1, divisor))
     return rebuild(std::move(part), rest - first * divisor);
+  AffineExpr coarse, fine;
+  if (int64_t g = coarsen(part, rest, divisor, coarse, fine))
+    return add(multiply(modulo(coarse, divisor / g), g), fine);
   return rebuild(std::move(part), rest) % divisor;
 }
 

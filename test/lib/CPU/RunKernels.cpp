@@ -238,7 +238,7 @@ private:
                          llvm::cl::desc("least drawn integer")};
   Option<int64_t> intBound{*this, "int-bound", llvm::cl::init(8),
                            llvm::cl::desc("number of different integers drawn")};
-  Option<double> scale{*this, "scale", llvm::cl::init(3.0), llvm::cl::desc("of drawn floats")};
+  Option<double> scale{*this, "scale", llvm::cl::init(1.0), llvm::cl::desc("of drawn floats")};
   Option<double> tolerance{*this, "tolerance", llvm::cl::init(1e-5),
                            llvm::cl::desc("allowed error of f32 results")};
   Option<bool> time{*this, "time", llvm::cl::init(false), llvm::cl::desc("print run times")};
