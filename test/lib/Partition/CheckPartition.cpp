@@ -2,12 +2,15 @@
 // every op and every legal choice of axes for one or two of its factors on a
 // mesh, the others following, and then for random layouts of arguments and
 // random choices for all ops at once, the module is partitioned and all ranks
-// together must compute what the global function computes. The number of
-// partitions tried becomes the module's attribute `test.partitions`.
+// together must compute what the global function computes. Functions with roles
+// are partitioned together, others each by itself; with `isolate` every op is
+// made a function of its own. A mesh that the module declares is taken. The
+// number of partitions tried becomes the module's attribute `test.partitions`.
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Interpreter/Interpreter.h"
 #include "dtc/Partition/Partition.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 
@@ -45,6 +48,8 @@ public:
       : context(context), mesh(mesh), name(FlatSymbolRefAttr::get(context, "mesh")) {}
 
   void declareMesh(ModuleOp module) const {
+    if (!module.getOps<dist::MeshOp>().empty())
+      return;
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
     SmallVector<StringRef> names;
     SmallVector<int64_t> sizes;
@@ -145,20 +150,71 @@ struct CheckPartitionPass : PassWrapper<CheckPartitionPass, OperationPass<Module
   }
 
   void runOnOperation() override {
-    for (auto [i, size] : llvm::enumerate(sizes)) {
-      std::string name(1, static_cast<char>('x' + i));
+    if (auto declared = getOperation().getOps<dist::MeshOp>(); !declared.empty())
+      mesh = dist::toMesh(*declared.begin());
+    for (int64_t size : mesh.axes.empty() ? ArrayRef<int64_t>(sizes) : ArrayRef<int64_t>()) {
+      std::string name(1, static_cast<char>('x' + mesh.axes.size()));
       mesh.axes.push_back({name, name, size});
     }
-    if (failed(check()))
-      signalPassFailure();
+    for (OwningOpRef<ModuleOp> &part : isolate ? isolatedOps() : parts()) {
+      subject = *part;
+      if (failed(check()))
+        return signalPassFailure();
+    }
     getOperation()->setAttr("test.partitions", Builder(&getContext()).getI64IntegerAttr(tried));
   }
 
 private:
+  static bool hasRoles(func::FuncOp func) {
+    for (unsigned i = 0; i < func.getNumArguments(); ++i)
+      if (graph::getArgRole(func, i))
+        return true;
+    return false;
+  }
+
+  std::vector<OwningOpRef<ModuleOp>> parts() {
+    std::vector<OwningOpRef<ModuleOp>> result;
+    auto add = [&](function_ref<bool(func::FuncOp)> keep) {
+      OwningOpRef<ModuleOp> part = cast<ModuleOp>(getOperation()->clone());
+      for (auto func : llvm::make_early_inc_range(part->getOps<func::FuncOp>()))
+        if (!keep(func))
+          func.erase();
+      if (!part->getOps<func::FuncOp>().empty())
+        result.push_back(std::move(part));
+    };
+    add(hasRoles);
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      if (!hasRoles(func))
+        add([&](func::FuncOp other) { return other.getName() == func.getName(); });
+    return result;
+  }
+
+  std::vector<OwningOpRef<ModuleOp>> isolatedOps() {
+    std::vector<OwningOpRef<ModuleOp>> result;
+    getOperation().walk([&](ShardingRuleOpInterface op) {
+      OwningOpRef<ModuleOp> module = ModuleOp::create(op.getLoc());
+      OpBuilder builder = OpBuilder::atBlockBegin(module->getBody());
+      auto func = func::FuncOp::create(
+          builder, op.getLoc(), "op",
+          builder.getFunctionType(op->getOperandTypes(), op->getResultTypes()));
+      Block *body = func.addEntryBlock();
+      builder.setInsertionPointToEnd(body);
+      IRMapping mapping;
+      mapping.map(op->getOperands(), body->getArguments());
+      Operation *clone = builder.clone(*op, mapping);
+      // An operand that is given twice becomes two arguments.
+      for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+        clone->setOperand(i, body->getArgument(i));
+      func::ReturnOp::create(builder, op.getLoc(), clone->getResults());
+      result.push_back(std::move(module));
+    });
+    return result;
+  }
+
   LogicalResult check() {
     Annotator annotator(&getContext(), mesh);
     std::vector<Oracle> oracles;
-    for (auto func : getOperation().getOps<func::FuncOp>()) {
+    for (auto func : subject.getOps<func::FuncOp>()) {
       Oracle oracle{func.getName().str(), {}, {}};
       for (Type type : func.getArgumentTypes())
         oracle.inputs.push_back(randomTensor(cast<RankedTensorType>(type),
@@ -183,7 +239,7 @@ private:
 
   LogicalResult checkEach(const Annotator &annotator, const std::vector<Oracle> &oracles) {
     SmallVector<ShardingRule> rules;
-    getOperation().walk(
+    subject.walk(
         [&](ShardingRuleOpInterface op) { rules.push_back(op.getShardingRule()); });
     for (auto [index, rule] : llvm::enumerate(rules))
       for (const OpSharding &choice : annotator.choices(rule))
@@ -234,7 +290,7 @@ private:
 
   LogicalResult checkOne(const Annotator &annotator, const std::vector<Oracle> &oracles,
                          function_ref<void(ModuleOp)> annotate) {
-    OwningOpRef<ModuleOp> module = cast<ModuleOp>(getOperation()->clone());
+    OwningOpRef<ModuleOp> module = cast<ModuleOp>(subject->clone());
     annotator.declareMesh(*module);
     annotate(*module);
     OwningOpRef<ModuleOp> global = cast<ModuleOp>((*module)->clone());
@@ -248,7 +304,7 @@ private:
     std::string text;
     llvm::raw_string_ostream os(text);
     global->print(os);
-    return getOperation().emitError() << "is partitioned wrongly: " << text;
+    return subject.emitError() << "is partitioned wrongly: " << text;
   }
 
   LogicalResult compare(func::FuncOp func, const Oracle &oracle) {
@@ -283,10 +339,13 @@ private:
 
   static constexpr double kTolerance = 1e-8;
   sharding::Mesh mesh;
+  ModuleOp subject;
   int64_t tried = 0;
 
   ListOption<int64_t> sizes{*this, "mesh", llvm::cl::list_init<int64_t>({2, 2}),
-                            llvm::cl::desc("axis sizes")};
+                            llvm::cl::desc("axis sizes, where the module has no mesh")};
+  Option<bool> isolate{*this, "isolate", llvm::cl::init(false),
+                       llvm::cl::desc("make every op a function of its own")};
   Option<bool> each{*this, "each", llvm::cl::init(true),
                     llvm::cl::desc("try every choice of every op by itself")};
   Option<int64_t> trials{*this, "trials", llvm::cl::init(20),

@@ -1,0 +1,56 @@
+// RUN: dtc-opt %s -split-input-file -verify-diagnostics -dtc-partition
+
+// expected-error @below {{needs one dist.mesh to be partitioned, has: 0}}
+module {
+  func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+// expected-error @+1 {{cannot be partitioned: it has no body or is local already}}
+func.func private @f(tensor<4xf32>)
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func private @g(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{has no sharding rule and cannot be partitioned}}
+  %0 = func.call @g(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+// expected-error @+1 {{cannot be partitioned with an argument of type: 'f32'}}
+func.func @f(%x: f32) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @f(%w: tensor<4xf32> {dtc.role = #dtc.role<parameter, "w">, dist.sharding = #dist.sharding<@mesh, [{"dp"}]>}) {
+  return
+}
+// expected-error @+1 {{sharding differs from #dist.sharding<@mesh, [{"dp"}]> for: w}}
+func.func @g(%w: tensor<4xf32> {dtc.role = #dtc.role<parameter, "w">, dist.sharding = #dist.sharding<@mesh, [{}]>}) {
+  return
+}
+
+// -----
+
+// The accumulated gradient has no term to take its layout from.
+dist.mesh @mesh ["dp" = 2]
+func.func @f(%g: tensor<4xf32> {dtc.role = #dtc.role<gradient, "w">})
+    -> (tensor<4xf32> {dtc.role = #dtc.role<gradient, "w">}) {
+  // expected-error @+1 {{must add something to the accumulator}}
+  %0 = dtc.sum %g : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
