@@ -10,7 +10,7 @@ packages=(
   clang-22 lld-22 liblld-22-dev llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools
   cmake ninja-build ccache git
   libprotobuf-dev protobuf-compiler
-  libdnnl-dev libflatbuffers-dev flatbuffers-compiler libminizip-dev zlib1g-dev libzstd-dev libssl-dev
+  libdnnl-dev libflatbuffers-dev flatbuffers-compiler libminizip-dev zlib1g-dev libssl-dev
   libcli11-dev nlohmann-json3-dev libyaml-cpp-dev libgtest-dev
   python3 python3-venv
 )

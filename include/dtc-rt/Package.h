@@ -15,6 +15,8 @@ public:
 
   const std::string &path() const { return zip.file().path(); }
   const Manifest &manifest() const { return info; }
+  /// manifest.json as it is in the file.
+  std::string manifestText() const;
   bool has(const std::string &member) const { return zip.members().contains(member); }
   /// The bytes of a member (64-byte aligned), hashed and found as the manifest has them.
   Result<std::span<const char>> read(const std::string &member) const;

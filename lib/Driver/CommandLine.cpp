@@ -1,5 +1,7 @@
 #include "CommandLine.h"
 
+#include "dtc/Plan/Spec.h"
+
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -16,21 +18,6 @@ using plan::Result;
 namespace {
 
 Error usage(std::string message) { return Error{std::move(message), 2}; }
-
-int64_t editDistance(const std::string &a, const std::string &b) {
-  std::vector<int64_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    int64_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      int64_t next = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = std::exchange(row[j], next);
-    }
-  }
-  return row[b.size()];
-}
 
 std::vector<std::string> split(const std::string &text, char separator) {
   std::vector<std::string> parts;
@@ -254,19 +241,6 @@ std::optional<Error> resolveEmit(RawOptions &raw, Options &options) {
 
 } // namespace
 
-std::string nearest(const std::string &name, const std::vector<std::string> &known) {
-  std::string best;
-  int64_t bestDistance = std::max<int64_t>(2, name.size() / 3) + 1;
-  for (auto &candidate : known) {
-    int64_t distance = editDistance(name, candidate);
-    if (distance < bestDistance) {
-      bestDistance = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
 void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   Options &o = raw.options;
   command.add_option("model", o.model, "the model: an ONNX file")->required();
@@ -391,7 +365,7 @@ plan::Result<std::vector<std::string>> configArguments(const std::string &path,
       std::string name = entry.first.as<std::string>(), key = name;
       std::replace(key.begin(), key.end(), '_', '-');
       if (std::find(known.begin(), known.end(), key) == known.end() || key == "config") {
-        std::string close = nearest(key, known);
+        std::string close = plan::nearest(key, known);
         return refuse(entry.first.Mark(),
                       "unknown key '" + name + "'" +
                           (close.empty() ? "" : " (did you mean '" + close + "'?)"));

@@ -37,7 +37,4 @@ std::vector<std::string> normalizeArguments(int argc, char **argv);
 plan::Result<std::vector<std::string>> configArguments(const std::string &path,
                                                        const CLI::App &command);
 
-/// The known name closest to `name`, or empty when none is close.
-std::string nearest(const std::string &name, const std::vector<std::string> &known);
-
 } // namespace dtc::driver

@@ -2,32 +2,44 @@
 #pragma once
 
 #include "dtc/Driver/Options.h"
+#include "dtc/Package/Package.h"
 #include "dtc/PlanBridge/PlanBridge.h"
+#include "dtc/Target/CPU/CodeObject.h"
 #include "dtc-rt/PackageFormat.h"
 
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
 
 namespace dtc::driver {
 
 using rt::ExitCode;
 
+/// Samples of a step, and into how many calls they are cut.
+struct BatchChoice {
+  int64_t globalBatch = 0, numMicrobatches = 1;
+  int64_t perCall() const { return globalBatch / numMicrobatches; }
+  bool operator==(const BatchChoice &) const = default;
+};
+
 /// Owns the IR and what the phases hand on beside it.
 class Compilation {
 public:
   explicit Compilation(Options options);
-  ~Compilation();
 
-  /// Runs the phases up to `last` and returns the first exit code that is not
-  /// Done; errors were printed.
+  /// Runs the phases up to and including `last`. Returns the exit code of the
+  /// first that fails, whose error was printed, or Done.
   ExitCode run(Phase last);
 
   mlir::ModuleOp module() { return *model.module; }
   const Options &getOptions() const { return options; }
   const import::ImportedModel &getModel() const { return model; }
+  const plan::Cluster &getCluster() const { return cluster; }
   const plan::Problem &getProblem() const { return problem; }
   const plan::SearchResult &getSearch() const { return search; }
+  double getPlanningSeconds() const { return planningSeconds; }
 
 private:
+  // The phases, in order.
   ExitCode importModel();
   ExitCode buildTraining();
   ExitCode makePlan();
@@ -36,16 +48,29 @@ private:
   ExitCode lower();
   ExitCode package();
 
-  ExitCode chooseBatch();
-  ExitCode loadWeights();
-  mlir::LogicalResult runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
+  ExitCode readSpec();
+  ExitCode importBatch(std::optional<int64_t> batch);
+  ExitCode searchPlan();
+  ExitCode readPlan();
+  ExitCode replan();
+  ExitCode fail(const plan::Error &error);
+  ExitCode runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
+  ExitCode resolveWeights(std::map<std::string, package::Distribution> &init);
+  nlohmann::ordered_json aboutArtifact() const;
+  bool degreesOpen() const;
+  plan::Result<BatchChoice> chooseBatch(int64_t dataParallel) const;
 
   Options options;
   mlir::MLIRContext context;
   import::ImportedModel model;
+  plan::Spec spec;
+  plan::Cluster cluster;
+  BatchChoice batch;
   plan::Problem problem;
   plan::SearchResult search;
-  int64_t globalBatch = 0;
+  cpu::CodeObject code;
+  int64_t vocabulary = 0; ///< of the token input; 0: none
+  double planningSeconds = 0;
 };
 
 } // namespace dtc::driver

@@ -34,6 +34,11 @@ Status Package::checkManifest() {
   return Status::ok();
 }
 
+std::string Package::manifestText() const {
+  std::span<const char> json = zip.bytes(zip.members().at(kManifestMember));
+  return {json.begin(), json.end()};
+}
+
 Result<std::span<const char>> Package::read(const std::string &member) const {
   auto found = zip.members().find(member);
   auto listed = info.members.find(member);

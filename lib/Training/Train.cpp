@@ -25,6 +25,7 @@ public:
         failed(findTrainable()) || failed(convertPrecision()))
       return failure();
     if (options.loss == LossKind::None) {
+      annotateIndexLimits(forward);
       numberForwardOps(forward.getBody().front());
       return success();
     }
@@ -101,6 +102,7 @@ private:
     addResults(function, backward, *loss);
     function.finish();
     eraseDeadOps(function.body());
+    annotateIndexLimits(forward);
     return buildPrologue(
         module, forward, cast<RankedTensorType>(loss->start.getType()).getNumElements(), options);
   }

@@ -1,0 +1,80 @@
+"""Compile time of a GPT-2 against its number of layers.
+
+    python3 bench/compile_time.py [--layers 2 12 48]
+
+Prints, for each depth, the seconds of import alone (`--emit=import`), of the whole compilation, and of
+what comes after import, and the last one's ratio to the shallowest model. Width 128, 4 heads,
+sequence 64, vocabulary 1024, 4 devices, a free plan; the best of three runs. Needs an interpreter
+with torch, transformers, onnx and onnxscript; dtc from build/bin.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WORK = ROOT / "build" / "bench"
+
+
+def export(layers: int) -> pathlib.Path:
+    """A GPT-2 with that many layers, without weights, as ONNX; exported once."""
+    path = WORK / f"deep-{layers}.onnx"
+    if path.exists():
+        return path
+    import torch
+    import transformers
+
+    config = transformers.GPT2Config(
+        vocab_size=1024, n_positions=64, n_embd=128, n_layer=layers, n_head=4, resid_pdrop=0.0,
+        embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, bos_token_id=0, eos_token_id=0,
+    )
+    model = transformers.GPT2LMHeadModel(config).eval()
+
+    class Logits(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.m = model
+
+        def forward(self, input_ids):
+            return self.m(input_ids=input_ids, use_cache=False).logits
+
+    WORK.mkdir(parents=True, exist_ok=True)
+    torch.onnx.export(Logits(), (torch.zeros(8, 64, dtype=torch.int64),), path,
+                      input_names=["input_ids"], output_names=["logits"], dynamo=True,
+                      optimize=False, external_data=False, export_params=False,
+                      keep_initializers_as_inputs=True, verbose=False)
+    return path
+
+
+def seconds(model: pathlib.Path, *flags: str) -> float:
+    """Best of three runs of dtc compile."""
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run([ROOT / "build" / "bin" / "dtc", "compile", model, "--devices", "4", "--loss",
+                        "cross_entropy", "--global-batch", "8", "--init", *flags], check=True,
+                       stdout=subprocess.DEVNULL)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--layers", type=int, nargs="+", default=[2, 12, 48])
+    options = parser.parse_args()
+    first = None
+    for layers in options.layers:
+        model = export(layers)
+        imported = seconds(model, "--emit=import")
+        whole = seconds(model, "-o", str(WORK / "deep.dtc"))
+        after = whole - imported
+        first = first or after
+        print(f"{layers:3} layers  import {imported:6.2f} s  compile {whole:6.2f} s  "
+              f"after import {after:6.2f} s  ratio {after / first:5.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

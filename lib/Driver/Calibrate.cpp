@@ -1,0 +1,208 @@
+// dtc calibrate: measures this machine with the very primitives a run uses.
+#include "Commands.h"
+#include "Diagnostics.h"
+#include "PlanReport.h"
+
+#include "dtc/Plan/Cluster.h"
+#include "dtc-rt/LibraryCalls.h"
+#include "dtc-rt/ThreadCommunicator.h"
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <thread>
+#include <unistd.h>
+
+extern "C" void omp_set_num_threads(int);
+
+namespace dtc::driver {
+
+using rt::ExitCode;
+
+/// Seconds of one call: the median of five batches of calls, each about 20 ms.
+template <typename Call> static double secondsOf(Call call) {
+  using Clock = std::chrono::steady_clock;
+  auto time = [&](int64_t count) {
+    auto start = Clock::now();
+    for (int64_t i = 0; i < count; ++i)
+      call();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  time(1); // warm-up: pages, primitive caches
+  double once = std::max(time(1), 1e-9);
+  int64_t count = std::max<int64_t>(1, int64_t(0.02 / once));
+  std::vector<double> samples;
+  for (int i = 0; i < 5; ++i)
+    samples.push_back(time(count) / count);
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+namespace {
+
+struct MatrixProduct {
+  plan::DType type;
+  int64_t m, n, k;
+};
+
+/// Collects measurements into a cluster.
+class Calibration {
+public:
+  Calibration() {
+    cluster.name = "calibrated";
+    cluster.sharedMemory = true;
+    cluster.cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+    cluster.device.name = "cpu";
+    cluster.device.memoryBytes = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGE_SIZE));
+  }
+
+  void run() {
+    measureContractions();
+    measureBandwidth();
+    measureCollectives();
+  }
+  const plan::Cluster &result() const { return cluster; }
+
+private:
+  /// On one core: a rank's rate is its cores times this.
+  void measureContractions() {
+    omp_set_num_threads(1);
+    for (plan::DType type : {plan::DType::F32, plan::DType::BF16}) {
+      double best = 0;
+      for (auto [m, n, k] : std::initializer_list<std::array<int64_t, 3>>{
+               {32, 32, 32}, {64, 64, 64}, {128, 128, 128}, {256, 256, 256}, {512, 512, 512},
+               {1024, 1024, 1024}, {2048, 384, 384}, {256, 1536, 384}, {384, 384, 2048},
+               {32, 512, 512}, {8, 1024, 1024}, {1024, 1024, 32}}) {
+        double seconds = measureProduct({type, m, n, k});
+        cluster.contractions.push_back({type, 1, m, n, k, seconds});
+        best = std::max(best, 2.0 * m * n * k / seconds);
+      }
+      cluster.device.achieved[type] = best;
+      cluster.device.peak[type] = best;
+    }
+  }
+
+  double measureProduct(const MatrixProduct &product) {
+    dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    dnnl::stream stream(engine);
+    auto type = product.type == plan::DType::BF16 ? rt::fbs::DType::BF16 : rt::fbs::DType::F32;
+    auto layout = [&](int64_t rows, int64_t columns) {
+      return rt::TensorLayout{type, {rows, columns}, {columns, 1}};
+    };
+    rt::MatmulCall call{layout(product.m, product.k), layout(product.k, product.n),
+                        layout(product.m, product.n), false};
+    auto description = rt::describe(call, engine);
+    std::vector<dnnl::memory> memories;
+    for (const auto &desc : {description.src_desc(), description.weights_desc(),
+                             description.dst_desc(), description.scratchpad_desc()}) {
+      memories.emplace_back(desc, engine);
+      std::memset(memories.back().get_data_handle(), 0, desc.get_size());
+    }
+    dnnl::matmul matmul(description);
+    return secondsOf([&] {
+      matmul.execute(stream, {{DNNL_ARG_SRC, memories[0]},
+                              {DNNL_ARG_WEIGHTS, memories[1]},
+                              {DNNL_ARG_DST, memories[2]},
+                              {DNNL_ARG_SCRATCHPAD, memories[3]}});
+      stream.wait();
+    });
+  }
+
+  /// One core reading one array and writing another, both beyond the caches.
+  void measureBandwidth() {
+    std::vector<float> from(size_t(32) << 20, 1.0f), to(from.size());
+    double seconds = secondsOf([&] {
+      for (size_t i = 0; i < from.size(); ++i)
+        to[i] = from[i] * 1.5f;
+    });
+    cluster.device.bandwidth = 2.0 * sizeof(float) * from.size() / seconds;
+    cluster.device.launchSeconds = 1.5e-6;
+  }
+
+  void measureCollectives() {
+    using sharding::StepKind;
+    for (int ranks : {2, 4})
+      for (StepKind kind : {StepKind::AllReduce, StepKind::AllGather, StepKind::ReduceScatter})
+        for (int64_t bytes : {int64_t(4) << 10, int64_t(64) << 10, int64_t(1) << 20, int64_t(16) << 20})
+          cluster.collectives.push_back({kind, ranks, bytes, measureCollective(kind, ranks, bytes)});
+    // The line through the ends of the all-reduce table, for what lies outside it.
+    const auto &small = cluster.collectives.front(), &large = cluster.collectives[3];
+    cluster.levels = {{"memory", 0, double(large.bytes) / large.seconds, small.seconds}};
+  }
+
+  double measureCollective(sharding::StepKind kind, int ranks, int64_t bytes) {
+    rt::ThreadWorld world(ranks, std::chrono::seconds(60));
+    std::vector<double> seconds(ranks);
+    auto rank = [&](int index) {
+      auto communicator = world.communicator(index);
+      std::vector<int> all(ranks);
+      for (int i = 0; i < ranks; ++i)
+        all[i] = i;
+      rt::Group group = communicator->group(all);
+      int64_t count = bytes / int64_t(sizeof(float));
+      std::vector<float> source(count, 1.0f), target(count);
+      int64_t part = kind == sharding::StepKind::AllGather ? count / ranks : count;
+      rt::Transfer transfer{reinterpret_cast<const char *>(source.data()),
+                            reinterpret_cast<char *>(target.data()), {part}};
+      auto call = [&] {
+        rt::Status status = rt::Status::ok();
+        if (kind == sharding::StepKind::AllReduce)
+          status = communicator->allReduce(group, rt::Reduction::Sum, rt::DType::F32, {&transfer, 1});
+        else if (kind == sharding::StepKind::AllGather)
+          status = communicator->allGather(group, rt::DType::F32, transfer, 0);
+        else
+          status = communicator->reduceScatter(group, rt::Reduction::Sum, rt::DType::F32, transfer, 0);
+        return status.isOk();
+      };
+      // Every rank makes the same number of calls.
+      constexpr int kCalls = 30;
+      std::vector<double> samples;
+      for (int i = 0; i < kCalls; ++i) {
+        auto start = std::chrono::steady_clock::now();
+        if (!call())
+          return;
+        samples.push_back(
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      }
+      std::sort(samples.begin(), samples.end());
+      seconds[index] = samples[samples.size() / 2];
+    };
+    std::vector<std::thread> threads;
+    for (int index = 0; index < ranks; ++index)
+      threads.emplace_back(rank, index);
+    for (std::thread &thread : threads)
+      thread.join();
+    return *std::max_element(seconds.begin(), seconds.end());
+  }
+
+  plan::Cluster cluster;
+};
+
+} // namespace
+
+ExitCode calibrate(const CalibrateOptions &options) {
+  std::string temporary = options.output + ".tmp";
+  std::ofstream file(temporary);
+  if (!file) {
+    printError(options.output + ": cannot write");
+    return ExitCode::Failed;
+  }
+  Calibration calibration;
+  calibration.run();
+  const plan::Cluster &cluster = calibration.result();
+  file << plan::toYaml(cluster);
+  file.close();
+  if (!file || std::rename(temporary.c_str(), options.output.c_str()) != 0) {
+    std::remove(temporary.c_str());
+    printError(options.output + ": cannot write");
+    return ExitCode::Failed;
+  }
+  std::cout << "per core: f32 " << cluster.device.achieved.at(plan::DType::F32) / 1e9
+            << " GFLOP/s, bf16 " << cluster.device.achieved.at(plan::DType::BF16) / 1e9
+            << " GFLOP/s, memory " << cluster.device.bandwidth / 1e9 << " GB/s; written to "
+            << options.output << "\n";
+  return ExitCode::Done;
+}
+
+} // namespace dtc::driver

@@ -1,0 +1,78 @@
+#include "Commands.h"
+
+#include "Compilation.h"
+#include "Diagnostics.h"
+#include "PlanReport.h"
+
+#include <fstream>
+#include <iostream>
+
+namespace dtc::driver {
+
+static PlanFacts factsOf(const Compilation &compilation, const plan::Cluster &cluster) {
+  return {compilation.getProblem(), compilation.getSearch(), cluster,
+          compilation.getOptions().devices, compilation.getPlanningSeconds()};
+}
+
+/// Writes a text file, complete or not at all.
+static bool writeFile(const std::string &path, const std::string &text) {
+  std::string temporary = path + ".tmp";
+  std::ofstream file(temporary, std::ios::binary);
+  file << text;
+  file.close();
+  if (file && std::rename(temporary.c_str(), path.c_str()) == 0)
+    return true;
+  std::remove(temporary.c_str());
+  printError(path + ": cannot write");
+  return false;
+}
+
+static ExitCode savePlan(const Compilation &compilation) {
+  const Options &options = compilation.getOptions();
+  if (options.savePlan.empty())
+    return ExitCode::Done;
+  std::string text = plan::toYaml(compilation.getSearch().plan, compilation.getProblem());
+  return writeFile(options.savePlan, text) ? ExitCode::Done : ExitCode::Failed;
+}
+
+/// `--emit`: the IR after a phase, to -o or stdout.
+static ExitCode emit(Compilation &compilation) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  compilation.module().print(stream);
+  const std::string &output = compilation.getOptions().output;
+  if (output.empty())
+    std::cout << text;
+  else if (!writeFile(output, text))
+    return ExitCode::Failed;
+  return ExitCode::Done;
+}
+
+ExitCode compile(const Options &options) {
+  Compilation compilation(options);
+  if (ExitCode code = compilation.run(options.until); code != ExitCode::Done)
+    return code;
+  if (options.until >= Phase::Plan)
+    if (ExitCode code = savePlan(compilation); code != ExitCode::Done)
+      return code;
+  if (options.until != Phase::End)
+    return emit(compilation);
+  std::cout << planText(factsOf(compilation, compilation.getCluster()));
+  return ExitCode::Done;
+}
+
+ExitCode planOnly(const Options &options) {
+  Compilation compilation(options);
+  if (ExitCode code = compilation.run(Phase::Plan); code != ExitCode::Done)
+    return code;
+  if (ExitCode code = savePlan(compilation); code != ExitCode::Done)
+    return code;
+  PlanFacts facts = factsOf(compilation, compilation.getCluster());
+  if (options.json)
+    std::cout << planJson(facts).dump(2) << "\n";
+  else
+    std::cout << planText(facts);
+  return ExitCode::Done;
+}
+
+} // namespace dtc::driver

@@ -1,0 +1,217 @@
+#include "Compilation.h"
+
+#include "Diagnostics.h"
+
+#include "dtc/Dialect/Exec/Exec.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include <chrono>
+#include <fstream>
+
+using namespace mlir;
+
+namespace dtc::driver {
+
+using plan::Error;
+using plan::Result;
+
+static DialectRegistry makeRegistry() {
+  DialectRegistry registry;
+  registry.insert<graph::GraphDialect, dist::DistDialect, exec::ExecDialect, arith::ArithDialect,
+                  math::MathDialect, func::FuncDialect>();
+  graph::registerElementwiseModels(registry);
+  return registry;
+}
+
+Compilation::Compilation(Options given)
+    : options(std::move(given)), context(makeRegistry(), MLIRContext::Threading::DISABLED) {
+  context.loadAllAvailableDialects();
+  options.import.path = options.model;
+}
+
+ExitCode Compilation::run(Phase last) {
+  struct Entry {
+    Phase phase;
+    ExitCode (Compilation::*run)();
+  };
+  static constexpr Entry phases[] = {
+      {Phase::Import, &Compilation::importModel},
+      {Phase::Train, &Compilation::buildTraining},
+      {Phase::Plan, &Compilation::makePlan},
+      {Phase::Partition, &Compilation::partition},
+      {Phase::Schedule, &Compilation::schedule},
+      {Phase::Lower, &Compilation::lower},
+      {Phase::End, &Compilation::package},
+  };
+  DiagnosticPrinter printer(context, options.model);
+  for (const Entry &entry : phases) {
+    if (ExitCode code = (this->*entry.run)(); code != ExitCode::Done)
+      return code;
+    if (entry.phase == last)
+      break;
+  }
+  return ExitCode::Done;
+}
+
+ExitCode Compilation::fail(const Error &error) {
+  printError(error.message);
+  return ExitCode(error.exitCode);
+}
+
+//===----------------------------------------------------------------------===//
+// Import and training
+//===----------------------------------------------------------------------===//
+
+ExitCode Compilation::readSpec() {
+  auto loaded = plan::loadCluster(options.cluster);
+  if (!loaded)
+    return fail(loaded.error());
+  cluster = *loaded;
+  bool file = options.plan.ends_with(".yaml") || options.plan.ends_with(".yml");
+  auto parsed = plan::parseSpec(file ? "auto" : options.plan);
+  if (!parsed)
+    return fail(parsed.error());
+  auto filled = plan::fill(*parsed, options.devices);
+  if (!filled)
+    return fail(filled.error());
+  spec = *filled;
+  if (options.microBatch && spec.microBatch && *options.microBatch != *spec.microBatch)
+    return fail({"--micro-batch " + std::to_string(*options.microBatch) +
+                     " contradicts micro_batch=" + std::to_string(*spec.microBatch) + " in --plan",
+                 2});
+  if (options.microBatch)
+    spec.microBatch = options.microBatch;
+  return ExitCode::Done;
+}
+
+Result<BatchChoice> Compilation::chooseBatch(int64_t dataParallel) const {
+  int64_t fileBatch = std::max<int64_t>(model.fileBatch, 1);
+  BatchChoice choice{options.globalBatch.value_or(fileBatch * dataParallel), 1};
+  if (!spec.microBatch)
+    return choice;
+  int64_t perCall = dataParallel * *spec.microBatch;
+  if (choice.globalBatch % perCall)
+    return Error{"the global batch " + std::to_string(choice.globalBatch) +
+                     " is not a multiple of " + std::to_string(dataParallel) +
+                     " data-parallel ranks times micro batch " + std::to_string(*spec.microBatch),
+                 2};
+  choice.numMicrobatches = choice.globalBatch / perCall;
+  return choice;
+}
+
+ExitCode Compilation::importBatch(std::optional<int64_t> size) {
+  options.import.batch = size;
+  // Without weights nothing can be trained, but everything can be planned.
+  auto imported = import::importONNX(context, options.import);
+  if (failed(imported))
+    return ExitCode::InputRefused;
+  model = std::move(*imported);
+  return ExitCode::Done;
+}
+
+/// True while the data-parallel degree, and with it the batch, isn't known.
+bool Compilation::degreesOpen() const { return !spec.dp; }
+
+ExitCode Compilation::importModel() {
+  if (ExitCode code = readSpec(); code != ExitCode::Done)
+    return code;
+  if (ExitCode code = importBatch(options.globalBatch); code != ExitCode::Done)
+    return code;
+  int64_t imported = options.globalBatch.value_or(std::max<int64_t>(model.fileBatch, 1));
+  // An open degree is planned for one microbatch first; see makePlan.
+  int64_t dataParallel = spec.dp.value_or(options.devices) * spec.ep.value_or(1);
+  if (degreesOpen()) {
+    batch = {options.globalBatch.value_or(imported * options.devices), 1};
+  } else {
+    auto choice = chooseBatch(dataParallel);
+    if (!choice)
+      return fail(choice.error());
+    batch = *choice;
+  }
+  return batch.perCall() == imported ? ExitCode::Done : importBatch(batch.perCall());
+}
+
+ExitCode Compilation::buildTraining() {
+  options.train.numMicrobatches = batch.numMicrobatches;
+  if (failed(training::buildTraining(module(), options.train)))
+    return ExitCode::InputRefused;
+  return succeeded(mlir::verify(module())) ? ExitCode::Done : ExitCode::Failed;
+}
+
+//===----------------------------------------------------------------------===//
+// Plan
+//===----------------------------------------------------------------------===//
+
+ExitCode Compilation::readPlan() {
+  std::ifstream file(options.plan);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.good() && text.empty())
+    return fail({options.plan + ": cannot read the plan", 3});
+  auto read = plan::planFromYaml(text, options.plan, problem);
+  if (!read)
+    return fail(read.error());
+  if (read->degrees.devices() != options.devices)
+    return fail({options.plan + ": made for " + std::to_string(read->degrees.devices()) +
+                     " devices, not " + std::to_string(options.devices),
+                 2});
+  search.plan = *read;
+  search.predicted = plan::predict(problem, search.plan, cluster);
+  search.pinned = true;
+  return ExitCode::Done;
+}
+
+ExitCode Compilation::searchPlan() {
+  auto found = plan::search(problem, cluster, {options.devices, spec});
+  if (!found)
+    return fail(found.error());
+  search = *found;
+  return ExitCode::Done;
+}
+
+/// The degrees are known now, so that batch and microbatches are too: starts
+/// again with them.
+ExitCode Compilation::replan() {
+  plan::SearchResult first = search;
+  spec.dp = search.plan.degrees.dp;
+  spec.tp = search.plan.degrees.tp;
+  auto choice = chooseBatch(*spec.dp);
+  if (!choice)
+    return fail(choice.error());
+  if (*choice == batch)
+    return ExitCode::Done;
+  batch = *choice;
+  if (ExitCode code = importBatch(batch.perCall()); code != ExitCode::Done)
+    return code;
+  if (ExitCode code = buildTraining(); code != ExitCode::Done)
+    return code;
+  if (ExitCode code = makePlan(); code != ExitCode::Done)
+    return code;
+  search.alternatives = first.alternatives;
+  search.pinned = false;
+  return ExitCode::Done;
+}
+
+ExitCode Compilation::makePlan() {
+  auto start = std::chrono::steady_clock::now();
+  auto extracted = planbridge::extract(module());
+  if (failed(extracted))
+    return ExitCode::Failed;
+  problem = std::move(*extracted);
+  problem.model = options.model;
+  problem.numMicrobatches = batch.numMicrobatches;
+  problem.fileNodes = model.nodes;
+  bool file = options.plan.ends_with(".yaml") || options.plan.ends_with(".yml");
+  bool open = degreesOpen() && !file;
+  if (ExitCode code = file ? readPlan() : searchPlan(); code != ExitCode::Done)
+    return code;
+  planningSeconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (open)
+    if (ExitCode code = replan(); code != ExitCode::Done)
+      return code;
+  if (failed(planbridge::verify(module(), problem, search.plan, cluster)))
+    return file ? ExitCode::InputRefused : ExitCode::Failed;
+  return ExitCode::Done;
+}
+
+} // namespace dtc::driver

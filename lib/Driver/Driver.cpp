@@ -1,0 +1,132 @@
+#include "dtc/Driver/Driver.h"
+
+#include "CommandLine.h"
+#include "Commands.h"
+#include "Diagnostics.h"
+
+#include "dtc/Plan/Spec.h"
+#include "dtc-rt/PackageFormat.h"
+
+#include <iostream>
+
+namespace dtc::driver {
+
+using rt::ExitCode;
+
+static int fail(const plan::Error &error) {
+  printError(error.message);
+  return error.exitCode;
+}
+
+/// CLI11's message as one line; an unknown flag names the nearest known one.
+static int usageError(const CLI::App &app, const CLI::ParseError &error) {
+  std::string message = error.what();
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  const CLI::App *command = &app;
+  for (const CLI::App *sub : app.get_subcommands())
+    command = sub;
+  if (dynamic_cast<const CLI::ExtrasError *>(&error)) {
+    std::vector<std::string> known;
+    for (const CLI::Option *option : command->get_options())
+      for (auto &name : option->get_lnames())
+        known.push_back("--" + name);
+    for (std::string extra : command->remaining(true)) {
+      extra = extra.substr(0, extra.find('='));
+      if (!extra.starts_with("-"))
+        continue;
+      std::string close = plan::nearest(extra, known);
+      message = "unknown flag " + extra + (close.empty() ? "" : " (did you mean " + close + "?)");
+      break;
+    }
+  }
+  printError(message);
+  return int(ExitCode::Usage);
+}
+
+/// Re-reads the command line with the flags of `--config` in front.
+static plan::Result<std::vector<std::string>> withConfig(std::vector<std::string> arguments,
+                                                         const std::string &config,
+                                                         const CLI::App &command) {
+  auto extra = configArguments(config, command);
+  if (!extra)
+    return extra.error();
+  // Typed flags win: a key that is also on the command line is left out.
+  std::vector<std::string> result = {arguments.front()};
+  for (auto &argument : *extra) {
+    std::string name = argument.substr(0, argument.find('='));
+    if (command.count(name) == 0)
+      result.push_back(argument);
+  }
+  result.insert(result.end(), arguments.begin() + 1, arguments.end());
+  return result;
+}
+
+namespace {
+
+/// The commands with what their flags fill in.
+struct CommandLine {
+  CLI::App app{"dtc compiles a model into a parallel training program"};
+  RawOptions raw;
+  InspectOptions inspect;
+  CalibrateOptions calibrate;
+  CLI::App *compile = nullptr, *plan = nullptr, *inspectCommand = nullptr,
+           *calibrateCommand = nullptr;
+
+  CommandLine() {
+    app.set_version_flag("--version", std::string("dtc ") + DTC_VERSION);
+    app.require_subcommand(1);
+    compile = app.add_subcommand("compile", "compile a model into an artifact");
+    declareFlags(*compile, raw, {.lowering = true});
+    plan = app.add_subcommand("plan", "plan only: needs no weights");
+    declareFlags(*plan, raw, {.lowering = false});
+    inspectCommand = app.add_subcommand("inspect", "show what is in an artifact");
+    inspectCommand->add_option("artifact", inspect.artifact, "the artifact")->required();
+    inspectCommand->add_flag("--json", inspect.json, "print JSON");
+    calibrateCommand = app.add_subcommand("calibrate", "measure this machine");
+    calibrateCommand->add_option("-o,--output", calibrate.output, "cluster file to write")
+        ->required();
+  }
+
+  /// CLI11 wants the arguments last first.
+  void parse(std::vector<std::string> arguments) {
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(arguments);
+  }
+};
+
+} // namespace
+
+static int dispatch(CommandLine &line) {
+  if (line.inspectCommand->parsed())
+    return int(inspect(line.inspect));
+  if (line.calibrateCommand->parsed())
+    return int(calibrate(line.calibrate));
+  bool compiling = line.compile->parsed();
+  auto options = resolve(compiling ? *line.compile : *line.plan, line.raw, compiling);
+  if (!options)
+    return fail(options.error());
+  return int(compiling ? compile(*options) : planOnly(*options));
+}
+
+int run(int argc, char **argv) {
+  std::vector<std::string> arguments = normalizeArguments(argc, argv);
+  auto line = std::make_unique<CommandLine>();
+  try {
+    line->parse(arguments);
+    if (!line->raw.config.empty()) {
+      auto &command = line->compile->parsed() ? *line->compile : *line->plan;
+      auto merged = withConfig(arguments, line->raw.config, command);
+      if (!merged)
+        return fail(merged.error());
+      line = std::make_unique<CommandLine>();
+      line->parse(*merged);
+    }
+  } catch (const CLI::Success &help) {
+    return line->app.exit(help, std::cout, std::cerr);
+  } catch (const CLI::ParseError &error) {
+    return usageError(line->app, error);
+  }
+  return dispatch(*line);
+}
+
+} // namespace dtc::driver

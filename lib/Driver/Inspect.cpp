@@ -1,0 +1,86 @@
+// dtc inspect: what is in an artifact.
+#include "Commands.h"
+#include "Diagnostics.h"
+#include "PlanReport.h"
+
+#include "dtc-rt/Package.h"
+#include "dtc-rt/ProgramView.h"
+
+#include <iostream>
+
+namespace dtc::driver {
+
+using nlohmann::ordered_json;
+using rt::ExitCode;
+
+static ExitCode fail(const rt::Status &status) {
+  printError(status.message());
+  return status.code();
+}
+
+/// The kernels that any role uses, in order of first use.
+static rt::Result<ordered_json> kernelsOf(const rt::Package &package, const std::string &arch) {
+  ordered_json kernels = ordered_json::array();
+  for (const std::string &role : package.manifest().roles) {
+    auto bytes = package.read(role);
+    if (!bytes)
+      return bytes.status();
+    auto program = rt::ProgramView::open(*bytes, package.manifest());
+    if (!program)
+      return std::move(program.status()).in(package.path());
+    for (const flatbuffers::String *name : *(*program)->kernels()) {
+      ordered_json kernel = {{"name", name->str()}, {"arch", arch}};
+      if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end())
+        kernels.push_back(kernel);
+    }
+  }
+  return kernels;
+}
+
+static void printText(const ordered_json &facts) {
+  std::cout << "target " << facts["target"].get<std::string>() << ", world size "
+            << facts["world_size"] << "\nplan";
+  for (auto &[key, value] : facts["plan"].items())
+    std::cout << " " << key << "=" << (value.is_string() ? value.get<std::string>() : value.dump());
+  std::cout << "\nparameters\n";
+  for (const ordered_json &parameter : facts["parameters"])
+    std::cout << "  " << parameter["name"].get<std::string>() << "  " << parameter["dtype"].get<std::string>()
+              << " " << parameter["shape"].dump() << "  " << parameter["sharding"].dump() << "\n";
+  std::cout << "kernels " << facts["kernels"].size() << ", library calls "
+            << facts["library_calls"].dump() << "\ncollectives a step and rank "
+            << facts["collectives"].dump() << "\narena a rank";
+  for (const ordered_json &bytes : facts["arena_bytes"])
+    std::cout << " " << formatBytes(bytes.get<double>());
+  std::cout << "\n";
+}
+
+ExitCode inspect(const InspectOptions &options) {
+  auto package = rt::Package::open(options.artifact);
+  if (!package)
+    return fail(package.status());
+  auto manifest = ordered_json::parse(package->manifestText());
+  auto kernels = kernelsOf(*package, manifest["processor"]["arch"]);
+  if (!kernels)
+    return fail(kernels.status());
+  ordered_json parameters = ordered_json::array();
+  for (const ordered_json &parameter : manifest["parameters"])
+    parameters.push_back({{"name", parameter["name"]},
+                          {"shape", parameter["shape"]},
+                          {"dtype", parameter["dtype"]},
+                          {"sharding", parameter["sharding"]}});
+  ordered_json facts = {{"target", manifest["target"]},
+                        {"world_size", manifest["world_size"]},
+                        {"plan", manifest["plan"]},
+                        {"parameters", parameters},
+                        {"kernels", *kernels},
+                        {"library_calls", manifest["library_calls"]},
+                        {"collectives", manifest["collectives"]},
+                        {"arena_bytes", manifest["arena_bytes"]}};
+  if (options.json)
+    std::cout << facts.dump(2) << "\n";
+  else
+    printText(facts);
+  return ExitCode::Done;
+}
+
+} // namespace dtc::driver

@@ -1,0 +1,139 @@
+// The phases after planning: partition, schedule, lower, package.
+#include "Compilation.h"
+
+#include "Diagnostics.h"
+#include "PlanReport.h"
+#include "Weights.h"
+
+#include "dtc/Package/Package.h"
+#include "dtc/Partition/Partition.h"
+#include "dtc/Schedule/Passes.h"
+#include "dtc/Schedule/Program.h"
+#include "dtc/Target/CPU/Passes.h"
+
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace dtc::driver {
+
+ExitCode Compilation::runPasses(llvm::function_ref<void(OpPassManager &)> build) {
+  PassManager manager(&context);
+  build(manager);
+  return succeeded(manager.run(module())) ? ExitCode::Done : ExitCode::Failed;
+}
+
+ExitCode Compilation::partition() {
+  auto missing = plan::unimplemented(search.plan);
+  if (!missing.empty())
+    return fail({"this plan cannot be compiled yet: " + missing.front(), 2});
+  if (!search.predicted.fits())
+    return fail({"the plan needs " + formatBytes(search.predicted.memory.total()) +
+                     " a rank, more than the " + formatBytes(search.predicted.memoryCapacity) +
+                     " there are",
+                 4});
+  if (failed(planbridge::apply(module(), problem, search.plan)) ||
+      failed(partition::partition(module())) || failed(partition::verifyPartition(module())))
+    return ExitCode::Failed;
+  return ExitCode::Done;
+}
+
+ExitCode Compilation::schedule() {
+  if (options.target != Target::CPU)
+    return fail({"--target cuda can be planned for, but not compiled for yet", 2});
+  return runPasses([&](OpPassManager &manager) {
+    manager.addPass(createCanonicalizerPass());
+    manager.addPass(createCSEPass());
+    manager.addPass(cpu::createDecomposeLayers());
+    manager.addPass(createCSEPass());
+    manager.addPass(schedule::createNormalizeContractions());
+    manager.addPass(cpu::createFormKernels());
+    manager.addPass(schedule::createBuildSchedule({.microbatches = batch.numMicrobatches}));
+    manager.addPass(schedule::createPlanMemory({.threads = options.threadsPerRank}));
+    manager.addPass(schedule::createVerifySchedule());
+  });
+}
+
+ExitCode Compilation::lower() {
+  auto compiled = cpu::compileKernels(module(), {});
+  if (failed(compiled))
+    return ExitCode::Failed;
+  code = std::move(*compiled);
+  return ExitCode::Done;
+}
+
+/// Gives every parameter its data: from the model file, --weights or --init.
+ExitCode Compilation::resolveWeights(std::map<std::string, package::Distribution> &init) {
+  if (!options.weights.empty()) {
+    auto loaded = loadWeights(options.weights, module(), model.weights);
+    if (!loaded)
+      return fail(loaded.error());
+  }
+  if (options.init) {
+    auto chosen = chooseInitialization(module(), model.weights);
+    if (!chosen)
+      return fail(chosen.error());
+    init = std::move(*chosen);
+  }
+  for (const std::string &name : withoutData(module(), model.weights))
+    if (!init.contains(name))
+      return fail({options.model + ": has no data for '" + name +
+                       "'; give --weights FILE, or --init to draw it",
+                   3});
+  return ExitCode::Done;
+}
+
+static nlohmann::ordered_json learningRateJson(const LearningRate &rate) {
+  static const char *names[] = {"constant", "linear", "cosine"};
+  return {{"lr", rate.lr},
+          {"schedule", names[int(rate.schedule)]},
+          {"warmup_steps", rate.warmupSteps},
+          {"total_steps", rate.totalSteps},
+          {"min_lr", rate.minLr}};
+}
+
+nlohmann::ordered_json Compilation::aboutArtifact() const {
+  using Json = nlohmann::ordered_json;
+  static const char *optimizers[] = {"sgd", "adam", "adamw"};
+  const auto &train = options.train;
+  int64_t sequence = problem.tokensPerSample;
+  Json about;
+  about["target"] = "cpu";
+  about["processor"] = {{"arch", "x86-64"}, {"features", code.features}};
+  about["global_batch"] = batch.globalBatch;
+  about["sequence"] = sequence ? Json(sequence) : Json(nullptr);
+  about["vocabulary"] = vocabulary ? Json(vocabulary) : Json(nullptr);
+  about["loss"] = options.loss;
+  about["ignore_index"] = train.ignoreIndex;
+  about["learning_rate"] = learningRateJson(options.learningRate);
+  about["optimizer"] = {{"kind", optimizers[int(train.optimizer)]},
+                        {"beta1", train.beta1},
+                        {"beta2", train.beta2},
+                        {"eps", train.eps},
+                        {"weight_decay", train.weightDecay},
+                        {"momentum", train.momentum},
+                        {"nesterov", train.nesterov}};
+  about["plan"] = degreesJson(search.plan.degrees);
+  about["predicted"] = {{"step_time_s", search.predicted.stepSeconds},
+                        {"peak_memory_bytes", search.predicted.memory.total()}};
+  return about;
+}
+
+ExitCode Compilation::package() {
+  package::PackageInputs inputs;
+  if (ExitCode code = resolveWeights(inputs.init); code != ExitCode::Done)
+    return code;
+  auto program = schedule::buildProgram(module());
+  if (failed(program))
+    return ExitCode::Failed;
+  inputs.path = options.output;
+  inputs.programs = {program->get()};
+  inputs.rankRoles.assign(options.devices, 0);
+  inputs.code = std::as_bytes(std::span(code.sharedObject));
+  inputs.weights = &model.weights;
+  inputs.embedWeights = options.embedWeights;
+  inputs.about = aboutArtifact();
+  return succeeded(package::writePackage(module(), inputs)) ? ExitCode::Done : ExitCode::Failed;
+}
+
+} // namespace dtc::driver

@@ -1,0 +1,28 @@
+// Where a model's weights come from when its file has none.
+#pragma once
+
+#include "dtc/Package/Package.h"
+#include "dtc/Plan/Result.h"
+#include "dtc/Weights/WeightStore.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace dtc::driver {
+
+/// Fills the entries of `store` from a safetensors file, a folder of them, or
+/// an index (`*.safetensors.index.json`). Names match exactly or after one
+/// prefix that all of the model's names share ("m.", "model."); a tied weight
+/// is found under any of its aliases. Shapes and types must agree.
+plan::Result<bool> loadWeights(const std::string &path, mlir::ModuleOp module, WeightStore &store);
+
+/// How each parameter without data is drawn for `--init`: matrices and tables
+/// normal with deviation 0.02 (GPT-2's), convolutions with Kaiming's for the
+/// number of outputs (He et al. 2015), norm scales 1, biases 0, running
+/// statistics 0 and 1. Fails on a buffer that none of these fits.
+plan::Result<std::map<std::string, package::Distribution>>
+chooseInitialization(mlir::ModuleOp module, const WeightStore &store);
+
+/// Names of the parameters and buffers that have no data.
+std::vector<std::string> withoutData(mlir::ModuleOp module, const WeightStore &store);
+
+} // namespace dtc::driver
