@@ -318,18 +318,19 @@ unsigned Clustering::lastPosition(int number) const {
 }
 
 bool Clustering::dependOn(ArrayRef<Value> values, int target, bool onlyIndirectly) const {
-  unsigned first = firstPosition(target);
+  // Positions can't prune the search: a cluster of early ops may read another
+  // that later ops have joined.
   SmallVector<Value> open(values);
   DenseSet<Operation *> seen;
   std::set<int> seenClusters;
   size_t direct = open.size();
   for (size_t i = 0; i < open.size(); ++i) {
     Operation *op = open[i].getDefiningOp();
-    if (!op || !seen.insert(op).second)
+    if (!op)
       continue;
     auto known = clusterOf.find(op);
     if (known == clusterOf.end()) {
-      if (position.lookup(op) >= first)
+      if (seen.insert(op).second)
         llvm::append_range(open, op->getOperands());
       continue;
     }
@@ -338,7 +339,7 @@ bool Clustering::dependOn(ArrayRef<Value> values, int target, bool onlyIndirectl
         continue;
       return true;
     }
-    if (seenClusters.insert(known->second).second && lastPosition(known->second) >= first)
+    if (seenClusters.insert(known->second).second)
       llvm::append_range(open, readBy(known->second));
   }
   return false;
