@@ -358,6 +358,20 @@ static void findPending(const Problem &problem, ProblemFacts &facts) {
   }
 }
 
+static std::vector<bool> findStatic(const Problem &problem) {
+  std::vector<bool> isStatic(problem.values.size(), false), result;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    isStatic[value] = problem.values[value].kind == ValueKind::Buffer;
+  for (const Op &op : problem.ops) {
+    result.push_back(!op.backward &&
+                     std::all_of(op.operands.begin(), op.operands.end(),
+                                 [&](ValueId value) { return isStatic[value]; }));
+    for (ValueId value : op.results)
+      isStatic[value] = result.back();
+  }
+  return result;
+}
+
 ProblemFacts::ProblemFacts(const Problem &problem)
     : producer(problem.values.size(), -1), consumers(problem.values.size()),
       gradientOf(problem.values.size(), -1), gradientResult(problem.arguments, -1) {
@@ -384,6 +398,7 @@ ProblemFacts::ProblemFacts(const Problem &problem)
   sequenceDim = std::move(sequence.dims);
   sequenceFactors = std::move(sequence.factors);
   findPending(problem, *this);
+  isStatic = findStatic(problem);
   isResult.assign(problem.values.size(), false);
   for (const FunctionResult &result : problem.results)
     isResult[result.value] = true;

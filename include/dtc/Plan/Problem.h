@@ -154,6 +154,9 @@ struct ProblemFacts {
   /// -1 where they are summed up first.
   std::vector<bool> batchPending;
   std::vector<int> batchLinear;
+  /// By op: whether it depends on nothing that varies or is trained (rotary
+  /// tables, masks).
+  std::vector<bool> isStatic;
   /// By value: whether the function returns it.
   std::vector<bool> isResult;
   /// By value: whether it exists in memory, or only within a fused kernel.

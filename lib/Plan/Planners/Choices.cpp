@@ -72,44 +72,76 @@ static std::vector<int> passableSets(const Problem &problem, const Op &op) {
   return result;
 }
 
-/// All assignments of the tp axes, one axis after another; those that can't
-/// become legal are dropped at the end, for a compound dimension may become so
-/// by a later axis.
+/// Gives `axes` to one thing: to a factor, to a linear set through which sums
+/// over them pass, to pending gradients, or to nothing.
+void Choices::extend(const Group &group, const Assignment &assignment, const AxisList &axes,
+                     std::vector<Assignment> &result) const {
+  OpId id = group.ops[0];
+  const Op &op = problem.ops[id];
+  result.push_back(assignment);
+  for (size_t f = 0; f < op.rule.factors.size(); ++f) {
+    if (!maySplit(id, static_cast<FactorId>(f)) ||
+        std::find(assignment.first.factors[f].begin(), assignment.first.factors[f].end(),
+                  tensorAxes[0]) != assignment.first.factors[f].end())
+      continue;
+    result.push_back(assignment);
+    AxisList &list = result.back().first.factors[f];
+    list.insert(list.end(), axes.begin(), axes.end());
+  }
+  for (int set : passableSets(problem, op)) {
+    result.push_back(assignment);
+    for (AxisId axis : axes)
+      result.back().first.pending.push_back({axis, set});
+  }
+  if (group.ops.size() > 1) {
+    result.push_back(assignment);
+    result.back().second.insert(result.back().second.end(), axes.begin(), axes.end());
+  }
+}
+
+/// How many of the tp axes, from the major one, divide a size.
+size_t Choices::dividing(int64_t size) const {
+  size_t count = 0;
+  for (int64_t product = 1; count < tensorAxes.size(); ++count) {
+    product *= mesh.axes[tensorAxes[count]].size;
+    if (size % product != 0)
+      break;
+  }
+  return count;
+}
+
+/// All assignments of tp. Its axes stay together, except that a factor that
+/// only the major ones divide takes those and leaves the others to something
+/// else: 2 key-value heads under tp=4 are split by tp.0, and tp.1 splits the
+/// queries of each.
 std::vector<Choices::Assignment> Choices::enumerate(const Group &group) const {
   OpId id = group.ops[0];
   const Op &op = problem.ops[id];
-  std::vector<Assignment> partial = {{base(id), {}}};
-  for (AxisId axis : tensorAxes) {
-    std::vector<Assignment> extended;
-    for (const Assignment &assignment : partial) {
-      extended.push_back(assignment);
-      for (size_t f = 0; f < op.rule.factors.size(); ++f) {
-        if (!maySplit(id, static_cast<FactorId>(f)))
-          continue;
-        extended.push_back(assignment);
-        extended.back().first.factors[f].push_back(axis);
-      }
-      for (int set : passableSets(problem, op)) {
-        extended.push_back(assignment);
-        extended.back().first.pending.push_back({axis, set});
-      }
-      if (group.ops.size() > 1) {
-        extended.push_back(assignment);
-        extended.back().second.push_back(axis);
-      }
-    }
-    partial = std::move(extended);
+  const Assignment start = {base(id), {}};
+  // A table that every layer reads would tie all layers together; it is cheap,
+  // and whoever wants a part of it takes it without communication.
+  if (facts.isStatic[id] || tensorAxes.empty())
+    return {start};
+  std::vector<Assignment> all;
+  extend(group, start, tensorAxes, all);
+  for (size_t f = 0; f < op.rule.factors.size(); ++f) {
+    size_t count = dividing(op.rule.factors[f].size);
+    if (count == 0 || count == tensorAxes.size() || !maySplit(id, static_cast<FactorId>(f)))
+      continue;
+    Assignment major = start;
+    AxisList &list = major.first.factors[f];
+    list.insert(list.end(), tensorAxes.begin(), tensorAxes.begin() + count);
+    extend(group, major, AxisList(tensorAxes.begin() + count, tensorAxes.end()), all);
   }
-  std::erase_if(partial, [&](Assignment &assignment) {
+  std::erase_if(all, [&](Assignment &assignment) {
     std::sort(assignment.first.pending.begin(), assignment.first.pending.end());
-    if (mustSplitSequence(op)) {
-      const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
-      if (!sequence.empty() && assignment.first.factors[sequence[0]] != tensorAxes)
-        return true;
-    }
+    const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
+    if (mustSplitSequence(op) && !sequence.empty() &&
+        assignment.first.factors[sequence[0]] != tensorAxes)
+      return true;
     return !sharding::check(op.rule, assignment.first, mesh).empty();
   });
-  return partial;
+  return all;
 }
 
 const std::vector<Effect> &Choices::effects(int kind) {

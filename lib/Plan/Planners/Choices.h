@@ -1,7 +1,7 @@
 // The choices that a group of ops has on a mesh, and what each means.
 //
-// A choice shards the forward op: dp splits the batch, each tp axis goes to one
-// factor, passes a pending sum through, or leaves copies. Backward ops follow:
+// A choice shards the forward op: dp splits the batch, tp goes to one factor,
+// passes a pending sum through, or leaves copies. Backward ops follow:
 // a gradient is laid out as its value, ops inside follow their operands. On
 // top, a group that is linear in its gradients may take them still pending over
 // a tp axis that the choice leaves unused, and pass them on (so that terms from
@@ -43,6 +43,9 @@ private:
 
   sharding::OpSharding base(OpId op) const;
   std::vector<Assignment> enumerate(const Group &group) const;
+  void extend(const Group &group, const Assignment &assignment, const sharding::AxisList &axes,
+              std::vector<Assignment> &result) const;
+  size_t dividing(int64_t size) const;
   bool maySplit(OpId op, sharding::FactorId factor) const;
   bool mustSplitSequence(const Op &op) const;
 

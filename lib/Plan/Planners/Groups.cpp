@@ -66,7 +66,7 @@ static Key signature(const Problem &problem, const ProblemFacts &facts, Group &g
       key.push_back(number(value));
     for (ValueId value : op.results)
       key.push_back(number(value));
-    key.push_back(facts.batchFactor[id]);
+    key.insert(key.end(), {facts.batchFactor[id], facts.isStatic[id]});
     key.insert(key.end(), facts.sequenceFactors[id].begin(), facts.sequenceFactors[id].end());
     key.push_back(-6);
   }

@@ -12,8 +12,8 @@ using sharding::OpSharding;
 using sharding::TensorSharding;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Terms with more combinations are priced reader by reader.
-static constexpr size_t kMaxCombinations = 1 << 18;
+/// Values with more combinations of layouts get a variable of their own.
+static constexpr size_t kMaxCombinations = 1 << 13;
 /// Gradients are summed in buckets of about this size.
 static constexpr double kBucketBytes = 25e6;
 
@@ -103,13 +103,8 @@ int ShardingSolver::localOf(OpId op, ValueId value) const {
 /// as the value whose gradient it is.
 ShardingSolver::Member ShardingSolver::maker(ValueId value) {
   Member member;
-  if (auto it = parameters.find(value); it != parameters.end()) {
-    member.type = Member::ParameterMember;
-    member.variable = it->second.variable;
-    member.kind = it->second.kind;
-    member.made = Tensor{};
-    return member;
-  }
+  if (auto it = parameters.find(value); it != parameters.end())
+    return it->second;
   OpId producer = facts.producer[value];
   int group = producer >= 0 ? groups.groupOf[producer] : -1;
   if (group >= 0) {
@@ -169,9 +164,12 @@ std::vector<ShardingSolver::View> ShardingSolver::views(const Member &member) {
   if (member.type == Member::Fixed)
     return {view([&](const Tensor &) { return LayoutId(member.kind); }, nullptr)};
   std::vector<View> result;
-  if (member.type == Member::ParameterMember) {
-    for (LayoutId layout : parameterLayouts[member.kind])
-      result.push_back(view([&](const Tensor &) { return layout; }, nullptr));
+  if (member.type == Member::LayoutMember) {
+    for (LayoutId layout : domains[member.kind]) {
+      std::vector<LayoutId> read = {layout};
+      result.push_back(
+          view([&](const Tensor &) { return layout; }, member.read >= 0 ? &read : nullptr));
+    }
     return result;
   }
   for (const Effect &effect : choices.effects(member.kind)) {
@@ -202,7 +200,7 @@ ShardingSolver::PricedTerm ShardingSolver::priceTerm(const Value &value,
       classOf.push_back(it->second);
     }
     combinations *= distinct.back().size();
-    if (member.type != Member::Fixed)
+    if (classOf.size() > 1)
       result.classes.push_back(std::move(classOf));
   }
   std::vector<const View *> at(members.size());
@@ -224,7 +222,7 @@ void ShardingSolver::addTerm(const Value &value, const std::vector<Member> &memb
   std::vector<Member> anonymous = members;
   std::vector<int> scope;
   for (Member &member : anonymous) {
-    if (member.type != Member::Fixed)
+    if (views(member).size() > 1)
       scope.push_back(member.variable);
     member.variable = -1;
   }
@@ -263,12 +261,51 @@ double ShardingSolver::priceReaders(const Value &value, const std::vector<const 
   return double(problem.numMicrobatches) * seconds;
 }
 
-void ShardingSolver::addReaders(ValueId value) {
-  std::vector<Member> members = {maker(value)};
-  OpId producer = facts.producer[value];
+/// A variable whose choices are the layouts of `domain`.
+ShardingSolver::Member ShardingSolver::addLayoutVariable(std::vector<LayoutId> domain) {
+  keepDistinct(domain);
+  auto [it, isNew] = domainIds.try_emplace(domain, static_cast<int>(domains.size()));
+  if (isNew)
+    domains.push_back(domain);
+  Member member;
+  member.type = Member::LayoutMember;
+  member.variable = network.addVariable(static_cast<int>(domain.size()));
+  member.kind = it->second;
+  return member;
+}
+
+bool ShardingSolver::isSmall(const std::vector<Member> &members) {
+  size_t combinations = 1;
+  for (const Member &member : members) {
+    std::vector<View> all = views(member);
+    std::sort(all.begin(), all.end());
+    combinations *= std::unique(all.begin(), all.end()) - all.begin();
+    if (combinations > kMaxCombinations)
+      return false;
+  }
+  return true;
+}
+
+/// The layout in which all members meet: any in which one of them has the value.
+ShardingSolver::Member ShardingSolver::addShared(const Value &value,
+                                                 const std::vector<Member> &members) {
+  std::vector<LayoutId> domain;
+  for (const Member &member : members)
+    for (const View &view : views(member)) {
+      if (view.made >= 0)
+        domain.push_back(view.made);
+      domain.insert(domain.end(), view.terms.begin(), view.terms.end());
+      domain.insert(domain.end(), view.read.begin(), view.read.end());
+    }
+  return addLayoutVariable(std::move(domain));
+}
+
+void ShardingSolver::addReaders(ValueId id) {
+  std::vector<Member> members = {maker(id)};
+  OpId producer = facts.producer[id];
   if (producer >= 0 && groups.groupOf[producer] >= 0)
     members[0].read = members[0].made->local;
-  for (OpId consumer : facts.consumers[value]) {
+  for (OpId consumer : facts.consumers[id]) {
     int group = groups.groupOf[consumer];
     if (group < 0)
       continue;
@@ -276,21 +313,28 @@ void ShardingSolver::addReaders(ValueId value) {
     reader.type = Member::GroupMember;
     reader.variable = groupVariable[group];
     reader.kind = groups.groups[group].kind;
-    reader.read = localOf(consumer, value);
+    reader.read = localOf(consumer, id);
     join(members, reader);
   }
-  size_t combinations = 1;
-  for (const Member &member : members)
-    combinations = std::min(kMaxCombinations + 1, combinations * views(member).size());
-  // Many readers (a table that every layer reads) are priced one by one: what
-  // they share is then counted more than once, which only makes it dearer to
-  // lay such a value out otherwise than its readers want it.
-  if (members.size() <= 5 && combinations <= kMaxCombinations) {
-    addTerm(problem.values[value], members, &ShardingSolver::priceReaders, 0);
+  const Value &value = problem.values[id];
+  // What comes in one layout whatever is chosen (data, tables) is laid out so
+  // that readers take their parts for themselves.
+  if (views(members[0]).size() == 1) {
+    for (size_t i = 1; i < members.size(); ++i)
+      addTerm(value, {members[0], members[i]}, &ShardingSolver::priceReaders, 0);
     return;
   }
+  if (members.size() <= 2 || isSmall(members)) {
+    addTerm(value, members, &ShardingSolver::priceReaders, 0);
+    return;
+  }
+  Member shared = addShared(value, members);
+  Member asReader = shared, asMaker = shared;
+  asReader.read = 0;
+  asMaker.made = Tensor{};
+  addTerm(value, {members[0], asReader}, &ShardingSolver::priceReaders, 0);
   for (size_t i = 1; i < members.size(); ++i)
-    addTerm(problem.values[value], {members[0], members[i]}, &ShardingSolver::priceReaders, 0);
+    addTerm(value, {asMaker, members[i]}, &ShardingSolver::priceReaders, 0);
 }
 
 //===-- sums of gradients -------------------------------------------------===//
@@ -315,18 +359,22 @@ std::vector<ValueId> ShardingSolver::leafTerms(ValueId total) const {
 }
 
 /// Terms of equal layout are added first, then brought to the sum's layout.
-double ShardingSolver::priceSum(const Value &value, const std::vector<const View *> &views) {
+double ShardingSolver::priceTerms(const Value &value, const std::vector<const View *> &views) {
   LayoutId target = madeBy(views);
   std::vector<LayoutId> terms;
   for (const View *view : views)
     terms.insert(terms.end(), view->terms.begin(), view->terms.end());
-  double count = double(terms.size());
   keepDistinct(terms);
-  double seconds = model.streamSeconds(
-      (count + 1) * double(localBytes(value, layouts[target], mesh)));
+  double seconds = 0;
   for (LayoutId layout : terms)
     seconds += layouts.reshardSeconds(value, layout, target);
   return double(problem.numMicrobatches) * seconds;
+}
+
+/// Reading two terms and writing their sum.
+double ShardingSolver::priceAddition(const Value &value, const std::vector<const View *> &views) {
+  double bytes = 3 * double(localBytes(value, layouts[madeBy(views)], mesh));
+  return double(problem.numMicrobatches) * model.streamSeconds(bytes);
 }
 
 void ShardingSolver::addSum(OpId op) {
@@ -334,43 +382,43 @@ void ShardingSolver::addSum(OpId op) {
   ValueId of = facts.gradientOf[total];
   if (of < 0 || of < problem.arguments)
     return; // a loss, or the gradient of a parameter: see addParameterGradient
+  const Value &value = problem.values[total];
   std::vector<Member> members = {maker(total)};
-  for (ValueId value : problem.ops[op].operands)
-    if (value >= problem.arguments)
-      join(members, term(value));
-  addTerm(problem.values[total], members, &ShardingSolver::priceSum, 1);
+  for (ValueId operand : problem.ops[op].operands)
+    if (operand >= problem.arguments)
+      join(members, term(operand));
+  addTerm(value, {members[0]}, &ShardingSolver::priceAddition, 4);
+  if (members.size() <= 2 || isSmall(members)) {
+    addTerm(value, members, &ShardingSolver::priceTerms, 1);
+    return;
+  }
+  Member shared = addShared(value, members);
+  Member asTerm = shared, asTotal = shared;
+  asTerm.terms = {Tensor{}};
+  asTotal.made = Tensor{};
+  addTerm(value, {members[0], asTerm}, &ShardingSolver::priceTerms, 1);
+  for (size_t i = 1; i < members.size(); ++i)
+    addTerm(value, {asTotal, members[i]}, &ShardingSolver::priceTerms, 1);
 }
 
 //===-- parameters --------------------------------------------------------===//
 
-/// The layouts in which any reader may want the parameter.
+/// A parameter's choices are the layouts in which any reader may want it.
 void ShardingSolver::addParameter(ValueId value) {
-  std::vector<int64_t> key;
-  std::vector<std::pair<int, int>> readers; // kind, local number
+  const Value &parameter = problem.values[value];
+  std::vector<LayoutId> wanted;
   for (OpId consumer : facts.consumers[value])
     if (int group = groups.groupOf[consumer]; group >= 0)
-      readers.emplace_back(groups.groups[group].kind, localOf(consumer, value));
-  for (auto [kind, local] : readers)
-    key.insert(key.end(), {kind, local});
-  const Value &parameter = problem.values[value];
-  key.insert(key.end(), {-1, byteSize(parameter.type), parameter.trainable});
-  key.insert(key.end(), parameter.shape.begin(), parameter.shape.end());
-  auto [it, isNew] = parameterKinds.try_emplace(std::move(key), int(parameterLayouts.size()));
-  if (isNew) {
-    std::vector<LayoutId> wanted;
-    for (auto [kind, local] : readers)
-      for (const Effect &effect : choices.effects(kind))
-        for (LayoutId layout : effect.required[local])
+      for (const Effect &effect : choices.effects(groups.groups[group].kind))
+        for (LayoutId layout : effect.required[localOf(consumer, value)])
           if (layouts[layout].partial.empty())
             wanted.push_back(layout);
-    if (wanted.empty())
-      wanted.push_back(layouts.intern(TensorSharding::replicated(parameter.shape.size())));
-    keepDistinct(wanted);
-    parameterLayouts.push_back(std::move(wanted));
-  }
-  const std::vector<LayoutId> &domain = parameterLayouts[it->second];
-  int variable = network.addVariable(static_cast<int>(domain.size()));
-  parameters[value] = {variable, it->second};
+  if (wanted.empty())
+    wanted.push_back(layouts.intern(TensorSharding::replicated(parameter.shape.size())));
+  Member member = addLayoutVariable(std::move(wanted));
+  member.made = Tensor{};
+  parameters[value] = member;
+  const std::vector<LayoutId> &domain = domains[member.kind];
   std::vector<int> own(domain.size());
   std::iota(own.begin(), own.end(), 0);
   std::vector<double> costs;
@@ -379,7 +427,7 @@ void ShardingSolver::addParameter(ValueId value) {
     double moved = parameter.trainable ? double(bytes.updateTraffic()) : 0;
     costs.push_back(model.streamSeconds(moved) + secondsPerByte * double(bytes.resident()));
   }
-  network.addTerm({variable}, {own}, costs);
+  network.addTerm({member.variable}, {own}, costs);
 }
 
 /// How a parameter's gradient leaves the function: laid out as the parameter,

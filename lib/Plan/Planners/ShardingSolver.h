@@ -7,6 +7,11 @@
 // brought to the value's layout, once for each layout among them. The
 // network's structure follows the graph, so that a transformer is eliminated
 // layer by layer.
+//
+// A value whose readers have too many layouts among them for one table gets a
+// variable of its own: the layout in which it is shared. It is brought there
+// once, and from there to each reader. (Dearer than the truth only where
+// several readers share a second layout that costs communication, too.)
 #pragma once
 
 #include "Choices.h"
@@ -40,9 +45,9 @@ private:
   };
   /// One variable's part in a term about a value.
   struct Member {
-    enum Type { GroupMember, ParameterMember, Fixed } type = Fixed;
+    enum Type { GroupMember, LayoutMember, Fixed } type = Fixed;
     int variable = -1;
-    int kind = 0;              ///< of the group or parameter; of a fixed one, its layout
+    int kind = 0;              ///< of the group or layout domain; of a fixed one, its layout
     std::optional<Tensor> made;  ///< it makes the value, laid out as this
     std::vector<Tensor> terms; ///< it makes terms of the sum that the value is
     int read = -1;             ///< it reads the value
@@ -64,9 +69,14 @@ private:
   PricedTerm priceTerm(const Value &value, const std::vector<Member> &members, Price price);
 
   double priceReaders(const Value &value, const std::vector<const View *> &views);
-  double priceSum(const Value &value, const std::vector<const View *> &views);
+  double priceAddition(const Value &value, const std::vector<const View *> &views);
+  double priceTerms(const Value &value, const std::vector<const View *> &views);
   double priceGradient(const Value &value, const std::vector<const View *> &views);
   double priceOutput(const Value &value, const std::vector<const View *> &views);
+
+  bool isSmall(const std::vector<Member> &members);
+  Member addShared(const Value &value, const std::vector<Member> &members);
+  Member addLayoutVariable(std::vector<LayoutId> domain);
 
   int localOf(OpId op, ValueId value) const;
   Member maker(ValueId value);
@@ -95,12 +105,10 @@ private:
   Choices choices;
   CostNetwork network;
   std::vector<int> groupVariable;
-  struct Parameter {
-    int variable = -1, kind = -1;
-  };
-  std::map<ValueId, Parameter> parameters;
-  std::map<std::vector<int64_t>, int> parameterKinds;
-  std::vector<std::vector<LayoutId>> parameterLayouts; ///< by kind and choice
+  std::map<ValueId, Member> parameters;
+  /// The choices of variables that are layouts; equal domains are one kind.
+  std::map<std::vector<LayoutId>, int> domainIds;
+  std::vector<std::vector<LayoutId>> domains;
   std::map<std::pair<std::vector<int64_t>, std::vector<Member>>, PricedTerm> priced;
   std::vector<LayoutId> layoutOf; ///< by value, once solved
 };

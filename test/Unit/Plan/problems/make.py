@@ -1,0 +1,169 @@
+"""Writes the forward graph of a GPT-2 or Llama of any size, as the importer gives it, for planning tests.
+
+    make.py gpt --layers 2 --width 1024 --heads 16 --sequence 512 --batch 8 --vocabulary 32768 > gpt.mlir
+    dtc-opt --dtc-train gpt.mlir | dtc-opt --dtc-print-problem -o /dev/null > gpt.json
+"""
+
+import argparse
+
+
+class Function:
+    """Collects arguments and ops; values are (name, type)."""
+
+    def __init__(self, element):
+        self.element, self.arguments, self.ops, self.parameters = element, [], [], []
+
+    def type(self, shape, element=None):
+        return "tensor<" + "".join(f"{size}x" for size in shape) + (element or self.element) + ">"
+
+    def argument(self, role, name, shape, element=None):
+        value = (f"%arg{len(self.arguments)}", self.type(shape, element), shape)
+        self.arguments.append(f'{value[0]}: {value[1]} {{dtc.role = #dtc.role<{role}, "{name}">}}')
+        if role == "parameter":
+            self.parameters.append(f'dtc.parameter trainable @"{name}" : {value[1]} file {value[1]}')
+        return value
+
+    def op(self, text, shape, extra=()):
+        name = f"%v{len(self.ops)}"
+        types = [self.type(shape)] + [self.type(s, "f32") for s in extra]
+        self.ops.append(f"{name}:{len(types)} = {text.replace('RESULT', ', '.join(types))}")
+        return (name + "#0", types[0], shape)
+
+    def contract(self, a, ai, b, bi, oi, shape):
+        return self.op(f"dtc.contract {a[0]} {ai}, {b[0]} {bi} -> {oi} : {a[1]}, {b[1]} -> RESULT", shape)
+
+    def binary(self, op, a, b):
+        return self.op(f"{op} {a[0]}, {b[0]} : {a[1]}", a[2])
+
+    def unary(self, op, a):
+        return self.op(f"{op} {a[0]} : {a[1]}", a[2])
+
+    def broadcast(self, a, dims, shape):
+        return self.op(f"dtc.broadcast {a[0]} {dims} : {a[1]} -> RESULT", shape)
+
+    def slice(self, a, offsets, shape):
+        strides = [1] * len(shape)
+        return self.op(f"dtc.slice {a[0]} offsets {offsets} strides {strides} : {a[1]} -> RESULT", shape)
+
+    def reshape(self, a, shape):
+        return self.op(f"dtc.reshape {a[0]} : {a[1]} -> RESULT", shape)
+
+    def concat(self, a, b, dim, shape):
+        return self.op(f"dtc.concat {dim}({a[0]}, {b[0]}) : {a[1]}, {b[1]} -> RESULT", shape)
+
+    def bias(self, a, bias, dims):
+        return self.binary("arith.addf", a, self.broadcast(bias, dims, a[2]))
+
+    def gather(self, table, ids):
+        shape = ids[2] + table[2][1:]
+        return self.op(f"dtc.gather {table[0]}, {ids[0]} axis 0 : {table[1]}, {ids[1]} -> RESULT", shape)
+
+    def attention(self, q, k, v):
+        b, s, h, _ = q[2]
+        return self.op(f"dtc.attention {q[0]}, {k[0]}, {v[0]} scale 1.25e-01 causal : "
+                       f"{q[1]}, {k[1]}, {v[1]} -> RESULT", q[2], [[b, h, s]])
+
+    def text(self, result):
+        parameters = "\n  ".join(self.parameters)
+        body = "\n    ".join(self.ops)
+        return (f"module {{\n  {parameters}\n  func.func @forward({', '.join(self.arguments)}) -> "
+                f'({result[1]} {{dtc.role = #dtc.role<output, "logits">}}) {{\n    {body}\n'
+                f"    return {result[0]} : {result[1]}\n  }}\n}}")
+
+
+def gpt(o):
+    f = Function(o.type)
+    b, s, w, h, e = o.batch, o.sequence, o.width, o.heads, o.width // o.heads
+    table = f.argument("parameter", "wte.weight", [o.vocabulary, w])
+    positions = f.argument("parameter", "wpe.weight", [s, w])
+    ids = f.argument("input", "input_ids", [b, s], "i64")
+    x = f.bias(f.gather(table, ids), positions, [1, 2])
+
+    def norm(x, name):
+        scale = f.argument("parameter", name + ".weight", [w])
+        bias = f.argument("parameter", name + ".bias", [w])
+        return f.op(f"dtc.layer_norm {x[0]} scale {scale[0]} : {scale[1]} bias {bias[0]} : {bias[1]} "
+                    f"eps 1.0e-05 : {x[1]} -> RESULT", x[2], [[b, s], [b, s]])
+
+    for layer in range(o.layers):
+        p = f"h.{layer}."
+        y = norm(x, p + "ln_1")
+        weight = f.argument("parameter", p + "attn.c_attn.weight", [w, 3, h, e])
+        qkv = f.contract(y, [0, 1, 5], weight, [5, 2, 3, 4], [0, 1, 2, 3, 4], [b, s, 3, h, e])
+        qkv = f.bias(qkv, f.argument("parameter", p + "attn.c_attn.bias", [3, h, e]), [2, 3, 4])
+        q, k, v = (f.reshape(f.slice(qkv, [0, 0, i, 0, 0], [b, s, 1, h, e]), [b, s, h, e]) for i in range(3))
+        weight = f.argument("parameter", p + "attn.c_proj.weight", [h, e, w])
+        y = f.contract(f.attention(q, k, v), [0, 1, 3, 4], weight, [3, 4, 2], [0, 1, 2], [b, s, w])
+        y = f.bias(y, f.argument("parameter", p + "attn.c_proj.bias", [w]), [2])
+        x = f.binary("arith.addf", y, x)
+        y = norm(x, p + "ln_2")
+        weight = f.argument("parameter", p + "mlp.c_fc.weight", [w, 4 * w])
+        y = f.contract(y, [0, 1, 3], weight, [3, 2], [0, 1, 2], [b, s, 4 * w])
+        y = f.unary("dtc.activation gelu_tanh", f.bias(y, f.argument("parameter", p + "mlp.c_fc.bias", [4 * w]), [2]))
+        weight = f.argument("parameter", p + "mlp.c_proj.weight", [4 * w, w])
+        y = f.contract(y, [0, 1, 3], weight, [3, 2], [0, 1, 2], [b, s, w])
+        y = f.bias(y, f.argument("parameter", p + "mlp.c_proj.bias", [w]), [2])
+        x = f.binary("arith.addf", x, y)
+    x = norm(x, "ln_f")
+    return f.text(f.contract(x, [0, 1, 3], table, [2, 3], [0, 1, 2], [b, s, o.vocabulary]))
+
+
+def llama(o):
+    f = Function(o.type)
+    b, s, w, h, g, e = o.batch, o.sequence, o.width, o.heads, o.kv_heads, o.width // o.heads
+    hidden = o.hidden or 4 * w
+    table = f.argument("parameter", "embed_tokens.weight", [o.vocabulary, w])
+    ids = f.argument("input", "input_ids", [b, s], "i64")
+    cos = f.argument("buffer", "cos", [s, e])
+    sin = f.argument("buffer", "sin", [s, e])
+    x = f.gather(table, ids)
+
+    def norm(x, name):
+        scale = f.argument("parameter", name + ".weight", [w])
+        return f.op(f"dtc.rms_norm {x[0]} scale {scale[0]} : {scale[1]} eps 1.0e-05 : {x[1]} -> RESULT",
+                    x[2], [[b, s]])
+
+    def rotate(x):
+        half = x[2][:3] + [e // 2]
+        turned = f.concat(f.unary("arith.negf", f.slice(x, [0, 0, 0, e // 2], half)),
+                          f.slice(x, [0, 0, 0, 0], half), 3, x[2])
+        return f.binary("arith.addf", f.binary("arith.mulf", x, f.broadcast(cos, [1, 3], x[2])),
+                        f.binary("arith.mulf", turned, f.broadcast(sin, [1, 3], x[2])))
+
+    def project(x, name, heads):
+        weight = f.argument("parameter", name, [heads, e, w])
+        return f.contract(x, [0, 1, 4], weight, [2, 3, 4], [0, 1, 2, 3], [b, s, heads, e])
+
+    def linear(x, name, size):
+        weight = f.argument("parameter", name, [size, x[2][2]])
+        return f.contract(x, [0, 1, 3], weight, [2, 3], [0, 1, 2], [b, s, size])
+
+    for layer in range(o.layers):
+        p = f"layers.{layer}."
+        y = norm(x, p + "input_layernorm")
+        q = rotate(project(y, p + "self_attn.q_proj.weight", h))
+        k = rotate(project(y, p + "self_attn.k_proj.weight", g))
+        v = project(y, p + "self_attn.v_proj.weight", g)
+        weight = f.argument("parameter", p + "self_attn.o_proj.weight", [w, h, e])
+        y = f.contract(f.attention(q, k, v), [0, 1, 3, 4], weight, [2, 3, 4], [0, 1, 2], [b, s, w])
+        x = f.binary("arith.addf", x, y)
+        y = norm(x, p + "post_attention_layernorm")
+        gate = f.unary("dtc.activation silu", linear(y, p + "mlp.gate_proj.weight", hidden))
+        y = f.binary("arith.mulf", gate, linear(y, p + "mlp.up_proj.weight", hidden))
+        x = f.binary("arith.addf", x, linear(y, p + "mlp.down_proj.weight", w))
+    return f.text(linear(norm(x, "norm"), "lm_head.weight", o.vocabulary))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model", choices=["gpt", "llama"])
+    for name, default in [("layers", 1), ("width", 1024), ("heads", 16), ("kv-heads", 16), ("hidden", 0),
+                          ("sequence", 512), ("batch", 8), ("vocabulary", 32768)]:
+        parser.add_argument("--" + name, type=int, default=default)
+    parser.add_argument("--type", default="f32")
+    options = parser.parse_args()
+    print({"gpt": gpt, "llama": llama}[options.model](options))
+
+
+if __name__ == "__main__":
+    main()
