@@ -120,21 +120,21 @@ Value Emitter::constantElement(arith::ConstantOp op, const Index &index) {
   AffineExpr linear = math.linearize(index, elements.getType().getShape());
   if (auto at = dyn_cast<AffineConstantExpr>(linear))
     return constant(scalar(elements.getValues<Attribute>()[at.getValue()]));
-  return tableElement(op, elements, linear);
+  return tableElement(elements, linear);
 }
 
-Value Emitter::tableElement(arith::ConstantOp op, DenseElementsAttr elements, AffineExpr linear) {
-  Type element = elements.getElementType(), scalar = computeType(element);
-  auto module = op->getParentOfType<ModuleOp>();
-  if (!module || element.isInteger(1)) {
-    fail(op, "unsupported constant table in a kernel");
-    return poison(scalar);
-  }
-  // A table in the code object, in the compute type.
+Value Emitter::tableElement(DenseElementsAttr elements, AffineExpr linear) {
+  // A table in the code object, in the compute type; booleans are bytes.
+  Type element = elements.getElementType();
+  bool boolean = element.isInteger(1);
+  Type scalar = boolean ? builder.getI8Type() : computeType(element);
   SmallVector<Attribute> values;
   for (Attribute value : elements.getValues<Attribute>()) {
-    auto number = dyn_cast<FloatAttr>(value);
-    values.push_back(number ? builder.getFloatAttr(scalar, number.getValueAsDouble()) : value);
+    if (auto number = dyn_cast<FloatAttr>(value))
+      value = builder.getFloatAttr(scalar, number.getValueAsDouble());
+    else if (boolean)
+      value = builder.getI8IntegerAttr(cast<IntegerAttr>(value).getValue().getZExtValue());
+    values.push_back(value);
   }
   auto type = RankedTensorType::get({elements.getNumElements()}, scalar);
   auto function = cast<func::FuncOp>(scopes[0].block->getParentOp());
@@ -155,7 +155,11 @@ Value Emitter::tableElement(arith::ConstantOp op, DenseElementsAttr elements, Af
   }
   Value from = address(base, linear, scalar);
   position();
-  return LLVM::LoadOp::create(builder, loc, scalar, from);
+  Value loaded = LLVM::LoadOp::create(builder, loc, scalar, from);
+  if (!boolean)
+    return loaded;
+  Value zero = arith::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, loaded, zero);
 }
 
 Value Emitter::iota(graph::IotaOp op, const Index &index) {

@@ -110,8 +110,7 @@ private:
   mlir::Value stashed(const Stash &stash, mlir::Operation *op, const Index &index);
   mlir::Value elementwise(mlir::Operation *op, const Index &index);
   mlir::Value constantElement(mlir::arith::ConstantOp op, const Index &index);
-  mlir::Value tableElement(mlir::arith::ConstantOp op, mlir::DenseElementsAttr elements,
-                           mlir::AffineExpr linear);
+  mlir::Value tableElement(mlir::DenseElementsAttr elements, mlir::AffineExpr linear);
   mlir::Value padded(graph::PadOp op, const Index &index);
   mlir::Value concatenated(graph::ConcatOp op, const Index &index);
   mlir::Value gathered(graph::GatherOp op, const Index &index);
