@@ -52,6 +52,7 @@ private:
   // Sums (SumTerms.cpp).
   mlir::LogicalResult buildSum(mlir::OpBuilder &builder, graph::SumOp op,
                                const Sharding &target);
+  const Layout &source(mlir::Value term, const Sharding &target) const;
   mlir::LogicalResult buildAccumulation(mlir::OpBuilder &builder, graph::SumOp op,
                                         mlir::BlockArgument accumulator);
 

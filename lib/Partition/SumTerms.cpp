@@ -59,11 +59,24 @@ static Value reshardLocal(OpBuilder &builder, Location loc, const NamedMesh &mes
   return local;
 }
 
+/// The layout from which a term sets out: the one that ops follow, unless the
+/// term is there as wanted, or only another one still pends as the target does.
+const Layout &Localizer::source(Value term, const Sharding &target) const {
+  if (const Layout *ready = find(term, target))
+    return *ready;
+  const Layout &usual = current(term);
+  if (reshard(usual.sharding, target, mesh.mesh))
+    return usual;
+  for (const Layout &layout : layouts.find(term)->second)
+    if (reshard(layout.sharding, target, mesh.mesh))
+      return layout;
+  return usual;
+}
+
 LogicalResult Localizer::buildSum(OpBuilder &builder, graph::SumOp op, const Sharding &target) {
   Terms terms, meeting, last;
   for (Value input : op.getInputs()) {
-    const Layout *ready = find(input, target);
-    const Layout &layout = ready ? *ready : current(input);
+    const Layout &layout = source(input, target);
     terms.add(layout.sharding, layout.local);
   }
   auto type = cast<RankedTensorType>(op.getType());

@@ -225,6 +225,8 @@ private:
       oracle.expected = std::move(*expected);
       oracles.push_back(std::move(oracle));
     }
+    if (given && failed(checkOne(annotator, oracles, [](ModuleOp) {})))
+      return failure();
     if (each && failed(checkEach(annotator, oracles)))
       return failure();
     for (int64_t trial = 0; trial < trials; ++trial) {
@@ -346,6 +348,8 @@ private:
                             llvm::cl::desc("axis sizes, where the module has no mesh")};
   Option<bool> isolate{*this, "isolate", llvm::cl::init(false),
                        llvm::cl::desc("make every op a function of its own")};
+  Option<bool> given{*this, "given", llvm::cl::init(false),
+                     llvm::cl::desc("try the layouts and choices that the module has")};
   Option<bool> each{*this, "each", llvm::cl::init(true),
                     llvm::cl::desc("try every choice of every op by itself")};
   Option<int64_t> trials{*this, "trials", llvm::cl::init(20),
