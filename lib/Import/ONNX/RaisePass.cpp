@@ -14,6 +14,9 @@ struct RaisePass : PassWrapper<RaisePass, OperationPass<>> {
   StringRef getDescription() const final {
     return "recognize attention, normalizations and activations";
   }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<graph::GraphDialect>();
+  }
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());

@@ -130,6 +130,8 @@ LogicalResult Rebatcher::visitReshape(graph::ReshapeOp op) {
 LogicalResult Rebatcher::visit(Operation *op) {
   if (auto reshape = dyn_cast<graph::ReshapeOp>(op))
     return visitReshape(reshape);
+  if (op->hasTrait<OpTrait::ConstantLike>())
+    return success(); // see checkSources
   SmallVector<Value> tensors(op->getOperands());
   tensors.append(op->result_begin(), op->result_end());
   if (llvm::none_of(tensors, [&](Value value) { return places.contains(value); }))
@@ -255,6 +257,9 @@ struct RebatchPass : PassWrapper<RebatchPass, OperationPass<ModuleOp>> {
   explicit RebatchPass(int64_t size) { batch = size; }
   StringRef getArgument() const final { return "dtc-rebatch"; }
   StringRef getDescription() const final { return "give @forward another batch size"; }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<graph::GraphDialect>();
+  }
 
   void runOnOperation() override {
     auto func = getOperation().lookupSymbol<func::FuncOp>("forward");

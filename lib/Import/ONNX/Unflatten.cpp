@@ -14,6 +14,9 @@ struct UnflattenPass : PassWrapper<UnflattenPass, OperationPass<>> {
   StringRef getDescription() const final {
     return "move reshapes and transposes into contractions and weights";
   }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<graph::GraphDialect>();
+  }
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());

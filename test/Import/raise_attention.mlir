@@ -1,0 +1,142 @@
+// RUN: dtc-opt --split-input-file --dtc-raise %s | FileCheck %s
+
+// The causal mask is proven from its comparison of positions, whatever the length.
+// CHECK-LABEL: func @causal_by_expression
+// CHECK-SAME: (%[[Q:.*]]: tensor<2x4096x4x16xf32>, %[[K:.*]]: tensor<2x4096x4x16xf32>, %[[V:.*]]: tensor<2x4096x4x16xf32>)
+// CHECK-NEXT: %[[R:.*]], %{{.*}} = dtc.attention %[[Q]], %[[K]], %[[V]] scale 2.500000e-01 causal
+// CHECK-NEXT: return %[[R]]
+func.func @causal_by_expression(%q: tensor<2x4096x4x16xf32>, %k: tensor<2x4096x4x16xf32>, %v: tensor<2x4096x4x16xf32>) -> tensor<2x4096x4x16xf32> {
+  %half = arith.constant dense<0.5> : tensor<2x4096x4x16xf32>
+  %zero = arith.constant dense<0.0> : tensor<4096x4096xf32>
+  %low = arith.constant dense<-3.40282347E+38> : tensor<4096x4096xf32>
+  %row = dtc.iota 0 : tensor<4096x4096xi64>
+  %column = dtc.iota 1 : tensor<4096x4096xi64>
+  %seen = arith.cmpi sle, %column, %row : tensor<4096x4096xi64>
+  %mask = arith.select %seen, %zero, %low : tensor<4096x4096xi1>, tensor<4096x4096xf32>
+  %term = dtc.broadcast %mask [2, 3] : tensor<4096x4096xf32> -> tensor<2x4x4096x4096xf32>
+  %qs = arith.mulf %q, %half : tensor<2x4096x4x16xf32>
+  %ks = arith.mulf %k, %half : tensor<2x4096x4x16xf32>
+  %s = dtc.contract %qs [0, 2, 1, 4], %ks [0, 3, 1, 4] -> [0, 1, 2, 3] : tensor<2x4096x4x16xf32>, tensor<2x4096x4x16xf32> -> tensor<2x4x4096x4096xf32>
+  %m = arith.addf %s, %term : tensor<2x4x4096x4096xf32>
+  %p = dtc.softmax %m 3 : tensor<2x4x4096x4096xf32>
+  %r = dtc.contract %p [0, 2, 1, 4], %v [0, 4, 2, 3] -> [0, 1, 2, 3] : tensor<2x4x4096x4096xf32>, tensor<2x4096x4x16xf32> -> tensor<2x4096x4x16xf32>
+  return %r : tensor<2x4096x4x16xf32>
+}
+
+// -----
+
+// One position off, the mask is not causal: it stays, as a bias.
+// CHECK-LABEL: func @strictly_lower
+// CHECK: dtc.attention {{.*}} bias %{{.*}} : tensor<2x1x8x8xf32> scale 1.000000e+00 : tensor<2x8x1x16xf32>
+func.func @strictly_lower(%q: tensor<2x8x16xf32>, %k: tensor<2x8x16xf32>, %v: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
+  %zero = arith.constant dense<0.0> : tensor<8x8xf32>
+  %low = arith.constant dense<-3.40282347E+38> : tensor<8x8xf32>
+  %row = dtc.iota 0 : tensor<8x8xi64>
+  %column = dtc.iota 1 : tensor<8x8xi64>
+  %seen = arith.cmpi slt, %column, %row : tensor<8x8xi64>
+  %mask = arith.select %seen, %zero, %low : tensor<8x8xi1>, tensor<8x8xf32>
+  %term = dtc.broadcast %mask [1, 2] : tensor<8x8xf32> -> tensor<2x8x8xf32>
+  %s = dtc.contract %q [0, 1, 3], %k [0, 2, 3] -> [0, 1, 2] : tensor<2x8x16xf32>, tensor<2x8x16xf32> -> tensor<2x8x8xf32>
+  %m = arith.addf %s, %term : tensor<2x8x8xf32>
+  %p = dtc.softmax %m 2 : tensor<2x8x8xf32>
+  %r = dtc.contract %p [0, 1, 3], %v [0, 3, 2] -> [0, 1, 2] : tensor<2x8x8xf32>, tensor<2x8x16xf32> -> tensor<2x8x16xf32>
+  return %r : tensor<2x8x16xf32>
+}
+
+// -----
+
+// A constant mask is looked at element by element; the guard against NaN goes.
+// CHECK-LABEL: func @causal_by_elements
+// CHECK: dtc.attention {{.*}} scale 2.500000e-01 causal
+// CHECK-NOT: arith.select
+func.func @causal_by_elements(%q: tensor<2x2x1x16xf32>, %k: tensor<2x3x1x16xf32>, %v: tensor<2x3x1x16xf32>) -> tensor<2x2x1x16xf32> {
+  %four = arith.constant dense<4.0> : tensor<2x1x2x3xf32>
+  %zero = arith.constant dense<0.0> : tensor<2x1x2x3xf32>
+  %mask = arith.constant dense<[[0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]> : tensor<2x3xf32>
+  %term = dtc.broadcast %mask [2, 3] : tensor<2x3xf32> -> tensor<2x1x2x3xf32>
+  %s = dtc.contract %q [0, 2, 1, 4], %k [0, 3, 1, 4] -> [0, 1, 2, 3] : tensor<2x2x1x16xf32>, tensor<2x3x1x16xf32> -> tensor<2x1x2x3xf32>
+  %d = arith.divf %s, %four : tensor<2x1x2x3xf32>
+  %m = arith.addf %d, %term : tensor<2x1x2x3xf32>
+  %p = dtc.softmax %m 3 : tensor<2x1x2x3xf32>
+  %nan = arith.cmpf une, %p, %p : tensor<2x1x2x3xf32>
+  %g = arith.select %nan, %zero, %p : tensor<2x1x2x3xi1>, tensor<2x1x2x3xf32>
+  %r = dtc.contract %g [0, 2, 1, 4], %v [0, 4, 2, 3] -> [0, 1, 2, 3] : tensor<2x1x2x3xf32>, tensor<2x3x1x16xf32> -> tensor<2x2x1x16xf32>
+  return %r : tensor<2x2x1x16xf32>
+}
+
+// -----
+
+// One element that a causal mask would not hide: a bias.
+// CHECK-LABEL: func @one_element_off
+// CHECK: dtc.attention {{.*}} bias
+// CHECK-NOT: causal
+// CHECK: return
+func.func @one_element_off(%q: tensor<2x2x1x16xf32>, %k: tensor<2x2x1x16xf32>, %v: tensor<2x2x1x16xf32>) -> tensor<2x2x1x16xf32> {
+  %mask = arith.constant dense<[[0.0, -1.0], [0.0, 0.0]]> : tensor<2x2xf32>
+  %term = dtc.broadcast %mask [2, 3] : tensor<2x2xf32> -> tensor<2x1x2x2xf32>
+  %s = dtc.contract %q [0, 2, 1, 4], %k [0, 3, 1, 4] -> [0, 1, 2, 3] : tensor<2x2x1x16xf32>, tensor<2x2x1x16xf32> -> tensor<2x1x2x2xf32>
+  %m = arith.addf %s, %term : tensor<2x1x2x2xf32>
+  %p = dtc.softmax %m 3 : tensor<2x1x2x2xf32>
+  %r = dtc.contract %p [0, 2, 1, 4], %v [0, 4, 2, 3] -> [0, 1, 2, 3] : tensor<2x1x2x2xf32>, tensor<2x2x1x16xf32> -> tensor<2x2x1x16xf32>
+  return %r : tensor<2x2x1x16xf32>
+}
+
+// -----
+
+// Grouped queries: repeated keys and values are seen through.
+// CHECK-LABEL: func @grouped
+// CHECK-SAME: (%[[Q:.*]]: tensor<2x8x4x16xf32>, %[[K:.*]]: tensor<2x8x2x16xf32>, %[[V:.*]]: tensor<2x8x2x16xf32>)
+// CHECK: dtc.attention %[[Q]], %[[K]], %[[V]] scale 1.000000e+00 :
+func.func @grouped(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %v: tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32> {
+  %0 = dtc.broadcast %k [0, 1, 2, 4] : tensor<2x8x2x16xf32> -> tensor<2x8x2x2x16xf32>
+  %kk = dtc.reshape %0 : tensor<2x8x2x2x16xf32> -> tensor<2x8x4x16xf32>
+  %1 = dtc.broadcast %v [0, 1, 2, 4] : tensor<2x8x2x16xf32> -> tensor<2x8x2x2x16xf32>
+  %vv = dtc.reshape %1 : tensor<2x8x2x2x16xf32> -> tensor<2x8x4x16xf32>
+  %s = dtc.contract %q [0, 2, 1, 4], %kk [0, 3, 1, 4] -> [0, 1, 2, 3] : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32> -> tensor<2x4x8x8xf32>
+  %p = dtc.softmax %s 3 : tensor<2x4x8x8xf32>
+  %r = dtc.contract %p [0, 2, 1, 4], %vv [0, 4, 2, 3] -> [0, 1, 2, 3] : tensor<2x4x8x8xf32>, tensor<2x8x4x16xf32> -> tensor<2x8x4x16xf32>
+  return %r : tensor<2x8x4x16xf32>
+}
+
+// -----
+
+// Heads repeated in another order (tiled, not interleaved) are other heads.
+// CHECK-LABEL: func @tiled_heads
+// CHECK: dtc.attention %{{.*}} : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>
+func.func @tiled_heads(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %v: tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32> {
+  %0 = dtc.broadcast %k [0, 1, 3, 4] : tensor<2x8x2x16xf32> -> tensor<2x8x2x2x16xf32>
+  %kk = dtc.reshape %0 : tensor<2x8x2x2x16xf32> -> tensor<2x8x4x16xf32>
+  %1 = dtc.broadcast %v [0, 1, 3, 4] : tensor<2x8x2x16xf32> -> tensor<2x8x2x2x16xf32>
+  %vv = dtc.reshape %1 : tensor<2x8x2x2x16xf32> -> tensor<2x8x4x16xf32>
+  %s = dtc.contract %q [0, 2, 1, 4], %kk [0, 3, 1, 4] -> [0, 1, 2, 3] : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32> -> tensor<2x4x8x8xf32>
+  %p = dtc.softmax %s 3 : tensor<2x4x8x8xf32>
+  %r = dtc.contract %p [0, 2, 1, 4], %vv [0, 4, 2, 3] -> [0, 1, 2, 3] : tensor<2x4x8x8xf32>, tensor<2x8x4x16xf32> -> tensor<2x8x4x16xf32>
+  return %r : tensor<2x8x4x16xf32>
+}
+
+// -----
+
+// A bias that trains would get no gradient inside attention: nothing is raised.
+// CHECK-LABEL: func @trained_bias
+// CHECK-NOT: dtc.attention
+// CHECK: dtc.softmax
+func.func @trained_bias(%q: tensor<2x8x1x16xf32>, %k: tensor<2x8x1x16xf32>, %v: tensor<2x8x1x16xf32>, %b: tensor<8x8xf32> {dtc.role = #dtc.role<parameter, "bias">}) -> tensor<2x8x1x16xf32> {
+  %term = dtc.broadcast %b [2, 3] : tensor<8x8xf32> -> tensor<2x1x8x8xf32>
+  %s = dtc.contract %q [0, 2, 1, 4], %k [0, 3, 1, 4] -> [0, 1, 2, 3] : tensor<2x8x1x16xf32>, tensor<2x8x1x16xf32> -> tensor<2x1x8x8xf32>
+  %m = arith.addf %s, %term : tensor<2x1x8x8xf32>
+  %p = dtc.softmax %m 3 : tensor<2x1x8x8xf32>
+  %r = dtc.contract %p [0, 2, 1, 4], %v [0, 4, 2, 3] -> [0, 1, 2, 3] : tensor<2x1x8x8xf32>, tensor<2x8x1x16xf32> -> tensor<2x8x1x16xf32>
+  return %r : tensor<2x8x1x16xf32>
+}
+
+// -----
+
+// Scores that something else reads keep their softmax.
+// CHECK-LABEL: func @scores_read
+// CHECK-NOT: dtc.attention
+func.func @scores_read(%q: tensor<2x8x16xf32>, %k: tensor<2x8x16xf32>, %v: tensor<2x8x16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8x8xf32>) {
+  %s = dtc.contract %q [0, 1, 3], %k [0, 2, 3] -> [0, 1, 2] : tensor<2x8x16xf32>, tensor<2x8x16xf32> -> tensor<2x8x8xf32>
+  %p = dtc.softmax %s 2 : tensor<2x8x8xf32>
+  %r = dtc.contract %p [0, 1, 3], %v [0, 3, 2] -> [0, 1, 2] : tensor<2x8x8xf32>, tensor<2x8x16xf32> -> tensor<2x8x16xf32>
+  return %r, %s : tensor<2x8x16xf32>, tensor<2x8x8xf32>
+}

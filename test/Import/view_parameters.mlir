@@ -1,0 +1,26 @@
+// RUN: dtc-opt --dtc-view-parameters %s | FileCheck %s
+
+// CHECK: dtc.parameter trainable @seen : tensor<4x2x4xf32> file tensor<4x8xf32>
+dtc.parameter trainable @seen : tensor<4x8xf32> file tensor<4x8xf32>
+// Read under two shapes: it keeps its own.
+// CHECK: dtc.parameter trainable @twice : tensor<4x8xf32> file tensor<4x8xf32>
+dtc.parameter trainable @twice : tensor<4x8xf32> file tensor<4x8xf32>
+// CHECK: dtc.parameter buffer @buffer : tensor<8xf32> file tensor<2x4xf32>
+dtc.parameter buffer @buffer : tensor<2x4xf32> file tensor<2x4xf32>
+
+// CHECK: func.func @forward(%[[A:.*]]: tensor<4x2x4xf32> {{.*}}, %[[B:.*]]: tensor<4x8xf32> {{.*}}, %[[C:.*]]: tensor<8xf32> {{.*}}, %[[X:.*]]: tensor<2xf32> {{.*}})
+// CHECK: dtc.reshape %[[B]]
+// CHECK: %[[INPUT:.*]] = dtc.reshape %[[X]] : tensor<2xf32> -> tensor<2x1xf32>
+// CHECK: return %[[A]], %{{.*}}, %[[B]], %[[C]], %[[INPUT]]
+func.func @forward(
+    %a: tensor<4x8xf32> {dtc.role = #dtc.role<parameter, "seen">},
+    %b: tensor<4x8xf32> {dtc.role = #dtc.role<parameter, "twice">},
+    %c: tensor<2x4xf32> {dtc.role = #dtc.role<buffer, "buffer">},
+    %x: tensor<2xf32> {dtc.role = #dtc.role<input, "x">})
+    -> (tensor<4x2x4xf32>, tensor<32xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<2x1xf32>) {
+  %0 = dtc.reshape %a : tensor<4x8xf32> -> tensor<4x2x4xf32>
+  %1 = dtc.reshape %b : tensor<4x8xf32> -> tensor<32xf32>
+  %2 = dtc.reshape %c : tensor<2x4xf32> -> tensor<8xf32>
+  %3 = dtc.reshape %x : tensor<2xf32> -> tensor<2x1xf32>
+  return %0, %1, %b, %2, %3 : tensor<4x2x4xf32>, tensor<32xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<2x1xf32>
+}
