@@ -31,6 +31,15 @@ Status checkArray(const Array &array, const TensorInfo &input) {
   return Status::ok();
 }
 
+/// The manifest's, or else what the token input is below.
+std::optional<int64_t> vocabularyOf(const Manifest &manifest) {
+  std::optional<int64_t> vocabulary = manifest.vocabulary;
+  for (const TensorInfo &input : manifest.inputs)
+    if (!vocabulary && input.name != kTarget && isInteger(input.dtype))
+      vocabulary = input.limit;
+  return vocabulary;
+}
+
 std::string joinNames(const std::vector<TensorInfo> &inputs) {
   std::string text;
   for (const TensorInfo &input : inputs)
@@ -98,9 +107,10 @@ Status DataSet::addArrays(const ArrayFile &file, const Manifest &manifest) {
 
 Status DataSet::addTokens(const MappedFile &file, const Manifest &manifest) {
   owner = std::make_shared<MappedFile>(file);
-  if (!manifest.sequence || !manifest.vocabulary || *manifest.sequence < 1)
+  std::optional<int64_t> vocabulary = vocabularyOf(manifest);
+  if (!manifest.sequence || !vocabulary || *manifest.sequence < 1)
     return refused("is a file of tokens, but the model does not take tokens");
-  DType dtype = *manifest.vocabulary < 65536 ? DType::U16 : DType::U32;
+  DType dtype = *vocabulary < 65536 ? DType::U16 : DType::U32;
   std::span<const char> bytes = file.bytes();
   if (bytes.size() % static_cast<size_t>(sizeOf(dtype)) != 0)
     return refused(std::string("is not a whole number of elements ") + nameOf(dtype));
@@ -114,8 +124,7 @@ Status DataSet::addTokens(const MappedFile &file, const Manifest &manifest) {
         numInputs > 1)
       return refused("holds tokens and nothing else; the model also takes: " + input.name);
     Column column{input.name, dtype,       bytes.data() + (target ? sizeOf(dtype) : 0),
-                  length * sizeOf(dtype), {length},    input.limit ? input.limit
-                                                                   : manifest.vocabulary,
+                  length * sizeOf(dtype), {length},    input.limit ? input.limit : vocabulary,
                   std::nullopt};
     columns.push_back(std::move(column));
   }

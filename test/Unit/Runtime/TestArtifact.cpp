@@ -33,7 +33,7 @@ namespace {
 
 void put(std::string &text, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i)
-    text += static_cast<char>(value >> (8 * i));
+    text += i < 8 ? static_cast<char>(value >> (8 * i)) : 0;
 }
 
 /// The fields that local and central headers share.
