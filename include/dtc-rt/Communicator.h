@@ -29,7 +29,7 @@ struct Group {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-/// One rank's buffers. source == target, or they don't overlap (all_to_all:
+/// One rank's buffers, aligned to their elements. source == target, or they don't overlap (all_to_all:
 /// never equal).
 struct Transfer {
   const char *source = nullptr;

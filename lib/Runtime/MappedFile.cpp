@@ -63,6 +63,9 @@ Result<MappedFile> MappedFile::open(const std::string &path) {
 Result<OutputFile> OutputFile::create(const std::string &path, size_t size) {
   OutputFile file;
   file.path = path;
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return failed(path + ": cannot create: there is something else than a file");
   file.temporary = path + ".partial-" + std::to_string(::getpid());
   file.length = size;
   file.descriptor = ::open(file.temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

@@ -54,10 +54,18 @@ std::string ProgramChecker::checkBindings() {
         return "binds an unknown input or output, or as a wrong type: " + name;
       if (Text wrong = checkShard(*binding, info->shape, info->sharding); !wrong.empty())
         return name + ": " + wrong;
+      // A step's samples are those of its microbatches, no more and no fewer.
+      int64_t perStep = program.num_microbatches();
+      if (info->shape.empty() || manifest.globalBatch % perStep != 0 ||
+          info->shape[0] != manifest.globalBatch / perStep)
+        return name + ": its first dimension is not the batch of a microbatch: " +
+               shapeText(info->shape);
       if (binding->ref()->per() == fbs::Per::Slot)
         return name + ": cannot lie in a slot";
     }
   }
+  if (program.outputs()->size() != manifest.outputs.size())
+    return "does not compute every output, but: " + std::to_string(program.outputs()->size());
   for (const fbs::Scalar *scalar : *program.scalars()) {
     bool single = scalar->dtype() == fbs::DType::F32;
     if (!single && scalar->dtype() != fbs::DType::F64)

@@ -38,8 +38,12 @@ void reducePieces(Reduction kind, DType dtype, DType wide, std::span<const char 
     int64_t offset = (begin + done) * bytes;
     convert(wide, reinterpret_cast<char *>(sums), dtype, sources[0] + offset, size);
     for (const char *source : sources.subspan(1)) {
-      convert(wide, reinterpret_cast<char *>(values), dtype, source + offset, size);
-      combine(kind, sums, values, size);
+      const T *terms = values;
+      if (dtype == wide)
+        terms = reinterpret_cast<const T *>(source + offset);
+      else
+        convert(wide, reinterpret_cast<char *>(values), dtype, source + offset, size);
+      combine(kind, sums, terms, size);
     }
     for (char *target : targets)
       convert(dtype, target + offset, wide, reinterpret_cast<const char *>(sums), size);

@@ -14,6 +14,9 @@ std::atomic<int> stopSignal{0};
 
 namespace {
 
+/// More threads than any machine has cores for; a larger world needs several machines.
+constexpr int64_t kMostThreads = 4096;
+
 /// How long ranks may take to notice that the run has been aborted.
 constexpr auto kGrace = std::chrono::seconds(5);
 
@@ -42,6 +45,10 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
   if (manifest.target != "cpu")
     return {ExitCode::NoFit, options.artifact + ": was compiled for a target that this dtc-run "
                              "does not have (compile with --target cpu): " + manifest.target};
+  if (manifest.worldSize * manifest.threadsPerRank > kMostThreads)
+    return {ExitCode::NoFit, options.artifact + ": has more ranks than one machine can run "
+                             "(compile with fewer --devices): " +
+                                 std::to_string(manifest.worldSize)};
   bool inference = manifest.loss == "none";
   if (inference && options.outputs.empty())
     return {ExitCode::Usage, "the artifact computes outputs alone (--loss none); give --outputs"};
@@ -74,6 +81,8 @@ Result<std::vector<ProgramView>> openPrograms(const Package &package) {
     Result<ProgramView> program = ProgramView::open(*bytes, package.manifest());
     if (!program)
       return std::move(program.status()).in(package.path() + ": " + role);
+    if (package.manifest().loss != "none" && !(*program)->loss())
+      return package.wrong(role + ": trains without a loss");
     programs.push_back(*program);
   }
   if (Status status = checkMemory(programs, package.manifest()); !status.isOk())
@@ -136,9 +145,6 @@ Status openResults(Session &session) {
   if (session.isInference()) {
     std::vector<SafetensorsWriter::Entry> entries;
     for (const TensorInfo &output : manifest.outputs) {
-      if (output.shape.empty() || output.shape[0] * session.programs[0]->num_microbatches() !=
-                                      manifest.globalBatch)
-        return session.package->wrong("an output has no batch dimension: " + output.name);
       entries.push_back({output.name, output.dtype, output.shape});
       entries.back().shape[0] = session.data.numSamples();
     }

@@ -168,3 +168,32 @@ TEST(DataSet, TokensNeedATokenModel) {
   manifest["sequence"] = nullptr;
   expectRefused(std::string(26, '\0'), "does not take tokens", manifest, "text.bin");
 }
+
+TEST(DataSet, OpensTheModelsOfTheTests) {
+  Json manifest = emptyManifest();
+  manifest["global_batch"] = 8;
+  manifest["sequence"] = 32;
+  manifest["vocabulary"] = 512;
+  manifest["loss"] = "cross_entropy";
+  for (const char *name : {"input_ids", "target"})
+    manifest["inputs"].push_back({{"name", name}, {"dtype", "I64"}, {"shape", {8, 32}},
+                                  {"sharding", {Json::array(), Json::array()}}, {"limit", 512}});
+  const std::string models = DTC_TEST_DIR "/models/";
+  Manifest known = parsed(manifest);
+  for (auto [file, samples] : {std::pair("gpt2.data.safetensors", 80), {"text.bin", 396}}) {
+    auto set = DataSet::open(models + file, known);
+    ASSERT_TRUE(set) << set.status().message();
+    EXPECT_EQ(set->numSamples(), samples);
+    // Every token of every sample is one of the vocabulary, or ignored.
+    std::vector<int64_t> all(set->numSamples()), values(set->numSamples() * 32);
+    for (int64_t i = 0; i < set->numSamples(); ++i)
+      all[i] = i;
+    for (size_t input : {0, 1}) {
+      Status status = set->read(input, all, Shard{{0, 0}, {set->numSamples(), 32}}, DType::I64,
+                                reinterpret_cast<char *>(values.data()));
+      EXPECT_TRUE(status.isOk()) << status.message();
+    }
+  }
+  EXPECT_FALSE(DataSet::open(models + "mlp.data.safetensors", known));
+  EXPECT_FALSE(DataSet::open(models + "gpt2_mask.data.safetensors", known)); // has a mask too
+}

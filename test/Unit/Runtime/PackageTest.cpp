@@ -164,6 +164,21 @@ TEST(Manifest, ChecksWeights) {
   expectRefused(with("/parameters/0/aliases", {"w"}), "twice");
 }
 
+TEST(Manifest, NoDamageCrashes) {
+  Json manifest = emptyManifest({{"dp", 2}});
+  manifest["inputs"] = {{{"name", "x"}, {"dtype", "F32"}, {"shape", {2, 3}},
+                         {"sharding", {{"dp"}, Json::array()}}, {"limit", 4}}};
+  std::string text = manifest.dump();
+  for (size_t at = 0; at < text.size(); ++at)
+    for (char value : {'9', '"', '-', '[', '}', '\xff'}) {
+      std::string damaged = text;
+      damaged[at] = value;
+      Result<Manifest> result = Manifest::parse(damaged);
+      if (!result)
+        EXPECT_EQ(result.status().code(), ExitCode::InputRefused);
+    }
+}
+
 TEST(Processor, MissingFeaturesAreExitCode4) {
   Json manifest = emptyManifest();
   EXPECT_TRUE(checkProcessor(parsed(manifest)).isOk());

@@ -273,6 +273,27 @@ TEST(ProgramCheck, Launch) {
   test.expectRefused("missing", [](Op &op, Program &) { op.scratch_per_thread = 64; });
 }
 
+TEST(ProgramCheck, InputsAreBatches) {
+  Json manifest = meshOf4();
+  manifest["global_batch"] = 8;
+  manifest["inputs"].push_back({{"name", "x"}, {"dtype", "F32"}, {"shape", {4, 3}},
+                                {"sharding", {{"dp"}, Json::array()}}, {"limit", nullptr}});
+  for (uint32_t microbatches : {1, 2, 4}) {
+    fbs::ProgramT program = emptyProgram(manifest, kArena);
+    program.num_microbatches = microbatches;
+    auto binding = std::make_unique<fbs::BindingT>();
+    binding->name = "x";
+    binding->ref = std::make_unique<fbs::Ref>(fbs::Ref(0, 64, fbs::Per::Microbatch));
+    binding->local_shape = {2, 3};
+    program.inputs.push_back(std::move(binding));
+    std::string message = check(program, manifest);
+    if (microbatches == 2)
+      EXPECT_EQ(message, "");
+    else
+      EXPECT_NE(message.find("batch of a microbatch: 4x3"), std::string::npos) << message;
+  }
+}
+
 TEST(ProgramCheck, Bindings) {
   Json manifest = meshOf4();
   manifest["parameters"].push_back({{"name", "w"}, {"aliases", Json::array()}, {"dtype", "F32"},
