@@ -132,10 +132,26 @@ ExitCode Compilation::importModel() {
   return batch.perCall() == imported ? ExitCode::Done : importBatch(batch.perCall());
 }
 
+/// Bound of the token input: integers that only look up an embedding. 0: there
+/// is no such input.
+static int64_t vocabularyOf(ModuleOp module) {
+  auto function = module.lookupSymbol<func::FuncOp>("loss_and_grads");
+  if (!function)
+    function = module.lookupSymbol<func::FuncOp>("forward");
+  for (unsigned i = 0; function && i < function.getNumArguments(); ++i) {
+    graph::RoleAttr role = graph::getArgRole(function, i);
+    auto limit = function.getArgAttrOfType<IntegerAttr>(i, graph::GraphDialect::kLimit);
+    if (role && limit && role.getKind() == graph::RoleKind::Input)
+      return limit.getInt();
+  }
+  return 0;
+}
+
 ExitCode Compilation::buildTraining() {
   options.train.numMicrobatches = batch.numMicrobatches;
   if (failed(training::buildTraining(module(), options.train)))
     return ExitCode::InputRefused;
+  vocabulary = vocabularyOf(module());
   return succeeded(mlir::verify(module())) ? ExitCode::Done : ExitCode::Failed;
 }
 
