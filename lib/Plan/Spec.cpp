@@ -207,8 +207,9 @@ Result<Spec> fill(Spec spec, int64_t devices) {
       continue;
     any = true;
     if (**degree > devices || devices % (product * **degree) != 0)
-      return Error{"plan: dp*tp*pp*cp*ep doesn't divide the number of devices: " +
-                       std::to_string(devices), kUsage};
+      return Error{"plan: dp*tp*pp*cp*ep = " + std::to_string(product * **degree) +
+                       " doesn't divide the number of devices: " + std::to_string(devices),
+                   kUsage};
     product *= **degree;
   }
   size_t open = 0;
