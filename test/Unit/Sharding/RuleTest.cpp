@@ -126,9 +126,11 @@ TEST(Rule, ReshapeFactorsAgreeOnEveryElement) {
     for (int64_t flat = 0; flat < elements; ++flat) {
       auto a = coordinates(rule, rule.operands[0], from, flat);
       auto b = coordinates(rule, rule.results[0], to, flat);
-      for (size_t f = 0; f < rule.factors.size(); ++f)
-        if (rule.factors[f].kind != FactorKind::Whole)
-          EXPECT_EQ(a[f], b[f]) << rule.str();
+      for (size_t f = 0; f < rule.factors.size(); ++f) {
+        if (rule.factors[f].kind == FactorKind::Whole)
+          continue;
+        EXPECT_EQ(a[f], b[f]) << rule.str();
+      }
     }
   }
 }
