@@ -95,7 +95,8 @@ Status DataSet::addArrays(const ArrayFile &file, const Manifest &manifest) {
     columns.push_back(std::move(column));
   }
   for (const auto &[name, array] : file.arrays) {
-    bool known = false;
+    // Without a loss the targets of a data set have no use, and do no harm.
+    bool known = manifest.loss == "none" && name == "target";
     for (const TensorInfo &input : manifest.inputs)
       known = known || input.name == name;
     if (!known)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from safetensors.numpy import load_file
 
 from conftest import MODELS, check_call
 
@@ -59,3 +60,34 @@ def test_plan_json_has_the_contract_keys():
                                       "bubble_fraction", "exposed_communication_s"}
     assert plan["plan"]["dp"] * plan["plan"]["tp"] == 4
     assert plan["alternatives"] and plan["predicted"]["step_time_s"] > 0
+
+
+def test_outputs_without_a_loss(tmp_path):
+    """`--loss none` runs the forward pass alone; two ranks give what one gives."""
+    outputs = []
+    for devices in (1, 2):
+        artifact, written = tmp_path / f"{devices}.dtc", tmp_path / f"{devices}.safetensors"
+        check_call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", devices, "--plan",
+                   f"tp={devices}", "--loss", "none", "--global-batch", 8, "-o", artifact)
+        check_call("dtc-run", artifact, "--data", MODELS / "gpt2.data.safetensors", "--no-shuffle",
+                   "--outputs", written)
+        outputs.append(load_file(written)["logits"])
+    assert outputs[0].shape == (80, 32, 512)
+    assert abs(outputs[0] - outputs[1]).max() < 1e-4 < abs(outputs[0]).max()
+
+
+def test_a_saved_plan_compiles_to_the_same_artifact(tmp_path):
+    plan, first, second = (tmp_path / name for name in ("plan.yaml", "first.dtc", "second.dtc"))
+    common = ["dtc", "compile", MODELS / "gpt2.onnx", "--devices", 4, "--loss", "cross_entropy",
+              "--global-batch", 8]
+    check_call(*common, "--save-plan", plan, "-o", first)
+    check_call(*common, "--plan", plan, "-o", second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_calibrated_cluster_plans(tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    check_call("dtc", "calibrate", "-o", cluster)
+    out = check_call("dtc", "plan", MODELS / "gpt2.onnx", "--devices", 2, "--cluster", cluster,
+                     "--json").out
+    assert json.loads(out)["predicted"]["step_time_s"] > 0
