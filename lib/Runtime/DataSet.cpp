@@ -96,7 +96,7 @@ Status DataSet::addArrays(const ArrayFile &file, const Manifest &manifest) {
   }
   for (const auto &[name, array] : file.arrays) {
     // Without a loss the targets of a data set have no use, and do no harm.
-    bool known = manifest.loss == "none" && name == "target";
+    bool known = manifest.loss == "none" && name == kTarget;
     for (const TensorInfo &input : manifest.inputs)
       known = known || input.name == name;
     if (!known)

@@ -102,6 +102,14 @@ TEST(DataSet, RefusesWhatDoesNotFitTheModel) {
   expectRefused(alone, "no array for the model's input: target");
 }
 
+TEST(DataSet, InferenceIgnoresTheTarget) {
+  Json manifest = languageModel();
+  manifest["inputs"].erase(1);
+  expectRefused(languageData("I64", count(12), count(12)), "not an input", manifest);
+  manifest["loss"] = "none";
+  EXPECT_TRUE(openData(languageData("I64", count(12), count(12)), manifest));
+}
+
 TEST(DataSet, ValuesOutOfRangeAreNamed) {
   std::vector<int64_t> ids = count(12), target = count(12);
   ids[7] = 10;
