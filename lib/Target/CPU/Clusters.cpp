@@ -193,6 +193,9 @@ bool Clustering::fitsRows(int64_t rows, const Cluster &cluster) const {
   for (Operation *op : cluster.ops) {
     if (movedOps.count(op))
       continue;
+    // One thread would do what follows a whole reduction.
+    if (rows == 1 && cluster.rows != 1 && elementsOf(op) != 1)
+      return false;
     if (elementsOf(op) % rows != 0)
       return false;
     largest = std::max(largest, elementsOf(op));

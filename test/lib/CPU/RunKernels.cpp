@@ -109,9 +109,11 @@ struct Trial {
     }
     Buffer scratch(kernel.getScratchBytes() + 64);
     int64_t extent = kernel.getExtent();
-    for (int piece = 0; piece < pieces; ++piece)
-      function(arguments.data(), extent * piece / pieces, extent * (piece + 1) / pieces,
-               scratch.data());
+    for (int piece = 0; piece < pieces; ++piece) {
+      int64_t begin = extent * piece / pieces, end = extent * (piece + 1) / pieces;
+      if (begin < end)
+        function(arguments.data(), begin, end, scratch.data());
+    }
     for (auto [i, buffer] : llvm::enumerate(results))
       if (sharing && i < inPlace.size() && inPlace[i] >= 0)
         buffer = inputs[inPlace[i]];

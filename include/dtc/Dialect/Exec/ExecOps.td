@@ -43,7 +43,7 @@ def Exec_KernelOp : Exec_Op<"kernel",
 
     with `args` the operands and then the results, all row-major and
     contiguous. Work is `extent` independent iterations, of which a call does
-    [begin, end); threads share them. `scratchBytes` per thread. With
+    [begin, end), at least one; threads share them. `scratchBytes` per thread. With
     `flat`, the kernel is the same for any extent: shapes in the body are
     those of the launch it was first made for.
   }];
