@@ -10,6 +10,7 @@
 #include "dtc/Import/ONNX/Import.h"
 #include "dtc/Interpreter/Interpreter.h"
 
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OperationSupport.h"
 #include "llvm/Support/Endian.h"
@@ -172,6 +173,11 @@ int main(int argc, char **argv) {
                   mlir::math::MathDialect>();
   graph::registerElementwiseModels(registry);
   mlir::MLIRContext context(registry);
+  mlir::ScopedDiagnosticHandler printAll(&context, [](mlir::Diagnostic &diagnostic) {
+    const bool isError = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
+    llvm::errs() << diagnostic.getLocation() << ": " << (isError ? "error: " : "warning: ")
+                 << diagnostic << "\n";
+  });
   auto model = import::importONNX(context, arguments.options);
   if (mlir::failed(model))
     return 3;

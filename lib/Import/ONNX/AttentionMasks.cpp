@@ -238,19 +238,41 @@ static bool provenByEvaluation(Value term, int64_t queryDim, int64_t keyDim, int
   return causal;
 }
 
+/// Follows a dimension larger than 1 through a reshape that only adds and removes
+/// dimensions of size 1; false where that is not the case.
+static bool movesLargeDim(graph::ReshapeOp reshape, int64_t &dim) {
+  auto from = graph::shapeOf(reshape.getInput()), to = graph::shapeOf(reshape.getResult());
+  if (!differsInUnits(from, to) || to[dim] == 1)
+    return false;
+  int64_t wanted = llvm::count_if(to.take_front(dim), [](int64_t size) { return size != 1; });
+  for (size_t i = 0; i < from.size(); ++i)
+    if (from[i] != 1 && wanted-- == 0) {
+      dim = i;
+      return true;
+    }
+  return false;
+}
+
 bool isCausalMask(Value term, int64_t queryDim, int64_t keyDim) {
   const int64_t offset = graph::shapeOf(term)[keyDim] - graph::shapeOf(term)[queryDim];
   if (offset < 0)
     return false;
-  // Dimensions along which the term is repeated need no look.
-  while (auto broadcast = term.getDefiningOp<graph::BroadcastOp>()) {
-    const auto dims = broadcast.getDims();
-    const auto *query = llvm::find(dims, queryDim), *key = llvm::find(dims, keyDim);
-    if (query == dims.end() || key == dims.end())
-      return false;
-    queryDim = query - dims.begin();
-    keyDim = key - dims.begin();
-    term = broadcast.getInput();
+  // Dimensions along which the term is repeated need no look, nor those of size 1.
+  while (true) {
+    if (auto broadcast = term.getDefiningOp<graph::BroadcastOp>()) {
+      const auto dims = broadcast.getDims();
+      const auto *query = llvm::find(dims, queryDim), *key = llvm::find(dims, keyDim);
+      if (query == dims.end() || key == dims.end())
+        return false;
+      queryDim = query - dims.begin();
+      keyDim = key - dims.begin();
+      term = broadcast.getInput();
+      continue;
+    }
+    auto reshape = term.getDefiningOp<graph::ReshapeOp>();
+    if (!reshape || !movesLargeDim(reshape, queryDim) || !movesLargeDim(reshape, keyDim))
+      break;
+    term = reshape.getInput();
   }
   return provenByExpression(term, queryDim, keyDim, offset) ||
          (product(graph::shapeOf(term)) <= kMaxEvaluated &&

@@ -95,6 +95,41 @@ struct SinkThroughElementwise : RewritePattern {
   }
 };
 
+/// op(broadcast(x), broadcast(y)) along the same dimensions becomes
+/// broadcast(op(x, y)): what is repeated is computed once.
+struct SinkBroadcastThroughElementwise : RewritePattern {
+  SinkBroadcastThroughElementwise(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!actsElementwise(op) || op->getNumResults() != 1)
+      return failure();
+    graph::BroadcastOp first;
+    for (Value operand : op->getOperands()) {
+      auto broadcast = operand.getDefiningOp<graph::BroadcastOp>();
+      if (!broadcast && !splatValue(operand))
+        return failure();
+      if (broadcast && first && broadcast.getDims() != first.getDims())
+        return failure();
+      if (!first)
+        first = broadcast;
+    }
+    if (!first)
+      return failure();
+    Emitter emit(op->getLoc(), rewriter);
+    const Shape shape(graph::shapeOf(first.getInput()));
+    const Shape full(graph::shapeOf(op->getResult(0))), dims(first.getDims());
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      auto broadcast = operand.getDefiningOp<graph::BroadcastOp>();
+      operands.push_back(broadcast ? broadcast.getInput() : reshapeSplat(emit, operand, shape));
+    }
+    Operation *once = rebuild(rewriter, op, operands, shape);
+    rewriter.replaceOp(op, broadcastAlong(emit, once->getResult(0), full, dims));
+    return success();
+  }
+};
+
 /// A reshape of a broadcast that adds or removes dimensions of size 1 only.
 struct ReshapeOfBroadcast : OpRewritePattern<graph::ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -271,7 +306,7 @@ struct SinkThroughReduce : OpRewritePattern<graph::ReduceOp> {
 } // namespace
 
 void addSinkReshapePatterns(RewritePatternSet &patterns) {
-  patterns.add<SinkThroughElementwise, ReshapeOfBroadcast, SinkThroughNorm<graph::LayerNormOp>,
+  patterns.add<SinkThroughElementwise, SinkBroadcastThroughElementwise, ReshapeOfBroadcast, SinkThroughNorm<graph::LayerNormOp>,
                SinkThroughNorm<graph::RmsNormOp>, SinkThroughSoftmax, SinkThroughGather,
                SinkThroughSlice, SinkUnitsThroughSlice, SinkThroughReduce>(patterns.getContext());
 }
