@@ -18,6 +18,10 @@ public:
 
   std::vector<Violation> run() {
     checkDegrees();
+    checkAxes();
+    // All the rest divides by the sizes of the axes.
+    if (!violations.empty())
+      return std::move(violations);
     checkMesh();
     checkStages();
     checkArguments();
@@ -31,6 +35,7 @@ public:
 
 private:
   void checkDegrees();
+  void checkAxes();
   void checkMesh();
   void checkStages();
   void checkArguments();
@@ -53,9 +58,12 @@ void Verifier::checkDegrees() {
       {"dp", degrees.dp}, {"tp", degrees.tp}, {"pp", degrees.pp}, {"cp", degrees.cp},
       {"ep", degrees.ep}, {"chunks", degrees.chunks}, {"micro_batch", degrees.microBatch},
       {"num_microbatches", degrees.numMicrobatches}};
+  constexpr int64_t limit = int64_t{1} << 24;
   for (auto [name, value] : positive)
-    if (value < 1)
-      report(std::string("degree must be positive: ") + name + "=" + std::to_string(value));
+    if (value < 1 || value > limit)
+      report(std::string("degree is out of range: ") + name + "=" + std::to_string(value));
+  if (!violations.empty())
+    return;
   if (degrees.zero < 0 || degrees.zero > 3)
     report("zero must be 0 to 3: " + std::to_string(degrees.zero));
   if (degrees.numMicrobatches != problem.numMicrobatches)
@@ -71,13 +79,25 @@ void Verifier::checkDegrees() {
     report("plan needs more devices than the cluster has: " + std::to_string(degrees.devices()));
 }
 
+void Verifier::checkAxes() {
+  constexpr int64_t limit = int64_t{1} << 24; // devices; keeps products of sizes small
+  int64_t product = 1;
+  for (const sharding::MeshAxis &axis : plan.mesh.axes) {
+    if (axis.size < 1 || axis.size > limit) {
+      report("mesh axis " + axis.name + " has size " + std::to_string(axis.size));
+      return;
+    }
+    product *= axis.size;
+    if (product > limit)
+      return report("mesh has too many devices: " + std::to_string(product));
+  }
+}
+
 void Verifier::checkMesh() {
   std::set<std::string> names;
   for (const sharding::MeshAxis &axis : plan.mesh.axes) {
     if (!names.insert(axis.name).second)
       report("two axes of the mesh have the name: " + axis.name);
-    if (axis.size < 1)
-      report("mesh axis " + axis.name + " has size " + std::to_string(axis.size));
     if (axis.degree != "dp" && axis.degree != "tp" && axis.degree != "cp" && axis.degree != "ep")
       report("mesh axis " + axis.name + " belongs to no degree of a stage: " + axis.degree);
   }

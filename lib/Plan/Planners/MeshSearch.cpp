@@ -2,6 +2,7 @@
 #include "dtc/Plan/Search.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dtc::plan {
 
@@ -21,6 +22,8 @@ private:
 
   std::string whyNot(const Degrees &degrees) const;
   std::vector<Degrees> meshes(const Spec &spec);
+  Result<Candidate> solveAt(const Degrees &degrees, const Spec &spec,
+                            double secondsPerByte) const;
   Result<Candidate> solve(const Degrees &degrees, const Spec &spec) const;
   std::string shortage() const;
 
@@ -118,30 +121,49 @@ static bool usesSequenceParallel(const Problem &problem, const ProblemFacts &fac
   return false;
 }
 
-/// Solves for time; where the result doesn't fit, again with memory at a price
-/// that doubles until it fits or nothing gets smaller any more.
+Result<MeshSearch::Candidate> MeshSearch::solveAt(const Degrees &degrees, const Spec &spec,
+                                                  double secondsPerByte) const {
+  auto solution = solveSharding(problem, facts, cluster, degrees, spec.sp, secondsPerByte);
+  if (!solution)
+    return solution.error();
+  Candidate candidate{std::move(*solution), {}};
+  candidate.solution.plan.degrees.sp =
+      usesSequenceParallel(problem, facts, candidate.solution.plan);
+  candidate.predicted = predict(problem, candidate.solution.plan, cluster);
+  return candidate;
+}
+
+/// Solves for time. Where the result doesn't fit, memory gets a price, which
+/// rises until it fits, and is then lowered as far as it still does.
 Result<MeshSearch::Candidate> MeshSearch::solve(const Degrees &degrees, const Spec &spec) const {
-  // Among equally fast plans the smaller one is better.
-  double price = 1e-18;
-  std::optional<Candidate> best;
-  for (int attempt = 0; attempt < 8; ++attempt) {
-    auto solution = solveSharding(problem, facts, cluster, degrees, spec.sp, price);
-    if (!solution)
-      return solution.error();
-    Candidate candidate{std::move(*solution), {}};
-    candidate.solution.plan.degrees.sp =
-        usesSequenceParallel(problem, facts, candidate.solution.plan);
-    candidate.predicted = predict(problem, candidate.solution.plan, cluster);
-    bool first = !best;
-    if (first || candidate.predicted.memory.total() < best->predicted.memory.total())
-      best = std::move(candidate);
-    else if (!first && price > 1e-12)
-      break;
+  constexpr double least = 1e-18; // among equally fast plans the smaller one is better
+  Result<Candidate> best = solveAt(degrees, spec, least);
+  if (!best || best->predicted.fits())
+    return best;
+  double even = best->predicted.stepSeconds / double(best->predicted.memory.total());
+  double low = least, high = 0;
+  for (double price = 0.01 * even; price < 1e6 * even && high == 0; price *= 16) {
+    Result<Candidate> next = solveAt(degrees, spec, price);
+    if (!next)
+      return next;
+    if (next->predicted.memory.total() < best->predicted.memory.total())
+      best = std::move(next);
     if (best->predicted.fits())
-      break;
-    price = first ? best->predicted.stepSeconds / best->predicted.memoryCapacity * 0.1 : price * 4;
+      high = price;
+    else
+      low = price;
   }
-  return std::move(*best);
+  for (int i = 0; i < 4 && high > 0; ++i) {
+    double price = std::sqrt(std::max(low, high / 16) * high);
+    Result<Candidate> next = solveAt(degrees, spec, price);
+    if (!next)
+      return next;
+    bool fits = next->predicted.fits();
+    if (fits && next->predicted.stepSeconds <= best->predicted.stepSeconds)
+      best = std::move(next);
+    (fits ? high : low) = price;
+  }
+  return best;
 }
 
 static std::string megabytes(double bytes) {

@@ -63,13 +63,13 @@ private:
   void addParameter(ValueId value);
   void addReaders(ValueId value);
   void addSum(OpId op);
+  void addAddition(OpId op);
   void addParameterGradient(ValueId parameter);
   void addOutput(ValueId value);
   void addTerm(const Value &value, const std::vector<Member> &members, Price price, int tag);
   PricedTerm priceTerm(const Value &value, const std::vector<Member> &members, Price price);
 
   double priceReaders(const Value &value, const std::vector<const View *> &views);
-  double priceAddition(const Value &value, const std::vector<const View *> &views);
   double priceTerms(const Value &value, const std::vector<const View *> &views);
   double priceGradient(const Value &value, const std::vector<const View *> &views);
   double priceOutput(const Value &value, const std::vector<const View *> &views);

@@ -1,0 +1,89 @@
+#include "dtc/Plan/CostModel.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+using namespace dtc::plan;
+using dtc::sharding::Mesh;
+using dtc::sharding::StepKind;
+
+static Cluster simple() {
+  Cluster cluster;
+  cluster.device.bandwidth = 100e9;
+  cluster.device.peak = {{DType::F32, 1e12}};
+  cluster.device.achieved = {{DType::F32, 0.5e12}};
+  cluster.device.launchSeconds = 1e-6;
+  cluster.device.memoryBytes = 8e9;
+  cluster.levels = {{"near", 4, 50e9, 1e-6}, {"far", 0, 10e9, 10e-6}};
+  return cluster;
+}
+
+TEST(CostModel, AnOpTakesTheLongerOfComputingAndMoving) {
+  CostModel model(simple(), 4);
+  LocalWork work;
+  work.flops = 1e9;
+  work.bytes = 1e6;
+  EXPECT_NEAR(model.opSeconds(work), 2e-3 + 1e-6, 1e-9);
+  work.bytes = 1e9;
+  EXPECT_NEAR(model.opSeconds(work), 1e-2 + 1e-6, 1e-9);
+}
+
+TEST(CostModel, MeasuredShapesReplaceTheRate) {
+  Cluster cluster = simple();
+  cluster.contractions = {{DType::F32, 1, 512, 512, 512, 2.0 * 512 * 512 * 512 / 0.3e12},
+                          {DType::F32, 1, 16, 16, 16, 2.0 * 16 * 16 * 16 / 0.01e12}};
+  CostModel model(cluster, 1);
+  auto rate = [&](int64_t size) {
+    LocalWork work;
+    work.kernel = false;
+    work.m = work.n = work.k = size;
+    work.batch = 1;
+    work.flops = 2.0 * double(size * size * size);
+    return work.flops / model.opSeconds(work);
+  };
+  EXPECT_NEAR(rate(512), 0.3e12, 0.003e12);
+  EXPECT_NEAR(rate(16), 0.01e12, 0.0003e12);
+  EXPECT_GT(rate(128), rate(32));
+}
+
+TEST(CostModel, CollectivesPayForTheWidestLevelTheySpan) {
+  CostModel model(simple(), 8);
+  Mesh mesh{{{"dp", "dp", 2}, {"tp", "tp", 4}}};
+  double inside = model.collectiveSeconds(StepKind::AllReduce, {1}, 1e6, mesh);
+  EXPECT_NEAR(inside, 2 * 0.75 * 1e6 / 50e9 + 2 * 2 * 1e-6, 1e-9);
+  double across = model.collectiveSeconds(StepKind::AllReduce, {0}, 1e6, mesh);
+  EXPECT_NEAR(across, 2 * 0.5 * 1e6 / 10e9 + 2 * 10e-6, 1e-9);
+  double scatter = model.collectiveSeconds(StepKind::ReduceScatter, {1}, 1e6, mesh);
+  double gather = model.collectiveSeconds(StepKind::AllGather, {1}, 1e6, mesh);
+  EXPECT_NEAR(scatter + gather, inside, 1e-12);
+}
+
+TEST(CostModel, MeasuredCollectivesAreInterpolated) {
+  Cluster cluster = simple();
+  cluster.collectives = {{StepKind::AllReduce, 2, 1000, 1e-5},
+                         {StepKind::AllReduce, 2, 100000, 1e-4},
+                         {StepKind::AllReduce, 8, 1000, 7e-5}};
+  CostModel model(cluster, 2);
+  Mesh mesh{{{"dp", "dp", 2}}};
+  auto seconds = [&](double bytes) {
+    return model.collectiveSeconds(StepKind::AllReduce, {0}, bytes, mesh);
+  };
+  EXPECT_NEAR(seconds(1000), 1e-5, 1e-12);
+  EXPECT_NEAR(seconds(100000), 1e-4, 1e-12);
+  EXPECT_NEAR(seconds(10000), std::sqrt(1e-5 * 1e-4), 1e-9);
+  EXPECT_NEAR(seconds(10), 1e-5, 1e-12) << "below the table: latency";
+  EXPECT_NEAR(seconds(200000), 2e-4, 1e-12) << "beyond it: bandwidth";
+}
+
+TEST(CostModel, RanksShareAProcessor) {
+  Cluster cluster = simple();
+  cluster.sharedMemory = true;
+  cluster.cores = 2;
+  LocalWork work;
+  work.flops = 1e9;
+  work.kernel = false;
+  EXPECT_NEAR(CostModel(cluster, 4).opSeconds(work), 2 * CostModel(cluster, 2).opSeconds(work),
+              1e-12);
+  EXPECT_EQ(CostModel(cluster, 4).memoryPerRank(), 2e9);
+}

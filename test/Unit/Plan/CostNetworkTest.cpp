@@ -1,0 +1,125 @@
+#include "Planners/CostNetwork.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+using dtc::plan::CostNetwork;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct RandomNetwork {
+  CostNetwork network;
+  std::vector<int> domains;
+
+  /// Random variables, and terms of one to four variables over random classes;
+  /// some entries are forbidden.
+  RandomNetwork(unsigned seed, double forbidden) {
+    std::mt19937 random(seed);
+    auto below = [&](int n) { return static_cast<int>(random() % n); };
+    int count = 2 + below(6);
+    for (int i = 0; i < count; ++i) {
+      domains.push_back(1 + below(4));
+      network.addVariable(domains.back());
+    }
+    int terms = 1 + below(2 * count);
+    for (int t = 0; t < terms; ++t) {
+      std::vector<int> scope;
+      for (int i = 0; i < count && scope.size() < 4; ++i)
+        if (below(3) == 0)
+          scope.push_back(i);
+      std::shuffle(scope.begin(), scope.end(), random);
+      if (scope.empty())
+        continue;
+      std::vector<std::vector<int>> classes;
+      size_t size = 1;
+      for (int variable : scope) {
+        // Classes without gaps, in order of first appearance.
+        int distinct = 1 + below(domains[variable]);
+        std::vector<int> map;
+        for (int choice = 0; choice < domains[variable]; ++choice)
+          map.push_back(choice < distinct ? choice : below(distinct));
+        classes.push_back(map);
+        size *= distinct;
+      }
+      std::vector<double> costs;
+      for (size_t i = 0; i < size; ++i)
+        costs.push_back(below(1000) < forbidden * 1000 ? kInfinity : below(100));
+      network.addTerm(scope, classes, costs);
+    }
+  }
+
+  double bruteForce() const {
+    std::vector<int> choices(domains.size(), 0);
+    double best = kInfinity;
+    while (true) {
+      best = std::min(best, network.cost(choices));
+      size_t i = 0;
+      while (i < domains.size() && ++choices[i] == domains[i])
+        choices[i++] = 0;
+      if (i == domains.size())
+        return best;
+    }
+  }
+};
+
+} // namespace
+
+TEST(CostNetwork, FindsTheOptimumOfRandomNetworks) {
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    RandomNetwork random(seed, 0);
+    double optimum = random.bruteForce();
+    CostNetwork::Solution solution = random.network.solve();
+    EXPECT_EQ(solution.cost, optimum) << "seed " << seed;
+    EXPECT_NEAR(solution.bound, optimum, 1e-9) << "seed " << seed;
+    EXPECT_EQ(random.network.cost(solution.choices), solution.cost);
+  }
+}
+
+TEST(CostNetwork, AvoidsForbiddenCombinations) {
+  int feasible = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    RandomNetwork random(seed, 0.3);
+    double optimum = random.bruteForce();
+    CostNetwork::Solution solution = random.network.solve();
+    EXPECT_EQ(solution.cost, optimum) << "seed " << seed;
+    feasible += std::isfinite(optimum);
+  }
+  EXPECT_GT(feasible, 50);
+  EXPECT_LT(feasible, 350);
+}
+
+TEST(CostNetwork, BoundsTheOptimumWhereTablesAreLimited) {
+  int inexact = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    RandomNetwork random(seed, 0);
+    double optimum = random.bruteForce();
+    CostNetwork::Solution solution = random.network.solve(/*tableLimit=*/2);
+    EXPECT_LE(solution.bound, optimum + 1e-9) << "seed " << seed;
+    EXPECT_GE(solution.cost, optimum) << "seed " << seed;
+    inexact += solution.bound < optimum - 1e-9;
+  }
+  EXPECT_GT(inexact, 0);
+}
+
+TEST(CostNetwork, ChainOfEqualLinks) {
+  // x_i in {0,1,2}; neighbours that differ cost 1, being 0 at the start and 2
+  // at the end is wished for by 5.
+  CostNetwork network;
+  std::vector<int> own = {0, 1, 2};
+  constexpr int length = 500;
+  for (int i = 0; i < length; ++i)
+    network.addVariable(3);
+  network.addTerm({0}, {own}, {0, 5, 5});
+  network.addTerm({length - 1}, {own}, {5, 5, 0});
+  for (int i = 0; i + 1 < length; ++i)
+    network.addTerm({i, i + 1}, {own, own}, {0, 1, 1, 1, 0, 1, 1, 1, 0});
+  CostNetwork::Solution solution = network.solve();
+  EXPECT_EQ(solution.cost, 1);
+  EXPECT_EQ(solution.choices.front(), 0);
+  EXPECT_EQ(solution.choices.back(), 2);
+}

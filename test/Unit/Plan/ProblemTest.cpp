@@ -1,0 +1,89 @@
+#include "Problems.h"
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+
+TEST(Problem, SurvivesWritingAndReading) {
+  for (const char *name : {"gpt", "llama", "llama_kv2"}) {
+    Problem problem = load(name);
+    ASSERT_FALSE(problem.ops.empty());
+    problem.ops[3].scratch = 12;
+    problem.ops[3].keepRounds = true;
+    auto again = problemFromJson(toJson(problem), "again.json");
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(*again, problem) << name;
+  }
+}
+
+TEST(Problem, RefusesFilesThatAreNotProblems) {
+  EXPECT_FALSE(problemFromJson("", "p.json"));
+  EXPECT_FALSE(problemFromJson("{", "p.json"));
+  EXPECT_FALSE(problemFromJson("{}", "p.json"));
+  EXPECT_FALSE(problemFromJson("[1, 2]", "p.json"));
+  std::string text = toJson(load("gpt"));
+  EXPECT_FALSE(problemFromJson(text.substr(0, text.size() / 2), "p.json"));
+  EXPECT_TRUE(problemFromJson("x", "p.json").error().message.starts_with("p.json: "));
+}
+
+static void expectBroken(void (*mutate)(Problem &), const std::string &message) {
+  Problem problem = load("gpt");
+  ASSERT_EQ(check(problem), "");
+  mutate(problem);
+  EXPECT_NE(check(problem).find(message), std::string::npos) << check(problem);
+}
+
+TEST(Problem, CheckFindsWhatDoesNotAgree) {
+  expectBroken([](Problem &p) { p.ops[2].operands[0] = 100000; }, "operand is not defined before");
+  expectBroken([](Problem &p) { p.ops[2].operands[0] = -1; }, "operand is not defined before");
+  expectBroken([](Problem &p) { std::swap(p.ops[2], p.ops[9]); }, "operand is not defined before");
+  expectBroken([](Problem &p) { p.ops[2].results = p.ops[1].results; }, "result is no new value");
+  expectBroken([](Problem &p) { p.ops[2].operands.pop_back(); }, "differ in the number");
+  expectBroken([](Problem &p) { p.ops[2].rule.operands[0].pop_back(); }, "dimensions for value");
+  expectBroken([](Problem &p) { p.ops[2].rule.factors[0].size = 3; }, "multiply to");
+  expectBroken([](Problem &p) { p.ops[2].rule.results[0][1] = {77}; }, "factor that it lacks");
+  expectBroken([](Problem &p) { p.ops[2].rule.linear = {{5}}; }, "linear set names no operand");
+  expectBroken([](Problem &p) { p.ops[2].forward = 90; }, "forward op does not stand before");
+  expectBroken([](Problem &p) { p.results[0].value = 100000; }, "function result");
+  expectBroken([](Problem &p) { p.values[0].shape[0] = 0; }, "dimension of size 0");
+  expectBroken([](Problem &p) { p.arguments = 2; }, "arguments must be the first values");
+  expectBroken([](Problem &p) { p.arguments = -2; }, "out of range");
+  expectBroken([](Problem &p) { p.numMicrobatches = 0; }, "must be positive");
+}
+
+TEST(Problem, FactsFollowTheBatchThroughTheGraph) {
+  ProblemBuilder builder;
+  ValueId x = builder.argument(ValueKind::Input, {4, 8, 16});
+  ValueId w = builder.argument(ValueKind::Parameter, {16, 32});
+  ValueId y = builder.pointwise(builder.contract(x, w));
+  Problem problem = builder.finish({y}, 4);
+  ProblemFacts facts(problem);
+  EXPECT_EQ(facts.batchDim[x], 0);
+  EXPECT_EQ(facts.batchDim[w], -1);
+  EXPECT_EQ(facts.batchDim[y], 0);
+  EXPECT_EQ(facts.batchFactor, (std::vector<int>{0, 0}));
+  EXPECT_TRUE(facts.isResult[y]);
+}
+
+TEST(Problem, FactsKnowWhatGradientsBelongTo) {
+  Problem problem = load("gpt");
+  ProblemFacts facts(problem);
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    int result = facts.gradientResult[value];
+    ASSERT_EQ(result >= 0, problem.values[value].kind == ValueKind::Parameter);
+    if (result < 0)
+      continue;
+    EXPECT_EQ(problem.results[result].name, problem.values[value].name);
+    EXPECT_EQ(facts.gradientOf[problem.results[result].value], value);
+  }
+  // Every sum of gradients belongs to a value of its shape.
+  int sums = 0;
+  for (const Op &op : problem.ops) {
+    if (op.kind != OpKind::GradientSum)
+      continue;
+    ++sums;
+    ValueId of = facts.gradientOf[op.results[0]];
+    ASSERT_GE(of, 0);
+    EXPECT_EQ(problem.values[of].shape, problem.values[op.results[0]].shape);
+  }
+  EXPECT_GE(sums, 3) << "two residuals and the tied embedding";
+}

@@ -1,0 +1,145 @@
+#include "dtc/Plan/Verify.h"
+
+#include "Problems.h"
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+
+namespace {
+
+class VerifyTest : public ::testing::Test {
+protected:
+  Problem problem = load("gpt");
+  Cluster on = cluster("dgx-h100");
+  Plan good = plan(problem, 4, "tp=4").plan;
+
+  OpId find(const std::string &name) const {
+    for (size_t i = 0; i < problem.ops.size(); ++i)
+      if (problem.ops[i].name == name)
+        return static_cast<OpId>(i);
+    return -1;
+  }
+  ValueId argument(const std::string &name) const {
+    for (ValueId value = 0; value < problem.arguments; ++value)
+      if (problem.values[value].name == name)
+        return value;
+    return -1;
+  }
+
+  /// Breaks the plan and expects a violation that says so, in one line.
+  template <typename Mutate> void expect(const std::string &message, Mutate mutate) {
+    Plan broken = good;
+    mutate(broken);
+    std::vector<Violation> violations = verify(problem, broken, on);
+    bool found = false;
+    std::string all;
+    for (const Violation &violation : violations) {
+      EXPECT_EQ(violation.message.find('\n'), std::string::npos);
+      found |= violation.message.find(message) != std::string::npos;
+      all += violation.message + "\n";
+    }
+    EXPECT_TRUE(found) << "expected: " << message << "\nfound: " << all;
+  }
+};
+
+} // namespace
+
+TEST_F(VerifyTest, AcceptsWhatThePlannerMakes) {
+  EXPECT_TRUE(verify(problem, good, on).empty());
+}
+
+TEST_F(VerifyTest, Degrees) {
+  expect("degree is out of range: dp=0", [](Plan &p) { p.degrees.dp = 0; });
+  expect("mesh has tp=4, the plan's degree is 2", [](Plan &p) { p.degrees.tp = 2; });
+  expect("another number of microbatches", [](Plan &p) { p.degrees.numMicrobatches = 2; });
+  expect("zero must be 0 to 3: 7", [](Plan &p) { p.degrees.zero = 7; });
+  expect("micro_batch * dp * ep is not the batch", [](Plan &p) { p.degrees.dp = 2; });
+  on.nodes = 1;
+  on.devicesPerNode = 2;
+  expect("more devices than the cluster has: 4", [](Plan &) {});
+}
+
+TEST_F(VerifyTest, Mesh) {
+  expect("two axes of the mesh have the name: tp",
+         [](Plan &p) { p.mesh.axes.push_back({"tp", "tp", 1}); });
+  expect("belongs to no degree of a stage: xp",
+         [](Plan &p) { p.mesh.axes.push_back({"xp", "xp", 1}); });
+  expect("mesh axis tp has size 0", [](Plan &p) { p.mesh.axes[0].size = 0; });
+  expect("mesh has too many devices",
+         [](Plan &p) { p.mesh.axes = {{"dp", "dp", 1 << 20}, {"tp", "tp", 1 << 20}}; });
+}
+
+TEST_F(VerifyTest, Stages) {
+  expect("plan has no stage", [](Plan &p) { p.stages.clear(); });
+  expect("names 3 devices, its mesh has 4", [](Plan &p) { p.stages[0].devices.pop_back(); });
+  expect("names a device that is taken", [](Plan &p) { p.stages[0].devices[1] = 0; });
+  expect("doesn't follow the one before", [](Plan &p) { p.stages[0].firstOp = 1; });
+  expect("doesn't follow the one before", [](Plan &p) { p.stages[0].lastOp = 100000; });
+  expect("no stage runs the op", [](Plan &p) { p.stages[0].lastOp = 3; });
+}
+
+TEST_F(VerifyTest, Arguments) {
+  ValueId weight = argument("h.0.mlp.c_fc.weight");
+  expect("plan has no layout for argument 'h.0.mlp.c_fc.weight'",
+         [&](Plan &p) { p.arguments.erase(weight); });
+  expect("lays out a value that is no argument: 100",
+         [](Plan &p) { p.arguments[100] = {}; });
+  expect("sharding has 1 dimensions, the tensor 2",
+         [&](Plan &p) { p.arguments[weight].dims.pop_back(); });
+  expect("axis is not in the mesh: 9", [&](Plan &p) { p.arguments[weight].dims[0] = {9}; });
+  expect("axis is used twice: tp", [&](Plan &p) { p.arguments[weight].dims = {{0}, {0}}; });
+  expect("can't be a pending sum", [&](Plan &p) {
+    p.arguments[weight].dims = {{}, {}};
+    p.arguments[weight].partial = {{0, dtc::sharding::ReduceKind::Sum}};
+  });
+}
+
+TEST_F(VerifyTest, Storage) {
+  expect("plan has no storage for the parameter: wte.weight", [](Plan &p) {
+    std::erase_if(p.storage, [](auto &s) { return s.parameter == "wte.weight"; });
+  });
+  expect("plan stores a parameter twice", [](Plan &p) { p.storage.push_back(p.storage[0]); });
+  expect("stores a parameter that isn't trained: nothing",
+         [](Plan &p) { p.storage[0].parameter = "nothing"; });
+  expect("storage and argument of a parameter differ", [&](Plan &p) {
+    for (ParameterStorage &storage : p.storage)
+      if (storage.parameter == "wte.weight")
+        storage.use.dims = {{}, {}};
+  });
+  expect("uses an axis that isn't free", [&](Plan &p) { p.storage[0].stateAxes = {5}; });
+}
+
+TEST_F(VerifyTest, Ops) {
+  OpId contract = find("dtc.contract");
+  expect("plan shards 3 ops", [](Plan &p) { p.ops.resize(3); });
+  expect("sharding has 1 factors", [&](Plan &p) { p.ops[contract].factors.resize(1); });
+  expect("axis is used twice: tp", [&](Plan &p) {
+    for (auto &axes : p.ops[contract].factors)
+      axes = {0};
+  });
+  expect("axis is not in the mesh: 7", [&](Plan &p) { p.ops[contract].factors[0] = {7}; });
+  expect("no such linear set: 9", [&](Plan &p) {
+    for (auto &axes : p.ops[contract].factors)
+      axes.clear();
+    p.ops[contract].pending = {{0, 9}};
+  });
+  // 2,048 queries under a causal mask.
+  OpId attention = find("dtc.attention");
+  expect("can't be split along a dimension that it reduces inside", [&](Plan &p) {
+    for (auto &axes : p.ops[attention].factors)
+      axes.clear();
+    for (size_t f = 0; f < problem.ops[attention].rule.factors.size(); ++f)
+      if (problem.ops[attention].rule.factors[f].kind == dtc::sharding::FactorKind::Rounds &&
+          p.ops[attention].factors[0].empty())
+        p.ops[attention].factors[f] = {0}, f = 100;
+  });
+}
+
+TEST_F(VerifyTest, ASumThatIsNotPendingCannotBecomeSo) {
+  OpId add = find("arith.addf");
+  expect("cannot bring a tensor", [&](Plan &p) {
+    for (auto &axes : p.ops[add].factors)
+      axes.clear();
+    p.ops[add].pending = {{0, 0}};
+  });
+}
