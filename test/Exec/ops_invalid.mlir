@@ -103,3 +103,12 @@ exec.kernel @k extent 4 scratch 0 {
 ^bb0(%a: f32):
   exec.yield
 }
+
+// -----
+
+// expected-error @below {{replaces no operand: 1}}
+exec.kernel @k extent 4 scratch 0 replaces [1] {
+^bb0(%a: tensor<4xf32>):
+  %0 = math.exp %a : tensor<4xf32>
+  exec.yield %0 : tensor<4xf32>
+}

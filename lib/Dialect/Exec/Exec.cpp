@@ -28,6 +28,14 @@ LogicalResult KernelOp::verify() {
     return emitOpError("extent is negative: ") << extent;
   if (int64_t scratch = getScratchBytesAttr().getInt(); scratch < 0)
     return emitOpError("scratch is negative: ") << scratch;
+  if (auto replaces = getReplaces()) {
+    if (replaces->size() != getYield()->getNumOperands())
+      return emitOpError("replaces needs an entry for each of ")
+             << getYield()->getNumOperands() << " results, got: " << replaces->size();
+    for (int64_t operand : *replaces)
+      if (operand < -1 || operand >= static_cast<int64_t>(body.getNumArguments()))
+        return emitOpError("replaces no operand: ") << operand;
+  }
   for (Type type : body.getArgumentTypes()) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor || !tensor.hasStaticShape())

@@ -414,14 +414,23 @@ static void deriveInPlace(const BodyInfo &info, const Findings &findings, Kernel
         return false;
     return true;
   };
-  for (unsigned result = 0; result < info.results.size(); ++result) {
-    plan.inPlace.push_back(-1);
+  // What results are the new values of is kept for them.
+  SmallVector<int64_t> replaces(info.results.size(), -1);
+  auto kernel = dyn_cast<exec::KernelOp>(info.body.getParentOp());
+  if (kernel && kernel.getReplaces())
+    replaces.assign(kernel.getReplaces()->begin(), kernel.getReplaces()->end());
+  auto choose = [&](unsigned result) -> int64_t {
+    if (replaces[result] >= 0 && fits(replaces[result], result))
+      return replaces[result];
     for (unsigned operand = 0; operand < info.body.getNumArguments(); ++operand)
-      if (fits(operand, result)) {
-        plan.inPlace.back() = operand;
-        taken.insert(operand);
-        break;
-      }
+      if (!llvm::is_contained(replaces, operand) && fits(operand, result))
+        return operand;
+    return -1;
+  };
+  for (unsigned result = 0; result < info.results.size(); ++result) {
+    plan.inPlace.push_back(choose(result));
+    if (plan.inPlace.back() >= 0)
+      taken.insert(plan.inPlace.back());
   }
 }
 

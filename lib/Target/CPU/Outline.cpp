@@ -16,7 +16,7 @@ exec::KernelOp Outliner::build(ArrayRef<Operation *> ops, ArrayRef<Value> inputs
                                ArrayRef<Value> outputs, Location loc) {
   OpBuilder builder(module.getContext());
   auto kernel = exec::KernelOp::create(builder, loc, "kernel", /*extent=*/0, /*scratchBytes=*/0,
-                                       /*flat=*/false);
+                                       /*flat=*/false, /*replaces=*/nullptr);
   Block &body = kernel.getBodyRegion().emplaceBlock();
   builder.setInsertionPointToEnd(&body);
   IRMapping mapping;
@@ -70,6 +70,7 @@ static std::string structure(exec::KernelOp kernel, bool flat) {
     else
       os << (tensor.getRank() ? "n x " : "") << tensor.getElementType();
   };
+  os << kernel.getReplacesAttr();
   auto number = [&](Value value) {
     numbers.try_emplace(value, numbers.size());
     os << " %" << numbers[value] << ":";
@@ -144,6 +145,44 @@ FailureOr<const Outliner::Known *> Outliner::findOrAdd(exec::KernelOp kernel, in
   return &entry->second;
 }
 
+/// The role of what a value is returned as, and of the argument that it is;
+/// reshapes don't matter.
+static graph::RoleAttr returnedRole(Value value) {
+  for (OpOperand &use : value.getUses()) {
+    if (isa<graph::ReshapeOp>(use.getOwner())) {
+      if (graph::RoleAttr role = returnedRole(use.getOwner()->getResult(0)))
+        return role;
+    } else if (auto terminator = dyn_cast<func::ReturnOp>(use.getOwner())) {
+      return graph::getResultRole(cast<func::FuncOp>(terminator->getParentOp()),
+                                  use.getOperandNumber());
+    }
+  }
+  return {};
+}
+static graph::RoleAttr argumentRole(Value value) {
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    value = reshape.getInput();
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return {};
+  return graph::getArgRole(cast<func::FuncOp>(argument.getOwner()->getParentOp()),
+                           argument.getArgNumber());
+}
+
+/// For each output, the input that it is the new value of, or -1; empty when
+/// there is none.
+static SmallVector<int64_t> findReplaced(ArrayRef<Value> inputs, ArrayRef<Value> outputs) {
+  SmallVector<int64_t> replaces(outputs.size(), -1);
+  for (auto [i, output] : llvm::enumerate(outputs))
+    if (graph::RoleAttr role = returnedRole(output))
+      for (auto [j, input] : llvm::enumerate(inputs))
+        if (argumentRole(input) == role)
+          replaces[i] = j;
+  if (llvm::all_of(replaces, [](int64_t operand) { return operand < 0; }))
+    replaces.clear();
+  return replaces;
+}
+
 /// The launch stands where the source's last op stood, and is named like it.
 static Location locationOf(ArrayRef<Value> outputs) { return outputs.back().getLoc(); }
 
@@ -164,6 +203,9 @@ LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuil
 
   Location loc = locationOf(outputs);
   exec::KernelOp kernel = build(sorted, inputs.getArrayRef(), outputs, loc);
+  if (SmallVector<int64_t> replaces = findReplaced(inputs.getArrayRef(), outputs);
+      !replaces.empty())
+    kernel.setReplaces(replaces);
   int64_t extent = 0;
   FailureOr<const Known *> found = findOrAdd(kernel, extent);
   if (failed(found))

@@ -45,12 +45,14 @@ def Exec_KernelOp : Exec_Op<"kernel",
     contiguous. Work is `extent` independent iterations, of which a call does
     [begin, end), at least one; threads share them. `scratchBytes` per thread. With
     `flat`, the kernel is the same for any extent: shapes in the body are
-    those of the launch it was first made for.
+    those of the launch it was first made for. `replaces[i]`, where given, is
+    the operand that result i is the new value of (a parameter, a state), or -1:
+    the one that it should overwrite.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$extent, I64Attr:$scratchBytes,
-                       UnitAttr:$flat);
+                       UnitAttr:$flat, OptionalAttr<DenseI64ArrayAttr>:$replaces);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `extent` $extent `scratch` $scratchBytes (`flat` $flat^)? attr-dict-with-keyword $body";
+  let assemblyFormat = "$sym_name `extent` $extent `scratch` $scratchBytes (`flat` $flat^)? (`replaces` $replaces^)? attr-dict-with-keyword $body";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::dtc::exec::YieldOp getYield();
