@@ -255,6 +255,14 @@ func.func @f(%x: tensor<2x3xf32>, %i: tensor<4xi16>) {
 // -----
 
 func.func @f(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
+  // expected-error @+1 {{padding row is outside the table's 2 rows: 2}}
+  %0 = dtc.gather %x, %i axis 0 {paddingRow = 2 : i64} : tensor<2x3xf32>, tensor<4xi64> -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
   // expected-error @+1 {{result must have the shape [4, 3]: [2, 4]}}
   %0 = dtc.gather %x, %i axis 0 : tensor<2x3xf32>, tensor<4xi64> -> tensor<2x4xf32>
   return

@@ -44,6 +44,9 @@ LogicalResult GatherOp::verify() {
       failed(verifySameElementType(*this, getResult(), getTable(), "result")) ||
       failed(verifyDim(*this, getAxis(), table.size(), "axis")))
     return failure();
+  if (auto row = getPaddingRow(); row && *row >= uint64_t(table[getAxis()]))
+    return emitOpError() << "padding row is outside the table's " << table[getAxis()]
+                         << " rows: " << static_cast<int64_t>(*row);
   return verifyShape(*this, getResult(), gatheredShape(table, shapeOf(getIndices()), getAxis()),
                      "result");
 }

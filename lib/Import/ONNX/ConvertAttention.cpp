@@ -96,13 +96,8 @@ static LogicalResult convertAttention(NodeConverter &node) {
 static Value rotation(NodeConverter &node, int cache, ArrayRef<int64_t> half) {
   Emitter &emit = node.emit;
   Value table = node.value(cache);
-  if (node.has(3)) {
-    Value positions = node.value(3);
-    Shape shape(tensorType(positions).getShape());
-    shape.push_back(tensorType(table).getDimSize(1));
-    table = graph::GatherOp::create(emit, RankedTensorType::get(shape, elementOf(table)), table,
-                                    positions, 0);
-  }
+  if (node.has(3))
+    table = gather(emit, table, node.value(3), 0);
   if (tensorType(table).getShape() != ArrayRef<int64_t>{half[0], half[1], half[3]})
     return {};
   return broadcastAlong(emit, table, half, {0, 1, 3});

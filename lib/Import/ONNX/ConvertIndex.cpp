@@ -69,8 +69,7 @@ static Value gatherAtConstants(Emitter &emit, Value table, const HostTensor &ind
     HostTensor distinct = indices;
     distinct.shape = distinct.stored = core;
     Value at = toValue(emit, emit.getLoc(), distinct);
-    rows = graph::GatherOp::create(
-        emit, RankedTensorType::get(around(core), elementOf(table)), table, at, axis);
+    rows = gather(emit, table, at, axis);
   }
   Shape along;
   for (int64_t i = 0; i < axis; ++i)
@@ -99,14 +98,7 @@ static LogicalResult convertGather(NodeConverter &node) {
     if (constant->size() > 0)
       return node.define(gatherAtConstants(node.emit, node.value(0), *constant, *axis));
   }
-  const Shape full = data.shape();
-  Shape shape(full.begin(), full.begin() + *axis);
-  shape.append(indices.shape());
-  shape.append(full.begin() + *axis + 1, full.end());
-  return node.define(graph::GatherOp::create(node.emit,
-                                             RankedTensorType::get(shape, data.element()),
-                                             node.value(0), node.value(1), *axis)
-                         .getResult());
+  return node.define(gather(node.emit, node.value(0), node.value(1), *axis));
 }
 
 /// The dimension along which a value is 0, 1, 2, ...; -1 if it is no such value.

@@ -69,6 +69,15 @@ Value sliceDim(Emitter &emit, Value value, int64_t dim, int64_t offset, int64_t 
   return graph::SliceOp::create(emit, tensorType(value).clone(shape), value, offsets, strides);
 }
 
+Value gather(Emitter &emit, Value table, Value indices, int64_t axis, IntegerAttr paddingRow) {
+  auto rows = tensorType(table).getShape();
+  Shape shape(rows.take_front(axis));
+  shape.append(Shape(tensorType(indices).getShape()));
+  shape.append(rows.begin() + axis + 1, rows.end());
+  return graph::GatherOp::create(emit, tensorType(table).clone(shape), table, indices,
+                                 emit.getI64IntegerAttr(axis), paddingRow);
+}
+
 Value reduce(Emitter &emit, graph::ReduceKind kind, Value value, ArrayRef<int64_t> dims) {
   if (dims.empty())
     return value;

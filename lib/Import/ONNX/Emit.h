@@ -30,6 +30,9 @@ mlir::Value broadcastAlong(Emitter &emit, mlir::Value value, llvm::ArrayRef<int6
 /// size elements from `offset` along one dimension.
 mlir::Value sliceDim(Emitter &emit, mlir::Value value, int64_t dim, int64_t offset, int64_t size,
                      int64_t stride = 1);
+/// Slices of `table` along `axis` by index.
+mlir::Value gather(Emitter &emit, mlir::Value table, mlir::Value indices, int64_t axis,
+                   mlir::IntegerAttr paddingRow = {});
 /// The dimensions vanish.
 mlir::Value reduce(Emitter &emit, graph::ReduceKind kind, mlir::Value value,
                    llvm::ArrayRef<int64_t> dims);

@@ -207,7 +207,7 @@ Host evaluateCast(const Host &input, Type to) {
       if (to.isInteger(1))
         result->ints[i] = value != 0;
       else if (std::isnan(value) || std::fabs(value) > 9.2e18)
-        return {}; // undefined by the standard
+        result->ints[i] = wrapTo(to, INT64_MIN); // undefined by the standard; as x86 does it
       else
         result->ints[i] = wrapTo(to, static_cast<int64_t>(value));
     } else {

@@ -33,7 +33,7 @@ private:
                              const onnx::TensorShapeProto::Dimension &dim);
   LogicalResult declare(const std::vector<FileTensor> &tensors, ImportedModel &result);
   LogicalResult finish(ArrayRef<std::string> outputs);
-  LogicalResult maskPaddingRows(const std::vector<FileTensor> &tensors);
+  LogicalResult markPaddingRows();
 
   graph::RoleAttr role(graph::RoleKind kind, StringRef name) {
     return graph::RoleAttr::get(&context, kind, name, std::nullopt, std::nullopt);
@@ -219,6 +219,33 @@ LogicalResult Importer::finish(ArrayRef<std::string> outputs) {
   return success();
 }
 
+/// --padding-idx: ONNX does not say which row of an embedding gets no gradient.
+LogicalResult Importer::markPaddingRows() {
+  for (const auto &[weight, row] : options.paddingRows) {
+    bool found = false;
+    for (BlockArgument argument : func.getArguments()) {
+      auto role = graph::getArgRole(func, argument.getArgNumber());
+      if (role.getName() != weight)
+        continue;
+      for (Operation *user : argument.getUsers()) {
+        auto gather = dyn_cast<graph::GatherOp>(user);
+        if (!gather || gather.getTable() != argument)
+          continue;
+        const int64_t rows = graph::shapeOf(argument)[gather.getAxis()];
+        if (row < -rows || row >= rows)
+          return emitError(model.location) << "--padding-idx is outside the " << rows
+                                           << " rows of " << weight << ": " << row;
+        gather.setPaddingRow(row < 0 ? row + rows : row);
+        found = true;
+      }
+    }
+    if (!found)
+      return emitError(model.location)
+             << "--padding-idx names no weight that is looked up by an input: " << weight;
+  }
+  return success();
+}
+
 FailureOr<ImportedModel> Importer::run() {
   std::vector<std::string> outputs;
   for (const auto &output : model.graph().output())
@@ -237,7 +264,7 @@ FailureOr<ImportedModel> Importer::run() {
   Emitter emit(func.getLoc(), &context);
   emit.setInsertionPointToEnd(&func.getBody().front());
   if (failed(convertNodes(model, outputs, emit, values, reader)) || failed(finish(outputs)) ||
-      failed(verify(*result.module)))
+      failed(markPaddingRows()) || failed(verify(*result.module)))
     return failure();
   std::optional<int64_t> batch = options.batch ? options.batch : shapeBatch;
   PassManager passes(&context);

@@ -221,14 +221,9 @@ struct SinkThroughGather : OpRewritePattern<graph::GatherOp> {
     auto reshape = op.getIndices().getDefiningOp<graph::ReshapeOp>();
     if (!reshape)
       return failure();
-    auto table = graph::shapeOf(op.getTable());
-    const size_t axis = op.getAxis();
-    Shape shape(table.take_front(axis));
-    shape.append(Shape(graph::shapeOf(reshape.getInput())));
-    shape.append(table.begin() + axis + 1, table.end());
     Emitter emit(op.getLoc(), rewriter);
-    Value wide = graph::GatherOp::create(emit, op.getType().clone(shape), op.getTable(),
-                                         reshape.getInput(), axis);
+    Value wide =
+        gather(emit, op.getTable(), reshape.getInput(), op.getAxis(), op.getPaddingRowAttr());
     rewriter.replaceOp(op, import::reshape(emit, wide, graph::shapeOf(op)));
     return success();
   }

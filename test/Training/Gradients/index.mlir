@@ -33,3 +33,11 @@ func.func @pick_outside(%x: tensor<3x4xf32>) -> tensor<3xf32> attributes {check_
   %y = dtc.pick %x, %ids : tensor<3x4xf32>, tensor<3xi64> -> tensor<3xf32>
   return %y : tensor<3xf32>
 }
+
+// Against finite differences where no index is the padding row ...
+// expected-remark@+1 {{gradient ok: 6 elements}}
+func.func @gather_padding_row_unused(%table: tensor<3x2xf32>) -> tensor<2x2xf32> attributes {check_gradients} {
+  %ids = arith.constant dense<[2, 0]> : tensor<2xi64>
+  %y = dtc.gather %table, %ids axis 0 {paddingRow = 1 : i64} : tensor<3x2xf32>, tensor<2xi64> -> tensor<2x2xf32>
+  return %y : tensor<2x2xf32>
+}

@@ -10,8 +10,11 @@ def Graph_GatherOp : Graph_TensorOp<"gather", [ShardingRuleLocal, Differentiable
     `result = table[:axis] + indices + table[axis+1:]` in shapes. An index
     outside [0, size) gives zeros, so that a table split by rows needs only
     shifted indices and a sum over the ranks: rows are a reduction(sum) factor.
+    Looking up `paddingRow` gives that row no gradient (torch.nn.Embedding's
+    padding_idx); the result is the same with and without it.
   }];
-  let arguments = (ins AnyStaticShapeTensor:$table, AnyStaticShapeTensor:$indices, I64Attr:$axis);
+  let arguments = (ins AnyStaticShapeTensor:$table, AnyStaticShapeTensor:$indices, I64Attr:$axis,
+                       OptionalAttr<I64Attr>:$paddingRow);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat =
       "$table `,` $indices `axis` $axis attr-dict `:` type($table) `,` type($indices) `->` type($result)";

@@ -8,9 +8,16 @@ namespace dtc::graph {
 LogicalResult GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                                       ArrayRef<bool> needed,
                                       MutableArrayRef<Value> operandGrads) {
-  if (needed[0])
-    operandGrads[0] = ScatterAddOp::create(builder, getLoc(), getTable().getType(), getIndices(),
-                                           resultGrads[0], getAxis());
+  if (!needed[0])
+    return success();
+  Value indices = getIndices();
+  if (auto row = getPaddingRow()) { // scatter_add drops what lies outside
+    TensorBuilder b(builder, getLoc());
+    Value padding = b.compare(arith::CmpIPredicate::eq, indices, static_cast<int64_t>(*row));
+    indices = b.select(padding, b.integer(indices.getType(), -1), indices);
+  }
+  operandGrads[0] = ScatterAddOp::create(builder, getLoc(), getTable().getType(), indices,
+                                         resultGrads[0], getAxis());
   return success();
 }
 
