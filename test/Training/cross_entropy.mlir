@@ -8,7 +8,7 @@
 // CHECK-SAME:    %[[W:.*]]: tensor<10x32xf32> {dtc.role = #dtc.role<parameter, "head.weight">}
 // CHECK-SAME:    %[[B:[^:]*]]: tensor<10xf32> {dtc.role = #dtc.role<parameter, "head.bias">}
 // CHECK-SAME:    %[[X:[^:]*]]: tensor<4x32xf32> {dtc.role = #dtc.role<input, "x">}
-// CHECK-SAME:    %[[TARGET:[^:]*]]: tensor<4xi64> {dtc.role = #dtc.role<target, "target">}
+// CHECK-SAME:    %[[TARGET:[^:]*]]: tensor<4xi64> {dtc.limit = 10 : i64, dtc.role = #dtc.role<target, "target">}
 // CHECK-SAME:    %[[COUNT:[^:]*]]: tensor<f32> {dtc.role = #dtc.role<scalar, "", count>})
 // CHECK-SAME:    -> (tensor<f32> {dtc.role = #dtc.role<loss, "">},
 // CHECK-SAME:        tensor<10x32xf32> {dtc.role = #dtc.role<gradient, "head.weight">},
