@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace dtc::rt {
@@ -89,22 +90,34 @@ inline uint64_t scratchBytes(const dnnl::matmul::primitive_desc &primitive) {
   return library::alignScratch(primitive.scratchpad_desc().get_size());
 }
 
-/// The primitive of a Conv. Weights are brought into the layout that the
-/// primitive likes best, in scratch: [weights | scratchpad | reorder's scratchpad].
-struct ConvPrimitive {
-  dnnl::primitive_desc primitive;
-  dnnl::memory::desc input, output;
-  dnnl::memory::desc plainWeight, weight; ///< as the caller has it, as the primitive takes it
-  std::optional<dnnl::reorder::primitive_desc> reorder; ///< between the two where they differ
+/// An operand of a convolution: as the caller has it, and as the primitive takes
+/// it. Where the two differ a copy goes through scratch.
+struct ConvOperand {
+  dnnl::memory::desc plain, used;
+  std::optional<dnnl::reorder::primitive_desc> reorder; ///< into `used`; of the result, out of it
 
-  uint64_t weightBytes() const { return reorder ? library::alignScratch(weight.get_size()) : 0; }
-  uint64_t ownBytes() const {
-    return library::alignScratch(primitive.scratchpad_desc().get_size());
-  }
+  uint64_t copyBytes() const { return reorder ? library::alignScratch(used.get_size()) : 0; }
   uint64_t reorderBytes() const {
     return reorder ? library::alignScratch(reorder->scratchpad_desc().get_size()) : 0;
   }
-  uint64_t scratchBytes() const { return weightBytes() + ownBytes() + reorderBytes(); }
+};
+
+/// The primitive of a Conv. Scratch is
+/// [input | weight | output | primitive's scratchpad | reorders' scratchpad].
+struct ConvPrimitive {
+  dnnl::primitive_desc primitive;
+  ConvOperand input, weight, output;
+
+  uint64_t copyBytes() const {
+    return input.copyBytes() + weight.copyBytes() + output.copyBytes();
+  }
+  uint64_t ownBytes() const {
+    return library::alignScratch(primitive.scratchpad_desc().get_size());
+  }
+  uint64_t scratchBytes() const {
+    return copyBytes() + ownBytes() +
+           std::max({input.reorderBytes(), weight.reorderBytes(), output.reorderBytes()});
+  }
 };
 
 namespace library {
@@ -121,58 +134,96 @@ inline dnnl::memory::desc describeWeight(const ConvCall &call) {
   return describe(weight);
 }
 
-inline dnnl::convolution_forward::primitive_desc
-describeForward(const ConvCall &call, const ConvPrimitive &parts,
-                const dnnl::memory::desc &anyWeight, const dnnl::engine &engine) {
+inline dnnl::memory::desc anyLayout(const dnnl::memory::desc &desc) {
+  return {desc.dims(), desc.data_type(), dnnl::memory::format_tag::any};
+}
+
+/// `desc` with the element type of `other`; the layout is then open.
+inline dnnl::memory::desc typedLike(const dnnl::memory::desc &desc,
+                                    const dnnl::memory::desc &other) {
+  if (desc.data_type() == other.data_type())
+    return desc;
+  return {desc.dims(), other.data_type(), dnnl::memory::format_tag::any};
+}
+
+/// Asks for the primitive of `call` on operands laid out as in `parts.*.used`
+/// ("any" lets the library choose), and says there what was chosen.
+inline void choosePrimitive(const ConvCall &call, ConvPrimitive &parts,
+                            const dnnl::engine &engine) {
+  using namespace dnnl;
+  constexpr auto kDirect = algorithm::convolution_direct;
+  const memory::desc input = parts.input.used, weight = parts.weight.used,
+                     output = parts.output.used;
   Dims dilations = call.dilations; // oneDNN counts the gaps
   for (int64_t &dilation : dilations)
     --dilation;
-  dnnl::convolution_forward::desc desc(
-      dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, parts.input,
-      anyWeight, parts.output, call.strides, dilations, call.padLow, call.padHigh);
-  return {desc, userScratchpad(), engine};
+  // Gradients in f32 of a convolution in bf16: the forward one, which the library
+  // wants to know, has bf16 in their place.
+  bool inputGrad = call.kind == fbs::ConvKind::InputGrad;
+  convolution_forward::primitive_desc forward(
+      {prop_kind::forward_training, kDirect, inputGrad ? typedLike(input, weight) : input,
+       inputGrad ? weight : typedLike(weight, input), output, call.strides, dilations,
+       call.padLow, call.padHigh},
+      userScratchpad(), engine);
+  if (call.kind == fbs::ConvKind::Forward) {
+    parts.primitive = forward;
+    parts.input.used = forward.src_desc();
+    parts.weight.used = forward.weights_desc();
+    parts.output.used = forward.dst_desc();
+  } else if (call.kind == fbs::ConvKind::WeightGrad) {
+    convolution_backward_weights::primitive_desc backward(
+        {kDirect, input, weight, output, call.strides, dilations, call.padLow, call.padHigh},
+        userScratchpad(), engine, forward);
+    parts.primitive = backward;
+    parts.input.used = backward.src_desc();
+    parts.weight.used = backward.diff_weights_desc();
+    parts.output.used = backward.diff_dst_desc();
+  } else {
+    convolution_backward_data::primitive_desc backward(
+        {kDirect, input, weight, output, call.strides, dilations, call.padLow, call.padHigh},
+        userScratchpad(), engine, forward);
+    parts.primitive = backward;
+    parts.input.used = backward.diff_src_desc();
+    parts.weight.used = backward.weights_desc();
+    parts.output.used = backward.diff_dst_desc();
+  }
+}
+
+inline void addReorder(ConvOperand &operand, bool isResult, const dnnl::engine &engine) {
+  if (operand.used == operand.plain)
+    return;
+  const auto &from = isResult ? operand.used : operand.plain;
+  const auto &to = isResult ? operand.plain : operand.used;
+  operand.reorder.emplace(engine, from, engine, to, userScratchpad());
 }
 
 } // namespace library
 
+/// Weights are brought into the layout that the library likes best. Data stays
+/// as it is, which costs less than copying it, unless the library has only plain
+/// loops for that (bf16 among others).
 inline ConvPrimitive describe(const ConvCall &call, const dnnl::engine &engine) {
-  using namespace dnnl;
   ConvPrimitive parts;
-  parts.input = library::describe(call.input);
-  parts.output = library::describe(call.output);
-  parts.plainWeight = library::describeWeight(call);
-  memory::desc anyWeight(parts.plainWeight.dims(), parts.plainWeight.data_type(),
-                         memory::format_tag::any);
-  Dims dilations = call.dilations;
-  for (int64_t &dilation : dilations)
-    --dilation;
-  auto forward = library::describeForward(call, parts, anyWeight, engine);
-  bool weightGrad = call.kind == fbs::ConvKind::WeightGrad;
-  if (call.kind == fbs::ConvKind::Forward) {
-    parts.weight = forward.weights_desc();
-    parts.primitive = forward;
-  } else if (weightGrad) {
-    convolution_backward_weights::desc desc(algorithm::convolution_direct, parts.input, anyWeight,
-                                            parts.output, call.strides, dilations, call.padLow,
-                                            call.padHigh);
-    convolution_backward_weights::primitive_desc primitive(desc, library::userScratchpad(), engine,
-                                                           forward);
-    parts.weight = primitive.diff_weights_desc();
-    parts.primitive = primitive;
-  } else {
-    convolution_backward_data::desc desc(algorithm::convolution_direct, parts.input, anyWeight,
-                                         parts.output, call.strides, dilations, call.padLow,
-                                         call.padHigh);
-    convolution_backward_data::primitive_desc primitive(desc, library::userScratchpad(), engine,
-                                                        forward);
-    parts.weight = primitive.weights_desc();
-    parts.primitive = primitive;
+  parts.input.plain = library::describe(call.input);
+  parts.weight.plain = library::describeWeight(call);
+  parts.output.plain = library::describe(call.output);
+  auto attempt = [&](bool anyData) {
+    for (ConvOperand *operand : {&parts.input, &parts.output})
+      operand->used = anyData ? library::anyLayout(operand->plain) : operand->plain;
+    parts.weight.used = library::anyLayout(parts.weight.plain);
+    library::choosePrimitive(call, parts, engine);
+  };
+  bool isFast = false;
+  try {
+    attempt(false);
+    isFast = std::string_view(parts.primitive.impl_info_str()).find("ref") == std::string::npos;
+  } catch (const dnnl::error &) { // no primitive: perhaps for another layout
   }
-  if (parts.weight != parts.plainWeight) {
-    const memory::desc &from = weightGrad ? parts.weight : parts.plainWeight;
-    const memory::desc &to = weightGrad ? parts.plainWeight : parts.weight;
-    parts.reorder.emplace(engine, from, engine, to, library::userScratchpad());
-  }
+  if (!isFast)
+    attempt(true);
+  library::addReorder(parts.input, call.kind == fbs::ConvKind::InputGrad, engine);
+  library::addReorder(parts.weight, call.kind == fbs::ConvKind::WeightGrad, engine);
+  library::addReorder(parts.output, call.kind == fbs::ConvKind::Forward, engine);
   return parts;
 }
 

@@ -68,43 +68,75 @@ private:
   std::unordered_map<int, memory> arguments;
 };
 
-/// A convolution; its weights go through scratch where the primitive likes
-/// another layout than the caller's.
+/// An operand of a convolution: the caller's memory, and the copy in scratch
+/// where the primitive takes another layout.
+class ConvMemory {
+public:
+  ConvMemory(const ConvOperand &operand, Place place)
+      : place(place), copyBytes(operand.copyBytes()), plain(operand.plain, engine(), nullptr),
+        used(operand.used, engine(), nullptr) {
+    if (!operand.reorder)
+      return;
+    reorder = dnnl::reorder(*operand.reorder);
+    scratchpad = memory(operand.reorder->scratchpad_desc(), engine(), nullptr);
+  }
+
+  const memory &argument() const { return used; }
+
+  /// Sets the addresses for a call and returns where scratch goes on.
+  char *setPlace(const fbs::Call &call, char *scratch, char *reorderScratch,
+                 dnnl::stream &stream) {
+    plain.set_data_handle(place.at(call), stream);
+    used.set_data_handle(copyBytes ? scratch : place.at(call), stream);
+    if (copyBytes)
+      scratchpad.set_data_handle(reorderScratch, stream);
+    return scratch + copyBytes;
+  }
+  void copyIn(dnnl::stream &stream) { copy(plain, used, stream); }
+  void copyOut(dnnl::stream &stream) { copy(used, plain, stream); }
+
+private:
+  void copy(memory &from, memory &to, dnnl::stream &stream) {
+    if (copyBytes)
+      reorder.execute(stream, {{DNNL_ARG_FROM, from},
+                               {DNNL_ARG_TO, to},
+                               {DNNL_ARG_SCRATCHPAD, scratchpad}});
+  }
+
+  Place place;
+  uint64_t copyBytes;
+  memory plain, used, scratchpad;
+  dnnl::reorder reorder;
+};
+
 class ConvInstruction : public Instruction {
 public:
   ConvInstruction(const RankContext &context, const fbs::Conv &op, const ConvPrimitive &parts)
       : stream(engine()), primitive(parts.primitive), kind(op.kind()),
-        input(context, *op.input()->ref()), weight(context, *op.weight()->ref()),
-        output(context, *op.output()->ref()), inputMemory(parts.input, engine(), nullptr),
-        plainMemory(parts.plainWeight, engine(), nullptr),
-        weightMemory(parts.weight, engine(), nullptr),
-        outputMemory(parts.output, engine(), nullptr),
+        input(parts.input, Place(context, *op.input()->ref())),
+        weight(parts.weight, Place(context, *op.weight()->ref())),
+        output(parts.output, Place(context, *op.output()->ref())), ownBytes(parts.ownBytes()),
         ownScratch(parts.primitive.scratchpad_desc(), engine(), nullptr) {
-    if (op.scratch())
-      scratch = Place(context, *op.scratch());
     hasScratch = op.scratch() != nullptr && op.scratch_bytes() > 0;
-    weightBytes = parts.weightBytes();
-    ownBytes = parts.ownBytes();
-    if (parts.reorder) {
-      reorder = dnnl::reorder(*parts.reorder);
-      reorderScratch = memory(parts.reorder->scratchpad_desc(), engine(), nullptr);
-    }
+    if (hasScratch)
+      scratch = Place(context, *op.scratch());
     bool forward = kind == fbs::ConvKind::Forward, weightGrad = kind == fbs::ConvKind::WeightGrad;
-    arguments = {
-        {kind == fbs::ConvKind::InputGrad ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, inputMemory},
-        {weightGrad ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, weightMemory},
-        {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, outputMemory},
-        {DNNL_ARG_SCRATCHPAD, ownScratch}};
+    bool inputGrad = kind == fbs::ConvKind::InputGrad;
+    copiesBytes = parts.copyBytes();
+    arguments = {{inputGrad ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, input.argument()},
+                 {weightGrad ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, weight.argument()},
+                 {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, output.argument()},
+                 {DNNL_ARG_SCRATCHPAD, ownScratch}};
   }
 
   Status run(const fbs::Call &call) override {
     try {
-      place(call);
-      if (reorder && kind != fbs::ConvKind::WeightGrad)
-        reorderWeight(plainMemory, weightMemory);
+      setPlaces(call);
+      for (ConvMemory *operand : {&input, &weight, &output})
+        if (operand != &result())
+          operand->copyIn(stream);
       primitive.execute(stream, arguments);
-      if (reorder && kind == fbs::ConvKind::WeightGrad)
-        reorderWeight(weightMemory, plainMemory);
+      result().copyOut(stream);
       return Status::ok();
     } catch (const dnnl::error &error) {
       return failed(std::string("oneDNN convolution failed: ") + error.what());
@@ -112,33 +144,30 @@ public:
   }
 
 private:
-  void place(const fbs::Call &call) {
-    char *memory = hasScratch ? scratch.at(call) : nullptr;
-    inputMemory.set_data_handle(input.at(call), stream);
-    outputMemory.set_data_handle(output.at(call), stream);
-    plainMemory.set_data_handle(weight.at(call), stream);
-    weightMemory.set_data_handle(reorder ? memory : weight.at(call), stream);
-    if (!hasScratch)
-      return;
-    ownScratch.set_data_handle(memory + weightBytes, stream);
-    if (reorder)
-      reorderScratch.set_data_handle(memory + weightBytes + ownBytes, stream);
+  ConvMemory &result() {
+    return kind == fbs::ConvKind::Forward     ? output
+           : kind == fbs::ConvKind::InputGrad ? input
+                                              : weight;
   }
 
-  void reorderWeight(memory &from, memory &to) {
-    reorder.execute(stream, {{DNNL_ARG_FROM, from},
-                             {DNNL_ARG_TO, to},
-                             {DNNL_ARG_SCRATCHPAD, reorderScratch}});
+  void setPlaces(const fbs::Call &call) {
+    char *own = hasScratch ? scratch.at(call) : nullptr, *reorders = nullptr, *next = own;
+    if (hasScratch) {
+      reorders = own + copiesBytes + ownBytes;
+      ownScratch.set_data_handle(own + copiesBytes, stream);
+    }
+    for (ConvMemory *operand : {&input, &weight, &output})
+      next = operand->setPlace(call, next, reorders, stream);
   }
 
   dnnl::stream stream;
   dnnl::primitive primitive;
   fbs::ConvKind kind;
-  Place input, weight, output, scratch;
-  memory inputMemory, plainMemory, weightMemory, outputMemory, ownScratch, reorderScratch;
-  dnnl::reorder reorder;
+  ConvMemory input, weight, output;
+  uint64_t copiesBytes = 0, ownBytes;
+  memory ownScratch;
+  Place scratch;
   bool hasScratch = false;
-  uint64_t weightBytes = 0, ownBytes = 0;
   std::unordered_map<int, memory> arguments;
 };
 

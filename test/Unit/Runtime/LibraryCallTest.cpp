@@ -197,7 +197,8 @@ void checkConvolution(Convolution conv, fbs::ConvKind kind) {
     });
   };
   Status status = runProgram(program, manifest, fill, check);
-  EXPECT_TRUE(status.isOk()) << status.message();
+  EXPECT_TRUE(status.isOk()) << fbs::EnumNameConvKind(kind) << shapeText(conv.weight.shape) << ": "
+                             << status.message();
 }
 
 void checkAllKinds(const Convolution &conv) {
@@ -282,6 +283,19 @@ TEST(Convolution, ChannelsLast) {
   std::vector<int> last = {0, 2, 3, 1};
   checkAllKinds({ordered({2, 16, 6, 6}, last), plain({16, 16, 3, 3}),
                  ordered({2, 16, 6, 6}, last), {1, 1}, {1, 1}, {1, 1}, {1, 1}});
+}
+
+TEST(Convolution, BFloat16) {
+  auto half = fbs::DType::BF16;
+  View input = plain({2, 16, 6, 6}, half), weight = plain({32, 16, 3, 3}, half),
+       output = plain({2, 32, 6, 6}, half);
+  checkAllKinds({input, weight, output, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
+  // Gradients of weights are summed in f32.
+  checkConvolution({input, plain({32, 16, 3, 3}), output, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                   fbs::ConvKind::WeightGrad);
+  // Few channels, as at the first layer.
+  checkAllKinds({plain({2, 3, 8, 8}, half), plain({8, 3, 3, 3}, half), plain({2, 8, 4, 4}, half),
+                 {2, 2}, {1, 1}, {1, 1}, {1, 1}});
 }
 
 TEST(Convolution, OneDimension) {
