@@ -9,12 +9,14 @@ namespace dtc::cpu {
 
 using graph::shapeOf;
 
-/// Longest chain of ops that consumers repeat.
-static constexpr int kLongestFree = 8;
+/// Longest chain of ops that consumers repeat, and the dear ones among them.
+static constexpr size_t kLongestFree = 12;
+static constexpr int kMostDear = 2;
 /// A reduction of this many elements is written out where it is needed.
 static constexpr int64_t kWindow = 16;
 /// Rows kernels should have work for several threads, or be small.
 static constexpr int64_t kFewRows = 16, kSmallKernel = 65536;
+static constexpr unsigned kFewTerms = 4;
 /// Larger kernels gain nothing and compile slowly.
 static constexpr size_t kMostOps = 160;
 
@@ -137,8 +139,6 @@ bool Clustering::isCheapElementwise(Operation *op) {
   if (!graph::isElementwise(op) || isRequired(op->getResult(0)))
     return false;
   bool scalar = elementsOf(op) == 1;
-  if (isDear(op) && !scalar)
-    return false;
   // Large leaves: what the chain of free ops in front of it reads.
   llvm::SetVector<Operation *> chain;
   llvm::SetVector<Value> leaves;
@@ -151,8 +151,29 @@ bool Clustering::isCheapElementwise(Operation *op) {
       else if (scalar || elementsOf(operand) * 8 > elementsOf(op))
         leaves.insert(operand);
     }
-  freeLength[op] = chain.size();
-  return chain.size() <= kLongestFree && leaves.size() <= (scalar ? 3 : 1);
+  // Computing again what one tensor determines saves storing it, unless columns would do so
+  // for each row.
+  auto dear = llvm::count_if(chain, isDear);
+  if (dear > kMostDear && !scalar)
+    return false;
+  return chain.size() <= kLongestFree && leaves.size() <= (scalar ? 3 : 1) &&
+         (scalar || dear == 0 || staysInRows(op));
+}
+
+bool Clustering::staysInRows(Operation *op) const {
+  SmallVector<Operation *> open{op};
+  DenseSet<Operation *> seen;
+  for (size_t i = 0; i < open.size(); ++i)
+    for (OpOperand &use : open[i]->getUses()) {
+      Operation *user = use.getOwner();
+      if (!isPrimitive(user) || !seen.insert(user).second)
+        continue;
+      if (stepOf(user, use.getOperandNumber()) >= Way::Repeated)
+        return false;
+      if (elementsOf(user) == elementsOf(op))
+        open.push_back(user);
+    }
+  return true;
 }
 
 void Clustering::findFree() {
@@ -223,7 +244,11 @@ bool Clustering::canJoinReduction(graph::ReduceOp op, const Cluster &cluster,
   if (!fitsRows(rows, cluster) || !reducesSuffix(op))
     return false;
   return llvm::all_of(uses, [&](const Use &use) {
-    return (use.way == Way::Same || use.way == Way::Rows) && !movedOps.count(use.user);
+    // The sum over all parameters must not become one kernel with all of their shapes.
+    bool sumOfMany = rows == 1 && isa<graph::SumOp>(use.user) &&
+                     use.user->getNumOperands() > kFewTerms;
+    return (use.way == Way::Same || use.way == Way::Rows) && !movedOps.count(use.user) &&
+           !sumOfMany;
   });
 }
 
@@ -241,8 +266,12 @@ bool Clustering::canJoinColumns(graph::ReduceOp op, const Cluster &cluster,
 
 bool Clustering::canJoin(Operation *op, int number, ArrayRef<Use> uses) const {
   const Cluster &cluster = clusters[number];
-  if (isSpecial(op) || cluster.ops.size() >= kMostOps)
+  if (cluster.ops.size() >= kMostOps)
     return false;
+  if (isSpecial(op)) // a sum by index may be added to something
+    return isa<graph::ScatterAddOp>(op) && cluster.ops.size() == 1 && op->hasOneUse() &&
+           isa<graph::SumOp, arith::AddFOp>(*op->user_begin()) &&
+           cluster.ops.contains(*op->user_begin());
   if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
     if (elementsOf(reduce.getInput()) > elementsOf(op) * kWindow)
       return reducesInnermost(reduce) ? canJoinReduction(reduce, cluster, uses)
@@ -287,6 +316,7 @@ void Clustering::assign(Operation *op) {
   for (const Use &use : uses)
     if (use.way == Way::Moved || use.way == Way::Repeated || movedOps.count(use.user))
       movedOps.insert(op);
+  cluster.special |= isSpecial(op);
   if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
     if (elementsOf(reduce.getInput()) <= elementsOf(op) * kWindow && cluster.rows == 0)
       cluster.window = true;
@@ -298,13 +328,6 @@ void Clustering::assign(Operation *op) {
 }
 
 // Merging.
-
-SmallVector<Value> Clustering::readBy(int number) const {
-  llvm::SetVector<Operation *> repeated;
-  llvm::SetVector<Value> inputs;
-  inputsOf(number, repeated, inputs);
-  return SmallVector<Value>(inputs.begin(), inputs.end());
-}
 
 unsigned Clustering::firstPosition(int number) const {
   unsigned first = program.size();
@@ -320,32 +343,86 @@ unsigned Clustering::lastPosition(int number) const {
   return last;
 }
 
+int Clustering::placeOf(const Step &step) const {
+  return step.op ? opPlace.lookup(step.op) : clusterPlace[step.cluster];
+}
+
+std::optional<Clustering::Step> Clustering::makerOf(Value value) const {
+  Operation *op = value.getDefiningOp();
+  while (op && isa<graph::ReshapeOp>(op) && !clusterOf.count(op))
+    op = op->getOperand(0).getDefiningOp();
+  if (!op)
+    return std::nullopt;
+  auto known = clusterOf.find(op);
+  if (known != clusterOf.end())
+    return Step{known->second, nullptr};
+  if (isPrimitive(op))
+    return std::nullopt;
+  return Step{-1, op};
+}
+
+SmallVector<Value> Clustering::needsOf(const Step &step) const {
+  return step.op ? SmallVector<Value>(step.op->getOperands()) : reads[step.cluster];
+}
+
 bool Clustering::dependOn(ArrayRef<Value> values, int target, bool onlyIndirectly) const {
-  // Positions can't prune the search: a cluster of early ops may read another
-  // that later ops have joined.
-  SmallVector<Value> open(values);
-  DenseSet<Operation *> seen;
-  std::set<int> seenClusters;
-  size_t direct = open.size();
-  for (size_t i = 0; i < open.size(); ++i) {
-    Operation *op = open[i].getDefiningOp();
-    if (!op)
-      continue;
-    auto known = clusterOf.find(op);
-    if (known == clusterOf.end()) {
-      if (seen.insert(op).second)
-        llvm::append_range(open, op->getOperands());
-      continue;
-    }
-    if (known->second == target) {
-      if (onlyIndirectly && i < direct)
+  SmallVector<Step> open;
+  std::set<int> seen; // places
+  auto look = [&](ArrayRef<Value> needs, bool skipTarget) {
+    for (Value value : needs) {
+      std::optional<Step> maker = makerOf(value);
+      if (!maker || (skipTarget && maker->cluster == target))
         continue;
-      return true;
+      if (placeOf(*maker) >= clusterPlace[target] && seen.insert(placeOf(*maker)).second)
+        open.push_back(*maker);
     }
-    if (seenClusters.insert(known->second).second)
-      llvm::append_range(open, readBy(known->second));
+  };
+  look(values, onlyIndirectly);
+  for (size_t i = 0; i < open.size(); ++i) {
+    if (open[i].cluster == target)
+      return true;
+    look(needsOf(open[i]), false);
   }
   return false;
+}
+
+void Clustering::lineUp() {
+  line = order();
+  clusterPlace.assign(clusters.size(), 0);
+  for (auto [place, step] : llvm::enumerate(line)) {
+    if (step.op)
+      opPlace[step.op] = place;
+    else
+      clusterPlace[step.cluster] = place;
+  }
+}
+
+/// Between the places of both, what depends on the first one moves behind the second.
+void Clustering::mergeInLine(int from, int into) {
+  int first = std::min(clusterPlace[from], clusterPlace[into]);
+  int last = std::max(clusterPlace[from], clusterPlace[into]);
+  std::set<int> dependent{first};
+  std::vector<Step> before, after;
+  for (int place = first + 1; place < last; ++place) {
+    bool depends = llvm::any_of(needsOf(line[place]), [&](Value value) {
+      std::optional<Step> maker = makerOf(value);
+      return maker && dependent.count(placeOf(*maker));
+    });
+    if (depends)
+      dependent.insert(place);
+    (depends ? after : before).push_back(line[place]);
+  }
+  // The place of the one that is gone stays empty.
+  before.push_back({into, nullptr});
+  before.push_back({from, nullptr});
+  before.insert(before.end(), after.begin(), after.end());
+  for (auto [i, step] : llvm::enumerate(before)) {
+    line[first + i] = step;
+    if (step.op)
+      opPlace[step.op] = first + i;
+    else
+      clusterPlace[step.cluster] = first + i;
+  }
 }
 
 bool Clustering::canMerge(int producer, int consumer) const {
@@ -375,10 +452,11 @@ bool Clustering::canMerge(int producer, int consumer) const {
         if (elementsOf(output) != elements)
           return false;
   }
-  return !dependOn(readBy(consumer), producer, /*onlyIndirectly=*/true);
+  return !dependOn(reads[consumer], producer, /*onlyIndirectly=*/true);
 }
 
 void Clustering::merge(int from, int into) {
+  mergeInLine(from, into);
   Cluster &a = clusters[from], &b = clusters[into];
   for (Operation *op : a.ops) {
     b.ops.insert(op);
@@ -388,6 +466,8 @@ void Clustering::merge(int from, int into) {
   b.window |= a.window;
   a.ops.clear();
   a.merged = true;
+  reads[from].clear();
+  reads[into] = readBy(into);
 }
 
 bool Clustering::mergeVertically(int producer) {
@@ -431,7 +511,7 @@ bool Clustering::areSiblings(int first, int second) const {
   }
   if (!a.columns)
     large = elementsOf(outputsOf(first).front());
-  SmallVector<Value> readA = readBy(first), readB = readBy(second);
+  ArrayRef<Value> readA = reads[first], readB = reads[second];
   bool common = llvm::any_of(readA, [&](Value value) {
     return elementsOf(value) >= large && llvm::is_contained(readB, value);
   });
@@ -468,6 +548,9 @@ Clustering::Clustering(func::FuncOp func) : func(func) {
         continue;
       assign(op);
     }
+  for (int number = 0; number < static_cast<int>(clusters.size()); ++number)
+    reads.push_back(readBy(number));
+  lineUp();
   // Reverse program order numbered consumers first.
   for (bool changed = true; changed;) {
     changed = false;
@@ -499,6 +582,13 @@ SmallVector<Value> Clustering::outputsOf(int number) const {
       outputs.push_back(value);
   }
   return outputs;
+}
+
+SmallVector<Value> Clustering::readBy(int number) const {
+  llvm::SetVector<Operation *> repeated;
+  llvm::SetVector<Value> inputs;
+  inputsOf(number, repeated, inputs);
+  return SmallVector<Value>(inputs.begin(), inputs.end());
 }
 
 void Clustering::inputsOf(int number, llvm::SetVector<Operation *> &repeated,
@@ -536,16 +626,8 @@ std::vector<Clustering::Step> Clustering::order() const {
   // Explicit stack: a step, and whether its producers have been pushed.
   std::vector<std::pair<Step, bool>> stack;
   auto pushProducer = [&](Value value) {
-    Operation *op = value.getDefiningOp();
-    while (op && isa<graph::ReshapeOp>(op) && !clusterOf.count(op))
-      op = op->getOperand(0).getDefiningOp();
-    if (!op)
-      return;
-    auto known = clusterOf.find(op);
-    if (known != clusterOf.end())
-      stack.push_back({{known->second, nullptr}, false});
-    else if (!isPrimitive(op))
-      stack.push_back({{-1, op}, false});
+    if (std::optional<Step> maker = makerOf(value))
+      stack.push_back({*maker, false});
   };
   for (auto &[at, first] : steps) {
     stack.push_back({first, false});
@@ -561,10 +643,7 @@ std::vector<Clustering::Step> Clustering::order() const {
         continue;
       }
       stack.push_back({step, true});
-      if (step.op)
-        llvm::for_each(step.op->getOperands(), pushProducer);
-      else
-        llvm::for_each(readBy(step.cluster), pushProducer);
+      llvm::for_each(needsOf(step), pushProducer);
     }
   }
   return ordered;

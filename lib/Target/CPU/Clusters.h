@@ -76,6 +76,8 @@ private:
   void findRequired();
   void findFree();
   bool isCheapElementwise(mlir::Operation *op);
+  /// True if a value is only needed element by element or row by row.
+  bool staysInRows(mlir::Operation *op) const;
   void assign(mlir::Operation *op);
   int newCluster(mlir::Operation *op);
   /// The uses of a value by ops that are in clusters, through free ops.
@@ -92,18 +94,30 @@ private:
   bool canMerge(int producer, int consumer) const;
   bool areSiblings(int a, int b) const;
   void merge(int from, int into);
-  /// True if `values` depend on a cluster; `direct`: other than by being made by it.
+  /// True if `values` depend on a cluster; `onlyIndirectly`: other than by being made by it.
   bool dependOn(llvm::ArrayRef<mlir::Value> values, int cluster, bool onlyIndirectly) const;
   llvm::SmallVector<mlir::Value> readBy(int cluster) const;
   unsigned firstPosition(int cluster) const;
   unsigned lastPosition(int cluster) const;
+
+  /// A line-up of clusters and other ops such that producers come first, kept up to date by
+  /// merges: what stands before a cluster cannot depend on it.
+  void lineUp();
+  void mergeInLine(int from, int into);
+  int placeOf(const Step &step) const;
+  /// The step that makes a value; none for arguments and what free ops make of them.
+  std::optional<Step> makerOf(mlir::Value value) const;
+  llvm::SmallVector<mlir::Value> needsOf(const Step &step) const;
 
   mlir::func::FuncOp func;
   llvm::DenseMap<mlir::Operation *, unsigned> position;
   llvm::SmallVector<mlir::Operation *> program;
   llvm::DenseSet<mlir::Value> required;
   llvm::DenseSet<mlir::Operation *> freeOps;
-  llvm::DenseMap<mlir::Operation *, int> freeLength; ///< ops that a free op repeats
+  std::vector<llvm::SmallVector<mlir::Value>> reads; ///< by clusters
+  std::vector<Step> line;
+  llvm::DenseMap<mlir::Operation *, int> opPlace;
+  std::vector<int> clusterPlace;
   llvm::DenseSet<mlir::Operation *> movedOps; ///< needed in another order than computed
 };
 

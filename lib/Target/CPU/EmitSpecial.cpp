@@ -9,10 +9,12 @@ namespace dtc::cpu {
 using graph::ReduceKind;
 using graph::shapeOf;
 
-/// Table rows [begin, end) belong to this call: it zeroes them, then looks through all indices
-/// for those that fall among them. The order of additions is that of the indices.
+/// Table rows [begin, end) belong to this call: it sets them to zero or to the other terms of a
+/// sum, then looks through all indices for those that fall among them. The order of additions
+/// is that of the indices.
 void Emitter::emitScatter() {
-  auto op = info.results[0].getDefiningOp<graph::ScatterAddOp>();
+  SpecialResult special = specialResult(info);
+  auto op = cast<graph::ScatterAddOp>(special.op);
   ArrayRef<int64_t> shape = shapeOf(op.getResult()), indexShape = shapeOf(op.getIndices());
   int64_t axis = op.getAxis(), size = shape[axis];
   int64_t width = IndexMath::numElements(shape.drop_front(axis + 1));
@@ -22,12 +24,23 @@ void Emitter::emitScatter() {
     return fail(op, "a CPU kernel needs scatter_add in f32");
   unsigned slot = info.body.getNumArguments();
 
+  storeLoop = 1;
   mainLoop([&](AffineExpr row) {
-    loop({0, width}, std::nullopt, 0, {}, [&](AffineExpr column, Accumulators) {
-      storeAt(0, math.add(math.multiply(row, width), column), constantOf(element, 0));
+    auto initialize = [&](AffineExpr column, Accumulators) {
+      AffineExpr number = math.add(math.multiply(row, width), column);
+      writtenElement = number;
+      Value sum;
+      for (Value term : special.terms) {
+        Value value = emit(term, math.delinearize(number, shape));
+        sum = sum ? combine(ReduceKind::Sum, sum, value, /*reorder=*/false) : value;
+      }
+      storeAt(0, number, sum ? sum : constantOf(element, 0));
+      writtenElement = {};
       return Values();
-    });
+    };
+    loop({0, width}, std::nullopt, 0, {}, initialize, /*parallel=*/true);
   });
+  storeLoop = 2; // operands read from here on cannot share the result's buffer
   Value one = constantInt(1), rows = constantInt(size), wide = constantInt(width);
   Value zero = constantInt(0);
   position();

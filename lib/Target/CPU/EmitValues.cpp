@@ -44,32 +44,44 @@ Value Emitter::compute(Operation *op, const Index &index) {
   return computed(op, index);
 }
 
+std::optional<std::pair<Value, Index>> Emitter::viewSource(Operation *op, const Index &index) {
+  Index source;
+  if (auto broadcast = dyn_cast<graph::BroadcastOp>(op)) {
+    for (int64_t dim : broadcast.getDims())
+      source.push_back(index[dim]);
+  } else if (auto transpose = dyn_cast<graph::TransposeOp>(op)) {
+    source.resize(index.size());
+    for (auto [i, from] : llvm::enumerate(transpose.getPerm()))
+      source[from] = index[i];
+  } else if (auto reshape = dyn_cast<graph::ReshapeOp>(op)) {
+    AffineExpr linear = math.linearize(index, shapeOf(reshape.getResult()));
+    source = math.delinearize(linear, shapeOf(reshape.getInput()));
+  } else if (auto slice = dyn_cast<graph::SliceOp>(op)) {
+    for (auto [i, expr] : llvm::enumerate(index))
+      source.push_back(
+          math.add(math.multiply(expr, slice.getStrides()[i]), slice.getOffsets()[i]));
+  } else {
+    return std::nullopt;
+  }
+  return std::pair(op->getOperand(0), source);
+}
+
+std::optional<Emitter::Place> Emitter::placeOf(Value value, const Index &index) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return Place{argument.getArgNumber(),
+                 math.linearize(index, shapeOf(argument))};
+  auto source = viewSource(value.getDefiningOp(), index);
+  if (!source)
+    return std::nullopt;
+  return placeOf(source->first, source->second);
+}
+
 Value Emitter::computed(Operation *op, const Index &index) {
+  if (auto source = viewSource(op, index))
+    return emit(source->first, source->second);
   return llvm::TypeSwitch<Operation *, Value>(op)
       .Case([&](arith::ConstantOp op) { return constantElement(op, index); })
       .Case([&](graph::IotaOp op) { return iota(op, index); })
-      .Case([&](graph::BroadcastOp op) {
-        Index source;
-        for (int64_t dim : op.getDims())
-          source.push_back(index[dim]);
-        return emit(op.getInput(), source);
-      })
-      .Case([&](graph::TransposeOp op) {
-        Index source(index.size());
-        for (auto [i, from] : llvm::enumerate(op.getPerm()))
-          source[from] = index[i];
-        return emit(op.getInput(), source);
-      })
-      .Case([&](graph::ReshapeOp op) {
-        AffineExpr linear = math.linearize(index, shapeOf(op.getResult()));
-        return emit(op.getInput(), math.delinearize(linear, shapeOf(op.getInput())));
-      })
-      .Case([&](graph::SliceOp op) {
-        Index source;
-        for (auto [i, expr] : llvm::enumerate(index))
-          source.push_back(math.add(math.multiply(expr, op.getStrides()[i]), op.getOffsets()[i]));
-        return emit(op.getInput(), source);
-      })
       .Case([&](graph::PadOp op) { return padded(op, index); })
       .Case([&](graph::ConcatOp op) { return concatenated(op, index); })
       .Case([&](graph::GatherOp op) { return gathered(op, index); })
@@ -306,7 +318,8 @@ Value Emitter::padded(graph::PadOp op, const Index &index) {
 Value Emitter::concatenated(graph::ConcatOp op, const Index &index) {
   int64_t dim = op.getDim(), low = 0;
   AffineExpr at = index[dim];
-  Value result;
+  SmallVector<std::pair<Value, Index>> parts;
+  SmallVector<Value> conditions;
   for (Value input : op.getInputs()) {
     int64_t high = low + shapeOf(input)[dim];
     if (low != 0)
@@ -315,12 +328,24 @@ Value Emitter::concatenated(graph::ConcatOp op, const Index &index) {
     if (known(condition) != false && high > low) {
       Index source = index;
       source[dim] = math.add(clamped(at, low, high), -low);
-      Value part = emit(input, source);
-      if (known(condition) == true)
-        return part;
-      result = result ? select(condition, part, result) : part;
+      parts.push_back({input, source});
+      conditions.push_back(condition);
     }
     low = high;
+  }
+  if (parts.size() > 1 && math.depth(at) < depth()) {
+    SmallVector<Place> places;
+    for (auto &[input, source] : parts)
+      if (std::optional<Place> place = placeOf(input, source))
+        places.push_back(*place);
+    if (places.size() == parts.size())
+      if (Value value = loadOneOf(places, conditions))
+        return value;
+  }
+  Value result;
+  for (auto [part, condition] : llvm::zip(parts, conditions)) {
+    Value value = emit(part.first, part.second);
+    result = result ? select(condition, value, result) : value;
   }
   return result;
 }

@@ -346,6 +346,36 @@ void Emitter::noteRead(unsigned argument, AffineExpr offset) {
   reads.onlyThisRow &= inRow;
 }
 
+Value Emitter::loadOneOf(ArrayRef<Place> places, ArrayRef<Value> conditions) {
+  auto element = getElementTypeOrSelf(info.body.getArgument(places[0].argument).getType());
+  Type stored = storageType(element);
+  AffineExpr inner;
+  Value base;
+  int outside = depth() - 1;
+  for (auto [place, condition] : llvm::zip(places, conditions)) {
+    noteRead(place.argument, place.offset);
+    AffineExpr outer, ownInner;
+    separate(math, place.offset, depth(), outer, ownInner);
+    ownInner = ownInner ? ownInner : math.constant(0);
+    if (inner && inner != ownInner)
+      return {};
+    inner = ownInner;
+    OuterScopes hidden(*this, outside);
+    Value start = address(arguments[place.argument], outer ? outer : math.constant(0), stored);
+    base = base ? select(condition, start, base) : start;
+  }
+  Value from = address(base, inner, stored);
+  position();
+  auto loaded = LLVM::LoadOp::create(builder, loc, stored, from, storageBytes(element));
+  // Which operand it reads is only known at run time; it is none that a result overwrites.
+  unsigned operands = info.body.getNumArguments();
+  loaded.setNoaliasScopesAttr(builder.getArrayAttr(
+      ArrayRef<Attribute>(aliasScopes).drop_front(operands)));
+  if (scope().accessGroup)
+    loaded.setAccessGroupsAttr(builder.getArrayAttr({scope().accessGroup}));
+  return fromStorage(builder, loc, loaded, element);
+}
+
 Value Emitter::load(unsigned argument, const Index &index) {
   auto type = cast<RankedTensorType>(info.body.getArgument(argument).getType());
   AffineExpr offset = math.linearize(index, type.getShape());
@@ -359,7 +389,7 @@ Value Emitter::load(unsigned argument, const Index &index) {
 }
 
 void Emitter::storeAt(unsigned result, AffineExpr offset, Value value) {
-  findings.writtenIn[result] = storeLoop;
+  findings.writtenIn.try_emplace(result, storeLoop);
   unsigned slot = info.body.getNumArguments() + result;
   Type element = getElementTypeOrSelf(info.results[result]), stored = storageType(element);
   Value to = address(arguments[slot], offset, stored);

@@ -143,6 +143,20 @@ private:
   mlir::Value constantOf(mlir::Type type, double value);
   mlir::Value address(mlir::Value base, mlir::AffineExpr offset, mlir::Type element);
   mlir::Value load(unsigned argument, const Index &index);
+  /// An element of an operand, as an offset.
+  struct Place {
+    unsigned argument;
+    mlir::AffineExpr offset;
+  };
+  /// Where a value that is only a view of an operand lies.
+  std::optional<Place> placeOf(mlir::Value value, const Index &index);
+  /// Loads from the last place whose condition holds (the first one has none). The conditions
+  /// belong to outer loops, so that the inner one reads one stream. Null if the places do not
+  /// move together.
+  mlir::Value loadOneOf(llvm::ArrayRef<Place> places, llvm::ArrayRef<mlir::Value> conditions);
+  /// The operand of a view op and the index there.
+  std::optional<std::pair<mlir::Value, Index>> viewSource(mlir::Operation *op,
+                                                          const Index &index);
   /// A result's element, not yet rounded to its type.
   mlir::Value storedValue(unsigned result, const Index &index);
   void storeAt(unsigned result, mlir::AffineExpr offset, mlir::Value value);

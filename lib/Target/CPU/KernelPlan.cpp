@@ -79,6 +79,23 @@ static bool isSmall(ReduceOp op) {
   return elementsOf(op.getInput()) <= results * kSmallReduction && !isSpread(op);
 }
 
+SpecialResult specialResult(const BodyInfo &info) {
+  Operation *root = info.results[0].getDefiningOp();
+  SpecialResult result;
+  if (!isa_and_nonnull<graph::SumOp, arith::AddFOp>(root)) {
+    result.op = root;
+    return result;
+  }
+  for (Value operand : root->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (!result.op && isa_and_nonnull<graph::ScatterAddOp>(producer))
+      result.op = producer;
+    else
+      result.terms.push_back(operand);
+  }
+  return result;
+}
+
 FailureOr<KernelKind> classify(const BodyInfo &info) {
   SmallVector<Operation *> special;
   SmallVector<ReduceOp> large;
@@ -93,7 +110,7 @@ FailureOr<KernelKind> classify(const BodyInfo &info) {
       return info.body.getParentOp()->emitError("a kernel cannot have an empty result");
   if (!special.empty()) {
     if (special.size() > 1 || info.results.size() != 1 ||
-        info.results[0].getDefiningOp() != special[0] || !large.empty())
+        specialResult(info).op != special[0] || !special[0]->hasOneUse() || !large.empty())
       return special[0]->emitError("must be the only result of its kernel");
     if (isa<graph::ScatterAddOp>(special[0]))
       return KernelKind::Scatter;
@@ -356,7 +373,7 @@ static void deriveExtent(const BodyInfo &info, KernelPlan &plan) {
     break;
   }
   case KernelKind::Scatter: {
-    auto op = result.getDefiningOp<graph::ScatterAddOp>();
+    auto op = cast<graph::ScatterAddOp>(specialResult(info).op);
     plan.extent = IndexMath::numElements(shapeOf(result).take_front(op.getAxis() + 1));
     break;
   }

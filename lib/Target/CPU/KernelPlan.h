@@ -89,6 +89,13 @@ public:
 /// The kind of a body; refused with a diagnostic where it mixes what no kind allows.
 llvm::FailureOr<KernelKind> classify(const BodyInfo &info);
 
+/// The op that makes a special kernel's result: it, or an addition to it of other terms.
+struct SpecialResult {
+  mlir::Operation *op = nullptr;
+  llvm::SmallVector<mlir::Value> terms; ///< of a scatter_add
+};
+SpecialResult specialResult(const BodyInfo &info);
+
 /// True if a pointwise body does the same to every element, whatever the shape.
 bool isFlat(const BodyInfo &info);
 

@@ -183,6 +183,23 @@ static SmallVector<int64_t> findReplaced(ArrayRef<Value> inputs, ArrayRef<Value>
   return replaces;
 }
 
+/// Ops in the order in which the outputs ask for them, whatever the program's: equal
+/// clusters become equal kernels.
+static SmallVector<Operation *> canonicalOrder(const llvm::SetVector<Operation *> &ops,
+                                               ArrayRef<Value> outputs) {
+  SmallVector<Operation *> sorted;
+  DenseSet<Operation *> done;
+  std::function<void(Value)> visit = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !ops.contains(op) || !done.insert(op).second)
+      return;
+    llvm::for_each(op->getOperands(), visit);
+    sorted.push_back(op);
+  };
+  llvm::for_each(outputs, visit);
+  return sorted;
+}
+
 /// The launch stands where the source's last op stood, and is named like it.
 static Location locationOf(ArrayRef<Value> outputs) { return outputs.back().getLoc(); }
 
@@ -193,7 +210,7 @@ LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuil
   SmallVector<Value> outputs = clustering.outputsOf(cluster);
   const llvm::SetVector<Operation *> &own = clustering.clusters[cluster].ops;
   ops.insert(own.begin(), own.end());
-  SmallVector<Operation *> sorted = clustering.inProgramOrder(ops.getArrayRef());
+  SmallVector<Operation *> sorted = canonicalOrder(ops, outputs);
   // Operands in the order of their first use: equal kernels get equal ones.
   llvm::SetVector<Value> inputs;
   for (Operation *op : sorted)
