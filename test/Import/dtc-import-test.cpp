@@ -15,6 +15,7 @@
 #include "mlir/IR/OperationSupport.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
@@ -165,6 +166,7 @@ static int compare(import::ImportedModel &model, const std::string &path) {
 }
 
 int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
   Arguments arguments = parse(argc, argv);
   if (!arguments.good)
     return 2;

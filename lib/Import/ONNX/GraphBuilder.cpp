@@ -1,10 +1,16 @@
 #include "GraphBuilder.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 #include <set>
 
 using namespace mlir;
 
 namespace dtc::import {
+
+/// Sizes, axes and the like; far beyond any rank.
+static constexpr int64_t kMaxListed = 1 << 12;
+static constexpr int64_t kMaxElements = int64_t(1) << 50;
 
 const ConverterTable &converters() {
   static const ConverterTable table = [] {
@@ -62,7 +68,10 @@ Value NodeConverter::valueAs(const Tensor &tensor, ArrayRef<int64_t> shape) {
 FailureOr<Shape> NodeConverter::ints(int index, StringRef what) {
   if (!has(index))
     return error() << "needs its input " << what;
-  if (Host constant = host(index))
+  Host constant = host(index);
+  if (constant && constant->size() > kMaxListed)
+    return error() << what << " has too many numbers: " << constant->size();
+  if (constant)
     return constant->intList();
   return error() << what << " must be known while compiling: " << node.input(index);
 }
@@ -166,6 +175,48 @@ llvm::StringMap<bool> liveValues(const Model &model, ArrayRef<std::string> outpu
   return live;
 }
 
+/// How many leading inputs an operator cannot do without.
+static int requiredInputs(StringRef op) {
+  return llvm::StringSwitch<int>(op)
+      .Cases({"Constant", "SequenceConstruct", "Max", "Min", "Sum", "Concat"}, 0)
+      .Case("BatchNormalization", 5)
+      .Cases({"Where", "Range", "OneHot", "Slice", "Attention", "RotaryEmbedding"}, 3)
+      .Cases({"GroupNormalization", "InstanceNormalization"}, 3)
+      .Cases({"Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or"}, 2)
+      .Cases({"Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}, 2)
+      .Cases({"BitwiseAnd", "BitwiseOr", "BitwiseXor", "CastLike"}, 2)
+      .Cases({"MatMul", "Gemm", "Conv", "LayerNormalization", "RMSNormalization"}, 2)
+      .Cases({"Reshape", "Expand", "Tile", "Unsqueeze", "Pad"}, 2)
+      .Cases({"Gather", "GatherND", "GatherElements", "CumSum", "SequenceAt"}, 2)
+      .Default(1);
+}
+
+/// Inputs that are there and of the kind a converter may rely on.
+static LogicalResult checkInputs(const NodeConverter &node) {
+  const std::string op = node.op();
+  for (int i = 0; i < std::max(requiredInputs(op), node.numInputs()); ++i) {
+    const bool listed = requiredInputs(op) == 0;
+    if (!node.has(i) && (i < requiredInputs(op) || listed))
+      return node.error() << "lacks its input " << i;
+    const bool takesSequence = op == "SequenceAt" || op == "ConcatFromSequence" ||
+                               op == "SequenceLength" || op == "Identity";
+    if (node.has(i) && node.input(i).isSequence && !takesSequence)
+      return node.error() << "cannot take a sequence: " << node.node.input(i);
+  }
+  return success();
+}
+
+/// Tensors whose sizes make sense; arithmetic on sizes cannot overflow then.
+static LogicalResult checkSize(const NodeConverter &node, const Tensor &tensor) {
+  if (tensor.isSequence)
+    return success();
+  int64_t elements = 1;
+  for (int64_t size : tensor.shape())
+    if (__builtin_mul_overflow(elements, size, &elements) || elements > kMaxElements)
+      return node.error() << "makes a tensor of too many elements: " << listed(tensor.shape());
+  return success();
+}
+
 /// Reports every live node whose operator has no converter.
 static LogicalResult checkSupported(const Model &model,
                                     ArrayRef<const onnx::NodeProto *> nodes) {
@@ -209,16 +260,16 @@ LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Em
     emit.setLoc(NameLoc::get(StringAttr::get(emit.getContext(), node->name())));
     NodeConverter converter(*node, model.opset, emit, values, tensors,
                             model.location);
-    for (int i = 0; i < node->input_size(); ++i)
-      if (converter.has(i) && converter.input(i).isSequence &&
-          node->op_type() != "SequenceAt" && node->op_type() != "ConcatFromSequence" &&
-          node->op_type() != "SequenceLength" && node->op_type() != "Identity")
-        return converter.error() << "cannot take a sequence: " << node->input(i);
-    if (failed(converters().lookup(node->op_type())(converter)))
+    if (failed(checkInputs(converter)) ||
+        failed(converters().lookup(node->op_type())(converter)))
       return failure();
-    for (const std::string &name : node->output())
-      if (!name.empty() && live.contains(name) && !values.contains(name))
+    for (const std::string &name : node->output()) {
+      auto found = values.find(name);
+      if (found == values.end() && !name.empty() && live.contains(name))
         return converter.error() << "the output " << name << " is not supported";
+      if (found != values.end() && failed(checkSize(converter, found->second)))
+        return failure();
+    }
   }
   return success();
 }

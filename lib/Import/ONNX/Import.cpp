@@ -96,6 +96,12 @@ FailureOr<int64_t> Importer::bindDim(const std::string &input, int64_t index,
   return *wanted;
 }
 
+static std::string typeName(Type type) {
+  std::string name;
+  llvm::raw_string_ostream(name) << type;
+  return name;
+}
+
 LogicalResult Importer::bindInputs() {
   const auto stored = initializers(model);
   std::map<std::string, InputShape> unknown = options.shapes;
@@ -122,6 +128,10 @@ LogicalResult Importer::bindInputs() {
         return emitError(model.location)
                << "the input " << info->name() << " has no shape in the file; give it with --shape "
                << info->name() << "=...";
+      if (withShape && !given->second.type.empty() && given->second.type != typeName(element))
+        return emitError(model.location)
+               << "the input " << info->name() << " has the type " << element
+               << ", --shape gives " << given->second.type;
       Shape shape;
       if (!type.has_shape())
         shape.assign(given->second.dims.begin(), given->second.dims.end());

@@ -114,6 +114,9 @@ static Host concatHosts(ArrayRef<Tensor> parts, int64_t dim, const Shape &shape)
     for (size_t i = 0; i < stored.size(); ++i)
       stored[i] = std::max(stored[i], part.host->stored[i]);
   stored[dim] = shape[dim];
+  for (size_t i = 0; i < stored.size(); ++i)
+    if (shape[i] == 0)
+      stored[i] = 0;
   if (!fitsConstant(first.element, product(stored)))
     return {};
   auto result = std::make_shared<HostTensor>(first.element, shape, stored);
