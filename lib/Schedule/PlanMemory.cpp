@@ -18,14 +18,14 @@ public:
   FunctionPlanner(func::FuncOp function, const HomeTable &homes, ScratchSizes &scratchSizes)
       : function(function), homes(homes), scratchSizes(scratchSizes), buffers(function, homes) {}
 
-  /// Bytes of arena that the function needs.
-  FailureOr<uint64_t> plan() {
+  /// Places the temporaries.
+  FailureOr<OffsetAssignment> plan() {
     collectBuffers();
     if (failed(collectScratch()))
       return failure();
     assignment = assignOffsets(intervals, kAlignment);
     annotate();
-    return homes.size() + assignment.total;
+    return assignment;
   }
 
 private:
@@ -108,17 +108,18 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
   using PlanMemoryBase::PlanMemoryBase;
 
   LogicalResult planFunction(func::FuncOp function, const HomeTable &homes,
-                             ScratchSizes &scratchSizes, uint64_t &arena) {
+                             ScratchSizes &scratchSizes, OffsetAssignment &largest) {
     if (!llvm::hasSingleElement(function.getBody()))
       return function.emitError("must have a single block");
     FailureOr<int64_t> copies = copyMisplacedResults(function, homes);
     if (failed(copies))
       return failure();
     numCopies += *copies;
-    FailureOr<uint64_t> bytes = FunctionPlanner(function, homes, scratchSizes).plan();
-    if (failed(bytes))
+    FailureOr<OffsetAssignment> planned = FunctionPlanner(function, homes, scratchSizes).plan();
+    if (failed(planned))
       return failure();
-    arena = std::max(arena, *bytes);
+    if (planned->total > largest.total)
+      largest = std::move(*planned);
     return success();
   }
 
@@ -130,12 +131,16 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
     if (failed(homes))
       return failure();
     ScratchSizes scratchSizes(module, threads);
-    uint64_t arena = homes->size();
+    OffsetAssignment largest; // the functions take turns in one area
     for (auto function : module.getOps<func::FuncOp>())
-      if (failed(planFunction(function, *homes, scratchSizes, arena)))
+      if (failed(planFunction(function, *homes, scratchSizes, largest)))
         return failure();
+    homeBytes += homes->size();
+    temporaryBytes += largest.total;
+    wastedBytes += largest.total - largest.lowerBound;
     Builder builder(&getContext());
-    module->setAttr(exec::ExecDialect::kArenaBytes, builder.getI64IntegerAttr(arena));
+    module->setAttr(exec::ExecDialect::kArenaBytes,
+                    builder.getI64IntegerAttr(homes->size() + largest.total));
     module->setAttr(exec::ExecDialect::kThreads, builder.getI64IntegerAttr(threads));
     return success();
   }

@@ -54,7 +54,11 @@ def PlanMemory : Pass<"dtc-plan-memory", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect"];
   let options = [Option<"threads", "threads", "int64_t", "1", "threads of a rank">];
-  let statistics = [Statistic<"numCopies", "copies", "copies of results inserted">];
+  let statistics = [Statistic<"numCopies", "copies", "copies of results inserted">,
+                    Statistic<"homeBytes", "home-bytes", "bytes that live through a step">,
+                    Statistic<"temporaryBytes", "temporary-bytes", "bytes of the shared area">,
+                    Statistic<"wastedBytes", "wasted-bytes",
+                              "of the shared area, beyond what must live at once">];
 }
 
 def VerifySchedule : Pass<"dtc-verify-schedule", "::mlir::ModuleOp"> {
