@@ -223,6 +223,9 @@ void forEachIndex(ArrayRef<int64_t> shape, llvm::function_ref<void(ArrayRef<int6
 
 Host rearrange(const HostTensor &source, Shape shape, Shape stored,
                llvm::function_ref<int64_t(ArrayRef<int64_t>)> position) {
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] == 0)
+      stored[i] = 0;
   if (!fitsConstant(source.element, product(stored)))
     return {};
   auto result = std::make_shared<HostTensor>(source.element, std::move(shape), stored);
