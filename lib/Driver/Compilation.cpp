@@ -38,7 +38,7 @@ ExitCode Compilation::run(Phase last) {
   static constexpr Entry phases[] = {
       {Phase::Import, &Compilation::importModel},
       {Phase::Train, &Compilation::buildTraining},
-      {Phase::Plan, &Compilation::makePlan},
+      {Phase::Plan, &Compilation::planAndApply},
       {Phase::Partition, &Compilation::partition},
       {Phase::Schedule, &Compilation::schedule},
       {Phase::Lower, &Compilation::lower},
@@ -178,7 +178,10 @@ ExitCode Compilation::readPlan() {
 }
 
 ExitCode Compilation::searchPlan() {
-  auto found = plan::search(problem, cluster, {options.devices, spec});
+  plan::Spec asked = spec;
+  if (degreesOpen())
+    asked.microBatch.reset(); // `replan` cuts the batch once the degrees are known
+  auto found = plan::search(problem, cluster, {options.devices, asked});
   if (!found)
     return fail(found.error());
   search = *found;
@@ -188,7 +191,7 @@ ExitCode Compilation::searchPlan() {
 /// The degrees are known now, so that batch and microbatches are too: starts
 /// again with them.
 ExitCode Compilation::replan() {
-  plan::SearchResult first = search;
+  // The runners-up were predicted for another batch: they aren't comparable.
   spec.dp = search.plan.degrees.dp;
   spec.tp = search.plan.degrees.tp;
   auto choice = chooseBatch(*spec.dp);
@@ -203,7 +206,6 @@ ExitCode Compilation::replan() {
     return code;
   if (ExitCode code = makePlan(); code != ExitCode::Done)
     return code;
-  search.alternatives = first.alternatives;
   search.pinned = false;
   return ExitCode::Done;
 }
@@ -228,6 +230,16 @@ ExitCode Compilation::makePlan() {
   if (failed(planbridge::verify(module(), problem, search.plan, cluster)))
     return file ? ExitCode::InputRefused : ExitCode::Failed;
   return ExitCode::Done;
+}
+
+ExitCode Compilation::planAndApply() {
+  if (ExitCode code = makePlan(); code != ExitCode::Done)
+    return code;
+  // What cannot be compiled yet can be planned; `partition` refuses it.
+  if (!plan::unimplemented(search.plan).empty())
+    return ExitCode::Done;
+  return succeeded(planbridge::apply(module(), problem, search.plan)) ? ExitCode::Done
+                                                                      : ExitCode::Failed;
 }
 
 } // namespace dtc::driver

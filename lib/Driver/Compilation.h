@@ -42,7 +42,7 @@ private:
   // The phases, in order.
   ExitCode importModel();
   ExitCode buildTraining();
-  ExitCode makePlan();
+  ExitCode planAndApply();
   ExitCode partition();
   ExitCode schedule();
   ExitCode lower();
@@ -50,6 +50,7 @@ private:
 
   ExitCode readSpec();
   ExitCode importBatch(std::optional<int64_t> batch);
+  ExitCode makePlan();
   ExitCode searchPlan();
   ExitCode readPlan();
   ExitCode replan();

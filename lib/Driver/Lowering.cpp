@@ -32,8 +32,7 @@ ExitCode Compilation::partition() {
                      " a rank, more than the " + formatBytes(search.predicted.memoryCapacity) +
                      " there are",
                  4});
-  if (failed(planbridge::apply(module(), problem, search.plan)) ||
-      failed(partition::partition(module())) || failed(partition::verifyPartition(module())))
+  if (failed(partition::partition(module())) || failed(partition::verifyPartition(module())))
     return ExitCode::Failed;
   return ExitCode::Done;
 }
