@@ -17,6 +17,8 @@ static constexpr int64_t kWindow = 16;
 /// Rows kernels should have work for several threads, or be small.
 static constexpr int64_t kFewRows = 16, kSmallKernel = 65536;
 static constexpr unsigned kFewTerms = 4;
+/// Values with more readers are scalars and tables that all kernels read.
+static constexpr size_t kMostSiblings = 32;
 /// Larger kernels gain nothing and compile slowly.
 static constexpr size_t kMostOps = 160;
 
@@ -519,19 +521,20 @@ bool Clustering::areSiblings(int first, int second) const {
 }
 
 void Clustering::mergeSiblings() {
-  // Readers of a value come near each other.
+  auto mergeReaders = [&](Value value) {
+    std::set<int> readers;
+    for (const Use &use : usesOf(value))
+      readers.insert(clusterOf.lookup(use.user));
+    if (readers.size() < 2 || readers.size() > kMostSiblings)
+      return;
+    for (int first : readers)
+      for (int second : readers)
+        if (first < second && areSiblings(first, second))
+          merge(second, first);
+  };
+  llvm::for_each(func.getArguments(), mergeReaders);
   for (Operation *op : program)
-    for (Value value : op->getResults()) {
-      std::set<int> readers;
-      for (const Use &use : usesOf(value))
-        readers.insert(clusterOf.lookup(use.user));
-      if (readers.size() < 2 || readers.size() > 32)
-        continue;
-      for (int first : readers)
-        for (int second : readers)
-          if (first < second && areSiblings(first, second))
-            merge(second, first);
-    }
+    llvm::for_each(op->getResults(), mergeReaders);
 }
 
 Clustering::Clustering(func::FuncOp func) : func(func) {

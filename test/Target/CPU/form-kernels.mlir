@@ -1,0 +1,95 @@
+// RUN: dtc-opt %s -split-input-file --dtc-form-kernels | FileCheck %s
+
+// A bias is added and the activation computed in one pass, over the matrix product's buffer.
+// CHECK: exec.kernel @pointwise_0 extent 32
+// CHECK-LABEL: func @bias_gelu
+// CHECK-NEXT: dtc.contract
+// CHECK-NEXT: exec.launch @pointwise_0(%{{.*}}, %{{.*}}) extent 32 in_place [1]
+// CHECK-NEXT: return
+func.func @bias_gelu(%x: tensor<32x16xf32>, %w: tensor<16x64xf32>, %b: tensor<64xf32>) -> tensor<32x64xf32> {
+  %y = dtc.contract %x [0, 2], %w [2, 1] -> [0, 1] : tensor<32x16xf32>, tensor<16x64xf32> -> tensor<32x64xf32>
+  %0 = dtc.broadcast %b [1] : tensor<64xf32> -> tensor<32x64xf32>
+  %1 = arith.addf %y, %0 : tensor<32x64xf32>
+  %2 = dtc.activation gelu %1 : tensor<32x64xf32>
+  return %2 : tensor<32x64xf32>
+}
+
+// -----
+
+// Residual addition, normalization and both statistics are one kernel.
+// CHECK: exec.kernel @rows_0 extent 128
+// CHECK-LABEL: func @residual_norm
+// CHECK-NEXT: exec.launch @rows_0
+// CHECK-NEXT: return
+func.func @residual_norm(%x: tensor<8x16x48xf32>, %r: tensor<8x16x48xf32>, %g: tensor<48xf32>)
+    -> (tensor<8x16x48xf32>, tensor<8x16x48xf32>, tensor<8x16xf32>, tensor<8x16xf32>) {
+  %s = arith.addf %x, %r : tensor<8x16x48xf32>
+  %0, %1, %2 = dtc.layer_norm %s scale %g : tensor<48xf32> eps 1.0e-5 : tensor<8x16x48xf32> -> tensor<8x16x48xf32>, tensor<8x16xf32>, tensor<8x16xf32>
+  return %s, %0, %1, %2 : tensor<8x16x48xf32>, tensor<8x16x48xf32>, tensor<8x16xf32>, tensor<8x16xf32>
+}
+
+// -----
+
+// The exponentials of a softmax wait in scratch memory for their sum.
+// CHECK: exec.kernel @rows_0 extent 28 scratch 192
+// CHECK-LABEL: func @softmax
+// CHECK-NEXT: exec.launch @rows_0(%{{.*}}) extent 28 in_place [0]
+func.func @softmax(%x: tensor<4x7x33xf32>) -> tensor<4x7x33xf32> {
+  %0 = dtc.softmax %x 2 : tensor<4x7x33xf32>
+  return %0 : tensor<4x7x33xf32>
+}
+
+// -----
+
+// Parameters of all shapes share the update's kernel, which overwrites parameter and state.
+// CHECK: exec.kernel @pointwise_0 extent 6 scratch 0 flat
+// CHECK-NOT: exec.kernel
+// CHECK-LABEL: func @update
+// CHECK-NEXT: exec.launch @pointwise_0({{.*}}) extent 6 in_place
+// CHECK-NEXT: exec.launch @pointwise_0({{.*}}) extent 35 in_place
+// CHECK-NEXT: return
+func.func @update(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>, %q: tensor<5x7xf32>, %h: tensor<5x7xf32>, %lr: tensor<f64>, %s: tensor<f32>)
+    -> (tensor<2x3xf32>, tensor<5x7xf32>) {
+  %0 = "dtc.sgd_update"(%p, %g, %lr, %s) {momentum = 0.0, weightDecay = 0.1} : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<f64>, tensor<f32>) -> tensor<2x3xf32>
+  %1 = "dtc.sgd_update"(%q, %h, %lr, %s) {momentum = 0.0, weightDecay = 0.1} : (tensor<5x7xf32>, tensor<5x7xf32>, tensor<f64>, tensor<f32>) -> tensor<5x7xf32>
+  return %0, %1 : tensor<2x3xf32>, tensor<5x7xf32>
+}
+
+// -----
+
+// Both gradients of a normalization's parameters come from one pass over the rows.
+// CHECK: exec.kernel @columns_0 extent 1
+// CHECK-LABEL: func @scale_and_bias
+// CHECK-NEXT: exec.launch @columns_0
+// CHECK-NEXT: return
+func.func @scale_and_bias(%x: tensor<32x48xf32>, %m: tensor<32xf32>, %r: tensor<32xf32>, %dy: tensor<32x48xf32>)
+    -> (tensor<48xf32>, tensor<48xf32>) {
+  %0, %1, %2 = dtc.layer_norm_grad %x, %m, %r, %dy : tensor<32x48xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32x48xf32> -> tensor<32x48xf32>, tensor<48xf32>, tensor<48xf32>
+  return %1, %2 : tensor<48xf32>, tensor<48xf32>
+}
+
+// -----
+
+// A reshape of what is stored stays a view; nothing runs.
+// CHECK-NOT: exec.kernel
+// CHECK-LABEL: func @view
+// CHECK-NEXT: dtc.reshape
+// CHECK-NEXT: return
+func.func @view(%x: tensor<4x6xf32>) -> tensor<24xf32> {
+  %0 = dtc.reshape %x : tensor<4x6xf32> -> tensor<24xf32>
+  return %0 : tensor<24xf32>
+}
+
+// -----
+
+// A transpose between contractions becomes their index lists.
+// CHECK-NOT: exec.kernel
+// CHECK-LABEL: func @transposed
+// CHECK-NEXT: dtc.contract %{{.*}} [1, 0], %{{.*}} [1, 2] -> [2, 0]
+// CHECK-NEXT: return
+func.func @transposed(%x: tensor<4x6xf32>, %y: tensor<4x5xf32>) -> tensor<5x6xf32> {
+  %t = dtc.transpose %x [1, 0] : tensor<4x6xf32> -> tensor<6x4xf32>
+  %0 = dtc.contract %t [0, 1], %y [1, 2] -> [0, 2] : tensor<6x4xf32>, tensor<4x5xf32> -> tensor<6x5xf32>
+  %1 = dtc.transpose %0 [1, 0] : tensor<6x5xf32> -> tensor<5x6xf32>
+  return %1 : tensor<5x6xf32>
+}
