@@ -2,6 +2,10 @@
 // large matrix products where a measurement is published.
 #include "ClusterCatalog.h"
 
+#include <algorithm>
+#include <thread>
+#include <unistd.h>
+
 namespace dtc::plan {
 
 namespace {
@@ -65,22 +69,22 @@ std::vector<std::string> builtinDevices() {
   return names;
 }
 
-/// One processor whose cores are the devices' threads. Rates are of one core
-/// of a current server; `dtc calibrate` replaces them by measured ones.
+/// This machine: ranks share its cores and memory. Rates are of one core of a
+/// current server; `dtc calibrate` replaces them by measured ones.
 static Cluster cpuCluster() {
   Cluster cluster;
   cluster.name = "cpu";
   cluster.sharedMemory = true;
-  cluster.cores = 0;
+  cluster.cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
   cluster.device.name = "cpu";
-  cluster.device.memoryBytes = 16e9;
-  cluster.device.bandwidth = 12e9;
-  cluster.device.peak = {{DType::F32, 240e9}, {DType::F64, 120e9}, {DType::BF16, 480e9},
-                         {DType::F16, 240e9}};
-  cluster.device.achieved = {{DType::F32, 150e9}, {DType::F64, 70e9}, {DType::BF16, 300e9},
+  cluster.device.memoryBytes = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGE_SIZE));
+  cluster.device.bandwidth = 30e9;
+  cluster.device.peak = {{DType::F32, 280e9}, {DType::F64, 140e9}, {DType::BF16, 560e9},
+                         {DType::F16, 280e9}};
+  cluster.device.achieved = {{DType::F32, 200e9}, {DType::F64, 90e9}, {DType::BF16, 400e9},
                              {DType::F16, 100e9}};
   cluster.device.launchSeconds = 1.5e-6;
-  cluster.levels = {{"memory", 0, 6e9, 4e-6}};
+  cluster.levels = {{"memory", 0, 8e9, 3.5e-6}};
   return cluster;
 }
 

@@ -14,8 +14,11 @@ using sharding::StepKind;
 static constexpr double kUsualEfficiency = 0.7;
 
 CostModel::CostModel(const Cluster &cluster, int64_t ranks) : cluster(cluster), ranks(ranks) {
-  if (cluster.sharedMemory && cluster.cores > 0)
-    share = std::max(1.0, double(ranks) / double(cluster.cores));
+  if (!cluster.sharedMemory || cluster.cores < 1)
+    return;
+  // A rank has whole cores, or several ranks share one.
+  share = ranks <= cluster.cores ? 1.0 / double(cluster.cores / ranks)
+                                 : double(ranks) / double(cluster.cores);
 }
 
 double CostModel::peakFlops(DType type) const {
@@ -25,6 +28,10 @@ double CostModel::peakFlops(DType type) const {
   auto single = cluster.device.peak.find(DType::F32);
   return single != cluster.device.peak.end() ? single->second
                                              : cluster.device.peak.begin()->second;
+}
+
+int64_t CostModel::threadsPerRank() const {
+  return cluster.sharedMemory ? std::max<int64_t>(1, cluster.cores / ranks) : 1;
 }
 
 double CostModel::memoryPerRank() const {

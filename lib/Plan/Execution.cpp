@@ -120,12 +120,19 @@ void Execution::runOp(OpId id) {
     // A fused value is its operands until the kernel that ends the chain.
     copies[value] = {{layout, alias ? run.reads : std::vector<int>{run.writes.back()}}};
   }
-  if (op.scratch > 0) {
-    double share = 1;
-    for (const sharding::AxisList &axes : choice.factors)
-      share /= double(plan.mesh.size(axes));
-    run.writes.push_back(addBuffer(static_cast<int64_t>(op.scratch * share)));
+  double share = localShare(choice, plan.mesh);
+  sharding::FactorId batch = facts.batchFactor[id];
+  double batchShare = batch < 0 ? 1 : 1.0 / double(plan.mesh.size(choice.factors[batch]));
+  double scratch = op.scratch * share +
+                   op.threadScratch * share / batchShare * double(model.threadsPerRank());
+  if (scratch > 0)
+    run.writes.push_back(addBuffer(static_cast<int64_t>(scratch)));
+  if (op.saved > 0) {
+    saved[id] = addBuffer(static_cast<int64_t>(op.saved * share));
+    run.writes.push_back(saved[id]);
   }
+  if (auto it = saved.find(op.forward); op.backward && it != saved.end())
+    run.reads.push_back(it->second);
   steps.push_back(std::move(run));
 }
 
@@ -190,8 +197,10 @@ void Execution::finish() {
         pendingGradients.emplace_back(
             axes, localBytes(problem.values[result.value], target, plan.mesh));
     }
+    // Gradients have their own place for the whole step.
     for (int buffer : bring(result.value, target, producer).buffers)
-      buffers[buffer].result = true;
+      (result.kind == ResultKind::Gradient ? buffers[buffer].persistent
+                                           : buffers[buffer].result) = true;
   }
 }
 

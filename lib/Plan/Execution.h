@@ -64,6 +64,7 @@ private:
   const CostModel &model;
   OpWork work;
   std::vector<std::vector<Copy>> copies; ///< by value; the first as it was made
+  std::map<OpId, int> saved;             ///< buffers that a forward op keeps for its backward
 };
 
 /// The most memory that buffers other than the arguments take at once.

@@ -32,8 +32,7 @@ ParameterBytes parameterBytes(const Problem &problem, ValueId value,
   return bytes;
 }
 
-/// Share of an op's iteration space that one device has.
-static double localShare(const OpSharding &choice, const Mesh &mesh) {
+double localShare(const OpSharding &choice, const Mesh &mesh) {
   double share = 1;
   for (const sharding::AxisList &axes : choice.factors)
     share /= double(mesh.size(axes));
@@ -60,7 +59,7 @@ double OpWork::movedBytes(const Op &op, const OpSharding &choice, const Mesh &me
   // A look-up reads only the rows it is asked for; its gradient writes them all.
   if (op.kind == OpKind::Lookup && !op.backward)
     return indices + 2 * results;
-  return operands + results + 2 * op.scratch * localShare(choice, mesh);
+  return operands + results + 2 * (op.scratch + op.saved) * localShare(choice, mesh);
 }
 
 static bool has(const TensorFactors &tensor, FactorId factor) {

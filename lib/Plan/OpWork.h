@@ -30,6 +30,9 @@ private:
   const CostModel &model;
 };
 
+/// Share of an op's iteration space that one device has.
+double localShare(const sharding::OpSharding &choice, const sharding::Mesh &mesh);
+
 /// Bytes of one device's shard.
 int64_t localBytes(const Value &value, const sharding::TensorSharding &sharding,
                    const sharding::Mesh &mesh);

@@ -38,6 +38,7 @@ public:
 private:
   void addMicrobatch();
   void addGradientSums();
+  void addScalarSums();
   void addUpdate();
   void addMemory();
   void addCollective(StepKind kind, const AxisList &axes, int64_t bytes, int64_t count,
@@ -100,6 +101,34 @@ void Predictor::addGradientSums() {
   }
 }
 
+/// The number of valid targets, and the norm of gradients that are split: one
+/// number each.
+void Predictor::addScalarSums() {
+  constexpr int64_t bytes = 8;
+  auto sum = [&](const AxisList &axes) {
+    double seconds = model.collectiveSeconds(StepKind::AllReduce, axes, bytes, plan.mesh);
+    result.updateSeconds += seconds;
+    addCollective(StepKind::AllReduce, axes, bytes, 1, seconds);
+  };
+  std::vector<AxisList> split;
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    if (facts.gradientResult[value] < 0)
+      continue;
+    AxisList axes;
+    for (const AxisList &dim : plan.arguments.at(value).dims)
+      axes.insert(axes.end(), dim.begin(), dim.end());
+    std::sort(axes.begin(), axes.end());
+    if (!axes.empty() && std::find(split.begin(), split.end(), axes) == split.end())
+      split.push_back(axes);
+  }
+  bool counts = std::any_of(problem.values.begin(), problem.values.end(),
+                            [](const Value &v) { return v.kind == ValueKind::Target; });
+  if (AxisList dp = plan.mesh.ofDegree("dp"); counts && !dp.empty())
+    sum(dp);
+  for (const AxisList &axes : split)
+    sum(axes);
+}
+
 void Predictor::addUpdate() {
   double traffic = 0;
   int64_t parameters = 0;
@@ -131,18 +160,14 @@ void Predictor::addMemory() {
     else if (argument.kind != ValueKind::Parameter && argument.kind != ValueKind::Accumulator)
       result.memory.data += bytes * (perMicrobatch ? problem.numMicrobatches : 1);
   }
-  // Gradients made by one microbatch are part of the peak; with several, they
-  // are added into accumulators that live all the time.
-  int64_t peak = peakBytes(execution);
-  result.memory.activations =
-      problem.numMicrobatches > 1 ? peak
-                                  : std::max<int64_t>(0, peak - result.memory.gradients);
+  result.memory.activations = peakBytes(execution);
   result.memoryCapacity = model.memoryPerRank();
 }
 
 Prediction Predictor::run() {
   addMicrobatch();
   addGradientSums();
+  addScalarSums();
   addUpdate();
   addMemory();
   result.stepSeconds =

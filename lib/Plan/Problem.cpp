@@ -211,16 +211,15 @@ static bool isInteger(DType type) {
   return type == DType::I64 || type == DType::I32 || type == DType::I8 || type == DType::U8;
 }
 
-/// Whether a value between these ops stays inside one fused kernel.
-static bool fuses(const Op &producer, const Op &consumer) {
-  auto pointwise = [](OpKind kind) {
-    return kind == OpKind::Elementwise || kind == OpKind::Layout || kind == OpKind::View;
-  };
-  bool reads = pointwise(consumer.kind) || consumer.kind == OpKind::Reduction ||
-               consumer.kind == OpKind::Normalization || consumer.kind == OpKind::GradientSum ||
-               consumer.kind == OpKind::Loss;
-  bool writes = pointwise(producer.kind) || producer.kind == OpKind::GradientSum;
-  return reads && writes && producer.backward.has_value() == consumer.backward.has_value();
+static bool isPointwise(OpKind kind) {
+  return kind == OpKind::Elementwise || kind == OpKind::Layout || kind == OpKind::View;
+}
+
+/// Whether an op reads its operands element by element, so that what makes them
+/// can be part of its kernel.
+static bool fusesWhatItReads(OpKind kind) {
+  return isPointwise(kind) || kind == OpKind::Reduction || kind == OpKind::Normalization ||
+         kind == OpKind::GradientSum || kind == OpKind::Loss;
 }
 
 namespace {
@@ -307,10 +306,18 @@ void GradientMatcher::run() {
 static std::vector<bool> findMaterialized(const Problem &problem, const ProblemFacts &facts) {
   std::vector<bool> result(problem.values.size(), true);
   for (size_t value = problem.arguments; value < problem.values.size(); ++value) {
+    const Op &made = problem.ops[facts.producer[value]];
+    if (!isPointwise(made.kind) && made.kind != OpKind::GradientSum)
+      continue;
+    // The backward pass computes it again from what was saved.
     const std::vector<OpId> &readers = facts.consumers[value];
-    OpId producer = facts.producer[value];
-    if (producer >= 0 && readers.size() == 1)
-      result[value] = !fuses(problem.ops[producer], problem.ops[readers[0]]);
+    int64_t samePass = std::count_if(readers.begin(), readers.end(), [&](OpId reader) {
+      return problem.ops[reader].backward.has_value() == made.backward.has_value();
+    });
+    result[value] = samePass != 1 ||
+                    !std::all_of(readers.begin(), readers.end(), [&](OpId reader) {
+                      return fusesWhatItReads(problem.ops[reader].kind);
+                    });
   }
   for (const FunctionResult &output : problem.results)
     result[output.value] = true;

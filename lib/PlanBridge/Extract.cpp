@@ -134,15 +134,68 @@ static void addRounds(Operation *source, plan::Op &op) {
   }
 }
 
-/// Attention keeps its scores in memory between the two products, its gradient
-/// probabilities and their gradient.
-static double scratchOf(Operation *op) {
-  if (!isa<AttentionOp, AttentionGradOp>(op))
-    return 0;
+/// Bytes of an attention's scores, which are f32.
+static double scoreBytes(Operation *op) {
   ArrayRef<int64_t> query = shapeOf(op->getOperand(0)), key = shapeOf(op->getOperand(1));
-  double scores = double(query[0]) * query[1] * query[2] * key[1] * 4;
-  return isa<AttentionOp>(op) ? scores : 2 * scores;
+  return double(query[0]) * query[1] * query[2] * key[1] * 4;
 }
+
+static double bytesOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return double(type.getNumElements()) * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+/// Attention makes probabilities beside its scores, its gradient another tensor
+/// of their size; a product whose left side must be transposed copies it.
+static double scratchOf(Operation *op) {
+  if (isa<AttentionOp, AttentionGradOp>(op))
+    return scoreBytes(op);
+  if (auto contract = dyn_cast<ContractOp>(op)) {
+    ArrayRef<int64_t> left = contract.getLhsIndices(), result = contract.getResultIndices();
+    if (!left.empty() && llvm::is_contained(result, left.back()))
+      return bytesOf(contract.getLhs());
+  }
+  return 0;
+}
+
+/// The patches of one sample: what a convolution's weight is multiplied with.
+static double patchBytes(Value weight, Value output) {
+  ArrayRef<int64_t> w = shapeOf(weight), out = shapeOf(output);
+  double bytes = bytesOf(weight) / double(w[0]);
+  for (int64_t size : out.drop_front(2))
+    bytes *= double(size);
+  return bytes;
+}
+
+/// What the library copies for each thread: patches of a convolution and four
+/// partial sums of the gradient of its weight, panels of a right side that must be
+/// transposed.
+static double threadScratchOf(Operation *op) {
+  if (isa<ConvOp>(op))
+    return patchBytes(op->getOperand(1), op->getResult(0));
+  if (isa<ConvInputGradOp>(op))
+    return patchBytes(op->getOperand(1), op->getOperand(0));
+  if (isa<ConvWeightGradOp>(op))
+    return patchBytes(op->getResult(0), op->getOperand(1)) + 4 * bytesOf(op->getResult(0));
+  auto contract = dyn_cast<ContractOp>(op);
+  if (!contract)
+    return 0;
+  constexpr double panel = 64; // columns
+  ArrayRef<int64_t> right = contract.getRhsIndices(), result = contract.getResultIndices();
+  double bytes = 0;
+  if (!right.empty() && !llvm::is_contained(result, right.back())) {
+    bytes = panel * llvm::divideCeil(
+                        cast<RankedTensorType>(contract.getRhs().getType())
+                            .getElementTypeBitWidth(), 8);
+    for (auto [index, size] : llvm::zip_equal(right, shapeOf(contract.getRhs())))
+      if (!llvm::is_contained(result, index))
+        bytes *= double(size);
+  }
+  return bytes;
+}
+
+/// Attention's scores are computed once for both passes.
+static double savedOf(Operation *op) { return isa<AttentionOp>(op) ? scoreBytes(op) : 0; }
 
 //===-- the function ------------------------------------------------------===//
 
@@ -229,6 +282,8 @@ LogicalResult Extractor::addOp(Operation *source) {
   if (auto cost = dyn_cast<CostOpInterface>(source))
     op.flops = cost.getContractionFlops();
   op.scratch = scratchOf(source);
+  op.threadScratch = threadScratchOf(source);
+  op.saved = savedOf(source);
   addRounds(source, op);
   bool addsToAccumulator = false;
   for (Value operand : source->getOperands()) {

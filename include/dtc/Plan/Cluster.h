@@ -71,8 +71,8 @@ struct Cluster {
   std::vector<MeasuredContraction> contractions;
   std::vector<MeasuredCollective> collectives;
   Software software;
-  /// Ranks are threads of one processor: its memory bandwidth, memory and
-  /// cores are shared among them.
+  /// Ranks are threads of one processor, which share its memory and cores;
+  /// `device` then describes one core.
   bool sharedMemory = false;
   int64_t cores = 0; ///< of sharedMemory clusters
   bool operator==(const Cluster &) const = default;

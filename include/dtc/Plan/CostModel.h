@@ -33,6 +33,8 @@ public:
   /// Memory one rank may use.
   double memoryPerRank() const;
   double peakFlops(DType type) const;
+  /// Of a processor whose cores the ranks share.
+  int64_t threadsPerRank() const;
   const Cluster &getCluster() const { return cluster; }
 
 private:
@@ -43,7 +45,7 @@ private:
 
   Cluster cluster;
   int64_t ranks;
-  double share = 1; ///< of a shared processor's bandwidth and cores that a rank has
+  double share = 1; ///< time of a rank relative to one core of a shared processor
 };
 
 } // namespace dtc::plan
