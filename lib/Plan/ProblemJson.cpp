@@ -3,6 +3,15 @@
 
 #include <nlohmann/json.hpp>
 
+/// Throws what nlohmann's parser throws where a name is not one of an enum's:
+/// its macros alone would take the first.
+template <typename Enum> static Enum known(const nlohmann::json &j) {
+  Enum value = j.get<Enum>();
+  if (nlohmann::json(value) != j)
+    throw nlohmann::json::other_error::create(501, "unknown name: " + j.dump(), &j);
+  return value;
+}
+
 namespace dtc::sharding {
 using nlohmann::json;
 
@@ -23,8 +32,10 @@ static void to_json(json &j, const Factor &factor) {
 }
 static void from_json(const json &j, Factor &factor) {
   factor.size = j.at("size").get<int64_t>();
-  factor.kind = j.value("kind", FactorKind::Parallel);
-  factor.reduce = j.value("reduce", ReduceKind::Sum);
+  if (j.contains("kind"))
+    factor.kind = known<FactorKind>(j["kind"]);
+  if (j.contains("reduce"))
+    factor.reduce = known<ReduceKind>(j["reduce"]);
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardingRule, factors, operands, results, linear)
@@ -74,8 +85,8 @@ static void to_json(json &j, const Value &value) {
 }
 static void from_json(const json &j, Value &value) {
   j.at("shape").get_to(value.shape);
-  j.at("type").get_to(value.type);
-  j.at("kind").get_to(value.kind);
+  value.type = known<DType>(j.at("type"));
+  value.kind = known<ValueKind>(j.at("kind"));
   value.name = j.value("name", "");
   value.trainable = j.value("trainable", false);
 }
@@ -104,7 +115,7 @@ static void to_json(json &j, const Op &op) {
 }
 static void from_json(const json &j, Op &op) {
   j.at("name").get_to(op.name);
-  j.at("kind").get_to(op.kind);
+  op.kind = known<OpKind>(j.at("kind"));
   j.at("rule").get_to(op.rule);
   j.at("operands").get_to(op.operands);
   j.at("results").get_to(op.results);
@@ -117,10 +128,18 @@ static void from_json(const json &j, Op &op) {
   op.rounds = j.value("rounds", std::vector<Round>{});
   op.keepRounds = j.value("keep_rounds", false);
   if (j.contains("backward"))
-    op.backward = j["backward"].get<BackwardKind>();
+    op.backward = known<BackwardKind>(j["backward"]);
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FunctionResult, value, kind, name)
+static void to_json(json &j, const FunctionResult &result) {
+  j = json{{"value", result.value}, {"kind", result.kind}, {"name", result.name}};
+}
+static void from_json(const json &j, FunctionResult &result) {
+  j.at("value").get_to(result.value);
+  result.kind = known<ResultKind>(j.at("kind"));
+  j.at("name").get_to(result.name);
+}
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerFacts, states, stateBytes, masterBytes, gradientBytes)
 
 std::string toJson(const Problem &problem) {

@@ -152,10 +152,36 @@ struct Addressed {
 
 } // namespace
 
+/// The least sum over the variable's choices, for each combination of joint
+/// classes of the neighbours (row-major).
+static std::vector<double> leastSums(const std::vector<Addressed> &bucket, int choices,
+                                     const std::vector<int> &counts) {
+  size_t total = 1;
+  for (int count : counts)
+    total *= count;
+  std::vector<double> result(total), sums(choices);
+  std::vector<int> at(counts.size(), 0);
+  for (size_t index = 0; index < total; ++index) {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (const Addressed &term : bucket) {
+      size_t base = 0;
+      for (size_t i = 0; i < at.size(); ++i)
+        if (!term.offsets[i].empty())
+          base += term.offsets[i][at[i]];
+      for (int choice = 0; choice < choices; ++choice)
+        sums[choice] += (*term.costs)[base + term.own * (*term.ownClass)[choice]];
+    }
+    result[index] = *std::min_element(sums.begin(), sums.end());
+    for (size_t i = at.size(); i-- > 0 && ++at[i] == counts[i];)
+      at[i] = 0;
+  }
+  return result;
+}
+
 CostNetwork::Eliminated CostNetwork::minimize(const std::vector<int> &bucket, Variable variable,
                                               const std::vector<Variable> &others) {
-  Eliminated result;
   std::vector<std::vector<int>> joint;
+  std::vector<int> counts;
   for (Variable other : others) {
     std::vector<const std::vector<int> *> classMaps;
     for (int id : bucket)
@@ -163,6 +189,7 @@ CostNetwork::Eliminated CostNetwork::minimize(const std::vector<int> &bucket, Va
         if (terms[id].scope[i] == other)
           classMaps.push_back(&maps[terms[id].maps[i]].classOf);
     joint.push_back(jointClasses(classMaps, domains[other]));
+    counts.push_back(*std::max_element(joint.back().begin(), joint.back().end()) + 1);
   }
   std::vector<Addressed> addressed;
   for (int id : bucket) {
@@ -183,33 +210,12 @@ CostNetwork::Eliminated CostNetwork::minimize(const std::vector<int> &bucket, Va
     }
     addressed.push_back(std::move(one));
   }
-  std::vector<int> counts;
-  size_t total = 1;
-  for (const std::vector<int> &classOf : joint) {
-    counts.push_back(*std::max_element(classOf.begin(), classOf.end()) + 1);
-    total *= counts.back();
-  }
-  std::vector<double> costs(total), row(domains[variable]);
-  std::vector<int> at(others.size(), 0);
-  for (size_t index = 0; index < total; ++index) {
-    std::fill(row.begin(), row.end(), 0.0);
-    for (const Addressed &one : addressed) {
-      size_t base = 0;
-      for (size_t i = 0; i < others.size(); ++i)
-        if (!one.offsets[i].empty())
-          base += one.offsets[i][at[i]];
-      for (int choice = 0; choice < domains[variable]; ++choice)
-        row[choice] += (*one.costs)[base + one.own * (*one.ownClass)[choice]];
-    }
-    costs[index] = *std::min_element(row.begin(), row.end());
-    for (size_t i = others.size(); i-- > 0 && ++at[i] == counts[i];)
-      at[i] = 0;
-  }
-  double least = *std::min_element(costs.begin(), costs.end());
-  if (least < kInfinity)
+  std::vector<double> costs = leastSums(addressed, domains[variable], counts);
+  Eliminated result;
+  result.constant = *std::min_element(costs.begin(), costs.end());
+  if (result.constant < kInfinity)
     for (double &cost : costs)
-      cost -= least;
-  result.constant = least;
+      cost -= result.constant;
   for (std::vector<int> &classOf : joint)
     result.maps.push_back(internMap(std::move(classOf)));
   result.table = internTable(std::move(costs));

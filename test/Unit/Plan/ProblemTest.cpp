@@ -23,6 +23,14 @@ TEST(Problem, RefusesFilesThatAreNotProblems) {
   std::string text = toJson(load("gpt"));
   EXPECT_FALSE(problemFromJson(text.substr(0, text.size() / 2), "p.json"));
   EXPECT_TRUE(problemFromJson("x", "p.json").error().message.starts_with("p.json: "));
+  for (const char *name : {"\"contraction\"", "\"f32\"", "\"parameter\"", "\"reduction\"",
+                           "\"weight_grad\"", "\"gradient\""}) {
+    std::string broken = text;
+    broken.replace(broken.find(name), std::string(name).size(), "\"nonsense\"");
+    auto read = problemFromJson(broken, "p.json");
+    ASSERT_FALSE(read) << name;
+    EXPECT_NE(read.error().message.find("unknown name: \"nonsense\""), std::string::npos);
+  }
 }
 
 static void expectBroken(void (*mutate)(Problem &), const std::string &message) {
