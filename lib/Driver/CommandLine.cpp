@@ -276,17 +276,19 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   command.add_flag("--init", o.init, "draw the weights");
   command.add_option("--config", raw.config, "YAML file of flags");
   command.add_option("--save-plan", o.savePlan, "write the plan (YAML)");
-  command.add_option("--report", raw.report, "write an HTML report");
-  command.add_option("--trace", raw.trace, "write a trace of the simulated step");
+  command.add_option("--report", raw.report, "write an HTML report (not implemented yet)");
+  command.add_option("--trace", raw.trace, "write a trace of the simulated step (not implemented yet)");
   if (flags.lowering) {
     command.add_option("-o,--output", o.output, "the artifact to write");
     command.add_flag("--embed-weights", o.embedWeights, "put external weights into the artifact");
     command.add_option("--emit", raw.emit,
                        "stop after import, train, plan, partition, schedule or lower");
-    command.add_flag("--verify", raw.verify, "check the lowered program");
+    command.add_flag("--verify", raw.verify, "check the lowered program (not implemented yet)");
   } else {
     command.add_flag("--json", o.json, "print JSON");
-    command.add_flag("--explain", raw.explain, "say why");
+    command.add_flag("--explain", raw.explain, "say why (not implemented yet)");
+    command.add_option("--compare", raw.compare, "compare clusters A B (not implemented yet)")
+        ->expected(2);
   }
 }
 
@@ -295,7 +297,8 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
   for (auto [given, flag] : {std::pair{!raw.report.empty(), "--report"},
                              std::pair{!raw.trace.empty(), "--trace"},
                              std::pair{raw.verify, "--verify"},
-                             std::pair{raw.explain, "--explain"}})
+                             std::pair{raw.explain, "--explain"},
+                             std::pair{!raw.compare.empty(), "--compare"}})
     if (given)
       return usage(std::string(flag) + " is not implemented yet");
   if (auto error = resolveDevices(command, raw, options))

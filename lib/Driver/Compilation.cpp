@@ -27,6 +27,7 @@ static DialectRegistry makeRegistry() {
 Compilation::Compilation(Options given)
     : options(std::move(given)), context(makeRegistry(), MLIRContext::Threading::DISABLED) {
   context.loadAllAvailableDialects();
+  context.printOpOnDiagnostic(false); // users get one line, not the IR
   options.import.path = options.model;
 }
 

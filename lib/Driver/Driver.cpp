@@ -70,7 +70,7 @@ struct CommandLine {
   InspectOptions inspect;
   CalibrateOptions calibrate;
   CLI::App *compile = nullptr, *plan = nullptr, *inspectCommand = nullptr,
-           *calibrateCommand = nullptr;
+           *calibrateCommand = nullptr, *estimateCommand = nullptr;
 
   CommandLine() {
     app.set_version_flag("--version", std::string("dtc ") + DTC_VERSION);
@@ -82,6 +82,8 @@ struct CommandLine {
     inspectCommand = app.add_subcommand("inspect", "show what is in an artifact");
     inspectCommand->add_option("artifact", inspect.artifact, "the artifact")->required();
     inspectCommand->add_flag("--json", inspect.json, "print JSON");
+    estimateCommand = app.add_subcommand("estimate", "how many devices (not implemented yet)");
+    estimateCommand->allow_extras();
     calibrateCommand = app.add_subcommand("calibrate", "measure this machine");
     calibrateCommand->add_option("-o,--output", calibrate.output, "cluster file to write")
         ->required();
@@ -101,6 +103,8 @@ static int dispatch(CommandLine &line) {
     return int(inspect(line.inspect));
   if (line.calibrateCommand->parsed())
     return int(calibrate(line.calibrate));
+  if (line.estimateCommand->parsed())
+    return fail({"estimate is not implemented yet", int(ExitCode::Usage)});
   bool compiling = line.compile->parsed();
   auto options = resolve(compiling ? *line.compile : *line.plan, line.raw, compiling);
   if (!options)

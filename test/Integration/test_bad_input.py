@@ -123,3 +123,25 @@ def test_data_of_too_few_samples(artifact, tmp_path):
         for name in data:
             data[name] = data[name][:3]
     refused(run_with(artifact, tmp_path, change), 3, "data.safetensors", "3")
+
+
+@pytest.mark.parametrize("arguments", [
+    ["plan", MODELS / "mlp.onnx", "--explain"],
+    ["plan", MODELS / "mlp.onnx", "--report", "plan.html"],
+    ["plan", MODELS / "mlp.onnx", "--compare", "a.yaml", "b.yaml"],
+    ["plan", MODELS / "mlp.onnx", "--devices", 2, "--plan", "pp=2"],
+    ["plan", MODELS / "mlp.onnx", "--devices", 2, "--plan", "zero=1"],
+    ["compile", MODELS / "mlp.onnx", "--loss", "mse", "--verify", "-o", "mlp.dtc"],
+    ["estimate", MODELS / "mlp.onnx"],
+])
+def test_what_is_not_implemented_is_refused(tmp_path, arguments):
+    refused(call("dtc", *arguments, cwd=tmp_path), 2, "not implemented yet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_is_one_line(tmp_path):
+    """A refusal inside the compiler doesn't spill the IR."""
+    outcome = call("dtc", "compile", MODELS / "mlp.onnx", *COMPILE, "--precision", "fp16", "-o",
+                   tmp_path / "o")
+    refused(outcome, 3, "fp16")
+    assert len(outcome.err.splitlines()) == 1

@@ -190,7 +190,7 @@ Result<SearchResult> MeshSearch::run() {
   if (std::string error = check(problem); !error.empty())
     return Error{"plan: " + error};
   if (std::string error = unsupported(options.spec); !error.empty())
-    return Error{error, 4};
+    return Error{error, 2};
   Result<Spec> spec = fill(options.spec, options.devices);
   if (!spec)
     return spec.error();
