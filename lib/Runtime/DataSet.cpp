@@ -141,7 +141,7 @@ Status DataSet::checkLimit(const Column &column, int64_t sample, const char *val
             values + i * sizeOf(column.dtype), 1);
     if ((value < 0 || value >= most) && !(column.ignored && value == *column.ignored))
       return refused(path + ": " + column.name + ": sample " + std::to_string(sample) +
-                     ": is not below " + std::to_string(most) + ": " + std::to_string(value));
+                     ": is not in [0, " + std::to_string(most) + "): " + std::to_string(value));
   }
   return Status::ok();
 }

@@ -1,6 +1,8 @@
 // Operators that address elements by value: gathers, one-hot, running sums.
 #include "Movement.h"
 
+#include <limits>
+
 using namespace mlir;
 
 namespace dtc::import {
@@ -80,6 +82,52 @@ static Value gatherAtConstants(Emitter &emit, Value table, const HostTensor &ind
   return broadcastAlong(emit, rows, around(indices.shape), along);
 }
 
+/// Whether a value holds elements of an input of the model as they are. dtc-run checks those
+/// against the sizes that they index (annotateIndexLimits).
+static bool isCheckedInput(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    auto role = graph::getArgRole(func, argument.getArgNumber());
+    return role && role.getKind() == graph::RoleKind::Input;
+  }
+  Operation *op = value.getDefiningOp();
+  return isa<graph::ReshapeOp, graph::TransposeOp, graph::SliceOp, graph::BroadcastOp,
+             arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(op) &&
+         isCheckedInput(op->getOperand(0));
+}
+
+namespace {
+/// Indices into a dimension of `size`, and where they are inside of it; null where nothing needs
+/// to be checked in the graph.
+struct RunTimeIndices {
+  Value at, inside;
+};
+} // namespace
+
+/// Computed indices count from the end where they are negative, as ONNX has it. Those of inputs
+/// never do: exports of embeddings would look up other rows than PyTorch, which refuses them.
+static RunTimeIndices runTimeIndices(Emitter &emit, Value indices, int64_t size) {
+  using Predicate = arith::CmpIPredicate;
+  if (isCheckedInput(indices))
+    return {indices, {}};
+  Value at = castTo(emit, indices, emit.getI64Type());
+  Value negative = arith::CmpIOp::create(emit, Predicate::slt, at, splatLike(emit, at, 0));
+  Value wrapped = arith::AddIOp::create(emit, at, splatLike(emit, at, size));
+  at = arith::SelectOp::create(emit, negative, wrapped, at);
+  return {at, arith::CmpIOp::create(emit, Predicate::ult, at, splatLike(emit, at, size))};
+}
+
+/// What was looked up outside is no number, so that the step is reported as not finite; integers
+/// stay 0. `dims` are the indices' dimensions in `found`.
+static Value refuseOutside(Emitter &emit, Value found, const RunTimeIndices &indices,
+                           ArrayRef<int64_t> dims) {
+  if (!indices.inside || !isa<FloatType>(elementOf(found)))
+    return found;
+  Value inside = broadcastAlong(emit, indices.inside, tensorType(found).getShape(), dims);
+  Value nan = splatLike(emit, found, std::numeric_limits<double>::quiet_NaN());
+  return arith::SelectOp::create(emit, inside, found, nan);
+}
+
 static LogicalResult convertGather(NodeConverter &node) {
   const Tensor &data = node.input(0), &indices = node.input(1);
   auto axis = node.axis(node.attrInt("axis", 0), data.rank());
@@ -98,7 +146,10 @@ static LogicalResult convertGather(NodeConverter &node) {
     if (constant->size() > 0)
       return node.define(gatherAtConstants(node.emit, node.value(0), *constant, *axis));
   }
-  return node.define(gather(node.emit, node.value(0), node.value(1), *axis));
+  RunTimeIndices at = runTimeIndices(node.emit, node.value(1), data.shape()[*axis]);
+  Value found = gather(node.emit, node.value(0), at.at, *axis);
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(*axis, *axis + indices.rank()));
+  return node.define(refuseOutside(node.emit, found, at, dims));
 }
 
 /// The dimension along which a value is 0, 1, 2, ...; -1 if it is no such value.
@@ -299,10 +350,12 @@ static LogicalResult convertGatherElements(NodeConverter &node) {
   const bool last = *axis == data.rank() - 1 && wanted.size() == rows.size();
   if (!last || wanted.back() != 1 || ArrayRef(rows).drop_back() != ArrayRef(wanted).drop_back())
     return node.error() << "is supported for one index per row of the last dimension only";
+  const int64_t size = rows.back();
   rows.pop_back();
-  Value at = reshape(node.emit, node.value(1), rows);
+  RunTimeIndices at = runTimeIndices(node.emit, reshape(node.emit, node.value(1), rows), size);
   Value picked = graph::PickOp::create(node.emit, RankedTensorType::get(rows, data.element()),
-                                       node.value(0), at);
+                                       node.value(0), at.at);
+  picked = refuseOutside(node.emit, picked, at, llvm::to_vector(llvm::seq<int64_t>(rows.size())));
   return node.define(reshape(node.emit, picked, wanted));
 }
 

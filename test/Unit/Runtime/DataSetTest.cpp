@@ -123,9 +123,9 @@ TEST(DataSet, ValuesOutOfRangeAreNamed) {
                      reinterpret_cast<char *>(values.data()));
   };
   EXPECT_EQ(read(0).code(), ExitCode::InputRefused);
-  EXPECT_NE(read(0).message().find("ids: sample 2: is not below 10: 10"), std::string::npos)
+  EXPECT_NE(read(0).message().find("ids: sample 2: is not in [0, 10): 10"), std::string::npos)
       << read(0).message();
-  EXPECT_NE(read(1).message().find("target: sample 1: is not below 10: -1"), std::string::npos)
+  EXPECT_NE(read(1).message().find("target: sample 1: is not in [0, 10): -1"), std::string::npos)
       << read(1).message();
 }
 

@@ -1,0 +1,85 @@
+"""Indices: those that the graph computes, and those of the data that are no row of what they index."""
+
+import shutil
+import subprocess
+
+import numpy
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from conftest import MODELS, ROOT, call, check_call
+
+TABLE = numpy.array([[0, 1], [10, 11], [20, 21], [30, 31], [40, 41]], numpy.float32)
+
+
+@pytest.fixture(scope="module")
+def indices(tmp_path_factory):
+    """Looks rows up at `ids` and at `ids - 2`, and picks columns at `ids - 2`."""
+    folder = tmp_path_factory.mktemp("indices")
+    text = (ROOT / "test/Import/Inputs/indices.txtpb").read_bytes()
+    model = folder / "indices.onnx"
+    model.write_bytes(subprocess.run(
+        [shutil.which("protoc"), "--encode=onnx.ModelProto", "-I", ROOT / "third_party/onnx",
+         "onnx-ml.proto"], input=text, stdout=subprocess.PIPE, check=True).stdout)
+    artifact = folder / "indices.dtc"
+    check_call("dtc", "compile", model, "--devices", 1, "--loss", "none", "-o", artifact)
+    return artifact
+
+
+def test_computed_indices_count_from_the_end(indices, tmp_path):
+    data, outputs = tmp_path / "data.safetensors", tmp_path / "outputs.safetensors"
+    ids = numpy.array([[0, 1, 2], [3, 4, 2]])
+    save_file({"ids": ids}, data)
+    check_call("dtc-run", indices, "--data", data, "--outputs", outputs, "--no-shuffle")
+    got = load_file(outputs)
+    assert (got["x"] == TABLE[ids]).all()
+    assert (got["y"] == TABLE[ids - 2]).all()
+    picked = numpy.array([[0, 11, 20], [31, numpy.nan, 20]], numpy.float32)
+    assert numpy.array_equal(got["z"][..., 0], picked, equal_nan=True)
+
+
+@pytest.mark.parametrize("value", [-1, 5])
+def test_indices_of_the_data_are_checked(indices, tmp_path, value):
+    data, outputs = tmp_path / "data.safetensors", tmp_path / "outputs.safetensors"
+    save_file({"ids": numpy.array([[0, 1, 2], [3, value, 2]])}, data)
+    outcome = call("dtc-run", indices, "--data", data, "--outputs", outputs, "--no-shuffle")
+    assert outcome.code == 3, outcome.err
+    assert outcome.error_line().endswith(
+        f"data.safetensors: ids: sample 1: is not in [0, 5): {value}")
+    assert not outputs.exists()
+
+
+@pytest.fixture(scope="module")
+def split_vocabulary(tmp_path_factory):
+    artifact = tmp_path_factory.mktemp("split") / "gpt2.dtc"
+    check_call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", 2, "--plan", "tp=2", "--loss",
+               "cross_entropy", "--global-batch", 8, "-o", artifact)
+    return artifact
+
+
+@pytest.mark.parametrize("name,value,code", [
+    ("input_ids", 512, 3), ("input_ids", -1, 3), ("target", 512, 3), ("target", -1, 3),
+    ("target", -99, 3), ("target", -100, 0),
+])
+def test_tokens_under_a_split_vocabulary(split_vocabulary, tmp_path, name, value, code):
+    """Every rank holds half the rows and takes other indices for another rank's."""
+    arrays = load_file(MODELS / "gpt2.data.safetensors")
+    arrays[name][2, 5] = value
+    data, weights = tmp_path / "data.safetensors", tmp_path / "weights.safetensors"
+    save_file(arrays, data)
+    outcome = call("dtc-run", split_vocabulary, "--data", data, "--no-shuffle", "--steps", 1,
+                   "--save-weights", weights)
+    assert outcome.code == code, outcome.err
+    if code:
+        assert outcome.error_line().endswith(f"{name}: sample 2: is not in [0, 512): {value}")
+        assert not weights.exists()
+
+
+def test_tokens_of_a_binary_file_beyond_the_vocabulary(split_vocabulary, tmp_path):
+    tokens = numpy.fromfile(MODELS / "text.bin", numpy.uint16)
+    tokens[32 * 3 + 7] = 512
+    data = tmp_path / "text.bin"
+    tokens.tofile(data)
+    outcome = call("dtc-run", split_vocabulary, "--data", data, "--no-shuffle", "--steps", 1)
+    assert outcome.code == 3, outcome.err
+    assert "text.bin: " in outcome.error_line() and "is not in [0, 512): 512" in outcome.error_line()
