@@ -55,14 +55,33 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
 
 struct PrintProblemPass : PassWrapper<PrintProblemPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PrintProblemPass)
+  PrintProblemPass() = default;
+  PrintProblemPass(const PrintProblemPass &other) : PassWrapper(other) {}
   StringRef getArgument() const override { return "dtc-print-problem"; }
   StringRef getDescription() const override { return "prints what is to be planned as JSON"; }
+
   void runOnOperation() override {
-    FailureOr<plan::Problem> problem = extract(getOperation());
-    if (failed(problem))
-      return signalPassFailure();
-    llvm::outs() << plan::toJson(*problem);
+    if (failed(print(getOperation())))
+      signalPassFailure();
   }
+
+  LogicalResult print(ModuleOp module) {
+    FailureOr<plan::Problem> problem = extract(module);
+    if (failed(problem))
+      return failure();
+    if (batch > 0) {
+      plan::Result<plan::Problem> other =
+          plan::rebatched(*problem, plan::ProblemFacts(*problem), batch);
+      if (!other)
+        return module.emitError(other.error().message);
+      *problem = std::move(*other);
+    }
+    llvm::outs() << plan::toJson(*problem);
+    return success();
+  }
+
+  Option<int64_t> batch{*this, "batch", llvm::cl::init(0),
+                        llvm::cl::desc("samples of a call; 0: as in the module")};
 };
 
 } // namespace

@@ -169,6 +169,11 @@ struct ProblemFacts {
   std::vector<int> gradientResult;
 };
 
+/// The same graph for another number of samples in a call: whatever carries the
+/// batch is rescaled, as extracting it again would give. Refused (exit code 4)
+/// where the batch isn't known or sizes don't allow it.
+Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int64_t samples);
+
 std::string toJson(const Problem &problem);
 Result<Problem> problemFromJson(const std::string &text, const std::string &file);
 

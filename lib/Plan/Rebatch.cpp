@@ -1,0 +1,87 @@
+// The same graph for another number of samples.
+#include "dtc/Plan/Problem.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+using sharding::FactorId;
+using sharding::TensorFactors;
+
+namespace {
+
+class Rebatcher {
+public:
+  Rebatcher(const Problem &problem, const ProblemFacts &facts, int64_t samples)
+      : facts(facts), from(problem.batch), to(samples), result(problem) {}
+
+  Result<Problem> run() {
+    for (size_t value = 0; value < result.values.size(); ++value)
+      if (int dim = facts.batchDim[value]; dim >= 0)
+        scale(result.values[value].shape[dim], "value " + std::to_string(value));
+    for (OpId op = 0; op < static_cast<OpId>(result.ops.size()); ++op)
+      scaleOp(op);
+    result.batch = to;
+    if (!error.empty())
+      return Error{error, 4};
+    if (std::string wrong = check(result); !wrong.empty())
+      return Error{"plan: cannot be planned for a batch of " + std::to_string(to) + ": " + wrong, 4};
+    return std::move(result);
+  }
+
+private:
+  void scale(int64_t &size, const std::string &what);
+  void scaleOp(OpId op);
+
+  const ProblemFacts &facts;
+  int64_t from, to;
+  Problem result;
+  std::string error;
+};
+
+} // namespace
+
+void Rebatcher::scale(int64_t &size, const std::string &what) {
+  if (error.empty() && size * to % from != 0)
+    error = "plan: cannot be planned for a batch of " + std::to_string(to) + ": " + what +
+            " has " + std::to_string(size) + " parts of the batch of " + std::to_string(from);
+  size = size * to / from;
+}
+
+static bool has(const TensorFactors &tensor, FactorId factor) {
+  return std::any_of(tensor.begin(), tensor.end(), [&](const std::vector<FactorId> &dim) {
+    return std::find(dim.begin(), dim.end(), factor) != dim.end();
+  });
+}
+
+/// The columns that a thread copies of a right side run over what is summed up;
+/// patches of a convolution are one sample's.
+static bool copiesOverBatch(const Op &op, FactorId batch) {
+  return op.kind == OpKind::Contraction && op.operands.size() == 2 && op.results.size() == 1 &&
+         op.rule.factors[batch].kind == sharding::FactorKind::Reduction &&
+         op.name == "dtc.contract";
+}
+
+void Rebatcher::scaleOp(OpId id) {
+  FactorId batch = facts.batchFactor[id];
+  if (batch < 0)
+    return;
+  Op &op = result.ops[id];
+  scale(op.rule.factors[batch].size, op.name + " (" + op.location + ")");
+  double ratio = double(to) / double(from);
+  op.flops *= ratio;
+  op.saved *= ratio;
+  // The copy of a left side has the batch if that side does.
+  if (op.kind != OpKind::Contraction || has(op.rule.operands[0], batch))
+    op.scratch *= ratio;
+  if (copiesOverBatch(op, batch))
+    op.threadScratch *= ratio;
+}
+
+Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int64_t samples) {
+  if (problem.batch < 1 || samples < 1)
+    return Error{"plan: the batch isn't known", 4};
+  return Rebatcher(problem, facts, samples).run();
+}
+
+} // namespace dtc::plan
