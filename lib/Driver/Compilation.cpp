@@ -3,6 +3,7 @@
 #include "Diagnostics.h"
 
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Schedule/LibrarySupport.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -31,7 +32,8 @@ Compilation::Compilation(Options given)
   options.import.path = options.model;
 }
 
-ExitCode Compilation::run(Phase last) {
+ExitCode Compilation::run(Phase until) {
+  last = until;
   struct Entry {
     Phase phase;
     ExitCode (Compilation::*run)();
@@ -153,7 +155,12 @@ ExitCode Compilation::buildTraining() {
   if (failed(training::buildTraining(module(), options.train)))
     return ExitCode::InputRefused;
   vocabulary = vocabularyOf(module());
-  return succeeded(mlir::verify(module())) ? ExitCode::Done : ExitCode::Failed;
+  if (failed(mlir::verify(module())))
+    return ExitCode::Failed;
+  // Planning needs no library and takes long; what can't be compiled is refused before it.
+  if (last > Phase::Plan && failed(schedule::checkLibraryTypes(module())))
+    return ExitCode::InputRefused;
+  return ExitCode::Done;
 }
 
 //===----------------------------------------------------------------------===//

@@ -26,9 +26,9 @@ class Compilation {
 public:
   explicit Compilation(Options options);
 
-  /// Runs the phases up to and including `last`. Returns the exit code of the
+  /// Runs the phases up to and including `until`. Returns the exit code of the
   /// first that fails, whose error was printed, or Done.
-  ExitCode run(Phase last);
+  ExitCode run(Phase until);
 
   mlir::ModuleOp module() { return *model.module; }
   const Options &getOptions() const { return options; }
@@ -62,6 +62,7 @@ private:
   plan::Result<BatchChoice> chooseBatch(int64_t dataParallel) const;
 
   Options options;
+  Phase last = Phase::End; ///< of this run
   mlir::MLIRContext context;
   import::ImportedModel model;
   plan::Spec spec;

@@ -46,6 +46,14 @@ def check_call(program: str, *arguments: object, **kwargs) -> Outcome:
     return outcome
 
 
+def encode_model(text: str, path: pathlib.Path) -> pathlib.Path:
+    """Writes the .onnx file of a model in protobuf's text form."""
+    path.write_bytes(subprocess.run(
+        ["protoc", "--encode=onnx.ModelProto", "-I", ROOT / "third_party" / "onnx", "onnx-ml.proto"],
+        input=text.encode(), stdout=subprocess.PIPE, check=True).stdout)
+    return path
+
+
 @dataclasses.dataclass
 class Run:
     """A finished training run: its log and its weights."""

@@ -6,7 +6,7 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conftest import MODELS, call, check_call
+from conftest import MODELS, ROOT, call, check_call, encode_model
 
 COMPILE = ["--devices", 1, "--loss", "cross_entropy", "--global-batch", 8]
 
@@ -145,3 +145,22 @@ def test_an_error_is_one_line(tmp_path):
                    tmp_path / "o")
     refused(outcome, 3, "fp16")
     assert len(outcome.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("number,data,name", [
+    (11, "double_data: [1, 2, 3, 4, 5, 6]", "f64"),
+    (10, "int32_data: [15360, 15360, 15360, 15360, 15360, 15360]", "f16"),
+])
+@pytest.mark.parametrize("loss", ["none", "cross_entropy"])
+def test_element_types_without_products(tmp_path, number, data, name, loss):
+    """oneDNN multiplies neither: refused at the node, before anything is planned."""
+    text = (ROOT / "test/Import/Inputs/element_type.txtpb").read_text()
+    model = encode_model(text.replace("TYPE", str(number)).replace("DATA", data), tmp_path / "m.onnx")
+    outcome = call("dtc", "compile", model, "--devices", 1, "--loss", loss, "-o", tmp_path / "o")
+    if name == "f64" or loss == "none":
+        refused(outcome, 3, "m.onnx", "product", name)
+    else:
+        refused(outcome, 3, "m.onnx", "w", name)  # trained weights must not be in half precision
+    assert list(tmp_path.iterdir()) == [model]
+    planned = call("dtc", "plan", model, "--devices", 1, "--loss", "none")
+    assert planned.code == 0, planned.err

@@ -1,13 +1,10 @@
 """Indices: those that the graph computes, and those of the data that are no row of what they index."""
 
-import shutil
-import subprocess
-
 import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conftest import MODELS, ROOT, call, check_call
+from conftest import MODELS, ROOT, call, check_call, encode_model
 
 TABLE = numpy.array([[0, 1], [10, 11], [20, 21], [30, 31], [40, 41]], numpy.float32)
 
@@ -16,11 +13,8 @@ TABLE = numpy.array([[0, 1], [10, 11], [20, 21], [30, 31], [40, 41]], numpy.floa
 def indices(tmp_path_factory):
     """Looks rows up at `ids` and at `ids - 2`, and picks columns at `ids - 2`."""
     folder = tmp_path_factory.mktemp("indices")
-    text = (ROOT / "test/Import/Inputs/indices.txtpb").read_bytes()
-    model = folder / "indices.onnx"
-    model.write_bytes(subprocess.run(
-        [shutil.which("protoc"), "--encode=onnx.ModelProto", "-I", ROOT / "third_party/onnx",
-         "onnx-ml.proto"], input=text, stdout=subprocess.PIPE, check=True).stdout)
+    text = (ROOT / "test/Import/Inputs/indices.txtpb").read_text()
+    model = encode_model(text, folder / "indices.onnx")
     artifact = folder / "indices.dtc"
     check_call("dtc", "compile", model, "--devices", 1, "--loss", "none", "-o", artifact)
     return artifact
