@@ -5,11 +5,13 @@ over ten steps at global batch 8, and the weights after them. The data has
 ignored targets at random places, in whole tails and in whole samples.
 """
 
+import re
+
 import numpy
 import pytest
 from safetensors.numpy import load_file
 
-from conftest import MODELS, reference
+from conftest import MODELS, check_call, reference
 
 PLANS = [(1, "dp=1"), (2, "dp=2"), (4, "dp=2,tp=2"), (4, "tp=4")]
 PLAN_IDS = ["one", "dp2", "dp2tp2", "tp4"]
@@ -123,6 +125,21 @@ def test_bf16(trainer, model, loss, devices, plan):
     expected = reference(model, "bf16")
     run = trainer.train(model, model, *expected["flags"], devices=devices, plan=plan)
     compare_steps(run, expected, loss=loss, norm=5e-2)
+
+
+@pytest.mark.parametrize("model", ["gpt2", "llama"])
+def test_bf16_gradients_are_reduced_in_f32(model):
+    """Only activations are exchanged in bf16."""
+    outcome = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--devices", 4, "--plan",
+                         "dp=2,tp=2", "--loss", "cross_entropy", "--precision", "bf16",
+                         "--global-batch", 8, "--emit", "partition")
+    functions = {text.split("(")[0]: text for text in outcome.out.split("func.func @")[1:]}
+    reductions = r"dist\.(?:all_reduce|reduce_scatter) .*? : (.*)"
+    update = re.findall(reductions, functions["update"])
+    assert update and not any("bf16" in types for types in update)
+    step = re.findall(reductions, functions["loss_and_grads"])
+    assert any("bf16" in types for types in step)
+    assert all("tensor<4x" in types for types in step if "bf16" in types)  # batch of a rank first
 
 
 def test_two_runs_are_bitwise_equal(trainer):

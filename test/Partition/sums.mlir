@@ -35,3 +35,24 @@ func.func @meeting(%a: tensor<8x16xf32> {dist.sharding = #dist.sharding<@mesh, [
   %2 = dtc.sum %0, %1 : tensor<16xf32>
   return %2 : tensor<16xf32>
 }
+
+// What pends in f32 is summed in f32 before it is rounded; what a bf16 contraction leaves pending is
+// summed as it is, and may be widened first.
+// CHECK-LABEL: func.func @precision
+// CHECK: %[[WIDE:.*]] = dtc.reduce sum %arg0
+// CHECK: %[[SUM:.*]] = dist.all_reduce sum %[[WIDE]] on @mesh {"tp"} : tensor<16xf32>
+// CHECK: %[[ROUNDED:.*]] = arith.truncf %[[SUM]]
+// CHECK: %[[PART:.*]] = dtc.contract {{.*}} -> tensor<4x16xbf16>
+// CHECK: %[[EXTENDED:.*]] = arith.extf %[[PART]]
+// CHECK: dist.all_reduce sum %[[PART]] on @mesh {"tp"} : tensor<4x16xbf16>
+// CHECK: dist.all_reduce sum %[[EXTENDED]] on @mesh {"tp"} : tensor<4x16xf32>
+func.func @precision(%a: tensor<8x16xf32> {dist.sharding = #dist.sharding<@mesh, [{"tp"}, {}]>},
+                     %x: tensor<4x8xbf16> {dist.sharding = #dist.sharding<@mesh, [{}, {"tp"}]>},
+                     %w: tensor<8x16xbf16> {dist.sharding = #dist.sharding<@mesh, [{"tp"}, {}]>})
+    -> (tensor<16xbf16>, tensor<4x16xbf16>, tensor<4x16xf32>) {
+  %0 = dtc.reduce sum %a [0] : tensor<8x16xf32> -> tensor<16xf32>
+  %1 = arith.truncf %0 : tensor<16xf32> to tensor<16xbf16>
+  %2 = dtc.contract %x [0, 1], %w [1, 2] -> [0, 2] : tensor<4x8xbf16>, tensor<8x16xbf16> -> tensor<4x16xbf16>
+  %3 = arith.extf %2 : tensor<4x16xbf16> to tensor<4x16xf32>
+  return %1, %2, %3 : tensor<16xbf16>, tensor<4x16xbf16>, tensor<4x16xf32>
+}

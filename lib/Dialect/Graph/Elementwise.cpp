@@ -5,7 +5,8 @@ using namespace mlir;
 using namespace dtc;
 using namespace dtc::graph;
 
-/// Where an op is linear; for most it is not in any operand.
+/// Where an op is linear; for most it is not in any operand. Rounding is not: what pends in f32 is
+/// summed in f32, then rounded once.
 static std::vector<std::vector<int>> linearSets(Operation *op) {
   if (isa<arith::AddFOp, arith::SubFOp, arith::AddIOp, arith::SubIOp>(op))
     return {{0, 1}};
@@ -13,7 +14,7 @@ static std::vector<std::vector<int>> linearSets(Operation *op) {
     return {{0}, {1}};
   if (isa<arith::SelectOp>(op))
     return {{1, 2}};
-  if (isa<arith::DivFOp, arith::NegFOp, arith::ExtFOp, arith::TruncFOp>(op))
+  if (isa<arith::DivFOp, arith::NegFOp, arith::ExtFOp>(op))
     return {{0}};
   return {};
 }
