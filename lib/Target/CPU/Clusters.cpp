@@ -10,7 +10,7 @@ namespace dtc::cpu {
 using graph::shapeOf;
 
 /// Longest chain of ops that consumers repeat, and the dear ones among them.
-static constexpr size_t kLongestFree = 12;
+static constexpr int64_t kLongestFree = 12;
 static constexpr int kMostDear = 2;
 /// A reduction of this many elements is written out where it is needed.
 static constexpr int64_t kWindow = 16;
@@ -46,6 +46,9 @@ static bool isDear(Operation *op) {
              math::ErfOp, math::PowFOp, math::SinOp, math::CosOp, math::SqrtOp, math::RsqrtOp,
              arith::DivFOp>(op);
 }
+
+/// Between float types: half precision has one around every operation.
+static bool isConversion(Operation *op) { return isa<arith::ExtFOp, arith::TruncFOp>(op); }
 
 // Ways from a value to an op.
 
@@ -158,7 +161,8 @@ bool Clustering::isCheapElementwise(Operation *op) {
   auto dear = llvm::count_if(chain, isDear);
   if (dear > kMostDear && !scalar)
     return false;
-  return chain.size() <= kLongestFree && leaves.size() <= (scalar ? 3 : 1) &&
+  auto length = llvm::count_if(chain, [](Operation *op) { return !isConversion(op); });
+  return length <= kLongestFree && leaves.size() <= (scalar ? 3 : 1) &&
          (scalar || dear == 0 || staysInRows(op));
 }
 
