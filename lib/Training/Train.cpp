@@ -117,7 +117,12 @@ private:
                     roleOf(context, RoleKind::Loss));
     for (auto [parameter, gradient] : llvm::zip_equal(trained, gradients)) {
       RoleAttr role = roleOf(context, RoleKind::Gradient, parameter.name);
-      function.result(accumulated(function, backward, parameter.argument, gradient, role), role);
+      Value sum = accumulated(function, backward, parameter.argument, gradient, role);
+      // As soon as there is a gradient to add: at the end all of them would be alive.
+      if (sum != gradient)
+        if (Operation *producer = gradient.getDefiningOp())
+          sum.getDefiningOp()->moveAfter(producer);
+      function.result(sum, role);
     }
   }
 

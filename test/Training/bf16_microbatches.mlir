@@ -18,11 +18,12 @@
 // CHECK:         %[[DY:.*]] = dtc.cross_entropy_grad {{.*}} -> tensor<4x10xbf16>
 // The bias is summed, the weight contracted, in f32 at once.
 // CHECK:         %[[DYF:.*]] = arith.extf %[[DY]]
+// Each is added to its accumulator at once: none waits for the others.
 // CHECK:         %[[DB:.*]] = dtc.reduce sum %[[DYF]] [0] {{.*}} -> tensor<10xf32>
+// CHECK-NEXT:    dtc.sum %[[GB]], %[[DB]] {dtc.backward = #dtc.backward<{{.*}}, accumulate>}
 // CHECK:         %[[DW:.*]] = dtc.contract {{.*}} : tensor<4x10xbf16>, tensor<4x32xbf16> -> tensor<10x32xf32>
+// CHECK-NEXT:    dtc.sum %[[GW]], %[[DW]] {dtc.backward = #dtc.backward<{{.*}}, accumulate>}
 // CHECK:         dtc.sum %[[LOSS]], %{{.*}} {dtc.backward = #dtc.backward<{{.*}}, accumulate>}
-// CHECK:         dtc.sum %[[GW]], %[[DW]] {dtc.backward = #dtc.backward<{{.*}}, accumulate>}
-// CHECK:         dtc.sum %[[GB]], %[[DB]]
 
 // All microbatches' targets are counted.
 // CHECK-LABEL: func.func @prologue(%{{.*}}: tensor<12xi64>
