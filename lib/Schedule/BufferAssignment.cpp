@@ -75,10 +75,12 @@ std::optional<size_t> BufferAssignment::reusable(Operation *op, OpResult result,
       return std::nullopt;
   if (!buffer.home)
     return index;
-  // An argument's place is taken over by the result that replaces it alone.
+  // An argument's place is taken over by the result that replaces it, or by
+  // anything once nobody asks for the argument again.
   auto target = resultHomes.find(result);
-  return target != resultHomes.end() && target->second == *buffer.home ? std::optional(index)
-                                                                       : std::nullopt;
+  bool takes = target != resultHomes.end() ? target->second == *buffer.home
+                                           : homes.isSpentAfter(function, *buffer.home);
+  return takes ? std::optional(index) : std::nullopt;
 }
 
 void BufferAssignment::placeResultsOf(Operation *op) {

@@ -2,7 +2,6 @@
 #include "StepFunctions.h"
 
 #include <algorithm>
-#include <set>
 
 using namespace mlir;
 
@@ -73,7 +72,56 @@ FailureOr<HomeTable> HomeTable::build(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(table.checkWholeBatch(function)))
       return failure();
+  table.findSpent(*schedules.begin());
   return table;
+}
+
+namespace {
+
+/// The homes that a function reads, and those that it writes.
+struct HomeUse {
+  std::set<size_t> reads, writes;
+};
+
+HomeUse homeUse(func::FuncOp function, const HomeTable &homes) {
+  HomeUse use;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    use.reads.insert(homes.find(graph::getArgRole(function, i)));
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    use.writes.insert(homes.find(graph::getResultRole(function, i)));
+  return use;
+}
+
+} // namespace
+
+/// Steps follow one another: after the last call comes the first.
+void HomeTable::findSpent(exec::ScheduleOp schedule) {
+  SymbolTable symbols(schedule->getParentOp());
+  std::vector<std::pair<std::string, HomeUse>> calls;
+  for (auto call : schedule.getOps<exec::CallOp>())
+    if (auto function = symbols.lookup<func::FuncOp>(call.getCallee()))
+      calls.emplace_back(call.getCallee().str(), homeUse(function, *this));
+  std::set<std::pair<std::string, size_t>> kept;
+  for (size_t i = 0; i < calls.size(); ++i)
+    for (size_t home : calls[i].second.reads) {
+      if (calls[i].second.writes.count(home))
+        continue;
+      // Without anybody who writes it, it is filled from outside.
+      bool rewritten = false;
+      for (size_t after = 1; after <= calls.size() && !rewritten; ++after) {
+        const HomeUse &next = calls[(i + after) % calls.size()].second;
+        if (next.reads.count(home))
+          break;
+        rewritten = next.writes.count(home);
+      }
+      (rewritten ? spent : kept).emplace(calls[i].first, home);
+    }
+  for (const auto &entry : kept) // a function is called with several neighbours
+    spent.erase(entry);
+}
+
+bool HomeTable::isSpentAfter(func::FuncOp function, size_t home) const {
+  return spent.count({function.getSymName().str(), home});
 }
 
 LogicalResult HomeTable::enterSignature(func::FuncOp function) {

@@ -4,6 +4,7 @@
 #include "dtc/Dialect/Exec/Exec.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -50,15 +51,20 @@ public:
   uint64_t size() const { return end; }
   /// The home of an argument's or result's role.
   size_t find(graph::RoleAttr role) const { return index.at(HomeKey(role)); }
+  /// True if the function only reads the home and nobody does after it: the next
+  /// call that has to do with it writes it anew. So are gradients in the update.
+  bool isSpentAfter(mlir::func::FuncOp function, size_t home) const;
 
 private:
   mlir::LogicalResult enter(mlir::func::FuncOp function, graph::RoleAttr role, mlir::Type type);
   mlir::LogicalResult enterSignature(mlir::func::FuncOp function);
   mlir::LogicalResult checkWholeBatch(mlir::func::FuncOp function) const;
   void layOut();
+  void findSpent(exec::ScheduleOp schedule);
 
   std::vector<Home> homes;
   std::map<HomeKey, size_t> index;
+  std::set<std::pair<std::string, size_t>> spent; ///< function and home
   uint64_t microbatches = 1, end = 0;
 };
 

@@ -4,6 +4,8 @@
 // count 832-896, lr 896-960, step 960-1024, input 1024 (2 x 512), target 2048 (2 x 32).
 // CHECK: module attributes {exec.arena_bytes = {{.*}} : i64, exec.threads = 1 : i64}
 
+dist.mesh @mesh ["dp" = 2]
+
 exec.kernel @square extent 8 scratch 0 flat {
 ^bb0(%a: tensor<8x16xf32>):
   %0 = arith.mulf %a, %a : tensor<8x16xf32>
@@ -98,8 +100,11 @@ func.func @update(
     -> (tensor<4x16xf32> {dtc.role = #dtc.role<parameter, "w">},
         tensor<4x16xf32> {dtc.role = #dtc.role<state, "w", momentum_buffer>},
         tensor<f32> {dtc.role = #dtc.role<loss, "">}) {
+  // The next step clears the gradient: it may be summed up where it is.
+  // CHECK: dist.all_reduce {{.*}} {exec.offsets = array<i64: 512>}
+  %h = dist.all_reduce sum %g on @mesh {"dp"} : tensor<4x16xf32>
   // CHECK: exec.launch @sgd({{.*}}) {{.*}}exec.offsets = array<i64: 0, 256>}
-  %0:2 = exec.launch @sgd(%p, %m, %g, %lr) extent 64 in_place [0, 1] : (tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<f64>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
+  %0:2 = exec.launch @sgd(%p, %m, %h, %lr) extent 64 in_place [0, 1] : (tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<f64>) -> (tensor<4x16xf32>, tensor<4x16xf32>)
   // The mean may not be written over the sum while that is read: it is copied there.
   // CHECK: exec.launch @mean
   %1 = exec.launch @mean(%l, %n) extent 1 in_place [-1] : (tensor<f32>, tensor<f32>) -> tensor<f32>

@@ -45,7 +45,8 @@ def PlanMemory : Pass<"dtc-plan-memory", "::mlir::ModuleOp"> {
     that are never needed at once.
 
     Reshapes share their operand's place; a launch or all-reduce writes over an
-    operand that dies there where it may; a result is written into the place of
+    operand that dies there where it may, also over an argument that the next
+    call writes anew (a gradient in the update); a result is written into the place of
     its role directly, or by an exec.copy where an argument is still read from
     that place. Scratch memory of library calls is part of the plan.
 
