@@ -71,6 +71,18 @@ def reference(model: str, recipe: str) -> dict:
     return json.loads((MODELS / f"{model}.{recipe}.json").read_text())
 
 
+def compare_steps(run, expected: dict, loss: float, norm: float) -> None:
+    """Relative errors of every step's loss and gradient norm."""
+    for key, bound in (("loss", loss), ("grad_norm", norm)):
+        want = numpy.array([step[key] for step in expected["steps"]])
+        got = run.column(key)
+        assert got.shape == want.shape
+        errors = numpy.abs(got - want) / numpy.abs(want)
+        assert errors.max() < bound, f"{key}: {errors}"
+    assert numpy.allclose(run.column("lr"), [s["lr"] for s in expected["steps"]], rtol=1e-12)
+    assert run.column("step").tolist() == list(range(1, len(run.log) + 1))
+
+
 class Trainer:
     """Compiles and runs; equal requests within a session share one run."""
 

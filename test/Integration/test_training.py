@@ -11,22 +11,10 @@ import numpy
 import pytest
 from safetensors.numpy import load_file
 
-from conftest import MODELS, check_call, reference
+from conftest import MODELS, check_call, compare_steps, reference
 
 PLANS = [(1, "dp=1"), (2, "dp=2"), (4, "dp=2,tp=2"), (4, "tp=4")]
 PLAN_IDS = ["one", "dp2", "dp2tp2", "tp4"]
-
-
-def compare_steps(run, expected: dict, loss: float, norm: float) -> None:
-    """Relative errors of every step's loss and gradient norm."""
-    for key, bound in (("loss", loss), ("grad_norm", norm)):
-        want = numpy.array([step[key] for step in expected["steps"]])
-        got = run.column(key)
-        assert got.shape == want.shape
-        errors = numpy.abs(got - want) / numpy.abs(want)
-        assert errors.max() < bound, f"{key}: {errors}"
-    assert numpy.allclose(run.column("lr"), [s["lr"] for s in expected["steps"]], rtol=1e-12)
-    assert run.column("step").tolist() == list(range(1, len(run.log) + 1))
 
 
 def compare_weights(run, model: str, expected: dict) -> None:

@@ -18,6 +18,7 @@ import onnx.reference
 from safetensors.numpy import load_file
 
 import draw
+import reference
 import zoo
 from samples import IGNORED
 
@@ -112,7 +113,8 @@ def _initializers(proto: onnx.ModelProto) -> dict[str, np.ndarray]:
 
 
 def _loss_of_pytorch(folder: Path, export: zoo.Export) -> float:
-    return json.loads((folder / f"{export.model}.adamw.json").read_text())["steps"][0]["loss"]
+    recipe = next(recipe.name for recipe in reference.RECIPES if export.model in recipe.models)
+    return json.loads((folder / f"{export.model}.{recipe}.json").read_text())["steps"][0]["loss"]
 
 
 def _loss_of_first_batch(proto: onnx.ModelProto, export: zoo.Export, folder: Path) -> float:

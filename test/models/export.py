@@ -3,6 +3,7 @@
 
     export.py                   writes all of them beside this script
     export.py --output DIR      ... into DIR
+    export.py --only MODEL,...  writes the files of these models alone
     export.py --check           writes them to a temporary folder and compares them with those here
     export.py --weights DIR     writes DIR/resnet18.safetensors, the initial weights that are too large to be here
                                 (draw.py does the same without PyTorch)
@@ -38,16 +39,23 @@ _DRAWN = ("resnet18",)  # models whose weights are described, not stored
 def write_all(folder: Path) -> None:
     """Writes every file of the README's table to the folder."""
     samples.write_text(folder)
+    for name in zoo.MODELS:
+        write_model(name, folder)
+
+
+def write_model(name: str, folder: Path) -> None:
+    """Writes the files of one model to the folder, where text.bin is already."""
+    model = zoo.MODELS[name]
     for export in zoo.EXPORTS:
-        _progress(f"{export.name}.onnx")
-        onnx_export.write(export, folder)
-    for name in _STATE_DICT:
+        if export.model == name:
+            _progress(f"{export.name}.onnx")
+            onnx_export.write(export, folder)
+    if name in _STATE_DICT:
         _write_state_dict(name, folder)
-    for name in _DRAWN:
-        draw.save_distributions(folder / f"{name}.weights.json", zoo.distributions(zoo.MODELS[name].build()))
-    for model in zoo.MODELS.values():
-        save_file(samples.arrays(model, folder), folder / f"{model.name}.data.safetensors")
-        _write_trajectories(model, folder)
+    if name in _DRAWN:
+        draw.save_distributions(folder / f"{name}.weights.json", zoo.distributions(model.build()))
+    save_file(samples.arrays(model, folder), folder / f"{name}.data.safetensors")
+    _write_trajectories(model, folder)
 
 
 def _write_state_dict(name: str, folder: Path) -> None:
@@ -67,7 +75,8 @@ def _write_trajectories(model: zoo.Model, folder: Path) -> None:
         run = reference.train(model, recipe, data, reference.numerics_of(recipe))
         single = reference.numerics_of(recipe).compute == torch.float32
         extra = {"rounding": reference.rounding(model, recipe, data, run)} if single else {}
-        reference.write(folder / f"{stem}.json", recipe, run, extra)
+        flags = recipe.flags() + (["--padding-idx", model.padding] if model.padding else [])
+        reference.write(folder / f"{stem}.json", flags, run, extra)
         if recipe.name == "adamw" and model.name in _FINAL:
             final = {name: np.ascontiguousarray(value.numpy()) for name, value in run.final.items()}
             save_file(final, folder / f"{stem}.final.safetensors")
@@ -80,6 +89,7 @@ def _progress(what: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=HERE, metavar="DIR")
+    parser.add_argument("--only", type=lambda names: names.split(","), metavar="MODEL,...")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--weights", type=Path, metavar="DIR")
     arguments = parser.parse_args()
@@ -96,7 +106,14 @@ def main() -> int:
             write_all(Path(folder))
             return compare.report(HERE, Path(folder))
     arguments.output.mkdir(parents=True, exist_ok=True)
-    write_all(arguments.output)
+    if not arguments.only:
+        write_all(arguments.output)
+        return 0
+    unknown = [name for name in arguments.only if name not in zoo.MODELS]
+    if unknown:
+        parser.error(f"no such model: {', '.join(unknown)}")
+    for name in arguments.only:
+        write_model(name, arguments.output)
     return 0
 
 

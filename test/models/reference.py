@@ -68,11 +68,13 @@ _ADAMW = {"optimizer": "adamw", "lr": 1e-3, "weight-decay": 0.01}
 _SGD = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9}
 _COSINE = {"lr-schedule": "cosine", "warmup-steps": 3, "total-steps": STEPS, "min-lr": 1e-5}
 
+_FAMILIES = ("bert", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext")
+
 RECIPES = (
-    Recipe("adamw", _ADAMW, ("gpt2", "gpt2_mask", "llama", "mlp", "resnet_tiny")),
+    Recipe("adamw", _ADAMW, ("gpt2", "gpt2_mask", "llama", "mlp", "resnet_tiny", *_FAMILIES)),
     Recipe("adamw", _ADAMW | {"lr": 1e-4}, ("resnet18",)),  # at 1e-3 rounding alone moves a loss by 3e-4
     Recipe("adam", _ADAMW | {"optimizer": "adam"}, ("gpt2", "llama", "mlp", "resnet_tiny")),
-    Recipe("sgd", _SGD | {"weight-decay": 0.0}, ("gpt2", "llama", "mlp", "resnet_tiny")),
+    Recipe("sgd", _SGD | {"weight-decay": 0.0}, ("gpt2", "llama", "mlp", "resnet_tiny", *_FAMILIES, "t5")),
     Recipe("nesterov", _SGD | {"nesterov": True, "weight-decay": 0.01}, ("gpt2", "mlp")),
     Recipe("clip_cosine", _ADAMW | {"clip-grad-norm": 1.0} | _COSINE, ("gpt2",)),
     Recipe("bf16", _ADAMW | {"precision": "bf16"}, ("gpt2", "llama", "mlp", "resnet_tiny")),
@@ -205,7 +207,7 @@ def rounding(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], r
     return result
 
 
-def write(path: Path, recipe: Recipe, run: Trajectory, extra: Mapping[str, object]) -> None:
+def write(path: Path, flags: list[str], run: Trajectory, extra: Mapping[str, object]) -> None:
     """Writes the trajectory as JSON: a line a step and a line a parameter, numbers unrounded."""
-    record = {"flags": recipe.flags(), "steps": run.steps, "gradient_norms": run.gradient_norms} | dict(extra)
+    record = {"flags": flags, "steps": run.steps, "gradient_norms": run.gradient_norms} | dict(extra)
     path.write_text(json.dumps(record, indent=1) + "\n")

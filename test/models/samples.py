@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+import sizes
 import zoo
 from draw import Distribution, draw, uniform
 
 TEXT = Path("/usr/share/common-licenses/GPL-3")  # verbatim copies are allowed to everyone
 IGNORED = -100
+MASK_ID = 3
 EMPTY_RUN = range(16, 20)  # samples without any target: half of the third batch of 8
 
 
@@ -52,24 +54,28 @@ def _merge(tokens: list[int], pair: tuple[int, int], merged: int) -> list[int]:
 
 def write_text(folder: Path) -> None:
     """Writes text.bin (uint16 tokens, as dtc-run reads them) and text.vocabulary.json (the string of each id)."""
-    tokens, pieces = tokenize(TEXT.read_text(encoding="ascii"), zoo.VOCABULARY)
+    tokens, pieces = tokenize(TEXT.read_text(encoding="ascii"), sizes.VOCABULARY)
     np.asarray(tokens, dtype="<u2").tofile(folder / "text.bin")
     (folder / "text.vocabulary.json").write_text(json.dumps(pieces) + "\n")
 
 
 def arrays(model: zoo.Model, folder: Path) -> dict[str, np.ndarray]:
     """The arrays of MODEL.data.safetensors: the model's inputs and `target`; language models read FOLDER/text.bin."""
-    if model.name == "gpt2_mask":
-        return _padded_language(model, folder)
-    if "input_ids" in model.inputs:
-        return _language(model, folder)
-    return _classification(model)
+    make = {
+        zoo.Task.NEXT_TOKEN: _language,
+        zoo.Task.NEXT_TOKEN_PADDED: _padded_language,
+        zoo.Task.MASKED_TOKEN: _masked_language,
+        zoo.Task.CONTINUATION: _continuation,
+        zoo.Task.TEXT_CLASS: _text_classification,
+        zoo.Task.CLASS: _classification,
+    }
+    return make[model.task](model, folder)
 
 
 def _windows(model: zoo.Model, folder: Path, first: int) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and next tokens of consecutive windows of the text, from window `first` on."""
     tokens = np.fromfile(folder / "text.bin", dtype="<u2").astype(np.int64)
-    starts = (first + np.arange(model.samples))[:, None] * zoo.SEQUENCE + np.arange(zoo.SEQUENCE)
+    starts = (first + np.arange(model.samples))[:, None] * sizes.SEQUENCE + np.arange(sizes.SEQUENCE)
     return tokens[starts], tokens[starts + 1]
 
 
@@ -83,11 +89,11 @@ def _language(model: zoo.Model, folder: Path) -> dict[str, np.ndarray]:
 def _padded_language(model: zoo.Model, folder: Path) -> dict[str, np.ndarray]:
     """A third of the samples padded on the right, a third on the left; nothing is predicted from or for padding."""
     inputs, target = _windows(model, folder, first=200)
-    lengths = (8 + uniform(f"{model.name}.length", model.samples) * (zoo.SEQUENCE - 8)).astype(np.int64)
-    position = np.arange(zoo.SEQUENCE)
+    lengths = (8 + uniform(f"{model.name}.length", model.samples) * (sizes.SEQUENCE - 8)).astype(np.int64)
+    position = np.arange(sizes.SEQUENCE)
     mask = np.ones_like(inputs)
     mask[1::3] = position < lengths[1::3, None]
-    mask[2::3] = position >= zoo.SEQUENCE - lengths[2::3, None]
+    mask[2::3] = position >= sizes.SEQUENCE - lengths[2::3, None]
     inputs[mask == 0] = 0
     last_of_right_padded = np.zeros_like(mask, dtype=bool)
     last_of_right_padded[1::3] = position == lengths[1::3, None] - 1
@@ -96,11 +102,45 @@ def _padded_language(model: zoo.Model, folder: Path) -> dict[str, np.ndarray]:
     return {"input_ids": inputs, "attention_mask": mask, "target": target}
 
 
-def _classification(model: zoo.Model) -> dict[str, np.ndarray]:
+def _masked_language(model: zoo.Model, folder: Path) -> dict[str, np.ndarray]:
+    """A third of the samples padded on the right; one token in five is replaced by MASK_ID and asked for. The second
+    segment begins somewhere in the text."""
+    inputs, _ = _windows(model, folder, first=100)
+    position = np.arange(sizes.SEQUENCE)
+    ends = (8 + uniform(f"{model.name}.length", model.samples) * (sizes.SEQUENCE - 8)).astype(np.int64)
+    mask = np.ones_like(inputs)
+    mask[1::3] = position < ends[1::3, None]
+    segments = (position >= ends[:, None] // 2).astype(np.int64)
+    asked = (uniform(f"{model.name}.masked", inputs.size).reshape(inputs.shape) < 1 / 5) & (mask == 1)
+    target = np.where(asked, inputs, IGNORED)
+    inputs[asked] = MASK_ID
+    inputs[mask == 0] = 0
+    _ignore_samples(model.name, target)
+    return {"input_ids": inputs, "attention_mask": mask, "token_type_ids": segments, "target": target}
+
+
+def _continuation(model: zoo.Model, folder: Path) -> dict[str, np.ndarray]:
+    """A window of the text for the encoder, the one after it for the decoder."""
+    inputs, _ = _windows(model, folder, first=150)
+    decoder_inputs, target = _windows(model, folder, first=151)
+    _ignore_positions(model.name, target)
+    _ignore_samples(model.name, target)
+    return {"input_ids": inputs, "decoder_input_ids": decoder_inputs, "target": target}
+
+
+def _text_classification(model: zoo.Model, folder: Path) -> dict[str, np.ndarray]:
+    """Windows of the text; the class is that of the first token."""
+    inputs, _ = _windows(model, folder, first=50)
+    target = inputs[:, 0] % sizes.CLASSES
+    _ignore_samples(model.name, target)
+    return {"input_ids": inputs, "target": target}
+
+
+def _classification(model: zoo.Model, folder: Path) -> dict[str, np.ndarray]:
     """Noise around one point a class."""
-    shape = (zoo.FEATURES,) if model.name == "mlp" else zoo.IMAGE
-    target = (uniform(f"{model.name}.class", model.samples) * zoo.CLASSES).astype(np.int64)
-    centres = draw(f"{model.name}.centres", Distribution((zoo.CLASSES, *shape), 0.0, 0.7))
+    shape = model.shape
+    target = (uniform(f"{model.name}.class", model.samples) * sizes.CLASSES).astype(np.int64)
+    centres = draw(f"{model.name}.centres", Distribution((sizes.CLASSES, *shape), 0.0, 0.7))
     noise = draw(f"{model.name}.noise", Distribution((model.samples, *shape), 0.0, 0.7))
     inputs = (centres[target] + noise).astype(np.float32)
     _ignore_samples(model.name, target)
@@ -110,8 +150,8 @@ def _classification(model: zoo.Model) -> dict[str, np.ndarray]:
 def _ignore_positions(name: str, target: np.ndarray) -> None:
     """Ignores one position in seven, and the tail of one sample in three."""
     target[uniform(f"{name}.ignored", target.size).reshape(target.shape) < 1 / 7] = IGNORED
-    lengths = (4 + uniform(f"{name}.length", len(target)) * (zoo.SEQUENCE - 4)).astype(np.int64)
-    tails = np.arange(zoo.SEQUENCE) >= lengths[:, None]
+    lengths = (4 + uniform(f"{name}.length", len(target)) * (sizes.SEQUENCE - 4)).astype(np.int64)
+    tails = np.arange(sizes.SEQUENCE) >= lengths[:, None]
     tails[np.arange(len(target)) % 3 != 1] = False
     target[tails] = IGNORED
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 import torch
 import torchvision
@@ -16,14 +17,9 @@ import transformers
 from torch import nn
 from torchvision.models.resnet import BasicBlock, ResNet
 
+import families
 from draw import Distribution, draw
-
-VOCABULARY = 512
-SEQUENCE = 32
-POSITIONS = 64  # more than SEQUENCE: the position table is read in part
-FEATURES = 32
-CLASSES = 10
-IMAGE = (3, 32, 32)
+from sizes import CLASSES, FEATURES, IMAGE, POSITIONS, SEQUENCE, SMALL_IMAGE, VOCABULARY
 
 
 class LogitsOfIds(nn.Module):
@@ -102,6 +98,17 @@ def resnet_tiny() -> nn.Module:
     return model
 
 
+class Task(Enum):
+    """What a model learns, which says what its data looks like."""
+
+    NEXT_TOKEN = "the next token of a text"
+    NEXT_TOKEN_PADDED = "the next token of a padded text"
+    MASKED_TOKEN = "tokens that were taken out of a padded text"
+    CONTINUATION = "the text after a text"
+    TEXT_CLASS = "the class of a text"
+    CLASS = "the class of a point or an image"
+
+
 @dataclass(frozen=True)
 class Model:
     """A model with weights, and what its data looks like. `name` names its data and its trajectories."""
@@ -110,6 +117,9 @@ class Model:
     build: Callable[[], nn.Module]  # the module that is exported and trained
     inputs: tuple[str, ...]
     samples: int  # fewer than 10 steps of 8 need: the data wraps around
+    task: Task = Task.NEXT_TOKEN
+    shape: tuple[int, ...] = ()  # of a sample of `x`
+    padding: str = ""  # WEIGHT=ROW, by the .onnx file's name: nn.Embedding's padding_idx, which ONNX loses
 
     def instantiate(self) -> nn.Module:
         """The module in eval mode (frozen batch norm statistics) with its drawn weights."""
@@ -124,15 +134,10 @@ class Model:
 def distributions(module: nn.Module) -> dict[str, Distribution]:
     """The distribution of every tensor that is drawn: all parameters (tied ones once) and batch norm statistics."""
     result = {}
-    norms = (nn.LayerNorm, nn.BatchNorm2d)
-    of_norm = {
-        f"{prefix}.{name}"
-        for prefix, child in module.named_modules()
-        if isinstance(child, norms) or type(child).__name__.endswith("RMSNorm")
-        for name, _ in child.named_parameters()
-    }
+    of_norm = _parameters_of(module, _is_norm)
+    of_embedding = _parameters_of(module, lambda child: isinstance(child, nn.Embedding))
     for name, tensor in module.named_parameters():
-        mean, sd = _moments(name, tensor, name in of_norm)
+        mean, sd = _moments(name, tensor, name in of_norm, name in of_embedding)
         result[name] = Distribution(tuple(tensor.shape), mean, sd)
     for name, tensor in module.named_buffers():
         if name.endswith("running_mean"):
@@ -142,28 +147,59 @@ def distributions(module: nn.Module) -> dict[str, Distribution]:
     return result
 
 
-def _moments(name: str, tensor: torch.Tensor, of_norm: bool) -> tuple[float, float]:
+def _is_norm(module: nn.Module) -> bool:
+    is_rms_norm = type(module).__name__.endswith(("RMSNorm", "T5LayerNorm"))
+    return is_rms_norm or isinstance(module, (nn.LayerNorm, nn.BatchNorm2d))
+
+
+def _parameters_of(module: nn.Module, wanted: Callable[[nn.Module], bool]) -> set[str]:
+    """The names of the parameters of the wanted modules within `module`."""
+    return {
+        f"{prefix}.{name}"
+        for prefix, child in module.named_modules()
+        if wanted(child)
+        for name, _ in child.named_parameters()
+    }
+
+
+def _moments(name: str, tensor: torch.Tensor, of_norm: bool, of_embedding: bool) -> tuple[float, float]:
     """Mean and standard deviation of a trained-looking parameter."""
     if of_norm and name.endswith("weight"):
         return 1.0, 0.2
     if tensor.dim() == 1:
         return 0.0, 0.1 if of_norm else 0.05
-    if "wte" in name or "wpe" in name or "embed_tokens" in name:
+    if of_embedding or tensor.dim() == 3:  # ViT's class token and positions have a leading one
         return 0.0, 0.3
     if tensor.dim() == 4:
         return 0.0, math.sqrt(2.0 / math.prod(tensor.shape[1:])) * 0.7
     return 0.0, 1.0 / math.sqrt(tensor.shape[0 if "c_" in name else 1])  # GPT-2's Conv1D stores [in, out]
 
 
+_IDS = ("input_ids",)
+_IDS_AND_MASK = ("input_ids", "attention_mask")
+_TWO_TEXTS = ("input_ids", "decoder_input_ids")
+_IMAGE = ("x",)
+
 MODELS = {
     model.name: model
     for model in (
-        Model("gpt2", lambda: LogitsOfIds(gpt2()), ("input_ids",), samples=80),
-        Model("gpt2_mask", lambda: LogitsOfMaskedIds(gpt2()), ("input_ids", "attention_mask"), samples=60),
-        Model("llama", lambda: LogitsOfIds(llama()), ("input_ids",), samples=80),
-        Model("mlp", Mlp, ("x",), samples=52),
-        Model("resnet_tiny", resnet_tiny, ("x",), samples=28),
-        Model("resnet18", resnet18, ("x",), samples=24),
+        Model("gpt2", lambda: LogitsOfIds(gpt2()), _IDS, samples=80),
+        Model("gpt2_mask", lambda: LogitsOfMaskedIds(gpt2()), _IDS_AND_MASK, 60, Task.NEXT_TOKEN_PADDED),
+        Model("llama", lambda: LogitsOfIds(llama()), _IDS, samples=80),
+        Model("mlp", Mlp, ("x",), 52, Task.CLASS, (FEATURES,)),
+        Model("resnet_tiny", resnet_tiny, _IMAGE, 28, Task.CLASS, IMAGE),
+        Model("resnet18", resnet18, _IMAGE, 24, Task.CLASS, IMAGE),
+        Model("bert", families.bert, (*_IDS_AND_MASK, "token_type_ids"), 32, Task.MASKED_TOKEN,
+              padding="m.cls.predictions.decoder.weight=0"),
+        Model("bert_classifier", families.bert_classifier, _IDS, 28, Task.TEXT_CLASS,
+              padding="m.bert.embeddings.word_embeddings.weight=0"),
+        Model("vit", families.vit, _IMAGE, 28, Task.CLASS, SMALL_IMAGE),
+        Model("t5", families.t5, _TWO_TEXTS, 32, Task.CONTINUATION),
+        Model("bart", families.bart, _TWO_TEXTS, 32, Task.CONTINUATION, padding="m.lm_head.weight=0"),
+        Model("qwen2", families.qwen2, _IDS, 32),
+        Model("gpt_neox", families.gpt_neox, _IDS, 32),
+        Model("mobilenet", families.mobilenet, _IMAGE, 28, Task.CLASS, SMALL_IMAGE),
+        Model("convnext", families.convnext, _IMAGE, 28, Task.CLASS, SMALL_IMAGE),
     )
 }
 
@@ -201,14 +237,24 @@ EXPORTS = (
     Export("mlp_dangling", "mlp", weights="dangling"),
     Export("resnet_tiny", "resnet_tiny"),
     Export("resnet18", "resnet18", weights="inputs"),
+    Export("bert", "bert"),
+    Export("bert_classifier", "bert_classifier"),
+    Export("vit", "vit"),
+    Export("t5", "t5"),
+    Export("bart", "bart"),
+    Export("qwen2", "qwen2"),
+    Export("gpt_neox", "gpt_neox"),
+    Export("mobilenet", "mobilenet"),
+    Export("convnext", "convnext"),
 )
 
 
 def example_inputs(model: Model, batch: int) -> tuple[torch.Tensor, ...]:
     """Inputs to trace the model with: only shapes and types matter."""
-    examples = {
-        "input_ids": torch.zeros(batch, SEQUENCE, dtype=torch.int64),
-        "attention_mask": torch.ones(batch, SEQUENCE, dtype=torch.int64),
-        "x": torch.zeros(batch, *((FEATURES,) if model.name == "mlp" else IMAGE)),
-    }
-    return tuple(examples[name] for name in model.inputs)
+    # A tensor for each: torch.export takes inputs that are the same tensor for a single input.
+    examples = {name: torch.zeros(batch, SEQUENCE, dtype=torch.int64) for name in model.inputs}
+    if "attention_mask" in examples:
+        examples["attention_mask"].fill_(1)
+    if "x" in examples:
+        examples["x"] = torch.zeros(batch, *model.shape)
+    return tuple(examples.values())

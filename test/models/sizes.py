@@ -1,0 +1,9 @@
+"""The sizes that the models and their data share."""
+
+VOCABULARY = 512
+SEQUENCE = 32
+POSITIONS = 64  # more than SEQUENCE: the position table is read in part
+FEATURES = 32
+CLASSES = 10
+IMAGE = (3, 32, 32)
+SMALL_IMAGE = (3, 16, 16)
