@@ -14,6 +14,8 @@ struct DeviceRow {
   const char *name;
   double memoryGB, bandwidthGBs, fp32Tflops, halfTflops, achievedHalfTflops;
   double linkGBs; ///< to the other devices of a node, per direction
+  Architecture architecture;
+  int64_t multiprocessors;
 };
 
 struct NodeRow {
@@ -25,10 +27,14 @@ struct NodeRow {
 } // namespace
 
 static constexpr DeviceRow deviceRows[] = {
-    {"v100", 32, 900, 15.7, 125, 95, 150},      {"a10g", 24, 600, 35, 70, 55, 16},
-    {"a100-40", 40, 1555, 19.5, 312, 271, 300}, {"a100-80", 80, 2039, 19.5, 312, 271, 300},
-    {"l40s", 48, 864, 91.6, 362, 270, 28},      {"h100", 80, 3350, 67, 989.5, 794, 450},
-    {"h200", 141, 4800, 67, 989.5, 794, 450},   {"b200", 180, 8000, 80, 2250, 1745, 900},
+    {"v100", 32, 900, 15.7, 125, 95, 150, Architecture::Volta, 80},
+    {"a10g", 24, 600, 35, 70, 55, 16, Architecture::Ampere, 80},
+    {"a100-40", 40, 1555, 19.5, 312, 271, 300, Architecture::Ampere, 108},
+    {"a100-80", 80, 2039, 19.5, 312, 271, 300, Architecture::Ampere, 108},
+    {"l40s", 48, 864, 91.6, 362, 270, 28, Architecture::Ada, 142},
+    {"h100", 80, 3350, 67, 989.5, 794, 450, Architecture::Hopper, 132},
+    {"h200", 141, 4800, 67, 989.5, 794, 450, Architecture::Hopper, 132},
+    {"b200", 180, 8000, 80, 2250, 1745, 900, Architecture::Blackwell, 148},
 };
 
 static constexpr NodeRow nodeRows[] = {
@@ -47,6 +53,8 @@ static DeviceSpec toDevice(const DeviceRow &row) {
   device.achieved = {{DType::BF16, row.achievedHalfTflops * 1e12},
                      {DType::F16, row.achievedHalfTflops * 1e12}};
   device.launchSeconds = 4e-6;
+  device.architecture = row.architecture;
+  device.multiprocessors = row.multiprocessors;
   return device;
 }
 
@@ -94,8 +102,8 @@ static Cluster gpuCluster(const std::string &name, const DeviceRow &device, int6
   cluster.name = name;
   cluster.device = toDevice(device);
   cluster.devicesPerNode = perNode;
-  cluster.levels = {{"intra_node", perNode, device.linkGBs * 1e9, 3e-6},
-                    {"inter_node", 0, networkGBs * 1e9, 10e-6}};
+  cluster.levels = {{"intra_node", perNode, device.linkGBs * 1e9, 3.4e-6},
+                    {"inter_node", 0, networkGBs * 1e9, 14e-6}};
   return cluster;
 }
 

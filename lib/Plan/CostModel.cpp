@@ -1,7 +1,10 @@
 #include "dtc/Plan/CostModel.h"
 
+#include "KernelModel.h"
+#include "MeasuredTables.h"
+#include "NetworkModel.h"
+
 #include <algorithm>
-#include <cmath>
 
 namespace dtc::plan {
 
@@ -9,11 +12,30 @@ using sharding::AxisList;
 using sharding::Mesh;
 using sharding::StepKind;
 
-/// Where a device's achieved rate isn't known: large products reach about this
-/// share of the peak.
-static constexpr double kUsualEfficiency = 0.7;
+/// Of the devices of a stage, the one that all others wait for; with the least
+/// of their memories.
+static DeviceSpec slowest(const Cluster &cluster, DeviceRange stage) {
+  DeviceSpec worst = cluster.deviceAt(stage.first);
+  double memory = worst.memoryBytes;
+  for (int64_t id = stage.first; !cluster.others.empty() && id < stage.first + stage.count; ++id) {
+    const DeviceSpec &device = cluster.deviceAt(id);
+    memory = std::min(memory, device.memoryBytes);
+    if (achievedFlops(device, DType::BF16) < achievedFlops(worst, DType::BF16))
+      worst = device;
+  }
+  worst.memoryBytes = memory;
+  return worst;
+}
 
-CostModel::CostModel(const Cluster &cluster, int64_t ranks) : cluster(cluster), ranks(ranks) {
+CostModel::CostModel(const Cluster &c, int64_t ranks, DeviceRange range)
+    : cluster(c), ranks(ranks), stage(range) {
+  if (stage.count == 0)
+    stage = {0, ranks};
+  spec = slowest(cluster, stage);
+  measured = std::make_unique<MeasuredTables>(cluster);
+  network = std::make_unique<NetworkModel>(cluster.levelsAt(stage.first), spec);
+  if (spec.architecture != Architecture::None)
+    kernels = std::make_unique<KernelModel>(spec, cluster.software);
   if (!cluster.sharedMemory || cluster.cores < 1)
     return;
   // A rank has whole cores, or several ranks share one.
@@ -21,144 +43,94 @@ CostModel::CostModel(const Cluster &cluster, int64_t ranks) : cluster(cluster), 
                                  : double(ranks) / double(cluster.cores);
 }
 
-double CostModel::peakFlops(DType type) const {
-  auto it = cluster.device.peak.find(type);
-  if (it != cluster.device.peak.end())
-    return it->second;
-  auto single = cluster.device.peak.find(DType::F32);
-  return single != cluster.device.peak.end() ? single->second
-                                             : cluster.device.peak.begin()->second;
-}
+CostModel::~CostModel() = default;
+CostModel::CostModel(CostModel &&) noexcept = default;
+
+//===-- memory ------------------------------------------------------------===//
 
 int64_t CostModel::threadsPerRank() const {
   return cluster.sharedMemory ? std::max<int64_t>(1, cluster.cores / ranks) : 1;
 }
 
 double CostModel::memoryPerRank() const {
-  return cluster.sharedMemory ? cluster.device.memoryBytes / double(ranks)
-                              : cluster.device.memoryBytes;
+  return cluster.sharedMemory ? spec.memoryBytes / double(ranks) : spec.memoryBytes;
 }
 
-/// How far two positive sizes are apart, in doublings.
-static double octaves(int64_t a, int64_t b) {
-  return std::abs(std::log2(double(std::max<int64_t>(a, 1)) / double(std::max<int64_t>(b, 1))));
+/// Of a GPU: the context with the code of loaded kernels, the workspace of the
+/// matrix library, and what one communicator keeps (4 MiB Simple and 4.5 MiB LL128
+/// buffers for each of about 16 channels and its two neighbours).
+static constexpr double kContextBytes = 0.5e9, kWorkspaceBytes = 64e6, kCommunicatorBytes = 290e6;
+
+double CostModel::reservedBytes(int64_t communicators) const {
+  if (!kernels)
+    return 0;
+  return kContextBytes + kWorkspaceBytes + kCommunicatorBytes * double(communicators);
 }
 
-/// Rate of the measured shapes around this one, weighted by nearness; 0 where
-/// none was measured. Efficiency is decided by the smallest sizes: what lies
-/// above 1024 counts the same.
-double CostModel::measuredRate(const LocalWork &work) const {
-  constexpr int64_t saturated = 1024;
-  double weights = 0, sum = 0;
-  for (const MeasuredContraction &row : cluster.contractions) {
-    if (row.type != work.type)
-      continue;
-    auto apart = [&](int64_t a, int64_t b) {
-      return octaves(std::min(a, saturated), std::min(b, saturated));
-    };
-    double distance = apart(row.m, work.m) + apart(row.n, work.n) + apart(row.k, work.k) +
-                      0.25 * apart(row.batch, work.batch);
-    double weight = 1 / (1e-3 + distance * distance * distance);
-    double flops = 2.0 * double(row.batch) * double(row.m) * double(row.n) * double(row.k);
-    weights += weight;
-    sum += weight * flops / row.seconds;
-  }
-  return weights > 0 ? sum / weights : 0;
+double CostModel::availableBytes(int64_t communicators) const {
+  return memoryPerRank() - reservedBytes(communicators);
 }
 
-double CostModel::rate(const LocalWork &work) const {
-  if (work.m > 0)
-    if (double measured = measuredRate(work); measured > 0)
-      return measured;
-  auto it = cluster.device.achieved.find(work.type);
-  return it != cluster.device.achieved.end() ? it->second
-                                             : kUsualEfficiency * peakFlops(work.type);
+//===-- ops ---------------------------------------------------------------===//
+
+double CostModel::peakFlops(DType type) const { return plan::peakFlops(spec, type); }
+
+double CostModel::flatSeconds(const LocalWork &work) const {
+  double rate = work.m > 0 && !work.attention
+                    ? measured->rate(work.type, work.batch, work.m, work.n, work.k) : 0;
+  if (rate <= 0)
+    rate = achievedFlops(spec, work.type);
+  double compute = work.flops > 0 ? work.flops / rate : 0;
+  return share * std::max(compute, work.bytes / spec.bandwidth) +
+         double(work.kernels) * spec.launchSeconds;
 }
 
 double CostModel::opSeconds(const LocalWork &work) const {
-  double compute = work.flops > 0 ? work.flops / rate(work) : 0;
-  double memory = work.bytes / cluster.device.bandwidth;
-  return share * std::max(compute, memory) + (work.kernel ? cluster.device.launchSeconds : 0);
+  return kernels ? kernels->seconds(work) : flatSeconds(work);
 }
 
 double CostModel::streamSeconds(double bytes) const {
-  return share * bytes / cluster.device.bandwidth;
+  return kernels ? kernels->streamSeconds(bytes) : share * bytes / spec.bandwidth;
 }
 
-/// The lowest level that joins all ranks of a group: ranks that differ only in
-/// `axes` lie within a block as large as the outermost axis' stride times its
-/// size.
-const LinkLevel *CostModel::level(const AxisList &axes, const Mesh &mesh) const {
-  int64_t span = 1;
-  for (sharding::AxisId axis : axes) {
-    int64_t block = 1;
-    for (size_t inner = axis; inner < mesh.axes.size(); ++inner)
-      block *= mesh.axes[inner].size;
-    span = std::max(span, block);
-  }
-  for (const LinkLevel &level : cluster.levels)
-    if (level.size == 0 || span <= level.size)
-      return &level;
-  return cluster.levels.empty() ? nullptr : &cluster.levels.back();
-}
+//===-- communication -----------------------------------------------------===//
 
-/// Between measured sizes time is interpolated on logarithmic axes, beyond them
-/// scaled by the nearest; among group sizes the nearest measured one counts.
-/// 0 where nothing was measured.
-double CostModel::measuredCollective(StepKind kind, int64_t groupSize, double bytes) const {
-  std::vector<MeasuredCollective> rows;
-  for (const MeasuredCollective &row : cluster.collectives)
-    if (row.kind == kind)
-      rows.push_back(row);
-  if (rows.empty())
-    return 0;
-  int64_t best = rows.front().ranks;
-  for (const MeasuredCollective &row : rows)
-    if (octaves(row.ranks, groupSize) < octaves(best, groupSize))
-      best = row.ranks;
-  std::erase_if(rows, [&](const MeasuredCollective &row) { return row.ranks != best; });
-  std::sort(rows.begin(), rows.end(), [](auto &a, auto &b) { return a.bytes < b.bytes; });
-  if (bytes <= double(rows.front().bytes))
-    return rows.front().seconds;
-  if (bytes >= double(rows.back().bytes))
-    return rows.back().seconds * bytes / double(rows.back().bytes);
-  auto above = std::find_if(rows.begin(), rows.end(),
-                            [&](auto &row) { return double(row.bytes) >= bytes; });
-  auto below = above - 1;
-  if (above->bytes == below->bytes)
-    return above->seconds;
-  double t = std::log(bytes / double(below->bytes)) /
-             std::log(double(above->bytes) / double(below->bytes));
-  return std::exp((1 - t) * std::log(below->seconds) + t * std::log(above->seconds));
+GroupShape CostModel::groupShape(const AxisList &axes, const Mesh &mesh) const {
+  return network->shape(axes, mesh);
 }
 
 double CostModel::collectiveSeconds(StepKind kind, const AxisList &axes, double bytes,
                                     const Mesh &mesh) const {
-  int64_t n = mesh.size(axes);
-  if (n <= 1)
+  return collectiveSeconds(kind, groupShape(axes, mesh), bytes);
+}
+
+double CostModel::collectiveSeconds(StepKind kind, const GroupShape &group, double bytes) const {
+  if (group.ranks <= 1)
     return 0;
   if (kind == StepKind::Slice)
-    return streamSeconds(2 * bytes / double(n));
-  if (double measured = measuredCollective(kind, n, bytes); measured > 0)
-    return measured;
-  const LinkLevel *link = level(axes, mesh);
-  if (!link)
-    return 0;
-  double others = double(n - 1), part = others / double(n);
-  switch (kind) {
-  case StepKind::AllReduce:
-    return 2 * part * bytes / link->bandwidth + 2 * std::log2(double(n)) * link->latency;
-  case StepKind::ReduceScatter:
-  case StepKind::AllGather:
-    return part * bytes / link->bandwidth + std::log2(double(n)) * link->latency;
-  case StepKind::AllToAll:
-    return part * bytes / link->bandwidth + others * link->latency;
-  case StepKind::Permute:
-    return bytes / link->bandwidth + link->latency;
-  case StepKind::Slice:
-    break;
-  }
-  return 0;
+    return streamSeconds(2 * bytes / double(group.ranks));
+  if (double seconds = measured->collectiveSeconds(kind, group.ranks, bytes); seconds > 0)
+    return seconds;
+  return network->seconds(kind, group, bytes);
+}
+
+int CostModel::levelBetween(int64_t a, int64_t b) const { return network->levelBetween(a, b); }
+
+double CostModel::p2pSeconds(double bytes, int64_t from, int64_t to) const {
+  return from == to ? 0 : p2pSeconds(bytes, levelBetween(from, to));
+}
+
+double CostModel::p2pSeconds(double bytes, int level) const {
+  return network->transferSeconds(bytes, level);
+}
+
+Slowdown CostModel::overlapSlowdown(int level) const {
+  if (!kernels)
+    return {2, 2}; // both take the same cores
+  // Rings take a multiprocessor for each channel, about 16 inside a node and half
+  // of that through network cards; both sides wait for memory more often.
+  double channels = level == 0 ? 16 : 8;
+  return {1 / (1 - channels / double(spec.multiprocessors)), 1.1};
 }
 
 } // namespace dtc::plan

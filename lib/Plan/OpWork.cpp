@@ -96,9 +96,9 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   if (!op.operands.empty())
     result.type = problem.values[op.operands[0]].type;
   result.flops = op.flops * localShare(choice, mesh);
-  result.kernel = op.kind != OpKind::View &&
-                  std::any_of(op.results.begin(), op.results.end(),
-                              [&](ValueId value) { return facts.materialized[value]; });
+  result.kernels = op.kind != OpKind::View &&
+                   std::any_of(op.results.begin(), op.results.end(),
+                               [&](ValueId value) { return facts.materialized[value]; });
   result.bytes = op.kind == OpKind::View ? 0 : movedBytes(op, choice, mesh);
   setSizes(op, choice, mesh, result);
   return result;

@@ -7,8 +7,19 @@
 //   intra_node: {bandwidth_gbs: 300, latency_us: 5}
 //   inter_node: {bandwidth_gbs: 25, latency_us: 10}
 //
-// `device` is a built-in name or a map of its own; `measured` holds tables as
-// `dtc calibrate` writes them, which replace the formulas where they reach.
+// or `node: dgx-a100` with `inter_node` and others to override. `device` is a
+// built-in name or a map of its own (`base: h100` with what differs). `links`
+// lists more levels, innermost first: {name: leaf, size: 64, ...} joins 64
+// devices. Several device types are a list of node groups, whose devices are
+// numbered one group after the other:
+//
+//   groups:
+//     - {node: dgx-h100, nodes: 2}
+//     - {node: dgx-a100, nodes: 4}
+//   inter_node: {bandwidth_gbs: 25, latency_us: 10}
+//
+// `measured` holds tables as `dtc calibrate` writes them, which replace the
+// formulas where they reach.
 #pragma once
 
 #include "dtc/Plan/Problem.h"
@@ -18,22 +29,39 @@
 
 namespace dtc::plan {
 
+/// Of GPUs: what kernels and protocols there are. None: no GPU, one rate per type.
+enum class Architecture : uint8_t { None, Volta, Ampere, Ada, Hopper, Blackwell };
+
 struct DeviceSpec {
   std::string name;
   double memoryBytes = 0;
   double bandwidth = 0;             ///< of memory, bytes/s
   std::map<DType, double> peak;     ///< flop/s by operand type
   std::map<DType, double> achieved; ///< of large contractions; a share of the peak where missing
-  double launchSeconds = 0;         ///< of one kernel
+  double launchSeconds = 0;         ///< of one kernel, launched on its own
+  Architecture architecture = Architecture::None;
+  int64_t multiprocessors = 0; ///< of GPUs
   bool operator==(const DeviceSpec &) const = default;
 };
+
+/// The most levels of links a cluster may have.
+inline constexpr int kMaxLevels = 4;
 
 /// Devices 0..size-1, size..2*size-1, ... are joined by this link.
 struct LinkLevel {
   std::string name;
-  int64_t size = 0; ///< devices below one switch of this level; 0: all
+  int64_t size = 0;     ///< devices below one switch of this level; 0: all
   double bandwidth = 0; ///< bytes/s per device and direction
   double latency = 0;   ///< seconds per hop
+  /// Share of the bandwidth that long messages reach; 0: the usual one.
+  double achieved = 0;
+  /// The same for reductions that the switch makes (NVLS, SHARP); 0: it makes none.
+  double inSwitch = 0;
+  /// Bytes/s of one device while its neighbours are silent (they share a
+  /// network card); 0: as `bandwidth`.
+  double alone = 0;
+  /// Where no switch joins the devices: bytes/s of the rings through so many of them.
+  std::map<int64_t, double> rings = {};
   bool operator==(const LinkLevel &) const = default;
 };
 
@@ -62,12 +90,24 @@ struct Software {
   bool operator==(const Software &) const = default;
 };
 
+/// Nodes of another device type than the cluster's first ones.
+struct NodeGroup {
+  DeviceSpec device;
+  int64_t devicesPerNode = 0, nodes = 0;
+  std::vector<LinkLevel> levels; ///< inside a node
+  int64_t devices() const { return devicesPerNode * nodes; }
+  bool operator==(const NodeGroup &) const = default;
+};
+
 struct Cluster {
   std::string name;
   DeviceSpec device;
-  int64_t devicesPerNode = 0; ///< 0: all in one
-  int64_t nodes = 0;          ///< 0: as many as are needed
+  int64_t devicesPerNode = 0;    ///< 0: all in one
+  int64_t nodes = 0;             ///< 0: as many as are needed
   std::vector<LinkLevel> levels; ///< innermost first
+  /// Nodes of other types, after `nodes` of the first; levels above theirs are
+  /// those of the cluster that join more than a node.
+  std::vector<NodeGroup> others;
   std::vector<MeasuredContraction> contractions;
   std::vector<MeasuredCollective> collectives;
   Software software;
@@ -76,6 +116,12 @@ struct Cluster {
   bool sharedMemory = false;
   int64_t cores = 0; ///< of sharedMemory clusters
   bool operator==(const Cluster &) const = default;
+
+  /// Of all groups; 0: as many as are needed.
+  int64_t devices() const;
+  /// The type of one device, and the levels of links above it.
+  const DeviceSpec &deviceAt(int64_t id) const;
+  std::vector<LinkLevel> levelsAt(int64_t id) const;
 };
 
 /// A built-in cluster (`cpu`, `dgx-h100`, ...), one of a node of a built-in

@@ -36,7 +36,7 @@ TEST(CostModel, MeasuredShapesReplaceTheRate) {
   CostModel model(cluster, 1);
   auto rate = [&](int64_t size) {
     LocalWork work;
-    work.kernel = false;
+    work.kernels = 0;
     work.m = work.n = work.k = size;
     work.batch = 1;
     work.flops = 2.0 * double(size * size * size);
@@ -82,7 +82,7 @@ TEST(CostModel, RanksShareAProcessor) {
   cluster.cores = 2;
   LocalWork work;
   work.flops = 1e9;
-  work.kernel = false;
+  work.kernels = 0;
   EXPECT_NEAR(CostModel(cluster, 4).opSeconds(work), 2 * CostModel(cluster, 2).opSeconds(work),
               1e-12);
   EXPECT_EQ(CostModel(cluster, 4).memoryPerRank(), 2e9);

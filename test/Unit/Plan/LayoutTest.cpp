@@ -86,10 +86,13 @@ static void expectLlama(const char *name, const char *keys) {
   EXPECT_EQ(layout("lm_head.weight"), R"([{"tp"}, {}])");
   EXPECT_TRUE(splitsVocabulary(problem, result.plan, "dtc.cross_entropy"));
   // The gradients of q, k and v meet before one reduction. The untied embedding
-  // is split by columns, which moves less than by rows.
+  // is split by columns, which moves less than by rows. Attention and MLP take
+  // their all-reduces apart; where nothing stands between the halves, one call
+  // is quicker than two.
   auto counts = large(result, kActivation);
-  EXPECT_EQ(counts, (std::map<StepKind, int64_t>{{StepKind::ReduceScatter, 5},
-                                                 {StepKind::AllGather, 5}}));
+  EXPECT_GE(counts[StepKind::ReduceScatter], 4);
+  EXPECT_EQ(counts[StepKind::ReduceScatter], counts[StepKind::AllGather]);
+  EXPECT_EQ(counts[StepKind::ReduceScatter] + counts[StepKind::AllReduce], 5);
 }
 
 TEST(Layout, LlamaUnderTensorParallelismIsMegatrons) {

@@ -1,0 +1,468 @@
+// Clusters from and to YAML.
+#include "dtc/Plan/Cluster.h"
+
+#include "ClusterCatalog.h"
+#include "YamlReader.h"
+
+namespace dtc::plan {
+
+using sharding::StepKind;
+
+static const std::vector<std::pair<DType, std::string>> rateNames = {
+    {DType::F64, "fp64"}, {DType::F32, "fp32"}, {DType::BF16, "bf16"}, {DType::F16, "fp16"}};
+
+static const std::vector<std::pair<StepKind, std::string>> collectiveNames = {
+    {StepKind::AllReduce, "all_reduce"},
+    {StepKind::ReduceScatter, "reduce_scatter"},
+    {StepKind::AllGather, "all_gather"},
+    {StepKind::AllToAll, "all_to_all"},
+    {StepKind::Permute, "permute"},
+    {StepKind::Slice, "slice"}};
+
+static const std::vector<std::pair<Architecture, std::string>> architectureNames = {
+    {Architecture::Volta, "volta"},   {Architecture::Ampere, "ampere"},
+    {Architecture::Ada, "ada"},       {Architecture::Hopper, "hopper"},
+    {Architecture::Blackwell, "blackwell"}};
+
+template <typename Enum>
+static Enum word(YamlMap &map, const std::string &key,
+                 const std::vector<std::pair<Enum, std::string>> &names) {
+  auto text = map.get<std::string>(key);
+  for (const auto &[value, name] : names)
+    if (text == name)
+      return value;
+  map.fail(map.at(key), "unknown " + key + ": " + text);
+}
+
+template <typename Enum>
+static const std::string &nameOf(Enum value,
+                                 const std::vector<std::pair<Enum, std::string>> &names) {
+  return std::find_if(names.begin(), names.end(), [&](auto &n) { return n.first == value; })
+      ->second;
+}
+
+//===-- reading -----------------------------------------------------------===//
+
+static std::map<DType, double> readRates(YamlMap map) {
+  std::map<DType, double> rates;
+  for (const auto &[type, name] : rateNames)
+    if (map.has(name))
+      rates[type] = map.number<double>(name, 0) * 1e12;
+  map.finish();
+  return rates;
+}
+
+/// A built-in name, or an unknown one refused with the nearest.
+static DeviceSpec namedDevice(const YamlMap &map, const YAML::Node &node) {
+  if (std::optional<DeviceSpec> device = builtinDevice(node.Scalar()))
+    return *device;
+  std::string close = nearest(node.Scalar(), builtinDevices());
+  map.fail(node, "unknown device: " + node.Scalar() +
+                     (close.empty() ? "" : " (did you mean " + close + "?)"));
+}
+
+static DeviceSpec readDevice(YamlMap &parent) {
+  YAML::Node node = parent.at("device");
+  if (node.IsScalar())
+    return namedDevice(parent, node);
+  YamlMap map(node, parent.fileName(), "device");
+  DeviceSpec device;
+  bool based = map.has("base");
+  if (based)
+    device = namedDevice(map, map.at("base"));
+  auto number = [&](const char *key, double low, double unit, double &value) {
+    if (!based || map.has(key))
+      value = map.number<double>(key, low) * unit;
+  };
+  device.name = map.get<std::string>("name", based ? device.name : "device");
+  number("memory_gb", 1e-3, 1e9, device.memoryBytes);
+  number("bandwidth_gbs", 1e-6, 1e9, device.bandwidth);
+  device.launchSeconds =
+      map.number<double>("launch_us", 0, std::optional(device.launchSeconds * 1e6)) * 1e-6;
+  if (map.has("architecture"))
+    device.architecture = word(map, "architecture", architectureNames);
+  device.multiprocessors = map.number<int64_t>("multiprocessors", 1,
+                                               std::optional(device.multiprocessors));
+  if ((device.architecture == Architecture::None) != (device.multiprocessors == 0))
+    map.fail(node, "architecture and multiprocessors are given together or not at all");
+  if (!based || map.has("peak_tflops")) {
+    device.peak = readRates(map.map("peak_tflops"));
+    device.achieved.clear();
+    if (device.peak.empty())
+      map.fail(map.at("peak_tflops"), "peak_tflops names no type");
+  }
+  if (map.has("achieved_tflops"))
+    device.achieved = readRates(map.map("achieved_tflops"));
+  map.finish();
+  return device;
+}
+
+/// What a level may say besides its name and size. Keys that are left out stay
+/// as they are in `level`.
+static void readLink(YamlMap &map, LinkLevel &level) {
+  level.bandwidth = map.number<double>("bandwidth_gbs", 1e-6) * 1e9;
+  level.latency = map.number<double>("latency_us", 0, 0.0) * 1e-6;
+  for (auto [key, value] : {std::pair("achieved", &level.achieved),
+                            std::pair("in_switch", &level.inSwitch)})
+    if (map.has(key)) {
+      *value = map.number<double>(key, 0);
+      if (*value > 1)
+        map.fail(map.at(key), std::string(key) + " is a share of the bandwidth, at most 1: " +
+                                  map.at(key).Scalar());
+    }
+  level.alone = map.number<double>("alone_gbs", 0, 0.0) * 1e9;
+  if (map.has("ring_gbs"))
+    for (auto entry : map.at("ring_gbs")) {
+      YamlMap rings(map.at("ring_gbs"), map.fileName(), "ring_gbs");
+      int64_t ranks = entry.first.as<int64_t>(0);
+      if (ranks < 2)
+        rings.fail(entry.first, "ring_gbs is by number of ranks: " + entry.first.Scalar());
+      level.rings[ranks] = rings.number<double>(entry.first.Scalar(), 1e-6) * 1e9;
+    }
+  map.finish();
+}
+
+static LinkLevel readLevel(YamlMap map, const std::string &name, int64_t size) {
+  LinkLevel level;
+  level.name = name;
+  level.size = size;
+  readLink(map, level);
+  return level;
+}
+
+/// Levels must grow: each joins several of the level below.
+static void checkLevels(const YamlMap &map, const YAML::Node &node,
+                        const std::vector<LinkLevel> &levels) {
+  if (levels.empty())
+    map.fail(node, "links is empty");
+  if (levels.size() > kMaxLevels)
+    map.fail(node, "more than " + std::to_string(kMaxLevels) + " levels of links: " +
+                       std::to_string(levels.size()));
+  for (size_t i = 1; i < levels.size(); ++i)
+    if (levels[i - 1].size == 0 ||
+        (levels[i].size != 0 && (levels[i].size <= levels[i - 1].size ||
+                                 levels[i].size % levels[i - 1].size != 0)))
+      map.fail(node, "a level of links must join several of the one below: " + levels[i].name);
+}
+
+static std::vector<LinkLevel> readLevels(YamlMap &map) {
+  std::vector<LinkLevel> levels;
+  YAML::Node list = map.at("links");
+  for (const YAML::Node &item : list) {
+    YamlMap link(item, map.fileName(), "links");
+    LinkLevel level;
+    level.name = link.get<std::string>("name", "link");
+    level.size = link.number<int64_t>("size", 0, 0);
+    readLink(link, level);
+    levels.push_back(level);
+  }
+  checkLevels(map, list, levels);
+  return levels;
+}
+
+/// `node` names a built-in node to start from.
+static void readNode(YamlMap &map, Cluster &cluster) {
+  if (!map.has("node"))
+    return;
+  std::string name = map.get<std::string>("node");
+  std::optional<Cluster> builtin = builtinCluster(name);
+  if (!builtin) {
+    std::string close = nearest(name, builtinClusters());
+    map.fail(map.at("node"), "unknown node: " + name +
+                                 (close.empty() ? "" : " (did you mean " + close + "?)"));
+  }
+  cluster = *builtin;
+}
+
+/// `links`: a list of levels, innermost first, or intra_node and inter_node.
+static void readLinks(YamlMap &map, Cluster &cluster) {
+  if (map.has("links")) {
+    cluster.levels = readLevels(map);
+    return;
+  }
+  bool based = !cluster.levels.empty();
+  if (!based || map.has("intra_node")) {
+    LinkLevel inside =
+        readLevel(map.map("intra_node"), "intra_node", cluster.devicesPerNode);
+    if (based)
+      cluster.levels.front() = inside;
+    else
+      cluster.levels = {inside};
+  }
+  if (map.has("inter_node")) {
+    cluster.levels.resize(1);
+    if (cluster.devicesPerNode == 0)
+      map.fail(map.at("inter_node"), "inter_node needs the key: devices_per_node");
+    cluster.levels.push_back(readLevel(map.map("inter_node"), "inter_node", 0));
+  }
+  cluster.levels.front().size = cluster.levels.size() > 1 ? cluster.devicesPerNode : 0;
+}
+
+/// Device, nodes and links: of the cluster itself or of an item of `groups`.
+static void readNodes(YamlMap &map, Cluster &cluster) {
+  readNode(map, cluster);
+  if (cluster.levels.empty() || map.has("device"))
+    cluster.device = readDevice(map);
+  cluster.devicesPerNode =
+      map.number<int64_t>("devices_per_node", 1, std::optional(cluster.devicesPerNode));
+  cluster.nodes = map.number<int64_t>("nodes", 1, std::optional(cluster.nodes));
+}
+
+/// One item: {device or node, nodes, devices_per_node, intra_node or links}.
+static NodeGroup readGroup(YamlMap map) {
+  Cluster part;
+  readNodes(map, part);
+  map.number<int64_t>("nodes", 1);
+  if (part.devicesPerNode == 0)
+    map.number<int64_t>("devices_per_node", 1);
+  readLinks(map, part);
+  map.finish();
+  NodeGroup group{part.device, part.devicesPerNode, part.nodes, {}};
+  for (const LinkLevel &level : part.levels)
+    if (group.levels.empty() || (level.size != 0 && level.size <= part.devicesPerNode))
+      group.levels.push_back(level);
+  group.levels.front().size = group.levels.size() == 1 ? part.devicesPerNode
+                                                       : group.levels.front().size;
+  return group;
+}
+
+/// The first group is the cluster's own device and nodes.
+static void readGroups(YamlMap &root, Cluster &cluster) {
+  for (const YAML::Node &item : root.at("groups"))
+    cluster.others.push_back(readGroup(YamlMap(item, root.fileName(), "groups")));
+  if (cluster.others.empty())
+    root.fail(root.at("groups"), "groups is empty");
+  NodeGroup first = cluster.others.front();
+  cluster.others.erase(cluster.others.begin());
+  cluster.device = first.device;
+  cluster.devicesPerNode = first.devicesPerNode;
+  cluster.nodes = first.nodes;
+  cluster.levels = first.levels;
+  if (root.has("links")) {
+    for (const LinkLevel &level : readLevels(root))
+      cluster.levels.push_back(level);
+    checkLevels(root, root.at("links"), cluster.levels);
+  } else {
+    cluster.levels.push_back(readLevel(root.map("inter_node"), "inter_node", 0));
+  }
+}
+
+static void readMeasured(YamlMap map, Cluster &cluster) {
+  if (map.has("contractions"))
+    for (const YAML::Node &item : map.at("contractions")) {
+      YamlMap row(item, map.fileName(), "contractions");
+      cluster.contractions.push_back({word(row, "type", rateNames),
+                                      row.number<int64_t>("batch", 1, 1),
+                                      row.number<int64_t>("m", 1), row.number<int64_t>("n", 1),
+                                      row.number<int64_t>("k", 1),
+                                      row.number<double>("seconds", 1e-12)});
+      row.finish();
+    }
+  if (map.has("collectives"))
+    for (const YAML::Node &item : map.at("collectives")) {
+      YamlMap row(item, map.fileName(), "collectives");
+      cluster.collectives.push_back({word(row, "kind", collectiveNames),
+                                     row.number<int64_t>("ranks", 2),
+                                     row.number<int64_t>("bytes", 1),
+                                     row.number<double>("seconds", 1e-12)});
+      row.finish();
+    }
+  map.finish();
+}
+
+/// A flag or a version: true means the newest.
+static Software readSoftware(YamlMap map) {
+  Software software;
+  if (map.has("flash_attention")) {
+    std::string text = map.at("flash_attention").Scalar();
+    if (text == "true" || text == "false")
+      software.flashAttention = text == "true" ? 3 : 0;
+    else
+      software.flashAttention = map.number<int>("flash_attention", 0);
+  }
+  software.fusedNorm = map.get("fused_norm", true);
+  software.fusedSoftmax = map.get("fused_softmax", true);
+  software.compiled = map.get("compiled", true);
+  software.overlapCommunication = map.get("overlap_communication", true);
+  map.finish();
+  return software;
+}
+
+static Cluster readCluster(const YAML::Node &node, const std::string &file) {
+  YamlMap root(node, file, "the cluster");
+  Cluster cluster;
+  if (root.has("groups")) {
+    readGroups(root, cluster);
+  } else {
+    readNodes(root, cluster);
+    readLinks(root, cluster);
+  }
+  cluster.name = root.get<std::string>("name", file);
+  cluster.sharedMemory = root.get("shared_memory", cluster.sharedMemory);
+  cluster.cores = root.number<int64_t>("cores", 1, std::optional(cluster.cores));
+  if (root.has("measured"))
+    readMeasured(root.map("measured"), cluster);
+  if (root.has("software"))
+    cluster.software = readSoftware(root.map("software"));
+  root.finish();
+  return cluster;
+}
+
+Result<Cluster> clusterFromYaml(const std::string &text, const std::string &file) {
+  return readYaml<Cluster>(text, file,
+                           [&](const YAML::Node &node) { return readCluster(node, file); });
+}
+
+//===-- writing -----------------------------------------------------------===//
+
+static void write(YAML::Emitter &out, const std::map<DType, double> &rates) {
+  out << YAML::Flow << YAML::BeginMap;
+  for (auto [type, rate] : rates)
+    out << YAML::Key << nameOf(type, rateNames) << YAML::Value << rate / 1e12;
+  out << YAML::EndMap;
+}
+
+template <typename T> static void field(YAML::Emitter &out, const char *key, const T &value) {
+  out << YAML::Key << key << YAML::Value << value;
+}
+
+static void write(YAML::Emitter &out, const DeviceSpec &device) {
+  out << YAML::BeginMap;
+  field(out, "name", device.name);
+  field(out, "memory_gb", device.memoryBytes / 1e9);
+  field(out, "bandwidth_gbs", device.bandwidth / 1e9);
+  field(out, "launch_us", device.launchSeconds * 1e6);
+  if (device.architecture != Architecture::None) {
+    field(out, "architecture", nameOf(device.architecture, architectureNames));
+    field(out, "multiprocessors", device.multiprocessors);
+  }
+  out << YAML::Key << "peak_tflops" << YAML::Value;
+  write(out, device.peak);
+  if (!device.achieved.empty()) {
+    out << YAML::Key << "achieved_tflops" << YAML::Value;
+    write(out, device.achieved);
+  }
+  out << YAML::EndMap;
+}
+
+static void writeMeasured(YAML::Emitter &out, const Cluster &cluster) {
+  out << YAML::BeginMap << YAML::Key << "contractions" << YAML::Value << YAML::BeginSeq;
+  for (const MeasuredContraction &row : cluster.contractions) {
+    out << YAML::Flow << YAML::BeginMap;
+    field(out, "type", nameOf(row.type, rateNames));
+    field(out, "batch", row.batch);
+    field(out, "m", row.m);
+    field(out, "n", row.n);
+    field(out, "k", row.k);
+    out << YAML::Key << "seconds" << YAML::Value << YAML::DoublePrecision(17) << row.seconds;
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq << YAML::Key << "collectives" << YAML::Value << YAML::BeginSeq;
+  for (const MeasuredCollective &row : cluster.collectives) {
+    out << YAML::Flow << YAML::BeginMap;
+    field(out, "kind", nameOf(row.kind, collectiveNames));
+    field(out, "ranks", row.ranks);
+    field(out, "bytes", row.bytes);
+    out << YAML::Key << "seconds" << YAML::Value << YAML::DoublePrecision(17) << row.seconds;
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq << YAML::EndMap;
+}
+
+static void writeSoftware(YAML::Emitter &out, const Software &software) {
+  out << YAML::Flow << YAML::BeginMap;
+  field(out, "flash_attention", software.flashAttention);
+  field(out, "fused_norm", software.fusedNorm);
+  field(out, "fused_softmax", software.fusedSoftmax);
+  field(out, "compiled", software.compiled);
+  field(out, "overlap_communication", software.overlapCommunication);
+  out << YAML::EndMap;
+}
+
+static void write(YAML::Emitter &out, const std::vector<LinkLevel> &levels) {
+  out << YAML::BeginSeq;
+  for (const LinkLevel &level : levels) {
+    out << YAML::Flow << YAML::BeginMap;
+    field(out, "name", level.name);
+    field(out, "size", level.size);
+    field(out, "bandwidth_gbs", level.bandwidth / 1e9);
+    field(out, "latency_us", level.latency * 1e6);
+    if (level.achieved > 0)
+      field(out, "achieved", level.achieved);
+    if (level.inSwitch > 0)
+      field(out, "in_switch", level.inSwitch);
+    if (level.alone > 0)
+      field(out, "alone_gbs", level.alone / 1e9);
+    if (!level.rings.empty()) {
+      out << YAML::Key << "ring_gbs" << YAML::Value << YAML::BeginMap;
+      for (auto [ranks, bandwidth] : level.rings)
+        out << YAML::Key << ranks << YAML::Value << bandwidth / 1e9;
+      out << YAML::EndMap;
+    }
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+}
+
+static void write(YAML::Emitter &out, const NodeGroup &group) {
+  out << YAML::BeginMap << YAML::Key << "device" << YAML::Value;
+  write(out, group.device);
+  field(out, "devices_per_node", group.devicesPerNode);
+  field(out, "nodes", group.nodes);
+  out << YAML::Key << "links" << YAML::Value;
+  write(out, group.levels);
+  out << YAML::EndMap;
+}
+
+/// Levels inside a node belong to its group, the others to the cluster.
+static void writeGroups(YAML::Emitter &out, const Cluster &cluster) {
+  NodeGroup first{cluster.device, cluster.devicesPerNode, cluster.nodes, {}};
+  std::vector<LinkLevel> outer;
+  for (const LinkLevel &level : cluster.levels)
+    (level.size != 0 && level.size <= cluster.devicesPerNode ? first.levels : outer)
+        .push_back(level);
+  out << YAML::Key << "groups" << YAML::Value << YAML::BeginSeq;
+  write(out, first);
+  for (const NodeGroup &group : cluster.others)
+    write(out, group);
+  out << YAML::EndSeq << YAML::Key << "links" << YAML::Value;
+  write(out, outer);
+}
+
+static void writeNodes(YAML::Emitter &out, const Cluster &cluster) {
+  out << YAML::Key << "device" << YAML::Value;
+  write(out, cluster.device);
+  if (cluster.devicesPerNode)
+    field(out, "devices_per_node", cluster.devicesPerNode);
+  if (cluster.nodes)
+    field(out, "nodes", cluster.nodes);
+  out << YAML::Key << "links" << YAML::Value;
+  write(out, cluster.levels);
+}
+
+std::string toYaml(const Cluster &cluster) {
+  YAML::Emitter out;
+  out.SetDoublePrecision(15); // units change: the last digits are rounding
+  out << YAML::BeginMap;
+  field(out, "name", cluster.name);
+  if (cluster.others.empty())
+    writeNodes(out, cluster);
+  else
+    writeGroups(out, cluster);
+  if (cluster.sharedMemory)
+    field(out, "shared_memory", true);
+  if (cluster.cores)
+    field(out, "cores", cluster.cores);
+  if (!cluster.contractions.empty() || !cluster.collectives.empty()) {
+    out << YAML::Key << "measured" << YAML::Value;
+    writeMeasured(out, cluster);
+  }
+  if (!(cluster.software == Software())) {
+    out << YAML::Key << "software" << YAML::Value;
+    writeSoftware(out, cluster.software);
+  }
+  out << YAML::EndMap;
+  return std::string(out.c_str()) + "\n";
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,242 @@
+#include "NetworkModel.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtc::plan {
+
+using sharding::AxisList;
+using sharding::Mesh;
+using sharding::StepKind;
+
+/// Of nominal bandwidth, what long messages reach where the cluster doesn't
+/// say: 370 of 450 GB/s through NVSwitch, 24 of 25 through a network card
+/// (NVIDIA GTC 2024 S62129).
+static constexpr double kReachedInside = 0.8, kReachedOutside = 0.95;
+
+namespace {
+
+/// One of NCCL's protocols: seconds before the first byte, latency of a hop
+/// relative to that of a level (inside a node, between nodes), and the share of
+/// the bandwidth that carries data. From the tuning constants of NCCL 2.2x, whose
+/// hops are 3.4 us (NVLink) and 14 us (network) with Simple.
+struct Protocol {
+  double base, hopInside, hopOutside, share;
+  bool lowLatency; ///< bounded by the rate of flag-checked stores
+};
+
+} // namespace
+
+static constexpr Protocol kRing[] = {{6.6e-6, 0.18, 0.19, 0.5, true},
+                                     {14e-6, 0.56, 0.29, 0.92, false},
+                                     {8.4e-6, 1, 1, 1, false}};
+static constexpr Protocol kTree[] = {{6.8e-6, 0.18, 0.36, 1 / 3.8, true},
+                                     {14e-6, 0.37, 0.61, 7.0 / 9, false},
+                                     {8.4e-6, 1.18, 1, 0.92, false}};
+/// An in-switch reduction starts late, but takes no steps.
+static constexpr double kSwitchSeconds = 25e-6, kSwitchHopSeconds = 20e-6;
+
+/// Long messages approach the full bandwidth slowly, as pipelines of chunks
+/// fill: a buffer of so many bytes takes 1 + (kRampBytes / bytes)^kRampPower times
+/// as long as at full bandwidth.
+static constexpr double kRampBytes = 7.2e6, kRampPower = 0.6;
+
+static double ramp(double bytes) { return 1 + std::pow(kRampBytes / bytes, kRampPower); }
+
+NetworkModel::NetworkModel(std::vector<LinkLevel> list, const DeviceSpec &device)
+    : levels(std::move(list)), architecture(device.architecture) {
+  for (size_t i = 0; i < levels.size(); ++i)
+    if (levels[i].achieved <= 0)
+      levels[i].achieved = i == 0 ? kReachedInside : kReachedOutside;
+}
+
+/// Ranks that differ only in `axes`: along each axis, as many are below one
+/// switch as fit. Where groups straddle switches, the one that is torn apart most
+/// counts.
+GroupShape NetworkModel::shape(const AxisList &axes, const Mesh &mesh) const {
+  GroupShape group;
+  group.ranks = mesh.size(axes);
+  int64_t devices = mesh.devices();
+  bool joined = false;
+  for (size_t i = 0; i < kMaxLevels; ++i) {
+    int64_t size = i < levels.size() ? levels[i].size : 0;
+    if (size == 0 || size >= devices || i + 1 >= levels.size()) {
+      group.inside[i] = group.ranks;
+    } else {
+      group.inside[i] = 1;
+      for (sharding::AxisId axis : axes) {
+        int64_t stride = 1;
+        for (size_t inner = axis + 1; inner < mesh.axes.size(); ++inner)
+          stride *= mesh.axes[inner].size;
+        int64_t ranks = mesh.axes[axis].size, fit = std::min(ranks, size / stride);
+        if (fit == ranks && size % (stride * ranks) != 0)
+          fit = ranks / 2;
+        group.inside[i] *= std::max<int64_t>(1, fit);
+      }
+    }
+    if (!joined && group.inside[i] == group.ranks) {
+      group.level = static_cast<int>(i);
+      joined = true;
+    }
+  }
+  return group;
+}
+
+int NetworkModel::levelBetween(int64_t a, int64_t b) const {
+  for (size_t i = 0; i < levels.size(); ++i)
+    if (levels[i].size == 0 || a / levels[i].size == b / levels[i].size)
+      return static_cast<int>(i);
+  return static_cast<int>(levels.size()) - 1;
+}
+
+double NetworkModel::reached(size_t level) const {
+  return levels[level].bandwidth * levels[level].achieved;
+}
+
+/// Bytes/s past every rank of a ring.
+double NetworkModel::ringBandwidth(const GroupShape &group) const {
+  double bandwidth = group.inside[0] > 1 ? reached(0) : HUGE_VAL;
+  if (auto it = levels[0].rings.find(group.inside[0]); it != levels[0].rings.end())
+    bandwidth = it->second;
+  for (int i = 1; i <= group.level; ++i)
+    bandwidth = std::min(bandwidth, double(group.inside[i - 1]) * reached(i));
+  return bandwidth;
+}
+
+/// Of the protocol LL, whose every store carries a flag: NCCL's llMaxBws.
+double NetworkModel::lowLatencyBandwidth(const GroupShape &group) const {
+  int64_t nodes = group.ranks / group.inside[0];
+  if (nodes > 1)
+    return nodes == 2 ? 39e9 : 20.4e9;
+  switch (architecture) {
+  case Architecture::Blackwell:
+    return 282e9;
+  case Architecture::Hopper:
+    return 141e9;
+  case Architecture::Ampere:
+    return 87.7e9;
+  default:
+    return 39e9;
+  }
+}
+
+double NetworkModel::ring(StepKind kind, const GroupShape &group, double bytes) const {
+  double rounds = kind == StepKind::AllReduce ? 2 : 1;
+  double n = double(group.ranks), bandwidth = ringBandwidth(group);
+  double lowLatency = lowLatencyBandwidth(group), best = HUGE_VAL;
+  double traffic = rounds * (n - 1) / n * bytes;
+  for (const Protocol &protocol : kRing) {
+    double seconds = protocol.base;
+    // Of the n - 1 steps each crosses one link; as many leave a switch as the
+    // group has parts below switches of its level.
+    double parts = n;
+    for (int i = 0; i <= group.level; ++i) {
+      double joined = n / double(group.inside[i]);
+      seconds += rounds * (parts - joined) * levels[i].latency *
+                 (i == 0 ? protocol.hopInside : protocol.hopOutside);
+      parts = joined;
+    }
+    double rate = protocol.share * bandwidth;
+    if (protocol.lowLatency)
+      rate = std::min(rate, lowLatency);
+    seconds += traffic / rate * (protocol.share < 1 ? 1 : ramp(bytes));
+    best = std::min(best, seconds);
+  }
+  return best;
+}
+
+/// Double binary tree between nodes, a chain inside: every rank sends the
+/// buffer twice, up and down.
+double NetworkModel::tree(const GroupShape &group, double bytes) const {
+  double n = double(group.ranks), inside = double(group.inside[0]), nodes = n / inside;
+  double bandwidth = ringBandwidth(group);
+  double lowLatency = lowLatencyBandwidth(group), best = HUGE_VAL;
+  for (const Protocol &protocol : kTree) {
+    double seconds = protocol.base + 2 * (inside - 1) * levels[0].latency * protocol.hopInside +
+                     2 * std::log2(nodes) * levels[group.level].latency * protocol.hopOutside;
+    double rate = protocol.share * bandwidth;
+    if (protocol.lowLatency)
+      rate = std::min(rate, lowLatency);
+    seconds += 2 * bytes / rate * (protocol.share < 0.9 ? 1 : ramp(bytes));
+    best = std::min(best, seconds);
+  }
+  return best;
+}
+
+/// The switch adds up what all n ranks of a node hold and returns it to all:
+/// each rank sends its buffer and the n-th part that it distributes. Between
+/// nodes the n-th parts go up and down a tree, or through switches that reduce.
+double NetworkModel::inSwitch(const GroupShape &group, double bytes) const {
+  double inside = double(group.inside[0]);
+  if (levels[0].inSwitch <= 0 || inside < 3)
+    return HUGE_VAL;
+  double bandwidth =
+      levels[0].bandwidth * levels[0].inSwitch * inside / (inside + 1);
+  double seconds = kSwitchSeconds;
+  for (int i = 1; i <= group.level; ++i) {
+    const LinkLevel &level = levels[i];
+    double share = level.inSwitch > 0 ? level.inSwitch : level.achieved / 2;
+    bandwidth = std::min(bandwidth, double(group.inside[i - 1]) * level.bandwidth * share);
+    double parts = double(group.inside[i]) / double(group.inside[i - 1]);
+    seconds += (level.inSwitch > 0 ? 1 : std::log2(std::max(parts, 1.0))) * kSwitchHopSeconds;
+  }
+  return seconds + bytes / bandwidth * ramp(bytes);
+}
+
+/// Every rank sends to every other; what leaves a switch leaves through its
+/// device's part of the next level.
+double NetworkModel::allToAll(const GroupShape &group, double bytes) const {
+  constexpr double atOnce = 8; // transfers
+  double n = double(group.ranks), below = 1, busy = 0;
+  for (int i = 0; i <= group.level; ++i) {
+    double inside = double(group.inside[i]);
+    // What goes through this level's links: to all ranks that are not below.
+    double leaving = i == 0 ? inside - 1 : n - below;
+    double rate = reached(i);
+    if (auto it = levels[i].rings.find(group.inside[i]); it != levels[i].rings.end())
+      rate = it->second;
+    busy = std::max(busy, leaving / n * bytes / rate);
+    below = inside;
+  }
+  double rounds = std::ceil((n - 1) / atOnce);
+  return kRing[2].base + rounds * levels[group.level].latency +
+         busy * ramp(bytes);
+}
+
+double NetworkModel::transferSeconds(double bytes, int level) const {
+  const LinkLevel &link = levels[level];
+  if (architecture == Architecture::None)
+    return bytes / link.bandwidth + link.latency;
+  double rate = reached(level);
+  if (auto it = link.rings.find(2); it != link.rings.end())
+    rate = it->second;
+  return kRing[2].base + link.latency + bytes / rate;
+}
+
+/// One line per level and kind: alpha + beta * bytes.
+double NetworkModel::linear(StepKind kind, const GroupShape &group, double bytes) const {
+  const LinkLevel &link = levels[group.level];
+  double others = double(group.ranks - 1), part = others / double(group.ranks);
+  double hops = std::log2(double(group.ranks));
+  if (kind == StepKind::AllReduce)
+    return 2 * part * bytes / link.bandwidth + 2 * hops * link.latency;
+  return part * bytes / link.bandwidth +
+         (kind == StepKind::AllToAll ? others : hops) * link.latency;
+}
+
+double NetworkModel::seconds(StepKind kind, const GroupShape &group, double bytes) const {
+  if (levels.empty() || group.ranks <= 1 || bytes <= 0)
+    return 0;
+  if (kind == StepKind::Permute)
+    return transferSeconds(bytes, group.level);
+  if (architecture == Architecture::None)
+    return linear(kind, group, bytes);
+  if (kind == StepKind::AllToAll)
+    return allToAll(group, bytes);
+  double best = ring(kind, group, bytes);
+  if (kind == StepKind::AllReduce)
+    best = std::min({best, tree(group, bytes), inSwitch(group, bytes)});
+  return best;
+}
+
+} // namespace dtc::plan

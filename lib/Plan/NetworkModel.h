@@ -1,0 +1,42 @@
+// Seconds of collectives and transfers over levels of links.
+//
+// Between GPUs as NCCL makes them: ring, tree, or in the switch where it can
+// reduce, each with the protocols LL, LL128 and Simple; the fastest counts, as
+// NCCL's own tuning picks it. A ring of n ranks moves 2 (n-1)/n of the buffer of
+// an all-reduce past every rank, at the rate of the narrowest place it goes
+// through: the r ranks that a group has in a node share r devices' part of the
+// network. Between other devices one line per level.
+#pragma once
+
+#include "dtc/Plan/CostModel.h"
+
+namespace dtc::plan {
+
+class NetworkModel {
+public:
+  NetworkModel(std::vector<LinkLevel> levels, const DeviceSpec &device);
+
+  GroupShape shape(const sharding::AxisList &axes, const sharding::Mesh &mesh) const;
+  /// Not of slices.
+  double seconds(sharding::StepKind kind, const GroupShape &group, double bytes) const;
+  double transferSeconds(double bytes, int level) const;
+  int levelBetween(int64_t a, int64_t b) const;
+  const std::vector<LinkLevel> &getLevels() const { return levels; }
+
+private:
+  struct Steps; ///< how often a message of one algorithm crosses links
+
+  double linear(sharding::StepKind kind, const GroupShape &group, double bytes) const;
+  double ring(sharding::StepKind kind, const GroupShape &group, double bytes) const;
+  double tree(const GroupShape &group, double bytes) const;
+  double inSwitch(const GroupShape &group, double bytes) const;
+  double allToAll(const GroupShape &group, double bytes) const;
+  double reached(size_t level) const;
+  double ringBandwidth(const GroupShape &group) const;
+  double lowLatencyBandwidth(const GroupShape &group) const;
+
+  std::vector<LinkLevel> levels;
+  Architecture architecture;
+};
+
+} // namespace dtc::plan
