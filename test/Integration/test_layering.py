@@ -13,8 +13,9 @@ EXEC = DIST | {"Dialect/Exec"}
 ALLOWED = {
     "Sharding": set(),
     "Weights": set(),
-    "Plan": {"Sharding"},
-    "Simulate": {"Sharding", "Plan"},
+    "Pipeline": set(),
+    "Simulate": {"Pipeline"},
+    "Plan": {"Sharding", "Pipeline", "Simulate"},
     "Interfaces": {"Sharding"},
     "Dialect/Graph": {"Sharding", "Interfaces"},
     "Dialect/Dist": GRAPH,
@@ -29,7 +30,7 @@ ALLOWED = {
     "Package": EXEC | {"Weights"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
-PLAIN = {"Sharding", "Plan", "Simulate", "Weights"}
+PLAIN = {"Sharding", "Pipeline", "Simulate", "Plan", "Weights"}
 
 
 def library(path: str) -> str | None:

@@ -6,6 +6,7 @@
 // start; `unimplemented` names what a plan uses beyond what can be compiled.
 #pragma once
 
+#include "dtc/Pipeline/Schedule.h"
 #include "dtc/Plan/Result.h"
 #include "dtc/Sharding/Rule.h"
 
@@ -14,7 +15,7 @@
 
 namespace dtc::plan {
 
-enum class ScheduleKind : uint8_t { GPipe, OneFOneB, Interleaved, ZeroBubble };
+using pipeline::ScheduleKind;
 enum class Recompute : uint8_t { None, Selective, Full };
 enum class Offload : uint8_t { None, Optimizer };
 

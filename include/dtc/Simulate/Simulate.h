@@ -1,0 +1,175 @@
+// The event simulator: how long a step of a pipeline schedule takes, where its
+// time goes and what every rank holds in memory at every moment.
+//
+// One rank stands for all devices of its pipeline stages, which do the same. It
+// has a compute stream, which makes the calls of its list one after another,
+// and a communication stream. For two ranks, 1F1B and three microbatches:
+//
+//   rank 0  compute  |F0|F1|........|B0  |F2|....|B1  |B2  |update|
+//           comm.                                   |sum of gradients|
+//           sent      \  \            /    \      /    /
+//   rank 1  compute  ...|F0|B0   |F1|B1   |F2|B2   |.......|update|
+//
+// A call begins when the one before it is over and what it needs has arrived.
+// Its blocking communication (tensor parallel collectives) is part of it; its
+// overlapped communication (ZeRO gathers) runs beside it on the communication
+// stream, and the call is over when both are. A result is sent when its call is
+// over and travels while sender and receiver go on computing.
+//
+// Communication that runs beside computation slows both down (`Slowdown`).
+// Whatever uses the same link level of a rank at the same time shares its
+// bandwidth equally: transfers in the same direction among themselves, and each
+// of them with the communication stream's collective.
+//
+// Not modelled: that transfers slow computation down, and contention of the
+// blocking part of calls.
+#pragma once
+
+#include "dtc/Pipeline/Schedule.h"
+
+#include <string>
+#include <vector>
+
+namespace dtc::simulate {
+
+/// Seconds of a piece of work on one device, each as it takes alone.
+struct Work {
+  double compute = 0;
+  double blocking = 0;   ///< communication that computation waits for
+  double overlapped = 0; ///< communication beside it
+  Work operator+(const Work &other) const {
+    return {compute + other.compute, blocking + other.blocking, overlapped + other.overlapped};
+  }
+  bool operator==(const Work &) const = default;
+};
+
+/// A stage of the pipeline; seconds of one microbatch, bytes of one device.
+struct StageCost {
+  Work forward;
+  Work recompute; ///< at the beginning of the backward pass
+  Work inputGrad, weightGrad; ///< a full backward call is the sum of all three
+  /// Kept from the beginning of a forward call to the end of the backward pass.
+  double savedBytes = 0;
+  /// What is left of it, gradients included, from an input gradient call to its
+  /// weight gradient call.
+  double keptBytes = 0;
+  /// Beyond what is kept, while a call runs.
+  double forwardTransient = 0, backwardTransient = 0, weightGradTransient = 0;
+  /// Sum of the gradients over data-parallel ranks, once a step: this share of
+  /// it may begin together with the backward pass of the last microbatch, the
+  /// rest follows that pass.
+  double reductionSeconds = 0, reductionOverlap = 0;
+  int level = -1; ///< of the links that overlapped work and reduction use; -1: their own
+  bool operator==(const StageCost &) const = default;
+};
+
+/// Between a stage and the next: a device sends to its peer.
+struct Boundary {
+  double forwardBytes = 0, backwardBytes = 0; ///< of one microbatch and device
+  double bandwidth = 0; ///< bytes/s, each direction; needed where there are bytes to send
+  double latency = 0;   ///< seconds
+  int level = 0;        ///< of the links it goes over
+  bool operator==(const Boundary &) const = default;
+};
+
+/// What a rank does once a step, and keeps all the time.
+struct RankCost {
+  double staticBytes = 0;     ///< parameters, gradients, optimizer state, buffers
+  double updateTransient = 0; ///< beyond it, during the update
+  Work prologue, update;      ///< nothing overlaps them: `overlapped` counts as blocking
+  bool operator==(const RankCost &) const = default;
+};
+
+/// How many times longer work takes while the other kind runs beside it; at least 1.
+struct Slowdown {
+  double compute = 1, communication = 1;
+  bool operator==(const Slowdown &) const = default;
+};
+
+struct Costs {
+  std::vector<StageCost> stages;      ///< by stage, chunk * ranks + rank
+  std::vector<Boundary> boundaries;   ///< after each stage but the last
+  std::vector<RankCost> ranks;
+  Slowdown slowdown;
+  /// Sending keeps the sender's compute stream busy (Megatron-LM without
+  /// overlapped point-to-point communication).
+  bool blockingSends = false;
+  /// No rank updates before all have summed their gradients (clipping by the
+  /// global norm).
+  bool jointUpdate = false;
+  bool operator==(const Costs &) const = default;
+};
+
+enum class EventKind : uint8_t {
+  Prologue,
+  Forward,
+  Backward,
+  InputGrad,
+  WeightGrad,
+  Update,
+  Overlapped, ///< communication of a call, on the communication stream
+  Reduction,  ///< of gradients
+  Transfer    ///< from `rank` to `peer`
+};
+
+struct Event {
+  EventKind kind = EventKind::Forward;
+  int32_t rank = 0, chunk = -1, microbatch = -1; ///< -1: of no chunk or microbatch
+  int32_t peer = -1;
+  double begin = 0, end = 0; ///< seconds since the step began
+  bool operator==(const Event &) const = default;
+};
+
+struct MemoryPoint {
+  double seconds = 0;
+  double bytes = 0; ///< from then on
+  bool operator==(const MemoryPoint &) const = default;
+};
+
+/// Of one rank; computeSeconds + exposedSeconds + idleSeconds is the step.
+struct RankTimeline {
+  double computeSeconds = 0;
+  /// No computation goes on because of communication: blocking parts of calls,
+  /// overlapped parts that outlast them or slow them down, waiting while what
+  /// is needed is on its way, sums of gradients after the last call.
+  double exposedSeconds = 0;
+  double idleSeconds = 0; ///< everything else: the bubble
+  double peakBytes = 0, peakSeconds = 0; ///< the first moment at which it is reached
+  std::vector<MemoryPoint> memory; ///< only with a trace
+  bool operator==(const RankTimeline &) const = default;
+};
+
+struct Timeline {
+  /// Why nothing could be simulated, in one line; stepSeconds is then infinite.
+  std::string error;
+  double stepSeconds = 0;
+  /// Idle time of all ranks over ranks * stepSeconds. With communication for
+  /// free and equal stages, 1F1B has (P - 1) / (M + P - 1).
+  double bubbleFraction = 0;
+  /// Mean of the ranks': what a step is the longer for communication.
+  double exposedSeconds = 0;
+  std::vector<RankTimeline> ranks;
+  std::vector<Event> events; ///< only with a trace; by begin
+};
+
+struct Options {
+  bool trace = false; ///< record events and memory over time
+};
+
+/// Why costs can't belong to a schedule of this shape (sizes, negative or
+/// infinite figures), in one line; empty: they can.
+std::string check(const pipeline::ScheduleShape &shape, const Costs &costs);
+
+/// Simulates one step in O(calls * log(ranks)). The same input gives the same
+/// timeline, bit for bit. The schedule is one that pipeline::check accepts; one
+/// that waits for ever is an error all the same.
+Timeline simulate(const pipeline::Schedule &schedule, const Costs &costs,
+                  const Options &options = {});
+
+/// Seconds that no step of this shape can fall below, in O(stages) and without
+/// its lists: never more than `simulate` gives, and equal to it where stages are
+/// alike and communication doesn't collide. 0 for a shape that is unsupported or
+/// costs that `check` refuses.
+double lowerBound(const pipeline::ScheduleShape &shape, const Costs &costs);
+
+} // namespace dtc::simulate

@@ -1,0 +1,35 @@
+#include "Kinds.h"
+
+#include <algorithm>
+
+namespace dtc::pipeline {
+
+/// Interleaved 1F1B (Narayanan et al., Efficient Large-Scale Language Model
+/// Training on GPU Clusters Using Megatron-LM, SC 2021, section 2.2; the order is
+/// that of Megatron-LM's forward_backward_pipelining_with_interleaving): groups
+/// of P microbatches pass chunk after chunk, so that the bubble is a C-th of
+/// 1F1B's. The groups are why microbatches must be a multiple of ranks.
+CallList interleaved(const ScheduleShape &shape, int64_t rank) {
+  int64_t ranks = shape.ranks, chunks = shape.chunks;
+  int64_t total = shape.microbatches * chunks;
+  int64_t warmup = std::min((ranks - rank - 1) * 2 + (chunks - 1) * ranks, total);
+  // The n-th forward (backward) call of every rank.
+  auto nth = [&](Pass pass, int64_t n) {
+    int64_t chunk = n % (ranks * chunks) / ranks;
+    int64_t microbatch = n / (ranks * chunks) * ranks + n % ranks;
+    if (pass == Pass::Backward)
+      chunk = chunks - 1 - chunk;
+    return Call{pass, int32_t(chunk), int32_t(microbatch)};
+  };
+  CallList calls;
+  for (int64_t n = 0; n < warmup; ++n)
+    calls.push_back(nth(Pass::Forward, n));
+  for (int64_t n = 0; n < total; ++n) {
+    if (n + warmup < total)
+      calls.push_back(nth(Pass::Forward, n + warmup));
+    calls.push_back(nth(Pass::Backward, n));
+  }
+  return calls;
+}
+
+} // namespace dtc::pipeline

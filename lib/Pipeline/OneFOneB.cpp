@@ -1,0 +1,24 @@
+#include "Kinds.h"
+
+#include <algorithm>
+
+namespace dtc::pipeline {
+
+/// One forward, one backward, with a flush at the end of the step (Narayanan et
+/// al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021, section 3.2:
+/// PipeDream-Flush). Rank r of P keeps at most P - r microbatches.
+CallList oneFOneB(const ScheduleShape &shape, int64_t rank) {
+  auto count = int32_t(shape.microbatches);
+  auto warmup = int32_t(std::min<int64_t>(shape.ranks - rank - 1, count));
+  CallList calls;
+  for (int32_t m = 0; m < warmup; ++m)
+    calls.push_back({Pass::Forward, 0, m});
+  for (int32_t m = 0; m < count; ++m) {
+    if (m + warmup < count)
+      calls.push_back({Pass::Forward, 0, m + warmup});
+    calls.push_back({Pass::Backward, 0, m});
+  }
+  return calls;
+}
+
+} // namespace dtc::pipeline

@@ -1,0 +1,125 @@
+#include "dtc/Pipeline/Schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+using namespace dtc::pipeline;
+
+static Schedule made(ScheduleKind kind, int64_t ranks, int64_t chunks, int64_t microbatches) {
+  ScheduleShape shape{kind, ranks, chunks, microbatches};
+  std::optional<Schedule> schedule = makeSchedule(shape);
+  EXPECT_TRUE(schedule) << unsupported(shape);
+  return schedule ? *schedule : Schedule();
+}
+
+/// "F0 B0 ..."; chunks above 0 as "F0.1".
+static std::string text(const std::vector<Call> &calls) {
+  std::string result;
+  for (const Call &call : calls) {
+    result += (result.empty() ? "" : " ") + std::string(1, "FBIW"[int(call.pass)]) +
+              std::to_string(call.microbatch);
+    if (call.chunk > 0)
+      result += "." + std::to_string(call.chunk);
+  }
+  return result;
+}
+
+static std::string slotText(const std::vector<Call> &calls) {
+  std::string result;
+  for (const Call &call : calls)
+    result += (result.empty() ? "" : " ") + std::to_string(call.slot);
+  return result;
+}
+
+TEST(Schedule, GPipe) {
+  Schedule schedule = made(ScheduleKind::GPipe, 2, 1, 3);
+  EXPECT_EQ(text(schedule.calls[0]), "F0 F1 F2 B0 B1 B2");
+  EXPECT_EQ(text(schedule.calls[1]), "F0 F1 F2 B0 B1 B2");
+  EXPECT_EQ(schedule.slots[0][0], 3);
+}
+
+TEST(Schedule, OneFOneB) {
+  Schedule schedule = made(ScheduleKind::OneFOneB, 2, 1, 3);
+  EXPECT_EQ(text(schedule.calls[0]), "F0 F1 B0 F2 B1 B2");
+  EXPECT_EQ(slotText(schedule.calls[0]), "0 1 0 0 1 0");
+  EXPECT_EQ(text(schedule.calls[1]), "F0 B0 F1 B1 F2 B2");
+  EXPECT_EQ(slotText(schedule.calls[1]), "0 0 0 0 0 0");
+}
+
+/// Two ranks, two chunks, four microbatches as Megatron-LM's schedule orders them.
+TEST(Schedule, Interleaved) {
+  Schedule schedule = made(ScheduleKind::Interleaved, 2, 2, 4);
+  EXPECT_EQ(text(schedule.calls[0]), "F0 F1 F0.1 F1.1 F2 B0.1 F3 B1.1 F2.1 B0 F3.1 B1 "
+                                     "B2.1 B3.1 B2 B3");
+  EXPECT_EQ(text(schedule.calls[1]), "F0 F1 F0.1 B0.1 F1.1 B1.1 F2 B0 F3 B1 F2.1 B2.1 "
+                                     "F3.1 B3.1 B2 B3");
+}
+
+TEST(Schedule, ZeroBubble) {
+  Schedule schedule = made(ScheduleKind::ZeroBubble, 3, 1, 4);
+  EXPECT_EQ(text(schedule.calls[0]), "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3");
+  EXPECT_EQ(text(schedule.calls[1]), "F0 F1 I0 F2 I1 W0 F3 I2 W1 I3 W2 W3");
+  EXPECT_EQ(text(schedule.calls[2]), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
+}
+
+/// Microbatches that each rank keeps at a time: GPipe all, 1F1B P - r, ZB-H1 P.
+TEST(Schedule, SlotsAreThoseOfTheLiterature) {
+  Schedule gpipe = made(ScheduleKind::GPipe, 4, 1, 8);
+  Schedule steady = made(ScheduleKind::OneFOneB, 4, 1, 8);
+  Schedule split = made(ScheduleKind::ZeroBubble, 4, 1, 8);
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(gpipe.slots[rank][0], 8);
+    EXPECT_EQ(steady.slots[rank][0], 4 - rank);
+    EXPECT_EQ(split.slots[rank][0], 4);
+  }
+}
+
+TEST(Schedule, RefusesShapesWithoutOne) {
+  auto refusal = [](ScheduleKind kind, int64_t ranks, int64_t chunks, int64_t microbatches) {
+    ScheduleShape shape{kind, ranks, chunks, microbatches};
+    EXPECT_FALSE(makeSchedule(shape));
+    return unsupported(shape);
+  };
+  EXPECT_EQ(refusal(ScheduleKind::GPipe, 0, 1, 1), "a pipeline needs at least one rank, got 0");
+  EXPECT_EQ(refusal(ScheduleKind::Interleaved, 1, 0, 1),
+            "a rank needs at least one chunk, got 0");
+  EXPECT_EQ(refusal(ScheduleKind::GPipe, 1, 1, -1),
+            "a schedule needs at least one microbatch, got -1");
+  EXPECT_EQ(refusal(ScheduleKind::OneFOneB, 4, 2, 8),
+            "only an interleaved schedule has several chunks a rank, got 2");
+  EXPECT_EQ(refusal(ScheduleKind::Interleaved, 4, 2, 6),
+            "an interleaved schedule needs a multiple of its 4 ranks as microbatches, got 6");
+  EXPECT_EQ(refusal(ScheduleKind::GPipe, INT64_MAX, 1, INT64_MAX),
+            "a schedule of 9223372036854775807 microbatches on 9223372036854775807 x 1 stages "
+            "is too long");
+  EXPECT_EQ(refusal(ScheduleKind::Interleaved, 2, INT64_MAX, 2),
+            "a schedule of 2 microbatches on 2 x 9223372036854775807 stages is too long");
+}
+
+/// The checker accepts every schedule of every small shape, and no slot is
+/// there for nothing.
+TEST(Schedule, EveryShapeCanBeCarriedOut) {
+  int checked = 0;
+  for (ScheduleKind kind : {ScheduleKind::GPipe, ScheduleKind::OneFOneB,
+                            ScheduleKind::Interleaved, ScheduleKind::ZeroBubble})
+    for (int64_t ranks = 1; ranks <= 8; ++ranks)
+      for (int64_t chunks = 1; chunks <= 4; ++chunks)
+        for (int64_t microbatches = 1; microbatches <= 24; ++microbatches) {
+          ScheduleShape shape{kind, ranks, chunks, microbatches};
+          std::optional<Schedule> schedule = makeSchedule(shape);
+          if (!schedule)
+            continue;
+          ++checked;
+          ASSERT_EQ(check(*schedule), "") << ranks << " " << chunks << " " << microbatches;
+          for (int64_t rank = 0; rank < ranks; ++rank) {
+            std::map<int32_t, int32_t> used;
+            for (const Call &call : schedule->calls[rank])
+              used[call.chunk] = std::max(used[call.chunk], call.slot + 1);
+            for (auto [chunk, slots] : used)
+              ASSERT_EQ(slots, schedule->slots[rank][chunk]);
+          }
+        }
+  EXPECT_EQ(checked, 3 * 8 * 24 + 4 * (24 + 12 + 8 + 6 + 4 + 4 + 3 + 3));
+}
