@@ -33,23 +33,12 @@ def compare_weights(run, model: str, expected: dict) -> None:
 
 
 @pytest.mark.parametrize("devices,plan", PLANS, ids=PLAN_IDS)
-@pytest.mark.parametrize("model", ["mlp", "gpt2", "llama"])
+@pytest.mark.parametrize("model", ["mlp", "gpt2", "llama", "resnet_tiny"])
 def test_adamw(trainer, model, devices, plan):
     expected = reference(model, "adamw")
     run = trainer.train(model, model, *expected["flags"], devices=devices, plan=plan)
     compare_steps(run, expected, loss=1e-4, norm=1e-3)
     compare_weights(run, model, expected)
-
-
-@pytest.mark.parametrize("devices,plan", PLANS[:2], ids=PLAN_IDS[:2])
-def test_adamw_resnet(trainer, devices, plan):
-    """Behind dead ReLUs gradients are zero but for rounding, and Adam divides by their size: under
-    tensor parallelism, which adds in another order, a few weights differ by 1e-4 after four steps.
-    So those plans are compared with SGD below, where nothing is divided."""
-    expected = reference("resnet_tiny", "adamw")
-    run = trainer.train("resnet_tiny", "resnet_tiny", *expected["flags"], devices=devices, plan=plan)
-    compare_steps(run, expected, loss=1e-4, norm=1e-3)
-    compare_weights(run, "resnet_tiny", expected)
 
 
 @pytest.mark.parametrize("devices,plan", PLANS, ids=PLAN_IDS)

@@ -138,8 +138,8 @@ def _loss_of_first_batch(proto: onnx.ModelProto, export: zoo.Export, folder: Pat
 
 def _drawn_weights(export: zoo.Export) -> dict[str, np.ndarray]:
     """The model's weights under all names that its inputs may have, tied ones under each."""
-    module = zoo.MODELS[export.model].build()
+    module, salt = zoo.MODELS[export.model].build(), zoo.MODELS[export.model].salt
     tensors = dict(module.named_parameters(remove_duplicate=False))
-    drawn = {name: draw.draw(name, entry) for name, entry in zoo.distributions(module).items()}
+    drawn = {name: draw.draw(salt + name, entry) for name, entry in zoo.distributions(module).items()}
     first = {id(tensor): name for name, tensor in reversed(tensors.items())}
     return drawn | {name: drawn[first[id(tensor)]] for name, tensor in tensors.items()}

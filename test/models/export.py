@@ -74,7 +74,10 @@ def _write_trajectories(model: zoo.Model, folder: Path) -> None:
         _progress(stem)
         run = reference.train(model, recipe, data, reference.numerics_of(recipe))
         single = reference.numerics_of(recipe).compute == torch.float32
-        extra = {"rounding": reference.rounding(model, recipe, data, run)} if single else {}
+        extra = {}
+        if single:
+            extra["rounding"] = reference.rounding(model, recipe, data, run)
+            extra["rounding"]["nudged"] = reference.nudged(model, recipe, data, run)
         flags = recipe.flags() + (["--padding-idx", model.padding] if model.padding else [])
         reference.write(folder / f"{stem}.json", flags, run, extra)
         if recipe.name == "adamw" and model.name in _FINAL:

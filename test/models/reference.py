@@ -18,10 +18,13 @@ import torch
 from torch import nn
 
 import zoo
+from draw import uniform
 from samples import IGNORED
 
 STEPS = 10
 GLOBAL_BATCH = 8
+NUDGES = 8
+MOST_NUDGED = 1e-5
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ class Numerics:
     compute: torch.dtype = torch.float32
     master: torch.dtype = torch.float32
     micro_batches: int = 1
+    nudge: int = 0  # unless 0, each weight begins up to one rounding away; numbers the draws
 
 
 def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], numerics: Numerics) -> Trajectory:
@@ -107,6 +111,8 @@ def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], nume
     wants it; rotary frequencies stay in float32 unless everything is in double.
     """
     module = model.instantiate()
+    if numerics.nudge:
+        _nudge(module, numerics.nudge)
     if numerics.compute == torch.float64:
         module.double()
     masters = [nn.Parameter(parameter.detach().to(numerics.master, copy=True)) for parameter in module.parameters()]
@@ -130,6 +136,14 @@ def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], nume
         _update(module, masters, optimizer, rate, recipe.options.get("clip-grad-norm"))
     result.final = {name: master.detach() for name, master in of_name.items()}
     return result
+
+
+def _nudge(module: nn.Module, number: int) -> None:
+    """Moves every weight by up to its last bit."""
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            unit = uniform(f"nudge {number} {name}", parameter.numel()).reshape(parameter.shape)
+            parameter.mul_(1 + (2 * torch.from_numpy(unit) - 1) * 2.0**-23)
 
 
 def _masters_by_name(module: nn.Module, masters: list[nn.Parameter]) -> dict[str, nn.Parameter]:
@@ -205,6 +219,20 @@ def rounding(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], r
         for name, value in run.final.items()
     }
     return result
+
+
+def nudged(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], run: Trajectory) -> float:
+    """The largest relative difference of a loss to those of runs whose weights begin one rounding away. Where it is
+    large the trajectory says more about rounding than about training, and nothing can be compared with it."""
+    others = [train(model, recipe, data, Numerics(nudge=number)) for number in range(1, NUDGES + 1)]
+    largest = max(
+        abs(mine["loss"] - theirs["loss"]) / mine["loss"]
+        for other in others
+        for mine, theirs in zip(run.steps, other.steps, strict=True)
+    )
+    if largest > MOST_NUDGED:
+        raise RuntimeError(f"{model.name}.{recipe.name}: one rounding of the weights moves a loss by {largest:.1e}")
+    return largest
 
 
 def write(path: Path, flags: list[str], run: Trajectory, extra: Mapping[str, object]) -> None:

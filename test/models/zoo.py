@@ -111,7 +111,11 @@ class Task(Enum):
 
 @dataclass(frozen=True)
 class Model:
-    """A model with weights, and what its data looks like. `name` names its data and its trajectories."""
+    """A model with weights, and what its data looks like. `name` names its data and its trajectories.
+
+    `salt` chooses among drawings of the weights: the first under which rounding alone doesn't change what is learnt
+    (reference.py's `nudged`). A ReLU whose input is nearly zero passes a gradient or none.
+    """
 
     name: str
     build: Callable[[], nn.Module]  # the module that is exported and trained
@@ -120,6 +124,7 @@ class Model:
     task: Task = Task.NEXT_TOKEN
     shape: tuple[int, ...] = ()  # of a sample of `x`
     padding: str = ""  # WEIGHT=ROW, by the .onnx file's name: nn.Embedding's padding_idx, which ONNX loses
+    salt: str = ""
 
     def instantiate(self) -> nn.Module:
         """The module in eval mode (frozen batch norm statistics) with its drawn weights."""
@@ -127,7 +132,7 @@ class Model:
         tensors = dict(module.named_parameters()) | dict(module.named_buffers())
         with torch.no_grad():
             for name, distribution in distributions(module).items():
-                tensors[name].copy_(torch.from_numpy(draw(name, distribution)))
+                tensors[name].copy_(torch.from_numpy(draw(self.salt + name, distribution)))
         return module
 
 
@@ -187,7 +192,7 @@ MODELS = {
         Model("gpt2_mask", lambda: LogitsOfMaskedIds(gpt2()), _IDS_AND_MASK, 60, Task.NEXT_TOKEN_PADDED),
         Model("llama", lambda: LogitsOfIds(llama()), _IDS, samples=80),
         Model("mlp", Mlp, ("x",), 52, Task.CLASS, (FEATURES,)),
-        Model("resnet_tiny", resnet_tiny, _IMAGE, 28, Task.CLASS, IMAGE),
+        Model("resnet_tiny", resnet_tiny, _IMAGE, 28, Task.CLASS, IMAGE, salt="1:"),
         Model("resnet18", resnet18, _IMAGE, 24, Task.CLASS, IMAGE),
         Model("bert", families.bert, (*_IDS_AND_MASK, "token_type_ids"), 32, Task.MASKED_TOKEN,
               padding="m.cls.predictions.decoder.weight=0"),
