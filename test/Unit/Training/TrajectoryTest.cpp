@@ -95,7 +95,9 @@ Arrays samples(const Arrays &data, int64_t first, int64_t count) {
 struct Tolerance {
   double loss, gradNorm;
 };
-constexpr Tolerance kF32{1e-5, 1e-4}, kBF16{4e-3, 2e-2}, kBF16BatchNorm{2e-2, 5e-2};
+constexpr Tolerance kF32{1e-5, 1e-4}, kBF16{4e-3, 2e-2};
+/// Rounding changes the sign of a few ReLU inputs, and each passes a gradient or none.
+constexpr Tolerance kBF16Kinks{6e-2, 1.5e-1};
 
 struct Case {
   std::string model, data, trajectory; ///< file names
@@ -199,8 +201,7 @@ const Case kCases[] = {
     {"resnet_tiny.onnx", "resnet_tiny.data.safetensors", "resnet_tiny.sgd.json"},
     {"resnet_tiny.onnx", "resnet_tiny.data.safetensors", "resnet_tiny.adamw.json", kF32, 1,
      "resnet_tiny.adamw.final.safetensors", 5e-5},
-    {"resnet_tiny.onnx", "resnet_tiny.data.safetensors", "resnet_tiny.bf16.json",
-     kBF16BatchNorm},
+    {"resnet_tiny.onnx", "resnet_tiny.data.safetensors", "resnet_tiny.bf16.json", kBF16Kinks},
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, Trajectory, ::testing::ValuesIn(kCases), nameOf);
