@@ -203,7 +203,7 @@ MODELS = {
         Model("bart", families.bart, _TWO_TEXTS, 32, Task.CONTINUATION, padding="m.lm_head.weight=0"),
         Model("qwen2", families.qwen2, _IDS, 32),
         Model("gpt_neox", families.gpt_neox, _IDS, 32),
-        Model("mobilenet", families.mobilenet, _IMAGE, 28, Task.CLASS, SMALL_IMAGE),
+        Model("mobilenet", families.mobilenet, _IMAGE, 28, Task.CLASS, SMALL_IMAGE, salt="1:"),
         Model("convnext", families.convnext, _IMAGE, 28, Task.CLASS, SMALL_IMAGE),
     )
 }
