@@ -31,6 +31,21 @@ void Execution::fail(OpId op, const std::string &message) {
   errorOp = op;
 }
 
+ExecutionStep Execution::stepOf(OpId id) const {
+  ExecutionStep step;
+  step.op = id;
+  if (id < 0)
+    return step;
+  const Op &op = problem.ops[id];
+  step.position = op.forward >= 0 ? op.forward : std::min(id, facts.lastForward);
+  bool accumulates = op.kind == OpKind::GradientSum && !op.backward;
+  if (op.backward == BackwardKind::WeightGrad || accumulates)
+    step.pass = StepPass::WeightGrad;
+  else if (op.backward)
+    step.pass = StepPass::InputGrad;
+  return step;
+}
+
 int Execution::addBuffer(int64_t bytes) {
   constexpr int64_t alignment = 64;
   buffers.push_back({(bytes + alignment - 1) / alignment * alignment, false, false});
@@ -57,13 +72,11 @@ Execution::Copy Execution::reshard(const Value &value, const Copy &from, const T
   }
   Copy now = from;
   for (const ReshardStep &step : *list) {
-    ExecutionStep run;
-    run.op = reader;
+    ExecutionStep run = stepOf(reader);
     run.collective = step.kind;
     run.axes = step.axes;
     run.bytes = sharding::stepBytes(step, now.layout, value.shape, byteSize(value.type), plan.mesh);
     run.seconds = model.collectiveSeconds(step.kind, step.axes, double(run.bytes), plan.mesh);
-    run.backward = reader >= 0 && problem.ops[reader].backward.has_value();
     run.inPlace = step.kind == StepKind::AllReduce;
     run.reads = now.buffers;
     now = {step.after, {addBuffer(localBytes(value, step.after, plan.mesh))}};
@@ -86,14 +99,12 @@ Execution::Copy &Execution::bring(ValueId value, const TensorSharding &layout, O
 
 void Execution::addRounds(OpId id) {
   for (const RoundUse &round : work.rounds(id, plan.ops[id], plan.mesh)) {
-    ExecutionStep run;
-    run.op = id;
+    ExecutionStep run = stepOf(id);
     run.collective = StepKind::AllReduce;
     run.axes = round.axes;
     run.bytes = round.bytes;
     run.seconds = model.collectiveSeconds(StepKind::AllReduce, round.axes, double(round.bytes),
                                           plan.mesh);
-    run.backward = problem.ops[id].backward.has_value();
     steps.push_back(std::move(run));
   }
 }
@@ -101,9 +112,7 @@ void Execution::addRounds(OpId id) {
 void Execution::runOp(OpId id) {
   const Op &op = problem.ops[id];
   const OpSharding &choice = plan.ops[id];
-  ExecutionStep run;
-  run.op = id;
-  run.backward = op.backward.has_value();
+  ExecutionStep run = stepOf(id);
   run.inPlace = op.kind == OpKind::Elementwise;
   for (size_t i = 0; i < op.operands.size(); ++i) {
     Copy &copy = bring(op.operands[i], sharding::operandSharding(op.rule, choice, i), id);
@@ -123,13 +132,15 @@ void Execution::runOp(OpId id) {
   double share = localShare(choice, plan.mesh);
   sharding::FactorId batch = facts.batchFactor[id];
   double batchShare = batch < 0 ? 1 : 1.0 / double(plan.mesh.size(choice.factors[batch]));
-  double scratch = op.scratch * share +
-                   op.threadScratch * share / batchShare * double(model.threadsPerRank());
+  double scratch = work.scratchBytes(id) * share +
+                   work.threadScratchBytes(id) * share / batchShare *
+                       double(model.threadsPerRank());
   if (scratch > 0)
     run.writes.push_back(addBuffer(static_cast<int64_t>(scratch)));
-  if (op.saved > 0) {
-    saved[id] = addBuffer(static_cast<int64_t>(op.saved * share));
+  if (double bytes = work.savedBytes(id); bytes > 0) {
+    saved[id] = addBuffer(static_cast<int64_t>(bytes * share));
     run.writes.push_back(saved[id]);
+    run.saved = saved[id];
   }
   if (auto it = saved.find(op.forward); op.backward && it != saved.end())
     run.reads.push_back(it->second);
@@ -141,9 +152,7 @@ void Execution::runSum(OpId id) {
   const Op &op = problem.ops[id];
   TensorSharding target = sharding::resultSharding(op.rule, plan.ops[id], 0);
   const Value &value = problem.values[op.results[0]];
-  ExecutionStep total;
-  total.op = id;
-  total.backward = true;
+  ExecutionStep total = stepOf(id);
   total.inPlace = true;
   std::vector<bool> done(op.operands.size(), false);
   for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -194,8 +203,8 @@ void Execution::finish() {
       for (const sharding::Partial &partial : target.partial)
         axes.push_back(partial.axis);
       if (!axes.empty())
-        pendingGradients.emplace_back(
-            axes, localBytes(problem.values[result.value], target, plan.mesh));
+        pendingGradients.push_back(
+            {of, axes, localBytes(problem.values[result.value], target, plan.mesh)});
     }
     // Gradients have their own place for the whole step.
     for (int buffer : bring(result.value, target, producer).buffers)
@@ -204,14 +213,15 @@ void Execution::finish() {
   }
 }
 
-int64_t peakBytes(const Execution &execution) {
+std::vector<int64_t> liveBytes(const Execution &execution) {
   std::vector<size_t> lastUse(execution.buffers.size(), 0);
   for (size_t i = 0; i < execution.steps.size(); ++i)
     for (const std::vector<int> *list : {&execution.steps[i].reads, &execution.steps[i].writes})
       for (int buffer : *list)
         lastUse[buffer] = i;
   std::vector<bool> live(execution.buffers.size(), false);
-  int64_t now = 0, peak = 0;
+  std::vector<int64_t> result;
+  int64_t now = 0;
   for (size_t i = 0; i < execution.steps.size(); ++i) {
     const ExecutionStep &step = execution.steps[i];
     auto dies = [&](int buffer) {
@@ -233,13 +243,18 @@ int64_t peakBytes(const Execution &execution) {
         now += execution.buffers[written].bytes;
       }
     }
-    peak = std::max(peak, now);
+    result.push_back(now);
     for (const std::vector<int> *list : {&step.reads, &step.writes})
       for (int buffer : *list)
         if (dies(buffer))
           release(buffer);
   }
-  return peak;
+  return result;
+}
+
+int64_t peakBytes(const Execution &execution) {
+  std::vector<int64_t> live = liveBytes(execution);
+  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
 }
 
 } // namespace dtc::plan

@@ -10,21 +10,34 @@
 
 namespace dtc::plan {
 
+enum class StepPass : uint8_t { Forward, Recompute, InputGrad, WeightGrad };
+
 struct ExecutionStep {
   OpId op = -1; ///< that runs, or for which a collective is made
+  /// The forward op to which that belongs: where in the model the step is.
+  OpId position = 0;
+  StepPass pass = StepPass::Forward;
   std::optional<sharding::StepKind> collective;
   sharding::AxisList axes; ///< of the collective
   int64_t bytes = 0;       ///< of the collective, as in sharding::stepBytes
   double seconds = 0;
-  bool backward = false;
   bool inPlace = false; ///< may write over an operand that dies here
   std::vector<int> reads, writes; ///< buffers
+  int saved = -1; ///< the buffer written that is kept inside the op for its backward pass
+  bool backward() const { return pass != StepPass::Forward; }
 };
 
 struct Buffer {
   int64_t bytes = 0;
   bool persistent = false; ///< an argument: not part of the activations
   bool result = false;     ///< lives until the end
+};
+
+/// A gradient that the microbatches leave to be summed once a step.
+struct PendingGradient {
+  ValueId parameter = -1;
+  sharding::AxisList axes; ///< over which it is pending
+  int64_t bytes = 0;       ///< of one rank
 };
 
 class Execution {
@@ -34,9 +47,11 @@ public:
 
   std::vector<ExecutionStep> steps; ///< of one microbatch
   std::vector<Buffer> buffers;
-  /// Bytes per rank of the gradients still pending over each set of axes once
-  /// all microbatches are done, by parameter.
-  std::vector<std::pair<sharding::AxisList, int64_t>> pendingGradients;
+  std::vector<PendingGradient> pendingGradients;
+  /// How a value is laid out where it is made.
+  const sharding::TensorSharding &layoutOf(ValueId value) const {
+    return copies[value].front().layout;
+  }
   /// First reason why the plan can't be carried out, with its op; empty: it can.
   std::string error;
   OpId errorOp = -1;
@@ -54,6 +69,7 @@ private:
   Copy &bring(ValueId value, const sharding::TensorSharding &layout, OpId reader);
   Copy reshard(const Value &value, const Copy &from, const sharding::TensorSharding &to,
                OpId reader);
+  ExecutionStep stepOf(OpId op) const;
   int addBuffer(int64_t bytes);
   void addRounds(OpId op);
   void fail(OpId op, const std::string &message);
@@ -67,7 +83,10 @@ private:
   std::map<OpId, int> saved;             ///< buffers that a forward op keeps for its backward
 };
 
-/// The most memory that buffers other than the arguments take at once.
+/// The memory that buffers other than the arguments take at each step.
+std::vector<int64_t> liveBytes(const Execution &execution);
+
+/// The most of it.
 int64_t peakBytes(const Execution &execution);
 
 } // namespace dtc::plan

@@ -39,7 +39,27 @@ double localShare(const OpSharding &choice, const Mesh &mesh) {
   return share;
 }
 
-double OpWork::movedBytes(const Op &op, const OpSharding &choice, const Mesh &mesh) const {
+double OpWork::scratchBytes(OpId id) const {
+  const Op &op = problem.ops[id];
+  bool none = op.kind == OpKind::Contraction ||
+              (op.kind == OpKind::Attention && model.getCluster().software.flashAttention > 0);
+  return isGpu() && none ? 0 : op.scratch;
+}
+
+double OpWork::savedBytes(OpId id) const {
+  const Op &op = problem.ops[id];
+  if (!isGpu() || op.kind != OpKind::Attention || op.operands.empty())
+    return op.saved;
+  double share = double(byteSize(problem.values[op.operands[0]].type)) / 4;
+  return model.getCluster().software.flashAttention > 0 ? 0 : op.saved * share;
+}
+
+double OpWork::threadScratchBytes(OpId id) const {
+  return isGpu() ? 0 : problem.ops[id].threadScratch;
+}
+
+double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  const Op &op = problem.ops[id];
   double operands = 0, results = 0, indices = 0;
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const Value &value = problem.values[op.operands[i]];
@@ -59,7 +79,7 @@ double OpWork::movedBytes(const Op &op, const OpSharding &choice, const Mesh &me
   // A look-up reads only the rows it is asked for; its gradient writes them all.
   if (op.kind == OpKind::Lookup && !op.backward)
     return indices + 2 * results;
-  return operands + results + 2 * (op.scratch + op.saved) * localShare(choice, mesh);
+  return operands + results + 2 * (scratchBytes(id) + savedBytes(id)) * localShare(choice, mesh);
 }
 
 static bool has(const TensorFactors &tensor, FactorId factor) {
@@ -90,6 +110,29 @@ static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, L
   work.k = k;
 }
 
+/// Queries [b, s, heads, e] and keys [b, t, heads, e]: s and t of each head of
+/// each sample.
+static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mesh,
+                         LocalWork &work) {
+  if (op.kind != OpKind::Attention || op.rule.operands.size() < 3 ||
+      op.rule.operands[0].size() != 4 || op.rule.operands[1].size() != 4)
+    return;
+  auto local = [&](const std::vector<FactorId> &dim) {
+    int64_t size = 1;
+    for (FactorId factor : dim)
+      size *= op.rule.factors[factor].size / mesh.size(choice.factors[factor]);
+    return size;
+  };
+  const TensorFactors &query = op.rule.operands[0], &key = op.rule.operands[1];
+  work.attention = true;
+  work.causal = op.causal;
+  work.backward = op.backward.has_value();
+  work.batch = local(query[0]) * local(query[2]);
+  work.m = local(query[1]);
+  work.n = local(key[1]);
+  work.k = local(query[3]);
+}
+
 LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) const {
   const Op &op = problem.ops[id];
   LocalWork result;
@@ -99,8 +142,9 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   result.kernels = op.kind != OpKind::View &&
                    std::any_of(op.results.begin(), op.results.end(),
                                [&](ValueId value) { return facts.materialized[value]; });
-  result.bytes = op.kind == OpKind::View ? 0 : movedBytes(op, choice, mesh);
+  result.bytes = op.kind == OpKind::View ? 0 : movedBytes(id, choice, mesh);
   setSizes(op, choice, mesh, result);
+  setAttention(op, choice, mesh, result);
   return result;
 }
 

@@ -1,18 +1,17 @@
-// What a plan costs, read off its execution.
-#include "Execution.h"
+// What a plan costs: its execution, cut into stages, on the simulator.
+#include "Recomputation.h"
+#include "StageCosts.h"
 
 #include "dtc/Plan/Search.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace dtc::plan {
 
 using sharding::AxisList;
 using sharding::StepKind;
-
-/// Gradients are summed in buckets of at most this size.
-static constexpr double kBucketBytes = 25e6;
 
 /// "dp", "tp" or "dp,tp": the degrees whose axes form the group.
 static std::string degreesOf(const AxisList &axes, const sharding::Mesh &mesh) {
@@ -26,91 +25,29 @@ static std::string degreesOf(const AxisList &axes, const sharding::Mesh &mesh) {
   return result;
 }
 
-namespace {
-
-class Predictor {
-public:
-  Predictor(const Problem &problem, const Plan &plan, const Cluster &cluster)
-      : problem(problem), plan(plan), facts(problem), model(cluster, plan.degrees.devices()),
-        execution(problem, facts, plan, model) {}
-  Prediction run();
-
-private:
-  void addMicrobatch();
-  void addGradientSums();
-  void addScalarSums();
-  void addUpdate();
-  void addMemory();
-  void addCollective(StepKind kind, const AxisList &axes, int64_t bytes, int64_t count,
-                     double seconds);
-
-  const Problem &problem;
-  const Plan &plan;
-  ProblemFacts facts;
-  CostModel model;
-  Execution execution;
-  Prediction result;
-};
-
-} // namespace
-
-void Predictor::addCollective(StepKind kind, const AxisList &axes, int64_t bytes, int64_t count,
-                              double seconds) {
-  if (kind == StepKind::Slice || plan.mesh.size(axes) <= 1)
-    return;
-  std::string axis = degreesOf(axes, plan.mesh);
-  result.communicationSeconds += seconds;
-  for (CollectiveUse &use : result.collectives)
-    if (use.kind == kind && use.axis == axis && use.bytes == bytes) {
-      use.count += count;
-      use.seconds += seconds;
-      return;
-    }
-  result.collectives.push_back({kind, axis, count, bytes, seconds});
+/// Contractions forward and backward; attention's gradient counts twice its
+/// forward pass, however much of that it computes again.
+static double modelFlops(const Problem &problem) {
+  double flops = 0;
+  for (const Op &op : problem.ops) {
+    if (op.backward == BackwardKind::Recompute)
+      continue;
+    bool isAttention = op.backward && op.kind == OpKind::Attention && op.forward >= 0;
+    flops += isAttention ? 2 * problem.ops[op.forward].flops : op.flops;
+  }
+  return double(problem.numMicrobatches) * flops;
 }
 
-void Predictor::addMicrobatch() {
-  int64_t times = problem.numMicrobatches;
-  for (const ExecutionStep &step : execution.steps) {
-    (step.backward ? result.backwardSeconds : result.forwardSeconds) += step.seconds;
-    if (step.collective)
-      addCollective(*step.collective, step.axes, step.bytes, times, double(times) * step.seconds);
-  }
-  for (const Op &op : problem.ops)
-    result.modelFlops += double(times) * op.flops;
-}
-
-/// Gradients that are still pending, in buckets, once a step.
-void Predictor::addGradientSums() {
-  std::vector<std::pair<AxisList, int64_t>> totals;
-  for (const auto &[axes, bytes] : execution.pendingGradients) {
-    auto it = std::find_if(totals.begin(), totals.end(),
-                           [&axes = axes](const auto &total) { return total.first == axes; });
-    if (it == totals.end())
-      totals.emplace_back(axes, bytes);
-    else
-      it->second += bytes;
-  }
-  for (const auto &[axes, bytes] : totals) {
-    auto count = std::max<int64_t>(1, std::llround(std::ceil(double(bytes) / kBucketBytes)));
-    int64_t each = (bytes + count - 1) / count;
-    double seconds = double(count) * model.collectiveSeconds(StepKind::AllReduce, axes,
-                                                             double(each), plan.mesh);
-    result.updateSeconds += seconds;
-    addCollective(StepKind::AllReduce, axes, each, count, seconds);
-  }
-}
-
-/// The number of valid targets, and the norm of gradients that are split: one
-/// number each.
-void Predictor::addScalarSums() {
-  constexpr int64_t bytes = 8;
-  auto sum = [&](const AxisList &axes) {
-    double seconds = model.collectiveSeconds(StepKind::AllReduce, axes, bytes, plan.mesh);
-    result.updateSeconds += seconds;
-    addCollective(StepKind::AllReduce, axes, bytes, 1, seconds);
-  };
-  std::vector<AxisList> split;
+/// Groups that sum up single numbers once a step: the valid targets, and the
+/// norm of gradients that are split.
+std::vector<AxisList> scalarSums(const Problem &problem, const ProblemFacts &facts,
+                                 const Plan &plan) {
+  std::vector<AxisList> result;
+  bool counts = std::any_of(problem.values.begin(), problem.values.end(),
+                            [](const Value &v) { return v.kind == ValueKind::Target; });
+  if (AxisList dp = plan.mesh.ofDegree("dp"); counts && !dp.empty())
+    result.push_back(dp);
+  size_t counted = result.size();
   for (ValueId value = 0; value < problem.arguments; ++value) {
     if (facts.gradientResult[value] < 0)
       continue;
@@ -118,61 +55,267 @@ void Predictor::addScalarSums() {
     for (const AxisList &dim : plan.arguments.at(value).dims)
       axes.insert(axes.end(), dim.begin(), dim.end());
     std::sort(axes.begin(), axes.end());
-    if (!axes.empty() && std::find(split.begin(), split.end(), axes) == split.end())
-      split.push_back(axes);
+    if (!axes.empty() && std::find(result.begin() + counted, result.end(), axes) == result.end())
+      result.push_back(axes);
   }
-  bool counts = std::any_of(problem.values.begin(), problem.values.end(),
-                            [](const Value &v) { return v.kind == ValueKind::Target; });
-  if (AxisList dp = plan.mesh.ofDegree("dp"); counts && !dp.empty())
-    sum(dp);
-  for (const AxisList &axes : split)
-    sum(axes);
+  return result;
 }
 
-void Predictor::addUpdate() {
-  double traffic = 0;
-  int64_t parameters = 0;
-  for (ValueId value = 0; value < problem.arguments; ++value) {
-    const Value &argument = problem.values[value];
-    if (argument.kind != ValueKind::Parameter)
-      continue;
-    ParameterBytes bytes = parameterBytes(problem, value, plan.arguments.at(value), plan.mesh);
-    result.memory.parameters += bytes.parameter;
-    result.memory.gradients += bytes.gradient;
-    result.memory.optimizer += bytes.states;
-    if (argument.trainable && facts.gradientResult[value] >= 0) {
-      // The gradient's norm reads it once more.
-      traffic += double(bytes.updateTraffic() + bytes.gradient);
-      ++parameters;
+static std::vector<OpId> cutsOf(const Plan &plan, const ProblemFacts &facts) {
+  std::vector<OpId> cuts;
+  for (const Stage &stage : plan.stages)
+    cuts.push_back(static_cast<OpId>(stage.firstOp));
+  cuts.push_back(facts.lastForward + 1);
+  return cuts;
+}
+
+static Execution executionOf(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+                             const CostModel &model, const std::vector<Block> &blocks) {
+  Execution execution(problem, facts, plan, model);
+  addRecomputation(execution, problem, blocks, plan.recompute);
+  return execution;
+}
+
+namespace {
+
+class Predictor {
+public:
+  Predictor(const Problem &problem, const Plan &plan, const Cluster &cluster)
+      : problem(problem), plan(plan), facts(problem), model(cluster, plan.degrees.devices()),
+        blocks(findBlocks(problem, facts, Groups(problem, facts))),
+        execution(executionOf(problem, facts, plan, model, blocks)),
+        profile(problem, facts, execution, plan.mesh, cutsOf(plan, facts)),
+        costs(problem, model, plan.degrees, plan.mesh, profile,
+              findWeights(problem, facts, plan, execution, profile), blocks,
+              scalarSums(problem, facts, plan)) {
+    for (int unit = 0; unit <= profile.units(); ++unit)
+      cuts.push_back(unit);
+  }
+  Prediction run();
+
+private:
+  void addStages(const simulate::Costs &stages, const simulate::Timeline &timeline);
+  void addMemory(const simulate::Timeline &timeline);
+  void addCollectives(const simulate::Costs &stages);
+  void addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
+  void addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
+  void addScalarCollectives(std::vector<CollectiveUse> &uses) const;
+  void addTransfers(int64_t rank, const simulate::Costs &stages,
+                    std::vector<CollectiveUse> &uses) const;
+  int64_t dataBytes(int64_t rank) const;
+  void add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
+           double times) const;
+
+  const Problem &problem;
+  const Plan &plan;
+  ProblemFacts facts;
+  CostModel model;
+  std::vector<Block> blocks;
+  Execution execution;
+  Profile profile;
+  StageCosts costs;
+  std::vector<int> cuts; ///< of units, one a stage
+  Prediction result;
+};
+
+} // namespace
+
+//===-- collectives -------------------------------------------------------===//
+
+static void merge(std::vector<CollectiveUse> &uses, const CollectiveUse &use) {
+  for (CollectiveUse &known : uses)
+    if (known.kind == use.kind && known.send == use.send && known.axis == use.axis &&
+        known.bytes == use.bytes) {
+      known.count += use.count;
+      known.seconds += use.seconds;
+      return;
+    }
+  uses.push_back(use);
+}
+
+void Predictor::add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
+                    double times) const {
+  if (exchange.calls <= 0)
+    return;
+  merge(uses, {exchange.kind, degreesOf(exchange.axes, plan.mesh),
+               std::llround(exchange.calls * times),
+               std::llround(std::ceil(exchange.bytes / exchange.calls)),
+               exchange.seconds * times});
+}
+
+void Predictor::addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
+  int64_t times = problem.numMicrobatches;
+  for (const ExecutionStep &step : execution.steps)
+    if (step.collective && *step.collective != StepKind::Slice &&
+        plan.mesh.size(step.axes) > 1 &&
+        profile.unitOf(step.position) % plan.degrees.pp == rank)
+      merge(uses, {*step.collective, degreesOf(step.axes, plan.mesh), times, step.bytes,
+                   double(times) * step.seconds});
+}
+
+void Predictor::addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
+  auto times = double(problem.numMicrobatches);
+  for (auto [a, b] : costs.runsOf(cuts, rank))
+    for (const WeightClass &weights : costs.getClasses()) {
+      add(uses, costs.gather(weights, a, b), 2 * times);
+      add(uses, costs.scatter(weights, a, b), times);
+      for (const StageCosts::Exchange &sum : costs.reductions(weights, a, b))
+        add(uses, sum, 1);
+      add(uses, costs.regather(weights, a, b), 1);
+    }
+}
+
+void Predictor::addScalarCollectives(std::vector<CollectiveUse> &uses) const {
+  constexpr int64_t bytes = 8;
+  for (const AxisList &axes : scalarSums(problem, facts, plan))
+    if (plan.mesh.size(axes) > 1)
+      merge(uses, {StepKind::AllReduce, degreesOf(axes, plan.mesh), 1, bytes,
+                   model.collectiveSeconds(StepKind::AllReduce, axes, bytes, plan.mesh)});
+}
+
+/// What the rank sends to the stages beside its own.
+void Predictor::addTransfers(int64_t rank, const simulate::Costs &stages,
+                             std::vector<CollectiveUse> &uses) const {
+  int64_t times = problem.numMicrobatches;
+  auto send = [&](const simulate::Boundary &boundary, double bytes) {
+    if (bytes <= 0)
+      return;
+    CollectiveUse use{StepKind::Permute, "pp", times, std::llround(bytes),
+                      double(times) * (boundary.latency + bytes / boundary.bandwidth)};
+    use.send = true;
+    merge(uses, use);
+  };
+  for (int64_t stage = rank; stage < profile.units(); stage += plan.degrees.pp) {
+    if (stage + 1 < profile.units())
+      send(stages.boundaries[stage], stages.boundaries[stage].forwardBytes);
+    if (stage > 0)
+      send(stages.boundaries[stage - 1], stages.boundaries[stage - 1].backwardBytes);
+  }
+}
+
+/// Of the rank that communicates longest.
+void Predictor::addCollectives(const simulate::Costs &stages) {
+  double longest = -1;
+  for (int64_t rank = 0; rank < plan.degrees.pp; ++rank) {
+    std::vector<CollectiveUse> uses;
+    addMicrobatchCollectives(rank, uses);
+    addStorageCollectives(rank, uses);
+    addScalarCollectives(uses);
+    addTransfers(rank, stages, uses);
+    double seconds = 0;
+    for (const CollectiveUse &use : uses)
+      seconds += use.seconds;
+    if (seconds > longest) {
+      longest = seconds;
+      result.collectives = std::move(uses);
     }
   }
-  result.updateSeconds += model.streamSeconds(traffic) +
-                          2 * double(parameters) * model.getCluster().device.launchSeconds;
 }
 
-void Predictor::addMemory() {
+//===-- time and memory ---------------------------------------------------===//
+
+/// With communication that nothing hides.
+static double alone(const simulate::Work &work) {
+  return std::max(work.compute, work.overlapped) + work.blocking;
+}
+
+static double serial(const simulate::Work &work) {
+  return work.compute + work.blocking + work.overlapped;
+}
+
+void Predictor::addStages(const simulate::Costs &stages, const simulate::Timeline &timeline) {
+  for (int stage = 0; stage < profile.units(); ++stage) {
+    const simulate::StageCost &cost = stages.stages[stage];
+    StagePrediction entry;
+    entry.devices = plan.stages[stage].devices;
+    entry.parameters = costs.parameterElements(stage, stage + 1);
+    entry.forwardSeconds = alone(cost.forward);
+    entry.backwardSeconds = alone(cost.recompute + cost.inputGrad + cost.weightGrad);
+    if (!timeline.ranks.empty())
+      entry.peakMemory = std::llround(timeline.ranks[stage % plan.degrees.pp].peakBytes);
+    for (size_t block = 0; block < blocks.size(); ++block)
+      if (blocks[block].last >= plan.stages[stage].firstOp &&
+          blocks[block].first <= plan.stages[stage].lastOp) {
+        if (entry.firstLayer < 0)
+          entry.firstLayer = static_cast<int64_t>(block);
+        entry.lastLayer = static_cast<int64_t>(block);
+      }
+    result.forwardSeconds += entry.forwardSeconds;
+    result.backwardSeconds += entry.backwardSeconds;
+    result.stages.push_back(std::move(entry));
+  }
+}
+
+/// Inputs, targets and scalars of a whole step that the rank's stages read.
+int64_t Predictor::dataBytes(int64_t rank) const {
+  int64_t total = 0;
   for (ValueId value = 0; value < problem.arguments; ++value) {
     const Value &argument = problem.values[value];
-    int64_t bytes = localBytes(argument, plan.arguments.at(value), plan.mesh);
+    if (argument.kind == ValueKind::Parameter || argument.kind == ValueKind::Accumulator ||
+        argument.kind == ValueKind::Buffer)
+      continue;
+    const std::vector<int> &readers = profile.readers(value);
+    if (plan.degrees.pp > 1 &&
+        std::none_of(readers.begin(), readers.end(),
+                     [&](int unit) { return unit % plan.degrees.pp == rank; }))
+      continue;
     bool perMicrobatch = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
-    if (argument.kind == ValueKind::Buffer)
-      result.memory.parameters += bytes;
-    else if (argument.kind != ValueKind::Parameter && argument.kind != ValueKind::Accumulator)
-      result.memory.data += bytes * (perMicrobatch ? problem.numMicrobatches : 1);
+    total += localBytes(argument, plan.arguments.at(value), plan.mesh) *
+             (perMicrobatch ? problem.numMicrobatches : 1);
   }
-  result.memory.activations = peakBytes(execution);
+  return total;
+}
+
+/// Of the rank that needs most.
+void Predictor::addMemory(const simulate::Timeline &timeline) {
+  std::vector<std::string> groups;
+  for (const CollectiveUse &use : result.collectives)
+    if (std::find(groups.begin(), groups.end(), use.axis) == groups.end())
+      groups.push_back(use.axis);
+  auto communicators = static_cast<int64_t>(groups.size());
+  int64_t buffers = 0;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    if (problem.values[value].kind == ValueKind::Buffer)
+      buffers += localBytes(problem.values[value], plan.arguments.at(value), plan.mesh);
+  for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
+    MemoryUse use = costs.staticBytes(costs.runsOf(cuts, static_cast<int64_t>(rank)));
+    double resident = double(use.parameters + use.gradients + use.optimizer);
+    use.activations = std::llround(timeline.ranks[rank].peakBytes - resident);
+    use.parameters += buffers;
+    use.data = dataBytes(static_cast<int64_t>(rank));
+    use.reserved = std::llround(model.reservedBytes(communicators));
+    for (size_t stage = rank; stage < result.stages.size(); stage += plan.degrees.pp)
+      result.stages[stage].peakMemory = use.total();
+    if (rank == 0 || use.total() > result.memory.total())
+      result.memory = use;
+  }
   result.memoryCapacity = model.memoryPerRank();
 }
 
 Prediction Predictor::run() {
-  addMicrobatch();
-  addGradientSums();
-  addScalarSums();
-  addUpdate();
-  addMemory();
-  result.stepSeconds =
-      double(problem.numMicrobatches) * (result.forwardSeconds + result.backwardSeconds) +
-      result.updateSeconds;
+  result.modelFlops = modelFlops(problem);
+  simulate::Costs stages = costs.costs(cuts);
+  pipeline::ScheduleShape shape{plan.degrees.schedule, plan.degrees.pp, plan.degrees.chunks,
+                                plan.degrees.numMicrobatches};
+  if (plan.degrees.pp == 1) // one rank: every schedule is forward, backward
+    shape.kind = ScheduleKind::OneFOneB;
+  simulate::Timeline timeline;
+  if (auto schedule = pipeline::makeSchedule(shape))
+    timeline = simulate::simulate(*schedule, stages);
+  else
+    timeline.stepSeconds = std::numeric_limits<double>::infinity();
+  result.stepSeconds = timeline.stepSeconds;
+  result.bubbleFraction = timeline.bubbleFraction;
+  result.communicationSeconds = timeline.exposedSeconds;
+  addStages(stages, timeline);
+  for (int64_t rank = 0; rank < plan.degrees.pp; ++rank) {
+    double update = serial(stages.ranks[rank].update);
+    for (size_t stage = rank; stage < stages.stages.size(); stage += plan.degrees.pp)
+      update += stages.stages[stage].reductionSeconds;
+    result.updateSeconds = std::max(result.updateSeconds, update);
+  }
+  addCollectives(stages);
+  addMemory(timeline);
   return std::move(result);
 }
 

@@ -383,6 +383,8 @@ ProblemFacts::ProblemFacts(const Problem &problem)
     : producer(problem.values.size(), -1), consumers(problem.values.size()),
       gradientOf(problem.values.size(), -1), gradientResult(problem.arguments, -1) {
   for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id) {
+    if (!problem.ops[id].backward && problem.ops[id].kind != OpKind::GradientSum)
+      lastForward = id;
     for (ValueId value : problem.ops[id].results)
       producer[value] = id;
     for (ValueId value : problem.ops[id].operands)

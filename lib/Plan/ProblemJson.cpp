@@ -110,6 +110,8 @@ static void to_json(json &j, const Op &op) {
     j["rounds"] = op.rounds;
   if (op.keepRounds)
     j["keep_rounds"] = true;
+  if (op.causal)
+    j["causal"] = true;
   if (op.backward)
     j["backward"] = *op.backward;
 }
@@ -127,6 +129,7 @@ static void from_json(const json &j, Op &op) {
   op.saved = j.value("saved", 0.0);
   op.rounds = j.value("rounds", std::vector<Round>{});
   op.keepRounds = j.value("keep_rounds", false);
+  op.causal = j.value("causal", false);
   if (j.contains("backward"))
     op.backward = known<BackwardKind>(j["backward"]);
 }

@@ -197,6 +197,13 @@ static double threadScratchOf(Operation *op) {
 /// Attention's scores are computed once for both passes.
 static double savedOf(Operation *op) { return isa<AttentionOp>(op) ? scoreBytes(op) : 0; }
 
+static bool isCausal(Operation *op) {
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return attention.getCausal();
+  auto gradient = dyn_cast<AttentionGradOp>(op);
+  return gradient && gradient.getCausal();
+}
+
 //===-- the function ------------------------------------------------------===//
 
 FailureOr<ValueId> Extractor::addValue(Value value, plan::Value facts) {
@@ -284,6 +291,7 @@ LogicalResult Extractor::addOp(Operation *source) {
   op.scratch = scratchOf(source);
   op.threadScratch = threadScratchOf(source);
   op.saved = savedOf(source);
+  op.causal = isCausal(source);
   addRounds(source, op);
   bool addsToAccumulator = false;
   for (Value operand : source->getOperands()) {

@@ -92,6 +92,7 @@ struct Op {
   /// Rounds factors that the planner doesn't split of its own accord: inside,
   /// the op would have to be taken apart at a price that `rounds` can't say.
   bool keepRounds = false;
+  bool causal = false; ///< attention: a query sees only keys up to its own
   /// The op of this list that this one belongs to: itself for a forward op,
   /// its forward op for a backward op, -1 for neither.
   OpId forward = -1;
@@ -159,6 +160,8 @@ struct ProblemFacts {
   /// By op: whether it depends on nothing that varies or is trained (rotary
   /// tables, masks).
   std::vector<bool> isStatic;
+  /// The last op of the forward pass; 0 without ops.
+  OpId lastForward = 0;
   /// By value: whether the function returns it.
   std::vector<bool> isResult;
   /// By value: whether it exists in memory, or only within a fused kernel.

@@ -14,26 +14,42 @@ struct CollectiveUse {
   int64_t count = 0; ///< calls per step and rank
   int64_t bytes = 0; ///< of one call and rank
   double seconds = 0; ///< of all calls
+  bool send = false; ///< to the next or last pipeline stage; `kind` says nothing then
   bool operator==(const CollectiveUse &) const = default;
 };
 
 /// Bytes of one rank.
 struct MemoryUse {
   int64_t parameters = 0, gradients = 0, optimizer = 0, data = 0, activations = 0;
-  int64_t total() const { return parameters + gradients + optimizer + data + activations; }
+  int64_t reserved = 0; ///< context, library workspace and communication buffers
+  int64_t allocated() const { return parameters + gradients + optimizer + data + activations; }
+  int64_t total() const { return allocated() + reserved; }
   bool operator==(const MemoryUse &) const = default;
+};
+
+/// Of one pipeline stage; figures are of one rank.
+struct StagePrediction {
+  int64_t firstLayer = -1, lastLayer = -1; ///< blocks that it has a part of; -1: none
+  std::vector<int64_t> devices;
+  int64_t parameters = 0; ///< stored
+  int64_t peakMemory = 0; ///< bytes, of all stages of the rank
+  double forwardSeconds = 0, backwardSeconds = 0; ///< of one microbatch
+  bool operator==(const StagePrediction &) const = default;
 };
 
 struct Prediction {
   double stepSeconds = 0;
-  double forwardSeconds = 0, backwardSeconds = 0; ///< of one microbatch, communication included
-  double communicationSeconds = 0;                ///< of a step, not overlapped
-  double updateSeconds = 0;
+  /// Of one microbatch through all stages, communication included.
+  double forwardSeconds = 0, backwardSeconds = 0;
+  double communicationSeconds = 0; ///< of a step, while nothing is computed
+  double bubbleFraction = 0;       ///< of the step, mean over ranks
+  double updateSeconds = 0;        ///< sums of gradients included
   double modelFlops = 0; ///< of a step over all devices, forward and backward contractions
-  MemoryUse memory;
+  MemoryUse memory;      ///< of the rank that needs most
   double memoryCapacity = 0;
+  std::vector<StagePrediction> stages;
   bool fits() const { return double(memory.total()) <= memoryCapacity; }
-  std::vector<CollectiveUse> collectives;
+  std::vector<CollectiveUse> collectives; ///< of the rank that communicates longest
   bool operator==(const Prediction &) const = default;
 };
 

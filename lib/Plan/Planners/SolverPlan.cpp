@@ -96,15 +96,11 @@ Plan ShardingSolver::assemble(const std::vector<int> &chosen) {
       if (effect.produced[i] >= 0)
         layoutOf[group.values[i]] = effect.produced[i];
   }
-  OpId lastForward = 0;
-  for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id) {
+  for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id)
     if (problem.ops[id].kind == OpKind::GradientSum)
       assembleSum(id, chosen, plan);
-    if (!problem.ops[id].backward)
-      lastForward = id;
-  }
   assembleArguments(chosen, plan);
-  plan.stages = {{0, lastForward, {}}};
+  plan.stages = {{0, facts.lastForward, {}}};
   for (int64_t device = 0; device < degrees.devices(); ++device)
     plan.stages[0].devices.push_back(device);
   return plan;

@@ -85,7 +85,10 @@ TEST(Search, ChoosesLayoutsThatFit) {
   ValueId x = builder.argument(ValueKind::Input, {1, 2, 1024});
   ValueId w = builder.argument(ValueKind::Parameter, {1024, 1024});
   Problem problem = builder.finish({builder.softmax(builder.contract(x, w))}, 1);
-  Cluster roomy = cluster("dgx-h100"), tight = roomy;
+  Cluster roomy = cluster("dgx-h100");
+  roomy.device.architecture = Architecture::None; // nothing is reserved
+  roomy.device.multiprocessors = 0;
+  Cluster tight = roomy;
   roomy.levels = tight.levels = {{"link", 0, 1e9, 1e-2}};
   SearchResult large = *search(problem, roomy, {4, *parseSpec("tp=4")});
   EXPECT_EQ(large.predicted.memory.parameters, 1024 * 1024 * 4);

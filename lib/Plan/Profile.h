@@ -1,0 +1,69 @@
+// What each part of a model costs one rank, for one microbatch: an execution
+// read off by unit.
+//
+// The forward ops are cut at `cuts` into units; unit u has the ops cuts[u] to
+// cuts[u + 1] - 1 and the backward ops that belong to them. A pipeline stage is
+// a run of units [a, b). Seconds add up over units. Memory doesn't: what a unit
+// reads may have been made before the stage, which then has a copy of it. For
+//
+//   unit      0         1         2
+//   forward   y=f(x)    z=g(y)    loss
+//   backward            reads y   reads z
+//
+// the stages [0,1) and [1,3) keep nothing and y, z between the passes of a
+// microbatch; the one stage [0,3) keeps y, z.
+#pragma once
+
+#include "Execution.h"
+#include "StageTable.h"
+
+namespace dtc::plan {
+
+struct PassSeconds {
+  double forward = 0, recompute = 0, inputGrad = 0, weightGrad = 0;
+  double backward() const { return recompute + inputGrad + weightGrad; }
+  PassSeconds &operator+=(const PassSeconds &other);
+  PassSeconds operator-(const PassSeconds &other) const;
+};
+
+class Profile {
+public:
+  /// `cuts`: ascending, the first 0, the last one past the last forward op.
+  Profile(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
+          const sharding::Mesh &mesh, std::vector<OpId> cuts);
+
+  int units() const { return static_cast<int>(cuts.size()) - 1; }
+  OpId firstOp(int unit) const { return cuts[unit]; }
+  /// The unit in which a forward op is.
+  int unitOf(OpId position) const;
+
+  /// Of the units [a, b).
+  PassSeconds seconds(int a, int b) const { return sums[b] - sums[a]; }
+  PassSeconds communication(int a, int b) const { return collectives[b] - collectives[a]; }
+  /// What a microbatch keeps from its forward to its backward pass.
+  int64_t savedBytes(int a, int b) const { return saved(a, b); }
+  /// The most that one microbatch takes while nothing else runs, arguments and
+  /// gradients of parameters aside.
+  int64_t peakBytes(int a, int b) const { return peaks[index(a, b)]; }
+  /// What a rank sends over the cut before a unit, each pass.
+  int64_t forwardBytes(int unit) const { return sentForward[unit]; }
+  int64_t backwardBytes(int unit) const { return sentBackward[unit]; }
+  /// Units in which an argument is read by the forward pass, ascending.
+  const std::vector<int> &readers(ValueId argument) const { return argumentUnits[argument]; }
+
+private:
+  size_t index(int a, int b) const { return static_cast<size_t>(a) * cuts.size() + b; }
+  void addSeconds(const Execution &execution);
+  void addMemory(const Execution &execution);
+  void addTransfers(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
+                    const sharding::Mesh &mesh);
+
+  std::vector<OpId> cuts;
+  std::vector<PassSeconds> sums, collectives; ///< of the units before, by unit
+  StageTable saved;
+  std::vector<int64_t> peaks; ///< by a and b
+  std::vector<int64_t> sentForward, sentBackward;
+  std::vector<std::vector<int>> argumentUnits;
+};
+
+} // namespace dtc::plan

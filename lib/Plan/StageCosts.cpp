@@ -1,0 +1,335 @@
+#include "StageCosts.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtc::plan {
+
+using sharding::AxisList;
+using sharding::StepKind;
+
+/// Gradients that are summed once a step go in buckets of at most this size.
+static constexpr double kBucketBytes = 25e6;
+/// Optimizer state kept in host memory: bytes/s of one device over PCIe 4.0 x16
+/// as measured, and of one device's share of a server's memory for the update.
+static constexpr double kHostLinkBandwidth = 25e9, kHostMemoryBandwidth = 20e9;
+
+//===-- parameters --------------------------------------------------------===//
+
+static bool sameKey(const WeightClass &a, const WeightClass &b) {
+  return a.storage == b.storage && a.gradient == b.gradient && a.state == b.state &&
+         a.pending == b.pending && a.trained == b.trained;
+}
+
+static const ParameterStorage *storageOf(const Plan &plan, const std::string &name) {
+  for (const ParameterStorage &storage : plan.storage)
+    if (storage.parameter == name)
+      return &storage;
+  return nullptr;
+}
+
+Weights findWeights(const Problem &problem, const ProblemFacts &facts,
+                    const Plan &plan, const Execution &execution, const Profile &profile) {
+  std::vector<AxisList> pending(problem.arguments);
+  for (const PendingGradient &gradient : execution.pendingGradients)
+    pending[gradient.parameter] = gradient.axes;
+  // Plans list their storage in the order of the arguments, as a rule.
+  size_t next = 0;
+  Weights result;
+  std::vector<WeightClass> &classes = result.classes;
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    const Value &argument = problem.values[value];
+    if (argument.kind != ValueKind::Parameter)
+      continue;
+    WeightClass key;
+    if (argument.trainable) {
+      bool inOrder = next < plan.storage.size() && plan.storage[next].parameter == argument.name;
+      const ParameterStorage *storage =
+          inOrder ? &plan.storage[next] : storageOf(plan, argument.name);
+      next += inOrder;
+      if (storage) {
+        key.storage = storage->storageAxes;
+        key.gradient = storage->gradientAxes;
+        key.state = storage->stateAxes;
+      }
+      key.trained = facts.gradientResult[value] >= 0;
+      key.pending = pending[value];
+    }
+    auto it = std::find_if(classes.begin(), classes.end(),
+                           [&](const WeightClass &known) { return sameKey(known, key); });
+    if (it == classes.end()) {
+      for (StageTable WeightClass::*table :
+           {&WeightClass::parameters, &WeightClass::gradients, &WeightClass::states,
+            &WeightClass::elements, &WeightClass::count})
+        key.*table = StageTable(profile.units());
+      classes.push_back(std::move(key));
+      it = classes.end() - 1;
+    }
+    ParameterBytes bytes = parameterBytes(problem, value, plan.arguments.at(value), plan.mesh);
+    // What nothing reads stays with the first stage.
+    std::vector<int> readers = profile.readers(value);
+    if (readers.empty())
+      readers = {0};
+    it->parameters.addToStagesWith(readers, bytes.parameter);
+    it->gradients.addToStagesWith(readers, bytes.gradient);
+    it->states.addToStagesWith(readers, bytes.states);
+    it->elements.addToStagesWith(readers, bytes.parameter / byteSize(argument.type));
+    it->count.addToStagesWith(readers, 1);
+    if (key.trained && readers.size() > 1)
+      result.shared.emplace_back(value, bytes.gradient);
+  }
+  for (WeightClass &weights : classes)
+    for (StageTable *table : {&weights.parameters, &weights.gradients, &weights.states,
+                              &weights.elements, &weights.count})
+      table->finish();
+  return result;
+}
+
+StageCosts::StageCosts(const Problem &problem, const CostModel &model, const Degrees &degrees,
+                       const sharding::Mesh &mesh, const Profile &profile,
+                       Weights weights, const std::vector<Block> &blocks,
+                       std::vector<AxisList> scalarSums)
+    : problem(problem), model(model), degrees(degrees), mesh(mesh), profile(profile),
+      classes(std::move(weights.classes)), shared(std::move(weights.shared)),
+      scalarSums(std::move(scalarSums)), blocksBefore(profile.units() + 1, 0) {
+  for (const Block &block : blocks)
+    ++blocksBefore[profile.unitOf(block.first) + 1];
+  for (int unit = 0; unit < profile.units(); ++unit)
+    blocksBefore[unit + 1] += blocksBefore[unit];
+}
+
+bool StageCosts::overlaps() const {
+  return !model.getCluster().sharedMemory && model.getCluster().software.overlapCommunication;
+}
+
+/// Into how many parts what a stage stores is gathered: its blocks.
+double StageCosts::pieces(int a, int b) const {
+  return std::max(1, blocksBefore[b] - blocksBefore[a]);
+}
+
+StageCosts::Exchange StageCosts::exchange(StepKind kind, AxisList axes, double bytes,
+                                          double pieces) const {
+  if (bytes <= 0 || mesh.size(axes) <= 1)
+    return {kind, {}, 0, 0, 0};
+  double seconds = pieces * model.collectiveSeconds(kind, axes, bytes / pieces, mesh);
+  return {kind, std::move(axes), bytes, seconds, pieces};
+}
+
+StageCosts::Exchange StageCosts::gather(const WeightClass &weights, int a, int b) const {
+  return exchange(StepKind::AllGather, weights.storage, double(weights.parameters(a, b)),
+                  pieces(a, b));
+}
+
+StageCosts::Exchange StageCosts::scatter(const WeightClass &weights, int a, int b) const {
+  return exchange(StepKind::ReduceScatter, weights.gradient, double(weights.gradients(a, b)),
+                  pieces(a, b));
+}
+
+static AxisList without(const AxisList &axes, const AxisList &taken) {
+  AxisList rest;
+  for (sharding::AxisId axis : axes)
+    if (std::find(taken.begin(), taken.end(), axis) == taken.end())
+      rest.push_back(axis);
+  return rest;
+}
+
+/// Sums of gradients once a step: to where the state is stored, the rest among
+/// the ranks that hold the same part.
+std::vector<StageCosts::Exchange> StageCosts::reductions(const WeightClass &weights, int a,
+                                                         int b) const {
+  auto bytes = double(weights.gradients(a, b));
+  std::vector<Exchange> result;
+  if (!weights.trained || weights.pending.empty() || bytes <= 0)
+    return result;
+  bool scattered = !weights.gradient.empty();
+  const AxisList &target = scattered ? weights.gradient : weights.state;
+  auto buckets = [](double size) { return std::max(1.0, std::ceil(size / kBucketBytes)); };
+  if (!scattered && !target.empty())
+    result.push_back(exchange(StepKind::ReduceScatter, target, bytes, buckets(bytes)));
+  bytes /= double(mesh.size(target));
+  if (AxisList rest = without(weights.pending, target); !rest.empty())
+    result.push_back(exchange(StepKind::AllReduce, rest, bytes, buckets(bytes)));
+  return result;
+}
+
+//===-- stages ------------------------------------------------------------===//
+
+static void addBeside(simulate::Work &work, double seconds, double pieces, bool overlaps) {
+  double exposed = overlaps ? seconds / pieces : seconds;
+  work.blocking += exposed;
+  work.overlapped += seconds - exposed;
+}
+
+/// Adding a microbatch's gradients to what earlier ones left, where the problem
+/// has no ops for it.
+double StageCosts::accumulation(const WeightClass &weights, int a, int b) const {
+  bool hasOps = std::any_of(
+      problem.values.begin(), problem.values.begin() + problem.arguments,
+      [](const Value &value) { return value.kind == ValueKind::Accumulator; });
+  if (degrees.numMicrobatches == 1 || hasOps || !weights.trained)
+    return 0;
+  return model.streamSeconds(double(weights.gradients(a, b)));
+}
+
+simulate::StageCost StageCosts::stage(int a, int b) const {
+  PassSeconds all = profile.seconds(a, b), exchanged = profile.communication(a, b);
+  simulate::StageCost cost;
+  auto work = [&](double PassSeconds::*pass) {
+    return simulate::Work{std::max(0.0, all.*pass - exchanged.*pass), exchanged.*pass, 0};
+  };
+  cost.forward = work(&PassSeconds::forward);
+  cost.recompute = work(&PassSeconds::recompute);
+  cost.inputGrad = work(&PassSeconds::inputGrad);
+  cost.weightGrad = work(&PassSeconds::weightGrad);
+  double parts = pieces(a, b), gathered = 0, scattered = 0, overlapped = 0;
+  for (const WeightClass &weights : classes) {
+    if (Exchange all = gather(weights, a, b); all.seconds > 0) {
+      addBeside(cost.forward, all.seconds, parts, overlaps());
+      addBeside(cost.inputGrad, all.seconds, parts, overlaps());
+      gathered += all.bytes;
+    }
+    cost.weightGrad.compute += accumulation(weights, a, b);
+    if (Exchange all = scatter(weights, a, b); all.seconds > 0) {
+      addBeside(cost.weightGrad, all.seconds, parts, overlaps());
+      scattered += all.bytes;
+    }
+    for (const Exchange &sum : reductions(weights, a, b)) {
+      cost.reductionSeconds += sum.seconds;
+      overlapped += overlaps() ? sum.seconds * (1 - 1 / parts) : 0;
+    }
+  }
+  cost.reductionOverlap = cost.reductionSeconds > 0 ? overlapped / cost.reductionSeconds : 0;
+  cost.savedBytes = double(profile.savedBytes(a, b));
+  cost.keptBytes = cost.savedBytes;
+  double transient = double(profile.peakBytes(a, b)) - cost.savedBytes;
+  // The block that computes and the one that is fetched meanwhile.
+  double ahead = std::min(2.0, parts) / parts;
+  cost.forwardTransient = transient + ahead * gathered;
+  cost.backwardTransient = transient + ahead * (gathered + scattered);
+  cost.weightGradTransient = cost.backwardTransient;
+  return cost;
+}
+
+simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
+  simulate::Boundary result;
+  result.forwardBytes = double(profile.forwardBytes(unit));
+  result.backwardBytes = double(profile.backwardBytes(unit));
+  int64_t size = mesh.devices(), from = index % degrees.pp, to = (index + 1) % degrees.pp;
+  double bytes = std::max({1.0, result.forwardBytes, result.backwardBytes});
+  int64_t sender = from * size, receiver = to * size;
+  result.latency = model.p2pSeconds(1, sender, receiver);
+  double seconds = model.p2pSeconds(bytes, sender, receiver) - result.latency;
+  result.bandwidth = bytes / std::max(seconds, 1e-12);
+  result.level = model.levelBetween(sender, receiver);
+  return result;
+}
+
+//===-- ranks -------------------------------------------------------------===//
+
+MemoryUse StageCosts::staticBytes(const Runs &runs) const {
+  MemoryUse use;
+  for (auto [a, b] : runs)
+    for (const WeightClass &weights : classes) {
+      use.parameters += weights.parameters(a, b) / mesh.size(weights.storage);
+      use.gradients += weights.gradients(a, b) / mesh.size(weights.gradient);
+      if (degrees.offload == Offload::None)
+        use.optimizer += weights.states(a, b) / mesh.size(weights.state);
+    }
+  return use;
+}
+
+int64_t StageCosts::parameterElements(int a, int b) const {
+  int64_t result = 0;
+  for (const WeightClass &weights : classes)
+    result += weights.elements(a, b) / mesh.size(weights.storage);
+  return result;
+}
+
+/// Parameters whose update is split are gathered for all ranks after it, unless
+/// each pass gathers them.
+StageCosts::Exchange StageCosts::regather(const WeightClass &weights, int a, int b) const {
+  if (!weights.trained || !weights.storage.empty() || weights.state.empty())
+    return {};
+  auto bytes = double(weights.parameters(a, b));
+  return exchange(StepKind::AllGather, weights.state, bytes,
+                  std::max(1.0, std::ceil(bytes / kBucketBytes)));
+}
+
+simulate::RankCost StageCosts::rank(const Runs &runs, double tiedBytes) const {
+  simulate::RankCost cost;
+  MemoryUse use = staticBytes(runs);
+  cost.staticBytes = double(use.parameters + use.gradients + use.optimizer);
+  double traffic = 0, overLink = 0, inHost = 0, count = 0;
+  for (auto [a, b] : runs)
+    for (const WeightClass &weights : classes) {
+      if (!weights.trained)
+        continue;
+      auto ways = double(mesh.size(weights.state));
+      double parameter = double(weights.parameters(a, b)) / ways;
+      double gradient = double(weights.gradients(a, b)) / ways;
+      double states = double(weights.states(a, b)) / ways;
+      count += double(weights.count(a, b));
+      // The gradient's norm reads it once more.
+      if (degrees.offload == Offload::Optimizer) {
+        traffic += gradient;
+        overLink += gradient + parameter;
+        inHost += gradient + parameter + 2 * states;
+      } else {
+        traffic += 2 * parameter + 2 * gradient + 2 * states;
+      }
+      cost.update.blocking += regather(weights, a, b).seconds;
+    }
+  cost.update.compute = model.streamSeconds(traffic) +
+                        2 * count * model.getCluster().device.launchSeconds +
+                        std::max(overLink / kHostLinkBandwidth, inHost / kHostMemoryBandwidth);
+  constexpr double scalarBytes = 8;
+  for (const AxisList &axes : scalarSums)
+    cost.update.blocking += exchange(StepKind::AllReduce, axes, scalarBytes, 1).seconds;
+  // Sums with the stages that hold copies of the same parameters.
+  if (tiedBytes > 0)
+    cost.update.blocking += 2 * model.p2pSeconds(tiedBytes, 0, mesh.devices());
+  return cost;
+}
+
+/// Bytes of gradients that a rank holds and another one, too.
+double StageCosts::tiedBytes(const std::vector<int> &cuts, int64_t rank) const {
+  auto stages = static_cast<int64_t>(cuts.size()) - 1;
+  double result = 0;
+  for (auto [value, bytes] : shared) {
+    bool here = false, elsewhere = false;
+    for (int unit : profile.readers(value)) {
+      auto after = std::upper_bound(cuts.begin(), cuts.end(), unit);
+      int64_t stage = std::min<int64_t>(after - cuts.begin() - 1, stages - 1);
+      (stage % degrees.pp == rank ? here : elsewhere) = true;
+    }
+    if (here && elsewhere)
+      result += double(bytes);
+  }
+  return result;
+}
+
+simulate::Costs StageCosts::costs(const std::vector<int> &cuts) const {
+  simulate::Costs result;
+  auto stages = static_cast<int64_t>(cuts.size()) - 1;
+  for (int64_t i = 0; i < stages; ++i) {
+    result.stages.push_back(stage(cuts[i], cuts[i + 1]));
+    if (i > 0)
+      result.boundaries.push_back(boundary(cuts[i], i - 1));
+  }
+  for (int64_t rank = 0; rank < degrees.pp; ++rank)
+    result.ranks.push_back(this->rank(runsOf(cuts, rank), tiedBytes(cuts, rank)));
+  if (sharding::AxisList data = mesh.ofDegree("dp"); overlaps() && !data.empty()) {
+    Slowdown slowdown = model.overlapSlowdown(model.groupShape(data, mesh).level);
+    result.slowdown = {slowdown.compute, slowdown.communication};
+  }
+  return result;
+}
+
+StageCosts::Runs StageCosts::runsOf(const std::vector<int> &cuts, int64_t rank) const {
+  Runs runs;
+  for (size_t i = static_cast<size_t>(rank); i + 1 < cuts.size(); i += degrees.pp)
+    runs.emplace_back(cuts[i], cuts[i + 1]);
+  return runs;
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,104 @@
+// From a profile to what the simulator asks for: seconds and bytes of pipeline
+// stages, with parameters stored as ZeRO has it.
+//
+// A parameter's local part (what tensor parallelism leaves to a rank) may be
+// stored split over `storage` axes (gathered for each pass, ZeRO-3), its
+// gradients over `gradient` axes (scattered each microbatch, ZeRO-2) and its
+// optimizer state over `state` axes (ZeRO-1): Rajbhandari et al., ZeRO, SC 2020.
+// Gathers and scatters run beside the computation of other blocks, as in FSDP
+// (Zhao et al., PyTorch FSDP, VLDB 2023), except the first gather and the last
+// scatter of a pass.
+#pragma once
+
+#include "Blocks.h"
+#include "Profile.h"
+
+#include "dtc/Plan/Search.h"
+#include "dtc/Simulate/Simulate.h"
+
+namespace dtc::plan {
+
+/// Parameters that are stored and summed up alike; bytes of one rank's local
+/// part, by stage.
+struct WeightClass {
+  sharding::AxisList storage, gradient, state;
+  sharding::AxisList pending; ///< axes over which gradients are summed once a step, or scattered
+  bool trained = false;
+  StageTable parameters, gradients, states, elements, count;
+};
+
+struct Weights {
+  std::vector<WeightClass> classes;
+  /// Trained parameters that several units read, with the bytes of their gradients.
+  std::vector<std::pair<ValueId, int64_t>> shared;
+};
+
+/// The parameters of an execution by where they are read.
+Weights findWeights(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+                    const Execution &execution, const Profile &profile);
+
+/// Groups that sum up single numbers once a step: the valid targets, and the
+/// norm of gradients that are split.
+std::vector<sharding::AxisList> scalarSums(const Problem &problem, const ProblemFacts &facts,
+                                           const Plan &plan);
+
+class StageCosts {
+public:
+  /// Runs of units [a, b): the stages of a rank.
+  using Runs = std::vector<std::pair<int, int>>;
+
+  /// `mesh`: of one stage, with all its axes. `scalarSums`: groups that sum up
+  /// single numbers once a step.
+  StageCosts(const Problem &problem, const CostModel &model, const Degrees &degrees,
+             const sharding::Mesh &mesh, const Profile &profile, Weights weights,
+             const std::vector<Block> &blocks, std::vector<sharding::AxisList> scalarSums);
+
+  simulate::StageCost stage(int a, int b) const;
+  /// At the cut before a unit, between stage `index` and the next.
+  simulate::Boundary boundary(int unit, int64_t index) const;
+  /// `tiedBytes`: of gradients that other ranks sum up, too.
+  simulate::RankCost rank(const Runs &runs, double tiedBytes) const;
+  /// All of a pipeline whose stage i is the units [cuts[i], cuts[i + 1]).
+  simulate::Costs costs(const std::vector<int> &cuts) const;
+
+  Runs runsOf(const std::vector<int> &cuts, int64_t rank) const;
+  double tiedBytes(const std::vector<int> &cuts, int64_t rank) const;
+  /// What a rank keeps from step to step, data and activations aside.
+  MemoryUse staticBytes(const Runs &runs) const;
+  /// Of the parameters that a rank stores.
+  int64_t parameterElements(int a, int b) const;
+
+  /// Communication that parameters and gradients need.
+  struct Exchange {
+    sharding::StepKind kind = sharding::StepKind::AllReduce;
+    sharding::AxisList axes;
+    double bytes = 0, seconds = 0; ///< of all calls
+    double calls = 0;
+  };
+  /// Before the forward and again before the backward pass; within each
+  /// backward pass; once a step before, and after the update.
+  Exchange gather(const WeightClass &weights, int a, int b) const;
+  Exchange scatter(const WeightClass &weights, int a, int b) const;
+  std::vector<Exchange> reductions(const WeightClass &weights, int a, int b) const;
+  Exchange regather(const WeightClass &weights, int a, int b) const;
+  const std::vector<WeightClass> &getClasses() const { return classes; }
+
+private:
+  Exchange exchange(sharding::StepKind kind, sharding::AxisList axes, double bytes,
+                    double pieces) const;
+  double pieces(int a, int b) const;
+  double accumulation(const WeightClass &weights, int a, int b) const;
+  bool overlaps() const;
+
+  const Problem &problem;
+  const CostModel &model;
+  Degrees degrees;
+  const sharding::Mesh &mesh;
+  const Profile &profile;
+  std::vector<WeightClass> classes;
+  std::vector<std::pair<ValueId, int64_t>> shared;
+  std::vector<sharding::AxisList> scalarSums;
+  std::vector<int> blocksBefore; ///< by unit: how many blocks begin before it
+};
+
+} // namespace dtc::plan
