@@ -51,7 +51,7 @@ template <typename T>
 static std::string checkAll(const std::vector<T> &items, int64_t count, const char *name,
                             std::string (*checkOne)(const T &)) {
   if (int64_t(items.size()) != count)
-    return "costs of " + std::to_string(count) + " " + name + "s are needed, got " +
+    return "there must be " + std::to_string(count) + " costs of a " + name + ", got " +
            std::to_string(items.size());
   for (size_t i = 0; i < items.size(); ++i)
     if (std::string error = checkOne(items[i]); !error.empty())

@@ -256,7 +256,8 @@ void Simulator::finishTransfer(ActivityId id) {
   Transfer done = transfers[id];
   int64_t from = schedule.stage(done.from, done.chunk), to = done.forward ? from + 1 : from - 1;
   const Boundary &boundary = costs.boundaries[std::min(from, to)];
-  record(EventKind::Transfer, done.from, done.chunk, done.microbatch, streams.begin(id), done.to);
+  record(done.forward ? EventKind::SendForward : EventKind::SendBackward, done.from, done.chunk,
+         done.microbatch, streams.begin(id), done.to);
   streams.forget(id);
   addBytes(done.from, -(done.forward ? boundary.forwardBytes : boundary.backwardBytes));
   message(done.forward, to, done.microbatch).arrived = true;

@@ -31,37 +31,52 @@ double Streams::rateOf(ActivityId id) const {
   return rate / std::max(load(rank, false, activity.level), load(rank, true, activity.level));
 }
 
-/// Takes note of the rate that an activity has from now on.
-void Streams::update(ActivityId id) {
-  Activity &activity = activities[id];
-  if (!activity.running)
+void Streams::note(ActivityId id) {
+  if (activities[id].noted || !activities[id].running)
     return;
-  double rate = rateOf(id);
-  if (rate == activity.rate)
-    return;
-  activity.left = std::max(0.0, activity.left - (time - activity.since) * activity.rate);
-  activity.since = time;
-  activity.rate = rate;
-  ends.push({time + activity.left / rate, sequence++, id, ++activity.version});
+  activities[id].noted = true;
+  notes.push_back(id);
 }
 
-void Streams::updatePort(int32_t rank, bool incoming, int level) {
+void Streams::notePort(int32_t rank, bool incoming, int level) {
   for (ActivityId id : ports[2 * rank + incoming])
     if (activities[id].level == level)
-      update(id);
+      note(id);
 }
 
 /// A stream started or stopped: its rank's other stream and, beside a
 /// collective, the transfers of its level.
-void Streams::updateRank(ActivityId stream) {
+void Streams::noteBeside(ActivityId stream) {
   int32_t rank = rankOf(stream);
   if (isCompute(stream))
-    return update(communication(rank));
-  update(compute(rank));
+    return note(communication(rank));
+  note(compute(rank));
   if (activities[stream].level < 0)
     return;
-  updatePort(rank, false, activities[stream].level);
-  updatePort(rank, true, activities[stream].level);
+  notePort(rank, false, activities[stream].level);
+  notePort(rank, true, activities[stream].level);
+}
+
+void Streams::noteBesideTransfer(int32_t from, int32_t to, int level) {
+  notePort(from, false, level);
+  notePort(to, true, level);
+  note(communication(from));
+  note(communication(to));
+}
+
+void Streams::updateRates() {
+  for (ActivityId id : notes) {
+    Activity &activity = activities[id];
+    activity.noted = false;
+    double rate = activity.running ? rateOf(id) : activity.rate;
+    if (rate == activity.rate)
+      continue;
+    activity.left = std::max(0.0, activity.left - (time - activity.since) * activity.rate);
+    activity.since = time;
+    activity.rate = rate;
+    ends.push({time + activity.left / rate, sequence++, id, ++activity.version});
+  }
+  notes.clear();
 }
 
 void Streams::begin(ActivityId id, double seconds) {
@@ -70,14 +85,14 @@ void Streams::begin(ActivityId id, double seconds) {
   activity.since = time;
   activity.rate = 0;
   activity.running = true;
+  note(id);
 }
 
 void Streams::start(ActivityId stream, double seconds, int level) {
   activities[stream].level = level;
   activities[stream].begin = time;
   begin(stream, seconds);
-  update(stream);
-  updateRank(stream);
+  noteBeside(stream);
 }
 
 ActivityId Streams::send(int32_t from, int32_t to, double seconds, int level, double latency) {
@@ -100,13 +115,8 @@ ActivityId Streams::send(int32_t from, int32_t to, double seconds, int level, do
     port(to, true).push_back(id);
   }
   begin(id, seconds);
-  update(id);
-  if (seconds > 0) {
-    updatePort(from, false, level);
-    updatePort(to, true, level);
-    update(communication(from));
-    update(communication(to));
-  }
+  if (seconds > 0)
+    noteBesideTransfer(from, to, level);
   return id;
 }
 
@@ -118,14 +128,14 @@ void Streams::leavePorts(ActivityId transfer) {
   activity.from = activity.to = -1;
   std::erase(port(from, false), transfer);
   std::erase(port(to, true), transfer);
-  updatePort(from, false, activity.level);
-  updatePort(to, true, activity.level);
-  update(communication(from));
-  update(communication(to));
+  noteBesideTransfer(from, to, activity.level);
 }
 
 ActivityId Streams::advance() {
-  while (!ends.empty()) {
+  for (;;) {
+    updateRates();
+    if (ends.empty())
+      return -1;
     End end = ends.top();
     ends.pop();
     Activity &activity = activities[end.id];
@@ -139,17 +149,15 @@ ActivityId Streams::advance() {
         double latency = activity.latency;
         activity.latency = 0;
         begin(end.id, latency);
-        update(end.id);
         continue;
       }
       activity.running = false;
       return end.id;
     }
     activity.running = false;
-    updateRank(end.id);
+    noteBeside(end.id);
     return end.id;
   }
-  return -1;
 }
 
 } // namespace dtc::simulate

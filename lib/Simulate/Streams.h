@@ -1,8 +1,10 @@
 // What runs at a time, and how fast: the streams and ports of all ranks.
 //
 // Everything that runs has some seconds of work left and a rate at which they
-// pass; the rate changes whenever something starts or stops beside it. Each
-// change puts a new end into the queue; an end whose version is old is skipped.
+// pass; the rate changes whenever something starts or stops beside it. What may
+// have changed at a moment is collected and looked at once, before time goes on;
+// each change puts a new end into the queue, and an end whose version is old is
+// skipped.
 #pragma once
 
 #include "dtc/Simulate/Simulate.h"
@@ -43,6 +45,7 @@ private:
     double latency = 0; ///< of a transfer, once its bytes are sent
     uint32_t version = 0;
     bool running = false;
+    bool noted = false; ///< its rate may have changed
     int level = -1;
     int32_t from = -1, to = -1; ///< of a transfer that occupies its ports
   };
@@ -60,16 +63,18 @@ private:
   int load(int32_t rank, bool incoming, int level) const;
   std::vector<ActivityId> &port(int32_t rank, bool incoming) { return ports[2 * rank + incoming]; }
   void begin(ActivityId id, double seconds);
-  void update(ActivityId id);
-  void updatePort(int32_t rank, bool incoming, int level);
-  void updateRank(ActivityId stream);
+  void note(ActivityId id);
+  void notePort(int32_t rank, bool incoming, int level);
+  void noteBeside(ActivityId stream);
+  void noteBesideTransfer(int32_t from, int32_t to, int level);
+  void updateRates();
   void leavePorts(ActivityId transfer);
 
   int64_t ranks;
   Slowdown slowdown;
   std::vector<Activity> activities; ///< compute streams, communication streams, transfers
   std::vector<std::vector<ActivityId>> ports; ///< by rank and direction: transfers on it
-  std::vector<ActivityId> unused;
+  std::vector<ActivityId> unused, notes;
   std::priority_queue<End, std::vector<End>, std::greater<>> ends;
   uint64_t sequence = 0;
   double time = 0;

@@ -1,0 +1,180 @@
+#include "dtc/Simulate/Trace.h"
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <tuple>
+
+namespace dtc::simulate {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+/// Threads of a process; what is sent takes as many lanes as overlap.
+enum Thread { kCompute = 1, kCommunication = 2, kSends = 3 };
+
+class Writer {
+public:
+  Writer(std::ostream &out, const Timeline &timeline) : out(out), timeline(timeline) {}
+  void write(const TraceNames &names);
+
+private:
+  /// Stage, microbatch, whether it is the forward pass.
+  using Need = std::tuple<int64_t, int32_t, bool>;
+
+  void emit(const ordered_json &event);
+  void name(int64_t process, int64_t thread, const char *kind, const std::string &text);
+  void nameRank(int64_t rank, const TraceNames &names);
+  void slice(const Event &event);
+  void arrow(const Event &event, int64_t thread);
+  void counter(int64_t rank);
+  int64_t laneOf(const Event &event);
+  int64_t stageOf(const Event &event) const {
+    return event.chunk * int64_t(timeline.ranks.size()) + event.rank;
+  }
+
+  std::ostream &out;
+  const Timeline &timeline;
+  std::map<Need, const Event *> calls; ///< that wait for something sent
+  std::vector<std::vector<double>> lanes; ///< by rank: when each is free
+  bool first = true;
+  int64_t arrows = 0;
+};
+
+const char *nameOf(EventKind kind) {
+  switch (kind) {
+  case EventKind::Prologue:
+    return "prologue";
+  case EventKind::Forward:
+    return "forward";
+  case EventKind::Backward:
+    return "backward";
+  case EventKind::InputGrad:
+    return "input gradient";
+  case EventKind::WeightGrad:
+    return "weight gradient";
+  case EventKind::Update:
+    return "update";
+  case EventKind::Overlapped:
+    return "overlapped communication";
+  case EventKind::Reduction:
+    return "sum of gradients";
+  case EventKind::SendForward:
+    return "send activations";
+  case EventKind::SendBackward:
+    return "send gradients";
+  }
+  return "unknown";
+}
+
+bool isSend(EventKind kind) {
+  return kind == EventKind::SendForward || kind == EventKind::SendBackward;
+}
+
+} // namespace
+
+void Writer::emit(const ordered_json &event) {
+  out << (first ? "\n" : ",\n")
+      << event.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  first = false;
+}
+
+void Writer::name(int64_t process, int64_t thread, const char *kind, const std::string &text) {
+  emit({{"ph", "M"}, {"pid", process}, {"tid", thread}, {"name", kind},
+        {"args", {{"name", text}}}});
+}
+
+void Writer::nameRank(int64_t rank, const TraceNames &names) {
+  bool named = size_t(rank) < names.ranks.size();
+  name(rank, 0, "process_name", named ? names.ranks[rank] : "rank " + std::to_string(rank));
+  emit({{"ph", "M"}, {"pid", rank}, {"tid", 0}, {"name", "process_sort_index"},
+        {"args", {{"sort_index", rank}}}});
+  name(rank, kCompute, "thread_name", "compute");
+  name(rank, kCommunication, "thread_name", "communication");
+  name(rank, kSends, "thread_name", "sends");
+}
+
+/// The first of a rank's lanes of sends that is free, so that none overlap.
+int64_t Writer::laneOf(const Event &event) {
+  std::vector<double> &ends = lanes[event.rank];
+  size_t lane = 0;
+  while (lane < ends.size() && ends[lane] > event.begin)
+    ++lane;
+  if (lane == ends.size()) {
+    ends.push_back(0);
+    if (lane > 0)
+      name(event.rank, kSends + int64_t(lane), "thread_name",
+           "sends (" + std::to_string(lane + 1) + ")");
+  }
+  ends[lane] = event.end;
+  return kSends + int64_t(lane);
+}
+
+/// From what is sent to the call that waits for it.
+void Writer::arrow(const Event &event, int64_t thread) {
+  bool forward = event.kind == EventKind::SendForward;
+  auto call = calls.find({stageOf(event) + (forward ? 1 : -1), event.microbatch, forward});
+  if (call == calls.end())
+    return;
+  const Event &to = *call->second;
+  emit({{"ph", "s"}, {"pid", event.rank}, {"tid", thread}, {"ts", event.begin * 1e6},
+        {"id", arrows}, {"name", nameOf(event.kind)}, {"cat", "send"}});
+  emit({{"ph", "f"}, {"bp", "e"}, {"pid", to.rank}, {"tid", int64_t(kCompute)},
+        {"ts", to.begin * 1e6}, {"id", arrows}, {"name", nameOf(event.kind)}, {"cat", "send"}});
+  ++arrows;
+}
+
+void Writer::slice(const Event &event) {
+  bool communicates = event.kind == EventKind::Overlapped || event.kind == EventKind::Reduction;
+  int64_t thread = isSend(event.kind) ? laneOf(event)
+                   : communicates     ? int64_t(kCommunication)
+                                      : int64_t(kCompute);
+  std::string text = nameOf(event.kind);
+  ordered_json args = ordered_json::object();
+  if (event.chunk >= 0)
+    args["stage"] = stageOf(event);
+  if (event.microbatch >= 0) {
+    text += " " + std::to_string(event.microbatch);
+    args["microbatch"] = event.microbatch;
+  }
+  if (event.peer >= 0)
+    args["to rank"] = event.peer;
+  emit({{"ph", "X"}, {"pid", event.rank}, {"tid", thread}, {"ts", event.begin * 1e6},
+        {"dur", (event.end - event.begin) * 1e6}, {"name", text}, {"cat", nameOf(event.kind)},
+        {"args", args}});
+  if (isSend(event.kind))
+    arrow(event, thread);
+}
+
+void Writer::counter(int64_t rank) {
+  for (const MemoryPoint &point : timeline.ranks[rank].memory)
+    emit({{"ph", "C"}, {"pid", rank}, {"tid", 0}, {"ts", point.seconds * 1e6},
+          {"name", "memory"}, {"args", {{"bytes", point.bytes}}}});
+}
+
+void Writer::write(const TraceNames &names) {
+  for (const Event &event : timeline.events) {
+    bool forward = event.kind == EventKind::Forward;
+    if (forward || event.kind == EventKind::Backward || event.kind == EventKind::InputGrad)
+      calls.emplace(Need{stageOf(event), event.microbatch, forward}, &event);
+  }
+  lanes.resize(timeline.ranks.size());
+  out << "{\"displayTimeUnit\":\"ms\",\"otherData\":"
+      << ordered_json({{"title", names.title}, {"step_seconds", timeline.stepSeconds}})
+             .dump(-1, ' ', false, ordered_json::error_handler_t::replace)
+      << ",\"traceEvents\":[";
+  for (size_t rank = 0; rank < timeline.ranks.size(); ++rank)
+    nameRank(int64_t(rank), names);
+  for (const Event &event : timeline.events)
+    slice(event);
+  for (size_t rank = 0; rank < timeline.ranks.size(); ++rank)
+    counter(int64_t(rank));
+  out << "\n]}\n";
+}
+
+void writeTrace(std::ostream &out, const Timeline &timeline, const TraceNames &names) {
+  Writer(out, timeline).write(names);
+}
+
+} // namespace dtc::simulate
