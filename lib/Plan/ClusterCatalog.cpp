@@ -1,5 +1,12 @@
-// Figures of data sheets, dense rates. `achieved` is the best rate measured on
-// large matrix products where a measurement is published.
+// Built-in devices and nodes, a row each.
+//
+// Sources, named in the last column of the tables:
+//   sheet   NVIDIA's data sheets and architecture papers (dense rates)
+//   mle     stas00/ml-engineering: accelerator, network and benchmark pages; its
+//           MAMF, the best rate of a bf16 product over a search of shapes
+//   gtc     NVIDIA GTC 2024 S62129, bus bandwidths of large all-reduces
+//   vtrain  VIA-Research/vTrain, tables of nccl-tests
+//   cloud   the provider's page of the instance
 #include "ClusterCatalog.h"
 
 #include <algorithm>
@@ -12,46 +19,123 @@ namespace {
 
 struct DeviceRow {
   const char *name;
-  double memoryGB, bandwidthGBs, fp32Tflops, halfTflops, achievedHalfTflops;
-  double linkGBs; ///< to the other devices of a node, per direction
   Architecture architecture;
   int64_t multiprocessors;
+  double memoryGiB; ///< as the driver reports it: what a program may ask for
+  double bandwidthGBs;
+  double fp32Tflops, halfTflops;
+  double achievedTflops; ///< of large bf16 products, fp16 on V100; 0: not published
 };
+
+/// How the devices of a node are joined.
+struct Wiring {
+  double bandwidthGBs, latencyUs; ///< per device and direction; a hop with NCCL's Simple
+  double achieved, inSwitch;      ///< shares of it, as in LinkLevel
+  std::map<int64_t, double> ringGBs;
+};
+
+enum class Fabric : uint8_t { Ethernet, Rdma, Rails };
 
 struct NodeRow {
   const char *name, *device;
   int64_t devices;
-  double networkGBs; ///< per device and direction
+  const char *wiring;
+  double cardGBs; ///< of one network card, per direction
+  int64_t cards;
+  Fabric fabric;
+  int64_t leafNodes; ///< below one leaf switch of a rail; 0: nothing is known
 };
 
 } // namespace
 
+using enum Architecture;
+
+// Memory: total_memory of the CUDA runtime, as PyTorch prints it.
+// Achieved: mle's MAMF. The 500 W variant of the H100 runs at (500/700)^(1/3) of
+// the clock, by the cube law of dynamic power.
 static constexpr DeviceRow deviceRows[] = {
-    {"v100", 32, 900, 15.7, 125, 95, 150, Architecture::Volta, 80},
-    {"a10g", 24, 600, 35, 70, 55, 16, Architecture::Ampere, 80},
-    {"a100-40", 40, 1555, 19.5, 312, 271, 300, Architecture::Ampere, 108},
-    {"a100-80", 80, 2039, 19.5, 312, 271, 300, Architecture::Ampere, 108},
-    {"l40s", 48, 864, 91.6, 362, 270, 28, Architecture::Ada, 142},
-    {"h100", 80, 3350, 67, 989.5, 794, 450, Architecture::Hopper, 132},
-    {"h200", 141, 4800, 67, 989.5, 794, 450, Architecture::Hopper, 132},
-    {"b200", 180, 8000, 80, 2250, 1745, 900, Architecture::Blackwell, 148},
+    // name       architecture SMs   GiB    GB/s  fp32  half    achieved
+    {"v100-16",   Volta,        80,  15.78,  900, 15.7, 125,    0},    // sheet
+    {"v100",      Volta,        80,  31.75,  900, 15.7, 125,    0},    // sheet
+    {"a10g",      Ampere,       80,  22.06,  600, 35,   70,     0},    // sheet, cloud
+    {"a100-40",   Ampere,      108,  39.39, 1555, 19.5, 312,    271.2}, // sheet, mle
+    {"a100-80",   Ampere,      108,  79.15, 2039, 19.5, 312,    271.2}, // sheet, mle
+    {"a800",      Ampere,      108,  79.15, 2039, 19.5, 312,    271.2}, // an A100, half of its links
+    {"l4",        Ada,          58,  22.03,  300, 30.3, 121,    0},    // sheet
+    {"l40s",      Ada,         142,  44.40,  864, 91.6, 362,    0},    // sheet, mle
+    {"h100",      Hopper,      132,  79.10, 3350, 67,   989.5,  794.5}, // sheet, mle
+    {"h100-96",   Hopper,      132,  95.00, 2400, 67,   989.5,  710},  // torchtitan's 500 W variant
+    {"h200",      Hopper,      132, 139.80, 4800, 67,   989.5,  794.5}, // sheet, mle
+    {"b200",      Blackwell,   148, 178.35, 8000, 80,   2250,   1745}, // sheet, mle
+    {"b300",      Blackwell,   160, 267.60, 8000, 80,   2250,   1769}, // sheet, mle
+    {"gb200",     Blackwell,   152, 184.30, 8000, 80,   2500,   1822}, // sheet, mle
+    {"gb300",     Blackwell,   160, 276.50, 8000, 80,   2500,   0},    // sheet
 };
 
-static constexpr NodeRow nodeRows[] = {
-    {"dgx-a100", "a100-80", 8, 25}, {"dgx-h100", "h100", 8, 50}, {"dgx-h200", "h200", 8, 50},
-    {"dgx-b200", "b200", 8, 50},    {"p4d", "a100-40", 8, 6.25}, {"p5", "h100", 8, 50},
+/// NVLink latencies are NCCL's tuning constants. A hybrid cube mesh has as many
+/// rings as the chosen devices leave (vtrain, 2 to 8 of 8 V100); an A100 reaches
+/// less with few neighbours (vtrain). In-switch reductions: 473 of 450 GB/s bus
+/// bandwidth on 8 H200 and 838 of 900 on 8 B200 (mle), of which 9/14 passes a link.
+static const std::pair<const char *, Wiring> wirings[] = {
+    {"nvlink2-mesh", {150, 3.4, 0.9, 0,
+                      {{2, 22.6}, {3, 45.2}, {4, 85.8}, {5, 37.1}, {6, 45.9}, {7, 87.5}, {8, 136}}}},
+    {"nvlink2", {150, 3.4, 0.82, 0, {}}},                                    // gtc: 122
+    {"nvlink3", {300, 3.4, 0.79, 0, {{2, 205}, {3, 220}, {4, 230}}}},        // gtc: 232; vtrain
+    {"nvlink3-half", {200, 3.4, 0.79, 0, {}}},                               // sheet
+    {"nvlink4", {450, 3.4, 0.82, 0.69, {}}},                                 // gtc: 370; mle
+    {"nvlink5", {900, 3.4, 0.755, 0.6, {}}},                                 // mle: 680
+    {"pcie4", {32, 5.7, 0.75, 0, {}}},                                       // gtc: 24
 };
+
+// gtc: 192 of 200 GB/s in a DGX A100 pod, 380 of 400 with H100; 10 of 12.5 over TCP.
+static constexpr NodeRow nodeRows[] = {
+    // name        device     GPUs  wiring     GB/s  cards  fabric      leaf
+    {"dgx-1",       "v100",     8, "nvlink2-mesh", 12.5, 4, Fabric::Rdma, 0},  // sheet
+    {"dgx-2",       "v100",    16, "nvlink2",  12.5,   8, Fabric::Rdma,  0},   // sheet
+    {"dgx-a100",    "a100-80",  8, "nvlink3",  25,     8, Fabric::Rails, 20},  // sheet: SuperPOD unit of 20
+    {"dgx-h100",    "h100",     8, "nvlink4",  50,     8, Fabric::Rails, 32},  // sheet: units of 32
+    {"dgx-h200",    "h200",     8, "nvlink4",  50,     8, Fabric::Rails, 32},  // sheet
+    {"dgx-b200",    "b200",     8, "nvlink5",  50,     8, Fabric::Rails, 32},  // sheet
+    {"dgx-b300",    "b300",     8, "nvlink5",  100,    8, Fabric::Rails, 64},  // mle
+    {"gb200-nvl72", "gb200",   72, "nvlink5",  50,    72, Fabric::Rdma,  0},   // sheet
+    {"gb300-nvl72", "gb300",   72, "nvlink5",  100,   72, Fabric::Rdma,  0},   // sheet
+    {"p3dn",        "v100",     8, "nvlink2-mesh", 12.5, 1, Fabric::Rdma, 0},  // cloud: AWS
+    {"p3",          "v100-16",  8, "nvlink2-mesh", 3.125, 1, Fabric::Ethernet, 0}, // cloud: AWS, 16xlarge
+    {"p4d",         "a100-40",  8, "nvlink3",  12.5,   4, Fabric::Rdma,  0},   // mle: AWS
+    {"p4de",        "a100-80",  8, "nvlink3",  12.5,   4, Fabric::Rdma,  0},   // mle: AWS
+    {"p5",          "h100",     8, "nvlink4",  12.5,  32, Fabric::Rdma,  0},   // mle: AWS
+    {"p5e",         "h200",     8, "nvlink4",  12.5,  32, Fabric::Rdma,  0},   // mle: AWS
+    {"p5en",        "h200",     8, "nvlink4",  25,    16, Fabric::Rdma,  0},   // mle: AWS
+    {"p6-b200",     "b200",     8, "nvlink5",  50,     8, Fabric::Rdma,  0},   // mle: AWS
+    {"g5",          "a10g",     8, "pcie4",    12.5,   1, Fabric::Ethernet, 0}, // cloud: AWS, 48xlarge
+    {"g6",          "l4",       8, "pcie4",    12.5,   1, Fabric::Ethernet, 0}, // cloud: AWS, 48xlarge
+    {"g6e",         "l40s",     8, "pcie4",    12.5,   4, Fabric::Ethernet, 0}, // cloud: AWS, 48xlarge
+    {"a3-high",     "h100",     8, "nvlink4",  25,     4, Fabric::Rdma,  0},   // mle: Google Cloud
+    {"a3-mega",     "h100",     8, "nvlink4",  25,     8, Fabric::Rails, 0},   // mle: Google Cloud
+    {"a3-ultra",    "h200",     8, "nvlink4",  50,     8, Fabric::Rails, 0},   // cloud: Google Cloud
+    {"nd-a100-v4",  "a100-80",  8, "nvlink3",  25,     8, Fabric::Rails, 0},   // cloud: Azure
+    {"nd-h100-v5",  "h100",     8, "nvlink4",  50,     8, Fabric::Rails, 0},   // cloud: Azure
+    {"a800-node",   "a800",     8, "nvlink3-half", 25, 8, Fabric::Rdma,  0},   // sheet
+    {"grand-teton", "h100-96",  8, "nvlink4",  50,     8, Fabric::Rdma,  0},   // torchtitan
+};
+
+/// Microseconds of a hop through network cards (NCCL's tuning constants), and
+/// through two more switches.
+static constexpr double kNetworkUs = 14, kEthernetUs = 30, kSpineUs = 15;
 
 static DeviceSpec toDevice(const DeviceRow &row) {
   DeviceSpec device;
   device.name = row.name;
-  device.memoryBytes = row.memoryGB * 1e9;
+  device.memoryBytes = row.memoryGiB * 1024 * 1024 * 1024;
   device.bandwidth = row.bandwidthGBs * 1e9;
+  // Volta has no bf16 units: such products run at the fp32 rate.
+  double bf16 = row.architecture == Volta ? row.fp32Tflops : row.halfTflops;
   device.peak = {{DType::F32, row.fp32Tflops * 1e12},
-                 {DType::BF16, row.halfTflops * 1e12},
+                 {DType::BF16, bf16 * 1e12},
                  {DType::F16, row.halfTflops * 1e12}};
-  device.achieved = {{DType::BF16, row.achievedHalfTflops * 1e12},
-                     {DType::F16, row.achievedHalfTflops * 1e12}};
+  if (row.achievedTflops > 0)
+    device.achieved = {{DType::BF16, row.achievedTflops * 1e12},
+                       {DType::F16, row.achievedTflops * 1e12}};
   device.launchSeconds = 4e-6;
   device.architecture = row.architecture;
   device.multiprocessors = row.multiprocessors;
@@ -96,14 +180,44 @@ static Cluster cpuCluster() {
   return cluster;
 }
 
-static Cluster gpuCluster(const std::string &name, const DeviceRow &device, int64_t perNode,
-                          double networkGBs) {
+static LinkLevel insideNode(const NodeRow &row) {
+  const Wiring &wiring =
+      std::find_if(std::begin(wirings), std::end(wirings),
+                   [&](const auto &w) { return std::string_view(row.wiring) == w.first; })
+          ->second;
+  LinkLevel level{row.wiring, row.devices, wiring.bandwidthGBs * 1e9, wiring.latencyUs * 1e-6};
+  level.achieved = wiring.achieved;
+  level.inSwitch = wiring.inSwitch;
+  for (auto [ranks, bandwidth] : wiring.ringGBs)
+    level.rings[ranks] = bandwidth * 1e9;
+  return level;
+}
+
+/// Devices share their node's cards.
+static LinkLevel network(const NodeRow &row) {
+  double total = row.cardGBs * double(row.cards) * 1e9;
+  bool ethernet = row.fabric == Fabric::Ethernet;
+  LinkLevel level{row.fabric == Fabric::Rails ? "rails" : "network", 0,
+                  total / double(row.devices), (ethernet ? kEthernetUs : kNetworkUs) * 1e-6};
+  level.achieved = ethernet ? 0.8 : 0.95;
+  if (row.cards < row.devices)
+    level.alone = row.cardGBs * 1e9;
+  return level;
+}
+
+static Cluster nodeCluster(const std::string &name, const NodeRow &row) {
   Cluster cluster;
   cluster.name = name;
-  cluster.device = toDevice(device);
-  cluster.devicesPerNode = perNode;
-  cluster.levels = {{"intra_node", perNode, device.linkGBs * 1e9, 3.4e-6},
-                    {"inter_node", 0, networkGBs * 1e9, 14e-6}};
+  cluster.device = toDevice(*findDevice(row.device));
+  cluster.devicesPerNode = row.devices;
+  cluster.levels = {insideNode(row), network(row)};
+  if (row.leafNodes > 0) {
+    LinkLevel spine = cluster.levels.back();
+    spine.name = "spine";
+    spine.latency = kSpineUs * 1e-6;
+    cluster.levels.back().size = row.leafNodes * row.devices;
+    cluster.levels.push_back(spine);
+  }
   return cluster;
 }
 
@@ -116,14 +230,13 @@ std::vector<std::string> builtinClusters() {
   return names;
 }
 
+/// A device's name stands for the first node that has it.
 std::optional<Cluster> builtinCluster(const std::string &name) {
   if (name == "cpu")
     return cpuCluster();
   for (const NodeRow &row : nodeRows)
-    if (name == row.name)
-      return gpuCluster(name, *findDevice(row.device), row.devices, row.networkGBs);
-  if (const DeviceRow *device = findDevice(name))
-    return gpuCluster(name, *device, 8, 25);
+    if (name == row.name || name == row.device)
+      return nodeCluster(name, row);
   return std::nullopt;
 }
 

@@ -120,8 +120,13 @@ double CostModel::p2pSeconds(double bytes, int64_t from, int64_t to) const {
   return from == to ? 0 : p2pSeconds(bytes, levelBetween(from, to));
 }
 
-double CostModel::p2pSeconds(double bytes, int level) const {
-  return network->transferSeconds(bytes, level);
+PointToPoint CostModel::p2pLink(int level, int64_t senders) const {
+  return network->link(level, senders);
+}
+
+double CostModel::p2pSeconds(double bytes, int level, int64_t senders) const {
+  PointToPoint link = p2pLink(level, senders);
+  return bytes > 0 ? link.latency + bytes / link.bandwidth : 0;
 }
 
 Slowdown CostModel::overlapSlowdown(int level) const {

@@ -5,9 +5,9 @@
 
 namespace dtc::plan {
 
-/// Where a device's achieved rate isn't known: large products reach about this
-/// share of the peak.
-static constexpr double kUsualEfficiency = 0.7;
+/// Where a device's achieved rate isn't known: the mean of those of the catalog,
+/// 0.73 to 0.87 of the peak.
+static constexpr double kUsualEfficiency = 0.8;
 
 double peakFlops(const DeviceSpec &device, DType type) {
   if (auto it = device.peak.find(type); it != device.peak.end())
@@ -31,19 +31,34 @@ struct Tile {
 
 } // namespace
 
-static constexpr Tile kTiles[] = {{128, 256, 1},   {256, 128, 1},   {128, 128, 0.95},
-                                  {64, 256, 0.85}, {256, 64, 0.85}, {64, 128, 0.75},
-                                  {128, 64, 0.75}, {64, 64, 0.6}};
-/// Before the first product of a tile and after its last one; of a kernel, until
-/// its first tile starts; of a split k, for adding up the parts.
-static constexpr double kTileSeconds = 1.5e-6, kKernelSeconds = 2e-6, kSplitSeconds = 2e-6;
+/// Fitted on the square products of an A100 (docs/CostModel.md).
+static constexpr Tile kTiles[] = {{128, 256, 1},  {256, 128, 1},  {128, 128, 0.95},
+                                  {64, 256, 0.9}, {256, 64, 0.9}, {64, 128, 0.7},
+                                  {128, 64, 0.7}, {64, 64, 0.55}};
+/// Of a kernel, before its first and after its last tile; of each wave, what the
+/// next one doesn't hide; of a split k, for adding up the parts.
+static constexpr double kProductSeconds = 3e-6, kWaveSeconds = 0.2e-6, kSplitSeconds = 2e-6;
+/// Of a kernel that moves bytes, until its stream is up and after it ebbs.
+static constexpr double kKernelSeconds = 2e-6;
 /// Of the memory's nominal bandwidth, what long streams reach.
 static constexpr double kStreamShare = 0.9;
+/// The host's time for an operation of a program that isn't compiled: dispatch,
+/// shapes, allocation, beside the launch itself.
+static constexpr double kDispatchSeconds = 5e-6;
+/// The size of a product at which a device's achieved rate is taken to be measured.
+static constexpr double kLargeProduct = 8192;
 
 KernelModel::KernelModel(const DeviceSpec &device, const Software &software)
     : device(device), software(software) {
-  for (size_t i = 0; i < rates.size(); ++i)
-    rates[i] = achievedFlops(device, static_cast<DType>(i));
+  double flops = 2 * std::pow(kLargeProduct, 3);
+  for (size_t i = 0; i < rates.size(); ++i) {
+    auto type = static_cast<DType>(i);
+    // Tiles are faster than the whole, which has an unfinished last wave.
+    double achieved = achievedFlops(device, type);
+    rates[i] = achieved;
+    rates[i] = achieved * contraction(type, 1, kLargeProduct, kLargeProduct, kLargeProduct) /
+               (flops / achieved);
+  }
 }
 
 double KernelModel::rate(DType type) const { return rates[static_cast<size_t>(type)]; }
@@ -52,8 +67,11 @@ double KernelModel::streamSeconds(double bytes) const {
   return bytes <= 0 ? 0 : kKernelSeconds + bytes / (kStreamShare * device.bandwidth);
 }
 
+/// Kernels queue up behind one another unless the host is slower.
 double KernelModel::launched(double seconds, double count) const {
-  return software.compiled ? seconds : std::max(seconds, count * device.launchSeconds);
+  return software.compiled
+             ? seconds
+             : std::max(seconds, count * (device.launchSeconds + kDispatchSeconds));
 }
 
 double KernelModel::contraction(DType type, double batch, double m, double n, double k) const {
@@ -61,17 +79,18 @@ double KernelModel::contraction(DType type, double batch, double m, double n, do
   double best = HUGE_VAL;
   for (const Tile &tile : kTiles) {
     double tiles = std::ceil(m / tile.rows) * std::ceil(n / tile.columns) * batch;
-    double flops = 2 * tile.rows * tile.columns / (perUnit * tile.share);
+    double perStep = 2 * tile.rows * tile.columns / (perUnit * tile.share);
     for (double parts = 1; parts <= 16; parts *= 2) {
       double waves = std::ceil(tiles * parts / units);
-      double seconds = waves * (kTileSeconds + flops * std::ceil(k / parts)) +
+      double seconds = waves * (kWaveSeconds + perStep * std::ceil(k / parts)) +
                        (parts > 1 ? kSplitSeconds : 0);
       best = std::min(best, seconds);
+      // Splitting pays where multiprocessors are idle and k is long.
       if (tiles * parts >= units || k / parts < 512)
         break;
     }
   }
-  return kKernelSeconds + best;
+  return kProductSeconds + best;
 }
 
 double KernelModel::productSeconds(const LocalWork &work) const {
@@ -138,15 +157,14 @@ double KernelModel::attention(const LocalWork &work) const {
 }
 
 double KernelModel::seconds(const LocalWork &work) const {
-  if (work.kernels == 0 && work.flops <= 0)
-    return work.bytes / (kStreamShare * device.bandwidth);
-  double count = double(std::max<int64_t>(work.kernels, 1));
   double moving = work.bytes / (kStreamShare * device.bandwidth);
+  if (work.kernels == 0 && work.flops <= 0)
+    return moving; // a part of another kernel
+  auto count = double(std::max<int64_t>(work.kernels, 1));
   if (work.attention && work.m > 0)
     return launched(attention(work), count);
-  double computing = work.m > 0 ? productSeconds(work)
-                                : work.flops / rate(work.type) + count * kKernelSeconds;
-  return launched(std::max(computing, moving + count * kKernelSeconds), count);
+  double computing = work.m > 0 ? productSeconds(work) : work.flops / rate(work.type);
+  return launched(std::max(computing, count * kKernelSeconds + moving), count);
 }
 
 } // namespace dtc::plan

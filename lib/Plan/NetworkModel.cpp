@@ -34,14 +34,15 @@ static constexpr Protocol kTree[] = {{6.8e-6, 0.18, 0.36, 1 / 3.8, true},
                                      {14e-6, 0.37, 0.61, 7.0 / 9, false},
                                      {8.4e-6, 1.18, 1, 0.92, false}};
 /// An in-switch reduction starts late, but takes no steps.
-static constexpr double kSwitchSeconds = 25e-6, kSwitchHopSeconds = 20e-6;
+static constexpr double kSwitchSeconds = 28e-6, kSwitchHopSeconds = 20e-6;
 
 /// Long messages approach the full bandwidth slowly, as pipelines of chunks
-/// fill: a buffer of so many bytes takes 1 + (kRampBytes / bytes)^kRampPower times
-/// as long as at full bandwidth.
-static constexpr double kRampBytes = 7.2e6, kRampPower = 0.6;
+/// fill: what would take t seconds takes t * (1 + (kRampSeconds / t)^kRampPower).
+static constexpr double kRampSeconds = 25e-6, kRampPower = 0.75;
 
-static double ramp(double bytes) { return 1 + std::pow(kRampBytes / bytes, kRampPower); }
+static double ramped(double seconds) {
+  return seconds * (1 + std::pow(kRampSeconds / seconds, kRampPower));
+}
 
 NetworkModel::NetworkModel(std::vector<LinkLevel> list, const DeviceSpec &device)
     : levels(std::move(list)), architecture(device.architecture) {
@@ -139,7 +140,7 @@ double NetworkModel::ring(StepKind kind, const GroupShape &group, double bytes) 
     double rate = protocol.share * bandwidth;
     if (protocol.lowLatency)
       rate = std::min(rate, lowLatency);
-    seconds += traffic / rate * (protocol.share < 1 ? 1 : ramp(bytes));
+    seconds += protocol.lowLatency ? traffic / rate : ramped(traffic / rate);
     best = std::min(best, seconds);
   }
   return best;
@@ -157,7 +158,7 @@ double NetworkModel::tree(const GroupShape &group, double bytes) const {
     double rate = protocol.share * bandwidth;
     if (protocol.lowLatency)
       rate = std::min(rate, lowLatency);
-    seconds += 2 * bytes / rate * (protocol.share < 0.9 ? 1 : ramp(bytes));
+    seconds += protocol.lowLatency ? 2 * bytes / rate : ramped(2 * bytes / rate);
     best = std::min(best, seconds);
   }
   return best;
@@ -180,7 +181,7 @@ double NetworkModel::inSwitch(const GroupShape &group, double bytes) const {
     double parts = double(group.inside[i]) / double(group.inside[i - 1]);
     seconds += (level.inSwitch > 0 ? 1 : std::log2(std::max(parts, 1.0))) * kSwitchHopSeconds;
   }
-  return seconds + bytes / bandwidth * ramp(bytes);
+  return seconds + ramped(bytes / bandwidth);
 }
 
 /// Every rank sends to every other; what leaves a switch leaves through its
@@ -199,18 +200,21 @@ double NetworkModel::allToAll(const GroupShape &group, double bytes) const {
     below = inside;
   }
   double rounds = std::ceil((n - 1) / atOnce);
-  return kRing[2].base + rounds * levels[group.level].latency +
-         busy * ramp(bytes);
+  return kRing[2].base + rounds * levels[group.level].latency + ramped(busy);
 }
 
-double NetworkModel::transferSeconds(double bytes, int level) const {
+PointToPoint NetworkModel::link(int level, int64_t senders) const {
   const LinkLevel &link = levels[level];
   if (architecture == Architecture::None)
-    return bytes / link.bandwidth + link.latency;
-  double rate = reached(level);
+    return {link.latency, link.bandwidth};
+  double rate = link.bandwidth;
+  // Fewer senders than devices: each has a card for itself, or more of one.
+  if (level > 0 && senders > 0 && link.alone > rate)
+    rate = std::clamp(rate * double(levels[0].size) / double(senders), rate, link.alone);
+  rate *= link.achieved;
   if (auto it = link.rings.find(2); it != link.rings.end())
     rate = it->second;
-  return kRing[2].base + link.latency + bytes / rate;
+  return {kRing[2].base + link.latency, rate};
 }
 
 /// One line per level and kind: alpha + beta * bytes.
@@ -228,7 +232,7 @@ double NetworkModel::seconds(StepKind kind, const GroupShape &group, double byte
   if (levels.empty() || group.ranks <= 1 || bytes <= 0)
     return 0;
   if (kind == StepKind::Permute)
-    return transferSeconds(bytes, group.level);
+    return link(group.level, 0).latency + bytes / link(group.level, 0).bandwidth;
   if (architecture == Architecture::None)
     return linear(kind, group, bytes);
   if (kind == StepKind::AllToAll)

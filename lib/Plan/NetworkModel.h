@@ -19,13 +19,10 @@ public:
   GroupShape shape(const sharding::AxisList &axes, const sharding::Mesh &mesh) const;
   /// Not of slices.
   double seconds(sharding::StepKind kind, const GroupShape &group, double bytes) const;
-  double transferSeconds(double bytes, int level) const;
+  PointToPoint link(int level, int64_t senders) const;
   int levelBetween(int64_t a, int64_t b) const;
-  const std::vector<LinkLevel> &getLevels() const { return levels; }
 
 private:
-  struct Steps; ///< how often a message of one algorithm crosses links
-
   double linear(sharding::StepKind kind, const GroupShape &group, double bytes) const;
   double ring(sharding::StepKind kind, const GroupShape &group, double bytes) const;
   double tree(const GroupShape &group, double bytes) const;

@@ -58,6 +58,18 @@ double OpWork::threadScratchBytes(OpId id) const {
   return isGpu() ? 0 : problem.ops[id].threadScratch;
 }
 
+bool OpWork::exists(ValueId value) const {
+  if (facts.materialized[value] || !isGpu() || model.getCluster().software.compiled)
+    return facts.materialized[value];
+  OpId producer = facts.producer[value];
+  if (producer < 0 || facts.isStatic[producer])
+    return false;
+  const Op &op = problem.ops[producer];
+  bool casts = op.operands.size() == 1 &&
+               problem.values[op.operands[0]].type != problem.values[value].type;
+  return (op.kind == OpKind::Elementwise && !casts) || op.kind == OpKind::Reduction;
+}
+
 double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) const {
   const Op &op = problem.ops[id];
   double operands = 0, results = 0, indices = 0;
@@ -65,7 +77,7 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
     const Value &value = problem.values[op.operands[i]];
     bool again = std::find(op.operands.begin(), op.operands.begin() + i, op.operands[i]) !=
                  op.operands.begin() + i;
-    if (again || !facts.materialized[op.operands[i]])
+    if (again || !exists(op.operands[i]))
       continue;
     auto bytes = double(localBytes(value, sharding::operandSharding(op.rule, choice, i), mesh));
     operands += bytes;
@@ -73,12 +85,14 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
       indices += bytes;
   }
   for (size_t i = 0; i < op.results.size(); ++i)
-    if (facts.materialized[op.results[i]])
+    if (exists(op.results[i]))
       results += double(localBytes(problem.values[op.results[i]],
                                    sharding::resultSharding(op.rule, choice, i), mesh));
   // A look-up reads only the rows it is asked for; its gradient writes them all.
   if (op.kind == OpKind::Lookup && !op.backward)
     return indices + 2 * results;
+  if (isGpu())
+    return operands + results; // the model of attention knows what it keeps inside
   return operands + results + 2 * (scratchBytes(id) + savedBytes(id)) * localShare(choice, mesh);
 }
 
@@ -126,11 +140,23 @@ static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mes
   const TensorFactors &query = op.rule.operands[0], &key = op.rule.operands[1];
   work.attention = true;
   work.causal = op.causal;
-  work.backward = op.backward.has_value();
+  work.backward = op.backward && *op.backward != BackwardKind::Recompute;
   work.batch = local(query[0]) * local(query[2]);
   work.m = local(query[1]);
   work.n = local(key[1]);
   work.k = local(query[3]);
+}
+
+/// Norms and losses that a program doesn't have as one kernel: statistics in
+/// single precision, each step a kernel that reads and writes its tensor.
+static void takeApart(const Op &op, const Software &software, LocalWork &work) {
+  bool norm = op.kind == OpKind::Normalization && !software.fusedNorm;
+  bool loss = op.kind == OpKind::Loss && !software.fusedSoftmax;
+  if (!norm && !loss)
+    return;
+  constexpr double normTraffic = 8, lossTraffic = 4; // of bf16 read and written once
+  work.bytes *= norm ? normTraffic : lossTraffic;
+  work.kernels = norm ? 6 : 4;
 }
 
 LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) const {
@@ -141,10 +167,12 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   result.flops = op.flops * localShare(choice, mesh);
   result.kernels = op.kind != OpKind::View &&
                    std::any_of(op.results.begin(), op.results.end(),
-                               [&](ValueId value) { return facts.materialized[value]; });
+                               [&](ValueId value) { return exists(value); });
   result.bytes = op.kind == OpKind::View ? 0 : movedBytes(id, choice, mesh);
   setSizes(op, choice, mesh, result);
   setAttention(op, choice, mesh, result);
+  if (isGpu())
+    takeApart(op, model.getCluster().software, result);
   return result;
 }
 

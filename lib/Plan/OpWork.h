@@ -32,6 +32,9 @@ public:
 
 private:
   bool isGpu() const { return model.device().multiprocessors > 0; }
+  /// Whether a value is written to memory. A program that isn't compiled runs a
+  /// kernel for each op; casts happen where a value is read.
+  bool exists(ValueId value) const;
   double movedBytes(OpId op, const sharding::OpSharding &choice,
                     const sharding::Mesh &mesh) const;
   const Problem &problem;

@@ -55,6 +55,11 @@ struct Slowdown {
   double compute = 1, communication = 1;
 };
 
+/// A transfer of b bytes takes latency + b / bandwidth seconds.
+struct PointToPoint {
+  double latency = 0, bandwidth = 0;
+};
+
 /// Devices of one stage, numbered in the cluster from `first`.
 struct DeviceRange {
   int64_t first = 0, count = 0; ///< count 0: all ranks
@@ -82,8 +87,10 @@ public:
   /// One transfer between two devices of the cluster, while the neighbours of
   /// the sender transfer as much (all ranks of a stage send to the next one).
   double p2pSeconds(double bytes, int64_t fromDevice, int64_t toDevice) const;
-  /// The same over the links of level `level`.
-  double p2pSeconds(double bytes, int level) const;
+  /// The same over the links of level `level`, while `senders` devices of a node
+  /// (0: all) send at once: latency + bytes / bandwidth of p2pLink.
+  double p2pSeconds(double bytes, int level, int64_t senders = 0) const;
+  PointToPoint p2pLink(int level, int64_t senders = 0) const;
   /// Index of the lowest level of links that joins two devices.
   int levelBetween(int64_t a, int64_t b) const;
 

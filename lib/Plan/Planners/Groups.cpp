@@ -31,7 +31,8 @@ static void encode(const Op &op, Key &key) {
   }
   key.insert(key.end(), {static_cast<int64_t>(op.flops), static_cast<int64_t>(op.scratch),
                          static_cast<int64_t>(op.saved), static_cast<int64_t>(op.threadScratch),
-                         op.keepRounds, op.causal, op.backward ? static_cast<int64_t>(*op.backward) : -1});
+                         op.keepRounds, op.causal,
+                         op.backward ? static_cast<int64_t>(*op.backward) : -1});
   for (const Round &round : op.rounds) {
     key.insert(key.end(), {round.factor, round.elementBytes});
     key.insert(key.end(), round.tensor.begin(), round.tensor.end());

@@ -9,6 +9,7 @@ TEST(Problem, SurvivesWritingAndReading) {
     ASSERT_FALSE(problem.ops.empty());
     problem.ops[3].scratch = 12;
     problem.ops[3].keepRounds = true;
+    problem.ops[3].causal = true;
     auto again = problemFromJson(toJson(problem), "again.json");
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(*again, problem) << name;
