@@ -277,7 +277,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   command.add_option("--config", raw.config, "YAML file of flags");
   command.add_option("--save-plan", o.savePlan, "write the plan (YAML)");
   command.add_option("--report", raw.report, "write an HTML report (not implemented yet)");
-  command.add_option("--trace", raw.trace, "write a trace of the simulated step (not implemented yet)");
+  command.add_option("--trace", o.trace, "write the simulated step for ui.perfetto.dev (JSON)");
   if (flags.lowering) {
     command.add_option("-o,--output", o.output, "the artifact to write");
     command.add_flag("--embed-weights", o.embedWeights, "put external weights into the artifact");
@@ -295,7 +295,6 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling) {
   Options &options = raw.options;
   for (auto [given, flag] : {std::pair{!raw.report.empty(), "--report"},
-                             std::pair{!raw.trace.empty(), "--trace"},
                              std::pair{raw.verify, "--verify"},
                              std::pair{raw.explain, "--explain"},
                              std::pair{!raw.compare.empty(), "--compare"}})

@@ -21,7 +21,7 @@ struct RawOptions {
   double clipGradNorm = 0;
   int64_t gpus = 0, globalBatch = 0, microBatch = 0;
   std::vector<std::string> shapes, paddingRows, compare;
-  std::string report, trace;
+  std::string report;
   bool verify = false, explain = false;
 };
 

@@ -3,6 +3,7 @@
 #include "Compilation.h"
 #include "Diagnostics.h"
 #include "PlanReport.h"
+#include "PlanTrace.h"
 
 #include <fstream>
 #include <iostream>
@@ -27,12 +28,24 @@ static bool writeFile(const std::string &path, const std::string &text) {
   return false;
 }
 
+/// `--save-plan` and `--trace`.
 static ExitCode savePlan(const Compilation &compilation) {
   const Options &options = compilation.getOptions();
-  if (options.savePlan.empty())
-    return ExitCode::Done;
-  std::string text = plan::toYaml(compilation.getSearch().plan, compilation.getProblem());
-  return writeFile(options.savePlan, text) ? ExitCode::Done : ExitCode::Failed;
+  if (!options.savePlan.empty()) {
+    std::string text = plan::toYaml(compilation.getSearch().plan, compilation.getProblem());
+    if (!writeFile(options.savePlan, text))
+      return ExitCode::Failed;
+  }
+  if (!options.trace.empty()) {
+    plan::Result<std::string> text = planTrace(factsOf(compilation, compilation.getCluster()));
+    if (!text) {
+      printError(text.error().message);
+      return ExitCode(text.error().exitCode);
+    }
+    if (!writeFile(options.trace, *text))
+      return ExitCode::Failed;
+  }
+  return ExitCode::Done;
 }
 
 /// `--emit`: the IR after a phase, to -o or stdout.

@@ -101,32 +101,24 @@ static ordered_json predictionJson(const Prediction &predicted, const PlanFacts 
           {"mfu", peak > 0 ? knownOrNull(flops / peak) : ordered_json(nullptr)},
           {"peak_memory_bytes", predicted.memory.total()},
           {"fits", predicted.fits()},
-          {"bubble_fraction", 0.0},
+          {"bubble_fraction", predicted.bubbleFraction},
           {"exposed_communication_s", predicted.communicationSeconds}};
 }
 
-static ordered_json stageJson(const PlanFacts &facts) {
-  const plan::SearchResult &search = facts.search;
-  std::vector<int64_t> devices;
-  for (int64_t device = 0; device < facts.devices; ++device)
-    devices.push_back(device);
-  int64_t parameters = 0;
-  for (int64_t value = 0; value < facts.problem.arguments; ++value) {
-    const plan::Value &argument = facts.problem.values[value];
-    auto layout = search.plan.arguments.find(value);
-    if (argument.kind != plan::ValueKind::Parameter || layout == search.plan.arguments.end())
-      continue;
-    int64_t elements = 1;
-    for (int64_t size : layout->second.localShape(argument.shape, search.plan.mesh))
-      elements *= size;
-    parameters += elements;
+static ordered_json stagesJson(const Prediction &predicted) {
+  ordered_json stages = ordered_json::array();
+  for (const plan::StagePrediction &stage : predicted.stages) {
+    ordered_json layers = nullptr;
+    if (stage.firstLayer >= 0)
+      layers = {stage.firstLayer, stage.lastLayer};
+    stages.push_back({{"layers", layers},
+                      {"devices", stage.devices},
+                      {"parameters", stage.parameters},
+                      {"peak_memory_bytes", stage.peakMemory},
+                      {"forward_s", stage.forwardSeconds},
+                      {"backward_s", stage.backwardSeconds}});
   }
-  return ordered_json::array({{{"layers", nullptr},
-                               {"devices", devices},
-                               {"parameters", parameters},
-                               {"peak_memory_bytes", search.predicted.memory.total()},
-                               {"forward_s", search.predicted.forwardSeconds},
-                               {"backward_s", search.predicted.backwardSeconds}}});
+  return stages;
 }
 
 ordered_json planJson(const PlanFacts &facts) {
@@ -147,7 +139,7 @@ ordered_json planJson(const PlanFacts &facts) {
           {"planning_time_s", facts.planningSeconds},
           {"plan", degreesJson(search.plan.degrees)},
           {"predicted", predictionJson(search.predicted, facts)},
-          {"stages", stageJson(facts)},
+          {"stages", stagesJson(search.predicted)},
           {"collectives", collectives},
           {"alternatives", alternatives}};
 }

@@ -92,10 +92,12 @@ public:
       cuts.push_back(unit);
   }
   Prediction run();
+  simulate::Timeline traced();
 
 private:
-  void addStages(const simulate::Costs &stages, const simulate::Timeline &timeline);
-  void addMemory(const simulate::Timeline &timeline);
+  void simulateStages(const simulate::Costs &stages);
+  void addStages(const simulate::Costs &stages);
+  void addMemory();
   void addCollectives(const simulate::Costs &stages);
   void addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
   void addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
@@ -115,6 +117,8 @@ private:
   Profile profile;
   StageCosts costs;
   std::vector<int> cuts; ///< of units, one a stage
+  simulate::Options options;
+  simulate::Timeline timeline;
   Prediction result;
 };
 
@@ -223,7 +227,7 @@ static double serial(const simulate::Work &work) {
   return work.compute + work.blocking + work.overlapped;
 }
 
-void Predictor::addStages(const simulate::Costs &stages, const simulate::Timeline &timeline) {
+void Predictor::addStages(const simulate::Costs &stages) {
   for (int stage = 0; stage < profile.units(); ++stage) {
     const simulate::StageCost &cost = stages.stages[stage];
     StagePrediction entry;
@@ -267,7 +271,7 @@ int64_t Predictor::dataBytes(int64_t rank) const {
 }
 
 /// Of the rank that needs most.
-void Predictor::addMemory(const simulate::Timeline &timeline) {
+void Predictor::addMemory() {
   std::vector<std::string> groups;
   for (const CollectiveUse &use : result.collectives)
     if (std::find(groups.begin(), groups.end(), use.axis) == groups.end())
@@ -292,22 +296,27 @@ void Predictor::addMemory(const simulate::Timeline &timeline) {
   result.memoryCapacity = model.memoryPerRank();
 }
 
-Prediction Predictor::run() {
-  result.modelFlops = modelFlops(problem);
-  simulate::Costs stages = costs.costs(cuts);
+void Predictor::simulateStages(const simulate::Costs &stages) {
   pipeline::ScheduleShape shape{plan.degrees.schedule, plan.degrees.pp, plan.degrees.chunks,
                                 plan.degrees.numMicrobatches};
   if (plan.degrees.pp == 1) // one rank: every schedule is forward, backward
     shape.kind = ScheduleKind::OneFOneB;
-  simulate::Timeline timeline;
-  if (auto schedule = pipeline::makeSchedule(shape))
-    timeline = simulate::simulate(*schedule, stages);
-  else
-    timeline.stepSeconds = std::numeric_limits<double>::infinity();
+  if (auto schedule = pipeline::makeSchedule(shape)) {
+    timeline = simulate::simulate(*schedule, stages, options);
+    return;
+  }
+  timeline.error = pipeline::unsupported(shape);
+  timeline.stepSeconds = std::numeric_limits<double>::infinity();
+}
+
+Prediction Predictor::run() {
+  result.modelFlops = modelFlops(problem);
+  simulate::Costs stages = costs.costs(cuts);
+  simulateStages(stages);
   result.stepSeconds = timeline.stepSeconds;
   result.bubbleFraction = timeline.bubbleFraction;
   result.communicationSeconds = timeline.exposedSeconds;
-  addStages(stages, timeline);
+  addStages(stages);
   for (int64_t rank = 0; rank < plan.degrees.pp; ++rank) {
     double update = serial(stages.ranks[rank].update);
     for (size_t stage = rank; stage < stages.stages.size(); stage += plan.degrees.pp)
@@ -315,8 +324,27 @@ Prediction Predictor::run() {
     result.updateSeconds = std::max(result.updateSeconds, update);
   }
   addCollectives(stages);
-  addMemory(timeline);
+  addMemory();
   return std::move(result);
+}
+
+/// Memory is that of `addMemory`: what the simulated costs leave out stays all
+/// the time.
+simulate::Timeline Predictor::traced() {
+  options.trace = true;
+  Prediction predicted = run();
+  for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
+    simulate::RankTimeline &line = timeline.ranks[rank];
+    double rest = double(predicted.stages[rank].peakMemory) - line.peakBytes;
+    line.peakBytes += rest;
+    for (simulate::MemoryPoint &point : line.memory)
+      point.bytes += rest;
+  }
+  return std::move(timeline);
+}
+
+simulate::Timeline simulateStep(const Problem &problem, const Plan &plan, const Cluster &cluster) {
+  return Predictor(problem, plan, cluster).traced();
 }
 
 Prediction predict(const Problem &problem, const Plan &plan, const Cluster &cluster) {

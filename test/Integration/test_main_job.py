@@ -62,6 +62,22 @@ def test_plan_json_has_the_contract_keys():
     assert plan["alternatives"] and plan["predicted"]["step_time_s"] > 0
 
 
+def test_trace_shows_the_predicted_step(tmp_path):
+    """`--trace`: as many calls as microbatches, of the length and memory that were predicted."""
+    trace = tmp_path / "trace.json"
+    out = check_call("dtc", "plan", MODELS / "gpt2.onnx", "--devices", 2, "--loss", "cross_entropy",
+                     "--global-batch", 8, "--plan", "tp=2,micro_batch=2", "--trace", trace, "--json").out
+    planned, traced = json.loads(out)["predicted"], json.loads(trace.read_text())
+    events = traced["traceEvents"]
+    calls = [event["cat"] for event in events if event["ph"] == "X"]
+    assert calls.count("forward") == calls.count("backward") == 4
+    assert traced["otherData"]["step_seconds"] == planned["step_time_s"]
+    end = max(event["ts"] + event["dur"] for event in events if event["ph"] == "X")
+    assert end == pytest.approx(planned["step_time_s"] * 1e6)
+    memory = [event["args"]["bytes"] for event in events if event["ph"] == "C"]
+    assert max(memory) == planned["peak_memory_bytes"] > min(memory)
+
+
 def test_outputs_without_a_loss(tmp_path):
     """`--loss none` runs the forward pass alone; two ranks give what one gives."""
     outputs = []

@@ -40,6 +40,7 @@ struct Options {
   std::string weights;        ///< safetensors file or folder
   bool init = false, embedWeights = false;
   std::string savePlan;
+  std::string trace; ///< file for the simulated step
   Phase until = Phase::End; ///< --emit
   bool json = false;
 };

@@ -5,6 +5,7 @@
 #include "dtc/Plan/Cluster.h"
 #include "dtc/Plan/Plan.h"
 #include "dtc/Plan/Spec.h"
+#include "dtc/Simulate/Simulate.h"
 
 namespace dtc::plan {
 
@@ -55,6 +56,11 @@ struct Prediction {
 
 /// What a complete plan costs. Independent of how the plan was found.
 Prediction predict(const Problem &problem, const Plan &plan, const Cluster &cluster);
+
+/// The step behind a prediction, with all events and each rank's memory over
+/// time, whose highest peak is Prediction::memory. Its error says why a plan's
+/// schedule can't be.
+simulate::Timeline simulateStep(const Problem &problem, const Plan &plan, const Cluster &cluster);
 
 struct SearchResult {
   Plan plan;
