@@ -7,8 +7,6 @@ using namespace mlir;
 
 namespace dtc::import {
 
-static constexpr int64_t kMaxEvaluated = 1 << 18;
-
 bool hidesKey(double value) { return value <= -1e30; } // -inf and float's lowest number
 
 namespace {
@@ -238,6 +236,22 @@ static bool provenByEvaluation(Value term, int64_t queryDim, int64_t keyDim, int
   return causal;
 }
 
+/// Masks that the file holds may be larger than those that are computed here.
+static bool provenByConstant(Value term, int64_t queryDim, int64_t keyDim, int64_t offset) {
+  DenseElementsAttr attr;
+  if (!matchPattern(term, m_Constant(&attr)) || !attr.getElementType().isF32())
+    return false;
+  const Shape shape(graph::shapeOf(term));
+  auto elements = attr.getValues<float>();
+  int64_t position = 0;
+  bool causal = true;
+  forEachIndex(shape, [&](ArrayRef<int64_t> index) {
+    const double element = elements[position++];
+    causal &= index[keyDim] <= index[queryDim] + offset ? element == 0 : hidesKey(element);
+  });
+  return causal;
+}
+
 /// Follows a dimension larger than 1 through a reshape that only adds and removes
 /// dimensions of size 1; false where that is not the case.
 static bool movesLargeDim(graph::ReshapeOp reshape, int64_t &dim) {
@@ -275,6 +289,7 @@ bool isCausalMask(Value term, int64_t queryDim, int64_t keyDim) {
     term = reshape.getInput();
   }
   return provenByExpression(term, queryDim, keyDim, offset) ||
+         provenByConstant(term, queryDim, keyDim, offset) ||
          (product(graph::shapeOf(term)) <= kMaxEvaluated &&
           provenByEvaluation(term, queryDim, keyDim, offset));
 }

@@ -32,9 +32,12 @@ int64_t dot(ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
   return offset;
 }
 
+static int64_t byteLimit(Type element) {
+  return kConstantLimit / ((element.getIntOrFloatBitWidth() + 7) / 8);
+}
+
 bool fitsConstant(Type element, int64_t count) {
-  const int64_t bytes = (element.getIntOrFloatBitWidth() + 7) / 8;
-  return count <= kConstantLimit / bytes;
+  return count <= std::min(byteLimit(element), kMaxEvaluated);
 }
 
 double roundTo(Type element, double value) {
@@ -108,7 +111,7 @@ static int64_t loadInt(Type element, const std::byte *data, int64_t i) {
 
 Host HostTensor::ofWeight(Type element, const Weight &weight) {
   Shape shape(weight.shape.begin(), weight.shape.end());
-  if (!weight.data || !fitsConstant(element, product(shape)))
+  if (!weight.data || product(shape) > byteLimit(element))
     return {};
   auto tensor = std::make_shared<HostTensor>(element, shape, shape);
   const int64_t count = product(shape);

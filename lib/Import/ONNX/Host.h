@@ -56,7 +56,11 @@ public:
   void compress();
 };
 
-/// Whether `count` elements may be held as a constant.
+/// Most elements of what is computed at compile time: a larger mask stays an
+/// expression, from which it is proven causal faster than from its elements.
+inline constexpr int64_t kMaxEvaluated = 1 << 18;
+
+/// Whether `count` computed elements may be held as a constant.
 bool fitsConstant(mlir::Type element, int64_t count);
 
 /// The nearest value of the element type.
