@@ -119,20 +119,24 @@ bool Compilation::degreesOpen() const { return !spec.dp; }
 ExitCode Compilation::importModel() {
   if (ExitCode code = readSpec(); code != ExitCode::Done)
     return code;
-  if (ExitCode code = importBatch(options.globalBatch); code != ExitCode::Done)
-    return code;
-  int64_t imported = options.globalBatch.value_or(std::max<int64_t>(model.fileBatch, 1));
-  // An open degree is planned for one microbatch first; see makePlan.
-  int64_t dataParallel = spec.dp.value_or(options.devices) * spec.ep.value_or(1);
   if (degreesOpen()) {
+    if (ExitCode code = importBatch(options.globalBatch); code != ExitCode::Done)
+      return code;
+    // Planned for one microbatch first; see makePlan.
+    int64_t imported = options.globalBatch.value_or(std::max<int64_t>(model.fileBatch, 1));
     batch = {options.globalBatch.value_or(imported * options.devices), 1};
-  } else {
-    auto choice = chooseBatch(dataParallel);
-    if (!choice)
-      return fail(choice.error());
-    batch = *choice;
+    return batch.perCall() == imported ? ExitCode::Done : importBatch(batch.perCall());
   }
-  return batch.perCall() == imported ? ExitCode::Done : importBatch(batch.perCall());
+  // Without a global batch the file's own decides, which importing tells.
+  if (!options.globalBatch)
+    if (ExitCode code = importBatch(std::nullopt); code != ExitCode::Done)
+      return code;
+  auto choice = chooseBatch(*spec.dp * spec.ep.value_or(1));
+  if (!choice)
+    return fail(choice.error());
+  batch = *choice;
+  bool imported = !options.globalBatch && batch.perCall() == std::max<int64_t>(model.fileBatch, 1);
+  return imported ? ExitCode::Done : importBatch(batch.perCall());
 }
 
 /// Bound of the token input: integers that only look up an embedding. 0: there

@@ -1,0 +1,207 @@
+"""The validation against published runs (bench/published): how rows become plans, and what the figures mean."""
+
+import copy
+import json
+import pathlib
+import sys
+
+import pytest
+
+from conftest import BIN, MODELS, ROOT, check_call
+
+sys.path.insert(0, str(ROOT / "bench" / "published"))
+
+import graphs  # noqa: E402
+import metrics  # noqa: E402
+import predict  # noqa: E402
+import runs  # noqa: E402
+import validate  # noqa: E402
+
+RUN = {
+    "id": "a", "suite": "s", "source": "a paper", "cluster": "c", "gpus": 64,
+    "model": {"family": "gpt", "params_b": 1.0, "layers": 24, "hidden": 2048, "ffn_hidden": 8192, "heads": 16,
+              "kv_heads": 16, "head_dim": 128, "vocab": 50257, "seq_len": 1024, "gated_mlp": False},
+    "plan": {"dp": 4, "tp": 4, "pp": 4, "cp": 1, "sequence_parallel": True, "zero_stage": 1, "micro_batch": 2,
+             "global_batch": 64, "recompute": "full", "schedule": "1F1B", "precision": "fp16"},
+    "measured": {"iteration_time_s": 2.0, "peak_mem_gib": 10.0},
+}
+SUITES = {"s": {"title": "S", "fitted": True, "software": {"flash_attention": 0}, "vocabulary_multiple": 128}}
+CLUSTERS = {"c": {"cluster": {"name": "c", "device": "a100-80"}}}
+
+
+def changed(**parts) -> dict:
+    """RUN with some values of its parts replaced."""
+    run = copy.deepcopy(RUN)
+    for part, values in parts.items():
+        if isinstance(values, dict):
+            run[part].update(values)
+        else:
+            run[part] = values
+    return run
+
+
+def case(run: dict) -> runs.Case:
+    return runs.case(run, SUITES["s"], CLUSTERS)
+
+
+def test_a_run_becomes_a_plan():
+    made = case(RUN)
+    assert made.spec == "dp=4,tp=4,pp=4,cp=1,ep=1,sp=on,zero=1,schedule=1f1b,recompute=full,micro_batch=2"
+    # 50257 rounded up to a multiple of 128 times tp.
+    assert made.graph.name == "gpt-l24-h2048-a16-f8192-v50688-s1024"
+    assert made.cluster == {"name": "c", "device": "a100-80", "software": {"flash_attention": 0}}
+
+
+@pytest.mark.parametrize("plan, expected", [
+    ({"schedule": "interleaved-1F1B", "vpp": 3}, "schedule=interleaved,chunks=3"),
+    ({"schedule": "ZB-1p"}, "schedule=zb"),
+    ({"zero_stage": 3, "fsdp": "2"}, "zero=3,zero_group=2"),
+    ({"zero_stage": 3, "fsdp": "FULL_SHARD"}, "zero=3,schedule"),
+    ({"zero_stage": 1, "zero1_group": -1}, "zero=1,schedule"),
+    ({"tp": 1, "dp": 16}, "sp=off"),
+])
+def test_parts_of_a_plan(plan, expected):
+    assert expected in case(changed(plan=plan)).spec
+
+
+@pytest.mark.parametrize("parts, reason", [
+    ({"plan": {"schedule": "interleaved-1F1B"}}, "chunks"),
+    ({"plan": {"schedule": "ZB-2p"}}, "schedule ZB-2p"),
+    ({"plan": {"dp": 8}}, "product"),
+    ({"plan": {"micro_batch": 3}}, "ragged"),
+    ({"plan": {"precision": "fp8"}}, "precision fp8"),
+    ({"plan": {"recompute": "selective(op)"}}, "recomputation"),
+    ({"plan": {"task": "LoRA"}}, "LoRA"),
+    ({"plan": {"micro_batch": None}}, "micro_batch not stated"),
+    ({"model": {"experts": 8}}, "mixture"),
+    ({"model": {"vocab": None}}, "vocabulary"),
+    ({"model": {"heads": 15}}, "width"),
+    ({"doubts": ["tokens and time disagree"]}, "contradict"),
+])
+def test_what_cannot_be_stated_is_not_guessed(parts, reason):
+    with pytest.raises(graphs.Unsupported, match=reason):
+        case(changed(**parts))
+
+
+def test_architectures():
+    model = RUN["model"]
+    assert graphs.architecture(model) == "gpt"
+    assert graphs.architecture(model | {"gated_mlp": True}) == "llama"
+    assert graphs.architecture(model | {"kv_heads": 4}) == "nemotron"
+
+
+def test_measured_time_and_flops():
+    assert runs.measured_seconds(RUN) == 2.0
+    by_tokens = changed(measured={}) | {"measured": {"tokens_per_s_per_gpu": 512.0}}
+    assert runs.measured_seconds(by_tokens) == 64 * 1024 / (512 * 64)
+    assert runs.measured_seconds(by_tokens | {"measured": {"tflops_per_gpu": 100.0}}) is None
+    # 6 * 1e9 + 12 * 24 * 2048 * 1024 flops a token, 65536 tokens.
+    flops = (6e9 + 12 * 24 * 2048 * 1024) * 65536
+    assert runs.model_flops(RUN, 1e9) == flops
+    implied = RUN | {"implied_tflops_per_gpu": flops / 2 / 64 / 1e12}
+    assert runs.dimension_error(implied, 1e9) == pytest.approx(0)
+    assert runs.dimension_error(implied, 2e9) > 0.5
+    assert runs.dimension_error(RUN, 1e9) is None
+
+
+def test_errors():
+    found = metrics.errors([(1.1, 1.0), (0.8, 1.0), (1.0, 1.0), (3.0, 2.0)])
+    assert (found.count, found.median, found.p90) == (4, pytest.approx(0.1), pytest.approx(0.5))
+    assert found.bias == pytest.approx(0.0) and found.share_under == 0.25
+    assert metrics.errors([]) is None
+
+
+def test_confusion():
+    assert metrics.confusion([(True, True), (True, False), (False, False), (False, False)]) == metrics.Fits(
+        ran_fits=1, ran_refused=0, failed_fits=1, failed_refused=2)
+
+
+def test_choice():
+    # Predicted fastest is the second, 20 % slower than the first; two of three pairs are right.
+    found = metrics.choice([(1.0, 10.0), (0.9, 12.0), (2.0, 20.0)])
+    assert (found.plans, found.pairs, found.pairs_right) == (3, 3, 2)
+    assert found.regret == pytest.approx(0.2) and found.correlation == pytest.approx(0.5)
+    # Equal predictions order nothing and choose the worst; equal measurements aren't counted.
+    tied = metrics.choice([(1.0, 10.0), (1.0, 12.0), (1.0, 12.05)])
+    assert (tied.pairs, tied.pairs_right, tied.correlation) == (2, 0, 0.0)
+    assert tied.regret == pytest.approx(0.205)
+
+
+def test_answers_of_dtc():
+    predicted = {"step_time_s": 2.0, "peak_memory_bytes": 7.0, "fits": False, "model_tflops_per_device": 3.0}
+    answer = {"model": {"parameters": 5}, "devices": 4, "predicted": predicted}
+    known = predict.interpret(0, json.dumps(answer), "")
+    assert (known.seconds, known.peak_bytes, known.fits, known.parameters) == (2.0, 7.0, False, 5)
+    assert known.flops == 24e12
+    missing = predict.interpret(2, "", "dtc: error: plan: not implemented yet: pp=2\n")
+    assert missing == predict.Prediction(not_yet="pp=2")
+    refused = predict.interpret(3, "", "dtc: error: /a/b/model.onnx: is truncated\n")
+    assert refused == predict.Prediction(refused="dtc: error: model.onnx: is truncated")
+
+
+def test_summary():
+    def outcome(run: dict, seconds: float, fits: bool) -> validate.Outcome:
+        return validate.Outcome(case(run), predict.Prediction(seconds, 9 * 2.0**30, fits, 1e9))
+
+    slower = changed(plan={"dp": 8, "tp": 2}, measured={"iteration_time_s": 3.0})
+    again = changed(measured={"iteration_time_s": 2.2})  # the first plan once more
+    failed = changed(plan={"dp": 16, "tp": 1}, measured={"oom": True})
+    outcomes = [outcome(RUN, 2.2, True), outcome(again, 2.2, True), outcome(slower, 2.0, False),
+                outcome(failed, 1.0, True),
+                validate.Outcome(case(RUN), predict.Prediction(not_yet="pp=4"))]
+    found = validate.summarize("s", outcomes)
+    assert (found.cases, found.not_yet, found.refused, found.mismatched) == (5, 1, 0, 0)
+    assert found.time.count == 3 and found.time.median == pytest.approx(0.1)
+    assert found.memory.count == 4 and found.memory.bias == pytest.approx(-0.1)
+    assert found.fits == metrics.Fits(ran_fits=2, ran_refused=1, failed_fits=1, failed_refused=0)
+    # One job with two plans: 2.1 s (the median of its runs) and 3 s, of which the second is chosen.
+    assert (found.jobs, found.pairs, found.pairs_right) == (1, 1, 0)
+    assert found.worst_regret == pytest.approx(3.0 / 2.1 - 1)
+
+
+def test_runs_of_other_dimensions_are_left_out():
+    run = RUN | {"implied_tflops_per_gpu": runs.model_flops(RUN, 1e9) / 2 / 64 / 1e12}
+    same = validate.Outcome(case(run), predict.Prediction(2.0, 1.0, True, 1e9))
+    other = validate.Outcome(case(run), predict.Prediction(2.0, 1.0, True, 1.2e9))
+    assert same.mismatch is None and same.times == (2.0, 2.0)
+    assert other.mismatch > 0.05 and other.times is None and other.fits is None
+
+
+def test_published_data_is_complete():
+    suites, clusters, table = runs.load("suites"), runs.load("clusters"), runs.load("runs")
+    assert len({run["id"] for run in table}) == len(table)
+    assert {run["suite"] for run in table} == set(suites)
+    assert {run["cluster"] for run in table} == set(clusters)
+    assert all(run["source"] for run in table)
+    assert 2 * sum(suite["fitted"] for suite in suites.values()) <= len(suites)
+    cases, others = runs.all_cases()
+    assert len(cases) + len(others) == len(table) and len(cases) > 300
+
+
+def test_dtc_reads_every_cluster(tmp_path: pathlib.Path):
+    cases, _ = runs.all_cases()
+    for text in sorted({json.dumps(made.cluster) for made in cases}):
+        path = tmp_path / "cluster.yaml"
+        path.write_text(text)
+        check_call("dtc", "plan", MODELS / "mlp.onnx", "--gpus", 2, "--cluster", path, "--loss", "cross_entropy",
+                   "--plan", "dp=2", "--json")
+
+
+def test_predictor_remembers(tmp_path: pathlib.Path, monkeypatch):
+    monkeypatch.setattr(graphs, "CACHE", tmp_path)
+    monkeypatch.setattr(predict, "RESULTS", tmp_path / "results")
+    made = case(changed(gpus=2, plan={"dp": 2, "tp": 1, "pp": 1, "zero_stage": 0, "recompute": "none",
+                                      "global_batch": 8, "sequence_parallel": False}))
+    made.cluster.update(devices_per_node=8, intra_node={"bandwidth_gbs": 300, "latency_us": 3})
+    made.graph.path.write_bytes((MODELS / "gpt2.onnx").read_bytes())
+    predictor = predict.Predictor(BIN / "dtc")
+    first = predictor.predict(made)
+    assert first.seconds > 0 and first.fits and first.parameters > 100_000, first
+    (kept,) = (tmp_path / "results").iterdir()
+    answer = json.loads(json.loads(kept.read_text())[1])
+    answer["predicted"]["step_time_s"] = 17.0
+    kept.write_text(json.dumps([0, json.dumps(answer), ""]))
+    assert predictor.predict(made).seconds == 17.0
+    made.graph.path.write_bytes((MODELS / "gpt2_b1.onnx").read_bytes())
+    other = predict.Predictor(BIN / "dtc").predict(made)
+    assert other.seconds != 17.0
