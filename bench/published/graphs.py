@@ -1,0 +1,149 @@
+"""ONNX graphs without weights of the models that published runs trained.
+
+    python3 bench/published/graphs.py                     # every model of runs.json
+    python3 bench/published/graphs.py --only llama-l80    # those whose name contains this
+
+A model is known by its dimensions alone, which also name its file: `gpt-l96-h12288-a96-f49152-v51200-s2048.onnx`
+has 96 layers of width 12288 with 96 heads, a feed-forward width of 49152, a vocabulary of 51200 and sequences of
+2048. Parameters are created on PyTorch's meta device and become graph inputs without data, so that a graph of 405
+billion parameters takes 1.3 GB of memory, half a minute and 20 MB of disk. Graphs are made once, in build/published/.
+
+Exporting needs torch, transformers and onnx; nothing else here does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+CACHE = HERE.parent.parent / "build" / "published"
+
+
+class Unsupported(Exception):
+    """A model for which no graph can be made; the text says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Dimensions:
+    """What tells one exported graph from another."""
+
+    architecture: str  # gpt, llama, nemotron or phi
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    vocabulary: int
+    sequence: int
+
+    @property
+    def name(self) -> str:
+        kv = f"-k{self.kv_heads}" if self.kv_heads != self.heads else ""
+        return (f"{self.architecture}-l{self.layers}-h{self.hidden}-a{self.heads}{kv}-f{self.ffn}"
+                f"-v{self.vocabulary}-s{self.sequence}")
+
+    @property
+    def path(self) -> pathlib.Path:
+        return CACHE / f"{self.name}.onnx"
+
+
+def architecture(model: dict) -> str:
+    """The transformers architecture that computes what this model does.
+
+    ALiBi and rotary tables instead of learned positions change less than 0.1 % of the work, so that every
+    decoder of LayerNorm, GELU and as many key-value heads as heads is a GPT-2.
+    """
+    if model.get("experts"):
+        raise Unsupported("mixture of experts")
+    if model["gated_mlp"]:
+        return "llama"
+    if model["family"] == "phi2":
+        return "phi"
+    return "gpt" if model["kv_heads"] == model["heads"] and "nemotron" not in model["family"] else "nemotron"
+
+
+def dimensions(model: dict, vocabulary: int) -> Dimensions:
+    """Of a run's model, with that (padded) vocabulary."""
+    kind = architecture(model)
+    if model["heads"] * model["head_dim"] != model["hidden"]:
+        raise Unsupported("heads that don't divide the width")
+    return Dimensions(kind, model["layers"], model["hidden"], model["heads"], model["kv_heads"],
+                      model["ffn_hidden"], vocabulary, model["seq_len"])
+
+
+def build(dims: Dimensions):
+    """The PyTorch model, on the meta device."""
+    import torch
+    import transformers
+
+    common = {"vocab_size": dims.vocabulary, "use_cache": False, "attn_implementation": "sdpa"}
+    grouped = common | {
+        "hidden_size": dims.hidden, "intermediate_size": dims.ffn, "num_hidden_layers": dims.layers,
+        "num_attention_heads": dims.heads, "num_key_value_heads": dims.kv_heads,
+        "max_position_embeddings": dims.sequence, "tie_word_embeddings": False,
+    }
+    makers = {
+        "gpt": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(
+            n_positions=dims.sequence, n_embd=dims.hidden, n_layer=dims.layers, n_head=dims.heads,
+            n_inner=dims.ffn, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
+            **common)),
+        "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**grouped)),
+        "nemotron": lambda: transformers.NemotronForCausalLM(transformers.NemotronConfig(**grouped)),
+        "phi": lambda: transformers.PhiForCausalLM(transformers.PhiConfig(**grouped)),
+    }
+    with torch.device("meta"):
+        return makers[dims.architecture]().eval()
+
+
+def export(dims: Dimensions) -> pathlib.Path:
+    """Writes the graph unless it exists; a file is complete once it has its name."""
+    if dims.path.exists():
+        return dims.path
+    import onnx
+    import torch
+
+    model = build(dims)
+
+    class Logits(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.m = model
+
+        def forward(self, input_ids):
+            return self.m(input_ids=input_ids, use_cache=False).logits
+
+    tokens = torch.zeros(1, dims.sequence, dtype=torch.int64, device="meta")
+    program = torch.onnx.export(Logits().eval(), (tokens,), input_names=["input_ids"], output_names=["logits"],
+                                dynamo=True, optimize=False, verbose=False)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    part = dims.path.with_suffix(".part")
+    program.save(part, include_initializers=False, keep_initializers_as_inputs=True)
+    graph = onnx.load(part, load_external_data=False)
+    for node in graph.graph.node:  # names of the exporting machine's files, half of the size
+        kept = [p for p in node.metadata_props if not p.key.startswith("pkg.torch.onnx.")]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+    onnx.save(graph, part)
+    part.rename(dims.path)
+    return dims.path
+
+
+def main() -> None:
+    import runs
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="part of the graph's name")
+    options = parser.parse_args()
+    for dims in runs.graphs_needed(runs.all_cases()[0]):
+        if options.only not in dims.name or dims.path.exists():
+            continue
+        start = time.perf_counter()
+        path = export(dims)
+        print(f"{dims.name}  {path.stat().st_size / 1e6:.1f} MB  {time.perf_counter() - start:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Runs `dtc plan` on cases. Results are kept by content, so that only what changed is planned again."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import pathlib
+import re
+import subprocess
+
+import graphs
+from runs import Case
+
+RESULTS = graphs.CACHE / "results"
+NOT_YET = re.compile(r"not implemented yet: (\S+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """What dtc says about a case: the figures, or why there are none."""
+
+    seconds: float | None = None
+    peak_bytes: float | None = None
+    fits: bool | None = None
+    parameters: float | None = None
+    flops: float | None = None  # of a step, as dtc counts the model's
+    not_yet: str | None = None  # the part of the plan that isn't implemented
+    refused: str | None = None  # any other error
+
+
+class Predictor:
+    """`dtc plan` with a memory of its answers."""
+
+    def __init__(self, dtc: pathlib.Path) -> None:
+        self.dtc = dtc
+        self.version = hashlib.sha256(dtc.read_bytes()).hexdigest()
+        self.graph_hashes: dict[pathlib.Path, str] = {}
+
+    def graph_hash(self, path: pathlib.Path) -> str:
+        if path not in self.graph_hashes:
+            self.graph_hashes[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+        return self.graph_hashes[path]
+
+    def command(self, case: Case, cluster: pathlib.Path) -> list[str]:
+        return [str(self.dtc), "plan", str(case.graph.path), "--gpus", str(case.run["gpus"]), "--cluster",
+                str(cluster), "--loss", "cross_entropy", "--precision", case.precision, "--global-batch",
+                str(case.run["plan"]["global_batch"]), "--plan", case.spec, "--json"]
+
+    def predict(self, case: Case) -> Prediction:
+        text = json.dumps(case.cluster, sort_keys=True)  # JSON is YAML
+        cluster = graphs.CACHE / "clusters" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.yaml"
+        command = self.command(case, cluster)
+        key = [self.version, self.graph_hash(case.graph.path), text, *command[3:5], *command[7:]]
+        result = RESULTS / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()}.json"
+        if not result.exists():
+            cluster.parent.mkdir(parents=True, exist_ok=True)
+            cluster.write_text(text)
+            done = subprocess.run(command, capture_output=True, text=True)
+            RESULTS.mkdir(parents=True, exist_ok=True)
+            part = result.with_suffix(".part")
+            part.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
+            part.rename(result)
+        return interpret(*json.loads(result.read_text()))
+
+    def predict_all(self, cases: list[Case], jobs: int) -> list[Prediction]:
+        for graph in {case.graph for case in cases}:
+            self.graph_hash(graph.path)
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            return list(pool.map(self.predict, cases))
+
+
+def interpret(code: int, stdout: str, stderr: str) -> Prediction:
+    """The answer of one `dtc plan --json`."""
+    if code != 0:
+        missing = NOT_YET.search(stderr)
+        if missing:
+            return Prediction(not_yet=missing[1])
+        lines = [line for line in stderr.splitlines() if "error" in line] or [f"exit code {code}"]
+        return Prediction(refused=re.sub(r"\S*/(\S+\.(onnx|yaml))", r"\1", lines[0]))
+    answer = json.loads(stdout)
+    predicted = answer["predicted"]
+    seconds, rate = predicted["step_time_s"], predicted["model_tflops_per_device"]
+    return Prediction(seconds, predicted["peak_memory_bytes"], predicted["fits"], answer["model"]["parameters"],
+                      rate * 1e12 * answer["devices"] * seconds if rate else None)

@@ -1,0 +1,163 @@
+"""Published runs as inputs of `dtc plan`.
+
+`runs.json` has a row for each run: the model's dimensions, the cluster (a key of `clusters.json`), the plan, what was
+measured and where the number was read. `suites.json` says once for each suite of runs what its software does.
+A run becomes a `Case`, or `Unsupported` says why it can't: nothing is guessed for a single run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import pathlib
+
+import graphs
+from graphs import Unsupported
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One run, as dtc is asked about it."""
+
+    run: dict
+    graph: graphs.Dimensions
+    spec: str
+    cluster: dict  # the cluster file's content, with the suite's software
+    precision: str
+    memory_stated: bool  # whether the source says which memory the devices have
+
+
+def load(name: str):
+    return json.loads((HERE / f"{name}.json").read_text())
+
+
+def vocabulary(run: dict, suite: dict) -> int:
+    """Megatron pads the vocabulary so that 128 entries times the tensor-parallel degree divide it."""
+    size = run["model"].get("vocab") or suite.get("vocabulary")
+    if not size:
+        raise Unsupported("vocabulary not stated")
+    multiple = suite.get("vocabulary_multiple", 1)
+    if multiple > 1:
+        multiple *= run["plan"].get("tp") or 1
+    return math.ceil(size / multiple) * multiple
+
+
+def precision(run: dict) -> str:
+    """fp16 is planned as bf16: sizes and rates are the same (V100, which has fp16 alone, gives its rate for both)."""
+    text = run["plan"]["precision"]
+    if text in ("fp16", "bf16", "amp_bf16", "fp16/bf16 (not stated)"):
+        return "bf16"
+    raise Unsupported("parameters in pure bf16" if text == "bf16-true" else f"precision {text.split(' ')[0]}")
+
+
+def schedule(plan: dict) -> list[str]:
+    """The schedule's part of a SPEC; nothing without stages."""
+    if plan["pp"] == 1:
+        return []
+    name, chunks = plan.get("schedule"), plan.get("vpp", 1)
+    if name == "ZB-1p":
+        return ["schedule=zb"]
+    interleaved = chunks > 1 if name is None else name.startswith("interleaved") or name == "1F1B-I"
+    if not interleaved:
+        if name not in (None, "1F1B"):
+            raise Unsupported(f"schedule {name}")
+        return ["schedule=1f1b"]
+    if chunks < 2:
+        raise Unsupported("chunks of the interleaved schedule not stated")
+    return ["schedule=interleaved", f"chunks={chunks}"]
+
+
+def sharded_state(plan: dict) -> list[str]:
+    """ZeRO's part of a SPEC. Sharding over one rank is none."""
+    stage, ranks = plan.get("zero_stage") or 0, plan["dp"]
+    if stage == 0 or ranks == 1:
+        return ["zero=0"]
+    group = plan.get("zero1_group", plan.get("fsdp"))
+    size = int(group) if str(group).lstrip("-").isdigit() and not isinstance(group, bool) else -1
+    return [f"zero={stage}"] + ([f"zero_group={size}"] if 0 < size < ranks else [])
+
+
+def recomputation(plan: dict) -> str:
+    """What isn't stated is none, see suites.json."""
+    name = plan.get("recompute", "none")
+    if name not in ("none", "full", "selective"):
+        raise Unsupported(f"recomputation {name}")
+    return f"recompute={name}"
+
+
+def spec(run: dict) -> str:
+    """The plan as dtc's --plan takes it."""
+    plan = run["plan"]
+    missing = [key for key in ("dp", "tp", "pp", "cp", "micro_batch", "global_batch") if not plan.get(key)]
+    if missing:
+        raise Unsupported(f"{missing[0]} not stated")
+    if plan["dp"] * plan["tp"] * plan["pp"] * plan["cp"] != run["gpus"]:
+        raise Unsupported("degrees whose product isn't the number of GPUs")
+    if plan["global_batch"] % (plan["dp"] * plan["micro_batch"]):
+        raise Unsupported("a ragged last microbatch")
+    parts = [f"{key}={plan[key]}" for key in ("dp", "tp", "pp", "cp")] + ["ep=1"]
+    parts += [f"sp={'on' if plan.get('sequence_parallel') and plan['tp'] > 1 else 'off'}"]
+    parts += sharded_state(plan) + schedule(plan) + [recomputation(plan), f"micro_batch={plan['micro_batch']}"]
+    return ",".join(parts)
+
+
+def case(run: dict, suite: dict, clusters: dict) -> Case:
+    """Raises Unsupported for what dtc's inputs can't say and for what the source doesn't state."""
+    if run.get("doubts"):
+        raise Unsupported("numbers of the source that contradict each other")
+    if "LoRA" in run["plan"].get("task", ""):
+        raise Unsupported("LoRA")
+    graph = graphs.dimensions(run["model"], vocabulary(run, suite))
+    entry = clusters[run["cluster"]]
+    cluster = dict(entry["cluster"], software=suite["software"])
+    return Case(run, graph, spec(run), cluster, precision(run), entry.get("memory_stated", True))
+
+
+def measured_seconds(run: dict) -> float | None:
+    """Of a step; from the tokens per second where the source prints those."""
+    measured = run["measured"]
+    if "iteration_time_s" in measured:
+        return measured["iteration_time_s"]
+    rate = measured.get("tokens_per_s_per_gpu")
+    batch = run["plan"].get("global_batch")
+    return batch * run["model"]["seq_len"] / (rate * run["gpus"]) if rate and batch else None
+
+
+def measured_bytes(run: dict) -> float | None:
+    gib = run["measured"].get("peak_mem_gib", run["measured"].get("total_gib"))
+    return gib * 2**30 if gib else None
+
+
+def model_flops(run: dict, parameters: float) -> float:
+    """Of a step: 6 flops a parameter and token, and attention, not halved for causality."""
+    model = run["model"]
+    attention = 12 * model["layers"] * model["heads"] * model["head_dim"] * model["seq_len"]
+    return (6 * parameters + attention) * model["seq_len"] * run["plan"]["global_batch"]
+
+
+def dimension_error(run: dict, parameters: float) -> float | None:
+    """How far the flops of a model with so many parameters are from those which the run's figures imply; None
+    where the source's check is missing."""
+    seconds, implied = measured_seconds(run), run.get("implied_tflops_per_gpu")
+    if not seconds or not implied:
+        return None
+    return model_flops(run, parameters) / (seconds * run["gpus"] * implied * 1e12) - 1
+
+
+def all_cases() -> tuple[list[Case], list[tuple[dict, str]]]:
+    """The cases, and the runs that are none, with the reason."""
+    suites, clusters = load("suites"), load("clusters")
+    cases, others = [], []
+    for run in load("runs"):
+        try:
+            cases.append(case(run, suites[run["suite"]], clusters))
+        except Unsupported as reason:
+            others.append((run, str(reason)))
+    return cases, others
+
+
+def graphs_needed(cases: list[Case]) -> list[graphs.Dimensions]:
+    return sorted({c.graph for c in cases}, key=lambda dims: (dims.layers * dims.hidden, dims.name))

@@ -1,0 +1,228 @@
+"""Compares the planner's predictions with published measurements.
+
+    python3 bench/published/graphs.py                  # once; needs torch and transformers
+    python3 bench/published/validate.py [--suite NAME ...] [--worst N] [--jobs N] [--json FILE]
+
+Every run of runs.json that `dtc plan` can be asked about is planned with its own plan pinned. Printed are, by suite:
+errors of step time and memory, runs wrongly said to fit or not, and, for jobs that were run under several plans,
+what choosing by prediction costs. Suites are either fitted, that is constants of the cost model may be chosen by
+looking at them, or held out; sums are given for both. docs/Validation.md explains the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import json
+import pathlib
+import statistics
+
+import metrics
+import predict
+import runs
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+#: Runs whose graph computes other flops than their figures imply were described wrongly.
+DIMENSION_TOLERANCE = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A case with its prediction."""
+
+    case: runs.Case
+    prediction: predict.Prediction
+
+    @property
+    def run(self) -> dict:
+        return self.case.run
+
+    @property
+    def suite(self) -> str:
+        return self.run["suite"]
+
+    @property
+    def known(self) -> bool:
+        return self.prediction.seconds is not None
+
+    @property
+    def mismatch(self) -> float | None:
+        """The dimension error, if it is too large."""
+        if not self.known:
+            return None
+        error = runs.dimension_error(self.run, self.prediction.parameters)
+        return error if error is not None and abs(error) > DIMENSION_TOLERANCE else None
+
+    @property
+    def times(self) -> tuple[float, float] | None:
+        """Predicted and measured seconds of a step."""
+        measured = runs.measured_seconds(self.run)
+        usable = self.known and measured and not self.run["measured"].get("oom") and self.mismatch is None
+        return (self.prediction.seconds, measured) if usable else None
+
+    @property
+    def memory(self) -> tuple[float, float] | None:
+        """Predicted and measured bytes of the fullest rank."""
+        measured = runs.measured_bytes(self.run)
+        usable = self.known and measured and self.mismatch is None
+        return (self.prediction.peak_bytes, measured) if usable else None
+
+    @property
+    def fits(self) -> tuple[bool, bool] | None:
+        """Whether it is predicted to fit, and whether it ran."""
+        if not self.known or not self.case.memory_stated or self.mismatch is not None:
+            return None
+        return self.prediction.fits, not self.run["measured"].get("oom")
+
+    @property
+    def job(self) -> tuple:
+        """Runs of one job differ in their plan alone."""
+        model = {key: value for key, value in self.run["model"].items() if key != "vocab"}
+        return (self.suite, json.dumps(model, sort_keys=True), self.run["cluster"], self.run["gpus"],
+                self.run["plan"]["global_batch"], self.case.precision)
+
+
+def present(values: list) -> list:
+    return [value for value in values if value is not None]
+
+
+def choices(outcomes: list[Outcome]) -> list[tuple[tuple, metrics.Choice]]:
+    """Of every job with two or more plans; repeated runs of a plan count once, by their median."""
+    jobs: dict[tuple, dict[str, list]] = collections.defaultdict(lambda: collections.defaultdict(list))
+    for outcome in outcomes:
+        if outcome.times:
+            jobs[outcome.job][outcome.case.spec].append(outcome.times)
+    found = []
+    for job, plans in sorted(jobs.items()):
+        if len(plans) > 1:
+            pairs = [(times[0][0], statistics.median(m for _, m in times)) for times in plans.values()]
+            found.append((job, metrics.choice(pairs)))
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """The figures of some outcomes."""
+
+    name: str
+    cases: int
+    not_yet: int
+    refused: int
+    mismatched: int
+    time: metrics.Errors | None
+    memory: metrics.Errors | None
+    fits: metrics.Fits
+    jobs: int
+    mean_regret: float | None
+    worst_regret: float | None
+    pairs: int
+    pairs_right: int
+    correlation: float | None
+
+
+def summarize(name: str, outcomes: list[Outcome]) -> Summary:
+    chosen = [choice for _, choice in choices(outcomes)]
+    regrets = [choice.regret for choice in chosen]
+    return Summary(
+        name, len(outcomes),
+        sum(o.prediction.not_yet is not None for o in outcomes),
+        sum(o.prediction.refused is not None for o in outcomes),
+        sum(o.mismatch is not None for o in outcomes),
+        metrics.errors(present([o.times for o in outcomes])),
+        metrics.errors(present([o.memory for o in outcomes])),
+        metrics.confusion(present([o.fits for o in outcomes])),
+        len(chosen), statistics.mean(regrets) if regrets else None, max(regrets, default=None),
+        sum(choice.pairs for choice in chosen), sum(choice.pairs_right for choice in chosen),
+        statistics.mean(choice.correlation for choice in chosen) if chosen else None)
+
+
+def percent(value: float | None) -> str:
+    return f"{100 * value:.1f}" if value is not None else "-"
+
+
+def row(s: Summary) -> list[str]:
+    share = s.pairs_right / s.pairs if s.pairs else None
+    fits = f"{s.fits.ran_fits}/{s.fits.ran_refused}/{s.fits.failed_fits}/{s.fits.failed_refused}"
+    return [s.name, str(s.cases), str(s.not_yet), str(s.refused), str(s.mismatched),
+            *([str(s.time.count), percent(s.time.median), percent(s.time.p90), percent(s.time.bias)]
+              if s.time else ["0", "-", "-", "-"]),
+            *([str(s.memory.count), percent(s.memory.median), percent(s.memory.bias)] if s.memory
+              else ["0", "-", "-"]),
+            fits, str(s.jobs), percent(s.mean_regret), percent(s.worst_regret), percent(share),
+            f"{s.correlation:.2f}" if s.correlation is not None else "-"]
+
+
+HEADER = ["suite", "cases", "not yet", "refused", "dims", "time", "median", "p90", "bias", "memory", "median", "bias",
+          "fits", "jobs", "regret", "worst", "pairs", "corr"]
+
+
+def print_table(rows: list[list[str]]) -> None:
+    widths = [max(len(line[i]) for line in rows) for i in range(len(rows[0]))]
+    for line in rows:
+        print("  ".join(f"{cell:{'<' if i == 0 else '>'}{widths[i]}}" for i, cell in enumerate(line)))
+
+
+def print_counts(title: str, reasons: list[str]) -> None:
+    if reasons:
+        print(f"\n{title}")
+        for reason, count in collections.Counter(reasons).most_common():
+            print(f"  {count:4} {reason}")
+
+
+def print_worst(outcomes: list[Outcome], count: int) -> None:
+    """The runs whose step time is most wrong."""
+    timed = sorted((o for o in outcomes if o.times), key=lambda o: -abs(o.times[0] / o.times[1] - 1))
+    print("\nworst step times: error, predicted and measured seconds, plan")
+    for outcome in timed[:count]:
+        predicted, measured = outcome.times
+        print(f"  {percent(predicted / measured - 1):>6} {predicted:9.3f} {measured:9.3f}  {outcome.run['id']}  "
+              f"{outcome.case.spec}")
+
+
+def report(outcomes: list[Outcome], suites: dict) -> list[Summary]:
+    """A summary of each suite, of those fitted, of those held out and of all."""
+    names = sorted({outcome.suite for outcome in outcomes})
+    parts = [(name + ("" if suites[name]["fitted"] else " *"), [o for o in outcomes if o.suite == name])
+             for name in names]
+    parts += [("fitted", [o for o in outcomes if suites[o.suite]["fitted"]]),
+              ("held out *", [o for o in outcomes if not suites[o.suite]["fitted"]]), ("all", outcomes)]
+    return [summarize(name, part) for name, part in parts if part]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dtc", type=pathlib.Path, default=ROOT / "build" / "bin" / "dtc")
+    parser.add_argument("--suite", nargs="+", help="only these suites")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--worst", type=int, default=0, help="how many of the worst runs to list")
+    parser.add_argument("--json", type=pathlib.Path, help="write the summaries here")
+    options = parser.parse_args()
+    suites = runs.load("suites")
+    cases, others = runs.all_cases()
+    wanted = set(options.suite or suites)
+    if unknown := wanted - set(suites):
+        parser.error(f"no such suite: {sorted(unknown)[0]}")
+    cases = [case for case in cases if case.run["suite"] in wanted]
+    others = [reason for run, reason in others if run["suite"] in wanted]
+    missing = [case for case in cases if not case.graph.path.exists()]
+    cases = [case for case in cases if case.graph.path.exists()]
+    predictions = predict.Predictor(options.dtc).predict_all(cases, options.jobs)
+    outcomes = [Outcome(case, prediction) for case, prediction in zip(cases, predictions)]
+    summaries = report(outcomes, suites)
+    print_table([HEADER] + [row(summary) for summary in summaries])
+    print("\n* held out. Errors, bias, regret and pairs in percent; fits: ran and predicted to fit / ran but refused / "
+          "failed but predicted to fit / failed and refused")
+    print_counts(f"{len(others)} runs that no plan of dtc can state:", others)
+    print_counts("not yet predicted, by the part of the plan:", present([o.prediction.not_yet for o in outcomes]))
+    print_counts("refused:", present([o.prediction.refused for o in outcomes]))
+    if missing:
+        print(f"\n{len(missing)} runs without a graph: run bench/published/graphs.py")
+    if options.worst:
+        print_worst(outcomes, options.worst)
+    if options.json:
+        options.json.write_text(json.dumps([dataclasses.asdict(s) for s in summaries], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
