@@ -47,8 +47,7 @@ ExecutionStep Execution::stepOf(OpId id) const {
 }
 
 int Execution::addBuffer(int64_t bytes) {
-  constexpr int64_t alignment = 64;
-  buffers.push_back({(bytes + alignment - 1) / alignment * alignment, false, false});
+  buffers.push_back({placedBytes(bytes), false});
   return static_cast<int>(buffers.size()) - 1;
 }
 
@@ -206,10 +205,12 @@ void Execution::finish() {
         pendingGradients.push_back(
             {of, axes, localBytes(problem.values[result.value], target, plan.mesh)});
     }
-    // Gradients have their own place for the whole step.
-    for (int buffer : bring(result.value, target, producer).buffers)
-      (result.kind == ResultKind::Gradient ? buffers[buffer].persistent
-                                           : buffers[buffer].result) = true;
+    // What is returned has its own place for the whole step.
+    for (int buffer : bring(result.value, target, producer).buffers) {
+      if (result.kind == ResultKind::Output && !buffers[buffer].persistent)
+        outputBytes += buffers[buffer].bytes;
+      buffers[buffer].persistent = true;
+    }
   }
 }
 
@@ -225,7 +226,7 @@ std::vector<int64_t> liveBytes(const Execution &execution) {
   for (size_t i = 0; i < execution.steps.size(); ++i) {
     const ExecutionStep &step = execution.steps[i];
     auto dies = [&](int buffer) {
-      return live[buffer] && lastUse[buffer] == i && !execution.buffers[buffer].result;
+      return live[buffer] && lastUse[buffer] == i;
     };
     auto release = [&](int buffer) {
       live[buffer] = false;

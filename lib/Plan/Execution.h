@@ -29,8 +29,7 @@ struct ExecutionStep {
 
 struct Buffer {
   int64_t bytes = 0;
-  bool persistent = false; ///< an argument: not part of the activations
-  bool result = false;     ///< lives until the end
+  bool persistent = false; ///< an argument or result: not part of the activations
 };
 
 /// A gradient that the microbatches leave to be summed once a step.
@@ -52,6 +51,7 @@ public:
   const sharding::TensorSharding &layoutOf(ValueId value) const {
     return copies[value].front().layout;
   }
+  int64_t outputBytes = 0; ///< of the model's outputs
   /// First reason why the plan can't be carried out, with its op; empty: it can.
   std::string error;
   OpId errorOp = -1;

@@ -17,18 +17,24 @@ int64_t localBytes(const Value &value, const TensorSharding &sharding, const Mes
   return elements * byteSize(value.type);
 }
 
+int64_t placedBytes(int64_t bytes) {
+  constexpr int64_t alignment = 64;
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
 ParameterBytes parameterBytes(const Problem &problem, ValueId value,
                               const TensorSharding &layout, const Mesh &mesh) {
   const Value &parameter = problem.values[value];
   const OptimizerFacts &optimizer = problem.optimizer;
   ParameterBytes bytes;
-  bytes.parameter = localBytes(parameter, layout, mesh);
+  int64_t elements = localBytes(parameter, layout, mesh) / byteSize(parameter.type);
+  bytes.parameter = placedBytes(elements * byteSize(parameter.type));
   if (!parameter.trainable)
     return bytes;
-  int64_t elements = bytes.parameter / byteSize(parameter.type);
   int64_t gradient = optimizer.gradientBytes ? optimizer.gradientBytes : byteSize(parameter.type);
-  bytes.gradient = elements * gradient;
-  bytes.states = elements * (optimizer.states * optimizer.stateBytes + optimizer.masterBytes);
+  bytes.gradient = placedBytes(elements * gradient);
+  bytes.states = optimizer.states * placedBytes(elements * optimizer.stateBytes) +
+                 placedBytes(elements * optimizer.masterBytes);
   return bytes;
 }
 

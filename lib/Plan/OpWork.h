@@ -49,6 +49,9 @@ double localShare(const sharding::OpSharding &choice, const sharding::Mesh &mesh
 int64_t localBytes(const Value &value, const sharding::TensorSharding &sharding,
                    const sharding::Mesh &mesh);
 
+/// What `bytes` take in memory, where every tensor begins at a cache line.
+int64_t placedBytes(int64_t bytes);
+
 /// What one device keeps of a parameter from step to step, and of its gradient.
 struct ParameterBytes {
   int64_t parameter = 0, gradient = 0, states = 0;

@@ -250,7 +250,8 @@ void Predictor::addStages(const simulate::Costs &stages) {
   }
 }
 
-/// Inputs, targets and scalars of a whole step that the rank's stages read.
+/// Inputs, targets and scalars of a whole step that the rank's stages read, and
+/// the outputs that they make.
 int64_t Predictor::dataBytes(int64_t rank) const {
   int64_t total = 0;
   for (ValueId value = 0; value < problem.arguments; ++value) {
@@ -264,9 +265,11 @@ int64_t Predictor::dataBytes(int64_t rank) const {
                      [&](int unit) { return unit % plan.degrees.pp == rank; }))
       continue;
     bool perMicrobatch = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
-    total += localBytes(argument, plan.arguments.at(value), plan.mesh) *
+    total += placedBytes(localBytes(argument, plan.arguments.at(value), plan.mesh)) *
              (perMicrobatch ? problem.numMicrobatches : 1);
   }
+  if (rank == (profile.units() - 1) % plan.degrees.pp)
+    total += execution.outputBytes * problem.numMicrobatches;
   return total;
 }
 
@@ -280,7 +283,8 @@ void Predictor::addMemory() {
   int64_t buffers = 0;
   for (ValueId value = 0; value < problem.arguments; ++value)
     if (problem.values[value].kind == ValueKind::Buffer)
-      buffers += localBytes(problem.values[value], plan.arguments.at(value), plan.mesh);
+      buffers += placedBytes(
+          localBytes(problem.values[value], plan.arguments.at(value), plan.mesh));
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
     MemoryUse use = costs.staticBytes(costs.runsOf(cuts, static_cast<int64_t>(rank)));
     double resident = double(use.parameters + use.gradients + use.optimizer);

@@ -70,7 +70,7 @@ namespace {
 /// The units that write and read a buffer.
 struct Use {
   int writer = -1;
-  bool forwardWriter = false, result = false;
+  bool forwardWriter = false;
   std::vector<int> forward, backward; ///< readers, ascending and distinct
 };
 
@@ -96,7 +96,6 @@ static std::vector<Use> usesOf(const Execution &execution, const Profile &profil
   for (size_t i = 0; i < uses.size(); ++i) {
     makeDistinct(uses[i].forward);
     makeDistinct(uses[i].backward);
-    uses[i].result = execution.buffers[i].result;
     if (execution.buffers[i].persistent)
       uses[i].writer = -1;
   }
@@ -114,7 +113,7 @@ static void addBefore(const Use &use, int64_t bytes, int size, StageTable &outsi
     outside.add(from, reader + 1, 0, reader + 1, bytes);
     from = std::max(from, reader + 1);
   }
-  if (use.result || !use.backward.empty())
+  if (!use.backward.empty())
     outside.add(from, size, 0, size, bytes);
 }
 

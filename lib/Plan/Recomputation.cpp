@@ -34,7 +34,7 @@ private:
   int copyOf(int buffer) {
     auto [it, isNew] = copies.try_emplace(buffer, static_cast<int>(execution.buffers.size()));
     if (isNew)
-      execution.buffers.push_back({execution.buffers[buffer].bytes, false, false});
+      execution.buffers.push_back({execution.buffers[buffer].bytes, false});
     return it->second;
   }
   void add(ExecutionStep step);

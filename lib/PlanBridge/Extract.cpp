@@ -30,7 +30,9 @@ namespace {
 
 class Extractor {
 public:
-  explicit Extractor(ModuleOp module) : module(module), func(planned(module)) {}
+  explicit Extractor(ModuleOp module)
+      : module(module), func(planned(module)),
+        trains(module.lookupSymbol<func::FuncOp>("update") != nullptr) {}
   FailureOr<Problem> run();
 
 private:
@@ -44,6 +46,7 @@ private:
 
   ModuleOp module;
   func::FuncOp func;
+  bool trains; ///< rather than computing the forward pass alone
   Problem problem;
   llvm::DenseMap<Value, ValueId> ids;
   llvm::DenseMap<int64_t, plan::OpId> forwardOps; ///< by dtc.id
@@ -254,7 +257,8 @@ LogicalResult Extractor::addArguments() {
     plan::Value facts;
     facts.kind = *kind;
     facts.name = role.getName().str();
-    facts.trainable = *kind == ValueKind::Parameter && trainable.lookup(facts.name);
+    // A program without a backward pass trains nothing.
+    facts.trainable = trains && *kind == ValueKind::Parameter && trainable.lookup(facts.name);
     if (failed(addValue(argument, std::move(facts))))
       return failure();
   }
@@ -290,7 +294,7 @@ LogicalResult Extractor::addOp(Operation *source) {
     op.flops = cost.getContractionFlops();
   op.scratch = scratchOf(source);
   op.threadScratch = threadScratchOf(source);
-  op.saved = savedOf(source);
+  op.saved = trains ? savedOf(source) : 0;
   op.causal = isCausal(source);
   addRounds(source, op);
   bool addsToAccumulator = false;
