@@ -61,8 +61,10 @@ void Execution::addArguments() {
 }
 
 /// Appends the collectives that bring a copy to another layout.
-Execution::Copy Execution::reshard(const Value &value, const Copy &from, const TensorSharding &to,
+Execution::Copy Execution::reshard(ValueId id, const Copy &from, const TensorSharding &to,
                                    OpId reader) {
+  const Value &value = problem.values[id];
+  bool isStored = facts.materialized[id];
   auto list = sharding::reshard(from.layout, to, plan.mesh);
   if (!list) {
     fail(reader, "cannot bring a tensor from " + from.layout.str(plan.mesh) + " to " +
@@ -78,7 +80,10 @@ Execution::Copy Execution::reshard(const Value &value, const Copy &from, const T
     run.seconds = model.collectiveSeconds(step.kind, step.axes, double(run.bytes), plan.mesh);
     run.inPlace = step.kind == StepKind::AllReduce;
     run.reads = now.buffers;
-    now = {step.after, {addBuffer(localBytes(value, step.after, plan.mesh))}};
+    // A part of what isn't stored is computed in its place.
+    if (step.kind != StepKind::Slice || isStored)
+      now.buffers = {addBuffer(localBytes(value, step.after, plan.mesh))};
+    now.layout = step.after;
     run.writes = now.buffers;
     steps.push_back(std::move(run));
   }
@@ -91,7 +96,7 @@ Execution::Copy &Execution::bring(ValueId value, const TensorSharding &layout, O
   for (Copy &copy : known)
     if (copy.layout == layout)
       return copy;
-  Copy made = reshard(problem.values[value], known[0], layout, reader);
+  Copy made = reshard(value, known[0], layout, reader);
   known.push_back(std::move(made));
   return known.back();
 }
@@ -172,7 +177,7 @@ void Execution::runSum(OpId id) {
       const Copy &copy = bring(op.operands[i], target, id);
       total.reads.insert(total.reads.end(), copy.buffers.begin(), copy.buffers.end());
     } else {
-      Copy sum = reshard(value, {first.layout, together}, target, id);
+      Copy sum = reshard(op.results[0], {first.layout, together}, target, id);
       total.reads.insert(total.reads.end(), sum.buffers.begin(), sum.buffers.end());
     }
   }

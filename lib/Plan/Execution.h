@@ -67,7 +67,7 @@ private:
   void runSum(OpId op);
   void finish();
   Copy &bring(ValueId value, const sharding::TensorSharding &layout, OpId reader);
-  Copy reshard(const Value &value, const Copy &from, const sharding::TensorSharding &to,
+  Copy reshard(ValueId value, const Copy &from, const sharding::TensorSharding &to,
                OpId reader);
   ExecutionStep stepOf(OpId op) const;
   int addBuffer(int64_t bytes);

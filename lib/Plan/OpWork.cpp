@@ -90,10 +90,14 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
     if (value.type == DType::I64 || value.type == DType::I32)
       indices += bytes;
   }
-  for (size_t i = 0; i < op.results.size(); ++i)
-    if (exists(op.results[i]))
-      results += double(localBytes(problem.values[op.results[i]],
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    auto bytes = double(localBytes(problem.values[op.results[i]],
                                    sharding::resultSharding(op.rule, choice, i), mesh));
+    if (exists(op.results[i]))
+      results += bytes;
+    else if (op.kind == OpKind::Layout)
+      operands = std::min(operands, bytes); // of a slice's operand only that part is read
+  }
   // A look-up reads only the rows it is asked for; its gradient writes them all.
   if (op.kind == OpKind::Lookup && !op.backward)
     return indices + 2 * results;

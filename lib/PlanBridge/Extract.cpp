@@ -99,8 +99,10 @@ static OpKind kindOf(Operation *op) {
     return OpKind::Lookup;
   if (isa<ReshapeOp>(op))
     return OpKind::View;
-  if (isa<TransposeOp, BroadcastOp, SliceOp, PadOp, ConcatOp, IotaOp, arith::ConstantOp>(op))
+  if (isa<TransposeOp, BroadcastOp, SliceOp, IotaOp, arith::ConstantOp>(op))
     return OpKind::Layout;
+  if (isa<PadOp, ConcatOp>(op))
+    return OpKind::Join;
   if (isa<ReduceOp, CumSumOp, SoftmaxOp, SoftmaxGradOp>(op))
     return OpKind::Reduction;
   if (isElementwise(op) || isa<ActivationOp, ActivationGradOp, SumOp>(op))

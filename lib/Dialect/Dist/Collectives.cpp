@@ -1,6 +1,8 @@
 // Verifiers of the collectives.
 #include "Axes.h"
 
+#include "mlir/IR/PatternMatch.h"
+
 using namespace mlir;
 using namespace dtc;
 using namespace dtc::dist;
@@ -103,6 +105,67 @@ LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &tables) {
 LogicalResult SliceOp::verifySymbolUses(SymbolTableCollection &tables) {
   return verifyCut(*this, getInput(), getDim(),
                    groupSize(*this, getMeshAttr(), getAxes(), tables));
+}
+
+namespace {
+
+/// Along a dimension that repeats, a part of a broadcast is the same tensor
+/// repeated less; along another one it is a part of its operand, repeated.
+struct SliceOfBroadcast : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SliceOp slice, PatternRewriter &rewriter) const override {
+    auto broadcast = slice.getInput().getDefiningOp<graph::BroadcastOp>();
+    if (!broadcast)
+      return failure();
+    Value input = broadcast.getInput();
+    ArrayRef<int64_t> dims = broadcast.getDims();
+    if (auto it = llvm::find(dims, static_cast<int64_t>(slice.getDim())); it != dims.end()) {
+      int64_t dim = it - dims.begin();
+      auto type = cast<RankedTensorType>(input.getType());
+      SmallVector<int64_t> shape(type.getShape());
+      shape[dim] = graph::shapeOf(slice.getResult())[slice.getDim()];
+      input = SliceOp::create(rewriter, slice.getLoc(), type.clone(shape), input, slice.getMesh(),
+                              slice.getAxes(), dim);
+    }
+    auto part = rewriter.replaceOpWithNewOp<graph::BroadcastOp>(slice, slice.getType(), input, dims);
+    part->setDiscardableAttrs(llvm::to_vector(broadcast->getDiscardableAttrs()));
+    return success();
+  }
+};
+
+/// True for arithmetic on one tensor that is a broadcast further up.
+bool isBroadcast(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && graph::isElementwise(op) && op->getNumOperands() == 1)
+    op = op->getOperand(0).getDefiningOp();
+  return isa_and_present<graph::BroadcastOp>(op);
+}
+
+/// Brings the slice in front of arithmetic, to the broadcast that is behind it.
+struct SliceOfArithmetic : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SliceOp slice, PatternRewriter &rewriter) const override {
+    Operation *op = slice.getInput().getDefiningOp();
+    if (!op || isa<graph::BroadcastOp>(op) || !isBroadcast(slice.getInput()))
+      return failure();
+    Value input = op->getOperand(0);
+    auto type = cast<RankedTensorType>(slice.getType()).clone(getElementTypeOrSelf(input));
+    Value part = SliceOp::create(rewriter, slice.getLoc(), type, input, slice.getMesh(),
+                                 slice.getAxes(), slice.getDim());
+    Operation *again = rewriter.clone(*op);
+    again->setOperand(0, part);
+    again->getResult(0).setType(slice.getType());
+    rewriter.replaceOp(slice, again);
+    return success();
+  }
+};
+
+} // namespace
+
+void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<SliceOfBroadcast, SliceOfArithmetic>(context);
 }
 
 LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &tables) {

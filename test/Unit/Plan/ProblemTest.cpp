@@ -96,3 +96,23 @@ TEST(Problem, FactsKnowWhatGradientsBelongTo) {
   }
   EXPECT_GE(sums, 3) << "two residuals and the tied embedding";
 }
+
+TEST(Problem, KnowsWhatIsStored) {
+  ProblemBuilder builder;
+  ValueId x = builder.argument(ValueKind::Input, {4, 16, 64});
+  ValueId w = builder.argument(ValueKind::Parameter, {64, 64});
+  ValueId y = builder.contract(x, w);
+  ValueId once = builder.pointwise(y);                    // read by one kernel
+  ValueId repeated = builder.pointwise(x);                // computed by each reader again
+  ValueId sum = builder.add(repeated, once);              // of two tensors, read twice
+  ValueId product = builder.contract(sum, w);
+  ValueId operand = builder.pointwise(product);           // read by a product
+  ValueId last = builder.contract(operand, w);
+  ValueId end = builder.add(builder.add(sum, repeated), last);
+  Problem problem = builder.finish({end}, 4);
+  ProblemFacts facts(problem);
+  for (ValueId value : {y, sum, product, operand, last, end})
+    EXPECT_TRUE(facts.materialized[value]) << value;
+  EXPECT_FALSE(facts.materialized[once]);
+  EXPECT_FALSE(facts.materialized[repeated]);
+}

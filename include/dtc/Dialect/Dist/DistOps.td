@@ -68,6 +68,7 @@ def Dist_PermuteOp : Dist_Collective<"permute", (ins DenseI64ArrayAttr:$sources)
 }
 def Dist_SliceOp : Dist_Collective<"slice", (ins I64Attr:$dim)> {
   let summary = "each rank keeps its part along a dimension; no communication";
+  let hasCanonicalizer = 1; // a part of a broadcast is a smaller broadcast
   let assemblyFormat = "$input `dim` $dim `on` $mesh custom<Axes>($axes) attr-dict `:` type($input) `->` type($result)";
 }
 
