@@ -1,6 +1,12 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 namespace dtc::rt {
+
+/// argv without the program's name, `--a_b=x` written `--a-b=x`.
+std::vector<std::string> normalizeArguments(int argc, char **argv);
 
 /// dtc-run: parses the command line, runs, prints an error; the exit code.
 int runCommand(int argc, char **argv);

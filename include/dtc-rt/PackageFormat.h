@@ -35,8 +35,8 @@
 // }
 //
 // The zip comment is the manifest's SHA-256 in hex. Members are hashed before
-// use (weights.safetensors tensor by tensor, by the ranks that read them);
-// head_sha256 is that of a file's first min(size, kHeadBytes) bytes. dtypes are written as in safetensors: "F32", "BF16", "I64", "BOOL"...
+// use; head_sha256 is that of a file's first min(size, kHeadBytes) bytes.
+// dtypes are written as in safetensors: "F32", "BF16", "I64", "BOOL"...
 #pragma once
 
 #include <cstdint>

@@ -2,14 +2,15 @@
 #include "Commands.h"
 #include "Diagnostics.h"
 #include "PlanReport.h"
+#include "WriteText.h"
 
 #include "dtc/Plan/Cluster.h"
 #include "dtc-rt/LibraryCalls.h"
+#include "dtc-rt/MappedFile.h"
 #include "dtc-rt/ThreadCommunicator.h"
 
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <thread>
 #include <unistd.h>
@@ -183,22 +184,15 @@ private:
 } // namespace
 
 ExitCode calibrate(const CalibrateOptions &options) {
-  std::string temporary = options.output + ".tmp";
-  std::ofstream file(temporary);
-  if (!file) {
-    printError(options.output + ": cannot write");
-    return ExitCode::Failed;
+  if (auto file = rt::OutputFile::create(options.output, 0); !file) { // before it takes its time
+    printError(file.status().message());
+    return file.status().code();
   }
   Calibration calibration;
   calibration.run();
   const plan::Cluster &cluster = calibration.result();
-  file << plan::toYaml(cluster);
-  file.close();
-  if (!file || std::rename(temporary.c_str(), options.output.c_str()) != 0) {
-    std::remove(temporary.c_str());
-    printError(options.output + ": cannot write");
-    return ExitCode::Failed;
-  }
+  if (ExitCode code = writeText(options.output, plan::toYaml(cluster)); code != ExitCode::Done)
+    return code;
   std::cout << "per core: f32 " << cluster.device.achieved.at(plan::DType::F32) / 1e9
             << " GFLOP/s, bf16 " << cluster.device.achieved.at(plan::DType::BF16) / 1e9
             << " GFLOP/s, memory " << cluster.device.bandwidth / 1e9 << " GB/s; written to "

@@ -195,9 +195,10 @@ std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Op
       return usage("--gpus means --target cuda, got '" + raw.target + "'");
     raw.target = "cuda";
   }
-  if (options.devices < 1)
-    return usage("the number of devices must be at least 1, got " +
-                 std::to_string(options.devices));
+  constexpr int64_t kMostDevices = 1 << 20;
+  if (options.devices < 1 || options.devices > kMostDevices)
+    return usage("the number of devices must be between 1 and " + std::to_string(kMostDevices) +
+                 ", got " + std::to_string(options.devices));
   if (raw.target.empty())
     raw.target = "cpu";
   if (auto error = choose<Target>("--target", raw.target,
@@ -333,19 +334,6 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
   if (compiling && options.output.empty() && options.until == Phase::End)
     return usage("-o is required");
   return options;
-}
-
-std::vector<std::string> normalizeArguments(int argc, char **argv) {
-  std::vector<std::string> arguments(argv + 1, argv + argc);
-  for (auto &argument : arguments) {
-    if (argument == "--")
-      break;
-    if (argument.starts_with("--"))
-      for (size_t i = 2; i < argument.size() && argument[i] != '='; ++i)
-        if (argument[i] == '_')
-          argument[i] = '-';
-  }
-  return arguments;
 }
 
 plan::Result<std::vector<std::string>> configArguments(const std::string &path,

@@ -30,9 +30,6 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags);
 /// Checks what was given and fills Options; errors are usage errors.
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling);
 
-/// argv with `--a_b` written `--a-b`.
-std::vector<std::string> normalizeArguments(int argc, char **argv);
-
 /// Flags read from a YAML mapping (`--config`), in front of those typed: flags win.
 plan::Result<std::vector<std::string>> configArguments(const std::string &path,
                                                        const CLI::App &command);

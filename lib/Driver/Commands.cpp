@@ -4,8 +4,8 @@
 #include "Diagnostics.h"
 #include "PlanReport.h"
 #include "PlanTrace.h"
+#include "WriteText.h"
 
-#include <fstream>
 #include <iostream>
 
 namespace dtc::driver {
@@ -15,37 +15,21 @@ static PlanFacts factsOf(const Compilation &compilation, const plan::Cluster &cl
           compilation.getOptions().devices, compilation.getPlanningSeconds()};
 }
 
-/// Writes a text file, complete or not at all.
-static bool writeFile(const std::string &path, const std::string &text) {
-  std::string temporary = path + ".tmp";
-  std::ofstream file(temporary, std::ios::binary);
-  file << text;
-  file.close();
-  if (file && std::rename(temporary.c_str(), path.c_str()) == 0)
-    return true;
-  std::remove(temporary.c_str());
-  printError(path + ": cannot write");
-  return false;
-}
-
 /// `--save-plan` and `--trace`.
 static ExitCode savePlan(const Compilation &compilation) {
   const Options &options = compilation.getOptions();
   if (!options.savePlan.empty()) {
     std::string text = plan::toYaml(compilation.getSearch().plan, compilation.getProblem());
-    if (!writeFile(options.savePlan, text))
-      return ExitCode::Failed;
+    if (ExitCode code = writeText(options.savePlan, text); code != ExitCode::Done)
+      return code;
   }
-  if (!options.trace.empty()) {
-    plan::Result<std::string> text = planTrace(factsOf(compilation, compilation.getCluster()));
-    if (!text) {
-      printError(text.error().message);
-      return ExitCode(text.error().exitCode);
-    }
-    if (!writeFile(options.trace, *text))
-      return ExitCode::Failed;
-  }
-  return ExitCode::Done;
+  if (options.trace.empty())
+    return ExitCode::Done;
+  plan::Result<std::string> text = planTrace(factsOf(compilation, compilation.getCluster()));
+  if (text)
+    return writeText(options.trace, *text);
+  printError(text.error().message);
+  return ExitCode(text.error().exitCode);
 }
 
 /// `--emit`: the IR after a phase, to -o or stdout.
@@ -54,10 +38,9 @@ static ExitCode emit(Compilation &compilation) {
   llvm::raw_string_ostream stream(text);
   compilation.module().print(stream);
   const std::string &output = compilation.getOptions().output;
-  if (output.empty())
-    std::cout << text;
-  else if (!writeFile(output, text))
-    return ExitCode::Failed;
+  if (!output.empty())
+    return writeText(output, text);
+  std::cout << text;
   return ExitCode::Done;
 }
 

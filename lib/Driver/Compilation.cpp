@@ -154,6 +154,20 @@ static int64_t vocabularyOf(ModuleOp module) {
   return 0;
 }
 
+/// dtc-run writes outputs sample by sample.
+static LogicalResult checkOutputs(ModuleOp module, int64_t samples) {
+  auto function = module.lookupSymbol<func::FuncOp>("forward");
+  for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
+    auto shape = cast<RankedTensorType>(type).getShape();
+    if (shape.empty() || shape.front() != samples)
+      return function.emitError() << "the output '"
+                                  << graph::getResultRole(function, i).getName()
+                                  << "' is not one of each of the " << samples
+                                  << " samples, its type is " << type;
+  }
+  return success();
+}
+
 ExitCode Compilation::buildTraining() {
   options.train.numMicrobatches = batch.numMicrobatches;
   if (failed(training::buildTraining(module(), options.train)))
@@ -164,7 +178,10 @@ ExitCode Compilation::buildTraining() {
   // Planning needs no library and takes long; what can't be compiled is refused before it.
   if (last > Phase::Plan && failed(schedule::checkLibraryTypes(module())))
     return ExitCode::InputRefused;
-  return ExitCode::Done;
+  if (last > Phase::Plan && options.train.loss == training::LossKind::None &&
+      failed(checkOutputs(module(), batch.perCall())))
+    return ExitCode::InputRefused;
+  return last == Phase::End ? resolveWeights() : ExitCode::Done;
 }
 
 //===----------------------------------------------------------------------===//

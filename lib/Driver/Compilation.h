@@ -56,7 +56,7 @@ private:
   ExitCode replan();
   ExitCode fail(const plan::Error &error);
   ExitCode runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
-  ExitCode resolveWeights(std::map<std::string, package::Distribution> &init);
+  ExitCode resolveWeights();
   nlohmann::ordered_json aboutArtifact() const;
   bool degreesOpen() const;
   plan::Result<BatchChoice> chooseBatch(int64_t dataParallel) const;
@@ -71,6 +71,7 @@ private:
   plan::Problem problem;
   plan::SearchResult search;
   cpu::CodeObject code;
+  std::map<std::string, package::Distribution> init; ///< of parameters without data
   int64_t vocabulary = 0; ///< of the token input; 0: none
   double planningSeconds = 0;
 };

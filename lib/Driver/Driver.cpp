@@ -5,6 +5,7 @@
 #include "Diagnostics.h"
 
 #include "dtc/Plan/Spec.h"
+#include "dtc-rt/CommandLine.h"
 #include "dtc-rt/PackageFormat.h"
 
 #include <iostream>
@@ -113,7 +114,7 @@ static int dispatch(CommandLine &line) {
 }
 
 int run(int argc, char **argv) {
-  std::vector<std::string> arguments = normalizeArguments(argc, argv);
+  std::vector<std::string> arguments = rt::normalizeArguments(argc, argv);
   auto line = std::make_unique<CommandLine>();
   try {
     line->parse(arguments);
@@ -130,7 +131,13 @@ int run(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return usageError(line->app, error);
   }
-  return dispatch(*line);
+  try {
+    return dispatch(*line);
+  } catch (const std::bad_alloc &) {
+    return fail({"out of memory", int(ExitCode::Failed)});
+  } catch (const std::exception &error) {
+    return fail({error.what(), int(ExitCode::Failed)});
+  }
 }
 
 } // namespace dtc::driver

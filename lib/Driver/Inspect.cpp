@@ -54,33 +54,44 @@ static void printText(const ordered_json &facts) {
   std::cout << "\n";
 }
 
+/// The facts of the contract; throws where the manifest lacks one.
+static rt::Result<ordered_json> factsOf(const rt::Package &package) {
+  const auto manifest = ordered_json::parse(package.manifestText());
+  auto kernels = kernelsOf(package, manifest.at("processor").at("arch"));
+  if (!kernels)
+    return kernels.status();
+  ordered_json parameters = ordered_json::array();
+  for (const ordered_json &parameter : manifest.at("parameters"))
+    parameters.push_back({{"name", parameter.at("name")},
+                          {"shape", parameter.at("shape")},
+                          {"dtype", parameter.at("dtype")},
+                          {"sharding", parameter.at("sharding")}});
+  ordered_json facts;
+  for (const char *key : {"target", "world_size", "plan"})
+    facts[key] = manifest.at(key);
+  facts["parameters"] = parameters;
+  facts["kernels"] = *kernels;
+  for (const char *key : {"library_calls", "collectives", "arena_bytes"})
+    facts[key] = manifest.at(key);
+  return facts;
+}
+
 ExitCode inspect(const InspectOptions &options) {
   auto package = rt::Package::open(options.artifact);
   if (!package)
     return fail(package.status());
-  auto manifest = ordered_json::parse(package->manifestText());
-  auto kernels = kernelsOf(*package, manifest["processor"]["arch"]);
-  if (!kernels)
-    return fail(kernels.status());
-  ordered_json parameters = ordered_json::array();
-  for (const ordered_json &parameter : manifest["parameters"])
-    parameters.push_back({{"name", parameter["name"]},
-                          {"shape", parameter["shape"]},
-                          {"dtype", parameter["dtype"]},
-                          {"sharding", parameter["sharding"]}});
-  ordered_json facts = {{"target", manifest["target"]},
-                        {"world_size", manifest["world_size"]},
-                        {"plan", manifest["plan"]},
-                        {"parameters", parameters},
-                        {"kernels", *kernels},
-                        {"library_calls", manifest["library_calls"]},
-                        {"collectives", manifest["collectives"]},
-                        {"arena_bytes", manifest["arena_bytes"]}};
-  if (options.json)
-    std::cout << facts.dump(2) << "\n";
-  else
-    printText(facts);
-  return ExitCode::Done;
+  try {
+    auto facts = factsOf(*package);
+    if (!facts)
+      return fail(facts.status());
+    if (options.json)
+      std::cout << facts->dump(2) << "\n";
+    else
+      printText(*facts);
+    return ExitCode::Done;
+  } catch (const nlohmann::json::exception &error) {
+    return fail(package->wrong(std::string("manifest.json: ") + error.what()));
+  }
 }
 
 } // namespace dtc::driver

@@ -62,7 +62,7 @@ ExitCode Compilation::lower() {
 }
 
 /// Gives every parameter its data: from the model file, --weights or --init.
-ExitCode Compilation::resolveWeights(std::map<std::string, package::Distribution> &init) {
+ExitCode Compilation::resolveWeights() {
   if (!options.weights.empty()) {
     auto loaded = loadWeights(options.weights, module(), model.weights);
     if (!loaded)
@@ -120,8 +120,7 @@ nlohmann::ordered_json Compilation::aboutArtifact() const {
 
 ExitCode Compilation::package() {
   package::PackageInputs inputs;
-  if (ExitCode code = resolveWeights(inputs.init); code != ExitCode::Done)
-    return code;
+  inputs.init = init;
   auto program = schedule::buildProgram(module());
   if (failed(program))
     return ExitCode::Failed;

@@ -14,19 +14,6 @@ namespace {
 constexpr const char *kMissing[] = {"--tensorboard", "--checkpoint-dir", "--checkpoint-every",
                                     "--resume", "--profile"};
 
-/// "--save_weights=x" -> "--save-weights=x"; values stay as they are.
-std::vector<std::string> normalized(int argc, char **argv) {
-  std::vector<std::string> arguments;
-  for (int i = argc - 1; i > 0; --i) { // CLI11 takes them in reverse
-    std::string argument = argv[i];
-    if (argument.starts_with("--"))
-      std::replace(argument.begin(), argument.begin() + std::min(argument.find('='), argument.size()),
-                   '_', '-');
-    arguments.push_back(argument);
-  }
-  return arguments;
-}
-
 size_t editDistance(const std::string &a, const std::string &b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j)
@@ -93,6 +80,7 @@ void addOptions(CLI::App &app, RunOptions &options) {
 }
 
 Status parse(CLI::App &app, std::vector<std::string> arguments, const RunOptions &options) {
+  std::reverse(arguments.begin(), arguments.end()); // CLI11 wants the last first
   app.parse(std::move(arguments));
   std::vector<std::string> rest = app.remaining();
   for (const std::string &argument : rest)
@@ -119,6 +107,18 @@ int report(const Status &status) {
 
 } // namespace
 
+std::vector<std::string> normalizeArguments(int argc, char **argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  for (std::string &argument : arguments) {
+    if (argument == "--")
+      break;
+    if (argument.starts_with("--"))
+      std::replace(argument.begin(),
+                   argument.begin() + std::min(argument.find('='), argument.size()), '_', '-');
+  }
+  return arguments;
+}
+
 int runCommand(int argc, char **argv) {
   CLI::App app("Trains the model of an artifact.", "dtc-run");
   app.set_version_flag("--version", std::string("dtc-run ") + DTC_VERSION);
@@ -126,7 +126,7 @@ int runCommand(int argc, char **argv) {
   RunOptions options;
   addOptions(app, options);
   try {
-    if (Status status = parse(app, normalized(argc, argv), options); !status.isOk())
+    if (Status status = parse(app, normalizeArguments(argc, argv), options); !status.isOk())
       return report(status);
     return report(run(options));
   } catch (const CLI::Success &success) {

@@ -79,8 +79,12 @@ Dims getShape(const json &object, const char *key) {
 RankMesh parseMesh(const json &list) {
   std::vector<RankMesh::Axis> axes;
   std::set<std::string> names;
+  int64_t ranks = 1;
   for (const json &item : list) {
     axes.push_back({get<std::string>(item, "name"), getPositive(item, "size", kMostRanks)});
+    ranks *= axes.back().size;
+    if (ranks > kMostRanks)
+      throw Wrong{"has a mesh that is too large: " + std::to_string(ranks)};
     if (!names.insert(axes.back().name).second)
       throw Wrong{"has two mesh axes named: " + axes.back().name};
   }
@@ -214,10 +218,14 @@ void parseTensors(const json &root, Manifest &result) {
     if (!fresh)
       throw Wrong{"has a parameter or alias twice: " + info.name};
   }
-  for (const json &item : getArray(root, "inputs"))
-    result.inputs.push_back(parseTensor(item, result.mesh));
-  for (const json &item : getArray(root, "outputs"))
-    result.outputs.push_back(parseTensor(item, result.mesh));
+  for (auto [key, list] : {std::pair("inputs", &result.inputs), {"outputs", &result.outputs}}) {
+    names.clear();
+    for (const json &item : getArray(root, key)) {
+      list->push_back(parseTensor(item, result.mesh));
+      if (!names.insert(list->back().name).second)
+        throw Wrong{std::string("has a tensor twice in ") + key + ": " + list->back().name};
+    }
+  }
 }
 
 void parseMembers(const json &root, Manifest &result) {

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -20,11 +21,12 @@ constexpr int64_t kMostThreads = 4096;
 /// How long ranks may take to notice that the run has been aborted.
 constexpr auto kGrace = std::chrono::seconds(5);
 
-/// While it lives, SIGINT and SIGTERM ask for an end after the current step; a
-/// second one ends the process at once.
+/// While it lives, SIGINT, SIGTERM and SIGUSR1 ask for an end after the current
+/// step; a second one ends the process at once.
 class StopOnSignal {
 public:
   StopOnSignal() {
+    stopSignal.store(0);
     struct sigaction action {};
     action.sa_handler = [](int number) { stopSignal.store(number); };
     action.sa_flags = SA_RESETHAND | SA_RESTART;
@@ -37,7 +39,7 @@ public:
   }
 
 private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM};
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
   struct sigaction old[std::size(kSignals)];
 };
 
@@ -213,15 +215,23 @@ Status runRanks(Session &session) {
     workers.push_back(
         std::make_unique<RankWorker>(session, *communicators.back(), std::move(cpus[rank])));
   }
-  for (auto &worker : workers)
-    threads.emplace_back([&, worker = worker.get()] {
-      if (Status status = runWorker(*worker); !status.isOk())
-        world.abort(status);
-      std::lock_guard lock(mutex);
-      --running;
-      changed.notify_all();
-    });
+  auto work = [&](RankWorker *worker) {
+    if (Status status = runWorker(*worker); !status.isOk())
+      world.abort(status);
+    std::lock_guard lock(mutex);
+    --running;
+    changed.notify_all();
+  };
   std::unique_lock lock(mutex);
+  threads.reserve(workers.size());
+  try {
+    for (auto &worker : workers)
+      threads.emplace_back(work, worker.get());
+  } catch (const std::system_error &error) {
+    world.abort(failed("cannot start a thread for rank " + std::to_string(threads.size()) + ": " +
+                       error.what()));
+    running -= ranks - static_cast<int64_t>(threads.size());
+  }
   while (!changed.wait_for(lock, std::chrono::milliseconds(200), [&] {
     return running == 0 || !world.abortReason().isOk();
   })) {

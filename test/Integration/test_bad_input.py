@@ -1,6 +1,12 @@
 """Wrong inputs end with the documented exit code, one clear line and nothing half-written."""
 
+import hashlib
+import json
+import os
 import pathlib
+import stat
+import struct
+import zipfile
 
 import numpy
 import pytest
@@ -164,3 +170,74 @@ def test_element_types_without_products(tmp_path, number, data, name, loss):
     assert list(tmp_path.iterdir()) == [model]
     planned = call("dtc", "plan", model, "--devices", 1, "--loss", "none")
     assert planned.code == 0, planned.err
+
+
+def test_outputs_that_are_not_of_samples(tmp_path):
+    text = (ROOT / "test/Import/Inputs/output_of_weights.txtpb").read_text()
+    model = encode_model(text, tmp_path / "m.onnx")
+    refused(call("dtc", "compile", model, "--devices", 1, "--loss", "none", "-o", tmp_path / "o"), 3,
+            "m.onnx", "'transposed'", "4 samples", "tensor<3x2xf32>")
+    assert list(tmp_path.iterdir()) == [model]
+
+
+def test_devices_are_never_replaced(tmp_path):
+    """As root a rename over /dev/null would succeed."""
+    model = MODELS / "mlp.onnx"
+    refused(call("dtc", "compile", model, *COMPILE, "-o", "/dev/null"), 1, "/dev/null")
+    check_call("dtc", "plan", model, "--save-plan", "/dev/null")
+    emitted = check_call("dtc", "compile", model, "--loss", "none", "--emit", "import", "-o",
+                         "/dev/stdout")
+    assert emitted.out.startswith("module")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_missing_weights_are_found_before_planning(tmp_path):
+    outcome = call("dtc", "compile", MODELS / "gpt2_b1.onnx", "--devices", 2, "--plan", "dp=1,tp=1,pp=2",
+                   "--loss", "cross_entropy", "-o", tmp_path / "o")
+    refused(outcome, 3, "--weights")
+
+
+def test_senseless_numbers_of_devices(tmp_path):
+    refused(call("dtc", "plan", MODELS / "mlp.onnx", "--devices", "9" * 18), 2, "devices", "9" * 18)
+
+
+@pytest.fixture
+def rewritten(artifact, tmp_path):
+    """Writes the artifact with another manifest, and hashes that fit."""
+    def rewrite(change) -> pathlib.Path:
+        with zipfile.ZipFile(artifact) as file:
+            members = {name: file.read(name) for name in file.namelist()}
+        manifest = json.loads(members["manifest.json"])
+        change(manifest)
+        members["manifest.json"] = json.dumps(manifest).encode()
+        path = tmp_path / "rewritten.dtc"
+        with path.open("wb") as stream, zipfile.ZipFile(stream, "w") as file:
+            for name, content in members.items():
+                info = zipfile.ZipInfo(name)
+                padding = -(stream.tell() + 30 + len(name) + 4) % 64  # members are aligned
+                info.extra = struct.pack("<HH", 0xD935, padding) + bytes(padding)
+                file.writestr(info, content)
+            file.comment = hashlib.sha256(members["manifest.json"]).hexdigest().encode()
+        return path
+    return rewrite
+
+
+@pytest.mark.parametrize("key", ["processor", "plan", "library_calls"])
+def test_inspect_needs_the_whole_manifest(rewritten, key):
+    path = rewritten(lambda manifest: manifest.pop(key))
+    refused(call("dtc", "inspect", path, "--json"), 3, "rewritten.dtc", "manifest.json", key)
+    check_call("dtc", "inspect", rewritten(lambda manifest: None))
+
+
+def test_manifest_with_an_impossible_mesh(rewritten):
+    def change(manifest):
+        manifest["mesh"] = [{"name": f"a{i}", "degree": "dp", "size": 1 << 16} for i in range(4)]
+    refused(call("dtc-run", rewritten(change), "--data", MODELS / "mlp.data.safetensors"), 3,
+            "manifest.json", "too large")
+
+
+def test_manifest_with_an_input_twice(rewritten):
+    def change(manifest):
+        manifest["inputs"].append(manifest["inputs"][0])
+    refused(call("dtc-run", rewritten(change), "--data", MODELS / "mlp.data.safetensors"), 3,
+            "manifest.json", "twice")

@@ -334,19 +334,23 @@ TEST(Run, OutputsOfAllSamples) {
     }
 }
 
-TEST(Run, StopsAfterTheStepOnSIGTERM) {
+class StopsOn : public testing::TestWithParam<int> {};
+
+TEST_P(StopsOn, Signal) {
   Files files;
   files.options.steps = 100000000;
   std::thread sender([&] {
     while (readFile(files.options.log).empty())
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    ::kill(::getpid(), SIGTERM);
+    ::kill(::getpid(), GetParam());
   });
   Status status = run(files.options);
   sender.join();
   EXPECT_EQ(status.code(), ExitCode::Stopped);
   EXPECT_TRUE(std::filesystem::exists(files.options.saveWeights));
 }
+
+INSTANTIATE_TEST_SUITE_P(Run, StopsOn, testing::Values(SIGTERM, SIGUSR1));
 
 TEST(RunDeathTest, HangingRankEndsTheRunWithExitCode5) {
   Json manifest = manifestOf();

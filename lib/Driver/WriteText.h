@@ -1,0 +1,13 @@
+#pragma once
+
+#include "dtc-rt/PackageFormat.h"
+
+#include <string>
+
+namespace dtc::driver {
+
+/// Writes `text` to a file, complete or not at all; what is no regular file
+/// (/dev/stdout, a pipe) is written to as it is. Prints the error.
+rt::ExitCode writeText(const std::string &path, const std::string &text);
+
+} // namespace dtc::driver
