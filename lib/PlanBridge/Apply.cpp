@@ -4,6 +4,8 @@
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace dtc::graph;
 
@@ -21,7 +23,13 @@ class Applier {
 public:
   Applier(ModuleOp module, const Problem &problem, const Plan &plan)
       : module(module), problem(problem), plan(plan), context(module.getContext()),
-        meshName(FlatSymbolRefAttr::get(context, "mesh")) {}
+        meshName(FlatSymbolRefAttr::get(context, "mesh")) {
+    // Targets have no name that counts: there is one.
+    for (const auto &[id, sharding] : plan.arguments) {
+      const plan::Value &value = problem.values[id];
+      byName.try_emplace({value.kind, value.kind == ValueKind::Target ? "" : value.name}, &sharding);
+    }
+  }
   LogicalResult run();
 
 private:
@@ -35,6 +43,7 @@ private:
   const Plan &plan;
   MLIRContext *context;
   FlatSymbolRefAttr meshName;
+  std::map<std::pair<ValueKind, std::string>, const TensorSharding *> byName; ///< of arguments
 };
 
 } // namespace
@@ -71,11 +80,9 @@ LogicalResult Applier::annotateOps(func::FuncOp func) {
 /// that is found where they are computed.
 dist::ShardingAttr Applier::shardingOf(RoleAttr role, Type type) const {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  auto find = [&](auto matches) -> const TensorSharding * {
-    for (const auto &[value, sharding] : plan.arguments)
-      if (matches(problem.values[value]))
-        return &sharding;
-    return nullptr;
+  auto find = [&](ValueKind kind, StringRef name) {
+    auto it = byName.find({kind, name.str()});
+    return it == byName.end() ? nullptr : it->second;
   };
   const TensorSharding *found = nullptr;
   switch (role.getKind()) {
@@ -83,22 +90,16 @@ dist::ShardingAttr Applier::shardingOf(RoleAttr role, Type type) const {
   case RoleKind::Gradient:
   case RoleKind::State:
   case RoleKind::Master:
-    found = find([&](const plan::Value &value) {
-      return value.kind == ValueKind::Parameter && role.getName() == value.name;
-    });
+    found = find(ValueKind::Parameter, role.getName());
     break;
   case RoleKind::Buffer:
-    found = find([&](const plan::Value &value) {
-      return value.kind == ValueKind::Buffer && role.getName() == value.name;
-    });
+    found = find(ValueKind::Buffer, role.getName());
     break;
   case RoleKind::Input:
-    found = find([&](const plan::Value &value) {
-      return value.kind == ValueKind::Input && role.getName() == value.name;
-    });
+    found = find(ValueKind::Input, role.getName());
     break;
   case RoleKind::Target:
-    found = find([&](const plan::Value &value) { return value.kind == ValueKind::Target; });
+    found = find(ValueKind::Target, "");
     break;
   default:
     break;
@@ -110,16 +111,31 @@ dist::ShardingAttr Applier::shardingOf(RoleAttr role, Type type) const {
   return dist::toAttr(context, meshName, complete, plan.mesh);
 }
 
+/// `present` with the shardings that are known; all at once, because the list
+/// is built anew for every change.
+static ArrayAttr withShardings(MLIRContext *context, ArrayAttr present,
+                               ArrayRef<dist::ShardingAttr> shardings) {
+  SmallVector<Attribute> dictionaries;
+  for (auto [i, sharding] : llvm::enumerate(shardings)) {
+    NamedAttrList attrs(present ? cast<DictionaryAttr>(present[i]) : DictionaryAttr());
+    if (sharding)
+      attrs.set(dist::DistDialect::kSharding, sharding);
+    dictionaries.push_back(attrs.getDictionary(context));
+  }
+  return ArrayAttr::get(context, dictionaries);
+}
+
 void Applier::annotateSignature(func::FuncOp func) {
-  StringRef name = dist::DistDialect::kSharding;
-  for (unsigned i = 0; i < func.getNumArguments(); ++i)
+  SmallVector<dist::ShardingAttr> arguments(func.getNumArguments());
+  for (auto [i, sharding] : llvm::enumerate(arguments))
     if (RoleAttr role = getArgRole(func, i))
-      if (auto attr = shardingOf(role, func.getArgument(i).getType()))
-        func.setArgAttr(i, name, attr);
-  for (unsigned i = 0; i < func.getNumResults(); ++i)
+      sharding = shardingOf(role, func.getArgument(i).getType());
+  func.setArgAttrsAttr(withShardings(context, func.getArgAttrsAttr(), arguments));
+  SmallVector<dist::ShardingAttr> results(func.getNumResults());
+  for (auto [i, sharding] : llvm::enumerate(results))
     if (RoleAttr role = getResultRole(func, i))
-      if (auto attr = shardingOf(role, func.getResultTypes()[i]))
-        func.setResultAttr(i, name, attr);
+      sharding = shardingOf(role, func.getResultTypes()[i]);
+  func.setResAttrsAttr(withShardings(context, func.getResAttrsAttr(), results));
 }
 
 LogicalResult Applier::run() {

@@ -17,19 +17,23 @@ PhaseFunction::PhaseFunction(func::FuncOp func) : function(func) {
 }
 
 Value PhaseFunction::argument(Type type, RoleAttr role) {
-  Value value = body().addArgument(type, function.getLoc());
-  // Attributes are kept with the type: grow it, so that this argument has some.
-  function.setType(FunctionType::get(function.getContext(), body().getArgumentTypes(),
-                                     function.getResultTypes()));
+  argumentRoles.push_back(role);
+  return body().addArgument(type, function.getLoc());
+}
+
+void PhaseFunction::declareArguments() {
+  Builder builder(function.getContext());
   SmallVector<Attribute> attrs;
   if (ArrayAttr present = function.getArgAttrsAttr())
     attrs.assign(present.begin(), present.end());
-  Builder builder(function.getContext());
-  attrs.resize(body().getNumArguments(), builder.getDictionaryAttr({}));
-  attrs.back() =
-      builder.getDictionaryAttr(builder.getNamedAttr(GraphDialect::kRole, role));
+  attrs.resize(body().getNumArguments() - argumentRoles.size(), builder.getDictionaryAttr({}));
+  for (RoleAttr role : argumentRoles)
+    attrs.push_back(builder.getDictionaryAttr(builder.getNamedAttr(GraphDialect::kRole, role)));
+  argumentRoles.clear();
+  // Attributes are kept with the type: it grows with them.
+  function.setType(FunctionType::get(function.getContext(), body().getArgumentTypes(),
+                                     function.getResultTypes()));
   function.setArgAttrsAttr(builder.getArrayAttr(attrs));
-  return value;
 }
 
 void PhaseFunction::result(Value value, RoleAttr role) {
@@ -38,6 +42,7 @@ void PhaseFunction::result(Value value, RoleAttr role) {
 }
 
 void PhaseFunction::finish() {
+  declareArguments();
   OpBuilder end = builder();
   func::ReturnOp::create(end, function.getLoc(), results);
   function.setType(FunctionType::get(function.getContext(), body().getArgumentTypes(),

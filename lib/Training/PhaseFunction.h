@@ -16,6 +16,9 @@ public:
   explicit PhaseFunction(mlir::func::FuncOp func);
 
   mlir::Value argument(mlir::Type type, graph::RoleAttr role);
+  /// Gives the function the roles of all arguments added so far; `finish` does
+  /// too. One by one would build a list of all for each.
+  void declareArguments();
   void result(mlir::Value value, graph::RoleAttr role);
   /// Adds the return and sets the function's type; to be called last.
   void finish();
@@ -27,6 +30,7 @@ public:
 
 private:
   mlir::func::FuncOp function;
+  llvm::SmallVector<graph::RoleAttr> argumentRoles; ///< of those not declared yet
   llvm::SmallVector<mlir::Value> results;
   llvm::SmallVector<graph::RoleAttr> resultRoles;
 };

@@ -87,6 +87,7 @@ private:
     FailureOr<Loss> loss = buildLoss(function, outputs, roles, options);
     if (failed(loss))
       return failure();
+    function.declareArguments();
     // Outputs that the loss does not read go before anything is numbered.
     eraseDeadOps(function.body(), {loss->sum, loss->start});
     numberForwardOps(function.body());

@@ -196,10 +196,13 @@ LogicalResult Importer::declare(const std::vector<FileTensor> &tensors, Imported
   func = func::FuncOp::create(builder, builder.getUnknownLoc(), "forward",
                               builder.getFunctionType(types, {}));
   Block *body = func.addEntryBlock();
+  SmallVector<Attribute> roles; // set together: for each, the list would be built anew
   for (auto [i, argument] : llvm::enumerate(arguments)) {
-    func.setArgAttr(i, graph::GraphDialect::kRole, role(argument.second, argument.first));
+    roles.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
+        graph::GraphDialect::kRole, role(argument.second, argument.first))));
     values[argument.first] = Tensor(Value(body->getArgument(i)));
   }
+  func.setArgAttrsAttr(builder.getArrayAttr(roles));
   for (const FileTensor &tensor : tensors)
     if (tensor.kind == TensorKind::Constant) {
       Host constant = HostTensor::ofWeight(tensor.element, tensor.weight);
