@@ -5,6 +5,7 @@
 
 #include "dtc/Plan/Spec.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -17,33 +18,68 @@ int64_t Cluster::devices() const {
   return count;
 }
 
-/// The group of `others` that a device belongs to, or null for the first.
-static const NodeGroup *groupOf(const Cluster &cluster, int64_t id) {
-  const NodeGroup *group = nullptr;
+namespace {
+
+/// Where a device stands: its group (-1: the cluster's first nodes) and the
+/// number of the group's first device.
+struct Place {
+  int group = -1;
+  int64_t first = 0;
+};
+
+} // namespace
+
+static Place placeOf(const Cluster &cluster, int64_t id) {
+  Place place;
   int64_t end = cluster.devicesPerNode * cluster.nodes;
-  for (const NodeGroup &next : cluster.others) {
+  for (const NodeGroup &group : cluster.others) {
     if (id < end)
       break;
-    group = &next;
-    end += next.devices();
+    ++place.group;
+    place.first = end;
+    end += group.devices();
   }
-  return group;
+  return place;
 }
 
 const DeviceSpec &Cluster::deviceAt(int64_t id) const {
-  const NodeGroup *group = groupOf(*this, id);
-  return group ? group->device : device;
+  Place place = placeOf(*this, id);
+  return place.group < 0 ? device : others[place.group].device;
 }
 
 std::vector<LinkLevel> Cluster::levelsAt(int64_t id) const {
-  const NodeGroup *group = groupOf(*this, id);
-  if (!group)
+  Place place = placeOf(*this, id);
+  if (place.group < 0)
     return levels;
-  std::vector<LinkLevel> result = group->levels;
+  std::vector<LinkLevel> result = others[place.group].levels;
   for (const LinkLevel &level : levels)
     if (level.size == 0 || level.size > devicesPerNode)
       result.push_back(level);
   return result;
+}
+
+int Cluster::levelBetween(int64_t a, int64_t b) const {
+  Place at = placeOf(*this, a), to = placeOf(*this, b);
+  const std::vector<LinkLevel> &inner = at.group < 0 ? levels : others[at.group].levels;
+  int index = 0;
+  // Nodes are counted within their group, what joins nodes across all.
+  for (const LinkLevel &level : inner) {
+    bool node = at.group >= 0 || (level.size != 0 && level.size <= devicesPerNode);
+    if (!node)
+      break;
+    if (at.group == to.group && (level.size == 0 || (a - at.first) / level.size ==
+                                                        (b - at.first) / level.size))
+      return index;
+    ++index;
+  }
+  for (const LinkLevel &level : levels) {
+    if (level.size != 0 && level.size <= devicesPerNode)
+      continue;
+    if (level.size == 0 || a / level.size == b / level.size)
+      return index;
+    ++index;
+  }
+  return std::max(index - 1, 0);
 }
 
 Result<Cluster> loadCluster(const std::string &nameOrFile) {

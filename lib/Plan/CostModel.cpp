@@ -56,15 +56,22 @@ double CostModel::memoryPerRank() const {
   return cluster.sharedMemory ? spec.memoryBytes / double(ranks) : spec.memoryBytes;
 }
 
-/// Of a GPU: the context with the code of loaded kernels, the workspace of the
-/// matrix library, and what one communicator keeps (4 MiB Simple and 4.5 MiB LL128
-/// buffers for each of about 16 channels and its two neighbours).
-static constexpr double kContextBytes = 0.5e9, kWorkspaceBytes = 64e6, kCommunicatorBytes = 290e6;
+/// Of a GPU: the context with the code of the kernels that are used, the
+/// workspace of the matrix library. NCCL keeps a buffer of each protocol (4 MiB
+/// Simple, 4.7 MiB LL128, 0.5 MiB LL) for each channel and neighbour.
+static constexpr double kContextBytes = 500e6, kWorkspaceBytes = 64e6;
+static constexpr double kProtocolBytes = 9.6e6, kChannels = 16, kNeighbours = 2;
+
+MemoryReserve CostModel::reserve(int64_t communicators) const {
+  if (!kernels)
+    return {};
+  return {kContextBytes, kWorkspaceBytes,
+          kProtocolBytes * kChannels * kNeighbours * double(communicators)};
+}
 
 double CostModel::reservedBytes(int64_t communicators) const {
-  if (!kernels)
-    return 0;
-  return kContextBytes + kWorkspaceBytes + kCommunicatorBytes * double(communicators);
+  MemoryReserve reserved = reserve(communicators);
+  return reserved.context + reserved.workspace + reserved.communicators;
 }
 
 double CostModel::availableBytes(int64_t communicators) const {
@@ -114,17 +121,17 @@ double CostModel::collectiveSeconds(StepKind kind, const GroupShape &group, doub
   return network->seconds(kind, group, bytes);
 }
 
-int CostModel::levelBetween(int64_t a, int64_t b) const { return network->levelBetween(a, b); }
+int CostModel::levelBetween(int64_t a, int64_t b) const { return cluster.levelBetween(a, b); }
 
 double CostModel::p2pSeconds(double bytes, int64_t from, int64_t to) const {
-  return from == to ? 0 : p2pSeconds(bytes, levelBetween(from, to));
+  return from == to ? 0 : levelSeconds(bytes, levelBetween(from, to));
 }
 
 PointToPoint CostModel::p2pLink(int level, int64_t senders) const {
   return network->link(level, senders);
 }
 
-double CostModel::p2pSeconds(double bytes, int level, int64_t senders) const {
+double CostModel::levelSeconds(double bytes, int level, int64_t senders) const {
   PointToPoint link = p2pLink(level, senders);
   return bytes > 0 ? link.latency + bytes / link.bandwidth : 0;
 }
@@ -132,9 +139,9 @@ double CostModel::p2pSeconds(double bytes, int level, int64_t senders) const {
 Slowdown CostModel::overlapSlowdown(int level) const {
   if (!kernels)
     return {2, 2}; // both take the same cores
-  // Rings take a multiprocessor for each channel, about 16 inside a node and half
-  // of that through network cards; both sides wait for memory more often.
-  double channels = level == 0 ? 16 : 8;
+  // A ring takes a multiprocessor for each channel, through network cards about
+  // half as many as inside a node; both sides wait for memory more often.
+  double channels = level == 0 ? kChannels : kChannels / 2;
   return {1 / (1 - channels / double(spec.multiprocessors)), 1.1};
 }
 

@@ -76,18 +76,18 @@ double KernelModel::launched(double seconds, double count) const {
 
 double KernelModel::contraction(DType type, double batch, double m, double n, double k) const {
   double units = double(device.multiprocessors), perUnit = rate(type) / units;
-  double best = HUGE_VAL;
+  double stream = kStreamShare * device.bandwidth, best = HUGE_VAL;
   for (const Tile &tile : kTiles) {
     double tiles = std::ceil(m / tile.rows) * std::ceil(n / tile.columns) * batch;
     double perStep = 2 * tile.rows * tile.columns / (perUnit * tile.share);
     for (double parts = 1; parts <= 16; parts *= 2) {
       double waves = std::ceil(tiles * parts / units);
-      double seconds = waves * (kWaveSeconds + perStep * std::ceil(k / parts)) +
-                       (parts > 1 ? kSplitSeconds : 0);
+      double seconds = waves * (kWaveSeconds + perStep * std::ceil(k / parts));
+      if (parts > 1) // partial results in single precision, written and added up
+        seconds += kSplitSeconds + (parts + 1) * 4 * batch * m * n / stream;
       best = std::min(best, seconds);
-      // Splitting pays where multiprocessors are idle and k is long.
-      if (tiles * parts >= units || k / parts < 512)
-        break;
+      if (tiles * parts >= units)
+        break; // all multiprocessors are busy
     }
   }
   return kProductSeconds + best;
@@ -101,7 +101,9 @@ double KernelModel::productSeconds(const LocalWork &work) const {
 namespace {
 
 /// Of the peak rate, what fused attention reaches on long sequences of heads of
-/// 128, forward and backward.
+/// 128, forward and backward: FlashAttention (Dao et al. 2022), 2 (Dao 2023,
+/// figures 4 to 6), 3 (Shah et al. 2024, figures 5 and 6); on Volta the
+/// memory-efficient kernels of xFormers; version 3 of Blackwell is its newest.
 struct FusedRate {
   Architecture architecture;
   int version;
@@ -111,8 +113,8 @@ struct FusedRate {
 } // namespace
 
 static constexpr FusedRate kFusedRates[] = {
-    {Architecture::Volta, 1, 0.35, 0.25},  {Architecture::Ampere, 1, 0.40, 0.35},
-    {Architecture::Ampere, 2, 0.70, 0.58}, {Architecture::Ada, 1, 0.40, 0.35},
+    {Architecture::Volta, 1, 0.35, 0.25},  {Architecture::Ampere, 1, 0.40, 0.30},
+    {Architecture::Ampere, 2, 0.70, 0.60}, {Architecture::Ada, 1, 0.40, 0.30},
     {Architecture::Ada, 2, 0.60, 0.50},    {Architecture::Hopper, 1, 0.20, 0.17},
     {Architecture::Hopper, 2, 0.36, 0.33}, {Architecture::Hopper, 3, 0.68, 0.55},
     {Architecture::Blackwell, 2, 0.20, 0.17}, {Architecture::Blackwell, 3, 0.62, 0.50},

@@ -83,13 +83,6 @@ GroupShape NetworkModel::shape(const AxisList &axes, const Mesh &mesh) const {
   return group;
 }
 
-int NetworkModel::levelBetween(int64_t a, int64_t b) const {
-  for (size_t i = 0; i < levels.size(); ++i)
-    if (levels[i].size == 0 || a / levels[i].size == b / levels[i].size)
-      return static_cast<int>(i);
-  return static_cast<int>(levels.size()) - 1;
-}
-
 double NetworkModel::reached(size_t level) const {
   return levels[level].bandwidth * levels[level].achieved;
 }

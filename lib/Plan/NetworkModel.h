@@ -20,7 +20,6 @@ public:
   /// Not of slices.
   double seconds(sharding::StepKind kind, const GroupShape &group, double bytes) const;
   PointToPoint link(int level, int64_t senders) const;
-  int levelBetween(int64_t a, int64_t b) const;
 
 private:
   double linear(sharding::StepKind kind, const GroupShape &group, double bytes) const;

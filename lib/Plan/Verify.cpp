@@ -74,8 +74,7 @@ void Verifier::checkDegrees() {
       degrees.microBatch * degrees.dp * degrees.ep != problem.batch)
     report("micro_batch * dp * ep is not the batch of " + std::to_string(problem.batch) + ": " +
            std::to_string(degrees.microBatch * degrees.dp * degrees.ep));
-  if (cluster.nodes > 0 && cluster.devicesPerNode > 0 &&
-      degrees.devices() > cluster.nodes * cluster.devicesPerNode)
+  if (int64_t devices = cluster.devices(); devices > 0 && degrees.devices() > devices)
     report("plan needs more devices than the cluster has: " + std::to_string(degrees.devices()));
 }
 

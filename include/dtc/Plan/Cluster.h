@@ -122,6 +122,8 @@ struct Cluster {
   /// The type of one device, and the levels of links above it.
   const DeviceSpec &deviceAt(int64_t id) const;
   std::vector<LinkLevel> levelsAt(int64_t id) const;
+  /// Index in levelsAt(a) of the lowest level that joins two devices.
+  int levelBetween(int64_t a, int64_t b) const;
 };
 
 /// A built-in cluster (`cpu`, `dgx-h100`, ...), one of a node of a built-in

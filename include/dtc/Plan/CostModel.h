@@ -60,6 +60,12 @@ struct PointToPoint {
   double latency = 0, bandwidth = 0;
 };
 
+/// Bytes of a device that hold no tensors. nvidia-smi shows all of them, PyTorch
+/// counts the workspace alone.
+struct MemoryReserve {
+  double context = 0, workspace = 0, communicators = 0;
+};
+
 /// Devices of one stage, numbered in the cluster from `first`.
 struct DeviceRange {
   int64_t first = 0, count = 0; ///< count 0: all ranks
@@ -89,7 +95,7 @@ public:
   double p2pSeconds(double bytes, int64_t fromDevice, int64_t toDevice) const;
   /// The same over the links of level `level`, while `senders` devices of a node
   /// (0: all) send at once: latency + bytes / bandwidth of p2pLink.
-  double p2pSeconds(double bytes, int level, int64_t senders = 0) const;
+  double levelSeconds(double bytes, int level, int64_t senders = 0) const;
   PointToPoint p2pLink(int level, int64_t senders = 0) const;
   /// Index of the lowest level of links that joins two devices.
   int levelBetween(int64_t a, int64_t b) const;
@@ -105,6 +111,7 @@ public:
   /// libraries' code, their workspace, and the buffers of `communicators`
   /// groups that the rank is a member of.
   double reservedBytes(int64_t communicators) const;
+  MemoryReserve reserve(int64_t communicators) const; ///< the same, in parts
   /// memoryPerRank less reservedBytes.
   double availableBytes(int64_t communicators) const;
 

@@ -39,6 +39,81 @@ software: {flash_attention: true, fused_norm: false}
   EXPECT_FALSE(cluster->software.fusedNorm);
 }
 
+TEST(Cluster, StartsFromBuiltInNodesAndDevices) {
+  auto cluster = clusterFromYaml(R"(
+node: dgx-h100
+device: {base: h100, name: h100-quiet, bandwidth_gbs: 2400, achieved_tflops: {bf16: 600}}
+inter_node: {bandwidth_gbs: 12.5, latency_us: 20, achieved: 0.8, alone_gbs: 25}
+software: {flash_attention: 2}
+)",
+                                 "c.yaml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  Cluster dgx = *loadCluster("dgx-h100");
+  EXPECT_EQ(cluster->device.name, "h100-quiet");
+  EXPECT_EQ(cluster->device.memoryBytes, dgx.device.memoryBytes);
+  EXPECT_EQ(cluster->device.bandwidth, 2400e9);
+  EXPECT_EQ(cluster->device.achieved.size(), 1u);
+  EXPECT_EQ(cluster->device.multiprocessors, 132);
+  ASSERT_EQ(cluster->levels.size(), 2u) << "one network of its own";
+  EXPECT_EQ(cluster->levels[0], dgx.levels[0]);
+  EXPECT_EQ(cluster->levels[1].alone, 25e9);
+  EXPECT_EQ(cluster->software.flashAttention, 2);
+}
+
+TEST(Cluster, ReadsLevelsOfLinks) {
+  auto cluster = clusterFromYaml(R"(
+device: a100-80
+devices_per_node: 4
+links:
+  - {name: nvlink, size: 4, bandwidth_gbs: 300, latency_us: 3, ring_gbs: {2: 205, 3: 220}}
+  - {name: leaf, size: 64, bandwidth_gbs: 25, latency_us: 14}
+  - {name: spine, bandwidth_gbs: 12.5, latency_us: 16, achieved: 0.9}
+)",
+                                 "c.yaml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  ASSERT_EQ(cluster->levels.size(), 3u);
+  EXPECT_EQ(cluster->levels[0].rings.at(3), 220e9);
+  EXPECT_EQ(cluster->levelBetween(0, 3), 0);
+  EXPECT_EQ(cluster->levelBetween(3, 4), 1);
+  EXPECT_EQ(cluster->levelBetween(63, 64), 2);
+  auto again = clusterFromYaml(toYaml(*cluster), "again");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->levels, cluster->levels);
+}
+
+static const char *const mixed = R"(
+name: mixed
+groups:
+  - {node: dgx-h100, nodes: 2}
+  - {device: a100-40, nodes: 3, devices_per_node: 4, intra_node: {bandwidth_gbs: 300}}
+  - {device: v100, nodes: 1, devices_per_node: 2, intra_node: {bandwidth_gbs: 22}}
+inter_node: {bandwidth_gbs: 25, latency_us: 14}
+)";
+
+TEST(Cluster, MixesDeviceTypes) {
+  auto cluster = clusterFromYaml(mixed, "c.yaml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  EXPECT_EQ(cluster->devices(), 2 * 8 + 3 * 4 + 2);
+  EXPECT_EQ(cluster->deviceAt(15).name, "h100");
+  EXPECT_EQ(cluster->deviceAt(16).name, "a100-40");
+  EXPECT_EQ(cluster->deviceAt(27).name, "a100-40");
+  EXPECT_EQ(cluster->deviceAt(29).name, "v100");
+  ASSERT_EQ(cluster->levelsAt(20).size(), 2u);
+  EXPECT_EQ(cluster->levelsAt(20)[0].size, 4);
+  EXPECT_EQ(cluster->levelsAt(20)[1], cluster->levels[1]);
+  EXPECT_EQ(cluster->levelBetween(0, 7), 0);
+  EXPECT_EQ(cluster->levelBetween(7, 8), 1);
+  EXPECT_EQ(cluster->levelBetween(16, 19), 0);
+  EXPECT_EQ(cluster->levelBetween(19, 20), 1);
+  EXPECT_EQ(cluster->levelBetween(27, 28), 1);
+  EXPECT_EQ(cluster->levelBetween(28, 29), 0);
+  auto again = clusterFromYaml(toYaml(*cluster), "again");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(toYaml(*again), toYaml(*cluster));
+  EXPECT_EQ(again->others.size(), 2u);
+  EXPECT_EQ(again->levels, cluster->levels);
+}
+
 TEST(Cluster, EveryBuiltInSurvivesWritingAndReading) {
   for (const std::string &name : builtinClusters()) {
     Cluster cluster = *loadCluster(name);
@@ -76,6 +151,31 @@ TEST(Cluster, ErrorsNameFileLineAndKey) {
   expectRefused("- 1\n- 2\n", "c.yaml:1: the cluster must be a map", 3);
   EXPECT_EQ(clusterFromYaml("device: [", "c.yaml").error().exitCode, 3);
   EXPECT_EQ(clusterFromYaml("", "c.yaml").error().exitCode, 3);
+}
+
+TEST(Cluster, RefusesWhatCannotBe) {
+  const std::string head = "device: h100\ndevices_per_node: 8\n";
+  expectRefused(head + "intra_node: {bandwidth_gbs: 450, acheived: 0.8}\n",
+                "c.yaml:3: unknown key in intra_node: acheived (did you mean achieved?)", 2);
+  expectRefused(head + "intra_node: {bandwidth_gbs: 450, achieved: 80}\n",
+                "c.yaml:3: achieved is a share of the bandwidth, at most 1: 80", 3);
+  expectRefused(head + "links:\n - {size: 8, bandwidth_gbs: 450}\n - {size: 12, bandwidth_gbs: 50}\n",
+                "c.yaml:4: a level of links must join several of the one below: link", 3);
+  expectRefused(head + "intra_node: {bandwidth_gbs: 450, ring_gbs: {x: 3}}\n",
+                "c.yaml:3: ring_gbs is by number of ranks: x", 3);
+  expectRefused("node: dgx-h10\n",
+                "c.yaml:1: unknown node: dgx-h10 (did you mean dgx-h100?)", 3);
+  expectRefused("device: h100\nintra_node: {bandwidth_gbs: 450}\ninter_node: {bandwidth_gbs: 50}\n",
+                "c.yaml:3: inter_node needs the key: devices_per_node", 3);
+  expectRefused("device: {memory_gb: 4, bandwidth_gbs: 10, peak_tflops: {fp32: 1}, "
+                "architecture: hoper}\nintra_node: {bandwidth_gbs: 1}\n",
+                "c.yaml:1: unknown architecture: hoper", 3);
+  expectRefused("device: {memory_gb: 4, bandwidth_gbs: 10, peak_tflops: {fp32: 1}, "
+                "architecture: hopper}\nintra_node: {bandwidth_gbs: 1}\n",
+                "c.yaml:1: architecture and multiprocessors are given together or not at all", 3);
+  expectRefused("groups:\n - {node: p4d}\ninter_node: {bandwidth_gbs: 1}\n",
+                "c.yaml:2: groups lacks the key: nodes", 3);
+  expectRefused("groups: []\ninter_node: {bandwidth_gbs: 1}\n", "c.yaml:1: groups is empty", 3);
 }
 
 TEST(Cluster, UnknownNamesAreUsageErrors) {

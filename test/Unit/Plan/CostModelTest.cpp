@@ -87,3 +87,20 @@ TEST(CostModel, RanksShareAProcessor) {
               1e-12);
   EXPECT_EQ(CostModel(cluster, 4).memoryPerRank(), 2e9);
 }
+
+TEST(CostModel, AStageWaitsForItsSlowestDevice) {
+  Cluster cluster = *clusterFromYaml("groups:\n"
+                                     " - {node: dgx-h100, nodes: 1}\n"
+                                     " - {node: p4d, nodes: 1}\n"
+                                     "inter_node: {bandwidth_gbs: 25}\n",
+                                     "c.yaml");
+  CostModel fast(cluster, 16, {0, 8}), slow(cluster, 16, {8, 8}), both(cluster, 16, {0, 16});
+  EXPECT_EQ(fast.device().name, "h100");
+  EXPECT_EQ(slow.device().name, "a100-40");
+  EXPECT_EQ(both.device().name, "a100-40");
+  EXPECT_LT(slow.memoryPerRank(), fast.memoryPerRank());
+  EXPECT_EQ(both.memoryPerRank(), slow.memoryPerRank());
+  Mesh mesh{{{"tp", "tp", 8}}};
+  EXPECT_LT(fast.collectiveSeconds(StepKind::AllReduce, {0}, 1e9, mesh),
+            slow.collectiveSeconds(StepKind::AllReduce, {0}, 1e9, mesh));
+}
