@@ -4,6 +4,12 @@
 
 namespace dtc::plan {
 
+pipeline::ScheduleShape scheduleShape(const Degrees &degrees) {
+  bool isPipeline = degrees.pp > 1;
+  return {isPipeline ? degrees.schedule : ScheduleKind::OneFOneB, degrees.pp, degrees.chunks,
+          degrees.numMicrobatches};
+}
+
 std::vector<std::string> unimplemented(const Plan &plan) {
   std::vector<std::string> result;
   const Degrees &degrees = plan.degrees;

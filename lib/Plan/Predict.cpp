@@ -301,10 +301,7 @@ void Predictor::addMemory() {
 }
 
 void Predictor::simulateStages(const simulate::Costs &stages) {
-  pipeline::ScheduleShape shape{plan.degrees.schedule, plan.degrees.pp, plan.degrees.chunks,
-                                plan.degrees.numMicrobatches};
-  if (plan.degrees.pp == 1) // one rank: every schedule is forward, backward
-    shape.kind = ScheduleKind::OneFOneB;
+  pipeline::ScheduleShape shape = scheduleShape(plan.degrees);
   if (auto schedule = pipeline::makeSchedule(shape)) {
     timeline = simulate::simulate(*schedule, stages, options);
     return;

@@ -23,6 +23,7 @@ public:
     if (!violations.empty())
       return std::move(violations);
     checkMesh();
+    checkSchedule();
     checkStages();
     checkArguments();
     checkStorage();
@@ -37,7 +38,9 @@ private:
   void checkDegrees();
   void checkAxes();
   void checkMesh();
+  void checkSchedule();
   void checkStages();
+  void checkDevices(size_t stage, std::set<int64_t> &taken);
   void checkArguments();
   void checkStorage();
   void checkOps();
@@ -110,11 +113,40 @@ void Verifier::checkMesh() {
              ", the plan's degree is " + std::to_string(size));
 }
 
+void Verifier::checkSchedule() {
+  const Degrees &degrees = plan.degrees;
+  pipeline::ScheduleShape shape = scheduleShape(degrees);
+  if (std::string reason = pipeline::unsupported(shape); !reason.empty())
+    return report("there is no such schedule: " + reason);
+  if (!plan.stages.empty() && static_cast<int64_t>(plan.stages.size()) != shape.stages())
+    report("plan must have pp * chunks = " + std::to_string(shape.stages()) + " stages, got " +
+           std::to_string(plan.stages.size()));
+}
+
+/// Each pipeline rank has devices of its own, which all its stages share.
+void Verifier::checkDevices(size_t index, std::set<int64_t> &taken) {
+  const Stage &stage = plan.stages[index];
+  std::string name = "stage " + std::to_string(index);
+  auto ranks = static_cast<size_t>(std::max<int64_t>(1, plan.degrees.pp));
+  if (index >= ranks) {
+    if (stage.devices != plan.stages[index - ranks].devices)
+      report(name + " isn't on the devices of its rank's stage " + std::to_string(index - ranks));
+    return;
+  }
+  int64_t expected = plan.mesh.devices();
+  if (static_cast<int64_t>(stage.devices.size()) != expected)
+    report(name + " names " + std::to_string(stage.devices.size()) + " devices, its mesh has " +
+           std::to_string(expected));
+  for (int64_t device : stage.devices)
+    if (device < 0 || !taken.insert(device).second)
+      report(name + " names a device that is taken or none: " + std::to_string(device));
+}
+
 void Verifier::checkStages() {
-  std::set<int64_t> seen;
+  std::set<int64_t> taken;
   if (plan.stages.empty())
     report("plan has no stage");
-  int64_t expected = plan.mesh.devices(), next = 0;
+  int64_t next = 0;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage &stage = plan.stages[i];
     std::string name = "stage " + std::to_string(i);
@@ -123,12 +155,7 @@ void Verifier::checkStages() {
       report(name + " doesn't follow the one before: ops " + std::to_string(stage.firstOp) +
              " to " + std::to_string(stage.lastOp));
     next = stage.lastOp + 1;
-    if (static_cast<int64_t>(stage.devices.size()) != expected)
-      report(name + " names " + std::to_string(stage.devices.size()) +
-             " devices, its mesh has " + std::to_string(expected));
-    for (int64_t device : stage.devices)
-      if (device < 0 || !seen.insert(device).second)
-        report(name + " names a device that is taken or none: " + std::to_string(device));
+    checkDevices(i, taken);
   }
   for (size_t op = next; op < problem.ops.size(); ++op)
     if (!problem.ops[op].backward && problem.ops[op].kind != OpKind::GradientSum) {

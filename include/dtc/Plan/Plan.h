@@ -35,6 +35,10 @@ struct Degrees {
   bool operator==(const Degrees &) const = default;
 };
 
+/// The pipeline schedule of a plan. A single rank alternates forward and
+/// backward passes, whatever the kind.
+pipeline::ScheduleShape scheduleShape(const Degrees &degrees);
+
 /// Where a parameter, its gradient accumulator and its optimizer state live
 /// (section 2 of the design: ZeRO is storage sharding).
 struct ParameterStorage {
@@ -49,7 +53,9 @@ struct ParameterStorage {
 /// One pipeline stage chunk: a contiguous range of forward ops on a mesh.
 struct Stage {
   int64_t firstOp = 0, lastOp = 0; ///< forward op ids, inclusive
-  std::vector<int64_t> devices;    ///< device ids, in mesh order
+  /// Device ids, in mesh order; stage s is a chunk of pipeline rank s % pp and
+  /// has the devices of that rank's other stages.
+  std::vector<int64_t> devices;
   bool operator==(const Stage &) const = default;
 };
 

@@ -32,6 +32,19 @@ inline SearchResult plan(const Problem &problem, int64_t devices, const std::str
   return result ? *result : SearchResult{};
 }
 
+/// A plan of gpt.json on four devices as four stages of two pipeline ranks.
+inline Plan interleaved(Plan plan, int64_t microbatches) {
+  plan.degrees.pp = plan.degrees.chunks = 2;
+  plan.degrees.numMicrobatches = microbatches;
+  plan.degrees.schedule = ScheduleKind::Interleaved;
+  int64_t last = plan.stages[0].lastOp;
+  plan.stages = {{0, 2, {0, 1, 2, 3}},
+                 {3, 4, {4, 5, 6, 7}},
+                 {5, 6, {0, 1, 2, 3}},
+                 {7, last, {4, 5, 6, 7}}};
+  return plan;
+}
+
 /// The layout of an argument, in words.
 inline std::string layoutOf(const Problem &problem, const Plan &plan, const std::string &name) {
   for (const auto &[value, sharding] : plan.arguments)

@@ -28,7 +28,10 @@ protected:
 
   /// Breaks the plan and expects a violation that says so, in one line.
   template <typename Mutate> void expect(const std::string &message, Mutate mutate) {
-    Plan broken = good;
+    expectOf(good, message, mutate);
+  }
+  template <typename Mutate>
+  void expectOf(Plan broken, const std::string &message, Mutate mutate) {
     mutate(broken);
     std::vector<Violation> violations = verify(problem, broken, on);
     bool found = false;
@@ -76,6 +79,29 @@ TEST_F(VerifyTest, Stages) {
   expect("doesn't follow the one before", [](Plan &p) { p.stages[0].firstOp = 1; });
   expect("doesn't follow the one before", [](Plan &p) { p.stages[0].lastOp = 100000; });
   expect("no stage runs the op", [](Plan &p) { p.stages[0].lastOp = 3; });
+}
+
+TEST_F(VerifyTest, Pipelines) {
+  problem.numMicrobatches = 4;
+  Plan pipeline = interleaved(good, 4);
+  EXPECT_TRUE(verify(problem, pipeline, on).empty());
+  auto expectBroken = [&](const std::string &message, auto mutate) {
+    expectOf(pipeline, message, mutate);
+  };
+  expectBroken("plan must have pp * chunks = 4 stages, got 3", [](Plan &p) {
+    p.stages.pop_back();
+    p.stages.back().lastOp = 100;
+  });
+  expectBroken("stage 2 isn't on the devices of its rank's stage 0",
+               [](Plan &p) { p.stages[2].devices[3] = 8; });
+  expectBroken("stage 1 names a device that is taken or none: 3",
+               [](Plan &p) { p.stages[1].devices[0] = p.stages[3].devices[0] = 3; });
+  expectBroken("there is no such schedule: only an interleaved schedule has several chunks",
+               [](Plan &p) { p.degrees.schedule = ScheduleKind::OneFOneB; });
+  problem.numMicrobatches = 3;
+  expectBroken("there is no such schedule: an interleaved schedule needs a multiple of its 2 ranks "
+               "as microbatches, got 3",
+               [](Plan &p) { p.degrees.numMicrobatches = 3; });
 }
 
 TEST_F(VerifyTest, Arguments) {
