@@ -30,8 +30,8 @@ static FailureOr<Tensor> evaluatePrimitive(Operation *op, Operands operands) {
   using namespace graph;
   return TypeSwitch<Operation *, FailureOr<Tensor>>(op)
       .Case<IotaOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp, ReduceOp,
-            CumSumOp, SumOp, ContractOp, GatherOp, ScatterAddOp, PickOp, ConvOp, ConvInputGradOp,
-            ConvWeightGradOp, MaxPoolOp, MaxPoolGradOp>(
+            CumSumOp, SumOp, ContractOp, GatherOp, ScatterAddOp, PickOp, TopKOp, ConvOp,
+            ConvInputGradOp, ConvWeightGradOp, MaxPoolOp, MaxPoolGradOp>(
           [&](auto primitive) -> FailureOr<Tensor> { return evaluateKernel(primitive, operands); })
       .Default([](Operation *other) { return other->emitOpError() << "is not interpreted"; });
 }

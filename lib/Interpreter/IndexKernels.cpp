@@ -1,5 +1,8 @@
 #include "Kernels.h"
 
+#include <cmath>
+#include <numeric>
+
 using namespace mlir;
 using namespace dtc::graph;
 
@@ -62,6 +65,24 @@ Tensor evaluateKernel(PickOp op, Operands operands) {
         out[i] = in[i * size + at];
   };
   onElements(pick, result, *operands[0]);
+  return result;
+}
+
+Tensor evaluateKernel(TopKOp op, Operands operands) {
+  Tensor result(op.getResult().getType());
+  const int64_t size = operands[0]->shape().back(), k = result.shape().back();
+  std::vector<int64_t> order(size);
+  for (int64_t row = 0; row < result.size() / k; ++row) {
+    auto key = [&](int64_t i) {
+      double value = operands[0]->floats[row * size + i];
+      return std::isnan(value) ? std::numeric_limits<double>::infinity() : value;
+    };
+    std::iota(order.begin(), order.end(), 0);
+    llvm::stable_sort(order, [&](int64_t a, int64_t b) {
+      return op.getSmallest() ? key(a) < key(b) : key(a) > key(b);
+    });
+    std::copy_n(order.begin(), k, result.ints.begin() + row * k);
+  }
   return result;
 }
 

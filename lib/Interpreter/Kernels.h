@@ -26,6 +26,7 @@ Tensor evaluateKernel(graph::ContractOp op, Operands operands);
 Tensor evaluateKernel(graph::GatherOp op, Operands operands);
 Tensor evaluateKernel(graph::ScatterAddOp op, Operands operands);
 Tensor evaluateKernel(graph::PickOp op, Operands operands);
+Tensor evaluateKernel(graph::TopKOp op, Operands operands);
 Tensor evaluateKernel(graph::ConvOp op, Operands operands);
 Tensor evaluateKernel(graph::ConvInputGradOp op, Operands operands);
 Tensor evaluateKernel(graph::ConvWeightGradOp op, Operands operands);

@@ -103,7 +103,7 @@ static OpKind kindOf(Operation *op) {
     return OpKind::Layout;
   if (isa<PadOp, ConcatOp>(op))
     return OpKind::Join;
-  if (isa<ReduceOp, CumSumOp, SoftmaxOp, SoftmaxGradOp>(op))
+  if (isa<ReduceOp, CumSumOp, TopKOp, SoftmaxOp, SoftmaxGradOp>(op))
     return OpKind::Reduction;
   if (isElementwise(op) || isa<ActivationOp, ActivationGradOp, SumOp>(op))
     return OpKind::Elementwise;

@@ -286,6 +286,54 @@ func.func @f(%x: tensor<4x3xf32>, %i: tensor<3xi64>) {
 
 // -----
 
+func.func @f(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{must choose between 1 and 3 elements of a row: 4}}
+  %0 = dtc.top_k %x : tensor<4x3xf32> -> tensor<4x4xi64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{must choose between 1 and 3 elements of a row: 0}}
+  %0 = dtc.top_k %x : tensor<4x3xf32> -> tensor<4x0xi64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<f32>) {
+  // expected-error @+1 {{input must have a dimension to choose from: rank 0}}
+  %0 = dtc.top_k %x : tensor<f32> -> tensor<i64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{result must have the shape [4, 2]: [3, 2]}}
+  %0 = dtc.top_k %x : tensor<4x3xf32> -> tensor<3x2xi64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{result must have the element type 'i64': 'i32'}}
+  %0 = dtc.top_k %x : tensor<4x3xf32> -> tensor<4x2xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xi64>) {
+  // expected-error @+1 {{input must have a float element type: 'i64'}}
+  %0 = dtc.top_k %x : tensor<4x3xi64> -> tensor<4x2xi64>
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<4x3xi32>) {
   // expected-error @+1 {{input must have a float element type: 'i32'}}
   %0 = dtc.activation relu %x : tensor<4x3xi32>

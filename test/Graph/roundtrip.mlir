@@ -51,6 +51,10 @@ func.func @primitives(%x: tensor<2x3x4xf32>, %w: tensor<4x5xbf16>, %y: tensor<2x
   %11 = dtc.scatter_add %i, %x axis 0 : tensor<2x3xi64>, tensor<2x3x4xf32> -> tensor<9x4xf32>
   // CHECK: dtc.pick %{{.*}}, %{{.*}} : tensor<2x3x4xf32>, tensor<2x3xi64> -> tensor<2x3xf32>
   %12 = dtc.pick %x, %i : tensor<2x3x4xf32>, tensor<2x3xi64> -> tensor<2x3xf32>
+  // CHECK: dtc.top_k %{{.*}} : tensor<2x3x4xf32> -> tensor<2x3x2xi64>
+  %topk = dtc.top_k %x : tensor<2x3x4xf32> -> tensor<2x3x2xi64>
+  // CHECK: dtc.top_k %{{.*}} smallest : tensor<4x5xbf16> -> tensor<4x5xi64>
+  %lowest = dtc.top_k %w smallest : tensor<4x5xbf16> -> tensor<4x5xi64>
   // CHECK: dtc.conv %{{.*}}, %{{.*}} strides [2, 2] pad [1, 0], [1, 1] dilations [1, 1] groups 1 : tensor<1x2x4x4xf32>, tensor<2x2x3x3xf32> -> tensor<1x2x2x2xf32>
   %13 = dtc.conv %img, %k strides [2, 2] pad [1, 0], [1, 1] dilations [1, 1] groups 1 : tensor<1x2x4x4xf32>, tensor<2x2x3x3xf32> -> tensor<1x2x2x2xf32>
   // CHECK: dtc.max_pool %{{.*}} kernel [2, 2] strides [2, 2] pad [0, 0], [0, 0] dilations [1, 1] : tensor<1x2x4x4xf32> -> tensor<1x2x2x2xf32>

@@ -64,6 +64,16 @@ func.func @index(%t: tensor<8x4xf32>, %i: tensor<4x2xi32>, %j: tensor<4x4xi64>, 
   return
 }
 
+// Rows are seen whole.
+// CHECK-LABEL: @choose({{.*}}test.shardings = 12 :
+func.func @choose(%x: tensor<4x2x8xf32>) {
+  // RULE{LITERAL}: ([a,b,c])->([a,b,d]) {a=4,b=2,c=8,d=3} whole{c,d}
+  %0 = dtc.top_k %x : tensor<4x2x8xf32> -> tensor<4x2x3xi64>
+  // RULE{LITERAL}: ([a,b,c])->([a,b,1]) {a=4,b=2,c=8} whole{c}
+  %1 = dtc.top_k %x smallest : tensor<4x2x8xf32> -> tensor<4x2x1xi64>
+  return
+}
+
 // CHECK-LABEL: @rows({{.*}}test.shardings = 75 :
 func.func @rows(%x: tensor<2x4x8xf32>, %row: tensor<2x4xf32>, %h: tensor<8xf32>) {
   // RULE{LITERAL}: ([a,b,c])->([a,b,c]) {a=2,b=4,c=8}

@@ -4,12 +4,14 @@ Ten steps each, fp32, at most 2e-5 relative; the largest error was 2.3e-6 (ConvN
 were written. BERT's and BART's padding rows get no gradient from lookups (--padding-idx), which alone is worth 4e-5.
 """
 
+import json
+
 import pytest
 
-from conftest import compare_steps, reference
+from conftest import MODELS, check_call, compare_steps, reference
 
 BOUND = 2e-5
-FAMILIES = ["bert", "bert_classifier", "vit", "t5", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext"]
+FAMILIES = ["bert", "bert_classifier", "vit", "t5", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "moe"]
 PLANS = [(1, "dp=1"), (4, "dp=2,tp=2")]
 
 
@@ -28,3 +30,15 @@ def test_adamw(trainer, model):
     expected = reference(model, "adamw")
     run = trainer.train(model, model, *expected["flags"], devices=4, plan="dp=2,tp=2")
     compare_steps(run, expected, loss=BOUND, norm=BOUND)
+
+
+def test_experts_are_spread(tmp_path):
+    """The planner puts each expert on one rank of tp, without being told what an expert is."""
+    artifact = tmp_path / "moe.dtc"
+    check_call("dtc", "compile", MODELS / "moe.onnx", "--devices", 4, "--plan", "dp=2,tp=2", "--loss", "cross_entropy",
+               "--global-batch", 8, "-o", artifact)
+    found = json.loads(check_call("dtc", "inspect", artifact, "--json").out)["parameters"]
+    shardings = {parameter["name"]: parameter["sharding"] for parameter in found}
+    for block in range(2):
+        assert shardings[f"blocks.{block}.moe.wi"] == [["tp"], [], []]
+        assert shardings[f"blocks.{block}.moe.wo"] == [["tp"], [], []]

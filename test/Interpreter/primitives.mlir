@@ -75,6 +75,18 @@ func.func @main() -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<3x2xf32>, tensor<
 
 // -----
 
+// Equal elements in the order of their indices; NaN counts as infinity, -0 as 0.
+// CHECK: result 0: tensor<3x3xi64> {{\[\[}}1, 3, 0], [0, 2, 1], [0, 1, 2]]
+// CHECK: result 1: tensor<3x2xi64> {{\[\[}}2, 0], [1, 3], [0, 1]]
+func.func @main() -> (tensor<3x3xi64>, tensor<3x2xi64>) {
+  %x = arith.constant dense<[[1.0, 5.0, -2.0, 5.0], [0x7F800000, 3.0, 0x7FC00000, 3.0], [0.0, -0.0, 0.0, 0.0]]> : tensor<3x4xf32>
+  %0 = dtc.top_k %x : tensor<3x4xf32> -> tensor<3x3xi64>
+  %1 = dtc.top_k %x smallest : tensor<3x4xf32> -> tensor<3x2xi64>
+  return %0, %1 : tensor<3x3xi64>, tensor<3x2xi64>
+}
+
+// -----
+
 // A 3x3 plane under 2x2 kernels of ones; a pool's first maximum gets the gradient.
 // CHECK: result 0: tensor<1x1x2x2xf32> {{.*}}[12, 16], [24, 28]]]]
 // CHECK: result 1: tensor<1x1x3x3xf32> {{.*}}[1, 2, 1], [2, 4, 2], [1, 2, 1]]]]

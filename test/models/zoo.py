@@ -18,6 +18,7 @@ from torch import nn
 from torchvision.models.resnet import BasicBlock, ResNet
 
 import families
+import moe
 from draw import Distribution, draw
 from sizes import CLASSES, FEATURES, IMAGE, POSITIONS, SEQUENCE, SMALL_IMAGE, VOCABULARY
 
@@ -173,7 +174,7 @@ def _moments(name: str, tensor: torch.Tensor, of_norm: bool, of_embedding: bool)
         return 1.0, 0.2
     if tensor.dim() == 1:
         return 0.0, 0.1 if of_norm else 0.05
-    if of_embedding or tensor.dim() == 3:  # ViT's class token and positions have a leading one
+    if of_embedding or (tensor.dim() == 3 and tensor.shape[0] == 1):  # ViT's class token and positions
         return 0.0, 0.3
     if tensor.dim() == 4:
         return 0.0, math.sqrt(2.0 / math.prod(tensor.shape[1:])) * 0.7
@@ -205,6 +206,7 @@ MODELS = {
         Model("gpt_neox", families.gpt_neox, _IDS, 32),
         Model("mobilenet", families.mobilenet, _IMAGE, 28, Task.CLASS, SMALL_IMAGE, salt="1:"),
         Model("convnext", families.convnext, _IMAGE, 28, Task.CLASS, SMALL_IMAGE),
+        Model("moe", moe.MixtureOfExperts, _IDS, 32),
     )
 }
 
@@ -251,6 +253,7 @@ EXPORTS = (
     Export("gpt_neox", "gpt_neox"),
     Export("mobilenet", "mobilenet"),
     Export("convnext", "convnext"),
+    Export("moe", "moe"),
 )
 
 

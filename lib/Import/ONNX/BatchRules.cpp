@@ -200,7 +200,8 @@ ShardingRule rankedRule(Operation *op) {
           [](auto op) { return sliceRule(op, op.getInput(), op.getResult()); })
       .Case<SoftmaxOp, CumSumOp>(
           [](auto op) { return identityRule(op, {int64_t(op.getDim())}); })
-      .Case<LayerNormOp, RmsNormOp>([&](auto op) { return leadingRule(op, {0}, rank - 1); })
+      .Case<LayerNormOp, RmsNormOp, TopKOp>(
+          [&](auto op) { return leadingRule(op, {0}, rank - 1); })
       .Case([&](PickOp op) { return leadingRule(op, {0, 1}, rank - 1); })
       .Case([](AttentionOp op) { return leadingRule(op, {0, 1, 2, 3}, 1); })
       .Case<ConvOp, MaxPoolOp>([](auto op) { return leadingRule(op, {0}, 1); })

@@ -330,33 +330,39 @@ static Host gatherElementsHost(const HostTensor &data, const HostTensor &indices
   });
 }
 
-/// Of values of the graph: one element of each row of the last dimension.
+/// Rows of values of the graph are moved to the last dimension and their elements picked there.
 static LogicalResult convertGatherElements(NodeConverter &node) {
   const Tensor &data = node.input(0), &indices = node.input(1);
   auto axis = node.axis(node.attrInt("axis", 0), data.rank());
   if (failed(axis))
     return failure();
-  Shape rows = data.shape(), wanted = indices.shape();
-  if (data.host && indices.host && rows.size() == wanted.size()) {
-    Host constant = normalizeIndices(node, indices.host, rows[*axis]);
-    for (size_t i = 0; i < rows.size(); ++i)
-      if (int64_t(i) != *axis && wanted[i] > rows[i])
-        return node.error() << "has more indices than elements";
+  const Shape shape = data.shape(), wanted = indices.shape();
+  if (shape.size() != wanted.size() || !isa<IntegerType>(indices.element()))
+    return node.error() << "needs integer indices of rank " << shape.size();
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (int64_t(i) != *axis && wanted[i] > shape[i])
+      return node.error() << "has more indices than elements";
+  if (data.host && indices.host) {
+    Host constant = normalizeIndices(node, indices.host, shape[*axis]);
     if (!constant)
       return failure();
     if (Host result = gatherElementsHost(*data.host, *constant, *axis))
       return node.define(Tensor(result));
   }
-  const bool last = *axis == data.rank() - 1 && wanted.size() == rows.size();
-  if (!last || wanted.back() != 1 || ArrayRef(rows).drop_back() != ArrayRef(wanted).drop_back())
-    return node.error() << "is supported for one index per row of the last dimension only";
-  const int64_t size = rows.back();
-  rows.pop_back();
-  RunTimeIndices at = runTimeIndices(node.emit, reshape(node.emit, node.value(1), rows), size);
-  Value picked = graph::PickOp::create(node.emit, RankedTensorType::get(rows, data.element()),
-                                       node.value(0), at.at);
-  picked = refuseOutside(node.emit, picked, at, llvm::to_vector(llvm::seq<int64_t>(rows.size())));
-  return node.define(reshape(node.emit, picked, wanted));
+  Shape toLast; // its own inverse: exchanges two dimensions
+  Value rows = node.value(0);
+  for (int64_t i = 0; i < data.rank(); ++i) {
+    toLast.push_back(i);
+    if (i != *axis)
+      rows = sliceDim(node.emit, rows, i, 0, wanted[i]);
+  }
+  std::swap(toLast[*axis], toLast.back());
+  RunTimeIndices at = runTimeIndices(node.emit, node.value(1), shape[*axis]);
+  Value picked = pickEach(node.emit, transpose(node.emit, rows, toLast),
+                          transpose(node.emit, at.at, toLast));
+  picked = transpose(node.emit, picked, toLast);
+  return node.define(refuseOutside(node.emit, picked, at,
+                                   llvm::to_vector(llvm::seq<int64_t>(wanted.size()))));
 }
 
 static LogicalResult convertCumSum(NodeConverter &node) {

@@ -78,6 +78,19 @@ Value gather(Emitter &emit, Value table, Value indices, int64_t axis, IntegerAtt
                                  emit.getI64IntegerAttr(axis), paddingRow);
 }
 
+Value pickEach(Emitter &emit, Value rows, Value indices) {
+  const Shape wanted(tensorType(indices).getShape());
+  Shape repeated = wanted, dims;
+  repeated.push_back(tensorType(rows).getShape().back());
+  for (size_t i = 0; i < repeated.size(); ++i)
+    if (i + 2 != repeated.size())
+      dims.push_back(i);
+  rows = wanted.back() == 1 ? reshape(emit, rows, repeated)
+                            : broadcastAlong(emit, rows, repeated, dims);
+  return graph::PickOp::create(emit, RankedTensorType::get(wanted, elementOf(rows)), rows,
+                               indices);
+}
+
 Value reduce(Emitter &emit, graph::ReduceKind kind, Value value, ArrayRef<int64_t> dims) {
   if (dims.empty())
     return value;

@@ -33,6 +33,9 @@ mlir::Value sliceDim(Emitter &emit, mlir::Value value, int64_t dim, int64_t offs
 /// Slices of `table` along `axis` by index.
 mlir::Value gather(Emitter &emit, mlir::Value table, mlir::Value indices, int64_t axis,
                    mlir::IntegerAttr paddingRow = {});
+/// Of each row of the last dimension the elements at `indices`, which end in the number of
+/// elements wanted.
+mlir::Value pickEach(Emitter &emit, mlir::Value rows, mlir::Value indices);
 /// The dimensions vanish.
 mlir::Value reduce(Emitter &emit, graph::ReduceKind kind, mlir::Value value,
                    llvm::ArrayRef<int64_t> dims);

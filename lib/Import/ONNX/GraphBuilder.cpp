@@ -19,6 +19,7 @@ const ConverterTable &converters() {
     addShapeConverters(all);
     addMovementConverters(all);
     addIndexConverters(all);
+    addTopKConverter(all);
     addContractionConverters(all);
     addReductionConverters(all);
     addNormConverters(all);
@@ -187,7 +188,7 @@ static int requiredInputs(StringRef op) {
       .Cases({"BitwiseAnd", "BitwiseOr", "BitwiseXor", "CastLike"}, 2)
       .Cases({"MatMul", "Gemm", "Conv", "LayerNormalization", "RMSNormalization"}, 2)
       .Cases({"Reshape", "Expand", "Tile", "Unsqueeze", "Pad"}, 2)
-      .Cases({"Gather", "GatherND", "GatherElements", "CumSum", "SequenceAt"}, 2)
+      .Cases({"Gather", "GatherND", "GatherElements", "CumSum", "TopK", "SequenceAt"}, 2)
       .Default(1);
 }
 

@@ -29,12 +29,12 @@ bool isPrimitive(Operation *op) {
   return graph::isElementwise(op) ||
          isa<arith::ConstantOp, graph::IotaOp, graph::BroadcastOp, graph::ReshapeOp,
              graph::TransposeOp, graph::SliceOp, graph::PadOp, graph::ConcatOp, graph::ReduceOp,
-             graph::CumSumOp, graph::SumOp, graph::GatherOp, graph::PickOp, graph::ScatterAddOp,
-             graph::MaxPoolOp, graph::MaxPoolGradOp>(op);
+             graph::CumSumOp, graph::SumOp, graph::GatherOp, graph::PickOp, graph::TopKOp,
+             graph::ScatterAddOp, graph::MaxPoolOp, graph::MaxPoolGradOp>(op);
 }
 
 static bool isSpecial(Operation *op) {
-  return isa<graph::ScatterAddOp, graph::CumSumOp, graph::MaxPoolGradOp>(op);
+  return isa<graph::ScatterAddOp, graph::CumSumOp, graph::TopKOp, graph::MaxPoolGradOp>(op);
 }
 
 static bool isView(Operation *op) {
@@ -92,7 +92,7 @@ static Way stepOf(Operation *op, unsigned number) {
       .Case([](graph::TransposeOp op) { return movesElements(op) ? Way::Moved : Way::Same; })
       .Case<graph::SliceOp, graph::ConcatOp, graph::PadOp>([](auto) { return Way::Moved; })
       .Case([&](graph::GatherOp) { return number == 0 ? Way::LookedUp : Way::Repeated; })
-      .Case<graph::MaxPoolOp>([](auto) { return Way::LookedUp; })
+      .Case<graph::MaxPoolOp, graph::TopKOp>([](auto) { return Way::LookedUp; })
       .Case([&](graph::MaxPoolGradOp) { return number == 0 ? Way::LookedUp : Way::Moved; })
       .Case([&](graph::ScatterAddOp) { return number == 0 ? Way::Repeated : Way::Same; })
       .Default([](Operation *) { return Way::Same; });

@@ -35,7 +35,7 @@ struct Cluster {
   llvm::SetVector<mlir::Operation *> ops;
   int64_t rows = 0;     ///< rows kernels: their number
   bool columns = false; ///< a reduction that keeps the columns
-  bool special = false; ///< scatter_add, cumsum, max_pool_grad
+  bool special = false; ///< scatter_add, cumsum, top_k, max_pool_grad
   bool window = false;  ///< has a reduction of few elements, written out in place
   bool merged = false;  ///< is part of another one now
 };

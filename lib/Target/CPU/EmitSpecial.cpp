@@ -1,5 +1,5 @@
 // Kernels of one op that writes elsewhere than it reads: scatter_add, cumsum,
-// max_pool_grad.
+// top_k, max_pool_grad.
 #include "Emitter.h"
 
 using namespace mlir;
@@ -84,7 +84,13 @@ void Emitter::emitScatter() {
 }
 
 void Emitter::emitScan() {
-  auto op = info.results[0].getDefiningOp<graph::CumSumOp>();
+  Operation *op = info.results[0].getDefiningOp();
+  if (auto cumsum = dyn_cast<graph::CumSumOp>(op))
+    return emitCumSum(cumsum);
+  emitTopK(cast<graph::TopKOp>(op));
+}
+
+void Emitter::emitCumSum(graph::CumSumOp op) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput());
   int64_t dim = op.getDim(), length = shape[dim];
   SmallVector<int64_t> others(shape);
@@ -100,6 +106,54 @@ void Emitter::emitScan() {
       storeAt(0, math.linearize(index, shape), op.getExclusive() ? sums[0] : sum);
       return Values{sum};
     });
+  });
+}
+
+/// For each place one pass over the row: the best of the elements that come after the one chosen
+/// before, in the order of values (negated for the smallest), then of indices.
+void Emitter::emitTopK(graph::TopKOp op) {
+  using Predicate = arith::CmpFPredicate;
+  ArrayRef<int64_t> shape = shapeOf(op.getInput()), chosen = shapeOf(op.getResult());
+  Type scalar = computeType(getElementTypeOrSelf(op.getInput().getType()));
+  auto before = [&](Predicate order, Value a, Value b, Value first, Value second) {
+    Value better = arith::CmpFOp::create(builder, loc, order, a, b);
+    Value equal = arith::CmpFOp::create(builder, loc, Predicate::OEQ, a, b);
+    Value earlier = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, first, second);
+    earlier = arith::AndIOp::create(builder, loc, equal, earlier);
+    return arith::OrIOp::create(builder, loc, better, earlier).getResult();
+  };
+  Value infinity = constantOf(scalar, std::numeric_limits<double>::infinity());
+  Value lowest = constantOf(scalar, -std::numeric_limits<double>::infinity());
+  Value none = constantInt(-1), past = constantInt(shape.back());
+  auto key = [&](const Index &index) {
+    Value value = emit(op.getInput(), index);
+    position();
+    Value isNaN = arith::CmpFOp::create(builder, loc, Predicate::UNO, value, value);
+    value = arith::SelectOp::create(builder, loc, isNaN, infinity, value);
+    return op.getSmallest() ? arith::NegFOp::create(builder, loc, value).getResult() : value;
+  };
+  mainLoop([&](AffineExpr line) {
+    Index index = math.delinearize(line, shape.drop_back());
+    index.push_back(AffineExpr());
+    auto choose = [&](AffineExpr place, Accumulators previous) {
+      Values last(previous);
+      auto compare = [&](AffineExpr element, Accumulators best) {
+        index.back() = element;
+        Value value = key(index), at = lower(element);
+        position();
+        Value rest = before(Predicate::OLT, value, last[0], last[1], at);
+        Value better = before(Predicate::OGT, value, best[0], at, best[1]);
+        better = arith::AndIOp::create(builder, loc, rest, better);
+        return Values{arith::SelectOp::create(builder, loc, better, value, best[0]),
+                      arith::SelectOp::create(builder, loc, better, at, best[1])};
+      };
+      Values best = loop({0, shape.back()}, std::nullopt, 0, {lowest, past}, compare);
+      Index to = index;
+      to.back() = place;
+      storeAt(0, math.linearize(to, chosen), best[1]);
+      return best;
+    };
+    loop({0, chosen.back()}, std::nullopt, 0, {infinity, none}, choose);
   });
 }
 

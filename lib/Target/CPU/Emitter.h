@@ -84,6 +84,8 @@ private:
   void emitColumnBlock(mlir::AffineExpr item);
   void emitScatter();
   void emitScan();
+  void emitCumSum(graph::CumSumOp op);
+  void emitTopK(graph::TopKOp op);
   void emitPool();
   void emitPoolPlane(graph::MaxPoolGradOp op, mlir::AffineExpr plane);
   /// Computes results at their element `number`, then stores them.

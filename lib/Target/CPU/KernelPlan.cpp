@@ -100,7 +100,7 @@ FailureOr<KernelKind> classify(const BodyInfo &info) {
   SmallVector<Operation *> special;
   SmallVector<ReduceOp> large;
   for (Operation *op : info.ops) {
-    if (isa<graph::ScatterAddOp, graph::CumSumOp, graph::MaxPoolGradOp>(op))
+    if (isa<graph::ScatterAddOp, graph::CumSumOp, graph::TopKOp, graph::MaxPoolGradOp>(op))
       special.push_back(op);
     if (auto reduce = dyn_cast<ReduceOp>(op); reduce && !isSmall(reduce))
       large.push_back(reduce);
@@ -114,7 +114,7 @@ FailureOr<KernelKind> classify(const BodyInfo &info) {
       return special[0]->emitError("must be the only result of its kernel");
     if (isa<graph::ScatterAddOp>(special[0]))
       return KernelKind::Scatter;
-    return isa<graph::CumSumOp>(special[0]) ? KernelKind::Scan : KernelKind::Pool;
+    return isa<graph::MaxPoolGradOp>(special[0]) ? KernelKind::Pool : KernelKind::Scan;
   }
   if (large.empty()) {
     for (Value result : info.results)
@@ -348,8 +348,10 @@ static void firstLoops(const BodyInfo &info, KernelPlan &plan) {
       add(LoopId::Output, number, group.columns);
 }
 
-static int64_t scanLines(graph::CumSumOp op) {
-  return elementsOf(op.getInput()) / shapeOf(op.getInput())[op.getDim()];
+static int64_t scanLines(Operation *op) {
+  ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
+  auto cumsum = dyn_cast<graph::CumSumOp>(op);
+  return IndexMath::numElements(shape) / (cumsum ? shape[cumsum.getDim()] : shape.back());
 }
 
 /// What follows from the extents of the loops.
@@ -378,7 +380,7 @@ static void deriveExtent(const BodyInfo &info, KernelPlan &plan) {
     break;
   }
   case KernelKind::Scan:
-    plan.extent = scanLines(result.getDefiningOp<graph::CumSumOp>());
+    plan.extent = scanLines(result.getDefiningOp());
     break;
   case KernelKind::Pool:
     plan.extent = IndexMath::numElements(shapeOf(result).take_front(2));

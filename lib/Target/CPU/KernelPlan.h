@@ -13,7 +13,7 @@
 //   columns    reductions over rows that keep the columns (bias gradients):
 //              blocks of columns; within one, rows one after the other.
 //   scatter    one scatter_add; ranges of table rows.
-//   scan       one cumsum; the other dimensions' elements.
+//   scan       one cumsum or top_k; the other dimensions' elements.
 //   pool       one max_pool_grad; planes.
 //
 // Extents of loops start as one number each and are split where index

@@ -25,6 +25,12 @@ func.func @bf16_pool(%x: tensor<2x3x9x7xbf16>, %g: tensor<2x3x5x4xbf16>) -> tens
   return %0 : tensor<2x3x9x7xbf16>
 }
 
+func.func @bf16_top_k(%x: tensor<3x17xbf16>) -> tensor<3x4xi64> {
+  %y = arith.mulf %x, %x : tensor<3x17xbf16>
+  %0 = dtc.top_k %y : tensor<3x17xbf16> -> tensor<3x4xi64>
+  return %0 : tensor<3x4xi64>
+}
+
 func.func @f16_gelu(%x: tensor<3x17xf16>) -> tensor<3x17xf16> {
   %0 = dtc.activation gelu %x : tensor<3x17xf16>
   return %0 : tensor<3x17xf16>

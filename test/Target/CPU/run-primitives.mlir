@@ -89,6 +89,38 @@ func.func @by_index(%table: tensor<5x17xf32>, %i: tensor<2x9xi64>, %rows: tensor
   return %0, %1, %2 : tensor<2x9x17xf32>, tensor<2x9xf32>, tensor<3x9x4xf32>
 }
 
+// Conversions leave few different values: rows are full of ties. The whole row, and one of it.
+func.func @top_k(%x: tensor<3x4x17xf32>, %i: tensor<5x19xi8>) -> (tensor<3x4x5xi64>, tensor<3x4x17xi64>, tensor<5x7xi64>, tensor<5x1xi64>) {
+  %0 = dtc.top_k %x : tensor<3x4x17xf32> -> tensor<3x4x5xi64>
+  %1 = dtc.top_k %x smallest : tensor<3x4x17xf32> -> tensor<3x4x17xi64>
+  %ties = arith.sitofp %i : tensor<5x19xi8> to tensor<5x19xf32>
+  %2 = dtc.top_k %ties : tensor<5x19xf32> -> tensor<5x7xi64>
+  %3 = dtc.top_k %ties smallest : tensor<5x19xf32> -> tensor<5x1xi64>
+  return %0, %1, %2, %3 : tensor<3x4x5xi64>, tensor<3x4x17xi64>, tensor<5x7xi64>, tensor<5x1xi64>
+}
+
+func.func @top_k_of_no_numbers(%x: tensor<4x9xf32>) -> (tensor<4x9xi64>, tensor<4x9xi64>) {
+  %root = math.sqrt %x : tensor<4x9xf32>
+  %zero = arith.constant dense<0.0> : tensor<4x9xf32>
+  %y = arith.divf %root, %zero : tensor<4x9xf32>
+  %0 = dtc.top_k %y : tensor<4x9xf32> -> tensor<4x9xi64>
+  %1 = dtc.top_k %y smallest : tensor<4x9xf32> -> tensor<4x9xi64>
+  return %0, %1 : tensor<4x9xi64>, tensor<4x9xi64>
+}
+
+// As routing does: probabilities, the best of them, where they are.
+func.func @routing(%x: tensor<6x8xf32>, %old: tensor<6x2xf32>) -> (tensor<6x2xf32>, tensor<6x2x8xi1>) {
+  %p = dtc.softmax %x 1 : tensor<6x8xf32>
+  %at = dtc.top_k %p : tensor<6x8xf32> -> tensor<6x2xi64>
+  %rows = dtc.broadcast %p [0, 2] : tensor<6x8xf32> -> tensor<6x2x8xf32>
+  %best = dtc.pick %rows, %at : tensor<6x2x8xf32>, tensor<6x2xi64> -> tensor<6x2xf32>
+  %0 = arith.addf %best, %old : tensor<6x2xf32>
+  %wide = dtc.broadcast %at [0, 1] : tensor<6x2xi64> -> tensor<6x2x8xi64>
+  %number = dtc.iota 2 : tensor<6x2x8xi64>
+  %1 = arith.cmpi eq, %wide, %number : tensor<6x2x8xi64>
+  return %0, %1 : tensor<6x2xf32>, tensor<6x2x8xi1>
+}
+
 func.func @scatter(%i: tensor<2x9xi64>, %u: tensor<2x9x17xf32>, %v: tensor<3x9x4xf32>, %j: tensor<9xi32>, %old: tensor<5x17xf32>)
     -> (tensor<5x17xf32>, tensor<5x17xf32>, tensor<3x5x4xf32>) {
   %0 = dtc.scatter_add %i, %u axis 0 : tensor<2x9xi64>, tensor<2x9x17xf32> -> tensor<5x17xf32>

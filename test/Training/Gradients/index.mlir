@@ -34,6 +34,15 @@ func.func @pick_outside(%x: tensor<3x4xf32>) -> tensor<3xf32> attributes {check_
   return %y : tensor<3xf32>
 }
 
+// What top_k chooses, the way TopK is imported.
+// expected-remark@+1 {{gradient ok: 30 elements}}
+func.func @top_k(%x: tensor<2x3x5xf32>) -> tensor<2x3x2xf32> attributes {check_gradients} {
+  %at = dtc.top_k %x : tensor<2x3x5xf32> -> tensor<2x3x2xi64>
+  %rows = dtc.broadcast %x [0, 1, 3] : tensor<2x3x5xf32> -> tensor<2x3x2x5xf32>
+  %y = dtc.pick %rows, %at : tensor<2x3x2x5xf32>, tensor<2x3x2xi64> -> tensor<2x3x2xf32>
+  return %y : tensor<2x3x2xf32>
+}
+
 // Against finite differences where no index is the padding row ...
 // expected-remark@+1 {{gradient ok: 6 elements}}
 func.func @gather_padding_row_unused(%table: tensor<3x2xf32>) -> tensor<2x2xf32> attributes {check_gradients} {

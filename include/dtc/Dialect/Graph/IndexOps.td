@@ -48,4 +48,20 @@ def Graph_PickOp : Graph_TensorOp<"pick", [ShardingRuleLocal, Differentiable]> {
   let hasVerifier = 1;
 }
 
+def Graph_TopKOp : Graph_TensorOp<"top_k", [ShardingRule]> {
+  let summary = "where the largest elements of each row are";
+  let description = [{
+    `%at = dtc.top_k %x : tensor<4x8xf32> -> tensor<4x2xi64>` are the indices of
+    the 2 largest (`smallest`: smallest) elements along the last dimension, best
+    first; equal elements in the order of their indices; NaN counts as +infinity.
+    The elements themselves are picked by these indices, so that the gradient is
+    pick's and this op has none. A row is seen whole.
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$input, UnitAttr:$smallest);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat =
+      "$input (`smallest` $smallest^)? attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 #endif // DTC_DIALECT_GRAPH_INDEXOPS_TD

@@ -1,0 +1,35 @@
+"""Operators that choose elements and count them, against NumPy on one and on two ranks."""
+
+import numpy
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from conftest import ROOT, check_call, encode_model
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_selection(tmp_path, devices):
+    """Half of the elements have an equal one: the earlier index comes first. NumPy's stable sorting does the same."""
+    model = encode_model((ROOT / "test/Import/Inputs/selection.txtpb").read_text(), tmp_path / "m.onnx")
+    random = numpy.random.default_rng(0)
+    x = random.integers(-3, 3, (2, 3, 4)).astype(numpy.float32)
+    at = random.integers(0, 3, (2, 5, 3))
+    save_file({"x": x, "at": at}, tmp_path / "data.safetensors")
+    check_call("dtc", "compile", model, "--devices", devices, "--plan", f"dp={devices}", "--loss", "none",
+               "--global-batch", 2, "-o", tmp_path / "m.dtc")
+    check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--no-shuffle",
+               "--outputs", tmp_path / "outputs.safetensors")
+    got = load_file(tmp_path / "outputs.safetensors")
+
+    best_at = numpy.argsort(-x, axis=1, kind="stable")[:, :2]
+    least_at = numpy.argsort(x, axis=2, kind="stable")[..., :2]
+    least = numpy.take_along_axis(x, least_at, 2)
+    hot = numpy.where(least_at[:, None] == numpy.arange(4)[:, None, None], 2.0, -1.0).astype(numpy.float32)
+    before = numpy.flip(numpy.cumsum(numpy.flip(hot, 1), 1), 1) - hot
+    want = {
+        "best": numpy.take_along_axis(x, best_at, 1), "best_at": best_at, "least": least, "least_at": least_at,
+        "elements": numpy.take_along_axis(x[..., :3], at, 1), "hot": hot, "before": before,
+        "products": numpy.einsum("bkse,bse,bsm->bkm", hot, least, x),
+    }
+    for name, value in want.items():
+        assert got[name].dtype == value.dtype and numpy.array_equal(got[name], value), name
