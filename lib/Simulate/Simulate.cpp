@@ -5,7 +5,6 @@
 #include "Streams.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <limits>
 
@@ -36,7 +35,7 @@ struct Transfer {
 };
 
 struct RankState {
-  size_t next = 0; ///< call to be made, or that is being made
+  size_t next = 0; ///< call that is made, or the next one to be
   enum { Prologue, Calls, Ready, Update, Done } phase = Prologue;
   bool inCall = false;
   bool overlapping = false; ///< the call's overlapped part isn't over
@@ -66,7 +65,7 @@ private:
   void proceed(int32_t rank);
   void startCall(int32_t rank);
   void finishCall(int32_t rank);
-  void pass(int32_t rank, const Call &call, bool forward);
+  void send(int32_t rank, const Call &call, bool forward);
   void reduce(int32_t rank, const Call &call, bool during);
   void addJob(int32_t rank, const Job &job);
   void startJob(int32_t rank);
@@ -228,7 +227,7 @@ void Simulator::startCall(int32_t rank) {
 }
 
 /// Hands a call's result to the stage that needs it.
-void Simulator::pass(int32_t rank, const Call &made, bool forward) {
+void Simulator::send(int32_t rank, const Call &made, bool forward) {
   int64_t from = schedule.stage(rank, made.chunk), to = forward ? from + 1 : from - 1;
   if (to < 0 || to >= schedule.shape.stages())
     return;
@@ -299,7 +298,7 @@ void Simulator::finishCall(int32_t rank) {
   ++state.next;
   reduce(rank, made, false);
   if (made.pass != Pass::WeightGrad)
-    pass(rank, made, made.pass == Pass::Forward);
+    send(rank, made, made.pass == Pass::Forward);
 }
 
 //===----------------------------------------------------------------------===//

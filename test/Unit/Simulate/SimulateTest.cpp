@@ -343,7 +343,8 @@ TEST(Simulate, RefusesCostsThatCannotBe) {
                 "stage 0: the overlapping share of the gradient reduction must lie between 0 "
                 "and 1");
   expectRefused([](Costs &c) { c.boundaries[0].forwardBytes = 1; },
-                "boundary 0: bandwidth must be finite and positive where there are bytes to send");
+                "boundary 0: bandwidth must be finite and positive where there are bytes to "
+                "send");
   expectRefused([](Costs &c) { c.boundaries[0].backwardBytes = -1; },
                 "boundary 0: bytes must be finite and not negative");
   expectRefused([](Costs &c) { c.boundaries[0].latency = -1; },
