@@ -195,9 +195,8 @@ std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Op
       return usage("--gpus means --target cuda, got '" + raw.target + "'");
     raw.target = "cuda";
   }
-  constexpr int64_t kMostDevices = 1 << 20;
-  if (options.devices < 1 || options.devices > kMostDevices)
-    return usage("the number of devices must be between 1 and " + std::to_string(kMostDevices) +
+  if (options.devices < 1 || options.devices > plan::kMostDegree)
+    return usage("the number of devices must be between 1 and " + std::to_string(plan::kMostDegree) +
                  ", got " + std::to_string(options.devices));
   if (raw.target.empty())
     raw.target = "cpu";
@@ -220,8 +219,9 @@ std::optional<Error> resolveBatch(const CLI::App &command, RawOptions &raw, Opti
         std::tuple{"--micro-batch", raw.microBatch, &options.microBatch}}) {
     if (!command.count(flag))
       continue;
-    if (value < 1)
-      return usage(std::string(flag) + " must be at least 1, got " + std::to_string(value));
+    if (value < 1 || value > plan::kMostDegree)
+      return usage(std::string(flag) + " must be between 1 and " + std::to_string(plan::kMostDegree) +
+                   ", got " + std::to_string(value));
     *result = value;
   }
   return std::nullopt;

@@ -26,7 +26,11 @@ static std::string describe(Location location) {
   return names.empty() ? "" : "node '" + names.front() + "': ";
 }
 
-void printError(const std::string &message) { llvm::errs() << "dtc: error: " << message << "\n"; }
+void printError(const std::string &message) {
+  std::string line = message; // a file's text, or a name in it, may have several
+  std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+  llvm::errs() << "dtc: error: " << line << "\n";
+}
 
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file)
     : handler(&context, [file = std::move(file)](Diagnostic &diagnostic) {

@@ -102,7 +102,7 @@ static std::optional<int64_t> toInteger(const std::string &text) {
 static Setter positive(std::optional<int64_t> Spec::*field) {
   return [field](Spec &spec, const std::string &text) -> std::string {
     std::optional<int64_t> value = toInteger(text);
-    if (!value || *value < 1)
+    if (!value || *value < 1 || *value > kMostDegree)
       return "expects a positive integer";
     spec.*field = *value;
     return "";

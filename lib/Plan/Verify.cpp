@@ -61,9 +61,8 @@ void Verifier::checkDegrees() {
       {"dp", degrees.dp}, {"tp", degrees.tp}, {"pp", degrees.pp}, {"cp", degrees.cp},
       {"ep", degrees.ep}, {"chunks", degrees.chunks}, {"micro_batch", degrees.microBatch},
       {"num_microbatches", degrees.numMicrobatches}};
-  constexpr int64_t limit = int64_t{1} << 24;
   for (auto [name, value] : positive)
-    if (value < 1 || value > limit)
+    if (value < 1 || value > kMostDegree)
       report(std::string("degree is out of range: ") + name + "=" + std::to_string(value));
   if (!violations.empty())
     return;

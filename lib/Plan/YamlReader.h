@@ -56,6 +56,9 @@ public:
       std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
       if (std::find(known.begin(), known.end(), key) != known.end())
         continue;
+      constexpr size_t kMostShown = 60; // a colon left out makes a key of half the file
+      if (key.size() > kMostShown)
+        key = key.substr(0, kMostShown) + "...";
       std::string close = nearest(key, known);
       throw YamlError(place(entry.first) + "unknown key in " + what + ": " + key +
                           (close.empty() ? "" : " (did you mean " + close + "?)"), 2);

@@ -19,6 +19,9 @@ using pipeline::ScheduleKind;
 enum class Recompute : uint8_t { None, Selective, Full };
 enum class Offload : uint8_t { None, Optimizer };
 
+/// The largest degree of parallelism, number of devices and batch.
+inline constexpr int64_t kMostDegree = int64_t{1} << 24;
+
 /// The degrees of parallelism, and what else a SPEC can name.
 struct Degrees {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;

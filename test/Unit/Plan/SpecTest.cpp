@@ -43,6 +43,8 @@ TEST(Spec, RefusesWhatItDoesNotKnow) {
   expectRefused("", "plan: expected KEY=VALUE, got ''");
   expectRefused("dp=2,", "plan: expected KEY=VALUE, got ''");
   expectRefused("dp=0", "plan: dp expects a positive integer, got '0'");
+  expectRefused("micro_batch=9223372036854775807",
+                "plan: micro_batch expects a positive integer, got '9223372036854775807'");
   expectRefused("dp=2x", "plan: dp expects a positive integer, got '2x'");
   expectRefused("dp=99999999999999999999",
                 "plan: dp expects a positive integer, got '99999999999999999999'");
@@ -68,7 +70,8 @@ TEST(Spec, RefusesDegreesThatDoNotFit) {
   EXPECT_EQ(fill(*parseSpec("dp=2,tp=1,pp=1,cp=1,ep=1"), 4).error().message,
             "plan: dp*tp*pp*cp*ep is 2, but the number of devices is 4");
   // Huge degrees must not overflow.
-  EXPECT_EQ(fill(*parseSpec("dp=4611686018427387904,tp=4"), 4).error().exitCode, 2);
+  EXPECT_EQ(fill(*parseSpec("dp=16777216,tp=16777216"), 16777216).error().exitCode, 2);
+  EXPECT_EQ(parseSpec("dp=16777217").error().exitCode, 2);
 }
 
 TEST(Spec, SummaryIsInTheOrderOfTheSpec) {
