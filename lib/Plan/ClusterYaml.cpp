@@ -174,6 +174,18 @@ static void readNode(YamlMap &map, Cluster &cluster) {
   cluster = *builtin;
 }
 
+/// A node that joins a built-in device by the links of its usual node has their
+/// measured shares too.
+static void takeKnownShares(const DeviceSpec &device, LinkLevel &inside) {
+  std::optional<Cluster> usual = builtinCluster(device.name);
+  if (!usual || usual->levels.front().bandwidth != inside.bandwidth || inside.achieved > 0 ||
+      inside.inSwitch > 0 || !inside.rings.empty())
+    return;
+  inside.achieved = usual->levels.front().achieved;
+  inside.inSwitch = usual->levels.front().inSwitch;
+  inside.rings = usual->levels.front().rings;
+}
+
 /// `links`: a list of levels, innermost first, or intra_node and inter_node.
 static void readLinks(YamlMap &map, Cluster &cluster) {
   if (map.has("links")) {
@@ -184,6 +196,7 @@ static void readLinks(YamlMap &map, Cluster &cluster) {
   if (!based || map.has("intra_node")) {
     LinkLevel inside =
         readLevel(map.map("intra_node"), "intra_node", cluster.devicesPerNode);
+    takeKnownShares(cluster.device, inside);
     if (based)
       cluster.levels.front() = inside;
     else

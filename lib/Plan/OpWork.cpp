@@ -64,8 +64,33 @@ double OpWork::threadScratchBytes(OpId id) const {
   return isGpu() ? 0 : problem.ops[id].threadScratch;
 }
 
+/// Whether a value is a parameter, perhaps cast or broadcast.
+static bool isParameter(const Problem &problem, const ProblemFacts &facts, ValueId value) {
+  while (facts.producer[value] >= 0) {
+    const Op &op = problem.ops[facts.producer[value]];
+    bool passes = op.kind == OpKind::Layout || op.kind == OpKind::View ||
+                  op.kind == OpKind::Elementwise;
+    if (!passes || op.operands.size() != 1)
+      return false;
+    value = op.operands[0];
+  }
+  return problem.values[value].kind == ValueKind::Parameter;
+}
+
+bool OpWork::isEpilogue(OpId id) const {
+  const Op &op = problem.ops[id];
+  if (op.kind != OpKind::Elementwise || op.operands.size() != 2)
+    return false;
+  auto isProduct = [&](ValueId value) {
+    OpId producer = facts.producer[value];
+    return producer >= 0 && problem.ops[producer].kind == OpKind::Contraction;
+  };
+  return (isProduct(op.operands[0]) && isParameter(problem, facts, op.operands[1])) ||
+         (isProduct(op.operands[1]) && isParameter(problem, facts, op.operands[0]));
+}
+
 bool OpWork::exists(ValueId value) const {
-  if (facts.materialized[value] || !isGpu() || model.getCluster().software.compiled)
+  if (facts.materialized[value] || !runsOpByOp())
     return facts.materialized[value];
   OpId producer = facts.producer[value];
   if (producer < 0 || facts.isStatic[producer])
@@ -181,6 +206,8 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   result.bytes = op.kind == OpKind::View ? 0 : movedBytes(id, choice, mesh);
   setSizes(op, choice, mesh, result);
   setAttention(op, choice, mesh, result);
+  if (runsOpByOp() && isEpilogue(id))
+    return LocalWork{.kernels = 0};
   if (isGpu())
     takeApart(op, model.getCluster().software, result);
   return result;

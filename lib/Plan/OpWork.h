@@ -32,9 +32,13 @@ public:
 
 private:
   bool isGpu() const { return model.device().multiprocessors > 0; }
-  /// Whether a value is written to memory. A program that isn't compiled runs a
-  /// kernel for each op; casts happen where a value is read.
+  /// A program that isn't compiled runs a kernel for each op.
+  bool runsOpByOp() const { return isGpu() && !model.getCluster().software.compiled; }
+  /// Whether a value is written to memory. Op by op, all are but casts, which
+  /// happen where a value is read.
   bool exists(ValueId value) const;
+  /// Whether an op is a bias that the product before it adds.
+  bool isEpilogue(OpId op) const;
   double movedBytes(OpId op, const sharding::OpSharding &choice,
                     const sharding::Mesh &mesh) const;
   const Problem &problem;

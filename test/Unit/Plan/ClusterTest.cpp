@@ -15,6 +15,8 @@ TEST(Cluster, ReadsTheSmallestFile) {
   ASSERT_EQ(cluster->levels.size(), 2u);
   EXPECT_EQ(cluster->levels[0].size, 8);
   EXPECT_EQ(cluster->levels[0].bandwidth, 300e9);
+  EXPECT_EQ(cluster->levels[0].achieved, loadCluster("dgx-a100")->levels[0].achieved);
+  EXPECT_EQ(cluster->levels[0].rings.size(), 3u);
   EXPECT_NEAR(cluster->levels[1].latency, 10e-6, 1e-12);
 }
 

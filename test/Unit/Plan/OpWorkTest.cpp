@@ -1,0 +1,109 @@
+// What ops do on GPUs under different software.
+#include "OpWork.h"
+#include "Problems.h"
+
+#include <gtest/gtest.h>
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+using dtc::sharding::Mesh;
+using dtc::sharding::OpSharding;
+
+namespace {
+
+/// Sums over the ops of a problem on one device.
+struct Totals {
+  double kernels = 0, bytes = 0, flops = 0, seconds = 0, saved = 0;
+};
+
+} // namespace
+
+static Totals totals(const Problem &problem, const Software &software,
+                     std::optional<OpKind> kind = {}, const char *clusterName = "a100-80") {
+  Cluster on = cluster(clusterName);
+  on.software = software;
+  ProblemFacts facts(problem);
+  CostModel model(on, 1);
+  OpWork work(problem, facts, model);
+  Mesh mesh;
+  Totals sum;
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    if (kind && problem.ops[id].kind != *kind)
+      continue;
+    OpSharding whole;
+    whole.factors.resize(problem.ops[id].rule.factors.size());
+    LocalWork local = work.work(static_cast<OpId>(id), whole, mesh);
+    sum.kernels += double(local.kernels);
+    sum.bytes += local.bytes;
+    sum.flops += local.flops;
+    sum.seconds += model.opSeconds(local);
+    sum.saved += work.savedBytes(static_cast<OpId>(id));
+  }
+  return sum;
+}
+
+TEST(OpWork, EagerProgramsRunEveryElementwiseOp) {
+  Problem problem = load("llama");
+  Totals compiled = totals(problem, {}), eager = totals(problem, {.compiled = false});
+  EXPECT_GT(eager.kernels, compiled.kernels);
+  EXPECT_GT(eager.bytes, compiled.bytes);
+  EXPECT_GT(eager.seconds, compiled.seconds);
+  EXPECT_EQ(eager.flops, compiled.flops);
+}
+
+TEST(OpWork, ProductsAddTheirBias) {
+  Problem problem = load("gpt");
+  ProblemFacts facts(problem);
+  Cluster on = cluster("a100-80");
+  on.software.compiled = false;
+  CostModel model(on, 1);
+  OpWork work(problem, facts, model);
+  int biases = 0;
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    const Op &op = problem.ops[id];
+    if (op.kind != OpKind::Elementwise || op.backward || op.operands.size() != 2)
+      continue;
+    OpId producer = facts.producer[op.operands[0]];
+    bool afterProduct = producer >= 0 && problem.ops[producer].kind == OpKind::Contraction;
+    OpSharding whole;
+    whole.factors.resize(op.rule.factors.size());
+    if (work.work(static_cast<OpId>(id), whole, Mesh()).kernels == 0) {
+      EXPECT_TRUE(afterProduct) << op.location;
+      ++biases;
+    }
+  }
+  EXPECT_GE(biases, 4) << "of c_attn, c_proj, c_fc and c_proj";
+}
+
+TEST(OpWork, SoftwareWithoutFusedKernelsPaysTheirTraffic) {
+  Problem gpt = load("gpt");
+  Totals fused = totals(gpt, {}, OpKind::Normalization);
+  Totals apart = totals(gpt, {.fusedNorm = false}, OpKind::Normalization);
+  EXPECT_EQ(apart.bytes, 8 * fused.bytes);
+  EXPECT_GT(apart.kernels, fused.kernels);
+  EXPECT_GT(totals(gpt, {.fusedSoftmax = false}, OpKind::Loss).seconds,
+            2 * totals(gpt, {}, OpKind::Loss).seconds);
+  EXPECT_EQ(totals(gpt, {.fusedNorm = false}, OpKind::Loss).seconds,
+            totals(gpt, {}, OpKind::Loss).seconds);
+}
+
+TEST(OpWork, UnfusedAttentionKeepsItsProbabilities) {
+  Problem gpt = load("gpt");
+  for (Value &value : gpt.values)
+    if (value.type == DType::F32)
+      value.type = DType::BF16;
+  for (Op &op : gpt.ops)
+    op.causal = op.kind == OpKind::Attention;
+  EXPECT_EQ(totals(gpt, {}, OpKind::Attention).saved, 0);
+  EXPECT_EQ(totals(gpt, {.flashAttention = 0}, OpKind::Attention).saved, 32.0 * 2048 * 2048 * 2);
+  EXPECT_GT(totals(gpt, {.flashAttention = 0}, OpKind::Attention).seconds,
+            1.5 * totals(gpt, {}, OpKind::Attention).seconds);
+}
+
+TEST(OpWork, ProcessorsRunWhatWasCompiled) {
+  Problem gpt = load("gpt");
+  Software other{.flashAttention = 0, .fusedNorm = false, .fusedSoftmax = false, .compiled = false};
+  Totals plain = totals(gpt, {}, {}, "cpu"), same = totals(gpt, other, {}, "cpu");
+  EXPECT_EQ(plain.seconds, same.seconds);
+  EXPECT_EQ(plain.saved, same.saved);
+}
