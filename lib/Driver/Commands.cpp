@@ -12,7 +12,8 @@ namespace dtc::driver {
 
 static PlanFacts factsOf(const Compilation &compilation, const plan::Cluster &cluster) {
   return {compilation.getProblem(), compilation.getSearch(), cluster,
-          compilation.getOptions().devices, compilation.getPlanningSeconds()};
+          compilation.getOptions().devices, compilation.getPlanningSeconds(),
+          compilation.getWorkspace()};
 }
 
 /// `--save-plan` and `--trace`.

@@ -201,7 +201,7 @@ ExitCode Compilation::readPlan() {
                      " devices, not " + std::to_string(options.devices),
                  2});
   search.plan = *read;
-  search.predicted = plan::predict(problem, search.plan, cluster);
+  search.predicted = plan::predict(problem, search.plan, cluster, workspace.get());
   search.pinned = true;
   return ExitCode::Done;
 }
@@ -210,7 +210,7 @@ ExitCode Compilation::searchPlan() {
   plan::Spec asked = spec;
   if (degreesOpen())
     asked.microBatch.reset(); // `replan` cuts the batch once the degrees are known
-  auto found = plan::search(problem, cluster, {options.devices, asked});
+  auto found = plan::search(problem, cluster, {options.devices, asked, workspace.get()});
   if (!found)
     return fail(found.error());
   search = *found;
@@ -248,6 +248,7 @@ ExitCode Compilation::makePlan() {
   problem.model = options.model;
   problem.numMicrobatches = batch.numMicrobatches;
   problem.fileNodes = model.nodes;
+  workspace = makeWorkspace();
   bool file = options.plan.ends_with(".yaml") || options.plan.ends_with(".yml");
   bool open = degreesOpen() && !file;
   if (ExitCode code = file ? readPlan() : searchPlan(); code != ExitCode::Done)

@@ -3,6 +3,7 @@
 
 #include "dtc/Driver/Options.h"
 #include "dtc/Package/Package.h"
+#include "dtc/PlanBridge/LocalWorkspace.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 #include "dtc/Target/CPU/CodeObject.h"
 #include "dtc-rt/PackageFormat.h"
@@ -36,6 +37,7 @@ public:
   const plan::Cluster &getCluster() const { return cluster; }
   const plan::Problem &getProblem() const { return problem; }
   const plan::SearchResult &getSearch() const { return search; }
+  const plan::Workspace *getWorkspace() const { return workspace.get(); }
   double getPlanningSeconds() const { return planningSeconds; }
 
 private:
@@ -54,6 +56,7 @@ private:
   ExitCode searchPlan();
   ExitCode readPlan();
   ExitCode replan();
+  std::unique_ptr<plan::Workspace> makeWorkspace();
   ExitCode fail(const plan::Error &error);
   ExitCode runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
   ExitCode resolveWeights();
@@ -69,6 +72,7 @@ private:
   plan::Cluster cluster;
   BatchChoice batch;
   plan::Problem problem;
+  std::unique_ptr<plan::Workspace> workspace; ///< null: the target isn't at hand
   plan::SearchResult search;
   cpu::CodeObject code;
   std::map<std::string, package::Distribution> init; ///< of parameters without data

@@ -9,6 +9,7 @@
 #include "dtc/Partition/Partition.h"
 #include "dtc/Schedule/Passes.h"
 #include "dtc/Schedule/Program.h"
+#include "dtc/Schedule/Temporaries.h"
 #include "dtc/Target/CPU/Passes.h"
 
 #include "mlir/Transforms/Passes.h"
@@ -37,20 +38,39 @@ ExitCode Compilation::partition() {
   return ExitCode::Done;
 }
 
+/// From local functions to fused kernels on planned memory.
+static void addSchedulePasses(OpPassManager &manager, int64_t microbatches, int64_t threads) {
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  manager.addPass(cpu::createDecomposeLayers());
+  manager.addPass(createCSEPass());
+  manager.addPass(schedule::createNormalizeContractions());
+  manager.addPass(cpu::createFormKernels());
+  manager.addPass(schedule::createBuildSchedule({.microbatches = microbatches}));
+  manager.addPass(schedule::createPlanMemory({.threads = threads}));
+}
+
 ExitCode Compilation::schedule() {
   if (options.target != Target::CPU)
     return fail({"--target cuda can be planned for, but not compiled for yet", 2});
   return runPasses([&](OpPassManager &manager) {
-    manager.addPass(createCanonicalizerPass());
-    manager.addPass(createCSEPass());
-    manager.addPass(cpu::createDecomposeLayers());
-    manager.addPass(createCSEPass());
-    manager.addPass(schedule::createNormalizeContractions());
-    manager.addPass(cpu::createFormKernels());
-    manager.addPass(schedule::createBuildSchedule({.microbatches = batch.numMicrobatches}));
-    manager.addPass(schedule::createPlanMemory({.threads = options.threadsPerRank}));
+    addSchedulePasses(manager, batch.numMicrobatches, options.threadsPerRank);
     manager.addPass(schedule::createVerifySchedule());
   });
+}
+
+/// Ops are scheduled alone as the program will be.
+std::unique_ptr<plan::Workspace> Compilation::makeWorkspace() {
+  if (options.target != Target::CPU)
+    return nullptr;
+  auto measure = [this](ModuleOp alone) -> FailureOr<int64_t> {
+    PassManager manager(&context);
+    addSchedulePasses(manager, 1, options.threadsPerRank);
+    if (failed(manager.run(alone)))
+      return failure();
+    return schedule::temporaryBytes(alone);
+  };
+  return std::make_unique<planbridge::LocalWorkspace>(module(), measure);
 }
 
 ExitCode Compilation::lower() {

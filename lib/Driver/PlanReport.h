@@ -15,6 +15,7 @@ struct PlanFacts {
   const plan::Cluster &cluster;
   int64_t devices = 1;
   double planningSeconds = 0;
+  const plan::Workspace *workspace = nullptr;
 };
 
 /// The `plan` object of `dtc plan --json`, also in the artifact's manifest.

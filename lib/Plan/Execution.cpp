@@ -10,8 +10,8 @@ using sharding::StepKind;
 using sharding::TensorSharding;
 
 Execution::Execution(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
-                     const CostModel &model)
-    : problem(problem), facts(facts), plan(plan), model(model), work(problem, facts, model),
+                     const CostModel &model, const Workspace *workspace)
+    : problem(problem), facts(facts), plan(plan), model(model), workspace(workspace), work(problem, facts, model),
       copies(problem.values.size()) {
   addArguments();
   for (OpId op = 0; op < static_cast<OpId>(problem.ops.size()) && error.empty(); ++op) {
@@ -113,6 +113,31 @@ void Execution::addRounds(OpId id) {
   }
 }
 
+/// What an op needs of its own while it runs, without what it keeps.
+int64_t Execution::scratchBytes(OpId id) const {
+  const Op &op = problem.ops[id];
+  const OpSharding &choice = plan.ops[id];
+  double share = localShare(choice, plan.mesh);
+  bool roundsSplit = false; // then it is taken apart
+  for (size_t factor = 0; factor < choice.factors.size(); ++factor)
+    roundsSplit |= op.rule.factors[factor].kind == sharding::FactorKind::Rounds &&
+                   plan.mesh.size(choice.factors[factor]) > 1;
+  bool isLibrary = op.kind == OpKind::Contraction || op.kind == OpKind::Attention;
+  if (!workspace || !isLibrary || roundsSplit)
+    return static_cast<int64_t>(work.scratchBytes(id) * share);
+  Shapes operands, results;
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    operands.push_back(sharding::operandSharding(op.rule, choice, i)
+                           .localShape(problem.values[op.operands[i]].shape, plan.mesh));
+  for (size_t i = 0; i < op.results.size(); ++i)
+    results.push_back(sharding::resultSharding(op.rule, choice, i)
+                          .localShape(problem.values[op.results[i]].shape, plan.mesh));
+  // Alone, it makes for itself what its two passes share.
+  double kept = op.forward >= 0 ? work.savedBytes(op.forward) * share : 0;
+  return std::max<int64_t>(0, workspace->bytes(id, operands, results) -
+                                  static_cast<int64_t>(kept));
+}
+
 void Execution::runOp(OpId id) {
   const Op &op = problem.ops[id];
   const OpSharding &choice = plan.ops[id];
@@ -134,13 +159,8 @@ void Execution::runOp(OpId id) {
     copies[value] = {{layout, alias ? run.reads : std::vector<int>{run.writes.back()}}};
   }
   double share = localShare(choice, plan.mesh);
-  sharding::FactorId batch = facts.batchFactor[id];
-  double batchShare = batch < 0 ? 1 : 1.0 / double(plan.mesh.size(choice.factors[batch]));
-  double scratch = work.scratchBytes(id) * share +
-                   work.threadScratchBytes(id) * share / batchShare *
-                       double(model.threadsPerRank());
-  if (scratch > 0)
-    run.writes.push_back(addBuffer(static_cast<int64_t>(scratch)));
+  if (int64_t bytes = scratchBytes(id); bytes > 0)
+    run.writes.push_back(addBuffer(bytes));
   if (double bytes = work.savedBytes(id); bytes > 0) {
     saved[id] = addBuffer(static_cast<int64_t>(bytes * share));
     run.writes.push_back(saved[id]);

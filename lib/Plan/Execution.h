@@ -5,6 +5,7 @@
 #include "OpWork.h"
 
 #include "dtc/Plan/Plan.h"
+#include "dtc/Plan/Workspace.h"
 
 #include <map>
 
@@ -42,7 +43,7 @@ struct PendingGradient {
 class Execution {
 public:
   Execution(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
-            const CostModel &model);
+            const CostModel &model, const Workspace *workspace = nullptr);
 
   std::vector<ExecutionStep> steps; ///< of one microbatch
   std::vector<Buffer> buffers;
@@ -72,12 +73,14 @@ private:
   ExecutionStep stepOf(OpId op) const;
   int addBuffer(int64_t bytes);
   void addRounds(OpId op);
+  int64_t scratchBytes(OpId op) const;
   void fail(OpId op, const std::string &message);
 
   const Problem &problem;
   const ProblemFacts &facts;
   const Plan &plan;
   const CostModel &model;
+  const Workspace *workspace; ///< null: of tensors alone
   OpWork work;
   std::vector<std::vector<Copy>> copies; ///< by value; the first as it was made
   std::map<OpId, int> saved;             ///< buffers that a forward op keeps for its backward

@@ -47,8 +47,7 @@ double localShare(const OpSharding &choice, const Mesh &mesh) {
 
 double OpWork::scratchBytes(OpId id) const {
   const Op &op = problem.ops[id];
-  bool none = op.kind == OpKind::Contraction ||
-              (op.kind == OpKind::Attention && model.getCluster().software.flashAttention > 0);
+  bool none = op.kind == OpKind::Attention && model.getCluster().software.flashAttention > 0;
   return isGpu() && none ? 0 : op.scratch;
 }
 
@@ -58,10 +57,6 @@ double OpWork::savedBytes(OpId id) const {
     return op.saved;
   double share = double(byteSize(problem.values[op.operands[0]].type)) / 4;
   return model.getCluster().software.flashAttention > 0 ? 0 : op.saved * share;
-}
-
-double OpWork::threadScratchBytes(OpId id) const {
-  return isGpu() ? 0 : problem.ops[id].threadScratch;
 }
 
 /// Whether a value is a parameter, perhaps cast or broadcast.

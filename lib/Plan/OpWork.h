@@ -23,12 +23,11 @@ public:
   double seconds(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
 
   /// Global bytes of temporaries inside an op, and of those kept for its
-  /// backward pass: of GPUs, products need none, and a fused attention neither
+  /// backward pass: of GPUs, a fused attention needs neither
   /// (Dao et al., FlashAttention, NeurIPS 2022); another one keeps the
   /// probabilities in the type of its operands instead of in f32.
   double scratchBytes(OpId op) const;
   double savedBytes(OpId op) const;
-  double threadScratchBytes(OpId op) const;
 
 private:
   bool isGpu() const { return model.device().multiprocessors > 0; }

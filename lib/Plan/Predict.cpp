@@ -70,8 +70,9 @@ static std::vector<OpId> cutsOf(const Plan &plan, const ProblemFacts &facts) {
 }
 
 static Execution executionOf(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
-                             const CostModel &model, const std::vector<Block> &blocks) {
-  Execution execution(problem, facts, plan, model);
+                             const CostModel &model, const std::vector<Block> &blocks,
+                             const Workspace *workspace) {
+  Execution execution(problem, facts, plan, model, workspace);
   addRecomputation(execution, problem, blocks, plan.recompute);
   return execution;
 }
@@ -80,10 +81,11 @@ namespace {
 
 class Predictor {
 public:
-  Predictor(const Problem &problem, const Plan &plan, const Cluster &cluster)
+  Predictor(const Problem &problem, const Plan &plan, const Cluster &cluster,
+            const Workspace *workspace)
       : problem(problem), plan(plan), facts(problem), model(cluster, plan.degrees.devices()),
         blocks(findBlocks(problem, facts, Groups(problem, facts))),
-        execution(executionOf(problem, facts, plan, model, blocks)),
+        execution(executionOf(problem, facts, plan, model, blocks, workspace)),
         profile(problem, facts, execution, plan.mesh, cutsOf(plan, facts)),
         costs(problem, model, plan.degrees, plan.mesh, profile,
               findWeights(problem, facts, plan, execution, profile), blocks,
@@ -344,12 +346,14 @@ simulate::Timeline Predictor::traced() {
   return std::move(timeline);
 }
 
-simulate::Timeline simulateStep(const Problem &problem, const Plan &plan, const Cluster &cluster) {
-  return Predictor(problem, plan, cluster).traced();
+simulate::Timeline simulateStep(const Problem &problem, const Plan &plan, const Cluster &cluster,
+                                const Workspace *workspace) {
+  return Predictor(problem, plan, cluster, workspace).traced();
 }
 
-Prediction predict(const Problem &problem, const Plan &plan, const Cluster &cluster) {
-  return Predictor(problem, plan, cluster).run();
+Prediction predict(const Problem &problem, const Plan &plan, const Cluster &cluster,
+                   const Workspace *workspace) {
+  return Predictor(problem, plan, cluster, workspace).run();
 }
 
 } // namespace dtc::plan

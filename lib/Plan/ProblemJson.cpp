@@ -103,8 +103,6 @@ static void to_json(json &j, const Op &op) {
     j["flops"] = op.flops;
   if (op.scratch != 0)
     j["scratch"] = op.scratch;
-  if (op.threadScratch != 0)
-    j["thread_scratch"] = op.threadScratch;
   if (op.saved != 0)
     j["saved"] = op.saved;
   if (!op.rounds.empty())
@@ -126,7 +124,6 @@ static void from_json(const json &j, Op &op) {
   op.location = j.value("location", "");
   op.flops = j.value("flops", 0.0);
   op.scratch = j.value("scratch", 0.0);
-  op.threadScratch = j.value("thread_scratch", 0.0);
   op.saved = j.value("saved", 0.0);
   op.rounds = j.value("rounds", std::vector<Round>{});
   op.keepRounds = j.value("keep_rounds", false);

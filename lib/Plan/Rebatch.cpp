@@ -6,7 +6,6 @@
 namespace dtc::plan {
 
 using sharding::FactorId;
-using sharding::TensorFactors;
 
 namespace {
 
@@ -48,20 +47,6 @@ void Rebatcher::scale(int64_t &size, const std::string &what) {
   size = size * to / from;
 }
 
-static bool has(const TensorFactors &tensor, FactorId factor) {
-  return std::any_of(tensor.begin(), tensor.end(), [&](const std::vector<FactorId> &dim) {
-    return std::find(dim.begin(), dim.end(), factor) != dim.end();
-  });
-}
-
-/// The columns that a thread copies of a right side run over what is summed up;
-/// patches of a convolution are one sample's.
-static bool copiesOverBatch(const Op &op, FactorId batch) {
-  return op.kind == OpKind::Contraction && op.operands.size() == 2 && op.results.size() == 1 &&
-         op.rule.factors[batch].kind == sharding::FactorKind::Reduction &&
-         op.name == "dtc.contract";
-}
-
 void Rebatcher::scaleOp(OpId id) {
   FactorId batch = facts.batchFactor[id];
   if (batch < 0)
@@ -71,11 +56,7 @@ void Rebatcher::scaleOp(OpId id) {
   double ratio = double(to) / double(from);
   op.flops *= ratio;
   op.saved *= ratio;
-  // The copy of a left side has the batch if that side does.
-  if (op.kind != OpKind::Contraction || has(op.rule.operands[0], batch))
-    op.scratch *= ratio;
-  if (copiesOverBatch(op, batch))
-    op.threadScratch *= ratio;
+  op.scratch *= ratio;
 }
 
 Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int64_t samples) {

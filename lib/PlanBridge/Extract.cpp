@@ -145,62 +145,19 @@ static double scoreBytes(Operation *op) {
   return double(query[0]) * query[1] * query[2] * key[1] * 4;
 }
 
-static double bytesOf(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return double(type.getNumElements()) * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
-
 /// Attention makes probabilities beside its scores, its gradient another tensor
-/// of their size; a product whose left side must be transposed copies it.
+/// of their size.
 static double scratchOf(Operation *op) {
-  if (isa<AttentionOp, AttentionGradOp>(op))
-    return scoreBytes(op);
-  if (auto contract = dyn_cast<ContractOp>(op)) {
-    ArrayRef<int64_t> left = contract.getLhsIndices(), result = contract.getResultIndices();
-    if (!left.empty() && llvm::is_contained(result, left.back()))
-      return bytesOf(contract.getLhs());
-  }
-  return 0;
+  return isa<AttentionOp, AttentionGradOp>(op) ? scoreBytes(op) : 0;
 }
 
-/// The patches of one sample: what a convolution's weight is multiplied with.
-static double patchBytes(Value weight, Value output) {
-  ArrayRef<int64_t> w = shapeOf(weight), out = shapeOf(output);
-  double bytes = bytesOf(weight) / double(w[0]);
-  for (int64_t size : out.drop_front(2))
-    bytes *= double(size);
-  return bytes;
-}
-
-/// What the library copies for each thread: patches of a convolution and four
-/// partial sums of the gradient of its weight, panels of a right side that must be
-/// transposed.
-static double threadScratchOf(Operation *op) {
-  if (isa<ConvOp>(op))
-    return patchBytes(op->getOperand(1), op->getResult(0));
-  if (isa<ConvInputGradOp>(op))
-    return patchBytes(op->getOperand(1), op->getOperand(0));
-  if (isa<ConvWeightGradOp>(op))
-    return patchBytes(op->getResult(0), op->getOperand(1)) + 4 * bytesOf(op->getResult(0));
-  auto contract = dyn_cast<ContractOp>(op);
-  if (!contract)
+/// Attention's scores are computed once for both passes, and the largest of each
+/// row and the sum of its exponentials, of which the result has only one.
+static double savedOf(Operation *op) {
+  if (!isa<AttentionOp>(op))
     return 0;
-  constexpr double panel = 64; // columns
-  ArrayRef<int64_t> right = contract.getRhsIndices(), result = contract.getResultIndices();
-  double bytes = 0;
-  if (!right.empty() && !llvm::is_contained(result, right.back())) {
-    bytes = panel * llvm::divideCeil(
-                        cast<RankedTensorType>(contract.getRhs().getType())
-                            .getElementTypeBitWidth(), 8);
-    for (auto [index, size] : llvm::zip_equal(right, shapeOf(contract.getRhs())))
-      if (!llvm::is_contained(result, index))
-        bytes *= double(size);
-  }
-  return bytes;
+  return scoreBytes(op) * (1 + 1 / double(shapeOf(op->getOperand(1))[1]));
 }
-
-/// Attention's scores are computed once for both passes.
-static double savedOf(Operation *op) { return isa<AttentionOp>(op) ? scoreBytes(op) : 0; }
 
 static bool isCausal(Operation *op) {
   if (auto attention = dyn_cast<AttentionOp>(op))
@@ -295,7 +252,6 @@ LogicalResult Extractor::addOp(Operation *source) {
   if (auto cost = dyn_cast<CostOpInterface>(source))
     op.flops = cost.getContractionFlops();
   op.scratch = scratchOf(source);
-  op.threadScratch = threadScratchOf(source);
   op.saved = trains ? savedOf(source) : 0;
   op.causal = isCausal(source);
   addRounds(source, op);

@@ -87,7 +87,6 @@ struct Op {
   std::vector<ValueId> operands, results;
   double flops = 0;   ///< of the contractions inside
   double scratch = 0; ///< bytes of temporaries inside, global
-  double threadScratch = 0; ///< the same of each thread, whatever the batch
   double saved = 0;   ///< bytes of those that stay for the op's own backward pass, global
   std::vector<Round> rounds;
   /// Rounds factors that the planner doesn't split of its own accord: inside,

@@ -5,6 +5,7 @@
 #include "dtc/Plan/Cluster.h"
 #include "dtc/Plan/Plan.h"
 #include "dtc/Plan/Spec.h"
+#include "dtc/Plan/Workspace.h"
 #include "dtc/Simulate/Simulate.h"
 
 namespace dtc::plan {
@@ -54,13 +55,16 @@ struct Prediction {
   bool operator==(const Prediction &) const = default;
 };
 
-/// What a complete plan costs. Independent of how the plan was found.
-Prediction predict(const Problem &problem, const Plan &plan, const Cluster &cluster);
+/// What a complete plan costs. Independent of how the plan was found. Without a
+/// workspace, its memory is that of tensors alone.
+Prediction predict(const Problem &problem, const Plan &plan, const Cluster &cluster,
+                   const Workspace *workspace = nullptr);
 
 /// The step behind a prediction, with all events and each rank's memory over
 /// time, whose highest peak is Prediction::memory. Its error says why a plan's
 /// schedule can't be.
-simulate::Timeline simulateStep(const Problem &problem, const Plan &plan, const Cluster &cluster);
+simulate::Timeline simulateStep(const Problem &problem, const Plan &plan, const Cluster &cluster,
+                                const Workspace *workspace = nullptr);
 
 struct SearchResult {
   Plan plan;
@@ -80,6 +84,7 @@ struct SearchResult {
 struct SearchOptions {
   int64_t devices = 1;
   Spec spec; ///< what is pinned
+  const Workspace *workspace = nullptr; ///< as for `predict`
 };
 
 /// The fastest plan that fits. A plan pinned in full is returned even when it

@@ -30,7 +30,7 @@ static void encode(const Op &op, Key &key) {
     key.push_back(-4);
   }
   key.insert(key.end(), {static_cast<int64_t>(op.flops), static_cast<int64_t>(op.scratch),
-                         static_cast<int64_t>(op.saved), static_cast<int64_t>(op.threadScratch),
+                         static_cast<int64_t>(op.saved),
                          op.keepRounds, op.causal,
                          op.backward ? static_cast<int64_t>(*op.backward) : -1});
   for (const Round &round : op.rounds) {

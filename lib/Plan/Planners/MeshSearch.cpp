@@ -129,7 +129,7 @@ Result<MeshSearch::Candidate> MeshSearch::solveAt(const Degrees &degrees, const 
   Candidate candidate{std::move(*solution), {}};
   candidate.solution.plan.degrees.sp =
       usesSequenceParallel(problem, facts, candidate.solution.plan);
-  candidate.predicted = predict(problem, candidate.solution.plan, cluster);
+  candidate.predicted = predict(problem, candidate.solution.plan, cluster, options.workspace);
   return candidate;
 }
 

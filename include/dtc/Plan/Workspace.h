@@ -1,0 +1,19 @@
+// Memory that the target's library needs to carry out an op.
+#pragma once
+
+#include "dtc/Plan/Problem.h"
+
+namespace dtc::plan {
+
+using Shapes = std::vector<std::vector<int64_t>>;
+
+/// What an op needs on one rank beside its operands and results, as those say
+/// who will carry it out; a plan is predicted with it where the target is at hand.
+class Workspace {
+public:
+  virtual ~Workspace() = default;
+  /// Bytes, for one rank's shapes of operands and results.
+  virtual int64_t bytes(OpId op, const Shapes &operands, const Shapes &results) const = 0;
+};
+
+} // namespace dtc::plan

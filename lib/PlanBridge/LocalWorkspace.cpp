@@ -1,0 +1,71 @@
+#include "dtc/PlanBridge/LocalWorkspace.h"
+
+#include "Functions.h"
+
+#include "dtc/Interfaces/Interfaces.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::planbridge {
+
+LocalWorkspace::LocalWorkspace(ModuleOp module, Measure measure) : measure(std::move(measure)) {
+  if (func::FuncOp func = planned(module))
+    llvm::append_range(ops, plannedOps(func));
+}
+
+static SmallVector<Type> localTypes(TypeRange types, const plan::Shapes &shapes) {
+  SmallVector<Type> result;
+  for (auto [type, shape] : llvm::zip_equal(types, shapes))
+    result.push_back(cast<RankedTensorType>(type).clone(shape));
+  return result;
+}
+
+/// @forward with the op as `rebuild` makes it from the arguments.
+static OwningOpRef<ModuleOp> moduleOf(Operation *op, TypeRange operands, TypeRange results) {
+  MLIRContext *context = op->getContext();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(op->getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  auto func = func::FuncOp::create(builder, op->getLoc(), "forward",
+                                   builder.getFunctionType(operands, results));
+  auto role = [&](RoleKind kind, size_t i) {
+    return RoleAttr::get(context, kind, std::to_string(i), std::nullopt, std::nullopt);
+  };
+  for (unsigned i = 0; i < operands.size(); ++i)
+    func.setArgAttr(i, GraphDialect::kRole, role(RoleKind::Input, i));
+  for (unsigned i = 0; i < results.size(); ++i)
+    func.setResultAttr(i, GraphDialect::kRole, role(RoleKind::Output, i));
+  builder.setInsertionPointToStart(func.addEntryBlock());
+  auto ruled = cast<ShardingRuleOpInterface>(op);
+  sharding::ShardingRule rule = ruled.getShardingRule();
+  sharding::OpSharding whole{std::vector<sharding::AxisList>(rule.factors.size()), {}};
+  sharding::Mesh mesh;
+  LocalContext local{rule, whole, mesh, [](OpBuilder &, sharding::FactorId) { return Value(); }};
+  auto built = ruled.buildLocal(builder, func.getArguments(), results, local);
+  if (failed(built))
+    return nullptr;
+  func::ReturnOp::create(builder, op->getLoc(), *built);
+  return module;
+}
+
+int64_t LocalWorkspace::bytes(plan::OpId id, const plan::Shapes &operands,
+                              const plan::Shapes &results) const {
+  Operation *op = ops.at(id);
+  SmallVector<Type> operandTypes = localTypes(op->getOperandTypes(), operands),
+                    resultTypes = localTypes(op->getResultTypes(), results);
+  Builder builder(op->getContext());
+  Attribute key = builder.getArrayAttr(
+      {builder.getStringAttr(op->getName().getStringRef()), op->getPropertiesAsAttribute(),
+       TypeAttr::get(builder.getFunctionType(operandTypes, resultTypes))});
+  auto [entry, isNew] = known.try_emplace(key, 0);
+  if (!isNew)
+    return entry->second;
+  // What cannot be carried out is refused when the plan is compiled.
+  ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
+  if (OwningOpRef<ModuleOp> module = moduleOf(op, operandTypes, resultTypes))
+    if (FailureOr<int64_t> measured = measure(*module); succeeded(measured))
+      entry->second = *measured;
+  return entry->second;
+}
+
+} // namespace dtc::planbridge
