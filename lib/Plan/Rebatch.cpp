@@ -53,10 +53,8 @@ void Rebatcher::scaleOp(OpId id) {
     return;
   Op &op = result.ops[id];
   scale(op.rule.factors[batch].size, op.name + " (" + op.location + ")");
-  double ratio = double(to) / double(from);
-  op.flops *= ratio;
-  op.saved *= ratio;
-  op.scratch *= ratio;
+  for (double *count : {&op.flops, &op.saved, &op.scratch})
+    *count = *count * double(to) / double(from); // whole numbers stay whole
 }
 
 Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int64_t samples) {

@@ -156,7 +156,7 @@ static double scratchOf(Operation *op) {
 static double savedOf(Operation *op) {
   if (!isa<AttentionOp>(op))
     return 0;
-  return scoreBytes(op) * (1 + 1 / double(shapeOf(op->getOperand(1))[1]));
+  return scoreBytes(op) + scoreBytes(op) / double(shapeOf(op->getOperand(1))[1]);
 }
 
 static bool isCausal(Operation *op) {
