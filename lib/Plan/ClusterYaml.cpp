@@ -111,14 +111,15 @@ static void readLink(YamlMap &map, LinkLevel &level) {
                                   map.at(key).Scalar());
     }
   level.alone = map.number<double>("alone_gbs", 0, 0.0) * 1e9;
-  if (map.has("ring_gbs"))
+  if (map.has("ring_gbs")) {
+    YamlMap rings = map.map("ring_gbs");
     for (auto entry : map.at("ring_gbs")) {
-      YamlMap rings(map.at("ring_gbs"), map.fileName(), "ring_gbs");
       int64_t ranks = entry.first.as<int64_t>(0);
       if (ranks < 2)
         rings.fail(entry.first, "ring_gbs is by number of ranks: " + entry.first.Scalar());
       level.rings[ranks] = rings.number<double>(entry.first.Scalar(), 1e-6) * 1e9;
     }
+  }
   map.finish();
 }
 
@@ -221,21 +222,27 @@ static void readNodes(YamlMap &map, Cluster &cluster) {
   cluster.nodes = map.number<int64_t>("nodes", 1, std::optional(cluster.nodes));
 }
 
-/// One item: {device or node, nodes, devices_per_node, intra_node or links}.
+/// One item: {device or node, nodes, devices_per_node, intra_node or links}. What
+/// joins its nodes to others is the cluster's, also for a built-in node.
 static NodeGroup readGroup(YamlMap map) {
   Cluster part;
   readNodes(map, part);
   map.number<int64_t>("nodes", 1);
   if (part.devicesPerNode == 0)
     map.number<int64_t>("devices_per_node", 1);
+  if (map.has("inter_node"))
+    map.fail(map.at("inter_node"), "inter_node belongs to the cluster, not to one of its groups");
   readLinks(map, part);
-  map.finish();
   NodeGroup group{part.device, part.devicesPerNode, part.nodes, {}};
-  for (const LinkLevel &level : part.levels)
-    if (group.levels.empty() || (level.size != 0 && level.size <= part.devicesPerNode))
+  for (LinkLevel level : part.levels) {
+    if (part.levels.size() == 1)
+      level.size = part.devicesPerNode;
+    if (level.size != 0 && level.size <= part.devicesPerNode)
       group.levels.push_back(level);
-  group.levels.front().size = group.levels.size() == 1 ? part.devicesPerNode
-                                                       : group.levels.front().size;
+    else if (map.has("links"))
+      map.fail(map.at("links"), "a group's links join the devices of a node: " + level.name);
+  }
+  map.finish();
   return group;
 }
 
@@ -254,9 +261,14 @@ static void readGroups(YamlMap &root, Cluster &cluster) {
   if (root.has("links")) {
     for (const LinkLevel &level : readLevels(root))
       cluster.levels.push_back(level);
-    checkLevels(root, root.at("links"), cluster.levels);
   } else {
     cluster.levels.push_back(readLevel(root.map("inter_node"), "inter_node", 0));
+  }
+  checkLevels(root, root.at("groups"), cluster.levels);
+  int64_t id = cluster.devicesPerNode * cluster.nodes;
+  for (const NodeGroup &group : cluster.others) {
+    checkLevels(root, root.at("groups"), cluster.levelsAt(id));
+    id += group.devices();
   }
 }
 

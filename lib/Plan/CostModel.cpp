@@ -82,9 +82,14 @@ double CostModel::availableBytes(int64_t communicators) const {
 
 double CostModel::peakFlops(DType type) const { return plan::peakFlops(spec, type); }
 
+/// Of a product among those in the cluster's table; 0: not measured.
+double CostModel::measuredRate(const LocalWork &work) const {
+  return work.m > 0 && !work.attention
+             ? measured->rate(work.type, work.batch, work.m, work.n, work.k) : 0;
+}
+
 double CostModel::flatSeconds(const LocalWork &work) const {
-  double rate = work.m > 0 && !work.attention
-                    ? measured->rate(work.type, work.batch, work.m, work.n, work.k) : 0;
+  double rate = measuredRate(work);
   if (rate <= 0)
     rate = achievedFlops(spec, work.type);
   double compute = work.flops > 0 ? work.flops / rate : 0;
@@ -93,7 +98,7 @@ double CostModel::flatSeconds(const LocalWork &work) const {
 }
 
 double CostModel::opSeconds(const LocalWork &work) const {
-  return kernels ? kernels->seconds(work) : flatSeconds(work);
+  return kernels ? kernels->seconds(work, measuredRate(work)) : flatSeconds(work);
 }
 
 double CostModel::streamSeconds(double bytes) const {

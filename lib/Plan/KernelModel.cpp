@@ -93,11 +93,6 @@ double KernelModel::contraction(DType type, double batch, double m, double n, do
   return kProductSeconds + best;
 }
 
-double KernelModel::productSeconds(const LocalWork &work) const {
-  return contraction(work.type, double(work.batch), double(work.m), double(work.n),
-                     double(work.k));
-}
-
 namespace {
 
 /// Of the peak rate, what fused attention reaches on long sequences of heads of
@@ -158,14 +153,19 @@ double KernelModel::attention(const LocalWork &work) const {
   return software.flashAttention > 0 ? fusedAttention(work) : unfusedAttention(work);
 }
 
-double KernelModel::seconds(const LocalWork &work) const {
+double KernelModel::seconds(const LocalWork &work, double measuredRate) const {
   double moving = work.bytes / (kStreamShare * device.bandwidth);
   if (work.kernels == 0 && work.flops <= 0)
     return moving; // a part of another kernel
   auto count = double(std::max<int64_t>(work.kernels, 1));
   if (work.attention && work.m > 0)
     return launched(attention(work), count);
-  double computing = work.m > 0 ? productSeconds(work) : work.flops / rate(work.type);
+  double computing = 0;
+  if (work.m > 0 && measuredRate <= 0)
+    computing = contraction(work.type, double(work.batch), double(work.m), double(work.n),
+                            double(work.k));
+  else
+    computing = work.flops / (measuredRate > 0 ? measuredRate : rate(work.type));
   return launched(std::max(computing, count * kKernelSeconds + moving), count);
 }
 

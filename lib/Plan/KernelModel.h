@@ -18,7 +18,8 @@ class KernelModel {
 public:
   KernelModel(const DeviceSpec &device, const Software &software);
 
-  double seconds(const LocalWork &work) const;
+  /// `measuredRate`: flop/s of this product where it was measured, 0 elsewhere.
+  double seconds(const LocalWork &work, double measuredRate) const;
   /// Of one kernel that moves so many bytes.
   double streamSeconds(double bytes) const;
   /// Of `count` kernels of `seconds` each, which the host launches one by one
@@ -27,7 +28,6 @@ public:
 
 private:
   double contraction(DType type, double batch, double m, double n, double k) const;
-  double productSeconds(const LocalWork &work) const;
   double attention(const LocalWork &work) const;
   double fusedAttention(const LocalWork &work) const;
   double unfusedAttention(const LocalWork &work) const;

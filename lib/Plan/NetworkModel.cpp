@@ -197,6 +197,8 @@ double NetworkModel::allToAll(const GroupShape &group, double bytes) const {
 }
 
 PointToPoint NetworkModel::link(int level, int64_t senders) const {
+  if (levels.empty())
+    return {0, HUGE_VAL};
   const LinkLevel &link = levels[level];
   if (architecture == Architecture::None)
     return {link.latency, link.bandwidth};

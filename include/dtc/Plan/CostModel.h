@@ -122,6 +122,7 @@ public:
   const Cluster &getCluster() const { return cluster; }
 
 private:
+  double measuredRate(const LocalWork &work) const;
   double flatSeconds(const LocalWork &work) const;
 
   Cluster cluster;

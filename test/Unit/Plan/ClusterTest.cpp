@@ -177,6 +177,15 @@ TEST(Cluster, RefusesWhatCannotBe) {
                 "c.yaml:1: architecture and multiprocessors are given together or not at all", 3);
   expectRefused("groups:\n - {node: p4d}\ninter_node: {bandwidth_gbs: 1}\n",
                 "c.yaml:2: groups lacks the key: nodes", 3);
+  const std::string group = "groups:\n - {device: h100, nodes: 2, devices_per_node: 8, ";
+  const std::string outer = "inter_node: {bandwidth_gbs: 1}\n";
+  expectRefused(group + "intra_node: {bandwidth_gbs: 1}, inter_node: {bandwidth_gbs: 1}}\n" + outer,
+                "c.yaml:2: inter_node belongs to the cluster, not to one of its groups", 3);
+  expectRefused(group + "links: [{size: 8, bandwidth_gbs: 2}, {name: far, bandwidth_gbs: 1}]}\n" +
+                    outer,
+                "c.yaml:2: a group's links join the devices of a node: far", 3);
+  expectRefused(head + "intra_node: {bandwidth_gbs: 450, ring_gbs: 5}\n",
+                "c.yaml:3: ring_gbs must be a map", 3);
   expectRefused("groups: []\ninter_node: {bandwidth_gbs: 1}\n", "c.yaml:1: groups is empty", 3);
 }
 

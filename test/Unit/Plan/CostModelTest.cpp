@@ -47,6 +47,20 @@ TEST(CostModel, MeasuredShapesReplaceTheRate) {
   EXPECT_GT(rate(128), rate(32));
 }
 
+TEST(CostModel, MeasuredShapesReplaceTheTilesOfGpus) {
+  Cluster cluster = *loadCluster("h100");
+  LocalWork work;
+  work.type = DType::BF16;
+  work.batch = 1;
+  work.m = work.n = work.k = 4096;
+  work.flops = 2.0 * 4096 * 4096 * 4096;
+  double modelled = CostModel(cluster, 1).opSeconds(work);
+  cluster.contractions = {{DType::BF16, 1, 4096, 4096, 4096, 2 * modelled}};
+  EXPECT_NEAR(CostModel(cluster, 1).opSeconds(work), 2 * modelled, 1e-9);
+  work.type = DType::F16;
+  EXPECT_NEAR(CostModel(cluster, 1).opSeconds(work), modelled, 1e-9) << "another type";
+}
+
 TEST(CostModel, CollectivesPayForTheWidestLevelTheySpan) {
   CostModel model(simple(), 8);
   Mesh mesh{{{"dp", "dp", 2}, {"tp", "tp", 4}}};
