@@ -14,7 +14,8 @@ def test_selection(tmp_path, devices):
     random = numpy.random.default_rng(0)
     x = random.integers(-3, 3, (2, 3, 4)).astype(numpy.float32)
     at = random.integers(0, 3, (2, 5, 3))
-    save_file({"x": x, "at": at}, tmp_path / "data.safetensors")
+    which = numpy.array([0, 2])  # position which - 1: the last one, the second one
+    save_file({"x": x, "at": at, "which": which}, tmp_path / "data.safetensors")
     check_call("dtc", "compile", model, "--devices", devices, "--plan", f"dp={devices}", "--loss", "none",
                "--global-batch", 2, "-o", tmp_path / "m.dtc")
     check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--no-shuffle",
@@ -29,6 +30,8 @@ def test_selection(tmp_path, devices):
     want = {
         "best": numpy.take_along_axis(x, best_at, 1), "best_at": best_at, "least": least, "least_at": least_at,
         "elements": numpy.take_along_axis(x[..., :3], at, 1), "hot": hot, "before": before,
+        "of_rows": x[numpy.arange(2), which - 1],
+        "rows": numpy.array([[1, 2], [3, 4], [5, 6]], numpy.float32)[which - 1],
         "products": numpy.einsum("bkse,bse,bsm->bkm", hot, least, x),
     }
     for name, value in want.items():

@@ -19,6 +19,7 @@ const ConverterTable &converters() {
     addShapeConverters(all);
     addMovementConverters(all);
     addIndexConverters(all);
+    addGatherNDConverter(all);
     addTopKConverter(all);
     addContractionConverters(all);
     addReductionConverters(all);

@@ -41,6 +41,7 @@ void addElementwiseConverters(ConverterTable &table);
 void addShapeConverters(ConverterTable &table);
 void addMovementConverters(ConverterTable &table);
 void addIndexConverters(ConverterTable &table);
+void addGatherNDConverter(ConverterTable &table);
 void addTopKConverter(ConverterTable &table);
 void addContractionConverters(ConverterTable &table);
 void addReductionConverters(ConverterTable &table);
