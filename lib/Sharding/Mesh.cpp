@@ -66,4 +66,13 @@ AxisList Mesh::ofDegree(const std::string &degree) const {
   return result;
 }
 
+std::string AxisUses::add(AxisId axis) {
+  if (axis < 0 || axis >= static_cast<AxisId>(used.size()))
+    return "axis is not in the mesh: " + std::to_string(axis);
+  if (used[axis])
+    return "axis is used twice: " + mesh.axes[axis].name;
+  used[axis] = true;
+  return "";
+}
+
 } // namespace dtc::sharding

@@ -281,19 +281,11 @@ std::string check(const ShardingRule &rule, const OpSharding &sharding, const Me
   if (sharding.factors.size() != rule.factors.size())
     return "sharding has " + std::to_string(sharding.factors.size()) + " factors, the rule " +
            std::to_string(rule.factors.size());
-  std::vector<bool> used(mesh.axes.size(), false);
-  auto use = [&](AxisId axis) -> std::string {
-    if (axis < 0 || axis >= static_cast<AxisId>(used.size()))
-      return "axis is not in the mesh: " + std::to_string(axis);
-    if (used[axis])
-      return "axis is used twice: " + mesh.axes[axis].name;
-    used[axis] = true;
-    return "";
-  };
+  AxisUses uses(mesh);
   for (size_t i = 0; i < rule.factors.size(); ++i) {
     const AxisList &axes = sharding.factors[i];
     for (AxisId axis : axes)
-      if (std::string error = use(axis); !error.empty())
+      if (std::string error = uses.add(axis); !error.empty())
         return error;
     if (!axes.empty() && rule.factors[i].kind == FactorKind::Whole)
       return "factor may not be split: " + factorName(i);
@@ -302,7 +294,7 @@ std::string check(const ShardingRule &rule, const OpSharding &sharding, const Me
              " is not divisible by " + std::to_string(mesh.size(axes));
   }
   for (const OpSharding::Pending &pending : sharding.pending)
-    if (std::string error = use(pending.axis); !error.empty())
+    if (std::string error = uses.add(pending.axis); !error.empty())
       return error;
   if (std::string error = checkPending(rule, sharding); !error.empty())
     return error;

@@ -40,25 +40,17 @@ std::string TensorSharding::check(const std::vector<int64_t> &shape, const Mesh 
   if (dims.size() != shape.size())
     return "sharding has " + std::to_string(dims.size()) + " dimensions, the tensor " +
            std::to_string(shape.size());
-  std::vector<bool> used(mesh.axes.size(), false);
-  auto use = [&](AxisId axis) -> std::string {
-    if (axis < 0 || axis >= static_cast<AxisId>(used.size()))
-      return "axis is not in the mesh: " + std::to_string(axis);
-    if (used[axis])
-      return "axis is used twice: " + mesh.axes[axis].name;
-    used[axis] = true;
-    return "";
-  };
+  AxisUses uses(mesh);
   for (size_t dim = 0; dim < dims.size(); ++dim) {
     for (AxisId axis : dims[dim])
-      if (std::string error = use(axis); !error.empty())
+      if (std::string error = uses.add(axis); !error.empty())
         return error;
     if (shape[dim] % mesh.size(dims[dim]) != 0)
       return "dimension " + std::to_string(dim) + " of size " + std::to_string(shape[dim]) +
              " is not divisible by " + std::to_string(mesh.size(dims[dim]));
   }
   for (size_t i = 0; i < partial.size(); ++i) {
-    if (std::string error = use(partial[i].axis); !error.empty())
+    if (std::string error = uses.add(partial[i].axis); !error.empty())
       return error;
     if (i > 0 && partial[i - 1].axis > partial[i].axis)
       return "partial axes are not in the order of the mesh: " + mesh.axes[partial[i].axis].name;

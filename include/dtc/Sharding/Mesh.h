@@ -46,4 +46,16 @@ struct Mesh {
   bool operator==(const Mesh &) const = default;
 };
 
+/// Checks axes of a sharding, each of which may be used once. The mesh must outlive it.
+class AxisUses {
+public:
+  explicit AxisUses(const Mesh &mesh) : mesh(mesh), used(mesh.axes.size(), false) {}
+  /// Empty when the axis is in the mesh and is used for the first time; else what is wrong.
+  std::string add(AxisId axis);
+
+private:
+  const Mesh &mesh;
+  std::vector<bool> used;
+};
+
 } // namespace dtc::sharding

@@ -63,20 +63,13 @@ private:
 };
 
 /// reshape(contract) that splits dimensions: they are split in the operands.
-struct HoistThroughContract : OpRewritePattern<graph::ReshapeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(graph::ReshapeOp op, PatternRewriter &rewriter) const override {
-    auto contract = op.getInput().getDefiningOp<graph::ContractOp>();
-    const auto split = splitOf(op);
-    if (!contract || !split)
-      return failure();
-    SplitContract wide(contract);
-    for (auto [index, sizes] : llvm::zip(contract.getResultIndices(), split->sizes))
+struct HoistThroughContract : HoistThrough<graph::ContractOp> {
+  using HoistThrough::HoistThrough;
+  Value widen(Emitter &emit, graph::ContractOp op, const Split &split) const override {
+    SplitContract wide(op);
+    for (auto [index, sizes] : llvm::zip(op.getResultIndices(), split.sizes))
       wide.split(index, sizes);
-    rewriter.setInsertionPoint(contract);
-    Emitter emit(contract.getLoc(), rewriter);
-    replaceExpanded(rewriter, op, wide.build(emit, contract.getLhs(), contract.getRhs()));
-    return success();
+    return wide.build(emit, op.getLhs(), op.getRhs());
   }
 };
 

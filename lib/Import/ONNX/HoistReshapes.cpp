@@ -28,104 +28,75 @@ struct HoistThroughElementwise : OpRewritePattern<graph::ReshapeOp> {
   }
 };
 
-struct HoistThroughBroadcast : OpRewritePattern<graph::ReshapeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(graph::ReshapeOp op, PatternRewriter &rewriter) const override {
-    auto broadcast = op.getInput().getDefiningOp<graph::BroadcastOp>();
-    const auto split = splitOf(op);
-    if (!broadcast || !split)
-      return failure();
-    const Shape first = split->starts();
+struct HoistThroughBroadcast : HoistThrough<graph::BroadcastOp> {
+  using HoistThrough::HoistThrough;
+  Value widen(Emitter &emit, graph::BroadcastOp op, const Split &split) const override {
+    const Shape first = split.starts();
     SmallVector<Shape> sizes;
     Shape dims;
-    for (int64_t dim : broadcast.getDims()) {
-      sizes.push_back(split->sizes[dim]);
-      for (size_t i = 0; i < split->sizes[dim].size(); ++i)
+    for (int64_t dim : op.getDims()) {
+      sizes.push_back(split.sizes[dim]);
+      for (size_t i = 0; i < split.sizes[dim].size(); ++i)
         dims.push_back(first[dim] + i);
     }
-    rewriter.setInsertionPoint(broadcast);
-    Emitter emit(broadcast.getLoc(), rewriter);
-    Value input = expandDims(emit, broadcast.getInput(), sizes);
-    replaceExpanded(rewriter, op, broadcastAlong(emit, input, split->wide(), dims));
-    return success();
+    return broadcastAlong(emit, expandDims(emit, op.getInput(), sizes), split.wide(), dims);
   }
 };
 
 /// A split of dimensions that a slice leaves whole.
-struct HoistThroughSlice : OpRewritePattern<graph::ReshapeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(graph::ReshapeOp op, PatternRewriter &rewriter) const override {
-    auto slice = op.getInput().getDefiningOp<graph::SliceOp>();
-    const auto split = splitOf(op);
-    if (!slice || !split)
-      return failure();
-    auto input = graph::shapeOf(slice.getInput()), output = graph::shapeOf(slice.getResult());
+struct HoistThroughSlice : HoistThrough<graph::SliceOp> {
+  using HoistThrough::HoistThrough;
+  Value widen(Emitter &emit, graph::SliceOp op, const Split &split) const override {
+    auto input = graph::shapeOf(op.getInput()), output = graph::shapeOf(op.getResult());
     Shape offsets, strides;
-    SmallVector<Shape> inputSizes = split->sizes;
+    SmallVector<Shape> inputSizes = split.sizes;
     for (size_t i = 0; i < input.size(); ++i) {
       const bool whole = input[i] == output[i];
-      if (!whole && split->sizes[i].size() != 1)
-        return failure();
+      if (!whole && split.sizes[i].size() != 1)
+        return {};
       if (!whole)
         inputSizes[i] = {input[i]};
-      offsets.append(split->sizes[i].size(), whole ? 0 : slice.getOffsets()[i]);
-      strides.append(split->sizes[i].size(), whole ? 1 : slice.getStrides()[i]);
+      offsets.append(split.sizes[i].size(), whole ? 0 : op.getOffsets()[i]);
+      strides.append(split.sizes[i].size(), whole ? 1 : op.getStrides()[i]);
     }
-    rewriter.setInsertionPoint(slice);
-    Emitter emit(slice.getLoc(), rewriter);
-    Value wide = expandDims(emit, slice.getInput(), inputSizes);
-    auto type = slice.getType().clone(split->wide());
-    replaceExpanded(rewriter, op,
-                    graph::SliceOp::create(emit, type, wide, offsets, strides));
-    return success();
+    Value wide = expandDims(emit, op.getInput(), inputSizes);
+    auto type = op.getType().clone(split.wide());
+    return graph::SliceOp::create(emit, type, wide, offsets, strides);
   }
 };
 
 /// expand(transpose(x)) becomes transpose(expand(x)).
-struct HoistThroughTranspose : OpRewritePattern<graph::ReshapeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(graph::ReshapeOp op, PatternRewriter &rewriter) const override {
-    auto turn = op.getInput().getDefiningOp<graph::TransposeOp>();
-    const auto split = splitOf(op);
-    if (!turn || !split)
-      return failure();
-    const auto perm = turn.getPerm();
+struct HoistThroughTranspose : HoistThrough<graph::TransposeOp> {
+  using HoistThrough::HoistThrough;
+  Value widen(Emitter &emit, graph::TransposeOp op, const Split &split) const override {
+    const auto perm = op.getPerm();
     SmallVector<Shape> before(perm.size());
     for (size_t i = 0; i < perm.size(); ++i)
-      before[perm[i]] = split->sizes[i];
+      before[perm[i]] = split.sizes[i];
     const Shape first = Split{before}.starts();
     Shape widePerm;
     for (int64_t dim : perm)
       for (size_t i = 0; i < before[dim].size(); ++i)
         widePerm.push_back(first[dim] + i);
-    rewriter.setInsertionPoint(turn);
-    Emitter emit(turn.getLoc(), rewriter);
-    replaceExpanded(rewriter, op,
-                    transpose(emit, expandDims(emit, turn.getInput(), before), widePerm));
-    return success();
+    return transpose(emit, expandDims(emit, op.getInput(), before), widePerm);
   }
 };
 
 /// A split of dimensions other than the one that is joined.
-struct HoistThroughConcat : OpRewritePattern<graph::ReshapeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(graph::ReshapeOp op, PatternRewriter &rewriter) const override {
-    auto concat = op.getInput().getDefiningOp<graph::ConcatOp>();
-    const auto split = splitOf(op);
-    if (!concat || !split || split->sizes[concat.getDim()].size() != 1)
-      return failure();
-    rewriter.setInsertionPoint(concat);
-    Emitter emit(concat.getLoc(), rewriter);
+struct HoistThroughConcat : HoistThrough<graph::ConcatOp> {
+  using HoistThrough::HoistThrough;
+  Value widen(Emitter &emit, graph::ConcatOp op, const Split &split) const override {
+    const int64_t dim = op.getDim();
+    if (split.sizes[dim].size() != 1)
+      return {};
     SmallVector<Value> parts;
-    for (Value part : concat.getInputs()) {
-      SmallVector<Shape> own = split->sizes;
-      own[concat.getDim()] = {graph::shapeOf(part)[concat.getDim()]};
+    for (Value part : op.getInputs()) {
+      SmallVector<Shape> own = split.sizes;
+      own[dim] = {graph::shapeOf(part)[dim]};
       parts.push_back(expandDims(emit, part, own));
     }
-    auto type = concat.getType().clone(split->wide());
-    replaceExpanded(rewriter, op,
-                    graph::ConcatOp::create(emit, type, parts, split->starts()[concat.getDim()]));
-    return success();
+    auto type = op.getType().clone(split.wide());
+    return graph::ConcatOp::create(emit, type, parts, split.starts()[dim]);
   }
 };
 } // namespace

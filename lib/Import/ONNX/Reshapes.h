@@ -35,6 +35,29 @@ std::optional<Split> splitOf(graph::ReshapeOp op);
 /// with its dimensions split), and other uses of that result by `wide` under the old shape.
 void replaceExpanded(mlir::PatternRewriter &rewriter, graph::ReshapeOp expand, mlir::Value wide);
 
+/// expand(op(x)) becomes op(expand(x)): the part that is the same for all kinds of op.
+template <typename Producer> struct HoistThrough : mlir::OpRewritePattern<graph::ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  mlir::LogicalResult matchAndRewrite(graph::ReshapeOp op,
+                                      mlir::PatternRewriter &rewriter) const final {
+    auto producer = op.getInput().getDefiningOp<Producer>();
+    const std::optional<Split> split = splitOf(op);
+    if (!producer || !split)
+      return mlir::failure();
+    rewriter.setInsertionPoint(producer);
+    Emitter emit(producer.getLoc(), rewriter);
+    mlir::Value wide = widen(emit, producer, *split);
+    if (!wide)
+      return mlir::failure();
+    replaceExpanded(rewriter, op, wide);
+    return mlir::success();
+  }
+
+  /// The op with the dimensions of its result split; null, with nothing made, where it can't be.
+  virtual mlir::Value widen(Emitter &emit, Producer op, const Split &split) const = 0;
+};
+
 /// Sizes of the dimensions in a run.
 Shape runSizes(llvm::ArrayRef<int64_t> wide, llvm::ArrayRef<int64_t> run);
 
