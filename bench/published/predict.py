@@ -9,6 +9,7 @@ import json
 import pathlib
 import re
 import subprocess
+import threading
 
 import graphs
 from runs import Case
@@ -28,6 +29,14 @@ class Prediction:
     flops: float | None = None  # of a step, as dtc counts the model's
     not_yet: str | None = None  # the part of the plan that isn't implemented
     refused: str | None = None  # any other error
+
+
+def write(path: pathlib.Path, text: str) -> None:
+    """At once: other threads see the whole file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{threading.get_ident()}.part")
+    part.write_text(text)
+    part.rename(path)
 
 
 class Predictor:
@@ -55,13 +64,10 @@ class Predictor:
         key = [self.version, self.graph_hash(case.graph.path), text, *command[3:5], *command[7:]]
         result = RESULTS / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()}.json"
         if not result.exists():
-            cluster.parent.mkdir(parents=True, exist_ok=True)
-            cluster.write_text(text)
+            if not cluster.exists():
+                write(cluster, text)
             done = subprocess.run(command, capture_output=True, text=True)
-            RESULTS.mkdir(parents=True, exist_ok=True)
-            part = result.with_suffix(".part")
-            part.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
-            part.rename(result)
+            write(result, json.dumps([done.returncode, done.stdout, done.stderr]))
         return interpret(*json.loads(result.read_text()))
 
     def predict_all(self, cases: list[Case], jobs: int) -> list[Prediction]:
