@@ -179,6 +179,8 @@ void Profile::addTransfers(const Problem &problem, const ProblemFacts &facts,
     OpId producer = facts.producer[value];
     if (facts.isStatic[producer])
       continue; // computed where it is needed
+    if (facts.gradientOf[value] >= 0 && facts.gradientOf[value] < problem.arguments)
+      continue; // stages that share a weight sum its gradients once a step: StageCosts
     int maker = positionOf(producer);
     bool isForward = !problem.ops[producer].backward;
     int last = maker, first = maker;

@@ -31,3 +31,22 @@ TEST(SimulatedStep, IsTheOneThatIsPredicted) {
   EXPECT_EQ(simulateStep(problem, pipeline, on).error,
             "only an interleaved schedule has several chunks a rank, got 2");
 }
+
+/// A weight that the first and the last stage share: each sums its gradient up
+/// for itself, and they exchange it once a step, not with every microbatch.
+TEST(SimulatedStep, SendsNoGradientsOfWeightsBetweenStages) {
+  Problem problem = load("gpt");
+  Plan pipeline = plan(problem, 4, "tp=4").plan;
+  pipeline.degrees.pp = 2;
+  pipeline.degrees.numMicrobatches = problem.numMicrobatches = 4;
+  // The cut leaves one value to send, the sum of the residual stream after attention.
+  int64_t last = pipeline.stages[0].lastOp;
+  pipeline.stages = {{0, 17, {0, 1, 2, 3}}, {18, last, {4, 5, 6, 7}}};
+  int64_t hidden = 2048 * 4096 * 4, calls = 0;
+  for (const CollectiveUse &use : predict(problem, pipeline, cluster("dgx-h100")).collectives)
+    if (use.send) {
+      EXPECT_LE(use.bytes, hidden);
+      calls += use.count;
+    }
+  EXPECT_EQ(calls, 4);
+}
