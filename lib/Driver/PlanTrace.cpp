@@ -25,9 +25,11 @@ static std::string rankName(const std::vector<plan::StagePrediction> &stages, si
   for (size_t stage = rank; stage < stages.size(); stage += ranks) {
     held.push_back(int64_t(stage));
     const plan::StagePrediction &entry = stages[stage];
-    if (entry.firstLayer >= 0)
-      layers += (layers.empty() ? "" : ", ") + std::to_string(entry.firstLayer) + "-" +
-                std::to_string(entry.lastLayer);
+    if (entry.firstLayer < 0)
+      continue;
+    layers += (layers.empty() ? "" : ", ") + std::to_string(entry.firstLayer);
+    if (entry.lastLayer > entry.firstLayer)
+      layers += "-" + std::to_string(entry.lastLayer);
   }
   return "pipeline rank " + std::to_string(rank) + (held.size() > 1 ? ": stages " : ": stage ") +
          rangeText(held) + (layers.empty() ? "" : " (layers " + layers + ")") + ", devices " +
