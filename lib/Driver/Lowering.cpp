@@ -12,7 +12,7 @@
 #include "dtc/Schedule/Temporaries.h"
 #include "dtc/Target/CPU/Passes.h"
 
-#include "mlir/Transforms/Passes.h"
+#include "mlir/IR/Verifier.h"
 
 using namespace mlir;
 
@@ -20,8 +20,12 @@ namespace dtc::driver {
 
 ExitCode Compilation::runPasses(llvm::function_ref<void(OpPassManager &)> build) {
   PassManager manager(&context);
+  // Once at the end, not after each pass: that would be a tenth of a deep model's compilation.
+  manager.enableVerifier(false);
   build(manager);
-  return succeeded(manager.run(module())) ? ExitCode::Done : ExitCode::Failed;
+  return succeeded(manager.run(module())) && succeeded(mlir::verify(module()))
+             ? ExitCode::Done
+             : ExitCode::Failed;
 }
 
 ExitCode Compilation::partition() {
@@ -40,10 +44,7 @@ ExitCode Compilation::partition() {
 
 /// From local functions to fused kernels on planned memory.
 static void addSchedulePasses(OpPassManager &manager, int64_t microbatches, int64_t threads) {
-  manager.addPass(createCanonicalizerPass());
-  manager.addPass(createCSEPass());
   manager.addPass(cpu::createDecomposeLayers());
-  manager.addPass(createCSEPass());
   manager.addPass(schedule::createNormalizeContractions());
   manager.addPass(cpu::createFormKernels());
   manager.addPass(schedule::createBuildSchedule({.microbatches = microbatches}));

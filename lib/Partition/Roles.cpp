@@ -56,46 +56,49 @@ static void replicateTheRest(func::FuncOp func, FlatSymbolRefAttr mesh,
   }
 }
 
-/// Calls `visit(role, attribute, set)` for each argument and result that is
-/// shared; `set` replaces its sharding.
+/// Calls `visit(role, attribute)` for each argument and result that is shared and gives it
+/// the sharding that this returns, if any.
 template <typename Visit>
 static void forEachShared(func::FuncOp func, Visit visit) {
+  SmallVector<Attribute> arguments(func.getNumArguments()), results(func.getNumResults());
   for (unsigned i = 0; i < func.getNumArguments(); ++i)
     if (graph::RoleAttr role = graph::getArgRole(func, i); role && isShared(role.getKind()))
-      visit(role, func.getArgAttrOfType<dist::ShardingAttr>(i, kSharding),
-            [&](Attribute attr) { func.setArgAttr(i, kSharding, attr); });
+      arguments[i] = visit(role, func.getArgAttrOfType<dist::ShardingAttr>(i, kSharding));
   for (unsigned i = 0; i < func.getNumResults(); ++i)
     if (graph::RoleAttr role = graph::getResultRole(func, i); role && isShared(role.getKind()))
-      visit(role, func.getResultAttrOfType<dist::ShardingAttr>(i, kSharding),
-            [&](Attribute attr) { func.setResultAttr(i, kSharding, attr); });
+      results[i] = visit(role, func.getResultAttrOfType<dist::ShardingAttr>(i, kSharding));
+  graph::setArgAttrs(func, kSharding, arguments);
+  graph::setResultAttrs(func, kSharding, results);
 }
 
 LogicalResult unifyShardings(ModuleOp module, FlatSymbolRefAttr mesh) {
   std::map<Key, dist::ShardingAttr> known;
   LogicalResult result = success();
   for (auto func : module.getOps<func::FuncOp>())
-    forEachShared(func, [&](graph::RoleAttr role, dist::ShardingAttr attr, auto) {
+    forEachShared(func, [&](graph::RoleAttr role, dist::ShardingAttr attr) {
       if (!attr)
-        return;
+        return attr;
       auto [it, added] = known.try_emplace({role.getKind(), role.getName().str()}, attr);
       if (!added && isFixed(role.getKind()) && it->second != attr)
         result = func.emitOpError("sharding differs from ")
                  << it->second << " for: " << role.getName();
+      return attr;
     });
   if (failed(result))
     return failure();
   for (auto func : module.getOps<func::FuncOp>())
     replicateTheRest(func, mesh, known);
   for (auto func : module.getOps<func::FuncOp>())
-    forEachShared(func, [&](graph::RoleAttr role, dist::ShardingAttr attr, auto set) {
+    forEachShared(func, [&](graph::RoleAttr role, dist::ShardingAttr attr) {
       std::string name = role.getName().str();
       if (attr)
-        return;
+        return attr;
       if (auto it = known.find({role.getKind(), name}); it != known.end())
-        return set(it->second);
+        return it->second;
       if (followsParameter(role.getKind()))
         if (auto it = known.find({RoleKind::Parameter, name}); it != known.end())
-          set(it->second);
+          return it->second;
+      return dist::ShardingAttr();
     });
   return success();
 }
@@ -109,14 +112,17 @@ bool returnsGradients(func::FuncOp func) {
 }
 
 void adoptResults(func::FuncOp func, func::FuncOp producer) {
+  DenseMap<Attribute, Attribute> produced; // by role
+  for (unsigned r = 0; r < producer.getNumResults(); ++r)
+    if (graph::RoleAttr role = graph::getResultRole(producer, r))
+      produced[role] = producer.getResultAttr(r, kSharding);
+  SmallVector<Attribute> attrs(func.getNumArguments());
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
     graph::RoleAttr role = graph::getArgRole(func, i);
-    if (!role || (role.getKind() != RoleKind::Gradient && role.getKind() != RoleKind::Loss))
-      continue;
-    for (unsigned r = 0; r < producer.getNumResults(); ++r)
-      if (graph::getResultRole(producer, r) == role)
-        func.setArgAttr(i, kSharding, producer.getResultAttr(r, kSharding));
+    if (role && (role.getKind() == RoleKind::Gradient || role.getKind() == RoleKind::Loss))
+      attrs[i] = produced.lookup(role);
   }
+  graph::setArgAttrs(func, kSharding, attrs);
 }
 
 } // namespace dtc::partition

@@ -139,12 +139,14 @@ LogicalResult Localizer::localizeReturn(OpBuilder &builder, func::ReturnOp op) {
   func::ReturnOp::create(builder, op.getLoc(), results);
   SmallVector<Type> argumentTypes(builder.getInsertionBlock()->getArgumentTypes());
   func.setFunctionType(FunctionType::get(context, argumentTypes, TypeRange(ValueRange(results))));
-  for (auto [i, sharding] : llvm::enumerate(argumentShardings))
-    func.setArgAttr(i, dist::DistDialect::kSharding,
-                    dist::toAttr(context, mesh.name, *sharding, mesh.mesh));
-  for (auto [i, sharding] : llvm::enumerate(shardings))
-    func.setResultAttr(i, dist::DistDialect::kSharding,
-                       dist::toAttr(context, mesh.name, sharding, mesh.mesh));
+  auto toAttr = [&](const TensorSharding &sharding) -> Attribute {
+    return dist::toAttr(context, mesh.name, sharding, mesh.mesh);
+  };
+  auto ofArguments = llvm::map_to_vector(
+      argumentShardings, [&](const std::optional<TensorSharding> &s) { return toAttr(*s); });
+  graph::setArgAttrs(func, dist::DistDialect::kSharding, ofArguments);
+  graph::setResultAttrs(func, dist::DistDialect::kSharding,
+                        llvm::map_to_vector(shardings, toAttr));
   return success();
 }
 

@@ -24,10 +24,10 @@ public:
   Applier(ModuleOp module, const Problem &problem, const Plan &plan)
       : module(module), problem(problem), plan(plan), context(module.getContext()),
         meshName(FlatSymbolRefAttr::get(context, "mesh")) {
-    // Targets have no name that counts: there is one.
-    for (const auto &[id, sharding] : plan.arguments) {
+    for (const auto &[id, layout] : plan.arguments) {
       const plan::Value &value = problem.values[id];
-      byName.try_emplace({value.kind, value.kind == ValueKind::Target ? "" : value.name}, &sharding);
+      // There is one target, whatever it is called.
+      arguments[{value.kind, value.kind == ValueKind::Target ? "" : value.name}] = &layout;
     }
   }
   LogicalResult run();
@@ -43,7 +43,7 @@ private:
   const Plan &plan;
   MLIRContext *context;
   FlatSymbolRefAttr meshName;
-  std::map<std::pair<ValueKind, std::string>, const TensorSharding *> byName; ///< of arguments
+  std::map<std::pair<ValueKind, std::string>, const TensorSharding *> arguments;
 };
 
 } // namespace
@@ -80,9 +80,9 @@ LogicalResult Applier::annotateOps(func::FuncOp func) {
 /// that is found where they are computed.
 dist::ShardingAttr Applier::shardingOf(RoleAttr role, Type type) const {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  auto find = [&](ValueKind kind, StringRef name) {
-    auto it = byName.find({kind, name.str()});
-    return it == byName.end() ? nullptr : it->second;
+  auto find = [&](ValueKind kind, StringRef name) -> const TensorSharding * {
+    auto it = arguments.find({kind, name.str()});
+    return it == arguments.end() ? nullptr : it->second;
   };
   const TensorSharding *found = nullptr;
   switch (role.getKind()) {
@@ -111,31 +111,16 @@ dist::ShardingAttr Applier::shardingOf(RoleAttr role, Type type) const {
   return dist::toAttr(context, meshName, complete, plan.mesh);
 }
 
-/// `present` with the shardings that are known; all at once, because the list
-/// is built anew for every change.
-static ArrayAttr withShardings(MLIRContext *context, ArrayAttr present,
-                               ArrayRef<dist::ShardingAttr> shardings) {
-  SmallVector<Attribute> dictionaries;
-  for (auto [i, sharding] : llvm::enumerate(shardings)) {
-    NamedAttrList attrs(present ? cast<DictionaryAttr>(present[i]) : DictionaryAttr());
-    if (sharding)
-      attrs.set(dist::DistDialect::kSharding, sharding);
-    dictionaries.push_back(attrs.getDictionary(context));
-  }
-  return ArrayAttr::get(context, dictionaries);
-}
-
 void Applier::annotateSignature(func::FuncOp func) {
-  SmallVector<dist::ShardingAttr> arguments(func.getNumArguments());
-  for (auto [i, sharding] : llvm::enumerate(arguments))
+  SmallVector<Attribute> arguments(func.getNumArguments()), results(func.getNumResults());
+  for (auto [i, type] : llvm::enumerate(func.getArgumentTypes()))
     if (RoleAttr role = getArgRole(func, i))
-      sharding = shardingOf(role, func.getArgument(i).getType());
-  func.setArgAttrsAttr(withShardings(context, func.getArgAttrsAttr(), arguments));
-  SmallVector<dist::ShardingAttr> results(func.getNumResults());
-  for (auto [i, sharding] : llvm::enumerate(results))
+      arguments[i] = shardingOf(role, type);
+  for (auto [i, type] : llvm::enumerate(func.getResultTypes()))
     if (RoleAttr role = getResultRole(func, i))
-      sharding = shardingOf(role, func.getResultTypes()[i]);
-  func.setResAttrsAttr(withShardings(context, func.getResAttrsAttr(), results));
+      results[i] = shardingOf(role, type);
+  setArgAttrs(func, dist::DistDialect::kSharding, arguments);
+  setResultAttrs(func, dist::DistDialect::kSharding, results);
 }
 
 LogicalResult Applier::run() {

@@ -32,8 +32,10 @@ void buildClear(func::FuncOp function, ArrayRef<unsigned> indices) {
   auto clear = func::FuncOp::create(builder, loc, kClear, builder.getFunctionType({}, types));
   if (function->hasAttr(dist::DistDialect::kLocal))
     clear->setAttr(dist::DistDialect::kLocal, builder.getUnitAttr());
-  for (auto [result, index] : llvm::enumerate(indices))
-    clear.setResultAttr(result, graph::GraphDialect::kRole, graph::getArgRole(function, index));
+  graph::setResultAttrs(clear, graph::GraphDialect::kRole,
+                        llvm::map_to_vector(indices, [&](unsigned index) -> Attribute {
+                          return graph::getArgRole(function, index);
+                        }));
   builder.setInsertionPointToStart(clear.addEntryBlock());
   SmallVector<Value> zeros = llvm::map_to_vector(
       types, [&](Type type) -> Value { return exec::ZeroOp::create(builder, loc, type); });

@@ -94,8 +94,13 @@ LogicalResult fillCollective(Operation *op, fbs::CollectiveT &call) {
 FunctionTranslator::FunctionTranslator(func::FuncOp function, const HomeTable &homes,
                                        const sharding::Mesh &mesh,
                                        const llvm::StringMap<uint32_t> &kernels)
-    : function(function), homes(homes), mesh(mesh), kernels(kernels),
-      result(std::make_unique<fbs::FunctionT>()) {}
+    : function(function), mesh(mesh), kernels(kernels),
+      result(std::make_unique<fbs::FunctionT>()) {
+  if (!runsOncePerStep(function))
+    for (const Home &home : homes.getHomes())
+      if (home.count > 1)
+        perMicrobatch.push_back(&home);
+}
 
 std::unique_ptr<fbs::FunctionT> FunctionTranslator::translate() {
   result->name = function.getSymName().str();
@@ -159,10 +164,9 @@ template <typename T> void FunctionTranslator::append(Operation *op, T instructi
 }
 
 fbs::Ref FunctionTranslator::refAt(uint64_t offset) const {
-  if (!runsOncePerStep(function))
-    for (const Home &home : homes.getHomes())
-      if (home.count > 1 && offset >= home.offset && offset < home.end())
-        return {offset, home.stride, fbs::Per::Microbatch};
+  for (const Home *home : perMicrobatch)
+    if (offset >= home->offset && offset < home->end())
+      return {offset, home->stride, fbs::Per::Microbatch};
   return {offset, 0, fbs::Per::Step};
 }
 

@@ -34,10 +34,10 @@ private:
   template <typename T> void append(mlir::Operation *op, T instruction);
 
   mlir::func::FuncOp function;
-  const HomeTable &homes;
   const sharding::Mesh &mesh;
   const llvm::StringMap<uint32_t> &kernels;
   llvm::DenseMap<mlir::Value, uint64_t> offsets;
+  llvm::SmallVector<const Home *> perMicrobatch; ///< what each microbatch has its own of
   std::unique_ptr<rt::fbs::FunctionT> result;
 };
 

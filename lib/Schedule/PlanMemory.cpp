@@ -65,9 +65,11 @@ private:
 
   void annotate() {
     Builder builder(function.getContext());
-    for (BlockArgument argument : function.getArguments())
-      function.setArgAttr(argument.getArgNumber(), exec::ExecDialect::kOffsets,
-                          builder.getI64IntegerAttr(offsetOf(argument)));
+    graph::setArgAttrs(function, exec::ExecDialect::kOffsets,
+                       llvm::map_to_vector(function.getArguments(),
+                                           [&](Value argument) -> Attribute {
+                                             return builder.getI64IntegerAttr(offsetOf(argument));
+                                           }));
     for (Operation &op : function.getBody().front().without_terminator()) {
       SmallVector<int64_t> offsets = llvm::map_to_vector(
           op.getResults(), [&](Value result) { return offsetOf(result); });

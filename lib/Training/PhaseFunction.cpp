@@ -12,6 +12,7 @@ PhaseFunction::PhaseFunction(ModuleOp module, StringRef name) {
 }
 
 PhaseFunction::PhaseFunction(func::FuncOp func) : function(func) {
+  argumentRoles.resize(func.getNumArguments()); // those stay as they are
   body().getTerminator()->erase();
   function.removeResAttrsAttr();
 }
@@ -22,18 +23,9 @@ Value PhaseFunction::argument(Type type, RoleAttr role) {
 }
 
 void PhaseFunction::declareArguments() {
-  Builder builder(function.getContext());
-  SmallVector<Attribute> attrs;
-  if (ArrayAttr present = function.getArgAttrsAttr())
-    attrs.assign(present.begin(), present.end());
-  attrs.resize(body().getNumArguments() - argumentRoles.size(), builder.getDictionaryAttr({}));
-  for (RoleAttr role : argumentRoles)
-    attrs.push_back(builder.getDictionaryAttr(builder.getNamedAttr(GraphDialect::kRole, role)));
-  argumentRoles.clear();
-  // Attributes are kept with the type: it grows with them.
   function.setType(FunctionType::get(function.getContext(), body().getArgumentTypes(),
                                      function.getResultTypes()));
-  function.setArgAttrsAttr(builder.getArrayAttr(attrs));
+  setArgAttrs(function, GraphDialect::kRole, argumentRoles);
 }
 
 void PhaseFunction::result(Value value, RoleAttr role) {
@@ -47,10 +39,7 @@ void PhaseFunction::finish() {
   func::ReturnOp::create(end, function.getLoc(), results);
   function.setType(FunctionType::get(function.getContext(), body().getArgumentTypes(),
                                      llvm::to_vector(ValueRange(results).getTypes())));
-  SmallVector<Attribute> attrs;
-  for (RoleAttr role : resultRoles)
-    attrs.push_back(end.getDictionaryAttr(end.getNamedAttr(GraphDialect::kRole, role)));
-  function.setResAttrsAttr(end.getArrayAttr(attrs));
+  setResultAttrs(function, GraphDialect::kRole, resultRoles);
 }
 
 RoleAttr roleOf(MLIRContext *context, RoleKind kind, StringRef name) {

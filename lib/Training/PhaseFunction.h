@@ -15,9 +15,9 @@ public:
   /// Reopens a function: removes its return, keeps its arguments.
   explicit PhaseFunction(mlir::func::FuncOp func);
 
+  /// The function's type and roles follow with declareArguments(): one by one it would be
+  /// quadratic in their number.
   mlir::Value argument(mlir::Type type, graph::RoleAttr role);
-  /// Gives the function the roles of all arguments added so far; `finish` does
-  /// too. One by one would build a list of all for each.
   void declareArguments();
   void result(mlir::Value value, graph::RoleAttr role);
   /// Adds the return and sets the function's type; to be called last.
@@ -30,9 +30,8 @@ public:
 
 private:
   mlir::func::FuncOp function;
-  llvm::SmallVector<graph::RoleAttr> argumentRoles; ///< of those not declared yet
   llvm::SmallVector<mlir::Value> results;
-  llvm::SmallVector<graph::RoleAttr> resultRoles;
+  llvm::SmallVector<mlir::Attribute> argumentRoles, resultRoles;
 };
 
 graph::RoleAttr roleOf(mlir::MLIRContext *context, graph::RoleKind kind,

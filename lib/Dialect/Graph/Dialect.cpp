@@ -31,6 +31,36 @@ RoleAttr getResultRole(func::FuncOp func, unsigned index) {
   return func.getResultAttrOfType<RoleAttr>(index, GraphDialect::kRole);
 }
 
+/// The dictionaries of `present`, which may be null or of fewer, with `name` set to `attrs`.
+static ArrayAttr withAttrs(ArrayAttr present, StringAttr name, ArrayRef<Attribute> attrs) {
+  SmallVector<Attribute> result;
+  for (auto [i, attr] : llvm::enumerate(attrs)) {
+    NamedAttrList list;
+    if (present && i < present.size())
+      list = cast<DictionaryAttr>(present[i]);
+    if (attr)
+      list.set(name, attr);
+    result.push_back(list.getDictionary(name.getContext()));
+  }
+  return ArrayAttr::get(name.getContext(), result);
+}
+
+static bool isNull(Attribute attr) { return !attr; }
+
+void setArgAttrs(func::FuncOp func, StringRef name, ArrayRef<Attribute> attrs) {
+  if (llvm::all_of(attrs, isNull))
+    return;
+  auto key = StringAttr::get(func.getContext(), name);
+  func.setArgAttrsAttr(withAttrs(func.getArgAttrsAttr(), key, attrs));
+}
+
+void setResultAttrs(func::FuncOp func, StringRef name, ArrayRef<Attribute> attrs) {
+  if (llvm::all_of(attrs, isNull))
+    return;
+  auto key = StringAttr::get(func.getContext(), name);
+  func.setResAttrsAttr(withAttrs(func.getResAttrsAttr(), key, attrs));
+}
+
 llvm::ArrayRef<int64_t> shapeOf(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type ? type.getShape() : llvm::ArrayRef<int64_t>();

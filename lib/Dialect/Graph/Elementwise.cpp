@@ -95,7 +95,7 @@ void registerElementwiseModels(DialectRegistry &registry) {
 
 bool isElementwise(Operation *op) {
   return isa_and_present<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
-         OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1 &&
+         op->hasTrait<OpTrait::Elementwise>() && op->getNumResults() == 1 &&
          isa<RankedTensorType>(op->getResult(0).getType());
 }
 

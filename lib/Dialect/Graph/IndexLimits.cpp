@@ -44,11 +44,13 @@ std::optional<int64_t> limitOf(Value value) {
 void annotateIndexLimits(func::FuncOp function) {
   if (function.isExternal())
     return;
+  Builder builder(function.getContext());
+  SmallVector<Attribute> limits(function.getNumArguments());
   for (BlockArgument argument : function.getArguments())
     if (isa<IntegerType>(getElementTypeOrSelf(argument.getType())))
       if (std::optional<int64_t> limit = limitOf(argument))
-        function.setArgAttr(argument.getArgNumber(), GraphDialect::kLimit,
-                            Builder(function.getContext()).getI64IntegerAttr(*limit));
+        limits[argument.getArgNumber()] = builder.getI64IntegerAttr(*limit);
+  setArgAttrs(function, GraphDialect::kLimit, limits);
 }
 
 } // namespace dtc::graph

@@ -196,13 +196,12 @@ LogicalResult Importer::declare(const std::vector<FileTensor> &tensors, Imported
   func = func::FuncOp::create(builder, builder.getUnknownLoc(), "forward",
                               builder.getFunctionType(types, {}));
   Block *body = func.addEntryBlock();
-  SmallVector<Attribute> roles; // set together: for each, the list would be built anew
+  SmallVector<Attribute> roles;
   for (auto [i, argument] : llvm::enumerate(arguments)) {
-    roles.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
-        graph::GraphDialect::kRole, role(argument.second, argument.first))));
+    roles.push_back(role(argument.second, argument.first));
     values[argument.first] = Tensor(Value(body->getArgument(i)));
   }
-  func.setArgAttrsAttr(builder.getArrayAttr(roles));
+  graph::setArgAttrs(func, graph::GraphDialect::kRole, roles);
   for (const FileTensor &tensor : tensors)
     if (tensor.kind == TensorKind::Constant) {
       Host constant = HostTensor::ofWeight(tensor.element, tensor.weight);
@@ -227,8 +226,10 @@ LogicalResult Importer::finish(ArrayRef<std::string> outputs) {
   }
   func::ReturnOp::create(emit, results);
   func.setType(FunctionType::get(&context, func.getArgumentTypes(), TypeRange(results)));
-  for (auto [i, name] : llvm::enumerate(outputs))
-    func.setResultAttr(i, graph::GraphDialect::kRole, role(graph::RoleKind::Output, name));
+  SmallVector<Attribute> roles;
+  for (const std::string &name : outputs)
+    roles.push_back(role(graph::RoleKind::Output, name));
+  graph::setResultAttrs(func, graph::GraphDialect::kRole, roles);
   return success();
 }
 

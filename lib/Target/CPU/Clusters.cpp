@@ -50,6 +50,11 @@ static bool isDear(Operation *op) {
 /// Between float types: half precision has one around every operation.
 static bool isConversion(Operation *op) { return isa<arith::ExtFOp, arith::TruncFOp>(op); }
 
+/// A sum over parameters, which must not become one kernel with all of their shapes.
+static bool isSumOfScalars(Operation *op) {
+  return isa<graph::SumOp>(op) && op->getNumOperands() > kFewTerms && elementsOf(op) == 1;
+}
+
 // Ways from a value to an op.
 
 static bool isPrefix(graph::BroadcastOp op) {
@@ -119,10 +124,13 @@ void Clustering::collectUses(Value value, Way way, SmallVector<Use> &uses) const
   }
 }
 
-SmallVector<Clustering::Use> Clustering::usesOf(Value value) const {
-  SmallVector<Use> uses;
-  collectUses(value, Way::Same, uses);
-  return uses;
+ArrayRef<Clustering::Use> Clustering::usesOf(Value value) const {
+  std::unique_ptr<SmallVector<Use>> &uses = knownUses[value];
+  if (!uses) {
+    uses = std::make_unique<SmallVector<Use>>();
+    collectUses(value, Way::Same, *uses);
+  }
+  return *uses;
 }
 
 // What is stored, what is repeated.
@@ -250,11 +258,7 @@ bool Clustering::canJoinReduction(graph::ReduceOp op, const Cluster &cluster,
   if (!fitsRows(rows, cluster) || !reducesSuffix(op))
     return false;
   return llvm::all_of(uses, [&](const Use &use) {
-    // The sum over all parameters must not become one kernel with all of their shapes.
-    bool sumOfMany = rows == 1 && isa<graph::SumOp>(use.user) &&
-                     use.user->getNumOperands() > kFewTerms;
-    return (use.way == Way::Same || use.way == Way::Rows) && !movedOps.count(use.user) &&
-           !sumOfMany;
+    return (use.way == Way::Same || use.way == Way::Rows) && !movedOps.count(use.user);
   });
 }
 
@@ -272,7 +276,7 @@ bool Clustering::canJoinColumns(graph::ReduceOp op, const Cluster &cluster,
 
 bool Clustering::canJoin(Operation *op, int number, ArrayRef<Use> uses) const {
   const Cluster &cluster = clusters[number];
-  if (cluster.ops.size() >= kMostOps)
+  if (cluster.ops.size() >= kMostOps || isSumOfScalars(op))
     return false;
   if (isSpecial(op)) // a sum by index may be added to something
     return isa<graph::ScatterAddOp>(op) && cluster.ops.size() == 1 && op->hasOneUse() &&
@@ -304,7 +308,7 @@ bool Clustering::canJoin(Operation *op, int number, ArrayRef<Use> uses) const {
 }
 
 void Clustering::assign(Operation *op) {
-  SmallVector<Use> uses = usesOf(op->getResult(0));
+  ArrayRef<Use> uses = usesOf(op->getResult(0));
   bool stored = isRequired(op->getResult(0));
   if (uses.empty() && !stored)
     return;
@@ -434,7 +438,8 @@ void Clustering::mergeInLine(int from, int into) {
 bool Clustering::canMerge(int producer, int consumer) const {
   const Cluster &a = clusters[producer], &b = clusters[consumer];
   if (a.special || b.special || a.columns || b.columns ||
-      a.ops.size() + b.ops.size() > kMostOps)
+      a.ops.size() + b.ops.size() > kMostOps ||
+      (llvm::any_of(a.ops, isSumOfScalars) && llvm::any_of(b.ops, isSumOfScalars)))
     return false;
   int64_t rows = a.rows ? a.rows : b.rows;
   for (Operation *op : a.ops) {

@@ -80,8 +80,9 @@ private:
   bool staysInRows(mlir::Operation *op) const;
   void assign(mlir::Operation *op);
   int newCluster(mlir::Operation *op);
-  /// The uses of a value by ops that are in clusters, through free ops.
-  llvm::SmallVector<Use> usesOf(mlir::Value value) const;
+  /// The uses of a value by ops that are in clusters, through free ops. Ops are put into
+  /// clusters backwards, so the uses of a value are known, and stay, once its turn comes.
+  llvm::ArrayRef<Use> usesOf(mlir::Value value) const;
   void collectUses(mlir::Value value, Way way, llvm::SmallVector<Use> &uses) const;
   bool canJoin(mlir::Operation *op, int cluster, llvm::ArrayRef<Use> uses) const;
   bool canJoinReduction(graph::ReduceOp op, const Cluster &cluster,
@@ -118,6 +119,7 @@ private:
   std::vector<Step> line;
   llvm::DenseMap<mlir::Operation *, int> opPlace;
   std::vector<int> clusterPlace;
+  mutable llvm::DenseMap<mlir::Value, std::unique_ptr<llvm::SmallVector<Use>>> knownUses;
   llvm::DenseSet<mlir::Operation *> movedOps; ///< needed in another order than computed
 };
 

@@ -46,6 +46,12 @@ static LogicalResult simplify(func::FuncOp func) {
   return success();
 }
 
+static LogicalResult checkOneBlock(func::FuncOp func) {
+  if (!func.getBody().hasOneBlock())
+    return func.emitError("has control flow, which the CPU target cannot lower");
+  return success();
+}
+
 /// Functions whose bodies are to run; not declarations.
 static SmallVector<func::FuncOp> functionsOf(ModuleOp module) {
   SmallVector<func::FuncOp> functions;
@@ -55,32 +61,21 @@ static SmallVector<func::FuncOp> functionsOf(ModuleOp module) {
   return functions;
 }
 
-static LogicalResult decomposeAndSimplify(ModuleOp module) {
-  for (func::FuncOp func : functionsOf(module)) {
-    if (!func.getBody().hasOneBlock())
-      return func.emitError("has control flow, which the CPU target cannot lower");
-    if (failed(decomposeAll(func)) || failed(simplify(func)))
-      return failure();
-  }
-  return success();
-}
-
 namespace {
 
 struct DecomposeLayersPass : impl::DecomposeLayersBase<DecomposeLayersPass> {
   void runOnOperation() override {
-    if (failed(decomposeAndSimplify(getOperation())))
-      signalPassFailure();
+    for (func::FuncOp func : functionsOf(getOperation()))
+      if (failed(checkOneBlock(func)) || failed(decomposeAll(func)) || failed(simplify(func)))
+        return signalPassFailure();
   }
 };
 
 struct FormKernelsPass : impl::FormKernelsBase<FormKernelsPass> {
   void runOnOperation() override {
-    if (failed(decomposeAndSimplify(getOperation())))
-      return signalPassFailure();
     Outliner outliner(getOperation());
     for (func::FuncOp func : functionsOf(getOperation()))
-      if (failed(outliner.outline(func)))
+      if (failed(checkOneBlock(func)) || failed(outliner.outline(func)))
         return signalPassFailure();
     numKernels = outliner.numKernels;
     numLaunches = outliner.numLaunches;

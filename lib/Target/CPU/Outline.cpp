@@ -111,7 +111,41 @@ static StringRef nameOf(KernelKind kind) {
   llvm_unreachable("all kinds handled");
 }
 
-FailureOr<const Outliner::Known *> Outliner::findOrAdd(exec::KernelOp kernel, int64_t &extent) {
+/// What a cluster computes, as the identities of its types, attributes and operands: equal
+/// for clusters that would become the same kernel with the same shapes.
+static std::vector<uintptr_t> identityOf(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
+                                         ArrayRef<Value> outputs, ArrayRef<int64_t> replaces) {
+  std::vector<uintptr_t> key(replaces.begin(), replaces.end());
+  DenseMap<Value, unsigned> numbers;
+  auto add = [&](auto handle) {
+    key.push_back(reinterpret_cast<uintptr_t>(handle.getAsOpaquePointer()));
+  };
+  auto number = [&](Value value) {
+    numbers.try_emplace(value, numbers.size());
+    add(value.getType());
+  };
+  key.push_back(inputs.size());
+  llvm::for_each(inputs, number);
+  for (Operation *op : ops) {
+    add(op->getName());
+    key.push_back(op->getNumOperands());
+    for (Value operand : op->getOperands())
+      key.push_back(numbers.lookup(operand));
+    add(op->getPropertiesAsAttribute());
+    for (NamedAttribute attr : op->getDiscardableAttrs())
+      if (attr.getName() != graph::GraphDialect::kId &&
+          attr.getName() != graph::GraphDialect::kBackward) {
+        add(attr.getName());
+        add(attr.getValue());
+      }
+    llvm::for_each(op->getResults(), number);
+  }
+  for (Value output : outputs)
+    key.push_back(numbers.lookup(output));
+  return key;
+}
+
+FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   Block &body = kernel.getBody().front();
   OpBuilder builder(module.getContext());
   bool flat = false;
@@ -124,17 +158,15 @@ FailureOr<const Outliner::Known *> Outliner::findOrAdd(exec::KernelOp kernel, in
   }
   if (flat)
     flatten(kernel);
-  extent = IndexMath::numElements(shapeOf(kernel.getYield().getValues()[0]));
+  int64_t extent = IndexMath::numElements(shapeOf(kernel.getYield().getValues()[0]));
   auto [entry, fresh] = known.try_emplace(structure(kernel, flat));
   if (!fresh) {
     kernel.erase();
-    extent = flat ? extent : entry->second.kernel.getExtent();
-    return &entry->second;
+    return Launch{&entry->second, flat ? extent : int64_t(entry->second.kernel.getExtent())};
   }
   FailureOr<KernelPlan> plan = planKernel(body);
   if (failed(plan))
     return failure();
-  extent = plan->extent;
   kernel.setExtent(plan->extent);
   kernel.setScratchBytes(plan->scratchBytes);
   kernel.setFlat(plan->flat);
@@ -142,7 +174,7 @@ FailureOr<const Outliner::Known *> Outliner::findOrAdd(exec::KernelOp kernel, in
   symbols.insert(kernel, Block::iterator(module.getBody()->begin()));
   entry->second = {kernel, plan->inPlace};
   ++numKernels;
-  return &entry->second;
+  return Launch{&entry->second, plan->extent};
 }
 
 /// The role of what a value is returned as, and of the argument that it is;
@@ -219,18 +251,24 @@ LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuil
         inputs.insert(operand);
 
   Location loc = locationOf(outputs);
-  exec::KernelOp kernel = build(sorted, inputs.getArrayRef(), outputs, loc);
-  if (SmallVector<int64_t> replaces = findReplaced(inputs.getArrayRef(), outputs);
-      !replaces.empty())
-    kernel.setReplaces(replaces);
-  int64_t extent = 0;
-  FailureOr<const Known *> found = findOrAdd(kernel, extent);
-  if (failed(found))
-    return failure();
+  SmallVector<int64_t> replaces = findReplaced(inputs.getArrayRef(), outputs);
+  auto [place, fresh] = launches.try_emplace(
+      identityOf(sorted, inputs.getArrayRef(), outputs, replaces));
+  Launch &found = place->second;
+  if (fresh) {
+    exec::KernelOp kernel = build(sorted, inputs.getArrayRef(), outputs, loc);
+    if (!replaces.empty())
+      kernel.setReplaces(replaces);
+    FailureOr<Launch> added = findOrAdd(kernel);
+    if (failed(added))
+      return failure();
+    found = *added;
+  }
   SmallVector<Type> types = llvm::map_to_vector(outputs, [](Value v) { return v.getType(); });
-  exec::KernelOp shared = (*found)->kernel;
+  exec::KernelOp shared = found.kernel->kernel;
   auto op = exec::LaunchOp::create(builder, loc, types, shared.getSymName(),
-                                   inputs.getArrayRef(), extent, (*found)->inPlace);
+                                   inputs.getArrayRef(), found.extent,
+                                   found.kernel->inPlace);
   for (auto [output, result] : llvm::zip(outputs, op.getResults()))
     output.replaceAllUsesWith(result);
   ++numLaunches;

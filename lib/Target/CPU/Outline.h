@@ -23,17 +23,25 @@ private:
     exec::KernelOp kernel;
     llvm::SmallVector<int64_t> inPlace;
   };
+  /// What a cluster is launched as.
+  struct Launch {
+    const Known *kernel = nullptr;
+    int64_t extent = 0;
+  };
 
   mlir::LogicalResult launch(const Clustering &clustering, int cluster, mlir::OpBuilder &builder);
   /// A kernel without name for the cluster, not in the module yet.
   exec::KernelOp build(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> inputs,
                        llvm::ArrayRef<mlir::Value> outputs, mlir::Location loc);
   /// Gives a planned kernel its name and a place in the module.
-  mlir::FailureOr<const Known *> findOrAdd(exec::KernelOp kernel, int64_t &extent);
+  mlir::FailureOr<Launch> findOrAdd(exec::KernelOp kernel);
 
   mlir::ModuleOp module;
   mlir::SymbolTable symbols;
   llvm::StringMap<Known> known; ///< by what they compute
+  /// The same by the clusters' own ops: layer after layer is found without
+  /// building its kernels first.
+  std::map<std::vector<uintptr_t>, Launch> launches;
   unsigned numbers[6] = {};     ///< by kind
 };
 

@@ -156,6 +156,48 @@ struct WholeReduction : OpRewritePattern<graph::ReduceOp> {
   }
 };
 
+/// Sums of more scalars than this are done in groups.
+constexpr size_t kManyTerms = 8;
+
+/// The tensor that a scalar is reduced from, by which alike terms are found.
+ArrayRef<int64_t> reducedShape(Value scalar) {
+  while (auto reshape = scalar.getDefiningOp<graph::ReshapeOp>())
+    scalar = reshape.getInput();
+  if (auto reduce = scalar.getDefiningOp<graph::ReduceOp>())
+    return shapeOf(reduce.getInput());
+  return shapeOf(scalar);
+}
+
+/// A sum of many scalars (the squares of all gradients) becomes sums of up to eight, each of
+/// terms of one shape: a few kernels serve any number of parameters.
+struct SumOfManyScalars : OpRewritePattern<graph::SumOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::SumOp op, PatternRewriter &rewriter) const override {
+    if (IndexMath::numElements(shapeOf(op.getResult())) != 1 ||
+        op.getInputs().size() <= kManyTerms)
+      return failure();
+    SmallVector<Value> terms(op.getInputs());
+    llvm::stable_sort(terms, [](Value a, Value b) {
+      ArrayRef<int64_t> left = reducedShape(a), right = reducedShape(b);
+      return std::lexicographical_compare(left.begin(), left.end(), right.begin(), right.end());
+    });
+    auto alike = [](Value a, Value b) { return reducedShape(a) == reducedShape(b); };
+    bool anyAlike = std::adjacent_find(terms.begin(), terms.end(), alike) != terms.end();
+    SmallVector<Value> sums;
+    for (size_t first = 0, last = 0; first < terms.size(); first = last) {
+      while (last < terms.size() && last < first + kManyTerms &&
+             (!anyAlike || alike(terms[last], terms[first])))
+        ++last;
+      ValueRange group = ValueRange(terms).slice(first, last - first);
+      sums.push_back(group.size() == 1 ? group.front()
+                                       : graph::SumOp::create(rewriter, op.getLoc(),
+                                                              op.getType(), group));
+    }
+    rewriter.modifyOpInPlace(op, [&] { op.getInputsMutable().assign(sums); });
+    return success();
+  }
+};
+
 bool isHalf(Type type) {
   Type element = getElementTypeOrSelf(type);
   return element.isBF16() || element.isF16();
@@ -194,8 +236,8 @@ struct HalfPoolGrad : OpRewritePattern<graph::MaxPoolGradOp> {
 } // namespace
 
 void populateSimplifyPatterns(RewritePatternSet &patterns) {
-  patterns.add<TransposedOperand, TransposedResult, SumOfPads, WholeReduction, HalfScatter,
-               HalfPoolGrad>(patterns.getContext());
+  patterns.add<TransposedOperand, TransposedResult, SumOfPads, WholeReduction,
+               SumOfManyScalars, HalfScatter, HalfPoolGrad>(patterns.getContext());
 }
 
 } // namespace dtc::cpu

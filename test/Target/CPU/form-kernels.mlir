@@ -1,4 +1,4 @@
-// RUN: dtc-opt %s -split-input-file --dtc-form-kernels | FileCheck %s
+// RUN: dtc-opt %s -split-input-file --dtc-decompose-layers --dtc-form-kernels | FileCheck %s
 
 // A bias is added and the activation computed in one pass, over the matrix product's buffer.
 // CHECK: exec.kernel @pointwise_0 extent 32

@@ -1,5 +1,5 @@
 // Half precision: memory holds it, kernels compute in f32.
-// RUN: dtc-opt %s --dtc-form-kernels --test-run-kernels -o /dev/null
+// RUN: dtc-opt %s --dtc-decompose-layers --dtc-form-kernels --test-run-kernels -o /dev/null
 
 func.func @bf16_softmax(%x: tensor<5x33xbf16>) -> tensor<5x33xbf16> {
   %0 = dtc.softmax %x 1 : tensor<5x33xbf16>

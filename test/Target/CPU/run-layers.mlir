@@ -1,4 +1,4 @@
-// RUN: dtc-opt %s --dtc-form-kernels --test-run-kernels -o /dev/null
+// RUN: dtc-opt %s --dtc-decompose-layers --dtc-form-kernels --test-run-kernels -o /dev/null
 
 func.func @softmax(%x: tensor<4x7x33xf32>) -> tensor<4x7x33xf32> {
   %0 = dtc.softmax %x 2 : tensor<4x7x33xf32>

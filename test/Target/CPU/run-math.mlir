@@ -1,10 +1,10 @@
 // Approximations of elementary functions stay within a few units in the last
 // place over small, usual and large arguments.
-// RUN: dtc-opt %s --dtc-form-kernels --test-run-kernels="scale=0.01 tolerance=3e-7" -o /dev/null
-// RUN: dtc-opt %s --dtc-form-kernels --test-run-kernels="scale=1 tolerance=3e-7" -o /dev/null
-// RUN: dtc-opt %s --dtc-form-kernels --test-run-kernels="scale=10 tolerance=3e-7" -o /dev/null
-// RUN: dtc-opt %s --dtc-form-kernels --test-run-kernels="scale=150 tolerance=3e-7" -o /dev/null
-// RUN: dtc-opt %s --dtc-form-kernels --test-run-kernels="scale=1 tolerance=3e-7 cpu=x86-64" -o /dev/null
+// RUN: dtc-opt %s --dtc-decompose-layers --dtc-form-kernels --test-run-kernels="scale=0.01 tolerance=3e-7" -o /dev/null
+// RUN: dtc-opt %s --dtc-decompose-layers --dtc-form-kernels --test-run-kernels="scale=1 tolerance=3e-7" -o /dev/null
+// RUN: dtc-opt %s --dtc-decompose-layers --dtc-form-kernels --test-run-kernels="scale=10 tolerance=3e-7" -o /dev/null
+// RUN: dtc-opt %s --dtc-decompose-layers --dtc-form-kernels --test-run-kernels="scale=150 tolerance=3e-7" -o /dev/null
+// RUN: dtc-opt %s --dtc-decompose-layers --dtc-form-kernels --test-run-kernels="scale=1 tolerance=3e-7 cpu=x86-64" -o /dev/null
 
 func.func @exp(%x: tensor<10007xf32>) -> tensor<10007xf32> {
   %0 = math.exp %x : tensor<10007xf32>

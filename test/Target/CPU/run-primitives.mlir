@@ -1,5 +1,5 @@
 // Every primitive op inside a compiled kernel, on odd sizes.
-// RUN: dtc-opt %s --dtc-form-kernels --test-run-kernels -o /dev/null
+// RUN: dtc-opt %s --dtc-decompose-layers --dtc-form-kernels --test-run-kernels -o /dev/null
 
 func.func @move(%x: tensor<3x5x17xf32>) -> (tensor<17x3x5xf32>, tensor<3x85xf32>, tensor<3x2x5xf32>) {
   %y = arith.mulf %x, %x : tensor<3x5x17xf32>

@@ -38,6 +38,13 @@ bool isElementwise(mlir::Operation *op);
 RoleAttr getArgRole(mlir::func::FuncOp func, unsigned index);
 RoleAttr getResultRole(mlir::func::FuncOp func, unsigned index);
 
+/// Sets the attribute `name` of all arguments or results at once, in linear time (one
+/// by one it would be quadratic); where `attrs` is null the present one stays.
+void setArgAttrs(mlir::func::FuncOp func, llvm::StringRef name,
+                 llvm::ArrayRef<mlir::Attribute> attrs);
+void setResultAttrs(mlir::func::FuncOp func, llvm::StringRef name,
+                    llvm::ArrayRef<mlir::Attribute> attrs);
+
 /// Sets dtc.limit on integer arguments that are used as indices: the rows of the
 /// table, the classes of the loss. For functions of global shapes.
 void annotateIndexLimits(mlir::func::FuncOp function);

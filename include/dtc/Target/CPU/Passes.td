@@ -23,7 +23,7 @@ def FormKernels : Pass<"dtc-form-kernels", "::mlir::ModuleOp"> {
     Primitive ops of each function are fused into exec.kernels (how: see
     lib/Target/CPU/Clusters.h), outlined once for all places that compute the
     same, and called by exec.launch. Library calls, collectives and reshapes of
-    stored tensors stay in the function. Decomposes layers first.
+    stored tensors stay in the function. Layers must have been decomposed.
 
         %0 = dtc.broadcast %bias [1] : tensor<64xf32> -> tensor<8x64xf32>
         %1 = arith.addf %x, %0 : tensor<8x64xf32>
