@@ -30,6 +30,8 @@ def test_selection(tmp_path, devices):
     want = {
         "best": numpy.take_along_axis(x, best_at, 1), "best_at": best_at, "least": least, "least_at": least_at,
         "elements": numpy.take_along_axis(x[..., :3], at, 1), "hot": hot, "before": before,
+        "most_at": numpy.argmax(x, axis=1),
+        "last_at": 2 - numpy.argmin(at[..., ::-1], axis=2)[..., None],
         "of_rows": x[numpy.arange(2), which - 1],
         "rows": numpy.array([[1, 2], [3, 4], [5, 6]], numpy.float32)[which - 1],
         "products": numpy.einsum("bkse,bse,bsm->bkm", hot, least, x),

@@ -63,9 +63,9 @@ def t5() -> nn.Module:
 
 
 def bart() -> nn.Module:
-    """BART: learned positions, cross-attention, norms behind the residual sums, a bias buffer on the logits."""
+    """BART, one layer each: learned positions, cross-attention, norms behind the residual sums, a bias buffer on the logits."""
     config = transformers.BartConfig(
-        vocab_size=VOCABULARY, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        vocab_size=VOCABULARY, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=POSITIONS,
         dropout=0.0, decoder_start_token_id=0, **_SPECIAL,
     )  # fmt: skip
@@ -82,6 +82,16 @@ def gpt_neox() -> nn.Module:
     """GPT-NeoX: parallel residuals, heads outside of a fused QKV, rotary embedding on a quarter of each head."""
     config = transformers.GPTNeoXConfig(**_SIZES, **_DECODER)
     return Logits(transformers.GPTNeoXForCausalLM(config), "input_ids", use_cache=False)
+
+
+def mixtral() -> nn.Module:
+    """Mixtral, one layer: 4 experts, 2 a token, whose weights are looked up for each token; untied."""
+    sizes = _SIZES | {"num_hidden_layers": 1, "num_key_value_heads": 2, "num_local_experts": 4}
+    config = transformers.MixtralConfig(
+        experts_implementation="batched_mm",  # the other forms loop over experts found at run time, or have no export
+        **sizes, **_DECODER,
+    )  # fmt: skip
+    return Logits(transformers.MixtralForCausalLM(config), "input_ids", use_cache=False)
 
 
 def mobilenet() -> nn.Module:

@@ -71,7 +71,7 @@ _ADAMW = {"optimizer": "adamw", "lr": 1e-3, "weight-decay": 0.01}
 _SGD = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9}
 _COSINE = {"lr-schedule": "cosine", "warmup-steps": 3, "total-steps": STEPS, "min-lr": 1e-5}
 
-_FAMILIES = ("bert", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "moe")
+_FAMILIES = ("bert", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mixtral", "moe")
 
 RECIPES = (
     Recipe("adamw", _ADAMW, ("gpt2", "gpt2_mask", "llama", "mlp", "resnet_tiny", *_FAMILIES)),

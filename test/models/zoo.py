@@ -206,6 +206,7 @@ MODELS = {
         Model("gpt_neox", families.gpt_neox, _IDS, 32),
         Model("mobilenet", families.mobilenet, _IMAGE, 28, Task.CLASS, SMALL_IMAGE, salt="1:"),
         Model("convnext", families.convnext, _IMAGE, 28, Task.CLASS, SMALL_IMAGE),
+        Model("mixtral", families.mixtral, _IDS, 32),
         Model("moe", moe.MixtureOfExperts, _IDS, 32),
     )
 }
@@ -253,6 +254,7 @@ EXPORTS = (
     Export("gpt_neox", "gpt_neox"),
     Export("mobilenet", "mobilenet"),
     Export("convnext", "convnext"),
+    Export("mixtral", "mixtral"),
     Export("moe", "moe"),
 )
 

@@ -20,7 +20,7 @@ const ConverterTable &converters() {
     addMovementConverters(all);
     addIndexConverters(all);
     addGatherNDConverter(all);
-    addTopKConverter(all);
+    addSelectionConverters(all);
     addContractionConverters(all);
     addReductionConverters(all);
     addNormConverters(all);

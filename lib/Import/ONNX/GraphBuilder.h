@@ -42,7 +42,7 @@ void addShapeConverters(ConverterTable &table);
 void addMovementConverters(ConverterTable &table);
 void addIndexConverters(ConverterTable &table);
 void addGatherNDConverter(ConverterTable &table);
-void addTopKConverter(ConverterTable &table);
+void addSelectionConverters(ConverterTable &table);
 void addContractionConverters(ConverterTable &table);
 void addReductionConverters(ConverterTable &table);
 void addNormConverters(ConverterTable &table);
