@@ -40,16 +40,18 @@ TEST(KernelModel, BestProducts) {
 }
 
 // NVIDIA's figure of cuBLAS on an A100, read off the plot (+-5), each product
-// launched and timed alone. Its largest rates exceed MAMF's best by 7 %.
+// launched and timed alone. Rates are at the clock that the device keeps up:
+// MAMF's best is 271.2 where the plot's is 291.
 TEST(KernelModel, SquareProductsOfAnA100) {
   CostModel model = modelOf("a100-80");
+  constexpr double clock = 271.2 / 291;
   double sum = 0, worst = 0;
   const std::vector<std::pair<int64_t, double>> points = {
       {512, 28},   {768, 64},   {1024, 88},  {1280, 152}, {1536, 148}, {1792, 202}, {2048, 195},
       {2304, 244}, {3072, 235}, {4096, 260}, {5120, 262}, {6144, 278}, {8192, 291}};
   for (auto [size, measured] : points) {
     double rate = tflops(model, product(size, size, size), model.device().launchSeconds);
-    double error = std::abs(rate / measured - 1);
+    double error = std::abs(rate / (clock * measured) - 1);
     sum += error;
     worst = std::max(worst, error);
   }
@@ -161,8 +163,8 @@ TEST(KernelModel, TheHostLimitsSmallKernelsOfEagerPrograms) {
   cluster.software.compiled = false;
   CostModel eager(cluster, 8);
   LocalWork small = product(64, 64, 64), large = product(8192, 8192, 8192);
-  EXPECT_LT(compiled.opSeconds(small), cluster.device.launchSeconds);
-  EXPECT_GE(eager.opSeconds(small), cluster.device.launchSeconds);
+  EXPECT_GT(eager.opSeconds(small), cluster.device.launchSeconds);
+  EXPECT_GT(eager.opSeconds(small), 1.5 * compiled.opSeconds(small));
   EXPECT_EQ(eager.opSeconds(large), compiled.opSeconds(large));
 }
 
