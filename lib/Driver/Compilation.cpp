@@ -71,6 +71,9 @@ ExitCode Compilation::readSpec() {
   if (!loaded)
     return fail(loaded.error());
   cluster = *loaded;
+  // The artifact fixes the threads of a rank: fewer than there are cores for are planned for.
+  if (cluster.sharedMemory)
+    cluster.cores = std::min(cluster.cores, options.threadsPerRank * options.devices);
   bool file = options.plan.ends_with(".yaml") || options.plan.ends_with(".yml");
   auto parsed = plan::parseSpec(file ? "auto" : options.plan);
   if (!parsed)

@@ -175,7 +175,8 @@ static Cluster cpuCluster() {
                          {DType::F16, 280e9}};
   cluster.device.achieved = {{DType::F32, 200e9}, {DType::F64, 90e9}, {DType::BF16, 400e9},
                              {DType::F16, 100e9}};
-  cluster.device.launchSeconds = 1.5e-6;
+  cluster.device.launchSeconds = 0.3e-6;
+  cluster.forks = {{2, 3e-6}, {32, 12e-6}};
   cluster.levels = {{"memory", 0, 8e9, 3.5e-6}};
   return cluster;
 }

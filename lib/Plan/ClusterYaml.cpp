@@ -292,6 +292,13 @@ static void readMeasured(YamlMap map, Cluster &cluster) {
                                      row.number<double>("seconds", 1e-12)});
       row.finish();
     }
+  if (map.has("forks"))
+    for (const YAML::Node &item : map.at("forks")) {
+      YamlMap row(item, map.fileName(), "forks");
+      cluster.forks.push_back(
+          {row.number<int64_t>("threads", 2), row.number<double>("seconds", 1e-12)});
+      row.finish();
+    }
   map.finish();
 }
 
@@ -391,6 +398,13 @@ static void writeMeasured(YAML::Emitter &out, const Cluster &cluster) {
     out << YAML::Key << "seconds" << YAML::Value << YAML::DoublePrecision(17) << row.seconds;
     out << YAML::EndMap;
   }
+  out << YAML::EndSeq << YAML::Key << "forks" << YAML::Value << YAML::BeginSeq;
+  for (const MeasuredFork &row : cluster.forks) {
+    out << YAML::Flow << YAML::BeginMap;
+    field(out, "threads", row.threads);
+    out << YAML::Key << "seconds" << YAML::Value << YAML::DoublePrecision(17) << row.seconds;
+    out << YAML::EndMap;
+  }
   out << YAML::EndSeq << YAML::EndMap;
 }
 
@@ -478,7 +492,7 @@ std::string toYaml(const Cluster &cluster) {
     field(out, "shared_memory", true);
   if (cluster.cores)
     field(out, "cores", cluster.cores);
-  if (!cluster.contractions.empty() || !cluster.collectives.empty()) {
+  if (!cluster.contractions.empty() || !cluster.collectives.empty() || !cluster.forks.empty()) {
     out << YAML::Key << "measured" << YAML::Value;
     writeMeasured(out, cluster);
   }

@@ -94,7 +94,7 @@ double CostModel::flatSeconds(const LocalWork &work) const {
     rate = achievedFlops(spec, work.type);
   double compute = work.flops > 0 ? work.flops / rate : 0;
   return share * std::max(compute, work.bytes / spec.bandwidth) +
-         double(work.kernels) * spec.launchSeconds;
+         double(work.kernels) * launchSeconds();
 }
 
 double CostModel::opSeconds(const LocalWork &work) const {
@@ -103,6 +103,10 @@ double CostModel::opSeconds(const LocalWork &work) const {
 
 double CostModel::streamSeconds(double bytes) const {
   return kernels ? kernels->streamSeconds(bytes) : share * bytes / spec.bandwidth;
+}
+
+double CostModel::launchSeconds() const {
+  return spec.launchSeconds + measured->forkSeconds(threadsPerRank());
 }
 
 //===-- communication -----------------------------------------------------===//

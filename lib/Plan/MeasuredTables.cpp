@@ -27,6 +27,10 @@ MeasuredTables::MeasuredTables(const Cluster &cluster) {
       curve = curves.insert(curves.end(), Curve{row.kind, row.ranks, {}});
     curve->points.emplace_back(double(row.bytes), row.seconds);
   }
+  forks = {{1, 0}};
+  for (const MeasuredFork &row : cluster.forks)
+    forks.emplace_back(double(row.threads), row.seconds);
+  std::stable_sort(forks.begin(), forks.end());
   for (Curve &curve : curves)
     std::stable_sort(curve.points.begin(), curve.points.end(),
                      [](const auto &a, const auto &b) { return a.first < b.first; });
@@ -67,6 +71,18 @@ double MeasuredTables::collectiveSeconds(StepKind kind, int64_t ranks, double by
     return above->second;
   double t = std::log(bytes / below->first) / std::log(above->first / below->first);
   return std::exp((1 - t) * std::log(below->second) + t * std::log(above->second));
+}
+
+double MeasuredTables::forkSeconds(int64_t threads) const {
+  if (threads <= 1 || forks.size() < 2)
+    return 0;
+  auto above = std::find_if(forks.begin() + 1, forks.end() - 1,
+                            [&](const auto &fork) { return fork.first >= double(threads); });
+  auto below = above - 1;
+  if (above->first == below->first)
+    return above->second;
+  double t = (double(threads) - below->first) / (above->first - below->first);
+  return std::max(0.0, below->second + t * (above->second - below->second));
 }
 
 } // namespace dtc::plan

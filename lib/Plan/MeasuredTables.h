@@ -17,6 +17,10 @@ public:
   /// measured.
   double collectiveSeconds(sharding::StepKind kind, int64_t ranks, double bytes) const;
 
+  /// Seconds of a fork and join, on a line between the measured numbers of
+  /// threads and through the last two beyond; 0 for one thread or unmeasured.
+  double forkSeconds(int64_t threads) const;
+
 private:
   struct Product {
     DType type;
@@ -30,6 +34,7 @@ private:
   };
   std::vector<Product> products;
   std::vector<Curve> curves;
+  std::vector<std::pair<double, double>> forks; ///< threads, seconds; ascending from (1, 0)
 };
 
 } // namespace dtc::plan

@@ -280,7 +280,7 @@ simulate::RankCost StageCosts::rank(const Runs &runs, double tiedBytes) const {
       cost.update.blocking += regather(weights, a, b).seconds;
     }
   cost.update.compute = model.streamSeconds(traffic) +
-                        2 * count * model.getCluster().device.launchSeconds +
+                        2 * count * model.launchSeconds() +
                         std::max(overLink / kHostLinkBandwidth, inHost / kHostMemoryBandwidth);
   constexpr double scalarBytes = 8;
   for (const AxisList &axes : scalarSums)

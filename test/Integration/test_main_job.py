@@ -1,6 +1,8 @@
 """The README's main job: GPT-2 planned freely for four ranks, trained on real text."""
 
 import json
+import os
+import re
 
 import pytest
 from safetensors.numpy import load_file
@@ -104,6 +106,11 @@ def test_a_saved_plan_compiles_to_the_same_artifact(tmp_path):
 def test_calibrated_cluster_plans(tmp_path):
     cluster = tmp_path / "cluster.yaml"
     check_call("dtc", "calibrate", "-o", cluster)
+    text = cluster.read_text()
+    assert float(re.search(r"launch_us: (\S+)", text)[1]) > 0
+    forks = re.findall(r"{threads: (\d+), seconds: (\S+)}", text)
+    assert all(float(seconds) > 0 for _, seconds in forks)
+    assert max((int(threads) for threads, _ in forks), default=1) == os.cpu_count()
     out = check_call("dtc", "plan", MODELS / "gpt2.onnx", "--devices", 2, "--cluster", cluster,
                      "--json").out
     assert json.loads(out)["predicted"]["step_time_s"] > 0

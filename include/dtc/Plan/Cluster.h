@@ -85,6 +85,13 @@ struct MeasuredCollective {
   bool operator==(const MeasuredCollective &) const = default;
 };
 
+/// Starting the threads of a rank for one kernel and waiting for the last.
+struct MeasuredFork {
+  int64_t threads = 0;
+  double seconds = 0;
+  bool operator==(const MeasuredFork &) const = default;
+};
+
 /// What other training programs do differently from ours, for predicting them.
 struct Software {
   int flashAttention = 3; ///< version, 0: none
@@ -112,6 +119,7 @@ struct Cluster {
   std::vector<NodeGroup> others;
   std::vector<MeasuredContraction> contractions;
   std::vector<MeasuredCollective> collectives;
+  std::vector<MeasuredFork> forks; ///< of sharedMemory clusters
   Software software;
   /// Ranks are threads of one processor, which share its memory and cores;
   /// `device` then describes one core.

@@ -83,6 +83,9 @@ public:
   double opSeconds(const LocalWork &work) const;
   /// Seconds to stream `bytes` through memory in one kernel, e.g. the optimizer.
   double streamSeconds(double bytes) const;
+  /// Time that a kernel takes beside its work: its call and, on a processor, the
+  /// start and end of the rank's threads.
+  double launchSeconds() const;
 
   /// `bytes` as in sharding::stepBytes. Slices are local copies.
   double collectiveSeconds(sharding::StepKind kind, const sharding::AxisList &axes,

@@ -218,7 +218,7 @@ void ShardingSolver::addParameter(ValueId value) {
     // As in the prediction: the update, and the gradient's norm before it.
     bool trained = facts.gradientResult[value] >= 0;
     double moved = trained ? double(bytes.updateTraffic() + bytes.gradient) : 0;
-    double launches = trained ? 2 * model.getCluster().device.launchSeconds : 0;
+    double launches = trained ? 2 * model.launchSeconds() : 0;
     costs.push_back(model.streamSeconds(moved) + launches +
                     secondsPerByte * double(bytes.resident()));
   }

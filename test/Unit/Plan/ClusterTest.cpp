@@ -30,6 +30,7 @@ links: [{bandwidth_gbs: 5, latency_us: 3}]
 measured:
   contractions: [{type: fp32, m: 64, n: 64, k: 64, seconds: 1e-5}]
   collectives: [{kind: all_reduce, ranks: 2, bytes: 1024, seconds: 2e-5}]
+  forks: [{threads: 4, seconds: 3e-6}]
 software: {flash_attention: true, fused_norm: false}
 )",
                                  "c.yaml");
@@ -37,6 +38,7 @@ software: {flash_attention: true, fused_norm: false}
   EXPECT_TRUE(cluster->sharedMemory);
   EXPECT_EQ(cluster->contractions.at(0).seconds, 1e-5);
   EXPECT_EQ(cluster->collectives.at(0).bytes, 1024);
+  EXPECT_EQ(cluster->forks.at(0), (MeasuredFork{4, 3e-6}));
   EXPECT_EQ(cluster->software.flashAttention, 3);
   EXPECT_FALSE(cluster->software.fusedNorm);
 }

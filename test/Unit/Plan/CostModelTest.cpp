@@ -102,6 +102,19 @@ TEST(CostModel, RanksShareAProcessor) {
   EXPECT_EQ(CostModel(cluster, 4).memoryPerRank(), 2e9);
 }
 
+TEST(CostModel, AKernelStartsTheThreadsOfItsRank) {
+  Cluster cluster = simple();
+  cluster.sharedMemory = true;
+  cluster.cores = 8;
+  cluster.forks = {{2, 2e-6}, {4, 3e-6}};
+  EXPECT_NEAR(CostModel(cluster, 8).launchSeconds(), 1e-6, 1e-12) << "one thread a rank";
+  EXPECT_NEAR(CostModel(cluster, 4).launchSeconds(), 3e-6, 1e-12);
+  EXPECT_NEAR(CostModel(cluster, 2).launchSeconds(), 4e-6, 1e-12);
+  EXPECT_NEAR(CostModel(cluster, 1).launchSeconds(), 6e-6, 1e-12) << "on the line of the last two";
+  LocalWork empty;
+  EXPECT_NEAR(CostModel(cluster, 2).opSeconds(empty), 4e-6, 1e-12);
+}
+
 TEST(CostModel, AStageWaitsForItsSlowestDevice) {
   Cluster cluster = *clusterFromYaml("groups:\n"
                                      " - {node: dgx-h100, nodes: 1}\n"
