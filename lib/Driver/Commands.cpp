@@ -58,7 +58,8 @@ ExitCode compile(const Options &options) {
   return ExitCode::Done;
 }
 
-ExitCode planOnly(const Options &options) {
+ExitCode planOnly(Options options) {
+  options.onlyPlan = true;
   Compilation compilation(options);
   if (ExitCode code = compilation.run(Phase::Plan); code != ExitCode::Done)
     return code;

@@ -10,7 +10,7 @@ namespace dtc::driver {
 rt::ExitCode compile(const Options &options);
 
 /// Plans and prints; needs neither weights nor a toolchain.
-rt::ExitCode planOnly(const Options &options);
+rt::ExitCode planOnly(Options options);
 
 struct InspectOptions {
   std::string artifact;

@@ -119,25 +119,24 @@ ExitCode Compilation::importBatch(std::optional<int64_t> size) {
 /// True while the data-parallel degree, and with it the batch, isn't known.
 bool Compilation::degreesOpen() const { return !spec.dp; }
 
+/// Without a global batch the file's own decides, which importing tells.
 ExitCode Compilation::importModel() {
   if (ExitCode code = readSpec(); code != ExitCode::Done)
     return code;
-  if (degreesOpen()) {
-    if (ExitCode code = importBatch(options.globalBatch); code != ExitCode::Done)
-      return code;
-    // Planned for one microbatch first; see makePlan.
-    int64_t imported = options.globalBatch.value_or(std::max<int64_t>(model.fileBatch, 1));
-    batch = {options.globalBatch.value_or(imported * options.devices), 1};
-    return batch.perCall() == imported ? ExitCode::Done : importBatch(batch.perCall());
-  }
-  // Without a global batch the file's own decides, which importing tells.
   if (!options.globalBatch)
     if (ExitCode code = importBatch(std::nullopt); code != ExitCode::Done)
       return code;
-  auto choice = chooseBatch(*spec.dp * spec.ep.value_or(1));
-  if (!choice)
+  auto choice = chooseBatch(spec.dp.value_or(options.devices) * spec.ep.value_or(1));
+  if (!degreesOpen() && !choice)
     return fail(choice.error());
-  batch = *choice;
+  if (!choice || degreesOpen() || options.onlyPlan)
+    // The planner cuts the batch; see makePlan.
+    batch = {options.globalBatch.value_or(std::max<int64_t>(model.fileBatch, 1) *
+                                          spec.dp.value_or(options.devices) *
+                                          spec.ep.value_or(1)),
+             1};
+  else
+    batch = *choice;
   bool imported = !options.globalBatch && batch.perCall() == std::max<int64_t>(model.fileBatch, 1);
   return imported ? ExitCode::Done : importBatch(batch.perCall());
 }
@@ -210,40 +209,72 @@ ExitCode Compilation::readPlan() {
 }
 
 ExitCode Compilation::searchPlan() {
-  plan::Spec asked = spec;
-  if (degreesOpen())
-    asked.microBatch.reset(); // `replan` cuts the batch once the degrees are known
-  auto found = plan::search(problem, cluster, {options.devices, asked, workspace.get()});
+  plan::SearchOptions asked;
+  asked.devices = options.devices;
+  asked.spec = spec;
+  // For CPUs `dtc plan` answers what `dtc compile` would do, unless it is asked
+  // for what can't be compiled yet.
+  bool compilable = options.target == Target::CPU && plan::unimplemented(spec).empty();
+  asked.executable = !options.onlyPlan || compilable;
+  asked.workspace = workspace.get();
+  asked.fixedCalls = batch.numMicrobatches > 1;
+  if (degreesOpen() && !options.globalBatch)
+    asked.samplesPerRank = std::max<int64_t>(model.fileBatch, 1);
+  auto found = plan::search(problem, cluster, asked);
   if (!found)
     return fail(found.error());
-  search = *found;
+  search = std::move(*found);
   return ExitCode::Done;
 }
 
-/// The degrees are known now, so that batch and microbatches are too: starts
-/// again with them.
+/// The degrees as a SPEC; how tensor parallelism treats the sequence stays as it
+/// was asked for, which the same search decides alike.
+static plan::Spec pinned(const plan::Degrees &degrees, plan::Spec spec) {
+  spec.dp = degrees.dp;
+  spec.tp = degrees.tp;
+  spec.pp = degrees.pp;
+  spec.cp = degrees.cp;
+  spec.ep = degrees.ep;
+  spec.zero = degrees.zero;
+  if (degrees.zeroGroup > 0)
+    spec.zeroGroup = degrees.zeroGroup;
+  spec.schedule = degrees.schedule;
+  spec.chunks = degrees.chunks;
+  spec.microBatch = degrees.microBatch;
+  spec.recompute = degrees.recompute;
+  spec.offload = degrees.offload;
+  return spec;
+}
+
+/// The batch is cut as the plan has it now: starts again with it, as what a call
+/// does is different with several of them (it adds to earlier gradients).
 ExitCode Compilation::replan() {
-  // The runners-up were predicted for another batch: they aren't comparable.
-  spec.dp = search.plan.degrees.dp;
-  spec.tp = search.plan.degrees.tp;
-  auto choice = chooseBatch(*spec.dp);
-  if (!choice)
-    return fail(choice.error());
-  if (*choice == batch)
+  BatchChoice wanted{search.problem.globalBatch(), search.problem.numMicrobatches};
+  bool calls = !options.onlyPlan || !options.savePlan.empty() ||
+               plan::unimplemented(search.plan).empty();
+  if (wanted == batch || !calls) {
+    problem = std::move(search.problem);
     return ExitCode::Done;
-  batch = *choice;
+  }
+  plan::SearchResult first = std::move(search);
+  spec = pinned(first.plan.degrees, spec);
+  options.globalBatch = wanted.globalBatch;
+  batch = wanted;
   if (ExitCode code = importBatch(batch.perCall()); code != ExitCode::Done)
     return code;
   if (ExitCode code = buildTraining(); code != ExitCode::Done)
     return code;
-  if (ExitCode code = makePlan(); code != ExitCode::Done)
+  if (ExitCode code = extractProblem(); code != ExitCode::Done)
     return code;
-  search.pinned = false;
+  if (ExitCode code = searchPlan(); code != ExitCode::Done)
+    return code;
+  problem = std::move(search.problem);
+  search.alternatives = std::move(first.alternatives);
+  search.pinned = first.pinned;
   return ExitCode::Done;
 }
 
-ExitCode Compilation::makePlan() {
-  auto start = std::chrono::steady_clock::now();
+ExitCode Compilation::extractProblem() {
   auto extracted = planbridge::extract(module());
   if (failed(extracted))
     return ExitCode::Failed;
@@ -252,14 +283,20 @@ ExitCode Compilation::makePlan() {
   problem.numMicrobatches = batch.numMicrobatches;
   problem.fileNodes = model.nodes;
   workspace = makeWorkspace();
+  return ExitCode::Done;
+}
+
+ExitCode Compilation::makePlan() {
+  auto start = std::chrono::steady_clock::now();
+  if (ExitCode code = extractProblem(); code != ExitCode::Done)
+    return code;
   bool file = options.plan.ends_with(".yaml") || options.plan.ends_with(".yml");
-  bool open = degreesOpen() && !file;
   if (ExitCode code = file ? readPlan() : searchPlan(); code != ExitCode::Done)
     return code;
-  planningSeconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (open)
+  if (!file)
     if (ExitCode code = replan(); code != ExitCode::Done)
       return code;
+  planningSeconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (failed(planbridge::verify(module(), problem, search.plan, cluster)))
     return file ? ExitCode::InputRefused : ExitCode::Failed;
   return ExitCode::Done;

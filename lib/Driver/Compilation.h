@@ -53,6 +53,7 @@ private:
   ExitCode readSpec();
   ExitCode importBatch(std::optional<int64_t> batch);
   ExitCode makePlan();
+  ExitCode extractProblem();
   ExitCode searchPlan();
   ExitCode readPlan();
   ExitCode replan();

@@ -89,20 +89,48 @@ static plan::DType computeType(const plan::Problem &problem) {
   return plan::DType::F32;
 }
 
-static ordered_json predictionJson(const Prediction &predicted, const PlanFacts &facts) {
-  const plan::Problem &problem = facts.problem;
-  double tokens = double(problem.globalBatch()) * problem.tokensPerSample;
+namespace {
+
+/// What follows from a prediction, per device; 0: not known.
+struct Rates {
+  double tokens = 0, flops = 0, mfu = 0;
+};
+
+} // namespace
+
+/// `samples`: of a step of that plan, which depends on it where each rank brings
+/// its own.
+static Rates ratesOf(const Prediction &predicted, const Degrees &degrees,
+                     const PlanFacts &facts) {
+  double samples = double(degrees.dp * degrees.ep * degrees.microBatch * degrees.numMicrobatches);
   double perDevice = predicted.stepSeconds > 0 ? 1 / (predicted.stepSeconds * facts.devices) : 0;
-  double flops = predicted.modelFlops * perDevice;
-  double peak = plan::CostModel(facts.cluster, facts.devices).peakFlops(computeType(problem));
+  double peak = plan::CostModel(facts.cluster, facts.devices).peakFlops(computeType(facts.problem));
+  Rates rates;
+  rates.tokens = samples * double(facts.problem.tokensPerSample) * perDevice;
+  rates.flops = predicted.modelFlops * perDevice;
+  rates.mfu = peak > 0 ? rates.flops / peak : 0;
+  return rates;
+}
+
+static ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
+                                   const PlanFacts &facts) {
+  Rates rates = ratesOf(predicted, degrees, facts);
+  const plan::MemoryUse &memory = predicted.memory;
   return {{"step_time_s", knownOrNull(predicted.stepSeconds)},
-          {"tokens_per_s_per_device", knownOrNull(tokens * perDevice)},
-          {"model_tflops_per_device", knownOrNull(flops / 1e12)},
-          {"mfu", peak > 0 ? knownOrNull(flops / peak) : ordered_json(nullptr)},
-          {"peak_memory_bytes", predicted.memory.total()},
+          {"tokens_per_s_per_device", knownOrNull(rates.tokens)},
+          {"model_tflops_per_device", knownOrNull(rates.flops / 1e12)},
+          {"mfu", knownOrNull(rates.mfu)},
+          {"peak_memory_bytes", memory.total()},
           {"fits", predicted.fits()},
           {"bubble_fraction", predicted.bubbleFraction},
-          {"exposed_communication_s", predicted.communicationSeconds}};
+          {"exposed_communication_s", predicted.communicationSeconds},
+          {"memory",
+           {{"parameters", memory.parameters},
+            {"gradients", memory.gradients},
+            {"optimizer", memory.optimizer},
+            {"data", memory.data},
+            {"activations", memory.activations},
+            {"reserved", memory.reserved}}}};
 }
 
 static ordered_json stagesJson(const Prediction &predicted) {
@@ -121,24 +149,28 @@ static ordered_json stagesJson(const Prediction &predicted) {
   return stages;
 }
 
+static const char *nameOf(const plan::CollectiveUse &use) {
+  return use.send ? "send" : collectiveName(use.kind);
+}
+
 ordered_json planJson(const PlanFacts &facts) {
   const plan::SearchResult &search = facts.search;
   ordered_json collectives = ordered_json::array(), alternatives = ordered_json::array();
   for (const plan::CollectiveUse &use : search.predicted.collectives)
-    collectives.push_back({{"kind", collectiveName(use.kind)},
+    collectives.push_back({{"kind", nameOf(use)},
                            {"axis", use.axis},
                            {"bytes", use.bytes},
                            {"count", use.count},
                            {"time_s", use.seconds}});
   for (const auto &alternative : search.alternatives)
     alternatives.push_back({{"plan", degreesJson(alternative.degrees)},
-                            {"predicted", predictionJson(alternative.predicted, facts)}});
+                            {"predicted", predictionJson(alternative.predicted, alternative.degrees, facts)}});
   return {{"model",
            {{"parameters", facts.problem.parameterElements()}, {"nodes", facts.problem.fileNodes}}},
           {"devices", facts.devices},
           {"planning_time_s", facts.planningSeconds},
           {"plan", degreesJson(search.plan.degrees)},
-          {"predicted", predictionJson(search.predicted, facts)},
+          {"predicted", predictionJson(search.predicted, search.plan.degrees, facts)},
           {"stages", stagesJson(search.predicted)},
           {"collectives", collectives},
           {"alternatives", alternatives}};
@@ -215,7 +247,7 @@ static void printCollectives(std::ostream &out, const PlanFacts &facts) {
   if (facts.search.predicted.collectives.empty())
     out << "  none\n";
   for (const plan::CollectiveUse &use : facts.search.predicted.collectives)
-    out << "  " << padded(collectiveName(use.kind), 14) << " over " << padded(use.axis, 6) << " "
+    out << "  " << padded(nameOf(use), 14) << " over " << padded(use.axis, 6) << " "
         << padded(std::to_string(use.count) + " x " + formatBytes(use.bytes), 18)
         << formatSeconds(use.seconds) << "\n";
 }
@@ -226,12 +258,83 @@ static std::string predictionText(const Prediction &predicted) {
          formatBytes(predicted.memory.total()) + (predicted.fits() ? "" : "  doesn't fit");
 }
 
+/// What differs from a plain plan: "dp=4 tp=2 zero=1 micro_batch=1 x 8".
 static std::string degreesText(const Degrees &degrees) {
   std::string text = "dp=" + std::to_string(degrees.dp) + " tp=" + std::to_string(degrees.tp);
+  auto add = [&](const char *name, int64_t value, int64_t plain) {
+    if (value != plain)
+      text += std::string(" ") + name + "=" + std::to_string(value);
+  };
+  add("pp", degrees.pp, 1);
+  add("cp", degrees.cp, 1);
+  add("ep", degrees.ep, 1);
+  if (degrees.sp)
+    text += " sp=on";
+  add("zero", degrees.zero, 0);
+  add("zero_group", degrees.zeroGroup, 0);
+  if (degrees.pp > 1)
+    text += std::string(" schedule=") + plan::name(degrees.schedule);
+  add("chunks", degrees.chunks, 1);
+  if (degrees.recompute != plan::Recompute::None)
+    text += std::string(" recompute=") + plan::name(degrees.recompute);
+  if (degrees.offload != plan::Offload::None)
+    text += std::string(" offload=") + plan::name(degrees.offload);
   if (degrees.numMicrobatches > 1)
     text += " micro_batch=" + std::to_string(degrees.microBatch) + " x " +
             std::to_string(degrees.numMicrobatches);
   return text;
+}
+
+static std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f %%", 100 * share);
+  return text;
+}
+
+/// Where the step goes, and how much gets done in it.
+static void printTime(std::ostream &out, const PlanFacts &facts) {
+  const Prediction &predicted = facts.search.predicted;
+  Rates rates = ratesOf(predicted, facts.search.plan.degrees, facts);
+  double step = predicted.stepSeconds, bubble = predicted.bubbleFraction;
+  double exposed = step > 0 ? predicted.communicationSeconds / step : 0;
+  out << "step " << formatSeconds(step) << ": computing " << percent(1 - exposed - bubble)
+      << ", exposed communication " << percent(exposed) << ", pipeline bubble "
+      << percent(bubble) << "\n";
+  out << "per device:";
+  if (rates.tokens > 0)
+    out << " " << std::llround(rates.tokens) << " tokens/s,";
+  char text[64];
+  std::snprintf(text, sizeof(text), " %.4g TFLOP/s", rates.flops / 1e12);
+  out << text;
+  if (rates.mfu > 0)
+    out << ", MFU " << percent(rates.mfu);
+  out << "\n";
+}
+
+static std::string rangeText(const std::vector<int64_t> &devices) {
+  if (devices.empty())
+    return "-";
+  std::string first = std::to_string(devices.front());
+  return devices.size() == 1 ? first : first + "-" + std::to_string(devices.back());
+}
+
+static void printStages(std::ostream &out, const PlanFacts &facts) {
+  const Prediction &predicted = facts.search.predicted;
+  if (predicted.stages.size() < 2)
+    return;
+  out << "stage  layers   devices    parameters   memory      of capacity  forward    backward\n";
+  for (size_t i = 0; i < predicted.stages.size(); ++i) {
+    const plan::StagePrediction &stage = predicted.stages[i];
+    std::string layers = "-";
+    if (stage.firstLayer >= 0)
+      layers = std::to_string(stage.firstLayer) + "-" + std::to_string(stage.lastLayer);
+    out << padded(std::to_string(i), 7) << padded(layers, 9)
+        << padded(rangeText(stage.devices), 11) << padded(std::to_string(stage.parameters), 13)
+        << padded(formatBytes(double(stage.peakMemory)), 12)
+        << padded(percent(double(stage.peakMemory) / predicted.memoryCapacity), 13)
+        << padded(formatSeconds(stage.forwardSeconds), 11)
+        << formatSeconds(stage.backwardSeconds) << "\n";
+  }
 }
 
 static void printMemory(std::ostream &out, const Prediction &predicted) {
@@ -239,8 +342,10 @@ static void printMemory(std::ostream &out, const Prediction &predicted) {
   out << "memory a rank: parameters " << formatBytes(memory.parameters) << ", gradients "
       << formatBytes(memory.gradients) << ", optimizer " << formatBytes(memory.optimizer)
       << ", data " << formatBytes(memory.data) << ", activations "
-      << formatBytes(memory.activations) << "; of " << formatBytes(predicted.memoryCapacity)
-      << "\n";
+      << formatBytes(memory.activations);
+  if (memory.reserved > 0)
+    out << ", context and communication buffers " << formatBytes(memory.reserved);
+  out << "; of " << formatBytes(predicted.memoryCapacity) << "\n";
 }
 
 std::string planText(const PlanFacts &facts) {
@@ -250,14 +355,18 @@ std::string planText(const PlanFacts &facts) {
       << facts.problem.globalBatch() << ", " << facts.devices << " x " << facts.cluster.device.name
       << "\n";
   out << "mesh ";
+  if (search.plan.degrees.pp > 1)
+    out << " pp=" << search.plan.degrees.pp;
   for (const sharding::MeshAxis &axis : search.plan.mesh.axes)
     out << " " << axis.name << "=" << axis.size;
-  if (search.plan.mesh.axes.empty())
+  if (facts.devices == 1)
     out << " one device";
   out << "\n";
   printParameters(out, facts);
   printCollectives(out, facts);
+  printStages(out, facts);
   printMemory(out, search.predicted);
+  printTime(out, facts);
   out << "chosen     " << padded(degreesText(search.plan.degrees), 12) << "  "
       << predictionText(search.predicted) << "\n";
   for (const auto &alternative : search.alternatives)

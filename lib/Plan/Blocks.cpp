@@ -1,6 +1,7 @@
 #include "Blocks.h"
 
 #include <algorithm>
+#include <map>
 
 namespace dtc::plan {
 
@@ -30,16 +31,23 @@ namespace {
 
 class BlockFinder {
 public:
-  BlockFinder(const Problem &problem, const ProblemFacts &facts, const Groups &groups)
-      : crossing(crossingBytes(problem, facts)) {
+  BlockFinder(const Problem &problem, const ProblemFacts &facts)
+      : problem(problem), facts(facts), crossing(crossingBytes(problem, facts)),
+        index(problem.ops.size(), -1) {
+    std::map<std::vector<int64_t>, int> known;
     for (OpId op = 0; op <= facts.lastForward && !problem.ops.empty(); ++op) {
-      kinds.push_back(groups.groupOf[op] < 0 ? -1 : groups.groups[groups.groupOf[op]].kind);
-      flops.push_back(problem.ops[op].flops);
+      // Tables are computed once and for all, in the first block that reads them.
+      if (facts.isStatic[op])
+        continue;
+      index[op] = static_cast<int>(order.size());
+      order.push_back(op);
+      auto next = static_cast<int>(known.size());
+      kinds.push_back(known.try_emplace(kindKey(op), next).first->second);
     }
   }
 
   std::vector<Block> run() {
-    search(0, static_cast<OpId>(kinds.size()));
+    search(0, static_cast<int>(order.size()));
     std::sort(blocks.begin(), blocks.end(),
               [](const Block &a, const Block &b) { return a.first < b.first; });
     return std::move(blocks);
@@ -47,34 +55,61 @@ public:
 
 private:
   struct Run {
-    OpId begin = 0, end = 0, period = 0; ///< kinds[i] == kinds[i + period] for i, i + period inside
+    int begin = 0, end = 0, period = 0; ///< kinds[i] == kinds[i + period] for both inside
     double flops = 0;
   };
-  Run best(OpId begin, OpId end) const;
-  void search(OpId begin, OpId end);
+  std::vector<int64_t> kindKey(OpId op) const;
+  Run best(int begin, int end) const;
+  void search(int begin, int end);
 
+  const Problem &problem;
+  const ProblemFacts &facts;
   std::vector<int64_t> crossing;
+  std::vector<OpId> order; ///< the ops that count
+  std::vector<int> index;  ///< by op: where it is among those, or -1
   std::vector<int> kinds;
-  std::vector<double> flops;
   std::vector<Block> blocks;
 };
 
 } // namespace
 
+/// What an op is and how far back its operands are made.
+std::vector<int64_t> BlockFinder::kindKey(OpId id) const {
+  const Op &op = problem.ops[id];
+  std::vector<int64_t> key = {static_cast<int64_t>(op.kind), static_cast<int64_t>(op.flops),
+                              op.causal};
+  for (char letter : op.name)
+    key.push_back(letter);
+  for (const std::vector<ValueId> *list : {&op.operands, &op.results})
+    for (ValueId value : *list) {
+      const Value &tensor = problem.values[value];
+      OpId producer = facts.producer[value];
+      key.insert(key.end(), {-1, static_cast<int64_t>(tensor.type),
+                             static_cast<int64_t>(tensor.kind)});
+      key.insert(key.end(), tensor.shape.begin(), tensor.shape.end());
+      // The first block reads what isn't made by a block.
+      int distance = producer >= 0 && producer < id && index[producer] >= 0
+                         ? static_cast<int>(order.size()) - 1 - index[producer]
+                         : 0;
+      key.push_back(distance < 4 ? distance : 0);
+    }
+  return key;
+}
+
 /// The run that covers the most flops with whole periods; of those, the shortest
 /// period. Periods without a contraction are no layers.
-BlockFinder::Run BlockFinder::best(OpId begin, OpId end) const {
+BlockFinder::Run BlockFinder::best(int begin, int end) const {
   Run result;
-  for (OpId period = 1; period <= (end - begin) / 2; ++period)
-    for (OpId i = begin; i + period < end;) {
-      OpId start = i;
+  for (int period = 1; period <= (end - begin) / 2; ++period)
+    for (int i = begin; i + period < end;) {
+      int start = i;
       while (i + period < end && kinds[i] == kinds[i + period])
         ++i;
-      OpId repeats = (i - start + period) / period;
+      int repeats = (i - start + period) / period;
       if (repeats >= 2) {
         double covered = 0;
-        for (OpId op = start; op < start + repeats * period; ++op)
-          covered += flops[op];
+        for (int at = start; at < start + repeats * period; ++at)
+          covered += problem.ops[order[at]].flops;
         if (covered > result.flops * (1 + 1e-9))
           result = {start, i + period, period, covered};
       }
@@ -83,31 +118,30 @@ BlockFinder::Run BlockFinder::best(OpId begin, OpId end) const {
   return result;
 }
 
-void BlockFinder::search(OpId begin, OpId end) {
+void BlockFinder::search(int begin, int end) {
   Run run = best(begin, end);
   if (run.flops <= 0)
     return;
-  OpId repeats = (run.end - run.begin) / run.period;
-  OpId slack = (run.end - run.begin) - repeats * run.period;
-  OpId first = run.begin;
-  auto carried = [&](OpId at) {
+  int repeats = (run.end - run.begin) / run.period;
+  int slack = (run.end - run.begin) - repeats * run.period;
+  int first = run.begin;
+  auto carried = [&](int at) {
     int64_t bytes = 0;
-    for (OpId i = 0; i <= repeats; ++i)
-      bytes = std::max(bytes, crossing[at + i * run.period]);
+    for (int i = 0; i < repeats; ++i)
+      bytes = std::max(bytes, crossing[order[at + i * run.period]]);
     return bytes;
   };
-  for (OpId at = run.begin + 1; at <= run.begin + slack; ++at)
+  for (int at = run.begin + 1; at <= run.begin + slack; ++at)
     if (carried(at) < carried(first))
       first = at;
-  for (OpId i = 0; i < repeats; ++i)
-    blocks.push_back({first + i * run.period, first + (i + 1) * run.period - 1});
+  for (int i = 0; i < repeats; ++i)
+    blocks.push_back({order[first + i * run.period], order[first + (i + 1) * run.period - 1]});
   search(begin, first);
   search(first + repeats * run.period, end);
 }
 
-std::vector<Block> findBlocks(const Problem &problem, const ProblemFacts &facts,
-                              const Groups &groups) {
-  return BlockFinder(problem, facts, groups).run();
+std::vector<Block> findBlocks(const Problem &problem, const ProblemFacts &facts) {
+  return BlockFinder(problem, facts).run();
 }
 
 } // namespace dtc::plan

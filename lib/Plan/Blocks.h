@@ -1,6 +1,6 @@
 // Repeated blocks (layers) of a model, found in the graph itself.
 //
-// Groups of equal kind differ only in which values they touch. The kinds of the
+// Ops of equal kind differ only in which values they read. The kinds of the
 // forward ops in order, say
 //
 //   gather | norm proj attn proj add norm up act down add | norm proj ... add | norm head loss
@@ -9,7 +9,7 @@
 // period; that one is taken before which the least bytes cross.
 #pragma once
 
-#include "Planners/Groups.h"
+#include "dtc/Plan/Problem.h"
 
 namespace dtc::plan {
 
@@ -19,8 +19,7 @@ struct Block {
 };
 
 /// In order; none where nothing repeats. Ops between belong to no block.
-std::vector<Block> findBlocks(const Problem &problem, const ProblemFacts &facts,
-                              const Groups &groups);
+std::vector<Block> findBlocks(const Problem &problem, const ProblemFacts &facts);
 
 /// Bytes of the values that are computed before each forward op and read by it
 /// or after it in the forward pass; by op, with one entry more. Tables that

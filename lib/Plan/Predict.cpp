@@ -81,10 +81,9 @@ namespace {
 
 class Predictor {
 public:
-  Predictor(const Problem &problem, const Plan &plan, const Cluster &cluster,
-            const Workspace *workspace)
-      : problem(problem), plan(plan), facts(problem), model(cluster, plan.degrees.devices()),
-        blocks(findBlocks(problem, facts, Groups(problem, facts))),
+  Predictor(Problem given, const Plan &plan, const Cluster &cluster, const Workspace *workspace)
+      : problem(std::move(given)), plan(plan), facts(problem),
+        model(cluster, plan.degrees.devices()), blocks(findBlocks(problem, facts)),
         execution(executionOf(problem, facts, plan, model, blocks, workspace)),
         profile(problem, facts, execution, plan.mesh, cutsOf(plan, facts)),
         costs(problem, model, plan.degrees, plan.mesh, profile,
@@ -110,7 +109,7 @@ private:
   void add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
            double times) const;
 
-  const Problem &problem;
+  const Problem problem;
   const Plan &plan;
   ProblemFacts facts;
   CostModel model;
@@ -346,14 +345,19 @@ simulate::Timeline Predictor::traced() {
   return std::move(timeline);
 }
 
+/// As its planner saw it.
+static Problem seenBy(const Plan &plan, const Problem &problem) {
+  return plan.degrees.cp > 1 ? withSplitQueries(problem) : problem;
+}
+
 simulate::Timeline simulateStep(const Problem &problem, const Plan &plan, const Cluster &cluster,
                                 const Workspace *workspace) {
-  return Predictor(problem, plan, cluster, workspace).traced();
+  return Predictor(seenBy(plan, problem), plan, cluster, workspace).traced();
 }
 
 Prediction predict(const Problem &problem, const Plan &plan, const Cluster &cluster,
                    const Workspace *workspace) {
-  return Predictor(problem, plan, cluster, workspace).run();
+  return Predictor(seenBy(plan, problem), plan, cluster, workspace).run();
 }
 
 } // namespace dtc::plan

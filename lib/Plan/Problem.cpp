@@ -413,24 +413,55 @@ static int pendingSet(const Op &op, const std::vector<bool> &pending) {
   return -1;
 }
 
-/// Follows sums over the batch through the ops that are linear in them.
-static void findPending(const Problem &problem, ProblemFacts &facts) {
-  using sharding::FactorKind;
-  facts.batchPending.assign(problem.values.size(), false);
-  facts.batchLinear.assign(problem.ops.size(), -1);
+/// Whether a factor can be split without communication inside the op.
+static bool splits(const Op &op, FactorId factor) {
+  return factor >= 0 && (op.rule.factors[factor].kind == sharding::FactorKind::Parallel ||
+                         op.rule.factors[factor].kind == sharding::FactorKind::Reduction);
+}
+
+/// Follows sums over a split factor through the ops that are linear in them.
+static void findPending(const Problem &problem, const std::vector<FactorId> &splitFactor,
+                        std::vector<bool> &pending, std::vector<int> &linear) {
+  pending.assign(problem.values.size(), false);
+  linear.assign(problem.ops.size(), -1);
   for (size_t id = 0; id < problem.ops.size(); ++id) {
     const Op &op = problem.ops[id];
-    FactorId batch = facts.batchFactor[id];
-    bool splits = batch >= 0 && (op.rule.factors[batch].kind == FactorKind::Parallel ||
-                                 op.rule.factors[batch].kind == FactorKind::Reduction);
-    bool inOperand = splits && std::any_of(op.rule.operands.begin(), op.rule.operands.end(),
-                                           [&](auto &t) { return occurs(t, batch); });
-    if (!splits)
-      facts.batchLinear[id] = pendingSet(op, facts.batchPending);
+    FactorId factor = splitFactor[id];
+    bool inOperand = splits(op, factor) &&
+                     std::any_of(op.rule.operands.begin(), op.rule.operands.end(),
+                                 [&](auto &t) { return occurs(t, factor); });
+    if (!splits(op, factor))
+      linear[id] = pendingSet(op, pending);
     for (size_t i = 0; i < op.results.size(); ++i)
-      facts.batchPending[op.results[i]] =
-          facts.batchLinear[id] >= 0 || (inOperand && !occurs(op.rule.results[i], batch));
+      pending[op.results[i]] = linear[id] >= 0 || (inOperand && !occurs(op.rule.results[i], factor));
   }
+}
+
+static std::vector<FactorId> findSequenceSplit(
+    const Problem &problem, const std::vector<std::vector<FactorId>> &sequenceFactors) {
+  std::vector<FactorId> result;
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    const Op &op = problem.ops[id];
+    result.push_back(-1);
+    for (FactorId factor : sequenceFactors[id]) {
+      bool first = op.operands.empty() || op.kind != OpKind::Attention ||
+                   occurs(op.rule.operands[0], factor);
+      if (splits(op, factor) && first && result.back() < 0)
+        result.back() = factor;
+    }
+  }
+  return result;
+}
+
+Problem withSplitQueries(Problem problem) {
+  for (Op &op : problem.ops) {
+    if (op.kind != OpKind::Attention || !op.causal || op.rule.operands.empty() ||
+        op.rule.operands[0].size() < 2)
+      continue;
+    for (FactorId factor : op.rule.operands[0][1])
+      op.rule.factors[factor].kind = sharding::FactorKind::Parallel;
+  }
+  return problem;
 }
 
 static std::vector<bool> findStatic(const Problem &problem) {
@@ -474,7 +505,9 @@ ProblemFacts::ProblemFacts(const Problem &problem)
     batchFactor.push_back(marked.empty() ? -1 : marked.front());
   sequenceDim = std::move(sequence.dims);
   sequenceFactors = std::move(sequence.factors);
-  findPending(problem, *this);
+  sequenceSplit = findSequenceSplit(problem, sequenceFactors);
+  findPending(problem, batchFactor, batchPending, batchLinear);
+  findPending(problem, sequenceSplit, sequencePending, sequenceLinear);
   isStatic = findStatic(problem);
   isResult.assign(problem.values.size(), false);
   for (const FunctionResult &result : problem.results)

@@ -60,6 +60,12 @@ void Rebatcher::scaleOp(OpId id) {
 Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int64_t samples) {
   if (problem.batch < 1 || samples < 1)
     return Error{"plan: the batch isn't known", 4};
+  if (samples == problem.batch)
+    return problem;
+  // Dimensions of size 1 have no factor that could grow.
+  if (problem.batch == 1)
+    return Error{"plan: a graph of one sample can't be planned for a batch of " +
+                     std::to_string(samples), 4};
   return Rebatcher(problem, facts, samples).run();
 }
 

@@ -198,6 +198,19 @@ Result<Spec> parseSpec(const std::string &text) {
   return spec;
 }
 
+std::vector<std::string> unimplemented(const Spec &spec) {
+  Plan plan;
+  plan.degrees.pp = spec.pp.value_or(1);
+  plan.degrees.cp = spec.cp.value_or(1);
+  plan.degrees.ep = spec.ep.value_or(1);
+  plan.degrees.zero = spec.zero.value_or(0);
+  plan.degrees.zeroGroup = spec.zeroGroup.value_or(0);
+  plan.degrees.chunks = spec.chunks.value_or(1);
+  plan.degrees.recompute = spec.recompute.value_or(Recompute::None);
+  plan.degrees.offload = spec.offload.value_or(Offload::None);
+  return unimplemented(plan);
+}
+
 Result<Spec> fill(Spec spec, int64_t devices) {
   std::optional<int64_t> *degrees[] = {&spec.dp, &spec.tp, &spec.pp, &spec.cp, &spec.ep};
   int64_t product = 1;

@@ -89,9 +89,12 @@ StageCosts::StageCosts(const Problem &problem, const CostModel &model, const Deg
                        const sharding::Mesh &mesh, const Profile &profile,
                        Weights weights, const std::vector<Block> &blocks,
                        std::vector<AxisList> scalarSums)
-    : problem(problem), model(model), degrees(degrees), mesh(mesh), profile(profile),
+    : model(model), degrees(degrees), mesh(mesh), profile(profile),
       classes(std::move(weights.classes)), shared(std::move(weights.shared)),
       scalarSums(std::move(scalarSums)), blocksBefore(profile.units() + 1, 0) {
+  hasAccumulators = std::any_of(
+      problem.values.begin(), problem.values.begin() + problem.arguments,
+      [](const Value &value) { return value.kind == ValueKind::Accumulator; });
   for (const Block &block : blocks)
     ++blocksBefore[profile.unitOf(block.first) + 1];
   for (int unit = 0; unit < profile.units(); ++unit)
@@ -111,8 +114,11 @@ StageCosts::Exchange StageCosts::exchange(StepKind kind, AxisList axes, double b
                                           double pieces) const {
   if (bytes <= 0 || mesh.size(axes) <= 1)
     return {kind, {}, 0, 0, 0};
-  double seconds = pieces * model.collectiveSeconds(kind, axes, bytes / pieces, mesh);
-  return {kind, std::move(axes), bytes, seconds, pieces};
+  // Stages of as many equal layers exchange the same.
+  auto [it, isNew] = collectiveTimes.try_emplace({kind, axes, bytes / pieces}, 0.0);
+  if (isNew)
+    it->second = model.collectiveSeconds(kind, axes, bytes / pieces, mesh);
+  return {kind, std::move(axes), bytes, pieces * it->second, pieces};
 }
 
 StageCosts::Exchange StageCosts::gather(const WeightClass &weights, int a, int b) const {
@@ -163,10 +169,7 @@ static void addBeside(simulate::Work &work, double seconds, double pieces, bool 
 /// Adding a microbatch's gradients to what earlier ones left, where the problem
 /// has no ops for it.
 double StageCosts::accumulation(const WeightClass &weights, int a, int b) const {
-  bool hasOps = std::any_of(
-      problem.values.begin(), problem.values.begin() + problem.arguments,
-      [](const Value &value) { return value.kind == ValueKind::Accumulator; });
-  if (degrees.numMicrobatches == 1 || hasOps || !weights.trained)
+  if (degrees.numMicrobatches == 1 || hasAccumulators || !weights.trained)
     return 0;
   return model.streamSeconds(double(weights.gradients(a, b)));
 }

@@ -90,7 +90,6 @@ private:
   double accumulation(const WeightClass &weights, int a, int b) const;
   bool overlaps() const;
 
-  const Problem &problem;
   const CostModel &model;
   Degrees degrees;
   const sharding::Mesh &mesh;
@@ -99,6 +98,9 @@ private:
   std::vector<std::pair<ValueId, int64_t>> shared;
   std::vector<sharding::AxisList> scalarSums;
   std::vector<int> blocksBefore; ///< by unit: how many blocks begin before it
+  bool hasAccumulators = false;
+  mutable std::map<std::tuple<sharding::StepKind, sharding::AxisList, double>, double>
+      collectiveTimes;
 };
 
 } // namespace dtc::plan

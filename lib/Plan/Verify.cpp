@@ -1,5 +1,6 @@
 #include "dtc/Plan/Verify.h"
 
+#include "Blocks.h"
 #include "Execution.h"
 
 #include <algorithm>
@@ -13,8 +14,8 @@ namespace {
 
 class Verifier {
 public:
-  Verifier(const Problem &problem, const Plan &plan, const Cluster &cluster)
-      : problem(problem), plan(plan), cluster(cluster) {}
+  Verifier(Problem given, const Plan &plan, const Cluster &cluster)
+      : problem(std::move(given)), plan(plan), cluster(cluster) {}
 
   std::vector<Violation> run() {
     checkDegrees();
@@ -23,8 +24,9 @@ public:
     if (!violations.empty())
       return std::move(violations);
     checkMesh();
-    checkSchedule();
     checkStages();
+    checkSchedule();
+    checkRecompute();
     checkArguments();
     checkStorage();
     checkOps();
@@ -38,16 +40,18 @@ private:
   void checkDegrees();
   void checkAxes();
   void checkMesh();
-  void checkSchedule();
   void checkStages();
+  void checkSchedule();
+  void checkRecompute();
   void checkDevices(size_t stage, std::set<int64_t> &taken);
   void checkArguments();
   void checkStorage();
+  void checkLevels();
   void checkOps();
   void checkFlow();
   void report(const std::string &message, OpId op = -1) { violations.push_back({message, op}); }
 
-  const Problem &problem;
+  const Problem problem;
   const Plan &plan;
   const Cluster &cluster;
   std::vector<Violation> violations;
@@ -187,6 +191,19 @@ void Verifier::checkArguments() {
   }
 }
 
+/// Blocks are named once, by their number.
+void Verifier::checkRecompute() {
+  if (plan.recompute.empty())
+    return;
+  auto count = static_cast<int64_t>(findBlocks(problem, ProblemFacts(problem)).size());
+  std::set<int64_t> seen;
+  for (const BlockRecompute &entry : plan.recompute)
+    if (entry.block < 0 || entry.block >= count)
+      report("plan recomputes a block that the model lacks: " + std::to_string(entry.block));
+    else if (!seen.insert(entry.block).second)
+      report("plan recomputes a block twice: " + std::to_string(entry.block));
+}
+
 /// Every trained parameter is stored once, and used as the argument is laid out.
 void Verifier::checkStorage() {
   std::map<std::string, ValueId> parameters;
@@ -213,9 +230,33 @@ void Verifier::checkStorage() {
           report("storage of " + storage.parameter + " uses an axis that isn't free: " +
                  std::to_string(axis));
   }
+  checkLevels();
   for (const auto &[name, value] : parameters)
     if (!seen.contains(name))
       report("plan has no storage for the parameter: " + name);
+}
+
+/// ZeRO splits the state first, then gradients, then parameters, each over axes
+/// of data or context parallelism.
+void Verifier::checkLevels() {
+  sharding::AxisList data = plan.mesh.ofDegree("dp"), context = plan.mesh.ofDegree("cp");
+  data.insert(data.end(), context.begin(), context.end());
+  for (const ParameterStorage &storage : plan.storage) {
+    bool nested = (storage.storageAxes.empty() || storage.storageAxes == storage.gradientAxes) &&
+                  (storage.gradientAxes.empty() || storage.gradientAxes == storage.stateAxes);
+    if (!nested)
+      report("parameters are split where their gradients or states aren't: " + storage.parameter);
+    for (sharding::AxisId axis : storage.stateAxes)
+      if (std::find(data.begin(), data.end(), axis) == data.end())
+        report("storage of " + storage.parameter + " is split over an axis of another kind: " +
+               std::to_string(axis));
+    int level = storage.storageAxes.size() ? 3 : storage.gradientAxes.size() ? 2
+                                             : storage.stateAxes.size()      ? 1
+                                                                             : 0;
+    if (level > plan.degrees.zero)
+      report("storage of " + storage.parameter + " is that of zero=" + std::to_string(level) +
+             ", the plan's is " + std::to_string(plan.degrees.zero));
+  }
 }
 
 void Verifier::checkOps() {
@@ -251,6 +292,8 @@ void Verifier::checkFlow() {
 }
 
 std::vector<Violation> verify(const Problem &problem, const Plan &plan, const Cluster &cluster) {
+  if (plan.degrees.cp > 1)
+    return Verifier(withSplitQueries(problem), plan, cluster).run();
   return Verifier(problem, plan, cluster).run();
 }
 

@@ -37,7 +37,11 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
     plan::Result<plan::Spec> parsed = plan::parseSpec(spec);
     if (!parsed)
       return module.emitError(parsed.error().message);
-    auto found = plan::search(*problem, *loaded, {devices, *parsed});
+    plan::SearchOptions options;
+    options.devices = devices;
+    options.spec = *parsed;
+    options.fixedCalls = true; // the module is as it is
+    auto found = plan::search(*problem, *loaded, options);
     if (!found)
       return module.emitError(found.error().message);
     if (failed(verify(module, *problem, found->plan, *loaded)))

@@ -135,8 +135,9 @@ def test_data_of_too_few_samples(artifact, tmp_path):
     ["plan", MODELS / "mlp.onnx", "--explain"],
     ["plan", MODELS / "mlp.onnx", "--report", "plan.html"],
     ["plan", MODELS / "mlp.onnx", "--compare", "a.yaml", "b.yaml"],
-    ["plan", MODELS / "mlp.onnx", "--devices", 2, "--plan", "pp=2"],
-    ["plan", MODELS / "mlp.onnx", "--devices", 2, "--plan", "zero=1"],
+    ["compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "pp=2", "-o", "mlp.dtc"],
+    ["compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "zero=1", "-o", "mlp.dtc"],
+    ["plan", MODELS / "mlp.onnx", "--devices", 2, "--plan", "ep=2"],
     ["compile", MODELS / "mlp.onnx", "--loss", "mse", "--verify", "-o", "mlp.dtc"],
     ["estimate", MODELS / "mlp.onnx"],
 ])

@@ -152,11 +152,14 @@ struct ProblemFacts {
   /// may have several such factors (queries and keys).
   std::vector<int> sequenceDim;
   std::vector<std::vector<sharding::FactorId>> sequenceFactors;
+  /// By op: the one of those factors that context parallelism splits (attention
+  /// splits its queries, and every rank reads all keys), or -1.
+  std::vector<sharding::FactorId> sequenceSplit;
   /// By value: whether it is a sum over the batch, of which every part of the
   /// batch has a term; by op: the linear set through which such terms pass, or
-  /// -1 where they are summed up first.
-  std::vector<bool> batchPending;
-  std::vector<int> batchLinear;
+  /// -1 where they are summed up first. The same for the sequence.
+  std::vector<bool> batchPending, sequencePending;
+  std::vector<int> batchLinear, sequenceLinear;
   /// By op: whether it depends on nothing that varies or is trained (rotary
   /// tables, masks).
   std::vector<bool> isStatic;
@@ -176,6 +179,11 @@ struct ProblemFacts {
 /// batch is rescaled, as extracting it again would give. Refused (exit code 4)
 /// where the batch isn't known or sizes don't allow it.
 Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int64_t samples);
+
+/// The same graph for context parallelism: queries of a causal attention may be
+/// split, as its ranks know where theirs begin. They then have a term each of
+/// the gradients of keys and values.
+Problem withSplitQueries(Problem problem);
 
 std::string toJson(const Problem &problem);
 Result<Problem> problemFromJson(const std::string &text, const std::string &file);

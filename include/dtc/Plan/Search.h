@@ -69,6 +69,8 @@ simulate::Timeline simulateStep(const Problem &problem, const Plan &plan, const 
 struct SearchResult {
   Plan plan;
   Prediction predicted;
+  /// What was planned: the given problem, for the samples of one call under this plan.
+  Problem problem;
   struct Alternative {
     Degrees degrees;
     Prediction predicted;
@@ -77,20 +79,35 @@ struct SearchResult {
   /// Upper bound on (found - optimal) / optimal of the shardings under the
   /// chosen mesh; 0 when solved exactly.
   double optimalityGap = 0;
-  /// Nothing was left to search among the degrees.
+  /// Nothing was left to search but what costs no memory.
   bool pinned = false;
 };
 
 struct SearchOptions {
   int64_t devices = 1;
   Spec spec; ///< what is pinned
+  /// Only plans that can be compiled (`unimplemented` names nothing).
+  bool executable = true;
+  /// The global batch is this many samples for each data-parallel rank; 0: it is
+  /// the problem's.
+  int64_t samplesPerRank = 0;
+  /// The problem's calls can't be cut otherwise.
+  bool fixedCalls = false;
   const Workspace *workspace = nullptr; ///< as for `predict`
 };
 
-/// The fastest plan that fits. A plan pinned in full is returned even when it
-/// doesn't fit (prediction.fits() says so).
+/// The plan with the fewest seconds a sample that fits. A plan pinned in full
+/// is returned even when it doesn't fit (prediction.fits() says so). Errors: 2
+/// where the SPEC can't be honoured, 4 where nothing fits, with what is short.
 Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
                             const SearchOptions &options);
+
+struct SolverOptions {
+  std::optional<bool> sequenceParallel;
+  double secondsPerByte = 0; ///< price of memory
+  int64_t devices = 0;         ///< of the whole plan; 0: as the degrees say
+  int64_t numMicrobatches = 0; ///< 0: the problem's
+};
 
 /// Shardings of every op and argument under fixed degrees.
 struct Solution {
@@ -100,6 +117,6 @@ struct Solution {
 };
 Result<Solution> solveSharding(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
-                               std::optional<bool> sequenceParallel, double secondsPerByte);
+                               const SolverOptions &options = {});
 
 } // namespace dtc::plan

@@ -24,6 +24,9 @@ Result<Spec> parseSpec(const std::string &text);
 /// refuses a product that can't divide it.
 Result<Spec> fill(Spec spec, int64_t devices);
 
+/// The parts of what is pinned that cannot be compiled yet, one line each.
+std::vector<std::string> unimplemented(const Spec &spec);
+
 /// The known word closest to `word`, or "" when none is close.
 std::string nearest(const std::string &word, const std::vector<std::string> &known);
 

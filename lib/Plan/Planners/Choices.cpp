@@ -18,30 +18,38 @@ Choices::Choices(const Problem &problem, const ProblemFacts &facts, const Groups
                  const sharding::Mesh &mesh, Layouts &layouts, const OpWork &work,
                  std::optional<bool> sequenceParallel)
     : problem(problem), facts(facts), groups(groups), mesh(mesh), layouts(layouts), work(work),
-      sequenceParallel(sequenceParallel), batchAxis(mesh.find("dp")),
-      tensorAxes(mesh.ofDegree("tp")) {}
+      sequenceParallel(sequenceParallel), batchAxes(mesh.ofDegree("dp")),
+      sequenceAxes(mesh.ofDegree("cp")), tensorAxes(mesh.ofDegree("tp")) {}
 
 TensorSharding Choices::batchLayout(ValueId value) const {
   TensorSharding result = TensorSharding::replicated(problem.values[value].shape.size());
-  if (int dim = facts.batchDim[value]; batchAxis >= 0 && dim >= 0)
-    result.dims[dim] = {batchAxis};
-  if (batchAxis >= 0 && facts.batchPending[value] && !result.splits(batchAxis))
-    result.partial = {{batchAxis, sharding::ReduceKind::Sum}};
+  auto split = [&](const AxisList &axes, int dim, bool pending) {
+    for (AxisId axis : axes)
+      if (dim >= 0)
+        result.dims[dim].push_back(axis);
+      else if (pending)
+        result.partial.push_back({axis, sharding::ReduceKind::Sum});
+  };
+  split(batchAxes, facts.batchDim[value], facts.batchPending[value]);
+  split(sequenceAxes, facts.sequenceDim[value], facts.sequencePending[value]);
   return result;
 }
 
-/// The part of the choice that data parallelism fixes.
+/// The part of the choice that data and context parallelism fix.
 OpSharding Choices::base(OpId id) const {
   const Op &op = problem.ops[id];
   OpSharding result{std::vector<AxisList>(op.rule.factors.size()), {}};
-  if (batchAxis < 0)
-    return result;
-  FactorId batch = facts.batchFactor[id];
-  if (batch >= 0 && (op.rule.factors[batch].kind == FactorKind::Parallel ||
-                     op.rule.factors[batch].kind == FactorKind::Reduction))
-    result.factors[batch] = {batchAxis};
-  else if (int set = facts.batchLinear[id]; set >= 0)
-    result.pending = {{batchAxis, set}};
+  auto split = [&](const AxisList &axes, FactorId factor, int linearSet) {
+    bool splits = factor >= 0 && (op.rule.factors[factor].kind == FactorKind::Parallel ||
+                                  op.rule.factors[factor].kind == FactorKind::Reduction);
+    for (AxisId axis : axes)
+      if (splits)
+        result.factors[factor].push_back(axis);
+      else if (linearSet >= 0)
+        result.pending.push_back({axis, linearSet});
+  };
+  split(batchAxes, facts.batchFactor[id], facts.batchLinear[id]);
+  split(sequenceAxes, facts.sequenceSplit[id], facts.sequenceLinear[id]);
   return result;
 }
 
@@ -110,6 +118,10 @@ size_t Choices::dividing(int64_t size) const {
   return count;
 }
 
+static bool endsWith(const AxisList &axes, const AxisList &end) {
+  return axes.size() >= end.size() && std::equal(end.rbegin(), end.rend(), axes.rbegin());
+}
+
 /// All assignments of tp. Its axes stay together, except that a factor that
 /// only the major ones divide takes those and leaves the others to something
 /// else: 2 key-value heads under tp=4 are split by tp.0, and tp.1 splits the
@@ -137,7 +149,7 @@ std::vector<Choices::Assignment> Choices::enumerate(const Group &group) const {
     std::sort(assignment.first.pending.begin(), assignment.first.pending.end());
     const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
     if (mustSplitSequence(op) && !sequence.empty() &&
-        assignment.first.factors[sequence[0]] != tensorAxes)
+        !endsWith(assignment.first.factors[sequence[0]], tensorAxes))
       return true;
     return !sharding::check(op.rule, assignment.first, mesh).empty();
   });

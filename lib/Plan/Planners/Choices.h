@@ -1,7 +1,7 @@
 // The choices that a group of ops has on a mesh, and what each means.
 //
-// A choice shards the forward op: dp splits the batch, tp goes to one factor,
-// passes a pending sum through, or leaves copies. Backward ops follow:
+// A choice shards the forward op: dp splits the batch, cp the sequence, tp goes to
+// one factor, passes a pending sum through, or leaves copies. Backward ops follow:
 // a gradient is laid out as its value, ops inside follow their operands. On
 // top, a group that is linear in its gradients may take them still pending over
 // a tp axis that the choice leaves unused, and pass them on (so that terms from
@@ -35,7 +35,7 @@ public:
   /// the same from outside and cost more.
   const std::vector<Effect> &effects(int kind);
 
-  /// A value that nothing splits but the batch.
+  /// A value that nothing splits but dp and cp.
   sharding::TensorSharding batchLayout(ValueId value) const;
 
 private:
@@ -56,8 +56,7 @@ private:
   Layouts &layouts;
   const OpWork &work;
   std::optional<bool> sequenceParallel;
-  sharding::AxisId batchAxis;
-  sharding::AxisList tensorAxes;
+  sharding::AxisList batchAxes, sequenceAxes, tensorAxes;
   std::map<int, std::vector<Effect>> cache;
 };
 

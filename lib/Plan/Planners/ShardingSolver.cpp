@@ -49,8 +49,14 @@ static std::vector<int64_t> tensorAxisSizes(const Problem &problem, const Proble
 
 Mesh makeMesh(const Problem &problem, const ProblemFacts &facts, const Degrees &degrees) {
   Mesh mesh;
-  if (degrees.dp > 1)
+  if (degrees.dp > 1 && degrees.zeroGroup > 1 && degrees.zeroGroup < degrees.dp) {
+    mesh.axes.push_back({"dp.0", "dp", degrees.dp / degrees.zeroGroup});
+    mesh.axes.push_back({"dp.1", "dp", degrees.zeroGroup});
+  } else if (degrees.dp > 1) {
     mesh.axes.push_back({"dp", "dp", degrees.dp});
+  }
+  if (degrees.cp > 1)
+    mesh.axes.push_back({"cp", "cp", degrees.cp});
   if (degrees.tp > 1) {
     std::vector<int64_t> sizes = tensorAxisSizes(problem, facts, degrees.tp);
     for (size_t i = 0; i < sizes.size(); ++i)
@@ -63,11 +69,14 @@ Mesh makeMesh(const Problem &problem, const ProblemFacts &facts, const Degrees &
 
 ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
-                               std::optional<bool> sequenceParallel, double secondsPerByte)
-    : problem(problem), facts(facts), degrees(degrees), secondsPerByte(secondsPerByte),
-      mesh(makeMesh(problem, facts, degrees)), model(cluster, degrees.devices()),
+                               const SolverOptions &options)
+    : problem(problem), facts(facts), degrees(degrees), secondsPerByte(options.secondsPerByte),
+      numMicrobatches(double(options.numMicrobatches ? options.numMicrobatches
+                                                     : problem.numMicrobatches)),
+      mesh(makeMesh(problem, facts, degrees)),
+      model(cluster, options.devices ? options.devices : degrees.devices()),
       work(problem, facts, model), layouts(mesh, model), groups(problem, facts),
-      choices(problem, facts, groups, mesh, layouts, work, sequenceParallel) {}
+      choices(problem, facts, groups, mesh, layouts, work, options.sequenceParallel) {}
 
 LayoutId ShardingSolver::complete(LayoutId layout) {
   TensorSharding sharding = layouts[layout];
@@ -84,7 +93,7 @@ void ShardingSolver::addGroups() {
     std::iota(own.begin(), own.end(), 0);
     std::vector<double> costs;
     for (const Effect &effect : effects)
-      costs.push_back(double(problem.numMicrobatches) * effect.seconds +
+      costs.push_back(numMicrobatches * effect.seconds +
                       secondsPerByte * effect.bytes);
     network.addTerm({variable}, {own}, costs);
   }
@@ -260,9 +269,8 @@ Result<Solution> ShardingSolver::solve() {
 
 Result<Solution> solveSharding(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
-                               std::optional<bool> sequenceParallel, double secondsPerByte) {
-  return ShardingSolver(problem, facts, cluster, degrees, sequenceParallel, secondsPerByte)
-      .solve();
+                               const SolverOptions &options) {
+  return ShardingSolver(problem, facts, cluster, degrees, options).solve();
 }
 
 } // namespace dtc::plan

@@ -1,4 +1,4 @@
-// Shards all ops of a problem on a dp x tp mesh at the least cost.
+// Shards all ops of a problem on a dp x cp x tp mesh at the least cost.
 //
 // Variables are groups (a forward op with its backward ops) and parameters;
 // terms are what a group's choice costs inside, and for every value what it
@@ -24,8 +24,7 @@ namespace dtc::plan {
 class ShardingSolver {
 public:
   ShardingSolver(const Problem &problem, const ProblemFacts &facts, const Cluster &cluster,
-                 const Degrees &degrees, std::optional<bool> sequenceParallel,
-                 double secondsPerByte);
+                 const Degrees &degrees, const SolverOptions &options);
   Result<Solution> solve();
 
   /// How one choice of a variable sees a value.
@@ -97,6 +96,7 @@ private:
   const ProblemFacts &facts;
   const Degrees degrees;
   double secondsPerByte;
+  double numMicrobatches;
   sharding::Mesh mesh;
   CostModel model;
   OpWork work;
@@ -113,8 +113,9 @@ private:
   std::vector<LayoutId> layoutOf; ///< by value, once solved
 };
 
-/// The mesh for these degrees: axes dp and tp without those of size 1; tp in
-/// several axes where the sizes of contractions ask for it.
+/// The mesh of one stage for these degrees: axes dp, cp and tp without those of
+/// size 1, tp innermost; dp in two where a part of it shares ZeRO's storage; tp
+/// in several axes where the sizes of contractions ask for it.
 sharding::Mesh makeMesh(const Problem &problem, const ProblemFacts &facts,
                         const Degrees &degrees);
 

@@ -37,7 +37,7 @@ double ShardingSolver::priceReaders(const Value &value, const std::vector<const 
   double seconds = 0;
   for (LayoutId layout : wanted)
     seconds += layouts.reshardSeconds(value, made, layout);
-  return double(problem.numMicrobatches) * seconds;
+  return numMicrobatches * seconds;
 }
 
 /// A variable whose choices are the layouts of `domain`.
@@ -147,7 +147,7 @@ double ShardingSolver::priceTerms(const Value &value, const std::vector<const Vi
   double seconds = 0;
   for (LayoutId layout : terms)
     seconds += layouts.reshardSeconds(value, layout, target);
-  return double(problem.numMicrobatches) * seconds;
+  return numMicrobatches * seconds;
 }
 
 /// Reading the terms and writing their sum.
@@ -159,7 +159,7 @@ void ShardingSolver::addAddition(OpId op) {
   double passes = double(problem.ops[op].operands.size() + 1);
   std::vector<double> costs;
   for (const View &view : views(made))
-    costs.push_back(double(problem.numMicrobatches) *
+    costs.push_back(numMicrobatches *
                     model.streamSeconds(passes * double(localBytes(
                                                      problem.values[total],
                                                      layouts[view.made], mesh))));
@@ -260,7 +260,7 @@ double ShardingSolver::priceGradient(const Value &value, const std::vector<const
   double seconds = 0;
   for (LayoutId layout : terms)
     seconds += layouts.reshardSeconds(value, layout, target);
-  return double(problem.numMicrobatches) * seconds + onceAStep(value, target);
+  return numMicrobatches * seconds + onceAStep(value, target);
 }
 
 void ShardingSolver::addParameterGradient(ValueId parameter) {
@@ -275,7 +275,7 @@ void ShardingSolver::addParameterGradient(ValueId parameter) {
 
 double ShardingSolver::priceOutput(const Value &value, const std::vector<const View *> &views) {
   LayoutId made = madeBy(views);
-  return double(problem.numMicrobatches) * layouts.reshardSeconds(value, made, complete(made));
+  return numMicrobatches * layouts.reshardSeconds(value, made, complete(made));
 }
 
 /// An output of the model leaves the function complete.

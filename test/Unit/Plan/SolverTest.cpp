@@ -114,7 +114,7 @@ TEST(Solver, IsOptimalOnRandomGraphs) {
     Degrees degrees;
     degrees.tp = 2;
     degrees.microBatch = 2;
-    auto solution = solveSharding(problem, facts, chosen, degrees, std::nullopt, 0);
+    auto solution = solveSharding(problem, facts, chosen, degrees);
     ASSERT_TRUE(solution) << solution.error().message;
     EXPECT_EQ(verify(problem, solution->plan, chosen).size(), 0u);
     double predicted = predict(problem, solution->plan, chosen).stepSeconds;
@@ -135,7 +135,7 @@ TEST(Solver, ItsCostIsThePrediction) {
       Degrees degrees;
       degrees.tp = tp;
       auto solution =
-          solveSharding(problem, facts, cluster("dgx-h100"), degrees, std::nullopt, 0);
+          solveSharding(problem, facts, cluster("dgx-h100"), degrees);
       ASSERT_TRUE(solution);
       double predicted = predict(problem, solution->plan, cluster("dgx-h100")).stepSeconds;
       // Gradients pending at the end are priced as a share of a bucket.

@@ -1,0 +1,211 @@
+#include "Candidates.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+/// Larger microbatches are as efficient as these: samples, and tokens a device.
+static constexpr int64_t kLargestMicroBatch = 64, kLargestTokens = 16384;
+static constexpr int64_t kLargestChunks = 16;
+
+bool isPinned(const Spec &spec) {
+  return spec.dp && spec.tp && spec.pp && spec.cp && spec.ep && spec.zero && spec.recompute &&
+         spec.microBatch;
+}
+
+namespace {
+
+class Enumeration {
+public:
+  Enumeration(const Problem &problem, const ProblemFacts &facts, const Spec &spec,
+              const SearchOptions &options, const SearchRange &range)
+      : problem(problem), facts(facts), spec(spec), options(options), layers(range.layers),
+        largestTensorParallel(range.tensorParallel) {}
+
+  /// Stages of less than a layer are for those who ask for them.
+  int64_t mostStages(const std::optional<int64_t> &pinned) const {
+    int64_t ops = static_cast<int64_t>(facts.lastForward) + 1;
+    return pinned || layers == 0 ? ops : std::min(ops, layers + 2);
+  }
+
+  Candidates run() {
+    for (int64_t tp : divisors(options.devices, spec.tp, largestTensorParallel))
+      for (int64_t cp : divisors(options.devices / tp, pinnedOr(spec.cp), options.devices))
+        for (int64_t pp : divisors(options.devices / (tp * cp), executableOr(spec.pp),
+                                   mostStages(spec.pp))) {
+          Degrees degrees;
+          degrees.tp = tp;
+          degrees.cp = cp;
+          degrees.pp = pp;
+          degrees.ep = 1;
+          degrees.dp = options.devices / (tp * cp * pp);
+          if (!spec.dp || *spec.dp == degrees.dp)
+            addMesh(degrees);
+        }
+    return std::move(result);
+  }
+
+private:
+  static std::vector<int64_t> divisors(int64_t number, std::optional<int64_t> pinned,
+                                       int64_t most) {
+    std::vector<int64_t> list;
+    for (int64_t divisor = 1; divisor <= number; ++divisor)
+      if (number % divisor == 0 && (pinned ? divisor == *pinned : divisor <= most))
+        list.push_back(divisor);
+    return list;
+  }
+  std::optional<int64_t> executableOr(std::optional<int64_t> pinned) const {
+    return options.executable ? pinned.value_or(1) : pinned;
+  }
+  std::optional<int64_t> pinnedOr(std::optional<int64_t> pinned) const;
+  std::string whyNot(const Degrees &degrees) const;
+  void addMesh(Degrees degrees);
+  void addSchedules(Degrees degrees);
+  std::vector<int64_t> microBatches(int64_t samples, const Degrees &degrees) const;
+  std::string cannotCut(int64_t samples, const Degrees &degrees) const;
+
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const Spec &spec;
+  const SearchOptions &options;
+  int64_t layers, largestTensorParallel;
+  Candidates result;
+};
+
+} // namespace
+
+/// Context parallelism is for sequences that are long enough to be worth it.
+std::optional<int64_t> Enumeration::pinnedOr(std::optional<int64_t> pinned) const {
+  constexpr int64_t longSequence = 32768;
+  bool isOpen = !options.executable && problem.tokensPerSample >= longSequence;
+  return isOpen ? pinned : pinned.value_or(1);
+}
+
+static bool mayHoldBatch(const sharding::Factor &factor) {
+  return factor.kind == sharding::FactorKind::Parallel ||
+         factor.kind == sharding::FactorKind::Reduction;
+}
+
+/// Why the degrees don't suit the problem, or "".
+std::string Enumeration::whyNot(const Degrees &degrees) const {
+  if (degrees.dp == 1)
+    return "";
+  int64_t batch = options.samplesPerRank || !options.fixedCalls ? 0 : problem.batch;
+  int64_t samples = options.fixedCalls ? batch : problem.globalBatch();
+  if (!options.samplesPerRank && samples > 0 && samples % degrees.dp != 0)
+    return "dp doesn't divide the batch of " + std::to_string(samples) + ": " +
+           std::to_string(degrees.dp);
+  bool splits = false;
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    sharding::FactorId factor = facts.batchFactor[id];
+    if (factor < 0 || !mayHoldBatch(problem.ops[id].rule.factors[factor]))
+      continue;
+    splits = true;
+    int64_t size = problem.ops[id].rule.factors[factor].size;
+    if (batch > 0 && size % degrees.dp != 0)
+      return "the batch of " + problem.ops[id].name + " (" + problem.ops[id].location +
+             ") has size " + std::to_string(size) + ", not a multiple of dp: " +
+             std::to_string(degrees.dp);
+  }
+  return splits ? ""
+                : "nothing carries a batch that could be split: dp=" + std::to_string(degrees.dp);
+}
+
+/// Sizes into which a rank's samples may be cut: all by powers of two.
+std::vector<int64_t> Enumeration::microBatches(int64_t samples, const Degrees &degrees) const {
+  std::vector<int64_t> list;
+  auto add = [&](int64_t size) {
+    if (size >= 1 && samples % size == 0 && std::find(list.begin(), list.end(), size) == list.end())
+      list.push_back(size);
+  };
+  if (spec.microBatch) {
+    add(*spec.microBatch);
+    return list;
+  }
+  int64_t most = kLargestMicroBatch;
+  if (problem.tokensPerSample > 0)
+    most = std::clamp(kLargestTokens * degrees.tp * degrees.cp / problem.tokensPerSample,
+                      int64_t{1}, most);
+  for (int64_t size = 1; size <= std::min(samples, most); size *= 2)
+    add(size);
+  for (int64_t size = samples; size >= 1; size /= 2) {
+    if (size <= most || (options.executable && size == samples))
+      add(size);
+    if (size % 2)
+      break;
+  }
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+std::string Enumeration::cannotCut(int64_t samples, const Degrees &degrees) const {
+  return "with dp=" + std::to_string(degrees.dp) + " a rank has " + std::to_string(samples) +
+         " samples, which can't be cut into microbatches of " + std::to_string(*spec.microBatch);
+}
+
+void Enumeration::addMesh(Degrees degrees) {
+  if (std::string reason = whyNot(degrees); !reason.empty()) {
+    result.refusal = reason;
+    return;
+  }
+  if (spec.zeroGroup && degrees.dp % *spec.zeroGroup != 0) {
+    result.refusal = "zero_group doesn't divide dp=" + std::to_string(degrees.dp) + ": " +
+                     std::to_string(*spec.zeroGroup);
+    return;
+  }
+  degrees.zeroGroup = spec.zeroGroup.value_or(0);
+  int64_t samples = options.samplesPerRank ? options.samplesPerRank
+                                           : problem.globalBatch() / degrees.dp;
+  if (options.fixedCalls || samples < 1) {
+    degrees.microBatch = std::max<int64_t>(1, problem.batch / degrees.dp);
+    degrees.numMicrobatches = problem.numMicrobatches;
+    if (spec.microBatch && *spec.microBatch != degrees.microBatch)
+      result.refusal = cannotCut(degrees.microBatch, degrees);
+    else
+      addSchedules(degrees);
+    return;
+  }
+  std::vector<int64_t> sizes = microBatches(samples, degrees);
+  if (sizes.empty())
+    result.refusal = cannotCut(samples, degrees);
+  for (int64_t size : sizes) {
+    degrees.microBatch = size;
+    degrees.numMicrobatches = samples / size;
+    addSchedules(degrees);
+  }
+}
+
+void Enumeration::addSchedules(Degrees degrees) {
+  auto add = [&](ScheduleKind kind, int64_t chunks) {
+    if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks) ||
+        degrees.pp * chunks > mostStages(spec.pp && spec.chunks ? spec.pp : std::nullopt))
+      return;
+    degrees.schedule = kind;
+    degrees.chunks = chunks;
+    pipeline::ScheduleShape shape{kind, degrees.pp, chunks, degrees.numMicrobatches};
+    if (degrees.pp == 1)
+      shape.kind = ScheduleKind::OneFOneB;
+    if (std::string reason = pipeline::unsupported(shape); reason.empty())
+      result.list.push_back(degrees);
+    else
+      result.refusal = reason;
+  };
+  if (degrees.pp == 1) // every schedule is the same
+    return add(spec.schedule.value_or(ScheduleKind::OneFOneB), 1);
+  if (spec.schedule == ScheduleKind::GPipe) // never better than 1F1B
+    add(ScheduleKind::GPipe, 1);
+  add(ScheduleKind::OneFOneB, 1);
+  add(ScheduleKind::ZeroBubble, 1);
+  for (int64_t chunks = 2; chunks <= kLargestChunks; ++chunks)
+    if (spec.chunks || (chunks & (chunks - 1)) == 0)
+      add(ScheduleKind::Interleaved, chunks);
+  if (spec.schedule == ScheduleKind::Interleaved && spec.chunks == 1)
+    add(ScheduleKind::Interleaved, 1);
+}
+
+Candidates findCandidates(const Problem &problem, const ProblemFacts &facts, const Spec &spec,
+                          const SearchOptions &options, const SearchRange &range) {
+  return Enumeration(problem, facts, spec, options, range).run();
+}
+
+} // namespace dtc::plan

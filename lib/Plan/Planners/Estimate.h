@@ -1,0 +1,56 @@
+// What degrees would cost at best: cuts stages for them and simulates a step,
+// with figures of one data-parallel rank that many degrees share.
+#pragma once
+
+#include "ShardCosts.h"
+
+#include "dtc/Plan/Search.h"
+
+namespace dtc::plan {
+
+struct Estimate {
+  Degrees degrees;
+  ShardVariant variant;
+  std::vector<OpId> cuts; ///< by stage its first op, then one past the last
+  double seconds = 0;     ///< of a step
+  double memory = 0;      ///< bytes of the rank that needs most
+  double capacity = 0;
+  bool fits() const { return memory <= capacity; }
+  double perSample() const {
+    return seconds / double(degrees.dp * degrees.microBatch * degrees.numMicrobatches);
+  }
+};
+
+class Estimator {
+public:
+  Estimator(ShardLibrary &library, const Problem &problem, const ProblemFacts &facts)
+      : library(library), problem(problem), facts(facts) {}
+
+  enum class Outcome : uint8_t {
+    Found,
+    TooSlow,   ///< takes longer than the limit, whatever the memory
+    TooLarge,  ///< doesn't fit
+    Impossible ///< the degrees can't be
+  };
+
+  /// No step of these degrees takes less. `error`: why there is none.
+  double lowerBound(const Degrees &degrees, const ShardVariant &variant, std::string &error);
+  /// `anyMemory`: finds also what doesn't fit.
+  Outcome estimate(const Degrees &degrees, const ShardVariant &variant, double limit,
+                   bool anyMemory, Estimate &result, std::string &error);
+
+private:
+  struct StagePrices;
+  const std::vector<OpId> &cutsFor(const Degrees &degrees);
+
+  ShardLibrary &library;
+  const Problem &problem;
+  const ProblemFacts &facts;
+  std::map<int64_t, std::vector<OpId>> cutSets; ///< by stages
+};
+
+/// The mesh axes over which ZeRO of these degrees stores: a part of dp, or dp
+/// and cp.
+sharding::AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh);
+
+} // namespace dtc::plan

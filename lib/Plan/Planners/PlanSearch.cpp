@@ -1,0 +1,308 @@
+// The search: all degrees in the order of their lower bounds, each with the
+// least memory saving that makes it fit, until no bound is below the best.
+//
+// A step's floor is the work of one data-parallel rank's microbatches spread
+// evenly over its pipeline. ZeRO levels, recomputation and offload only ever
+// cost time, so that for one mesh they are tried from none upwards, and the
+// first combination that fits ends the search along each of them: with ZeRO-1
+// and no recomputation fitting, nothing stronger can be better.
+#include "Candidates.h"
+#include "Realize.h"
+#include "Shortage.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dtc::plan {
+
+/// Devices that the fastest links join, but at least a usual node's.
+static int64_t nearDevices(const Cluster &cluster, int64_t devices) {
+  constexpr int64_t usualNode = 8;
+  int64_t size = cluster.levels.empty() ? 0 : cluster.levels.front().size;
+  return size > 0 ? std::max(size, usualNode) : devices;
+}
+
+namespace {
+
+/// How many of the best are carried out in full; the others are estimates.
+constexpr size_t kRunnersUp = 5;
+
+class PlanSearch {
+public:
+  PlanSearch(const Problem &problem, const Cluster &cluster, const SearchOptions &options,
+             Spec spec)
+      : problem(problem), facts(problem), cluster(cluster), options(options),
+        spec(std::move(spec)), library(problem, cluster, options.devices, options.workspace),
+        estimator(library, problem, facts) {}
+  Result<SearchResult> run();
+
+private:
+  struct Family {
+    Degrees degrees;
+    double floor = 0; ///< seconds a sample
+  };
+
+  void orderFamilies(const std::vector<Degrees> &list);
+  void searchFamilies(const std::vector<ShardVariant> &variants, Offload offload);
+  void searchFamily(const Degrees &family, const std::vector<ShardVariant> &variants);
+  Estimator::Outcome tryDegrees(const Degrees &degrees,
+                                const std::vector<ShardVariant> &variants);
+  void keep(Estimate estimate);
+  double limitPerSample() const;
+  double limit(const Degrees &degrees) const;
+  std::vector<ShardVariant> plainVariants() const;
+  std::vector<ShardVariant> smallVariants() const;
+  std::vector<int> zeroLevels(const Degrees &degrees) const;
+  std::vector<Recompute> recomputations() const;
+  bool isFresh(const std::vector<Realized> &realized, const Degrees &degrees) const;
+  Result<SearchResult> finish(bool anyMemory);
+  void searchAnyMemory();
+
+  const Problem &problem;
+  ProblemFacts facts;
+  const Cluster &cluster;
+  const SearchOptions &options;
+  Spec spec;
+  ShardLibrary library;
+  Estimator estimator;
+  std::string refusal;
+  std::vector<Family> families;
+  std::vector<Estimate> found; ///< by seconds a sample
+  std::vector<std::pair<Degrees, ShardVariant>> tooLarge;
+};
+
+} // namespace
+
+//===-- what is tried -----------------------------------------------------===//
+
+/// As fast as can be, and with sequence parallelism, which holds less.
+std::vector<ShardVariant> PlanSearch::plainVariants() const {
+  ShardVariant plain{spec.sp, ShardVariant{}.secondsPerByte};
+  if (spec.sp)
+    return {plain};
+  return {plain, {true, plain.secondsPerByte}};
+}
+
+/// Layouts that trade time for memory: a byte held costs ever more.
+std::vector<ShardVariant> PlanSearch::smallVariants() const {
+  double step = families.empty() ? 0 : families.front().floor * double(problem.globalBatch());
+  double even = std::max(step, 1e-9) / library.getModel().memoryPerRank();
+  std::vector<ShardVariant> result;
+  for (double factor = 0.01; factor < 1e5; factor *= 4)
+    result.push_back({spec.sp, factor * even});
+  return result;
+}
+
+std::vector<int> PlanSearch::zeroLevels(const Degrees &degrees) const {
+  if (spec.zero)
+    return {*spec.zero};
+  if (options.executable || degrees.dp * degrees.cp == 1)
+    return {0};
+  return {0, 1, 2, 3};
+}
+
+std::vector<Recompute> PlanSearch::recomputations() const {
+  if (spec.recompute)
+    return {*spec.recompute};
+  if (options.executable || library.getBlocks().empty())
+    return {Recompute::None};
+  if (!library.keepsInsideOps()) // a fused attention has nothing to select
+    return {Recompute::None, Recompute::Full};
+  return {Recompute::None, Recompute::Selective, Recompute::Full};
+}
+
+void PlanSearch::orderFamilies(const std::vector<Degrees> &list) {
+  ShardVariant first = plainVariants().front();
+  for (const Degrees &degrees : list) {
+    double floor = estimator.lowerBound(degrees, first, refusal);
+    if (floor < std::numeric_limits<double>::infinity())
+      families.push_back({degrees, floor / double(degrees.dp * degrees.microBatch *
+                                                  degrees.numMicrobatches)});
+  }
+  std::stable_sort(families.begin(), families.end(),
+                   [](const Family &a, const Family &b) { return a.floor < b.floor; });
+}
+
+//===-- the search --------------------------------------------------------===//
+
+/// Seconds a sample that a plan must stay below to be told of: among the best
+/// few, and not much slower than the best.
+double PlanSearch::limitPerSample() const {
+  constexpr double worthTelling = 1.25;
+  if (found.empty())
+    return std::numeric_limits<double>::infinity();
+  double near = worthTelling * found.front().perSample();
+  return found.size() > kRunnersUp
+             ? std::max(found.front().perSample(), std::min(near, found[kRunnersUp].perSample()))
+             : near;
+}
+
+double PlanSearch::limit(const Degrees &degrees) const {
+  return limitPerSample() * double(degrees.dp * degrees.microBatch * degrees.numMicrobatches);
+}
+
+void PlanSearch::keep(Estimate estimate) {
+  auto after = std::upper_bound(
+      found.begin(), found.end(), estimate,
+      [](const Estimate &a, const Estimate &b) { return a.perSample() < b.perSample(); });
+  found.insert(after, std::move(estimate));
+}
+
+Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
+                                          const std::vector<ShardVariant> &variants) {
+  // What doesn't fit with 1F1B, which keeps least, fits with no schedule.
+  Degrees least = degrees;
+  least.schedule = ScheduleKind::OneFOneB;
+  least.chunks = 1;
+  for (const ShardVariant &variant : variants) {
+    if (variant.sequenceParallel && degrees.tp == 1 && !spec.sp)
+      continue; // nothing to be parallel over
+    auto known = std::find(tooLarge.begin(), tooLarge.end(), std::pair(least, variant));
+    if (known != tooLarge.end())
+      continue;
+    Estimate estimate;
+    auto outcome =
+        estimator.estimate(degrees, variant, limit(degrees), false, estimate, refusal);
+    if (outcome == Estimator::Outcome::Found)
+      keep(std::move(estimate));
+    if (outcome != Estimator::Outcome::TooLarge)
+      return outcome;
+    if (degrees == least)
+      tooLarge.emplace_back(least, variant);
+  }
+  return Estimator::Outcome::TooLarge;
+}
+
+void PlanSearch::searchFamily(const Degrees &family, const std::vector<ShardVariant> &variants) {
+  for (int zero : zeroLevels(family)) {
+    Degrees degrees = family;
+    degrees.zero = zero;
+    for (Recompute recompute : recomputations()) {
+      degrees.recompute = recompute;
+      auto outcome = tryDegrees(degrees, variants);
+      if (outcome == Estimator::Outcome::TooLarge)
+        continue;
+      // Beyond ZeRO-1, which updates faster than 0, nothing is gained but memory.
+      if (recompute == Recompute::None &&
+          (zero >= 1 || outcome != Estimator::Outcome::Found))
+        return;
+      break;
+    }
+  }
+}
+
+void PlanSearch::searchFamilies(const std::vector<ShardVariant> &variants, Offload offload) {
+  for (const Family &family : families) {
+    if (family.floor > limitPerSample())
+      return;
+    Degrees degrees = family.degrees;
+    degrees.offload = offload;
+    searchFamily(degrees, variants);
+  }
+}
+
+/// What comes closest to fitting, for the report and for pinned plans.
+void PlanSearch::searchAnyMemory() {
+  constexpr double noLimit = std::numeric_limits<double>::infinity();
+  for (const Family &family : families) {
+    Degrees degrees = family.degrees;
+    degrees.zero = zeroLevels(degrees).back();
+    degrees.recompute = recomputations().back();
+    degrees.offload = spec.offload.value_or(Offload::None);
+    std::vector<ShardVariant> variants = plainVariants();
+    if (options.executable)
+      variants.push_back(smallVariants().back());
+    for (const ShardVariant &variant : variants) {
+      Estimate estimate;
+      if (estimator.estimate(degrees, variant, noLimit, true, estimate, refusal) ==
+          Estimator::Outcome::Found)
+        keep(std::move(estimate));
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Estimate &a, const Estimate &b) {
+    return a.memory - a.capacity < b.memory - b.capacity;
+  });
+}
+
+//===-- the answer --------------------------------------------------------===//
+
+/// Two schedules of one mesh are one runner-up.
+bool PlanSearch::isFresh(const std::vector<Realized> &realized, const Degrees &degrees) const {
+  return std::none_of(realized.begin(), realized.end(), [&](const Realized &other) {
+    Degrees same = other.plan.degrees;
+    same.schedule = degrees.schedule;
+    same.chunks = degrees.chunks;
+    same.sp = degrees.sp;
+    return same == degrees;
+  });
+}
+
+Result<SearchResult> PlanSearch::finish(bool anyMemory) {
+  std::vector<Realized> realized;
+  std::optional<Error> lastError;
+  for (const Estimate &estimate : found) {
+    if (realized.size() > kRunnersUp || (anyMemory && !realized.empty()))
+      break;
+    if (!isFresh(realized, estimate.degrees))
+      continue;
+    auto whole = realize(problem, facts, cluster, library.getBlocks(), estimate,
+                         options.workspace);
+    if (!whole)
+      lastError = whole.error();
+    else if (anyMemory || whole->predicted.fits())
+      realized.push_back(std::move(*whole));
+  }
+  if (realized.empty())
+    return lastError ? *lastError : Error{"no plan fits", 4};
+  std::stable_sort(realized.begin(), realized.end(), [](const Realized &a, const Realized &b) {
+    return a.predicted.stepSeconds / double(a.problem.globalBatch()) <
+           b.predicted.stepSeconds / double(b.problem.globalBatch());
+  });
+  SearchResult result;
+  result.pinned = isPinned(spec);
+  result.plan = std::move(realized[0].plan);
+  result.predicted = std::move(realized[0].predicted);
+  result.problem = std::move(realized[0].problem);
+  result.optimalityGap = realized[0].gap;
+  for (size_t i = 1; i < realized.size(); ++i)
+    result.alternatives.push_back(
+        {realized[i].plan.degrees, std::move(realized[i].predicted)});
+  return result;
+}
+
+Result<SearchResult> PlanSearch::run() {
+  Candidates candidates = findCandidates(
+      problem, facts, spec, options,
+      {static_cast<int64_t>(library.getBlocks().size()), nearDevices(cluster, options.devices)});
+  refusal = candidates.refusal;
+  orderFamilies(candidates.list);
+  if (families.empty())
+    return Error{"no plan for " + std::to_string(options.devices) + " devices" +
+                     (refusal.empty() ? "" : ": " + refusal), 4};
+  searchFamilies(plainVariants(), spec.offload.value_or(Offload::None));
+  if (found.empty())
+    searchFamilies(smallVariants(), spec.offload.value_or(Offload::None));
+  if (found.empty() && !spec.offload && !options.executable)
+    searchFamilies(plainVariants(), Offload::Optimizer);
+  if (!found.empty())
+    return finish(false);
+  searchAnyMemory();
+  auto closest = finish(true);
+  if (!closest || isPinned(spec))
+    return closest;
+  return Error{shortage(*closest), 4};
+}
+
+Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
+                            const SearchOptions &options) {
+  if (std::string error = check(problem); !error.empty())
+    return Error{"plan: " + error};
+  if (std::string error = unsupportedSpec(options); !error.empty())
+    return Error{error, 2};
+  Result<Spec> spec = fill(options.spec, options.devices);
+  if (!spec)
+    return spec.error();
+  return PlanSearch(problem, cluster, options, *spec).run();
+}
+
+} // namespace dtc::plan

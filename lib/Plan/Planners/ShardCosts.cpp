@@ -1,0 +1,109 @@
+#include "ShardCosts.h"
+
+#include "dtc/Plan/Search.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+std::vector<BlockRecompute> recomputeAll(const std::vector<Block> &blocks, Recompute kind) {
+  std::vector<BlockRecompute> result;
+  for (size_t i = 0; kind != Recompute::None && i < blocks.size(); ++i)
+    result.push_back({static_cast<int64_t>(i), kind});
+  return result;
+}
+
+ShardCosts::ShardCosts(const Problem &problem, const ProblemFacts &facts, const CostModel &model,
+                       const std::vector<Block> &blocks, Plan given, const Workspace *workspace)
+    : problem(problem), facts(facts), model(model), blocks(blocks), workspace(workspace),
+      plan(std::move(given)), execution(problem, facts, plan, model, workspace), scalars(scalarSums(problem, facts, plan)) {}
+
+const Profile &ShardCosts::profile(Recompute recompute, const std::vector<OpId> &cuts) const {
+  std::unique_ptr<Profile> &known = profiles[{recompute, cuts}];
+  if (known)
+    return *known;
+  if (recompute == Recompute::None)
+    known = std::make_unique<Profile>(problem, facts, execution, plan.mesh, cuts);
+  else {
+    Execution again(problem, facts, plan, model, workspace);
+    addRecomputation(again, problem, blocks, recomputeAll(blocks, recompute));
+    known = std::make_unique<Profile>(problem, facts, again, plan.mesh, cuts);
+  }
+  return *known;
+}
+
+const Weights &ShardCosts::weights(const std::vector<OpId> &cuts) const {
+  std::unique_ptr<Weights> &known = weightsOf[cuts];
+  if (!known)
+    known = std::make_unique<Weights>(
+        findWeights(problem, facts, plan, execution, profile(Recompute::None, cuts)));
+  return *known;
+}
+
+ShardLibrary::ShardLibrary(const Problem &problem, const Cluster &cluster, int64_t devices,
+                           const Workspace *workspace)
+    : problem(problem), facts(problem), cluster(cluster), devices(devices), workspace(workspace),
+      model(cluster, devices),
+      blocks(findBlocks(problem, facts)) {}
+
+bool ShardLibrary::keepsInsideOps() const {
+  OpWork work(problem, facts, model);
+  for (OpId op = 0; op < static_cast<OpId>(problem.ops.size()); ++op)
+    if (problem.ops[op].kind == OpKind::Attention && work.savedBytes(op) > 0)
+      return true;
+  return false;
+}
+
+const ShardLibrary::Batch &ShardLibrary::batchOf(const Degrees &degrees) {
+  auto [it, isNew] = batches.try_emplace({degrees.microBatch, degrees.cp > 1});
+  Batch &batch = it->second;
+  if (!isNew)
+    return batch;
+  batch.problem = problem;
+  if (problem.batch > 0 && problem.batch != degrees.microBatch) {
+    Result<Problem> other = rebatched(problem, facts, degrees.microBatch);
+    if (!other) {
+      batch.error = other.error().message;
+      return batch;
+    }
+    batch.problem = std::move(*other);
+  }
+  if (degrees.cp > 1)
+    batch.problem = withSplitQueries(std::move(batch.problem));
+  batch.facts = std::make_unique<ProblemFacts>(batch.problem);
+  return batch;
+}
+
+const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &variant,
+                                    std::string &error) {
+  std::tuple key{degrees.tp, degrees.cp, degrees.microBatch, variant};
+  auto [it, isNew] = solved.try_emplace(key);
+  if (!isNew) {
+    if (!it->second)
+      error = errors[key];
+    return it->second.get();
+  }
+  const Batch &batch = batchOf(degrees);
+  if (!batch.error.empty()) {
+    errors[key] = error = batch.error;
+    return nullptr;
+  }
+  Degrees inside;
+  inside.tp = degrees.tp;
+  inside.cp = degrees.cp;
+  inside.microBatch = degrees.microBatch;
+  SolverOptions options{variant.sequenceParallel, variant.secondsPerByte, devices,
+                        // As without a pipeline: what is done once a step weighs least then.
+                        std::max<int64_t>(1, problem.globalBatch() * degrees.tp * degrees.cp /
+                                                 (degrees.microBatch * devices))};
+  auto solution = solveSharding(batch.problem, *batch.facts, cluster, inside, options);
+  if (!solution) {
+    errors[key] = error = solution.error().message;
+    return nullptr;
+  }
+  it->second = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, blocks,
+                                            std::move(solution->plan), workspace);
+  return it->second.get();
+}
+
+} // namespace dtc::plan

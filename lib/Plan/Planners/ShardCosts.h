@@ -1,0 +1,85 @@
+// What one data-parallel rank's share of a microbatch costs under tensor and
+// context parallelism: solved once for each (tp, cp, samples), whatever the
+// pipeline and the number of data-parallel ranks around it.
+#pragma once
+
+#include "../Recomputation.h"
+#include "../StageCosts.h"
+
+#include <map>
+#include <memory>
+
+namespace dtc::plan {
+
+/// What a solution of the sharding is asked for beside speed.
+struct ShardVariant {
+  std::optional<bool> sequenceParallel;
+  double secondsPerByte = 1e-18; ///< among equally fast plans the smaller one is better
+  auto operator<=>(const ShardVariant &) const = default;
+};
+
+class ShardCosts {
+public:
+  ShardCosts(const Problem &problem, const ProblemFacts &facts, const CostModel &model,
+             const std::vector<Block> &blocks, Plan plan, const Workspace *workspace);
+
+  /// Units between `cuts`, all blocks recomputed alike.
+  const Profile &profile(Recompute recompute, const std::vector<OpId> &cuts) const;
+  /// Parameters, stored whole; axes are those of the plan.
+  const Weights &weights(const std::vector<OpId> &cuts) const;
+  const std::vector<sharding::AxisList> &getScalarSums() const { return scalars; }
+  const Plan &getPlan() const { return plan; }
+  const Problem &getProblem() const { return problem; }
+  const ProblemFacts &getFacts() const { return facts; }
+
+private:
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const CostModel &model;
+  const std::vector<Block> &blocks;
+  const Workspace *workspace;
+  Plan plan;
+  Execution execution;
+  std::vector<sharding::AxisList> scalars;
+  mutable std::map<std::pair<Recompute, std::vector<OpId>>, std::unique_ptr<Profile>> profiles;
+  mutable std::map<std::vector<OpId>, std::unique_ptr<Weights>> weightsOf;
+};
+
+/// Solves on first use.
+class ShardLibrary {
+public:
+  ShardLibrary(const Problem &problem, const Cluster &cluster, int64_t devices,
+               const Workspace *workspace);
+
+  /// Null where there is no such sharding; `error` then says why.
+  const ShardCosts *get(const Degrees &degrees, const ShardVariant &variant, std::string &error);
+  const std::vector<Block> &getBlocks() const { return blocks; }
+  const CostModel &getModel() const { return model; }
+  /// Whether attention keeps more than its results for the backward pass.
+  bool keepsInsideOps() const;
+
+private:
+  struct Batch {
+    Problem problem;
+    std::unique_ptr<ProblemFacts> facts;
+    std::string error;
+  };
+  const Batch &batchOf(const Degrees &degrees);
+
+  const Problem &problem;
+  ProblemFacts facts;
+  const Cluster &cluster;
+  int64_t devices;
+  const Workspace *workspace;
+  CostModel model;
+  std::vector<Block> blocks;
+  std::map<std::pair<int64_t, bool>, Batch> batches; ///< by samples, and whether cp splits
+  std::map<std::tuple<int64_t, int64_t, int64_t, ShardVariant>, std::unique_ptr<ShardCosts>>
+      solved; ///< by tp, cp and samples
+  std::map<std::tuple<int64_t, int64_t, int64_t, ShardVariant>, std::string> errors;
+};
+
+/// The plan's entries for recomputing all blocks alike.
+std::vector<BlockRecompute> recomputeAll(const std::vector<Block> &blocks, Recompute kind);
+
+} // namespace dtc::plan

@@ -1,0 +1,22 @@
+// Where to cut a model into pipeline stages: dynamic programming over units.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace dtc::plan {
+
+/// Seconds of a stage made of the units [a, b), the `stage`-th; infinite where
+/// it doesn't fit. A stage with more units may not cost less.
+using StagePrice = std::function<double(int a, int b, int stage)>;
+
+/// The cuts 0 = c0 < c1 < ... < cn = units into `stages` runs whose most
+/// expensive one is cheapest, and among those the cuts whose second figure, the
+/// sum of squares, is least. Nothing where no cuts have a finite price.
+///
+/// Equal layers may be cut unevenly: where the first unit is an embedding and
+/// the last a large head, their stages get fewer layers.
+std::optional<std::vector<int>> cutStages(int units, int stages, const StagePrice &price);
+
+} // namespace dtc::plan

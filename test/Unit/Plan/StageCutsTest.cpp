@@ -1,0 +1,87 @@
+// Cutting a model into stages, against all ways of cutting it.
+#include "Planners/StageCuts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+using namespace dtc::plan;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Units of random seconds and bytes; a stage's seconds have a share that
+/// depends on where it is, and early stages keep more microbatches.
+struct Units {
+  explicit Units(unsigned seed) : random(seed) {
+    std::uniform_real_distribution<double> amount(0.1, 1);
+    for (int i = 0; i < 9; ++i) {
+      seconds.push_back(amount(random));
+      bytes.push_back(amount(random));
+    }
+    memory = std::uniform_real_distribution<double>(2, 12)(random);
+  }
+  double operator()(int a, int b, int stage, int stages) const {
+    double time = 0.05 * stage, size = 0;
+    for (int i = a; i < b; ++i) {
+      time += seconds[i];
+      size += bytes[i];
+    }
+    return size * (stages - stage) <= memory ? time : kInfinity;
+  }
+  std::mt19937 random;
+  std::vector<double> seconds, bytes;
+  double memory = 0;
+};
+
+double best(const Units &units, int begin, int stage, int stages) {
+  if (stage == stages)
+    return begin == 9 ? 0 : kInfinity;
+  double least = kInfinity;
+  for (int end = begin + 1; end <= 9; ++end)
+    least = std::min(least, std::max(units(begin, end, stage, stages),
+                                     best(units, end, stage + 1, stages)));
+  return least;
+}
+
+} // namespace
+
+TEST(StageCuts, AreTheBestOfAll) {
+  int possible = 0, impossible = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    Units units(seed);
+    int stages = 1 + static_cast<int>(seed % 5);
+    auto price = [&](int a, int b, int stage) { return units(a, b, stage, stages); };
+    auto cuts = cutStages(9, stages, price);
+    double least = best(units, 0, 0, stages);
+    ASSERT_EQ(cuts.has_value(), least < kInfinity) << "seed " << seed;
+    ++(cuts ? possible : impossible);
+    if (!cuts)
+      continue;
+    ASSERT_EQ(cuts->size(), size_t(stages) + 1);
+    EXPECT_EQ(cuts->front(), 0);
+    EXPECT_EQ(cuts->back(), 9);
+    double most = 0;
+    for (int stage = 0; stage < stages; ++stage)
+      most = std::max(most, price((*cuts)[stage], (*cuts)[stage + 1], stage));
+    EXPECT_EQ(most, least) << "seed " << seed;
+  }
+  EXPECT_GT(possible, 50);
+  EXPECT_GT(impossible, 10);
+}
+
+TEST(StageCuts, GiveALargeHeadFewerLayers) {
+  // Eight layers and a head that takes as long as two.
+  auto cuts = cutStages(9, 2, [](int a, int b, int) { return double(b - a + (b == 9)); });
+  EXPECT_EQ(*cuts, (std::vector<int>{0, 5, 9}));
+}
+
+TEST(StageCuts, NeedAUnitForEachStage) {
+  auto price = [](int, int, int) { return 1.0; };
+  EXPECT_FALSE(cutStages(3, 4, price));
+  EXPECT_FALSE(cutStages(3, 0, price));
+  EXPECT_EQ(*cutStages(3, 3, price), (std::vector<int>{0, 1, 2, 3}));
+}
