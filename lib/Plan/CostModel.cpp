@@ -146,6 +146,8 @@ double CostModel::levelSeconds(double bytes, int level, int64_t senders) const {
 }
 
 Slowdown CostModel::overlapSlowdown(int level) const {
+  if (!overlapsCommunication())
+    return {};
   if (!kernels)
     return {2, 2}; // both take the same cores
   // A ring takes a multiprocessor for each channel, through network cards about

@@ -10,10 +10,9 @@
 // or `node: dgx-a100` with `inter_node` and others to override. `device` is a
 // built-in name or a map of its own (`base: h100` with what differs). Where
 // intra_node has the bandwidth of a built-in device's usual node, the shares
-// reached are its too unless they are given. `links`
-// lists more levels, innermost first: {name: leaf, size: 64, ...} joins 64
-// devices. Several device types are a list of node groups, whose devices are
-// numbered one group after the other:
+// reached are its too unless they are given. `links` lists more levels, innermost
+// first: {name: leaf, size: 64, ...} joins 64 devices. Several device types are a
+// list of node groups, whose devices are numbered one group after the other:
 //
 //   groups:
 //     - {node: dgx-h100, nodes: 2}

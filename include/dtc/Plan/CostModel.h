@@ -104,7 +104,7 @@ public:
   int levelBetween(int64_t a, int64_t b) const;
 
   /// While kernels run beside a collective or transfer over this level; 1 where
-  /// the software doesn't overlap them at all (the caller then adds the times).
+  /// the software doesn't overlap them (the caller then adds the times).
   Slowdown overlapSlowdown(int level) const;
   bool overlapsCommunication() const { return cluster.software.overlapCommunication; }
 

@@ -224,4 +224,7 @@ TEST(NetworkModel, OverlapSlowsBothDown) {
     EXPECT_GT(model.overlapSlowdown(level).communication, 1);
   }
   EXPECT_GT(model.overlapSlowdown(0).compute, model.overlapSlowdown(1).compute);
+  Cluster serial = model.getCluster();
+  serial.software.overlapCommunication = false;
+  EXPECT_EQ(CostModel(serial, 16).overlapSlowdown(0).compute, 1);
 }
