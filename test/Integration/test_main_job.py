@@ -80,6 +80,32 @@ def test_trace_shows_the_predicted_step(tmp_path):
     assert max(memory) == planned["peak_memory_bytes"] > min(memory)
 
 
+@pytest.mark.parametrize("schedule, backward", [("1f1b", "backward"), ("zb", "input gradient")])
+def test_trace_of_a_pipeline(tmp_path, schedule, backward):
+    """Each pipeline rank makes its calls; what it computes, communicates and idles is the step."""
+    trace = tmp_path / "trace.json"
+    out = check_call("dtc", "plan", MODELS / "gpt2.onnx", "--gpus", 4, "--loss", "cross_entropy",
+                     "--global-batch", 16, "--plan", f"dp=2,pp=2,micro_batch=1,schedule={schedule}",
+                     "--trace", trace, "--json").out
+    plan, events = json.loads(out), json.loads(trace.read_text())["traceEvents"]
+    assert plan["plan"]["num_microbatches"] == 8 and len(plan["stages"]) == 2
+    names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+    assert [name.split(":")[0] for name in names] == ["pipeline rank 0", "pipeline rank 1"]
+    busy = 0
+    for rank, sent in ((0, "send activations"), (1, "send gradients")):
+        slices = [event for event in events if event["ph"] == "X" and event["pid"] == rank]
+        counts = [sum(event["cat"] == kind for event in slices) for kind in ("forward", backward, sent)]
+        assert counts == [8, 8, 8]
+        busy += sum(event["dur"] for event in slices if event["tid"] == 1) / 1e6
+        peak = max(event["args"]["bytes"] for event in events
+                   if event["ph"] == "C" and event["pid"] == rank)
+        assert peak == plan["stages"][rank]["peak_memory_bytes"]
+    step, bubble = (plan["predicted"][key] for key in ("step_time_s", "bubble_fraction"))
+    assert 0 < bubble < 1 / 3
+    # Neither idle nor in a call: waiting for what is on its way, summing gradients.
+    assert busy / 2 <= step * (1 - bubble) <= busy / 2 + plan["predicted"]["exposed_communication_s"]
+
+
 def test_outputs_without_a_loss(tmp_path):
     """`--loss none` runs the forward pass alone; two ranks give what one gives."""
     outputs = []
