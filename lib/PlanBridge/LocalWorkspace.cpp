@@ -9,8 +9,9 @@ using namespace dtc::graph;
 
 namespace dtc::planbridge {
 
-LocalWorkspace::LocalWorkspace(ModuleOp module, Measure measure) : measure(std::move(measure)) {
-  if (func::FuncOp func = planned(module))
+LocalWorkspace::LocalWorkspace(ModuleOp original, Measure measure)
+    : module(original.clone()), measure(std::move(measure)) {
+  if (func::FuncOp func = planned(*module))
     llvm::append_range(ops, plannedOps(func));
 }
 

@@ -49,6 +49,17 @@ def test_forward_alone_holds_neither_gradients_nor_states(model):
     assert abs(predicted / arena - 1) <= 0.05, f"predicted {predicted}, arena {arena}"
 
 
+def test_the_trace_of_a_compiled_plan_has_the_predicted_peak(tmp_path):
+    """The prediction is made again after the IR has been lowered."""
+    trace, artifact = tmp_path / "trace.json", tmp_path / "gpt2.dtc"
+    flags = [MODELS / "gpt2.onnx", "--target", "cpu", "--loss", "cross_entropy", "--global-batch",
+             8, "--precision", "bf16", "--devices", 2, "--plan", "tp=2"]
+    check_call("dtc", "compile", *flags, "--trace", trace, "-o", artifact)
+    compiled = trace.read_bytes()
+    check_call("dtc", "plan", *flags, "--trace", trace)
+    assert compiled == trace.read_bytes()
+
+
 def test_gradients_are_summed_in_place():
     """Data parallelism takes no second copy of the gradients."""
     flags = [MODELS / "mlp.onnx", "--loss", "cross_entropy", "--target", "cpu",
