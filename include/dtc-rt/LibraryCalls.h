@@ -29,10 +29,9 @@ struct TensorLayout {
   Dims shape, strides;
 };
 
-/// c (+)= a * b over the last two dimensions; see Matmul in Program.fbs.
+/// c = a * b over the last two dimensions; see Matmul in Program.fbs.
 struct MatmulCall {
   TensorLayout a, b, c;
-  bool accumulate = false;
 };
 
 /// See Conv in Program.fbs.
@@ -75,15 +74,9 @@ inline uint64_t alignScratch(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// The primitive of a Matmul.
 inline dnnl::matmul::primitive_desc describe(const MatmulCall &call, const dnnl::engine &engine) {
-  dnnl::primitive_attr attr = library::userScratchpad();
-  if (call.accumulate) {
-    dnnl::post_ops ops;
-    ops.append_sum();
-    attr.set_post_ops(ops);
-  }
   dnnl::matmul::desc desc(library::describe(call.a), library::describe(call.b),
                           library::describe(call.c));
-  return {desc, attr, engine};
+  return {desc, library::userScratchpad(), engine};
 }
 
 inline uint64_t scratchBytes(const dnnl::matmul::primitive_desc &primitive) {

@@ -8,7 +8,7 @@
 //   weights.safetensors    weights that were inside the model file
 //
 // manifest.json: {
-//   "format": 1, "dtc": "0.1.0", "target": "cpu", "world_size": 4,
+//   "format": 2, "dtc": "0.1.0", "target": "cpu", "world_size": 4,
 //   "processor": {"arch": "x86-64", "features": ["avx2", ...]},   what the code needs
 //   "threads_per_rank": 1,
 //   "mesh": [{"name": "dp", "degree": "dp", "size": 2}, ...],
@@ -43,7 +43,7 @@
 
 namespace dtc::rt {
 
-inline constexpr int kFormatVersion = 1;
+inline constexpr int kFormatVersion = 2;
 inline constexpr uint64_t kMemberAlignment = 64;
 inline constexpr uint64_t kHeadBytes = 65536;
 inline constexpr const char *kManifestMember = "manifest.json";

@@ -110,7 +110,7 @@ private:
                                     {rows * columns, columns, 1}};
     };
     rt::MatmulCall call{layout(product.m, product.k), layout(product.k, product.n),
-                        layout(product.m, product.n), false};
+                        layout(product.m, product.n)};
     auto description = rt::describe(call, engine);
     std::vector<dnnl::memory> memories;
     for (const auto &desc : {description.src_desc(), description.weights_desc(),

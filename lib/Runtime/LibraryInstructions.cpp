@@ -174,7 +174,7 @@ private:
 } // namespace
 
 MadeInstruction makeMatmul(const RankContext &context, const fbs::Matmul &op) {
-  MatmulCall call{layoutOf(*op.a()), layoutOf(*op.b()), layoutOf(*op.c()), op.accumulate()};
+  MatmulCall call{layoutOf(*op.a()), layoutOf(*op.b()), layoutOf(*op.c())};
   try {
     auto desc = describe(call, engine());
     if (Status status = checkScratch(scratchBytes(desc), op.scratch_bytes()); !status.isOk())

@@ -33,15 +33,15 @@ public:
     order[Result] = IndexOrder(op.getResultIndices());
   }
 
-  /// Replaces the contraction; returns the number of copies that it took.
-  FailureOr<int64_t> rewrite() {
+  /// Replaces the contraction, with as few bytes copied as possible.
+  LogicalResult rewrite() {
     builder.setInsertionPoint(op);
     if (succeeded(rewriteWithoutCopies()))
-      return 0;
+      return success();
     for (const TensorSet &copied : copiesToTry())
       for (bool sumsAsInLhs : {true, false})
         if (succeeded(rewriteWithCopies(copied, sumsAsInLhs)))
-          return llvm::count(copied, true);
+          return success();
     return op.emitOpError("has no form as a matrix product");
   }
 
@@ -206,10 +206,8 @@ struct NormalizeContractions : impl::NormalizeContractionsBase<NormalizeContract
       function.walk([&](graph::ContractOp op) { contractions.push_back(op); });
     OpBuilder builder(&getContext());
     for (graph::ContractOp op : contractions) {
-      FailureOr<int64_t> copies = ContractionRewriter(op, builder).rewrite();
-      if (failed(copies))
+      if (failed(ContractionRewriter(op, builder).rewrite()))
         return signalPassFailure();
-      numCopies += *copies;
       op.erase();
     }
     for (auto function : getOperation().getOps<func::FuncOp>())

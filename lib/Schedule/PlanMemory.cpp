@@ -92,8 +92,8 @@ private:
   OffsetAssignment assignment;
 };
 
-/// Copies results that can't be computed in their homes; returns how many.
-FailureOr<int64_t> copyMisplacedResults(func::FuncOp function, const HomeTable &homes) {
+/// Copies results that can't be computed in their homes.
+LogicalResult copyMisplacedResults(func::FuncOp function, const HomeTable &homes) {
   std::vector<unsigned> misplaced = BufferAssignment(function, homes).getMisplacedResults();
   Operation *terminator = function.getBody().front().getTerminator();
   OpBuilder builder(terminator);
@@ -103,7 +103,7 @@ FailureOr<int64_t> copyMisplacedResults(func::FuncOp function, const HomeTable &
   }
   if (!misplaced.empty() && !BufferAssignment(function, homes).getMisplacedResults().empty())
     return function.emitError("results exchange the places of arguments");
-  return static_cast<int64_t>(misplaced.size());
+  return success();
 }
 
 struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
@@ -113,10 +113,8 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
                              ScratchSizes &scratchSizes, OffsetAssignment &largest) {
     if (!llvm::hasSingleElement(function.getBody()))
       return function.emitError("must have a single block");
-    FailureOr<int64_t> copies = copyMisplacedResults(function, homes);
-    if (failed(copies))
+    if (failed(copyMisplacedResults(function, homes)))
       return failure();
-    numCopies += *copies;
     FailureOr<OffsetAssignment> planned = FunctionPlanner(function, homes, scratchSizes).plan();
     if (failed(planned))
       return failure();
@@ -137,9 +135,6 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
     for (auto function : module.getOps<func::FuncOp>())
       if (failed(planFunction(function, *homes, scratchSizes, largest)))
         return failure();
-    homeBytes += homes->size();
-    temporaryBytes += largest.total;
-    wastedBytes += largest.total - largest.lowerBound;
     Builder builder(&getContext());
     module->setAttr(exec::ExecDialect::kArenaBytes,
                     builder.getI64IntegerAttr(homes->size() + largest.total));

@@ -19,7 +19,6 @@ def NormalizeContractions : Pass<"dtc-normalize-contractions", "::mlir::ModuleOp
                strides [192, 1], [64, 1] -> [64, 1] offsets [0, 0] : ...
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect"];
-  let statistics = [Statistic<"numCopies", "copies", "transposing copies inserted">];
 }
 
 def BuildSchedule : Pass<"dtc-build-schedule", "::mlir::ModuleOp"> {
@@ -55,11 +54,6 @@ def PlanMemory : Pass<"dtc-plan-memory", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect"];
   let options = [Option<"threads", "threads", "int64_t", "1", "threads of a rank">];
-  let statistics = [Statistic<"numCopies", "copies", "copies of results inserted">,
-                    Statistic<"homeBytes", "home-bytes", "bytes that live through a step">,
-                    Statistic<"temporaryBytes", "temporary-bytes", "bytes of the shared area">,
-                    Statistic<"wastedBytes", "wasted-bytes",
-                              "of the shared area, beyond what must live at once">];
 }
 
 def VerifySchedule : Pass<"dtc-verify-schedule", "::mlir::ModuleOp"> {

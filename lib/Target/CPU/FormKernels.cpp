@@ -77,8 +77,6 @@ struct FormKernelsPass : impl::FormKernelsBase<FormKernelsPass> {
     for (func::FuncOp func : functionsOf(getOperation()))
       if (failed(checkOneBlock(func)) || failed(outliner.outline(func)))
         return signalPassFailure();
-    numKernels = outliner.numKernels;
-    numLaunches = outliner.numLaunches;
   }
 };
 

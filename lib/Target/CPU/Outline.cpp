@@ -173,7 +173,6 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   kernel.setSymName((nameOf(plan->kind) + "_" + Twine(numbers[size_t(plan->kind)]++)).str());
   symbols.insert(kernel, Block::iterator(module.getBody()->begin()));
   entry->second = {kernel, plan->inPlace};
-  ++numKernels;
   return Launch{&entry->second, plan->extent};
 }
 
@@ -271,7 +270,6 @@ LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuil
                                    found.kernel->inPlace);
   for (auto [output, result] : llvm::zip(outputs, op.getResults()))
     output.replaceAllUsesWith(result);
-  ++numLaunches;
   return success();
 }
 

@@ -16,8 +16,6 @@ public:
   /// Replaces the primitive ops of `func` by launches.
   mlir::LogicalResult outline(mlir::func::FuncOp func);
 
-  unsigned numKernels = 0, numLaunches = 0;
-
 private:
   struct Known {
     exec::KernelOp kernel;

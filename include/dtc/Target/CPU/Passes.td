@@ -34,8 +34,6 @@ def FormKernels : Pass<"dtc-form-kernels", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect", "::mlir::LLVM::LLVMDialect",
                            "::mlir::scf::SCFDialect"];
-  let statistics = [Statistic<"numKernels", "kernels", "kernels made">,
-                    Statistic<"numLaunches", "launches", "launches of kernels">];
 }
 
 #endif // DTC_TARGET_CPU_PASSES_TD
