@@ -13,6 +13,7 @@ static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 CostNetwork::Variable CostNetwork::addVariable(int choices) {
   domains.push_back(choices);
+  logDomains.push_back(std::log2(double(choices)));
   termsOf.emplace_back();
   return static_cast<Variable>(domains.size()) - 1;
 }
@@ -21,7 +22,7 @@ int CostNetwork::internMap(std::vector<int> classOf) {
   auto [it, isNew] = mapIds.try_emplace(classOf, static_cast<int>(maps.size()));
   if (isNew) {
     int count = classOf.empty() ? 0 : *std::max_element(classOf.begin(), classOf.end()) + 1;
-    maps.push_back({std::move(classOf), count});
+    maps.push_back({std::move(classOf), count, std::log2(double(count))});
   }
   return it->second;
 }
@@ -105,14 +106,20 @@ std::vector<CostNetwork::Variable> CostNetwork::neighbours(const std::vector<int
 
 /// log2 of how many entries the new term has at most.
 double CostNetwork::logSize(const std::vector<int> &bucket, Variable variable) const {
-  std::map<Variable, double> classes;
+  std::vector<std::pair<Variable, double>> classes;
   for (int id : bucket)
     for (size_t i = 0; i < terms[id].scope.size(); ++i)
       if (terms[id].scope[i] != variable)
-        classes[terms[id].scope[i]] += std::log2(double(maps[terms[id].maps[i]].count));
+        classes.emplace_back(terms[id].scope[i], maps[terms[id].maps[i]].logCount);
+  std::sort(classes.begin(), classes.end());
   double sum = 0;
-  for (auto [other, size] : classes)
-    sum += std::min(size, std::log2(double(domains[other])));
+  for (size_t i = 0; i < classes.size();) {
+    Variable other = classes[i].first;
+    double size = 0;
+    for (; i < classes.size() && classes[i].first == other; ++i)
+      size += classes[i].second;
+    sum += std::min(size, logDomains[other]);
+  }
   return sum;
 }
 

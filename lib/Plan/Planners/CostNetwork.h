@@ -47,6 +47,7 @@ private:
   struct ClassMap {
     std::vector<int> classOf; ///< by choice
     int count = 0;
+    double logCount = 0; ///< to base 2
   };
   struct Term {
     std::vector<Variable> scope;
@@ -77,6 +78,7 @@ private:
                  std::vector<int> &choices) const;
 
   std::vector<int> domains;
+  std::vector<double> logDomains; ///< to base 2
   std::vector<Term> terms;
   std::size_t originalTerms = 0;
   std::vector<std::vector<int>> termsOf; ///< by variable, also dead ones
