@@ -54,7 +54,7 @@ KernelModel::KernelModel(const DeviceSpec &device, const Software &software)
   for (size_t i = 0; i < rates.size(); ++i) {
     auto type = static_cast<DType>(i);
     // Tiles are faster than the whole, which has an unfinished last wave.
-    double achieved = achievedFlops(device, type);
+    double achieved = kSustainedShare * achievedFlops(device, type);
     rates[i] = achieved;
     rates[i] = achieved * contraction(type, 1, kLargeProduct, kLargeProduct, kLargeProduct) /
                (flops / achieved);
@@ -130,7 +130,7 @@ double KernelModel::fusedAttention(const LocalWork &work) const {
   double share = (work.backward ? best->backward : best->forward) * std::pow(size, 0.35);
   double blocks = heads * std::ceil(queries / block), units = double(device.multiprocessors);
   double waves = std::ceil(blocks / units) * units / blocks;
-  double compute = flops * waves / (share * peakFlops(device, work.type));
+  double compute = flops * waves / (kSustainedShare * share * peakFlops(device, work.type));
   return kKernelSeconds + std::max(compute, work.bytes / (kStreamShare * device.bandwidth));
 }
 

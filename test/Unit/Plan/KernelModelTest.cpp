@@ -19,8 +19,16 @@ static LocalWork product(int64_t m, int64_t n, int64_t k, int64_t batch = 1) {
   return work;
 }
 
-static double tflops(const CostModel &model, const LocalWork &work, double extraSeconds = 0) {
-  return work.flops / (model.opSeconds(work) + extraSeconds) / 1e12;
+static double tflops(const CostModel &model, const LocalWork &work) {
+  return work.flops / model.opSeconds(work) / 1e12;
+}
+
+/// The rate of a kernel timed alone, launch included, at the clock that the device
+/// reaches then.
+static double tflopsAlone(const CostModel &model, const LocalWork &work,
+                          double launchSeconds = 0) {
+  double seconds = kSustainedShare * model.opSeconds(work) + launchSeconds;
+  return work.flops / seconds / 1e12;
 }
 
 static CostModel modelOf(const std::string &name) { return CostModel(*loadCluster(name), 8); }
@@ -29,7 +37,7 @@ static CostModel modelOf(const std::string &name) { return CostModel(*loadCluste
 // the H200, 8192 cubed in PyTorch.
 TEST(KernelModel, BestProducts) {
   auto expect = [](const char *cluster, const LocalWork &work, double measured) {
-    EXPECT_NEAR(tflops(modelOf(cluster), work) / measured, 1, 0.08) << cluster;
+    EXPECT_NEAR(tflopsAlone(modelOf(cluster), work) / measured, 1, 0.08) << cluster;
   };
   expect("a100-80", product(1024, 10240, 5120), 271.2);
   expect("h100", product(2048, 2048, 13312), 794.5);
@@ -50,7 +58,7 @@ TEST(KernelModel, SquareProductsOfAnA100) {
       {512, 28},   {768, 64},   {1024, 88},  {1280, 152}, {1536, 148}, {1792, 202}, {2048, 195},
       {2304, 244}, {3072, 235}, {4096, 260}, {5120, 262}, {6144, 278}, {8192, 291}};
   for (auto [size, measured] : points) {
-    double rate = tflops(model, product(size, size, size), model.device().launchSeconds);
+    double rate = tflopsAlone(model, product(size, size, size), model.device().launchSeconds);
     double error = std::abs(rate / (clock * measured) - 1);
     sum += error;
     worst = std::max(worst, error);
@@ -65,7 +73,7 @@ TEST(KernelModel, UnfinishedWavesCost) {
   double full = tflops(model, product(9 * 128, 12 * 256, 4096));
   double over = tflops(model, product(11 * 128, 10 * 256, 4096));
   EXPECT_GT(full, 1.3 * over);
-  EXPECT_GT(full, 260);
+  EXPECT_GT(full, 225);
 }
 
 TEST(KernelModel, SkinnyProductsAreSlow) {
@@ -127,9 +135,9 @@ static CostModel withFlash(const char *name, int version) {
 // (Shah et al. 2024): up to 740 forward on an H100, 2 about 370.
 TEST(KernelModel, FusedAttentionByVersionAndDevice) {
   LocalWork forward = attention(64, 16384, 128, false, false);
-  EXPECT_NEAR(tflops(withFlash("a100-80", 2), forward), 220, 20);
-  EXPECT_NEAR(tflops(withFlash("h100", 2), forward), 365, 30);
-  EXPECT_NEAR(tflops(withFlash("h100", 3), forward), 690, 60);
+  EXPECT_NEAR(tflopsAlone(withFlash("a100-80", 2), forward), 220, 20);
+  EXPECT_NEAR(tflopsAlone(withFlash("h100", 2), forward), 365, 30);
+  EXPECT_NEAR(tflopsAlone(withFlash("h100", 3), forward), 690, 60);
   EXPECT_LT(tflops(withFlash("a100-80", 1), forward), 140);
   EXPECT_EQ(tflops(withFlash("a100-80", 3), forward), tflops(withFlash("a100-80", 2), forward));
   EXPECT_LT(tflops(withFlash("h100", 3), attention(64, 16384, 128, false, true)),
