@@ -203,6 +203,9 @@ ExitCode Compilation::readPlan() {
                      " devices, not " + std::to_string(options.devices),
                  2});
   search.plan = *read;
+  // Only what is whole can be predicted.
+  if (failed(planbridge::verify(module(), problem, search.plan, cluster)))
+    return ExitCode::InputRefused;
   search.predicted = plan::predict(problem, search.plan, cluster, workspace.get());
   search.pinned = true;
   return ExitCode::Done;
@@ -297,8 +300,8 @@ ExitCode Compilation::makePlan() {
     if (ExitCode code = replan(); code != ExitCode::Done)
       return code;
   planningSeconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (failed(planbridge::verify(module(), problem, search.plan, cluster)))
-    return file ? ExitCode::InputRefused : ExitCode::Failed;
+  if (!file && failed(planbridge::verify(module(), problem, search.plan, cluster)))
+    return ExitCode::Failed;
   return ExitCode::Done;
 }
 

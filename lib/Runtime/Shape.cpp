@@ -1,5 +1,6 @@
 #include "dtc-rt/Shape.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace dtc::rt {
@@ -31,10 +32,13 @@ int64_t product(std::span<const int64_t> sizes) {
 std::string shapeText(std::span<const int64_t> shape) {
   if (shape.empty())
     return "scalar";
+  constexpr size_t kMostShown = 12; // more are no shape, but damage
   std::string text;
-  for (int64_t size : shape)
+  for (int64_t size : shape.first(std::min(shape.size(), kMostShown)))
     text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text;
+  return shape.size() > kMostShown
+             ? text + "... (" + std::to_string(shape.size()) + " dimensions)"
+             : text;
 }
 
 void mergeFullDims(Dims &shape, Box &a, Box &b) {

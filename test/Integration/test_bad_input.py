@@ -242,3 +242,14 @@ def test_manifest_with_an_input_twice(rewritten):
         manifest["inputs"].append(manifest["inputs"][0])
     refused(call("dtc-run", rewritten(change), "--data", MODELS / "mlp.data.safetensors"), 3,
             "manifest.json", "twice")
+
+
+@pytest.mark.parametrize("missing", ["norm.bias", "target"])
+def test_plan_that_forgets_an_argument(tmp_path, missing):
+    plan, edited = tmp_path / "plan.yaml", tmp_path / "edited.yaml"
+    job = [MODELS / "mlp.onnx", "--devices", 2, "--global-batch", 8]
+    check_call("dtc", "plan", *job, "--plan", "tp=2", "--save-plan", plan)
+    lines = plan.read_text().splitlines(keepends=True)
+    edited.write_text("".join(l for l in lines if f"{{name: {missing}," not in l))
+    assert len(edited.read_text().splitlines()) == len(lines) - 1
+    refused(call("dtc", "plan", *job, "--plan", edited), 3, missing)

@@ -88,3 +88,8 @@ TEST(RankMesh, TheFirstHolderOfCopies) {
     first.push_back(mesh.shard({4}, {{1}}, rank).first);
   EXPECT_EQ(first, (std::vector<bool>{true, true, false, false}));
 }
+
+TEST(Shape, TextOfADamagedShapeIsShort) {
+  EXPECT_EQ(shapeText(Dims{8, 32}), "8x32");
+  EXPECT_EQ(shapeText(Dims(100, 1)), "1x1x1x1x1x1x1x1x1x1x1x1... (100 dimensions)");
+}
