@@ -113,17 +113,23 @@ void Execution::addRounds(OpId id) {
   }
 }
 
+/// Whether a dimension that the op reduces inside is split.
+bool Execution::isTakenApart(OpId id) const {
+  const Op &op = problem.ops[id];
+  for (size_t factor = 0; factor < op.rule.factors.size(); ++factor)
+    if (op.rule.factors[factor].kind == sharding::FactorKind::Rounds &&
+        plan.mesh.size(plan.ops[id].factors[factor]) > 1)
+      return true;
+  return false;
+}
+
 /// What an op needs of its own while it runs, without what it keeps.
 int64_t Execution::scratchBytes(OpId id) const {
   const Op &op = problem.ops[id];
   const OpSharding &choice = plan.ops[id];
   double share = localShare(choice, plan.mesh);
-  bool roundsSplit = false; // then it is taken apart
-  for (size_t factor = 0; factor < choice.factors.size(); ++factor)
-    roundsSplit |= op.rule.factors[factor].kind == sharding::FactorKind::Rounds &&
-                   plan.mesh.size(choice.factors[factor]) > 1;
   bool isLibrary = op.kind == OpKind::Contraction || op.kind == OpKind::Attention;
-  if (!workspace || !isLibrary || roundsSplit)
+  if (!workspace || !isLibrary || isTakenApart(id))
     return static_cast<int64_t>(work.scratchBytes(id) * share);
   Shapes operands, results;
   for (size_t i = 0; i < op.operands.size(); ++i)
@@ -142,7 +148,10 @@ void Execution::runOp(OpId id) {
   const Op &op = problem.ops[id];
   const OpSharding &choice = plan.ops[id];
   ExecutionStep run = stepOf(id);
-  run.inPlace = op.kind == OpKind::Elementwise;
+  // One kernel makes a loss' statistics and gradient, after which the loss still
+  // reads the logits; taken apart, the loss comes first.
+  run.inPlace = op.kind == OpKind::Elementwise ||
+                (op.kind == OpKind::Loss && op.backward && isTakenApart(op.forward));
   for (size_t i = 0; i < op.operands.size(); ++i) {
     Copy &copy = bring(op.operands[i], sharding::operandSharding(op.rule, choice, i), id);
     run.reads.insert(run.reads.end(), copy.buffers.begin(), copy.buffers.end());

@@ -73,6 +73,7 @@ private:
   ExecutionStep stepOf(OpId op) const;
   int addBuffer(int64_t bytes);
   void addRounds(OpId op);
+  bool isTakenApart(OpId op) const;
   int64_t scratchBytes(OpId op) const;
   void fail(OpId op, const std::string &message);
 

@@ -1,4 +1,5 @@
 // RUN: dtc-opt --canonicalize %s | FileCheck %s
+// RUN: dtc-opt --dtc-decompose-layers %s | FileCheck %s
 
 dist.mesh @mesh ["tp" = 2]
 

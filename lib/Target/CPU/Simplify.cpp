@@ -1,6 +1,7 @@
 #include "Simplify.h"
 #include "IndexMath.h"
 
+#include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
@@ -238,6 +239,7 @@ struct HalfPoolGrad : OpRewritePattern<graph::MaxPoolGradOp> {
 void populateSimplifyPatterns(RewritePatternSet &patterns) {
   patterns.add<TransposedOperand, TransposedResult, SumOfPads, WholeReduction,
                SumOfManyScalars, HalfScatter, HalfPoolGrad>(patterns.getContext());
+  dist::SliceOp::getCanonicalizationPatterns(patterns, patterns.getContext());
 }
 
 } // namespace dtc::cpu
