@@ -58,10 +58,9 @@ Weights findWeights(const Problem &problem, const ProblemFacts &facts,
     auto it = std::find_if(classes.begin(), classes.end(),
                            [&](const WeightClass &known) { return sameKey(known, key); });
     if (it == classes.end()) {
-      for (StageTable WeightClass::*table :
-           {&WeightClass::parameters, &WeightClass::gradients, &WeightClass::states,
-            &WeightClass::elements, &WeightClass::count})
-        key.*table = StageTable(profile.units());
+      StageTable none(profile.units());
+      key.tables = std::make_shared<WeightClass::Tables>(
+          WeightClass::Tables{none, none, none, none, none});
       classes.push_back(std::move(key));
       it = classes.end() - 1;
     }
@@ -70,17 +69,18 @@ Weights findWeights(const Problem &problem, const ProblemFacts &facts,
     std::vector<int> readers = profile.readers(value);
     if (readers.empty())
       readers = {0};
-    it->parameters.addToStagesWith(readers, bytes.parameter);
-    it->gradients.addToStagesWith(readers, bytes.gradient);
-    it->states.addToStagesWith(readers, bytes.states);
-    it->elements.addToStagesWith(readers, bytes.parameter / byteSize(argument.type));
-    it->count.addToStagesWith(readers, 1);
+    it->tables->parameters.addToStagesWith(readers, bytes.parameter);
+    it->tables->gradients.addToStagesWith(readers, bytes.gradient);
+    it->tables->states.addToStagesWith(readers, bytes.states);
+    it->tables->elements.addToStagesWith(readers, bytes.parameter / byteSize(argument.type));
+    it->tables->count.addToStagesWith(readers, 1);
     if (key.trained && readers.size() > 1)
       result.shared.emplace_back(value, bytes.gradient);
   }
   for (WeightClass &weights : classes)
-    for (StageTable *table : {&weights.parameters, &weights.gradients, &weights.states,
-                              &weights.elements, &weights.count})
+    for (StageTable *table : {&weights.tables->parameters, &weights.tables->gradients,
+                              &weights.tables->states, &weights.tables->elements,
+                              &weights.tables->count})
       table->finish();
   return result;
 }

@@ -16,6 +16,8 @@
 #include "dtc/Plan/Search.h"
 #include "dtc/Simulate/Simulate.h"
 
+#include <memory>
+
 namespace dtc::plan {
 
 /// Parameters that are stored and summed up alike; bytes of one rank's local
@@ -24,7 +26,16 @@ struct WeightClass {
   sharding::AxisList storage, gradient, state;
   sharding::AxisList pending; ///< axes over which gradients are summed once a step, or scattered
   bool trained = false;
-  StageTable parameters, gradients, states, elements, count;
+
+  struct Tables {
+    StageTable parameters, gradients, states, elements, count;
+  };
+  std::shared_ptr<Tables> tables; ///< the same however they are stored
+  int64_t parameters(int a, int b) const { return tables->parameters(a, b); }
+  int64_t gradients(int a, int b) const { return tables->gradients(a, b); }
+  int64_t states(int a, int b) const { return tables->states(a, b); }
+  int64_t elements(int a, int b) const { return tables->elements(a, b); }
+  int64_t count(int a, int b) const { return tables->count(a, b); }
 };
 
 struct Weights {

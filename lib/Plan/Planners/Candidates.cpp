@@ -4,9 +4,9 @@
 
 namespace dtc::plan {
 
-/// Larger microbatches are as efficient as these: samples, and tokens a device.
-static constexpr int64_t kLargestMicroBatch = 64, kLargestTokens = 16384;
-static constexpr int64_t kLargestChunks = 16;
+/// Larger microbatches are as efficient as these: samples, and tokens.
+static constexpr int64_t kLargestMicroBatch = 64, kLargestTokens = 32768;
+static constexpr int64_t kLargestChunks = 8;
 
 bool isPinned(const Spec &spec) {
   return spec.dp && spec.tp && spec.pp && spec.cp && spec.ep && spec.zero && spec.recompute &&
@@ -58,10 +58,11 @@ private:
     return options.executable ? pinned.value_or(1) : pinned;
   }
   std::optional<int64_t> pinnedOr(std::optional<int64_t> pinned) const;
+  std::string whyNoContext(int64_t cp) const;
   std::string whyNot(const Degrees &degrees) const;
   void addMesh(Degrees degrees);
   void addSchedules(Degrees degrees);
-  std::vector<int64_t> microBatches(int64_t samples, const Degrees &degrees) const;
+  std::vector<int64_t> microBatches(int64_t samples) const;
   std::string cannotCut(int64_t samples, const Degrees &degrees) const;
 
   const Problem &problem;
@@ -86,8 +87,28 @@ static bool mayHoldBatch(const sharding::Factor &factor) {
          factor.kind == sharding::FactorKind::Reduction;
 }
 
+/// The same for the sequence and cp.
+std::string Enumeration::whyNoContext(int64_t cp) const {
+  bool splits = false;
+  for (size_t id = 0; id < problem.ops.size() && cp > 1; ++id) {
+    sharding::FactorId factor = facts.sequenceSplit[id];
+    if (factor < 0)
+      continue;
+    splits = true;
+    if (int64_t size = problem.ops[id].rule.factors[factor].size; size % cp != 0)
+      return "the sequence of " + problem.ops[id].name + " (" + problem.ops[id].location +
+             ") has size " + std::to_string(size) + ", not a multiple of cp: " +
+             std::to_string(cp);
+  }
+  return splits || cp == 1
+             ? ""
+             : "nothing carries a sequence that could be split: cp=" + std::to_string(cp);
+}
+
 /// Why the degrees don't suit the problem, or "".
 std::string Enumeration::whyNot(const Degrees &degrees) const {
+  if (std::string reason = whyNoContext(degrees.cp); !reason.empty())
+    return reason;
   if (degrees.dp == 1)
     return "";
   int64_t batch = options.samplesPerRank || !options.fixedCalls ? 0 : problem.batch;
@@ -112,7 +133,7 @@ std::string Enumeration::whyNot(const Degrees &degrees) const {
 }
 
 /// Sizes into which a rank's samples may be cut: all by powers of two.
-std::vector<int64_t> Enumeration::microBatches(int64_t samples, const Degrees &degrees) const {
+std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
   std::vector<int64_t> list;
   auto add = [&](int64_t size) {
     if (size >= 1 && samples % size == 0 && std::find(list.begin(), list.end(), size) == list.end())
@@ -124,8 +145,7 @@ std::vector<int64_t> Enumeration::microBatches(int64_t samples, const Degrees &d
   }
   int64_t most = kLargestMicroBatch;
   if (problem.tokensPerSample > 0)
-    most = std::clamp(kLargestTokens * degrees.tp * degrees.cp / problem.tokensPerSample,
-                      int64_t{1}, most);
+    most = std::clamp(kLargestTokens / problem.tokensPerSample, int64_t{1}, most);
   for (int64_t size = 1; size <= std::min(samples, most); size *= 2)
     add(size);
   for (int64_t size = samples; size >= 1; size /= 2) {
@@ -165,7 +185,7 @@ void Enumeration::addMesh(Degrees degrees) {
       addSchedules(degrees);
     return;
   }
-  std::vector<int64_t> sizes = microBatches(samples, degrees);
+  std::vector<int64_t> sizes = microBatches(samples);
   if (sizes.empty())
     result.refusal = cannotCut(samples, degrees);
   for (int64_t size : sizes) {
@@ -196,7 +216,7 @@ void Enumeration::addSchedules(Degrees degrees) {
     add(ScheduleKind::GPipe, 1);
   add(ScheduleKind::OneFOneB, 1);
   add(ScheduleKind::ZeroBubble, 1);
-  for (int64_t chunks = 2; chunks <= kLargestChunks; ++chunks)
+  for (int64_t chunks = 2; chunks <= std::max(kLargestChunks, spec.chunks.value_or(1)); ++chunks)
     if (spec.chunks || (chunks & (chunks - 1)) == 0)
       add(ScheduleKind::Interleaved, chunks);
   if (spec.schedule == ScheduleKind::Interleaved && spec.chunks == 1)

@@ -49,7 +49,8 @@ std::vector<OpId> cutPositions(const Problem &problem, const ProblemFacts &facts
   }
   finish(cuts, end);
   auto units = [&] { return static_cast<int64_t>(cuts.size()) - 1; };
-  if (stages == 1 || (!blocks.empty() && units() >= 2 * stages))
+  constexpr int64_t many = 48; // then whole blocks are even enough
+  if (stages == 1 || (!blocks.empty() && units() >= std::min(2 * stages, std::max(many, stages))))
     return cuts;
   std::vector<OpId> more = spread(problem, facts, std::min(kMaxUnits, 4 * stages));
   cuts.insert(cuts.end(), more.begin(), more.end());

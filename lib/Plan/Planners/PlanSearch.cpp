@@ -1,11 +1,11 @@
 // The search: all degrees in the order of their lower bounds, each with the
 // least memory saving that makes it fit, until no bound is below the best.
 //
-// A step's floor is the work of one data-parallel rank's microbatches spread
-// evenly over its pipeline. ZeRO levels, recomputation and offload only ever
-// cost time, so that for one mesh they are tried from none upwards, and the
-// first combination that fits ends the search along each of them: with ZeRO-1
-// and no recomputation fitting, nothing stronger can be better.
+// A step's floor is the work of one data-parallel rank's microbatches through its
+// pipeline, cut as well as it can be. Recomputation and offload only ever cost
+// time: they are tried from none upwards until a plan fits. ZeRO is not like that
+// (what it exchanges each microbatch may hide behind computation), so all levels
+// are tried.
 #include "Candidates.h"
 #include "Realize.h"
 #include "Shortage.h"
@@ -128,7 +128,7 @@ void PlanSearch::orderFamilies(const std::vector<Degrees> &list) {
 /// Seconds a sample that a plan must stay below to be told of: among the best
 /// few, and not much slower than the best.
 double PlanSearch::limitPerSample() const {
-  constexpr double worthTelling = 1.25;
+  constexpr double worthTelling = 1.1;
   if (found.empty())
     return std::numeric_limits<double>::infinity();
   double near = worthTelling * found.front().perSample();
@@ -180,13 +180,8 @@ void PlanSearch::searchFamily(const Degrees &family, const std::vector<ShardVari
     for (Recompute recompute : recomputations()) {
       degrees.recompute = recompute;
       auto outcome = tryDegrees(degrees, variants);
-      if (outcome == Estimator::Outcome::TooLarge)
-        continue;
-      // Beyond ZeRO-1, which updates faster than 0, nothing is gained but memory.
-      if (recompute == Recompute::None &&
-          (zero >= 1 || outcome != Estimator::Outcome::Found))
-        return;
-      break;
+      if (outcome != Estimator::Outcome::TooLarge)
+        break;
     }
   }
 }
@@ -282,7 +277,7 @@ Result<SearchResult> PlanSearch::run() {
   searchFamilies(plainVariants(), spec.offload.value_or(Offload::None));
   if (found.empty())
     searchFamilies(smallVariants(), spec.offload.value_or(Offload::None));
-  if (found.empty() && !spec.offload && !options.executable)
+  if (found.empty() && !spec.offload && !options.executable && !isPinned(spec))
     searchFamilies(plainVariants(), Offload::Optimizer);
   if (!found.empty())
     return finish(false);

@@ -1,0 +1,219 @@
+// Known wisdom about training large models, found unaided.
+#include "Transformer.h"
+
+#include "dtc/Plan/Verify.h"
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+
+namespace {
+
+SearchResult anyPlan(const Problem &problem, int64_t devices, const std::string &spec,
+                     const Cluster &on = cluster("dgx-h100")) {
+  SearchOptions options;
+  options.devices = devices;
+  options.spec = *parseSpec(spec);
+  options.executable = false;
+  Result<SearchResult> result = search(problem, on, options);
+  if (!result) {
+    ADD_FAILURE() << spec << ": " << result.error().message;
+    return {};
+  }
+  std::vector<Violation> violations = verify(result->problem, result->plan, on);
+  EXPECT_TRUE(violations.empty()) << spec << ": " << violations[0].message;
+  return *result;
+}
+
+/// Everything pinned but what the text says.
+SearchResult pinnedPlan(const Problem &problem, int64_t devices, const std::string &spec,
+                        const Cluster &on = cluster("dgx-h100")) {
+  return anyPlan(problem, devices, "cp=1,ep=1," + spec, on);
+}
+
+} // namespace
+
+TEST(PlanSearch, TensorParallelInsideTheNodePipelinesOrDataAcross) {
+  SearchResult result = anyPlan(transformer(gpt175b(512)), 512, "zero=1");
+  EXPECT_TRUE(result.predicted.fits());
+  EXPECT_GE(result.plan.degrees.tp, 2);
+  EXPECT_LE(result.plan.degrees.tp, 8);
+  EXPECT_GE(result.plan.degrees.pp, 2);
+  // The ranks of a tensor-parallel group are neighbours.
+  EXPECT_EQ(result.plan.mesh.axes.back().degree, "tp");
+  EXPECT_EQ(result.plan.stages[0].devices[1], result.plan.stages[0].devices[0] + 1);
+}
+
+TEST(PlanSearch, ShardsMediumModelsOverDataParallelRanks) {
+  for (auto [size, devices] : {std::pair(gpt7b(256), 16), {gpt13b(256), 64}}) {
+    const Degrees degrees = anyPlan(transformer(size), devices, "auto").plan.degrees;
+    EXPECT_GE(degrees.zero, 1) << summary(degrees);
+    EXPECT_GE(degrees.dp, devices / 4) << summary(degrees);
+  }
+}
+
+TEST(PlanSearch, EachZeroLevelHoldsLess) {
+  Problem problem = transformer(gpt7b(64));
+  MemoryUse last;
+  for (int zero = 0; zero <= 3; ++zero) {
+    Prediction predicted =
+        pinnedPlan(problem, 16, "dp=16,tp=1,pp=1,recompute=full,micro_batch=1,zero=" +
+                                    std::to_string(zero)).predicted;
+    const MemoryUse &memory = predicted.memory;
+    if (zero > 0)
+      EXPECT_LT(memory.total(), last.total()) << zero;
+    if (zero == 1)
+      EXPECT_EQ(memory.optimizer, last.optimizer / 16);
+    if (zero == 2)
+      EXPECT_EQ(memory.gradients, last.gradients / 16);
+    if (zero == 3)
+      EXPECT_EQ(memory.parameters, last.parameters / 16);
+    last = memory;
+  }
+}
+
+TEST(PlanSearch, RecomputationTradesTimeForMemory) {
+  Problem problem = transformer(gpt7b(64));
+  auto at = [&](const std::string &kind) {
+    return pinnedPlan(problem, 16, "dp=16,tp=1,pp=1,zero=1,micro_batch=1,recompute=" + kind)
+        .predicted;
+  };
+  Prediction none = at("none"), full = at("full");
+  EXPECT_LT(full.memory.activations, none.memory.activations / 3);
+  EXPECT_GT(full.stepSeconds, 1.15 * none.stepSeconds);
+  EXPECT_LT(full.stepSeconds, 1.45 * none.stepSeconds);
+  EXPECT_EQ(full.modelFlops, none.modelFlops) << "what is done twice counts once";
+}
+
+TEST(PlanSearch, SelectsAttentionBeforeWholeBlocks) {
+  Cluster on = cluster("dgx-h100");
+  on.software.flashAttention = 0; // scores are kept
+  Problem problem = transformer(gpt7b(64));
+  std::string rest = "dp=16,tp=1,pp=1,zero=3,micro_batch=1,recompute=";
+  Prediction none = pinnedPlan(problem, 16, rest + "none", on).predicted,
+             selective = pinnedPlan(problem, 16, rest + "selective", on).predicted,
+             full = pinnedPlan(problem, 16, rest + "full", on).predicted;
+  EXPECT_LT(selective.memory.activations, none.memory.activations);
+  EXPECT_LT(full.memory.activations, selective.memory.activations);
+  EXPECT_LT(selective.stepSeconds, full.stepSeconds);
+  // With room for just that, it is what is chosen.
+  on.device.memoryBytes = double(selective.memory.total()) * 1.01;
+  ASSERT_GT(none.memory.total(), on.device.memoryBytes);
+  SearchResult chosen = pinnedPlan(problem, 16, "dp=16,tp=1,pp=1,zero=3,micro_batch=1", on);
+  EXPECT_EQ(chosen.plan.degrees.recompute, Recompute::Selective);
+}
+
+TEST(PlanSearch, LargerMicrobatchesHoldMore) {
+  Problem problem = transformer(gpt7b(256));
+  int64_t last = 0;
+  for (int64_t size : {1, 2, 4, 8}) {
+    std::string spec = "dp=16,tp=1,pp=1,zero=3,recompute=full,micro_batch=" + std::to_string(size);
+    Prediction predicted = pinnedPlan(problem, 16, spec).predicted;
+    EXPECT_GT(predicted.memory.total(), last);
+    last = predicted.memory.total();
+  }
+}
+
+TEST(PlanSearch, InterleavesWhereBubblesHurt) {
+  Problem problem = transformer(gpt7b(16));
+  std::string rest = "dp=1,tp=2,pp=8,zero=0,recompute=full,micro_batch=1,schedule=";
+  Prediction plain = pinnedPlan(problem, 16, rest + "1f1b").predicted,
+             interleaved = pinnedPlan(problem, 16, rest + "interleaved,chunks=4").predicted;
+  EXPECT_GT(plain.bubbleFraction, 0.2);
+  EXPECT_LT(interleaved.bubbleFraction, plain.bubbleFraction / 2);
+  EXPECT_LT(interleaved.stepSeconds, plain.stepSeconds);
+  SearchResult chosen =
+      pinnedPlan(problem, 16, "dp=1,tp=2,pp=8,zero=0,recompute=full,micro_batch=1");
+  EXPECT_NE(chosen.plan.degrees.schedule, ScheduleKind::OneFOneB);
+}
+
+TEST(PlanSearch, CutsUnevenlyAroundALargeHead) {
+  TransformerSize size{8, 1024, 16, 1024, 16, 131072};
+  SearchResult result =
+      pinnedPlan(transformer(size), 4, "dp=1,tp=1,pp=4,zero=0,recompute=none,schedule=1f1b");
+  auto layers = [&](size_t i) {
+    const StagePrediction &stage = result.predicted.stages[i];
+    return stage.firstLayer < 0 ? 0 : stage.lastLayer - stage.firstLayer + 1;
+  };
+  ASSERT_EQ(result.predicted.stages.size(), 4u);
+  EXPECT_LT(layers(3), layers(0));
+}
+
+TEST(PlanSearch, ContextParallelismSplitsActivations) {
+  TransformerSize size = gpt7b(16);
+  size.sequence = 32768;
+  Problem problem = transformer(size);
+  std::string rest = "tp=1,pp=1,ep=1,zero=3,recompute=full,micro_batch=1,";
+  Prediction whole = anyPlan(problem, 16, rest + "dp=16,cp=1").predicted,
+             split = anyPlan(problem, 16, rest + "dp=4,cp=4").predicted;
+  EXPECT_LT(split.memory.activations, whole.memory.activations / 2.5) << "all but keys and values";
+  bool gathers = false;
+  for (const CollectiveUse &use : split.collectives)
+    gathers |= use.axis == "cp" && use.kind == dtc::sharding::StepKind::AllGather;
+  EXPECT_TRUE(gathers) << "every rank reads all keys and values";
+}
+
+TEST(PlanSearch, RefusesToSplitASequenceThatIsNotThere) {
+  ProblemBuilder builder;
+  ValueId x = builder.argument(ValueKind::Input, {16, 128, 512});
+  ValueId w = builder.argument(ValueKind::Parameter, {512, 512});
+  Problem problem = builder.finish({builder.contract(x, w)}, 16);
+  SearchOptions options;
+  options.devices = 4;
+  options.executable = false;
+  options.spec = *parseSpec("cp=4");
+  Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message,
+            "no plan for 4 devices: nothing carries a sequence that could be split: cp=4");
+}
+
+TEST(PlanSearch, NoPinnedPlanIsFasterThanTheFreeChoice) {
+  TransformerSize size{4, 1024, 16, 1024, 32, 8192};
+  Problem problem = transformer(size);
+  Cluster on = cluster("dgx-h100");
+  on.device.memoryBytes = 6e9;
+  SearchResult free = anyPlan(problem, 8, "auto", on);
+  int compared = 0;
+  for (int64_t tp : {1, 2, 4, 8})
+    for (int64_t pp : {1, 2, 4})
+      for (int zero : {0, 1, 2, 3})
+        for (const char *recompute : {"none", "full"})
+          for (int64_t micro : {1, 2, 4}) {
+            if (tp * pp > 8 || 32 / (8 / (tp * pp)) % micro != 0)
+              continue;
+            SearchOptions options;
+            options.devices = 8;
+            options.executable = false;
+            options.spec = *parseSpec(
+                "cp=1,ep=1,dp=" + std::to_string(8 / (tp * pp)) + ",tp=" + std::to_string(tp) +
+                ",pp=" + std::to_string(pp) + ",zero=" + std::to_string(zero) +
+                ",recompute=" + recompute + ",micro_batch=" + std::to_string(micro));
+            Result<SearchResult> other = search(problem, on, options);
+            ASSERT_TRUE(other) << other.error().message;
+            if (!other->predicted.fits())
+              continue;
+            ++compared;
+            EXPECT_LE(free.predicted.stepSeconds, other->predicted.stepSeconds * 1.01)
+                << summary(other->plan.degrees);
+          }
+  EXPECT_GT(compared, 100);
+}
+
+TEST(PlanSearch, APinnedPlanThatDoesNotFitIsShown) {
+  Problem problem = transformer(gpt13b(64));
+  SearchOptions options;
+  options.devices = 8;
+  options.executable = false;
+  options.spec = *parseSpec("dp=8,tp=1,zero=0,recompute=none,micro_batch=1");
+  Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result->pinned);
+  EXPECT_FALSE(result->predicted.fits());
+}
+
+TEST(PlanSearch, IsDeterministic) {
+  Problem problem = transformer(gpt7b(64));
+  SearchResult first = anyPlan(problem, 32, "auto"), second = anyPlan(problem, 32, "auto");
+  EXPECT_EQ(first.plan, second.plan);
+  EXPECT_EQ(first.predicted, second.predicted);
+}
