@@ -8,11 +8,19 @@ namespace dtc::plan {
 using sharding::AxisList;
 using sharding::StepKind;
 
-/// Gradients that are summed once a step go in buckets of at most this size.
-static constexpr double kBucketBytes = 25e6;
+/// Gradients that are summed once a step, and parameters gathered after it, go in
+/// buckets of this size, or larger among many ranks: a ring passes each bucket on
+/// in as many steps as it has ranks, which only pays for long ones (Megatron-LM's
+/// distributed optimizer takes a million elements a rank).
+static constexpr double kBucketBytes = 25e6, kRankBucketBytes = 2e6;
 /// Optimizer state kept in host memory: bytes/s of one device over PCIe 4.0 x16
 /// as measured, and of one device's share of a server's memory for the update.
 static constexpr double kHostLinkBandwidth = 25e9, kHostMemoryBandwidth = 20e9;
+
+static double buckets(double bytes, int64_t ranks) {
+  double size = std::max(kBucketBytes, kRankBucketBytes * double(ranks));
+  return std::max(1.0, std::ceil(bytes / size));
+}
 
 //===-- parameters --------------------------------------------------------===//
 
@@ -149,12 +157,13 @@ std::vector<StageCosts::Exchange> StageCosts::reductions(const WeightClass &weig
     return result;
   bool scattered = !weights.gradient.empty();
   const AxisList &target = scattered ? weights.gradient : weights.state;
-  auto buckets = [](double size) { return std::max(1.0, std::ceil(size / kBucketBytes)); };
   if (!scattered && !target.empty())
-    result.push_back(exchange(StepKind::ReduceScatter, target, bytes, buckets(bytes)));
+    result.push_back(exchange(StepKind::ReduceScatter, target, bytes,
+                              buckets(bytes, mesh.size(target))));
   bytes /= double(mesh.size(target));
   if (AxisList rest = without(weights.pending, target); !rest.empty())
-    result.push_back(exchange(StepKind::AllReduce, rest, bytes, buckets(bytes)));
+    result.push_back(
+        exchange(StepKind::AllReduce, rest, bytes, buckets(bytes, mesh.size(rest))));
   return result;
 }
 
@@ -255,7 +264,7 @@ StageCosts::Exchange StageCosts::regather(const WeightClass &weights, int a, int
     return {};
   auto bytes = double(weights.parameters(a, b));
   return exchange(StepKind::AllGather, weights.state, bytes,
-                  std::max(1.0, std::ceil(bytes / kBucketBytes)));
+                  buckets(bytes, mesh.size(weights.state)));
 }
 
 simulate::RankCost StageCosts::rank(const Runs &runs, double tiedBytes) const {
