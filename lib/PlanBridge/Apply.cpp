@@ -148,12 +148,15 @@ LogicalResult verify(ModuleOp module, const Problem &problem, const Plan &plan,
   if (main)
     ops = plannedOps(main);
   std::vector<plan::Violation> violations = plan::verify(problem, plan, cluster);
-  for (const plan::Violation &violation : violations) {
-    bool atOp = violation.op >= 0 && violation.op < static_cast<plan::OpId>(ops.size());
-    Location loc = atOp ? ops[violation.op]->getLoc() : module.getLoc();
-    emitError(loc) << violation.message;
-  }
-  return success(violations.empty());
+  if (violations.empty())
+    return success();
+  const plan::Violation &first = violations.front(); // the others may follow from it
+  bool atOp = first.op >= 0 && first.op < static_cast<plan::OpId>(ops.size());
+  InFlightDiagnostic error = emitError(atOp ? ops[first.op]->getLoc() : module.getLoc());
+  error << first.message;
+  if (violations.size() > 1)
+    error << " (and " << violations.size() - 1 << " more)";
+  return failure();
 }
 
 } // namespace dtc::planbridge

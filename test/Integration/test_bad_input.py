@@ -253,3 +253,12 @@ def test_plan_that_forgets_an_argument(tmp_path, missing):
     edited.write_text("".join(l for l in lines if f"{{name: {missing}," not in l))
     assert len(edited.read_text().splitlines()) == len(lines) - 1
     refused(call("dtc", "plan", *job, "--plan", edited), 3, missing)
+
+
+def test_many_faults_of_a_plan_are_one_line(tmp_path):
+    plan, edited = tmp_path / "plan.yaml", tmp_path / "edited.yaml"
+    job = [MODELS / "mlp.onnx", "--devices", 2, "--global-batch", 8]
+    check_call("dtc", "plan", *job, "--plan", "tp=2", "--save-plan", plan)
+    lines = plan.read_text().splitlines(keepends=True)
+    edited.write_text("".join(l for l in lines if "kind: parameter" not in l))
+    refused(call("dtc", "plan", *job, "--plan", edited), 3, "more)")

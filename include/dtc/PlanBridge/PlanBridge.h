@@ -23,7 +23,7 @@ mlir::FailureOr<plan::Problem> extract(mlir::ModuleOp module);
 mlir::LogicalResult apply(mlir::ModuleOp module, const plan::Problem &problem,
                           const plan::Plan &plan);
 
-/// Verifies a plan; each violation becomes an error at the op it concerns.
+/// Verifies a plan; the first violation becomes an error at the op it concerns.
 mlir::LogicalResult verify(mlir::ModuleOp module, const plan::Problem &problem,
                            const plan::Plan &plan, const plan::Cluster &cluster);
 
