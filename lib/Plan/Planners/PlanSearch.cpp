@@ -205,8 +205,7 @@ void PlanSearch::searchAnyMemory() {
     degrees.recompute = recomputations().back();
     degrees.offload = spec.offload.value_or(Offload::None);
     std::vector<ShardVariant> variants = plainVariants();
-    if (options.executable)
-      variants.push_back(smallVariants().back());
+    variants.push_back(smallVariants().back());
     for (const ShardVariant &variant : variants) {
       Estimate estimate;
       if (estimator.estimate(degrees, variant, noLimit, true, estimate, refusal) ==
@@ -274,13 +273,20 @@ Result<SearchResult> PlanSearch::run() {
   if (families.empty())
     return Error{"no plan for " + std::to_string(options.devices) + " devices" +
                      (refusal.empty() ? "" : ": " + refusal), 4};
-  searchFamilies(plainVariants(), spec.offload.value_or(Offload::None));
-  if (found.empty())
-    searchFamilies(smallVariants(), spec.offload.value_or(Offload::None));
-  if (found.empty() && !spec.offload && !options.executable && !isPinned(spec))
-    searchFamilies(plainVariants(), Offload::Optimizer);
-  if (!found.empty())
-    return finish(false);
+  Offload offload = spec.offload.value_or(Offload::None);
+  std::vector<std::pair<std::vector<ShardVariant>, Offload>> attempts = {
+      {plainVariants(), offload}, {smallVariants(), offload}};
+  if (!spec.offload && !options.executable && !isPinned(spec))
+    attempts.emplace_back(plainVariants(), Offload::Optimizer);
+  for (const auto &[variants, offloaded] : attempts) {
+    found.clear();
+    searchFamilies(variants, offloaded);
+    // What is estimated to fit may turn out not to.
+    if (!found.empty())
+      if (auto fitting = finish(false))
+        return fitting;
+  }
+  found.clear();
   searchAnyMemory();
   auto closest = finish(true);
   if (!closest || isPinned(spec))

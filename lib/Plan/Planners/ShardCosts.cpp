@@ -13,6 +13,11 @@ std::vector<BlockRecompute> recomputeAll(const std::vector<Block> &blocks, Recom
   return result;
 }
 
+int64_t callsWithoutPipeline(const Problem &problem, const Degrees &degrees, int64_t devices) {
+  return std::max<int64_t>(1, problem.globalBatch() * degrees.tp * degrees.cp /
+                                  (degrees.microBatch * devices));
+}
+
 ShardCosts::ShardCosts(const Problem &problem, const ProblemFacts &facts, const CostModel &model,
                        const std::vector<Block> &blocks, Plan given, const Workspace *workspace)
     : problem(problem), facts(facts), model(model), blocks(blocks), workspace(workspace),
@@ -93,9 +98,7 @@ const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &
   inside.cp = degrees.cp;
   inside.microBatch = degrees.microBatch;
   SolverOptions options{variant.sequenceParallel, variant.secondsPerByte, devices,
-                        // As without a pipeline: what is done once a step weighs least then.
-                        std::max<int64_t>(1, problem.globalBatch() * degrees.tp * degrees.cp /
-                                                 (degrees.microBatch * devices))};
+                        callsWithoutPipeline(problem, degrees, devices)};
   auto solution = solveSharding(batch.problem, *batch.facts, cluster, inside, options);
   if (!solution) {
     errors[key] = error = solution.error().message;

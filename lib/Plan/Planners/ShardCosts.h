@@ -79,6 +79,10 @@ private:
   std::map<std::tuple<int64_t, int64_t, int64_t, ShardVariant>, std::string> errors;
 };
 
+/// Microbatches for which shardings are solved: those of a plan without a
+/// pipeline, where what is done once a step weighs most.
+int64_t callsWithoutPipeline(const Problem &problem, const Degrees &degrees, int64_t devices);
+
 /// The plan's entries for recomputing all blocks alike.
 std::vector<BlockRecompute> recomputeAll(const std::vector<Block> &blocks, Recompute kind);
 

@@ -123,3 +123,22 @@ TEST(Search, EveryPlanPassesVerification) {
       EXPECT_TRUE(violations.empty()) << name << " " << spec << ": " << violations[0].message;
     }
 }
+
+/// Half of the microbatches on half of the devices, without a pipeline: what is
+/// estimated for both is one sharding, and what is planned must be it.
+TEST(Search, PlansTheShardingThatWasEstimated) {
+  Problem problem = load("gpt");
+  auto planned = [&](int64_t devices, const std::string &degrees) {
+    problem.numMicrobatches = 7 * devices / 4;
+    SearchOptions options{devices, *parseSpec(degrees + ",dp=1,tp=4,cp=1,ep=1,sp=on,zero=0,"
+                                              "recompute=none,offload=none,micro_batch=1")};
+    options.executable = false;
+    auto result = search(problem, cluster("dgx-h100"), options);
+    EXPECT_TRUE(result) << result.error().message;
+    return *result;
+  };
+  SearchResult pipeline = planned(8, "pp=2,schedule=1f1b"), alone = planned(4, "pp=1");
+  for (const char *weight : {"h.0.mlp.c_fc.weight", "h.0.attn.c_proj.weight"})
+    EXPECT_EQ(layoutOf(pipeline.problem, pipeline.plan, weight),
+              layoutOf(alone.problem, alone.plan, weight));
+}
