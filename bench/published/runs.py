@@ -100,7 +100,7 @@ def spec(run: dict) -> str:
         raise Unsupported("a ragged last microbatch")
     parts = [f"{key}={plan[key]}" for key in ("dp", "tp", "pp", "cp")] + ["ep=1"]
     parts += [f"sp={'on' if plan.get('sequence_parallel') and plan['tp'] > 1 else 'off'}"]
-    parts += sharded_state(plan) + schedule(plan) + [recomputation(plan), f"micro_batch={plan['micro_batch']}"]
+    parts += sharded_state(plan) + schedule(plan) + [recomputation(plan), "offload=none", f"micro_batch={plan['micro_batch']}"]
     return ",".join(parts)
 
 

@@ -46,7 +46,7 @@ def case(run: dict) -> runs.Case:
 
 def test_a_run_becomes_a_plan():
     made = case(RUN)
-    assert made.spec == "dp=4,tp=4,pp=4,cp=1,ep=1,sp=on,zero=1,schedule=1f1b,recompute=full,micro_batch=2"
+    assert made.spec == "dp=4,tp=4,pp=4,cp=1,ep=1,sp=on,zero=1,schedule=1f1b,recompute=full,offload=none,micro_batch=2"
     # 50257 rounded up to a multiple of 128 times tp.
     assert made.graph.name == "gpt-l24-h2048-a16-f8192-v50688-s1024"
     assert made.cluster == {"name": "c", "device": "a100-80", "software": {"flash_attention": 0}}
