@@ -1,5 +1,7 @@
 #include "dtc/Plan/Problem.h"
 
+#include "Materialization.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -211,18 +213,6 @@ static bool isInteger(DType type) {
   return type == DType::I64 || type == DType::I32 || type == DType::I8 || type == DType::U8;
 }
 
-static bool isPointwise(OpKind kind) {
-  return kind == OpKind::Elementwise || kind == OpKind::Layout || kind == OpKind::Join ||
-         kind == OpKind::View;
-}
-
-/// Whether an op reads its operands element by element, so that what makes them
-/// can be part of its kernel.
-static bool fusesWhatItReads(OpKind kind) {
-  return isPointwise(kind) || kind == OpKind::Reduction || kind == OpKind::Normalization ||
-         kind == OpKind::GradientSum || kind == OpKind::Loss;
-}
-
 namespace {
 
 /// Finds which forward value each gradient value belongs to.
@@ -302,94 +292,6 @@ void GradientMatcher::run() {
       matchSum(op);
   for (ValueId value = 0; value < static_cast<ValueId>(problem.values.size()); ++value)
     matchTerm(value);
-}
-
-namespace {
-
-/// Which values are stored. Kernels read through views and repeat short
-/// arithmetic on one large tensor; any other value that several ops read is
-/// stored, and so is what a library call reads.
-class Materialization {
-public:
-  Materialization(const Problem &problem, const ProblemFacts &facts)
-      : problem(problem), facts(facts), stored(problem.values.size(), true),
-        leaves(problem.values.size()), read(problem.values.size(), false),
-        uses(problem.values.size(), 0) {}
-  std::vector<bool> run();
-
-private:
-  void findUses();
-  std::vector<ValueId> leavesOf(ValueId value) const;
-  bool isFused(ValueId value) const;
-
-  const Problem &problem;
-  const ProblemFacts &facts;
-  std::vector<bool> stored;
-  /// By value that isn't stored: the stored ones that it is computed from.
-  std::vector<std::vector<ValueId>> leaves;
-  // Through views:
-  std::vector<bool> read; ///< by an op that fuses nothing
-  std::vector<int> uses;  ///< by how many ops
-};
-
-} // namespace
-
-static bool isView(OpKind kind) { return kind == OpKind::Layout || kind == OpKind::View; }
-
-void Materialization::findUses() {
-  for (auto id = static_cast<OpId>(problem.ops.size()); id-- > 0;) {
-    const Op &op = problem.ops[id];
-    bool reads = !fusesWhatItReads(op.kind);
-    int times = isView(op.kind) ? 0 : 1;
-    for (ValueId result : op.results)
-      if (isView(op.kind)) {
-        reads = reads || read[result];
-        times += uses[result];
-      }
-    for (ValueId operand : op.operands) {
-      read[operand] = read[operand] || reads;
-      uses[operand] += times;
-    }
-  }
-}
-
-/// Stored values of a size that counts beside the value's own.
-std::vector<ValueId> Materialization::leavesOf(ValueId value) const {
-  constexpr int64_t negligible = 8;
-  std::vector<ValueId> result;
-  for (ValueId operand : problem.ops[facts.producer[value]].operands) {
-    const std::vector<ValueId> own = {operand};
-    for (ValueId leaf : stored[operand] ? own : leaves[operand])
-      if (problem.values[leaf].elements() * negligible > problem.values[value].elements() &&
-          std::find(result.begin(), result.end(), leaf) == result.end())
-        result.push_back(leaf);
-  }
-  return result;
-}
-
-bool Materialization::isFused(ValueId value) const {
-  OpKind made = problem.ops[facts.producer[value]].kind;
-  if (isView(made)) // products read through strides
-    return std::all_of(facts.consumers[value].begin(), facts.consumers[value].end(),
-                       [&](OpId reader) {
-                         OpKind kind = problem.ops[reader].kind;
-                         return fusesWhatItReads(kind) || kind == OpKind::Contraction ||
-                                kind == OpKind::Attention;
-                       });
-  if (read[value] || !(isPointwise(made) || made == OpKind::GradientSum))
-    return false;
-  bool isRepeated = made == OpKind::Elementwise && leaves[value].size() <= 1;
-  return isRepeated || uses[value] == 1;
-}
-
-std::vector<bool> Materialization::run() {
-  findUses();
-  for (auto value = static_cast<ValueId>(problem.arguments);
-       value < static_cast<ValueId>(problem.values.size()); ++value) {
-    leaves[value] = leavesOf(value);
-    stored[value] = facts.isResult[value] || !isFused(value);
-  }
-  return std::move(stored);
 }
 
 static bool occurs(const TensorFactors &tensor, FactorId factor) {
@@ -512,7 +414,7 @@ ProblemFacts::ProblemFacts(const Problem &problem)
   isResult.assign(problem.values.size(), false);
   for (const FunctionResult &result : problem.results)
     isResult[result.value] = true;
-  materialized = Materialization(problem, *this).run();
+  materialized = findStored(problem, *this);
   GradientMatcher(problem, *this, gradientOf).run();
   for (size_t i = 0; i < problem.results.size(); ++i) {
     ValueId of = problem.results[i].kind == ResultKind::Gradient
