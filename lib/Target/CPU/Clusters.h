@@ -36,12 +36,16 @@ struct Cluster {
   int64_t rows = 0;     ///< rows kernels: their number
   bool columns = false; ///< a reduction that keeps the columns
   bool special = false; ///< scatter_add, cumsum, top_k, max_pool_grad
+  bool sumOfScalars = false; ///< has a sum of many scalars; two such stay apart
   bool window = false;  ///< has a reduction of few elements, written out in place
   bool merged = false;  ///< is part of another one now
 };
 
 class Clustering {
 public:
+  /// Larger kernels gain nothing and compile slowly.
+  static constexpr size_t kMostOps = 160;
+
   explicit Clustering(mlir::func::FuncOp func);
 
   std::vector<Cluster> clusters;

@@ -120,22 +120,8 @@ void Emitter::emitRowOutputs(AffineExpr row) {
 
 // Columns.
 
-namespace {
-
-/// A block of columns of a columns kernel.
-struct ColumnBlock {
-  ColumnShape shape;
-  AffineExpr outer;     ///< number of the kept dimensions before
-  AffineExpr firstHalf; ///< of the column number, where it was split
-  AffineExpr low;       ///< first column
-  Value lowValue, highValue;
-  int64_t inner = 0; ///< columns in all blocks
-};
-
-} // namespace
-
-static Index columnSource(IndexMath &math, graph::ReduceOp op, const ColumnBlock &block,
-                          AffineExpr row, AffineExpr column) {
+Index Emitter::columnSource(graph::ReduceOp op, const ColumnBlock &block, AffineExpr row,
+                            AffineExpr column) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput());
   Index source(shape.size());
   auto place = [&](ArrayRef<int64_t> dims, AffineExpr number) {
@@ -166,16 +152,14 @@ void Emitter::emitColumns() {
   mainLoop([&](AffineExpr item) { emitColumnBlock(item); });
 }
 
-void Emitter::emitColumnBlock(AffineExpr item) {
-  LoopId id{LoopId::Output, 0};
-  const LoopShape &loopShape = plan.loops.at(id);
+Emitter::ColumnBlock Emitter::columnBlock(AffineExpr item) {
   ColumnBlock block;
   block.shape = columnShape(columnReductions.front());
-  block.inner = loopShape.inner();
-  int64_t halves = block.shape.columns / block.inner;
+  block.inner = plan.loops.at({LoopId::Output, 0}).inner();
+  block.halves = block.shape.columns / block.inner;
   AffineExpr leading = math.floorDivide(item, plan.blocks);
-  block.outer = math.floorDivide(leading, halves);
-  block.firstHalf = math.modulo(leading, halves);
+  block.outer = math.floorDivide(leading, block.halves);
+  block.firstHalf = math.modulo(leading, block.halves);
   block.low = math.multiply(math.modulo(item, plan.blocks), plan.block);
   block.lowValue = lower(block.low);
   Value most = constantInt(block.inner), high = lower(math.add(block.low, plan.block));
@@ -183,53 +167,63 @@ void Emitter::emitColumnBlock(AffineExpr item) {
   block.highValue = plan.blocks == 1
                         ? most
                         : arith::MinSIOp::create(builder, loc, high, most).getResult();
+  return block;
+}
 
-  auto columns = [&](const std::function<void(AffineExpr)> &body) {
-    loopBetween(
-        block.lowValue, block.highValue, 1, {0, block.inner}, {},
-        [&](AffineExpr column, Accumulators) {
-          scope().loop = id;
-          scope().position = loopShape.extents.size() - 1;
-          scope().extent = block.inner;
-          body(column);
-          return Values();
-        },
-        /*parallel=*/true);
-  };
-  auto place = [&](AffineExpr column) { return math.add(column, math.multiply(block.low, -1)); };
-  auto type = [&](graph::ReduceOp op) { return computeType(getElementTypeOrSelf(op.getType())); };
+void Emitter::forEachColumn(const ColumnBlock &block,
+                            llvm::function_ref<void(AffineExpr)> body) {
+  LoopId id{LoopId::Output, 0};
+  loopBetween(
+      block.lowValue, block.highValue, 1, {0, block.inner}, {},
+      [&](AffineExpr column, Accumulators) {
+        scope().loop = id;
+        scope().position = plan.loops.at(id).extents.size() - 1;
+        scope().extent = block.inner;
+        body(column);
+        return Values();
+      },
+      /*parallel=*/true);
+}
 
-  columns([&](AffineExpr column) {
-    for (auto [op, offset] : llvm::zip(columnReductions, columnAccumulators))
-      storeScratch(offset, place(column), identityOf(op.getKind(), type(op)));
+static Type accumulatorType(graph::ReduceOp op) {
+  return computeType(getElementTypeOrSelf(op.getType()));
+}
+
+void Emitter::addRows(const ColumnBlock &block, ArrayRef<AffineExpr> rows) {
+  forEachColumn(block, [&](AffineExpr column) {
+    AffineExpr place = math.add(column, math.multiply(block.low, -1));
+    for (auto [op, offset] : llvm::zip(columnReductions, columnAccumulators)) {
+      Values terms;
+      for (AffineExpr row : rows)
+        terms.push_back(emit(op.getInput(), columnSource(op, block, row, column)));
+      // Pairwise, so that the order does not depend on the vector width.
+      for (size_t step = 1; step < terms.size(); step *= 2)
+        for (size_t i = 0; i + step < terms.size(); i += 2 * step)
+          terms[i] = combine(op.getKind(), terms[i], terms[i + step], /*reorder=*/false);
+      Value sum = loadScratch(offset, place, accumulatorType(op));
+      storeScratch(offset, place, combine(op.getKind(), sum, terms[0], /*reorder=*/false));
+    }
   });
-  auto addRows = [&](ArrayRef<AffineExpr> rows) {
-    columns([&](AffineExpr column) {
-      for (auto [op, offset] : llvm::zip(columnReductions, columnAccumulators)) {
-        Values terms;
-        for (AffineExpr row : rows)
-          terms.push_back(emit(op.getInput(), columnSource(math, op, block, row, column)));
-        // Pairwise, so that the order does not depend on the vector width.
-        for (size_t step = 1; step < terms.size(); step *= 2)
-          for (size_t i = 0; i + step < terms.size(); i += 2 * step)
-            terms[i] = combine(op.getKind(), terms[i], terms[i + step], /*reorder=*/false);
-        Value sum = loadScratch(offset, place(column), type(op));
-        storeScratch(offset, place(column),
-                     combine(op.getKind(), sum, terms[0], /*reorder=*/false));
-      }
-    });
-  };
-  int64_t rows = block.shape.reduced, whole = rows / kRowsAtOnce;
-  auto manyRows = [&](int64_t low, int64_t count, int64_t scale, int64_t at_once) {
+}
+
+void Emitter::emitColumnBlock(AffineExpr item) {
+  ColumnBlock block = columnBlock(item);
+  forEachColumn(block, [&](AffineExpr column) {
+    AffineExpr place = math.add(column, math.multiply(block.low, -1));
+    for (auto [op, offset] : llvm::zip(columnReductions, columnAccumulators))
+      storeScratch(offset, place, identityOf(op.getKind(), accumulatorType(op)));
+  });
+  auto manyRows = [&](int64_t low, int64_t count, int64_t scale, int64_t atOnce) {
     if (count > 0)
       loop({low, low + count}, std::nullopt, 0, {}, [&](AffineExpr step, Accumulators) {
         SmallVector<AffineExpr> together;
-        for (int64_t i = 0; i < at_once; ++i)
+        for (int64_t i = 0; i < atOnce; ++i)
           together.push_back(math.add(math.multiply(step, scale), i));
-        addRows(together);
+        addRows(block, together);
         return Values();
       });
   };
+  int64_t rows = block.shape.reduced, whole = rows / kRowsAtOnce;
   manyRows(0, whole, kRowsAtOnce, kRowsAtOnce);
   manyRows(whole * kRowsAtOnce, rows % kRowsAtOnce, 1, 1);
 
@@ -238,13 +232,10 @@ void Emitter::emitColumnBlock(AffineExpr item) {
     accumulatorOf[op] = offset;
   blockLow = block.low;
   SmallVector<unsigned> all = llvm::to_vector(llvm::seq<unsigned>(0, info.results.size()));
-  columns([&](AffineExpr column) {
+  forEachColumn(block, [&](AffineExpr column) {
     writtenColumn = column;
-    AffineExpr number =
-        math.add(math.multiply(math.add(math.multiply(block.outer, halves), block.firstHalf),
-                               block.inner),
-                 column);
-    writeResults(all, number);
+    AffineExpr leading = math.add(math.multiply(block.outer, block.halves), block.firstHalf);
+    writeResults(all, math.add(math.multiply(leading, block.inner), column));
   });
 }
 

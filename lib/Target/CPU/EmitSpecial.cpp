@@ -12,18 +12,11 @@ using graph::shapeOf;
 /// Table rows [begin, end) belong to this call: it sets them to zero or to the other terms of a
 /// sum, then looks through all indices for those that fall among them. The order of additions
 /// is that of the indices.
-void Emitter::emitScatter() {
-  SpecialResult special = specialResult(info);
-  auto op = cast<graph::ScatterAddOp>(special.op);
-  ArrayRef<int64_t> shape = shapeOf(op.getResult()), indexShape = shapeOf(op.getIndices());
-  int64_t axis = op.getAxis(), size = shape[axis];
-  int64_t width = IndexMath::numElements(shape.drop_front(axis + 1));
-  int64_t outer = IndexMath::numElements(shape.take_front(axis));
+/// Each row is what the sum is added to, or zero.
+void Emitter::initializeScatter(const SpecialResult &special, graph::ScatterAddOp op,
+                                int64_t width) {
+  ArrayRef<int64_t> shape = shapeOf(op.getResult());
   Type element = getElementTypeOrSelf(op.getType());
-  if (computeType(element) != element)
-    return fail(op, "a CPU kernel needs scatter_add in f32");
-  unsigned slot = info.body.getNumArguments();
-
   storeLoop = 1;
   mainLoop([&](AffineExpr row) {
     auto initialize = [&](AffineExpr column, Accumulators) {
@@ -40,6 +33,21 @@ void Emitter::emitScatter() {
     };
     loop({0, width}, std::nullopt, 0, {}, initialize, /*parallel=*/true);
   });
+}
+
+void Emitter::emitScatter() {
+  SpecialResult special = specialResult(info);
+  auto op = cast<graph::ScatterAddOp>(special.op);
+  ArrayRef<int64_t> shape = shapeOf(op.getResult()), indexShape = shapeOf(op.getIndices());
+  int64_t axis = op.getAxis(), size = shape[axis];
+  int64_t width = IndexMath::numElements(shape.drop_front(axis + 1));
+  int64_t outer = IndexMath::numElements(shape.take_front(axis));
+  Type element = getElementTypeOrSelf(op.getType());
+  if (computeType(element) != element)
+    return fail(op, "a CPU kernel needs scatter_add in f32");
+  unsigned slot = info.body.getNumArguments();
+
+  initializeScatter(special, op, width);
   storeLoop = 2; // operands read from here on cannot share the result's buffer
   Value one = constantInt(1), rows = constantInt(size), wide = constantInt(width);
   Value zero = constantInt(0);

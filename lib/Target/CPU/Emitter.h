@@ -81,7 +81,25 @@ private:
   void emitRowReductions(mlir::AffineExpr row);
   void emitRowOutputs(mlir::AffineExpr row);
   void emitColumns();
+  /// A block of columns of a columns kernel.
+  struct ColumnBlock {
+    ColumnShape shape;
+    mlir::AffineExpr outer;     ///< number of the kept dimensions before
+    mlir::AffineExpr firstHalf; ///< of the column number, where it was split
+    mlir::AffineExpr low;       ///< first column
+    mlir::Value lowValue, highValue;
+    int64_t inner = 0;  ///< columns in all blocks
+    int64_t halves = 0; ///< how often those fit into the columns
+  };
+  ColumnBlock columnBlock(mlir::AffineExpr item);
+  void forEachColumn(const ColumnBlock &block,
+                     llvm::function_ref<void(mlir::AffineExpr)> body);
+  /// Where a reduction reads a row of a column.
+  Index columnSource(graph::ReduceOp op, const ColumnBlock &block, mlir::AffineExpr row,
+                     mlir::AffineExpr column);
+  void addRows(const ColumnBlock &block, llvm::ArrayRef<mlir::AffineExpr> rows);
   void emitColumnBlock(mlir::AffineExpr item);
+  void initializeScatter(const SpecialResult &special, graph::ScatterAddOp op, int64_t width);
   void emitScatter();
   void emitScan();
   void emitCumSum(graph::CumSumOp op);

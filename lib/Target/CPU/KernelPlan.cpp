@@ -27,7 +27,8 @@ BodyInfo::BodyInfo(Block &body) : body(body) {
   results.append(body.getTerminator()->operand_begin(), body.getTerminator()->operand_end());
 }
 
-static int64_t elementsOf(Value value) { return IndexMath::numElements(shapeOf(value)); }
+int64_t elementsOf(Value value) { return IndexMath::numElements(shapeOf(value)); }
+int64_t elementsOf(Operation *op) { return elementsOf(op->getResult(0)); }
 
 bool reducesInnermost(ReduceOp op) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput());

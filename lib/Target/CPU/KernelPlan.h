@@ -28,6 +28,10 @@
 
 namespace dtc::cpu {
 
+/// Elements of a tensor, or of an op's first result.
+int64_t elementsOf(mlir::Value value);
+int64_t elementsOf(mlir::Operation *op);
+
 enum class KernelKind { Pointwise, Rows, Columns, Scatter, Scan, Pool };
 
 /// A nest of loops whose extents multiply to the number of elements, and the
