@@ -3,9 +3,9 @@
     python3 bench/plan_time.py [--search]
 
 Plans real graphs (weightless exports, see bench/published/graphs.py, which needs torch and transformers the first
-time): four models on their clusters, Llama-3 8B with 8 to 128 layers, and Llama-3.1 405B on 64 to 16,384 GPUs.
-Without --search the plan is pinned to dp x tp=8, so that import, training and the price of one plan are timed; with
-it the plan is searched. Prints the seconds of the whole command, its processor seconds, the planner's share
+time): four models on their clusters, Llama-3 8B with 8 to 128 layers, and Llama-3.1 405B on 512 to 16,384 GPUs.
+Without --search the plan is pinned to dp x tp=8 with ZeRO-3, so that import, training and the price of one plan are
+timed; with it the plan is searched. Prints the seconds of the whole command, its processor seconds, the planner's share
 (`planning_time_s`) and the peak memory; the best of three runs.
 """
 
@@ -38,13 +38,15 @@ MODELS = {
     "Llama-3.1 405B": (llama(126, 16384, 128, 53248), 1024, 1024),
 }
 
+PINNED = "dp={},tp=8,pp=1,cp=1,ep=1,sp=on,zero=3,recompute=full,offload=none,micro_batch=1"
+
 
 def cases() -> list[tuple[str, Dimensions, int, int]]:
     """Name, model, GPUs and global batch."""
     found = [(name, *case) for name, case in MODELS.items()]
     found += [(f"8B, {layers} layers", llama(layers, 4096, 32, 14336), 16, 128) for layers in (8, 16, 32, 64, 128)]
     found += [(f"405B, {gpus} GPUs", MODELS["Llama-3.1 405B"][0], gpus, 2 * gpus)
-              for gpus in (64, 256, 1024, 4096, 16384)]
+              for gpus in (512, 2048, 8192, 16384)]
     return found
 
 
@@ -77,7 +79,7 @@ def main() -> None:
     print(f"{'':20} {'nodes':>6} {'GPUs':>6} {'seconds':>8} {'cpu':>6} {'planning':>8} {'MB':>6}")
     for name, dims, gpus, batch in cases():
         model = exported(dims)
-        plan = "auto" if options.search else f"dp={gpus // 8},tp=8,pp=1,cp=1,ep=1,micro_batch=1"
+        plan = "auto" if options.search else PINNED.format(gpus // 8)
         best = min(measure(model, gpus, batch, plan) for _ in range(3))
         print(f"{name:20} {best[4]:6} {gpus:6} {best[0]:8.2f} {best[1]:6.2f} {best[2]:8.2f} {best[3] / 1e6:6.0f}",
               flush=True)
