@@ -160,7 +160,8 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
                    surrounded(shard->weights(positions), degrees, mesh), library.getBlocks(),
                    surroundedSums(*shard, mesh));
   StagePrices prices(costs, degrees, profile.units());
-  double capacity = model.memoryPerRank() - model.reservedBytes(communicators(degrees));
+  double capacity = model.memoryPerRank() - model.reservedBytes(communicators(degrees)) -
+                    double(degrees.numMicrobatches * shard->dataBytes());
   // All ranks together must at least hold what is kept.
   if (!anyMemory && costs.rank({{0, profile.units()}}, 0).staticBytes / double(degrees.pp) > capacity)
     return Outcome::TooLarge;

@@ -294,6 +294,35 @@ Result<SearchResult> PlanSearch::run() {
   return Error{shortage(*closest), 4};
 }
 
+/// What would help, cheapest first: to let go of what is pinned, one key at a
+/// time, then more devices.
+static std::string wayOut(const Problem &problem, const Cluster &cluster,
+                          const SearchOptions &options) {
+  auto fits = [&](const SearchOptions &changed) {
+    Result<Spec> spec = fill(changed.spec, changed.devices);
+    if (!spec)
+      return false;
+    auto found = PlanSearch(problem, cluster, changed, *spec).run();
+    return found && found->predicted.fits();
+  };
+  for (const auto &[key, without] : eachKeyLess(options.spec)) {
+    SearchOptions freed = options;
+    freed.spec = without;
+    if (fits(freed))
+      return "; without " + key + " a plan fits";
+  }
+  SearchOptions more = options;
+  for (int i = 0; i < 6 && problem.globalBatch() > 0; ++i) {
+    more.devices *= 2;
+    if (int64_t limit = cluster.devices(); limit > 0 && more.devices > limit)
+      break;
+    more.spec = {};
+    if (fits(more))
+      return "; on " + std::to_string(more.devices) + " devices a plan fits";
+  }
+  return "";
+}
+
 Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
                             const SearchOptions &options) {
   if (std::string error = check(problem); !error.empty())
@@ -303,7 +332,10 @@ Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
   Result<Spec> spec = fill(options.spec, options.devices);
   if (!spec)
     return spec.error();
-  return PlanSearch(problem, cluster, options, *spec).run();
+  auto found = PlanSearch(problem, cluster, options, *spec).run();
+  if (!found && found.error().message.starts_with(kNoPlanFits))
+    return Error{found.error().message + wayOut(problem, cluster, options), 4};
+  return found;
 }
 
 } // namespace dtc::plan

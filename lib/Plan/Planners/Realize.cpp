@@ -65,8 +65,8 @@ Result<Realized> realize(const Problem &problem, const ProblemFacts &facts,
   ProblemFacts solvedFacts(solved);
   auto solution = solveSharding(
       solved, solvedFacts, cluster, degrees,
-      {estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, degrees.devices(),
-       callsWithoutPipeline(result.problem, degrees, degrees.devices())});
+      {estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, 0,
+       weighedMicrobatches(problem, degrees, degrees.devices())});
   if (!solution)
     return solution.error();
   result.plan = std::move(solution->plan);

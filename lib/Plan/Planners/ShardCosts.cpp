@@ -13,15 +13,25 @@ std::vector<BlockRecompute> recomputeAll(const std::vector<Block> &blocks, Recom
   return result;
 }
 
-int64_t callsWithoutPipeline(const Problem &problem, const Degrees &degrees, int64_t devices) {
+int64_t weighedMicrobatches(const Problem &problem, const Degrees &degrees, int64_t devices) {
   return std::max<int64_t>(1, problem.globalBatch() * degrees.tp * degrees.cp /
                                   (degrees.microBatch * devices));
+}
+
+int64_t ShardCosts::dataBytes() const {
+  int64_t bytes = 0;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    if (ValueKind kind = problem.values[value].kind;
+        kind == ValueKind::Input || kind == ValueKind::Target)
+      bytes += localBytes(problem.values[value], plan.arguments.at(value), plan.mesh);
+  return bytes;
 }
 
 ShardCosts::ShardCosts(const Problem &problem, const ProblemFacts &facts, const CostModel &model,
                        const std::vector<Block> &blocks, Plan given, const Workspace *workspace)
     : problem(problem), facts(facts), model(model), blocks(blocks), workspace(workspace),
-      plan(std::move(given)), execution(problem, facts, plan, model, workspace), scalars(scalarSums(problem, facts, plan)) {}
+      plan(std::move(given)), execution(problem, facts, plan, model, workspace),
+      scalars(scalarSums(problem, facts, plan)) {}
 
 const Profile &ShardCosts::profile(Recompute recompute, const std::vector<OpId> &cuts) const {
   std::unique_ptr<Profile> &known = profiles[{recompute, cuts}];
@@ -81,7 +91,7 @@ const ShardLibrary::Batch &ShardLibrary::batchOf(const Degrees &degrees) {
 
 const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &variant,
                                     std::string &error) {
-  std::tuple key{degrees.tp, degrees.cp, degrees.microBatch, variant};
+  Key key{degrees.tp, degrees.cp, degrees.microBatch, variant};
   auto [it, isNew] = solved.try_emplace(key);
   if (!isNew) {
     if (!it->second)
@@ -98,7 +108,7 @@ const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &
   inside.cp = degrees.cp;
   inside.microBatch = degrees.microBatch;
   SolverOptions options{variant.sequenceParallel, variant.secondsPerByte, devices,
-                        callsWithoutPipeline(problem, degrees, devices)};
+                        weighedMicrobatches(problem, degrees, devices)};
   auto solution = solveSharding(batch.problem, *batch.facts, cluster, inside, options);
   if (!solution) {
     errors[key] = error = solution.error().message;

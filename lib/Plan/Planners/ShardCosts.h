@@ -18,6 +18,10 @@ struct ShardVariant {
   auto operator<=>(const ShardVariant &) const = default;
 };
 
+/// Microbatches for which shardings are solved: those of a plan without a
+/// pipeline, where what is done once a step weighs most.
+int64_t weighedMicrobatches(const Problem &problem, const Degrees &degrees, int64_t devices);
+
 class ShardCosts {
 public:
   ShardCosts(const Problem &problem, const ProblemFacts &facts, const CostModel &model,
@@ -28,7 +32,8 @@ public:
   /// Parameters, stored whole; axes are those of the plan.
   const Weights &weights(const std::vector<OpId> &cuts) const;
   const std::vector<sharding::AxisList> &getScalarSums() const { return scalars; }
-  const Plan &getPlan() const { return plan; }
+  /// Inputs and targets of one microbatch.
+  int64_t dataBytes() const;
   const Problem &getProblem() const { return problem; }
   const ProblemFacts &getFacts() const { return facts; }
 
@@ -74,14 +79,10 @@ private:
   CostModel model;
   std::vector<Block> blocks;
   std::map<std::pair<int64_t, bool>, Batch> batches; ///< by samples, and whether cp splits
-  std::map<std::tuple<int64_t, int64_t, int64_t, ShardVariant>, std::unique_ptr<ShardCosts>>
-      solved; ///< by tp, cp and samples
-  std::map<std::tuple<int64_t, int64_t, int64_t, ShardVariant>, std::string> errors;
+  using Key = std::tuple<int64_t, int64_t, int64_t, ShardVariant>; ///< tp, cp, samples
+  std::map<Key, std::unique_ptr<ShardCosts>> solved;
+  std::map<Key, std::string> errors;
 };
-
-/// Microbatches for which shardings are solved: those of a plan without a
-/// pipeline, where what is done once a step weighs most.
-int64_t callsWithoutPipeline(const Problem &problem, const Degrees &degrees, int64_t devices);
 
 /// The plan's entries for recomputing all blocks alike.
 std::vector<BlockRecompute> recomputeAll(const std::vector<Block> &blocks, Recompute kind);

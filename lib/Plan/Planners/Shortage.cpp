@@ -18,13 +18,37 @@ std::string shortage(const SearchResult &closest) {
   std::string reserved =
       memory.reserved > 0 ? ", reserved " + megabytes(double(memory.reserved)) : std::string();
   double missing = double(memory.total()) - predicted.memoryCapacity;
-  return "no plan fits: " + summary(closest.plan.degrees) + " needs " +
+  return kNoPlanFits + summary(closest.plan.degrees) + " needs " +
          megabytes(double(memory.total())) + " a rank" + where + " (parameters " +
          megabytes(double(memory.parameters)) + ", gradients " +
          megabytes(double(memory.gradients)) + ", optimizer " +
          megabytes(double(memory.optimizer)) + ", activations " +
          megabytes(double(memory.activations)) + reserved + "), there are " +
          megabytes(predicted.memoryCapacity) + ": " + megabytes(missing) + " short";
+}
+
+std::vector<std::pair<std::string, Spec>> eachKeyLess(const Spec &spec) {
+  std::vector<std::pair<std::string, Spec>> result;
+  auto add = [&](const std::string &key, auto Spec::*field) {
+    if (!(spec.*field))
+      return;
+    Spec without = spec;
+    (without.*field).reset();
+    result.emplace_back(key, without);
+  };
+  // What costs least to change comes first.
+  add("zero", &Spec::zero);
+  add("micro_batch", &Spec::microBatch);
+  add("recompute", &Spec::recompute);
+  add("schedule", &Spec::schedule);
+  add("chunks", &Spec::chunks);
+  add("sp", &Spec::sp);
+  add("zero_group", &Spec::zeroGroup);
+  add("offload", &Spec::offload);
+  for (auto [key, field] : {std::pair("dp", &Spec::dp), {"tp", &Spec::tp}, {"pp", &Spec::pp},
+                            {"cp", &Spec::cp}})
+    add(key, field);
+  return result;
 }
 
 /// Degrees and settings that no phase carries out yet, or no planner chooses.

@@ -217,3 +217,23 @@ TEST(PlanSearch, IsDeterministic) {
   EXPECT_EQ(first.plan, second.plan);
   EXPECT_EQ(first.predicted, second.predicted);
 }
+
+TEST(PlanSearch, SaysWhatIsShortWhereAndWhatWouldHelp) {
+  SearchOptions options;
+  options.devices = 8;
+  options.executable = false;
+  options.spec = *parseSpec("tp=1,pp=1,zero=0,offload=none");
+  Result<SearchResult> result =
+      search(transformer(gpt13b(64)), cluster("dgx-h100"), options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().exitCode, 4);
+  const std::string &message = result.error().message;
+  EXPECT_TRUE(message.starts_with("no plan fits: ")) << message;
+  EXPECT_NE(message.find(" short; "), std::string::npos) << message;
+  EXPECT_TRUE(message.ends_with("without zero a plan fits")) << message;
+  options.devices = 2;
+  options.spec = *parseSpec("offload=none");
+  result = search(transformer(gpt13b(64)), cluster("dgx-h100"), options);
+  ASSERT_FALSE(result);
+  EXPECT_TRUE(result.error().message.ends_with(" a plan fits")) << result.error().message;
+}
