@@ -169,3 +169,37 @@ TEST_F(VerifyTest, ASumThatIsNotPendingCannotBecomeSo) {
     p.ops[add].pending = {{0, 0}};
   });
 }
+
+TEST_F(VerifyTest, Recomputation) {
+  expect("plan recomputes a block that the model lacks: 7",
+         [](Plan &p) { p.recompute = {{7, Recompute::Full}}; });
+  expect("plan recomputes a block that the model lacks: -1",
+         [](Plan &p) { p.recompute = {{-1, Recompute::Full}}; });
+}
+
+TEST_F(VerifyTest, StorageIsThatOfAZeroLevel) {
+  problem.batch = 4; // of one sample each, as far as degrees go
+  good.degrees.dp = 4;
+  good.degrees.tp = 1;
+  good.mesh.axes = {{"dp", "dp", 4}};
+  auto everywhere = [](Plan &p) {
+    for (ParameterStorage &storage : p.storage)
+      for (auto &axes : storage.use.dims)
+        axes.clear();
+  };
+  expect("is that of zero=1, the plan's is 0", [&](Plan &p) {
+    everywhere(p);
+    p.storage[0].stateAxes = {0};
+  });
+  expect("parameters are split where their gradients or states aren't", [&](Plan &p) {
+    everywhere(p);
+    p.degrees.zero = 3;
+    p.storage[0].storageAxes = {0};
+  });
+  expect("is split over an axis of another kind: 0", [&](Plan &p) {
+    everywhere(p);
+    p.mesh.axes[0] = {"tp", "tp", 4};
+    p.degrees.zero = 1;
+    p.storage[0].stateAxes = {0};
+  });
+}
