@@ -174,18 +174,31 @@ void Profile::addTransfers(const Problem &problem, const ProblemFacts &facts,
     OpId position = problem.ops[op].forward;
     return unitOf(position >= 0 ? position : std::min(op, facts.lastForward));
   };
-  for (auto value = static_cast<ValueId>(problem.arguments);
-       value < static_cast<ValueId>(problem.values.size()); ++value) {
+  // A gradient is summed up as soon as all its terms are there, and sent as one.
+  auto values = static_cast<ValueId>(problem.values.size());
+  std::vector<int> makers(values, units() - 1);
+  for (auto value = static_cast<ValueId>(problem.arguments); value < values; ++value) {
+    const Op &made = problem.ops[facts.producer[value]];
+    makers[value] = positionOf(facts.producer[value]);
+    if (made.kind != OpKind::GradientSum)
+      continue;
+    int complete = units() - 1;
+    for (ValueId term : made.operands)
+      complete = std::min(complete, makers[term]);
+    makers[value] = std::max(makers[value], complete);
+  }
+  for (auto value = static_cast<ValueId>(problem.arguments); value < values; ++value) {
     OpId producer = facts.producer[value];
     if (facts.isStatic[producer])
       continue; // computed where it is needed
     if (facts.gradientOf[value] >= 0 && facts.gradientOf[value] < problem.arguments)
       continue; // stages that share a weight sum its gradients once a step: StageCosts
-    int maker = positionOf(producer);
+    int maker = makers[value];
     bool isForward = !problem.ops[producer].backward;
     int last = maker, first = maker;
     for (OpId reader : facts.consumers[value]) {
-      int unit = positionOf(reader);
+      bool isSum = problem.ops[reader].kind == OpKind::GradientSum;
+      int unit = isSum ? makers[problem.ops[reader].results[0]] : positionOf(reader);
       if (isForward && !problem.ops[reader].backward)
         last = std::max(last, unit);
       if (!isForward && !facts.isResult[value])
