@@ -66,6 +66,52 @@ ExitCode Compilation::fail(const Error &error) {
 // Import and training
 //===----------------------------------------------------------------------===//
 
+/// The degrees as a SPEC; how tensor parallelism treats the sequence stays as it
+/// was asked for, which the same search decides alike.
+static plan::Spec pinned(const plan::Degrees &degrees, plan::Spec spec) {
+  spec.dp = degrees.dp;
+  spec.tp = degrees.tp;
+  spec.pp = degrees.pp;
+  spec.cp = degrees.cp;
+  spec.ep = degrees.ep;
+  spec.zero = degrees.zero;
+  if (degrees.zeroGroup > 0)
+    spec.zeroGroup = degrees.zeroGroup;
+  spec.schedule = degrees.schedule;
+  spec.chunks = degrees.chunks;
+  spec.microBatch = degrees.microBatch;
+  spec.recompute = degrees.recompute;
+  spec.offload = degrees.offload;
+  return spec;
+}
+
+bool Compilation::hasPlanFile() const {
+  return options.plan.ends_with(".yaml") || options.plan.ends_with(".yml");
+}
+
+/// What a plan file's degrees say is pinned, the batch and its microbatches too.
+Result<plan::Spec> Compilation::specOfPlanFile() {
+  std::ifstream file(options.plan);
+  planText.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  if (!file.good() && planText.empty())
+    return Error{options.plan + ": cannot read the plan", 3};
+  auto degrees = plan::degreesFromYaml(planText, options.plan);
+  if (!degrees)
+    return degrees.error();
+  plan::Spec spec = pinned(*degrees, {});
+  if (!plan::fill(spec, options.devices) || degrees->devices() != options.devices)
+    return Error{options.plan + ": made for another number of devices than " +
+                     std::to_string(options.devices),
+                 2};
+  // No factor is above kMostDegree, so no product of three of them overflows.
+  int64_t calls = degrees->microBatch * degrees->numMicrobatches;
+  if (calls > plan::kMostDegree / (degrees->dp * degrees->ep))
+    return Error{options.plan + ": its batch is out of range", 3};
+  if (!options.globalBatch)
+    options.globalBatch = degrees->dp * degrees->ep * calls;
+  return spec;
+}
+
 ExitCode Compilation::readSpec() {
   auto loaded = plan::loadCluster(options.cluster);
   if (!loaded)
@@ -74,8 +120,7 @@ ExitCode Compilation::readSpec() {
   // The artifact fixes the threads of a rank: fewer than there are cores for are planned for.
   if (cluster.sharedMemory)
     cluster.cores = std::min(cluster.cores, options.threadsPerRank * options.devices);
-  bool file = options.plan.ends_with(".yaml") || options.plan.ends_with(".yml");
-  auto parsed = plan::parseSpec(file ? "auto" : options.plan);
+  auto parsed = hasPlanFile() ? specOfPlanFile() : plan::parseSpec(options.plan);
   if (!parsed)
     return fail(parsed.error());
   auto filled = plan::fill(*parsed, options.devices);
@@ -129,7 +174,7 @@ ExitCode Compilation::importModel() {
   auto choice = chooseBatch(spec.dp.value_or(options.devices) * spec.ep.value_or(1));
   if (!degreesOpen() && !choice)
     return fail(choice.error());
-  if (!choice || degreesOpen() || options.onlyPlan)
+  if (!choice || degreesOpen() || (options.onlyPlan && !hasPlanFile()))
     // The planner cuts the batch; see makePlan.
     batch = {options.globalBatch.value_or(std::max<int64_t>(model.fileBatch, 1) *
                                           spec.dp.value_or(options.devices) *
@@ -191,17 +236,9 @@ ExitCode Compilation::buildTraining() {
 //===----------------------------------------------------------------------===//
 
 ExitCode Compilation::readPlan() {
-  std::ifstream file(options.plan);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.good() && text.empty())
-    return fail({options.plan + ": cannot read the plan", 3});
-  auto read = plan::planFromYaml(text, options.plan, problem);
+  auto read = plan::planFromYaml(planText, options.plan, problem);
   if (!read)
     return fail(read.error());
-  if (read->degrees.devices() != options.devices)
-    return fail({options.plan + ": made for " + std::to_string(read->degrees.devices()) +
-                     " devices, not " + std::to_string(options.devices),
-                 2});
   search.plan = *read;
   // Only what is whole can be predicted.
   if (failed(planbridge::verify(module(), problem, search.plan, cluster)))
@@ -228,25 +265,6 @@ ExitCode Compilation::searchPlan() {
     return fail(found.error());
   search = std::move(*found);
   return ExitCode::Done;
-}
-
-/// The degrees as a SPEC; how tensor parallelism treats the sequence stays as it
-/// was asked for, which the same search decides alike.
-static plan::Spec pinned(const plan::Degrees &degrees, plan::Spec spec) {
-  spec.dp = degrees.dp;
-  spec.tp = degrees.tp;
-  spec.pp = degrees.pp;
-  spec.cp = degrees.cp;
-  spec.ep = degrees.ep;
-  spec.zero = degrees.zero;
-  if (degrees.zeroGroup > 0)
-    spec.zeroGroup = degrees.zeroGroup;
-  spec.schedule = degrees.schedule;
-  spec.chunks = degrees.chunks;
-  spec.microBatch = degrees.microBatch;
-  spec.recompute = degrees.recompute;
-  spec.offload = degrees.offload;
-  return spec;
 }
 
 /// The batch is cut as the plan has it now: starts again with it, as what a call
@@ -293,7 +311,7 @@ ExitCode Compilation::makePlan() {
   auto start = std::chrono::steady_clock::now();
   if (ExitCode code = extractProblem(); code != ExitCode::Done)
     return code;
-  bool file = options.plan.ends_with(".yaml") || options.plan.ends_with(".yml");
+  bool file = hasPlanFile();
   if (ExitCode code = file ? readPlan() : searchPlan(); code != ExitCode::Done)
     return code;
   if (!file)

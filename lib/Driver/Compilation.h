@@ -50,6 +50,8 @@ private:
   ExitCode lower();
   ExitCode package();
 
+  bool hasPlanFile() const;
+  plan::Result<plan::Spec> specOfPlanFile();
   ExitCode readSpec();
   ExitCode importBatch(std::optional<int64_t> batch);
   ExitCode makePlan();
@@ -70,6 +72,7 @@ private:
   mlir::MLIRContext context;
   import::ImportedModel model;
   plan::Spec spec;
+  std::string planText; ///< of a plan file
   plan::Cluster cluster;
   BatchChoice batch;
   plan::Problem problem;

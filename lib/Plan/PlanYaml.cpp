@@ -247,6 +247,16 @@ std::string toYaml(const Plan &plan, const Problem &problem) {
 
 namespace {
 
+template <typename Enum>
+Enum word(YamlMap &map, const std::string &key, std::optional<Enum> (*parse)(const std::string &),
+          Enum otherwise) {
+  auto text = map.get<std::string>(key, name(otherwise));
+  std::optional<Enum> value = parse(text);
+  if (!value)
+    map.fail(map.at(key), "unknown " + key + ": " + text);
+  return *value;
+}
+
 class PlanReader {
 public:
   PlanReader(const YAML::Node &node, const std::string &file, const Problem &problem)
@@ -264,20 +274,10 @@ private:
       result.emplace_back(item, file, key);
     return result;
   }
-  template <typename Enum>
-  Enum word(YamlMap &map, const std::string &key, std::optional<Enum> (*parse)(const std::string &),
-            Enum otherwise) {
-    auto text = map.get<std::string>(key, name(otherwise));
-    std::optional<Enum> value = parse(text);
-    if (!value)
-      map.fail(map.at(key), "unknown " + key + ": " + text);
-    return *value;
-  }
   AxisId axis(const YAML::Node &node);
   AxisList axes(const YAML::Node &node);
   std::vector<AxisList> lists(const YAML::Node &node);
   TensorSharding layout(YamlMap &map, size_t rank);
-  void degrees();
   void mesh();
   void stages();
   void arguments();
@@ -334,14 +334,19 @@ TensorSharding PlanReader::layout(YamlMap &map, size_t rank) {
   return result;
 }
 
-void PlanReader::degrees() {
-  YamlMap map = root.map("plan");
-  Degrees &d = plan.degrees;
-  d.dp = map.number<int64_t>("dp", 1);
-  d.tp = map.number<int64_t>("tp", 1);
-  d.pp = map.number<int64_t>("pp", 1, 1);
-  d.cp = map.number<int64_t>("cp", 1, 1);
-  d.ep = map.number<int64_t>("ep", 1, 1);
+static Degrees readDegrees(YamlMap map) {
+  Degrees d;
+  auto count = [&](const char *key, std::optional<int64_t> otherwise = {}) {
+    auto value = map.number<int64_t>(key, 1, otherwise);
+    if (value > kMostDegree)
+      map.fail(map.at(key), std::string(key) + " is out of range: " + std::to_string(value));
+    return value;
+  };
+  d.dp = count("dp");
+  d.tp = count("tp");
+  d.pp = count("pp", 1);
+  d.cp = count("cp", 1);
+  d.ep = count("ep", 1);
   auto sp = map.get<std::string>("sp", "off");
   if (sp != "on" && sp != "off" && sp != "true" && sp != "false")
     map.fail(map.at("sp"), "sp must be on or off: " + sp);
@@ -349,12 +354,13 @@ void PlanReader::degrees() {
   d.zero = map.number<int>("zero", 0, 0);
   d.zeroGroup = map.number<int64_t>("zero_group", 0, 0);
   d.schedule = word(map, "schedule", scheduleFromName, ScheduleKind::OneFOneB);
-  d.chunks = map.number<int64_t>("chunks", 1, 1);
-  d.microBatch = map.number<int64_t>("micro_batch", 1, 1);
-  d.numMicrobatches = map.number<int64_t>("num_microbatches", 1, 1);
+  d.chunks = count("chunks", 1);
+  d.microBatch = count("micro_batch", 1);
+  d.numMicrobatches = count("num_microbatches", 1);
   d.recompute = word(map, "recompute", recomputeFromName, Recompute::None);
   d.offload = word(map, "offload", offloadFromName, Offload::None);
   map.finish();
+  return d;
 }
 
 void PlanReader::mesh() {
@@ -449,7 +455,7 @@ void PlanReader::ops() {
 }
 
 Plan PlanReader::run() {
-  degrees();
+  plan.degrees = readDegrees(root.map("plan"));
   mesh();
   stages();
   arguments();
@@ -463,6 +469,12 @@ Plan PlanReader::run() {
   ops();
   root.finish();
   return std::move(plan);
+}
+
+Result<Degrees> degreesFromYaml(const std::string &text, const std::string &file) {
+  return readYaml<Degrees>(text, file, [&](const YAML::Node &node) {
+    return readDegrees(YamlMap(node, file, "the plan").map("plan"));
+  });
 }
 
 Result<Plan> planFromYaml(const std::string &text, const std::string &file,

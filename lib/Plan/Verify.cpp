@@ -3,6 +3,8 @@
 #include "Blocks.h"
 #include "Execution.h"
 
+#include "dtc/Plan/Spec.h"
+
 #include <algorithm>
 #include <set>
 
@@ -191,11 +193,16 @@ void Verifier::checkArguments() {
   }
 }
 
-/// Blocks are named once, by their number.
+/// Blocks are named once, by their number, and the degrees say what they add up to.
 void Verifier::checkRecompute() {
-  if (plan.recompute.empty())
+  Recompute asked = plan.degrees.recompute, most = Recompute::None;
+  if (plan.recompute.empty() && asked == Recompute::None)
     return;
   auto count = static_cast<int64_t>(findBlocks(problem, ProblemFacts(problem)).size());
+  for (const BlockRecompute &entry : plan.recompute)
+    most = std::max(most, entry.kind);
+  if (most != asked && count > 0)
+    report(std::string("plan says recompute=") + name(asked) + ", its blocks have " + name(most));
   std::set<int64_t> seen;
   for (const BlockRecompute &entry : plan.recompute)
     if (entry.block < 0 || entry.block >= count)
@@ -241,6 +248,7 @@ void Verifier::checkStorage() {
 void Verifier::checkLevels() {
   sharding::AxisList data = plan.mesh.ofDegree("dp"), context = plan.mesh.ofDegree("cp");
   data.insert(data.end(), context.begin(), context.end());
+  int most = 0;
   for (const ParameterStorage &storage : plan.storage) {
     bool nested = (storage.storageAxes.empty() || storage.storageAxes == storage.gradientAxes) &&
                   (storage.gradientAxes.empty() || storage.gradientAxes == storage.stateAxes);
@@ -256,7 +264,12 @@ void Verifier::checkLevels() {
     if (level > plan.degrees.zero)
       report("storage of " + storage.parameter + " is that of zero=" + std::to_string(level) +
              ", the plan's is " + std::to_string(plan.degrees.zero));
+    most = std::max(most, level);
   }
+  // With one data-parallel rank there is nothing to split.
+  if (most < plan.degrees.zero && plan.mesh.size(data) > 1)
+    report("plan says zero=" + std::to_string(plan.degrees.zero) +
+           ", its storage is that of zero=" + std::to_string(most));
 }
 
 void Verifier::checkOps() {

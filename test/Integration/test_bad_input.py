@@ -262,3 +262,21 @@ def test_many_faults_of_a_plan_are_one_line(tmp_path):
     lines = plan.read_text().splitlines(keepends=True)
     edited.write_text("".join(l for l in lines if "kind: parameter" not in l))
     refused(call("dtc", "plan", *job, "--plan", edited), 3, "more)")
+
+
+@pytest.mark.parametrize("said, words", [
+    ("zero: 0/zero: 3", "plan says zero=3, its storage is that of zero=0"),
+    ("recompute: none/recompute: full", "plan says recompute=full, its blocks have none"),
+    ("dp: 2/dp: 99999999999", "dp is out of range: 99999999999"),
+    ("dp: 2/dp: 4", "made for another number of devices than 4"),
+])
+def test_plan_whose_degrees_say_something_else(tmp_path, said, words):
+    """What a plan file says of itself is what it does: nothing is predicted for what it isn't."""
+    plan = tmp_path / "plan.yaml"
+    job = [MODELS / "llama.onnx", "--devices", 4, "--loss", "cross_entropy", "--global-batch", 8]
+    check_call("dtc", "plan", *job, "--plan", "dp=2,tp=2", "--save-plan", plan)
+    before, after = said.split("/")
+    text = plan.read_text()
+    assert before in text
+    plan.write_text(text.replace(before, after, 1))
+    refused(call("dtc", "plan", *job, "--plan", plan), 2 if "devices" in words else 3, words)

@@ -120,11 +120,12 @@ def test_outputs_without_a_loss(tmp_path):
     assert abs(outputs[0] - outputs[1]).max() < 1e-4 < abs(outputs[0]).max()
 
 
-def test_a_saved_plan_compiles_to_the_same_artifact(tmp_path):
+@pytest.mark.parametrize("pinned", [[], ["--plan", "dp=2,tp=2,micro_batch=1"]])
+def test_a_saved_plan_compiles_to_the_same_artifact(tmp_path, pinned):
+    """It brings its batch and microbatches."""
     plan, first, second = (tmp_path / name for name in ("plan.yaml", "first.dtc", "second.dtc"))
-    common = ["dtc", "compile", MODELS / "gpt2.onnx", "--devices", 4, "--loss", "cross_entropy",
-              "--global-batch", 8]
-    check_call(*common, "--save-plan", plan, "-o", first)
+    common = ["dtc", "compile", MODELS / "gpt2.onnx", "--devices", 4, "--loss", "cross_entropy"]
+    check_call(*common, *pinned, "--global-batch", 8, "--save-plan", plan, "-o", first)
     check_call(*common, "--plan", plan, "-o", second)
     assert first.read_bytes() == second.read_bytes()
 

@@ -93,6 +93,9 @@ struct Problem;
 /// The plan as YAML, for `--save-plan`: axes by name, ops and arguments with
 /// their names from the problem, so that it can be read and edited.
 std::string toYaml(const Plan &plan, const Problem &problem);
+/// Its degrees alone, which say how the batch is to be cut before there is a
+/// problem to read the rest against.
+Result<Degrees> degreesFromYaml(const std::string &text, const std::string &file);
 /// Reads it back. Errors name file, line and key; a plan made for another
 /// problem is refused.
 Result<Plan> planFromYaml(const std::string &text, const std::string &file,

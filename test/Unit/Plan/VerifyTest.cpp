@@ -1,6 +1,7 @@
 #include "dtc/Plan/Verify.h"
 
 #include "Problems.h"
+#include "Transformer.h"
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -177,6 +178,19 @@ TEST_F(VerifyTest, Recomputation) {
          [](Plan &p) { p.recompute = {{-1, Recompute::Full}}; });
 }
 
+TEST_F(VerifyTest, RecomputationIsWhatTheDegreesSay) {
+  problem = transformer({4, 64, 4, 16, 4, 128});
+  auto found = search(problem, on, {.devices = 4, .spec = *parseSpec("tp=4,recompute=full"),
+                                    .executable = false});
+  ASSERT_TRUE(found);
+  Plan again = found->plan;
+  EXPECT_TRUE(verify(problem, again, on).empty());
+  expectOf(again, "plan says recompute=full, its blocks have none",
+           [](Plan &p) { p.recompute.clear(); });
+  expectOf(again, "plan says recompute=none, its blocks have full",
+           [](Plan &p) { p.degrees.recompute = Recompute::None; });
+}
+
 TEST_F(VerifyTest, StorageIsThatOfAZeroLevel) {
   problem.batch = 4; // of one sample each, as far as degrees go
   good.degrees.dp = 4;
@@ -190,6 +204,10 @@ TEST_F(VerifyTest, StorageIsThatOfAZeroLevel) {
   expect("is that of zero=1, the plan's is 0", [&](Plan &p) {
     everywhere(p);
     p.storage[0].stateAxes = {0};
+  });
+  expect("plan says zero=3, its storage is that of zero=0", [&](Plan &p) {
+    everywhere(p);
+    p.degrees.zero = 3;
   });
   expect("parameters are split where their gradients or states aren't", [&](Plan &p) {
     everywhere(p);
