@@ -13,40 +13,20 @@ from __future__ import annotations
 import argparse
 import pathlib
 import subprocess
+import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "bench"
+sys.path.insert(0, str(ROOT / "bench" / "published"))
+
+import graphs  # noqa: E402
 
 
 def export(layers: int) -> pathlib.Path:
     """A GPT-2 with that many layers, without weights, as ONNX; exported once."""
-    path = WORK / f"deep-{layers}.onnx"
-    if path.exists():
-        return path
-    import torch
-    import transformers
-
-    config = transformers.GPT2Config(
-        vocab_size=1024, n_positions=64, n_embd=128, n_layer=layers, n_head=4, resid_pdrop=0.0,
-        embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, bos_token_id=0, eos_token_id=0,
-    )
-    model = transformers.GPT2LMHeadModel(config).eval()
-
-    class Logits(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.m = model
-
-        def forward(self, input_ids):
-            return self.m(input_ids=input_ids, use_cache=False).logits
-
-    WORK.mkdir(parents=True, exist_ok=True)
-    torch.onnx.export(Logits(), (torch.zeros(8, 64, dtype=torch.int64),), path,
-                      input_names=["input_ids"], output_names=["logits"], dynamo=True,
-                      optimize=False, external_data=False, export_params=False,
-                      keep_initializers_as_inputs=True, verbose=False)
-    return path
+    return graphs.export(graphs.Dimensions("gpt", layers, hidden=128, heads=4, kv_heads=4, ffn=512,
+                                           vocabulary=1024, sequence=64))
 
 
 def seconds(model: pathlib.Path, *flags: str) -> float:
@@ -65,6 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--layers", type=int, nargs="+", default=[2, 12, 48])
     options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
     first = None
     for layers in options.layers:
         model = export(layers)

@@ -21,6 +21,10 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench" / "published"))
+
+from graphs import logits  # noqa: E402
+
 WORK = ROOT / "build" / "bench"
 LAYERS, WIDTH, HEADS, SEQUENCE, VOCABULARY, BATCH = 6, 384, 6, 256, 8192, 8
 WARMUP = 2
@@ -36,17 +40,7 @@ def gpt2(layers: int = LAYERS):
         vocab_size=VOCABULARY, n_positions=SEQUENCE, n_embd=WIDTH, n_layer=layers, n_head=HEADS,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False,
     )
-    model = transformers.GPT2LMHeadModel(config)
-
-    class Logits(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.m = model
-
-        def forward(self, input_ids):
-            return self.m(input_ids=input_ids, use_cache=False).logits
-
-    return Logits()
+    return logits(transformers.GPT2LMHeadModel(config))
 
 
 def export(layers: int = LAYERS) -> pathlib.Path:

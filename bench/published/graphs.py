@@ -98,14 +98,9 @@ def build(dims: Dimensions):
         return makers[dims.architecture]().eval()
 
 
-def export(dims: Dimensions) -> pathlib.Path:
-    """Writes the graph unless it exists; a file is complete once it has its name."""
-    if dims.path.exists():
-        return dims.path
-    import onnx
+def logits(model):
+    """The module that is exported and trained: from token ids to the model's logits."""
     import torch
-
-    model = build(dims)
 
     class Logits(torch.nn.Module):
         def __init__(self) -> None:
@@ -115,8 +110,18 @@ def export(dims: Dimensions) -> pathlib.Path:
         def forward(self, input_ids):
             return self.m(input_ids=input_ids, use_cache=False).logits
 
+    return Logits()
+
+
+def export(dims: Dimensions) -> pathlib.Path:
+    """Writes the graph unless it exists; a file is complete once it has its name."""
+    if dims.path.exists():
+        return dims.path
+    import onnx
+    import torch
+
     tokens = torch.zeros(1, dims.sequence, dtype=torch.int64, device="meta")
-    program = torch.onnx.export(Logits().eval(), (tokens,), input_names=["input_ids"], output_names=["logits"],
+    program = torch.onnx.export(logits(build(dims)).eval(), (tokens,), input_names=["input_ids"], output_names=["logits"],
                                 dynamo=True, optimize=False, verbose=False)
     CACHE.mkdir(parents=True, exist_ok=True)
     part = dims.path.with_suffix(".part")

@@ -11,18 +11,12 @@ namespace dtc::pipeline {
 /// long, the bubble is a third of 1F1B's.
 CallList zeroBubble(const ScheduleShape &shape, int64_t rank) {
   auto count = int32_t(shape.microbatches);
-  auto warmup = int32_t(std::min<int64_t>(shape.ranks - rank - 1, count));
   auto lag = int32_t(std::min<int64_t>(rank, count));
-  CallList calls;
-  for (int32_t m = 0; m < warmup; ++m)
-    calls.push_back({Pass::Forward, 0, m});
-  for (int32_t m = 0; m < count; ++m) {
-    if (m + warmup < count)
-      calls.push_back({Pass::Forward, 0, m + warmup});
+  CallList calls = inTurn(shape, rank, [lag](CallList &calls, int32_t m) {
     calls.push_back({Pass::InputGrad, 0, m});
     if (m >= lag)
       calls.push_back({Pass::WeightGrad, 0, m - lag});
-  }
+  });
   for (int32_t m = count - lag; m < count; ++m)
     calls.push_back({Pass::WeightGrad, 0, m});
   return calls;

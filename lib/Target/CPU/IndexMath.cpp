@@ -125,6 +125,17 @@ Range IndexMath::range(AffineExpr expr) {
   return rangeOf(terms, rest);
 }
 
+std::pair<IndexMath::Terms, IndexMath::Terms> IndexMath::divideTerms(const Terms &terms,
+                                                                     int64_t divisor) {
+  std::pair<Terms, Terms> result;
+  for (auto [atom, coefficient] : terms)
+    if (coefficient % divisor == 0)
+      result.first.push_back({atom, coefficient / divisor});
+    else
+      result.second.push_back({atom, coefficient});
+  return result;
+}
+
 /// Finds terms = g * coarse + fine with 0 <= fine < g and g a divisor of `divisor`, so that
 /// the division only concerns the coarse terms: (33 * i + j) floordiv 231 = i floordiv 7.
 int64_t IndexMath::coarsen(const Terms &terms, int64_t constantTerm, int64_t divisor,
@@ -132,12 +143,7 @@ int64_t IndexMath::coarsen(const Terms &terms, int64_t constantTerm, int64_t div
   for (auto [candidate, g] : terms) {
     if (g <= 1 || divisor % g != 0)
       continue;
-    Terms multiples, rest;
-    for (auto [atom, coefficient] : terms)
-      if (coefficient % g == 0)
-        multiples.push_back({atom, coefficient / g});
-      else
-        rest.push_back({atom, coefficient});
+    auto [multiples, rest] = divideTerms(terms, g);
     int64_t whole = llvm::divideFloorSigned(constantTerm, g), restTerm = constantTerm - whole * g;
     Range range = rangeOf(rest, restTerm);
     if (range.low < 0 || range.high > g)
@@ -152,13 +158,9 @@ int64_t IndexMath::coarsen(const Terms &terms, int64_t constantTerm, int64_t div
 AffineExpr IndexMath::floorDivide(AffineExpr a, int64_t divisor) {
   if (divisor == 1)
     return a;
-  Terms terms, whole, part;
+  Terms terms;
   int64_t rest = flatten(a, 1, terms);
-  for (auto [atom, coefficient] : terms)
-    if (coefficient % divisor == 0)
-      whole.push_back({atom, coefficient / divisor});
-    else
-      part.push_back({atom, coefficient});
+  auto [whole, part] = divideTerms(terms, divisor);
   int64_t wholeRest = llvm::divideFloorSigned(rest, divisor), partRest = rest - wholeRest * divisor;
   Range inner = rangeOf(part, partRest);
   int64_t first = llvm::divideFloorSigned(inner.low, divisor);
@@ -183,12 +185,10 @@ AffineExpr IndexMath::floorDivide(AffineExpr a, int64_t divisor) {
 AffineExpr IndexMath::modulo(AffineExpr a, int64_t divisor) {
   if (divisor == 1)
     return constant(0);
-  Terms terms, part;
+  Terms terms;
   int64_t rest = flatten(a, 1, terms);
   rest -= llvm::divideFloorSigned(rest, divisor) * divisor;
-  for (auto [atom, coefficient] : terms)
-    if (coefficient % divisor != 0)
-      part.push_back({atom, coefficient});
+  Terms part = divideTerms(terms, divisor).second;
   Range inner = rangeOf(part, rest);
   int64_t first = llvm::divideFloorSigned(inner.low, divisor);
   if (first == llvm::divideFloorSigned(inner.high - 1, divisor))

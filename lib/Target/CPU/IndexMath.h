@@ -65,6 +65,8 @@ private:
   /// expr = sum of coefficient * atom + constant, atoms in order of first use.
   int64_t flatten(mlir::AffineExpr expr, int64_t factor, Terms &terms);
   void addTerm(Terms &terms, mlir::AffineExpr atom, int64_t coefficient);
+  /// The multiples of `divisor`, divided by it, and the other terms.
+  static std::pair<Terms, Terms> divideTerms(const Terms &terms, int64_t divisor);
   int64_t coarsen(const Terms &terms, int64_t constant, int64_t divisor,
                   mlir::AffineExpr &coarse, mlir::AffineExpr &fine);
   bool mergeQuotients(Terms &terms, int64_t &constant);
