@@ -1,10 +1,12 @@
 // dtc inspect: what is in an artifact.
 #include "Commands.h"
 #include "Diagnostics.h"
-#include "PlanReport.h"
 
+#include "dtc/Report/Words.h"
 #include "dtc-rt/Package.h"
 #include "dtc-rt/ProgramView.h"
+
+#include <nlohmann/json.hpp>
 
 #include <iostream>
 
@@ -50,7 +52,7 @@ static void printText(const ordered_json &facts) {
             << facts["library_calls"].dump() << "\ncollectives a step and rank "
             << facts["collectives"].dump() << "\narena a rank";
   for (const ordered_json &bytes : facts["arena_bytes"])
-    std::cout << " " << formatBytes(bytes.get<double>());
+    std::cout << " " << report::formatBytes(bytes.get<double>());
   std::cout << "\n";
 }
 

@@ -6,6 +6,7 @@
 #include "Weights.h"
 
 #include "dtc/Package/Package.h"
+#include "dtc/Report/Words.h"
 #include "dtc/Partition/Partition.h"
 #include "dtc/Schedule/Passes.h"
 #include "dtc/Schedule/Program.h"
@@ -33,8 +34,8 @@ ExitCode Compilation::partition() {
   if (!missing.empty())
     return fail({"this plan cannot be compiled yet: " + missing.front(), 2});
   if (!search.predicted.fits())
-    return fail({"the plan needs " + formatBytes(search.predicted.memory.total()) +
-                     " a rank, more than the " + formatBytes(search.predicted.memoryCapacity) +
+    return fail({"the plan needs " + report::formatBytes(search.predicted.memory.total()) +
+                     " a rank, more than the " + report::formatBytes(search.predicted.memoryCapacity) +
                      " there are",
                  4});
   if (failed(partition::partition(module())) || failed(partition::verifyPartition(module())))

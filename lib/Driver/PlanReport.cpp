@@ -1,6 +1,6 @@
 #include "PlanReport.h"
 
-#include "dtc/Plan/CostModel.h"
+#include "dtc/Report/Words.h"
 
 #include <cmath>
 #include <cstdio>
@@ -12,49 +12,15 @@ namespace dtc::driver {
 using nlohmann::ordered_json;
 using plan::Degrees;
 using plan::Prediction;
-
-//===----------------------------------------------------------------------===//
-// Numbers
-//===----------------------------------------------------------------------===//
-
-static std::string threeDigits(double value, const char *unit) {
-  char text[64];
-  int decimals = value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  std::snprintf(text, sizeof(text), "%.*f %s", decimals, value, unit);
-  return text;
-}
-
-std::string formatBytes(double bytes) {
-  static const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  for (; bytes >= 1024 && unit < 4; ++unit)
-    bytes /= 1024;
-  return unit ? threeDigits(bytes, units[unit]) : std::to_string(int64_t(bytes)) + " B";
-}
-
-std::string formatSeconds(double seconds) {
-  if (seconds < 1e-3)
-    return threeDigits(seconds * 1e6, "us");
-  return seconds < 1 ? threeDigits(seconds * 1e3, "ms") : threeDigits(seconds, "s");
-}
-
-const char *collectiveName(sharding::StepKind kind) {
-  switch (kind) {
-  case sharding::StepKind::AllReduce:
-    return "all_reduce";
-  case sharding::StepKind::ReduceScatter:
-    return "reduce_scatter";
-  case sharding::StepKind::AllGather:
-    return "all_gather";
-  case sharding::StepKind::AllToAll:
-    return "all_to_all";
-  case sharding::StepKind::Permute:
-    return "permute";
-  case sharding::StepKind::Slice:
-    return "slice";
-  }
-  return "unknown";
-}
+using report::collectiveName;
+using report::degreesText;
+using report::familyOf;
+using report::formatBytes;
+using report::formatPercent;
+using report::formatSeconds;
+using report::rangeText;
+using report::Rates;
+using report::shapeText;
 
 //===----------------------------------------------------------------------===//
 // JSON
@@ -80,36 +46,6 @@ ordered_json degreesJson(const Degrees &degrees) {
           {"num_microbatches", degrees.numMicrobatches},
           {"recompute", plan::name(degrees.recompute)},
           {"offload", plan::name(degrees.offload)}};
-}
-
-static plan::DType computeType(const plan::Problem &problem) {
-  for (const plan::Op &op : problem.ops)
-    if (op.flops > 0 && !op.operands.empty())
-      return problem.values[op.operands.front()].type;
-  return plan::DType::F32;
-}
-
-namespace {
-
-/// What follows from a prediction, per device; 0: not known.
-struct Rates {
-  double tokens = 0, flops = 0, mfu = 0;
-};
-
-} // namespace
-
-/// `samples`: of a step of that plan, which depends on it where each rank brings
-/// its own.
-static Rates ratesOf(const Prediction &predicted, const Degrees &degrees,
-                     const PlanFacts &facts) {
-  double samples = double(degrees.dp * degrees.ep * degrees.microBatch * degrees.numMicrobatches);
-  double perDevice = predicted.stepSeconds > 0 ? 1 / (predicted.stepSeconds * facts.devices) : 0;
-  double peak = plan::CostModel(facts.cluster, facts.devices).peakFlops(computeType(facts.problem));
-  Rates rates;
-  rates.tokens = samples * double(facts.problem.tokensPerSample) * perDevice;
-  rates.flops = predicted.modelFlops * perDevice;
-  rates.mfu = peak > 0 ? rates.flops / peak : 0;
-  return rates;
 }
 
 static ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
@@ -149,15 +85,11 @@ static ordered_json stagesJson(const Prediction &predicted) {
   return stages;
 }
 
-static const char *nameOf(const plan::CollectiveUse &use) {
-  return use.send ? "send" : collectiveName(use.kind);
-}
-
 ordered_json planJson(const PlanFacts &facts) {
   const plan::SearchResult &search = facts.search;
   ordered_json collectives = ordered_json::array(), alternatives = ordered_json::array();
   for (const plan::CollectiveUse &use : search.predicted.collectives)
-    collectives.push_back({{"kind", nameOf(use)},
+    collectives.push_back({{"kind", collectiveName(use)},
                            {"axis", use.axis},
                            {"bytes", use.bytes},
                            {"count", use.count},
@@ -184,28 +116,6 @@ static std::string padded(std::string text, size_t width) {
   if (text.size() < width)
     text.append(width - text.size(), ' ');
   return text;
-}
-
-static std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string text;
-  for (int64_t size : shape)
-    text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text.empty() ? "scalar" : text;
-}
-
-/// "h.3.ln" and "h.11.ln" both become "h.*.ln".
-static std::string familyOf(const std::string &name) {
-  std::string family;
-  for (size_t i = 0; i < name.size();) {
-    size_t end = i;
-    while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])))
-      ++end;
-    bool component = end > i && (i == 0 || name[i - 1] == '.') &&
-                     (end == name.size() || name[end] == '.');
-    family += component ? "*" : name.substr(i, std::max<size_t>(end - i, 1));
-    i = std::max(end, i + 1);
-  }
-  return family;
 }
 
 /// Parameters of equal family, shape and sharding share a line.
@@ -247,7 +157,7 @@ static void printCollectives(std::ostream &out, const PlanFacts &facts) {
   if (facts.search.predicted.collectives.empty())
     out << "  none\n";
   for (const plan::CollectiveUse &use : facts.search.predicted.collectives)
-    out << "  " << padded(nameOf(use), 14) << " over " << padded(use.axis, 6) << " "
+    out << "  " << padded(collectiveName(use), 14) << " over " << padded(use.axis, 6) << " "
         << padded(std::to_string(use.count) + " x " + formatBytes(use.bytes), 18)
         << formatSeconds(use.seconds) << "\n";
 }
@@ -258,48 +168,15 @@ static std::string predictionText(const Prediction &predicted) {
          formatBytes(predicted.memory.total()) + (predicted.fits() ? "" : "  doesn't fit");
 }
 
-/// What differs from a plain plan: "dp=4 tp=2 zero=1 micro_batch=1 x 8".
-static std::string degreesText(const Degrees &degrees) {
-  std::string text = "dp=" + std::to_string(degrees.dp) + " tp=" + std::to_string(degrees.tp);
-  auto add = [&](const char *name, int64_t value, int64_t plain) {
-    if (value != plain)
-      text += std::string(" ") + name + "=" + std::to_string(value);
-  };
-  add("pp", degrees.pp, 1);
-  add("cp", degrees.cp, 1);
-  add("ep", degrees.ep, 1);
-  if (degrees.sp)
-    text += " sp=on";
-  add("zero", degrees.zero, 0);
-  add("zero_group", degrees.zeroGroup, 0);
-  if (degrees.pp > 1)
-    text += std::string(" schedule=") + plan::name(degrees.schedule);
-  add("chunks", degrees.chunks, 1);
-  if (degrees.recompute != plan::Recompute::None)
-    text += std::string(" recompute=") + plan::name(degrees.recompute);
-  if (degrees.offload != plan::Offload::None)
-    text += std::string(" offload=") + plan::name(degrees.offload);
-  if (degrees.numMicrobatches > 1)
-    text += " micro_batch=" + std::to_string(degrees.microBatch) + " x " +
-            std::to_string(degrees.numMicrobatches);
-  return text;
-}
-
-static std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f %%", 100 * share);
-  return text;
-}
-
 /// Where the step goes, and how much gets done in it.
 static void printTime(std::ostream &out, const PlanFacts &facts) {
   const Prediction &predicted = facts.search.predicted;
   Rates rates = ratesOf(predicted, facts.search.plan.degrees, facts);
   double step = predicted.stepSeconds, bubble = predicted.bubbleFraction;
   double exposed = step > 0 ? predicted.communicationSeconds / step : 0;
-  out << "step " << formatSeconds(step) << ": computing " << percent(1 - exposed - bubble)
-      << ", exposed communication " << percent(exposed) << ", pipeline bubble "
-      << percent(bubble) << "\n";
+  out << "step " << formatSeconds(step) << ": computing " << formatPercent(1 - exposed - bubble)
+      << ", exposed communication " << formatPercent(exposed) << ", pipeline bubble "
+      << formatPercent(bubble) << "\n";
   out << "per device:";
   if (rates.tokens > 0)
     out << " " << std::llround(rates.tokens) << " tokens/s,";
@@ -307,15 +184,8 @@ static void printTime(std::ostream &out, const PlanFacts &facts) {
   std::snprintf(text, sizeof(text), " %.4g TFLOP/s", rates.flops / 1e12);
   out << text;
   if (rates.mfu > 0)
-    out << ", MFU " << percent(rates.mfu);
+    out << ", MFU " << formatPercent(rates.mfu);
   out << "\n";
-}
-
-static std::string rangeText(const std::vector<int64_t> &devices) {
-  if (devices.empty())
-    return "-";
-  std::string first = std::to_string(devices.front());
-  return devices.size() == 1 ? first : first + "-" + std::to_string(devices.back());
 }
 
 static void printStages(std::ostream &out, const PlanFacts &facts) {
@@ -331,7 +201,7 @@ static void printStages(std::ostream &out, const PlanFacts &facts) {
     out << padded(std::to_string(i), 7) << padded(layers, 9)
         << padded(rangeText(stage.devices), 11) << padded(std::to_string(stage.parameters), 13)
         << padded(formatBytes(double(stage.peakMemory)), 12)
-        << padded(percent(double(stage.peakMemory) / predicted.memoryCapacity), 13)
+        << padded(formatPercent(double(stage.peakMemory) / predicted.memoryCapacity), 13)
         << padded(formatSeconds(stage.forwardSeconds), 11)
         << formatSeconds(stage.backwardSeconds) << "\n";
   }

@@ -1,4 +1,4 @@
-#include "Blocks.h"
+#include "dtc/Plan/Blocks.h"
 
 #include <algorithm>
 #include <map>

@@ -293,8 +293,10 @@ void Predictor::addMemory() {
     use.parameters += buffers;
     use.data = dataBytes(static_cast<int64_t>(rank));
     use.reserved = std::llround(model.reservedBytes(communicators));
-    for (size_t stage = rank; stage < result.stages.size(); stage += plan.degrees.pp)
+    for (size_t stage = rank; stage < result.stages.size(); stage += plan.degrees.pp) {
       result.stages[stage].peakMemory = use.total();
+      result.stages[stage].memory = use;
+    }
     if (rank == 0 || use.total() > result.memory.total())
       result.memory = use;
   }

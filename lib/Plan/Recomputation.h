@@ -1,8 +1,9 @@
 // Recomputation: what a block's backward pass reads isn't kept but computed again.
 #pragma once
 
-#include "Blocks.h"
 #include "Execution.h"
+
+#include "dtc/Plan/Blocks.h"
 
 namespace dtc::plan {
 

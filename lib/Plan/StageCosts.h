@@ -10,9 +10,9 @@
 // scatter of a pass.
 #pragma once
 
-#include "Blocks.h"
 #include "Profile.h"
 
+#include "dtc/Plan/Blocks.h"
 #include "dtc/Plan/Search.h"
 #include "dtc/Simulate/Simulate.h"
 

@@ -1,8 +1,8 @@
 #include "dtc/Plan/Verify.h"
 
-#include "Blocks.h"
 #include "Execution.h"
 
+#include "dtc/Plan/Blocks.h"
 #include "dtc/Plan/Spec.h"
 
 #include <algorithm>

@@ -16,6 +16,7 @@ ALLOWED = {
     "Pipeline": set(),
     "Simulate": {"Pipeline"},
     "Plan": {"Sharding", "Pipeline", "Simulate"},
+    "Report": {"Sharding", "Pipeline", "Simulate", "Plan"},
     "Interfaces": {"Sharding"},
     "Dialect/Graph": {"Sharding", "Interfaces"},
     "Dialect/Dist": GRAPH,
@@ -30,7 +31,7 @@ ALLOWED = {
     "Package": EXEC | {"Weights"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
-PLAIN = {"Sharding", "Pipeline", "Simulate", "Plan", "Weights"}
+PLAIN = {"Sharding", "Pipeline", "Simulate", "Plan", "Report", "Weights"}
 
 
 def library(path: str) -> str | None:

@@ -35,6 +35,7 @@ struct StagePrediction {
   std::vector<int64_t> devices;
   int64_t parameters = 0; ///< stored
   int64_t peakMemory = 0; ///< bytes, of all stages of the rank
+  MemoryUse memory;       ///< what makes it up
   double forwardSeconds = 0, backwardSeconds = 0; ///< of one microbatch
   bool operator==(const StagePrediction &) const = default;
 };

@@ -1,7 +1,7 @@
 // Which cuts between forward ops are worth considering.
 #pragma once
 
-#include "../Blocks.h"
+#include "dtc/Plan/Blocks.h"
 
 namespace dtc::plan {
 

@@ -1,5 +1,5 @@
 // Layers are found in the graph itself.
-#include "Blocks.h"
+#include "dtc/Plan/Blocks.h"
 
 #include "Problems.h"
 

@@ -1,0 +1,29 @@
+// What is known of a planned step, for everything that tells people about it.
+#pragma once
+
+#include "dtc/Plan/Search.h"
+
+namespace dtc::report {
+
+struct PlanFacts {
+  const plan::Problem &problem;
+  const plan::SearchResult &search;
+  const plan::Cluster &cluster;
+  int64_t devices = 1;
+  double planningSeconds = 0;
+  const plan::Workspace *workspace = nullptr;
+};
+
+/// What follows from a prediction, per device; 0: not known.
+struct Rates {
+  double tokens = 0; ///< per second
+  double flops = 0;  ///< per second, of the model's contractions
+  double mfu = 0;    ///< of the device's peak for the contractions' type
+};
+
+/// Of a plan of `facts.problem` with these degrees: the samples of its step depend
+/// on them where each rank brings its own.
+Rates ratesOf(const plan::Prediction &predicted, const plan::Degrees &degrees,
+              const PlanFacts &facts);
+
+} // namespace dtc::report

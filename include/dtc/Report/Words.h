@@ -1,0 +1,29 @@
+// Numbers, shapes and names as people read them.
+#pragma once
+
+#include "dtc/Plan/Search.h"
+
+namespace dtc::report {
+
+/// "1.50 MiB", "12.3 ms", "17.5 %": about three significant digits.
+std::string formatBytes(double bytes);
+std::string formatSeconds(double seconds);
+std::string formatPercent(double share);
+
+/// "8x64"; "scalar" without dimensions.
+std::string shapeText(const std::vector<int64_t> &shape);
+
+/// "3", "0-7", from the first to the last; "-" without any.
+std::string rangeText(const std::vector<int64_t> &numbers);
+
+/// "h.3.ln" and "h.11.ln" both become "h.*.ln".
+std::string familyOf(const std::string &name);
+
+/// "all_reduce" and so on, as in `dtc plan --json`.
+const char *collectiveName(sharding::StepKind kind);
+const char *collectiveName(const plan::CollectiveUse &use);
+
+/// What differs from a plain plan: "dp=4 tp=2 zero=1 micro_batch=1 x 8".
+std::string degreesText(const plan::Degrees &degrees);
+
+} // namespace dtc::report

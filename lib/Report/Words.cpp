@@ -1,0 +1,115 @@
+#include "dtc/Report/Words.h"
+
+#include "dtc/Plan/Spec.h"
+
+#include <cctype>
+#include <cstdio>
+
+namespace dtc::report {
+
+using plan::Degrees;
+
+static std::string threeDigits(double value, const char *unit) {
+  char text[64];
+  int decimals = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  std::snprintf(text, sizeof(text), "%.*f %s", decimals, value, unit);
+  return text;
+}
+
+std::string formatBytes(double bytes) {
+  static const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 4; ++unit)
+    bytes /= 1024;
+  return unit ? threeDigits(bytes, units[unit]) : std::to_string(int64_t(bytes)) + " B";
+}
+
+std::string formatSeconds(double seconds) {
+  if (seconds < 1e-3)
+    return threeDigits(seconds * 1e6, "us");
+  return seconds < 1 ? threeDigits(seconds * 1e3, "ms") : threeDigits(seconds, "s");
+}
+
+const char *collectiveName(sharding::StepKind kind) {
+  switch (kind) {
+  case sharding::StepKind::AllReduce:
+    return "all_reduce";
+  case sharding::StepKind::ReduceScatter:
+    return "reduce_scatter";
+  case sharding::StepKind::AllGather:
+    return "all_gather";
+  case sharding::StepKind::AllToAll:
+    return "all_to_all";
+  case sharding::StepKind::Permute:
+    return "permute";
+  case sharding::StepKind::Slice:
+    return "slice";
+  }
+  return "unknown";
+}
+
+const char *collectiveName(const plan::CollectiveUse &use) {
+  return use.send ? "send" : collectiveName(use.kind);
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text;
+  for (int64_t size : shape)
+    text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text.empty() ? "scalar" : text;
+}
+
+std::string familyOf(const std::string &name) {
+  std::string family;
+  for (size_t i = 0; i < name.size();) {
+    size_t end = i;
+    while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])))
+      ++end;
+    bool component = end > i && (i == 0 || name[i - 1] == '.') &&
+                     (end == name.size() || name[end] == '.');
+    family += component ? "*" : name.substr(i, std::max<size_t>(end - i, 1));
+    i = std::max(end, i + 1);
+  }
+  return family;
+}
+
+std::string rangeText(const std::vector<int64_t> &devices) {
+  if (devices.empty())
+    return "-";
+  std::string first = std::to_string(devices.front());
+  return devices.size() == 1 ? first : first + "-" + std::to_string(devices.back());
+}
+
+std::string degreesText(const Degrees &degrees) {
+  std::string text = "dp=" + std::to_string(degrees.dp) + " tp=" + std::to_string(degrees.tp);
+  auto add = [&](const char *name, int64_t value, int64_t plain) {
+    if (value != plain)
+      text += std::string(" ") + name + "=" + std::to_string(value);
+  };
+  add("pp", degrees.pp, 1);
+  add("cp", degrees.cp, 1);
+  add("ep", degrees.ep, 1);
+  if (degrees.sp)
+    text += " sp=on";
+  add("zero", degrees.zero, 0);
+  add("zero_group", degrees.zeroGroup, 0);
+  if (degrees.pp > 1)
+    text += std::string(" schedule=") + plan::name(degrees.schedule);
+  add("chunks", degrees.chunks, 1);
+  if (degrees.recompute != plan::Recompute::None)
+    text += std::string(" recompute=") + plan::name(degrees.recompute);
+  if (degrees.offload != plan::Offload::None)
+    text += std::string(" offload=") + plan::name(degrees.offload);
+  if (degrees.numMicrobatches > 1)
+    text += " micro_batch=" + std::to_string(degrees.microBatch) + " x " +
+            std::to_string(degrees.numMicrobatches);
+  return text;
+}
+
+std::string formatPercent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f %%", 100 * share);
+  return text;
+}
+
+} // namespace dtc::report
