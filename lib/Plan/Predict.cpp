@@ -1,6 +1,7 @@
 // What a plan costs: its execution, cut into stages, on the simulator.
 #include "Recomputation.h"
 #include "StageCosts.h"
+#include "StepParts.h"
 
 #include "dtc/Plan/Search.h"
 
@@ -100,6 +101,7 @@ private:
   void addStages(const simulate::Costs &stages);
   void addMemory();
   void addCollectives(const simulate::Costs &stages);
+  void addParts(const simulate::Costs &stages);
   void addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
   void addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
   void addScalarCollectives(std::vector<CollectiveUse> &uses) const;
@@ -119,6 +121,7 @@ private:
   StageCosts costs;
   std::vector<int> cuts; ///< of units, one a stage
   simulate::Options options;
+  std::optional<pipeline::Schedule> schedule;
   simulate::Timeline timeline;
   Prediction result;
 };
@@ -217,6 +220,25 @@ void Predictor::addCollectives(const simulate::Costs &stages) {
   }
 }
 
+/// Where the step goes, for those who compare plans.
+void Predictor::addParts(const simulate::Costs &stages) {
+  if (!schedule)
+    return;
+  SimulatedStep step{timeline, stages, *schedule, {}, {}};
+  for (int64_t rank = 0; rank < plan.degrees.pp; ++rank) {
+    std::vector<CollectiveUse> inside, data;
+    addMicrobatchCollectives(rank, inside);
+    addStorageCollectives(rank, data);
+    addScalarCollectives(data);
+    for (const CollectiveUse &use : inside)
+      step.inside[use.axis] += use.seconds;
+    for (const CollectiveUse &use : data)
+      step.data[use.axis] += use.seconds;
+    step.tied += costs.tiedSeconds(costs.tiedBytes(cuts, rank));
+  }
+  result.parts = stepParts(step);
+}
+
 //===-- time and memory ---------------------------------------------------===//
 
 /// With communication that nothing hides.
@@ -305,7 +327,7 @@ void Predictor::addMemory() {
 
 void Predictor::simulateStages(const simulate::Costs &stages) {
   pipeline::ScheduleShape shape = scheduleShape(plan.degrees);
-  if (auto schedule = pipeline::makeSchedule(shape)) {
+  if ((schedule = pipeline::makeSchedule(shape))) {
     timeline = simulate::simulate(*schedule, stages, options);
     return;
   }
@@ -328,6 +350,7 @@ Prediction Predictor::run() {
     result.updateSeconds = std::max(result.updateSeconds, update);
   }
   addCollectives(stages);
+  addParts(stages);
   addMemory();
   return std::move(result);
 }

@@ -297,9 +297,7 @@ simulate::RankCost StageCosts::rank(const Runs &runs, double tiedBytes) const {
   constexpr double scalarBytes = 8;
   for (const AxisList &axes : scalarSums)
     cost.update.blocking += exchange(StepKind::AllReduce, axes, scalarBytes, 1).seconds;
-  // Sums with the stages that hold copies of the same parameters.
-  if (tiedBytes > 0)
-    cost.update.blocking += 2 * model.p2pSeconds(tiedBytes, 0, mesh.devices());
+  cost.update.blocking += tiedSeconds(tiedBytes);
   return cost;
 }
 
@@ -318,6 +316,10 @@ double StageCosts::tiedBytes(const std::vector<int> &cuts, int64_t rank) const {
       result += double(bytes);
   }
   return result;
+}
+
+double StageCosts::tiedSeconds(double bytes) const {
+  return bytes > 0 ? 2 * model.p2pSeconds(bytes, 0, mesh.devices()) : 0;
 }
 
 simulate::Costs StageCosts::costs(const std::vector<int> &cuts) const {

@@ -74,6 +74,8 @@ public:
 
   Runs runsOf(const std::vector<int> &cuts, int64_t rank) const;
   double tiedBytes(const std::vector<int> &cuts, int64_t rank) const;
+  /// Their sum with the stages that hold copies of the same parameters.
+  double tiedSeconds(double bytes) const;
   /// What a rank keeps from step to step, data and activations aside.
   MemoryUse staticBytes(const Runs &runs) const;
   /// Of the parameters that a rank stores.

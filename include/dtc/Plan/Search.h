@@ -40,6 +40,21 @@ struct StagePrediction {
   bool operator==(const StagePrediction &) const = default;
 };
 
+/// Seconds of a step by what they are spent on, mean over the ranks; together
+/// they are the step.
+struct StepParts {
+  double compute = 0; ///< forward and backward, each once
+  double recompute = 0;
+  double update = 0; ///< of the optimizer, without its communication
+  double bubble = 0; ///< idle
+  /// Communication while nothing is computed, by the degrees whose ranks take
+  /// part: {"tp", 0.2}, and "pp" for what stages send each other.
+  std::vector<std::pair<std::string, double>> exposed;
+  double exposedSeconds() const;
+  double total() const;
+  bool operator==(const StepParts &) const = default;
+};
+
 struct Prediction {
   double stepSeconds = 0;
   /// Of one microbatch through all stages, communication included.
@@ -47,6 +62,7 @@ struct Prediction {
   double communicationSeconds = 0; ///< of a step, while nothing is computed
   double bubbleFraction = 0;       ///< of the step, mean over ranks
   double updateSeconds = 0;        ///< sums of gradients included
+  StepParts parts;                 ///< of stepSeconds
   double modelFlops = 0; ///< of a step over all devices, forward and backward contractions
   MemoryUse memory;      ///< of the rank that needs most
   double memoryCapacity = 0;
