@@ -74,6 +74,9 @@ void Verifier::checkDegrees() {
     return;
   if (degrees.zero < 0 || degrees.zero > 3)
     report("zero must be 0 to 3: " + std::to_string(degrees.zero));
+  if (degrees.zeroGroup < 0 || (degrees.zeroGroup > 0 && degrees.dp % degrees.zeroGroup != 0))
+    report("zero_group doesn't divide dp=" + std::to_string(degrees.dp) + ": " +
+           std::to_string(degrees.zeroGroup));
   if (degrees.numMicrobatches != problem.numMicrobatches)
     report("plan has another number of microbatches than the problem's " +
            std::to_string(problem.numMicrobatches) + ": " +
@@ -244,12 +247,18 @@ void Verifier::checkStorage() {
 }
 
 /// ZeRO splits the state first, then gradients, then parameters, each over axes
-/// of data or context parallelism.
+/// of data or context parallelism that are as many ranks as the degrees say.
 void Verifier::checkLevels() {
   sharding::AxisList data = plan.mesh.ofDegree("dp"), context = plan.mesh.ofDegree("cp");
   data.insert(data.end(), context.begin(), context.end());
+  int64_t ranks = (plan.degrees.zeroGroup > 0 ? plan.degrees.zeroGroup : plan.degrees.dp) *
+                  plan.degrees.cp;
   int most = 0;
   for (const ParameterStorage &storage : plan.storage) {
+    if (int64_t shared = plan.mesh.size(storage.stateAxes);
+        !storage.stateAxes.empty() && shared != ranks)
+      report("storage of " + storage.parameter + " is shared by " + std::to_string(shared) +
+             " ranks, by the plan's degrees it is " + std::to_string(ranks));
     bool nested = (storage.storageAxes.empty() || storage.storageAxes == storage.gradientAxes) &&
                   (storage.gradientAxes.empty() || storage.gradientAxes == storage.stateAxes);
     if (!nested)
@@ -267,7 +276,7 @@ void Verifier::checkLevels() {
     most = std::max(most, level);
   }
   // With one data-parallel rank there is nothing to split.
-  if (most < plan.degrees.zero && plan.mesh.size(data) > 1)
+  if (most < plan.degrees.zero && ranks > 1)
     report("plan says zero=" + std::to_string(plan.degrees.zero) +
            ", its storage is that of zero=" + std::to_string(most));
 }

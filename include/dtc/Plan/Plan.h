@@ -27,7 +27,9 @@ struct Degrees {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   bool sp = false;
   int zero = 0;
-  int64_t zeroGroup = 0; ///< ranks that share one ZeRO storage; 0: all of dp
+  /// Data-parallel ranks that share ZeRO's storage, with the cp ranks beside
+  /// them (hybrid sharding); 0: all of dp.
+  int64_t zeroGroup = 0;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t chunks = 1;
   int64_t microBatch = 1; ///< samples per data-parallel rank and microbatch

@@ -1,6 +1,7 @@
 #include "Candidates.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace dtc::plan {
 
@@ -11,6 +12,23 @@ static constexpr int64_t kLargestChunks = 8;
 bool isPinned(const Spec &spec) {
   return spec.dp && spec.tp && spec.pp && spec.cp && spec.ep && spec.zero && spec.recompute &&
          spec.microBatch;
+}
+
+std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster) {
+  std::vector<int64_t> result;
+  int64_t beside = degrees.tp * degrees.cp * degrees.ep;
+  auto add = [&](int64_t ranks) {
+    if (ranks > 1 && ranks < degrees.dp && degrees.dp % ranks == 0)
+      result.push_back(ranks);
+  };
+  for (const LinkLevel &level : cluster.levels)
+    add(level.size % beside == 0 ? level.size / beside : 0);
+  int64_t node = cluster.levels.empty() ? 0 : cluster.levels.front().size;
+  for (int64_t size = node; size > 0 && size < degrees.dp * beside; size *= 2)
+    add(size % beside == 0 ? size / beside : 0);
+  std::sort(result.begin(), result.end(), std::greater<>());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
 }
 
 namespace {
@@ -174,6 +192,10 @@ void Enumeration::addMesh(Degrees degrees) {
     return;
   }
   degrees.zeroGroup = spec.zeroGroup.value_or(0);
+  if (degrees.zeroGroup == 1 && degrees.cp == 1 && degrees.dp > 1 && spec.zero.value_or(0) > 0) {
+    result.refusal = "zero_group=1 leaves nothing to share: zero=" + std::to_string(*spec.zero);
+    return;
+  }
   int64_t samples = options.samplesPerRank ? options.samplesPerRank
                                            : problem.globalBatch() / degrees.dp;
   if (options.fixedCalls || samples < 1) {

@@ -20,6 +20,12 @@ struct SearchRange {
 Candidates findCandidates(const Problem &problem, const ProblemFacts &facts, const Spec &spec,
                           const SearchOptions &options, const SearchRange &range);
 
+/// How many data-parallel ranks may share ZeRO's storage (hybrid sharding: every
+/// group of them holds all of it), beside all of them; descending. Groups fill a
+/// node, or another level of links, or a number of nodes that is a power of two:
+/// dp=64, tp=2 in nodes of 8 gives 32, 16, 8 and 4.
+std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster);
+
 /// dp, tp, pp, cp, ep, zero, recompute and micro_batch are known.
 bool isPinned(const Spec &spec);
 

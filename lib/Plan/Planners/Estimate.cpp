@@ -16,11 +16,8 @@ static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh) {
   AxisList axes = mesh.ofDegree("dp");
-  if (degrees.zeroGroup > 0) {
-    while (!axes.empty() && mesh.size(axes) > degrees.zeroGroup)
-      axes.erase(axes.begin());
-    return axes;
-  }
+  while (degrees.zeroGroup > 0 && !axes.empty() && mesh.size(axes) > degrees.zeroGroup)
+    axes.erase(axes.begin());
   AxisList context = mesh.ofDegree("cp");
   axes.insert(axes.end(), context.begin(), context.end());
   return axes;

@@ -49,8 +49,8 @@ private:
   std::map<int64_t, std::vector<OpId>> cutSets; ///< by stages
 };
 
-/// The mesh axes over which ZeRO of these degrees stores: a part of dp, or dp
-/// and cp.
+/// The mesh axes over which ZeRO of these degrees stores: dp, or its minor part
+/// of zero_group ranks, and cp.
 sharding::AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh);
 
 } // namespace dtc::plan

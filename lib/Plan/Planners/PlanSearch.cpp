@@ -5,7 +5,9 @@
 // pipeline, cut as well as it can be. Recomputation and offload only ever cost
 // time: they are tried from none upwards until a plan fits. ZeRO is not like that
 // (what it exchanges each microbatch may hide behind computation), so all levels
-// are tried.
+// are tried, and groups of ranks within which it stores: smaller ones exchange
+// over faster links and hold more, so that what a large one recomputes is the
+// least that a smaller one has to.
 #include "Candidates.h"
 #include "Realize.h"
 #include "Shortage.h"
@@ -45,6 +47,8 @@ private:
   void orderFamilies(const std::vector<Degrees> &list);
   void searchFamilies(const std::vector<ShardVariant> &variants, Offload offload);
   void searchFamily(const Degrees &family, const std::vector<ShardVariant> &variants);
+  bool searchStorage(Degrees degrees, const std::vector<ShardVariant> &variants,
+                     size_t &recompute);
   Estimator::Outcome tryDegrees(const Degrees &degrees,
                                 const std::vector<ShardVariant> &variants);
   void keep(Estimate estimate);
@@ -96,7 +100,8 @@ std::vector<ShardVariant> PlanSearch::smallVariants() const {
 std::vector<int> PlanSearch::zeroLevels(const Degrees &degrees) const {
   if (spec.zero)
     return {*spec.zero};
-  if (options.executable || degrees.dp * degrees.cp == 1)
+  int64_t ranks = degrees.zeroGroup > 0 ? degrees.zeroGroup : degrees.dp;
+  if (options.executable || ranks * degrees.cp == 1)
     return {0};
   return {0, 1, 2, 3};
 }
@@ -173,14 +178,32 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
   return Estimator::Outcome::TooLarge;
 }
 
+/// Recomputes ever more, beginning with the `recompute`-th way, until a plan fits;
+/// false when none does.
+bool PlanSearch::searchStorage(Degrees degrees, const std::vector<ShardVariant> &variants,
+                               size_t &recompute) {
+  std::vector<Recompute> ways = recomputations();
+  for (; recompute < ways.size(); ++recompute) {
+    degrees.recompute = ways[recompute];
+    if (tryDegrees(degrees, variants) != Estimator::Outcome::TooLarge)
+      return true;
+  }
+  return false;
+}
+
 void PlanSearch::searchFamily(const Degrees &family, const std::vector<ShardVariant> &variants) {
+  std::vector<int64_t> groups = {family.zeroGroup};
+  if (!spec.zeroGroup) {
+    std::vector<int64_t> smaller = zeroGroups(family, cluster);
+    groups.insert(groups.end(), smaller.begin(), smaller.end());
+  }
   for (int zero : zeroLevels(family)) {
     Degrees degrees = family;
     degrees.zero = zero;
-    for (Recompute recompute : recomputations()) {
-      degrees.recompute = recompute;
-      auto outcome = tryDegrees(degrees, variants);
-      if (outcome != Estimator::Outcome::TooLarge)
+    size_t recompute = 0;
+    for (int64_t group : groups) {
+      degrees.zeroGroup = zero > 0 ? group : family.zeroGroup;
+      if (!searchStorage(degrees, variants, recompute) || zero == 0)
         break;
     }
   }
@@ -220,13 +243,14 @@ void PlanSearch::searchAnyMemory() {
 
 //===-- the answer --------------------------------------------------------===//
 
-/// Two schedules of one mesh are one runner-up.
+/// Two schedules of one mesh are one runner-up, and two groups of ZeRO's storage.
 bool PlanSearch::isFresh(const std::vector<Realized> &realized, const Degrees &degrees) const {
   return std::none_of(realized.begin(), realized.end(), [&](const Realized &other) {
     Degrees same = other.plan.degrees;
     same.schedule = degrees.schedule;
     same.chunks = degrees.chunks;
     same.sp = degrees.sp;
+    same.zeroGroup = degrees.zeroGroup;
     return same == degrees;
   });
 }

@@ -28,9 +28,9 @@ std::optional<std::vector<int>> cutStages(int units, int stages, const StagePric
   std::vector<std::vector<Prefix>> best(stages + 1, std::vector<Prefix>(units + 1));
   best[0][0] = {0, 0, -1};
   for (int stage = 1; stage <= stages; ++stage) {
-    // Every later stage takes at least one unit.
-    for (int end = stage; end <= units - (stages - stage); ++end)
-      for (int begin = end - 1; begin >= stage - 1; --begin) {
+    // Every later stage takes at least one unit; the last one takes all that are left.
+    for (int end = stage == stages ? units : stage; end <= units - (stages - stage); ++end)
+      for (int begin = stage == 1 ? 0 : end - 1; begin >= stage - 1; --begin) {
         const Prefix &before = best[stage - 1][begin];
         double cost = price(begin, end, stage - 1);
         if (cost > best[stage][end].most || cost == std::numeric_limits<double>::infinity())

@@ -209,6 +209,13 @@ TEST_F(VerifyTest, StorageIsThatOfAZeroLevel) {
     everywhere(p);
     p.degrees.zero = 3;
   });
+  expect("is shared by 4 ranks, by the plan's degrees it is 2", [&](Plan &p) {
+    everywhere(p);
+    p.degrees.zero = 1;
+    p.degrees.zeroGroup = 2;
+    p.storage[0].stateAxes = {0};
+  });
+  expect("zero_group doesn't divide dp=4: 3", [&](Plan &p) { p.degrees.zeroGroup = 3; });
   expect("parameters are split where their gradients or states aren't", [&](Plan &p) {
     everywhere(p);
     p.degrees.zero = 3;
