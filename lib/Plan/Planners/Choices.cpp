@@ -53,9 +53,27 @@ OpSharding Choices::base(OpId id) const {
   return result;
 }
 
+/// Without sequence parallelism what normalizations read and write is whole on
+/// every rank, as in Megatron's tensor parallelism (Shoeybi et al. 2019, section 3).
+bool Choices::isWhole(const Op &op) const {
+  if (sequenceParallel.value_or(true))
+    return false;
+  auto isNorm = [&](OpId id) {
+    return problem.ops[id].kind == OpKind::Normalization && !problem.ops[id].backward;
+  };
+  bool feedsNorm = op.kind == OpKind::Elementwise && !op.backward &&
+                   std::any_of(op.results.begin(), op.results.end(), [&](ValueId value) {
+                     const std::vector<OpId> &readers = facts.consumers[value];
+                     return std::any_of(readers.begin(), readers.end(), isNorm);
+                   });
+  return op.kind == OpKind::Normalization || feedsNorm;
+}
+
 bool Choices::maySplit(OpId id, FactorId factor) const {
   const Op &op = problem.ops[id];
   FactorKind kind = op.rule.factors[factor].kind;
+  if (isWhole(op))
+    return false;
   if (kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
       factor == facts.batchFactor[id])
     return false;

@@ -46,6 +46,7 @@ private:
   void extend(const Group &group, const Assignment &assignment, const sharding::AxisList &axes,
               std::vector<Assignment> &result) const;
   size_t dividing(int64_t size) const;
+  bool isWhole(const Op &op) const;
   bool maySplit(OpId op, sharding::FactorId factor) const;
   bool mustSplitSequence(const Op &op) const;
 

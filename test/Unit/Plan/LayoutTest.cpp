@@ -64,6 +64,15 @@ TEST(Layout, GptWithoutSequenceParallelismMovesNoMore) {
   int64_t halves = counts[StepKind::ReduceScatter] + counts[StepKind::AllGather] +
                    2 * counts[StepKind::AllReduce];
   EXPECT_EQ(halves, 12) << "three all-reduces each way, or their halves";
+  // Normalizations and the residual stream that they read are whole on every rank.
+  int64_t norms = 0;
+  for (size_t id = 0; id < problem.ops.size(); ++id)
+    if (problem.ops[id].kind == OpKind::Normalization) {
+      ++norms;
+      for (const auto &axes : result.plan.ops[id].factors)
+        EXPECT_EQ(result.plan.mesh.size(axes), 1) << problem.ops[id].location;
+    }
+  EXPECT_GT(norms, 0);
 }
 
 static void expectLlama(const char *name, const char *keys) {
