@@ -288,7 +288,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   } else {
     command.add_flag("--json", o.json, "print JSON");
     command.add_flag("--explain", raw.explain, "say why (not implemented yet)");
-    command.add_option("--compare", raw.compare, "compare clusters A B (not implemented yet)")
+    command.add_option("--compare", o.compare, "two plans side by side: A B, each as for --plan")
         ->expected(2);
   }
 }
@@ -297,8 +297,7 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
   Options &options = raw.options;
   for (auto [given, flag] : {std::pair{!raw.report.empty(), "--report"},
                              std::pair{raw.verify, "--verify"},
-                             std::pair{raw.explain, "--explain"},
-                             std::pair{!raw.compare.empty(), "--compare"}})
+                             std::pair{raw.explain, "--explain"}})
     if (given)
       return usage(std::string(flag) + " is not implemented yet");
   if (auto error = resolveDevices(command, raw, options))
@@ -329,6 +328,9 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
     return *error;
   if (auto error = checkRegex("--train", raw.train, options.import.train))
     return *error;
+  for (const char *flag : {"--plan", "--save-plan", "--trace"})
+    if (!options.compare.empty() && command.count(flag))
+      return usage(std::string(flag) + " and --compare exclude each other");
   if (options.init && !options.weights.empty())
     return usage("--init and --weights exclude each other");
   if (compiling && options.output.empty() && options.until == Phase::End)

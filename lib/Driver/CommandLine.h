@@ -20,7 +20,7 @@ struct RawOptions {
   std::string emit, config, lossText, noDecay, freeze, train;
   double clipGradNorm = 0;
   int64_t gpus = 0, globalBatch = 0, microBatch = 0;
-  std::vector<std::string> shapes, paddingRows, compare;
+  std::vector<std::string> shapes, paddingRows;
   std::string report;
   bool verify = false, explain = false;
 };

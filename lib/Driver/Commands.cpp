@@ -1,5 +1,6 @@
 #include "Commands.h"
 
+#include "CompareReport.h"
 #include "Compilation.h"
 #include "Diagnostics.h"
 #include "PlanReport.h"
@@ -58,8 +59,30 @@ ExitCode compile(const Options &options) {
   return ExitCode::Done;
 }
 
+/// `--compare`: two plans of one model, planned one after the other.
+static ExitCode comparePlans(Options options) {
+  std::vector<std::unique_ptr<Compilation>> plans;
+  for (const std::string &spec : options.compare) {
+    options.plan = spec;
+    plans.push_back(std::make_unique<Compilation>(options));
+    if (ExitCode code = plans.back()->run(Phase::Plan); code != ExitCode::Done)
+      return code;
+  }
+  auto compared = [&](size_t i) {
+    return report::Compared{options.compare[i], factsOf(*plans[i], plans[i]->getCluster())};
+  };
+  report::Compared a = compared(0), b = compared(1);
+  if (options.json)
+    std::cout << comparisonJson(a, b).dump(2) << "\n";
+  else
+    std::cout << report::comparisonText(a, b);
+  return ExitCode::Done;
+}
+
 ExitCode planOnly(Options options) {
   options.onlyPlan = true;
+  if (!options.compare.empty())
+    return comparePlans(std::move(options));
   Compilation compilation(options);
   if (ExitCode code = compilation.run(Phase::Plan); code != ExitCode::Done)
     return code;

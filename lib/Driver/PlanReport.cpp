@@ -48,8 +48,25 @@ ordered_json degreesJson(const Degrees &degrees) {
           {"offload", plan::name(degrees.offload)}};
 }
 
-static ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
-                                   const PlanFacts &facts) {
+ordered_json partsJson(const plan::StepParts &parts) {
+  ordered_json exposed = ordered_json::object();
+  for (const auto &[axis, seconds] : parts.exposed)
+    exposed[axis] = seconds;
+  return {{"compute_s", parts.compute},
+          {"recompute_s", parts.recompute},
+          {"update_s", parts.update},
+          {"bubble_s", parts.bubble},
+          {"exposed_communication_s", exposed}};
+}
+
+ordered_json memoryJson(const plan::MemoryUse &memory) {
+  return {{"parameters", memory.parameters}, {"gradients", memory.gradients},
+          {"optimizer", memory.optimizer},   {"data", memory.data},
+          {"activations", memory.activations}, {"reserved", memory.reserved}};
+}
+
+ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
+                            const PlanFacts &facts) {
   Rates rates = ratesOf(predicted, degrees, facts);
   const plan::MemoryUse &memory = predicted.memory;
   return {{"step_time_s", knownOrNull(predicted.stepSeconds)},
@@ -60,13 +77,8 @@ static ordered_json predictionJson(const Prediction &predicted, const Degrees &d
           {"fits", predicted.fits()},
           {"bubble_fraction", predicted.bubbleFraction},
           {"exposed_communication_s", predicted.communicationSeconds},
-          {"memory",
-           {{"parameters", memory.parameters},
-            {"gradients", memory.gradients},
-            {"optimizer", memory.optimizer},
-            {"data", memory.data},
-            {"activations", memory.activations},
-            {"reserved", memory.reserved}}}};
+          {"time", partsJson(predicted.parts)},
+          {"memory", memoryJson(memory)}};
 }
 
 static ordered_json stagesJson(const Prediction &predicted) {

@@ -39,6 +39,7 @@ struct Options {
   int64_t threadsPerRank = 0; ///< 0: this machine's cores / ranks, at least 1
   std::string weights;        ///< safetensors file or folder
   bool init = false, embedWeights = false;
+  std::vector<std::string> compare; ///< two of what --plan takes; or none
   bool onlyPlan = false; ///< any plan will do, also one that can't be compiled yet
   std::string savePlan;
   std::string trace; ///< file for the simulated step
