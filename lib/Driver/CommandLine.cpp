@@ -17,6 +17,9 @@ using plan::Result;
 
 namespace {
 
+/// What CLI11 gives for a flag without a value.
+constexpr const char *kFlagAlone = "true";
+
 Error usage(std::string message) { return Error{std::move(message), 2}; }
 
 std::vector<std::string> split(const std::string &text, char separator) {
@@ -287,7 +290,8 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
     command.add_flag("--verify", raw.verify, "check the lowered program (not implemented yet)");
   } else {
     command.add_flag("--json", o.json, "print JSON");
-    command.add_flag("--explain", raw.explain, "say why (not implemented yet)");
+    command.add_flag("--explain", raw.explain,
+                     "say why: runners-up, other choices, the price of pins");
     command.add_option("--compare", o.compare, "two plans side by side: A B, each as for --plan")
         ->expected(2);
   }
@@ -296,8 +300,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling) {
   Options &options = raw.options;
   for (auto [given, flag] : {std::pair{!raw.report.empty(), "--report"},
-                             std::pair{raw.verify, "--verify"},
-                             std::pair{raw.explain, "--explain"}})
+                             std::pair{raw.verify, "--verify"}})
     if (given)
       return usage(std::string(flag) + " is not implemented yet");
   if (auto error = resolveDevices(command, raw, options))
@@ -328,7 +331,10 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
     return *error;
   if (auto error = checkRegex("--train", raw.train, options.import.train))
     return *error;
-  for (const char *flag : {"--plan", "--save-plan", "--trace"})
+  options.explain = !raw.explain.empty();
+  if (options.explain && raw.explain != kFlagAlone)
+    return usage("--explain=NAME is not implemented yet");
+  for (const char *flag : {"--plan", "--save-plan", "--trace", "--explain"})
     if (!options.compare.empty() && command.count(flag))
       return usage(std::string(flag) + " and --compare exclude each other");
   if (options.init && !options.weights.empty())

@@ -3,9 +3,12 @@
 #include "CompareReport.h"
 #include "Compilation.h"
 #include "Diagnostics.h"
+#include "ExplainReport.h"
 #include "PlanReport.h"
 #include "PlanTrace.h"
 #include "WriteText.h"
+
+#include "dtc/Report/Explanation.h"
 
 #include <iostream>
 
@@ -89,10 +92,17 @@ ExitCode planOnly(Options options) {
   if (ExitCode code = savePlan(compilation); code != ExitCode::Done)
     return code;
   PlanFacts facts = factsOf(compilation, compilation.getCluster());
-  if (options.json)
-    std::cout << planJson(facts).dump(2) << "\n";
-  else
-    std::cout << planText(facts);
+  const std::optional<plan::Explanation> &explanation = compilation.getExplanation();
+  if (options.json) {
+    nlohmann::ordered_json answer = planJson(facts);
+    if (explanation)
+      answer["explanation"] = explanationJson(*explanation);
+    std::cout << answer.dump(2) << "\n";
+    return ExitCode::Done;
+  }
+  std::cout << planText(facts);
+  if (explanation)
+    std::cout << report::explanationText(*explanation);
   return ExitCode::Done;
 }
 

@@ -131,8 +131,9 @@ ExitCode Compilation::readSpec() {
     return fail({"--micro-batch " + std::to_string(*options.microBatch) +
                      " contradicts micro_batch=" + std::to_string(*spec.microBatch) + " in --plan",
                  2});
+  given = *parsed;
   if (options.microBatch)
-    spec.microBatch = options.microBatch;
+    given.microBatch = spec.microBatch = options.microBatch;
   return ExitCode::Done;
 }
 
@@ -248,7 +249,7 @@ ExitCode Compilation::readPlan() {
   return ExitCode::Done;
 }
 
-ExitCode Compilation::searchPlan() {
+plan::SearchOptions Compilation::searchOptions() const {
   plan::SearchOptions asked;
   asked.devices = options.devices;
   asked.spec = spec;
@@ -260,7 +261,20 @@ ExitCode Compilation::searchPlan() {
   asked.fixedCalls = batch.numMicrobatches > 1;
   if (degreesOpen() && !options.globalBatch)
     asked.samplesPerRank = std::max<int64_t>(model.fileBatch, 1);
-  auto found = plan::search(problem, cluster, asked);
+  return asked;
+}
+
+/// Only the first search of a run chooses; later ones repeat it on other calls.
+void Compilation::explainSearch() {
+  if (!options.explain || explanation)
+    return;
+  plan::SearchOptions asked = searchOptions();
+  asked.spec = given;
+  explanation = plan::explain(problem, cluster, asked, search);
+}
+
+ExitCode Compilation::searchPlan() {
+  auto found = plan::search(problem, cluster, searchOptions());
   if (!found)
     return fail(found.error());
   search = std::move(*found);
@@ -314,6 +328,7 @@ ExitCode Compilation::makePlan() {
   bool file = hasPlanFile();
   if (ExitCode code = file ? readPlan() : searchPlan(); code != ExitCode::Done)
     return code;
+  explainSearch();
   if (!file)
     if (ExitCode code = replan(); code != ExitCode::Done)
       return code;

@@ -3,6 +3,7 @@
 
 #include "dtc/Driver/Options.h"
 #include "dtc/Package/Package.h"
+#include "dtc/Plan/Explain.h"
 #include "dtc/PlanBridge/LocalWorkspace.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 #include "dtc/Target/CPU/CodeObject.h"
@@ -37,6 +38,8 @@ public:
   const plan::Cluster &getCluster() const { return cluster; }
   const plan::Problem &getProblem() const { return problem; }
   const plan::SearchResult &getSearch() const { return search; }
+  /// Of the plan as it was searched; with --explain.
+  const std::optional<plan::Explanation> &getExplanation() const { return explanation; }
   const plan::Workspace *getWorkspace() const { return workspace.get(); }
   double getPlanningSeconds() const { return planningSeconds; }
 
@@ -58,6 +61,8 @@ private:
   ExitCode extractProblem();
   ExitCode searchPlan();
   ExitCode readPlan();
+  plan::SearchOptions searchOptions() const;
+  void explainSearch();
   ExitCode replan();
   std::unique_ptr<plan::Workspace> makeWorkspace();
   ExitCode fail(const plan::Error &error);
@@ -71,13 +76,15 @@ private:
   Phase last = Phase::End; ///< of this run
   mlir::MLIRContext context;
   import::ImportedModel model;
-  plan::Spec spec;
+  plan::Spec given; ///< by --plan and --micro-batch
+  plan::Spec spec;  ///< that, filled, then what was chosen
   std::string planText; ///< of a plan file
   plan::Cluster cluster;
   BatchChoice batch;
   plan::Problem problem;
   std::unique_ptr<plan::Workspace> workspace; ///< null: the target isn't at hand
   plan::SearchResult search;
+  std::optional<plan::Explanation> explanation;
   cpu::CodeObject code;
   std::map<std::string, package::Distribution> init; ///< of parameters without data
   int64_t vocabulary = 0; ///< of the token input; 0: none

@@ -32,13 +32,26 @@ static std::vector<std::pair<std::string, double>> named(const StepParts &parts)
   return result;
 }
 
-std::string partsText(const StepParts &difference, double stepSeconds) {
-  auto list = named(difference);
+static std::vector<std::pair<std::string, double>> largestFirst(const StepParts &parts) {
+  auto list = named(parts);
   std::stable_sort(list.begin(), list.end(), [](const auto &a, const auto &b) {
     return std::abs(a.second) > std::abs(b.second);
   });
+  return list;
+}
+
+std::string spentText(const StepParts &parts) {
   std::string text;
-  for (const auto &[name, seconds] : list) {
+  for (const auto &[name, seconds] : largestFirst(parts))
+    if (seconds >= 0.001 * parts.total())
+      text += (text.empty() ? "" : ", ") + formatSeconds(seconds) + " " + name + " (" +
+              formatPercent(seconds / parts.total()) + ")";
+  return text;
+}
+
+std::string partsText(const StepParts &difference, double stepSeconds) {
+  std::string text;
+  for (const auto &[name, seconds] : largestFirst(difference)) {
     bool counts = std::abs(seconds) >= 0.01 * stepSeconds;
     if (std::abs(seconds) < 1e-9 * stepSeconds || (!counts && !text.empty()))
       break;

@@ -40,6 +40,7 @@ struct Options {
   std::string weights;        ///< safetensors file or folder
   bool init = false, embedWeights = false;
   std::vector<std::string> compare; ///< two of what --plan takes; or none
+  bool explain = false;
   bool onlyPlan = false; ///< any plan will do, also one that can't be compiled yet
   std::string savePlan;
   std::string trace; ///< file for the simulated step

@@ -111,6 +111,7 @@ struct SearchOptions {
   /// The problem's calls can't be cut otherwise.
   bool fixedCalls = false;
   const Workspace *workspace = nullptr; ///< as for `predict`
+  bool adviseOtherwise = true; ///< where nothing fits, look for what would
 };
 
 /// The plan with the fewest seconds a sample that fits. A plan pinned in full

@@ -11,6 +11,9 @@ namespace dtc::report {
 /// `stepSeconds` unless there is nothing else. "" where nothing differs.
 std::string partsText(const plan::StepParts &difference, double stepSeconds);
 
+/// "23.1 s computing (75.2 %), 251 ms waiting for communication over dp (0.8 %)".
+std::string spentText(const plan::StepParts &parts);
+
 /// "4.9 % slower", "1.0 % faster", "equally fast".
 std::string slowerText(double share);
 

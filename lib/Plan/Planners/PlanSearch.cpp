@@ -357,7 +357,7 @@ Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
   if (!spec)
     return spec.error();
   auto found = PlanSearch(problem, cluster, options, *spec).run();
-  if (!found && found.error().message.starts_with(kNoPlanFits))
+  if (!found && options.adviseOtherwise && found.error().message.starts_with(kNoPlanFits))
     return Error{found.error().message + wayOut(problem, cluster, options), 4};
   return found;
 }

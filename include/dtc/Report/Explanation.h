@@ -1,0 +1,14 @@
+// `dtc plan --explain`: a sentence for everything that decided the plan.
+#pragma once
+
+#include "dtc/Plan/Explain.h"
+
+namespace dtc::report {
+
+/// "2.3 % slower (+0.7 s waiting for communication over dp); holds 14.2 GiB less a
+/// rank", "doesn't fit, 21.0 GiB short; would be 20.1 % faster (...)".
+std::string lossText(const plan::Rival &rival, const plan::Explanation &explanation);
+
+std::string explanationText(const plan::Explanation &explanation);
+
+} // namespace dtc::report

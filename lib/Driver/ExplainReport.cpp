@@ -1,0 +1,62 @@
+#include "ExplainReport.h"
+
+#include "dtc/Report/Explanation.h"
+
+namespace dtc::driver {
+
+using nlohmann::ordered_json;
+
+/// Nothing: no plan.
+static ordered_json rivalJson(const std::optional<plan::Rival> &rival,
+                              const plan::Explanation &explanation) {
+  if (!rival)
+    return {{"plan", nullptr}, {"loss", nullptr}};
+  const plan::Difference &difference = rival->difference;
+  return {{"plan", degreesJson(rival->degrees)},
+          {"loss",
+           {{"step_time_s", difference.seconds},
+            {"share", difference.share},
+            {"time", partsJson(difference.parts)},
+            {"memory", memoryJson(difference.memory)},
+            {"peak_memory_bytes", difference.memory.total()},
+            {"fits", rival->fits()},
+            {"short_bytes", difference.shortBytes},
+            {"text", report::lossText(*rival, explanation)}}}};
+}
+
+static ordered_json pinJson(const plan::PinPrice &pin, const plan::Explanation &explanation) {
+  ordered_json result = {{"pin", pin.pin}, {"free", !pin.without}, {"cost", 0.0}};
+  result["instead"] = pin.without ? ordered_json(pin.instead) : ordered_json(nullptr);
+  if (pin.without) {
+    double share = -pin.without->difference.share;
+    result["cost"] = share / (1 - share);
+  }
+  result.update(rivalJson(pin.without, explanation));
+  return result;
+}
+
+ordered_json explanationJson(const plan::Explanation &explanation) {
+  ordered_json runnersUp = ordered_json::array(), changes = ordered_json::array(),
+               pins = ordered_json::array();
+  for (const plan::Rival &rival : explanation.runnersUp)
+    runnersUp.push_back(rivalJson(rival, explanation));
+  for (const plan::Change &change : explanation.changes) {
+    ordered_json entry = {{"setting", change.setting}};
+    entry.update(rivalJson(change.rival, explanation));
+    entry["refusal"] = change.rival ? ordered_json(nullptr) : ordered_json(change.refusal);
+    changes.push_back(entry);
+  }
+  for (const plan::PinPrice &pin : explanation.pins)
+    pins.push_back(pinJson(pin, explanation));
+  ordered_json unpinned = nullptr;
+  if (explanation.unpinned)
+    unpinned = rivalJson(explanation.unpinned, explanation);
+  return {{"step_time_s", explanation.predicted.stepSeconds},
+          {"time", partsJson(explanation.predicted.parts)},
+          {"runners_up", runnersUp},
+          {"changes", changes},
+          {"pins", pins},
+          {"unpinned", unpinned}};
+}
+
+} // namespace dtc::driver

@@ -1,0 +1,17 @@
+// The key "explanation" of `dtc plan --explain --json`.
+#pragma once
+
+#include "PlanReport.h"
+
+#include "dtc/Plan/Explain.h"
+
+namespace dtc::driver {
+
+/// {"step_time_s", "time", "runners_up": [{"plan", "loss"}], "changes": [{"setting", "plan",
+/// "loss" | "refusal"}], "pins": [{"pin", "free", "cost", "instead", "plan",
+/// "loss"}], "unpinned": {"plan", "loss"} | null}; a "loss" is what the other plan
+/// spends and holds beyond the chosen one, "share" of its step, "short_bytes" 0
+/// where it fits, and "text" all of that as a sentence.
+nlohmann::ordered_json explanationJson(const plan::Explanation &explanation);
+
+} // namespace dtc::driver
