@@ -15,7 +15,8 @@ int64_t overwritable(Operation *op, unsigned result) {
 } // namespace
 
 BufferAssignment::BufferAssignment(func::FuncOp function, const HomeTable &homes)
-    : function(function), homes(homes) {
+    : function(function), homes(homes), argumentLastUse(homes.getHomes().size(), -1),
+      claimed(homes.getHomes().size()) {
   numberOps();
   findLastUses();
   placeArguments();
@@ -53,8 +54,8 @@ void BufferAssignment::placeArguments() {
     size_t home = homes.find(graph::getArgRole(function, argument.getArgNumber()));
     valueBuffers[argument] = buffers.size();
     buffers.push_back({bytesOf(argument.getType()), -1, end, home});
-    auto it = lastUses.find(argument);
-    argumentLastUse[home] = it == lastUses.end() ? -1 : it->second;
+    if (auto it = lastUses.find(argument); it != lastUses.end())
+      argumentLastUse[home] = it->second;
   }
 }
 
@@ -103,8 +104,7 @@ void BufferAssignment::placeResultsOf(Operation *op) {
 
 /// True if nothing is kept in the home from that time on.
 bool BufferAssignment::isFree(size_t home, int64_t from) const {
-  auto argument = argumentLastUse.find(home);
-  return !claimed.count(home) && (argument == argumentLastUse.end() || argument->second < from);
+  return !claimed.test(home) && argumentLastUse[home] < from;
 }
 
 void BufferAssignment::claimHomes() {
@@ -120,7 +120,7 @@ void BufferAssignment::claimHomes() {
     }
     buffer.home = home;
     buffer.last = end;
-    claimed[home] = bufferOf(value);
+    claimed.set(home);
   }
 }
 

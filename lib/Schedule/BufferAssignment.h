@@ -52,8 +52,8 @@ private:
   const HomeTable &homes;
   std::vector<Buffer> buffers;
   std::vector<unsigned> misplaced;
-  std::map<size_t, int64_t> argumentLastUse; ///< of homes that hold an argument
-  std::map<size_t, size_t> claimed;          ///< home to the buffer that takes it
+  std::vector<int64_t> argumentLastUse; ///< by home; -1: holds no argument that is used
+  llvm::BitVector claimed;              ///< homes that a buffer takes
   llvm::DenseMap<mlir::Value, size_t> valueBuffers;
   llvm::DenseMap<mlir::Value, int64_t> lastUses; ///< by root
   llvm::DenseMap<mlir::Value, size_t> resultHomes; ///< by root: where it is returned to

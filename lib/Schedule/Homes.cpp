@@ -34,19 +34,17 @@ bool coversAll(const Home &home, uint64_t microbatches, Type type) {
 
 uint64_t bytesOf(Type tensorType) {
   auto type = cast<RankedTensorType>(tensorType);
-  uint64_t bits = type.getElementTypeBitWidth();
+  Type element = type.getElementType();
+  // MLIR looks for a float's width type by type, which shows in deep models.
+  uint64_t bits = element.isF32() ? 32 : element.getIntOrFloatBitWidth();
   return static_cast<uint64_t>(type.getNumElements()) * ((bits + 7) / 8);
 }
 
-HomeKey::HomeKey(graph::RoleAttr role) : kind(role.getKind()), name(role.getName()) {
-  if (role.getState())
-    state = static_cast<int>(*role.getState());
-  if (role.getScalar())
-    scalar = static_cast<int>(*role.getScalar());
-  if (kind == RoleKind::Scalar && role.getScalar() == graph::ScalarKind::Count) {
-    kind = RoleKind::Count;
-    scalar = -1;
-  }
+graph::RoleAttr homeRole(graph::RoleAttr role) {
+  if (role.getKind() != RoleKind::Scalar || role.getScalar() != graph::ScalarKind::Count)
+    return role;
+  return graph::RoleAttr::get(role.getContext(), RoleKind::Count, role.getName(), role.getState(),
+                              std::nullopt);
 }
 
 bool runsOncePerStep(func::FuncOp function) {
@@ -80,62 +78,70 @@ namespace {
 
 /// The homes that a function reads, and those that it writes.
 struct HomeUse {
-  std::set<size_t> reads, writes;
+  HomeUse(func::FuncOp function, const HomeTable &homes)
+      : function(function.getSymNameAttr()), reads(homes.getHomes().size()),
+        writes(homes.getHomes().size()) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      reads.set(homes.find(graph::getArgRole(function, i)));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      writes.set(homes.find(graph::getResultRole(function, i)));
+  }
+  StringAttr function;
+  llvm::BitVector reads, writes;
 };
-
-HomeUse homeUse(func::FuncOp function, const HomeTable &homes) {
-  HomeUse use;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    use.reads.insert(homes.find(graph::getArgRole(function, i)));
-  for (unsigned i = 0; i < function.getNumResults(); ++i)
-    use.writes.insert(homes.find(graph::getResultRole(function, i)));
-  return use;
-}
 
 } // namespace
 
 /// Steps follow one another: after the last call comes the first.
 void HomeTable::findSpent(exec::ScheduleOp schedule) {
-  SymbolTable symbols(schedule->getParentOp());
-  std::vector<std::pair<std::string, HomeUse>> calls;
+  DenseMap<Attribute, HomeUse> uses;
+  for (auto function : schedule->getParentOp()->getRegion(0).getOps<func::FuncOp>())
+    uses.try_emplace(function.getSymNameAttr(), function, *this);
+  std::vector<const HomeUse *> calls;
   for (auto call : schedule.getOps<exec::CallOp>())
-    if (auto function = symbols.lookup<func::FuncOp>(call.getCallee()))
-      calls.emplace_back(call.getCallee().str(), homeUse(function, *this));
-  std::set<std::pair<std::string, size_t>> kept;
-  for (size_t i = 0; i < calls.size(); ++i)
-    for (size_t home : calls[i].second.reads) {
-      if (calls[i].second.writes.count(home))
-        continue;
-      // Without anybody who writes it, it is filled from outside.
-      bool rewritten = false;
-      for (size_t after = 1; after <= calls.size() && !rewritten; ++after) {
-        const HomeUse &next = calls[(i + after) % calls.size()].second;
-        if (next.reads.count(home))
-          break;
-        rewritten = next.writes.count(home);
-      }
-      (rewritten ? spent : kept).emplace(calls[i].first, home);
+    if (auto known = uses.find(call.getCalleeAttr().getAttr()); known != uses.end())
+      calls.push_back(&known->second);
+  // Without anybody who writes it, a home is filled from outside.
+  auto isRewritten = [&](size_t call, size_t home) {
+    for (size_t after = 1; after <= calls.size(); ++after) {
+      const HomeUse &next = *calls[(call + after) % calls.size()];
+      if (next.reads.test(home))
+        return false;
+      if (next.writes.test(home))
+        return true;
     }
-  for (const auto &entry : kept) // a function is called with several neighbours
-    spent.erase(entry);
+    return false;
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    llvm::BitVector rewritten = calls[i]->reads;
+    rewritten.reset(calls[i]->writes);
+    for (unsigned home : rewritten.set_bits())
+      if (!isRewritten(i, home))
+        rewritten.reset(home);
+    // A function is called with several neighbours: what one of them asks for is kept.
+    auto [known, first] = spent.try_emplace(calls[i]->function, rewritten);
+    if (!first)
+      known->second &= rewritten;
+  }
 }
 
 bool HomeTable::isSpentAfter(func::FuncOp function, size_t home) const {
-  return spent.count({function.getSymName().str(), home});
+  auto known = spent.find(function.getSymNameAttr());
+  return known != spent.end() && known->second.test(home);
 }
 
 LogicalResult HomeTable::enterSignature(func::FuncOp function) {
-  std::set<HomeKey> arguments, results;
+  DenseSet<Attribute> arguments, results; // of which roles there is one
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     graph::RoleAttr role = graph::getArgRole(function, i);
-    if (!role || !arguments.insert(HomeKey(role)).second)
+    if (!role || !arguments.insert(homeRole(role)).second)
       return function.emitError("argument without a role of its own: ") << i;
     if (failed(enter(function, role, function.getArgumentTypes()[i])))
       return failure();
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     graph::RoleAttr role = graph::getResultRole(function, i);
-    if (!role || !results.insert(HomeKey(role)).second)
+    if (!role || !results.insert(homeRole(role)).second)
       return function.emitError("result without a role of its own: ") << i;
     if (failed(enter(function, role, function.getResultTypes()[i])))
       return failure();
@@ -148,7 +154,7 @@ LogicalResult HomeTable::enter(func::FuncOp function, graph::RoleAttr role, Type
   if (!tensor || !tensor.hasStaticShape())
     return function.emitError("arguments and results must be tensors of static shape, got: ")
            << type;
-  auto [it, isNew] = index.try_emplace(HomeKey(role), homes.size());
+  auto [it, isNew] = index.try_emplace(homeRole(role), homes.size());
   if (isNew) {
     Home home;
     home.role = role;
@@ -168,7 +174,7 @@ void HomeTable::layOut() {
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return rankOf(HomeKey(homes[a].role).kind) < rankOf(HomeKey(homes[b].role).kind);
+    return rankOf(homeRole(homes[a].role).getKind()) < rankOf(homeRole(homes[b].role).getKind());
   });
   for (size_t i : order) {
     Home &home = homes[i];

@@ -3,10 +3,9 @@
 
 #include "dtc/Dialect/Exec/Exec.h"
 
-#include <map>
-#include <set>
-#include <string>
-#include <tuple>
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/DenseMap.h"
+
 #include <vector>
 
 namespace dtc::schedule {
@@ -20,15 +19,9 @@ inline uint64_t alignUp(uint64_t bytes) {
 /// Bytes of a tensor in memory; an i1 takes a byte.
 uint64_t bytesOf(mlir::Type tensorType);
 
-/// Names a home. The count that the prologue returns and the scalar that later
-/// functions take are one.
-struct HomeKey {
-  explicit HomeKey(graph::RoleAttr role);
-  graph::RoleKind kind;
-  std::string name;
-  int state = -1, scalar = -1;
-  auto operator<=>(const HomeKey &) const = default;
-};
+/// The role that names a home: its own, but the count that the prologue returns and the
+/// scalar that later functions take are one.
+graph::RoleAttr homeRole(graph::RoleAttr role);
 
 /// Where the arguments and results of a role lie in the arena.
 struct Home {
@@ -50,7 +43,7 @@ public:
   const std::vector<Home> &getHomes() const { return homes; }
   uint64_t size() const { return end; }
   /// The home of an argument's or result's role.
-  size_t find(graph::RoleAttr role) const { return index.at(HomeKey(role)); }
+  size_t find(graph::RoleAttr role) const { return index.at(homeRole(role)); }
   /// True if the function only reads the home and nobody does after it: the next
   /// call that has to do with it writes it anew. So are gradients in the update.
   bool isSpentAfter(mlir::func::FuncOp function, size_t home) const;
@@ -63,8 +56,8 @@ private:
   void findSpent(exec::ScheduleOp schedule);
 
   std::vector<Home> homes;
-  std::map<HomeKey, size_t> index;
-  std::set<std::pair<std::string, size_t>> spent; ///< function and home
+  llvm::DenseMap<mlir::Attribute, size_t> index; ///< by their homes' roles
+  llvm::DenseMap<mlir::Attribute, llvm::BitVector> spent; ///< homes by function
   uint64_t microbatches = 1, end = 0;
 };
 

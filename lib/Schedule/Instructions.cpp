@@ -34,8 +34,9 @@ std::string nameOf(Operation *op) {
 uint64_t grainOf(exec::LaunchOp op) {
   constexpr uint64_t kBytesPerPiece = 32768;
   uint64_t bytes = 0;
-  for (Type type : llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()),
-                                            SmallVector<Type>(op->getResultTypes())))
+  for (Type type : op->getOperandTypes())
+    bytes += bytesOf(type);
+  for (Type type : op->getResultTypes())
     bytes += bytesOf(type);
   uint64_t extent = std::max<uint64_t>(op.getExtent(), 1);
   uint64_t perIteration = std::max<uint64_t>(bytes / extent, 1);
@@ -93,7 +94,7 @@ LogicalResult fillCollective(Operation *op, fbs::CollectiveT &call) {
 
 FunctionTranslator::FunctionTranslator(func::FuncOp function, const HomeTable &homes,
                                        const sharding::Mesh &mesh,
-                                       const llvm::StringMap<uint32_t> &kernels)
+                                       const llvm::StringMap<ProgramKernel> &kernels)
     : function(function), mesh(mesh), kernels(kernels),
       result(std::make_unique<fbs::FunctionT>()) {
   if (!runsOncePerStep(function))
@@ -186,19 +187,18 @@ template <typename T> void setScratch(Operation *op, T &call, uint64_t perUnit) 
 } // namespace
 
 LogicalResult FunctionTranslator::translateLaunch(exec::LaunchOp op) {
-  auto kernel = SymbolTable::lookupNearestSymbolFrom<exec::KernelOp>(op, op.getKernelAttr());
-  auto index = kernels.find(op.getKernel());
-  if (!kernel || index == kernels.end())
+  auto kernel = kernels.find(op.getKernel());
+  if (kernel == kernels.end())
     return op.emitError("kernel is not declared: ") << op.getKernel();
   fbs::LaunchT call;
-  call.kernel = index->second;
+  call.kernel = kernel->second.index;
   for (Value operand : op->getOperands())
     call.args.push_back(refOf(operand));
   for (Value value : op->getResults())
     call.args.push_back(refOf(value));
   call.extent = op.getExtent();
   call.grain = grainOf(op);
-  setScratch(op, call, kernel.getScratchBytes());
+  setScratch(op, call, kernel->second.scratchBytes);
   append(op, std::move(call));
   return success();
 }

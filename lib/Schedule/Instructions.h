@@ -9,13 +9,19 @@
 
 namespace dtc::schedule {
 
+/// What launches say of a kernel.
+struct ProgramKernel {
+  uint32_t index = 0; ///< in the program's list
+  uint64_t scratchBytes = 0;
+};
+
 /// Translates one function. Addresses come from exec.offsets; those within the
 /// home of data that each microbatch has its own of move with the microbatch.
 class FunctionTranslator {
 public:
   FunctionTranslator(mlir::func::FuncOp function, const HomeTable &homes,
                      const sharding::Mesh &mesh,
-                     const llvm::StringMap<uint32_t> &kernels);
+                     const llvm::StringMap<ProgramKernel> &kernels);
 
   /// Null after an error, for which there is a diagnostic.
   std::unique_ptr<rt::fbs::FunctionT> translate();
@@ -35,7 +41,7 @@ private:
 
   mlir::func::FuncOp function;
   const sharding::Mesh &mesh;
-  const llvm::StringMap<uint32_t> &kernels;
+  const llvm::StringMap<ProgramKernel> &kernels;
   llvm::DenseMap<mlir::Value, uint64_t> offsets;
   llvm::SmallVector<const Home *> perMicrobatch; ///< what each microbatch has its own of
   std::unique_ptr<rt::fbs::FunctionT> result;

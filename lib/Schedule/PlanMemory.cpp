@@ -16,10 +16,17 @@ namespace {
 class FunctionPlanner {
 public:
   FunctionPlanner(func::FuncOp function, const HomeTable &homes, ScratchSizes &scratchSizes)
-      : function(function), homes(homes), scratchSizes(scratchSizes), buffers(function, homes) {}
+      : function(function), homes(homes), scratchSizes(scratchSizes) {}
 
   /// Places the temporaries.
   FailureOr<OffsetAssignment> plan() {
+    buffers.emplace(function, homes);
+    if (!buffers->getMisplacedResults().empty()) {
+      copyResults(buffers->getMisplacedResults());
+      buffers.emplace(function, homes);
+    }
+    if (!buffers->getMisplacedResults().empty())
+      return function.emitError("results exchange the places of arguments");
     collectBuffers();
     if (failed(collectScratch()))
       return failure();
@@ -29,8 +36,19 @@ public:
   }
 
 private:
+  /// Copies results that can't be computed in their homes.
+  void copyResults(const std::vector<unsigned> &misplaced) {
+    Operation *terminator = function.getBody().front().getTerminator();
+    OpBuilder builder(terminator);
+    for (unsigned i : misplaced) {
+      Value value = terminator->getOperand(i);
+      terminator->setOperand(i, exec::CopyOp::create(builder, value.getLoc(), value));
+    }
+  }
+
   void collectBuffers() {
-    for (auto [i, buffer] : llvm::enumerate(buffers.getBuffers())) {
+    temporaries.resize(buffers->getBuffers().size());
+    for (auto [i, buffer] : llvm::enumerate(buffers->getBuffers())) {
       if (buffer.home)
         continue;
       temporaries[i] = intervals.size();
@@ -46,7 +64,7 @@ private:
       if (*bytes == 0)
         continue;
       scratch[&op] = intervals.size();
-      int64_t time = buffers.timeOf(&op);
+      int64_t time = buffers->timeOf(&op);
       intervals.push_back({time, time, *bytes});
     }
     return success();
@@ -57,10 +75,10 @@ private:
   }
 
   int64_t offsetOf(Value value) const {
-    size_t index = buffers.bufferOf(value);
-    const Buffer &buffer = buffers.getBuffers()[index];
+    size_t index = buffers->bufferOf(value);
+    const Buffer &buffer = buffers->getBuffers()[index];
     return buffer.home ? static_cast<int64_t>(homes.getHomes()[*buffer.home].offset)
-                       : temporaryOffset(temporaries.at(index));
+                       : temporaryOffset(temporaries[index]);
   }
 
   void annotate() {
@@ -85,26 +103,12 @@ private:
   func::FuncOp function;
   const HomeTable &homes;
   ScratchSizes &scratchSizes;
-  BufferAssignment buffers;
+  std::optional<BufferAssignment> buffers;
   std::vector<Interval> intervals;
-  std::map<size_t, size_t> temporaries; ///< buffer to interval
+  std::vector<size_t> temporaries; ///< by buffer: its interval, where it has one
   llvm::DenseMap<Operation *, size_t> scratch;
   OffsetAssignment assignment;
 };
-
-/// Copies results that can't be computed in their homes.
-LogicalResult copyMisplacedResults(func::FuncOp function, const HomeTable &homes) {
-  std::vector<unsigned> misplaced = BufferAssignment(function, homes).getMisplacedResults();
-  Operation *terminator = function.getBody().front().getTerminator();
-  OpBuilder builder(terminator);
-  for (unsigned i : misplaced) {
-    Value value = terminator->getOperand(i);
-    terminator->setOperand(i, exec::CopyOp::create(builder, value.getLoc(), value));
-  }
-  if (!misplaced.empty() && !BufferAssignment(function, homes).getMisplacedResults().empty())
-    return function.emitError("results exchange the places of arguments");
-  return success();
-}
 
 struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
   using PlanMemoryBase::PlanMemoryBase;
@@ -113,8 +117,6 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
                              ScratchSizes &scratchSizes, OffsetAssignment &largest) {
     if (!llvm::hasSingleElement(function.getBody()))
       return function.emitError("must have a single block");
-    if (failed(copyMisplacedResults(function, homes)))
-      return failure();
     FailureOr<OffsetAssignment> planned = FunctionPlanner(function, homes, scratchSizes).plan();
     if (failed(planned))
       return failure();

@@ -52,7 +52,8 @@ private:
 
   void addKernels() {
     for (auto kernel : module.getOps<exec::KernelOp>()) {
-      kernels[kernel.getSymName()] = program->kernels.size();
+      kernels[kernel.getSymName()] = {static_cast<uint32_t>(program->kernels.size()),
+                                      kernel.getScratchBytes()};
       program->kernels.push_back(kernel.getSymName().str());
     }
   }
@@ -94,7 +95,7 @@ private:
   }
 
   LogicalResult addHome(const Home &home) {
-    switch (HomeKey(home.role).kind) {
+    switch (homeRole(home.role).getKind()) {
     case RoleKind::Parameter:
     case RoleKind::Buffer:
       return bind(program->parameters, home, home.role.getName(), "");
@@ -159,7 +160,8 @@ private:
   const HomeTable &homes;
   std::unique_ptr<fbs::ProgramT> program;
   sharding::Mesh mesh;
-  llvm::StringMap<uint32_t> kernels, functions;
+  llvm::StringMap<ProgramKernel> kernels;
+  llvm::StringMap<uint32_t> functions;
 };
 
 } // namespace

@@ -4,7 +4,6 @@
 #include "dtc/Schedule/Passes.h"
 
 #include <map>
-#include <set>
 
 using namespace mlir;
 
@@ -169,10 +168,10 @@ private:
   /// replaces and that are asked for again.
   LogicalResult verifyResults() {
     Operation *terminator = function.getBody().front().getTerminator();
-    std::set<size_t> replaced;
+    llvm::BitVector replaced(homes.getHomes().size());
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       size_t home = homes.find(graph::getResultRole(function, i));
-      replaced.insert(home);
+      replaced.set(home);
       if (failed(read(terminator, value)))
         return failure();
       if (values[value].first != homes.getHomes()[home].offset)
@@ -180,7 +179,7 @@ private:
     }
     for (BlockArgument argument : function.getArguments()) {
       size_t home = homes.find(graph::getArgRole(function, argument.getArgNumber()));
-      bool stays = !replaced.count(home) && !homes.isSpentAfter(function, home);
+      bool stays = !replaced.test(home) && !homes.isSpentAfter(function, home);
       if (stays && failed(read(terminator, argument)))
         return failure();
     }

@@ -1,10 +1,8 @@
 #include "Outline.h"
 #include "Simplify.h"
+#include "Updates.h"
 
 #include "dtc/Target/CPU/Passes.h"
-
-#include "mlir/IR/Dominance.h"
-#include "mlir/Transforms/CSE.h"
 
 using namespace mlir;
 
@@ -13,12 +11,15 @@ namespace dtc::cpu {
 #define GEN_PASS_DEF_FORMKERNELS
 #include "dtc/Target/CPU/Passes.h.inc"
 
-/// Decomposes until nothing is left to decompose.
+/// Decomposes until nothing is left to decompose but updates that are outlined alone.
 static LogicalResult decomposeAll(func::FuncOp func) {
   SmallVector<DecomposableOpInterface> open;
   while (true) {
     open.clear();
-    func.walk([&](DecomposableOpInterface op) { open.push_back(op); });
+    func.walk([&](DecomposableOpInterface op) {
+      if (!standsAlone(op))
+        open.push_back(op);
+    });
     if (open.empty())
       return success();
     for (DecomposableOpInterface op : open) {
@@ -30,20 +31,6 @@ static LogicalResult decomposeAll(func::FuncOp func) {
       op->erase();
     }
   }
-}
-
-static LogicalResult simplify(func::FuncOp func) {
-  MLIRContext *context = func.getContext();
-  RewritePatternSet patterns(context);
-  for (Dialect *dialect : context->getLoadedDialects())
-    dialect->getCanonicalizationPatterns(patterns);
-  populateSimplifyPatterns(patterns);
-  if (failed(applyPatternsGreedily(func, std::move(patterns))))
-    return func.emitError("simplification does not end");
-  IRRewriter rewriter(context);
-  DominanceInfo dominance(func);
-  eliminateCommonSubExpressions(rewriter, dominance, func);
-  return success();
 }
 
 static LogicalResult checkOneBlock(func::FuncOp func) {

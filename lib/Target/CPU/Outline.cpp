@@ -1,5 +1,7 @@
 #include "Outline.h"
 #include "IndexMath.h"
+#include "KernelIdentity.h"
+#include "Updates.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -57,42 +59,6 @@ static void flatten(exec::KernelOp kernel) {
   }
 }
 
-/// What a kernel computes, as text: equal for kernels that differ in names and
-/// locations only, or, if flat, in the number of elements.
-static std::string structure(exec::KernelOp kernel, bool flat) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  DenseMap<Value, unsigned> numbers;
-  auto type = [&](Type type) {
-    auto tensor = cast<RankedTensorType>(type);
-    if (!flat)
-      os << tensor;
-    else
-      os << (tensor.getRank() ? "n x " : "") << tensor.getElementType();
-  };
-  os << kernel.getReplacesAttr();
-  auto number = [&](Value value) {
-    numbers.try_emplace(value, numbers.size());
-    os << " %" << numbers[value] << ":";
-    type(value.getType());
-  };
-  Block &body = kernel.getBody().front();
-  llvm::for_each(body.getArguments(), number);
-  for (Operation &op : body) {
-    os << "\n" << op.getName();
-    for (Value operand : op.getOperands())
-      os << " %" << numbers[operand];
-    auto value = dyn_cast<arith::ConstantOp>(op);
-    auto elements = value ? dyn_cast<DenseElementsAttr>(value.getValue()) : DenseElementsAttr();
-    if (elements && elements.isSplat())
-      os << " " << elements.getSplatValue<Attribute>();
-    else
-      os << " " << op.getAttrDictionary();
-    llvm::for_each(op.getResults(), number);
-  }
-  return text;
-}
-
 static StringRef nameOf(KernelKind kind) {
   switch (kind) {
   case KernelKind::Pointwise:
@@ -109,40 +75,6 @@ static StringRef nameOf(KernelKind kind) {
     return "pool";
   }
   llvm_unreachable("all kinds handled");
-}
-
-/// What a cluster computes, as the identities of its types, attributes and operands: equal
-/// for clusters that would become the same kernel with the same shapes.
-static std::vector<uintptr_t> identityOf(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
-                                         ArrayRef<Value> outputs, ArrayRef<int64_t> replaces) {
-  std::vector<uintptr_t> key(replaces.begin(), replaces.end());
-  DenseMap<Value, unsigned> numbers;
-  auto add = [&](auto handle) {
-    key.push_back(reinterpret_cast<uintptr_t>(handle.getAsOpaquePointer()));
-  };
-  auto number = [&](Value value) {
-    numbers.try_emplace(value, numbers.size());
-    add(value.getType());
-  };
-  key.push_back(inputs.size());
-  llvm::for_each(inputs, number);
-  for (Operation *op : ops) {
-    add(op->getName());
-    key.push_back(op->getNumOperands());
-    for (Value operand : op->getOperands())
-      key.push_back(numbers.lookup(operand));
-    add(op->getPropertiesAsAttribute());
-    for (NamedAttribute attr : op->getDiscardableAttrs())
-      if (attr.getName() != graph::GraphDialect::kId &&
-          attr.getName() != graph::GraphDialect::kBackward) {
-        add(attr.getName());
-        add(attr.getValue());
-      }
-    llvm::for_each(op->getResults(), number);
-  }
-  for (Value output : outputs)
-    key.push_back(numbers.lookup(output));
-  return key;
 }
 
 FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
@@ -171,64 +103,11 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   kernel.setScratchBytes(plan->scratchBytes);
   kernel.setFlat(plan->flat);
   kernel.setSymName((nameOf(plan->kind) + "_" + Twine(numbers[size_t(plan->kind)]++)).str());
-  symbols.insert(kernel, Block::iterator(module.getBody()->begin()));
+  // Behind the mesh, which every sharding asks for: symbols are looked up from the front.
+  Operation *front = &module.getBody()->front();
+  symbols.insert(kernel, Block::iterator(isa<dist::MeshOp>(front) ? front->getNextNode() : front));
   entry->second = {kernel, plan->inPlace};
   return Launch{&entry->second, plan->extent};
-}
-
-/// The role of what a value is returned as, and of the argument that it is;
-/// reshapes don't matter.
-static graph::RoleAttr returnedRole(Value value) {
-  for (OpOperand &use : value.getUses()) {
-    if (isa<graph::ReshapeOp>(use.getOwner())) {
-      if (graph::RoleAttr role = returnedRole(use.getOwner()->getResult(0)))
-        return role;
-    } else if (auto terminator = dyn_cast<func::ReturnOp>(use.getOwner())) {
-      return graph::getResultRole(cast<func::FuncOp>(terminator->getParentOp()),
-                                  use.getOperandNumber());
-    }
-  }
-  return {};
-}
-static graph::RoleAttr argumentRole(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getInput();
-  auto argument = dyn_cast<BlockArgument>(value);
-  if (!argument)
-    return {};
-  return graph::getArgRole(cast<func::FuncOp>(argument.getOwner()->getParentOp()),
-                           argument.getArgNumber());
-}
-
-/// For each output, the input that it is the new value of, or -1; empty when
-/// there is none.
-static SmallVector<int64_t> findReplaced(ArrayRef<Value> inputs, ArrayRef<Value> outputs) {
-  SmallVector<int64_t> replaces(outputs.size(), -1);
-  for (auto [i, output] : llvm::enumerate(outputs))
-    if (graph::RoleAttr role = returnedRole(output))
-      for (auto [j, input] : llvm::enumerate(inputs))
-        if (argumentRole(input) == role)
-          replaces[i] = j;
-  if (llvm::all_of(replaces, [](int64_t operand) { return operand < 0; }))
-    replaces.clear();
-  return replaces;
-}
-
-/// Ops in the order in which the outputs ask for them, whatever the program's: equal
-/// clusters become equal kernels.
-static SmallVector<Operation *> canonicalOrder(const llvm::SetVector<Operation *> &ops,
-                                               ArrayRef<Value> outputs) {
-  SmallVector<Operation *> sorted;
-  DenseSet<Operation *> done;
-  std::function<void(Value)> visit = [&](Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !ops.contains(op) || !done.insert(op).second)
-      return;
-    llvm::for_each(op->getOperands(), visit);
-    sorted.push_back(op);
-  };
-  llvm::for_each(outputs, visit);
-  return sorted;
 }
 
 /// The launch stands where the source's last op stood, and is named like it.
@@ -273,7 +152,29 @@ LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuil
   return success();
 }
 
+/// Updates of the same types, attributes and roles become the same launches.
+LogicalResult Outliner::outlineUpdates(func::FuncOp func) {
+  std::map<std::vector<uintptr_t>, OwningOpRef<func::FuncOp>> outlined;
+  for (const Update &update : updatesOf(func)) {
+    ArrayRef<Value> inputs = update.inputs.getArrayRef();
+    auto [alone, fresh] = outlined.try_emplace(identityOf(
+        update.ops, inputs, update.outputs, findReplaced(inputs, update.outputs)));
+    if (fresh) {
+      FailureOr<OwningOpRef<func::FuncOp>> decomposed = decomposeAlone(update);
+      if (failed(decomposed) || failed(outlinePrimitives(**decomposed)))
+        return failure();
+      alone->second = std::move(*decomposed);
+    }
+    replace(update, *alone->second);
+  }
+  return success();
+}
+
 LogicalResult Outliner::outline(func::FuncOp func) {
+  return failed(outlineUpdates(func)) ? failure() : outlinePrimitives(func);
+}
+
+LogicalResult Outliner::outlinePrimitives(func::FuncOp func) {
   Clustering clustering(func);
   Block &block = func.getBody().front();
   SmallVector<Operation *> old;

@@ -13,7 +13,7 @@ class Outliner {
 public:
   explicit Outliner(mlir::ModuleOp module);
 
-  /// Replaces the primitive ops of `func` by launches.
+  /// Replaces the primitive ops and whole updates of `func` by launches.
   mlir::LogicalResult outline(mlir::func::FuncOp func);
 
 private:
@@ -27,6 +27,8 @@ private:
     int64_t extent = 0;
   };
 
+  mlir::LogicalResult outlineUpdates(mlir::func::FuncOp func);
+  mlir::LogicalResult outlinePrimitives(mlir::func::FuncOp func);
   mlir::LogicalResult launch(const Clustering &clustering, int cluster, mlir::OpBuilder &builder);
   /// A kernel without name for the cluster, not in the module yet.
   exec::KernelOp build(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> inputs,

@@ -5,6 +5,10 @@
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
 using namespace mlir;
 
 namespace dtc::cpu {
@@ -236,10 +240,25 @@ struct HalfPoolGrad : OpRewritePattern<graph::MaxPoolGradOp> {
 
 } // namespace
 
-void populateSimplifyPatterns(RewritePatternSet &patterns) {
+LogicalResult simplify(func::FuncOp func) {
+  MLIRContext *context = func.getContext();
+  RewritePatternSet patterns(context);
+  for (Dialect *dialect : context->getLoadedDialects())
+    dialect->getCanonicalizationPatterns(patterns);
   patterns.add<TransposedOperand, TransposedResult, SumOfPads, WholeReduction,
-               SumOfManyScalars, HalfScatter, HalfPoolGrad>(patterns.getContext());
-  dist::SliceOp::getCanonicalizationPatterns(patterns, patterns.getContext());
+               SumOfManyScalars, HalfScatter, HalfPoolGrad>(context);
+  dist::SliceOp::getCanonicalizationPatterns(patterns, context);
+  // A worklist of all ops is emptied once: what a rewrite touches is put on it again, so that
+  // walking the function until nothing changes would find nothing more.
+  SmallVector<Operation *> ops;
+  for (Operation &op : func.getBody().front().without_terminator())
+    ops.push_back(&op);
+  if (failed(applyOpPatternsGreedily(ops, std::move(patterns))))
+    return func.emitError("simplification does not end");
+  IRRewriter rewriter(context);
+  DominanceInfo dominance(func);
+  eliminateCommonSubExpressions(rewriter, dominance, func);
+  return success();
 }
 
 } // namespace dtc::cpu
