@@ -125,6 +125,7 @@ struct SolverOptions {
   double secondsPerByte = 0; ///< price of memory
   int64_t devices = 0;         ///< of the whole plan; 0: as the degrees say
   int64_t numMicrobatches = 0; ///< 0: the problem's
+  int64_t tableLimit = int64_t{1} << 22; ///< entries of the largest table
 };
 
 /// Shardings of every op and argument under fixed degrees.

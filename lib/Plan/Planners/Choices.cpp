@@ -151,7 +151,8 @@ std::vector<Choices::Assignment> Choices::enumerate(const Group &group) const {
   // A table that every layer reads would tie all layers together; it is cheap,
   // and whoever wants a part of it takes it without communication.
   if (facts.isStatic[id] || tensorAxes.empty())
-    return {start};
+    return sharding::check(op.rule, start.first, mesh).empty() ? std::vector{start}
+                                                               : std::vector<Assignment>{};
   std::vector<Assignment> all;
   extend(group, start, tensorAxes, all);
   for (size_t f = 0; f < op.rule.factors.size(); ++f) {

@@ -71,6 +71,7 @@ ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts
                                const Cluster &cluster, const Degrees &degrees,
                                const SolverOptions &options)
     : problem(problem), facts(facts), degrees(degrees), secondsPerByte(options.secondsPerByte),
+      tableLimit(options.tableLimit),
       numMicrobatches(double(options.numMicrobatches ? options.numMicrobatches
                                                      : problem.numMicrobatches)),
       mesh(makeMesh(problem, facts, degrees)),
@@ -84,9 +85,12 @@ LayoutId ShardingSolver::complete(LayoutId layout) {
   return layouts.intern(sharding);
 }
 
-void ShardingSolver::addGroups() {
+/// The first op that can't be sharded at all is returned, or -1.
+OpId ShardingSolver::addGroups() {
   for (const Group &group : groups.groups) {
     const std::vector<Effect> &effects = choices.effects(group.kind);
+    if (effects.empty())
+      return group.ops[0];
     int variable = network.addVariable(static_cast<int>(effects.size()));
     groupVariable.push_back(variable);
     std::vector<int> own(effects.size());
@@ -97,6 +101,7 @@ void ShardingSolver::addGroups() {
                       secondsPerByte * effect.bytes);
     network.addTerm({variable}, {own}, costs);
   }
+  return -1;
 }
 
 int ShardingSolver::localOf(OpId op, ValueId value) const {
@@ -231,18 +236,21 @@ void ShardingSolver::addTerm(const Value &value, const std::vector<Member> &memb
       scope.push_back(member.variable);
     member.variable = -1;
   }
-  if (scope.empty())
-    return;
   auto [it, isNew] = priced.try_emplace({std::move(key), std::move(anonymous)});
   if (isNew)
     it->second = priceTerm(value, members, price);
-  network.addTerm(scope, it->second.classes, it->second.costs);
+  if (scope.empty())
+    fixedSeconds += it->second.costs[0];
+  else
+    network.addTerm(scope, it->second.classes, it->second.costs);
 }
 
 //===-- solution ----------------------------------------------------------===//
 
 Result<Solution> ShardingSolver::solve() {
-  addGroups();
+  if (OpId op = addGroups(); op >= 0)
+    return Error{"no legal sharding of " + problem.ops[op].name + " (" +
+                     problem.ops[op].location + ") for " + summary(degrees), 4};
   for (ValueId value = 0; value < problem.arguments; ++value)
     if (problem.values[value].kind == ValueKind::Parameter)
       addParameter(value);
@@ -256,13 +264,14 @@ Result<Solution> ShardingSolver::solve() {
   for (const FunctionResult &result : problem.results)
     if (result.kind == ResultKind::Output)
       addOutput(result.value);
-  CostNetwork::Solution found = network.solve();
-  if (!(found.cost < kInfinity))
+  CostNetwork::Solution found = network.solve(tableLimit);
+  double cost = found.cost + fixedSeconds, bound = found.bound + fixedSeconds;
+  if (!(cost < kInfinity))
     return Error{"no legal sharding for " + summary(degrees), 4};
   Solution solution;
-  solution.seconds = found.cost;
-  if (found.cost > found.bound * (1 + 1e-9))
-    solution.gap = (found.cost - found.bound) / found.bound;
+  solution.seconds = cost;
+  if (cost > bound * (1 + 1e-9))
+    solution.gap = (cost - bound) / bound;
   solution.plan = assemble(found.choices);
   return solution;
 }

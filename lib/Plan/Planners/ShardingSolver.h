@@ -58,7 +58,7 @@ private:
   };
   using Price = double (ShardingSolver::*)(const Value &, const std::vector<const View *> &);
 
-  void addGroups();
+  OpId addGroups();
   void addParameter(ValueId value);
   void addReaders(ValueId value);
   void addSum(OpId op);
@@ -96,6 +96,7 @@ private:
   const ProblemFacts &facts;
   const Degrees degrees;
   double secondsPerByte;
+  int64_t tableLimit;
   double numMicrobatches;
   sharding::Mesh mesh;
   CostModel model;
@@ -104,6 +105,7 @@ private:
   Groups groups;
   Choices choices;
   CostNetwork network;
+  double fixedSeconds = 0; ///< of terms that no choice changes
   std::vector<int> groupVariable;
   std::map<ValueId, Member> parameters;
   /// The choices of variables that are layouts; equal domains are one kind.

@@ -1,5 +1,6 @@
 // The solver against enumeration of all plans, on small random graphs.
 #include "Problems.h"
+#include "RandomProblem.h"
 
 #include "dtc/Plan/Verify.h"
 
@@ -148,4 +149,22 @@ TEST(Solver, IsDeterministic) {
   std::string first = toYaml(plan(problem, 4, "tp=4").plan, problem);
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(toYaml(plan(problem, 4, "tp=4").plan, problem), first);
+}
+
+/// Samples and positions merged into one dimension: the sequence can't be split.
+TEST(Solver, NamesTheOpThatHasNoChoice) {
+  Degrees degrees;
+  degrees.cp = 2;
+  int refused = 0;
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    Problem problem = randomProblem(seed, {});
+    auto solution = solveSharding(problem, ProblemFacts(problem), cluster("dgx-h100"), degrees);
+    if (solution)
+      continue;
+    ++refused;
+    EXPECT_EQ(solution.error().exitCode, 4);
+    EXPECT_TRUE(solution.error().message.starts_with("no legal sharding of dtc.reshape (node"))
+        << solution.error().message;
+  }
+  EXPECT_GT(refused, 0);
 }

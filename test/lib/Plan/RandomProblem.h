@@ -1,0 +1,17 @@
+// Random planning problems for tests: small graphs with every kind of sharding
+// rule, forward alone or with loss and backward pass; the same for the same seed.
+#pragma once
+
+#include "dtc/Plan/Search.h"
+
+namespace dtc::plan::testing {
+
+struct RandomOptions {
+  int ops = 4;          ///< parts of one block: a product, an MLP, a normalization...
+  int blocks = 1;       ///< equal ones, each with parameters of its own
+  bool training = true; ///< with loss, backward pass and gradients
+};
+
+Problem randomProblem(unsigned seed, const RandomOptions &options);
+
+} // namespace dtc::plan::testing

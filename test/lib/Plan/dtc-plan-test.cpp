@@ -1,0 +1,99 @@
+// Problems of sharding with the solver's answers, for tests that solve them by
+// other means; one JSON object a line.
+//
+//   dtc-plan-test random FIRST COUNT forward|training [TABLE_LIMIT]
+//   dtc-plan-test file PROBLEM.json SPEC CLUSTER [TABLE_LIMIT]
+#include "RandomProblem.h"
+#include "ShardingStatement.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+
+/// Links on which bytes decide, links on which latency does, and a GPU's node.
+static Cluster clusterOf(unsigned seed) {
+  Cluster cluster = *loadCluster("dgx-h100");
+  if (seed % 4 == 3)
+    return cluster;
+  cluster.device.launchSeconds = 0;
+  cluster.device.architecture = Architecture::None; // one rate for all sizes
+  cluster.device.multiprocessors = 0;
+  cluster.device.achieved[DType::F32] = 1e10;
+  const LinkLevel levels[] = {{"link", 0, 1e8, 1e-7}, {"link", 0, 1e10, 1e-8}, {"link", 0, 1e10, 1e-5}};
+  cluster.levels = {levels[seed % 4]};
+  return cluster;
+}
+
+/// Meshes of one axis to four: tp in two where heads ask for it.
+static StatementCase randomCase(unsigned seed, bool training) {
+  StatementCase result;
+  RandomOptions options;
+  options.training = training;
+  options.ops = 2 + static_cast<int>(seed % 4);
+  options.blocks = 1 + static_cast<int>(seed / 4 % 3);
+  result.problem = randomProblem(seed, options);
+  result.cluster = clusterOf(seed / 3);
+  result.degrees.tp = int64_t{2} << (seed % 3);
+  result.degrees.dp = 1 + static_cast<int64_t>(seed / 2 % 2);
+  result.degrees.cp = seed % 5 == 4 ? 2 : 1;
+  result.degrees.microBatch = result.problem.batch / result.degrees.dp;
+  result.degrees.numMicrobatches = result.problem.numMicrobatches;
+  return result;
+}
+
+static int fail(const std::string &message) {
+  std::cerr << "dtc-plan-test: error: " << message << "\n";
+  return 1;
+}
+
+static int printRandom(unsigned first, unsigned count, bool training, int64_t limit) {
+  for (unsigned seed = first; seed < first + count; ++seed) {
+    StatementCase given = randomCase(seed, training);
+    if (std::string error = check(given.problem); !error.empty())
+      return fail("seed " + std::to_string(seed) + ": " + error);
+    given.options.tableLimit = limit;
+    nlohmann::json line = stateSharding(given);
+    line["seed"] = seed;
+    std::cout << line << "\n";
+  }
+  return 0;
+}
+
+static int printFile(const std::string &path, const std::string &degrees,
+                     const std::string &cluster, int64_t limit) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  auto problem = problemFromJson(text.str(), path);
+  if (!problem)
+    return fail(problem.error().message);
+  auto spec = parseSpec(degrees);
+  auto on = loadCluster(cluster);
+  if (!spec || !on)
+    return fail(spec ? on.error().message : spec.error().message);
+  StatementCase given{*problem, *on, {}, {}};
+  given.degrees.tp = spec->tp.value_or(1);
+  given.degrees.dp = spec->dp.value_or(1);
+  given.degrees.cp = spec->cp.value_or(1);
+  given.degrees.microBatch = std::max<int64_t>(1, problem->batch / given.degrees.dp);
+  given.degrees.numMicrobatches = problem->numMicrobatches;
+  given.options.tableLimit = limit;
+  std::cout << stateSharding(given) << "\n";
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.size() < 4 || words.size() > 5 || (words[0] != "random" && words[0] != "file"))
+    return fail("see the head of dtc-plan-test.cpp for its arguments");
+  int64_t limit = words.size() == 5 ? std::stoll(words[4]) : SolverOptions{}.tableLimit;
+  if (words[0] == "file")
+    return printFile(words[1], words[2], words[3], limit);
+  return printRandom(static_cast<unsigned>(std::stoul(words[1])),
+                     static_cast<unsigned>(std::stoul(words[2])), words[3] == "training", limit);
+}
