@@ -38,3 +38,25 @@ def test_selection(tmp_path, devices):
     }
     for name, value in want.items():
         assert got[name].dtype == value.dtype and numpy.array_equal(got[name], value), name
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_positions(tmp_path, devices):
+    """Elements read and rows written at constant positions; a slice of nothing joined with something."""
+    model = encode_model((ROOT / "test/Import/Inputs/positions.txtpb").read_text(), tmp_path / "m.onnx")
+    random = numpy.random.default_rng(0)
+    x = random.standard_normal((2, 4, 3)).astype(numpy.float32)
+    new = random.standard_normal((2, 2, 3)).astype(numpy.float32)
+    save_file({"x": x, "new": new}, tmp_path / "data.safetensors")
+    check_call("dtc", "compile", model, "--devices", devices, "--plan", f"tp={devices}", "--loss", "none",
+               "-o", tmp_path / "m.dtc")
+    check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--no-shuffle",
+               "--outputs", tmp_path / "outputs.safetensors")
+    got = load_file(tmp_path / "outputs.safetensors")
+
+    spread = x.copy()
+    spread[:, [3, 1]] = new
+    want = {"pooled": x[:, [0, 1, 1], [2, 1, -1]], "first_rows": x[:, :2],
+            "joined": numpy.concatenate([new, x[:, 2:]], 1), "spread": spread, "all": x}
+    for name, value in want.items():
+        assert numpy.array_equal(got[name], value), name

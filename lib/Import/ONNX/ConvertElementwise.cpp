@@ -288,6 +288,26 @@ static LogicalResult convertLeakyRelu(NodeConverter &node) {
   return defineAbove(node, x, arith::MulFOp::create(node.emit, x, slope));
 }
 
+static LogicalResult convertPRelu(NodeConverter &node) {
+  const Tensor &input = node.input(0), &slope = node.input(1);
+  auto shape = broadcastShapes({input.shape(), slope.shape()});
+  if (!isa<FloatType>(input.element()) || slope.element() != input.element() || failed(shape) ||
+      *shape != input.shape())
+    return node.error() << "needs floats and a slope that broadcasts to its input";
+  Value x = node.value(0);
+  return defineAbove(node, x, arith::MulFOp::create(node.emit, x, node.valueAs(slope, *shape)));
+}
+
+/// x * tanh(softplus(x)).
+static LogicalResult convertMish(NodeConverter &node) {
+  if (!isa<FloatType>(node.input(0).element()))
+    return node.error() << "is not supported on " << node.input(0).element();
+  Value x = node.value(0);
+  Value y = graph::ActivationOp::create(node.emit, x.getType(), graph::Activation::Softplus, x);
+  y = math::TanhOp::create(node.emit, y);
+  return node.define(arith::MulFOp::create(node.emit, x, y).getResult());
+}
+
 static LogicalResult convertElu(NodeConverter &node) {
   Value x = node.value(0);
   Value below = math::ExpM1Op::create(node.emit, x);
@@ -370,7 +390,9 @@ void addElementwiseConverters(ConverterTable &table) {
   table["Gelu"] = convertGelu;
   table["HardSigmoid"] = convertHardSigmoid;
   table["LeakyRelu"] = convertLeakyRelu;
+  table["PRelu"] = convertPRelu;
   table["Elu"] = convertElu;
+  table["Mish"] = convertMish;
   table["Clip"] = convertClip;
   table["Where"] = convertWhere;
   table["Cast"] = convertCast;

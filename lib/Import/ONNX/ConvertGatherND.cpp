@@ -1,6 +1,9 @@
-// GatherND: positions by several indices at once.
+// GatherND and ScatterND: positions by several indices at once.
+#include "HostElementwise.h"
 #include "Indices.h"
 #include "Movement.h"
+
+#include <numeric>
 
 using namespace mlir;
 
@@ -186,6 +189,39 @@ static Host gatherNDHost(const HostTensor &data, ArrayRef<Tensor> parts, const S
   });
 }
 
+/// Whether `gatherByIotas` knows each component: one position everywhere, or all of a dimension in
+/// order along a dimension of the result that no other component runs along.
+static bool runAlongResult(const Tensor &data, ArrayRef<Tensor> parts, const Shape &lead) {
+  SmallVector<int64_t> taken;
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (parts[k].host->isSplat())
+      continue;
+    const int64_t dim = iotaDim(*parts[k].host);
+    if (dim < 0 || lead[dim] != data.shape()[k] || llvm::is_contained(taken, dim))
+      return false;
+    taken.push_back(dim);
+  }
+  return true;
+}
+
+/// At constant positions the indexed dimensions are looked up as one.
+static LogicalResult gatherAtPositions(NodeConverter &node, const Tensor &data,
+                                       ArrayRef<Tensor> parts, const Shape &lead) {
+  const Type element = parts[0].host->element;
+  Shape merged = data.shape();
+  Host at = HostTensor::splat(element, lead, 0);
+  for (size_t k = 0; k < parts.size() && at; ++k) {
+    at = evaluateBinary("Mul", at, HostTensor::splat(element, {}, data.shape()[k]));
+    at = at ? evaluateBinary("Add", at, parts[k].host) : Host();
+  }
+  if (!at)
+    return node.error() << "has too many constant indices";
+  merged.erase(merged.begin(), merged.begin() + parts.size());
+  merged.insert(merged.begin(), product(ArrayRef(data.shape()).take_front(parts.size())));
+  Value table = reshape(node.emit, node.value(0), merged);
+  return node.define(gatherAtConstants(node.emit, table, *at, 0));
+}
+
 static LogicalResult convertGatherND(NodeConverter &node) {
   const Tensor &data = node.input(0), &indices = node.input(1);
   if (node.attrInt("batch_dims", 0) != 0)
@@ -197,7 +233,7 @@ static LogicalResult convertGatherND(NodeConverter &node) {
   SmallVector<Tensor> parts = indexComponents(node, indices);
   if (parts.empty())
     return node.error() << "needs indices known while compiling";
-  bool constant = data.host != nullptr;
+  bool constant = true;
   for (size_t k = 0; k < parts.size(); ++k) {
     if (parts[k].host)
       parts[k].host = normalizeIndices(node, parts[k].host, data.shape()[k]);
@@ -206,9 +242,11 @@ static LogicalResult convertGatherND(NodeConverter &node) {
     if (!parts[k].host && !parts[k].value)
       return failure();
   }
-  if (constant)
+  if (constant && data.host)
     if (Host result = gatherNDHost(*data.host, parts, lead))
       return node.define(Tensor(result));
+  if (constant && !runAlongResult(data, parts, lead))
+    return gatherAtPositions(node, data, parts, lead);
   if (indexesRows(data, parts, lead))
     return gatherOfRows(node, data, parts.back());
   const bool isIota = parts[0].host ? iotaDim(*parts[0].host) >= 0 : iotaDim(parts[0].value) >= 0;
@@ -217,6 +255,59 @@ static LogicalResult convertGatherND(NodeConverter &node) {
   return gatherByIotas(node, data, parts, lead);
 }
 
-void addGatherNDConverter(ConverterTable &table) { table["GatherND"] = convertGatherND; }
+/// Rows of `data` replaced by those of `updates`: consecutive ones are joined with what stays
+/// around them, others are looked up in both.
+static LogicalResult replaceRows(NodeConverter &node, const Tensor &data, ArrayRef<int64_t> rows,
+                                 const Tensor &updates) {
+  const int64_t size = data.shape()[0], count = rows.size();
+  std::vector<int64_t> from(size);
+  std::iota(from.begin(), from.end(), 0);
+  bool consecutive = true;
+  for (int64_t i = 0; i < count; ++i) {
+    if (from[rows[i]] >= size)
+      return node.error() << "writes an element twice: row " << rows[i];
+    from[rows[i]] = size + i;
+    consecutive &= rows[i] == rows[0] + i;
+  }
+  if (consecutive) {
+    const int64_t end = rows[0] + count;
+    auto joined = concatTensors(node,
+                                {sliceTensor(node, data, 0, 0, rows[0]), updates,
+                                 sliceTensor(node, data, 0, end, size - end)},
+                                0);
+    return failed(joined) ? failure() : node.define(*joined);
+  }
+  auto both = concatTensors(node, {data, updates}, 0);
+  if (failed(both))
+    return failure();
+  Host at = HostTensor::ofInts(node.emit.getI64Type(), {size}, std::move(from));
+  return node.define(gatherAtConstants(node.emit, node.value(*both), *at, 0));
+}
+
+static LogicalResult convertScatterND(NodeConverter &node) {
+  const Tensor &data = node.input(0), &indices = node.input(1), &updates = node.input(2);
+  if (node.attrString("reduction", "none") != "none")
+    return node.error() << "is supported without reduction only";
+  if (!indices.host || indices.rank() < 1 || data.rank() < 1 || indices.shape().back() != 1 ||
+      !isa<IntegerType>(indices.element()))
+    return node.error() << "is supported for rows known while compiling only";
+  Host at = normalizeIndices(node, indices.host, data.shape()[0]);
+  if (!at)
+    return failure();
+  Shape shape(ArrayRef(indices.shape()).drop_back()), rows = data.shape();
+  rows[0] = product(shape);
+  shape.append(rows.begin() + 1, rows.end());
+  if (updates.shape() != shape)
+    return node.error() << "needs updates of the shape " << listed(shape) << ", got "
+                        << listed(updates.shape());
+  if (rows[0] == 0)
+    return node.define(data);
+  return replaceRows(node, data, at->intList(), reshapeTensor(node, updates, rows));
+}
+
+void addGatherNDConverter(ConverterTable &table) {
+  table["GatherND"] = convertGatherND;
+  table["ScatterND"] = convertScatterND;
+}
 
 } // namespace dtc::import

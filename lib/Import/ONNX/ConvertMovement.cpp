@@ -199,8 +199,6 @@ static LogicalResult convertSlice(NodeConverter &node) {
     clampRange(size, (*starts)[i], (*ends)[i], steps[i], offset, taken);
     if (taken == size && steps[i] == 1)
       continue;
-    if (taken == 0 && !tensor.host)
-      return node.error() << "takes no elements of dimension " << *axis;
     tensor = sliceTensor(node, tensor, *axis, offset, taken, steps[i]);
   }
   return node.define(tensor);

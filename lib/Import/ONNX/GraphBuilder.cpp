@@ -25,6 +25,7 @@ const ConverterTable &converters() {
     addReductionConverters(all);
     addNormConverters(all);
     addAttentionConverters(all);
+    addResizeConverter(all);
     addVisionConverters(all);
     addSequenceConverters(all);
     return all;
@@ -39,7 +40,7 @@ NodeConverter::NodeConverter(const onnx::NodeProto &node, int64_t opset, Emitter
       fileLocation(fileLocation) {}
 
 bool NodeConverter::has(int index) const {
-  return index < node.input_size() && !node.input(index).empty();
+  return index >= 0 && index < node.input_size() && !node.input(index).empty();
 }
 
 bool NodeConverter::hasOutput(int index) const {
@@ -182,11 +183,11 @@ static int requiredInputs(StringRef op) {
   return llvm::StringSwitch<int>(op)
       .Cases({"Constant", "SequenceConstruct", "Max", "Min", "Sum", "Concat"}, 0)
       .Case("BatchNormalization", 5)
-      .Cases({"Where", "Range", "OneHot", "Slice", "Attention", "RotaryEmbedding"}, 3)
-      .Cases({"GroupNormalization", "InstanceNormalization"}, 3)
+      .Cases({"Where", "Range", "OneHot", "Slice", "ScatterND", "Attention"}, 3)
+      .Cases({"RotaryEmbedding", "GroupNormalization", "InstanceNormalization"}, 3)
       .Cases({"Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or"}, 2)
       .Cases({"Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}, 2)
-      .Cases({"BitwiseAnd", "BitwiseOr", "BitwiseXor", "CastLike"}, 2)
+      .Cases({"BitwiseAnd", "BitwiseOr", "BitwiseXor", "CastLike", "PRelu"}, 2)
       .Cases({"MatMul", "Gemm", "Conv", "LayerNormalization", "RMSNormalization"}, 2)
       .Cases({"Reshape", "Expand", "Tile", "Unsqueeze", "Pad"}, 2)
       .Cases({"Gather", "GatherND", "GatherElements", "CumSum", "TopK", "SequenceAt"}, 2)
@@ -213,6 +214,8 @@ static LogicalResult checkSize(const NodeConverter &node, const Tensor &tensor) 
   if (tensor.isSequence)
     return success();
   int64_t elements = 1;
+  if (tensor.value && llvm::is_contained(tensor.shape(), 0))
+    return node.error() << "makes a tensor without elements: " << listed(tensor.shape());
   for (int64_t size : tensor.shape())
     if (__builtin_mul_overflow(elements, size, &elements) || elements > kMaxElements)
       return node.error() << "makes a tensor of too many elements: " << listed(tensor.shape());

@@ -47,6 +47,7 @@ void addContractionConverters(ConverterTable &table);
 void addReductionConverters(ConverterTable &table);
 void addNormConverters(ConverterTable &table);
 void addAttentionConverters(ConverterTable &table);
+void addResizeConverter(ConverterTable &table);
 void addVisionConverters(ConverterTable &table);
 void addSequenceConverters(ConverterTable &table);
 
@@ -91,8 +92,8 @@ public:
   std::string attrString(llvm::StringRef name, const std::string &byDefault) const;
   /// An axis counted from the end when negative; a diagnostic when out of range.
   llvm::FailureOr<int64_t> axis(int64_t axis, int64_t rank);
-  /// Axes from input `index` (or attribute "axes" before `sinceOpset`), normalized; all
-  /// axes where absent and `allByDefault`.
+  /// Axes from input `index` (-1: none) or the attribute "axes", normalized; all axes where
+  /// both are absent and `allByDefault`.
   llvm::FailureOr<Shape> axes(int index, int64_t rank, bool allByDefault);
 
   llvm::LogicalResult define(Tensor tensor) { return define(0, std::move(tensor)); }

@@ -222,6 +222,8 @@ LogicalResult Importer::finish(ArrayRef<std::string> outputs) {
     if (found == values.end() || found->second.isSequence)
       return emitError(model.location) << "the output " << name << " is not a tensor";
     const Tensor &tensor = found->second;
+    if (llvm::is_contained(tensor.shape(), 0))
+      return emitError(model.location) << "the output " << name << " has no elements";
     results.push_back(tensor.host ? toValue(emit, func.getLoc(), *tensor.host) : tensor.value);
   }
   func::ReturnOp::create(emit, results);

@@ -89,6 +89,11 @@ static Value reverseSlice(Emitter &emit, Value value, int64_t dim, int64_t offse
 
 Tensor sliceTensor(NodeConverter &node, const Tensor &tensor, int64_t dim, int64_t offset,
                    int64_t size, int64_t stride) {
+  if (!tensor.host && size == 0) {
+    Shape shape = tensor.shape();
+    shape[dim] = 0;
+    return Tensor(HostTensor::splat(tensor.element(), shape, 0));
+  }
   if (!tensor.host) {
     if (stride < 0 && size > 1)
       return reverseSlice(node.emit, tensor.value, dim, offset, size, stride);

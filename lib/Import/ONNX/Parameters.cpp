@@ -74,14 +74,22 @@ public:
   void decide(FileTensor &tensor, const std::string &kind) {
     const bool isFloat = isa<FloatType>(tensor.element);
     tensor.kindRecorded = isWeightKind(kind);
-    const bool scalar = tensor.weight.shape.empty();
-    if (tensor.weight.data && (!isFloat || (scalar && kind != "PARAMETER")))
+    const bool setting = tensor.weight.shape.empty() || onlySetsSizes(tensor.name);
+    if (tensor.weight.data && (!isFloat || (setting && kind != "PARAMETER")))
       tensor.kind = TensorKind::Constant;
     else if (kind == "BUFFER" || !isFloat)
       tensor.kind = TensorKind::Buffer;
     else if (kind != "PARAMETER" && !isTrained(tensor.name))
       tensor.kind = TensorKind::Buffer;
     tensor.trainable = tensor.kind == TensorKind::Parameter;
+  }
+
+  /// Whether nothing but sizes depends on the tensor.
+  bool onlySetsSizes(const std::string &name) const {
+    auto found = readers.find(name);
+    return found != readers.end() && llvm::all_of(found->second, [](const auto &reader) {
+             return reader.first->op_type() == "Resize" && reader.second >= 1;
+           });
   }
 
   /// Nodes that add it or scale by it, as norms and biases do.
@@ -196,8 +204,8 @@ static LogicalResult checkMerged(const Model &model, const ImportOptions &option
     return success();
   InFlightDiagnostic diagnostic =
       options.training ? emitError(model.location) : emitWarning(model.location);
-  diagnostic << "the exporter merged tensors that were equal, training would tie them: export "
-                "with optimize=False, or pass --allow-merged: ";
+  diagnostic << "several norms or biases are one tensor, training would tie them: export with "
+                "optimize=False if the exporter merged equal ones, or pass --allow-merged: ";
   llvm::interleaveComma(merged, diagnostic);
   return failure(options.training);
 }
