@@ -45,6 +45,8 @@ ordered_json degreesJson(const Degrees &degrees) {
           {"micro_batch", degrees.microBatch},
           {"num_microbatches", degrees.numMicrobatches},
           {"recompute", plan::name(degrees.recompute)},
+          {"recompute_blocks", degrees.recomputeBlocks > 0 ? ordered_json(degrees.recomputeBlocks)
+                                                           : ordered_json(nullptr)},
           {"offload", plan::name(degrees.offload)}};
 }
 

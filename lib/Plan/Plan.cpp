@@ -56,9 +56,12 @@ std::string summary(const Degrees &degrees) {
                      number("zero", degrees.zero);
   if (degrees.zeroGroup > 0)
     text += " " + number("zero_group", degrees.zeroGroup);
-  return text + " schedule=" + name(degrees.schedule) + " " + number("chunks", degrees.chunks) +
-         " recompute=" + name(degrees.recompute) + " " +
-         number("micro_batch", degrees.microBatch) + " offload=" + name(degrees.offload);
+  text += std::string(" schedule=") + name(degrees.schedule) + " " +
+          number("chunks", degrees.chunks) + " recompute=" + name(degrees.recompute);
+  if (degrees.recomputeBlocks > 0)
+    text += " (" + std::to_string(degrees.recomputeBlocks) + " blocks)";
+  return text + " " + number("micro_batch", degrees.microBatch) + " offload=" +
+         name(degrees.offload);
 }
 
 } // namespace dtc::plan

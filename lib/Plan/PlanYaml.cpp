@@ -125,6 +125,8 @@ void PlanWriter::degrees() {
   field("micro_batch", d.microBatch);
   field("num_microbatches", d.numMicrobatches);
   field("recompute", name(d.recompute));
+  if (d.recomputeBlocks > 0)
+    field("recompute_blocks", d.recomputeBlocks);
   field("offload", name(d.offload));
   out << YAML::EndMap;
 }
@@ -358,6 +360,7 @@ static Degrees readDegrees(YamlMap map) {
   d.microBatch = count("micro_batch", 1);
   d.numMicrobatches = count("num_microbatches", 1);
   d.recompute = word(map, "recompute", recomputeFromName, Recompute::None);
+  d.recomputeBlocks = map.number<int64_t>("recompute_blocks", 0, 0);
   d.offload = word(map, "offload", offloadFromName, Offload::None);
   map.finish();
   return d;

@@ -183,14 +183,37 @@ double StageCosts::accumulation(const WeightClass &weights, int a, int b) const 
   return model.streamSeconds(double(weights.gradients(a, b)));
 }
 
-simulate::StageCost StageCosts::stage(int a, int b) const {
+int64_t StageCosts::savedBytes(int a, int b, int kept) const {
+  return profile.savedBytes(kept, b) + (kept > a ? recomputed->savedBytes(a, kept) : 0);
+}
+
+/// The units that keep everything run their forward pass last and their backward
+/// pass first, while the others keep the little that they do.
+int64_t StageCosts::peakBytes(int a, int b, int kept) const {
+  int64_t behind = profile.peakBytes(kept, b);
+  return kept > a ? std::max(recomputed->peakBytes(a, kept),
+                             recomputed->savedBytes(a, kept) + behind)
+                  : behind;
+}
+
+simulate::Work StageCosts::recomputation(int a, int b, int kept) const {
+  double all = profile.seconds(kept, b).recompute;
+  double exchanged = profile.communication(kept, b).recompute;
+  if (kept > a) {
+    all += recomputed->seconds(a, kept).recompute;
+    exchanged += recomputed->communication(a, kept).recompute;
+  }
+  return {std::max(0.0, all - exchanged), exchanged, 0};
+}
+
+simulate::StageCost StageCosts::stage(int a, int b, int kept) const {
   PassSeconds all = profile.seconds(a, b), exchanged = profile.communication(a, b);
   simulate::StageCost cost;
   auto work = [&](double PassSeconds::*pass) {
     return simulate::Work{std::max(0.0, all.*pass - exchanged.*pass), exchanged.*pass, 0};
   };
   cost.forward = work(&PassSeconds::forward);
-  cost.recompute = work(&PassSeconds::recompute);
+  cost.recompute = recomputation(a, b, kept);
   cost.inputGrad = work(&PassSeconds::inputGrad);
   cost.weightGrad = work(&PassSeconds::weightGrad);
   double parts = pieces(a, b), gathered = 0, scattered = 0, overlapped = 0;
@@ -211,9 +234,9 @@ simulate::StageCost StageCosts::stage(int a, int b) const {
     }
   }
   cost.reductionOverlap = cost.reductionSeconds > 0 ? overlapped / cost.reductionSeconds : 0;
-  cost.savedBytes = double(profile.savedBytes(a, b));
+  cost.savedBytes = double(savedBytes(a, b, kept));
   cost.keptBytes = cost.savedBytes;
-  double transient = double(profile.peakBytes(a, b)) - cost.savedBytes;
+  double transient = double(peakBytes(a, b, kept)) - cost.savedBytes;
   // The block that computes and the one that is fetched meanwhile.
   double ahead = std::min(2.0, parts) / parts;
   cost.forwardTransient = transient + ahead * gathered;
@@ -322,11 +345,12 @@ double StageCosts::tiedSeconds(double bytes) const {
   return bytes > 0 ? 2 * model.p2pSeconds(bytes, 0, mesh.devices()) : 0;
 }
 
-simulate::Costs StageCosts::costs(const std::vector<int> &cuts) const {
+simulate::Costs StageCosts::costs(const std::vector<int> &cuts,
+                                  const std::vector<int> &kept) const {
   simulate::Costs result;
   auto stages = static_cast<int64_t>(cuts.size()) - 1;
   for (int64_t i = 0; i < stages; ++i) {
-    result.stages.push_back(stage(cuts[i], cuts[i + 1]));
+    result.stages.push_back(stage(cuts[i], cuts[i + 1], kept.empty() ? cuts[i] : kept[i]));
     if (i > 0)
       result.boundaries.push_back(boundary(cuts[i], i - 1));
   }

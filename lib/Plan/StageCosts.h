@@ -64,13 +64,24 @@ public:
              const sharding::Mesh &mesh, const Profile &profile, Weights weights,
              const std::vector<Block> &blocks, std::vector<sharding::AxisList> scalarSums);
 
-  simulate::StageCost stage(int a, int b) const;
+  /// What stages cost whose first blocks are recomputed; must outlive this.
+  void setRecomputed(const Profile &all) { recomputed = &all; }
+
+  /// Of the units [a, b), of which those before `kept` are recomputed.
+  simulate::StageCost stage(int a, int b, int kept) const;
+  simulate::StageCost stage(int a, int b) const { return stage(a, b, a); }
+  /// What its microbatches keep, and the most that one takes, as in Profile.
+  int64_t savedBytes(int a, int b, int kept) const;
+  int64_t peakBytes(int a, int b, int kept) const;
+  /// All that recomputing adds to the work of its calls.
+  simulate::Work recomputation(int a, int b, int kept) const;
   /// At the cut before a unit, between stage `index` and the next.
   simulate::Boundary boundary(int unit, int64_t index) const;
   /// `tiedBytes`: of gradients that other ranks sum up, too.
   simulate::RankCost rank(const Runs &runs, double tiedBytes) const;
-  /// All of a pipeline whose stage i is the units [cuts[i], cuts[i + 1]).
-  simulate::Costs costs(const std::vector<int> &cuts) const;
+  /// All of a pipeline whose stage i is the units [cuts[i], cuts[i + 1]), of which
+  /// those before kept[i], if there is one, are recomputed.
+  simulate::Costs costs(const std::vector<int> &cuts, const std::vector<int> &kept = {}) const;
 
   Runs runsOf(const std::vector<int> &cuts, int64_t rank) const;
   double tiedBytes(const std::vector<int> &cuts, int64_t rank) const;
@@ -107,6 +118,7 @@ private:
   Degrees degrees;
   const sharding::Mesh &mesh;
   const Profile &profile;
+  const Profile *recomputed = nullptr;
   std::vector<WeightClass> classes;
   std::vector<std::pair<ValueId, int64_t>> shared;
   std::vector<sharding::AxisList> scalarSums;

@@ -196,16 +196,30 @@ void Verifier::checkArguments() {
   }
 }
 
-/// Blocks are named once, by their number, and the degrees say what they add up to.
+/// Blocks are named once, by their number, and the degrees say what they add up to:
+/// all of one kind, or so many of it and the others of none.
 void Verifier::checkRecompute() {
-  Recompute asked = plan.degrees.recompute, most = Recompute::None;
-  if (plan.recompute.empty() && asked == Recompute::None)
+  const Degrees &degrees = plan.degrees;
+  Recompute asked = degrees.recompute, most = Recompute::None;
+  if (plan.recompute.empty() && asked == Recompute::None && degrees.recomputeBlocks == 0)
     return;
   auto count = static_cast<int64_t>(findBlocks(problem, ProblemFacts(problem)).size());
-  for (const BlockRecompute &entry : plan.recompute)
+  int64_t recomputed = 0;
+  for (const BlockRecompute &entry : plan.recompute) {
     most = std::max(most, entry.kind);
+    recomputed += entry.kind != Recompute::None;
+    if (entry.kind != Recompute::None && entry.kind != asked && asked != Recompute::None)
+      report("block " + std::to_string(entry.block) + " isn't recomputed as the plan says: " +
+             name(entry.kind));
+  }
   if (most != asked && count > 0)
     report(std::string("plan says recompute=") + name(asked) + ", its blocks have " + name(most));
+  int64_t expected = degrees.recomputeBlocks > 0   ? degrees.recomputeBlocks
+                     : asked == Recompute::None ? 0
+                                                : count;
+  if (most == asked && recomputed != expected)
+    report("plan says that " + std::to_string(expected) + " blocks are recomputed, it names " +
+           std::to_string(recomputed));
   std::set<int64_t> seen;
   for (const BlockRecompute &entry : plan.recompute)
     if (entry.block < 0 || entry.block >= count)

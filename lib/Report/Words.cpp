@@ -98,6 +98,8 @@ std::string degreesText(const Degrees &degrees) {
   add("chunks", degrees.chunks, 1);
   if (degrees.recompute != plan::Recompute::None)
     text += std::string(" recompute=") + plan::name(degrees.recompute);
+  if (degrees.recomputeBlocks > 0)
+    text += " (" + std::to_string(degrees.recomputeBlocks) + " blocks)";
   if (degrees.offload != plan::Offload::None)
     text += std::string(" offload=") + plan::name(degrees.offload);
   if (degrees.numMicrobatches > 1)

@@ -35,6 +35,8 @@ struct Degrees {
   int64_t microBatch = 1; ///< samples per data-parallel rank and microbatch
   int64_t numMicrobatches = 1;
   Recompute recompute = Recompute::None;
+  /// How many of the model's repeated blocks are recomputed; 0: all alike.
+  int64_t recomputeBlocks = 0;
   Offload offload = Offload::None;
   int64_t devices() const { return dp * tp * pp * cp * ep; }
   bool operator==(const Degrees &) const = default;

@@ -3,6 +3,7 @@
 #include "CutPositions.h"
 #include "ShardingSolver.h"
 #include "StageCuts.h"
+#include "StagePrices.h"
 
 #include <algorithm>
 #include <cmath>
@@ -65,10 +66,6 @@ static pipeline::ScheduleShape shapeOf(const Degrees &degrees) {
           degrees.chunks, degrees.numMicrobatches};
 }
 
-static double alone(const simulate::Work &work) {
-  return std::max(work.compute, work.overlapped) + work.blocking;
-}
-
 const std::vector<OpId> &Estimator::cutsFor(const Degrees &degrees) {
   int64_t stages = degrees.pp * degrees.chunks;
   auto [it, isNew] = cutSets.try_emplace(stages);
@@ -102,99 +99,130 @@ double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant
   return pipelineFloor(work, share, double(degrees.numMicrobatches), double(degrees.pp));
 }
 
-/// Prices of stages, each computed once.
-struct Estimator::StagePrices {
-  struct Entry {
-    double seconds = -1, saved = 0, transient = 0, resident = 0;
-  };
-  StagePrices(const StageCosts &costs, const Degrees &degrees, int units)
-      : costs(costs), degrees(degrees), units(units),
-        entries(static_cast<size_t>(units + 1) * (units + 1)) {}
-
-  const Entry &operator()(int a, int b) {
-    Entry &entry = entries[static_cast<size_t>(a) * (units + 1) + b];
-    if (entry.seconds >= 0)
-      return entry;
-    simulate::StageCost stage = costs.stage(a, b);
-    simulate::RankCost rank = costs.rank({{a, b}}, 0);
-    double each = alone(stage.forward) + alone(stage.recompute + stage.inputGrad) +
-                  alone(stage.weightGrad);
-    entry.seconds = double(degrees.numMicrobatches) * each +
-                    stage.reductionSeconds * (1 - stage.reductionOverlap) +
-                    rank.update.compute + rank.update.blocking;
-    entry.saved = stage.savedBytes;
-    entry.transient = std::max({stage.forwardTransient, stage.backwardTransient,
-                                stage.weightGradTransient});
-    entry.resident = rank.staticBytes;
-    return entry;
-  }
-
-  const StageCosts &costs;
-  const Degrees &degrees;
-  int units;
-  std::vector<Entry> entries;
-};
-
 /// Communication buffers of a group for each degree.
 static int64_t communicators(const Degrees &degrees) {
   return (degrees.dp > 1) + (degrees.tp > 1) + (degrees.cp > 1) + (degrees.pp > 1);
 }
 
+namespace {
+
+/// The pipelines of one set of degrees, cut for a budget and simulated.
+class Pipelines {
+public:
+  Pipelines(const StageCosts &costs, StagePrices &prices, const pipeline::Schedule &schedule,
+            int units)
+      : costs(costs), prices(prices), schedule(schedule), units(units) {}
+
+  /// False: no cuts keep every stage within the budget.
+  bool cut(double budget) {
+    int64_t ranks = schedule.shape.ranks;
+    auto slotsOf = [&](int stage) { return schedule.slots[stage % ranks][stage / ranks]; };
+    auto found = cutStages(units, static_cast<int>(schedule.shape.stages()),
+                           [&](int a, int b, int stage) {
+                             auto price = prices(a, b, slotsOf(stage), budget);
+                             return price ? price->seconds : kInfinity;
+                           });
+    if (!found)
+      return false;
+    cuts = std::move(*found);
+    kept.clear();
+    for (int stage = 0; stage + 1 < static_cast<int>(cuts.size()); ++stage)
+      kept.push_back(prices(cuts[stage], cuts[stage + 1], slotsOf(stage), budget)->kept);
+    return true;
+  }
+  simulate::Costs stageCosts() const { return costs.costs(cuts, kept); }
+
+  std::vector<int> cuts, kept; ///< as StageCosts::costs takes them
+
+private:
+  const StageCosts &costs;
+  StagePrices &prices;
+  const pipeline::Schedule &schedule;
+  int units;
+};
+
+} // namespace
+
+/// The blocks that have a part which is recomputed.
+static std::vector<BlockRecompute> recomputedBlocks(const Pipelines &pipelines,
+                                                    const Profile &profile,
+                                                    const std::vector<Block> &blocks,
+                                                    Recompute kind) {
+  std::vector<BlockRecompute> result;
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    int first = profile.unitOf(blocks[block].first), last = profile.unitOf(blocks[block].last);
+    for (size_t stage = 0; stage < pipelines.kept.size(); ++stage) {
+      int begin = pipelines.cuts[stage], end = pipelines.kept[stage];
+      if (std::max(first, begin) < std::min(last + 1, end)) {
+        result.push_back({static_cast<int64_t>(block), kind});
+        break;
+      }
+    }
+  }
+  return result;
+}
+
 Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVariant &variant,
-                                       double limit, bool anyMemory, Estimate &result,
+                                       const EstimateOptions &options, Estimate &result,
                                        std::string &error) {
   const ShardCosts *shard = library.get(degrees, variant, error);
   auto schedule = pipeline::makeSchedule(shapeOf(degrees));
   if (!shard || !schedule)
     return Outcome::Impossible;
-  if (lowerBound(degrees, variant, error) > limit)
+  Degrees least = degrees;
+  if (options.someBlocks)
+    least.recompute = Recompute::None;
+  if (lowerBound(least, variant, error) > options.limit)
     return Outcome::TooSlow;
   const std::vector<OpId> &positions = cutsFor(degrees);
-  const Profile &profile = shard->profile(degrees.recompute, positions);
+  const Profile &profile = shard->profile(least.recompute, positions);
+  const Profile *recomputed =
+      options.someBlocks ? &shard->profile(degrees.recompute, positions) : nullptr;
   const CostModel &model = library.getModel();
+  const std::vector<Block> &blocks = library.getBlocks();
   sharding::Mesh mesh = makeMesh(shard->getProblem(), shard->getFacts(), degrees);
   StageCosts costs(shard->getProblem(), model, degrees, mesh, profile,
-                   surrounded(shard->weights(positions), degrees, mesh), library.getBlocks(),
+                   surrounded(shard->weights(positions), degrees, mesh), blocks,
                    surroundedSums(*shard, mesh));
-  StagePrices prices(costs, degrees, profile.units());
+  StagePrices prices(costs, degrees, profile, blocks, recomputed);
   double capacity = model.memoryPerRank() - model.reservedBytes(communicators(degrees)) -
                     double(degrees.numMicrobatches * shard->dataBytes());
   // All ranks together must at least hold what is kept.
-  if (!anyMemory && costs.rank({{0, profile.units()}}, 0).staticBytes / double(degrees.pp) > capacity)
+  if (!options.anyMemory &&
+      costs.rank({{0, profile.units()}}, 0).staticBytes / double(degrees.pp) > capacity)
     return Outcome::TooLarge;
-  auto cut = [&](double budget) {
-    return cutStages(profile.units(), static_cast<int>(degrees.pp * degrees.chunks),
-                     [&](int a, int b, int stage) {
-                       const StagePrices::Entry &entry = prices(a, b);
-                       int32_t slots = schedule->slots[stage % degrees.pp][stage / degrees.pp];
-                       double memory = entry.resident + slots * entry.saved + entry.transient;
-                       return memory <= budget ? entry.seconds : kInfinity;
-                     });
-  };
-  auto simulated = [&](const std::vector<int> &cuts) {
-    simulate::Costs all = costs.costs(cuts);
-    if (simulate::lowerBound(schedule->shape, all) > limit)
+  Pipelines pipelines(costs, prices, *schedule, profile.units());
+  auto simulated = [&] {
+    simulate::Costs all = pipelines.stageCosts();
+    if (simulate::lowerBound(schedule->shape, all) > options.limit)
       return Outcome::TooSlow;
     simulate::Timeline timeline = simulate::simulate(*schedule, all);
-    result = {degrees, variant, {}, timeline.stepSeconds, 0, capacity};
+    result = {degrees, variant, {}, {}, timeline.stepSeconds, 0, capacity};
     for (const simulate::RankTimeline &rank : timeline.ranks)
       result.memory = std::max(result.memory, rank.peakBytes);
-    for (int unit : cuts)
+    for (int unit : pipelines.cuts)
       result.cuts.push_back(unit < profile.units() ? profile.firstOp(unit)
                                                    : facts.lastForward + 1);
-    return result.fits() || anyMemory ? Outcome::Found : Outcome::TooLarge;
+    result.recompute =
+        options.someBlocks ? recomputedBlocks(pipelines, profile, blocks, degrees.recompute)
+                           : recomputeAll(blocks, degrees.recompute);
+    if (options.someBlocks && result.recompute.empty())
+      result.degrees.recompute = Recompute::None;
+    else if (result.recompute.size() < blocks.size())
+      result.degrees.recomputeBlocks = static_cast<int64_t>(result.recompute.size());
+    return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
   };
   // Chunks of a rank share its memory: cut for speed first, then so that each
   // keeps to its part.
   std::vector<double> budgets = {capacity};
   if (degrees.chunks > 1)
     budgets = {kInfinity, capacity / double(degrees.chunks)};
-  if (anyMemory)
+  if (options.anyMemory)
     budgets.push_back(kInfinity);
   Outcome outcome = Outcome::TooLarge;
   for (double budget : budgets)
-    if (auto cuts = cut(budget))
-      if (outcome = simulated(*cuts); outcome != Outcome::TooLarge)
+    if (pipelines.cut(budget))
+      if (outcome = simulated(); outcome != Outcome::TooLarge)
         return outcome;
   return outcome;
 }

@@ -12,6 +12,7 @@ struct Estimate {
   Degrees degrees;
   ShardVariant variant;
   std::vector<OpId> cuts; ///< by stage its first op, then one past the last
+  std::vector<BlockRecompute> recompute;
   double seconds = 0;     ///< of a step
   double memory = 0;      ///< bytes of the rank that needs most
   double capacity = 0;
@@ -19,6 +20,13 @@ struct Estimate {
   double perSample() const {
     return seconds / double(degrees.dp * degrees.microBatch * degrees.numMicrobatches);
   }
+};
+
+struct EstimateOptions {
+  double limit = 0;        ///< seconds of a step that aren't worth more effort
+  bool anyMemory = false;  ///< finds also what doesn't fit
+  /// Degrees::recompute is for as many blocks as memory asks for, not for all.
+  bool someBlocks = false;
 };
 
 class Estimator {
@@ -35,12 +43,10 @@ public:
 
   /// No step of these degrees takes less. `error`: why there is none.
   double lowerBound(const Degrees &degrees, const ShardVariant &variant, std::string &error);
-  /// `anyMemory`: finds also what doesn't fit.
-  Outcome estimate(const Degrees &degrees, const ShardVariant &variant, double limit,
-                   bool anyMemory, Estimate &result, std::string &error);
+  Outcome estimate(const Degrees &degrees, const ShardVariant &variant,
+                   const EstimateOptions &options, Estimate &result, std::string &error);
 
 private:
-  struct StagePrices;
   const std::vector<OpId> &cutsFor(const Degrees &degrees);
 
   ShardLibrary &library;

@@ -3,11 +3,12 @@
 //
 // A step's floor is the work of one data-parallel rank's microbatches through its
 // pipeline, cut as well as it can be. Recomputation and offload only ever cost
-// time: they are tried from none upwards until a plan fits. ZeRO is not like that
-// (what it exchanges each microbatch may hide behind computation), so all levels
-// are tried, and groups of ranks within which it stores: smaller ones exchange
-// over faster links and hold more, so that what a large one recomputes is the
-// least that a smaller one has to.
+// time: as few blocks as memory asks for are recomputed (StagePrices.h), what
+// attention keeps before whole blocks, and states are offloaded where nothing else
+// fits. ZeRO is not like that (what it exchanges each microbatch may hide behind
+// computation), so all levels are tried, and groups of ranks within which it
+// stores: smaller ones exchange over faster links and hold more, so that what a
+// large one recomputes is the least that a smaller one has to.
 #include "Candidates.h"
 #include "Realize.h"
 #include "Shortage.h"
@@ -22,6 +23,18 @@ static int64_t nearDevices(const Cluster &cluster, int64_t devices) {
   constexpr int64_t usualNode = 8;
   int64_t size = cluster.levels.empty() ? 0 : cluster.levels.front().size;
   return size > 0 ? std::max(size, usualNode) : devices;
+}
+
+/// What one runner-up stands for: schedules of one mesh, and groups of ZeRO's
+/// storage, aren't told apart.
+static Degrees kindOf(Degrees degrees) {
+  const Degrees plain;
+  degrees.schedule = plain.schedule;
+  degrees.chunks = plain.chunks;
+  degrees.sp = plain.sp;
+  degrees.zeroGroup = plain.zeroGroup;
+  degrees.recomputeBlocks = plain.recomputeBlocks;
+  return degrees;
 }
 
 namespace {
@@ -57,8 +70,8 @@ private:
   std::vector<ShardVariant> plainVariants() const;
   std::vector<ShardVariant> smallVariants() const;
   std::vector<int> zeroLevels(const Degrees &degrees) const;
+  /// In the order in which they are tried: of as few blocks as will do, unless pinned.
   std::vector<Recompute> recomputations() const;
-  bool isFresh(const std::vector<Realized> &realized, const Degrees &degrees) const;
   Result<SearchResult> finish(bool anyMemory);
   void searchAnyMemory();
 
@@ -112,8 +125,8 @@ std::vector<Recompute> PlanSearch::recomputations() const {
   if (options.executable || library.getBlocks().empty())
     return {Recompute::None};
   if (!library.keepsInsideOps()) // a fused attention has nothing to select
-    return {Recompute::None, Recompute::Full};
-  return {Recompute::None, Recompute::Selective, Recompute::Full};
+    return {Recompute::Full};
+  return {Recompute::Selective, Recompute::Full};
 }
 
 void PlanSearch::orderFamilies(const std::vector<Degrees> &list) {
@@ -136,10 +149,16 @@ double PlanSearch::limitPerSample() const {
   constexpr double worthTelling = 1.1;
   if (found.empty())
     return std::numeric_limits<double>::infinity();
-  double near = worthTelling * found.front().perSample();
-  return found.size() > kRunnersUp
-             ? std::max(found.front().perSample(), std::min(near, found[kRunnersUp].perSample()))
-             : near;
+  std::vector<Degrees> kinds;
+  for (const Estimate &estimate : found) {
+    Degrees kind = kindOf(estimate.degrees);
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end())
+      continue;
+    kinds.push_back(kind);
+    if (kinds.size() > kRunnersUp)
+      return std::min(worthTelling * found.front().perSample(), estimate.perSample());
+  }
+  return worthTelling * found.front().perSample();
 }
 
 double PlanSearch::limit(const Degrees &degrees) const {
@@ -166,8 +185,9 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
     if (known != tooLarge.end())
       continue;
     Estimate estimate;
-    auto outcome =
-        estimator.estimate(degrees, variant, limit(degrees), false, estimate, refusal);
+    EstimateOptions asked{limit(degrees), false, !spec.recompute &&
+                                                     degrees.recompute != Recompute::None};
+    auto outcome = estimator.estimate(degrees, variant, asked, estimate, refusal);
     if (outcome == Estimator::Outcome::Found)
       keep(std::move(estimate));
     if (outcome != Estimator::Outcome::TooLarge)
@@ -231,7 +251,7 @@ void PlanSearch::searchAnyMemory() {
     variants.push_back(smallVariants().back());
     for (const ShardVariant &variant : variants) {
       Estimate estimate;
-      if (estimator.estimate(degrees, variant, noLimit, true, estimate, refusal) ==
+      if (estimator.estimate(degrees, variant, {noLimit, true}, estimate, refusal) ==
           Estimator::Outcome::Found)
         keep(std::move(estimate));
     }
@@ -243,28 +263,17 @@ void PlanSearch::searchAnyMemory() {
 
 //===-- the answer --------------------------------------------------------===//
 
-/// Two schedules of one mesh are one runner-up, and two groups of ZeRO's storage.
-bool PlanSearch::isFresh(const std::vector<Realized> &realized, const Degrees &degrees) const {
-  return std::none_of(realized.begin(), realized.end(), [&](const Realized &other) {
-    Degrees same = other.plan.degrees;
-    same.schedule = degrees.schedule;
-    same.chunks = degrees.chunks;
-    same.sp = degrees.sp;
-    same.zeroGroup = degrees.zeroGroup;
-    return same == degrees;
-  });
-}
-
 Result<SearchResult> PlanSearch::finish(bool anyMemory) {
   std::vector<Realized> realized;
   std::optional<Error> lastError;
   for (const Estimate &estimate : found) {
     if (realized.size() > kRunnersUp || (anyMemory && !realized.empty()))
       break;
-    if (!isFresh(realized, estimate.degrees))
+    if (std::any_of(realized.begin(), realized.end(), [&](const Realized &other) {
+          return kindOf(other.plan.degrees) == kindOf(estimate.degrees);
+        }))
       continue;
-    auto whole = realize(problem, facts, cluster, library.getBlocks(), estimate,
-                         options.workspace);
+    auto whole = realize(problem, facts, cluster, estimate, options.workspace);
     if (!whole)
       lastError = whole.error();
     else if (anyMemory || whole->predicted.fits())

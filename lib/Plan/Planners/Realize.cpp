@@ -44,8 +44,8 @@ static void store(Plan &plan) {
 }
 
 Result<Realized> realize(const Problem &problem, const ProblemFacts &facts,
-                         const Cluster &cluster, const std::vector<Block> &blocks,
-                         const Estimate &estimate, const Workspace *workspace) {
+                         const Cluster &cluster, const Estimate &estimate,
+                         const Workspace *workspace) {
   const Degrees &degrees = estimate.degrees;
   Realized result;
   int64_t batch = degrees.microBatch * degrees.dp * degrees.ep;
@@ -72,7 +72,7 @@ Result<Realized> realize(const Problem &problem, const ProblemFacts &facts,
   result.plan = std::move(solution->plan);
   result.gap = solution->gap;
   result.plan.degrees.sp = usesSequenceParallel(solved, solvedFacts, result.plan);
-  result.plan.recompute = recomputeAll(blocks, degrees.recompute);
+  result.plan.recompute = estimate.recompute;
   place(estimate, result.plan);
   store(result.plan);
   result.predicted = predict(result.problem, result.plan, cluster, workspace);

@@ -16,7 +16,7 @@ struct Realized {
 /// stores parameters as ZeRO has it. Stage s of pp is on the s-th run of
 /// dp * cp * tp devices: tp innermost, pp outermost.
 Result<Realized> realize(const Problem &problem, const ProblemFacts &facts,
-                         const Cluster &cluster, const std::vector<Block> &blocks,
-                         const Estimate &estimate, const Workspace *workspace);
+                         const Cluster &cluster, const Estimate &estimate,
+                         const Workspace *workspace);
 
 } // namespace dtc::plan

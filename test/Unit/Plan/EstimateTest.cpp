@@ -37,9 +37,9 @@ TEST(Estimate, AgreesWithThePrediction) {
     degrees.numMicrobatches = 64 / (degrees.dp * degrees.microBatch);
     Estimate estimate;
     std::string error;
-    auto outcome = estimator.estimate(degrees, {}, 1e9, true, estimate, error);
+    auto outcome = estimator.estimate(degrees, {}, {1e9, true}, estimate, error);
     ASSERT_EQ(outcome, Estimator::Outcome::Found) << text << ": " << error;
-    auto whole = realize(problem, facts, on, library.getBlocks(), estimate, nullptr);
+    auto whole = realize(problem, facts, on, estimate, nullptr);
     ASSERT_TRUE(whole) << text << ": " << whole.error().message;
     const Prediction &predicted = whole->predicted;
     EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds) << text;
@@ -50,4 +50,51 @@ TEST(Estimate, AgreesWithThePrediction) {
     ++found;
   }
   EXPECT_EQ(found, 8);
+}
+
+TEST(Estimate, AgreesWithThePredictionWhereSomeBlocksAreRecomputed) {
+  Problem problem = transformer({16, 2048, 16, 1024, 256, 32768});
+  ProblemFacts facts(problem);
+  int mixed = 0;
+  for (Recompute kind : {Recompute::Selective, Recompute::Full})
+    for (auto [pp, chunks] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {4, 1}, {8, 1}, {4, 2}}) {
+      Cluster on = cluster("dgx-h100");
+      on.software.flashAttention = 0; // there is something to select
+      Degrees degrees;
+      degrees.dp = 16 / pp;
+      degrees.pp = pp;
+      degrees.zero = 1;
+      degrees.schedule = chunks > 1 ? ScheduleKind::Interleaved : ScheduleKind::OneFOneB;
+      degrees.chunks = chunks;
+      degrees.microBatch = 4;
+      degrees.numMicrobatches = 256 / (4 * degrees.dp);
+      Estimate whole, estimate;
+      std::string error;
+      ShardLibrary roomy(problem, on, 16, nullptr);
+      ASSERT_EQ(Estimator(roomy, problem, facts).estimate(degrees, {}, {1e9}, whole, error),
+                Estimator::Outcome::Found);
+      // Not enough for all that is kept.
+      on.device.memoryBytes -= whole.capacity - 0.85 * whole.memory;
+      ShardLibrary library(problem, on, 16, nullptr);
+      Estimator estimator(library, problem, facts);
+      degrees.recompute = kind;
+      auto outcome = estimator.estimate(degrees, {}, {1e9, false, true}, estimate, error);
+      if (outcome == Estimator::Outcome::TooLarge)
+        continue; // it is the head that needs most
+      ASSERT_EQ(outcome, Estimator::Outcome::Found) << summary(degrees) << error;
+      std::string text = summary(estimate.degrees);
+      mixed += estimate.degrees.recomputeBlocks > 0;
+      auto realized = realize(problem, facts, on, estimate, nullptr);
+      ASSERT_TRUE(realized) << realized.error().message;
+      const Prediction &predicted = realized->predicted;
+      EXPECT_TRUE(predicted.fits()) << text;
+      EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds) << text;
+      double used = double(predicted.memory.allocated() - predicted.memory.data);
+      EXPECT_GE(estimate.memory, 0.99 * used) << text;
+      EXPECT_LE(estimate.memory, 1.08 * used) << text;
+      EXPECT_GT(predicted.stepSeconds, whole.seconds) << text;
+      degrees.recompute = Recompute::None;
+      EXPECT_LE(estimator.lowerBound(degrees, {}, error), predicted.stepSeconds) << text;
+    }
+  EXPECT_GE(mixed, 6);
 }

@@ -18,6 +18,7 @@ TEST(PlanYaml, KeepsWhatIsNotImplementedYet) {
   Plan written = plan(problem, 4, "tp=4").plan;
   written.degrees.schedule = ScheduleKind::ZeroBubble;
   written.degrees.recompute = Recompute::Selective;
+  written.degrees.recomputeBlocks = 1;
   written.degrees.offload = Offload::Optimizer;
   written.degrees.zero = 3;
   written.recompute = {{2, Recompute::Full}};

@@ -5,6 +5,8 @@
 
 #include "dtc/Plan/Verify.h"
 
+#include <limits>
+
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
@@ -75,4 +77,107 @@ TEST(Rediscovery, RefusesGroupsThatShareNothing) {
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().message.find("zero_group=1 leaves nothing to share: zero=3"),
             std::string::npos) << result.error().message;
+}
+
+namespace {
+
+/// Of a plan with one stage a pipeline rank.
+std::vector<int64_t> recomputedByStage(const SearchResult &result) {
+  std::vector<int64_t> counts(result.plan.stages.size(), 0);
+  for (size_t stage = 0; stage < counts.size(); ++stage)
+    for (const BlockRecompute &entry : result.plan.recompute)
+      counts[stage] += entry.kind != Recompute::None &&
+                       entry.block >= result.predicted.stages[stage].firstLayer &&
+                       entry.block <= result.predicted.stages[stage].lastLayer;
+  return counts;
+}
+
+} // namespace
+
+TEST(Rediscovery, RecomputesNoMoreBlocksThanMemoryAsksFor) {
+  Problem problem = transformer(gpt7b(64));
+  Cluster on = cluster("dgx-h100");
+  std::string rest = "dp=16,tp=1,pp=1,cp=1,ep=1,zero=3,micro_batch=2";
+  Prediction none = best(problem, 16, rest + ",recompute=none,zero_group=16", on).predicted,
+             full = best(problem, 16, rest + ",recompute=full,zero_group=16", on).predicted;
+  on.device.memoryBytes = 0.5 * double(none.memory.total() + full.memory.total());
+  SearchResult some = best(problem, 16, rest, on);
+  const Degrees &degrees = some.plan.degrees;
+  EXPECT_EQ(degrees.recompute, Recompute::Full);
+  EXPECT_GT(degrees.recomputeBlocks, 0);
+  EXPECT_LT(degrees.recomputeBlocks, 32);
+  EXPECT_TRUE(some.predicted.fits());
+  EXPECT_GT(some.predicted.stepSeconds, none.stepSeconds);
+  EXPECT_LT(some.predicted.stepSeconds, full.stepSeconds);
+  // One block less doesn't fit.
+  Plan fewer = some.plan;
+  fewer.recompute.pop_back();
+  --fewer.degrees.recomputeBlocks;
+  EXPECT_TRUE(verify(some.problem, fewer, on).empty());
+  Prediction less = predict(some.problem, fewer, on);
+  EXPECT_FALSE(less.fits());
+  EXPECT_LT(less.stepSeconds, some.predicted.stepSeconds);
+}
+
+TEST(Rediscovery, EarlyStagesRecomputeMore) {
+  // Of four stages with 1F1B the first holds four microbatches, the last one.
+  Problem problem = transformer(gpt7b(64));
+  Cluster on = cluster("dgx-h100");
+  std::string rest = "dp=4,tp=1,pp=4,cp=1,ep=1,zero=1,micro_batch=1,schedule=1f1b,offload=none";
+  SearchResult none = best(problem, 16, rest + ",recompute=none", on);
+  on.device.memoryBytes = 0.85 * double(none.predicted.memory.total());
+  SearchResult some = best(problem, 16, rest, on);
+  std::vector<int64_t> counts = recomputedByStage(some);
+  ASSERT_EQ(counts.size(), 4u);
+  EXPECT_TRUE(some.predicted.fits());
+  EXPECT_GT(counts[0], counts[3]);
+  EXPECT_EQ(counts[3], 0);
+}
+
+TEST(Rediscovery, SelectsAttentionOfSomeBlocksBeforeRecomputingAny) {
+  Cluster on = cluster("dgx-h100");
+  on.software.flashAttention = 0; // scores are kept
+  Problem problem = transformer(gpt7b(64));
+  std::string rest = "dp=16,tp=1,pp=1,cp=1,ep=1,zero=3,micro_batch=1";
+  Prediction none = best(problem, 16, rest + ",recompute=none,zero_group=16", on).predicted,
+             selective = best(problem, 16, rest + ",recompute=selective,zero_group=16", on).predicted;
+  on.device.memoryBytes = 0.5 * double(none.memory.total() + selective.memory.total());
+  Degrees half = best(problem, 16, rest, on).plan.degrees;
+  EXPECT_EQ(half.recompute, Recompute::Selective);
+  EXPECT_GT(half.recomputeBlocks, 0);
+  on.device.memoryBytes = 0.97 * double(selective.memory.total());
+  EXPECT_EQ(best(problem, 16, rest, on).plan.degrees.recompute, Recompute::Full);
+}
+
+TEST(Rediscovery, MoreMemoryIsNeverSlower) {
+  Problem problem = transformer({16, 2048, 16, 1024, 32, 32768});
+  double last = std::numeric_limits<double>::infinity();
+  for (double gigabytes : {6, 7, 8, 10, 14, 20, 40, 80}) {
+    Cluster on = cluster("dgx-h100");
+    on.device.memoryBytes = gigabytes * 1e9;
+    SearchResult result = best(problem, 8, "auto", on);
+    EXPECT_TRUE(result.predicted.fits()) << gigabytes;
+    EXPECT_LE(result.predicted.stepSeconds, last * 1.001) << gigabytes;
+    last = result.predicted.stepSeconds;
+  }
+}
+
+TEST(Rediscovery, MoreBandwidthIsNeverSlower) {
+  Problem problem = transformer({16, 2048, 16, 1024, 64, 32768});
+  double last = std::numeric_limits<double>::infinity();
+  for (double gigabytes : {1, 3, 10, 30, 100}) {
+    SearchResult result = best(problem, 32, "auto", nodes(gigabytes));
+    EXPECT_LE(result.predicted.stepSeconds, last * 1.001) << gigabytes;
+    last = result.predicted.stepSeconds;
+  }
+}
+
+TEST(Rediscovery, MoreDevicesAreNeverSlower) {
+  Problem problem = transformer({16, 2048, 16, 1024, 64, 32768});
+  double last = std::numeric_limits<double>::infinity();
+  for (int64_t devices : {1, 2, 4, 8, 16, 32}) {
+    SearchResult result = best(problem, devices, "auto", cluster("dgx-h100"));
+    EXPECT_LT(result.predicted.stepSeconds, last) << devices;
+    last = result.predicted.stepSeconds;
+  }
 }

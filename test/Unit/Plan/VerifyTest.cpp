@@ -189,6 +189,15 @@ TEST_F(VerifyTest, RecomputationIsWhatTheDegreesSay) {
            [](Plan &p) { p.recompute.clear(); });
   expectOf(again, "plan says recompute=none, its blocks have full",
            [](Plan &p) { p.degrees.recompute = Recompute::None; });
+  expectOf(again, "plan says that 3 blocks are recomputed, it names 2",
+           [](Plan &p) { p.recompute.pop_back(); });
+  expectOf(again, "plan says that 2 blocks are recomputed, it names 3",
+           [](Plan &p) { p.degrees.recomputeBlocks = 2; });
+  expectOf(again, "block 1 isn't recomputed as the plan says: selective",
+           [](Plan &p) { p.recompute[1].kind = Recompute::Selective; });
+  again.degrees.recomputeBlocks = 2;
+  again.recompute.pop_back();
+  EXPECT_TRUE(verify(problem, again, on).empty());
 }
 
 TEST_F(VerifyTest, StorageIsThatOfAZeroLevel) {

@@ -1,0 +1,50 @@
+// What the dynamic program over cuts asks of a stage: its seconds in a step, with
+// as few blocks recomputed as its memory allows.
+//
+// A stage of units 3 to 10 whose rank has room for 20 GB and holds four
+// microbatches at once: kept whole they take 4 x 6 GB, with the first block
+// recomputed 4 x 5.2, with two 4 x 4.4. So units up to the end of the second block
+// are recomputed, and the others keep what they have. (The first blocks are
+// the last of the backward pass: when they are computed again, the others have
+// let go of what they kept. Megatron-LM calls this --recompute-method block.)
+#pragma once
+
+#include "../StageCosts.h"
+
+namespace dtc::plan {
+
+class StagePrices {
+public:
+  /// `recomputed`: the same units with all blocks recomputed; null: blocks are as
+  /// `costs` has them.
+  StagePrices(StageCosts &costs, const Degrees &degrees, const Profile &profile,
+              const std::vector<Block> &blocks, const Profile *recomputed);
+
+  struct Price {
+    double seconds = 0;
+    int kept = 0; ///< the units before it are recomputed
+  };
+  /// Of the units [a, b) on a rank with `budget` bytes that holds `slots`
+  /// microbatches at once; nothing where it is too small.
+  std::optional<Price> operator()(int a, int b, int32_t slots, double budget);
+
+private:
+  /// What doesn't depend on what is recomputed.
+  struct Stage {
+    bool known = false;
+    double seconds = 0; ///< but for the input gradient calls
+    simulate::Work inputGrad;
+    double bytes = 0;
+  };
+  const Stage &stageOf(int a, int b);
+  double bytes(const Stage &stage, int a, int b, int kept, int32_t slots) const;
+  double seconds(const Stage &stage, int a, int b, int kept) const;
+
+  const StageCosts &costs;
+  const Degrees &degrees;
+  int units;
+  std::vector<int> ends; ///< of blocks, in units; empty: nothing to choose
+  std::vector<Stage> stages;
+};
+
+} // namespace dtc::plan
