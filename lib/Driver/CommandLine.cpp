@@ -280,7 +280,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   command.add_flag("--init", o.init, "draw the weights");
   command.add_option("--config", raw.config, "YAML file of flags");
   command.add_option("--save-plan", o.savePlan, "write the plan (YAML)");
-  command.add_option("--report", raw.report, "write an HTML report (not implemented yet)");
+  command.add_option("--report", o.report, "write a page about the plan (HTML)");
   command.add_option("--trace", o.trace, "write the simulated step for ui.perfetto.dev (JSON)");
   if (flags.lowering) {
     command.add_option("-o,--output", o.output, "the artifact to write");
@@ -299,8 +299,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
 
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling) {
   Options &options = raw.options;
-  for (auto [given, flag] : {std::pair{!raw.report.empty(), "--report"},
-                             std::pair{raw.verify, "--verify"}})
+  for (auto [given, flag] : {std::pair{raw.verify, "--verify"}})
     if (given)
       return usage(std::string(flag) + " is not implemented yet");
   if (auto error = resolveDevices(command, raw, options))

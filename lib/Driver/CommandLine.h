@@ -21,7 +21,6 @@ struct RawOptions {
   double clipGradNorm = 0;
   int64_t gpus = 0, globalBatch = 0, microBatch = 0;
   std::vector<std::string> shapes, paddingRows;
-  std::string report;
   std::string explain; ///< the flag's value, if any
   bool verify = false;
 };

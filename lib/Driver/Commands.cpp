@@ -9,6 +9,10 @@
 #include "WriteText.h"
 
 #include "dtc/Report/Explanation.h"
+#include "dtc/Report/Report.h"
+
+#include "llvm/Support/Base64.h"
+#include "llvm/Support/SHA256.h"
 
 #include <iostream>
 
@@ -20,7 +24,19 @@ static PlanFacts factsOf(const Compilation &compilation, const plan::Cluster &cl
           compilation.getWorkspace()};
 }
 
-/// `--save-plan` and `--trace`.
+/// `--report`: what it takes to allow the page its own style sheet alone.
+static std::string digest(const std::string &text) {
+  return llvm::encodeBase64(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)));
+}
+
+static ExitCode writeResult(const std::string &path, const plan::Result<std::string> &text) {
+  if (text)
+    return writeText(path, *text);
+  printError(text.error().message);
+  return ExitCode(text.error().exitCode);
+}
+
+/// `--save-plan`, `--trace` and `--report`.
 static ExitCode savePlan(const Compilation &compilation) {
   const Options &options = compilation.getOptions();
   if (!options.savePlan.empty()) {
@@ -28,13 +44,13 @@ static ExitCode savePlan(const Compilation &compilation) {
     if (ExitCode code = writeText(options.savePlan, text); code != ExitCode::Done)
       return code;
   }
-  if (options.trace.empty())
-    return ExitCode::Done;
-  plan::Result<std::string> text = planTrace(factsOf(compilation, compilation.getCluster()));
-  if (text)
-    return writeText(options.trace, *text);
-  printError(text.error().message);
-  return ExitCode(text.error().exitCode);
+  PlanFacts facts = factsOf(compilation, compilation.getCluster());
+  if (!options.trace.empty())
+    if (ExitCode code = writeResult(options.trace, planTrace(facts)); code != ExitCode::Done)
+      return code;
+  return options.report.empty()
+             ? ExitCode::Done
+             : writeResult(options.report, report::reportPage(facts, digest));
 }
 
 /// `--emit`: the IR after a phase, to -o or stdout.

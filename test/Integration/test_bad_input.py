@@ -132,7 +132,6 @@ def test_data_of_too_few_samples(artifact, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [
-    ["plan", MODELS / "mlp.onnx", "--report", "plan.html"],
     ["compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "pp=2", "-o", "mlp.dtc"],
     ["compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "zero=1", "-o", "mlp.dtc"],
     ["plan", MODELS / "mlp.onnx", "--devices", 2, "--plan", "ep=2"],

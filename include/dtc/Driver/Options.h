@@ -43,7 +43,8 @@ struct Options {
   bool explain = false;
   bool onlyPlan = false; ///< any plan will do, also one that can't be compiled yet
   std::string savePlan;
-  std::string trace; ///< file for the simulated step
+  std::string trace;  ///< file for the simulated step
+  std::string report; ///< file for the page about the plan
   Phase until = Phase::End; ///< --emit
   bool json = false;
 };

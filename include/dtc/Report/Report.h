@@ -1,0 +1,21 @@
+// `--report`: one page about a plan, for people.
+//
+// HTML with its drawings inside and no script; a content security policy forbids it
+// everything but its own style sheet, whatever a model file has for names. Its size is
+// bounded, whatever the model, the cluster and the schedule: what is alike is folded,
+// what is too much is left out and the page says so. The same facts give the same page.
+#pragma once
+
+#include "dtc/Report/PlanFacts.h"
+
+#include <functional>
+
+namespace dtc::report {
+
+/// SHA-256 of a text in base64.
+using Digest = std::function<std::string(const std::string &)>;
+
+/// The page; refused where the plan's schedule can't be simulated (exit code 2).
+plan::Result<std::string> reportPage(const PlanFacts &facts, const Digest &digest);
+
+} // namespace dtc::report

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace dtc::report {
+
+/// The page's style sheet: light and dark, on paper, narrow and wide.
+std::string styleSheet();
+
+} // namespace dtc::report

@@ -1,0 +1,193 @@
+// What was planned, in a sentence, in figures, and in words.
+#include "Figures.h"
+#include "Sections.h"
+
+#include "dtc/Plan/Spec.h"
+#include "dtc/Report/Words.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace dtc::report {
+
+using plan::Degrees;
+
+/// "70,553,706,496".
+static std::string grouped(int64_t value) {
+  std::string text = std::to_string(value);
+  for (auto at = int64_t(text.size()) - 3; at > 0; at -= 3)
+    text.insert(at, ",");
+  return text;
+}
+
+std::string modelName(const Page &page) {
+  const std::string &model = page.facts.problem.model;
+  return model.substr(model.find_last_of('/') + 1);
+}
+
+static void tile(Html &html, const char *label, const char *id, double value,
+                 const std::string &shown, const std::string &note) {
+  html.open("div", {{"class", "tile"}});
+  html.element("dt", label).open("dd").figure(id, value, shown);
+  html.element("span", {{"class", "note"}}, note).close().close();
+}
+
+static void writeTiles(Html &html, const Page &page) {
+  const plan::Prediction &predicted = page.predicted();
+  Rates rates = ratesOf(predicted, page.degrees(), page.facts);
+  double step = predicted.stepSeconds;
+  auto total = double(predicted.memory.total());
+  char flops[64];
+  std::snprintf(flops, sizeof(flops), "%.4g TFLOP/s per device", rates.flops / 1e12);
+  html.open("dl", {{"class", "tiles"}});
+  tile(html, "Step time", "step_time_s", step, formatSeconds(step),
+       grouped(page.facts.problem.globalBatch()) + " samples a step");
+  if (rates.tokens > 0)
+    tile(html, "Throughput", "tokens_per_s_per_device", rates.tokens,
+         grouped(std::llround(rates.tokens)), "tokens per second and device");
+  if (rates.mfu > 0)
+    tile(html, "MFU", "mfu", rates.mfu, formatPercent(rates.mfu), flops);
+  tile(html, "Memory", "peak_memory_bytes", total, formatBytes(total),
+       "of " + formatBytes(predicted.memoryCapacity) + " on the fullest device");
+  tile(html, "Communication", "exposed_communication", predicted.communicationSeconds,
+       formatPercent(step > 0 ? predicted.communicationSeconds / step : 0),
+       formatSeconds(predicted.communicationSeconds) + " of the step, exposed");
+  tile(html, "Pipeline bubble", "bubble_fraction", predicted.bubbleFraction,
+       formatPercent(predicted.bubbleFraction), "of the step, idle");
+  html.close();
+}
+
+void writeSummary(Html &html, const Page &page) {
+  const plan::Prediction &predicted = page.predicted();
+  int64_t parameters = page.facts.problem.parameterElements(), devices = page.facts.devices;
+  html.open("header").element("p", {{"class", "kicker"}}, "dtc plan report");
+  html.open("h1").name(modelName(page)).close();
+  html.open("p", {{"class", "lead"}});
+  html.figure("parameters", double(parameters), grouped(parameters))
+      .text(" parameters, trained on ");
+  html.figure("devices", double(devices), grouped(devices))
+      .text(devices == 1 ? " device (" : " devices (");
+  html.name(page.facts.cluster.device.name).text("). The plan:").close();
+  html.open("p").element("code", {{"id", "degrees"}, {"class", "degrees"}},
+                         degreesText(page.degrees()));
+  html.close();
+  if (!predicted.fits())
+    html.element("p", {{"class", "warning"}, {"role", "note"}},
+                 "This plan does not fit: the fullest device needs " +
+                     formatBytes(double(predicted.memory.total())) + ", more than the " +
+                     formatBytes(predicted.memoryCapacity) + " that it has.");
+  writeTiles(html, page);
+  html.element("p", {{"class", "note"}},
+               "All figures are predictions, by a simulation of one training step from the cost of "
+               "its operations and links.");
+  html.close();
+}
+
+//===----------------------------------------------------------------------===//
+// The plan in words
+//===----------------------------------------------------------------------===//
+
+static void choice(Html &html, const std::string &term, const std::string &meaning) {
+  html.open("div").open("dt").element("code", term).close().element("dd", meaning).close();
+}
+
+static std::string count(const char *name, int64_t value) {
+  return std::string(name) + "=" + std::to_string(value);
+}
+
+static void writeDegrees(Html &html, const Degrees &degrees) {
+  auto number = [](int64_t value) { return std::to_string(value); };
+  if (degrees.dp > 1)
+    choice(html, count("dp", degrees.dp),
+           "Data parallel: " + number(degrees.dp) +
+               " copies of the model work on different samples and "
+               "sum their gradients once a step.");
+  if (degrees.tp > 1)
+    choice(html, count("tp", degrees.tp),
+           "Tensor parallel: weight matrices are cut into " + number(degrees.tp) +
+               " parts, held by " + number(degrees.tp) +
+               " devices that work on the same samples and exchange partial results "
+               "inside every layer. It wants fast links.");
+  if (degrees.sp)
+    choice(html, "sp=on",
+           "Sequence parallel: what tensor parallelism would leave whole (norms, residual "
+           "sums) is split along the sequence, which saves memory.");
+  if (degrees.cp > 1)
+    choice(html, count("cp", degrees.cp),
+           "Context parallel: each sequence is cut into " + number(degrees.cp) +
+               " parts on as many devices.");
+  if (degrees.ep > 1)
+    choice(html, count("ep", degrees.ep),
+           "Expert parallel: experts are spread over " + number(degrees.ep) +
+               " devices; tokens travel to theirs.");
+  if (degrees.pp > 1)
+    choice(html, count("pp", degrees.pp),
+           "Pipeline parallel: the layers are cut into stages on " + number(degrees.pp) +
+               " ranks; microbatches flow through them. Little is sent, but ranks wait for each "
+               "other.");
+  if (degrees.pp > 1)
+    choice(html, std::string("schedule=") + plan::name(degrees.schedule),
+           "In which order the ranks of the pipeline work; drawn below.");
+  if (degrees.chunks > 1)
+    choice(html, count("chunks", degrees.chunks),
+           "Each rank of the pipeline holds " + number(degrees.chunks) + " stages.");
+}
+
+static const char *aboutZero(int level) {
+  if (level == 1)
+    return "ZeRO-1: the optimizer's state is stored in parts over the data-parallel ranks.";
+  if (level == 2)
+    return "ZeRO-2: optimizer state and gradients are stored in parts over the data-parallel "
+           "ranks.";
+  return "ZeRO-3: optimizer state, gradients and parameters are stored in parts over the "
+         "data-parallel "
+         "ranks; parameters are gathered before each use.";
+}
+
+static void writeMemoryChoices(Html &html, const Degrees &degrees) {
+  if (degrees.zero > 0)
+    choice(html, count("zero", degrees.zero), aboutZero(degrees.zero));
+  if (degrees.zeroGroup > 0)
+    choice(html, count("zero_group", degrees.zeroGroup),
+           "ZeRO's parts are spread over groups of " + std::to_string(degrees.zeroGroup) +
+               " ranks.");
+  if (degrees.recompute == plan::Recompute::Selective)
+    choice(html, "recompute=selective",
+           "What attention keeps inside is computed again in the backward "
+           "pass instead of being kept.");
+  if (degrees.recompute == plan::Recompute::Full)
+    choice(html, "recompute=full",
+           "Only the inputs of layers are kept for the backward pass, which "
+           "computes the rest again: less memory, a third more arithmetic.");
+  if (degrees.offload == plan::Offload::Optimizer)
+    choice(html, "offload=optimizer", "The optimizer's state lies in the host's memory.");
+}
+
+void writeChoices(Html &html, const Page &page) {
+  const Degrees &degrees = page.degrees();
+  openSection(html, "plan", "The plan in words",
+              "How " + grouped(page.facts.devices) +
+                  (page.facts.devices == 1 ? " device trains" : " devices share the training of") +
+                  " one model. Rank: one device's part in it.");
+  html.open("dl", {{"class", "choices"}});
+  writeDegrees(html, degrees);
+  writeMemoryChoices(html, degrees);
+  choice(html,
+         count("micro_batch", degrees.microBatch) + " \u00D7 " +
+             std::to_string(degrees.numMicrobatches),
+         "A step's " + grouped(page.facts.problem.globalBatch()) +
+             " samples are cut, on each copy of the "
+             "model, into " +
+             std::to_string(degrees.numMicrobatches) +
+             (degrees.numMicrobatches == 1 ? " microbatch of " : " microbatches of ") +
+             std::to_string(degrees.microBatch) +
+             (degrees.microBatch == 1 ? " sample." : " samples."));
+  html.close();
+  double gap = page.facts.search.optimalityGap;
+  if (gap > 0)
+    html.element("p", {{"class", "note"}},
+                 "The shardings are within " + formatPercent(gap) + " of optimal.");
+  html.close();
+}
+
+} // namespace dtc::report
