@@ -28,6 +28,7 @@ class Case:
     cluster: dict  # the cluster file's content, with the suite's software
     precision: str
     memory_stated: bool  # whether the source says which memory the devices have
+    reads_tensors: bool = False  # whether its memory figures are of tensors alone
 
 
 def load(name: str):
@@ -104,6 +105,15 @@ def spec(run: dict) -> str:
     return ",".join(parts)
 
 
+def software(run: dict, suite: dict) -> dict:
+    """What the suite's program does; `half_gradients` lists the precisions in which it keeps gradients in the
+    parameters' type (Megatron sums them up in fp32 beside bf16 alone)."""
+    facts = dict(suite["software"])
+    if "half_gradients" in facts:
+        facts["half_gradients"] = run["plan"]["precision"].split("/")[0] in facts["half_gradients"]
+    return facts
+
+
 def case(run: dict, suite: dict, clusters: dict) -> Case:
     """Raises Unsupported for what dtc's inputs can't say and for what the source doesn't state."""
     if run.get("doubts"):
@@ -112,8 +122,9 @@ def case(run: dict, suite: dict, clusters: dict) -> Case:
         raise Unsupported("LoRA")
     graph = graphs.dimensions(run["model"], vocabulary(run, suite))
     entry = clusters[run["cluster"]]
-    cluster = dict(entry["cluster"], software=suite["software"])
-    return Case(run, graph, spec(run), cluster, precision(run), entry.get("memory_stated", True))
+    cluster = dict(entry["cluster"], software=software(run, suite))
+    return Case(run, graph, spec(run), cluster, precision(run), entry.get("memory_stated", True),
+                suite.get("reading") in ("tensors", "reserved"))
 
 
 def measured_seconds(run: dict) -> float | None:

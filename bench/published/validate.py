@@ -66,7 +66,8 @@ class Outcome:
         """Predicted and measured bytes of the fullest rank."""
         measured = runs.measured_bytes(self.run)
         usable = self.known and measured and self.mismatch is None
-        return (self.prediction.peak_bytes, measured) if usable else None
+        read = self.prediction.tensor_bytes if self.case.reads_tensors else self.prediction.peak_bytes
+        return (read, measured) if usable else None
 
     @property
     def fits(self) -> tuple[bool, bool] | None:

@@ -73,6 +73,13 @@ static void writeSoftware(YAML::Emitter &out, const Software &software) {
   field(out, "fused_softmax", software.fusedSoftmax);
   field(out, "compiled", software.compiled);
   field(out, "overlap_communication", software.overlapCommunication);
+  field(out, "fused_loss", software.fusedLoss);
+  field(out, "dropout", software.dropout);
+  field(out, "gathers_again", software.gathersAgain);
+  field(out, "gathers_weights", software.gathersWeights);
+  field(out, "half_gradients", software.halfGradients);
+  field(out, "bucket_elements", software.bucketElements);
+  field(out, "lazy_loading", software.lazyLoading);
   out << YAML::EndMap;
 }
 

@@ -290,6 +290,13 @@ static Software readSoftware(YamlMap map) {
   software.fusedSoftmax = map.get("fused_softmax", true);
   software.compiled = map.get("compiled", true);
   software.overlapCommunication = map.get("overlap_communication", true);
+  software.fusedLoss = map.get("fused_loss", true);
+  software.dropout = map.get("dropout", false);
+  software.gathersAgain = map.get("gathers_again", false);
+  software.gathersWeights = map.get("gathers_weights", true);
+  software.halfGradients = map.get("half_gradients", false);
+  software.bucketElements = map.number<int64_t>("bucket_elements", 0, std::optional<int64_t>(0));
+  software.lazyLoading = map.get("lazy_loading", true);
   map.finish();
   return software;
 }

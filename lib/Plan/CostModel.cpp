@@ -60,12 +60,15 @@ double CostModel::memoryPerRank() const {
 /// workspace of the matrix library. NCCL keeps a buffer of each protocol (4 MiB
 /// Simple, 4.7 MiB LL128, 0.5 MiB LL) for each channel and neighbour.
 static constexpr double kContextBytes = 500e6, kWorkspaceBytes = 64e6;
+/// The same where all kernels of the libraries are loaded at once, as before CUDA
+/// 11.7: 1271 MiB of a V100, 1573 MiB of an A100 (BigScience's notes).
+static constexpr double kEagerContextBytes = 1500e6;
 static constexpr double kProtocolBytes = 9.6e6, kChannels = 16, kNeighbours = 2;
 
 MemoryReserve CostModel::reserve(int64_t communicators) const {
   if (!kernels)
     return {};
-  return {kContextBytes, kWorkspaceBytes,
+  return {cluster.software.lazyLoading ? kContextBytes : kEagerContextBytes, kWorkspaceBytes,
           kProtocolBytes * kChannels * kNeighbours * double(communicators)};
 }
 

@@ -64,7 +64,7 @@ void Execution::addArguments() {
 Execution::Copy Execution::reshard(ValueId id, const Copy &from, const TensorSharding &to,
                                    OpId reader) {
   const Value &value = problem.values[id];
-  bool isStored = facts.materialized[id];
+  bool isStored = work.exists(id);
   auto list = sharding::reshard(from.layout, to, plan.mesh);
   if (!list) {
     fail(reader, "cannot bring a tensor from " + from.layout.str(plan.mesh) + " to " +
@@ -90,13 +90,38 @@ Execution::Copy Execution::reshard(ValueId id, const Copy &from, const TensorSha
   return now;
 }
 
+/// What a program that gathers its saved parts again for the gradient of a weight
+/// hides behind the gradient of the input, the product that doesn't need them.
+double Execution::hiddenBeside(OpId reader) const {
+  const Op &op = problem.ops[reader];
+  if (op.backward != BackwardKind::WeightGrad)
+    return 0;
+  double result = 0;
+  for (OpId other = std::max(0, op.forward); other < static_cast<OpId>(problem.ops.size()); ++other)
+    if (problem.ops[other].forward == op.forward &&
+        problem.ops[other].backward == BackwardKind::InputGrad)
+      result += model.opSeconds(work.work(other, plan.ops[other], plan.mesh));
+  return result;
+}
+
 /// The copy of a value in a layout; made on first use, from then on shared.
+/// Where software keeps parts alone, the backward pass gathers them once more.
 Execution::Copy &Execution::bring(ValueId value, const TensorSharding &layout, OpId reader) {
   std::vector<Copy> &known = copies[value];
+  bool backward = reader >= 0 && problem.ops[reader].backward.has_value();
+  bool again = backward && model.getCluster().software.gathersAgain;
   for (Copy &copy : known)
-    if (copy.layout == layout)
+    if (copy.layout == layout && !(again && copy.gathered))
       return copy;
+  size_t first = steps.size();
   Copy made = reshard(value, known[0], layout, reader);
+  double hidden = again ? hiddenBeside(reader) : 0;
+  for (size_t i = first; i < steps.size(); ++i) {
+    bool gathers = steps[i].collective == StepKind::AllGather;
+    made.gathered |= gathers && !backward;
+    if (gathers)
+      steps[i].seconds -= std::min(hidden, steps[i].seconds);
+  }
   known.push_back(std::move(made));
   return known.back();
 }
@@ -111,6 +136,18 @@ void Execution::addRounds(OpId id) {
                                           plan.mesh);
     steps.push_back(std::move(run));
   }
+}
+
+/// The mask of elements that a program drops before a residual sum, a byte each,
+/// kept for the backward pass of what made them.
+void Execution::addMask(OpId id, ExecutionStep &step) {
+  OpId dropped = work.dropsOutputOf(id);
+  if (dropped < 0 || saved.count(dropped))
+    return;
+  const TensorSharding &layout = copies[problem.ops[id].results[0]].front().layout;
+  const Value &value = problem.values[problem.ops[id].results[0]];
+  saved[dropped] = addBuffer(localBytes(value, layout, plan.mesh) / byteSize(value.type));
+  step.writes.push_back(saved[dropped]);
 }
 
 /// Whether a dimension that the op reduces inside is split.
@@ -161,7 +198,7 @@ void Execution::runOp(OpId id) {
   for (size_t i = 0; i < op.results.size(); ++i) {
     ValueId value = op.results[i];
     TensorSharding layout = sharding::resultSharding(op.rule, choice, i);
-    bool alias = op.kind == OpKind::View || !facts.materialized[value];
+    bool alias = op.kind == OpKind::View || !work.exists(value);
     if (!alias)
       run.writes.push_back(addBuffer(localBytes(problem.values[value], layout, plan.mesh)));
     // A fused value is its operands until the kernel that ends the chain.
@@ -175,6 +212,7 @@ void Execution::runOp(OpId id) {
     run.writes.push_back(saved[id]);
     run.saved = saved[id];
   }
+  addMask(id, run);
   if (auto it = saved.find(op.forward); op.backward && it != saved.end())
     run.reads.push_back(it->second);
   steps.push_back(std::move(run));

@@ -61,6 +61,7 @@ private:
   struct Copy {
     sharding::TensorSharding layout;
     std::vector<int> buffers;
+    bool gathered = false; ///< from parts, in the forward pass
   };
 
   void addArguments();
@@ -68,11 +69,13 @@ private:
   void runSum(OpId op);
   void finish();
   Copy &bring(ValueId value, const sharding::TensorSharding &layout, OpId reader);
+  double hiddenBeside(OpId reader) const;
   Copy reshard(ValueId value, const Copy &from, const sharding::TensorSharding &to,
                OpId reader);
   ExecutionStep stepOf(OpId op) const;
   int addBuffer(int64_t bytes);
   void addRounds(OpId op);
+  void addMask(OpId op, ExecutionStep &step);
   bool isTakenApart(OpId op) const;
   int64_t scratchBytes(OpId op) const;
   void fail(OpId op, const std::string &message);

@@ -23,7 +23,8 @@ int64_t placedBytes(int64_t bytes) {
 }
 
 ParameterBytes parameterBytes(const Problem &problem, ValueId value,
-                              const TensorSharding &layout, const Mesh &mesh) {
+                              const TensorSharding &layout, const Mesh &mesh,
+                              const Software &software) {
   const Value &parameter = problem.values[value];
   const OptimizerFacts &optimizer = problem.optimizer;
   ParameterBytes bytes;
@@ -32,9 +33,13 @@ ParameterBytes parameterBytes(const Problem &problem, ValueId value,
   if (!parameter.trainable)
     return bytes;
   int64_t gradient = optimizer.gradientBytes ? optimizer.gradientBytes : byteSize(parameter.type);
-  bytes.gradient = placedBytes(elements * gradient);
   bytes.states = optimizer.states * placedBytes(elements * optimizer.stateBytes) +
                  placedBytes(elements * optimizer.masterBytes);
+  if (software.halfGradients && gradient > byteSize(parameter.type)) {
+    bytes.states += placedBytes(elements * gradient); // the update's copy
+    gradient = byteSize(parameter.type);
+  }
+  bytes.gradient = placedBytes(elements * gradient);
   return bytes;
 }
 
@@ -45,18 +50,54 @@ double localShare(const OpSharding &choice, const Mesh &mesh) {
   return share;
 }
 
+/// Of the logits of a loss that isn't fused, in f32.
+double OpWork::logitBytes(const Op &op) const {
+  bool taken = isGpu() && op.kind == OpKind::Loss && !model.getCluster().software.fusedLoss;
+  return taken ? 4 * double(problem.values[op.operands[0]].elements()) : 0;
+}
+
 double OpWork::scratchBytes(OpId id) const {
   const Op &op = problem.ops[id];
   bool none = op.kind == OpKind::Attention && model.getCluster().software.flashAttention > 0;
-  return isGpu() && none ? 0 : op.scratch;
+  double copy = op.backward ? 0 : logitBytes(op);
+  return isGpu() && none ? 0 : op.scratch + copy;
 }
 
 double OpWork::savedBytes(OpId id) const {
   const Op &op = problem.ops[id];
+  const Software &software = model.getCluster().software;
+  if (op.kind == OpKind::Loss && !op.backward)
+    return op.saved + logitBytes(op);
   if (!isGpu() || op.kind != OpKind::Attention || op.operands.empty())
     return op.saved;
   double share = double(byteSize(problem.values[op.operands[0]].type)) / 4;
-  return model.getCluster().software.flashAttention > 0 ? 0 : op.saved * share;
+  double mask = 0.25; // a byte for each score
+  return software.flashAttention > 0 ? 0 : op.saved * (software.dropout ? 2 * share + mask : share);
+}
+
+OpId OpWork::dropsOutputOf(OpId id) const {
+  const Op &op = problem.ops[id];
+  bool isSum = op.kind == OpKind::Elementwise && !op.backward && op.operands.size() == 2 &&
+               op.results.size() == 1;
+  if (!isGpu() || !model.getCluster().software.dropout || !isSum)
+    return -1;
+  const std::vector<OpId> &readers = facts.consumers[op.results[0]];
+  if (std::none_of(readers.begin(), readers.end(), [&](OpId reader) {
+        return problem.ops[reader].kind == OpKind::Normalization && !problem.ops[reader].backward;
+      }))
+    return -1;
+  for (ValueId operand : op.operands) {
+    OpId producer = facts.producer[operand];
+    if (producer >= 0 && isEpilogue(producer))
+      for (ValueId inner : problem.ops[producer].operands)
+        if (OpId made = facts.producer[inner];
+            made >= 0 && problem.ops[made].kind == OpKind::Contraction)
+          producer = made;
+    if (producer >= 0 && (problem.ops[producer].kind == OpKind::Contraction ||
+                          problem.ops[producer].kind == OpKind::Lookup))
+      return producer;
+  }
+  return -1;
 }
 
 /// Whether a value is a parameter, perhaps cast or broadcast.
@@ -179,14 +220,19 @@ static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mes
 
 /// Norms and losses that a program doesn't have as one kernel: statistics in
 /// single precision, each step a kernel that reads and writes its tensor.
-static void takeApart(const Op &op, const Software &software, LocalWork &work) {
-  bool norm = op.kind == OpKind::Normalization && !software.fusedNorm;
-  bool loss = op.kind == OpKind::Loss && !software.fusedSoftmax;
-  if (!norm && !loss)
-    return;
-  constexpr double normTraffic = 8, lossTraffic = 4; // of bf16 read and written once
-  work.bytes *= norm ? normTraffic : lossTraffic;
-  work.kernels = norm ? 6 : 4;
+void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
+  if (op.kind == OpKind::Normalization && !model.getCluster().software.fusedNorm) {
+    constexpr double traffic = 8; // of bf16 read and written once
+    work.bytes *= traffic;
+    work.kernels = 6;
+  }
+  // Passes over the logits in f32: the cast, their largest (1), the difference,
+  // exponentials (2 each), their sum (1), the quotient (2); back: the difference
+  // to the target, its scale, the cast (2 each).
+  if (double logits = share * logitBytes(op); logits > 0) {
+    work.bytes += (op.backward ? 5 : 9) * logits;
+    work.kernels = op.backward ? 3 : 6;
+  }
 }
 
 LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) const {
@@ -204,7 +250,7 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   if (runsOpByOp() && isEpilogue(id))
     return LocalWork{.kernels = 0};
   if (isGpu())
-    takeApart(op, model.getCluster().software, result);
+    takeApart(op, localShare(choice, mesh), result);
   return result;
 }
 

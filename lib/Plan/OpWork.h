@@ -25,19 +25,28 @@ public:
   /// Global bytes of temporaries inside an op, and of those kept for its
   /// backward pass: of GPUs, a fused attention needs neither
   /// (Dao et al., FlashAttention, NeurIPS 2022); another one keeps the
-  /// probabilities in the type of its operands instead of in f32.
+  /// probabilities in the type of its operands instead of in f32, and with dropout
+  /// a mask and what it leaves of them (Korthikanti et al. 2022, section 4.1). A
+  /// loss that isn't fused copies its logits to f32 and keeps their probabilities.
   double scratchBytes(OpId op) const;
   double savedBytes(OpId op) const;
+
+  /// Where the program drops elements of a sum's term before a residual sum: the
+  /// product or look-up that makes the term, whose backward pass reads the mask; -1
+  /// for other ops.
+  OpId dropsOutputOf(OpId op) const;
+  /// Whether a value is written to memory. Op by op, all are but casts, which
+  /// happen where a value is read.
+  bool exists(ValueId value) const;
 
 private:
   bool isGpu() const { return model.device().multiprocessors > 0; }
   /// A program that isn't compiled runs a kernel for each op.
   bool runsOpByOp() const { return isGpu() && !model.getCluster().software.compiled; }
-  /// Whether a value is written to memory. Op by op, all are but casts, which
-  /// happen where a value is read.
-  bool exists(ValueId value) const;
   /// Whether an op is a bias that the product before it adds.
   bool isEpilogue(OpId op) const;
+  double logitBytes(const Op &op) const;
+  void takeApart(const Op &op, double share, LocalWork &work) const;
   double movedBytes(OpId op, const sharding::OpSharding &choice,
                     const sharding::Mesh &mesh) const;
   const Problem &problem;
@@ -63,6 +72,7 @@ struct ParameterBytes {
   int64_t updateTraffic() const { return 2 * parameter + gradient + 2 * states; }
 };
 ParameterBytes parameterBytes(const Problem &problem, ValueId value,
-                              const sharding::TensorSharding &layout, const sharding::Mesh &mesh);
+                              const sharding::TensorSharding &layout, const sharding::Mesh &mesh,
+                              const Software &software);
 
 } // namespace dtc::plan

@@ -88,7 +88,7 @@ public:
         execution(executionOf(problem, facts, plan, model, blocks, workspace)),
         profile(problem, facts, execution, plan.mesh, cutsOf(plan, facts)),
         costs(problem, model, plan.degrees, plan.mesh, profile,
-              findWeights(problem, facts, plan, execution, profile), blocks,
+              findWeights(problem, facts, plan, execution, profile, cluster.software), blocks,
               scalarSums(problem, facts, plan)) {
     for (int unit = 0; unit <= profile.units(); ++unit)
       cuts.push_back(unit);

@@ -37,7 +37,8 @@ static const ParameterStorage *storageOf(const Plan &plan, const std::string &na
 }
 
 Weights findWeights(const Problem &problem, const ProblemFacts &facts,
-                    const Plan &plan, const Execution &execution, const Profile &profile) {
+                    const Plan &plan, const Execution &execution, const Profile &profile,
+                    const Software &software) {
   std::vector<AxisList> pending(problem.arguments);
   for (const PendingGradient &gradient : execution.pendingGradients)
     pending[gradient.parameter] = gradient.axes;
@@ -72,7 +73,8 @@ Weights findWeights(const Problem &problem, const ProblemFacts &facts,
       classes.push_back(std::move(key));
       it = classes.end() - 1;
     }
-    ParameterBytes bytes = parameterBytes(problem, value, plan.arguments.at(value), plan.mesh);
+    ParameterBytes bytes =
+        parameterBytes(problem, value, plan.arguments.at(value), plan.mesh, software);
     // What nothing reads stays with the first stage.
     std::vector<int> readers = profile.readers(value);
     if (readers.empty())
@@ -261,15 +263,29 @@ simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
 
 //===-- ranks -------------------------------------------------------------===//
 
+/// Gradients that software copies to reduce them together: the bucket that fills,
+/// and the one that is being reduced.
+static int64_t bucketBytes(const Software &software, int64_t gradients, int64_t elements) {
+  if (software.bucketElements <= 0 || elements <= 0)
+    return 0;
+  return 2 * std::min(software.bucketElements, elements) * gradients / elements;
+}
+
 MemoryUse StageCosts::staticBytes(const Runs &runs) const {
   MemoryUse use;
+  int64_t reduced = 0, elements = 0;
   for (auto [a, b] : runs)
     for (const WeightClass &weights : classes) {
+      if (weights.trained && !weights.pending.empty()) {
+        reduced += weights.gradients(a, b);
+        elements += weights.elements(a, b);
+      }
       use.parameters += weights.parameters(a, b) / mesh.size(weights.storage);
       use.gradients += weights.gradients(a, b) / mesh.size(weights.gradient);
       if (degrees.offload == Offload::None)
         use.optimizer += weights.states(a, b) / mesh.size(weights.state);
     }
+  use.gradients += bucketBytes(model.getCluster().software, reduced, elements);
   return use;
 }
 

@@ -46,7 +46,8 @@ struct Weights {
 
 /// The parameters of an execution by where they are read.
 Weights findWeights(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
-                    const Execution &execution, const Profile &profile);
+                    const Execution &execution, const Profile &profile,
+                    const Software &software);
 
 /// Groups that sum up single numbers once a step: the valid targets, and the
 /// norm of gradients that are split.

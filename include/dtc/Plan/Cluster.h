@@ -95,6 +95,14 @@ struct MeasuredFork {
 struct Software {
   int flashAttention = 3; ///< version, 0: none
   bool fusedNorm = true, fusedSoftmax = true, compiled = true, overlapCommunication = true;
+  bool fusedLoss = true;      ///< else the loss keeps its logits' probabilities in fp32
+  bool dropout = false;       ///< in attention and before each residual sum: masks are kept
+  bool gathersAgain = false;  ///< for the backward pass, what sequence parallelism gathered
+  bool gathersWeights = true; ///< within tensor parallelism, where that moves less
+  bool halfGradients = false; ///< in the parameters' type; the update makes an fp32 copy
+  /// Of gradients that are copied to be reduced together; 0: they are reduced in place.
+  int64_t bucketElements = 0;
+  bool lazyLoading = true;    ///< else the code of all kernels is in the device's memory
   bool operator==(const Software &) const = default;
 };
 

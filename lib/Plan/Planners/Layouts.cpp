@@ -1,5 +1,6 @@
 #include "Layouts.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace dtc::plan {
@@ -30,13 +31,15 @@ LayoutId Layouts::intern(const TensorSharding &sharding) {
 double Layouts::reshardSeconds(const Value &value, LayoutId from, LayoutId to) {
   if (from == to)
     return 0;
-  std::vector<int64_t> key = {from, to, byteSize(value.type)};
+  bool stays = value.kind == ValueKind::Parameter && !model.getCluster().software.gathersWeights;
+  std::vector<int64_t> key = {from, to, byteSize(value.type), stays};
   key.insert(key.end(), value.shape.begin(), value.shape.end());
   auto [it, isNew] = costs.try_emplace(std::move(key), 0.0);
   if (!isNew)
     return it->second;
   auto steps = sharding::reshard(shardings[from], shardings[to], mesh);
-  if (!steps)
+  auto isSlice = [](const ReshardStep &step) { return step.kind == sharding::StepKind::Slice; };
+  if (!steps || (stays && !std::all_of(steps->begin(), steps->end(), isSlice)))
     return it->second = std::numeric_limits<double>::infinity();
   TensorSharding before = shardings[from];
   for (const ReshardStep &step : *steps) {

@@ -51,7 +51,8 @@ const Weights &ShardCosts::weights(const std::vector<OpId> &cuts) const {
   std::unique_ptr<Weights> &known = weightsOf[cuts];
   if (!known)
     known = std::make_unique<Weights>(
-        findWeights(problem, facts, plan, execution, profile(Recompute::None, cuts)));
+        findWeights(problem, facts, plan, execution, profile(Recompute::None, cuts),
+                    model.getCluster().software));
   return *known;
 }
 

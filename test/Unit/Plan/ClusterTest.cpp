@@ -123,7 +123,11 @@ TEST(Cluster, EveryBuiltInSurvivesWritingAndReading) {
     Cluster cluster = *loadCluster(name);
     cluster.contractions = {{DType::BF16, 2, 128, 256, 64, 1.25e-5}};
     cluster.collectives = {{dtc::sharding::StepKind::ReduceScatter, 4, 4096, 3e-6}};
-    cluster.software.compiled = false;
+    cluster.software.compiled = cluster.software.fusedLoss = false;
+    cluster.software.dropout = cluster.software.gathersAgain = true;
+    cluster.software.halfGradients = true;
+    cluster.software.gathersWeights = cluster.software.lazyLoading = false;
+    cluster.software.bucketElements = 500;
     auto again = clusterFromYaml(toYaml(cluster), name);
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(toYaml(*again), toYaml(cluster)) << name;

@@ -81,7 +81,7 @@ TEST(OpWork, SoftwareWithoutFusedKernelsPaysTheirTraffic) {
   Totals apart = totals(gpt, {.fusedNorm = false}, OpKind::Normalization);
   EXPECT_EQ(apart.bytes, 8 * fused.bytes);
   EXPECT_GT(apart.kernels, fused.kernels);
-  EXPECT_GT(totals(gpt, {.fusedSoftmax = false}, OpKind::Loss).seconds,
+  EXPECT_GT(totals(gpt, {.fusedLoss = false}, OpKind::Loss).seconds,
             2 * totals(gpt, {}, OpKind::Loss).seconds);
   EXPECT_EQ(totals(gpt, {.fusedNorm = false}, OpKind::Loss).seconds,
             totals(gpt, {}, OpKind::Loss).seconds);

@@ -1,0 +1,152 @@
+// What other programs than ours hold in memory.
+#include "OpWork.h"
+#include "Planners/Layouts.h"
+#include "Problems.h"
+
+#include <cmath>
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+using dtc::sharding::Mesh;
+using dtc::sharding::StepKind;
+using dtc::sharding::TensorSharding;
+
+/// One layer of width 4096 with 32 heads, a sequence of 2048, in bf16.
+static Problem halfGpt() {
+  Problem gpt = load("gpt");
+  for (Value &value : gpt.values)
+    if (value.type == DType::F32)
+      value.type = DType::BF16;
+  return gpt;
+}
+
+static Prediction predicted(const Problem &problem, const Software &software, int64_t devices,
+                            const char *spec) {
+  Cluster on = cluster("dgx-a100");
+  on.software = software;
+  SearchOptions options{devices, *parseSpec(spec)};
+  options.executable = false;
+  Result<SearchResult> result = search(problem, on, options);
+  EXPECT_TRUE(result) << result.error().message;
+  return result ? result->predicted : Prediction{};
+}
+
+static int64_t calls(const Prediction &prediction, StepKind kind) {
+  int64_t count = 0;
+  for (const CollectiveUse &use : prediction.collectives)
+    if (use.kind == kind && use.axis == "tp")
+      count += use.count;
+  return count;
+}
+
+/// Korthikanti et al. 2022, section 4.1: 5 a s^2 b of attention, a mask of s b h for
+/// what attention and MLP add to the residual stream, and one for the embedding.
+TEST(Software, DropoutKeepsMasks) {
+  Problem gpt = halfGpt();
+  ProblemFacts facts(gpt);
+  Cluster on = cluster("a100-80");
+  on.software = {.flashAttention = 0, .dropout = true};
+  CostModel model(on, 1);
+  OpWork work(gpt, facts, model);
+  std::vector<OpKind> dropped;
+  double scores = 0;
+  for (OpId id = 0; id < static_cast<OpId>(gpt.ops.size()); ++id) {
+    if (OpId of = work.dropsOutputOf(id); of >= 0)
+      dropped.push_back(gpt.ops[of].kind);
+    if (gpt.ops[id].kind == OpKind::Attention)
+      scores += work.savedBytes(id);
+  }
+  EXPECT_EQ(dropped, (std::vector<OpKind>{OpKind::Lookup, OpKind::Contraction,
+                                          OpKind::Contraction}));
+  EXPECT_NEAR(scores, 5 * 32.0 * 2048 * 2048, 1e-3 * scores);
+  auto activations = [&](bool dropout) {
+    return predicted(gpt, {.dropout = dropout}, 1, "dp=1,recompute=none,zero=0").memory.activations;
+  };
+  EXPECT_EQ(activations(true) - activations(false), 3 * 2048 * 4096);
+}
+
+TEST(Software, ALossThatIsntFusedKeepsProbabilities) {
+  Problem gpt = halfGpt();
+  ProblemFacts facts(gpt);
+  Cluster on = cluster("a100-80");
+  on.software.fusedLoss = false;
+  CostModel model(on, 1);
+  OpWork work(gpt, facts, model);
+  for (OpId id = 0; id < static_cast<OpId>(gpt.ops.size()); ++id)
+    if (const Op &op = gpt.ops[id]; op.kind == OpKind::Loss) {
+      double logits = 4 * double(gpt.values[op.operands[0]].elements());
+      EXPECT_EQ(work.savedBytes(id), op.backward ? 0 : logits);
+      EXPECT_EQ(work.scratchBytes(id), op.backward ? 0 : logits);
+    }
+  EXPECT_GT(predicted(gpt, on.software, 1, "dp=1").stepSeconds,
+            predicted(gpt, {}, 1, "dp=1").stepSeconds);
+}
+
+TEST(Software, GatheringAgainTradesCallsForMemory) {
+  Problem gpt = halfGpt();
+  const char *spec = "tp=4,sp=on,recompute=none";
+  Prediction kept = predicted(gpt, {.gathersWeights = false}, 4, spec);
+  Prediction again = predicted(gpt, {.gathersAgain = true, .gathersWeights = false}, 4, spec);
+  EXPECT_LT(again.memory.activations, kept.memory.activations);
+  EXPECT_GT(calls(again, StepKind::AllGather), calls(kept, StepKind::AllGather));
+  EXPECT_EQ(calls(again, StepKind::ReduceScatter), calls(kept, StepKind::ReduceScatter));
+}
+
+TEST(Software, WeightsMayStayWhereTheyAreStored) {
+  Mesh mesh{{{"tp", "tp", 4}}};
+  Value weight{"w", {64, 64}, DType::BF16, ValueKind::Parameter, true};
+  for (bool gathers : {true, false}) {
+    Cluster on = cluster("dgx-a100");
+    on.software.gathersWeights = gathers;
+    CostModel model(on, 4);
+    Layouts layouts(mesh, model);
+    TensorSharding whole = TensorSharding::replicated(2), split = whole;
+    split.dims[0] = {0};
+    LayoutId a = layouts.intern(whole), b = layouts.intern(split);
+    EXPECT_EQ(std::isfinite(layouts.reshardSeconds(weight, b, a)), gathers);
+    EXPECT_TRUE(std::isfinite(layouts.reshardSeconds(weight, a, b)));
+    Value activation = weight;
+    activation.kind = ValueKind::Activation;
+    EXPECT_TRUE(std::isfinite(layouts.reshardSeconds(activation, b, a)));
+  }
+}
+
+/// Megatron-LM, docs/source/api-guide/dist_optimizer.md: 18 bytes a parameter with
+/// fp32 gradients, 20 with half ones.
+TEST(Software, HalfGradientsAreCopiedForTheUpdate) {
+  Problem problem;
+  problem.optimizer = {2, 4, 4, 4};
+  problem.values = {{"w", {1024, 1024}, DType::BF16, ValueKind::Parameter, true}};
+  Mesh mesh;
+  auto bytes = [&](bool half) {
+    Software software;
+    software.halfGradients = half;
+    return parameterBytes(problem, 0, TensorSharding::replicated(2), mesh, software);
+  };
+  EXPECT_EQ(bytes(false).resident(), 18 << 20);
+  EXPECT_EQ(bytes(false).gradient, 4 << 20);
+  EXPECT_EQ(bytes(true).resident(), 20 << 20);
+  EXPECT_EQ(bytes(true).gradient, 2 << 20);
+}
+
+/// Of data-parallel ranks, here those that share a sequence.
+TEST(Software, BucketsHoldGradientsTwice) {
+  Problem gpt = halfGpt();
+  const char *spec = "cp=2,zero=0,recompute=none";
+  Prediction none = predicted(gpt, {}, 2, spec);
+  Prediction some = predicted(gpt, {.bucketElements = 1000000}, 2, spec);
+  Prediction most = predicted(gpt, {.bucketElements = 1000000000}, 2, spec);
+  EXPECT_EQ(some.memory.gradients - none.memory.gradients, 2 * 1000000 * 4);
+  // The positions' gradients stay with the ranks that have these positions.
+  double all = double(none.memory.gradients - int64_t{2048} * 4096 * 4 / 2);
+  EXPECT_NEAR(double(most.memory.gradients), double(none.memory.gradients) + 2 * all, 0.01 * all);
+  EXPECT_EQ(predicted(gpt, {.bucketElements = 1000000}, 1, "dp=1").memory.gradients,
+            predicted(gpt, {}, 1, "dp=1").memory.gradients);
+}
+
+TEST(Software, KernelsLoadedAtOnceTakeMemory) {
+  Cluster on = cluster("dgx-a100");
+  double lazy = CostModel(on, 8).reserve(1).context;
+  on.software.lazyLoading = false;
+  EXPECT_EQ(CostModel(on, 8).reserve(1).context - lazy, 1e9);
+}
