@@ -219,7 +219,8 @@ void Statement::addParameters() {
     if (decider.layouts.empty())
       decider.layouts = {TensorSharding::replicated(problem.values[value].shape.size())};
     for (const TensorSharding &layout : decider.layouts) {
-      ParameterBytes bytes = parameterBytes(problem, value, layout, mesh);
+      ParameterBytes bytes = parameterBytes(problem, value, layout, mesh,
+                                            model.getCluster().software);
       bool trained = facts.gradientResult[value] >= 0;
       decider.costs.push_back(
           trained ? model.streamSeconds(double(bytes.updateTraffic() + bytes.gradient)) +
