@@ -245,11 +245,19 @@ void GradientMatcher::matchResults() {
       gradientOf[result.value] = it->second;
 }
 
-/// The sum of the gradients of one value belongs to the op that made the value,
-/// which alone reads it.
+/// The sum of the gradients of one value belongs to the op that made the value.
+/// (Where an addition passes the gradient of a layer's output on, that is a term of
+/// the gradient of the layer's input, and still the gradient of its output.)
 void GradientMatcher::matchSum(OpId id) {
   const Op &sum = problem.ops[id];
   ValueId total = sum.results[0];
+  bool isOfParameter = gradientOf[total] >= 0 && gradientOf[total] < problem.arguments;
+  if (sum.forward >= 0 && !isOfParameter)
+    for (ValueId result : problem.ops[sum.forward].results)
+      if (problem.values[result].shape == problem.values[total].shape) {
+        gradientOf[total] = result;
+        break;
+      }
   if (gradientOf[total] < 0)
     for (OpId consumer : facts.consumers[total]) {
       OpId forward = problem.ops[consumer].forward;

@@ -112,6 +112,8 @@ struct SearchOptions {
   bool fixedCalls = false;
   const Workspace *workspace = nullptr; ///< as for `predict`
   bool adviseOtherwise = true; ///< where nothing fits, look for what would
+  /// Plans one of many equal layers for all; without, the same is found in more time.
+  bool fold = true;
 };
 
 /// The plan with the fewest seconds a sample that fits. A plan pinned in full

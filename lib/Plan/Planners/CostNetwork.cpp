@@ -298,34 +298,46 @@ int CostNetwork::bestChoice(const std::vector<int> &bucket, Variable variable,
   return best;
 }
 
-CostNetwork::Solution CostNetwork::solve(int64_t tableLimit) {
+/// Minimizes out all variables but those to keep. Returns what is subtracted from
+/// the terms that are left.
+double CostNetwork::eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, Order &order) {
   using Key = std::pair<double, Variable>;
   std::set<Key> queue;
   std::vector<double> priority(domains.size());
   auto enqueue = [&](Variable variable) {
+    if (keep[variable])
+      return;
     priority[variable] = logSize(liveTerms(variable), variable);
     queue.insert({priority[variable], variable});
   };
   for (Variable variable = 0; variable < static_cast<Variable>(domains.size()); ++variable)
     enqueue(variable);
-
-  Solution solution;
-  std::vector<std::pair<Variable, std::vector<int>>> order;
+  double constant = 0;
   while (!queue.empty()) {
     Variable variable = queue.begin()->second;
     queue.erase(queue.begin());
     std::vector<int> bucket = liveTerms(variable);
     std::set<Variable> touched;
-    for (const std::vector<int> &part : split(bucket, variable, tableLimit))
-      solution.bound += eliminate(part, variable, touched);
+    std::vector<std::vector<int>> parts = split(bucket, variable, tableLimit);
+    wasSplit = wasSplit || parts.size() > 1;
+    for (const std::vector<int> &part : parts)
+      constant += eliminate(part, variable, touched);
     for (int id : bucket)
       terms[id].live = false;
     for (Variable other : touched) {
-      queue.erase({priority[other], other});
+      if (!keep[other])
+        queue.erase({priority[other], other});
       enqueue(other);
     }
     order.emplace_back(variable, std::move(bucket));
   }
+  return constant;
+}
+
+CostNetwork::Solution CostNetwork::solve(int64_t tableLimit) {
+  Solution solution;
+  Order order;
+  solution.bound = eliminateAll(std::vector<bool>(domains.size(), false), tableLimit, order);
   solution.choices.assign(domains.size(), 0);
   for (auto it = order.rbegin(); it != order.rend(); ++it)
     solution.choices[it->first] = bestChoice(it->second, it->first, solution.choices);

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -39,11 +40,32 @@ public:
     double bound = 0; ///< no assignment costs less
   };
   /// `tableLimit`: entries of the largest table.
-  Solution solve(int64_t tableLimit = int64_t{1} << 22);
+  static constexpr int64_t kTableLimit = int64_t{1} << 22;
+  Solution solve(int64_t tableLimit = kTableLimit);
+
+  /// Variables in blocks that follow each other. The terms of the blocks
+  /// `repeated` - 1, `repeated` and `repeated` + 1 are the same, each block's on
+  /// its own variables, in their order, and those of the block before.
+  struct Chain {
+    std::vector<int> home; ///< by variable: its block, or -1
+    int repeated = 0;
+    int copies = 1; ///< how often that block occurs
+  };
+  /// The best assignment of the whole chain that has those three blocks and all
+  /// copies alike; nullopt where they are not as said, or where an assignment in
+  /// which they differ costs less. `cost` and `bound` are the whole chain's.
+  ///
+  /// All that is outside of those blocks is minimized out to a table O[s, t] over
+  /// the variables that a block shares with the next, one block to a table
+  /// A[s, t]. The best is the least entry of O + A^n, by min-plus product; it is
+  /// attained with all blocks alike if O[s, s] + n A[s, s] is as little for an s.
+  std::optional<Solution> solveChain(const Chain &chain, int64_t tableLimit = kTableLimit) const;
 
   double cost(const std::vector<int> &choices) const;
 
 private:
+  class ChainSolver;
+  struct Part;
   struct ClassMap {
     std::vector<int> classOf; ///< by choice
     int count = 0;
@@ -74,6 +96,8 @@ private:
   Eliminated minimize(const std::vector<int> &bucket, Variable variable,
                       const std::vector<Variable> &others);
   std::vector<int> liveTerms(Variable variable) const;
+  using Order = std::vector<std::pair<Variable, std::vector<int>>>;
+  double eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, Order &order);
   int bestChoice(const std::vector<int> &bucket, Variable variable,
                  std::vector<int> &choices) const;
 
@@ -87,6 +111,7 @@ private:
   std::map<std::vector<int>, int> mapIds;
   std::unordered_map<uint64_t, std::vector<int>> tableIds;
   std::map<std::vector<int>, Eliminated> memo;
+  bool wasSplit = false; ///< a bucket was too large for one table
 };
 
 } // namespace dtc::plan

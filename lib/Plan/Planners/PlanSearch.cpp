@@ -47,7 +47,7 @@ public:
   PlanSearch(const Problem &problem, const Cluster &cluster, const SearchOptions &options,
              Spec spec)
       : problem(problem), facts(problem), cluster(cluster), options(options),
-        spec(std::move(spec)), library(problem, cluster, options.devices, options.workspace),
+        spec(std::move(spec)), library(problem, cluster, options),
         estimator(library, problem, facts) {}
   Result<SearchResult> run();
 
@@ -273,7 +273,7 @@ Result<SearchResult> PlanSearch::finish(bool anyMemory) {
           return kindOf(other.plan.degrees) == kindOf(estimate.degrees);
         }))
       continue;
-    auto whole = realize(problem, facts, cluster, estimate, options.workspace);
+    auto whole = realize(problem, cluster, library, estimate, options.workspace);
     if (!whole)
       lastError = whole.error();
     else if (anyMemory || whole->predicted.fits())

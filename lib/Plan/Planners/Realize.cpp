@@ -43,35 +43,23 @@ static void store(Plan &plan) {
   }
 }
 
-Result<Realized> realize(const Problem &problem, const ProblemFacts &facts,
-                         const Cluster &cluster, const Estimate &estimate,
-                         const Workspace *workspace) {
+Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLibrary &library,
+                         const Estimate &estimate, const Workspace *workspace) {
   const Degrees &degrees = estimate.degrees;
   Realized result;
-  int64_t batch = degrees.microBatch * degrees.dp * degrees.ep;
-  if (problem.batch > 0 && batch != problem.batch) {
-    Result<Problem> other = rebatched(problem, facts, batch);
-    if (!other)
-      return other.error();
-    result.problem = std::move(*other);
-  } else {
-    result.problem = problem;
-  }
-  result.problem.numMicrobatches = degrees.numMicrobatches;
-  Problem split;
-  if (degrees.cp > 1)
-    split = withSplitQueries(result.problem);
-  const Problem &solved = degrees.cp > 1 ? split : result.problem;
-  ProblemFacts solvedFacts(solved);
-  auto solution = solveSharding(
-      solved, solvedFacts, cluster, degrees,
+  int64_t samples = degrees.microBatch * degrees.dp * degrees.ep;
+  auto solution = library.solve(
+      samples, degrees,
       {estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, 0,
        weighedMicrobatches(problem, degrees, degrees.devices())});
   if (!solution)
     return solution.error();
+  const ShardLibrary::Batch &solved = library.batchOf(samples, degrees.cp > 1);
+  result.problem = library.batchOf(samples, false).problem;
+  result.problem.numMicrobatches = degrees.numMicrobatches;
   result.plan = std::move(solution->plan);
   result.gap = solution->gap;
-  result.plan.degrees.sp = usesSequenceParallel(solved, solvedFacts, result.plan);
+  result.plan.degrees.sp = usesSequenceParallel(solved.problem, *solved.facts, result.plan);
   result.plan.recompute = estimate.recompute;
   place(estimate, result.plan);
   store(result.plan);

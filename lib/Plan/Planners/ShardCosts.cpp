@@ -1,5 +1,7 @@
 #include "ShardCosts.h"
 
+#include "ShardingSolver.h"
+
 #include "dtc/Plan/Search.h"
 
 #include <algorithm>
@@ -56,11 +58,15 @@ const Weights &ShardCosts::weights(const std::vector<OpId> &cuts) const {
   return *known;
 }
 
-ShardLibrary::ShardLibrary(const Problem &problem, const Cluster &cluster, int64_t devices,
-                           const Workspace *workspace)
-    : problem(problem), facts(problem), cluster(cluster), devices(devices), workspace(workspace),
-      model(cluster, devices),
-      blocks(findBlocks(problem, facts)) {}
+ShardLibrary::ShardLibrary(const Problem &problem, const Cluster &cluster,
+                           const SearchOptions &options)
+    : problem(problem), facts(problem), cluster(cluster), devices(options.devices),
+      workspace(options.workspace), model(cluster, devices), blocks(findBlocks(problem, facts)) {
+  if (options.fold)
+    folding = fold(problem, facts, blocks);
+  if (folding)
+    foldedFacts.emplace(folding->problem);
+}
 
 bool ShardLibrary::keepsInsideOps() const {
   OpWork work(problem, facts, model);
@@ -70,24 +76,54 @@ bool ShardLibrary::keepsInsideOps() const {
   return false;
 }
 
-const ShardLibrary::Batch &ShardLibrary::batchOf(const Degrees &degrees) {
-  auto [it, isNew] = batches.try_emplace({degrees.microBatch, degrees.cp > 1});
-  Batch &batch = it->second;
-  if (!isNew)
-    return batch;
-  batch.problem = problem;
-  if (problem.batch > 0 && problem.batch != degrees.microBatch) {
-    Result<Problem> other = rebatched(problem, facts, degrees.microBatch);
+ShardLibrary::Batch ShardLibrary::makeBatch(const Problem &of, const ProblemFacts &itsFacts,
+                                            int64_t samples, bool splitsSequence) const {
+  Batch batch;
+  if (of.batch > 0 && of.batch != samples) {
+    Result<Problem> other = rebatched(of, itsFacts, samples);
     if (!other) {
       batch.error = other.error().message;
       return batch;
     }
     batch.problem = std::move(*other);
+  } else {
+    batch.problem = of;
   }
-  if (degrees.cp > 1)
+  if (splitsSequence)
     batch.problem = withSplitQueries(std::move(batch.problem));
   batch.facts = std::make_unique<ProblemFacts>(batch.problem);
   return batch;
+}
+
+const ShardLibrary::Batch &ShardLibrary::batchOf(int64_t samples, bool splitsSequence) {
+  auto [it, isNew] = batches.try_emplace({samples, splitsSequence});
+  if (isNew)
+    it->second = makeBatch(problem, facts, samples, splitsSequence);
+  return it->second;
+}
+
+const ShardLibrary::Batch &ShardLibrary::foldedBatchOf(int64_t samples, bool splitsSequence) {
+  auto [it, isNew] = foldedBatches.try_emplace({samples, splitsSequence});
+  if (isNew)
+    it->second = makeBatch(folding->problem, *foldedFacts, samples, splitsSequence);
+  return it->second;
+}
+
+Result<Solution> ShardLibrary::solve(int64_t samples, const Degrees &degrees,
+                                     const SolverOptions &options) {
+  const Batch &whole = batchOf(samples, degrees.cp > 1);
+  if (!whole.error.empty())
+    return Error{whole.error, 4};
+  if (folding) {
+    const Batch &batch = foldedBatchOf(samples, degrees.cp > 1);
+    auto found = ShardingSolver(batch.problem, *batch.facts, cluster, degrees, options)
+                     .solveFolded(*folding);
+    if (found && *found)
+      (*found)->plan = unfold(*folding, whole.problem, std::move((*found)->plan));
+    if (found)
+      return std::move(*found);
+  }
+  return solveSharding(whole.problem, *whole.facts, cluster, degrees, options);
 }
 
 const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &variant,
@@ -99,22 +135,18 @@ const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &
       error = errors[key];
     return it->second.get();
   }
-  const Batch &batch = batchOf(degrees);
-  if (!batch.error.empty()) {
-    errors[key] = error = batch.error;
-    return nullptr;
-  }
   Degrees inside;
   inside.tp = degrees.tp;
   inside.cp = degrees.cp;
   inside.microBatch = degrees.microBatch;
   SolverOptions options{variant.sequenceParallel, variant.secondsPerByte, devices,
                         weighedMicrobatches(problem, degrees, devices)};
-  auto solution = solveSharding(batch.problem, *batch.facts, cluster, inside, options);
+  auto solution = solve(degrees.microBatch, inside, options);
   if (!solution) {
     errors[key] = error = solution.error().message;
     return nullptr;
   }
+  const Batch &batch = batchOf(degrees.microBatch, degrees.cp > 1);
   it->second = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, blocks,
                                             std::move(solution->plan), workspace);
   return it->second.get();

@@ -3,6 +3,7 @@
 // pipeline and the number of data-parallel ranks around it.
 #pragma once
 
+#include "../Fold.h"
 #include "../Recomputation.h"
 #include "../StageCosts.h"
 
@@ -50,26 +51,32 @@ private:
   mutable std::map<std::vector<OpId>, std::unique_ptr<Weights>> weightsOf;
 };
 
-/// Solves on first use.
+/// Solves on first use. Models of many equal layers are solved folded, where that
+/// is known to find the best.
 class ShardLibrary {
 public:
-  ShardLibrary(const Problem &problem, const Cluster &cluster, int64_t devices,
-               const Workspace *workspace);
+  ShardLibrary(const Problem &problem, const Cluster &cluster, const SearchOptions &options);
 
   /// Null where there is no such sharding; `error` then says why.
   const ShardCosts *get(const Degrees &degrees, const ShardVariant &variant, std::string &error);
+  /// The problem with that many samples in a call, sequences split or not; its
+  /// sharding under these degrees.
+  struct Batch {
+    Problem problem;
+    std::unique_ptr<ProblemFacts> facts;
+    std::string error;
+  };
+  const Batch &batchOf(int64_t samples, bool splitsSequence);
+  Result<Solution> solve(int64_t samples, const Degrees &degrees, const SolverOptions &options);
   const std::vector<Block> &getBlocks() const { return blocks; }
   const CostModel &getModel() const { return model; }
   /// Whether attention keeps more than its results for the backward pass.
   bool keepsInsideOps() const;
 
 private:
-  struct Batch {
-    Problem problem;
-    std::unique_ptr<ProblemFacts> facts;
-    std::string error;
-  };
-  const Batch &batchOf(const Degrees &degrees);
+  Batch makeBatch(const Problem &of, const ProblemFacts &itsFacts, int64_t samples,
+                  bool splitsSequence) const;
+  const Batch &foldedBatchOf(int64_t samples, bool splitsSequence);
 
   const Problem &problem;
   ProblemFacts facts;
@@ -78,7 +85,10 @@ private:
   const Workspace *workspace;
   CostModel model;
   std::vector<Block> blocks;
-  std::map<std::pair<int64_t, bool>, Batch> batches; ///< by samples, and whether cp splits
+  std::optional<Folding> folding;
+  std::optional<ProblemFacts> foldedFacts;
+  /// By samples, and whether cp splits.
+  std::map<std::pair<int64_t, bool>, Batch> batches, foldedBatches;
   using Key = std::tuple<int64_t, int64_t, int64_t, ShardVariant>; ///< tp, cp, samples
   std::map<Key, std::unique_ptr<ShardCosts>> solved;
   std::map<Key, std::string> errors;

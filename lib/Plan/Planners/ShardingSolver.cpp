@@ -85,13 +85,20 @@ LayoutId ShardingSolver::complete(LayoutId layout) {
   return layouts.intern(sharding);
 }
 
+/// A variable about an op, or about a value.
+CostNetwork::Variable ShardingSolver::addVariable(size_t choices, OpId op, ValueId value) {
+  if (folding)
+    variableHome.push_back(op >= 0 ? folding->opHome[op] : folding->valueHome[value]);
+  return network.addVariable(static_cast<int>(choices));
+}
+
 /// The first op that can't be sharded at all is returned, or -1.
 OpId ShardingSolver::addGroups() {
   for (const Group &group : groups.groups) {
     const std::vector<Effect> &effects = choices.effects(group.kind);
     if (effects.empty())
       return group.ops[0];
-    int variable = network.addVariable(static_cast<int>(effects.size()));
+    int variable = addVariable(effects.size(), group.ops[0], -1);
     groupVariable.push_back(variable);
     std::vector<int> own(effects.size());
     std::iota(own.begin(), own.end(), 0);
@@ -223,6 +230,15 @@ ShardingSolver::PricedTerm ShardingSolver::priceTerm(const Value &value,
   return result;
 }
 
+/// How often a term of the folded problem is in the whole one.
+int ShardingSolver::timesOf(const std::vector<Member> &members) const {
+  int home = -1;
+  for (const Member &member : members)
+    if (folding && member.variable >= 0)
+      home = std::max(home, variableHome[member.variable]);
+  return folding && home == folding->repeated ? folding->copies : 1;
+}
+
 /// Adds a term over the members' variables; the same term of another layer is
 /// priced once.
 void ShardingSolver::addTerm(const Value &value, const std::vector<Member> &members, Price price,
@@ -240,17 +256,17 @@ void ShardingSolver::addTerm(const Value &value, const std::vector<Member> &memb
   if (isNew)
     it->second = priceTerm(value, members, price);
   if (scope.empty())
-    fixedSeconds += it->second.costs[0];
+    fixedSeconds += timesOf(members) * it->second.costs[0];
   else
     network.addTerm(scope, it->second.classes, it->second.costs);
 }
 
 //===-- solution ----------------------------------------------------------===//
 
-Result<Solution> ShardingSolver::solve() {
+/// As `addGroups`.
+OpId ShardingSolver::build() {
   if (OpId op = addGroups(); op >= 0)
-    return Error{"no legal sharding of " + problem.ops[op].name + " (" +
-                     problem.ops[op].location + ") for " + summary(degrees), 4};
+    return op;
   for (ValueId value = 0; value < problem.arguments; ++value)
     if (problem.values[value].kind == ValueKind::Parameter)
       addParameter(value);
@@ -264,7 +280,15 @@ Result<Solution> ShardingSolver::solve() {
   for (const FunctionResult &result : problem.results)
     if (result.kind == ResultKind::Output)
       addOutput(result.value);
-  CostNetwork::Solution found = network.solve(tableLimit);
+  return -1;
+}
+
+Error ShardingSolver::illegal(OpId op) const {
+  return {"no legal sharding of " + problem.ops[op].name + " (" + problem.ops[op].location +
+              ") for " + summary(degrees), 4};
+}
+
+Result<Solution> ShardingSolver::solution(const CostNetwork::Solution &found) {
   double cost = found.cost + fixedSeconds, bound = found.bound + fixedSeconds;
   if (!(cost < kInfinity))
     return Error{"no legal sharding for " + summary(degrees), 4};
@@ -274,6 +298,22 @@ Result<Solution> ShardingSolver::solve() {
     solution.gap = (cost - bound) / bound;
   solution.plan = assemble(found.choices);
   return solution;
+}
+
+Result<Solution> ShardingSolver::solve() {
+  if (OpId op = build(); op >= 0)
+    return illegal(op);
+  return solution(network.solve(tableLimit));
+}
+
+std::optional<Result<Solution>> ShardingSolver::solveFolded(const Folding &given) {
+  folding = &given;
+  if (OpId op = build(); op >= 0)
+    return illegal(op);
+  auto found = network.solveChain({variableHome, given.repeated, given.copies}, tableLimit);
+  if (!found)
+    return std::nullopt;
+  return solution(*found);
 }
 
 Result<Solution> solveSharding(const Problem &problem, const ProblemFacts &facts,

@@ -17,6 +17,7 @@
 #include "Choices.h"
 #include "CostNetwork.h"
 
+#include "../Fold.h"
 #include "dtc/Plan/Search.h"
 
 namespace dtc::plan {
@@ -26,6 +27,10 @@ public:
   ShardingSolver(const Problem &problem, const ProblemFacts &facts, const Cluster &cluster,
                  const Degrees &degrees, const SolverOptions &options);
   Result<Solution> solve();
+  /// The problem being that of a folding, perhaps with another batch: the best of
+  /// the whole model, in which the blocks that are alike are treated equally.
+  /// nullopt where that isn't known to be the best.
+  std::optional<Result<Solution>> solveFolded(const Folding &folding);
 
   /// How one choice of a variable sees a value.
   struct View {
@@ -58,6 +63,10 @@ private:
   };
   using Price = double (ShardingSolver::*)(const Value &, const std::vector<const View *> &);
 
+  OpId build();
+  CostNetwork::Variable addVariable(size_t choices, OpId op, ValueId value);
+  Error illegal(OpId op) const;
+  Result<Solution> solution(const CostNetwork::Solution &found);
   OpId addGroups();
   void addParameter(ValueId value);
   void addReaders(ValueId value);
@@ -73,9 +82,10 @@ private:
   double priceGradient(const Value &value, const std::vector<const View *> &views);
   double priceOutput(const Value &value, const std::vector<const View *> &views);
 
+  int timesOf(const std::vector<Member> &members) const;
   bool isSmall(const std::vector<Member> &members);
-  Member addShared(const Value &value, const std::vector<Member> &members);
-  Member addLayoutVariable(std::vector<LayoutId> domain);
+  Member addShared(ValueId value, const std::vector<Member> &members);
+  Member addLayoutVariable(ValueId value, std::vector<LayoutId> domain);
 
   int localOf(OpId op, ValueId value) const;
   Member maker(ValueId value);
@@ -106,6 +116,8 @@ private:
   Choices choices;
   CostNetwork network;
   double fixedSeconds = 0; ///< of terms that no choice changes
+  const Folding *folding = nullptr;
+  std::vector<int> variableHome; ///< its block, of a folded problem
   std::vector<int> groupVariable;
   std::map<ValueId, Member> parameters;
   /// The choices of variables that are layouts; equal domains are one kind.

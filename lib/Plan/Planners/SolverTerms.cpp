@@ -40,15 +40,16 @@ double ShardingSolver::priceReaders(const Value &value, const std::vector<const 
   return numMicrobatches * seconds;
 }
 
-/// A variable whose choices are the layouts of `domain`.
-ShardingSolver::Member ShardingSolver::addLayoutVariable(std::vector<LayoutId> domain) {
+/// A variable whose choices are the layouts of `domain`, for a value.
+ShardingSolver::Member ShardingSolver::addLayoutVariable(ValueId value,
+                                                         std::vector<LayoutId> domain) {
   keepDistinct(domain);
   auto [it, isNew] = domainIds.try_emplace(domain, static_cast<int>(domains.size()));
   if (isNew)
     domains.push_back(domain);
   Member member;
   member.type = Member::LayoutMember;
-  member.variable = network.addVariable(static_cast<int>(domain.size()));
+  member.variable = addVariable(domain.size(), -1, value);
   member.kind = it->second;
   return member;
 }
@@ -66,7 +67,7 @@ bool ShardingSolver::isSmall(const std::vector<Member> &members) {
 }
 
 /// The layout in which all members meet: any in which one of them has the value.
-ShardingSolver::Member ShardingSolver::addShared(const Value &value,
+ShardingSolver::Member ShardingSolver::addShared(ValueId value,
                                                  const std::vector<Member> &members) {
   std::vector<LayoutId> domain;
   for (const Member &member : members)
@@ -76,7 +77,7 @@ ShardingSolver::Member ShardingSolver::addShared(const Value &value,
       domain.insert(domain.end(), view.terms.begin(), view.terms.end());
       domain.insert(domain.end(), view.read.begin(), view.read.end());
     }
-  return addLayoutVariable(std::move(domain));
+  return addLayoutVariable(value, std::move(domain));
 }
 
 void ShardingSolver::addReaders(ValueId id) {
@@ -107,7 +108,7 @@ void ShardingSolver::addReaders(ValueId id) {
       addTerm(value, {members[0], members[i]}, &ShardingSolver::priceReaders, 0);
     return;
   }
-  Member shared = addShared(value, members);
+  Member shared = addShared(id, members);
   Member asReader = shared, asMaker = shared;
   asReader.read = 0;
   asMaker.made = Tensor{};
@@ -183,7 +184,7 @@ void ShardingSolver::addSum(OpId op) {
     addTerm(value, members, &ShardingSolver::priceTerms, 1);
     return;
   }
-  Member shared = addShared(value, members);
+  Member shared = addShared(total, members);
   Member asTerm = shared, asTotal = shared;
   asTerm.terms = {Tensor{}};
   asTotal.made = Tensor{};
@@ -206,7 +207,7 @@ void ShardingSolver::addParameter(ValueId value) {
             wanted.push_back(layout);
   if (wanted.empty())
     wanted.push_back(layouts.intern(TensorSharding::replicated(parameter.shape.size())));
-  Member member = addLayoutVariable(std::move(wanted));
+  Member member = addLayoutVariable(value, std::move(wanted));
   member.made = Tensor{};
   parameters[value] = member;
   const std::vector<LayoutId> &domain = domains[member.kind];

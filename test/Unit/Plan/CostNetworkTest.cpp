@@ -123,3 +123,105 @@ TEST(CostNetwork, ChainOfEqualLinks) {
   EXPECT_EQ(solution.choices.front(), 0);
   EXPECT_EQ(solution.choices.back(), 2);
 }
+
+//===-- chains of equal blocks --------------------------------------------===//
+
+namespace {
+
+/// Blocks of `width` variables between a first and a last part; a global variable
+/// ties those two, as a tied embedding does. Costs of all blocks but the first two
+/// and the last are the same.
+struct RandomChain {
+  CostNetwork network;
+  CostNetwork::Chain chain;
+
+  RandomChain(unsigned seed, int blocks, int repeated, int copies, int width = 3) {
+    chain.repeated = repeated;
+    chain.copies = copies;
+    auto add = [&](int home, int domain) {
+      chain.home.push_back(home);
+      return network.addVariable(domain);
+    };
+    int global = add(-1, 3);
+    std::vector<std::vector<int>> variables(blocks);
+    for (int block = 0; block < blocks; ++block)
+      for (int i = 0; i < width; ++i)
+        variables[block].push_back(add(block, 2 + i));
+    for (int block = 0; block < blocks; ++block) {
+      bool isInner = block >= 2 && block + 1 < blocks;
+      // The same costs for all inner blocks.
+      std::mt19937 random(seed * 7 + (isInner ? 2 : block == 0 ? 0 : block == 1 ? 1 : 3));
+      const std::vector<int> &own = variables[block];
+      for (int i = 0; i + 1 < width; ++i)
+        addTerm({own[i], own[i + 1]}, {2 + i, 3 + i}, random);
+      if (block > 0)
+        addTerm({variables[block - 1][width - 1], own[0]}, {width + 1, 2}, random);
+      if (block > 0)
+        addTerm({variables[block - 1][width - 1], own[1]}, {width + 1, 3}, random);
+      if (block == 0 || block + 1 == blocks)
+        addTerm({global, own[1]}, {3, 3}, random);
+    }
+  }
+
+private:
+  void addTerm(const std::vector<int> &scope, const std::vector<int> &sizes,
+               std::mt19937 &random) {
+    std::vector<std::vector<int>> classes;
+    size_t entries = 1;
+    for (int size : sizes) {
+      classes.emplace_back();
+      for (int i = 0; i < size; ++i)
+        classes.back().push_back(i);
+      entries *= size;
+    }
+    std::vector<double> costs;
+    for (size_t i = 0; i < entries; ++i)
+      costs.push_back(double(random() % 100));
+    network.addTerm(scope, classes, costs);
+  }
+};
+
+} // namespace
+
+TEST(CostNetwork, ChainsCostWhatAllTheirBlocksCost) {
+  int alike = 0, different = 0;
+  for (unsigned seed = 0; seed < 60; ++seed)
+    for (int copies : {1, 2, 9}) {
+      // Six blocks, the fourth of which stands for `copies`.
+      RandomChain folded(seed, 6, 3, copies), whole(seed, 5 + copies, 3, 1);
+      CostNetwork::Solution expected = whole.network.solve();
+      auto found = folded.network.solveChain(folded.chain);
+      if (!found) {
+        ++different;
+        continue;
+      }
+      ++alike;
+      EXPECT_DOUBLE_EQ(found->cost, expected.cost) << seed;
+      EXPECT_DOUBLE_EQ(found->bound, expected.cost) << seed;
+      // Written out, the assignment costs as much.
+      std::vector<int> choices = found->choices;
+      auto third = choices.begin() + 1 + 3 * 3;
+      std::vector<int> block(third, third + 3);
+      for (int i = 1; i < copies; ++i)
+        choices.insert(choices.begin() + 1 + 3 * 3, block.begin(), block.end());
+      EXPECT_DOUBLE_EQ(whole.network.cost(choices), expected.cost) << seed;
+    }
+  EXPECT_GE(alike, 20);
+  EXPECT_GE(different, 10) << "chains that alternate are left to the whole network";
+}
+
+TEST(CostNetwork, ChainsOfBlocksThatDifferAreRefused) {
+  unsigned seed = 0;
+  auto isSolved = [](const RandomChain &made) {
+    return made.network.solveChain(made.chain).has_value();
+  };
+  while (seed < 60 && !isSolved(RandomChain(seed, 6, 3, 4)))
+    ++seed;
+  ASSERT_LT(seed, 60u);
+  RandomChain other(seed, 6, 3, 4);
+  other.network.addTerm({1 + 3 * 3}, {{0, 1}}, {5, 0});
+  EXPECT_FALSE(isSolved(other));
+  RandomChain tied(seed, 6, 3, 4); // the global variable and a block in the middle
+  tied.network.addTerm({0, 1 + 3 * 3}, {{0, 1, 2}, {0, 1}}, {0, 1, 2, 3, 4, 5});
+  EXPECT_FALSE(isSolved(tied));
+}

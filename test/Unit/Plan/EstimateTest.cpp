@@ -13,7 +13,9 @@ TEST(Estimate, AgreesWithThePrediction) {
   Problem problem = transformer(size);
   ProblemFacts facts(problem);
   Cluster on = cluster("dgx-h100");
-  ShardLibrary library(problem, on, 16, nullptr);
+  SearchOptions options;
+  options.devices = 16;
+  ShardLibrary library(problem, on, options);
   Estimator estimator(library, problem, facts);
   int found = 0;
   for (const char *text :
@@ -39,7 +41,7 @@ TEST(Estimate, AgreesWithThePrediction) {
     std::string error;
     auto outcome = estimator.estimate(degrees, {}, {1e9, true}, estimate, error);
     ASSERT_EQ(outcome, Estimator::Outcome::Found) << text << ": " << error;
-    auto whole = realize(problem, facts, on, estimate, nullptr);
+    auto whole = realize(problem, on, library, estimate, nullptr);
     ASSERT_TRUE(whole) << text << ": " << whole.error().message;
     const Prediction &predicted = whole->predicted;
     EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds) << text;
@@ -70,12 +72,14 @@ TEST(Estimate, AgreesWithThePredictionWhereSomeBlocksAreRecomputed) {
       degrees.numMicrobatches = 256 / (4 * degrees.dp);
       Estimate whole, estimate;
       std::string error;
-      ShardLibrary roomy(problem, on, 16, nullptr);
+      SearchOptions options;
+      options.devices = 16;
+      ShardLibrary roomy(problem, on, options);
       ASSERT_EQ(Estimator(roomy, problem, facts).estimate(degrees, {}, {1e9}, whole, error),
                 Estimator::Outcome::Found);
       // Not enough for all that is kept.
       on.device.memoryBytes -= whole.capacity - 0.85 * whole.memory;
-      ShardLibrary library(problem, on, 16, nullptr);
+      ShardLibrary library(problem, on, options);
       Estimator estimator(library, problem, facts);
       degrees.recompute = kind;
       auto outcome = estimator.estimate(degrees, {}, {1e9, false, true}, estimate, error);
@@ -84,7 +88,7 @@ TEST(Estimate, AgreesWithThePredictionWhereSomeBlocksAreRecomputed) {
       ASSERT_EQ(outcome, Estimator::Outcome::Found) << summary(degrees) << error;
       std::string text = summary(estimate.degrees);
       mixed += estimate.degrees.recomputeBlocks > 0;
-      auto realized = realize(problem, facts, on, estimate, nullptr);
+      auto realized = realize(problem, on, library, estimate, nullptr);
       ASSERT_TRUE(realized) << realized.error().message;
       const Prediction &predicted = realized->predicted;
       EXPECT_TRUE(predicted.fits()) << text;

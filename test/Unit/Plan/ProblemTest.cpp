@@ -1,4 +1,4 @@
-#include "Problems.h"
+#include "Transformer.h"
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -95,6 +95,20 @@ TEST(Problem, FactsKnowWhatGradientsBelongTo) {
     EXPECT_EQ(problem.values[of].shape, problem.values[op.results[0]].shape);
   }
   EXPECT_GE(sums, 3) << "two residuals and the tied embedding";
+}
+
+// Residual connections pass the gradient of a layer's output on to its input.
+TEST(Problem, SumsAlongAResidualStreamBelongToTheirOwnLayers) {
+  Problem problem = transformer({3, 64, 4, 32, 8, 256});
+  ProblemFacts facts(problem);
+  int sums = 0;
+  for (const Op &op : problem.ops) {
+    if (op.kind != OpKind::GradientSum || op.forward < 0)
+      continue;
+    ++sums;
+    EXPECT_EQ(facts.gradientOf[op.results[0]], problem.ops[op.forward].results[0]);
+  }
+  EXPECT_GE(sums, 4);
 }
 
 TEST(Problem, KnowsWhatIsStored) {

@@ -1,0 +1,44 @@
+// Models of many equal layers, planned with a few of them.
+//
+// Layers in the middle of a model are alike: the same ops in the same order,
+// reading values of their own layer, of the one before and the one after, or
+// what all layers read. One of them then stands for most:
+//
+//   whole    0  1  2  3  4  5  6  7  8  9      a decoder of ten layers
+//   folded   0  1  2  3 ------------- 8  9     its block 3 stands for 3 to 7
+//
+// Blocks 2, 3 and 8 are alike, too (4 and 5 of the folded model's own), so that
+// its figures tell how they go on from block to block; the two before and the
+// one after may be planned otherwise. What is found for the folded model is
+// carried over to the whole one through `ops` and `values`.
+#pragma once
+
+#include "dtc/Plan/Blocks.h"
+#include "dtc/Plan/Plan.h"
+
+namespace dtc::plan {
+
+struct Folding {
+  Problem problem;
+  std::vector<Block> blocks; ///< of `problem`
+  /// The block that stands for `copies` blocks of the whole model, its own and
+  /// those after it; it has the same index in both.
+  int repeated = 0;
+  int copies = 1;
+  /// By op and value of `problem`: the block to which it belongs, forward and
+  /// backward, or -1.
+  std::vector<int> opHome, valueHome;
+  std::vector<OpId> wholeOps; ///< by op of `problem`: which of the whole model it is
+  // Of the whole model, what stands for each:
+  std::vector<OpId> ops;
+  std::vector<ValueId> values;
+};
+
+/// nullopt where too few blocks are alike to be worth it.
+std::optional<Folding> fold(const Problem &problem, const ProblemFacts &facts,
+                            const std::vector<Block> &blocks);
+
+/// The plan of the folded model for the whole one, in one stage.
+Plan unfold(const Folding &folding, const Problem &whole, Plan folded);
+
+} // namespace dtc::plan

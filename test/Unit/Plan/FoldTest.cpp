@@ -1,0 +1,168 @@
+// Equal layers are planned once.
+#include "Fold.h"
+
+#include "Planners/ShardingSolver.h"
+#include "Transformer.h"
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+
+namespace {
+
+std::optional<Folding> folded(const Problem &problem) {
+  ProblemFacts facts(problem);
+  return fold(problem, facts, findBlocks(problem, facts));
+}
+
+Problem layers(int64_t count) { return transformer({count, 64, 4, 32, 8, 256}); }
+
+/// Without what tells one layer from another.
+Problem anonymous(Problem problem) {
+  for (Value &value : problem.values)
+    value.name.clear();
+  for (Op &op : problem.ops)
+    op.location.clear();
+  for (FunctionResult &result : problem.results)
+    result.name.clear();
+  return problem;
+}
+
+} // namespace
+
+// The first layer is none of the blocks: it reads what isn't made by one.
+TEST(Fold, LeavesSixOfManyBlocks) {
+  std::optional<Folding> ten = folded(layers(10));
+  ASSERT_TRUE(ten);
+  EXPECT_EQ(ten->blocks.size(), 6u);
+  EXPECT_EQ(ten->repeated, 3);
+  EXPECT_EQ(ten->copies, 4);
+  // What is left is the model of seven layers, whatever there was.
+  Problem seven = anonymous(layers(7));
+  EXPECT_TRUE(anonymous(ten->problem) == seven);
+  EXPECT_TRUE(anonymous(folded(layers(23))->problem) == seven);
+}
+
+TEST(Fold, EveryOpHasOneThatStandsForIt) {
+  Problem whole = layers(11);
+  std::optional<Folding> folding = folded(whole);
+  ASSERT_TRUE(folding);
+  std::vector<int> times(folding->problem.ops.size(), 0);
+  for (size_t id = 0; id < whole.ops.size(); ++id) {
+    const Op &op = whole.ops[id], &by = folding->problem.ops[folding->ops[id]];
+    ++times[folding->ops[id]];
+    EXPECT_EQ(op.name, by.name);
+    EXPECT_EQ(op.rule, by.rule);
+    EXPECT_EQ(op.backward, by.backward);
+    for (size_t i = 0; i < op.results.size(); ++i)
+      EXPECT_EQ(folding->values[op.results[i]], by.results[i]);
+  }
+  for (size_t id = 0; id < times.size(); ++id)
+    EXPECT_EQ(times[id], folding->opHome[id] == folding->repeated ? folding->copies : 1);
+}
+
+TEST(Fold, KeepsWhatDiffersAndFewLayers) {
+  EXPECT_TRUE(folded(layers(9)));
+  EXPECT_FALSE(folded(layers(8)));
+  // One of the layers in the middle does more work: on each side too few are alike.
+  Problem problem = layers(12);
+  ProblemFacts facts(problem);
+  std::vector<Block> blocks = findBlocks(problem, facts);
+  ASSERT_EQ(blocks.size(), 11u);
+  problem.ops[blocks[5].first + 1].scratch += 1;
+  EXPECT_FALSE(fold(problem, facts, blocks));
+  // At one of the ends it is left as it is.
+  problem = layers(12);
+  problem.ops[blocks[1].first + 1].scratch += 1;
+  std::optional<Folding> folding = fold(problem, facts, blocks);
+  ASSERT_TRUE(folding);
+  EXPECT_EQ(folding->problem.ops[folding->blocks[1].first + 1].scratch, 1);
+}
+
+TEST(Fold, KeepsLayersOfWhichAllAreReadInTheEnd) {
+  Problem problem = layers(12);
+  ProblemFacts facts(problem);
+  std::vector<Block> blocks = findBlocks(problem, facts);
+  // As a dense connection would: the head reads the fifth layer's output.
+  Op &head = problem.ops[facts.lastForward];
+  head.operands[0] = problem.ops[blocks[5].last].results[0];
+  EXPECT_FALSE(fold(problem, ProblemFacts(problem), blocks));
+}
+
+//===-- folded and whole --------------------------------------------------===//
+
+namespace {
+
+struct Case {
+  TransformerSize size;
+  int64_t devices;
+  const char *spec;
+};
+
+SearchResult planned(const Case &each, bool fold) {
+  SearchOptions options;
+  options.devices = each.devices;
+  options.spec = *parseSpec(each.spec);
+  options.executable = false;
+  options.fold = fold;
+  Problem problem = transformer(each.size);
+  Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);
+  if (!result)
+    ADD_FAILURE() << each.spec << ": " << result.error().message;
+  return result ? *result : SearchResult{};
+}
+
+} // namespace
+
+TEST(Fold, ShardsAsWithoutIt) {
+  Problem whole = transformer({14, 2048, 12, 1024, 16, 32768});
+  ProblemFacts facts(whole);
+  std::optional<Folding> folding = folded(whole);
+  ASSERT_TRUE(folding);
+  ProblemFacts foldedFacts(folding->problem);
+  Cluster on = cluster("dgx-h100");
+  for (auto [dp, tp, cp] : {std::tuple(1, 1, 1), {8, 1, 1}, {1, 4, 1}, {2, 8, 1}, {2, 2, 2}}) {
+    Degrees degrees;
+    degrees.dp = dp;
+    degrees.tp = tp;
+    degrees.cp = cp;
+    for (double secondsPerByte : {0.0, 1e-9})
+      for (std::optional<bool> sp : {std::optional<bool>(), {true}, {false}}) {
+        SolverOptions options;
+        options.secondsPerByte = secondsPerByte;
+        options.sequenceParallel = sp;
+        auto expected = solveSharding(whole, facts, on, degrees, options);
+        auto found = ShardingSolver(folding->problem, foldedFacts, on, degrees, options)
+                         .solveFolded(*folding);
+        ASSERT_TRUE(expected && found && *found) << summary(degrees);
+        EXPECT_NEAR((*found)->seconds, expected->seconds, 1e-11 * expected->seconds);
+        EXPECT_EQ((*found)->gap, expected->gap);
+        EXPECT_TRUE(unfold(*folding, whole, (*found)->plan) == expected->plan)
+            << summary(degrees) << ": another plan that costs as much";
+      }
+  }
+}
+
+TEST(Fold, PlansAsWithoutIt) {
+  const Case cases[] = {
+      {{12, 1024, 16, 1024, 64, 8192}, 8, "auto"},
+      {{13, 2048, 16, 2048, 64, 32768}, 16, "pp=4"},
+      {{16, 4096, 32, 2048, 32, 32768}, 8, "tp=8,sp=on"},
+      {{11, 4096, 32, 2048, 32, 32768}, 8, "dp=2,tp=4,pp=1,zero=1,recompute=full"},
+      {{24, 8192, 64, 4096, 128, 32768}, 64, "tp=8,pp=4,schedule=interleaved"},
+      {{16, 2048, 16, 8192, 16, 32768}, 16, "cp=4,tp=2"},
+      {{10, 2048, 12, 1024, 16, 32768}, 8, "tp=8"}, // heads that 8 doesn't divide
+  };
+  for (const Case &each : cases) {
+    SearchResult folded = planned(each, true), whole = planned(each, false);
+    EXPECT_EQ(folded.plan.degrees, whole.plan.degrees)
+        << each.spec << ": " << summary(folded.plan.degrees) << " instead of "
+        << summary(whole.plan.degrees);
+    EXPECT_TRUE(folded.plan == whole.plan) << each.spec;
+    EXPECT_TRUE(folded.problem == whole.problem) << each.spec;
+    EXPECT_NEAR(folded.predicted.stepSeconds, whole.predicted.stepSeconds,
+                1e-9 * whole.predicted.stepSeconds) << each.spec;
+    EXPECT_EQ(folded.predicted.memory, whole.predicted.memory) << each.spec;
+    EXPECT_EQ(folded.alternatives.size(), whole.alternatives.size()) << each.spec;
+    EXPECT_EQ(folded.optimalityGap, whole.optimalityGap) << each.spec;
+  }
+}
