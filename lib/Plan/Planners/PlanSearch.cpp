@@ -67,6 +67,7 @@ private:
   void keep(Estimate estimate);
   double limitPerSample() const;
   double limit(const Degrees &degrees) const;
+  double evenPrice() const;
   std::vector<ShardVariant> plainVariants() const;
   std::vector<ShardVariant> smallVariants() const;
   std::vector<int> zeroLevels(const Degrees &degrees) const;
@@ -92,21 +93,27 @@ private:
 
 //===-- what is tried -----------------------------------------------------===//
 
-/// As fast as can be, and with sequence parallelism, which holds less.
+/// Seconds a byte at which all of a rank's memory costs as much as a step takes.
+double PlanSearch::evenPrice() const {
+  double step = families.empty() ? 0 : families.front().floor * double(problem.globalBatch());
+  return std::max(step, 1e-9) / library.getModel().memoryPerRank();
+}
+
+/// As fast as can be; and with sequence parallelism and whatever else holds less
+/// for next to no time.
 std::vector<ShardVariant> PlanSearch::plainVariants() const {
+  constexpr double share = 0.05; // of a step, for all of the memory
   ShardVariant plain{spec.sp, ShardVariant{}.secondsPerByte};
   if (spec.sp)
     return {plain};
-  return {plain, {true, plain.secondsPerByte}};
+  return {plain, {true, share * evenPrice()}};
 }
 
 /// Layouts that trade time for memory: a byte held costs ever more.
 std::vector<ShardVariant> PlanSearch::smallVariants() const {
-  double step = families.empty() ? 0 : families.front().floor * double(problem.globalBatch());
-  double even = std::max(step, 1e-9) / library.getModel().memoryPerRank();
   std::vector<ShardVariant> result;
   for (double factor = 0.01; factor < 1e5; factor *= 4)
-    result.push_back({spec.sp, factor * even});
+    result.push_back({spec.sp, factor * evenPrice()});
   return result;
 }
 

@@ -358,8 +358,8 @@ void Builder::addForward() {
     made = {made.back()};
     for (int i = 0; i < options.ops; ++i) {
       random.seed(seeds[i]);
-      ValueId x = recent(), y = recent();
-      made.push_back(part(kinds[i], x, y));
+      ValueId y = recent();
+      made.push_back(part(kinds[i], made.back(), y));
     }
   }
   random = outer;
