@@ -22,15 +22,12 @@ struct Enumerated {
 class Exhaustive {
 public:
   Exhaustive(const Problem &problem, const Cluster &on, int64_t devices)
-      : problem(problem), on(on), devices(devices), library(problem, on, devices, nullptr),
+      : problem(problem), on(on), options(optionsFor(devices)), library(problem, on, options),
         facts(problem), estimator(library, problem, facts) {}
 
   Enumerated run() {
-    SearchOptions options;
-    options.devices = devices;
-    options.executable = false;
     Candidates all = findCandidates(problem, facts, {}, options,
-                                    {int64_t(library.getBlocks().size()), devices});
+                                    {int64_t(library.getBlocks().size()), options.devices});
     for (const Degrees &mesh : all.list)
       for (int zero = 0; zero <= (mesh.dp * mesh.cp > 1 ? 3 : 0); ++zero)
         for (Recompute recompute : {Recompute::None, Recompute::Full}) {
@@ -43,12 +40,17 @@ public:
   }
 
 private:
-  void price(const Degrees &degrees) {
+  static SearchOptions optionsFor(int64_t devices) {
     SearchOptions options;
     options.devices = devices;
     options.executable = false;
-    options.spec = *parseSpec(specOf(degrees));
-    auto found = search(problem, on, options);
+    return options;
+  }
+
+  void price(const Degrees &degrees) {
+    SearchOptions pinned = options;
+    pinned.spec = *parseSpec(specOf(degrees));
+    auto found = search(problem, on, pinned);
     if (!found)
       return;
     double perSample = found->predicted.stepSeconds / double(found->problem.globalBatch());
@@ -84,7 +86,7 @@ private:
 
   const Problem &problem;
   const Cluster &on;
-  int64_t devices;
+  SearchOptions options;
   ShardLibrary library;
   ProblemFacts facts;
   Estimator estimator;
