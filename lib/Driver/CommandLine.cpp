@@ -287,7 +287,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
     command.add_flag("--embed-weights", o.embedWeights, "put external weights into the artifact");
     command.add_option("--emit", raw.emit,
                        "stop after import, train, plan, partition, schedule or lower");
-    command.add_flag("--verify", raw.verify, "check the lowered program (not implemented yet)");
+    command.add_flag("--verify", o.verify, "prove on this plan that N ranks compute what one does");
   } else {
     command.add_flag("--json", o.json, "print JSON");
     command.add_flag("--explain", raw.explain,
@@ -299,9 +299,6 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
 
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling) {
   Options &options = raw.options;
-  for (auto [given, flag] : {std::pair{raw.verify, "--verify"}})
-    if (given)
-      return usage(std::string(flag) + " is not implemented yet");
   if (auto error = resolveDevices(command, raw, options))
     return *error;
   if (auto error = resolveLoss(raw, options, compiling))
@@ -338,6 +335,8 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
       return usage(std::string(flag) + " and --compare exclude each other");
   if (options.init && !options.weights.empty())
     return usage("--init and --weights exclude each other");
+  if (options.verify && options.until < Phase::Partition)
+    return usage("--verify checks the partitioned program; --emit " + raw.emit + " ends before it");
   if (compiling && options.output.empty() && options.until == Phase::End)
     return usage("-o is required");
   return options;

@@ -22,7 +22,6 @@ struct RawOptions {
   int64_t gpus = 0, globalBatch = 0, microBatch = 0;
   std::vector<std::string> shapes, paddingRows;
   std::string explain; ///< the flag's value, if any
-  bool verify = false;
 };
 
 void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags);

@@ -72,6 +72,9 @@ ExitCode compile(const Options &options) {
   if (options.until >= Phase::Plan)
     if (ExitCode code = savePlan(compilation); code != ExitCode::Done)
       return code;
+  // Beside IR on stdout it would be in the way.
+  if (!compilation.getVerified().empty())
+    (options.until == Phase::End ? std::cout : std::cerr) << compilation.getVerified() << "\n";
   if (options.until != Phase::End)
     return emit(compilation);
   std::cout << planText(factsOf(compilation, compilation.getCluster()));

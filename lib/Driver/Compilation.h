@@ -41,6 +41,8 @@ public:
   /// Of the plan as it was searched; with --explain.
   const std::optional<plan::Explanation> &getExplanation() const { return explanation; }
   const plan::Workspace *getWorkspace() const { return workspace.get(); }
+  /// What --verify found; empty without it.
+  const std::string &getVerified() const { return verified; }
   double getPlanningSeconds() const { return planningSeconds; }
 
 private:
@@ -49,6 +51,8 @@ private:
   ExitCode buildTraining();
   ExitCode planAndApply();
   ExitCode partition();
+  ExitCode checkVerifiable();
+  ExitCode verifyRanks(mlir::ModuleOp global);
   ExitCode schedule();
   ExitCode lower();
   ExitCode package();
@@ -89,6 +93,7 @@ private:
   std::map<std::string, package::Distribution> init; ///< of parameters without data
   int64_t vocabulary = 0; ///< of the token input; 0: none
   double planningSeconds = 0;
+  std::string verified;
 };
 
 } // namespace dtc::driver

@@ -5,6 +5,7 @@
 #include "PlanReport.h"
 #include "Weights.h"
 
+#include "dtc/Interpreter/Step.h"
 #include "dtc/Package/Package.h"
 #include "dtc/Report/Words.h"
 #include "dtc/Partition/Partition.h"
@@ -38,8 +39,54 @@ ExitCode Compilation::partition() {
                      " a rank, more than the " + report::formatBytes(search.predicted.memoryCapacity) +
                      " there are",
                  4});
+  OwningOpRef<ModuleOp> global;
+  if (options.verify) {
+    if (ExitCode code = checkVerifiable(); code != ExitCode::Done)
+      return code;
+    global = module().clone();
+  }
   if (failed(partition::partition(module())) || failed(partition::verifyPartition(module())))
     return ExitCode::Failed;
+  return options.verify ? verifyRanks(*global) : ExitCode::Done;
+}
+
+/// About a minute of the interpreter, which multiplies some 10^9 numbers a second.
+ExitCode Compilation::checkVerifiable() {
+  constexpr double kMostFlops = 2e11, kMostElements = 5e8;
+  double flops = 0, elements = 0;
+  for (const plan::Op &op : problem.ops) {
+    flops += op.flops;
+    for (plan::ValueId result : op.results)
+      elements += double(problem.values[result].elements());
+  }
+  if (flops <= kMostFlops && elements <= kMostElements)
+    return ExitCode::Done;
+  char text[160];
+  std::snprintf(text, sizeof(text),
+                "--verify: the reference interpreter is too slow for this model: %.3g flops and %.3g "
+                "elements a microbatch, at most %.3g and %.3g",
+                flops, elements, kMostFlops, kMostElements);
+  return fail({text, 2});
+}
+
+ExitCode Compilation::verifyRanks(ModuleOp global) {
+  interpreter::StepOptions asked;
+  asked.microbatches = batch.numMicrobatches;
+  if (options.train.loss == training::LossKind::CrossEntropy)
+    asked.ignoreIndex = options.train.ignoreIndex;
+  auto compared = interpreter::compareStep(global, module(), asked);
+  if (failed(compared))
+    return ExitCode::Failed;
+  char text[96];
+  std::snprintf(text, sizeof(text), "%s, largest difference %.2g of its largest element: ",
+                compared->ranks == 1 ? "1 rank" : (std::to_string(compared->ranks) + " ranks").c_str(),
+                compared->worst);
+  if (!compared->isEqual())
+    return fail({"--verify: the partitioned program doesn't compute what one rank computes: " +
+                     std::string(text) + compared->worstTensor,
+                 1});
+  verified = "verified " + std::to_string(compared->tensors) + " tensors of a step on " + text +
+             compared->worstTensor;
   return ExitCode::Done;
 }
 

@@ -151,14 +151,16 @@ static void writeMemoryChoices(Html &html, const Degrees &degrees) {
     choice(html, count("zero_group", degrees.zeroGroup),
            "ZeRO's parts are spread over groups of " + std::to_string(degrees.zeroGroup) +
                " ranks.");
+  std::string where = degrees.recomputeBlocks > 0
+                          ? " In " + std::to_string(degrees.recomputeBlocks) + " of the layers." : "";
   if (degrees.recompute == plan::Recompute::Selective)
     choice(html, "recompute=selective",
-           "What attention keeps inside is computed again in the backward "
-           "pass instead of being kept.");
+           "What attention keeps inside is computed again in the backward pass instead of being "
+           "kept." + where);
   if (degrees.recompute == plan::Recompute::Full)
     choice(html, "recompute=full",
-           "Only the inputs of layers are kept for the backward pass, which "
-           "computes the rest again: less memory, a third more arithmetic.");
+           "Only the inputs of layers are kept for the backward pass, which computes the rest "
+           "again: less memory, up to a third more arithmetic." + where);
   if (degrees.offload == plan::Offload::Optimizer)
     choice(html, "offload=optimizer", "The optimizer's state lies in the host's memory.");
 }

@@ -45,6 +45,7 @@ struct Options {
   std::string savePlan;
   std::string trace;  ///< file for the simulated step
   std::string report; ///< file for the page about the plan
+  bool verify = false; ///< compare all ranks with one, by the interpreter
   Phase until = Phase::End; ///< --emit
   bool json = false;
 };

@@ -1,0 +1,52 @@
+// Proves by example that the ranks of a plan compute what one rank computes.
+//
+// A training step is carried out twice on the same drawn parameters, optimizer
+// states and samples: by the global functions on one rank and by the partitioned
+// ones on all ranks of the mesh together. What one function returns the next
+// takes, by role and name, on each rank as the rank has it:
+//
+//   one rank     prologue -> count; loss_and_grads, each microbatch -> loss, gradients; update
+//   N ranks      the same on shards; gradients may be pending sums until the update
+//
+// Loss, gradients, the gradient's norm, and parameters and states after the update
+// are put together from their shards and compared. Both sides calculate in fp64
+// without rounding to the program's types, so that what differs is the program: a
+// collective that is missing, a wrong shard, a sum that is counted twice.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Support/LLVM.h"
+
+#include <optional>
+#include <string>
+
+namespace dtc::interpreter {
+
+struct StepOptions {
+  /// Calls of loss_and_grads in a step. All samples are counted, but no more than two
+  /// calls are made: those after them do what the second does.
+  int64_t microbatches = 1;
+  /// Targets that don't count; some of those drawn are set to it.
+  std::optional<int64_t> ignoreIndex;
+  uint64_t seed = 1; ///< of what is drawn
+};
+
+struct StepComparison {
+  int64_t ranks = 0, tensors = 0; ///< how many computed and were compared
+  /// The largest difference of an element over the largest element of its tensor
+  /// (of a tensor of the step, where that is below 1e-4 of it), and where.
+  double worst = 0;
+  std::string worstTensor; ///< "gradient of h.0.attn.weight"
+  bool isEqual() const { return worst <= kTolerance; }
+
+  /// Sums in another order differ by about 1e-15.
+  static constexpr double kTolerance = 1e-8;
+};
+
+/// `global` has functions of whole tensors, `local` the same ones after
+/// partitioning. Fails, with a diagnostic, where a function can't be interpreted or
+/// computes nothing finite.
+mlir::FailureOr<StepComparison> compareStep(mlir::ModuleOp global, mlir::ModuleOp local,
+                                            const StepOptions &options = {});
+
+} // namespace dtc::interpreter

@@ -1,0 +1,74 @@
+"""`dtc compile --verify`: every family of models computes on four ranks what it
+computes on one, by the reference interpreter."""
+
+import re
+
+import pytest
+
+from conftest import MODELS, call, check_call, encode_model
+
+LINE = re.compile(r"verified (\d+) tensors of a step on (\d+) ranks?, largest difference (\S+) of "
+                  r"its largest element: \S")
+
+
+def verified(text: str) -> tuple[int, int, float]:
+    match = LINE.search(text)
+    assert match, text
+    return int(match[1]), int(match[2]), float(match[3])
+
+
+@pytest.mark.parametrize("model", [
+    "bart", "bert", "convnext", "gpt2", "gpt2_mask", "gpt_neox", "llama", "mixtral", "mobilenet",
+    "moe", "qwen2", "resnet_tiny", "t5", "vit"])
+@pytest.mark.parametrize("plan", ["dp=2,tp=2,micro_batch=2", "tp=4", "dp=4"])
+def test_ranks_compute_what_one_computes(model, plan, tmp_path):
+    outcome = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy",
+                         "--devices", 4, "--global-batch", 8, "--plan", plan, "--clip-grad-norm", 1,
+                         "--verify", "--emit", "partition", "-o", tmp_path / "o.mlir")
+    tensors, ranks, worst = verified(outcome.err)
+    assert tensors > 20 and ranks == 4
+    assert worst < 1e-12
+
+
+@pytest.mark.parametrize("flags", [
+    ["--loss", "mse", "--optimizer", "sgd", "--momentum", 0.9, "--nesterov"],
+    ["--loss", "mse", "--precision", "bf16", "--optimizer", "adam"],
+    ["--loss", "none"],
+])
+def test_other_steps(flags, tmp_path):
+    outcome = check_call("dtc", "compile", MODELS / "mlp.onnx", "--devices", 4, "--plan", "dp=2,tp=2",
+                         "--global-batch", 8, *flags, "--verify", "-o", tmp_path / "o.dtc")
+    assert verified(outcome.out)[1] == 4
+    assert outcome.out.startswith("verified ")  # in front of the table
+    assert (tmp_path / "o.dtc").exists()
+
+
+def test_one_rank_is_itself(tmp_path):
+    outcome = check_call("dtc", "compile", MODELS / "mlp.onnx", "--loss", "mse", "--verify", "-o",
+                         tmp_path / "o.dtc")
+    assert verified(outcome.out)[1:] == (1, 0)
+
+
+def test_what_is_too_large_is_refused(tmp_path):
+    model = encode_model('''
+        ir_version: 10 opset_import { version: 18 }
+        graph { name: "g"
+          node { op_type: "Transpose" input: "x" output: "t"
+                 attribute { name: "perm" type: INTS ints: 0 ints: 2 ints: 1 } }
+          node { op_type: "MatMul" input: "x" input: "t" output: "y" }
+          input { name: "x" type { tensor_type { elem_type: 1
+            shape { dim { dim_value: 1 } dim { dim_value: 16384 } dim { dim_value: 1024 } } } } }
+          output { name: "y" type { tensor_type { elem_type: 1
+            shape { dim { dim_value: 1 } dim { dim_value: 16384 } dim { dim_value: 16384 } } } } }
+        }''', tmp_path / "large.onnx")
+    outcome = call("dtc", "compile", model, "--loss", "none", "--devices", 2, "--verify",
+                   "--emit", "partition", "-o", tmp_path / "o.mlir")
+    assert outcome.code == 2
+    assert "too slow for this model" in outcome.error_line()
+    assert not (tmp_path / "o.mlir").exists()
+
+
+def test_there_must_be_something_to_verify(tmp_path):
+    outcome = call("dtc", "compile", MODELS / "mlp.onnx", "--loss", "mse", "--verify", "--emit", "plan")
+    assert outcome.code == 2
+    assert "--emit plan ends before it" in outcome.error_line()

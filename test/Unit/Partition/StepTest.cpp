@@ -1,0 +1,153 @@
+// Whole training steps on all ranks against one rank; a partition that lacks any
+// one of its sums is found out.
+#include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Interpreter/Step.h"
+#include "dtc/Partition/Partition.h"
+#include "dtc/Training/Train.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace dtc;
+using interpreter::StepComparison;
+
+namespace {
+
+class StepTest : public testing::Test {
+protected:
+  StepTest() : context(registry()) {
+    context.loadAllAvailableDialects();
+    context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {
+      errors += diagnostic.str() + "\n";
+      return success();
+    });
+  }
+
+  static DialectRegistry registry() {
+    DialectRegistry registry;
+    registry.insert<graph::GraphDialect, dist::DistDialect, arith::ArithDialect, math::MathDialect,
+                    func::FuncDialect>();
+    graph::registerElementwiseModels(registry);
+    return registry;
+  }
+
+  /// The language model of test/Partition/trained.mlir with Megatron's layouts.
+  void build(int64_t microbatches) {
+    options.microbatches = microbatches;
+    options.ignoreIndex = -100;
+    global = parseSourceFile<ModuleOp>(std::string(DTC_TEST_DIR) + "/Partition/trained.mlir",
+                                       &context);
+    ASSERT_TRUE(global);
+    training::TrainOptions train;
+    train.numMicrobatches = microbatches;
+    train.clipGradNorm = 1;
+    ASSERT_TRUE(succeeded(training::buildTraining(*global, train))) << errors;
+    OpBuilder builder = OpBuilder::atBlockBegin(global->getBody());
+    dist::MeshOp::create(builder, global->getLoc(), "mesh", builder.getStrArrayAttr({"dp", "tp"}),
+                         ArrayRef<int64_t>{2, 2}, builder.getStrArrayAttr({"dp", "tp"}));
+    for (auto func : global->getOps<func::FuncOp>())
+      for (unsigned i = 0; i < func.getNumArguments(); ++i)
+        layOut(func, i);
+    local = global->clone();
+    ASSERT_TRUE(succeeded(partition::partition(*local))) << errors;
+  }
+
+  void layOut(func::FuncOp func, unsigned index) {
+    graph::RoleAttr role = graph::getArgRole(func, index);
+    if (!role)
+      return;
+    sharding::Mesh mesh{{{"dp", "dp", 2}, {"tp", "tp", 2}}};
+    sharding::TensorSharding layout = sharding::TensorSharding::replicated(
+        cast<RankedTensorType>(func.getArgumentTypes()[index]).getRank());
+    static const std::map<std::string, int> split = {{"query", 1}, {"key", 1},  {"value", 1},
+                                                     {"out", 0},   {"up", 1},   {"bias", 0},
+                                                     {"down", 0},  {"embedding", 0}};
+    auto found = split.find(role.getName().str());
+    if (role.getKind() == graph::RoleKind::Parameter && found != split.end())
+      layout.dims[found->second] = {1};
+    else if (role.getKind() == graph::RoleKind::Input || role.getKind() == graph::RoleKind::Target)
+      layout.dims[0] = {0};
+    else if (role.getKind() != graph::RoleKind::Parameter)
+      return; // follows its parameter
+    func.setArgAttr(index, dist::DistDialect::kSharding,
+                    dist::toAttr(&context, FlatSymbolRefAttr::get(&context, "mesh"), layout, mesh));
+  }
+
+  /// How the step differs once `change` was made to the partitioned functions.
+  template <typename Change> StepComparison compareAfter(Change change) {
+    OwningOpRef<ModuleOp> changed = local->clone();
+    change(*changed);
+    auto compared = interpreter::compareStep(*global, *changed, options);
+    EXPECT_TRUE(succeeded(compared)) << errors;
+    return succeeded(compared) ? *compared : StepComparison{};
+  }
+
+  MLIRContext context;
+  std::string errors;
+  OwningOpRef<ModuleOp> global, local;
+  interpreter::StepOptions options;
+};
+
+TEST_F(StepTest, RanksComputeWhatOneComputes) {
+  for (int64_t microbatches : {1, 2, 4}) {
+    build(microbatches);
+    StepComparison same = compareAfter([](ModuleOp) {});
+    EXPECT_TRUE(same.isEqual()) << same.worstTensor << " " << same.worst;
+    EXPECT_EQ(same.ranks, 4);
+    // The count; loss and 9 gradients; parameters, 18 states, loss and norm.
+    EXPECT_EQ(same.tensors, 1 + 10 + 9 + 18 + 2);
+    EXPECT_LT(same.worst, 1e-12);
+  }
+}
+
+TEST_F(StepTest, EveryMissingSumIsFound) {
+  build(2);
+  int64_t sums = 0;
+  local->walk([&](dist::AllReduceOp) { ++sums; });
+  EXPECT_GE(sums, 6);
+  for (int64_t missing = 0; missing < sums; ++missing) {
+    StepComparison found = compareAfter([&](ModuleOp module) {
+      int64_t index = 0;
+      module.walk([&](dist::AllReduceOp op) {
+        if (index++ == missing)
+          op.replaceAllUsesWith(op.getInputs());
+      });
+    });
+    EXPECT_FALSE(found.isEqual()) << "sum " << missing;
+    EXPECT_FALSE(found.worstTensor.empty());
+  }
+}
+
+TEST_F(StepTest, AWrongFactorIsFoundAndNamed) {
+  build(1);
+  // The second product of the MLP's backward pass, on the ranks alone.
+  StepComparison found = compareAfter([](ModuleOp module) {
+    auto func = module.lookupSymbol<func::FuncOp>("loss_and_grads");
+    auto results = cast<func::ReturnOp>(func.front().getTerminator());
+    for (unsigned i = 0; i < results.getNumOperands(); ++i)
+      if (graph::RoleAttr role = graph::getResultRole(func, i);
+          role && role.getKind() == graph::RoleKind::Gradient && role.getName() == "down") {
+        OpBuilder builder(results);
+        Value gradient = results.getOperand(i);
+        results.setOperand(i, arith::AddFOp::create(builder, func.getLoc(), gradient, gradient));
+      }
+  });
+  EXPECT_FALSE(found.isEqual());
+  EXPECT_NEAR(found.worst, 1, 1e-6); // twice the gradient
+  EXPECT_EQ(found.worstTensor, "gradient of down");
+}
+
+TEST_F(StepTest, FunctionsMustAgreeOnLayouts) {
+  build(1);
+  auto func = local->lookupSymbol<func::FuncOp>("update");
+  for (unsigned i = 0; i < func.getNumArguments(); ++i)
+    if (graph::getArgRole(func, i).getName() == "norm")
+      func.setArgAttr(i, dist::DistDialect::kSharding,
+                      func.getArgAttr(0, dist::DistDialect::kSharding));
+  EXPECT_TRUE(failed(interpreter::compareStep(*global, *local, options)));
+  EXPECT_NE(errors.find("'norm'"), std::string::npos) << errors;
+}
+
+} // namespace
