@@ -78,15 +78,18 @@ def sharded_state(plan: dict) -> list[str]:
         return ["zero=0"]
     group = plan.get("zero1_group", plan.get("fsdp"))
     size = int(group) if str(group).lstrip("-").isdigit() and not isinstance(group, bool) else -1
-    return [f"zero={stage}"] + ([f"zero_group={size}"] if 0 < size < ranks else [])
+    return [f"zero={stage}", f"zero_group={size if 0 < size < ranks else ranks}"]
 
 
-def recomputation(plan: dict) -> str:
-    """What isn't stated is none, see suites.json."""
-    name = plan.get("recompute", "none")
+def recomputation(plan: dict) -> list[str]:
+    """Recomputation's part of a SPEC. A recipe that doesn't state it ran with what its memory asked for: it is left
+    to the planner, which takes the quickest that fits."""
+    name = plan.get("recompute")
+    if name is None:
+        return []
     if name not in ("none", "full", "selective"):
         raise Unsupported(f"recomputation {name}")
-    return f"recompute={name}"
+    return [f"recompute={name}"]
 
 
 def spec(run: dict) -> str:
@@ -101,8 +104,8 @@ def spec(run: dict) -> str:
         raise Unsupported("a ragged last microbatch")
     parts = [f"{key}={plan[key]}" for key in ("dp", "tp", "pp", "cp")] + ["ep=1"]
     parts += [f"sp={'on' if plan.get('sequence_parallel') and plan['tp'] > 1 else 'off'}"]
-    parts += sharded_state(plan) + schedule(plan) + [recomputation(plan), "offload=none", f"micro_batch={plan['micro_batch']}"]
-    return ",".join(parts)
+    parts += sharded_state(plan) + schedule(plan) + recomputation(plan)
+    return ",".join(parts + ["offload=none", f"micro_batch={plan['micro_batch']}"])
 
 
 def software(run: dict, suite: dict) -> dict:

@@ -46,7 +46,7 @@ def case(run: dict) -> runs.Case:
 
 def test_a_run_becomes_a_plan():
     made = case(RUN)
-    assert made.spec == "dp=4,tp=4,pp=4,cp=1,ep=1,sp=on,zero=1,schedule=1f1b,recompute=full,offload=none,micro_batch=2"
+    assert made.spec == "dp=4,tp=4,pp=4,cp=1,ep=1,sp=on,zero=1,zero_group=4,schedule=1f1b,recompute=full,offload=none,micro_batch=2"
     # 50257 rounded up to a multiple of 128 times tp.
     assert made.graph.name == "gpt-l24-h2048-a16-f8192-v50688-s1024"
     assert made.cluster == {"name": "c", "device": "a100-80", "software": {"flash_attention": 0}}
@@ -56,9 +56,10 @@ def test_a_run_becomes_a_plan():
     ({"schedule": "interleaved-1F1B", "vpp": 3}, "schedule=interleaved,chunks=3"),
     ({"schedule": "ZB-1p"}, "schedule=zb"),
     ({"zero_stage": 3, "fsdp": "2"}, "zero=3,zero_group=2"),
-    ({"zero_stage": 3, "fsdp": "FULL_SHARD"}, "zero=3,schedule"),
-    ({"zero_stage": 1, "zero1_group": -1}, "zero=1,schedule"),
+    ({"zero_stage": 3, "fsdp": "FULL_SHARD"}, "zero=3,zero_group=4,schedule"),
+    ({"zero_stage": 1, "zero1_group": -1}, "zero=1,zero_group=4,schedule"),
     ({"tp": 1, "dp": 16}, "sp=off"),
+    ({"recompute": None}, "schedule=1f1b,offload=none"),
 ])
 def test_parts_of_a_plan(plan, expected):
     assert expected in case(changed(plan=plan)).spec
