@@ -104,6 +104,10 @@ double CostModel::opSeconds(const LocalWork &work) const {
   return kernels ? kernels->seconds(work, measuredRate(work)) : flatSeconds(work);
 }
 
+double CostModel::hostSeconds(int64_t count) const {
+  return kernels ? kernels->hostSeconds(count) : 0;
+}
+
 double CostModel::streamSeconds(double bytes) const {
   return kernels ? kernels->streamSeconds(bytes) : share * bytes / spec.bandwidth;
 }

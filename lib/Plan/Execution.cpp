@@ -78,6 +78,7 @@ Execution::Copy Execution::reshard(ValueId id, const Copy &from, const TensorSha
     run.axes = step.axes;
     run.bytes = sharding::stepBytes(step, now.layout, value.shape, byteSize(value.type), plan.mesh);
     run.seconds = model.collectiveSeconds(step.kind, step.axes, double(run.bytes), plan.mesh);
+    run.hostSeconds = model.hostSeconds(1);
     run.inPlace = step.kind == StepKind::AllReduce;
     run.reads = now.buffers;
     // A part of what isn't stored is computed in its place.
@@ -134,6 +135,7 @@ void Execution::addRounds(OpId id) {
     run.bytes = round.bytes;
     run.seconds = model.collectiveSeconds(StepKind::AllReduce, round.axes, double(round.bytes),
                                           plan.mesh);
+    run.hostSeconds = model.hostSeconds(1);
     steps.push_back(std::move(run));
   }
 }
@@ -194,7 +196,9 @@ void Execution::runOp(OpId id) {
     run.reads.insert(run.reads.end(), copy.buffers.begin(), copy.buffers.end());
   }
   addRounds(id);
-  run.seconds = model.opSeconds(work.work(id, choice, plan.mesh));
+  LocalWork local = work.work(id, choice, plan.mesh);
+  run.seconds = model.opSeconds(local);
+  run.hostSeconds = model.hostSeconds(local.kernels);
   for (size_t i = 0; i < op.results.size(); ++i) {
     ValueId value = op.results[i];
     TensorSharding layout = sharding::resultSharding(op.rule, choice, i);
@@ -250,6 +254,7 @@ void Execution::runSum(OpId id) {
   }
   int64_t bytes = localBytes(value, target, plan.mesh);
   total.seconds = model.streamSeconds(double(bytes) * double(op.operands.size() + 1));
+  total.hostSeconds = model.hostSeconds(1);
   total.writes = {addBuffer(bytes)};
   copies[op.results[0]] = {{target, total.writes}};
   steps.push_back(std::move(total));

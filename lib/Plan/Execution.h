@@ -22,6 +22,7 @@ struct ExecutionStep {
   sharding::AxisList axes; ///< of the collective
   int64_t bytes = 0;       ///< of the collective, as in sharding::stepBytes
   double seconds = 0;
+  double hostSeconds = 0; ///< to launch it
   bool inPlace = false; ///< may write over an operand that dies here
   std::vector<int> reads, writes; ///< buffers
   int saved = -1; ///< the buffer written that is kept inside the op for its backward pass

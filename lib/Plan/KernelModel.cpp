@@ -42,9 +42,9 @@ static constexpr double kProductSeconds = 4.5e-6, kWaveSeconds = 0.3e-6, kSplitS
 static constexpr double kKernelSeconds = 2e-6;
 /// Of the memory's nominal bandwidth, what long streams reach.
 static constexpr double kStreamShare = 0.9;
-/// The host's time for an operation of a program that isn't compiled: dispatch,
-/// shapes, allocation, beside the launch itself.
-static constexpr double kDispatchSeconds = 5e-6;
+/// The host's time for a kernel of a program that isn't compiled: Python, autograd,
+/// shapes and allocation, beside the launch itself. Fitted (docs/CostModel.md).
+static constexpr double kDispatchSeconds = 66e-6;
 /// The size of a product at which a device's achieved rate is taken to be measured.
 static constexpr double kLargeProduct = 8192;
 
@@ -67,11 +67,8 @@ double KernelModel::streamSeconds(double bytes) const {
   return bytes <= 0 ? 0 : kKernelSeconds + bytes / (kStreamShare * device.bandwidth);
 }
 
-/// Kernels queue up behind one another unless the host is slower.
-double KernelModel::launched(double seconds, double count) const {
-  return software.compiled
-             ? seconds
-             : std::max(seconds, count * (device.launchSeconds + kDispatchSeconds));
+double KernelModel::hostSeconds(int64_t kernels) const {
+  return software.compiled ? 0 : double(kernels) * (device.launchSeconds + kDispatchSeconds);
 }
 
 double KernelModel::contraction(DType type, double batch, double m, double n, double k) const {
@@ -145,6 +142,8 @@ double KernelModel::unfusedAttention(const LocalWork &work) const {
   // Scale, mask, softmax in single precision and back, each a pass of its own.
   double passes = software.fusedSoftmax ? 1 : 4;
   double softmax = passes * streamSeconds((work.backward ? 3 : 2) * scores);
+  if (software.dropout) // read, written, and a mask of a byte each
+    softmax += streamSeconds((2 + 1 / element) * scores);
   double moved = ((work.backward ? 4 : 2) * scores) / (kStreamShare * device.bandwidth);
   return std::max(products, moved) + softmax;
 }
@@ -159,14 +158,14 @@ double KernelModel::seconds(const LocalWork &work, double measuredRate) const {
     return moving; // a part of another kernel
   auto count = double(std::max<int64_t>(work.kernels, 1));
   if (work.attention && work.m > 0)
-    return launched(attention(work), count);
+    return attention(work);
   double computing = 0;
   if (work.m > 0 && measuredRate <= 0)
     computing = contraction(work.type, double(work.batch), double(work.m), double(work.n),
                             double(work.k));
   else
     computing = work.flops / (measuredRate > 0 ? measuredRate : rate(work.type));
-  return launched(std::max(computing, count * kKernelSeconds + moving), count);
+  return std::max(computing, count * kKernelSeconds + moving);
 }
 
 } // namespace dtc::plan

@@ -22,9 +22,9 @@ public:
   double seconds(const LocalWork &work, double measuredRate) const;
   /// Of one kernel that moves so many bytes.
   double streamSeconds(double bytes) const;
-  /// Of `count` kernels of `seconds` each, which the host launches one by one
-  /// unless the step is compiled.
-  double launched(double seconds, double count) const;
+  /// What the host takes to launch so many kernels one by one; 0 where the step is
+  /// compiled.
+  double hostSeconds(int64_t kernels) const;
 
 private:
   double contraction(DType type, double batch, double m, double n, double k) const;

@@ -218,14 +218,17 @@ static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mes
   work.k = local(query[3]);
 }
 
-/// Norms and losses that a program doesn't have as one kernel: statistics in
+/// What a program doesn't have as one kernel. Of norms and losses: statistics in
 /// single precision, each step a kernel that reads and writes its tensor.
 void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
-  if (op.kind == OpKind::Normalization && !model.getCluster().software.fusedNorm) {
+  const Software &software = model.getCluster().software;
+  if (op.kind == OpKind::Normalization && !software.fusedNorm) {
     constexpr double traffic = 8; // of bf16 read and written once
     work.bytes *= traffic;
     work.kernels = 6;
   }
+  if (op.kind == OpKind::Attention && software.flashAttention == 0)
+    work.kernels = (op.backward ? 4 : 2) + (software.fusedSoftmax ? 1 : 4) + software.dropout;
   // Passes over the logits in f32: the cast, their largest (1), the difference,
   // exponentials (2 each), their sum (1), the quotient (2); back: the difference
   // to the target, its scale, the cast (2 each).

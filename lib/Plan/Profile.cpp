@@ -39,28 +39,31 @@ int Profile::unitOf(OpId position) const {
 }
 
 void Profile::addSeconds(const Execution &execution) {
-  std::vector<PassSeconds> all(units()), exchanged(units());
-  auto add = [](PassSeconds &to, const ExecutionStep &step) {
+  std::vector<PassSeconds> all(units()), exchanged(units()), launched(units());
+  auto add = [](PassSeconds &to, const ExecutionStep &step, double seconds) {
     double PassSeconds::*pass = step.pass == StepPass::Forward     ? &PassSeconds::forward
                                 : step.pass == StepPass::Recompute ? &PassSeconds::recompute
                                 : step.pass == StepPass::InputGrad ? &PassSeconds::inputGrad
                                                                    : &PassSeconds::weightGrad;
-    to.*pass += step.seconds;
+    to.*pass += seconds;
   };
   for (const ExecutionStep &step : execution.steps) {
     int unit = unitOf(step.position);
-    add(all[unit], step);
+    add(all[unit], step, step.seconds);
+    add(launched[unit], step, step.hostSeconds);
     if (step.collective && *step.collective != sharding::StepKind::Slice)
-      add(exchanged[unit], step);
+      add(exchanged[unit], step, step.seconds);
   }
-  sums.assign(cuts.size(), {});
-  collectives.assign(cuts.size(), {});
-  for (int unit = 0; unit < units(); ++unit) {
-    sums[unit + 1] = sums[unit];
-    sums[unit + 1] += all[unit];
-    collectives[unit + 1] = collectives[unit];
-    collectives[unit + 1] += exchanged[unit];
-  }
+  auto sumUp = [&](std::vector<PassSeconds> &result, const std::vector<PassSeconds> &each) {
+    result.assign(cuts.size(), {});
+    for (int unit = 0; unit < units(); ++unit) {
+      result[unit + 1] = result[unit];
+      result[unit + 1] += each[unit];
+    }
+  };
+  sumUp(sums, all);
+  sumUp(collectives, exchanged);
+  sumUp(hosts, launched);
 }
 
 //===-- memory ------------------------------------------------------------===//

@@ -40,6 +40,8 @@ public:
   /// Of the units [a, b).
   PassSeconds seconds(int a, int b) const { return sums[b] - sums[a]; }
   PassSeconds communication(int a, int b) const { return collectives[b] - collectives[a]; }
+  /// The host's, to launch all of it.
+  PassSeconds host(int a, int b) const { return hosts[b] - hosts[a]; }
   /// What a microbatch keeps from its forward to its backward pass.
   int64_t savedBytes(int a, int b) const { return saved(a, b); }
   /// The most that one microbatch takes while nothing else runs, arguments and
@@ -59,7 +61,7 @@ private:
                     const sharding::Mesh &mesh);
 
   std::vector<OpId> cuts;
-  std::vector<PassSeconds> sums, collectives; ///< of the units before, by unit
+  std::vector<PassSeconds> sums, collectives, hosts; ///< of the units before, by unit
   StageTable saved;
   std::vector<int64_t> peaks; ///< by a and b
   std::vector<int64_t> sentForward, sentBackward;

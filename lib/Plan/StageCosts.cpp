@@ -210,9 +210,11 @@ simulate::Work StageCosts::recomputation(int a, int b, int kept) const {
 
 simulate::StageCost StageCosts::stage(int a, int b, int kept) const {
   PassSeconds all = profile.seconds(a, b), exchanged = profile.communication(a, b);
+  PassSeconds host = profile.host(a, b);
   simulate::StageCost cost;
   auto work = [&](double PassSeconds::*pass) {
-    return simulate::Work{std::max(0.0, all.*pass - exchanged.*pass), exchanged.*pass, 0};
+    double longer = std::max(all.*pass, host.*pass);
+    return simulate::Work{std::max(0.0, longer - exchanged.*pass), exchanged.*pass, 0};
   };
   cost.forward = work(&PassSeconds::forward);
   cost.recompute = recomputation(a, b, kept);

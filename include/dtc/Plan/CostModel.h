@@ -87,6 +87,9 @@ public:
   CostModel(CostModel &&) noexcept;
 
   double opSeconds(const LocalWork &work) const;
+  /// What the host takes to launch so many kernels, while the device works on what
+  /// was launched before: a pass takes the longer of both. 0 for compiled programs.
+  double hostSeconds(int64_t kernels) const;
   /// Seconds to stream `bytes` through memory in one kernel, e.g. the optimizer.
   double streamSeconds(double bytes) const;
   /// Time that a kernel takes beside its work: its call and, on a processor, the

@@ -92,6 +92,23 @@ TEST(Software, GatheringAgainTradesCallsForMemory) {
   EXPECT_EQ(calls(again, StepKind::ReduceScatter), calls(kept, StepKind::ReduceScatter));
 }
 
+/// The host launches while the device works: a pass takes the longer of both.
+TEST(Software, TheHostLimitsPassesOfEagerPrograms) {
+  Problem gpt = halfGpt();
+  auto seconds = [&](double launch, bool compiled) {
+    Cluster on = cluster("dgx-a100");
+    on.device.launchSeconds = launch;
+    on.software.compiled = compiled;
+    Result<SearchResult> result = search(gpt, on, {1, *parseSpec("dp=1,recompute=none")});
+    return result ? result->predicted.forwardSeconds : -1;
+  };
+  EXPECT_EQ(seconds(1e-3, true), seconds(4e-6, true));
+  EXPECT_LT(seconds(4e-6, false), 1.2 * seconds(4e-6, true)) << "large kernels hide the host";
+  // Embedding, layer, head and loss.
+  EXPECT_GT(seconds(1e-3, false), 10e-3);
+  EXPECT_LT(seconds(1e-3, false), 20e-3);
+}
+
 TEST(Software, WeightsMayStayWhereTheyAreStored) {
   Mesh mesh{{{"tp", "tp", 4}}};
   Value weight{"w", {64, 64}, DType::BF16, ValueKind::Parameter, true};
