@@ -1,5 +1,6 @@
 #include "ShardingStatement.h"
 
+#include "Fold.h"
 #include "OpWork.h"
 #include "Planners/ShardingSolver.h"
 
@@ -553,10 +554,25 @@ json Statement::run(const Solution &solution) {
           {"choices", answered(solution.plan)}};
 }
 
+static Result<Solution> solveFolded(const StatementCase &given, const ProblemFacts &facts) {
+  auto folding = fold(given.problem, facts, findBlocks(given.problem, facts));
+  if (!folding)
+    return Error{"not folded"};
+  ProblemFacts foldedFacts(folding->problem);
+  auto found = ShardingSolver(folding->problem, foldedFacts, given.cluster, given.degrees,
+                              given.options).solveFolded(*folding);
+  if (!found)
+    return Error{"not folded"};
+  if (*found)
+    (*found)->plan = unfold(*folding, given.problem, std::move((*found)->plan));
+  return std::move(*found);
+}
+
 json stateSharding(const StatementCase &given) {
   ProblemFacts facts(given.problem);
-  auto solution =
-      solveSharding(given.problem, facts, given.cluster, given.degrees, given.options);
+  auto solution = given.folded ? solveFolded(given, facts)
+                               : solveSharding(given.problem, facts, given.cluster, given.degrees,
+                                               given.options);
   if (!solution)
     return {{"error", solution.error().message}};
   std::vector<Violation> violations = verify(given.problem, solution->plan, given.cluster);

@@ -25,6 +25,7 @@ struct StatementCase {
   Cluster cluster;
   Degrees degrees;
   SolverOptions options;
+  bool folded = false; ///< solved as models of many equal layers are (Fold.h)
 };
 
 /// The statement, the solver's answer (its cost, its gap, its choice for each

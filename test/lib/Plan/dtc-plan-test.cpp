@@ -1,7 +1,7 @@
 // Problems of sharding with the solver's answers, for tests that solve them by
 // other means; one JSON object a line.
 //
-//   dtc-plan-test random FIRST COUNT forward|training [TABLE_LIMIT]
+//   dtc-plan-test random FIRST COUNT forward|training|folded [TABLE_LIMIT]
 //   dtc-plan-test file PROBLEM.json SPEC CLUSTER [TABLE_LIMIT]
 #include "RandomProblem.h"
 #include "ShardingStatement.h"
@@ -30,12 +30,13 @@ static Cluster clusterOf(unsigned seed) {
 }
 
 /// Meshes of one axis to four: tp in two where heads ask for it.
-static StatementCase randomCase(unsigned seed, bool training) {
+static StatementCase randomCase(unsigned seed, const std::string &kind) {
   StatementCase result;
   RandomOptions options;
-  options.training = training;
+  options.training = kind != "forward";
+  result.folded = kind == "folded";
   options.ops = 2 + static_cast<int>(seed % 4);
-  options.blocks = 1 + static_cast<int>(seed / 4 % 3);
+  options.blocks = (result.folded ? 8 : 1) + static_cast<int>(seed / 4 % 3);
   result.problem = randomProblem(seed, options);
   result.cluster = clusterOf(seed / 3);
   result.degrees.tp = int64_t{2} << (seed % 3);
@@ -51,9 +52,10 @@ static int fail(const std::string &message) {
   return 1;
 }
 
-static int printRandom(unsigned first, unsigned count, bool training, int64_t limit) {
+static int printRandom(unsigned first, unsigned count, const std::string &kind,
+                       int64_t limit) {
   for (unsigned seed = first; seed < first + count; ++seed) {
-    StatementCase given = randomCase(seed, training);
+    StatementCase given = randomCase(seed, kind);
     if (std::string error = check(given.problem); !error.empty())
       return fail("seed " + std::to_string(seed) + ": " + error);
     given.options.tableLimit = limit;
@@ -95,5 +97,5 @@ int main(int argc, char **argv) {
   if (words[0] == "file")
     return printFile(words[1], words[2], words[3], limit);
   return printRandom(static_cast<unsigned>(std::stoul(words[1])),
-                     static_cast<unsigned>(std::stoul(words[2])), words[3] == "training", limit);
+                     static_cast<unsigned>(std::stoul(words[2])), words[3], limit);
 }
