@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -27,7 +28,8 @@ private:
   void name(int64_t process, int64_t thread, const char *kind, const std::string &text);
   void nameRank(int64_t rank, const TraceNames &names);
   void slice(const Event &event);
-  void arrow(const Event &event, int64_t thread);
+  void beginArrow(const Event &event, int64_t thread);
+  void endArrow(const Event &event);
   void counter(int64_t rank);
   int64_t laneOf(const Event &event);
   int64_t stageOf(const Event &event) const {
@@ -36,7 +38,8 @@ private:
 
   std::ostream &out;
   const Timeline &timeline;
-  std::map<Need, const Event *> calls; ///< that wait for something sent
+  /// Calls that wait for something sent, and the arrow that leads to each; -1: none yet.
+  std::map<Need, int64_t> calls;
   std::vector<std::vector<double>> lanes; ///< by rank: when each is free
   bool first = true;
   int64_t arrows = 0;
@@ -70,6 +73,23 @@ const char *nameOf(EventKind kind) {
 
 bool isSend(EventKind kind) {
   return kind == EventKind::SendForward || kind == EventKind::SendBackward;
+}
+
+/// Of those that wait for the stage before or after.
+bool isWaiting(EventKind kind) {
+  return kind == EventKind::Forward || kind == EventKind::Backward || kind == EventKind::InputGrad;
+}
+
+int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+/// A moment in whole nanoseconds, which is what Perfetto cuts times down to.
+double timestamp(double seconds) { return double(nanoseconds(seconds)) / 1e3; }
+
+/// A nanosecond short, so that however a reader rounds, a slice is over when the
+/// next one of its thread begins; Perfetto drops slices that overlap.
+double duration(const Event &event) {
+  int64_t length = nanoseconds(event.end) - nanoseconds(event.begin);
+  return double(std::max<int64_t>(length - 1, 0)) / 1e3;
 }
 
 } // namespace
@@ -111,18 +131,24 @@ int64_t Writer::laneOf(const Event &event) {
   return kSends + int64_t(lane);
 }
 
-/// From what is sent to the call that waits for it.
-void Writer::arrow(const Event &event, int64_t thread) {
+/// From what is sent to the call that waits for it. Either end belongs to the slice
+/// before it in the file, which is how Perfetto binds them where times are equal.
+void Writer::beginArrow(const Event &event, int64_t thread) {
   bool forward = event.kind == EventKind::SendForward;
   auto call = calls.find({stageOf(event) + (forward ? 1 : -1), event.microbatch, forward});
   if (call == calls.end())
     return;
-  const Event &to = *call->second;
-  emit({{"ph", "s"}, {"pid", event.rank}, {"tid", thread}, {"ts", event.begin * 1e6},
-        {"id", arrows}, {"name", nameOf(event.kind)}, {"cat", "send"}});
-  emit({{"ph", "f"}, {"bp", "e"}, {"pid", to.rank}, {"tid", int64_t(kCompute)},
-        {"ts", to.begin * 1e6}, {"id", arrows}, {"name", nameOf(event.kind)}, {"cat", "send"}});
-  ++arrows;
+  call->second = arrows++;
+  emit({{"ph", "s"}, {"pid", event.rank}, {"tid", thread}, {"ts", timestamp(event.begin)},
+        {"id", call->second}, {"name", "send"}, {"cat", "send"}});
+}
+
+void Writer::endArrow(const Event &event) {
+  auto call = calls.find({stageOf(event), event.microbatch, event.kind == EventKind::Forward});
+  if (call == calls.end() || call->second < 0)
+    return;
+  emit({{"ph", "f"}, {"bp", "e"}, {"pid", event.rank}, {"tid", int64_t(kCompute)},
+        {"ts", timestamp(event.begin)}, {"id", call->second}, {"name", "send"}, {"cat", "send"}});
 }
 
 void Writer::slice(const Event &event) {
@@ -140,27 +166,28 @@ void Writer::slice(const Event &event) {
   }
   if (event.peer >= 0)
     args["to rank"] = event.peer;
-  emit({{"ph", "X"}, {"pid", event.rank}, {"tid", thread}, {"ts", event.begin * 1e6},
-        {"dur", (event.end - event.begin) * 1e6}, {"name", text}, {"cat", nameOf(event.kind)},
+  emit({{"ph", "X"}, {"pid", event.rank}, {"tid", thread}, {"ts", timestamp(event.begin)},
+        {"dur", duration(event)}, {"name", text}, {"cat", nameOf(event.kind)},
         {"args", args}});
   if (isSend(event.kind))
-    arrow(event, thread);
+    beginArrow(event, thread);
+  else if (isWaiting(event.kind))
+    endArrow(event);
 }
 
 void Writer::counter(int64_t rank) {
   for (const MemoryPoint &point : timeline.ranks[rank].memory)
-    emit({{"ph", "C"}, {"pid", rank}, {"tid", 0}, {"ts", point.seconds * 1e6},
+    emit({{"ph", "C"}, {"pid", rank}, {"tid", 0}, {"ts", timestamp(point.seconds)},
           {"name", "memory"}, {"args", {{"bytes", point.bytes}}}});
 }
 
 void Writer::write(const TraceNames &names) {
-  for (const Event &event : timeline.events) {
-    bool forward = event.kind == EventKind::Forward;
-    if (forward || event.kind == EventKind::Backward || event.kind == EventKind::InputGrad)
-      calls.emplace(Need{stageOf(event), event.microbatch, forward}, &event);
-  }
+  for (const Event &event : timeline.events)
+    if (isWaiting(event.kind))
+      calls.emplace(Need{stageOf(event), event.microbatch, event.kind == EventKind::Forward}, -1);
   lanes.resize(timeline.ranks.size());
-  out << "{\"displayTimeUnit\":\"ms\",\"otherData\":"
+  // No displayTimeUnit: there were readers that took it for the unit of the times.
+  out << "{\"otherData\":"
       << ordered_json({{"title", names.title}, {"step_seconds", timeline.stepSeconds}})
              .dump(-1, ' ', false, ordered_json::error_handler_t::replace)
       << ",\"traceEvents\":[";

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
@@ -114,6 +116,67 @@ TEST(Trace, ArrowsJoinSendsAndCalls) {
     EXPECT_EQ(from["args"]["to rank"], to["pid"]);
   }
   EXPECT_EQ(arrows, 24u);
+}
+
+/// As Perfetto's importer (trace_processor, importers/json, slice_tracker.cc and
+/// flow_tracker.cc) takes a trace: times become whole nanoseconds, events are sorted
+/// by them and otherwise stay in order, slices of a thread that overlap are dropped,
+/// and the end of an arrow belongs to the slice that its thread began last.
+class Importer {
+public:
+  Importer(const json &trace, double (*round)(double)) {
+    std::vector<json> events;
+    for (const json &event : trace["traceEvents"])
+      if (event.contains("ts"))
+        events.push_back(event);
+    auto time = [&](const json &event) { return round(event["ts"].get<double>() * 1e3); };
+    std::stable_sort(events.begin(), events.end(),
+                     [&](const json &a, const json &b) { return time(a) < time(b); });
+    std::map<std::pair<int, int>, std::pair<double, json>> last; // its end, the slice
+    std::map<int, json> from;
+    for (const json &event : events) {
+      std::string phase = event["ph"];
+      if (phase == "X") {
+        auto &[end, slice] = last[threadOf(event)];
+        if (!slice.is_null() && time(event) < end)
+          ++dropped;
+        end = time(event) + round(event["dur"].get<double>() * 1e3);
+        slice = event;
+        ++slices;
+      } else if (phase == "s") {
+        from[event["id"]] = last[threadOf(event)].second;
+      } else if (phase == "f") {
+        EXPECT_EQ(event["bp"], "e");
+        flows.emplace_back(from[event["id"]], last[threadOf(event)].second);
+      }
+    }
+  }
+  size_t slices = 0, dropped = 0;
+  std::vector<std::pair<json, json>> flows;
+};
+
+/// However times are rounded: many that fall together, and some that aren't whole.
+TEST(Trace, PerfettoKeepsEverySliceAndArrow) {
+  for (double unit : {1e-6, 1e-7 / 3, 2.5e-7, 0.1}) {
+    Timeline timeline = richTimeline();
+    for (Event &event : timeline.events)
+      event.begin *= unit, event.end *= unit;
+    json trace = traceOf(timeline);
+    EXPECT_FALSE(trace.contains("displayTimeUnit"));
+    for (auto *round : {+[](double t) { return std::trunc(t); }, +[](double t) { return std::round(t); }}) {
+      Importer seen(trace, round);
+      EXPECT_EQ(seen.slices, timeline.events.size());
+      EXPECT_EQ(seen.dropped, 0u) << unit;
+      EXPECT_EQ(seen.flows.size(), 24u);
+      for (const auto &[from, to] : seen.flows) {
+        ASSERT_TRUE(from.is_object() && to.is_object());
+        bool forward = from["cat"] == "send activations";
+        EXPECT_EQ(to["cat"], forward ? "forward" : "backward") << unit;
+        EXPECT_EQ(from["args"]["stage"].get<int>() + (forward ? 1 : -1), to["args"]["stage"]);
+        EXPECT_EQ(from["args"]["microbatch"], to["args"]["microbatch"]);
+      }
+    }
+  }
 }
 
 TEST(Trace, AnyNameIsValidJson) {
