@@ -336,4 +336,32 @@ Plan unfold(const Folding &folding, const Problem &whole, Plan folded) {
   return plan;
 }
 
+std::optional<FoldedCuts> foldCuts(const Folding &folding, const std::vector<Block> &blocks,
+                                   const std::vector<OpId> &cuts) {
+  OpId begin = blocks[folding.repeated].first;
+  OpId length = blocks[folding.repeated + 1].first - begin;
+  OpId end = blocks[folding.repeated + folding.copies].first;
+  if (end - begin != folding.copies * length || begin < length || end + length > cuts.back())
+    return std::nullopt;
+  auto isCut = [&](OpId op) { return std::binary_search(cuts.begin(), cuts.end(), op); };
+  FoldedCuts result;
+  for (OpId block = begin - length; block <= end + length; block += length)
+    if (!isCut(block))
+      return std::nullopt;
+  for (OpId cut : cuts) {
+    if (cut >= begin - length && cut < end && !isCut(cut + length))
+      return std::nullopt;
+    if (cut >= begin && cut < end + length && !isCut(cut - length))
+      return std::nullopt;
+    if (cut >= begin + length && cut < end)
+      continue;
+    if (cut == begin)
+      result.units.first = static_cast<int>(result.cuts.size());
+    result.units.count += cut >= begin && cut < begin + length;
+    result.cuts.push_back(cut == cuts.back() ? folding.ops[cut - 1] + 1 : folding.ops[cut]);
+  }
+  result.units.copies = folding.copies;
+  return result;
+}
+
 } // namespace dtc::plan

@@ -34,6 +34,28 @@ struct Folding {
   std::vector<ValueId> values;
 };
 
+/// Units (of Profile.h) of a folded model, `count` of which from `first` on are its
+/// repeated block, within the units of the whole model.
+struct FoldedUnits {
+  int first = 0, count = 0, copies = 1;
+
+  bool repeats(int unit) const { return unit >= first && unit < first + count; }
+  /// Which unit of the whole model one is; of a repeated one, in that copy.
+  int at(int unit, int copy = 0) const {
+    return unit < first ? unit : unit + (repeats(unit) ? copy : copies - 1) * count;
+  }
+};
+
+struct FoldedCuts {
+  std::vector<OpId> cuts; ///< of the folded model
+  FoldedUnits units;
+};
+
+/// The same cuts, ops of the whole model, in the folded one; nullopt unless the
+/// blocks that are alike are cut alike, and from each other.
+std::optional<FoldedCuts> foldCuts(const Folding &folding, const std::vector<Block> &blocks,
+                                   const std::vector<OpId> &cuts);
+
 /// nullopt where too few blocks are alike to be worth it.
 std::optional<Folding> fold(const Problem &problem, const ProblemFacts &facts,
                             const std::vector<Block> &blocks);

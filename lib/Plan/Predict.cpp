@@ -282,7 +282,7 @@ int64_t Predictor::dataBytes(int64_t rank) const {
     if (argument.kind == ValueKind::Parameter || argument.kind == ValueKind::Accumulator ||
         argument.kind == ValueKind::Buffer)
       continue;
-    const std::vector<int> &readers = profile.readers(value);
+    const std::vector<int> &readers = profile.readers(value).front();
     if (plan.degrees.pp > 1 &&
         std::none_of(readers.begin(), readers.end(),
                      [&](int unit) { return unit % plan.degrees.pp == rank; }))

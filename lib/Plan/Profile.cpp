@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace dtc::plan {
 
@@ -18,28 +19,76 @@ PassSeconds PassSeconds::operator-(const PassSeconds &other) const {
           weightGrad - other.weightGrad};
 }
 
-Profile::Profile(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
-                 const sharding::Mesh &mesh, std::vector<OpId> given)
-    : cuts(std::move(given)) {
-  addSeconds(execution);
-  addMemory(execution);
-  addTransfers(problem, facts, execution, mesh);
-  argumentUnits.resize(problem.arguments);
-  for (ValueId value = 0; value < problem.arguments; ++value)
-    for (OpId reader : facts.consumers[value])
-      if (!problem.ops[reader].backward)
-        if (int unit = unitOf(std::min(reader, facts.lastForward));
-            argumentUnits[value].empty() || argumentUnits[value].back() != unit)
-          argumentUnits[value].push_back(unit);
+static int unitAmong(const std::vector<OpId> &cuts, OpId position) {
+  auto after = std::upper_bound(cuts.begin(), cuts.end(), position);
+  return std::clamp(static_cast<int>(after - cuts.begin()) - 1, 0,
+                    static_cast<int>(cuts.size()) - 2);
 }
 
-int Profile::unitOf(OpId position) const {
-  auto after = std::upper_bound(cuts.begin(), cuts.end(), position);
-  return std::clamp(static_cast<int>(after - cuts.begin()) - 1, 0, units() - 1);
+int Profile::unitOf(OpId position) const { return unitAmong(cuts, position); }
+int Profile::executedUnitOf(OpId position) const { return unitAmong(executed.cuts, position); }
+
+/// Whether a unit is in the block before the repeated one, or in that after it.
+bool Profile::isBefore(int unit) const {
+  return unit < executed.units.first && unit >= executed.units.first - executed.units.count;
+}
+bool Profile::isAfter(int unit) const {
+  int end = executed.units.first + executed.units.count;
+  return unit >= end && unit < end + executed.units.count;
+}
+
+bool Profile::build(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
+                    const sharding::Mesh &mesh) {
+  addSeconds(execution);
+  if (!addMemory(execution))
+    return false;
+  addTransfers(problem, facts, execution, mesh);
+  addArguments(problem, facts);
+  return true;
+}
+
+Profile::Profile(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
+                 const sharding::Mesh &mesh, std::vector<OpId> given)
+    : cuts(std::move(given)), executed{cuts, {}} {
+  build(problem, facts, execution, mesh);
+}
+
+std::unique_ptr<Profile> Profile::ofFolded(const Problem &folded, const ProblemFacts &facts,
+                                           const Execution &execution,
+                                           const sharding::Mesh &mesh, const FoldedCuts &at,
+                                           std::vector<OpId> cuts) {
+  std::unique_ptr<Profile> result(new Profile);
+  result->cuts = std::move(cuts);
+  result->executed = at;
+  return result->build(folded, facts, execution, mesh) ? std::move(result) : nullptr;
+}
+
+void Profile::addArguments(const Problem &problem, const ProblemFacts &facts) {
+  const FoldedUnits &fold = executed.units;
+  argumentUnits.resize(problem.arguments);
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    std::vector<int> units;
+    for (OpId reader : facts.consumers[value])
+      if (!problem.ops[reader].backward)
+        if (int unit = executedUnitOf(std::min(reader, facts.lastForward));
+            units.empty() || units.back() != unit)
+          units.push_back(unit);
+    bool isRepeated = !units.empty() && fold.repeats(units.front()) && fold.repeats(units.back());
+    // What only the repeated block reads, each copy has for itself.
+    for (int copy = 0; copy < (isRepeated ? fold.copies : 1); ++copy) {
+      argumentUnits[value].emplace_back();
+      std::vector<int> &whole = argumentUnits[value].back();
+      for (int unit : units)
+        for (int other = 0; other < (fold.repeats(unit) && !isRepeated ? fold.copies : 1); ++other)
+          whole.push_back(fold.at(unit, isRepeated ? copy : other));
+      std::sort(whole.begin(), whole.end());
+    }
+  }
 }
 
 void Profile::addSeconds(const Execution &execution) {
-  std::vector<PassSeconds> all(units()), exchanged(units()), launched(units());
+  std::vector<PassSeconds> all(executedUnits()), exchanged(executedUnits()),
+      launched(executedUnits());
   auto add = [](PassSeconds &to, const ExecutionStep &step, double seconds) {
     double PassSeconds::*pass = step.pass == StepPass::Forward     ? &PassSeconds::forward
                                 : step.pass == StepPass::Recompute ? &PassSeconds::recompute
@@ -48,17 +97,22 @@ void Profile::addSeconds(const Execution &execution) {
     to.*pass += seconds;
   };
   for (const ExecutionStep &step : execution.steps) {
-    int unit = unitOf(step.position);
+    int unit = executedUnitOf(step.position);
     add(all[unit], step, step.seconds);
     add(launched[unit], step, step.hostSeconds);
     if (step.collective && *step.collective != sharding::StepKind::Slice)
       add(exchanged[unit], step, step.seconds);
   }
+  const FoldedUnits &fold = executed.units;
+  std::vector<int> whole(units());
+  for (int unit = 0; unit < executedUnits(); ++unit)
+    for (int copy = 0; copy < (fold.repeats(unit) ? fold.copies : 1); ++copy)
+      whole[fold.at(unit, copy)] = unit;
   auto sumUp = [&](std::vector<PassSeconds> &result, const std::vector<PassSeconds> &each) {
     result.assign(cuts.size(), {});
     for (int unit = 0; unit < units(); ++unit) {
       result[unit + 1] = result[unit];
-      result[unit + 1] += each[unit];
+      result[unit + 1] += each[whole[unit]];
     }
   };
   sumUp(sums, all);
@@ -68,26 +122,16 @@ void Profile::addSeconds(const Execution &execution) {
 
 //===-- memory ------------------------------------------------------------===//
 
-namespace {
-
-/// The units that write and read a buffer.
-struct Use {
-  int writer = -1;
-  bool forwardWriter = false;
-  std::vector<int> forward, backward; ///< readers, ascending and distinct
-};
-
-} // namespace
-
 static void makeDistinct(std::vector<int> &list) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
-static std::vector<Use> usesOf(const Execution &execution, const Profile &profile) {
-  std::vector<Use> uses(execution.buffers.size());
+/// By units of the execution; of a folded one, buffers that are used alike are one.
+std::vector<UnitUse> Profile::usesOf(const Execution &execution) const {
+  std::vector<UnitUse> uses(execution.buffers.size());
   for (const ExecutionStep &step : execution.steps) {
-    int unit = profile.unitOf(step.position);
+    int unit = executedUnitOf(step.position);
     for (int buffer : step.writes)
       if (uses[buffer].writer < 0) {
         uses[buffer].writer = unit;
@@ -96,65 +140,167 @@ static std::vector<Use> usesOf(const Execution &execution, const Profile &profil
     for (int buffer : step.reads)
       (step.backward() ? uses[buffer].backward : uses[buffer].forward).push_back(unit);
   }
+  std::vector<UnitUse> result;
+  std::map<UnitUse, int64_t> bytes;
   for (size_t i = 0; i < uses.size(); ++i) {
+    if (uses[i].writer < 0 || execution.buffers[i].persistent)
+      continue;
     makeDistinct(uses[i].forward);
     makeDistinct(uses[i].backward);
-    if (execution.buffers[i].persistent)
-      uses[i].writer = -1;
+    if (executed.units.copies > 1) {
+      bytes[uses[i]] += execution.buffers[i].bytes;
+      continue;
+    }
+    result.push_back(std::move(uses[i]));
+    result.back().bytes = execution.buffers[i].bytes;
   }
-  return uses;
+  for (const auto &[use, sum] : bytes) {
+    result.push_back(use);
+    result.back().bytes = sum;
+  }
+  return result;
+}
+
+static UnitUse shifted(UnitUse use, int units) {
+  use.writer += units;
+  for (std::vector<int> *list : {&use.forward, &use.backward})
+    for (int &unit : *list)
+      unit += units;
+  return use;
+}
+
+/// Whether the repeated block and those beside it make and use the same.
+bool Profile::inStep(const std::vector<UnitUse> &uses) const {
+  const FoldedUnits &fold = executed.units;
+  std::vector<UnitUse> before, repeated, after;
+  for (const UnitUse &use : uses) {
+    if (isBefore(use.writer))
+      before.push_back(shifted(use, fold.count));
+    else if (fold.repeats(use.writer))
+      repeated.push_back(use);
+    else if (isAfter(use.writer))
+      after.push_back(shifted(use, -fold.count));
+  }
+  for (std::vector<UnitUse> *list : {&before, &repeated, &after})
+    std::sort(list->begin(), list->end());
+  return fold.copies == 1 || (before == repeated && after == repeated);
+}
+
+/// The same of the whole model. The repeated block exchanges values with the two
+/// beside it; what others make is for all of its copies.
+std::vector<UnitUse> Profile::wholeUses(const UnitUse &use) const {
+  const FoldedUnits &fold = executed.units;
+  if (fold.copies == 1)
+    return {use};
+  std::vector<UnitUse> result;
+  if (fold.repeats(use.writer)) {
+    for (int copy = 0; copy < fold.copies; ++copy)
+      result.push_back(shifted(use, copy * fold.count));
+    return result;
+  }
+  auto whole = [&](const std::vector<int> &units) {
+    std::vector<int> list;
+    for (int unit : units)
+      if (!fold.repeats(unit) || isBefore(use.writer))
+        list.push_back(fold.at(unit));
+      else if (isAfter(use.writer))
+        list.push_back(fold.at(unit, fold.copies - 1));
+      else
+        for (int copy = 0; copy < fold.copies; ++copy)
+          list.push_back(fold.at(unit, copy));
+    std::sort(list.begin(), list.end());
+    return list;
+  };
+  return {{fold.at(use.writer), use.forwardWriter, whole(use.forward), whole(use.backward),
+           use.bytes}};
+}
+
+/// The most that is live in each unit, by pass.
+bool Profile::addLive(const Execution &execution, std::vector<int64_t> &forward,
+                      std::vector<int64_t> &backward) const {
+  constexpr int64_t none = -1;
+  const FoldedUnits &fold = executed.units;
+  std::vector<int64_t> most[2];
+  for (std::vector<int64_t> &list : most)
+    list.assign(executedUnits(), none);
+  std::vector<int64_t> live = liveBytes(execution);
+  for (size_t i = 0; i < execution.steps.size(); ++i) {
+    const ExecutionStep &step = execution.steps[i];
+    int64_t &at = most[step.backward()][executedUnitOf(step.position)];
+    at = std::max(at, live[i]);
+  }
+  // By how much it grows from one copy to the next.
+  std::optional<int64_t> growth;
+  for (const std::vector<int64_t> &list : most)
+    for (int unit = fold.first; fold.copies > 1 && unit < fold.first + fold.count; ++unit) {
+      int64_t before = list[unit - fold.count], after = list[unit + fold.count];
+      if ((before < 0) != (list[unit] < 0) || (after < 0) != (list[unit] < 0))
+        return false;
+      if (list[unit] < 0)
+        continue;
+      int64_t grown = after - list[unit];
+      if (grown != list[unit] - before || grown != growth.value_or(grown))
+        return false;
+      growth = grown;
+    }
+  for (bool back : {false, true}) {
+    std::vector<int64_t> &whole = back ? backward : forward;
+    whole.assign(units(), 0);
+    for (int unit = 0; unit < executedUnits(); ++unit)
+      for (int copy = 0; copy < (fold.repeats(unit) ? fold.copies : 1); ++copy) {
+        int grown = unit < fold.first ? 0 : fold.repeats(unit) ? copy : fold.copies - 1;
+        if (most[back][unit] >= 0)
+          whole[fold.at(unit, copy)] = most[back][unit] + grown * growth.value_or(0);
+      }
+  }
+  return true;
 }
 
 /// Adds a buffer of the forward pass to all stages [a, b) that neither make nor
 /// read it, but begin while it is there in the execution of the whole model.
-static void addBefore(const Use &use, int64_t bytes, int size, StageTable &outside) {
+static void addBefore(const UnitUse &use, int size, StageTable &outside) {
   std::vector<int> readers = use.forward;
   readers.insert(readers.end(), use.backward.begin(), use.backward.end());
   makeDistinct(readers);
   int from = use.writer + 1;
   for (int reader : readers) {
-    outside.add(from, reader + 1, 0, reader + 1, bytes);
+    outside.add(from, reader + 1, 0, reader + 1, use.bytes);
     from = std::max(from, reader + 1);
   }
   if (!use.backward.empty())
-    outside.add(from, size, 0, size, bytes);
+    outside.add(from, size, 0, size, use.bytes);
 }
 
 /// The same for a buffer of the backward pass, which comes from units after b.
-static void addAfter(const Use &use, int64_t bytes, int size, StageTable &outside) {
+static void addAfter(const UnitUse &use, int size, StageTable &outside) {
   for (size_t i = 0; i < use.backward.size(); ++i) {
     int reader = use.backward[i];
     int next = i + 1 < use.backward.size() ? use.backward[i + 1] : size;
-    outside.add(reader + 1, size, reader + 1, std::min(use.writer, next) + 1, bytes);
+    outside.add(reader + 1, size, reader + 1, std::min(use.writer, next) + 1, use.bytes);
   }
 }
 
-void Profile::addMemory(const Execution &execution) {
+bool Profile::addMemory(const Execution &execution) {
   auto size = static_cast<int>(cuts.size());
-  std::vector<Use> uses = usesOf(execution, *this);
+  std::vector<UnitUse> uses = usesOf(execution);
+  if (!inStep(uses))
+    return false;
   StageTable before(units()), after(units());
   saved = StageTable(units());
-  for (size_t i = 0; i < uses.size(); ++i) {
-    const Use &use = uses[i];
-    if (use.writer < 0)
-      continue;
-    int64_t bytes = execution.buffers[i].bytes;
-    if (use.forwardWriter) {
-      saved.addToStagesWith(use.backward, bytes); // kept where it is read again
-      addBefore(use, bytes, size, before);
-    } else {
-      addAfter(use, bytes, size, after);
+  for (const UnitUse &each : uses)
+    for (const UnitUse &use : wholeUses(each)) {
+      if (use.forwardWriter) {
+        saved.addToStagesWith(use.backward, use.bytes); // kept where it is read again
+        addBefore(use, size, before);
+      } else {
+        addAfter(use, size, after);
+      }
     }
-  }
   for (StageTable *table : {&saved, &before, &after})
     table->finish();
-  std::vector<int64_t> forward(units(), 0), backward(units(), 0);
-  std::vector<int64_t> live = liveBytes(execution);
-  for (size_t i = 0; i < execution.steps.size(); ++i) {
-    const ExecutionStep &step = execution.steps[i];
-    int64_t &most = (step.backward() ? backward : forward)[unitOf(step.position)];
-    most = std::max(most, live[i]);
-  }
+  std::vector<int64_t> forward, backward;
+  if (!addLive(execution, forward, backward))
+    return false;
   peaks.assign(cuts.size() * cuts.size(), 0);
   for (int a = 0; a < units(); ++a) {
     int64_t mostForward = 0, mostBackward = 0;
@@ -166,6 +312,7 @@ void Profile::addMemory(const Execution &execution) {
                     savedBytes(a, b)});
     }
   }
+  return true;
 }
 
 //===-- transfers ---------------------------------------------------------===//
@@ -173,19 +320,31 @@ void Profile::addMemory(const Execution &execution) {
 void Profile::addTransfers(const Problem &problem, const ProblemFacts &facts,
                            const Execution &execution, const sharding::Mesh &mesh) {
   std::vector<int64_t> forward(cuts.size() + 1, 0), backward(cuts.size() + 1, 0);
+  // Over all cuts between two units of the execution.
+  const FoldedUnits &fold = executed.units;
+  auto send = [&](std::vector<int64_t> &sent, int from, int to, int64_t amount) {
+    for (int copy = 0; copy < (fold.repeats(from) ? fold.copies : 1); ++copy) {
+      int begin = fold.at(from, copy), end = begin + to - from; // beside each other
+      if (!fold.repeats(from))
+        end = fold.at(to, to > from ? (isBefore(from) ? 0 : fold.copies - 1)
+                                    : (isAfter(from) ? fold.copies - 1 : 0));
+      sent[std::min(begin, end) + 1] += amount;
+      sent[std::max(begin, end) + 1] -= amount;
+    }
+  };
   auto positionOf = [&](OpId op) {
     OpId position = problem.ops[op].forward;
-    return unitOf(position >= 0 ? position : std::min(op, facts.lastForward));
+    return executedUnitOf(position >= 0 ? position : std::min(op, facts.lastForward));
   };
   // A gradient is summed up as soon as all its terms are there, and sent as one.
   auto values = static_cast<ValueId>(problem.values.size());
-  std::vector<int> makers(values, units() - 1);
+  std::vector<int> makers(values, executedUnits() - 1);
   for (auto value = static_cast<ValueId>(problem.arguments); value < values; ++value) {
     const Op &made = problem.ops[facts.producer[value]];
     makers[value] = positionOf(facts.producer[value]);
     if (made.kind != OpKind::GradientSum)
       continue;
-    int complete = units() - 1;
+    int complete = executedUnits() - 1;
     for (ValueId term : made.operands)
       complete = std::min(complete, makers[term]);
     makers[value] = std::max(makers[value], complete);
@@ -208,14 +367,10 @@ void Profile::addTransfers(const Problem &problem, const ProblemFacts &facts,
         first = std::min(first, unit);
     }
     int64_t bytes = localBytes(problem.values[value], execution.layoutOf(value), mesh);
-    if (last > maker) {
-      forward[maker + 1] += bytes;
-      forward[last + 1] -= bytes;
-    }
-    if (first < maker) {
-      backward[first + 1] += bytes;
-      backward[maker + 1] -= bytes;
-    }
+    if (last > maker)
+      send(forward, maker, last, bytes);
+    if (first < maker)
+      send(backward, maker, first, bytes);
   }
   for (size_t i = 1; i < forward.size(); ++i) {
     forward[i] += forward[i - 1];

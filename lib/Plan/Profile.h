@@ -12,10 +12,17 @@
 //
 // the stages [0,1) and [1,3) keep nothing and y, z between the passes of a
 // microbatch; the one stage [0,3) keeps y, z.
+//
+// The profile of a whole model follows from the execution of a folded one (Fold.h):
+// its repeated units occur as often as they stand for, and what is live grows by
+// the same amount from each to the next.
 #pragma once
 
 #include "Execution.h"
+#include "Fold.h"
 #include "StageTable.h"
+
+#include <memory>
 
 namespace dtc::plan {
 
@@ -26,11 +33,26 @@ struct PassSeconds {
   PassSeconds operator-(const PassSeconds &other) const;
 };
 
+/// Units that write and read buffers, and the bytes of those.
+struct UnitUse {
+  int writer = -1; ///< -1: none, or what isn't part of the activations
+  bool forwardWriter = false;
+  std::vector<int> forward, backward; ///< readers, ascending and distinct
+  int64_t bytes = 0;
+  auto operator<=>(const UnitUse &) const = default;
+};
+
 class Profile {
 public:
   /// `cuts`: ascending, the first 0, the last one past the last forward op.
   Profile(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
           const sharding::Mesh &mesh, std::vector<OpId> cuts);
+  /// Of the whole model, whose units are between `cuts`, from a folded one's; null
+  /// where its blocks that are alike don't do the same.
+  static std::unique_ptr<Profile> ofFolded(const Problem &folded, const ProblemFacts &facts,
+                                           const Execution &execution,
+                                           const sharding::Mesh &mesh, const FoldedCuts &at,
+                                           std::vector<OpId> cuts);
 
   int units() const { return static_cast<int>(cuts.size()) - 1; }
   OpId firstOp(int unit) const { return cuts[unit]; }
@@ -50,22 +72,41 @@ public:
   /// What a rank sends over the cut before a unit, each pass.
   int64_t forwardBytes(int unit) const { return sentForward[unit]; }
   int64_t backwardBytes(int unit) const { return sentBackward[unit]; }
-  /// Units in which an argument is read by the forward pass, ascending.
-  const std::vector<int> &readers(ValueId argument) const { return argumentUnits[argument]; }
+  /// Units in which an argument is read by the forward pass, ascending; of each
+  /// argument of the whole model for which this one stands.
+  const std::vector<std::vector<int>> &readers(ValueId argument) const {
+    return argumentUnits[argument];
+  }
 
 private:
+  Profile() = default;
+  bool build(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
+             const sharding::Mesh &mesh);
+  /// Units of the execution, of which some may be repeated.
+  int executedUnits() const { return static_cast<int>(executed.cuts.size()) - 1; }
+  int executedUnitOf(OpId position) const;
+  bool isBefore(int unit) const;
+  bool isAfter(int unit) const;
   size_t index(int a, int b) const { return static_cast<size_t>(a) * cuts.size() + b; }
   void addSeconds(const Execution &execution);
-  void addMemory(const Execution &execution);
+  bool addMemory(const Execution &execution);
+  bool addLive(const Execution &execution, std::vector<int64_t> &forward,
+               std::vector<int64_t> &backward) const;
+  std::vector<UnitUse> usesOf(const Execution &execution) const;
+  bool inStep(const std::vector<UnitUse> &uses) const;
+  std::vector<UnitUse> wholeUses(const UnitUse &use) const;
   void addTransfers(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
                     const sharding::Mesh &mesh);
 
+  void addArguments(const Problem &problem, const ProblemFacts &facts);
+
   std::vector<OpId> cuts;
+  FoldedCuts executed; ///< what was executed; the same, unless it was folded
   std::vector<PassSeconds> sums, collectives, hosts; ///< of the units before, by unit
   StageTable saved;
   std::vector<int64_t> peaks; ///< by a and b
   std::vector<int64_t> sentForward, sentBackward;
-  std::vector<std::vector<int>> argumentUnits;
+  std::vector<std::vector<std::vector<int>>> argumentUnits;
 };
 
 } // namespace dtc::plan

@@ -75,17 +75,17 @@ Weights findWeights(const Problem &problem, const ProblemFacts &facts,
     }
     ParameterBytes bytes =
         parameterBytes(problem, value, plan.arguments.at(value), plan.mesh, software);
-    // What nothing reads stays with the first stage.
-    std::vector<int> readers = profile.readers(value);
-    if (readers.empty())
-      readers = {0};
-    it->tables->parameters.addToStagesWith(readers, bytes.parameter);
-    it->tables->gradients.addToStagesWith(readers, bytes.gradient);
-    it->tables->states.addToStagesWith(readers, bytes.states);
-    it->tables->elements.addToStagesWith(readers, bytes.parameter / byteSize(argument.type));
-    it->tables->count.addToStagesWith(readers, 1);
-    if (key.trained && readers.size() > 1)
-      result.shared.emplace_back(value, bytes.gradient);
+    for (std::vector<int> readers : profile.readers(value)) {
+      if (readers.empty()) // what nothing reads stays with the first stage
+        readers = {0};
+      it->tables->parameters.addToStagesWith(readers, bytes.parameter);
+      it->tables->gradients.addToStagesWith(readers, bytes.gradient);
+      it->tables->states.addToStagesWith(readers, bytes.states);
+      it->tables->elements.addToStagesWith(readers, bytes.parameter / byteSize(argument.type));
+      it->tables->count.addToStagesWith(readers, 1);
+      if (key.trained && readers.size() > 1)
+        result.shared.emplace_back(std::move(readers), bytes.gradient);
+    }
   }
   for (WeightClass &weights : classes)
     for (StageTable *table : {&weights.tables->parameters, &weights.tables->gradients,
@@ -346,9 +346,9 @@ simulate::RankCost StageCosts::rank(const Runs &runs, double tiedBytes) const {
 double StageCosts::tiedBytes(const std::vector<int> &cuts, int64_t rank) const {
   auto stages = static_cast<int64_t>(cuts.size()) - 1;
   double result = 0;
-  for (auto [value, bytes] : shared) {
+  for (const auto &[readers, bytes] : shared) {
     bool here = false, elsewhere = false;
-    for (int unit : profile.readers(value)) {
+    for (int unit : readers) {
       auto after = std::upper_bound(cuts.begin(), cuts.end(), unit);
       int64_t stage = std::min<int64_t>(after - cuts.begin() - 1, stages - 1);
       (stage % degrees.pp == rank ? here : elsewhere) = true;

@@ -40,8 +40,8 @@ struct WeightClass {
 
 struct Weights {
   std::vector<WeightClass> classes;
-  /// Trained parameters that several units read, with the bytes of their gradients.
-  std::vector<std::pair<ValueId, int64_t>> shared;
+  /// By trained parameter that several units read: those, and the bytes of its gradient.
+  std::vector<std::pair<std::vector<int>, int64_t>> shared;
 };
 
 /// The parameters of an execution by where they are read.
@@ -121,7 +121,7 @@ private:
   const Profile &profile;
   const Profile *recomputed = nullptr;
   std::vector<WeightClass> classes;
-  std::vector<std::pair<ValueId, int64_t>> shared;
+  std::vector<std::pair<std::vector<int>, int64_t>> shared;
   std::vector<sharding::AxisList> scalarSums;
   std::vector<int> blocksBefore; ///< by unit: how many blocks begin before it
   bool hasAccumulators = false;

@@ -86,7 +86,7 @@ static double pipelineFloor(double work, double share, double microbatches, doub
 
 double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant,
                              std::string &error) {
-  const ShardCosts *shard = library.get(degrees, variant, error);
+  const ShardCosts *shard = library.get(degrees, variant, cutsFor(degrees), error);
   if (!shard)
     return kInfinity;
   const Profile &profile = shard->profile(degrees.recompute, cutsFor(degrees));
@@ -165,7 +165,7 @@ static std::vector<BlockRecompute> recomputedBlocks(const Pipelines &pipelines,
 Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVariant &variant,
                                        const EstimateOptions &options, Estimate &result,
                                        std::string &error) {
-  const ShardCosts *shard = library.get(degrees, variant, error);
+  const ShardCosts *shard = library.get(degrees, variant, cutsFor(degrees), error);
   auto schedule = pipeline::makeSchedule(shapeOf(degrees));
   if (!shard || !schedule)
     return Outcome::Impossible;

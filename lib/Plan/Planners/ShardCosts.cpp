@@ -5,6 +5,7 @@
 #include "dtc/Plan/Search.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dtc::plan {
 
@@ -30,23 +31,39 @@ int64_t ShardCosts::dataBytes() const {
 }
 
 ShardCosts::ShardCosts(const Problem &problem, const ProblemFacts &facts, const CostModel &model,
-                       const std::vector<Block> &blocks, Plan given, const Workspace *workspace)
+                       const std::vector<Block> &blocks, Plan given, const Workspace *workspace,
+                       std::optional<FoldedModel> folded)
     : problem(problem), facts(facts), model(model), blocks(blocks), workspace(workspace),
       plan(std::move(given)), execution(problem, facts, plan, model, workspace),
-      scalars(scalarSums(problem, facts, plan)) {}
+      scalars(scalarSums(problem, facts, plan)), folded(folded) {}
 
-const Profile &ShardCosts::profile(Recompute recompute, const std::vector<OpId> &cuts) const {
-  std::unique_ptr<Profile> &known = profiles[{recompute, cuts}];
-  if (known)
-    return *known;
+std::unique_ptr<Profile> ShardCosts::makeProfile(Recompute recompute,
+                                                 const std::vector<OpId> &cuts) const {
+  std::optional<FoldedCuts> at;
+  if (folded)
+    at = foldCuts(*folded->folding, *folded->blocks, cuts);
+  if (folded && !at)
+    return nullptr;
+  auto of = [&](const Execution &run) {
+    return at ? Profile::ofFolded(problem, facts, run, plan.mesh, *at, cuts)
+              : std::make_unique<Profile>(problem, facts, run, plan.mesh, cuts);
+  };
   if (recompute == Recompute::None)
-    known = std::make_unique<Profile>(problem, facts, execution, plan.mesh, cuts);
-  else {
-    Execution again(problem, facts, plan, model, workspace);
-    addRecomputation(again, problem, blocks, recomputeAll(blocks, recompute));
-    known = std::make_unique<Profile>(problem, facts, again, plan.mesh, cuts);
-  }
-  return *known;
+    return of(execution);
+  Execution again(problem, facts, plan, model, workspace);
+  addRecomputation(again, problem, blocks, recomputeAll(blocks, recompute));
+  return of(again);
+}
+
+const Profile *ShardCosts::findProfile(Recompute recompute, const std::vector<OpId> &cuts) const {
+  auto [it, isNew] = profiles.try_emplace({recompute, cuts});
+  if (isNew)
+    it->second = makeProfile(recompute, cuts);
+  return it->second.get();
+}
+
+bool ShardCosts::fits(Recompute recompute, const std::vector<OpId> &cuts) const {
+  return !folded || (findProfile(Recompute::None, cuts) && findProfile(recompute, cuts));
 }
 
 const Weights &ShardCosts::weights(const std::vector<OpId> &cuts) const {
@@ -58,6 +75,24 @@ const Weights &ShardCosts::weights(const std::vector<OpId> &cuts) const {
   return *known;
 }
 
+namespace {
+
+/// Asks for the ops of a folded model.
+class FoldedWorkspace : public Workspace {
+public:
+  FoldedWorkspace(const Folding &folding, const Workspace &whole)
+      : folding(folding), whole(whole) {}
+  int64_t bytes(OpId op, const Shapes &operands, const Shapes &results) const override {
+    return whole.bytes(folding.wholeOps[op], operands, results);
+  }
+
+private:
+  const Folding &folding;
+  const Workspace &whole;
+};
+
+} // namespace
+
 ShardLibrary::ShardLibrary(const Problem &problem, const Cluster &cluster,
                            const SearchOptions &options)
     : problem(problem), facts(problem), cluster(cluster), devices(options.devices),
@@ -66,6 +101,8 @@ ShardLibrary::ShardLibrary(const Problem &problem, const Cluster &cluster,
     folding = fold(problem, facts, blocks);
   if (folding)
     foldedFacts.emplace(folding->problem);
+  if (folding && workspace)
+    foldedWorkspace = std::make_unique<FoldedWorkspace>(*folding, *workspace);
 }
 
 bool ShardLibrary::keepsInsideOps() const {
@@ -109,47 +146,84 @@ const ShardLibrary::Batch &ShardLibrary::foldedBatchOf(int64_t samples, bool spl
   return it->second;
 }
 
+std::optional<Result<Solution>> ShardLibrary::solveFolded(int64_t samples,
+                                                          const Degrees &degrees,
+                                                          const SolverOptions &options) {
+  if (!folding)
+    return std::nullopt;
+  const Batch &batch = foldedBatchOf(samples, degrees.cp > 1);
+  if (!batch.error.empty())
+    return std::nullopt;
+  return ShardingSolver(batch.problem, *batch.facts, cluster, degrees, options)
+      .solveFolded(*folding);
+}
+
 Result<Solution> ShardLibrary::solve(int64_t samples, const Degrees &degrees,
                                      const SolverOptions &options) {
   const Batch &whole = batchOf(samples, degrees.cp > 1);
   if (!whole.error.empty())
     return Error{whole.error, 4};
-  if (folding) {
-    const Batch &batch = foldedBatchOf(samples, degrees.cp > 1);
-    auto found = ShardingSolver(batch.problem, *batch.facts, cluster, degrees, options)
-                     .solveFolded(*folding);
-    if (found && *found)
+  if (auto found = solveFolded(samples, degrees, options)) {
+    if (*found)
       (*found)->plan = unfold(*folding, whole.problem, std::move((*found)->plan));
-    if (found)
-      return std::move(*found);
+    return std::move(*found);
   }
   return solveSharding(whole.problem, *whole.facts, cluster, degrees, options);
 }
 
-const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &variant,
-                                    std::string &error) {
-  Key key{degrees.tp, degrees.cp, degrees.microBatch, variant};
-  auto [it, isNew] = solved.try_emplace(key);
-  if (!isNew) {
-    if (!it->second)
-      error = errors[key];
-    return it->second.get();
+void ShardLibrary::solveOnce(Solved &entry, const Degrees &degrees,
+                             const SolverOptions &options) {
+  if (std::exchange(entry.tried, true))
+    return;
+  auto found = solveFolded(degrees.microBatch, degrees, options);
+  if (!found)
+    return addWhole(entry, degrees, options);
+  if (!*found) {
+    entry.error = found->error().message;
+    return;
   }
+  const Batch &batch = foldedBatchOf(degrees.microBatch, degrees.cp > 1);
+  entry.folded = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, folding->blocks,
+                                              std::move((*found)->plan), foldedWorkspace.get(),
+                                              FoldedModel{&*folding, &blocks});
+}
+
+void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options) {
+  const Batch &batch = batchOf(degrees.microBatch, degrees.cp > 1);
+  Plan plan;
+  if (entry.folded) {
+    plan = unfold(*folding, batch.problem, entry.folded->getPlan());
+  } else {
+    auto found = batch.error.empty()
+                     ? solveSharding(batch.problem, *batch.facts, cluster, degrees, options)
+                     : Error{batch.error, 4};
+    if (!found) {
+      entry.error = found.error().message;
+      return;
+    }
+    plan = std::move(found->plan);
+  }
+  entry.whole = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, blocks,
+                                             std::move(plan), workspace);
+}
+
+const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &variant,
+                                    const std::vector<OpId> &cuts, std::string &error) {
+  Solved &entry = solved[{degrees.tp, degrees.cp, degrees.microBatch, variant}];
   Degrees inside;
   inside.tp = degrees.tp;
   inside.cp = degrees.cp;
   inside.microBatch = degrees.microBatch;
   SolverOptions options{variant.sequenceParallel, variant.secondsPerByte, devices,
                         weighedMicrobatches(problem, degrees, devices)};
-  auto solution = solve(degrees.microBatch, inside, options);
-  if (!solution) {
-    errors[key] = error = solution.error().message;
-    return nullptr;
-  }
-  const Batch &batch = batchOf(degrees.microBatch, degrees.cp > 1);
-  it->second = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, blocks,
-                                            std::move(solution->plan), workspace);
-  return it->second.get();
+  solveOnce(entry, inside, options);
+  if (entry.folded && entry.folded->fits(degrees.recompute, cuts))
+    return entry.folded.get();
+  if (entry.folded && !entry.whole)
+    addWhole(entry, inside, options);
+  if (!entry.whole)
+    error = entry.error;
+  return entry.whole.get();
 }
 
 } // namespace dtc::plan

@@ -23,13 +23,26 @@ struct ShardVariant {
 /// pipeline, where what is done once a step weighs most.
 int64_t weighedMicrobatches(const Problem &problem, const Degrees &degrees, int64_t devices);
 
+/// How a folded model is part of a whole one.
+struct FoldedModel {
+  const Folding *folding = nullptr;
+  const std::vector<Block> *blocks = nullptr; ///< of the whole model
+};
+
 class ShardCosts {
 public:
+  /// `folded`: all but the results is of a folded model.
   ShardCosts(const Problem &problem, const ProblemFacts &facts, const CostModel &model,
-             const std::vector<Block> &blocks, Plan plan, const Workspace *workspace);
+             const std::vector<Block> &blocks, Plan plan, const Workspace *workspace,
+             std::optional<FoldedModel> folded = std::nullopt);
 
+  /// Whether there are profiles of these units, without recomputation and with it:
+  /// always, unless the model is folded.
+  bool fits(Recompute recompute, const std::vector<OpId> &cuts) const;
   /// Units between `cuts`, all blocks recomputed alike.
-  const Profile &profile(Recompute recompute, const std::vector<OpId> &cuts) const;
+  const Profile &profile(Recompute recompute, const std::vector<OpId> &cuts) const {
+    return *findProfile(recompute, cuts);
+  }
   /// Parameters, stored whole; axes are those of the plan.
   const Weights &weights(const std::vector<OpId> &cuts) const;
   const std::vector<sharding::AxisList> &getScalarSums() const { return scalars; }
@@ -37,8 +50,12 @@ public:
   int64_t dataBytes() const;
   const Problem &getProblem() const { return problem; }
   const ProblemFacts &getFacts() const { return facts; }
+  const Plan &getPlan() const { return plan; }
 
 private:
+  const Profile *findProfile(Recompute recompute, const std::vector<OpId> &cuts) const;
+  std::unique_ptr<Profile> makeProfile(Recompute recompute, const std::vector<OpId> &cuts) const;
+
   const Problem &problem;
   const ProblemFacts &facts;
   const CostModel &model;
@@ -47,6 +64,7 @@ private:
   Plan plan;
   Execution execution;
   std::vector<sharding::AxisList> scalars;
+  std::optional<FoldedModel> folded;
   mutable std::map<std::pair<Recompute, std::vector<OpId>>, std::unique_ptr<Profile>> profiles;
   mutable std::map<std::vector<OpId>, std::unique_ptr<Weights>> weightsOf;
 };
@@ -57,8 +75,10 @@ class ShardLibrary {
 public:
   ShardLibrary(const Problem &problem, const Cluster &cluster, const SearchOptions &options);
 
-  /// Null where there is no such sharding; `error` then says why.
-  const ShardCosts *get(const Degrees &degrees, const ShardVariant &variant, std::string &error);
+  /// For a pipeline cut at some of `cuts`. Null where there is no such sharding;
+  /// `error` then says why.
+  const ShardCosts *get(const Degrees &degrees, const ShardVariant &variant,
+                        const std::vector<OpId> &cuts, std::string &error);
   /// The problem with that many samples in a call, sequences split or not; its
   /// sharding under these degrees.
   struct Batch {
@@ -77,6 +97,9 @@ private:
   Batch makeBatch(const Problem &of, const ProblemFacts &itsFacts, int64_t samples,
                   bool splitsSequence) const;
   const Batch &foldedBatchOf(int64_t samples, bool splitsSequence);
+  /// Of the folded model; nullopt where the whole one has to be solved.
+  std::optional<Result<Solution>> solveFolded(int64_t samples, const Degrees &degrees,
+                                              const SolverOptions &options);
 
   const Problem &problem;
   ProblemFacts facts;
@@ -86,12 +109,19 @@ private:
   CostModel model;
   std::vector<Block> blocks;
   std::optional<Folding> folding;
+  std::unique_ptr<Workspace> foldedWorkspace;
   std::optional<ProblemFacts> foldedFacts;
   /// By samples, and whether cp splits.
   std::map<std::pair<int64_t, bool>, Batch> batches, foldedBatches;
   using Key = std::tuple<int64_t, int64_t, int64_t, ShardVariant>; ///< tp, cp, samples
-  std::map<Key, std::unique_ptr<ShardCosts>> solved;
-  std::map<Key, std::string> errors;
+  struct Solved {
+    bool tried = false;
+    std::unique_ptr<ShardCosts> folded, whole; ///< one or both; neither where there is an error
+    std::string error;
+  };
+  void solveOnce(Solved &entry, const Degrees &degrees, const SolverOptions &options);
+  void addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options);
+  std::map<Key, Solved> solved;
 };
 
 /// The plan's entries for recomputing all blocks alike.

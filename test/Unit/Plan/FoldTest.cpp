@@ -1,6 +1,7 @@
 // Equal layers are planned once.
 #include "Fold.h"
 
+#include "Planners/ShardCosts.h"
 #include "Planners/ShardingSolver.h"
 #include "Transformer.h"
 
@@ -92,6 +93,25 @@ TEST(Fold, KeepsLayersOfWhichAllAreReadInTheEnd) {
 
 namespace {
 
+/// Every figure of every run of units.
+void expectSame(const Profile &folded, const Profile &whole, const std::string &text) {
+  ASSERT_EQ(folded.units(), whole.units()) << text;
+  for (int a = 0; a < whole.units(); ++a) {
+    EXPECT_EQ(folded.forwardBytes(a), whole.forwardBytes(a)) << text << " before " << a;
+    EXPECT_EQ(folded.backwardBytes(a), whole.backwardBytes(a)) << text << " before " << a;
+    for (int b = a + 1; b <= whole.units(); ++b) {
+      std::string where = text + " units " + std::to_string(a) + " to " + std::to_string(b);
+      EXPECT_EQ(folded.savedBytes(a, b), whole.savedBytes(a, b)) << where;
+      EXPECT_EQ(folded.peakBytes(a, b), whole.peakBytes(a, b)) << where;
+      for (auto part : {&Profile::seconds, &Profile::communication, &Profile::host}) {
+        PassSeconds x = (folded.*part)(a, b), y = (whole.*part)(a, b);
+        EXPECT_DOUBLE_EQ(x.forward, y.forward) << where;
+        EXPECT_DOUBLE_EQ(x.backward(), y.backward()) << where;
+      }
+    }
+  }
+}
+
 struct Case {
   TransformerSize size;
   int64_t devices;
@@ -140,6 +160,70 @@ TEST(Fold, ShardsAsWithoutIt) {
             << summary(degrees) << ": another plan that costs as much";
       }
   }
+}
+
+TEST(Fold, ProfilesAsWithoutIt) {
+  Problem whole = transformer({12, 1024, 16, 1024, 8, 8192});
+  ProblemFacts facts(whole);
+  std::vector<Block> blocks = findBlocks(whole, facts);
+  std::optional<Folding> folding = fold(whole, facts, blocks);
+  ASSERT_TRUE(folding);
+  ProblemFacts foldedFacts(folding->problem);
+  Cluster on = cluster("dgx-h100");
+  on.software.flashAttention = 0; // there is something to select
+  CostModel model(on, 8);
+  std::vector<OpId> between = {0}, inside;
+  for (const Block &block : blocks)
+    between.push_back(block.first);
+  between.push_back(facts.lastForward + 1);
+  inside = between;
+  for (const Block &block : blocks)
+    inside.push_back(block.first + 4);
+  std::sort(inside.begin(), inside.end());
+  for (auto [dp, tp, cp] : {std::tuple(1, 1, 1), {1, 8, 1}, {2, 2, 2}}) {
+    Degrees degrees;
+    degrees.dp = dp;
+    degrees.tp = tp;
+    degrees.cp = cp;
+    auto found = ShardingSolver(folding->problem, foldedFacts, on, degrees, {})
+                     .solveFolded(*folding);
+    ASSERT_TRUE(found && *found);
+    Plan plan = (*found)->plan, wholePlan = unfold(*folding, whole, plan);
+    for (Recompute kind : {Recompute::None, Recompute::Selective, Recompute::Full})
+      for (const std::vector<OpId> &cuts : {between, inside}) {
+        Execution run(folding->problem, foldedFacts, plan, model);
+        addRecomputation(run, folding->problem, folding->blocks,
+                         recomputeAll(folding->blocks, kind));
+        Execution wholeRun(whole, facts, wholePlan, model);
+        addRecomputation(wholeRun, whole, blocks, recomputeAll(blocks, kind));
+        std::optional<FoldedCuts> at = foldCuts(*folding, blocks, cuts);
+        ASSERT_TRUE(at);
+        auto profile = Profile::ofFolded(folding->problem, foldedFacts, run, plan.mesh, *at, cuts);
+        ASSERT_TRUE(profile) << summary(degrees);
+        expectSame(*profile, Profile(whole, facts, wholeRun, plan.mesh, cuts), summary(degrees));
+      }
+  }
+}
+
+TEST(Fold, CutsOnlyWhatIsCutAlike) {
+  Problem whole = layers(12);
+  ProblemFacts facts(whole);
+  std::vector<Block> blocks = findBlocks(whole, facts);
+  std::optional<Folding> folding = fold(whole, facts, blocks);
+  ASSERT_TRUE(folding);
+  std::vector<OpId> cuts = {0};
+  for (const Block &block : blocks)
+    cuts.push_back(block.first);
+  cuts.push_back(facts.lastForward + 1);
+  std::optional<FoldedCuts> at = foldCuts(*folding, blocks, cuts);
+  ASSERT_TRUE(at);
+  EXPECT_EQ(at->cuts.size(), cuts.size() - folding->copies + 1);
+  EXPECT_EQ(at->units.at(at->units.first, 2), at->units.first + 2);
+  std::vector<OpId> more = cuts, fewer = cuts;
+  more.insert(more.begin() + 6, cuts[5] + 2); // within one block only
+  EXPECT_FALSE(foldCuts(*folding, blocks, more));
+  fewer.erase(fewer.begin() + 6); // between all but two blocks
+  EXPECT_FALSE(foldCuts(*folding, blocks, fewer));
 }
 
 TEST(Fold, PlansAsWithoutIt) {
