@@ -13,7 +13,7 @@ namespace dtc::report {
 using plan::MemoryUse;
 using simulate::MemoryPoint;
 
-static constexpr size_t kMostCurves = 6, kMostBars = 64;
+static constexpr size_t kMostCurves = 8, kMostBars = 64;
 static constexpr int64_t kColumns = 240;
 
 std::vector<double> highestPerColumn(const std::vector<MemoryPoint> &points, double seconds,

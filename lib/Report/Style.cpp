@@ -9,7 +9,7 @@ static constexpr const char *kSheet = R"css(
 --accent:#20639b;--warn:#8f2115;--warnback:#fdecea;--mark:#fff6d6;--l0:.9;--ls:-.026;--c:.085;
 --k0:#3f7fbf;--k1:#e39a3b;--k2:#4fa57a;--k3:#7d8791;--k4:#b9bfc6;--k5:#9a7bb8;
 --t0:#2f7d57;--t1:#8cc5a4;--t2:#d5643f;--t3:#b9bfc6;--t4:#c9b458;--t5:#9a7bb8}
-@media (prefers-color-scheme:dark){:root{--page:#14171a;--ink:#e6e8ea;--soft:#a3abb4;--line:#363c43;
+@media screen and (prefers-color-scheme:dark){:root{--page:#14171a;--ink:#e6e8ea;--soft:#a3abb4;--line:#363c43;
 --panel:#1b1f23;--empty:#2a2f35;--accent:#6fb1ea;--warn:#ffb4a8;--warnback:#44201b;--mark:#3a3417;
 --l0:.38;--ls:.018;--c:.08;--k0:#4a8fd3;--k1:#d58a2a;--k2:#47a177;--k3:#7f8a95;--k4:#59626b;
 --k5:#9d80bd;--t0:#3c9b6d;--t1:#2c5e47;--t2:#d9683f;--t3:#59626b;--t4:#8f7d2c;--t5:#9d80bd}}
@@ -57,6 +57,7 @@ svg g.mid text{fill:var(--ink)}
 .accent{fill:var(--accent)}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;padding:.32rem .7rem .32rem 0;border-bottom:1px solid var(--line);vertical-align:top;font-weight:400}
+tbody th{min-width:9rem}
 thead th,thead td{color:var(--soft);font-size:.8rem;vertical-align:bottom}
 .number,thead .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .group,.total th,.total td{font-weight:600}
@@ -91,7 +92,7 @@ figcaption{font-size:.88rem;margin-bottom:.2rem}
 .multiples text{font-size:15px}}
 @media print{:root{--page:#fff}body{max-width:none;padding:0;font-size:11pt}nav{display:none}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}.wide{overflow:visible}.wide>svg{min-width:0}
-.node,.tile,figure,tr,.wide>svg{break-inside:avoid}h2,h3{break-after:avoid}table{font-size:8pt}}
+.multiples{grid-template-columns:1fr 1fr}.node,.tile,figure,tr,.wide>svg{break-inside:avoid}h2,h3{break-after:avoid}table{font-size:8pt}}
 )css";
 
 /// Hues of pipeline ranks, and shades of parts of a layer or chunks of a rank.

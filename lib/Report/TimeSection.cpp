@@ -153,6 +153,7 @@ static void writeParts(Html &html, const Page &page) {
 static void writeRanks(Html &html, const Page &page) {
   const auto &ranks = page.timeline.ranks;
   html.element("h3", "Every rank of the pipeline");
+  legend(html, {{"t1", "computing"}, {"t2", "exposed communication"}, {"t3", "waiting"}});
   html.open("div", {{"class", "ranks"}});
   for (int32_t rank : rowsOf(ranks.size(), kMostBars)) {
     const simulate::RankTimeline &line = ranks[rank];

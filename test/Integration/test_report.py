@@ -97,6 +97,23 @@ def test_parts_add_up_to_the_step(planned):
     assert sum(parts) == pytest.approx(answer["predicted"]["step_time_s"], rel=1e-6)
 
 
+def test_a_layer_shows_what_its_ranks_exchange(tmp_path):
+    """Megatron's layer with sequence parallelism: two gathers and two reduce-scatters
+    of the activations forward, of which a step has as many again backward."""
+    path = tmp_path / "plan.html"
+    answer = json.loads(check_call(
+        "dtc", "plan", MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--devices", 4, "--global-batch",
+        8, "--plan", "dp=2,tp=2,sp=on,micro_batch=4", "--report", path, "--json").out)
+    layers, size = 2, 4 * 32 * 64 * 4
+    section = re.search('<section id="layer".*?</section>', path.read_text(), re.DOTALL)[0]
+    shown = re.findall(r'<tr class="exchange">.*?<b>(\w+)</b> over tp of ([\d.]+) KiB', section, re.DOTALL)
+    for kind in ("all_gather", "reduce_scatter"):
+        assert shown.count((kind, f"{size / 1024:.1f}")) == 2
+        assert sum(use["count"] for use in answer["collectives"]
+                   if use["kind"] == kind and use["bytes"] == size) == 2 * 2 * layers
+    assert len(shown) == 4
+
+
 def test_nothing_is_loaded_or_run(planned):
     page, _, _ = planned
     policy = next(a["content"] for tag, a in page.tags
