@@ -44,6 +44,12 @@ static double ramped(double seconds) {
   return seconds * (1 + std::pow(kRampSeconds / seconds, kRampPower));
 }
 
+/// How much longer a hop of a ring through several nodes takes than NCCL's constants,
+/// which are of an idle pair: each of the n - 1 hops waits for the slowest link and,
+/// beside kernels, for a turn on its multiprocessor. Fitted to what FSDP loses of its
+/// throughput between 128 and 2,048 H100 (docs/CostModel.md).
+static constexpr double kLoadedHop = 1.75;
+
 NetworkModel::NetworkModel(std::vector<LinkLevel> list, const DeviceSpec &device)
     : levels(std::move(list)), architecture(device.architecture) {
   for (size_t i = 0; i < levels.size(); ++i)
@@ -118,7 +124,7 @@ double NetworkModel::ring(StepKind kind, const GroupShape &group, double bytes) 
   double rounds = kind == StepKind::AllReduce ? 2 : 1;
   double n = double(group.ranks), bandwidth = ringBandwidth(group);
   double lowLatency = lowLatencyBandwidth(group), best = HUGE_VAL;
-  double traffic = rounds * (n - 1) / n * bytes;
+  double traffic = rounds * (n - 1) / n * bytes, loaded = group.level > 0 ? kLoadedHop : 1;
   for (const Protocol &protocol : kRing) {
     double seconds = protocol.base;
     // Of the n - 1 steps each crosses one link; as many leave a switch as the
@@ -126,7 +132,7 @@ double NetworkModel::ring(StepKind kind, const GroupShape &group, double bytes) 
     double parts = n;
     for (int i = 0; i <= group.level; ++i) {
       double joined = n / double(group.inside[i]);
-      seconds += rounds * (parts - joined) * levels[i].latency *
+      seconds += rounds * (parts - joined) * levels[i].latency * loaded *
                  (i == 0 ? protocol.hopInside : protocol.hopOutside);
       parts = joined;
     }

@@ -193,13 +193,25 @@ TEST(NetworkModel, FindsWhereGroupsLie) {
 TEST(NetworkModel, GroupsShareTheNetwork) {
   CostModel model = modelOf("dgx-h100", 64);
   Mesh mesh{{{"dp", "dp", 8}, {"tp", "tp", 8}}};
-  double bytes = 1e9;
+  double bytes = 1e10;
   // Eight groups with one rank a node each have an eighth of what one group of
   // all ranks has.
   double one = model.collectiveSeconds(StepKind::AllGather, {0, 1}, bytes, mesh);
   double eight = model.collectiveSeconds(StepKind::AllGather, {0}, bytes, mesh);
   EXPECT_GT(eight, 6 * one);
   EXPECT_LT(eight, 9 * one);
+}
+
+/// What a layer of 7 billion parameters takes to be gathered: behind 16,000 tokens'
+/// work of 7 ms among 128 GPUs, not among 2,048 (Fernandez et al. 2024).
+TEST(NetworkModel, RingsThroughManyNodesAreSlowToStart) {
+  auto gather = [](int64_t ranks) {
+    return modelOf("dgx-h100", ranks).collectiveSeconds(StepKind::AllGather, {0}, 404e6,
+                                                        Mesh{{{"dp", "dp", ranks}}});
+  };
+  EXPECT_LT(gather(128), 3e-3);
+  EXPECT_GT(gather(2048), 7e-3);
+  EXPECT_GT(gather(16384), 1.3 * gather(8192));
 }
 
 TEST(NetworkModel, PointToPointByLevel) {

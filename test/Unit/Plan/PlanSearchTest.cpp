@@ -57,7 +57,8 @@ TEST(PlanSearch, EachZeroLevelHoldsLess) {
   for (int zero = 0; zero <= 3; ++zero) {
     Prediction predicted =
         pinnedPlan(problem, 16, "dp=16,tp=1,pp=1,recompute=full,micro_batch=1,zero=" +
-                                    std::to_string(zero)).predicted;
+                                    std::to_string(zero) + (zero ? ",zero_group=16" : ""))
+            .predicted;
     const MemoryUse &memory = predicted.memory;
     if (zero > 0)
       EXPECT_LT(memory.total(), last.total()) << zero;
@@ -106,7 +107,8 @@ TEST(PlanSearch, LargerMicrobatchesHoldMore) {
   Problem problem = transformer(gpt7b(256));
   int64_t last = 0;
   for (int64_t size : {1, 2, 4, 8}) {
-    std::string spec = "dp=16,tp=1,pp=1,zero=3,recompute=full,micro_batch=" + std::to_string(size);
+    std::string spec = "dp=16,tp=1,pp=1,zero=3,zero_group=16,recompute=full,micro_batch=" +
+                       std::to_string(size);
     Prediction predicted = pinnedPlan(problem, 16, spec).predicted;
     EXPECT_GT(predicted.memory.total(), last);
     last = predicted.memory.total();
