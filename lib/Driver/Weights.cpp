@@ -170,8 +170,9 @@ std::vector<std::string> withoutData(mlir::ModuleOp module, const WeightStore &s
 Result<std::map<std::string, package::Distribution>>
 chooseInitialization(mlir::ModuleOp module, const WeightStore &store) {
   std::map<std::string, package::Distribution> result;
+  mlir::SymbolTable symbols(module);
   for (const std::string &name : withoutData(module, store)) {
-    auto parameter = module.lookupSymbol<graph::ParameterOp>(name);
+    auto parameter = symbols.lookup<graph::ParameterOp>(name);
     auto type = llvm::cast<mlir::RankedTensorType>(parameter.getFileType());
     llvm::StringRef text = name;
     package::Distribution &draw = result[name];

@@ -33,7 +33,7 @@ Json shardingOf(Attribute attr, size_t rank) {
     if (sharding && dim < sharding.getDims().size())
       for (StringAttr name : sharding.getDims()[dim].getNames())
         axes.push_back(name.str());
-    dims.push_back(axes);
+    dims.push_back(std::move(axes));
   }
   return dims;
 }
@@ -131,15 +131,17 @@ private:
     Json init = nullptr;
     if (auto it = inputs.init.find(name.str()); it != inputs.init.end())
       init = {{"mean", it->second.mean}, {"sd", it->second.sd}};
-    result["parameters"].push_back({{"name", name.str()},
-                                    {"aliases", aliases},
-                                    {"dtype", dtypeOf(file.getElementType())},
-                                    {"shape", file.getShape()},
-                                    {"view", view.getShape()},
-                                    {"trainable", op.getTrainable()},
-                                    {"sharding", shardingOf(sharding, view.getRank())},
-                                    {"storage_dtype", dtypeOf(local.getElementType())},
-                                    {"init", init}});
+    // Key by key: an initializer list would copy everything, thousands of times.
+    Json &entry = result["parameters"].emplace_back();
+    entry["name"] = name.str();
+    entry["aliases"] = std::move(aliases);
+    entry["dtype"] = dtypeOf(file.getElementType());
+    entry["shape"] = file.getShape();
+    entry["view"] = view.getShape();
+    entry["trainable"] = op.getTrainable();
+    entry["sharding"] = shardingOf(sharding, view.getRank());
+    entry["storage_dtype"] = dtypeOf(local.getElementType());
+    entry["init"] = std::move(init);
     return llvm::Error::success();
   }
 

@@ -66,11 +66,12 @@ llvm::Expected<Json> describe(mlir::ModuleOp module, const PackageInputs &inputs
   llvm::Expected<Json> described = describeModule(module, inputs);
   if (!described)
     return described.takeError();
-  for (const Json &more : {*described, inputs.about}) {
-    for (const auto &[key, value] : more.items()) {
-      if (manifest.contains(key))
-        return llvm::createStringError("manifest key given twice: " + key);
-      manifest[key] = value;
+  Json about = inputs.about;
+  for (Json *more : {&*described, &about}) {
+    for (auto entry : more->items()) {
+      if (manifest.contains(entry.key()))
+        return llvm::createStringError("manifest key given twice: " + entry.key());
+      manifest[entry.key()] = std::move(entry.value());
     }
   }
   return manifest;

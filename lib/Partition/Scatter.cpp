@@ -52,7 +52,9 @@ LogicalResult fuseScatters(ModuleOp module) {
   patterns.add<FuseScatter>(module.getContext());
   GreedyRewriteConfig config;
   config.enableFolding(false).enableConstantCSE(false);
-  return applyPatternsGreedily(module, std::move(patterns), config);
+  SmallVector<Operation *> reductions;
+  module.walk([&](AllReduceOp op) { reductions.push_back(op); });
+  return applyOpPatternsGreedily(reductions, std::move(patterns), config);
 }
 
 } // namespace dtc::partition

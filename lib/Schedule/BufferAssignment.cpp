@@ -59,21 +59,18 @@ void BufferAssignment::placeArguments() {
   }
 }
 
-/// The buffer of `operand` if the result may lie there.
-std::optional<size_t> BufferAssignment::reusable(Operation *op, OpResult result, int64_t operand) {
+/// The buffer of `operand` if the result may lie there. `users` counts by buffer the operands
+/// that lie in it and the earlier results that took it over.
+std::optional<size_t> BufferAssignment::reusable(Operation *op, OpResult result, int64_t operand,
+                                                 const BufferUsers &users) {
   if (operand < 0)
     return std::nullopt;
   Value root = rootOf(op->getOperand(operand));
   size_t index = bufferOf(root);
   const Buffer &buffer = buffers[index];
-  if (buffer.bytes != bytesOf(result.getType()) || lastUse(root) != times[op])
+  if (buffer.bytes != bytesOf(result.getType()) || lastUse(root) != times[op] ||
+      users.lookup(index) != 1)
     return std::nullopt;
-  for (auto [other, value] : llvm::enumerate(op->getOperands()))
-    if (static_cast<int64_t>(other) != operand && bufferOf(rootOf(value)) == index)
-      return std::nullopt;
-  for (OpResult earlier : op->getResults().take_front(result.getResultNumber()))
-    if (bufferOf(earlier) == index)
-      return std::nullopt;
   if (!buffer.home)
     return index;
   // An argument's place is taken over by the result that replaces it, or by
@@ -90,13 +87,17 @@ void BufferAssignment::placeResultsOf(Operation *op) {
     return;
   }
   int64_t time = times[op];
+  BufferUsers users; // an all-reduce of all gradients has thousands of operands
+  for (Value operand : op->getOperands())
+    ++users[bufferOf(operand)];
   for (OpResult result : op->getResults()) {
     int64_t last = std::max(time, lastUses.contains(result) ? lastUse(result) : time);
-    auto index = reusable(op, result, overwritable(op, result.getResultNumber()));
+    auto index = reusable(op, result, overwritable(op, result.getResultNumber()), users);
     if (!index) {
       index = buffers.size();
       buffers.push_back({bytesOf(result.getType()), time, last, std::nullopt});
     }
+    ++users[*index];
     valueBuffers[result] = *index;
     buffers[*index].last = std::max(buffers[*index].last, last);
   }

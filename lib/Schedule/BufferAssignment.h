@@ -41,7 +41,9 @@ private:
   void findLastUses();
   void placeArguments();
   void placeResultsOf(mlir::Operation *op);
-  std::optional<size_t> reusable(mlir::Operation *op, mlir::OpResult result, int64_t operand);
+  using BufferUsers = llvm::SmallDenseMap<size_t, unsigned, 8>;
+  std::optional<size_t> reusable(mlir::Operation *op, mlir::OpResult result, int64_t operand,
+                                 const BufferUsers &users);
   void claimHomes();
   bool isFree(size_t home, int64_t from) const;
   int64_t lastUse(mlir::Value value) const { return lastUses.lookup(rootOf(value)); }

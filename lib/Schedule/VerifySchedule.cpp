@@ -135,33 +135,44 @@ private:
     return success();
   }
 
+  /// After the results are written, every operand is still there but for those that a result
+  /// may overwrite, of which that result has the place.
   LogicalResult writeResults(Operation *op, DenseI64ArrayAttr offsets) {
+    SmallVector<Value> present(op->getOperands());
     for (OpResult result : op->getResults()) {
-      unsigned i = result.getResultNumber();
-      for (auto [j, operand] : llvm::enumerate(op->getOperands()))
-        if (!mayOverwrite(op, i, j, offsets[i]) && overlaps(operand, result, offsets[i]))
-          return op->emitError("writes over an operand that it reads: ") << j;
-      if (failed(write(op, result, offsets[i])))
+      int64_t offset = offsets[result.getResultNumber()];
+      int64_t operand = overwritable(result);
+      if (operand >= 0 && isSamePlace(present[operand], result, offset))
+        present[operand] = result;
+      if (failed(write(op, result, offset)))
         return failure();
     }
+    for (auto [j, value] : llvm::enumerate(present))
+      if (!isPresent(value))
+        return op->emitError("writes over an operand that it reads: ") << j;
     for (OpResult result : op->getResults())
-      if (failed(read(op, result)))
+      if (!isPresent(result))
         return op->emitError("results overlap each other or scratch memory");
     return success();
   }
 
-  bool overlaps(Value operand, Value result, int64_t offset) {
-    uint64_t begin = values[operand].first, end = begin + bytesOf(operand.getType());
-    uint64_t from = offset, to = from + bytesOf(result.getType());
-    return begin < to && from < end && begin != end && from != to;
+  bool isPresent(Value value) {
+    const auto &[offset, content] = values[value];
+    return contents.holds(offset, bytesOf(value.getType()), content);
   }
 
   /// In place is in the same place.
-  bool mayOverwrite(Operation *op, unsigned result, size_t operand, int64_t offset) {
-    bool allowed = isa<dist::AllReduceOp>(op) && operand == result;
-    if (auto launch = dyn_cast<exec::LaunchOp>(op))
-      allowed = launch.getInPlace()[result] == static_cast<int64_t>(operand);
-    return allowed && values[op->getOperand(operand)].first == static_cast<uint64_t>(offset);
+  bool isSamePlace(Value operand, OpResult result, int64_t offset) {
+    return values[operand].first == static_cast<uint64_t>(offset) &&
+           bytesOf(operand.getType()) == bytesOf(result.getType());
+  }
+
+  /// The operand that a result may overwrite, or -1.
+  static int64_t overwritable(OpResult result) {
+    unsigned i = result.getResultNumber();
+    if (auto launch = dyn_cast<exec::LaunchOp>(result.getOwner()))
+      return launch.getInPlace()[i];
+    return isa<dist::AllReduceOp>(result.getOwner()) ? static_cast<int64_t>(i) : -1;
   }
 
   /// At the end every result is at home, and so are arguments that nothing

@@ -69,6 +69,48 @@ module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
 
 // -----
 
+// Only one of two operands in the same place may be overwritten.
+module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
+  exec.kernel @add extent 4 scratch 0 {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+    %0 = arith.addf %a, %b : tensor<4xf32>
+    exec.yield %0 : tensor<4xf32>
+  }
+  func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+    // expected-error @below {{writes over an operand that it reads: 1}}
+    %0 = exec.launch @add(%x, %x) extent 4 in_place [0] {exec.offsets = array<i64: 0>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+  exec.schedule microbatches 1 {
+    exec.call @forward microbatch 0 slot 0
+  }
+}
+
+// -----
+
+// Results in place of both operands, one beyond its operand's end.
+module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
+  exec.kernel @both extent 4 scratch 0 {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+    %0 = math.exp %a : tensor<4xf32>
+    %1 = math.exp %b : tensor<4xf32>
+    exec.yield %0, %1 : tensor<4xf32>, tensor<4xf32>
+  }
+  func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64},
+                     %y: tensor<4xf32> {dtc.role = #dtc.role<input, "y">, exec.offsets = 64 : i64})
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "u">}, tensor<4xf32> {dtc.role = #dtc.role<output, "v">}) {
+    // expected-error @below {{writes over an operand that it reads: 1}}
+    %0:2 = exec.launch @both(%x, %y) extent 4 in_place [0, 1] {exec.offsets = array<i64: 0, 72>} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
+  }
+  exec.schedule microbatches 1 {
+    exec.call @forward microbatch 0 slot 0
+  }
+}
+
+// -----
+
 module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
   exec.kernel @exp extent 4 scratch 32 {
   ^bb0(%a: tensor<4xf32>):

@@ -8,42 +8,72 @@ namespace dtc::cpu {
 /// Values with more readers are scalars and tables that all kernels read.
 static constexpr size_t kMostSiblings = 32;
 
-std::vector<Clustering::Step> Clustering::order() const {
-  std::map<unsigned, Step> steps; // by the place where all operands were ready
+int Clustering::current(int node) const {
+  while (node < static_cast<int>(mergedInto.size()) && mergedInto[node] != node)
+    node = mergedInto[node];
+  return node;
+}
+
+int Clustering::makerOf(Value value) const {
+  Operation *op = value.getDefiningOp();
+  while (op && isa<graph::ReshapeOp>(op) && !clusterOf.count(op))
+    op = op->getOperand(0).getDefiningOp();
+  if (!op)
+    return -1;
+  auto known = clusterOf.find(op);
+  if (known != clusterOf.end())
+    return known->second;
+  auto other = nodeOf.find(op);
+  return other == nodeOf.end() ? -1 : other->second;
+}
+
+SmallVector<int, 4> Clustering::makersOf(ValueRange values) const {
+  SmallVector<int, 4> makers;
+  for (Value value : values)
+    if (int maker = makerOf(value); maker >= 0)
+      makers.push_back(maker);
+  return makers;
+}
+
+std::vector<int> Clustering::orderNodes() const {
+  std::vector<std::pair<unsigned, int>> nodes; // by the place where all operands were ready
   for (int number = 0; number < static_cast<int>(clusters.size()); ++number)
     if (!clusters[number].merged)
-      steps[lastPosition(number)] = {number, nullptr};
-  for (Operation *op : program)
-    if (!isPrimitive(op))
-      steps[position.lookup(op)] = {-1, op};
+      nodes.emplace_back(lastPosition(number), number);
+  for (auto [k, op] : llvm::enumerate(others))
+    nodes.emplace_back(position.lookup(op), clusters.size() + k);
+  llvm::sort(nodes);
 
-  std::vector<Step> ordered;
-  std::set<int> doneClusters;
-  DenseSet<Operation *> doneOps;
-  // Explicit stack: a step, and whether its producers have been pushed.
-  std::vector<std::pair<Step, bool>> stack;
-  auto pushProducer = [&](Value value) {
-    if (std::optional<Step> maker = makerOf(value))
-      stack.push_back({*maker, false});
-  };
-  for (auto &[at, first] : steps) {
+  std::vector<int> ordered;
+  std::vector<bool> done(needs.size());
+  // Explicit stack: a node, and whether its producers have been pushed.
+  std::vector<std::pair<int, bool>> stack;
+  for (auto [at, first] : nodes) {
     stack.push_back({first, false});
     while (!stack.empty()) {
-      auto [step, ready] = stack.back();
+      auto [node, ready] = stack.back();
       stack.pop_back();
-      bool done = step.op ? doneOps.contains(step.op) : doneClusters.count(step.cluster);
-      if (done)
+      if (done[node])
         continue;
       if (ready) {
-        step.op ? (void)doneOps.insert(step.op) : (void)doneClusters.insert(step.cluster);
-        ordered.push_back(step);
+        done[node] = true;
+        ordered.push_back(node);
         continue;
       }
-      stack.push_back({step, true});
-      llvm::for_each(needsOf(step), pushProducer);
+      stack.push_back({node, true});
+      for (int need : needs[node])
+        stack.push_back({current(need), false});
     }
   }
   return ordered;
+}
+
+std::vector<Clustering::Step> Clustering::order() const {
+  std::vector<Step> steps;
+  int numClusters = clusters.size();
+  for (int node : orderNodes())
+    steps.push_back(node < numClusters ? Step{node, nullptr} : Step{-1, others[node - numClusters]});
+  return steps;
 }
 
 unsigned Clustering::firstPosition(int number) const {
@@ -60,89 +90,74 @@ unsigned Clustering::lastPosition(int number) const {
   return last;
 }
 
-int Clustering::placeOf(const Step &step) const {
-  return step.op ? opPlace.lookup(step.op) : clusterPlace[step.cluster];
-}
-
-std::optional<Clustering::Step> Clustering::makerOf(Value value) const {
-  Operation *op = value.getDefiningOp();
-  while (op && isa<graph::ReshapeOp>(op) && !clusterOf.count(op))
-    op = op->getOperand(0).getDefiningOp();
-  if (!op)
-    return std::nullopt;
-  auto known = clusterOf.find(op);
-  if (known != clusterOf.end())
-    return Step{known->second, nullptr};
-  if (isPrimitive(op))
-    return std::nullopt;
-  return Step{-1, op};
-}
-
-SmallVector<Value> Clustering::needsOf(const Step &step) const {
-  return step.op ? SmallVector<Value>(step.op->getOperands()) : reads[step.cluster];
-}
-
-bool Clustering::dependOn(ArrayRef<Value> values, int target, bool onlyIndirectly) const {
-  SmallVector<Step> open;
-  std::set<int> seen; // places
-  auto look = [&](ArrayRef<Value> needs, bool skipTarget) {
-    for (Value value : needs) {
-      std::optional<Step> maker = makerOf(value);
-      if (!maker || (skipTarget && maker->cluster == target))
+bool Clustering::dependsOn(int node, int target, bool onlyIndirectly) {
+  SmallVector<int> open;
+  ++search;
+  auto look = [&](int from, bool skipTarget) {
+    for (int need : needs[from]) {
+      int maker = current(need);
+      if ((skipTarget && maker == target) || place[maker] < place[target] ||
+          visited[maker] == search)
         continue;
-      if (placeOf(*maker) >= clusterPlace[target] && seen.insert(placeOf(*maker)).second)
-        open.push_back(*maker);
+      visited[maker] = search;
+      open.push_back(maker);
     }
   };
-  look(values, onlyIndirectly);
+  look(node, onlyIndirectly);
   for (size_t i = 0; i < open.size(); ++i) {
-    if (open[i].cluster == target)
+    if (open[i] == target)
       return true;
-    look(needsOf(open[i]), false);
+    look(open[i], false);
   }
   return false;
 }
 
 void Clustering::lineUp() {
-  line = order();
-  clusterPlace.assign(clusters.size(), 0);
-  for (auto [place, step] : llvm::enumerate(line)) {
-    if (step.op)
-      opPlace[step.op] = place;
-    else
-      clusterPlace[step.cluster] = place;
+  for (int number = 0; number < static_cast<int>(clusters.size()); ++number) {
+    reads.push_back(readBy(number));
+    mergedInto.push_back(number);
   }
+  for (Operation *op : program)
+    if (!isPrimitive(op)) {
+      nodeOf[op] = clusters.size() + others.size();
+      others.push_back(op);
+    }
+  for (ArrayRef<Value> values : reads)
+    needs.push_back(makersOf(values));
+  for (Operation *op : others)
+    needs.push_back(makersOf(op->getOperands()));
+  line = orderNodes();
+  visited.assign(needs.size(), 0);
+  place.assign(needs.size(), 0);
+  for (auto [at, node] : llvm::enumerate(line))
+    place[node] = at;
 }
 
 /// Between the places of both, what depends on the first one moves behind the second.
 void Clustering::mergeInLine(int from, int into) {
-  int first = std::min(clusterPlace[from], clusterPlace[into]);
-  int last = std::max(clusterPlace[from], clusterPlace[into]);
-  std::set<int> dependent{first};
-  std::vector<Step> before, after;
-  for (int place = first + 1; place < last; ++place) {
-    bool depends = llvm::any_of(needsOf(line[place]), [&](Value value) {
-      std::optional<Step> maker = makerOf(value);
-      return maker && dependent.count(placeOf(*maker));
-    });
+  int first = std::min(place[from], place[into]), last = std::max(place[from], place[into]);
+  ++search; // marks what depends on the first
+  visited[line[first]] = search;
+  SmallVector<int> before, after;
+  for (int at = first + 1; at < last; ++at) {
+    int node = line[at];
+    bool depends = llvm::any_of(
+        needs[node], [&](int need) { return visited[current(need)] == search; });
     if (depends)
-      dependent.insert(place);
-    (depends ? after : before).push_back(line[place]);
+      visited[node] = search;
+    (depends ? after : before).push_back(node);
   }
   // The place of the one that is gone stays empty.
-  before.push_back({into, nullptr});
-  before.push_back({from, nullptr});
-  before.insert(before.end(), after.begin(), after.end());
-  for (auto [i, step] : llvm::enumerate(before)) {
-    line[first + i] = step;
-    if (step.op)
-      opPlace[step.op] = first + i;
-    else
-      clusterPlace[step.cluster] = first + i;
+  before.push_back(into);
+  before.push_back(from);
+  before.append(after);
+  for (auto [i, node] : llvm::enumerate(before)) {
+    line[first + i] = node;
+    place[node] = first + i;
   }
 }
 
-bool Clustering::canMerge(int producer, int consumer) const {
+bool Clustering::canMerge(int producer, int consumer) {
   const Cluster &a = clusters[producer], &b = clusters[consumer];
   if (a.special || b.special || a.columns || b.columns ||
       a.ops.size() + b.ops.size() > kMostOps ||
@@ -170,7 +185,7 @@ bool Clustering::canMerge(int producer, int consumer) const {
         if (elementsOf(output) != elements)
           return false;
   }
-  return !dependOn(reads[consumer], producer, /*onlyIndirectly=*/true);
+  return !dependsOn(consumer, producer, /*onlyIndirectly=*/true);
 }
 
 void Clustering::merge(int from, int into) {
@@ -185,8 +200,11 @@ void Clustering::merge(int from, int into) {
   b.sumOfScalars |= a.sumOfScalars;
   a.ops.clear();
   a.merged = true;
+  mergedInto[from] = into;
   reads[from].clear();
+  needs[from].clear();
   reads[into] = readBy(into);
+  needs[into] = makersOf(reads[into]);
 }
 
 bool Clustering::mergeVertically(int producer) {
@@ -205,17 +223,18 @@ bool Clustering::mergeVertically(int producer) {
 
 /// Column sums over the same rows, or arithmetic on equally many elements, that read a large
 /// tensor in common.
-bool Clustering::areSiblings(int first, int second) const {
+bool Clustering::areSiblings(int first, int second) {
   const Cluster &a = clusters[first], &b = clusters[second];
   if (a.merged || b.merged || a.rows || b.rows || a.special || b.special || a.window ||
       b.window || a.columns != b.columns || a.ops.size() + b.ops.size() > kMostOps)
     return false;
-  int64_t large = 0;
+  SmallVector<Value> outputsA = outputsOf(first), outputsB = outputsOf(second);
+  int64_t elements = elementsOf(outputsA.front()), large = elements;
   std::optional<ColumnShape> shape;
+  for (Value output : llvm::concat<Value>(outputsA, outputsB))
+    if (elementsOf(output) != elements)
+      return false;
   for (int number : {first, second}) {
-    for (Value output : outputsOf(number))
-      if (elementsOf(output) != elementsOf(outputsOf(first).front()))
-        return false;
     for (Operation *op : clusters[number].ops) {
       auto reduce = dyn_cast<graph::ReduceOp>(op);
       if (!reduce || !a.columns)
@@ -228,20 +247,29 @@ bool Clustering::areSiblings(int first, int second) const {
       large = elementsOf(reduce.getInput());
     }
   }
-  if (!a.columns)
-    large = elementsOf(outputsOf(first).front());
   ArrayRef<Value> readA = reads[first], readB = reads[second];
   bool common = llvm::any_of(readA, [&](Value value) {
     return elementsOf(value) >= large && llvm::is_contained(readB, value);
   });
-  return common && !dependOn(readA, second, false) && !dependOn(readB, first, false);
+  return common && !dependsOn(first, second, false) && !dependsOn(second, first, false);
+}
+
+SmallVector<int> Clustering::readersOf(Value value) const {
+  SmallVector<Use> uses;
+  collectUses(value, Way::Same, uses);
+  SmallVector<int> readers;
+  for (const Use &use : uses)
+    readers.push_back(clusterOf.lookup(use.user));
+  llvm::sort(readers);
+  readers.erase(llvm::unique(readers), readers.end());
+  return readers;
 }
 
 void Clustering::mergeSiblings() {
   auto mergeReaders = [&](Value value) {
-    std::set<int> readers;
-    for (const Use &use : usesOf(value))
-      readers.insert(clusterOf.lookup(use.user));
+    if (value.hasOneUse() && clusterOf.count(*value.user_begin()))
+      return;
+    SmallVector<int> readers = readersOf(value);
     if (readers.size() < 2 || readers.size() > kMostSiblings)
       return;
     for (int first : readers)

@@ -306,14 +306,12 @@ void Clustering::assign(Operation *op) {
   bool stored = isRequired(op->getResult(0));
   if (uses.empty() && !stored)
     return;
-  std::set<int> consumers;
-  for (const Use &use : uses)
-    consumers.insert(clusterOf.lookup(use.user));
-  if (stored || consumers.size() != 1 || !canJoin(op, *consumers.begin(), uses)) {
+  int number = uses.empty() ? -1 : clusterOf.lookup(uses.front().user);
+  auto isOther = [&](const Use &use) { return clusterOf.lookup(use.user) != number; };
+  if (stored || llvm::any_of(uses, isOther) || !canJoin(op, number, uses)) {
     newCluster(op);
     return;
   }
-  int number = *consumers.begin();
   Cluster &cluster = clusters[number];
   cluster.ops.insert(op);
   clusterOf[op] = number;
@@ -345,8 +343,6 @@ Clustering::Clustering(func::FuncOp func) : func(func) {
         continue;
       assign(op);
     }
-  for (int number = 0; number < static_cast<int>(clusters.size()); ++number)
-    reads.push_back(readBy(number));
   lineUp();
   // Reverse program order numbered consumers first.
   for (bool changed = true; changed;) {

@@ -96,23 +96,31 @@ private:
   bool fitsRows(int64_t rows, const Cluster &cluster) const;
   bool mergeVertically(int producer);
   void mergeSiblings();
-  bool canMerge(int producer, int consumer) const;
-  bool areSiblings(int a, int b) const;
+  bool canMerge(int producer, int consumer);
+  bool areSiblings(int a, int b);
   void merge(int from, int into);
-  /// True if `values` depend on a cluster; `onlyIndirectly`: other than by being made by it.
-  bool dependOn(llvm::ArrayRef<mlir::Value> values, int cluster, bool onlyIndirectly) const;
   llvm::SmallVector<mlir::Value> readBy(int cluster) const;
+  /// The clusters that read a value, through free ops, ascending.
+  llvm::SmallVector<int> readersOf(mlir::Value value) const;
   unsigned firstPosition(int cluster) const;
   unsigned lastPosition(int cluster) const;
 
-  /// A line-up of clusters and other ops such that producers come first, kept up to date by
-  /// merges: what stands before a cluster cannot depend on it.
+  // Clusters and other ops are nodes: cluster i is node i, the k-th other op is node
+  // clusters.size() + k.
+
+  /// The node that makes a value, or -1: arguments and what free ops make of them.
+  int makerOf(mlir::Value value) const;
+  llvm::SmallVector<int, 4> makersOf(mlir::ValueRange values) const;
+  /// What a merged cluster is part of now, otherwise the node itself.
+  int current(int node) const;
+  /// True if a node depends on a cluster; `onlyIndirectly`: other than by reading what it makes.
+  bool dependsOn(int node, int cluster, bool onlyIndirectly);
+  std::vector<int> orderNodes() const;
+
+  /// A line-up of all nodes such that producers come first, kept up to date by merges: what
+  /// stands before a cluster cannot depend on it.
   void lineUp();
   void mergeInLine(int from, int into);
-  int placeOf(const Step &step) const;
-  /// The step that makes a value; none for arguments and what free ops make of them.
-  std::optional<Step> makerOf(mlir::Value value) const;
-  llvm::SmallVector<mlir::Value> needsOf(const Step &step) const;
 
   mlir::func::FuncOp func;
   llvm::DenseMap<mlir::Operation *, unsigned> position;
@@ -120,9 +128,13 @@ private:
   llvm::DenseSet<mlir::Value> required;
   llvm::DenseSet<mlir::Operation *> freeOps;
   std::vector<llvm::SmallVector<mlir::Value>> reads; ///< by clusters
-  std::vector<Step> line;
-  llvm::DenseMap<mlir::Operation *, int> opPlace;
-  std::vector<int> clusterPlace;
+  std::vector<mlir::Operation *> others;             ///< ops that are no part of kernels
+  llvm::DenseMap<mlir::Operation *, int> nodeOf;     ///< of the others
+  std::vector<llvm::SmallVector<int, 4>> needs;      ///< by node: those that make what it reads
+  std::vector<int> mergedInto;                       ///< by cluster; itself if it is not merged
+  std::vector<int> line, place;                      ///< nodes by place and the reverse
+  std::vector<unsigned> visited;                     ///< by node: the last search that saw it
+  unsigned search = 0;
   mutable llvm::DenseMap<mlir::Value, std::unique_ptr<llvm::SmallVector<Use>>> knownUses;
   llvm::DenseSet<mlir::Operation *> movedOps; ///< needed in another order than computed
 };
