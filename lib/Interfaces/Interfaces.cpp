@@ -6,8 +6,11 @@ namespace dtc {
 
 SmallVector<Value> cloneLocal(Operation *op, OpBuilder &builder, ValueRange operands,
                               TypeRange resultTypes) {
-  OperationState state(op->getLoc(), op->getName(), operands, resultTypes, op->getAttrs());
-  return llvm::to_vector_of<Value>(builder.create(state)->getResults());
+  // The attributes as they are: a list of them would be made a dictionary again.
+  Operation *local = Operation::create(
+      op->getLoc(), op->getName(), resultTypes, operands, op->getDiscardableAttrDictionary(),
+      op->getPropertiesStorage(), BlockRange(), /*numRegions=*/0);
+  return llvm::to_vector_of<Value>(builder.insert(local)->getResults());
 }
 
 } // namespace dtc

@@ -77,7 +77,6 @@ private:
   /// Arguments that take the layout of the first term that is added to them.
   llvm::DenseMap<mlir::Value, mlir::BlockArgument> accumulators;
   std::vector<std::optional<Sharding>> argumentShardings;
-  std::vector<mlir::Attribute> resultShardings;
 };
 
 /// Drops the axes of size 1, which mean nothing.

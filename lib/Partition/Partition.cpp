@@ -1,11 +1,10 @@
 #include "dtc/Partition/Partition.h"
 
+#include "dtc/Dialect/Graph/MergeDuplicates.h"
+
 #include "Collectives.h"
 #include "Localizer.h"
 #include "Roles.h"
-
-#include "mlir/IR/Dominance.h"
-#include "mlir/Transforms/CSE.h"
 
 using namespace mlir;
 
@@ -18,13 +17,6 @@ static FailureOr<NamedMesh> findMesh(ModuleOp module) {
            << std::distance(meshes.begin(), meshes.end());
   dist::MeshOp mesh = *meshes.begin();
   return NamedMesh{FlatSymbolRefAttr::get(mesh.getSymNameAttr()), dist::toMesh(mesh)};
-}
-
-static void mergeDuplicates(ModuleOp module) {
-  IRRewriter rewriter(module.getContext());
-  DominanceInfo dominance;
-  for (auto func : module.getOps<func::FuncOp>())
-    eliminateCommonSubExpressions(rewriter, dominance, func);
 }
 
 LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
@@ -50,7 +42,8 @@ LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
     if (returnsGradients(func))
       producers.push_back(func);
   }
-  mergeDuplicates(module);
+  for (func::FuncOp func : functions)
+    graph::mergeDuplicates(func);
   if (failed(fuseScatters(module)))
     return failure();
   for (func::FuncOp func : functions)

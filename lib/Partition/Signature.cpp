@@ -139,8 +139,13 @@ LogicalResult Localizer::localizeReturn(OpBuilder &builder, func::ReturnOp op) {
   func::ReturnOp::create(builder, op.getLoc(), results);
   SmallVector<Type> argumentTypes(builder.getInsertionBlock()->getArgumentTypes());
   func.setFunctionType(FunctionType::get(context, argumentTypes, TypeRange(ValueRange(results))));
-  auto toAttr = [&](const TensorSharding &sharding) -> Attribute {
-    return dist::toAttr(context, mesh.name, sharding, mesh.mesh);
+  std::vector<std::pair<TensorSharding, Attribute>> known; // a handful, however deep the model
+  auto toAttr = [&](const TensorSharding &sharding) {
+    for (const auto &[other, attr] : known)
+      if (other == sharding)
+        return attr;
+    known.emplace_back(sharding, dist::toAttr(context, mesh.name, sharding, mesh.mesh));
+    return known.back().second;
   };
   auto ofArguments = llvm::map_to_vector(
       argumentShardings, [&](const std::optional<TensorSharding> &s) { return toAttr(*s); });

@@ -44,12 +44,12 @@ public:
 
   LogicalResult run() {
     for (BlockArgument argument : func.getArguments()) {
-      FailureOr<TensorSharding> sharding = shardingOf(
+      FailureOr<AxisSet> set = variesOver(
           func.getArgAttr(argument.getArgNumber(), kSharding),
           graph::getArgRole(func, argument.getArgNumber()), "argument", argument.getArgNumber());
-      if (failed(sharding))
+      if (failed(set))
         return failure();
-      varies[argument] = variesOver(*sharding);
+      varies[argument] = *set;
     }
     for (Operation &op : func.getBody().front()) {
       if (op.hasAttr(dist::DistDialect::kOp))
@@ -69,18 +69,21 @@ public:
   }
 
 private:
-  FailureOr<TensorSharding> shardingOf(Attribute attr, graph::RoleAttr role, StringRef what,
-                                       unsigned index) {
-    auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
-    std::optional<TensorSharding> value =
-        sharding ? dist::toSharding(sharding, mesh) : std::nullopt;
+  FailureOr<AxisSet> variesOver(Attribute attr, graph::RoleAttr role, StringRef what,
+                                unsigned index) {
+    auto [it, isNew] = known.try_emplace(attr);
+    if (isNew)
+      if (auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr))
+        it->second = dist::toSharding(sharding, mesh);
+    const std::optional<TensorSharding> &value = it->second;
     if (!value)
       return func.emitOpError() << what << " has no sharding: " << index;
-    bool mayPend = role && (role.getKind() == RoleKind::Gradient || role.getKind() == RoleKind::Loss);
+    bool mayPend = role && (role.getKind() == RoleKind::Gradient ||
+                            role.getKind() == RoleKind::Loss);
     if (!value->partial.empty() && !mayPend)
       return func.emitOpError() << what << " " << index
                                 << " is pending, but neither gradient nor loss: " << attr;
-    return *value;
+    return partition::variesOver(*value);
   }
 
   AxisSet axesOf(dist::AxesAttr attr) {
@@ -135,11 +138,11 @@ private:
   LogicalResult verifyResults() {
     Operation *terminator = func.getBody().front().getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-      FailureOr<TensorSharding> sharding = shardingOf(
-          func.getResultAttr(i, kSharding), graph::getResultRole(func, i), "result", i);
-      if (failed(sharding))
+      FailureOr<AxisSet> set = variesOver(func.getResultAttr(i, kSharding),
+                                          graph::getResultRole(func, i), "result", i);
+      if (failed(set))
         return failure();
-      AxisSet excess = varies.lookup(value) & ~variesOver(*sharding);
+      AxisSet excess = varies.lookup(value) & ~*set;
       if (excess)
         return func.emitOpError("result ")
                << i << " is said to be the same along an axis along which it differs: "
@@ -151,6 +154,7 @@ private:
   func::FuncOp func;
   const Mesh &mesh;
   DenseMap<Value, AxisSet> varies;
+  DenseMap<Attribute, std::optional<TensorSharding>> known; ///< by their attributes
 };
 
 } // namespace

@@ -26,8 +26,11 @@ public:
         meshName(FlatSymbolRefAttr::get(context, "mesh")) {
     for (const auto &[id, layout] : plan.arguments) {
       const plan::Value &value = problem.values[id];
+      TensorSharding complete = layout;
+      complete.partial.clear();
       // There is one target, whatever it is called.
-      arguments[{value.kind, value.kind == ValueKind::Target ? "" : value.name}] = &layout;
+      arguments[value.kind][value.kind == ValueKind::Target ? "" : value.name] = {
+          layout.dims.size(), dist::toAttr(context, meshName, complete, plan.mesh)};
     }
   }
   LogicalResult run();
@@ -43,7 +46,12 @@ private:
   const Plan &plan;
   MLIRContext *context;
   FlatSymbolRefAttr meshName;
-  std::map<std::pair<ValueKind, std::string>, const TensorSharding *> arguments;
+  /// How an argument is laid out, without what is pending.
+  struct Argument {
+    size_t rank = 0;
+    dist::ShardingAttr sharding;
+  };
+  std::map<ValueKind, llvm::StringMap<Argument>> arguments; ///< by name
 };
 
 } // namespace
@@ -80,11 +88,11 @@ LogicalResult Applier::annotateOps(func::FuncOp func) {
 /// that is found where they are computed.
 dist::ShardingAttr Applier::shardingOf(RoleAttr role, Type type) const {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  auto find = [&](ValueKind kind, StringRef name) -> const TensorSharding * {
-    auto it = arguments.find({kind, name.str()});
-    return it == arguments.end() ? nullptr : it->second;
+  auto find = [&](ValueKind kind, StringRef name) {
+    auto named = arguments.find(kind);
+    return named == arguments.end() ? Argument() : named->second.lookup(name);
   };
-  const TensorSharding *found = nullptr;
+  Argument found;
   switch (role.getKind()) {
   case RoleKind::Parameter:
   case RoleKind::Gradient:
@@ -104,11 +112,8 @@ dist::ShardingAttr Applier::shardingOf(RoleAttr role, Type type) const {
   default:
     break;
   }
-  if (!found || !tensor || found->dims.size() != static_cast<size_t>(tensor.getRank()))
-    return {};
-  TensorSharding complete = *found;
-  complete.partial.clear();
-  return dist::toAttr(context, meshName, complete, plan.mesh);
+  bool fits = tensor && found.rank == static_cast<size_t>(tensor.getRank());
+  return fits ? found.sharding : dist::ShardingAttr();
 }
 
 void Applier::annotateSignature(func::FuncOp func) {

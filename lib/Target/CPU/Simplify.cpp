@@ -3,10 +3,9 @@
 
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Dialect/Graph/MergeDuplicates.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
-#include "mlir/IR/Dominance.h"
-#include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
@@ -255,9 +254,7 @@ LogicalResult simplify(func::FuncOp func) {
     ops.push_back(&op);
   if (failed(applyOpPatternsGreedily(ops, std::move(patterns))))
     return func.emitError("simplification does not end");
-  IRRewriter rewriter(context);
-  DominanceInfo dominance(func);
-  eliminateCommonSubExpressions(rewriter, dominance, func);
+  graph::mergeDuplicates(func);
   return success();
 }
 

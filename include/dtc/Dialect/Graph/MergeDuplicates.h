@@ -1,0 +1,12 @@
+// Common subexpressions of straight-line functions.
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace dtc::graph {
+
+/// Of ops that compute the same from the same operands keeps the first, and erases those that
+/// nothing needs. For functions of one block.
+void mergeDuplicates(mlir::func::FuncOp func);
+
+} // namespace dtc::graph
