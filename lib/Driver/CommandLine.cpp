@@ -335,8 +335,13 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
       return usage(std::string(flag) + " and --compare exclude each other");
   if (options.init && !options.weights.empty())
     return usage("--init and --weights exclude each other");
-  if (options.verify && options.until < Phase::Partition)
-    return usage("--verify checks the partitioned program; --emit " + raw.emit + " ends before it");
+  for (auto [given, flag, phase] :
+       {std::tuple{!options.savePlan.empty(), "--save-plan", Phase::Plan},
+        std::tuple{!options.trace.empty(), "--trace", Phase::Plan},
+        std::tuple{!options.report.empty(), "--report", Phase::Plan},
+        std::tuple{options.verify, "--verify", Phase::Partition}})
+    if (given && options.until < phase)
+      return usage(std::string(flag) + " is about what --emit " + raw.emit + " doesn't come to");
   if (compiling && options.output.empty() && options.until == Phase::End)
     return usage("-o is required");
   return options;

@@ -193,7 +193,8 @@ void writeCluster(Html &html, const Page &page) {
                   "colour hold the same part of the model: ") +
           (isPipeline ? "the hue says which layers (the rank of the pipeline), " : "") +
           "the shade which part of every layer. Nodes that differ only in which copy of the "
-          "model they hold are drawn once.");
+          "model they hold are drawn once." +
+          (page.degrees().zero > 0 ? " Which part of it each copy stores by ZeRO isn't shown." : ""));
   ClusterWriter writer(html, page);
   writer.groups();
   html.open("p", {{"class", "note"}}).text("Each device is one ").name(device.name);

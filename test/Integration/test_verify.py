@@ -68,7 +68,15 @@ def test_what_is_too_large_is_refused(tmp_path):
     assert not (tmp_path / "o.mlir").exists()
 
 
-def test_there_must_be_something_to_verify(tmp_path):
-    outcome = call("dtc", "compile", MODELS / "mlp.onnx", "--loss", "mse", "--verify", "--emit", "plan")
-    assert outcome.code == 2
-    assert "--emit plan ends before it" in outcome.error_line()
+@pytest.mark.parametrize("phase, flags", [
+    ("plan", ["--verify"]),
+    ("train", ["--report", "o"]),
+    ("import", ["--trace", "o"]),
+    ("train", ["--save-plan", "o"]),
+])
+def test_what_comes_after_the_last_phase_is_refused(phase, flags, tmp_path):
+    outcome = call("dtc", "compile", MODELS / "mlp.onnx", "--loss", "mse", *flags, "--emit", phase,
+                   cwd=tmp_path)
+    assert outcome.code == 2 and not outcome.out
+    assert f"{flags[0]} is about what --emit {phase} doesn't come to" in outcome.error_line()
+    assert not list(tmp_path.iterdir())

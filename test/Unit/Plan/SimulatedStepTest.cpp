@@ -27,6 +27,9 @@ TEST(SimulatedStep, IsTheOneThatIsPredicted) {
     most = std::max(most, peak);
   }
   EXPECT_EQ(most, double(predicted.memory.total()));
+  for (const StagePrediction &stage : predicted.stages)
+    EXPECT_EQ(stage.memory.total(), stage.peakMemory);
+  EXPECT_NE(predicted.stages[0].memory, predicted.stages[1].memory);
   pipeline.degrees.schedule = ScheduleKind::GPipe;
   EXPECT_EQ(simulateStep(problem, pipeline, on).error,
             "only an interleaved schedule has several chunks a rank, got 2");
