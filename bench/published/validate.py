@@ -1,11 +1,12 @@
 """Compares the planner's predictions with published measurements.
 
     python3 bench/published/graphs.py                  # once; needs torch and transformers
-    python3 bench/published/validate.py [--suite NAME ...] [--worst N] [--jobs N] [--json FILE]
+    python3 bench/published/validate.py [--suite NAME ...] [--worst N] [--free] [--jobs N] [--json FILE]
 
 Every run of runs.json that `dtc plan` can be asked about is planned with its own plan pinned. Printed are, by suite:
 errors of step time and memory, runs wrongly said to fit or not, and, for jobs that were run under several plans,
-what choosing by prediction costs. Suites are either fitted, that is constants of the cost model may be chosen by
+what choosing by prediction costs. With --free each of these jobs is also planned with nothing pinned: the planner's
+own choice must be predicted no slower than the best of the published plans. Suites are either fitted, that is constants of the cost model may be chosen by
 looking at them, or held out; sums are given for both. docs/Validation.md explains the figures.
 """
 
@@ -103,6 +104,47 @@ def choices(outcomes: list[Outcome]) -> list[tuple[tuple, metrics.Choice]]:
 
 
 @dataclasses.dataclass(frozen=True)
+class FreeChoice:
+    """What the planner chooses for a job by itself, beside the plans that were published for it."""
+
+    job: str
+    plans: int
+    best: float  # predicted seconds of the published plan that fits and is predicted fastest
+    seconds: float | None  # of the planner's own; None where it finds no plan that fits
+
+    @property
+    def loss(self) -> float:
+        """Relative to the best published plan; negative where the choice is faster."""
+        return self.seconds / self.best - 1 if self.seconds is not None else float("inf")
+
+    @property
+    def slower(self) -> bool:
+        return self.loss > 1e-6  # the times are printed in decimal
+
+
+def free_choices(outcomes: list[Outcome], predictor: predict.Predictor, workers: int) -> list[FreeChoice]:
+    """Of every job that was run under two or more plans of which one is predicted to fit."""
+    jobs: dict[tuple, dict[str, Outcome]] = collections.defaultdict(dict)
+    for outcome in outcomes:
+        if outcome.times:
+            jobs[outcome.job][outcome.case.spec] = outcome
+    plans = [[o for o in group.values() if o.prediction.fits] for group in jobs.values() if len(group) > 1]
+    plans = [group for group in plans if group]
+    free = predictor.predict_all([dataclasses.replace(group[0].case, spec="auto") for group in plans], workers)
+    return [FreeChoice(group[0].run["id"], len(group), min(o.prediction.seconds for o in group),
+                       answer.seconds if answer.fits else None) for group, answer in zip(plans, free)]
+
+
+def print_free(found: list[FreeChoice]) -> None:
+    slower = sorted((choice for choice in found if choice.slower), key=lambda choice: -choice.loss)
+    print(f"\nplanned freely: {len(found)} jobs, {len(slower)} of them slower than the best published plan; "
+          f"loss in percent: median {percent(statistics.median(c.loss for c in found)) if found else '-'}, "
+          f"worst {percent(max((c.loss for c in found), default=None))}")
+    for choice in slower:
+        print(f"  {percent(choice.loss):>6} {choice.job} (of {choice.plans} plans)")
+
+
+@dataclasses.dataclass(frozen=True)
 class Summary:
     """The figures of some outcomes."""
 
@@ -197,6 +239,7 @@ def main() -> None:
     parser.add_argument("--suite", nargs="+", help="only these suites")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--worst", type=int, default=0, help="how many of the worst runs to list")
+    parser.add_argument("--free", action="store_true", help="plan jobs with several plans freely, too (minutes)")
     parser.add_argument("--json", type=pathlib.Path, help="write the summaries here")
     options = parser.parse_args()
     suites = runs.load("suites")
@@ -208,7 +251,8 @@ def main() -> None:
     others = [reason for run, reason in others if run["suite"] in wanted]
     missing = [case for case in cases if not case.graph.path.exists()]
     cases = [case for case in cases if case.graph.path.exists()]
-    predictions = predict.Predictor(options.dtc).predict_all(cases, options.jobs)
+    predictor = predict.Predictor(options.dtc)
+    predictions = predictor.predict_all(cases, options.jobs)
     outcomes = [Outcome(case, prediction) for case, prediction in zip(cases, predictions)]
     summaries = report(outcomes, suites)
     print_table([HEADER] + [row(summary) for summary in summaries])
@@ -221,6 +265,8 @@ def main() -> None:
         print(f"\n{len(missing)} runs without a graph: run bench/published/graphs.py")
     if options.worst:
         print_worst(outcomes, options.worst)
+    if options.free:
+        print_free(free_choices(outcomes, predictor, options.jobs))
     if options.json:
         options.json.write_text(json.dumps([dataclasses.asdict(s) for s in summaries], indent=1) + "\n")
 

@@ -204,6 +204,26 @@ def test_dtc_reads_every_cluster(tmp_path: pathlib.Path):
                    "--plan", "dp=2", "--json")
 
 
+def test_the_free_choice_is_no_slower_than_published_plans(tmp_path: pathlib.Path, monkeypatch):
+    monkeypatch.setattr(graphs, "CACHE", tmp_path)
+    monkeypatch.setattr(predict, "RESULTS", tmp_path / "results")
+    outcomes, predictor = [], predict.Predictor(BIN / "dtc")
+    for plan in ({"dp": 4, "tp": 1, "pp": 1}, {"dp": 2, "tp": 2, "pp": 1, "zero_stage": 1},
+                 {"dp": 1, "tp": 1, "pp": 4}, {"dp": 1, "tp": 2, "pp": 2, "recompute": "full"}):
+        made = case(changed(gpus=4, plan={"zero_stage": 0, "recompute": "none", "global_batch": 8, "micro_batch": 1,
+                                          "sequence_parallel": False} | plan))
+        made.cluster.update(devices_per_node=4, intra_node={"bandwidth_gbs": 300, "latency_us": 3})
+        made.graph.path.write_bytes((MODELS / "gpt2.onnx").read_bytes())
+        outcomes.append(validate.Outcome(made, predictor.predict(made)))
+    assert all(outcome.times and outcome.prediction.fits for outcome in outcomes), outcomes
+    (found,) = validate.free_choices(outcomes, predictor, 1)
+    assert found.plans == 4 and found.best == min(outcome.prediction.seconds for outcome in outcomes)
+    assert not found.slower and found.seconds > 0
+    # A choice that is slower, or none, is told.
+    assert validate.FreeChoice("a", 1, best=1.0, seconds=1.01).slower
+    assert validate.FreeChoice("a", 1, best=1.0, seconds=None).slower
+
+
 def test_predictor_remembers(tmp_path: pathlib.Path, monkeypatch):
     monkeypatch.setattr(graphs, "CACHE", tmp_path)
     monkeypatch.setattr(predict, "RESULTS", tmp_path / "results")
