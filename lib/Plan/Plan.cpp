@@ -4,6 +4,12 @@
 
 namespace dtc::plan {
 
+sharding::AxisList batchAxes(const sharding::Mesh &mesh) {
+  sharding::AxisList axes = mesh.ofDegree("dp"), experts = mesh.ofDegree("ep");
+  axes.insert(axes.end(), experts.begin(), experts.end());
+  return axes;
+}
+
 pipeline::ScheduleShape scheduleShape(const Degrees &degrees) {
   bool isPipeline = degrees.pp > 1;
   return {isPipeline ? degrees.schedule : ScheduleKind::OneFOneB, degrees.pp, degrees.chunks,
@@ -19,7 +25,6 @@ std::vector<std::string> unimplemented(const Plan &plan) {
   };
   degree("pp", degrees.pp);
   degree("cp", degrees.cp);
-  degree("ep", degrees.ep);
   degree("chunks", degrees.chunks);
   if (degrees.zero > 0)
     result.push_back("not implemented yet: zero=" + std::to_string(degrees.zero));

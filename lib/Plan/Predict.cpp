@@ -39,16 +39,9 @@ static double modelFlops(const Problem &problem) {
   return double(problem.numMicrobatches) * flops;
 }
 
-/// Groups that sum up single numbers once a step: the valid targets, and the
-/// norm of gradients that are split.
-std::vector<AxisList> scalarSums(const Problem &problem, const ProblemFacts &facts,
-                                 const Plan &plan) {
+std::vector<AxisList> normSums(const Problem &problem, const ProblemFacts &facts,
+                               const Plan &plan) {
   std::vector<AxisList> result;
-  bool counts = std::any_of(problem.values.begin(), problem.values.end(),
-                            [](const Value &v) { return v.kind == ValueKind::Target; });
-  if (AxisList dp = plan.mesh.ofDegree("dp"); counts && !dp.empty())
-    result.push_back(dp);
-  size_t counted = result.size();
   for (ValueId value = 0; value < problem.arguments; ++value) {
     if (facts.gradientResult[value] < 0)
       continue;
@@ -56,9 +49,19 @@ std::vector<AxisList> scalarSums(const Problem &problem, const ProblemFacts &fac
     for (const AxisList &dim : plan.arguments.at(value).dims)
       axes.insert(axes.end(), dim.begin(), dim.end());
     std::sort(axes.begin(), axes.end());
-    if (!axes.empty() && std::find(result.begin() + counted, result.end(), axes) == result.end())
+    if (!axes.empty() && std::find(result.begin(), result.end(), axes) == result.end())
       result.push_back(axes);
   }
+  return result;
+}
+
+std::vector<AxisList> scalarSums(const Problem &problem, const ProblemFacts &facts,
+                                 const Plan &plan) {
+  std::vector<AxisList> result = normSums(problem, facts, plan);
+  bool counts = std::any_of(problem.values.begin(), problem.values.end(),
+                            [](const Value &v) { return v.kind == ValueKind::Target; });
+  if (AxisList batch = batchAxes(plan.mesh); counts && !batch.empty())
+    result.insert(result.begin(), batch);
   return result;
 }
 

@@ -26,7 +26,7 @@ static double buckets(double bytes, int64_t ranks) {
 
 static bool sameKey(const WeightClass &a, const WeightClass &b) {
   return a.storage == b.storage && a.gradient == b.gradient && a.state == b.state &&
-         a.pending == b.pending && a.trained == b.trained;
+         a.pending == b.pending && a.split == b.split && a.trained == b.trained;
 }
 
 static const ParameterStorage *storageOf(const Plan &plan, const std::string &name) {
@@ -63,6 +63,9 @@ Weights findWeights(const Problem &problem, const ProblemFacts &facts,
       }
       key.trained = facts.gradientResult[value] >= 0;
       key.pending = pending[value];
+      for (sharding::AxisId axis : plan.mesh.ofDegree("ep"))
+        if (plan.arguments.at(value).splits(axis))
+          key.split.push_back(axis);
     }
     auto it = std::find_if(classes.begin(), classes.end(),
                            [&](const WeightClass &known) { return sameKey(known, key); });
@@ -141,7 +144,7 @@ StageCosts::Exchange StageCosts::scatter(const WeightClass &weights, int a, int 
                   pieces(a, b));
 }
 
-static AxisList without(const AxisList &axes, const AxisList &taken) {
+AxisList without(const AxisList &axes, const AxisList &taken) {
   AxisList rest;
   for (sharding::AxisId axis : axes)
     if (std::find(taken.begin(), taken.end(), axis) == taken.end())
@@ -374,7 +377,7 @@ simulate::Costs StageCosts::costs(const std::vector<int> &cuts,
   }
   for (int64_t rank = 0; rank < degrees.pp; ++rank)
     result.ranks.push_back(this->rank(runsOf(cuts, rank), tiedBytes(cuts, rank)));
-  if (sharding::AxisList data = mesh.ofDegree("dp"); overlaps() && !data.empty()) {
+  if (sharding::AxisList data = batchAxes(mesh); overlaps() && !data.empty()) {
     Slowdown slowdown = model.overlapSlowdown(model.groupShape(data, mesh).level);
     result.slowdown = {slowdown.compute, slowdown.communication};
   }

@@ -25,6 +25,7 @@ namespace dtc::plan {
 struct WeightClass {
   sharding::AxisList storage, gradient, state;
   sharding::AxisList pending; ///< axes over which gradients are summed once a step, or scattered
+  sharding::AxisList split;   ///< of ep: those that share out the parameters (experts)
   bool trained = false;
 
   struct Tables {
@@ -49,8 +50,13 @@ Weights findWeights(const Problem &problem, const ProblemFacts &facts, const Pla
                     const Execution &execution, const Profile &profile,
                     const Software &software);
 
-/// Groups that sum up single numbers once a step: the valid targets, and the
-/// norm of gradients that are split.
+/// The axes of a list that aren't in another.
+sharding::AxisList without(const sharding::AxisList &axes, const sharding::AxisList &taken);
+
+/// Groups that sum up single numbers once a step: the norm of gradients that are
+/// split; and with it the valid targets.
+std::vector<sharding::AxisList> normSums(const Problem &problem, const ProblemFacts &facts,
+                                         const Plan &plan);
 std::vector<sharding::AxisList> scalarSums(const Problem &problem, const ProblemFacts &facts,
                                            const Plan &plan);
 

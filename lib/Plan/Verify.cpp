@@ -263,16 +263,21 @@ void Verifier::checkStorage() {
 /// ZeRO splits the state first, then gradients, then parameters, each over axes
 /// of data or context parallelism that are as many ranks as the degrees say.
 void Verifier::checkLevels() {
-  sharding::AxisList data = plan.mesh.ofDegree("dp"), context = plan.mesh.ofDegree("cp");
+  const Degrees &degrees = plan.degrees;
+  sharding::AxisList data = batchAxes(plan.mesh), context = plan.mesh.ofDegree("cp");
   data.insert(data.end(), context.begin(), context.end());
-  int64_t ranks = (plan.degrees.zeroGroup > 0 ? plan.degrees.zeroGroup : plan.degrees.dp) *
-                  plan.degrees.cp;
+  int64_t ranks = (degrees.zeroGroup > 0 ? degrees.zeroGroup : degrees.dp) * degrees.ep *
+                  degrees.cp;
   int most = 0;
   for (const ParameterStorage &storage : plan.storage) {
+    int64_t sharing = ranks; // experts are split over ep already
+    for (sharding::AxisId axis : plan.mesh.ofDegree("ep"))
+      if (storage.use.splits(axis))
+        sharing /= plan.mesh.axes[axis].size;
     if (int64_t shared = plan.mesh.size(storage.stateAxes);
-        !storage.stateAxes.empty() && shared != ranks)
+        !storage.stateAxes.empty() && shared != sharing)
       report("storage of " + storage.parameter + " is shared by " + std::to_string(shared) +
-             " ranks, by the plan's degrees it is " + std::to_string(ranks));
+             " ranks, by the plan's degrees it is " + std::to_string(sharing));
     bool nested = (storage.storageAxes.empty() || storage.storageAxes == storage.gradientAxes) &&
                   (storage.gradientAxes.empty() || storage.gradientAxes == storage.stateAxes);
     if (!nested)

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from conftest import MODELS, check_call, compare_steps, reference
+from conftest import MODELS, call, check_call, compare_steps, reference
 
 BOUND = 2e-5
 FAMILIES = ["bert", "bert_classifier", "vit", "t5", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext",
@@ -43,3 +43,35 @@ def test_experts_are_spread(tmp_path):
     for block in range(2):
         assert shardings[f"blocks.{block}.moe.wi"] == [["tp"], [], []]
         assert shardings[f"blocks.{block}.moe.wo"] == [["tp"], [], []]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("devices,plan", [(2, "ep=2"), (4, "ep=4"), (4, "dp=2,ep=2"), (4, "ep=2,tp=2")])
+def test_expert_parallel(trainer, devices, plan, optimizer):
+    """Each rank of ep holds some of the experts and is sent the tokens for them."""
+    expected = reference("moe", optimizer)
+    run = trainer.train("moe", "moe", *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=BOUND, norm=BOUND)
+
+
+def test_expert_parallel_sends_tokens(tmp_path):
+    """Two all-to-alls a layer forward and two backward; the experts' weights are never gathered nor summed over ep."""
+    artifact = tmp_path / "moe.dtc"
+    check_call("dtc", "compile", MODELS / "moe.onnx", "--devices", 4, "--plan", "ep=4", "--loss", "cross_entropy",
+               "--global-batch", 8, "-o", artifact)
+    found = json.loads(check_call("dtc", "inspect", artifact, "--json").out)
+    assert found["collectives"]["all_to_all"] == 8
+    assert found["collectives"]["all_gather"] == 0
+    shardings = {parameter["name"]: parameter["sharding"] for parameter in found["parameters"]}
+    for block in range(2):
+        assert shardings[f"blocks.{block}.moe.wi"] == [["ep"], [], []]
+        assert shardings[f"blocks.{block}.moe.gate.weight"] == [[], []]
+
+
+def test_models_without_experts_have_no_expert_parallelism():
+    """Nor those that look up their experts' weights for each token."""
+    for model in ("gpt2", "mobilenet", "mixtral"):
+        refused = call("dtc", "plan", MODELS / f"{model}.onnx", "--devices", 4, "--plan", "ep=4", "--loss",
+                       "cross_entropy", "--global-batch", 8)
+        assert refused.code == 4
+        assert "no op runs experts side by side, with weights of their own: ep=4" in refused.err

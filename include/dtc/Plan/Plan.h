@@ -27,8 +27,8 @@ struct Degrees {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   bool sp = false;
   int zero = 0;
-  /// Data-parallel ranks that share ZeRO's storage, with the cp ranks beside
-  /// them (hybrid sharding); 0: all of dp.
+  /// Data-parallel ranks that share ZeRO's storage, with the ep and cp ranks
+  /// beside them (hybrid sharding); 0: all of dp.
   int64_t zeroGroup = 0;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t chunks = 1;
@@ -39,8 +39,14 @@ struct Degrees {
   int64_t recomputeBlocks = 0;
   Offload offload = Offload::None;
   int64_t devices() const { return dp * tp * pp * cp * ep; }
+  /// Ranks that have samples of their own, and what they make of a step's.
+  int64_t dataRanks() const { return dp * ep; }
+  int64_t samples() const { return dataRanks() * microBatch * numMicrobatches; }
   bool operator==(const Degrees &) const = default;
 };
+
+/// The axes that split the batch: those of dp, then those of ep.
+sharding::AxisList batchAxes(const sharding::Mesh &mesh);
 
 /// The pipeline schedule of a plan. A single rank alternates forward and
 /// backward passes, whatever the kind.

@@ -37,29 +37,30 @@ class Enumeration {
 public:
   Enumeration(const Problem &problem, const ProblemFacts &facts, const Spec &spec,
               const SearchOptions &options, const SearchRange &range)
-      : problem(problem), facts(facts), spec(spec), options(options), layers(range.layers),
-        largestTensorParallel(range.tensorParallel) {}
+      : problem(problem), facts(facts), spec(spec), options(options), range(range) {}
 
   /// Stages of less than a layer are for those who ask for them.
   int64_t mostStages(const std::optional<int64_t> &pinned) const {
     int64_t ops = static_cast<int64_t>(facts.lastForward) + 1;
-    return pinned || layers == 0 ? ops : std::min(ops, layers + 2);
+    return pinned || range.layers == 0 ? ops : std::min(ops, range.layers + 2);
   }
 
   Candidates run() {
-    for (int64_t tp : divisors(options.devices, spec.tp, largestTensorParallel))
-      for (int64_t cp : divisors(options.devices / tp, pinnedOr(spec.cp), options.devices))
-        for (int64_t pp : divisors(options.devices / (tp * cp), executableOr(spec.pp),
-                                   mostStages(spec.pp))) {
-          Degrees degrees;
-          degrees.tp = tp;
-          degrees.cp = cp;
-          degrees.pp = pp;
-          degrees.ep = 1;
-          degrees.dp = options.devices / (tp * cp * pp);
-          if (!spec.dp || *spec.dp == degrees.dp)
-            addMesh(degrees);
-        }
+    int64_t devices = options.devices;
+    for (int64_t tp : divisors(devices, spec.tp, range.tensorParallel))
+      for (int64_t cp : divisors(devices / tp, pinnedOr(spec.cp), devices))
+        for (int64_t ep : divisors(devices / (tp * cp), spec.ep, range.expertRanks))
+          for (int64_t pp : divisors(devices / (tp * cp * ep), executableOr(spec.pp),
+                                     mostStages(spec.pp))) {
+            Degrees degrees;
+            degrees.tp = tp;
+            degrees.cp = cp;
+            degrees.pp = pp;
+            degrees.ep = ep;
+            degrees.dp = devices / (tp * cp * ep * pp);
+            if (!spec.dp || *spec.dp == degrees.dp)
+              addMesh(degrees);
+          }
     return std::move(result);
   }
 
@@ -77,6 +78,7 @@ private:
   }
   std::optional<int64_t> pinnedOr(std::optional<int64_t> pinned) const;
   std::string whyNoContext(int64_t cp) const;
+  std::string whyNoExperts(int64_t ep) const;
   std::string whyNot(const Degrees &degrees) const;
   void addMesh(Degrees degrees);
   void addSchedules(Degrees degrees);
@@ -87,7 +89,7 @@ private:
   const ProblemFacts &facts;
   const Spec &spec;
   const SearchOptions &options;
-  int64_t layers, largestTensorParallel;
+  const SearchRange range;
   Candidates result;
 };
 
@@ -123,17 +125,30 @@ std::string Enumeration::whyNoContext(int64_t cp) const {
              : "nothing carries a sequence that could be split: cp=" + std::to_string(cp);
 }
 
+std::string Enumeration::whyNoExperts(int64_t ep) const {
+  if (range.expertRanks % ep == 0)
+    return "";
+  return (range.expertRanks == 1
+              ? "no op runs experts side by side, with weights of their own: ep="
+              : "ep doesn't divide the " + std::to_string(range.expertRanks) + " experts: ") +
+         std::to_string(ep);
+}
+
 /// Why the degrees don't suit the problem, or "".
 std::string Enumeration::whyNot(const Degrees &degrees) const {
   if (std::string reason = whyNoContext(degrees.cp); !reason.empty())
     return reason;
-  if (degrees.dp == 1)
+  if (std::string reason = whyNoExperts(degrees.ep); !reason.empty())
+    return reason;
+  int64_t ranks = degrees.dataRanks();
+  std::string names = degrees.ep > 1 ? "dp*ep" : "dp";
+  if (ranks == 1)
     return "";
   int64_t batch = options.samplesPerRank || !options.fixedCalls ? 0 : problem.batch;
   int64_t samples = options.fixedCalls ? batch : problem.globalBatch();
-  if (!options.samplesPerRank && samples > 0 && samples % degrees.dp != 0)
-    return "dp doesn't divide the batch of " + std::to_string(samples) + ": " +
-           std::to_string(degrees.dp);
+  if (!options.samplesPerRank && samples > 0 && samples % ranks != 0)
+    return names + " doesn't divide the batch of " + std::to_string(samples) + ": " +
+           std::to_string(ranks);
   bool splits = false;
   for (size_t id = 0; id < problem.ops.size(); ++id) {
     sharding::FactorId factor = facts.batchFactor[id];
@@ -141,13 +156,14 @@ std::string Enumeration::whyNot(const Degrees &degrees) const {
       continue;
     splits = true;
     int64_t size = problem.ops[id].rule.factors[factor].size;
-    if (batch > 0 && size % degrees.dp != 0)
+    if (batch > 0 && size % ranks != 0)
       return "the batch of " + problem.ops[id].name + " (" + problem.ops[id].location +
-             ") has size " + std::to_string(size) + ", not a multiple of dp: " +
-             std::to_string(degrees.dp);
+             ") has size " + std::to_string(size) + ", not a multiple of " + names + ": " +
+             std::to_string(ranks);
   }
   return splits ? ""
-                : "nothing carries a batch that could be split: dp=" + std::to_string(degrees.dp);
+                : "nothing carries a batch that could be split: " + names + "=" +
+                      std::to_string(ranks);
 }
 
 /// Sizes into which a rank's samples may be cut: all by powers of two.
@@ -177,7 +193,8 @@ std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
 }
 
 std::string Enumeration::cannotCut(int64_t samples, const Degrees &degrees) const {
-  return "with dp=" + std::to_string(degrees.dp) + " a rank has " + std::to_string(samples) +
+  std::string ep = degrees.ep > 1 ? " and ep=" + std::to_string(degrees.ep) : "";
+  return "with dp=" + std::to_string(degrees.dp) + ep + " a rank has " + std::to_string(samples) +
          " samples, which can't be cut into microbatches of " + std::to_string(*spec.microBatch);
 }
 
@@ -192,14 +209,15 @@ void Enumeration::addMesh(Degrees degrees) {
     return;
   }
   degrees.zeroGroup = spec.zeroGroup.value_or(0);
-  if (degrees.zeroGroup == 1 && degrees.cp == 1 && degrees.dp > 1 && spec.zero.value_or(0) > 0) {
+  if (degrees.zeroGroup == 1 && degrees.ep * degrees.cp == 1 && degrees.dp > 1 &&
+      spec.zero.value_or(0) > 0) {
     result.refusal = "zero_group=1 leaves nothing to share: zero=" + std::to_string(*spec.zero);
     return;
   }
   int64_t samples = options.samplesPerRank ? options.samplesPerRank
-                                           : problem.globalBatch() / degrees.dp;
+                                           : problem.globalBatch() / degrees.dataRanks();
   if (options.fixedCalls || samples < 1) {
-    degrees.microBatch = std::max<int64_t>(1, problem.batch / degrees.dp);
+    degrees.microBatch = std::max<int64_t>(1, problem.batch / degrees.dataRanks());
     degrees.numMicrobatches = problem.numMicrobatches;
     if (spec.microBatch && *spec.microBatch != degrees.microBatch)
       result.refusal = cannotCut(degrees.microBatch, degrees);

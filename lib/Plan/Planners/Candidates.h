@@ -1,4 +1,4 @@
-// The degrees that a search considers: products of dp, tp, cp, pp that are the
+// The degrees that a search considers: products of dp, tp, cp, ep, pp that are the
 // number of devices, microbatch sizes, schedules. What SPEC pins is fixed.
 #pragma once
 
@@ -15,6 +15,7 @@ struct Candidates {
 struct SearchRange {
   int64_t layers = 0;         ///< repeated blocks of the model
   int64_t tensorParallel = 1; ///< degrees beyond it, across slow links, never pay
+  int64_t expertRanks = 1;    ///< Experts::mostRanks
 };
 
 Candidates findCandidates(const Problem &problem, const ProblemFacts &facts, const Spec &spec,

@@ -18,8 +18,8 @@ Choices::Choices(const Problem &problem, const ProblemFacts &facts, const Groups
                  const sharding::Mesh &mesh, Layouts &layouts, const OpWork &work,
                  std::optional<bool> sequenceParallel)
     : problem(problem), facts(facts), groups(groups), mesh(mesh), layouts(layouts), work(work),
-      sequenceParallel(sequenceParallel), batchAxes(mesh.ofDegree("dp")),
-      sequenceAxes(mesh.ofDegree("cp")), tensorAxes(mesh.ofDegree("tp")) {}
+      sequenceParallel(sequenceParallel), dataAxes(mesh.ofDegree("dp")),
+      expertAxes(mesh.ofDegree("ep")), sequenceAxes(mesh.ofDegree("cp")), tensorAxes(mesh.ofDegree("tp")) {}
 
 TensorSharding Choices::batchLayout(ValueId value) const {
   TensorSharding result = TensorSharding::replicated(problem.values[value].shape.size());
@@ -30,13 +30,14 @@ TensorSharding Choices::batchLayout(ValueId value) const {
       else if (pending)
         result.partial.push_back({axis, sharding::ReduceKind::Sum});
   };
-  split(batchAxes, facts.batchDim[value], facts.batchPending[value]);
+  split(dataAxes, facts.batchDim[value], facts.batchPending[value]);
+  split(expertAxes, facts.batchDim[value], facts.batchPending[value]);
   split(sequenceAxes, facts.sequenceDim[value], facts.sequencePending[value]);
   return result;
 }
 
-/// The part of the choice that data and context parallelism fix.
-OpSharding Choices::base(OpId id) const {
+/// The part of the choice that data, expert and context parallelism fix.
+OpSharding Choices::base(OpId id, bool acrossExperts) const {
   const Op &op = problem.ops[id];
   OpSharding result{std::vector<AxisList>(op.rule.factors.size()), {}};
   auto split = [&](const AxisList &axes, FactorId factor, int linearSet) {
@@ -48,7 +49,11 @@ OpSharding Choices::base(OpId id) const {
       else if (linearSet >= 0)
         result.pending.push_back({axis, linearSet});
   };
-  split(batchAxes, facts.batchFactor[id], facts.batchLinear[id]);
+  split(dataAxes, facts.batchFactor[id], facts.batchLinear[id]);
+  if (acrossExperts)
+    split(expertAxes, groups.experts.factor[id], -1);
+  else
+    split(expertAxes, facts.batchFactor[id], facts.batchLinear[id]);
   split(sequenceAxes, facts.sequenceSplit[id], facts.sequenceLinear[id]);
   return result;
 }
@@ -144,16 +149,16 @@ static bool endsWith(const AxisList &axes, const AxisList &end) {
 /// only the major ones divide takes those and leaves the others to something
 /// else: 2 key-value heads under tp=4 are split by tp.0, and tp.1 splits the
 /// queries of each.
-std::vector<Choices::Assignment> Choices::enumerate(const Group &group) const {
+void Choices::assignTensor(const Group &group, const Assignment &start,
+                           std::vector<Assignment> &all) const {
   OpId id = group.ops[0];
   const Op &op = problem.ops[id];
-  const Assignment start = {base(id), {}};
   // A table that every layer reads would tie all layers together; it is cheap,
   // and whoever wants a part of it takes it without communication.
-  if (facts.isStatic[id] || tensorAxes.empty())
-    return sharding::check(op.rule, start.first, mesh).empty() ? std::vector{start}
-                                                               : std::vector<Assignment>{};
-  std::vector<Assignment> all;
+  if (facts.isStatic[id] || tensorAxes.empty()) {
+    all.push_back(start);
+    return;
+  }
   extend(group, start, tensorAxes, all);
   for (size_t f = 0; f < op.rule.factors.size(); ++f) {
     size_t count = dividing(op.rule.factors[f].size);
@@ -164,10 +169,27 @@ std::vector<Choices::Assignment> Choices::enumerate(const Group &group) const {
     list.insert(list.end(), tensorAxes.begin(), tensorAxes.begin() + count);
     extend(group, major, AxisList(tensorAxes.begin() + count, tensorAxes.end()), all);
   }
+}
+
+/// Whether ep may split the factor that counts experts.
+static bool maySplitExperts(const Op &op, FactorId factor) {
+  return factor >= 0 && (op.rule.factors[factor].kind == FactorKind::Parallel ||
+                         op.rule.factors[factor].kind == FactorKind::Reduction);
+}
+
+std::vector<Choices::Assignment> Choices::enumerate(const Group &group) const {
+  OpId id = group.ops[0];
+  const Op &op = problem.ops[id];
+  std::vector<Assignment> all;
+  if (expertAxes.empty() || !groups.experts.runs[id])
+    assignTensor(group, {base(id, false), {}}, all);
+  if (!expertAxes.empty() && !facts.isStatic[id] &&
+      maySplitExperts(op, groups.experts.factor[id]))
+    assignTensor(group, {base(id, true), {}}, all);
   std::erase_if(all, [&](Assignment &assignment) {
     std::sort(assignment.first.pending.begin(), assignment.first.pending.end());
     const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
-    if (mustSplitSequence(op) && !sequence.empty() &&
+    if (mustSplitSequence(op) && !sequence.empty() && !tensorAxes.empty() &&
         !endsWith(assignment.first.factors[sequence[0]], tensorAxes))
       return true;
     return !sharding::check(op.rule, assignment.first, mesh).empty();

@@ -1,6 +1,7 @@
 // The choices that a group of ops has on a mesh, and what each means.
 //
-// A choice shards the forward op: dp splits the batch, cp the sequence, tp goes to
+// A choice shards the forward op: dp splits the batch, and so does ep except where
+// experts run side by side (Experts.h), cp the sequence, tp goes to
 // one factor, passes a pending sum through, or leaves copies. Backward ops follow:
 // a gradient is laid out as its value, ops inside follow their operands. On
 // top, a group that is linear in its gradients may take them still pending over
@@ -35,13 +36,15 @@ public:
   /// the same from outside and cost more.
   const std::vector<Effect> &effects(int kind);
 
-  /// A value that nothing splits but dp and cp.
+  /// A value that nothing splits but dp, ep and cp.
   sharding::TensorSharding batchLayout(ValueId value) const;
 
 private:
   using Assignment = std::pair<sharding::OpSharding, sharding::AxisList>;
 
-  sharding::OpSharding base(OpId op) const;
+  sharding::OpSharding base(OpId op, bool acrossExperts) const;
+  void assignTensor(const Group &group, const Assignment &start,
+                    std::vector<Assignment> &result) const;
   std::vector<Assignment> enumerate(const Group &group) const;
   void extend(const Group &group, const Assignment &assignment, const sharding::AxisList &axes,
               std::vector<Assignment> &result) const;
@@ -57,7 +60,7 @@ private:
   Layouts &layouts;
   const OpWork &work;
   std::optional<bool> sequenceParallel;
-  sharding::AxisList batchAxes, sequenceAxes, tensorAxes;
+  sharding::AxisList dataAxes, expertAxes, sequenceAxes, tensorAxes;
   std::map<int, std::vector<Effect>> cache;
 };
 

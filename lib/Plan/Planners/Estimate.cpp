@@ -19,8 +19,10 @@ AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh) {
   AxisList axes = mesh.ofDegree("dp");
   while (degrees.zeroGroup > 0 && !axes.empty() && mesh.size(axes) > degrees.zeroGroup)
     axes.erase(axes.begin());
-  AxisList context = mesh.ofDegree("cp");
-  axes.insert(axes.end(), context.begin(), context.end());
+  for (const char *degree : {"ep", "cp"}) {
+    AxisList more = mesh.ofDegree(degree);
+    axes.insert(axes.end(), more.begin(), more.end());
+  }
   return axes;
 }
 
@@ -30,32 +32,34 @@ static Weights surrounded(Weights weights, const Degrees &degrees, const shardin
   AxisList data = mesh.ofDegree("dp"), storage = storageAxes(degrees, mesh);
   auto shift = static_cast<int>(data.size());
   for (WeightClass &each : weights.classes) {
-    for (sharding::AxisId &axis : each.pending)
-      axis += shift;
+    for (AxisList *axes : {&each.pending, &each.split})
+      for (sharding::AxisId &axis : *axes)
+        axis += shift;
     if (!each.trained)
       continue;
     each.pending.insert(each.pending.begin(), data.begin(), data.end());
+    AxisList own = without(storage, each.split);
     if (degrees.zero >= 1)
-      each.state = storage;
+      each.state = own;
     if (degrees.zero >= 2)
-      each.gradient = storage;
+      each.gradient = own;
     if (degrees.zero >= 3)
-      each.storage = storage;
+      each.storage = own;
   }
   return weights;
 }
 
 /// Groups that sum up single numbers, as scalarSums finds them in the whole plan.
 static std::vector<AxisList> surroundedSums(const ShardCosts &shard, const sharding::Mesh &mesh) {
-  AxisList data = mesh.ofDegree("dp");
+  AxisList batch = batchAxes(mesh);
   const Problem &problem = shard.getProblem();
   std::vector<AxisList> result;
-  if (!data.empty() && std::any_of(problem.values.begin(), problem.values.end(),
-                                   [](const Value &v) { return v.kind == ValueKind::Target; }))
-    result.push_back(data);
-  for (AxisList axes : shard.getScalarSums()) {
+  if (!batch.empty() && std::any_of(problem.values.begin(), problem.values.end(),
+                                    [](const Value &v) { return v.kind == ValueKind::Target; }))
+    result.push_back(batch);
+  for (AxisList axes : shard.getNormSums()) {
     for (sharding::AxisId &axis : axes)
-      axis += static_cast<int>(data.size());
+      axis += static_cast<int>(mesh.ofDegree("dp").size());
     result.push_back(std::move(axes));
   }
   return result;
@@ -99,9 +103,11 @@ double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant
   return pipelineFloor(work, share, double(degrees.numMicrobatches), double(degrees.pp));
 }
 
-/// Communication buffers of a group for each degree.
+/// Communication buffers of a group for each degree; gradients of experts are summed
+/// over dp alone, those of all others over dp and ep.
 static int64_t communicators(const Degrees &degrees) {
-  return (degrees.dp > 1) + (degrees.tp > 1) + (degrees.cp > 1) + (degrees.pp > 1);
+  return (degrees.dp > 1) + (degrees.tp > 1) + (degrees.cp > 1) + (degrees.pp > 1) +
+         (degrees.ep > 1) + (degrees.dp > 1 && degrees.ep > 1);
 }
 
 namespace {

@@ -18,7 +18,7 @@ struct Estimate {
   double capacity = 0;
   bool fits() const { return memory <= capacity; }
   double perSample() const {
-    return seconds / double(degrees.dp * degrees.microBatch * degrees.numMicrobatches);
+    return seconds / double(degrees.samples());
   }
 };
 
@@ -56,7 +56,7 @@ private:
 };
 
 /// The mesh axes over which ZeRO of these degrees stores: dp, or its minor part
-/// of zero_group ranks, and cp.
+/// of zero_group ranks, ep and cp; without those that split a parameter already.
 sharding::AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh);
 
 } // namespace dtc::plan

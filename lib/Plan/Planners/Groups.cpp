@@ -52,7 +52,8 @@ bool leaves(const ProblemFacts &facts, const Group &group, ValueId value) {
 
 /// All that decides what a choice for the group means, with values numbered
 /// within the group.
-static Key signature(const Problem &problem, const ProblemFacts &facts, Group &group) {
+static Key signature(const Problem &problem, const ProblemFacts &facts, const Experts &experts,
+                     Group &group) {
   Key key;
   std::map<ValueId, int> local;
   auto number = [&](ValueId value) {
@@ -68,7 +69,8 @@ static Key signature(const Problem &problem, const ProblemFacts &facts, Group &g
       key.push_back(number(value));
     for (ValueId value : op.results)
       key.push_back(number(value));
-    key.insert(key.end(), {facts.batchFactor[id], facts.isStatic[id]});
+    key.insert(key.end(), {facts.batchFactor[id], facts.isStatic[id], experts.factor[id],
+                           experts.runs[id]});
     key.insert(key.end(), facts.sequenceFactors[id].begin(), facts.sequenceFactors[id].end());
     key.push_back(-6);
   }
@@ -85,7 +87,7 @@ static Key signature(const Problem &problem, const ProblemFacts &facts, Group &g
 }
 
 Groups::Groups(const Problem &problem, const ProblemFacts &facts)
-    : groupOf(problem.ops.size(), -1) {
+    : groupOf(problem.ops.size(), -1), experts(problem, facts) {
   for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id) {
     const Op &op = problem.ops[id];
     if (op.kind == OpKind::GradientSum)
@@ -100,7 +102,7 @@ Groups::Groups(const Problem &problem, const ProblemFacts &facts)
   }
   std::map<Key, int> kinds;
   for (size_t i = 0; i < groups.size(); ++i) {
-    auto [it, isNew] = kinds.try_emplace(signature(problem, facts, groups[i]),
+    auto [it, isNew] = kinds.try_emplace(signature(problem, facts, experts, groups[i]),
                                          static_cast<int>(kinds.size()));
     if (isNew)
       representative.push_back(static_cast<int>(i));

@@ -2,7 +2,7 @@
 // to it, whose shardings are functions of the forward op's.
 #pragma once
 
-#include "dtc/Plan/Problem.h"
+#include "Experts.h"
 
 namespace dtc::plan {
 
@@ -23,6 +23,7 @@ struct Groups {
   std::vector<Group> groups;
   std::vector<int> groupOf;        ///< by op; -1 for gradient sums
   std::vector<int> representative; ///< by kind: the first group of it
+  Experts experts;
 };
 
 } // namespace dtc::plan

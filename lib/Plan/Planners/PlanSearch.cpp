@@ -10,6 +10,7 @@
 // stores: smaller ones exchange over faster links and hold more, so that what a
 // large one recomputes is the least that a smaller one has to.
 #include "Candidates.h"
+#include "Experts.h"
 #include "Realize.h"
 #include "Shortage.h"
 
@@ -121,7 +122,7 @@ std::vector<int> PlanSearch::zeroLevels(const Degrees &degrees) const {
   if (spec.zero)
     return {*spec.zero};
   int64_t ranks = degrees.zeroGroup > 0 ? degrees.zeroGroup : degrees.dp;
-  if (options.executable || ranks * degrees.cp == 1)
+  if (options.executable || ranks * degrees.ep * degrees.cp == 1)
     return {0};
   return {0, 1, 2, 3};
 }
@@ -141,8 +142,7 @@ void PlanSearch::orderFamilies(const std::vector<Degrees> &list) {
   for (const Degrees &degrees : list) {
     double floor = estimator.lowerBound(degrees, first, refusal);
     if (floor < std::numeric_limits<double>::infinity())
-      families.push_back({degrees, floor / double(degrees.dp * degrees.microBatch *
-                                                  degrees.numMicrobatches)});
+      families.push_back({degrees, floor / double(degrees.samples())});
   }
   std::stable_sort(families.begin(), families.end(),
                    [](const Family &a, const Family &b) { return a.floor < b.floor; });
@@ -169,7 +169,7 @@ double PlanSearch::limitPerSample() const {
 }
 
 double PlanSearch::limit(const Degrees &degrees) const {
-  return limitPerSample() * double(degrees.dp * degrees.microBatch * degrees.numMicrobatches);
+  return limitPerSample() * double(degrees.samples());
 }
 
 void PlanSearch::keep(Estimate estimate) {
@@ -307,7 +307,8 @@ Result<SearchResult> PlanSearch::finish(bool anyMemory) {
 Result<SearchResult> PlanSearch::run() {
   Candidates candidates = findCandidates(
       problem, facts, spec, options,
-      {static_cast<int64_t>(library.getBlocks().size()), nearDevices(cluster, options.devices)});
+      {static_cast<int64_t>(library.getBlocks().size()), nearDevices(cluster, options.devices),
+       Experts(problem, facts).mostRanks});
   refusal = candidates.refusal;
   orderFamilies(candidates.list);
   if (families.empty())

@@ -47,7 +47,7 @@ Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLi
                          const Estimate &estimate, const Workspace *workspace) {
   const Degrees &degrees = estimate.degrees;
   Realized result;
-  int64_t samples = degrees.microBatch * degrees.dp * degrees.ep;
+  int64_t samples = degrees.microBatch * degrees.dataRanks();
   auto solution = library.solve(
       samples, degrees,
       {estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, 0,

@@ -35,7 +35,7 @@ ShardCosts::ShardCosts(const Problem &problem, const ProblemFacts &facts, const 
                        std::optional<FoldedModel> folded)
     : problem(problem), facts(facts), model(model), blocks(blocks), workspace(workspace),
       plan(std::move(given)), execution(problem, facts, plan, model, workspace),
-      scalars(scalarSums(problem, facts, plan)), folded(folded) {}
+      norms(normSums(problem, facts, plan)), folded(folded) {}
 
 std::unique_ptr<Profile> ShardCosts::makeProfile(Recompute recompute,
                                                  const std::vector<OpId> &cuts) const {
@@ -171,25 +171,28 @@ Result<Solution> ShardLibrary::solve(int64_t samples, const Degrees &degrees,
   return solveSharding(whole.problem, *whole.facts, cluster, degrees, options);
 }
 
+/// Of one call of a data-parallel rank and those that share its experts.
+static int64_t samplesOf(const Degrees &degrees) { return degrees.microBatch * degrees.ep; }
+
 void ShardLibrary::solveOnce(Solved &entry, const Degrees &degrees,
                              const SolverOptions &options) {
   if (std::exchange(entry.tried, true))
     return;
-  auto found = solveFolded(degrees.microBatch, degrees, options);
+  auto found = solveFolded(samplesOf(degrees), degrees, options);
   if (!found)
     return addWhole(entry, degrees, options);
   if (!*found) {
     entry.error = found->error().message;
     return;
   }
-  const Batch &batch = foldedBatchOf(degrees.microBatch, degrees.cp > 1);
+  const Batch &batch = foldedBatchOf(samplesOf(degrees), degrees.cp > 1);
   entry.folded = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, folding->blocks,
                                               std::move((*found)->plan), foldedWorkspace.get(),
                                               FoldedModel{&*folding, &blocks});
 }
 
 void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options) {
-  const Batch &batch = batchOf(degrees.microBatch, degrees.cp > 1);
+  const Batch &batch = batchOf(samplesOf(degrees), degrees.cp > 1);
   Plan plan;
   if (entry.folded) {
     plan = unfold(*folding, batch.problem, entry.folded->getPlan());
@@ -209,9 +212,10 @@ void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverO
 
 const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &variant,
                                     const std::vector<OpId> &cuts, std::string &error) {
-  Solved &entry = solved[{degrees.tp, degrees.cp, degrees.microBatch, variant}];
+  Solved &entry = solved[{degrees.tp, degrees.ep, degrees.cp, degrees.microBatch, variant}];
   Degrees inside;
   inside.tp = degrees.tp;
+  inside.ep = degrees.ep;
   inside.cp = degrees.cp;
   inside.microBatch = degrees.microBatch;
   SolverOptions options{variant.sequenceParallel, variant.secondsPerByte, devices,

@@ -1,5 +1,5 @@
-// What one data-parallel rank's share of a microbatch costs under tensor and
-// context parallelism: solved once for each (tp, cp, samples), whatever the
+// What one data-parallel rank's share of a microbatch costs under tensor, expert and
+// context parallelism: solved once for each (tp, ep, cp, samples), whatever the
 // pipeline and the number of data-parallel ranks around it.
 #pragma once
 
@@ -45,7 +45,7 @@ public:
   }
   /// Parameters, stored whole; axes are those of the plan.
   const Weights &weights(const std::vector<OpId> &cuts) const;
-  const std::vector<sharding::AxisList> &getScalarSums() const { return scalars; }
+  const std::vector<sharding::AxisList> &getNormSums() const { return norms; }
   /// Inputs and targets of one microbatch.
   int64_t dataBytes() const;
   const Problem &getProblem() const { return problem; }
@@ -63,7 +63,7 @@ private:
   const Workspace *workspace;
   Plan plan;
   Execution execution;
-  std::vector<sharding::AxisList> scalars;
+  std::vector<sharding::AxisList> norms;
   std::optional<FoldedModel> folded;
   mutable std::map<std::pair<Recompute, std::vector<OpId>>, std::unique_ptr<Profile>> profiles;
   mutable std::map<std::vector<OpId>, std::unique_ptr<Weights>> weightsOf;
@@ -113,7 +113,8 @@ private:
   std::optional<ProblemFacts> foldedFacts;
   /// By samples, and whether cp splits.
   std::map<std::pair<int64_t, bool>, Batch> batches, foldedBatches;
-  using Key = std::tuple<int64_t, int64_t, int64_t, ShardVariant>; ///< tp, cp, samples
+  /// tp, ep, cp, samples of a rank
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, ShardVariant>;
   struct Solved {
     bool tried = false;
     std::unique_ptr<ShardCosts> folded, whole; ///< one or both; neither where there is an error

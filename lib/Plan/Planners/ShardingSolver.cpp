@@ -55,6 +55,8 @@ Mesh makeMesh(const Problem &problem, const ProblemFacts &facts, const Degrees &
   } else if (degrees.dp > 1) {
     mesh.axes.push_back({"dp", "dp", degrees.dp});
   }
+  if (degrees.ep > 1)
+    mesh.axes.push_back({"ep", "ep", degrees.ep});
   if (degrees.cp > 1)
     mesh.axes.push_back({"cp", "cp", degrees.cp});
   if (degrees.tp > 1) {

@@ -1,4 +1,4 @@
-// Shards all ops of a problem on a dp x cp x tp mesh at the least cost.
+// Shards all ops of a problem on a dp x ep x cp x tp mesh at the least cost.
 //
 // Variables are groups (a forward op with its backward ops) and parameters;
 // terms are what a group's choice costs inside, and for every value what it
@@ -127,7 +127,7 @@ private:
   std::vector<LayoutId> layoutOf; ///< by value, once solved
 };
 
-/// The mesh of one stage for these degrees: axes dp, cp and tp without those of
+/// The mesh of one stage for these degrees: axes dp, ep, cp and tp without those of
 /// size 1, tp innermost; dp in two where a part of it shares ZeRO's storage; tp
 /// in several axes where the sizes of contractions ask for it.
 sharding::Mesh makeMesh(const Problem &problem, const ProblemFacts &facts,

@@ -46,15 +46,13 @@ std::vector<std::pair<std::string, Spec>> eachKeyLess(const Spec &spec) {
   add("zero_group", &Spec::zeroGroup);
   add("offload", &Spec::offload);
   for (auto [key, field] : {std::pair("dp", &Spec::dp), {"tp", &Spec::tp}, {"pp", &Spec::pp},
-                            {"cp", &Spec::cp}})
+                            {"cp", &Spec::cp}, {"ep", &Spec::ep}})
     add(key, field);
   return result;
 }
 
 /// Degrees and settings that no phase carries out yet, or no planner chooses.
 std::string unsupportedSpec(const SearchOptions &options) {
-  if (options.spec.ep.value_or(1) > 1)
-    return "plan: not implemented yet: ep=" + std::to_string(*options.spec.ep);
   std::vector<std::string> list = unimplemented(options.spec);
   return options.executable && !list.empty() ? "plan: " + list.front() : "";
 }

@@ -3,6 +3,8 @@
 
 #include "Transformer.h"
 
+#include "dtc/Plan/Verify.h"
+
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
@@ -101,4 +103,34 @@ TEST(Estimate, AgreesWithThePredictionWhereSomeBlocksAreRecomputed) {
       EXPECT_LE(estimator.lowerBound(degrees, {}, error), predicted.stepSeconds) << text;
     }
   EXPECT_GE(mixed, 6);
+}
+
+TEST(Estimate, AgreesWithThePredictionOfMixtures) {
+  Problem problem = load("moe");
+  ProblemFacts facts(problem);
+  Cluster on = cluster("dgx-h100");
+  SearchOptions options;
+  options.devices = 16;
+  ShardLibrary library(problem, on, options);
+  Estimator estimator(library, problem, facts);
+  for (const Degrees &given : {Degrees{.dp = 1, .ep = 16}, {.dp = 4, .ep = 4, .zero = 1},
+                               {.dp = 2, .tp = 2, .ep = 4, .zero = 3},
+                               {.dp = 2, .pp = 2, .ep = 4, .zero = 2},
+                               {.dp = 8, .ep = 2, .zero = 3, .zeroGroup = 4}}) {
+    Degrees degrees = given;
+    degrees.numMicrobatches = 64 / (degrees.dp * degrees.ep);
+    Estimate estimate;
+    std::string error, text = summary(degrees);
+    auto outcome = estimator.estimate(degrees, {}, {1e9, true}, estimate, error);
+    ASSERT_EQ(outcome, Estimator::Outcome::Found) << text << ": " << error;
+    auto whole = realize(problem, on, library, estimate, nullptr);
+    ASSERT_TRUE(whole) << text << ": " << whole.error().message;
+    for (const Violation &violation : verify(whole->problem, whole->plan, on))
+      ADD_FAILURE() << text << ": " << violation.message;
+    const Prediction &predicted = whole->predicted;
+    EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds) << text;
+    double used = double(predicted.memory.allocated() - predicted.memory.data);
+    EXPECT_NEAR(estimate.memory, used, 0.02 * used) << text;
+    EXPECT_LE(estimator.lowerBound(degrees, {}, error), predicted.stepSeconds) << text;
+  }
 }

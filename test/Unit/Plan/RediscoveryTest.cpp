@@ -1,11 +1,13 @@
 // What those who train large models know, found by the search from problem data alone.
 #include "Planners/Candidates.h"
+#include "Planners/Experts.h"
 
 #include "Transformer.h"
 
 #include "dtc/Plan/Verify.h"
 
 #include <limits>
+#include <set>
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -180,4 +182,64 @@ TEST(Rediscovery, MoreDevicesAreNeverSlower) {
     EXPECT_LT(result.predicted.stepSeconds, last) << devices;
     last = result.predicted.stepSeconds;
   }
+}
+
+TEST(Experts, AreWhatContractionsShareWithTheirWeights) {
+  Problem problem = load("moe");
+  Experts experts(problem, ProblemFacts(problem));
+  EXPECT_EQ(experts.mostRanks, 16);
+  int running = 0;
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    running += experts.runs[id];
+    if (experts.factor[id] >= 0)
+      EXPECT_EQ(problem.ops[id].rule.factors[experts.factor[id]].size, 16) << problem.ops[id].name;
+  }
+  EXPECT_EQ(running, 4 * 2);
+  for (const char *name : {"gpt", "llama_kv2"}) {
+    Problem dense = load(name);
+    EXPECT_EQ(Experts(dense, ProblemFacts(dense)).mostRanks, 1) << name;
+  }
+}
+
+TEST(Rediscovery, MixturesShareOutTheirExperts) {
+  Problem problem = load("moe");
+  SearchResult result = best(problem, 16, "auto", cluster("dgx-h100"));
+  const Degrees &degrees = result.plan.degrees;
+  EXPECT_GT(degrees.ep, 1) << summary(degrees);
+  EXPECT_TRUE(layoutOf(result.problem, result.plan, "h.0.wi").starts_with("[{\"ep\"}"))
+      << layoutOf(result.problem, result.plan, "h.0.wi");
+  bool sends = false;
+  for (const CollectiveUse &use : result.predicted.collectives)
+    sends |= use.axis == "ep" && use.kind == dtc::sharding::StepKind::AllToAll;
+  EXPECT_TRUE(sends);
+  SearchResult dense = best(problem, 16, "ep=1", cluster("dgx-h100"));
+  EXPECT_LT(result.predicted.stepSeconds, dense.predicted.stepSeconds);
+}
+
+TEST(Rediscovery, ModelsWithoutExpertsHaveNoExpertParallelism) {
+  Result<SearchResult> result = found(load("gpt"), 4, "ep=2", cluster("dgx-h100"));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message,
+            "no plan for 4 devices: no op runs experts side by side, with weights of their own: "
+            "ep=2");
+  result = found(load("moe"), 64, "ep=32,pp=1", cluster("dgx-h100"));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message,
+            "no plan for 64 devices: ep doesn't divide the 16 experts: 32");
+}
+
+TEST(Rediscovery, ExpertsAreStoredByFewerRanks) {
+  Problem problem = load("moe");
+  SearchResult result =
+      best(problem, 16, "dp=4,ep=4,tp=1,zero=3,micro_batch=4,recompute=none", cluster("dgx-h100"));
+  for (const ParameterStorage &storage : result.plan.storage) {
+    bool isExpert = storage.parameter.ends_with(".wi") || storage.parameter.ends_with(".wo");
+    EXPECT_EQ(result.plan.mesh.size(storage.storageAxes), isExpert ? 4 : 16) << storage.parameter;
+  }
+  // Gradients of experts are summed over dp alone.
+  std::set<std::string> scattered;
+  for (const CollectiveUse &use : result.predicted.collectives)
+    if (use.kind == dtc::sharding::StepKind::ReduceScatter)
+      scattered.insert(use.axis);
+  EXPECT_EQ(scattered, (std::set<std::string>{"dp", "dp,ep"}));
 }

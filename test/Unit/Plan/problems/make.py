@@ -1,4 +1,4 @@
-"""Writes the forward graph of a GPT-2 or Llama of any size, as the importer gives it, for planning tests.
+"""Writes the forward graph of a GPT-2, Llama or mixture of experts of any size, as the importer gives it, for tests.
 
     make.py gpt --layers 2 --width 1024 --heads 16 --sequence 512 --batch 8 --vocabulary 32768 > gpt.mlir
     dtc-opt --dtc-train gpt.mlir | dtc-opt --dtc-print-problem -o /dev/null > gpt.json
@@ -154,15 +154,55 @@ def llama(o):
     return f.text(linear(norm(x, "norm"), "lm_head.weight", o.vocabulary))
 
 
+def moe(o):
+    """GPT-2 with GShard's layers, but a gate that sends every token to every expert with room for its share of them."""
+    f = Function(o.type)
+    b, s, w, h, e = o.batch, o.sequence, o.width, o.heads, o.width // o.heads
+    experts, hidden = o.experts, o.hidden or 4 * w
+    capacity = 2 * s // experts
+    table = f.argument("parameter", "wte.weight", [o.vocabulary, w])
+    ids = f.argument("input", "input_ids", [b, s], "i64")
+    x = f.gather(table, ids)
+
+    def norm(x, name):
+        scale = f.argument("parameter", name + ".weight", [w])
+        return f.op(f"dtc.rms_norm {x[0]} scale {scale[0]} : {scale[1]} eps 1.0e-05 : {x[1]} -> RESULT",
+                    x[2], [[b, s]])
+
+    for layer in range(o.layers):
+        p = f"h.{layer}."
+        y = norm(x, p + "norm_1")
+        q, k, v = (f.contract(y, [0, 1, 4], f.argument("parameter", p + name, [h, e, w]), [2, 3, 4], [0, 1, 2, 3],
+                              [b, s, h, e]) for name in ("q", "k", "v"))
+        y = f.contract(f.attention(q, k, v), [0, 1, 3, 4], f.argument("parameter", p + "o", [h, e, w]), [3, 4, 2],
+                       [0, 1, 2], [b, s, w])
+        x = f.binary("arith.addf", y, x)
+        y = norm(x, p + "norm_2")
+        gate = f.contract(y, [0, 1, 3], f.argument("parameter", p + "gate", [experts, w]), [2, 3], [0, 1, 2],
+                          [b, s, experts])
+        gate = f.op(f"dtc.softmax {gate[0]} 2 : {gate[1]}", gate[2])
+        combine = f.broadcast(gate, [0, 1, 2], [b, s, experts, capacity])
+        sent = f.contract(combine, [1, 4, 0, 2], y, [1, 4, 3], [0, 1, 2, 3], [experts, b, capacity, w])
+        up = f.contract(sent, [0, 1, 2, 4], f.argument("parameter", p + "wi", [experts, w, hidden]), [0, 4, 3],
+                        [0, 1, 2, 3], [experts, b, capacity, hidden])
+        up = f.unary("dtc.activation gelu_tanh", up)
+        down = f.contract(up, [0, 1, 2, 4], f.argument("parameter", p + "wo", [experts, hidden, w]), [0, 4, 3],
+                          [0, 1, 2, 3], [experts, b, capacity, w])
+        y = f.contract(combine, [0, 1, 3, 4], down, [3, 0, 4, 2], [0, 1, 2], [b, s, w])
+        x = f.binary("arith.addf", x, y)
+    x = norm(x, "norm")
+    return f.text(f.contract(x, [0, 1, 3], table, [2, 3], [0, 1, 2], [b, s, o.vocabulary]))
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("model", choices=["gpt", "llama"])
+    parser.add_argument("model", choices=["gpt", "llama", "moe"])
     for name, default in [("layers", 1), ("width", 1024), ("heads", 16), ("kv-heads", 16), ("hidden", 0),
-                          ("sequence", 512), ("batch", 8), ("vocabulary", 32768)]:
+                          ("experts", 16), ("sequence", 512), ("batch", 8), ("vocabulary", 32768)]:
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--type", default="f32")
     options = parser.parse_args()
-    print({"gpt": gpt, "llama": llama}[options.model](options))
+    print({"gpt": gpt, "llama": llama, "moe": moe}[options.model](options))
 
 
 if __name__ == "__main__":
