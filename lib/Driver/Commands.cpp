@@ -48,9 +48,11 @@ static ExitCode savePlan(const Compilation &compilation) {
   if (!options.trace.empty())
     if (ExitCode code = writeResult(options.trace, planTrace(facts)); code != ExitCode::Done)
       return code;
-  return options.report.empty()
-             ? ExitCode::Done
-             : writeResult(options.report, report::reportPage(facts, digest));
+  if (options.report.empty())
+    return ExitCode::Done;
+  const std::optional<plan::Explanation> &explanation = compilation.getExplanation();
+  return writeResult(options.report, report::reportPage(facts, digest,
+                                                        explanation ? &*explanation : nullptr));
 }
 
 /// `--emit`: the IR after a phase, to -o or stdout.

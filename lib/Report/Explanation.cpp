@@ -61,7 +61,7 @@ static void printChanges(std::ostream &out, const Explanation &explanation) {
   }
 }
 
-static std::string pinText(const PinPrice &pin, const Explanation &explanation) {
+std::string pinText(const PinPrice &pin, const Explanation &explanation) {
   if (!pin.without)
     return pin.pin + " is free: without it no plan is found that is faster.";
   std::string other = degreesText(pin.without->degrees);

@@ -40,6 +40,7 @@ static void writeNavigation(Html &html, const Page &page) {
        {Link{"#plan", "The plan"}, Link{"#cluster", "Cluster"}, Link{"#model", "Model"},
         Link{"#timetable", "Timetable"}, Link{"#time", "Time"}, Link{"#memory", "Memory"},
         Link{"#collectives", "Communication"}, Link{"#alternatives", "Alternatives"},
+        Link{"#explanation", "Why", page.explanation != nullptr},
         Link{"#glossary", "Terms"}})
     if (link.shown)
       html.open("li").element("a", {{"href", link.to}}, link.text).close();
@@ -83,12 +84,13 @@ void writeGlossary(Html &html, const Page &page) {
   html.close().close();
 }
 
-plan::Result<std::string> reportPage(const PlanFacts &facts, const Digest &digest) {
+plan::Result<std::string> reportPage(const PlanFacts &facts, const Digest &digest,
+                                     const plan::Explanation *explanation) {
   simulate::Timeline timeline =
       plan::simulateStep(facts.problem, facts.search.plan, facts.cluster, facts.workspace);
   if (!timeline.error.empty())
     return plan::Error{"--report: " + timeline.error, 2};
-  Page page{facts, timeline};
+  Page page{facts, timeline, explanation};
   Html html;
   html.open("html", {{"lang", "en"}});
   writeHead(html, page, digest);
@@ -98,7 +100,7 @@ plan::Result<std::string> reportPage(const PlanFacts &facts, const Digest &diges
   html.open("main");
   for (auto *section :
        {writeChoices, writeCluster, writeParameters, writeLayer, writeStages, writeTimetable,
-        writeTime, writeMemory, writeCollectives, writeAlternatives, writeGlossary})
+        writeTime, writeMemory, writeCollectives, writeAlternatives, writeExplanation, writeGlossary})
     section(html, page);
   return html.take();
 }

@@ -3,6 +3,7 @@
 
 #include "Html.h"
 
+#include "dtc/Plan/Explain.h"
 #include "dtc/Report/PlanFacts.h"
 #include "dtc/Simulate/Simulate.h"
 
@@ -12,6 +13,7 @@ namespace dtc::report {
 struct Page {
   const PlanFacts &facts;
   const simulate::Timeline &timeline; ///< with a trace
+  const plan::Explanation *explanation = nullptr;
   const plan::Plan &plan() const { return facts.search.plan; }
   const plan::Degrees &degrees() const { return plan().degrees; }
   const plan::Prediction &predicted() const { return facts.search.predicted; }
@@ -28,6 +30,7 @@ void writeTime(Html &html, const Page &page);
 void writeMemory(Html &html, const Page &page);
 void writeCollectives(Html &html, const Page &page);
 void writeAlternatives(Html &html, const Page &page);
+void writeExplanation(Html &html, const Page &page);
 void writeGlossary(Html &html, const Page &page);
 
 /// Opens a `<section>` with its heading and what it is about; to be closed.

@@ -114,6 +114,19 @@ def test_a_layer_shows_what_its_ranks_exchange(tmp_path):
     assert len(shown) == 4
 
 
+def test_an_explanation_says_what_choices_and_pins_cost(tmp_path):
+    path = tmp_path / "plan.html"
+    answer = json.loads(check_call(
+        "dtc", "plan", MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--devices", 4, "--global-batch",
+        8, "--plan", "tp=4", "--explain", "--report", path, "--json").out)["explanation"]
+    page = Page(path.read_text())
+    for change in answer["changes"]:
+        assert change["setting"] in page.texts
+    assert any(text.startswith("tp=4 ") for text in page.texts)
+    check_call("dtc", "plan", MODELS / "mlp.onnx", "--loss", "mse", "--report", path)
+    assert "explanation" not in Page(path.read_text()).ids()
+
+
 def test_nothing_is_loaded_or_run(planned):
     page, _, _ = planned
     policy = next(a["content"] for tag, a in page.tags

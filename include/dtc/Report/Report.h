@@ -6,6 +6,7 @@
 // what is too much is left out and the page says so. The same facts give the same page.
 #pragma once
 
+#include "dtc/Plan/Explain.h"
 #include "dtc/Report/PlanFacts.h"
 
 #include <functional>
@@ -15,7 +16,9 @@ namespace dtc::report {
 /// SHA-256 of a text in base64.
 using Digest = std::function<std::string(const std::string &)>;
 
-/// The page; refused where the plan's schedule can't be simulated (exit code 2).
-plan::Result<std::string> reportPage(const PlanFacts &facts, const Digest &digest);
+/// The page; refused where the plan's schedule can't be simulated (exit code 2). An
+/// explanation, where there is one, adds what other choices and pins cost.
+plan::Result<std::string> reportPage(const PlanFacts &facts, const Digest &digest,
+                                     const plan::Explanation *explanation = nullptr);
 
 } // namespace dtc::report
