@@ -127,7 +127,9 @@ double KernelModel::fusedAttention(const LocalWork &work) const {
   double share = (work.backward ? best->backward : best->forward) * std::pow(size, 0.35);
   double blocks = heads * std::ceil(queries / block), units = double(device.multiprocessors);
   double waves = std::ceil(blocks / units) * units / blocks;
-  double compute = flops * waves / (kSustainedShare * share * peakFlops(device, work.type));
+  // Kernels that leave half of the products' units idle stay below the power limit.
+  double sustained = share > 0.5 ? kSustainedShare : 1;
+  double compute = flops * waves / (sustained * share * peakFlops(device, work.type));
   return kKernelSeconds + std::max(compute, work.bytes / (kStreamShare * device.bandwidth));
 }
 

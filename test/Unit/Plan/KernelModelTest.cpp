@@ -136,7 +136,8 @@ static CostModel withFlash(const char *name, int version) {
 TEST(KernelModel, FusedAttentionByVersionAndDevice) {
   LocalWork forward = attention(64, 16384, 128, false, false);
   EXPECT_NEAR(tflopsAlone(withFlash("a100-80", 2), forward), 220, 20);
-  EXPECT_NEAR(tflopsAlone(withFlash("h100", 2), forward), 365, 30);
+  // Half idle, it isn't held up by power: as fast within steps as alone.
+  EXPECT_NEAR(tflops(withFlash("h100", 2), forward), 365, 30);
   EXPECT_NEAR(tflopsAlone(withFlash("h100", 3), forward), 690, 60);
   EXPECT_LT(tflops(withFlash("a100-80", 1), forward), 140);
   EXPECT_EQ(tflops(withFlash("a100-80", 3), forward), tflops(withFlash("a100-80", 2), forward));
