@@ -134,12 +134,13 @@ bool Folder::sameReference(ValueId a, ValueId b, int block) const {
 }
 
 bool Folder::sameValue(ValueId a, ValueId b) const {
+  constexpr int output = 1 << static_cast<int>(ResultKind::Output); // each has a name
   const Value &x = problem.values[a], &y = problem.values[b];
   auto hasGradient = [&](ValueId v) {
     return v < problem.arguments && facts.gradientResult[v] >= 0;
   };
   return x.shape == y.shape && x.type == y.type && x.kind == y.kind &&
-         x.trainable == y.trainable && leaving[a] == leaving[b] &&
+         x.trainable == y.trainable && leaving[a] == leaving[b] && !(leaving[a] & output) &&
          facts.batchDim[a] == facts.batchDim[b] && facts.sequenceDim[a] == facts.sequenceDim[b] &&
          facts.batchPending[a] == facts.batchPending[b] &&
          facts.sequencePending[a] == facts.sequencePending[b] &&
@@ -330,10 +331,29 @@ Plan unfold(const Folding &folding, const Problem &whole, Plan folded) {
     plan.storage.push_back(*storageOf[from]);
     plan.storage.back().parameter = whole.values[value].name;
   }
-  auto position = std::find(folding.ops.begin(), folding.ops.end(), folded.stages.back().lastOp);
-  plan.stages = folded.stages;
-  plan.stages.back().lastOp = position - folding.ops.begin();
+  plan.stages = std::move(folded.stages);
+  if (!plan.stages.empty()) {
+    auto last = std::find(folding.ops.begin(), folding.ops.end(), plan.stages[0].lastOp);
+    plan.stages[0].lastOp = last - folding.ops.begin();
+  }
   return plan;
+}
+
+std::optional<std::vector<BlockRecompute>>
+foldRecomputation(const Folding &folding, const std::vector<BlockRecompute> &kinds) {
+  int last = folding.repeated + folding.copies; // the one after the copies
+  std::vector<Recompute> whole(folding.blocks.size() + folding.copies - 1, Recompute::None);
+  for (const BlockRecompute &entry : kinds)
+    whole[entry.block] = entry.kind;
+  for (int block = folding.repeated - 1; block < last; ++block)
+    if (whole[block] != whole[block + 1])
+      return std::nullopt;
+  std::vector<BlockRecompute> result;
+  for (int block = 0; block < static_cast<int>(folding.blocks.size()); ++block)
+    if (Recompute kind = whole[block + (block > folding.repeated ? folding.copies - 1 : 0)];
+        kind != Recompute::None)
+      result.push_back({block, kind});
+  return result;
 }
 
 std::optional<FoldedCuts> foldCuts(const Folding &folding, const std::vector<Block> &blocks,

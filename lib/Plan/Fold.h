@@ -29,6 +29,8 @@ struct Folding {
   /// backward, or -1.
   std::vector<int> opHome, valueHome;
   std::vector<OpId> wholeOps; ///< by op of `problem`: which of the whole model it is
+  /// For how many a block of `problem` stands.
+  int timesOf(int block) const { return block == repeated ? copies : 1; }
   // Of the whole model, what stands for each:
   std::vector<OpId> ops;
   std::vector<ValueId> values;
@@ -56,11 +58,16 @@ struct FoldedCuts {
 std::optional<FoldedCuts> foldCuts(const Folding &folding, const std::vector<Block> &blocks,
                                    const std::vector<OpId> &cuts);
 
+/// Which blocks of the folded model are recomputed, from those of the whole one;
+/// nullopt where that differs among those that are alike.
+std::optional<std::vector<BlockRecompute>>
+foldRecomputation(const Folding &folding, const std::vector<BlockRecompute> &kinds);
+
 /// nullopt where too few blocks are alike to be worth it.
 std::optional<Folding> fold(const Problem &problem, const ProblemFacts &facts,
                             const std::vector<Block> &blocks);
 
-/// The plan of the folded model for the whole one, in one stage.
+/// A plan of the folded model in one stage, or without stages, for the whole one.
 Plan unfold(const Folding &folding, const Problem &whole, Plan folded);
 
 } // namespace dtc::plan

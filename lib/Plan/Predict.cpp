@@ -1,4 +1,5 @@
 // What a plan costs: its execution, cut into stages, on the simulator.
+#include "Predict.h"
 #include "Recomputation.h"
 #include "StageCosts.h"
 #include "StepParts.h"
@@ -28,15 +29,17 @@ static std::string degreesOf(const AxisList &axes, const sharding::Mesh &mesh) {
 
 /// Contractions forward and backward; attention's gradient counts twice its
 /// forward pass, however much of that it computes again.
-static double modelFlops(const Problem &problem) {
+static double modelFlops(const PlannedModel &planned) {
   double flops = 0;
-  for (const Op &op : problem.ops) {
+  for (size_t id = 0; id < planned.problem.ops.size(); ++id) {
+    const Op &op = planned.problem.ops[id];
     if (op.backward == BackwardKind::Recompute)
       continue;
     bool isAttention = op.backward && op.kind == OpKind::Attention && op.forward >= 0;
-    flops += isAttention ? 2 * problem.ops[op.forward].flops : op.flops;
+    double times = planned.folding ? planned.folding->timesOf(planned.folding->opHome[id]) : 1;
+    flops += times * (isAttention ? 2 * planned.problem.ops[op.forward].flops : op.flops);
   }
-  return double(problem.numMicrobatches) * flops;
+  return double(planned.numMicrobatches) * flops;
 }
 
 std::vector<AxisList> normSums(const Problem &problem, const ProblemFacts &facts,
@@ -65,37 +68,39 @@ std::vector<AxisList> scalarSums(const Problem &problem, const ProblemFacts &fac
   return result;
 }
 
-static std::vector<OpId> cutsOf(const Plan &plan, const ProblemFacts &facts) {
+/// The cuts between stages; of a folded model, between blocks, too.
+static std::vector<OpId> cutsOf(const Plan &plan, const PlannedModel &planned, OpId end) {
   std::vector<OpId> cuts;
   for (const Stage &stage : plan.stages)
     cuts.push_back(static_cast<OpId>(stage.firstOp));
-  cuts.push_back(facts.lastForward + 1);
+  cuts.push_back(end);
+  for (size_t i = 0; planned.folding && i < planned.blocks.size(); ++i)
+    cuts.push_back(planned.blocks[i].first);
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   return cuts;
 }
 
-static Execution executionOf(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
-                             const CostModel &model, const std::vector<Block> &blocks,
-                             const Workspace *workspace) {
-  Execution execution(problem, facts, plan, model, workspace);
-  addRecomputation(execution, problem, blocks, plan.recompute);
-  return execution;
+/// One past the last forward op of the whole model.
+static OpId endOf(const PlannedModel &planned) {
+  if (!planned.folding)
+    return planned.facts.lastForward + 1;
+  const std::vector<OpId> &ops = planned.folding->ops;
+  auto last = std::find(ops.begin(), ops.end(), planned.facts.lastForward);
+  return static_cast<OpId>(last - ops.begin()) + 1;
 }
 
 namespace {
 
 class Predictor {
 public:
-  Predictor(Problem given, const Plan &plan, const Cluster &cluster, const Workspace *workspace)
-      : problem(std::move(given)), plan(plan), facts(problem),
-        model(cluster, plan.degrees.devices()), blocks(findBlocks(problem, facts)),
-        execution(executionOf(problem, facts, plan, model, blocks, workspace)),
-        profile(problem, facts, execution, plan.mesh, cutsOf(plan, facts)),
-        costs(problem, model, plan.degrees, plan.mesh, profile,
-              findWeights(problem, facts, plan, execution, profile, cluster.software), blocks,
-              scalarSums(problem, facts, plan)) {
-    for (int unit = 0; unit <= profile.units(); ++unit)
-      cuts.push_back(unit);
-  }
+  Predictor(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
+            const Workspace *workspace)
+      : planned(planned), problem(planned.problem), plan(plan), facts(planned.facts),
+        model(cluster, plan.degrees.devices()), blocks(planned.blocks),
+        execution(problem, facts, plan, model, workspace) {}
+  /// False where a folded model doesn't tell what the whole one does.
+  bool start();
   Prediction run();
   simulate::Timeline traced();
 
@@ -114,15 +119,19 @@ private:
   void add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
            double times) const;
 
-  const Problem problem;
+  int stageCount() const { return static_cast<int>(cuts.size()) - 1; }
+  int64_t rankOf(int unit) const;
+
+  const PlannedModel planned;
+  const Problem &problem;
   const Plan &plan;
-  ProblemFacts facts;
+  const ProblemFacts &facts;
   CostModel model;
-  std::vector<Block> blocks;
+  const std::vector<Block> &blocks; ///< of the whole model
   Execution execution;
-  Profile profile;
-  StageCosts costs;
-  std::vector<int> cuts; ///< of units, one a stage
+  std::unique_ptr<Profile> profile;
+  std::optional<StageCosts> costs;
+  std::vector<int> cuts; ///< units with which stages begin, and how many there are
   simulate::Options options;
   std::optional<pipeline::Schedule> schedule;
   simulate::Timeline timeline;
@@ -130,6 +139,37 @@ private:
 };
 
 } // namespace
+
+bool Predictor::start() {
+  std::vector<OpId> at = cutsOf(plan, planned, endOf(planned));
+  if (const Folding *folding = planned.folding) {
+    auto kinds = foldRecomputation(*folding, plan.recompute);
+    auto folded = foldCuts(*folding, blocks, at);
+    if (!kinds || !folded)
+      return false;
+    addRecomputation(execution, problem, folding->blocks, *kinds);
+    profile = Profile::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at));
+  } else {
+    addRecomputation(execution, problem, blocks, plan.recompute);
+    profile = std::make_unique<Profile>(problem, facts, execution, plan.mesh, std::move(at));
+  }
+  if (!profile)
+    return false;
+  for (const Stage &stage : plan.stages)
+    cuts.push_back(profile->unitOf(static_cast<OpId>(stage.firstOp)));
+  cuts.push_back(profile->units());
+  costs.emplace(problem, model, plan.degrees, plan.mesh, *profile,
+                findWeights(problem, facts, plan, execution, *profile,
+                            model.getCluster().software),
+                blocks, scalarSums(problem, facts, plan));
+  return true;
+}
+
+/// That which has a unit.
+int64_t Predictor::rankOf(int unit) const {
+  auto after = std::upper_bound(cuts.begin(), cuts.end(), unit);
+  return (after - cuts.begin() - 1) % plan.degrees.pp;
+}
 
 //===-- collectives -------------------------------------------------------===//
 
@@ -155,24 +195,28 @@ void Predictor::add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange
 }
 
 void Predictor::addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
-  int64_t times = problem.numMicrobatches;
-  for (const ExecutionStep &step : execution.steps)
-    if (step.collective && *step.collective != StepKind::Slice &&
-        plan.mesh.size(step.axes) > 1 &&
-        profile.unitOf(step.position) % plan.degrees.pp == rank)
+  for (const ExecutionStep &step : execution.steps) {
+    if (!step.collective || *step.collective == StepKind::Slice || plan.mesh.size(step.axes) <= 1)
+      continue;
+    std::vector<int> units = profile->unitsOf(step.position);
+    int64_t times = planned.numMicrobatches *
+                    std::count_if(units.begin(), units.end(),
+                                  [&](int unit) { return rankOf(unit) == rank; });
+    if (times > 0)
       merge(uses, {*step.collective, degreesOf(step.axes, plan.mesh), times, step.bytes,
                    double(times) * step.seconds});
+  }
 }
 
 void Predictor::addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
-  auto times = double(problem.numMicrobatches);
-  for (auto [a, b] : costs.runsOf(cuts, rank))
-    for (const WeightClass &weights : costs.getClasses()) {
-      add(uses, costs.gather(weights, a, b), 2 * times);
-      add(uses, costs.scatter(weights, a, b), times);
-      for (const StageCosts::Exchange &sum : costs.reductions(weights, a, b))
+  auto times = double(planned.numMicrobatches);
+  for (auto [a, b] : costs->runsOf(cuts, rank))
+    for (const WeightClass &weights : costs->getClasses()) {
+      add(uses, costs->gather(weights, a, b), 2 * times);
+      add(uses, costs->scatter(weights, a, b), times);
+      for (const StageCosts::Exchange &sum : costs->reductions(weights, a, b))
         add(uses, sum, 1);
-      add(uses, costs.regather(weights, a, b), 1);
+      add(uses, costs->regather(weights, a, b), 1);
     }
 }
 
@@ -187,7 +231,7 @@ void Predictor::addScalarCollectives(std::vector<CollectiveUse> &uses) const {
 /// What the rank sends to the stages beside its own.
 void Predictor::addTransfers(int64_t rank, const simulate::Costs &stages,
                              std::vector<CollectiveUse> &uses) const {
-  int64_t times = problem.numMicrobatches;
+  int64_t times = planned.numMicrobatches;
   auto send = [&](const simulate::Boundary &boundary, double bytes) {
     if (bytes <= 0)
       return;
@@ -196,8 +240,8 @@ void Predictor::addTransfers(int64_t rank, const simulate::Costs &stages,
     use.send = true;
     merge(uses, use);
   };
-  for (int64_t stage = rank; stage < profile.units(); stage += plan.degrees.pp) {
-    if (stage + 1 < profile.units())
+  for (int64_t stage = rank; stage < stageCount(); stage += plan.degrees.pp) {
+    if (stage + 1 < stageCount())
       send(stages.boundaries[stage], stages.boundaries[stage].forwardBytes);
     if (stage > 0)
       send(stages.boundaries[stage - 1], stages.boundaries[stage - 1].backwardBytes);
@@ -237,7 +281,7 @@ void Predictor::addParts(const simulate::Costs &stages) {
       step.inside[use.axis] += use.seconds;
     for (const CollectiveUse &use : data)
       step.data[use.axis] += use.seconds;
-    step.tied += costs.tiedSeconds(costs.tiedBytes(cuts, rank));
+    step.tied += costs->tiedSeconds(costs->tiedBytes(cuts, rank));
   }
   result.parts = stepParts(step);
 }
@@ -254,11 +298,11 @@ static double serial(const simulate::Work &work) {
 }
 
 void Predictor::addStages(const simulate::Costs &stages) {
-  for (int stage = 0; stage < profile.units(); ++stage) {
+  for (int stage = 0; stage < stageCount(); ++stage) {
     const simulate::StageCost &cost = stages.stages[stage];
     StagePrediction entry;
     entry.devices = plan.stages[stage].devices;
-    entry.parameters = costs.parameterElements(stage, stage + 1);
+    entry.parameters = costs->parameterElements(cuts[stage], cuts[stage + 1]);
     entry.forwardSeconds = alone(cost.forward);
     entry.backwardSeconds = alone(cost.recompute + cost.inputGrad + cost.weightGrad);
     if (!timeline.ranks.empty())
@@ -285,17 +329,19 @@ int64_t Predictor::dataBytes(int64_t rank) const {
     if (argument.kind == ValueKind::Parameter || argument.kind == ValueKind::Accumulator ||
         argument.kind == ValueKind::Buffer)
       continue;
-    const std::vector<int> &readers = profile.readers(value).front();
-    if (plan.degrees.pp > 1 &&
-        std::none_of(readers.begin(), readers.end(),
-                     [&](int unit) { return unit % plan.degrees.pp == rank; }))
-      continue;
+    int64_t count = std::count_if(
+        profile->readers(value).begin(), profile->readers(value).end(),
+        [&](const std::vector<int> &readers) {
+          return plan.degrees.pp == 1 ||
+                 std::any_of(readers.begin(), readers.end(),
+                             [&](int unit) { return rankOf(unit) == rank; });
+        });
     bool perMicrobatch = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
-    total += placedBytes(localBytes(argument, plan.arguments.at(value), plan.mesh)) *
-             (perMicrobatch ? problem.numMicrobatches : 1);
+    total += count * placedBytes(localBytes(argument, plan.arguments.at(value), plan.mesh)) *
+             (perMicrobatch ? planned.numMicrobatches : 1);
   }
-  if (rank == (profile.units() - 1) % plan.degrees.pp)
-    total += execution.outputBytes * problem.numMicrobatches;
+  if (rank == (stageCount() - 1) % plan.degrees.pp)
+    total += execution.outputBytes * planned.numMicrobatches;
   return total;
 }
 
@@ -309,10 +355,11 @@ void Predictor::addMemory() {
   int64_t buffers = 0;
   for (ValueId value = 0; value < problem.arguments; ++value)
     if (problem.values[value].kind == ValueKind::Buffer)
-      buffers += placedBytes(
-          localBytes(problem.values[value], plan.arguments.at(value), plan.mesh));
+      buffers += static_cast<int64_t>(profile->readers(value).size()) *
+                 placedBytes(
+                     localBytes(problem.values[value], plan.arguments.at(value), plan.mesh));
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
-    MemoryUse use = costs.staticBytes(costs.runsOf(cuts, static_cast<int64_t>(rank)));
+    MemoryUse use = costs->staticBytes(costs->runsOf(cuts, static_cast<int64_t>(rank)));
     double resident = double(use.parameters + use.gradients + use.optimizer);
     use.activations = std::llround(timeline.ranks[rank].peakBytes - resident);
     use.parameters += buffers;
@@ -339,8 +386,8 @@ void Predictor::simulateStages(const simulate::Costs &stages) {
 }
 
 Prediction Predictor::run() {
-  result.modelFlops = modelFlops(problem);
-  simulate::Costs stages = costs.costs(cuts);
+  result.modelFlops = modelFlops(planned);
+  simulate::Costs stages = costs->costs(cuts);
   simulateStages(stages);
   result.stepSeconds = timeline.stepSeconds;
   result.bubbleFraction = timeline.bubbleFraction;
@@ -373,19 +420,43 @@ simulate::Timeline Predictor::traced() {
   return std::move(timeline);
 }
 
-/// As its planner saw it.
-static Problem seenBy(const Plan &plan, const Problem &problem) {
-  return plan.degrees.cp > 1 ? withSplitQueries(problem) : problem;
+std::optional<Prediction> predict(const PlannedModel &planned, const Plan &plan,
+                                  const Cluster &cluster, const Workspace *workspace) {
+  Predictor predictor(planned, plan, cluster, workspace);
+  if (!predictor.start())
+    return std::nullopt;
+  return predictor.run();
 }
+
+namespace {
+
+/// A plan's whole model.
+class WholeModel {
+public:
+  WholeModel(const Problem &given, const Plan &plan)
+      : problem(plan.degrees.cp > 1 ? withSplitQueries(given) : given), facts(problem),
+        blocks(findBlocks(problem, facts)) {}
+  PlannedModel planned() const { return {problem, facts, blocks, problem.numMicrobatches}; }
+
+private:
+  const Problem problem; ///< as its planner saw it
+  const ProblemFacts facts;
+  const std::vector<Block> blocks;
+};
+
+} // namespace
 
 simulate::Timeline simulateStep(const Problem &problem, const Plan &plan, const Cluster &cluster,
                                 const Workspace *workspace) {
-  return Predictor(seenBy(plan, problem), plan, cluster, workspace).traced();
+  WholeModel whole(problem, plan);
+  Predictor predictor(whole.planned(), plan, cluster, workspace);
+  predictor.start();
+  return predictor.traced();
 }
 
 Prediction predict(const Problem &problem, const Plan &plan, const Cluster &cluster,
                    const Workspace *workspace) {
-  return Predictor(seenBy(plan, problem), plan, cluster, workspace).run();
+  return *predict(WholeModel(problem, plan).planned(), plan, cluster, workspace);
 }
 
 } // namespace dtc::plan

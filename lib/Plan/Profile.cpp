@@ -28,6 +28,15 @@ static int unitAmong(const std::vector<OpId> &cuts, OpId position) {
 int Profile::unitOf(OpId position) const { return unitAmong(cuts, position); }
 int Profile::executedUnitOf(OpId position) const { return unitAmong(executed.cuts, position); }
 
+std::vector<int> Profile::unitsOf(OpId position) const {
+  const FoldedUnits &fold = executed.units;
+  int unit = executedUnitOf(position);
+  std::vector<int> result;
+  for (int copy = 0; copy < (fold.repeats(unit) ? fold.copies : 1); ++copy)
+    result.push_back(fold.at(unit, copy));
+  return result;
+}
+
 /// Whether a unit is in the block before the repeated one, or in that after it.
 bool Profile::isBefore(int unit) const {
   return unit < executed.units.first && unit >= executed.units.first - executed.units.count;

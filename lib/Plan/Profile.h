@@ -58,6 +58,8 @@ public:
   OpId firstOp(int unit) const { return cuts[unit]; }
   /// The unit in which a forward op is.
   int unitOf(OpId position) const;
+  /// The units in which an op of the execution is: several of a repeated one.
+  std::vector<int> unitsOf(OpId executed) const;
 
   /// Of the units [a, b).
   PassSeconds seconds(int a, int b) const { return sums[b] - sums[a]; }

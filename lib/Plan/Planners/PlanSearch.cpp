@@ -280,7 +280,7 @@ Result<SearchResult> PlanSearch::finish(bool anyMemory) {
           return kindOf(other.plan.degrees) == kindOf(estimate.degrees);
         }))
       continue;
-    auto whole = realize(problem, cluster, library, estimate, options.workspace);
+    auto whole = realize(problem, cluster, library, estimate);
     if (!whole)
       lastError = whole.error();
     else if (anyMemory || whole->predicted.fits())
@@ -289,14 +289,17 @@ Result<SearchResult> PlanSearch::finish(bool anyMemory) {
   if (realized.empty())
     return lastError ? *lastError : Error{"no plan fits", 4};
   std::stable_sort(realized.begin(), realized.end(), [](const Realized &a, const Realized &b) {
-    return a.predicted.stepSeconds / double(a.problem.globalBatch()) <
-           b.predicted.stepSeconds / double(b.problem.globalBatch());
+    return a.predicted.stepSeconds / double(a.globalBatch()) <
+           b.predicted.stepSeconds / double(b.globalBatch());
   });
+  Result<Problem> planned = complete(library, realized[0]);
+  if (!planned)
+    return planned.error();
   SearchResult result;
   result.pinned = isPinned(spec);
   result.plan = std::move(realized[0].plan);
   result.predicted = std::move(realized[0].predicted);
-  result.problem = std::move(realized[0].problem);
+  result.problem = std::move(*planned);
   result.optimalityGap = realized[0].gap;
   for (size_t i = 1; i < realized.size(); ++i)
     result.alternatives.push_back(

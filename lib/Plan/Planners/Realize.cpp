@@ -1,6 +1,10 @@
 #include "Realize.h"
 
+#include "../Predict.h"
+#include "ShardingSolver.h"
+
 #include <algorithm>
+#include <utility>
 
 namespace dtc::plan {
 
@@ -43,28 +47,72 @@ static void store(Plan &plan) {
   }
 }
 
-Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLibrary &library,
-                         const Estimate &estimate, const Workspace *workspace) {
-  const Degrees &degrees = estimate.degrees;
-  Realized result;
-  int64_t samples = degrees.microBatch * degrees.dataRanks();
-  auto solution = library.solve(
-      samples, degrees,
-      {estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, 0,
-       weighedMicrobatches(problem, degrees, degrees.devices())});
-  if (!solution)
-    return solution.error();
-  const ShardLibrary::Batch &solved = library.batchOf(samples, degrees.cp > 1);
-  result.problem = library.batchOf(samples, false).problem;
-  result.problem.numMicrobatches = degrees.numMicrobatches;
-  result.plan = std::move(solution->plan);
-  result.gap = solution->gap;
-  result.plan.degrees.sp = usesSequenceParallel(solved.problem, *solved.facts, result.plan);
+/// The rest of a plan for this model, and its prediction; false as for `predict`.
+static bool finish(const PlannedModel &planned, const Estimate &estimate, const Cluster &cluster,
+                   const Workspace *workspace, Realized &result) {
+  result.folded = planned.folding != nullptr;
+  result.plan.degrees.sp = usesSequenceParallel(planned.problem, planned.facts, result.plan);
   result.plan.recompute = estimate.recompute;
   place(estimate, result.plan);
   store(result.plan);
-  result.predicted = predict(result.problem, result.plan, cluster, workspace);
+  auto predicted = predict(planned, result.plan, cluster, workspace);
+  if (predicted)
+    result.predicted = std::move(*predicted);
+  return predicted.has_value();
+}
+
+Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLibrary &library,
+                         const Estimate &estimate) {
+  const Degrees &degrees = estimate.degrees;
+  int64_t samples = degrees.microBatch * degrees.dataRanks();
+  bool splits = degrees.cp > 1;
+  SolverOptions options{estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, 0,
+                        weighedMicrobatches(problem, degrees, degrees.devices())};
+  Realized result;
+  auto solution = library.solveFolded(samples, degrees, options);
+  if (solution && !*solution)
+    return solution->error();
+  const std::vector<Block> &blocks = library.getBlocks();
+  if (solution) {
+    const ShardLibrary::Batch &batch = library.foldedBatchOf(samples, splits);
+    PlannedModel planned{batch.problem, *batch.facts, blocks, degrees.numMicrobatches,
+                         library.getFolding()};
+    result.gap = (*solution)->gap;
+    result.plan = (*solution)->plan;
+    if (finish(planned, estimate, cluster, library.getFoldedWorkspace(), result))
+      return result;
+  }
+  const ShardLibrary::Batch &whole = library.batchOf(samples, splits);
+  if (!whole.error.empty())
+    return Error{whole.error, 4};
+  if (solution) {
+    result.plan = unfold(*library.getFolding(), whole.problem, std::move((*solution)->plan));
+  } else {
+    auto solved = solveSharding(whole.problem, *whole.facts, cluster, degrees, options);
+    if (!solved)
+      return solved.error();
+    result.gap = solved->gap;
+    result.plan = std::move(solved->plan);
+  }
+  finish({whole.problem, *whole.facts, blocks, degrees.numMicrobatches}, estimate, cluster,
+         library.getWorkspace(), result);
   return result;
+}
+
+Result<Problem> complete(ShardLibrary &library, Realized &realized) {
+  const Degrees &degrees = realized.plan.degrees;
+  Result<Problem> problem = library.problemOf(degrees.microBatch * degrees.dataRanks());
+  if (!problem)
+    return problem;
+  problem->numMicrobatches = degrees.numMicrobatches;
+  if (std::exchange(realized.folded, false)) {
+    std::vector<Stage> stages = std::move(realized.plan.stages);
+    std::vector<BlockRecompute> recompute = std::move(realized.plan.recompute);
+    realized.plan = unfold(*library.getFolding(), *problem, std::move(realized.plan));
+    realized.plan.stages = std::move(stages);
+    realized.plan.recompute = std::move(recompute);
+  }
+  return problem;
 }
 
 } // namespace dtc::plan

@@ -6,16 +6,23 @@
 namespace dtc::plan {
 
 struct Realized {
-  Problem problem;
   Plan plan;
+  bool folded = false; ///< the plan's ops and arguments are the folded model's
   Prediction predicted;
   double gap = 0; ///< of the sharding solver
+  int64_t globalBatch() const {
+    return plan.degrees.microBatch * plan.degrees.dataRanks() * plan.degrees.numMicrobatches;
+  }
 };
 
 /// Solves the sharding with all axes of the mesh, places stages on devices and
 /// stores parameters as ZeRO has it. Stage s of pp is on the s-th run of
 /// dp * ep * cp * tp devices: tp innermost, pp outermost.
 Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLibrary &library,
-                         const Estimate &estimate, const Workspace *workspace);
+                         const Estimate &estimate);
+
+/// What was planned, as one call of the plan has it; a folded plan becomes that of
+/// the whole model.
+Result<Problem> complete(ShardLibrary &library, Realized &realized);
 
 } // namespace dtc::plan

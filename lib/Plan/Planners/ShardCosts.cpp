@@ -26,7 +26,8 @@ int64_t ShardCosts::dataBytes() const {
   for (ValueId value = 0; value < problem.arguments; ++value)
     if (ValueKind kind = problem.values[value].kind;
         kind == ValueKind::Input || kind == ValueKind::Target)
-      bytes += localBytes(problem.values[value], plan.arguments.at(value), plan.mesh);
+      bytes += (folded ? folded->folding->timesOf(folded->folding->valueHome[value]) : 1) *
+               localBytes(problem.values[value], plan.arguments.at(value), plan.mesh);
   return bytes;
 }
 
@@ -113,21 +114,26 @@ bool ShardLibrary::keepsInsideOps() const {
   return false;
 }
 
+static Result<Problem> withSamples(const Problem &problem, const ProblemFacts &facts,
+                                   int64_t samples) {
+  if (problem.batch > 0 && problem.batch != samples)
+    return rebatched(problem, facts, samples);
+  return problem;
+}
+
+Result<Problem> ShardLibrary::problemOf(int64_t samples) const {
+  return withSamples(problem, facts, samples);
+}
+
 ShardLibrary::Batch ShardLibrary::makeBatch(const Problem &of, const ProblemFacts &itsFacts,
                                             int64_t samples, bool splitsSequence) const {
   Batch batch;
-  if (of.batch > 0 && of.batch != samples) {
-    Result<Problem> other = rebatched(of, itsFacts, samples);
-    if (!other) {
-      batch.error = other.error().message;
-      return batch;
-    }
-    batch.problem = std::move(*other);
-  } else {
-    batch.problem = of;
+  Result<Problem> made = withSamples(of, itsFacts, samples);
+  if (!made) {
+    batch.error = made.error().message;
+    return batch;
   }
-  if (splitsSequence)
-    batch.problem = withSplitQueries(std::move(batch.problem));
+  batch.problem = splitsSequence ? withSplitQueries(std::move(*made)) : std::move(*made);
   batch.facts = std::make_unique<ProblemFacts>(batch.problem);
   return batch;
 }
@@ -156,19 +162,6 @@ std::optional<Result<Solution>> ShardLibrary::solveFolded(int64_t samples,
     return std::nullopt;
   return ShardingSolver(batch.problem, *batch.facts, cluster, degrees, options)
       .solveFolded(*folding);
-}
-
-Result<Solution> ShardLibrary::solve(int64_t samples, const Degrees &degrees,
-                                     const SolverOptions &options) {
-  const Batch &whole = batchOf(samples, degrees.cp > 1);
-  if (!whole.error.empty())
-    return Error{whole.error, 4};
-  if (auto found = solveFolded(samples, degrees, options)) {
-    if (*found)
-      (*found)->plan = unfold(*folding, whole.problem, std::move((*found)->plan));
-    return std::move(*found);
-  }
-  return solveSharding(whole.problem, *whole.facts, cluster, degrees, options);
 }
 
 /// Of one call of a data-parallel rank and those that share its experts.

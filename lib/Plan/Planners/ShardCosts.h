@@ -79,15 +79,22 @@ public:
   /// `error` then says why.
   const ShardCosts *get(const Degrees &degrees, const ShardVariant &variant,
                         const std::vector<OpId> &cuts, std::string &error);
-  /// The problem with that many samples in a call, sequences split or not; its
-  /// sharding under these degrees.
+  /// The problem with that many samples in a call, sequences split or not.
   struct Batch {
     Problem problem;
     std::unique_ptr<ProblemFacts> facts;
     std::string error;
   };
   const Batch &batchOf(int64_t samples, bool splitsSequence);
-  Result<Solution> solve(int64_t samples, const Degrees &degrees, const SolverOptions &options);
+  /// The same of the folded model, if there is one.
+  const Batch &foldedBatchOf(int64_t samples, bool splitsSequence);
+  Result<Problem> problemOf(int64_t samples) const;
+  /// Of the folded model; nullopt where the whole one has to be solved.
+  std::optional<Result<Solution>> solveFolded(int64_t samples, const Degrees &degrees,
+                                              const SolverOptions &options);
+  const Folding *getFolding() const { return folding ? &*folding : nullptr; }
+  const Workspace *getWorkspace() const { return workspace; }
+  const Workspace *getFoldedWorkspace() const { return foldedWorkspace.get(); }
   const std::vector<Block> &getBlocks() const { return blocks; }
   const CostModel &getModel() const { return model; }
   /// Whether attention keeps more than its results for the backward pass.
@@ -96,11 +103,6 @@ public:
 private:
   Batch makeBatch(const Problem &of, const ProblemFacts &itsFacts, int64_t samples,
                   bool splitsSequence) const;
-  const Batch &foldedBatchOf(int64_t samples, bool splitsSequence);
-  /// Of the folded model; nullopt where the whole one has to be solved.
-  std::optional<Result<Solution>> solveFolded(int64_t samples, const Degrees &degrees,
-                                              const SolverOptions &options);
-
   const Problem &problem;
   ProblemFacts facts;
   const Cluster &cluster;

@@ -43,7 +43,7 @@ TEST(Estimate, AgreesWithThePrediction) {
     std::string error;
     auto outcome = estimator.estimate(degrees, {}, {1e9, true}, estimate, error);
     ASSERT_EQ(outcome, Estimator::Outcome::Found) << text << ": " << error;
-    auto whole = realize(problem, on, library, estimate, nullptr);
+    auto whole = realize(problem, on, library, estimate);
     ASSERT_TRUE(whole) << text << ": " << whole.error().message;
     const Prediction &predicted = whole->predicted;
     EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds) << text;
@@ -90,7 +90,7 @@ TEST(Estimate, AgreesWithThePredictionWhereSomeBlocksAreRecomputed) {
       ASSERT_EQ(outcome, Estimator::Outcome::Found) << summary(degrees) << error;
       std::string text = summary(estimate.degrees);
       mixed += estimate.degrees.recomputeBlocks > 0;
-      auto realized = realize(problem, on, library, estimate, nullptr);
+      auto realized = realize(problem, on, library, estimate);
       ASSERT_TRUE(realized) << realized.error().message;
       const Prediction &predicted = realized->predicted;
       EXPECT_TRUE(predicted.fits()) << text;
@@ -123,9 +123,11 @@ TEST(Estimate, AgreesWithThePredictionOfMixtures) {
     std::string error, text = summary(degrees);
     auto outcome = estimator.estimate(degrees, {}, {1e9, true}, estimate, error);
     ASSERT_EQ(outcome, Estimator::Outcome::Found) << text << ": " << error;
-    auto whole = realize(problem, on, library, estimate, nullptr);
+    auto whole = realize(problem, on, library, estimate);
     ASSERT_TRUE(whole) << text << ": " << whole.error().message;
-    for (const Violation &violation : verify(whole->problem, whole->plan, on))
+    Result<Problem> planned = complete(library, *whole);
+    ASSERT_TRUE(planned) << text << ": " << planned.error().message;
+    for (const Violation &violation : verify(*planned, whole->plan, on))
       ADD_FAILURE() << text << ": " << violation.message;
     const Prediction &predicted = whole->predicted;
     EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds) << text;
