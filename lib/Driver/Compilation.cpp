@@ -66,8 +66,9 @@ ExitCode Compilation::fail(const Error &error) {
 // Import and training
 //===----------------------------------------------------------------------===//
 
-/// The degrees as a SPEC; how tensor parallelism treats the sequence stays as it
-/// was asked for, which the same search decides alike.
+/// The degrees as a SPEC; how tensor parallelism treats the sequence, and which
+/// blocks are recomputed where it isn't all, stay as they were asked for, which
+/// the same search decides alike.
 static plan::Spec pinned(const plan::Degrees &degrees, plan::Spec spec) {
   spec.dp = degrees.dp;
   spec.tp = degrees.tp;
@@ -80,7 +81,8 @@ static plan::Spec pinned(const plan::Degrees &degrees, plan::Spec spec) {
   spec.schedule = degrees.schedule;
   spec.chunks = degrees.chunks;
   spec.microBatch = degrees.microBatch;
-  spec.recompute = degrees.recompute;
+  if (degrees.recomputeBlocks == 0)
+    spec.recompute = degrees.recompute;
   spec.offload = degrees.offload;
   return spec;
 }

@@ -1,7 +1,10 @@
 #include "Diagnostics.h"
 
 #include "mlir/IR/Location.h"
+#include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
 
 using namespace mlir;
 
@@ -26,10 +29,32 @@ static std::string describe(Location location) {
   return names.empty() ? "" : "node '" + names.front() + "': ";
 }
 
+/// A message as one printable line: a file's text in it, or a name, may be
+/// anything, and of any length.
+static std::string printable(llvm::StringRef message) {
+  constexpr size_t most = 800;
+  std::string text = message.size() <= most
+                         ? message.str()
+                         : (message.take_front(most / 2) + " ... " + message.take_back(most / 2)).str();
+  std::string line;
+  for (size_t at = 0; at < text.size();) {
+    auto first = static_cast<unsigned char>(text[at]);
+    size_t length = std::max(1u, llvm::getNumBytesForUTF8(first));
+    const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.data()) + at;
+    bool isWhole = at + length <= text.size() && llvm::isLegalUTF8Sequence(begin, begin + length);
+    // Control characters: the first of ASCII, DEL, and U+0080 to U+009F.
+    bool isControl = first < 0x20 || first == 0x7f ||
+                     (first == 0xc2 && isWhole && static_cast<unsigned char>(text[at + 1]) < 0xa0);
+    if (!isWhole)
+      length = 1;
+    line += isControl ? " " : isWhole ? text.substr(at, length) : "?";
+    at += length;
+  }
+  return line;
+}
+
 void printError(const std::string &message) {
-  std::string line = message; // a file's text, or a name in it, may have several
-  std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < 0x20; }, ' ');
-  llvm::errs() << "dtc: error: " << line << "\n";
+  llvm::errs() << "dtc: error: " << printable(message) << "\n";
 }
 
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file)
@@ -42,9 +67,9 @@ DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file)
         // A message that names the file already (import errors) stands alone.
         std::string prefix =
             text.starts_with(file) ? "" : file + ": " + describe(diagnostic.getLocation());
-        llvm::errs() << "dtc: " << severity << ": " << prefix << text << "\n";
+        llvm::errs() << "dtc: " << severity << ": " << printable(prefix + text) << "\n";
         for (auto &note : diagnostic.getNotes())
-          llvm::errs() << "dtc: note: " << describe(note.getLocation()) << note.str() << "\n";
+          llvm::errs() << "dtc: note: " << printable(describe(note.getLocation()) + note.str()) << "\n";
         return success();
       }) {}
 

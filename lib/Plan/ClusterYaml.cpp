@@ -55,7 +55,7 @@ static DeviceSpec readDevice(YamlMap &parent) {
       map.number<double>("launch_us", 0, std::optional(device.launchSeconds * 1e6)) * 1e-6;
   if (map.has("architecture"))
     device.architecture = word(map, "architecture", architectureNames);
-  device.multiprocessors = map.number<int64_t>("multiprocessors", 1,
+  device.multiprocessors = map.count("multiprocessors", 1,
                                                std::optional(device.multiprocessors));
   if ((device.architecture == Architecture::None) != (device.multiprocessors == 0))
     map.fail(node, "architecture and multiprocessors are given together or not at all");
@@ -127,7 +127,7 @@ static std::vector<LinkLevel> readLevels(YamlMap &map) {
     YamlMap link(item, map.fileName(), "links");
     LinkLevel level;
     level.name = link.get<std::string>("name", "link");
-    level.size = link.number<int64_t>("size", 0, 0);
+    level.size = link.count("size", 0, 0);
     readLink(link, level);
     levels.push_back(level);
   }
@@ -192,8 +192,8 @@ static void readNodes(YamlMap &map, Cluster &cluster) {
   if (cluster.levels.empty() || map.has("device"))
     cluster.device = readDevice(map);
   cluster.devicesPerNode =
-      map.number<int64_t>("devices_per_node", 1, std::optional(cluster.devicesPerNode));
-  cluster.nodes = map.number<int64_t>("nodes", 1, std::optional(cluster.nodes));
+      map.count("devices_per_node", 1, std::optional(cluster.devicesPerNode));
+  cluster.nodes = map.count("nodes", 1, std::optional(cluster.nodes));
 }
 
 /// One item: {device or node, nodes, devices_per_node, intra_node or links}. What
@@ -201,9 +201,9 @@ static void readNodes(YamlMap &map, Cluster &cluster) {
 static NodeGroup readGroup(YamlMap map) {
   Cluster part;
   readNodes(map, part);
-  map.number<int64_t>("nodes", 1);
+  map.count("nodes", 1);
   if (part.devicesPerNode == 0)
-    map.number<int64_t>("devices_per_node", 1);
+    map.count("devices_per_node", 1);
   if (map.has("inter_node"))
     map.fail(map.at("inter_node"), "inter_node belongs to the cluster, not to one of its groups");
   readLinks(map, part);
@@ -261,7 +261,7 @@ static void readMeasured(YamlMap map, Cluster &cluster) {
     for (const YAML::Node &item : map.at("collectives")) {
       YamlMap row(item, map.fileName(), "collectives");
       cluster.collectives.push_back({word(row, "kind", collectiveNames),
-                                     row.number<int64_t>("ranks", 2),
+                                     row.count("ranks", 2),
                                      row.number<int64_t>("bytes", 1),
                                      row.number<double>("seconds", 1e-12)});
       row.finish();
@@ -270,7 +270,7 @@ static void readMeasured(YamlMap map, Cluster &cluster) {
     for (const YAML::Node &item : map.at("forks")) {
       YamlMap row(item, map.fileName(), "forks");
       cluster.forks.push_back(
-          {row.number<int64_t>("threads", 2), row.number<double>("seconds", 1e-12)});
+          {row.count("threads", 2), row.number<double>("seconds", 1e-12)});
       row.finish();
     }
   map.finish();
@@ -312,7 +312,7 @@ static Cluster readCluster(const YAML::Node &node, const std::string &file) {
   }
   cluster.name = root.get<std::string>("name", file);
   cluster.sharedMemory = root.get("shared_memory", cluster.sharedMemory);
-  cluster.cores = root.number<int64_t>("cores", 1, std::optional(cluster.cores));
+  cluster.cores = root.count("cores", 1, std::optional(cluster.cores));
   if (root.has("measured"))
     readMeasured(root.map("measured"), cluster);
   if (root.has("software"))

@@ -48,6 +48,13 @@ public:
       fail(node[key], key + " is too small: " + node[key].Scalar());
     return value;
   }
+  /// Of devices, ranks and the like.
+  int64_t count(const std::string &key, int64_t low, std::optional<int64_t> otherwise = {}) {
+    int64_t value = number<int64_t>(key, low, otherwise);
+    if (value > kMostDegree)
+      fail(node[key], key + " is too large: " + node[key].Scalar());
+    return value;
+  }
   YamlMap map(const std::string &key) { return {at(key), file, key}; }
 
   /// Refuses keys that were never asked for.

@@ -275,3 +275,22 @@ def test_plan_whose_degrees_say_something_else(tmp_path, said, words):
     assert before in text
     plan.write_text(text.replace(before, after, 1))
     refused(call("dtc", "plan", *job, "--plan", plan), 2 if "devices" in words else 3, words)
+
+
+def test_cluster_of_too_few_devices(tmp_path):
+    cluster = tmp_path / "small.yaml"
+    cluster.write_text("device: a100-80\nnodes: 1\ndevices_per_node: 8\nintra_node: {bandwidth_gbs: 300}\n")
+    refused(call("dtc", "plan", MODELS / "mlp.onnx", "--gpus", 16, "--cluster", cluster), 2,
+            "has 8 devices", "16")
+    cluster.write_text(cluster.read_text().replace("nodes: 1", f"nodes: {2**62}"))
+    refused(call("dtc", "plan", MODELS / "mlp.onnx", "--gpus", 16, "--cluster", cluster), 3,
+            "small.yaml:2", "nodes is too large")
+
+
+def test_messages_are_printable_and_short(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_bytes(b"de\x7fvi\xc2\x85c\xff\xfees: 2\n")
+    refused(call("dtc", "plan", MODELS / "mlp.onnx", "--config", config), 3, "'de vi c??es'")
+    config.write_text("x" * 1000 + ": 2\n")
+    line = call("dtc", "plan", MODELS / "mlp.onnx", "--config", config).error_line()
+    assert len(line) < 1000 and "xx ... xx" in line

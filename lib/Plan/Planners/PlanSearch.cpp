@@ -373,6 +373,9 @@ Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
     return Error{"plan: " + error};
   if (std::string error = unsupportedSpec(options); !error.empty())
     return Error{error, 2};
+  if (int64_t limit = cluster.devices(); limit > 0 && options.devices > limit)
+    return Error{"plan: the cluster " + cluster.name + " has " + std::to_string(limit) +
+                     " devices, fewer than are asked for: " + std::to_string(options.devices), 2};
   Result<Spec> spec = fill(options.spec, options.devices);
   if (!spec)
     return spec.error();
