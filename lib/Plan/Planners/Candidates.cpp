@@ -237,9 +237,16 @@ void Enumeration::addMesh(Degrees degrees) {
 
 void Enumeration::addSchedules(Degrees degrees) {
   auto add = [&](ScheduleKind kind, int64_t chunks) {
-    if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks) ||
-        degrees.pp * chunks > mostStages(spec.pp && spec.chunks ? spec.pp : std::nullopt))
+    if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks))
       return;
+    const bool asked = spec.pp && (spec.chunks || chunks == 1);
+    if (int64_t most = mostStages(asked ? spec.pp : std::nullopt); degrees.pp * chunks > most) {
+      if (asked)
+        result.refusal = "the forward pass has " + std::to_string(most) +
+                         " ops, too few for as many stages: " +
+                         std::to_string(degrees.pp * chunks);
+      return;
+    }
     degrees.schedule = kind;
     degrees.chunks = chunks;
     pipeline::ScheduleShape shape{kind, degrees.pp, chunks, degrees.numMicrobatches};

@@ -140,6 +140,20 @@ TEST(PlanSearch, CutsUnevenlyAroundALargeHead) {
   EXPECT_LT(layers(3), layers(0));
 }
 
+TEST(PlanSearch, StagesMayBeLessThanALayer) {
+  Problem problem = transformer({2, 1024, 16, 1024, 16, 8192});
+  SearchResult result = anyPlan(problem, 8, "pp=8,micro_batch=1");
+  EXPECT_EQ(result.plan.stages.size(), 8u);
+  SearchOptions options;
+  options.devices = 1024;
+  options.executable = false;
+  options.spec = *parseSpec("pp=1024");
+  Result<SearchResult> refused = search(problem, cluster("dgx-h100"), options);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().message.ends_with("too few for as many stages: 1024"))
+      << refused.error().message;
+}
+
 TEST(PlanSearch, ContextParallelismSplitsActivations) {
   TransformerSize size = gpt7b(16);
   size.sequence = 32768;
