@@ -347,6 +347,69 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
   return options;
 }
 
+void declareEstimateFlags(CLI::App &command, RawEstimate &raw) {
+  Options &o = raw.common.options;
+  command.add_option("model", o.model, "the model: an ONNX file")->required();
+  command.add_option("--cluster", o.cluster, "built-in cluster or YAML file (every built-in device)");
+  command.add_option("--gpu-memory", raw.memories, "of other devices: 48GB, 80GiB; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("--gpus", raw.common.gpus, "what so many hold, not how few will do");
+  command.add_option("--lora-rank", raw.options.loraRank, "of adapters (16); 0: without them");
+  command.add_option("--gradients", raw.gradients, "type in which they are kept: bf16 or fp32");
+  command.add_option("--loss", raw.common.lossText, "cross_entropy, mse or output:NAME");
+  command.add_option("--shape", raw.common.shapes, "INPUT=DxDx...[xTYPE]")->allow_extra_args(false);
+  command.add_option("--padding-idx", raw.common.paddingRows, "WEIGHT=ROW")->allow_extra_args(false);
+  command.add_flag("--json", raw.options.json, "print JSON");
+}
+
+/// "80GB", "74.5GiB": bytes.
+static plan::Result<double> parseMemory(const std::string &text) {
+  for (auto [unit, scale] : {std::pair{"GiB", 1073741824.0}, {"GB", 1e9}}) {
+    if (!text.ends_with(unit))
+      continue;
+    auto value = toDouble(text.substr(0, text.size() - std::string(unit).size()));
+    if (value && *value > 0 && *value <= 1e6)
+      return *value * scale;
+  }
+  return usage("--gpu-memory: expected a number of GB or GiB, got '" + text + "'");
+}
+
+plan::Result<EstimateOptions> resolveEstimate(const CLI::App &command, RawEstimate &raw) {
+  Options &base = raw.common.options;
+  base.target = Target::CUDA;
+  base.onlyPlan = true;
+  base.import.training = false; // nothing is trained here
+  base.train.precision = training::Precision::BF16;
+  if (raw.common.lossText == "none")
+    return usage("--loss: expected cross_entropy, mse or output:NAME, got 'none'");
+  if (auto error = resolveLoss(raw.common, base, false))
+    return *error;
+  for (auto &text : raw.common.shapes)
+    if (auto error = parseShape(text, base.import))
+      return *error;
+  for (auto &text : raw.common.paddingRows)
+    if (auto error = parsePaddingRow(text, base.import))
+      return *error;
+  EstimateOptions &options = raw.options;
+  if (auto error = choose<bool>("--gradients", raw.gradients, {{"bf16", true}, {"fp32", false}},
+                                options.narrowGradients))
+    return *error;
+  options.gpus = raw.common.gpus;
+  if (command.count("--gpus") && (options.gpus < 1 || options.gpus > plan::kMostDegree))
+    return usage("--gpus must be between 1 and " + std::to_string(plan::kMostDegree) + ", got " +
+                 std::to_string(options.gpus));
+  if (options.loraRank < 0 || options.loraRank > 65536)
+    return usage("--lora-rank must be between 0 and 65536, got " + std::to_string(options.loraRank));
+  for (const std::string &text : raw.memories) {
+    auto bytes = parseMemory(text);
+    if (!bytes)
+      return bytes.error();
+    options.memories.emplace_back(text, *bytes);
+  }
+  options.base = base;
+  return options;
+}
+
 plan::Result<std::vector<std::string>> configArguments(const std::string &path,
                                                        const CLI::App &command) {
   auto refuse = [&](const YAML::Mark &mark, const std::string &what) {

@@ -1,6 +1,8 @@
 // Command line and configuration file to Options.
 #pragma once
 
+#include "Commands.h"
+
 #include "dtc/Driver/Options.h"
 
 #include <CLI/CLI.hpp>
@@ -28,6 +30,16 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags);
 
 /// Checks what was given and fills Options; errors are usage errors.
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling);
+
+/// The flags of `dtc estimate`, likewise.
+struct RawEstimate {
+  RawOptions common;
+  std::vector<std::string> memories;
+  std::string gradients = "bf16";
+  EstimateOptions options;
+};
+void declareEstimateFlags(CLI::App &command, RawEstimate &raw);
+plan::Result<EstimateOptions> resolveEstimate(const CLI::App &command, RawEstimate &raw);
 
 /// Flags read from a YAML mapping (`--config`), in front of those typed: flags win.
 plan::Result<std::vector<std::string>> configArguments(const std::string &path,

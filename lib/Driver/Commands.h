@@ -12,6 +12,17 @@ rt::ExitCode compile(const Options &options);
 /// Plans and prints; needs neither weights nor a toolchain.
 rt::ExitCode planOnly(Options options);
 
+struct EstimateOptions {
+  Options base; ///< model, cluster (empty: every built-in device), loss, shapes
+  std::vector<std::pair<std::string, double>> memories; ///< of other devices: as given, bytes
+  int64_t gpus = 0;            ///< what so many hold; 0: how few will do
+  int64_t loraRank = 16;       ///< 0: without
+  bool narrowGradients = true; ///< bf16, not fp32
+  bool json = false;
+};
+/// Prints how many devices of each type a model needs.
+rt::ExitCode estimate(const EstimateOptions &options);
+
 struct InspectOptions {
   std::string artifact;
   bool json = false;

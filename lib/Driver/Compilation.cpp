@@ -57,6 +57,13 @@ ExitCode Compilation::run(Phase until) {
   return ExitCode::Done;
 }
 
+ExitCode Compilation::prepareProblem() {
+  if (ExitCode code = run(Phase::Train); code != ExitCode::Done)
+    return code;
+  DiagnosticPrinter printer(context, options.model);
+  return extractProblem();
+}
+
 ExitCode Compilation::fail(const Error &error) {
   printError(error.message);
   return ExitCode(error.exitCode);

@@ -32,6 +32,9 @@ public:
   /// first that fails, whose error was printed, or Done.
   ExitCode run(Phase until);
 
+  /// Runs them up to the problem that would be planned, which getProblem then is.
+  ExitCode prepareProblem();
+
   mlir::ModuleOp module() { return *model.module; }
   const Options &getOptions() const { return options; }
   const import::ImportedModel &getModel() const { return model; }

@@ -70,6 +70,7 @@ struct CommandLine {
   RawOptions raw;
   InspectOptions inspect;
   CalibrateOptions calibrate;
+  RawEstimate estimate;
   CLI::App *compile = nullptr, *plan = nullptr, *inspectCommand = nullptr,
            *calibrateCommand = nullptr, *estimateCommand = nullptr;
 
@@ -83,8 +84,8 @@ struct CommandLine {
     inspectCommand = app.add_subcommand("inspect", "show what is in an artifact");
     inspectCommand->add_option("artifact", inspect.artifact, "the artifact")->required();
     inspectCommand->add_flag("--json", inspect.json, "print JSON");
-    estimateCommand = app.add_subcommand("estimate", "how many devices (not implemented yet)");
-    estimateCommand->allow_extras();
+    estimateCommand = app.add_subcommand("estimate", "how many devices a model needs for what");
+    declareEstimateFlags(*estimateCommand, estimate);
     calibrateCommand = app.add_subcommand("calibrate", "measure this machine");
     calibrateCommand->add_option("-o,--output", calibrate.output, "cluster file to write")
         ->required();
@@ -104,8 +105,10 @@ static int dispatch(CommandLine &line) {
     return int(inspect(line.inspect));
   if (line.calibrateCommand->parsed())
     return int(calibrate(line.calibrate));
-  if (line.estimateCommand->parsed())
-    return fail({"estimate is not implemented yet", int(ExitCode::Usage)});
+  if (line.estimateCommand->parsed()) {
+    auto options = resolveEstimate(*line.estimateCommand, line.estimate);
+    return options ? int(estimate(*options)) : fail(options.error());
+  }
   bool compiling = line.compile->parsed();
   auto options = resolve(compiling ? *line.compile : *line.plan, line.raw, compiling);
   if (!options)

@@ -6,7 +6,6 @@
 namespace dtc::plan {
 
 std::optional<DeviceSpec> builtinDevice(const std::string &name);
-std::vector<std::string> builtinDevices();
 std::optional<Cluster> builtinCluster(const std::string &name);
 
 } // namespace dtc::plan

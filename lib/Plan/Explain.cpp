@@ -65,7 +65,8 @@ private:
 //===-- changes -----------------------------------------------------------===//
 
 /// The chosen plan as a SPEC. Whether the sequence is split beside tensor
-/// parallelism stays as it was asked for: it follows from the rest.
+/// parallelism stays as it was asked for, and so does recomputation where memory
+/// decides of how many blocks: they follow from the rest.
 Spec Explainer::everything() const {
   const Degrees &chosen = result.chosen;
   Spec spec = options.spec;
@@ -80,7 +81,8 @@ Spec Explainer::everything() const {
   spec.schedule = chosen.schedule;
   spec.chunks = chosen.chunks;
   spec.microBatch = chosen.microBatch;
-  spec.recompute = chosen.recompute;
+  if (chosen.recomputeBlocks == 0)
+    spec.recompute = chosen.recompute;
   spec.offload = chosen.offload;
   return spec;
 }
@@ -202,11 +204,11 @@ void Explainer::addChanges() {
   changeSchedule();
   if (!options.executable && !options.spec.recompute)
     for (Recompute kind : {Recompute::None, Recompute::Selective, Recompute::Full})
-      if (kind != chosen.recompute) {
+      if (kind != chosen.recompute || chosen.recomputeBlocks > 0) {
         all.recompute = kind;
         change(all);
       }
-  all.recompute = chosen.recompute;
+  all.recompute = everything().recompute;
   if (!options.spec.offload && chosen.offload != Offload::None) {
     all.offload = Offload::None;
     change(all);

@@ -39,6 +39,7 @@ struct TrainPass : PassWrapper<TrainPass, OperationPass<ModuleOp>> {
       options.clipGradNorm = clipGradNorm;
     options.precision = precision;
     options.numMicrobatches = microbatches;
+    options.adapterRank = adapterRank;
     if (failed(buildTraining(getOperation(), options)))
       signalPassFailure();
   }
@@ -74,6 +75,8 @@ struct TrainPass : PassWrapper<TrainPass, OperationPass<ModuleOp>> {
                        clEnumValN(Precision::BF16, "bf16", "bf16 with f32 masters"),
                        clEnumValN(Precision::F16, "fp16", "not implemented"))};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1)};
+  Option<int64_t> adapterRank{*this, "adapter-rank", llvm::cl::desc("of LoRA; 0: none"),
+                              llvm::cl::init(0)};
 };
 
 } // namespace

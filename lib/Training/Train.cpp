@@ -1,5 +1,6 @@
 #include "dtc/Training/Train.h"
 
+#include "Adapters.h"
 #include "Loss.h"
 #include "Precision.h"
 #include "Update.h"
@@ -21,8 +22,11 @@ public:
       : module(module), context(module.getContext()), options(options) {}
 
   LogicalResult build() {
-    if (failed(checkOptions(module, options)) || failed(findForward()) ||
-        failed(findTrainable()) || failed(convertPrecision()))
+    if (failed(checkOptions(module, options)) || failed(findForward()))
+      return failure();
+    if (options.adapterRank > 0 && failed(addAdapters(module, forward, options.adapterRank)))
+      return failure();
+    if (failed(findTrainable()) || failed(convertPrecision()))
       return failure();
     if (options.loss == LossKind::None) {
       annotateIndexLimits(forward);

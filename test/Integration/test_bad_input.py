@@ -134,7 +134,6 @@ def test_data_of_too_few_samples(artifact, tmp_path):
 @pytest.mark.parametrize("arguments", [
     ["compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "pp=2", "-o", "mlp.dtc"],
     ["compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "zero=1", "-o", "mlp.dtc"],
-    ["estimate", MODELS / "mlp.onnx"],
 ])
 def test_what_is_not_implemented_is_refused(tmp_path, arguments):
     refused(call("dtc", *arguments, cwd=tmp_path), 2, "not implemented yet")

@@ -149,5 +149,6 @@ Result<Cluster> loadCluster(const std::string &nameOrFile);
 Result<Cluster> clusterFromYaml(const std::string &text, const std::string &file);
 std::string toYaml(const Cluster &cluster);
 std::vector<std::string> builtinClusters();
+std::vector<std::string> builtinDevices(); ///< each also names the cluster of its usual nodes
 
 } // namespace dtc::plan

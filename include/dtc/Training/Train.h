@@ -25,6 +25,7 @@ struct TrainOptions {
   std::optional<double> clipGradNorm;
   Precision precision = Precision::F32;
   int64_t numMicrobatches = 1;
+  int64_t adapterRank = 0; ///< above 0: trains low-rank adapters (LoRA) of this rank alone
 };
 
 /// Replaces @forward by the functions of a training step (LossKind::None: keeps

@@ -1,0 +1,186 @@
+// dtc estimate: how many devices a model needs to be trained, adapted or run.
+#include "Commands.h"
+
+#include "Compilation.h"
+#include "Diagnostics.h"
+#include "PlanReport.h"
+
+#include "dtc/Report/Estimate.h"
+
+#include <iostream>
+
+namespace dtc::driver {
+
+using nlohmann::ordered_json;
+using report::DeviceNeed;
+using report::JobNeed;
+
+namespace {
+
+/// For which graphs are built; a plan's own calls are cut from it.
+constexpr int64_t kSamples = 16;
+
+/// A job and how the graph is built for it.
+struct Job {
+  std::string name, assumptions;
+  std::function<void(Options &)> adjust;
+};
+
+} // namespace
+
+static std::vector<Job> jobsOf(const EstimateOptions &options) {
+  std::string step = "microbatches of one sample a data-parallel rank";
+  bool narrow = options.narrowGradients;
+  std::vector<Job> jobs;
+  jobs.push_back({"training in full",
+                  std::string("Adam with bf16 parameters, fp32 masters and moments, ") +
+                      (narrow ? "bf16 gradients: 16 bytes a parameter"
+                              : "fp32 gradients: 18 bytes a parameter") +
+                      "; " + step + ", everything recomputed",
+                  [](Options &) {}});
+  if (options.loraRank > 0)
+    jobs.push_back({"training adapters (LoRA)",
+                    "adapters of rank " + std::to_string(options.loraRank) +
+                        " beside every product with a weight, the model frozen in bf16; " + step +
+                        ", everything recomputed",
+                    [rank = options.loraRank](Options &run) { run.train.adapterRank = rank; }});
+  jobs.push_back({"inference",
+                  "bf16 weights, one sample of the graph's shape at a time, and the keys and "
+                  "values of its tokens kept",
+                  [](Options &run) {
+                    run.loss = "none";
+                    run.train.loss = training::LossKind::None;
+                  }});
+  return jobs;
+}
+
+/// The clusters that are asked about, by what they are called.
+static plan::Result<std::vector<std::pair<std::string, plan::Cluster>>>
+clustersOf(const EstimateOptions &options) {
+  std::vector<std::pair<std::string, plan::Cluster>> result;
+  std::vector<std::string> names = {options.base.cluster};
+  if (options.base.cluster.empty())
+    names = options.memories.empty() ? plan::builtinDevices()
+                                     : std::vector<std::string>{"dgx-h100"};
+  for (const std::string &name : names) {
+    auto cluster = plan::loadCluster(name);
+    if (!cluster)
+      return cluster.error();
+    if (options.memories.empty())
+      result.emplace_back(cluster->device.name, *cluster);
+    for (const auto &[text, bytes] : options.memories) {
+      plan::Cluster other = *cluster;
+      other.device.memoryBytes = bytes;
+      for (plan::NodeGroup &group : other.others)
+        group.device.memoryBytes = bytes;
+      result.emplace_back(text, std::move(other));
+    }
+  }
+  return result;
+}
+
+/// `given`: number of devices; 0: as few as will do.
+static DeviceNeed needOf(plan::FitFinder &finder, const std::string &name,
+                         const plan::Cluster &cluster, int64_t given) {
+  DeviceNeed need{name, cluster.device.memoryBytes, std::nullopt, ""};
+  need.fit = given ? finder.on(given) : finder.smallest();
+  if (!need.fit)
+    need.reason = given ? "no plan fits on " + std::to_string(given)
+                        : "more than " + std::to_string(finder.mostDevices()) + " are needed";
+  return need;
+}
+
+static JobNeed needOf(const Job &job, const plan::Problem &problem,
+                      const std::vector<std::pair<std::string, plan::Cluster>> &clusters,
+                      int64_t given) {
+  // One table of all ways is enough: of what --gpus means, or of what is asked first.
+  std::string configured = clusters.front().first;
+  for (const auto &[name, cluster] : clusters)
+    if (name == "h100")
+      configured = name;
+  JobNeed need{job.name, job.assumptions, {}, "", {}};
+  for (const auto &[name, cluster] : clusters) {
+    plan::FitFinder finder(problem, cluster, {});
+    DeviceNeed device = needOf(finder, name, cluster, given);
+    int64_t count = device.fit ? device.fit->degrees.devices() : given;
+    if (name == configured && count > 0) {
+      need.configuredOn = name;
+      need.configurations = finder.configurations(count);
+    }
+    need.devices.push_back(std::move(device));
+  }
+  return need;
+}
+
+static ordered_json fitJson(const plan::Fit &fit) {
+  ordered_json memory = memoryJson(fit.predicted.memory);
+  memory["keys_and_values"] = fit.cacheBytes;
+  return {{"plan", degreesJson(fit.degrees)},
+          {"memory", memory},
+          {"peak_memory_bytes", fit.total()},
+          {"capacity_bytes", fit.predicted.memoryCapacity},
+          {"fits", fit.fits()}};
+}
+
+static ordered_json jobJson(const JobNeed &job) {
+  ordered_json devices = ordered_json::array(), configurations = ordered_json::array();
+  for (const DeviceNeed &need : job.devices) {
+    ordered_json entry = {{"device", need.device}, {"memory_bytes", need.memoryBytes}};
+    entry["count"] = need.fit ? ordered_json(need.fit->degrees.devices()) : ordered_json(nullptr);
+    if (need.fit)
+      entry.update(fitJson(*need.fit));
+    else
+      entry["reason"] = need.reason;
+    devices.push_back(entry);
+  }
+  for (const plan::Fit &fit : job.configurations)
+    configurations.push_back(fitJson(fit));
+  return {{"job", job.name},
+          {"assumptions", job.assumptions},
+          {"devices", devices},
+          {"configurations",
+           {{"device", job.configuredOn.empty() ? ordered_json(nullptr) : ordered_json(job.configuredOn)},
+            {"plans", configurations}}}};
+}
+
+static ordered_json estimateJson(const report::Estimate &estimate) {
+  ordered_json jobs = ordered_json::array();
+  for (const JobNeed &job : estimate.jobs)
+    jobs.push_back(jobJson(job));
+  return {{"model", {{"parameters", estimate.parameters}, {"nodes", estimate.nodes}}},
+          {"tokens_per_sample",
+           estimate.tokensPerSample ? ordered_json(estimate.tokensPerSample) : ordered_json(nullptr)},
+          {"jobs", jobs}};
+}
+
+ExitCode estimate(const EstimateOptions &options) {
+  auto clusters = clustersOf(options);
+  if (!clusters) {
+    printError(clusters.error().message);
+    return ExitCode(clusters.error().exitCode);
+  }
+  report::Estimate result;
+  for (const Job &job : jobsOf(options)) {
+    Options run = options.base;
+    run.cluster = "dgx-h100"; // of the graph alone: nothing is planned here
+    run.globalBatch = kSamples;
+    job.adjust(run);
+    Compilation compilation(run);
+    if (ExitCode code = compilation.prepareProblem(); code != ExitCode::Done)
+      return code;
+    plan::Problem problem = compilation.getProblem();
+    if (options.narrowGradients && problem.optimizer.masterBytes > 0)
+      problem.optimizer.gradientBytes = 2;
+    if (result.jobs.empty())
+      result = {problem.model, problem.parameterElements(), problem.fileNodes,
+                problem.tokensPerSample, options.gpus, {}};
+    result.jobs.push_back(needOf(job, problem, *clusters, options.gpus));
+  }
+  if (options.json)
+    std::cout << estimateJson(result).dump(2) << "\n";
+  else
+    std::cout << report::estimateText(result);
+  return ExitCode::Done;
+}
+
+} // namespace dtc::driver
