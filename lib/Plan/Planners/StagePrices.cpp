@@ -4,6 +4,10 @@
 
 namespace dtc::plan {
 
+/// Share of the memory that recomputation leaves free where it can: predictions are off by a few
+/// percent, and recomputing a block more costs less than running out of memory.
+static constexpr double kSpare = 0.03;
+
 static double alone(const simulate::Work &work) {
   return std::max(work.compute, work.overlapped) + work.blocking;
 }
@@ -56,11 +60,13 @@ std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t 
   // The first end of a block up to which recomputing is enough.
   auto first = std::upper_bound(ends.begin(), ends.end(), a);
   auto last = std::upper_bound(first, ends.end(), b);
-  auto end = std::partition_point(
-      first, last, [&](int kept) { return bytes(stage, a, b, kept, slots) > budget; });
-  if (end == last)
-    return std::nullopt;
-  return Price{seconds(stage, a, b, *end), *end};
+  for (double room : {budget * (1 - kSpare), budget}) {
+    auto end = std::partition_point(
+        first, last, [&](int kept) { return bytes(stage, a, b, kept, slots) > room; });
+    if (end != last)
+      return Price{seconds(stage, a, b, *end), *end};
+  }
+  return std::nullopt;
 }
 
 } // namespace dtc::plan

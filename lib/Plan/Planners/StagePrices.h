@@ -4,9 +4,10 @@
 // A stage of units 3 to 10 whose rank has room for 20 GB and holds four
 // microbatches at once: kept whole they take 4 x 6 GB, with the first block
 // recomputed 4 x 5.2, with two 4 x 4.4. So units up to the end of the second block
-// are recomputed, and the others keep what they have. (The first blocks are
-// the last of the backward pass: when they are computed again, the others have
-// let go of what they kept. Megatron-LM calls this --recompute-method block.)
+// are recomputed, and the others keep what they have; of a third one, too, where
+// next to nothing would be left free. (The first blocks are the last of the backward
+// pass: when they are computed again, the others have let go of what they kept.
+// Megatron-LM calls this --recompute-method block.)
 #pragma once
 
 #include "../StageCosts.h"
