@@ -51,6 +51,7 @@ private:
   void checkLevels();
   void checkOps();
   void checkFlow();
+  void checkSequence(const ProblemFacts &facts);
   void report(const std::string &message, OpId op = -1) { violations.push_back({message, op}); }
 
   const Problem problem;
@@ -106,6 +107,8 @@ void Verifier::checkAxes() {
 void Verifier::checkMesh() {
   std::set<std::string> names;
   for (const sharding::MeshAxis &axis : plan.mesh.axes) {
+    if (axis.name.empty())
+      report("an axis of the mesh has no name, that of degree: " + axis.degree);
     if (!names.insert(axis.name).second)
       report("two axes of the mesh have the name: " + axis.name);
     if (axis.degree != "dp" && axis.degree != "tp" && axis.degree != "cp" && axis.degree != "ep")
@@ -145,8 +148,10 @@ void Verifier::checkDevices(size_t index, std::set<int64_t> &taken) {
   if (static_cast<int64_t>(stage.devices.size()) != expected)
     report(name + " names " + std::to_string(stage.devices.size()) + " devices, its mesh has " +
            std::to_string(expected));
+  int64_t inCluster = cluster.devices();
+  int64_t limit = inCluster > 0 ? inCluster : plan.degrees.devices();
   for (int64_t device : stage.devices)
-    if (device < 0 || !taken.insert(device).second)
+    if (device < 0 || device >= limit || !taken.insert(device).second)
       report(name + " names a device that is taken or none: " + std::to_string(device));
 }
 
@@ -154,18 +159,20 @@ void Verifier::checkStages() {
   std::set<int64_t> taken;
   if (plan.stages.empty())
     report("plan has no stage");
-  int64_t next = 0;
+  int64_t next = 0, lastForward = 0;
+  for (size_t op = 0; op < problem.ops.size(); ++op)
+    if (!problem.ops[op].backward && problem.ops[op].kind != OpKind::GradientSum)
+      lastForward = static_cast<int64_t>(op);
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage &stage = plan.stages[i];
     std::string name = "stage " + std::to_string(i);
-    if (stage.firstOp != next || stage.lastOp < stage.firstOp ||
-        stage.lastOp >= std::max<int64_t>(1, static_cast<int64_t>(problem.ops.size())))
+    if (stage.firstOp != next || stage.lastOp < stage.firstOp || stage.lastOp > lastForward)
       report(name + " doesn't follow the one before: ops " + std::to_string(stage.firstOp) +
              " to " + std::to_string(stage.lastOp));
-    next = stage.lastOp + 1;
+    next = std::clamp<int64_t>(stage.lastOp, -1, lastForward) + 1;
     checkDevices(i, taken);
   }
-  for (size_t op = next; op < problem.ops.size(); ++op)
+  for (int64_t op = next; op < static_cast<int64_t>(problem.ops.size()); ++op)
     if (!problem.ops[op].backward && problem.ops[op].kind != OpKind::GradientSum) {
       report("no stage runs the op " + problem.ops[op].name, static_cast<OpId>(op));
       break;
@@ -321,10 +328,25 @@ void Verifier::checkOps() {
   }
 }
 
+/// Sequence parallelism is what the plan's normalizations do: tp splits them along
+/// the sequence.
+void Verifier::checkSequence(const ProblemFacts &facts) {
+  bool splits = false;
+  for (size_t id = 0; id < problem.ops.size(); ++id)
+    for (sharding::FactorId factor : facts.sequenceFactors[id])
+      for (sharding::AxisId axis : plan.ops[id].factors[factor])
+        splits |= problem.ops[id].kind == OpKind::Normalization &&
+                  plan.mesh.axes[axis].degree == "tp";
+  if (splits != plan.degrees.sp)
+    report(std::string("plan says sp=") + (plan.degrees.sp ? "on" : "off") +
+           ", its normalizations are those of sp=" + (splits ? "on" : "off"));
+}
+
 /// Carries the plan out: every value must be had as it is read, and a pending
 /// sum may leave only as a gradient or the loss.
 void Verifier::checkFlow() {
   ProblemFacts facts(problem);
+  checkSequence(facts);
   CostModel model(cluster, plan.degrees.devices());
   Execution execution(problem, facts, plan, model);
   if (!execution.error.empty())

@@ -3,23 +3,9 @@
 #include "../Predict.h"
 #include "ShardingSolver.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace dtc::plan {
-
-/// Whether the plan splits normalizations along the sequence over tp.
-static bool usesSequenceParallel(const Problem &problem, const ProblemFacts &facts,
-                                 const Plan &plan) {
-  sharding::AxisList tp = plan.mesh.ofDegree("tp");
-  for (size_t id = 0; id < problem.ops.size(); ++id)
-    if (problem.ops[id].kind == OpKind::Normalization)
-      for (sharding::FactorId factor : facts.sequenceFactors[id])
-        for (sharding::AxisId axis : plan.ops[id].factors[factor])
-          if (std::find(tp.begin(), tp.end(), axis) != tp.end())
-            return true;
-  return false;
-}
 
 static void place(const Estimate &estimate, Plan &plan) {
   const Degrees &degrees = plan.degrees;
@@ -51,7 +37,6 @@ static void store(Plan &plan) {
 static bool finish(const PlannedModel &planned, const Estimate &estimate, const Cluster &cluster,
                    const Workspace *workspace, Realized &result) {
   result.folded = planned.folding != nullptr;
-  result.plan.degrees.sp = usesSequenceParallel(planned.problem, planned.facts, result.plan);
   result.plan.recompute = estimate.recompute;
   place(estimate, result.plan);
   store(result.plan);

@@ -79,6 +79,19 @@ void ShardingSolver::assembleArguments(const std::vector<int> &chosen, Plan &pla
             sharding::operandSharding(problem.ops[id].rule, plan.ops[id], i);
 }
 
+/// Whether the plan splits normalizations along the sequence over tp.
+static bool usesSequenceParallel(const Problem &problem, const ProblemFacts &facts,
+                                 const Plan &plan) {
+  sharding::AxisList tp = plan.mesh.ofDegree("tp");
+  for (size_t id = 0; id < problem.ops.size(); ++id)
+    if (problem.ops[id].kind == OpKind::Normalization)
+      for (sharding::FactorId factor : facts.sequenceFactors[id])
+        for (sharding::AxisId axis : plan.ops[id].factors[factor])
+          if (std::find(tp.begin(), tp.end(), axis) != tp.end())
+            return true;
+  return false;
+}
+
 Plan ShardingSolver::assemble(const std::vector<int> &chosen) {
   Plan plan;
   plan.degrees = degrees;
@@ -100,6 +113,7 @@ Plan ShardingSolver::assemble(const std::vector<int> &chosen) {
     if (problem.ops[id].kind == OpKind::GradientSum)
       assembleSum(id, chosen, plan);
   assembleArguments(chosen, plan);
+  plan.degrees.sp = usesSequenceParallel(problem, facts, plan);
   plan.stages = {{0, facts.lastForward, {}}};
   for (int64_t device = 0; device < degrees.devices(); ++device)
     plan.stages[0].devices.push_back(device);
