@@ -77,3 +77,53 @@ def test_tokens_of_a_binary_file_beyond_the_vocabulary(split_vocabulary, tmp_pat
     outcome = call("dtc-run", split_vocabulary, "--data", data, "--no-shuffle", "--steps", 1)
     assert outcome.code == 3, outcome.err
     assert "text.bin: " in outcome.error_line() and "is not in [0, 512): 512" in outcome.error_line()
+
+
+INTEGER_TABLE = """
+ir_version: 10
+opset_import {{ version: 20 }}
+graph {{
+  name: "integers"
+  node {{ name: "best" op_type: "ArgMax" input: "x" output: "best"
+    attribute {{ name: "axis" i: 1 type: INT }} attribute {{ name: "keepdims" i: 0 type: INT }} }}
+  node {{ name: "shift" op_type: "Sub" input: "{index}" input: "offset" output: "at" }}
+  node {{ name: "look_up" op_type: "Gather" input: "table" input: "at" output: "y" }}
+  initializer {{ name: "table" data_type: 7 dims: 4 int64_data: [7, 8, 9, 10] }}
+  initializer {{ name: "offset" data_type: 7 int64_data: {offset} }}
+  input {{ name: "x" type {{ tensor_type {{ elem_type: 1
+    shape {{ dim {{ dim_value: 2 }} dim {{ dim_value: 4 }} }} }} }} }}
+  input {{ name: "ids" type {{ tensor_type {{ elem_type: 7
+    shape {{ dim {{ dim_value: 2 }} }} }} }} }}
+  output {{ name: "y" }}
+}}
+"""
+
+
+def compile_integer_table(folder, index: str, offset: int):
+    model = encode_model(INTEGER_TABLE.format(index=index, offset=offset), folder / "m.onnx")
+    return call("dtc", "compile", model, "--devices", 1, "--loss", "none", "-o", folder / "m.dtc")
+
+
+@pytest.mark.parametrize("offset", [0, 4])
+def test_integers_are_looked_up_where_indices_are_known_to_be_inside(tmp_path, offset):
+    """Positions of the largest elements lie within [0, 4), less 4 they count from the end."""
+    assert compile_integer_table(tmp_path, "best", offset).code == 0
+    x = numpy.array([[0, 5, 1, 1], [1, 2, 3, 4]], numpy.float32)
+    data, outputs = tmp_path / "data.safetensors", tmp_path / "outputs.safetensors"
+    save_file({"x": x, "ids": numpy.zeros(2, numpy.int64)}, data)
+    check_call("dtc-run", tmp_path / "m.dtc", "--data", data, "--outputs", outputs,
+               "--no-shuffle")
+    assert load_file(outputs)["y"].tolist() == [8, 10]
+
+
+@pytest.mark.parametrize("index,offset,bounds", [
+    ("best", 5, ": from -5 to -2"), ("best", -1, ": from 1 to 4"), ("ids", 2, ""),
+])
+def test_integers_are_not_looked_up_where_indices_may_be_outside(tmp_path, index, offset, bounds):
+    """No integer could say at run time that there is nothing to look up."""
+    outcome = compile_integer_table(tmp_path, index, offset)
+    assert outcome.code == 3, outcome.err
+    assert outcome.error_line().endswith(
+        "looks integers up at computed indices that may be outside of the 4 there are" + bounds)
+    assert "look_up" in outcome.error_line()
+    assert not (tmp_path / "m.dtc").exists()

@@ -133,10 +133,12 @@ static LogicalResult gatherByIotas(NodeConverter &node, const Tensor &data,
 static LogicalResult gatherRows(NodeConverter &node, const Tensor &data, const Tensor &rows) {
   if (rows.host)
     return node.define(gatherAtConstants(node.emit, node.value(0), *rows.host, 0));
-  RunTimeIndices at = runTimeIndices(node.emit, rows.value, data.shape()[0]);
-  Value found = gather(node.emit, node.value(0), at.at, 0);
+  auto at = runTimeIndices(node, rows.value, data.element(), data.shape()[0]);
+  if (failed(at))
+    return failure();
+  Value found = gather(node.emit, node.value(0), at->at, 0);
   return node.define(
-      refuseOutside(node.emit, found, at, llvm::to_vector(llvm::seq<int64_t>(rows.rank()))));
+      refuseOutside(node.emit, found, *at, llvm::to_vector(llvm::seq<int64_t>(rows.rank()))));
 }
 
 /// data[b, at[b]]: whether all components but the last run along the leading dimensions.
@@ -160,13 +162,15 @@ static LogicalResult gatherOfRows(NodeConverter &node, const Tensor &data, const
     if (i != axis)
       toEnd.push_back(i);
   toEnd.push_back(axis);
-  RunTimeIndices indices = runTimeIndices(emit, at.value, shape[axis]);
+  auto indices = runTimeIndices(node, at.value, data.element(), shape[axis]);
+  if (failed(indices))
+    return failure();
   shape.erase(shape.begin() + axis);
   auto leading = llvm::to_vector(llvm::seq<int64_t>(axis));
   Value picked = graph::PickOp::create(emit, RankedTensorType::get(shape, data.element()),
                                        transpose(emit, node.value(0), toEnd),
-                                       broadcastAlong(emit, indices.at, shape, leading));
-  return node.define(refuseOutside(emit, picked, indices, leading));
+                                       broadcastAlong(emit, indices->at, shape, leading));
+  return node.define(refuseOutside(emit, picked, *indices, leading));
 }
 
 /// The constant looked up at constant components; null when it is too large.

@@ -45,10 +45,12 @@ static LogicalResult convertGather(NodeConverter &node) {
     if (constant->size() > 0)
       return node.define(gatherAtConstants(node.emit, node.value(0), *constant, *axis));
   }
-  RunTimeIndices at = runTimeIndices(node.emit, node.value(1), data.shape()[*axis]);
-  Value found = gather(node.emit, node.value(0), at.at, *axis);
+  auto at = runTimeIndices(node, node.value(1), data.element(), data.shape()[*axis]);
+  if (failed(at))
+    return failure();
+  Value found = gather(node.emit, node.value(0), at->at, *axis);
   auto dims = llvm::to_vector(llvm::seq<int64_t>(*axis, *axis + indices.rank()));
-  return node.define(refuseOutside(node.emit, found, at, dims));
+  return node.define(refuseOutside(node.emit, found, *at, dims));
 }
 
 /// Constants picked out of a constant along one dimension; null when it is too large.
@@ -94,11 +96,13 @@ static LogicalResult convertGatherElements(NodeConverter &node) {
       rows = sliceDim(node.emit, rows, i, 0, wanted[i]);
   }
   std::swap(toLast[*axis], toLast.back());
-  RunTimeIndices at = runTimeIndices(node.emit, node.value(1), shape[*axis]);
+  auto at = runTimeIndices(node, node.value(1), data.element(), shape[*axis]);
+  if (failed(at))
+    return failure();
   Value picked = pickEach(node.emit, transpose(node.emit, rows, toLast),
-                          transpose(node.emit, at.at, toLast));
+                          transpose(node.emit, at->at, toLast));
   picked = transpose(node.emit, picked, toLast);
-  return node.define(refuseOutside(node.emit, picked, at,
+  return node.define(refuseOutside(node.emit, picked, *at,
                                    llvm::to_vector(llvm::seq<int64_t>(wanted.size()))));
 }
 

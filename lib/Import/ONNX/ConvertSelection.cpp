@@ -56,7 +56,8 @@ static LogicalResult convertArgExtreme(NodeConverter &node) {
   const bool last = node.attrInt("select_last_index", 0);
   auto type = RankedTensorType::get(shape, emit.getI64Type());
   Value position = graph::IotaOp::create(emit, type, *axis);
-  Value none = splat(emit, type, last ? -1 : double(shape[*axis]));
+  // The extreme stands somewhere, so that the farthest position doesn't show where it doesn't.
+  Value none = splat(emit, type, last ? 0 : double(shape[*axis] - 1));
   position = arith::SelectOp::create(emit, stands, position, none);
   Value found = reduce(emit, last ? K::Max : K::Min, position, {*axis});
   Shape kept = shape;

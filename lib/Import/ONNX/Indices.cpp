@@ -1,4 +1,5 @@
 #include "Indices.h"
+#include "IndexRange.h"
 
 using namespace mlir;
 
@@ -70,15 +71,29 @@ static bool isCheckedInput(Value value) {
          isCheckedInput(op->getOperand(0));
 }
 
-RunTimeIndices runTimeIndices(Emitter &emit, Value indices, int64_t size) {
+FailureOr<RunTimeIndices> runTimeIndices(NodeConverter &node, Value indices, Type element,
+                                         int64_t size) {
   using Predicate = arith::CmpIPredicate;
   if (isCheckedInput(indices))
-    return {indices, {}};
+    return RunTimeIndices{indices, {}};
+  Emitter &emit = node.emit;
+  if (!isa<FloatType>(element)) {
+    std::optional<IndexRange> range = rangeOf(indices);
+    if (!range || range->low < -size || range->high >= size) {
+      InFlightDiagnostic error = node.error();
+      error << "looks integers up at computed indices that may be outside of the " << size
+            << " there are";
+      if (range)
+        error << ": from " << range->low << " to " << range->high;
+      return error;
+    }
+  }
   Value at = castTo(emit, indices, emit.getI64Type());
   Value negative = arith::CmpIOp::create(emit, Predicate::slt, at, splatLike(emit, at, 0));
   Value wrapped = arith::AddIOp::create(emit, at, splatLike(emit, at, size));
   at = arith::SelectOp::create(emit, negative, wrapped, at);
-  return {at, arith::CmpIOp::create(emit, Predicate::ult, at, splatLike(emit, at, size))};
+  Value inside = arith::CmpIOp::create(emit, Predicate::ult, at, splatLike(emit, at, size));
+  return RunTimeIndices{at, inside};
 }
 
 Value refuseOutside(Emitter &emit, Value found, const RunTimeIndices &indices,

@@ -22,10 +22,13 @@ struct RunTimeIndices {
 
 /// Computed indices count from the end where they are negative, as ONNX has it. Those of inputs
 /// never do: exports of embeddings would look up other rows than PyTorch, which refuses them.
-RunTimeIndices runTimeIndices(Emitter &emit, mlir::Value indices, int64_t size);
+/// No integer says that something was looked up outside: a diagnostic where `element`, the
+/// table's type, is an integer and the computed indices may be there.
+mlir::FailureOr<RunTimeIndices> runTimeIndices(NodeConverter &node, mlir::Value indices,
+                                               mlir::Type element, int64_t size);
 
-/// What was looked up outside is no number, so that the step is reported as not finite; integers
-/// stay 0. `dims` are the indices' dimensions in `found`.
+/// What was looked up outside is no number, so that the step is reported as not finite. `dims`
+/// are the indices' dimensions in `found`.
 mlir::Value refuseOutside(Emitter &emit, mlir::Value found, const RunTimeIndices &indices,
                           llvm::ArrayRef<int64_t> dims);
 
