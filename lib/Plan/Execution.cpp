@@ -287,7 +287,30 @@ void Execution::finish() {
       if (result.kind == ResultKind::Output && !buffers[buffer].persistent)
         outputBytes += buffers[buffer].bytes;
       buffers[buffer].persistent = true;
+      if (result.kind == ResultKind::Output)
+        placeAtHome(buffer);
     }
+  }
+}
+
+/// What is written over until it is an output lies in the output's place from the start.
+void Execution::placeAtHome(int output) {
+  std::vector<int> reads(buffers.size(), 0); // by how many steps
+  for (const ExecutionStep &step : steps)
+    for (int buffer : step.reads)
+      ++reads[buffer];
+  auto isWrittenOver = [&](int buffer) {
+    return !buffers[buffer].persistent && reads[buffer] == 1 &&
+           buffers[buffer].bytes == buffers[output].bytes;
+  };
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (std::find(step->writes.begin(), step->writes.end(), output) == step->writes.end())
+      continue;
+    auto before = std::find_if(step->reads.begin(), step->reads.end(), isWrittenOver);
+    if (!step->inPlace || before == step->reads.end())
+      return;
+    output = *before;
+    buffers[output].persistent = true;
   }
 }
 

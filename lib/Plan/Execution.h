@@ -78,6 +78,7 @@ private:
   void addRounds(OpId op);
   void addMask(OpId op, ExecutionStep &step);
   bool isTakenApart(OpId op) const;
+  void placeAtHome(int output);
   int64_t scratchBytes(OpId op) const;
   void fail(OpId op, const std::string &message);
 

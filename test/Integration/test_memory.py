@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 
+import numpy
 import pytest
 
 from conftest import BIN, MODELS, check_call
@@ -44,11 +45,19 @@ def test_prediction_is_within_5_percent(model, devices, plan, precision, micro, 
     assert abs(predicted / arena - 1) <= 0.05, f"predicted {predicted}, arena {arena}"
 
 
-@pytest.mark.parametrize("model", ["mlp", "gpt2", "llama", "resnet_tiny"])
-def test_forward_alone_holds_neither_gradients_nor_states(model):
-    flags = [MODELS / f"{model}.onnx", "--target", "cpu", "--loss", "none", "--global-batch", 8]
+@pytest.mark.parametrize("model,precision,most", [
+    *((model, "fp32", 0.05) for model in ("mlp", "gpt2", "llama", "resnet_tiny", "bert")),
+    *((model, "bf16", 0.05) for model in ("mlp", "gpt2", "resnet_tiny")),
+    # The probabilities of attention, half as wide as its scores, take the place of its operands
+    # and give theirs to its result; alone the op is measured with both beside them.
+    ("llama", "bf16", 0.10), ("bert", "bf16", 0.12), ("vit", "bf16", 0.17),
+])
+def test_forward_alone_holds_neither_gradients_nor_states(model, precision, most):
+    """Its outputs are computed in place, whatever the last ops write over."""
+    flags = [MODELS / f"{model}.onnx", "--target", "cpu", "--loss", "none", "--global-batch", 8,
+             "--precision", precision, "--devices", 1]
     predicted, arena = predicted_bytes(*flags), arena_bytes(*flags)
-    assert abs(predicted / arena - 1) <= 0.05, f"predicted {predicted}, arena {arena}"
+    assert -0.05 <= predicted / arena - 1 <= most, f"predicted {predicted}, arena {arena}"
 
 
 def test_the_trace_of_a_compiled_plan_has_the_predicted_peak(tmp_path):
@@ -84,14 +93,17 @@ def resident_bytes(artifact, data) -> int:
 def test_a_run_takes_its_arena_and_nothing_that_grows_with_it(tmp_path):
     """Beside the arena a run needs the same, however large the arena is."""
     arenas, residents = [], []
-    for batch in (8, 256):
+    tokens = tmp_path / "tokens.bin"
+    (numpy.arange(768 * 32 + 1) % 512).astype(numpy.uint16).tofile(tokens)
+    for batch in (256, 768):  # a process has what its parent had when it began: here some 50 MB
         artifact = tmp_path / f"gpt2_{batch}.dtc"
         check_call("dtc", "compile", MODELS / "gpt2.onnx", "--loss", "cross_entropy",
                    "--global-batch", batch, "--target", "cpu", "-o", artifact)
         inspected = json.loads(check_call("dtc", "inspect", artifact, "--json").out)
-        residents.append(resident_bytes(artifact, MODELS / "text.bin"))
+        residents.append(resident_bytes(artifact, tokens))
         log = (tmp_path / f"gpt2_{batch}.dtc.jsonl").read_text().splitlines()
         arenas.append(inspected["arena_bytes"][0])
         assert {json.loads(line)["peak_memory_bytes"] for line in log} == {arenas[-1]}
     growth = (residents[1] - residents[0]) / (arenas[1] - arenas[0])
-    assert growth <= 1.02, f"arenas {arenas}, resident {residents}"
+    # From below: what is resident is the arena, nearly all of which a step writes.
+    assert 0.9 <= growth <= 1.02, f"arenas {arenas}, resident {residents}"
