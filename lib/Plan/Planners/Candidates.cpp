@@ -24,7 +24,7 @@ std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster) 
   for (const LinkLevel &level : cluster.levels)
     add(level.size % beside == 0 ? level.size / beside : 0);
   int64_t node = cluster.levels.empty() ? 0 : cluster.levels.front().size;
-  for (int64_t size = node; size > 0 && size < degrees.dp * beside; size *= 2)
+  for (int64_t size = node; size > 0 && size < degrees.dp * beside; size *= 4)
     add(size % beside == 0 ? size / beside : 0);
   std::sort(result.begin(), result.end(), std::greater<>());
   result.erase(std::unique(result.begin(), result.end()), result.end());
@@ -48,7 +48,7 @@ public:
   Candidates run() {
     int64_t devices = options.devices;
     for (int64_t tp : divisors(devices, spec.tp, range.tensorParallel))
-      for (int64_t cp : divisors(devices / tp, pinnedOr(spec.cp), devices))
+      for (int64_t cp : divisors(devices / tp, spec.cp, mostContext()))
         for (int64_t ep : divisors(devices / (tp * cp), spec.ep, range.expertRanks))
           for (int64_t pp : divisors(devices / (tp * cp * ep), executableOr(spec.pp),
                                      mostStages(spec.pp))) {
@@ -76,7 +76,7 @@ private:
   std::optional<int64_t> executableOr(std::optional<int64_t> pinned) const {
     return options.executable ? pinned.value_or(1) : pinned;
   }
-  std::optional<int64_t> pinnedOr(std::optional<int64_t> pinned) const;
+  int64_t mostContext() const;
   std::string whyNoContext(int64_t cp) const;
   std::string whyNoExperts(int64_t ep) const;
   std::string whyNot(const Degrees &degrees) const;
@@ -95,11 +95,10 @@ private:
 
 } // namespace
 
-/// Context parallelism is for sequences that are long enough to be worth it.
-std::optional<int64_t> Enumeration::pinnedOr(std::optional<int64_t> pinned) const {
-  constexpr int64_t longSequence = 32768;
-  bool isOpen = !options.executable && problem.tokensPerSample >= longSequence;
-  return isOpen ? pinned : pinned.value_or(1);
+/// Ranks with fewer tokens of a sequence have less to do than to send.
+int64_t Enumeration::mostContext() const {
+  constexpr int64_t shortest = 2048;
+  return options.executable && !spec.cp ? 1 : std::max<int64_t>(1, problem.tokensPerSample / shortest);
 }
 
 static bool mayHoldBatch(const sharding::Factor &factor) {

@@ -23,8 +23,8 @@ Candidates findCandidates(const Problem &problem, const ProblemFacts &facts, con
 
 /// How many data-parallel ranks may share ZeRO's storage (hybrid sharding: every
 /// group of them holds all of it), beside all of them; descending. Groups fill a
-/// node, or another level of links, or a number of nodes that is a power of two:
-/// dp=64, tp=2 in nodes of 8 gives 32, 16, 8 and 4.
+/// node, or another level of links, or a number of nodes that is a power of four:
+/// dp=64, tp=2 in nodes of 8 gives 16 and 4.
 std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster);
 
 /// dp, tp, pp, cp, ep, zero, recompute and micro_batch are known.

@@ -65,11 +65,6 @@ static std::vector<AxisList> surroundedSums(const ShardCosts &shard, const shard
   return result;
 }
 
-static pipeline::ScheduleShape shapeOf(const Degrees &degrees) {
-  return {degrees.pp == 1 ? ScheduleKind::OneFOneB : degrees.schedule, degrees.pp,
-          degrees.chunks, degrees.numMicrobatches};
-}
-
 const std::vector<OpId> &Estimator::cutsFor(const Degrees &degrees) {
   int64_t stages = degrees.pp * degrees.chunks;
   auto [it, isNew] = cutSets.try_emplace(stages);
@@ -119,22 +114,25 @@ public:
             int units)
       : costs(costs), prices(prices), schedule(schedule), units(units) {}
 
-  /// False: no cuts keep every stage within the budget.
-  bool cut(double budget) {
+  /// With every stage within the budget and the limit, which no step with a dearer
+  /// stage keeps.
+  Estimator::Outcome cut(double budget, double limit) {
     int64_t ranks = schedule.shape.ranks;
+    auto stages = static_cast<int>(schedule.shape.stages());
     auto slotsOf = [&](int stage) { return schedule.slots[stage % ranks][stage / ranks]; };
-    auto found = cutStages(units, static_cast<int>(schedule.shape.stages()),
-                           [&](int a, int b, int stage) {
-                             auto price = prices(a, b, slotsOf(stage), budget);
-                             return price ? price->seconds : kInfinity;
-                           });
+    auto priceOf = [&](int a, int b, int stage) {
+      auto price = prices(a, b, slotsOf(stage), budget);
+      return price ? price->seconds : kInfinity;
+    };
+    auto found = cutStages(units, stages, priceOf, limit);
     if (!found)
-      return false;
+      return canCut(units, stages, priceOf) ? Estimator::Outcome::TooSlow
+                                            : Estimator::Outcome::TooLarge;
     cuts = std::move(*found);
     kept.clear();
     for (int stage = 0; stage + 1 < static_cast<int>(cuts.size()); ++stage)
       kept.push_back(prices(cuts[stage], cuts[stage + 1], slotsOf(stage), budget)->kept);
-    return true;
+    return Estimator::Outcome::Found;
   }
   simulate::Costs stageCosts() const { return costs.costs(cuts, kept); }
 
@@ -172,7 +170,8 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
                                        const EstimateOptions &options, Estimate &result,
                                        std::string &error) {
   const ShardCosts *shard = library.get(degrees, variant, cutsFor(degrees), error);
-  auto schedule = pipeline::makeSchedule(shapeOf(degrees));
+  const pipeline::ScheduleShape shape = scheduleShape(degrees);
+  const pipeline::Schedule *schedule = steps.likeSchedule(shape);
   if (!shard || !schedule)
     return Outcome::Impossible;
   Degrees least = degrees;
@@ -200,12 +199,10 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
   Pipelines pipelines(costs, prices, *schedule, profile.units());
   auto simulated = [&] {
     simulate::Costs all = pipelines.stageCosts();
-    if (simulate::lowerBound(schedule->shape, all) > options.limit)
+    if (simulate::lowerBound(shape, all) > options.limit)
       return Outcome::TooSlow;
-    simulate::Timeline timeline = simulate::simulate(*schedule, all);
-    result = {degrees, variant, {}, {}, timeline.stepSeconds, 0, capacity};
-    for (const simulate::RankTimeline &rank : timeline.ranks)
-      result.memory = std::max(result.memory, rank.peakBytes);
+    StepEstimate step = steps.estimate(shape, all);
+    result = {degrees, variant, {}, {}, step.seconds, step.peakBytes, capacity};
     for (int unit : pipelines.cuts)
       result.cuts.push_back(unit < profile.units() ? profile.firstOp(unit)
                                                    : facts.lastForward + 1);
@@ -226,10 +223,13 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
   if (options.anyMemory)
     budgets.push_back(kInfinity);
   Outcome outcome = Outcome::TooLarge;
-  for (double budget : budgets)
-    if (pipelines.cut(budget))
-      if (outcome = simulated(); outcome != Outcome::TooLarge)
-        return outcome;
+  for (double budget : budgets) {
+    outcome = pipelines.cut(budget, options.limit);
+    if (outcome == Outcome::Found)
+      outcome = simulated();
+    if (outcome != Outcome::TooLarge)
+      return outcome;
+  }
   return outcome;
 }
 

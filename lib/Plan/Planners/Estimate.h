@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ShardCosts.h"
+#include "StepEstimates.h"
 
 #include "dtc/Plan/Search.h"
 
@@ -53,6 +54,7 @@ private:
   const Problem &problem;
   const ProblemFacts &facts;
   std::map<int64_t, std::vector<OpId>> cutSets; ///< by stages
+  StepEstimates steps;
 };
 
 /// The mesh axes over which ZeRO of these degrees stores: dp, or its minor part

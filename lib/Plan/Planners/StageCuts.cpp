@@ -1,7 +1,7 @@
 #include "StageCuts.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 namespace dtc::plan {
 
@@ -22,7 +22,22 @@ struct Prefix {
 
 } // namespace
 
-std::optional<std::vector<int>> cutStages(int units, int stages, const StagePrice &price) {
+/// Every stage takes as much as it can, but leaves a unit for each one after it.
+bool canCut(int units, int stages, const StagePrice &price) {
+  int begin = 0;
+  for (int stage = 0; stage < stages; ++stage) {
+    int end = begin;
+    while (end < units - (stages - stage - 1) && std::isfinite(price(begin, end + 1, stage)))
+      ++end;
+    if (end == begin)
+      return false;
+    begin = end;
+  }
+  return begin == units;
+}
+
+std::optional<std::vector<int>> cutStages(int units, int stages, const StagePrice &price,
+                                          double limit) {
   if (stages < 1 || units < stages)
     return std::nullopt;
   std::vector<std::vector<Prefix>> best(stages + 1, std::vector<Prefix>(units + 1));
@@ -33,7 +48,7 @@ std::optional<std::vector<int>> cutStages(int units, int stages, const StagePric
       for (int begin = stage == 1 ? 0 : end - 1; begin >= stage - 1; --begin) {
         const Prefix &before = best[stage - 1][begin];
         double cost = price(begin, end, stage - 1);
-        if (cost > best[stage][end].most || cost == std::numeric_limits<double>::infinity())
+        if (cost > best[stage][end].most || cost > limit || !std::isfinite(cost))
           break; // longer ones are no better
         if (before.most == std::numeric_limits<double>::infinity())
           continue;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -13,10 +14,16 @@ using StagePrice = std::function<double(int a, int b, int stage)>;
 
 /// The cuts 0 = c0 < c1 < ... < cn = units into `stages` runs whose most
 /// expensive one is cheapest, and among those the cuts whose second figure, the
-/// sum of squares, is least. Nothing where no cuts have a finite price.
+/// sum of squares, is least. Nothing where no cuts have a finite price of at most
+/// `limit` a stage.
 ///
 /// Equal layers may be cut unevenly: where the first unit is an embedding and
 /// the last a large head, their stages get fewer layers.
-std::optional<std::vector<int>> cutStages(int units, int stages, const StagePrice &price);
+std::optional<std::vector<int>> cutStages(int units, int stages, const StagePrice &price,
+                                          double limit =
+                                              std::numeric_limits<double>::infinity());
+
+/// Whether there are cuts all of whose stages have a finite price.
+bool canCut(int units, int stages, const StagePrice &price);
 
 } // namespace dtc::plan

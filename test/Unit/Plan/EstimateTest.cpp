@@ -136,3 +136,39 @@ TEST(Estimate, AgreesWithThePredictionOfMixtures) {
     EXPECT_LE(estimator.lowerBound(degrees, {}, error), predicted.stepSeconds) << text;
   }
 }
+
+TEST(Estimate, LongSchedulesAreTheirRhythm) {
+  Problem problem = transformer({16, 2048, 16, 1024, 1024, 32768});
+  Cluster on = cluster("dgx-h100");
+  ProblemFacts facts(problem);
+  SearchOptions options;
+  options.devices = 16;
+  ShardLibrary library(problem, on, options);
+  Estimator estimator(library, problem, facts);
+  for (auto [schedule, chunks] : {std::pair(ScheduleKind::OneFOneB, 1),
+                                  {ScheduleKind::ZeroBubble, 1}, {ScheduleKind::Interleaved, 2}})
+    for (int64_t pp : {1, 4, 8}) {
+      if (pp == 1 && schedule != ScheduleKind::OneFOneB)
+        continue;
+      Degrees degrees;
+      degrees.dp = 16 / pp;
+      degrees.pp = pp;
+      degrees.schedule = schedule;
+      degrees.chunks = chunks;
+      degrees.zero = 2;
+      degrees.numMicrobatches = 1024 / degrees.dp;
+      Estimate estimate;
+      std::string error, text = summary(degrees);
+      ASSERT_EQ(estimator.estimate(degrees, {}, {1e9, true}, estimate, error),
+                Estimator::Outcome::Found) << text << error;
+      auto whole = realize(problem, on, library, estimate);
+      ASSERT_TRUE(whole) << whole.error().message;
+      const Prediction &predicted = whole->predicted;
+      EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.003 * predicted.stepSeconds) << text;
+      double used = double(predicted.memory.allocated() - predicted.memory.data);
+      EXPECT_GE(estimate.memory, 0.99 * used) << text;
+      // Another rank may hold more of it, and less data.
+      EXPECT_LE(estimate.memory,
+                1.035 * double(predicted.memory.total() - predicted.memory.reserved)) << text;
+    }
+}

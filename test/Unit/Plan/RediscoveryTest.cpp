@@ -48,12 +48,12 @@ Cluster nodes(double gigabytes) {
 
 TEST(ZeroGroups, FillNodesAndPowersOfThem) {
   Cluster on = cluster("dgx-h100");
-  EXPECT_EQ(zeroGroups({.dp = 64, .tp = 2}, on), (std::vector<int64_t>{32, 16, 8, 4}));
+  EXPECT_EQ(zeroGroups({.dp = 64, .tp = 2}, on), (std::vector<int64_t>{16, 4}));
   EXPECT_EQ(zeroGroups({.dp = 24}, on), (std::vector<int64_t>{8}));
   EXPECT_EQ(zeroGroups({.dp = 8}, on), (std::vector<int64_t>{}));
-  EXPECT_EQ(zeroGroups({.dp = 4, .tp = 8}, on), (std::vector<int64_t>{2}));
+  EXPECT_EQ(zeroGroups({.dp = 8, .tp = 8}, on), (std::vector<int64_t>{4}));
   on.levels.insert(on.levels.begin() + 1, {"leaf", 24, 50e9, 5e-6});
-  EXPECT_EQ(zeroGroups({.dp = 48}, on), (std::vector<int64_t>{24, 16, 8}));
+  EXPECT_EQ(zeroGroups({.dp = 48}, on), (std::vector<int64_t>{24, 8}));
 }
 
 TEST(Rediscovery, ShardsWithinTheNodeWhereTheNetworkIsSlow) {

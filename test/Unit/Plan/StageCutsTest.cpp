@@ -59,6 +59,9 @@ TEST(StageCuts, AreTheBestOfAll) {
     double least = best(units, 0, 0, stages);
     ASSERT_EQ(cuts.has_value(), least < kInfinity) << "seed " << seed;
     ++(cuts ? possible : impossible);
+    EXPECT_EQ(canCut(9, stages, price), cuts.has_value()) << "seed " << seed;
+    EXPECT_EQ(cutStages(9, stages, price, least), cuts) << "seed " << seed;
+    EXPECT_FALSE(cutStages(9, stages, price, 0.999 * least)) << "seed " << seed;
     if (!cuts)
       continue;
     ASSERT_EQ(cuts->size(), size_t(stages) + 1);
