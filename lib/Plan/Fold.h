@@ -41,6 +41,12 @@ struct Folding {
 struct FoldedUnits {
   int first = 0, count = 0, copies = 1;
 
+  /// How far from its first one of the same runs of the whole model's units the run
+  /// [a, b) is.
+  int shift(int a, int b) const {
+    bool inside = copies > 1 && a >= first && b <= first + copies * count;
+    return inside ? (a - first) / count * count : 0;
+  }
   bool repeats(int unit) const { return unit >= first && unit < first + count; }
   /// Which unit of the whole model one is; of a repeated one, in that copy.
   int at(int unit, int copy = 0) const {

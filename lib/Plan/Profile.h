@@ -55,6 +55,8 @@ public:
                                            std::vector<OpId> cuts);
 
   int units() const { return static_cast<int>(cuts.size()) - 1; }
+  /// Of a folded model, which units are repeated.
+  const FoldedUnits &folded() const { return executed.units; }
   OpId firstOp(int unit) const { return cuts[unit]; }
   /// The unit in which a forward op is.
   int unitOf(OpId position) const;

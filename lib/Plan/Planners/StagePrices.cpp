@@ -14,8 +14,8 @@ static double alone(const simulate::Work &work) {
 
 StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const Profile &profile,
                          const std::vector<Block> &blocks, const Profile *recomputed)
-    : costs(costs), degrees(degrees), units(profile.units()),
-      stages(static_cast<size_t>(units + 1) * (units + 1)) {
+    : costs(costs), degrees(degrees), units(profile.units()), folded(profile.folded()),
+      numbers(static_cast<size_t>(units + 1) * (units + 1), -1) {
   if (!recomputed)
     return;
   costs.setRecomputed(*recomputed);
@@ -24,12 +24,13 @@ StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const Profil
 }
 
 const StagePrices::Stage &StagePrices::stageOf(int a, int b) {
-  Stage &entry = stages[static_cast<size_t>(a) * (units + 1) + b];
-  if (entry.known)
-    return entry;
+  int &number = numbers[static_cast<size_t>(a) * (units + 1) + b];
+  if (number >= 0)
+    return stages[number];
+  number = static_cast<int>(stages.size());
+  Stage &entry = stages.emplace_back();
   simulate::StageCost stage = costs.stage(a, b);
   simulate::RankCost rank = costs.rank({{a, b}}, 0);
-  entry.known = true;
   entry.seconds =
       double(degrees.numMicrobatches) * (alone(stage.forward) + alone(stage.weightGrad)) +
       stage.reductionSeconds * (1 - stage.reductionOverlap) + rank.update.compute +
@@ -54,6 +55,14 @@ double StagePrices::bytes(const Stage &stage, int a, int b, int kept, int32_t sl
 
 std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t slots,
                                                           double budget) {
+  int shift = folded.shift(a, b);
+  std::optional<Price> price = find(a - shift, b - shift, slots, budget);
+  if (price)
+    price->kept += shift;
+  return price;
+}
+
+std::optional<StagePrices::Price> StagePrices::find(int a, int b, int32_t slots, double budget) {
   const Stage &stage = stageOf(a, b);
   if (bytes(stage, a, b, a, slots) <= budget)
     return Price{seconds(stage, a, b, a), a};

@@ -12,6 +12,8 @@
 
 #include "../StageCosts.h"
 
+#include <deque>
+
 namespace dtc::plan {
 
 class StagePrices {
@@ -32,20 +34,22 @@ public:
 private:
   /// What doesn't depend on what is recomputed.
   struct Stage {
-    bool known = false;
     double seconds = 0; ///< but for the input gradient calls
     simulate::Work inputGrad;
     double bytes = 0;
   };
   const Stage &stageOf(int a, int b);
+  std::optional<Price> find(int a, int b, int32_t slots, double budget);
   double bytes(const Stage &stage, int a, int b, int kept, int32_t slots) const;
   double seconds(const Stage &stage, int a, int b, int kept) const;
 
   const StageCosts &costs;
   const Degrees &degrees;
   int units;
+  FoldedUnits folded; ///< stages of as many of the repeated units cost the same
   std::vector<int> ends; ///< of blocks, in units; empty: nothing to choose
-  std::vector<Stage> stages;
+  std::vector<int> numbers; ///< by a and b: which of `stages`, or -1
+  std::deque<Stage> stages;
 };
 
 } // namespace dtc::plan
