@@ -245,3 +245,44 @@ TEST(Rediscovery, ExpertsAreStoredByFewerRanks) {
       scattered.insert(use.axis);
   EXPECT_EQ(scattered, (std::set<std::string>{"dp", "dp,ep"}));
 }
+
+TEST(Rediscovery, SplitsLongSequences) {
+  TransformerSize size = gpt7b(16);
+  size.sequence = 65536;
+  Problem problem = transformer(size);
+  SearchResult result = best(problem, 64, "auto", cluster("dgx-h100"));
+  EXPECT_GT(result.plan.degrees.cp, 1) << summary(result.plan.degrees);
+  Result<SearchResult> whole = found(problem, 64, "cp=1", cluster("dgx-h100"));
+  if (whole)
+    EXPECT_LT(result.predicted.stepSeconds, whole->predicted.stepSeconds);
+}
+
+TEST(Rediscovery, SplitsTheSequenceBesideTensorsWhereMemoryIsShort) {
+  Problem problem = transformer(gpt13b(8));
+  Cluster on = cluster("dgx-h100");
+  std::string rest = "dp=1,tp=8,pp=1,cp=1,ep=1,zero=0,micro_batch=8,recompute=none,offload=none";
+  Prediction plain = best(problem, 8, rest + ",sp=off", on).predicted,
+             split = best(problem, 8, rest + ",sp=on", on).predicted;
+  EXPECT_LT(split.memory.activations, 0.8 * double(plain.memory.activations));
+  on.device.memoryBytes = 0.5 * double(plain.memory.total() + split.memory.total());
+  SearchResult result = best(problem, 8, rest, on);
+  EXPECT_TRUE(result.predicted.fits());
+  EXPECT_TRUE(result.plan.degrees.sp);
+}
+
+TEST(Rediscovery, StoresParametersWholeWhereThereIsRoom) {
+  // Eight microbatches a step: ZeRO-3 gathers parameters sixteen times, ZeRO-1 once.
+  Problem problem = transformer({16, 2048, 16, 1024, 128, 32768});
+  Cluster on = nodes(3);
+  std::string rest = "dp=16,tp=1,pp=1,cp=1,ep=1,micro_batch=1,offload=none,recompute=none";
+  SearchResult roomy = best(problem, 16, rest, on);
+  EXPECT_LE(roomy.plan.degrees.zero, 1) << summary(roomy.plan.degrees);
+  Prediction one = best(problem, 16, rest + ",zero=1,zero_group=16", on).predicted;
+  EXPECT_LE(roomy.predicted.stepSeconds, one.stepSeconds);
+  EXPECT_LT(one.stepSeconds,
+            0.7 * best(problem, 16, rest + ",zero=3,zero_group=16", on).predicted.stepSeconds);
+  on.device.memoryBytes = 0.9 * double(one.memory.total());
+  SearchResult tight = best(problem, 16, rest, on);
+  EXPECT_GE(tight.plan.degrees.zero, 2) << summary(tight.plan.degrees);
+  EXPECT_TRUE(tight.predicted.fits());
+}
