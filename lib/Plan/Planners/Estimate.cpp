@@ -166,6 +166,26 @@ static std::vector<BlockRecompute> recomputedBlocks(const Pipelines &pipelines,
   return result;
 }
 
+static void setRecomputed(Estimate &estimate, std::vector<BlockRecompute> recomputed,
+                          size_t blocks) {
+  if (recomputed.empty())
+    estimate.degrees.recompute = Recompute::None;
+  else if (recomputed.size() < blocks)
+    estimate.degrees.recomputeBlocks = static_cast<int64_t>(recomputed.size());
+  estimate.recompute = std::move(recomputed);
+}
+
+/// Bytes that each stage may take, in the order in which they are tried. Chunks of a
+/// rank share its memory: cut for speed first, then so that each keeps to its part.
+static std::vector<double> budgetsOf(const Degrees &degrees, double capacity, bool anyMemory) {
+  std::vector<double> budgets = {capacity};
+  if (degrees.chunks > 1)
+    budgets = {kInfinity, capacity / double(degrees.chunks)};
+  if (anyMemory)
+    budgets.push_back(kInfinity);
+  return budgets;
+}
+
 Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVariant &variant,
                                        const EstimateOptions &options, Estimate &result,
                                        std::string &error) {
@@ -206,24 +226,15 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     for (int unit : pipelines.cuts)
       result.cuts.push_back(unit < profile.units() ? profile.firstOp(unit)
                                                    : facts.lastForward + 1);
-    result.recompute =
-        options.someBlocks ? recomputedBlocks(pipelines, profile, blocks, degrees.recompute)
-                           : recomputeAll(blocks, degrees.recompute);
-    if (options.someBlocks && result.recompute.empty())
-      result.degrees.recompute = Recompute::None;
-    else if (result.recompute.size() < blocks.size())
-      result.degrees.recomputeBlocks = static_cast<int64_t>(result.recompute.size());
+    if (options.someBlocks)
+      setRecomputed(result, recomputedBlocks(pipelines, profile, blocks, degrees.recompute),
+                    blocks.size());
+    else
+      result.recompute = recomputeAll(blocks, degrees.recompute);
     return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
   };
-  // Chunks of a rank share its memory: cut for speed first, then so that each
-  // keeps to its part.
-  std::vector<double> budgets = {capacity};
-  if (degrees.chunks > 1)
-    budgets = {kInfinity, capacity / double(degrees.chunks)};
-  if (options.anyMemory)
-    budgets.push_back(kInfinity);
   Outcome outcome = Outcome::TooLarge;
-  for (double budget : budgets) {
+  for (double budget : budgetsOf(degrees, capacity, options.anyMemory)) {
     outcome = pipelines.cut(budget, options.limit);
     if (outcome == Outcome::Found)
       outcome = simulated();
