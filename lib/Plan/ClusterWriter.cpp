@@ -73,6 +73,7 @@ static void writeSoftware(YAML::Emitter &out, const Software &software) {
   field(out, "fused_softmax", software.fusedSoftmax);
   field(out, "compiled", software.compiled);
   field(out, "overlap_communication", software.overlapCommunication);
+  field(out, "waits_for_kernels", software.waitsForKernels);
   field(out, "fused_loss", software.fusedLoss);
   field(out, "dropout", software.dropout);
   field(out, "gathers_again", software.gathersAgain);

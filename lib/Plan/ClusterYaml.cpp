@@ -290,6 +290,7 @@ static Software readSoftware(YamlMap map) {
   software.fusedSoftmax = map.get("fused_softmax", true);
   software.compiled = map.get("compiled", true);
   software.overlapCommunication = map.get("overlap_communication", true);
+  software.waitsForKernels = map.get("waits_for_kernels", false);
   software.fusedLoss = map.get("fused_loss", true);
   software.dropout = map.get("dropout", false);
   software.gathersAgain = map.get("gathers_again", false);

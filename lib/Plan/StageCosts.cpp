@@ -216,7 +216,8 @@ simulate::StageCost StageCosts::stage(int a, int b, int kept) const {
   PassSeconds host = profile.host(a, b);
   simulate::StageCost cost;
   auto work = [&](double PassSeconds::*pass) {
-    double longer = std::max(all.*pass, host.*pass);
+    bool waits = model.getCluster().software.waitsForKernels;
+    double longer = waits ? all.*pass + host.*pass : std::max(all.*pass, host.*pass);
     return simulate::Work{std::max(0.0, longer - exchanged.*pass), exchanged.*pass, 0};
   };
   cost.forward = work(&PassSeconds::forward);

@@ -95,6 +95,7 @@ struct MeasuredFork {
 struct Software {
   int flashAttention = 3; ///< version, 0: none
   bool fusedNorm = true, fusedSoftmax = true, compiled = true, overlapCommunication = true;
+  bool waitsForKernels = false; ///< the host for each one that it launches
   bool fusedLoss = true;      ///< else the loss keeps its logits' probabilities in fp32
   bool dropout = false;       ///< in attention and before each residual sum: masks are kept
   bool gathersAgain = false;  ///< for the backward pass, what sequence parallelism gathered

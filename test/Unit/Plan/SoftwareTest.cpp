@@ -95,10 +95,11 @@ TEST(Software, GatheringAgainTradesCallsForMemory) {
 /// The host launches while the device works: a pass takes the longer of both.
 TEST(Software, TheHostLimitsPassesOfEagerPrograms) {
   Problem gpt = halfGpt();
-  auto seconds = [&](double launch, bool compiled) {
+  auto seconds = [&](double launch, bool compiled, bool waits = false) {
     Cluster on = cluster("dgx-a100");
     on.device.launchSeconds = launch;
     on.software.compiled = compiled;
+    on.software.waitsForKernels = waits;
     Result<SearchResult> result = search(gpt, on, {1, *parseSpec("dp=1,recompute=none")});
     return result ? result->predicted.forwardSeconds : -1;
   };
@@ -107,6 +108,8 @@ TEST(Software, TheHostLimitsPassesOfEagerPrograms) {
   // Embedding, layer, head and loss.
   EXPECT_GT(seconds(1e-3, false), 10e-3);
   EXPECT_LT(seconds(1e-3, false), 20e-3);
+  // Launched one after the other, both add up.
+  EXPECT_GT(seconds(1e-3, false, true), seconds(1e-3, false) + 0.9 * seconds(0, true));
 }
 
 TEST(Software, WeightsMayStayWhereTheyAreStored) {
