@@ -132,7 +132,8 @@ llvm::Expected<std::unique_ptr<ZipWriter>> ZipWriter::create(const std::string &
   auto there = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
     writer->file.reset();
-    return llvm::createStringError("cannot write " + path + ": there is something else than a file");
+    return llvm::createStringError("cannot write " + path +
+                                   ": there is something else than a file");
   }
   file.stream = std::fopen(writer->temporary.c_str(), "w+bx");
   if (!file.stream) {

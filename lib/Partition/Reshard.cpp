@@ -32,14 +32,15 @@ Value emitStep(OpBuilder &builder, Location loc, const NamedMesh &mesh, RankedTe
   auto axes = dist::toAttr(builder.getContext(), step.axes, mesh.mesh);
   switch (step.kind) {
   case StepKind::AllReduce:
-    return dist::AllReduceOp::create(builder, loc, TypeRange{type}, ValueRange{local}, mesh.name.getValue(),
-                                     axes, toGraph(step.reduce))
+    return dist::AllReduceOp::create(builder, loc, TypeRange{type}, ValueRange{local},
+                                     mesh.name.getValue(), axes, toGraph(step.reduce))
         .getResult(0);
   case StepKind::ReduceScatter:
     return dist::ReduceScatterOp::create(builder, loc, type, local, mesh.name.getValue(), axes,
                                          toGraph(step.reduce), step.dim);
   case StepKind::AllGather:
-    return dist::AllGatherOp::create(builder, loc, type, local, mesh.name.getValue(), axes, step.dim);
+    return dist::AllGatherOp::create(builder, loc, type, local, mesh.name.getValue(), axes,
+                                     step.dim);
   case StepKind::AllToAll:
     return dist::AllToAllOp::create(builder, loc, type, local, mesh.name.getValue(), axes, step.dim,
                                     step.concatDim);

@@ -72,7 +72,8 @@ std::vector<Clustering::Step> Clustering::order() const {
   std::vector<Step> steps;
   int numClusters = clusters.size();
   for (int node : orderNodes())
-    steps.push_back(node < numClusters ? Step{node, nullptr} : Step{-1, others[node - numClusters]});
+    steps.push_back(node < numClusters ? Step{node, nullptr}
+                                       : Step{-1, others[node - numClusters]});
   return steps;
 }
 

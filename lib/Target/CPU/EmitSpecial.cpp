@@ -53,7 +53,8 @@ void Emitter::emitScatter() {
   Value zero = constantInt(0);
   position();
   Value first = arith::DivUIOp::create(builder, loc, begin, rows);
-  Value past = arith::AddIOp::create(builder, loc, end, arith::SubIOp::create(builder, loc, rows, one));
+  Value last = arith::SubIOp::create(builder, loc, rows, one);
+  Value past = arith::AddIOp::create(builder, loc, end, last);
   past = arith::DivUIOp::create(builder, loc, past, rows);
   auto addUpdate = [&](AffineExpr batch, AffineExpr number) {
     auto [at, valid] = checkedIndex(op.getIndices(), math.delinearize(number, indexShape), size);
