@@ -69,6 +69,7 @@ private:
   double limitPerSample() const;
   double limit(const Degrees &degrees) const;
   double evenPrice() const;
+  bool trains() const;
   std::vector<ShardVariant> plainVariants() const;
   std::vector<ShardVariant> smallVariants() const;
   std::vector<int> zeroLevels(const Degrees &degrees) const;
@@ -100,14 +101,14 @@ double PlanSearch::evenPrice() const {
   return std::max(step, 1e-9) / library.getModel().memoryPerRank();
 }
 
-/// As fast as can be; and with sequence parallelism and whatever else holds less
-/// for next to no time.
+/// As fast as can be; with sequence parallelism and whatever else holds less for
+/// next to no time; and with no more copies than are worth their memory.
 std::vector<ShardVariant> PlanSearch::plainVariants() const {
   constexpr double share = 0.05; // of a step, for all of the memory
   ShardVariant plain{spec.sp, ShardVariant{}.secondsPerByte};
   if (spec.sp)
-    return {plain};
-  return {plain, {true, share * evenPrice()}};
+    return {plain, {spec.sp, evenPrice()}};
+  return {plain, {true, share * evenPrice()}, {std::nullopt, evenPrice()}};
 }
 
 /// Layouts that trade time for memory: a byte held costs ever more.
@@ -118,11 +119,16 @@ std::vector<ShardVariant> PlanSearch::smallVariants() const {
   return result;
 }
 
+bool PlanSearch::trains() const {
+  return std::any_of(facts.gradientResult.begin(), facts.gradientResult.end(),
+                     [](int result) { return result >= 0; });
+}
+
 std::vector<int> PlanSearch::zeroLevels(const Degrees &degrees) const {
   if (spec.zero)
     return {*spec.zero};
   int64_t ranks = degrees.zeroGroup > 0 ? degrees.zeroGroup : degrees.dp;
-  if (options.executable || ranks * degrees.ep * degrees.cp == 1)
+  if (options.executable || !trains() || ranks * degrees.ep * degrees.cp == 1)
     return {0};
   return {0, 1, 2, 3};
 }
@@ -130,7 +136,7 @@ std::vector<int> PlanSearch::zeroLevels(const Degrees &degrees) const {
 std::vector<Recompute> PlanSearch::recomputations() const {
   if (spec.recompute)
     return {*spec.recompute};
-  if (options.executable || library.getBlocks().empty())
+  if (options.executable || !trains() || library.getBlocks().empty())
     return {Recompute::None};
   if (!library.keepsInsideOps()) // a fused attention has nothing to select
     return {Recompute::Full};

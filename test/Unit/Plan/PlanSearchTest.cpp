@@ -140,6 +140,23 @@ TEST(PlanSearch, CutsUnevenlyAroundALargeHead) {
   EXPECT_LT(layers(3), layers(0));
 }
 
+TEST(PlanSearch, HoldsNoMoreCopiesOfWeightsThanFitWhereThatIsFaster) {
+  // With a sequence split instead of heads, ranks compute with whole weights and exchange less.
+  TransformerSize size = gpt13b(1);
+  size.trained = false;
+  Problem problem = transformer(size);
+  Cluster on = cluster("dgx-h100");
+  on.device.memoryBytes = 12e9;
+  SearchResult chosen = anyPlan(problem, 4, "auto", on);
+  EXPECT_EQ(chosen.plan.degrees.tp, 4);
+  EXPECT_TRUE(chosen.predicted.fits());
+  for (const SearchResult::Alternative &other : chosen.alternatives)
+    EXPECT_EQ(other.degrees.zero, 0); // nothing to store apart
+  SearchResult pipelined = anyPlan(problem, 4, "pp=4", on);
+  EXPECT_TRUE(pipelined.predicted.fits());
+  EXPECT_LT(chosen.predicted.stepSeconds, pipelined.predicted.stepSeconds);
+}
+
 TEST(PlanSearch, StagesMayBeLessThanALayer) {
   Problem problem = transformer({2, 1024, 16, 1024, 16, 8192});
   SearchResult result = anyPlan(problem, 8, "pp=8,micro_batch=1");

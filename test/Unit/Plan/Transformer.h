@@ -13,6 +13,7 @@ namespace dtc::plan::testing {
 struct TransformerSize {
   int64_t layers = 2, width = 1024, heads = 16, sequence = 1024, batch = 8, vocabulary = 8192;
   DType type = DType::BF16;
+  bool trained = true; ///< false: the forward pass alone
 };
 
 class Transformer {
@@ -43,9 +44,13 @@ public:
       x = add(x, y);
     }
     ValueId logits = contract(pointwise(x, OpKind::Normalization), head, 1);
-    backward(logits);
     problem.batch = b;
     problem.tokensPerSample = s;
+    if (!size.trained) {
+      problem.results.push_back({logits, ResultKind::Output, "logits"});
+      return problem;
+    }
+    backward(logits);
     problem.optimizer = {2, 4, 4, 4};
     return problem;
   }
@@ -68,7 +73,7 @@ private:
   }
   ValueId parameter(const std::string &name, std::vector<int64_t> shape) {
     ValueId id = argument(ValueKind::Parameter, name, std::move(shape));
-    problem.values[id].trainable = true;
+    problem.values[id].trainable = size.trained;
     return id;
   }
 
