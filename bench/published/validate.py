@@ -190,13 +190,13 @@ def row(s: Summary) -> list[str]:
     return [s.name, str(s.cases), str(s.not_yet), str(s.refused), str(s.mismatched),
             *([str(s.time.count), percent(s.time.median), percent(s.time.p90), percent(s.time.bias)]
               if s.time else ["0", "-", "-", "-"]),
-            *([str(s.memory.count), percent(s.memory.median), percent(s.memory.bias)] if s.memory
-              else ["0", "-", "-"]),
+            *([str(s.memory.count), percent(s.memory.median), percent(s.memory.bias), percent(s.memory.share_under)]
+              if s.memory else ["0", "-", "-", "-"]),
             fits, str(s.jobs), percent(s.mean_regret), percent(s.worst_regret), percent(share),
             f"{s.correlation:.2f}" if s.correlation is not None else "-"]
 
 
-HEADER = ["suite", "cases", "not yet", "refused", "dims", "time", "median", "p90", "bias", "memory", "median", "bias",
+HEADER = ["suite", "cases", "not yet", "refused", "dims", "time", "median", "p90", "bias", "memory", "median", "bias", "under",
           "fits", "jobs", "regret", "worst", "pairs", "corr"]
 
 
@@ -256,7 +256,8 @@ def main() -> None:
     outcomes = [Outcome(case, prediction) for case, prediction in zip(cases, predictions)]
     summaries = report(outcomes, suites)
     print_table([HEADER] + [row(summary) for summary in summaries])
-    print("\n* held out. Errors, bias, regret and pairs in percent; fits: ran and predicted to fit / ran but refused / "
+    print("\n* held out. Errors, bias, regret and pairs in percent; under: memory predicted too low by "
+          "more than 3 %; fits: ran and predicted to fit / ran but refused / "
           "failed but predicted to fit / failed and refused")
     print_counts(f"{len(others)} runs that no plan of dtc can state:", others)
     print_counts("not yet predicted, by the part of the plan:", present([o.prediction.not_yet for o in outcomes]))
