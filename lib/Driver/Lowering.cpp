@@ -9,6 +9,7 @@
 #include "dtc/Package/Package.h"
 #include "dtc/Report/Words.h"
 #include "dtc/Partition/Partition.h"
+#include "dtc/Schedule/LibrarySupport.h"
 #include "dtc/Schedule/Passes.h"
 #include "dtc/Schedule/Program.h"
 #include "dtc/Schedule/Temporaries.h"
@@ -105,10 +106,13 @@ static void addSchedulePasses(OpPassManager &manager, int64_t microbatches, int6
 ExitCode Compilation::schedule() {
   if (options.target != Target::CPU)
     return fail({"--target cuda can be planned for, but not compiled for yet", 2});
-  return runPasses([&](OpPassManager &manager) {
+  ExitCode code = runPasses([&](OpPassManager &manager) {
     addSchedulePasses(manager, batch.numMicrobatches, options.threadsPerRank);
     manager.addPass(schedule::createVerifySchedule());
   });
+  bool isRefused = code == ExitCode::Failed &&
+                   schedule::lacksLibraryCall(module(), options.threadsPerRank);
+  return isRefused ? ExitCode::InputRefused : code;
 }
 
 /// Ops are scheduled alone as the program will be.

@@ -61,4 +61,15 @@ LogicalResult checkLibraryTypes(ModuleOp module) {
   return result;
 }
 
+bool lacksLibraryCall(ModuleOp module, int64_t threads) {
+  // Planning memory has named the call.
+  ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
+  ScratchSizes sizes(module, threads);
+  auto isLacking = [&](Operation *op) {
+    bool isCall = isa<exec::MatmulOp>(op) || isConv(op);
+    return WalkResult(isCall && failed(sizes.bytesOf(op)) ? failure() : success());
+  };
+  return module.walk(isLacking).wasInterrupted();
+}
+
 } // namespace dtc::schedule

@@ -10,4 +10,8 @@ namespace dtc::schedule {
 /// naming the first op of each.
 mlir::LogicalResult checkLibraryTypes(mlir::ModuleOp module);
 
+/// Whether the module has a call that the library can't make with `threads` threads, be it for
+/// its shape alone: planning memory failed at it, and the model is what is refused.
+bool lacksLibraryCall(mlir::ModuleOp module, int64_t threads);
+
 } // namespace dtc::schedule
