@@ -51,17 +51,22 @@ func.func @fused(%p: tensor<8xf32>, %a: tensor<8xf32>, %b: tensor<8xf32>, %lr: t
 
 // The same op is another kernel where the parameter is not replaced, or another rate is taken.
 // WHOLE-LABEL: func.func @kept
-// WHOLE-COUNT-3: dtc.sgd_update
+// WHOLE-COUNT-4: dtc.sgd_update
+// CHECK: exec.kernel @pointwise_3 extent 8 scratch 0 flat {
+// CHECK: exec.kernel @pointwise_0 extent 8 scratch 0 flat replaces [2] {
 // CHECK-LABEL: func.func @kept
-// CHECK: exec.launch @pointwise_0
-// CHECK: exec.launch @pointwise_1
-// CHECK: exec.launch @pointwise_2
+// CHECK-NEXT: exec.launch @pointwise_0
+// CHECK-NEXT: exec.launch @pointwise_1
+// CHECK-NEXT: exec.launch @pointwise_2
+// CHECK-NEXT: exec.launch @pointwise_3
 func.func @kept(%p: tensor<8xf32> {dtc.role = #dtc.role<parameter, "p">}, %g: tensor<8xf32>,
-                %lr: tensor<f64>, %s: tensor<f32>)
-    -> (tensor<8xf32> {dtc.role = #dtc.role<parameter, "p">}, tensor<8xf32>, tensor<8xf32>) {
+                %q: tensor<8xf32>, %h: tensor<8xf32>, %lr: tensor<f64>, %s: tensor<f32>)
+    -> (tensor<8xf32> {dtc.role = #dtc.role<parameter, "p">}, tensor<8xf32>, tensor<8xf32>,
+        tensor<8xf32>) {
   %one = arith.constant dense<1.0> : tensor<f32>
   %0 = "dtc.sgd_update"(%p, %g, %lr, %s) {momentum = 0.0, weightDecay = 0.1} : (tensor<8xf32>, tensor<8xf32>, tensor<f64>, tensor<f32>) -> tensor<8xf32>
   %1 = "dtc.sgd_update"(%p, %g, %lr, %s) {momentum = 0.0, weightDecay = 0.2} : (tensor<8xf32>, tensor<8xf32>, tensor<f64>, tensor<f32>) -> tensor<8xf32>
   %2 = "dtc.sgd_update"(%p, %g, %lr, %one) {momentum = 0.0, weightDecay = 0.1} : (tensor<8xf32>, tensor<8xf32>, tensor<f64>, tensor<f32>) -> tensor<8xf32>
-  return %0, %1, %2 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  %3 = "dtc.sgd_update"(%q, %h, %lr, %s) {momentum = 0.0, weightDecay = 0.1} : (tensor<8xf32>, tensor<8xf32>, tensor<f64>, tensor<f32>) -> tensor<8xf32>
+  return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
