@@ -224,45 +224,102 @@ std::vector<UnitUse> Profile::wholeUses(const UnitUse &use) const {
            use.bytes}};
 }
 
-/// The most that is live in each unit, by pass.
+/// Steps at the end that only bring results to where they leave the function.
+static size_t firstLeaving(const Execution &execution) {
+  size_t first = execution.steps.size();
+  while (first > 0 && execution.steps[first - 1].collective)
+    --first;
+  return first;
+}
+
+/// By how much what is live grows from each copy of the repeated block to the next,
+/// the same in all of its units; nullopt where it isn't so.
+std::optional<int64_t> Profile::growthOf(const std::vector<int64_t> &most) const {
+  const FoldedUnits &fold = executed.units;
+  std::optional<int64_t> growth;
+  for (int unit = fold.first; unit < fold.first + fold.count; ++unit) {
+    int64_t before = most[unit - fold.count], here = most[unit], after = most[unit + fold.count];
+    if ((before < 0) != (here < 0) || (after < 0) != (here < 0))
+      return std::nullopt;
+    if (here < 0)
+      continue;
+    if (after - here != here - before || after - here != growth.value_or(after - here))
+      return std::nullopt;
+    growth = after - here;
+  }
+  return growth.value_or(0);
+}
+
+/// What leaves beside the repeated block, before all of its copies or after; false
+/// where it is between them.
+bool Profile::addLeaving(const Execution &execution, const std::vector<int64_t> &live,
+                         int64_t left, std::vector<int64_t> &forward,
+                         std::vector<int64_t> &backward) const {
+  const FoldedUnits &fold = executed.units;
+  size_t leaving = firstLeaving(execution);
+  std::optional<size_t> firstCopy, lastCopy;
+  for (size_t i = leaving; i < execution.steps.size(); ++i)
+    if (fold.repeats(executedUnitOf(execution.steps[i].position))) {
+      firstCopy = firstCopy.value_or(i);
+      lastCopy = i;
+    }
+  for (size_t i = leaving; i < execution.steps.size(); ++i) {
+    int unit = executedUnitOf(execution.steps[i].position);
+    if (fold.repeats(unit))
+      continue;
+    bool isBefore = firstCopy && i < *firstCopy;
+    if (firstCopy && !isBefore && i < *lastCopy)
+      return false;
+    int64_t &at = (execution.steps[i].backward() ? backward : forward)[fold.at(unit)];
+    at = std::max(at, live[i] + (isBefore ? (fold.copies - 1) * left : 0));
+  }
+  return true;
+}
+
+/// The most that is live in each unit, by pass. A block keeps `kept` bytes from its
+/// forward to its backward pass, and leaves `left` bytes of gradients to the end.
 bool Profile::addLive(const Execution &execution, std::vector<int64_t> &forward,
                       std::vector<int64_t> &backward) const {
   constexpr int64_t none = -1;
   const FoldedUnits &fold = executed.units;
-  std::vector<int64_t> most[2];
-  for (std::vector<int64_t> &list : most)
-    list.assign(executedUnits(), none);
-  std::vector<int64_t> live = liveBytes(execution);
+  std::vector<int64_t> live = liveBytes(execution), most[2][2]; // by whether leaving, and pass
+  for (auto &lists : most)
+    for (std::vector<int64_t> &list : lists)
+      list.assign(executedUnits(), none);
+  size_t leaving = firstLeaving(execution);
   for (size_t i = 0; i < execution.steps.size(); ++i) {
     const ExecutionStep &step = execution.steps[i];
-    int64_t &at = most[step.backward()][executedUnitOf(step.position)];
+    int64_t &at = most[i >= leaving][step.backward()][executedUnitOf(step.position)];
     at = std::max(at, live[i]);
   }
-  // By how much it grows from one copy to the next.
-  std::optional<int64_t> growth;
-  for (const std::vector<int64_t> &list : most)
-    for (int unit = fold.first; fold.copies > 1 && unit < fold.first + fold.count; ++unit) {
-      int64_t before = list[unit - fold.count], after = list[unit + fold.count];
-      if ((before < 0) != (list[unit] < 0) || (after < 0) != (list[unit] < 0))
-        return false;
-      if (list[unit] < 0)
-        continue;
-      int64_t grown = after - list[unit];
-      if (grown != list[unit] - before || grown != growth.value_or(grown))
-        return false;
-      growth = grown;
-    }
+  int64_t kept = 0, left = 0;
+  if (fold.copies > 1) {
+    auto rising = growthOf(most[0][0]), falling = growthOf(most[0][1]),
+         last = growthOf(most[1][1]);
+    if (!rising || !falling || !last || growthOf(most[1][0]) != 0)
+      return false;
+    kept = *rising;
+    left = kept - *falling;
+    bool anyBackward = *std::max_element(most[0][1].begin(), most[0][1].end()) >= 0;
+    if (anyBackward && *last != -left)
+      return false;
+  }
   for (bool back : {false, true}) {
     std::vector<int64_t> &whole = back ? backward : forward;
     whole.assign(units(), 0);
     for (int unit = 0; unit < executedUnits(); ++unit)
       for (int copy = 0; copy < (fold.repeats(unit) ? fold.copies : 1); ++copy) {
-        int grown = unit < fold.first ? 0 : fold.repeats(unit) ? copy : fold.copies - 1;
-        if (most[back][unit] >= 0)
-          whole[fold.at(unit, copy)] = most[back][unit] + grown * growth.value_or(0);
+        int64_t &at = whole[fold.at(unit, copy)];
+        // Copies that come before it in the model, and after it.
+        int before = unit < fold.first ? 0 : fold.repeats(unit) ? copy : fold.copies - 1;
+        int after = fold.copies - 1 - before;
+        if (int64_t bytes = most[0][back][unit]; bytes >= 0)
+          at = std::max(at, bytes + before * kept + (back ? after * left : 0));
+        if (int64_t bytes = most[1][back][unit]; bytes >= 0 && fold.repeats(unit))
+          at = std::max(at, bytes + after * left);
       }
   }
-  return true;
+  return addLeaving(execution, live, left, forward, backward);
 }
 
 /// Adds a buffer of the forward pass to all stages [a, b) that neither make nor

@@ -94,8 +94,11 @@ private:
   size_t index(int a, int b) const { return static_cast<size_t>(a) * cuts.size() + b; }
   void addSeconds(const Execution &execution);
   bool addMemory(const Execution &execution);
+  std::optional<int64_t> growthOf(const std::vector<int64_t> &most) const;
   bool addLive(const Execution &execution, std::vector<int64_t> &forward,
                std::vector<int64_t> &backward) const;
+  bool addLeaving(const Execution &execution, const std::vector<int64_t> &live, int64_t left,
+                  std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
   std::vector<UnitUse> usesOf(const Execution &execution) const;
   bool inStep(const std::vector<UnitUse> &uses) const;
   std::vector<UnitUse> wholeUses(const UnitUse &use) const;

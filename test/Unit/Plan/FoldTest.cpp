@@ -180,29 +180,37 @@ TEST(Fold, ProfilesAsWithoutIt) {
   for (const Block &block : blocks)
     inside.push_back(block.first + 4);
   std::sort(inside.begin(), inside.end());
-  for (auto [dp, tp, cp] : {std::tuple(1, 1, 1), {1, 8, 1}, {2, 2, 2}}) {
+  int leaving = 0; // gradients that are brought to their parameters in the end
+  for (auto [dp, tp, cp] : {std::tuple(1, 1, 1), {1, 8, 1}, {2, 2, 2}, {1, 2, 1}}) {
     Degrees degrees;
     degrees.dp = dp;
     degrees.tp = tp;
     degrees.cp = cp;
-    auto found = ShardingSolver(folding->problem, foldedFacts, on, degrees, {})
-                     .solveFolded(*folding);
-    ASSERT_TRUE(found && *found);
-    Plan plan = (*found)->plan, wholePlan = unfold(*folding, whole, plan);
-    for (Recompute kind : {Recompute::None, Recompute::Selective, Recompute::Full})
-      for (const std::vector<OpId> &cuts : {between, inside}) {
-        Execution run(folding->problem, foldedFacts, plan, model);
-        addRecomputation(run, folding->problem, folding->blocks,
-                         recomputeAll(folding->blocks, kind));
-        Execution wholeRun(whole, facts, wholePlan, model);
-        addRecomputation(wholeRun, whole, blocks, recomputeAll(blocks, kind));
-        std::optional<FoldedCuts> at = foldCuts(*folding, blocks, cuts);
-        ASSERT_TRUE(at);
-        auto profile = Profile::ofFolded(folding->problem, foldedFacts, run, plan.mesh, *at, cuts);
-        ASSERT_TRUE(profile) << summary(degrees);
-        expectSame(*profile, Profile(whole, facts, wholeRun, plan.mesh, cuts), summary(degrees));
-      }
+    for (double secondsPerByte : {0.0, 1e-10, 1e-9}) {
+      SolverOptions options;
+      options.secondsPerByte = secondsPerByte;
+      auto found = ShardingSolver(folding->problem, foldedFacts, on, degrees, options)
+                       .solveFolded(*folding);
+      ASSERT_TRUE(found && *found);
+      Plan plan = (*found)->plan, wholePlan = unfold(*folding, whole, plan);
+      for (Recompute kind : {Recompute::None, Recompute::Selective, Recompute::Full})
+        for (const std::vector<OpId> &cuts : {between, inside}) {
+          Execution run(folding->problem, foldedFacts, plan, model);
+          addRecomputation(run, folding->problem, folding->blocks,
+                           recomputeAll(folding->blocks, kind));
+          Execution wholeRun(whole, facts, wholePlan, model);
+          addRecomputation(wholeRun, whole, blocks, recomputeAll(blocks, kind));
+          std::optional<FoldedCuts> at = foldCuts(*folding, blocks, cuts);
+          ASSERT_TRUE(at);
+          auto profile =
+              Profile::ofFolded(folding->problem, foldedFacts, run, plan.mesh, *at, cuts);
+          ASSERT_TRUE(profile) << summary(degrees);
+          expectSame(*profile, Profile(whole, facts, wholeRun, plan.mesh, cuts), summary(degrees));
+          leaving += run.steps.back().collective.has_value();
+        }
+    }
   }
+  EXPECT_GE(leaving, 6);
 }
 
 TEST(Fold, CutsOnlyWhatIsCutAlike) {
