@@ -28,6 +28,9 @@ public:
   FailureOr<ImportedModel> run();
 
 private:
+  FailureOr<RankedTensorType> typeOf(const onnx::ValueInfoProto &info, const InputShape *given);
+  LogicalResult noteBatch(const onnx::ValueInfoProto &info, ArrayRef<int64_t> shape,
+                          const InputShape *given);
   LogicalResult bindInputs();
   FailureOr<int64_t> bindDim(const std::string &input, int64_t index,
                              const onnx::TensorShapeProto::Dimension &dim);
@@ -102,6 +105,50 @@ static std::string typeName(Type type) {
   return name;
 }
 
+/// What the file and --shape, where it gives one, say of an input.
+FailureOr<RankedTensorType> Importer::typeOf(const onnx::ValueInfoProto &info,
+                                             const InputShape *given) {
+  const auto &type = info.type().tensor_type();
+  Type element = elementType(&context, type.elem_type());
+  auto refuse = [&] { return emitError(model.location) << "the input " << info.name() << " has "; };
+  if (!info.type().has_tensor_type() || !element || element.isUnsignedInteger())
+    return refuse() << "an unsupported type";
+  if (!type.has_shape() && !given)
+    return refuse() << "no shape in the file; give it with --shape " << info.name() << "=...";
+  if (given && !given->type.empty() && given->type != typeName(element))
+    return refuse() << "the type " << element << ", --shape gives " << given->type;
+  Shape shape;
+  if (!type.has_shape())
+    shape.assign(given->dims.begin(), given->dims.end());
+  if (given && type.has_shape() && given->dims.size() != size_t(type.shape().dim_size()))
+    return refuse() << type.shape().dim_size() << " dimensions, --shape gives "
+                    << given->dims.size();
+  for (int i = 0; i < type.shape().dim_size(); ++i) {
+    auto size = bindDim(info.name(), i, type.shape().dim(i));
+    if (failed(size))
+      return failure();
+    shape.push_back(*size);
+  }
+  return RankedTensorType::get(shape, element);
+}
+
+/// The batch of an input must be that of the others, where the file fixes it.
+LogicalResult Importer::noteBatch(const onnx::ValueInfoProto &info, ArrayRef<int64_t> shape,
+                                  const InputShape *given) {
+  if (shape.empty())
+    return success();
+  const auto &inFile = info.type().tensor_type().shape();
+  const bool fixed = inFile.dim_size() > 0 && inFile.dim(0).has_dim_value();
+  if (fileBatch > 0 && fixed && shape[0] != fileBatch)
+    return emitError(model.location) << "inputs have different batch sizes: " << fileBatch
+                                     << " and " << shape[0];
+  if (fileBatch < 0 || fixed)
+    fileBatch = fixed ? shape[0] : 0;
+  if (given)
+    shapeBatch = given->dims[0];
+  return success();
+}
+
 LogicalResult Importer::bindInputs() {
   const auto stored = initializers(model);
   std::map<std::string, InputShape> unknown = options.shapes;
@@ -115,48 +162,15 @@ LogicalResult Importer::bindInputs() {
   std::map<std::string, RankedTensorType> types;
   for (bool withShape : {true, false})
     for (const onnx::ValueInfoProto *info : infos) {
-      const auto given = options.shapes.find(info->name());
-      if ((given != options.shapes.end()) != withShape)
+      const auto found = options.shapes.find(info->name());
+      const InputShape *given = found == options.shapes.end() ? nullptr : &found->second;
+      if ((given != nullptr) != withShape)
         continue;
       unknown.erase(info->name());
-      const auto &type = info->type().tensor_type();
-      Type element = elementType(&context, type.elem_type());
-      if (!info->type().has_tensor_type() || !element || element.isUnsignedInteger())
-        return emitError(model.location)
-               << "the input " << info->name() << " has an unsupported type";
-      if (!type.has_shape() && !withShape)
-        return emitError(model.location)
-               << "the input " << info->name() << " has no shape in the file; give it with --shape "
-               << info->name() << "=...";
-      if (withShape && !given->second.type.empty() && given->second.type != typeName(element))
-        return emitError(model.location)
-               << "the input " << info->name() << " has the type " << element
-               << ", --shape gives " << given->second.type;
-      Shape shape;
-      if (!type.has_shape())
-        shape.assign(given->second.dims.begin(), given->second.dims.end());
-      if (withShape && type.has_shape() &&
-          given->second.dims.size() != size_t(type.shape().dim_size()))
-        return emitError(model.location)
-               << "the input " << info->name() << " has " << type.shape().dim_size()
-               << " dimensions, --shape gives " << given->second.dims.size();
-      for (int i = 0; i < type.shape().dim_size(); ++i) {
-        auto size = bindDim(info->name(), i, type.shape().dim(i));
-        if (failed(size))
-          return failure();
-        shape.push_back(*size);
-      }
-      if (!shape.empty()) {
-        const bool fixed = type.shape().dim_size() > 0 && type.shape().dim(0).has_dim_value();
-        if (fileBatch > 0 && fixed && shape[0] != fileBatch)
-          return emitError(model.location) << "inputs have different batch sizes: " << fileBatch
-                                           << " and " << shape[0];
-        if (fileBatch < 0 || fixed)
-          fileBatch = fixed ? shape[0] : 0;
-        if (withShape)
-          shapeBatch = given->second.dims[0];
-      }
-      types[info->name()] = RankedTensorType::get(shape, element);
+      auto type = typeOf(*info, given);
+      if (failed(type) || failed(noteBatch(*info, type->getShape(), given)))
+        return failure();
+      types[info->name()] = *type;
     }
   if (!unknown.empty())
     return emitError(model.location) << "--shape names no input of the model: "
