@@ -238,11 +238,17 @@ void Enumeration::addSchedules(Degrees degrees) {
   auto add = [&](ScheduleKind kind, int64_t chunks) {
     if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks))
       return;
-    const bool asked = spec.pp && (spec.chunks || chunks == 1);
+    // Who asks for an interleaved schedule asks for two chunks at least.
+    const int64_t fewest = spec.schedule == ScheduleKind::Interleaved ? 2 : 1;
+    const bool asked = spec.pp && (spec.chunks || chunks == fewest);
     if (int64_t most = mostStages(asked ? spec.pp : std::nullopt); degrees.pp * chunks > most) {
       if (asked)
         result.refusal = "the forward pass has " + std::to_string(most) +
                          " ops, too few for as many stages: " +
+                         std::to_string(degrees.pp * chunks);
+      else if (result.refusal.empty())
+        result.refusal = "without pp and chunks given, the model is cut into " +
+                         std::to_string(most) + " stages at most, not into: " +
                          std::to_string(degrees.pp * chunks);
       return;
     }

@@ -270,3 +270,19 @@ TEST(PlanSearch, SaysWhatIsShortWhereAndWhatWouldHelp) {
   ASSERT_FALSE(result);
   EXPECT_TRUE(result.error().message.ends_with(" a plan fits")) << result.error().message;
 }
+
+/// More stages than layers, for who asks for them.
+TEST(PlanSearch, InterleavesStagesOfLessThanALayer) {
+  Problem problem = transformer({2, 256, 8, 64, 32, 1024});
+  const Degrees degrees =
+      pinnedPlan(problem, 4, "dp=1,tp=1,pp=4,schedule=interleaved,zero=0").plan.degrees;
+  EXPECT_EQ(degrees.chunks, 2) << summary(degrees);
+  SearchOptions options;
+  options.devices = 4;
+  options.executable = false;
+  options.spec = *parseSpec("dp=1,tp=1,pp=4,cp=1,ep=1,chunks=4096");
+  auto refused = search(problem, cluster("dgx-h100"), options);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("too few for as many stages"), std::string::npos)
+      << refused.error().message;
+}
