@@ -33,9 +33,9 @@ static std::string describe(Location location) {
 /// anything, and of any length.
 static std::string printable(llvm::StringRef message) {
   constexpr size_t most = 800;
-  std::string text = message.size() <= most
-                         ? message.str()
-                         : (message.take_front(most / 2) + " ... " + message.take_back(most / 2)).str();
+  std::string text = message.str();
+  if (text.size() > most)
+    text = (message.take_front(most / 2) + " ... " + message.take_back(most / 2)).str();
   std::string line;
   for (size_t at = 0; at < text.size();) {
     auto first = static_cast<unsigned char>(text[at]);
@@ -69,7 +69,8 @@ DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file)
             text.starts_with(file) ? "" : file + ": " + describe(diagnostic.getLocation());
         llvm::errs() << "dtc: " << severity << ": " << printable(prefix + text) << "\n";
         for (auto &note : diagnostic.getNotes())
-          llvm::errs() << "dtc: note: " << printable(describe(note.getLocation()) + note.str()) << "\n";
+          llvm::errs() << "dtc: note: "
+                       << printable(describe(note.getLocation()) + note.str()) << "\n";
         return success();
       }) {}
 

@@ -83,8 +83,8 @@ def mutate_text(content: bytes, rng: random.Random) -> bytes:
     return text.encode()
 
 
-VALUES = [None, True, -1, 0, 1, 2, 3, 2**31, 2**40, 2**63 - 1, 2**64, -2**63, 0.5, -1e308, "", "x", "F32", "\n", [], {}, [[]],
-          [0], [-1], [2**62, 2**62]]
+VALUES = [None, True, -1, 0, 1, 2, 3, 2**31, 2**40, 2**63 - 1, 2**64, -2**63, 0.5, -1e308,
+          "", "x", "F32", "\n", [], {}, [[]], [0], [-1], [2**62, 2**62]]
 
 
 def mutate_json(content: bytes, rng: random.Random) -> bytes:

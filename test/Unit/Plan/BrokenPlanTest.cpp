@@ -161,7 +161,9 @@ TEST_F(BrokenPlan, Arguments) {
     refuses(name, [&, id = value](Plan &p) { p.arguments.erase(id); });
     refuses(name, [&, id = value](Plan &p) { p.arguments[id].dims.emplace_back(); });
     refuses(name, [&, id = value](Plan &p) { p.arguments[id].dims.clear(); });
-    refuses(name, [&, id = value](Plan &p) { p.arguments[id].partial.push_back({1, ReduceKind::Max}); });
+    refuses(name, [&, id = value](Plan &p) {
+      p.arguments[id].partial.push_back({1, ReduceKind::Max});
+    });
     for (AxisList axes : {AxisList{-1}, {2}, {0, 0}})
       refuses(name, [&, id = value](Plan &p) { p.arguments[id].dims[0] = axes; });
   }

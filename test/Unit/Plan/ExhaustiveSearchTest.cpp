@@ -80,8 +80,8 @@ private:
     static const char *const recomputes[] = {"none", "selective", "full"};
     return number("dp", d.dp) + number("tp", d.tp) + number("pp", d.pp) + number("cp", d.cp) +
            number("ep", d.ep) + number("zero", d.zero) + number("chunks", d.chunks) +
-           number("micro_batch", d.microBatch) + "schedule=" + schedules[int(d.schedule)] + ",recompute=" +
-           recomputes[int(d.recompute)];
+           number("micro_batch", d.microBatch) + "schedule=" + schedules[int(d.schedule)] +
+           ",recompute=" + recomputes[int(d.recompute)];
   }
 
   const Problem &problem;
@@ -122,7 +122,8 @@ TEST(ExhaustiveSearch, NoPlanBeatsTheFreeChoice) {
     // With room for all, and with two thirds of what that takes.
     for (double share : {0.0, 0.65}) {
       if (share > 0)
-        on.device.memoryBytes = share * double(search(problem, on, options)->predicted.memory.total());
+        on.device.memoryBytes =
+            share * double(search(problem, on, options)->predicted.memory.total());
       auto free = search(problem, on, options);
       ASSERT_TRUE(free) << free.error().message;
       EXPECT_TRUE(free->predicted.fits());

@@ -27,7 +27,8 @@ std::vector<Planned> plans(const Cluster &on) {
   std::vector<Planned> result;
   for (auto &[name, problem] : problems)
     for (const char *spec : {"dp=1,tp=8,pp=1", "dp=4,tp=2,pp=1,zero=1", "dp=4,tp=1,pp=2,zero=3",
-                             "dp=2,tp=2,pp=2,recompute=full,zero=0", "dp=1,tp=4,pp=2,schedule=zb"}) {
+                             "dp=2,tp=2,pp=2,recompute=full,zero=0",
+                             "dp=1,tp=4,pp=2,schedule=zb"}) {
       SearchOptions options;
       options.devices = 8;
       options.executable = false;

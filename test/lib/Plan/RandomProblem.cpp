@@ -445,7 +445,9 @@ Problem Builder::renumbered() const {
 }
 
 Problem Builder::build() {
-  auto pick = [&](std::initializer_list<int64_t> list) { return *(list.begin() + below(int(list.size()))); };
+  auto pick = [&](std::initializer_list<int64_t> list) {
+    return *(list.begin() + below(int(list.size())));
+  };
   sizes['b'] = pick({4, 8});
   sizes['s'] = sizes['t'] = sizes['T'] = pick({16, 64});
   sizes['h'] = pick({2, 4, 8});

@@ -24,7 +24,8 @@ static Cluster clusterOf(unsigned seed) {
   cluster.device.architecture = Architecture::None; // one rate for all sizes
   cluster.device.multiprocessors = 0;
   cluster.device.achieved[DType::F32] = 1e10;
-  const LinkLevel levels[] = {{"link", 0, 1e8, 1e-7}, {"link", 0, 1e10, 1e-8}, {"link", 0, 1e10, 1e-5}};
+  const LinkLevel levels[] = {
+      {"link", 0, 1e8, 1e-7}, {"link", 0, 1e10, 1e-8}, {"link", 0, 1e10, 1e-5}};
   cluster.levels = {levels[seed % 4]};
   return cluster;
 }
