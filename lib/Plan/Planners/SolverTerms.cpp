@@ -207,6 +207,18 @@ void ShardingSolver::addParameter(ValueId value) {
             wanted.push_back(layout);
   if (wanted.empty())
     wanted.push_back(layouts.intern(TensorSharding::replicated(parameter.shape.size())));
+  // Where weights stay as they are stored, those of products are never whole on all
+  // ranks: computing parts of the sequence with copies isn't tensor parallelism.
+  auto isWhole = [&](LayoutId layout) {
+    return std::all_of(layouts[layout].dims.begin(), layouts[layout].dims.end(),
+                       [](const sharding::AxisList &axes) { return axes.empty(); });
+  };
+  bool ofProduct = std::any_of(
+      facts.consumers[value].begin(), facts.consumers[value].end(),
+      [&](OpId consumer) { return problem.ops[consumer].kind == OpKind::Contraction; });
+  if (!model.getCluster().software.gathersWeights && ofProduct &&
+      !std::all_of(wanted.begin(), wanted.end(), isWhole))
+    std::erase_if(wanted, isWhole);
   Member member = addLayoutVariable(value, std::move(wanted));
   member.made = Tensor{};
   parameters[value] = member;

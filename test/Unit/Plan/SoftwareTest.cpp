@@ -131,6 +131,22 @@ TEST(Software, WeightsMayStayWhereTheyAreStored) {
   }
 }
 
+/// A small weight of a long sequence is best copied to all ranks, where it may be.
+TEST(Software, WeightsOfProductsAreSplitWhereTheyStay) {
+  ProblemBuilder builder;
+  ValueId x = builder.argument(ValueKind::Input, {1, 65536, 64});
+  ValueId w = builder.argument(ValueKind::Parameter, {64, 64});
+  Problem forward = builder.finish({builder.pointwise(builder.contract(x, w))}, 1);
+  auto layout = [&](bool gathers) {
+    Cluster on = cluster("dgx-a100");
+    on.software.gathersWeights = gathers;
+    Result<SearchResult> result = search(forward, on, {4, *parseSpec("tp=4")});
+    return result ? layoutOf(forward, result->plan, "a1") : result.error().message;
+  };
+  EXPECT_EQ(layout(true), "[{}, {}]");
+  EXPECT_NE(layout(false).find("tp"), std::string::npos) << layout(false);
+}
+
 /// Megatron-LM, docs/source/api-guide/dist_optimizer.md: 18 bytes a parameter with
 /// fp32 gradients, 20 with half ones.
 TEST(Software, HalfGradientsAreCopiedForTheUpdate) {
