@@ -2,6 +2,7 @@
 #include "Predict.h"
 #include "Recomputation.h"
 #include "StageCosts.h"
+#include "StageDevices.h"
 #include "StepParts.h"
 
 #include "dtc/Plan/Search.h"
@@ -95,10 +96,15 @@ namespace {
 class Predictor {
 public:
   Predictor(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
-            const Workspace *workspace)
+            const Workspace *workspace, const StageDevices &devices)
       : planned(planned), problem(planned.problem), plan(plan), facts(planned.facts),
         model(cluster, plan.degrees.devices()), blocks(planned.blocks),
-        execution(problem, facts, plan, model, workspace) {}
+        execution(problem, facts, plan, model, workspace), devices(devices) {
+    for (DeviceRange kind : devices.kinds)
+      kinds.push_back(std::make_unique<Predictor>(
+          planned, plan, clusterOf(cluster, kind, plan.degrees.devices()), workspace,
+          StageDevices(model.getCluster(), {})));
+  }
   /// False where a folded model doesn't tell what the whole one does.
   bool start();
   Prediction run();
@@ -119,6 +125,11 @@ private:
   void add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
            double times) const;
 
+  /// What a rank's stages cost on its own devices.
+  const Predictor &on(int64_t rank) const {
+    return kinds.empty() ? *this : *kinds[devices.kindOf[rank]];
+  }
+  simulate::Costs stageCosts() const;
   int stageCount() const { return static_cast<int>(cuts.size()) - 1; }
   int64_t rankOf(int unit) const;
 
@@ -136,6 +147,8 @@ private:
   std::optional<pipeline::Schedule> schedule;
   simulate::Timeline timeline;
   Prediction result;
+  StageDevices devices;
+  std::vector<std::unique_ptr<Predictor>> kinds; ///< by type of device, where there are several
 };
 
 } // namespace
@@ -162,7 +175,18 @@ bool Predictor::start() {
                 findWeights(problem, facts, plan, execution, *profile,
                             model.getCluster().software),
                 blocks, scalarSums(problem, facts, plan));
-  return true;
+  return std::all_of(kinds.begin(), kinds.end(), [](auto &kind) { return kind->start(); });
+}
+
+simulate::Costs Predictor::stageCosts() const {
+  simulate::Costs stages = costs->costs(cuts);
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    simulate::Costs theirs = kinds[kind]->costs->costs(cuts);
+    for (size_t rank = 0; rank < devices.kindOf.size(); ++rank)
+      if (devices.kindOf[rank] == static_cast<int>(kind))
+        takeRank(stages, theirs, rank);
+  }
+  return stages;
 }
 
 /// That which has a unit.
@@ -195,7 +219,7 @@ void Predictor::add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange
 }
 
 void Predictor::addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
-  for (const ExecutionStep &step : execution.steps) {
+  for (const ExecutionStep &step : on(rank).execution.steps) {
     if (!step.collective || *step.collective == StepKind::Slice || plan.mesh.size(step.axes) <= 1)
       continue;
     std::vector<int> units = profile->unitsOf(step.position);
@@ -210,13 +234,14 @@ void Predictor::addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse
 
 void Predictor::addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
   auto times = double(planned.numMicrobatches);
-  for (auto [a, b] : costs->runsOf(cuts, rank))
-    for (const WeightClass &weights : costs->getClasses()) {
-      add(uses, costs->gather(weights, a, b), 2 * times);
-      add(uses, costs->scatter(weights, a, b), times);
-      for (const StageCosts::Exchange &sum : costs->reductions(weights, a, b))
+  const StageCosts &own = *on(rank).costs;
+  for (auto [a, b] : own.runsOf(cuts, rank))
+    for (const WeightClass &weights : own.getClasses()) {
+      add(uses, own.gather(weights, a, b), 2 * times);
+      add(uses, own.scatter(weights, a, b), times);
+      for (const StageCosts::Exchange &sum : own.reductions(weights, a, b))
         add(uses, sum, 1);
-      add(uses, costs->regather(weights, a, b), 1);
+      add(uses, own.regather(weights, a, b), 1);
     }
 }
 
@@ -387,7 +412,7 @@ void Predictor::simulateStages(const simulate::Costs &stages) {
 
 Prediction Predictor::run() {
   result.modelFlops = modelFlops(planned);
-  simulate::Costs stages = costs->costs(cuts);
+  simulate::Costs stages = stageCosts();
   simulateStages(stages);
   result.stepSeconds = timeline.stepSeconds;
   result.bubbleFraction = timeline.bubbleFraction;
@@ -420,9 +445,20 @@ simulate::Timeline Predictor::traced() {
   return std::move(timeline);
 }
 
+/// By pipeline rank, from its first device to its last.
+static StageDevices devicesOf(const Plan &plan, const Cluster &cluster) {
+  std::vector<DeviceRange> ranges;
+  for (int64_t rank = 0; rank < plan.degrees.pp; ++rank) {
+    const std::vector<int64_t> &devices = plan.stages[rank].devices;
+    auto [first, last] = std::minmax_element(devices.begin(), devices.end());
+    ranges.push_back({*first, *last - *first + 1});
+  }
+  return StageDevices(cluster, ranges);
+}
+
 std::optional<Prediction> predict(const PlannedModel &planned, const Plan &plan,
                                   const Cluster &cluster, const Workspace *workspace) {
-  Predictor predictor(planned, plan, cluster, workspace);
+  Predictor predictor(planned, plan, cluster, workspace, devicesOf(plan, cluster));
   if (!predictor.start())
     return std::nullopt;
   return predictor.run();
@@ -449,7 +485,7 @@ private:
 simulate::Timeline simulateStep(const Problem &problem, const Plan &plan, const Cluster &cluster,
                                 const Workspace *workspace) {
   WholeModel whole(problem, plan);
-  Predictor predictor(whole.planned(), plan, cluster, workspace);
+  Predictor predictor(whole.planned(), plan, cluster, workspace, devicesOf(plan, cluster));
   predictor.start();
   return predictor.traced();
 }

@@ -1,5 +1,6 @@
 #include "Estimate.h"
 
+#include "../StageDevices.h"
 #include "CutPositions.h"
 #include "ShardingSolver.h"
 #include "StageCuts.h"
@@ -83,9 +84,37 @@ static double pipelineFloor(double work, double share, double microbatches, doub
   return share * work / (1 - std::pow(1 - share / microbatches, ranks));
 }
 
+/// By pipeline rank: what its stages cost on its devices.
+std::vector<ShardLibrary *> Estimator::librariesOf(const Degrees &degrees) {
+  const Cluster &cluster = library.getModel().getCluster();
+  std::vector<ShardLibrary *> result(degrees.pp, &library);
+  if (cluster.others.empty())
+    return result;
+  std::vector<DeviceRange> ranges;
+  for (int64_t rank = 0, size = degrees.devices() / degrees.pp; rank < degrees.pp; ++rank)
+    ranges.push_back({rank * size, size});
+  StageDevices devices(cluster, ranges);
+  for (size_t rank = 0; rank < result.size() && !devices.kinds.empty(); ++rank)
+    result[rank] = &library.on(
+        clusterOf(cluster, devices.kinds[devices.kindOf[rank]], degrees.devices()));
+  return result;
+}
+
 double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant,
                              std::string &error) {
-  const ShardCosts *shard = library.get(degrees, variant, cutsFor(degrees), error);
+  // As if all ranks were on the fastest devices.
+  std::vector<ShardLibrary *> libraries = librariesOf(degrees);
+  double least = kInfinity;
+  for (size_t rank = 0; rank < libraries.size(); ++rank)
+    if (std::find(libraries.begin(), libraries.begin() + rank, libraries[rank]) ==
+        libraries.begin() + rank)
+      least = std::min(least, lowerBound(*libraries[rank], degrees, variant, error));
+  return least;
+}
+
+double Estimator::lowerBound(ShardLibrary &on, const Degrees &degrees,
+                             const ShardVariant &variant, std::string &error) {
+  const ShardCosts *shard = on.get(degrees, variant, cutsFor(degrees), error);
   if (!shard)
     return kInfinity;
   const Profile &profile = shard->profile(degrees.recompute, cutsFor(degrees));
@@ -105,14 +134,31 @@ static int64_t communicators(const Degrees &degrees) {
          (degrees.ep > 1) + (degrees.dp > 1 && degrees.ep > 1);
 }
 
-namespace {
+/// Stages on one type of device.
+struct Estimator::StagesOn {
+  StagesOn(ShardLibrary &library, const ShardCosts &shard, const Degrees &degrees,
+           const EstimateOptions &options, const std::vector<OpId> &cuts)
+      : shard(shard),
+        profile(shard.profile(options.someBlocks ? Recompute::None : degrees.recompute, cuts)),
+        mesh(makeMesh(shard.getProblem(), shard.getFacts(), degrees)),
+        costs(shard.getProblem(), library.getModel(), degrees, mesh, profile,
+              surrounded(shard.weights(cuts), degrees, mesh), library.getBlocks(),
+              surroundedSums(shard, mesh)),
+        prices(costs, degrees, profile, library.getBlocks(),
+               options.someBlocks ? &shard.profile(degrees.recompute, cuts) : nullptr) {}
+
+  const ShardCosts &shard;
+  const Profile &profile;
+  sharding::Mesh mesh;
+  StageCosts costs;
+  StagePrices prices;
+};
 
 /// The pipelines of one set of degrees, cut for a budget and simulated.
-class Pipelines {
+class Estimator::Pipelines {
 public:
-  Pipelines(const StageCosts &costs, StagePrices &prices, const pipeline::Schedule &schedule,
-            int units)
-      : costs(costs), prices(prices), schedule(schedule), units(units) {}
+  Pipelines(std::vector<StagesOn *> byRank, const pipeline::Schedule &schedule, int units)
+      : byRank(std::move(byRank)), schedule(schedule), units(units) {}
 
   /// With every stage within the budget and the limit, which no step with a dearer
   /// stage keeps.
@@ -121,7 +167,7 @@ public:
     auto stages = static_cast<int>(schedule.shape.stages());
     auto slotsOf = [&](int stage) { return schedule.slots[stage % ranks][stage / ranks]; };
     auto priceOf = [&](int a, int b, int stage) {
-      auto price = prices(a, b, slotsOf(stage), budget);
+      auto price = byRank[stage % ranks]->prices(a, b, slotsOf(stage), budget);
       return price ? price->seconds : kInfinity;
     };
     auto found = cutStages(units, stages, priceOf, limit);
@@ -131,32 +177,38 @@ public:
     cuts = std::move(*found);
     kept.clear();
     for (int stage = 0; stage + 1 < static_cast<int>(cuts.size()); ++stage)
-      kept.push_back(prices(cuts[stage], cuts[stage + 1], slotsOf(stage), budget)->kept);
+      kept.push_back(byRank[stage % ranks]
+                         ->prices(cuts[stage], cuts[stage + 1], slotsOf(stage), budget)
+                         ->kept);
     return Estimator::Outcome::Found;
   }
-  simulate::Costs stageCosts() const { return costs.costs(cuts, kept); }
+  simulate::Costs stageCosts() const {
+    simulate::Costs all = byRank[0]->costs.costs(cuts, kept);
+    for (size_t rank = 1; rank < byRank.size(); ++rank)
+      if (byRank[rank] != byRank[0])
+        takeRank(all, byRank[rank]->costs.costs(cuts, kept), rank);
+    return all;
+  }
 
   std::vector<int> cuts, kept; ///< as StageCosts::costs takes them
 
 private:
-  const StageCosts &costs;
-  StagePrices &prices;
+  std::vector<StagesOn *> byRank;
   const pipeline::Schedule &schedule;
   int units;
 };
 
-} // namespace
-
 /// The blocks that have a part which is recomputed.
-static std::vector<BlockRecompute> recomputedBlocks(const Pipelines &pipelines,
+static std::vector<BlockRecompute> recomputedBlocks(const std::vector<int> &cuts,
+                                                    const std::vector<int> &kept,
                                                     const Profile &profile,
                                                     const std::vector<Block> &blocks,
                                                     Recompute kind) {
   std::vector<BlockRecompute> result;
   for (size_t block = 0; block < blocks.size(); ++block) {
     int first = profile.unitOf(blocks[block].first), last = profile.unitOf(blocks[block].last);
-    for (size_t stage = 0; stage < pipelines.kept.size(); ++stage) {
-      int begin = pipelines.cuts[stage], end = pipelines.kept[stage];
+    for (size_t stage = 0; stage < kept.size(); ++stage) {
+      int begin = cuts[stage], end = kept[stage];
       if (std::max(first, begin) < std::min(last + 1, end)) {
         result.push_back({static_cast<int64_t>(block), kind});
         break;
@@ -189,34 +241,36 @@ static std::vector<double> budgetsOf(const Degrees &degrees, double capacity, bo
 Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVariant &variant,
                                        const EstimateOptions &options, Estimate &result,
                                        std::string &error) {
-  const ShardCosts *shard = library.get(degrees, variant, cutsFor(degrees), error);
   const pipeline::ScheduleShape shape = scheduleShape(degrees);
   const pipeline::Schedule *schedule = steps.likeSchedule(shape);
-  if (!shard || !schedule)
+  if (!schedule)
     return Outcome::Impossible;
   Degrees least = degrees;
   if (options.someBlocks)
     least.recompute = Recompute::None;
   if (lowerBound(least, variant, error) > options.limit)
     return Outcome::TooSlow;
-  const std::vector<OpId> &positions = cutsFor(degrees);
-  const Profile &profile = shard->profile(least.recompute, positions);
-  const Profile *recomputed =
-      options.someBlocks ? &shard->profile(degrees.recompute, positions) : nullptr;
+  std::map<ShardLibrary *, std::unique_ptr<StagesOn>> kinds;
+  std::vector<StagesOn *> byRank;
+  for (ShardLibrary *on : librariesOf(degrees)) {
+    const ShardCosts *shard = on->get(degrees, variant, cutsFor(degrees), error);
+    if (!shard)
+      return Outcome::Impossible;
+    if (!kinds[on])
+      kinds[on] = std::make_unique<StagesOn>(*on, *shard, degrees, options, cutsFor(degrees));
+    byRank.push_back(kinds[on].get());
+  }
+  const Profile &profile = byRank[0]->profile;
+  const StageCosts &costs = byRank[0]->costs;
   const CostModel &model = library.getModel();
   const std::vector<Block> &blocks = library.getBlocks();
-  sharding::Mesh mesh = makeMesh(shard->getProblem(), shard->getFacts(), degrees);
-  StageCosts costs(shard->getProblem(), model, degrees, mesh, profile,
-                   surrounded(shard->weights(positions), degrees, mesh), blocks,
-                   surroundedSums(*shard, mesh));
-  StagePrices prices(costs, degrees, profile, blocks, recomputed);
   double capacity = model.memoryPerRank() - model.reservedBytes(communicators(degrees)) -
-                    double(degrees.numMicrobatches * shard->dataBytes());
+                    double(degrees.numMicrobatches * byRank[0]->shard.dataBytes());
   // All ranks together must at least hold what is kept.
   if (!options.anyMemory &&
       costs.rank({{0, profile.units()}}, 0).staticBytes / double(degrees.pp) > capacity)
     return Outcome::TooLarge;
-  Pipelines pipelines(costs, prices, *schedule, profile.units());
+  Pipelines pipelines(byRank, *schedule, profile.units());
   auto simulated = [&] {
     simulate::Costs all = pipelines.stageCosts();
     if (simulate::lowerBound(shape, all) > options.limit)
@@ -227,7 +281,9 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
       result.cuts.push_back(unit < profile.units() ? profile.firstOp(unit)
                                                    : facts.lastForward + 1);
     if (options.someBlocks)
-      setRecomputed(result, recomputedBlocks(pipelines, profile, blocks, degrees.recompute),
+      setRecomputed(result,
+                    recomputedBlocks(pipelines.cuts, pipelines.kept, profile, blocks,
+                                     degrees.recompute),
                     blocks.size());
     else
       result.recompute = recomputeAll(blocks, degrees.recompute);

@@ -48,7 +48,12 @@ public:
                    const EstimateOptions &options, Estimate &result, std::string &error);
 
 private:
+  class Pipelines;
+  struct StagesOn;
   const std::vector<OpId> &cutsFor(const Degrees &degrees);
+  std::vector<ShardLibrary *> librariesOf(const Degrees &degrees);
+  double lowerBound(ShardLibrary &on, const Degrees &degrees, const ShardVariant &variant,
+                    std::string &error);
 
   ShardLibrary &library;
   const Problem &problem;

@@ -106,6 +106,19 @@ ShardLibrary::ShardLibrary(const Problem &problem, const Cluster &cluster,
     foldedWorkspace = std::make_unique<FoldedWorkspace>(*folding, *workspace);
 }
 
+ShardLibrary &ShardLibrary::on(const Cluster &other) {
+  for (auto &[known, library] : elsewhere)
+    if (*known == other)
+      return *library;
+  SearchOptions options;
+  options.devices = devices;
+  options.workspace = workspace;
+  options.fold = folding.has_value();
+  auto own = std::make_unique<Cluster>(other);
+  auto library = std::make_unique<ShardLibrary>(problem, *own, options);
+  return *elsewhere.emplace_back(std::move(own), std::move(library)).second;
+}
+
 bool ShardLibrary::keepsInsideOps() const {
   OpWork work(problem, facts, model);
   for (OpId op = 0; op < static_cast<OpId>(problem.ops.size()); ++op)

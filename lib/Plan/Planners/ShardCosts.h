@@ -95,6 +95,8 @@ public:
   const Folding *getFolding() const { return folding ? &*folding : nullptr; }
   const Workspace *getWorkspace() const { return workspace; }
   const Workspace *getFoldedWorkspace() const { return foldedWorkspace.get(); }
+  /// The same on another cluster.
+  ShardLibrary &on(const Cluster &other);
   const std::vector<Block> &getBlocks() const { return blocks; }
   const CostModel &getModel() const { return model; }
   /// Whether attention keeps more than its results for the backward pass.
@@ -125,6 +127,7 @@ private:
   void solveOnce(Solved &entry, const Degrees &degrees, const SolverOptions &options);
   void addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options);
   std::map<Key, Solved> solved;
+  std::vector<std::pair<std::unique_ptr<Cluster>, std::unique_ptr<ShardLibrary>>> elsewhere;
 };
 
 /// The plan's entries for recomputing all blocks alike.

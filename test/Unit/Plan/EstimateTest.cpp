@@ -172,3 +172,34 @@ TEST(Estimate, LongSchedulesAreTheirRhythm) {
                 1.035 * double(predicted.memory.total() - predicted.memory.reserved)) << text;
     }
 }
+
+TEST(Estimate, AgreesWithThePredictionOnSeveralDeviceTypes) {
+  Problem problem = transformer({16, 2048, 16, 1024, 64, 32768});
+  Cluster on = *clusterFromYaml("groups:\n"
+                                "  - {node: dgx-h100, nodes: 1}\n"
+                                "  - {node: dgx-a100, nodes: 1}\n"
+                                "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n",
+                                "mixed.yaml");
+  ProblemFacts facts(problem);
+  SearchOptions options;
+  options.devices = 16;
+  ShardLibrary library(problem, on, options);
+  Estimator estimator(library, problem, facts);
+  for (int64_t pp : {1, 2, 4, 8})
+    for (int zero : {0, 1, 3}) {
+      Degrees degrees;
+      degrees.dp = 16 / pp;
+      degrees.pp = pp;
+      degrees.zero = zero;
+      degrees.numMicrobatches = 64 / degrees.dp;
+      Estimate estimate;
+      std::string error, text = summary(degrees);
+      ASSERT_EQ(estimator.estimate(degrees, {}, {1e9, true}, estimate, error),
+                Estimator::Outcome::Found) << text << error;
+      auto whole = realize(problem, on, library, estimate);
+      ASSERT_TRUE(whole) << whole.error().message;
+      EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
+                  0.02 * whole->predicted.stepSeconds) << text;
+      EXPECT_LE(estimator.lowerBound(degrees, {}, error), whole->predicted.stepSeconds) << text;
+    }
+}

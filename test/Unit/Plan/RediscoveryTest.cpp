@@ -286,3 +286,62 @@ TEST(Rediscovery, StoresParametersWholeWhereThereIsRoom) {
   EXPECT_GE(tight.plan.degrees.zero, 2) << summary(tight.plan.degrees);
   EXPECT_TRUE(tight.predicted.fits());
 }
+
+namespace {
+
+/// A node of 8 H100 and one of 8 A100.
+Cluster mixed() {
+  Result<Cluster> on = clusterFromYaml("groups:\n"
+                                       "  - {node: dgx-h100, nodes: 1}\n"
+                                       "  - {node: dgx-a100, nodes: 1}\n"
+                                       "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n",
+                                       "mixed.yaml");
+  if (!on)
+    ADD_FAILURE() << on.error().message;
+  return on ? *on : Cluster{};
+}
+
+int64_t layersOf(const StagePrediction &stage) { return stage.lastLayer - stage.firstLayer + 1; }
+
+} // namespace
+
+TEST(Rediscovery, FasterDevicesGetMoreLayers) {
+  Problem problem = transformer(gpt7b(64));
+  std::string rest = "dp=4,tp=2,pp=2,cp=1,ep=1,zero=1,micro_batch=1,schedule=1f1b,offload=none,"
+                     "recompute=full";
+  SearchResult result = best(problem, 16, rest, mixed());
+  ASSERT_EQ(result.predicted.stages.size(), 2u);
+  const StagePrediction &fast = result.predicted.stages[0], &slow = result.predicted.stages[1];
+  EXPECT_EQ(fast.devices.back(), 7) << "a stage for each type";
+  // H100 compute two to three times as fast.
+  EXPECT_GT(layersOf(fast), 3 * layersOf(slow) / 2);
+  double ratio = (fast.forwardSeconds + fast.backwardSeconds) /
+                 (slow.forwardSeconds + slow.backwardSeconds);
+  EXPECT_GT(ratio, 0.8);
+  EXPECT_LT(ratio, 1.25);
+  Cluster slower = cluster("dgx-a100");
+  EXPECT_LT(result.predicted.stepSeconds,
+            0.8 * best(problem, 16, rest, slower).predicted.stepSeconds);
+  // Cut in the middle, everybody waits for the A100.
+  Plan even = result.plan;
+  SearchResult alike = best(problem, 16, rest, slower);
+  for (size_t i = 0; i < 2; ++i) {
+    even.stages[i].firstOp = alike.plan.stages[i].firstOp;
+    even.stages[i].lastOp = alike.plan.stages[i].lastOp;
+  }
+  EXPECT_TRUE(verify(result.problem, even, mixed()).empty());
+  EXPECT_GT(predict(result.problem, even, mixed()).stepSeconds,
+            1.1 * result.predicted.stepSeconds);
+}
+
+TEST(Rediscovery, PipelinesJoinDevicesOfDifferentTypes) {
+  Problem problem = transformer(gpt7b(64));
+  SearchResult result = best(problem, 16, "auto", mixed());
+  EXPECT_GT(result.plan.degrees.pp, 1) << summary(result.plan.degrees);
+  EXPECT_LT(result.predicted.stepSeconds,
+            best(problem, 16, "pp=1", mixed()).predicted.stepSeconds);
+  // Better than either half alone.
+  for (const char *half : {"dgx-h100", "dgx-a100"})
+    EXPECT_LT(result.predicted.stepSeconds,
+              best(problem, 8, "auto", cluster(half)).predicted.stepSeconds) << half;
+}
