@@ -262,9 +262,8 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
   }
   const Profile &profile = byRank[0]->profile;
   const StageCosts &costs = byRank[0]->costs;
-  const CostModel &model = library.getModel();
   const std::vector<Block> &blocks = library.getBlocks();
-  double capacity = model.memoryPerRank() - model.reservedBytes(communicators(degrees)) -
+  double capacity = library.getModel().availableBytes(communicators(degrees)) -
                     double(degrees.numMicrobatches * byRank[0]->shard.dataBytes());
   // All ranks together must at least hold what is kept.
   if (!options.anyMemory &&
