@@ -291,7 +291,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   } else {
     command.add_flag("--json", o.json, "print JSON");
     command.add_flag("--explain", raw.explain,
-                     "say why: runners-up, other choices, the price of pins");
+                     "say why: runners-up, the price of pins; --explain=NAME: of a tensor or node");
     command.add_option("--compare", o.compare, "two plans side by side: A B, each as for --plan")
         ->expected(2);
   }
@@ -329,7 +329,7 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
     return *error;
   options.explain = !raw.explain.empty();
   if (options.explain && raw.explain != kFlagAlone)
-    return usage("--explain=NAME is not implemented yet");
+    options.explainName = raw.explain;
   for (const char *flag : {"--plan", "--save-plan", "--trace", "--explain"})
     if (!options.compare.empty() && command.count(flag))
       return usage(std::string(flag) + " and --compare exclude each other");

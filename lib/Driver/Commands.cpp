@@ -103,12 +103,32 @@ static ExitCode comparePlans(Options options) {
   return ExitCode::Done;
 }
 
+/// `--explain=NAME`; without it, nothing.
+static ExitCode explainName(const Compilation &compilation, std::optional<plan::Subject> &subject) {
+  const std::string &name = compilation.getOptions().explainName;
+  if (name.empty())
+    return ExitCode::Done;
+  const plan::SearchResult &search = compilation.getSearch();
+  auto found = plan::explainSubject(compilation.getProblem(), search.plan, search.predicted,
+                                    compilation.getCluster(), search.solver, name,
+                                    compilation.getWorkspace());
+  if (found) {
+    subject = std::move(*found);
+    return ExitCode::Done;
+  }
+  printError(found.error().message);
+  return ExitCode(found.error().exitCode);
+}
+
 ExitCode planOnly(Options options) {
   options.onlyPlan = true;
   if (!options.compare.empty())
     return comparePlans(std::move(options));
   Compilation compilation(options);
   if (ExitCode code = compilation.run(Phase::Plan); code != ExitCode::Done)
+    return code;
+  std::optional<plan::Subject> subject;
+  if (ExitCode code = explainName(compilation, subject); code != ExitCode::Done)
     return code;
   if (ExitCode code = savePlan(compilation); code != ExitCode::Done)
     return code;
@@ -118,12 +138,16 @@ ExitCode planOnly(Options options) {
     nlohmann::ordered_json answer = planJson(facts);
     if (explanation)
       answer["explanation"] = explanationJson(*explanation);
+    if (subject)
+      answer["explanation"]["subject"] = subjectJson(*subject);
     std::cout << answer.dump(2) << "\n";
     return ExitCode::Done;
   }
   std::cout << planText(facts);
   if (explanation)
     std::cout << report::explanationText(*explanation);
+  if (subject)
+    std::cout << report::subjectText(*subject);
   return ExitCode::Done;
 }
 

@@ -59,4 +59,20 @@ ordered_json explanationJson(const plan::Explanation &explanation) {
           {"unpinned", unpinned}};
 }
 
+ordered_json subjectJson(const plan::Subject &subject) {
+  ordered_json ways = ordered_json::array();
+  for (const plan::SubjectWay &way : subject.ways) {
+    ordered_json entry = {{"sharding", way.sharding}, {"chosen", way.chosen}};
+    ordered_json none = nullptr;
+    bool priced = way.difference.has_value();
+    entry["cost"] = priced ? ordered_json(way.difference->share) : way.chosen ? ordered_json(0.0) : none;
+    entry["time"] = priced ? partsJson(way.difference->parts) : none;
+    entry["peak_memory_bytes"] = priced ? ordered_json(way.difference->memory.total()) : none;
+    entry["fits"] = priced ? ordered_json(way.difference->shortBytes == 0) : none;
+    entry["refusal"] = way.refusal.empty() ? none : ordered_json(way.refusal);
+    ways.push_back(entry);
+  }
+  return {{"name", subject.name}, {"kind", subject.kind}, {"shape", subject.shape}, {"ways", ways}};
+}
+
 } // namespace dtc::driver

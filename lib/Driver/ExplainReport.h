@@ -4,6 +4,7 @@
 #include "PlanReport.h"
 
 #include "dtc/Plan/Explain.h"
+#include "dtc/Plan/Subject.h"
 
 namespace dtc::driver {
 
@@ -13,5 +14,10 @@ namespace dtc::driver {
 /// spends and holds beyond the chosen one, "share" of its step, "short_bytes" 0
 /// where it fits, and "text" all of that as a sentence.
 nlohmann::ordered_json explanationJson(const plan::Explanation &explanation);
+
+/// Its key "subject", with --explain=NAME: {"name", "kind", "shape", "ways":
+/// [{"sharding", "chosen", "cost", "peak_memory_bytes", "fits", "refusal"}]}; the cost is
+/// a share of the plan's step, bytes are beyond the plan's.
+nlohmann::ordered_json subjectJson(const plan::Subject &subject);
 
 } // namespace dtc::driver

@@ -84,6 +84,34 @@ static void printPins(std::ostream &out, const Explanation &explanation) {
         << lossText(*explanation.unpinned, explanation) << ".\n";
 }
 
+std::string subjectText(const plan::Subject &subject) {
+  std::ostringstream out;
+  out << "why " << subject.name << " is sharded so: " << subject.kind << " of " << subject.shape
+      << ", " << subject.ways.front().sharding << "\n";
+  if (subject.ways.size() == 1)
+    out << "  No other way is possible: only tensor parallelism of parameters and ops has a "
+           "choice.\n";
+  for (const plan::SubjectWay &way : subject.ways) {
+    if (way.chosen)
+      continue;
+    out << "  " << way.sharding << ": ";
+    if (way.difference) {
+      const plan::Difference &difference = *way.difference;
+      double step = difference.share != 0 ? difference.seconds / difference.share : 0;
+      std::string parts = partsText(difference.parts, step);
+      out << slowerText(difference.share) << (parts.empty() ? "" : " (" + parts + ")")
+          << heldText(difference.memory)
+          << (difference.shortBytes > 0
+                  ? "; doesn't fit, " + formatBytes(difference.shortBytes) + " short"
+                  : "")
+          << ".\n";
+    } else {
+      out << "not possible, " << way.refusal << ".\n";
+    }
+  }
+  return out.str();
+}
+
 std::string explanationText(const Explanation &explanation) {
   std::ostringstream out;
   printChosen(out, explanation);

@@ -99,6 +99,41 @@ def test_a_plan_file_is_explained(tmp_path):
     assert {"dp=4", "tp=2", "zero=0"} <= {pin["pin"] for pin in answer["explanation"]["pins"]}
 
 
+def test_a_parameter_and_every_other_way():
+    name = "m.transformer.h.0.mlp.c_fc.weight"
+    common = ("--plan", "dp=2,tp=4", f"--explain={name}")
+    subject = plan(*common)["explanation"]["subject"]
+    assert (subject["name"], subject["kind"], subject["shape"]) == (name, "parameter", "64x256")
+    chosen, *others = subject["ways"]
+    assert chosen["chosen"] and chosen["cost"] == 0 and not any(way["chosen"] for way in others)
+    assert sorted(way["sharding"] for way in subject["ways"]) == [
+        '[{"tp"}, {}]', '[{}, {"tp"}]', "[{}, {}]"]
+    assert all(way["cost"] is not None and way["fits"] for way in others)
+    text = check_call("dtc", "plan", *COMMON, *common).out
+    assert f"why {name} is sharded so: parameter of 64x256, {chosen['sharding']}" in text
+    assert all(f"  {way['sharding']}: " in text for way in others)
+
+
+def test_a_node_and_what_is_not_possible():
+    """Two key-value heads can't be split over tp=8, and nothing splits the batch but dp."""
+    common = (MODELS / "llama.onnx", "--gpus", 8, "--global-batch", 16, "--plan", "dp=1,tp=8")
+    planned = json.loads(check_call("dtc", "plan", *common, "--explain=m.model.norm.weight", "--json").out)
+    assert planned["explanation"]["subject"]["kind"] == "parameter"
+    subject = json.loads(check_call("dtc", "plan", *common, "--explain=node_linear_1", "--json").out)[
+        "explanation"]["subject"]
+    assert subject["kind"] == "dtc.contract"
+    refusals = [way["refusal"] for way in subject["ways"] if way["refusal"]]
+    assert any("is the batch, which data parallelism splits" in refusal for refusal in refusals), refusals
+    assert any(way["cost"] is not None for way in subject["ways"][1:])
+
+
+def test_unknown_names():
+    outcome = call("dtc", "plan", *COMMON, "--explain=m.transformer.h.0.mlp.c_fd.weight", "--json")
+    assert outcome.code == 2 and outcome.out == ""
+    assert "(did you mean 'm.transformer.h.0.mlp.c_fc.weight'?)" in outcome.error_line()
+    assert "named 'zzz'" in call("dtc", "plan", *COMMON, "--explain=zzz").error_line()
+
+
 @pytest.mark.parametrize("arguments, code, message", [
     (["--explain", "--compare", "tp=8", "dp=8"], 2, "--explain and --compare exclude each other"),
     (["--explain", "--plan", "tp=3"], 2, "tp"),

@@ -41,6 +41,7 @@ struct Options {
   bool init = false, embedWeights = false;
   std::vector<std::string> compare; ///< two of what --plan takes; or none
   bool explain = false;
+  std::string explainName; ///< a tensor or node; empty: of the plan as a whole
   bool onlyPlan = false; ///< any plan will do, also one that can't be compiled yet
   std::string savePlan;
   std::string trace;  ///< file for the simulated step

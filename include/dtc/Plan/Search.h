@@ -83,6 +83,22 @@ Prediction predict(const Problem &problem, const Plan &plan, const Cluster &clus
 simulate::Timeline simulateStep(const Problem &problem, const Plan &plan, const Cluster &cluster,
                                 const Workspace *workspace = nullptr);
 
+struct SolverOptions {
+  std::optional<bool> sequenceParallel;
+  double secondsPerByte = 0; ///< price of memory
+  int64_t devices = 0;         ///< of the whole plan; 0: as the degrees say
+  int64_t numMicrobatches = 0; ///< 0: the problem's
+  int64_t tableLimit = int64_t{1} << 22; ///< entries of the largest table
+  /// Decided beforehand: how a forward op is sharded, or how a parameter is laid out.
+  struct Forced {
+    OpId op = -1;
+    sharding::OpSharding sharding;
+    ValueId argument = -1;
+    sharding::TensorSharding layout;
+  };
+  std::optional<Forced> forced = std::nullopt;
+};
+
 struct SearchResult {
   Plan plan;
   Prediction predicted;
@@ -96,6 +112,7 @@ struct SearchResult {
   /// Upper bound on (found - optimal) / optimal of the shardings under the
   /// chosen mesh; 0 when solved exactly.
   double optimalityGap = 0;
+  SolverOptions solver; ///< what the shardings were solved for
   /// Nothing was left to search but what costs no memory.
   bool pinned = false;
 };
@@ -121,14 +138,6 @@ struct SearchOptions {
 /// where the SPEC can't be honoured, 4 where nothing fits, with what is short.
 Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
                             const SearchOptions &options);
-
-struct SolverOptions {
-  std::optional<bool> sequenceParallel;
-  double secondsPerByte = 0; ///< price of memory
-  int64_t devices = 0;         ///< of the whole plan; 0: as the degrees say
-  int64_t numMicrobatches = 0; ///< 0: the problem's
-  int64_t tableLimit = int64_t{1} << 22; ///< entries of the largest table
-};
 
 /// Shardings of every op and argument under fixed degrees.
 struct Solution {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dtc/Plan/Explain.h"
+#include "dtc/Plan/Subject.h"
 
 namespace dtc::report {
 
@@ -11,6 +12,9 @@ std::string lossText(const plan::Rival &rival, const plan::Explanation &explanat
 
 /// "tp=8 costs 3.1 % against tp=4: without the pin ...".
 std::string pinText(const plan::PinPrice &pin, const plan::Explanation &explanation);
+
+/// One tensor or op: how it is sharded, and what every other way costs.
+std::string subjectText(const plan::Subject &subject);
 
 std::string explanationText(const plan::Explanation &explanation);
 

@@ -306,6 +306,7 @@ Result<SearchResult> PlanSearch::finish(bool anyMemory) {
   result.plan = std::move(realized[0].plan);
   result.predicted = std::move(realized[0].predicted);
   result.problem = std::move(*planned);
+  result.solver = realized[0].solver;
   result.optimalityGap = realized[0].gap;
   for (size_t i = 1; i < realized.size(); ++i)
     result.alternatives.push_back(

@@ -33,6 +33,13 @@ static void store(Plan &plan) {
   }
 }
 
+void keepRest(const Plan &plan, Plan &other) {
+  other.degrees = plan.degrees;
+  other.stages = plan.stages;
+  other.recompute = plan.recompute;
+  store(other);
+}
+
 /// The rest of a plan for this model, and its prediction; false as for `predict`.
 static bool finish(const PlannedModel &planned, const Estimate &estimate, const Cluster &cluster,
                    const Workspace *workspace, Realized &result) {
@@ -54,6 +61,7 @@ Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLi
   SolverOptions options{estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, 0,
                         weighedMicrobatches(problem, degrees, degrees.devices())};
   Realized result;
+  result.solver = options;
   auto solution = library.solveFolded(samples, degrees, options);
   if (solution && !*solution)
     return solution->error();

@@ -9,6 +9,7 @@ struct Realized {
   Plan plan;
   bool folded = false; ///< the plan's ops and arguments are the folded model's
   Prediction predicted;
+  SolverOptions solver; ///< what the sharding was solved for
   double gap = 0; ///< of the sharding solver
   int64_t globalBatch() const {
     return plan.degrees.microBatch * plan.degrees.dataRanks() * plan.degrees.numMicrobatches;
@@ -24,5 +25,8 @@ Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLi
 /// What was planned, as one call of the plan has it; a folded plan becomes that of
 /// the whole model.
 Result<Problem> complete(ShardLibrary &library, Realized &realized);
+
+/// Gives other shardings under the same degrees all else that a plan says.
+void keepRest(const Plan &plan, Plan &other);
 
 } // namespace dtc::plan

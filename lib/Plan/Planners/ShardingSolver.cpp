@@ -73,7 +73,7 @@ ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts
                                const Cluster &cluster, const Degrees &degrees,
                                const SolverOptions &options)
     : problem(problem), facts(facts), degrees(degrees), secondsPerByte(options.secondsPerByte),
-      tableLimit(options.tableLimit),
+      tableLimit(options.tableLimit), forced(options.forced),
       numMicrobatches(double(options.numMicrobatches ? options.numMicrobatches
                                                      : problem.numMicrobatches)),
       mesh(makeMesh(problem, facts, degrees)),
@@ -95,6 +95,22 @@ CostNetwork::Variable ShardingSolver::addVariable(size_t choices, OpId op, Value
 }
 
 /// The first op that can't be sharded at all is returned, or -1.
+std::vector<OpSharding> ShardingSolver::choicesOf(OpId op) {
+  std::vector<OpSharding> result;
+  int group = groups.groupOf[op];
+  if (group < 0 || groups.groups[group].ops[0] != op)
+    return result;
+  for (const Effect &effect : choices.effects(groups.groups[group].kind))
+    if (std::find(result.begin(), result.end(), effect.ops[0]) == result.end())
+      result.push_back(effect.ops[0]);
+  return result;
+}
+
+/// Whether something else was decided beforehand.
+bool ShardingSolver::isForbidden(const Group &group, const Effect &effect) const {
+  return forced && group.ops[0] == forced->op && !(effect.ops[0] == forced->sharding);
+}
+
 OpId ShardingSolver::addGroups() {
   for (const Group &group : groups.groups) {
     const std::vector<Effect> &effects = choices.effects(group.kind);
@@ -106,8 +122,9 @@ OpId ShardingSolver::addGroups() {
     std::iota(own.begin(), own.end(), 0);
     std::vector<double> costs;
     for (const Effect &effect : effects)
-      costs.push_back(numMicrobatches * effect.seconds +
-                      secondsPerByte * effect.bytes);
+      costs.push_back(isForbidden(group, effect) ? kInfinity
+                                                 : numMicrobatches * effect.seconds +
+                                                       secondsPerByte * effect.bytes);
     network.addTerm({variable}, {own}, costs);
   }
   return -1;

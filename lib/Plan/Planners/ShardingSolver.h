@@ -32,6 +32,10 @@ public:
   /// nullopt where that isn't known to be the best.
   std::optional<Result<Solution>> solveFolded(const Folding &folding);
 
+  /// The ways in which a forward op can be sharded, of those that look alike from
+  /// outside the cheapest.
+  std::vector<sharding::OpSharding> choicesOf(OpId op);
+
   /// How one choice of a variable sees a value.
   struct View {
     LayoutId made = -1;
@@ -68,6 +72,7 @@ private:
   Error illegal(OpId op) const;
   Result<Solution> solution(const CostNetwork::Solution &found);
   OpId addGroups();
+  bool isForbidden(const Group &group, const Effect &effect) const;
   void addParameter(ValueId value);
   void addReaders(ValueId value);
   void addSum(OpId op);
@@ -107,6 +112,7 @@ private:
   const Degrees degrees;
   double secondsPerByte;
   int64_t tableLimit;
+  std::optional<SolverOptions::Forced> forced;
   double numMicrobatches;
   sharding::Mesh mesh;
   CostModel model;

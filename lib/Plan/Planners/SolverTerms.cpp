@@ -219,6 +219,8 @@ void ShardingSolver::addParameter(ValueId value) {
   if (!model.getCluster().software.gathersWeights && ofProduct &&
       !std::all_of(wanted.begin(), wanted.end(), isWhole))
     std::erase_if(wanted, isWhole);
+  if (forced && forced->argument == value)
+    wanted = {layouts.intern(forced->layout)};
   Member member = addLayoutVariable(value, std::move(wanted));
   member.made = Tensor{};
   parameters[value] = member;

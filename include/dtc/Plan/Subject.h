@@ -1,0 +1,36 @@
+// Why one tensor or op is sharded as it is: every other way, with its price.
+//
+//   mlp.weight  4096x11008  parameter, laid out [{}, {"tp"}]
+//     [{}, {}]        4.1 % slower: each rank computes all of it
+//     [{"tp"}, {}]    1.9 % slower
+//
+// A way is priced by fixing it and solving the shardings of everything else again;
+// degrees, stages, ZeRO and recomputation stay.
+#pragma once
+
+#include "dtc/Plan/Compare.h"
+
+namespace dtc::plan {
+
+struct SubjectWay {
+  std::string sharding; ///< axes by name, of a tensor or of an op's operands and results
+  bool chosen = false;
+  std::optional<Difference> difference; ///< against the plan
+  std::string refusal;                  ///< why it can't be, without a difference
+};
+
+struct Subject {
+  std::string name, kind; ///< "parameter", "input", "dtc.contract", ...
+  std::string shape;      ///< "4096x11008"; of an op its results'
+  std::vector<SubjectWay> ways; ///< as it is first
+};
+
+/// `name`: of an argument, or of a node of the model file (of several ops that come
+/// from it, the one that computes most). `solver`: what the plan's shardings were
+/// solved for. Error 2: there is no such name; says the nearest.
+Result<Subject> explainSubject(const Problem &problem, const Plan &plan,
+                               const Prediction &predicted, const Cluster &cluster,
+                               const SolverOptions &solver, const std::string &name,
+                               const Workspace *workspace = nullptr);
+
+} // namespace dtc::plan
