@@ -191,6 +191,7 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
   Degrees least = degrees;
   least.schedule = ScheduleKind::OneFOneB;
   least.chunks = 1;
+  auto result = Estimator::Outcome::TooLarge;
   for (const ShardVariant &variant : variants) {
     if (variant.sequenceParallel && degrees.tp == 1 && !spec.sp)
       continue; // nothing to be parallel over
@@ -201,14 +202,21 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
     EstimateOptions asked{limit(degrees), false, !spec.recompute &&
                                                      degrees.recompute != Recompute::None};
     auto outcome = estimator.estimate(degrees, variant, asked, estimate, refusal);
-    if (outcome == Estimator::Outcome::Found)
-      keep(std::move(estimate));
-    if (outcome != Estimator::Outcome::TooLarge)
-      return outcome;
-    if (degrees == least)
-      tooLarge.emplace_back(least, variant);
+    if (outcome == Estimator::Outcome::TooLarge) {
+      if (degrees == least)
+        tooLarge.emplace_back(least, variant);
+      continue;
+    }
+    if (outcome != Estimator::Outcome::Found)
+      return result == Estimator::Outcome::Found ? result : outcome;
+    result = outcome;
+    // A layout that holds less may have to recompute less.
+    bool recomputes = asked.someBlocks && estimate.degrees.recompute != Recompute::None;
+    keep(std::move(estimate));
+    if (!recomputes)
+      return result;
   }
-  return Estimator::Outcome::TooLarge;
+  return result;
 }
 
 /// Recomputes ever more, beginning with the `recompute`-th way, until a plan fits;
