@@ -63,15 +63,7 @@ OpSharding Choices::base(OpId id, bool acrossExperts) const {
 bool Choices::isWhole(const Op &op) const {
   if (sequenceParallel.value_or(true))
     return false;
-  auto isNorm = [&](OpId id) {
-    return problem.ops[id].kind == OpKind::Normalization && !problem.ops[id].backward;
-  };
-  bool feedsNorm = op.kind == OpKind::Elementwise && !op.backward &&
-                   std::any_of(op.results.begin(), op.results.end(), [&](ValueId value) {
-                     const std::vector<OpId> &readers = facts.consumers[value];
-                     return std::any_of(readers.begin(), readers.end(), isNorm);
-                   });
-  return op.kind == OpKind::Normalization || feedsNorm;
+  return op.kind == OpKind::Normalization || feedsNormalization(problem, facts, op);
 }
 
 bool Choices::maySplit(OpId id, FactorId factor) const {

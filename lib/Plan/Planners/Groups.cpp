@@ -50,6 +50,17 @@ bool leaves(const ProblemFacts &facts, const Group &group, ValueId value) {
   return facts.isResult[value] || !std::all_of(readers.begin(), readers.end(), isMember);
 }
 
+bool feedsNormalization(const Problem &problem, const ProblemFacts &facts, const Op &op) {
+  auto isNorm = [&](OpId id) {
+    return problem.ops[id].kind == OpKind::Normalization && !problem.ops[id].backward;
+  };
+  return op.kind == OpKind::Elementwise && !op.backward &&
+         std::any_of(op.results.begin(), op.results.end(), [&](ValueId value) {
+           const std::vector<OpId> &readers = facts.consumers[value];
+           return std::any_of(readers.begin(), readers.end(), isNorm);
+         });
+}
+
 /// All that decides what a choice for the group means, with values numbered
 /// within the group.
 static Key signature(const Problem &problem, const ProblemFacts &facts, const Experts &experts,
@@ -70,7 +81,7 @@ static Key signature(const Problem &problem, const ProblemFacts &facts, const Ex
     for (ValueId value : op.results)
       key.push_back(number(value));
     key.insert(key.end(), {facts.batchFactor[id], facts.isStatic[id], experts.factor[id],
-                           experts.runs[id]});
+                           experts.runs[id], feedsNormalization(problem, facts, op)});
     key.insert(key.end(), facts.sequenceFactors[id].begin(), facts.sequenceFactors[id].end());
     key.push_back(-6);
   }

@@ -16,6 +16,9 @@ struct Group {
 /// Whether a value is made in the group and read outside of it.
 bool leaves(const ProblemFacts &facts, const Group &group, ValueId value);
 
+/// Whether an elementwise op of the forward pass makes what a normalization reads.
+bool feedsNormalization(const Problem &problem, const ProblemFacts &facts, const Op &op);
+
 /// Sums of gradients belong to no group: their terms come from several.
 struct Groups {
   Groups(const Problem &problem, const ProblemFacts &facts);

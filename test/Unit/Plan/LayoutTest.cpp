@@ -1,4 +1,5 @@
 // The layouts that experts use are found unaided.
+#include "Planners/Groups.h"
 #include "Problems.h"
 
 #include <map>
@@ -50,6 +51,21 @@ TEST(Layout, GptUnderTensorParallelismIsMegatrons) {
   EXPECT_EQ(counts, (std::map<StepKind, int64_t>{{StepKind::ReduceScatter, 6},
                                                  {StepKind::AllGather, 6}}));
   EXPECT_TRUE(result.plan.degrees.sp);
+}
+
+TEST(Layout, WhatFeedsANormalizationIsAKindOfItsOwn) {
+  ProblemBuilder builder;
+  ValueId x = builder.argument(ValueKind::Input, {2, 64, 32});
+  for (int i = 0; i < 2; ++i)
+    x = builder.softmax(builder.pointwise(builder.pointwise(x)));
+  Problem problem = builder.finish({builder.pointwise(x)}, 2);
+  auto areAlike = [&] {
+    Groups groups(problem, ProblemFacts(problem));
+    return groups.groups[1].kind == groups.groups[4].kind;
+  };
+  EXPECT_TRUE(areAlike());
+  problem.ops[2].kind = OpKind::Normalization;
+  EXPECT_FALSE(areAlike());
 }
 
 TEST(Layout, GptWithoutSequenceParallelismMovesNoMore) {
