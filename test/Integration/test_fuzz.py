@@ -5,7 +5,7 @@ import pytest
 import fuzzing
 
 KINDS = ["bytes", "onnx", "graph", "cluster", "plan", "plan_gpt2", "config", "problem", "artifact",
-         "manifest", "members", "safetensors", "header", "npz", "bin", "weights"]
+         "manifest", "program", "members", "safetensors", "header", "npz", "bin", "weights"]
 
 
 @pytest.fixture(scope="module")
