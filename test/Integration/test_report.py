@@ -226,6 +226,8 @@ def test_a_browser_has_nothing_to_complain_about(planned, tmp_path, width, schem
          f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}",
          f"--screenshot={picture}", f"file://{planned[2]}"],
         capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    if done.returncode != 0 or not picture.exists():  # not about the page: its complaints don't end it
+        pytest.skip(f"Chromium doesn't run here, exit code {done.returncode}")
     complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert not complaints
     assert picture.stat().st_size > 10_000
