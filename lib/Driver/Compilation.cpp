@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <limits>
 
 using namespace mlir;
 
@@ -290,8 +291,33 @@ ExitCode Compilation::searchPlan() {
   return ExitCode::Done;
 }
 
-/// The batch is cut as the plan has it now: starts again with it, as what a call
-/// does is different with several of them (it adds to earlier gradients).
+/// The plan of these degrees with the batch cut as they have it: starts again with it, as what
+/// a call does is different with several of them (it adds to earlier gradients).
+ExitCode Compilation::planCalls(const plan::Degrees &degrees, const BatchChoice &cut) {
+  spec = pinned(degrees, open);
+  options.globalBatch = cut.globalBatch;
+  batch = cut;
+  if (ExitCode code = importBatch(batch.perCall()); code != ExitCode::Done)
+    return code;
+  if (ExitCode code = buildTraining(); code != ExitCode::Done)
+    return code;
+  if (ExitCode code = extractProblem(); code != ExitCode::Done)
+    return code;
+  return searchPlan();
+}
+
+static double secondsPerSample(const plan::Degrees &degrees, const plan::Prediction &predicted) {
+  return predicted.fits() ? predicted.stepSeconds / double(degrees.samples())
+                          : std::numeric_limits<double>::infinity();
+}
+
+static bool isFaster(const plan::SearchResult::Alternative &a,
+                     const plan::SearchResult::Alternative &b) {
+  return secondsPerSample(a.degrees, a.predicted) < secondsPerSample(b.degrees, b.predicted);
+}
+
+/// With its calls as they will be, the chosen plan may be slower than was thought: then the
+/// next one is looked at in the same way, until none is thought to be faster.
 ExitCode Compilation::replan() {
   BatchChoice wanted{search.problem.globalBatch(), search.problem.numMicrobatches};
   bool calls = !options.onlyPlan || !options.savePlan.empty() ||
@@ -300,22 +326,46 @@ ExitCode Compilation::replan() {
     problem = std::move(search.problem);
     return ExitCode::Done;
   }
+  const BatchChoice whole = batch;
   plan::SearchResult first = std::move(search);
-  spec = pinned(first.plan.degrees, spec);
-  options.globalBatch = wanted.globalBatch;
-  batch = wanted;
-  if (ExitCode code = importBatch(batch.perCall()); code != ExitCode::Done)
+  std::vector<plan::SearchResult::Alternative> others = std::move(first.alternatives);
+  open = spec;
+  if (ExitCode code = planCalls(first.plan.degrees, wanted); code != ExitCode::Done)
     return code;
-  if (ExitCode code = buildTraining(); code != ExitCode::Done)
-    return code;
-  if (ExitCode code = extractProblem(); code != ExitCode::Done)
-    return code;
-  if (ExitCode code = searchPlan(); code != ExitCode::Done)
-    return code;
+  while (!others.empty()) {
+    auto next = std::min_element(others.begin(), others.end(), isFaster);
+    plan::SearchResult::Alternative now{search.plan.degrees, search.predicted};
+    if (!isFaster(*next, now))
+      break;
+    std::swap(*next, now);
+    const plan::Degrees degrees = now.degrees;
+    BatchChoice cut{degrees.samples(), degrees.numMicrobatches};
+    if (ExitCode code = planCalls(degrees, cut); code != ExitCode::Done)
+      return code;
+  }
+  std::stable_sort(others.begin(), others.end(), isFaster);
+  if (search.plan.degrees != first.plan.degrees && explanation)
+    if (ExitCode code = explainAgain(whole, others); code != ExitCode::Done)
+      return code;
   problem = std::move(search.problem);
-  search.alternatives = std::move(first.alternatives);
+  search.alternatives = std::move(others);
   search.pinned = first.pinned;
   return ExitCode::Done;
+}
+
+/// Explains the plan that replaced the one searched first, as that was: in the calls of the
+/// first search.
+ExitCode Compilation::explainAgain(const BatchChoice &whole,
+                                   const std::vector<plan::SearchResult::Alternative> &others) {
+  const plan::Degrees degrees = search.plan.degrees;
+  const BatchChoice cut = batch;
+  if (ExitCode code = planCalls(degrees, whole); code != ExitCode::Done)
+    return code;
+  search.alternatives = others;
+  spec = open;
+  explanation.reset();
+  explainSearch();
+  return planCalls(degrees, cut);
 }
 
 ExitCode Compilation::extractProblem() {

@@ -71,6 +71,9 @@ private:
   plan::SearchOptions searchOptions() const;
   void explainSearch();
   ExitCode replan();
+  ExitCode planCalls(const plan::Degrees &degrees, const BatchChoice &cut);
+  ExitCode explainAgain(const BatchChoice &whole,
+                        const std::vector<plan::SearchResult::Alternative> &others);
   std::unique_ptr<plan::Workspace> makeWorkspace();
   ExitCode fail(const plan::Error &error);
   ExitCode runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
@@ -85,6 +88,7 @@ private:
   import::ImportedModel model;
   plan::Spec given; ///< by --plan and --micro-batch
   plan::Spec spec;  ///< that, filled, then what was chosen
+  plan::Spec open;  ///< that, filled, before anything was chosen
   std::string planText; ///< of a plan file
   plan::Cluster cluster;
   BatchChoice batch;
