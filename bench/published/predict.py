@@ -15,7 +15,6 @@ import graphs
 from runs import Case
 
 RESULTS = graphs.CACHE / "results"
-NOT_YET = re.compile(r"not implemented yet: (\S+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +27,6 @@ class Prediction:
     fits: bool | None = None
     parameters: float | None = None
     flops: float | None = None  # of a step, as dtc counts the model's
-    not_yet: str | None = None  # the part of the plan that isn't implemented
     refused: str | None = None  # any other error
 
 
@@ -81,9 +79,6 @@ class Predictor:
 def interpret(code: int, stdout: str, stderr: str) -> Prediction:
     """The answer of one `dtc plan --json`."""
     if code != 0:
-        missing = NOT_YET.search(stderr)
-        if missing:
-            return Prediction(not_yet=missing[1])
         lines = [line for line in stderr.splitlines() if "error" in line] or [f"exit code {code}"]
         return Prediction(refused=re.sub(r"\S*/(\S+\.(onnx|yaml))", r"\1", lines[0]))
     answer = json.loads(stdout)

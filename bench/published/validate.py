@@ -150,7 +150,6 @@ class Summary:
 
     name: str
     cases: int
-    not_yet: int
     refused: int
     mismatched: int
     time: metrics.Errors | None
@@ -169,7 +168,6 @@ def summarize(name: str, outcomes: list[Outcome]) -> Summary:
     regrets = [choice.regret for choice in chosen]
     return Summary(
         name, len(outcomes),
-        sum(o.prediction.not_yet is not None for o in outcomes),
         sum(o.prediction.refused is not None for o in outcomes),
         sum(o.mismatch is not None for o in outcomes),
         metrics.errors(present([o.times for o in outcomes])),
@@ -187,7 +185,7 @@ def percent(value: float | None) -> str:
 def row(s: Summary) -> list[str]:
     share = s.pairs_right / s.pairs if s.pairs else None
     fits = f"{s.fits.ran_fits}/{s.fits.ran_refused}/{s.fits.failed_fits}/{s.fits.failed_refused}"
-    return [s.name, str(s.cases), str(s.not_yet), str(s.refused), str(s.mismatched),
+    return [s.name, str(s.cases), str(s.refused), str(s.mismatched),
             *([str(s.time.count), percent(s.time.median), percent(s.time.p90), percent(s.time.bias)]
               if s.time else ["0", "-", "-", "-"]),
             *([str(s.memory.count), percent(s.memory.median), percent(s.memory.bias), percent(s.memory.share_under)]
@@ -196,7 +194,7 @@ def row(s: Summary) -> list[str]:
             f"{s.correlation:.2f}" if s.correlation is not None else "-"]
 
 
-HEADER = ["suite", "cases", "not yet", "refused", "dims", "time", "median", "p90", "bias", "memory", "median", "bias", "under",
+HEADER = ["suite", "cases", "refused", "dims", "time", "median", "p90", "bias", "memory", "median", "bias", "under",
           "fits", "jobs", "regret", "worst", "pairs", "corr"]
 
 
@@ -260,7 +258,6 @@ def main() -> None:
           "more than 3 %; fits: ran and predicted to fit / ran but refused / "
           "failed but predicted to fit / failed and refused")
     print_counts(f"{len(others)} runs that no plan of dtc can state:", others)
-    print_counts("not yet predicted, by the part of the plan:", present([o.prediction.not_yet for o in outcomes]))
     print_counts("refused:", present([o.prediction.refused for o in outcomes]))
     if missing:
         print(f"\n{len(missing)} runs without a graph: run bench/published/graphs.py")

@@ -74,27 +74,6 @@ ExitCode Compilation::fail(const Error &error) {
 // Import and training
 //===----------------------------------------------------------------------===//
 
-/// The degrees as a SPEC; how tensor parallelism treats the sequence, and which
-/// blocks are recomputed where it isn't all, stay as they were asked for, which
-/// the same search decides alike.
-static plan::Spec pinned(const plan::Degrees &degrees, plan::Spec spec) {
-  spec.dp = degrees.dp;
-  spec.tp = degrees.tp;
-  spec.pp = degrees.pp;
-  spec.cp = degrees.cp;
-  spec.ep = degrees.ep;
-  spec.zero = degrees.zero;
-  if (degrees.zeroGroup > 0)
-    spec.zeroGroup = degrees.zeroGroup;
-  spec.schedule = degrees.schedule;
-  spec.chunks = degrees.chunks;
-  spec.microBatch = degrees.microBatch;
-  if (degrees.recomputeBlocks == 0)
-    spec.recompute = degrees.recompute;
-  spec.offload = degrees.offload;
-  return spec;
-}
-
 bool Compilation::hasPlanFile() const {
   return options.plan.ends_with(".yaml") || options.plan.ends_with(".yml");
 }
@@ -108,7 +87,7 @@ Result<plan::Spec> Compilation::specOfPlanFile() {
   auto degrees = plan::degreesFromYaml(planText, options.plan);
   if (!degrees)
     return degrees.error();
-  plan::Spec spec = pinned(*degrees, {});
+  plan::Spec spec = plan::pinned(*degrees, {});
   if (!plan::fill(spec, options.devices) || degrees->devices() != options.devices)
     return Error{options.plan + ": made for another number of devices than " +
                      std::to_string(options.devices),
@@ -294,7 +273,7 @@ ExitCode Compilation::searchPlan() {
 /// The plan of these degrees with the batch cut as they have it: starts again with it, as what
 /// a call does is different with several of them (it adds to earlier gradients).
 ExitCode Compilation::planCalls(const plan::Degrees &degrees, const BatchChoice &cut) {
-  spec = pinned(degrees, open);
+  spec = plan::pinned(degrees, open);
   options.globalBatch = cut.globalBatch;
   batch = cut;
   if (ExitCode code = importBatch(batch.perCall()); code != ExitCode::Done)

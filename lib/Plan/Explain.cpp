@@ -46,7 +46,7 @@ public:
   }
 
 private:
-  Spec everything() const;
+  Spec everything() const { return pinned(result.chosen, options.spec); }
   void change(Spec spec);
   void addChanges();
   void changeMesh();
@@ -63,29 +63,6 @@ private:
 } // namespace
 
 //===-- changes -----------------------------------------------------------===//
-
-/// The chosen plan as a SPEC. Whether the sequence is split beside tensor
-/// parallelism stays as it was asked for, and so does recomputation where memory
-/// decides of how many blocks: they follow from the rest.
-Spec Explainer::everything() const {
-  const Degrees &chosen = result.chosen;
-  Spec spec = options.spec;
-  spec.dp = chosen.dp;
-  spec.tp = chosen.tp;
-  spec.pp = chosen.pp;
-  spec.cp = chosen.cp;
-  spec.ep = chosen.ep;
-  spec.zero = chosen.zero;
-  if (chosen.zeroGroup > 0)
-    spec.zeroGroup = chosen.zeroGroup;
-  spec.schedule = chosen.schedule;
-  spec.chunks = chosen.chunks;
-  spec.microBatch = chosen.microBatch;
-  if (chosen.recomputeBlocks == 0)
-    spec.recompute = chosen.recompute;
-  spec.offload = chosen.offload;
-  return spec;
-}
 
 /// What differs between two SPECs of whole plans is the name of the change.
 static std::string changedText(const Spec &spec, const Spec &chosen) {

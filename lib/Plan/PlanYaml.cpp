@@ -27,26 +27,6 @@ static const std::pair<sharding::ReduceKind, const char *> partialNames[] = {
     {sharding::ReduceKind::Max, "max"},
     {sharding::ReduceKind::Min, "min"}};
 
-static const char *kindName(ValueKind kind) {
-  switch (kind) {
-  case ValueKind::Parameter:
-    return "parameter";
-  case ValueKind::Buffer:
-    return "buffer";
-  case ValueKind::Input:
-    return "input";
-  case ValueKind::Target:
-    return "target";
-  case ValueKind::Scalar:
-    return "scalar";
-  case ValueKind::Accumulator:
-    return "accumulator";
-  case ValueKind::Activation:
-    break;
-  }
-  return "activation";
-}
-
 //===-- writing -----------------------------------------------------------===//
 
 namespace {
@@ -162,7 +142,7 @@ void PlanWriter::arguments() {
   for (const auto &[value, sharding] : plan.arguments) {
     out << YAML::Flow << YAML::BeginMap;
     field("name", problem.values[value].name);
-    field("kind", kindName(problem.values[value].kind));
+    field("kind", name(problem.values[value].kind));
     layout(sharding);
     out << YAML::EndMap;
   }
@@ -391,7 +371,7 @@ void PlanReader::arguments() {
     ValueId found = -1;
     for (ValueId value = 0; value < problem.arguments && found < 0; ++value)
       if (problem.values[value].name == argumentName && !plan.arguments.contains(value) &&
-          kindName(problem.values[value].kind) == kind)
+          name(problem.values[value].kind) == kind)
         found = value;
     if (found < 0)
       map.fail(map.at("name"), "the model has no " + kind + " (or it is given twice): " +

@@ -106,6 +106,26 @@ static std::string checkOp(const Problem &problem, size_t index, std::vector<boo
   return "";
 }
 
+const char *name(ValueKind kind) {
+  switch (kind) {
+  case ValueKind::Parameter:
+    return "parameter";
+  case ValueKind::Buffer:
+    return "buffer";
+  case ValueKind::Input:
+    return "input";
+  case ValueKind::Target:
+    return "target";
+  case ValueKind::Scalar:
+    return "scalar";
+  case ValueKind::Accumulator:
+    return "accumulator";
+  case ValueKind::Activation:
+    break;
+  }
+  return "activation";
+}
+
 std::string check(const Problem &problem) {
   auto numValues = static_cast<int64_t>(problem.values.size());
   if (problem.arguments < 0 || problem.arguments > numValues)

@@ -211,6 +211,24 @@ std::vector<std::string> unimplemented(const Spec &spec) {
   return unimplemented(plan);
 }
 
+Spec pinned(const Degrees &degrees, Spec asked) {
+  asked.dp = degrees.dp;
+  asked.tp = degrees.tp;
+  asked.pp = degrees.pp;
+  asked.cp = degrees.cp;
+  asked.ep = degrees.ep;
+  asked.zero = degrees.zero;
+  if (degrees.zeroGroup > 0)
+    asked.zeroGroup = degrees.zeroGroup;
+  asked.schedule = degrees.schedule;
+  asked.chunks = degrees.chunks;
+  asked.microBatch = degrees.microBatch;
+  if (degrees.recomputeBlocks == 0)
+    asked.recompute = degrees.recompute;
+  asked.offload = degrees.offload;
+  return asked;
+}
+
 Result<Spec> fill(Spec spec, int64_t devices) {
   std::optional<int64_t> *degrees[] = {&spec.dp, &spec.tp, &spec.pp, &spec.cp, &spec.ep};
   int64_t product = 1;

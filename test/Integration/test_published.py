@@ -136,8 +136,6 @@ def test_answers_of_dtc():
     assert (known.seconds, known.peak_bytes, known.fits, known.parameters) == (2.0, 7.0, False, 5)
     assert known.tensor_bytes == 5.0
     assert known.flops == 24e12
-    missing = predict.interpret(2, "", "dtc: error: plan: not implemented yet: pp=2\n")
-    assert missing == predict.Prediction(not_yet="pp=2")
     refused = predict.interpret(3, "", "dtc: error: /a/b/model.onnx: is truncated\n")
     assert refused == predict.Prediction(refused="dtc: error: model.onnx: is truncated")
 
@@ -151,9 +149,9 @@ def test_summary():
     failed = changed(plan={"dp": 16, "tp": 1}, measured={"oom": True})
     outcomes = [outcome(RUN, 2.2, True), outcome(again, 2.2, True), outcome(slower, 2.0, False),
                 outcome(failed, 1.0, True),
-                validate.Outcome(case(RUN), predict.Prediction(not_yet="pp=4"))]
+                validate.Outcome(case(RUN), predict.Prediction(refused="pp=4"))]
     found = validate.summarize("s", outcomes)
-    assert (found.cases, found.not_yet, found.refused, found.mismatched) == (5, 1, 0, 0)
+    assert (found.cases, found.refused, found.mismatched) == (5, 1, 0)
     assert found.time.count == 3 and found.time.median == pytest.approx(0.1)
     assert found.memory.count == 4 and found.memory.bias == pytest.approx(-0.1)
     assert found.fits == metrics.Fits(ran_fits=2, ran_refused=1, failed_fits=1, failed_refused=0)

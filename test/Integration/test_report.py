@@ -213,21 +213,32 @@ def test_compile_writes_it_too(tmp_path):
     assert Page(page.read_text()).figures["devices"] == 2
 
 
+def take_picture(browser, url, picture, width=1280, scheme="light"):
+    return subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+         f"--user-data-dir={picture.parent}/profile", f"--window-size={width},900",
+         f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}", f"--screenshot={picture}", url],
+        capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """A Chromium that can take a picture of an empty page."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("no Chromium found")
+    picture = tmp_path_factory.mktemp("blank") / "page.png"
+    done = take_picture(found, "about:blank", picture)
+    if not picture.exists():
+        pytest.skip(f"Chromium doesn't run here, exit code {done.returncode}")
+    return found
+
+
 @pytest.mark.parametrize("width", [400, 1280])
 @pytest.mark.parametrize("scheme", ["dark", "light"])
-def test_a_browser_has_nothing_to_complain_about(planned, tmp_path, width, scheme):
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("no Chromium found")
+def test_a_browser_has_nothing_to_complain_about(browser, planned, tmp_path, width, scheme):
     picture = tmp_path / "page.png"
-    done = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-         f"--user-data-dir={tmp_path}/profile", f"--window-size={width},900",
-         f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}",
-         f"--screenshot={picture}", f"file://{planned[2]}"],
-        capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
-    if done.returncode != 0 or not picture.exists():  # not about the page: its complaints don't end it
-        pytest.skip(f"Chromium doesn't run here, exit code {done.returncode}")
+    done = take_picture(browser, f"file://{planned[2]}", picture, width, scheme)
     complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert not complaints
     assert picture.stat().st_size > 10_000

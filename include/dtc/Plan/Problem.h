@@ -37,6 +37,8 @@ enum class ValueKind : uint8_t {
   Accumulator, ///< argument: loss or gradient summed up by earlier microbatches
   Activation   ///< computed by an op
 };
+/// "parameter", "buffer", ... as plan files have it.
+const char *name(ValueKind kind);
 
 /// What a function result is for. A value may be the result several times.
 enum class ResultKind : uint8_t { Output, Loss, Gradient };

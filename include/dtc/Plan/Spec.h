@@ -24,6 +24,11 @@ Result<Spec> parseSpec(const std::string &text);
 /// refuses a product that can't divide it.
 Result<Spec> fill(Spec spec, int64_t devices);
 
+/// A plan's degrees as a SPEC. How tensor parallelism treats the sequence, and
+/// which blocks are recomputed where it isn't all, stay as `asked` has them: the
+/// same search decides them alike.
+Spec pinned(const Degrees &degrees, Spec asked);
+
 /// The parts of what is pinned that cannot be compiled yet, one line each.
 std::vector<std::string> unimplemented(const Spec &spec);
 

@@ -22,21 +22,6 @@ static std::string shapeText(const Value &value) {
   return text.empty() ? "scalar" : text;
 }
 
-static std::string kindText(ValueKind kind) {
-  switch (kind) {
-  case ValueKind::Parameter:
-    return "parameter";
-  case ValueKind::Buffer:
-    return "buffer";
-  case ValueKind::Input:
-    return "input";
-  case ValueKind::Target:
-    return "target";
-  default:
-    return "argument";
-  }
-}
-
 namespace {
 
 class SubjectExplainer {
@@ -117,7 +102,7 @@ SubjectWay SubjectExplainer::priced(const std::string &text, const SolverOptions
 Subject SubjectExplainer::explainArgument(ValueId id) {
   const Value &value = problem.values[id];
   const TensorSharding &own = plan.arguments.at(id);
-  Subject subject{value.name, kindText(value.kind), shapeText(value), {}};
+  Subject subject{value.name, name(value.kind), shapeText(value), {}};
   subject.ways.push_back({own.str(plan.mesh), true, std::nullopt, ""});
   if (value.kind != ValueKind::Parameter || tensorAxes.empty())
     return subject;

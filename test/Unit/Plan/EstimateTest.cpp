@@ -8,6 +8,16 @@
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
+/// Estimates the degrees with memory of any size, and predicts the plan in full.
+static Result<Realized> carriedOut(const Problem &problem, const Cluster &on,
+                                   ShardLibrary &library, Estimator &estimator,
+                                   const Degrees &degrees, Estimate &estimate) {
+  std::string error;
+  if (estimator.estimate(degrees, {}, {1e9, true}, estimate, error) != Estimator::Outcome::Found)
+    return Error{"no estimate: " + error, 4};
+  return realize(problem, on, library, estimate);
+}
+
 /// (Sharding is estimated without the sums of gradients over dp. Where two
 /// shardings are about as fast, those may decide for the other one.)
 TEST(Estimate, AgreesWithThePrediction) {
@@ -157,12 +167,10 @@ TEST(Estimate, LongSchedulesAreTheirRhythm) {
       degrees.chunks = chunks;
       degrees.zero = 2;
       degrees.numMicrobatches = 1024 / degrees.dp;
+      std::string text = summary(degrees);
       Estimate estimate;
-      std::string error, text = summary(degrees);
-      ASSERT_EQ(estimator.estimate(degrees, {}, {1e9, true}, estimate, error),
-                Estimator::Outcome::Found) << text << error;
-      auto whole = realize(problem, on, library, estimate);
-      ASSERT_TRUE(whole) << whole.error().message;
+      auto whole = carriedOut(problem, on, library, estimator, degrees, estimate);
+      ASSERT_TRUE(whole) << text << whole.error().message;
       const Prediction &predicted = whole->predicted;
       EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.003 * predicted.stepSeconds) << text;
       double used = double(predicted.memory.allocated() - predicted.memory.data);
@@ -192,12 +200,10 @@ TEST(Estimate, AgreesWithThePredictionOnSeveralDeviceTypes) {
       degrees.pp = pp;
       degrees.zero = zero;
       degrees.numMicrobatches = 64 / degrees.dp;
-      Estimate estimate;
       std::string error, text = summary(degrees);
-      ASSERT_EQ(estimator.estimate(degrees, {}, {1e9, true}, estimate, error),
-                Estimator::Outcome::Found) << text << error;
-      auto whole = realize(problem, on, library, estimate);
-      ASSERT_TRUE(whole) << whole.error().message;
+      Estimate estimate;
+      auto whole = carriedOut(problem, on, library, estimator, degrees, estimate);
+      ASSERT_TRUE(whole) << text << whole.error().message;
       EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
                   0.02 * whole->predicted.stepSeconds) << text;
       EXPECT_LE(estimator.lowerBound(degrees, {}, error), whole->predicted.stepSeconds) << text;
