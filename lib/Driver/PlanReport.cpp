@@ -93,6 +93,7 @@ static ordered_json stagesJson(const Prediction &predicted) {
                       {"devices", stage.devices},
                       {"parameters", stage.parameters},
                       {"peak_memory_bytes", stage.peakMemory},
+                      {"capacity_bytes", stage.memoryCapacity},
                       {"forward_s", stage.forwardSeconds},
                       {"backward_s", stage.backwardSeconds}});
   }
@@ -215,7 +216,7 @@ static void printStages(std::ostream &out, const PlanFacts &facts) {
     out << padded(std::to_string(i), 7) << padded(layers, 9)
         << padded(rangeText(stage.devices), 11) << padded(std::to_string(stage.parameters), 13)
         << padded(formatBytes(double(stage.peakMemory)), 12)
-        << padded(formatPercent(double(stage.peakMemory) / predicted.memoryCapacity), 13)
+        << padded(formatPercent(double(stage.peakMemory) / stage.memoryCapacity), 13)
         << padded(formatSeconds(stage.forwardSeconds), 11)
         << formatSeconds(stage.backwardSeconds) << "\n";
   }
@@ -236,8 +237,7 @@ std::string planText(const PlanFacts &facts) {
   const plan::SearchResult &search = facts.search;
   std::ostringstream out;
   out << facts.problem.model << ": " << facts.problem.parameterElements() << " parameters, global batch "
-      << facts.problem.globalBatch() << ", " << facts.devices << " x " << facts.cluster.device.name
-      << "\n";
+      << facts.problem.globalBatch() << ", " << report::devicesText(facts.cluster, facts.devices) << "\n";
   out << "mesh ";
   if (search.plan.degrees.pp > 1)
     out << " pp=" << search.plan.degrees.pp;

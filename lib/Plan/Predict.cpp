@@ -114,6 +114,7 @@ private:
   void simulateStages(const simulate::Costs &stages);
   void addStages(const simulate::Costs &stages);
   void addMemory();
+  int64_t bufferBytes() const;
   void addCollectives(const simulate::Costs &stages);
   void addParts(const simulate::Costs &stages);
   void addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
@@ -327,7 +328,8 @@ void Predictor::addStages(const simulate::Costs &stages) {
     const simulate::StageCost &cost = stages.stages[stage];
     StagePrediction entry;
     entry.devices = plan.stages[stage].devices;
-    entry.parameters = costs->parameterElements(cuts[stage], cuts[stage + 1]);
+    entry.parameters = on(stage % plan.degrees.pp)
+                           .costs->parameterElements(cuts[stage], cuts[stage + 1]);
     entry.forwardSeconds = alone(cost.forward);
     entry.backwardSeconds = alone(cost.recompute + cost.inputGrad + cost.weightGrad);
     if (!timeline.ranks.empty())
@@ -370,34 +372,43 @@ int64_t Predictor::dataBytes(int64_t rank) const {
   return total;
 }
 
-/// Of the rank that needs most.
+int64_t Predictor::bufferBytes() const {
+  int64_t total = 0;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    if (problem.values[value].kind == ValueKind::Buffer)
+      total += static_cast<int64_t>(profile->readers(value).size()) *
+               placedBytes(localBytes(problem.values[value], plan.arguments.at(value), plan.mesh));
+  return total;
+}
+
+/// Each stage's against its own devices; of the rank that has least to spare.
 void Predictor::addMemory() {
   std::vector<std::string> groups;
   for (const CollectiveUse &use : result.collectives)
     if (std::find(groups.begin(), groups.end(), use.axis) == groups.end())
       groups.push_back(use.axis);
   auto communicators = static_cast<int64_t>(groups.size());
-  int64_t buffers = 0;
-  for (ValueId value = 0; value < problem.arguments; ++value)
-    if (problem.values[value].kind == ValueKind::Buffer)
-      buffers += static_cast<int64_t>(profile->readers(value).size()) *
-                 placedBytes(
-                     localBytes(problem.values[value], plan.arguments.at(value), plan.mesh));
+  result.memoryCapacity = model.memoryPerRank();
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
-    MemoryUse use = costs->staticBytes(costs->runsOf(cuts, static_cast<int64_t>(rank)));
+    const Predictor &own = on(static_cast<int64_t>(rank));
+    MemoryUse use = own.costs->staticBytes(costs->runsOf(cuts, static_cast<int64_t>(rank)));
     double resident = double(use.parameters + use.gradients + use.optimizer);
     use.activations = std::llround(timeline.ranks[rank].peakBytes - resident);
-    use.parameters += buffers;
-    use.data = dataBytes(static_cast<int64_t>(rank));
-    use.reserved = std::llround(model.reservedBytes(communicators));
+    use.parameters += own.bufferBytes();
+    use.data = own.dataBytes(static_cast<int64_t>(rank));
+    use.reserved = std::llround(own.model.reservedBytes(communicators));
+    double capacity = own.model.memoryPerRank();
     for (size_t stage = rank; stage < result.stages.size(); stage += plan.degrees.pp) {
       result.stages[stage].peakMemory = use.total();
       result.stages[stage].memory = use;
+      result.stages[stage].memoryCapacity = capacity;
     }
-    if (rank == 0 || use.total() > result.memory.total())
+    if (rank == 0 || capacity - double(use.total()) <
+                         result.memoryCapacity - double(result.memory.total())) {
       result.memory = use;
+      result.memoryCapacity = capacity;
+    }
   }
-  result.memoryCapacity = model.memoryPerRank();
 }
 
 void Predictor::simulateStages(const simulate::Costs &stages) {

@@ -25,7 +25,6 @@ StageDevices::StageDevices(const Cluster &cluster, const std::vector<DeviceRange
 Cluster clusterOf(const Cluster &cluster, DeviceRange range, int64_t devices) {
   Cluster own = cluster;
   own.device = CostModel(cluster, devices, range).device();
-  own.device.memoryBytes = CostModel(cluster, devices).device().memoryBytes;
   own.levels = cluster.levelsAt(range.first);
   own.others.clear();
   own.devicesPerNode = own.nodes = 0;

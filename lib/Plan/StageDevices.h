@@ -3,7 +3,7 @@
 // Stages of equal size lie one after the other on the devices: of 8 H100 and 8 A100
 // in four stages, ranks 0 and 1 are on H100, 2 and 3 on A100. Each rank's
 // stages are priced at the rates of its own devices (the slowest among them), so that
-// the H100 get more layers. Memory is that of the smallest device of all.
+// the H100 get more layers, and held to their memory (the smallest among them).
 #pragma once
 
 #include "dtc/Plan/CostModel.h"
@@ -20,8 +20,7 @@ struct StageDevices {
   std::vector<int> kindOf; ///< by rank
 };
 
-/// The cluster as if all devices were those of a range, with the memory of the
-/// smallest device of all that `devices` ranks use.
+/// The cluster as if all devices were those of a range.
 Cluster clusterOf(const Cluster &cluster, DeviceRange range, int64_t devices);
 
 /// Lets the stages of a pipeline rank cost what they do in `theirs`; the greater

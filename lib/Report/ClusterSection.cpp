@@ -3,6 +3,7 @@
 #include "Figures.h"
 #include "Sections.h"
 
+#include "dtc/Plan/CostModel.h"
 #include "dtc/Report/Words.h"
 
 #include <algorithm>
@@ -184,8 +185,26 @@ void ClusterWriter::links() {
   html.close().close().close();
 }
 
+/// What each device is; of several types, each with its share of the devices.
+static void writeDevices(Html &html, const Page &page) {
+  const plan::Cluster &cluster = page.facts.cluster;
+  std::vector<std::pair<std::string, int64_t>> types = deviceTypes(cluster, page.facts.devices);
+  html.open("p", {{"class", "note"}});
+  for (const auto &[name, count] : types) {
+    int64_t first = 0;
+    while (types.size() > 1 && cluster.deviceAt(first).name != name)
+      ++first;
+    plan::CostModel model(cluster, page.facts.devices, {first, 1});
+    bool one = types.size() == 1;
+    html.text(one ? "Each device is one " : (first > 0 ? "; " : "") + std::to_string(count) + " are ");
+    html.name(name).text(" with " + formatBytes(model.memoryPerRank()) + " of memory");
+    if (double bandwidth = model.device().bandwidth; bandwidth > 0)
+      html.text(" read at " + bandwidthText(bandwidth));
+  }
+  html.text(".").close();
+}
+
 void writeCluster(Html &html, const Page &page) {
-  const plan::DeviceSpec &device = page.facts.cluster.device;
   bool isPipeline = page.degrees().pp > 1;
   openSection(
       html, "cluster", "The cluster, and who holds what",
@@ -197,10 +216,7 @@ void writeCluster(Html &html, const Page &page) {
           (page.degrees().zero > 0 ? " Which part of it each copy stores by ZeRO isn't shown." : ""));
   ClusterWriter writer(html, page);
   writer.groups();
-  html.open("p", {{"class", "note"}}).text("Each device is one ").name(device.name);
-  html.text(" with " + formatBytes(page.predicted().memoryCapacity) + " of memory" +
-            (device.bandwidth > 0 ? " read at " + bandwidthText(device.bandwidth) : "") + ".");
-  html.close();
+  writeDevices(html, page);
   writer.links();
   html.close();
 }

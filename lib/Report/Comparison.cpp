@@ -194,7 +194,7 @@ std::string comparisonText(const Compared &a, const Compared &b) {
   const Prediction &first = predictionOf(a), &second = predictionOf(b);
   std::ostringstream out;
   out << a.facts.problem.model << ": " << a.facts.problem.parameterElements() << " parameters, "
-      << a.facts.devices << " x " << a.facts.cluster.device.name << "\n";
+      << devicesText(a.facts.cluster, a.facts.devices) << "\n";
   Table table;
   table.row("", "A: " + a.name, "B: " + b.name, "B against A");
   table.row("plan", degreesText(degreesOf(a)), degreesText(degreesOf(b)));

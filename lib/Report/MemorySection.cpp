@@ -86,7 +86,9 @@ public:
   MemoryWriter(Html &html, const Page &page) : html(html), page(page) {
     for (size_t rank = 0; rank < page.timeline.ranks.size(); ++rank)
       top = std::max(top, double(use(rank).total()));
-    double capacity = page.predicted().memoryCapacity;
+    double capacity = 0;
+    for (size_t rank = 0; rank < page.timeline.ranks.size(); ++rank)
+      capacity = std::max(capacity, capacityOf(rank));
     hasLimit = capacity > 0 && capacity < 2.5 * top;
     top = 1.06 * std::max(top, hasLimit ? capacity : 0);
   }
@@ -97,9 +99,11 @@ public:
 
 private:
   const MemoryUse &use(size_t rank) const { return page.predicted().stages.at(rank).memory; }
+  double capacityOf(size_t rank) const { return page.predicted().stages.at(rank).memoryCapacity; }
   size_t ranks() const { return page.timeline.ranks.size(); }
   void curve(int32_t rank);
   void axis(const Scale &y, double left, double right);
+  void limit(double height, double left, double right);
 
   Html &html;
   const Page &page;
@@ -111,7 +115,7 @@ private:
 
 static std::string classOf(size_t kind) { return "k" + std::to_string(kind); }
 
-/// Of the rank that needs most.
+/// Of the rank that has least to spare.
 void MemoryWriter::table() {
   const MemoryUse &memory = page.predicted().memory;
   double whole = hasLimit ? page.predicted().memoryCapacity : double(memory.total());
@@ -154,12 +158,14 @@ void MemoryWriter::axis(const Scale &y, double left, double right) {
     html.element("text", {{"x", number(left - 6)}, {"y", number(y(tick) + 4)}, {"class", "end"}},
                  bytesTick(tick));
   }
-  double capacity = page.predicted().memoryCapacity;
+}
+
+void MemoryWriter::limit(double height, double left, double right) {
   if (hasLimit)
     html.leaf("line", {{"x1", number(left)},
                        {"x2", number(right)},
-                       {"y1", number(y(capacity))},
-                       {"y2", number(y(capacity))},
+                       {"y1", number(height)},
+                       {"y2", number(height)},
                        {"class", "limit"}});
 }
 
@@ -174,6 +180,12 @@ void MemoryWriter::bars() {
               "A bar for each rank, stacked by what the memory is for.");
   axis(y, kLeft, kWidth - 8);
   double step = (kWidth - 8 - kLeft) / double(count), width = std::min(step * 0.72, 60.0);
+  // A line across all ranks whose devices are equal.
+  for (size_t first = 0, rank = 1; rank <= count; ++rank)
+    if (rank == count || capacityOf(rank) != capacityOf(first)) {
+      limit(y(capacityOf(first)), kLeft + double(first) * step, kLeft + double(rank) * step);
+      first = rank;
+    }
   for (size_t rank = 0; rank < count; ++rank) {
     double x = kLeft + (double(rank) + 0.5) * step, below = 0;
     for (size_t kind = 0; kind < memoryKinds().size(); ++kind) {
@@ -235,6 +247,7 @@ void MemoryWriter::curve(int32_t rank) {
   html.leaf("path", {{"class", classOf(memoryKinds().size() - 1)},
                      {"d", path + "H" + number(x.end) + "V" + number(y(resident)) + "z"}});
   axis(y, x.begin, x.end);
+  limit(y(capacityOf(size_t(rank))), x.begin, x.end);
   timeAxis(html, x, kTop, kHeight, 5);
   html.close().close();
 }
@@ -257,6 +270,19 @@ void MemoryWriter::curves() {
   html.close();
 }
 
+/// Of all types of devices: "80.0 GiB", "80.0 GiB and 40.0 GiB".
+static std::string capacitiesText(const plan::Prediction &predicted) {
+  std::vector<double> known;
+  std::string text;
+  for (const plan::StagePrediction &stage : predicted.stages) {
+    if (std::find(known.begin(), known.end(), stage.memoryCapacity) != known.end())
+      continue;
+    text += (known.empty() ? "" : " and ") + formatBytes(stage.memoryCapacity);
+    known.push_back(stage.memoryCapacity);
+  }
+  return text;
+}
+
 void writeMemory(Html &html, const Page &page) {
   const MemoryUse &memory = page.predicted().memory;
   double capacity = page.predicted().memoryCapacity;
@@ -272,7 +298,7 @@ void writeMemory(Html &html, const Page &page) {
   for (size_t kind = 0; kind < memoryKinds().size(); ++kind)
     swatches.push_back({classOf(kind), memoryKinds()[kind].name});
   swatches.push_back(
-      {"limit-swatch", "capacity (" + formatBytes(capacity) +
+      {"limit-swatch", "capacity (" + capacitiesText(page.predicted()) +
                            (writer.showsCapacity() ? ")" : ", above the pictures)")});
   legend(html, swatches);
   if (page.timeline.ranks.size() > 1)

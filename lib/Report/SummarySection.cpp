@@ -67,7 +67,12 @@ void writeSummary(Html &html, const Page &page) {
       .text(" parameters, trained on ");
   html.figure("devices", double(devices), grouped(devices))
       .text(devices == 1 ? " device (" : " devices (");
-  html.name(page.facts.cluster.device.name).text("). The plan:").close();
+  std::vector<std::pair<std::string, int64_t>> types = deviceTypes(page.facts.cluster, devices);
+  for (size_t i = 0; i < types.size(); ++i) {
+    std::string count = types.size() > 1 ? grouped(types[i].second) + " x " : "";
+    html.text((i > 0 ? " and " : "") + count).name(types[i].first);
+  }
+  html.text("). The plan:").close();
   html.open("p").element("code", {{"id", "degrees"}, {"class", "degrees"}},
                          degreesText(page.degrees()));
   html.close();

@@ -2,6 +2,7 @@
 
 #include "dtc/Plan/Spec.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 
@@ -57,6 +58,29 @@ std::string shapeText(const std::vector<int64_t> &shape) {
   for (int64_t size : shape)
     text += (text.empty() ? "" : "x") + std::to_string(size);
   return text.empty() ? "scalar" : text;
+}
+
+std::vector<std::pair<std::string, int64_t>> deviceTypes(const plan::Cluster &cluster,
+                                                         int64_t devices) {
+  if (cluster.others.empty())
+    return {{cluster.device.name, devices}};
+  std::vector<std::pair<std::string, int64_t>> types;
+  for (int64_t id = 0; id < devices; ++id) {
+    const std::string &name = cluster.deviceAt(id).name;
+    auto known = std::find_if(types.begin(), types.end(),
+                              [&](const auto &type) { return type.first == name; });
+    if (known == types.end())
+      known = types.insert(known, {name, 0});
+    ++known->second;
+  }
+  return types;
+}
+
+std::string devicesText(const plan::Cluster &cluster, int64_t devices) {
+  std::string text;
+  for (const auto &[name, count] : deviceTypes(cluster, devices))
+    text += (text.empty() ? "" : " + ") + std::to_string(count) + " x " + name;
+  return text;
 }
 
 std::string familyOf(const std::string &name) {

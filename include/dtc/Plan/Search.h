@@ -36,6 +36,8 @@ struct StagePrediction {
   int64_t parameters = 0; ///< stored
   int64_t peakMemory = 0; ///< bytes, of all stages of the rank
   MemoryUse memory;       ///< what makes it up
+  double memoryCapacity = 0; ///< of the smallest of its devices
+  bool fits() const { return double(peakMemory) <= memoryCapacity; }
   double forwardSeconds = 0, backwardSeconds = 0; ///< of one microbatch
   bool operator==(const StagePrediction &) const = default;
 };
@@ -64,7 +66,9 @@ struct Prediction {
   double updateSeconds = 0;        ///< sums of gradients included
   StepParts parts;                 ///< of stepSeconds
   double modelFlops = 0; ///< of a step over all devices, forward and backward contractions
-  MemoryUse memory;      ///< of the rank that needs most
+  /// Of the rank that has least to spare (of equal devices: that needs most), and what
+  /// its device has.
+  MemoryUse memory;
   double memoryCapacity = 0;
   std::vector<StagePrediction> stages;
   bool fits() const { return double(memory.total()) <= memoryCapacity; }

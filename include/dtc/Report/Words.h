@@ -16,6 +16,13 @@ std::string shapeText(const std::vector<int64_t> &shape);
 /// "3", "0-7", from the first to the last; "-" without any.
 std::string rangeText(const std::vector<int64_t> &numbers);
 
+/// The types of the first `devices` of a cluster and how many there are of each:
+/// {{"h100", 8}, {"a100-80", 8}}.
+std::vector<std::pair<std::string, int64_t>> deviceTypes(const plan::Cluster &cluster,
+                                                         int64_t devices);
+/// "8 x h100 + 8 x a100-80".
+std::string devicesText(const plan::Cluster &cluster, int64_t devices);
+
 /// "h.3.ln" and "h.11.ln" both become "h.*.ln".
 std::string familyOf(const std::string &name);
 

@@ -138,20 +138,21 @@ static int64_t communicators(const Degrees &degrees) {
 struct Estimator::StagesOn {
   StagesOn(ShardLibrary &library, const ShardCosts &shard, const Degrees &degrees,
            const EstimateOptions &options, const std::vector<OpId> &cuts)
-      : shard(shard),
-        profile(shard.profile(options.someBlocks ? Recompute::None : degrees.recompute, cuts)),
+      : profile(shard.profile(options.someBlocks ? Recompute::None : degrees.recompute, cuts)),
         mesh(makeMesh(shard.getProblem(), shard.getFacts(), degrees)),
         costs(shard.getProblem(), library.getModel(), degrees, mesh, profile,
               surrounded(shard.weights(cuts), degrees, mesh), library.getBlocks(),
               surroundedSums(shard, mesh)),
         prices(costs, degrees, profile, library.getBlocks(),
-               options.someBlocks ? &shard.profile(degrees.recompute, cuts) : nullptr) {}
+               options.someBlocks ? &shard.profile(degrees.recompute, cuts) : nullptr),
+        capacity(library.getModel().availableBytes(communicators(degrees)) -
+                 double(degrees.numMicrobatches * shard.dataBytes())) {}
 
-  const ShardCosts &shard;
   const Profile &profile;
   sharding::Mesh mesh;
   StageCosts costs;
   StagePrices prices;
+  double capacity; ///< bytes that a rank has for parameters, gradients and activations
 };
 
 /// The pipelines of one set of degrees, cut for a budget and simulated.
@@ -160,14 +161,19 @@ public:
   Pipelines(std::vector<StagesOn *> byRank, const pipeline::Schedule &schedule, int units)
       : byRank(std::move(byRank)), schedule(schedule), units(units) {}
 
-  /// With every stage within the budget and the limit, which no step with a dearer
-  /// stage keeps.
-  Estimator::Outcome cut(double budget, double limit) {
+  /// With every stage within this share of its rank's memory and the limit, which no
+  /// step with a dearer stage keeps.
+  Estimator::Outcome cut(double share, double limit) {
     int64_t ranks = schedule.shape.ranks;
     auto stages = static_cast<int>(schedule.shape.stages());
     auto slotsOf = [&](int stage) { return schedule.slots[stage % ranks][stage / ranks]; };
+    auto find = [&](int a, int b, int stage) {
+      StagesOn &own = *byRank[stage % ranks];
+      double budget = share == kInfinity ? share : share * own.capacity;
+      return own.prices(a, b, slotsOf(stage), budget);
+    };
     auto priceOf = [&](int a, int b, int stage) {
-      auto price = byRank[stage % ranks]->prices(a, b, slotsOf(stage), budget);
+      auto price = find(a, b, stage);
       return price ? price->seconds : kInfinity;
     };
     auto found = cutStages(units, stages, priceOf, limit);
@@ -177,9 +183,7 @@ public:
     cuts = std::move(*found);
     kept.clear();
     for (int stage = 0; stage + 1 < static_cast<int>(cuts.size()); ++stage)
-      kept.push_back(byRank[stage % ranks]
-                         ->prices(cuts[stage], cuts[stage + 1], slotsOf(stage), budget)
-                         ->kept);
+      kept.push_back(find(cuts[stage], cuts[stage + 1], stage)->kept);
     return Estimator::Outcome::Found;
   }
   simulate::Costs stageCosts() const {
@@ -188,6 +192,22 @@ public:
       if (byRank[rank] != byRank[0])
         takeRank(all, byRank[rank]->costs.costs(cuts, kept), rank);
     return all;
+  }
+  /// Whether all ranks together can hold what is kept from step to step.
+  bool holdStates() const {
+    double capacity = 0;
+    for (const StagesOn *rank : byRank)
+      capacity += rank->capacity;
+    return byRank[0]->costs.rank({{0, units}}, 0).staticBytes <= capacity;
+  }
+  /// That of the rank that has least to spare.
+  void setMemory(const std::vector<double> &peaks, Estimate &estimate) const {
+    for (size_t rank = 0; rank < peaks.size(); ++rank)
+      if (double capacity = byRank[rank]->capacity;
+          rank == 0 || capacity - peaks[rank] < estimate.capacity - estimate.memory) {
+        estimate.memory = peaks[rank];
+        estimate.capacity = capacity;
+      }
   }
 
   std::vector<int> cuts, kept; ///< as StageCosts::costs takes them
@@ -227,15 +247,16 @@ static void setRecomputed(Estimate &estimate, std::vector<BlockRecompute> recomp
   estimate.recompute = std::move(recomputed);
 }
 
-/// Bytes that each stage may take, in the order in which they are tried. Chunks of a
-/// rank share its memory: cut for speed first, then so that each keeps to its part.
-static std::vector<double> budgetsOf(const Degrees &degrees, double capacity, bool anyMemory) {
-  std::vector<double> budgets = {capacity};
+/// Shares of its rank's memory that each stage may take, in the order in which they are
+/// tried. Chunks of a rank share its memory: cut for speed first, then so that each
+/// keeps to its part.
+static std::vector<double> sharesOf(const Degrees &degrees, bool anyMemory) {
+  std::vector<double> shares = {1};
   if (degrees.chunks > 1)
-    budgets = {kInfinity, capacity / double(degrees.chunks)};
+    shares = {kInfinity, 1 / double(degrees.chunks)};
   if (anyMemory)
-    budgets.push_back(kInfinity);
-  return budgets;
+    shares.push_back(kInfinity);
+  return shares;
 }
 
 Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVariant &variant,
@@ -261,21 +282,17 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     byRank.push_back(kinds[on].get());
   }
   const Profile &profile = byRank[0]->profile;
-  const StageCosts &costs = byRank[0]->costs;
   const std::vector<Block> &blocks = library.getBlocks();
-  double capacity = library.getModel().availableBytes(communicators(degrees)) -
-                    double(degrees.numMicrobatches * byRank[0]->shard.dataBytes());
-  // All ranks together must at least hold what is kept.
-  if (!options.anyMemory &&
-      costs.rank({{0, profile.units()}}, 0).staticBytes / double(degrees.pp) > capacity)
-    return Outcome::TooLarge;
   Pipelines pipelines(byRank, *schedule, profile.units());
+  if (!options.anyMemory && !pipelines.holdStates())
+    return Outcome::TooLarge;
   auto simulated = [&] {
     simulate::Costs all = pipelines.stageCosts();
     if (simulate::lowerBound(shape, all) > options.limit)
       return Outcome::TooSlow;
     StepEstimate step = steps.estimate(shape, all);
-    result = {degrees, variant, {}, {}, step.seconds, step.peakBytes, capacity};
+    result = {degrees, variant, {}, {}, step.seconds, 0, 0};
+    pipelines.setMemory(step.peakBytes, result);
     for (int unit : pipelines.cuts)
       result.cuts.push_back(unit < profile.units() ? profile.firstOp(unit)
                                                    : facts.lastForward + 1);
@@ -289,8 +306,8 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
   };
   Outcome outcome = Outcome::TooLarge;
-  for (double budget : budgetsOf(degrees, capacity, options.anyMemory)) {
-    outcome = pipelines.cut(budget, options.limit);
+  for (double share : sharesOf(degrees, options.anyMemory)) {
+    outcome = pipelines.cut(share, options.limit);
     if (outcome == Outcome::Found)
       outcome = simulated();
     if (outcome != Outcome::TooLarge)

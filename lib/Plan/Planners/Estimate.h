@@ -15,8 +15,8 @@ struct Estimate {
   std::vector<OpId> cuts; ///< by stage its first op, then one past the last
   std::vector<BlockRecompute> recompute;
   double seconds = 0;     ///< of a step
-  double memory = 0;      ///< bytes of the rank that needs most
-  double capacity = 0;
+  /// Bytes of the rank that has least to spare, and what its device has for tensors.
+  double memory = 0, capacity = 0;
   bool fits() const { return memory <= capacity; }
   double perSample() const {
     return seconds / double(degrees.samples());

@@ -10,8 +10,11 @@ std::string shortage(const SearchResult &closest) {
   const Prediction &predicted = closest.predicted;
   const MemoryUse &memory = predicted.memory;
   size_t worst = 0;
+  auto toSpare = [&](size_t stage) {
+    return predicted.stages[stage].memoryCapacity - double(predicted.stages[stage].peakMemory);
+  };
   for (size_t i = 0; i < predicted.stages.size(); ++i)
-    if (predicted.stages[i].peakMemory > predicted.stages[worst].peakMemory)
+    if (toSpare(i) < toSpare(worst))
       worst = i;
   std::string where =
       predicted.stages.size() > 1 ? " on stage " + std::to_string(worst) : std::string();

@@ -1,7 +1,5 @@
 #include "StepEstimates.h"
 
-#include <algorithm>
-
 namespace dtc::plan {
 
 /// Microbatches of the shorter and the longer schedule, for each pipeline rank; those
@@ -32,9 +30,9 @@ const pipeline::Schedule *StepEstimates::likeSchedule(const pipeline::ScheduleSh
 }
 
 static StepEstimate summarize(const simulate::Timeline &timeline) {
-  StepEstimate result{timeline.stepSeconds, 0};
+  StepEstimate result{timeline.stepSeconds, {}};
   for (const simulate::RankTimeline &rank : timeline.ranks)
-    result.peakBytes = std::max(result.peakBytes, rank.peakBytes);
+    result.peakBytes.push_back(rank.peakBytes);
   return result;
 }
 

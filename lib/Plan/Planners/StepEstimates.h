@@ -19,7 +19,7 @@ namespace dtc::plan {
 
 struct StepEstimate {
   double seconds = 0;
-  double peakBytes = 0; ///< of the rank that holds most
+  std::vector<double> peakBytes; ///< by rank
 };
 
 class StepEstimates {
