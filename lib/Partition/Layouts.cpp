@@ -6,7 +6,7 @@ using namespace dtc::sharding;
 
 namespace dtc::partition {
 
-void Localizer::define(Value value, const Sharding &sharding, Value local) {
+void Localizer::define(Value value, const Sharding *sharding, Value local) {
   layouts[value].push_back({sharding, local});
 }
 
@@ -15,21 +15,21 @@ const Layout *Localizer::find(Value value, const Sharding &sharding) const {
   if (it == layouts.end())
     return nullptr;
   const auto *layout = llvm::find_if(
-      it->second, [&](const Layout &layout) { return layout.sharding == sharding; });
+      it->second, [&](const Layout &layout) { return *layout.sharding == sharding; });
   return layout == it->second.end() ? nullptr : layout;
 }
 
 const Layout &Localizer::current(Value value) const {
   ArrayRef<Layout> all = layouts.find(value)->second;
   for (const Layout &layout : all)
-    if (layout.sharding.partial.empty())
+    if (layout.sharding->partial.empty())
       return layout;
   return all.front();
 }
 
 bool Localizer::isPendingSum(Value value, AxisId axis) const {
   return llvm::any_of(layouts.find(value)->second, [&](const Layout &layout) {
-    return llvm::is_contained(layout.sharding.partial,
+    return llvm::is_contained(layout.sharding->partial,
                               Partial{axis, sharding::ReduceKind::Sum});
   });
 }
@@ -45,10 +45,10 @@ FailureOr<Value> Localizer::fetch(OpBuilder &builder, Value value, const Shardin
   Layout source;
   int64_t bestBytes = 0;
   for (const Layout &layout : layouts[value]) {
-    auto steps = reshard(layout.sharding, target, mesh.mesh);
+    auto steps = reshard(*layout.sharding, target, mesh.mesh);
     if (!steps)
       continue;
-    int64_t bytes = communicatedBytes(*steps, layout.sharding, type, mesh.mesh);
+    int64_t bytes = communicatedBytes(*steps, *layout.sharding, type, mesh.mesh);
     if (best && bytes >= bestBytes)
       continue;
     best = std::move(steps);
@@ -57,12 +57,12 @@ FailureOr<Value> Localizer::fetch(OpBuilder &builder, Value value, const Shardin
   }
   if (!best)
     return user->emitOpError("cannot take an operand that is there as ")
-           << current(value).sharding.str(mesh.mesh) << " in the form "
+           << current(value).sharding->str(mesh.mesh) << " in the form "
            << target.str(mesh.mesh);
   for (const ReshardStep &step : *best) {
-    Value local = emitStep(builder, value.getLoc(), mesh, type, source.local, source.sharding,
+    Value local = emitStep(builder, value.getLoc(), mesh, type, source.local, *source.sharding,
                            step);
-    source = {step.after, local};
+    source = {pool.keep(step.after), local};
     define(value, source.sharding, local);
   }
   return source.local;
@@ -112,10 +112,13 @@ bool Localizer::rebuild(OpBuilder &builder, Value value, const Sharding &target)
   Operation *op = value.getDefiningOp();
   if (!isRebuildable(op))
     return false;
-  ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+  FailureOr<OpClass *> alike = forms.classOf(op);
+  if (failed(alike))
+    return false;
+  const ShardingRule &rule = (*alike)->rule;
   OpSharding choice = choiceFor(rule, target, mesh.mesh);
   return resultSharding(rule, choice, 0) == target &&
-         succeeded(build(builder, op, rule, choice));
+         succeeded(build(builder, op, rule, forms.formOf(**alike, op, choice)));
 }
 
 } // namespace dtc::partition

@@ -7,17 +7,6 @@ using namespace dtc::sharding;
 
 namespace dtc::partition {
 
-void dropTrivialAxes(AxisList &axes, const Mesh &mesh) {
-  llvm::erase_if(axes, [&](AxisId axis) { return mesh.axes[axis].size == 1; });
-}
-
-void dropTrivialAxes(TensorSharding &sharding, const Mesh &mesh) {
-  for (AxisList &axes : sharding.dims)
-    dropTrivialAxes(axes, mesh);
-  llvm::erase_if(sharding.partial,
-                 [&](const Partial &p) { return mesh.axes[p.axis].size == 1; });
-}
-
 LogicalResult Localizer::run() {
   if (!func.getBody().hasOneBlock())
     return func.emitOpError("must have one block to be partitioned");
@@ -69,44 +58,51 @@ LogicalResult Localizer::localize(OpBuilder &builder, Operation *op, bool allowR
       if (BlockArgument argument = accumulators.lookup(input))
         return buildAccumulation(builder, sum, argument);
 
-  ShardingRule rule = ruled.getShardingRule();
-  FailureOr<OpSharding> choice = choose(op, rule, allowRounds);
-  if (failed(choice))
+  FailureOr<OpClass *> alike = forms.classOf(op);
+  if (failed(alike))
     return failure();
+  const OpForm &form = choose(op, **alike, allowRounds);
   if (auto sum = dyn_cast<graph::SumOp>(op))
-    return buildSum(builder, sum, resultSharding(rule, *choice, 0));
-  if (needsRounds(rule, *choice))
-    return buildDecomposed(builder, op, rule, *choice);
-  return build(builder, op, rule, *choice);
+    return buildSum(builder, sum, *form.results[0]);
+  return form.rounds ? buildDecomposed(builder, op, form)
+                     : build(builder, op, (*alike)->rule, form);
 }
 
 /// The op's own choice, or the one that follows its operands.
-FailureOr<OpSharding> Localizer::choose(Operation *op, const ShardingRule &rule,
-                                        bool allowRounds) {
-  if (auto attr = op->getAttrOfType<dist::OpShardingAttr>(dist::DistDialect::kOp)) {
-    std::optional<OpSharding> choice = dist::toOpSharding(attr, mesh.mesh);
-    if (!choice)
-      return op->emitOpError("sharding names an axis that the mesh lacks: ") << attr;
-    if (std::string error = check(rule, *choice, mesh.mesh); !error.empty())
-      return op->emitOpError(error) << ": " << attr;
-    for (AxisList &axes : choice->factors)
-      dropTrivialAxes(axes, mesh.mesh);
-    // A sum that is resolved already is as good as a pending one.
-    llvm::erase_if(choice->pending, [&](const OpSharding::Pending &pending) {
-      return !llvm::all_of(rule.linear[pending.linearSet], [&](int operand) {
-        return isPendingSum(op->getOperand(operand), pending.axis);
-      });
+const OpForm &Localizer::choose(Operation *op, OpClass &alike, bool allowRounds) {
+  if (!alike.given)
+    return followOperands(op, alike, allowRounds);
+  if (alike.given->pending.empty())
+    return forms.formOf(alike, op, *alike.given);
+  OpSharding choice = *alike.given;
+  // A sum that is resolved already is as good as a pending one.
+  llvm::erase_if(choice.pending, [&](const OpSharding::Pending &pending) {
+    return !llvm::all_of(alike.rule.linear[pending.linearSet], [&](int operand) {
+      return isPendingSum(op->getOperand(operand), pending.axis);
     });
-    return *choice;
-  }
+  });
+  return forms.formOf(alike, op, choice);
+}
+
+const OpForm &Localizer::followOperands(Operation *op, OpClass &alike, bool allowRounds) {
+  SmallVector<const Sharding *, 4> given; // null: no tensor
+  for (Value operand : op->getOperands())
+    given.push_back(isa<RankedTensorType>(operand.getType()) ? current(operand).sharding
+                                                             : nullptr);
+  for (const OpClass::Followed &known : alike.followed)
+    if (known.allowRounds == allowRounds && known.operands == given)
+      return *known.form;
   std::vector<TensorSharding> operands;
   std::vector<int64_t> bytes;
-  for (Value operand : op->getOperands()) {
-    auto type = dyn_cast<RankedTensorType>(operand.getType());
-    operands.push_back(type ? current(operand).sharding : TensorSharding());
-    bytes.push_back(type ? type.getNumElements() * elementBytes(type) : 0);
+  for (auto [type, sharding] : llvm::zip_equal(op->getOperandTypes(), given)) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    operands.push_back(sharding ? *sharding : TensorSharding());
+    bytes.push_back(tensor ? tensor.getNumElements() * elementBytes(tensor) : 0);
   }
-  return follow(rule, operands, bytes, mesh.mesh, allowRounds);
+  const OpForm &form =
+      forms.formOf(alike, op, follow(alike.rule, operands, bytes, mesh.mesh, allowRounds));
+  alike.followed.push_back({std::move(given), allowRounds, &form});
+  return form;
 }
 
 Value Localizer::factorOffset(OpBuilder &builder, Location loc, const ShardingRule &rule,
@@ -123,34 +119,30 @@ Value Localizer::factorOffset(OpBuilder &builder, Location loc, const ShardingRu
 }
 
 LogicalResult Localizer::build(OpBuilder &builder, Operation *op, const ShardingRule &rule,
-                               const OpSharding &choice) {
+                               const OpForm &form) {
   SmallVector<Value> operands;
-  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+  for (auto [operand, sharding] : llvm::zip_equal(op->getOperands(), form.operands)) {
     if (!isa<RankedTensorType>(operand.getType())) {
       operands.push_back(scalars.lookup(operand));
       continue;
     }
-    FailureOr<Value> local = fetch(builder, operand, operandSharding(rule, choice, i), op);
+    FailureOr<Value> local = fetch(builder, operand, *sharding, op);
     if (failed(local))
       return failure();
     operands.push_back(*local);
   }
-  SmallVector<Type> types;
-  for (auto [i, type] : llvm::enumerate(op->getResultTypes()))
-    types.push_back(
-        localType(cast<RankedTensorType>(type), resultSharding(rule, choice, i), mesh.mesh));
-  LocalContext context{rule, choice, mesh.mesh, [&](OpBuilder &b, FactorId factor) {
-                         return factorOffset(b, op->getLoc(), rule, choice, factor);
+  LocalContext context{rule, form.choice, mesh.mesh, [&](OpBuilder &b, FactorId factor) {
+                         return factorOffset(b, op->getLoc(), rule, form.choice, factor);
                        }};
   FailureOr<SmallVector<Value>> results =
-      cast<ShardingRuleOpInterface>(op).buildLocal(builder, operands, types, context);
+      cast<ShardingRuleOpInterface>(op).buildLocal(builder, operands, form.types, context);
   if (failed(results))
     return op->emitOpError("cannot be built on shards");
   for (auto [i, result, local] : llvm::enumerate(op->getResults(), *results)) {
-    if (local.getType() != types[i])
+    if (local.getType() != form.types[i])
       return op->emitOpError("was built on shards with result type ")
-             << local.getType() << ", its rule wants: " << types[i];
-    define(result, resultSharding(rule, choice, i), local);
+             << local.getType() << ", its rule wants: " << form.types[i];
+    define(result, form.results[i], local);
   }
   return success();
 }
@@ -158,19 +150,19 @@ LogicalResult Localizer::build(OpBuilder &builder, Operation *op, const Sharding
 /// Takes an op apart whose rounds factor is split. The parts are built after
 /// stand-ins for the operands, which are there only in the form chosen.
 LogicalResult Localizer::buildDecomposed(OpBuilder &builder, Operation *op,
-                                         const ShardingRule &rule, const OpSharding &choice) {
+                                         const OpForm &form) {
   auto decomposable = dyn_cast<DecomposableOpInterface>(op);
   if (!decomposable)
     return op->emitOpError("cannot be split along a dimension that it reduces inside");
   OpBuilder old(op);
   for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
     Value value = operand.get();
-    FailureOr<Value> local = fetch(builder, value, operandSharding(rule, choice, i), op);
+    FailureOr<Value> local = fetch(builder, value, *form.operands[i], op);
     if (failed(local))
       return failure();
     auto standIn =
         UnrealizedConversionCastOp::create(old, value.getLoc(), value.getType(), value);
-    define(standIn.getResult(0), operandSharding(rule, choice, i), *local);
+    define(standIn.getResult(0), form.operands[i], *local);
     operand.set(standIn.getResult(0));
   }
   Operation *before = op->getPrevNode();
@@ -182,14 +174,14 @@ LogicalResult Localizer::buildDecomposed(OpBuilder &builder, Operation *op,
     if (failed(localize(builder, part, /*allowRounds=*/true)))
       return failure();
   for (auto [i, result, value] : llvm::enumerate(op->getResults(), *results)) {
-    TensorSharding wanted = resultSharding(rule, choice, i);
+    TensorSharding wanted = *form.results[i];
     llvm::erase_if(wanted.partial, [&, value = value](const Partial &partial) {
       return !isPendingSum(value, partial.axis);
     });
     FailureOr<Value> local = fetch(builder, value, wanted, op);
     if (failed(local))
       return failure();
-    define(result, wanted, *local);
+    define(result, pool.keep(wanted), *local);
   }
   return success();
 }

@@ -1,15 +1,13 @@
 // Rewrites one function to local shapes.
 #pragma once
 
-#include "Reshard.h"
-
-#include "llvm/ADT/DenseMap.h"
+#include "OpForms.h"
 
 namespace dtc::partition {
 
 /// One form in which a value is there: the shard under `sharding`.
 struct Layout {
-  sharding::TensorSharding sharding;
+  const sharding::TensorSharding *sharding = nullptr; ///< in the localizer's pool
   mlir::Value local;
 };
 
@@ -18,7 +16,8 @@ struct Layout {
 /// then: they tell the global types and how a value can be built again.
 class Localizer {
 public:
-  Localizer(mlir::func::FuncOp func, const NamedMesh &mesh) : func(func), mesh(mesh) {}
+  Localizer(mlir::func::FuncOp func, const NamedMesh &mesh)
+      : func(func), mesh(mesh), forms(mesh, pool) {}
 
   /// Arguments have the layout that their dist.sharding says, results get one.
   mlir::LogicalResult run();
@@ -30,21 +29,22 @@ private:
   mlir::LogicalResult addArguments(mlir::OpBuilder &builder);
   mlir::LogicalResult resolveArguments(mlir::OpBuilder &builder);
   mlir::LogicalResult localizeReturn(mlir::OpBuilder &builder, mlir::func::ReturnOp op);
-  mlir::FailureOr<Sharding> wantedResult(unsigned index, mlir::Value value);
-  mlir::FailureOr<std::optional<Sharding>> shardingFrom(mlir::Attribute attr,
-                                                        const llvm::Twine &what);
+  mlir::FailureOr<const Sharding *> wantedResult(unsigned index, mlir::Value value);
+  /// Null without an attribute.
+  mlir::FailureOr<const Sharding *> shardingFrom(mlir::Attribute attr, const llvm::Twine &what);
+  /// The shard's type; reports a sharding that doesn't fit the tensor.
+  mlir::FailureOr<mlir::RankedTensorType> checkedLocalType(mlir::RankedTensorType type,
+                                                           const Sharding *sharding,
+                                                           const llvm::Twine &what);
 
   // Ops (Localizer.cpp).
   mlir::LogicalResult localize(mlir::OpBuilder &builder, mlir::Operation *op, bool allowRounds);
-  mlir::FailureOr<sharding::OpSharding> choose(mlir::Operation *op,
-                                               const sharding::ShardingRule &rule,
-                                               bool allowRounds);
+  const OpForm &choose(mlir::Operation *op, OpClass &alike, bool allowRounds);
+  const OpForm &followOperands(mlir::Operation *op, OpClass &alike, bool allowRounds);
   mlir::LogicalResult build(mlir::OpBuilder &builder, mlir::Operation *op,
-                            const sharding::ShardingRule &rule,
-                            const sharding::OpSharding &choice);
+                            const sharding::ShardingRule &rule, const OpForm &form);
   mlir::LogicalResult buildDecomposed(mlir::OpBuilder &builder, mlir::Operation *op,
-                                      const sharding::ShardingRule &rule,
-                                      const sharding::OpSharding &choice);
+                                      const OpForm &form);
   mlir::Value factorOffset(mlir::OpBuilder &builder, mlir::Location loc,
                            const sharding::ShardingRule &rule,
                            const sharding::OpSharding &choice, sharding::FactorId factor);
@@ -57,7 +57,7 @@ private:
                                         mlir::BlockArgument accumulator);
 
   // Layouts (Layouts.cpp).
-  void define(mlir::Value value, const Sharding &sharding, mlir::Value local);
+  void define(mlir::Value value, const Sharding *sharding, mlir::Value local);
   const Layout *find(mlir::Value value, const Sharding &sharding) const;
   /// The layout that ops follow: a complete one rather than a pending one.
   const Layout &current(mlir::Value value) const;
@@ -71,16 +71,17 @@ private:
 
   mlir::func::FuncOp func;
   const NamedMesh &mesh;
+  ShardingPool pool;
+  OpForms forms;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Layout, 2>> layouts;
   llvm::DenseMap<mlir::Value, mlir::Value> scalars; ///< of values that are no tensors
   llvm::DenseMap<mlir::Operation *, bool> constantExpressions;
   /// Arguments that take the layout of the first term that is added to them.
   llvm::DenseMap<mlir::Value, mlir::BlockArgument> accumulators;
-  std::vector<std::optional<Sharding>> argumentShardings;
+  std::vector<const Sharding *> argumentShardings; ///< null: not known yet
+  llvm::DenseMap<mlir::Attribute, const Sharding *> knownShardings;
+  /// Of signatures: those that were found to fit.
+  llvm::DenseMap<std::pair<mlir::Type, const Sharding *>, mlir::RankedTensorType> knownTypes;
 };
-
-/// Drops the axes of size 1, which mean nothing.
-void dropTrivialAxes(sharding::AxisList &axes, const sharding::Mesh &mesh);
-void dropTrivialAxes(sharding::TensorSharding &sharding, const sharding::Mesh &mesh);
 
 } // namespace dtc::partition

@@ -12,17 +12,31 @@ static bool mayPend(graph::RoleAttr role) {
   return role && (role.getKind() == RoleKind::Gradient || role.getKind() == RoleKind::Loss);
 }
 
-FailureOr<std::optional<TensorSharding>> Localizer::shardingFrom(Attribute attr,
-                                                                 const Twine &what) {
+FailureOr<const TensorSharding *> Localizer::shardingFrom(Attribute attr, const Twine &what) {
   if (!attr)
-    return std::optional<TensorSharding>();
+    return static_cast<const TensorSharding *>(nullptr);
+  const TensorSharding *&known = knownShardings[attr];
+  if (known)
+    return known;
   auto sharding = dyn_cast<dist::ShardingAttr>(attr);
   std::optional<TensorSharding> result =
       sharding ? dist::toSharding(sharding, mesh.mesh) : std::nullopt;
   if (!result)
     return func.emitOpError() << what << " has a sharding that does not fit the mesh: " << attr;
   dropTrivialAxes(*result, mesh.mesh);
-  return result;
+  return known = pool.keep(*result);
+}
+
+FailureOr<RankedTensorType> Localizer::checkedLocalType(RankedTensorType type,
+                                                        const TensorSharding *sharding,
+                                                        const Twine &what) {
+  RankedTensorType &known = knownTypes[{type, sharding}];
+  if (known)
+    return known;
+  std::vector<int64_t> shape(type.getShape().begin(), type.getShape().end());
+  if (std::string error = sharding->check(shape, mesh.mesh); !error.empty())
+    return func.emitOpError() << what << ": " << error;
+  return known = localType(type, *sharding, mesh.mesh);
 }
 
 /// Whether all that is done with an argument is to add something to it.
@@ -50,17 +64,17 @@ LogicalResult Localizer::addArguments(OpBuilder &builder) {
       return failure();
     bool deferred = isAccumulator(func, argument);
     if (!*sharding && !deferred)
-      *sharding = TensorSharding::replicated(type.getRank());
+      sharding = pool.keep(TensorSharding::replicated(type.getRank()));
     argumentShardings.push_back(*sharding);
     if (deferred) {
       accumulators[argument] = block->addArgument(type, argument.getLoc());
       continue;
     }
-    std::vector<int64_t> shape(type.getShape().begin(), type.getShape().end());
-    if (std::string error = (*sharding)->check(shape, mesh.mesh); !error.empty())
-      return func.emitOpError("argument ") << index << ": " << error;
-    Value local = block->addArgument(localType(type, **sharding, mesh.mesh), argument.getLoc());
-    define(argument, **sharding, local);
+    FailureOr<RankedTensorType> local =
+        checkedLocalType(type, *sharding, "argument " + Twine(index));
+    if (failed(local))
+      return failure();
+    define(argument, *sharding, block->addArgument(*local, argument.getLoc()));
   }
   return success();
 }
@@ -71,19 +85,18 @@ LogicalResult Localizer::resolveArguments(OpBuilder &builder) {
   for (BlockArgument argument : func.getArguments()) {
     if (accumulators.contains(argument) || argument.use_empty())
       continue;
-    TensorSharding sharding = layouts[argument].front().sharding;
+    const TensorSharding &sharding = *layouts[argument].front().sharding;
     if (sharding.partial.empty() ||
         llvm::all_of(argument.getUsers(), llvm::IsaPred<graph::SumOp>))
       continue;
-    sharding.partial.clear();
-    if (failed(fetch(builder, argument, sharding, func)))
+    if (failed(fetch(builder, argument, {sharding.dims, {}}, func)))
       return failure();
   }
   return success();
 }
 
 /// How a result has to leave the function.
-FailureOr<TensorSharding> Localizer::wantedResult(unsigned index, Value value) {
+FailureOr<const TensorSharding *> Localizer::wantedResult(unsigned index, Value value) {
   auto given = shardingFrom(func.getResultAttr(index, dist::DistDialect::kSharding),
                             "result " + Twine(index));
   if (failed(given))
@@ -91,32 +104,31 @@ FailureOr<TensorSharding> Localizer::wantedResult(unsigned index, Value value) {
   graph::RoleAttr role = graph::getResultRole(func, index);
   if (mayPend(role)) {
     // What the attribute pends over is a wish; what the value pends over counts.
-    TensorSharding natural = layouts.find(value)->second.front().sharding;
-    bool chosen = *given && !(*given)->partial.empty();
+    TensorSharding natural = *layouts.find(value)->second.front().sharding;
+    const TensorSharding *wish = *given;
+    bool chosen = wish && !wish->partial.empty();
     llvm::erase_if(natural.partial, [&](const Partial &p) {
-      return p.kind != sharding::ReduceKind::Sum || (*given && (*given)->splits(p.axis)) ||
-             (chosen && !(*given)->isPartial(p.axis));
+      return p.kind != sharding::ReduceKind::Sum || (wish && wish->splits(p.axis)) ||
+             (chosen && !wish->isPartial(p.axis));
     });
-    if (*given)
-      natural.dims = (*given)->dims;
-    return natural;
+    if (wish)
+      natural.dims = wish->dims;
+    return pool.keep(natural);
   }
   if (*given)
-    return **given;
+    return *given;
   // A result that replaces an argument has its layout.
   for (unsigned i = 0; role && i < func.getNumArguments(); ++i)
     if (graph::getArgRole(func, i) == role && argumentShardings[i] &&
         func.getArgument(i).getType() == value.getType())
-      return *argumentShardings[i];
-  TensorSharding natural = current(value).sharding;
-  natural.partial.clear();
-  return natural;
+      return argumentShardings[i];
+  return pool.keep({current(value).sharding->dims, {}});
 }
 
 LogicalResult Localizer::localizeReturn(OpBuilder &builder, func::ReturnOp op) {
   SmallVector<Value> results;
   MLIRContext *context = builder.getContext();
-  std::vector<TensorSharding> shardings;
+  SmallVector<const TensorSharding *> shardings;
   for (auto [i, value] : llvm::enumerate(op.getOperands())) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type)
@@ -124,32 +136,27 @@ LogicalResult Localizer::localizeReturn(OpBuilder &builder, func::ReturnOp op) {
              << value.getType();
     if (accumulators.contains(value) && !layouts.contains(value))
       return func.emitOpError("returns an accumulator to which nothing is added: result ") << i;
-    FailureOr<TensorSharding> wanted = wantedResult(i, value);
-    if (failed(wanted))
+    FailureOr<const TensorSharding *> wanted = wantedResult(i, value);
+    if (failed(wanted) || failed(checkedLocalType(type, *wanted, "result " + Twine(i))))
       return failure();
-    std::vector<int64_t> shape(type.getShape().begin(), type.getShape().end());
-    if (std::string error = wanted->check(shape, mesh.mesh); !error.empty())
-      return func.emitOpError("result ") << i << ": " << error;
-    FailureOr<Value> local = fetch(builder, value, *wanted, op);
+    FailureOr<Value> local = fetch(builder, value, **wanted, op);
     if (failed(local))
       return failure();
     results.push_back(*local);
-    shardings.push_back(std::move(*wanted));
+    shardings.push_back(*wanted);
   }
   func::ReturnOp::create(builder, op.getLoc(), results);
   SmallVector<Type> argumentTypes(builder.getInsertionBlock()->getArgumentTypes());
   func.setFunctionType(FunctionType::get(context, argumentTypes, TypeRange(ValueRange(results))));
-  std::vector<std::pair<TensorSharding, Attribute>> known; // a handful, however deep the model
-  auto toAttr = [&](const TensorSharding &sharding) {
-    for (const auto &[other, attr] : known)
-      if (other == sharding)
-        return attr;
-    known.emplace_back(sharding, dist::toAttr(context, mesh.name, sharding, mesh.mesh));
-    return known.back().second;
+  DenseMap<const TensorSharding *, Attribute> known;
+  auto toAttr = [&](const TensorSharding *sharding) {
+    Attribute &attr = known[sharding];
+    if (!attr)
+      attr = dist::toAttr(context, mesh.name, *sharding, mesh.mesh);
+    return attr;
   };
-  auto ofArguments = llvm::map_to_vector(
-      argumentShardings, [&](const std::optional<TensorSharding> &s) { return toAttr(*s); });
-  graph::setArgAttrs(func, dist::DistDialect::kSharding, ofArguments);
+  graph::setArgAttrs(func, dist::DistDialect::kSharding,
+                     llvm::map_to_vector(argumentShardings, toAttr));
   graph::setResultAttrs(func, dist::DistDialect::kSharding,
                         llvm::map_to_vector(shardings, toAttr));
   return success();

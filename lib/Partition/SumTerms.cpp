@@ -65,10 +65,10 @@ const Layout &Localizer::source(Value term, const Sharding &target) const {
   if (const Layout *ready = find(term, target))
     return *ready;
   const Layout &usual = current(term);
-  if (reshard(usual.sharding, target, mesh.mesh))
+  if (reshard(*usual.sharding, target, mesh.mesh))
     return usual;
   for (const Layout &layout : layouts.find(term)->second)
-    if (reshard(layout.sharding, target, mesh.mesh))
+    if (reshard(*layout.sharding, target, mesh.mesh))
       return layout;
   return usual;
 }
@@ -77,7 +77,7 @@ LogicalResult Localizer::buildSum(OpBuilder &builder, graph::SumOp op, const Sha
   Terms terms, meeting, last;
   for (Value input : op.getInputs()) {
     const Layout &layout = source(input, target);
-    terms.add(layout.sharding, layout.local);
+    terms.add(*layout.sharding, layout.local);
   }
   auto type = cast<RankedTensorType>(op.getType());
   auto move = [&](const Terms &from, Terms &to, auto destination) -> LogicalResult {
@@ -97,7 +97,7 @@ LogicalResult Localizer::buildSum(OpBuilder &builder, graph::SumOp op, const Sha
       })) ||
       failed(move(meeting, last, [&](const TensorSharding &) { return target; })))
     return failure();
-  define(op.getResult(), target, last.groups.front().total(builder, op.getLoc()));
+  define(op.getResult(), pool.keep(target), last.groups.front().total(builder, op.getLoc()));
   return success();
 }
 
@@ -116,7 +116,7 @@ LogicalResult Localizer::buildAccumulation(OpBuilder &builder, graph::SumOp op,
       argument = input;
       continue;
     }
-    TensorSharding sharding = layouts.find(input)->second.front().sharding;
+    const TensorSharding &sharding = *layouts.find(input)->second.front().sharding;
     if (!target)
       target = sharding;
     else if (*target != sharding)
@@ -126,7 +126,7 @@ LogicalResult Localizer::buildAccumulation(OpBuilder &builder, graph::SumOp op,
   if (!target)
     return op.emitOpError("must add something to the accumulator");
   unsigned index = cast<BlockArgument>(argument).getArgNumber();
-  if (const std::optional<TensorSharding> &wanted = argumentShardings[index]) {
+  if (const TensorSharding *wanted = argumentShardings[index]) {
     target->dims = wanted->dims;
     if (!wanted->partial.empty())
       llvm::erase_if(target->partial, [&](const Partial &p) { return !wanted->isPartial(p.axis); });
@@ -142,10 +142,10 @@ LogicalResult Localizer::buildAccumulation(OpBuilder &builder, graph::SumOp op,
   }
   Type type = localType(cast<RankedTensorType>(op.getType()), *target, mesh.mesh);
   accumulator.setType(type);
-  argumentShardings[index] = *target;
-  define(argument, *target, accumulator);
+  const TensorSharding *kept = argumentShardings[index] = pool.keep(*target);
+  define(argument, kept, accumulator);
   locals.insert(locals.begin(), accumulator);
-  define(op.getResult(), *target, graph::SumOp::create(builder, op.getLoc(), type, locals));
+  define(op.getResult(), kept, graph::SumOp::create(builder, op.getLoc(), type, locals));
   return success();
 }
 

@@ -170,13 +170,11 @@ LogicalResult HomeTable::enter(func::FuncOp function, graph::RoleAttr role, Type
 }
 
 void HomeTable::layOut() {
-  std::vector<size_t> order(homes.size());
-  for (size_t i = 0; i < order.size(); ++i)
-    order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return rankOf(homeRole(homes[a].role).getKind()) < rankOf(homeRole(homes[b].role).getKind());
-  });
-  for (size_t i : order) {
+  std::vector<std::pair<int, size_t>> order; // by rank, then as they came
+  for (auto [i, home] : llvm::enumerate(homes))
+    order.emplace_back(rankOf(homeRole(home.role).getKind()), i);
+  llvm::sort(order);
+  for (auto [rank, i] : order) {
     Home &home = homes[i];
     home.offset = end;
     if (isPerMicrobatch(home.role.getKind()) && microbatches > 1) {

@@ -1,7 +1,6 @@
 #include "dtc/Schedule/OffsetAssigner.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 
@@ -33,24 +32,29 @@ uint64_t peak(const std::vector<Interval> &intervals) {
   return static_cast<uint64_t>(most);
 }
 
+/// A buffer that has its place. Kept side by side, as placing compares with all of them.
+struct Placed {
+  uint64_t offset, end;
+  int64_t first, last;
+};
+
 /// The lowest offset of the smallest gap below the highest placed buffer that
-/// takes `size` bytes; above all of them when no gap does. `placed` is in
-/// order of offset.
-uint64_t bestFit(const std::vector<Interval> &intervals, const std::vector<uint64_t> &offsets,
-                 const Order &placed, size_t index) {
-  uint64_t size = intervals[index].size, top = 0;
-  uint64_t best = 0, bestGap = UINT64_MAX;
-  for (size_t other : placed) {
-    if (!liveTogether(intervals[other], intervals[index]))
+/// takes the interval; above all of them when no gap does. `placed` is in order of offset.
+uint64_t bestFit(const std::vector<Placed> &placed, const Interval &interval) {
+  uint64_t top = 0, best = 0, bestGap = UINT64_MAX;
+  for (const Placed &other : placed) {
+    if (other.first > interval.last || interval.first > other.last)
       continue;
-    if (offsets[other] > top) {
-      uint64_t gap = offsets[other] - top;
-      if (gap >= size && gap < bestGap) {
+    if (other.offset > top) {
+      uint64_t gap = other.offset - top;
+      if (gap == interval.size) // no later gap is smaller
+        return top;
+      if (gap > interval.size && gap < bestGap) {
         bestGap = gap;
         best = top;
       }
     }
-    top = std::max(top, offsets[other] + intervals[other].size);
+    top = std::max(top, other.end);
   }
   return bestGap == UINT64_MAX ? top : best;
 }
@@ -58,46 +62,45 @@ uint64_t bestFit(const std::vector<Interval> &intervals, const std::vector<uint6
 OffsetAssignment place(const std::vector<Interval> &intervals, const Order &order) {
   OffsetAssignment result;
   result.offsets.assign(intervals.size(), 0);
-  Order placed;
+  std::vector<Placed> placed;
   placed.reserve(order.size());
   for (size_t index : order) {
-    uint64_t offset = bestFit(intervals, result.offsets, placed, index);
+    const Interval &interval = intervals[index];
+    uint64_t offset = bestFit(placed, interval), end = offset + interval.size;
     result.offsets[index] = offset;
     auto where = std::upper_bound(
         placed.begin(), placed.end(), offset,
-        [&](uint64_t value, size_t other) { return value < result.offsets[other]; });
-    placed.insert(where, index);
-    result.total = std::max(result.total, offset + intervals[index].size);
+        [](uint64_t value, const Placed &other) { return value < other.offset; });
+    placed.insert(where, {offset, end, interval.first, interval.last});
+    result.total = std::max(result.total, end);
   }
   return result;
 }
 
+using Key = std::pair<double, double>;
+
 /// Indices sorted by descending `key`; equal keys keep the order of the input.
-Order descending(const std::vector<Interval> &intervals,
-                 const std::function<std::pair<double, double>(const Interval &)> &key) {
+Order descending(const std::vector<Interval> &intervals, Key (*key)(const Interval &)) {
+  std::vector<Key> keys(intervals.size());
+  std::transform(intervals.begin(), intervals.end(), keys.begin(), key);
   Order order(intervals.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    auto keyOfA = key(intervals[a]), keyOfB = key(intervals[b]);
-    return keyOfA != keyOfB ? keyOfA > keyOfB : a < b;
+    return keys[a] != keys[b] ? keys[a] > keys[b] : a < b;
   });
   return order;
 }
 
-std::vector<Order> ordersToTry(const std::vector<Interval> &intervals) {
-  auto length = [](const Interval &i) { return static_cast<double>(i.last - i.first + 1); };
-  auto size = [](const Interval &i) { return static_cast<double>(i.size); };
-  return {
-      descending(intervals, [&](const Interval &i) { return std::pair(size(i), length(i)); }),
-      descending(intervals, [&](const Interval &i) { return std::pair(length(i), size(i)); }),
-      descending(intervals,
-                 [&](const Interval &i) { return std::pair(size(i) * length(i), size(i)); }),
-      descending(intervals,
-                 [&](const Interval &i) {
-                   return std::pair(-static_cast<double>(i.first), size(i));
-                 }),
-  };
-}
+double sizeOf(const Interval &i) { return static_cast<double>(i.size); }
+double lengthOf(const Interval &i) { return static_cast<double>(i.last - i.first + 1); }
+
+/// What the orders to try sort by; each tells intervals apart in its own way.
+constexpr Key (*kKeys[])(const Interval &) = {
+    [](const Interval &i) { return Key(sizeOf(i), lengthOf(i)); },
+    [](const Interval &i) { return Key(lengthOf(i), sizeOf(i)); },
+    [](const Interval &i) { return Key(sizeOf(i) * lengthOf(i), sizeOf(i)); },
+    [](const Interval &i) { return Key(-static_cast<double>(i.first), sizeOf(i)); },
+};
 
 /// Moves the buffers that end at the top of the arena to the front of the order,
 /// where they find the lowest places; the others keep their order.
@@ -128,7 +131,8 @@ OffsetAssignment assignOffsets(const std::vector<Interval> &given, uint64_t alig
       best = candidate;
     return best.total == lowerBound;
   };
-  for (Order order : ordersToTry(intervals)) {
+  for (auto key : kKeys) {
+    Order order = descending(intervals, key);
     OffsetAssignment candidate = place(intervals, order);
     bool done = consider(candidate);
     for (int64_t round = roundsFor(intervals.size()); round > 0 && !done; --round) {

@@ -42,19 +42,18 @@ public:
   void write(uint64_t begin, uint64_t bytes, Content content) {
     if (bytes == 0)
       return;
-    split(begin);
-    split(begin + bytes);
-    segments.erase(segments.find(begin), segments.find(begin + bytes));
-    segments[begin] = content;
+    uint64_t end = begin + bytes;
+    auto next = segments.upper_bound(begin);
+    Content last = next == segments.begin() ? Content{0} : std::prev(next)->second;
+    for (; next != segments.end() && next->first < end; next = segments.erase(next))
+      last = next->second;
+    // What was there goes on behind the end.
+    if (next == segments.end() || next->first != end)
+      next = segments.emplace_hint(next, end, last);
+    segments.insert_or_assign(next, begin, content);
   }
 
 private:
-  /// Makes a segment begin at `at`.
-  void split(uint64_t at) {
-    auto it = segments.upper_bound(at);
-    segments[at] = it == segments.begin() ? Content{0} : std::prev(it)->second;
-  }
-
   std::map<uint64_t, Content> segments; ///< from each start to the next
 };
 

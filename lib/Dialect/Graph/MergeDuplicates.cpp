@@ -1,39 +1,52 @@
 #include "dtc/Dialect/Graph/MergeDuplicates.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-
-#include <unordered_map>
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
 namespace dtc::graph {
 
+namespace {
+/// Ops are equal if they compute the same. The hash leaves out most attributes, which seldom
+/// tell ops with the same operands apart.
+struct SameComputation : llvm::DenseMapInfo<Operation *> {
+  static unsigned getHashValue(Operation *op) {
+    auto hash = llvm::hash_combine(op->getName().getAsOpaquePointer(),
+                                   llvm::hash_combine_range(op->operand_begin(), op->operand_end()),
+                                   llvm::hash_combine_range(op->result_type_begin(),
+                                                            op->result_type_end()));
+    return op->getNumOperands() ? hash : llvm::hash_combine(hash, op->hashProperties());
+  }
+  static bool isEqual(Operation *a, Operation *b) {
+    if (a == b)
+      return true;
+    if (a == getEmptyKey() || a == getTombstoneKey() || b == getEmptyKey() ||
+        b == getTombstoneKey())
+      return false;
+    return OperationEquivalence::isEquivalentTo(a, b, OperationEquivalence::IgnoreLocations);
+  }
+};
+} // namespace
+
 void mergeDuplicates(func::FuncOp func) {
-  // One hash an op: MLIR's own elimination computes each anew whenever its table grows, which
-  // takes most of its time in a function of a whole deep model.
-  std::unordered_map<size_t, SmallVector<Operation *, 1>> known;
-  auto find = [&](Operation *op) -> Operation * {
-    size_t hash = OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue,
-                                                    OperationEquivalence::ignoreHashValue,
-                                                    OperationEquivalence::IgnoreLocations);
-    SmallVector<Operation *, 1> &alike = known[hash];
-    for (Operation *other : alike)
-      if (OperationEquivalence::isEquivalentTo(op, other, OperationEquivalence::IgnoreLocations))
-        return other;
-    alike.push_back(op);
-    return nullptr;
-  };
-  for (Operation &op : llvm::make_early_inc_range(func.getBody().front().without_terminator())) {
+  Block &block = func.getBody().front();
+  // With room for all: MLIR's own elimination computes each hash anew whenever its table grows,
+  // which takes most of its time in a function of a whole deep model.
+  DenseSet<Operation *, SameComputation> known;
+  known.reserve(block.getOperations().size());
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
     if (isOpTriviallyDead(&op)) {
       op.erase();
       continue;
     }
-    if (op.getNumRegions() != 0 || !isMemoryEffectFree(&op))
+    if (op.getNumRegions() != 0)
       continue;
-    if (Operation *other = find(&op)) {
-      op.replaceAllUsesWith(other);
-      op.erase();
-    }
+    auto [other, isNew] = known.insert(&op);
+    if (isNew || !isMemoryEffectFree(&op))
+      continue;
+    op.replaceAllUsesWith(*other);
+    op.erase();
   }
 }
 

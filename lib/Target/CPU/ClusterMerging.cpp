@@ -256,12 +256,10 @@ bool Clustering::areSiblings(int first, int second) {
 }
 
 SmallVector<int> Clustering::readersOf(Value value) const {
-  SmallVector<Use> uses;
-  collectUses(value, Way::Same, uses);
   SmallVector<int> readers;
-  for (const Use &use : uses)
+  for (const Use &use : usesOf(value))
     readers.push_back(clusterOf.lookup(use.user));
-  llvm::sort(readers);
+  std::sort(readers.begin(), readers.end());
   readers.erase(llvm::unique(readers), readers.end());
   return readers;
 }

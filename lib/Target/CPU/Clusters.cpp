@@ -103,27 +103,29 @@ static Way join(Way a, Way b) {
   return std::max(a, b);
 }
 
-void Clustering::collectUses(Value value, Way way, SmallVector<Use> &uses) const {
+void Clustering::collectUses(Value value, SmallVector<Use> &uses) const {
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
-    bool inCluster = clusterOf.count(user);
-    if (!isPrimitive(user) || (!inCluster && !isFree(user)))
+    bool inCluster = clusterOf.count(user), free = isFree(user);
+    if (!inCluster && !free)
       continue;
-    Way next = join(way, stepOf(user, use.getOperandNumber()));
+    Way step = stepOf(user, use.getOperandNumber());
     if (inCluster)
-      uses.push_back({user, next});
-    if (isFree(user))
-      collectUses(user->getResult(0), next, uses);
+      uses.push_back({user, step});
+    if (free)
+      for (const Use &further : usesOf(user->getResult(0)))
+        uses.push_back({further.user, join(step, further.way)});
   }
 }
 
 ArrayRef<Clustering::Use> Clustering::usesOf(Value value) const {
-  std::unique_ptr<SmallVector<Use>> &uses = knownUses[value];
-  if (!uses) {
-    uses = std::make_unique<SmallVector<Use>>();
-    collectUses(value, Way::Same, *uses);
+  auto known = knownUses.find(value);
+  if (known == knownUses.end()) {
+    auto uses = std::make_unique<SmallVector<Use>>();
+    collectUses(value, *uses); // may ask for those of other values
+    known = knownUses.try_emplace(value, std::move(uses)).first;
   }
-  return *uses;
+  return *known->second;
 }
 
 // What is stored, what is repeated.
@@ -145,11 +147,12 @@ bool Clustering::isCheapElementwise(Operation *op) {
   if (!graph::isElementwise(op) || isRequired(op->getResult(0)))
     return false;
   bool scalar = elementsOf(op) == 1;
+  const size_t mostLeaves = scalar ? 3 : 1;
   // Large leaves: what the chain of free ops in front of it reads.
-  llvm::SetVector<Operation *> chain;
-  llvm::SetVector<Value> leaves;
+  OpSet chain;
+  ValueSet leaves;
   chain.insert(op);
-  for (size_t i = 0; i < chain.size(); ++i)
+  for (size_t i = 0; i < chain.size() && leaves.size() <= mostLeaves; ++i)
     for (Value operand : chain[i]->getOperands()) {
       Operation *producer = operand.getDefiningOp();
       if (producer && freeOps.count(producer))
@@ -157,30 +160,30 @@ bool Clustering::isCheapElementwise(Operation *op) {
       else if (scalar || elementsOf(operand) * 8 > elementsOf(op))
         leaves.insert(operand);
     }
+  if (leaves.size() > mostLeaves)
+    return false;
   // Computing again what one tensor determines saves storing it, unless columns would do so
   // for each row.
   auto dear = llvm::count_if(chain, isDear);
   if (dear > kMostDear && !scalar)
     return false;
   auto length = llvm::count_if(chain, [](Operation *op) { return !isConversion(op); });
-  return length <= kLongestFree && leaves.size() <= (scalar ? 3 : 1) &&
-         (scalar || dear == 0 || staysInRows(op));
+  return length <= kLongestFree && (scalar || dear == 0 || !leavingRows.contains(op));
 }
 
-bool Clustering::staysInRows(Operation *op) const {
-  SmallVector<Operation *> open{op};
-  DenseSet<Operation *> seen;
-  for (size_t i = 0; i < open.size(); ++i)
-    for (OpOperand &use : open[i]->getUses()) {
+void Clustering::findLeavingRows() {
+  for (Operation *op : llvm::reverse(program)) {
+    if (!isPrimitive(op))
+      continue;
+    bool leaves = llvm::any_of(op->getUses(), [&](OpOperand &use) {
       Operation *user = use.getOwner();
-      if (!isPrimitive(user) || !seen.insert(user).second)
-        continue;
-      if (stepOf(user, use.getOperandNumber()) >= Way::Repeated)
-        return false;
-      if (elementsOf(user) == elementsOf(op))
-        open.push_back(user);
-    }
-  return true;
+      return isPrimitive(user) &&
+             (stepOf(user, use.getOperandNumber()) >= Way::Repeated ||
+              (leavingRows.contains(user) && elementsOf(user) == elementsOf(op)));
+    });
+    if (leaves)
+      leavingRows.insert(op);
+  }
 }
 
 void Clustering::findFree() {
@@ -335,6 +338,7 @@ Clustering::Clustering(func::FuncOp func) : func(func) {
     program.push_back(&op);
   }
   findRequired();
+  findLeavingRows();
   findFree();
   for (Operation *op : llvm::reverse(program))
     if (isPrimitive(op) && (!isFree(op) || isRequired(op->getResult(0)))) {
@@ -378,15 +382,14 @@ SmallVector<Value> Clustering::outputsOf(int number) const {
 }
 
 SmallVector<Value> Clustering::readBy(int number) const {
-  llvm::SetVector<Operation *> repeated;
-  llvm::SetVector<Value> inputs;
+  OpSet repeated;
+  ValueSet inputs;
   inputsOf(number, repeated, inputs);
   return SmallVector<Value>(inputs.begin(), inputs.end());
 }
 
-void Clustering::inputsOf(int number, llvm::SetVector<Operation *> &repeated,
-                          llvm::SetVector<Value> &inputs) const {
-  SmallVector<Operation *> open(clusters[number].ops.begin(), clusters[number].ops.end());
+void Clustering::inputsOf(int number, OpSet &repeated, ValueSet &inputs) const {
+  SmallVector<Operation *, 16> open(clusters[number].ops.begin(), clusters[number].ops.end());
   for (size_t i = 0; i < open.size(); ++i)
     for (Value operand : open[i]->getOperands()) {
       Operation *producer = operand.getDefiningOp();

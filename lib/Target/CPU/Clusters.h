@@ -31,8 +31,11 @@ bool isPrimitive(mlir::Operation *op);
 /// In order of the cost of being there; a way is as costly as its worst step.
 enum class Way { Same, Rows, Moved, Repeated, LookedUp };
 
+using OpSet = llvm::SmallSetVector<mlir::Operation *, 16>;
+using ValueSet = llvm::SmallSetVector<mlir::Value, 16>;
+
 struct Cluster {
-  llvm::SetVector<mlir::Operation *> ops;
+  OpSet ops;
   int64_t rows = 0;     ///< rows kernels: their number
   bool columns = false; ///< a reduction that keeps the columns
   bool special = false; ///< scatter_add, cumsum, top_k, max_pool_grad
@@ -57,8 +60,7 @@ public:
   /// Values of a cluster that are needed outside of it.
   llvm::SmallVector<mlir::Value> outputsOf(int cluster) const;
   /// The free ops that a cluster repeats for itself and the values that it reads.
-  void inputsOf(int cluster, llvm::SetVector<mlir::Operation *> &repeated,
-                llvm::SetVector<mlir::Value> &inputs) const;
+  void inputsOf(int cluster, OpSet &repeated, ValueSet &inputs) const;
 
   llvm::SmallVector<mlir::Operation *>
   inProgramOrder(llvm::ArrayRef<mlir::Operation *> ops) const;
@@ -80,14 +82,13 @@ private:
   void findRequired();
   void findFree();
   bool isCheapElementwise(mlir::Operation *op);
-  /// True if a value is only needed element by element or row by row.
-  bool staysInRows(mlir::Operation *op) const;
+  void findLeavingRows();
   void assign(mlir::Operation *op);
   int newCluster(mlir::Operation *op);
   /// The uses of a value by ops that are in clusters, through free ops. Ops are put into
   /// clusters backwards, so the uses of a value are known, and stay, once its turn comes.
   llvm::ArrayRef<Use> usesOf(mlir::Value value) const;
-  void collectUses(mlir::Value value, Way way, llvm::SmallVector<Use> &uses) const;
+  void collectUses(mlir::Value value, llvm::SmallVector<Use> &uses) const;
   bool canJoin(mlir::Operation *op, int cluster, llvm::ArrayRef<Use> uses) const;
   bool canJoinReduction(graph::ReduceOp op, const Cluster &cluster,
                         llvm::ArrayRef<Use> uses) const;
@@ -127,6 +128,9 @@ private:
   llvm::SmallVector<mlir::Operation *> program;
   llvm::DenseSet<mlir::Value> required;
   llvm::DenseSet<mlir::Operation *> freeOps;
+  /// Ops whose values, or what is computed from them element by element, are needed otherwise
+  /// than element by element or row by row.
+  llvm::DenseSet<mlir::Operation *> leavingRows;
   std::vector<llvm::SmallVector<mlir::Value>> reads; ///< by clusters
   std::vector<mlir::Operation *> others;             ///< ops that are no part of kernels
   llvm::DenseMap<mlir::Operation *, int> nodeOf;     ///< of the others

@@ -38,10 +38,22 @@ std::string structure(exec::KernelOp kernel, bool flat) {
   return text;
 }
 
+/// One by one where all are attributes: putting them into a dictionary takes far longer.
+static void addProperties(Operation *op, std::vector<uintptr_t> &key) {
+  auto add = [&](Attribute attr) {
+    key.push_back(reinterpret_cast<uintptr_t>(attr.getAsOpaquePointer()));
+  };
+  ArrayRef<StringAttr> names = op->getRegisteredInfo()->getAttributeNames();
+  if (size_t(op->getPropertiesStorageSize()) != names.size() * sizeof(Attribute))
+    return add(op->getPropertiesAsAttribute());
+  for (StringAttr name : names)
+    add(op->getInherentAttr(name).value_or(Attribute()));
+}
+
 std::vector<uintptr_t> identityOf(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
                                   ArrayRef<Value> outputs, ArrayRef<int64_t> replaces) {
   std::vector<uintptr_t> key(replaces.begin(), replaces.end());
-  DenseMap<Value, unsigned> numbers;
+  llvm::SmallDenseMap<Value, unsigned, 32> numbers;
   auto add = [&](auto handle) {
     key.push_back(reinterpret_cast<uintptr_t>(handle.getAsOpaquePointer()));
   };
@@ -56,7 +68,7 @@ std::vector<uintptr_t> identityOf(ArrayRef<Operation *> ops, ArrayRef<Value> inp
     key.push_back(op->getNumOperands());
     for (Value operand : op->getOperands())
       key.push_back(numbers.lookup(operand));
-    add(op->getPropertiesAsAttribute());
+    addProperties(op, key);
     for (NamedAttribute attr : op->getDiscardableAttrs())
       if (attr.getName() != graph::GraphDialect::kId &&
           attr.getName() != graph::GraphDialect::kBackward) {
@@ -105,18 +117,23 @@ SmallVector<int64_t> findReplaced(ArrayRef<Value> inputs, ArrayRef<Value> output
   return replaces;
 }
 
-SmallVector<Operation *> canonicalOrder(const llvm::SetVector<Operation *> &ops,
-                                        ArrayRef<Value> outputs) {
+/// Appends what computes the value, as far as it is among `ops` and not yet `sorted`.
+static void appendWithProducers(Value value, const OpSet &ops,
+                                llvm::SmallPtrSetImpl<Operation *> &done,
+                                SmallVectorImpl<Operation *> &sorted) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !ops.contains(op) || !done.insert(op).second)
+    return;
+  for (Value operand : op->getOperands())
+    appendWithProducers(operand, ops, done, sorted);
+  sorted.push_back(op);
+}
+
+SmallVector<Operation *> canonicalOrder(const OpSet &ops, ArrayRef<Value> outputs) {
   SmallVector<Operation *> sorted;
-  DenseSet<Operation *> done;
-  std::function<void(Value)> visit = [&](Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !ops.contains(op) || !done.insert(op).second)
-      return;
-    llvm::for_each(op->getOperands(), visit);
-    sorted.push_back(op);
-  };
-  llvm::for_each(outputs, visit);
+  llvm::SmallPtrSet<Operation *, 16> done;
+  for (Value output : outputs)
+    appendWithProducers(output, ops, done, sorted);
   return sorted;
 }
 

@@ -1,9 +1,9 @@
 // When two places compute the same, so that one kernel serves both.
 #pragma once
 
-#include "dtc/Dialect/Exec/Exec.h"
+#include "Clusters.h"
 
-#include "llvm/ADT/SetVector.h"
+#include "dtc/Dialect/Exec/Exec.h"
 
 namespace dtc::cpu {
 
@@ -20,9 +20,8 @@ std::vector<uintptr_t> identityOf(llvm::ArrayRef<mlir::Operation *> ops,
 
 /// Ops in the order in which the outputs ask for them, whatever the program's: equal
 /// clusters become equal kernels.
-llvm::SmallVector<mlir::Operation *>
-canonicalOrder(const llvm::SetVector<mlir::Operation *> &ops,
-               llvm::ArrayRef<mlir::Value> outputs);
+llvm::SmallVector<mlir::Operation *> canonicalOrder(const OpSet &ops,
+                                                    llvm::ArrayRef<mlir::Value> outputs);
 
 /// The role of what a value is returned as, and of the argument that it is; null when it is
 /// neither. Reshapes don't matter.

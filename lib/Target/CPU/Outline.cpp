@@ -114,15 +114,15 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
 static Location locationOf(ArrayRef<Value> outputs) { return outputs.back().getLoc(); }
 
 LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuilder &builder) {
-  llvm::SetVector<Operation *> ops;
-  llvm::SetVector<Value> reads;
+  OpSet ops;
+  ValueSet reads;
   clustering.inputsOf(cluster, ops, reads);
   SmallVector<Value> outputs = clustering.outputsOf(cluster);
-  const llvm::SetVector<Operation *> &own = clustering.clusters[cluster].ops;
+  const OpSet &own = clustering.clusters[cluster].ops;
   ops.insert(own.begin(), own.end());
   SmallVector<Operation *> sorted = canonicalOrder(ops, outputs);
   // Operands in the order of their first use: equal kernels get equal ones.
-  llvm::SetVector<Value> inputs;
+  ValueSet inputs;
   for (Operation *op : sorted)
     for (Value operand : op->getOperands())
       if (reads.contains(operand))

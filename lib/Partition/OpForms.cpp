@@ -1,0 +1,101 @@
+#include "OpForms.h"
+
+using namespace mlir;
+using namespace dtc::sharding;
+
+namespace dtc::partition {
+
+void dropTrivialAxes(AxisList &axes, const Mesh &mesh) {
+  llvm::erase_if(axes, [&](AxisId axis) { return mesh.axes[axis].size == 1; });
+}
+
+void dropTrivialAxes(TensorSharding &sharding, const Mesh &mesh) {
+  for (AxisList &axes : sharding.dims)
+    dropTrivialAxes(axes, mesh);
+  llvm::erase_if(sharding.partial,
+                 [&](const Partial &p) { return mesh.axes[p.axis].size == 1; });
+}
+
+//===----------------------------------------------------------------------===//
+// Which ops are alike
+//===----------------------------------------------------------------------===//
+
+unsigned OpForms::Alike::getHashValue(Operation *op) {
+  auto types = [](auto range) { return llvm::hash_combine_range(range.begin(), range.end()); };
+  auto hash = llvm::hash_combine(op->getName().getAsOpaquePointer(), types(op->getOperandTypes()),
+                                 types(op->getResultTypes()),
+                                 op->getDiscardableAttr(dist::DistDialect::kOp));
+  return op->getNumOperands() ? hash : llvm::hash_combine(hash, op->hashProperties());
+}
+
+static bool numbers(NamedAttribute attr) {
+  return attr.getName() == graph::GraphDialect::kId ||
+         attr.getName() == graph::GraphDialect::kBackward;
+}
+
+static bool haveEqualAttributes(Operation *a, Operation *b) {
+  DictionaryAttr attrsOfA = a->getDiscardableAttrDictionary(),
+                 attrsOfB = b->getDiscardableAttrDictionary();
+  if (attrsOfA == attrsOfB)
+    return true;
+  auto told = [](DictionaryAttr attrs) {
+    return llvm::make_filter_range(attrs, [](NamedAttribute attr) { return !numbers(attr); });
+  };
+  auto ofA = told(attrsOfA), ofB = told(attrsOfB);
+  return std::equal(ofA.begin(), ofA.end(), ofB.begin(), ofB.end());
+}
+
+bool OpForms::Alike::isEqual(Operation *a, Operation *b) {
+  auto isKey = [](Operation *op) { return op != getEmptyKey() && op != getTombstoneKey(); };
+  if (a == b || !isKey(a) || !isKey(b))
+    return a == b;
+  return a->getName() == b->getName() &&
+         llvm::equal(a->getOperandTypes(), b->getOperandTypes()) &&
+         llvm::equal(a->getResultTypes(), b->getResultTypes()) &&
+         a->getName().compareOpProperties(a->getPropertiesStorage(), b->getPropertiesStorage()) &&
+         haveEqualAttributes(a, b);
+}
+
+//===----------------------------------------------------------------------===//
+// What they have in common
+//===----------------------------------------------------------------------===//
+
+FailureOr<OpClass *> OpForms::classOf(Operation *op) {
+  std::unique_ptr<OpClass> &known = classes[op];
+  if (known)
+    return known.get();
+  auto fresh = std::make_unique<OpClass>();
+  fresh->rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+  if (auto attr = op->getAttrOfType<dist::OpShardingAttr>(dist::DistDialect::kOp)) {
+    std::optional<OpSharding> choice = dist::toOpSharding(attr, mesh.mesh);
+    if (!choice)
+      return op->emitOpError("sharding names an axis that the mesh lacks: ") << attr;
+    if (std::string error = check(fresh->rule, *choice, mesh.mesh); !error.empty())
+      return op->emitOpError(error) << ": " << attr;
+    for (AxisList &axes : choice->factors)
+      dropTrivialAxes(axes, mesh.mesh);
+    fresh->given = std::move(choice);
+  }
+  known = std::move(fresh);
+  return known.get();
+}
+
+const OpForm &OpForms::formOf(OpClass &alike, Operation *op, const OpSharding &choice) {
+  for (const std::unique_ptr<OpForm> &known : alike.forms)
+    if (known->choice == choice)
+      return *known;
+  auto form = std::make_unique<OpForm>();
+  form->choice = choice;
+  form->rounds = needsRounds(alike.rule, choice);
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    form->operands.push_back(pool.keep(operandSharding(alike.rule, choice, i)));
+  for (auto [i, type] : llvm::enumerate(op->getResultTypes())) {
+    const TensorSharding *result = pool.keep(resultSharding(alike.rule, choice, i));
+    form->results.push_back(result);
+    form->types.push_back(localType(cast<RankedTensorType>(type), *result, mesh.mesh));
+  }
+  alike.forms.push_back(std::move(form));
+  return *alike.forms.back();
+}
+
+} // namespace dtc::partition
