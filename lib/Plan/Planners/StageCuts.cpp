@@ -24,26 +24,63 @@ struct Prefix {
 
 } // namespace
 
+/// The last of the ends [first, last], looked at from near `guess`, for which it holds; it
+/// holds for none after one for which it doesn't. first - 1: there is none.
+template <typename Holds> static int lastThat(int first, int last, int guess, Holds holds) {
+  if (first > last)
+    return first - 1;
+  guess = std::clamp(guess, first, last);
+  int good = first - 1, bad = last + 1;
+  for (int step = 1; good + 1 < bad;) {
+    (holds(guess) ? good : bad) = guess;
+    if (good >= first && bad <= last) { // on both sides: halve
+      guess = good + (bad - good) / 2;
+    } else {
+      guess = good >= first ? std::min(last, good + step) : std::max(first, bad - step);
+      step *= 2;
+    }
+  }
+  return good;
+}
+
 /// Every stage takes as much as it can below the limit, but leaves a unit for each
 /// one after it. The dearest one's price; infinite where that doesn't take all units.
-static double pack(int units, int stages, const StagePrice &price, double limit) {
-  int begin = 0;
+/// `ends`: where each ends; as many units as the one before it are tried first.
+static double pack(int units, int stages, const StagePrice &price, double limit,
+                   std::vector<int> *ends = nullptr) {
+  int begin = 0, length = units / stages;
   double most = 0;
   for (int stage = 0; stage < stages; ++stage) {
-    int end = begin;
-    double cost = 0;
-    for (; end < units - (stages - stage - 1); ++end) {
-      double longer = price(begin, end + 1, stage);
-      if (longer > limit || !std::isfinite(longer))
-        break;
-      cost = longer;
-    }
+    double cost = kInfinity; // of the last that holds
+    int end = lastThat(begin + 1, units - (stages - stage - 1), begin + length, [&](int at) {
+      double seconds = price(begin, at, stage);
+      bool holds = seconds <= limit && std::isfinite(seconds);
+      if (holds)
+        cost = seconds;
+      return holds;
+    });
     if (end == begin)
       return kInfinity;
     most = std::max(most, cost);
+    length = end - begin;
     begin = end;
+    if (ends)
+      ends->push_back(end);
   }
   return begin == units ? most : kInfinity;
+}
+
+/// The same from the end: by stage, the first unit with which it can begin.
+static std::vector<int> packBackwards(int units, int stages, const StagePrice &price,
+                                      double limit) {
+  std::vector<int> begins(stages);
+  int end = units, length = units / stages;
+  for (int stage = stages; stage-- > 0;) {
+    auto fits = [&](int taken) { return price(end - taken, end, stage) <= limit; };
+    length = lastThat(1, end - stage, length, fits);
+    begins[stage] = end -= length;
+  }
+  return begins;
 }
 
 bool canCut(int units, int stages, const StagePrice &price) {
@@ -68,28 +105,41 @@ std::optional<std::vector<int>> cutStages(int units, int stages, const StagePric
   if (stages < 1 || units < stages)
     return std::nullopt;
   limit = nearLeast(units, stages, price, limit);
-  std::vector<std::vector<Prefix>> best(stages + 1, std::vector<Prefix>(units + 1));
-  best[0][0] = {0, 0, -1};
-  for (int stage = 1; stage <= stages; ++stage) {
-    // Every later stage takes at least one unit; the last one takes all that are left.
-    for (int end = stage == stages ? units : stage; end <= units - (stages - stage); ++end)
-      for (int begin = stage == 1 ? 0 : end - 1; begin >= stage - 1; --begin) {
-        const Prefix &before = best[stage - 1][begin];
-        double cost = price(begin, end, stage - 1);
-        if (cost > best[stage][end].most || cost > limit || !std::isfinite(cost))
-          break; // longer ones are no better
-        if (before.most == kInfinity)
-          continue;
-        Prefix whole{std::max(before.most, cost), before.squares + cost * cost, begin};
-        if (whole.most < kInfinity && whole < best[stage][end])
-          best[stage][end] = whole;
-      }
-  }
-  if (best[stages][units].last < 0)
+  // A stage ends no later than where those up to it reach, and no earlier than where
+  // those after it can begin.
+  std::vector<int> latest;
+  if (!std::isfinite(pack(units, stages, price, limit, &latest)))
     return std::nullopt;
+  std::vector<int> earliest = packBackwards(units, stages, price, limit);
+  earliest.push_back(units);
+  latest.insert(latest.begin(), 0);
+  for (int stage = 0; stage <= stages; ++stage) // where a longer stage costs less
+    earliest[stage] = std::min(earliest[stage], latest[stage]);
+  std::vector<std::vector<Prefix>> best(stages + 1); // by stages, and end from the earliest
+  best[0] = {{0, 0, -1}};
+  for (int stage = 1; stage <= stages; ++stage) {
+    best[stage].resize(latest[stage] - earliest[stage] + 1);
+    for (int end = earliest[stage]; end <= latest[stage]; ++end) {
+      Prefix &whole = best[stage][end - earliest[stage]];
+      for (int begin = std::min(end - 1, latest[stage - 1]); begin >= earliest[stage - 1];
+           --begin) {
+        const Prefix &before = best[stage - 1][begin - earliest[stage - 1]];
+        double cost = price(begin, end, stage - 1);
+        if (cost > whole.most || cost > limit || !std::isfinite(cost))
+          break; // longer ones are no better
+        Prefix found{std::max(before.most, cost), before.squares + cost * cost, begin};
+        if (found.most < kInfinity && found < whole)
+          whole = found;
+      }
+    }
+  }
   std::vector<int> cuts = {units};
-  for (int stage = stages; stage > 0; --stage)
-    cuts.push_back(best[stage][cuts.back()].last);
+  for (int stage = stages; stage > 0; --stage) {
+    int last = best[stage][cuts.back() - earliest[stage]].last;
+    if (last < 0)
+      return std::nullopt;
+    cuts.push_back(last);
+  }
   std::reverse(cuts.begin(), cuts.end());
   return cuts;
 }

@@ -9,7 +9,8 @@
 namespace dtc::plan {
 
 /// Seconds of a stage made of the units [a, b), the `stage`-th; infinite where
-/// it doesn't fit. A stage with more units may not cost less.
+/// it doesn't fit. Where a stage with more units costs less, as ZeRO's sums of gradients may
+/// that more blocks hide, the cuts that are found keep the limit, but may not be the best.
 using StagePrice = std::function<double(int a, int b, int stage)>;
 
 /// The cuts 0 = c0 < c1 < ... < cn = units into `stages` runs whose most

@@ -88,3 +88,41 @@ TEST(StageCuts, NeedAUnitForEachStage) {
   EXPECT_FALSE(cutStages(3, 0, price));
   EXPECT_EQ(*cutStages(3, 3, price), (std::vector<int>{0, 1, 2, 3}));
 }
+
+TEST(StageCuts, LookAtLittleMoreInADeeperModel) {
+  // An embedding, equal layers, and a head that takes as long as two.
+  auto looks = [](int layers) {
+    int count = 0;
+    auto cuts = cutStages(layers + 2, 8, [&](int a, int b, int) {
+      ++count;
+      return b - a - 0.5 * (a == 0) + (b == layers + 2);
+    });
+    EXPECT_TRUE(cuts) << layers;
+    return count;
+  };
+  int few = looks(32);
+  EXPECT_LT(looks(128), 1.5 * few);
+  EXPECT_LT(looks(1024), 2 * few);
+}
+
+TEST(StageCuts, KeepTheLimitWhereLongerStagesCostLess) {
+  auto price = [](int a, int b, int) {
+    return b - a > 4 ? kInfinity : (b - a) * (1 + (a * 7919 + b * 104729) % 17 / 17.0);
+  };
+  int found = 0;
+  for (double limit : {3.0, 5.0, kInfinity})
+    for (int units : {8, 12, 15})
+      for (int stages : {3, 4, 5}) {
+        auto cuts = cutStages(units, stages, price, limit);
+        if (!cuts)
+          continue;
+        ++found;
+        ASSERT_EQ(cuts->size(), size_t(stages) + 1);
+        EXPECT_EQ(cuts->back(), units);
+        for (int stage = 0; stage < stages; ++stage) {
+          EXPECT_LT((*cuts)[stage], (*cuts)[stage + 1]);
+          EXPECT_LE(price((*cuts)[stage], (*cuts)[stage + 1], stage), std::min(limit, 1e9));
+        }
+      }
+  EXPECT_GT(found, 5);
+}
