@@ -7,12 +7,12 @@
 
 #include "dtc/Interpreter/Step.h"
 #include "dtc/Package/Package.h"
-#include "dtc/Report/Words.h"
 #include "dtc/Partition/Partition.h"
+#include "dtc/Report/Words.h"
 #include "dtc/Schedule/LibrarySupport.h"
+#include "dtc/Schedule/PartialFunction.h"
 #include "dtc/Schedule/Passes.h"
 #include "dtc/Schedule/Program.h"
-#include "dtc/Schedule/Temporaries.h"
 #include "dtc/Target/CPU/Passes.h"
 
 #include "mlir/IR/Verifier.h"
@@ -94,20 +94,20 @@ ExitCode Compilation::verifyRanks(ModuleOp global) {
   return ExitCode::Done;
 }
 
-/// From local functions to fused kernels on planned memory.
-static void addSchedulePasses(OpPassManager &manager, int64_t microbatches, int64_t threads) {
+/// From local functions to fused kernels.
+static void addKernelPasses(OpPassManager &manager, int64_t microbatches) {
   manager.addPass(cpu::createDecomposeLayers());
   manager.addPass(schedule::createNormalizeContractions());
   manager.addPass(cpu::createFormKernels());
   manager.addPass(schedule::createBuildSchedule({.microbatches = microbatches}));
-  manager.addPass(schedule::createPlanMemory({.threads = threads}));
 }
 
 ExitCode Compilation::schedule() {
   if (options.target != Target::CPU)
     return fail({"--target cuda can be planned for, but not compiled for yet", 2});
   ExitCode code = runPasses([&](OpPassManager &manager) {
-    addSchedulePasses(manager, batch.numMicrobatches, options.threadsPerRank);
+    addKernelPasses(manager, batch.numMicrobatches);
+    manager.addPass(schedule::createPlanMemory({.threads = options.threadsPerRank}));
     manager.addPass(schedule::createVerifySchedule());
   });
   bool isRefused = code == ExitCode::Failed &&
@@ -119,12 +119,12 @@ ExitCode Compilation::schedule() {
 std::unique_ptr<plan::Workspace> Compilation::makeWorkspace() {
   if (options.target != Target::CPU)
     return nullptr;
-  auto measure = [this](ModuleOp alone) -> FailureOr<int64_t> {
+  auto measure = [this](ModuleOp alone, const std::vector<bool> &spent) -> FailureOr<int64_t> {
     PassManager manager(&context);
-    addSchedulePasses(manager, 1, options.threadsPerRank);
+    addKernelPasses(manager, 1);
     if (failed(manager.run(alone)))
       return failure();
-    return schedule::temporaryBytes(alone);
+    return schedule::bytesWithinFunction(alone, options.threadsPerRank, spent);
   };
   return std::make_unique<planbridge::LocalWorkspace>(module(), measure);
 }

@@ -162,14 +162,15 @@ bool Execution::isTakenApart(OpId id) const {
   return false;
 }
 
-/// What an op needs of its own while it runs, without what it keeps.
-int64_t Execution::scratchBytes(OpId id) const {
+bool Execution::isMeasured(OpId id) const {
+  OpKind kind = problem.ops[id].kind;
+  bool isLibrary = kind == OpKind::Contraction || kind == OpKind::Attention;
+  return workspace && isLibrary && !isTakenApart(id);
+}
+
+int64_t Execution::workspaceBytes(OpId id, const std::vector<bool> &spent) const {
   const Op &op = problem.ops[id];
   const OpSharding &choice = plan.ops[id];
-  double share = localShare(choice, plan.mesh);
-  bool isLibrary = op.kind == OpKind::Contraction || op.kind == OpKind::Attention;
-  if (!workspace || !isLibrary || isTakenApart(id))
-    return static_cast<int64_t>(work.scratchBytes(id) * share);
   Shapes operands, results;
   for (size_t i = 0; i < op.operands.size(); ++i)
     operands.push_back(sharding::operandSharding(op.rule, choice, i)
@@ -178,21 +179,20 @@ int64_t Execution::scratchBytes(OpId id) const {
     results.push_back(sharding::resultSharding(op.rule, choice, i)
                           .localShape(problem.values[op.results[i]].shape, plan.mesh));
   // Alone, it makes for itself what its two passes share.
-  double kept = op.forward >= 0 ? work.savedBytes(op.forward) * share : 0;
-  return std::max<int64_t>(0, workspace->bytes(id, operands, results) -
-                                  static_cast<int64_t>(kept));
+  double kept = op.forward >= 0 ? work.savedBytes(op.forward) * localShare(choice, plan.mesh) : 0;
+  return workspace->bytes(id, operands, results, spent) - static_cast<int64_t>(kept);
 }
 
 void Execution::runOp(OpId id) {
   const Op &op = problem.ops[id];
   const OpSharding &choice = plan.ops[id];
   ExecutionStep run = stepOf(id);
-  // One kernel makes a loss' statistics and gradient, after which the loss still
-  // reads the logits; taken apart, the loss comes first.
-  run.inPlace = op.kind == OpKind::Elementwise ||
-                (op.kind == OpKind::Loss && op.backward && isTakenApart(op.forward));
+  run.inPlace = op.kind == OpKind::Elementwise || op.kind == OpKind::Reduction ||
+                op.kind == OpKind::Normalization || (op.kind == OpKind::Loss && op.backward);
   for (size_t i = 0; i < op.operands.size(); ++i) {
     Copy &copy = bring(op.operands[i], sharding::operandSharding(op.rule, choice, i), id);
+    if (isMeasured(id))
+      run.operandReads.push_back(copy.buffers.size() == 1 ? int(run.reads.size()) : -1);
     run.reads.insert(run.reads.end(), copy.buffers.begin(), copy.buffers.end());
   }
   addRounds(id);
@@ -209,8 +209,8 @@ void Execution::runOp(OpId id) {
     copies[value] = {{layout, alias ? run.reads : std::vector<int>{run.writes.back()}}};
   }
   double share = localShare(choice, plan.mesh);
-  if (int64_t bytes = scratchBytes(id); bytes > 0)
-    run.writes.push_back(addBuffer(bytes));
+  if (double bytes = work.scratchBytes(id); bytes > 0 && !isMeasured(id))
+    run.writes.push_back(addBuffer(static_cast<int64_t>(bytes * share)));
   if (double bytes = work.savedBytes(id); bytes > 0) {
     saved[id] = addBuffer(static_cast<int64_t>(bytes * share));
     run.writes.push_back(saved[id]);
@@ -287,69 +287,115 @@ void Execution::finish() {
       if (result.kind == ResultKind::Output && !buffers[buffer].persistent)
         outputBytes += buffers[buffer].bytes;
       buffers[buffer].persistent = true;
-      if (result.kind == ResultKind::Output)
+      if (result.kind == ResultKind::Output ||
+          (result.kind == ResultKind::Gradient && sumsTermsAlone(producer)))
         placeAtHome(buffer);
     }
   }
 }
 
-/// What is written over until it is an output lies in the output's place from the start.
-void Execution::placeAtHome(int output) {
+/// Whether an op sums gradients, and not what earlier microbatches left with them.
+bool Execution::sumsTermsAlone(OpId id) const {
+  return id >= 0 && problem.ops[id].kind == OpKind::GradientSum &&
+         std::none_of(problem.ops[id].operands.begin(), problem.ops[id].operands.end(),
+                      [&](ValueId operand) { return operand < problem.arguments; });
+}
+
+/// What is written over until it is a result lies in the result's place from the start.
+void Execution::placeAtHome(int result) {
   std::vector<int> reads(buffers.size(), 0); // by how many steps
   for (const ExecutionStep &step : steps)
     for (int buffer : step.reads)
       ++reads[buffer];
   auto isWrittenOver = [&](int buffer) {
     return !buffers[buffer].persistent && reads[buffer] == 1 &&
-           buffers[buffer].bytes == buffers[output].bytes;
+           buffers[buffer].bytes == buffers[result].bytes;
   };
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    if (std::find(step->writes.begin(), step->writes.end(), output) == step->writes.end())
+    if (std::find(step->writes.begin(), step->writes.end(), result) == step->writes.end())
       continue;
     auto before = std::find_if(step->reads.begin(), step->reads.end(), isWrittenOver);
     if (!step->inPlace || before == step->reads.end())
       return;
-    output = *before;
-    buffers[output].persistent = true;
+    result = *before;
+    buffers[result].persistent = true;
   }
 }
 
-std::vector<int64_t> liveBytes(const Execution &execution) {
-  std::vector<size_t> lastUse(execution.buffers.size(), 0);
-  for (size_t i = 0; i < execution.steps.size(); ++i)
-    for (const std::vector<int> *list : {&execution.steps[i].reads, &execution.steps[i].writes})
-      for (int buffer : *list)
-        lastUse[buffer] = i;
-  std::vector<bool> live(execution.buffers.size(), false);
-  std::vector<int64_t> result;
-  int64_t now = 0;
-  for (size_t i = 0; i < execution.steps.size(); ++i) {
-    const ExecutionStep &step = execution.steps[i];
-    auto dies = [&](int buffer) {
-      return live[buffer] && lastUse[buffer] == i;
-    };
-    auto release = [&](int buffer) {
-      live[buffer] = false;
-      now -= execution.buffers[buffer].bytes;
-    };
-    for (int written : step.writes) {
-      auto reused = std::find_if(step.reads.begin(), step.reads.end(), [&](int read) {
-        return dies(read) &&
-               execution.buffers[read].bytes == execution.buffers[written].bytes;
-      });
-      if (step.inPlace && reused != step.reads.end())
-        release(*reused);
-      if (!live[written] && !execution.buffers[written].persistent) {
-        live[written] = true;
-        now += execution.buffers[written].bytes;
-      }
-    }
-    result.push_back(now);
+namespace {
+
+/// What is in memory as the steps of an execution follow one another.
+class Liveness {
+public:
+  explicit Liveness(const Execution &execution)
+      : execution(execution), lastUse(execution.buffers.size(), 0),
+        live(execution.buffers.size(), false) {
+    for (size_t i = 0; i < execution.steps.size(); ++i)
+      for (const std::vector<int> *list : {&execution.steps[i].reads, &execution.steps[i].writes})
+        for (int buffer : *list)
+          lastUse[buffer] = i;
+  }
+
+  /// The most bytes in use during the next step.
+  int64_t advance() {
+    const ExecutionStep &step = execution.steps[at];
+    for (int written : step.writes)
+      write(step, written);
+    int64_t most = now;
+    if (!step.operandReads.empty())
+      most += execution.workspaceBytes(step.op, spentOperands(step));
     for (const std::vector<int> *list : {&step.reads, &step.writes})
       for (int buffer : *list)
         if (dies(buffer))
           release(buffer);
+    ++at;
+    return most;
   }
+
+private:
+  bool dies(int buffer) const { return live[buffer] && lastUse[buffer] == at; }
+  void release(int buffer) {
+    live[buffer] = false;
+    now -= execution.buffers[buffer].bytes;
+  }
+
+  void write(const ExecutionStep &step, int written) {
+    const std::vector<Buffer> &buffers = execution.buffers;
+    auto reused = std::find_if(step.reads.begin(), step.reads.end(), [&](int read) {
+      return dies(read) && buffers[read].bytes == buffers[written].bytes;
+    });
+    if (step.inPlace && reused != step.reads.end())
+      release(*reused);
+    if (!live[written] && !buffers[written].persistent) {
+      live[written] = true;
+      now += buffers[written].bytes;
+    }
+  }
+
+  std::vector<bool> spentOperands(const ExecutionStep &step) const {
+    std::vector<bool> result;
+    for (int index : step.operandReads) {
+      int buffer = index < 0 ? -1 : step.reads[index];
+      bool isShared = std::count(step.reads.begin(), step.reads.end(), buffer) > 1;
+      result.push_back(buffer >= 0 && !isShared && dies(buffer));
+    }
+    return result;
+  }
+
+  const Execution &execution;
+  std::vector<size_t> lastUse; ///< by buffer: the step
+  std::vector<bool> live;      ///< by buffer
+  int64_t now = 0;
+  size_t at = 0; ///< the next step
+};
+
+} // namespace
+
+std::vector<int64_t> liveBytes(const Execution &execution) {
+  Liveness liveness(execution);
+  std::vector<int64_t> result;
+  for (size_t i = 0; i < execution.steps.size(); ++i)
+    result.push_back(liveness.advance());
   return result;
 }
 

@@ -26,6 +26,9 @@ struct ExecutionStep {
   bool inPlace = false; ///< may write over an operand that dies here
   std::vector<int> reads, writes; ///< buffers
   int saved = -1; ///< the buffer written that is kept inside the op for its backward pass
+  /// Of an op whose workspace is measured: where in `reads` the buffer of each operand is, -1
+  /// where an operand isn't one whole buffer.
+  std::vector<int> operandReads;
   bool backward() const { return pass != StepPass::Forward; }
 };
 
@@ -53,6 +56,9 @@ public:
   const sharding::TensorSharding &layoutOf(ValueId value) const {
     return copies[value].front().layout;
   }
+  /// Bytes beside operands and results that an op whose workspace is measured needs;
+  /// `spent` says of each operand whether nobody needs it afterwards.
+  int64_t workspaceBytes(OpId op, const std::vector<bool> &spent) const;
   int64_t outputBytes = 0; ///< of the model's outputs
   /// First reason why the plan can't be carried out, with its op; empty: it can.
   std::string error;
@@ -78,8 +84,9 @@ private:
   void addRounds(OpId op);
   void addMask(OpId op, ExecutionStep &step);
   bool isTakenApart(OpId op) const;
-  void placeAtHome(int output);
-  int64_t scratchBytes(OpId op) const;
+  bool sumsTermsAlone(OpId op) const;
+  void placeAtHome(int result);
+  bool isMeasured(OpId op) const;
   void fail(OpId op, const std::string &message);
 
   const Problem &problem;

@@ -14,15 +14,17 @@ int64_t overwritable(Operation *op, unsigned result) {
 
 } // namespace
 
-BufferAssignment::BufferAssignment(func::FuncOp function, const HomeTable &homes)
+BufferAssignment::BufferAssignment(func::FuncOp function, const HomeTable &homes,
+                                   const std::vector<bool> *spent)
     : function(function), homes(homes), argumentLastUse(homes.getHomes().size(), -1),
       claimed(homes.getHomes().size()) {
   numberOps();
   findLastUses();
-  placeArguments();
+  placeArguments(spent);
   for (Operation &op : function.getBody().front().without_terminator())
     placeResultsOf(&op);
-  claimHomes();
+  if (!spent)
+    claimHomes();
 }
 
 Value BufferAssignment::rootOf(Value value) {
@@ -49,10 +51,15 @@ void BufferAssignment::findLastUses() {
     resultHomes.try_emplace(rootOf(value), homes.find(graph::getResultRole(function, i)));
 }
 
-void BufferAssignment::placeArguments() {
+void BufferAssignment::placeArguments(const std::vector<bool> *spent) {
   for (BlockArgument argument : function.getArguments()) {
     size_t home = homes.find(graph::getArgRole(function, argument.getArgNumber()));
     valueBuffers[argument] = buffers.size();
+    if (spent && spent->at(argument.getArgNumber())) {
+      int64_t last = lastUses.contains(argument) ? lastUse(argument) : -1;
+      buffers.push_back({bytesOf(argument.getType()), -1, last, std::nullopt});
+      continue;
+    }
     buffers.push_back({bytesOf(argument.getType()), -1, end, home});
     if (auto it = lastUses.find(argument); it != lastUses.end())
       argumentLastUse[home] = it->second;

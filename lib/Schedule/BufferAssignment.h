@@ -26,7 +26,10 @@ struct Buffer {
 /// lives there is no longer read by then.
 class BufferAssignment {
 public:
-  BufferAssignment(mlir::func::FuncOp function, const HomeTable &homes);
+  /// `spent`: of a function that stands for a part of a larger one, the arguments that nobody
+  /// needs afterwards. They are temporaries, and so are all results.
+  BufferAssignment(mlir::func::FuncOp function, const HomeTable &homes,
+                   const std::vector<bool> *spent = nullptr);
 
   const std::vector<Buffer> &getBuffers() const { return buffers; }
   size_t bufferOf(mlir::Value value) const { return valueBuffers.at(value); }
@@ -39,7 +42,7 @@ public:
 private:
   void numberOps();
   void findLastUses();
-  void placeArguments();
+  void placeArguments(const std::vector<bool> *spent);
   void placeResultsOf(mlir::Operation *op);
   using BufferUsers = llvm::SmallDenseMap<size_t, unsigned, 8>;
   std::optional<size_t> reusable(mlir::Operation *op, mlir::OpResult result, int64_t operand,

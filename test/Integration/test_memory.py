@@ -8,6 +8,7 @@ import subprocess
 import numpy
 import pytest
 
+import llama_graph
 from conftest import BIN, MODELS, check_call
 
 ROWS = [
@@ -36,28 +37,60 @@ def predicted_bytes(*flags: object) -> int:
     return planned["predicted"]["peak_memory_bytes"]
 
 
+def check_prediction(*flags: object) -> None:
+    predicted, arena = predicted_bytes(*flags), arena_bytes(*flags)
+    assert abs(predicted / arena - 1) <= 0.05, f"predicted {predicted}, arena {arena}"
+
+
 @pytest.mark.parametrize("model,devices,plan,precision,micro,optimizer", ROWS)
 def test_prediction_is_within_5_percent(model, devices, plan, precision, micro, optimizer):
     flags = [MODELS / f"{model}.onnx", "--devices", devices, "--target", "cpu", "--plan", plan,
              "--loss", "cross_entropy", "--global-batch", 8, "--precision", precision,
              "--optimizer", optimizer, *(["--micro-batch", micro] if micro else [])]
-    predicted, arena = predicted_bytes(*flags), arena_bytes(*flags)
-    assert abs(predicted / arena - 1) <= 0.05, f"predicted {predicted}, arena {arena}"
+    check_prediction(*flags)
 
 
-@pytest.mark.parametrize("model,precision,most", [
-    *((model, "fp32", 0.05) for model in ("mlp", "gpt2", "llama", "resnet_tiny", "bert")),
-    *((model, "bf16", 0.05) for model in ("mlp", "gpt2", "resnet_tiny")),
-    # The probabilities of attention, half as wide as its scores, take the place of its operands
-    # and give theirs to its result; alone the op is measured with both beside them.
-    ("llama", "bf16", 0.10), ("bert", "bf16", 0.12), ("vit", "bf16", 0.17),
-])
-def test_forward_alone_holds_neither_gradients_nor_states(model, precision, most):
+FORWARD = [
+    *((model, precision, 1, "auto")
+      for model in ("mlp", "gpt2", "llama", "resnet_tiny", "bert", "vit", "t5", "gpt_neox", "moe")
+      for precision in ("fp32", "bf16")),
+    *((model, precision, 4, plan)
+      for model, precision, plan in (
+          ("gpt2", "bf16", "tp=4"), ("llama", "fp32", "dp=2,tp=2"), ("llama", "bf16", "tp=4"),
+          ("bert", "bf16", "dp=2,tp=2"), ("vit", "fp32", "dp=2,tp=2"), ("vit", "bf16", "dp=2,tp=2"),
+          ("bart", "bf16", "tp=4"), ("qwen2", "bf16", "tp=4"), ("moe", "bf16", "tp=4"),
+          ("convnext", "bf16", "tp=4"))),
+]
+
+
+@pytest.mark.parametrize("model,precision,devices,plan", FORWARD)
+def test_forward_alone_holds_neither_gradients_nor_states(model, precision, devices, plan):
     """Its outputs are computed in place, whatever the last ops write over."""
     flags = [MODELS / f"{model}.onnx", "--target", "cpu", "--loss", "none", "--global-batch", 8,
-             "--precision", precision, "--devices", 1]
-    predicted, arena = predicted_bytes(*flags), arena_bytes(*flags)
-    assert -0.05 <= predicted / arena - 1 <= most, f"predicted {predicted}, arena {arena}"
+             "--precision", precision, "--devices", devices, "--plan", plan]
+    check_prediction(*flags)
+
+
+@pytest.mark.parametrize("model", ["gpt2", "t5"])
+def test_a_tied_weight_sums_its_gradients_in_place(model):
+    flags = [MODELS / f"{model}.onnx", "--target", "cpu", "--loss", "cross_entropy",
+             "--global-batch", 1, "--devices", 1, "--optimizer", "sgd"]
+    check_prediction(*flags)
+
+
+@pytest.mark.parametrize("loss,batch,devices,plan,precision", [
+    ("cross_entropy", 4, 1, "auto", "fp32"),
+    ("cross_entropy", 4, 2, "tp=2", "bf16"),
+    ("none", 4, 1, "auto", "bf16"),
+    ("none", 4, 4, "tp=4", "fp32"),
+])
+def test_prediction_of_a_wider_model(tmp_path, loss, batch, devices, plan, precision):
+    size = llama_graph.Llama(layers=2, hidden=256, heads=8, kv_heads=4, ffn=704, vocabulary=4096,
+                             sequence=256)
+    flags = [llama_graph.write(tmp_path / "llama.onnx", size), "--target", "cpu", "--loss", loss,
+             "--global-batch", batch, "--precision", precision, "--devices", devices, "--plan",
+             plan]
+    check_prediction(*flags)
 
 
 def test_the_trace_of_a_compiled_plan_has_the_predicted_peak(tmp_path):

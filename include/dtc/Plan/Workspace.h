@@ -12,8 +12,11 @@ using Shapes = std::vector<std::vector<int64_t>>;
 class Workspace {
 public:
   virtual ~Workspace() = default;
-  /// Bytes, for one rank's shapes of operands and results.
-  virtual int64_t bytes(OpId op, const Shapes &operands, const Shapes &results) const = 0;
+  /// Bytes beside all operands and results at the moment when most is in use, for one rank's
+  /// shapes. An operand that is `spent`, needed by nobody afterwards, makes room as soon as the
+  /// op has read it, so that the bytes may be negative.
+  virtual int64_t bytes(OpId op, const Shapes &operands, const Shapes &results,
+                        const std::vector<bool> &spent) const = 0;
 };
 
 } // namespace dtc::plan

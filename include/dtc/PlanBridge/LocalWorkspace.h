@@ -15,23 +15,27 @@ namespace dtc::planbridge {
 
 /// For an op on a rank's shapes, makes a module whose @forward holds that op
 /// alone, its operands as inputs and its results as outputs, and has it
-/// measured; once for ops that are alike.
+/// measured; once for ops that are alike. An example, attention in bf16: its scores,
+/// in fp32, lie beside all of its operands; its probabilities, half as large, take the
+/// place of queries and keys if those are spent, and leave room for the result.
 class LocalWorkspace : public plan::Workspace {
 public:
-  /// Bytes that the module's function needs beside what it is given and returns.
-  using Measure = std::function<mlir::FailureOr<int64_t>(mlir::ModuleOp)>;
+  /// The most bytes that the module's function needs at one moment beside all of its arguments
+  /// and results; those that are `spent` make room once they have been read.
+  using Measure = std::function<mlir::FailureOr<int64_t>(mlir::ModuleOp,
+                                                         const std::vector<bool> &spent)>;
 
   /// `module`: where the problem was extracted from; it may change afterwards.
   LocalWorkspace(mlir::ModuleOp module, Measure measure);
 
-  int64_t bytes(plan::OpId op, const plan::Shapes &operands,
-                const plan::Shapes &results) const override;
+  int64_t bytes(plan::OpId op, const plan::Shapes &operands, const plan::Shapes &results,
+                const std::vector<bool> &spent) const override;
 
 private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<mlir::Operation *> ops; ///< by number in the problem
   Measure measure;
-  mutable llvm::DenseMap<mlir::Attribute, int64_t> known; ///< by op, attributes and types
+  mutable llvm::DenseMap<mlir::Attribute, int64_t> known; ///< by op, attributes, types and what is spent
 };
 
 } // namespace dtc::planbridge

@@ -83,8 +83,9 @@ class FoldedWorkspace : public Workspace {
 public:
   FoldedWorkspace(const Folding &folding, const Workspace &whole)
       : folding(folding), whole(whole) {}
-  int64_t bytes(OpId op, const Shapes &operands, const Shapes &results) const override {
-    return whole.bytes(folding.wholeOps[op], operands, results);
+  int64_t bytes(OpId op, const Shapes &operands, const Shapes &results,
+                const std::vector<bool> &spent) const override {
+    return whole.bytes(folding.wholeOps[op], operands, results, spent);
   }
 
 private:

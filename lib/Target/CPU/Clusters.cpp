@@ -40,6 +40,10 @@ static bool isDear(Operation *op) {
              arith::DivFOp>(op);
 }
 
+/// Reads few elements of what others read whole. Alone and before them, so that they may write
+/// over it: the gradient of a loss takes the place of the logits.
+static bool goesAlone(Operation *op) { return isa<graph::PickOp>(op); }
+
 /// Between float types: half precision has one around every operation.
 static bool isConversion(Operation *op) { return isa<arith::ExtFOp, arith::TruncFOp>(op); }
 
@@ -204,7 +208,7 @@ int Clustering::newCluster(Operation *op) {
   clusters.emplace_back();
   Cluster &cluster = clusters.back();
   cluster.ops.insert(op);
-  cluster.special = isSpecial(op);
+  cluster.special = isSpecial(op) || goesAlone(op);
   cluster.sumOfScalars = isSumOfScalars(op);
   clusterOf[op] = clusters.size() - 1;
   if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
@@ -273,7 +277,7 @@ bool Clustering::canJoinColumns(graph::ReduceOp op, const Cluster &cluster,
 
 bool Clustering::canJoin(Operation *op, int number, ArrayRef<Use> uses) const {
   const Cluster &cluster = clusters[number];
-  if (cluster.ops.size() >= kMostOps || isSumOfScalars(op))
+  if (cluster.ops.size() >= kMostOps || isSumOfScalars(op) || goesAlone(op))
     return false;
   if (isSpecial(op)) // a sum by index may be added to something
     return isa<graph::ScatterAddOp>(op) && cluster.ops.size() == 1 && op->hasOneUse() &&

@@ -38,7 +38,7 @@ struct Cluster {
   OpSet ops;
   int64_t rows = 0;     ///< rows kernels: their number
   bool columns = false; ///< a reduction that keeps the columns
-  bool special = false; ///< scatter_add, cumsum, top_k, max_pool_grad
+  bool special = false; ///< scatter_add, cumsum, top_k, max_pool_grad, pick
   bool sumOfScalars = false; ///< has a sum of many scalars; two such stay apart
   bool window = false;  ///< has a reduction of few elements, written out in place
   bool merged = false;  ///< is part of another one now

@@ -41,6 +41,20 @@ func.func @softmax(%x: tensor<4x7x33xf32>) -> tensor<4x7x33xf32> {
 
 // -----
 
+// The gradient of a loss takes the place of the logits: the target's are picked before.
+// CHECK-LABEL: func @loss
+// CHECK: exec.launch @pointwise_{{[0-9]}}(%{{.*}}, %{{.*}}) extent 64
+// CHECK-NEXT: exec.launch @rows_{{[0-9]}}({{.*}}) extent 64 in_place [2, 0]
+func.func @loss(%x: tensor<4x16x96xf32>, %t: tensor<4x16xi64>, %g: tensor<4x16xf32>)
+    -> (tensor<f32>, tensor<4x16x96xf32>) {
+  %loss, %lse = dtc.cross_entropy %x, %t ignore -100 : tensor<4x16x96xf32>, tensor<4x16xi64> -> tensor<4x16xf32>, tensor<4x16xf32>
+  %sum = dtc.reduce sum %loss [0, 1] : tensor<4x16xf32> -> tensor<f32>
+  %grad = dtc.cross_entropy_grad %x, %t, %lse, %g ignore -100 : tensor<4x16x96xf32>, tensor<4x16xi64>, tensor<4x16xf32>, tensor<4x16xf32> -> tensor<4x16x96xf32>
+  return %sum, %grad : tensor<f32>, tensor<4x16x96xf32>
+}
+
+// -----
+
 // Parameters of all shapes share the update's kernel, which overwrites parameter and state.
 // CHECK: exec.kernel @pointwise_0 extent 6 scratch 0 flat
 // CHECK-NOT: exec.kernel
