@@ -76,7 +76,9 @@ private:
                         const std::vector<plan::SearchResult::Alternative> &others);
   std::unique_ptr<plan::Workspace> makeWorkspace();
   ExitCode fail(const plan::Error &error);
-  ExitCode runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
+  mlir::LogicalResult runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
+  mlir::LogicalResult scheduleModule();
+  llvm::Error finishCode();
   ExitCode resolveWeights();
   nlohmann::ordered_json aboutArtifact() const;
   bool degreesOpen() const;
@@ -96,6 +98,7 @@ private:
   std::unique_ptr<plan::Workspace> workspace; ///< null: the target isn't at hand
   plan::SearchResult search;
   std::optional<plan::Explanation> explanation;
+  std::optional<cpu::KernelCompilation> kernels; ///< on its way from the schedule phase on
   cpu::CodeObject code;
   std::map<std::string, package::Distribution> init; ///< of parameters without data
   int64_t vocabulary = 0; ///< of the token input; 0: none

@@ -21,14 +21,12 @@ using namespace mlir;
 
 namespace dtc::driver {
 
-ExitCode Compilation::runPasses(llvm::function_ref<void(OpPassManager &)> build) {
+/// Doesn't verify after each pass: that would be a tenth of a deep model's compilation.
+LogicalResult Compilation::runPasses(llvm::function_ref<void(OpPassManager &)> build) {
   PassManager manager(&context);
-  // Once at the end, not after each pass: that would be a tenth of a deep model's compilation.
   manager.enableVerifier(false);
   build(manager);
-  return succeeded(manager.run(module())) && succeeded(mlir::verify(module()))
-             ? ExitCode::Done
-             : ExitCode::Failed;
+  return manager.run(module());
 }
 
 ExitCode Compilation::partition() {
@@ -95,24 +93,37 @@ ExitCode Compilation::verifyRanks(ModuleOp global) {
 }
 
 /// From local functions to fused kernels.
-static void addKernelPasses(OpPassManager &manager, int64_t microbatches) {
+static void addKernelPasses(OpPassManager &manager) {
   manager.addPass(cpu::createDecomposeLayers());
   manager.addPass(schedule::createNormalizeContractions());
   manager.addPass(cpu::createFormKernels());
-  manager.addPass(schedule::createBuildSchedule({.microbatches = microbatches}));
+}
+
+/// Kernels are compiled while the rest of the program is made.
+LogicalResult Compilation::scheduleModule() {
+  if (failed(runPasses(addKernelPasses)))
+    return failure();
+  if (last > Phase::Schedule) {
+    auto started = cpu::KernelCompilation::start(module(), {});
+    if (failed(started))
+      return failure();
+    kernels.emplace(std::move(*started));
+  }
+  LogicalResult planned = runPasses([&](OpPassManager &manager) {
+    manager.addPass(schedule::createBuildSchedule({.microbatches = batch.numMicrobatches}));
+    manager.addPass(schedule::createPlanMemory({.threads = options.threadsPerRank}));
+    manager.addPass(schedule::createVerifySchedule());
+  });
+  return failed(planned) ? failure() : mlir::verify(module());
 }
 
 ExitCode Compilation::schedule() {
   if (options.target != Target::CPU)
     return fail({"--target cuda can be planned for, but not compiled for yet", 2});
-  ExitCode code = runPasses([&](OpPassManager &manager) {
-    addKernelPasses(manager, batch.numMicrobatches);
-    manager.addPass(schedule::createPlanMemory({.threads = options.threadsPerRank}));
-    manager.addPass(schedule::createVerifySchedule());
-  });
-  bool isRefused = code == ExitCode::Failed &&
-                   schedule::lacksLibraryCall(module(), options.threadsPerRank);
-  return isRefused ? ExitCode::InputRefused : code;
+  if (succeeded(scheduleModule()))
+    return ExitCode::Done;
+  return schedule::lacksLibraryCall(module(), options.threadsPerRank) ? ExitCode::InputRefused
+                                                                      : ExitCode::Failed;
 }
 
 /// Ops are scheduled alone as the program will be.
@@ -121,7 +132,8 @@ std::unique_ptr<plan::Workspace> Compilation::makeWorkspace() {
     return nullptr;
   auto measure = [this](ModuleOp alone, const std::vector<bool> &spent) -> FailureOr<int64_t> {
     PassManager manager(&context);
-    addKernelPasses(manager, 1);
+    addKernelPasses(manager);
+    manager.addPass(schedule::createBuildSchedule({.microbatches = 1}));
     if (failed(manager.run(alone)))
       return failure();
     return schedule::bytesWithinFunction(alone, options.threadsPerRank, spent);
@@ -129,12 +141,23 @@ std::unique_ptr<plan::Workspace> Compilation::makeWorkspace() {
   return std::make_unique<planbridge::LocalWorkspace>(module(), measure);
 }
 
+/// An artifact takes the code when it gets there.
 ExitCode Compilation::lower() {
-  auto compiled = cpu::compileKernels(module(), {});
-  if (failed(compiled))
+  if (last == Phase::End)
+    return ExitCode::Done;
+  if (llvm::Error error = finishCode()) {
+    module().emitError() << llvm::toString(std::move(error));
     return ExitCode::Failed;
-  code = std::move(*compiled);
+  }
   return ExitCode::Done;
+}
+
+llvm::Error Compilation::finishCode() {
+  auto compiled = kernels->finish();
+  if (!compiled)
+    return compiled.takeError();
+  code = std::move(*compiled);
+  return llvm::Error::success();
 }
 
 /// Gives every parameter its data: from the model file, --weights or --init.
@@ -174,7 +197,7 @@ nlohmann::ordered_json Compilation::aboutArtifact() const {
   int64_t sequence = problem.tokensPerSample;
   Json about;
   about["target"] = "cpu";
-  about["processor"] = {{"arch", "x86-64"}, {"features", code.features}};
+  about["processor"] = {{"arch", "x86-64"}, {"features", kernels->features()}};
   about["global_batch"] = batch.globalBatch;
   about["sequence"] = sequence ? Json(sequence) : Json(nullptr);
   about["vocabulary"] = vocabulary ? Json(vocabulary) : Json(nullptr);
@@ -203,7 +226,11 @@ ExitCode Compilation::package() {
   inputs.path = options.output;
   inputs.programs = {program->get()};
   inputs.rankRoles.assign(options.devices, 0);
-  inputs.code = std::as_bytes(std::span(code.sharedObject));
+  inputs.code = [this]() -> llvm::Expected<package::Bytes> {
+    if (llvm::Error error = finishCode())
+      return std::move(error);
+    return std::as_bytes(std::span(code.sharedObject));
+  };
   inputs.weights = &model.weights;
   inputs.embedWeights = options.embedWeights;
   inputs.about = aboutArtifact();

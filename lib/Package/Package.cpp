@@ -77,6 +77,19 @@ llvm::Expected<Json> describe(mlir::ModuleOp module, const PackageInputs &inputs
   return manifest;
 }
 
+llvm::Error addCode(const PackageInputs &inputs, Members &members, Json &manifest) {
+  manifest["code"] = nullptr;
+  if (!inputs.code)
+    return llvm::Error::success();
+  llvm::Expected<Bytes> code = inputs.code();
+  if (!code)
+    return code.takeError();
+  if (code->empty())
+    return llvm::Error::success();
+  manifest["code"] = "code/kernels.so";
+  return members.add("code/kernels.so", {*code});
+}
+
 llvm::Error write(mlir::ModuleOp module, const PackageInputs &inputs) {
   llvm::Expected<Json> manifest = describe(module, inputs);
   if (!manifest)
@@ -87,12 +100,8 @@ llvm::Error write(mlir::ModuleOp module, const PackageInputs &inputs) {
   Members members(**zip);
   if (llvm::Error error = addPrograms(inputs, members, *manifest))
     return error;
-  (*manifest)["code"] = nullptr;
-  if (!inputs.code.empty()) {
-    (*manifest)["code"] = "code/kernels.so";
-    if (llvm::Error error = members.add("code/kernels.so", {inputs.code}))
-      return error;
-  }
+  if (llvm::Error error = addCode(inputs, members, *manifest))
+    return error;
   if (llvm::Error error = addWeights(inputs, members, *manifest))
     return error;
   (*manifest)["members"] = members.index;

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,7 +28,9 @@ struct PackageInputs {
   /// One program per distinct rank role, and the role of each rank.
   std::vector<const rt::fbs::ProgramT *> programs;
   std::vector<int64_t> rankRoles;
-  Bytes code; ///< the shared object of the kernels; empty when there are none
+  /// Gives the shared object of the kernels, which is asked for once everything before it is
+  /// written. Without it, or where it is empty, there are none.
+  std::function<llvm::Expected<Bytes>()> code;
 
   const WeightStore *weights = nullptr;
   bool embedWeights = false; ///< also those that lie outside the model file

@@ -4,6 +4,7 @@
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -12,7 +13,8 @@
 #include "llvm/Support/Path.h"
 
 #include <algorithm>
-#include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 using namespace mlir;
@@ -48,6 +50,7 @@ static LogicalResult emitKernel(exec::KernelOp kernel, OpBuilder &builder) {
 
 static LogicalResult lowerToLLVM(ModuleOp module) {
   PassManager passes(module.getContext());
+  passes.enableVerifier(false); // once at the end, not after each
   passes.addPass(createSCFToControlFlowPass());
   passes.addPass(createConvertMathToLLVMPass());
   passes.addPass(createConvertMathToLibmPass());
@@ -55,7 +58,7 @@ static LogicalResult lowerToLLVM(ModuleOp module) {
   passes.addPass(createConvertControlFlowToLLVMPass());
   passes.addPass(createConvertFuncToLLVMPass());
   passes.addPass(createReconcileUnrealizedCastsPass());
-  return passes.run(module);
+  return failed(passes.run(module)) ? failure() : verify(module);
 }
 
 static MachineOptions machineOptions(const CompileOptions &options) {
@@ -66,52 +69,114 @@ static MachineOptions machineOptions(const CompileOptions &options) {
   return machine;
 }
 
-/// Objects of `parts`, each compiled by a thread of its own.
-static FailureOr<std::vector<std::vector<char>>>
-compileParts(ArrayRef<OwningOpRef<ModuleOp>> parts, const CompileOptions &options) {
-  std::vector<std::vector<char>> objects(parts.size());
-  std::vector<std::string> errors(parts.size());
-  auto compilePart = [&](size_t i) {
-    MachineOptions machine = machineOptions(options);
-    machine.dumpPath = dumpPath(options, "kernels" + Twine(i));
-    auto object = compileObject(*parts[i], machine);
-    if (object)
-      objects[i] = std::move(*object);
-    else
-      errors[i] = llvm::toString(object.takeError());
-  };
-  std::atomic<size_t> next = 0;
-  auto work = [&] {
-    for (size_t i = next++; i < parts.size(); i = next++)
-      compilePart(i);
-  };
-  size_t numThreads = options.threads ? options.threads : std::thread::hardware_concurrency();
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min(numThreads, parts.size()); ++i)
-    threads.emplace_back(work);
-  work();
-  for (std::thread &thread : threads)
-    thread.join();
-  for (auto [part, message] : llvm::zip(parts, errors))
-    if (!message.empty())
-      return (*part)->emitError() << message;
-  return objects;
-}
-
-static FailureOr<std::vector<OwningOpRef<ModuleOp>>> emitParts(ArrayRef<exec::KernelOp> kernels,
-                                                               size_t numParts, Location loc) {
-  std::vector<OwningOpRef<ModuleOp>> parts;
-  for (size_t i = 0; i < numParts; ++i)
-    parts.push_back(ModuleOp::create(loc));
-  for (auto [i, kernel] : llvm::enumerate(kernels)) {
-    OpBuilder builder = OpBuilder::atBlockEnd(parts[i % numParts]->getBody());
-    if (failed(emitKernel(kernel, builder)))
+/// Some of the kernels, compiled together.
+static FailureOr<std::unique_ptr<TranslatedModule>> emitPart(ArrayRef<exec::KernelOp> kernels,
+                                                             Location loc,
+                                                             const std::string &dumpPath) {
+  OwningOpRef<ModuleOp> part = ModuleOp::create(loc);
+  OpBuilder builder = OpBuilder::atBlockEnd(part->getBody());
+  for (exec::KernelOp kernel : kernels)
+    if (failed(verify(kernel)) || failed(emitKernel(kernel, builder)))
       return failure();
+  if (!dumpPath.empty()) {
+    std::error_code code;
+    llvm::raw_fd_ostream file(dumpPath + ".mlir", code);
+    if (!code)
+      file << **part;
   }
-  return parts;
+  if (failed(lowerToLLVM(*part)))
+    return failure();
+  auto translated = translate(*part);
+  if (!translated)
+    return failure();
+  return translated;
 }
 
-FailureOr<CodeObject> compileKernels(ModuleOp module, const CompileOptions &options) {
+/// Parts are handed in one after another, and compiled by whoever is free, in that order.
+struct KernelCompilation::State {
+  explicit State(const CompileOptions &options)
+      : options(options), machine(machineOptions(options)) {}
+
+  ~State() {
+    {
+      std::lock_guard lock(mutex);
+      next = parts.size();
+    }
+    close();
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+  void begin(size_t numParts) {
+    parts.reserve(numParts); // threads hold references
+    size_t most = options.threads ? options.threads : std::thread::hardware_concurrency();
+    for (size_t i = 1; i < std::min(most, numParts); ++i)
+      threads.emplace_back([this] { work(); });
+  }
+
+  void handIn(std::unique_ptr<TranslatedModule> module) {
+    std::lock_guard lock(mutex);
+    parts.push_back({std::move(module), {}, {}});
+    changed.notify_one();
+  }
+
+  /// There are no further parts.
+  void close() {
+    std::lock_guard lock(mutex);
+    isClosed = true;
+    changed.notify_all();
+  }
+
+  /// Compiles until nothing is left.
+  void work() {
+    for (std::unique_lock lock(mutex);;) {
+      changed.wait(lock, [this] { return next < parts.size() || isClosed; });
+      if (next >= parts.size())
+        return;
+      size_t number = next++;
+      Part &part = parts[number];
+      lock.unlock();
+      compile(part, number);
+      lock.lock();
+    }
+  }
+
+  struct Part {
+    std::unique_ptr<TranslatedModule> module;
+    std::vector<char> object;
+    std::string error;
+  };
+
+  void compile(Part &part, size_t number) const {
+    MachineOptions own = machine;
+    own.dumpPath = dumpPath(options, "kernels" + Twine(number));
+    auto object = compileObject(*part.module, own);
+    part.module.reset();
+    if (object)
+      part.object = std::move(*object);
+    else
+      part.error = llvm::toString(object.takeError());
+  }
+
+  CompileOptions options;
+  MachineOptions machine;
+  std::vector<std::string> symbols;
+
+  std::mutex mutex; ///< of what follows, but for a part that somebody compiles
+  std::condition_variable changed;
+  std::vector<Part> parts;
+  size_t next = 0; ///< the first that nobody compiles yet
+  bool isClosed = false;
+  std::vector<std::thread> threads;
+};
+
+KernelCompilation::KernelCompilation(std::unique_ptr<State> state) : state(std::move(state)) {}
+KernelCompilation::KernelCompilation(KernelCompilation &&) noexcept = default;
+KernelCompilation &KernelCompilation::operator=(KernelCompilation &&) noexcept = default;
+KernelCompilation::~KernelCompilation() = default;
+
+FailureOr<KernelCompilation> KernelCompilation::start(ModuleOp module,
+                                                      const CompileOptions &options) {
   MLIRContext *context = module.getContext();
   DialectRegistry registry;
   registerBuiltinDialectTranslation(registry);
@@ -119,36 +184,60 @@ FailureOr<CodeObject> compileKernels(ModuleOp module, const CompileOptions &opti
   context->appendDialectRegistry(registry);
   context->loadDialect<LLVM::LLVMDialect, scf::SCFDialect, cf::ControlFlowDialect>();
 
-  CodeObject code;
+  auto state = std::make_unique<State>(options);
   SmallVector<exec::KernelOp> kernels(module.getOps<exec::KernelOp>());
   for (exec::KernelOp kernel : kernels)
-    code.symbols.push_back(kernel.getSymName().str());
+    state->symbols.push_back(kernel.getSymName().str());
   // The same parts on every machine, however many threads it has.
   size_t numParts = std::clamp<size_t>(kernels.size() / kKernelsInPart, 1, kMostParts);
-  auto parts = emitParts(kernels, numParts, module.getLoc());
-  if (failed(parts))
-    return failure();
-  for (auto [i, part] : llvm::enumerate(*parts)) {
-    if (std::string path = dumpPath(options, "kernels" + Twine(i) + ".mlir"); !path.empty()) {
-      std::error_code code;
-      llvm::raw_fd_ostream file(path, code);
-      if (!code)
-        file << **part;
-    }
-    if (failed(lowerToLLVM(*part)))
+  state->begin(numParts);
+  for (size_t number = 0; number < numParts; ++number) {
+    SmallVector<exec::KernelOp> own;
+    for (size_t i = number; i < kernels.size(); i += numParts)
+      own.push_back(kernels[i]);
+    auto part = emitPart(own, module.getLoc(), dumpPath(options, "kernels" + Twine(number)));
+    if (failed(part))
       return failure();
+    state->handIn(std::move(*part));
   }
-  auto objects = compileParts(*parts, options);
-  if (failed(objects))
-    return failure();
-  auto linked = linkSharedObject(*objects, code.symbols);
+  state->close();
+  return KernelCompilation(std::move(state));
+}
+
+std::vector<std::string> KernelCompilation::features() const {
+  return recordedFeatures(state->machine.processor.features);
+}
+
+llvm::Expected<CodeObject> KernelCompilation::finish() {
+  state->work();
+  for (std::thread &thread : state->threads)
+    thread.join();
+  state->threads.clear();
+  std::vector<std::vector<char>> objects;
+  for (State::Part &part : state->parts) {
+    if (!part.error.empty())
+      return llvm::createStringError(part.error);
+    objects.push_back(std::move(part.object));
+  }
+  auto linked = linkSharedObject(objects, state->symbols);
   if (!linked)
-    return module.emitError() << llvm::toString(linked.takeError());
+    return linked.takeError();
+  CodeObject code;
   code.sharedObject = std::move(*linked);
-  Processor processor = machineOptions(options).processor;
-  code.cpu = processor.name;
-  code.features = recordedFeatures(processor.features);
+  code.symbols = state->symbols;
+  code.cpu = state->machine.processor.name;
+  code.features = features();
   return code;
+}
+
+FailureOr<CodeObject> compileKernels(ModuleOp module, const CompileOptions &options) {
+  FailureOr<KernelCompilation> kernels = KernelCompilation::start(module, options);
+  if (failed(kernels))
+    return failure();
+  llvm::Expected<CodeObject> code = kernels->finish();
+  if (!code)
+    return module.emitError() << llvm::toString(code.takeError());
+  return std::move(*code);
 }
 
 } // namespace dtc::cpu

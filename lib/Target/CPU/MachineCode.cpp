@@ -105,14 +105,24 @@ static void dump(const std::string &path, StringRef bytes) {
     file << bytes;
 }
 
-Expected<std::vector<char>> compileObject(mlir::ModuleOp module, const MachineOptions &options) {
+TranslatedModule::TranslatedModule() : context(std::make_unique<LLVMContext>()) {}
+TranslatedModule::~TranslatedModule() = default;
+
+std::unique_ptr<TranslatedModule> translate(mlir::ModuleOp module) {
+  auto translated = std::make_unique<TranslatedModule>();
+  translated->module = mlir::translateModuleToLLVMIR(module, *translated->context, "kernels");
+  if (translated->module)
+    return translated;
+  module.emitError() << "kernels cannot be translated to LLVM IR";
+  return nullptr;
+}
+
+Expected<std::vector<char>> compileObject(TranslatedModule &translated,
+                                          const MachineOptions &options) {
   auto machine = targetMachine(options);
   if (!machine)
     return machine.takeError();
-  LLVMContext context;
-  std::unique_ptr<Module> llvmModule = mlir::translateModuleToLLVMIR(module, context, "kernels");
-  if (!llvmModule)
-    return error("kernels cannot be translated to LLVM IR");
+  std::unique_ptr<Module> &llvmModule = translated.module;
   llvmModule->setDataLayout((*machine)->createDataLayout());
   llvmModule->setTargetTriple((*machine)->getTargetTriple());
   setAttributes(*llvmModule, options);

@@ -133,7 +133,7 @@ TEST_F(PackageTest, ProgramHasEveryInstruction) {
 TEST_F(PackageTest, RoundTrip) {
   ASSERT_TRUE(module && schedule());
   std::string code = "not really code";
-  inputs.code = std::as_bytes(std::span(code));
+  inputs.code = [&]() -> llvm::Expected<Bytes> { return std::as_bytes(std::span(code)); };
   ASSERT_TRUE(mlir::succeeded(writePackage(*module, inputs)));
   ReadZip zip = readZip(path);
   ASSERT_TRUE(zip.members.count("manifest.json"));

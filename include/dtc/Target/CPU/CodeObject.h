@@ -2,7 +2,9 @@
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,9 +28,38 @@ struct CodeObject {
   std::vector<std::string> features; ///< what the code needs, as recordedFeatures
 };
 
-/// Compiles every exec.kernel of the module; the module stays as it is. Fails
-/// with a diagnostic at the op that cannot be compiled. The same module and
-/// options give the same bytes.
+/// Kernels that threads compile while the caller goes on with something else:
+///
+///     auto kernels = cpu::KernelCompilation::start(module, options);
+///     ... plan the memory of what launches them ...
+///     llvm::Expected<cpu::CodeObject> code = kernels->finish();
+///
+/// All that has to do with MLIR is done when `start` returns.
+class KernelCompilation {
+public:
+  /// Begins with every exec.kernel of the module, which stays as it is. Fails with a diagnostic
+  /// at the op that cannot be compiled.
+  static mlir::FailureOr<KernelCompilation> start(mlir::ModuleOp module,
+                                                  const CompileOptions &options);
+  KernelCompilation(KernelCompilation &&) noexcept;
+  KernelCompilation &operator=(KernelCompilation &&) noexcept;
+  /// Gives up what isn't compiled yet.
+  ~KernelCompilation();
+
+  /// What the code needs, as recordedFeatures.
+  std::vector<std::string> features() const;
+
+  /// Helps, waits and links; to be called once. The same kernels and options give the same
+  /// bytes, however many threads there are.
+  llvm::Expected<CodeObject> finish();
+
+private:
+  struct State;
+  explicit KernelCompilation(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
+};
+
+/// Compiles every exec.kernel of the module and waits.
 mlir::FailureOr<CodeObject> compileKernels(mlir::ModuleOp module, const CompileOptions &options);
 
 } // namespace dtc::cpu

@@ -1,0 +1,103 @@
+// Compiling kernels beside other work: the same code however many threads do it, and an end
+// where it isn't asked for any more.
+#include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Target/CPU/CodeObject.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace dtc;
+
+namespace {
+
+class KernelCompilationTest : public testing::Test {
+protected:
+  KernelCompilationTest() : context(registry()) {
+    context.loadAllAvailableDialects();
+    context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {
+      errors += diagnostic.str() + "\n";
+      return success();
+    });
+  }
+
+  static DialectRegistry registry() {
+    DialectRegistry registry;
+    registry.insert<graph::GraphDialect, exec::ExecDialect, arith::ArithDialect,
+                    func::FuncDialect>();
+    graph::registerElementwiseModels(registry);
+    return registry;
+  }
+
+  /// `count` kernels, enough for several parts; number i adds its argument i times to itself.
+  OwningOpRef<ModuleOp> kernels(int count, int extent = 16) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      text += "exec.kernel @k" + std::to_string(i) + " extent " + std::to_string(extent) +
+              " scratch 0 flat {\n^bb0(%a: tensor<16xf32>):\n  %0 = arith.addf %a, %a : "
+              "tensor<16xf32>\n";
+      for (int j = 0; j < i; ++j)
+        text += "  %" + std::to_string(j + 1) + " = arith.addf %" + std::to_string(j) +
+                ", %a : tensor<16xf32>\n";
+      text += "  exec.yield %" + std::to_string(i) + " : tensor<16xf32>\n}\n";
+    }
+    return parseSourceString<ModuleOp>(text, &context);
+  }
+
+  MLIRContext context;
+  std::string errors;
+};
+
+TEST_F(KernelCompilationTest, ThreadsDontChangeTheCode) {
+  OwningOpRef<ModuleOp> module = kernels(24);
+  ASSERT_TRUE(module) << errors;
+  std::vector<std::vector<char>> objects;
+  for (unsigned threads : {1u, 2u, 5u, 40u}) {
+    cpu::CompileOptions options;
+    options.threads = threads;
+    auto started = cpu::KernelCompilation::start(*module, options);
+    ASSERT_TRUE(succeeded(started)) << errors;
+    EXPECT_FALSE(started->features().empty());
+    llvm::Expected<cpu::CodeObject> code = started->finish();
+    ASSERT_TRUE(bool(code));
+    EXPECT_EQ(code->symbols.size(), 24u);
+    EXPECT_EQ(code->symbols.back(), "k23");
+    EXPECT_EQ(code->features, started->features());
+    objects.push_back(std::move(code->sharedObject));
+  }
+  for (const std::vector<char> &object : objects)
+    EXPECT_EQ(object, objects.front());
+}
+
+TEST_F(KernelCompilationTest, GivesUpWhatNobodyAsksFor) {
+  OwningOpRef<ModuleOp> module = kernels(24);
+  cpu::CompileOptions options;
+  options.threads = 3;
+  auto started = cpu::KernelCompilation::start(*module, options);
+  ASSERT_TRUE(succeeded(started)) << errors;
+}
+
+TEST_F(KernelCompilationTest, ReportsAKernelWhileOthersAreCompiled) {
+  OwningOpRef<ModuleOp> module = kernels(24);
+  Operation *last = &module->getBody()->back();
+  cast<exec::KernelOp>(last).setFlat(false);
+  cast<exec::KernelOp>(last).setExtent(3);
+  cpu::CompileOptions options;
+  options.threads = 3;
+  EXPECT_TRUE(failed(cpu::KernelCompilation::start(*module, options)));
+  EXPECT_NE(errors.find("extent differs"), std::string::npos) << errors;
+}
+
+TEST_F(KernelCompilationTest, ReportsAProcessorThatThereIsNot) {
+  OwningOpRef<ModuleOp> module = kernels(8);
+  cpu::CompileOptions options;
+  options.cpu = "abacus";
+  auto started = cpu::KernelCompilation::start(*module, options);
+  ASSERT_TRUE(succeeded(started)) << errors;
+  llvm::Expected<cpu::CodeObject> code = started->finish();
+  ASSERT_FALSE(bool(code));
+  EXPECT_EQ(llvm::toString(code.takeError()), "unknown processor: abacus");
+}
+
+} // namespace
