@@ -1,5 +1,5 @@
 // Seconds that no step can fall below, from the order of calls that all
-// schedules of a kind have in common.
+// schedules of a kind have in common, and bytes, from that of one schedule.
 #include "Passes.h"
 
 #include <algorithm>
@@ -147,6 +147,32 @@ double lowerBound(const pipeline::ScheduleShape &shape, const Costs &costs) {
   if (shape.kind == ScheduleKind::GPipe)
     seconds = std::max(seconds, bound.throughFlush());
   return (seconds + bound.jointUpdate) * (1 - kRounding);
+}
+
+double leastPeakBytes(const pipeline::Schedule &schedule, const Costs &costs, int64_t rank) {
+  double held = 0, most = costs.ranks[rank].updateTransient;
+  for (const pipeline::Call &call : schedule.calls[rank]) {
+    const StageCost &stage = costs.stages[schedule.stage(rank, call.chunk)];
+    switch (call.pass) {
+    case pipeline::Pass::Forward:
+      held += stage.savedBytes;
+      most = std::max(most, held + stage.forwardTransient);
+      break;
+    case pipeline::Pass::Backward:
+      most = std::max(most, held + stage.backwardTransient);
+      held -= stage.savedBytes;
+      break;
+    case pipeline::Pass::InputGrad:
+      most = std::max(most, held + stage.backwardTransient);
+      held += stage.keptBytes - stage.savedBytes;
+      break;
+    case pipeline::Pass::WeightGrad:
+      most = std::max(most, held + stage.weightGradTransient);
+      held -= stage.keptBytes;
+      break;
+    }
+  }
+  return (costs.ranks[rank].staticBytes + most) * (1 - kRounding);
 }
 
 } // namespace dtc::simulate

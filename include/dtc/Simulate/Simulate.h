@@ -176,4 +176,9 @@ Timeline simulate(const pipeline::Schedule &schedule, const Costs &costs,
 /// costs that `check` refuses.
 double lowerBound(const pipeline::ScheduleShape &shape, const Costs &costs);
 
+/// What a rank holds at least when it holds most, from the order of its calls alone: what
+/// `simulate` gives without the messages that wait or travel. The schedule and the costs
+/// are such as `simulate` takes.
+double leastPeakBytes(const pipeline::Schedule &schedule, const Costs &costs, int64_t rank);
+
 } // namespace dtc::simulate

@@ -200,6 +200,14 @@ public:
       capacity += rank->capacity;
     return byRank[0]->costs.rank({{0, units}}, 0).staticBytes <= capacity;
   }
+  /// Whether any rank holds too much, whenever its calls are made.
+  bool holdTooMuch(const simulate::Costs &all) const {
+    for (size_t rank = 0; rank < byRank.size(); ++rank)
+      if (simulate::leastPeakBytes(schedule, all, static_cast<int64_t>(rank)) >
+          byRank[rank]->capacity)
+        return true;
+    return false;
+  }
   /// That of the rank that has least to spare.
   void setMemory(const std::vector<double> &peaks, Estimate &estimate) const {
     for (size_t rank = 0; rank < peaks.size(); ++rank)
@@ -290,6 +298,8 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     simulate::Costs all = pipelines.stageCosts();
     if (simulate::lowerBound(shape, all) > options.limit)
       return Outcome::TooSlow;
+    if (!options.anyMemory && pipelines.holdTooMuch(all))
+      return Outcome::TooLarge;
     StepEstimate step = steps.estimate(shape, all);
     result = {degrees, variant, {}, {}, step.seconds, 0, 0};
     pipelines.setMemory(step.peakBytes, result);

@@ -172,6 +172,21 @@ TEST(Properties, LowerBoundIsAdmissible) {
   }
 }
 
+/// Messages are all that the order of calls doesn't tell.
+TEST(Properties, CallsTellTheLeastMemory) {
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    Case made = randomCase(seed, seed % 2 == 0);
+    Schedule schedule = *makeSchedule(made.shape);
+    Timeline timeline = simulate(schedule, made.costs);
+    for (int64_t rank = 0; rank < made.shape.ranks; ++rank) {
+      double least = leastPeakBytes(schedule, made.costs, rank);
+      ASSERT_LE(least, timeline.ranks[rank].peakBytes) << seed;
+      if (seed % 2) // no bytes are sent
+        ASSERT_NEAR(least, timeline.ranks[rank].peakBytes, 1e-3) << seed;
+    }
+  }
+}
+
 /// Where stages are alike and communication is free, it is the step itself.
 TEST(Properties, LowerBoundIsTightForEqualStages) {
   for (ScheduleKind kind : {ScheduleKind::GPipe, ScheduleKind::OneFOneB,
