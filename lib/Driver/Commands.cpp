@@ -67,8 +67,17 @@ static ExitCode emit(Compilation &compilation) {
   return ExitCode::Done;
 }
 
+/// The process is about to end: taking the IR of a deep model apart first would take as long as
+/// partitioning it.
+static void keepUntilTheEnd(std::unique_ptr<Compilation> compilation) {
+  static std::vector<std::unique_ptr<Compilation>> &kept =
+      *new std::vector<std::unique_ptr<Compilation>>;
+  kept.push_back(std::move(compilation));
+}
+
 ExitCode compile(const Options &options) {
-  Compilation compilation(options);
+  auto owned = std::make_unique<Compilation>(options);
+  Compilation &compilation = *owned;
   if (ExitCode code = compilation.run(options.until); code != ExitCode::Done)
     return code;
   if (options.until >= Phase::Plan)
@@ -80,6 +89,7 @@ ExitCode compile(const Options &options) {
   if (options.until != Phase::End)
     return emit(compilation);
   std::cout << planText(factsOf(compilation, compilation.getCluster()));
+  keepUntilTheEnd(std::move(owned));
   return ExitCode::Done;
 }
 

@@ -1,7 +1,5 @@
 #include "Roles.h"
 
-#include <map>
-
 using namespace mlir;
 using dtc::graph::RoleKind;
 
@@ -9,15 +7,14 @@ namespace dtc::partition {
 
 static constexpr StringLiteral kSharding = dist::DistDialect::kSharding;
 
-namespace {
 /// A tensor that several functions see. The state is not part of it: both
 /// moments of a parameter are laid out alike.
-struct Key {
-  RoleKind kind;
-  std::string name;
-  auto operator<=>(const Key &) const = default;
-};
-} // namespace
+using Key = std::pair<unsigned, StringRef>;
+using KnownShardings = DenseMap<Key, dist::ShardingAttr>;
+
+static Key keyOf(RoleKind kind, graph::RoleAttr role) {
+  return {static_cast<unsigned>(kind), role.getName()};
+}
 
 /// Roles whose arguments and results are one tensor throughout the module.
 static bool isShared(RoleKind kind) {
@@ -43,7 +40,7 @@ static bool followsParameter(RoleKind kind) {
 
 /// A parameter or buffer of which nothing is said is whole on every rank.
 static void replicateTheRest(func::FuncOp func, FlatSymbolRefAttr mesh,
-                             std::map<Key, dist::ShardingAttr> &known) {
+                             KnownShardings &known) {
   auto none = dist::AxesAttr::get(func.getContext(), {});
   for (BlockArgument argument : func.getArguments()) {
     graph::RoleAttr role = graph::getArgRole(func, argument.getArgNumber());
@@ -51,7 +48,7 @@ static void replicateTheRest(func::FuncOp func, FlatSymbolRefAttr mesh,
     if (!role || !isFixed(role.getKind()) || !type)
       continue;
     SmallVector<dist::AxesAttr> dims(type.getRank(), none);
-    known.try_emplace({role.getKind(), role.getName().str()},
+    known.try_emplace(keyOf(role.getKind(), role),
                       dist::ShardingAttr::get(func.getContext(), mesh, dims, none, none, none));
   }
 }
@@ -72,13 +69,13 @@ static void forEachShared(func::FuncOp func, Visit visit) {
 }
 
 LogicalResult unifyShardings(ModuleOp module, FlatSymbolRefAttr mesh) {
-  std::map<Key, dist::ShardingAttr> known;
+  KnownShardings known;
   LogicalResult result = success();
   for (auto func : module.getOps<func::FuncOp>())
     forEachShared(func, [&](graph::RoleAttr role, dist::ShardingAttr attr) {
       if (!attr)
         return attr;
-      auto [it, added] = known.try_emplace({role.getKind(), role.getName().str()}, attr);
+      auto [it, added] = known.try_emplace(keyOf(role.getKind(), role), attr);
       if (!added && isFixed(role.getKind()) && it->second != attr)
         result = func.emitOpError("sharding differs from ")
                  << it->second << " for: " << role.getName();
@@ -90,13 +87,12 @@ LogicalResult unifyShardings(ModuleOp module, FlatSymbolRefAttr mesh) {
     replicateTheRest(func, mesh, known);
   for (auto func : module.getOps<func::FuncOp>())
     forEachShared(func, [&](graph::RoleAttr role, dist::ShardingAttr attr) {
-      std::string name = role.getName().str();
       if (attr)
         return attr;
-      if (auto it = known.find({role.getKind(), name}); it != known.end())
+      if (auto it = known.find(keyOf(role.getKind(), role)); it != known.end())
         return it->second;
       if (followsParameter(role.getKind()))
-        if (auto it = known.find({RoleKind::Parameter, name}); it != known.end())
+        if (auto it = known.find(keyOf(RoleKind::Parameter, role)); it != known.end())
           return it->second;
       return dist::ShardingAttr();
     });

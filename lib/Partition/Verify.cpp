@@ -161,13 +161,13 @@ private:
 
 /// Everything of one role must be laid out alike wherever it appears.
 static LogicalResult verifyRoles(ModuleOp module) {
-  std::map<std::pair<int, std::string>, Attribute> seen;
+  DenseMap<std::pair<unsigned, StringRef>, Attribute> seen;
   LogicalResult result = success();
   auto look = [&](func::FuncOp func, graph::RoleAttr role, Attribute sharding) {
     if (!role || role.getKind() == RoleKind::Scalar || role.getKind() == RoleKind::Target ||
         role.getKind() == RoleKind::Input || role.getKind() == RoleKind::Output)
       return;
-    auto key = std::make_pair(static_cast<int>(role.getKind()), role.getName().str());
+    auto key = std::make_pair(static_cast<unsigned>(role.getKind()), role.getName());
     auto [it, added] = seen.try_emplace(key, sharding);
     if (!added && it->second != sharding)
       result = func.emitOpError() << role << " is laid out in two ways: " << it->second << " and "

@@ -14,14 +14,19 @@ void DistDialect::initialize() {
   registerOperations();
 }
 
-/// The mesh that an attribute on `op` names, or nullopt with an error.
-static std::optional<sharding::Mesh> meshOf(Operation *op, FlatSymbolRefAttr name) {
+/// The mesh that an attribute on `op` names, or null with an error.
+static MeshOp meshOf(Operation *op, FlatSymbolRefAttr name) {
   auto mesh = SymbolTable::lookupNearestSymbolFrom<MeshOp>(op, name);
-  if (!mesh) {
+  if (!mesh)
     op->emitOpError("mesh is not declared: ") << name;
-    return std::nullopt;
-  }
-  return toMesh(mesh);
+  return mesh;
+}
+
+/// Whether the sharding names no axis: all ranks have the whole tensor.
+static bool isReplicated(ShardingAttr attr) {
+  auto isEmpty = [](AxesAttr axes) { return axes.getNames().empty(); };
+  return llvm::all_of(attr.getDims(), isEmpty) && isEmpty(attr.getSum()) &&
+         isEmpty(attr.getMax()) && isEmpty(attr.getMin());
 }
 
 /// `dist.sharding` on an argument or result of type `type`.
@@ -35,17 +40,20 @@ static LogicalResult verifySharding(Operation *op, Type type, NamedAttribute att
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return op->emitOpError("dist.sharding needs a tensor of static shape, got: ") << type;
-  std::optional<sharding::Mesh> mesh = meshOf(op, attr.getMesh());
-  if (!mesh)
+  MeshOp meshOp = meshOf(op, attr.getMesh());
+  if (!meshOp)
     return failure();
-  std::optional<sharding::TensorSharding> sharding = toSharding(attr, *mesh);
+  if (isReplicated(attr) && static_cast<int64_t>(attr.getDims().size()) == tensor.getRank())
+    return success();
+  sharding::Mesh mesh = toMesh(meshOp);
+  std::optional<sharding::TensorSharding> sharding = toSharding(attr, mesh);
   if (!sharding)
     return op->emitOpError("sharding names an axis that the mesh lacks: ") << attr;
   std::vector<int64_t> shape(tensor.getShape().begin(), tensor.getShape().end());
   if (op->hasAttr(DistDialect::kLocal)) // the type is a shard already
     for (auto [size, axes] : llvm::zip(shape, sharding->dims))
-      size *= mesh->size(axes);
-  std::string error = sharding->check(shape, *mesh);
+      size *= mesh.size(axes);
+  std::string error = sharding->check(shape, mesh);
   return error.empty() ? success() : op->emitOpError(error) << ": " << attr;
 }
 
@@ -78,15 +86,16 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
   if (!ruled)
     return op->emitOpError("has no sharding rule, so no dist.op may be given: ") << attr;
-  std::optional<sharding::Mesh> mesh = meshOf(op, attr.getMesh());
-  if (!mesh)
+  MeshOp meshOp = meshOf(op, attr.getMesh());
+  if (!meshOp)
     return failure();
-  std::optional<sharding::OpSharding> sharding = toOpSharding(attr, *mesh);
+  sharding::Mesh mesh = toMesh(meshOp);
+  std::optional<sharding::OpSharding> sharding = toOpSharding(attr, mesh);
   if (!sharding)
     return op->emitOpError("sharding names an axis that the mesh lacks: ") << attr;
   // Attributes are verified before the op itself, and rules trust verified ops.
   if (failed(op->getRegisteredInfo()->verifyInvariants(op)))
     return failure();
-  std::string error = check(ruled.getShardingRule(), *sharding, *mesh);
+  std::string error = check(ruled.getShardingRule(), *sharding, mesh);
   return error.empty() ? success() : op->emitOpError(error) << ": " << attr;
 }

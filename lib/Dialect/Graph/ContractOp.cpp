@@ -10,13 +10,12 @@ using namespace dtc::graph;
 static LogicalResult enterSizes(ContractOp op, Value value, ArrayRef<int64_t> indices,
                                 SmallVectorImpl<int64_t> &sizes, StringRef what) {
   ArrayRef<int64_t> shape = shapeOf(value);
-  if (failed(verifyLength(op, indices, shape.size(), (what + " indices").str())))
-    return failure();
-  llvm::SmallDenseSet<int64_t> seen;
-  for (auto [index, size] : llvm::zip_equal(indices, shape)) {
+  if (indices.size() != shape.size())
+    return verifyLength(op, indices, shape.size(), (what + " indices").str());
+  for (auto [i, index, size] : llvm::enumerate(indices, shape)) {
     if (index < 0 || index >= static_cast<int64_t>(sizes.size()))
       return op.emitOpError() << "indices must be numbered from 0 without gaps: " << index;
-    if (!seen.insert(index).second)
+    if (llvm::is_contained(indices.take_front(i), index))
       return op.emitOpError() << what << " must not repeat an index: " << index;
     if (sizes[index] >= 0 && sizes[index] != size)
       return op.emitOpError() << "index " << index << " of the " << what
@@ -32,8 +31,10 @@ LogicalResult ContractOp::verify() {
       failed(verifySameOrWider(*this, getResult(), getLhs(), "result")))
     return failure();
   ArrayRef<int64_t> lhs = getLhsIndices(), rhs = getRhsIndices(), result = getResultIndices();
-  llvm::SmallDenseSet<int64_t> distinct(lhs.begin(), lhs.end());
-  distinct.insert(rhs.begin(), rhs.end());
+  SmallVector<int64_t> distinct(lhs);
+  distinct.append(rhs.begin(), rhs.end());
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(llvm::unique(distinct), distinct.end());
   SmallVector<int64_t> sizes(distinct.size(), -1);
   if (failed(enterSizes(*this, getLhs(), lhs, sizes, "left operand")) ||
       failed(enterSizes(*this, getRhs(), rhs, sizes, "right operand")) ||

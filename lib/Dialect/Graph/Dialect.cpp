@@ -23,24 +23,42 @@ Operation *GraphDialect::materializeConstant(OpBuilder &builder, Attribute value
 
 namespace dtc::graph {
 
+/// Compares names only where a role is: roles are asked for often, and names are texts.
+static RoleAttr roleIn(ArrayAttr dictionaries, unsigned index) {
+  if (!dictionaries)
+    return {};
+  for (NamedAttribute attr : cast<DictionaryAttr>(dictionaries[index]))
+    if (auto role = dyn_cast<RoleAttr>(attr.getValue()))
+      if (attr.getName() == GraphDialect::kRole)
+        return role;
+  return {};
+}
+
 RoleAttr getArgRole(func::FuncOp func, unsigned index) {
-  return func.getArgAttrOfType<RoleAttr>(index, GraphDialect::kRole);
+  return roleIn(func.getArgAttrsAttr(), index);
 }
 
 RoleAttr getResultRole(func::FuncOp func, unsigned index) {
-  return func.getResultAttrOfType<RoleAttr>(index, GraphDialect::kRole);
+  return roleIn(func.getResAttrsAttr(), index);
 }
 
 /// The dictionaries of `present`, which may be null or of fewer, with `name` set to `attrs`.
 static ArrayAttr withAttrs(ArrayAttr present, StringAttr name, ArrayRef<Attribute> attrs) {
   SmallVector<Attribute> result;
+  auto none = DictionaryAttr::get(name.getContext());
   for (auto [i, attr] : llvm::enumerate(attrs)) {
-    NamedAttrList list;
-    if (present && i < present.size())
-      list = cast<DictionaryAttr>(present[i]);
-    if (attr)
-      list.set(name, attr);
-    result.push_back(list.getDictionary(name.getContext()));
+    auto dictionary = present && i < present.size() ? cast<DictionaryAttr>(present[i]) : none;
+    if (attr) {
+      SmallVector<NamedAttribute> sorted(dictionary.begin(), dictionary.end());
+      NamedAttribute entry(name, attr);
+      auto place = llvm::lower_bound(sorted, entry);
+      if (place != sorted.end() && place->getName() == name)
+        *place = entry;
+      else
+        sorted.insert(place, entry);
+      dictionary = DictionaryAttr::getWithSorted(name.getContext(), sorted);
+    }
+    result.push_back(dictionary);
   }
   return ArrayAttr::get(name.getContext(), result);
 }
