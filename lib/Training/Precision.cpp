@@ -14,8 +14,6 @@ namespace dtc::training {
 
 namespace {
 
-bool isF32(Value value) { return getElementTypeOrSelf(value).isF32(); }
-
 /// Results that are f32 whatever the operands are.
 bool isStatistic(OpResult result) {
   Operation *op = result.getOwner();
@@ -31,17 +29,17 @@ bool mayStayWide(OpOperand &operand) {
   return attention && attention.getBias() && operand.get() == attention.getBias();
 }
 
-class BF16Converter {
+class PrecisionConverter {
 public:
-  BF16Converter(ModuleOp module, func::FuncOp func)
-      : module(module), func(func), bf16(BFloat16Type::get(func.getContext())) {}
+  PrecisionConverter(ModuleOp module, func::FuncOp func, FloatType target)
+      : module(module), func(func), target(target) {}
 
   LogicalResult convert() {
     if (failed(convertParameters()))
       return failure();
     Block &body = func.getBody().front();
     for (Operation &op : llvm::make_early_inc_range(body.without_terminator()))
-      if (llvm::any_of(op.getOperands(), [&](Value v) { return low.contains(v); }))
+      if (llvm::any_of(op.getOperands(), [&](Value v) { return converted.contains(v); }))
         if (failed(convertOp(op)))
           return failure();
     SmallVector<Type> results(body.getTerminator()->getOperandTypes());
@@ -50,9 +48,16 @@ public:
   }
 
 private:
-  void lower(Value value) {
-    value.setType(cast<RankedTensorType>(value.getType()).clone(bf16));
-    low.insert(value);
+  /// Whether values of an element type become the target's: f32 for bf16; for f32 what a file
+  /// may hold instead of it.
+  bool isReplaced(Type type) const {
+    return target.isF32() ? type.isF16() || type.isBF16() || type.isF64() : type.isF32();
+  }
+  bool isReplaced(Value value) const { return isReplaced(getElementTypeOrSelf(value)); }
+
+  void retype(Value value) {
+    value.setType(cast<RankedTensorType>(value.getType()).clone(target));
+    converted.insert(value);
   }
 
   LogicalResult convertParameters() {
@@ -61,11 +66,13 @@ private:
       RoleAttr role = getArgRole(func, argument.getArgNumber());
       if (!role || role.getKind() != RoleKind::Parameter)
         continue;
-      if (getElementTypeOrSelf(argument).isF16())
-        return func.emitError() << "f16 parameters can't be trained in bf16: " << role.getName();
-      if (!isF32(argument))
+      Type type = getElementTypeOrSelf(argument);
+      if (isa<FloatType>(type) && type != target && !isReplaced(type))
+        return func.emitError() << type << " parameters can't be trained in " << target << ": "
+                                << role.getName();
+      if (!isReplaced(type))
         continue;
-      lower(argument);
+      retype(argument);
       if (auto parameter = symbols.lookup<ParameterOp>(role.getName()))
         parameter.setTypeAttr(TypeAttr::get(argument.getType()));
     }
@@ -76,64 +83,70 @@ private:
     if (isa<arith::ExtFOp, arith::TruncFOp>(op))
       return convertCast(op);
     if (op.getNumRegions() != 0)
-      return op.emitError() << "can't be converted to bf16: " << op.getName();
+      return op.emitError() << "can't be converted to " << target << ": " << op.getName();
     for (OpOperand &operand : op.getOpOperands())
-      if (isF32(operand.get()) && !mayStayWide(operand))
+      if (isReplaced(operand.get()) && (target.isF32() || !mayStayWide(operand)))
         operand.set(rounded(operand.get(), op));
-    for (OpResult result : op.getResults())
-      if (isF32(result) && !isStatistic(result))
-        lower(result);
+    for (OpResult result : op.getResults()) {
+      if (isReplaced(result) && (target.isF32() || !isStatistic(result)))
+        retype(result);
+      else if (target.isF32() && getElementTypeOrSelf(result).isF32())
+        converted.insert(result); // rounding it again was the file's precision
+    }
     return success();
   }
 
-  /// A cast of what has become bf16: to bf16 it vanishes, to f64 it stays.
+  /// A cast of what has become the target's type: it vanishes, but for one to f64.
   LogicalResult convertCast(Operation &op) {
     Type to = getElementTypeOrSelf(op.getResult(0));
     if (to.isF64())
       return success();
-    if (to != bf16)
-      return op.emitError() << "can't be trained in bf16, it rounds to: " << to;
+    if (to != target && !isReplaced(to))
+      return op.emitError() << "can't be trained in " << target << ", it rounds to: " << to;
     op.getResult(0).replaceAllUsesWith(op.getOperand(0));
     op.erase();
     return success();
   }
 
-  /// `value` in bf16 before `op`. Finite constants stay finite.
+  /// `value` in the target's type before `op`. Finite constants stay finite.
   Value rounded(Value value, Operation &op) {
     OpBuilder builder(&op);
     DenseFPElementsAttr elements;
     if (matchPattern(value, m_Constant(&elements)) && elements.isSplat()) {
       double number = elements.getSplatValue<APFloat>().convertToDouble();
-      double largest = APFloat::getLargest(APFloat::BFloat()).convertToDouble();
+      double largest = APFloat::getLargest(target.getFloatSemantics()).convertToDouble();
       if (std::isfinite(number))
         number = std::clamp(number, -largest, largest);
       TensorBuilder b(builder, value.getLoc());
-      return b.constant(elements.getType().clone(bf16), number);
+      return b.constant(elements.getType().clone(target), number);
     }
     TensorBuilder b(builder, op.getLoc());
-    return b.convert(value, bf16);
+    return b.convert(value, target);
   }
 
   ModuleOp module;
   func::FuncOp func;
-  Type bf16;
-  llvm::DenseSet<Value> low; ///< what has become bf16
+  FloatType target;
+  llvm::DenseSet<Value> converted; ///< what has the target's type instead of its own
 };
 
 } // namespace
 
-LogicalResult convertToBF16(ModuleOp module, func::FuncOp func) {
-  return BF16Converter(module, func).convert();
+/// Whether a parameter is neither f32 nor bf16.
+static bool hasOtherParameters(func::FuncOp func) {
+  return llvm::any_of(func.getArguments(), [&](BlockArgument argument) {
+    RoleAttr role = getArgRole(func, argument.getArgNumber());
+    Type type = getElementTypeOrSelf(argument);
+    return role && role.getKind() == RoleKind::Parameter && (type.isF16() || type.isF64());
+  });
 }
 
-LogicalResult checkF32(ModuleOp module) {
-  for (auto parameter : module.getOps<ParameterOp>()) {
-    Type type = parameter.getType().getElementType();
-    if (parameter.getTrainable() && (type.isBF16() || type.isF16()))
-      return parameter.emitError() << "parameter '" << parameter.getSymName()
-                                   << "' can't be trained in fp32, its element type is " << type;
-  }
-  return success();
+LogicalResult convertPrecision(ModuleOp module, func::FuncOp func, FloatType target) {
+  auto f32 = Float32Type::get(func.getContext());
+  if (!target.isF32() && hasOtherParameters(func) &&
+      failed(PrecisionConverter(module, func, f32).convert()))
+    return failure();
+  return PrecisionConverter(module, func, target).convert();
 }
 
 } // namespace dtc::training

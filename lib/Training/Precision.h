@@ -1,4 +1,4 @@
-// Mixed precision: the forward graph in bf16.
+// The forward graph in another precision than the file's.
 #pragma once
 
 #include "dtc/Dialect/Graph/Graph.h"
@@ -7,14 +7,13 @@
 
 namespace dtc::training {
 
-/// Converts `func` to bf16: f32 parameters (and their dtc.parameter) become
-/// bf16, and with them every f32 value that depends on one. What depends on no
-/// parameter (rotary tables, masks, positions) stays f32, as its range or
-/// precision may be needed, and is rounded where it meets a bf16 value. Row
-/// statistics and losses stay f32: ops compute them so.
-mlir::LogicalResult convertToBF16(mlir::ModuleOp module, mlir::func::FuncOp func);
-
-/// Refuses what can't be trained in f32: trainable parameters of f16 or bf16.
-mlir::LogicalResult checkF32(mlir::ModuleOp module);
+/// Converts `func` to `target`, f32 or bf16, whatever the floats of the file are: parameters (and
+/// their dtc.parameter, but for the type in the file) become `target`, and with them every float
+/// that depends on one. What depends on no parameter (rotary tables, masks, positions) stays as it
+/// is, as its range or precision may be needed, and is rounded where it meets a converted value.
+/// Casts between halves and f32 vanish, those to f64 stay. In bf16, row statistics and losses stay
+/// f32: ops compute them so.
+mlir::LogicalResult convertPrecision(mlir::ModuleOp module, mlir::func::FuncOp func,
+                                     mlir::FloatType target);
 
 } // namespace dtc::training

@@ -76,9 +76,11 @@ private:
   }
 
   LogicalResult convertPrecision() {
+    MLIRContext *context = module.getContext();
+    FloatType target = Float32Type::get(context);
     if (options.precision == Precision::BF16)
-      return convertToBF16(module, forward);
-    return options.loss == LossKind::None ? success() : checkF32(module);
+      target = BFloat16Type::get(context);
+    return training::convertPrecision(module, forward, target);
   }
 
   LogicalResult buildLossAndGrads() {

@@ -148,20 +148,17 @@ def test_an_error_is_one_line(tmp_path):
     assert len(outcome.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("number,data,name", [
-    (11, "double_data: [1, 2, 3, 4, 5, 6]", "f64"),
-    (10, "int32_data: [15360, 15360, 15360, 15360, 15360, 15360]", "f16"),
-])
-@pytest.mark.parametrize("loss", ["none", "cross_entropy"])
-def test_element_types_without_products(tmp_path, number, data, name, loss):
+@pytest.mark.parametrize("number,name", [(11, "f64"), (10, "f16")])
+def test_element_types_without_products(tmp_path, number, name):
     """oneDNN multiplies neither: refused at the node, before anything is planned."""
     text = (ROOT / "test/Import/Inputs/element_type.txtpb").read_text()
-    model = encode_model(text.replace("TYPE", str(number)).replace("DATA", data), tmp_path / "m.onnx")
-    outcome = call("dtc", "compile", model, "--devices", 1, "--loss", loss, "-o", tmp_path / "o")
-    if name == "f64" or loss == "none":
-        refused(outcome, 3, "m.onnx", "product", name)
-    else:
-        refused(outcome, 3, "m.onnx", "w", name)  # trained weights must not be in half precision
+    text = text.replace("DATA", "").replace("TYPE", str(number))
+    text = text.replace('input: "w"', 'input: "twice"').replace("dim_value: 4 }", "dim_value: 4 } "
+                                                               "dim { dim_value: 2 }")
+    text = "\n".join(line for line in text.splitlines() if "initializer" not in line)
+    model = encode_model(text, tmp_path / "m.onnx")
+    outcome = call("dtc", "compile", model, "--devices", 1, "--loss", "none", "-o", tmp_path / "o")
+    refused(outcome, 3, "m.onnx", "product", name)
     assert list(tmp_path.iterdir()) == [model]
     planned = call("dtc", "plan", model, "--devices", 1, "--loss", "none")
     assert planned.code == 0, planned.err

@@ -84,14 +84,3 @@ module {
     return %0 : tensor<4x8xf32>
   }
 }
-
-// -----
-
-module {
-  // expected-error@+1 {{parameter 'w' can't be trained in fp32, its element type is 'bf16'}}
-  dtc.parameter trainable @w : tensor<4x8xbf16> file tensor<4x8xbf16>
-  func.func @forward(%w: tensor<4x8xbf16> {dtc.role = #dtc.role<parameter, "w">})
-      -> (tensor<4x8xbf16> {dtc.role = #dtc.role<output, "y">}) {
-    return %w : tensor<4x8xbf16>
-  }
-}
