@@ -250,6 +250,23 @@ static Attribute attribute(Builder &builder, const HostTensor &tensor, int64_t p
   return builder.getIntegerAttr(tensor.element, tensor.ints[position]);
 }
 
+/// All stored elements at once: one by one, attributes take far longer than the numbers.
+static DenseElementsAttr storedElements(RankedTensorType type, const HostTensor &tensor) {
+  Type element = tensor.element;
+  if (element.isF64())
+    return DenseElementsAttr::get(type, ArrayRef<double>(tensor.floats));
+  if (element.isF32())
+    return DenseElementsAttr::get(
+        type, ArrayRef<float>(llvm::to_vector_of<float>(tensor.floats)));
+  if (element.isSignlessInteger(64))
+    return DenseElementsAttr::get(type, ArrayRef<int64_t>(tensor.ints));
+  Builder builder(type.getContext());
+  SmallVector<Attribute> elements;
+  for (int64_t i = 0; i < tensor.numStored(); ++i)
+    elements.push_back(attribute(builder, tensor, i));
+  return DenseElementsAttr::get(type, elements);
+}
+
 /// Emits a + b * index along the only stored dimension; null where it is no such sequence.
 static Value affineSequence(OpBuilder &builder, Location loc, const HostTensor &tensor,
                             int64_t count) {
@@ -284,14 +301,9 @@ Value toValue(OpBuilder &builder, Location loc, const HostTensor &tensor) {
       dims.push_back(i);
     }
   Value value = kept.size() == 1 ? affineSequence(builder, loc, tensor, kept[0]) : Value();
-  if (!value) {
-    SmallVector<Attribute> elements;
-    for (int64_t i = 0; i < tensor.numStored(); ++i)
-      elements.push_back(attribute(builder, tensor, i));
+  if (!value)
     value = arith::ConstantOp::create(
-        builder, loc,
-        DenseElementsAttr::get(RankedTensorType::get(kept, tensor.element), elements));
-  }
+        builder, loc, storedElements(RankedTensorType::get(kept, tensor.element), tensor));
   if (kept.size() == tensor.shape.size())
     return value;
   return graph::BroadcastOp::create(builder, loc, type, value, dims);

@@ -114,6 +114,26 @@ Host evaluateUnary(StringRef op, const Host &input) {
   return result;
 }
 
+/// Calls `visit(n, at)` for every index n within `shape`, row-major, with its offsets under each
+/// of the strides.
+static void forEachOffset(ArrayRef<int64_t> shape, ArrayRef<Shape> strides,
+                          llvm::function_ref<void(int64_t, ArrayRef<int64_t>)> visit) {
+  const int64_t count = product(shape);
+  Shape index(shape.size(), 0), at(strides.size(), 0);
+  for (int64_t n = 0; n < count; ++n) {
+    visit(n, at);
+    for (size_t dim = shape.size(); dim-- > 0;) {
+      const bool wraps = ++index[dim] == shape[dim];
+      const int64_t moved = wraps ? 1 - shape[dim] : 1;
+      for (size_t i = 0; i < at.size(); ++i)
+        at[i] += moved * strides[i][dim];
+      if (!wraps)
+        break;
+      index[dim] = 0;
+    }
+  }
+}
+
 /// Visits the distinct elements of several constants seen under one shape.
 template <typename Visit>
 static Host zip(Type element, ArrayRef<Host> inputs, Visit visit) {
@@ -136,13 +156,9 @@ static Host zip(Type element, ArrayRef<Host> inputs, Visit visit) {
   if (!fitsConstant(element, product(stored)))
     return {};
   auto result = std::make_shared<HostTensor>(element, *shape, stored);
-  int64_t next = 0;
-  SmallVector<int64_t> at(inputs.size());
   bool defined = true;
-  forEachIndex(stored, [&](ArrayRef<int64_t> index) {
-    for (size_t i = 0; i < at.size(); ++i)
-      at[i] = dot(index, strides[i]);
-    defined &= visit(*result, next++, at);
+  forEachOffset(stored, strides, [&](int64_t to, ArrayRef<int64_t> at) {
+    defined &= visit(*result, to, at);
   });
   if (!defined)
     return {};

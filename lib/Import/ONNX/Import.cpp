@@ -298,8 +298,9 @@ FailureOr<ImportedModel> Importer::run() {
     return failure();
   std::optional<int64_t> batch = options.batch ? options.batch : shapeBatch;
   PassManager passes(&context);
+  passes.enableVerifier(false); // once at the end, not after each
   buildImportPipeline(passes, fileBatch > 0 && batch && *batch != fileBatch ? *batch : 0);
-  if (failed(passes.run(*result.module)))
+  if (failed(passes.run(*result.module)) || failed(verify(*result.module)))
     return failure();
   return result;
 }
