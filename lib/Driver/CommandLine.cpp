@@ -128,6 +128,7 @@ std::optional<Error> resolveLoss(RawOptions &raw, Options &options, bool compili
   return choose<LossKind>("--loss", raw.lossText,
                           {{"cross_entropy", LossKind::CrossEntropy},
                            {"mse", LossKind::MeanSquaredError},
+                           {"output:NAME", LossKind::Output}, // known by its prefix above
                            {"none", LossKind::None}},
                           options.train.loss);
 }

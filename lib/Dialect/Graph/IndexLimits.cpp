@@ -5,8 +5,10 @@ using namespace mlir;
 namespace dtc::graph {
 namespace {
 
-/// What bounds the values of an integer tensor where it is used as an index.
-std::optional<int64_t> limitOfUse(OpOperand &use) {
+/// What bounds the values of an integer tensor where it is used as an index. The targets of a
+/// loss have more values than the classes, which the loss itself sees to; those that are given
+/// as such are bounded, too, their ignored value being known.
+std::optional<int64_t> limitOfUse(OpOperand &use, bool isTarget) {
   auto lastDim = [](Value value) { return shapeOf(value).back(); };
   return TypeSwitch<Operation *, std::optional<int64_t>>(use.getOwner())
       .Case([&](GatherOp op) -> std::optional<int64_t> {
@@ -20,19 +22,21 @@ std::optional<int64_t> limitOfUse(OpOperand &use) {
         return lastDim(op.getInput());
       })
       .Case<CrossEntropyOp, CrossEntropyGradOp>(
-          [&](auto op) -> std::optional<int64_t> { return lastDim(op.getLogits()); })
+          [&](auto op) -> std::optional<int64_t> {
+            return isTarget ? std::optional(lastDim(op.getLogits())) : std::nullopt;
+          })
       .Default([](Operation *) { return std::nullopt; });
 }
 
 /// The tightest bound among the uses of `value` and of what only moves or
 /// converts its elements.
-std::optional<int64_t> limitOf(Value value) {
+std::optional<int64_t> limitOf(Value value, bool isTarget) {
   std::optional<int64_t> limit;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
     bool passesOn = isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp, arith::ExtSIOp,
                         arith::ExtUIOp, arith::TruncIOp>(user);
-    std::optional<int64_t> found = passesOn ? limitOf(user->getResult(0)) : limitOfUse(use);
+    std::optional<int64_t> found = passesOn ? limitOf(user->getResult(0), isTarget) : limitOfUse(use, isTarget);
     if (found)
       limit = limit ? std::min(*limit, *found) : *found;
   }
@@ -46,10 +50,14 @@ void annotateIndexLimits(func::FuncOp function) {
     return;
   Builder builder(function.getContext());
   SmallVector<Attribute> limits(function.getNumArguments());
-  for (BlockArgument argument : function.getArguments())
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    RoleAttr role = getArgRole(function, number);
+    bool isTarget = role && role.getKind() == RoleKind::Target;
     if (isa<IntegerType>(getElementTypeOrSelf(argument.getType())))
-      if (std::optional<int64_t> limit = limitOf(argument))
-        limits[argument.getArgNumber()] = builder.getI64IntegerAttr(*limit);
+      if (std::optional<int64_t> limit = limitOf(argument, isTarget))
+        limits[number] = builder.getI64IntegerAttr(*limit);
+  }
   setArgAttrs(function, GraphDialect::kLimit, limits);
 }
 

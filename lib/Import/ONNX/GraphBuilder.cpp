@@ -28,6 +28,7 @@ const ConverterTable &converters() {
     addResizeConverter(all);
     addVisionConverters(all);
     addSequenceConverters(all);
+    addLossConverters(all);
     return all;
   }();
   return table;

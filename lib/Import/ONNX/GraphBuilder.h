@@ -50,6 +50,7 @@ void addAttentionConverters(ConverterTable &table);
 void addResizeConverter(ConverterTable &table);
 void addVisionConverters(ConverterTable &table);
 void addSequenceConverters(ConverterTable &table);
+void addLossConverters(ConverterTable &table);
 
 /// What a converter sees: one node, its inputs, and where its outputs go.
 class NodeConverter {

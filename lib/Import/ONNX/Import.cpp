@@ -49,6 +49,7 @@ private:
   std::vector<DataInput> inputs;
   std::map<std::string, int64_t> symbols; ///< sizes of symbolic dimensions
   int64_t fileBatch = -1;                 ///< 0: symbolic, -1: no input has a batch
+  std::string batchOf;                    ///< the input that says so
   std::optional<int64_t> shapeBatch;      ///< from --shape
   func::FuncOp func;
   llvm::StringMap<Tensor> values;
@@ -140,10 +141,13 @@ LogicalResult Importer::noteBatch(const onnx::ValueInfoProto &info, ArrayRef<int
   const auto &inFile = info.type().tensor_type().shape();
   const bool fixed = inFile.dim_size() > 0 && inFile.dim(0).has_dim_value();
   if (fileBatch > 0 && fixed && shape[0] != fileBatch)
-    return emitError(model.location) << "inputs have different batch sizes: " << fileBatch
-                                     << " and " << shape[0];
-  if (fileBatch < 0 || fixed)
+    return emitError(model.location)
+           << "inputs have different batch sizes, the first dimension of each: " << batchOf << " has "
+           << fileBatch << ", " << info.name() << " has " << shape[0];
+  if (fileBatch < 0 || fixed) {
     fileBatch = fixed ? shape[0] : 0;
+    batchOf = info.name();
+  }
   if (given)
     shapeBatch = given->dims[0];
   return success();
