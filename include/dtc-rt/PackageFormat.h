@@ -46,6 +46,7 @@ namespace dtc::rt {
 inline constexpr int kFormatVersion = 2;
 inline constexpr uint64_t kMemberAlignment = 64;
 inline constexpr uint64_t kHeadBytes = 65536;
+inline constexpr int64_t kMostThreads = 4096; ///< a rank
 inline constexpr const char *kManifestMember = "manifest.json";
 inline constexpr const char *kWeightsMember = "weights.safetensors";
 

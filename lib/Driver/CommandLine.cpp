@@ -1,6 +1,7 @@
 #include "CommandLine.h"
 
 #include "dtc/Plan/Spec.h"
+#include "dtc-rt/PackageFormat.h"
 
 #include <yaml-cpp/yaml.h>
 
@@ -209,9 +210,11 @@ std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Op
     return error;
   if (options.cluster.empty())
     options.cluster = options.target == Target::CUDA ? "dgx-h100" : "cpu";
-  if (options.threadsPerRank < 0)
-    return usage("--threads-per-rank must be at least 1");
-  if (options.threadsPerRank == 0)
+  bool hasThreads = command.count("--threads-per-rank") > 0;
+  if (hasThreads && (options.threadsPerRank < 1 || options.threadsPerRank > rt::kMostThreads))
+    return usage("--threads-per-rank must be between 1 and " + std::to_string(rt::kMostThreads) +
+                 ", got " + std::to_string(options.threadsPerRank));
+  if (!hasThreads)
     options.threadsPerRank =
         std::max<int64_t>(1, std::thread::hardware_concurrency() / options.devices);
   return std::nullopt;
@@ -278,7 +281,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   command.add_option("--train", raw.train, "tensors to train (regex)");
   command.add_flag("--allow-merged", o.import.allowMerged, "train merged initializers");
   command.add_option("--weights", o.weights, "safetensors file or folder");
-  command.add_flag("--init", o.init, "draw the weights");
+  command.add_flag("--init", o.init, "draw the weights that have no data");
   command.add_option("--config", raw.config, "YAML file of flags");
   command.add_option("--save-plan", o.savePlan, "write the plan (YAML)");
   command.add_option("--report", o.report, "write a page about the plan (HTML)");
@@ -334,8 +337,6 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
   for (const char *flag : {"--plan", "--save-plan", "--trace", "--explain"})
     if (!options.compare.empty() && command.count(flag))
       return usage(std::string(flag) + " and --compare exclude each other");
-  if (options.init && !options.weights.empty())
-    return usage("--init and --weights exclude each other");
   for (auto [given, flag, phase] :
        {std::tuple{!options.savePlan.empty(), "--save-plan", Phase::Plan},
         std::tuple{!options.trace.empty(), "--trace", Phase::Plan},

@@ -57,6 +57,10 @@ void printError(const std::string &message) {
   llvm::errs() << "dtc: error: " << printable(message) << "\n";
 }
 
+void printWarning(const std::string &message) {
+  llvm::errs() << "dtc: warning: " << printable(message) << "\n";
+}
+
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file)
     : handler(&context, [file = std::move(file)](Diagnostic &diagnostic) {
         const char *severity = diagnostic.getSeverity() == DiagnosticSeverity::Error ? "error"

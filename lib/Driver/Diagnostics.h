@@ -9,6 +9,8 @@ namespace dtc::driver {
 
 /// `error: FILE: node 'NAME': message` on stderr.
 void printError(const std::string &message);
+/// The same with `warning:`; the command goes on.
+void printWarning(const std::string &message);
 
 /// Prints the context's diagnostics while it lives. Locations are ONNX nodes
 /// (NameLoc); a note is printed below its error.

@@ -19,10 +19,29 @@ static int fail(const plan::Error &error) {
   return error.exitCode;
 }
 
+/// What is wrong with the name of the command, or that there is none.
+static std::string commandError(const CLI::App &app) {
+  std::vector<std::string> known;
+  std::string list;
+  for (const CLI::App *command : app.get_subcommands(/*filter=*/{})) {
+    known.push_back(command->get_name());
+    list += (list.empty() ? "" : ", ") + known.back();
+  }
+  for (const std::string &word : app.remaining())
+    if (!word.starts_with("-")) {
+      std::string close = plan::nearest(word, known);
+      return "unknown command " + word +
+             (close.empty() ? ", known are " + list : " (did you mean " + close + "?)");
+    }
+  return "a command is required: " + list;
+}
+
 /// CLI11's message as one line; an unknown flag names the nearest known one.
 static int usageError(const CLI::App &app, const CLI::ParseError &error) {
   std::string message = error.what();
   std::replace(message.begin(), message.end(), '\n', ' ');
+  if (app.get_subcommands().empty() && dynamic_cast<const CLI::RequiredError *>(&error))
+    message = commandError(app);
   const CLI::App *command = &app;
   for (const CLI::App *sub : app.get_subcommands())
     command = sub;
@@ -66,7 +85,7 @@ namespace {
 
 /// The commands with what their flags fill in.
 struct CommandLine {
-  CLI::App app{"dtc compiles a model into a parallel training program"};
+  CLI::App app{"dtc compiles a model into a parallel training program", "dtc"};
   RawOptions raw;
   InspectOptions inspect;
   CalibrateOptions calibrate;

@@ -163,9 +163,12 @@ llvm::Error Compilation::finishCode() {
 /// Gives every parameter its data: from the model file, --weights or --init.
 ExitCode Compilation::resolveWeights() {
   if (!options.weights.empty()) {
-    auto loaded = loadWeights(options.weights, module(), model.weights);
-    if (!loaded)
-      return fail(loaded.error());
+    auto kept = loadWeights(options.weights, module(), model.weights, /*partial=*/options.init);
+    if (!kept)
+      return fail(kept.error());
+    if (!kept->empty())
+      printWarning(options.weights + ": lacks what keeps the data of " + options.model + ": " +
+                   llvm::join(*kept, ", "));
   }
   if (options.init) {
     auto chosen = chooseInitialization(module(), model.weights);

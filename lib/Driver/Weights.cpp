@@ -4,6 +4,8 @@
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/DType.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -73,30 +75,64 @@ std::vector<std::string> namesOf(graph::ParameterOp parameter) {
   return names;
 }
 
-/// "m." when every name starts with it, else "".
-std::string sharedPrefix(const std::vector<graph::ParameterOp> &parameters) {
-  std::string prefix;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    llvm::StringRef name = graph::ParameterOp(parameters[i]).getSymName();
-    std::string own = name.substr(0, name.find('.') + 1).str();
-    if (i && own != prefix)
-      return "";
-    prefix = own;
-  }
-  return prefix;
-}
+/// How names of the model and of the files differ: by one prefix that all of the former have and
+/// one that all of the latter have.
+struct Prefixes {
+  std::string ofModel, ofFiles;
+  size_t size() const { return ofModel.size() + ofFiles.size(); }
+};
 
 const Found *find(const std::map<std::string, Found> &arrays, graph::ParameterOp parameter,
-                  const std::string &prefix) {
+                  const Prefixes &prefixes) {
   for (const std::string &name : namesOf(parameter)) {
-    for (const std::string &candidate :
-         {name, name.starts_with(prefix) ? name.substr(prefix.size()) : name, "model." + name}) {
-      auto entry = arrays.find(candidate);
-      if (entry != arrays.end())
-        return &entry->second;
-    }
+    if (!name.starts_with(prefixes.ofModel))
+      continue;
+    auto entry = arrays.find(prefixes.ofFiles + name.substr(prefixes.ofModel.size()));
+    if (entry != arrays.end())
+      return &entry->second;
   }
   return nullptr;
+}
+
+/// All pairs of prefixes, up to a dot, under which a name of the parameter is an array's.
+void addPrefixes(graph::ParameterOp parameter, const std::map<std::string, Found> &arrays,
+                 std::map<std::pair<std::string, std::string>, Prefixes> &result) {
+  for (const std::string &name : namesOf(parameter))
+    for (size_t cut = 0; cut != std::string::npos;) {
+      std::string rest = name.substr(cut);
+      for (const auto &[array, found] : arrays) {
+        std::string before = array.substr(0, array.size() - std::min(rest.size(), array.size()));
+        if (array == before + rest && (before.empty() || before.ends_with('.')))
+          result[{name.substr(0, cut), before}] = {name.substr(0, cut), before};
+      }
+      size_t dot = name.find('.', cut);
+      cut = dot == std::string::npos ? dot : dot + 1;
+    }
+}
+
+/// The shortest of the pairs under which most parameters are found.
+Prefixes choosePrefixes(const std::vector<graph::ParameterOp> &parameters,
+                        const std::map<std::string, Found> &arrays) {
+  // A few parameters tell: one may be missing, and must not hide the others.
+  constexpr size_t kAsked = 4;
+  std::map<std::pair<std::string, std::string>, Prefixes> candidates;
+  for (size_t i = 0; i < parameters.size(); i += std::max<size_t>(1, parameters.size() / kAsked))
+    addPrefixes(parameters[i], arrays, candidates);
+  Prefixes best;
+  auto countOf = [&](const Prefixes &prefixes) {
+    return llvm::count_if(parameters, [&](graph::ParameterOp parameter) {
+      return find(arrays, parameter, prefixes) != nullptr;
+    });
+  };
+  auto most = countOf(best);
+  for (const auto &[key, prefixes] : candidates) {
+    auto count = countOf(prefixes);
+    if (count > most || (count == most && prefixes.size() < best.size())) {
+      most = count;
+      best = prefixes;
+    }
+  }
+  return best;
 }
 
 Result<Weight> makeWeight(graph::ParameterOp parameter, const Found &found) {
@@ -120,14 +156,12 @@ Result<Weight> makeWeight(graph::ParameterOp parameter, const Found &found) {
 
 } // namespace
 
-Result<bool> loadWeights(const std::string &path, mlir::ModuleOp module, WeightStore &store) {
-  auto files = listFiles(path);
-  if (!files)
-    return files.error();
-  std::vector<rt::ArrayFile> opened;
-  opened.reserve(files->size());
+/// The arrays of all files by name.
+static Result<std::map<std::string, Found>> indexArrays(const std::vector<std::string> &files,
+                                                        std::vector<rt::ArrayFile> &opened) {
   std::map<std::string, Found> arrays;
-  for (const std::string &file : *files) {
+  opened.reserve(files.size());
+  for (const std::string &file : files) {
     auto read = rt::ArrayFile::open(file);
     if (!read)
       return Error{read.status().message(), int(read.status().code())};
@@ -136,25 +170,44 @@ Result<bool> loadWeights(const std::string &path, mlir::ModuleOp module, WeightS
       if (!arrays.try_emplace(name, Found{&array, &opened.back()}).second)
         return Error{file + ": '" + name + "' is in another file too", 3};
   }
+  return arrays;
+}
+
+Result<std::vector<std::string>> loadWeights(const std::string &path, mlir::ModuleOp module,
+                                             WeightStore &store, bool partial) {
+  auto files = listFiles(path);
+  if (!files)
+    return files.error();
+  std::vector<rt::ArrayFile> opened;
+  auto arrays = indexArrays(*files, opened);
+  if (!arrays)
+    return arrays.error();
   auto range = module.getOps<graph::ParameterOp>();
   std::vector<graph::ParameterOp> parameters(range.begin(), range.end());
-  std::string prefix = sharedPrefix(parameters), missing;
+  Prefixes prefixes = choosePrefixes(parameters, *arrays);
+  std::vector<std::string> kept, missing;
+  size_t count = 0;
   for (graph::ParameterOp parameter : parameters) {
     std::string name = parameter.getSymName().str();
-    const Found *found = find(arrays, parameter, prefix);
+    const Found *found = find(*arrays, parameter, prefixes);
     if (!found) {
       if (!store[name].data)
-        missing += (missing.empty() ? "" : ", ") + name;
+        missing.push_back(name);
+      else if (parameter.getTrainable())
+        kept.push_back(name);
       continue;
     }
     auto weight = makeWeight(parameter, *found);
     if (!weight)
       return weight.error();
     store[name] = *weight;
+    ++count;
   }
-  if (!missing.empty())
-    return Error{path + ": has no " + missing, 3};
-  return true;
+  if (count == 0)
+    return Error{path + ": has no tensor of the model", 3};
+  if (!missing.empty() && !partial)
+    return Error{path + ": has no " + llvm::join(missing, ", "), 3};
+  return kept;
 }
 
 std::vector<std::string> withoutData(mlir::ModuleOp module, const WeightStore &store) {

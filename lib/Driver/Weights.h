@@ -11,9 +11,15 @@ namespace dtc::driver {
 
 /// Fills the entries of `store` from a safetensors file, a folder of them, or
 /// an index (`*.safetensors.index.json`). Names match exactly or after one
-/// prefix that all of the model's names share ("m.", "model."); a tied weight
-/// is found under any of its aliases. Shapes and types must agree.
-plan::Result<bool> loadWeights(const std::string &path, mlir::ModuleOp module, WeightStore &store);
+/// prefix up to a dot, of the model's names and of the files' ("m.", "model.");
+/// where several do, after that under which most are found. A tied weight is found under any of
+/// its aliases. Shapes and types must agree.
+///
+/// Returns the trainable tensors that the files lack and that keep the model's own data. Refused
+/// are files with none of the model's tensors and, unless `partial`, ones without a tensor that
+/// the model has no data for.
+plan::Result<std::vector<std::string>> loadWeights(const std::string &path, mlir::ModuleOp module,
+                                                   WeightStore &store, bool partial);
 
 /// How each parameter without data is drawn for `--init`: matrices and tables
 /// normal with deviation 0.02 (GPT-2's), convolutions with Kaiming's for the

@@ -1,5 +1,7 @@
 #include "dtc-rt/Manifest.h"
 
+#include "dtc-rt/PackageFormat.h"
+
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -245,7 +247,7 @@ Manifest parseRoot(const json &root) {
                 std::to_string(kFormatVersion)};
   result.target = get<std::string>(root, "target");
   result.worldSize = getPositive(root, "world_size", kMostRanks);
-  result.threadsPerRank = getPositive(root, "threads_per_rank", 4096);
+  result.threadsPerRank = getPositive(root, "threads_per_rank", kMostThreads);
   if (!isAbsent(root, "processor")) {
     result.arch = getOr<std::string>(root["processor"], "arch", "");
     result.processorFeatures =

@@ -51,12 +51,23 @@ def test_missing_model(tmp_path):
     (["--plan", "dp=3"], ["3"]),
     (["--plan", "dq=1"], ["dq", "dp"]),
     (["--micro-batch", "0"], ["--micro-batch"]),
+    (["--threads-per-rank", "0"], ["--threads-per-rank", "between 1"]),
+    (["--threads-per-rank", "100000"], ["--threads-per-rank", "100000"]),
     (["--lr-schedule", "cosine"], ["--total-steps"]),
 ])
 def test_usage_errors(tmp_path, flags, words):
     refused(call("dtc", "compile", MODELS / "mlp.onnx", *COMPILE, "-o", tmp_path / "o", *flags), 2,
             *words)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments,words", [
+    ([], ["a command is required", "compile, plan"]),
+    (["complie", "m.onnx"], ["unknown command complie", "compile"]),
+    (["frobnicate"], ["unknown command frobnicate", "calibrate"]),
+])
+def test_unknown_commands(arguments, words):
+    refused(call("dtc", *arguments), 2, *words)
 
 
 def test_loss_is_required(tmp_path):

@@ -1,0 +1,92 @@
+"""--weights: which tensors of the files are the model's."""
+
+import numpy
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from conftest import MODELS, Outcome, call, check_call
+
+FLAGS = ["--loss", "cross_entropy", "--optimizer", "sgd", "--lr", 0, "--weight-decay", 0, "--devices", 1]
+
+
+@pytest.fixture(scope="module")
+def original() -> dict[str, numpy.ndarray]:
+    """The MLP's weights by the names of its file, fc1.weight to fc3.bias."""
+    weights = load_file(MODELS / "mlp.adamw.final.safetensors")
+    return {name: value + 1 for name, value in weights.items()}
+
+
+def compile_with(folder, weights, *flags) -> Outcome:
+    return call("dtc", "compile", MODELS / "mlp.onnx", *FLAGS, "--weights", weights, *flags, "-o",
+                folder / "mlp.dtc")
+
+
+def weights_of_a_run(folder) -> dict[str, numpy.ndarray]:
+    check_call("dtc-run", folder / "mlp.dtc", "--data", MODELS / "mlp.data.safetensors", "--steps", 1,
+               "--save-weights", folder / "saved.safetensors")
+    return load_file(folder / "saved.safetensors")
+
+
+@pytest.mark.parametrize("prefix", ["", "model.", "module.net."])
+def test_files_may_have_a_prefix(tmp_path, original, prefix):
+    save_file({prefix + name: value for name, value in original.items()}, tmp_path / "w.safetensors")
+    assert compile_with(tmp_path, tmp_path / "w.safetensors").code == 0
+    saved = weights_of_a_run(tmp_path)
+    assert all(numpy.array_equal(saved[name], value) for name, value in original.items())
+
+
+def test_the_model_may_have_a_prefix(tmp_path):
+    """GPT-2's own checkpoint says wte.weight for what the export calls m.transformer.wte.weight."""
+    weights = {name.removeprefix("transformer."): value
+               for name, value in load_file(MODELS / "gpt2.safetensors").items()}
+    assert "wte.weight" in weights
+    save_file(weights, tmp_path / "w.safetensors")
+    check_call("dtc", "compile", MODELS / "gpt2_b1.onnx", *FLAGS, "--global-batch", 2, "--weights",
+               tmp_path / "w.safetensors", "-o", tmp_path / "m.dtc")
+
+
+def test_an_index_names_the_files(tmp_path, original):
+    names = sorted(original)
+    parts = {"a.safetensors": names[:3], "b.safetensors": names[3:]}
+    for file, own in parts.items():
+        save_file({name: original[name] for name in own}, tmp_path / file)
+    save_file({"fc1.weight": original["fc1.weight"] * 0}, tmp_path / "unnamed.safetensors")
+    entries = ", ".join(f'"{name}": "{file}"' for file, own in parts.items() for name in own)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(f'{{"weight_map": {{{entries}}}}}')
+    for weights in (tmp_path, index):
+        assert compile_with(tmp_path, weights).code == 0
+        saved = weights_of_a_run(tmp_path)
+        (tmp_path / "saved.safetensors").unlink()
+        assert all(numpy.array_equal(saved[name], value) for name, value in original.items())
+
+
+def test_what_the_files_lack_is_said(tmp_path, original):
+    """A model with data of its own keeps it where a file has none."""
+    left = {name: value for name, value in original.items() if name != "fc2.bias"}
+    save_file(left, tmp_path / "w.safetensors")
+    outcome = compile_with(tmp_path, tmp_path / "w.safetensors")
+    assert outcome.code == 0
+    assert "warning" in outcome.err and "w.safetensors" in outcome.err and "fc2.bias" in outcome.err
+    assert "fc1" not in outcome.err
+    saved = weights_of_a_run(tmp_path)
+    assert numpy.array_equal(saved["fc1.bias"], original["fc1.bias"])
+    assert not numpy.array_equal(saved["fc2.bias"], original["fc2.bias"])
+
+
+def test_files_of_another_model_are_refused(tmp_path):
+    outcome = compile_with(tmp_path, MODELS / "llama.data.safetensors")
+    assert outcome.code == 3 and "has no tensor of the model" in outcome.error_line()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_has_no_data_may_be_drawn(tmp_path):
+    """A checkpoint without a head, and --init for what is missing."""
+    weights = load_file(MODELS / "gpt2.safetensors")
+    del weights["transformer.ln_f.weight"]
+    save_file(weights, tmp_path / "w.safetensors")
+    flags = ["dtc", "compile", MODELS / "gpt2_b1.onnx", *FLAGS, "--global-batch", 2, "--weights",
+             tmp_path / "w.safetensors", "-o", tmp_path / "m.dtc"]
+    outcome = call(*flags)
+    assert outcome.code == 3 and "ln_f.weight" in outcome.error_line()
+    check_call(*flags, "--init")
