@@ -48,7 +48,7 @@ static ArrayAttr withAttrs(ArrayAttr present, StringAttr name, ArrayRef<Attribut
   auto none = DictionaryAttr::get(name.getContext());
   for (auto [i, attr] : llvm::enumerate(attrs)) {
     auto dictionary = present && i < present.size() ? cast<DictionaryAttr>(present[i]) : none;
-    if (attr) {
+    if (attr && !llvm::is_contained(dictionary, NamedAttribute(name, attr))) {
       SmallVector<NamedAttribute> sorted(dictionary.begin(), dictionary.end());
       NamedAttribute entry(name, attr);
       auto place = llvm::lower_bound(sorted, entry);

@@ -119,7 +119,7 @@ void Clustering::lineUp() {
     mergedInto.push_back(number);
   }
   for (Operation *op : program)
-    if (!isPrimitive(op)) {
+    if (!primitives.contains(op)) {
       nodeOf[op] = clusters.size() + others.size();
       others.push_back(op);
     }
@@ -209,11 +209,13 @@ void Clustering::merge(int from, int into) {
 }
 
 bool Clustering::mergeVertically(int producer) {
-  std::map<unsigned, int> consumers; // nearest first
+  SmallVector<std::pair<unsigned, int>> consumers; // nearest first
   for (Operation *op : clusters[producer].ops)
     for (const Use &use : usesOf(op->getResult(0)))
       if (int consumer = clusterOf.lookup(use.user); consumer != producer)
-        consumers.try_emplace(firstPosition(consumer), consumer);
+        consumers.emplace_back(firstPosition(consumer), consumer);
+  std::sort(consumers.begin(), consumers.end());
+  consumers.erase(llvm::unique(consumers), consumers.end());
   for (auto [at, consumer] : consumers)
     if (canMerge(producer, consumer)) {
       merge(producer, consumer);
@@ -228,6 +230,9 @@ bool Clustering::areSiblings(int first, int second) {
   const Cluster &a = clusters[first], &b = clusters[second];
   if (a.merged || b.merged || a.rows || b.rows || a.special || b.special || a.window ||
       b.window || a.columns != b.columns || a.ops.size() + b.ops.size() > kMostOps)
+    return false;
+  ArrayRef<Value> readA = reads[first], readB = reads[second];
+  if (llvm::none_of(readA, [&](Value value) { return llvm::is_contained(readB, value); }))
     return false;
   SmallVector<Value> outputsA = outputsOf(first), outputsB = outputsOf(second);
   int64_t elements = elementsOf(outputsA.front()), large = elements;
@@ -248,7 +253,6 @@ bool Clustering::areSiblings(int first, int second) {
       large = elementsOf(reduce.getInput());
     }
   }
-  ArrayRef<Value> readA = reads[first], readB = reads[second];
   bool common = llvm::any_of(readA, [&](Value value) {
     return elementsOf(value) >= large && llvm::is_contained(readB, value);
   });

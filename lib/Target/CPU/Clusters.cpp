@@ -138,11 +138,11 @@ void Clustering::findRequired() {
   auto require = [&](Value value) {
     while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
       value = reshape.getInput();
-    if (Operation *op = value.getDefiningOp(); op && isPrimitive(op))
+    if (Operation *op = value.getDefiningOp(); op && primitives.contains(op))
       required.insert(value);
   };
   for (Operation *op : program)
-    if (!isPrimitive(op))
+    if (!primitives.contains(op))
       for (Value operand : op->getOperands())
         require(operand);
 }
@@ -177,11 +177,11 @@ bool Clustering::isCheapElementwise(Operation *op) {
 
 void Clustering::findLeavingRows() {
   for (Operation *op : llvm::reverse(program)) {
-    if (!isPrimitive(op))
+    if (!primitives.contains(op))
       continue;
     bool leaves = llvm::any_of(op->getUses(), [&](OpOperand &use) {
       Operation *user = use.getOwner();
-      return isPrimitive(user) &&
+      return primitives.contains(user) &&
              (stepOf(user, use.getOperandNumber()) >= Way::Repeated ||
               (leavingRows.contains(user) && elementsOf(user) == elementsOf(op)));
     });
@@ -192,7 +192,7 @@ void Clustering::findLeavingRows() {
 
 void Clustering::findFree() {
   for (Operation *op : program) {
-    if (!isPrimitive(op))
+    if (!primitives.contains(op))
       continue;
     bool elsewhere = isRequired(op->getResult(0)) &&
                      isa<graph::TransposeOp, graph::SliceOp>(op);
@@ -340,12 +340,14 @@ Clustering::Clustering(func::FuncOp func) : func(func) {
   for (Operation &op : func.getBody().front()) {
     position[&op] = program.size();
     program.push_back(&op);
+    if (isPrimitive(&op))
+      primitives.insert(&op);
   }
   findRequired();
   findLeavingRows();
   findFree();
   for (Operation *op : llvm::reverse(program))
-    if (isPrimitive(op) && (!isFree(op) || isRequired(op->getResult(0)))) {
+    if (primitives.contains(op) && (!isFree(op) || isRequired(op->getResult(0)))) {
       // A reshape that only library calls see stays a view.
       if (isa<graph::ReshapeOp>(op))
         continue;

@@ -126,6 +126,7 @@ private:
   mlir::func::FuncOp func;
   llvm::DenseMap<mlir::Operation *, unsigned> position;
   llvm::SmallVector<mlir::Operation *> program;
+  llvm::DenseSet<mlir::Operation *> primitives;
   llvm::DenseSet<mlir::Value> required;
   llvm::DenseSet<mlir::Operation *> freeOps;
   /// Ops whose values, or what is computed from them element by element, are needed otherwise
