@@ -115,7 +115,7 @@ bool Clustering::dependsOn(int node, int target, bool onlyIndirectly) {
 
 void Clustering::lineUp() {
   for (int number = 0; number < static_cast<int>(clusters.size()); ++number) {
-    reads.push_back(readBy(number));
+    inputs.push_back(inputsOf(number));
     mergedInto.push_back(number);
   }
   for (Operation *op : program)
@@ -123,8 +123,8 @@ void Clustering::lineUp() {
       nodeOf[op] = clusters.size() + others.size();
       others.push_back(op);
     }
-  for (ArrayRef<Value> values : reads)
-    needs.push_back(makersOf(values));
+  for (const Inputs &of : inputs)
+    needs.push_back(makersOf(of.values.getArrayRef()));
   for (Operation *op : others)
     needs.push_back(makersOf(op->getOperands()));
   line = orderNodes();
@@ -202,10 +202,10 @@ void Clustering::merge(int from, int into) {
   a.ops.clear();
   a.merged = true;
   mergedInto[from] = into;
-  reads[from].clear();
+  inputs[from] = {};
   needs[from].clear();
-  reads[into] = readBy(into);
-  needs[into] = makersOf(reads[into]);
+  inputs[into] = inputsOf(into);
+  needs[into] = makersOf(inputs[into].values.getArrayRef());
 }
 
 bool Clustering::mergeVertically(int producer) {
@@ -231,8 +231,8 @@ bool Clustering::areSiblings(int first, int second) {
   if (a.merged || b.merged || a.rows || b.rows || a.special || b.special || a.window ||
       b.window || a.columns != b.columns || a.ops.size() + b.ops.size() > kMostOps)
     return false;
-  ArrayRef<Value> readA = reads[first], readB = reads[second];
-  if (llvm::none_of(readA, [&](Value value) { return llvm::is_contained(readB, value); }))
+  const ValueSet &readA = inputs[first].values, &readB = inputs[second].values;
+  if (llvm::none_of(readA, [&](Value value) { return readB.contains(value); }))
     return false;
   SmallVector<Value> outputsA = outputsOf(first), outputsB = outputsOf(second);
   int64_t elements = elementsOf(outputsA.front()), large = elements;
@@ -254,7 +254,7 @@ bool Clustering::areSiblings(int first, int second) {
     }
   }
   bool common = llvm::any_of(readA, [&](Value value) {
-    return elementsOf(value) >= large && llvm::is_contained(readB, value);
+    return elementsOf(value) >= large && readB.contains(value);
   });
   return common && !dependsOn(first, second, false) && !dependsOn(second, first, false);
 }
@@ -270,7 +270,7 @@ SmallVector<int> Clustering::readersOf(Value value) const {
 
 void Clustering::mergeSiblings() {
   auto mergeReaders = [&](Value value) {
-    if (value.hasOneUse() && clusterOf.count(*value.user_begin()))
+    if (value.use_empty() || (value.hasOneUse() && clusterOf.count(*value.user_begin())))
       return;
     SmallVector<int> readers = readersOf(value);
     if (readers.size() < 2 || readers.size() > kMostSiblings)

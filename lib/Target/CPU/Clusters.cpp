@@ -337,6 +337,12 @@ void Clustering::assign(Operation *op) {
 }
 
 Clustering::Clustering(func::FuncOp func) : func(func) {
+  size_t size = func.getBody().front().getOperations().size();
+  position.reserve(size);
+  primitives.reserve(size);
+  clusterOf.reserve(size);
+  freeOps.reserve(size);
+  knownUses.reserve(size);
   for (Operation &op : func.getBody().front()) {
     position[&op] = program.size();
     program.push_back(&op);
@@ -387,14 +393,8 @@ SmallVector<Value> Clustering::outputsOf(int number) const {
   return outputs;
 }
 
-SmallVector<Value> Clustering::readBy(int number) const {
-  OpSet repeated;
-  ValueSet inputs;
-  inputsOf(number, repeated, inputs);
-  return SmallVector<Value>(inputs.begin(), inputs.end());
-}
-
-void Clustering::inputsOf(int number, OpSet &repeated, ValueSet &inputs) const {
+Clustering::Inputs Clustering::inputsOf(int number) const {
+  Inputs found;
   SmallVector<Operation *, 16> open(clusters[number].ops.begin(), clusters[number].ops.end());
   for (size_t i = 0; i < open.size(); ++i)
     for (Value operand : open[i]->getOperands()) {
@@ -405,12 +405,13 @@ void Clustering::inputsOf(int number, OpSet &repeated, ValueSet &inputs) const {
         continue;
       // A free op that is stored somewhere is repeated nevertheless.
       if (producer && isFree(producer)) {
-        if (repeated.insert(producer))
+        if (found.repeated.insert(producer))
           open.push_back(producer);
       } else {
-        inputs.insert(operand);
+        found.values.insert(operand);
       }
     }
+  return found;
 }
 
 } // namespace dtc::cpu

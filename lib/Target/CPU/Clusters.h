@@ -59,8 +59,12 @@ public:
   bool isRequired(mlir::Value value) const { return required.count(value); }
   /// Values of a cluster that are needed outside of it.
   llvm::SmallVector<mlir::Value> outputsOf(int cluster) const;
-  /// The free ops that a cluster repeats for itself and the values that it reads.
-  void inputsOf(int cluster, OpSet &repeated, ValueSet &inputs) const;
+  /// The free ops that a cluster repeats for itself, and the values that it reads.
+  struct Inputs {
+    OpSet repeated;
+    ValueSet values;
+  };
+  Inputs inputsOf(int cluster) const;
 
   llvm::SmallVector<mlir::Operation *>
   inProgramOrder(llvm::ArrayRef<mlir::Operation *> ops) const;
@@ -100,7 +104,6 @@ private:
   bool canMerge(int producer, int consumer);
   bool areSiblings(int a, int b);
   void merge(int from, int into);
-  llvm::SmallVector<mlir::Value> readBy(int cluster) const;
   /// The clusters that read a value, through free ops, ascending.
   llvm::SmallVector<int> readersOf(mlir::Value value) const;
   unsigned firstPosition(int cluster) const;
@@ -132,7 +135,7 @@ private:
   /// Ops whose values, or what is computed from them element by element, are needed otherwise
   /// than element by element or row by row.
   llvm::DenseSet<mlir::Operation *> leavingRows;
-  std::vector<llvm::SmallVector<mlir::Value>> reads; ///< by clusters
+  std::vector<Inputs> inputs; ///< by cluster, before anything is outlined
   std::vector<mlir::Operation *> others;             ///< ops that are no part of kernels
   llvm::DenseMap<mlir::Operation *, int> nodeOf;     ///< of the others
   std::vector<llvm::SmallVector<int, 4>> needs;      ///< by node: those that make what it reads

@@ -114,9 +114,8 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
 static Location locationOf(ArrayRef<Value> outputs) { return outputs.back().getLoc(); }
 
 LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuilder &builder) {
-  OpSet ops;
-  ValueSet reads;
-  clustering.inputsOf(cluster, ops, reads);
+  // As they are now: launches have taken the place of what earlier clusters make.
+  auto [ops, reads] = clustering.inputsOf(cluster);
   SmallVector<Value> outputs = clustering.outputsOf(cluster);
   const OpSet &own = clustering.clusters[cluster].ops;
   ops.insert(own.begin(), own.end());
