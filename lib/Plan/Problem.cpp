@@ -160,71 +160,83 @@ namespace {
 /// factors until nothing changes.
 class Propagation {
 public:
-  explicit Propagation(const Problem &problem)
-      : problem(problem), dims(problem.values.size(), -1), factors(problem.ops.size()) {}
+  /// `facts`: producers and consumers.
+  Propagation(const Problem &problem, const ProblemFacts &facts)
+      : problem(problem), facts(facts), dims(problem.values.size(), -1),
+        factors(problem.ops.size()), waiting(problem.ops.size(), false) {}
 
-  void seed(ValueId value, int dim) { dims[value] = dim; }
+  void seed(ValueId value, int dim) { mark(value, dim); }
 
   void run() {
     auto count = static_cast<OpId>(problem.ops.size());
-    for (bool changed = true; changed;) {
-      changed = false;
+    while (anyWaiting) {
+      anyWaiting = false;
       for (OpId op = 0; op < count; ++op)
-        changed |= visit(op);
+        visit(op);
       for (OpId op = count; op-- > 0;)
-        changed |= visit(op);
+        visit(op);
     }
   }
 
   const Problem &problem;
+  const ProblemFacts &facts;
   std::vector<int> dims;
   std::vector<std::vector<FactorId>> factors;
 
 private:
-  bool visit(OpId id);
-  bool fromTensor(OpId id, ValueId value, const TensorFactors &tensor);
-  bool toTensor(OpId id, ValueId value, const TensorFactors &tensor);
+  void mark(ValueId value, int dim);
+  void visit(OpId id);
+  void fromTensor(OpId id, ValueId value, const TensorFactors &tensor);
+  void toTensor(OpId id, ValueId value, const TensorFactors &tensor);
+
+  std::vector<bool> waiting; ///< by op: more is known of what it reads or makes
+  bool anyWaiting = false;
 };
 
 } // namespace
 
-bool Propagation::fromTensor(OpId id, ValueId value, const TensorFactors &tensor) {
+void Propagation::mark(ValueId value, int dim) {
+  dims[value] = dim;
+  if (facts.producer[value] >= 0)
+    waiting[facts.producer[value]] = true;
+  for (OpId consumer : facts.consumers[value])
+    waiting[consumer] = true;
+  anyWaiting = true;
+}
+
+void Propagation::fromTensor(OpId id, ValueId value, const TensorFactors &tensor) {
   int dim = dims[value];
   if (dim < 0 || tensor[dim].empty())
-    return false;
+    return;
   std::vector<FactorId> &marked = factors[id];
   FactorId leading = tensor[dim].front();
-  if (std::find(marked.begin(), marked.end(), leading) != marked.end())
-    return false;
-  marked.push_back(leading);
-  return true;
+  if (std::find(marked.begin(), marked.end(), leading) == marked.end())
+    marked.push_back(leading);
 }
 
-bool Propagation::toTensor(OpId id, ValueId value, const TensorFactors &tensor) {
+void Propagation::toTensor(OpId id, ValueId value, const TensorFactors &tensor) {
   ValueKind kind = problem.values[value].kind;
   if (dims[value] >= 0 || kind == ValueKind::Parameter || kind == ValueKind::Buffer)
-    return false;
+    return;
   for (FactorId marked : factors[id])
     for (size_t dim = 0; dim < tensor.size(); ++dim)
-      if (!tensor[dim].empty() && tensor[dim].front() == marked) {
-        dims[value] = static_cast<int>(dim);
-        return true;
-      }
-  return false;
+      if (!tensor[dim].empty() && tensor[dim].front() == marked)
+        return mark(value, static_cast<int>(dim));
 }
 
-bool Propagation::visit(OpId id) {
+void Propagation::visit(OpId id) {
+  if (!waiting[id])
+    return;
   const Op &op = problem.ops[id];
-  bool changed = false;
   for (size_t i = 0; i < op.operands.size(); ++i)
-    changed |= fromTensor(id, op.operands[i], op.rule.operands[i]);
+    fromTensor(id, op.operands[i], op.rule.operands[i]);
   for (size_t i = 0; i < op.results.size(); ++i)
-    changed |= fromTensor(id, op.results[i], op.rule.results[i]);
+    fromTensor(id, op.results[i], op.rule.results[i]);
   for (size_t i = 0; i < op.operands.size(); ++i)
-    changed |= toTensor(id, op.operands[i], op.rule.operands[i]);
+    toTensor(id, op.operands[i], op.rule.operands[i]);
   for (size_t i = 0; i < op.results.size(); ++i)
-    changed |= toTensor(id, op.results[i], op.rule.results[i]);
-  return changed;
+    toTensor(id, op.results[i], op.rule.results[i]);
+  waiting[id] = false; // to its own tensors it adds only what it knows
 }
 
 static bool isData(ValueKind kind) { return kind == ValueKind::Input || kind == ValueKind::Target; }
@@ -420,7 +432,7 @@ ProblemFacts::ProblemFacts(const Problem &problem)
       if (consumers[value].empty() || consumers[value].back() != id)
         consumers[value].push_back(id);
   }
-  Propagation batch(problem), sequence(problem);
+  Propagation batch(problem, *this), sequence(problem, *this);
   for (ValueId value = 0; value < problem.arguments; ++value) {
     const Value &argument = problem.values[value];
     if (isData(argument.kind) && !argument.shape.empty())

@@ -16,8 +16,8 @@ namespace {
 
 class Verifier {
 public:
-  Verifier(Problem given, const Plan &plan, const Cluster &cluster)
-      : problem(std::move(given)), plan(plan), cluster(cluster) {}
+  Verifier(const Problem &problem, const Plan &plan, const Cluster &cluster)
+      : problem(problem), plan(plan), cluster(cluster) {}
 
   std::vector<Violation> run() {
     checkDegrees();
@@ -54,7 +54,7 @@ private:
   void checkSequence(const ProblemFacts &facts);
   void report(const std::string &message, OpId op = -1) { violations.push_back({message, op}); }
 
-  const Problem problem;
+  const Problem &problem;
   const Plan &plan;
   const Cluster &cluster;
   std::vector<Violation> violations;

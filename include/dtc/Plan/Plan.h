@@ -42,7 +42,7 @@ struct Degrees {
   /// Ranks that have samples of their own, and what they make of a step's.
   int64_t dataRanks() const { return dp * ep; }
   int64_t samples() const { return dataRanks() * microBatch * numMicrobatches; }
-  bool operator==(const Degrees &) const = default;
+  auto operator<=>(const Degrees &) const = default;
 };
 
 /// The axes that split the batch: those of dp, then those of ep.

@@ -137,14 +137,14 @@ static int64_t communicators(const Degrees &degrees) {
 /// Stages on one type of device.
 struct Estimator::StagesOn {
   StagesOn(ShardLibrary &library, const ShardCosts &shard, const Degrees &degrees,
-           const EstimateOptions &options, const std::vector<OpId> &cuts)
-      : profile(shard.profile(options.someBlocks ? Recompute::None : degrees.recompute, cuts)),
+           bool someBlocks, const std::vector<OpId> &cuts)
+      : profile(shard.profile(someBlocks ? Recompute::None : degrees.recompute, cuts)),
         mesh(makeMesh(shard.getProblem(), shard.getFacts(), degrees)),
         costs(shard.getProblem(), library.getModel(), degrees, mesh, profile,
               surrounded(shard.weights(cuts), degrees, mesh), library.getBlocks(),
               surroundedSums(shard, mesh)),
         prices(costs, degrees, profile, library.getBlocks(),
-               options.someBlocks ? &shard.profile(degrees.recompute, cuts) : nullptr),
+               someBlocks ? &shard.profile(degrees.recompute, cuts) : nullptr),
         capacity(library.getModel().availableBytes(communicators(degrees)) -
                  double(degrees.numMicrobatches * shard.dataBytes())) {}
 
@@ -164,28 +164,17 @@ public:
   /// With every stage within this share of its rank's memory and the limit, which no
   /// step with a dearer stage keeps.
   Estimator::Outcome cut(double share, double limit) {
-    int64_t ranks = schedule.shape.ranks;
-    auto stages = static_cast<int>(schedule.shape.stages());
-    auto slotsOf = [&](int stage) { return schedule.slots[stage % ranks][stage / ranks]; };
-    auto find = [&](int a, int b, int stage) {
-      StagesOn &own = *byRank[stage % ranks];
-      double budget = share == kInfinity ? share : share * own.capacity;
-      return own.prices(a, b, slotsOf(stage), budget);
-    };
-    auto priceOf = [&](int a, int b, int stage) {
-      auto price = find(a, b, stage);
-      return price ? price->seconds : kInfinity;
-    };
-    auto found = cutStages(units, stages, priceOf, limit);
+    auto found = cutStages(units, stages(), pricesWithin(share), limit);
     if (!found)
-      return canCut(units, stages, priceOf) ? Estimator::Outcome::TooSlow
-                                            : Estimator::Outcome::TooLarge;
+      return canBeCut(share) ? Estimator::Outcome::TooSlow : Estimator::Outcome::TooLarge;
     cuts = std::move(*found);
     kept.clear();
     for (int stage = 0; stage + 1 < static_cast<int>(cuts.size()); ++stage)
-      kept.push_back(find(cuts[stage], cuts[stage + 1], stage)->kept);
+      kept.push_back(find(cuts[stage], cuts[stage + 1], stage, share)->kept);
     return Estimator::Outcome::Found;
   }
+  /// However slow it is.
+  bool canBeCut(double share) { return canCut(units, stages(), pricesWithin(share)); }
   simulate::Costs stageCosts() const {
     simulate::Costs all = byRank[0]->costs.costs(cuts, kept);
     for (size_t rank = 1; rank < byRank.size(); ++rank)
@@ -221,6 +210,20 @@ public:
   std::vector<int> cuts, kept; ///< as StageCosts::costs takes them
 
 private:
+  int stages() const { return static_cast<int>(schedule.shape.stages()); }
+  std::optional<StagePrices::Price> find(int a, int b, int stage, double share) {
+    int64_t ranks = schedule.shape.ranks;
+    StagesOn &own = *byRank[stage % ranks];
+    double budget = share == kInfinity ? share : share * own.capacity;
+    return own.prices(a, b, schedule.slots[stage % ranks][stage / ranks], budget);
+  }
+  StagePrice pricesWithin(double share) {
+    return [this, share](int a, int b, int stage) {
+      auto price = find(a, b, stage, share);
+      return price ? price->seconds : kInfinity;
+    };
+  }
+
   std::vector<StagesOn *> byRank;
   const pipeline::Schedule &schedule;
   int units;
@@ -267,6 +270,33 @@ static std::vector<double> sharesOf(const Degrees &degrees, bool anyMemory) {
   return shares;
 }
 
+std::vector<Estimator::StagesOn *> Estimator::stagesOf(const Degrees &degrees,
+                                                       const ShardVariant &variant,
+                                                       bool someBlocks, Kinds &kinds,
+                                                       std::string &error) {
+  std::vector<StagesOn *> byRank;
+  for (ShardLibrary *on : librariesOf(degrees)) {
+    const ShardCosts *shard = on->get(degrees, variant, cutsFor(degrees), error);
+    if (!shard)
+      return {};
+    if (!kinds[on])
+      kinds[on] = std::make_unique<StagesOn>(*on, *shard, degrees, someBlocks, cutsFor(degrees));
+    byRank.push_back(kinds[on].get());
+  }
+  return byRank;
+}
+
+bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks) {
+  const pipeline::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
+  Kinds kinds;
+  std::string error;
+  std::vector<StagesOn *> byRank = stagesOf(degrees, variant, someBlocks, kinds, error);
+  if (!schedule || byRank.empty())
+    return true;
+  Pipelines pipelines(byRank, *schedule, byRank[0]->profile.units());
+  return pipelines.holdStates() && pipelines.canBeCut(1);
+}
+
 Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVariant &variant,
                                        const EstimateOptions &options, Estimate &result,
                                        std::string &error) {
@@ -279,16 +309,10 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     least.recompute = Recompute::None;
   if (lowerBound(least, variant, error) > options.limit)
     return Outcome::TooSlow;
-  std::map<ShardLibrary *, std::unique_ptr<StagesOn>> kinds;
-  std::vector<StagesOn *> byRank;
-  for (ShardLibrary *on : librariesOf(degrees)) {
-    const ShardCosts *shard = on->get(degrees, variant, cutsFor(degrees), error);
-    if (!shard)
-      return Outcome::Impossible;
-    if (!kinds[on])
-      kinds[on] = std::make_unique<StagesOn>(*on, *shard, degrees, options, cutsFor(degrees));
-    byRank.push_back(kinds[on].get());
-  }
+  Kinds kinds;
+  std::vector<StagesOn *> byRank = stagesOf(degrees, variant, options.someBlocks, kinds, error);
+  if (byRank.empty())
+    return Outcome::Impossible;
   const Profile &profile = byRank[0]->profile;
   const std::vector<Block> &blocks = library.getBlocks();
   Pipelines pipelines(byRank, *schedule, profile.units());

@@ -47,9 +47,16 @@ public:
   Outcome estimate(const Degrees &degrees, const ShardVariant &variant,
                    const EstimateOptions &options, Estimate &result, std::string &error);
 
+  /// False where these degrees, which have a stage on each rank, need more memory than
+  /// there is, however slow they are. `someBlocks` as in EstimateOptions.
+  bool mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks);
+
 private:
   class Pipelines;
   struct StagesOn;
+  using Kinds = std::map<ShardLibrary *, std::unique_ptr<StagesOn>>; ///< of devices
+  std::vector<StagesOn *> stagesOf(const Degrees &degrees, const ShardVariant &variant,
+                                   bool someBlocks, Kinds &kinds, std::string &error);
   const std::vector<OpId> &cutsFor(const Degrees &degrees);
   std::vector<ShardLibrary *> librariesOf(const Degrees &degrees);
   double lowerBound(ShardLibrary &on, const Degrees &degrees, const ShardVariant &variant,

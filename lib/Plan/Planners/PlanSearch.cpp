@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace dtc::plan {
 
@@ -47,8 +48,8 @@ class PlanSearch {
 public:
   PlanSearch(const Problem &problem, const Cluster &cluster, const SearchOptions &options,
              Spec spec)
-      : problem(problem), facts(problem), cluster(cluster), options(options),
-        spec(std::move(spec)), library(problem, cluster, options),
+      : problem(problem), cluster(cluster), options(options), spec(std::move(spec)),
+        library(problem, cluster, options), facts(library.getFacts()),
         estimator(library, problem, facts) {}
   Result<SearchResult> run();
 
@@ -79,16 +80,16 @@ private:
   void searchAnyMemory();
 
   const Problem &problem;
-  ProblemFacts facts;
   const Cluster &cluster;
   const SearchOptions &options;
   Spec spec;
   ShardLibrary library;
+  const ProblemFacts &facts;
   Estimator estimator;
   std::string refusal;
   std::vector<Family> families;
   std::vector<Estimate> found; ///< by seconds a sample
-  std::vector<std::pair<Degrees, ShardVariant>> tooLarge;
+  std::map<std::pair<Degrees, ShardVariant>, bool> mayFit; ///< with 1F1B; as far as is known
 };
 
 } // namespace
@@ -195,16 +196,17 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
   for (const ShardVariant &variant : variants) {
     if (variant.sequenceParallel && degrees.tp == 1 && !spec.sp)
       continue; // nothing to be parallel over
-    auto known = std::find(tooLarge.begin(), tooLarge.end(), std::pair(least, variant));
-    if (known != tooLarge.end())
+    bool someBlocks = !spec.recompute && degrees.recompute != Recompute::None;
+    auto [fits, isNew] = mayFit.try_emplace({least, variant}, true);
+    if (isNew && degrees != least)
+      fits->second = estimator.mayFit(least, variant, someBlocks);
+    if (!fits->second)
       continue;
     Estimate estimate;
-    EstimateOptions asked{limit(degrees), false, !spec.recompute &&
-                                                     degrees.recompute != Recompute::None};
+    EstimateOptions asked{limit(degrees), false, someBlocks};
     auto outcome = estimator.estimate(degrees, variant, asked, estimate, refusal);
     if (outcome == Estimator::Outcome::TooLarge) {
-      if (degrees == least)
-        tooLarge.emplace_back(least, variant);
+      fits->second = degrees != least;
       continue;
     }
     if (outcome != Estimator::Outcome::Found)

@@ -57,7 +57,7 @@ std::unique_ptr<Profile> ShardCosts::makeProfile(Recompute recompute,
 }
 
 const Profile *ShardCosts::findProfile(Recompute recompute, const std::vector<OpId> &cuts) const {
-  auto [it, isNew] = profiles.try_emplace({recompute, cuts});
+  auto [it, isNew] = unitsOf[cuts].profiles.try_emplace(recompute);
   if (isNew)
     it->second = makeProfile(recompute, cuts);
   return it->second.get();
@@ -68,7 +68,7 @@ bool ShardCosts::fits(Recompute recompute, const std::vector<OpId> &cuts) const 
 }
 
 const Weights &ShardCosts::weights(const std::vector<OpId> &cuts) const {
-  std::unique_ptr<Weights> &known = weightsOf[cuts];
+  std::unique_ptr<Weights> &known = unitsOf[cuts].weights;
   if (!known)
     known = std::make_unique<Weights>(
         findWeights(problem, facts, plan, execution, profile(Recompute::None, cuts),
@@ -120,12 +120,17 @@ ShardLibrary &ShardLibrary::on(const Cluster &other) {
   return *elsewhere.emplace_back(std::move(own), std::move(library)).second;
 }
 
-bool ShardLibrary::keepsInsideOps() const {
-  OpWork work(problem, facts, model);
+static bool keepsInside(const Problem &problem, const OpWork &work) {
   for (OpId op = 0; op < static_cast<OpId>(problem.ops.size()); ++op)
     if (problem.ops[op].kind == OpKind::Attention && work.savedBytes(op) > 0)
       return true;
   return false;
+}
+
+bool ShardLibrary::keepsInsideOps() const {
+  if (!keepsAnyInside)
+    keepsAnyInside = keepsInside(problem, OpWork(problem, facts, model));
+  return *keepsAnyInside;
 }
 
 static Result<Problem> withSamples(const Problem &problem, const ProblemFacts &facts,

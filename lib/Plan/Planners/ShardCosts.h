@@ -53,6 +53,16 @@ public:
   const Plan &getPlan() const { return plan; }
 
 private:
+  /// What there is between some cuts.
+  struct Units {
+    std::map<Recompute, std::unique_ptr<Profile>> profiles; ///< null: none
+    std::unique_ptr<Weights> weights;
+  };
+  struct ByLength {
+    bool operator()(const std::vector<OpId> &a, const std::vector<OpId> &b) const {
+      return a.size() != b.size() ? a.size() < b.size() : a < b;
+    }
+  };
   const Profile *findProfile(Recompute recompute, const std::vector<OpId> &cuts) const;
   std::unique_ptr<Profile> makeProfile(Recompute recompute, const std::vector<OpId> &cuts) const;
 
@@ -65,8 +75,7 @@ private:
   Execution execution;
   std::vector<sharding::AxisList> norms;
   std::optional<FoldedModel> folded;
-  mutable std::map<std::pair<Recompute, std::vector<OpId>>, std::unique_ptr<Profile>> profiles;
-  mutable std::map<std::vector<OpId>, std::unique_ptr<Weights>> weightsOf;
+  mutable std::map<std::vector<OpId>, Units, ByLength> unitsOf;
 };
 
 /// Solves on first use. Models of many equal layers are solved folded, where that
@@ -99,6 +108,7 @@ public:
   ShardLibrary &on(const Cluster &other);
   const std::vector<Block> &getBlocks() const { return blocks; }
   const CostModel &getModel() const { return model; }
+  const ProblemFacts &getFacts() const { return facts; }
   /// Whether attention keeps more than its results for the backward pass.
   bool keepsInsideOps() const;
 
@@ -112,6 +122,7 @@ private:
   const Workspace *workspace;
   CostModel model;
   std::vector<Block> blocks;
+  mutable std::optional<bool> keepsAnyInside; ///< found when asked for
   std::optional<Folding> folding;
   std::unique_ptr<Workspace> foldedWorkspace;
   std::optional<ProblemFacts> foldedFacts;

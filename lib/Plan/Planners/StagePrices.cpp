@@ -14,8 +14,7 @@ static double alone(const simulate::Work &work) {
 
 StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const Profile &profile,
                          const std::vector<Block> &blocks, const Profile *recomputed)
-    : costs(costs), degrees(degrees), units(profile.units()), folded(profile.folded()),
-      numbers(static_cast<size_t>(units + 1) * (units + 1), -1) {
+    : costs(costs), degrees(degrees), units(profile.units()), folded(profile.folded()) {
   if (!recomputed)
     return;
   costs.setRecomputed(*recomputed);
@@ -24,11 +23,10 @@ StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const Profil
 }
 
 const StagePrices::Stage &StagePrices::stageOf(int a, int b) {
-  int &number = numbers[static_cast<size_t>(a) * (units + 1) + b];
-  if (number >= 0)
-    return stages[number];
-  number = static_cast<int>(stages.size());
-  Stage &entry = stages.emplace_back();
+  auto [at, isNew] = stages.try_emplace(int64_t{a} * (units + 1) + b);
+  Stage &entry = at->second;
+  if (!isNew)
+    return entry;
   simulate::StageCost stage = costs.stage(a, b);
   simulate::RankCost rank = costs.rank({{a, b}}, 0);
   entry.seconds =

@@ -12,7 +12,7 @@
 
 #include "../StageCosts.h"
 
-#include <deque>
+#include <unordered_map>
 
 namespace dtc::plan {
 
@@ -48,8 +48,7 @@ private:
   int units;
   FoldedUnits folded; ///< stages of as many of the repeated units cost the same
   std::vector<int> ends; ///< of blocks, in units; empty: nothing to choose
-  std::vector<int> numbers; ///< by a and b: which of `stages`, or -1
-  std::deque<Stage> stages;
+  std::unordered_map<int64_t, Stage> stages; ///< by a and b: few of all are asked for
 };
 
 } // namespace dtc::plan

@@ -115,6 +115,49 @@ TEST(Estimate, AgreesWithThePredictionWhereSomeBlocksAreRecomputed) {
   EXPECT_GE(mixed, 6);
 }
 
+/// What the search skips once 1F1B, which holds least, can't fit.
+TEST(Estimate, NothingFitsWhere1F1BCannot) {
+  Problem problem = transformer({16, 2048, 16, 1024, 256, 32768});
+  ProblemFacts facts(problem);
+  SearchOptions options;
+  options.devices = 16;
+  int fitting = 0, tooLarge = 0;
+  for (double gigabytes : {1.5, 2.0, 2.5, 3.0, 4.0, 6.0}) {
+    Cluster on = cluster("dgx-h100");
+    on.device.memoryBytes = gigabytes * 1e9;
+    ShardLibrary library(problem, on, options);
+    Estimator estimator(library, problem, facts);
+    for (int64_t pp : {2, 4, 8}) {
+      Degrees least;
+      least.dp = 16 / pp;
+      least.pp = pp;
+      least.zero = 1;
+      least.microBatch = 1;
+      least.numMicrobatches = 256 / least.dp;
+      least.recompute = Recompute::Full;
+      bool fits = estimator.mayFit(least, {}, true);
+      ++(fits ? fitting : tooLarge);
+      for (auto [kind, chunks] : {std::pair<ScheduleKind, int64_t>{ScheduleKind::OneFOneB, 1},
+                                  {ScheduleKind::ZeroBubble, 1},
+                                  {ScheduleKind::Interleaved, 2},
+                                  {ScheduleKind::Interleaved, 4}}) {
+        Degrees degrees = least;
+        degrees.schedule = kind;
+        degrees.chunks = chunks;
+        if (pp * chunks > 16)
+          continue;
+        Estimate estimate;
+        std::string error;
+        auto outcome = estimator.estimate(degrees, {}, {1e9, false, true}, estimate, error);
+        if (!fits)
+          EXPECT_EQ(outcome, Estimator::Outcome::TooLarge) << gigabytes << summary(degrees);
+      }
+    }
+  }
+  EXPECT_GT(fitting, 2);
+  EXPECT_GT(tooLarge, 2);
+}
+
 TEST(Estimate, AgreesWithThePredictionOfMixtures) {
   Problem problem = load("moe");
   ProblemFacts facts(problem);
