@@ -28,6 +28,8 @@ static DialectRegistry makeRegistry() {
 
 Compilation::Compilation(Options given)
     : options(std::move(given)), context(makeRegistry(), MLIRContext::Threading::DISABLED) {
+  // The constructor's flag leaves types and attributes with their locks.
+  context.disableMultithreading();
   context.loadAllAvailableDialects();
   context.printOpOnDiagnostic(false); // users get one line, not the IR
   options.import.path = options.model;

@@ -100,6 +100,7 @@ private:
   std::optional<plan::Explanation> explanation;
   std::optional<cpu::KernelCompilation> kernels; ///< on its way from the schedule phase on
   cpu::CodeObject code;
+  std::unique_ptr<rt::fbs::ProgramT> program; ///< in the artifact
   std::map<std::string, package::Distribution> init; ///< of parameters without data
   int64_t vocabulary = 0; ///< of the token input; 0: none
   double planningSeconds = 0;

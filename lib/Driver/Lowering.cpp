@@ -223,11 +223,12 @@ nlohmann::ordered_json Compilation::aboutArtifact() const {
 ExitCode Compilation::package() {
   package::PackageInputs inputs;
   inputs.init = init;
-  auto program = schedule::buildProgram(module());
-  if (failed(program))
+  auto built = schedule::buildProgram(module());
+  if (failed(built))
     return ExitCode::Failed;
+  program = std::move(*built);
   inputs.path = options.output;
-  inputs.programs = {program->get()};
+  inputs.programs = {program.get()};
   inputs.rankRoles.assign(options.devices, 0);
   inputs.code = [this]() -> llvm::Expected<package::Bytes> {
     if (llvm::Error error = finishCode())

@@ -13,6 +13,7 @@ LogicalResult Localizer::run() {
   Block *old = &func.getBody().front();
   Block *block = func.addBlock();
   OpBuilder builder = OpBuilder::atBlockEnd(block);
+  layouts.reserve(2 * old->getOperations().size() + old->getNumArguments());
   if (failed(addArguments(builder)) || failed(resolveArguments(builder)))
     return failure();
   auto terminator = dyn_cast<func::ReturnOp>(old->getTerminator());
@@ -25,8 +26,9 @@ LogicalResult Localizer::run() {
     return failure();
   old->dropAllDefinedValueUses();
   old->erase();
+  auto choice = builder.getStringAttr(dist::DistDialect::kOp);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block))) {
-    op.removeAttr(dist::DistDialect::kOp);
+    op.removeDiscardableAttr(choice);
     if (isOpTriviallyDead(&op))
       op.erase();
   }

@@ -20,17 +20,25 @@ void dropTrivialAxes(TensorSharding &sharding, const Mesh &mesh) {
 // Which ops are alike
 //===----------------------------------------------------------------------===//
 
+static dist::OpShardingAttr givenChoice(Operation *op) {
+  for (NamedAttribute attr : op->getDiscardableAttrDictionary())
+    if (auto choice = dyn_cast<dist::OpShardingAttr>(attr.getValue()))
+      if (attr.getName() == dist::DistDialect::kOp)
+        return choice;
+  return {};
+}
+
 unsigned OpForms::Alike::getHashValue(Operation *op) {
   auto types = [](auto range) { return llvm::hash_combine_range(range.begin(), range.end()); };
   auto hash = llvm::hash_combine(op->getName().getAsOpaquePointer(), types(op->getOperandTypes()),
-                                 types(op->getResultTypes()),
-                                 op->getDiscardableAttr(dist::DistDialect::kOp));
+                                 types(op->getResultTypes()), givenChoice(op));
   return op->getNumOperands() ? hash : llvm::hash_combine(hash, op->hashProperties());
 }
 
 static bool numbers(NamedAttribute attr) {
-  return attr.getName() == graph::GraphDialect::kId ||
-         attr.getName() == graph::GraphDialect::kBackward;
+  return (isa<IntegerAttr>(attr.getValue()) && attr.getName() == graph::GraphDialect::kId) ||
+         (isa<graph::BackwardAttr>(attr.getValue()) &&
+          attr.getName() == graph::GraphDialect::kBackward);
 }
 
 static bool haveEqualAttributes(Operation *a, Operation *b) {
@@ -66,7 +74,7 @@ FailureOr<OpClass *> OpForms::classOf(Operation *op) {
     return known.get();
   auto fresh = std::make_unique<OpClass>();
   fresh->rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
-  if (auto attr = op->getAttrOfType<dist::OpShardingAttr>(dist::DistDialect::kOp)) {
+  if (dist::OpShardingAttr attr = givenChoice(op)) {
     std::optional<OpSharding> choice = dist::toOpSharding(attr, mesh.mesh);
     if (!choice)
       return op->emitOpError("sharding names an axis that the mesh lacks: ") << attr;
