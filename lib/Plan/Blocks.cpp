@@ -102,6 +102,10 @@ BlockFinder::Run BlockFinder::best(int begin, int end) const {
   Run result;
   for (int period = 1; period <= (end - begin) / 2; ++period)
     for (int i = begin; i + period < end;) {
+      if (kinds[i] != kinds[i + period]) { // most often
+        ++i;
+        continue;
+      }
       int start = i;
       while (i + period < end && kinds[i] == kinds[i + period])
         ++i;

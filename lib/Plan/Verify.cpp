@@ -52,11 +52,15 @@ private:
   void checkOps();
   void checkFlow();
   void checkSequence(const ProblemFacts &facts);
+  const ProblemFacts &facts() {
+    return known ? *known : known.emplace(problem);
+  }
   void report(const std::string &message, OpId op = -1) { violations.push_back({message, op}); }
 
   const Problem &problem;
   const Plan &plan;
   const Cluster &cluster;
+  std::optional<ProblemFacts> known;
   std::vector<Violation> violations;
 };
 
@@ -210,7 +214,7 @@ void Verifier::checkRecompute() {
   Recompute asked = degrees.recompute, most = Recompute::None;
   if (plan.recompute.empty() && asked == Recompute::None && degrees.recomputeBlocks == 0)
     return;
-  auto count = static_cast<int64_t>(findBlocks(problem, ProblemFacts(problem)).size());
+  auto count = static_cast<int64_t>(findBlocks(problem, facts()).size());
   int64_t recomputed = 0;
   for (const BlockRecompute &entry : plan.recompute) {
     most = std::max(most, entry.kind);
@@ -345,10 +349,9 @@ void Verifier::checkSequence(const ProblemFacts &facts) {
 /// Carries the plan out: every value must be had as it is read, and a pending
 /// sum may leave only as a gradient or the loss.
 void Verifier::checkFlow() {
-  ProblemFacts facts(problem);
-  checkSequence(facts);
+  checkSequence(facts());
   CostModel model(cluster, plan.degrees.devices());
-  Execution execution(problem, facts, plan, model);
+  Execution execution(problem, facts(), plan, model);
   if (!execution.error.empty())
     report(problem.ops[std::max<OpId>(execution.errorOp, 0)].name + ": " + execution.error,
            execution.errorOp);
