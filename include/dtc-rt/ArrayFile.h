@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace dtc::rt {
@@ -23,6 +24,7 @@ struct ArrayFile {
   std::string path;
   std::map<std::string, Array> arrays;
   std::shared_ptr<const void> owner;
+  std::span<const char> bytes; ///< of the file, where the arrays lie in it as they are
 
   /// Reads either kind, told apart by content. Nothing beyond the headers is
   /// read unless it is compressed.

@@ -100,6 +100,8 @@ void addPrefixes(graph::ParameterOp parameter, const std::map<std::string, Found
   for (const std::string &name : namesOf(parameter))
     for (size_t cut = 0; cut != std::string::npos;) {
       std::string rest = name.substr(cut);
+      if (cut > 0 && rest.find('.') == std::string::npos)
+        break; // "weight" alone is the end of most names
       for (const auto &[array, found] : arrays) {
         std::string before = array.substr(0, array.size() - std::min(rest.size(), array.size()));
         if (array == before + rest && (before.empty() || before.ends_with('.')))
@@ -151,6 +153,10 @@ Result<Weight> makeWeight(graph::ParameterOp parameter, const Found &found) {
   weight.data = reinterpret_cast<const std::byte *>(found.array->data);
   weight.size = rt::sizeOf(found.array->dtype) * type.getNumElements();
   weight.owner = found.file->owner;
+  if (!found.file->bytes.empty()) {
+    weight.file = found.file->path;
+    weight.offset = static_cast<uint64_t>(found.array->data - found.file->bytes.data());
+  }
   return weight;
 }
 

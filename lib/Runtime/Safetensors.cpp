@@ -60,6 +60,7 @@ Result<ArrayFile> openSafetensors(MappedFile file) {
     return refused(file.path() + ": its header is not a JSON object");
   ArrayFile result;
   result.path = file.path();
+  result.bytes = bytes;
   for (auto &[name, entry] : header.items()) {
     if (name == "__metadata__")
       continue;

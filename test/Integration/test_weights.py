@@ -4,7 +4,7 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conftest import MODELS, Outcome, call, check_call
+from conftest import MODELS, ROOT, Outcome, call, check_call, encode_model
 
 FLAGS = ["--loss", "cross_entropy", "--optimizer", "sgd", "--lr", 0, "--weight-decay", 0, "--devices", 1]
 
@@ -90,3 +90,43 @@ def test_what_has_no_data_may_be_drawn(tmp_path):
     outcome = call(*flags)
     assert outcome.code == 3 and "ln_f.weight" in outcome.error_line()
     check_call(*flags, "--init")
+
+
+def test_files_are_referred_to(tmp_path, original):
+    """Neither safetensors nor external data are copied, unless asked for."""
+    weights = tmp_path / "w.safetensors"
+    save_file(original, weights)
+    sizes = []
+    for flags in ([], ["--embed-weights"]):
+        assert compile_with(tmp_path, weights, *flags).code == 0
+        sizes.append((tmp_path / "mlp.dtc").stat().st_size)
+        run = call("dtc-run", tmp_path / "mlp.dtc", "--data", MODELS / "mlp.data.safetensors", "--steps", 1)
+        assert run.code == 0
+    assert sizes[1] - sizes[0] > 0.9 * sum(value.nbytes for value in original.values())
+    assert compile_with(tmp_path, weights).code == 0
+    save_file({name: value * 2 for name, value in original.items()}, weights)
+    run = call("dtc-run", tmp_path / "mlp.dtc", "--data", MODELS / "mlp.data.safetensors", "--steps", 1)
+    assert run.code == 3 and "not the file of compile time" in run.error_line()
+
+
+@pytest.mark.parametrize("flags", [[], ["--embed-weights"]])
+def test_external_data_from_elsewhere(tmp_path, flags):
+    """Data lies beside the model, wherever the command is given from, and a file of that name there isn't it."""
+    text = (ROOT / "test/Import/Inputs/external.txtpb").read_text()
+    text = text.replace("LOCATION", "./weights.bin")
+    model, here, out = tmp_path / "model", tmp_path / "here", tmp_path / "out"
+    for folder in (model, here, out):
+        folder.mkdir()
+    encode_model(text.replace("OFFSET", "0").replace("LENGTH", "32"), model / "m.onnx")
+    values = numpy.arange(10, dtype=numpy.float32)
+    (model / "weights.bin").write_bytes(values.tobytes())
+    (here / "weights.bin").write_bytes((values + 1).tobytes())
+    for given in (model / "m.onnx", "../model/m.onnx"):
+        check_call("dtc", "compile", given, "--loss", "mse", "--lr", 0, "--weight-decay", 0, *flags, "-o",
+                   out / "m.dtc", cwd=here)
+        save_file({"x": numpy.ones((4, 4), numpy.float32), "target": numpy.ones((4, 2), numpy.float32)},
+                  out / "data.safetensors")
+        check_call("dtc-run", out / "m.dtc", "--data", out / "data.safetensors", "--steps", 1,
+                   "--save-weights", out / "saved.safetensors", cwd=tmp_path)
+        saved = load_file(out / "saved.safetensors")
+        assert numpy.array_equal(numpy.concatenate([saved["w"].flatten(), saved["b"]]), values)

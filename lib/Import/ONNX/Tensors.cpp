@@ -139,10 +139,11 @@ LogicalResult TensorReader::readExternal(const onnx::TensorProto &tensor, Weight
     return emitError(model.location)
            << "external data of the tensor " << tensor.name() << " ends beyond the " << available
            << " bytes of " << location;
-  weight.file = location;
+  const std::filesystem::path normal = std::filesystem::path(location).lexically_normal();
+  weight.file = (std::filesystem::path(model.path).parent_path() / normal).string();
   weight.data = reinterpret_cast<const std::byte *>((*file)->getBufferStart()) + weight.offset;
   weight.owner = *file;
-  ranges.push_back({location, tensor.name(), weight.offset, weight.offset + weight.size});
+  ranges.push_back({normal.string(), tensor.name(), weight.offset, weight.offset + weight.size});
   return success();
 }
 
