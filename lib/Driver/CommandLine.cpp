@@ -307,6 +307,7 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
     return *error;
   if (auto error = resolveLoss(raw, options, compiling))
     return *error;
+  options.import.training = compiling && options.train.loss != training::LossKind::None;
   if (auto error = resolveOptimizer(command, raw, options))
     return *error;
   if (auto error = resolveLearningRate(raw, options))

@@ -70,6 +70,17 @@ def test_unknown_commands(arguments, words):
     refused(call("dtc", *arguments), 2, *words)
 
 
+def test_merged_initializers_are_refused_for_training_alone(tmp_path):
+    text = (ROOT / "test/Import/Inputs/merged.txtpb").read_text()
+    model = encode_model(text, tmp_path / "m.onnx")
+    flags = [model, "--devices", 1, "--loss"]
+    refused(call("dtc", "compile", *flags, "mse", "-o", tmp_path / "o"), 3, "one tensor", "ones")
+    for outcome in (call("dtc", "plan", *flags, "mse", "--json"),
+                    call("dtc", "compile", *flags, "none", "-o", tmp_path / "o")):
+        assert outcome.code == 0 and "warning" in outcome.err and "one tensor" in outcome.err
+    assert call("dtc", "compile", *flags, "mse", "--allow-merged", "-o", tmp_path / "o").err == ""
+
+
 def test_loss_is_required(tmp_path):
     refused(call("dtc", "compile", MODELS / "mlp.onnx", "-o", tmp_path / "o"), 2, "--loss")
 

@@ -183,7 +183,8 @@ private:
 };
 } // namespace
 
-/// Initializers that an optimizing exporter merged because they were equal.
+/// Initializers that an optimizing exporter merged because they were equal, and those that it
+/// folded weights into, which no parameter of the exported module is.
 static LogicalResult checkMerged(const Model &model, const ImportOptions &options,
                                  const Classifier &classifier,
                                  const std::vector<FileTensor> &tensors) {
@@ -191,22 +192,32 @@ static LogicalResult checkMerged(const Model &model, const ImportOptions &option
       llvm::any_of(tensors, [](const FileTensor &tensor) { return tensor.kindRecorded; });
   if (options.allowMerged || classifier.signatureIsComplete(tensors))
     return success();
-  std::vector<std::string> merged;
+  std::vector<std::string> merged, folded;
   for (const FileTensor &tensor : tensors) {
     if (!tensor.trainable)
       continue;
     const bool shared = tensor.weight.shape.size() == 1 &&
                         classifier.normsAndBiases(tensor.name).size() > 1;
-    if (shared || (anyRecorded && !tensor.kindRecorded))
+    if (shared)
       merged.push_back(tensor.name);
+    else if (anyRecorded && !tensor.kindRecorded)
+      folded.push_back(tensor.name);
   }
-  if (merged.empty())
+  if (merged.empty() && folded.empty())
     return success();
   InFlightDiagnostic diagnostic =
       options.training ? emitError(model.location) : emitWarning(model.location);
-  diagnostic << "several norms or biases are one tensor, training would tie them: export with "
-                "optimize=False if the exporter merged equal ones, or pass --allow-merged: ";
-  llvm::interleaveComma(merged, diagnostic);
+  if (!merged.empty()) {
+    diagnostic << "several norms or biases are one tensor, training would tie them: export with "
+                  "optimize=False if the exporter merged equal ones, or pass --allow-merged: ";
+    llvm::interleaveComma(merged, diagnostic);
+  }
+  if (!folded.empty()) {
+    diagnostic << (merged.empty() ? "" : "; ")
+               << "the exporter has folded weights into tensors that are no parameters: export with "
+                  "optimize=False, or pass --allow-merged: ";
+    llvm::interleaveComma(folded, diagnostic);
+  }
   return failure(options.training);
 }
 
