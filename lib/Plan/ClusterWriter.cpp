@@ -74,6 +74,10 @@ static void writeSoftware(YAML::Emitter &out, const Software &software) {
   field(out, "compiled", software.compiled);
   field(out, "overlap_communication", software.overlapCommunication);
   field(out, "waits_for_kernels", software.waitsForKernels);
+  field(out, "softmax_multiple", software.softmaxMultiple);
+  field(out, "even_stages", software.evenStages);
+  field(out, "waits_for_batches", software.waitsForBatches);
+  field(out, "scatters_sends", software.scattersSends);
   field(out, "fused_loss", software.fusedLoss);
   field(out, "dropout", software.dropout);
   field(out, "gathers_again", software.gathersAgain);

@@ -291,6 +291,11 @@ static Software readSoftware(YamlMap map) {
   software.compiled = map.get("compiled", true);
   software.overlapCommunication = map.get("overlap_communication", true);
   software.waitsForKernels = map.get("waits_for_kernels", false);
+  software.softmaxMultiple =
+      map.number<int64_t>("softmax_multiple", 1, std::optional<int64_t>(1));
+  software.evenStages = map.get("even_stages", false);
+  software.waitsForBatches = map.get("waits_for_batches", false);
+  software.scattersSends = map.get("scatters_sends", false);
   software.fusedLoss = map.get("fused_loss", true);
   software.dropout = map.get("dropout", false);
   software.gathersAgain = map.get("gathers_again", false);

@@ -44,7 +44,7 @@ static constexpr double kKernelSeconds = 2e-6;
 static constexpr double kStreamShare = 0.9;
 /// The host's time for a kernel of a program that isn't compiled: Python, autograd,
 /// shapes and allocation, beside the launch itself. Fitted (docs/CostModel.md).
-static constexpr double kDispatchSeconds = 66e-6;
+static constexpr double kDispatchSeconds = 56e-6;
 /// The size of a product at which a device's achieved rate is taken to be measured.
 static constexpr double kLargeProduct = 8192;
 
@@ -142,7 +142,7 @@ double KernelModel::unfusedAttention(const LocalWork &work) const {
   if (work.backward)
     products += contraction(work.type, batch, t, d, s) + contraction(work.type, batch, t, d, s);
   // Scale, mask, softmax in single precision and back, each a pass of its own.
-  double passes = software.fusedSoftmax ? 1 : 4;
+  double passes = software.fusesSoftmax(work.batch) ? 1 : 4;
   double softmax = passes * streamSeconds((work.backward ? 3 : 2) * scores);
   if (software.dropout) // read, written, and a mask of a byte each
     softmax += streamSeconds((2 + 1 / element) * scores);

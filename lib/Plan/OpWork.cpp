@@ -228,7 +228,8 @@ void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
     work.kernels = 6;
   }
   if (op.kind == OpKind::Attention && software.flashAttention == 0)
-    work.kernels = (op.backward ? 4 : 2) + (software.fusedSoftmax ? 1 : 4) + software.dropout;
+    work.kernels = (op.backward ? 4 : 2) + (software.fusesSoftmax(work.batch) ? 1 : 4) +
+                   software.dropout;
   // Passes over the logits in f32: the cast, their largest (1), the difference,
   // exponentials (2 each), their sum (1), the quotient (2); back: the difference
   // to the target, its scale, the cast (2 each).

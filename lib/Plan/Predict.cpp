@@ -261,7 +261,7 @@ void Predictor::addTransfers(int64_t rank, const simulate::Costs &stages,
   auto send = [&](const simulate::Boundary &boundary, double bytes) {
     if (bytes <= 0)
       return;
-    CollectiveUse use{StepKind::Permute, "pp", times, std::llround(bytes),
+    CollectiveUse use{StepKind::Permute, "pp", times, std::llround(bytes * costs->sentShare()),
                       double(times) * (boundary.latency + bytes / boundary.bandwidth)};
     use.send = true;
     merge(uses, use);

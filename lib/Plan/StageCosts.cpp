@@ -17,6 +17,10 @@ static constexpr double kBucketBytes = 25e6, kRankBucketBytes = 2e6;
 /// as measured, and of one device's share of a server's memory for the update.
 static constexpr double kHostLinkBandwidth = 25e9, kHostMemoryBandwidth = 20e9;
 
+/// The host's time to make a microbatch ready: to load it, broadcast it among tensor-parallel
+/// ranks and make its mask, or to receive it. Fitted (docs/CostModel.md).
+static constexpr double kBatchSeconds = 2e-3;
+
 static double buckets(double bytes, int64_t ranks) {
   double size = std::max(kBucketBytes, kRankBucketBytes * double(ranks));
   return std::max(1.0, std::ceil(bytes / size));
@@ -201,14 +205,24 @@ int64_t StageCosts::peakBytes(int a, int b, int kept) const {
                   : behind;
 }
 
+/// A pass of `all` seconds on the device, `exchanged` of them communication, for which
+/// the host takes `host`: as long as the longer of the two takes.
+simulate::Work StageCosts::launched(double all, double exchanged, double host) const {
+  bool waits = model.getCluster().software.waitsForKernels;
+  double longer = waits ? all + host : std::max(all, host);
+  return {std::max(0.0, longer - exchanged), exchanged, 0};
+}
+
 simulate::Work StageCosts::recomputation(int a, int b, int kept) const {
   double all = profile.seconds(kept, b).recompute;
   double exchanged = profile.communication(kept, b).recompute;
+  double host = profile.host(kept, b).recompute;
   if (kept > a) {
     all += recomputed->seconds(a, kept).recompute;
     exchanged += recomputed->communication(a, kept).recompute;
+    host += recomputed->host(a, kept).recompute;
   }
-  return {std::max(0.0, all - exchanged), exchanged, 0};
+  return launched(all, exchanged, host);
 }
 
 simulate::StageCost StageCosts::stage(int a, int b, int kept) const {
@@ -216,11 +230,11 @@ simulate::StageCost StageCosts::stage(int a, int b, int kept) const {
   PassSeconds host = profile.host(a, b);
   simulate::StageCost cost;
   auto work = [&](double PassSeconds::*pass) {
-    bool waits = model.getCluster().software.waitsForKernels;
-    double longer = waits ? all.*pass + host.*pass : std::max(all.*pass, host.*pass);
-    return simulate::Work{std::max(0.0, longer - exchanged.*pass), exchanged.*pass, 0};
+    return launched(all.*pass, exchanged.*pass, host.*pass);
   };
   cost.forward = work(&PassSeconds::forward);
+  if (model.getCluster().software.waitsForBatches)
+    cost.forward.compute += kBatchSeconds;
   cost.recompute = recomputation(a, b, kept);
   cost.inputGrad = work(&PassSeconds::inputGrad);
   cost.weightGrad = work(&PassSeconds::weightGrad);
@@ -253,6 +267,11 @@ simulate::StageCost StageCosts::stage(int a, int b, int kept) const {
   return cost;
 }
 
+double StageCosts::sentShare() const {
+  bool whole = degrees.tp > 1 && !degrees.sp; // on each rank of the group
+  return whole && model.getCluster().software.scattersSends ? 1 / double(degrees.tp) : 1;
+}
+
 simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
   simulate::Boundary result;
   result.forwardBytes = double(profile.forwardBytes(unit));
@@ -261,8 +280,10 @@ simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
   double bytes = std::max({1.0, result.forwardBytes, result.backwardBytes});
   int64_t sender = from * size, receiver = to * size;
   result.latency = model.p2pSeconds(1, sender, receiver);
-  double seconds = model.p2pSeconds(bytes, sender, receiver) - result.latency;
+  double seconds = model.p2pSeconds(bytes * sentShare(), sender, receiver) - result.latency;
   result.bandwidth = bytes / std::max(seconds, 1e-12);
+  if (sentShare() < 1)
+    result.latency += exchange(StepKind::AllGather, mesh.ofDegree("tp"), bytes, 1).seconds;
   result.level = model.levelBetween(sender, receiver);
   return result;
 }
@@ -382,6 +403,7 @@ simulate::Costs StageCosts::costs(const std::vector<int> &cuts,
     Slowdown slowdown = model.overlapSlowdown(model.groupShape(data, mesh).level);
     result.slowdown = {slowdown.compute, slowdown.communication};
   }
+  result.blockingSends = !model.getCluster().software.overlapCommunication;
   return result;
 }
 

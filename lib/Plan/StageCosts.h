@@ -82,6 +82,8 @@ public:
   int64_t peakBytes(int a, int b, int kept) const;
   /// All that recomputing adds to the work of its calls.
   simulate::Work recomputation(int a, int b, int kept) const;
+  /// Of what passes from stage to stage, the share that a rank sends itself.
+  double sentShare() const;
   /// At the cut before a unit, between stage `index` and the next.
   simulate::Boundary boundary(int unit, int64_t index) const;
   /// `tiedBytes`: of gradients that other ranks sum up, too.
@@ -115,6 +117,7 @@ public:
   const std::vector<WeightClass> &getClasses() const { return classes; }
 
 private:
+  simulate::Work launched(double all, double exchanged, double host) const;
   Exchange exchange(sharding::StepKind kind, sharding::AxisList axes, double bytes,
                     double pieces) const;
   double pieces(int a, int b) const;

@@ -96,6 +96,14 @@ struct Software {
   int flashAttention = 3; ///< version, 0: none
   bool fusedNorm = true, fusedSoftmax = true, compiled = true, overlapCommunication = true;
   bool waitsForKernels = false; ///< the host for each one that it launches
+  /// The fused softmax takes batches times heads of a rank that this divides.
+  int64_t softmaxMultiple = 1;
+  /// Pipeline stages have equally many layers, where these divide.
+  bool evenStages = false;
+  bool waitsForBatches = false; ///< the device for each microbatch that the host makes ready
+  /// Between pipeline stages, by the ranks of a tensor-parallel group, which all hold what
+  /// is sent: each sends its part, and the receivers gather.
+  bool scattersSends = false;
   bool fusedLoss = true;      ///< else the loss keeps its logits' probabilities in fp32
   bool dropout = false;       ///< in attention and before each residual sum: masks are kept
   bool gathersAgain = false;  ///< for the backward pass, what sequence parallelism gathered
@@ -104,6 +112,8 @@ struct Software {
   /// Of gradients that are copied to be reduced together; 0: they are reduced in place.
   int64_t bucketElements = 0;
   bool lazyLoading = true;    ///< else the code of all kernels is in the device's memory
+  /// Of a rank's batches times heads.
+  bool fusesSoftmax(int64_t count) const { return fusedSoftmax && count % softmaxMultiple == 0; }
   bool operator==(const Software &) const = default;
 };
 

@@ -158,13 +158,15 @@ struct Estimator::StagesOn {
 /// The pipelines of one set of degrees, cut for a budget and simulated.
 class Estimator::Pipelines {
 public:
-  Pipelines(std::vector<StagesOn *> byRank, const pipeline::Schedule &schedule, int units)
-      : byRank(std::move(byRank)), schedule(schedule), units(units) {}
+  /// `fixed`: the only cuts that there may be, if given.
+  Pipelines(std::vector<StagesOn *> byRank, const pipeline::Schedule &schedule, int units,
+            std::optional<std::vector<int>> fixed)
+      : byRank(std::move(byRank)), schedule(schedule), units(units), fixed(std::move(fixed)) {}
 
   /// With every stage within this share of its rank's memory and the limit, which no
   /// step with a dearer stage keeps.
   Estimator::Outcome cut(double share, double limit) {
-    auto found = cutStages(units, stages(), pricesWithin(share), limit);
+    auto found = cheapest(share, limit);
     if (!found)
       return canBeCut(share) ? Estimator::Outcome::TooSlow : Estimator::Outcome::TooLarge;
     cuts = std::move(*found);
@@ -174,7 +176,10 @@ public:
     return Estimator::Outcome::Found;
   }
   /// However slow it is.
-  bool canBeCut(double share) { return canCut(units, stages(), pricesWithin(share)); }
+  bool canBeCut(double share) {
+    return fixed ? cheapest(share, kInfinity).has_value()
+                 : canCut(units, stages(), pricesWithin(share));
+  }
   simulate::Costs stageCosts() const {
     simulate::Costs all = byRank[0]->costs.costs(cuts, kept);
     for (size_t rank = 1; rank < byRank.size(); ++rank)
@@ -223,10 +228,21 @@ private:
       return price ? price->seconds : kInfinity;
     };
   }
+  std::optional<std::vector<int>> cheapest(double share, double limit) {
+    StagePrice price = pricesWithin(share);
+    if (!fixed)
+      return cutStages(units, stages(), price, limit);
+    for (int stage = 0; stage < stages(); ++stage)
+      if (double seconds = price((*fixed)[stage], (*fixed)[stage + 1], stage);
+          seconds == kInfinity || seconds > limit)
+        return std::nullopt;
+    return fixed;
+  }
 
   std::vector<StagesOn *> byRank;
   const pipeline::Schedule &schedule;
   int units;
+  std::optional<std::vector<int>> fixed;
 };
 
 /// The blocks that have a part which is recomputed.
@@ -286,6 +302,16 @@ std::vector<Estimator::StagesOn *> Estimator::stagesOf(const Degrees &degrees,
   return byRank;
 }
 
+/// Where software has equally many layers in each stage.
+std::optional<std::vector<int>> Estimator::fixedCuts(const Profile &profile, int stages) const {
+  if (!library.getModel().getCluster().software.evenStages)
+    return std::nullopt;
+  std::vector<int> layers;
+  for (const Block &block : library.getBlocks())
+    layers.push_back(profile.unitOf(block.first));
+  return evenCuts(layers, profile.units(), stages);
+}
+
 bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks) {
   const pipeline::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
   Kinds kinds;
@@ -293,7 +319,7 @@ bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool
   std::vector<StagesOn *> byRank = stagesOf(degrees, variant, someBlocks, kinds, error);
   if (!schedule || byRank.empty())
     return true;
-  Pipelines pipelines(byRank, *schedule, byRank[0]->profile.units());
+  Pipelines pipelines(byRank, *schedule, byRank[0]->profile.units(), std::nullopt);
   return pipelines.holdStates() && pipelines.canBeCut(1);
 }
 
@@ -315,7 +341,8 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     return Outcome::Impossible;
   const Profile &profile = byRank[0]->profile;
   const std::vector<Block> &blocks = library.getBlocks();
-  Pipelines pipelines(byRank, *schedule, profile.units());
+  Pipelines pipelines(byRank, *schedule, profile.units(),
+                      fixedCuts(profile, static_cast<int>(shape.stages())));
   if (!options.anyMemory && !pipelines.holdStates())
     return Outcome::TooLarge;
   auto simulated = [&] {

@@ -58,6 +58,7 @@ private:
   std::vector<StagesOn *> stagesOf(const Degrees &degrees, const ShardVariant &variant,
                                    bool someBlocks, Kinds &kinds, std::string &error);
   const std::vector<OpId> &cutsFor(const Degrees &degrees);
+  std::optional<std::vector<int>> fixedCuts(const Profile &profile, int stages) const;
   std::vector<ShardLibrary *> librariesOf(const Degrees &degrees);
   double lowerBound(ShardLibrary &on, const Degrees &degrees, const ShardVariant &variant,
                     std::string &error);

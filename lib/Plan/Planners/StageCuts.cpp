@@ -144,4 +144,17 @@ std::optional<std::vector<int>> cutStages(int units, int stages, const StagePric
   return cuts;
 }
 
+std::optional<std::vector<int>> evenCuts(const std::vector<int> &layers, int units, int stages) {
+  auto count = static_cast<int>(layers.size());
+  int ends = count % stages == 0 ? 0 : 1;
+  int each = (count + 2 * ends) / stages;
+  if (stages < 2 || each < 1 + ends || (count + 2 * ends) % stages != 0)
+    return std::nullopt;
+  std::vector<int> cuts = {0};
+  for (int stage = 1; stage < stages; ++stage)
+    cuts.push_back(layers[stage * each - ends]);
+  cuts.push_back(units);
+  return cuts;
+}
+
 } // namespace dtc::plan

@@ -27,4 +27,11 @@ std::optional<std::vector<int>> cutStages(int units, int stages, const StagePric
 /// Whether there are cuts all of whose stages have a finite price.
 bool canCut(int units, int stages, const StagePrice &price);
 
+/// Cuts into stages of equally many layers, which begin at the units `layers`. What is
+/// before the first layer belongs to the first stage, what is behind the last one to the
+/// last. Where only two layers more could be divided, these two ends count as a layer
+/// each, as in BLOOM's training: 70 layers in 12 stages are 5, 10 times 6, and 5.
+/// Nothing where neither can be divided.
+std::optional<std::vector<int>> evenCuts(const std::vector<int> &layers, int units, int stages);
+
 } // namespace dtc::plan

@@ -166,6 +166,23 @@ TEST(KernelModel, UnfusedAttentionPassesItsScoresThroughMemory) {
   EXPECT_GT(CostModel(cluster, 8).opSeconds(work), 1.5 * apart.opSeconds(work));
 }
 
+/// Megatron-LM's kernel takes multiples of 4.
+TEST(KernelModel, SomeSoftmaxKernelsTakeMultiplesOfHeads) {
+  CostModel any = withFlash("a100-80", 0);
+  Cluster cluster = any.getCluster();
+  cluster.software.softmaxMultiple = 4;
+  CostModel some(cluster, 8);
+  cluster.software.fusedSoftmax = false;
+  CostModel none(cluster, 8);
+  for (bool backward : {false, true}) {
+    LocalWork four = attention(4, 2048, 128, true, backward);
+    LocalWork two = attention(2, 2048, 128, true, backward);
+    EXPECT_EQ(some.opSeconds(four), any.opSeconds(four));
+    EXPECT_EQ(some.opSeconds(two), none.opSeconds(two));
+    EXPECT_GT(some.opSeconds(two), any.opSeconds(two));
+  }
+}
+
 TEST(KernelModel, OnlyEagerProgramsTakeTheHostsTime) {
   Cluster cluster = *loadCluster("h100");
   CostModel compiled(cluster, 8);

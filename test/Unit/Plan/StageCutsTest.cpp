@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <random>
 
 using namespace dtc::plan;
@@ -80,6 +81,23 @@ TEST(StageCuts, GiveALargeHeadFewerLayers) {
   // Eight layers and a head that takes as long as two.
   auto cuts = cutStages(9, 2, [](int a, int b, int) { return double(b - a + (b == 9)); });
   EXPECT_EQ(*cuts, (std::vector<int>{0, 5, 9}));
+}
+
+TEST(StageCuts, MayBeEven) {
+  // An embedding, layers of a unit each, and a head.
+  auto layers = [](int count) {
+    std::vector<int> units(count);
+    std::iota(units.begin(), units.end(), 1);
+    return units;
+  };
+  EXPECT_EQ(*evenCuts(layers(8), 10, 4), (std::vector<int>{0, 3, 5, 7, 10}));
+  // The ends count as layers where only then all are equal.
+  EXPECT_EQ(*evenCuts(layers(10), 12, 4), (std::vector<int>{0, 3, 6, 9, 12}));
+  EXPECT_EQ(evenCuts(layers(70), 72, 12)->at(1), 6);
+  EXPECT_FALSE(evenCuts(layers(9), 11, 4));
+  EXPECT_FALSE(evenCuts(layers(2), 4, 4)) << "ends without a layer";
+  EXPECT_FALSE(evenCuts({}, 3, 2));
+  EXPECT_FALSE(evenCuts(layers(8), 10, 1)) << "nothing to cut";
 }
 
 TEST(StageCuts, NeedAUnitForEachStage) {
