@@ -6,7 +6,7 @@ from conftest import MODELS, check_call
 
 # Room for one of two layers' activations.
 CLUSTER = """\
-device: {base: h100, memory_gb: 0.9}
+device: {base: h100, memory_gb: 0.89}
 devices_per_node: 8
 intra_node: {bandwidth_gbs: 300, latency_us: 5}
 """
