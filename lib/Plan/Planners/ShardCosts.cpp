@@ -56,8 +56,15 @@ std::unique_ptr<Profile> ShardCosts::makeProfile(Recompute recompute,
   return of(again);
 }
 
+ShardCosts::Units &ShardCosts::unitsOf(const std::vector<OpId> &cuts) const {
+  for (Units &known : units)
+    if (known.cuts == cuts)
+      return known;
+  return units.emplace_back(Units{cuts, {}, nullptr});
+}
+
 const Profile *ShardCosts::findProfile(Recompute recompute, const std::vector<OpId> &cuts) const {
-  auto [it, isNew] = unitsOf[cuts].profiles.try_emplace(recompute);
+  auto [it, isNew] = unitsOf(cuts).profiles.try_emplace(recompute);
   if (isNew)
     it->second = makeProfile(recompute, cuts);
   return it->second.get();
@@ -68,7 +75,7 @@ bool ShardCosts::fits(Recompute recompute, const std::vector<OpId> &cuts) const 
 }
 
 const Weights &ShardCosts::weights(const std::vector<OpId> &cuts) const {
-  std::unique_ptr<Weights> &known = unitsOf[cuts].weights;
+  std::unique_ptr<Weights> &known = unitsOf(cuts).weights;
   if (!known)
     known = std::make_unique<Weights>(
         findWeights(problem, facts, plan, execution, profile(Recompute::None, cuts),

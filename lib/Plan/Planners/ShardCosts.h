@@ -7,6 +7,7 @@
 #include "../Recomputation.h"
 #include "../StageCosts.h"
 
+#include <deque>
 #include <map>
 #include <memory>
 
@@ -55,14 +56,11 @@ public:
 private:
   /// What there is between some cuts.
   struct Units {
+    std::vector<OpId> cuts;
     std::map<Recompute, std::unique_ptr<Profile>> profiles; ///< null: none
     std::unique_ptr<Weights> weights;
   };
-  struct ByLength {
-    bool operator()(const std::vector<OpId> &a, const std::vector<OpId> &b) const {
-      return a.size() != b.size() ? a.size() < b.size() : a < b;
-    }
-  };
+  Units &unitsOf(const std::vector<OpId> &cuts) const;
   const Profile *findProfile(Recompute recompute, const std::vector<OpId> &cuts) const;
   std::unique_ptr<Profile> makeProfile(Recompute recompute, const std::vector<OpId> &cuts) const;
 
@@ -75,7 +73,7 @@ private:
   Execution execution;
   std::vector<sharding::AxisList> norms;
   std::optional<FoldedModel> folded;
-  mutable std::map<std::vector<OpId>, Units, ByLength> unitsOf;
+  mutable std::deque<Units> units; ///< few: there are as many as numbers of stages, at most
 };
 
 /// Solves on first use. Models of many equal layers are solved folded, where that
