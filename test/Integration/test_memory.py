@@ -37,9 +37,9 @@ def predicted_bytes(*flags: object) -> int:
     return planned["predicted"]["peak_memory_bytes"]
 
 
-def check_prediction(*flags: object) -> None:
+def check_prediction(*flags: object, most: float = 0.05) -> None:
     predicted, arena = predicted_bytes(*flags), arena_bytes(*flags)
-    assert abs(predicted / arena - 1) <= 0.05, f"predicted {predicted}, arena {arena}"
+    assert abs(predicted / arena - 1) <= most, f"predicted {predicted}, arena {arena}"
 
 
 @pytest.mark.parametrize("model,devices,plan,precision,micro,optimizer", ROWS)
@@ -71,11 +71,12 @@ def test_forward_alone_holds_neither_gradients_nor_states(model, precision, devi
     check_prediction(*flags)
 
 
-@pytest.mark.parametrize("model", ["gpt2", "t5"])
+@pytest.mark.parametrize("model", ["gpt2", "bart", "qwen2"])
 def test_a_tied_weight_sums_its_gradients_in_place(model):
+    """A second place for the sum would be 3 % of the memory."""
     flags = [MODELS / f"{model}.onnx", "--target", "cpu", "--loss", "cross_entropy",
-             "--global-batch", 1, "--devices", 1, "--optimizer", "sgd"]
-    check_prediction(*flags)
+             "--global-batch", 8, "--devices", 1, "--precision", "bf16"]
+    check_prediction(*flags, most=0.01)
 
 
 @pytest.mark.parametrize("loss,batch,devices,plan,precision", [
