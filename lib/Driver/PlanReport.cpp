@@ -32,22 +32,30 @@ static ordered_json knownOrNull(double value) {
 }
 
 ordered_json degreesJson(const Degrees &degrees) {
-  return {{"dp", degrees.dp},
-          {"tp", degrees.tp},
-          {"pp", degrees.pp},
-          {"cp", degrees.cp},
-          {"ep", degrees.ep},
-          {"sp", degrees.sp},
-          {"zero", degrees.zero},
-          {"zero_group", degrees.zeroGroup ? degrees.zeroGroup : degrees.dp},
-          {"schedule", plan::name(degrees.schedule)},
-          {"chunks", degrees.chunks},
-          {"micro_batch", degrees.microBatch},
-          {"num_microbatches", degrees.numMicrobatches},
-          {"recompute", plan::name(degrees.recompute)},
-          {"recompute_blocks", degrees.recomputeBlocks > 0 ? ordered_json(degrees.recomputeBlocks)
-                                                           : ordered_json(nullptr)},
-          {"offload", plan::name(degrees.offload)}};
+  ordered_json json = {
+      {"dp", degrees.dp},
+      {"tp", degrees.tp},
+      {"pp", degrees.pp},
+      {"cp", degrees.cp},
+      {"ep", degrees.ep},
+      {"sp", degrees.sp},
+      {"zero", degrees.zero},
+      {"zero_group", degrees.zeroGroup ? degrees.zeroGroup : degrees.dp},
+      {"schedule", plan::name(degrees.schedule)},
+      {"chunks", degrees.chunks},
+      {"micro_batch", degrees.microBatch},
+      {"num_microbatches", degrees.numMicrobatches},
+      {"recompute", plan::name(degrees.recompute)},
+      {"recompute_blocks", degrees.recomputeBlocks > 0 ? ordered_json(degrees.recomputeBlocks)
+                                                       : ordered_json(nullptr)},
+      {"offload", plan::name(degrees.offload)}};
+  for (const plan::StageGroup &group : degrees.groups)
+    json["stage_groups"].push_back({{"pp", group.pp},
+                                    {"dp", group.dp},
+                                    {"tp", group.tp},
+                                    {"sp", group.sp},
+                                    {"micro_batch", group.microBatch}});
+  return json;
 }
 
 ordered_json partsJson(const plan::StepParts &parts) {
@@ -83,9 +91,10 @@ ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
           {"memory", memoryJson(memory)}};
 }
 
-static ordered_json stagesJson(const Prediction &predicted) {
+static ordered_json stagesJson(const Prediction &predicted, const Degrees &degrees) {
   ordered_json stages = ordered_json::array();
-  for (const plan::StagePrediction &stage : predicted.stages) {
+  for (size_t i = 0; i < predicted.stages.size(); ++i) {
+    const plan::StagePrediction &stage = predicted.stages[i];
     ordered_json layers = nullptr;
     if (stage.firstLayer >= 0)
       layers = {stage.firstLayer, stage.lastLayer};
@@ -96,6 +105,13 @@ static ordered_json stagesJson(const Prediction &predicted) {
                       {"capacity_bytes", stage.memoryCapacity},
                       {"forward_s", stage.forwardSeconds},
                       {"backward_s", stage.backwardSeconds}});
+    if (degrees.groups.empty())
+      continue;
+    Degrees own = inGroup(degrees, groupOf(degrees, int64_t(i) % degrees.pp));
+    stages.back().update({{"dp", own.dp},
+                          {"tp", own.tp},
+                          {"sp", own.sp},
+                          {"micro_batch", own.microBatch}});
   }
   return stages;
 }
@@ -118,7 +134,7 @@ ordered_json planJson(const PlanFacts &facts) {
           {"planning_time_s", facts.planningSeconds},
           {"plan", degreesJson(search.plan.degrees)},
           {"predicted", predictionJson(search.predicted, search.plan.degrees, facts)},
-          {"stages", stagesJson(search.predicted)},
+          {"stages", stagesJson(search.predicted, search.plan.degrees)},
           {"collectives", collectives},
           {"alternatives", alternatives}};
 }
@@ -134,8 +150,9 @@ static std::string padded(std::string text, size_t width) {
 }
 
 /// Parameters of equal family, shape and sharding share a line.
-static void printParameters(std::ostream &out, const PlanFacts &facts) {
-  const plan::Plan &plan = facts.search.plan;
+static void printParameters(std::ostream &out, const PlanFacts &facts,
+                            const report::MeshPart &part) {
+  const plan::Plan &plan = *part.plan;
   struct Row {
     std::string name, shape, sharding;
     int64_t count = 0;
@@ -161,7 +178,8 @@ static void printParameters(std::ostream &out, const PlanFacts &facts) {
     nameWidth = std::max(nameWidth, row.name.size());
     shapeWidth = std::max(shapeWidth, shape.size());
   }
-  out << "parameters and buffers (as the graph sees them, split over the axes in braces)\n";
+  out << "parameters and buffers" << (part.ranks.empty() ? "" : " of ") << part.ranks
+      << " (as the graph sees them, split over the axes in braces)\n";
   for (const Row &row : rows)
     out << "  " << padded(row.name, nameWidth) << "  " << padded(row.shape, shapeWidth) << "  "
         << row.sharding << (row.count > 1 ? "  x" + std::to_string(row.count) : "") << "\n";
@@ -241,12 +259,18 @@ std::string planText(const PlanFacts &facts) {
   out << "mesh ";
   if (search.plan.degrees.pp > 1)
     out << " pp=" << search.plan.degrees.pp;
-  for (const sharding::MeshAxis &axis : search.plan.mesh.axes)
-    out << " " << axis.name << "=" << axis.size;
+  std::vector<report::MeshPart> parts = report::meshParts(facts);
+  for (const report::MeshPart &part : parts) {
+    if (!part.ranks.empty())
+      out << "\n  " << part.ranks << ":";
+    for (const sharding::MeshAxis &axis : part.plan->mesh.axes)
+      out << " " << axis.name << "=" << axis.size;
+  }
   if (facts.devices == 1)
     out << " one device";
   out << "\n";
-  printParameters(out, facts);
+  for (const report::MeshPart &part : parts)
+    printParameters(out, facts, part);
   printCollectives(out, facts);
   printStages(out, facts);
   printMemory(out, search.predicted);

@@ -18,6 +18,9 @@ static Rival rivalOf(const Degrees &degrees, const Prediction &predicted,
 
 /// "tp=8": what a plan has for a key of the SPEC.
 static std::string setting(const std::string &key, const Degrees &degrees) {
+  if (key == kGroupsKey)
+    return "dp=" + groupsText(degrees, &Degrees::dp) + " tp=" + groupsText(degrees, &Degrees::tp) +
+           " pp=" + std::to_string(degrees.pp) + rankCounts(degrees);
   std::string text = " " + summary(degrees);
   size_t at = text.find(" " + key + "=");
   if (at == std::string::npos) // zero_group=0
@@ -48,6 +51,8 @@ public:
 private:
   Spec everything() const { return pinned(result.chosen, options.spec); }
   void change(Spec spec);
+  void change(const std::string &name, const SearchOptions &asked);
+  void changeGroups();
   void addChanges();
   void changeMesh();
   void changeSchedule();
@@ -92,9 +97,14 @@ static std::string changedText(const Spec &spec, const Spec &chosen) {
 }
 
 void Explainer::change(Spec spec) {
-  Change change{changedText(spec, everything()), std::nullopt, ""};
+  std::string name = changedText(spec, everything());
   SearchOptions asked = options;
   asked.spec = std::move(spec);
+  change(name, asked);
+}
+
+void Explainer::change(const std::string &name, const SearchOptions &asked) {
+  Change change{name, std::nullopt, ""};
   if (auto found = search(problem, cluster, asked))
     change.rival = rivalOf(found->plan.degrees, found->predicted, result);
   else
@@ -132,6 +142,14 @@ void Explainer::changeMesh() {
     degree(&Degrees::pp, &Spec::pp);
 }
 
+/// The best plan whose stages all have the same mesh.
+void Explainer::changeGroups() {
+  SearchOptions asked = options;
+  asked.unequalMeshes = false;
+  asked.spec.groups.clear();
+  change("the same mesh for all stages", asked);
+}
+
 void Explainer::changeSchedule() {
   const Degrees &chosen = result.chosen;
   if (chosen.pp == 1 || options.spec.schedule || options.spec.chunks)
@@ -153,23 +171,34 @@ void Explainer::changeSchedule() {
     }
 }
 
+static int64_t mostCopies(const Degrees &degrees) {
+  int64_t most = degrees.dp;
+  for (const StageGroup &group : degrees.groups)
+    most = std::max(most, group.dp);
+  return most;
+}
+
 void Explainer::addChanges() {
   const Degrees &chosen = result.chosen;
   Spec all = everything();
-  changeMesh();
-  if (chosen.tp > 1 && !options.spec.sp) {
+  const bool isUniform = chosen.groups.empty();
+  if (isUniform)
+    changeMesh();
+  else if (options.spec.groups.empty())
+    changeGroups();
+  if (chosen.tp > 1 && isUniform && !options.spec.sp) {
     all.sp = !chosen.sp;
     change(all);
     all.sp = options.spec.sp;
   }
-  if (!options.executable && !options.spec.zero && chosen.dp * chosen.cp > 1)
+  if (!options.executable && !options.spec.zero && mostCopies(chosen) * chosen.cp > 1)
     for (int zero = 0; zero <= 3; ++zero)
       if (zero != chosen.zero) {
         all.zero = zero;
         change(all);
       }
   all.zero = chosen.zero;
-  if (!options.spec.microBatch && !options.fixedCalls)
+  if (!options.spec.microBatch && !options.fixedCalls && isUniform)
     for (int64_t size : {chosen.microBatch / 2, chosen.microBatch * 2}) {
       int64_t samples = chosen.microBatch * chosen.numMicrobatches;
       if (size < 1 || samples % size != 0)

@@ -2,6 +2,8 @@
 
 #include "dtc/Plan/Spec.h"
 
+#include <algorithm>
+
 namespace dtc::plan {
 
 sharding::AxisList batchAxes(const sharding::Mesh &mesh) {
@@ -9,6 +11,78 @@ sharding::AxisList batchAxes(const sharding::Mesh &mesh) {
   axes.insert(axes.end(), experts.begin(), experts.end());
   return axes;
 }
+
+//===-- stages with meshes of their own -----------------------------------===//
+
+/// What is too much for a plan file is still a number.
+static constexpr int64_t kTooMany = int64_t{1} << 48;
+
+static int64_t product(std::initializer_list<int64_t> factors) {
+  int64_t result = 1;
+  for (int64_t factor : factors)
+    result = factor > 0 && result > kTooMany / factor ? kTooMany : result * factor;
+  return result;
+}
+
+int64_t Degrees::devices() const {
+  if (groups.empty())
+    return product({dp, tp, pp, cp, ep});
+  int64_t count = 0;
+  for (const StageGroup &group : groups)
+    count = std::min(kTooMany, count + product({group.pp, group.dp, group.tp, cp, ep}));
+  return count;
+}
+
+size_t groupCount(const Degrees &degrees) { return std::max<size_t>(1, degrees.groups.size()); }
+
+size_t groupOf(const Degrees &degrees, int64_t rank) {
+  size_t group = 0;
+  for (; group + 1 < degrees.groups.size() && rank >= degrees.groups[group].pp; ++group)
+    rank -= degrees.groups[group].pp;
+  return group;
+}
+
+Degrees inGroup(const Degrees &degrees, size_t group) {
+  Degrees result = degrees;
+  result.groups.clear();
+  if (degrees.groups.empty())
+    return result;
+  const StageGroup &own = degrees.groups[group];
+  result.dp = own.dp;
+  result.tp = own.tp;
+  result.sp = own.sp;
+  result.microBatch = own.microBatch;
+  return result;
+}
+
+std::string groupsText(const Degrees &degrees, int64_t Degrees::*degree) {
+  std::string text;
+  for (size_t group = 0; group < groupCount(degrees); ++group)
+    text += (group > 0 ? "|" : "") + std::to_string(inGroup(degrees, group).*degree);
+  return text;
+}
+
+std::string sequenceText(const Degrees &degrees) {
+  std::string text;
+  for (size_t group = 0; group < groupCount(degrees); ++group)
+    text += std::string(group > 0 ? "|" : "") + (inGroup(degrees, group).sp ? "on" : "off");
+  return text;
+}
+
+const MeshLayout &layoutOf(const Plan &plan, size_t group) {
+  return group == 0 ? plan : plan.others[group - 1];
+}
+
+Plan inGroup(const Plan &plan, size_t group) {
+  Plan result;
+  static_cast<MeshLayout &>(result) = layoutOf(plan, group);
+  result.degrees = inGroup(plan.degrees, group);
+  result.stages = plan.stages;
+  result.recompute = plan.recompute;
+  return result;
+}
+
+//===-- what they mean ----------------------------------------------------===//
 
 pipeline::ScheduleShape scheduleShape(const Degrees &degrees) {
   bool isPipeline = degrees.pp > 1;
@@ -34,6 +108,9 @@ std::vector<std::string> unimplemented(const Plan &plan) {
     result.push_back(std::string("not implemented yet: recompute=") + name(degrees.recompute));
   if (degrees.offload != Offload::None)
     result.push_back(std::string("not implemented yet: offload=") + name(degrees.offload));
+  if (!degrees.groups.empty())
+    result.push_back("not implemented yet: stages with meshes of their own: " +
+                     std::to_string(degrees.groups.size()));
   if (plan.stages.size() > 1)
     result.push_back("not implemented yet: several stages: " + std::to_string(plan.stages.size()));
   for (const ParameterStorage &storage : plan.storage)
@@ -51,21 +128,29 @@ std::vector<std::string> unimplemented(const Plan &plan) {
   return result;
 }
 
+std::string rankCounts(const Degrees &degrees) {
+  std::string text;
+  for (const StageGroup &group : degrees.groups)
+    text += (text.empty() ? "(" : "|") + std::to_string(group.pp);
+  return text.empty() ? "" : text + ")";
+}
+
 std::string summary(const Degrees &degrees) {
   auto number = [](const char *key, int64_t value) {
     return std::string(key) + "=" + std::to_string(value);
   };
-  std::string text = number("dp", degrees.dp) + " " + number("tp", degrees.tp) + " " +
-                     number("pp", degrees.pp) + " " + number("cp", degrees.cp) + " " +
-                     number("ep", degrees.ep) + " sp=" + (degrees.sp ? "on" : "off") + " " +
-                     number("zero", degrees.zero);
+  std::string text = "dp=" + groupsText(degrees, &Degrees::dp) +
+                     " tp=" + groupsText(degrees, &Degrees::tp) + " " +
+                     number("pp", degrees.pp) + rankCounts(degrees) + " " +
+                     number("cp", degrees.cp) + " " + number("ep", degrees.ep) +
+                     " sp=" + sequenceText(degrees) + " " + number("zero", degrees.zero);
   if (degrees.zeroGroup > 0)
     text += " " + number("zero_group", degrees.zeroGroup);
   text += std::string(" schedule=") + name(degrees.schedule) + " " +
           number("chunks", degrees.chunks) + " recompute=" + name(degrees.recompute);
   if (degrees.recomputeBlocks > 0)
     text += " (" + std::to_string(degrees.recomputeBlocks) + " blocks)";
-  return text + " " + number("micro_batch", degrees.microBatch) + " offload=" +
+  return text + " micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " offload=" +
          name(degrees.offload);
 }
 

@@ -1,4 +1,4 @@
-// Plans as YAML, to be read and edited by people:
+// Plans as YAML, to be read and edited by people (written by PlanWriter.cpp):
 //
 //   plan: {dp: 2, tp: 2, ...}
 //   mesh: [{name: dp, degree: dp, size: 2}, ...]
@@ -8,8 +8,15 @@
 //   ops:
 //     - {op: dtc.contract, at: node_12, factors: [[dp], [], [tp]], pending: [[tp, 0]]}
 //
+// Where pipeline ranks differ, `plan` lists them in groups and the layouts of the second
+// and later ones follow:
+//
+//   plan: {..., stage_groups: [{pp: 1, dp: 2, tp: 4, ...}, {pp: 1, dp: 8, tp: 1, ...}]}
+//   other_groups: [{mesh: ..., arguments: ..., storage: ..., ops: ...}]
+//
 // Trailing factors and dimensions without axes are written out: their number is
 // checked against the problem.
+#include "PlanWords.h"
 #include "YamlReader.h"
 
 #include "dtc/Plan/Problem.h"
@@ -18,214 +25,8 @@ namespace dtc::plan {
 
 using sharding::AxisId;
 using sharding::AxisList;
-using sharding::Mesh;
 using sharding::OpSharding;
 using sharding::TensorSharding;
-
-static const std::pair<sharding::ReduceKind, const char *> partialNames[] = {
-    {sharding::ReduceKind::Sum, "sum"},
-    {sharding::ReduceKind::Max, "max"},
-    {sharding::ReduceKind::Min, "min"}};
-
-//===-- writing -----------------------------------------------------------===//
-
-namespace {
-
-class PlanWriter {
-public:
-  PlanWriter(const Plan &plan, const Problem &problem) : plan(plan), problem(problem) {}
-  std::string run();
-
-private:
-  template <typename T> void field(const char *key, const T &value) {
-    out << YAML::Key << key << YAML::Value << value;
-  }
-  void key(const char *name) { out << YAML::Key << name << YAML::Value; }
-  void axes(const AxisList &list);
-  void lists(const std::vector<AxisList> &lists);
-  void layout(const TensorSharding &sharding);
-  void degrees();
-  void mesh();
-  void stages();
-  void arguments();
-  void storage();
-  void recompute();
-  void ops();
-
-  const Plan &plan;
-  const Problem &problem;
-  YAML::Emitter out;
-};
-
-} // namespace
-
-void PlanWriter::axes(const AxisList &list) {
-  out << YAML::Flow << YAML::BeginSeq;
-  for (AxisId axis : list)
-    out << plan.mesh.axes[axis].name;
-  out << YAML::EndSeq;
-}
-
-void PlanWriter::lists(const std::vector<AxisList> &lists) {
-  out << YAML::Flow << YAML::BeginSeq;
-  for (const AxisList &list : lists)
-    axes(list);
-  out << YAML::EndSeq;
-}
-
-void PlanWriter::layout(const TensorSharding &sharding) {
-  key("dims");
-  lists(sharding.dims);
-  for (auto [kind, name] : partialNames) {
-    AxisList pending;
-    for (const sharding::Partial &partial : sharding.partial)
-      if (partial.kind == kind)
-        pending.push_back(partial.axis);
-    if (pending.empty())
-      continue;
-    key(name);
-    axes(pending);
-  }
-}
-
-void PlanWriter::degrees() {
-  const Degrees &d = plan.degrees;
-  key("plan");
-  out << YAML::BeginMap;
-  field("dp", d.dp);
-  field("tp", d.tp);
-  field("pp", d.pp);
-  field("cp", d.cp);
-  field("ep", d.ep);
-  field("sp", d.sp ? "on" : "off");
-  field("zero", d.zero);
-  field("zero_group", d.zeroGroup);
-  field("schedule", name(d.schedule));
-  field("chunks", d.chunks);
-  field("micro_batch", d.microBatch);
-  field("num_microbatches", d.numMicrobatches);
-  field("recompute", name(d.recompute));
-  if (d.recomputeBlocks > 0)
-    field("recompute_blocks", d.recomputeBlocks);
-  field("offload", name(d.offload));
-  out << YAML::EndMap;
-}
-
-void PlanWriter::mesh() {
-  key("mesh");
-  out << YAML::BeginSeq;
-  for (const sharding::MeshAxis &axis : plan.mesh.axes) {
-    out << YAML::Flow << YAML::BeginMap;
-    field("name", axis.name);
-    field("degree", axis.degree);
-    field("size", axis.size);
-    out << YAML::EndMap;
-  }
-  out << YAML::EndSeq;
-}
-
-void PlanWriter::stages() {
-  key("stages");
-  out << YAML::BeginSeq;
-  for (const Stage &stage : plan.stages) {
-    out << YAML::Flow << YAML::BeginMap;
-    field("ops", std::vector<int64_t>{stage.firstOp, stage.lastOp});
-    field("devices", stage.devices);
-    out << YAML::EndMap;
-  }
-  out << YAML::EndSeq;
-}
-
-void PlanWriter::arguments() {
-  key("arguments");
-  out << YAML::BeginSeq;
-  for (const auto &[value, sharding] : plan.arguments) {
-    out << YAML::Flow << YAML::BeginMap;
-    field("name", problem.values[value].name);
-    field("kind", name(problem.values[value].kind));
-    layout(sharding);
-    out << YAML::EndMap;
-  }
-  out << YAML::EndSeq;
-}
-
-/// Only what differs from storing a parameter as it is used.
-void PlanWriter::storage() {
-  key("storage");
-  out << YAML::BeginSeq;
-  for (const ParameterStorage &storage : plan.storage) {
-    out << YAML::Flow << YAML::BeginMap;
-    field("parameter", storage.parameter);
-    layout(storage.use);
-    const std::pair<const char *, const AxisList *> sharded[] = {
-        {"storage_axes", &storage.storageAxes},
-        {"gradient_axes", &storage.gradientAxes},
-        {"state_axes", &storage.stateAxes}};
-    for (auto [name, list] : sharded)
-      if (!list->empty()) {
-        key(name);
-        axes(*list);
-      }
-    out << YAML::EndMap;
-  }
-  out << YAML::EndSeq;
-}
-
-void PlanWriter::recompute() {
-  if (plan.recompute.empty())
-    return;
-  key("recompute");
-  out << YAML::BeginSeq;
-  for (const BlockRecompute &block : plan.recompute) {
-    out << YAML::Flow << YAML::BeginMap;
-    field("block", block.block);
-    field("kind", name(block.kind));
-    out << YAML::EndMap;
-  }
-  out << YAML::EndSeq;
-}
-
-void PlanWriter::ops() {
-  key("ops");
-  out << YAML::BeginSeq;
-  for (size_t i = 0; i < plan.ops.size(); ++i) {
-    out << YAML::Flow << YAML::BeginMap;
-    field("op", problem.ops[i].name);
-    if (!problem.ops[i].location.empty())
-      field("at", problem.ops[i].location);
-    key("factors");
-    lists(plan.ops[i].factors);
-    if (!plan.ops[i].pending.empty()) {
-      key("pending");
-      out << YAML::Flow << YAML::BeginSeq;
-      for (const OpSharding::Pending &pending : plan.ops[i].pending)
-        out << YAML::Flow << YAML::BeginSeq << plan.mesh.axes[pending.axis].name
-            << pending.linearSet << YAML::EndSeq;
-      out << YAML::EndSeq;
-    }
-    out << YAML::EndMap;
-  }
-  out << YAML::EndSeq;
-}
-
-std::string PlanWriter::run() {
-  out << YAML::BeginMap;
-  degrees();
-  mesh();
-  stages();
-  arguments();
-  storage();
-  recompute();
-  ops();
-  out << YAML::EndMap;
-  return std::string(out.c_str()) + "\n";
-}
-
-std::string toYaml(const Plan &plan, const Problem &problem) {
-  return PlanWriter(plan, problem).run();
-}
-
-//===-- reading -----------------------------------------------------------===//
 
 namespace {
 
@@ -239,52 +40,71 @@ Enum word(YamlMap &map, const std::string &key, std::optional<Enum> (*parse)(con
   return *value;
 }
 
-class PlanReader {
+/// The items of a list, each a map.
+std::vector<YamlMap> items(YamlMap &map, const std::string &key) {
+  std::vector<YamlMap> result;
+  YAML::Node list = map.at(key);
+  if (!list.IsSequence())
+    map.fail(list, key + " must be a list");
+  for (const YAML::Node &item : list)
+    result.emplace_back(item, map.fileName(), key);
+  return result;
+}
+
+/// Of one mesh.
+class LayoutReader {
 public:
-  PlanReader(const YAML::Node &node, const std::string &file, const Problem &problem)
-      : root(node, file, "the plan"), file(file), problem(problem) {}
-  Plan run();
+  LayoutReader(YamlMap &root, const Problem &problem) : root(root), problem(problem) {}
+  MeshLayout run() {
+    mesh();
+    arguments();
+    storage();
+    ops();
+    return std::move(made);
+  }
 
 private:
-  /// The items of a list, each a map.
-  std::vector<YamlMap> items(const std::string &key) {
-    std::vector<YamlMap> result;
-    YAML::Node list = root.at(key);
-    if (!list.IsSequence())
-      root.fail(list, key + " must be a list");
-    for (const YAML::Node &item : list)
-      result.emplace_back(item, file, key);
-    return result;
-  }
   AxisId axis(const YAML::Node &node);
   AxisList axes(const YAML::Node &node);
   std::vector<AxisList> lists(const YAML::Node &node);
   TensorSharding layout(YamlMap &map, size_t rank);
   void mesh();
-  void stages();
   void arguments();
   void storage();
   void ops();
   OpSharding op(YamlMap &map, const Op &op);
 
+  YamlMap &root;
+  const Problem &problem;
+  MeshLayout made;
+};
+
+class PlanReader {
+public:
+  PlanReader(const YAML::Node &node, const std::string &file, const Problem &problem)
+      : root(node, file, "the plan"), problem(problem) {}
+  Plan run();
+
+private:
+  void stages();
+
   YamlMap root;
-  const std::string &file;
   const Problem &problem;
   Plan plan;
 };
 
 } // namespace
 
-AxisId PlanReader::axis(const YAML::Node &node) {
+AxisId LayoutReader::axis(const YAML::Node &node) {
   if (!node.IsScalar())
     root.fail(node, "expected the name of a mesh axis");
-  AxisId id = plan.mesh.find(node.Scalar());
+  AxisId id = made.mesh.find(node.Scalar());
   if (id < 0)
     root.fail(node, "axis is not in the mesh: " + node.Scalar());
   return id;
 }
 
-AxisList PlanReader::axes(const YAML::Node &node) {
+AxisList LayoutReader::axes(const YAML::Node &node) {
   if (!node.IsSequence())
     root.fail(node, "expected a list of mesh axes");
   AxisList result;
@@ -293,7 +113,7 @@ AxisList PlanReader::axes(const YAML::Node &node) {
   return result;
 }
 
-std::vector<AxisList> PlanReader::lists(const YAML::Node &node) {
+std::vector<AxisList> LayoutReader::lists(const YAML::Node &node) {
   if (!node.IsSequence())
     root.fail(node, "expected a list of lists of mesh axes");
   std::vector<AxisList> result;
@@ -302,7 +122,7 @@ std::vector<AxisList> PlanReader::lists(const YAML::Node &node) {
   return result;
 }
 
-TensorSharding PlanReader::layout(YamlMap &map, size_t rank) {
+TensorSharding LayoutReader::layout(YamlMap &map, size_t rank) {
   TensorSharding result;
   result.dims = lists(map.at("dims"));
   if (result.dims.size() != rank)
@@ -314,6 +134,13 @@ TensorSharding PlanReader::layout(YamlMap &map, size_t rank) {
         result.partial.push_back({pending, kind});
   std::sort(result.partial.begin(), result.partial.end());
   return result;
+}
+
+static bool readSequence(YamlMap &map) {
+  auto sp = map.get<std::string>("sp", "off");
+  if (sp != "on" && sp != "off" && sp != "true" && sp != "false")
+    map.fail(map.at("sp"), "sp must be on or off: " + sp);
+  return sp == "on" || sp == "true";
 }
 
 static Degrees readDegrees(YamlMap map) {
@@ -329,10 +156,7 @@ static Degrees readDegrees(YamlMap map) {
   d.pp = count("pp", 1);
   d.cp = count("cp", 1);
   d.ep = count("ep", 1);
-  auto sp = map.get<std::string>("sp", "off");
-  if (sp != "on" && sp != "off" && sp != "true" && sp != "false")
-    map.fail(map.at("sp"), "sp must be on or off: " + sp);
-  d.sp = sp == "on" || sp == "true";
+  d.sp = readSequence(map);
   d.zero = map.number<int>("zero", 0, 0);
   d.zeroGroup = map.number<int64_t>("zero_group", 0, 0);
   d.schedule = word(map, "schedule", scheduleFromName, ScheduleKind::OneFOneB);
@@ -342,21 +166,32 @@ static Degrees readDegrees(YamlMap map) {
   d.recompute = word(map, "recompute", recomputeFromName, Recompute::None);
   d.recomputeBlocks = map.number<int64_t>("recompute_blocks", 0, 0);
   d.offload = word(map, "offload", offloadFromName, Offload::None);
+  if (map.has("stage_groups"))
+    for (YamlMap &item : items(map, "stage_groups")) {
+      StageGroup group;
+      group.pp = item.count("pp", 1);
+      group.dp = item.count("dp", 1);
+      group.tp = item.count("tp", 1);
+      group.sp = readSequence(item);
+      group.microBatch = item.count("micro_batch", 1);
+      item.finish();
+      d.groups.push_back(group);
+    }
   map.finish();
   return d;
 }
 
-void PlanReader::mesh() {
-  for (YamlMap &map : items("mesh")) {
+void LayoutReader::mesh() {
+  for (YamlMap &map : items(root, "mesh")) {
     auto axisName = map.get<std::string>("name");
-    plan.mesh.axes.push_back({axisName, map.get<std::string>("degree", axisName),
+    made.mesh.axes.push_back({axisName, map.get<std::string>("degree", axisName),
                               map.number<int64_t>("size", 1)});
     map.finish();
   }
 }
 
 void PlanReader::stages() {
-  for (YamlMap &map : items("stages")) {
+  for (YamlMap &map : items(root, "stages")) {
     auto range = map.get<std::vector<int64_t>>("ops");
     if (range.size() != 2)
       map.fail(map.at("ops"), "ops must be the first and the last");
@@ -365,24 +200,24 @@ void PlanReader::stages() {
   }
 }
 
-void PlanReader::arguments() {
-  for (YamlMap &map : items("arguments")) {
+void LayoutReader::arguments() {
+  for (YamlMap &map : items(root, "arguments")) {
     auto argumentName = map.get<std::string>("name"), kind = map.get<std::string>("kind");
     ValueId found = -1;
     for (ValueId value = 0; value < problem.arguments && found < 0; ++value)
-      if (problem.values[value].name == argumentName && !plan.arguments.contains(value) &&
+      if (problem.values[value].name == argumentName && !made.arguments.contains(value) &&
           name(problem.values[value].kind) == kind)
         found = value;
     if (found < 0)
       map.fail(map.at("name"), "the model has no " + kind + " (or it is given twice): " +
                                    argumentName);
-    plan.arguments[found] = layout(map, problem.values[found].shape.size());
+    made.arguments[found] = layout(map, problem.values[found].shape.size());
     map.finish();
   }
 }
 
-void PlanReader::storage() {
-  for (YamlMap &map : items("storage")) {
+void LayoutReader::storage() {
+  for (YamlMap &map : items(root, "storage")) {
     ParameterStorage storage;
     storage.parameter = map.get<std::string>("parameter");
     auto value = std::find_if(problem.values.begin(), problem.values.end(), [&](const Value &v) {
@@ -399,11 +234,11 @@ void PlanReader::storage() {
       if (map.has(key))
         *list = axes(map.at(key));
     map.finish();
-    plan.storage.push_back(std::move(storage));
+    made.storage.push_back(std::move(storage));
   }
 }
 
-OpSharding PlanReader::op(YamlMap &map, const Op &expected) {
+OpSharding LayoutReader::op(YamlMap &map, const Op &expected) {
   auto opName = map.get<std::string>("op"), location = map.get<std::string>("at", "");
   if (opName != expected.name || location != expected.location)
     map.fail(map.at("op"), "the model has " + expected.name + " (" + expected.location +
@@ -427,29 +262,31 @@ OpSharding PlanReader::op(YamlMap &map, const Op &expected) {
   return result;
 }
 
-void PlanReader::ops() {
-  std::vector<YamlMap> list = items("ops");
+void LayoutReader::ops() {
+  std::vector<YamlMap> list = items(root, "ops");
   if (list.size() != problem.ops.size())
     root.fail(root.at("ops"), "the model has " + std::to_string(problem.ops.size()) +
                                   " ops, the plan is of another model: " +
                                   std::to_string(list.size()));
   for (size_t i = 0; i < list.size(); ++i)
-    plan.ops.push_back(op(list[i], problem.ops[i]));
+    made.ops.push_back(op(list[i], problem.ops[i]));
 }
 
 Plan PlanReader::run() {
   plan.degrees = readDegrees(root.map("plan"));
-  mesh();
+  static_cast<MeshLayout &>(plan) = LayoutReader(root, problem).run();
   stages();
-  arguments();
-  storage();
   if (root.has("recompute"))
-    for (YamlMap &map : items("recompute")) {
+    for (YamlMap &map : items(root, "recompute")) {
       plan.recompute.push_back({map.number<int64_t>("block", 0),
                                 word(map, "kind", recomputeFromName, Recompute::None)});
       map.finish();
     }
-  ops();
+  if (root.has("other_groups"))
+    for (YamlMap &map : items(root, "other_groups")) {
+      plan.others.push_back(LayoutReader(map, problem).run());
+      map.finish();
+    }
   root.finish();
   return std::move(plan);
 }

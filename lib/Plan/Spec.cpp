@@ -208,6 +208,7 @@ std::vector<std::string> unimplemented(const Spec &spec) {
   plan.degrees.chunks = spec.chunks.value_or(1);
   plan.degrees.recompute = spec.recompute.value_or(Recompute::None);
   plan.degrees.offload = spec.offload.value_or(Offload::None);
+  plan.degrees.groups = spec.groups;
   return unimplemented(plan);
 }
 
@@ -226,10 +227,25 @@ Spec pinned(const Degrees &degrees, Spec asked) {
   if (degrees.recomputeBlocks == 0)
     asked.recompute = degrees.recompute;
   asked.offload = degrees.offload;
+  asked.groups = degrees.groups;
   return asked;
 }
 
+/// A plan's groups, with all degrees known.
+static Result<Spec> fillGroups(Spec spec, int64_t devices) {
+  Degrees degrees;
+  degrees.cp = spec.cp.value_or(1);
+  degrees.ep = spec.ep.value_or(1);
+  degrees.groups = spec.groups;
+  if (degrees.devices() != devices)
+    return Error{"plan: its stage groups aren't as many devices as there are: " +
+                     std::to_string(devices), kUsage};
+  return spec;
+}
+
 Result<Spec> fill(Spec spec, int64_t devices) {
+  if (!spec.groups.empty())
+    return fillGroups(std::move(spec), devices);
   std::optional<int64_t> *degrees[] = {&spec.dp, &spec.tp, &spec.pp, &spec.cp, &spec.ep};
   int64_t product = 1;
   bool any = false;

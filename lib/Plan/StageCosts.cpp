@@ -399,12 +399,17 @@ simulate::Costs StageCosts::costs(const std::vector<int> &cuts,
   }
   for (int64_t rank = 0; rank < degrees.pp; ++rank)
     result.ranks.push_back(this->rank(runsOf(cuts, rank), tiedBytes(cuts, rank)));
-  if (sharding::AxisList data = batchAxes(mesh); overlaps() && !data.empty()) {
-    Slowdown slowdown = model.overlapSlowdown(model.groupShape(data, mesh).level);
-    result.slowdown = {slowdown.compute, slowdown.communication};
-  }
-  result.blockingSends = !model.getCluster().software.overlapCommunication;
+  Slowdown both = slowdown();
+  result.slowdown = {both.compute, both.communication};
+  result.blockingSends = blockingSends();
   return result;
+}
+
+Slowdown StageCosts::slowdown() const {
+  sharding::AxisList data = batchAxes(mesh);
+  if (!overlaps() || data.empty())
+    return {};
+  return model.overlapSlowdown(model.groupShape(data, mesh).level);
 }
 
 StageCosts::Runs StageCosts::runsOf(const std::vector<int> &cuts, int64_t rank) const {

@@ -116,6 +116,14 @@ public:
   Exchange regather(const WeightClass &weights, int a, int b) const;
   const std::vector<WeightClass> &getClasses() const { return classes; }
 
+  const CostModel &getModel() const { return model; }
+  /// What a device receives over the cut before a unit, each pass.
+  double forwardBytes(int unit) const { return double(profile.forwardBytes(unit)); }
+  double backwardBytes(int unit) const { return double(profile.backwardBytes(unit)); }
+  /// Of computation, and of what data-parallel ranks exchange beside it.
+  Slowdown slowdown() const;
+  bool blockingSends() const { return !model.getCluster().software.overlapCommunication; }
+
 private:
   simulate::Work launched(double all, double exchanged, double host) const;
   Exchange exchange(sharding::StepKind kind, sharding::AxisList axes, double bytes,

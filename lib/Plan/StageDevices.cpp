@@ -4,40 +4,115 @@
 
 namespace dtc::plan {
 
-StageDevices::StageDevices(const Cluster &cluster, const std::vector<DeviceRange> &ranks)
-    : kindOf(ranks.size(), 0) {
-  if (cluster.others.empty() || ranks.size() < 2)
+std::vector<DeviceRange> neighbouringDevices(const Degrees &degrees) {
+  std::vector<DeviceRange> ranges;
+  int64_t next = 0;
+  for (int64_t rank = 0; rank < degrees.pp; ++rank) {
+    Degrees own = inGroup(degrees, groupOf(degrees, rank));
+    ranges.push_back({next, own.dp * own.tp * own.cp * own.ep});
+    next += ranges.back().count;
+  }
+  return ranges;
+}
+
+StageDevices::StageDevices(const Cluster &cluster, std::vector<DeviceRange> given,
+                           const Degrees &degrees)
+    : ranks(std::move(given)), kindOf(ranks.size(), 0) {
+  if (ranks.size() < 2 || (cluster.others.empty() && degrees.groups.empty())) {
+    kinds.push_back({ranks.empty() ? DeviceRange{} : ranks[0], 0});
     return;
-  std::vector<Cluster> known;
+  }
+  std::vector<std::pair<Cluster, size_t>> known;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    Cluster own = clusterOf(cluster, ranks[rank], 1);
+    std::pair own(clusterOf(cluster, ranks[rank]), groupOf(degrees, int64_t(rank)));
     auto it = std::find(known.begin(), known.end(), own);
     kindOf[rank] = static_cast<int>(it - known.begin());
     if (it != known.end())
       continue;
+    kinds.push_back({ranks[rank], own.second});
     known.push_back(std::move(own));
-    kinds.push_back(ranks[rank]);
   }
-  if (kinds.size() == 1)
-    kinds.clear();
 }
 
-Cluster clusterOf(const Cluster &cluster, DeviceRange range, int64_t devices) {
+Cluster clusterOf(const Cluster &cluster, DeviceRange range) {
+  if (cluster.others.empty())
+    return cluster;
   Cluster own = cluster;
-  own.device = CostModel(cluster, devices, range).device();
+  own.device = CostModel(cluster, range.count, range).device();
   own.levels = cluster.levelsAt(range.first);
   own.others.clear();
   own.devicesPerNode = own.nodes = 0;
   return own;
 }
 
-void takeRank(simulate::Costs &costs, const simulate::Costs &theirs, size_t rank) {
-  for (size_t stage = rank; stage < costs.stages.size(); stage += costs.ranks.size())
-    costs.stages[stage] = theirs.stages[stage];
-  costs.ranks[rank] = theirs.ranks[rank];
-  costs.slowdown.compute = std::max(costs.slowdown.compute, theirs.slowdown.compute);
-  costs.slowdown.communication =
-      std::max(costs.slowdown.communication, theirs.slowdown.communication);
+//===-- pipelines ---------------------------------------------------------===//
+
+/// Of the levels above a stage's first device.
+static PointToPoint linkOf(const StageCosts &stage, int level) {
+  auto levels = static_cast<int>(stage.getModel().getCluster().levels.size());
+  return stage.getModel().p2pLink(std::clamp(level, 0, std::max(0, levels - 1)));
+}
+
+/// The slowest between devices of two ranks, as either end sees it.
+simulate::Boundary MixedStages::link(size_t from, size_t to) const {
+  simulate::Boundary result;
+  const DeviceRange &a = devices[from], &b = devices[to];
+  for (int64_t sender : {a.first, a.first + a.count - 1})
+    for (int64_t receiver : {b.first, b.first + b.count - 1}) {
+      int out = cluster.levelBetween(sender, receiver);
+      int in = cluster.levelBetween(receiver, sender);
+      for (const PointToPoint &end : {linkOf(*byRank[from], out), linkOf(*byRank[to], in)}) {
+        result.latency = std::max(result.latency, end.latency);
+        if (result.bandwidth == 0 || end.bandwidth < result.bandwidth)
+          result.bandwidth = end.bandwidth;
+      }
+      result.level = std::max(result.level, out);
+    }
+  return result;
+}
+
+simulate::Boundary MixedStages::boundary(int unit, size_t index) const {
+  size_t from = index % byRank.size(), to = (index + 1) % byRank.size();
+  simulate::Boundary result = link(from, to);
+  double ahead = double(devices[to].count) / double(devices[from].count);
+  // Of the devices that send or receive more.
+  result.forwardBytes = byRank[to]->forwardBytes(unit) * std::max(1.0, ahead);
+  result.backwardBytes = byRank[from]->backwardBytes(unit) * std::max(1.0, 1 / ahead);
+  return result;
+}
+
+double MixedStages::tiedSeconds(const std::vector<int> &cuts, int64_t rank) const {
+  double bytes = byRank[rank]->tiedBytes(cuts, rank);
+  if (bytes <= 0)
+    return 0;
+  // Its copies elsewhere may be larger, and as far away as the last stage.
+  for (const StageCosts *other : byRank)
+    bytes = std::max(bytes, other->tiedBytes(cuts, rank));
+  simulate::Boundary slowest = link(0, byRank.size() - 1);
+  return 2 * (slowest.latency + bytes / slowest.bandwidth);
+}
+
+simulate::Costs MixedStages::costs(const std::vector<int> &cuts,
+                                   const std::vector<int> &kept) const {
+  simulate::Costs result;
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+    const StageCosts &own = *byRank[i % byRank.size()];
+    result.stages.push_back(own.stage(cuts[i], cuts[i + 1], kept.empty() ? cuts[i] : kept[i]));
+    if (i > 0)
+      result.boundaries.push_back(boundary(cuts[i], i - 1));
+  }
+  result.blockingSends = byRank[0]->blockingSends();
+  for (size_t i = 0; i < byRank.size(); ++i) {
+    auto rank = static_cast<int64_t>(i);
+    const StageCosts &own = *byRank[i];
+    result.ranks.push_back(own.rank(own.runsOf(cuts, rank), 0));
+    result.ranks.back().update.blocking += tiedSeconds(cuts, rank);
+    Slowdown slowdown = own.slowdown();
+    result.slowdown.compute = std::max(result.slowdown.compute, slowdown.compute);
+    result.slowdown.communication =
+        std::max(result.slowdown.communication, slowdown.communication);
+  }
+  return result;
 }
 
 } // namespace dtc::plan

@@ -21,26 +21,30 @@ public:
 
   std::vector<Violation> run() {
     checkDegrees();
-    checkAxes();
+    checkGroups();
+    checkDeviceCount();
     // All the rest divides by the sizes of the axes.
+    for (size_t group = 0; violations.empty() && group < groupCount(plan.degrees); ++group)
+      checkAxes(layoutOf(plan, group).mesh);
     if (!violations.empty())
       return std::move(violations);
-    checkMesh();
     checkStages();
     checkSchedule();
     checkRecompute();
-    checkArguments();
-    checkStorage();
-    checkOps();
-    // What follows looks values up in plans that are whole.
-    if (violations.empty())
-      checkFlow();
+    if (plan.degrees.groups.empty())
+      checkLayout();
+    for (size_t group = 0; group < plan.degrees.groups.size(); ++group)
+      checkLayoutOf(group);
     return std::move(violations);
   }
 
 private:
+  void checkLayout();
+  void checkLayoutOf(size_t group);
+  void checkGroups();
+  void checkDeviceCount();
   void checkDegrees();
-  void checkAxes();
+  void checkAxes(const sharding::Mesh &mesh);
   void checkMesh();
   void checkStages();
   void checkSchedule();
@@ -90,14 +94,68 @@ void Verifier::checkDegrees() {
       degrees.microBatch * degrees.dp * degrees.ep != problem.batch)
     report("micro_batch * dp * ep is not the batch of " + std::to_string(problem.batch) + ": " +
            std::to_string(degrees.microBatch * degrees.dp * degrees.ep));
-  if (int64_t devices = cluster.devices(); devices > 0 && degrees.devices() > devices)
-    report("plan needs more devices than the cluster has: " + std::to_string(degrees.devices()));
 }
 
-void Verifier::checkAxes() {
+void Verifier::checkDeviceCount() {
+  if (!violations.empty())
+    return;
+  int64_t needed = plan.degrees.devices(), devices = cluster.devices();
+  if (devices > 0 && needed > devices)
+    report("plan needs more devices than the cluster has: " + std::to_string(needed));
+}
+
+/// Of the one layout of a plan.
+void Verifier::checkLayout() {
+  checkMesh();
+  checkArguments();
+  checkStorage();
+  checkOps();
+  // What follows looks values up in plans that are whole.
+  if (violations.empty())
+    checkFlow();
+}
+
+void Verifier::checkLayoutOf(size_t group) {
+  const Plan own = inGroup(plan, group);
+  Verifier verifier(problem, own, cluster);
+  verifier.checkDegrees();
+  verifier.checkLayout();
+  for (const Violation &violation : verifier.violations)
+    report("stage group " + std::to_string(group) + ": " + violation.message, violation.op);
+}
+
+/// Groups are all pipeline ranks, and work on the same samples at once.
+void Verifier::checkGroups() {
+  const Degrees &degrees = plan.degrees;
+  int64_t ranks = 0;
+  if (plan.others.size() + 1 != groupCount(degrees))
+    report("plan has " + std::to_string(groupCount(degrees)) + " stage groups, but layouts for " +
+           std::to_string(plan.others.size() + 1));
+  for (const StageGroup &group : degrees.groups) {
+    for (int64_t value : {group.pp, group.dp, group.tp, group.microBatch})
+      if (value < 1 || value > kMostDegree)
+        return report("degree of a stage group is out of range: " + std::to_string(value));
+    ranks += group.pp;
+    if (group.dp * group.microBatch != degrees.dp * degrees.microBatch)
+      report("stage groups differ in the samples of a microbatch, " +
+             std::to_string(degrees.dp * degrees.microBatch) + " and " +
+             std::to_string(group.dp * group.microBatch));
+  }
+  if (degrees.groups.empty())
+    return;
+  const StageGroup &first = degrees.groups.front();
+  if (first.dp != degrees.dp || first.tp != degrees.tp || first.sp != degrees.sp ||
+      first.microBatch != degrees.microBatch)
+    report("the plan's dp, tp, sp and micro_batch aren't those of its first stage group");
+  if (ranks != degrees.pp)
+    report("stage groups have " + std::to_string(ranks) + " pipeline ranks, the plan's pp is " +
+           std::to_string(degrees.pp));
+}
+
+void Verifier::checkAxes(const sharding::Mesh &mesh) {
   constexpr int64_t limit = int64_t{1} << 24; // devices; keeps products of sizes small
   int64_t product = 1;
-  for (const sharding::MeshAxis &axis : plan.mesh.axes) {
+  for (const sharding::MeshAxis &axis : mesh.axes) {
     if (axis.size < 1 || axis.size > limit) {
       report("mesh axis " + axis.name + " has size " + std::to_string(axis.size));
       return;
@@ -148,7 +206,7 @@ void Verifier::checkDevices(size_t index, std::set<int64_t> &taken) {
       report(name + " isn't on the devices of its rank's stage " + std::to_string(index - ranks));
     return;
   }
-  int64_t expected = plan.mesh.devices();
+  int64_t expected = layoutOf(plan, groupOf(plan.degrees, int64_t(index))).mesh.devices();
   if (static_cast<int64_t>(stage.devices.size()) != expected)
     report(name + " names " + std::to_string(stage.devices.size()) + " devices, its mesh has " +
            std::to_string(expected));

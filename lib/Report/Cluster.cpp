@@ -20,6 +20,10 @@ std::vector<DeviceRole> rolesOf(const Plan &plan, int64_t devices) {
   return roles;
 }
 
+const sharding::Mesh &meshOf(const Plan &plan, const DeviceRole &role) {
+  return layoutOf(plan, groupOf(plan.degrees, std::max<int64_t>(0, role.pipelineRank))).mesh;
+}
+
 /// Devices of each node, as ids are counted: one group of nodes after the other.
 static std::vector<std::pair<int64_t, int64_t>> nodesOf(const Cluster &cluster, int64_t devices) {
   std::vector<std::pair<int64_t, int64_t>> nodes;
@@ -42,10 +46,11 @@ std::vector<NodeGroup> foldNodes(const Cluster &cluster, const Plan &plan, int64
   std::vector<DeviceRole> roles = rolesOf(plan, devices);
   auto shareOf = [&](int64_t device) {
     std::vector<int64_t> place;
+    const sharding::Mesh &mesh = meshOf(plan, roles[device]);
     if (roles[device].meshRank >= 0)
-      place = plan.mesh.coordinates(roles[device].meshRank);
+      place = mesh.coordinates(roles[device].meshRank);
     for (size_t axis = 0; axis < place.size(); ++axis)
-      if (plan.mesh.axes[axis].degree == "dp")
+      if (mesh.axes[axis].degree == "dp")
         place[axis] = 0;
     return Share(roles[device].pipelineRank, std::move(place));
   };
@@ -76,14 +81,20 @@ std::vector<DegreeLink> linksOf(const Cluster &cluster, const Plan &plan) {
         link.level = std::max(link.level, cluster.levelBetween(group.front(), device));
     links.push_back(link);
   };
-  for (const char *degree : {"tp", "cp", "ep", "dp"}) {
-    sharding::AxisList axes = plan.mesh.ofDegree(degree);
-    if (plan.mesh.size(axes) < 2)
-      continue;
-    std::vector<int64_t> group;
-    for (int64_t rank : plan.mesh.group(0, axes))
-      group.push_back(plan.stages.front().devices.at(rank));
-    add(degree, plan.mesh.size(axes), group);
+  int64_t rank = 0;
+  for (size_t part = 0; part < groupCount(plan.degrees); ++part) {
+    const sharding::Mesh &mesh = layoutOf(plan, part).mesh;
+    for (const char *degree : {"tp", "cp", "ep", "dp"}) {
+      sharding::AxisList axes = mesh.ofDegree(degree);
+      if (mesh.size(axes) < 2)
+        continue;
+      std::vector<int64_t> group;
+      for (int64_t place : mesh.group(0, axes))
+        group.push_back(plan.stages[rank].devices.at(place));
+      add(degree, mesh.size(axes), group);
+    }
+    if (!plan.degrees.groups.empty())
+      rank += plan.degrees.groups[part].pp;
   }
   if (plan.degrees.pp > 1) {
     DegreeLink farthest{"pp", plan.degrees.pp};

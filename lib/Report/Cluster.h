@@ -16,6 +16,8 @@ struct DeviceRole {
   int64_t meshRank = -1;     ///< within the stage's mesh
   bool operator==(const DeviceRole &) const = default;
 };
+/// Of the stage that it runs.
+const sharding::Mesh &meshOf(const plan::Plan &plan, const DeviceRole &role);
 std::vector<DeviceRole> rolesOf(const plan::Plan &plan, int64_t devices);
 
 /// Nodes that are alike.

@@ -27,8 +27,7 @@ namespace {
 class ClusterWriter {
 public:
   ClusterWriter(Html &html, const Page &page)
-      : html(html), page(page), mesh(page.plan().mesh),
-        roles(rolesOf(page.plan(), page.facts.devices)) {}
+      : html(html), page(page), roles(rolesOf(page.plan(), page.facts.devices)) {}
   void groups();
   void links();
 
@@ -41,13 +40,13 @@ private:
 
   Html &html;
   const Page &page;
-  const sharding::Mesh &mesh;
   std::vector<DeviceRole> roles;
 };
 
 } // namespace
 
 std::pair<int64_t, int64_t> ClusterWriter::shareOf(const DeviceRole &role) const {
+  const sharding::Mesh &mesh = meshOf(page.plan(), role);
   sharding::AxisList axes = mesh.ofDegree("tp");
   for (int axis : mesh.ofDegree("ep"))
     axes.push_back(axis);
@@ -60,6 +59,7 @@ void ClusterWriter::cell(int64_t device, bool folded) {
     html.element("li", {{"class", "device idle"}}, "idle");
     return;
   }
+  const sharding::Mesh &mesh = meshOf(page.plan(), role);
   auto [share, shares] = shareOf(role);
   std::string text, full = folded ? "device" : "device " + std::to_string(device);
   if (page.degrees().pp > 1)
@@ -81,6 +81,7 @@ void ClusterWriter::cell(int64_t device, bool folded) {
 
 /// Which data-parallel copies the devices of alike nodes belong to.
 std::string ClusterWriter::copiesText(const NodeGroup &nodes) const {
+  const sharding::Mesh &mesh = meshOf(page.plan(), roles[nodes.firstDevices.front()]);
   sharding::AxisList axes = mesh.ofDegree("dp");
   int64_t copies = mesh.size(axes);
   if (copies < 2 || roles[nodes.firstDevices.front()].pipelineRank < 0)

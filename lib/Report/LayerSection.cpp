@@ -69,9 +69,10 @@ static double storedBytes(const Value &value, const TensorSharding &sharding, co
   return std::ceil(double(value.bytes()) / ways);
 }
 
-static void writeRow(Html &html, const Page &page, const ParameterRow &row) {
+static void writeRow(Html &html, const Page &page, const plan::Plan &plan,
+                     const ParameterRow &row) {
   const Value &value = page.facts.problem.values[row.value];
-  const TensorSharding &sharding = page.plan().arguments.at(row.value);
+  const TensorSharding &sharding = plan.arguments.at(row.value);
   html.open("tr").open("th", {{"scope", "row"}}).name(row.name);
   if (!row.isFamily)
     html.text(" and the like");
@@ -80,10 +81,10 @@ static void writeRow(Html &html, const Page &page, const ParameterRow &row) {
                  value.kind == plan::ValueKind::Buffer ? " buffer" : " not trained");
   html.close();
   html.open("td");
-  writeShape(html, value.shape, sharding, page.plan().mesh);
+  writeShape(html, value.shape, sharding, plan.mesh);
   html.close();
   html.open("td", {{"class", "number"}});
-  double stored = storedBytes(value, sharding, page.plan().mesh, row.storage);
+  double stored = storedBytes(value, sharding, plan.mesh, row.storage);
   html.text(formatBytes(stored)).close().open("td");
   smallBar(html, stored, double(value.bytes()), "k0");
   html.close();
@@ -104,9 +105,36 @@ static std::string aboutParameters(const Page &page) {
   return text;
 }
 
+namespace {
+
+/// How many rows there are in the table, and how many were left out.
+struct Rows {
+  size_t shown = 0, left = 0;
+};
+
+} // namespace
+
+/// What ranks with one mesh hold.
+static void writePart(Html &html, const Page &page, const ProblemFacts &facts,
+                      const MeshPart &part, Rows &rows) {
+  for (const LayerGroup &group : foldLayers(page.facts.problem, facts, *part.plan)) {
+    size_t shown = std::min(group.rows.size(), kMostRows - std::min(rows.shown, kMostRows));
+    rows.left += group.rows.size() - shown;
+    if (shown == 0)
+      continue;
+    html.open("tbody").open("tr");
+    html.element("th", {{"colspan", "5"}, {"scope", "colgroup"}, {"class", "group"}},
+                 group.title + (part.ranks.empty() ? "" : ", " + part.ranks));
+    html.close();
+    for (size_t i = 0; i < shown; ++i)
+      writeRow(html, page, *part.plan, group.rows[i]);
+    rows.shown += shown;
+    html.close();
+  }
+}
+
 void writeParameters(Html &html, const Page &page) {
   ProblemFacts facts(page.facts.problem);
-  std::vector<LayerGroup> groups = foldLayers(page.facts.problem, facts, page.plan());
   openSection(html, "model", "The model and how it is split", aboutParameters(page));
   openTable(html, "Parameters by layer",
             {{"Parameter"},
@@ -115,24 +143,13 @@ void writeParameters(Html &html, const Page &page) {
              {"Share of the whole"},
              {"Times", true}});
   html.close();
-  size_t rows = 0, left = 0;
-  for (const LayerGroup &group : groups) {
-    size_t shown = std::min(group.rows.size(), kMostRows - std::min(rows, kMostRows));
-    left += group.rows.size() - shown;
-    if (shown == 0)
-      continue;
-    html.open("tbody").open("tr");
-    html.element("th", {{"colspan", "5"}, {"scope", "colgroup"}, {"class", "group"}}, group.title);
-    html.close();
-    for (size_t i = 0; i < shown; ++i)
-      writeRow(html, page, group.rows[i]);
-    rows += shown;
-    html.close();
-  }
+  Rows rows;
+  for (const MeshPart &part : meshParts(page.facts))
+    writePart(html, page, facts, part, rows);
   html.close().close();
-  if (left > 0)
+  if (rows.left > 0)
     html.element("p", {{"class", "note"}},
-                 std::to_string(left) + " more kinds of parameters aren't listed; --save-plan "
+                 std::to_string(rows.left) + " more kinds of parameters aren't listed; --save-plan "
                                         "writes all of them.");
   html.close();
 }
@@ -174,10 +191,9 @@ namespace {
 /// What a layer's ops make, and what is communicated between them.
 class LayerWriter {
 public:
-  LayerWriter(Html &html, const Page &page, const plan::Problem &problem)
-      : html(html), page(page), problem(problem), facts(problem), mesh(page.plan().mesh) {}
-  bool isKnown() const { return page.plan().ops.size() == problem.ops.size(); }
-  std::vector<plan::Block> blocks() const { return plan::findBlocks(problem, facts); }
+  LayerWriter(Html &html, const plan::MeshLayout &layout, const plan::Problem &problem,
+              const ProblemFacts &facts)
+      : html(html), layout(layout), problem(problem), facts(facts), mesh(layout.mesh) {}
   void write(plan::OpId first, plan::OpId last);
 
 private:
@@ -188,9 +204,9 @@ private:
   void row(plan::OpId id);
 
   Html &html;
-  const Page &page;
+  const plan::MeshLayout &layout;
   const plan::Problem &problem;
-  ProblemFacts facts;
+  const ProblemFacts &facts;
   const Mesh &mesh;
   /// Values in layouts that an earlier op asked for: they are made once.
   std::vector<std::pair<plan::ValueId, TensorSharding>> made;
@@ -201,14 +217,14 @@ private:
 TensorSharding LayerWriter::layoutOf(plan::ValueId value) const {
   plan::OpId producer = facts.producer[value];
   if (producer < 0) {
-    auto layout = page.plan().arguments.find(value);
-    return layout != page.plan().arguments.end()
-               ? layout->second
+    auto known = layout.arguments.find(value);
+    return known != layout.arguments.end()
+               ? known->second
                : TensorSharding::replicated(problem.values[value].shape.size());
   }
   const Op &op = problem.ops[producer];
   size_t index = std::find(op.results.begin(), op.results.end(), value) - op.results.begin();
-  return sharding::resultSharding(op.rule, page.plan().ops[producer], index);
+  return sharding::resultSharding(op.rule, layout.ops[producer], index);
 }
 
 /// Collectives that bring an op's operands into the layouts that it needs.
@@ -217,7 +233,7 @@ void LayerWriter::before(plan::OpId id) {
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const Value &value = problem.values[op.operands[i]];
     TensorSharding from = layoutOf(op.operands[i]);
-    std::pair wanted(op.operands[i], sharding::operandSharding(op.rule, page.plan().ops[id], i));
+    std::pair wanted(op.operands[i], sharding::operandSharding(op.rule, layout.ops[id], i));
     if (std::find(made.begin(), made.end(), wanted) != made.end())
       continue;
     auto steps = sharding::reshard(from, wanted.second, mesh);
@@ -238,7 +254,7 @@ void LayerWriter::before(plan::OpId id) {
 void LayerWriter::inside(plan::OpId id) {
   const Op &op = problem.ops[id];
   for (const plan::Round &round : op.rounds) {
-    const AxisList &axes = page.plan().ops[id].factors[round.factor];
+    const AxisList &axes = layout.ops[id].factors[round.factor];
     if (mesh.size(axes) > 1)
       exchange("all_reduce", axes, " inside");
   }
@@ -295,22 +311,33 @@ void LayerWriter::write(plan::OpId first, plan::OpId last) {
     html.element("p", {{"class", "note"}}, std::to_string(left) + " more ops aren't listed.");
 }
 
+/// Of Degrees::groups, that whose stage has a forward op.
+static size_t groupAt(const plan::Plan &plan, plan::OpId op) {
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+    if (op >= plan.stages[stage].firstOp && op <= plan.stages[stage].lastOp)
+      return groupOf(plan.degrees, int64_t(stage) % plan.degrees.pp);
+  return 0;
+}
+
 void writeLayer(Html &html, const Page &page) {
   // As its planner saw it.
   plan::Problem problem =
       page.degrees().cp > 1 ? plan::withSplitQueries(page.facts.problem) : page.facts.problem;
-  LayerWriter writer(html, page, problem);
-  std::vector<plan::Block> blocks = writer.blocks();
-  if (blocks.empty() || !writer.isKnown())
+  ProblemFacts facts(problem);
+  std::vector<plan::Block> blocks = plan::findBlocks(problem, facts);
+  if (blocks.empty())
     return;
   const plan::Block &block = blocks[blocks.size() / 2];
+  const plan::MeshLayout &layout = plan::layoutOf(page.plan(), groupAt(page.plan(), block.first));
+  if (layout.ops.size() != problem.ops.size())
+    return;
   openSection(
       html, "layer", "Inside a layer",
       "What layer " + std::to_string(blocks.size() / 2) + " of " + std::to_string(blocks.size()) +
           " computes in the forward pass, in order, for one microbatch of all data-parallel "
           "ranks, and where its devices exchange data (coloured lines): before such a line "
           "every device works on its own.");
-  writer.write(block.first, block.last);
+  LayerWriter(html, layout, problem, facts).write(block.first, block.last);
   html.close();
 }
 

@@ -115,7 +115,7 @@ private:
 
 static std::string classOf(size_t kind) { return "k" + std::to_string(kind); }
 
-/// Of the rank that has least to spare.
+/// Of the rank that fills its device most.
 void MemoryWriter::table() {
   const MemoryUse &memory = page.predicted().memory;
   double whole = hasLimit ? page.predicted().memoryCapacity : double(memory.total());

@@ -3,6 +3,7 @@
 #include "dtc/Plan/CostModel.h"
 
 #include <map>
+#include <set>
 
 namespace dtc::report {
 
@@ -30,6 +31,41 @@ static double peakOf(const PlanFacts &facts) {
     sum += peak->second;
   }
   return sum / double(facts.devices);
+}
+
+/// The arguments that forward ops of a group's stages read.
+static std::set<int64_t> readBy(const PlanFacts &facts, size_t group) {
+  const plan::Plan &plan = facts.search.plan;
+  std::set<int64_t> read;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    if (groupOf(plan.degrees, int64_t(stage) % plan.degrees.pp) != group)
+      continue;
+    for (int64_t op = plan.stages[stage].firstOp; op <= plan.stages[stage].lastOp; ++op)
+      for (plan::ValueId value : facts.problem.ops[op].operands)
+        if (value < facts.problem.arguments)
+          read.insert(value);
+  }
+  return read;
+}
+
+std::vector<MeshPart> meshParts(const PlanFacts &facts) {
+  const plan::Plan &plan = facts.search.plan;
+  if (plan.degrees.groups.empty())
+    return {{"", {std::shared_ptr<const plan::Plan>(), &plan}}};
+  std::vector<MeshPart> parts;
+  int64_t first = 0;
+  for (size_t group = 0; group < plan.degrees.groups.size(); ++group) {
+    int64_t last = first + plan.degrees.groups[group].pp - 1;
+    auto own = std::make_shared<plan::Plan>(inGroup(plan, group));
+    std::set<int64_t> read = readBy(facts, group);
+    std::erase_if(own->arguments, [&](const auto &entry) { return !read.contains(entry.first); });
+    std::string ranks = first == last ? "pipeline rank " + std::to_string(first)
+                                      : "pipeline ranks " + std::to_string(first) + "-" +
+                                            std::to_string(last);
+    parts.push_back({ranks, std::move(own)});
+    first = last + 1;
+  }
+  return parts;
 }
 
 Rates ratesOf(const Prediction &predicted, const Degrees &degrees, const PlanFacts &facts) {

@@ -100,20 +100,36 @@ static std::string count(const char *name, int64_t value) {
   return std::string(name) + "=" + std::to_string(value);
 }
 
+/// Where pipeline ranks have meshes of their own, each group of them.
+static void writeGroups(Html &html, const Page &page) {
+  std::vector<MeshPart> parts = meshParts(page.facts);
+  for (size_t group = 0; group < page.degrees().groups.size(); ++group) {
+    Degrees own = inGroup(page.degrees(), group);
+    choice(html,
+           count("dp", own.dp) + " " + count("tp", own.tp) + (own.sp ? " sp=on " : " ") +
+               count("micro_batch", own.microBatch),
+           "On " + parts[group].ranks + ": " + std::to_string(own.dp) +
+               " copies of their layers, of which each takes " + std::to_string(own.microBatch) +
+               " samples of a microbatch; weight matrices are cut into " + std::to_string(own.tp) +
+               (own.tp > 1 ? " parts." : " part."));
+  }
+}
+
 static void writeDegrees(Html &html, const Degrees &degrees) {
   auto number = [](int64_t value) { return std::to_string(value); };
-  if (degrees.dp > 1)
+  bool isUniform = degrees.groups.empty(); // else writeGroups has said it
+  if (degrees.dp > 1 && isUniform)
     choice(html, count("dp", degrees.dp),
            "Data parallel: " + number(degrees.dp) +
                " copies of the model work on different samples and "
                "sum their gradients once a step.");
-  if (degrees.tp > 1)
+  if (degrees.tp > 1 && isUniform)
     choice(html, count("tp", degrees.tp),
            "Tensor parallel: weight matrices are cut into " + number(degrees.tp) +
                " parts, held by " + number(degrees.tp) +
                " devices that work on the same samples and exchange partial results "
                "inside every layer. It wants fast links.");
-  if (degrees.sp)
+  if (degrees.sp && isUniform)
     choice(html, "sp=on",
            "Sequence parallel: what tensor parallelism would leave whole (norms, residual "
            "sums) is split along the sequence, which saves memory.");
@@ -177,17 +193,18 @@ void writeChoices(Html &html, const Page &page) {
                   (page.facts.devices == 1 ? " device trains" : " devices share the training of") +
                   " one model. Rank: one device's part in it.");
   html.open("dl", {{"class", "choices"}});
+  writeGroups(html, page);
   writeDegrees(html, degrees);
   writeMemoryChoices(html, degrees);
   choice(html,
-         count("micro_batch", degrees.microBatch) + " \u00D7 " +
+         "micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " \u00D7 " +
              std::to_string(degrees.numMicrobatches),
          "A step's " + grouped(page.facts.problem.globalBatch()) +
              " samples are cut, on each copy of the "
              "model, into " +
              std::to_string(degrees.numMicrobatches) +
              (degrees.numMicrobatches == 1 ? " microbatch of " : " microbatches of ") +
-             std::to_string(degrees.microBatch) +
+             groupsText(degrees, &Degrees::microBatch) +
              (degrees.microBatch == 1 ? " sample." : " samples."));
   html.close();
   double gap = page.facts.search.optimalityGap;

@@ -105,16 +105,18 @@ std::string rangeText(const std::vector<int64_t> &devices) {
 }
 
 std::string degreesText(const Degrees &degrees) {
-  std::string text = "dp=" + std::to_string(degrees.dp) + " tp=" + std::to_string(degrees.tp);
+  std::string text = "dp=" + groupsText(degrees, &Degrees::dp) +
+                     " tp=" + groupsText(degrees, &Degrees::tp);
   auto add = [&](const char *name, int64_t value, int64_t plain) {
     if (value != plain)
       text += std::string(" ") + name + "=" + std::to_string(value);
   };
   add("pp", degrees.pp, 1);
+  text += rankCounts(degrees);
   add("cp", degrees.cp, 1);
   add("ep", degrees.ep, 1);
-  if (degrees.sp)
-    text += " sp=on";
+  if (std::string sequence = sequenceText(degrees); sequence.find("on") != std::string::npos)
+    text += " sp=" + sequence;
   add("zero", degrees.zero, 0);
   add("zero_group", degrees.zeroGroup, 0);
   if (degrees.pp > 1)
@@ -127,7 +129,7 @@ std::string degreesText(const Degrees &degrees) {
   if (degrees.offload != plan::Offload::None)
     text += std::string(" offload=") + plan::name(degrees.offload);
   if (degrees.numMicrobatches > 1)
-    text += " micro_batch=" + std::to_string(degrees.microBatch) + " x " +
+    text += " micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " x " +
             std::to_string(degrees.numMicrobatches);
   return text;
 }

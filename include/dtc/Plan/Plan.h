@@ -22,6 +22,21 @@ enum class Offload : uint8_t { None, Optimizer };
 /// The largest degree of parallelism, number of devices and batch.
 inline constexpr int64_t kMostDegree = int64_t{1} << 24;
 
+/// Pipeline ranks beside each other that have a mesh of their own. 8 H100 joined by
+/// NVLink and 8 L40S without it could be two stages
+///
+///   {.pp = 1, .dp = 2, .tp = 4, .microBatch = 4}   a microbatch is 2 x 4 samples
+///   {.pp = 1, .dp = 8, .tp = 1, .microBatch = 1}   and the same 8 x 1 samples here
+///
+/// that send each other what one has in quarters and the other in eighths.
+struct StageGroup {
+  int64_t pp = 1; ///< how many ranks
+  int64_t dp = 1, tp = 1;
+  bool sp = false;
+  int64_t microBatch = 1; ///< dp * microBatch is the same in all groups
+  auto operator<=>(const StageGroup &) const = default;
+};
+
 /// The degrees of parallelism, and what else a SPEC can name.
 struct Degrees {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
@@ -38,12 +53,28 @@ struct Degrees {
   /// How many of the model's repeated blocks are recomputed; 0: all alike.
   int64_t recomputeBlocks = 0;
   Offload offload = Offload::None;
-  int64_t devices() const { return dp * tp * pp * cp * ep; }
+  /// All pipeline ranks in order, where their meshes differ; dp, tp, sp and microBatch
+  /// above are then the first group's. Empty: all have the same mesh.
+  std::vector<StageGroup> groups = {};
+  int64_t devices() const;
   /// Ranks that have samples of their own, and what they make of a step's.
   int64_t dataRanks() const { return dp * ep; }
   int64_t samples() const { return dataRanks() * microBatch * numMicrobatches; }
   auto operator<=>(const Degrees &) const = default;
 };
+
+/// Of a pipeline rank; 0 where all have the same mesh.
+size_t groupOf(const Degrees &degrees, int64_t rank);
+/// How many there are; 1 where all ranks have the same mesh.
+size_t groupCount(const Degrees &degrees);
+/// As if all ranks had the mesh of one group.
+Degrees inGroup(const Degrees &degrees, size_t group);
+/// "4", "4|1": what each group has.
+std::string groupsText(const Degrees &degrees, int64_t Degrees::*degree);
+/// "on", "on|off": where sequence parallelism is used.
+std::string sequenceText(const Degrees &degrees);
+/// "" or "(1|3)": how many pipeline ranks each group has, where there are several.
+std::string rankCounts(const Degrees &degrees);
 
 /// The axes that split the batch: those of dp, then those of ep.
 sharding::AxisList batchAxes(const sharding::Mesh &mesh);
@@ -79,18 +110,31 @@ struct BlockRecompute {
   bool operator==(const BlockRecompute &) const = default;
 };
 
-struct Plan {
-  Degrees degrees;
+/// How a model lies on the mesh of a stage.
+struct MeshLayout {
   sharding::Mesh mesh; ///< of one stage
-  std::vector<Stage> stages;
   /// Sharding of each op of loss_and_grads (or forward), by op index in the problem.
   std::vector<sharding::OpSharding> ops;
   /// Layout of each argument, by value id of the problem.
   std::map<int64_t, sharding::TensorSharding> arguments;
   std::vector<ParameterStorage> storage;
+  bool operator==(const MeshLayout &) const = default;
+};
+
+struct Plan : MeshLayout {
+  Degrees degrees;
+  std::vector<Stage> stages;
   std::vector<BlockRecompute> recompute;
+  /// Of the second and later of Degrees::groups. Each lays out the whole model: what
+  /// it says of ops that other groups run is how their results arrive.
+  std::vector<MeshLayout> others;
   bool operator==(const Plan &) const = default;
 };
+
+/// The layout of a group's stages.
+const MeshLayout &layoutOf(const Plan &plan, size_t group);
+/// As if all stages had the mesh and the layout of one group.
+Plan inGroup(const Plan &plan, size_t group);
 
 /// The parts of a plan that cannot be compiled yet, one line each.
 std::vector<std::string> unimplemented(const Plan &plan);

@@ -66,8 +66,8 @@ struct Prediction {
   double updateSeconds = 0;        ///< sums of gradients included
   StepParts parts;                 ///< of stepSeconds
   double modelFlops = 0; ///< of a step over all devices, forward and backward contractions
-  /// Of the rank that has least to spare (of equal devices: that needs most), and what
-  /// its device has.
+  /// Of the rank that fills its device most (of equal devices: that needs most), and
+  /// what that has.
   MemoryUse memory;
   double memoryCapacity = 0;
   std::vector<StagePrediction> stages;
@@ -133,6 +133,8 @@ struct SearchOptions {
   bool fixedCalls = false;
   const Workspace *workspace = nullptr; ///< as for `predict`
   bool adviseOtherwise = true; ///< where nothing fits, look for what would
+  /// Where devices are of several types, pipeline stages may differ in their mesh.
+  bool unequalMeshes = true;
   /// Plans one of many equal layers for all; without, the same is found in more time.
   bool fold = true;
 };

@@ -14,6 +14,9 @@ struct Spec {
   std::optional<ScheduleKind> schedule;
   std::optional<Recompute> recompute;
   std::optional<Offload> offload;
+  /// Of a plan that is planned again: dp, tp, pp and micro_batch are then those of
+  /// Degrees. A SPEC in words can't say them.
+  std::vector<StageGroup> groups = {};
   bool operator==(const Spec &) const = default;
 };
 

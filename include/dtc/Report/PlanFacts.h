@@ -3,6 +3,8 @@
 
 #include "dtc/Plan/Search.h"
 
+#include <memory>
+
 namespace dtc::report {
 
 struct PlanFacts {
@@ -13,6 +15,14 @@ struct PlanFacts {
   double planningSeconds = 0;
   const plan::Workspace *workspace = nullptr;
 };
+
+/// Pipeline ranks that have one mesh.
+struct MeshPart {
+  std::string ranks; ///< "pipeline ranks 0-1"; empty where all have the same mesh
+  /// With the layouts of this mesh, and of arguments those that the ranks read.
+  std::shared_ptr<const plan::Plan> plan;
+};
+std::vector<MeshPart> meshParts(const PlanFacts &facts);
 
 /// What follows from a prediction, per device; 0: not known.
 struct Rates {

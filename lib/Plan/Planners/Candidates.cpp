@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <numeric>
 
 namespace dtc::plan {
 
@@ -31,6 +33,29 @@ std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster) 
   return result;
 }
 
+std::vector<int64_t> alikeDevices(const Cluster &cluster, int64_t devices) {
+  if (cluster.others.empty())
+    return {devices};
+  NodeGroup last{cluster.device, cluster.devicesPerNode, cluster.nodes, cluster.levels};
+  std::erase_if(last.levels, [&](const LinkLevel &level) {
+    return level.size == 0 || level.size > cluster.devicesPerNode;
+  });
+  std::vector<int64_t> runs = {std::min(devices, last.devices())};
+  int64_t left = devices - runs.back();
+  for (const NodeGroup &group : cluster.others) {
+    int64_t count = std::min(left, group.devices());
+    bool isAlike = group.device == last.device && group.levels == last.levels &&
+                   group.devicesPerNode == last.devicesPerNode;
+    if (isAlike)
+      runs.back() += count;
+    else if (count > 0)
+      runs.push_back(count);
+    left -= count;
+    last = group;
+  }
+  return runs;
+}
+
 namespace {
 
 class Enumeration {
@@ -46,6 +71,10 @@ public:
   }
 
   Candidates run() {
+    if (!spec.groups.empty()) {
+      addPinnedGroups();
+      return std::move(result);
+    }
     int64_t devices = options.devices;
     for (int64_t tp : divisors(devices, spec.tp, range.tensorParallel))
       for (int64_t cp : divisors(devices / tp, spec.cp, mostContext()))
@@ -61,6 +90,8 @@ public:
             if (!spec.dp || *spec.dp == degrees.dp)
               addMesh(degrees);
           }
+    if (mayDiffer())
+      addGroups({});
     return std::move(result);
   }
 
@@ -81,6 +112,12 @@ private:
   std::string whyNoExperts(int64_t ep) const;
   std::string whyNot(const Degrees &degrees) const;
   void addMesh(Degrees degrees);
+  bool mayDiffer() const;
+  void addGroups(std::vector<StageGroup> groups);
+  void addGrouped(Degrees degrees);
+  void addPinnedGroups();
+  bool suits(const Degrees &degrees);
+  int64_t mostSamples() const;
   void addSchedules(Degrees degrees);
   std::vector<int64_t> microBatches(int64_t samples) const;
   std::string cannotCut(int64_t samples, const Degrees &degrees) const;
@@ -89,8 +126,9 @@ private:
   const ProblemFacts &facts;
   const Spec &spec;
   const SearchOptions &options;
-  const SearchRange range;
+  const SearchRange &range;
   Candidates result;
+  std::map<int64_t, bool> suitable; ///< by dp of a group of stages
 };
 
 } // namespace
@@ -165,6 +203,12 @@ std::string Enumeration::whyNot(const Degrees &degrees) const {
                       std::to_string(ranks);
 }
 
+int64_t Enumeration::mostSamples() const {
+  return problem.tokensPerSample > 0
+             ? std::clamp(kLargestTokens / problem.tokensPerSample, int64_t{1}, kLargestMicroBatch)
+             : kLargestMicroBatch;
+}
+
 /// Sizes into which a rank's samples may be cut: all by powers of two.
 std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
   std::vector<int64_t> list;
@@ -176,9 +220,7 @@ std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
     add(*spec.microBatch);
     return list;
   }
-  int64_t most = kLargestMicroBatch;
-  if (problem.tokensPerSample > 0)
-    most = std::clamp(kLargestTokens / problem.tokensPerSample, int64_t{1}, most);
+  int64_t most = mostSamples();
   for (int64_t size = 1; size <= std::min(samples, most); size *= 2)
     add(size);
   for (int64_t size = samples; size >= 1; size /= 2) {
@@ -233,6 +275,116 @@ void Enumeration::addMesh(Degrees degrees) {
     addSchedules(degrees);
   }
 }
+
+//===-- stages with meshes of their own -----------------------------------===//
+
+/// Each type of device has a mesh for its stages, if the user leaves that open. (What
+/// more than a few types could do is too much to try.)
+bool Enumeration::mayDiffer() const {
+  constexpr size_t mostTypes = 4;
+  return options.unequalMeshes && !options.executable && range.alike.size() > 1 &&
+         range.alike.size() <= mostTypes && !options.samplesPerRank &&
+         problem.globalBatch() > 0 && !spec.dp && !spec.tp && !spec.zeroGroup;
+}
+
+/// All ways for the devices after those that have their groups already. Of more than
+/// two types, each is one stage or all stages have as many devices.
+void Enumeration::addGroups(std::vector<StageGroup> groups) {
+  Degrees degrees;
+  degrees.cp = spec.cp.value_or(1);
+  degrees.ep = spec.ep.value_or(1);
+  if (groups.size() == range.alike.size()) {
+    degrees.groups = std::move(groups);
+    return addGrouped(std::move(degrees));
+  }
+  int64_t devices = range.alike[groups.size()];
+  int64_t stages = 0;
+  for (const StageGroup &group : groups)
+    stages += group.pp;
+  for (int64_t pp : divisors(devices, std::nullopt, mostStages(spec.pp) - stages)) {
+    int64_t first = groups.empty() ? 0 : range.alike[0] / groups[0].pp;
+    bool isRegular = range.alike.size() == 2 || groups.empty() || devices / pp == first ||
+                     (pp == 1 && groups[0].pp == 1);
+    if (!isRegular || devices / pp % (degrees.cp * degrees.ep) != 0)
+      continue;
+    int64_t rest = devices / pp / (degrees.cp * degrees.ep);
+    for (int64_t tp : divisors(rest, std::nullopt, range.tensorParallel)) {
+      groups.push_back({pp, rest / tp, tp, false, 1});
+      addGroups(groups);
+      groups.pop_back();
+    }
+  }
+}
+
+/// Whether so many data-parallel ranks suit the problem.
+bool Enumeration::suits(const Degrees &degrees) {
+  auto [it, isNew] = suitable.try_emplace(degrees.dp, false);
+  if (isNew)
+    it->second = whyNot(degrees).empty();
+  return it->second;
+}
+
+/// With microbatches that all groups can share out among their ranks.
+void Enumeration::addGrouped(Degrees degrees) {
+  const StageGroup &first = degrees.groups.front();
+  degrees.tp = first.tp;
+  degrees.dp = first.dp;
+  degrees.pp = 0;
+  int64_t together = 1, fewest = first.dp;
+  bool areAlike = true;
+  for (const StageGroup &group : degrees.groups) {
+    degrees.pp += group.pp;
+    together = std::lcm(together, group.dp);
+    fewest = std::min(fewest, group.dp);
+    areAlike &= group.dp == first.dp && group.tp == first.tp;
+  }
+  if (areAlike || (spec.pp && *spec.pp != degrees.pp) || degrees.pp > mostStages(spec.pp))
+    return;
+  for (size_t group = 0; group < degrees.groups.size(); ++group)
+    if (!suits(inGroup(degrees, group)))
+      return;
+  int64_t all = options.fixedCalls ? problem.batch : problem.globalBatch();
+  int64_t least = options.fixedCalls ? all : together * degrees.ep;
+  for (int64_t samples = least; samples <= all; samples *= 2) {
+    if (all % samples != 0 || samples % (together * degrees.ep) != 0)
+      continue;
+    for (StageGroup &group : degrees.groups)
+      group.microBatch = samples / (group.dp * degrees.ep);
+    degrees.microBatch = first.microBatch;
+    degrees.numMicrobatches = problem.globalBatch() / samples;
+    bool isAsked = !spec.microBatch || *spec.microBatch == degrees.microBatch;
+    if (isAsked && samples / (fewest * degrees.ep) <= mostSamples())
+      addSchedules(degrees);
+  }
+}
+
+/// Those of a plan that is planned again.
+void Enumeration::addPinnedGroups() {
+  Degrees degrees;
+  degrees.dp = *spec.dp;
+  degrees.tp = *spec.tp;
+  degrees.pp = *spec.pp;
+  degrees.cp = spec.cp.value_or(1);
+  degrees.ep = spec.ep.value_or(1);
+  degrees.microBatch = *spec.microBatch;
+  degrees.groups = spec.groups;
+  int64_t samples = degrees.dataRanks() * degrees.microBatch;
+  int64_t all = options.fixedCalls ? problem.batch : problem.globalBatch();
+  for (size_t group = 0; group < degrees.groups.size(); ++group)
+    if (std::string reason = whyNot(inGroup(degrees, group)); !reason.empty())
+      result.refusal = reason;
+  if (!result.refusal.empty())
+    return;
+  if (samples < 1 || all % samples != 0 || (options.fixedCalls && samples != all)) {
+    result.refusal = "the batch of " + std::to_string(all) +
+                     " samples can't be cut into microbatches of " + std::to_string(samples);
+    return;
+  }
+  degrees.numMicrobatches = problem.globalBatch() / samples;
+  addSchedules(degrees);
+}
+
+//===-- schedules ---------------------------------------------------------===//
 
 void Enumeration::addSchedules(Degrees degrees) {
   auto add = [&](ScheduleKind kind, int64_t chunks) {

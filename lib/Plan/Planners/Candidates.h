@@ -16,7 +16,13 @@ struct SearchRange {
   int64_t layers = 0;         ///< repeated blocks of the model
   int64_t tensorParallel = 1; ///< degrees beyond it, across slow links, never pay
   int64_t expertRanks = 1;    ///< Experts::mostRanks
+  /// Devices beside each other that are alike (alikeDevices); one number: all are.
+  std::vector<int64_t> alike = {};
 };
+
+/// The first `devices` of a cluster in runs of the same type, joined alike: {16, 8} of
+/// two nodes of 8 H100 and one of 8 A100.
+std::vector<int64_t> alikeDevices(const Cluster &cluster, int64_t devices);
 
 Candidates findCandidates(const Problem &problem, const ProblemFacts &facts, const Spec &spec,
                           const SearchOptions &options, const SearchRange &range);

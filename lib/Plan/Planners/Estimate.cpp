@@ -84,40 +84,7 @@ static double pipelineFloor(double work, double share, double microbatches, doub
   return share * work / (1 - std::pow(1 - share / microbatches, ranks));
 }
 
-/// By pipeline rank: what its stages cost on its devices.
-std::vector<ShardLibrary *> Estimator::librariesOf(const Degrees &degrees) {
-  const Cluster &cluster = library.getModel().getCluster();
-  std::vector<ShardLibrary *> result(degrees.pp, &library);
-  if (cluster.others.empty())
-    return result;
-  std::vector<DeviceRange> ranges;
-  for (int64_t rank = 0, size = degrees.devices() / degrees.pp; rank < degrees.pp; ++rank)
-    ranges.push_back({rank * size, size});
-  StageDevices devices(cluster, ranges);
-  for (size_t rank = 0; rank < result.size() && !devices.kinds.empty(); ++rank)
-    result[rank] = &library.on(
-        clusterOf(cluster, devices.kinds[devices.kindOf[rank]], degrees.devices()));
-  return result;
-}
-
-double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant,
-                             std::string &error) {
-  // As if all ranks were on the fastest devices.
-  std::vector<ShardLibrary *> libraries = librariesOf(degrees);
-  double least = kInfinity;
-  for (size_t rank = 0; rank < libraries.size(); ++rank)
-    if (std::find(libraries.begin(), libraries.begin() + rank, libraries[rank]) ==
-        libraries.begin() + rank)
-      least = std::min(least, lowerBound(*libraries[rank], degrees, variant, error));
-  return least;
-}
-
-double Estimator::lowerBound(ShardLibrary &on, const Degrees &degrees,
-                             const ShardVariant &variant, std::string &error) {
-  const ShardCosts *shard = on.get(degrees, variant, cutsFor(degrees), error);
-  if (!shard)
-    return kInfinity;
-  const Profile &profile = shard->profile(degrees.recompute, cutsFor(degrees));
+static double floorOf(const Profile &profile, const Degrees &degrees) {
   PassSeconds all = profile.seconds(0, profile.units());
   double work = all.forward + all.backward(), share = 1;
   if (degrees.schedule == ScheduleKind::Interleaved)
@@ -127,6 +94,76 @@ double Estimator::lowerBound(ShardLibrary &on, const Degrees &degrees,
   return pipelineFloor(work, share, double(degrees.numMicrobatches), double(degrees.pp));
 }
 
+Estimator::Kinds Estimator::kindsOf(const Degrees &degrees) {
+  Kinds kinds;
+  kinds.byRank.assign(degrees.pp, 0);
+  if (degrees.pp == 1 || (library.getCluster().others.empty() && degrees.groups.empty())) {
+    kinds.list.push_back({&library, degrees, 0, degrees.pp});
+    return kinds;
+  }
+  std::vector<DeviceRange> ranges = neighbouringDevices(degrees);
+  for (int64_t rank = 0; rank < degrees.pp; ++rank) {
+    ShardLibrary *on = &library.on(ranges[rank]);
+    size_t group = groupOf(degrees, rank);
+    auto known = std::find_if(kinds.list.begin(), kinds.list.end(), [&](const Kind &kind) {
+      return kind.library == on && kind.group == group;
+    });
+    if (known == kinds.list.end())
+      known = kinds.list.insert(known, {on, inGroup(degrees, group), group, 0});
+    ++known->ranks;
+    kinds.byRank[rank] = size_t(known - kinds.list.begin());
+  }
+  return kinds;
+}
+
+/// Seconds of a microbatch on the busiest rank, however the model is cut. Ranks of kind k
+/// would take W_k for all of it, and w_k(u) for the unit u. If none has more than L to do,
+/// then weighing each by 1 / W_k
+///
+///   L * sum over ranks of 1 / W_k  >=  sum over u of w_k(u) / W_k, k where u is
+///                                  >=  sum over u of the least w_k(u) / W_k of all k
+double Estimator::balancedFloor(const Kinds &kinds,
+                                const std::vector<const Profile *> &profiles) const {
+  auto seconds = [&](size_t kind, int a, int b) {
+    PassSeconds all = profiles[kind]->seconds(a, b);
+    return all.forward + all.backward();
+  };
+  double rates = 0, work = 0;
+  int units = profiles[0]->units();
+  for (size_t kind = 0; kind < profiles.size(); ++kind) {
+    double whole = seconds(kind, 0, units);
+    if (whole <= 0)
+      return 0;
+    rates += double(kinds.list[kind].ranks) / whole;
+  }
+  for (int unit = 0; unit < units; ++unit) {
+    double least = kInfinity;
+    for (size_t kind = 0; kind < profiles.size(); ++kind)
+      least = std::min(least, seconds(kind, unit, unit + 1) / seconds(kind, 0, units));
+    work += least;
+  }
+  return work / rates;
+}
+
+double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant,
+                             std::string &error) {
+  Kinds kinds = kindsOf(degrees);
+  std::vector<const Profile *> profiles;
+  for (const Kind &kind : kinds.list) {
+    const ShardCosts *shard = shardOf(kind, variant, error);
+    if (!shard)
+      return kInfinity;
+    profiles.push_back(&shard->profile(degrees.recompute, cutsFor(degrees)));
+  }
+  // As if all ranks were of the fastest kind.
+  double least = kInfinity;
+  for (const Profile *profile : profiles)
+    least = std::min(least, floorOf(*profile, degrees));
+  if (profiles.size() > 1)
+    least = std::max(least, double(degrees.numMicrobatches) * balancedFloor(kinds, profiles));
+  return least;
+}
+
 /// Communication buffers of a group for each degree; gradients of experts are summed
 /// over dp alone, those of all others over dp and ep.
 static int64_t communicators(const Degrees &degrees) {
@@ -134,7 +171,7 @@ static int64_t communicators(const Degrees &degrees) {
          (degrees.ep > 1) + (degrees.dp > 1 && degrees.ep > 1);
 }
 
-/// Stages on one type of device.
+/// Stages of one kind.
 struct Estimator::StagesOn {
   StagesOn(ShardLibrary &library, const ShardCosts &shard, const Degrees &degrees,
            bool someBlocks, const std::vector<OpId> &cuts)
@@ -159,9 +196,10 @@ struct Estimator::StagesOn {
 class Estimator::Pipelines {
 public:
   /// `fixed`: the only cuts that there may be, if given.
-  Pipelines(std::vector<StagesOn *> byRank, const pipeline::Schedule &schedule, int units,
-            std::optional<std::vector<int>> fixed)
-      : byRank(std::move(byRank)), schedule(schedule), units(units), fixed(std::move(fixed)) {}
+  Pipelines(const Cluster &cluster, const Degrees &degrees, std::vector<StagesOn *> byRank,
+            const pipeline::Schedule &schedule, std::optional<std::vector<int>> fixed)
+      : cluster(cluster), degrees(degrees), byRank(std::move(byRank)), schedule(schedule),
+        units(this->byRank[0]->profile.units()), fixed(std::move(fixed)) {}
 
   /// With every stage within this share of its rank's memory and the limit, which no
   /// step with a dearer stage keeps.
@@ -181,14 +219,18 @@ public:
                  : canCut(units, stages(), pricesWithin(share));
   }
   simulate::Costs stageCosts() const {
-    simulate::Costs all = byRank[0]->costs.costs(cuts, kept);
-    for (size_t rank = 1; rank < byRank.size(); ++rank)
-      if (byRank[rank] != byRank[0])
-        takeRank(all, byRank[rank]->costs.costs(cuts, kept), rank);
-    return all;
+    if (std::all_of(byRank.begin(), byRank.end(),
+                    [&](const StagesOn *rank) { return rank == byRank[0]; }))
+      return byRank[0]->costs.costs(cuts, kept);
+    std::vector<const StageCosts *> ranks;
+    for (const StagesOn *rank : byRank)
+      ranks.push_back(&rank->costs);
+    return MixedStages(cluster, std::move(ranks), neighbouringDevices(degrees)).costs(cuts, kept);
   }
   /// Whether all ranks together can hold what is kept from step to step.
   bool holdStates() const {
+    if (!degrees.groups.empty())
+      return true; // how much that is depends on where the cuts are
     double capacity = 0;
     for (const StagesOn *rank : byRank)
       capacity += rank->capacity;
@@ -202,14 +244,18 @@ public:
         return true;
     return false;
   }
-  /// That of the rank that has least to spare.
+  /// That of the rank which fills its device most.
   void setMemory(const std::vector<double> &peaks, Estimate &estimate) const {
-    for (size_t rank = 0; rank < peaks.size(); ++rank)
-      if (double capacity = byRank[rank]->capacity;
-          rank == 0 || capacity - peaks[rank] < estimate.capacity - estimate.memory) {
-        estimate.memory = peaks[rank];
-        estimate.capacity = capacity;
-      }
+    auto filled = [&](size_t rank) {
+      double capacity = byRank[rank]->capacity;
+      return capacity > 0 ? peaks[rank] / capacity : kInfinity;
+    };
+    size_t fullest = 0;
+    for (size_t rank = 1; rank < peaks.size(); ++rank)
+      if (filled(rank) > filled(fullest))
+        fullest = rank;
+    estimate.memory = peaks[fullest];
+    estimate.capacity = byRank[fullest]->capacity;
   }
 
   std::vector<int> cuts, kept; ///< as StageCosts::costs takes them
@@ -239,6 +285,8 @@ private:
     return fixed;
   }
 
+  const Cluster &cluster;
+  const Degrees &degrees;
   std::vector<StagesOn *> byRank;
   const pipeline::Schedule &schedule;
   int units;
@@ -286,19 +334,20 @@ static std::vector<double> sharesOf(const Degrees &degrees, bool anyMemory) {
   return shares;
 }
 
-std::vector<Estimator::StagesOn *> Estimator::stagesOf(const Degrees &degrees,
+std::vector<Estimator::StagesOn *> Estimator::stagesOf(const Kinds &kinds,
                                                        const ShardVariant &variant,
-                                                       bool someBlocks, Kinds &kinds,
+                                                       bool someBlocks, Stages &stages,
                                                        std::string &error) {
-  std::vector<StagesOn *> byRank;
-  for (ShardLibrary *on : librariesOf(degrees)) {
-    const ShardCosts *shard = on->get(degrees, variant, cutsFor(degrees), error);
+  for (const Kind &kind : kinds.list) {
+    const ShardCosts *shard = shardOf(kind, variant, error);
     if (!shard)
       return {};
-    if (!kinds[on])
-      kinds[on] = std::make_unique<StagesOn>(*on, *shard, degrees, someBlocks, cutsFor(degrees));
-    byRank.push_back(kinds[on].get());
+    stages.push_back(std::make_unique<StagesOn>(*kind.library, *shard, kind.degrees, someBlocks,
+                                                cutsFor(kind.degrees)));
   }
+  std::vector<StagesOn *> byRank;
+  for (size_t kind : kinds.byRank)
+    byRank.push_back(stages[kind].get());
   return byRank;
 }
 
@@ -314,12 +363,13 @@ std::optional<std::vector<int>> Estimator::fixedCuts(const Profile &profile, int
 
 bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks) {
   const pipeline::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
-  Kinds kinds;
+  Kinds kinds = kindsOf(degrees);
+  Stages stages;
   std::string error;
-  std::vector<StagesOn *> byRank = stagesOf(degrees, variant, someBlocks, kinds, error);
+  std::vector<StagesOn *> byRank = stagesOf(kinds, variant, someBlocks, stages, error);
   if (!schedule || byRank.empty())
     return true;
-  Pipelines pipelines(byRank, *schedule, byRank[0]->profile.units(), std::nullopt);
+  Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule, std::nullopt);
   return pipelines.holdStates() && pipelines.canBeCut(1);
 }
 
@@ -335,13 +385,14 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     least.recompute = Recompute::None;
   if (lowerBound(least, variant, error) > options.limit)
     return Outcome::TooSlow;
-  Kinds kinds;
-  std::vector<StagesOn *> byRank = stagesOf(degrees, variant, options.someBlocks, kinds, error);
+  Kinds kinds = kindsOf(degrees);
+  Stages stages;
+  std::vector<StagesOn *> byRank = stagesOf(kinds, variant, options.someBlocks, stages, error);
   if (byRank.empty())
     return Outcome::Impossible;
   const Profile &profile = byRank[0]->profile;
   const std::vector<Block> &blocks = library.getBlocks();
-  Pipelines pipelines(byRank, *schedule, profile.units(),
+  Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule,
                       fixedCuts(profile, static_cast<int>(shape.stages())));
   if (!options.anyMemory && !pipelines.holdStates())
     return Outcome::TooLarge;

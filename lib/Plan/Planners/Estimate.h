@@ -15,7 +15,7 @@ struct Estimate {
   std::vector<OpId> cuts; ///< by stage its first op, then one past the last
   std::vector<BlockRecompute> recompute;
   double seconds = 0;     ///< of a step
-  /// Bytes of the rank that has least to spare, and what its device has for tensors.
+  /// Bytes of the rank that fills its device most, and what that has for tensors.
   double memory = 0, capacity = 0;
   bool fits() const { return memory <= capacity; }
   double perSample() const {
@@ -54,14 +54,28 @@ public:
 private:
   class Pipelines;
   struct StagesOn;
-  using Kinds = std::map<ShardLibrary *, std::unique_ptr<StagesOn>>; ///< of devices
-  std::vector<StagesOn *> stagesOf(const Degrees &degrees, const ShardVariant &variant,
-                                   bool someBlocks, Kinds &kinds, std::string &error);
   const std::vector<OpId> &cutsFor(const Degrees &degrees);
   std::optional<std::vector<int>> fixedCuts(const Profile &profile, int stages) const;
-  std::vector<ShardLibrary *> librariesOf(const Degrees &degrees);
-  double lowerBound(ShardLibrary &on, const Degrees &degrees, const ShardVariant &variant,
-                    std::string &error);
+  /// Pipeline ranks on the same type of device with the same mesh.
+  struct Kind {
+    ShardLibrary *library = nullptr;
+    Degrees degrees; ///< as if all were like them
+    size_t group = 0;
+    int64_t ranks = 0;
+  };
+  struct Kinds {
+    std::vector<Kind> list; ///< one where all ranks are alike
+    std::vector<size_t> byRank;
+  };
+  Kinds kindsOf(const Degrees &degrees);
+  using Stages = std::vector<std::unique_ptr<StagesOn>>; ///< by kind
+  /// By rank; nothing where there are none.
+  std::vector<StagesOn *> stagesOf(const Kinds &kinds, const ShardVariant &variant,
+                                   bool someBlocks, Stages &stages, std::string &error);
+  const ShardCosts *shardOf(const Kind &kind, const ShardVariant &variant, std::string &error) {
+    return kind.library->get(kind.degrees, variant, cutsFor(kind.degrees), error);
+  }
+  double balancedFloor(const Kinds &kinds, const std::vector<const Profile *> &profiles) const;
 
   ShardLibrary &library;
   const Problem &problem;

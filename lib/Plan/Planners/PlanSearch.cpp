@@ -36,7 +36,16 @@ static Degrees kindOf(Degrees degrees) {
   degrees.sp = plain.sp;
   degrees.zeroGroup = plain.zeroGroup;
   degrees.recomputeBlocks = plain.recomputeBlocks;
+  for (StageGroup &group : degrees.groups)
+    group.sp = false;
   return degrees;
+}
+
+static int64_t mostTensorRanks(const Degrees &degrees) {
+  int64_t most = degrees.tp;
+  for (const StageGroup &group : degrees.groups)
+    most = std::max(most, group.tp);
+  return most;
 }
 
 namespace {
@@ -129,6 +138,8 @@ std::vector<int> PlanSearch::zeroLevels(const Degrees &degrees) const {
   if (spec.zero)
     return {*spec.zero};
   int64_t ranks = degrees.zeroGroup > 0 ? degrees.zeroGroup : degrees.dp;
+  for (const StageGroup &group : degrees.groups)
+    ranks = std::max(ranks, group.dp);
   if (options.executable || !trains() || ranks * degrees.ep * degrees.cp == 1)
     return {0};
   return {0, 1, 2, 3};
@@ -194,7 +205,7 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
   least.chunks = 1;
   auto result = Estimator::Outcome::TooLarge;
   for (const ShardVariant &variant : variants) {
-    if (variant.sequenceParallel && degrees.tp == 1 && !spec.sp)
+    if (variant.sequenceParallel && mostTensorRanks(degrees) == 1 && !spec.sp)
       continue; // nothing to be parallel over
     bool someBlocks = !spec.recompute && degrees.recompute != Recompute::None;
     auto [fits, isNew] = mayFit.try_emplace({least, variant}, true);
@@ -236,7 +247,7 @@ bool PlanSearch::searchStorage(Degrees degrees, const std::vector<ShardVariant> 
 
 void PlanSearch::searchFamily(const Degrees &family, const std::vector<ShardVariant> &variants) {
   std::vector<int64_t> groups = {family.zeroGroup};
-  if (!spec.zeroGroup) {
+  if (!spec.zeroGroup && family.groups.empty()) {
     std::vector<int64_t> smaller = zeroGroups(family, cluster);
     groups.insert(groups.end(), smaller.begin(), smaller.end());
   }
@@ -328,7 +339,7 @@ Result<SearchResult> PlanSearch::run() {
   Candidates candidates = findCandidates(
       problem, facts, spec, options,
       {static_cast<int64_t>(library.getBlocks().size()), nearDevices(cluster, options.devices),
-       Experts(problem, facts).mostRanks});
+       Experts(problem, facts).mostRanks, alikeDevices(cluster, options.devices)});
   refusal = candidates.refusal;
   orderFamilies(candidates.list);
   if (families.empty())

@@ -1,6 +1,7 @@
 #include "Realize.h"
 
 #include "../Predict.h"
+#include "../StageDevices.h"
 #include "ShardingSolver.h"
 
 #include <utility>
@@ -8,29 +9,34 @@
 namespace dtc::plan {
 
 static void place(const Estimate &estimate, Plan &plan) {
-  const Degrees &degrees = plan.degrees;
-  int64_t size = plan.mesh.devices();
+  std::vector<DeviceRange> ranges = neighbouringDevices(plan.degrees);
   plan.stages.clear();
   for (size_t i = 0; i + 1 < estimate.cuts.size(); ++i) {
     Stage stage{estimate.cuts[i], estimate.cuts[i + 1] - 1, {}};
-    int64_t first = static_cast<int64_t>(i) % degrees.pp * size;
-    for (int64_t device = first; device < first + size; ++device)
+    auto [first, count] = ranges[i % ranges.size()];
+    for (int64_t device = first; device < first + count; ++device)
       stage.devices.push_back(device);
     plan.stages.push_back(std::move(stage));
   }
 }
 
-static void store(Plan &plan) {
-  sharding::AxisList axes = storageAxes(plan.degrees, plan.mesh);
-  for (ParameterStorage &storage : plan.storage) {
+static void store(const Degrees &degrees, MeshLayout &layout) {
+  sharding::AxisList axes = storageAxes(degrees, layout.mesh);
+  for (ParameterStorage &storage : layout.storage) {
     sharding::AxisList own;
     for (sharding::AxisId axis : axes)
       if (!storage.use.splits(axis))
         own.push_back(axis);
-    storage.stateAxes = plan.degrees.zero >= 1 ? own : sharding::AxisList{};
-    storage.gradientAxes = plan.degrees.zero >= 2 ? own : sharding::AxisList{};
-    storage.storageAxes = plan.degrees.zero >= 3 ? own : sharding::AxisList{};
+    storage.stateAxes = degrees.zero >= 1 ? own : sharding::AxisList{};
+    storage.gradientAxes = degrees.zero >= 2 ? own : sharding::AxisList{};
+    storage.storageAxes = degrees.zero >= 3 ? own : sharding::AxisList{};
   }
+}
+
+static void store(Plan &plan) {
+  store(inGroup(plan.degrees, 0), plan);
+  for (size_t i = 0; i < plan.others.size(); ++i)
+    store(inGroup(plan.degrees, i + 1), plan.others[i]);
 }
 
 void keepRest(const Plan &plan, Plan &other) {
@@ -53,8 +59,47 @@ static bool finish(const PlannedModel &planned, const Estimate &estimate, const 
   return predicted.has_value();
 }
 
+/// Each group of stages as if all were like them; then the plan of all.
+static Result<Realized> realizeGroups(const Problem &problem, const Cluster &cluster,
+                                      ShardLibrary &library, const Estimate &estimate) {
+  std::vector<DeviceRange> ranges = neighbouringDevices(estimate.degrees);
+  const ShardLibrary::Batch &whole =
+      library.batchOf(estimate.degrees.microBatch * estimate.degrees.dataRanks(),
+                      estimate.degrees.cp > 1);
+  if (!whole.error.empty())
+    return Error{whole.error, 4};
+  Realized result;
+  int64_t rank = 0;
+  for (size_t group = 0; group < groupCount(estimate.degrees); ++group) {
+    Degrees own = inGroup(estimate.degrees, group);
+    ShardLibrary &on = library.on(ranges[rank]);
+    SolverOptions options{estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, 0,
+                          weighedMicrobatches(problem, own, estimate.degrees.devices())};
+    auto solution = on.solveWhole(own, options);
+    if (!solution)
+      return solution.error();
+    result.gap = std::max(result.gap, solution->gap);
+    Degrees &all = result.plan.degrees;
+    if (group == 0) {
+      result.solver = options;
+      result.plan = std::move(solution->plan);
+      all.groups = estimate.degrees.groups;
+      all.groups[0].sp = all.sp;
+    } else {
+      all.groups[group].sp = solution->plan.degrees.sp;
+      result.plan.others.push_back(std::move(solution->plan));
+    }
+    rank += all.groups[group].pp;
+  }
+  finish({whole.problem, *whole.facts, library.getBlocks(), estimate.degrees.numMicrobatches},
+         estimate, cluster, library.getWorkspace(), result);
+  return result;
+}
+
 Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLibrary &library,
                          const Estimate &estimate) {
+  if (!estimate.degrees.groups.empty())
+    return realizeGroups(problem, cluster, library, estimate);
   const Degrees &degrees = estimate.degrees;
   int64_t samples = degrees.microBatch * degrees.dataRanks();
   bool splits = degrees.cp > 1;

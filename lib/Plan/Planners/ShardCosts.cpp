@@ -1,5 +1,6 @@
 #include "ShardCosts.h"
 
+#include "../StageDevices.h"
 #include "ShardingSolver.h"
 
 #include "dtc/Plan/Search.h"
@@ -114,17 +115,24 @@ ShardLibrary::ShardLibrary(const Problem &problem, const Cluster &cluster,
     foldedWorkspace = std::make_unique<FoldedWorkspace>(*folding, *workspace);
 }
 
-ShardLibrary &ShardLibrary::on(const Cluster &other) {
+ShardLibrary &ShardLibrary::on(DeviceRange range) {
+  if (cluster.others.empty())
+    return *this;
+  ShardLibrary *&found = byRange[{range.first, range.count}];
+  if (found)
+    return *found;
+  Cluster other = clusterOf(cluster, range);
   for (auto &[known, library] : elsewhere)
     if (*known == other)
-      return *library;
+      return *(found = library.get());
   SearchOptions options;
   options.devices = devices;
   options.workspace = workspace;
   options.fold = folding.has_value();
   auto own = std::make_unique<Cluster>(other);
   auto library = std::make_unique<ShardLibrary>(problem, *own, options);
-  return *elsewhere.emplace_back(std::move(own), std::move(library)).second;
+  found = elsewhere.emplace_back(std::move(own), std::move(library)).second.get();
+  return *found;
 }
 
 static bool keepsInside(const Problem &problem, const OpWork &work) {
@@ -188,6 +196,19 @@ std::optional<Result<Solution>> ShardLibrary::solveFolded(int64_t samples,
     return std::nullopt;
   return ShardingSolver(batch.problem, *batch.facts, cluster, degrees, options)
       .solveFolded(*folding);
+}
+
+Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOptions &options) {
+  int64_t samples = degrees.microBatch * degrees.dataRanks();
+  const Batch &whole = batchOf(samples, degrees.cp > 1);
+  if (!whole.error.empty())
+    return Error{whole.error, 4};
+  auto folded = solveFolded(samples, degrees, options);
+  if (!folded)
+    return solveSharding(whole.problem, *whole.facts, cluster, degrees, options);
+  if (*folded)
+    (**folded).plan = unfold(*folding, whole.problem, std::move((**folded).plan));
+  return std::move(*folded);
 }
 
 /// Of one call of a data-parallel rank and those that share its experts.

@@ -99,11 +99,14 @@ public:
   /// Of the folded model; nullopt where the whole one has to be solved.
   std::optional<Result<Solution>> solveFolded(int64_t samples, const Degrees &degrees,
                                               const SolverOptions &options);
+  /// Of the whole model, in any case.
+  Result<Solution> solveWhole(const Degrees &degrees, const SolverOptions &options);
   const Folding *getFolding() const { return folding ? &*folding : nullptr; }
   const Workspace *getWorkspace() const { return workspace; }
   const Workspace *getFoldedWorkspace() const { return foldedWorkspace.get(); }
-  /// The same on another cluster.
-  ShardLibrary &on(const Cluster &other);
+  /// The same on some devices of the cluster, as if all were like them.
+  ShardLibrary &on(DeviceRange range);
+  const Cluster &getCluster() const { return cluster; }
   const std::vector<Block> &getBlocks() const { return blocks; }
   const CostModel &getModel() const { return model; }
   const ProblemFacts &getFacts() const { return facts; }
@@ -137,6 +140,7 @@ private:
   void addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options);
   std::map<Key, Solved> solved;
   std::vector<std::pair<std::unique_ptr<Cluster>, std::unique_ptr<ShardLibrary>>> elsewhere;
+  std::map<std::pair<int64_t, int64_t>, ShardLibrary *> byRange;
 };
 
 /// The plan's entries for recomputing all blocks alike.

@@ -10,11 +10,11 @@ std::string shortage(const SearchResult &closest) {
   const Prediction &predicted = closest.predicted;
   const MemoryUse &memory = predicted.memory;
   size_t worst = 0;
-  auto toSpare = [&](size_t stage) {
-    return predicted.stages[stage].memoryCapacity - double(predicted.stages[stage].peakMemory);
+  auto filled = [&](size_t stage) {
+    return double(predicted.stages[stage].peakMemory) / predicted.stages[stage].memoryCapacity;
   };
   for (size_t i = 0; i < predicted.stages.size(); ++i)
-    if (toSpare(i) < toSpare(worst))
+    if (filled(i) > filled(worst))
       worst = i;
   std::string where =
       predicted.stages.size() > 1 ? " on stage " + std::to_string(worst) : std::string();
@@ -41,13 +41,21 @@ std::vector<std::pair<std::string, Spec>> eachKeyLess(const Spec &spec) {
   };
   // What costs least to change comes first.
   add("zero", &Spec::zero);
-  add("micro_batch", &Spec::microBatch);
+  if (spec.groups.empty())
+    add("micro_batch", &Spec::microBatch);
   add("recompute", &Spec::recompute);
   add("schedule", &Spec::schedule);
   add("chunks", &Spec::chunks);
   add("sp", &Spec::sp);
   add("zero_group", &Spec::zeroGroup);
   add("offload", &Spec::offload);
+  if (!spec.groups.empty()) {
+    Spec without = spec;
+    without.groups.clear();
+    without.dp = without.tp = without.pp = without.microBatch = std::nullopt;
+    result.emplace_back(kGroupsKey, without);
+    return result;
+  }
   for (auto [key, field] : {std::pair("dp", &Spec::dp), {"tp", &Spec::tp}, {"pp", &Spec::pp},
                             {"cp", &Spec::cp}, {"ep", &Spec::ep}})
     add(key, field);

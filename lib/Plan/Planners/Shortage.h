@@ -14,6 +14,9 @@ std::string shortage(const SearchResult &closest);
 /// Why a SPEC can't be honoured whatever the memory, or "".
 std::string unsupportedSpec(const SearchOptions &options);
 
+/// What stands for the meshes of all stages where they differ.
+inline constexpr const char *kGroupsKey = "stage_groups";
+
 /// For each key that is pinned: it, as in a SPEC, and the others.
 std::vector<std::pair<std::string, Spec>> eachKeyLess(const Spec &spec);
 

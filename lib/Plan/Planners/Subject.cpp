@@ -239,6 +239,9 @@ Result<Subject> explainSubject(const Problem &problem, const Plan &plan,
                                const Prediction &predicted, const Cluster &cluster,
                                const SolverOptions &solver, const std::string &name,
                                const Workspace *workspace) {
+  if (!plan.degrees.groups.empty())
+    return Error{"--explain: not implemented for plans whose stages have meshes of their own: " +
+                     name, 2};
   return SubjectExplainer(problem, plan, predicted, cluster, solver, workspace).run(name);
 }
 

@@ -1,0 +1,200 @@
+#include "StageKind.h"
+
+#include "Recomputation.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtc::plan {
+
+using sharding::AxisList;
+using sharding::StepKind;
+
+std::vector<AxisList> normSums(const Problem &problem, const ProblemFacts &facts,
+                               const Plan &plan) {
+  std::vector<AxisList> result;
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    if (facts.gradientResult[value] < 0)
+      continue;
+    AxisList axes;
+    for (const AxisList &dim : plan.arguments.at(value).dims)
+      axes.insert(axes.end(), dim.begin(), dim.end());
+    std::sort(axes.begin(), axes.end());
+    if (!axes.empty() && std::find(result.begin(), result.end(), axes) == result.end())
+      result.push_back(axes);
+  }
+  return result;
+}
+
+std::vector<AxisList> scalarSums(const Problem &problem, const ProblemFacts &facts,
+                                 const Plan &plan) {
+  std::vector<AxisList> result = normSums(problem, facts, plan);
+  bool counts = std::any_of(problem.values.begin(), problem.values.end(),
+                            [](const Value &v) { return v.kind == ValueKind::Target; });
+  if (AxisList batch = batchAxes(plan.mesh); counts && !batch.empty())
+    result.insert(result.begin(), batch);
+  return result;
+}
+
+/// The cuts between stages; of a folded model, between blocks, too.
+static std::vector<OpId> cutsOf(const Plan &plan, const PlannedModel &planned, OpId end) {
+  std::vector<OpId> cuts;
+  for (const Stage &stage : plan.stages)
+    cuts.push_back(static_cast<OpId>(stage.firstOp));
+  cuts.push_back(end);
+  for (size_t i = 0; planned.folding && i < planned.blocks.size(); ++i)
+    cuts.push_back(planned.blocks[i].first);
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  return cuts;
+}
+
+/// One past the last forward op of the whole model.
+static OpId endOf(const PlannedModel &planned) {
+  if (!planned.folding)
+    return planned.facts.lastForward + 1;
+  const std::vector<OpId> &ops = planned.folding->ops;
+  auto last = std::find(ops.begin(), ops.end(), planned.facts.lastForward);
+  return static_cast<OpId>(last - ops.begin()) + 1;
+}
+
+StageKind::StageKind(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
+                     int64_t devices, const Workspace *workspace)
+    : planned(planned), problem(planned.problem), plan(plan), facts(planned.facts),
+      model(cluster, devices), execution(problem, facts, plan, model, workspace) {}
+
+bool StageKind::start() {
+  std::vector<OpId> at = cutsOf(plan, planned, endOf(planned));
+  if (const Folding *folding = planned.folding) {
+    auto kinds = foldRecomputation(*folding, plan.recompute);
+    auto folded = foldCuts(*folding, planned.blocks, at);
+    if (!kinds || !folded)
+      return false;
+    addRecomputation(execution, problem, folding->blocks, *kinds);
+    profile = Profile::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at));
+  } else {
+    addRecomputation(execution, problem, planned.blocks, plan.recompute);
+    profile = std::make_unique<Profile>(problem, facts, execution, plan.mesh, std::move(at));
+  }
+  if (!profile)
+    return false;
+  for (const Stage &stage : plan.stages)
+    cuts.push_back(profile->unitOf(static_cast<OpId>(stage.firstOp)));
+  cuts.push_back(profile->units());
+  stageCosts.emplace(problem, model, plan.degrees, plan.mesh, *profile,
+                     findWeights(problem, facts, plan, execution, *profile,
+                                 model.getCluster().software),
+                     planned.blocks, scalarSums(problem, facts, plan));
+  return true;
+}
+
+/// That which has a unit.
+int64_t StageKind::rankOf(int unit) const {
+  auto after = std::upper_bound(cuts.begin(), cuts.end(), unit);
+  return (after - cuts.begin() - 1) % plan.degrees.pp;
+}
+
+//===-- communication -----------------------------------------------------===//
+
+/// "dp", "tp" or "dp,tp": the degrees whose axes form the group.
+static std::string degreesOf(const AxisList &axes, const sharding::Mesh &mesh) {
+  std::vector<std::string> names;
+  for (sharding::AxisId axis : axes)
+    if (std::find(names.begin(), names.end(), mesh.axes[axis].degree) == names.end())
+      names.push_back(mesh.axes[axis].degree);
+  std::string result;
+  for (const std::string &name : names)
+    result += (result.empty() ? "" : ",") + name;
+  return result;
+}
+
+void merge(std::vector<CollectiveUse> &uses, const CollectiveUse &use) {
+  for (CollectiveUse &known : uses)
+    if (known.kind == use.kind && known.send == use.send && known.axis == use.axis &&
+        known.bytes == use.bytes) {
+      known.count += use.count;
+      known.seconds += use.seconds;
+      return;
+    }
+  uses.push_back(use);
+}
+
+void StageKind::add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
+                    double times) const {
+  if (exchange.calls <= 0)
+    return;
+  merge(uses, {exchange.kind, degreesOf(exchange.axes, plan.mesh),
+               std::llround(exchange.calls * times),
+               std::llround(std::ceil(exchange.bytes / exchange.calls)),
+               exchange.seconds * times});
+}
+
+void StageKind::addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
+  for (const ExecutionStep &step : execution.steps) {
+    if (!step.collective || *step.collective == StepKind::Slice || plan.mesh.size(step.axes) <= 1)
+      continue;
+    std::vector<int> units = profile->unitsOf(step.position);
+    int64_t times = planned.numMicrobatches *
+                    std::count_if(units.begin(), units.end(),
+                                  [&](int unit) { return rankOf(unit) == rank; });
+    if (times > 0)
+      merge(uses, {*step.collective, degreesOf(step.axes, plan.mesh), times, step.bytes,
+                   double(times) * step.seconds});
+  }
+}
+
+void StageKind::addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
+  auto times = double(planned.numMicrobatches);
+  for (auto [a, b] : stageCosts->runsOf(cuts, rank))
+    for (const WeightClass &weights : stageCosts->getClasses()) {
+      add(uses, stageCosts->gather(weights, a, b), 2 * times);
+      add(uses, stageCosts->scatter(weights, a, b), times);
+      for (const StageCosts::Exchange &sum : stageCosts->reductions(weights, a, b))
+        add(uses, sum, 1);
+      add(uses, stageCosts->regather(weights, a, b), 1);
+    }
+}
+
+void StageKind::addScalarCollectives(std::vector<CollectiveUse> &uses) const {
+  constexpr int64_t bytes = 8;
+  for (const AxisList &axes : scalarSums(problem, facts, plan))
+    if (plan.mesh.size(axes) > 1)
+      merge(uses, {StepKind::AllReduce, degreesOf(axes, plan.mesh), 1, bytes,
+                   model.collectiveSeconds(StepKind::AllReduce, axes, bytes, plan.mesh)});
+}
+
+//===-- memory ------------------------------------------------------------===//
+
+int64_t StageKind::dataBytes(int64_t rank) const {
+  int64_t total = 0;
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    const Value &argument = problem.values[value];
+    if (argument.kind == ValueKind::Parameter || argument.kind == ValueKind::Accumulator ||
+        argument.kind == ValueKind::Buffer)
+      continue;
+    int64_t count = std::count_if(
+        profile->readers(value).begin(), profile->readers(value).end(),
+        [&](const std::vector<int> &readers) {
+          return plan.degrees.pp == 1 ||
+                 std::any_of(readers.begin(), readers.end(),
+                             [&](int unit) { return rankOf(unit) == rank; });
+        });
+    bool perMicrobatch = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
+    total += count * placedBytes(localBytes(argument, plan.arguments.at(value), plan.mesh)) *
+             (perMicrobatch ? planned.numMicrobatches : 1);
+  }
+  if (rank == (static_cast<int64_t>(cuts.size()) - 2) % plan.degrees.pp)
+    total += execution.outputBytes * planned.numMicrobatches;
+  return total;
+}
+
+int64_t StageKind::bufferBytes() const {
+  int64_t total = 0;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    if (problem.values[value].kind == ValueKind::Buffer)
+      total += static_cast<int64_t>(profile->readers(value).size()) *
+               placedBytes(localBytes(problem.values[value], plan.arguments.at(value), plan.mesh));
+  return total;
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,55 @@
+// A plan carried out on one mesh and one type of device: what its stages cost that
+// are of this kind, and what their ranks hold and exchange.
+//
+// All stages of a plan are of one kind, unless the cluster has several types of devices
+// or the plan several meshes (StageDevices.h).
+#pragma once
+
+#include "Predict.h"
+#include "StageCosts.h"
+
+namespace dtc::plan {
+
+class StageKind {
+public:
+  /// `plan`: with one mesh. Both it and the cluster must outlive this.
+  StageKind(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
+            int64_t devices, const Workspace *workspace);
+
+  /// False where a folded model doesn't tell what the whole one does.
+  bool start();
+  const StageCosts &costs() const { return *stageCosts; }
+  const CostModel &getModel() const { return model; }
+  /// Units with which stages begin, and how many there are.
+  const std::vector<int> &getCuts() const { return cuts; }
+
+  // Communication of a pipeline rank, in one step.
+  void addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
+  void addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
+  void addScalarCollectives(std::vector<CollectiveUse> &uses) const;
+
+  /// Inputs, targets and scalars of a whole step that the rank's stages read, and
+  /// the outputs that they make.
+  int64_t dataBytes(int64_t rank) const;
+  int64_t bufferBytes() const;
+
+private:
+  void add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
+           double times) const;
+  int64_t rankOf(int unit) const;
+
+  const PlannedModel planned;
+  const Problem &problem;
+  const Plan &plan;
+  const ProblemFacts &facts;
+  CostModel model;
+  Execution execution;
+  std::unique_ptr<Profile> profile;
+  std::optional<StageCosts> stageCosts;
+  std::vector<int> cuts;
+};
+
+/// Adds a use to those of the same kind and size.
+void merge(std::vector<CollectiveUse> &uses, const CollectiveUse &use);
+
+} // namespace dtc::plan

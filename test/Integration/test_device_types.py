@@ -1,0 +1,96 @@
+"""Clusters with several device types: each stage has the memory and the mesh of its own."""
+
+import json
+
+import pytest
+
+import llama_graph
+from conftest import call, check_call
+
+CLUSTER = """\
+name: mixed
+groups:
+  - {node: dgx-h100, nodes: 1}
+  - {node: a10g, devices_per_node: 8, nodes: 1}
+inter_node: {bandwidth_gbs: 25, latency_us: 10}
+"""
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mixed")
+    (folder / "mixed.yaml").write_text(CLUSTER)
+    llama_graph.write(folder / "llama.onnx", llama_graph.Llama(12, 8192, 64, 64, 28672, 50304, 4096))
+    return [folder / "llama.onnx", "--gpus", 16, "--cluster", folder / "mixed.yaml",
+            "--global-batch", 32, "--precision", "bf16"]
+
+
+@pytest.fixture(scope="module")
+def saved(job, tmp_path_factory):
+    """The plan that is told of, as JSON and as a file."""
+    file = tmp_path_factory.mktemp("plan") / "plan.yaml"
+    report = file.with_suffix(".html")
+    told = check_call("dtc", "plan", *job, "--json", "--save-plan", file, "--report", report, "--explain")
+    return json.loads(told.out), file, report
+
+
+def test_stages_say_what_is_theirs(saved):
+    told, _, _ = saved
+    groups = told["plan"]["stage_groups"]
+    assert len(groups) == 2 and sum(group["pp"] for group in groups) == told["plan"]["pp"]
+    assert groups[0]["tp"] != groups[1]["tp"]
+    assert len({group["dp"] * group["micro_batch"] for group in groups}) == 1
+    for key in ("dp", "tp", "micro_batch"):
+        assert told["plan"][key] == groups[0][key]
+    devices = set()
+    for index, stage in enumerate(told["stages"]):
+        group = groups[0 if index % told["plan"]["pp"] < groups[0]["pp"] else 1]
+        assert {key: stage[key] for key in ("dp", "tp", "micro_batch")} == \
+            {key: group[key] for key in ("dp", "tp", "micro_batch")}
+        assert len(stage["devices"]) == stage["dp"] * stage["tp"]
+        # 80 and 24 GB less what the data sheets' units hide.
+        assert (stage["capacity_bytes"] > 79e9) == (max(stage["devices"]) < 8)
+        assert stage["peak_memory_bytes"] <= stage["capacity_bytes"]
+        devices |= set(stage["devices"])
+    assert devices == set(range(16)) and told["predicted"]["fits"]
+    same = [change for change in told["explanation"]["changes"]
+            if change["setting"] == "the same mesh for all stages"]
+    assert len(same) == 1 and same[0]["loss"]["share"] > 0
+
+
+def test_saved_plans_are_planned_again(job, saved):
+    told, file, _ = saved
+    again = json.loads(check_call("dtc", "plan", *job, "--plan", file, "--json").out)
+    assert again["plan"] == told["plan"] and again["stages"] == told["stages"]
+    assert again["predicted"] == told["predicted"]
+    text = check_call("dtc", "plan", *job, "--plan", file).out
+    assert "8 x h100 + 8 x a10g" in text and "parameters and buffers of pipeline rank" in text
+
+
+def test_broken_groups_are_refused(job, saved, tmp_path):
+    _, file, _ = saved
+    text, broken = file.read_text(), tmp_path / "broken.yaml"
+    groups = text[text.index("stage_groups:"):text.index("mesh:")]
+    for before, after, message in (("stage_groups:", "stage_group:", "unknown key"),
+                                   (groups, groups.replace("pp: 1", "pp: 0", 1), "pp is too small: 0"),
+                                   (groups, groups.replace("pp: 1", "pp: 2", 1), "made for another number of devices"),
+                                   ("other_groups:", "other_group:", "unknown key")):
+        assert before in text
+        broken.write_text(text.replace(before, after, 1))
+        refused = call("dtc", "plan", *job, "--plan", broken)
+        assert refused.code in (2, 3) and message in refused.error_line(), (message, refused.err)
+
+
+def test_the_report_shows_each_part(saved):
+    told, _, report = saved
+    page = report.read_text()
+    assert "8 x " in page and "h100" in page and "a10g" in page
+    assert "pipeline rank" in page and f"tp={told['plan']['stage_groups'][1]['tp']}" in page
+
+
+def test_compiling_is_refused(job, saved, tmp_path):
+    _, file, _ = saved
+    refused = call("dtc", "compile", *job, "--loss", "cross_entropy", "--init", "--plan", file,
+                   "-o", tmp_path / "model.dtc")
+    assert refused.code != 0 and "not implemented yet" in refused.error_line()
+    assert not (tmp_path / "model.dtc").exists()

@@ -1,0 +1,372 @@
+// Pipelines whose stages have meshes of their own.
+#include "Planners/Candidates.h"
+#include "Planners/Realize.h"
+#include "StageDevices.h"
+#include "StageKind.h"
+
+#include "Transformer.h"
+
+#include "dtc/Plan/Verify.h"
+
+#include <set>
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+
+namespace {
+
+Degrees grouped(std::vector<StageGroup> groups, int64_t batch, int zero = 0) {
+  Degrees degrees;
+  degrees.dp = groups[0].dp;
+  degrees.tp = groups[0].tp;
+  degrees.microBatch = groups[0].microBatch;
+  degrees.pp = 0;
+  for (const StageGroup &group : groups)
+    degrees.pp += group.pp;
+  degrees.zero = zero;
+  degrees.numMicrobatches = batch / (degrees.dp * degrees.microBatch);
+  degrees.groups = std::move(groups);
+  return degrees;
+}
+
+/// Nodes of 4 H100 and of 4 L40S without NVLink, so many of each.
+Cluster mixed(int64_t linked, int64_t others) {
+  return *clusterFromYaml(
+      "groups:\n"
+      "  - {node: dgx-h100, devices_per_node: 4, nodes: " + std::to_string(linked) + "}\n"
+      "  - {node: l40s, devices_per_node: 4, nodes: " + std::to_string(others) + "}\n"
+      "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n", "mixed.yaml");
+}
+
+/// Everything that a search has at hand for one problem.
+struct Planner {
+  Planner(const Problem &problem, const Cluster &on, int64_t devices)
+      : problem(problem), on(on), facts(problem), options(optionsFor(devices)),
+        library(problem, on, options), estimator(library, problem, facts) {}
+
+  Result<Realized> carriedOut(const Degrees &degrees, Estimate &estimate) {
+    std::string error;
+    if (estimator.estimate(degrees, {}, {1e9, true}, estimate, error) !=
+        Estimator::Outcome::Found)
+      return Error{"no estimate: " + error, 4};
+    return realize(problem, on, library, estimate);
+  }
+  /// The plan of the whole model.
+  std::pair<Plan, Problem> planOf(const Degrees &degrees) {
+    Estimate estimate;
+    auto whole = carriedOut(degrees, estimate);
+    if (!whole) {
+      ADD_FAILURE() << summary(degrees) << ": " << whole.error().message;
+      return {};
+    }
+    Result<Problem> planned = complete(library, *whole);
+    return {whole->plan, *planned};
+  }
+
+  static SearchOptions optionsFor(int64_t devices) {
+    SearchOptions options;
+    options.devices = devices;
+    options.executable = false;
+    return options;
+  }
+
+  const Problem &problem;
+  const Cluster &on;
+  ProblemFacts facts;
+  SearchOptions options;
+  ShardLibrary library;
+  Estimator estimator;
+};
+
+const TransformerSize kSmall{12, 2048, 16, 1024, 32, 8192};
+
+/// What the plan sends from stage to stage, by bytes of a call.
+std::set<int64_t> sentBytes(const Prediction &predicted) {
+  std::set<int64_t> bytes;
+  for (const CollectiveUse &use : predicted.collectives)
+    if (use.send)
+      bytes.insert(use.bytes);
+  return bytes;
+}
+
+} // namespace
+
+TEST(StageGroups, AreDevicesAndTextsOfTheirOwn) {
+  Degrees degrees = grouped({{1, 2, 8, false, 4}, {2, 4, 1, false, 2}}, 32);
+  EXPECT_EQ(degrees.devices(), 24);
+  EXPECT_EQ(degrees.samples(), 32);
+  EXPECT_EQ(groupOf(degrees, 0), 0u);
+  EXPECT_EQ(groupOf(degrees, 1), 1u);
+  EXPECT_EQ(groupOf(degrees, 2), 1u);
+  EXPECT_EQ(inGroup(degrees, 1).dp, 4);
+  EXPECT_EQ(inGroup(degrees, 1).pp, 3);
+  EXPECT_TRUE(inGroup(degrees, 1).groups.empty());
+  EXPECT_EQ(inGroup(degrees, 0).samples(), inGroup(degrees, 1).samples());
+  EXPECT_TRUE(summary(degrees).starts_with("dp=2|4 tp=8|1 pp=3(1|2) cp=1 ep=1 sp=off|off zero=0"))
+      << summary(degrees);
+  EXPECT_NE(summary(degrees).find("micro_batch=4|2"), std::string::npos);
+}
+
+/// Stages that happen to have the same mesh cost what they do without groups.
+TEST(StageGroups, OfEqualMeshesAreNoGroups) {
+  Problem problem = transformer(kSmall);
+  Cluster on = cluster("dgx-h100");
+  for (int zero : {0, 1, 3}) {
+    Planner planner(problem, on, 8);
+    Degrees degrees = grouped({{1, 2, 2, false, 2}, {1, 2, 2, false, 2}}, 32, zero);
+    auto [plan, planned] = planner.planOf(degrees);
+    ASSERT_EQ(plan.others.size(), 1u);
+    Plan plain = inGroup(plan, 0);
+    EXPECT_TRUE(verify(planned, plan, on).empty());
+    EXPECT_TRUE(verify(planned, plain, on).empty());
+    Prediction with = predict(planned, plan, on), without = predict(planned, plain, on);
+    EXPECT_NEAR(with.stepSeconds, without.stepSeconds, 1e-9 * without.stepSeconds) << zero;
+    EXPECT_EQ(with.memory, without.memory) << zero;
+    EXPECT_EQ(sentBytes(with), sentBytes(without)) << zero;
+    ASSERT_EQ(with.stages.size(), 2u);
+    for (size_t stage = 0; stage < 2; ++stage)
+      EXPECT_EQ(with.stages[stage].memory, without.stages[stage].memory) << zero;
+  }
+}
+
+TEST(StageGroups, SendWhatTheOtherMeshNeeds) {
+  Problem problem = transformer(kSmall);
+  Cluster on = cluster("dgx-h100");
+  constexpr double sample = 1024 * 2048 * 2; // bytes of the residual stream
+  struct Case {
+    StageGroup first, second;
+    double forward, backward; ///< samples of the devices that send or receive most
+  };
+  for (const Case &each : {Case{{1, 4, 1, false, 2}, {1, 4, 1, false, 2}, 2, 2},
+                           // Two devices at a time need the same 4 samples.
+                           {{1, 4, 1, false, 2}, {1, 2, 2, false, 4}, 4, 2},
+                           {{1, 2, 2, false, 4}, {1, 4, 1, false, 2}, 2, 4},
+                           // What 8 devices send 4 receive: fewer have more to do.
+                           {{1, 8, 1, false, 1}, {1, 4, 1, false, 2}, 2, 2},
+                           {{1, 4, 1, false, 2}, {1, 8, 1, false, 1}, 2, 2},
+                           // Each of 2 sends its samples to two of 4.
+                           {{1, 2, 1, false, 4}, {1, 2, 2, false, 4}, 8, 4}}) {
+    Degrees degrees = grouped({each.first, each.second}, 32);
+    Planner planner(problem, on, degrees.devices());
+    auto [plan, planned] = planner.planOf(degrees);
+    for (const Violation &violation : verify(planned, plan, on))
+      ADD_FAILURE() << summary(degrees) << ": " << violation.message;
+    ProblemFacts facts(planned);
+    std::vector<Block> blocks = findBlocks(planned, facts);
+    PlannedModel model{planned, facts, blocks, planned.numMicrobatches};
+    Plan first = inGroup(plan, 0), second = inGroup(plan, 1);
+    StageKind from(model, first, on, degrees.devices(), nullptr);
+    StageKind to(model, second, on, degrees.devices(), nullptr);
+    ASSERT_TRUE(from.start() && to.start());
+    dtc::simulate::Costs costs = MixedStages(on, {&from.costs(), &to.costs()},
+                                        neighbouringDevices(degrees)).costs(from.getCuts());
+    ASSERT_EQ(costs.boundaries.size(), 1u);
+    EXPECT_EQ(costs.boundaries[0].forwardBytes, each.forward * sample) << summary(degrees);
+    EXPECT_EQ(costs.boundaries[0].backwardBytes, each.backward * sample) << summary(degrees);
+  }
+}
+
+/// A slower link between the stages is paid for, whichever end has it.
+TEST(StageGroups, PayTheSlowerEndsLink) {
+  Problem problem = transformer(kSmall);
+  Degrees degrees = grouped({{1, 2, 2, false, 2}, {1, 4, 1, false, 1}}, 32);
+  Cluster fast = mixed(1, 1), slow = fast;
+  slow.levels.back().bandwidth /= 100;
+  double seconds[2];
+  for (bool isSlow : {false, true}) {
+    Planner planner(problem, isSlow ? slow : fast, 8);
+    auto [plan, planned] = planner.planOf(degrees);
+    Prediction predicted = predict(planned, plan, isSlow ? slow : fast);
+    seconds[isSlow] = 0;
+    for (const CollectiveUse &use : predicted.collectives)
+      if (use.send)
+        seconds[isSlow] += use.seconds;
+  }
+  EXPECT_GT(seconds[1], 30 * seconds[0]);
+}
+
+TEST(StageGroups, AgreeWithTheEstimate) {
+  Problem problem = transformer({16, 2048, 16, 1024, 64, 32768});
+  Cluster on = mixed(2, 1);
+  int found = 0;
+  for (const auto &groups : std::vector<std::vector<StageGroup>>{
+           {{1, 8, 1, false, 1}, {1, 4, 1, false, 2}},
+           {{2, 2, 2, false, 2}, {1, 4, 1, false, 1}},
+           {{1, 2, 4, false, 4}, {1, 4, 1, false, 2}},
+           {{2, 4, 1, false, 2}, {2, 1, 2, false, 8}}})
+    for (int zero : {0, 1, 2, 3})
+      for (auto schedule : {ScheduleKind::OneFOneB, ScheduleKind::ZeroBubble}) {
+        Planner planner(problem, on, 12);
+        Degrees degrees = grouped(groups, 64, zero);
+        degrees.schedule = schedule;
+        std::string error, text = summary(degrees);
+        Estimate estimate;
+        auto whole = planner.carriedOut(degrees, estimate);
+        ASSERT_TRUE(whole) << text << ": " << whole.error().message;
+        EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
+                    0.02 * whole->predicted.stepSeconds) << text;
+        // Of the fullest rank; two may be about as full.
+        const MemoryUse &memory = whole->predicted.memory;
+        double rest = double(memory.reserved + memory.data);
+        double filled = (double(memory.total()) - rest) / (whole->predicted.memoryCapacity - rest);
+        EXPECT_NEAR(estimate.memory / estimate.capacity, filled, 0.05 * filled + 0.005) << text;
+        EXPECT_LE(planner.estimator.lowerBound(degrees, {}, error),
+                  whole->predicted.stepSeconds) << text;
+        Result<Problem> planned = complete(planner.library, *whole);
+        for (const Violation &violation : verify(*planned, whole->plan, on))
+          ADD_FAILURE() << text << ": " << violation.message;
+        EXPECT_FALSE(unimplemented(whole->plan).empty());
+        ++found;
+      }
+  EXPECT_EQ(found, 32);
+}
+
+/// The search against all groups that there are, each carried out.
+TEST(StageGroups, NoneBeatTheChoice) {
+  Problem problem = transformer({6, 2048, 16, 1024, 16, 8192});
+  for (auto [linked, others] : {std::pair(1, 1), {2, 1}}) {
+    Cluster on = mixed(linked, others);
+    SearchOptions options = Planner::optionsFor(on.devices());
+    auto free = search(problem, on, options);
+    ASSERT_TRUE(free) << free.error().message;
+    Planner planner(problem, on, options.devices);
+    Candidates all = findCandidates(problem, planner.facts, {}, options,
+                                    {int64_t(planner.library.getBlocks().size()), 8, 1,
+                                     alikeDevices(on, options.devices)});
+    int groups = 0;
+    for (Degrees degrees : all.list) {
+      if (degrees.groups.empty())
+        continue;
+      EXPECT_EQ(degrees.devices(), options.devices);
+      ++groups;
+      for (int zero : {0, 1}) {
+        degrees.zero = zero;
+        Estimate estimate;
+        auto whole = planner.carriedOut(degrees, estimate);
+        if (whole && whole->predicted.fits())
+          EXPECT_GE(whole->predicted.stepSeconds, free->predicted.stepSeconds * (1 - 1e-6))
+              << summary(degrees) << " instead of " << summary(free->plan.degrees);
+      }
+    }
+    EXPECT_GT(groups, 20);
+  }
+}
+
+//===-- plans as data -----------------------------------------------------===//
+
+TEST(StageGroups, ArePlansAsYaml) {
+  Problem problem = transformer(kSmall);
+  Cluster on = mixed(1, 1);
+  Planner planner(problem, on, 8);
+  auto [plan, planned] = planner.planOf(grouped({{2, 1, 2, false, 4}, {1, 4, 1, false, 1}}, 32, 1));
+  std::string text = toYaml(plan, planned);
+  auto again = planFromYaml(text, "plan.yaml", planned);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, plan);
+  EXPECT_EQ(toYaml(*again, planned), text);
+  auto degrees = degreesFromYaml(text, "plan.yaml");
+  ASSERT_TRUE(degrees);
+  EXPECT_EQ(*degrees, plan.degrees);
+  // Axes are those of the group's own mesh.
+  size_t other = text.find("other_groups:");
+  ASSERT_NE(other, std::string::npos);
+  std::string broken = text;
+  broken.replace(broken.find("[dp]", other), 4, "[tp]");
+  auto refused = planFromYaml(broken, "plan.yaml", planned);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("axis is not in the mesh: tp"), std::string::npos)
+      << refused.error().message;
+}
+
+TEST(StageGroups, BrokenOnesAreRefused) {
+  Problem problem = transformer(kSmall);
+  Cluster on = mixed(1, 1);
+  Planner planner(problem, on, 8);
+  auto [good, planned] = planner.planOf(grouped({{2, 1, 2, false, 4}, {1, 4, 1, false, 1}}, 32));
+  ASSERT_TRUE(verify(planned, good, on).empty());
+  auto expect = [&, &plan = good, &of = planned](const std::string &message, auto breakIt) {
+    Plan broken = plan;
+    breakIt(broken);
+    std::vector<Violation> violations = verify(of, broken, on);
+    ASSERT_FALSE(violations.empty()) << message;
+    std::string all;
+    for (const Violation &violation : violations)
+      all += violation.message + "\n";
+    EXPECT_NE(all.find(message), std::string::npos) << message << " not in\n" << all;
+  };
+  expect("layouts for 1", [](Plan &plan) { plan.others.clear(); });
+  expect("layouts for 2", [](Plan &plan) { plan.degrees.groups.clear(); });
+  expect("stage groups differ in the samples of a microbatch, 4 and 8",
+         [](Plan &plan) { plan.degrees.groups[1].microBatch = 2; });
+  expect("aren't those of its first stage group",
+         [](Plan &plan) { plan.degrees.groups[0].tp = 4; });
+  expect("stage groups have 4 pipeline ranks, the plan's pp is 3",
+         [](Plan &plan) { plan.degrees.groups[0].pp = 3; });
+  expect("degree of a stage group is out of range: 0",
+         [](Plan &plan) { plan.degrees.groups[1].dp = 0; });
+  expect("stage group 1: mesh has dp=2, the plan's degree is 4",
+         [](Plan &plan) { plan.others[0].mesh.axes[0].size = 2; });
+  expect("stage 2 names 4 devices, its mesh has 2",
+         [](Plan &plan) { plan.others[0].mesh.axes[0].size = 2; });
+  expect("stage group 1: plan shards",
+         [](Plan &plan) { plan.others[0].ops.pop_back(); });
+  expect("stage group 1: plan has no layout for",
+         [](Plan &plan) { plan.others[0].arguments.erase(0); });
+  expect("stage group 1: plan has no storage for the parameter: ",
+         [](Plan &plan) { plan.others[0].storage.pop_back(); });
+  expect("stage group 1: plan says sp=on", [](Plan &plan) { plan.degrees.groups[1].sp = true; });
+  expect("mesh axis dp has size 0", [](Plan &plan) { plan.others[0].mesh.axes[0].size = 0; });
+}
+
+//===-- where they pay ----------------------------------------------------===//
+
+/// The H100 have room for layers as they are; the A10G have to share out the head.
+TEST(StageGroups, AreChosenWhereTheyPay) {
+  Problem problem = transformer({12, 8192, 64, 4096, 32, 50304});
+  Cluster on = *clusterFromYaml("groups:\n"
+                                "  - {node: dgx-h100, nodes: 1}\n"
+                                "  - {node: a10g, devices_per_node: 8, nodes: 1}\n"
+                                "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n",
+                                "mixed.yaml");
+  SearchOptions options = Planner::optionsFor(16);
+  auto result = search(problem, on, options);
+  ASSERT_TRUE(result) << result.error().message;
+  const Degrees &chosen = result->plan.degrees;
+  ASSERT_EQ(chosen.groups.size(), 2u) << summary(chosen);
+  EXPECT_LT(chosen.groups[0].tp, chosen.groups[1].tp) << summary(chosen);
+  EXPECT_TRUE(result->predicted.fits());
+  for (const Violation &violation : verify(result->problem, result->plan, on))
+    ADD_FAILURE() << violation.message;
+  options.unequalMeshes = false;
+  auto same = search(problem, on, options);
+  ASSERT_TRUE(same) << same.error().message;
+  EXPECT_TRUE(same->plan.degrees.groups.empty());
+  EXPECT_LT(result->predicted.stepSeconds, 0.95 * same->predicted.stepSeconds);
+  // The same groups again, as `--save-plan` has them.
+  SearchOptions again = Planner::optionsFor(16);
+  again.spec = pinned(chosen, {});
+  auto repeated = search(problem, on, again);
+  ASSERT_TRUE(repeated) << repeated.error().message;
+  EXPECT_EQ(repeated->plan, result->plan);
+  // Pinned degrees of a uniform mesh, or no batch to share, leave one mesh.
+  for (const char *spec : {"tp=2", "dp=4"}) {
+    SearchOptions pinnedTo = Planner::optionsFor(16);
+    pinnedTo.spec = *parseSpec(spec);
+    auto found = search(problem, on, pinnedTo);
+    if (found)
+      EXPECT_TRUE(found->plan.degrees.groups.empty()) << spec;
+  }
+}
+
+TEST(StageGroups, DevicesThatAreAlikeAreOne) {
+  EXPECT_EQ(alikeDevices(cluster("dgx-h100"), 64), (std::vector<int64_t>{64}));
+  EXPECT_EQ(alikeDevices(mixed(2, 1), 12), (std::vector<int64_t>{8, 4}));
+  EXPECT_EQ(alikeDevices(mixed(2, 1), 8), (std::vector<int64_t>{8}));
+  Cluster on = *clusterFromYaml("groups:\n"
+                                "  - {node: dgx-h100, nodes: 1}\n"
+                                "  - {node: dgx-h100, nodes: 2}\n"
+                                "  - {node: dgx-a100, nodes: 1}\n"
+                                "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n",
+                                "three.yaml");
+  EXPECT_EQ(alikeDevices(on, 32), (std::vector<int64_t>{24, 8}));
+}
