@@ -48,7 +48,8 @@ ordered_json degreesJson(const Degrees &degrees) {
       {"recompute", plan::name(degrees.recompute)},
       {"recompute_blocks", degrees.recomputeBlocks > 0 ? ordered_json(degrees.recomputeBlocks)
                                                        : ordered_json(nullptr)},
-      {"offload", plan::name(degrees.offload)}};
+      {"offload", plan::name(degrees.offload)},
+      {"order", plan::name(degrees.order)}};
   for (const plan::StageGroup &group : degrees.groups)
     json["stage_groups"].push_back({{"pp", group.pp},
                                     {"dp", group.dp},

@@ -1,5 +1,6 @@
 #include "dtc/Plan/Explain.h"
 
+#include "Planners/Orders.h"
 #include "Planners/Shortage.h"
 
 #include <algorithm>
@@ -23,6 +24,8 @@ static std::string setting(const std::string &key, const Degrees &degrees) {
            " pp=" + std::to_string(degrees.pp) + rankCounts(degrees);
   std::string text = " " + summary(degrees);
   size_t at = text.find(" " + key + "=");
+  if (at == std::string::npos && key == "order")
+    return key + "=" + name(degrees.order);
   if (at == std::string::npos) // zero_group=0
     return key + "=" + std::to_string(degrees.dp);
   return text.substr(at + 1, text.find(' ', at + 1) - at - 1);
@@ -56,6 +59,7 @@ private:
   void addChanges();
   void changeMesh();
   void changeSchedule();
+  void changeOrder();
   void addPins();
   std::optional<Rival> better(const Spec &spec) const;
 
@@ -93,6 +97,8 @@ static std::string changedText(const Spec &spec, const Spec &chosen) {
     add("recompute", name(*spec.recompute));
   if (spec.offload && spec.offload != chosen.offload)
     add("offload", name(*spec.offload));
+  if (spec.order && spec.order != chosen.order)
+    add("order", name(*spec.order));
   return text;
 }
 
@@ -178,6 +184,19 @@ static int64_t mostCopies(const Degrees &degrees) {
   return most;
 }
 
+/// What other ranks below the same switches would cost.
+void Explainer::changeOrder() {
+  if (options.executable || options.spec.order)
+    return;
+  const bool near = nearIsFaster(CostModel(cluster, options.devices), options.devices);
+  for (const AxisOrder &order : distinctOrders(result.chosen, cluster, near))
+    if (order != result.chosen.order) {
+      Spec spec = everything();
+      spec.order = order;
+      change(std::move(spec));
+    }
+}
+
 void Explainer::addChanges() {
   const Degrees &chosen = result.chosen;
   Spec all = everything();
@@ -219,6 +238,7 @@ void Explainer::addChanges() {
     all.offload = Offload::None;
     change(all);
   }
+  changeOrder();
 }
 
 //===-- pins --------------------------------------------------------------===//

@@ -57,13 +57,21 @@ NetworkModel::NetworkModel(std::vector<LinkLevel> list, const DeviceSpec &device
       levels[i].achieved = i == 0 ? kReachedInside : kReachedOutside;
 }
 
+/// The devices from the first of a mesh to its last.
+static int64_t spanOf(const Mesh &mesh) {
+  int64_t span = 1;
+  for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
+    span = std::max(span, mesh.stride(static_cast<sharding::AxisId>(axis)) * mesh.axes[axis].size);
+  return span;
+}
+
 /// Ranks that differ only in `axes`: along each axis, as many are below one
 /// switch as fit. Where groups straddle switches, the one that is torn apart most
 /// counts.
 GroupShape NetworkModel::shape(const AxisList &axes, const Mesh &mesh) const {
   GroupShape group;
   group.ranks = mesh.size(axes);
-  int64_t devices = mesh.devices();
+  int64_t devices = spanOf(mesh);
   bool joined = false;
   for (size_t i = 0; i < kMaxLevels; ++i) {
     int64_t size = i < levels.size() ? levels[i].size : 0;
@@ -72,9 +80,7 @@ GroupShape NetworkModel::shape(const AxisList &axes, const Mesh &mesh) const {
     } else {
       group.inside[i] = 1;
       for (sharding::AxisId axis : axes) {
-        int64_t stride = 1;
-        for (size_t inner = axis + 1; inner < mesh.axes.size(); ++inner)
-          stride *= mesh.axes[inner].size;
+        int64_t stride = mesh.stride(axis);
         int64_t ranks = mesh.axes[axis].size, fit = std::min(ranks, size / stride);
         if (fit == ranks && size % (stride * ranks) != 0)
           fit = ranks / 2;

@@ -111,6 +111,8 @@ std::vector<std::string> unimplemented(const Plan &plan) {
   if (!degrees.groups.empty())
     result.push_back("not implemented yet: stages with meshes of their own: " +
                      std::to_string(degrees.groups.size()));
+  if (!hasDefaultPlacement(degrees))
+    result.push_back("not implemented yet: order=" + name(degrees.order));
   if (plan.stages.size() > 1)
     result.push_back("not implemented yet: several stages: " + std::to_string(plan.stages.size()));
   for (const ParameterStorage &storage : plan.storage)
@@ -150,8 +152,9 @@ std::string summary(const Degrees &degrees) {
           number("chunks", degrees.chunks) + " recompute=" + name(degrees.recompute);
   if (degrees.recomputeBlocks > 0)
     text += " (" + std::to_string(degrees.recomputeBlocks) + " blocks)";
-  return text + " micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " offload=" +
-         name(degrees.offload);
+  text += " micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " offload=" +
+          name(degrees.offload);
+  return degrees.order == kDefaultOrder ? text : text + " order=" + name(degrees.order);
 }
 
 } // namespace dtc::plan

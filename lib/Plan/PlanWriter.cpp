@@ -95,6 +95,7 @@ void PlanWriter::degrees() {
   if (d.recomputeBlocks > 0)
     field("recompute_blocks", d.recomputeBlocks);
   field("offload", name(d.offload));
+  field("order", name(d.order));
   if (!d.groups.empty()) {
     key("stage_groups");
     out << YAML::BeginSeq;

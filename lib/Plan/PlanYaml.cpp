@@ -166,6 +166,7 @@ static Degrees readDegrees(YamlMap map) {
   d.recompute = word(map, "recompute", recomputeFromName, Recompute::None);
   d.recomputeBlocks = map.number<int64_t>("recompute_blocks", 0, 0);
   d.offload = word(map, "offload", offloadFromName, Offload::None);
+  d.order = word(map, "order", orderFromName, kDefaultOrder);
   if (map.has("stage_groups"))
     for (YamlMap &item : items(map, "stage_groups")) {
       StageGroup group;
@@ -275,6 +276,8 @@ void LayoutReader::ops() {
 Plan PlanReader::run() {
   plan.degrees = readDegrees(root.map("plan"));
   static_cast<MeshLayout &>(plan) = LayoutReader(root, problem).run();
+  if (!hasDefaultPlacement(plan.degrees))
+    setStrides(plan.mesh, stridesOf(plan.degrees));
   stages();
   if (root.has("recompute"))
     for (YamlMap &map : items(root, "recompute")) {

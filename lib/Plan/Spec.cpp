@@ -129,6 +129,12 @@ static std::string setSequence(Spec &spec, const std::string &text) {
   return "";
 }
 
+static std::string setOrder(Spec &spec, const std::string &text) {
+  spec.order = orderFromName(text);
+  return spec.order ? "" : "expects each of tp, cp, ep, dp and pp once, innermost first, as in " +
+                               name(kDefaultOrder);
+}
+
 static std::string setZero(Spec &spec, const std::string &text) {
   std::optional<int64_t> value = toInteger(text);
   if (!value || *value < 0 || *value > 3)
@@ -152,6 +158,7 @@ static const std::vector<Key> &specKeys() {
       {"recompute", oneOf(&Spec::recompute, recomputeNames)},
       {"micro_batch", positive(&Spec::microBatch)},
       {"offload", oneOf(&Spec::offload, offloadNames)},
+      {"order", setOrder},
   };
   return keys;
 }
@@ -209,7 +216,10 @@ std::vector<std::string> unimplemented(const Spec &spec) {
   plan.degrees.recompute = spec.recompute.value_or(Recompute::None);
   plan.degrees.offload = spec.offload.value_or(Offload::None);
   plan.degrees.groups = spec.groups;
-  return unimplemented(plan);
+  std::vector<std::string> result = unimplemented(plan);
+  if (spec.order && *spec.order != kDefaultOrder)
+    result.push_back("not implemented yet: order=" + name(*spec.order));
+  return result;
 }
 
 Spec pinned(const Degrees &degrees, Spec asked) {
@@ -228,6 +238,7 @@ Spec pinned(const Degrees &degrees, Spec asked) {
     asked.recompute = degrees.recompute;
   asked.offload = degrees.offload;
   asked.groups = degrees.groups;
+  asked.order = degrees.order;
   return asked;
 }
 

@@ -107,6 +107,7 @@ StageCosts::StageCosts(const Problem &problem, const CostModel &model, const Deg
                        Weights weights, const std::vector<Block> &blocks,
                        std::vector<AxisList> scalarSums)
     : model(model), degrees(degrees), mesh(mesh), profile(profile),
+      pipelineStride(stridesOf(degrees)[static_cast<size_t>(Axis::PP)]),
       classes(std::move(weights.classes)), shared(std::move(weights.shared)),
       scalarSums(std::move(scalarSums)), blocksBefore(profile.units() + 1, 0) {
   hasAccumulators = std::any_of(
@@ -276,9 +277,9 @@ simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
   simulate::Boundary result;
   result.forwardBytes = double(profile.forwardBytes(unit));
   result.backwardBytes = double(profile.backwardBytes(unit));
-  int64_t size = mesh.devices(), from = index % degrees.pp, to = (index + 1) % degrees.pp;
+  int64_t from = index % degrees.pp, to = (index + 1) % degrees.pp;
   double bytes = std::max({1.0, result.forwardBytes, result.backwardBytes});
-  int64_t sender = from * size, receiver = to * size;
+  int64_t sender = from * pipelineStride, receiver = to * pipelineStride;
   result.latency = model.p2pSeconds(1, sender, receiver);
   double seconds = model.p2pSeconds(bytes * sentShare(), sender, receiver) - result.latency;
   result.bandwidth = bytes / std::max(seconds, 1e-12);
@@ -385,7 +386,7 @@ double StageCosts::tiedBytes(const std::vector<int> &cuts, int64_t rank) const {
 }
 
 double StageCosts::tiedSeconds(double bytes) const {
-  return bytes > 0 ? 2 * model.p2pSeconds(bytes, 0, mesh.devices()) : 0;
+  return bytes > 0 ? 2 * model.p2pSeconds(bytes, 0, pipelineStride) : 0;
 }
 
 simulate::Costs StageCosts::costs(const std::vector<int> &cuts,

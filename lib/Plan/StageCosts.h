@@ -136,6 +136,7 @@ private:
   Degrees degrees;
   const sharding::Mesh &mesh;
   const Profile &profile;
+  int64_t pipelineStride; ///< between the devices of neighbouring stages
   const Profile *recomputed = nullptr;
   std::vector<WeightClass> classes;
   std::vector<std::pair<std::vector<int>, int64_t>> shared;

@@ -94,6 +94,11 @@ void Verifier::checkDegrees() {
       degrees.microBatch * degrees.dp * degrees.ep != problem.batch)
     report("micro_batch * dp * ep is not the batch of " + std::to_string(problem.batch) + ": " +
            std::to_string(degrees.microBatch * degrees.dp * degrees.ep));
+  if (!isPermutation(degrees.order))
+    report("order doesn't have each axis once: " + name(degrees.order));
+  else if (!cluster.others.empty() && !hasDefaultPlacement(degrees))
+    report("a cluster of several device types has the default order alone: " +
+           name(degrees.order));
 }
 
 void Verifier::checkDeviceCount() {
@@ -184,6 +189,14 @@ void Verifier::checkMesh() {
     if (int64_t inMesh = plan.mesh.size(plan.mesh.ofDegree(name)); inMesh != size)
       report(std::string("mesh has ") + name + "=" + std::to_string(inMesh) +
              ", the plan's degree is " + std::to_string(size));
+  sharding::Mesh placed = plan.mesh;
+  setStrides(placed, stridesOf(plan.degrees));
+  for (size_t axis = 0; axis < placed.axes.size(); ++axis)
+    if (auto id = static_cast<sharding::AxisId>(axis);
+        placed.axes[axis].size > 1 && plan.mesh.stride(id) != placed.stride(id))
+      report("mesh axis " + placed.axes[axis].name + " lies at strides of " +
+             std::to_string(plan.mesh.stride(id)) + ", in the plan's order they are " +
+             std::to_string(placed.stride(id)));
 }
 
 void Verifier::checkSchedule() {
@@ -215,6 +228,16 @@ void Verifier::checkDevices(size_t index, std::set<int64_t> &taken) {
   for (int64_t device : stage.devices)
     if (device < 0 || device >= limit || !taken.insert(device).second)
       report(name + " names a device that is taken or none: " + std::to_string(device));
+  // Stages with meshes of their own lie where their groups do.
+  if (!violations.empty() || !cluster.others.empty() || !plan.degrees.groups.empty())
+    return;
+  std::vector<int64_t> placed = devicesOf(plan.degrees, plan.mesh, static_cast<int64_t>(index));
+  for (size_t rank = 0; rank < placed.size(); ++rank)
+    if (stage.devices[rank] != placed[rank])
+      return report(name + " has rank " + std::to_string(rank) + " on device " +
+                    std::to_string(stage.devices[rank]) + ", order=" +
+                    plan::name(plan.degrees.order) + " puts it on " +
+                    std::to_string(placed[rank]));
 }
 
 void Verifier::checkStages() {

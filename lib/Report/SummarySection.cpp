@@ -154,6 +154,12 @@ static void writeDegrees(Html &html, const Degrees &degrees) {
            "Each rank of the pipeline holds " + number(degrees.chunks) + " stages.");
 }
 
+static void writeOrder(Html &html, const Degrees &degrees) {
+  if (!plan::hasDefaultPlacement(degrees))
+    choice(html, "order=" + plan::name(degrees.order),
+           "How the axes lie on the devices, innermost first: ranks of the first are neighbours.");
+}
+
 static const char *aboutZero(int level) {
   if (level == 1)
     return "ZeRO-1: the optimizer's state is stored in parts over the data-parallel ranks.";
@@ -195,6 +201,7 @@ void writeChoices(Html &html, const Page &page) {
   html.open("dl", {{"class", "choices"}});
   writeGroups(html, page);
   writeDegrees(html, degrees);
+  writeOrder(html, degrees);
   writeMemoryChoices(html, degrees);
   choice(html,
          "micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " \u00D7 " +

@@ -128,6 +128,8 @@ std::string degreesText(const Degrees &degrees) {
     text += " (" + std::to_string(degrees.recomputeBlocks) + " blocks)";
   if (degrees.offload != plan::Offload::None)
     text += std::string(" offload=") + plan::name(degrees.offload);
+  if (!plan::hasDefaultPlacement(degrees))
+    text += " order=" + plan::name(degrees.order);
   if (degrees.numMicrobatches > 1)
     text += " micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " x " +
             std::to_string(degrees.numMicrobatches);

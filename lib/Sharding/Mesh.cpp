@@ -18,6 +18,16 @@ int64_t Mesh::size(const AxisList &list) const {
   return product;
 }
 
+int64_t Mesh::stride(AxisId axis) const {
+  int64_t result = axes[axis].stride;
+  if (result > 0)
+    return result;
+  result = 1;
+  for (size_t inner = axis + 1; inner < axes.size(); ++inner)
+    result *= axes[inner].size;
+  return result;
+}
+
 std::vector<int64_t> Mesh::coordinates(int64_t rank) const {
   std::vector<int64_t> result(axes.size());
   for (size_t i = axes.size(); i-- > 0;) {

@@ -56,7 +56,7 @@ def test_plan_json_has_the_contract_keys():
     assert set(plan) >= {"model", "devices", "planning_time_s", "plan", "predicted", "stages",
                          "collectives", "alternatives"}
     assert set(plan["plan"]) >= {"dp", "tp", "pp", "cp", "ep", "sp", "zero", "zero_group", "schedule",
-                                 "chunks", "micro_batch", "num_microbatches", "recompute", "offload"}
+                                 "chunks", "micro_batch", "num_microbatches", "recompute", "offload", "order"}
     assert set(plan["predicted"]) >= {"step_time_s", "tokens_per_s_per_device",
                                       "model_tflops_per_device", "mfu", "peak_memory_bytes", "fits",
                                       "bubble_fraction", "exposed_communication_s"}

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "dtc/Pipeline/Schedule.h"
+#include "dtc/Plan/AxisOrder.h"
 #include "dtc/Plan/Result.h"
 #include "dtc/Sharding/Rule.h"
 
@@ -53,6 +54,7 @@ struct Degrees {
   /// How many of the model's repeated blocks are recomputed; 0: all alike.
   int64_t recomputeBlocks = 0;
   Offload offload = Offload::None;
+  AxisOrder order = kDefaultOrder; ///< on the devices
   /// All pipeline ranks in order, where their meshes differ; dp, tp, sp and microBatch
   /// above are then the first group's. Empty: all have the same mesh.
   std::vector<StageGroup> groups = {};
@@ -76,6 +78,17 @@ std::string sequenceText(const Degrees &degrees);
 /// "" or "(1|3)": how many pipeline ranks each group has, where there are several.
 std::string rankCounts(const Degrees &degrees);
 
+int64_t degreeOf(const Degrees &degrees, Axis axis);
+/// By axis; what an axis of degree 1 has means nothing.
+Strides stridesOf(const Degrees &degrees);
+/// Whether the order puts each rank where the default order does.
+bool hasDefaultPlacement(const Degrees &degrees);
+/// Of the axes of a mesh; where a degree has several, its last is the innermost.
+void setStrides(sharding::Mesh &mesh, const Strides &strides);
+/// The devices of a pipeline rank, in the order of the mesh's ranks.
+std::vector<int64_t> devicesOf(const Degrees &degrees, const sharding::Mesh &mesh,
+                               int64_t pipelineRank);
+
 /// The axes that split the batch: those of dp, then those of ep.
 sharding::AxisList batchAxes(const sharding::Mesh &mesh);
 
@@ -97,7 +110,7 @@ struct ParameterStorage {
 /// One pipeline stage chunk: a contiguous range of forward ops on a mesh.
 struct Stage {
   int64_t firstOp = 0, lastOp = 0; ///< forward op ids, inclusive
-  /// Device ids, in mesh order; stage s is a chunk of pipeline rank s % pp and
+  /// Device ids, in mesh order, as Degrees::order puts them (devicesOf); stage s is a chunk of pipeline rank s % pp and
   /// has the devices of that rank's other stages.
   std::vector<int64_t> devices;
   bool operator==(const Stage &) const = default;

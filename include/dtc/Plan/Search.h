@@ -101,6 +101,8 @@ struct SolverOptions {
     sharding::TensorSharding layout;
   };
   std::optional<Forced> forced = std::nullopt;
+  /// Of the mesh's axes; without, as the degrees place them.
+  std::optional<Strides> strides = std::nullopt;
 };
 
 struct SearchResult {

@@ -14,6 +14,9 @@ struct Spec {
   std::optional<ScheduleKind> schedule;
   std::optional<Recompute> recompute;
   std::optional<Offload> offload;
+  /// Absent from a SPEC that pins all degrees, ZeRO, recomputation and microbatch
+  /// (isPinned): the default order.
+  std::optional<AxisOrder> order;
   /// Of a plan that is planned again: dp, tp, pp and micro_batch are then those of
   /// Degrees. A SPEC in words can't say them.
   std::vector<StageGroup> groups = {};

@@ -22,6 +22,8 @@ struct MeshAxis {
   std::string name;   ///< unique in the mesh: "dp", "tp" or "tp.0", "tp.1"
   std::string degree; ///< the degree of parallelism it belongs to: "dp", "tp", ...
   int64_t size = 1;
+  /// How far apart on the devices its neighbours are; 0: as far as ranks count.
+  int64_t stride = 0;
   bool operator==(const MeshAxis &) const = default;
 };
 
@@ -32,6 +34,8 @@ struct Mesh {
   int64_t devices() const;
   /// Product of the sizes of `list`.
   int64_t size(const AxisList &list) const;
+  /// Of an axis, on the devices.
+  int64_t stride(AxisId axis) const;
   /// Coordinates of a rank, one per axis.
   std::vector<int64_t> coordinates(int64_t rank) const;
   /// The rank's position within `list`, row-major, and the ranks (ascending by

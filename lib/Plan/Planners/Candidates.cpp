@@ -18,7 +18,7 @@ bool isPinned(const Spec &spec) {
 
 std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster) {
   std::vector<int64_t> result;
-  int64_t beside = degrees.tp * degrees.cp * degrees.ep;
+  int64_t beside = stridesOf(degrees)[static_cast<size_t>(Axis::DP)];
   auto add = [&](int64_t ranks) {
     if (ranks > 1 && ranks < degrees.dp && degrees.dp % ranks == 0)
       result.push_back(ranks);
@@ -87,6 +87,7 @@ public:
             degrees.pp = pp;
             degrees.ep = ep;
             degrees.dp = devices / (tp * cp * ep * pp);
+            degrees.order = spec.order.value_or(kDefaultOrder);
             if (!spec.dp || *spec.dp == degrees.dp)
               addMesh(degrees);
           }

@@ -15,6 +15,8 @@ namespace dtc::plan {
 using sharding::AxisList;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// Neighbours along each axis on neighbouring devices: more than any order can do.
+static constexpr Strides kInnermost = {1, 1, 1, 1, 1};
 
 AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh) {
   AxisList axes = mesh.ofDegree("dp");
@@ -164,6 +166,13 @@ double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant
   return least;
 }
 
+double Estimator::lowerBoundOfOrders(const Degrees &degrees, const ShardVariant &variant,
+                                     std::string &error) {
+  const std::vector<OpId> &cuts = cutsFor(degrees);
+  const ShardCosts *shard = library.get(degrees, kInnermost, variant, cuts, error);
+  return shard ? floorOf(shard->profile(degrees.recompute, cuts), degrees) : kInfinity;
+}
+
 /// Communication buffers of a group for each degree; gradients of experts are summed
 /// over dp alone, those of all others over dp and ep.
 static int64_t communicators(const Degrees &degrees) {
@@ -174,9 +183,10 @@ static int64_t communicators(const Degrees &degrees) {
 /// Stages of one kind.
 struct Estimator::StagesOn {
   StagesOn(ShardLibrary &library, const ShardCosts &shard, const Degrees &degrees,
-           bool someBlocks, const std::vector<OpId> &cuts)
+           bool someBlocks, const std::vector<OpId> &cuts,
+           const std::optional<Strides> &strides = std::nullopt)
       : profile(shard.profile(someBlocks ? Recompute::None : degrees.recompute, cuts)),
-        mesh(makeMesh(shard.getProblem(), shard.getFacts(), degrees)),
+        mesh(meshOf(shard, degrees, strides)),
         costs(shard.getProblem(), library.getModel(), degrees, mesh, profile,
               surrounded(shard.weights(cuts), degrees, mesh), library.getBlocks(),
               surroundedSums(shard, mesh)),
@@ -184,6 +194,14 @@ struct Estimator::StagesOn {
                someBlocks ? &shard.profile(degrees.recompute, cuts) : nullptr),
         capacity(library.getModel().availableBytes(communicators(degrees)) -
                  double(degrees.numMicrobatches * shard.dataBytes())) {}
+
+  static sharding::Mesh meshOf(const ShardCosts &shard, const Degrees &degrees,
+                               const std::optional<Strides> &strides) {
+    sharding::Mesh mesh = makeMesh(shard.getProblem(), shard.getFacts(), degrees);
+    if (strides)
+      setStrides(mesh, *strides);
+    return mesh;
+  }
 
   const Profile &profile;
   sharding::Mesh mesh;
@@ -217,6 +235,13 @@ public:
   bool canBeCut(double share) {
     return fixed ? cheapest(share, kInfinity).has_value()
                  : canCut(units, stages(), pricesWithin(share));
+  }
+  /// Found: there are such cuts.
+  Estimator::Outcome tryCut(double share, double limit) {
+    if (fixed ? cheapest(share, limit).has_value()
+              : canCut(units, stages(), pricesWithin(share), limit))
+      return Estimator::Outcome::Found;
+    return canBeCut(share) ? Estimator::Outcome::TooSlow : Estimator::Outcome::TooLarge;
   }
   simulate::Costs stageCosts() const {
     if (std::all_of(byRank.begin(), byRank.end(),
@@ -426,6 +451,28 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
       return outcome;
   }
   return outcome;
+}
+
+Estimator::Outcome Estimator::tryOrders(const Degrees &degrees, const ShardVariant &variant,
+                                        const EstimateOptions &options, std::string &error) {
+  const pipeline::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
+  const std::vector<OpId> &cuts = cutsFor(degrees);
+  Degrees least = degrees;
+  if (options.someBlocks)
+    least.recompute = Recompute::None;
+  const ShardCosts *shard = library.get(least, kInnermost, variant, cuts, error);
+  if (!schedule || !shard)
+    return Outcome::Impossible;
+  if (floorOf(shard->profile(least.recompute, cuts), least) > options.limit)
+    return Outcome::TooSlow;
+  shard = library.get(degrees, kInnermost, variant, cuts, error);
+  StagesOn stages(library, *shard, degrees, options.someBlocks, cuts, kInnermost);
+  Pipelines pipelines(library.getCluster(), degrees,
+                      std::vector<StagesOn *>(degrees.pp, &stages), *schedule,
+                      fixedCuts(stages.profile, static_cast<int>(schedule->shape.stages())));
+  return pipelines.holdStates()
+             ? pipelines.tryCut(sharesOf(degrees, false).front(), options.limit)
+             : Outcome::TooLarge;
 }
 
 } // namespace dtc::plan

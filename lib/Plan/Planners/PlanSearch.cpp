@@ -11,6 +11,7 @@
 // large one recomputes is the least that a smaller one has to.
 #include "Candidates.h"
 #include "Experts.h"
+#include "Orders.h"
 #include "Realize.h"
 #include "Shortage.h"
 
@@ -38,6 +39,7 @@ static Degrees kindOf(Degrees degrees) {
   degrees.recomputeBlocks = plain.recomputeBlocks;
   for (StageGroup &group : degrees.groups)
     group.sp = false;
+  degrees.order = plain.order;
   return degrees;
 }
 
@@ -71,12 +73,22 @@ private:
   void orderFamilies(const std::vector<Degrees> &list);
   void searchFamilies(const std::vector<ShardVariant> &variants, Offload offload);
   void searchFamily(const Degrees &family, const std::vector<ShardVariant> &variants);
+  bool searchesOrders() const;
+  bool nearPays();
+  /// In estimates, which solving shardings takes as long as many of.
+  int64_t effort() const { return estimates + 10 * library.solves(); }
+  const std::vector<AxisOrder> &ordersOf(const Degrees &degrees);
+  void searchOrders(Degrees family, const std::vector<ShardVariant> &variants, double beat);
+  Estimator::Outcome tryOrders(const Degrees &degrees, const ShardVariant &variant,
+                               const EstimateOptions &asked);
+  void searchAllOrders(const std::vector<ShardVariant> &variants, Offload offload);
   bool searchStorage(Degrees degrees, const std::vector<ShardVariant> &variants,
                      size_t &recompute);
   Estimator::Outcome tryDegrees(const Degrees &degrees,
                                 const std::vector<ShardVariant> &variants);
   void keep(Estimate estimate);
   double limitPerSample() const;
+  std::vector<const Estimate *> bestKinds() const;
   double limit(const Degrees &degrees) const;
   double evenPrice() const;
   bool trains() const;
@@ -99,6 +111,13 @@ private:
   std::vector<Family> families;
   std::vector<Estimate> found; ///< by seconds a sample
   std::map<std::pair<Degrees, ShardVariant>, bool> mayFit; ///< with 1F1B; as far as is known
+  std::optional<bool> near; ///< nearIsFaster
+  int64_t estimates = 0, mostEffort = 0;
+  std::optional<double> mustBeat; ///< seconds a sample that nothing slower is of use
+  /// By tp, cp, ep, dp and pp.
+  std::map<std::array<int64_t, kAxes>, std::vector<AxisOrder>> orders;
+  /// What is known of all orders of some degrees, and for which limit.
+  std::map<std::pair<Degrees, ShardVariant>, std::pair<Estimator::Outcome, double>> ofOrders;
 };
 
 } // namespace
@@ -172,18 +191,29 @@ void PlanSearch::orderFamilies(const std::vector<Degrees> &list) {
 /// few, and not much slower than the best.
 double PlanSearch::limitPerSample() const {
   constexpr double worthTelling = 1.1;
+  if (mustBeat)
+    return *mustBeat;
   if (found.empty())
     return std::numeric_limits<double>::infinity();
+  double limit = worthTelling * found.front().perSample();
+  std::vector<const Estimate *> kinds = bestKinds();
+  return kinds.size() > kRunnersUp ? std::min(limit, kinds.back()->perSample()) : limit;
+}
+
+/// The fastest of each kind, those that are told of.
+std::vector<const Estimate *> PlanSearch::bestKinds() const {
+  std::vector<const Estimate *> result;
   std::vector<Degrees> kinds;
   for (const Estimate &estimate : found) {
     Degrees kind = kindOf(estimate.degrees);
     if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end())
       continue;
     kinds.push_back(kind);
-    if (kinds.size() > kRunnersUp)
-      return std::min(worthTelling * found.front().perSample(), estimate.perSample());
+    result.push_back(&estimate);
+    if (result.size() > kRunnersUp)
+      break;
   }
-  return worthTelling * found.front().perSample();
+  return result;
 }
 
 double PlanSearch::limit(const Degrees &degrees) const {
@@ -203,6 +233,8 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
   Degrees least = degrees;
   least.schedule = ScheduleKind::OneFOneB;
   least.chunks = 1;
+  if (mustBeat) // as much is held in every order
+    least.order = kDefaultOrder;
   auto result = Estimator::Outcome::TooLarge;
   for (const ShardVariant &variant : variants) {
     if (variant.sequenceParallel && mostTensorRanks(degrees) == 1 && !spec.sp)
@@ -215,6 +247,12 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
       continue;
     Estimate estimate;
     EstimateOptions asked{limit(degrees), false, someBlocks};
+    if (auto outcome = tryOrders(degrees, variant, asked);
+        outcome == Estimator::Outcome::TooLarge)
+      continue;
+    else if (outcome != Estimator::Outcome::Found)
+      return outcome;
+    ++estimates;
     auto outcome = estimator.estimate(degrees, variant, asked, estimate, refusal);
     if (outcome == Estimator::Outcome::TooLarge) {
       fits->second = degrees != least;
@@ -270,6 +308,90 @@ void PlanSearch::searchFamilies(const std::vector<ShardVariant> &variants, Offlo
     Degrees degrees = family.degrees;
     degrees.offload = offload;
     searchFamily(degrees, variants);
+  }
+}
+
+/// Plans that are pinned in full, and those that are compiled, have the default order.
+bool PlanSearch::searchesOrders() const {
+  return !spec.order && !options.executable && !isPinned(spec);
+}
+
+const std::vector<AxisOrder> &PlanSearch::ordersOf(const Degrees &degrees) {
+  auto [it, isNew] = orders.try_emplace(
+      {degrees.tp, degrees.cp, degrees.ep, degrees.dp, degrees.pp});
+  if (isNew)
+    it->second = distinctOrders(degrees, cluster, nearPays());
+  return it->second;
+}
+
+bool PlanSearch::nearPays() {
+  if (!near)
+    near = nearIsFaster(library.getModel(), options.devices);
+  return *near;
+}
+
+/// Found: an order may be worth a look.
+Estimator::Outcome PlanSearch::tryOrders(const Degrees &degrees, const ShardVariant &variant,
+                                         const EstimateOptions &asked) {
+  if (!mustBeat || !nearPays())
+    return Estimator::Outcome::Found;
+  Degrees any = degrees;
+  any.order = kDefaultOrder;
+  auto [it, isNew] = ofOrders.try_emplace({any, variant});
+  auto &[outcome, limit] = it->second;
+  bool holds = outcome == Estimator::Outcome::Found ? asked.limit >= limit : asked.limit <= limit;
+  if (isNew || !holds) {
+    ++estimates;
+    outcome = estimator.tryOrders(any, variant, asked, refusal);
+    limit = asked.limit;
+  }
+  return outcome;
+}
+
+/// Orders other than the default, which has to be beaten by more than nothing.
+void PlanSearch::searchOrders(Degrees family, const std::vector<ShardVariant> &variants,
+                              double beat) {
+  constexpr double least = 0.9995;
+  ShardVariant first = plainVariants().front();
+  mustBeat = least * beat;
+  for (AxisOrder order : ordersOf(family)) {
+    family.order = order;
+    if (order != kDefaultOrder && effort() < mostEffort &&
+        estimator.lowerBound(family, first, refusal) <= limit(family))
+      searchFamily(family, variants);
+  }
+  mustBeat.reset();
+}
+
+/// Once the best of the default order is known: of what would be told, and of all
+/// whose floor is below it.
+void PlanSearch::searchAllOrders(const std::vector<ShardVariant> &variants, Offload offload) {
+  if (found.empty() || !searchesOrders())
+    return;
+  // A part of what the default order has taken, but what small searches need.
+  constexpr double share = 0.15;
+  constexpr int64_t least = 400;
+  mostEffort = effort() + std::max(least, int64_t(share * double(effort())));
+  std::vector<std::pair<Degrees, double>> told;
+  for (const Estimate *estimate : bestKinds()) {
+    Degrees family = estimate->degrees;
+    family.zeroGroup = spec.zeroGroup.value_or(0);
+    family.recomputeBlocks = 0;
+    told.emplace_back(family, estimate->perSample());
+  }
+  for (const auto &[family, seconds] : told)
+    searchOrders(family, variants, seconds);
+  ShardVariant first = plainVariants().front();
+  for (const Family &family : families) {
+    if (effort() >= mostEffort)
+      return;
+    Degrees degrees = family.degrees;
+    degrees.offload = offload;
+    double best = found.front().perSample();
+    if (ordersOf(degrees).size() > 1 &&
+        (!nearPays() || estimator.lowerBoundOfOrders(degrees, first, refusal) <=
+                      best * double(degrees.samples())))
+      searchOrders(degrees, variants, best);
   }
 }
 
@@ -353,6 +475,7 @@ Result<SearchResult> PlanSearch::run() {
   for (const auto &[variants, offloaded] : attempts) {
     found.clear();
     searchFamilies(variants, offloaded);
+    searchAllOrders(variants, offloaded);
     // What is estimated to fit may turn out not to.
     if (!found.empty())
       if (auto fitting = finish(false))

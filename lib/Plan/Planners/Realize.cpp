@@ -13,6 +13,13 @@ static void place(const Estimate &estimate, Plan &plan) {
   plan.stages.clear();
   for (size_t i = 0; i + 1 < estimate.cuts.size(); ++i) {
     Stage stage{estimate.cuts[i], estimate.cuts[i + 1] - 1, {}};
+    if (plan.degrees.groups.empty()) {
+      auto rank = static_cast<int64_t>(i % ranges.size());
+      stage.devices = i < ranges.size() ? devicesOf(plan.degrees, plan.mesh, rank)
+                                        : plan.stages[rank].devices;
+      plan.stages.push_back(std::move(stage));
+      continue;
+    }
     auto [first, count] = ranges[i % ranges.size()];
     for (int64_t device = first; device < first + count; ++device)
       stage.devices.push_back(device);

@@ -17,8 +17,7 @@ struct Realized {
 };
 
 /// Solves the sharding with all axes of the mesh, places stages on devices and
-/// stores parameters as ZeRO has it. Stage s of pp is on the s-th run of
-/// dp * ep * cp * tp devices: tp innermost, pp outermost.
+/// stores parameters as ZeRO has it.
 Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLibrary &library,
                          const Estimate &estimate);
 

@@ -1,6 +1,7 @@
 #include "ShardCosts.h"
 
 #include "../StageDevices.h"
+#include "Orders.h"
 #include "ShardingSolver.h"
 
 #include "dtc/Plan/Search.h"
@@ -250,9 +251,16 @@ void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverO
                                              std::move(plan), workspace);
 }
 
-const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &variant,
-                                    const std::vector<OpId> &cuts, std::string &error) {
-  Solved &entry = solved[{degrees.tp, degrees.ep, degrees.cp, degrees.microBatch, variant}];
+const ShardCosts *ShardLibrary::get(const Degrees &degrees, const Strides &strides,
+                                    const ShardVariant &variant, const std::vector<OpId> &cuts,
+                                    std::string &error) {
+  std::vector<int64_t> joined;
+  for (Axis axis : {Axis::TP, Axis::CP, Axis::EP})
+    if (int64_t ranks = degreeOf(degrees, axis); ranks > 1)
+      for (int64_t below : ranksBelow(cluster, ranks, strides[static_cast<size_t>(axis)]))
+        joined.push_back(below);
+  Solved &entry =
+      solved[{degrees.tp, degrees.ep, degrees.cp, degrees.microBatch, joined, variant}];
   Degrees inside;
   inside.tp = degrees.tp;
   inside.ep = degrees.ep;
@@ -260,6 +268,8 @@ const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &
   inside.microBatch = degrees.microBatch;
   SolverOptions options{variant.sequenceParallel, variant.secondsPerByte, devices,
                         weighedMicrobatches(problem, degrees, devices)};
+  if (strides != stridesOf(inside))
+    options.strides = strides;
   solveOnce(entry, inside, options);
   if (entry.folded && entry.folded->fits(degrees.recompute, cuts))
     return entry.folded.get();

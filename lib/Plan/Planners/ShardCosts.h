@@ -85,7 +85,13 @@ public:
   /// For a pipeline cut at some of `cuts`. Null where there is no such sharding;
   /// `error` then says why.
   const ShardCosts *get(const Degrees &degrees, const ShardVariant &variant,
-                        const std::vector<OpId> &cuts, std::string &error);
+                        const std::vector<OpId> &cuts, std::string &error) {
+    return get(degrees, stridesOf(degrees), variant, cuts, error);
+  }
+  /// The same with tp, cp and ep at these strides on the devices.
+  const ShardCosts *get(const Degrees &degrees, const Strides &strides,
+                        const ShardVariant &variant, const std::vector<OpId> &cuts,
+                        std::string &error);
   /// The problem with that many samples in a call, sequences split or not.
   struct Batch {
     Problem problem;
@@ -108,6 +114,8 @@ public:
   ShardLibrary &on(DeviceRange range);
   const Cluster &getCluster() const { return cluster; }
   const std::vector<Block> &getBlocks() const { return blocks; }
+  /// How many shardings were solved.
+  int64_t solves() const { return static_cast<int64_t>(solved.size()); }
   const CostModel &getModel() const { return model; }
   const ProblemFacts &getFacts() const { return facts; }
   /// Whether attention keeps more than its results for the backward pass.
@@ -129,8 +137,8 @@ private:
   std::optional<ProblemFacts> foldedFacts;
   /// By samples, and whether cp splits.
   std::map<std::pair<int64_t, bool>, Batch> batches, foldedBatches;
-  /// tp, ep, cp, samples of a rank
-  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, ShardVariant>;
+  /// tp, ep, cp, samples of a rank, and how many ranks of these axes lie below one switch
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, std::vector<int64_t>, ShardVariant>;
   struct Solved {
     bool tried = false;
     std::unique_ptr<ShardCosts> folded, whole; ///< one or both; neither where there is an error

@@ -64,10 +64,20 @@ Mesh makeMesh(const Problem &problem, const ProblemFacts &facts, const Degrees &
     for (size_t i = 0; i < sizes.size(); ++i)
       mesh.axes.push_back({sizes.size() == 1 ? "tp" : "tp." + std::to_string(i), "tp", sizes[i]});
   }
+  if (!hasDefaultPlacement(degrees))
+    setStrides(mesh, stridesOf(degrees));
   return mesh;
 }
 
 //===-- network -----------------------------------------------------------===//
+
+static Mesh meshFor(const Problem &problem, const ProblemFacts &facts, const Degrees &degrees,
+                    const SolverOptions &options) {
+  Mesh mesh = makeMesh(problem, facts, degrees);
+  if (options.strides)
+    setStrides(mesh, *options.strides);
+  return mesh;
+}
 
 ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
@@ -76,7 +86,7 @@ ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts
       tableLimit(options.tableLimit), forced(options.forced),
       numMicrobatches(double(options.numMicrobatches ? options.numMicrobatches
                                                      : problem.numMicrobatches)),
-      mesh(makeMesh(problem, facts, degrees)),
+      mesh(meshFor(problem, facts, degrees, options)),
       model(cluster, options.devices ? options.devices : degrees.devices()),
       work(problem, facts, model), layouts(mesh, model), groups(problem, facts),
       choices(problem, facts, groups, mesh, layouts, work, options.sequenceParallel) {}

@@ -135,7 +135,8 @@ private:
 
 /// The mesh of one stage for these degrees: axes dp, ep, cp and tp without those of
 /// size 1, tp innermost; dp in two where a part of it shares ZeRO's storage; tp
-/// in several axes where the sizes of contractions ask for it.
+/// in several axes where the sizes of contractions ask for it. They lie on the devices
+/// as the degrees' order says.
 sharding::Mesh makeMesh(const Problem &problem, const ProblemFacts &facts,
                         const Degrees &degrees);
 

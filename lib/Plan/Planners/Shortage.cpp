@@ -49,6 +49,7 @@ std::vector<std::pair<std::string, Spec>> eachKeyLess(const Spec &spec) {
   add("sp", &Spec::sp);
   add("zero_group", &Spec::zeroGroup);
   add("offload", &Spec::offload);
+  add("order", &Spec::order);
   if (!spec.groups.empty()) {
     Spec without = spec;
     without.groups.clear();

@@ -114,9 +114,7 @@ Plan ShardingSolver::assemble(const std::vector<int> &chosen) {
       assembleSum(id, chosen, plan);
   assembleArguments(chosen, plan);
   plan.degrees.sp = usesSequenceParallel(problem, facts, plan);
-  plan.stages = {{0, facts.lastForward, {}}};
-  for (int64_t device = 0; device < degrees.devices(); ++device)
-    plan.stages[0].devices.push_back(device);
+  plan.stages = {{0, facts.lastForward, devicesOf(degrees, mesh, 0)}};
   return plan;
 }
 

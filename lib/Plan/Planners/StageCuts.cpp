@@ -83,8 +83,8 @@ static std::vector<int> packBackwards(int units, int stages, const StagePrice &p
   return begins;
 }
 
-bool canCut(int units, int stages, const StagePrice &price) {
-  return std::isfinite(pack(units, stages, price, kInfinity));
+bool canCut(int units, int stages, const StagePrice &price, double limit) {
+  return std::isfinite(pack(units, stages, price, limit));
 }
 
 /// What some cuts achieve, close to the least: stages that cost more needn't be

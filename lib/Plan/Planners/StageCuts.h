@@ -24,8 +24,9 @@ std::optional<std::vector<int>> cutStages(int units, int stages, const StagePric
                                           double limit =
                                               std::numeric_limits<double>::infinity());
 
-/// Whether there are cuts all of whose stages have a finite price.
-bool canCut(int units, int stages, const StagePrice &price);
+/// Whether there are cuts all of whose stages have a finite price of at most `limit`.
+bool canCut(int units, int stages, const StagePrice &price,
+            double limit = std::numeric_limits<double>::infinity());
 
 /// Cuts into stages of equally many layers, which begin at the units `layers`. What is
 /// before the first layer belongs to the first stage, what is behind the last one to the

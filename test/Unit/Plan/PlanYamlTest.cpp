@@ -21,6 +21,7 @@ TEST(PlanYaml, KeepsWhatIsNotImplementedYet) {
   written.degrees.recomputeBlocks = 1;
   written.degrees.offload = Offload::Optimizer;
   written.degrees.zero = 3;
+  written.degrees.order = *orderFromName("dp-pp-tp-cp-ep");
   written.recompute = {{2, Recompute::Full}};
   written.storage[0].storageAxes = {0};
   written.storage[0].stateAxes = {0};
@@ -52,6 +53,7 @@ TEST(PlanYaml, ErrorsNameFileLineAndKey) {
   expectRefused("tp: 4", "tp: four", "plan.yaml:3: wrong value for tp: four");
   expectRefused("tp: 4", "tp: 0", "tp is too small: 0");
   expectRefused("schedule: 1f1b", "schedule: 2f2b", "unknown schedule: 2f2b");
+  expectRefused("order: tp-cp-ep-dp-pp", "order: tp-cp-ep-dp-dp", "unknown order: tp-cp-ep-dp-dp");
   expectRefused("name: wte.weight", "name: wtf.weight", "the model has no parameter");
   expectRefused("dims: [[tp], []]", "dims: [[tq], []]", "axis is not in the mesh: tq");
   expectRefused("dims: [[tp], []]", "dims: [[tp]]", "the tensor has 2 dimensions, not 1");

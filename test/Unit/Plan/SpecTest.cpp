@@ -43,6 +43,8 @@ TEST(Spec, RefusesWhatItDoesNotKnow) {
   expectRefused("", "plan: expected KEY=VALUE, got ''");
   expectRefused("dp=2,", "plan: expected KEY=VALUE, got ''");
   expectRefused("dp=0", "plan: dp expects a positive integer, got '0'");
+  expectRefused("order=tp-dp-pp", "plan: order expects each of tp, cp, ep, dp and pp once, innermost "
+                                  "first, as in tp-cp-ep-dp-pp, got 'tp-dp-pp'");
   expectRefused("micro_batch=9223372036854775807",
                 "plan: micro_batch expects a positive integer, got '9223372036854775807'");
   expectRefused("dp=2x", "plan: dp expects a positive integer, got '2x'");

@@ -63,6 +63,30 @@ TEST_F(VerifyTest, Degrees) {
   expect("more devices than the cluster has: 4", [](Plan &) {});
 }
 
+TEST_F(VerifyTest, Order) {
+  good.degrees.cp = 2;
+  good.degrees.tp = 2;
+  good.mesh.axes = {{"cp", "cp", 2}, {"tp", "tp", 2}};
+  expect("order doesn't have each axis once: tp-tp-ep-dp-pp",
+         [](Plan &p) { p.degrees.order[1] = Axis::TP; });
+  expect("mesh axis cp lies at strides of 2, in the plan's order they are 1",
+         [](Plan &p) { p.degrees.order = *orderFromName("cp-tp-ep-dp-pp"); });
+  auto swap = [](Plan &p) {
+    p.degrees.order = *orderFromName("cp-tp-ep-dp-pp");
+    setStrides(p.mesh, stridesOf(p.degrees));
+  };
+  expect("stage 0 has rank 1 on device 1, order=cp-tp-ep-dp-pp puts it on 2", swap);
+  on.others = {{on.device, 2, 2, {}}};
+  on.nodes = 2;
+  on.devicesPerNode = 2;
+  expect("a cluster of several device types has the default order alone", swap);
+}
+
+TEST_F(VerifyTest, Devices) {
+  expect("stage 0 has rank 2 on device 3, order=tp-cp-ep-dp-pp puts it on 2",
+         [](Plan &p) { std::swap(p.stages[0].devices[2], p.stages[0].devices[3]); });
+}
+
 TEST_F(VerifyTest, Mesh) {
   expect("two axes of the mesh have the name: tp",
          [](Plan &p) { p.mesh.axes.push_back({"tp", "tp", 1}); });

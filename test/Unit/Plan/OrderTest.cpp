@@ -1,0 +1,249 @@
+// In which order axes lie on the devices: where that puts ranks, which orders are worth
+// telling apart, and which one the search finds.
+#include "Planners/Estimate.h"
+#include "Planners/Orders.h"
+
+#include "RandomProblem.h"
+#include "Transformer.h"
+
+#include "dtc/Plan/Explain.h"
+#include "dtc/Plan/Verify.h"
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+using namespace dtc::sharding;
+
+namespace {
+
+AxisOrder order(const std::string &name) { return *orderFromName(name); }
+
+/// Devices of one rate for all sizes, `size` of them below one switch, with so many
+/// bytes/s inside and between.
+Cluster twoLevels(int64_t size, double inside, double between) {
+  Cluster on = cluster("dgx-h100");
+  on.device.architecture = Architecture::None;
+  on.device.multiprocessors = 0;
+  on.device.achieved[DType::F32] = on.device.achieved[DType::BF16] = 1e14;
+  on.devicesPerNode = size;
+  on.levels = {{"inside", size, inside, 1e-6}, {"between", 0, between, 1e-6}};
+  return on;
+}
+
+SearchResult best(const Problem &problem, int64_t devices, const std::string &spec,
+                  const Cluster &on) {
+  SearchOptions options;
+  options.devices = devices;
+  options.spec = *parseSpec(spec);
+  options.executable = false;
+  auto found = search(problem, on, options);
+  if (!found) {
+    ADD_FAILURE() << spec << ": " << found.error().message;
+    return {};
+  }
+  for (const Violation &violation : verify(found->problem, found->plan, on))
+    ADD_FAILURE() << spec << ": " << violation.message;
+  return *found;
+}
+
+const Degrees example = {.dp = 2, .tp = 4, .pp = 2};
+
+} // namespace
+
+TEST(AxisOrder, NamesAreInnermostFirst) {
+  EXPECT_EQ(name(kDefaultOrder), "tp-cp-ep-dp-pp");
+  EXPECT_EQ(orderFromName("tp-cp-ep-dp-pp"), kDefaultOrder);
+  EXPECT_EQ(name(order("pp-dp-ep-cp-tp")), "pp-dp-ep-cp-tp");
+  for (const char *broken : {"", "tp", "tp-cp-ep-dp", "tp-cp-ep-dp-dp", "tp-cp-ep-dp-xp",
+                             "tp-cp-ep-dp-pp-", "tp,cp,ep,dp,pp"})
+    EXPECT_FALSE(orderFromName(broken)) << broken;
+}
+
+TEST(AxisOrder, PlacesRanks) {
+  Mesh mesh;
+  mesh.axes = {{"dp", "dp", 2}, {"tp", "tp", 4}};
+  Degrees degrees = example;
+  EXPECT_EQ(devicesOf(degrees, mesh, 1), (std::vector<int64_t>{8, 9, 10, 11, 12, 13, 14, 15}));
+  degrees.order = order("tp-cp-ep-pp-dp");
+  EXPECT_EQ(devicesOf(degrees, mesh, 0), (std::vector<int64_t>{0, 1, 2, 3, 8, 9, 10, 11}));
+  EXPECT_EQ(devicesOf(degrees, mesh, 1), (std::vector<int64_t>{4, 5, 6, 7, 12, 13, 14, 15}));
+  degrees.order = order("dp-cp-ep-pp-tp");
+  EXPECT_EQ(devicesOf(degrees, mesh, 1), (std::vector<int64_t>{2, 6, 10, 14, 3, 7, 11, 15}));
+  // Of a degree with two axes the last is the innermost.
+  mesh.axes = {{"dp", "dp", 2}, {"tp.0", "tp", 2}, {"tp.1", "tp", 2}};
+  EXPECT_EQ(devicesOf(degrees, mesh, 1), (std::vector<int64_t>{2, 6, 10, 14, 3, 7, 11, 15}));
+}
+
+TEST(AxisOrder, OfAxesWithOneRankIsTheDefault) {
+  Degrees degrees = {.dp = 2, .tp = 4};
+  degrees.order = order("pp-tp-ep-cp-dp");
+  EXPECT_TRUE(hasDefaultPlacement(degrees));
+  degrees.order = order("dp-tp-cp-ep-pp");
+  EXPECT_FALSE(hasDefaultPlacement(degrees));
+  Plan plan;
+  plan.degrees = degrees;
+  EXPECT_EQ(unimplemented(plan).front(), "not implemented yet: order=dp-tp-cp-ep-pp");
+}
+
+TEST(AxisOrder, SaysWhichLinksAGroupUses) {
+  Mesh mesh;
+  mesh.axes = {{"dp", "dp", 4}, {"tp", "tp", 4}};
+  CostModel model(twoLevels(8, 100e9, 10e9), 32);
+  auto inNode = [&](const std::string &text, AxisId axis) {
+    Degrees degrees = {.dp = 4, .tp = 4, .pp = 2};
+    degrees.order = order(text);
+    setStrides(mesh, stridesOf(degrees));
+    return model.groupShape({axis}, mesh).inside[0];
+  };
+  EXPECT_EQ(inNode("tp-cp-ep-dp-pp", 0), 2);
+  EXPECT_EQ(inNode("tp-cp-ep-dp-pp", 1), 4);
+  EXPECT_EQ(inNode("tp-cp-ep-pp-dp", 0), 1);
+  EXPECT_EQ(inNode("dp-cp-ep-tp-pp", 0), 4);
+  EXPECT_EQ(inNode("dp-cp-ep-tp-pp", 1), 2);
+  EXPECT_EQ(inNode("dp-cp-ep-pp-tp", 1), 1);
+}
+
+TEST(DistinctOrders, JoinOtherRanksBelowSwitches) {
+  Degrees degrees = {.dp = 4, .tp = 4, .pp = 2};
+  auto names = [&](const Cluster &on, bool near) {
+    std::vector<std::string> result;
+    for (const AxisOrder &each : distinctOrders(degrees, on, near))
+      result.push_back(name(each));
+    return result;
+  };
+  Cluster on = twoLevels(8, 100e9, 10e9);
+  EXPECT_EQ(names(on, true),
+            (std::vector<std::string>{"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "dp-cp-ep-tp-pp",
+                                      "dp-cp-ep-pp-tp"}));
+  degrees = {.dp = 4, .tp = 8};
+  EXPECT_EQ(names(on, true), (std::vector<std::string>{"tp-cp-ep-dp-pp", "dp-cp-ep-tp-pp"}));
+  // Groups of 3 ranks don't fill nodes of 8.
+  degrees = {.dp = 3, .tp = 4, .pp = 2};
+  EXPECT_EQ(names(on, true), (std::vector<std::string>{"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"}));
+  on.levels.pop_back();
+  EXPECT_EQ(names(on, true), (std::vector<std::string>{"tp-cp-ep-dp-pp"}));
+  // Behind a node's 8 tp ranks it is all the same which leaf switch there is.
+  degrees = {.dp = 64, .tp = 8, .pp = 4};
+  for (const std::string &each : names(cluster("dgx-h100"), true))
+    EXPECT_NE(each, "tp-cp-ep-pp-dp");
+  Cluster mixed = cluster("dgx-h100");
+  mixed.nodes = 4;
+  mixed.others = {{cluster("dgx-a100").device, 8, 4, {}}};
+  degrees = {.dp = 8, .tp = 4, .pp = 2};
+  EXPECT_EQ(names(mixed, true), (std::vector<std::string>{"tp-cp-ep-dp-pp"}));
+}
+
+TEST(DistinctOrders, NearIsFasterWhereInnerLinksAre) {
+  for (const char *name : {"dgx-h100", "dgx-h200", "dgx-a100", "p4d", "p5", "a10g", "dgx-b200"})
+    EXPECT_TRUE(nearIsFaster(CostModel(cluster(name), 1024), 1024)) << name;
+  EXPECT_TRUE(nearIsFaster(CostModel(twoLevels(8, 100e9, 10e9), 64), 64));
+  EXPECT_FALSE(nearIsFaster(CostModel(twoLevels(8, 10e9, 100e9), 64), 64));
+}
+
+/// Each order of each mesh, pinned: none beats the free choice by more than an
+/// order has to, and none is below the floor of all orders.
+TEST(Orders, NoneBeatsTheFreeChoice) {
+  const std::string rest = "zero=1,recompute=none,micro_batch=1,schedule=1f1b,chunks=1";
+  int others = 0;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    Problem problem = randomProblem(seed, {3, 2, true});
+    if (problem.values[0].type != DType::I64)
+      continue; // no samples that could be split
+    problem.numMicrobatches = 2;
+    for (auto [inside, between] : {std::pair(1e11, 1e9), {1e9, 1e8}, {1e8, 1e10}}) {
+      Cluster on = twoLevels(2, inside, between);
+      CostModel model(on, 8);
+      ShardLibrary library(problem, on, {.devices = 8, .spec = {}, .executable = false});
+      ProblemFacts facts(problem);
+      Estimator estimator(library, problem, facts);
+      double least = std::numeric_limits<double>::infinity();
+      std::string which;
+      for (int64_t tp : {1, 2, 4, 8})
+        for (int64_t pp : {1, 2, 4}) {
+          Degrees degrees = {.dp = 8 / (tp * pp), .tp = tp, .pp = pp};
+          if (tp * pp > 8)
+            continue;
+          for (const AxisOrder &each : distinctOrders(degrees, on, false)) {
+            std::string spec = "dp=" + std::to_string(degrees.dp) + ",tp=" + std::to_string(tp) +
+                               ",pp=" + std::to_string(pp) + ",cp=1,ep=1,order=" + name(each);
+            SearchOptions options{.devices = 8, .spec = *parseSpec(spec + "," + rest),
+                                  .executable = false};
+            auto found = search(problem, on, options);
+            if (!found)
+              continue;
+            EXPECT_EQ(found->plan.degrees.order, each);
+            EXPECT_TRUE(verify(found->problem, found->plan, on).empty());
+            std::string error;
+            if (nearIsFaster(model, 8)) {
+              EXPECT_LE(estimator.lowerBoundOfOrders(found->plan.degrees, {}, error),
+                        found->predicted.stepSeconds * (1 + 1e-9)) << spec;
+            }
+            double perSample =
+                found->predicted.stepSeconds / double(found->problem.globalBatch());
+            if (perSample < least) {
+              least = perSample;
+              which = spec;
+            }
+          }
+        }
+      SearchResult free = best(problem, 8, rest, on);
+      double perSample = free.predicted.stepSeconds / double(free.problem.globalBatch());
+      EXPECT_LE(perSample, least * 1.0006) << seed << ": " << summary(free.plan.degrees)
+                                           << " instead of " << which;
+      others += free.plan.degrees.order != kDefaultOrder;
+    }
+  }
+  EXPECT_GT(others, 0) << "some other order is the best";
+}
+
+/// Activations of many long microbatches weigh more than the gradients of a small
+/// model, which are summed once a step.
+TEST(Orders, StagesLieInsideTheNodeWhereTheySendMost) {
+  Problem problem = transformer({4, 512, 8, 4096, 256, 1024});
+  const std::string rest = "dp=4,tp=1,pp=2,cp=1,ep=1,zero=0,micro_batch=1,schedule=1f1b";
+  Cluster on = twoLevels(2, 100e9, 1e9);
+  SearchResult found = best(problem, 8, rest, on),
+               plain = best(problem, 8, rest + ",order=tp-cp-ep-dp-pp", on);
+  EXPECT_EQ(name(found.plan.degrees.order), "tp-cp-ep-pp-dp");
+  EXPECT_EQ(found.plan.stages[0].devices, (std::vector<int64_t>{0, 2, 4, 6}));
+  EXPECT_EQ(found.plan.stages[1].devices, (std::vector<int64_t>{1, 3, 5, 7}));
+  EXPECT_LT(found.predicted.stepSeconds, 0.98 * plain.predicted.stepSeconds);
+  SearchOptions options{.devices = 8, .spec = *parseSpec(rest), .executable = false};
+  bool told = false;
+  for (const Change &change : explain(problem, on, options, found).changes)
+    if (change.setting == "order=tp-cp-ep-dp-pp" && change.rival) {
+      EXPECT_GT(change.rival->difference.share, 0.02);
+      told = true;
+    }
+  EXPECT_TRUE(told) << "what the default order would cost";
+  // Fully pinned, the default.
+  EXPECT_EQ(best(problem, 8, rest + ",recompute=none", on).plan.degrees.order, kDefaultOrder);
+}
+
+/// GPUs whose sockets share slow PCIe, each with a fast card of its own.
+TEST(Orders, TensorParallelismAvoidsInnerLinksThatAreSlow) {
+  Problem problem = transformer({4, 1024, 16, 1024, 16, 1024});
+  Cluster on = twoLevels(2, 2e9, 50e9);
+  SearchResult found = best(problem, 4, "dp=2,tp=2,zero=0", on);
+  EXPECT_EQ(name(found.plan.degrees.order), "dp-cp-ep-tp-pp");
+  EXPECT_LT(found.predicted.stepSeconds,
+            0.9 * best(problem, 4, "dp=2,tp=2,zero=0,order=tp-cp-ep-dp-pp", on)
+                      .predicted.stepSeconds);
+}
+
+TEST(Orders, TensorParallelismIsInTheNodeAndPipelinesAcross) {
+  SearchResult found = best(transformer(gpt175b(512)), 512, "tp=8", cluster("dgx-h100"));
+  EXPECT_TRUE(hasDefaultPlacement(found.plan.degrees)) << summary(found.plan.degrees);
+}
+
+TEST(Orders, SearchesNoneForWhatIsCompiled) {
+  Problem problem = transformer({4, 1024, 16, 1024, 16, 1024});
+  Cluster on = twoLevels(2, 2e9, 50e9);
+  SearchOptions options{.devices = 4, .spec = *parseSpec("dp=2,tp=2,zero=0")};
+  auto found = search(problem, on, options);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->plan.degrees.order, kDefaultOrder);
+  options.spec.order = order("dp-cp-ep-tp-pp");
+  auto refused = search(problem, on, options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "plan: not implemented yet: order=dp-cp-ep-tp-pp");
+}
