@@ -23,7 +23,8 @@ class Prediction:
 
     seconds: float | None = None
     peak_bytes: float | None = None
-    tensor_bytes: float | None = None  # of that, without the context, workspaces and communication buffers
+    reserved_bytes: float | None = None  # of that, without the context, workspaces and communication buffers
+    tensor_bytes: float | None = None  # of that, without what a caching allocator holds beyond tensors
     fits: bool | None = None
     parameters: float | None = None
     flops: float | None = None  # of a step, as dtc counts the model's
@@ -84,6 +85,8 @@ def interpret(code: int, stdout: str, stderr: str) -> Prediction:
     answer = json.loads(stdout)
     predicted = answer["predicted"]
     seconds, rate = predicted["step_time_s"], predicted["model_tflops_per_device"]
-    peak = predicted["peak_memory_bytes"]
-    return Prediction(seconds, peak, peak - predicted["memory"]["reserved"], predicted["fits"], answer["model"]["parameters"],
+    peak, memory = predicted["peak_memory_bytes"], predicted["memory"]
+    reserved = peak - memory["reserved"]
+    return Prediction(seconds, peak, reserved, reserved - memory["cached"], predicted["fits"],
+                      answer["model"]["parameters"],
                       rate * 1e12 * answer["devices"] * seconds if rate else None)

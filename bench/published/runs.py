@@ -28,7 +28,7 @@ class Case:
     cluster: dict  # the cluster file's content, with the suite's software
     precision: str
     memory_stated: bool  # whether the source says which memory the devices have
-    reads_tensors: bool = False  # whether its memory figures are of tensors alone
+    reading: str = "device"  # what its memory figures are of: device (nvidia-smi), reserved or tensors
 
 
 def load(name: str):
@@ -110,10 +110,12 @@ def spec(run: dict) -> str:
 
 def software(run: dict, suite: dict) -> dict:
     """What the suite's program does; `half_gradients` lists the precisions in which it keeps gradients in the
-    parameters' type (Megatron sums them up in fp32 beside bf16 alone)."""
+    parameters' type (Megatron sums them up in fp32 beside bf16 alone), `keeps_half_gradients` those in which a
+    microbatch's stay beside such sums."""
     facts = dict(suite["software"])
-    if "half_gradients" in facts:
-        facts["half_gradients"] = run["plan"]["precision"].split("/")[0] in facts["half_gradients"]
+    for key in ("half_gradients", "keeps_half_gradients"):
+        if key in facts:
+            facts[key] = run["plan"]["precision"].split("/")[0] in facts[key]
     return facts
 
 
@@ -127,7 +129,7 @@ def case(run: dict, suite: dict, clusters: dict) -> Case:
     entry = clusters[run["cluster"]]
     cluster = dict(entry["cluster"], software=software(run, suite))
     return Case(run, graph, spec(run), cluster, precision(run), entry.get("memory_stated", True),
-                suite.get("reading") in ("tensors", "reserved"))
+                suite.get("reading", "device"))
 
 
 def measured_seconds(run: dict) -> float | None:

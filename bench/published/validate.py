@@ -67,7 +67,8 @@ class Outcome:
         """Predicted and measured bytes of the fullest rank."""
         measured = runs.measured_bytes(self.run)
         usable = self.known and measured and self.mismatch is None
-        read = self.prediction.tensor_bytes if self.case.reads_tensors else self.prediction.peak_bytes
+        read = {"device": self.prediction.peak_bytes, "reserved": self.prediction.reserved_bytes,
+                "tensors": self.prediction.tensor_bytes}[self.case.reading]
         return (read, measured) if usable else None
 
     @property

@@ -73,7 +73,8 @@ ordered_json partsJson(const plan::StepParts &parts) {
 ordered_json memoryJson(const plan::MemoryUse &memory) {
   return {{"parameters", memory.parameters}, {"gradients", memory.gradients},
           {"optimizer", memory.optimizer},   {"data", memory.data},
-          {"activations", memory.activations}, {"reserved", memory.reserved}};
+          {"activations", memory.activations}, {"reserved", memory.reserved},
+          {"cached", memory.cached}};
 }
 
 ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
@@ -249,6 +250,8 @@ static void printMemory(std::ostream &out, const Prediction &predicted) {
       << formatBytes(memory.activations);
   if (memory.reserved > 0)
     out << ", context and communication buffers " << formatBytes(memory.reserved);
+  if (memory.cached > 0)
+    out << ", cached " << formatBytes(memory.cached);
   out << "; of " << formatBytes(predicted.memoryCapacity) << "\n";
 }
 

@@ -83,8 +83,14 @@ static void writeSoftware(YAML::Emitter &out, const Software &software) {
   field(out, "gathers_again", software.gathersAgain);
   field(out, "gathers_weights", software.gathersWeights);
   field(out, "half_gradients", software.halfGradients);
+  field(out, "keeps_half_gradients", software.keepsHalfGradients);
+  field(out, "norm_temporaries", software.normTemporaries);
+  field(out, "flattens", software.flattens);
+  field(out, "update_temporaries", software.updateTemporaries);
   field(out, "bucket_elements", software.bucketElements);
   field(out, "lazy_loading", software.lazyLoading);
+  field(out, "updates_first", software.updatesFirst);
+  field(out, "caching_allocator", software.cachingAllocator);
   out << YAML::EndMap;
 }
 

@@ -301,8 +301,15 @@ static Software readSoftware(YamlMap map) {
   software.gathersAgain = map.get("gathers_again", false);
   software.gathersWeights = map.get("gathers_weights", true);
   software.halfGradients = map.get("half_gradients", false);
+  software.keepsHalfGradients = map.get("keeps_half_gradients", false);
+  software.normTemporaries = map.number<int64_t>("norm_temporaries", 0, std::optional<int64_t>(0));
+  software.flattens = map.get("flattens", false);
+  software.updateTemporaries =
+      map.number<int64_t>("update_temporaries", 0, std::optional<int64_t>(0));
   software.bucketElements = map.number<int64_t>("bucket_elements", 0, std::optional<int64_t>(0));
   software.lazyLoading = map.get("lazy_loading", true);
+  software.updatesFirst = map.get("updates_first", false);
+  software.cachingAllocator = map.get("caching_allocator", false);
   map.finish();
   return software;
 }

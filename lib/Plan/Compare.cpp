@@ -26,7 +26,8 @@ static StepParts subtract(const StepParts &plan, double scale, const StepParts &
 static MemoryUse subtract(const MemoryUse &plan, const MemoryUse &other) {
   MemoryUse result;
   for (auto part : {&MemoryUse::parameters, &MemoryUse::gradients, &MemoryUse::optimizer,
-                    &MemoryUse::data, &MemoryUse::activations, &MemoryUse::reserved})
+                    &MemoryUse::data, &MemoryUse::activations, &MemoryUse::reserved,
+                    &MemoryUse::cached})
     result.*part = plan.*part - other.*part;
   return result;
 }

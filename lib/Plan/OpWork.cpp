@@ -36,9 +36,12 @@ ParameterBytes parameterBytes(const Problem &problem, ValueId value,
   bytes.states = optimizer.states * placedBytes(elements * optimizer.stateBytes) +
                  placedBytes(elements * optimizer.masterBytes);
   if (software.halfGradients && gradient > byteSize(parameter.type)) {
-    bytes.states += placedBytes(elements * gradient); // the update's copy
+    bytes.update = placedBytes(elements * gradient); // the copy
     gradient = byteSize(parameter.type);
   }
+  bytes.update += software.updateTemporaries * placedBytes(elements * byteSize(DType::F32));
+  if (software.keepsHalfGradients && gradient > byteSize(parameter.type))
+    bytes.kept = bytes.parameter;
   bytes.gradient = placedBytes(elements * gradient);
   return bytes;
 }

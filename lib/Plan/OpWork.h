@@ -67,9 +67,11 @@ int64_t placedBytes(int64_t bytes);
 /// What one device keeps of a parameter from step to step, and of its gradient.
 struct ParameterBytes {
   int64_t parameter = 0, gradient = 0, states = 0;
-  int64_t resident() const { return parameter + gradient + states; }
+  int64_t kept = 0;   ///< of a microbatch's gradient beside the sum
+  int64_t update = 0; ///< of temporaries, during the update alone
+  int64_t most() const { return parameter + gradient + states + kept + update; }
   /// Bytes that the update reads and writes.
-  int64_t updateTraffic() const { return 2 * parameter + gradient + 2 * states; }
+  int64_t updateTraffic() const { return 2 * parameter + gradient + 2 * (states + update); }
 };
 ParameterBytes parameterBytes(const Problem &problem, ValueId value,
                               const sharding::TensorSharding &layout, const sharding::Mesh &mesh,

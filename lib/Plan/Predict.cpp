@@ -42,7 +42,7 @@ public:
 private:
   void simulateStages(const simulate::Costs &stages);
   void addStages(const simulate::Costs &stages);
-  void addMemory();
+  void addMemory(const simulate::Costs &stages);
   void addCollectives(const simulate::Costs &stages);
   void addParts(const simulate::Costs &stages);
   void addTransfers(int64_t rank, const simulate::Costs &stages,
@@ -220,7 +220,7 @@ void Predictor::addStages(const simulate::Costs &stages) {
 }
 
 /// Each stage's against its own devices, and that of the rank which fills its own most.
-void Predictor::addMemory() {
+void Predictor::addMemory(const simulate::Costs &stages) {
   std::vector<std::string> groups;
   for (const CollectiveUse &use : result.collectives)
     if (std::find(groups.begin(), groups.end(), use.axis) == groups.end())
@@ -232,11 +232,16 @@ void Predictor::addMemory() {
     MemoryUse use = own.costs().staticBytes(
         own.costs().runsOf(own.getCuts(), static_cast<int64_t>(rank)));
     double resident = double(use.parameters + use.gradients + use.optimizer);
-    use.activations = std::llround(timeline.ranks[rank].peakBytes - resident);
+    double peak = timeline.ranks[rank].peakBytes;
+    if (double update = stages.ranks[rank].updateTransient; resident + update >= peak)
+      use.optimizer += std::llround(update);
+    use.activations = std::llround(peak) - (use.parameters + use.gradients + use.optimizer);
     use.parameters += own.bufferBytes();
     use.data = own.dataBytes(static_cast<int64_t>(rank));
     use.reserved = std::llround(own.getModel().reservedBytes(communicators));
     double capacity = own.getModel().memoryPerRank();
+    if (schedule)
+      use.cached = own.cachedBytes(static_cast<int64_t>(rank), *schedule, use);
     for (size_t stage = rank; stage < result.stages.size(); stage += plan.degrees.pp) {
       result.stages[stage].peakMemory = use.total();
       result.stages[stage].memory = use;
@@ -276,7 +281,7 @@ Prediction Predictor::run() {
   }
   addCollectives(stages);
   addParts(stages);
-  addMemory();
+  addMemory(stages);
   return std::move(result);
 }
 

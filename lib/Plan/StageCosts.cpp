@@ -76,7 +76,7 @@ Weights findWeights(const Problem &problem, const ProblemFacts &facts,
     if (it == classes.end()) {
       StageTable none(profile.units());
       key.tables = std::make_shared<WeightClass::Tables>(
-          WeightClass::Tables{none, none, none, none, none});
+          WeightClass::Tables{none, none, none, none, none, none, none});
       classes.push_back(std::move(key));
       it = classes.end() - 1;
     }
@@ -88,6 +88,8 @@ Weights findWeights(const Problem &problem, const ProblemFacts &facts,
       it->tables->parameters.addToStagesWith(readers, bytes.parameter);
       it->tables->gradients.addToStagesWith(readers, bytes.gradient);
       it->tables->states.addToStagesWith(readers, bytes.states);
+      it->tables->kept.addToStagesWith(readers, bytes.kept);
+      it->tables->update.addToStagesWith(readers, bytes.update);
       it->tables->elements.addToStagesWith(readers, bytes.parameter / byteSize(argument.type));
       it->tables->count.addToStagesWith(readers, 1);
       if (key.trained && readers.size() > 1)
@@ -96,7 +98,8 @@ Weights findWeights(const Problem &problem, const ProblemFacts &facts,
   }
   for (WeightClass &weights : classes)
     for (StageTable *table : {&weights.tables->parameters, &weights.tables->gradients,
-                              &weights.tables->states, &weights.tables->elements,
+                              &weights.tables->states, &weights.tables->kept,
+                              &weights.tables->update, &weights.tables->elements,
                               &weights.tables->count})
       table->finish();
   return result;
@@ -291,30 +294,102 @@ simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
 
 //===-- ranks -------------------------------------------------------------===//
 
-/// Gradients that software copies to reduce them together: the bucket that fills,
-/// and the one that is being reduced.
-static int64_t bucketBytes(const Software &software, int64_t gradients, int64_t elements) {
-  if (software.bucketElements <= 0 || elements <= 0)
+/// One bucket of gradients that software copies to reduce them together.
+int64_t StageCosts::bucketBytes(const Runs &runs) const {
+  int64_t bucket = model.getCluster().software.bucketElements, gradients = 0, elements = 0;
+  for (auto [a, b] : runs)
+    for (const WeightClass &weights : classes)
+      if (weights.trained && !weights.pending.empty()) {
+        gradients += weights.gradients(a, b);
+        elements += weights.elements(a, b);
+      }
+  if (elements == 0)
     return 0;
-  return 2 * std::min(software.bucketElements, elements) * gradients / elements;
+  double each = double(gradients) / double(elements);
+  return static_cast<int64_t>(each * double(std::min(bucket, elements)));
 }
 
 MemoryUse StageCosts::staticBytes(const Runs &runs) const {
   MemoryUse use;
-  int64_t reduced = 0, elements = 0;
   for (auto [a, b] : runs)
     for (const WeightClass &weights : classes) {
-      if (weights.trained && !weights.pending.empty()) {
-        reduced += weights.gradients(a, b);
-        elements += weights.elements(a, b);
-      }
       use.parameters += weights.parameters(a, b) / mesh.size(weights.storage);
-      use.gradients += weights.gradients(a, b) / mesh.size(weights.gradient);
+      use.gradients += weights.gradients(a, b) / mesh.size(weights.gradient) + weights.kept(a, b);
       if (degrees.offload == Offload::None)
         use.optimizer += weights.states(a, b) / mesh.size(weights.state);
     }
-  use.gradients += bucketBytes(model.getCluster().software, reduced, elements);
+  // While one fills, another is being reduced.
+  use.gradients += overlaps() ? 2 * bucketBytes(runs) : 0;
   return use;
+}
+
+int64_t StageCosts::updateBytes(const Runs &runs) const {
+  int64_t result = overlaps() ? 0 : bucketBytes(runs);
+  for (auto [a, b] : runs)
+    for (const WeightClass &weights : classes)
+      if (degrees.offload == Offload::None)
+        result += weights.update(a, b) / mesh.size(weights.state);
+  return result;
+}
+
+RankRequests StageCosts::requests(const Runs &runs) const {
+  const Software &software = model.getCluster().software;
+  RankRequests result;
+  result.gradients = software.halfGradients && degrees.zero < 2 ? GradientLife::Step
+                     : software.keepsHalfGradients              ? GradientLife::Microbatch
+                                                                : GradientLife::Added;
+  result.updatesFirst = software.updatesFirst;
+  for (auto [a, b] : runs) {
+    double gathered = 0, scattered = 0, parts = pieces(a, b);
+    for (const WeightClass &weights : classes) {
+      addRequests(weights, a, b, result);
+      gathered += gather(weights, a, b).bytes;
+      scattered += scatter(weights, a, b).bytes;
+    }
+    // The block that computes and the one that is fetched meanwhile.
+    auto ahead = static_cast<size_t>(std::min(2.0, parts));
+    result.gathered.emplace_back(ahead, std::llround(gathered / parts));
+    result.scattered.emplace_back(ahead, std::llround(scattered / parts));
+  }
+  int64_t bucket = bucketBytes(runs);
+  (overlaps() ? result.resident : result.norm).push_back(overlaps() ? 2 * bucket : bucket);
+  result.resident.push_back(std::llround(model.reserve(0).workspace));
+  return result;
+}
+
+/// As one tensor each, or one for each of the parameters.
+static void add(std::vector<int64_t> &requests, int64_t bytes, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    requests.push_back(bytes / count);
+}
+
+void StageCosts::addRequests(const WeightClass &weights, int a, int b, RankRequests &to) const {
+  const Software &software = model.getCluster().software;
+  int64_t count = weights.count(a, b);
+  if (count == 0)
+    return;
+  bool flat = software.flattens && weights.trained && weights.storage.empty();
+  int64_t parameters = weights.parameters(a, b), ways = mesh.size(weights.state);
+  int64_t each = flat ? 1 : count;
+  if (flat)
+    add(to.initial, parameters, count);
+  add(to.resident, parameters / mesh.size(weights.storage), each);
+  if (!weights.trained)
+    return;
+  if (to.gradients != GradientLife::Step)
+    add(to.resident, weights.gradients(a, b) / mesh.size(weights.gradient), 1);
+  if (degrees.offload != Offload::None)
+    return;
+  int64_t fp32 = weights.elements(a, b) * byteSize(DType::F32) / ways;
+  add(to.states, weights.states(a, b) / ways, each);
+  add(to.norm, software.normTemporaries * fp32, count);
+  if (flat && to.gradients == GradientLife::Step)
+    add(to.update, weights.gradients(a, b) / ways, 1);
+  for (int64_t left = weights.update(a, b) / ways; left > 0 && fp32 > 0; left -= fp32)
+    add(to.update, std::min(left, fp32), each);
+  int64_t elements = weights.elements(a, b), bucket = std::min(elements, software.bucketElements);
+  if (flat && !weights.state.empty() && elements > 0) // gathered from all ranks, a bucket at a time
+    add(to.after, std::llround(double(bucket) / double(elements) * double(parameters)), 1);
 }
 
 int64_t StageCosts::parameterElements(int a, int b) const {
@@ -338,6 +413,7 @@ simulate::RankCost StageCosts::rank(const Runs &runs, double tiedBytes) const {
   simulate::RankCost cost;
   MemoryUse use = staticBytes(runs);
   cost.staticBytes = double(use.parameters + use.gradients + use.optimizer);
+  cost.updateTransient = double(updateBytes(runs));
   double traffic = 0, overLink = 0, inHost = 0, count = 0;
   for (auto [a, b] : runs)
     for (const WeightClass &weights : classes) {
@@ -346,7 +422,7 @@ simulate::RankCost StageCosts::rank(const Runs &runs, double tiedBytes) const {
       auto ways = double(mesh.size(weights.state));
       double parameter = double(weights.parameters(a, b)) / ways;
       double gradient = double(weights.gradients(a, b)) / ways;
-      double states = double(weights.states(a, b)) / ways;
+      double states = double(weights.states(a, b) + weights.update(a, b)) / ways;
       count += double(weights.count(a, b));
       // The gradient's norm reads it once more.
       if (degrees.offload == Offload::Optimizer) {

@@ -10,6 +10,7 @@
 // scatter of a pass.
 #pragma once
 
+#include "AllocatorReplay.h"
 #include "Profile.h"
 
 #include "dtc/Plan/Blocks.h"
@@ -29,12 +30,14 @@ struct WeightClass {
   bool trained = false;
 
   struct Tables {
-    StageTable parameters, gradients, states, elements, count;
+    StageTable parameters, gradients, states, kept, update, elements, count;
   };
   std::shared_ptr<Tables> tables; ///< the same however they are stored
   int64_t parameters(int a, int b) const { return tables->parameters(a, b); }
   int64_t gradients(int a, int b) const { return tables->gradients(a, b); }
   int64_t states(int a, int b) const { return tables->states(a, b); }
+  int64_t kept(int a, int b) const { return tables->kept(a, b); }
+  int64_t update(int a, int b) const { return tables->update(a, b); }
   int64_t elements(int a, int b) const { return tables->elements(a, b); }
   int64_t count(int a, int b) const { return tables->count(a, b); }
 };
@@ -98,6 +101,11 @@ public:
   double tiedSeconds(double bytes) const;
   /// What a rank keeps from step to step, data and activations aside.
   MemoryUse staticBytes(const Runs &runs) const;
+  /// What the update takes beyond it.
+  int64_t updateBytes(const Runs &runs) const;
+  /// The same, and what its calls gather and scatter, as requests to an allocator;
+  /// without what `StageAllocations` has.
+  RankRequests requests(const Runs &runs) const;
   /// Of the parameters that a rank stores.
   int64_t parameterElements(int a, int b) const;
 
@@ -131,6 +139,8 @@ private:
   double pieces(int a, int b) const;
   double accumulation(const WeightClass &weights, int a, int b) const;
   bool overlaps() const;
+  int64_t bucketBytes(const Runs &runs) const;
+  void addRequests(const WeightClass &weights, int a, int b, RankRequests &to) const;
 
   const CostModel &model;
   Degrees degrees;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace dtc::plan {
 
@@ -65,18 +66,23 @@ StageKind::StageKind(const PlannedModel &planned, const Plan &plan, const Cluste
 
 bool StageKind::start() {
   std::vector<OpId> at = cutsOf(plan, planned, endOf(planned));
+  FoldedCuts allocated;
   if (const Folding *folding = planned.folding) {
     auto kinds = foldRecomputation(*folding, plan.recompute);
     auto folded = foldCuts(*folding, planned.blocks, at);
     if (!kinds || !folded)
       return false;
     addRecomputation(execution, problem, folding->blocks, *kinds);
+    allocated = *folded;
     profile = Profile::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at));
   } else {
     addRecomputation(execution, problem, planned.blocks, plan.recompute);
+    allocated.cuts = at;
     profile = std::make_unique<Profile>(problem, facts, execution, plan.mesh, std::move(at));
   }
-  if (!profile)
+  if (model.getCluster().software.cachingAllocator)
+    allocations.emplace(problem, execution, allocated);
+  if (!profile || (allocations && !allocations->inStep()))
     return false;
   for (const Stage &stage : plan.stages)
     cuts.push_back(profile->unitOf(static_cast<OpId>(stage.firstOp)));
@@ -195,6 +201,26 @@ int64_t StageKind::bufferBytes() const {
       total += static_cast<int64_t>(profile->readers(value).size()) *
                placedBytes(localBytes(problem.values[value], plan.arguments.at(value), plan.mesh));
   return total;
+}
+
+/// Where it runs out of memory, what it would hold of a larger device.
+int64_t StageKind::cachedBytes(int64_t rank, const pipeline::Schedule &whole,
+                               const MemoryUse &use) const {
+  if (!allocations)
+    return 0;
+  RankRequests requests = stageCosts->requests(stageCosts->runsOf(cuts, rank));
+  requests.sumShare = 1 / allocations->gradientShare();
+  requests.resident.push_back(bufferBytes() + dataBytes(rank));
+  bool splits = whole.shape.kind == pipeline::ScheduleKind::ZeroBubble;
+  for (auto [a, b] : stageCosts->runsOf(cuts, rank))
+    requests.stages.push_back(allocations->stage(a, b, splits));
+  auto workspace = std::llround(model.reserve(0).workspace);
+  auto capacity = static_cast<int64_t>(model.memoryPerRank()) - (use.reserved - workspace);
+  std::vector<pipeline::Call> calls = shortened(whole, rank);
+  std::optional<int64_t> peak = peakReserved(requests, calls, capacity);
+  if (!peak)
+    peak = peakReserved(requests, calls, std::numeric_limits<int64_t>::max());
+  return std::max<int64_t>(0, *peak - use.allocated() - workspace);
 }
 
 } // namespace dtc::plan

@@ -32,6 +32,9 @@ public:
   /// the outputs that they make.
   int64_t dataBytes(int64_t rank) const;
   int64_t bufferBytes() const;
+  /// What a caching allocator holds of a rank's device beyond `use`, for its calls in
+  /// a schedule; 0 for other programs.
+  int64_t cachedBytes(int64_t rank, const pipeline::Schedule &whole, const MemoryUse &use) const;
 
 private:
   void add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
@@ -46,6 +49,7 @@ private:
   Execution execution;
   std::unique_ptr<Profile> profile;
   std::optional<StageCosts> stageCosts;
+  std::optional<AllocationSequence> allocations; ///< for an allocator that caches
   std::vector<int> cuts;
 };
 

@@ -73,6 +73,7 @@ const std::vector<MemoryKind> &memoryKinds() {
       {"data", "inputs and targets of a step", &MemoryUse::data},
       {"reserved", "the driver's context, library workspace and communication buffers",
        &MemoryUse::reserved},
+      {"cached", "what the program's allocator keeps beyond tensors", &MemoryUse::cached},
       {"activations", "results that the backward pass needs again, and temporaries",
        &MemoryUse::activations},
   };
@@ -96,6 +97,10 @@ public:
   void table();
   void bars();
   void curves();
+  /// Only programs with an allocator of their own cache.
+  bool shows(size_t kind) const {
+    return memoryKinds()[kind].bytes != &MemoryUse::cached || page.predicted().memory.cached > 0;
+  }
 
 private:
   const MemoryUse &use(size_t rank) const { return page.predicted().stages.at(rank).memory; }
@@ -123,6 +128,8 @@ void MemoryWriter::table() {
             {{"Kind"}, {"Bytes", true}, {hasLimit ? "Of the capacity" : "Of all"}, {"What it is"}});
   for (size_t kind = 0; kind < memoryKinds().size(); ++kind) {
     const MemoryKind &row = memoryKinds()[kind];
+    if (!shows(kind))
+      continue;
     auto bytes = double(memory.*row.bytes);
     html.open("tr").element("th", {{"scope", "row"}}, row.name);
     html.open("td", {{"class", "number"}});
@@ -296,7 +303,8 @@ void writeMemory(Html &html, const Page &page) {
   MemoryWriter writer(html, page);
   std::vector<Swatch> swatches;
   for (size_t kind = 0; kind < memoryKinds().size(); ++kind)
-    swatches.push_back({classOf(kind), memoryKinds()[kind].name});
+    if (writer.shows(kind))
+      swatches.push_back({classOf(kind), memoryKinds()[kind].name});
   swatches.push_back(
       {"limit-swatch", "capacity (" + capacitiesText(page.predicted()) +
                            (writer.showsCapacity() ? ")" : ", above the pictures)")});

@@ -7,12 +7,12 @@ namespace dtc::report {
 static constexpr const char *kSheet = R"css(
 :root{--page:#fcfcfa;--ink:#1d2125;--soft:#565d66;--line:#d8dbdf;--panel:#fff;--empty:#eceef0;
 --accent:#20639b;--warn:#8f2115;--warnback:#fdecea;--mark:#fff6d6;--l0:.9;--ls:-.026;--c:.085;
---k0:#3f7fbf;--k1:#e39a3b;--k2:#4fa57a;--k3:#7d8791;--k4:#b9bfc6;--k5:#9a7bb8;
+--k0:#3f7fbf;--k1:#e39a3b;--k2:#4fa57a;--k3:#7d8791;--k4:#b9bfc6;--k5:#c0707f;--k6:#9a7bb8;
 --t0:#2f7d57;--t1:#8cc5a4;--t2:#d5643f;--t3:#b9bfc6;--t4:#c9b458;--t5:#9a7bb8}
 @media screen and (prefers-color-scheme:dark){:root{--page:#14171a;--ink:#e6e8ea;--soft:#a3abb4;--line:#363c43;
 --panel:#1b1f23;--empty:#2a2f35;--accent:#6fb1ea;--warn:#ffb4a8;--warnback:#44201b;--mark:#3a3417;
 --l0:.38;--ls:.018;--c:.08;--k0:#4a8fd3;--k1:#d58a2a;--k2:#47a177;--k3:#7f8a95;--k4:#59626b;
---k5:#9d80bd;--t0:#3c9b6d;--t1:#2c5e47;--t2:#d9683f;--t3:#59626b;--t4:#8f7d2c;--t5:#9d80bd}}
+--k5:#b8606f;--k6:#9d80bd;--t0:#3c9b6d;--t1:#2c5e47;--t2:#d9683f;--t3:#59626b;--t4:#8f7d2c;--t5:#9d80bd}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0 auto;max-width:1180px;padding:1.5rem 1.25rem 4rem;background:var(--page);color:var(--ink);
@@ -103,7 +103,7 @@ static std::string scales() {
     css += ".h" + std::to_string(i) + "{--h:" + std::to_string((250 + i * 360 / kHues) % 360) + "}";
   for (int i = 0; i < kShades; ++i)
     css += ".s" + std::to_string(i) + "{--s:" + std::to_string(i) + "}";
-  for (int i = 0; i < 6; ++i)
+  for (int i = 0; i < 7; ++i)
     css += ".k" + std::to_string(i) + "{fill:var(--k" + std::to_string(i) + ")}";
   for (int i = 0; i < 6; ++i)
     css += ".t" + std::to_string(i) + "{fill:var(--t" + std::to_string(i) + ")}";

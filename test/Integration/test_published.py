@@ -130,11 +130,11 @@ def test_choice():
 
 def test_answers_of_dtc():
     predicted = {"step_time_s": 2.0, "peak_memory_bytes": 7.0, "fits": False, "model_tflops_per_device": 3.0,
-                 "memory": {"reserved": 2.0}}
+                 "memory": {"reserved": 2.0, "cached": 1.0}}
     answer = {"model": {"parameters": 5}, "devices": 4, "predicted": predicted}
     known = predict.interpret(0, json.dumps(answer), "")
     assert (known.seconds, known.peak_bytes, known.fits, known.parameters) == (2.0, 7.0, False, 5)
-    assert known.tensor_bytes == 5.0
+    assert (known.reserved_bytes, known.tensor_bytes) == (5.0, 4.0)
     assert known.flops == 24e12
     refused = predict.interpret(3, "", "dtc: error: /a/b/model.onnx: is truncated\n")
     assert refused == predict.Prediction(refused="dtc: error: model.onnx: is truncated")
@@ -142,7 +142,7 @@ def test_answers_of_dtc():
 
 def test_summary():
     def outcome(run: dict, seconds: float, fits: bool) -> validate.Outcome:
-        return validate.Outcome(case(run), predict.Prediction(seconds, 9 * 2.0**30, 8 * 2.0**30, fits, 1e9))
+        return validate.Outcome(case(run), predict.Prediction(seconds, 9 * 2.0**30, 8 * 2.0**30, 7 * 2.0**30, fits, 1e9))
 
     slower = changed(plan={"dp": 8, "tp": 2}, measured={"iteration_time_s": 3.0})
     again = changed(measured={"iteration_time_s": 2.2})  # the first plan once more
@@ -161,23 +161,24 @@ def test_summary():
 
 
 def test_memory_is_compared_with_what_the_source_reads():
-    """nvidia-smi shows the context and communication buffers, PyTorch's counters tensors alone."""
-    for reading, expected in (("device", 9.0), ("tensors", 8.0), ("reserved", 8.0)):
+    """nvidia-smi shows the context and communication buffers, too, PyTorch's counters its cache or tensors alone."""
+    for reading, expected in (("device", 9.0), ("reserved", 8.0), ("tensors", 7.0)):
         made = runs.case(RUN, SUITES["s"] | {"reading": reading}, CLUSTERS)
-        outcome = validate.Outcome(made, predict.Prediction(2.0, 9.0, 8.0, True, 1e9))
+        outcome = validate.Outcome(made, predict.Prediction(2.0, 9.0, 8.0, 7.0, True, 1e9))
         assert outcome.memory == (expected, 10.0 * 2**30)
 
 
 def test_half_gradients_depend_on_the_precision():
-    suite = SUITES["s"] | {"software": {"half_gradients": ["fp16"]}}
+    suite = SUITES["s"] | {"software": {"half_gradients": ["fp16"], "keeps_half_gradients": ["bf16"]}}
     made = [runs.case(changed(plan={"precision": p}), suite, CLUSTERS) for p in ("fp16", "bf16", "fp16/bf16 (not stated)")]
     assert [case.cluster["software"]["half_gradients"] for case in made] == [True, False, True]
+    assert [case.cluster["software"]["keeps_half_gradients"] for case in made] == [False, True, False]
 
 
 def test_runs_of_other_dimensions_are_left_out():
     run = RUN | {"implied_tflops_per_gpu": runs.model_flops(RUN, 1e9) / 2 / 64 / 1e12}
-    same = validate.Outcome(case(run), predict.Prediction(2.0, 1.0, 1.0, True, 1e9))
-    other = validate.Outcome(case(run), predict.Prediction(2.0, 1.0, 1.0, True, 1.2e9))
+    same = validate.Outcome(case(run), predict.Prediction(2.0, 1.0, 1.0, 1.0, True, 1e9))
+    other = validate.Outcome(case(run), predict.Prediction(2.0, 1.0, 1.0, 1.0, True, 1.2e9))
     assert same.mismatch is None and same.times == (2.0, 2.0)
     assert other.mismatch > 0.05 and other.times is None and other.fits is None
 

@@ -81,7 +81,9 @@ def test_figures_are_those_of_the_answer(planned):
     assert page.figures["exposed_communication"] == predicted["exposed_communication_s"]
     assert page.figures["parameters"] == answer["model"]["parameters"]
     assert page.figures["devices"] == answer["devices"]
-    for kind, size in predicted["memory"].items():
+    memory = dict(predicted["memory"])
+    assert memory.pop("cached") == 0 and "memory_cached" not in page.figures
+    for kind, size in memory.items():
         assert page.figures[f"memory_{kind}"] == size
     times = sorted((use["time_s"] for use in answer["collectives"]), reverse=True)
     for i, seconds in enumerate(times[:40]):
@@ -89,6 +91,16 @@ def test_figures_are_those_of_the_answer(planned):
     for i, other in enumerate(answer["alternatives"][:20]):
         assert page.figures[f"alternative{i}_step"] == other["predicted"]["step_time_s"]
         assert page.figures[f"alternative{i}_memory"] == other["predicted"]["peak_memory_bytes"]
+
+
+def test_what_an_allocator_keeps_is_drawn(tmp_path):
+    cluster, path = tmp_path / "cluster.yaml", tmp_path / "plan.html"
+    cluster.write_text("device: h100\ndevices_per_node: 8\n"
+                       "software: {compiled: false, caching_allocator: true}\n")
+    planned = check_call("dtc", "plan", MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--gpus", 2,
+                         "--cluster", cluster, "--report", path, "--json").out
+    cached = json.loads(planned)["predicted"]["memory"]["cached"]
+    assert Page(path.read_text()).figures["memory_cached"] == cached > 0
 
 
 def test_parts_add_up_to_the_step(planned):

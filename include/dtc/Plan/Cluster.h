@@ -109,9 +109,17 @@ struct Software {
   bool gathersAgain = false;  ///< for the backward pass, what sequence parallelism gathered
   bool gathersWeights = true; ///< within tensor parallelism, where that moves less
   bool halfGradients = false; ///< in the parameters' type; the update makes an fp32 copy
+  /// Each microbatch's stay beside their fp32 sums until the next one's.
+  bool keepsHalfGradients = false;
+  /// fp32 tensors as large as all parameters: for the gradients' norm, and then in the update.
+  int64_t normTemporaries = 0, updateTemporaries = 0;
+  /// Parameters and gradients that ZeRO-3 doesn't split are copied to one tensor.
+  bool flattens = false;
   /// Of gradients that are copied to be reduced together; 0: they are reduced in place.
   int64_t bucketElements = 0;
   bool lazyLoading = true;    ///< else the code of all kernels is in the device's memory
+  bool cachingAllocator = false; ///< PyTorch's; else memory is placed beforehand
+  bool updatesFirst = false;     ///< once with zeros, which makes the optimizer's states
   /// Of a rank's batches times heads.
   bool fusesSoftmax(int64_t count) const { return fusedSoftmax && count % softmaxMultiple == 0; }
   bool operator==(const Software &) const = default;

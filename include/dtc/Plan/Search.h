@@ -24,8 +24,10 @@ struct CollectiveUse {
 struct MemoryUse {
   int64_t parameters = 0, gradients = 0, optimizer = 0, data = 0, activations = 0;
   int64_t reserved = 0; ///< context, library workspace and communication buffers
+  /// Held by a caching allocator beyond what is allocated.
+  int64_t cached = 0;
   int64_t allocated() const { return parameters + gradients + optimizer + data + activations; }
-  int64_t total() const { return allocated() + reserved; }
+  int64_t total() const { return allocated() + reserved + cached; }
   bool operator==(const MemoryUse &) const = default;
 };
 

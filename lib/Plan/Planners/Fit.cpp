@@ -225,7 +225,7 @@ int64_t FitFinder::leastDevices() const {
     ParameterBytes parts = parameterBytes(problem, value, whole, one, cluster.software);
     bytes += double(parts.parameter);
     if (facts.gradientResult[value] >= 0)
-      bytes += double(parts.gradient + parts.states);
+      bytes += double(parts.most() - parts.parameter);
   }
   CostModel model(cluster, 1);
   return std::max<int64_t>(1, int64_t(std::ceil(bytes / model.availableBytes(0))));

@@ -20,6 +20,8 @@ std::string shortage(const SearchResult &closest) {
       predicted.stages.size() > 1 ? " on stage " + std::to_string(worst) : std::string();
   std::string reserved =
       memory.reserved > 0 ? ", reserved " + megabytes(double(memory.reserved)) : std::string();
+  if (memory.cached > 0)
+    reserved += ", cached " + megabytes(double(memory.cached));
   double missing = double(memory.total()) - predicted.memoryCapacity;
   return kNoPlanFits + summary(closest.plan.degrees) + " needs " +
          megabytes(double(memory.total())) + " a rank" + where + " (parameters " +

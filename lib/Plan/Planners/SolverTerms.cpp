@@ -236,7 +236,7 @@ void ShardingSolver::addParameter(ValueId value) {
     double moved = trained ? double(bytes.updateTraffic() + bytes.gradient) : 0;
     double launches = trained ? 2 * model.launchSeconds() : 0;
     costs.push_back(model.streamSeconds(moved) + launches +
-                    secondsPerByte * double(bytes.resident()));
+                    secondsPerByte * double(bytes.most()));
   }
   network.addTerm({member.variable}, {own}, costs);
 }

@@ -36,6 +36,7 @@ const StagePrices::Stage &StagePrices::stageOf(int a, int b) {
   entry.inputGrad = stage.inputGrad;
   double transient = std::max({stage.forwardTransient, stage.backwardTransient,
                                stage.weightGradTransient});
+  entry.updateBytes = rank.staticBytes + rank.updateTransient;
   entry.bytes = rank.staticBytes + transient -
                 double(costs.peakBytes(a, b, a) - costs.savedBytes(a, b, a));
   return entry;
@@ -48,7 +49,8 @@ double StagePrices::seconds(const Stage &stage, int a, int b, int kept) const {
 
 double StagePrices::bytes(const Stage &stage, int a, int b, int kept, int32_t slots) const {
   auto saved = double(costs.savedBytes(a, b, kept));
-  return stage.bytes + double(costs.peakBytes(a, b, kept)) + double(slots - 1) * saved;
+  return std::max(stage.updateBytes,
+                  stage.bytes + double(costs.peakBytes(a, b, kept)) + double(slots - 1) * saved);
 }
 
 std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t slots,

@@ -36,7 +36,7 @@ private:
   struct Stage {
     double seconds = 0; ///< but for the input gradient calls
     simulate::Work inputGrad;
-    double bytes = 0;
+    double bytes = 0, updateBytes = 0;
   };
   const Stage &stageOf(int a, int b);
   std::optional<Price> find(int a, int b, int32_t slots, double budget);

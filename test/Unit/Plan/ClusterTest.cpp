@@ -128,7 +128,11 @@ TEST(Cluster, EveryBuiltInSurvivesWritingAndReading) {
     cluster.software.evenStages = cluster.software.scattersSends = true;
     cluster.software.softmaxMultiple = 4;
     cluster.software.dropout = cluster.software.gathersAgain = true;
-    cluster.software.halfGradients = true;
+    cluster.software.halfGradients = cluster.software.keepsHalfGradients = true;
+    cluster.software.cachingAllocator = cluster.software.flattens = true;
+    cluster.software.updatesFirst = true;
+    cluster.software.normTemporaries = 1;
+    cluster.software.updateTemporaries = 2;
     cluster.software.gathersWeights = cluster.software.lazyLoading = false;
     cluster.software.bucketElements = 500;
     auto again = clusterFromYaml(toYaml(cluster), name);

@@ -1,0 +1,177 @@
+#include "AllocatorReplay.h"
+
+#include "CachingAllocator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+namespace dtc::plan {
+
+using pipeline::Call;
+using pipeline::Pass;
+
+namespace {
+
+constexpr int kComputeStream = 0, kCommunicationStream = 1;
+constexpr int kNone = -1;
+
+class Replay {
+public:
+  Replay(const RankRequests &rank, int64_t capacity) : rank(rank), memory(capacity) {}
+  std::optional<int64_t> run(const std::vector<Call> &calls);
+
+private:
+  using Blocks = std::vector<int>;
+
+  int request(int64_t bytes, int stream = kComputeStream);
+  Blocks requestAll(const std::vector<int64_t> &bytes, int stream = kComputeStream);
+  void freeAll(Blocks &blocks);
+  void call(const Call &made);
+  void carryOut(const std::vector<AllocationEvent> &events, const Call &made, Blocks &held);
+  void addToSums();
+  void update();
+
+  const RankRequests &rank;
+  CachingAllocator memory;
+  bool failed = false, hasStates = false;
+  std::vector<std::vector<Blocks>> held; ///< by chunk and slot: block of each buffer
+  std::vector<Blocks> gradients;         ///< that stay, by chunk
+  std::vector<int64_t> sizes;            ///< of those that the call left
+  std::vector<bool> hasGradients;        ///< by chunk: a microbatch of this step left them
+};
+
+} // namespace
+
+int Replay::request(int64_t bytes, int stream) {
+  std::optional<int> block = bytes > 0 && !failed ? memory.allocate(bytes, stream) : std::nullopt;
+  failed |= bytes > 0 && !block;
+  return block.value_or(kNone);
+}
+
+Replay::Blocks Replay::requestAll(const std::vector<int64_t> &bytes, int stream) {
+  Blocks blocks;
+  for (int64_t each : bytes)
+    blocks.push_back(request(each, stream));
+  return blocks;
+}
+
+void Replay::freeAll(Blocks &blocks) {
+  for (int block : blocks)
+    if (block != kNone)
+      memory.free(block);
+  blocks.clear();
+}
+
+void Replay::carryOut(const std::vector<AllocationEvent> &events, const Call &made,
+                      Blocks &blocks) {
+  for (const AllocationEvent &event : events) {
+    int &block = blocks[event.buffer];
+    if (event.kind == AllocationEvent::Kind::Allocate) {
+      block = request(rank.stages[made.chunk].bytes[event.buffer]);
+      continue;
+    }
+    bool stays = event.kind == AllocationEvent::Kind::Gradient &&
+                 (rank.gradients == GradientLife::Microbatch ||
+                  (rank.gradients == GradientLife::Step && !hasGradients[made.chunk]));
+    if (block != kNone && stays) {
+      gradients[made.chunk].push_back(block);
+      sizes.push_back(rank.stages[made.chunk].bytes[event.buffer]);
+    } else if (block != kNone) {
+      memory.free(block);
+    }
+    block = kNone;
+  }
+}
+
+void Replay::call(const Call &made) {
+  const StageAllocations &stage = rank.stages[made.chunk];
+  std::vector<Blocks> &slots = held[made.chunk];
+  if (made.slot >= static_cast<int>(slots.size()))
+    slots.resize(made.slot + 1);
+  Blocks &blocks = slots[made.slot];
+  bool isForward = made.pass == Pass::Forward;
+  bool startsBackward = made.pass == Pass::Backward || made.pass == Pass::InputGrad;
+  bool endsBackward = made.pass == Pass::Backward || made.pass == Pass::WeightGrad;
+  if (isForward)
+    blocks.assign(stage.bytes.size(), kNone);
+  if (startsBackward && rank.gradients == GradientLife::Microbatch)
+    freeAll(gradients[made.chunk]);
+  Blocks gathered = requestAll(rank.gathered[made.chunk], kCommunicationStream), scattered;
+  if (!isForward)
+    scattered = requestAll(rank.scattered[made.chunk], kCommunicationStream);
+  if (isForward)
+    carryOut(stage.forward, made, blocks);
+  if (startsBackward)
+    carryOut(stage.inputGrad, made, blocks);
+  if (endsBackward) {
+    carryOut(stage.weightGrad, made, blocks);
+    hasGradients[made.chunk] = true;
+    addToSums();
+  }
+  freeAll(gathered);
+  freeAll(scattered);
+}
+
+/// One after the other, by way of a copy.
+void Replay::addToSums() {
+  if (rank.gradients == GradientLife::Microbatch)
+    for (int64_t bytes : sizes)
+      if (int block = request(std::llround(rank.sumShare * double(bytes))); block != kNone)
+        memory.free(block);
+  sizes.clear();
+}
+
+void Replay::update() {
+  Blocks temporaries = requestAll(rank.norm);
+  freeAll(temporaries);
+  temporaries = requestAll(rank.update);
+  if (!std::exchange(hasStates, true))
+    requestAll(rank.states);
+  freeAll(temporaries);
+  for (size_t chunk = 0; chunk < gradients.size(); ++chunk) {
+    if (rank.gradients == GradientLife::Step)
+      freeAll(gradients[chunk]);
+    hasGradients[chunk] = false;
+  }
+  temporaries = requestAll(rank.after);
+  freeAll(temporaries);
+}
+
+std::optional<int64_t> Replay::run(const std::vector<Call> &calls) {
+  held.resize(rank.stages.size());
+  gradients.resize(rank.stages.size());
+  hasGradients.assign(rank.stages.size(), false);
+  Blocks initial = requestAll(rank.initial);
+  requestAll(rank.resident);
+  freeAll(initial);
+  if (rank.updatesFirst)
+    update();
+  for (int step = 0; step < 2; ++step) {
+    for (const Call &made : calls) {
+      if (failed)
+        return std::nullopt;
+      call(made);
+    }
+    update();
+  }
+  return failed ? std::nullopt : std::optional(memory.peakReserved());
+}
+
+std::optional<int64_t> peakReserved(const RankRequests &rank, const std::vector<Call> &calls,
+                                    int64_t capacity) {
+  return Replay(rank, capacity).run(calls);
+}
+
+std::vector<Call> shortened(const pipeline::Schedule &whole, int64_t rank) {
+  pipeline::ScheduleShape shape = whole.shape;
+  const std::vector<int32_t> &slots = whole.slots[rank];
+  int64_t most = slots.empty() ? 1 : *std::max_element(slots.begin(), slots.end());
+  int64_t least = (most + 2 + shape.ranks - 1) / shape.ranks * shape.ranks;
+  if (shape.kind == pipeline::ScheduleKind::GPipe || least >= shape.microbatches)
+    return whole.calls[rank];
+  shape.microbatches = least;
+  std::optional<pipeline::Schedule> schedule = pipeline::makeSchedule(shape);
+  return schedule ? schedule->calls[rank] : whole.calls[rank];
+}
+
+} // namespace dtc::plan
