@@ -183,12 +183,19 @@ int64_t Execution::workspaceBytes(OpId id, const std::vector<bool> &spent) const
   return workspace->bytes(id, operands, results, spent) - static_cast<int64_t>(kept);
 }
 
+/// Programs that run op by op make a new tensor for each result of all but the simplest ops.
+bool Execution::writesInPlace(const Op &op) const {
+  bool isLossGradient = op.kind == OpKind::Loss && op.backward;
+  if (op.kind == OpKind::Elementwise || work.runsOpByOp())
+    return op.kind == OpKind::Elementwise || (isLossGradient && isTakenApart(op.forward));
+  return isLossGradient || op.kind == OpKind::Reduction || op.kind == OpKind::Normalization;
+}
+
 void Execution::runOp(OpId id) {
   const Op &op = problem.ops[id];
   const OpSharding &choice = plan.ops[id];
   ExecutionStep run = stepOf(id);
-  run.inPlace = op.kind == OpKind::Elementwise || op.kind == OpKind::Reduction ||
-                op.kind == OpKind::Normalization || (op.kind == OpKind::Loss && op.backward);
+  run.inPlace = writesInPlace(op);
   for (size_t i = 0; i < op.operands.size(); ++i) {
     Copy &copy = bring(op.operands[i], sharding::operandSharding(op.rule, choice, i), id);
     if (isMeasured(id))

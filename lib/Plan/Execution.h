@@ -72,6 +72,7 @@ private:
   };
 
   void addArguments();
+  bool writesInPlace(const Op &op) const;
   void runOp(OpId op);
   void runSum(OpId op);
   void finish();

@@ -38,11 +38,11 @@ public:
   /// Whether a value is written to memory. Op by op, all are but casts, which
   /// happen where a value is read.
   bool exists(ValueId value) const;
+  /// A program that isn't compiled runs a kernel for each op.
+  bool runsOpByOp() const { return isGpu() && !model.getCluster().software.compiled; }
 
 private:
   bool isGpu() const { return model.device().multiprocessors > 0; }
-  /// A program that isn't compiled runs a kernel for each op.
-  bool runsOpByOp() const { return isGpu() && !model.getCluster().software.compiled; }
   /// Whether an op is a bias that the product before it adds.
   bool isEpilogue(OpId op) const;
   double logitBytes(const Op &op) const;

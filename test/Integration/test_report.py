@@ -96,6 +96,7 @@ def test_figures_are_those_of_the_answer(planned):
 def test_what_an_allocator_keeps_is_drawn(tmp_path):
     cluster, path = tmp_path / "cluster.yaml", tmp_path / "plan.html"
     cluster.write_text("device: h100\ndevices_per_node: 8\n"
+                       "intra_node: {bandwidth_gbs: 450, latency_us: 5}\n"
                        "software: {compiled: false, caching_allocator: true}\n")
     planned = check_call("dtc", "plan", MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--gpus", 2,
                          "--cluster", cluster, "--report", path, "--json").out
