@@ -7,6 +7,8 @@
 #include "dtc/Plan/Search.h"
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 #include <utility>
 
 namespace dtc::plan {
@@ -219,7 +221,8 @@ void ShardLibrary::solveOnce(Solved &entry, const Degrees &degrees,
                              const SolverOptions &options) {
   if (std::exchange(entry.tried, true))
     return;
-  auto found = solveFolded(samplesOf(degrees), degrees, options);
+  auto found = folding && entry.ahead ? std::exchange(entry.ahead, std::nullopt)
+                                      : solveFolded(samplesOf(degrees), degrees, options);
   if (!found)
     return addWhole(entry, degrees, options);
   if (!*found) {
@@ -238,29 +241,28 @@ void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverO
   if (entry.folded) {
     plan = unfold(*folding, batch.problem, entry.folded->getPlan());
   } else {
-    auto found = batch.error.empty()
-                     ? solveSharding(batch.problem, *batch.facts, cluster, degrees, options)
-                     : Error{batch.error, 4};
-    if (!found) {
-      entry.error = found.error().message;
+    auto found = std::exchange(entry.ahead, std::nullopt);
+    if (!found)
+      found = batch.error.empty()
+                  ? solveSharding(batch.problem, *batch.facts, cluster, degrees, options)
+                  : Error{batch.error, 4};
+    if (!*found) {
+      entry.error = found->error().message;
       return;
     }
-    plan = std::move(found->plan);
+    plan = std::move((*found)->plan);
   }
   entry.whole = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, blocks,
                                              std::move(plan), workspace);
 }
 
-const ShardCosts *ShardLibrary::get(const Degrees &degrees, const Strides &strides,
-                                    const ShardVariant &variant, const std::vector<OpId> &cuts,
-                                    std::string &error) {
+ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees, const Strides &strides,
+                                              const ShardVariant &variant) const {
   std::vector<int64_t> joined;
   for (Axis axis : {Axis::TP, Axis::CP, Axis::EP})
     if (int64_t ranks = degreeOf(degrees, axis); ranks > 1)
       for (int64_t below : ranksBelow(cluster, ranks, strides[static_cast<size_t>(axis)]))
         joined.push_back(below);
-  Solved &entry =
-      solved[{degrees.tp, degrees.ep, degrees.cp, degrees.microBatch, joined, variant}];
   Degrees inside;
   inside.tp = degrees.tp;
   inside.ep = degrees.ep;
@@ -270,6 +272,48 @@ const ShardCosts *ShardLibrary::get(const Degrees &degrees, const Strides &strid
                         weighedMicrobatches(problem, degrees, devices)};
   if (strides != stridesOf(inside))
     options.strides = strides;
+  return {{degrees.tp, degrees.ep, degrees.cp, degrees.microBatch, joined, variant},
+          inside,
+          options};
+}
+
+void ShardLibrary::solveAhead(const std::vector<Degrees> &list, const ShardVariant &variant) {
+  std::vector<std::pair<Request, Solved *>> jobs;
+  for (const Degrees &degrees : list) {
+    Request request = requestOf(degrees, stridesOf(degrees), variant);
+    auto [it, isNew] = solved.try_emplace(request.key);
+    if (!isNew)
+      continue;
+    int64_t samples = samplesOf(request.inside);
+    bool splits = request.inside.cp > 1;
+    const Batch &batch = folding ? foldedBatchOf(samples, splits) : batchOf(samples, splits);
+    if (batch.error.empty())
+      jobs.emplace_back(std::move(request), &it->second);
+  }
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t i; (i = next++) < jobs.size();) {
+      auto &[request, entry] = jobs[i];
+      auto key = std::pair(samplesOf(request.inside), request.inside.cp > 1);
+      const Batch &batch = (folding ? foldedBatches : batches).at(key);
+      ShardingSolver solver(batch.problem, *batch.facts, cluster, request.inside,
+                            request.options);
+      entry->ahead = folding ? solver.solveFolded(*folding) : solver.solve();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < std::min<size_t>(jobs.size(), std::thread::hardware_concurrency()); ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+const ShardCosts *ShardLibrary::get(const Degrees &degrees, const Strides &strides,
+                                    const ShardVariant &variant, const std::vector<OpId> &cuts,
+                                    std::string &error) {
+  auto [key, inside, options] = requestOf(degrees, strides, variant);
+  Solved &entry = solved[key];
   solveOnce(entry, inside, options);
   if (entry.folded && entry.folded->fits(degrees.recompute, cuts))
     return entry.folded.get();

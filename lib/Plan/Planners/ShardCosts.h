@@ -88,6 +88,9 @@ public:
                         const std::vector<OpId> &cuts, std::string &error) {
     return get(degrees, stridesOf(degrees), variant, cuts, error);
   }
+  /// Solves what `get` will be asked for under these degrees, on as many threads as there are
+  /// processors. What is found doesn't depend on them.
+  void solveAhead(const std::vector<Degrees> &list, const ShardVariant &variant);
   /// The same with tp, cp and ep at these strides on the devices.
   const ShardCosts *get(const Degrees &degrees, const Strides &strides,
                         const ShardVariant &variant, const std::vector<OpId> &cuts,
@@ -141,9 +144,18 @@ private:
   using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, std::vector<int64_t>, ShardVariant>;
   struct Solved {
     bool tried = false;
+    /// What is solved ahead: of the folded model, if there is one, or else of the whole one.
+    std::optional<Result<Solution>> ahead;
     std::unique_ptr<ShardCosts> folded, whole; ///< one or both; neither where there is an error
     std::string error;
   };
+  struct Request {
+    Key key;
+    Degrees inside; ///< the axes that shardings are solved for
+    SolverOptions options;
+  };
+  Request requestOf(const Degrees &degrees, const Strides &strides,
+                    const ShardVariant &variant) const;
   void solveOnce(Solved &entry, const Degrees &degrees, const SolverOptions &options);
   void addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options);
   std::map<Key, Solved> solved;

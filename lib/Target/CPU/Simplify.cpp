@@ -163,17 +163,24 @@ struct WholeReduction : OpRewritePattern<graph::ReduceOp> {
 /// Sums of more scalars than this are done in groups.
 constexpr size_t kManyTerms = 8;
 
-/// The tensor that a scalar is reduced from, by which alike terms are found.
-ArrayRef<int64_t> reducedShape(Value scalar) {
+/// What a scalar is reduced from, by which alike terms are found: the tensor's shape, and
+/// whether that is a reduction's result (rows of a large tensor) or computed on the way.
+using ReducedFrom = std::pair<ArrayRef<int64_t>, bool>;
+
+ReducedFrom reducedFrom(Value scalar) {
   while (auto reshape = scalar.getDefiningOp<graph::ReshapeOp>())
     scalar = reshape.getInput();
-  if (auto reduce = scalar.getDefiningOp<graph::ReduceOp>())
-    return shapeOf(reduce.getInput());
-  return shapeOf(scalar);
+  auto reduce = scalar.getDefiningOp<graph::ReduceOp>();
+  if (!reduce)
+    return {shapeOf(scalar), false};
+  Value input = reduce.getInput();
+  while (auto reshape = input.getDefiningOp<graph::ReshapeOp>())
+    input = reshape.getInput();
+  return {shapeOf(reduce.getInput()), input.getDefiningOp<graph::ReduceOp>() != nullptr};
 }
 
 /// A sum of many scalars (the squares of all gradients) becomes sums of up to eight, each of
-/// terms of one shape: a few kernels serve any number of parameters.
+/// terms that are alike: a few kernels serve any number of parameters.
 struct SumOfManyScalars : OpRewritePattern<graph::SumOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::SumOp op, PatternRewriter &rewriter) const override {
@@ -182,10 +189,13 @@ struct SumOfManyScalars : OpRewritePattern<graph::SumOp> {
       return failure();
     SmallVector<Value> terms(op.getInputs());
     llvm::stable_sort(terms, [](Value a, Value b) {
-      ArrayRef<int64_t> left = reducedShape(a), right = reducedShape(b);
+      auto [left, leftOfRows] = reducedFrom(a);
+      auto [right, rightOfRows] = reducedFrom(b);
+      if (left == right)
+        return leftOfRows < rightOfRows;
       return std::lexicographical_compare(left.begin(), left.end(), right.begin(), right.end());
     });
-    auto alike = [](Value a, Value b) { return reducedShape(a) == reducedShape(b); };
+    auto alike = [](Value a, Value b) { return reducedFrom(a) == reducedFrom(b); };
     bool anyAlike = std::adjacent_find(terms.begin(), terms.end(), alike) != terms.end();
     SmallVector<Value> sums;
     for (size_t first = 0, last = 0; first < terms.size(); first = last) {
