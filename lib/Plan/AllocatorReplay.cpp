@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+
 namespace dtc::plan {
 
 using pipeline::Call;

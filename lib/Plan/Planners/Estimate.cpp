@@ -108,7 +108,7 @@ Estimator::Kinds Estimator::kindsOf(const Degrees &degrees) {
     ShardLibrary *on = &library.on(ranges[rank]);
     size_t group = groupOf(degrees, rank);
     auto known = std::find_if(kinds.list.begin(), kinds.list.end(), [&](const Kind &kind) {
-      return kind.library == on && kind.group == group;
+      return kind.shardings == on && kind.group == group;
     });
     if (known == kinds.list.end())
       known = kinds.list.insert(known, {on, inGroup(degrees, group), group, 0});
@@ -367,7 +367,7 @@ std::vector<Estimator::StagesOn *> Estimator::stagesOf(const Kinds &kinds,
     const ShardCosts *shard = shardOf(kind, variant, error);
     if (!shard)
       return {};
-    stages.push_back(std::make_unique<StagesOn>(*kind.library, *shard, kind.degrees, someBlocks,
+    stages.push_back(std::make_unique<StagesOn>(*kind.shardings, *shard, kind.degrees, someBlocks,
                                                 cutsFor(kind.degrees)));
   }
   std::vector<StagesOn *> byRank;

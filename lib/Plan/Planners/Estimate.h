@@ -65,7 +65,7 @@ private:
   std::optional<std::vector<int>> fixedCuts(const Profile &profile, int stages) const;
   /// Pipeline ranks on the same type of device with the same mesh.
   struct Kind {
-    ShardLibrary *library = nullptr;
+    ShardLibrary *shardings = nullptr; ///< on those devices
     Degrees degrees; ///< as if all were like them
     size_t group = 0;
     int64_t ranks = 0;
@@ -80,7 +80,7 @@ private:
   std::vector<StagesOn *> stagesOf(const Kinds &kinds, const ShardVariant &variant,
                                    bool someBlocks, Stages &stages, std::string &error);
   const ShardCosts *shardOf(const Kind &kind, const ShardVariant &variant, std::string &error) {
-    return kind.library->get(kind.degrees, variant, cutsFor(kind.degrees), error);
+    return kind.shardings->get(kind.degrees, variant, cutsFor(kind.degrees), error);
   }
   double balancedFloor(const Kinds &kinds, const std::vector<const Profile *> &profiles) const;
 

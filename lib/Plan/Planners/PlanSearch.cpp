@@ -9,15 +9,13 @@
 // computation), so all levels are tried, and groups of ranks within which it
 // stores: smaller ones exchange over faster links and hold more, so that what a
 // large one recomputes is the least that a smaller one has to.
-#include "Candidates.h"
+#include "PlanSearch.h"
+
 #include "Experts.h"
-#include "Orders.h"
-#include "Realize.h"
 #include "Shortage.h"
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 namespace dtc::plan {
 
@@ -50,77 +48,8 @@ static int64_t mostTensorRanks(const Degrees &degrees) {
   return most;
 }
 
-namespace {
-
 /// How many of the best are carried out in full; the others are estimates.
 constexpr size_t kRunnersUp = 5;
-
-class PlanSearch {
-public:
-  PlanSearch(const Problem &problem, const Cluster &cluster, const SearchOptions &options,
-             Spec spec)
-      : problem(problem), cluster(cluster), options(options), spec(std::move(spec)),
-        library(problem, cluster, options), facts(library.getFacts()),
-        estimator(library, problem, facts) {}
-  Result<SearchResult> run();
-
-private:
-  struct Family {
-    Degrees degrees;
-    double floor = 0; ///< seconds a sample
-  };
-
-  void orderFamilies(const std::vector<Degrees> &list);
-  void searchFamilies(const std::vector<ShardVariant> &variants, Offload offload);
-  void searchFamily(const Degrees &family, const std::vector<ShardVariant> &variants);
-  bool searchesOrders() const;
-  bool nearPays();
-  /// In estimates, which solving shardings takes as long as many of.
-  int64_t effort() const { return estimates + 10 * library.solves(); }
-  const std::vector<AxisOrder> &ordersOf(const Degrees &degrees);
-  void searchOrders(Degrees family, const std::vector<ShardVariant> &variants, double beat);
-  Estimator::Outcome tryOrders(const Degrees &degrees, const ShardVariant &variant,
-                               const EstimateOptions &asked);
-  void searchAllOrders(const std::vector<ShardVariant> &variants, Offload offload);
-  bool searchStorage(Degrees degrees, const std::vector<ShardVariant> &variants,
-                     size_t &recompute);
-  Estimator::Outcome tryDegrees(const Degrees &degrees,
-                                const std::vector<ShardVariant> &variants);
-  void keep(Estimate estimate);
-  double limitPerSample() const;
-  std::vector<const Estimate *> bestKinds() const;
-  double limit(const Degrees &degrees) const;
-  double evenPrice() const;
-  bool trains() const;
-  std::vector<ShardVariant> plainVariants() const;
-  std::vector<ShardVariant> smallVariants() const;
-  std::vector<int> zeroLevels(const Degrees &degrees) const;
-  /// In the order in which they are tried: of as few blocks as will do, unless pinned.
-  std::vector<Recompute> recomputations() const;
-  Result<SearchResult> finish(bool anyMemory);
-  void searchAnyMemory();
-
-  const Problem &problem;
-  const Cluster &cluster;
-  const SearchOptions &options;
-  Spec spec;
-  ShardLibrary library;
-  const ProblemFacts &facts;
-  Estimator estimator;
-  std::string refusal;
-  std::vector<Family> families;
-  std::vector<Estimate> found; ///< by seconds a sample
-  std::map<std::pair<Degrees, ShardVariant>, bool> mayFit; ///< with 1F1B; as far as is known
-  std::optional<bool> near; ///< nearIsFaster
-  int64_t estimates = 0, mostEffort = 0;
-  std::optional<double> mustBeat; ///< seconds a sample that nothing slower is of use
-  /// By tp, cp, ep, dp and pp.
-  std::map<std::array<int64_t, kAxes>, std::vector<AxisOrder>> orders;
-  /// What is known of all orders of some degrees, and for which limit.
-  std::map<std::pair<Degrees, ShardVariant>, std::pair<Estimator::Outcome, double>> ofOrders;
-};
-
-} // namespace
 
 //===-- what is tried -----------------------------------------------------===//
 
@@ -310,90 +239,6 @@ void PlanSearch::searchFamilies(const std::vector<ShardVariant> &variants, Offlo
     Degrees degrees = family.degrees;
     degrees.offload = offload;
     searchFamily(degrees, variants);
-  }
-}
-
-/// Plans that are pinned in full, and those that are compiled, have the default order.
-bool PlanSearch::searchesOrders() const {
-  return !spec.order && !options.executable && !isPinned(spec);
-}
-
-const std::vector<AxisOrder> &PlanSearch::ordersOf(const Degrees &degrees) {
-  auto [it, isNew] = orders.try_emplace(
-      {degrees.tp, degrees.cp, degrees.ep, degrees.dp, degrees.pp});
-  if (isNew)
-    it->second = distinctOrders(degrees, cluster, nearPays());
-  return it->second;
-}
-
-bool PlanSearch::nearPays() {
-  if (!near)
-    near = nearIsFaster(library.getModel(), options.devices);
-  return *near;
-}
-
-/// Found: an order may be worth a look.
-Estimator::Outcome PlanSearch::tryOrders(const Degrees &degrees, const ShardVariant &variant,
-                                         const EstimateOptions &asked) {
-  if (!mustBeat || !nearPays())
-    return Estimator::Outcome::Found;
-  Degrees any = degrees;
-  any.order = kDefaultOrder;
-  auto [it, isNew] = ofOrders.try_emplace({any, variant});
-  auto &[outcome, limit] = it->second;
-  bool holds = outcome == Estimator::Outcome::Found ? asked.limit >= limit : asked.limit <= limit;
-  if (isNew || !holds) {
-    ++estimates;
-    outcome = estimator.tryOrders(any, variant, asked, refusal);
-    limit = asked.limit;
-  }
-  return outcome;
-}
-
-/// Orders other than the default, which has to be beaten by more than nothing.
-void PlanSearch::searchOrders(Degrees family, const std::vector<ShardVariant> &variants,
-                              double beat) {
-  constexpr double least = 0.9995;
-  ShardVariant first = plainVariants().front();
-  mustBeat = least * beat;
-  for (AxisOrder order : ordersOf(family)) {
-    family.order = order;
-    if (order != kDefaultOrder && effort() < mostEffort &&
-        estimator.lowerBound(family, first, refusal) <= limit(family))
-      searchFamily(family, variants);
-  }
-  mustBeat.reset();
-}
-
-/// Once the best of the default order is known: of what would be told, and of all
-/// whose floor is below it.
-void PlanSearch::searchAllOrders(const std::vector<ShardVariant> &variants, Offload offload) {
-  if (found.empty() || !searchesOrders())
-    return;
-  // A part of what the default order has taken, but what small searches need.
-  constexpr double share = 0.15;
-  constexpr int64_t least = 400;
-  mostEffort = effort() + std::max(least, int64_t(share * double(effort())));
-  std::vector<std::pair<Degrees, double>> told;
-  for (const Estimate *estimate : bestKinds()) {
-    Degrees family = estimate->degrees;
-    family.zeroGroup = spec.zeroGroup.value_or(0);
-    family.recomputeBlocks = 0;
-    told.emplace_back(family, estimate->perSample());
-  }
-  for (const auto &[family, seconds] : told)
-    searchOrders(family, variants, seconds);
-  ShardVariant first = plainVariants().front();
-  for (const Family &family : families) {
-    if (effort() >= mostEffort)
-      return;
-    Degrees degrees = family.degrees;
-    degrees.offload = offload;
-    double best = found.front().perSample();
-    if (ordersOf(degrees).size() > 1 &&
-        (!nearPays() || estimator.lowerBoundOfOrders(degrees, first, refusal) <=
-                      best * double(degrees.samples())))
-      searchOrders(degrees, variants, best);
   }
 }
 

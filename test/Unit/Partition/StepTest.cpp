@@ -5,9 +5,9 @@
 #include "dtc/Partition/Partition.h"
 #include "dtc/Training/Train.h"
 
-#include "mlir/Parser/Parser.h"
+#include "../ModuleTest.h"
 
-#include "gtest/gtest.h"
+#include "mlir/Parser/Parser.h"
 
 using namespace mlir;
 using namespace dtc;
@@ -15,24 +15,10 @@ using interpreter::StepComparison;
 
 namespace {
 
-class StepTest : public testing::Test {
+class StepTest
+    : public test::ModuleTest<graph::GraphDialect, dist::DistDialect, arith::ArithDialect,
+                              math::MathDialect, func::FuncDialect> {
 protected:
-  StepTest() : context(registry()) {
-    context.loadAllAvailableDialects();
-    context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {
-      errors += diagnostic.str() + "\n";
-      return success();
-    });
-  }
-
-  static DialectRegistry registry() {
-    DialectRegistry registry;
-    registry.insert<graph::GraphDialect, dist::DistDialect, arith::ArithDialect, math::MathDialect,
-                    func::FuncDialect>();
-    graph::registerElementwiseModels(registry);
-    return registry;
-  }
-
   /// The language model of test/Partition/trained.mlir with Megatron's layouts.
   void build(int64_t microbatches) {
     options.microbatches = microbatches;
@@ -84,8 +70,6 @@ protected:
     return succeeded(compared) ? *compared : StepComparison{};
   }
 
-  MLIRContext context;
-  std::string errors;
   OwningOpRef<ModuleOp> global, local;
   interpreter::StepOptions options;
 };

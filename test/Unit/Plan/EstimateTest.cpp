@@ -1,22 +1,12 @@
 // What the search reckons with is what the chosen plan is predicted to cost.
-#include "Planners/Realize.h"
-
+#include "Planner.h"
+#include "Planners/CutPositions.h"
 #include "Transformer.h"
 
 #include "dtc/Plan/Verify.h"
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
-
-/// Estimates the degrees with memory of any size, and predicts the plan in full.
-static Result<Realized> carriedOut(const Problem &problem, const Cluster &on,
-                                   ShardLibrary &library, Estimator &estimator,
-                                   const Degrees &degrees, Estimate &estimate) {
-  std::string error;
-  if (estimator.estimate(degrees, {}, {1e9, true}, estimate, error) != Estimator::Outcome::Found)
-    return Error{"no estimate: " + error, 4};
-  return realize(problem, on, library, estimate);
-}
 
 /// (Sharding is estimated without the sums of gradients over dp. Where two
 /// shardings are about as fast, those may decide for the other one.)
@@ -193,11 +183,7 @@ TEST(Estimate, AgreesWithThePredictionOfMixtures) {
 TEST(Estimate, LongSchedulesAreTheirRhythm) {
   Problem problem = transformer({16, 2048, 16, 1024, 1024, 32768});
   Cluster on = cluster("dgx-h100");
-  ProblemFacts facts(problem);
-  SearchOptions options;
-  options.devices = 16;
-  ShardLibrary library(problem, on, options);
-  Estimator estimator(library, problem, facts);
+  Planner planner(problem, on, 16);
   for (auto [schedule, chunks] : {std::pair(ScheduleKind::OneFOneB, 1),
                                   {ScheduleKind::ZeroBubble, 1}, {ScheduleKind::Interleaved, 2}})
     for (int64_t pp : {1, 4, 8}) {
@@ -212,7 +198,7 @@ TEST(Estimate, LongSchedulesAreTheirRhythm) {
       degrees.numMicrobatches = 1024 / degrees.dp;
       std::string text = summary(degrees);
       Estimate estimate;
-      auto whole = carriedOut(problem, on, library, estimator, degrees, estimate);
+      auto whole = planner.carriedOut(degrees, estimate);
       ASSERT_TRUE(whole) << text << whole.error().message;
       const Prediction &predicted = whole->predicted;
       EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.003 * predicted.stepSeconds) << text;
@@ -231,11 +217,7 @@ TEST(Estimate, AgreesWithThePredictionOnSeveralDeviceTypes) {
                                 "  - {node: dgx-a100, nodes: 1}\n"
                                 "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n",
                                 "mixed.yaml");
-  ProblemFacts facts(problem);
-  SearchOptions options;
-  options.devices = 16;
-  ShardLibrary library(problem, on, options);
-  Estimator estimator(library, problem, facts);
+  Planner planner(problem, on, 16);
   for (int64_t pp : {1, 2, 4, 8})
     for (int zero : {0, 1, 3}) {
       Degrees degrees;
@@ -245,10 +227,38 @@ TEST(Estimate, AgreesWithThePredictionOnSeveralDeviceTypes) {
       degrees.numMicrobatches = 64 / degrees.dp;
       std::string error, text = summary(degrees);
       Estimate estimate;
-      auto whole = carriedOut(problem, on, library, estimator, degrees, estimate);
+      auto whole = planner.carriedOut(degrees, estimate);
       ASSERT_TRUE(whole) << text << whole.error().message;
       EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
                   0.02 * whole->predicted.stepSeconds) << text;
-      EXPECT_LE(estimator.lowerBound(degrees, {}, error), whole->predicted.stepSeconds) << text;
+      EXPECT_LE(planner.estimator.lowerBound(degrees, {}, error), whole->predicted.stepSeconds)
+          << text;
     }
+}
+
+/// What is solved ahead, on several threads, is what is solved when it is asked for.
+TEST(Estimate, SolvingAheadChangesNothing) {
+  for (int64_t layers : {2, 16}) { // in full, and folded
+    Problem problem = transformer({layers, 1024, 16, 512, 16, 8192});
+    Cluster on = cluster("dgx-h100");
+    SearchOptions options = Planner::optionsFor(8);
+    ShardLibrary ahead(problem, on, options), later(problem, on, options);
+    EXPECT_EQ(ahead.getFolding() != nullptr, layers == 16);
+    std::vector<Degrees> list;
+    for (int64_t tp : {1, 2, 4, 8})
+      for (int64_t cp : {1, 2})
+        if (tp * cp <= 8)
+          list.push_back({.dp = 8 / (tp * cp), .tp = tp, .cp = cp, .microBatch = 2});
+    std::vector<OpId> cuts = cutPositions(problem, ahead.getFacts(), ahead.getBlocks(), 1);
+    ahead.solveAhead(list, {});
+    EXPECT_EQ(ahead.solves(), int64_t(list.size()));
+    for (const Degrees &degrees : list) {
+      std::string error;
+      const ShardCosts *first = ahead.get(degrees, {}, cuts, error);
+      const ShardCosts *second = later.get(degrees, {}, cuts, error);
+      ASSERT_TRUE(first && second) << summary(degrees) << error;
+      EXPECT_EQ(first->getPlan(), second->getPlan()) << summary(degrees);
+    }
+    EXPECT_EQ(ahead.solves(), later.solves());
+  }
 }

@@ -1,4 +1,5 @@
 // How other programs than ours run pipelines and microbatches.
+#include "Planner.h"
 #include "Transformer.h"
 
 #include <algorithm>
@@ -12,17 +13,6 @@ namespace {
 /// long as several.
 Problem model(int64_t layers = 16) {
   return transformer({layers + 1, 1024, 16, 1024, 32, 65536});
-}
-
-Prediction predicted(const Problem &problem, const Software &software, int64_t devices,
-                     const std::string &spec, const char *node = "dgx-a100") {
-  Cluster on = cluster(node);
-  on.software = software;
-  SearchOptions options{devices, *parseSpec(spec)};
-  options.executable = false;
-  Result<SearchResult> result = search(problem, on, options);
-  EXPECT_TRUE(result) << result.error().message;
-  return result ? result->predicted : Prediction{};
 }
 
 std::vector<int64_t> layersOf(const Prediction &prediction) {

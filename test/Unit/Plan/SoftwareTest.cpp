@@ -1,6 +1,8 @@
 // What other programs than ours hold in memory.
+#include "Execution.h"
 #include "OpWork.h"
 #include "Planners/Layouts.h"
+#include "Planner.h"
 #include "Transformer.h"
 
 #include <cmath>
@@ -18,17 +20,6 @@ static Problem halfGpt() {
     if (value.type == DType::F32)
       value.type = DType::BF16;
   return gpt;
-}
-
-static Prediction predicted(const Problem &problem, const Software &software, int64_t devices,
-                            const char *spec) {
-  Cluster on = cluster("dgx-a100");
-  on.software = software;
-  SearchOptions options{devices, *parseSpec(spec)};
-  options.executable = false;
-  Result<SearchResult> result = search(problem, on, options);
-  EXPECT_TRUE(result) << result.error().message;
-  return result ? result->predicted : Prediction{};
 }
 
 static int64_t calls(const Prediction &prediction, StepKind kind) {
@@ -227,4 +218,27 @@ TEST(Software, KernelsLoadedAtOnceTakeMemory) {
   double lazy = CostModel(on, 8).reserve(1).context;
   on.software.lazyLoading = false;
   EXPECT_EQ(CostModel(on, 8).reserve(1).context - lazy, 1e9);
+}
+
+/// A compiled program writes a norm over what it normalizes, if nobody reads that again.
+TEST(Software, RunOpByOpMakesNewTensors) {
+  Problem gpt = halfGpt();
+  ProblemFacts facts(gpt);
+  for (bool compiled : {true, false}) {
+    Cluster on = cluster("a100-80");
+    on.software.compiled = compiled;
+    SearchOptions options{1, *parseSpec("dp=1")};
+    options.executable = false;
+    Result<SearchResult> result = search(gpt, on, options);
+    ASSERT_TRUE(result) << result.error().message;
+    CostModel model(on, 1);
+    Execution run(gpt, facts, result->plan, model);
+    int norms = 0;
+    for (const ExecutionStep &step : run.steps)
+      if (!step.collective && gpt.ops[step.op].kind == OpKind::Normalization) {
+        EXPECT_EQ(step.inPlace, compiled);
+        ++norms;
+      }
+    EXPECT_GT(norms, 0);
+  }
 }

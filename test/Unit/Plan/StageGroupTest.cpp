@@ -1,9 +1,9 @@
 // Pipelines whose stages have meshes of their own.
 #include "Planners/Candidates.h"
-#include "Planners/Realize.h"
 #include "StageDevices.h"
 #include "StageKind.h"
 
+#include "Planner.h"
 #include "Transformer.h"
 
 #include "dtc/Plan/Verify.h"
@@ -37,46 +37,6 @@ Cluster mixed(int64_t linked, int64_t others) {
       "  - {node: l40s, devices_per_node: 4, nodes: " + std::to_string(others) + "}\n"
       "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n", "mixed.yaml");
 }
-
-/// Everything that a search has at hand for one problem.
-struct Planner {
-  Planner(const Problem &problem, const Cluster &on, int64_t devices)
-      : problem(problem), on(on), facts(problem), options(optionsFor(devices)),
-        library(problem, on, options), estimator(library, problem, facts) {}
-
-  Result<Realized> carriedOut(const Degrees &degrees, Estimate &estimate) {
-    std::string error;
-    if (estimator.estimate(degrees, {}, {1e9, true}, estimate, error) !=
-        Estimator::Outcome::Found)
-      return Error{"no estimate: " + error, 4};
-    return realize(problem, on, library, estimate);
-  }
-  /// The plan of the whole model.
-  std::pair<Plan, Problem> planOf(const Degrees &degrees) {
-    Estimate estimate;
-    auto whole = carriedOut(degrees, estimate);
-    if (!whole) {
-      ADD_FAILURE() << summary(degrees) << ": " << whole.error().message;
-      return {};
-    }
-    Result<Problem> planned = complete(library, *whole);
-    return {whole->plan, *planned};
-  }
-
-  static SearchOptions optionsFor(int64_t devices) {
-    SearchOptions options;
-    options.devices = devices;
-    options.executable = false;
-    return options;
-  }
-
-  const Problem &problem;
-  const Cluster &on;
-  ProblemFacts facts;
-  SearchOptions options;
-  ShardLibrary library;
-  Estimator estimator;
-};
 
 const TransformerSize kSmall{12, 2048, 16, 1024, 32, 8192};
 
@@ -212,7 +172,7 @@ TEST(StageGroups, AgreeWithTheEstimate) {
         EXPECT_NEAR(estimate.memory / estimate.capacity, filled, 0.05 * filled + 0.005) << text;
         EXPECT_LE(planner.estimator.lowerBound(degrees, {}, error),
                   whole->predicted.stepSeconds) << text;
-        Result<Problem> planned = complete(planner.library, *whole);
+        Result<Problem> planned = complete(planner.shardings, *whole);
         for (const Violation &violation : verify(*planned, whole->plan, on))
           ADD_FAILURE() << text << ": " << violation.message;
         EXPECT_FALSE(unimplemented(whole->plan).empty());
@@ -231,7 +191,7 @@ TEST(StageGroups, NoneBeatTheChoice) {
     ASSERT_TRUE(free) << free.error().message;
     Planner planner(problem, on, options.devices);
     Candidates all = findCandidates(problem, planner.facts, {}, options,
-                                    {int64_t(planner.library.getBlocks().size()), 8, 1,
+                                    {int64_t(planner.shardings.getBlocks().size()), 8, 1,
                                      alikeDevices(on, options.devices)});
     int groups = 0;
     for (Degrees degrees : all.list) {

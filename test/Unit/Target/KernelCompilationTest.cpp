@@ -3,33 +3,18 @@
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Target/CPU/CodeObject.h"
 
-#include "mlir/Parser/Parser.h"
+#include "../ModuleTest.h"
 
-#include "gtest/gtest.h"
+#include "mlir/Parser/Parser.h"
 
 using namespace mlir;
 using namespace dtc;
 
 namespace {
 
-class KernelCompilationTest : public testing::Test {
+class KernelCompilationTest : public test::ModuleTest<graph::GraphDialect, exec::ExecDialect,
+                                                     arith::ArithDialect, func::FuncDialect> {
 protected:
-  KernelCompilationTest() : context(registry()) {
-    context.loadAllAvailableDialects();
-    context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {
-      errors += diagnostic.str() + "\n";
-      return success();
-    });
-  }
-
-  static DialectRegistry registry() {
-    DialectRegistry registry;
-    registry.insert<graph::GraphDialect, exec::ExecDialect, arith::ArithDialect,
-                    func::FuncDialect>();
-    graph::registerElementwiseModels(registry);
-    return registry;
-  }
-
   /// `count` kernels, enough for several parts; number i adds its argument i times to itself.
   OwningOpRef<ModuleOp> kernels(int count, int extent = 16) {
     std::string text;
@@ -44,9 +29,6 @@ protected:
     }
     return parseSourceString<ModuleOp>(text, &context);
   }
-
-  MLIRContext context;
-  std::string errors;
 };
 
 TEST_F(KernelCompilationTest, ThreadsDontChangeTheCode) {

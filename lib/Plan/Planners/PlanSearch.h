@@ -1,0 +1,78 @@
+// One search: what it has at hand and what it has found so far (see PlanSearch.cpp).
+#pragma once
+
+#include "Candidates.h"
+#include "Orders.h"
+#include "Realize.h"
+
+#include <array>
+#include <map>
+
+namespace dtc::plan {
+
+class PlanSearch {
+public:
+  PlanSearch(const Problem &problem, const Cluster &cluster, const SearchOptions &options,
+             Spec spec)
+      : problem(problem), cluster(cluster), options(options), spec(std::move(spec)),
+        library(problem, cluster, options), facts(library.getFacts()),
+        estimator(library, problem, facts) {}
+  Result<SearchResult> run();
+
+private:
+  struct Family {
+    Degrees degrees;
+    double floor = 0; ///< seconds a sample
+  };
+
+  void orderFamilies(const std::vector<Degrees> &list);
+  void searchFamilies(const std::vector<ShardVariant> &variants, Offload offload);
+  void searchFamily(const Degrees &family, const std::vector<ShardVariant> &variants);
+  bool searchesOrders() const;
+  bool nearPays();
+  /// In estimates, which solving shardings takes as long as many of.
+  int64_t effort() const { return estimates + 10 * library.solves(); }
+  const std::vector<AxisOrder> &ordersOf(const Degrees &degrees);
+  void searchOrders(Degrees family, const std::vector<ShardVariant> &variants, double beat);
+  Estimator::Outcome tryOrders(const Degrees &degrees, const ShardVariant &variant,
+                               const EstimateOptions &asked);
+  void searchAllOrders(const std::vector<ShardVariant> &variants, Offload offload);
+  bool searchStorage(Degrees degrees, const std::vector<ShardVariant> &variants,
+                     size_t &recompute);
+  Estimator::Outcome tryDegrees(const Degrees &degrees,
+                                const std::vector<ShardVariant> &variants);
+  void keep(Estimate estimate);
+  double limitPerSample() const;
+  std::vector<const Estimate *> bestKinds() const;
+  double limit(const Degrees &degrees) const;
+  double evenPrice() const;
+  bool trains() const;
+  std::vector<ShardVariant> plainVariants() const;
+  std::vector<ShardVariant> smallVariants() const;
+  std::vector<int> zeroLevels(const Degrees &degrees) const;
+  /// In the order in which they are tried: of as few blocks as will do, unless pinned.
+  std::vector<Recompute> recomputations() const;
+  Result<SearchResult> finish(bool anyMemory);
+  void searchAnyMemory();
+
+  const Problem &problem;
+  const Cluster &cluster;
+  const SearchOptions &options;
+  Spec spec;
+  ShardLibrary library;
+  const ProblemFacts &facts;
+  Estimator estimator;
+  std::string refusal;
+  std::vector<Family> families;
+  std::vector<Estimate> found; ///< by seconds a sample
+  std::map<std::pair<Degrees, ShardVariant>, bool> mayFit; ///< with 1F1B; as far as is known
+  std::optional<bool> near; ///< nearIsFaster
+  int64_t estimates = 0, mostEffort = 0;
+  std::optional<double> mustBeat; ///< seconds a sample that nothing slower is of use
+  /// By tp, cp, ep, dp and pp.
+  std::map<std::array<int64_t, kAxes>, std::vector<AxisOrder>> orders;
+  /// What is known of all orders of some degrees, and for which limit.
+  std::map<std::pair<Degrees, ShardVariant>, std::pair<Estimator::Outcome, double>> ofOrders;
+};
+
+} // namespace dtc::plan

@@ -1,0 +1,65 @@
+// Plans of given degrees or specs, as tests want them.
+#pragma once
+
+#include "Planners/Realize.h"
+
+#include "Problems.h"
+
+#include "dtc/Plan/Spec.h"
+
+namespace dtc::plan::testing {
+
+/// Everything that a search has at hand for one problem.
+struct Planner {
+  Planner(const Problem &problem, const Cluster &on, int64_t devices)
+      : problem(problem), on(on), facts(problem), options(optionsFor(devices)),
+        shardings(problem, on, options), estimator(shardings, problem, facts) {}
+
+  /// Estimated with memory of any size, and predicted in full.
+  Result<Realized> carriedOut(const Degrees &degrees, Estimate &estimate) {
+    std::string error;
+    if (estimator.estimate(degrees, {}, {1e9, true}, estimate, error) !=
+        Estimator::Outcome::Found)
+      return Error{"no estimate: " + error, 4};
+    return realize(problem, on, shardings, estimate);
+  }
+  /// The plan of the whole model.
+  std::pair<Plan, Problem> planOf(const Degrees &degrees) {
+    Estimate estimate;
+    auto whole = carriedOut(degrees, estimate);
+    if (!whole) {
+      ADD_FAILURE() << summary(degrees) << ": " << whole.error().message;
+      return {};
+    }
+    Result<Problem> planned = complete(shardings, *whole);
+    return {whole->plan, *planned};
+  }
+
+  static SearchOptions optionsFor(int64_t devices) {
+    SearchOptions options;
+    options.devices = devices;
+    options.executable = false;
+    return options;
+  }
+
+  const Problem &problem;
+  const Cluster &on;
+  ProblemFacts facts;
+  SearchOptions options;
+  ShardLibrary shardings;
+  Estimator estimator;
+};
+
+/// What a program with this software makes of the spec on nodes of that type.
+inline Prediction predicted(const Problem &problem, const Software &software, int64_t devices,
+                     const std::string &spec, const char *node = "dgx-a100") {
+  Cluster on = cluster(node);
+  on.software = software;
+  SearchOptions options{devices, *parseSpec(spec)};
+  options.executable = false;
+  Result<SearchResult> result = search(problem, on, options);
+  EXPECT_TRUE(result) << result.error().message;
+  return result ? result->predicted : Prediction{};
+}
+
+} // namespace dtc::plan::testing
