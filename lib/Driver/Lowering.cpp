@@ -10,10 +10,11 @@
 #include "dtc/Partition/Partition.h"
 #include "dtc/Report/Words.h"
 #include "dtc/Schedule/LibrarySupport.h"
+#include "dtc/Schedule/NormalizeContractions.h"
 #include "dtc/Schedule/PartialFunction.h"
 #include "dtc/Schedule/Passes.h"
 #include "dtc/Schedule/Program.h"
-#include "dtc/Target/CPU/Passes.h"
+#include "dtc/Target/CPU/KernelFormation.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -92,23 +93,27 @@ ExitCode Compilation::verifyRanks(ModuleOp global) {
   return ExitCode::Done;
 }
 
-/// From local functions to fused kernels.
-static void addKernelPasses(OpPassManager &manager) {
-  manager.addPass(cpu::createDecomposeLayers());
-  manager.addPass(schedule::createNormalizeContractions());
-  manager.addPass(cpu::createFormKernels());
+/// From local functions to fused kernels. From the last function on: in a step that is the
+/// update, whose kernels are formed soonest and keep other threads busy meanwhile.
+static LogicalResult formKernels(ModuleOp module, cpu::KernelFormation::Formed formed = {}) {
+  cpu::KernelFormation formation(module, std::move(formed));
+  for (auto function : llvm::reverse(llvm::to_vector(module.getOps<func::FuncOp>())))
+    if (!function.isExternal() &&
+        (failed(cpu::decomposeLayers(function)) ||
+         failed(schedule::normalizeContractions(function)) || failed(formation.form(function))))
+      return failure();
+  return success();
 }
 
 /// Kernels are compiled while the rest of the program is made.
 LogicalResult Compilation::scheduleModule() {
-  if (failed(runPasses(addKernelPasses)))
-    return failure();
+  cpu::KernelFormation::Formed compile;
   if (last > Phase::Schedule) {
-    auto started = cpu::KernelCompilation::start(module(), {});
-    if (failed(started))
-      return failure();
-    kernels.emplace(std::move(*started));
+    kernels.emplace(context, cpu::CompileOptions());
+    compile = [this](exec::KernelOp kernel) { return kernels->add(kernel); };
   }
+  if (failed(formKernels(module(), compile)) || (kernels && failed(kernels->close())))
+    return failure();
   LogicalResult planned = runPasses([&](OpPassManager &manager) {
     manager.addPass(schedule::createBuildSchedule({.microbatches = batch.numMicrobatches}));
     manager.addPass(schedule::createPlanMemory({.threads = options.threadsPerRank}));
@@ -132,9 +137,8 @@ std::unique_ptr<plan::Workspace> Compilation::makeWorkspace() {
     return nullptr;
   auto measure = [this](ModuleOp alone, const std::vector<bool> &spent) -> FailureOr<int64_t> {
     PassManager manager(&context);
-    addKernelPasses(manager);
     manager.addPass(schedule::createBuildSchedule({.microbatches = 1}));
-    if (failed(manager.run(alone)))
+    if (failed(formKernels(alone)) || failed(manager.run(alone)))
       return failure();
     return schedule::bytesWithinFunction(alone, options.threadsPerRank, spent);
   };

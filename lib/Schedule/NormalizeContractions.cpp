@@ -2,6 +2,7 @@
 
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Schedule/MatmulForm.h"
+#include "dtc/Schedule/NormalizeContractions.h"
 #include "dtc/Schedule/Passes.h"
 
 #include <array>
@@ -201,20 +202,25 @@ void eraseDeadViews(func::FuncOp function) {
 
 struct NormalizeContractions : impl::NormalizeContractionsBase<NormalizeContractions> {
   void runOnOperation() override {
-    SmallVector<graph::ContractOp> contractions;
     for (auto function : getOperation().getOps<func::FuncOp>())
-      function.walk([&](graph::ContractOp op) { contractions.push_back(op); });
-    OpBuilder builder(&getContext());
-    for (graph::ContractOp op : contractions) {
-      if (failed(ContractionRewriter(op, builder).rewrite()))
+      if (!function.isExternal() && failed(normalizeContractions(function)))
         return signalPassFailure();
-      op.erase();
-    }
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal())
-        eraseDeadViews(function);
   }
 };
 
 } // namespace
+
+LogicalResult normalizeContractions(func::FuncOp function) {
+  SmallVector<graph::ContractOp> contractions;
+  function.walk([&](graph::ContractOp op) { contractions.push_back(op); });
+  OpBuilder builder(function.getContext());
+  for (graph::ContractOp op : contractions) {
+    if (failed(ContractionRewriter(op, builder).rewrite()))
+      return failure();
+    op.erase();
+  }
+  eraseDeadViews(function);
+  return success();
+}
+
 } // namespace dtc::schedule

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <thread>
 
@@ -21,7 +22,7 @@ using namespace mlir;
 
 namespace dtc::cpu {
 
-static constexpr size_t kKernelsInPart = 4, kMostParts = 16;
+static constexpr size_t kKernelsInPart = 4;
 
 static std::string dumpPath(const CompileOptions &options, const Twine &name) {
   if (options.dumpDir.empty())
@@ -107,17 +108,15 @@ struct KernelCompilation::State {
       thread.join();
   }
 
-  void begin(size_t numParts) {
-    parts.reserve(numParts); // threads hold references
-    size_t most = options.threads ? options.threads : std::thread::hardware_concurrency();
-    for (size_t i = 1; i < std::min(most, numParts); ++i)
-      threads.emplace_back([this] { work(); });
-  }
-
   void handIn(std::unique_ptr<TranslatedModule> module) {
-    std::lock_guard lock(mutex);
-    parts.push_back({std::move(module), {}, {}});
+    {
+      std::lock_guard lock(mutex);
+      parts.push_back({std::move(module), {}, {}});
+    }
     changed.notify_one();
+    size_t most = options.threads ? options.threads : std::thread::hardware_concurrency();
+    if (threads.size() + 1 < most) // one is who calls `finish`
+      threads.emplace_back([this] { work(); });
   }
 
   /// There are no further parts.
@@ -161,47 +160,52 @@ struct KernelCompilation::State {
   CompileOptions options;
   MachineOptions machine;
   std::vector<std::string> symbols;
+  SmallVector<exec::KernelOp, kKernelsInPart> pending; ///< of the next part
+  size_t handedIn = 0;                                 ///< parts
 
   std::mutex mutex; ///< of what follows, but for a part that somebody compiles
   std::condition_variable changed;
-  std::vector<Part> parts;
+  std::deque<Part> parts; ///< which stay where they are
   size_t next = 0; ///< the first that nobody compiles yet
   bool isClosed = false;
   std::vector<std::thread> threads;
 };
 
-KernelCompilation::KernelCompilation(std::unique_ptr<State> state) : state(std::move(state)) {}
 KernelCompilation::KernelCompilation(KernelCompilation &&) noexcept = default;
 KernelCompilation &KernelCompilation::operator=(KernelCompilation &&) noexcept = default;
 KernelCompilation::~KernelCompilation() = default;
 
-FailureOr<KernelCompilation> KernelCompilation::start(ModuleOp module,
-                                                      const CompileOptions &options) {
-  MLIRContext *context = module.getContext();
+KernelCompilation::KernelCompilation(MLIRContext &context, const CompileOptions &options)
+    : state(std::make_unique<State>(options)) {
   DialectRegistry registry;
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
-  context->appendDialectRegistry(registry);
-  context->loadDialect<LLVM::LLVMDialect, scf::SCFDialect, cf::ControlFlowDialect>();
+  context.appendDialectRegistry(registry);
+  context.loadDialect<LLVM::LLVMDialect, scf::SCFDialect, cf::ControlFlowDialect>();
+}
 
-  auto state = std::make_unique<State>(options);
-  SmallVector<exec::KernelOp> kernels(module.getOps<exec::KernelOp>());
-  for (exec::KernelOp kernel : kernels)
-    state->symbols.push_back(kernel.getSymName().str());
-  // The same parts on every machine, however many threads it has.
-  size_t numParts = std::clamp<size_t>(kernels.size() / kKernelsInPart, 1, kMostParts);
-  state->begin(numParts);
-  for (size_t number = 0; number < numParts; ++number) {
-    SmallVector<exec::KernelOp> own;
-    for (size_t i = number; i < kernels.size(); i += numParts)
-      own.push_back(kernels[i]);
-    auto part = emitPart(own, module.getLoc(), dumpPath(options, "kernels" + Twine(number)));
-    if (failed(part))
-      return failure();
-    state->handIn(std::move(*part));
-  }
+LogicalResult KernelCompilation::add(exec::KernelOp kernel) {
+  state->symbols.push_back(kernel.getSymName().str());
+  state->pending.push_back(kernel);
+  return state->pending.size() == kKernelsInPart ? handIn() : success();
+}
+
+LogicalResult KernelCompilation::handIn() {
+  std::string name = "kernels" + std::to_string(state->handedIn++);
+  auto part = emitPart(state->pending, state->pending.front().getLoc(),
+                       dumpPath(state->options, name));
+  if (failed(part))
+    return failure();
+  state->pending.clear();
+  state->handIn(std::move(*part));
+  return success();
+}
+
+LogicalResult KernelCompilation::close() {
+  if (!state->pending.empty() && failed(handIn()))
+    return failure();
   state->close();
-  return KernelCompilation(std::move(state));
+  return success();
 }
 
 std::vector<std::string> KernelCompilation::features() const {
@@ -231,10 +235,13 @@ llvm::Expected<CodeObject> KernelCompilation::finish() {
 }
 
 FailureOr<CodeObject> compileKernels(ModuleOp module, const CompileOptions &options) {
-  FailureOr<KernelCompilation> kernels = KernelCompilation::start(module, options);
-  if (failed(kernels))
+  KernelCompilation kernels(*module.getContext(), options);
+  for (auto kernel : module.getOps<exec::KernelOp>())
+    if (failed(kernels.add(kernel)))
+      return failure();
+  if (failed(kernels.close()))
     return failure();
-  llvm::Expected<CodeObject> code = kernels->finish();
+  llvm::Expected<CodeObject> code = kernels.finish();
   if (!code)
     return module.emitError() << llvm::toString(code.takeError());
   return std::move(*code);

@@ -2,6 +2,7 @@
 #include "Simplify.h"
 #include "Updates.h"
 
+#include "dtc/Target/CPU/KernelFormation.h"
 #include "dtc/Target/CPU/Passes.h"
 
 using namespace mlir;
@@ -39,30 +40,37 @@ static LogicalResult checkOneBlock(func::FuncOp func) {
   return success();
 }
 
-/// Functions whose bodies are to run; not declarations.
-static SmallVector<func::FuncOp> functionsOf(ModuleOp module) {
-  SmallVector<func::FuncOp> functions;
-  for (auto func : module.getOps<func::FuncOp>())
-    if (!func.isExternal())
-      functions.push_back(func);
-  return functions;
+LogicalResult decomposeLayers(func::FuncOp function) {
+  return failure(failed(checkOneBlock(function)) || failed(decomposeAll(function)) ||
+                 failed(simplify(function)));
+}
+
+KernelFormation::KernelFormation(ModuleOp module, Formed formed)
+    : outliner(std::make_unique<Outliner>(module, std::move(formed))) {
+  // A kernel is planned by emitting its loops.
+  module.getContext()->loadDialect<exec::ExecDialect, LLVM::LLVMDialect, scf::SCFDialect>();
+}
+KernelFormation::~KernelFormation() = default;
+
+LogicalResult KernelFormation::form(func::FuncOp function) {
+  return failure(failed(checkOneBlock(function)) || failed(outliner->outline(function)));
 }
 
 namespace {
 
 struct DecomposeLayersPass : impl::DecomposeLayersBase<DecomposeLayersPass> {
   void runOnOperation() override {
-    for (func::FuncOp func : functionsOf(getOperation()))
-      if (failed(checkOneBlock(func)) || failed(decomposeAll(func)) || failed(simplify(func)))
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(decomposeLayers(function)))
         return signalPassFailure();
   }
 };
 
 struct FormKernelsPass : impl::FormKernelsBase<FormKernelsPass> {
   void runOnOperation() override {
-    Outliner outliner(getOperation());
-    for (func::FuncOp func : functionsOf(getOperation()))
-      if (failed(checkOneBlock(func)) || failed(outliner.outline(func)))
+    KernelFormation formation(getOperation());
+    for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>()))
+      if (!function.isExternal() && failed(formation.form(function)))
         return signalPassFailure();
   }
 };

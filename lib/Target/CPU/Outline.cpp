@@ -12,7 +12,8 @@ namespace dtc::cpu {
 
 using graph::shapeOf;
 
-Outliner::Outliner(ModuleOp module) : module(module), symbols(module) {}
+Outliner::Outliner(ModuleOp module, KernelFormation::Formed formed)
+    : module(module), formed(std::move(formed)), symbols(module) {}
 
 exec::KernelOp Outliner::build(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
                                ArrayRef<Value> outputs, Location loc) {
@@ -107,6 +108,8 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   Operation *front = &module.getBody()->front();
   symbols.insert(kernel, Block::iterator(isa<dist::MeshOp>(front) ? front->getNextNode() : front));
   entry->second = {kernel, plan->inPlace};
+  if (formed && failed(formed(kernel)))
+    return failure();
   return Launch{&entry->second, plan->extent};
 }
 

@@ -3,6 +3,8 @@
 
 #include "Clusters.h"
 
+#include "dtc/Target/CPU/KernelFormation.h"
+
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -11,7 +13,7 @@ namespace dtc::cpu {
 /// Makes kernels of clusters, one for all clusters that compute the same.
 class Outliner {
 public:
-  explicit Outliner(mlir::ModuleOp module);
+  explicit Outliner(mlir::ModuleOp module, KernelFormation::Formed formed);
 
   /// Replaces the primitive ops and whole updates of `func` by launches.
   mlir::LogicalResult outline(mlir::func::FuncOp func);
@@ -37,6 +39,7 @@ private:
   mlir::FailureOr<Launch> findOrAdd(exec::KernelOp kernel);
 
   mlir::ModuleOp module;
+  KernelFormation::Formed formed;
   mlir::SymbolTable symbols;
   llvm::StringMap<Known> known; ///< by what they compute
   /// The same by the clusters' own ops: layer after layer is found without

@@ -29,6 +29,13 @@ protected:
     }
     return parseSourceString<ModuleOp>(text, &context);
   }
+
+  static LogicalResult addAll(cpu::KernelCompilation &compilation, ModuleOp module) {
+    for (auto kernel : module.getOps<exec::KernelOp>())
+      if (failed(compilation.add(kernel)))
+        return failure();
+    return compilation.close();
+  }
 };
 
 TEST_F(KernelCompilationTest, ThreadsDontChangeTheCode) {
@@ -38,14 +45,14 @@ TEST_F(KernelCompilationTest, ThreadsDontChangeTheCode) {
   for (unsigned threads : {1u, 2u, 5u, 40u}) {
     cpu::CompileOptions options;
     options.threads = threads;
-    auto started = cpu::KernelCompilation::start(*module, options);
-    ASSERT_TRUE(succeeded(started)) << errors;
-    EXPECT_FALSE(started->features().empty());
-    llvm::Expected<cpu::CodeObject> code = started->finish();
+    cpu::KernelCompilation compilation(context, options);
+    ASSERT_TRUE(succeeded(addAll(compilation, *module))) << errors;
+    EXPECT_FALSE(compilation.features().empty());
+    llvm::Expected<cpu::CodeObject> code = compilation.finish();
     ASSERT_TRUE(bool(code));
     EXPECT_EQ(code->symbols.size(), 24u);
     EXPECT_EQ(code->symbols.back(), "k23");
-    EXPECT_EQ(code->features, started->features());
+    EXPECT_EQ(code->features, compilation.features());
     objects.push_back(std::move(code->sharedObject));
   }
   for (const std::vector<char> &object : objects)
@@ -56,8 +63,8 @@ TEST_F(KernelCompilationTest, GivesUpWhatNobodyAsksFor) {
   OwningOpRef<ModuleOp> module = kernels(24);
   cpu::CompileOptions options;
   options.threads = 3;
-  auto started = cpu::KernelCompilation::start(*module, options);
-  ASSERT_TRUE(succeeded(started)) << errors;
+  cpu::KernelCompilation compilation(context, options);
+  ASSERT_TRUE(succeeded(addAll(compilation, *module))) << errors;
 }
 
 TEST_F(KernelCompilationTest, ReportsAKernelWhileOthersAreCompiled) {
@@ -67,7 +74,8 @@ TEST_F(KernelCompilationTest, ReportsAKernelWhileOthersAreCompiled) {
   cast<exec::KernelOp>(last).setExtent(3);
   cpu::CompileOptions options;
   options.threads = 3;
-  EXPECT_TRUE(failed(cpu::KernelCompilation::start(*module, options)));
+  cpu::KernelCompilation compilation(context, options);
+  EXPECT_TRUE(failed(addAll(compilation, *module)));
   EXPECT_NE(errors.find("extent differs"), std::string::npos) << errors;
 }
 
@@ -75,9 +83,9 @@ TEST_F(KernelCompilationTest, ReportsAProcessorThatThereIsNot) {
   OwningOpRef<ModuleOp> module = kernels(8);
   cpu::CompileOptions options;
   options.cpu = "abacus";
-  auto started = cpu::KernelCompilation::start(*module, options);
-  ASSERT_TRUE(succeeded(started)) << errors;
-  llvm::Expected<cpu::CodeObject> code = started->finish();
+  cpu::KernelCompilation compilation(context, options);
+  ASSERT_TRUE(succeeded(addAll(compilation, *module))) << errors;
+  llvm::Expected<cpu::CodeObject> code = compilation.finish();
   ASSERT_FALSE(bool(code));
   EXPECT_EQ(llvm::toString(code.takeError()), "unknown processor: abacus");
 }

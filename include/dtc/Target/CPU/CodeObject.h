@@ -1,6 +1,8 @@
 // Kernels as machine code.
 #pragma once
 
+#include "dtc/Dialect/Exec/Exec.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
@@ -30,32 +32,38 @@ struct CodeObject {
 
 /// Kernels that threads compile while the caller goes on with something else:
 ///
-///     auto kernels = cpu::KernelCompilation::start(module, options);
+///     cpu::KernelCompilation kernels(context, options);
+///     ... kernels.add(kernel), as they are formed ...
+///     kernels.close();
 ///     ... plan the memory of what launches them ...
-///     llvm::Expected<cpu::CodeObject> code = kernels->finish();
+///     llvm::Expected<cpu::CodeObject> code = kernels.finish();
 ///
-/// All that has to do with MLIR is done when `start` returns.
+/// All that has to do with MLIR is done when `close` returns.
 class KernelCompilation {
 public:
-  /// Begins with every exec.kernel of the module, which stays as it is. Fails with a diagnostic
-  /// at the op that cannot be compiled.
-  static mlir::FailureOr<KernelCompilation> start(mlir::ModuleOp module,
-                                                  const CompileOptions &options);
+  KernelCompilation(mlir::MLIRContext &context, const CompileOptions &options);
   KernelCompilation(KernelCompilation &&) noexcept;
   KernelCompilation &operator=(KernelCompilation &&) noexcept;
   /// Gives up what isn't compiled yet.
   ~KernelCompilation();
 
+  /// The kernel stays as it is, and must until `close`. Fails with a diagnostic at the op that
+  /// cannot be compiled.
+  mlir::LogicalResult add(exec::KernelOp kernel);
+  /// There are no further ones.
+  mlir::LogicalResult close();
+
   /// What the code needs, as recordedFeatures.
   std::vector<std::string> features() const;
 
-  /// Helps, waits and links; to be called once. The same kernels and options give the same
-  /// bytes, however many threads there are.
+  /// Helps, waits and links; to be called once. The same kernels, in the same order, and
+  /// options give the same bytes, however many threads there are.
   llvm::Expected<CodeObject> finish();
 
 private:
   struct State;
-  explicit KernelCompilation(std::unique_ptr<State> state);
+  mlir::LogicalResult handIn();
+
   std::unique_ptr<State> state;
 };
 
