@@ -108,14 +108,22 @@ Estimator::Kinds Estimator::kindsOf(const Degrees &degrees) {
     ShardLibrary *on = &library.on(ranges[rank]);
     size_t group = groupOf(degrees, rank);
     auto known = std::find_if(kinds.list.begin(), kinds.list.end(), [&](const Kind &kind) {
-      return kind.shardings == on && kind.group == group;
+      return kind.library == on && kind.group == group;
     });
     if (known == kinds.list.end())
-      known = kinds.list.insert(known, {on, inGroup(degrees, group), group, 0});
+      known = kinds.list.insert(
+          known, {on, inGroup(degrees, group), group, 0, !degrees.groups.empty()});
     ++known->ranks;
     kinds.byRank[rank] = size_t(known - kinds.list.begin());
   }
   return kinds;
+}
+
+const ShardCosts *Estimator::shardOf(const Kind &kind, const ShardVariant &variant,
+                                     std::string &error) {
+  const std::vector<OpId> &cuts = cutsFor(kind.degrees);
+  return kind.ownShardings ? kind.library->get(kind.degrees, variant, cuts, error)
+                           : library.getFor(*kind.library, kind.degrees, variant, cuts, error);
 }
 
 /// Seconds of a microbatch on the busiest rank, however the model is cut. Ranks of kind k
@@ -367,7 +375,7 @@ std::vector<Estimator::StagesOn *> Estimator::stagesOf(const Kinds &kinds,
     const ShardCosts *shard = shardOf(kind, variant, error);
     if (!shard)
       return {};
-    stages.push_back(std::make_unique<StagesOn>(*kind.shardings, *shard, kind.degrees, someBlocks,
+    stages.push_back(std::make_unique<StagesOn>(*kind.library, *shard, kind.degrees, someBlocks,
                                                 cutsFor(kind.degrees)));
   }
   std::vector<StagesOn *> byRank;

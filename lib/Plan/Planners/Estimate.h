@@ -65,10 +65,11 @@ private:
   std::optional<std::vector<int>> fixedCuts(const Profile &profile, int stages) const;
   /// Pipeline ranks on the same type of device with the same mesh.
   struct Kind {
-    ShardLibrary *shardings = nullptr; ///< on those devices
+    ShardLibrary *library = nullptr; ///< of those devices
     Degrees degrees; ///< as if all were like them
     size_t group = 0;
     int64_t ranks = 0;
+    bool ownShardings = false; ///< else those that all kinds share
   };
   struct Kinds {
     std::vector<Kind> list; ///< one where all ranks are alike
@@ -79,9 +80,7 @@ private:
   /// By rank; nothing where there are none.
   std::vector<StagesOn *> stagesOf(const Kinds &kinds, const ShardVariant &variant,
                                    bool someBlocks, Stages &stages, std::string &error);
-  const ShardCosts *shardOf(const Kind &kind, const ShardVariant &variant, std::string &error) {
-    return kind.shardings->get(kind.degrees, variant, cutsFor(kind.degrees), error);
-  }
+  const ShardCosts *shardOf(const Kind &kind, const ShardVariant &variant, std::string &error);
   double balancedFloor(const Kinds &kinds, const std::vector<const Profile *> &profiles) const;
 
   ShardLibrary &library;

@@ -158,6 +158,13 @@ void PlanSearch::keep(Estimate estimate) {
   found.insert(after, std::move(estimate));
 }
 
+/// Shardings are solved without knowing of cuts. Where stages differ, what devices of a
+/// slower type receive may be what a step takes longest for, and sequence parallelism,
+/// or holding less, leaves less of it to each.
+bool PlanSearch::mayReceiveLess(const Degrees &degrees) const {
+  return !cluster.others.empty() && degrees.pp > 1;
+}
+
 Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
                                           const std::vector<ShardVariant> &variants) {
   // What doesn't fit with 1F1B, which keeps least, fits with no schedule.
@@ -189,13 +196,18 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
       fits->second = degrees != least;
       continue;
     }
-    if (outcome != Estimator::Outcome::Found)
-      return result == Estimator::Outcome::Found ? result : outcome;
+    if (outcome != Estimator::Outcome::Found) {
+      if (result != Estimator::Outcome::Found)
+        result = outcome;
+      if (outcome == Estimator::Outcome::TooSlow && mayReceiveLess(degrees))
+        continue;
+      return result;
+    }
     result = outcome;
     // A layout that holds less may have to recompute less.
     bool recomputes = asked.someBlocks && estimate.degrees.recompute != Recompute::None;
     keep(std::move(estimate));
-    if (!recomputes)
+    if (!recomputes && !mayReceiveLess(degrees))
       return result;
   }
   return result;

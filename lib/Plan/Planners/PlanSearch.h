@@ -41,6 +41,7 @@ private:
                      size_t &recompute);
   Estimator::Outcome tryDegrees(const Degrees &degrees,
                                 const std::vector<ShardVariant> &variants);
+  bool mayReceiveLess(const Degrees &degrees) const;
   void keep(Estimate estimate);
   double limitPerSample() const;
   std::vector<const Estimate *> bestKinds() const;

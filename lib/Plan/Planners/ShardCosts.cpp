@@ -324,4 +324,26 @@ const ShardCosts *ShardLibrary::get(const Degrees &degrees, const Strides &strid
   return entry.whole.get();
 }
 
+const ShardCosts &ShardLibrary::priced(const ShardCosts &shared) {
+  std::unique_ptr<ShardCosts> &own = fromWhole[&shared];
+  if (!own)
+    own = std::make_unique<ShardCosts>(shared, model);
+  return *own;
+}
+
+const ShardCosts *ShardLibrary::getFor(ShardLibrary &devices, const Degrees &degrees,
+                                       const ShardVariant &variant,
+                                       const std::vector<OpId> &cuts, std::string &error) {
+  const ShardCosts *shared = get(degrees, variant, cuts, error);
+  if (!shared || &devices == this)
+    return shared;
+  if (const ShardCosts &own = devices.priced(*shared); own.fits(degrees.recompute, cuts))
+    return &own;
+  auto [key, inside, options] = requestOf(degrees, stridesOf(degrees), variant);
+  Solved &entry = solved[key];
+  if (!entry.whole)
+    addWhole(entry, inside, options);
+  return &devices.priced(*entry.whole);
+}
+
 } // namespace dtc::plan

@@ -36,6 +36,10 @@ public:
   ShardCosts(const Problem &problem, const ProblemFacts &facts, const CostModel &model,
              const std::vector<Block> &blocks, Plan plan, const Workspace *workspace,
              std::optional<FoldedModel> folded = std::nullopt);
+  /// The same shardings on devices of another type, which must outlive this as `other` must.
+  ShardCosts(const ShardCosts &other, const CostModel &model)
+      : ShardCosts(other.problem, other.facts, model, other.blocks, other.plan, other.workspace,
+                   other.folded) {}
 
   /// Whether there are profiles of these units, without recomputation and with it:
   /// always, unless the model is folded.
@@ -95,6 +99,10 @@ public:
   const ShardCosts *get(const Degrees &degrees, const Strides &strides,
                         const ShardVariant &variant, const std::vector<OpId> &cuts,
                         std::string &error);
+  /// Of shardings that are the same for all types of devices, as these of them cost (on).
+  const ShardCosts *getFor(ShardLibrary &devices, const Degrees &degrees,
+                           const ShardVariant &variant, const std::vector<OpId> &cuts,
+                           std::string &error);
   /// The problem with that many samples in a call, sequences split or not.
   struct Batch {
     Problem problem;
@@ -158,9 +166,12 @@ private:
                     const ShardVariant &variant) const;
   void solveOnce(Solved &entry, const Degrees &degrees, const SolverOptions &options);
   void addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options);
+  const ShardCosts &priced(const ShardCosts &shared);
   std::map<Key, Solved> solved;
   std::vector<std::pair<std::unique_ptr<Cluster>, std::unique_ptr<ShardLibrary>>> elsewhere;
   std::map<std::pair<int64_t, int64_t>, ShardLibrary *> byRange;
+  /// Those of the whole cluster's shardings, on the devices that this is for.
+  std::map<const ShardCosts *, std::unique_ptr<ShardCosts>> fromWhole;
 };
 
 /// The plan's entries for recomputing all blocks alike.

@@ -16,9 +16,10 @@ struct Planner {
         shardings(problem, on, options), estimator(shardings, problem, facts) {}
 
   /// Estimated with memory of any size, and predicted in full.
-  Result<Realized> carriedOut(const Degrees &degrees, Estimate &estimate) {
+  Result<Realized> carriedOut(const Degrees &degrees, Estimate &estimate,
+                              const ShardVariant &variant = {}) {
     std::string error;
-    if (estimator.estimate(degrees, {}, {1e9, true}, estimate, error) !=
+    if (estimator.estimate(degrees, variant, {1e9, true}, estimate, error) !=
         Estimator::Outcome::Found)
       return Error{"no estimate: " + error, 4};
     return realize(problem, on, shardings, estimate);

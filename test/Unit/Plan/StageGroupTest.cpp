@@ -181,35 +181,71 @@ TEST(StageGroups, AgreeWithTheEstimate) {
   EXPECT_EQ(found, 32);
 }
 
-/// The search against all groups that there are, each carried out.
+/// The search against all pipelines that there are, each carried out in two ways.
 TEST(StageGroups, NoneBeatTheChoice) {
-  Problem problem = transformer({6, 2048, 16, 1024, 16, 8192});
-  for (auto [linked, others] : {std::pair(1, 1), {2, 1}}) {
-    Cluster on = mixed(linked, others);
-    SearchOptions options = Planner::optionsFor(on.devices());
-    auto free = search(problem, on, options);
+  struct Case {
+    TransformerSize size;
+    Cluster on;
+  };
+  auto slowly = [](Cluster on) {
+    on.levels.back().bandwidth /= 25;
+    return on;
+  };
+  int groups = 0, uniform = 0;
+  for (const Case &each : {Case{{6, 2048, 16, 1024, 8, 8192}, mixed(1, 1)},
+                           {{4, 2048, 16, 1024, 4, 8192}, mixed(2, 1)},
+                           // The best has dp=1 and one mesh, solved for both types.
+                           {{4, 4096, 32, 1024, 4, 50304}, slowly(mixed(1, 1))},
+                           // Stages receive less under sequence parallelism.
+                           {{6, 2048, 16, 1024, 1, 8192}, slowly(mixed(1, 1))}}) {
+    Problem problem = transformer(each.size);
+    SearchOptions options = Planner::optionsFor(each.on.devices());
+    auto free = search(problem, each.on, options);
     ASSERT_TRUE(free) << free.error().message;
-    Planner planner(problem, on, options.devices);
+    Planner planner(problem, each.on, options.devices);
     Candidates all = findCandidates(problem, planner.facts, {}, options,
                                     {int64_t(planner.shardings.getBlocks().size()), 8, 1,
-                                     alikeDevices(on, options.devices)});
-    int groups = 0;
+                                     alikeDevices(each.on, options.devices)});
     for (Degrees degrees : all.list) {
-      if (degrees.groups.empty())
+      if (degrees.pp == 1)
         continue;
       EXPECT_EQ(degrees.devices(), options.devices);
-      ++groups;
-      for (int zero : {0, 1}) {
-        degrees.zero = zero;
+      ++(degrees.groups.empty() ? uniform : groups);
+      for (bool sp : {false, true}) {
+        degrees.zero = sp ? 0 : 1;
         Estimate estimate;
-        auto whole = planner.carriedOut(degrees, estimate);
+        ShardVariant variant{sp ? std::optional(true) : std::nullopt};
+        auto whole = planner.carriedOut(degrees, estimate, variant);
         if (whole && whole->predicted.fits())
           EXPECT_GE(whole->predicted.stepSeconds, free->predicted.stepSeconds * (1 - 1e-6))
               << summary(degrees) << " instead of " << summary(free->plan.degrees);
       }
     }
-    EXPECT_GT(groups, 20);
   }
+  EXPECT_GT(groups, 100);
+  EXPECT_GT(uniform, 50);
+}
+
+/// Stages of one mesh have one sharding, whatever their devices.
+TEST(StageGroups, OneMeshOnSeveralTypesAgreesWithTheEstimate) {
+  Cluster on = mixed(1, 1);
+  on.levels.back().bandwidth /= 25;
+  Problem problem = transformer({4, 4096, 32, 1024, 4, 50304});
+  Planner planner(problem, on, 8);
+  for (int64_t tp : {1, 2, 4})
+    for (int64_t dp = 1; dp * tp <= 4; dp *= 2)
+      for (auto schedule : {ScheduleKind::OneFOneB, ScheduleKind::ZeroBubble}) {
+        Degrees degrees = {.dp = dp, .tp = tp, .pp = 8 / (dp * tp)};
+        degrees.schedule = schedule;
+        degrees.numMicrobatches = 4 / dp;
+        if (degrees.pp > problem.batch + 2)
+          continue;
+        Estimate estimate;
+        auto whole = planner.carriedOut(degrees, estimate);
+        ASSERT_TRUE(whole) << summary(degrees) << ": " << whole.error().message;
+        EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
+                    0.01 * whole->predicted.stepSeconds) << summary(degrees);
+      }
 }
 
 //===-- plans as data -----------------------------------------------------===//
