@@ -17,21 +17,6 @@ bool liveTogether(const Interval &a, const Interval &b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-/// Most bytes live at one moment.
-uint64_t peak(const std::vector<Interval> &intervals) {
-  std::map<int64_t, int64_t> changes; // signed: what begins minus what ended before
-  for (const Interval &interval : intervals) {
-    changes[interval.first] += static_cast<int64_t>(interval.size);
-    changes[interval.last + 1] -= static_cast<int64_t>(interval.size);
-  }
-  int64_t live = 0, most = 0;
-  for (const auto &[moment, change] : changes) {
-    live += change;
-    most = std::max(most, live);
-  }
-  return static_cast<uint64_t>(most);
-}
-
 /// A buffer that has its place. Kept side by side, as placing compares with all of them.
 struct Placed {
   uint64_t offset, end;
@@ -120,11 +105,26 @@ int64_t roundsFor(size_t count) {
 
 } // namespace
 
+uint64_t peakBytes(const std::vector<Interval> &intervals, uint64_t alignment) {
+  std::map<int64_t, int64_t> changes; // signed: what begins minus what ended before
+  for (const Interval &interval : intervals) {
+    auto size = static_cast<int64_t>(alignTo(interval.size, alignment));
+    changes[interval.first] += size;
+    changes[interval.last + 1] -= size;
+  }
+  int64_t live = 0, most = 0;
+  for (const auto &[moment, change] : changes) {
+    live += change;
+    most = std::max(most, live);
+  }
+  return static_cast<uint64_t>(most);
+}
+
 OffsetAssignment assignOffsets(const std::vector<Interval> &given, uint64_t alignment) {
   std::vector<Interval> intervals = given;
   for (Interval &interval : intervals)
     interval.size = alignTo(interval.size, alignment);
-  uint64_t lowerBound = peak(intervals);
+  uint64_t lowerBound = peakBytes(intervals, alignment);
   OffsetAssignment best;
   auto consider = [&](const OffsetAssignment &candidate) {
     if (best.offsets.size() != intervals.size() || candidate.total < best.total)

@@ -31,7 +31,7 @@ FailureOr<int64_t> bytesWithinFunction(ModuleOp module, int64_t threads,
       return failure();
     intervals.push_back({buffers.timeOf(&op), buffers.timeOf(&op), *scratch});
   }
-  auto bytes = static_cast<int64_t>(assignOffsets(intervals, kAlignment).lowerBound);
+  auto bytes = static_cast<int64_t>(peakBytes(intervals, kAlignment));
   for (auto [type, isSpent] : llvm::zip_equal(function.getArgumentTypes(), spent))
     bytes -= isSpent ? static_cast<int64_t>(alignUp(bytesOf(type))) : 0;
   for (Type type : function.getResultTypes())

@@ -30,12 +30,15 @@ struct Interval {
 struct OffsetAssignment {
   std::vector<uint64_t> offsets; ///< one per interval, aligned
   uint64_t total = 0;            ///< bytes of the arena, aligned
-  uint64_t lowerBound = 0;       ///< most bytes live at one moment; no assignment takes less
+  uint64_t lowerBound = 0;       ///< peakBytes; no assignment takes less
   /// Share of the arena beyond the lower bound.
   double fragmentation() const {
     return total == 0 ? 0.0 : static_cast<double>(total - lowerBound) / static_cast<double>(total);
   }
 };
+
+/// Most bytes live at one moment, with sizes rounded up to `alignment`, a power of two.
+uint64_t peakBytes(const std::vector<Interval> &intervals, uint64_t alignment = 64);
 
 /// Places the intervals. Sizes are rounded up to `alignment`, a power of two.
 OffsetAssignment assignOffsets(const std::vector<Interval> &intervals, uint64_t alignment = 64);

@@ -64,6 +64,12 @@ TEST(OffsetAssigner, LifetimesThatTouchAreTogether) {
   EXPECT_EQ(result.total, 128u);
 }
 
+TEST(OffsetAssigner, PeakIsOfOneMoment) {
+  EXPECT_EQ(peakBytes({{0, 1, 100}, {2, 3, 1}, {1, 2, 64}}), 128u + 64u);
+  EXPECT_EQ(peakBytes({{0, 1, 100}, {2, 3, 1}}, 1), 100u);
+  EXPECT_EQ(peakBytes({}), 0u);
+}
+
 TEST(OffsetAssigner, IsDeterministic) {
   std::vector<Interval> intervals = randomIntervals(7, 300);
   EXPECT_EQ(assignOffsets(intervals).offsets, assignOffsets(intervals).offsets);
