@@ -79,10 +79,12 @@ Order descending(const std::vector<Interval> &intervals, Key (*key)(const Interv
 double sizeOf(const Interval &i) { return static_cast<double>(i.size); }
 double lengthOf(const Interval &i) { return static_cast<double>(i.last - i.first + 1); }
 
-/// What the orders to try sort by; each tells intervals apart in its own way.
+/// What the orders to try sort by; each tells intervals apart in its own way. First the one that
+/// reaches the bound soonest for training steps: what lives from the forward to the backward pass
+/// is packed, and what comes and goes finds room above it.
 constexpr Key (*kKeys[])(const Interval &) = {
-    [](const Interval &i) { return Key(sizeOf(i), lengthOf(i)); },
     [](const Interval &i) { return Key(lengthOf(i), sizeOf(i)); },
+    [](const Interval &i) { return Key(sizeOf(i), lengthOf(i)); },
     [](const Interval &i) { return Key(sizeOf(i) * lengthOf(i), sizeOf(i)); },
     [](const Interval &i) { return Key(-static_cast<double>(i.first), sizeOf(i)); },
 };
