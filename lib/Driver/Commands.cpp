@@ -114,7 +114,7 @@ static ExitCode comparePlans(Options options) {
 }
 
 /// `--explain=NAME`; without it, nothing.
-static ExitCode explainName(const Compilation &compilation, std::optional<plan::Subject> &subject) {
+static ExitCode explainName(const Compilation &compilation, std::vector<plan::Subject> &subjects) {
   const std::string &name = compilation.getOptions().explainName;
   if (name.empty())
     return ExitCode::Done;
@@ -123,7 +123,7 @@ static ExitCode explainName(const Compilation &compilation, std::optional<plan::
                                     compilation.getCluster(), search.solver, name,
                                     compilation.getWorkspace());
   if (found) {
-    subject = std::move(*found);
+    subjects = std::move(*found);
     return ExitCode::Done;
   }
   printError(found.error().message);
@@ -137,8 +137,8 @@ ExitCode planOnly(Options options) {
   Compilation compilation(options);
   if (ExitCode code = compilation.run(Phase::Plan); code != ExitCode::Done)
     return code;
-  std::optional<plan::Subject> subject;
-  if (ExitCode code = explainName(compilation, subject); code != ExitCode::Done)
+  std::vector<plan::Subject> subjects;
+  if (ExitCode code = explainName(compilation, subjects); code != ExitCode::Done)
     return code;
   if (ExitCode code = savePlan(compilation); code != ExitCode::Done)
     return code;
@@ -148,16 +148,16 @@ ExitCode planOnly(Options options) {
     nlohmann::ordered_json answer = planJson(facts);
     if (explanation)
       answer["explanation"] = explanationJson(*explanation);
-    if (subject)
-      answer["explanation"]["subject"] = subjectJson(*subject);
+    if (!subjects.empty())
+      answer["explanation"]["subject"] = subjectJson(subjects);
     std::cout << answer.dump(2) << "\n";
     return ExitCode::Done;
   }
   std::cout << planText(facts);
   if (explanation)
     std::cout << report::explanationText(*explanation);
-  if (subject)
-    std::cout << report::subjectText(*subject);
+  if (!subjects.empty())
+    std::cout << report::subjectText(subjects, compilation.getSearch().plan.degrees);
   return ExitCode::Done;
 }
 

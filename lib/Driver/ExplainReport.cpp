@@ -59,7 +59,7 @@ ordered_json explanationJson(const plan::Explanation &explanation) {
           {"unpinned", unpinned}};
 }
 
-ordered_json subjectJson(const plan::Subject &subject) {
+static ordered_json oneSubjectJson(const plan::Subject &subject) {
   ordered_json ways = ordered_json::array();
   for (const plan::SubjectWay &way : subject.ways) {
     ordered_json entry = {{"sharding", way.sharding}, {"chosen", way.chosen}};
@@ -72,7 +72,20 @@ ordered_json subjectJson(const plan::Subject &subject) {
     entry["refusal"] = way.refusal.empty() ? none : ordered_json(way.refusal);
     ways.push_back(entry);
   }
-  return {{"name", subject.name}, {"kind", subject.kind}, {"shape", subject.shape}, {"ways", ways}};
+  ordered_json json = {
+      {"name", subject.name}, {"kind", subject.kind}, {"shape", subject.shape}, {"ways", ways}};
+  if (subject.group)
+    json["stage_group"] = *subject.group;
+  return json;
+}
+
+ordered_json subjectJson(const std::vector<plan::Subject> &subjects) {
+  ordered_json json = oneSubjectJson(subjects.front());
+  if (subjects.front().group)
+    json["other_groups"] = ordered_json::array();
+  for (size_t i = 1; i < subjects.size(); ++i)
+    json["other_groups"].push_back(oneSubjectJson(subjects[i]));
+  return json;
 }
 
 } // namespace dtc::driver

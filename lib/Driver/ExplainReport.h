@@ -17,7 +17,9 @@ nlohmann::ordered_json explanationJson(const plan::Explanation &explanation);
 
 /// Its key "subject", with --explain=NAME: {"name", "kind", "shape", "ways":
 /// [{"sharding", "chosen", "cost", "peak_memory_bytes", "fits", "refusal"}]}; the cost is
-/// a share of the plan's step, bytes are beyond the plan's.
-nlohmann::ordered_json subjectJson(const plan::Subject &subject);
+/// a share of the plan's step, bytes are beyond the plan's. Of plans with stage groups also
+/// {"stage_group", "other_groups"}: which of them it is about, and the same for further
+/// groups whose stages have it.
+nlohmann::ordered_json subjectJson(const std::vector<plan::Subject> &subjects);
 
 } // namespace dtc::driver

@@ -84,10 +84,14 @@ static void printPins(std::ostream &out, const Explanation &explanation) {
         << lossText(*explanation.unpinned, explanation) << ".\n";
 }
 
-std::string subjectText(const plan::Subject &subject) {
-  std::ostringstream out;
-  out << "why " << subject.name << " is sharded so: " << subject.kind << " of " << subject.shape
-      << ", " << subject.ways.front().sharding << "\n";
+static void printSubject(std::ostringstream &out, const plan::Subject &subject,
+                         const plan::Degrees &degrees) {
+  std::string where;
+  if (subject.group)
+    where = " on " + groupRanksText(degrees, *subject.group) +
+            " (tp=" + std::to_string(inGroup(degrees, *subject.group).tp) + ")";
+  out << "why " << subject.name << " is sharded so" << where << ": " << subject.kind << " of "
+      << subject.shape << ", " << subject.ways.front().sharding << "\n";
   if (subject.ways.size() == 1)
     out << "  No other way is possible: only tensor parallelism of parameters and ops has a "
            "choice.\n";
@@ -109,6 +113,13 @@ std::string subjectText(const plan::Subject &subject) {
       out << "not possible, " << way.refusal << ".\n";
     }
   }
+}
+
+std::string subjectText(const std::vector<plan::Subject> &subjects,
+                        const plan::Degrees &degrees) {
+  std::ostringstream out;
+  for (const plan::Subject &subject : subjects)
+    printSubject(out, subject, degrees);
   return out.str();
 }
 

@@ -1,6 +1,7 @@
 #include "dtc/Report/PlanFacts.h"
 
 #include "dtc/Plan/CostModel.h"
+#include "dtc/Report/Words.h"
 
 #include <map>
 #include <set>
@@ -53,17 +54,11 @@ std::vector<MeshPart> meshParts(const PlanFacts &facts) {
   if (plan.degrees.groups.empty())
     return {{"", {std::shared_ptr<const plan::Plan>(), &plan}}};
   std::vector<MeshPart> parts;
-  int64_t first = 0;
   for (size_t group = 0; group < plan.degrees.groups.size(); ++group) {
-    int64_t last = first + plan.degrees.groups[group].pp - 1;
     auto own = std::make_shared<plan::Plan>(inGroup(plan, group));
     std::set<int64_t> read = readBy(facts, group);
     std::erase_if(own->arguments, [&](const auto &entry) { return !read.contains(entry.first); });
-    std::string ranks = first == last ? "pipeline rank " + std::to_string(first)
-                                      : "pipeline ranks " + std::to_string(first) + "-" +
-                                            std::to_string(last);
-    parts.push_back({ranks, std::move(own)});
-    first = last + 1;
+    parts.push_back({groupRanksText(plan.degrees, group), std::move(own)});
   }
   return parts;
 }

@@ -67,6 +67,21 @@ def test_saved_plans_are_planned_again(job, saved):
     assert "8 x h100 + 8 x a10g" in text and "parameters and buffers of pipeline rank" in text
 
 
+def test_names_are_explained_in_the_mesh_of_their_stages(job, saved):
+    told, file, _ = saved
+    named = call("dtc", "plan", *job, "--plan", file, "--explain=nothing.such")
+    assert named.code == 2 and "no tensor or node named 'nothing.such'" in named.error_line()
+    for name, group in (("layers.0.up_proj.weight", 0), ("logits.weight", 1)):
+        tp = told["plan"]["stage_groups"][group]["tp"]
+        answer = json.loads(check_call("dtc", "plan", *job, "--plan", file, f"--explain={name}", "--json").out)
+        subject = answer["explanation"]["subject"]
+        assert subject["name"] == name and subject["stage_group"] == group and subject["other_groups"] == []
+        assert (len(subject["ways"]) > 1) == (tp > 1)
+        assert all(way["cost"] is not None for way in subject["ways"])
+        text = check_call("dtc", "plan", *job, "--plan", file, f"--explain={name}").out
+        assert f"why {name} is sharded so on pipeline rank" in text and f"(tp={tp}): parameter of" in text
+
+
 def test_broken_groups_are_refused(job, saved, tmp_path):
     _, file, _ = saved
     text, broken = file.read_text(), tmp_path / "broken.yaml"

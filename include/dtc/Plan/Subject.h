@@ -23,12 +23,16 @@ struct Subject {
   std::string name, kind; ///< "parameter", "input", "dtc.contract", ...
   std::string shape;      ///< "4096x11008"; of an op its results'
   std::vector<SubjectWay> ways; ///< as it is first
+  /// Whose mesh it is about, of a plan with stage groups.
+  std::optional<size_t> group = std::nullopt;
 };
 
 /// `name`: of an argument, or of a node of the model file (of several ops that come
 /// from it, the one that computes most). `solver`: what the plan's shardings were
-/// solved for. Error 2: there is no such name; says the nearest.
-Result<Subject> explainSubject(const Problem &problem, const Plan &plan,
+/// solved for. Where stages have meshes of their own: one for each group of them that has
+/// the op or reads the tensor, whose ways are those of its stages alone. Error 2: there
+/// is no such name; says the nearest.
+Result<std::vector<Subject>> explainSubject(const Problem &problem, const Plan &plan,
                                const Prediction &predicted, const Cluster &cluster,
                                const SolverOptions &solver, const std::string &name,
                                const Workspace *workspace = nullptr);

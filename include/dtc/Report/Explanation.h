@@ -13,8 +13,10 @@ std::string lossText(const plan::Rival &rival, const plan::Explanation &explanat
 /// "tp=8 costs 3.1 % against tp=4: without the pin ...".
 std::string pinText(const plan::PinPrice &pin, const plan::Explanation &explanation);
 
-/// One tensor or op: how it is sharded, and what every other way costs.
-std::string subjectText(const plan::Subject &subject);
+/// One tensor or op: how it is sharded, and what every other way costs; of plans with stage
+/// groups, for the stages of each that has it.
+std::string subjectText(const std::vector<plan::Subject> &subjects,
+                        const plan::Degrees &degrees);
 
 std::string explanationText(const plan::Explanation &explanation);
 

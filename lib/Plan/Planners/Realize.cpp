@@ -46,6 +46,10 @@ static void store(Plan &plan) {
     store(inGroup(plan.degrees, i + 1), plan.others[i]);
 }
 
+void setLayout(Plan &plan, size_t group, Plan solved) {
+  (group == 0 ? plan : plan.others[group - 1]) = static_cast<MeshLayout &&>(solved);
+}
+
 void keepRest(const Plan &plan, Plan &other) {
   other.degrees = plan.degrees;
   other.stages = plan.stages;

@@ -25,6 +25,8 @@ Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLi
 /// the whole model.
 Result<Problem> complete(ShardLibrary &library, Realized &realized);
 
+/// Gives the stages of a group other shardings.
+void setLayout(Plan &plan, size_t group, Plan solved);
 /// Gives other shardings under the same degrees all else that a plan says.
 void keepRest(const Plan &plan, Plan &other);
 

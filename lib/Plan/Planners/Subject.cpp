@@ -1,5 +1,6 @@
 #include "dtc/Plan/Subject.h"
 
+#include "../StageDevices.h"
 #include "Realize.h"
 #include "ShardingSolver.h"
 
@@ -24,15 +25,31 @@ static std::string shapeText(const Value &value) {
 
 namespace {
 
+/// What is known of the whole plan.
+struct SubjectPlan {
+  const Problem &given;
+  const Problem problem; ///< as the solver sees it
+  const ProblemFacts facts;
+  const Plan &plan;
+  const Prediction &predicted;
+  const Cluster &cluster;
+  const Workspace *workspace;
+};
+
+/// What has a name: one of the two.
+struct Named {
+  ValueId argument = -1;
+  OpId op = -1;
+};
+
+/// In the mesh of one stage group.
 class SubjectExplainer {
 public:
-  SubjectExplainer(const Problem &given, const Plan &plan, const Prediction &predicted,
-                   const Cluster &cluster, const SolverOptions &solver, const Workspace *workspace)
-      : given(given), problem(plan.degrees.cp > 1 ? withSplitQueries(given) : given),
-        facts(problem), plan(plan), predicted(predicted), cluster(cluster), solver(solver),
-        workspace(workspace), tensorAxes(plan.mesh.ofDegree("tp")) {}
+  SubjectExplainer(const SubjectPlan &whole, const SolverOptions &given, size_t group);
 
-  Result<Subject> run(const std::string &name);
+  Subject run(const Named &named) {
+    return named.op >= 0 ? explainOp(named.op) : explainArgument(named.argument);
+  }
 
 private:
   Subject explainArgument(ValueId value);
@@ -44,18 +61,38 @@ private:
   std::string factorText(const Op &op, FactorId factor) const;
   std::string whyNot(OpId id, FactorId factor) const;
 
-  const Problem &given;
-  const Problem problem; ///< as the solver sees it
-  ProblemFacts facts;
-  const Plan &plan;
-  const Prediction &predicted;
-  const Cluster &cluster;
+  const SubjectPlan &whole;
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const size_t group;
+  const Plan plan;       ///< as if all stages were in the group
+  const Cluster devices; ///< those of its stages
   SolverOptions solver;
-  const Workspace *workspace;
   AxisList tensorAxes;
 };
 
 } // namespace
+
+static DeviceRange devicesOfGroup(const Degrees &degrees, size_t group) {
+  std::vector<DeviceRange> ranges = neighbouringDevices(degrees);
+  size_t rank = 0;
+  for (size_t before = 0; before < group; ++before)
+    rank += static_cast<size_t>(degrees.groups[before].pp);
+  return ranges[rank];
+}
+
+SubjectExplainer::SubjectExplainer(const SubjectPlan &whole, const SolverOptions &given,
+                                   size_t group)
+    : whole(whole), problem(whole.problem), facts(whole.facts), group(group),
+      plan(inGroup(whole.plan, group)),
+      devices(whole.plan.degrees.groups.empty()
+                  ? whole.cluster
+                  : clusterOf(whole.cluster, devicesOfGroup(whole.plan.degrees, group))),
+      solver(given), tensorAxes(plan.mesh.ofDegree("tp")) {
+  if (solver.numMicrobatches > 0) // those of the first group
+    solver.numMicrobatches =
+        weighedMicrobatches(problem, plan.degrees, whole.plan.degrees.devices());
+}
 
 /// The tp axes, from the major one, that divide a size.
 AxisList SubjectExplainer::dividing(int64_t size) const {
@@ -79,21 +116,22 @@ SubjectWay SubjectExplainer::priced(const std::string &text, const SolverOptions
   SubjectWay way{text, false, std::nullopt, ""};
   SolverOptions asked = solver;
   asked.forced = forced;
-  auto solution = solveSharding(problem, facts, cluster, plan.degrees, asked);
+  auto solution = solveSharding(problem, facts, devices, plan.degrees, asked);
   if (!solution) {
     way.refusal = "what is around it can't follow";
     return way;
   }
-  Plan other = std::move(solution->plan);
-  keepRest(plan, other);
-  std::vector<Violation> violations = verify(given, other, cluster);
+  Plan other = whole.plan;
+  setLayout(other, group, std::move(solution->plan));
+  keepRest(whole.plan, other);
+  std::vector<Violation> violations = verify(whole.given, other, whole.cluster);
   if (!violations.empty()) {
     way.refusal = violations[0].message;
     return way;
   }
   int64_t samples = samplesOf(plan.degrees);
-  way.difference =
-      differenceOf(predict(given, other, cluster, workspace), samples, predicted, samples);
+  Prediction predicted = predict(whole.given, other, whole.cluster, whole.workspace);
+  way.difference = differenceOf(predicted, samples, whole.predicted, samples);
   return way;
 }
 
@@ -184,7 +222,7 @@ Subject SubjectExplainer::explainOp(OpId id) {
   if (tensorAxes.empty())
     return subject;
   std::vector<OpSharding> legal =
-      ShardingSolver(problem, facts, cluster, plan.degrees, solver).choicesOf(id);
+      ShardingSolver(problem, facts, devices, plan.degrees, solver).choicesOf(id);
   std::vector<bool> splits(op.rule.factors.size(), false);
   for (const OpSharding &choice : legal) {
     for (size_t f = 0; f < choice.factors.size(); ++f)
@@ -207,7 +245,7 @@ Subject SubjectExplainer::explainOp(OpId id) {
 
 //===-- names -------------------------------------------------------------===//
 
-Result<Subject> SubjectExplainer::run(const std::string &name) {
+static Result<Named> find(const Problem &problem, const std::string &name) {
   std::vector<std::string> known;
   for (ValueId value = 0; value < problem.arguments; ++value) {
     const Value &argument = problem.values[value];
@@ -215,7 +253,7 @@ Result<Subject> SubjectExplainer::run(const std::string &name) {
     if (!isNamed || argument.name.empty())
       continue;
     if (argument.name == name)
-      return explainArgument(value);
+      return Named{value, -1};
     known.push_back(argument.name);
   }
   OpId found = -1;
@@ -228,21 +266,54 @@ Result<Subject> SubjectExplainer::run(const std::string &name) {
       found = id;
   }
   if (found >= 0)
-    return explainOp(found);
+    return Named{-1, found};
   std::string close = nearest(name, known);
   return Error{"--explain: the model has no tensor or node named '" + name + "'" +
                    (close.empty() ? "" : " (did you mean '" + close + "'?)"),
                2};
 }
 
-Result<Subject> explainSubject(const Problem &problem, const Plan &plan,
-                               const Prediction &predicted, const Cluster &cluster,
-                               const SolverOptions &solver, const std::string &name,
-                               const Workspace *workspace) {
-  if (!plan.degrees.groups.empty())
-    return Error{"--explain: not implemented for plans whose stages have meshes of their own: " +
-                     name, 2};
-  return SubjectExplainer(problem, plan, predicted, cluster, solver, workspace).run(name);
+/// Whose stages have the op or read the tensor; the first group has what none reads.
+static std::vector<size_t> groupsOf(const SubjectPlan &whole, const Named &named) {
+  const Degrees &degrees = whole.plan.degrees;
+  std::vector<bool> has(groupCount(degrees), false);
+  for (size_t index = 0; index < whole.plan.stages.size(); ++index) {
+    const Stage &stage = whole.plan.stages[index];
+    auto isHere = [&](OpId reader) {
+      const Op &op = whole.problem.ops[reader];
+      OpId forward = op.backward ? op.forward : reader;
+      return forward >= stage.firstOp && forward <= stage.lastOp;
+    };
+    const std::vector<OpId> readers =
+        named.op >= 0 ? std::vector<OpId>{named.op} : whole.facts.consumers[named.argument];
+    if (std::any_of(readers.begin(), readers.end(), isHere))
+      has[groupOf(degrees, static_cast<int64_t>(index) % degrees.pp)] = true;
+  }
+  std::vector<size_t> result;
+  for (size_t group = 0; group < has.size(); ++group)
+    if (has[group])
+      result.push_back(group);
+  return result.empty() ? std::vector<size_t>{0} : result;
+}
+
+Result<std::vector<Subject>> explainSubject(const Problem &problem, const Plan &plan,
+                                            const Prediction &predicted, const Cluster &cluster,
+                                            const SolverOptions &solver, const std::string &name,
+                                            const Workspace *workspace) {
+  Problem seen = plan.degrees.cp > 1 ? withSplitQueries(problem) : problem;
+  ProblemFacts facts(seen);
+  SubjectPlan whole{problem, std::move(seen), std::move(facts), plan,
+                    predicted, cluster, workspace};
+  Result<Named> named = find(whole.problem, name);
+  if (!named)
+    return named.error();
+  std::vector<Subject> result;
+  for (size_t group : groupsOf(whole, *named)) {
+    result.push_back(SubjectExplainer(whole, solver, group).run(*named));
+    if (!plan.degrees.groups.empty())
+      result.back().group = group;
+  }
+  return result;
 }
 
 } // namespace dtc::plan

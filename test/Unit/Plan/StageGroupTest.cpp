@@ -6,6 +6,7 @@
 #include "Planner.h"
 #include "Transformer.h"
 
+#include "dtc/Plan/Subject.h"
 #include "dtc/Plan/Verify.h"
 
 #include <set>
@@ -312,6 +313,55 @@ TEST(StageGroups, BrokenOnesAreRefused) {
          [](Plan &plan) { plan.others[0].storage.pop_back(); });
   expect("stage group 1: plan says sp=on", [](Plan &plan) { plan.degrees.groups[1].sp = true; });
   expect("mesh axis dp has size 0", [](Plan &plan) { plan.others[0].mesh.axes[0].size = 0; });
+}
+
+//===-- why a tensor or op is sharded so -----------------------------------===//
+
+/// Each is explained in the meshes of the stages that have it, and only their ways change.
+TEST(StageGroups, SubjectsAreThoseOfTheirMeshes) {
+  Problem problem = transformer(kSmall);
+  Cluster on = mixed(1, 1);
+  Planner planner(problem, on, 8);
+  Estimate estimate;
+  auto whole = planner.carriedOut(grouped({{1, 2, 2, false, 2}, {1, 1, 4, false, 4}}, 32), estimate);
+  ASSERT_TRUE(whole);
+  Result<Problem> planned = complete(planner.shardings, *whole);
+  ASSERT_TRUE(planned);
+  auto explained = [&](const std::string &name) {
+    return explainSubject(*planned, whole->plan, whole->predicted, on, whole->solver, name);
+  };
+  for (auto [name, group] : {std::pair("h.0.up", size_t(0)), {"h.11.up", size_t(1)}}) {
+    auto found = explained(name);
+    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_EQ(found->size(), 1u);
+    const Subject &subject = found->front();
+    EXPECT_EQ(subject.group, group);
+    const MeshLayout &layout = layoutOf(whole->plan, group);
+    ValueId value = 0;
+    while (planned->values[value].name != name)
+      ++value;
+    EXPECT_EQ(subject.ways[0].sharding, layout.arguments.at(value).str(layout.mesh));
+    // Whole on all ranks and split along the other dimension.
+    ASSERT_EQ(subject.ways.size(), 3u);
+    for (size_t i = 1; i < 3; ++i) {
+      ASSERT_TRUE(subject.ways[i].difference) << subject.ways[i].refusal;
+      const Difference &difference = *subject.ways[i].difference;
+      EXPECT_NE(difference.seconds, 0);
+      EXPECT_NEAR(difference.parts.total(), difference.seconds,
+                  1e-9 * whole->predicted.stepSeconds);
+    }
+  }
+  // The data are read by the first stage, targets by the last.
+  EXPECT_EQ(explained("x")->front().group, 0u);
+  EXPECT_EQ(explained("target")->front().group, 1u);
+  // Of an op that both groups lay out, those who run it are asked.
+  const Stage &last = whole->plan.stages.back();
+  const Op &op = planned->ops[last.lastOp];
+  auto found = explained(op.location);
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->size(), 1u);
+  EXPECT_EQ(found->front().group, 1u);
+  EXPECT_GT(found->front().ways.size(), 1u);
 }
 
 //===-- where they pay ----------------------------------------------------===//

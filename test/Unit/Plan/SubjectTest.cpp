@@ -30,8 +30,9 @@ Planned planned(const TransformerSize &size, int64_t devices, const std::string 
 
 Result<Subject> subject(const Planned &all, const std::string &name) {
   const SearchResult &result = all.result;
-  return explainSubject(result.problem, result.plan, result.predicted, cluster("dgx-h100"),
-                        result.solver, name);
+  auto found = explainSubject(result.problem, result.plan, result.predicted, cluster("dgx-h100"),
+                              result.solver, name);
+  return found ? Result<Subject>(found->at(0)) : found.error();
 }
 
 const TransformerSize kSize = {4, 4096, 32, 2048, 16, 50304};
