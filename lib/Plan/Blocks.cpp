@@ -59,6 +59,7 @@ private:
     double flops = 0;
   };
   std::vector<int64_t> kindKey(OpId op) const;
+  std::vector<int> periods(int begin, int end) const;
   Run best(int begin, int end) const;
   void search(int begin, int end);
 
@@ -96,11 +97,30 @@ std::vector<int64_t> BlockFinder::kindKey(OpId id) const {
   return key;
 }
 
+/// How far apart contractions of one kind are, ascending: no other period is that of a run with
+/// a contraction.
+std::vector<int> BlockFinder::periods(int begin, int end) const {
+  std::map<int, std::vector<int>> places; // by kind
+  for (int i = begin; i < end; ++i)
+    if (problem.ops[order[i]].flops > 0)
+      places[kinds[i]].push_back(i);
+  std::vector<bool> isPeriod((end - begin) / 2 + 1, false);
+  for (const auto &[kind, list] : places)
+    for (size_t i = 0; i < list.size(); ++i)
+      for (size_t j = i; j-- > 0 && list[i] - list[j] < int(isPeriod.size());)
+        isPeriod[list[i] - list[j]] = true;
+  std::vector<int> result;
+  for (int period = 1; period < int(isPeriod.size()); ++period)
+    if (isPeriod[period])
+      result.push_back(period);
+  return result;
+}
+
 /// The run that covers the most flops with whole periods; of those, the shortest
 /// period. Periods without a contraction are no layers.
 BlockFinder::Run BlockFinder::best(int begin, int end) const {
   Run result;
-  for (int period = 1; period <= (end - begin) / 2; ++period)
+  for (int period : periods(begin, end))
     for (int i = begin; i + period < end;) {
       if (kinds[i] != kinds[i + period]) { // most often
         ++i;

@@ -13,6 +13,8 @@ Execution::Execution(const Problem &problem, const ProblemFacts &facts, const Pl
                      const CostModel &model, const Workspace *workspace)
     : problem(problem), facts(facts), plan(plan), model(model), workspace(workspace), work(problem, facts, model),
       copies(problem.values.size()) {
+  steps.reserve(problem.ops.size() + problem.ops.size() / 4); // with some communication
+  buffers.reserve(problem.values.size());
   addArguments();
   for (OpId op = 0; op < static_cast<OpId>(problem.ops.size()) && error.empty(); ++op) {
     if (problem.ops[op].kind == OpKind::GradientSum)
@@ -51,12 +53,17 @@ int Execution::addBuffer(int64_t bytes) {
   return static_cast<int>(buffers.size()) - 1;
 }
 
+void Execution::make(ValueId value, TensorSharding layout, std::vector<int> in) {
+  copies[value].clear();
+  copies[value].push_back({std::move(layout), std::move(in)});
+}
+
 void Execution::addArguments() {
   for (ValueId value = 0; value < problem.arguments; ++value) {
     const TensorSharding &layout = plan.arguments.at(value);
     int buffer = addBuffer(localBytes(problem.values[value], layout, plan.mesh));
     buffers[buffer].persistent = true;
-    copies[value] = {{layout, {buffer}}};
+    make(value, layout, {buffer});
   }
 }
 
@@ -155,8 +162,8 @@ void Execution::addMask(OpId id, ExecutionStep &step) {
 /// Whether a dimension that the op reduces inside is split.
 bool Execution::isTakenApart(OpId id) const {
   const Op &op = problem.ops[id];
-  for (size_t factor = 0; factor < op.rule.factors.size(); ++factor)
-    if (op.rule.factors[factor].kind == sharding::FactorKind::Rounds &&
+  for (size_t factor = 0; factor < op.rule->factors.size(); ++factor)
+    if (op.rule->factors[factor].kind == sharding::FactorKind::Rounds &&
         plan.mesh.size(plan.ops[id].factors[factor]) > 1)
       return true;
   return false;
@@ -213,7 +220,7 @@ void Execution::runOp(OpId id) {
     if (!alias)
       run.writes.push_back(addBuffer(localBytes(problem.values[value], layout, plan.mesh)));
     // A fused value is its operands until the kernel that ends the chain.
-    copies[value] = {{layout, alias ? run.reads : std::vector<int>{run.writes.back()}}};
+    make(value, std::move(layout), alias ? run.reads : std::vector<int>{run.writes.back()});
   }
   double share = localShare(choice, plan.mesh);
   if (double bytes = work.scratchBytes(id); bytes > 0 && !isMeasured(id))
@@ -263,7 +270,7 @@ void Execution::runSum(OpId id) {
   total.seconds = model.streamSeconds(double(bytes) * double(op.operands.size() + 1));
   total.hostSeconds = model.hostSeconds(1);
   total.writes = {addBuffer(bytes)};
-  copies[op.results[0]] = {{target, total.writes}};
+  make(op.results[0], std::move(target), total.writes);
   steps.push_back(std::move(total));
 }
 

@@ -72,6 +72,7 @@ private:
   };
 
   void addArguments();
+  void make(ValueId value, sharding::TensorSharding layout, std::vector<int> in);
   bool writesInPlace(const Op &op) const;
   void runOp(OpId op);
   void runSum(OpId op);

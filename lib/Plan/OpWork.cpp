@@ -11,10 +11,11 @@ using sharding::TensorFactors;
 using sharding::TensorSharding;
 
 int64_t localBytes(const Value &value, const TensorSharding &sharding, const Mesh &mesh) {
-  int64_t elements = 1;
-  for (int64_t size : sharding.localShape(value.shape, mesh))
-    elements *= size;
-  return elements * byteSize(value.type);
+  int64_t bytes = byteSize(value.type);
+  for (size_t dim = 0; dim < value.shape.size(); ++dim)
+    bytes *= dim < sharding.dims.size() ? value.shape[dim] / mesh.size(sharding.dims[dim])
+                                        : value.shape[dim];
+  return bytes;
 }
 
 int64_t placedBytes(int64_t bytes) {
@@ -182,13 +183,13 @@ static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, L
     return;
   int64_t batch = 1, m = 1, n = 1, k = 1;
   double global = 2;
-  for (size_t i = 0; i < op.rule.factors.size(); ++i) {
+  for (size_t i = 0; i < op.rule->factors.size(); ++i) {
     auto factor = static_cast<FactorId>(i);
-    bool left = has(op.rule.operands[0], factor), right = has(op.rule.operands[1], factor);
-    bool out = has(op.rule.results[0], factor);
+    bool left = has(op.rule->operands[0], factor), right = has(op.rule->operands[1], factor);
+    bool out = has(op.rule->results[0], factor);
     int64_t &size = left && right ? (out ? batch : k) : left ? m : n;
-    size *= op.rule.factors[i].size / mesh.size(choice.factors[i]);
-    global *= double(op.rule.factors[i].size);
+    size *= op.rule->factors[i].size / mesh.size(choice.factors[i]);
+    global *= double(op.rule->factors[i].size);
   }
   if (global != op.flops)
     return; // a convolution
@@ -202,16 +203,16 @@ static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, L
 /// each sample.
 static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mesh,
                          LocalWork &work) {
-  if (op.kind != OpKind::Attention || op.rule.operands.size() < 3 ||
-      op.rule.operands[0].size() != 4 || op.rule.operands[1].size() != 4)
+  if (op.kind != OpKind::Attention || op.rule->operands.size() < 3 ||
+      op.rule->operands[0].size() != 4 || op.rule->operands[1].size() != 4)
     return;
   auto local = [&](const std::vector<FactorId> &dim) {
     int64_t size = 1;
     for (FactorId factor : dim)
-      size *= op.rule.factors[factor].size / mesh.size(choice.factors[factor]);
+      size *= op.rule->factors[factor].size / mesh.size(choice.factors[factor]);
     return size;
   };
-  const TensorFactors &query = op.rule.operands[0], &key = op.rule.operands[1];
+  const TensorFactors &query = op.rule->operands[0], &key = op.rule->operands[1];
   work.attention = true;
   work.causal = op.causal;
   work.backward = op.backward && *op.backward != BackwardKind::Recompute;
@@ -269,7 +270,7 @@ std::vector<RoundUse> OpWork::rounds(OpId id, const OpSharding &choice, const Me
       continue;
     int64_t elements = 1;
     for (FactorId factor : round.tensor)
-      elements *= op.rule.factors[factor].size / mesh.size(choice.factors[factor]);
+      elements *= op.rule->factors[factor].size / mesh.size(choice.factors[factor]);
     result.push_back({choice.factors[round.factor], elements * round.elementBytes});
   }
   return result;

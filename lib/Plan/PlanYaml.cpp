@@ -246,9 +246,9 @@ OpSharding LayoutReader::op(YamlMap &map, const Op &expected) {
                                ") here, the plan is of another model: " + opName);
   OpSharding result;
   result.factors = lists(map.at("factors"));
-  if (result.factors.size() != expected.rule.factors.size())
+  if (result.factors.size() != expected.rule->factors.size())
     map.fail(map.at("factors"),
-             "the op has " + std::to_string(expected.rule.factors.size()) + " factors, not " +
+             "the op has " + std::to_string(expected.rule->factors.size()) + " factors, not " +
                  std::to_string(result.factors.size()));
   if (map.has("pending"))
     for (const YAML::Node &item : map.at("pending")) {

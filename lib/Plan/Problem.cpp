@@ -57,9 +57,9 @@ static std::string checkTensor(const Problem &problem, const Op &op, ValueId val
   for (size_t dim = 0; dim < dims.size(); ++dim) {
     int64_t size = 1;
     for (FactorId factor : dims[dim]) {
-      if (factor < 0 || factor >= static_cast<FactorId>(op.rule.factors.size()))
+      if (factor < 0 || factor >= static_cast<FactorId>(op.rule->factors.size()))
         return "rule names a factor that it lacks: " + std::to_string(factor);
-      size *= op.rule.factors[factor].size;
+      size *= op.rule->factors[factor].size;
     }
     if (size != shape[dim])
       return "factors of dimension " + std::to_string(dim) + " of value " +
@@ -71,7 +71,7 @@ static std::string checkTensor(const Problem &problem, const Op &op, ValueId val
 
 static std::string checkOp(const Problem &problem, size_t index, std::vector<bool> &defined) {
   const Op &op = problem.ops[index];
-  if (op.rule.operands.size() != op.operands.size() || op.rule.results.size() != op.results.size())
+  if (op.rule->operands.size() != op.operands.size() || op.rule->results.size() != op.results.size())
     return "rule and op differ in the number of operands or results";
   for (ValueId value : op.operands)
     if (value < 0 || value >= static_cast<ValueId>(defined.size()) || !defined[value])
@@ -82,18 +82,18 @@ static std::string checkOp(const Problem &problem, size_t index, std::vector<boo
     defined[value] = true;
   }
   for (size_t i = 0; i < op.operands.size(); ++i)
-    if (std::string error = checkTensor(problem, op, op.operands[i], op.rule.operands[i]);
+    if (std::string error = checkTensor(problem, op, op.operands[i], op.rule->operands[i]);
         !error.empty())
       return error;
   for (size_t i = 0; i < op.results.size(); ++i)
-    if (std::string error = checkTensor(problem, op, op.results[i], op.rule.results[i]);
+    if (std::string error = checkTensor(problem, op, op.results[i], op.rule->results[i]);
         !error.empty())
       return error;
-  for (const std::vector<int> &set : op.rule.linear)
+  for (const std::vector<int> &set : op.rule->linear)
     for (int operand : set)
       if (operand < 0 || operand >= static_cast<int>(op.operands.size()))
         return "linear set names no operand: " + std::to_string(operand);
-  auto numFactors = static_cast<FactorId>(op.rule.factors.size());
+  auto numFactors = static_cast<FactorId>(op.rule->factors.size());
   for (const Round &round : op.rounds) {
     std::vector<FactorId> named = round.tensor;
     named.push_back(round.factor);
@@ -229,13 +229,13 @@ void Propagation::visit(OpId id) {
     return;
   const Op &op = problem.ops[id];
   for (size_t i = 0; i < op.operands.size(); ++i)
-    fromTensor(id, op.operands[i], op.rule.operands[i]);
+    fromTensor(id, op.operands[i], op.rule->operands[i]);
   for (size_t i = 0; i < op.results.size(); ++i)
-    fromTensor(id, op.results[i], op.rule.results[i]);
+    fromTensor(id, op.results[i], op.rule->results[i]);
   for (size_t i = 0; i < op.operands.size(); ++i)
-    toTensor(id, op.operands[i], op.rule.operands[i]);
+    toTensor(id, op.operands[i], op.rule->operands[i]);
   for (size_t i = 0; i < op.results.size(); ++i)
-    toTensor(id, op.results[i], op.rule.results[i]);
+    toTensor(id, op.results[i], op.rule->results[i]);
   waiting[id] = false; // to its own tensors it adds only what it knows
 }
 
@@ -342,8 +342,8 @@ static bool occurs(const TensorFactors &tensor, FactorId factor) {
 
 /// The linear set whose members are just the pending operands, or -1.
 static int pendingSet(const Op &op, const std::vector<bool> &pending) {
-  for (size_t set = 0; set < op.rule.linear.size(); ++set) {
-    const std::vector<int> &members = op.rule.linear[set];
+  for (size_t set = 0; set < op.rule->linear.size(); ++set) {
+    const std::vector<int> &members = op.rule->linear[set];
     bool matches = !members.empty();
     for (size_t i = 0; i < op.operands.size(); ++i) {
       bool isMember = std::find(members.begin(), members.end(), int(i)) != members.end();
@@ -357,8 +357,8 @@ static int pendingSet(const Op &op, const std::vector<bool> &pending) {
 
 /// Whether a factor can be split without communication inside the op.
 static bool splits(const Op &op, FactorId factor) {
-  return factor >= 0 && (op.rule.factors[factor].kind == sharding::FactorKind::Parallel ||
-                         op.rule.factors[factor].kind == sharding::FactorKind::Reduction);
+  return factor >= 0 && (op.rule->factors[factor].kind == sharding::FactorKind::Parallel ||
+                         op.rule->factors[factor].kind == sharding::FactorKind::Reduction);
 }
 
 /// Follows sums over a split factor through the ops that are linear in them.
@@ -370,12 +370,12 @@ static void findPending(const Problem &problem, const std::vector<FactorId> &spl
     const Op &op = problem.ops[id];
     FactorId factor = splitFactor[id];
     bool inOperand = splits(op, factor) &&
-                     std::any_of(op.rule.operands.begin(), op.rule.operands.end(),
+                     std::any_of(op.rule->operands.begin(), op.rule->operands.end(),
                                  [&](auto &t) { return occurs(t, factor); });
     if (!splits(op, factor))
       linear[id] = pendingSet(op, pending);
     for (size_t i = 0; i < op.results.size(); ++i)
-      pending[op.results[i]] = linear[id] >= 0 || (inOperand && !occurs(op.rule.results[i], factor));
+      pending[op.results[i]] = linear[id] >= 0 || (inOperand && !occurs(op.rule->results[i], factor));
   }
 }
 
@@ -387,7 +387,7 @@ static std::vector<FactorId> findSequenceSplit(
     result.push_back(-1);
     for (FactorId factor : sequenceFactors[id]) {
       bool first = op.operands.empty() || op.kind != OpKind::Attention ||
-                   occurs(op.rule.operands[0], factor);
+                   occurs(op.rule->operands[0], factor);
       if (splits(op, factor) && first && result.back() < 0)
         result.back() = factor;
     }
@@ -395,13 +395,22 @@ static std::vector<FactorId> findSequenceSplit(
   return result;
 }
 
+static sharding::ShardingRule withParallelQueries(sharding::ShardingRule rule) {
+  for (FactorId factor : rule.operands[0][1])
+    rule.factors[factor].kind = sharding::FactorKind::Parallel;
+  return rule;
+}
+
 Problem withSplitQueries(Problem problem) {
+  std::map<const sharding::ShardingRule *, sharding::SharedRule> changed;
   for (Op &op : problem.ops) {
-    if (op.kind != OpKind::Attention || !op.causal || op.rule.operands.empty() ||
-        op.rule.operands[0].size() < 2)
+    if (op.kind != OpKind::Attention || !op.causal || op.rule->operands.empty() ||
+        op.rule->operands[0].size() < 2)
       continue;
-    for (FactorId factor : op.rule.operands[0][1])
-      op.rule.factors[factor].kind = sharding::FactorKind::Parallel;
+    auto [it, isNew] = changed.try_emplace(&*op.rule);
+    if (isNew)
+      it->second = withParallelQueries(op.rule);
+    op.rule = it->second;
   }
   return problem;
 }

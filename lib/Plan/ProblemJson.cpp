@@ -95,7 +95,7 @@ static void from_json(const json &j, Value &value) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Round, factor, tensor, elementBytes)
 
 static void to_json(json &j, const Op &op) {
-  j = json{{"name", op.name},         {"kind", op.kind},       {"rule", op.rule},
+  j = json{{"name", op.name},         {"kind", op.kind},       {"rule", *op.rule},
            {"operands", op.operands}, {"results", op.results}, {"forward", op.forward}};
   if (!op.location.empty())
     j["location"] = op.location;
@@ -117,7 +117,7 @@ static void to_json(json &j, const Op &op) {
 static void from_json(const json &j, Op &op) {
   j.at("name").get_to(op.name);
   op.kind = known<OpKind>(j.at("kind"));
-  j.at("rule").get_to(op.rule);
+  op.rule = j.at("rule").get<sharding::ShardingRule>();
   j.at("operands").get_to(op.operands);
   j.at("results").get_to(op.results);
   j.at("forward").get_to(op.forward);

@@ -1,7 +1,7 @@
 // The same graph for another number of samples.
 #include "dtc/Plan/Problem.h"
 
-#include <algorithm>
+#include <map>
 
 namespace dtc::plan {
 
@@ -31,10 +31,13 @@ public:
 private:
   void scale(int64_t &size, const std::string &what);
   void scaleOp(OpId op);
+  sharding::ShardingRule scaled(const Op &op, FactorId batch);
 
   const ProblemFacts &facts;
   int64_t from, to;
   Problem result;
+  /// By rule and the factor that is the batch.
+  std::map<std::pair<const sharding::ShardingRule *, FactorId>, sharding::SharedRule> rules;
   std::string error;
 };
 
@@ -47,12 +50,22 @@ void Rebatcher::scale(int64_t &size, const std::string &what) {
   size = size * to / from;
 }
 
+sharding::ShardingRule Rebatcher::scaled(const Op &op, FactorId batch) {
+  sharding::ShardingRule rule = op.rule;
+  scale(rule.factors[batch].size, op.name + " (" + op.location + ")");
+  return rule;
+}
+
 void Rebatcher::scaleOp(OpId id) {
   FactorId batch = facts.batchFactor[id];
   if (batch < 0)
     return;
   Op &op = result.ops[id];
-  scale(op.rule.factors[batch].size, op.name + " (" + op.location + ")");
+  // Those of the problem that is rescaled are there as long as this is.
+  auto [it, isNew] = rules.try_emplace({&*op.rule, batch});
+  if (isNew)
+    it->second = scaled(op, batch);
+  op.rule = it->second;
   for (double *count : {&op.flops, &op.saved, &op.scratch})
     *count = *count * double(to) / double(from); // whole numbers stay whole
 }

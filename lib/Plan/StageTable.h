@@ -37,10 +37,13 @@ public:
     }
   }
   void finish() {
-    for (int a = 0; a < size; ++a)
-      for (int b = 0; b < size; ++b)
-        at(a, b) += (a ? at(a - 1, b) : 0) + (b ? at(a, b - 1) : 0) -
-                    (a && b ? at(a - 1, b - 1) : 0);
+    for (int a = 0; a < size; ++a) {
+      int64_t row = 0; // of at(a, 0) to at(a, b)
+      for (int b = 0; b < size; ++b) {
+        row += at(a, b);
+        at(a, b) = row + (a ? at(a - 1, b) : 0);
+      }
+    }
   }
   int64_t operator()(int a, int b) const { return cells[static_cast<size_t>(a) * size + b]; }
   int units() const { return size - 1; }

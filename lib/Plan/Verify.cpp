@@ -1,6 +1,6 @@
 #include "dtc/Plan/Verify.h"
 
-#include "Execution.h"
+#include "Flow.h"
 
 #include "dtc/Plan/Blocks.h"
 #include "dtc/Plan/Spec.h"
@@ -407,7 +407,7 @@ void Verifier::checkOps() {
     }
     for (size_t f = 0; f < choice.factors.size(); ++f)
       if (!choice.factors[f].empty() && op.keepRounds &&
-          op.rule.factors[f].kind == sharding::FactorKind::Rounds)
+          op.rule->factors[f].kind == sharding::FactorKind::Rounds)
         report(op.name + " can't be split along a dimension that it reduces inside, factor " +
                std::to_string(f), static_cast<OpId>(i));
   }
@@ -431,11 +431,8 @@ void Verifier::checkSequence(const ProblemFacts &facts) {
 /// sum may leave only as a gradient or the loss.
 void Verifier::checkFlow() {
   checkSequence(facts());
-  CostModel model(cluster, plan.degrees.devices());
-  Execution execution(problem, facts(), plan, model);
-  if (!execution.error.empty())
-    report(problem.ops[std::max<OpId>(execution.errorOp, 0)].name + ": " + execution.error,
-           execution.errorOp);
+  if (auto broken = findBrokenFlow(problem, facts(), plan))
+    report(problem.ops[std::max<OpId>(broken->op, 0)].name + ": " + broken->message, broken->op);
 }
 
 std::vector<Violation> verify(const Problem &problem, const Plan &plan, const Cluster &cluster) {

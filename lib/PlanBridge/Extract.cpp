@@ -15,17 +15,6 @@ using plan::ValueKind;
 using sharding::FactorId;
 using sharding::FactorKind;
 
-func::FuncOp planned(ModuleOp module) {
-  if (auto func = module.lookupSymbol<func::FuncOp>("loss_and_grads"))
-    return func;
-  return module.lookupSymbol<func::FuncOp>("forward");
-}
-
-SmallVector<Operation *> plannedOps(func::FuncOp func) {
-  return llvm::map_to_vector(func.front().without_terminator(),
-                             [](Operation &op) { return &op; });
-}
-
 namespace {
 
 class Extractor {
@@ -39,6 +28,7 @@ private:
   LogicalResult addArguments();
   LogicalResult addOps();
   LogicalResult addOp(Operation *op);
+  const plan::Op *likeOf(Operation *op);
   LogicalResult addResults();
   FailureOr<ValueId> addValue(Value value, plan::Value facts);
   void addOptimizer();
@@ -50,6 +40,7 @@ private:
   Problem problem;
   llvm::DenseMap<Value, ValueId> ids;
   llvm::DenseMap<int64_t, plan::OpId> forwardOps; ///< by dtc.id
+  llvm::DenseMap<Operation *, plan::Op, AlikeOps> likes;
 };
 
 } // namespace
@@ -122,7 +113,7 @@ static int roundsOf(Operation *op) {
 
 static void addRounds(Operation *source, plan::Op &op) {
   int count = roundsOf(source);
-  for (auto [i, factor] : llvm::enumerate(op.rule.factors)) {
+  for (auto [i, factor] : llvm::enumerate(op.rule->factors)) {
     if (factor.kind != FactorKind::Rounds)
       continue;
     if (count == 0) {
@@ -131,9 +122,9 @@ static void addRounds(Operation *source, plan::Op &op) {
     }
     plan::Round round;
     round.factor = static_cast<FactorId>(i);
-    for (const std::vector<FactorId> &dim : op.rule.operands[0])
+    for (const std::vector<FactorId> &dim : op.rule->operands[0])
       for (FactorId other : dim)
-        if (op.rule.factors[other].kind != FactorKind::Rounds)
+        if (op.rule->factors[other].kind != FactorKind::Rounds)
           round.tensor.push_back(other);
     op.rounds.insert(op.rounds.end(), count, round);
   }
@@ -239,14 +230,18 @@ static plan::BackwardKind toKind(BackwardKind kind) {
   return plan::BackwardKind::InputGrad;
 }
 
-LogicalResult Extractor::addOp(Operation *source) {
+/// All that a problem says of ops like this one; null where that can't be planned.
+const plan::Op *Extractor::likeOf(Operation *source) {
+  auto [known, isNew] = likes.try_emplace(source);
+  plan::Op &op = known->second;
+  if (!isNew)
+    return &op;
   auto ruled = dyn_cast<ShardingRuleOpInterface>(source);
-  if (!ruled)
-    return source->emitError() << "has no sharding rule and can't be planned: "
-                               << source->getName();
-  plan::Op op;
+  if (!ruled) {
+    source->emitError() << "has no sharding rule and can't be planned: " << source->getName();
+    return nullptr;
+  }
   op.name = source->getName().getStringRef().str();
-  op.location = locationName(source->getLoc());
   op.kind = kindOf(source);
   op.rule = ruled.getShardingRule();
   if (auto cost = dyn_cast<CostOpInterface>(source))
@@ -255,6 +250,17 @@ LogicalResult Extractor::addOp(Operation *source) {
   op.saved = trains ? savedOf(source) : 0;
   op.causal = isCausal(source);
   addRounds(source, op);
+  return &op;
+}
+
+LogicalResult Extractor::addOp(Operation *source) {
+  const plan::Op *like = likeOf(source);
+  if (!like)
+    return failure();
+  plan::Op op = *like;
+  op.location = locationName(source->getLoc());
+  op.operands.reserve(source->getNumOperands());
+  op.results.reserve(source->getNumResults());
   bool addsToAccumulator = false;
   for (Value operand : source->getOperands()) {
     op.operands.push_back(ids.at(operand));
@@ -287,7 +293,9 @@ LogicalResult Extractor::addOp(Operation *source) {
 }
 
 LogicalResult Extractor::addOps() {
-  for (Operation *op : plannedOps(func))
+  SmallVector<Operation *> ops = plannedOps(func);
+  problem.ops.reserve(ops.size());
+  for (Operation *op : ops)
     if (failed(addOp(op)))
       return failure();
   return success();

@@ -4,15 +4,30 @@
 
 #include "dtc/Interfaces/Interfaces.h"
 
+#include "mlir/IR/IRMapping.h"
+
 using namespace mlir;
 using namespace dtc::graph;
 
 namespace dtc::planbridge {
 
-LocalWorkspace::LocalWorkspace(ModuleOp original, Measure measure)
-    : module(original.clone()), measure(std::move(measure)) {
-  if (func::FuncOp func = planned(*module))
-    llvm::append_range(ops, plannedOps(func));
+LocalWorkspace::LocalWorkspace(ModuleOp module, Measure measure) : measure(std::move(measure)) {
+  func::FuncOp func = planned(module);
+  if (!func)
+    return;
+  llvm::DenseMap<Operation *, Operation *, AlikeOps> exampleOf;
+  for (Operation *op : plannedOps(func)) {
+    Operation *&example = exampleOf[op];
+    if (!example) {
+      IRMapping arguments;
+      for (Value operand : op->getOperands())
+        if (!arguments.contains(operand))
+          arguments.map(operand, examples.addArgument(operand.getType(), operand.getLoc()));
+      example = op->clone(arguments);
+      examples.push_back(example);
+    }
+    ops.push_back(example);
+  }
 }
 
 static SmallVector<Type> localTypes(TypeRange types, const plan::Shapes &shapes) {

@@ -340,10 +340,10 @@ TensorSharding resultSharding(const ShardingRule &rule, const OpSharding &shardi
   TensorSharding result = dimsSharding(rule.results[i], sharding);
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     auto factor = static_cast<FactorId>(f);
-    bool inOperand = std::any_of(rule.operands.begin(), rule.operands.end(),
-                                 [&](const TensorFactors &t) { return occurs(t, factor); });
-    if (!inOperand || occurs(rule.results[i], factor) ||
-        rule.factors[f].kind == FactorKind::Rounds)
+    if (sharding.factors[f].empty() || rule.factors[f].kind == FactorKind::Rounds ||
+        occurs(rule.results[i], factor) ||
+        std::none_of(rule.operands.begin(), rule.operands.end(),
+                     [&](const TensorFactors &t) { return occurs(t, factor); }))
       continue;
     for (AxisId axis : sharding.factors[f])
       result.partial.push_back({axis, rule.factors[f].reduce});

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "dtc/Plan/Result.h"
-#include "dtc/Sharding/Rule.h"
+#include "dtc/Sharding/SharedRule.h"
 
 #include <optional>
 #include <string>
@@ -85,7 +85,7 @@ struct Op {
   std::string name;     ///< "dtc.contract"
   std::string location; ///< node of the model file it comes from
   OpKind kind = OpKind::Other;
-  sharding::ShardingRule rule;
+  sharding::SharedRule rule;
   std::vector<ValueId> operands, results;
   double flops = 0;   ///< of the contractions inside
   double scratch = 0; ///< bytes of temporaries inside, global

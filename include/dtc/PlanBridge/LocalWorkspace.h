@@ -3,8 +3,8 @@
 
 #include "dtc/Plan/Workspace.h"
 
+#include "mlir/IR/Block.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/OwningOpRef.h"
 #include "mlir/Support/LLVM.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -32,8 +32,8 @@ public:
                 const std::vector<bool> &spent) const override;
 
 private:
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::vector<mlir::Operation *> ops; ///< by number in the problem
+  mlir::Block examples; ///< one of all ops that are alike, on arguments
+  std::vector<mlir::Operation *> ops; ///< of those, by number in the problem
   Measure measure;
   mutable llvm::DenseMap<mlir::Attribute, int64_t> known; ///< by op, attributes, types and what is spent
 };

@@ -153,7 +153,7 @@ std::string Enumeration::whyNoContext(int64_t cp) const {
     if (factor < 0)
       continue;
     splits = true;
-    if (int64_t size = problem.ops[id].rule.factors[factor].size; size % cp != 0)
+    if (int64_t size = problem.ops[id].rule->factors[factor].size; size % cp != 0)
       return "the sequence of " + problem.ops[id].name + " (" + problem.ops[id].location +
              ") has size " + std::to_string(size) + ", not a multiple of cp: " +
              std::to_string(cp);
@@ -190,10 +190,10 @@ std::string Enumeration::whyNot(const Degrees &degrees) const {
   bool splits = false;
   for (size_t id = 0; id < problem.ops.size(); ++id) {
     sharding::FactorId factor = facts.batchFactor[id];
-    if (factor < 0 || !mayHoldBatch(problem.ops[id].rule.factors[factor]))
+    if (factor < 0 || !mayHoldBatch(problem.ops[id].rule->factors[factor]))
       continue;
     splits = true;
-    int64_t size = problem.ops[id].rule.factors[factor].size;
+    int64_t size = problem.ops[id].rule->factors[factor].size;
     if (batch > 0 && size % ranks != 0)
       return "the batch of " + problem.ops[id].name + " (" + problem.ops[id].location +
              ") has size " + std::to_string(size) + ", not a multiple of " + names + ": " +

@@ -39,10 +39,10 @@ TensorSharding Choices::batchLayout(ValueId value) const {
 /// The part of the choice that data, expert and context parallelism fix.
 OpSharding Choices::base(OpId id, bool acrossExperts) const {
   const Op &op = problem.ops[id];
-  OpSharding result{std::vector<AxisList>(op.rule.factors.size()), {}};
+  OpSharding result{std::vector<AxisList>(op.rule->factors.size()), {}};
   auto split = [&](const AxisList &axes, FactorId factor, int linearSet) {
-    bool splits = factor >= 0 && (op.rule.factors[factor].kind == FactorKind::Parallel ||
-                                  op.rule.factors[factor].kind == FactorKind::Reduction);
+    bool splits = factor >= 0 && (op.rule->factors[factor].kind == FactorKind::Parallel ||
+                                  op.rule->factors[factor].kind == FactorKind::Reduction);
     for (AxisId axis : axes)
       if (splits)
         result.factors[factor].push_back(axis);
@@ -68,7 +68,7 @@ bool Choices::isWhole(const Op &op) const {
 
 bool Choices::maySplit(OpId id, FactorId factor) const {
   const Op &op = problem.ops[id];
-  FactorKind kind = op.rule.factors[factor].kind;
+  FactorKind kind = op.rule->factors[factor].kind;
   if (isWhole(op))
     return false;
   if (kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
@@ -87,10 +87,10 @@ bool Choices::mustSplitSequence(const Op &op) const {
 /// never arrive pending.
 static std::vector<int> passableSets(const Problem &problem, const Op &op) {
   std::vector<int> result;
-  for (size_t set = 0; set < op.rule.linear.size(); ++set)
-    if (std::all_of(op.rule.linear[set].begin(), op.rule.linear[set].end(),
+  for (size_t set = 0; set < op.rule->linear.size(); ++set)
+    if (std::all_of(op.rule->linear[set].begin(), op.rule->linear[set].end(),
                     [&](int i) { return op.operands[i] >= problem.arguments; }) &&
-        !op.rule.linear[set].empty())
+        !op.rule->linear[set].empty())
       result.push_back(static_cast<int>(set));
   return result;
 }
@@ -102,7 +102,7 @@ void Choices::extend(const Group &group, const Assignment &assignment, const Axi
   OpId id = group.ops[0];
   const Op &op = problem.ops[id];
   result.push_back(assignment);
-  for (size_t f = 0; f < op.rule.factors.size(); ++f) {
+  for (size_t f = 0; f < op.rule->factors.size(); ++f) {
     if (!maySplit(id, static_cast<FactorId>(f)) ||
         std::find(assignment.first.factors[f].begin(), assignment.first.factors[f].end(),
                   tensorAxes[0]) != assignment.first.factors[f].end())
@@ -152,8 +152,8 @@ void Choices::assignTensor(const Group &group, const Assignment &start,
     return;
   }
   extend(group, start, tensorAxes, all);
-  for (size_t f = 0; f < op.rule.factors.size(); ++f) {
-    size_t count = dividing(op.rule.factors[f].size);
+  for (size_t f = 0; f < op.rule->factors.size(); ++f) {
+    size_t count = dividing(op.rule->factors[f].size);
     if (count == 0 || count == tensorAxes.size() || !maySplit(id, static_cast<FactorId>(f)))
       continue;
     Assignment major = start;
@@ -165,8 +165,8 @@ void Choices::assignTensor(const Group &group, const Assignment &start,
 
 /// Whether ep may split the factor that counts experts.
 static bool maySplitExperts(const Op &op, FactorId factor) {
-  return factor >= 0 && (op.rule.factors[factor].kind == FactorKind::Parallel ||
-                         op.rule.factors[factor].kind == FactorKind::Reduction);
+  return factor >= 0 && (op.rule->factors[factor].kind == FactorKind::Parallel ||
+                         op.rule->factors[factor].kind == FactorKind::Reduction);
 }
 
 std::vector<Choices::Assignment> Choices::enumerate(const Group &group) const {

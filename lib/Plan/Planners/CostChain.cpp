@@ -50,7 +50,9 @@ Table power(Table base, int exponent) {
 /// minimized out.
 struct CostNetwork::Part {
   CostNetwork network;
-  std::vector<Variable> numbers; ///< by variable of the whole network: this one's, or -1
+  // What has which number here, by that in the whole network; -1: isn't here.
+  std::vector<Variable> numbers;
+  std::vector<int> maps, tables;
   Order order;
   double constant = 0;
 
@@ -58,6 +60,18 @@ struct CostNetwork::Part {
     if (numbers[variable] < 0)
       numbers[variable] = network.addVariable(choices);
     return numbers[variable];
+  }
+  Costs add(const CostNetwork &whole, const Term &term) {
+    Costs result;
+    for (int map : term.maps) {
+      if (maps[map] < 0)
+        maps[map] = network.internMap(whole.maps[map].classOf);
+      result.maps.push_back(maps[map]);
+    }
+    if (tables[term.table] < 0)
+      tables[term.table] = network.internTable(whole.tables[term.table]);
+    result.table = tables[term.table];
+    return result;
   }
 };
 
@@ -203,6 +217,8 @@ CostNetwork::Part CostNetwork::ChainSolver::partOf(const std::vector<int> &ids, 
                                                    int to) const {
   Part part;
   part.numbers.assign(network.domains.size(), -1);
+  part.maps.assign(network.maps.size(), -1);
+  part.tables.assign(network.tables.size(), -1);
   for (int block : {from, to})
     for (Variable variable : shared(block))
       part.add(variable, network.domains[variable]);
@@ -210,12 +226,9 @@ CostNetwork::Part CostNetwork::ChainSolver::partOf(const std::vector<int> &ids, 
   for (int id : ids) {
     const Term &term = network.terms[id];
     std::vector<Variable> scope;
-    std::vector<std::vector<int>> classes;
-    for (size_t i = 0; i < term.scope.size(); ++i) {
-      scope.push_back(part.add(term.scope[i], network.domains[term.scope[i]]));
-      classes.push_back(network.maps[term.maps[i]].classOf);
-    }
-    part.network.addTerm(scope, classes, network.tables[term.table]);
+    for (Variable variable : term.scope)
+      scope.push_back(part.add(variable, network.domains[variable]));
+    part.network.addTerm(std::move(scope), part.add(network, term));
   }
   keep.resize(part.network.domains.size(), false);
   part.constant = part.network.eliminateAll(keep, tableLimit, part.order);

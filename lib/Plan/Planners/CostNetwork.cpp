@@ -52,15 +52,17 @@ int CostNetwork::addLive(Term term) {
   return id;
 }
 
-void CostNetwork::addTerm(const std::vector<Variable> &scope,
-                          const std::vector<std::vector<int>> &classes,
-                          const std::vector<double> &costs) {
-  Term term;
-  term.scope = scope;
+CostNetwork::Costs CostNetwork::intern(const std::vector<std::vector<int>> &classes,
+                                       std::vector<double> costs) {
+  Costs result;
   for (const std::vector<int> &map : classes)
-    term.maps.push_back(internMap(map));
-  term.table = internTable(costs);
-  addLive(std::move(term));
+    result.maps.push_back(internMap(map));
+  result.table = internTable(std::move(costs));
+  return result;
+}
+
+void CostNetwork::addTerm(std::vector<Variable> scope, const Costs &costs) {
+  addLive({std::move(scope), costs.maps, costs.table, true});
   originalTerms = terms.size();
 }
 
@@ -127,13 +129,18 @@ double CostNetwork::logSize(const std::vector<int> &bucket, Variable variable) c
 /// several maps, in the order of the choices.
 static std::vector<int> jointClasses(const std::vector<const std::vector<int> *> &classMaps,
                                      int choices) {
-  std::map<std::vector<int>, int> ids;
-  std::vector<int> result(choices);
-  for (int choice = 0; choice < choices; ++choice) {
-    std::vector<int> key;
-    for (const std::vector<int> *map : classMaps)
-      key.push_back((*map)[choice]);
-    result[choice] = ids.try_emplace(std::move(key), static_cast<int>(ids.size())).first->second;
+  std::vector<int> result(choices, 0);
+  int count = 1;
+  for (const std::vector<int> *map : classMaps) {
+    int width = *std::max_element(map->begin(), map->end()) + 1, next = 0;
+    std::vector<int> ids(size_t(count) * width, -1); // by the class so far and in this map
+    for (int choice = 0; choice < choices; ++choice) {
+      int &id = ids[size_t(result[choice]) * width + (*map)[choice]];
+      if (id < 0)
+        id = next++;
+      result[choice] = id;
+    }
+    count = next;
   }
   return result;
 }

@@ -28,11 +28,20 @@ public:
   using Variable = int32_t;
 
   Variable addVariable(int choices);
-  /// `classes[i]` maps the choices of `scope[i]` to classes, numbered without
-  /// gaps; `costs` has one entry per combination, row-major. Variables of a
-  /// scope are distinct. Infinity forbids a combination.
-  void addTerm(const std::vector<Variable> &scope, const std::vector<std::vector<int>> &classes,
-               const std::vector<double> &costs);
+  /// What a term costs, whatever its variables are; of this network.
+  struct Costs {
+    std::vector<int> maps; ///< ids of class maps
+    int table = 0;
+  };
+  /// `classes[i]` maps the choices of the i-th variable to classes, numbered without
+  /// gaps; `costs` has one entry per combination, row-major. Infinity forbids a combination.
+  Costs intern(const std::vector<std::vector<int>> &classes, std::vector<double> costs);
+  /// Variables of a scope are distinct.
+  void addTerm(std::vector<Variable> scope, const Costs &costs);
+  void addTerm(std::vector<Variable> scope, const std::vector<std::vector<int>> &classes,
+               std::vector<double> costs) {
+    addTerm(std::move(scope), intern(classes, std::move(costs)));
+  }
 
   struct Solution {
     std::vector<int> choices;

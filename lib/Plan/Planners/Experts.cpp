@@ -20,7 +20,7 @@ static int dimensionOf(const TensorFactors &tensor, FactorId factor) {
 /// A product of matrices, nothing that slides over its operands as convolutions do.
 static bool isProduct(const Op &op) {
   return op.kind == OpKind::Contraction && op.operands.size() == 2 && op.results.size() == 1 &&
-         std::all_of(op.rule.factors.begin(), op.rule.factors.end(),
+         std::all_of(op.rule->factors.begin(), op.rule->factors.end(),
                      [](const sharding::Factor &factor) {
                        return factor.kind == FactorKind::Parallel ||
                               factor.kind == FactorKind::Reduction;
@@ -36,10 +36,10 @@ static FactorId expertsOf(const Problem &problem, const Op &op) {
   };
   if (isWeight(0) == isWeight(1))
     return -1;
-  for (FactorId factor = 0; factor < static_cast<FactorId>(op.rule.factors.size()); ++factor)
-    if (dimensionOf(op.rule.operands[0], factor) >= 0 &&
-        dimensionOf(op.rule.operands[1], factor) >= 0 &&
-        dimensionOf(op.rule.results[0], factor) >= 0)
+  for (FactorId factor = 0; factor < static_cast<FactorId>(op.rule->factors.size()); ++factor)
+    if (dimensionOf(op.rule->operands[0], factor) >= 0 &&
+        dimensionOf(op.rule->operands[1], factor) >= 0 &&
+        dimensionOf(op.rule->results[0], factor) >= 0)
       return factor;
   return -1;
 }
@@ -54,9 +54,9 @@ static void spread(const Problem &problem, const ProblemFacts &facts,
     bool changed = false;
     auto each = [&](auto apply) {
       for (size_t i = 0; i < op.operands.size(); ++i)
-        apply(op.operands[i], op.rule.operands[i]);
+        apply(op.operands[i], op.rule->operands[i]);
       for (size_t i = 0; i < op.results.size(); ++i)
-        apply(op.results[i], op.rule.results[i]);
+        apply(op.results[i], op.rule->results[i]);
     };
     each([&](ValueId value, const TensorFactors &tensor) {
       if (factors[id] < 0 && dims[value] >= 0 && !tensor[dims[value]].empty()) {
@@ -89,7 +89,7 @@ Experts::Experts(const Problem &problem, const ProblemFacts &facts)
     if (FactorId experts = expertsOf(problem, problem.ops[id]); experts >= 0) {
       factor[id] = experts;
       runs[id] = true;
-      common = std::gcd(common, problem.ops[id].rule.factors[experts].size);
+      common = std::gcd(common, problem.ops[id].rule->factors[experts].size);
     }
   if (common == 0)
     return;

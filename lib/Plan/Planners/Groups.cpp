@@ -17,15 +17,15 @@ static void encode(const sharding::TensorFactors &tensor, Key &key) {
 
 static void encode(const Op &op, Key &key) {
   key.push_back(static_cast<int64_t>(op.kind));
-  for (const sharding::Factor &factor : op.rule.factors)
+  for (const sharding::Factor &factor : op.rule->factors)
     key.insert(key.end(), {factor.size, static_cast<int64_t>(factor.kind),
                            static_cast<int64_t>(factor.reduce)});
   key.push_back(-3);
-  for (const sharding::TensorFactors &tensor : op.rule.operands)
+  for (const sharding::TensorFactors &tensor : op.rule->operands)
     encode(tensor, key);
-  for (const sharding::TensorFactors &tensor : op.rule.results)
+  for (const sharding::TensorFactors &tensor : op.rule->results)
     encode(tensor, key);
-  for (const std::vector<int> &set : op.rule.linear) {
+  for (const std::vector<int> &set : op.rule->linear) {
     key.insert(key.end(), set.begin(), set.end());
     key.push_back(-4);
   }

@@ -53,6 +53,7 @@ private:
   std::vector<int> zeroLevels(const Degrees &degrees) const;
   /// In the order in which they are tried: of as few blocks as will do, unless pinned.
   std::vector<Recompute> recomputations() const;
+  std::vector<std::optional<Result<Realized>>> realizeFastest();
   Result<SearchResult> finish(bool anyMemory);
   void searchAnyMemory();
 

@@ -2,13 +2,12 @@
 
 #include "../StageDevices.h"
 #include "Orders.h"
+#include "Parallel.h"
 #include "ShardingSolver.h"
 
 #include "dtc/Plan/Search.h"
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
 #include <utility>
 
 namespace dtc::plan {
@@ -89,6 +88,21 @@ const Weights &ShardCosts::weights(const std::vector<OpId> &cuts) const {
 
 namespace {
 
+/// Asked by one thread at a time.
+class SerialWorkspace : public Workspace {
+public:
+  explicit SerialWorkspace(const Workspace &whole) : whole(whole) {}
+  int64_t bytes(OpId op, const Shapes &operands, const Shapes &results,
+                const std::vector<bool> &spent) const override {
+    std::lock_guard lock(mutex);
+    return whole.bytes(op, operands, results, spent);
+  }
+
+private:
+  const Workspace &whole;
+  mutable std::mutex mutex;
+};
+
 /// Asks for the ops of a folded model.
 class FoldedWorkspace : public Workspace {
 public:
@@ -109,7 +123,9 @@ private:
 ShardLibrary::ShardLibrary(const Problem &problem, const Cluster &cluster,
                            const SearchOptions &options)
     : problem(problem), facts(problem), cluster(cluster), devices(options.devices),
-      workspace(options.workspace), model(cluster, devices), blocks(findBlocks(problem, facts)) {
+      workspace(options.workspace ? std::make_unique<SerialWorkspace>(*options.workspace)
+                                  : nullptr),
+      model(cluster, devices), blocks(findBlocks(problem, facts)) {
   if (options.fold)
     folding = fold(problem, facts, blocks);
   if (folding)
@@ -121,6 +137,7 @@ ShardLibrary::ShardLibrary(const Problem &problem, const Cluster &cluster,
 ShardLibrary &ShardLibrary::on(DeviceRange range) {
   if (cluster.others.empty())
     return *this;
+  std::lock_guard lock(mutex);
   ShardLibrary *&found = byRange[{range.first, range.count}];
   if (found)
     return *found;
@@ -130,7 +147,7 @@ ShardLibrary &ShardLibrary::on(DeviceRange range) {
       return *(found = library.get());
   SearchOptions options;
   options.devices = devices;
-  options.workspace = workspace;
+  options.workspace = workspace.get();
   options.fold = folding.has_value();
   auto own = std::make_unique<Cluster>(other);
   auto library = std::make_unique<ShardLibrary>(problem, *own, options);
@@ -176,6 +193,7 @@ ShardLibrary::Batch ShardLibrary::makeBatch(const Problem &of, const ProblemFact
 }
 
 const ShardLibrary::Batch &ShardLibrary::batchOf(int64_t samples, bool splitsSequence) {
+  std::lock_guard lock(mutex);
   auto [it, isNew] = batches.try_emplace({samples, splitsSequence});
   if (isNew)
     it->second = makeBatch(problem, facts, samples, splitsSequence);
@@ -183,6 +201,7 @@ const ShardLibrary::Batch &ShardLibrary::batchOf(int64_t samples, bool splitsSeq
 }
 
 const ShardLibrary::Batch &ShardLibrary::foldedBatchOf(int64_t samples, bool splitsSequence) {
+  std::lock_guard lock(mutex);
   auto [it, isNew] = foldedBatches.try_emplace({samples, splitsSequence});
   if (isNew)
     it->second = makeBatch(folding->problem, *foldedFacts, samples, splitsSequence);
@@ -221,8 +240,7 @@ void ShardLibrary::solveOnce(Solved &entry, const Degrees &degrees,
                              const SolverOptions &options) {
   if (std::exchange(entry.tried, true))
     return;
-  auto found = folding && entry.ahead ? std::exchange(entry.ahead, std::nullopt)
-                                      : solveFolded(samplesOf(degrees), degrees, options);
+  auto found = solveFolded(samplesOf(degrees), degrees, options);
   if (!found)
     return addWhole(entry, degrees, options);
   if (!*found) {
@@ -241,19 +259,17 @@ void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverO
   if (entry.folded) {
     plan = unfold(*folding, batch.problem, entry.folded->getPlan());
   } else {
-    auto found = std::exchange(entry.ahead, std::nullopt);
-    if (!found)
-      found = batch.error.empty()
-                  ? solveSharding(batch.problem, *batch.facts, cluster, degrees, options)
-                  : Error{batch.error, 4};
-    if (!*found) {
-      entry.error = found->error().message;
+    Result<Solution> found =
+        batch.error.empty() ? solveSharding(batch.problem, *batch.facts, cluster, degrees, options)
+                            : Error{batch.error, 4};
+    if (!found) {
+      entry.error = found.error().message;
       return;
     }
-    plan = std::move((*found)->plan);
+    plan = std::move(found->plan);
   }
   entry.whole = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, blocks,
-                                             std::move(plan), workspace);
+                                             std::move(plan), workspace.get());
 }
 
 ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees, const Strides &strides,
@@ -281,32 +297,13 @@ void ShardLibrary::solveAhead(const std::vector<Degrees> &list, const ShardVaria
   std::vector<std::pair<Request, Solved *>> jobs;
   for (const Degrees &degrees : list) {
     Request request = requestOf(degrees, stridesOf(degrees), variant);
-    auto [it, isNew] = solved.try_emplace(request.key);
-    if (!isNew)
-      continue;
-    int64_t samples = samplesOf(request.inside);
-    bool splits = request.inside.cp > 1;
-    const Batch &batch = folding ? foldedBatchOf(samples, splits) : batchOf(samples, splits);
-    if (batch.error.empty())
+    if (auto [it, isNew] = solved.try_emplace(request.key); isNew)
       jobs.emplace_back(std::move(request), &it->second);
   }
-  std::atomic<size_t> next = 0;
-  auto work = [&] {
-    for (size_t i; (i = next++) < jobs.size();) {
-      auto &[request, entry] = jobs[i];
-      auto key = std::pair(samplesOf(request.inside), request.inside.cp > 1);
-      const Batch &batch = (folding ? foldedBatches : batches).at(key);
-      ShardingSolver solver(batch.problem, *batch.facts, cluster, request.inside,
-                            request.options);
-      entry->ahead = folding ? solver.solveFolded(*folding) : solver.solve();
-    }
-  };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min<size_t>(jobs.size(), std::thread::hardware_concurrency()); ++i)
-    threads.emplace_back(work);
-  work();
-  for (std::thread &thread : threads)
-    thread.join();
+  inParallel(jobs.size(), [&](size_t i) {
+    auto &[request, entry] = jobs[i];
+    solveOnce(*entry, request.inside, request.options);
+  });
 }
 
 const ShardCosts *ShardLibrary::get(const Degrees &degrees, const Strides &strides,

@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 
 namespace dtc::plan {
 
@@ -81,7 +82,8 @@ private:
 };
 
 /// Solves on first use. Models of many equal layers are solved folded, where that
-/// is known to find the best.
+/// is known to find the best. Batches, solutions and the libraries of other devices may be asked
+/// for by several threads at a time.
 class ShardLibrary {
 public:
   ShardLibrary(const Problem &problem, const Cluster &cluster, const SearchOptions &options);
@@ -119,7 +121,7 @@ public:
   /// Of the whole model, in any case.
   Result<Solution> solveWhole(const Degrees &degrees, const SolverOptions &options);
   const Folding *getFolding() const { return folding ? &*folding : nullptr; }
-  const Workspace *getWorkspace() const { return workspace; }
+  const Workspace *getWorkspace() const { return workspace.get(); }
   const Workspace *getFoldedWorkspace() const { return foldedWorkspace.get(); }
   /// The same on some devices of the cluster, as if all were like them.
   ShardLibrary &on(DeviceRange range);
@@ -139,21 +141,20 @@ private:
   ProblemFacts facts;
   const Cluster &cluster;
   int64_t devices;
-  const Workspace *workspace;
+  std::unique_ptr<Workspace> workspace; ///< null: there is none
   CostModel model;
   std::vector<Block> blocks;
   mutable std::optional<bool> keepsAnyInside; ///< found when asked for
   std::optional<Folding> folding;
   std::unique_ptr<Workspace> foldedWorkspace;
   std::optional<ProblemFacts> foldedFacts;
+  std::mutex mutex; ///< of batches and libraries of other devices
   /// By samples, and whether cp splits.
   std::map<std::pair<int64_t, bool>, Batch> batches, foldedBatches;
   /// tp, ep, cp, samples of a rank, and how many ranks of these axes lie below one switch
   using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, std::vector<int64_t>, ShardVariant>;
   struct Solved {
     bool tried = false;
-    /// What is solved ahead: of the folded model, if there is one, or else of the whole one.
-    std::optional<Result<Solution>> ahead;
     std::unique_ptr<ShardCosts> folded, whole; ///< one or both; neither where there is an error
     std::string error;
   };

@@ -24,8 +24,8 @@ static std::vector<int64_t> tensorAxisSizes(const Problem &problem, const Proble
     const Op &op = problem.ops[id];
     if (op.backward || (op.kind != OpKind::Contraction && op.kind != OpKind::Attention))
       continue;
-    for (size_t f = 0; f < op.rule.factors.size(); ++f) {
-      const sharding::Factor &factor = op.rule.factors[f];
+    for (size_t f = 0; f < op.rule->factors.size(); ++f) {
+      const sharding::Factor &factor = op.rule->factors[f];
       int64_t common = std::gcd(factor.size, tp);
       bool splits = factor.kind == sharding::FactorKind::Parallel ||
                     factor.kind == sharding::FactorKind::Reduction;
@@ -135,7 +135,7 @@ OpId ShardingSolver::addGroups() {
       costs.push_back(isForbidden(group, effect) ? kInfinity
                                                  : numMicrobatches * effect.seconds +
                                                        secondsPerByte * effect.bytes);
-    network.addTerm({variable}, {own}, costs);
+    network.addTerm({variable}, {own}, std::move(costs));
   }
   return -1;
 }
@@ -229,10 +229,17 @@ std::vector<ShardingSolver::View> ShardingSolver::views(const Member &member) {
   return result;
 }
 
+size_t ShardingSolver::viewCount(const Member &member) {
+  if (member.type == Member::Fixed)
+    return 1;
+  return member.type == Member::LayoutMember ? domains[member.kind].size()
+                                             : choices.effects(member.kind).size();
+}
+
 ShardingSolver::PricedTerm ShardingSolver::priceTerm(const Value &value,
                                                      const std::vector<Member> &members,
                                                      Price price) {
-  PricedTerm result;
+  std::vector<std::vector<int>> classes;
   std::vector<std::vector<View>> distinct;
   size_t combinations = 1;
   for (const Member &member : members) {
@@ -247,16 +254,18 @@ ShardingSolver::PricedTerm ShardingSolver::priceTerm(const Value &value,
     }
     combinations *= distinct.back().size();
     if (classOf.size() > 1)
-      result.classes.push_back(std::move(classOf));
+      classes.push_back(std::move(classOf));
   }
   std::vector<const View *> at(members.size());
+  std::vector<double> costs;
   for (size_t index = 0; index < combinations; ++index) {
     size_t rest = index;
     for (size_t i = members.size(); i-- > 0; rest /= distinct[i].size())
       at[i] = &distinct[i][rest % distinct[i].size()];
-    result.costs.push_back((this->*price)(value, at));
+    costs.push_back((this->*price)(value, at));
   }
-  return result;
+  double first = costs[0];
+  return {network.intern(classes, std::move(costs)), first};
 }
 
 /// How often a term of the folded problem is in the whole one.
@@ -277,7 +286,7 @@ void ShardingSolver::addTerm(const Value &value, const std::vector<Member> &memb
   std::vector<Member> anonymous = members;
   std::vector<int> scope;
   for (Member &member : anonymous) {
-    if (views(member).size() > 1)
+    if (viewCount(member) > 1)
       scope.push_back(member.variable);
     member.variable = -1;
   }
@@ -285,9 +294,9 @@ void ShardingSolver::addTerm(const Value &value, const std::vector<Member> &memb
   if (isNew)
     it->second = priceTerm(value, members, price);
   if (scope.empty())
-    fixedSeconds += timesOf(members) * it->second.costs[0];
+    fixedSeconds += timesOf(members) * it->second.seconds;
   else
-    network.addTerm(scope, it->second.classes, it->second.costs);
+    network.addTerm(std::move(scope), it->second.costs);
 }
 
 //===-- solution ----------------------------------------------------------===//

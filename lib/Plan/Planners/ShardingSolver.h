@@ -62,8 +62,8 @@ private:
     auto operator<=>(const Member &) const = default;
   };
   struct PricedTerm {
-    std::vector<std::vector<int>> classes;
-    std::vector<double> costs;
+    CostNetwork::Costs costs;
+    double seconds = 0; ///< where there is nothing to choose
   };
   using Price = double (ShardingSolver::*)(const Value &, const std::vector<const View *> &);
 
@@ -97,6 +97,7 @@ private:
   Member term(ValueId value);
   void join(std::vector<Member> &members, Member member) const;
   std::vector<View> views(const Member &member);
+  size_t viewCount(const Member &member);
   std::vector<ValueId> leafTerms(ValueId total) const;
   LayoutId complete(LayoutId layout);
   LayoutId accumulated(LayoutId parameter, const std::vector<LayoutId> &terms);

@@ -20,12 +20,12 @@ ShardingSolver::View ShardingSolver::viewOf(const Member &member,
 
 /// The choice by which an op of one factor a dimension makes this layout.
 static OpSharding sumSharding(const Op &op, const TensorSharding &layout) {
-  OpSharding result{std::vector<sharding::AxisList>(op.rule.factors.size()), {}};
+  OpSharding result{std::vector<sharding::AxisList>(op.rule->factors.size()), {}};
   for (size_t dim = 0; dim < layout.dims.size(); ++dim)
-    for (sharding::FactorId factor : op.rule.results[0][dim])
+    for (sharding::FactorId factor : op.rule->results[0][dim])
       result.factors[factor] = layout.dims[dim];
-  for (size_t set = 0; set < op.rule.linear.size(); ++set)
-    if (op.rule.linear[set].size() == op.operands.size()) {
+  for (size_t set = 0; set < op.rule->linear.size(); ++set)
+    if (op.rule->linear[set].size() == op.operands.size()) {
       for (const sharding::Partial &partial : layout.partial)
         result.pending.push_back({partial.axis, static_cast<int>(set)});
       break;

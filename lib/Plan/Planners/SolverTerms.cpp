@@ -55,7 +55,11 @@ ShardingSolver::Member ShardingSolver::addLayoutVariable(ValueId value,
 }
 
 bool ShardingSolver::isSmall(const std::vector<Member> &members) {
-  size_t combinations = 1;
+  size_t most = 1, combinations = 1;
+  for (const Member &member : members)
+    most = std::min(most * viewCount(member), kMaxCombinations + 1);
+  if (most <= kMaxCombinations)
+    return true;
   for (const Member &member : members) {
     std::vector<View> all = views(member);
     std::sort(all.begin(), all.end());
@@ -103,7 +107,7 @@ void ShardingSolver::addReaders(ValueId id) {
   }
   // What comes in one layout whatever is chosen (data, tables) is laid out so
   // that its readers, which may be in every layer, take their parts for free.
-  if (views(members[0]).size() == 1) {
+  if (viewCount(members[0]) == 1) {
     for (size_t i = 1; i < members.size(); ++i)
       addTerm(value, {members[0], members[i]}, &ShardingSolver::priceReaders, 0);
     return;
@@ -166,7 +170,7 @@ void ShardingSolver::addAddition(OpId op) {
                                                      layouts[view.made], mesh))));
   std::vector<int> own(costs.size());
   std::iota(own.begin(), own.end(), 0);
-  network.addTerm({made.variable}, {own}, costs);
+  network.addTerm({made.variable}, {own}, std::move(costs));
 }
 
 void ShardingSolver::addSum(OpId op) {
@@ -238,7 +242,7 @@ void ShardingSolver::addParameter(ValueId value) {
     costs.push_back(model.streamSeconds(moved) + launches +
                     secondsPerByte * double(bytes.most()));
   }
-  network.addTerm({member.variable}, {own}, costs);
+  network.addTerm({member.variable}, {own}, std::move(costs));
 }
 
 /// How a parameter's gradient leaves the function: laid out as the parameter,

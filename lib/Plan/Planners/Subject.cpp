@@ -189,14 +189,14 @@ std::string SubjectExplainer::factorText(const Op &op, FactorId factor) const {
           return "dimension " + std::to_string(dim) + " of " + name + " " + std::to_string(i);
     return std::string();
   };
-  std::string text = find(op.rule.results, "result");
-  return text.empty() ? find(op.rule.operands, "operand") : text;
+  std::string text = find(op.rule->results, "result");
+  return text.empty() ? find(op.rule->operands, "operand") : text;
 }
 
 /// Why tensor parallelism can't split a factor.
 std::string SubjectExplainer::whyNot(OpId id, FactorId factor) const {
   const Op &op = problem.ops[id];
-  const sharding::Factor &split = op.rule.factors[factor];
+  const sharding::Factor &split = op.rule->factors[factor];
   std::string where = factorText(op, factor);
   if (factor == facts.batchFactor[id])
     return where + " is the batch, which data parallelism splits";
@@ -223,7 +223,7 @@ Subject SubjectExplainer::explainOp(OpId id) {
     return subject;
   std::vector<OpSharding> legal =
       ShardingSolver(problem, facts, devices, plan.degrees, solver).choicesOf(id);
-  std::vector<bool> splits(op.rule.factors.size(), false);
+  std::vector<bool> splits(op.rule->factors.size(), false);
   for (const OpSharding &choice : legal) {
     for (size_t f = 0; f < choice.factors.size(); ++f)
       for (sharding::AxisId axis : choice.factors[f])
@@ -237,7 +237,7 @@ Subject SubjectExplainer::explainOp(OpId id) {
     subject.ways.push_back(priced(opText(id, choice), forced));
   }
   for (size_t f = 0; f < splits.size(); ++f)
-    if (auto factor = static_cast<FactorId>(f); !splits[f] && op.rule.factors[f].size > 1)
+    if (auto factor = static_cast<FactorId>(f); !splits[f] && op.rule->factors[f].size > 1)
       subject.ways.push_back({"split along " + factorText(op, factor), false, std::nullopt,
                               whyNot(id, factor)});
   return subject;

@@ -22,7 +22,7 @@ static std::map<StepKind, int64_t> large(const SearchResult &result, int64_t byt
 static bool splitsVocabulary(const Problem &problem, const Plan &plan, const std::string &name) {
   for (size_t i = 0; i < problem.ops.size(); ++i)
     if (problem.ops[i].name == name) {
-      const auto &factors = problem.ops[i].rule.operands[0].back();
+      const auto &factors = problem.ops[i].rule->operands[0].back();
       return plan.mesh.size(plan.ops[i].factors[factors[0]]) == plan.degrees.tp;
     }
   return false;

@@ -31,7 +31,7 @@ static Totals totals(const Problem &problem, const Software &software,
     if (kind && problem.ops[id].kind != *kind)
       continue;
     OpSharding whole;
-    whole.factors.resize(problem.ops[id].rule.factors.size());
+    whole.factors.resize(problem.ops[id].rule->factors.size());
     LocalWork local = work.work(static_cast<OpId>(id), whole, mesh);
     sum.kernels += double(local.kernels);
     sum.bytes += local.bytes;
@@ -66,7 +66,7 @@ TEST(OpWork, ProductsAddTheirBias) {
     OpId producer = facts.producer[op.operands[0]];
     bool afterProduct = producer >= 0 && problem.ops[producer].kind == OpKind::Contraction;
     OpSharding whole;
-    whole.factors.resize(op.rule.factors.size());
+    whole.factors.resize(op.rule->factors.size());
     if (work.work(static_cast<OpId>(id), whole, Mesh()).kernels == 0) {
       EXPECT_TRUE(afterProduct) << op.location;
       ++biases;

@@ -41,16 +41,28 @@ static void expectBroken(void (*mutate)(Problem &), const std::string &message) 
   EXPECT_NE(check(problem).find(message), std::string::npos) << check(problem);
 }
 
+static void expectBrokenRule(void (*change)(dtc::sharding::ShardingRule &),
+                             const std::string &message) {
+  Problem problem = load("gpt");
+  dtc::sharding::ShardingRule rule = problem.ops[2].rule;
+  change(rule);
+  problem.ops[2].rule = std::move(rule);
+  EXPECT_NE(check(problem).find(message), std::string::npos) << check(problem);
+}
+
 TEST(Problem, CheckFindsWhatDoesNotAgree) {
   expectBroken([](Problem &p) { p.ops[2].operands[0] = 100000; }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].operands[0] = -1; }, "operand is not defined before");
   expectBroken([](Problem &p) { std::swap(p.ops[2], p.ops[9]); }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].results = p.ops[1].results; }, "result is no new value");
   expectBroken([](Problem &p) { p.ops[2].operands.pop_back(); }, "differ in the number");
-  expectBroken([](Problem &p) { p.ops[2].rule.operands[0].pop_back(); }, "dimensions for value");
-  expectBroken([](Problem &p) { p.ops[2].rule.factors[0].size = 3; }, "multiply to");
-  expectBroken([](Problem &p) { p.ops[2].rule.results[0][1] = {77}; }, "factor that it lacks");
-  expectBroken([](Problem &p) { p.ops[2].rule.linear = {{5}}; }, "linear set names no operand");
+  expectBrokenRule([](dtc::sharding::ShardingRule &r) { r.operands[0].pop_back(); },
+                   "dimensions for value");
+  expectBrokenRule([](dtc::sharding::ShardingRule &r) { r.factors[0].size = 3; }, "multiply to");
+  expectBrokenRule([](dtc::sharding::ShardingRule &r) { r.results[0][1] = {77}; },
+                   "factor that it lacks");
+  expectBrokenRule([](dtc::sharding::ShardingRule &r) { r.linear = {{5}}; },
+                   "linear set names no operand");
   expectBroken([](Problem &p) { p.ops[2].forward = 90; }, "forward op does not stand before");
   expectBroken([](Problem &p) { p.results[0].value = 100000; }, "function result");
   expectBroken([](Problem &p) { p.values[0].shape[0] = 0; }, "dimension of size 0");

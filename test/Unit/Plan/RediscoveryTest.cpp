@@ -194,7 +194,7 @@ TEST(Experts, AreWhatContractionsShareWithTheirWeights) {
   for (size_t id = 0; id < problem.ops.size(); ++id) {
     running += experts.runs[id];
     if (experts.factor[id] >= 0)
-      EXPECT_EQ(problem.ops[id].rule.factors[experts.factor[id]].size, 16) << problem.ops[id].name;
+      EXPECT_EQ(problem.ops[id].rule->factors[experts.factor[id]].size, 16) << problem.ops[id].name;
   }
   EXPECT_EQ(running, 4 * 2);
   for (const char *name : {"gpt", "llama_kv2"}) {

@@ -48,14 +48,14 @@ Problem randomProblem(unsigned seed) {
 /// nothing; the batch is not split.
 std::vector<OpSharding> allChoices(const Problem &problem, const Op &op,
                                    const dtc::sharding::Mesh &mesh) {
-  OpSharding none{std::vector<dtc::sharding::AxisList>(op.rule.factors.size()), {}};
+  OpSharding none{std::vector<dtc::sharding::AxisList>(op.rule->factors.size()), {}};
   std::vector<OpSharding> result = {none};
-  for (size_t f = 1; f < op.rule.factors.size(); ++f) { // factor 0 is the batch
+  for (size_t f = 1; f < op.rule->factors.size(); ++f) { // factor 0 is the batch
     OpSharding choice = none;
     choice.factors[f] = {0};
     result.push_back(choice);
   }
-  for (size_t set = 0; set < op.rule.linear.size(); ++set) {
+  for (size_t set = 0; set < op.rule->linear.size(); ++set) {
     OpSharding choice = none;
     choice.pending = {{0, static_cast<int>(set)}};
     result.push_back(choice);

@@ -179,8 +179,8 @@ TEST_F(VerifyTest, Ops) {
   expect("can't be split along a dimension that it reduces inside", [&](Plan &p) {
     for (auto &axes : p.ops[attention].factors)
       axes.clear();
-    for (size_t f = 0; f < problem.ops[attention].rule.factors.size(); ++f)
-      if (problem.ops[attention].rule.factors[f].kind == dtc::sharding::FactorKind::Rounds &&
+    for (size_t f = 0; f < problem.ops[attention].rule->factors.size(); ++f)
+      if (problem.ops[attention].rule->factors[f].kind == dtc::sharding::FactorKind::Rounds &&
           p.ops[attention].factors[0].empty())
         p.ops[attention].factors[f] = {0}, f = 100;
   });

@@ -203,13 +203,13 @@ std::vector<ValueId> Builder::op(const Making &making, const std::string &einsum
   made.operands = operands;
   if (making.kind == OpKind::Contraction) {
     made.flops = 2;
-    for (const sharding::Factor &factor : made.rule.factors)
+    for (const sharding::Factor &factor : made.rule->factors)
       made.flops *= double(factor.size);
   }
   made.forward = making.forward < 0 ? static_cast<OpId>(problem.ops.size()) : making.forward;
   if (making.forward >= 0)
     made.backward = making.pass;
-  for (const sharding::TensorFactors &dims : made.rule.results)
+  for (const sharding::TensorFactors &dims : made.rule->results)
     made.results.push_back(value(shapeOf(made.rule, dims), DType::F32, ValueKind::Activation, ""));
   problem.ops.push_back(std::move(made));
   return problem.ops.back().results;

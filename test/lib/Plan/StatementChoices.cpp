@@ -12,14 +12,14 @@ using sharding::FactorKind;
 //===-- choices -----------------------------------------------------------===//
 
 static bool splits(const Op &op, FactorId factor) {
-  return factor >= 0 && (op.rule.factors[factor].kind == FactorKind::Parallel ||
-                         op.rule.factors[factor].kind == FactorKind::Reduction);
+  return factor >= 0 && (op.rule->factors[factor].kind == FactorKind::Parallel ||
+                         op.rule->factors[factor].kind == FactorKind::Reduction);
 }
 
 /// dp splits the batch and cp the sequence, or what is summed over them pends.
 OpSharding Statement::pinned(OpId id) const {
   const Op &op = problem.ops[id];
-  OpSharding result{std::vector<AxisList>(op.rule.factors.size()), {}};
+  OpSharding result{std::vector<AxisList>(op.rule->factors.size()), {}};
   for (const char *degree : {"dp", "cp"}) {
     bool isBatch = *degree == 'd';
     FactorId factor = isBatch ? facts.batchFactor[id] : facts.sequenceSplit[id];
@@ -38,15 +38,15 @@ void Statement::place(const OpSharding &start, OpId id, const AxisList &axes,
                       std::vector<OpSharding> &result) const {
   const Op &op = problem.ops[id];
   result.push_back(start);
-  for (size_t f = 0; f < op.rule.factors.size(); ++f) {
-    FactorKind kind = op.rule.factors[f].kind;
+  for (size_t f = 0; f < op.rule->factors.size(); ++f) {
+    FactorKind kind = op.rule->factors[f].kind;
     if (kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
         static_cast<FactorId>(f) == facts.batchFactor[id])
       continue;
     result.push_back(start);
     result.back().factors[f].insert(result.back().factors[f].end(), axes.begin(), axes.end());
   }
-  for (size_t set = 0; set < op.rule.linear.size(); ++set) {
+  for (size_t set = 0; set < op.rule->linear.size(); ++set) {
     result.push_back(start);
     for (sharding::AxisId axis : axes)
       result.back().pending.push_back({axis, static_cast<int>(set)});
@@ -62,12 +62,12 @@ std::vector<OpSharding> Statement::enumerate(OpId id) const {
     return {start};
   std::vector<OpSharding> result;
   place(start, id, tensorAxes, result);
-  for (size_t f = 0; f < op.rule.factors.size(); ++f)
+  for (size_t f = 0; f < op.rule->factors.size(); ++f)
     for (size_t count = 1; count < tensorAxes.size(); ++count) {
       AxisList first(tensorAxes.begin(), tensorAxes.begin() + count),
           rest(tensorAxes.begin() + count, tensorAxes.end());
-      bool isMost = op.rule.factors[f].size % (mesh.size(first) * mesh.axes[rest[0]].size) != 0;
-      FactorKind kind = op.rule.factors[f].kind;
+      bool isMost = op.rule->factors[f].size % (mesh.size(first) * mesh.axes[rest[0]].size) != 0;
+      FactorKind kind = op.rule->factors[f].kind;
       if (!isMost || kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
           static_cast<FactorId>(f) == facts.batchFactor[id])
         continue;
