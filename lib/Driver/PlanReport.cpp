@@ -13,6 +13,7 @@ using nlohmann::ordered_json;
 using plan::Degrees;
 using plan::Prediction;
 using report::collectiveName;
+using report::deviceTypes;
 using report::degreesText;
 using report::familyOf;
 using report::formatBytes;
@@ -219,7 +220,8 @@ static void printTime(std::ostream &out, const PlanFacts &facts) {
   std::snprintf(text, sizeof(text), " %.4g TFLOP/s", rates.flops / 1e12);
   out << text;
   if (rates.mfu > 0)
-    out << ", MFU " << formatPercent(rates.mfu);
+    out << ", MFU " << formatPercent(rates.mfu)
+        << (deviceTypes(facts.cluster, facts.devices).size() > 1 ? " of the mean peak of all" : "");
   out << "\n";
 }
 

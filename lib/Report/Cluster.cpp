@@ -1,5 +1,7 @@
 #include "Cluster.h"
 
+#include "dtc/Report/Words.h"
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -71,19 +73,37 @@ std::vector<NodeGroup> foldNodes(const Cluster &cluster, const Plan &plan, int64
   return groups;
 }
 
+/// The first of each run of pipeline ranks that have one mesh on one type of device.
+static std::vector<int64_t> alikeRanks(const Cluster &cluster, const Plan &plan) {
+  std::vector<int64_t> firsts;
+  for (int64_t rank = 0; rank < plan.degrees.pp; ++rank) {
+    auto kindOf = [&](int64_t of) {
+      return std::pair(groupOf(plan.degrees, of),
+                       cluster.deviceAt(plan.stages[of].devices.front()).name);
+    };
+    if (rank == 0 || kindOf(rank) != kindOf(rank - 1))
+      firsts.push_back(rank);
+  }
+  return firsts;
+}
+
 std::vector<DegreeLink> linksOf(const Cluster &cluster, const Plan &plan) {
   std::vector<DegreeLink> links;
-  auto add = [&](const std::string &degree, int64_t size, const std::vector<int64_t> &group) {
-    DegreeLink link{degree, size};
+  auto add = [&](const std::string &degree, int64_t size, const std::string &ranks,
+                 const std::vector<int64_t> &group) {
+    DegreeLink link{degree, size, ranks};
     link.device = group.front();
     for (int64_t device : group)
       if (device != group.front())
         link.level = std::max(link.level, cluster.levelBetween(group.front(), device));
     links.push_back(link);
   };
-  int64_t rank = 0;
-  for (size_t part = 0; part < groupCount(plan.degrees); ++part) {
-    const sharding::Mesh &mesh = layoutOf(plan, part).mesh;
+  std::vector<int64_t> firsts = alikeRanks(cluster, plan);
+  for (size_t part = 0; part < firsts.size(); ++part) {
+    int64_t rank = firsts[part];
+    int64_t end = part + 1 < firsts.size() ? firsts[part + 1] : plan.degrees.pp;
+    const std::string ranks = firsts.size() > 1 ? ranksText(rank, end - 1) : "";
+    const sharding::Mesh &mesh = layoutOf(plan, groupOf(plan.degrees, rank)).mesh;
     for (const char *degree : {"tp", "cp", "ep", "dp"}) {
       sharding::AxisList axes = mesh.ofDegree(degree);
       if (mesh.size(axes) < 2)
@@ -91,13 +111,11 @@ std::vector<DegreeLink> linksOf(const Cluster &cluster, const Plan &plan) {
       std::vector<int64_t> group;
       for (int64_t place : mesh.group(0, axes))
         group.push_back(plan.stages[rank].devices.at(place));
-      add(degree, mesh.size(axes), group);
+      add(degree, mesh.size(axes), ranks, group);
     }
-    if (!plan.degrees.groups.empty())
-      rank += plan.degrees.groups[part].pp;
   }
   if (plan.degrees.pp > 1) {
-    DegreeLink farthest{"pp", plan.degrees.pp};
+    DegreeLink farthest{"pp", plan.degrees.pp, ""};
     for (size_t stage = 0; stage + 1 < plan.stages.size(); ++stage) {
       int64_t from = plan.stages[stage].devices.front(),
               to = plan.stages[stage + 1].devices.front();

@@ -34,6 +34,7 @@ std::vector<NodeGroup> foldNodes(const plan::Cluster &cluster, const plan::Plan 
 struct DegreeLink {
   std::string degree;
   int64_t size = 1;
+  std::string ranks; ///< "pipeline ranks 0-1"; empty: all
   int64_t device = 0; ///< of the group whose way is longest
   int level = 0;      ///< index in Cluster::levelsAt(device)
 };

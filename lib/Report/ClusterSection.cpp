@@ -106,8 +106,11 @@ void ClusterWriter::group(const NodeGroup &nodes) {
     html.element("b", "one machine");
   if (folded)
     html.text(" (" + std::to_string(nodes.nodes.size()) + " alike)");
+  int64_t first = nodes.firstDevices.front();
+  if (!page.facts.cluster.others.empty())
+    html.text(" of ").name(page.facts.cluster.deviceAt(first).name);
   html.close().open("p", {{"class", "note"}});
-  int64_t first = nodes.firstDevices.front(), rank = roles[first].pipelineRank;
+  int64_t rank = roles[first].pipelineRank;
   std::string what;
   auto add = [&](const std::string &text) {
     what += (what.empty() || text.empty() ? "" : "; ") + text;
@@ -171,7 +174,9 @@ void ClusterWriter::links() {
   for (const DegreeLink &link : found) {
     std::vector<plan::LinkLevel> levels = page.facts.cluster.levelsAt(link.device);
     html.open("tr");
-    html.element("th", {{"scope", "row"}}, link.degree + "=" + std::to_string(link.size));
+    html.element("th", {{"scope", "row"}},
+                 link.degree + "=" + std::to_string(link.size) +
+                     (link.ranks.empty() ? "" : ", " + link.ranks));
     html.element("td", purpose(link.degree));
     if (link.level < int(levels.size())) {
       const plan::LinkLevel &level = levels[link.level];

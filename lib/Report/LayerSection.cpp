@@ -328,14 +328,17 @@ void writeLayer(Html &html, const Page &page) {
   if (blocks.empty())
     return;
   const plan::Block &block = blocks[blocks.size() / 2];
-  const plan::MeshLayout &layout = plan::layoutOf(page.plan(), groupAt(page.plan(), block.first));
+  size_t group = groupAt(page.plan(), block.first);
+  const plan::MeshLayout &layout = plan::layoutOf(page.plan(), group);
+  const std::string where =
+      page.degrees().groups.empty() ? "" : " on " + groupRanksText(page.degrees(), group);
   if (layout.ops.size() != problem.ops.size())
     return;
   openSection(
       html, "layer", "Inside a layer",
       "What layer " + std::to_string(blocks.size() / 2) + " of " + std::to_string(blocks.size()) +
-          " computes in the forward pass, in order, for one microbatch of all data-parallel "
-          "ranks, and where its devices exchange data (coloured lines): before such a line "
+          " computes" + where + " in the forward pass, in order, for one microbatch of all "
+          "data-parallel ranks, and where its devices exchange data (coloured lines): before such a line "
           "every device works on its own.");
   LayerWriter(html, layout, problem, facts).write(block.first, block.last);
   html.close();

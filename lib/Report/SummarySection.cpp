@@ -46,7 +46,10 @@ static void writeTiles(Html &html, const Page &page) {
     tile(html, "Throughput", "tokens_per_s_per_device", rates.tokens,
          grouped(std::llround(rates.tokens)), "tokens per second and device");
   if (rates.mfu > 0)
-    tile(html, "MFU", "mfu", rates.mfu, formatPercent(rates.mfu), flops);
+    tile(html, "MFU", "mfu", rates.mfu, formatPercent(rates.mfu),
+         flops + std::string(deviceTypes(page.facts.cluster, page.facts.devices).size() > 1
+                                 ? ", of the mean peak of all"
+                                 : ""));
   tile(html, "Memory", "peak_memory_bytes", total, formatBytes(total),
        "of " + formatBytes(predicted.memoryCapacity) + " on the fullest device");
   tile(html, "Communication", "exposed_communication", predicted.communicationSeconds,
@@ -100,6 +103,10 @@ static std::string count(const char *name, int64_t value) {
   return std::string(name) + "=" + std::to_string(value);
 }
 
+static std::string countText(int64_t count, const char *one, const char *several) {
+  return std::to_string(count) + " " + (count == 1 ? one : several);
+}
+
 /// Where pipeline ranks have meshes of their own, each group of them.
 static void writeGroups(Html &html, const Page &page) {
   std::vector<MeshPart> parts = meshParts(page.facts);
@@ -108,10 +115,11 @@ static void writeGroups(Html &html, const Page &page) {
     choice(html,
            count("dp", own.dp) + " " + count("tp", own.tp) + (own.sp ? " sp=on " : " ") +
                count("micro_batch", own.microBatch),
-           "On " + parts[group].ranks + ": " + std::to_string(own.dp) +
-               " copies of their layers, of which each takes " + std::to_string(own.microBatch) +
-               " samples of a microbatch; weight matrices are cut into " + std::to_string(own.tp) +
-               (own.tp > 1 ? " parts." : " part."));
+           "On " + parts[group].ranks + ": " + countText(own.dp, "copy", "copies") +
+               " of their layers, of which each takes " +
+               countText(own.microBatch, "sample", "samples") + " of a microbatch; " +
+               (own.tp > 1 ? "weight matrices are cut into " + std::to_string(own.tp) + " parts."
+                           : "weight matrices are whole."));
   }
 }
 
@@ -206,13 +214,13 @@ void writeChoices(Html &html, const Page &page) {
   choice(html,
          "micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " \u00D7 " +
              std::to_string(degrees.numMicrobatches),
-         "A step's " + grouped(page.facts.problem.globalBatch()) +
-             " samples are cut, on each copy of the "
-             "model, into " +
-             std::to_string(degrees.numMicrobatches) +
-             (degrees.numMicrobatches == 1 ? " microbatch of " : " microbatches of ") +
-             groupsText(degrees, &Degrees::microBatch) +
-             (degrees.microBatch == 1 ? " sample." : " samples."));
+         "A step's " + grouped(page.facts.problem.globalBatch()) + " samples are cut" +
+             (degrees.groups.empty() ? ", on each copy of the model," : "") + " into " +
+             countText(degrees.numMicrobatches, "microbatch", "microbatches") + " of " +
+             (degrees.groups.empty()
+                  ? countText(degrees.microBatch, "sample", "samples") + "."
+                  : countText(degrees.dataRanks() * degrees.microBatch, "sample", "samples") +
+                        ", which the copies of a stage share."));
   html.close();
   double gap = page.facts.search.optimalityGap;
   if (gap > 0)

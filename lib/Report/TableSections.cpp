@@ -38,11 +38,23 @@ std::string layersOfRank(const Page &page, int64_t rank) {
   return held.empty() ? "" : (held.size() == 1 ? "layer " : "layers ") + numbersText(held);
 }
 
+/// "16 x h100", "4 x h100 + 4 x a100-80": of a stage, where devices differ.
+static std::string devicesOn(const Page &page, const StagePrediction &stage) {
+  std::map<std::string, int64_t> counts;
+  for (int64_t device : stage.devices)
+    ++counts[page.facts.cluster.deviceAt(device).name];
+  std::string text;
+  for (const auto &[name, count] : counts)
+    text += (text.empty() ? "" : " + ") + std::to_string(count) + " x " + name;
+  return text;
+}
+
 /// Stages that follow one another and look alike: as many layers, and the same
 /// figures as they are shown.
-static size_t alikeFrom(const std::vector<StagePrediction> &stages, size_t first) {
+static size_t alikeFrom(const Page &page, size_t first) {
+  const std::vector<StagePrediction> &stages = page.predicted().stages;
   auto key = [&](const StagePrediction &stage) {
-    return std::tuple(stage.firstLayer < 0 ? -1 : stage.lastLayer - stage.firstLayer,
+    return std::tuple(devicesOn(page, stage), stage.firstLayer < 0 ? -1 : stage.lastLayer - stage.firstLayer,
                       stage.parameters, formatSeconds(stage.forwardSeconds),
                       formatSeconds(stage.backwardSeconds));
   };
@@ -56,8 +68,9 @@ static std::string span(int64_t first, int64_t last) {
   return std::to_string(first) + (last > first ? "\u2013" + std::to_string(last) : "");
 }
 
-static void writeStageRow(Html &html, const std::vector<StagePrediction> &stages, size_t first,
-                          size_t end, double slowest) {
+static void writeStageRow(Html &html, const Page &page, size_t first, size_t end,
+                          double slowest) {
+  const std::vector<StagePrediction> &stages = page.predicted().stages;
   const StagePrediction &stage = stages[first];
   std::string layers = "\u2013";
   if (stage.firstLayer >= 0)
@@ -67,6 +80,8 @@ static void writeStageRow(Html &html, const std::vector<StagePrediction> &stages
                          : "");
   html.open("tr").element("th", {{"scope", "row"}}, span(int64_t(first), int64_t(end) - 1));
   html.element("td", layers);
+  if (!page.facts.cluster.others.empty())
+    html.open("td").name(devicesOn(page, stage)).close();
   html.element("td", {{"class", "number"}}, std::to_string(stage.parameters));
   html.element("td", {{"class", "number"}}, formatSeconds(stage.forwardSeconds));
   html.element("td", {{"class", "number"}}, formatSeconds(stage.backwardSeconds));
@@ -90,17 +105,18 @@ void writeStages(Html &html, const Page &page) {
           (page.degrees().chunks > 1 ? " Rank r of the pipeline holds stages r, r + " +
                                            std::to_string(page.degrees().pp) + " and so on."
                                      : std::string()));
-  openTable(html, "Stages of the pipeline",
-            {{"Stage"},
-             {"Layers"},
-             {"Parameters a device", true},
-             {"Forward", true},
-             {"Backward", true},
-             {"Both"}});
+  std::vector<Column> columns = {{"Stage"}, {"Layers"}};
+  if (!page.facts.cluster.others.empty())
+    columns.push_back({"Devices"});
+  columns.insert(columns.end(), {{"Parameters a device", true},
+                                 {"Forward", true},
+                                 {"Backward", true},
+                                 {"Both"}});
+  openTable(html, "Stages of the pipeline", columns);
   size_t rows = 0, first = 0;
   for (; first < stages.size() && rows < kMostStages; ++rows) {
-    size_t end = alikeFrom(stages, first);
-    writeStageRow(html, stages, first, end, slowest);
+    size_t end = alikeFrom(page, first);
+    writeStageRow(html, page, first, end, slowest);
     first = end;
   }
   html.close().close().close();

@@ -142,13 +142,16 @@ std::string formatPercent(double share) {
   return text;
 }
 
+std::string ranksText(int64_t first, int64_t last) {
+  return first == last ? "pipeline rank " + std::to_string(first)
+                       : "pipeline ranks " + std::to_string(first) + "-" + std::to_string(last);
+}
+
 std::string groupRanksText(const plan::Degrees &degrees, size_t group) {
   int64_t first = 0;
   for (size_t before = 0; before < group; ++before)
     first += degrees.groups[before].pp;
-  int64_t last = first + degrees.groups[group].pp - 1;
-  return first == last ? "pipeline rank " + std::to_string(first)
-                       : "pipeline ranks " + std::to_string(first) + "-" + std::to_string(last);
+  return ranksText(first, first + degrees.groups[group].pp - 1);
 }
 
 } // namespace dtc::report

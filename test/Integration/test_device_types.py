@@ -1,6 +1,7 @@
 """Clusters with several device types: each stage has the memory and the mesh of its own."""
 
 import json
+import re
 
 import pytest
 
@@ -100,7 +101,18 @@ def test_the_report_shows_each_part(saved):
     told, _, report = saved
     page = report.read_text()
     assert "8 x " in page and "h100" in page and "a10g" in page
-    assert "pipeline rank" in page and f"tp={told['plan']['stage_groups'][1]['tp']}" in page
+    groups = told["plan"]["stage_groups"]
+    assert "pipeline rank" in page and f"tp={groups[1]['tp']}" in page
+    # What each node is, whose links are told of, what a microbatch and the peak are.
+    plain = re.sub("<[^>]*>", "", page)
+    assert "node 0 of h100" in plain and "node 1 of a10g" in plain
+    first, last = groups[0]["pp"], told["plan"]["pp"]
+    assert re.search(rf"[dt]p=\d+, pipeline ranks? {first}(-{last - 1})?(?!\d)", plain)
+    samples = groups[0]["dp"] * groups[0]["micro_batch"]
+    assert re.search(rf"microbatch(es)? of {samples} samples?, which the copies of a stage share", plain)
+    assert "of the mean peak of all" in plain
+    assert f"{len(told['stages'][0]['devices'])} x h100" in plain
+    assert f"{len(told['stages'][-1]['devices'])} x a10g" in plain
 
 
 def test_compiling_is_refused(job, saved, tmp_path):

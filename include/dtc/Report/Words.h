@@ -33,7 +33,9 @@ const char *collectiveName(const plan::CollectiveUse &use);
 /// What differs from a plain plan: "dp=4 tp=2 zero=1 micro_batch=1 x 8".
 std::string degreesText(const plan::Degrees &degrees);
 
-/// "pipeline rank 2", "pipeline ranks 0-1": those of a stage group.
+/// "pipeline rank 2", "pipeline ranks 0-1".
+std::string ranksText(int64_t first, int64_t last);
+/// Those of a stage group.
 std::string groupRanksText(const plan::Degrees &degrees, size_t group);
 
 } // namespace dtc::report
