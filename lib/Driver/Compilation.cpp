@@ -7,6 +7,7 @@
 
 #include "mlir/IR/Verifier.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <limits>
@@ -76,9 +77,11 @@ ExitCode Compilation::fail(const Error &error) {
 // Import and training
 //===----------------------------------------------------------------------===//
 
-bool Compilation::hasPlanFile() const {
-  return options.plan.ends_with(".yaml") || options.plan.ends_with(".yml");
+static bool isPlanFile(const std::string &plan) {
+  return plan.ends_with(".yaml") || plan.ends_with(".yml");
 }
+
+bool Compilation::hasPlanFile() const { return isPlanFile(options.plan); }
 
 /// What a plan file's degrees say is pinned, the batch and its microbatches too.
 Result<plan::Spec> Compilation::specOfPlanFile() {
@@ -301,7 +304,9 @@ static bool isFaster(const plan::SearchResult::Alternative &a,
 /// next one is looked at in the same way, until none is thought to be faster.
 ExitCode Compilation::replan() {
   BatchChoice wanted{search.problem.globalBatch(), search.problem.numMicrobatches};
-  bool calls = !options.onlyPlan || !options.savePlan.empty() ||
+  // As files, which are of the calls as they will be, are compared with.
+  bool isCompared = std::any_of(options.compare.begin(), options.compare.end(), isPlanFile);
+  bool calls = !options.onlyPlan || !options.savePlan.empty() || isCompared ||
                plan::unimplemented(search.plan).empty();
   if (wanted == batch || !calls) {
     problem = std::move(search.problem);

@@ -7,6 +7,7 @@
 
 #include "dtc/Report/Estimate.h"
 
+#include <algorithm>
 #include <iostream>
 
 namespace dtc::driver {
@@ -54,10 +55,45 @@ static std::vector<Job> jobsOf(const EstimateOptions &options) {
   return jobs;
 }
 
-/// The clusters that are asked about, by what they are called.
-static plan::Result<std::vector<std::pair<std::string, plan::Cluster>>>
-clustersOf(const EstimateOptions &options) {
-  std::vector<std::pair<std::string, plan::Cluster>> result;
+namespace {
+
+/// What is asked about, by what it is called.
+struct Asked {
+  std::string name;
+  plan::Cluster cluster;
+  /// All of a cluster whose types of devices come before it: asked where none of them do.
+  bool isMixed = false;
+};
+
+} // namespace
+
+/// The devices of each type of a cluster with several, as clusters of their own.
+static std::vector<plan::Cluster> typesOf(const plan::Cluster &cluster) {
+  plan::Cluster first = cluster;
+  first.others.clear();
+  std::vector<plan::Cluster> types = {first};
+  int64_t next = cluster.devicesPerNode * cluster.nodes;
+  for (const plan::NodeGroup &group : cluster.others) {
+    plan::Cluster own = first;
+    own.device = group.device;
+    own.levels = cluster.levelsAt(next);
+    own.devicesPerNode = group.devicesPerNode;
+    own.nodes = group.nodes;
+    next += group.devices();
+    auto known = std::find_if(types.begin(), types.end(), [&](plan::Cluster other) {
+      other.nodes = own.nodes;
+      return other == own;
+    });
+    if (known != types.end())
+      known->nodes += own.nodes;
+    else
+      types.push_back(std::move(own));
+  }
+  return types;
+}
+
+static plan::Result<std::vector<Asked>> clustersOf(const EstimateOptions &options) {
+  std::vector<Asked> result;
   std::vector<std::string> names = {options.base.cluster};
   if (options.base.cluster.empty())
     names = options.memories.empty() ? plan::builtinDevices()
@@ -66,14 +102,21 @@ clustersOf(const EstimateOptions &options) {
     auto cluster = plan::loadCluster(name);
     if (!cluster)
       return cluster.error();
-    if (options.memories.empty())
-      result.emplace_back(cluster->device.name, *cluster);
+    if (options.memories.empty()) {
+      std::string all;
+      for (plan::Cluster &type : typesOf(*cluster)) {
+        all += (all.empty() ? "" : " + ") + type.device.name;
+        result.push_back({type.device.name, std::move(type)});
+      }
+      if (!cluster->others.empty())
+        result.push_back({all, *cluster, true});
+    }
     for (const auto &[text, bytes] : options.memories) {
       plan::Cluster other = *cluster;
       other.device.memoryBytes = bytes;
       for (plan::NodeGroup &group : other.others)
         group.device.memoryBytes = bytes;
-      result.emplace_back(text, std::move(other));
+      result.push_back({text, std::move(other)});
     }
   }
   return result;
@@ -83,23 +126,32 @@ clustersOf(const EstimateOptions &options) {
 static DeviceNeed needOf(plan::FitFinder &finder, const std::string &name,
                          const plan::Cluster &cluster, int64_t given) {
   DeviceNeed need{name, cluster.device.memoryBytes, std::nullopt, ""};
-  need.fit = given ? finder.on(given) : finder.smallest();
-  if (!need.fit)
+  for (const plan::NodeGroup &group : cluster.others)
+    need.memoryBytes = std::min(need.memoryBytes, group.device.memoryBytes);
+  int64_t all = cluster.devices();
+  bool areTooFew = given > 0 && all > 0 && given > all;
+  if (!areTooFew)
+    need.fit = given ? finder.on(given) : finder.smallest();
+  if (areTooFew)
+    need.reason = "there are " + std::to_string(all);
+  else if (!need.fit)
     need.reason = given ? "no plan fits on " + std::to_string(given)
                         : "more than " + std::to_string(finder.mostDevices()) + " are needed";
   return need;
 }
 
 static JobNeed needOf(const Job &job, const plan::Problem &problem,
-                      const std::vector<std::pair<std::string, plan::Cluster>> &clusters,
-                      int64_t given) {
+                      const std::vector<Asked> &clusters, int64_t given) {
   // One table of all ways is enough: of what --gpus means, or of what is asked first.
-  std::string configured = clusters.front().first;
-  for (const auto &[name, cluster] : clusters)
-    if (name == "h100")
-      configured = name;
+  std::string configured = clusters.front().name;
+  for (const Asked &asked : clusters)
+    if (asked.name == "h100")
+      configured = asked.name;
   JobNeed need{job.name, job.assumptions, {}, "", {}};
-  for (const auto &[name, cluster] : clusters) {
+  for (const auto &[name, cluster, isMixed] : clusters) {
+    if (isMixed && std::any_of(need.devices.begin(), need.devices.end(),
+                               [](const DeviceNeed &device) { return device.fit.has_value(); }))
+      continue;
     plan::FitFinder finder(problem, cluster, {});
     DeviceNeed device = needOf(finder, name, cluster, given);
     int64_t count = device.fit ? device.fit->degrees.devices() : given;

@@ -29,6 +29,16 @@ def test_sides_are_what_planning_each_says(plans):
         assert answer[side] == alone
 
 
+def test_files_and_specs_are_of_the_same_calls(plans):
+    """A plan file adds up the gradients of its microbatches; so does what it is compared with."""
+    spec = "dp=2,tp=1,pp=4,micro_batch=8,schedule=1f1b"
+    answer = json.loads(check_call("dtc", "plan", *COMMON, "--global-batch", 64, "--compare",
+                                   plans[1], spec, "--json").out)
+    assert answer["a"]["plan"] == answer["b"]["plan"] and answer["a"]["plan"]["num_microbatches"] > 1
+    assert answer["a"]["predicted"] == answer["b"]["predicted"]
+    assert answer["difference"]["step_time_s"] == 0
+
+
 def test_differences_add_up(plans):
     answer = json.loads(check_call("dtc", "plan", *COMMON, "--compare", *plans, "--json").out)
     a, b = answer["a"]["predicted"], answer["b"]["predicted"]

@@ -141,6 +141,22 @@ def test_memory_can_be_given(models):
     assert [row["count"] for row in rows] == [8, 4, 1]
 
 
+def test_types_of_a_mixed_cluster_are_asked_one_by_one(models, tmp_path):
+    """Each type alone; all together where none is enough alone."""
+    cluster = tmp_path / "mixed.yaml"
+    cluster.write_text("groups:\n  - {node: dgx-h100, nodes: 1}\n  - {node: dgx-a100, nodes: 1}\n"
+                       "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n")
+    full, adapters, _ = JOBS
+    jobs = estimate(models["70B"], "--cluster", cluster)
+    assert [(row["device"], row["count"]) for row in jobs[adapters]["devices"]] == [("h100", 2), ("a100-80", 2)]
+    assert [(row["device"], row["count"], row.get("reason")) for row in jobs[full]["devices"]] == [
+        ("h100", None, "more than 8 are needed"), ("a100-80", None, "more than 8 are needed"),
+        ("h100 + a100-80", 16, None)]
+    given = estimate(models["70B"], "--cluster", cluster, "--gpus", 16)[adapters]["devices"]
+    assert [(row["device"], row["count"], row.get("reason")) for row in given] == [
+        ("h100", None, "there are 8"), ("a100-80", None, "there are 8"), ("h100 + a100-80", 16, None)]
+
+
 def test_what_is_too_much_is_said(models, tmp_path):
     cluster = tmp_path / "node.yaml"
     cluster.write_text("node: dgx-h100\nnodes: 1\n")
