@@ -1,6 +1,7 @@
 #include "Materialization.h"
 
 #include <algorithm>
+#include <span>
 
 namespace dtc::plan {
 
@@ -32,7 +33,8 @@ public:
 private:
   void findUses();
   std::vector<ValueId> leavesOf(ValueId value) const;
-  bool isFused(ValueId value) const;
+  bool mayFuse(ValueId value) const;
+  bool isCheap(ValueId value) const;
 
   const Problem &problem;
   const ProblemFacts &facts;
@@ -69,9 +71,11 @@ void Materialization::findUses() {
 std::vector<ValueId> Materialization::leavesOf(ValueId value) const {
   constexpr int64_t negligible = 8;
   std::vector<ValueId> result;
-  for (ValueId operand : problem.ops[facts.producer[value]].operands) {
-    const std::vector<ValueId> own = {operand};
-    for (ValueId leaf : stored[operand] ? own : leaves[operand])
+  for (const ValueId operand : problem.ops[facts.producer[value]].operands) {
+    std::span<const ValueId> from = leaves[operand];
+    if (stored[operand])
+      from = {&operand, 1};
+    for (ValueId leaf : from)
       if (problem.values[leaf].elements() * negligible > problem.values[value].elements() &&
           std::find(result.begin(), result.end(), leaf) == result.end())
         result.push_back(leaf);
@@ -79,7 +83,8 @@ std::vector<ValueId> Materialization::leavesOf(ValueId value) const {
   return result;
 }
 
-bool Materialization::isFused(ValueId value) const {
+/// Whether all that reads a value could do so within its own kernel.
+bool Materialization::mayFuse(ValueId value) const {
   OpKind made = problem.ops[facts.producer[value]].kind;
   if (isView(made)) // products read through strides
     return std::all_of(facts.consumers[value].begin(), facts.consumers[value].end(),
@@ -88,18 +93,24 @@ bool Materialization::isFused(ValueId value) const {
                          return fusesWhatItReads(kind) || kind == OpKind::Contraction ||
                                 kind == OpKind::Attention;
                        });
-  if (read[value] || !(isPointwise(made) || made == OpKind::GradientSum))
-    return false;
+  return !read[value] && (isPointwise(made) || made == OpKind::GradientSum);
+}
+
+/// Whether it is then computed once, or as cheaply as it is read.
+bool Materialization::isCheap(ValueId value) const {
+  OpKind made = problem.ops[facts.producer[value]].kind;
   bool isRepeated = made == OpKind::Elementwise && leaves[value].size() <= 1;
-  return isRepeated || uses[value] == 1;
+  return isView(made) || isRepeated || uses[value] == 1;
 }
 
 std::vector<bool> Materialization::run() {
   findUses();
   for (auto value = static_cast<ValueId>(problem.arguments);
        value < static_cast<ValueId>(problem.values.size()); ++value) {
+    if (facts.isResult[value] || !mayFuse(value))
+      continue;
     leaves[value] = leavesOf(value);
-    stored[value] = facts.isResult[value] || !isFused(value);
+    stored[value] = !isCheap(value);
   }
   return std::move(stored);
 }

@@ -71,7 +71,8 @@ static std::string checkTensor(const Problem &problem, const Op &op, ValueId val
 
 static std::string checkOp(const Problem &problem, size_t index, std::vector<bool> &defined) {
   const Op &op = problem.ops[index];
-  if (op.rule->operands.size() != op.operands.size() || op.rule->results.size() != op.results.size())
+  if (op.rule->operands.size() != op.operands.size() ||
+      op.rule->results.size() != op.results.size())
     return "rule and op differ in the number of operands or results";
   for (ValueId value : op.operands)
     if (value < 0 || value >= static_cast<ValueId>(defined.size()) || !defined[value])
@@ -375,7 +376,8 @@ static void findPending(const Problem &problem, const std::vector<FactorId> &spl
     if (!splits(op, factor))
       linear[id] = pendingSet(op, pending);
     for (size_t i = 0; i < op.results.size(); ++i)
-      pending[op.results[i]] = linear[id] >= 0 || (inOperand && !occurs(op.rule->results[i], factor));
+      pending[op.results[i]] =
+          linear[id] >= 0 || (inOperand && !occurs(op.rule->results[i], factor));
   }
 }
 

@@ -4,21 +4,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace dtc::plan {
 
 class StageTable {
 public:
-  explicit StageTable(int units = 0)
-      : size(units + 1), cells(static_cast<size_t>(size) * size, 0) {}
+  explicit StageTable(int units = 0) : size(units + 1) {}
 
   /// Adds to all a in [a0, a1) and b in [b0, b1); before `finish`.
   void add(int a0, int a1, int b0, int b1, int64_t amount) {
     a1 = a1 < size ? a1 : size;
     b1 = b1 < size ? b1 : size;
-    if (a0 >= a1 || b0 >= b1)
+    if (a0 >= a1 || b0 >= b1 || amount == 0)
       return;
+    if (cells.empty())
+      cells.assign(static_cast<size_t>(size) * size, 0);
     at(a0, b0) += amount;
     if (b1 < size)
       at(a0, b1) -= amount;
@@ -37,21 +39,22 @@ public:
     }
   }
   void finish() {
-    for (int a = 0; a < size; ++a) {
-      int64_t row = 0; // of at(a, 0) to at(a, b)
-      for (int b = 0; b < size; ++b) {
-        row += at(a, b);
-        at(a, b) = row + (a ? at(a - 1, b) : 0);
-      }
+    for (size_t begin = 0; begin < cells.size(); begin += size) {
+      int64_t *row = cells.data() + begin;
+      std::partial_sum(row, row + size, row);
+      for (int b = 0; b < size && begin > 0; ++b)
+        row[b] += row[b - size];
     }
   }
-  int64_t operator()(int a, int b) const { return cells[static_cast<size_t>(a) * size + b]; }
+  int64_t operator()(int a, int b) const {
+    return cells.empty() ? 0 : cells[static_cast<size_t>(a) * size + b];
+  }
   int units() const { return size - 1; }
 
 private:
   int64_t &at(int a, int b) { return cells[static_cast<size_t>(a) * size + b]; }
   int size;
-  std::vector<int64_t> cells;
+  std::vector<int64_t> cells; ///< empty: nothing was added
 };
 
 } // namespace dtc::plan

@@ -38,6 +38,7 @@ public:
 private:
   LogicalResult addMesh();
   LogicalResult annotateOps(func::FuncOp func);
+  dist::OpShardingAttr choiceOf(size_t op);
   void annotateSignature(func::FuncOp func);
   dist::ShardingAttr shardingOf(RoleAttr role, Type type) const;
 
@@ -52,6 +53,8 @@ private:
     dist::ShardingAttr sharding;
   };
   std::map<ValueKind, llvm::StringMap<Argument>> arguments; ///< by name
+  using Choices = SmallVector<std::pair<const sharding::OpSharding *, dist::OpShardingAttr>, 2>;
+  llvm::DenseMap<const sharding::ShardingRule *, Choices> choices; ///< of the ops so far
 };
 
 } // namespace
@@ -77,10 +80,22 @@ LogicalResult Applier::annotateOps(func::FuncOp func) {
   if (ops.size() != problem.ops.size() || ops.size() != plan.ops.size())
     return func.emitError() << "plan is of another function, it has " << plan.ops.size()
                             << " ops, the function " << ops.size();
+  auto name = StringAttr::get(context, dist::DistDialect::kOp);
   for (auto [i, op] : llvm::enumerate(ops))
-    op->setAttr(dist::DistDialect::kOp, dist::toAttr(context, meshName, plan.ops[i],
-                                                     problem.ops[i].rule, plan.mesh));
+    op->setAttr(name, choiceOf(i));
   return success();
+}
+
+/// Made once for ops that share a rule, as those of all layers do.
+dist::OpShardingAttr Applier::choiceOf(size_t op) {
+  const sharding::ShardingRule &rule = problem.ops[op].rule;
+  const sharding::OpSharding &choice = plan.ops[op];
+  Choices &known = choices[&rule];
+  for (auto [same, attr] : known)
+    if (*same == choice)
+      return attr;
+  known.emplace_back(&choice, dist::toAttr(context, meshName, choice, rule, plan.mesh));
+  return known.back().second;
 }
 
 /// The layout of what has this role, in whichever function: gradients, masters

@@ -15,23 +15,48 @@ static void encode(const sharding::TensorFactors &tensor, Key &key) {
   key.push_back(-2);
 }
 
-static void encode(const Op &op, Key &key) {
-  key.push_back(static_cast<int64_t>(op.kind));
-  for (const sharding::Factor &factor : op.rule->factors)
+namespace {
+
+/// Rules by number, equal ones by the same.
+class RuleNumbers {
+public:
+  int operator[](const sharding::ShardingRule &rule) {
+    auto [it, isNew] = shared.try_emplace(&rule, 0);
+    if (isNew)
+      it->second = distinct.try_emplace(keyOf(rule), static_cast<int>(distinct.size()))
+                       .first->second;
+    return it->second;
+  }
+
+private:
+  static Key keyOf(const sharding::ShardingRule &rule);
+  std::map<const sharding::ShardingRule *, int> shared; ///< those of several ops once
+  std::map<Key, int> distinct;
+};
+
+} // namespace
+
+Key RuleNumbers::keyOf(const sharding::ShardingRule &rule) {
+  Key key;
+  for (const sharding::Factor &factor : rule.factors)
     key.insert(key.end(), {factor.size, static_cast<int64_t>(factor.kind),
                            static_cast<int64_t>(factor.reduce)});
   key.push_back(-3);
-  for (const sharding::TensorFactors &tensor : op.rule->operands)
+  for (const sharding::TensorFactors &tensor : rule.operands)
     encode(tensor, key);
-  for (const sharding::TensorFactors &tensor : op.rule->results)
+  for (const sharding::TensorFactors &tensor : rule.results)
     encode(tensor, key);
-  for (const std::vector<int> &set : op.rule->linear) {
+  for (const std::vector<int> &set : rule.linear) {
     key.insert(key.end(), set.begin(), set.end());
     key.push_back(-4);
   }
-  key.insert(key.end(), {static_cast<int64_t>(op.flops), static_cast<int64_t>(op.scratch),
-                         static_cast<int64_t>(op.saved),
-                         op.keepRounds, op.causal,
+  return key;
+}
+
+static void encode(const Op &op, RuleNumbers &rules, Key &key) {
+  key.insert(key.end(), {static_cast<int64_t>(op.kind), rules[op.rule],
+                         static_cast<int64_t>(op.flops), static_cast<int64_t>(op.scratch),
+                         static_cast<int64_t>(op.saved), op.keepRounds, op.causal,
                          op.backward ? static_cast<int64_t>(*op.backward) : -1});
   for (const Round &round : op.rounds) {
     key.insert(key.end(), {round.factor, round.elementBytes});
@@ -64,18 +89,20 @@ bool feedsNormalization(const Problem &problem, const ProblemFacts &facts, const
 /// All that decides what a choice for the group means, with values numbered
 /// within the group.
 static Key signature(const Problem &problem, const ProblemFacts &facts, const Experts &experts,
-                     Group &group) {
+                     RuleNumbers &rules, Group &group) {
   Key key;
-  std::map<ValueId, int> local;
+  auto find = [&](ValueId value) { // few
+    return std::find(group.values.begin(), group.values.end(), value) - group.values.begin();
+  };
   auto number = [&](ValueId value) {
-    auto [it, isNew] = local.try_emplace(value, static_cast<int>(group.values.size()));
-    if (isNew)
+    int64_t place = find(value);
+    if (place == static_cast<int64_t>(group.values.size()))
       group.values.push_back(value);
-    return it->second;
+    return place;
   };
   for (OpId id : group.ops) {
     const Op &op = problem.ops[id];
-    encode(op, key);
+    encode(op, rules, key);
     for (ValueId value : op.operands)
       key.push_back(number(value));
     for (ValueId value : op.results)
@@ -87,11 +114,12 @@ static Key signature(const Problem &problem, const ProblemFacts &facts, const Ex
   }
   for (ValueId value : group.values) {
     const Value &v = problem.values[value];
-    auto of = local.find(facts.gradientOf[value]);
+    int64_t of = find(facts.gradientOf[value]);
     key.insert(key.end(), v.shape.begin(), v.shape.end());
     key.insert(key.end(), {-7, static_cast<int64_t>(v.type), static_cast<int64_t>(v.kind),
                            facts.materialized[value], facts.batchDim[value],
-                           of == local.end() ? -1 : of->second, facts.batchPending[value],
+                           of == static_cast<int64_t>(group.values.size()) ? -1 : of,
+                           facts.batchPending[value],
                            leaves(facts, group, value)});
   }
   return key;
@@ -111,9 +139,10 @@ Groups::Groups(const Problem &problem, const ProblemFacts &facts)
     }
     groups[groupOf[id]].ops.push_back(id);
   }
+  RuleNumbers rules;
   std::map<Key, int> kinds;
   for (size_t i = 0; i < groups.size(); ++i) {
-    auto [it, isNew] = kinds.try_emplace(signature(problem, facts, experts, groups[i]),
+    auto [it, isNew] = kinds.try_emplace(signature(problem, facts, experts, rules, groups[i]),
                                          static_cast<int>(kinds.size()));
     if (isNew)
       representative.push_back(static_cast<int>(i));

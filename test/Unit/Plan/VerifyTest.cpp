@@ -195,6 +195,22 @@ TEST_F(VerifyTest, ASumThatIsNotPendingCannotBecomeSo) {
   });
 }
 
+TEST_F(VerifyTest, ASumOfGradientsCannotPendWhereItsTermsDoNot) {
+  OpId sum = find("dtc.sum");
+  expect("dtc.sum: cannot bring a tensor", [&](Plan &p) {
+    for (auto &axes : p.ops[sum].factors)
+      axes.clear();
+    p.ops[sum].pending = {{0, 0}};
+  });
+}
+
+TEST_F(VerifyTest, AGradientLeavesAsItsParameter) {
+  for (FunctionResult &result : problem.results)
+    if (result.name == "h.0.ln_1.bias")
+      result.value = 98; // of wte.weight
+  expect("cannot bring a tensor", [](Plan &) {});
+}
+
 TEST_F(VerifyTest, Recomputation) {
   expect("plan recomputes a block that the model lacks: 7",
          [](Plan &p) { p.recompute = {{7, Recompute::Full}}; });
