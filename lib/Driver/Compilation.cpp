@@ -3,6 +3,7 @@
 #include "Diagnostics.h"
 
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Plan/Verify.h"
 #include "dtc/Schedule/LibrarySupport.h"
 
 #include "mlir/IR/Verifier.h"
@@ -236,8 +237,15 @@ ExitCode Compilation::readPlan() {
     return fail(read.error());
   search.plan = *read;
   // Only what is whole can be predicted.
-  if (failed(planbridge::verify(module(), problem, search.plan, cluster)))
-    return ExitCode::InputRefused;
+  std::vector<plan::Violation> violations = plan::verify(problem, search.plan, cluster);
+  if (!violations.empty()) {
+    const plan::Violation &first = violations.front(); // the others may follow from it
+    std::string more = violations.size() > 1
+                           ? " (and " + std::to_string(violations.size() - 1) + " more)" : "";
+    std::string node = first.op >= 0 && !problem.ops[first.op].location.empty()
+                           ? problem.ops[first.op].location + ": " : "";
+    return fail({options.plan + ": " + node + first.message + more, 3});
+  }
   search.predicted = plan::predict(problem, search.plan, cluster, workspace.get());
   search.pinned = true;
   return ExitCode::Done;

@@ -50,6 +50,7 @@ private:
   void checkSchedule();
   void checkRecompute();
   void checkDevices(size_t stage, std::set<int64_t> &taken);
+  void checkNeighbours(const Stage &stage, const std::string &name);
   void checkArguments();
   void checkStorage();
   void checkLevels();
@@ -209,6 +210,15 @@ void Verifier::checkSchedule() {
            std::to_string(plan.stages.size()));
 }
 
+/// Where stages differ each may lie anywhere, as it is priced: its ranks side by side.
+void Verifier::checkNeighbours(const Stage &stage, const std::string &name) {
+  for (size_t rank = 1; rank < stage.devices.size(); ++rank)
+    if (int64_t next = stage.devices[0] + static_cast<int64_t>(rank); stage.devices[rank] != next)
+      return report(name + " isn't on neighbouring devices: rank " + std::to_string(rank) +
+                    " would be on " + std::to_string(next) + ", is on " +
+                    std::to_string(stage.devices[rank]));
+}
+
 /// Each pipeline rank has devices of its own, which all its stages share.
 void Verifier::checkDevices(size_t index, std::set<int64_t> &taken) {
   const Stage &stage = plan.stages[index];
@@ -228,9 +238,10 @@ void Verifier::checkDevices(size_t index, std::set<int64_t> &taken) {
   for (int64_t device : stage.devices)
     if (device < 0 || device >= limit || !taken.insert(device).second)
       report(name + " names a device that is taken or none: " + std::to_string(device));
-  // Stages with meshes of their own lie where their groups do.
-  if (!violations.empty() || !cluster.others.empty() || !plan.degrees.groups.empty())
+  if (!violations.empty())
     return;
+  if (!cluster.others.empty() || !plan.degrees.groups.empty())
+    return checkNeighbours(stage, name);
   std::vector<int64_t> placed = devicesOf(plan.degrees, plan.mesh, static_cast<int64_t>(index));
   for (size_t rank = 0; rank < placed.size(); ++rank)
     if (stage.devices[rank] != placed[rank])

@@ -83,18 +83,51 @@ def test_names_are_explained_in_the_mesh_of_their_stages(job, saved):
         assert f"why {name} is sharded so on pipeline rank" in text and f"(tp={tp}): parameter of" in text
 
 
+def edits(text: str):
+    """Plan files that are wrong in one place each, with what is said of them."""
+    own, others = text.index("stage_groups:"), text.index("other_groups:")
+    second = text.index("- {", text.index("- {", own) + 1)
+    samples = int(re.search(r"micro_batch: (\d+)", text[second:]).group(1))
+    devices = re.findall(r"devices: \[([^]]*)\]", text)
+
+    def swap(before: str, after: str, start: int = 0) -> str:
+        at = text.index(before, start)
+        return text[:at] + after + text[at + len(before):]
+
+    yield swap("stage_groups:", "stage_group:"), "unknown key in plan: stage_group (did you mean stage_groups?)"
+    yield swap("other_groups:", "other_group:"), "unknown key in the plan: other_group"
+    yield swap("pp: 1", "pp: 0", own), "pp is too small: 0"
+    yield swap("pp: 1", "pp: one", own), "wrong value for pp: one"
+    yield swap("pp: 1", "pp: 2", own), "made for another number of devices than 16"
+    yield swap("micro_batch: ", "micro_batches: ", second), "stage_groups lacks the key: micro_batch"
+    yield swap(f"micro_batch: {samples}", f"micro_batch: {2 * samples}", second), \
+        "stage groups differ in the samples of a microbatch"
+    yield swap(f"micro_batch: {samples}", f"micro_batch: {10**30}", second), "wrong value for micro_batch"
+    yield swap("sp: ", "sp: not_", second), "sp must be on or off: not_"
+    yield swap("  dp: ", "  dp: 1"), "aren't those of its first stage group"
+    yield swap("  zero: ", "  zero: 9"), "zero must be 0 to 3: 9"
+    yield swap(f"[{devices[0]}]", f"[{devices[0]}, 0]"), "stage 0 names"
+    yield swap(f"[{devices[0]}]", f"[{', '.join(reversed(devices[0].split(', ')))}]"), \
+        "stage 0 isn't on neighbouring devices"
+    yield swap(f"[{devices[0]}]", f"[{devices[-1]}]"), "names a device that is taken or none"
+    yield swap("size: ", "size: 3", others), "devices, its mesh has 3"
+    yield swap("degree: ", "degree: x", others), "belongs to no degree of a stage: x"
+    yield swap("mesh:", "meshes:", others), "other_groups lacks the key: mesh"
+    yield swap("{parameter: ", "{parameter: no.", others), "the model has no parameter: no."
+    yield swap("op: dtc", "op: dtd", others), "the plan is of another model: dtd"
+    yield swap("factors: [", "factors: [[], ", others), "factors, not"
+    yield text[:others], "plan has 2 stage groups, but layouts for 1"
+
+
 def test_broken_groups_are_refused(job, saved, tmp_path):
     _, file, _ = saved
-    text, broken = file.read_text(), tmp_path / "broken.yaml"
-    groups = text[text.index("stage_groups:"):text.index("mesh:")]
-    for before, after, message in (("stage_groups:", "stage_group:", "unknown key"),
-                                   (groups, groups.replace("pp: 1", "pp: 0", 1), "pp is too small: 0"),
-                                   (groups, groups.replace("pp: 1", "pp: 2", 1), "made for another number of devices"),
-                                   ("other_groups:", "other_group:", "unknown key")):
-        assert before in text
-        broken.write_text(text.replace(before, after, 1))
+    broken = tmp_path / "broken.yaml"
+    for text, message in edits(file.read_text()):
+        broken.write_text(text)
         refused = call("dtc", "plan", *job, "--plan", broken)
-        assert refused.code in (2, 3) and message in refused.error_line(), (message, refused.err)
+        assert refused.code in (2, 3), (message, refused.err)
+        assert message in refused.error_line(), (message, refused.err)
+        assert str(broken) in refused.error_line() and refused.err.count("\n") == 1
 
 
 def test_the_report_shows_each_part(saved):

@@ -312,6 +312,8 @@ TEST(StageGroups, BrokenOnesAreRefused) {
   expect("stage group 1: plan has no storage for the parameter: ",
          [](Plan &plan) { plan.others[0].storage.pop_back(); });
   expect("stage group 1: plan says sp=on", [](Plan &plan) { plan.degrees.groups[1].sp = true; });
+  expect("stage 2 isn't on neighbouring devices: rank 1 would be on 5, is on 6",
+         [](Plan &plan) { std::swap(plan.stages[2].devices[1], plan.stages[2].devices[2]); });
   expect("mesh axis dp has size 0", [](Plan &plan) { plan.others[0].mesh.axes[0].size = 0; });
 }
 
