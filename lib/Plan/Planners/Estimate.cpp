@@ -155,6 +155,15 @@ double Estimator::balancedFloor(const Kinds &kinds,
   return work / rates;
 }
 
+/// Of clusters of one type: on others, what there is to find depends on the pipeline's ranks.
+void Estimator::lookAhead(const std::vector<Degrees> &list, const ShardVariant &variant) {
+  std::vector<ShardLibrary::Asked> asked;
+  for (const Degrees &degrees : list)
+    if (library.getCluster().others.empty())
+      asked.push_back({degrees, &cutsFor(degrees)});
+  library.solveAhead(asked, variant);
+}
+
 double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant,
                              std::string &error) {
   Kinds kinds = kindsOf(degrees);

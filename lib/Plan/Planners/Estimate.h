@@ -42,6 +42,8 @@ public:
     Impossible ///< the degrees can't be
   };
 
+  /// Finds what `lowerBound` will need of these degrees, on all processors.
+  void lookAhead(const std::vector<Degrees> &list, const ShardVariant &variant);
   /// No step of these degrees takes less. `error`: why there is none.
   double lowerBound(const Degrees &degrees, const ShardVariant &variant, std::string &error);
   /// Nor any whose axes lie on the devices in another order, where near ranks

@@ -106,8 +106,7 @@ std::vector<Recompute> PlanSearch::recomputations() const {
 
 void PlanSearch::orderFamilies(const std::vector<Degrees> &list) {
   ShardVariant first = plainVariants().front();
-  if (cluster.others.empty())
-    library.solveAhead(list, first);
+  estimator.lookAhead(list, first);
   for (const Degrees &degrees : list) {
     double floor = estimator.lowerBound(degrees, first, refusal);
     if (floor < std::numeric_limits<double>::infinity())

@@ -293,32 +293,51 @@ ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees, const Stri
           options};
 }
 
-void ShardLibrary::solveAhead(const std::vector<Degrees> &list, const ShardVariant &variant) {
-  std::vector<std::pair<Request, Solved *>> jobs;
-  for (const Degrees &degrees : list) {
-    Request request = requestOf(degrees, stridesOf(degrees), variant);
-    if (auto [it, isNew] = solved.try_emplace(request.key); isNew)
-      jobs.emplace_back(std::move(request), &it->second);
+/// Null where there is no sharding.
+const ShardCosts *ShardLibrary::costsOf(Solved &entry, const Request &request,
+                                        Recompute recompute, const std::vector<OpId> &cuts) {
+  solveOnce(entry, request.inside, request.options);
+  if (entry.folded && entry.folded->fits(recompute, cuts))
+    return entry.folded.get();
+  if (entry.folded && !entry.whole)
+    addWhole(entry, request.inside, request.options);
+  return entry.whole.get();
+}
+
+void ShardLibrary::solveAhead(const std::vector<Asked> &list, const ShardVariant &variant) {
+  struct Job {
+    Request request;
+    Solved *entry;
+    std::vector<const Asked *> asked;
+  };
+  std::vector<Job> jobs;
+  for (const Asked &asked : list) {
+    Request request = requestOf(asked.degrees, stridesOf(asked.degrees), variant);
+    Solved *entry = &solved[request.key];
+    auto job = std::find_if(jobs.begin(), jobs.end(),
+                            [&](const Job &known) { return known.entry == entry; });
+    if (job == jobs.end())
+      job = jobs.insert(job, {std::move(request), entry, {}});
+    job->asked.push_back(&asked);
   }
   inParallel(jobs.size(), [&](size_t i) {
-    auto &[request, entry] = jobs[i];
-    solveOnce(*entry, request.inside, request.options);
+    for (const Asked *asked : jobs[i].asked) {
+      Recompute recompute = asked->degrees.recompute;
+      if (auto *costs = costsOf(*jobs[i].entry, jobs[i].request, recompute, *asked->cuts))
+        costs->profile(recompute, *asked->cuts);
+    }
   });
 }
 
 const ShardCosts *ShardLibrary::get(const Degrees &degrees, const Strides &strides,
                                     const ShardVariant &variant, const std::vector<OpId> &cuts,
                                     std::string &error) {
-  auto [key, inside, options] = requestOf(degrees, strides, variant);
-  Solved &entry = solved[key];
-  solveOnce(entry, inside, options);
-  if (entry.folded && entry.folded->fits(degrees.recompute, cuts))
-    return entry.folded.get();
-  if (entry.folded && !entry.whole)
-    addWhole(entry, inside, options);
-  if (!entry.whole)
+  Request request = requestOf(degrees, strides, variant);
+  Solved &entry = solved[request.key];
+  const ShardCosts *costs = costsOf(entry, request, degrees.recompute, cuts);
+  if (!costs)
     error = entry.error;
-  return entry.whole.get();
+  return costs;
 }
 
 const ShardCosts &ShardLibrary::priced(const ShardCosts &shared) {

@@ -94,9 +94,13 @@ public:
                         const std::vector<OpId> &cuts, std::string &error) {
     return get(degrees, stridesOf(degrees), variant, cuts, error);
   }
-  /// Solves what `get` will be asked for under these degrees, on as many threads as there are
-  /// processors. What is found doesn't depend on them.
-  void solveAhead(const std::vector<Degrees> &list, const ShardVariant &variant);
+  struct Asked {
+    Degrees degrees;
+    const std::vector<OpId> *cuts = nullptr;
+  };
+  /// Solves what `get` will be asked for, and finds the profiles of the degrees' recomputation,
+  /// on as many threads as there are processors. What is found doesn't depend on them.
+  void solveAhead(const std::vector<Asked> &list, const ShardVariant &variant);
   /// The same with tp, cp and ep at these strides on the devices.
   const ShardCosts *get(const Degrees &degrees, const Strides &strides,
                         const ShardVariant &variant, const std::vector<OpId> &cuts,
@@ -165,6 +169,8 @@ private:
   };
   Request requestOf(const Degrees &degrees, const Strides &strides,
                     const ShardVariant &variant) const;
+  const ShardCosts *costsOf(Solved &entry, const Request &request, Recompute recompute,
+                            const std::vector<OpId> &cuts);
   void solveOnce(Solved &entry, const Degrees &degrees, const SolverOptions &options);
   void addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options);
   const ShardCosts &priced(const ShardCosts &shared);

@@ -244,20 +244,26 @@ TEST(Estimate, SolvingAheadChangesNothing) {
     SearchOptions options = Planner::optionsFor(8);
     ShardLibrary ahead(problem, on, options), later(problem, on, options);
     EXPECT_EQ(ahead.getFolding() != nullptr, layers == 16);
-    std::vector<Degrees> list;
+    std::vector<OpId> cuts = cutPositions(problem, ahead.getFacts(), ahead.getBlocks(), 1);
+    std::vector<ShardLibrary::Asked> list;
     for (int64_t tp : {1, 2, 4, 8})
       for (int64_t cp : {1, 2})
         if (tp * cp <= 8)
-          list.push_back({.dp = 8 / (tp * cp), .tp = tp, .cp = cp, .microBatch = 2});
-    std::vector<OpId> cuts = cutPositions(problem, ahead.getFacts(), ahead.getBlocks(), 1);
+          list.push_back({{.dp = 8 / (tp * cp), .tp = tp, .cp = cp, .microBatch = 2}, &cuts});
     ahead.solveAhead(list, {});
     EXPECT_EQ(ahead.solves(), int64_t(list.size()));
-    for (const Degrees &degrees : list) {
+    for (const ShardLibrary::Asked &asked : list) {
+      const Degrees &degrees = asked.degrees;
       std::string error;
       const ShardCosts *first = ahead.get(degrees, {}, cuts, error);
       const ShardCosts *second = later.get(degrees, {}, cuts, error);
       ASSERT_TRUE(first && second) << summary(degrees) << error;
       EXPECT_EQ(first->getPlan(), second->getPlan()) << summary(degrees);
+      auto seconds = [&](const ShardCosts *costs) {
+        const Profile &profile = costs->profile(degrees.recompute, cuts);
+        return profile.seconds(0, profile.units()).forward;
+      };
+      EXPECT_EQ(seconds(first), seconds(second)) << summary(degrees);
     }
     EXPECT_EQ(ahead.solves(), later.solves());
   }
