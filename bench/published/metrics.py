@@ -79,12 +79,18 @@ def correlation(first: list[float], second: list[float]) -> float:
     return product / size if size else 0.0
 
 
+def order(pairs: list[tuple[float, float]], margin: float) -> tuple[int, int]:
+    """Of (predicted, measured) times: how many pairs have measured times that differ by more than `margin` of the
+    smaller one, and how many of those the predicted times order alike."""
+    decided = [(a, b) for a, b in itertools.combinations(pairs, 2)
+               if abs(a[1] - b[1]) > margin * min(a[1], b[1])]
+    return len(decided), sum((a[0] - b[0]) * (a[1] - b[1]) > 0 for a, b in decided)
+
+
 def choice(pairs: list[tuple[float, float]]) -> Choice:
     """Of the (predicted, measured) times of two or more plans. Among plans predicted equal, the slowest measured
     one counts as chosen."""
     chosen = max(measured for predicted, measured in pairs if predicted == min(p for p, _ in pairs))
-    decided = [(a, b) for a, b in itertools.combinations(pairs, 2)
-               if abs(a[1] - b[1]) > 0.01 * min(a[1], b[1])]
-    right = sum((a[0] - b[0]) * (a[1] - b[1]) > 0 for a, b in decided)
-    return Choice(len(pairs), chosen / min(m for _, m in pairs) - 1, len(decided), right,
+    decided, right = order(pairs, 0.01)
+    return Choice(len(pairs), chosen / min(m for _, m in pairs) - 1, decided, right,
                   correlation([p for p, _ in pairs], [m for _, m in pairs]))

@@ -90,18 +90,32 @@ def present(values: list) -> list:
     return [value for value in values if value is not None]
 
 
-def choices(outcomes: list[Outcome]) -> list[tuple[tuple, metrics.Choice]]:
-    """Of every job with two or more plans; repeated runs of a plan count once, by their median."""
+def plans_of_jobs(outcomes: list[Outcome]) -> list[list[tuple[float, float]]]:
+    """Predicted and measured seconds of each plan, by job with two or more; repeated runs of a plan count once, by
+    their median."""
     jobs: dict[tuple, dict[str, list]] = collections.defaultdict(lambda: collections.defaultdict(list))
     for outcome in outcomes:
         if outcome.times:
             jobs[outcome.job][outcome.case.spec].append(outcome.times)
-    found = []
-    for job, plans in sorted(jobs.items()):
-        if len(plans) > 1:
-            pairs = [(times[0][0], statistics.median(m for _, m in times)) for times in plans.values()]
-            found.append((job, metrics.choice(pairs)))
-    return found
+    return [[(times[0][0], statistics.median(m for _, m in times)) for times in plans.values()]
+            for _, plans in sorted(jobs.items()) if len(plans) > 1]
+
+
+#: Differences of measured times above which the order of plans is also looked at: repeated runs differ by a few percent.
+MARGINS = (0.01, 0.03, 0.05, 0.1)
+
+
+def print_order(outcomes: list[Outcome], suites: dict) -> None:
+    """How many pairs are ordered right among those that differ by more than some margins."""
+    print("\npairs ordered right, of those whose measured times differ by more than")
+    for name, fitted in (("fitted", True), ("held out", False)):
+        plans = plans_of_jobs([o for o in outcomes if suites[o.suite]["fitted"] == fitted])
+        cells = []
+        for margin in MARGINS:
+            counts = [metrics.order(pairs, margin) for pairs in plans]
+            count, right = sum(c for c, _ in counts), sum(r for _, r in counts)
+            cells.append(f"{100 * margin:.0f} %: {percent(right / count) if count else '-'} ({right}/{count})")
+        print(f"  {name:9} " + "   ".join(cells))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +179,7 @@ class Summary:
 
 
 def summarize(name: str, outcomes: list[Outcome]) -> Summary:
-    chosen = [choice for _, choice in choices(outcomes)]
+    chosen = [metrics.choice(pairs) for pairs in plans_of_jobs(outcomes)]
     regrets = [choice.regret for choice in chosen]
     return Summary(
         name, len(outcomes),
@@ -258,6 +272,7 @@ def main() -> None:
     print("\n* held out. Errors, bias, regret and pairs in percent; under: memory predicted too low by "
           "more than 3 %; fits: ran and predicted to fit / ran but refused / "
           "failed but predicted to fit / failed and refused")
+    print_order(outcomes, suites)
     print_counts(f"{len(others)} runs that no plan of dtc can state:", others)
     print_counts("refused:", present([o.prediction.refused for o in outcomes]))
     if missing:

@@ -78,9 +78,12 @@ static void writeSoftware(YAML::Emitter &out, const Software &software) {
   field(out, "even_stages", software.evenStages);
   field(out, "waits_for_batches", software.waitsForBatches);
   field(out, "scatters_sends", software.scattersSends);
+  field(out, "overlaps_sends", software.overlapsSends);
   field(out, "fused_loss", software.fusedLoss);
   field(out, "dropout", software.dropout);
   field(out, "gathers_again", software.gathersAgain);
+  field(out, "async_input_gradients", software.asyncInputGradients);
+  field(out, "overlaps_products", software.overlapsProducts);
   field(out, "gathers_weights", software.gathersWeights);
   field(out, "half_gradients", software.halfGradients);
   field(out, "keeps_half_gradients", software.keepsHalfGradients);

@@ -296,9 +296,12 @@ static Software readSoftware(YamlMap map) {
   software.evenStages = map.get("even_stages", false);
   software.waitsForBatches = map.get("waits_for_batches", false);
   software.scattersSends = map.get("scatters_sends", false);
+  software.overlapsSends = map.get("overlaps_sends", false);
   software.fusedLoss = map.get("fused_loss", true);
   software.dropout = map.get("dropout", false);
   software.gathersAgain = map.get("gathers_again", false);
+  software.asyncInputGradients = map.get("async_input_gradients", false);
+  software.overlapsProducts = map.get("overlaps_products", false);
   software.gathersWeights = map.get("gathers_weights", true);
   software.halfGradients = map.get("half_gradients", false);
   software.keepsHalfGradients = map.get("keeps_half_gradients", false);

@@ -153,8 +153,10 @@ double CostModel::levelSeconds(double bytes, int level, int64_t senders) const {
 }
 
 Slowdown CostModel::overlapSlowdown(int level) const {
-  if (!overlapsCommunication())
-    return {};
+  return overlapsCommunication() ? ringSlowdown(level) : Slowdown{};
+}
+
+Slowdown CostModel::ringSlowdown(int level) const {
   if (!kernels)
     return {2, 2}; // both take the same cores
   // A ring takes a multiprocessor for each channel, through network cards about

@@ -11,7 +11,8 @@ using sharding::TensorSharding;
 
 Execution::Execution(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
                      const CostModel &model, const Workspace *workspace)
-    : problem(problem), facts(facts), plan(plan), model(model), workspace(workspace), work(problem, facts, model),
+    : problem(problem), facts(facts), plan(plan), model(model), workspace(workspace),
+      work(problem, facts, model), overlap(problem, facts, plan, model, work),
       copies(problem.values.size()) {
   steps.reserve(problem.ops.size() + problem.ops.size() / 4); // with some communication
   buffers.reserve(problem.values.size());
@@ -84,7 +85,8 @@ Execution::Copy Execution::reshard(ValueId id, const Copy &from, const TensorSha
     run.collective = step.kind;
     run.axes = step.axes;
     run.bytes = sharding::stepBytes(step, now.layout, value.shape, byteSize(value.type), plan.mesh);
-    run.seconds = model.collectiveSeconds(step.kind, step.axes, double(run.bytes), plan.mesh);
+    double alone = model.collectiveSeconds(step.kind, step.axes, double(run.bytes), plan.mesh);
+    run.seconds = overlap.exposed(step.kind, step.axes, alone, id, reader);
     run.hostSeconds = model.hostSeconds(1);
     run.inPlace = step.kind == StepKind::AllReduce;
     run.reads = now.buffers;
@@ -98,20 +100,6 @@ Execution::Copy Execution::reshard(ValueId id, const Copy &from, const TensorSha
   return now;
 }
 
-/// What a program that gathers its saved parts again for the gradient of a weight
-/// hides behind the gradient of the input, the product that doesn't need them.
-double Execution::hiddenBeside(OpId reader) const {
-  const Op &op = problem.ops[reader];
-  if (op.backward != BackwardKind::WeightGrad)
-    return 0;
-  double result = 0;
-  for (OpId other = std::max(0, op.forward); other < static_cast<OpId>(problem.ops.size()); ++other)
-    if (problem.ops[other].forward == op.forward &&
-        problem.ops[other].backward == BackwardKind::InputGrad)
-      result += model.opSeconds(work.work(other, plan.ops[other], plan.mesh));
-  return result;
-}
-
 /// The copy of a value in a layout; made on first use, from then on shared.
 /// Where software keeps parts alone, the backward pass gathers them once more.
 Execution::Copy &Execution::bring(ValueId value, const TensorSharding &layout, OpId reader) {
@@ -123,13 +111,8 @@ Execution::Copy &Execution::bring(ValueId value, const TensorSharding &layout, O
       return copy;
   size_t first = steps.size();
   Copy made = reshard(value, known[0], layout, reader);
-  double hidden = again ? hiddenBeside(reader) : 0;
-  for (size_t i = first; i < steps.size(); ++i) {
-    bool gathers = steps[i].collective == StepKind::AllGather;
-    made.gathered |= gathers && !backward;
-    if (gathers)
-      steps[i].seconds -= std::min(hidden, steps[i].seconds);
-  }
+  for (size_t i = first; i < steps.size(); ++i)
+    made.gathered |= !backward && steps[i].collective == StepKind::AllGather;
   known.push_back(std::move(made));
   return known.back();
 }

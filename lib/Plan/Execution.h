@@ -3,6 +3,7 @@
 #pragma once
 
 #include "OpWork.h"
+#include "ProductOverlap.h"
 
 #include "dtc/Plan/Plan.h"
 #include "dtc/Plan/Workspace.h"
@@ -78,7 +79,6 @@ private:
   void runSum(OpId op);
   void finish();
   Copy &bring(ValueId value, const sharding::TensorSharding &layout, OpId reader);
-  double hiddenBeside(OpId reader) const;
   Copy reshard(ValueId value, const Copy &from, const sharding::TensorSharding &to,
                OpId reader);
   ExecutionStep stepOf(OpId op) const;
@@ -97,6 +97,7 @@ private:
   const CostModel &model;
   const Workspace *workspace; ///< null: of tensors alone
   OpWork work;
+  ProductOverlap overlap;
   std::vector<std::vector<Copy>> copies; ///< by value; the first as it was made
   std::map<OpId, int> saved;             ///< buffers that a forward op keeps for its backward
 };

@@ -130,7 +130,12 @@ public:
   double backwardBytes(int unit) const { return double(profile.backwardBytes(unit)); }
   /// Of computation, and of what data-parallel ranks exchange beside it.
   Slowdown slowdown() const;
-  bool blockingSends() const { return !model.getCluster().software.overlapCommunication; }
+  bool blockingSends() const {
+    const Software &software = model.getCluster().software;
+    bool inTurns = degrees.schedule == ScheduleKind::Interleaved ||
+                   degrees.schedule == ScheduleKind::ZeroBubble;
+    return !software.overlapCommunication && !(software.overlapsSends && inTurns);
+  }
 
 private:
   simulate::Work launched(double all, double exchanged, double host) const;

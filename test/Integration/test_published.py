@@ -128,6 +128,12 @@ def test_choice():
     assert tied.regret == pytest.approx(0.205)
 
 
+def test_order_by_margin():
+    # Measured 2, 10 and 8 % apart; the first pair alone is ordered wrongly.
+    pairs = [(1.1, 100.0), (1.0, 102.0), (1.2, 110.0)]
+    assert [metrics.order(pairs, margin) for margin in (0.01, 0.05, 0.09, 0.2)] == [(3, 2), (2, 2), (1, 1), (0, 0)]
+
+
 def test_answers_of_dtc():
     predicted = {"step_time_s": 2.0, "peak_memory_bytes": 7.0, "fits": False, "model_tflops_per_device": 3.0,
                  "memory": {"reserved": 2.0, "cached": 1.0}}

@@ -104,9 +104,16 @@ struct Software {
   /// Between pipeline stages, by the ranks of a tensor-parallel group, which all hold what
   /// is sent: each sends its part, and the receivers gather.
   bool scattersSends = false;
+  /// The interleaved and the zero-bubble schedule go on while they send.
+  bool overlapsSends = false;
   bool fusedLoss = true;      ///< else the loss keeps its logits' probabilities in fp32
   bool dropout = false;       ///< in attention and before each residual sum: masks are kept
   bool gathersAgain = false;  ///< for the backward pass, what sequence parallelism gathered
+  /// Sums of the gradients of products' inputs over tensor-parallel ranks go beside the
+  /// gradients of their weights.
+  bool asyncInputGradients = false;
+  /// Products are computed in parts, beside what gathers and sums up over such ranks.
+  bool overlapsProducts = false;
   bool gathersWeights = true; ///< within tensor parallelism, where that moves less
   bool halfGradients = false; ///< in the parameters' type; the update makes an fp32 copy
   /// Each microbatch's stay beside their fp32 sums until the next one's.

@@ -115,6 +115,7 @@ public:
   /// While kernels run beside a collective or transfer over this level; 1 where
   /// the software doesn't overlap them (the caller then adds the times).
   Slowdown overlapSlowdown(int level) const;
+  Slowdown ringSlowdown(int level) const; ///< the same, whatever the software
   bool overlapsCommunication() const { return cluster.software.overlapCommunication; }
 
   /// Memory of one rank's device (of a shared processor: its part).

@@ -9,7 +9,7 @@ namespace dtc::plan {
 
 /// Larger microbatches are as efficient as these: samples, and tokens.
 static constexpr int64_t kLargestMicroBatch = 64, kLargestTokens = 32768;
-static constexpr int64_t kLargestChunks = 8;
+static constexpr int64_t kLargestChunks = 8, kLargestEvenChunks = 12;
 
 bool isPinned(const Spec &spec) {
   return spec.dp && spec.tp && spec.pp && spec.cp && spec.ep && spec.zero && spec.recompute &&
@@ -421,8 +421,15 @@ void Enumeration::addSchedules(Degrees degrees) {
     add(ScheduleKind::GPipe, 1);
   add(ScheduleKind::OneFOneB, 1);
   add(ScheduleKind::ZeroBubble, 1);
-  for (int64_t chunks = 2; chunks <= std::max(kLargestChunks, spec.chunks.value_or(1)); ++chunks)
-    if (spec.chunks || (chunks & (chunks - 1)) == 0)
+  int64_t most = std::max(range.evenStages ? kLargestEvenChunks : kLargestChunks,
+                          spec.chunks.value_or(1));
+  auto isWorthTrying = [&](int64_t chunks) {
+    bool isPower = chunks <= kLargestChunks && (chunks & (chunks - 1)) == 0;
+    bool isEven = range.evenStages && range.layers % (degrees.pp * chunks) == 0;
+    return spec.chunks || isPower || isEven;
+  };
+  for (int64_t chunks = 2; chunks <= most; ++chunks)
+    if (isWorthTrying(chunks))
       add(ScheduleKind::Interleaved, chunks);
   if (spec.schedule == ScheduleKind::Interleaved && spec.chunks == 1)
     add(ScheduleKind::Interleaved, 1);

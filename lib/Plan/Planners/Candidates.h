@@ -18,6 +18,7 @@ struct SearchRange {
   int64_t expertRanks = 1;    ///< Experts::mostRanks
   /// Devices beside each other that are alike (alikeDevices); one number: all are.
   std::vector<int64_t> alike = {};
+  bool evenStages = false; ///< all numbers of chunks with which they are even are of use
 };
 
 /// The first `devices` of a cluster in runs of the same type, joined alike: {16, 8} of

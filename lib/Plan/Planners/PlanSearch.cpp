@@ -335,7 +335,8 @@ Result<SearchResult> PlanSearch::run() {
   Candidates candidates = findCandidates(
       problem, facts, spec, options,
       {static_cast<int64_t>(library.getBlocks().size()), nearDevices(cluster, options.devices),
-       Experts(problem, facts).mostRanks, alikeDevices(cluster, options.devices)});
+       Experts(problem, facts).mostRanks, alikeDevices(cluster, options.devices),
+       cluster.software.evenStages});
   refusal = candidates.refusal;
   orderFamilies(candidates.list);
   if (families.empty())

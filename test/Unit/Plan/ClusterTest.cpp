@@ -127,6 +127,8 @@ TEST(Cluster, EveryBuiltInSurvivesWritingAndReading) {
     cluster.software.waitsForKernels = cluster.software.waitsForBatches = true;
     cluster.software.evenStages = cluster.software.scattersSends = true;
     cluster.software.softmaxMultiple = 4;
+    cluster.software.overlapsSends = cluster.software.asyncInputGradients = true;
+    cluster.software.overlapsProducts = true;
     cluster.software.dropout = cluster.software.gathersAgain = true;
     cluster.software.halfGradients = cluster.software.keepsHalfGradients = true;
     cluster.software.cachingAllocator = cluster.software.flattens = true;

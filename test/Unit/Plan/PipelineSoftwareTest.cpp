@@ -1,5 +1,6 @@
 // How other programs than ours run pipelines and microbatches.
 #include "Planner.h"
+#include "Planners/Candidates.h"
 #include "Transformer.h"
 
 #include <algorithm>
@@ -47,6 +48,21 @@ TEST(PipelineSoftware, CutsAsItLikesWhatCantBeEven) {
             layersOf(predicted(problem, {}, 4, fourStages)));
 }
 
+TEST(PipelineSoftware, TriesAllChunksThatKeepStagesEqual) {
+  Problem problem = model();
+  ProblemFacts facts(problem);
+  Spec spec = *parseSpec("dp=1,pp=4,schedule=interleaved,micro_batch=2");
+  auto chunks = [&](bool even) {
+    std::vector<int64_t> list;
+    for (const Degrees &degrees :
+         findCandidates(problem, facts, spec, {4, spec}, {.layers = 24, .evenStages = even}).list)
+      list.push_back(degrees.chunks);
+    return list;
+  };
+  EXPECT_EQ(chunks(false), (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(chunks(true), (std::vector<int64_t>{2, 3, 4, 6}));
+}
+
 TEST(PipelineSoftware, MakesEachMicrobatchReadyBeforeTheDeviceBegins) {
   Problem problem = model();
   const char *spec = "dp=1,recompute=none,micro_batch=2";
@@ -60,6 +76,21 @@ TEST(PipelineSoftware, WaitsForWhatItSendsUnlessThatOverlaps) {
   double beside = predicted(problem, {}, 4, fourStages).stepSeconds;
   double alone = predicted(problem, {.overlapCommunication = false}, 4, fourStages).stepSeconds;
   EXPECT_GT(alone, beside + 16 * 1e-5) << "each of 16 microbatches is sent twice";
+}
+
+/// Megatron-LM's overlap_p2p_comm, which 1F1B has not.
+TEST(PipelineSoftware, MaySendBesideComputationInSomeSchedules) {
+  Problem problem = model();
+  auto seconds = [&](const char *schedule, bool overlaps) {
+    Software software{.overlapCommunication = false};
+    software.overlapsSends = overlaps;
+    return predicted(problem, software, 4,
+                     std::string("dp=1,pp=4,recompute=none,micro_batch=2,schedule=") + schedule)
+        .stepSeconds;
+  };
+  for (const char *schedule : {"interleaved,chunks=2", "zb"})
+    EXPECT_LT(seconds(schedule, true), seconds(schedule, false) - 8 * 1e-5) << schedule;
+  EXPECT_EQ(seconds("1f1b", true), seconds("1f1b", false));
 }
 
 /// Narayanan et al. 2021, section 4.1: each of the 8 ranks of a node sends an eighth.
