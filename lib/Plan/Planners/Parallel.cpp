@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -14,8 +15,12 @@ void inParallel(size_t count, const std::function<void(size_t)> &job) {
       job(i);
   };
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min<size_t>(count, std::thread::hardware_concurrency()); ++i)
-    threads.emplace_back(work);
+  try {
+    for (size_t i = 1; i < std::min<size_t>(count, std::thread::hardware_concurrency()); ++i)
+      threads.emplace_back(work);
+  } catch (const std::system_error &) {
+    // No more are to be had: those that there are do all.
+  }
   work();
   for (std::thread &thread : threads)
     thread.join();
