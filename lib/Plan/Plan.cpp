@@ -52,6 +52,8 @@ Degrees inGroup(const Degrees &degrees, size_t group) {
   result.tp = own.tp;
   result.sp = own.sp;
   result.microBatch = own.microBatch;
+  if (result.zeroGroup >= own.dp)
+    result.zeroGroup = 0;
   return result;
 }
 

@@ -84,7 +84,9 @@ void Verifier::checkDegrees() {
     return;
   if (degrees.zero < 0 || degrees.zero > 3)
     report("zero must be 0 to 3: " + std::to_string(degrees.zero));
-  if (degrees.zeroGroup < 0 || (degrees.zeroGroup > 0 && degrees.dp % degrees.zeroGroup != 0))
+  bool isUniform = degrees.groups.empty(); // else each group is asked
+  if (degrees.zeroGroup < 0 ||
+      (degrees.zeroGroup > 0 && isUniform && degrees.dp % degrees.zeroGroup != 0))
     report("zero_group doesn't divide dp=" + std::to_string(degrees.dp) + ": " +
            std::to_string(degrees.zeroGroup));
   if (degrees.numMicrobatches != problem.numMicrobatches)

@@ -44,7 +44,7 @@ struct Degrees {
   bool sp = false;
   int zero = 0;
   /// Data-parallel ranks that share ZeRO's storage, with the ep and cp ranks
-  /// beside them (hybrid sharding); 0: all of dp.
+  /// beside them (hybrid sharding); 0, or in a stage group with no more: all of dp.
   int64_t zeroGroup = 0;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t chunks = 1;

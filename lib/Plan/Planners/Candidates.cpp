@@ -1,6 +1,7 @@
 #include "Candidates.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -31,6 +32,12 @@ std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster) 
   std::sort(result.begin(), result.end(), std::greater<>());
   result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
+}
+
+bool suitsGroups(const Degrees &degrees, int64_t zeroGroup) {
+  return std::all_of(degrees.groups.begin(), degrees.groups.end(), [&](const StageGroup &group) {
+    return group.dp <= zeroGroup || group.dp % zeroGroup == 0;
+  });
 }
 
 std::vector<int64_t> alikeDevices(const Cluster &cluster, int64_t devices) {
@@ -91,8 +98,10 @@ public:
             if (!spec.dp || *spec.dp == degrees.dp)
               addMesh(degrees);
           }
-    if (mayDiffer())
-      addGroups({});
+    for (int64_t cp : divisors(devices, spec.cp, mostContext()))
+      for (int64_t ep : divisors(devices / cp, spec.ep, range.expertRanks))
+        if (mayDiffer())
+          addGroups(cp, ep, {});
     return std::move(result);
   }
 
@@ -114,10 +123,11 @@ private:
   std::string whyNot(const Degrees &degrees) const;
   void addMesh(Degrees degrees);
   bool mayDiffer() const;
-  void addGroups(std::vector<StageGroup> groups);
+  void addGroups(int64_t cp, int64_t ep, std::vector<StageGroup> groups);
   void addGrouped(Degrees degrees);
   void addPinnedGroups();
   bool suits(const Degrees &degrees);
+  bool shares(Degrees &degrees);
   int64_t mostSamples() const;
   void addSchedules(Degrees degrees);
   std::vector<int64_t> microBatches(int64_t samples) const;
@@ -129,7 +139,7 @@ private:
   const SearchOptions &options;
   const SearchRange &range;
   Candidates result;
-  std::map<int64_t, bool> suitable; ///< by dp of a group of stages
+  std::map<std::array<int64_t, 3>, bool> suitable; ///< by dp, cp and ep of a group of stages
 };
 
 } // namespace
@@ -285,15 +295,15 @@ bool Enumeration::mayDiffer() const {
   constexpr size_t mostTypes = 4;
   return options.unequalMeshes && !options.executable && range.alike.size() > 1 &&
          range.alike.size() <= mostTypes && !options.samplesPerRank &&
-         problem.globalBatch() > 0 && !spec.dp && !spec.tp && !spec.zeroGroup;
+         problem.globalBatch() > 0 && !spec.dp && !spec.tp;
 }
 
 /// All ways for the devices after those that have their groups already. Of more than
 /// two types, each is one stage or all stages have as many devices.
-void Enumeration::addGroups(std::vector<StageGroup> groups) {
+void Enumeration::addGroups(int64_t cp, int64_t ep, std::vector<StageGroup> groups) {
   Degrees degrees;
-  degrees.cp = spec.cp.value_or(1);
-  degrees.ep = spec.ep.value_or(1);
+  degrees.cp = cp;
+  degrees.ep = ep;
   if (groups.size() == range.alike.size()) {
     degrees.groups = std::move(groups);
     return addGrouped(std::move(degrees));
@@ -311,7 +321,7 @@ void Enumeration::addGroups(std::vector<StageGroup> groups) {
     int64_t rest = devices / pp / (degrees.cp * degrees.ep);
     for (int64_t tp : divisors(rest, std::nullopt, range.tensorParallel)) {
       groups.push_back({pp, rest / tp, tp, false, 1});
-      addGroups(groups);
+      addGroups(cp, ep, groups);
       groups.pop_back();
     }
   }
@@ -319,10 +329,23 @@ void Enumeration::addGroups(std::vector<StageGroup> groups) {
 
 /// Whether so many data-parallel ranks suit the problem.
 bool Enumeration::suits(const Degrees &degrees) {
-  auto [it, isNew] = suitable.try_emplace(degrees.dp, false);
+  auto [it, isNew] = suitable.try_emplace({degrees.dp, degrees.cp, degrees.ep}, false);
   if (isNew)
     it->second = whyNot(degrees).empty();
   return it->second;
+}
+
+/// Sets the ranks that share ZeRO's storage; false, with the reason, where these aren't.
+bool Enumeration::shares(Degrees &degrees) {
+  degrees.zeroGroup = spec.zeroGroup.value_or(0);
+  if (degrees.zeroGroup > 0 && !suitsGroups(degrees, degrees.zeroGroup))
+    result.refusal = "zero_group doesn't divide the dp of a stage group: " +
+                     std::to_string(degrees.zeroGroup);
+  else if (degrees.zeroGroup == 1 && degrees.ep * degrees.cp == 1 && spec.zero.value_or(0) > 0)
+    result.refusal = "zero_group=1 leaves nothing to share: zero=" + std::to_string(*spec.zero);
+  else
+    return true;
+  return false;
 }
 
 /// With microbatches that all groups can share out among their ranks.
@@ -344,6 +367,8 @@ void Enumeration::addGrouped(Degrees degrees) {
   for (size_t group = 0; group < degrees.groups.size(); ++group)
     if (!suits(inGroup(degrees, group)))
       return;
+  if (!shares(degrees))
+    return;
   int64_t all = options.fixedCalls ? problem.batch : problem.globalBatch();
   int64_t least = options.fixedCalls ? all : together * degrees.ep;
   for (int64_t samples = least; samples <= all; samples *= 2) {
@@ -374,7 +399,7 @@ void Enumeration::addPinnedGroups() {
   for (size_t group = 0; group < degrees.groups.size(); ++group)
     if (std::string reason = whyNot(inGroup(degrees, group)); !reason.empty())
       result.refusal = reason;
-  if (!result.refusal.empty())
+  if (!result.refusal.empty() || !shares(degrees))
     return;
   if (samples < 1 || all % samples != 0 || (options.fixedCalls && samples != all)) {
     result.refusal = "the batch of " + std::to_string(all) +

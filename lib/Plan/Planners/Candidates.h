@@ -34,6 +34,9 @@ Candidates findCandidates(const Problem &problem, const ProblemFacts &facts, con
 /// dp=64, tp=2 in nodes of 8 gives 16 and 4.
 std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster);
 
+/// Whether each stage group's data-parallel ranks are so many at most, or a multiple.
+bool suitsGroups(const Degrees &degrees, int64_t zeroGroup);
+
 /// dp, tp, pp, cp, ep, zero, recompute and micro_batch are known.
 bool isPinned(const Spec &spec);
 

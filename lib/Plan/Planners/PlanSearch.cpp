@@ -11,11 +11,13 @@
 // large one recomputes is the least that a smaller one has to.
 #include "PlanSearch.h"
 
+#include "../StageDevices.h"
 #include "Experts.h"
 #include "Parallel.h"
 #include "Shortage.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 namespace dtc::plan {
@@ -86,9 +88,11 @@ bool PlanSearch::trains() const {
 std::vector<int> PlanSearch::zeroLevels(const Degrees &degrees) const {
   if (spec.zero)
     return {*spec.zero};
-  int64_t ranks = degrees.zeroGroup > 0 ? degrees.zeroGroup : degrees.dp;
+  int64_t ranks = degrees.dp;
   for (const StageGroup &group : degrees.groups)
     ranks = std::max(ranks, group.dp);
+  if (degrees.zeroGroup > 0)
+    ranks = std::min(ranks, degrees.zeroGroup);
   if (options.executable || !trains() || ranks * degrees.ep * degrees.cp == 1)
     return {0};
   return {0, 1, 2, 3};
@@ -226,10 +230,29 @@ bool PlanSearch::searchStorage(Degrees degrees, const std::vector<ShardVariant> 
   return false;
 }
 
+/// Of stages with meshes of their own, those that suit all of them.
+std::vector<int64_t> PlanSearch::smallerZeroGroups(const Degrees &family) {
+  if (family.groups.empty())
+    return zeroGroups(family, cluster);
+  std::vector<DeviceRange> ranges = neighbouringDevices(family);
+  std::vector<int64_t> result;
+  int64_t rank = 0;
+  for (size_t group = 0; group < family.groups.size(); ++group) {
+    const Cluster &own = library.on(ranges[static_cast<size_t>(rank)]).getCluster();
+    for (int64_t ranks : zeroGroups(inGroup(family, group), own))
+      if (suitsGroups(family, ranks))
+        result.push_back(ranks);
+    rank += family.groups[group].pp;
+  }
+  std::sort(result.begin(), result.end(), std::greater<>());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
 void PlanSearch::searchFamily(const Degrees &family, const std::vector<ShardVariant> &variants) {
   std::vector<int64_t> groups = {family.zeroGroup};
-  if (!spec.zeroGroup && family.groups.empty()) {
-    std::vector<int64_t> smaller = zeroGroups(family, cluster);
+  if (!spec.zeroGroup) {
+    std::vector<int64_t> smaller = smallerZeroGroups(family);
     groups.insert(groups.end(), smaller.begin(), smaller.end());
   }
   for (int zero : zeroLevels(family)) {

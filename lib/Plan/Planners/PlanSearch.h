@@ -50,6 +50,7 @@ private:
   bool trains() const;
   std::vector<ShardVariant> plainVariants() const;
   std::vector<ShardVariant> smallVariants() const;
+  std::vector<int64_t> smallerZeroGroups(const Degrees &family);
   std::vector<int> zeroLevels(const Degrees &degrees) const;
   /// In the order in which they are tried: of as few blocks as will do, unless pinned.
   std::vector<Recompute> recomputations() const;

@@ -96,6 +96,7 @@ static Result<Realized> realizeGroups(const Problem &problem, const Cluster &clu
       result.plan = std::move(solution->plan);
       all.groups = estimate.degrees.groups;
       all.groups[0].sp = all.sp;
+      all.zeroGroup = estimate.degrees.zeroGroup; // perhaps of other groups alone
     } else {
       all.groups[group].sp = solution->plan.degrees.sp;
       result.plan.others.push_back(std::move(solution->plan));

@@ -182,6 +182,142 @@ TEST(StageGroups, AgreeWithTheEstimate) {
   EXPECT_EQ(found, 32);
 }
 
+TEST(StageGroups, SplitExpertsAlikeInAllGroups) {
+  Problem problem = load("moe");
+  Cluster on = mixed(2, 1);
+  Planner planner(problem, on, on.devices());
+  Candidates all = findCandidates(problem, planner.facts, {}, planner.options,
+                                  {int64_t(planner.shardings.getBlocks().size()), 8, 16,
+                                   alikeDevices(on, on.devices())});
+  std::erase_if(all.list, [](const Degrees &degrees) {
+    return degrees.groups.empty() || degrees.ep == 1 || degrees.chunks > 1;
+  });
+  ASSERT_GT(all.list.size(), 50u);
+  for (size_t i = 0; i < all.list.size(); i += 25)
+    for (int zero : {0, 3}) {
+      Degrees degrees = all.list[i];
+      degrees.zero = zero;
+      Estimate estimate;
+      auto whole = planner.carriedOut(degrees, estimate);
+      ASSERT_TRUE(whole) << summary(degrees) << ": " << whole.error().message;
+      EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
+                  0.02 * whole->predicted.stepSeconds) << summary(degrees);
+      Result<Problem> planned = complete(planner.shardings, *whole);
+      ASSERT_TRUE(planned);
+      for (const Violation &violation : verify(*planned, whole->plan, on))
+        ADD_FAILURE() << summary(degrees) << ": " << violation.message;
+    }
+}
+
+/// Groups of 4 ranks share what 8 do, and all of those where there are no more.
+TEST(StageGroups, ShareStorageInPartsOfTheirDataParallelRanks) {
+  Problem problem = transformer({16, 2048, 16, 1024, 64, 32768});
+  Cluster on = mixed(2, 1);
+  for (const auto &groups :
+       std::vector<std::vector<StageGroup>>{{{1, 8, 1, false, 1}, {1, 4, 1, false, 2}},
+                                            {{2, 1, 4, false, 8}, {2, 2, 1, false, 4}}}) {
+    Planner planner(problem, on, 12);
+    Degrees degrees = grouped(groups, 64, 3);
+    degrees.zeroGroup = groups[0].dp > 1 ? 4 : 1;
+    const std::string text = summary(degrees);
+    Estimate estimate;
+    auto whole = planner.carriedOut(degrees, estimate);
+    ASSERT_TRUE(whole) << text << ": " << whole.error().message;
+    EXPECT_EQ(whole->plan.degrees.zeroGroup, degrees.zeroGroup);
+    EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
+                0.02 * whole->predicted.stepSeconds) << text;
+    Result<Problem> planned = complete(planner.shardings, *whole);
+    ASSERT_TRUE(planned);
+    for (const Violation &violation : verify(*planned, whole->plan, on))
+      ADD_FAILURE() << text << ": " << violation.message;
+    for (size_t group = 0; group < 2; ++group) {
+      const MeshLayout &layout = layoutOf(whole->plan, group);
+      int64_t shared = layout.mesh.size(layout.storage[0].storageAxes);
+      EXPECT_EQ(shared, std::min(groups[group].dp, degrees.zeroGroup)) << text;
+    }
+    auto again = planFromYaml(toYaml(whole->plan, *planned), "plan.yaml", *planned);
+    ASSERT_TRUE(again) << again.error().message;
+    // As files have meshes, whose strides follow from the order.
+    EXPECT_EQ(toYaml(*again, *planned), toYaml(whole->plan, *planned));
+    EXPECT_TRUE(verify(*planned, *again, on).empty());
+    EXPECT_EQ(predict(*planned, *again, on), predict(*planned, whole->plan, on));
+    // Which is more than all of them hold, each.
+    degrees.zeroGroup = 0;
+    auto shared = planner.carriedOut(degrees, estimate);
+    ASSERT_TRUE(shared);
+    size_t larger = groups[0].dp > 1 ? 0 : 2;
+    EXPECT_GT(whole->predicted.stages[larger].memory.parameters,
+              1.5 * double(shared->predicted.stages[larger].memory.parameters)) << text;
+  }
+}
+
+TEST(StageGroups, SearchHybridShardingAndContextParallelism) {
+  Cluster slow = mixed(4, 1);
+  slow.levels.back().bandwidth = 2e9;
+  Problem problem = transformer({8, 4096, 32, 1024, 64, 32768});
+  auto found = [](const Problem &problem, const Cluster &on, const char *spec) {
+    SearchOptions options = Planner::optionsFor(on.devices());
+    options.spec = *parseSpec(spec);
+    auto result = search(problem, on, options);
+    if (!result) {
+      ADD_FAILURE() << spec << ": " << result.error().message;
+      return std::vector<Degrees>{};
+    }
+    for (const Violation &violation : verify(result->problem, result->plan, on))
+      ADD_FAILURE() << spec << ": " << violation.message;
+    std::vector<Degrees> all = {result->plan.degrees};
+    for (const SearchResult::Alternative &other : result->alternatives)
+      all.push_back(other.degrees);
+    return all;
+  };
+  auto count = [](const std::vector<Degrees> &list, auto holds) {
+    return std::count_if(list.begin(), list.end(), [&](const Degrees &degrees) {
+      return !degrees.groups.empty() && holds(degrees);
+    });
+  };
+  EXPECT_GT(count(found(problem, slow, "zero=3,pp=2,recompute=none"),
+                  [](const Degrees &degrees) { return degrees.zeroGroup > 0; }), 0);
+  std::vector<Degrees> pinned = found(problem, slow, "zero=3,pp=2,zero_group=4");
+  EXPECT_EQ(count(pinned, [](const Degrees &degrees) { return degrees.zeroGroup == 4; }),
+            int64_t(pinned.size()));
+  // Ranks that 3 don't divide, nor are fewer.
+  SearchOptions options = Planner::optionsFor(slow.devices());
+  options.spec = *parseSpec("zero=3,pp=2,zero_group=3");
+  auto refused = search(problem, slow, options);
+  EXPECT_TRUE(!refused || std::all_of(refused->plan.degrees.groups.begin(),
+                                      refused->plan.degrees.groups.end(),
+                                      [](const StageGroup &group) { return group.dp <= 3; }));
+  Problem longer = transformer({4, 2048, 16, 16384, 2, 8192});
+  Planner planner(longer, slow, slow.devices());
+  Candidates all = findCandidates(longer, planner.facts, {}, planner.options,
+                                  {4, 8, 1, alikeDevices(slow, slow.devices())});
+  for (int64_t cp : {1, 2, 4})
+    EXPECT_GT(count(all.list, [&](const Degrees &degrees) { return degrees.cp == cp; }), 0) << cp;
+}
+
+TEST(StageGroups, SplitSequencesAlikeInAllGroups) {
+  Cluster on = mixed(2, 1);
+  Problem problem = transformer({4, 2048, 16, 8192, 4, 8192});
+  for (int zero : {0, 3}) {
+    Planner planner(problem, on, on.devices());
+    Degrees degrees = grouped({{1, 2, 2, false, 1}, {1, 1, 2, false, 2}}, 4, zero);
+    degrees.cp = 2;
+    ASSERT_EQ(degrees.devices(), 12);
+    Estimate estimate;
+    auto whole = planner.carriedOut(degrees, estimate);
+    ASSERT_TRUE(whole) << whole.error().message;
+    EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
+                0.02 * whole->predicted.stepSeconds);
+    Result<Problem> planned = complete(planner.shardings, *whole);
+    ASSERT_TRUE(planned);
+    for (const Violation &violation : verify(*planned, whole->plan, on))
+      ADD_FAILURE() << violation.message;
+    for (size_t group : {0, 1})
+      EXPECT_EQ(layoutOf(whole->plan, group).mesh.size(
+                    layoutOf(whole->plan, group).mesh.ofDegree("cp")), 2);
+  }
+}
+
 /// The search against all pipelines that there are, each carried out in two ways.
 TEST(StageGroups, NoneBeatTheChoice) {
   struct Case {
