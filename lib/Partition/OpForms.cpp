@@ -29,10 +29,7 @@ static dist::OpShardingAttr givenChoice(Operation *op) {
 }
 
 unsigned OpForms::Alike::getHashValue(Operation *op) {
-  auto types = [](auto range) { return llvm::hash_combine_range(range.begin(), range.end()); };
-  auto hash = llvm::hash_combine(op->getName().getAsOpaquePointer(), types(op->getOperandTypes()),
-                                 types(op->getResultTypes()), givenChoice(op));
-  return op->getNumOperands() ? hash : llvm::hash_combine(hash, op->hashProperties());
+  return llvm::hash_combine(AlikeOps::getHashValue(op), givenChoice(op));
 }
 
 static bool numbers(NamedAttribute attr) {
@@ -54,14 +51,7 @@ static bool haveEqualAttributes(Operation *a, Operation *b) {
 }
 
 bool OpForms::Alike::isEqual(Operation *a, Operation *b) {
-  auto isKey = [](Operation *op) { return op != getEmptyKey() && op != getTombstoneKey(); };
-  if (a == b || !isKey(a) || !isKey(b))
-    return a == b;
-  return a->getName() == b->getName() &&
-         llvm::equal(a->getOperandTypes(), b->getOperandTypes()) &&
-         llvm::equal(a->getResultTypes(), b->getResultTypes()) &&
-         a->getName().compareOpProperties(a->getPropertiesStorage(), b->getPropertiesStorage()) &&
-         haveEqualAttributes(a, b);
+  return AlikeOps::isEqual(a, b) && (a == b || haveEqualAttributes(a, b));
 }
 
 //===----------------------------------------------------------------------===//

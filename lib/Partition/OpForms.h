@@ -11,8 +11,8 @@
 
 #include "Reshard.h"
 
+#include "dtc/Dialect/Graph/AlikeOps.h"
 #include "dtc/Interfaces/Interfaces.h"
-#include "llvm/ADT/DenseMap.h"
 
 #include <memory>
 #include <optional>
@@ -70,7 +70,7 @@ public:
   const OpForm &formOf(OpClass &alike, mlir::Operation *op, const sharding::OpSharding &choice);
 
 private:
-  struct Alike : llvm::DenseMapInfo<mlir::Operation *> {
+  struct Alike : graph::AlikeOps {
     static unsigned getHashValue(mlir::Operation *op);
     static bool isEqual(mlir::Operation *a, mlir::Operation *b);
   };

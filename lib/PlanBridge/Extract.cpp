@@ -1,6 +1,7 @@
 // From the IR to a problem.
 #include "Functions.h"
 
+#include "dtc/Dialect/Graph/AlikeOps.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 
 using namespace mlir;

@@ -2,6 +2,7 @@
 
 #include "Functions.h"
 
+#include "dtc/Dialect/Graph/AlikeOps.h"
 #include "dtc/Interfaces/Interfaces.h"
 
 #include "mlir/IR/IRMapping.h"
