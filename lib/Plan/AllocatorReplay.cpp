@@ -13,12 +13,15 @@ using pipeline::Pass;
 
 namespace {
 
-constexpr int kComputeStream = 0, kCommunicationStream = 1;
+constexpr int kComputeStream = 0, kGatherStream = 1, kScatterStream = 2;
 constexpr int kNone = -1;
+/// Of what is gathered or scattered, blocks at a time.
+constexpr size_t kAhead = 2;
 
 class Replay {
 public:
-  Replay(const RankRequests &rank, int64_t capacity) : rank(rank), memory(capacity) {}
+  Replay(const RankRequests &rank, int64_t capacity, size_t held)
+      : rank(rank), memory(capacity), held(held) {}
   std::optional<int64_t> run(const std::vector<Call> &calls);
 
 private:
@@ -26,7 +29,10 @@ private:
 
   int request(int64_t bytes, int stream = kComputeStream);
   Blocks requestAll(const std::vector<int64_t> &bytes, int stream = kComputeStream);
-  void freeAll(Blocks &blocks);
+  void freeFirst(Blocks &blocks, size_t rest);
+  void freeAll(Blocks &blocks) { freeFirst(blocks, 0); }
+  Blocks passThrough(const std::vector<int64_t> &bytes, bool forward, int stream);
+  void release(int block, AllocationEvent::Kind kind);
   void call(const Call &made);
   void carryOut(const std::vector<AllocationEvent> &events, const Call &made, Blocks &held);
   void addToSums();
@@ -34,8 +40,10 @@ private:
 
   const RankRequests &rank;
   CachingAllocator memory;
+  size_t held;      ///< so many variables hold their tensors
+  Blocks variables; ///< these, the first to go first
   bool failed = false, hasStates = false;
-  std::vector<std::vector<Blocks>> held; ///< by chunk and slot: block of each buffer
+  std::vector<std::vector<Blocks>> owned; ///< by chunk and slot: block of each buffer
   std::vector<Blocks> gradients;         ///< that stay, by chunk
   std::vector<int64_t> sizes;            ///< of those that the call left
   std::vector<bool> hasGradients;        ///< by chunk: a microbatch of this step left them
@@ -56,11 +64,29 @@ Replay::Blocks Replay::requestAll(const std::vector<int64_t> &bytes, int stream)
   return blocks;
 }
 
-void Replay::freeAll(Blocks &blocks) {
-  for (int block : blocks)
-    if (block != kNone)
-      memory.free(block);
-  blocks.clear();
+/// All but the last ones.
+void Replay::freeFirst(Blocks &blocks, size_t rest) {
+  auto end = blocks.end() - static_cast<ptrdiff_t>(std::min(rest, blocks.size()));
+  for (auto it = blocks.begin(); it != end; ++it)
+    if (*it != kNone)
+      memory.free(*it);
+  blocks.erase(blocks.begin(), end);
+}
+
+/// The requests of one pass; the last ones stay until its end.
+Replay::Blocks Replay::passThrough(const std::vector<int64_t> &bytes, bool forward, int stream) {
+  Blocks blocks;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    freeFirst(blocks, kAhead - 1);
+    blocks.push_back(request(bytes[forward ? i : bytes.size() - 1 - i], stream));
+  }
+  return blocks;
+}
+
+/// When a backward pass frees something, the functions of the forward one have returned.
+void Replay::release(int block, AllocationEvent::Kind kind) {
+  variables.push_back(block);
+  freeFirst(variables, kind == AllocationEvent::Kind::Release ? held : 0);
 }
 
 void Replay::carryOut(const std::vector<AllocationEvent> &events, const Call &made,
@@ -78,7 +104,7 @@ void Replay::carryOut(const std::vector<AllocationEvent> &events, const Call &ma
       gradients[made.chunk].push_back(block);
       sizes.push_back(rank.stages[made.chunk].bytes[event.buffer]);
     } else if (block != kNone) {
-      memory.free(block);
+      release(block, event.kind);
     }
     block = kNone;
   }
@@ -86,7 +112,7 @@ void Replay::carryOut(const std::vector<AllocationEvent> &events, const Call &ma
 
 void Replay::call(const Call &made) {
   const StageAllocations &stage = rank.stages[made.chunk];
-  std::vector<Blocks> &slots = held[made.chunk];
+  std::vector<Blocks> &slots = owned[made.chunk];
   if (made.slot >= static_cast<int>(slots.size()))
     slots.resize(made.slot + 1);
   Blocks &blocks = slots[made.slot];
@@ -97,9 +123,9 @@ void Replay::call(const Call &made) {
     blocks.assign(stage.bytes.size(), kNone);
   if (startsBackward && rank.gradients == GradientLife::Microbatch)
     freeAll(gradients[made.chunk]);
-  Blocks gathered = requestAll(rank.gathered[made.chunk], kCommunicationStream), scattered;
+  Blocks gathered = passThrough(rank.gathered[made.chunk], isForward, kGatherStream), scattered;
   if (!isForward)
-    scattered = requestAll(rank.scattered[made.chunk], kCommunicationStream);
+    scattered = passThrough(rank.scattered[made.chunk], false, kScatterStream);
   if (isForward)
     carryOut(stage.forward, made, blocks);
   if (startsBackward)
@@ -109,6 +135,7 @@ void Replay::call(const Call &made) {
     hasGradients[made.chunk] = true;
     addToSums();
   }
+  freeAll(variables);
   freeAll(gathered);
   freeAll(scattered);
 }
@@ -139,7 +166,7 @@ void Replay::update() {
 }
 
 std::optional<int64_t> Replay::run(const std::vector<Call> &calls) {
-  held.resize(rank.stages.size());
+  owned.resize(rank.stages.size());
   gradients.resize(rank.stages.size());
   hasGradients.assign(rank.stages.size(), false);
   Blocks initial = requestAll(rank.initial);
@@ -160,7 +187,10 @@ std::optional<int64_t> Replay::run(const std::vector<Call> &calls) {
 
 std::optional<int64_t> peakReserved(const RankRequests &rank, const std::vector<Call> &calls,
                                     int64_t capacity) {
-  return Replay(rank, capacity).run(calls);
+  std::optional<int64_t> most = Replay(rank, capacity, 0).run(calls);
+  for (size_t held = 1; most && held <= rank.held; ++held)
+    most = std::max(most, Replay(rank, capacity, held).run(calls));
+  return most;
 }
 
 std::vector<Call> shortened(const pipeline::Schedule &whole, int64_t rank) {

@@ -28,18 +28,25 @@ struct RankRequests {
   /// gradients are gone, after it.
   std::vector<int64_t> norm, update, after;
   std::vector<StageAllocations> stages; ///< by chunk
-  /// By chunk: what a forward and a backward call gather (ZeRO-3) and scatter, on a
-  /// stream of their own.
+  /// By chunk, in the order of a forward call: what each pass gathers (ZeRO-3), and what
+  /// a backward one scatters, on streams of their own. Two at a time: while one is used,
+  /// the next is on its way.
   std::vector<std::vector<int64_t>> gathered, scattered;
   GradientLife gradients = GradientLife::Added;
   bool updatesFirst = false; ///< once before the first step
   /// What an fp32 copy of a gradient that stays for a microbatch takes of the gradient;
   /// it is added to the sum by way of one.
   double sumShare = 2;
+  /// So many tensors of a forward pass may be held beyond their last use: a function of a
+  /// program in Python holds what is in its variables until it returns.
+  size_t held = 0;
 };
 
 /// The most that the allocator holds of a device with `capacity` bytes for the calls
-/// of one rank; nullopt: it runs out of memory.
+/// of one rank; nullopt: it runs out of memory. Which tensors are held isn't known, and
+/// fragments depend on it: none, then one, and so on up to `held` of them are, the last ones
+/// released, and the largest of these peaks counts. The program runs out of memory if it
+/// does so while none is held.
 std::optional<int64_t> peakReserved(const RankRequests &rank,
                                     const std::vector<pipeline::Call> &calls, int64_t capacity);
 

@@ -296,10 +296,12 @@ StageAllocations AllocationSequence::Stage::run() {
     }
     for (const Place &place : lists[list]) {
       run(place, now);
+      StepPass pass = model.execution.steps[place.step].pass;
+      bool isForward = pass == StepPass::Forward || pass == StepPass::Recompute;
       for (int i : dying[now])
         if (uses[i].there && !uses[i].gone) {
           uses[i].gone = true;
-          add(Kind::Free, i);
+          add(isForward ? Kind::Release : Kind::Free, i);
         }
       ++now;
     }

@@ -16,6 +16,8 @@ struct AllocationEvent {
   enum class Kind : uint8_t {
     Allocate,
     Free,
+    /// As Free, in a forward pass: a variable of the program may hold it longer.
+    Release,
     /// As Free, but it is the gradient of a parameter and may stay.
     Gradient
   };

@@ -145,6 +145,7 @@ private:
   double accumulation(const WeightClass &weights, int a, int b) const;
   bool overlaps() const;
   int64_t bucketBytes(const Runs &runs) const;
+  void addExchanges(int unit, RankRequests &to) const;
   void addRequests(const WeightClass &weights, int a, int b, RankRequests &to) const;
 
   const CostModel &model;

@@ -37,13 +37,15 @@ std::vector<AxisList> scalarSums(const Problem &problem, const ProblemFacts &fac
   return result;
 }
 
-/// The cuts between stages; of a folded model, between blocks, too.
-static std::vector<OpId> cutsOf(const Plan &plan, const PlannedModel &planned, OpId end) {
+/// The cuts between stages, and between blocks where these are told apart: folded, or in
+/// what they gather.
+static std::vector<OpId> cutsOf(const Plan &plan, const PlannedModel &planned, OpId end,
+                                bool betweenBlocks) {
   std::vector<OpId> cuts;
   for (const Stage &stage : plan.stages)
     cuts.push_back(static_cast<OpId>(stage.firstOp));
   cuts.push_back(end);
-  for (size_t i = 0; planned.folding && i < planned.blocks.size(); ++i)
+  for (size_t i = 0; betweenBlocks && i < planned.blocks.size(); ++i)
     cuts.push_back(planned.blocks[i].first);
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
@@ -65,7 +67,9 @@ StageKind::StageKind(const PlannedModel &planned, const Plan &plan, const Cluste
       model(cluster, devices), execution(problem, facts, plan, model, workspace) {}
 
 bool StageKind::start() {
-  std::vector<OpId> at = cutsOf(plan, planned, endOf(planned));
+  bool allocates = model.getCluster().software.cachingAllocator;
+  std::vector<OpId> at =
+      cutsOf(plan, planned, endOf(planned), planned.folding != nullptr || allocates);
   FoldedCuts allocated;
   if (const Folding *folding = planned.folding) {
     auto kinds = foldRecomputation(*folding, plan.recompute);
@@ -80,7 +84,7 @@ bool StageKind::start() {
     allocated.cuts = at;
     profile = std::make_unique<Profile>(problem, facts, execution, plan.mesh, std::move(at));
   }
-  if (model.getCluster().software.cachingAllocator)
+  if (allocates)
     allocations.emplace(problem, execution, allocated);
   if (!profile || (allocations && !allocations->inStep()))
     return false;

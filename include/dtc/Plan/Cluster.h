@@ -120,7 +120,8 @@ struct Software {
   bool keepsHalfGradients = false;
   /// fp32 tensors as large as all parameters: for the gradients' norm, and then in the update.
   int64_t normTemporaries = 0, updateTemporaries = 0;
-  /// Parameters and gradients that ZeRO-3 doesn't split are copied to one tensor.
+  /// Each device has the whole model at first. Its parameters are copied to one tensor,
+  /// or split by ZeRO-3; gradients that aren't split are copied to one, too.
   bool flattens = false;
   /// Of gradients that are copied to be reduced together; 0: they are reduced in place.
   int64_t bucketElements = 0;
