@@ -29,6 +29,7 @@ class Prediction:
     parameters: float | None = None
     flops: float | None = None  # of a step, as dtc counts the model's
     refused: str | None = None  # any other error
+    parts: dict[str, float] = dataclasses.field(default_factory=dict)  # of peak_bytes, by kind
 
 
 def write(path: pathlib.Path, text: str) -> None:
@@ -89,4 +90,4 @@ def interpret(code: int, stdout: str, stderr: str) -> Prediction:
     reserved = peak - memory["reserved"]
     return Prediction(seconds, peak, reserved, reserved - memory["cached"], predicted["fits"],
                       answer["model"]["parameters"],
-                      rate * 1e12 * answer["devices"] * seconds if rate else None)
+                      rate * 1e12 * answer["devices"] * seconds if rate else None, parts=memory)

@@ -236,6 +236,17 @@ def print_worst(outcomes: list[Outcome], count: int) -> None:
               f"{outcome.case.spec}")
 
 
+def print_worst_memory(outcomes: list[Outcome], count: int) -> None:
+    """The runs whose memory is most too low, with what was predicted of each kind."""
+    known = sorted((o for o in outcomes if o.memory), key=lambda o: o.memory[0] / o.memory[1])
+    print("\nmemory most too low: error, predicted and measured GiB, reading, plan, predicted by kind")
+    for outcome in known[:count]:
+        predicted, measured = outcome.memory
+        parts = " ".join(f"{kind} {size / 2**30:.1f}" for kind, size in outcome.prediction.parts.items() if size)
+        print(f"  {percent(predicted / measured - 1):>6} {predicted / 2**30:6.1f} {measured / 2**30:6.1f} "
+              f"{outcome.case.reading}  {outcome.run['id']}  {outcome.case.spec}  {parts}")
+
+
 def report(outcomes: list[Outcome], suites: dict) -> list[Summary]:
     """A summary of each suite, of those fitted, of those held out and of all."""
     names = sorted({outcome.suite for outcome in outcomes})
@@ -251,7 +262,7 @@ def main() -> None:
     parser.add_argument("--dtc", type=pathlib.Path, default=ROOT / "build" / "bin" / "dtc")
     parser.add_argument("--suite", nargs="+", help="only these suites")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--worst", type=int, default=0, help="how many of the worst runs to list")
+    parser.add_argument("--worst", type=int, default=0, help="how many of the worst times and memory figures to list")
     parser.add_argument("--free", action="store_true", help="plan jobs with several plans freely, too (minutes)")
     parser.add_argument("--json", type=pathlib.Path, help="write the summaries here")
     options = parser.parse_args()
@@ -279,6 +290,7 @@ def main() -> None:
         print(f"\n{len(missing)} runs without a graph: run bench/published/graphs.py")
     if options.worst:
         print_worst(outcomes, options.worst)
+        print_worst_memory(outcomes, options.worst)
     if options.free:
         print_free(free_choices(outcomes, predictor, options.jobs))
     if options.json:

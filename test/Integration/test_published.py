@@ -174,6 +174,17 @@ def test_memory_is_compared_with_what_the_source_reads():
         assert outcome.memory == (expected, 10.0 * 2**30)
 
 
+def test_lists_memory_that_is_most_too_low(capsys):
+    def outcome(share: float) -> validate.Outcome:
+        return validate.Outcome(case(RUN), predict.Prediction(2.0, share * 10 * 2.0**30, 1.0, 1.0, True, 1e9,
+                                                              parts={"parameters": 3 * 2.0**30, "data": 0}))
+
+    validate.print_worst_memory([outcome(1.2), outcome(0.9), outcome(0.95)], 2)
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split()[:4] for line in lines] == [["-10.0", "9.0", "10.0", "device"], ["-5.0", "9.5", "10.0", "device"]]
+    assert all(line.endswith("  parameters 3.0") for line in lines)
+
+
 def test_half_gradients_depend_on_the_precision():
     suite = SUITES["s"] | {"software": {"half_gradients": ["fp16"], "keeps_half_gradients": ["bf16"]}}
     made = [runs.case(changed(plan={"precision": p}), suite, CLUSTERS) for p in ("fp16", "bf16", "fp16/bf16 (not stated)")]
