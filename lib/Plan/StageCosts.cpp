@@ -1,5 +1,7 @@
 #include "StageCosts.h"
 
+#include "PipelineLinks.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -280,9 +282,8 @@ simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
   simulate::Boundary result;
   result.forwardBytes = double(profile.forwardBytes(unit));
   result.backwardBytes = double(profile.backwardBytes(unit));
-  int64_t from = index % degrees.pp, to = (index + 1) % degrees.pp;
   double bytes = std::max({1.0, result.forwardBytes, result.backwardBytes});
-  int64_t sender = from * pipelineStride, receiver = to * pipelineStride;
+  auto [sender, receiver] = farthestPair(degrees, model.getCluster(), index);
   result.latency = model.p2pSeconds(1, sender, receiver);
   double seconds = model.p2pSeconds(bytes * sentShare(), sender, receiver) - result.latency;
   result.bandwidth = bytes / std::max(seconds, 1e-12);

@@ -1,5 +1,7 @@
 #include "Orders.h"
 
+#include "../PipelineLinks.h"
+
 #include <algorithm>
 #include <functional>
 
@@ -45,19 +47,6 @@ static std::vector<int64_t> joinedBy(const Degrees &degrees, const Cluster &clus
 
 static bool joinsNoMore(const std::vector<int64_t> &joined, const std::vector<int64_t> &than) {
   return std::equal(joined.begin(), joined.end(), than.begin(), std::less_equal<>());
-}
-
-/// Whether all that lies within an axis fills switches, or several fit below one.
-static bool fillsSwitches(const Degrees &degrees, const Cluster &cluster) {
-  Strides strides = stridesOf(degrees);
-  return std::all_of(cluster.levels.begin(), cluster.levels.end(), [&](const LinkLevel &level) {
-    return level.size == 0 || level.size >= degrees.devices() ||
-           std::all_of(kDefaultOrder.begin(), kDefaultOrder.end(), [&](Axis axis) {
-             int64_t stride = strides[static_cast<size_t>(axis)];
-             int64_t end = stride * degreeOf(degrees, axis);
-             return level.size % end == 0 || end % level.size == 0;
-           });
-  });
 }
 
 /// All orders, the default one first; axes of one rank stay where that has them.

@@ -1,13 +1,19 @@
 // In which order axes lie on the devices: where that puts ranks, which orders are worth
 // telling apart, and which one the search finds.
+#include "Planners/Candidates.h"
 #include "Planners/Estimate.h"
 #include "Planners/Orders.h"
+#include "PipelineLinks.h"
 
+#include "Planner.h"
 #include "RandomProblem.h"
 #include "Transformer.h"
 
 #include "dtc/Plan/Explain.h"
 #include "dtc/Plan/Verify.h"
+
+#include <algorithm>
+#include <set>
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -102,6 +108,32 @@ TEST(AxisOrder, SaysWhichLinksAGroupUses) {
   EXPECT_EQ(inNode("dp-cp-ep-pp-tp", 1), 1);
 }
 
+/// Of stages that straddle nodes, some ranks send to another node.
+TEST(AxisOrder, StagesSendOverTheirFarthestLink) {
+  Cluster on = twoLevels(8, 100e9, 10e9);
+  using Pair = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(farthestPair({.dp = 4, .pp = 4}, on, 0), Pair(0, 4));
+  EXPECT_EQ(farthestPair({.dp = 4, .pp = 4}, on, 1), Pair(4, 8));
+  EXPECT_EQ(farthestPair({.dp = 6, .pp = 2}, on, 0), Pair(2, 8));
+  EXPECT_EQ(farthestPair({.dp = 3, .tp = 2, .pp = 2}, on, 1), Pair(8, 2));
+  Degrees inside = {.dp = 2, .pp = 6};
+  inside.order = order("tp-cp-ep-pp-dp"); // 0 to 5 and 6 to 11
+  EXPECT_EQ(farthestPair(inside, on, 0), Pair(0, 1));
+  EXPECT_EQ(farthestPair(inside, on, 1), Pair(7, 8));
+  // What is sent takes as long as that link says.
+  Problem problem = transformer({4, 1024, 16, 1024, 24, 1024});
+  double seconds[2];
+  for (bool isSlow : {false, true}) {
+    on.levels[1].bandwidth = isSlow ? 1e8 : 1e10;
+    SearchResult found = best(problem, 12, "dp=6,tp=1,pp=2,zero=0,micro_batch=1,schedule=1f1b", on);
+    seconds[isSlow] = 0;
+    for (const CollectiveUse &use : found.predicted.collectives)
+      if (use.send)
+        seconds[isSlow] += use.seconds;
+  }
+  EXPECT_GT(seconds[1], 50 * seconds[0]);
+}
+
 TEST(DistinctOrders, JoinOtherRanksBelowSwitches) {
   Degrees degrees = {.dp = 4, .tp = 4, .pp = 2};
   auto names = [&](const Cluster &on, bool near) {
@@ -193,6 +225,52 @@ TEST(Orders, NoneBeatsTheFreeChoice) {
     }
   }
   EXPECT_GT(others, 0) << "some other order is the best";
+}
+
+/// All orders of all meshes, be they worth telling apart or not.
+TEST(Orders, NoneOfAllBeatsTheChoiceOnSeveralLevels) {
+  Problem problem = transformer({8, 2048, 16, 2048, 48, 8192});
+  auto levels = [](const std::vector<std::pair<int64_t, double>> &list) {
+    Cluster on = twoLevels(list[0].first, 0, 0);
+    on.levels.clear();
+    for (auto [size, bandwidth] : list)
+      on.levels.push_back({"level" + std::to_string(on.levels.size()), size, bandwidth, 5e-6});
+    return on;
+  };
+  int tried = 0;
+  for (const auto &[on, devices] : {std::pair(levels({{2, 300e9}, {8, 50e9}, {0, 5e9}}), 16),
+                                    {levels({{2, 300e9}, {4, 100e9}, {16, 25e9}, {0, 3e9}}), 32},
+                                    {levels({{4, 20e9}, {8, 100e9}, {16, 10e9}, {0, 2e9}}), 32},
+                                    {levels({{8, 300e9}, {0, 5e9}}), 12}}) {
+    Planner planner(problem, on, devices);
+    const SearchResult chosen = best(problem, devices, "zero=1,recompute=none,schedule=1f1b", on);
+    planner.options.spec = *parseSpec("zero=1,recompute=none,schedule=1f1b");
+    Candidates all = findCandidates(problem, planner.facts, planner.options.spec, planner.options,
+                                    {8, 8, 1, {devices}});
+    for (Degrees degrees : all.list) {
+      degrees.zero = 1;
+      AxisOrder each = kDefaultOrder;
+      std::set<Strides> placements;
+      do {
+        degrees.order = each;
+        Strides strides = stridesOf(degrees);
+        for (Axis axis : each) // of one rank: wherever it is
+          if (degreeOf(degrees, axis) == 1)
+            strides[static_cast<size_t>(axis)] = 0;
+        if (!placements.insert(strides).second)
+          continue;
+        Estimate estimate;
+        std::string error;
+        if (planner.estimator.estimate(degrees, {}, {1e9}, estimate, error) !=
+            Estimator::Outcome::Found)
+          continue;
+        EXPECT_GE(estimate.seconds, 0.999 * chosen.predicted.stepSeconds)
+            << summary(degrees) << " instead of " << summary(chosen.plan.degrees);
+        ++tried;
+      } while (std::next_permutation(each.begin(), each.end()));
+    }
+  }
+  EXPECT_GT(tried, 1000);
 }
 
 /// Activations of many long microbatches weigh more than the gradients of a small
