@@ -90,6 +90,7 @@ static void writeSoftware(YAML::Emitter &out, const Software &software) {
   field(out, "norm_temporaries", software.normTemporaries);
   field(out, "flattens", software.flattens);
   field(out, "update_temporaries", software.updateTemporaries);
+  field(out, "owners_broadcast", software.ownersBroadcast);
   field(out, "bucket_elements", software.bucketElements);
   field(out, "lazy_loading", software.lazyLoading);
   field(out, "updates_first", software.updatesFirst);

@@ -309,6 +309,7 @@ static Software readSoftware(YamlMap map) {
   software.flattens = map.get("flattens", false);
   software.updateTemporaries =
       map.number<int64_t>("update_temporaries", 0, std::optional<int64_t>(0));
+  software.ownersBroadcast = map.get("owners_broadcast", false);
   software.bucketElements = map.number<int64_t>("bucket_elements", 0, std::optional<int64_t>(0));
   software.lazyLoading = map.get("lazy_loading", true);
   software.updatesFirst = map.get("updates_first", false);

@@ -10,11 +10,6 @@ namespace dtc::plan {
 using sharding::AxisList;
 using sharding::StepKind;
 
-/// Gradients that are summed once a step, and parameters gathered after it, go in
-/// buckets of this size, or larger among many ranks: a ring passes each bucket on
-/// in as many steps as it has ranks, which only pays for long ones (Megatron-LM's
-/// distributed optimizer takes a million elements a rank).
-static constexpr double kBucketBytes = 25e6, kRankBucketBytes = 2e6;
 /// Optimizer state kept in host memory: bytes/s of one device over PCIe 4.0 x16
 /// as measured, and of one device's share of a server's memory for the update.
 static constexpr double kHostLinkBandwidth = 25e9, kHostMemoryBandwidth = 20e9;
@@ -22,11 +17,6 @@ static constexpr double kHostLinkBandwidth = 25e9, kHostMemoryBandwidth = 20e9;
 /// The host's time to make a microbatch ready: to load it, broadcast it among tensor-parallel
 /// ranks and make its mask, or to receive it. Fitted (docs/CostModel.md).
 static constexpr double kBatchSeconds = 2e-3;
-
-static double buckets(double bytes, int64_t ranks) {
-  double size = std::max(kBucketBytes, kRankBucketBytes * double(ranks));
-  return std::max(1.0, std::ceil(bytes / size));
-}
 
 //===-- parameters --------------------------------------------------------===//
 
@@ -128,60 +118,6 @@ bool StageCosts::overlaps() const {
   return !model.getCluster().sharedMemory && model.getCluster().software.overlapCommunication;
 }
 
-/// Into how many parts what a stage stores is gathered: its blocks.
-double StageCosts::pieces(int a, int b) const {
-  return std::max(1, blocksBefore[b] - blocksBefore[a]);
-}
-
-StageCosts::Exchange StageCosts::exchange(StepKind kind, AxisList axes, double bytes,
-                                          double pieces) const {
-  if (bytes <= 0 || mesh.size(axes) <= 1)
-    return {kind, {}, 0, 0, 0};
-  // Stages of as many equal layers exchange the same.
-  auto [it, isNew] = collectiveTimes.try_emplace({kind, axes, bytes / pieces}, 0.0);
-  if (isNew)
-    it->second = model.collectiveSeconds(kind, axes, bytes / pieces, mesh);
-  return {kind, std::move(axes), bytes, pieces * it->second, pieces};
-}
-
-StageCosts::Exchange StageCosts::gather(const WeightClass &weights, int a, int b) const {
-  return exchange(StepKind::AllGather, weights.storage, double(weights.parameters(a, b)),
-                  pieces(a, b));
-}
-
-StageCosts::Exchange StageCosts::scatter(const WeightClass &weights, int a, int b) const {
-  return exchange(StepKind::ReduceScatter, weights.gradient, double(weights.gradients(a, b)),
-                  pieces(a, b));
-}
-
-AxisList without(const AxisList &axes, const AxisList &taken) {
-  AxisList rest;
-  for (sharding::AxisId axis : axes)
-    if (std::find(taken.begin(), taken.end(), axis) == taken.end())
-      rest.push_back(axis);
-  return rest;
-}
-
-/// Sums of gradients once a step: to where the state is stored, the rest among
-/// the ranks that hold the same part.
-std::vector<StageCosts::Exchange> StageCosts::reductions(const WeightClass &weights, int a,
-                                                         int b) const {
-  auto bytes = double(weights.gradients(a, b));
-  std::vector<Exchange> result;
-  if (!weights.trained || weights.pending.empty() || bytes <= 0)
-    return result;
-  bool scattered = !weights.gradient.empty();
-  const AxisList &target = scattered ? weights.gradient : weights.state;
-  if (!scattered && !target.empty())
-    result.push_back(exchange(StepKind::ReduceScatter, target, bytes,
-                              buckets(bytes, mesh.size(target))));
-  bytes /= double(mesh.size(target));
-  if (AxisList rest = without(weights.pending, target); !rest.empty())
-    result.push_back(
-        exchange(StepKind::AllReduce, rest, bytes, buckets(bytes, mesh.size(rest))));
-  return result;
-}
-
 //===-- stages ------------------------------------------------------------===//
 
 static void addBeside(simulate::Work &work, double seconds, double pieces, bool overlaps) {
@@ -258,7 +194,7 @@ simulate::StageCost StageCosts::stage(int a, int b, int kept) const {
     }
     for (const Exchange &sum : reductions(weights, a, b)) {
       cost.reductionSeconds += sum.seconds;
-      overlapped += overlaps() ? sum.seconds * (1 - 1 / parts) : 0;
+      overlapped += overlaps() ? sum.seconds * (1 - lastShare(weights, a, b)) : 0;
     }
   }
   cost.reductionOverlap = cost.reductionSeconds > 0 ? overlapped / cost.reductionSeconds : 0;
@@ -338,16 +274,6 @@ int64_t StageCosts::parameterElements(int a, int b) const {
   for (const WeightClass &weights : classes)
     result += weights.elements(a, b) / mesh.size(weights.storage);
   return result;
-}
-
-/// Parameters whose update is split are gathered for all ranks after it, unless
-/// each pass gathers them.
-StageCosts::Exchange StageCosts::regather(const WeightClass &weights, int a, int b) const {
-  if (!weights.trained || !weights.storage.empty() || weights.state.empty())
-    return {};
-  auto bytes = double(weights.parameters(a, b));
-  return exchange(StepKind::AllGather, weights.state, bytes,
-                  buckets(bytes, mesh.size(weights.state)));
 }
 
 simulate::RankCost StageCosts::rank(const Runs &runs, double tiedBytes) const {

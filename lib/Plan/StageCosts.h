@@ -142,6 +142,8 @@ private:
   Exchange exchange(sharding::StepKind kind, sharding::AxisList axes, double bytes,
                     double pieces) const;
   double pieces(int a, int b) const;
+  bool ownersBroadcast(const WeightClass &weights) const;
+  double lastShare(const WeightClass &weights, int a, int b) const;
   double accumulation(const WeightClass &weights, int a, int b) const;
   bool overlaps() const;
   int64_t bucketBytes(const Runs &runs) const;

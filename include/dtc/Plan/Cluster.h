@@ -123,6 +123,9 @@ struct Software {
   /// Each device has the whole model at first. Its parameters are copied to one tensor,
   /// or split by ZeRO-3; gradients that aren't split are copied to one, too.
   bool flattens = false;
+  /// ZeRO-1 sums gradients on all ranks; each then broadcasts the parameters that it owns, one
+  /// rank after another.
+  bool ownersBroadcast = false;
   /// Of gradients that are copied to be reduced together; 0: they are reduced in place.
   int64_t bucketElements = 0;
   bool lazyLoading = true;    ///< else the code of all kernels is in the device's memory

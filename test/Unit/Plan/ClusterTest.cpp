@@ -132,7 +132,7 @@ TEST(Cluster, EveryBuiltInSurvivesWritingAndReading) {
     cluster.software.dropout = cluster.software.gathersAgain = true;
     cluster.software.halfGradients = cluster.software.keepsHalfGradients = true;
     cluster.software.cachingAllocator = cluster.software.flattens = true;
-    cluster.software.updatesFirst = true;
+    cluster.software.updatesFirst = cluster.software.ownersBroadcast = true;
     cluster.software.normTemporaries = 1;
     cluster.software.updateTemporaries = 2;
     cluster.software.gathersWeights = cluster.software.lazyLoading = false;

@@ -83,6 +83,37 @@ TEST(Software, GatheringAgainTradesCallsForMemory) {
   EXPECT_EQ(calls(again, StepKind::ReduceScatter), calls(kept, StepKind::ReduceScatter));
 }
 
+/// InternEvo's hybrid_zero_optim.py: two nodes of eight, each rank owns a 16th.
+TEST(Software, OwnersMayBroadcastParametersInTurn) {
+  Problem gpt = transformer({4, 2048, 16, 1024, 64, 8192});
+  const char *spec = "dp=16,zero=1,zero_group=16,recompute=none,micro_batch=2";
+  Prediction usual = predicted(gpt, {}, 16, spec);
+  Prediction owners = predicted(gpt, {.ownersBroadcast = true}, 16, spec);
+  auto calls = [](const Prediction &prediction, StepKind kind) {
+    int64_t count = 0;
+    for (const CollectiveUse &use : prediction.collectives)
+      count += use.kind == kind && use.axis == "dp" ? use.count : 0;
+    return count;
+  };
+  EXPECT_GT(calls(usual, StepKind::ReduceScatter), 0);
+  EXPECT_EQ(calls(owners, StepKind::ReduceScatter), 0);
+  EXPECT_EQ(calls(owners, StepKind::AllGather), 16) << "each owner's part once";
+  EXPECT_GT(owners.stepSeconds, usual.stepSeconds);
+  EXPECT_EQ(owners.memory.optimizer, usual.memory.optimizer);
+}
+
+/// A bucket that the backward pass never fills is reduced after it.
+TEST(Software, LargeBucketsLeaveSumsOfGradientsToTheEnd) {
+  Problem gpt = transformer({4, 2048, 16, 1024, 64, 8192});
+  auto seconds = [&](int64_t elements) {
+    return predicted(gpt, {.bucketElements = elements}, 16,
+                     "dp=16,zero=0,recompute=none,micro_batch=2").stepSeconds;
+  };
+  EXPECT_EQ(seconds(1 << 20), seconds(0)) << "the last layer's are more";
+  EXPECT_GT(seconds(1 << 27), seconds(0) + 5e-4);
+  EXPECT_EQ(seconds(1 << 30), seconds(int64_t(1) << 40));
+}
+
 /// The host launches while the device works: a pass takes the longer of both.
 TEST(Software, TheHostLimitsPassesOfEagerPrograms) {
   Problem gpt = halfGpt();

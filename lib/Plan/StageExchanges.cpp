@@ -1,0 +1,104 @@
+// What a stage's parameters and gradients are gathered and summed up with.
+#include "StageCosts.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtc::plan {
+
+using sharding::AxisList;
+using sharding::StepKind;
+
+/// Gradients that are summed once a step, and parameters gathered after it, go in
+/// buckets of this size, or larger among many ranks: a ring passes each bucket on
+/// in as many steps as it has ranks, which only pays for long ones (Megatron-LM's
+/// distributed optimizer takes a million elements a rank).
+static constexpr double kBucketBytes = 25e6, kRankBucketBytes = 2e6;
+
+static double buckets(double bytes, int64_t ranks) {
+  double size = std::max(kBucketBytes, kRankBucketBytes * double(ranks));
+  return std::max(1.0, std::ceil(bytes / size));
+}
+
+/// Into how many parts what a stage stores is gathered: its blocks.
+double StageCosts::pieces(int a, int b) const {
+  return std::max(1, blocksBefore[b] - blocksBefore[a]);
+}
+
+StageCosts::Exchange StageCosts::exchange(StepKind kind, AxisList axes, double bytes,
+                                          double pieces) const {
+  if (bytes <= 0 || mesh.size(axes) <= 1)
+    return {kind, {}, 0, 0, 0};
+  // Stages of as many equal layers exchange the same.
+  auto [it, isNew] = collectiveTimes.try_emplace({kind, axes, bytes / pieces}, 0.0);
+  if (isNew)
+    it->second = model.collectiveSeconds(kind, axes, bytes / pieces, mesh);
+  return {kind, std::move(axes), bytes, pieces * it->second, pieces};
+}
+
+StageCosts::Exchange StageCosts::gather(const WeightClass &weights, int a, int b) const {
+  return exchange(StepKind::AllGather, weights.storage, double(weights.parameters(a, b)),
+                  pieces(a, b));
+}
+
+StageCosts::Exchange StageCosts::scatter(const WeightClass &weights, int a, int b) const {
+  return exchange(StepKind::ReduceScatter, weights.gradient, double(weights.gradients(a, b)),
+                  pieces(a, b));
+}
+
+AxisList without(const AxisList &axes, const AxisList &taken) {
+  AxisList rest;
+  for (sharding::AxisId axis : axes)
+    if (std::find(taken.begin(), taken.end(), axis) == taken.end())
+      rest.push_back(axis);
+  return rest;
+}
+
+bool StageCosts::ownersBroadcast(const WeightClass &weights) const {
+  return model.getCluster().software.ownersBroadcast && !weights.state.empty() &&
+         weights.storage.empty();
+}
+
+/// Of sums of gradients, what can't begin before the backward pass has ended: those of the
+/// last block, or of the last bucket where that is larger.
+double StageCosts::lastShare(const WeightClass &weights, int a, int b) const {
+  double bucket = double(model.getCluster().software.bucketElements);
+  return std::clamp(bucket / std::max(1.0, double(weights.elements(a, b))), 1 / pieces(a, b), 1.0);
+}
+
+/// Sums of gradients once a step: to where the state is stored, the rest among
+/// the ranks that hold the same part.
+std::vector<StageCosts::Exchange> StageCosts::reductions(const WeightClass &weights, int a,
+                                                         int b) const {
+  auto bytes = double(weights.gradients(a, b));
+  std::vector<Exchange> result;
+  if (!weights.trained || weights.pending.empty() || bytes <= 0)
+    return result;
+  bool scattered = !weights.gradient.empty();
+  const AxisList &pending = weights.pending;
+  if (!scattered && ownersBroadcast(weights))
+    return {exchange(StepKind::AllReduce, pending, bytes, buckets(bytes, mesh.size(pending)))};
+  const AxisList &target = scattered ? weights.gradient : weights.state;
+  if (!scattered && !target.empty())
+    result.push_back(exchange(StepKind::ReduceScatter, target, bytes,
+                              buckets(bytes, mesh.size(target))));
+  bytes /= double(mesh.size(target));
+  if (AxisList rest = without(pending, target); !rest.empty())
+    result.push_back(
+        exchange(StepKind::AllReduce, rest, bytes, buckets(bytes, mesh.size(rest))));
+  return result;
+}
+
+/// Parameters whose update is split are gathered for all ranks after it, unless
+/// each pass gathers them.
+StageCosts::Exchange StageCosts::regather(const WeightClass &weights, int a, int b) const {
+  if (!weights.trained || !weights.storage.empty() || weights.state.empty())
+    return {};
+  auto bytes = double(weights.parameters(a, b));
+  auto ranks = mesh.size(weights.state);
+  // A part that goes round from its owner takes the hops and the traffic of gathering it.
+  return exchange(StepKind::AllGather, weights.state, bytes,
+                  ownersBroadcast(weights) ? double(ranks) : buckets(bytes, ranks));
+}
+
+} // namespace dtc::plan
