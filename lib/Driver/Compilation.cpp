@@ -257,7 +257,7 @@ plan::SearchOptions Compilation::searchOptions() const {
   asked.spec = spec;
   // For CPUs `dtc plan` answers what `dtc compile` would do, unless it is asked
   // for what can't be compiled yet.
-  bool compilable = options.target == Target::CPU && plan::unimplemented(spec).empty();
+  bool compilable = options.target == Target::CPU && plan::unimplemented(problem, spec).empty();
   asked.executable = !options.onlyPlan || compilable;
   asked.workspace = workspace.get();
   asked.fixedCalls = batch.numMicrobatches > 1;
@@ -315,7 +315,7 @@ ExitCode Compilation::replan() {
   // As files, which are of the calls as they will be, are compared with.
   bool isCompared = std::any_of(options.compare.begin(), options.compare.end(), isPlanFile);
   bool calls = !options.onlyPlan || !options.savePlan.empty() || isCompared ||
-               plan::unimplemented(search.plan).empty();
+               plan::unimplemented(problem, search.plan).empty();
   if (wanted == batch || !calls) {
     problem = std::move(search.problem);
     return ExitCode::Done;
@@ -395,7 +395,7 @@ ExitCode Compilation::planAndApply() {
   if (ExitCode code = makePlan(); code != ExitCode::Done)
     return code;
   // What cannot be compiled yet can be planned; `partition` refuses it.
-  if (!plan::unimplemented(search.plan).empty())
+  if (!plan::unimplemented(problem, search.plan).empty())
     return ExitCode::Done;
   return succeeded(planbridge::apply(module(), problem, search.plan)) ? ExitCode::Done
                                                                       : ExitCode::Failed;

@@ -31,7 +31,7 @@ LogicalResult Compilation::runPasses(llvm::function_ref<void(OpPassManager &)> b
 }
 
 ExitCode Compilation::partition() {
-  auto missing = plan::unimplemented(search.plan);
+  auto missing = plan::unimplemented(problem, search.plan);
   if (!missing.empty())
     return fail({"this plan cannot be compiled yet: " + missing.front(), 2});
   if (!search.predicted.fits())

@@ -179,7 +179,8 @@ static bool has(const TensorFactors &tensor, FactorId factor) {
 
 /// Sizes as a matrix product, where the op is one.
 static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, LocalWork &work) {
-  if (op.kind != OpKind::Contraction || op.operands.size() != 2 || op.results.size() != 1)
+  size_t count = op.ragged >= 0 ? 3 : 2; // a grouped product reads the rows' choices, too
+  if (op.kind != OpKind::Contraction || op.operands.size() != count || op.results.size() != 1)
     return;
   int64_t batch = 1, m = 1, n = 1, k = 1;
   double global = 2;

@@ -1,5 +1,6 @@
 #include "dtc/Plan/Plan.h"
 
+#include "dtc/Plan/Problem.h"
 #include "dtc/Plan/Spec.h"
 
 #include <algorithm>
@@ -129,6 +130,16 @@ std::vector<std::string> unimplemented(const Plan &plan) {
                        std::to_string(block.block));
       break;
     }
+  return result;
+}
+
+std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan) {
+  std::vector<std::string> result = unimplemented(plan);
+  auto ragged = std::find_if(problem.ops.begin(), problem.ops.end(),
+                             [](const Op &op) { return op.ragged >= 0; });
+  if (plan.degrees.ep > 1 && ragged != problem.ops.end())
+    result.push_back("not implemented yet: experts on several ranks where rows choose them (" +
+                     ragged->location + "): ep=" + std::to_string(plan.degrees.ep));
   return result;
 }
 

@@ -111,6 +111,8 @@ static void to_json(json &j, const Op &op) {
     j["keep_rounds"] = true;
   if (op.causal)
     j["causal"] = true;
+  if (op.ragged >= 0)
+    j["ragged"] = op.ragged;
   if (op.backward)
     j["backward"] = *op.backward;
 }
@@ -128,6 +130,7 @@ static void from_json(const json &j, Op &op) {
   op.rounds = j.value("rounds", std::vector<Round>{});
   op.keepRounds = j.value("keep_rounds", false);
   op.causal = j.value("causal", false);
+  op.ragged = j.value("ragged", -1);
   if (j.contains("backward"))
     op.backward = known<BackwardKind>(j["backward"]);
 }

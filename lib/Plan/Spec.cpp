@@ -205,7 +205,8 @@ Result<Spec> parseSpec(const std::string &text) {
   return spec;
 }
 
-std::vector<std::string> unimplemented(const Spec &spec) {
+/// The pinned parts as a plan's.
+static Plan planOf(const Spec &spec) {
   Plan plan;
   plan.degrees.pp = spec.pp.value_or(1);
   plan.degrees.cp = spec.cp.value_or(1);
@@ -216,10 +217,21 @@ std::vector<std::string> unimplemented(const Spec &spec) {
   plan.degrees.recompute = spec.recompute.value_or(Recompute::None);
   plan.degrees.offload = spec.offload.value_or(Offload::None);
   plan.degrees.groups = spec.groups;
-  std::vector<std::string> result = unimplemented(plan);
+  return plan;
+}
+
+static std::vector<std::string> withOrder(std::vector<std::string> result, const Spec &spec) {
   if (spec.order && *spec.order != kDefaultOrder)
     result.push_back("not implemented yet: order=" + name(*spec.order));
   return result;
+}
+
+std::vector<std::string> unimplemented(const Spec &spec) {
+  return withOrder(unimplemented(planOf(spec)), spec);
+}
+
+std::vector<std::string> unimplemented(const Problem &problem, const Spec &spec) {
+  return withOrder(unimplemented(problem, planOf(spec)), spec);
 }
 
 Spec pinned(const Degrees &degrees, Spec asked) {

@@ -56,6 +56,7 @@ private:
   void checkLevels();
   void checkOps();
   void checkFlow();
+  void checkRagged(OpId id);
   void checkSequence(const ProblemFacts &facts);
   const ProblemFacts &facts() {
     return known ? *known : known.emplace(problem);
@@ -423,7 +424,20 @@ void Verifier::checkOps() {
           op.rule->factors[f].kind == sharding::FactorKind::Rounds)
         report(op.name + " can't be split along a dimension that it reduces inside, factor " +
                std::to_string(f), static_cast<OpId>(i));
+    checkRagged(static_cast<OpId>(i));
   }
+}
+
+/// Nobody else knows which rows are whose.
+void Verifier::checkRagged(OpId id) {
+  const Op &op = problem.ops[id];
+  if (op.ragged < 0)
+    return;
+  sharding::AxisList experts = plan.mesh.ofDegree("ep");
+  for (sharding::AxisId axis : plan.ops[id].factors[op.ragged])
+    if (std::find(experts.begin(), experts.end(), axis) == experts.end())
+      report(op.name + " has experts that only ep can split, axis " + plan.mesh.axes[axis].name,
+             id);
 }
 
 /// Sequence parallelism is what the plan's normalizations do: tp splits them along

@@ -147,7 +147,7 @@ LogicalResult Applier::run() {
   func::FuncOp main = planned(module);
   if (!main)
     return module.emitError("has neither @loss_and_grads nor @forward to plan");
-  std::vector<std::string> missing = plan::unimplemented(plan);
+  std::vector<std::string> missing = plan::unimplemented(problem, plan);
   if (!missing.empty())
     return module.emitError() << "plan can't be compiled: " << missing.front();
   if (failed(addMesh()) || failed(annotateOps(main)))

@@ -79,7 +79,7 @@ static std::string locationName(Location loc) {
 }
 
 static OpKind kindOf(Operation *op) {
-  if (isa<ContractOp, ConvOp, ConvInputGradOp, ConvWeightGradOp>(op))
+  if (isa<ContractOp, GroupedContractOp, ConvOp, ConvInputGradOp, ConvWeightGradOp>(op))
     return OpKind::Contraction;
   if (isa<AttentionOp, AttentionGradOp>(op))
     return OpKind::Attention;
@@ -87,7 +87,7 @@ static OpKind kindOf(Operation *op) {
     return OpKind::Normalization;
   if (isa<CrossEntropyOp, CrossEntropyGradOp>(op))
     return OpKind::Loss;
-  if (isa<GatherOp, ScatterAddOp, PickOp>(op))
+  if (isa<GatherOp, ScatterAddOp, PickOp, DispatchOp, CombineOp>(op))
     return OpKind::Lookup;
   if (isa<ReshapeOp>(op))
     return OpKind::View;
@@ -250,6 +250,7 @@ const plan::Op *Extractor::likeOf(Operation *source) {
   op.scratch = scratchOf(source);
   op.saved = trains ? savedOf(source) : 0;
   op.causal = isCausal(source);
+  op.ragged = expertsFactor(source, op.rule);
   addRounds(source, op);
   return &op;
 }

@@ -152,10 +152,13 @@ Plan inGroup(const Plan &plan, size_t group);
 /// The parts of a plan that cannot be compiled yet, one line each.
 std::vector<std::string> unimplemented(const Plan &plan);
 
+struct Problem;
+/// What of a plan cannot be compiled for this problem: the above, and ep where rows find
+/// their experts at run time.
+std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan);
+
 /// "dp=2 tp=2 pp=1 ..." in the order of the SPEC.
 std::string summary(const Degrees &degrees);
-
-struct Problem;
 
 /// The plan as YAML, for `--save-plan`: axes by name, ops and arguments with
 /// their names from the problem, so that it can be read and edited.

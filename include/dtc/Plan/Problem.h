@@ -95,6 +95,9 @@ struct Op {
   /// the op would have to be taken apart at a price that `rounds` can't say.
   bool keepRounds = false;
   bool causal = false; ///< attention: a query sees only keys up to its own
+  /// A factor whose parts are equal on average only, as what each holds is known when
+  /// the program runs: experts, with the rows that chose them. Only ep splits it; -1: none.
+  sharding::FactorId ragged = -1;
   /// The op of this list that this one belongs to: itself for a forward op,
   /// its forward op for a backward op, -1 for neither.
   OpId forward = -1;

@@ -35,8 +35,10 @@ Result<Spec> fill(Spec spec, int64_t devices);
 /// same search decides them alike.
 Spec pinned(const Degrees &degrees, Spec asked);
 
-/// The parts of what is pinned that cannot be compiled yet, one line each.
+/// The parts of what is pinned that cannot be compiled yet, one line each; for this
+/// problem.
 std::vector<std::string> unimplemented(const Spec &spec);
+std::vector<std::string> unimplemented(const Problem &problem, const Spec &spec);
 
 /// The known word closest to `word`, or "" when none is close.
 std::string nearest(const std::string &word, const std::vector<std::string> &known);

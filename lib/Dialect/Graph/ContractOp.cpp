@@ -5,20 +5,18 @@ using namespace mlir;
 using namespace dtc;
 using namespace dtc::graph;
 
-/// Enters the sizes that `value` gives to its indices; refuses repetition,
-/// disagreement and numbers that cannot be without gaps.
-static LogicalResult enterSizes(ContractOp op, Value value, ArrayRef<int64_t> indices,
-                                SmallVectorImpl<int64_t> &sizes, StringRef what) {
+LogicalResult dtc::graph::enterIndexSizes(Operation *op, Value value, ArrayRef<int64_t> indices,
+                                          SmallVectorImpl<int64_t> &sizes, StringRef what) {
   ArrayRef<int64_t> shape = shapeOf(value);
   if (indices.size() != shape.size())
     return verifyLength(op, indices, shape.size(), (what + " indices").str());
   for (auto [i, index, size] : llvm::enumerate(indices, shape)) {
     if (index < 0 || index >= static_cast<int64_t>(sizes.size()))
-      return op.emitOpError() << "indices must be numbered from 0 without gaps: " << index;
+      return op->emitOpError() << "indices must be numbered from 0 without gaps: " << index;
     if (llvm::is_contained(indices.take_front(i), index))
-      return op.emitOpError() << what << " must not repeat an index: " << index;
+      return op->emitOpError() << what << " must not repeat an index: " << index;
     if (sizes[index] >= 0 && sizes[index] != size)
-      return op.emitOpError() << "index " << index << " of the " << what
+      return op->emitOpError() << "index " << index << " of the " << what
                               << " must have the size it has elsewhere, " << sizes[index] << ": "
                               << size;
     sizes[index] = size;
@@ -36,9 +34,9 @@ LogicalResult ContractOp::verify() {
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(llvm::unique(distinct), distinct.end());
   SmallVector<int64_t> sizes(distinct.size(), -1);
-  if (failed(enterSizes(*this, getLhs(), lhs, sizes, "left operand")) ||
-      failed(enterSizes(*this, getRhs(), rhs, sizes, "right operand")) ||
-      failed(enterSizes(*this, getResult(), result, sizes, "result")))
+  if (failed(enterIndexSizes(*this, getLhs(), lhs, sizes, "left operand")) ||
+      failed(enterIndexSizes(*this, getRhs(), rhs, sizes, "right operand")) ||
+      failed(enterIndexSizes(*this, getResult(), result, sizes, "result")))
     return failure();
   for (int64_t index = 0; index < static_cast<int64_t>(sizes.size()); ++index)
     if (!llvm::is_contained(result, index) &&

@@ -8,6 +8,8 @@ namespace dtc::import {
 void addAttentionPatterns(mlir::RewritePatternSet &patterns);
 void addNormPatterns(mlir::RewritePatternSet &patterns);
 void addActivationPatterns(mlir::RewritePatternSet &patterns);
+/// Mixtures whose tokens look up the weights of their experts become grouped products.
+void addExpertPatterns(mlir::RewritePatternSet &patterns);
 
 /// Whether a term [..., s, t] of attention scores is 0 where key t is not after
 /// query s (t <= s + keys - queries) and hides all other keys. True only when

@@ -12,7 +12,7 @@ struct RaisePass : PassWrapper<RaisePass, OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RaisePass)
   StringRef getArgument() const final { return "dtc-raise"; }
   StringRef getDescription() const final {
-    return "recognize attention, normalizations and activations";
+    return "recognize attention, normalizations, activations and mixtures of experts";
   }
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<graph::GraphDialect>();
@@ -23,6 +23,7 @@ struct RaisePass : PassWrapper<RaisePass, OperationPass<>> {
     addAttentionPatterns(patterns);
     addNormPatterns(patterns);
     addActivationPatterns(patterns);
+    addExpertPatterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

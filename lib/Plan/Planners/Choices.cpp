@@ -72,7 +72,7 @@ bool Choices::maySplit(OpId id, FactorId factor) const {
   if (isWhole(op))
     return false;
   if (kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
-      factor == facts.batchFactor[id])
+      factor == op.ragged || factor == facts.batchFactor[id])
     return false;
   const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
   return sequenceParallel.value_or(true) ||

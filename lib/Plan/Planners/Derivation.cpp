@@ -73,21 +73,6 @@ int Derivation::forwardOf(size_t value, bool isMade) const {
   return -1;
 }
 
-TensorSharding Derivation::gradientLayout(size_t value, const AxisList &pending,
-                                          TensorSharding otherwise) const {
-  OpId producer = facts.producer[group.values[value]];
-  bool isGradient = producer >= 0 && problem.ops[producer].backward;
-  int forward = isGradient && !made[value] ? forwardOf(value, false) : -1;
-  if (forward < 0)
-    return otherwise;
-  TensorSharding result = reading[forward];
-  for (AxisId axis : pending)
-    if (!result.splits(axis))
-      result.partial.push_back({axis, ReduceKind::Sum});
-  std::sort(result.partial.begin(), result.partial.end());
-  return result;
-}
-
 static ShardingRule reversed(const ShardingRule &rule) {
   return {rule.factors, rule.results, rule.operands, {}};
 }
@@ -96,6 +81,41 @@ static std::vector<int64_t> bytesOf(const Problem &problem, const std::vector<Va
   std::vector<int64_t> result;
   for (ValueId value : values)
     result.push_back(problem.values[value].bytes());
+  return result;
+}
+
+/// Of a value from outside that is joined with others to the gradient of a result (of a
+/// product that is cut into gate and up): laid out as in that.
+std::optional<TensorSharding> Derivation::pieceLayout(size_t value) const {
+  for (OpId id : group.ops) {
+    const Op &op = problem.ops[id];
+    auto operand = std::find(op.operands.begin(), op.operands.end(), group.values[value]);
+    if (op.kind != OpKind::Join || op.backward != BackwardKind::Accumulate ||
+        operand == op.operands.end())
+      continue;
+    int forward = forwardOf(static_cast<size_t>(local(op.results[0])), false);
+    if (forward < 0)
+      continue;
+    OpSharding choice = sharding::follow(reversed(op.rule), {reading[forward]},
+                                         bytesOf(problem, op.results), mesh, false);
+    auto index = static_cast<size_t>(operand - op.operands.begin());
+    return complete(sharding::operandSharding(op.rule, choice, index));
+  }
+  return std::nullopt;
+}
+
+TensorSharding Derivation::gradientLayout(size_t value, const AxisList &pending,
+                                          TensorSharding otherwise) const {
+  OpId producer = facts.producer[group.values[value]];
+  bool isGradient = producer >= 0 && problem.ops[producer].backward;
+  int forward = isGradient && !made[value] ? forwardOf(value, false) : -1;
+  if (forward < 0)
+    return isGradient && !made[value] ? pieceLayout(value).value_or(otherwise) : otherwise;
+  TensorSharding result = reading[forward];
+  for (AxisId axis : pending)
+    if (!result.splits(axis))
+      result.partial.push_back({axis, ReduceKind::Sum});
+  std::sort(result.partial.begin(), result.partial.end());
   return result;
 }
 

@@ -30,6 +30,7 @@ private:
   void start(const sharding::OpSharding &choice);
   sharding::TensorSharding gradientLayout(size_t value, const sharding::AxisList &pending,
                                           sharding::TensorSharding otherwise) const;
+  std::optional<sharding::TensorSharding> pieceLayout(size_t value) const;
   int forwardOf(size_t value, bool made) const;
   void findHints();
   bool deriveBackward(size_t op, const sharding::AxisList &pending);

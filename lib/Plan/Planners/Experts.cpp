@@ -28,7 +28,11 @@ static bool isProduct(const Op &op) {
 }
 
 static FactorId expertsOf(const Problem &problem, const Op &op) {
-  if (op.backward || !isProduct(op))
+  if (op.backward)
+    return -1;
+  if (op.ragged >= 0)
+    return op.kind == OpKind::Contraction ? op.ragged : -1;
+  if (!isProduct(op))
     return -1;
   auto isWeight = [&](int i) {
     const Value &value = problem.values[op.operands[i]];
@@ -88,6 +92,7 @@ Experts::Experts(const Problem &problem, const ProblemFacts &facts)
   for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id)
     if (FactorId experts = expertsOf(problem, problem.ops[id]); experts >= 0) {
       factor[id] = experts;
+      ragged |= problem.ops[id].ragged >= 0;
       runs[id] = true;
       common = std::gcd(common, problem.ops[id].rule->factors[experts].size);
     }

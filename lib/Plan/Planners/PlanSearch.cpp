@@ -354,11 +354,16 @@ Result<SearchResult> PlanSearch::finish(bool anyMemory) {
   return result;
 }
 
+/// The most ranks of ep that a plan may have.
+static int64_t expertRanks(const Experts &experts, const SearchOptions &options) {
+  return options.executable && experts.ragged ? 1 : experts.mostRanks;
+}
+
 Result<SearchResult> PlanSearch::run() {
   Candidates candidates = findCandidates(
       problem, facts, spec, options,
       {static_cast<int64_t>(library.getBlocks().size()), nearDevices(cluster, options.devices),
-       Experts(problem, facts).mostRanks, alikeDevices(cluster, options.devices),
+       expertRanks(Experts(problem, facts), options), alikeDevices(cluster, options.devices),
        cluster.software.evenStages});
   refusal = candidates.refusal;
   orderFamilies(candidates.list);
@@ -420,7 +425,7 @@ Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
                             const SearchOptions &options) {
   if (std::string error = check(problem); !error.empty())
     return Error{"plan: " + error};
-  if (std::string error = unsupportedSpec(options); !error.empty())
+  if (std::string error = unsupportedSpec(problem, options); !error.empty())
     return Error{error, 2};
   if (int64_t limit = cluster.devices(); limit > 0 && options.devices > limit)
     return Error{"plan: the cluster " + cluster.name + " has " + std::to_string(limit) +

@@ -66,8 +66,8 @@ std::vector<std::pair<std::string, Spec>> eachKeyLess(const Spec &spec) {
 }
 
 /// Degrees and settings that no phase carries out yet, or no planner chooses.
-std::string unsupportedSpec(const SearchOptions &options) {
-  std::vector<std::string> list = unimplemented(options.spec);
+std::string unsupportedSpec(const Problem &problem, const SearchOptions &options) {
+  std::vector<std::string> list = unimplemented(problem, options.spec);
   return options.executable && !list.empty() ? "plan: " + list.front() : "";
 }
 

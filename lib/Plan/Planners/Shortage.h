@@ -12,7 +12,7 @@ inline constexpr const char *kNoPlanFits = "no plan fits: ";
 std::string shortage(const SearchResult &closest);
 
 /// Why a SPEC can't be honoured whatever the memory, or "".
-std::string unsupportedSpec(const SearchOptions &options);
+std::string unsupportedSpec(const Problem &problem, const SearchOptions &options);
 
 /// What stands for the meshes of all stages where they differ.
 inline constexpr const char *kGroupsKey = "stage_groups";

@@ -202,6 +202,9 @@ std::string SubjectExplainer::whyNot(OpId id, FactorId factor) const {
     return where + " is the batch, which data parallelism splits";
   if (split.kind == FactorKind::Whole)
     return where + " is needed whole";
+  if (factor == op.ragged)
+    return where + " counts experts, which only ep splits: how many rows choose each is known at "
+                   "run time";
   if (split.kind == FactorKind::Rounds && op.keepRounds)
     return "the op would have to be taken apart along " + where;
   if (dividing(split.size).empty())

@@ -41,7 +41,7 @@ void Statement::place(const OpSharding &start, OpId id, const AxisList &axes,
   for (size_t f = 0; f < op.rule->factors.size(); ++f) {
     FactorKind kind = op.rule->factors[f].kind;
     if (kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
-        static_cast<FactorId>(f) == facts.batchFactor[id])
+        static_cast<FactorId>(f) == op.ragged || static_cast<FactorId>(f) == facts.batchFactor[id])
       continue;
     result.push_back(start);
     result.back().factors[f].insert(result.back().factors[f].end(), axes.begin(), axes.end());
@@ -69,7 +69,7 @@ std::vector<OpSharding> Statement::enumerate(OpId id) const {
       bool isMost = op.rule->factors[f].size % (mesh.size(first) * mesh.axes[rest[0]].size) != 0;
       FactorKind kind = op.rule->factors[f].kind;
       if (!isMost || kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
-          static_cast<FactorId>(f) == facts.batchFactor[id])
+          static_cast<FactorId>(f) == op.ragged || static_cast<FactorId>(f) == facts.batchFactor[id])
         continue;
       OpSharding major = start;
       major.factors[f].insert(major.factors[f].end(), first.begin(), first.end());

@@ -49,6 +49,10 @@ void setResultAttrs(mlir::func::FuncOp func, llvm::StringRef name,
 /// table, the classes of the loss. For functions of global shapes.
 void annotateIndexLimits(mlir::func::FuncOp function);
 
+/// The factor of a mixture's op (ExpertOps.td) that counts parts of its experts, each with the
+/// rows that chose one of them; -1: it has none.
+int expertsFactor(mlir::Operation *op, const sharding::ShardingRule &rule);
+
 /// The static shape of a tensor value.
 llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
 

@@ -2,6 +2,7 @@
 #define DTC_DIALECT_GRAPH_GRAPHOPS_TD
 
 include "dtc/Dialect/Graph/GraphBase.td"
+include "dtc/Dialect/Graph/ExpertOps.td"
 include "dtc/Dialect/Graph/IndexOps.td"
 include "dtc/Dialect/Graph/LayerOps.td"
 include "dtc/Dialect/Graph/ModuleOps.td"
