@@ -138,8 +138,9 @@ std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan)
   auto ragged = std::find_if(problem.ops.begin(), problem.ops.end(),
                              [](const Op &op) { return op.ragged >= 0; });
   if (plan.degrees.ep > 1 && ragged != problem.ops.end())
-    result.push_back("not implemented yet: experts on several ranks where rows choose them (" +
-                     ragged->location + "): ep=" + std::to_string(plan.degrees.ep));
+    result.push_back("not implemented yet: experts on several ranks where rows choose them, at " +
+                     (ragged->location.empty() ? ragged->name : ragged->location) +
+                     ": ep=" + std::to_string(plan.degrees.ep));
   return result;
 }
 

@@ -483,3 +483,67 @@ func.func @f(%p: tensor<4xf32>, %s: tensor<f32>, %m: tensor<5xf32>) {
   %0:2 = dtc.sgd_update %p, %p, %m, %s, %s {momentum = 0.9 : f64, weightDecay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<5xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<5xf32>)
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<2x8x6xf32>, %i: tensor<2x4xi64>) {
+  // expected-error @+1 {{choices must have the shape [2, 8]: [2, 4]}}
+  %0 = dtc.dispatch %x, %i experts 4 : tensor<2x8x6xf32>, tensor<2x4xi64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x6xf32>, %i: tensor<2x8xf32>) {
+  // expected-error @+1 {{choices must have the element type i32 or i64: }}
+  %0 = dtc.combine %x, %i experts 4 : tensor<2x8x6xf32>, tensor<2x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8xf32>, %i: tensor<2x8xi64>) {
+  // expected-error @+1 {{must have experts: 0}}
+  %0 = dtc.dispatch %x, %i experts 0 : tensor<2x8xf32>, tensor<2x8xi64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<8xf32>, %i: tensor<8xi64>) {
+  // expected-error @+1 {{input must have samples and rows: rank 1}}
+  %0 = dtc.dispatch %x, %i experts 2 : tensor<8xf32>, tensor<8xi64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x6xf32>, %w: tensor<4x10x6xf32>, %i: tensor<2x8xi64>) {
+  // expected-error @+1 {{choices must not have the index of the experts: 1}}
+  %0 = dtc.grouped_contract %x [0, 1, 4], %w [2, 3, 4] -> [0, 1, 3] by %i [0, 1] of 1 : tensor<2x8x6xf32>, tensor<4x10x6xf32>, tensor<2x8xi64> -> tensor<2x8x10xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x6xf32>, %w: tensor<4x10x6xf32>, %i: tensor<2x8xi64>) {
+  // expected-error @+1 {{each must have either the experts or the choices' index: 0}}
+  %0 = dtc.grouped_contract %x [0, 1, 4], %w [2, 3, 4] -> [1, 3] by %i [0, 1] of 2 : tensor<2x8x6xf32>, tensor<4x10x6xf32>, tensor<2x8xi64> -> tensor<8x10xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x6xf32>, %w: tensor<4x10x6xf32>, %i: tensor<2x8xi64>) {
+  // expected-error @+1 {{must not be in one of left operand, right operand and result alone, index: 3}}
+  %0 = dtc.grouped_contract %x [0, 1, 4], %w [2, 3, 4] -> [0, 1] by %i [0, 1] of 2 : tensor<2x8x6xf32>, tensor<4x10x6xf32>, tensor<2x8xi64> -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x6xf32>, %i: tensor<2x8xi64>) {
+  // expected-error @+1 {{must have the experts: 0}}
+  %0 = dtc.grouped_contract %x [0, 1, 2], %x [0, 1, 2] -> [0, 1] by %i [0, 1] of 9 : tensor<2x8x6xf32>, tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x8xf32>
+  return
+}

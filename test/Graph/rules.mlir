@@ -64,6 +64,22 @@ func.func @index(%t: tensor<8x4xf32>, %i: tensor<4x2xi32>, %j: tensor<4x4xi64>, 
   return
 }
 
+// 3 experts and 8 rows of a sample can't be shared out alike: rows and what is in them can be split. Some choose none.
+// CHECK-LABEL: @experts({{.*}}test.shardings = 114 :
+func.func @experts(%x: tensor<4x8x2xf32>, %i: tensor<4x8xi64>, %w: tensor<3x4x2xf32>, %y: tensor<4x8x4xf32>) {
+  // RULE{LITERAL}: ([a,b,e],[c,d,e],[a,b])->([a,b,d]) {a=4,b=8,c=3,d=4,e=2} reduce{e} whole{c} linear{{0},{1}}
+  %0 = dtc.grouped_contract %x [0, 1, 4], %w [2, 3, 4] -> [0, 1, 3] by %i [0, 1] of 2 : tensor<4x8x2xf32>, tensor<3x4x2xf32>, tensor<4x8xi64> -> tensor<4x8x4xf32>
+  // RULE{LITERAL}: ([c,d,e],[a,b,d],[a,b])->([a,b,e]) {a=4,b=8,c=3,d=4,e=2} reduce{d} whole{c} linear{{0},{1}}
+  %1 = dtc.grouped_contract %w [2, 3, 4], %y [0, 1, 3] -> [0, 1, 4] by %i [0, 1] of 2 : tensor<3x4x2xf32>, tensor<4x8x4xf32>, tensor<4x8xi64> -> tensor<4x8x2xf32>
+  // RULE{LITERAL}: ([a,b,d],[a,b,e],[a,b])->([e,c,d]) {a=4,b=8,c=3,d=4,e=2} reduce{a,b} whole{c} linear{{0},{1}}
+  %2 = dtc.grouped_contract %y [0, 1, 3], %x [0, 1, 4] -> [4, 2, 3] by %i [0, 1] of 2 : tensor<4x8x4xf32>, tensor<4x8x2xf32>, tensor<4x8xi64> -> tensor<2x3x4xf32>
+  // RULE{LITERAL}: ([a,b,d],[a,b])->([a,c,d]) {a=4,b=8,c=8,d=2} whole{b,c} linear{{0}}
+  %3 = dtc.dispatch %x, %i experts 3 : tensor<4x8x2xf32>, tensor<4x8xi64>
+  // RULE{LITERAL}: ([a,c,d],[a,b])->([a,b,d]) {a=4,b=8,c=8,d=2} whole{b,c} linear{{0}}
+  %4 = dtc.combine %x, %i experts 3 : tensor<4x8x2xf32>, tensor<4x8xi64>
+  return
+}
+
 // Rows are seen whole.
 // CHECK-LABEL: @choose({{.*}}test.shardings = 12 :
 func.func @choose(%x: tensor<4x2x8xf32>) {

@@ -69,9 +69,27 @@ def test_expert_parallel_sends_tokens(tmp_path):
 
 
 def test_models_without_experts_have_no_expert_parallelism():
-    """Nor those that look up their experts' weights for each token."""
-    for model in ("gpt2", "mobilenet", "mixtral"):
+    for model in ("gpt2", "mobilenet"):
         refused = call("dtc", "plan", MODELS / f"{model}.onnx", "--devices", 4, "--plan", "ep=4", "--loss",
                        "cross_entropy", "--global-batch", 8)
         assert refused.code == 4
         assert "no op runs experts side by side, with weights of their own: ep=4" in refused.err
+
+
+def test_experts_chosen_at_run_time_are_planned_but_not_compiled(tmp_path):
+    """Where tokens look up their experts' weights, too, ep shares these out."""
+    options = ("--loss", "cross_entropy", "--global-batch", 8)
+    planned = json.loads(check_call("dtc", "plan", MODELS / "mixtral.onnx", "--gpus", 4, "--cluster", "dgx-h100", "--plan",
+                                    "ep=4,dp=1,zero=0", *options, "--json").out)
+    assert planned["plan"]["ep"] == 4
+    whole = json.loads(check_call("dtc", "plan", MODELS / "mixtral.onnx", "--gpus", 4, "--cluster", "dgx-h100", "--plan",
+                                  "dp=4,zero=0", *options, "--json").out)
+    experts = 4 * 3 * 64 * 32  # gate, up and down
+    assert whole["stages"][0]["parameters"] - planned["stages"][0]["parameters"] == experts * 3 // 4
+    assert any(use["axis"] == "ep" for use in planned["collectives"])
+    refused = call("dtc", "compile", MODELS / "mixtral.onnx", "--devices", 4, "--plan", "ep=4", *options,
+                   "-o", tmp_path / "mixtral.dtc")
+    assert refused.code == 2
+    assert "not implemented yet: experts on several ranks where rows choose them" in refused.err
+    free = json.loads(check_call("dtc", "plan", MODELS / "mixtral.onnx", "--devices", 4, *options, "--json").out)
+    assert free["plan"]["ep"] == 1

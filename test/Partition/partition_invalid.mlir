@@ -54,3 +54,14 @@ func.func @f(%g: tensor<4xf32> {dtc.role = #dtc.role<gradient, "w">})
   %0 = dtc.sum %g : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// What rows a rank has is known when it runs.
+dist.mesh @mesh ["ep" = 2]
+func.func @f(%x: tensor<2x8x6xf32>, %i: tensor<2x8xi64>) -> tensor<2x8x6xf32> {
+  // expected-error @+2 {{has experts on several ranks, which cannot exchange rows yet: 2 parts}}
+  // expected-error @+1 {{cannot be built on shards}}
+  %0 = dtc.dispatch %x, %i experts 4 {dist.op = #dist.op_sharding<@mesh, [{}, {}, {"ep"}, {}, {}]>} : tensor<2x8x6xf32>, tensor<2x8xi64>
+  return %0 : tensor<2x8x6xf32>
+}

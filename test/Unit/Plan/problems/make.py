@@ -1,4 +1,4 @@
-"""Writes the forward graph of a GPT-2, Llama or mixture of experts of any size, as the importer gives it, for tests.
+"""Writes the forward graph of a GPT-2, a Llama or one of two mixtures of experts of any size, as the importer gives it, for tests.
 
     make.py gpt --layers 2 --width 1024 --heads 16 --sequence 512 --batch 8 --vocabulary 32768 > gpt.mlir
     dtc-opt --dtc-train gpt.mlir | dtc-opt --dtc-print-problem -o /dev/null > gpt.json
@@ -194,15 +194,70 @@ def moe(o):
     return f.text(f.contract(x, [0, 1, 3], table, [2, 3], [0, 1, 2], [b, s, o.vocabulary]))
 
 
+def mixtral(o):
+    """Llama's attention, and SwiGLU experts of which each token chooses two."""
+    f = Function(o.type)
+    b, s, w, h, e = o.batch, o.sequence, o.width, o.heads, o.width // o.heads
+    experts, hidden, rows = o.experts, o.hidden or 4 * w, 2 * s
+    ids = f.argument("input", "input_ids", [b, s], "i64")
+    x = f.gather(f.argument("parameter", "wte.weight", [o.vocabulary, w]), ids)
+
+    def norm(x, name):
+        scale = f.argument("parameter", name + ".weight", [w])
+        return f.op(f"dtc.rms_norm {x[0]} scale {scale[0]} : {scale[1]} eps 1.0e-05 : {x[1]} -> RESULT",
+                    x[2], [[b, s]])
+
+    def exchange(kind, x, choices):
+        return f.op(f"dtc.{kind} {x[0]}, {choices[0]} experts {experts} : {x[1]}, {choices[1]}", x[2])
+
+    def integers(text, shape):
+        name, _, _ = f.op(text, shape)
+        return (name, f.type(shape, "i64"), shape)
+
+    def product(x, weights, choices, size):
+        return f.op(f"dtc.grouped_contract {x[0]} [0, 1, 4], {weights[0]} [2, 3, 4] -> [0, 1, 3] by {choices[0]} [0, 1] "
+                    f"of 2 : {x[1]}, {weights[1]}, {choices[1]} -> RESULT", [b, rows, size])
+
+    for layer in range(o.layers):
+        p = f"layers.{layer}."
+        y = norm(x, p + "norm_1")
+        q, k, v = (f.contract(y, [0, 1, 4], f.argument("parameter", p + name, [h, e, w]), [2, 3, 4], [0, 1, 2, 3],
+                              [b, s, h, e]) for name in ("q", "k", "v"))
+        y = f.contract(f.attention(q, k, v), [0, 1, 3, 4], f.argument("parameter", p + "o", [h, e, w]), [3, 4, 2],
+                       [0, 1, 2], [b, s, w])
+        x = f.binary("arith.addf", y, x)
+        y = norm(x, p + "norm_2")
+        gate = f.contract(y, [0, 1, 3], f.argument("parameter", p + "gate", [experts, w]), [2, 3], [0, 1, 2],
+                          [b, s, experts])
+        type_ = f.type([b, s, 2], "i64")
+        best = integers(f"dtc.top_k {gate[0]} : {gate[1]} -> {type_}", [b, s, 2])
+        each = f.broadcast(gate, [0, 1, 3], [b, s, 2, experts])
+        weights = f.op(f"dtc.pick {each[0]}, {best[0]} : {each[1]}, {best[1]} -> RESULT", [b, s, 2])
+        weights = f.op(f"dtc.softmax {weights[0]} 2 : RESULT", [b, s, 2])
+        choices = integers(f"dtc.reshape {best[0]} : {best[1]} -> {f.type([b, rows], 'i64')}", [b, rows])
+        sent = exchange("dispatch", f.reshape(f.broadcast(y, [0, 1, 3], [b, s, 2, w]), [b, rows, w]), choices)
+        there = integers(f"dtc.dispatch {choices[0]}, {choices[0]} experts {experts} : {choices[1]}, {choices[1]}",
+                         [b, rows])
+        up = product(sent, f.argument("parameter", p + "up", [experts, hidden, w]), there, hidden)
+        up_gate = product(sent, f.argument("parameter", p + "up_gate", [experts, hidden, w]), there, hidden)
+        both = f.binary("arith.mulf", f.unary("dtc.activation silu", up_gate), up)
+        down = product(both, f.argument("parameter", p + "down", [experts, w, hidden]), there, w)
+        y = f.reshape(exchange("combine", down, choices), [b, s, 2, w])
+        y = f.binary("arith.mulf", y, f.broadcast(weights, [0, 1, 2], [b, s, 2, w]))
+        x = f.binary("arith.addf", x, f.op(f"dtc.reduce sum {y[0]} [2] : {y[1]} -> RESULT", [b, s, w]))
+    head = f.argument("parameter", "lm_head.weight", [o.vocabulary, w])
+    return f.text(f.contract(norm(x, "norm"), [0, 1, 3], head, [2, 3], [0, 1, 2], [b, s, o.vocabulary]))
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("model", choices=["gpt", "llama", "moe"])
+    parser.add_argument("model", choices=["gpt", "llama", "moe", "mixtral"])
     for name, default in [("layers", 1), ("width", 1024), ("heads", 16), ("kv-heads", 16), ("hidden", 0),
                           ("experts", 16), ("sequence", 512), ("batch", 8), ("vocabulary", 32768)]:
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--type", default="f32")
     options = parser.parse_args()
-    print({"gpt": gpt, "llama": llama, "moe": moe}[options.model](options))
+    print({"gpt": gpt, "llama": llama, "moe": moe, "mixtral": mixtral}[options.model](options))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,135 @@
+// Mixtures whose rows find their experts at run time: mixtral.json has two layers with 8 experts, 8 samples of 4,096
+// tokens and two choices of each.
+#include "OpWork.h"
+#include "Planners/Experts.h"
+#include "Problems.h"
+
+#include "dtc/Plan/Verify.h"
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+using dtc::sharding::AxisList;
+using dtc::sharding::Mesh;
+using dtc::sharding::OpSharding;
+using dtc::sharding::StepKind;
+
+static SearchResult planned(const Problem &problem, int64_t devices, const std::string &spec) {
+  SearchOptions options{devices, *parseSpec(spec)};
+  options.executable = false;
+  Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);
+  EXPECT_TRUE(result) << result.error().message;
+  return result ? *result : SearchResult{};
+}
+
+static OpId find(const Problem &problem, const std::string &name) {
+  for (size_t id = 0; id < problem.ops.size(); ++id)
+    if (problem.ops[id].name == name)
+      return static_cast<OpId>(id);
+  ADD_FAILURE() << "no op " << name;
+  return 0;
+}
+
+TEST(Experts, OfRowsThatChooseThemAreInGroupedProducts) {
+  Problem problem = load("mixtral");
+  Experts experts(problem, ProblemFacts(problem));
+  EXPECT_EQ(experts.mostRanks, 8);
+  EXPECT_TRUE(experts.ragged);
+  EXPECT_FALSE(Experts(load("moe"), ProblemFacts(load("moe"))).ragged);
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    const Op &op = problem.ops[id];
+    EXPECT_EQ(experts.runs[id], op.name == "dtc.grouped_contract" && !op.backward) << op.name;
+    if (op.name == "dtc.softmax" || op.name == "dtc.attention")
+      EXPECT_EQ(experts.factor[id], -1);
+  }
+}
+
+/// Each rank has one of the experts of every layer, and in each layer is sent the rows for it
+/// and sends them back, in both passes: 4,096 tokens, two choices of each, 4,096 numbers in bf16.
+TEST(Experts, AreSharedOutAndSentTheirRows) {
+  Problem problem = load("mixtral");
+  SearchResult result = planned(problem, 8, "ep=8,dp=1,tp=1,pp=1,zero=0,micro_batch=1,recompute=none");
+  for (const char *name : {"up", "up_gate", "down"})
+    EXPECT_EQ(layoutOf(result.problem, result.plan, std::string("layers.1.") + name),
+              R"([{"ep"}, {}, {}])");
+  EXPECT_EQ(layoutOf(result.problem, result.plan, "layers.1.q"), "[{}, {}, {}]");
+  int64_t sent = 0;
+  for (const CollectiveUse &use : result.predicted.collectives)
+    if (use.kind == StepKind::AllToAll && use.axis == "ep" && use.bytes == 4096 * 2 * 4096 * 2)
+      sent += use.count;
+  EXPECT_EQ(sent, 2 * 4);
+  SearchResult whole = planned(problem, 8, "dp=8,tp=1,pp=1,zero=0,micro_batch=1,recompute=none");
+  // 3 x 8 x 4096 x 14336 parameters of each layer, of which a rank has an eighth.
+  int64_t experts = int64_t{3} * 8 * 4096 * 14336 * 2;
+  EXPECT_EQ(whole.predicted.stages[0].parameters - result.predicted.stages[0].parameters,
+            experts / 8 * 7);
+}
+
+TEST(Experts, DoTheWorkOfTheRowsThatThereAre) {
+  Problem problem = load("mixtral");
+  Cluster on = cluster("dgx-h100");
+  ProblemFacts facts(problem);
+  CostModel model(on, 8);
+  OpWork work(problem, facts, model);
+  Mesh mesh;
+  mesh.axes.push_back({"ep", "ep", 8});
+  OpId id = find(problem, "dtc.grouped_contract");
+  OpSharding whole, shared;
+  whole.factors.resize(problem.ops[id].rule->factors.size());
+  shared = whole;
+  shared.factors[problem.ops[id].ragged] = {0};
+  LocalWork all = work.work(id, whole, mesh), part = work.work(id, shared, mesh);
+  EXPECT_EQ(all.flops, 2.0 * 8 * 8192 * 14336 * 4096);
+  EXPECT_EQ(part.flops * 8, all.flops);
+  EXPECT_EQ(all.batch, 8);
+  EXPECT_EQ(part.batch, 1);
+  EXPECT_EQ(part.m, 8 * 8192 / 8);
+  EXPECT_EQ(part.n, 14336);
+  EXPECT_EQ(part.k, 4096);
+}
+
+TEST(Experts, OfMixturesAreSharedOutUnaided) {
+  SearchResult result = planned(load("mixtral"), 8, "pp=1");
+  EXPECT_GT(result.plan.degrees.ep, 1) << summary(result.plan.degrees);
+  SearchResult without = planned(load("mixtral"), 8, "pp=1,ep=1");
+  EXPECT_LT(result.predicted.stepSeconds, without.predicted.stepSeconds);
+}
+
+TEST(Experts, WithRowsOfTheirOwnAreNotCompiledYet) {
+  Problem problem = load("mixtral");
+  const std::string message = "not implemented yet: experts on several ranks where rows choose "
+                              "them, at dtc.dispatch: ep=2";
+  Plan plan = planned(problem, 4, "ep=2,tp=1,pp=1,zero=0,recompute=none").plan;
+  EXPECT_EQ(unimplemented(problem, plan), std::vector<std::string>{message});
+  EXPECT_TRUE(unimplemented(load("moe"), plan).empty());
+  Result<SearchResult> pinned = search(problem, cluster("dgx-h100"), {4, *parseSpec("ep=2")});
+  ASSERT_FALSE(pinned);
+  EXPECT_EQ(pinned.error().message, "plan: " + message);
+  Result<SearchResult> open = search(problem, cluster("dgx-h100"), {4, *parseSpec("auto")});
+  ASSERT_TRUE(open) << open.error().message;
+  EXPECT_EQ(open->plan.degrees.ep, 1);
+}
+
+TEST(Experts, AreNeverSplitByTensorParallelism) {
+  Problem problem = load("mixtral");
+  SearchResult result = planned(problem, 4, "tp=4,dp=1,pp=1");
+  AxisList tensor = result.plan.mesh.ofDegree("tp");
+  bool splits = false;
+  for (size_t id = 0; id < problem.ops.size(); ++id)
+    if (dtc::sharding::FactorId ragged = problem.ops[id].ragged; ragged >= 0) {
+      EXPECT_TRUE(result.plan.ops[id].factors[ragged].empty()) << problem.ops[id].name;
+      for (const AxisList &axes : result.plan.ops[id].factors)
+        splits |= !axes.empty();
+    }
+  EXPECT_TRUE(splits);
+  // Nor does a plan that somebody has written.
+  Plan plan = result.plan;
+  OpId id = find(result.problem, "dtc.grouped_contract");
+  for (AxisList &axes : plan.ops[id].factors)
+    axes.clear();
+  plan.ops[id].factors[problem.ops[id].ragged] = tensor;
+  bool found = false;
+  for (const Violation &violation : verify(result.problem, plan, cluster("dgx-h100")))
+    found |= violation.op == id &&
+             violation.message == "dtc.grouped_contract has experts that only ep can split, axis tp";
+  EXPECT_TRUE(found);
+}
