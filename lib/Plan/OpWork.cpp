@@ -186,6 +186,8 @@ static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, L
   double global = 2;
   for (size_t i = 0; i < op.rule->factors.size(); ++i) {
     auto factor = static_cast<FactorId>(i);
+    if (op.ragged >= 0 && op.rule->factors[i].kind == sharding::FactorKind::Whole)
+      continue; // experts of a part: a row meets one of them
     bool left = has(op.rule->operands[0], factor), right = has(op.rule->operands[1], factor);
     bool out = has(op.rule->results[0], factor);
     int64_t &size = left && right ? (out ? batch : k) : left ? m : n;

@@ -17,6 +17,8 @@ static constexpr int64_t kWindow = 16;
 /// Rows kernels should have work for several threads, or be small.
 static constexpr int64_t kFewRows = 16, kSmallKernel = 65536;
 static constexpr unsigned kFewTerms = 4;
+/// A look-up as much larger than its table is repeated: of a row's weights, chosen among experts.
+static constexpr int64_t kManyRows = 16;
 
 bool isPrimitive(Operation *op) {
   return graph::isElementwise(op) ||
@@ -38,6 +40,12 @@ static bool isDear(Operation *op) {
   return isa<math::ExpOp, math::Exp2Op, math::ExpM1Op, math::LogOp, math::Log1pOp, math::TanhOp,
              math::ErfOp, math::PowFOp, math::SinOp, math::CosOp, math::SqrtOp, math::RsqrtOp,
              arith::DivFOp>(op);
+}
+
+/// Looks the same rows of a small table up many times, which are not worth storing.
+static bool repeatsTable(Operation *op) {
+  auto gather = dyn_cast<graph::GatherOp>(op);
+  return gather && elementsOf(op) >= kManyRows * elementsOf(gather.getTable());
 }
 
 /// Reads few elements of what others read whole. Alone and before them, so that they may write
@@ -197,7 +205,7 @@ void Clustering::findFree() {
     bool elsewhere = isRequired(op->getResult(0)) &&
                      isa<graph::TransposeOp, graph::SliceOp>(op);
     if (isa<arith::ConstantOp, graph::IotaOp>(op) || (isView(op) && !elsewhere) ||
-        isCheapElementwise(op))
+        repeatsTable(op) || isCheapElementwise(op))
       freeOps.insert(op);
   }
 }
