@@ -10,7 +10,8 @@ from integer_program import Statement, minimize
 LAYERS = ROOT / "test" / "Unit" / "Plan" / "problems"
 TRAINED = {"mlp": "cross_entropy", "gpt2": "cross_entropy", "llama": "cross_entropy",
            "bert": "cross_entropy", "bart": "cross_entropy", "t5": "cross_entropy",
-           "vit": "cross_entropy", "mixtral": "cross_entropy", "moe": "cross_entropy",
+           "gpt_neox": "cross_entropy", "qwen2": "cross_entropy", "vit": "cross_entropy",
+           "mixtral": "cross_entropy", "moe": "cross_entropy",
            "resnet_tiny": "cross_entropy", "resnet18": "cross_entropy",
            "convnext": "cross_entropy", "mobilenet": "cross_entropy"}
 
@@ -70,6 +71,62 @@ def test_gap_bounds_what_small_tables_miss():
         inexact += case["gap"] > 0
         worse += own > best * (1 + 1e-6)
     assert inexact > 30 and worse > 0
+
+
+def fastest(case: dict, most: list[float]) -> float | None:
+    """Seconds of the first of the frontier that holds no more."""
+    within = [point["seconds"] for point in case["frontier"]
+              if all(held <= limit for held, limit in zip(point["held"], most))]
+    return min(within, default=None)
+
+
+def check_points(case: dict, statement: Statement) -> None:
+    """Every point of a frontier costs and holds what its choices do."""
+    for point in case["frontier"]:
+        assert point["legal"] and -1 not in point["choices"], case["seed"]
+        assert statement.cost(point["choices"]) == pytest.approx(point["seconds"], rel=1e-9), case["seed"]
+        assert statement.holds(point["choices"]) == pytest.approx(point["held"], rel=1e-9), case["seed"]
+
+
+@pytest.mark.parametrize("kind,count", [("forward", 160), ("training", 80)])
+def test_frontiers_of_random_graphs(kind, count):
+    """Where memory is short the frontier has what the integer program finds."""
+    compared = short = 0
+    for case in stated("frontier", 0, count, kind, 4096):
+        if "error" in case or has_many_readers(case):
+            continue
+        assert case["exact"], case["seed"]
+        statement = Statement(case)
+        check_points(case, statement)
+        first = case["frontier"][0]
+        assert first["seconds"] == pytest.approx(case["seconds"], rel=1e-9), case["seed"]
+        share = 0.3 if case["seed"] % 2 else 0.7
+        most = []  # rounded, so that no sum differs from it by rounding
+        for kind_held in range(2):
+            least = min(point["held"][kind_held] for point in case["frontier"])
+            most.append(round(least + share * (first["held"][kind_held] - least)) + 0.5)
+        found = fastest(case, most)
+        best = minimize(statement, case["seconds"], most)
+        assert (best is None) == (found is None), case["seed"]
+        if best is None:
+            continue
+        assert best.seconds <= best.bound * (1 + 1e-7), "HiGHS stopped early"
+        assert found == pytest.approx(best.seconds, rel=1e-7), case["seed"]
+        compared += 1
+        short += found > case["seconds"] * (1 + 1e-6)
+    assert compared > count / 2 and short > count / 4
+
+
+def test_frontiers_of_folded_graphs():
+    """Eight layers and more as a few: what a point holds and costs is that of all of them."""
+    compared = 0
+    for case in stated("frontier", 0, 60, "folded", 32):
+        if "error" in case or has_many_readers(case):
+            continue
+        check_points(case, Statement(case))
+        assert case["frontier"][0]["seconds"] == pytest.approx(case["seconds"], rel=1e-9), case["seed"]
+        compared += len(case["frontier"]) > 2
+    assert compared > 10
 
 
 @pytest.mark.parametrize("layer", ["gpt", "llama", "llama_kv2"])

@@ -125,10 +125,8 @@ double CostNetwork::logSize(const std::vector<int> &bucket, Variable variable) c
   return sum;
 }
 
-/// Numbers the combinations of classes that the choices of a variable have in
-/// several maps, in the order of the choices.
-static std::vector<int> jointClasses(const std::vector<const std::vector<int> *> &classMaps,
-                                     int choices) {
+std::vector<int> CostNetwork::jointClasses(const std::vector<const std::vector<int> *> &classMaps,
+                                           int choices) {
   std::vector<int> result(choices, 0);
   int count = 1;
   for (const std::vector<int> *map : classMaps) {
@@ -154,61 +152,29 @@ static std::vector<int> representatives(const std::vector<int> &classOf) {
   return result;
 }
 
-namespace {
-
-/// One term of a bucket, addressed by the classes of the neighbours.
-struct Addressed {
-  const std::vector<double> *costs;
-  size_t own = 0;                            ///< stride of the eliminated variable's class
-  const std::vector<int> *ownClass = nullptr;
-  std::vector<std::vector<size_t>> offsets;  ///< by neighbour and its joint class
-};
-
-} // namespace
-
-/// The least sum over the variable's choices, for each combination of joint
-/// classes of the neighbours (row-major).
-static std::vector<double> leastSums(const std::vector<Addressed> &bucket, int choices,
-                                     const std::vector<int> &counts) {
+size_t CostNetwork::Bucket::entries() const {
   size_t total = 1;
   for (int count : counts)
     total *= count;
-  std::vector<double> result(total), sums(choices);
-  std::vector<int> at(counts.size(), 0);
-  for (size_t index = 0; index < total; ++index) {
-    std::fill(sums.begin(), sums.end(), 0.0);
-    for (const Addressed &term : bucket) {
-      size_t base = 0;
-      for (size_t i = 0; i < at.size(); ++i)
-        if (!term.offsets[i].empty())
-          base += term.offsets[i][at[i]];
-      for (int choice = 0; choice < choices; ++choice)
-        sums[choice] += (*term.costs)[base + term.own * (*term.ownClass)[choice]];
-    }
-    result[index] = *std::min_element(sums.begin(), sums.end());
-    for (size_t i = at.size(); i-- > 0 && ++at[i] == counts[i];)
-      at[i] = 0;
-  }
-  return result;
+  return total;
 }
 
-CostNetwork::Eliminated CostNetwork::minimize(const std::vector<int> &bucket, Variable variable,
-                                              const std::vector<Variable> &others) {
-  std::vector<std::vector<int>> joint;
-  std::vector<int> counts;
+CostNetwork::Bucket CostNetwork::address(const std::vector<int> &ids, Variable variable,
+                                         const std::vector<Variable> &others) const {
+  Bucket bucket;
   for (Variable other : others) {
     std::vector<const std::vector<int> *> classMaps;
-    for (int id : bucket)
+    for (int id : ids)
       for (size_t i = 0; i < terms[id].scope.size(); ++i)
         if (terms[id].scope[i] == other)
           classMaps.push_back(&maps[terms[id].maps[i]].classOf);
-    joint.push_back(jointClasses(classMaps, domains[other]));
-    counts.push_back(*std::max_element(joint.back().begin(), joint.back().end()) + 1);
+    bucket.joint.push_back(jointClasses(classMaps, domains[other]));
+    const std::vector<int> &joint = bucket.joint.back();
+    bucket.counts.push_back(*std::max_element(joint.begin(), joint.end()) + 1);
   }
-  std::vector<Addressed> addressed;
-  for (int id : bucket) {
+  for (int id : ids) {
     const Term &term = terms[id];
-    Addressed one{&tables[term.table], 0, nullptr, {}};
+    Addressed one{term.table, 0, nullptr, {}};
     one.offsets.resize(others.size());
     size_t stride = 1;
     for (size_t i = term.scope.size(); i-- > 0; stride *= maps[term.maps[i]].count) {
@@ -219,18 +185,42 @@ CostNetwork::Eliminated CostNetwork::minimize(const std::vector<int> &bucket, Va
         continue;
       }
       size_t at = std::lower_bound(others.begin(), others.end(), term.scope[i]) - others.begin();
-      for (int choice : representatives(joint[at]))
+      for (int choice : representatives(bucket.joint[at]))
         one.offsets[at].push_back(stride * classOf[choice]);
     }
-    addressed.push_back(std::move(one));
+    bucket.terms.push_back(std::move(one));
   }
-  std::vector<double> costs = leastSums(addressed, domains[variable], counts);
+  return bucket;
+}
+
+/// The least sum over the variable's choices, for each combination of joint
+/// classes of the neighbours (row-major).
+std::vector<double> CostNetwork::leastSums(const Bucket &bucket, int choices) const {
+  std::vector<double> result(bucket.entries()), sums(choices);
+  std::vector<int> at(bucket.counts.size(), 0);
+  for (double &least : result) {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (const Addressed &term : bucket.terms) {
+      const double *costs = &tables[term.table][term.at(at)];
+      for (int choice = 0; choice < choices; ++choice)
+        sums[choice] += costs[term.own * (*term.ownClass)[choice]];
+    }
+    least = *std::min_element(sums.begin(), sums.end());
+    bucket.advance(at);
+  }
+  return result;
+}
+
+CostNetwork::Eliminated CostNetwork::minimize(const std::vector<int> &ids, Variable variable,
+                                              const std::vector<Variable> &others) {
+  Bucket bucket = address(ids, variable, others);
+  std::vector<double> costs = leastSums(bucket, domains[variable]);
   Eliminated result;
   result.constant = *std::min_element(costs.begin(), costs.end());
   if (result.constant < kInfinity)
     for (double &cost : costs)
       cost -= result.constant;
-  for (std::vector<int> &classOf : joint)
+  for (std::vector<int> &classOf : bucket.joint)
     result.maps.push_back(internMap(std::move(classOf)));
   result.table = internTable(std::move(costs));
   return result;
@@ -308,36 +298,16 @@ int CostNetwork::bestChoice(const std::vector<int> &bucket, Variable variable,
 /// Minimizes out all variables but those to keep. Returns what is subtracted from
 /// the terms that are left.
 double CostNetwork::eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, Order &order) {
-  using Key = std::pair<double, Variable>;
-  std::set<Key> queue;
-  std::vector<double> priority(domains.size());
-  auto enqueue = [&](Variable variable) {
-    if (keep[variable])
-      return;
-    priority[variable] = logSize(liveTerms(variable), variable);
-    queue.insert({priority[variable], variable});
-  };
-  for (Variable variable = 0; variable < static_cast<Variable>(domains.size()); ++variable)
-    enqueue(variable);
   double constant = 0;
-  while (!queue.empty()) {
-    Variable variable = queue.begin()->second;
-    queue.erase(queue.begin());
-    std::vector<int> bucket = liveTerms(variable);
-    std::set<Variable> touched;
-    std::vector<std::vector<int>> parts = split(bucket, variable, tableLimit);
-    wasSplit = wasSplit || parts.size() > 1;
-    for (const std::vector<int> &part : parts)
-      constant += eliminate(part, variable, touched);
-    for (int id : bucket)
-      terms[id].live = false;
-    for (Variable other : touched) {
-      if (!keep[other])
-        queue.erase({priority[other], other});
-      enqueue(other);
-    }
-    order.emplace_back(variable, std::move(bucket));
-  }
+  eliminateInOrder(keep, order,
+                   [&](const std::vector<int> &bucket, Variable variable,
+                       std::set<Variable> &touched) {
+                     auto parts = split(bucket, variable, tableLimit);
+                     wasSplit = wasSplit || parts.size() > 1;
+                     for (const std::vector<int> &part : parts)
+                       constant += eliminate(part, variable, touched);
+                     return true;
+                   });
   return constant;
 }
 

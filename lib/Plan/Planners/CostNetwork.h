@@ -13,6 +13,7 @@
 // between bound and assignment is reported.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -72,8 +73,46 @@ public:
 
   double cost(const std::vector<int> &choices) const;
 
+  /// Two amounts that a choice of a variable has beside its costs; of an
+  /// assignment, their sums.
+  using Held = std::array<double, 2>;
+  struct Point {
+    std::vector<int> choices;
+    double cost = 0;
+    Held held{};
+  };
+  struct Frontier {
+    std::vector<Point> points; ///< cheapest first
+    /// All assignments are counted; else those in between may be missing.
+    bool isExact = true;
+  };
+  struct FrontierLimits {
+    std::size_t entries = 1 << 16; ///< of the largest table
+    std::size_t points = 64;       ///< of an entry
+    int64_t sums = int64_t{1} << 22; ///< of points that are looked at, in all
+  };
+  /// Of all assignments those than which none costs less and holds no more, found by
+  /// elimination as by `solve`, with a set of points for each entry of a table
+  /// instead of the least cost. With x in {0, 1} costing 3 or 0 and holding 0 or 4, y
+  /// likewise 2 or 0 and 0 or 4, and 2 more where x = y = 0:
+  ///
+  ///   x out:        y = 0: {(0, 4), (5, 0)}   y = 1: {(0, 4), (3, 0)}
+  ///   y out:        (2, 4) and (7, 0) of y = 0, (0, 8) and (3, 4) of y = 1
+  ///   which leaves  (0, 8), (2, 4) and (7, 0): (3, 4) is dominated
+  ///
+  /// No price of what is held finds (2, 4) if what lies at both ends is better under
+  /// each. Entries of more points than the limit keep such as are apart. By `held` of
+  /// each variable's choices. nullopt where it would take too much.
+  std::optional<Frontier> frontier(const std::vector<std::vector<Held>> &held,
+                                   const FrontierLimits &limits) const;
+  /// The same of a whole chain, whose copies are all alike.
+  std::optional<Frontier> frontierOfChain(const Chain &chain,
+                                          const std::vector<std::vector<Held>> &held,
+                                          const FrontierLimits &limits) const;
+
 private:
   class ChainSolver;
+  class FrontierSolver;
   struct Part;
   struct ClassMap {
     std::vector<int> classOf; ///< by choice
@@ -86,12 +125,41 @@ private:
     int table = 0;
     bool live = true;
   };
+  /// One term of a bucket, addressed by the classes of the neighbours.
+  struct Addressed {
+    int table = 0;
+    std::size_t own = 0; ///< stride of the eliminated variable's class
+    const std::vector<int> *ownClass = nullptr;
+    std::vector<std::vector<std::size_t>> offsets; ///< by neighbour and its joint class
+    std::size_t at(const std::vector<int> &classes) const {
+      std::size_t base = 0;
+      for (std::size_t i = 0; i < classes.size(); ++i)
+        if (!offsets[i].empty())
+          base += offsets[i][classes[i]];
+      return base;
+    }
+  };
+  struct Bucket {
+    std::vector<std::vector<int>> joint; ///< by neighbour, the classes of its choices
+    std::vector<int> counts;             ///< of these classes
+    std::vector<Addressed> terms;
+    std::size_t entries() const;
+    /// To the next entry's classes, row-major.
+    void advance(std::vector<int> &classes) const {
+      for (std::size_t i = counts.size(); i-- > 0 && ++classes[i] == counts[i];)
+        classes[i] = 0;
+    }
+  };
   struct Eliminated {
     std::vector<int> maps; ///< of the neighbours
     int table = -1;
     double constant = 0;
   };
 
+  /// Numbers the combinations of classes that the choices of a variable have in
+  /// several maps, in the order of the choices.
+  static std::vector<int> jointClasses(const std::vector<const std::vector<int> *> &classMaps,
+                                       int choices);
   int internMap(std::vector<int> classOf);
   int internTable(std::vector<double> costs);
   int addLive(Term term);
@@ -102,10 +170,18 @@ private:
                                       int64_t limit) const;
   double eliminate(const std::vector<int> &bucket, Variable variable,
                    std::set<Variable> &touched);
+  Bucket address(const std::vector<int> &bucket, Variable variable,
+                 const std::vector<Variable> &others) const;
+  std::vector<double> leastSums(const Bucket &bucket, int choices) const;
   Eliminated minimize(const std::vector<int> &bucket, Variable variable,
                       const std::vector<Variable> &others);
   std::vector<int> liveTerms(Variable variable) const;
   using Order = std::vector<std::pair<Variable, std::vector<int>>>;
+  /// Eliminates all variables but those to keep, the one with the smallest bucket
+  /// first; `eliminate(bucket, variable, touched)` makes the new terms, of `touched`
+  /// variables, or returns false to stop.
+  template <typename Eliminate>
+  bool eliminateInOrder(const std::vector<bool> &keep, Order &order, Eliminate eliminate);
   double eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, Order &order);
   int bestChoice(const std::vector<int> &bucket, Variable variable,
                  std::vector<int> &choices) const;
@@ -122,5 +198,38 @@ private:
   std::map<std::vector<int>, Eliminated> memo;
   bool wasSplit = false; ///< a bucket was too large for one table
 };
+
+template <typename Eliminate>
+bool CostNetwork::eliminateInOrder(const std::vector<bool> &keep, Order &order,
+                                   Eliminate eliminate) {
+  using Key = std::pair<double, Variable>;
+  std::set<Key> queue;
+  std::vector<double> priority(domains.size());
+  auto enqueue = [&](Variable variable) {
+    if (keep[variable])
+      return;
+    priority[variable] = logSize(liveTerms(variable), variable);
+    queue.insert({priority[variable], variable});
+  };
+  for (Variable variable = 0; variable < static_cast<Variable>(domains.size()); ++variable)
+    enqueue(variable);
+  while (!queue.empty()) {
+    Variable variable = queue.begin()->second;
+    queue.erase(queue.begin());
+    std::vector<int> bucket = liveTerms(variable);
+    std::set<Variable> touched;
+    if (!eliminate(bucket, variable, touched))
+      return false;
+    for (int id : bucket)
+      terms[id].live = false;
+    for (Variable other : touched) {
+      if (!keep[other])
+        queue.erase({priority[other], other});
+      enqueue(other);
+    }
+    order.emplace_back(variable, std::move(bucket));
+  }
+  return true;
+}
 
 } // namespace dtc::plan

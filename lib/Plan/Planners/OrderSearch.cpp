@@ -44,8 +44,7 @@ Estimator::Outcome PlanSearch::tryOrders(const Degrees &degrees, const ShardVari
 }
 
 /// Orders other than the default, which has to be beaten by more than nothing.
-void PlanSearch::searchOrders(Degrees family, const std::vector<ShardVariant> &variants,
-                              double beat) {
+void PlanSearch::searchOrders(Degrees family, Variants variants, double beat) {
   constexpr double least = 0.9995;
   ShardVariant first = plainVariants().front();
   mustBeat = least * beat;
@@ -60,7 +59,7 @@ void PlanSearch::searchOrders(Degrees family, const std::vector<ShardVariant> &v
 
 /// Once the best of the default order is known: of what would be told, and of all
 /// whose floor is below it.
-void PlanSearch::searchAllOrders(const std::vector<ShardVariant> &variants, Offload offload) {
+void PlanSearch::searchAllOrders(Variants variants, Offload offload) {
   if (found.empty() || !searchesOrders())
     return;
   // A part of what the default order has taken, but what small searches need.

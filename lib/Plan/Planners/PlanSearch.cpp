@@ -72,12 +72,43 @@ std::vector<ShardVariant> PlanSearch::plainVariants() const {
   return {plain, {true, share * evenPrice()}, {std::nullopt, evenPrice()}};
 }
 
+/// No rank can hold its part of these states, however they are divided.
+bool PlanSearch::holdsTooMuch(const Degrees &degrees, double states) const {
+  int64_t storing = degrees.zeroGroup > 0 ? degrees.zeroGroup : degrees.dp;
+  double ranks = double(degrees.pp);
+  if (degrees.zero > 0)
+    ranks *= double(storing * degrees.ep * degrees.cp);
+  return degrees.offload == Offload::None && states > ranks * library.getModel().memoryPerRank();
+}
+
 /// Layouts that trade time for memory: a byte held costs ever more.
 std::vector<ShardVariant> PlanSearch::smallVariants() const {
   std::vector<ShardVariant> result;
   for (double factor = 0.01; factor < 1e5; factor *= 4)
     result.push_back({spec.sp, factor * evenPrice()});
   return result;
+}
+
+/// All layouts of which none is faster and holds no more.
+std::vector<ShardVariant> PlanSearch::frontierVariants(const Degrees &degrees) {
+  std::vector<ShardVariant> result;
+  const ShardingSolver::Frontier *frontier = library.frontier(degrees, spec.sp);
+  for (size_t i = 0; frontier && i < frontier->shardings.size(); ++i)
+    if (!holdsTooMuch(degrees, frontier->shardings[i].states))
+      result.push_back({spec.sp, evenPrice(), static_cast<int32_t>(i)});
+  return result;
+}
+
+std::vector<ShardVariant> PlanSearch::variantsOf(const Degrees &degrees, Variants variants) {
+  switch (variants) {
+  case Variants::Plain:
+    return plainVariants();
+  case Variants::Small:
+    return smallVariants();
+  case Variants::Frontier:
+    return frontierVariants(degrees);
+  }
+  return {};
 }
 
 bool PlanSearch::trains() const {
@@ -130,6 +161,8 @@ double PlanSearch::limitPerSample() const {
     return *mustBeat;
   if (found.empty())
     return std::numeric_limits<double>::infinity();
+  if (bestAlone)
+    return found.front().perSample();
   double limit = worthTelling * found.front().perSample();
   std::vector<const Estimate *> kinds = bestKinds();
   return kinds.size() > kRunnersUp ? std::min(limit, kinds.back()->perSample()) : limit;
@@ -169,8 +202,7 @@ bool PlanSearch::mayReceiveLess(const Degrees &degrees) const {
   return !cluster.others.empty() && degrees.pp > 1;
 }
 
-Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
-                                          const std::vector<ShardVariant> &variants) {
+Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees, Variants variants) {
   // What doesn't fit with 1F1B, which keeps least, fits with no schedule.
   Degrees least = degrees;
   least.schedule = ScheduleKind::OneFOneB;
@@ -178,13 +210,14 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
   if (mustBeat) // as much is held in every order
     least.order = kDefaultOrder;
   auto result = Estimator::Outcome::TooLarge;
-  for (const ShardVariant &variant : variants) {
+  for (const ShardVariant &variant : variantsOf(degrees, variants)) {
     if (variant.sequenceParallel && mostTensorRanks(degrees) == 1 && !spec.sp)
       continue; // nothing to be parallel over
     bool someBlocks = !spec.recompute && degrees.recompute != Recompute::None;
     auto [fits, isNew] = mayFit.try_emplace({least, variant}, true);
     if (isNew && degrees != least)
       fits->second = estimator.mayFit(least, variant, someBlocks);
+    wasShort = wasShort || !fits->second;
     if (!fits->second)
       continue;
     Estimate estimate;
@@ -198,6 +231,12 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
     auto outcome = estimator.estimate(degrees, variant, asked, estimate, refusal);
     if (outcome == Estimator::Outcome::TooLarge) {
       fits->second = degrees != least;
+      wasShort = true;
+      continue;
+    }
+    if (outcome != Estimator::Outcome::Found && bestAlone) {
+      if (result == Estimator::Outcome::TooLarge)
+        result = outcome; // what is smaller may be faster: it recomputes less
       continue;
     }
     if (outcome != Estimator::Outcome::Found) {
@@ -210,8 +249,9 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
     result = outcome;
     // A layout that holds less may have to recompute less.
     bool recomputes = asked.someBlocks && estimate.degrees.recompute != Recompute::None;
+    wasShort = wasShort || recomputes;
     keep(std::move(estimate));
-    if (!recomputes && !mayReceiveLess(degrees))
+    if (!recomputes && !bestAlone && !mayReceiveLess(degrees))
       return result;
   }
   return result;
@@ -219,8 +259,7 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees,
 
 /// Recomputes ever more, beginning with the `recompute`-th way, until a plan fits;
 /// false when none does.
-bool PlanSearch::searchStorage(Degrees degrees, const std::vector<ShardVariant> &variants,
-                               size_t &recompute) {
+bool PlanSearch::searchStorage(Degrees degrees, Variants variants, size_t &recompute) {
   std::vector<Recompute> ways = recomputations();
   for (; recompute < ways.size(); ++recompute) {
     degrees.recompute = ways[recompute];
@@ -249,7 +288,7 @@ std::vector<int64_t> PlanSearch::smallerZeroGroups(const Degrees &family) {
   return result;
 }
 
-void PlanSearch::searchFamily(const Degrees &family, const std::vector<ShardVariant> &variants) {
+void PlanSearch::searchFamily(const Degrees &family, Variants variants) {
   std::vector<int64_t> groups = {family.zeroGroup};
   if (!spec.zeroGroup) {
     std::vector<int64_t> smaller = smallerZeroGroups(family);
@@ -267,14 +306,35 @@ void PlanSearch::searchFamily(const Degrees &family, const std::vector<ShardVari
   }
 }
 
-void PlanSearch::searchFamilies(const std::vector<ShardVariant> &variants, Offload offload) {
-  for (const Family &family : families) {
+void PlanSearch::searchFamilies(Variants variants, Offload offload) {
+  for (Family &family : families) {
     if (family.floor > limitPerSample())
       return;
     Degrees degrees = family.degrees;
     degrees.offload = offload;
+    wasShort = false;
     searchFamily(degrees, variants);
+    family.isShort = wasShort;
   }
+}
+
+/// Where memory asks for more than speed alone would have, layouts that hold less may be
+/// faster: those of the frontier where the graph is small, of others those of the prices,
+/// where nothing fits without offload. Most promising degrees first.
+void PlanSearch::searchSmaller(Offload offload, bool isLastResort) {
+  if (found.empty() || !cluster.others.empty() || !(library.isSmall() || isLastResort))
+    return;
+  const int64_t most = effort() + (library.isSmall() ? 10000 : 3000);
+  bestAlone = true;
+  for (const Family &family : families) {
+    if (family.floor > limitPerSample() || effort() >= most)
+      break;
+    Degrees degrees = family.degrees;
+    degrees.offload = offload;
+    if (family.isShort && degrees.tp * degrees.cp * degrees.ep > 1)
+      searchFamily(degrees, library.isSmall() ? Variants::Frontier : Variants::Small);
+  }
+  bestAlone = false;
 }
 
 /// What comes closest to fitting, for the report and for pinned plans.
@@ -371,13 +431,14 @@ Result<SearchResult> PlanSearch::run() {
     return Error{"no plan for " + std::to_string(options.devices) + " devices" +
                      (refusal.empty() ? "" : ": " + refusal), 4};
   Offload offload = spec.offload.value_or(Offload::None);
-  std::vector<std::pair<std::vector<ShardVariant>, Offload>> attempts = {
-      {plainVariants(), offload}, {smallVariants(), offload}};
+  std::vector<std::pair<Variants, Offload>> attempts = {{Variants::Plain, offload},
+                                                       {Variants::Small, offload}};
   if (!spec.offload && !options.executable && !isPinned(spec))
-    attempts.emplace_back(plainVariants(), Offload::Optimizer);
-  for (const auto &[variants, offloaded] : attempts) {
+    attempts.emplace_back(Variants::Plain, Offload::Optimizer);
+  for (auto [variants, offloaded] : attempts) {
     found.clear();
     searchFamilies(variants, offloaded);
+    searchSmaller(offloaded, offloaded != offload);
     searchAllOrders(variants, offloaded);
     // What is estimated to fit may turn out not to.
     if (!found.empty())

@@ -23,24 +23,30 @@ private:
   struct Family {
     Degrees degrees;
     double floor = 0; ///< seconds a sample
+    bool isShort = false; ///< of memory, as it is sharded for speed
+  };
+  /// Which shardings are tried.
+  enum class Variants : uint8_t {
+    Plain,   ///< plainVariants
+    Small,   ///< smallVariants
+    Frontier ///< frontierVariants
   };
 
   void orderFamilies(const std::vector<Degrees> &list);
-  void searchFamilies(const std::vector<ShardVariant> &variants, Offload offload);
-  void searchFamily(const Degrees &family, const std::vector<ShardVariant> &variants);
+  void searchFamilies(Variants variants, Offload offload);
+  void searchSmaller(Offload offload, bool isLastResort);
+  void searchFamily(const Degrees &family, Variants variants);
   bool searchesOrders() const;
   bool nearPays();
   /// In estimates, which solving shardings takes as long as many of.
   int64_t effort() const { return estimates + 10 * library.solves(); }
   const std::vector<AxisOrder> &ordersOf(const Degrees &degrees);
-  void searchOrders(Degrees family, const std::vector<ShardVariant> &variants, double beat);
+  void searchOrders(Degrees family, Variants variants, double beat);
   Estimator::Outcome tryOrders(const Degrees &degrees, const ShardVariant &variant,
                                const EstimateOptions &asked);
-  void searchAllOrders(const std::vector<ShardVariant> &variants, Offload offload);
-  bool searchStorage(Degrees degrees, const std::vector<ShardVariant> &variants,
-                     size_t &recompute);
-  Estimator::Outcome tryDegrees(const Degrees &degrees,
-                                const std::vector<ShardVariant> &variants);
+  void searchAllOrders(Variants variants, Offload offload);
+  bool searchStorage(Degrees degrees, Variants variants, size_t &recompute);
+  Estimator::Outcome tryDegrees(const Degrees &degrees, Variants variants);
   bool mayReceiveLess(const Degrees &degrees) const;
   void keep(Estimate estimate);
   double limitPerSample() const;
@@ -49,8 +55,11 @@ private:
   double evenPrice() const;
   bool trains() const;
   std::vector<ShardVariant> plainVariants() const;
+  bool holdsTooMuch(const Degrees &degrees, double states) const;
   std::vector<ShardVariant> smallVariants() const;
   std::vector<int64_t> smallerZeroGroups(const Degrees &family);
+  std::vector<ShardVariant> frontierVariants(const Degrees &degrees);
+  std::vector<ShardVariant> variantsOf(const Degrees &degrees, Variants variants);
   std::vector<int> zeroLevels(const Degrees &degrees) const;
   /// In the order in which they are tried: of as few blocks as will do, unless pinned.
   std::vector<Recompute> recomputations() const;
@@ -71,6 +80,9 @@ private:
   std::map<std::pair<Degrees, ShardVariant>, bool> mayFit; ///< with 1F1B; as far as is known
   std::optional<bool> near; ///< nearIsFaster
   int64_t estimates = 0, mostEffort = 0;
+  bool wasShort = false; ///< something didn't fit, or was recomputed
+  /// Only what is faster than the best is of use, by whichever variant.
+  bool bestAlone = false;
   std::optional<double> mustBeat; ///< seconds a sample that nothing slower is of use
   /// By tp, cp, ep, dp and pp.
   std::map<std::array<int64_t, kAxes>, std::vector<AxisOrder>> orders;

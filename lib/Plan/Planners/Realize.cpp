@@ -108,42 +108,51 @@ static Result<Realized> realizeGroups(const Problem &problem, const Cluster &clu
   return result;
 }
 
+/// The shardings of an estimate on all axes; `folded`: those of the folded model.
+static Result<Solution> solved(ShardLibrary &library, const Estimate &estimate,
+                               const SolverOptions &options, bool &folded) {
+  const Degrees &degrees = estimate.degrees;
+  if (estimate.variant.ofFrontier >= 0)
+    return library.solveOfFrontier(degrees, estimate.variant, options, folded);
+  int64_t samples = degrees.microBatch * degrees.dataRanks();
+  auto solution = library.solveFolded(samples, degrees, options);
+  folded = solution.has_value();
+  if (solution)
+    return std::move(*solution);
+  const ShardLibrary::Batch &whole = library.batchOf(samples, degrees.cp > 1);
+  if (!whole.error.empty())
+    return Error{whole.error, 4};
+  return solveSharding(whole.problem, *whole.facts, library.getCluster(), degrees, options);
+}
+
 Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLibrary &library,
                          const Estimate &estimate) {
   if (!estimate.degrees.groups.empty())
     return realizeGroups(problem, cluster, library, estimate);
   const Degrees &degrees = estimate.degrees;
   int64_t samples = degrees.microBatch * degrees.dataRanks();
-  bool splits = degrees.cp > 1;
-  SolverOptions options{estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, 0,
-                        weighedMicrobatches(problem, degrees, degrees.devices())};
+  bool splits = degrees.cp > 1, folded = false;
   Realized result;
-  result.solver = options;
-  auto solution = library.solveFolded(samples, degrees, options);
-  if (solution && !*solution)
-    return solution->error();
+  result.solver = {estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, 0,
+                   weighedMicrobatches(problem, degrees, degrees.devices())};
+  auto solution = solved(library, estimate, result.solver, folded);
+  if (!solution)
+    return solution.error();
   const std::vector<Block> &blocks = library.getBlocks();
-  if (solution) {
+  result.gap = solution->gap;
+  result.plan = solution->plan;
+  if (folded) {
     const ShardLibrary::Batch &batch = library.foldedBatchOf(samples, splits);
     PlannedModel planned{batch.problem, *batch.facts, blocks, degrees.numMicrobatches,
                          library.getFolding()};
-    result.gap = (*solution)->gap;
-    result.plan = (*solution)->plan;
     if (finish(planned, estimate, cluster, library.getFoldedWorkspace(), result))
       return result;
   }
   const ShardLibrary::Batch &whole = library.batchOf(samples, splits);
   if (!whole.error.empty())
     return Error{whole.error, 4};
-  if (solution) {
-    result.plan = unfold(*library.getFolding(), whole.problem, std::move((*solution)->plan));
-  } else {
-    auto solved = solveSharding(whole.problem, *whole.facts, cluster, degrees, options);
-    if (!solved)
-      return solved.error();
-    result.gap = solved->gap;
-    result.plan = std::move(solved->plan);
-  }
+  if (folded)
+    result.plan = unfold(*library.getFolding(), whole.problem, std::move(solution->plan));
   finish({whole.problem, *whole.facts, blocks, degrees.numMicrobatches}, estimate, cluster,
          library.getWorkspace(), result);
   return result;

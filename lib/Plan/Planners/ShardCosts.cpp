@@ -3,7 +3,6 @@
 #include "../StageDevices.h"
 #include "Orders.h"
 #include "Parallel.h"
-#include "ShardingSolver.h"
 
 #include "dtc/Plan/Search.h"
 
@@ -236,11 +235,73 @@ Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOp
 /// Of one call of a data-parallel rank and those that share its experts.
 static int64_t samplesOf(const Degrees &degrees) { return degrees.microBatch * degrees.ep; }
 
-void ShardLibrary::solveOnce(Solved &entry, const Degrees &degrees,
-                             const SolverOptions &options) {
+ShardLibrary::Frontier &ShardLibrary::frontierOf(const Request &request) {
+  Key key = request.key;
+  ShardVariant &variant = std::get<ShardVariant>(key);
+  variant = {variant.sequenceParallel};
+  auto [it, isNew] = frontiers.try_emplace(key);
+  Frontier &entry = it->second;
+  if (!isNew)
+    return entry;
+  SolverOptions options = request.options;
+  options.secondsPerByte = 0;
+  int64_t samples = samplesOf(request.inside);
+  bool splits = request.inside.cp > 1;
+  for (bool folded : {true, false}) {
+    if (folded && (!folding || isSmall()))
+      continue;
+    const Batch &batch = folded ? foldedBatchOf(samples, splits) : batchOf(samples, splits);
+    if (!batch.error.empty())
+      continue;
+    ShardingSolver solver(batch.problem, *batch.facts, cluster, request.inside, options);
+    entry.found = solver.frontier({}, folded ? &*folding : nullptr);
+    entry.folded = folded;
+    if (entry.found)
+      break;
+  }
+  return entry;
+}
+
+const ShardingSolver::Frontier *
+ShardLibrary::frontier(const Degrees &degrees, std::optional<bool> sequenceParallel) {
+  ShardVariant variant{sequenceParallel};
+  Frontier &frontier = frontierOf(requestOf(degrees, stridesOf(degrees), variant));
+  return frontier.found ? &*frontier.found : nullptr;
+}
+
+Result<Solution> ShardLibrary::solveOfFrontier(const Degrees &degrees,
+                                               const ShardVariant &variant,
+                                               const SolverOptions &options, bool &folded) {
+  Frontier &frontier = frontierOf(requestOf(degrees, stridesOf(degrees), variant));
+  const Plan &inside = frontier.found->shardings[variant.ofFrontier].plan;
+  int64_t samples = degrees.microBatch * degrees.dataRanks();
+  bool splits = degrees.cp > 1;
+  folded = frontier.folded;
+  const Batch &batch = folded ? foldedBatchOf(samples, splits) : batchOf(samples, splits);
+  if (!batch.error.empty())
+    return Error{batch.error, 4};
+  ShardingSolver solver(batch.problem, *batch.facts, cluster, degrees, options);
+  solver.keepTo(inside);
+  if (!folded)
+    return solver.solve();
+  auto solution = solver.solveFolded(*folding);
+  return solution ? std::move(*solution)
+                  : Error{"no sharding of equal layers for " + summary(degrees), 4};
+}
+
+void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
+  const auto &[key, degrees, options] = request;
   if (std::exchange(entry.tried, true))
     return;
-  auto found = solveFolded(samplesOf(degrees), degrees, options);
+  std::optional<Result<Solution>> found;
+  if (int32_t number = std::get<ShardVariant>(key).ofFrontier; number >= 0) {
+    Frontier &frontier = frontierOf(request);
+    found = Solution{frontier.found->shardings[number].plan, 0, 0};
+    if (!frontier.folded)
+      return addWhole(entry, degrees, options, std::move(*found));
+  } else {
+    found = solveFolded(samplesOf(degrees), degrees, options);
+  }
   if (!found)
     return addWhole(entry, degrees, options);
   if (!*found) {
@@ -253,15 +314,18 @@ void ShardLibrary::solveOnce(Solved &entry, const Degrees &degrees,
                                               FoldedModel{&*folding, &blocks});
 }
 
-void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options) {
+void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options,
+                            std::optional<Result<Solution>> known) {
   const Batch &batch = batchOf(samplesOf(degrees), degrees.cp > 1);
   Plan plan;
   if (entry.folded) {
     plan = unfold(*folding, batch.problem, entry.folded->getPlan());
   } else {
-    Result<Solution> found =
-        batch.error.empty() ? solveSharding(batch.problem, *batch.facts, cluster, degrees, options)
-                            : Error{batch.error, 4};
+    if (!known)
+      known = batch.error.empty()
+                  ? solveSharding(batch.problem, *batch.facts, cluster, degrees, options)
+                  : Error{batch.error, 4};
+    Result<Solution> &found = *known;
     if (!found) {
       entry.error = found.error().message;
       return;
@@ -296,7 +360,7 @@ ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees, const Stri
 /// Null where there is no sharding.
 const ShardCosts *ShardLibrary::costsOf(Solved &entry, const Request &request,
                                         Recompute recompute, const std::vector<OpId> &cuts) {
-  solveOnce(entry, request.inside, request.options);
+  solveOnce(entry, request);
   if (entry.folded && entry.folded->fits(recompute, cuts))
     return entry.folded.get();
   if (entry.folded && !entry.whole)

@@ -6,6 +6,7 @@
 #include "../Fold.h"
 #include "../Recomputation.h"
 #include "../StageCosts.h"
+#include "ShardingSolver.h"
 
 #include <deque>
 #include <map>
@@ -18,6 +19,9 @@ namespace dtc::plan {
 struct ShardVariant {
   std::optional<bool> sequenceParallel;
   double secondsPerByte = 1e-18; ///< among equally fast plans the smaller one is better
+  /// If not negative, not what the price finds, but of the frontier (ShardingSolver::frontier)
+  /// this one, counted from the fastest.
+  int32_t ofFrontier = -1;
   auto operator<=>(const ShardVariant &) const = default;
 };
 
@@ -122,6 +126,14 @@ public:
   /// Of the folded model; nullopt where the whole one has to be solved.
   std::optional<Result<Solution>> solveFolded(int64_t samples, const Degrees &degrees,
                                               const SolverOptions &options);
+  /// The shardings that a variant of the frontier stands for, surrounded by data-parallel
+  /// ranks: of the folded model where `folded` says so, else of the whole one.
+  Result<Solution> solveOfFrontier(const Degrees &degrees, const ShardVariant &variant,
+                                   const SolverOptions &options, bool &folded);
+  /// Of the shardings under these degrees, to which ShardVariant::ofFrontier refers. Null:
+  /// it isn't known.
+  const ShardingSolver::Frontier *frontier(const Degrees &degrees,
+                                           std::optional<bool> sequenceParallel);
   /// Of the whole model, in any case.
   Result<Solution> solveWhole(const Degrees &degrees, const SolverOptions &options);
   const Folding *getFolding() const { return folding ? &*folding : nullptr; }
@@ -131,8 +143,12 @@ public:
   ShardLibrary &on(DeviceRange range);
   const Cluster &getCluster() const { return cluster; }
   const std::vector<Block> &getBlocks() const { return blocks; }
-  /// How many shardings were solved.
-  int64_t solves() const { return static_cast<int64_t>(solved.size()); }
+  /// How many shardings were solved; a frontier takes as long as some.
+  int64_t solves() const {
+    return static_cast<int64_t>(solved.size() + 5 * frontiers.size());
+  }
+  /// So few ops that the frontiers of all degrees can be searched, unfolded.
+  bool isSmall() const { return problem.ops.size() <= 256; }
   const CostModel &getModel() const { return model; }
   const ProblemFacts &getFacts() const { return facts; }
   /// Whether attention keeps more than its results for the backward pass.
@@ -167,14 +183,21 @@ private:
     Degrees inside; ///< the axes that shardings are solved for
     SolverOptions options;
   };
+  struct Frontier {
+    std::optional<ShardingSolver::Frontier> found;
+    bool folded = false;
+  };
+  Frontier &frontierOf(const Request &request);
   Request requestOf(const Degrees &degrees, const Strides &strides,
                     const ShardVariant &variant) const;
   const ShardCosts *costsOf(Solved &entry, const Request &request, Recompute recompute,
                             const std::vector<OpId> &cuts);
-  void solveOnce(Solved &entry, const Degrees &degrees, const SolverOptions &options);
-  void addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options);
+  void solveOnce(Solved &entry, const Request &request);
+  void addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options,
+                std::optional<Result<Solution>> known = std::nullopt);
   const ShardCosts &priced(const ShardCosts &shared);
   std::map<Key, Solved> solved;
+  std::map<Key, Frontier> frontiers; ///< of the variants without a number
   std::vector<std::pair<std::unique_ptr<Cluster>, std::unique_ptr<ShardLibrary>>> elsewhere;
   std::map<std::pair<int64_t, int64_t>, ShardLibrary *> byRange;
   /// Those of the whole cluster's shardings, on the devices that this is for.

@@ -101,6 +101,7 @@ LayoutId ShardingSolver::complete(LayoutId layout) {
 CostNetwork::Variable ShardingSolver::addVariable(size_t choices, OpId op, ValueId value) {
   if (folding)
     variableHome.push_back(op >= 0 ? folding->opHome[op] : folding->valueHome[value]);
+  held.emplace_back(choices);
   return network.addVariable(static_cast<int>(choices));
 }
 
@@ -116,8 +117,30 @@ std::vector<OpSharding> ShardingSolver::choicesOf(OpId op) {
   return result;
 }
 
+/// The same without the first `count` axes, those of dp.
+static sharding::AxisList withoutFirst(const sharding::AxisList &axes, AxisId count) {
+  sharding::AxisList result;
+  for (AxisId axis : axes)
+    if (axis >= count)
+      result.push_back(axis - count);
+  return result;
+}
+
+static OpSharding withoutFirst(const OpSharding &sharding, AxisId count) {
+  OpSharding result;
+  for (const sharding::AxisList &axes : sharding.factors)
+    result.factors.push_back(withoutFirst(axes, count));
+  for (const OpSharding::Pending &pending : sharding.pending)
+    if (pending.axis >= count)
+      result.pending.push_back({pending.axis - count, pending.linearSet});
+  return result;
+}
+
 /// Whether something else was decided beforehand.
 bool ShardingSolver::isForbidden(const Group &group, const Effect &effect) const {
+  for (size_t i = 0; inside && i < group.ops.size(); ++i)
+    if (withoutFirst(effect.ops[i], dataAxes()) != inside->ops[group.ops[i]])
+      return true;
   return forced && group.ops[0] == forced->op && !(effect.ops[0] == forced->sharding);
 }
 
@@ -131,6 +154,8 @@ OpId ShardingSolver::addGroups() {
     std::vector<int> own(effects.size());
     std::iota(own.begin(), own.end(), 0);
     std::vector<double> costs;
+    for (size_t i = 0; i < effects.size(); ++i)
+      held[variable][i][1] = effects[i].bytes;
     for (const Effect &effect : effects)
       costs.push_back(isForbidden(group, effect) ? kInfinity
                                                  : numMicrobatches * effect.seconds +
@@ -342,6 +367,24 @@ Result<Solution> ShardingSolver::solve() {
   if (OpId op = build(); op >= 0)
     return illegal(op);
   return solution(network.solve(tableLimit));
+}
+
+std::optional<ShardingSolver::Frontier>
+ShardingSolver::frontier(const CostNetwork::FrontierLimits &limits, const Folding *given) {
+  folding = given;
+  if (build() >= 0)
+    return std::nullopt;
+  auto found = given ? network.frontierOfChain({variableHome, given->repeated, given->copies},
+                                               held, limits)
+                     : network.frontier(held, limits);
+  if (!found || found->points.empty())
+    return std::nullopt;
+  Frontier result;
+  result.isExact = found->isExact;
+  for (const CostNetwork::Point &point : found->points)
+    result.shardings.push_back({assemble(point.choices), point.cost + fixedSeconds,
+                                point.held[0], point.held[1]});
+  return result;
 }
 
 std::optional<Result<Solution>> ShardingSolver::solveFolded(const Folding &given) {

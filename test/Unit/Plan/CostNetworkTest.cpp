@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 
 using dtc::plan::CostNetwork;
 
@@ -124,6 +125,96 @@ TEST(CostNetwork, ChainOfEqualLinks) {
   EXPECT_EQ(solution.choices.back(), 2);
 }
 
+//===-- frontiers ---------------------------------------------------------===//
+
+using Held = CostNetwork::Held;
+
+static std::vector<std::vector<Held>> randomHeld(const std::vector<int> &domains, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::vector<Held>> held;
+  for (int domain : domains) {
+    held.emplace_back();
+    for (int i = 0; i < domain; ++i)
+      held.back().push_back({double(random() % 20), double(random() % 20)});
+  }
+  return held;
+}
+
+/// Of all assignments those than which none costs less and holds no more.
+static std::set<std::array<double, 3>> bruteFrontier(const RandomNetwork &random,
+                                                     const std::vector<std::vector<Held>> &held) {
+  std::set<std::array<double, 3>> all, best;
+  std::vector<int> choices(random.domains.size(), 0);
+  for (size_t i = 0; i < choices.size();) {
+    std::array<double, 3> point = {random.network.cost(choices), 0, 0};
+    for (size_t v = 0; v < choices.size(); ++v)
+      for (int k : {0, 1})
+        point[k + 1] += held[v][choices[v]][k];
+    if (std::isfinite(point[0]))
+      all.insert(point);
+    for (i = 0; i < choices.size() && ++choices[i] == random.domains[i]; ++i)
+      choices[i] = 0;
+  }
+  for (const auto &point : all)
+    if (std::none_of(all.begin(), all.end(), [&](const auto &other) {
+          return other != point && other[0] <= point[0] && other[1] <= point[1] &&
+                 other[2] <= point[2];
+        }))
+      best.insert(point);
+  return best;
+}
+
+TEST(CostNetwork, FindsTheFrontierOfRandomNetworks) {
+  size_t most = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    RandomNetwork random(seed, seed % 2 ? 0.2 : 0);
+    auto held = randomHeld(random.domains, seed);
+    auto found = random.network.frontier(held, {1 << 10, 1 << 12});
+    ASSERT_TRUE(found && found->isExact);
+    std::set<std::array<double, 3>> points;
+    for (const CostNetwork::Point &point : found->points) {
+      EXPECT_EQ(random.network.cost(point.choices), point.cost) << seed;
+      Held sum{};
+      for (size_t v = 0; v < point.choices.size(); ++v)
+        for (int k : {0, 1})
+          sum[k] += held[v][point.choices[v]][k];
+      EXPECT_EQ(sum, point.held) << seed;
+      points.insert({point.cost, point.held[0], point.held[1]});
+    }
+    EXPECT_EQ(points, bruteFrontier(random, held)) << seed;
+    most = std::max(most, points.size());
+  }
+  EXPECT_GT(most, 50u);
+}
+
+/// Few points of each set keep the ends, and what is between to a few percent.
+TEST(CostNetwork, BoundsFrontiers) {
+  int inexact = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    RandomNetwork random(seed, 0);
+    auto held = randomHeld(random.domains, seed);
+    auto exact = *random.network.frontier(held, {1 << 10, 1 << 12});
+    auto few = *random.network.frontier(held, {1 << 10, 12});
+    EXPECT_LE(few.points.size(), 12u);
+    inexact += !few.isExact;
+    if (few.isExact)
+      EXPECT_EQ(few.points.size(), exact.points.size()) << seed;
+    EXPECT_EQ(few.points.front().cost, exact.points.front().cost) << seed;
+  }
+  EXPECT_GT(inexact, 50);
+}
+
+TEST(CostNetwork, RefusesFrontiersOfLargeTables) {
+  CostNetwork network;
+  std::vector<int> own = {0, 1, 2};
+  for (int i = 0; i < 3; ++i)
+    network.addVariable(3);
+  network.addTerm({0, 1, 2}, {own, own, own}, std::vector<double>(27, 1));
+  std::vector<std::vector<Held>> held(3, std::vector<Held>(3, Held{1, 1}));
+  EXPECT_FALSE(network.frontier(held, {8, 64}));
+  EXPECT_TRUE(network.frontier(held, {9, 64}));
+}
+
 //===-- chains of equal blocks --------------------------------------------===//
 
 namespace {
@@ -224,4 +315,40 @@ TEST(CostNetwork, ChainsOfBlocksThatDifferAreRefused) {
   RandomChain tied(seed, 6, 3, 4); // the global variable and a block in the middle
   tied.network.addTerm({0, 1 + 3 * 3}, {{0, 1, 2}, {0, 1}}, {0, 1, 2, 3, 4, 5});
   EXPECT_FALSE(isSolved(tied));
+}
+
+/// Against the whole chain with equal choices in all copies, by enumeration.
+TEST(CostNetwork, FrontiersOfChainsAreOfAllTheirBlocks) {
+  int compared = 0;
+  for (unsigned seed = 0; seed < 20; ++seed)
+    for (int copies : {1, 3}) {
+      RandomChain folded(seed, 6, 3, copies, 2), whole(seed, 5 + copies, 3, 1, 2);
+      std::vector<std::vector<Held>> ofBlock = randomHeld({2, 3}, seed), held, heldWhole;
+      for (int block = -1; block < 6; ++block)
+        for (int i = 0; i < (block < 0 ? 1 : 2); ++i)
+          held.push_back(block < 0 ? std::vector<Held>(3) : ofBlock[i]);
+      auto found = folded.network.frontierOfChain(folded.chain, held, {1 << 10, 1 << 12});
+      ASSERT_TRUE(found && found->isExact);
+      for (const CostNetwork::Point &point : found->points) {
+        // Variables of the whole: the global one, then two of each block.
+        std::vector<int> all = {point.choices[0]};
+        Held sum{};
+        for (int block = 0; block < 5 + copies; ++block)
+          for (int i : {0, 1}) {
+            int of = block < 3 ? block : std::max(3, block - copies + 1);
+            all.push_back(point.choices[1 + 2 * of + i]);
+            for (int k : {0, 1})
+              sum[k] += ofBlock[i][all.back()][k];
+          }
+        EXPECT_EQ(whole.network.cost(all), point.cost) << seed;
+        EXPECT_EQ(sum, point.held) << seed;
+        ++compared;
+      }
+      auto best = folded.network.solveChain(folded.chain);
+      if (best)
+        EXPECT_EQ(found->points.front().cost, best->cost) << seed;
+      else
+        EXPECT_GT(found->points.front().cost, whole.network.solve().cost) << seed;
+    }
+  EXPECT_GT(compared, 200);
 }

@@ -268,3 +268,35 @@ TEST(Estimate, SolvingAheadChangesNothing) {
     EXPECT_EQ(ahead.solves(), later.solves());
   }
 }
+
+/// Each sharding of a frontier, found for one data-parallel rank, is planned on all axes as it
+/// was estimated.
+TEST(Estimate, AgreesWithTheFrontier) {
+  for (int64_t layers : {2, 16}) { // in full, and folded
+    Problem problem = transformer({layers, 1024, 16, 512, 16, 8192});
+    Cluster on = cluster("dgx-h100");
+    Planner planner(problem, on, 8);
+    Degrees degrees{.dp = 2, .tp = 4, .zero = 1, .microBatch = 2};
+    degrees.numMicrobatches = problem.globalBatch() / 4;
+    const ShardingSolver::Frontier *frontier = planner.shardings.frontier(degrees, {});
+    ASSERT_TRUE(frontier);
+    ASSERT_GT(frontier->shardings.size(), 8u);
+    for (size_t i = 0; i < frontier->shardings.size(); ++i) {
+      Estimate estimate;
+      std::string error;
+      ASSERT_EQ(planner.estimator.estimate(degrees, {{}, 0, int32_t(i)}, {1e9, true}, estimate,
+                                           error),
+                Estimator::Outcome::Found)
+          << error;
+      auto whole = realize(problem, on, planner.shardings, estimate);
+      ASSERT_TRUE(whole) << whole.error().message;
+      EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds, 1e-3 * estimate.seconds) << i;
+      const MemoryUse &memory = whole->predicted.memory;
+      EXPECT_NEAR(estimate.memory, double(memory.allocated() - memory.data),
+                  0.01 * estimate.memory)
+          << i;
+      Result<Problem> planned = complete(planner.shardings, *whole);
+      EXPECT_TRUE(verify(*planned, whole->plan, on).empty());
+    }
+  }
+}

@@ -108,9 +108,8 @@ static Cluster plainCluster(double bandwidth) {
 /// Where memory is short, what is estimated not to fit is not carried out, though
 /// it might just fit.
 TEST(ExhaustiveSearch, NoPlanBeatsTheFreeChoice) {
-  int compared = 0;
-  double losses = 0;
-  for (unsigned seed = 0; seed < 10; ++seed) {
+  int compared = 0, shorter = 0;
+  for (unsigned seed = 0; seed < 13; ++seed) {
     Cluster on = plainCluster(seed % 2 ? 1e9 : 1e11);
     Problem problem = randomProblem(seed, {3, 2, true});
     if (problem.values[0].type != DType::I64)
@@ -119,24 +118,25 @@ TEST(ExhaustiveSearch, NoPlanBeatsTheFreeChoice) {
     SearchOptions options;
     options.devices = 4;
     options.executable = false;
-    // With room for all, and with two thirds of what that takes.
-    for (double share : {0.0, 0.65}) {
+    // With room for all, and with a part of what that takes.
+    auto roomy = search(problem, on, options);
+    ASSERT_TRUE(roomy) << roomy.error().message;
+    for (double share : {0.0, 0.5, 0.65, 0.8}) {
       if (share > 0)
-        on.device.memoryBytes =
-            share * double(search(problem, on, options)->predicted.memory.total());
+        on.device.memoryBytes = share * double(roomy->predicted.memory.total());
       auto free = search(problem, on, options);
       ASSERT_TRUE(free) << free.error().message;
       EXPECT_TRUE(free->predicted.fits());
       Enumerated all = Exhaustive(problem, on, 4).run();
-      EXPECT_GT(all.fitting, 20);
-      EXPECT_EQ(share > 0, all.tooLarge > 0);
+      EXPECT_GT(all.fitting, 0);
       double perSample = free->predicted.stepSeconds / double(free->problem.globalBatch());
-      EXPECT_LE(perSample, all.best * (share > 0 ? 1.25 : 1 + 1e-6))
-          << seed << ": " << summary(free->plan.degrees) << " instead of " << summary(all.degrees);
-      losses += std::max(0.0, perSample / all.best - 1);
+      EXPECT_LE(perSample, all.best * (share > 0 ? 1.01 : 1 + 1e-6))
+          << seed << " " << share << ": " << summary(free->plan.degrees) << " instead of "
+          << summary(all.degrees);
+      shorter += all.tooLarge > all.fitting;
       ++compared;
     }
   }
-  ASSERT_GE(compared, 10);
-  EXPECT_LE(losses / compared, 0.03);
+  EXPECT_GE(compared, 30);
+  EXPECT_GE(shorter, 8);
 }

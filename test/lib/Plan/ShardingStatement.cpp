@@ -29,6 +29,12 @@ std::vector<int> Statement::answered(const Plan &plan) const {
   return result;
 }
 
+std::vector<int> Statement::choicesOf(const Plan &plan) {
+  addGroups();
+  addParameters();
+  return answered(plan);
+}
+
 json Statement::run(const Solution &solution) {
   addGroups();
   addParameters();
@@ -41,7 +47,7 @@ json Statement::run(const Solution &solution) {
     addGradient(value);
   json list = json::array();
   for (const Decider &decider : deciders)
-    list.push_back({{"name", decider.name}, {"costs", decider.costs}});
+    list.push_back({{"name", decider.name}, {"costs", decider.costs}, {"held", decider.held}});
   return {{"deciders", list},
           {"transfers", transfers},
           {"tables", tables},
@@ -63,6 +69,28 @@ static Result<Solution> solveFolded(const StatementCase &given, const ProblemFac
   return std::move(*found);
 }
 
+/// Whether all of it was found, and its points.
+static void addFrontier(const StatementCase &given, const ProblemFacts &facts, json &result) {
+  auto folding = given.folded ? fold(given.problem, facts, findBlocks(given.problem, facts))
+                              : std::nullopt;
+  const Problem &problem = folding ? folding->problem : given.problem;
+  ProblemFacts itsFacts(problem);
+  auto found = ShardingSolver(problem, itsFacts, given.cluster, given.degrees, given.options)
+                   .frontier({size_t{1} << 16, given.frontierPoints},
+                             folding ? &*folding : nullptr);
+  if (!found)
+    return;
+  result["exact"] = found->isExact;
+  for (const ShardingSolver::Sharded &each : found->shardings) {
+    Plan plan = folding ? unfold(*folding, given.problem, each.plan) : each.plan;
+    bool isLegal = verify(given.problem, plan, given.cluster).empty();
+    result["frontier"].push_back({{"seconds", each.seconds},
+                                  {"held", {each.states, each.results}},
+                                  {"choices", Statement(given).choicesOf(plan)},
+                                  {"legal", isLegal}});
+  }
+}
+
 json stateSharding(const StatementCase &given) {
   ProblemFacts facts(given.problem);
   auto solution = given.folded ? solveFolded(given, facts)
@@ -77,6 +105,8 @@ json stateSharding(const StatementCase &given) {
   result["seconds"] = solution->seconds;
   result["gap"] = solution->gap;
   result["predicted"] = predict(given.problem, solution->plan, given.cluster).stepSeconds;
+  if (given.frontierPoints > 0)
+    addFrontier(given, facts, result);
   return result;
 }
 

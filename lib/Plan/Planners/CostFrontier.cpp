@@ -1,0 +1,249 @@
+// Elimination with sets of points instead of least costs: CostNetwork::frontier.
+#include "CostNetwork.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+
+namespace dtc::plan {
+
+namespace {
+
+/// The choices of some variables, by what they come to; and how they came about.
+struct Partial {
+  double cost = 0;
+  CostNetwork::Held held{};
+  int choice = 0; ///< of the variable that was eliminated
+  /// Which points of the bucket's other sets, the last one's number running fastest.
+  int64_t from = 0;
+};
+using Set = std::vector<Partial>;
+
+/// What was kept of the amounts held, in their order: none of both is less than another's.
+class Staircase {
+public:
+  /// False where something kept holds no more.
+  bool add(const CostNetwork::Held &held) {
+    auto after = steps.upper_bound(held[0]);
+    if (after != steps.begin() && std::prev(after)->second <= held[1])
+      return false;
+    while (after != steps.end() && after->second >= held[1])
+      after = steps.erase(after);
+    steps.insert_or_assign(held[0], held[1]);
+    return true;
+  }
+
+private:
+  std::map<double, double> steps;
+};
+
+/// Leaves points than which none holds less for a cost that is as little to `step`; and
+/// the cheapest, at `least`.
+void keepBest(Set &set, double least, double step) {
+  auto binOf = [=](const Partial &point) {
+    return point.cost > least ? std::floor((point.cost - least) / step) : -1;
+  };
+  std::sort(set.begin(), set.end(), [&](const Partial &a, const Partial &b) {
+    double x = binOf(a), y = binOf(b);
+    return std::tie(x, a.held, a.cost, a.choice, a.from) <
+           std::tie(y, b.held, b.cost, b.choice, b.from);
+  });
+  Staircase kept;
+  std::erase_if(set, [&](const Partial &point) { return !kept.add(point.held); });
+}
+
+/// Some of the points, among them the cheapest and those that hold least of either.
+Set apart(const Set &set, size_t most) {
+  auto leastBy = [&](auto amount) {
+    return size_t(std::min_element(set.begin(), set.end(),
+                                   [&](const Partial &a, const Partial &b) {
+                                     return amount(a) < amount(b);
+                                   }) -
+                  set.begin());
+  };
+  std::set<size_t> places = {
+      leastBy([](const Partial &point) { return std::pair(point.cost, point.held[0]); }),
+      leastBy([](const Partial &point) { return std::pair(point.held[0], point.cost); }),
+      leastBy([](const Partial &point) { return std::pair(point.held[1], point.cost); })};
+  for (size_t i = 0; i < most && places.size() < most; ++i)
+    places.insert(i * set.size() / most);
+  Set result;
+  for (size_t place : places)
+    result.push_back(set[place]);
+  return result;
+}
+
+/// At most that many points: ever coarser costs, and of those that hold different
+/// amounts for the same cost such as are apart. Whether none was lost.
+bool bound(Set &set, size_t most) {
+  constexpr double rounding = 1e-12, coarsest = 0.25;
+  double largest = 0, least = std::numeric_limits<double>::infinity();
+  for (const Partial &point : set) {
+    largest = std::max(largest, std::abs(point.cost));
+    least = std::min(least, point.cost);
+  }
+  double step = std::max(rounding * largest, std::numeric_limits<double>::min());
+  keepBest(set, least, step);
+  if (set.size() <= most)
+    return true;
+  for (step = std::max(step, 1e-4 * (largest - least)); set.size() > most; step *= 2) {
+    if (step > coarsest * (largest - least)) {
+      set = apart(set, most);
+      break;
+    }
+    keepBest(set, least, step);
+  }
+  return false;
+}
+
+/// All sums of a point of each.
+Set sums(const Set &a, const Set &b) {
+  Set result;
+  result.reserve(a.size() * b.size());
+  for (const Partial &x : a)
+    for (size_t i = 0; i < b.size(); ++i)
+      result.push_back({x.cost + b[i].cost,
+                        {x.held[0] + b[i].held[0], x.held[1] + b[i].held[1]},
+                        x.choice,
+                        x.from * static_cast<int64_t>(b.size()) + static_cast<int64_t>(i)});
+  return result;
+}
+
+} // namespace
+
+/// Derived terms have sets; their tables are numbered -1, -2, ...
+class CostNetwork::FrontierSolver {
+public:
+  FrontierSolver(CostNetwork network, const std::vector<std::vector<Held>> &held,
+                 const FrontierLimits &limits)
+      : network(std::move(network)), held(held), limits(limits) {}
+  std::optional<Frontier> run();
+
+private:
+  bool eliminate(std::vector<int> ids, Variable variable, std::set<Variable> &touched);
+  Set combine(const Bucket &bucket, Variable variable, const std::vector<int> &at);
+  std::vector<Set> &setsOf(const Term &term) { return sets[-1 - term.table]; }
+  std::vector<int> trace(size_t point);
+
+  CostNetwork network;
+  const std::vector<std::vector<Held>> &held;
+  const FrontierLimits limits;
+  struct Step {
+    Variable variable;
+    std::vector<int> bucket;
+    int made; ///< the derived term
+  };
+  std::vector<std::vector<Set>> sets; ///< by derived table and entry
+  std::vector<Step> steps;
+  int root = -1; ///< the last derived term of no variable, which has all those before
+  int64_t looked = 0; ///< sums of points
+  bool isExact = true, isTooLarge = false;
+};
+
+/// The points of one entry.
+Set CostNetwork::FrontierSolver::combine(const Bucket &bucket, Variable variable,
+                                         const std::vector<int> &at) {
+  Set result;
+  for (int choice = 0; choice < network.domains[variable]; ++choice) {
+    Set points = {{0, held[variable][choice], choice, 0}};
+    double combinations = 1;
+    for (const Addressed &term : bucket.terms) {
+      size_t entry = term.at(at) + (term.ownClass ? term.own * (*term.ownClass)[choice] : 0);
+      if (term.table < 0) {
+        const Set &more = sets[-1 - term.table][entry];
+        combinations *= double(more.size());
+        isTooLarge = isTooLarge || combinations > 1e18; // numbered by Partial::from
+        points = sums(points, more);
+        looked += static_cast<int64_t>(points.size());
+        isExact = bound(points, limits.points) && isExact;
+        continue;
+      }
+      double cost = network.tables[term.table][entry];
+      if (!std::isfinite(cost))
+        points.clear();
+      for (Partial &point : points)
+        point.cost += cost;
+    }
+    result.insert(result.end(), points.begin(), points.end());
+  }
+  looked += static_cast<int64_t>(result.size());
+  isTooLarge = isTooLarge || looked > limits.sums;
+  isExact = bound(result, limits.points) && isExact;
+  return result;
+}
+
+bool CostNetwork::FrontierSolver::eliminate(std::vector<int> ids, Variable variable,
+                                            std::set<Variable> &touched) {
+  std::vector<Variable> others = network.neighbours(ids, variable);
+  if (others.empty() && root >= 0)
+    ids.push_back(root);
+  Bucket bucket = network.address(ids, variable, others);
+  if (bucket.entries() > limits.entries)
+    return false;
+  std::vector<Set> table;
+  std::vector<int> at(others.size(), 0);
+  for (size_t entry = 0; entry < bucket.entries() && !isTooLarge; ++entry, bucket.advance(at))
+    table.push_back(combine(bucket, variable, at));
+  sets.push_back(std::move(table));
+  Term term{others, {}, -static_cast<int>(sets.size()), true};
+  for (std::vector<int> &classOf : bucket.joint)
+    term.maps.push_back(network.internMap(std::move(classOf)));
+  steps.push_back({variable, std::move(ids), network.addLive(std::move(term))});
+  if (others.empty())
+    root = steps.back().made;
+  touched.insert(others.begin(), others.end());
+  return !isTooLarge;
+}
+
+/// The choices behind a point of the root.
+std::vector<int> CostNetwork::FrontierSolver::trace(size_t point) {
+  std::vector<int> choices(network.domains.size(), 0);
+  std::vector<int64_t> wanted(network.terms.size(), 0);
+  wanted[root] = static_cast<int64_t>(point);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const Term &term = network.terms[step->made];
+    const Partial &made = setsOf(term)[network.entry(term, choices)][wanted[step->made]];
+    choices[step->variable] = made.choice;
+    int64_t from = made.from;
+    for (auto id = step->bucket.rbegin(); id != step->bucket.rend(); ++id) {
+      const Term &part = network.terms[*id];
+      if (part.table >= 0)
+        continue;
+      auto size = static_cast<int64_t>(setsOf(part)[network.entry(part, choices)].size());
+      wanted[*id] = from % size;
+      from /= size;
+    }
+  }
+  return choices;
+}
+
+std::optional<CostNetwork::Frontier> CostNetwork::FrontierSolver::run() {
+  std::vector<bool> keep(network.domains.size(), false);
+  Order order;
+  if (!network.eliminateInOrder(keep, order,
+                                [&](const std::vector<int> &bucket, Variable variable,
+                                    std::set<Variable> &touched) {
+                                  return eliminate(bucket, variable, touched);
+                                }))
+    return std::nullopt;
+  Frontier frontier;
+  frontier.isExact = isExact;
+  if (root < 0)
+    return frontier;
+  const Set &all = setsOf(network.terms[root])[0];
+  for (size_t point = 0; point < all.size(); ++point)
+    frontier.points.push_back({trace(point), all[point].cost, all[point].held});
+  std::stable_sort(frontier.points.begin(), frontier.points.end(),
+                   [](const Point &a, const Point &b) { return a.cost < b.cost; });
+  return frontier;
+}
+
+std::optional<CostNetwork::Frontier>
+CostNetwork::frontier(const std::vector<std::vector<Held>> &held,
+                      const FrontierLimits &limits) const {
+  return FrontierSolver(*this, held, limits).run();
+}
+
+} // namespace dtc::plan
