@@ -20,6 +20,8 @@ ROWS = [
     ("gpt2_mask", 1, "auto", "fp32", None, "adamw"),
     *((model, 4, "dp=2,tp=2", "bf16", None, "adamw")
       for model in ("bert", "vit", "t5", "bart", "qwen2", "gpt_neox", "mobilenet", "moe")),
+    ("mixtral", 4, "tp=4", "fp32", None, "adamw"),
+    ("mixtral", 4, "dp=2,tp=2", "fp32", None, "adamw"),
     ("resnet18", 1, "auto", "fp32", None, "sgd"),
     ("resnet18", 2, "dp=2", "bf16", 1, "adamw"),
     ("resnet18", 4, "tp=4", "bf16", None, "adamw"),
