@@ -179,8 +179,8 @@ private:
 
 //===-- what happens to rows ----------------------------------------------===//
 
-/// Rebuilds what is computed of each row alone where the rows are dispatched: dispatch(f(combine(x)))
-/// becomes f(x).
+/// Rebuilds what is computed of each row alone where the rows are dispatched:
+/// dispatch(f(combine(x))) becomes f(x).
 class RowComputation {
 public:
   RowComputation(PatternRewriter &rewriter, graph::DispatchOp dispatch)
