@@ -41,6 +41,8 @@ ordered_json degreesJson(const Degrees &degrees) {
       {"ep", degrees.ep},
       {"sp", degrees.sp},
       {"zero", degrees.zero},
+      {"zero_blocks", degrees.zeroBlocks > 0 ? ordered_json(degrees.zeroBlocks)
+                                             : ordered_json(nullptr)},
       {"zero_group", degrees.zeroGroup ? degrees.zeroGroup : degrees.dp},
       {"schedule", plan::name(degrees.schedule)},
       {"chunks", degrees.chunks},

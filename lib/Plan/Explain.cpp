@@ -212,11 +212,11 @@ void Explainer::addChanges() {
   }
   if (!options.executable && !options.spec.zero && mostCopies(chosen) * chosen.cp > 1)
     for (int zero = 0; zero <= 3; ++zero)
-      if (zero != chosen.zero) {
+      if (zero != chosen.zero || chosen.zeroBlocks > 0) {
         all.zero = zero;
         change(all);
       }
-  all.zero = chosen.zero;
+  all.zero = everything().zero;
   if (!options.spec.microBatch && !options.fixedCalls && isUniform)
     for (int64_t size : {chosen.microBatch / 2, chosen.microBatch * 2}) {
       int64_t samples = chosen.microBatch * chosen.numMicrobatches;

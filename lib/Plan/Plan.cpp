@@ -105,6 +105,8 @@ std::vector<std::string> unimplemented(const Plan &plan) {
   degree("chunks", degrees.chunks);
   if (degrees.zero > 0)
     result.push_back("not implemented yet: zero=" + std::to_string(degrees.zero));
+  if (degrees.zeroBlocks > 0)
+    result.push_back("not implemented yet: zero_blocks=" + std::to_string(degrees.zeroBlocks));
   if (degrees.zeroGroup > 1)
     result.push_back("not implemented yet: zero_group=" + std::to_string(degrees.zeroGroup));
   if (degrees.recompute != Recompute::None)
@@ -160,6 +162,8 @@ std::string summary(const Degrees &degrees) {
                      number("pp", degrees.pp) + rankCounts(degrees) + " " +
                      number("cp", degrees.cp) + " " + number("ep", degrees.ep) +
                      " sp=" + sequenceText(degrees) + " " + number("zero", degrees.zero);
+  if (degrees.zeroBlocks > 0)
+    text += " (" + std::to_string(degrees.zeroBlocks) + " blocks)";
   if (degrees.zeroGroup > 0)
     text += " " + number("zero_group", degrees.zeroGroup);
   text += std::string(" schedule=") + name(degrees.schedule) + " " +

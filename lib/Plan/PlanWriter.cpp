@@ -86,6 +86,8 @@ void PlanWriter::degrees() {
   field("ep", d.ep);
   field("sp", d.sp ? "on" : "off");
   field("zero", d.zero);
+  if (d.zeroBlocks > 0)
+    field("zero_blocks", d.zeroBlocks);
   field("zero_group", d.zeroGroup);
   field("schedule", name(d.schedule));
   field("chunks", d.chunks);

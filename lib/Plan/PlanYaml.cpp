@@ -158,6 +158,7 @@ static Degrees readDegrees(YamlMap map) {
   d.ep = count("ep", 1);
   d.sp = readSequence(map);
   d.zero = map.number<int>("zero", 0, 0);
+  d.zeroBlocks = map.number<int64_t>("zero_blocks", 0, 0);
   d.zeroGroup = map.number<int64_t>("zero_group", 0, 0);
   d.schedule = word(map, "schedule", scheduleFromName, ScheduleKind::OneFOneB);
   d.chunks = count("chunks", 1);

@@ -111,15 +111,15 @@ MixedStages Predictor::mixed() const {
 }
 
 simulate::Costs Predictor::stageCosts() const {
-  const std::vector<int> &cuts = kinds[0]->getCuts();
-  return isMixed() ? mixed().costs(cuts) : kinds[0]->costs().costs(cuts);
+  const StageCosts::Runs &stages = kinds[0]->getStages();
+  return isMixed() ? mixed().costs(stages) : kinds[0]->costs().costs(stages);
 }
 
 double Predictor::tiedSeconds(int64_t rank) const {
-  const std::vector<int> &cuts = kinds[0]->getCuts();
+  const StageCosts::Runs &stages = kinds[0]->getStages();
   if (isMixed())
-    return mixed().tiedSeconds(cuts, rank);
-  return kinds[0]->costs().tiedSeconds(kinds[0]->costs().tiedBytes(cuts, rank));
+    return mixed().tiedSeconds(stages, rank);
+  return kinds[0]->costs().tiedSeconds(kinds[0]->costs().tiedBytes(stages, rank));
 }
 
 //===-- collectives -------------------------------------------------------===//
@@ -200,8 +200,7 @@ void Predictor::addStages(const simulate::Costs &stages) {
     StagePrediction entry;
     entry.devices = plan.stages[stage].devices;
     const StageKind &own = on(stage % plan.degrees.pp);
-    entry.parameters =
-        own.costs().parameterElements(own.getCuts()[stage], own.getCuts()[stage + 1]);
+    entry.parameters = own.costs().parameterElements(own.getStages()[stage]);
     entry.forwardSeconds = alone(cost.forward);
     entry.backwardSeconds = alone(cost.recompute + cost.inputGrad + cost.weightGrad);
     if (!timeline.ranks.empty())
@@ -230,7 +229,7 @@ void Predictor::addMemory(const simulate::Costs &stages) {
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
     const StageKind &own = on(static_cast<int64_t>(rank));
     MemoryUse use = own.costs().staticBytes(
-        own.costs().runsOf(own.getCuts(), static_cast<int64_t>(rank)));
+        own.costs().runsOf(own.getStages(), static_cast<int64_t>(rank)));
     double resident = double(use.parameters + use.gradients + use.optimizer);
     double peak = timeline.ranks[rank].peakBytes;
     if (double update = stages.ranks[rank].updateTransient; resident + update >= peak)

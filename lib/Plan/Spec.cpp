@@ -240,7 +240,8 @@ Spec pinned(const Degrees &degrees, Spec asked) {
   asked.pp = degrees.pp;
   asked.cp = degrees.cp;
   asked.ep = degrees.ep;
-  asked.zero = degrees.zero;
+  if (degrees.zeroBlocks == 0)
+    asked.zero = degrees.zero;
   if (degrees.zeroGroup > 0)
     asked.zeroGroup = degrees.zeroGroup;
   asked.schedule = degrees.schedule;

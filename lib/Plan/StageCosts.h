@@ -7,7 +7,8 @@
 // optimizer state over `state` axes (ZeRO-1): Rajbhandari et al., ZeRO, SC 2020.
 // Gathers and scatters run beside the computation of other blocks, as in FSDP
 // (Zhao et al., PyTorch FSDP, VLDB 2023), except the first gather and the last
-// scatter of a pass.
+// scatter of a pass. Parts of a model may be stored by one level of ZeRO and the rest by
+// the level below (Storage.h).
 #pragma once
 
 #include "AllocatorReplay.h"
@@ -21,6 +22,19 @@
 
 namespace dtc::plan {
 
+/// The units [begin, end) as a stage, and what it does to fit its memory. Of units 3 to 10
+/// with 6 as `kept` and 8 as `zeroEnd` the first three are recomputed, and the first five
+/// stored by the higher of a plan's two levels of ZeRO, if it has two.
+struct StageRun {
+  StageRun(int begin, int end) : begin(begin), end(end), kept(begin), zeroEnd(begin) {}
+  int begin, end;
+  int kept;
+  int zeroEnd;
+};
+
+/// One that follows the other: units between cuts, nothing recomputed.
+std::vector<StageRun> runsBetween(const std::vector<int> &cuts);
+
 /// Parameters that are stored and summed up alike; bytes of one rank's local
 /// part, by stage.
 struct WeightClass {
@@ -28,24 +42,44 @@ struct WeightClass {
   sharding::AxisList pending; ///< axes over which gradients are summed once a step, or scattered
   sharding::AxisList split;   ///< of ep: those that share out the parameters (experts)
   bool trained = false;
+  /// Of a plan that stores by two levels of ZeRO, which of them this is.
+  enum class Level : uint8_t { Only, Lower, Higher };
+  Level level = Level::Only;
+  /// The tables are of both levels: each stage says which of its units have the higher one.
+  /// What several units read has it, too.
+  bool open = false;
 
   struct Tables {
+    explicit Tables(int units)
+        : parameters(units), gradients(units), states(units), kept(units), update(units),
+          elements(units), count(units) {}
+    void finish();
     StageTable parameters, gradients, states, kept, update, elements, count;
   };
   std::shared_ptr<Tables> tables; ///< the same however they are stored
-  int64_t parameters(int a, int b) const { return tables->parameters(a, b); }
-  int64_t gradients(int a, int b) const { return tables->gradients(a, b); }
-  int64_t states(int a, int b) const { return tables->states(a, b); }
-  int64_t kept(int a, int b) const { return tables->kept(a, b); }
-  int64_t update(int a, int b) const { return tables->update(a, b); }
-  int64_t elements(int a, int b) const { return tables->elements(a, b); }
-  int64_t count(int a, int b) const { return tables->count(a, b); }
+  std::shared_ptr<Tables> shared; ///< of these, what several units read; null: nothing
+  int64_t parameters(const StageRun &run) const { return of(&Tables::parameters, run); }
+  int64_t gradients(const StageRun &run) const { return of(&Tables::gradients, run); }
+  int64_t states(const StageRun &run) const { return of(&Tables::states, run); }
+  int64_t kept(const StageRun &run) const { return of(&Tables::kept, run); }
+  int64_t update(const StageRun &run) const { return of(&Tables::update, run); }
+  int64_t elements(const StageRun &run) const { return of(&Tables::elements, run); }
+  int64_t count(const StageRun &run) const { return of(&Tables::count, run); }
+
+private:
+  int64_t of(StageTable Tables::*amount, const StageRun &run) const {
+    int64_t all = ((*tables).*amount)(run.begin, run.end);
+    return open ? ofLevel(amount, run, all) : all;
+  }
+  int64_t ofLevel(StageTable Tables::*amount, const StageRun &run, int64_t all) const;
 };
 
 struct Weights {
   std::vector<WeightClass> classes;
   /// By trained parameter that several units read: those, and the bytes of its gradient.
   std::vector<std::pair<std::vector<int>, int64_t>> shared;
+  /// Of a plan that stores by two levels of ZeRO, which blocks have the higher one.
+  std::vector<bool> higherBlocks;
 };
 
 /// The parameters of an execution by where they are read.
@@ -65,8 +99,7 @@ std::vector<sharding::AxisList> scalarSums(const Problem &problem, const Problem
 
 class StageCosts {
 public:
-  /// Runs of units [a, b): the stages of a rank.
-  using Runs = std::vector<std::pair<int, int>>;
+  using Runs = std::vector<StageRun>; ///< the stages of a rank, or of a pipeline
 
   /// `mesh`: of one stage, with all its axes. `scalarSums`: groups that sum up
   /// single numbers once a step.
@@ -77,26 +110,23 @@ public:
   /// What stages cost whose first blocks are recomputed; must outlive this.
   void setRecomputed(const Profile &all) { recomputed = &all; }
 
-  /// Of the units [a, b), of which those before `kept` are recomputed.
-  simulate::StageCost stage(int a, int b, int kept) const;
-  simulate::StageCost stage(int a, int b) const { return stage(a, b, a); }
+  simulate::StageCost stage(const StageRun &run) const;
   /// What its microbatches keep, and the most that one takes, as in Profile.
-  int64_t savedBytes(int a, int b, int kept) const;
-  int64_t peakBytes(int a, int b, int kept) const;
+  int64_t savedBytes(const StageRun &run) const;
+  int64_t peakBytes(const StageRun &run) const;
   /// All that recomputing adds to the work of its calls.
-  simulate::Work recomputation(int a, int b, int kept) const;
+  simulate::Work recomputation(const StageRun &run) const;
   /// Of what passes from stage to stage, the share that a rank sends itself.
   double sentShare() const;
   /// At the cut before a unit, between stage `index` and the next.
   simulate::Boundary boundary(int unit, int64_t index) const;
   /// `tiedBytes`: of gradients that other ranks sum up, too.
   simulate::RankCost rank(const Runs &runs, double tiedBytes) const;
-  /// All of a pipeline whose stage i is the units [cuts[i], cuts[i + 1]), of which
-  /// those before kept[i], if there is one, are recomputed.
-  simulate::Costs costs(const std::vector<int> &cuts, const std::vector<int> &kept = {}) const;
+  /// All of a pipeline, by stage.
+  simulate::Costs costs(const Runs &stages) const;
 
-  Runs runsOf(const std::vector<int> &cuts, int64_t rank) const;
-  double tiedBytes(const std::vector<int> &cuts, int64_t rank) const;
+  Runs runsOf(const Runs &stages, int64_t rank) const;
+  double tiedBytes(const Runs &stages, int64_t rank) const;
   /// Their sum with the stages that hold copies of the same parameters.
   double tiedSeconds(double bytes) const;
   /// What a rank keeps from step to step, data and activations aside.
@@ -107,7 +137,7 @@ public:
   /// without what `StageAllocations` has.
   RankRequests requests(const Runs &runs) const;
   /// Of the parameters that a rank stores.
-  int64_t parameterElements(int a, int b) const;
+  int64_t parameterElements(const StageRun &run) const;
 
   /// Communication that parameters and gradients need.
   struct Exchange {
@@ -118,10 +148,10 @@ public:
   };
   /// Before the forward and again before the backward pass; within each
   /// backward pass; once a step before, and after the update.
-  Exchange gather(const WeightClass &weights, int a, int b) const;
-  Exchange scatter(const WeightClass &weights, int a, int b) const;
-  std::vector<Exchange> reductions(const WeightClass &weights, int a, int b) const;
-  Exchange regather(const WeightClass &weights, int a, int b) const;
+  Exchange gather(const WeightClass &weights, const StageRun &run) const;
+  Exchange scatter(const WeightClass &weights, const StageRun &run) const;
+  std::vector<Exchange> reductions(const WeightClass &weights, const StageRun &run) const;
+  Exchange regather(const WeightClass &weights, const StageRun &run) const;
   const std::vector<WeightClass> &getClasses() const { return classes; }
 
   const CostModel &getModel() const { return model; }
@@ -141,14 +171,17 @@ private:
   simulate::Work launched(double all, double exchanged, double host) const;
   Exchange exchange(sharding::StepKind kind, sharding::AxisList axes, double bytes,
                     double pieces) const;
-  double pieces(int a, int b) const;
   bool ownersBroadcast(const WeightClass &weights) const;
-  double lastShare(const WeightClass &weights, int a, int b) const;
-  double accumulation(const WeightClass &weights, int a, int b) const;
+  double lastShare(const WeightClass &weights, const StageRun &run) const;
+  void countBlocks(const std::vector<Block> &blocks, const std::vector<bool> &higher);
+  double pieces(WeightClass::Level level, const StageRun &run) const;
+  double piecesWith(sharding::AxisList WeightClass::*axes, const StageRun &run) const;
+  void addParameterCosts(const StageRun &run, simulate::StageCost &cost) const;
+  double accumulation(const WeightClass &weights, const StageRun &run) const;
   bool overlaps() const;
   int64_t bucketBytes(const Runs &runs) const;
   void addExchanges(int unit, RankRequests &to) const;
-  void addRequests(const WeightClass &weights, int a, int b, RankRequests &to) const;
+  void addRequests(const WeightClass &weights, const StageRun &run, RankRequests &to) const;
 
   const CostModel &model;
   Degrees degrees;
@@ -160,6 +193,8 @@ private:
   std::vector<std::pair<std::vector<int>, int64_t>> shared;
   std::vector<sharding::AxisList> scalarSums;
   std::vector<int> blocksBefore; ///< by unit: how many blocks begin before it
+  /// How many of these have the higher level; empty: stages say it.
+  std::vector<int> higherBefore;
   bool hasAccumulators = false;
   mutable std::map<std::tuple<sharding::StepKind, sharding::AxisList, double>, double>
       collectiveTimes;

@@ -81,32 +81,30 @@ simulate::Boundary MixedStages::boundary(int unit, size_t index) const {
   return result;
 }
 
-double MixedStages::tiedSeconds(const std::vector<int> &cuts, int64_t rank) const {
-  double bytes = byRank[rank]->tiedBytes(cuts, rank);
+double MixedStages::tiedSeconds(const StageCosts::Runs &stages, int64_t rank) const {
+  double bytes = byRank[rank]->tiedBytes(stages, rank);
   if (bytes <= 0)
     return 0;
   // Its copies elsewhere may be larger, and as far away as the last stage.
   for (const StageCosts *other : byRank)
-    bytes = std::max(bytes, other->tiedBytes(cuts, rank));
+    bytes = std::max(bytes, other->tiedBytes(stages, rank));
   simulate::Boundary slowest = link(0, byRank.size() - 1);
   return 2 * (slowest.latency + bytes / slowest.bandwidth);
 }
 
-simulate::Costs MixedStages::costs(const std::vector<int> &cuts,
-                                   const std::vector<int> &kept) const {
+simulate::Costs MixedStages::costs(const StageCosts::Runs &stages) const {
   simulate::Costs result;
-  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-    const StageCosts &own = *byRank[i % byRank.size()];
-    result.stages.push_back(own.stage(cuts[i], cuts[i + 1], kept.empty() ? cuts[i] : kept[i]));
+  for (size_t i = 0; i < stages.size(); ++i) {
+    result.stages.push_back(byRank[i % byRank.size()]->stage(stages[i]));
     if (i > 0)
-      result.boundaries.push_back(boundary(cuts[i], i - 1));
+      result.boundaries.push_back(boundary(stages[i].begin, i - 1));
   }
   result.blockingSends = byRank[0]->blockingSends();
   for (size_t i = 0; i < byRank.size(); ++i) {
     auto rank = static_cast<int64_t>(i);
     const StageCosts &own = *byRank[i];
-    result.ranks.push_back(own.rank(own.runsOf(cuts, rank), 0));
-    result.ranks.back().update.blocking += tiedSeconds(cuts, rank);
+    result.ranks.push_back(own.rank(own.runsOf(stages, rank), 0));
+    result.ranks.back().update.blocking += tiedSeconds(stages, rank);
     Slowdown slowdown = own.slowdown();
     result.slowdown.compute = std::max(result.slowdown.compute, slowdown.compute);
     result.slowdown.communication =

@@ -45,9 +45,9 @@ public:
       : cluster(cluster), byRank(std::move(byRank)), devices(std::move(devices)) {}
 
   /// As StageCosts::costs.
-  simulate::Costs costs(const std::vector<int> &cuts, const std::vector<int> &kept = {}) const;
+  simulate::Costs costs(const StageCosts::Runs &stages) const;
   /// To sum up a rank's gradients with the stages that hold copies of its parameters.
-  double tiedSeconds(const std::vector<int> &cuts, int64_t rank) const;
+  double tiedSeconds(const StageCosts::Runs &stages, int64_t rank) const;
 
 private:
   simulate::Boundary boundary(int unit, size_t index) const;

@@ -20,9 +20,27 @@ static double buckets(double bytes, int64_t ranks) {
   return std::max(1.0, std::ceil(bytes / size));
 }
 
-/// Into how many parts what a stage stores is gathered: its blocks.
-double StageCosts::pieces(int a, int b) const {
-  return std::max(1, blocksBefore[b] - blocksBefore[a]);
+/// Into how many parts what a stage stores at a level is gathered: its blocks that have it.
+double StageCosts::pieces(WeightClass::Level level, const StageRun &run) const {
+  int all = blocksBefore[run.end] - blocksBefore[run.begin];
+  if (level == WeightClass::Level::Only)
+    return std::max(1, all);
+  int higher = higherBefore.empty() ? blocksBefore[run.zeroEnd] - blocksBefore[run.begin]
+                                    : higherBefore[run.end] - higherBefore[run.begin];
+  return std::max(1, level == WeightClass::Level::Higher ? higher : all - higher);
+}
+
+/// Blocks of which anything is split over such axes.
+double StageCosts::piecesWith(AxisList WeightClass::*axes, const StageRun &run) const {
+  auto level = WeightClass::Level::Only;
+  for (const WeightClass &weights : classes) {
+    if ((weights.*axes).empty())
+      continue;
+    if (level != WeightClass::Level::Only && level != weights.level)
+      return pieces(WeightClass::Level::Only, run);
+    level = weights.level;
+  }
+  return pieces(level, run);
 }
 
 StageCosts::Exchange StageCosts::exchange(StepKind kind, AxisList axes, double bytes,
@@ -36,14 +54,14 @@ StageCosts::Exchange StageCosts::exchange(StepKind kind, AxisList axes, double b
   return {kind, std::move(axes), bytes, pieces * it->second, pieces};
 }
 
-StageCosts::Exchange StageCosts::gather(const WeightClass &weights, int a, int b) const {
-  return exchange(StepKind::AllGather, weights.storage, double(weights.parameters(a, b)),
-                  pieces(a, b));
+StageCosts::Exchange StageCosts::gather(const WeightClass &weights, const StageRun &run) const {
+  return exchange(StepKind::AllGather, weights.storage, double(weights.parameters(run)),
+                  pieces(weights.level, run));
 }
 
-StageCosts::Exchange StageCosts::scatter(const WeightClass &weights, int a, int b) const {
-  return exchange(StepKind::ReduceScatter, weights.gradient, double(weights.gradients(a, b)),
-                  pieces(a, b));
+StageCosts::Exchange StageCosts::scatter(const WeightClass &weights, const StageRun &run) const {
+  return exchange(StepKind::ReduceScatter, weights.gradient, double(weights.gradients(run)),
+                  pieces(weights.level, run));
 }
 
 AxisList without(const AxisList &axes, const AxisList &taken) {
@@ -61,16 +79,17 @@ bool StageCosts::ownersBroadcast(const WeightClass &weights) const {
 
 /// Of sums of gradients, what can't begin before the backward pass has ended: those of the
 /// last block, or of the last bucket where that is larger.
-double StageCosts::lastShare(const WeightClass &weights, int a, int b) const {
+double StageCosts::lastShare(const WeightClass &weights, const StageRun &run) const {
   double bucket = double(model.getCluster().software.bucketElements);
-  return std::clamp(bucket / std::max(1.0, double(weights.elements(a, b))), 1 / pieces(a, b), 1.0);
+  return std::clamp(bucket / std::max(1.0, double(weights.elements(run))),
+                    1 / pieces(WeightClass::Level::Only, run), 1.0);
 }
 
 /// Sums of gradients once a step: to where the state is stored, the rest among
 /// the ranks that hold the same part.
-std::vector<StageCosts::Exchange> StageCosts::reductions(const WeightClass &weights, int a,
-                                                         int b) const {
-  auto bytes = double(weights.gradients(a, b));
+std::vector<StageCosts::Exchange> StageCosts::reductions(const WeightClass &weights,
+                                                         const StageRun &run) const {
+  auto bytes = double(weights.gradients(run));
   std::vector<Exchange> result;
   if (!weights.trained || weights.pending.empty() || bytes <= 0)
     return result;
@@ -91,10 +110,10 @@ std::vector<StageCosts::Exchange> StageCosts::reductions(const WeightClass &weig
 
 /// Parameters whose update is split are gathered for all ranks after it, unless
 /// each pass gathers them.
-StageCosts::Exchange StageCosts::regather(const WeightClass &weights, int a, int b) const {
+StageCosts::Exchange StageCosts::regather(const WeightClass &weights, const StageRun &run) const {
   if (!weights.trained || !weights.storage.empty() || weights.state.empty())
     return {};
-  auto bytes = double(weights.parameters(a, b));
+  auto bytes = double(weights.parameters(run));
   auto ranks = mesh.size(weights.state);
   // A part that goes round from its owner takes the hops and the traffic of gathering it.
   return exchange(StepKind::AllGather, weights.state, bytes,

@@ -1,6 +1,7 @@
 #include "StageKind.h"
 
 #include "Recomputation.h"
+#include "Storage.h"
 
 #include <algorithm>
 #include <cmath>
@@ -91,9 +92,13 @@ bool StageKind::start() {
   for (const Stage &stage : plan.stages)
     cuts.push_back(profile->unitOf(static_cast<OpId>(stage.firstOp)));
   cuts.push_back(profile->units());
-  stageCosts.emplace(problem, model, plan.degrees, plan.mesh, *profile,
-                     findWeights(problem, facts, plan, execution, *profile,
-                                 model.getCluster().software),
+  stages = runsBetween(cuts);
+  Weights weights = findWeights(problem, facts, plan, execution, *profile,
+                                model.getCluster().software);
+  if (plan.degrees.zeroBlocks > 0)
+    weights.higherBlocks = blocksOfLevel(plan.degrees.zero, problem, facts, planned.blocks,
+                                         plan.storage);
+  stageCosts.emplace(problem, model, plan.degrees, plan.mesh, *profile, std::move(weights),
                      planned.blocks, scalarSums(problem, facts, plan));
   return true;
 }
@@ -155,13 +160,13 @@ void StageKind::addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse
 
 void StageKind::addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
   auto times = double(planned.numMicrobatches);
-  for (auto [a, b] : stageCosts->runsOf(cuts, rank))
+  for (const StageRun &run : stageCosts->runsOf(stages, rank))
     for (const WeightClass &weights : stageCosts->getClasses()) {
-      add(uses, stageCosts->gather(weights, a, b), 2 * times);
-      add(uses, stageCosts->scatter(weights, a, b), times);
-      for (const StageCosts::Exchange &sum : stageCosts->reductions(weights, a, b))
+      add(uses, stageCosts->gather(weights, run), 2 * times);
+      add(uses, stageCosts->scatter(weights, run), times);
+      for (const StageCosts::Exchange &sum : stageCosts->reductions(weights, run))
         add(uses, sum, 1);
-      add(uses, stageCosts->regather(weights, a, b), 1);
+      add(uses, stageCosts->regather(weights, run), 1);
     }
 }
 
@@ -212,12 +217,13 @@ int64_t StageKind::cachedBytes(int64_t rank, const pipeline::Schedule &whole,
                                const MemoryUse &use) const {
   if (!allocations)
     return 0;
-  RankRequests requests = stageCosts->requests(stageCosts->runsOf(cuts, rank));
+  StageCosts::Runs runs = stageCosts->runsOf(stages, rank);
+  RankRequests requests = stageCosts->requests(runs);
   requests.sumShare = 1 / allocations->gradientShare();
   requests.resident.push_back(bufferBytes() + dataBytes(rank));
   bool splits = whole.shape.kind == pipeline::ScheduleKind::ZeroBubble;
-  for (auto [a, b] : stageCosts->runsOf(cuts, rank))
-    requests.stages.push_back(allocations->stage(a, b, splits));
+  for (const StageRun &run : runs)
+    requests.stages.push_back(allocations->stage(run.begin, run.end, splits));
   auto workspace = std::llround(model.reserve(0).workspace);
   auto capacity = static_cast<int64_t>(model.memoryPerRank()) - (use.reserved - workspace);
   std::vector<pipeline::Call> calls = shortened(whole, rank);

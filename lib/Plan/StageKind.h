@@ -22,6 +22,7 @@ public:
   const CostModel &getModel() const { return model; }
   /// Units with which stages begin, and how many there are.
   const std::vector<int> &getCuts() const { return cuts; }
+  const StageCosts::Runs &getStages() const { return stages; }
 
   // Communication of a pipeline rank, in one step.
   void addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
@@ -51,6 +52,7 @@ private:
   std::optional<StageCosts> stageCosts;
   std::optional<AllocationSequence> allocations; ///< for an allocator that caches
   std::vector<int> cuts;
+  StageCosts::Runs stages; ///< between the cuts
 };
 
 /// Adds a use to those of the same kind and size.

@@ -18,12 +18,12 @@ RankRequests StageCosts::requests(const Runs &runs) const {
                                                                 : GradientLife::Added;
   result.updatesFirst = software.updatesFirst;
   result.held = software.compiled ? 0 : kVariables;
-  for (auto [a, b] : runs) {
+  for (const StageRun &run : runs) {
     for (const WeightClass &weights : classes)
-      addRequests(weights, a, b, result);
+      addRequests(weights, run, result);
     result.gathered.emplace_back();
     result.scattered.emplace_back();
-    for (int unit = a; unit < b; ++unit)
+    for (int unit = run.begin; unit < run.end; ++unit)
       addExchanges(unit, result);
   }
   int64_t bucket = bucketBytes(runs);
@@ -34,10 +34,11 @@ RankRequests StageCosts::requests(const Runs &runs) const {
 
 /// What the blocks of a unit gather and scatter, and what is beside them.
 void StageCosts::addExchanges(int unit, RankRequests &to) const {
-  double gathered = 0, scattered = 0, parts = pieces(unit, unit + 1);
+  const StageRun run(unit, unit + 1);
+  double gathered = 0, scattered = 0, parts = pieces(WeightClass::Level::Only, run);
   for (const WeightClass &weights : classes) {
-    gathered += gather(weights, unit, unit + 1).bytes;
-    scattered += scatter(weights, unit, unit + 1).bytes;
+    gathered += gather(weights, run).bytes;
+    scattered += scatter(weights, run).bytes;
   }
   for (int i = 0; i < static_cast<int>(parts); ++i) {
     to.gathered.back().push_back(std::llround(gathered / parts));
@@ -51,13 +52,14 @@ static void add(std::vector<int64_t> &requests, int64_t bytes, int64_t count) {
     requests.push_back(bytes / count);
 }
 
-void StageCosts::addRequests(const WeightClass &weights, int a, int b, RankRequests &to) const {
+void StageCosts::addRequests(const WeightClass &weights, const StageRun &run,
+                             RankRequests &to) const {
   const Software &software = model.getCluster().software;
-  int64_t count = weights.count(a, b);
+  int64_t count = weights.count(run);
   if (count == 0)
     return;
   bool flat = software.flattens && weights.trained && weights.storage.empty();
-  int64_t parameters = weights.parameters(a, b), ways = mesh.size(weights.state);
+  int64_t parameters = weights.parameters(run), ways = mesh.size(weights.state);
   int64_t each = flat ? 1 : count;
   if (software.flattens && weights.trained) // the whole ones
     add(to.initial, parameters, count);
@@ -65,17 +67,17 @@ void StageCosts::addRequests(const WeightClass &weights, int a, int b, RankReque
   if (!weights.trained)
     return;
   if (to.gradients != GradientLife::Step)
-    add(to.resident, weights.gradients(a, b) / mesh.size(weights.gradient), 1);
+    add(to.resident, weights.gradients(run) / mesh.size(weights.gradient), 1);
   if (degrees.offload != Offload::None)
     return;
-  int64_t fp32 = weights.elements(a, b) * byteSize(DType::F32) / ways;
-  add(to.states, weights.states(a, b) / ways, each);
+  int64_t fp32 = weights.elements(run) * byteSize(DType::F32) / ways;
+  add(to.states, weights.states(run) / ways, each);
   add(to.norm, software.normTemporaries * fp32, count);
   if (flat && to.gradients == GradientLife::Step)
-    add(to.update, weights.gradients(a, b) / ways, 1);
-  for (int64_t left = weights.update(a, b) / ways; left > 0 && fp32 > 0; left -= fp32)
+    add(to.update, weights.gradients(run) / ways, 1);
+  for (int64_t left = weights.update(run) / ways; left > 0 && fp32 > 0; left -= fp32)
     add(to.update, std::min(left, fp32), each);
-  int64_t elements = weights.elements(a, b), bucket = std::min(elements, software.bucketElements);
+  int64_t elements = weights.elements(run), bucket = std::min(elements, software.bucketElements);
   if (flat && !weights.state.empty() && elements > 0) // gathered from all ranks, a bucket at a time
     add(to.after, std::llround(double(bucket) / double(elements) * double(parameters)), 1);
 }

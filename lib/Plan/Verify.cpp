@@ -1,6 +1,7 @@
 #include "dtc/Plan/Verify.h"
 
 #include "Flow.h"
+#include "Storage.h"
 
 #include "dtc/Plan/Blocks.h"
 #include "dtc/Plan/Spec.h"
@@ -54,6 +55,7 @@ private:
   void checkArguments();
   void checkStorage();
   void checkLevels();
+  void checkZeroBlocks();
   void checkOps();
   void checkFlow();
   void checkRagged(OpId id);
@@ -85,6 +87,9 @@ void Verifier::checkDegrees() {
     return;
   if (degrees.zero < 0 || degrees.zero > 3)
     report("zero must be 0 to 3: " + std::to_string(degrees.zero));
+  if (degrees.zeroBlocks < 0 || (degrees.zeroBlocks > 0 && degrees.zero < 2))
+    report("blocks can be stored by zero=2 or zero=3 where others aren't, not by zero=" +
+           std::to_string(degrees.zero) + ": " + std::to_string(degrees.zeroBlocks));
   bool isUniform = degrees.groups.empty(); // else each group is asked
   if (degrees.zeroGroup < 0 ||
       (degrees.zeroGroup > 0 && isUniform && degrees.dp % degrees.zeroGroup != 0))
@@ -152,6 +157,9 @@ void Verifier::checkGroups() {
   }
   if (degrees.groups.empty())
     return;
+  if (degrees.zeroBlocks > 0)
+    report("stages with meshes of their own are stored by one level of ZeRO, the plan has "
+           "zero_blocks=" + std::to_string(degrees.zeroBlocks));
   const StageGroup &first = degrees.groups.front();
   if (first.dp != degrees.dp || first.tp != degrees.tp || first.sp != degrees.sp ||
       first.microBatch != degrees.microBatch)
@@ -374,7 +382,18 @@ void Verifier::checkLevels() {
   data.insert(data.end(), context.begin(), context.end());
   int64_t ranks = (degrees.zeroGroup > 0 ? degrees.zeroGroup : degrees.dp) * degrees.ep *
                   degrees.cp;
-  int most = 0;
+  sharding::AxisList zeroAxes = storageAxes(degrees, plan.mesh);
+  auto canSplit = [&](const ParameterStorage &storage) {
+    return std::any_of(zeroAxes.begin(), zeroAxes.end(), [&](sharding::AxisId axis) {
+      return plan.mesh.axes[axis].size > 1 && !storage.use.splits(axis);
+    });
+  };
+  auto reportLevel = [&](const ParameterStorage &storage) {
+    report("storage of " + storage.parameter + " is that of zero=" +
+           std::to_string(zeroLevel(storage)) + ", the plan's is " + std::to_string(degrees.zero));
+  };
+  const ParameterStorage *lower = nullptr; // than the plan says
+  int most = 0, least = degrees.zero - (degrees.zeroBlocks > 0 ? 1 : 0);
   for (const ParameterStorage &storage : plan.storage) {
     int64_t sharing = ranks; // experts are split over ep already
     for (sharding::AxisId axis : plan.mesh.ofDegree("ep"))
@@ -392,18 +411,31 @@ void Verifier::checkLevels() {
       if (std::find(data.begin(), data.end(), axis) == data.end())
         report("storage of " + storage.parameter + " is split over an axis of another kind: " +
                std::to_string(axis));
-    int level = storage.storageAxes.size() ? 3 : storage.gradientAxes.size() ? 2
-                                             : storage.stateAxes.size()      ? 1
-                                                                             : 0;
-    if (level > plan.degrees.zero)
-      report("storage of " + storage.parameter + " is that of zero=" + std::to_string(level) +
-             ", the plan's is " + std::to_string(plan.degrees.zero));
+    int level = zeroLevel(storage);
+    if (level > degrees.zero)
+      reportLevel(storage);
+    if (level < least && canSplit(storage) && !lower)
+      lower = &storage;
     most = std::max(most, level);
   }
   // With one data-parallel rank there is nothing to split.
   if (most < plan.degrees.zero && ranks > 1)
     report("plan says zero=" + std::to_string(plan.degrees.zero) +
            ", its storage is that of zero=" + std::to_string(most));
+  else if (lower)
+    reportLevel(*lower);
+  if (degrees.zeroBlocks > 0)
+    checkZeroBlocks();
+}
+
+void Verifier::checkZeroBlocks() {
+  const Degrees &degrees = plan.degrees;
+  std::vector<bool> has = blocksOfLevel(degrees.zero, problem, facts(),
+                                        findBlocks(problem, facts()), plan.storage);
+  int64_t blocks = std::count(has.begin(), has.end(), true);
+  if (blocks != degrees.zeroBlocks)
+    report("plan says that " + std::to_string(degrees.zeroBlocks) + " blocks are stored by zero=" +
+           std::to_string(degrees.zero) + ", by its storage it is " + std::to_string(blocks));
 }
 
 void Verifier::checkOps() {

@@ -100,8 +100,9 @@ static std::string aboutParameters(const Page &page) {
       "tensor-parallel rank has 32. What isn't cut is held whole by every rank of "
       "its stage.";
   if (page.degrees().zero >= 3)
-    text += " Between uses, ZeRO-3 stores each of them in parts over the data-parallel ranks; that "
-            "is what a device is shown to store.";
+    text += std::string(" Between uses, ZeRO-3 stores ") +
+            (page.degrees().zeroBlocks > 0 ? "some of them" : "each of them") +
+            " in parts over the data-parallel ranks; that is what a device is shown to store.";
   return text;
 }
 

@@ -168,7 +168,7 @@ static void writeOrder(Html &html, const Degrees &degrees) {
            "How the axes lie on the devices, innermost first: ranks of the first are neighbours.");
 }
 
-static const char *aboutZero(int level) {
+static std::string aboutZero(int level) {
   if (level == 1)
     return "ZeRO-1: the optimizer's state is stored in parts over the data-parallel ranks.";
   if (level == 2)
@@ -181,7 +181,12 @@ static const char *aboutZero(int level) {
 
 static void writeMemoryChoices(Html &html, const Degrees &degrees) {
   if (degrees.zero > 0)
-    choice(html, count("zero", degrees.zero), aboutZero(degrees.zero));
+    choice(html, count("zero", degrees.zero),
+           aboutZero(degrees.zero) +
+               (degrees.zeroBlocks > 0
+                    ? " So in " + std::to_string(degrees.zeroBlocks) +
+                          " of the layers; elsewhere ZeRO-" + std::to_string(degrees.zero - 1) + "."
+                    : ""));
   if (degrees.zeroGroup > 0)
     choice(html, count("zero_group", degrees.zeroGroup),
            "ZeRO's parts are spread over groups of " + std::to_string(degrees.zeroGroup) +

@@ -118,6 +118,8 @@ std::string degreesText(const Degrees &degrees) {
   if (std::string sequence = sequenceText(degrees); sequence.find("on") != std::string::npos)
     text += " sp=" + sequence;
   add("zero", degrees.zero, 0);
+  if (degrees.zeroBlocks > 0)
+    text += " (" + std::to_string(degrees.zeroBlocks) + " blocks)";
   add("zero_group", degrees.zeroGroup, 0);
   if (degrees.pp > 1)
     text += std::string(" schedule=") + plan::name(degrees.schedule);

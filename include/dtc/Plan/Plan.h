@@ -43,6 +43,9 @@ struct Degrees {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   bool sp = false;
   int zero = 0;
+  /// How many of the model's repeated blocks are stored by that level of ZeRO, where all
+  /// else is stored by the one below; 0: all alike.
+  int64_t zeroBlocks = 0;
   /// Data-parallel ranks that share ZeRO's storage, with the ep and cp ranks
   /// beside them (hybrid sharding); 0, or in a stage group with no more: all of dp.
   int64_t zeroGroup = 0;

@@ -31,8 +31,8 @@ Result<Spec> parseSpec(const std::string &text);
 Result<Spec> fill(Spec spec, int64_t devices);
 
 /// A plan's degrees as a SPEC. How tensor parallelism treats the sequence, and
-/// which blocks are recomputed where it isn't all, stay as `asked` has them: the
-/// same search decides them alike.
+/// which blocks are recomputed or stored by a level of ZeRO where it isn't all, stay as
+/// `asked` has them: the same search decides them alike.
 Spec pinned(const Degrees &degrees, Spec asked);
 
 /// The parts of what is pinned that cannot be compiled yet, one line each; for this

@@ -5,6 +5,7 @@
 #include "ShardingSolver.h"
 #include "StageCuts.h"
 #include "StagePrices.h"
+#include "Surroundings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,56 +18,6 @@ using sharding::AxisList;
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Neighbours along each axis on neighbouring devices: more than any order can do.
 static constexpr Strides kInnermost = {1, 1, 1, 1, 1};
-
-AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh) {
-  AxisList axes = mesh.ofDegree("dp");
-  while (degrees.zeroGroup > 0 && !axes.empty() && mesh.size(axes) > degrees.zeroGroup)
-    axes.erase(axes.begin());
-  for (const char *degree : {"ep", "cp"}) {
-    AxisList more = mesh.ofDegree(degree);
-    axes.insert(axes.end(), more.begin(), more.end());
-  }
-  return axes;
-}
-
-/// The same parameters with data-parallel ranks around: axes shift, gradients
-/// pend over dp, ZeRO stores.
-static Weights surrounded(Weights weights, const Degrees &degrees, const sharding::Mesh &mesh) {
-  AxisList data = mesh.ofDegree("dp"), storage = storageAxes(degrees, mesh);
-  auto shift = static_cast<int>(data.size());
-  for (WeightClass &each : weights.classes) {
-    for (AxisList *axes : {&each.pending, &each.split})
-      for (sharding::AxisId &axis : *axes)
-        axis += shift;
-    if (!each.trained)
-      continue;
-    each.pending.insert(each.pending.begin(), data.begin(), data.end());
-    AxisList own = without(storage, each.split);
-    if (degrees.zero >= 1)
-      each.state = own;
-    if (degrees.zero >= 2)
-      each.gradient = own;
-    if (degrees.zero >= 3)
-      each.storage = own;
-  }
-  return weights;
-}
-
-/// Groups that sum up single numbers, as scalarSums finds them in the whole plan.
-static std::vector<AxisList> surroundedSums(const ShardCosts &shard, const sharding::Mesh &mesh) {
-  AxisList batch = batchAxes(mesh);
-  const Problem &problem = shard.getProblem();
-  std::vector<AxisList> result;
-  if (!batch.empty() && std::any_of(problem.values.begin(), problem.values.end(),
-                                    [](const Value &v) { return v.kind == ValueKind::Target; }))
-    result.push_back(batch);
-  for (AxisList axes : shard.getNormSums()) {
-    for (sharding::AxisId &axis : axes)
-      axis += static_cast<int>(mesh.ofDegree("dp").size());
-    result.push_back(std::move(axes));
-  }
-  return result;
-}
 
 const std::vector<OpId> &Estimator::cutsFor(const Degrees &degrees) {
   int64_t stages = degrees.pp * degrees.chunks;
@@ -200,17 +151,20 @@ static int64_t communicators(const Degrees &degrees) {
 /// Stages of one kind.
 struct Estimator::StagesOn {
   StagesOn(ShardLibrary &library, const ShardCosts &shard, const Degrees &degrees,
-           bool someBlocks, const std::vector<OpId> &cuts,
+           const EstimateOptions &options, const std::vector<OpId> &cuts,
            const std::optional<Strides> &strides = std::nullopt)
-      : profile(shard.profile(someBlocks ? Recompute::None : degrees.recompute, cuts)),
+      : profile(shard.profile(options.someBlocks ? Recompute::None : degrees.recompute, cuts)),
         mesh(meshOf(shard, degrees, strides)),
         costs(shard.getProblem(), library.getModel(), degrees, mesh, profile,
-              surrounded(shard.weights(cuts), degrees, mesh), library.getBlocks(),
-              surroundedSums(shard, mesh)),
+              surrounded(shard.weights(cuts), degrees, mesh, options.mixesLevels),
+              library.getBlocks(), surroundedSums(shard, mesh)),
         prices(costs, degrees, profile, library.getBlocks(),
-               someBlocks ? &shard.profile(degrees.recompute, cuts) : nullptr),
+               options.someBlocks ? &shard.profile(degrees.recompute, cuts) : nullptr),
         capacity(library.getModel().availableBytes(communicators(degrees)) -
-                 double(degrees.numMicrobatches * shard.dataBytes())) {}
+                 double(degrees.numMicrobatches * shard.dataBytes())) {
+    if (options.mixesLevels)
+      prices.mixLevels(options.limit);
+  }
 
   static sharding::Mesh meshOf(const ShardCosts &shard, const Degrees &degrees,
                                const std::optional<Strides> &strides) {
@@ -243,9 +197,9 @@ public:
     if (!found)
       return canBeCut(share) ? Estimator::Outcome::TooSlow : Estimator::Outcome::TooLarge;
     cuts = std::move(*found);
-    kept.clear();
+    runs.clear();
     for (int stage = 0; stage + 1 < static_cast<int>(cuts.size()); ++stage)
-      kept.push_back(find(cuts[stage], cuts[stage + 1], stage, share)->kept);
+      runs.push_back(find(cuts[stage], cuts[stage + 1], stage, share)->run);
     return Estimator::Outcome::Found;
   }
   /// However slow it is.
@@ -263,11 +217,11 @@ public:
   simulate::Costs stageCosts() const {
     if (std::all_of(byRank.begin(), byRank.end(),
                     [&](const StagesOn *rank) { return rank == byRank[0]; }))
-      return byRank[0]->costs.costs(cuts, kept);
+      return byRank[0]->costs.costs(runs);
     std::vector<const StageCosts *> ranks;
     for (const StagesOn *rank : byRank)
       ranks.push_back(&rank->costs);
-    return MixedStages(cluster, std::move(ranks), neighbouringDevices(degrees)).costs(cuts, kept);
+    return MixedStages(cluster, std::move(ranks), neighbouringDevices(degrees)).costs(runs);
   }
   /// Whether all ranks together can hold what is kept from step to step.
   bool holdStates() const {
@@ -276,7 +230,9 @@ public:
     double capacity = 0;
     for (const StagesOn *rank : byRank)
       capacity += rank->capacity;
-    return byRank[0]->costs.rank({{0, units}}, 0).staticBytes <= capacity;
+    StageRun all(0, units);
+    all.zeroEnd = units;
+    return byRank[0]->costs.rank({all}, 0).staticBytes <= capacity;
   }
   /// Whether any rank holds too much, whenever its calls are made.
   bool holdTooMuch(const simulate::Costs &all) const {
@@ -300,7 +256,8 @@ public:
     estimate.capacity = byRank[fullest]->capacity;
   }
 
-  std::vector<int> cuts, kept; ///< as StageCosts::costs takes them
+  std::vector<int> cuts;
+  StageCosts::Runs runs; ///< between them
 
 private:
   int stages() const { return static_cast<int>(schedule.shape.stages()); }
@@ -336,23 +293,44 @@ private:
 };
 
 /// The blocks that have a part which is recomputed.
-static std::vector<BlockRecompute> recomputedBlocks(const std::vector<int> &cuts,
-                                                    const std::vector<int> &kept,
+static std::vector<BlockRecompute> recomputedBlocks(const StageCosts::Runs &runs,
                                                     const Profile &profile,
                                                     const std::vector<Block> &blocks,
                                                     Recompute kind) {
   std::vector<BlockRecompute> result;
   for (size_t block = 0; block < blocks.size(); ++block) {
     int first = profile.unitOf(blocks[block].first), last = profile.unitOf(blocks[block].last);
-    for (size_t stage = 0; stage < kept.size(); ++stage) {
-      int begin = cuts[stage], end = kept[stage];
-      if (std::max(first, begin) < std::min(last + 1, end)) {
-        result.push_back({static_cast<int64_t>(block), kind});
-        break;
-      }
-    }
+    if (std::any_of(runs.begin(), runs.end(), [&](const StageRun &run) {
+          return std::max(first, run.begin) < std::min(last + 1, run.kept);
+        }))
+      result.push_back({static_cast<int64_t>(block), kind});
   }
   return result;
+}
+
+/// How many blocks have a part that is stored by the higher level, and what else is.
+static void setStorage(Estimate &estimate, const StageCosts::Runs &runs, const Profile &profile,
+                       const std::vector<Block> &blocks) {
+  HigherLevel &higher = estimate.higher;
+  for (const StageRun &run : runs)
+    for (int unit = run.begin; unit < run.end; ++unit) {
+      higher.firstOps.push_back(profile.firstOp(unit));
+      higher.isHigher.push_back(unit < run.zeroEnd);
+    }
+  estimate.degrees.zeroBlocks =
+      std::count_if(blocks.begin(), blocks.end(), [&](const Block &block) {
+        auto first = higher.isHigher.begin();
+        return std::find(first + profile.unitOf(block.first),
+                         first + profile.unitOf(block.last) + 1,
+                         true) != first + profile.unitOf(block.last) + 1;
+      });
+}
+
+/// Whether stages that may be stored by two levels are, and in some of the blocks.
+static bool usesBothLevels(const Estimate &estimate) {
+  const std::vector<bool> &higher = estimate.higher.isHigher;
+  return estimate.degrees.zeroBlocks > 0 &&
+         std::find(higher.begin(), higher.end(), false) != higher.end();
 }
 
 static void setRecomputed(Estimate &estimate, std::vector<BlockRecompute> recomputed,
@@ -378,13 +356,13 @@ static std::vector<double> sharesOf(const Degrees &degrees, bool anyMemory) {
 
 std::vector<Estimator::StagesOn *> Estimator::stagesOf(const Kinds &kinds,
                                                        const ShardVariant &variant,
-                                                       bool someBlocks, Stages &stages,
-                                                       std::string &error) {
+                                                       const EstimateOptions &options,
+                                                       Stages &stages, std::string &error) {
   for (const Kind &kind : kinds.list) {
     const ShardCosts *shard = shardOf(kind, variant, error);
     if (!shard)
       return {};
-    stages.push_back(std::make_unique<StagesOn>(*kind.library, *shard, kind.degrees, someBlocks,
+    stages.push_back(std::make_unique<StagesOn>(*kind.library, *shard, kind.degrees, options,
                                                 cutsFor(kind.degrees)));
   }
   std::vector<StagesOn *> byRank;
@@ -408,7 +386,7 @@ bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool
   Kinds kinds = kindsOf(degrees);
   Stages stages;
   std::string error;
-  std::vector<StagesOn *> byRank = stagesOf(kinds, variant, someBlocks, stages, error);
+  std::vector<StagesOn *> byRank = stagesOf(kinds, variant, {0, false, someBlocks}, stages, error);
   if (!schedule || byRank.empty())
     return true;
   Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule, std::nullopt);
@@ -429,7 +407,7 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     return Outcome::TooSlow;
   Kinds kinds = kindsOf(degrees);
   Stages stages;
-  std::vector<StagesOn *> byRank = stagesOf(kinds, variant, options.someBlocks, stages, error);
+  std::vector<StagesOn *> byRank = stagesOf(kinds, variant, options, stages, error);
   if (byRank.empty())
     return Outcome::Impossible;
   const Profile &profile = byRank[0]->profile;
@@ -445,18 +423,21 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     if (!options.anyMemory && pipelines.holdTooMuch(all))
       return Outcome::TooLarge;
     StepEstimate step = steps.estimate(shape, all);
-    result = {degrees, variant, {}, {}, step.seconds, 0, 0};
+    result = {degrees, variant, {}, {}, {}, step.seconds, 0, 0};
     pipelines.setMemory(step.peakBytes, result);
     for (int unit : pipelines.cuts)
       result.cuts.push_back(unit < profile.units() ? profile.firstOp(unit)
                                                    : facts.lastForward + 1);
     if (options.someBlocks)
       setRecomputed(result,
-                    recomputedBlocks(pipelines.cuts, pipelines.kept, profile, blocks,
-                                     degrees.recompute),
+                    recomputedBlocks(pipelines.runs, profile, blocks, degrees.recompute),
                     blocks.size());
     else
       result.recompute = recomputeAll(blocks, degrees.recompute);
+    if (options.mixesLevels)
+      setStorage(result, pipelines.runs, profile, blocks);
+    if (options.mixesLevels && (!usesBothLevels(result) || step.seconds > options.limit))
+      return Outcome::TooSlow;
     return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
   };
   Outcome outcome = Outcome::TooLarge;
@@ -483,7 +464,7 @@ Estimator::Outcome Estimator::tryOrders(const Degrees &degrees, const ShardVaria
   if (floorOf(shard->profile(least.recompute, cuts), least) > options.limit)
     return Outcome::TooSlow;
   shard = library.get(degrees, kInnermost, variant, cuts, error);
-  StagesOn stages(library, *shard, degrees, options.someBlocks, cuts, kInnermost);
+  StagesOn stages(library, *shard, degrees, options, cuts, kInnermost);
   Pipelines pipelines(library.getCluster(), degrees,
                       std::vector<StagesOn *>(degrees.pp, &stages), *schedule,
                       fixedCuts(stages.profile, static_cast<int>(schedule->shape.stages())));

@@ -5,6 +5,8 @@
 #include "ShardCosts.h"
 #include "StepEstimates.h"
 
+#include "../Storage.h"
+
 #include "dtc/Plan/Search.h"
 
 namespace dtc::plan {
@@ -14,6 +16,8 @@ struct Estimate {
   ShardVariant variant;
   std::vector<OpId> cuts; ///< by stage its first op, then one past the last
   std::vector<BlockRecompute> recompute;
+  /// What is stored by the higher level, where Degrees::zeroBlocks says that some is.
+  HigherLevel higher;
   double seconds = 0;     ///< of a step
   /// Bytes of the rank that fills its device most, and what that has for tensors.
   double memory = 0, capacity = 0;
@@ -28,6 +32,9 @@ struct EstimateOptions {
   bool anyMemory = false;  ///< finds also what doesn't fit
   /// Degrees::recompute is for as many blocks as memory asks for, not for all.
   bool someBlocks = false;
+  /// Some blocks are stored by Degrees::zero, as memory asks for, and the rest by the level
+  /// below; only where that keeps the limit.
+  bool mixesLevels = false;
 };
 
 class Estimator {
@@ -81,7 +88,8 @@ private:
   using Stages = std::vector<std::unique_ptr<StagesOn>>; ///< by kind
   /// By rank; nothing where there are none.
   std::vector<StagesOn *> stagesOf(const Kinds &kinds, const ShardVariant &variant,
-                                   bool someBlocks, Stages &stages, std::string &error);
+                                   const EstimateOptions &options, Stages &stages,
+                                   std::string &error);
   const ShardCosts *shardOf(const Kind &kind, const ShardVariant &variant, std::string &error);
   double balancedFloor(const Kinds &kinds, const std::vector<const Profile *> &profiles) const;
 
@@ -91,9 +99,5 @@ private:
   std::map<int64_t, std::vector<OpId>> cutSets; ///< by stages
   StepEstimates steps;
 };
-
-/// The mesh axes over which ZeRO of these degrees stores: dp, or its minor part
-/// of zero_group ranks, ep and cp; without those that split a parameter already.
-sharding::AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh);
 
 } // namespace dtc::plan

@@ -71,6 +71,7 @@ void PlanSearch::searchAllOrders(Variants variants, Offload offload) {
     Degrees family = estimate->degrees;
     family.zeroGroup = spec.zeroGroup.value_or(0);
     family.recomputeBlocks = 0;
+    family.zeroBlocks = 0;
     told.emplace_back(family, estimate->perSample());
   }
   for (const auto &[family, seconds] : told)

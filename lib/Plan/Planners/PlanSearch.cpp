@@ -8,7 +8,9 @@
 // fits. ZeRO is not like that (what it exchanges each microbatch may hide behind
 // computation), so all levels are tried, and groups of ranks within which it
 // stores: smaller ones exchange over faster links and hold more, so that what a
-// large one recomputes is the least that a smaller one has to.
+// large one recomputes is the least that a smaller one has to. What lies between two levels
+// (Storage.h) is tried where the lower one doesn't fit as it is, and kept where it beats all
+// that is known.
 #include "PlanSearch.h"
 
 #include "../StageDevices.h"
@@ -19,6 +21,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <set>
 
 namespace dtc::plan {
 
@@ -37,6 +40,7 @@ static Degrees kindOf(Degrees degrees) {
   degrees.chunks = plain.chunks;
   degrees.sp = plain.sp;
   degrees.zeroGroup = plain.zeroGroup;
+  degrees.zeroBlocks = plain.zeroBlocks;
   degrees.recomputeBlocks = plain.recomputeBlocks;
   for (StageGroup &group : degrees.groups)
     group.sp = false;
@@ -306,6 +310,51 @@ void PlanSearch::searchFamily(const Degrees &family, Variants variants) {
   }
 }
 
+/// Plans that store some blocks by one level of ZeRO and the rest by the one below, for what
+/// has been found of single levels.
+void PlanSearch::searchBetweenLevels() {
+  if (found.empty() || spec.zero)
+    return;
+  std::set<std::pair<Degrees, ShardVariant>> tried;
+  double most = limitPerSample();
+  for (const Estimate &known : std::vector<Estimate>(found)) {
+    if (!known.degrees.groups.empty() || known.perSample() > most)
+      continue;
+    bool recomputes = known.degrees.recompute != Recompute::None;
+    Degrees degrees = known.degrees;
+    degrees.recomputeBlocks = 0;
+    if (!recomputes)
+      degrees.recompute = recomputations().front();
+    // The level below, if it fits as it is, needs no part of this one.
+    for (int zero : {known.degrees.zero, known.degrees.zero + 1}) {
+      degrees.zero = zero;
+      bool isOpen = zero == known.degrees.zero ? !fitsBelow(degrees) : recomputes;
+      if (zero >= 2 && zero <= 3 && isOpen && tried.insert({degrees, known.variant}).second)
+        tryBetweenLevels(degrees, known.variant);
+    }
+  }
+}
+
+/// Kept if faster than the best by more than estimates are off.
+void PlanSearch::tryBetweenLevels(const Degrees &degrees, const ShardVariant &variant) {
+  constexpr double worthMixing = 0.99;
+  EstimateOptions asked;
+  asked.limit = worthMixing * found.front().perSample() * double(degrees.samples());
+  asked.someBlocks = !spec.recompute && degrees.recompute != Recompute::None;
+  asked.mixesLevels = true;
+  Estimate mixed;
+  if (estimator.estimate(degrees, variant, asked, mixed, refusal) == Estimator::Outcome::Found)
+    keep(std::move(mixed));
+}
+
+/// Whether all can be stored by the level below, with nothing recomputed.
+bool PlanSearch::fitsBelow(Degrees degrees) const {
+  --degrees.zero;
+  degrees.recompute = Recompute::None;
+  return std::any_of(found.begin(), found.end(),
+                     [&](const Estimate &other) { return other.degrees == degrees; });
+}
+
 void PlanSearch::searchFamilies(Variants variants, Offload offload) {
   for (Family &family : families) {
     if (family.floor > limitPerSample())
@@ -439,6 +488,7 @@ Result<SearchResult> PlanSearch::run() {
     found.clear();
     searchFamilies(variants, offloaded);
     searchSmaller(offloaded, offloaded != offload);
+    searchBetweenLevels();
     searchAllOrders(variants, offloaded);
     // What is estimated to fit may turn out not to.
     if (!found.empty())

@@ -45,6 +45,9 @@ private:
   Estimator::Outcome tryOrders(const Degrees &degrees, const ShardVariant &variant,
                                const EstimateOptions &asked);
   void searchAllOrders(Variants variants, Offload offload);
+  void searchBetweenLevels();
+  void tryBetweenLevels(const Degrees &degrees, const ShardVariant &variant);
+  bool fitsBelow(Degrees degrees) const;
   bool searchStorage(Degrees degrees, Variants variants, size_t &recompute);
   Estimator::Outcome tryDegrees(const Degrees &degrees, Variants variants);
   bool mayReceiveLess(const Degrees &degrees) const;

@@ -2,8 +2,10 @@
 
 #include "../Predict.h"
 #include "../StageDevices.h"
+#include "../Storage.h"
 #include "ShardingSolver.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace dtc::plan {
@@ -29,15 +31,25 @@ static void place(const Estimate &estimate, Plan &plan) {
 
 static void store(const Degrees &degrees, MeshLayout &layout) {
   sharding::AxisList axes = storageAxes(degrees, layout.mesh);
-  for (ParameterStorage &storage : layout.storage) {
-    sharding::AxisList own;
-    for (sharding::AxisId axis : axes)
-      if (!storage.use.splits(axis))
-        own.push_back(axis);
-    storage.stateAxes = degrees.zero >= 1 ? own : sharding::AxisList{};
-    storage.gradientAxes = degrees.zero >= 2 ? own : sharding::AxisList{};
-    storage.storageAxes = degrees.zero >= 3 ? own : sharding::AxisList{};
+  for (ParameterStorage &storage : layout.storage)
+    setZeroLevel(storage, degrees.zero, axes);
+}
+
+/// By two levels.
+static void store(const HigherLevel &higher, const PlannedModel &planned, Plan &plan) {
+  std::map<std::string, ValueId> values;
+  for (ValueId value = 0; value < planned.problem.arguments; ++value)
+    // Accumulators have the same names.
+    if (planned.problem.values[value].kind == ValueKind::Parameter)
+      values[planned.problem.values[value].name] = value;
+  sharding::AxisList axes = storageAxes(plan.degrees, plan.mesh);
+  for (ParameterStorage &storage : plan.storage) {
+    bool isHigher = higher.has(values.at(storage.parameter), planned.problem, planned.facts);
+    setZeroLevel(storage, plan.degrees.zero - (isHigher ? 0 : 1), axes);
   }
+  std::vector<bool> blocks = blocksOfLevel(plan.degrees.zero, planned.problem, planned.facts,
+                                           planned.blocks, plan.storage);
+  plan.degrees.zeroBlocks = std::count(blocks.begin(), blocks.end(), true);
 }
 
 static void store(Plan &plan) {
@@ -55,6 +67,13 @@ void keepRest(const Plan &plan, Plan &other) {
   other.stages = plan.stages;
   other.recompute = plan.recompute;
   store(other);
+  if (plan.degrees.zeroBlocks == 0)
+    return;
+  std::map<std::string, int> levels;
+  for (const ParameterStorage &storage : plan.storage)
+    levels[storage.parameter] = zeroLevel(storage);
+  for (ParameterStorage &storage : other.storage)
+    setZeroLevel(storage, levels[storage.parameter], storageAxes(plan.degrees, other.mesh));
 }
 
 /// The rest of a plan for this model, and its prediction; false as for `predict`.
@@ -63,7 +82,12 @@ static bool finish(const PlannedModel &planned, const Estimate &estimate, const 
   result.folded = planned.folding != nullptr;
   result.plan.recompute = estimate.recompute;
   place(estimate, result.plan);
-  store(result.plan);
+  if (estimate.degrees.zeroBlocks > 0 && result.folded)
+    return false; // blocks that are alike are stored by two levels
+  if (estimate.degrees.zeroBlocks > 0)
+    store(estimate.higher, planned, result.plan);
+  else
+    store(result.plan);
   auto predicted = predict(planned, result.plan, cluster, workspace);
   if (predicted)
     result.predicted = std::move(*predicted);

@@ -4,8 +4,8 @@
 
 namespace dtc::plan {
 
-/// Share of the memory that recomputation leaves free where it can: predictions are off by a few
-/// percent, and recomputing a block more costs less than running out of memory.
+/// Share of the memory that recomputation, and storage by two levels, leave free where they can:
+/// predictions are off by a few percent, and a block more costs less than running out of memory.
 static constexpr double kSpare = 0.03;
 
 static double alone(const simulate::Work &work) {
@@ -14,43 +14,49 @@ static double alone(const simulate::Work &work) {
 
 StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const Profile &profile,
                          const std::vector<Block> &blocks, const Profile *recomputed)
-    : costs(costs), degrees(degrees), units(profile.units()), folded(profile.folded()) {
-  if (!recomputed)
-    return;
-  costs.setRecomputed(*recomputed);
+    : costs(costs), degrees(degrees), units(profile.units()), folded(profile.folded()),
+      recomputes(recomputed != nullptr) {
+  if (recomputed)
+    costs.setRecomputed(*recomputed);
   for (const Block &block : blocks)
     ends.push_back(profile.unitOf(block.last) + 1);
 }
 
-const StagePrices::Stage &StagePrices::stageOf(int a, int b) {
-  auto [at, isNew] = stages.try_emplace(int64_t{a} * (units + 1) + b);
+const StagePrices::Stage &StagePrices::stageOf(const StageRun &run) {
+  int64_t key = (int64_t{run.begin} * (units + 1) + run.end) * (units + 1) + run.zeroEnd;
+  auto [at, isNew] = stages.try_emplace(key);
   Stage &entry = at->second;
   if (!isNew)
     return entry;
-  simulate::StageCost stage = costs.stage(a, b);
-  simulate::RankCost rank = costs.rank({{a, b}}, 0);
-  entry.seconds =
-      double(degrees.numMicrobatches) * (alone(stage.forward) + alone(stage.weightGrad)) +
-      stage.reductionSeconds * (1 - stage.reductionOverlap) + rank.update.compute +
-      rank.update.blocking;
-  entry.inputGrad = stage.inputGrad;
+  simulate::StageCost stage = costs.stage(run);
+  simulate::RankCost rank = costs.rank({run}, 0);
+  // What a backward call exchanges hides behind all that it computes; how levels of ZeRO
+  // compare depends on it.
+  bool inOneCall = mixLimit && degrees.schedule != ScheduleKind::ZeroBubble;
+  entry.seconds = double(degrees.numMicrobatches) *
+                      (alone(stage.forward) + (inOneCall ? 0 : alone(stage.weightGrad))) +
+                  stage.reductionSeconds * (1 - stage.reductionOverlap) + rank.update.compute +
+                  rank.update.blocking;
+  entry.inputGrad = inOneCall ? stage.inputGrad + stage.weightGrad : stage.inputGrad;
+  entry.computing = double(degrees.numMicrobatches) *
+                    (stage.forward.compute + stage.inputGrad.compute + stage.weightGrad.compute);
   double transient = std::max({stage.forwardTransient, stage.backwardTransient,
                                stage.weightGradTransient});
   entry.updateBytes = rank.staticBytes + rank.updateTransient;
   entry.bytes = rank.staticBytes + transient -
-                double(costs.peakBytes(a, b, a) - costs.savedBytes(a, b, a));
+                double(costs.peakBytes(run) - costs.savedBytes(run));
   return entry;
 }
 
-double StagePrices::seconds(const Stage &stage, int a, int b, int kept) const {
+double StagePrices::seconds(const Stage &stage, const StageRun &run) const {
   return stage.seconds + double(degrees.numMicrobatches) *
-                             alone(costs.recomputation(a, b, kept) + stage.inputGrad);
+                             alone(costs.recomputation(run) + stage.inputGrad);
 }
 
-double StagePrices::bytes(const Stage &stage, int a, int b, int kept, int32_t slots) const {
-  auto saved = double(costs.savedBytes(a, b, kept));
+double StagePrices::bytes(const Stage &stage, const StageRun &run, int32_t slots) const {
+  auto saved = double(costs.savedBytes(run));
   return std::max(stage.updateBytes,
-                  stage.bytes + double(costs.peakBytes(a, b, kept)) + double(slots - 1) * saved);
+                  stage.bytes + double(costs.peakBytes(run)) + double(slots - 1) * saved);
 }
 
 std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t slots,
@@ -58,24 +64,68 @@ std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t 
   int shift = folded.shift(a, b);
   std::optional<Price> price = find(a - shift, b - shift, slots, budget);
   if (price)
-    price->kept += shift;
+    for (int StageRun::*unit :
+         {&StageRun::begin, &StageRun::end, &StageRun::kept, &StageRun::zeroEnd})
+      price->run.*unit += shift;
   return price;
 }
 
 std::optional<StagePrices::Price> StagePrices::find(int a, int b, int32_t slots, double budget) {
-  const Stage &stage = stageOf(a, b);
-  if (bytes(stage, a, b, a, slots) <= budget)
-    return Price{seconds(stage, a, b, a), a};
-  // The first end of a block up to which recomputing is enough.
-  auto first = std::upper_bound(ends.begin(), ends.end(), a);
-  auto last = std::upper_bound(first, ends.end(), b);
-  for (double room : {budget * (1 - kSpare), budget}) {
-    auto end = std::partition_point(
-        first, last, [&](int kept) { return bytes(stage, a, b, kept, slots) > room; });
-    if (end != last)
-      return Price{seconds(stage, a, b, *end), *end};
+  if (mixLimit) {
+    auto [it, isNew] = mixes.try_emplace({a, b, slots, budget});
+    if (isNew)
+      it->second = mixed(a, b, slots, budget * (1 - kSpare));
+    return it->second;
   }
+  StageRun run(a, b);
+  const Stage &stage = stageOf(run);
+  if (bytes(stage, run, slots) <= budget)
+    return Price{seconds(stage, run), run};
+  for (double room : {budget * (1 - kSpare), budget})
+    if (auto price = within(run, slots, room))
+      return price;
   return std::nullopt;
+}
+
+/// With the fewest blocks recomputed that keep to the room.
+std::optional<StagePrices::Price> StagePrices::within(StageRun run, int32_t slots, double room) {
+  const Stage &stage = stageOf(run);
+  if (bytes(stage, run, slots) <= room)
+    return Price{seconds(stage, run), run};
+  if (!recomputes)
+    return std::nullopt;
+  // The first end of a block up to which recomputing is enough.
+  auto first = std::upper_bound(ends.begin(), ends.end(), run.begin);
+  auto last = std::upper_bound(first, ends.end(), run.end);
+  auto end = std::partition_point(first, last, [&](int kept) {
+    run.kept = kept;
+    return bytes(stage, run, slots) > room;
+  });
+  if (end == last)
+    return std::nullopt;
+  run.kept = *end;
+  return Price{seconds(stage, run), run};
+}
+
+/// The number of blocks stored by the higher level with which the stage is fastest.
+std::optional<StagePrices::Price> StagePrices::mixed(int a, int b, int32_t slots, double room) {
+  StageRun run(a, b);
+  if (stageOf(run).computing > *mixLimit)
+    return std::nullopt;
+  std::optional<Price> best;
+  auto consider = [&](int zeroEnd) {
+    run.zeroEnd = zeroEnd;
+    if (best && seconds(stageOf(run), run) >= best->seconds)
+      return;
+    if (auto price = within(run, slots, room); price && (!best || price->seconds < best->seconds))
+      best = price;
+  };
+  consider(a);
+  for (auto end = std::upper_bound(ends.begin(), ends.end(), a); end != ends.end() && *end < b;
+       ++end)
+    consider(*end);
+  consider(b);
+  return best;
 }
 
 } // namespace dtc::plan

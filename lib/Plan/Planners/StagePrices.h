@@ -8,10 +8,16 @@
 // next to nothing would be left free. (The first blocks are the last of the backward
 // pass: when they are computed again, the others have let go of what they kept.
 // Megatron-LM calls this --recompute-method block.)
+//
+// Between two levels of ZeRO (Storage.h), with levels 2 and 3 open, parameters of ten blocks
+// take 10 GB stored whole and 1 GB split, beside 12 GB of all else in 16 GB: seven blocks
+// must be split, or fewer if others are recomputed. All numbers are tried, each with as few
+// blocks recomputed as it needs.
 #pragma once
 
 #include "../StageCosts.h"
 
+#include <map>
 #include <unordered_map>
 
 namespace dtc::plan {
@@ -25,30 +31,40 @@ public:
 
   struct Price {
     double seconds = 0;
-    int kept = 0; ///< the units before it are recomputed
+    StageRun run;
   };
   /// Of the units [a, b) on a rank with `budget` bytes that holds `slots`
   /// microbatches at once; nothing where it is too small.
   std::optional<Price> operator()(int a, int b, int32_t slots, double budget);
+  /// From now on stages say which of their units are stored by the higher of two levels,
+  /// and those dearer than the limit aren't looked at.
+  void mixLevels(double limit) { mixLimit = limit; }
 
 private:
   /// What doesn't depend on what is recomputed.
   struct Stage {
     double seconds = 0; ///< but for the input gradient calls
     simulate::Work inputGrad;
+    double computing = 0; ///< seconds that no exchange shortens
     double bytes = 0, updateBytes = 0;
   };
-  const Stage &stageOf(int a, int b);
+  const Stage &stageOf(const StageRun &run);
   std::optional<Price> find(int a, int b, int32_t slots, double budget);
-  double bytes(const Stage &stage, int a, int b, int kept, int32_t slots) const;
-  double seconds(const Stage &stage, int a, int b, int kept) const;
+  std::optional<Price> within(StageRun run, int32_t slots, double room);
+  std::optional<Price> mixed(int a, int b, int32_t slots, double room);
+  double bytes(const Stage &stage, const StageRun &run, int32_t slots) const;
+  double seconds(const Stage &stage, const StageRun &run) const;
 
   const StageCosts &costs;
   const Degrees &degrees;
   int units;
   FoldedUnits folded; ///< stages of as many of the repeated units cost the same
-  std::vector<int> ends; ///< of blocks, in units; empty: nothing to choose
-  std::unordered_map<int64_t, Stage> stages; ///< by a and b: few of all are asked for
+  std::vector<int> ends; ///< of blocks, in units
+  bool recomputes;       ///< some of them
+  std::optional<double> mixLimit;
+  std::unordered_map<int64_t, Stage> stages; ///< by begin, end and zeroEnd: few are asked for
+  /// By a, b, slots and room.
+  std::map<std::tuple<int, int, int32_t, double>, std::optional<Price>> mixes;
 };
 
 } // namespace dtc::plan

@@ -83,6 +83,9 @@ TEST_F(BrokenPlan, Degrees) {
     refuses("zero", [&](Plan &p) { p.degrees.zero = zero; });
   for (int64_t group : {int64_t{-1}, int64_t{1}, int64_t{3}, int64_t{4}, INT64_MAX})
     refuses("zero_group " + std::to_string(group), [&](Plan &p) { p.degrees.zeroGroup = group; });
+  for (int64_t blocks : {int64_t{-1}, int64_t{1}, int64_t{4}, INT64_MAX, INT64_MIN})
+    refuses("zero_blocks " + std::to_string(blocks),
+            [&](Plan &p) { p.degrees.zeroBlocks = blocks; });
   refuses("sp", [](Plan &p) { p.degrees.sp = false; });
   for (ScheduleKind kind : {ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::ZeroBubble})
     refuses("schedule", [&](Plan &p) { p.degrees.schedule = kind; });

@@ -120,7 +120,7 @@ TEST(StageGroups, SendWhatTheOtherMeshNeeds) {
     StageKind to(model, second, on, degrees.devices(), nullptr);
     ASSERT_TRUE(from.start() && to.start());
     dtc::simulate::Costs costs = MixedStages(on, {&from.costs(), &to.costs()},
-                                        neighbouringDevices(degrees)).costs(from.getCuts());
+                                        neighbouringDevices(degrees)).costs(from.getStages());
     ASSERT_EQ(costs.boundaries.size(), 1u);
     EXPECT_EQ(costs.boundaries[0].forwardBytes, each.forward * sample) << summary(degrees);
     EXPECT_EQ(costs.boundaries[0].backwardBytes, each.backward * sample) << summary(degrees);

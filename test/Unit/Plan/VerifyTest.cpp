@@ -1,3 +1,4 @@
+#include "dtc/Plan/Blocks.h"
 #include "dtc/Plan/Verify.h"
 
 #include "Problems.h"
@@ -238,6 +239,43 @@ TEST_F(VerifyTest, RecomputationIsWhatTheDegreesSay) {
   again.degrees.recomputeBlocks = 2;
   again.recompute.pop_back();
   EXPECT_TRUE(verify(problem, again, on).empty());
+}
+
+TEST_F(VerifyTest, BlocksAreStoredAsTheDegreesSay) {
+  SearchOptions options{.devices = 4, .spec = *parseSpec("dp=4,zero=3,recompute=none"),
+                        .executable = false};
+  auto found = search(transformer({4, 64, 4, 16, 16, 128}), on, options);
+  ASSERT_TRUE(found);
+  problem = found->problem;
+  ProblemFacts facts(problem);
+  Block first = findBlocks(problem, facts)[0];
+  auto storeRestByTwo = [&](Plan &p) {
+    for (ParameterStorage &storage : p.storage)
+      for (ValueId value = 0; value < problem.arguments; ++value)
+        if (OpId reader = facts.consumers[value].empty() ? -1 : facts.consumers[value][0];
+            problem.values[value].name == storage.parameter &&
+            (reader < first.first || reader > first.last))
+          storage.storageAxes.clear();
+  };
+  expectOf(found->plan, "is that of zero=2, the plan's is 3", storeRestByTwo);
+  Plan mixed = found->plan;
+  storeRestByTwo(mixed);
+  mixed.degrees.zeroBlocks = 1;
+  EXPECT_TRUE(verify(problem, mixed, on).empty());
+  expectOf(mixed, "plan says that 2 blocks are stored by zero=3, by its storage it is 1",
+           [](Plan &p) { p.degrees.zeroBlocks = 2; });
+  expectOf(mixed, "not by zero=1: 1", [](Plan &p) { p.degrees.zero = 1; });
+  expectOf(mixed, "not by zero=3: -1", [](Plan &p) { p.degrees.zeroBlocks = -1; });
+  expectOf(mixed, "is that of zero=1, the plan's is 3", [](Plan &p) {
+    for (ParameterStorage &storage : p.storage)
+      if (storage.storageAxes.empty())
+        storage.gradientAxes.clear();
+  });
+  expectOf(mixed, "stages with meshes of their own are stored by one level of ZeRO, the plan has "
+                  "zero_blocks=1", [](Plan &p) {
+    p.degrees.groups = {{.pp = 1, .dp = p.degrees.dp, .tp = p.degrees.tp, .sp = p.degrees.sp,
+                         .microBatch = p.degrees.microBatch}};
+  });
 }
 
 TEST_F(VerifyTest, StorageIsThatOfAZeroLevel) {

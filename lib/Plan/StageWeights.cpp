@@ -1,0 +1,145 @@
+// The parameters of a plan by how they are stored (StageCosts.h).
+#include "StageCosts.h"
+#include "Storage.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+using sharding::AxisList;
+
+int64_t WeightClass::ofLevel(StageTable Tables::*amount, const StageRun &run,
+                             int64_t all) const {
+  int64_t higher = ((*tables).*amount)(run.begin, run.zeroEnd);
+  if (shared)
+    higher += ((*shared).*amount)(run.begin, run.end) - ((*shared).*amount)(run.begin, run.zeroEnd);
+  return level == Level::Higher ? higher : all - higher;
+}
+
+void WeightClass::Tables::finish() {
+  for (StageTable *table : {&parameters, &gradients, &states, &kept, &update, &elements, &count})
+    table->finish();
+}
+
+static bool sameKey(const WeightClass &a, const WeightClass &b) {
+  return a.storage == b.storage && a.gradient == b.gradient && a.state == b.state &&
+         a.pending == b.pending && a.split == b.split && a.trained == b.trained;
+}
+
+static const ParameterStorage *storageOf(const Plan &plan, const std::string &name) {
+  for (const ParameterStorage &storage : plan.storage)
+    if (storage.parameter == name)
+      return &storage;
+  return nullptr;
+}
+
+namespace {
+
+/// Sorts the parameters of a plan into classes.
+class WeightFinder {
+public:
+  WeightFinder(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+               const Profile &profile, const Software &software)
+      : problem(problem), facts(facts), plan(plan), profile(profile), software(software) {}
+
+  Weights run(const Execution &execution);
+
+private:
+  WeightClass keyOf(ValueId value, const AxisList &pending);
+  WeightClass &classOf(WeightClass key);
+  void add(ValueId value, WeightClass &to);
+
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const Plan &plan;
+  const Profile &profile;
+  const Software &software;
+  size_t next = 0; ///< of plan.storage: listed in the order of the arguments, as a rule
+  Weights result;
+};
+
+} // namespace
+
+WeightClass WeightFinder::keyOf(ValueId value, const AxisList &pending) {
+  const Value &argument = problem.values[value];
+  WeightClass key;
+  if (!argument.trainable)
+    return key;
+  bool inOrder = next < plan.storage.size() && plan.storage[next].parameter == argument.name;
+  const ParameterStorage *storage =
+      inOrder ? &plan.storage[next] : storageOf(plan, argument.name);
+  next += inOrder;
+  if (storage) {
+    key.storage = storage->storageAxes;
+    key.gradient = storage->gradientAxes;
+    key.state = storage->stateAxes;
+    if (plan.degrees.zeroBlocks > 0 && !key.state.empty())
+      key.level = zeroLevel(*storage) == plan.degrees.zero ? WeightClass::Level::Higher
+                                                           : WeightClass::Level::Lower;
+  }
+  key.trained = facts.gradientResult[value] >= 0;
+  key.pending = pending;
+  for (sharding::AxisId axis : plan.mesh.ofDegree("ep"))
+    if (plan.arguments.at(value).splits(axis))
+      key.split.push_back(axis);
+  return key;
+}
+
+WeightClass &WeightFinder::classOf(WeightClass key) {
+  for (WeightClass &known : result.classes)
+    if (sameKey(known, key))
+      return known;
+  key.tables = std::make_shared<WeightClass::Tables>(profile.units());
+  return result.classes.emplace_back(std::move(key));
+}
+
+static void addTo(WeightClass::Tables &tables, const std::vector<int> &readers,
+                  const ParameterBytes &bytes, int64_t elements) {
+  tables.parameters.addToStagesWith(readers, bytes.parameter);
+  tables.gradients.addToStagesWith(readers, bytes.gradient);
+  tables.states.addToStagesWith(readers, bytes.states);
+  tables.kept.addToStagesWith(readers, bytes.kept);
+  tables.update.addToStagesWith(readers, bytes.update);
+  tables.elements.addToStagesWith(readers, elements);
+  tables.count.addToStagesWith(readers, 1);
+}
+
+void WeightFinder::add(ValueId value, WeightClass &to) {
+  ParameterBytes bytes =
+      parameterBytes(problem, value, plan.arguments.at(value), plan.mesh, software);
+  int64_t elements = bytes.parameter / byteSize(problem.values[value].type);
+  for (std::vector<int> readers : profile.readers(value)) {
+    if (readers.empty()) // what nothing reads stays with the first stage
+      readers = {0};
+    addTo(*to.tables, readers, bytes, elements);
+    if (to.trained && readers.size() > 1) {
+      if (!to.shared)
+        to.shared = std::make_shared<WeightClass::Tables>(profile.units());
+      addTo(*to.shared, readers, bytes, elements);
+      result.shared.emplace_back(std::move(readers), bytes.gradient);
+    }
+  }
+}
+
+Weights WeightFinder::run(const Execution &execution) {
+  std::vector<AxisList> pending(problem.arguments);
+  for (const PendingGradient &gradient : execution.pendingGradients)
+    pending[gradient.parameter] = gradient.axes;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    if (problem.values[value].kind == ValueKind::Parameter)
+      add(value, classOf(keyOf(value, pending[value])));
+  for (WeightClass &weights : result.classes) {
+    weights.tables->finish();
+    if (weights.shared)
+      weights.shared->finish();
+  }
+  return std::move(result);
+}
+
+Weights findWeights(const Problem &problem, const ProblemFacts &facts,
+                    const Plan &plan, const Execution &execution, const Profile &profile,
+                    const Software &software) {
+  return WeightFinder(problem, facts, plan, profile, software).run(execution);
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,283 @@
+// Plans that store some blocks by one level of ZeRO and the rest by the level below.
+#include "Planner.h"
+#include "Storage.h"
+#include "Transformer.h"
+
+#include "dtc/Plan/Verify.h"
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+
+namespace {
+
+/// Nodes of 8 H100 whose network is too slow to gather parameters for nothing.
+Cluster slowNodes() {
+  Cluster on = cluster("dgx-h100");
+  for (LinkLevel &level : on.levels)
+    if (level.size == 0 || level.size > on.devicesPerNode)
+      level.bandwidth = level.alone = 3e9;
+  return on;
+}
+
+SearchOptions optionsOf(const std::string &spec, int64_t devices = 16) {
+  SearchOptions options = Planner::optionsFor(devices);
+  options.spec = *parseSpec(spec);
+  return options;
+}
+
+SearchResult best(const Problem &problem, const std::string &spec, const Cluster &on) {
+  Result<SearchResult> found = search(problem, on, optionsOf(spec));
+  if (!found) {
+    ADD_FAILURE() << spec << ": " << found.error().message;
+    return {};
+  }
+  for (const Violation &violation : verify(found->problem, found->plan, on))
+    ADD_FAILURE() << spec << ": " << violation.message;
+  return *found;
+}
+
+/// Bytes of tensors, data aside.
+double usedBy(const Prediction &predicted) {
+  return double(predicted.memory.allocated() - predicted.memory.data);
+}
+
+/// A plan of one stage whose first blocks are stored by its level, with what lies before them,
+/// and the rest by the one below.
+Plan mixedPlan(const SearchResult &of, size_t blocks) {
+  ProblemFacts facts(of.problem);
+  std::vector<Block> all = findBlocks(of.problem, facts);
+  HigherLevel higher{{0}, {true}};
+  for (size_t i = 0; i < all.size(); ++i) {
+    higher.firstOps.push_back(all[i].first);
+    higher.isHigher.push_back(i < blocks);
+  }
+  higher.firstOps.push_back(all.back().last + 1);
+  higher.isHigher.push_back(false);
+  Plan plan = of.plan;
+  plan.degrees.zeroBlocks = static_cast<int64_t>(blocks);
+  for (ParameterStorage &storage : plan.storage)
+    for (ValueId value = 0; value < of.problem.arguments; ++value)
+      if (of.problem.values[value].name == storage.parameter)
+        setZeroLevel(storage,
+                     plan.degrees.zero - (higher.has(value, of.problem, facts) ? 0 : 1),
+                     storageAxes(plan.degrees, plan.mesh));
+  return plan;
+}
+
+size_t blocksIn(const SearchResult &of) {
+  return findBlocks(of.problem, ProblemFacts(of.problem)).size();
+}
+
+const char *const kOneStage =
+    "dp=16,tp=1,pp=1,cp=1,ep=1,micro_batch=1,offload=none,zero_group=16";
+
+} // namespace
+
+/// From one level to the other, ever less is held and ever more exchanged: from the third
+/// block on, as two are on their way at a time.
+TEST(Storage, BlocksTakeAPlanFromOneLevelToTheOther) {
+  Problem problem = transformer({8, 1024, 8, 512, 64, 8192});
+  Cluster on = slowNodes();
+  for (int zero : {2, 3}) {
+    std::string rest = std::string(kOneStage) + ",recompute=none,zero=";
+    SearchResult higher = best(problem, rest + std::to_string(zero), on),
+                 lower = best(problem, rest + std::to_string(zero - 1), on);
+    Prediction last = lower.predicted;
+    for (size_t blocks = 3; blocks <= blocksIn(higher); ++blocks) {
+      Plan plan = mixedPlan(higher, blocks);
+      for (const Violation &violation : verify(higher.problem, plan, on))
+        ADD_FAILURE() << violation.message;
+      Prediction predicted = predict(higher.problem, plan, on);
+      EXPECT_LT(usedBy(predicted), usedBy(last)) << zero << " " << blocks;
+      EXPECT_GE(predicted.stepSeconds, last.stepSeconds * (1 - 1e-9)) << zero << " " << blocks;
+      last = predicted;
+    }
+    EXPECT_LT(usedBy(higher.predicted), usedBy(last)); // the head
+    EXPECT_GT(higher.predicted.stepSeconds, last.stepSeconds);
+  }
+}
+
+/// Of N parameters of a block in bf16, level 3 holds 2 N / ranks where level 2 holds 2 N.
+TEST(Storage, ABlockSplitHoldsItsPartAndOneOnItsWay) {
+  Problem problem = transformer({8, 1024, 8, 512, 64, 8192});
+  Cluster on = slowNodes();
+  SearchResult all = best(problem, std::string(kOneStage) + ",recompute=none,zero=3", on);
+  int64_t whole = 0, first = 0;
+  std::vector<Block> blocks = findBlocks(all.problem, ProblemFacts(all.problem));
+  ProblemFacts facts(all.problem);
+  for (ValueId value = 0; value < all.problem.arguments; ++value)
+    if (all.problem.values[value].kind == ValueKind::Parameter) {
+      whole += all.problem.values[value].bytes();
+      if (facts.consumers[value].front() <= blocks[2].last)
+        first += all.problem.values[value].bytes();
+    }
+  Prediction three = predict(all.problem, mixedPlan(all, 3), on);
+  EXPECT_NEAR(double(three.memory.parameters), double(whole - first) + double(first) / 16,
+              1e-3 * double(whole));
+  int64_t gathered = 0;
+  for (const CollectiveUse &use : three.collectives)
+    if (use.kind == dtc::sharding::StepKind::AllGather && use.count == 2 * 3 * 4)
+      gathered += use.count * use.bytes;
+  EXPECT_NEAR(double(gathered), 2 * 4 * double(first), 1e-2 * double(first));
+}
+
+/// What several units read has the higher level in each stage, whatever the stage stores so.
+TEST(Storage, TiedWeightsHaveTheHigherLevel) {
+  WeightClass higher;
+  higher.open = true;
+  higher.level = WeightClass::Level::Higher;
+  higher.tables = std::make_shared<WeightClass::Tables>(4);
+  higher.shared = std::make_shared<WeightClass::Tables>(4);
+  higher.tables->parameters.addToStagesWith({0}, 1);
+  higher.tables->parameters.addToStagesWith({1}, 10);
+  higher.tables->parameters.addToStagesWith({3}, 100);
+  for (auto &tables : {higher.tables, higher.shared}) {
+    tables->parameters.addToStagesWith({0, 3}, 1000);
+    tables->finish();
+  }
+  WeightClass lower = higher;
+  lower.level = WeightClass::Level::Lower;
+  auto bytes = [&](int begin, int end, int zeroEnd) {
+    StageRun run(begin, end);
+    run.zeroEnd = zeroEnd;
+    return std::pair(higher.parameters(run), lower.parameters(run));
+  };
+  EXPECT_EQ(bytes(0, 4, 0), std::pair(int64_t{1000}, int64_t{111}));
+  EXPECT_EQ(bytes(0, 4, 1), std::pair(int64_t{1001}, int64_t{110}));
+  EXPECT_EQ(bytes(0, 4, 4), std::pair(int64_t{1111}, int64_t{0}));
+  EXPECT_EQ(bytes(2, 4, 2), std::pair(int64_t{1000}, int64_t{100}));
+  EXPECT_EQ(bytes(1, 3, 2), std::pair(int64_t{10}, int64_t{0}));
+}
+
+TEST(Storage, SurvivesWritingAndReading) {
+  Problem problem = transformer({4, 64, 4, 16, 16, 128});
+  Cluster on = slowNodes();
+  SearchResult all = best(problem, std::string(kOneStage) + ",recompute=none,zero=3", on);
+  Plan plan = mixedPlan(all, 2);
+  auto read = planFromYaml(toYaml(plan, all.problem), "plan.yaml", all.problem);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, plan);
+  EXPECT_EQ(predict(all.problem, *read, on), predict(all.problem, plan, on));
+  EXPECT_NE(summary(plan.degrees).find("zero=3 (2 blocks)"), std::string::npos)
+      << summary(plan.degrees);
+  std::vector<std::string> missing = unimplemented(plan);
+  EXPECT_NE(std::find(missing.begin(), missing.end(), "not implemented yet: zero_blocks=2"),
+            missing.end());
+}
+
+/// No other number of blocks stored by the higher level or recomputed is faster within the
+/// same memory.
+TEST(Storage, NoOtherNumbersOfBlocksAreFaster) {
+  Problem problem = transformer({6, 1024, 8, 512, 64, 8192});
+  Cluster on = slowNodes();
+  for (int zero : {2, 3}) {
+    std::string rest = std::string(kOneStage) + ",recompute=none,zero=";
+    SearchResult all = best(problem, rest + std::to_string(zero), on),
+                 below = best(problem, rest + std::to_string(zero - 1), on);
+    Degrees degrees = all.plan.degrees;
+    int mixed = 0;
+    for (double share : {0.15, 0.25, 0.35, 0.5}) {
+      Cluster tight = on;
+      tight.device.memoryBytes = (1 - share) * double(all.predicted.memory.total()) +
+                                 share * double(below.predicted.memory.total());
+      Planner planner(problem, tight, 16);
+      degrees.recompute = Recompute::Full;
+      degrees.sp = false;
+      Estimate estimate;
+      std::string error, text = summary(degrees) + " " + std::to_string(share);
+      if (planner.estimator.estimate(degrees, {}, {1e9, false, true, true}, estimate, error) !=
+          Estimator::Outcome::Found)
+        continue; // one level is as good
+      auto chosen = realize(problem, tight, planner.shardings, estimate);
+      ASSERT_TRUE(chosen) << chosen.error().message;
+      mixed += chosen->plan.degrees.zeroBlocks > 0;
+      EXPECT_TRUE(chosen->predicted.fits()) << text;
+      double room = std::max(usedBy(chosen->predicted), 0.97 * estimate.capacity);
+      for (size_t blocks = 1; blocks <= blocksIn(all); ++blocks)
+        for (int64_t recomputed = 0; recomputed <= int64_t(blocksIn(all)); ++recomputed) {
+          Plan other = mixedPlan(all, blocks);
+          for (int64_t block = 0; block < recomputed; ++block)
+            other.recompute.push_back({block, Recompute::Full});
+          Prediction predicted = predict(all.problem, other, tight);
+          if (usedBy(predicted) <= room)
+            EXPECT_GE(predicted.stepSeconds, chosen->predicted.stepSeconds * (1 - 1e-3))
+                << text << ": " << blocks << " blocks, " << recomputed << " recomputed";
+        }
+    }
+    EXPECT_GE(mixed, 2);
+  }
+}
+
+/// What a search reckons with is what its plan costs, of each stage for itself.
+TEST(Storage, EstimatesAgreeWithPredictions) {
+  int mixed = 0;
+  for (const char *name : {"transformer", "moe"})
+    for (auto [pp, chunks] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {4, 1}, {4, 2}})
+      for (int zero : {2, 3})
+        for (double share : {0.4, 0.7}) {
+          bool isDense = std::string(name) == "transformer";
+          if (!isDense && pp > 2)
+            continue; // fewer blocks than that
+          Problem problem =
+              isDense ? transformer({16, 2048, 16, 1024, 256, 32768}) : load(name);
+          Cluster on = slowNodes();
+          Degrees degrees{.dp = 16 / pp, .pp = pp, .zero = zero};
+          degrees.chunks = chunks;
+          degrees.schedule = chunks > 1 ? ScheduleKind::Interleaved : ScheduleKind::OneFOneB;
+          degrees.numMicrobatches = 4 * pp;
+          std::string error, text = name + (" " + summary(degrees)) + std::to_string(share);
+          auto memoryOf = [&](int level) {
+            Degrees one = degrees;
+            one.zero = level;
+            Estimate estimate;
+            EXPECT_TRUE(Planner(problem, on, 16).carriedOut(one, estimate)) << text;
+            return std::pair(estimate.memory, estimate.capacity);
+          };
+          auto [least, capacity] = memoryOf(zero);
+          on.device.memoryBytes -=
+              capacity - ((1 - share) * least + share * memoryOf(zero - 1).first) / 0.97;
+          Planner planner(problem, on, 16);
+          Estimate estimate;
+          if (planner.estimator.estimate(degrees, {}, {1e9, false, false, true}, estimate,
+                                         error) != Estimator::Outcome::Found)
+            continue;
+          auto whole = realize(problem, on, planner.shardings, estimate);
+          ASSERT_TRUE(whole) << text << whole.error().message;
+          Result<Problem> planned = complete(planner.shardings, *whole);
+          ASSERT_TRUE(planned) << text << planned.error().message;
+          for (const Violation &violation : verify(*planned, whole->plan, on))
+            ADD_FAILURE() << text << ": " << violation.message;
+          const Prediction &predicted = whole->predicted;
+          EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds)
+              << text;
+          EXPECT_NEAR(estimate.memory, usedBy(predicted), 0.02 * usedBy(predicted)) << text;
+          mixed += whole->plan.degrees.zeroBlocks > 0;
+        }
+  EXPECT_GE(mixed, 8);
+}
+
+TEST(Storage, IsFasterThanEitherLevel) {
+  Problem problem = transformer({16, 2048, 16, 1024, 128, 32768});
+  Cluster on = slowNodes();
+  std::string rest = std::string(kOneStage) + ",recompute=none";
+  Prediction two = best(problem, rest + ",zero=2", on).predicted,
+             three = best(problem, rest + ",zero=3", on).predicted;
+  on.device.memoryBytes = 0.5 * double(two.memory.total() + three.memory.total());
+  SearchResult mixed = best(problem, rest, on);
+  EXPECT_EQ(mixed.plan.degrees.zero, 3);
+  EXPECT_GT(mixed.plan.degrees.zeroBlocks, 0) << summary(mixed.plan.degrees);
+  EXPECT_LE(mixed.plan.degrees.zeroBlocks, 16);
+  EXPECT_TRUE(mixed.predicted.fits());
+  // An accumulator has its parameter's name, as this target now.
+  for (Value &value : problem.values)
+    if (value.kind == ValueKind::Target)
+      value.name = mixed.plan.storage[2].parameter;
+  EXPECT_EQ(best(problem, rest, on).plan, mixed.plan);
+  for (int zero = 0; zero <= 3; ++zero)
+    if (auto all = search(problem, on, optionsOf(rest + ",zero=" + std::to_string(zero)))) {
+      EXPECT_EQ(all->plan.degrees.zeroBlocks, 0) << zero;
+      if (all->predicted.fits())
+        EXPECT_LT(mixed.predicted.stepSeconds, 0.9 * all->predicted.stepSeconds)
+            << summary(all->plan.degrees) << " " << summary(mixed.plan.degrees);
+    }
+}
