@@ -59,7 +59,7 @@ Estimator::Kinds Estimator::kindsOf(const Degrees &degrees) {
     ShardLibrary *on = &library.on(ranges[rank]);
     size_t group = groupOf(degrees, rank);
     auto known = std::find_if(kinds.list.begin(), kinds.list.end(), [&](const Kind &kind) {
-      return kind.library == on && kind.group == group;
+      return kind.devices == on && kind.group == group;
     });
     if (known == kinds.list.end())
       known = kinds.list.insert(
@@ -73,8 +73,8 @@ Estimator::Kinds Estimator::kindsOf(const Degrees &degrees) {
 const ShardCosts *Estimator::shardOf(const Kind &kind, const ShardVariant &variant,
                                      std::string &error) {
   const std::vector<OpId> &cuts = cutsFor(kind.degrees);
-  return kind.ownShardings ? kind.library->get(kind.degrees, variant, cuts, error)
-                           : library.getFor(*kind.library, kind.degrees, variant, cuts, error);
+  return kind.ownShardings ? kind.devices->get(kind.degrees, variant, cuts, error)
+                           : library.getFor(*kind.devices, kind.degrees, variant, cuts, error);
 }
 
 /// Seconds of a microbatch on the busiest rank, however the model is cut. Ranks of kind k
@@ -362,7 +362,7 @@ std::vector<Estimator::StagesOn *> Estimator::stagesOf(const Kinds &kinds,
     const ShardCosts *shard = shardOf(kind, variant, error);
     if (!shard)
       return {};
-    stages.push_back(std::make_unique<StagesOn>(*kind.library, *shard, kind.degrees, options,
+    stages.push_back(std::make_unique<StagesOn>(*kind.devices, *shard, kind.degrees, options,
                                                 cutsFor(kind.degrees)));
   }
   std::vector<StagesOn *> byRank;

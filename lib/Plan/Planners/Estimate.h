@@ -74,7 +74,7 @@ private:
   std::optional<std::vector<int>> fixedCuts(const Profile &profile, int stages) const;
   /// Pipeline ranks on the same type of device with the same mesh.
   struct Kind {
-    ShardLibrary *library = nullptr; ///< of those devices
+    ShardLibrary *devices = nullptr; ///< all that is known of those
     Degrees degrees; ///< as if all were like them
     size_t group = 0;
     int64_t ranks = 0;
