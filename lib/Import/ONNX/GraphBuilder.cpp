@@ -34,11 +34,10 @@ const ConverterTable &converters() {
   return table;
 }
 
-NodeConverter::NodeConverter(const onnx::NodeProto &node, int64_t opset, Emitter &emit,
+NodeConverter::NodeConverter(const onnx::NodeProto &node, Emitter &emit,
                              llvm::StringMap<Tensor> &values, TensorReader &tensors,
                              Location fileLocation)
-    : node(node), opset(opset), emit(emit), tensors(tensors), values(values),
-      fileLocation(fileLocation) {}
+    : node(node), emit(emit), tensors(tensors), values(values), fileLocation(fileLocation) {}
 
 bool NodeConverter::has(int index) const {
   return index >= 0 && index < node.input_size() && !node.input(index).empty();
@@ -264,8 +263,7 @@ LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Em
   }
   for (const onnx::NodeProto *node : nodes) {
     emit.setLoc(NameLoc::get(StringAttr::get(emit.getContext(), node->name())));
-    NodeConverter converter(*node, model.opset, emit, values, tensors,
-                            model.location);
+    NodeConverter converter(*node, emit, values, tensors, model.location);
     if (failed(checkInputs(converter)) ||
         failed(converters().lookup(node->op_type())(converter)))
       return failure();

@@ -55,12 +55,11 @@ void addLossConverters(ConverterTable &table);
 /// What a converter sees: one node, its inputs, and where its outputs go.
 class NodeConverter {
 public:
-  NodeConverter(const onnx::NodeProto &node, int64_t opset, Emitter &emit,
+  NodeConverter(const onnx::NodeProto &node, Emitter &emit,
                 llvm::StringMap<Tensor> &values, TensorReader &tensors,
                 mlir::Location fileLocation);
 
   const onnx::NodeProto &node;
-  const int64_t opset;
   Emitter &emit;
   TensorReader &tensors; ///< for tensors inside attributes
 
