@@ -1,3 +1,5 @@
+#include "Problems.h"
+
 #include "dtc/Plan/CostModel.h"
 
 #include <gtest/gtest.h>
@@ -5,6 +7,7 @@
 #include <cmath>
 
 using namespace dtc::plan;
+using dtc::plan::testing::clusterOf;
 using dtc::sharding::Mesh;
 using dtc::sharding::StepKind;
 
@@ -116,11 +119,7 @@ TEST(CostModel, AKernelStartsTheThreadsOfItsRank) {
 }
 
 TEST(CostModel, AStageWaitsForItsSlowestDevice) {
-  Cluster cluster = *clusterFromYaml("groups:\n"
-                                     " - {node: dgx-h100, nodes: 1}\n"
-                                     " - {node: p4d, nodes: 1}\n"
-                                     "inter_node: {bandwidth_gbs: 25}\n",
-                                     "c.yaml");
+  Cluster cluster = clusterOf({"node: dgx-h100, nodes: 1", "node: p4d, nodes: 1"});
   CostModel fast(cluster, 16, {0, 8}), slow(cluster, 16, {8, 8}), both(cluster, 16, {0, 16});
   EXPECT_EQ(fast.device().name, "h100");
   EXPECT_EQ(slow.device().name, "a100-40");

@@ -1,5 +1,6 @@
 // Clusters with several types of devices: stages have the rates and the memory of
 // their own.
+#include "Planner.h"
 #include "Transformer.h"
 
 #include "dtc/Plan/Blocks.h"
@@ -14,22 +15,11 @@ namespace {
 
 /// Two nodes of 4 H100, whose memories are of so many bytes.
 Cluster unequal(double first, double second) {
-  Cluster on = *clusterFromYaml("groups:\n"
-                                "  - {node: dgx-h100, nodes: 1, devices_per_node: 4}\n"
-                                "  - {node: dgx-h100, nodes: 1, devices_per_node: 4}\n"
-                                "inter_node: {bandwidth_gbs: 50, latency_us: 10}\n",
-                                "unequal.yaml");
+  const std::string node = "node: dgx-h100, nodes: 1, devices_per_node: 4";
+  Cluster on = clusterOf({node, node}, 50);
   on.device.memoryBytes = first;
   on.others[0].device.memoryBytes = second;
   return on;
-}
-
-Result<SearchResult> found(const Problem &problem, const Cluster &on, const std::string &spec) {
-  SearchOptions options;
-  options.devices = on.devices();
-  options.spec = *parseSpec(spec);
-  options.executable = false;
-  return search(problem, on, options);
 }
 
 constexpr double kPlenty = 1e12;
@@ -40,14 +30,14 @@ const char *const kTwoStages = "dp=4,tp=1,pp=2,cp=1,ep=1,zero=0,recompute=none,m
 
 TEST(DeviceTypes, EveryStageHasTheMemoryOfItsOwn) {
   Problem problem = transformer({8, 1024, 16, 512, 32, 4096});
-  SearchResult roomy = *found(problem, unequal(kPlenty, kPlenty), kTwoStages);
+  SearchResult roomy = *found(problem, 8, kTwoStages, unequal(kPlenty, kPlenty));
   ASSERT_EQ(roomy.predicted.stages.size(), 2u);
   for (bool firstIsLarger : {true, false}) {
     auto needs = [&](size_t stage) { return double(roomy.predicted.stages[stage].peakMemory); };
     double most = std::max(needs(0), needs(1)), least = std::min(needs(0), needs(1));
     double large = 1.3 * most, small = 0.9 * least;
     Cluster on = firstIsLarger ? unequal(large, small) : unequal(small, large);
-    Result<SearchResult> result = found(problem, on, kTwoStages);
+    Result<SearchResult> result = found(problem, 8, kTwoStages, on);
     ASSERT_TRUE(result) << result.error().message;
     const Prediction &predicted = result->predicted;
     EXPECT_TRUE(predicted.fits()) << firstIsLarger;
@@ -59,14 +49,14 @@ TEST(DeviceTypes, EveryStageHasTheMemoryOfItsOwn) {
     // More than the smaller device has, and more layers than fit there.
     const StagePrediction &full = predicted.stages[firstIsLarger ? 0 : 1];
     EXPECT_GT(double(full.peakMemory), small);
-    EXPECT_FALSE(found(problem, unequal(small, small), kTwoStages)->predicted.fits());
+    EXPECT_FALSE(found(problem, 8, kTwoStages, unequal(small, small))->predicted.fits());
   }
 }
 
 /// Two stages, cut wherever blocks end, predicted in full.
 TEST(DeviceTypes, NoOtherCutThatFitsIsFaster) {
   Problem problem = transformer({8, 1024, 16, 512, 32, 4096});
-  SearchResult roomy = *found(problem, unequal(kPlenty, kPlenty), kTwoStages);
+  SearchResult roomy = *found(problem, 8, kTwoStages, unequal(kPlenty, kPlenty));
   ProblemFacts facts(problem);
   std::vector<Block> blocks = findBlocks(problem, facts);
   ASSERT_GE(blocks.size(), 6u);
@@ -88,7 +78,7 @@ TEST(DeviceTypes, NoOtherCutThatFitsIsFaster) {
         if (predicted.fits())
           best = std::min(best, predicted.stepSeconds);
       }
-      Result<SearchResult> result = found(problem, on, kTwoStages);
+      Result<SearchResult> result = found(problem, 8, kTwoStages, on);
       ASSERT_TRUE(result && result->predicted.fits()) << share << " " << firstIsLarger;
       EXPECT_LE(result->predicted.stepSeconds, best * 1.001) << share << " " << firstIsLarger;
       unevenly += result->plan.stages[0].lastOp != roomy.plan.stages[0].lastOp;
@@ -99,7 +89,7 @@ TEST(DeviceTypes, NoOtherCutThatFitsIsFaster) {
 TEST(DeviceTypes, TheSmallestOfAStageCounts) {
   Problem problem = transformer({2, 1024, 16, 512, 32, 4096});
   Cluster on = unequal(80e9, 40e9);
-  Prediction flat = found(problem, on, "dp=8,zero=0,micro_batch=1,recompute=none")->predicted;
+  Prediction flat = found(problem, 8, "dp=8,zero=0,micro_batch=1,recompute=none", on)->predicted;
   ASSERT_EQ(flat.stages.size(), 1u);
   EXPECT_EQ(flat.memoryCapacity, 40e9);
   EXPECT_EQ(flat.stages[0].memoryCapacity, 40e9);
@@ -108,7 +98,7 @@ TEST(DeviceTypes, TheSmallestOfAStageCounts) {
 TEST(DeviceTypes, ShortagesAreThoseOfTheStageThatLacksMost) {
   Problem problem = transformer({8, 1024, 16, 512, 32, 4096});
   // The first has room for all; the second not even for the context.
-  Result<SearchResult> none = found(problem, unequal(kPlenty, 1e9), "dp=4,pp=2,schedule=1f1b");
+  Result<SearchResult> none = found(problem, 8, "dp=4,pp=2,schedule=1f1b", unequal(kPlenty, 1e9));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().exitCode, 4);
   EXPECT_NE(none.error().message.find("on stage 1"), std::string::npos) << none.error().message;

@@ -212,11 +212,7 @@ TEST(Estimate, LongSchedulesAreTheirRhythm) {
 
 TEST(Estimate, AgreesWithThePredictionOnSeveralDeviceTypes) {
   Problem problem = transformer({16, 2048, 16, 1024, 64, 32768});
-  Cluster on = *clusterFromYaml("groups:\n"
-                                "  - {node: dgx-h100, nodes: 1}\n"
-                                "  - {node: dgx-a100, nodes: 1}\n"
-                                "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n",
-                                "mixed.yaml");
+  Cluster on = clusterOf({"node: dgx-h100, nodes: 1", "node: dgx-a100, nodes: 1"});
   Planner planner(problem, on, 16);
   for (int64_t pp : {1, 2, 4, 8})
     for (int zero : {0, 1, 3}) {
@@ -241,7 +237,7 @@ TEST(Estimate, SolvingAheadChangesNothing) {
   for (int64_t layers : {2, 16}) { // in full, and folded
     Problem problem = transformer({layers, 1024, 16, 512, 16, 8192});
     Cluster on = cluster("dgx-h100");
-    SearchOptions options = Planner::optionsFor(8);
+    SearchOptions options = optionsOf(8);
     ShardLibrary ahead(problem, on, options), later(problem, on, options);
     EXPECT_EQ(ahead.getFolding() != nullptr, layers == 16);
     std::vector<OpId> cuts = cutPositions(problem, ahead.getFacts(), ahead.getBlocks(), 1);

@@ -2,7 +2,7 @@
 // tokens and two choices of each.
 #include "OpWork.h"
 #include "Planners/Experts.h"
-#include "Problems.h"
+#include "Planner.h"
 
 #include "dtc/Plan/Verify.h"
 
@@ -12,14 +12,6 @@ using dtc::sharding::AxisList;
 using dtc::sharding::Mesh;
 using dtc::sharding::OpSharding;
 using dtc::sharding::StepKind;
-
-static SearchResult planned(const Problem &problem, int64_t devices, const std::string &spec) {
-  SearchOptions options{devices, *parseSpec(spec)};
-  options.executable = false;
-  Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);
-  EXPECT_TRUE(result) << result.error().message;
-  return result ? *result : SearchResult{};
-}
 
 static OpId find(const Problem &problem, const std::string &name) {
   for (size_t id = 0; id < problem.ops.size(); ++id)
@@ -47,7 +39,7 @@ TEST(Experts, OfRowsThatChooseThemAreInGroupedProducts) {
 /// and sends them back, in both passes: 4,096 tokens, two choices of each, 4,096 numbers in bf16.
 TEST(Experts, AreSharedOutAndSentTheirRows) {
   Problem problem = load("mixtral");
-  SearchResult result = planned(problem, 8, "ep=8,dp=1,tp=1,pp=1,zero=0,micro_batch=1,recompute=none");
+  SearchResult result = best(problem, 8, "ep=8,dp=1,tp=1,pp=1,zero=0,micro_batch=1,recompute=none");
   for (const char *name : {"up", "up_gate", "down"})
     EXPECT_EQ(layoutOf(result.problem, result.plan, std::string("layers.1.") + name),
               R"([{"ep"}, {}, {}])");
@@ -57,7 +49,7 @@ TEST(Experts, AreSharedOutAndSentTheirRows) {
     if (use.kind == StepKind::AllToAll && use.axis == "ep" && use.bytes == 4096 * 2 * 4096 * 2)
       sent += use.count;
   EXPECT_EQ(sent, 2 * 4);
-  SearchResult whole = planned(problem, 8, "dp=8,tp=1,pp=1,zero=0,micro_batch=1,recompute=none");
+  SearchResult whole = best(problem, 8, "dp=8,tp=1,pp=1,zero=0,micro_batch=1,recompute=none");
   // 3 x 8 x 4096 x 14336 parameters of each layer, of which a rank has an eighth.
   int64_t experts = int64_t{3} * 8 * 4096 * 14336 * 2;
   EXPECT_EQ(whole.predicted.stages[0].parameters - result.predicted.stages[0].parameters,
@@ -88,9 +80,9 @@ TEST(Experts, DoTheWorkOfTheRowsThatThereAre) {
 }
 
 TEST(Experts, OfMixturesAreSharedOutUnaided) {
-  SearchResult result = planned(load("mixtral"), 8, "pp=1");
+  SearchResult result = best(load("mixtral"), 8, "pp=1");
   EXPECT_GT(result.plan.degrees.ep, 1) << summary(result.plan.degrees);
-  SearchResult without = planned(load("mixtral"), 8, "pp=1,ep=1");
+  SearchResult without = best(load("mixtral"), 8, "pp=1,ep=1");
   EXPECT_LT(result.predicted.stepSeconds, without.predicted.stepSeconds);
 }
 
@@ -98,7 +90,7 @@ TEST(Experts, WithRowsOfTheirOwnAreNotCompiledYet) {
   Problem problem = load("mixtral");
   const std::string message = "not implemented yet: experts on several ranks where rows choose "
                               "them, at dtc.dispatch: ep=2";
-  Plan plan = planned(problem, 4, "ep=2,tp=1,pp=1,zero=0,recompute=none").plan;
+  Plan plan = best(problem, 4, "ep=2,tp=1,pp=1,zero=0,recompute=none").plan;
   EXPECT_EQ(unimplemented(problem, plan), std::vector<std::string>{message});
   EXPECT_TRUE(unimplemented(load("moe"), plan).empty());
   Result<SearchResult> pinned = search(problem, cluster("dgx-h100"), {4, *parseSpec("ep=2")});
@@ -111,7 +103,7 @@ TEST(Experts, WithRowsOfTheirOwnAreNotCompiledYet) {
 
 TEST(Experts, AreNeverSplitByTensorParallelism) {
   Problem problem = load("mixtral");
-  SearchResult result = planned(problem, 4, "tp=4,dp=1,pp=1");
+  SearchResult result = best(problem, 4, "tp=4,dp=1,pp=1");
   AxisList tensor = result.plan.mesh.ofDegree("tp");
   bool splits = false;
   for (size_t id = 0; id < problem.ops.size(); ++id)

@@ -3,6 +3,7 @@
 
 #include "Planners/ShardCosts.h"
 #include "Planners/ShardingSolver.h"
+#include "Planner.h"
 #include "Transformer.h"
 
 using namespace dtc::plan;
@@ -119,10 +120,7 @@ struct Case {
 };
 
 SearchResult planned(const Case &each, bool fold) {
-  SearchOptions options;
-  options.devices = each.devices;
-  options.spec = *parseSpec(each.spec);
-  options.executable = false;
+  SearchOptions options = optionsOf(each.devices, each.spec);
   options.fold = fold;
   Problem problem = transformer(each.size);
   Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);

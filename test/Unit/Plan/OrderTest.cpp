@@ -35,22 +35,6 @@ Cluster twoLevels(int64_t size, double inside, double between) {
   return on;
 }
 
-SearchResult best(const Problem &problem, int64_t devices, const std::string &spec,
-                  const Cluster &on) {
-  SearchOptions options;
-  options.devices = devices;
-  options.spec = *parseSpec(spec);
-  options.executable = false;
-  auto found = search(problem, on, options);
-  if (!found) {
-    ADD_FAILURE() << spec << ": " << found.error().message;
-    return {};
-  }
-  for (const Violation &violation : verify(found->problem, found->plan, on))
-    ADD_FAILURE() << spec << ": " << violation.message;
-  return *found;
-}
-
 const Degrees example = {.dp = 2, .tp = 4, .pp = 2};
 
 } // namespace

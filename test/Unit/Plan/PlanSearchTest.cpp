@@ -1,39 +1,22 @@
 // Known wisdom about training large models, found unaided.
+#include "Planner.h"
 #include "Transformer.h"
-
-#include "dtc/Plan/Verify.h"
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
 namespace {
 
-SearchResult anyPlan(const Problem &problem, int64_t devices, const std::string &spec,
-                     const Cluster &on = cluster("dgx-h100")) {
-  SearchOptions options;
-  options.devices = devices;
-  options.spec = *parseSpec(spec);
-  options.executable = false;
-  Result<SearchResult> result = search(problem, on, options);
-  if (!result) {
-    ADD_FAILURE() << spec << ": " << result.error().message;
-    return {};
-  }
-  std::vector<Violation> violations = verify(result->problem, result->plan, on);
-  EXPECT_TRUE(violations.empty()) << spec << ": " << violations[0].message;
-  return *result;
-}
-
 /// Everything pinned but what the text says.
 SearchResult pinnedPlan(const Problem &problem, int64_t devices, const std::string &spec,
                         const Cluster &on = cluster("dgx-h100")) {
-  return anyPlan(problem, devices, "cp=1,ep=1," + spec, on);
+  return best(problem, devices, "cp=1,ep=1," + spec, on);
 }
 
 } // namespace
 
 TEST(PlanSearch, TensorParallelInsideTheNodePipelinesOrDataAcross) {
-  SearchResult result = anyPlan(transformer(gpt175b(512)), 512, "zero=1");
+  SearchResult result = best(transformer(gpt175b(512)), 512, "zero=1");
   EXPECT_TRUE(result.predicted.fits());
   EXPECT_GE(result.plan.degrees.tp, 2);
   EXPECT_LE(result.plan.degrees.tp, 8);
@@ -45,7 +28,7 @@ TEST(PlanSearch, TensorParallelInsideTheNodePipelinesOrDataAcross) {
 
 TEST(PlanSearch, ShardsMediumModelsOverDataParallelRanks) {
   for (auto [size, devices] : {std::pair(gpt7b(256), 16), {gpt13b(256), 64}}) {
-    const Degrees degrees = anyPlan(transformer(size), devices, "auto").plan.degrees;
+    const Degrees degrees = best(transformer(size), devices, "auto").plan.degrees;
     EXPECT_GE(degrees.zero, 1) << summary(degrees);
     EXPECT_GE(degrees.dp, devices / 4) << summary(degrees);
   }
@@ -147,19 +130,19 @@ TEST(PlanSearch, HoldsNoMoreCopiesOfWeightsThanFitWhereThatIsFaster) {
   Problem problem = transformer(size);
   Cluster on = cluster("dgx-h100");
   on.device.memoryBytes = 12e9;
-  SearchResult chosen = anyPlan(problem, 4, "auto", on);
+  SearchResult chosen = best(problem, 4, "auto", on);
   EXPECT_EQ(chosen.plan.degrees.tp, 4);
   EXPECT_TRUE(chosen.predicted.fits());
   for (const SearchResult::Alternative &other : chosen.alternatives)
     EXPECT_EQ(other.degrees.zero, 0); // nothing to store apart
-  SearchResult pipelined = anyPlan(problem, 4, "pp=4", on);
+  SearchResult pipelined = best(problem, 4, "pp=4", on);
   EXPECT_TRUE(pipelined.predicted.fits());
   EXPECT_LT(chosen.predicted.stepSeconds, pipelined.predicted.stepSeconds);
 }
 
 TEST(PlanSearch, StagesMayBeLessThanALayer) {
   Problem problem = transformer({2, 1024, 16, 1024, 16, 8192});
-  SearchResult result = anyPlan(problem, 8, "pp=8,micro_batch=1");
+  SearchResult result = best(problem, 8, "pp=8,micro_batch=1");
   EXPECT_EQ(result.plan.stages.size(), 8u);
   SearchOptions options;
   options.devices = 1024;
@@ -176,8 +159,8 @@ TEST(PlanSearch, ContextParallelismSplitsActivations) {
   size.sequence = 32768;
   Problem problem = transformer(size);
   std::string rest = "tp=1,pp=1,ep=1,zero=3,recompute=full,micro_batch=1,";
-  Prediction whole = anyPlan(problem, 16, rest + "dp=16,cp=1").predicted,
-             split = anyPlan(problem, 16, rest + "dp=4,cp=4").predicted;
+  Prediction whole = best(problem, 16, rest + "dp=16,cp=1").predicted,
+             split = best(problem, 16, rest + "dp=4,cp=4").predicted;
   EXPECT_LT(split.memory.activations, whole.memory.activations / 2.5) << "all but keys and values";
   bool gathers = false;
   for (const CollectiveUse &use : split.collectives)
@@ -205,7 +188,7 @@ TEST(PlanSearch, NoPinnedPlanIsFasterThanTheFreeChoice) {
   Problem problem = transformer(size);
   Cluster on = cluster("dgx-h100");
   on.device.memoryBytes = 6e9;
-  SearchResult free = anyPlan(problem, 8, "auto", on);
+  SearchResult free = best(problem, 8, "auto", on);
   int compared = 0;
   for (int64_t tp : {1, 2, 4, 8})
     for (int64_t pp : {1, 2, 4})
@@ -246,7 +229,7 @@ TEST(PlanSearch, APinnedPlanThatDoesNotFitIsShown) {
 
 TEST(PlanSearch, IsDeterministic) {
   Problem problem = transformer(gpt7b(64));
-  SearchResult first = anyPlan(problem, 32, "auto"), second = anyPlan(problem, 32, "auto");
+  SearchResult first = best(problem, 32, "auto"), second = best(problem, 32, "auto");
   EXPECT_EQ(first.plan, second.plan);
   EXPECT_EQ(first.predicted, second.predicted);
 }

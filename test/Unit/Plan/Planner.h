@@ -6,13 +6,42 @@
 #include "Problems.h"
 
 #include "dtc/Plan/Spec.h"
+#include "dtc/Plan/Verify.h"
 
 namespace dtc::plan::testing {
+
+/// For all that can be planned, compiled or not.
+inline SearchOptions optionsOf(int64_t devices, const std::string &spec = "auto") {
+  SearchOptions options;
+  options.devices = devices;
+  options.spec = *parseSpec(spec);
+  options.executable = false;
+  return options;
+}
+
+inline Result<SearchResult> found(const Problem &problem, int64_t devices,
+                                  const std::string &spec,
+                                  const Cluster &on = cluster("dgx-h100")) {
+  return search(problem, on, optionsOf(devices, spec));
+}
+
+/// What is found, verified.
+inline SearchResult best(const Problem &problem, int64_t devices, const std::string &spec,
+                         const Cluster &on = cluster("dgx-h100")) {
+  Result<SearchResult> result = found(problem, devices, spec, on);
+  if (!result) {
+    ADD_FAILURE() << spec << ": " << result.error().message;
+    return {};
+  }
+  for (const Violation &violation : verify(result->problem, result->plan, on))
+    ADD_FAILURE() << spec << ": " << violation.message;
+  return *result;
+}
 
 /// Everything that a search has at hand for one problem.
 struct Planner {
   Planner(const Problem &problem, const Cluster &on, int64_t devices)
-      : problem(problem), on(on), facts(problem), options(optionsFor(devices)),
+      : problem(problem), on(on), facts(problem), options(optionsOf(devices)),
         shardings(problem, on, options), estimator(shardings, problem, facts) {}
 
   /// Estimated with memory of any size, and predicted in full.
@@ -36,13 +65,6 @@ struct Planner {
     return {whole->plan, *planned};
   }
 
-  static SearchOptions optionsFor(int64_t devices) {
-    SearchOptions options;
-    options.devices = devices;
-    options.executable = false;
-    return options;
-  }
-
   const Problem &problem;
   const Cluster &on;
   ProblemFacts facts;
@@ -53,12 +75,10 @@ struct Planner {
 
 /// What a program with this software makes of the spec on nodes of that type.
 inline Prediction predicted(const Problem &problem, const Software &software, int64_t devices,
-                     const std::string &spec, const char *node = "dgx-a100") {
+                            const std::string &spec, const char *node = "dgx-a100") {
   Cluster on = cluster(node);
   on.software = software;
-  SearchOptions options{devices, *parseSpec(spec)};
-  options.executable = false;
-  Result<SearchResult> result = search(problem, on, options);
+  Result<SearchResult> result = found(problem, devices, spec, on);
   EXPECT_TRUE(result) << result.error().message;
   return result ? result->predicted : Prediction{};
 }

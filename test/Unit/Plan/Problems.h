@@ -24,6 +24,18 @@ inline Problem load(const std::string &name) {
 
 inline Cluster cluster(const std::string &name) { return *loadCluster(name); }
 
+/// Nodes of these groups, as a cluster's file says them, and so many GB/s a device between them.
+inline Cluster clusterOf(const std::vector<std::string> &groups, double gigabytes = 25) {
+  std::string text = "groups:\n";
+  for (const std::string &group : groups)
+    text += "  - {" + group + "}\n";
+  text += "inter_node: {bandwidth_gbs: " + std::to_string(gigabytes) + ", latency_us: 10}\n";
+  Result<Cluster> result = clusterFromYaml(text, "groups.yaml");
+  if (!result)
+    ADD_FAILURE() << result.error().message;
+  return result ? *result : Cluster{};
+}
+
 inline SearchResult plan(const Problem &problem, int64_t devices, const std::string &spec,
                          const std::string &clusterName = "dgx-h100") {
   Result<SearchResult> result = search(problem, cluster(clusterName), {devices, *parseSpec(spec)});

@@ -2,6 +2,7 @@
 #include "Planners/Candidates.h"
 #include "Planners/Experts.h"
 
+#include "Planner.h"
 #include "Transformer.h"
 
 #include "dtc/Plan/Verify.h"
@@ -13,27 +14,6 @@ using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
 namespace {
-
-Result<SearchResult> found(const Problem &problem, int64_t devices, const std::string &spec,
-                           const Cluster &on) {
-  SearchOptions options;
-  options.devices = devices;
-  options.spec = *parseSpec(spec);
-  options.executable = false;
-  return search(problem, on, options);
-}
-
-SearchResult best(const Problem &problem, int64_t devices, const std::string &spec,
-                  const Cluster &on) {
-  Result<SearchResult> result = found(problem, devices, spec, on);
-  if (!result) {
-    ADD_FAILURE() << spec << ": " << result.error().message;
-    return {};
-  }
-  for (const Violation &violation : verify(result->problem, result->plan, on))
-    ADD_FAILURE() << spec << ": " << violation.message;
-  return *result;
-}
 
 /// H100 nodes of 8 with a network of so many GB/s a device.
 Cluster nodes(double gigabytes) {
@@ -290,16 +270,7 @@ TEST(Rediscovery, StoresParametersWholeWhereThereIsRoom) {
 namespace {
 
 /// A node of 8 H100 and one of 8 A100.
-Cluster mixed() {
-  Result<Cluster> on = clusterFromYaml("groups:\n"
-                                       "  - {node: dgx-h100, nodes: 1}\n"
-                                       "  - {node: dgx-a100, nodes: 1}\n"
-                                       "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n",
-                                       "mixed.yaml");
-  if (!on)
-    ADD_FAILURE() << on.error().message;
-  return on ? *on : Cluster{};
-}
+Cluster mixed() { return clusterOf({"node: dgx-h100, nodes: 1", "node: dgx-a100, nodes: 1"}); }
 
 int64_t layersOf(const StagePrediction &stage) { return stage.lastLayer - stage.firstLayer + 1; }
 

@@ -64,12 +64,8 @@ TEST(StageGroups, SubjectsAreThoseOfTheirMeshes) {
 /// The H100 have room for layers as they are; the A10G have to share out the head.
 TEST(StageGroups, AreChosenWhereTheyPay) {
   Problem problem = transformer({12, 8192, 64, 4096, 32, 50304});
-  Cluster on = *clusterFromYaml("groups:\n"
-                                "  - {node: dgx-h100, nodes: 1}\n"
-                                "  - {node: a10g, devices_per_node: 8, nodes: 1}\n"
-                                "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n",
-                                "mixed.yaml");
-  SearchOptions options = Planner::optionsFor(16);
+  Cluster on = clusterOf({"node: dgx-h100, nodes: 1", "node: a10g, devices_per_node: 8, nodes: 1"});
+  SearchOptions options = optionsOf(16);
   auto result = search(problem, on, options);
   ASSERT_TRUE(result) << result.error().message;
   const Degrees &chosen = result->plan.degrees;
@@ -84,14 +80,14 @@ TEST(StageGroups, AreChosenWhereTheyPay) {
   EXPECT_TRUE(same->plan.degrees.groups.empty());
   EXPECT_LT(result->predicted.stepSeconds, 0.95 * same->predicted.stepSeconds);
   // The same groups again, as `--save-plan` has them.
-  SearchOptions again = Planner::optionsFor(16);
+  SearchOptions again = optionsOf(16);
   again.spec = pinned(chosen, {});
   auto repeated = search(problem, on, again);
   ASSERT_TRUE(repeated) << repeated.error().message;
   EXPECT_EQ(repeated->plan, result->plan);
   // Pinned degrees of a uniform mesh, or no batch to share, leave one mesh.
   for (const char *spec : {"tp=2", "dp=4"}) {
-    SearchOptions pinnedTo = Planner::optionsFor(16);
+    SearchOptions pinnedTo = optionsOf(16);
     pinnedTo.spec = *parseSpec(spec);
     auto found = search(problem, on, pinnedTo);
     if (found)
@@ -103,11 +99,7 @@ TEST(StageGroups, DevicesThatAreAlikeAreOne) {
   EXPECT_EQ(alikeDevices(cluster("dgx-h100"), 64), (std::vector<int64_t>{64}));
   EXPECT_EQ(alikeDevices(mixed(2, 1), 12), (std::vector<int64_t>{8, 4}));
   EXPECT_EQ(alikeDevices(mixed(2, 1), 8), (std::vector<int64_t>{8}));
-  Cluster on = *clusterFromYaml("groups:\n"
-                                "  - {node: dgx-h100, nodes: 1}\n"
-                                "  - {node: dgx-h100, nodes: 2}\n"
-                                "  - {node: dgx-a100, nodes: 1}\n"
-                                "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n",
-                                "three.yaml");
+  Cluster on = clusterOf(
+      {"node: dgx-h100, nodes: 1", "node: dgx-h100, nodes: 2", "node: dgx-a100, nodes: 1"});
   EXPECT_EQ(alikeDevices(on, 32), (std::vector<int64_t>{24, 8}));
 }

@@ -232,7 +232,7 @@ TEST(StageGroups, SearchHybridShardingAndContextParallelism) {
   slow.levels.back().bandwidth = 2e9;
   Problem problem = transformer({8, 4096, 32, 1024, 64, 32768});
   auto found = [](const Problem &problem, const Cluster &on, const char *spec) {
-    SearchOptions options = Planner::optionsFor(on.devices());
+    SearchOptions options = optionsOf(on.devices());
     options.spec = *parseSpec(spec);
     auto result = search(problem, on, options);
     if (!result) {
@@ -257,7 +257,7 @@ TEST(StageGroups, SearchHybridShardingAndContextParallelism) {
   EXPECT_EQ(count(pinned, [](const Degrees &degrees) { return degrees.zeroGroup == 4; }),
             int64_t(pinned.size()));
   // Ranks that 3 don't divide, nor are fewer.
-  SearchOptions options = Planner::optionsFor(slow.devices());
+  SearchOptions options = optionsOf(slow.devices());
   options.spec = *parseSpec("zero=3,pp=2,zero_group=3");
   auto refused = search(problem, slow, options);
   EXPECT_TRUE(!refused || std::all_of(refused->plan.degrees.groups.begin(),
@@ -312,7 +312,7 @@ TEST(StageGroups, NoneBeatTheChoice) {
                            // Stages receive less under sequence parallelism.
                            {{6, 2048, 16, 1024, 1, 8192}, slowly(mixed(1, 1))}}) {
     Problem problem = transformer(each.size);
-    SearchOptions options = Planner::optionsFor(each.on.devices());
+    SearchOptions options = optionsOf(each.on.devices());
     auto free = search(problem, each.on, options);
     ASSERT_TRUE(free) << free.error().message;
     Planner planner(problem, each.on, options.devices);

@@ -21,11 +21,8 @@ inline Degrees grouped(std::vector<StageGroup> groups, int64_t batch, int zero =
 
 /// Nodes of 4 H100 and of 4 L40S without NVLink, so many of each.
 inline Cluster mixed(int64_t linked, int64_t others) {
-  return *clusterFromYaml(
-      "groups:\n"
-      "  - {node: dgx-h100, devices_per_node: 4, nodes: " + std::to_string(linked) + "}\n"
-      "  - {node: l40s, devices_per_node: 4, nodes: " + std::to_string(others) + "}\n"
-      "inter_node: {bandwidth_gbs: 25, latency_us: 10}\n", "mixed.yaml");
+  return clusterOf({"node: dgx-h100, devices_per_node: 4, nodes: " + std::to_string(linked),
+                    "node: l40s, devices_per_node: 4, nodes: " + std::to_string(others)});
 }
 
 } // namespace dtc::plan::testing

@@ -19,23 +19,6 @@ Cluster slowNodes() {
   return on;
 }
 
-SearchOptions optionsOf(const std::string &spec, int64_t devices = 16) {
-  SearchOptions options = Planner::optionsFor(devices);
-  options.spec = *parseSpec(spec);
-  return options;
-}
-
-SearchResult best(const Problem &problem, const std::string &spec, const Cluster &on) {
-  Result<SearchResult> found = search(problem, on, optionsOf(spec));
-  if (!found) {
-    ADD_FAILURE() << spec << ": " << found.error().message;
-    return {};
-  }
-  for (const Violation &violation : verify(found->problem, found->plan, on))
-    ADD_FAILURE() << spec << ": " << violation.message;
-  return *found;
-}
-
 /// Bytes of tensors, data aside.
 double usedBy(const Prediction &predicted) {
   return double(predicted.memory.allocated() - predicted.memory.data);
@@ -80,8 +63,8 @@ TEST(Storage, BlocksTakeAPlanFromOneLevelToTheOther) {
   Cluster on = slowNodes();
   for (int zero : {2, 3}) {
     std::string rest = std::string(kOneStage) + ",recompute=none,zero=";
-    SearchResult higher = best(problem, rest + std::to_string(zero), on),
-                 lower = best(problem, rest + std::to_string(zero - 1), on);
+    SearchResult higher = best(problem, 16, rest + std::to_string(zero), on),
+                 lower = best(problem, 16, rest + std::to_string(zero - 1), on);
     Prediction last = lower.predicted;
     for (size_t blocks = 3; blocks <= blocksIn(higher); ++blocks) {
       Plan plan = mixedPlan(higher, blocks);
@@ -101,7 +84,7 @@ TEST(Storage, BlocksTakeAPlanFromOneLevelToTheOther) {
 TEST(Storage, ABlockSplitHoldsItsPartAndOneOnItsWay) {
   Problem problem = transformer({8, 1024, 8, 512, 64, 8192});
   Cluster on = slowNodes();
-  SearchResult all = best(problem, std::string(kOneStage) + ",recompute=none,zero=3", on);
+  SearchResult all = best(problem, 16, std::string(kOneStage) + ",recompute=none,zero=3", on);
   int64_t whole = 0, first = 0;
   std::vector<Block> blocks = findBlocks(all.problem, ProblemFacts(all.problem));
   ProblemFacts facts(all.problem);
@@ -152,7 +135,7 @@ TEST(Storage, TiedWeightsHaveTheHigherLevel) {
 TEST(Storage, SurvivesWritingAndReading) {
   Problem problem = transformer({4, 64, 4, 16, 16, 128});
   Cluster on = slowNodes();
-  SearchResult all = best(problem, std::string(kOneStage) + ",recompute=none,zero=3", on);
+  SearchResult all = best(problem, 16, std::string(kOneStage) + ",recompute=none,zero=3", on);
   Plan plan = mixedPlan(all, 2);
   auto read = planFromYaml(toYaml(plan, all.problem), "plan.yaml", all.problem);
   ASSERT_TRUE(read) << read.error().message;
@@ -172,8 +155,8 @@ TEST(Storage, NoOtherNumbersOfBlocksAreFaster) {
   Cluster on = slowNodes();
   for (int zero : {2, 3}) {
     std::string rest = std::string(kOneStage) + ",recompute=none,zero=";
-    SearchResult all = best(problem, rest + std::to_string(zero), on),
-                 below = best(problem, rest + std::to_string(zero - 1), on);
+    SearchResult all = best(problem, 16, rest + std::to_string(zero), on),
+                 below = best(problem, 16, rest + std::to_string(zero - 1), on);
     Degrees degrees = all.plan.degrees;
     int mixed = 0;
     for (double share : {0.15, 0.25, 0.35, 0.5}) {
@@ -260,10 +243,10 @@ TEST(Storage, IsFasterThanEitherLevel) {
   Problem problem = transformer({16, 2048, 16, 1024, 128, 32768});
   Cluster on = slowNodes();
   std::string rest = std::string(kOneStage) + ",recompute=none";
-  Prediction two = best(problem, rest + ",zero=2", on).predicted,
-             three = best(problem, rest + ",zero=3", on).predicted;
+  Prediction two = best(problem, 16, rest + ",zero=2", on).predicted,
+             three = best(problem, 16, rest + ",zero=3", on).predicted;
   on.device.memoryBytes = 0.5 * double(two.memory.total() + three.memory.total());
-  SearchResult mixed = best(problem, rest, on);
+  SearchResult mixed = best(problem, 16, rest, on);
   EXPECT_EQ(mixed.plan.degrees.zero, 3);
   EXPECT_GT(mixed.plan.degrees.zeroBlocks, 0) << summary(mixed.plan.degrees);
   EXPECT_LE(mixed.plan.degrees.zeroBlocks, 16);
@@ -272,9 +255,9 @@ TEST(Storage, IsFasterThanEitherLevel) {
   for (Value &value : problem.values)
     if (value.kind == ValueKind::Target)
       value.name = mixed.plan.storage[2].parameter;
-  EXPECT_EQ(best(problem, rest, on).plan, mixed.plan);
+  EXPECT_EQ(best(problem, 16, rest, on).plan, mixed.plan);
   for (int zero = 0; zero <= 3; ++zero)
-    if (auto all = search(problem, on, optionsOf(rest + ",zero=" + std::to_string(zero)))) {
+    if (auto all = found(problem, 16, rest + ",zero=" + std::to_string(zero), on)) {
       EXPECT_EQ(all->plan.degrees.zeroBlocks, 0) << zero;
       if (all->predicted.fits())
         EXPECT_LT(mixed.predicted.stepSeconds, 0.9 * all->predicted.stepSeconds)

@@ -63,6 +63,22 @@ class Function:
         return self.op(f"dtc.attention {q[0]}, {k[0]}, {v[0]} scale 1.25e-01 causal : "
                        f"{q[1]}, {k[1]}, {v[1]} -> RESULT", q[2], [[b, h, s]])
 
+    def rms_norm(self, x, name):
+        scale = self.argument("parameter", name + ".weight", x[2][-1:])
+        return self.op(f"dtc.rms_norm {x[0]} scale {scale[0]} : {scale[1]} eps 1.0e-05 : {x[1]} -> RESULT",
+                       x[2], [x[2][:-1]])
+
+    def attention_block(self, x, prefix, heads):
+        """x plus the attention of its norm, with as many heads of keys and values as of queries."""
+        b, s, w = x[2]
+        h, e = heads, w // heads
+        y = self.rms_norm(x, prefix + "norm_1")
+        q, k, v = (self.contract(y, [0, 1, 4], self.argument("parameter", prefix + name, [h, e, w]), [2, 3, 4],
+                                 [0, 1, 2, 3], [b, s, h, e]) for name in ("q", "k", "v"))
+        y = self.contract(self.attention(q, k, v), [0, 1, 3, 4], self.argument("parameter", prefix + "o", [h, e, w]),
+                          [3, 4, 2], [0, 1, 2], [b, s, w])
+        return self.binary("arith.addf", y, x)
+
     def text(self, result):
         parameters = "\n  ".join(self.parameters)
         body = "\n    ".join(self.ops)
@@ -118,11 +134,6 @@ def llama(o):
     sin = f.argument("buffer", "sin", [s, e])
     x = f.gather(table, ids)
 
-    def norm(x, name):
-        scale = f.argument("parameter", name + ".weight", [w])
-        return f.op(f"dtc.rms_norm {x[0]} scale {scale[0]} : {scale[1]} eps 1.0e-05 : {x[1]} -> RESULT",
-                    x[2], [[b, s]])
-
     def rotate(x):
         half = x[2][:3] + [e // 2]
         turned = f.concat(f.unary("arith.negf", f.slice(x, [0, 0, 0, e // 2], half)),
@@ -140,44 +151,34 @@ def llama(o):
 
     for layer in range(o.layers):
         p = f"layers.{layer}."
-        y = norm(x, p + "input_layernorm")
+        y = f.rms_norm(x, p + "input_layernorm")
         q = rotate(project(y, p + "self_attn.q_proj.weight", h))
         k = rotate(project(y, p + "self_attn.k_proj.weight", g))
         v = project(y, p + "self_attn.v_proj.weight", g)
         weight = f.argument("parameter", p + "self_attn.o_proj.weight", [w, h, e])
         y = f.contract(f.attention(q, k, v), [0, 1, 3, 4], weight, [2, 3, 4], [0, 1, 2], [b, s, w])
         x = f.binary("arith.addf", x, y)
-        y = norm(x, p + "post_attention_layernorm")
+        y = f.rms_norm(x, p + "post_attention_layernorm")
         gate = f.unary("dtc.activation silu", linear(y, p + "mlp.gate_proj.weight", hidden))
         y = f.binary("arith.mulf", gate, linear(y, p + "mlp.up_proj.weight", hidden))
         x = f.binary("arith.addf", x, linear(y, p + "mlp.down_proj.weight", w))
-    return f.text(linear(norm(x, "norm"), "lm_head.weight", o.vocabulary))
+    return f.text(linear(f.rms_norm(x, "norm"), "lm_head.weight", o.vocabulary))
 
 
 def moe(o):
     """GPT-2 with GShard's layers, but a gate that sends every token to every expert with room for its share of them."""
     f = Function(o.type)
-    b, s, w, h, e = o.batch, o.sequence, o.width, o.heads, o.width // o.heads
+    b, s, w = o.batch, o.sequence, o.width
     experts, hidden = o.experts, o.hidden or 4 * w
     capacity = 2 * s // experts
     table = f.argument("parameter", "wte.weight", [o.vocabulary, w])
     ids = f.argument("input", "input_ids", [b, s], "i64")
     x = f.gather(table, ids)
 
-    def norm(x, name):
-        scale = f.argument("parameter", name + ".weight", [w])
-        return f.op(f"dtc.rms_norm {x[0]} scale {scale[0]} : {scale[1]} eps 1.0e-05 : {x[1]} -> RESULT",
-                    x[2], [[b, s]])
-
     for layer in range(o.layers):
         p = f"h.{layer}."
-        y = norm(x, p + "norm_1")
-        q, k, v = (f.contract(y, [0, 1, 4], f.argument("parameter", p + name, [h, e, w]), [2, 3, 4], [0, 1, 2, 3],
-                              [b, s, h, e]) for name in ("q", "k", "v"))
-        y = f.contract(f.attention(q, k, v), [0, 1, 3, 4], f.argument("parameter", p + "o", [h, e, w]), [3, 4, 2],
-                       [0, 1, 2], [b, s, w])
-        x = f.binary("arith.addf", y, x)
-        y = norm(x, p + "norm_2")
+        x = f.attention_block(x, p, o.heads)
+        y = f.rms_norm(x, p + "norm_2")
         gate = f.contract(y, [0, 1, 3], f.argument("parameter", p + "gate", [experts, w]), [2, 3], [0, 1, 2],
                           [b, s, experts])
         gate = f.op(f"dtc.softmax {gate[0]} 2 : {gate[1]}", gate[2])
@@ -190,22 +191,17 @@ def moe(o):
                           [0, 1, 2, 3], [experts, b, capacity, w])
         y = f.contract(combine, [0, 1, 3, 4], down, [3, 0, 4, 2], [0, 1, 2], [b, s, w])
         x = f.binary("arith.addf", x, y)
-    x = norm(x, "norm")
+    x = f.rms_norm(x, "norm")
     return f.text(f.contract(x, [0, 1, 3], table, [2, 3], [0, 1, 2], [b, s, o.vocabulary]))
 
 
 def mixtral(o):
     """Llama's attention, and SwiGLU experts of which each token chooses two."""
     f = Function(o.type)
-    b, s, w, h, e = o.batch, o.sequence, o.width, o.heads, o.width // o.heads
+    b, s, w = o.batch, o.sequence, o.width
     experts, hidden, rows = o.experts, o.hidden or 4 * w, 2 * s
     ids = f.argument("input", "input_ids", [b, s], "i64")
     x = f.gather(f.argument("parameter", "wte.weight", [o.vocabulary, w]), ids)
-
-    def norm(x, name):
-        scale = f.argument("parameter", name + ".weight", [w])
-        return f.op(f"dtc.rms_norm {x[0]} scale {scale[0]} : {scale[1]} eps 1.0e-05 : {x[1]} -> RESULT",
-                    x[2], [[b, s]])
 
     def exchange(kind, x, choices):
         return f.op(f"dtc.{kind} {x[0]}, {choices[0]} experts {experts} : {x[1]}, {choices[1]}", x[2])
@@ -220,13 +216,8 @@ def mixtral(o):
 
     for layer in range(o.layers):
         p = f"layers.{layer}."
-        y = norm(x, p + "norm_1")
-        q, k, v = (f.contract(y, [0, 1, 4], f.argument("parameter", p + name, [h, e, w]), [2, 3, 4], [0, 1, 2, 3],
-                              [b, s, h, e]) for name in ("q", "k", "v"))
-        y = f.contract(f.attention(q, k, v), [0, 1, 3, 4], f.argument("parameter", p + "o", [h, e, w]), [3, 4, 2],
-                       [0, 1, 2], [b, s, w])
-        x = f.binary("arith.addf", y, x)
-        y = norm(x, p + "norm_2")
+        x = f.attention_block(x, p, o.heads)
+        y = f.rms_norm(x, p + "norm_2")
         gate = f.contract(y, [0, 1, 3], f.argument("parameter", p + "gate", [experts, w]), [2, 3], [0, 1, 2],
                           [b, s, experts])
         type_ = f.type([b, s, 2], "i64")
@@ -246,7 +237,7 @@ def mixtral(o):
         y = f.binary("arith.mulf", y, f.broadcast(weights, [0, 1, 2], [b, s, 2, w]))
         x = f.binary("arith.addf", x, f.op(f"dtc.reduce sum {y[0]} [2] : {y[1]} -> RESULT", [b, s, w]))
     head = f.argument("parameter", "lm_head.weight", [o.vocabulary, w])
-    return f.text(f.contract(norm(x, "norm"), [0, 1, 3], head, [2, 3], [0, 1, 2], [b, s, o.vocabulary]))
+    return f.text(f.contract(f.rms_norm(x, "norm"), [0, 1, 3], head, [2, 3], [0, 1, 2], [b, s, o.vocabulary]))
 
 
 def main():
