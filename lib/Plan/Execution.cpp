@@ -1,5 +1,7 @@
 #include "Execution.h"
 
+#include "Flow.h"
+
 #include <algorithm>
 
 namespace dtc::plan {
@@ -268,21 +270,12 @@ void Execution::runSum(OpId id) {
   steps.push_back(std::move(total));
 }
 
-/// Outputs leave complete; gradients as their parameter, still pending where
-/// the step sums them once.
 void Execution::finish() {
   for (const FunctionResult &result : problem.results) {
-    Copy made = copies[result.value][0];
-    TensorSharding target = made.layout;
     OpId producer = facts.producer[result.value];
+    TensorSharding target = leavingLayout(result, layoutOf(result.value), facts, plan);
     ValueId of = facts.gradientOf[result.value];
-    if (result.kind == ResultKind::Output) {
-      target.partial.clear();
-    } else if (result.kind == ResultKind::Gradient && of >= 0 && of < problem.arguments) {
-      target.dims = plan.arguments.at(of).dims;
-      std::erase_if(target.partial, [&](const sharding::Partial &partial) {
-        return target.splits(partial.axis);
-      });
+    if (result.kind == ResultKind::Gradient && of >= 0 && of < problem.arguments) {
       sharding::AxisList axes;
       for (const sharding::Partial &partial : target.partial)
         axes.push_back(partial.axis);

@@ -20,13 +20,13 @@ public:
       visit(op);
     for (const FunctionResult &result : problem.results)
       if (!broken)
-        leave(result);
+        need(result.value, leavingLayout(result, made[result.value], facts, plan),
+             facts.producer[result.value]);
     return std::move(broken);
   }
 
 private:
   void visit(OpId id);
-  void leave(const FunctionResult &result);
   void need(ValueId value, const TensorSharding &layout, OpId reader);
 
   const Problem &problem;
@@ -58,20 +58,19 @@ void Flow::visit(OpId id) {
          id);
 }
 
-/// Outputs leave complete; gradients as their parameter, still pending where the step sums
-/// them once.
-void Flow::leave(const FunctionResult &result) {
-  TensorSharding target = made[result.value];
+TensorSharding leavingLayout(const FunctionResult &result, const TensorSharding &made,
+                             const ProblemFacts &facts, const Plan &plan) {
+  TensorSharding target = made;
   ValueId of = facts.gradientOf[result.value];
   if (result.kind == ResultKind::Output) {
     target.partial.clear();
-  } else if (result.kind == ResultKind::Gradient && of >= 0 && of < problem.arguments) {
-    target.dims = made[of].dims;
+  } else if (result.kind == ResultKind::Gradient && plan.arguments.contains(of)) {
+    target.dims = plan.arguments.at(of).dims;
     std::erase_if(target.partial, [&](const sharding::Partial &partial) {
       return target.splits(partial.axis);
     });
   }
-  need(result.value, target, facts.producer[result.value]);
+  return target;
 }
 
 std::optional<BrokenFlow> findBrokenFlow(const Problem &problem, const ProblemFacts &facts,

@@ -25,4 +25,10 @@ struct BrokenFlow {
 std::optional<BrokenFlow> findBrokenFlow(const Problem &problem, const ProblemFacts &facts,
                                          const Plan &plan);
 
+/// How a result leaves that is laid out like `made` where it is made: outputs complete; gradients
+/// as their parameter, still pending where the step sums them once.
+sharding::TensorSharding leavingLayout(const FunctionResult &result,
+                                       const sharding::TensorSharding &made,
+                                       const ProblemFacts &facts, const Plan &plan);
+
 } // namespace dtc::plan

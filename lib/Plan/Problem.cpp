@@ -129,6 +129,25 @@ const char *name(ValueKind kind) {
   return "activation";
 }
 
+static std::map<std::string, ValueId> parametersByName(const Problem &problem) {
+  std::map<std::string, ValueId> result;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    if (problem.values[value].kind == ValueKind::Parameter)
+      result[problem.values[value].name] = value;
+  return result;
+}
+
+/// A parameter's gradient is laid out as the parameter.
+static std::string checkGradients(const Problem &problem) {
+  std::map<std::string, ValueId> parameters = parametersByName(problem);
+  for (const FunctionResult &result : problem.results)
+    if (auto it = parameters.find(result.name);
+        result.kind == ResultKind::Gradient && it != parameters.end() &&
+        problem.values[it->second].shape != problem.values[result.value].shape)
+      return "gradient has another shape than its parameter: " + result.name;
+  return "";
+}
+
 std::string check(const Problem &problem) {
   auto numValues = static_cast<int64_t>(problem.values.size());
   if (problem.arguments < 0 || problem.arguments > numValues)
@@ -152,7 +171,7 @@ std::string check(const Problem &problem) {
       return "function result is not defined: " + std::to_string(result.value);
   if (problem.numMicrobatches < 1)
     return "number of microbatches must be positive: " + std::to_string(problem.numMicrobatches);
-  return "";
+  return checkGradients(problem);
 }
 
 //===-- facts -------------------------------------------------------------===//
@@ -270,10 +289,7 @@ private:
 } // namespace
 
 void GradientMatcher::matchResults() {
-  std::map<std::string, ValueId> parameters;
-  for (ValueId value = 0; value < problem.arguments; ++value)
-    if (problem.values[value].kind == ValueKind::Parameter)
-      parameters[problem.values[value].name] = value;
+  std::map<std::string, ValueId> parameters = parametersByName(problem);
   for (const FunctionResult &result : problem.results)
     if (auto it = parameters.find(result.name);
         result.kind == ResultKind::Gradient && it != parameters.end())
