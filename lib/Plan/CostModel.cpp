@@ -112,6 +112,11 @@ double CostModel::streamSeconds(double bytes) const {
   return kernels ? kernels->streamSeconds(bytes) : share * bytes / spec.bandwidth;
 }
 
+double CostModel::gradientSumSeconds(double bytes, size_t terms, bool addsToEarlier) const {
+  double passes = double(terms) + (addsToEarlier && fusesAccumulation() ? -1 : 1);
+  return streamSeconds(bytes * passes);
+}
+
 double CostModel::launchSeconds() const {
   return spec.launchSeconds + measured->forkSeconds(threadsPerRank());
 }
@@ -160,9 +165,11 @@ Slowdown CostModel::ringSlowdown(int level) const {
   if (!kernels)
     return {2, 2}; // both take the same cores
   // A ring takes a multiprocessor for each channel, through network cards about
-  // half as many as inside a node; both sides wait for memory more often.
-  double channels = level == 0 ? kChannels : kChannels / 2;
-  return {1 / (1 - channels / double(spec.multiprocessors)), 1.1};
+  // half as many as inside a node; both sides wait for memory more often. Of a small
+  // device it leaves half to other kernels.
+  auto multiprocessors = double(spec.multiprocessors);
+  double channels = std::min(level == 0 ? kChannels : kChannels / 2, multiprocessors / 2);
+  return {multiprocessors / (multiprocessors - channels), 1.1};
 }
 
 } // namespace dtc::plan

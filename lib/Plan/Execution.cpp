@@ -222,7 +222,7 @@ void Execution::runOp(OpId id) {
 }
 
 /// Whether what an earlier microbatch left is among the terms.
-bool Execution::addsInPlace(const Op &op) const {
+bool Execution::addsToEarlier(const Op &op) const {
   return std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId value) {
     return problem.values[value].kind == ValueKind::Accumulator;
   });
@@ -259,12 +259,10 @@ void Execution::runSum(OpId id) {
     }
   }
   int64_t bytes = localBytes(value, target, plan.mesh);
-  // What makes a gradient adds it to earlier microbatches' (a product with beta = 1) and reads
-  // those on top of what it does anyway, as StageCosts::accumulation has it; processors add up after it.
-  bool fused = addsInPlace(op) && !model.getCluster().sharedMemory;
-  double passes = double(op.operands.size()) + (fused ? -1 : 1);
-  total.seconds = model.streamSeconds(double(bytes) * passes);
-  total.hostSeconds = model.hostSeconds(fused && op.operands.size() == 2 ? 0 : 1);
+  bool toEarlier = addsToEarlier(op);
+  bool fused = toEarlier && model.fusesAccumulation() && op.operands.size() == 2;
+  total.seconds = model.gradientSumSeconds(double(bytes), op.operands.size(), toEarlier);
+  total.hostSeconds = model.hostSeconds(fused ? 0 : 1);
   total.writes = {addBuffer(bytes)};
   make(op.results[0], std::move(target), total.writes);
   steps.push_back(std::move(total));

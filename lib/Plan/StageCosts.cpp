@@ -72,7 +72,7 @@ static void addBeside(simulate::Work &work, double seconds, double pieces, bool 
 double StageCosts::accumulation(const WeightClass &weights, const StageRun &run) const {
   if (degrees.numMicrobatches == 1 || hasAccumulators || !weights.trained)
     return 0;
-  return model.streamSeconds(double(weights.gradients(run)));
+  return model.gradientSumSeconds(double(weights.gradients(run)), 2, true);
 }
 
 int64_t StageCosts::savedBytes(const StageRun &run) const {

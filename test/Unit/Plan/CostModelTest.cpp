@@ -118,6 +118,32 @@ TEST(CostModel, AKernelStartsTheThreadsOfItsRank) {
   EXPECT_NEAR(CostModel(cluster, 2).opSeconds(empty), 4e-6, 1e-12);
 }
 
+TEST(CostModel, RingsLeaveHalfOfASmallDeviceToKernels) {
+  Cluster cluster = *loadCluster("h100");
+  auto slowdown = [&](int64_t multiprocessors, int level) {
+    cluster.device.multiprocessors = multiprocessors;
+    return CostModel(cluster, 2).ringSlowdown(level).compute;
+  };
+  EXPECT_NEAR(slowdown(132, 0), 132.0 / 116, 1e-12);
+  EXPECT_NEAR(slowdown(132, 1), 132.0 / 124, 1e-12);
+  EXPECT_NEAR(slowdown(24, 1), 24.0 / 16, 1e-12);
+  for (int64_t multiprocessors : {1, 8, 15, 16, 17, 24, 32})
+    EXPECT_NEAR(slowdown(multiprocessors, 0), 2, 1e-12) << multiprocessors;
+  EXPECT_NEAR(slowdown(8, 1), 2, 1e-12);
+}
+
+TEST(CostModel, ProcessorsAddUpGradientsInAKernelOfItsOwn) {
+  Cluster cluster = simple();
+  CostModel fused(cluster, 1);
+  cluster.sharedMemory = true;
+  cluster.cores = 1;
+  CostModel apart(cluster, 1);
+  for (const CostModel *model : {&fused, &apart})
+    EXPECT_NEAR(model->gradientSumSeconds(1e6, 2, false), model->streamSeconds(3e6), 1e-12);
+  EXPECT_NEAR(fused.gradientSumSeconds(1e6, 2, true), fused.streamSeconds(1e6), 1e-12);
+  EXPECT_NEAR(apart.gradientSumSeconds(1e6, 2, true), apart.streamSeconds(3e6), 1e-12);
+}
+
 TEST(CostModel, AStageWaitsForItsSlowestDevice) {
   Cluster cluster = clusterOf({"node: dgx-h100, nodes: 1", "node: p4d, nodes: 1"});
   CostModel fast(cluster, 16, {0, 8}), slow(cluster, 16, {8, 8}), both(cluster, 16, {0, 16});

@@ -14,8 +14,10 @@ namespace {
 struct Layer {
   static constexpr double kSlower = 108.0 / 92, kLonger = 1.1;
 
-  explicit Layer(const Software &software) : on(cluster("dgx-a100")) {
+  explicit Layer(const Software &software, int64_t multiprocessors = 108)
+      : on(cluster("dgx-a100")) {
     on.software = software;
+    on.device.multiprocessors = multiprocessors;
     Degrees degrees;
     degrees.tp = 4;
     Planner planner(problem, on, 4);
@@ -93,6 +95,21 @@ TEST(ProductOverlap, AShortCollectiveStillSlowsTheProduct) {
   double shown = layer.exposed(StepKind::AllGather, gather, layer.whole.ops[up].operands[0], up);
   EXPECT_NEAR(shown, gather * Layer::kLonger * (1 - 1 / Layer::kSlower), 1e-12);
   EXPECT_LT(shown, gather / 5);
+}
+
+/// Whose multiprocessors a ring would take all of, or more than there are.
+TEST(ProductOverlap, ADeviceMayHaveFewMultiprocessors) {
+  for (int64_t multiprocessors : {1, 8, 16}) {
+    Layer layer({.overlapsProducts = true}, multiprocessors);
+    OpId up = layer.widening();
+    ValueId read = layer.whole.ops[up].operands[0];
+    double product = layer.secondsOf(up), free = 0.75 * product;
+    // While it is hidden the product takes twice as long.
+    double hidden = std::min(Layer::kLonger * product, 2 * free);
+    EXPECT_NEAR(layer.exposed(StepKind::AllGather, product, read, up),
+                std::min(product, product - hidden / Layer::kLonger + hidden / 2), 1e-9 * product)
+        << multiprocessors;
+  }
 }
 
 TEST(ProductOverlap, ThreeQuartersOfAScatterHideBehindAProductInFourParts) {
