@@ -7,6 +7,10 @@
 
 namespace dtc::plan {
 
+/// More is a mistake, and their bytes may not fit in 64 bits.
+static constexpr double kMostMemoryGb = 1e9;
+static constexpr int64_t kMostTemporaries = 100;
+
 template <typename Enum>
 static Enum word(YamlMap &map, const std::string &key,
                  const std::vector<std::pair<Enum, std::string>> &names) {
@@ -44,13 +48,11 @@ static DeviceSpec readDevice(YamlMap &parent) {
   bool based = map.has("base");
   if (based)
     device = namedDevice(map, map.at("base"));
-  auto number = [&](const char *key, double low, double unit, double &value) {
-    if (!based || map.has(key))
-      value = map.number<double>(key, low) * unit;
-  };
   device.name = map.get<std::string>("name", based ? device.name : "device");
-  number("memory_gb", 1e-3, 1e9, device.memoryBytes);
-  number("bandwidth_gbs", 1e-6, 1e9, device.bandwidth);
+  if (!based || map.has("memory_gb"))
+    device.memoryBytes = map.within<double>("memory_gb", 1e-3, kMostMemoryGb) * 1e9;
+  if (!based || map.has("bandwidth_gbs"))
+    device.bandwidth = map.number<double>("bandwidth_gbs", 1e-6) * 1e9;
   device.launchSeconds =
       map.number<double>("launch_us", 0, std::optional(device.launchSeconds * 1e6)) * 1e-6;
   if (map.has("architecture"))
@@ -243,6 +245,9 @@ static void readGroups(YamlMap &root, Cluster &cluster) {
   for (const NodeGroup &group : cluster.others) {
     checkLevels(root, root.at("groups"), cluster.levelsAt(id));
     id += group.devices();
+    if (id > kMostDegree)
+      root.fail(root.at("groups"), "groups have more than " + std::to_string(kMostDegree) +
+                                       " devices: " + std::to_string(id));
   }
 }
 
@@ -305,10 +310,9 @@ static Software readSoftware(YamlMap map) {
   software.gathersWeights = map.get("gathers_weights", true);
   software.halfGradients = map.get("half_gradients", false);
   software.keepsHalfGradients = map.get("keeps_half_gradients", false);
-  software.normTemporaries = map.number<int64_t>("norm_temporaries", 0, std::optional<int64_t>(0));
+  software.normTemporaries = map.within<int64_t>("norm_temporaries", 0, kMostTemporaries, 0);
   software.flattens = map.get("flattens", false);
-  software.updateTemporaries =
-      map.number<int64_t>("update_temporaries", 0, std::optional<int64_t>(0));
+  software.updateTemporaries = map.within<int64_t>("update_temporaries", 0, kMostTemporaries, 0);
   software.ownersBroadcast = map.get("owners_broadcast", false);
   software.bucketElements = map.number<int64_t>("bucket_elements", 0, std::optional<int64_t>(0));
   software.lazyLoading = map.get("lazy_loading", true);

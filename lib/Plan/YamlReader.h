@@ -7,6 +7,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <stdexcept>
+#include <type_traits>
 
 namespace dtc::plan {
 
@@ -39,21 +40,29 @@ public:
   template <typename T> T get(const std::string &key, T otherwise) {
     return has(key) ? convert<T>(node[key], key) : otherwise;
   }
-  /// A number of at least `low`.
+  /// A number of at least `low`; a fraction of at most kLargest, so that products of a few
+  /// stay finite.
   template <typename T> T number(const std::string &key, T low, std::optional<T> otherwise = {}) {
     if (otherwise && !has(key))
       return *otherwise;
     T value = get<T>(key);
     if (!(value >= low))
       fail(node[key], key + " is too small: " + node[key].Scalar());
+    if (std::is_floating_point_v<T> && double(value) > kLargest)
+      fail(node[key], key + " is too large: " + node[key].Scalar());
+    return value;
+  }
+  /// A number from `low` to `high`.
+  template <typename T>
+  T within(const std::string &key, T low, T high, std::optional<T> otherwise = {}) {
+    T value = number<T>(key, low, otherwise);
+    if (value > high)
+      fail(node[key], key + " is too large: " + node[key].Scalar());
     return value;
   }
   /// Of devices, ranks and the like.
   int64_t count(const std::string &key, int64_t low, std::optional<int64_t> otherwise = {}) {
-    int64_t value = number<int64_t>(key, low, otherwise);
-    if (value > kMostDegree)
-      fail(node[key], key + " is too large: " + node[key].Scalar());
-    return value;
+    return within(key, low, kMostDegree, otherwise);
   }
   YamlMap map(const std::string &key) { return {at(key), file, key}; }
 
@@ -78,6 +87,8 @@ public:
   const std::string &fileName() const { return file; }
 
 private:
+  static constexpr double kLargest = 1e15;
+
   template <typename T> T convert(const YAML::Node &value, const std::string &key) const {
     try {
       return value.as<T>();

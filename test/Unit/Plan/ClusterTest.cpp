@@ -204,6 +204,31 @@ TEST(Cluster, RefusesWhatCannotBe) {
   expectRefused("groups: []\ninter_node: {bandwidth_gbs: 1}\n", "c.yaml:1: groups is empty", 3);
 }
 
+/// Sums and products of what a file says fit into their types.
+TEST(Cluster, RefusesNumbersThatAreTooLarge) {
+  const std::string head = "device: h100\nintra_node: {bandwidth_gbs: 1}\n";
+  for (std::string key : {"norm_temporaries", "update_temporaries"}) {
+    EXPECT_TRUE(clusterFromYaml(head + "software: {" + key + ": 100}\n", "c.yaml"));
+    for (std::string many : {"101", "9223372036854775807"})
+      expectRefused(head + "software: {" + key + ": " + many + "}\n",
+                    "c.yaml:3: " + key + " is too large: " + many, 3);
+  }
+  const std::string links = "\nintra_node: {bandwidth_gbs: 1}\n";
+  for (std::string memory : {"2e9", "1e300", ".inf"})
+    expectRefused("device: {base: h100, memory_gb: " + memory + "}" + links,
+                  "c.yaml:1: memory_gb is too large: " + memory, 3);
+  expectRefused("device: {base: h100, memory_gb: .nan}" + links,
+                "c.yaml:1: memory_gb is too small: .nan", 3);
+  expectRefused("device: {base: h100, multiprocessors: 16777217}" + links,
+                "c.yaml:1: multiprocessors is too large: 16777217", 3);
+  for (std::string bandwidth : {"1e300", ".inf"})
+    expectRefused("device: h100\nintra_node: {bandwidth_gbs: " + bandwidth + "}\n",
+                  "c.yaml:2: bandwidth_gbs is too large: " + bandwidth, 3);
+  expectRefused("groups:\n - {node: dgx-h100, nodes: 16777216}\n - {node: p4d, nodes: 1}\n"
+                "inter_node: {bandwidth_gbs: 1}\n",
+                "c.yaml:2: groups have more than 16777216 devices: 134217736", 3);
+}
+
 TEST(Cluster, UnknownNamesAreUsageErrors) {
   EXPECT_EQ(loadCluster("dgx-h10").error().message,
             "unknown cluster: dgx-h10 (did you mean dgx-h100?)");
