@@ -16,10 +16,16 @@ struct Partial {
   double cost = 0;
   CostNetwork::Held held{};
   int choice = 0; ///< of the variable that was eliminated
-  /// Which points of the bucket's other sets, the last one's number running fastest.
-  int64_t from = 0;
+  /// Which points of the bucket's other sets: all but the last one's as a Link, -1: there is
+  /// no set before it; and the last one's, until that has a link of its own.
+  int64_t from = -1, at = 0;
 };
 using Set = std::vector<Partial>;
+
+/// A point of one set after a point of each set before.
+struct Link {
+  int64_t before = -1, at = 0;
+};
 
 /// What was kept of the amounts held, in their order: none of both is less than another's.
 class Staircase {
@@ -47,8 +53,8 @@ void keepBest(Set &set, double least, double step) {
   };
   std::sort(set.begin(), set.end(), [&](const Partial &a, const Partial &b) {
     double x = binOf(a), y = binOf(b);
-    return std::tie(x, a.held, a.cost, a.choice, a.from) <
-           std::tie(y, b.held, b.cost, b.choice, b.from);
+    return std::tie(x, a.held, a.cost, a.choice, a.from, a.at) <
+           std::tie(y, b.held, b.cost, b.choice, b.from, b.at);
   });
   Staircase kept;
   std::erase_if(set, [&](const Partial &point) { return !kept.add(point.held); });
@@ -107,7 +113,8 @@ Set sums(const Set &a, const Set &b) {
       result.push_back({x.cost + b[i].cost,
                         {x.held[0] + b[i].held[0], x.held[1] + b[i].held[1]},
                         x.choice,
-                        x.from * static_cast<int64_t>(b.size()) + static_cast<int64_t>(i)});
+                        x.from,
+                        static_cast<int64_t>(i)});
   return result;
 }
 
@@ -123,6 +130,8 @@ public:
 
 private:
   bool eliminate(std::vector<int> ids, Variable variable, std::set<Variable> &touched);
+  bool mayLook(size_t more);
+  bool join(Set &points, const Set &more);
   Set combine(const Bucket &bucket, Variable variable, const std::vector<int> &at);
   std::vector<Set> &setsOf(const Term &term) { return sets[-1 - term.table]; }
   std::vector<int> trace(size_t point);
@@ -136,28 +145,45 @@ private:
     int made; ///< the derived term
   };
   std::vector<std::vector<Set>> sets; ///< by derived table and entry
+  std::vector<Link> links; ///< of all points of sets
   std::vector<Step> steps;
   int root = -1; ///< the last derived term of no variable, which has all those before
   int64_t looked = 0; ///< sums of points
   bool isExact = true, isTooLarge = false;
 };
 
-/// The points of one entry.
+/// Whether that many more sums may be looked at.
+bool CostNetwork::FrontierSolver::mayLook(size_t more) {
+  looked += static_cast<int64_t>(more);
+  isTooLarge = isTooLarge || looked > limits.sums;
+  return !isTooLarge;
+}
+
+/// Sums of these points and one of `more` each; false where it would take too much.
+bool CostNetwork::FrontierSolver::join(Set &points, const Set &more) {
+  if (!mayLook(points.size() * more.size()))
+    return false;
+  points = sums(points, more);
+  isExact = bound(points, limits.points) && isExact;
+  for (Partial &point : points) {
+    links.push_back({point.from, point.at});
+    point.from = static_cast<int64_t>(links.size()) - 1;
+    point.at = 0;
+  }
+  return true;
+}
+
+/// The points of one entry; none where it would take too much.
 Set CostNetwork::FrontierSolver::combine(const Bucket &bucket, Variable variable,
                                          const std::vector<int> &at) {
   Set result;
   for (int choice = 0; choice < network.domains[variable]; ++choice) {
-    Set points = {{0, held[variable][choice], choice, 0}};
-    double combinations = 1;
+    Set points = {{0, held[variable][choice], choice, -1, 0}};
     for (const Addressed &term : bucket.terms) {
       size_t entry = term.at(at) + (term.ownClass ? term.own * (*term.ownClass)[choice] : 0);
       if (term.table < 0) {
-        const Set &more = sets[-1 - term.table][entry];
-        combinations *= double(more.size());
-        isTooLarge = isTooLarge || combinations > 1e18; // numbered by Partial::from
-        points = sums(points, more);
-        looked += static_cast<int64_t>(points.size());
-        isExact = bound(points, limits.points) && isExact;
+        if (!join(points, sets[-1 - term.table][entry]))
+          return {};
         continue;
       }
       double cost = network.tables[term.table][entry];
@@ -168,8 +194,8 @@ Set CostNetwork::FrontierSolver::combine(const Bucket &bucket, Variable variable
     }
     result.insert(result.end(), points.begin(), points.end());
   }
-  looked += static_cast<int64_t>(result.size());
-  isTooLarge = isTooLarge || looked > limits.sums;
+  if (!mayLook(result.size()))
+    return {};
   isExact = bound(result, limits.points) && isExact;
   return result;
 }
@@ -211,9 +237,8 @@ std::vector<int> CostNetwork::FrontierSolver::trace(size_t point) {
       const Term &part = network.terms[*id];
       if (part.table >= 0)
         continue;
-      auto size = static_cast<int64_t>(setsOf(part)[network.entry(part, choices)].size());
-      wanted[*id] = from % size;
-      from /= size;
+      wanted[*id] = links[from].at;
+      from = links[from].before;
     }
   }
   return choices;

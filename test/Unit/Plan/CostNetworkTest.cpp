@@ -215,6 +215,45 @@ TEST(CostNetwork, RefusesFrontiersOfLargeTables) {
   EXPECT_TRUE(network.frontier(held, {9, 64}));
 }
 
+/// More combinations of points meet in one variable than 64 bits number.
+TEST(CostNetwork, FindsFrontiersOfVariablesWithManyNeighbours) {
+  constexpr int leaves = 25, ways = 10;
+  CostNetwork network;
+  std::vector<std::vector<Held>> held(1, std::vector<Held>(2));
+  std::vector<int> own(ways);
+  network.addVariable(2);
+  for (int way = 0; way < ways; ++way)
+    own[way] = way;
+  for (int leaf = 1; leaf <= leaves; ++leaf) {
+    network.addVariable(ways);
+    held.emplace_back();
+    std::vector<double> costs;
+    for (int way = 0; way < ways; ++way)
+      held.back().push_back({double(ways - 1 - way), 0});
+    for (int center : {0, 1})
+      for (int way = 0; way < ways; ++way)
+        costs.push_back(way + center);
+    network.addTerm({0, leaf}, {{0, 1}, own}, costs);
+  }
+  auto found = network.frontier(held, {1 << 10, 1 << 10});
+  ASSERT_TRUE(found && found->isExact);
+  // What one more costs, one less is held of.
+  ASSERT_EQ(found->points.size(), size_t(leaves * (ways - 1) + 1));
+  for (size_t i = 0; i < found->points.size(); ++i) {
+    const CostNetwork::Point &point = found->points[i];
+    EXPECT_EQ(point.cost, double(i));
+    EXPECT_EQ(point.held, (Held{double(leaves * (ways - 1)) - double(i), 0}));
+    EXPECT_EQ(network.cost(point.choices), point.cost);
+  }
+}
+
+TEST(CostNetwork, RefusesFrontiersOfTooManySums) {
+  RandomNetwork random(4, 0);
+  auto held = randomHeld(random.domains, 4);
+  EXPECT_TRUE(random.network.frontier(held, {1 << 10, 1 << 12}));
+  EXPECT_FALSE(random.network.frontier(held, {1 << 10, 1 << 12, 8}));
+}
+
 //===-- chains of equal blocks --------------------------------------------===//
 
 namespace {
