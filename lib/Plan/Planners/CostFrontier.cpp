@@ -20,7 +20,11 @@ struct Partial {
   /// no set before it; and the last one's, until that has a link of its own.
   int64_t from = -1, at = 0;
 };
-using Set = std::vector<Partial>;
+using Points = std::vector<Partial>;
+struct Set {
+  Points points;
+  double slack = 0; ///< as CostNetwork::Frontier's
+};
 
 /// A point of one set after a point of each set before.
 struct Link {
@@ -47,7 +51,7 @@ private:
 
 /// Leaves points than which none holds less for a cost that is as little to `step`; and
 /// the cheapest, at `least`.
-void keepBest(Set &set, double least, double step) {
+void keepBest(Points &set, double least, double step) {
   auto binOf = [=](const Partial &point) {
     return point.cost > least ? std::floor((point.cost - least) / step) : -1;
   };
@@ -61,7 +65,7 @@ void keepBest(Set &set, double least, double step) {
 }
 
 /// Some of the points, among them the cheapest and those that hold least of either.
-Set apart(const Set &set, size_t most) {
+Points apart(const Points &set, size_t most) {
   auto leastBy = [&](auto amount) {
     return size_t(std::min_element(set.begin(), set.end(),
                                    [&](const Partial &a, const Partial &b) {
@@ -75,46 +79,51 @@ Set apart(const Set &set, size_t most) {
       leastBy([](const Partial &point) { return std::pair(point.held[1], point.cost); })};
   for (size_t i = 0; i < most && places.size() < most; ++i)
     places.insert(i * set.size() / most);
-  Set result;
+  Points result;
   for (size_t place : places)
     result.push_back(set[place]);
   return result;
 }
 
 /// At most that many points: ever coarser costs, and of those that hold different
-/// amounts for the same cost such as are apart. Whether none was lost.
-bool bound(Set &set, size_t most) {
+/// amounts for the same cost such as are apart.
+void bound(Set &set, size_t most) {
   constexpr double rounding = 1e-12, coarsest = 0.25;
-  double largest = 0, least = std::numeric_limits<double>::infinity();
-  for (const Partial &point : set) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Points &points = set.points;
+  double largest = 0, least = infinity;
+  for (const Partial &point : points) {
     largest = std::max(largest, std::abs(point.cost));
     least = std::min(least, point.cost);
   }
   double step = std::max(rounding * largest, std::numeric_limits<double>::min());
-  keepBest(set, least, step);
-  if (set.size() <= most)
-    return true;
-  for (step = std::max(step, 1e-4 * (largest - least)); set.size() > most; step *= 2) {
+  keepBest(points, least, step);
+  if (points.size() <= most)
+    return;
+  for (step = std::max(step, 1e-4 * (largest - least)); points.size() > most; step *= 2) {
     if (step > coarsest * (largest - least)) {
-      set = apart(set, most);
-      break;
+      points = apart(points, most);
+      set.slack = infinity;
+      return;
     }
-    keepBest(set, least, step);
+    keepBest(points, least, step);
+    set.slack += step;
   }
-  return false;
 }
 
 /// All sums of a point of each.
 Set sums(const Set &a, const Set &b) {
-  Set result;
-  result.reserve(a.size() * b.size());
-  for (const Partial &x : a)
-    for (size_t i = 0; i < b.size(); ++i)
-      result.push_back({x.cost + b[i].cost,
-                        {x.held[0] + b[i].held[0], x.held[1] + b[i].held[1]},
-                        x.choice,
-                        x.from,
-                        static_cast<int64_t>(i)});
+  Set result{{}, a.slack + b.slack};
+  result.points.reserve(a.points.size() * b.points.size());
+  for (const Partial &x : a.points)
+    for (size_t i = 0; i < b.points.size(); ++i) {
+      const Partial &y = b.points[i];
+      result.points.push_back({x.cost + y.cost,
+                               {x.held[0] + y.held[0], x.held[1] + y.held[1]},
+                               x.choice,
+                               x.from,
+                               static_cast<int64_t>(i)});
+    }
   return result;
 }
 
@@ -131,7 +140,7 @@ public:
 private:
   bool eliminate(std::vector<int> ids, Variable variable, std::set<Variable> &touched);
   bool mayLook(size_t more);
-  bool join(Set &points, const Set &more);
+  bool join(Set &set, const Set &more);
   Set combine(const Bucket &bucket, Variable variable, const std::vector<int> &at);
   std::vector<Set> &setsOf(const Term &term) { return sets[-1 - term.table]; }
   std::vector<int> trace(size_t point);
@@ -149,7 +158,7 @@ private:
   std::vector<Step> steps;
   int root = -1; ///< the last derived term of no variable, which has all those before
   int64_t looked = 0; ///< sums of points
-  bool isExact = true, isTooLarge = false;
+  bool isTooLarge = false;
 };
 
 /// Whether that many more sums may be looked at.
@@ -160,12 +169,12 @@ bool CostNetwork::FrontierSolver::mayLook(size_t more) {
 }
 
 /// Sums of these points and one of `more` each; false where it would take too much.
-bool CostNetwork::FrontierSolver::join(Set &points, const Set &more) {
-  if (!mayLook(points.size() * more.size()))
+bool CostNetwork::FrontierSolver::join(Set &set, const Set &more) {
+  if (!mayLook(set.points.size() * more.points.size()))
     return false;
-  points = sums(points, more);
-  isExact = bound(points, limits.points) && isExact;
-  for (Partial &point : points) {
+  set = sums(set, more);
+  bound(set, limits.points);
+  for (Partial &point : set.points) {
     links.push_back({point.from, point.at});
     point.from = static_cast<int64_t>(links.size()) - 1;
     point.at = 0;
@@ -178,25 +187,26 @@ Set CostNetwork::FrontierSolver::combine(const Bucket &bucket, Variable variable
                                          const std::vector<int> &at) {
   Set result;
   for (int choice = 0; choice < network.domains[variable]; ++choice) {
-    Set points = {{0, held[variable][choice], choice, -1, 0}};
+    Set own{{{0, held[variable][choice], choice, -1, 0}}, 0};
     for (const Addressed &term : bucket.terms) {
       size_t entry = term.at(at) + (term.ownClass ? term.own * (*term.ownClass)[choice] : 0);
       if (term.table < 0) {
-        if (!join(points, sets[-1 - term.table][entry]))
+        if (!join(own, sets[-1 - term.table][entry]))
           return {};
         continue;
       }
       double cost = network.tables[term.table][entry];
       if (!std::isfinite(cost))
-        points.clear();
-      for (Partial &point : points)
+        own = {};
+      for (Partial &point : own.points)
         point.cost += cost;
     }
-    result.insert(result.end(), points.begin(), points.end());
+    result.points.insert(result.points.end(), own.points.begin(), own.points.end());
+    result.slack = std::max(result.slack, own.slack);
   }
-  if (!mayLook(result.size()))
+  if (!mayLook(result.points.size()))
     return {};
-  isExact = bound(result, limits.points) && isExact;
+  bound(result, limits.points);
   return result;
 }
 
@@ -230,15 +240,16 @@ std::vector<int> CostNetwork::FrontierSolver::trace(size_t point) {
   wanted[root] = static_cast<int64_t>(point);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const Term &term = network.terms[step->made];
-    const Partial &made = setsOf(term)[network.entry(term, choices)][wanted[step->made]];
+    const Set &from = setsOf(term)[network.entry(term, choices)];
+    const Partial &made = from.points[wanted[step->made]];
     choices[step->variable] = made.choice;
-    int64_t from = made.from;
+    int64_t link = made.from;
     for (auto id = step->bucket.rbegin(); id != step->bucket.rend(); ++id) {
       const Term &part = network.terms[*id];
       if (part.table >= 0)
         continue;
-      wanted[*id] = links[from].at;
-      from = links[from].before;
+      wanted[*id] = links[link].at;
+      link = links[link].before;
     }
   }
   return choices;
@@ -254,10 +265,11 @@ std::optional<CostNetwork::Frontier> CostNetwork::FrontierSolver::run() {
                                 }))
     return std::nullopt;
   Frontier frontier;
-  frontier.isExact = isExact;
   if (root < 0)
     return frontier;
-  const Set &all = setsOf(network.terms[root])[0];
+  const Set &set = setsOf(network.terms[root])[0];
+  const Points &all = set.points;
+  frontier.slack = set.slack;
   for (size_t point = 0; point < all.size(); ++point)
     frontier.points.push_back({trace(point), all[point].cost, all[point].held});
   std::stable_sort(frontier.points.begin(), frontier.points.end(),

@@ -83,8 +83,11 @@ public:
   };
   struct Frontier {
     std::vector<Point> points; ///< cheapest first
-    /// All assignments are counted; else those in between may be missing.
-    bool isExact = true;
+    /// For every assignment there is a point that holds no more and costs at most this more
+    /// (but for rounding). Infinite where points that hold other amounts had to be left out,
+    /// too: then only the least cost and the least of each amount are among the points.
+    double slack = 0;
+    bool isExact() const { return slack == 0; }
   };
   struct FrontierLimits {
     std::size_t entries = 1 << 16; ///< of the largest table
@@ -101,11 +104,13 @@ public:
   ///   which leaves  (0, 8), (2, 4) and (7, 0): (3, 4) is dominated
   ///
   /// No price of what is held finds (2, 4) if what lies at both ends is better under
-  /// each. Entries of more points than the limit keep such as are apart. By `held` of
-  /// each variable's choices. nullopt where it would take too much.
+  /// each. By `held` of each variable's choices. Entries of more points than the limit
+  /// take ever more different costs as equal, which `Frontier::slack` adds up, and where
+  /// that doesn't do keep such points as are apart. nullopt where it would take too much.
   std::optional<Frontier> frontier(const std::vector<std::vector<Held>> &held,
                                    const FrontierLimits &limits) const;
-  /// The same of a whole chain, whose copies are all alike.
+  /// The same of a whole chain, of assignments in which those three blocks and all copies are
+  /// alike, and the block before them as far as they share it.
   std::optional<Frontier> frontierOfChain(const Chain &chain,
                                           const std::vector<std::vector<Held>> &held,
                                           const FrontierLimits &limits) const;

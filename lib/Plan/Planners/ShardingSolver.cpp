@@ -380,7 +380,7 @@ ShardingSolver::frontier(const CostNetwork::FrontierLimits &limits, const Foldin
   if (!found || found->points.empty())
     return std::nullopt;
   Frontier result;
-  result.isExact = found->isExact;
+  result.slack = found->slack;
   for (const CostNetwork::Point &point : found->points)
     result.shardings.push_back({assemble(point.choices), point.cost + fixedSeconds,
                                 point.held[0], point.held[1]});

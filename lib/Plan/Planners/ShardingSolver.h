@@ -40,7 +40,7 @@ public:
   };
   struct Frontier {
     std::vector<Sharded> shardings; ///< fastest first
-    bool isExact = true;            ///< as CostNetwork::Frontier says
+    double slack = 0; ///< seconds, as CostNetwork::Frontier says
   };
   /// Of all shardings those than which none is faster and holds no more (in the whole
   /// model, of a folded one with equal copies); nothing where there are none, or where

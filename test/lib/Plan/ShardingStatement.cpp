@@ -5,6 +5,8 @@
 
 #include "dtc/Plan/Verify.h"
 
+#include <set>
+
 namespace dtc::plan::testing {
 
 using nlohmann::json;
@@ -33,6 +35,28 @@ std::vector<int> Statement::choicesOf(const Plan &plan) {
   addGroups();
   addParameters();
   return answered(plan);
+}
+
+std::vector<std::pair<int, int>> Statement::placesIn(const Folding &folding) {
+  addGroups();
+  addParameters();
+  using Place = std::pair<int, std::pair<bool, int32_t>>; // block; a parameter's or an op's number
+  std::vector<Place> places;
+  for (const Decider &decider : deciders)
+    if (decider.parameter < 0) {
+      OpId op = folding.ops[decider.ops[0]];
+      places.push_back({folding.opHome[op], {false, op}});
+    } else {
+      ValueId value = folding.values[decider.parameter];
+      places.push_back({folding.valueHome[value], {true, value}});
+    }
+  std::set<Place> all(places.begin(), places.end());
+  std::vector<std::pair<int, int>> result;
+  for (const Place &place : places) {
+    auto first = all.lower_bound({place.first, {false, -1}});
+    result.emplace_back(place.first, static_cast<int>(std::distance(first, all.find(place))));
+  }
+  return result;
 }
 
 json Statement::run(const Solution &solution) {
@@ -80,7 +104,11 @@ static void addFrontier(const StatementCase &given, const ProblemFacts &facts, j
                              folding ? &*folding : nullptr);
   if (!found)
     return;
-  result["exact"] = found->isExact;
+  result["exact"] = found->slack == 0;
+  if (folding) {
+    result["repeated"] = folding->repeated;
+    result["places"] = Statement(given).placesIn(*folding);
+  }
   for (const ShardingSolver::Sharded &each : found->shardings) {
     Plan plan = folding ? unfold(*folding, given.problem, each.plan) : each.plan;
     bool isLegal = verify(given.problem, plan, given.cluster).empty();

@@ -32,7 +32,8 @@ struct StatementCase {
 
 /// The statement, the solver's answer (its cost, its gap, its choice for each
 /// decider) and what `predict` says of the solver's plan; where it is asked for, the
-/// solver's frontier, by seconds, states and results.
+/// solver's frontier, by seconds, states and results, and of a folded problem the place of each
+/// decider in the folded model.
 nlohmann::json stateSharding(const StatementCase &given);
 
 } // namespace dtc::plan::testing

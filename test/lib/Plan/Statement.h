@@ -1,6 +1,7 @@
 // How ShardingStatement.h's statements are made.
 #pragma once
 
+#include "Fold.h"
 #include "OpWork.h"
 #include "Planners/ShardingSolver.h"
 #include "ShardingStatement.h"
@@ -48,6 +49,9 @@ public:
   nlohmann::json run(const Solution &solution);
   /// By decider.
   std::vector<int> choicesOf(const Plan &plan);
+  /// By decider, the block of the folded model that stands for its own and which of that
+  /// block's it is, counted from 0.
+  std::vector<std::pair<int, int>> placesIn(const Folding &folding);
 
 private:
   OpSharding pinned(OpId op) const;
