@@ -97,8 +97,8 @@ class Program:
 
 def minimize(statement: Statement, about: float, most: list[float] | None = None,
              alike: list[list[int]] | None = None) -> Optimum | None:
-    """`about`: seconds to which costs are scaled, so that HiGHS' tolerances mean the same for all. `most`: bytes of states
-    and of results that may be held; None where nothing holds as little. `alike`: deciders that choose the same."""
+    """`about`: seconds to which costs are scaled, so that HiGHS' tolerances mean the same for all. `most`: bytes of
+    states and of results that may be held; None where nothing holds as little. `alike`: deciders that choose alike."""
     program = Program()
     chosen = [[program.variable(cost) for cost in costs] for costs in statement.costs]
     integers = len(program.costs)

@@ -108,7 +108,8 @@ def test_frontiers_of_random_graphs(kind, count):
     assert compared > count / 2 and short > count / 4
 
 
-def with_little_memory(case: dict, statement: Statement, alike: list[list[int]] = ()) -> tuple[float | None, float | None]:
+def with_little_memory(case: dict, statement: Statement,
+                       alike: list[list[int]] = ()) -> tuple[float | None, float | None]:
     """The frontier's and the program's fastest that hold only so much, which must agree."""
     first = case["frontier"][0]
     share = 0.3 if case["seed"] % 2 else 0.7
@@ -127,8 +128,8 @@ def with_little_memory(case: dict, statement: Statement, alike: list[list[int]] 
 
 
 def alike(case: dict, statement: Statement) -> list[list[int]]:
-    """Deciders that a folded frontier treats alike: those of the repeated block, in all copies, and of the two around it; of
-    the block before, as far as the first of them reads it."""
+    """Deciders that a folded frontier treats alike: those of the repeated block, in all copies, and of the two around
+    it; of the block before, as far as the first of them reads it."""
     repeated, places = case["repeated"], case["places"]
     groups = {}
     for decider, (block, number) in enumerate(places):
@@ -144,7 +145,7 @@ def alike(case: dict, statement: Statement) -> list[list[int]]:
 
 
 def test_frontiers_of_folded_graphs():
-    """Eight layers and more as a few: a point holds and costs what all of them do, and with all alike nothing is better."""
+    """Eight layers and more as a few: a point holds and costs what all of them do; nothing with all alike is better."""
     compared = short = 0
     for case in stated("frontier", 0, 48, "folded", 1024):
         if "error" in case or "frontier" not in case or has_many_readers(case):

@@ -464,6 +464,8 @@ Estimator::Outcome Estimator::tryOrders(const Degrees &degrees, const ShardVaria
   if (floorOf(shard->profile(least.recompute, cuts), least) > options.limit)
     return Outcome::TooSlow;
   shard = library.get(degrees, kInnermost, variant, cuts, error);
+  if (!shard)
+    return Outcome::Impossible;
   StagesOn stages(library, *shard, degrees, options, cuts, kInnermost);
   Pipelines pipelines(library.getCluster(), degrees,
                       std::vector<StagesOn *>(degrees.pp, &stages), *schedule,

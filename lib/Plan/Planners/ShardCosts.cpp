@@ -235,14 +235,12 @@ Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOp
 /// Of one call of a data-parallel rank and those that share its experts.
 static int64_t samplesOf(const Degrees &degrees) { return degrees.microBatch * degrees.ep; }
 
-ShardLibrary::Frontier &ShardLibrary::frontierOf(const Request &request) {
-  Key key = request.key;
-  ShardVariant &variant = std::get<ShardVariant>(key);
-  variant = {variant.sequenceParallel};
-  auto [it, isNew] = frontiers.try_emplace(key);
-  Frontier &entry = it->second;
-  if (!isNew)
-    return entry;
+int64_t ShardLibrary::solves() const {
+  std::lock_guard lock(mutex);
+  return static_cast<int64_t>(solved.size() + 5 * frontiers.size());
+}
+
+void ShardLibrary::solveFrontier(Frontier &entry, const Request &request) {
   SolverOptions options = request.options;
   options.secondsPerByte = 0;
   int64_t samples = samplesOf(request.inside);
@@ -259,21 +257,43 @@ ShardLibrary::Frontier &ShardLibrary::frontierOf(const Request &request) {
     if (entry.found)
       break;
   }
+}
+
+const ShardLibrary::Frontier &ShardLibrary::frontierOf(const Request &request) {
+  Key key = request.key;
+  ShardVariant &variant = std::get<ShardVariant>(key);
+  variant = {variant.sequenceParallel};
+  std::unique_lock lock(mutex);
+  Frontier &entry = frontiers[key];
+  lock.unlock();
+  std::call_once(entry.once, [&] { solveFrontier(entry, request); });
   return entry;
 }
 
 const ShardingSolver::Frontier *
 ShardLibrary::frontier(const Degrees &degrees, std::optional<bool> sequenceParallel) {
   ShardVariant variant{sequenceParallel};
-  Frontier &frontier = frontierOf(requestOf(degrees, stridesOf(degrees), variant));
+  const Frontier &frontier = frontierOf(requestOf(degrees, stridesOf(degrees), variant));
   return frontier.found ? &*frontier.found : nullptr;
+}
+
+Result<const Plan *> ShardLibrary::shardingOf(const Frontier &frontier, const Degrees &degrees,
+                                              int32_t number) {
+  size_t count = frontier.found ? frontier.found->shardings.size() : 0;
+  if (static_cast<size_t>(number) >= count)
+    return Error{"the frontier of shardings for " + summary(degrees) + " has " +
+                     std::to_string(count) + " of them, not number " + std::to_string(number), 4};
+  return &frontier.found->shardings[number].plan;
 }
 
 Result<Solution> ShardLibrary::solveOfFrontier(const Degrees &degrees,
                                                const ShardVariant &variant,
                                                const SolverOptions &options, bool &folded) {
-  Frontier &frontier = frontierOf(requestOf(degrees, stridesOf(degrees), variant));
-  const Plan &inside = frontier.found->shardings[variant.ofFrontier].plan;
+  Request request = requestOf(degrees, stridesOf(degrees), variant);
+  const Frontier &frontier = frontierOf(request);
+  Result<const Plan *> inside = shardingOf(frontier, request.inside, variant.ofFrontier);
+  if (!inside)
+    return inside.error();
   int64_t samples = degrees.microBatch * degrees.dataRanks();
   bool splits = degrees.cp > 1;
   folded = frontier.folded;
@@ -281,7 +301,7 @@ Result<Solution> ShardLibrary::solveOfFrontier(const Degrees &degrees,
   if (!batch.error.empty())
     return Error{batch.error, 4};
   ShardingSolver solver(batch.problem, *batch.facts, cluster, degrees, options);
-  solver.keepTo(inside);
+  solver.keepTo(**inside);
   if (!folded)
     return solver.solve();
   auto solution = solver.solveFolded(*folding);
@@ -295,9 +315,10 @@ void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
     return;
   std::optional<Result<Solution>> found;
   if (int32_t number = std::get<ShardVariant>(key).ofFrontier; number >= 0) {
-    Frontier &frontier = frontierOf(request);
-    found = Solution{frontier.found->shardings[number].plan, 0, 0};
-    if (!frontier.folded)
+    const Frontier &frontier = frontierOf(request);
+    Result<const Plan *> sharding = shardingOf(frontier, degrees, number);
+    found = sharding ? Result<Solution>(Solution{**sharding, 0, 0}) : sharding.error();
+    if (sharding && !frontier.folded)
       return addWhole(entry, degrees, options, std::move(*found));
   } else {
     found = solveFolded(samplesOf(degrees), degrees, options);
@@ -317,20 +338,21 @@ void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
 void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options,
                             std::optional<Result<Solution>> known) {
   const Batch &batch = batchOf(samplesOf(degrees), degrees.cp > 1);
+  if (!batch.error.empty()) {
+    entry.error = batch.error;
+    return;
+  }
   Plan plan;
   if (entry.folded) {
     plan = unfold(*folding, batch.problem, entry.folded->getPlan());
   } else {
     if (!known)
-      known = batch.error.empty()
-                  ? solveSharding(batch.problem, *batch.facts, cluster, degrees, options)
-                  : Error{batch.error, 4};
-    Result<Solution> &found = *known;
-    if (!found) {
-      entry.error = found.error().message;
+      known = solveSharding(batch.problem, *batch.facts, cluster, degrees, options);
+    if (!*known) {
+      entry.error = known->error().message;
       return;
     }
-    plan = std::move(found->plan);
+    plan = std::move((*known)->plan);
   }
   entry.whole = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, blocks,
                                              std::move(plan), workspace.get());
@@ -423,6 +445,10 @@ const ShardCosts *ShardLibrary::getFor(ShardLibrary &devices, const Degrees &deg
   Solved &entry = solved[key];
   if (!entry.whole)
     addWhole(entry, inside, options);
+  if (!entry.whole) {
+    error = entry.error;
+    return nullptr;
+  }
   return &devices.priced(*entry.whole);
 }
 

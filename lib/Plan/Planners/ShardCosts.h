@@ -86,8 +86,10 @@ private:
 };
 
 /// Solves on first use. Models of many equal layers are solved folded, where that
-/// is known to find the best. Batches, solutions and the libraries of other devices may be asked
-/// for by several threads at a time.
+/// is known to find the best. Several threads at a time may ask for batches, frontiers, the
+/// libraries of other devices, and for solutions (solveFolded, solveWhole, solveOfFrontier). All
+/// else, `get` and what it returns above all, belongs to one thread; `solveAhead` has threads of
+/// its own, each of which has other entries.
 class ShardLibrary {
 public:
   ShardLibrary(const Problem &problem, const Cluster &cluster, const SearchOptions &options);
@@ -144,9 +146,7 @@ public:
   const Cluster &getCluster() const { return cluster; }
   const std::vector<Block> &getBlocks() const { return blocks; }
   /// How many shardings were solved; a frontier takes as long as some.
-  int64_t solves() const {
-    return static_cast<int64_t>(solved.size() + 5 * frontiers.size());
-  }
+  int64_t solves() const;
   /// So few ops that the frontiers of all degrees can be searched, unfolded.
   bool isSmall() const { return problem.ops.size() <= 256; }
   const CostModel &getModel() const { return model; }
@@ -168,7 +168,7 @@ private:
   std::optional<Folding> folding;
   std::unique_ptr<Workspace> foldedWorkspace;
   std::optional<ProblemFacts> foldedFacts;
-  std::mutex mutex; ///< of batches and libraries of other devices
+  mutable std::mutex mutex; ///< of batches, libraries of other devices and places of frontiers
   /// By samples, and whether cp splits.
   std::map<std::pair<int64_t, bool>, Batch> batches, foldedBatches;
   /// tp, ep, cp, samples of a rank, and how many ranks of these axes lie below one switch
@@ -184,10 +184,14 @@ private:
     SolverOptions options;
   };
   struct Frontier {
+    std::once_flag once; ///< for the rest, which doesn't change then
     std::optional<ShardingSolver::Frontier> found;
     bool folded = false;
   };
-  Frontier &frontierOf(const Request &request);
+  const Frontier &frontierOf(const Request &request);
+  void solveFrontier(Frontier &entry, const Request &request);
+  static Result<const Plan *> shardingOf(const Frontier &frontier, const Degrees &degrees,
+                                         int32_t number);
   Request requestOf(const Degrees &degrees, const Strides &strides,
                     const ShardVariant &variant) const;
   const ShardCosts *costsOf(Solved &entry, const Request &request, Recompute recompute,

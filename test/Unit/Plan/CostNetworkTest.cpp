@@ -415,7 +415,8 @@ TEST(CostNetwork, FrontiersOfChainsAreOfAllTheirBlocks) {
   for (unsigned seed = 0; seed < 20; ++seed)
     for (int copies : {1, 3}) {
       RandomChain folded(seed, 6, 3, copies, 2), whole(seed, 5 + copies, 3, 1, 2);
-      std::vector<std::vector<Held>> ofBlock = randomHeld({2, 3}, seed), held(1, std::vector<Held>(3));
+      std::vector<std::vector<Held>> ofBlock = randomHeld({2, 3}, seed);
+      std::vector<std::vector<Held>> held = {std::vector<Held>(3)};
       for (int block = 0; block < 6; ++block)
         held.insert(held.end(), ofBlock.begin(), ofBlock.end());
       auto found = folded.network.frontierOfChain(folded.chain, held, {1 << 10, 1 << 12});
