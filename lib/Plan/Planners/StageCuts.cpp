@@ -87,28 +87,35 @@ bool canCut(int units, int stages, const StagePrice &price, double limit) {
   return std::isfinite(pack(units, stages, price, limit));
 }
 
-/// What some cuts achieve, close to the least: stages that cost more needn't be
-/// looked at.
-static double nearLeast(int units, int stages, const StagePrice &price, double limit) {
+/// What some cuts achieve, close to the least: stages that cost more needn't be looked at.
+/// `ends`: where their stages end, as packing within it again may find none where a longer
+/// stage costs less. Infinite where no cuts keep the limit.
+static double nearLeast(int units, int stages, const StagePrice &price, double limit,
+                        std::vector<int> &ends) {
   constexpr double close = 1.01;
-  double above = pack(units, stages, price, limit);
+  double above = pack(units, stages, price, limit, &ends);
   for (double below = 0; std::isfinite(above) && above > close * below;) {
     double middle = below > 0 ? (below + above) / 2 : above / 2;
-    double found = pack(units, stages, price, middle);
-    (found <= middle ? above : below) = std::min(found, middle);
+    std::vector<int> closer;
+    if (double found = pack(units, stages, price, middle, &closer); found <= middle) {
+      above = found;
+      ends = std::move(closer);
+    } else {
+      below = middle;
+    }
   }
-  return std::min(above, limit);
+  return above;
 }
 
 std::optional<std::vector<int>> cutStages(int units, int stages, const StagePrice &price,
                                           double limit) {
   if (stages < 1 || units < stages)
     return std::nullopt;
-  limit = nearLeast(units, stages, price, limit);
   // A stage ends no later than where those up to it reach, and no earlier than where
   // those after it can begin.
   std::vector<int> latest;
-  if (!std::isfinite(pack(units, stages, price, limit, &latest)))
+  limit = nearLeast(units, stages, price, limit, latest);
+  if (!std::isfinite(limit))
     return std::nullopt;
   std::vector<int> earliest = packBackwards(units, stages, price, limit);
   earliest.push_back(units);

@@ -170,7 +170,10 @@ TEST(AllocatorReplay, AShorterStepHasAsManyUnderWay) {
       for (const Call &call : calls)
         slots[call.chunk] = std::max(slots[call.chunk], call.slot + 1);
       EXPECT_EQ(slots, whole->slots[rank]);
-      EXPECT_LE(calls.size(), whole->calls[rank].size());
+      if (kind == dtc::pipeline::ScheduleKind::GPipe) // has all under way
+        EXPECT_EQ(calls, whole->calls[rank]);
+      else
+        EXPECT_LT(2 * calls.size(), whole->calls[rank].size());
     }
   }
 }

@@ -1,11 +1,10 @@
 // The search against all that it could have chosen: every SPEC of small problems,
 // pinned and predicted. No plan beats the free choice, and none is faster than the
 // floor below which the search gave its mesh up.
-#include "RandomProblem.h"
-#include "Transformer.h"
-
 #include "Planners/Candidates.h"
-#include "Planners/Estimate.h"
+
+#include "Planner.h"
+#include "RandomProblem.h"
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -22,12 +21,12 @@ struct Enumerated {
 class Exhaustive {
 public:
   Exhaustive(const Problem &problem, const Cluster &on, int64_t devices)
-      : problem(problem), on(on), options(optionsFor(devices)), library(problem, on, options),
-        facts(problem), estimator(library, problem, facts) {}
+      : planner(problem, on, devices) {}
 
   Enumerated run() {
-    Candidates all = findCandidates(problem, facts, {}, options,
-                                    {int64_t(library.getBlocks().size()), options.devices});
+    Candidates all =
+        findCandidates(planner.problem, planner.facts, {}, planner.options,
+                       {int64_t(planner.shardings.getBlocks().size()), planner.options.devices});
     for (const Degrees &mesh : all.list)
       for (int zero = 0; zero <= (mesh.dp * mesh.cp > 1 ? 3 : 0); ++zero)
         for (Recompute recompute : {Recompute::None, Recompute::Full}) {
@@ -40,25 +39,15 @@ public:
   }
 
 private:
-  static SearchOptions optionsFor(int64_t devices) {
-    SearchOptions options;
-    options.devices = devices;
-    options.executable = false;
-    return options;
-  }
-
   void price(const Degrees &degrees) {
-    SearchOptions pinned = options;
-    pinned.spec = *parseSpec(specOf(degrees));
-    auto found = search(problem, on, pinned);
-    if (!found)
-      return;
-    double perSample = found->predicted.stepSeconds / double(found->problem.globalBatch());
-    checkFloor(found->plan.degrees, found->predicted.stepSeconds);
-    ++(found->predicted.fits() ? result.fitting : result.tooLarge);
-    if (found->predicted.fits() && perSample < result.best) {
+    auto pinned = found(planner.problem, planner.options.devices, specOf(degrees), planner.on);
+    ASSERT_TRUE(pinned) << summary(degrees) << ": " << pinned.error().message;
+    double perSample = pinned->predicted.stepSeconds / double(pinned->problem.globalBatch());
+    checkFloor(pinned->plan.degrees, pinned->predicted.stepSeconds);
+    ++(pinned->predicted.fits() ? result.fitting : result.tooLarge);
+    if (pinned->predicted.fits() && perSample < result.best) {
       result.best = perSample;
-      result.degrees = found->plan.degrees;
+      result.degrees = pinned->plan.degrees;
     }
   }
 
@@ -67,7 +56,7 @@ private:
     std::string error;
     Degrees mesh = degrees;
     mesh.recompute = Recompute::None;
-    double floor = estimator.lowerBound(mesh, {}, error);
+    double floor = planner.estimator.lowerBound(mesh, {}, error);
     EXPECT_EQ(error, "");
     EXPECT_LE(floor, seconds * (1 + 1e-9)) << summary(degrees);
   }
@@ -84,12 +73,7 @@ private:
            ",recompute=" + recomputes[int(d.recompute)];
   }
 
-  const Problem &problem;
-  const Cluster &on;
-  SearchOptions options;
-  ShardLibrary library;
-  ProblemFacts facts;
-  Estimator estimator;
+  Planner planner;
   Enumerated result;
 };
 
@@ -115,20 +99,21 @@ TEST(ExhaustiveSearch, NoPlanBeatsTheFreeChoice) {
     if (problem.values[0].type != DType::I64)
       continue; // data as large as all else, which no plan can change
     problem.numMicrobatches = 2;
-    SearchOptions options;
-    options.devices = 4;
-    options.executable = false;
     // With room for all, and with a part of what that takes.
-    auto roomy = search(problem, on, options);
+    auto roomy = found(problem, 4, "auto", on);
     ASSERT_TRUE(roomy) << roomy.error().message;
     for (double share : {0.0, 0.5, 0.65, 0.8}) {
       if (share > 0)
         on.device.memoryBytes = share * double(roomy->predicted.memory.total());
-      auto free = search(problem, on, options);
+      auto free = found(problem, 4, "auto", on);
       ASSERT_TRUE(free) << free.error().message;
       EXPECT_TRUE(free->predicted.fits());
       Enumerated all = Exhaustive(problem, on, 4).run();
-      EXPECT_GT(all.fitting, 0);
+      EXPECT_GT(all.fitting, share == 0.5 ? 0 : 20) << seed << " " << share;
+      if (share == 0)
+        EXPECT_EQ(all.tooLarge, 0) << seed;
+      else if (share < 0.8)
+        EXPECT_GT(all.tooLarge, 0) << seed << " " << share;
       double perSample = free->predicted.stepSeconds / double(free->problem.globalBatch());
       EXPECT_LE(perSample, all.best * (share > 0 ? 1.01 : 1 + 1e-6))
           << seed << " " << share << ": " << summary(free->plan.degrees) << " instead of "

@@ -181,8 +181,12 @@ TEST(Software, HalfGradientsAreCopiedForTheUpdate) {
     software.halfGradients = half;
     return parameterBytes(problem, 0, TensorSharding::replicated(2), mesh, software);
   };
+  // What stays, and the most that there is at a time.
+  auto resident = [](const ParameterBytes &of) { return of.most() - of.update; };
+  EXPECT_EQ(resident(bytes(false)), 18 << 20);
   EXPECT_EQ(bytes(false).most(), 18 << 20);
   EXPECT_EQ(bytes(false).gradient, 4 << 20);
+  EXPECT_EQ(resident(bytes(true)), 16 << 20) << "the copy is there for the update alone";
   EXPECT_EQ(bytes(true).most(), 20 << 20);
   EXPECT_EQ(bytes(true).gradient, 2 << 20);
 }

@@ -132,6 +132,8 @@ TEST(StageCuts, KeepTheLimitWhereLongerStagesCostLess) {
     for (int units : {8, 12, 15})
       for (int stages : {3, 4, 5}) {
         auto cuts = cutStages(units, stages, price, limit);
+        EXPECT_EQ(cuts.has_value(), canCut(units, stages, price, limit))
+            << units << " " << stages << " " << limit;
         if (!cuts)
           continue;
         ++found;

@@ -85,13 +85,11 @@ TEST(StageGroups, AreChosenWhereTheyPay) {
   auto repeated = search(problem, on, again);
   ASSERT_TRUE(repeated) << repeated.error().message;
   EXPECT_EQ(repeated->plan, result->plan);
-  // Pinned degrees of a uniform mesh, or no batch to share, leave one mesh.
+  // Pinned degrees of a uniform mesh leave one mesh.
   for (const char *spec : {"tp=2", "dp=4"}) {
-    SearchOptions pinnedTo = optionsOf(16);
-    pinnedTo.spec = *parseSpec(spec);
-    auto found = search(problem, on, pinnedTo);
-    if (found)
-      EXPECT_TRUE(found->plan.degrees.groups.empty()) << spec;
+    auto uniform = found(problem, 16, spec, on);
+    ASSERT_TRUE(uniform) << spec << ": " << uniform.error().message;
+    EXPECT_TRUE(uniform->plan.degrees.groups.empty()) << spec;
   }
 }
 

@@ -1,4 +1,5 @@
 // Every way in which a tensor or op can be sharded, with its price.
+#include "Planner.h"
 #include "Transformer.h"
 
 #include "dtc/Plan/Subject.h"
@@ -16,15 +17,7 @@ struct Planned {
 
 Planned planned(const TransformerSize &size, int64_t devices, const std::string &spec) {
   Planned all{transformer(size), {}};
-  SearchOptions options;
-  options.devices = devices;
-  options.spec = *parseSpec("cp=1,ep=1," + spec);
-  options.executable = false;
-  auto found = search(all.problem, cluster("dgx-h100"), options);
-  if (!found)
-    ADD_FAILURE() << found.error().message;
-  else
-    all.result = std::move(*found);
+  all.result = best(all.problem, devices, "cp=1,ep=1," + spec);
   return all;
 }
 
@@ -32,7 +25,10 @@ Result<Subject> subject(const Planned &all, const std::string &name) {
   const SearchResult &result = all.result;
   auto found = explainSubject(result.problem, result.plan, result.predicted, cluster("dgx-h100"),
                               result.solver, name);
-  return found ? Result<Subject>(found->at(0)) : found.error();
+  if (!found)
+    return found.error();
+  EXPECT_EQ(found->size(), 1u) << name; // of one mesh
+  return found->at(0);
 }
 
 const TransformerSize kSize = {4, 4096, 32, 2048, 16, 50304};
