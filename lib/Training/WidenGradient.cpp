@@ -9,7 +9,8 @@ namespace dtc::training {
 
 /// Ops whose results may be wider than their operands.
 static bool canWidenResult(Operation *op) {
-  return isa<ContractOp, GroupedContractOp, ScatterAddOp, ConvWeightGradOp, LayerNormGradOp, RmsNormGradOp>(op);
+  return isa<ContractOp, GroupedContractOp, ScatterAddOp, ConvWeightGradOp, LayerNormGradOp,
+             RmsNormGradOp>(op);
 }
 
 /// Ops that act alike in every element type, which all operands share.

@@ -70,3 +70,82 @@ func.func @summed(%x: tensor<2x8x6xf32> {dtc.role = #dtc.role<input, "x">}, %w: 
   %1 = dtc.contract %x [0, 1, 3], %0 [0, 1, 2, 3] -> [0, 2] : tensor<2x8x6xf32>, tensor<2x8x6x6xf32> -> tensor<2x6xf32>
   return %1 : tensor<2x6xf32>
 }
+
+// -----
+
+// One choice a token, whose dimension of one element came and went; a bias by expert is added where rows are dispatched.
+// CHECK-LABEL: func @one_choice
+// CHECK: %[[C:.*]] = dtc.reshape %{{.*}} : tensor<2x8x1xi64> -> tensor<2x8xi64>
+// CHECK: %[[IN:.*]] = dtc.dispatch %arg0, %[[C]] experts 4
+// CHECK: %[[UP:.*]] = dtc.grouped_contract %[[IN]] [0, 1, 4], %arg1 [2, 3, 4] -> [0, 1, 3]
+// CHECK: %[[BIAS:.*]] = dtc.gather %arg2, %{{.*}} axis 0 : tensor<4x5xf32>, tensor<2x8xi64> -> tensor<2x8x5xf32>
+// CHECK: %[[ROWS:.*]] = arith.addf %[[UP]], %[[BIAS]]
+// CHECK: dtc.grouped_contract %[[ROWS]] [0, 1, 4], %arg3
+func.func @one_choice(%x: tensor<2x8x6xf32> {dtc.role = #dtc.role<input, "x">}, %w: tensor<4x5x6xf32>, %b: tensor<4x5xf32>, %v: tensor<4x6x5xf32>, %p: tensor<2x8x4xf32>) -> tensor<2x8x6xf32> {
+  %i = dtc.top_k %p : tensor<2x8x4xf32> -> tensor<2x8x1xi64>
+  %0 = dtc.gather %w, %i axis 0 : tensor<4x5x6xf32>, tensor<2x8x1xi64> -> tensor<2x8x1x5x6xf32>
+  %1 = dtc.reshape %0 : tensor<2x8x1x5x6xf32> -> tensor<2x8x5x6xf32>
+  %2 = dtc.contract %x [0, 1, 3], %1 [0, 1, 2, 3] -> [0, 1, 2] : tensor<2x8x6xf32>, tensor<2x8x5x6xf32> -> tensor<2x8x5xf32>
+  %3 = dtc.gather %b, %i axis 0 : tensor<4x5xf32>, tensor<2x8x1xi64> -> tensor<2x8x1x5xf32>
+  %4 = dtc.reshape %3 : tensor<2x8x1x5xf32> -> tensor<2x8x5xf32>
+  %5 = arith.addf %2, %4 : tensor<2x8x5xf32>
+  %6 = dtc.gather %v, %i axis 0 : tensor<4x6x5xf32>, tensor<2x8x1xi64> -> tensor<2x8x1x6x5xf32>
+  %7 = dtc.reshape %6 : tensor<2x8x1x6x5xf32> -> tensor<2x8x6x5xf32>
+  %8 = dtc.contract %5 [0, 1, 3], %7 [0, 1, 2, 3] -> [0, 1, 2] : tensor<2x8x5xf32>, tensor<2x8x6x5xf32> -> tensor<2x8x6xf32>
+  return %8 : tensor<2x8x6xf32>
+}
+
+// -----
+
+// One row a sample.
+// CHECK-LABEL: func @one_row
+// CHECK: %[[IN:.*]] = dtc.gather %arg2, %{{.*}} axis 0 : tensor<3x6xf32>, tensor<4x1xi64> -> tensor<4x1x6xf32>
+// CHECK: %[[OUT:.*]] = dtc.grouped_contract %{{.*}} [0, 1, 4], %arg1 [2, 3, 4] -> [0, 1, 3]
+// CHECK: dtc.combine %[[OUT]], %{{.*}} experts 3 : tensor<4x1x5xf32>, tensor<4x1xi64>
+func.func @one_row(%x: tensor<4x6xf32> {dtc.role = #dtc.role<input, "x">}, %w: tensor<3x5x6xf32>, %g: tensor<3x6xf32>, %i: tensor<4xi64>) -> tensor<4x5xf32> {
+  %0 = dtc.gather %g, %i axis 0 : tensor<3x6xf32>, tensor<4xi64> -> tensor<4x6xf32>
+  %1 = dtc.gather %w, %i axis 0 : tensor<3x5x6xf32>, tensor<4xi64> -> tensor<4x5x6xf32>
+  %2 = dtc.contract %0 [0, 2], %1 [0, 1, 2] -> [0, 1] : tensor<4x6xf32>, tensor<4x5x6xf32> -> tensor<4x5xf32>
+  return %2 : tensor<4x5xf32>
+}
+
+// -----
+
+// Rows that meet others of the same size are an embedding's.
+// CHECK-LABEL: func @embeddings
+// CHECK-NOT: dtc.grouped_contract
+func.func @embeddings(%x: tensor<4xi64> {dtc.role = #dtc.role<input, "x">}, %y: tensor<4xi64>, %a: tensor<30x6xf32>, %b: tensor<20x6xf32>) -> tensor<4xf32> {
+  %0 = dtc.gather %a, %x axis 0 : tensor<30x6xf32>, tensor<4xi64> -> tensor<4x6xf32>
+  %1 = dtc.gather %b, %y axis 0 : tensor<20x6xf32>, tensor<4xi64> -> tensor<4x6xf32>
+  %2 = dtc.contract %0 [0, 1], %1 [0, 1] -> [0] : tensor<4x6xf32>, tensor<4x6xf32> -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// -----
+
+// The weights are chosen once for all rows.
+// CHECK-LABEL: func @single
+// CHECK-NOT: dtc.grouped_contract
+func.func @single(%x: tensor<1x6xf32> {dtc.role = #dtc.role<input, "x">}, %w: tensor<3x1x5x6xf32>, %i: tensor<i64>) -> tensor<1x5xf32> {
+  %0 = dtc.gather %w, %i axis 0 : tensor<3x1x5x6xf32>, tensor<i64> -> tensor<1x5x6xf32>
+  %1 = dtc.contract %x [0, 2], %0 [0, 1, 2] -> [0, 1] : tensor<1x6xf32>, tensor<1x5x6xf32> -> tensor<1x5xf32>
+  return %1 : tensor<1x5xf32>
+}
+
+// -----
+
+// Comparisons whose operands' bounds decide them; of signed numbers true is less than false.
+// CHECK-LABEL: func @decided
+// CHECK: %[[YES:.*]] = arith.constant dense<true>
+// CHECK: %[[BIT:.*]] = arith.cmpi eq
+// CHECK: %[[OPEN:.*]] = arith.cmpi slt, %[[BIT]]
+// CHECK: return %[[YES]], %[[OPEN]]
+func.func @decided(%p: tensor<3x4xf32>, %q: tensor<3x2xi64>) -> (tensor<3x2xi1>, tensor<3x2xi1>) {
+  %four = arith.constant dense<4> : tensor<3x2xi64>
+  %false = arith.constant dense<false> : tensor<3x2xi1>
+  %i = dtc.top_k %p : tensor<3x4xf32> -> tensor<3x2xi64>
+  %0 = arith.cmpi sgt, %four, %i : tensor<3x2xi64>
+  %1 = arith.cmpi eq, %q, %i : tensor<3x2xi64>
+  %2 = arith.cmpi slt, %1, %false : tensor<3x2xi1>
+  return %0, %2 : tensor<3x2xi1>, tensor<3x2xi1>
+}

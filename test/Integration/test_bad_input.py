@@ -312,3 +312,26 @@ def test_messages_are_printable_and_short(tmp_path):
     config.write_text("x" * 1000 + ": 2\n")
     line = call("dtc", "plan", MODELS / "mlp.onnx", "--config", config).error_line()
     assert len(line) < 1000 and "xx ... xx" in line
+
+
+def test_a_long_chain_between_experts(tmp_path):
+    """No longer than the stack is deep: what happens to rows between two products is followed to its end."""
+    length = 100_000
+    nodes = ['node { op_type: "TopK" input: "x" input: "one" output: "values" output: "chosen" }',
+             'node { op_type: "Gather" input: "experts" input: "chosen" output: "weights" }',
+             'node { op_type: "Unsqueeze" input: "x" input: "places" output: "row" }',
+             'node { op_type: "MatMul" input: "row" input: "weights" output: "t0" }']
+    nodes += [f'node {{ op_type: "Tanh" input: "t{i}" output: "t{i + 1}" }}' for i in range(length)]
+    nodes += [f'node {{ op_type: "MatMul" input: "t{length}" input: "weights" output: "y" }}']
+    model = encode_model(f"""ir_version: 9 opset_import {{ version: 20 }}
+        graph {{ name: "g" {" ".join(nodes)}
+          initializer {{ name: "one" data_type: 7 dims: 1 int64_data: 1 }}
+          initializer {{ name: "places" data_type: 7 dims: 2 int64_data: [1, 2] }}
+          initializer {{ name: "experts" data_type: 1 dims: 2 dims: 2 dims: 2 float_data: [1, 2, 3, 4, 5, 6, 7, 8] }}
+          input {{ name: "x" type {{ tensor_type {{ elem_type: 1 shape {{ dim {{ dim_value: 4 }} dim {{ dim_value: 2 }} }} }} }} }}
+          output {{ name: "y" }} }}""", tmp_path / "m.onnx")
+    raised = tmp_path / "raised.mlir"
+    check_call("dtc", "compile", model, "--loss", "none", "--emit", "import", "-o", raised)
+    text = raised.read_text()
+    assert text.count("dtc.grouped_contract") == 2
+    assert text.count("dtc.combine") == 1

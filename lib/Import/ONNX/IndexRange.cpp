@@ -45,12 +45,14 @@ Found multiply(Found a, Found b) {
   return result;
 }
 
+/// 0 or 1 here, but 0 or -1 where an op sees it as a signed number.
+bool isBit(Value value) { return getElementTypeOrSelf(value).isInteger(1); }
+
 Found constantRange(arith::ConstantOp op) {
   auto elements = dyn_cast<DenseIntElementsAttr>(op.getValue());
   if (!elements || elements.empty())
     return std::nullopt;
-  bool unsignedOrBool = elements.getElementType().isUnsignedInteger() ||
-                        elements.getElementType().isInteger(1);
+  bool unsignedOrBool = elements.getElementType().isUnsignedInteger() || isBit(op);
   auto number = [&](const APInt &value) {
     return unsignedOrBool ? int64_t(value.getZExtValue()) : value.getSExtValue();
   };
@@ -85,10 +87,11 @@ Found Bounds::of(Value value, unsigned depth) {
   if (auto it = known.find(value); it != known.end())
     return it->second;
   Found found = compute(op, depth + 1);
-  if (!found && type.getElementType().isInteger(1))
+  // What doesn't fit wraps around: then nothing is known but that a bit is 0 or 1.
+  bool bit = isBit(value);
+  if (bit && (!found || found->low < 0 || found->high > 1))
     found = IndexRange{0, 1};
-  // What doesn't fit wraps around: then nothing is known.
-  if (found && type.getElementType().isSignlessInteger() && !type.getElementType().isInteger(1)) {
+  if (found && type.getElementType().isSignlessInteger() && !bit) {
     unsigned bits = type.getElementTypeBitWidth();
     if (bits < 64 && (found->low < llvm::minIntN(bits) || found->high > llvm::maxIntN(bits)))
       found = std::nullopt;
@@ -104,7 +107,8 @@ Found Bounds::compute(Operation *op, unsigned depth) {
       .Case([&](graph::IotaOp iota) { return inside(iota.getType().getDimSize(iota.getDim())); })
       .Case([&](graph::TopKOp topK) { return inside(graph::shapeOf(topK.getInput()).back()); })
       .Case<graph::ReshapeOp, graph::TransposeOp, graph::SliceOp, graph::BroadcastOp,
-            arith::ExtSIOp, arith::TruncIOp>([&](auto) { return in(0); })
+            arith::TruncIOp>([&](auto) { return in(0); })
+      .Case([&](arith::ExtSIOp) { return isBit(op->getOperand(0)) ? Found() : in(0); })
       .Case([&](arith::ExtUIOp) {
         Found range = in(0);
         return range && range->low >= 0 ? range : std::nullopt;
@@ -121,13 +125,13 @@ Found Bounds::compute(Operation *op, unsigned depth) {
       .Case([&](arith::SelectOp) { return unite(in(1), in(2)); })
       .Case([&](arith::MaxSIOp) -> Found {
         Found a = in(0), b = in(1);
-        if (!a || !b)
+        if (!a || !b || isBit(op->getOperand(0)))
           return std::nullopt;
         return IndexRange{std::max(a->low, b->low), std::max(a->high, b->high)};
       })
       .Case([&](arith::MinSIOp) -> Found {
         Found a = in(0), b = in(1);
-        if (!a || !b)
+        if (!a || !b || isBit(op->getOperand(0)))
           return std::nullopt;
         return IndexRange{std::min(a->low, b->low), std::min(a->high, b->high)};
       })

@@ -49,6 +49,8 @@ struct DecideComparison : OpRewritePattern<arith::CmpIOp> {
 
   LogicalResult matchAndRewrite(arith::CmpIOp op, PatternRewriter &rewriter) const override {
     auto type = dyn_cast<RankedTensorType>(op.getType());
+    if (getElementTypeOrSelf(op.getLhs()).isInteger(1)) // true is -1 to some predicates
+      return failure();
     const std::optional<IndexRange> a = rangeOf(op.getLhs()), b = rangeOf(op.getRhs());
     std::optional<bool> result =
         type && a && b ? decided(op.getPredicate(), *a, *b) : std::nullopt;
@@ -59,33 +61,69 @@ struct DecideComparison : OpRewritePattern<arith::CmpIOp> {
   }
 };
 
+} // namespace
+
 //===-- products ----------------------------------------------------------===//
 
-/// One operand of a contraction: weights, looked up for each row.
-struct LookedUp {
+/// The fewest leading dimensions that have `count` elements together.
+static std::optional<size_t> leadingDims(ArrayRef<int64_t> shape, int64_t count) {
+  int64_t elements = 1;
+  for (auto [dim, size] : llvm::enumerate(shape))
+    if ((elements *= size) >= count)
+      return elements == count ? std::optional(dim + 1) : std::nullopt;
+  return std::nullopt;
+}
+
+namespace {
+
+/// A contraction of weights, looked up for each row, with what the rows have.
+struct RowProduct {
   graph::GatherOp gather;
-  Shape trailing;        ///< a row's slice, as the contraction has it
-  Shape indices;         ///< of the contraction, those of the slice
-  Shape rows;            ///< those of the rows
+  Value weights, other;                          ///< operands of the contraction
+  ArrayRef<int64_t> weightIndices, otherIndices; ///< of them
+  size_t rowDims = 0; ///< how many leading dimensions of both, and of the result, are the rows
 };
 
 } // namespace
 
-/// The look-up behind a contraction's operand. Dimensions of the slice may have been split or
-/// merged since; those of the rows stand first.
-static std::optional<LookedUp> lookedUp(Value value, ArrayRef<int64_t> indices) {
-  ArrayRef<int64_t> shape = graph::shapeOf(value);
+static Value withoutReshapes(Value value) {
   while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
     value = reshape.getInput();
-  auto gather = value.getDefiningOp<graph::GatherOp>();
-  if (!gather || gather.getAxis() != 0 || gather.getPaddingRow())
+  return value;
+}
+
+/// The contraction seen so, if one operand is looked up. Dimensions of the slices and of the rows
+/// may have been split or merged since; those of the rows stand first everywhere.
+static std::optional<RowProduct> rowProduct(graph::ContractOp op, bool left) {
+  RowProduct found;
+  found.weights = left ? op.getLhs() : op.getRhs();
+  found.other = left ? op.getRhs() : op.getLhs();
+  found.weightIndices = left ? op.getLhsIndices() : op.getRhsIndices();
+  found.otherIndices = left ? op.getRhsIndices() : op.getLhsIndices();
+  found.gather = withoutReshapes(found.weights).getDefiningOp<graph::GatherOp>();
+  if (!found.gather || found.gather.getAxis() != 0 || found.gather.getPaddingRow())
     return std::nullopt;
-  ArrayRef<int64_t> rows = graph::shapeOf(gather.getIndices());
-  size_t count = rows.size();
-  if (count == 0 || shape.size() < count || shape.take_front(count) != rows)
+  ArrayRef<int64_t> shape = graph::shapeOf(found.weights);
+  std::optional<size_t> least =
+      leadingDims(shape, product(graph::shapeOf(found.gather.getIndices())));
+  auto startWithRows = [&](size_t count) {
+    auto rows = found.weightIndices.take_front(count);
+    return llvm::all_of(ArrayRef{found.otherIndices, op.getResultIndices()}, [&](auto indices) {
+      return indices.size() >= count && indices.take_front(count) == rows;
+    });
+  };
+  // A row of an embedding isn't larger than what it meets.
+  bool isMatrix = llvm::any_of(found.weightIndices, [&](int64_t index) {
+    return !llvm::is_contained(found.otherIndices, index);
+  });
+  if (!least || !startWithRows(*least) || !isMatrix)
     return std::nullopt;
-  return LookedUp{gather, Shape(shape.drop_front(count)), Shape(indices.drop_front(count)),
-                  Shape(indices.take_front(count))};
+  // Dimensions of one element are rows, too, where they can be: what is left is simpler.
+  found.rowDims = *least;
+  while (found.rowDims < shape.size() && shape[found.rowDims] == 1 &&
+         startWithRows(found.rowDims + 1))
+    ++found.rowDims;
+  return found;
 }
 
 /// Samples of a call: as many as the first input has, if the rows are those of so many.
@@ -95,22 +133,15 @@ static int64_t samplesOf(Operation *op, ArrayRef<int64_t> rows) {
     auto role = graph::getArgRole(func, i);
     ArrayRef<int64_t> shape = graph::shapeOf(func.getArgument(i));
     if (role && role.getKind() == graph::RoleKind::Input && !shape.empty())
-      return rows[0] % shape[0] == 0 ? shape[0] : 1;
+      return shape[0] > 0 && rows[0] % shape[0] == 0 ? shape[0] : 1;
   }
   return 1;
-}
-
-static int64_t productOf(ArrayRef<int64_t> sizes) {
-  int64_t result = 1;
-  for (int64_t size : sizes)
-    result *= size;
-  return result;
 }
 
 /// [rows..., rest...] as [samples, rows of a sample, rest...].
 static Value bySample(Emitter &emit, Value value, size_t rowDims, int64_t samples) {
   ArrayRef<int64_t> shape = graph::shapeOf(value);
-  Shape result = {samples, productOf(shape.take_front(rowDims)) / samples};
+  Shape result = {samples, product(shape.take_front(rowDims)) / samples};
   llvm::append_range(result, shape.drop_front(rowDims));
   return reshape(emit, value, result);
 }
@@ -121,50 +152,41 @@ struct RaiseGroupedProduct : OpRewritePattern<graph::ContractOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(graph::ContractOp op, PatternRewriter &rewriter) const override {
-    auto found = lookedUp(op.getLhs(), op.getLhsIndices());
-    bool left = found.has_value();
+    std::optional<RowProduct> found = rowProduct(op, /*left=*/true);
     if (!found)
-      found = lookedUp(op.getRhs(), op.getRhsIndices());
-    if (!found)
-      return failure();
-    Value other = left ? op.getRhs() : op.getLhs();
-    ArrayRef<int64_t> otherIndices = left ? op.getRhsIndices() : op.getLhsIndices();
-    // Rows stand first in the other operand, too, and in the result.
-    size_t count = found->rows.size();
-    auto startsWithRows = [&](ArrayRef<int64_t> indices) {
-      return indices.size() >= count && indices.take_front(count) == ArrayRef(found->rows);
-    };
-    if (!startsWithRows(otherIndices) || !startsWithRows(op.getResultIndices()))
+      found = rowProduct(op, /*left=*/false);
+    // A single index has no dimension that samples could be split from.
+    if (!found || graph::shapeOf(found->gather.getIndices()).empty())
       return failure();
     Emitter emit(op.getLoc(), rewriter);
-    rewriter.replaceOp(op, build(emit, op, *found, other, otherIndices));
+    rewriter.replaceOp(op, build(emit, op, *found));
     return success();
   }
 
 private:
-  static Value build(Emitter &emit, graph::ContractOp op, const LookedUp &found, Value other,
-                     ArrayRef<int64_t> otherIndices) {
-    size_t count = found.rows.size();
+  static Value build(Emitter &emit, graph::ContractOp op, const RowProduct &found) {
     graph::GatherOp gather = found.gather;
-    int64_t samples = samplesOf(op, graph::shapeOf(gather.getIndices()));
+    ArrayRef<int64_t> chosen = graph::shapeOf(gather.getIndices());
+    size_t count = found.rowDims;
+    int64_t samples = samplesOf(op, chosen);
     int64_t experts = graph::shapeOf(gather.getTable())[0];
-    Value choices = bySample(emit, gather.getIndices(), count, samples);
-    Value rows = bySample(emit, other, count, samples);
+    Value choices = bySample(emit, gather.getIndices(), chosen.size(), samples);
+    Value rows = bySample(emit, found.other, count, samples);
     Shape table = {experts};
-    llvm::append_range(table, found.trailing);
+    llvm::append_range(table, graph::shapeOf(found.weights).drop_front(count));
     // Sample, row, experts, and all other indices from 3 on in the order in which they come.
     Shape known;
     auto renumbered = [&](ArrayRef<int64_t> indices, Shape result) {
-      for (int64_t index : indices) {
+      for (int64_t index : indices.drop_front(count)) {
         if (!llvm::is_contained(known, index))
           known.push_back(index);
         result.push_back(3 + (llvm::find(known, index) - known.begin()));
       }
       return result;
     };
-    Shape tableIndices = renumbered(found.indices, {2});
-    Shape rowIndices = renumbered(otherIndices.drop_front(count), {0, 1});
-    Shape resultIndices = renumbered(op.getResultIndices().drop_front(count), {0, 1});
+    Shape tableIndices = renumbered(found.weightIndices, {2});
+    Shape rowIndices = renumbered(found.otherIndices, {0, 1});
+    Shape resultIndices = renumbered(op.getResultIndices(), {0, 1});
     Shape shape = {samples, graph::shapeOf(choices)[1]};
     llvm::append_range(shape, graph::shapeOf(op).drop_front(count));
     Value sent = graph::DispatchOp::create(emit, rows, choices, experts);
@@ -179,116 +201,125 @@ private:
 
 //===-- what happens to rows ----------------------------------------------===//
 
-/// Rebuilds what is computed of each row alone where the rows are dispatched:
-/// dispatch(f(combine(x))) becomes f(x).
+/// What is computed of each row alone between a combine and a dispatch, to be computed where the
+/// rows are dispatched: dispatch(f(combine(x))) becomes f(x).
 class RowComputation {
 public:
-  RowComputation(PatternRewriter &rewriter, graph::DispatchOp dispatch)
-      : rewriter(rewriter), dispatch(dispatch) {}
+  explicit RowComputation(graph::DispatchOp dispatch) : dispatch(dispatch) {}
 
-  /// Whether `value`, whose leading dimensions are rows, is computed row by row from what was
-  /// combined by the same choices.
-  bool reaches(Value value);
-  Value rebuilt(Value value);
+  /// Whether all that the dispatched rows are computed from is, row by row, what was combined by
+  /// the same choices.
+  bool find();
+  Value rebuild(PatternRewriter &rewriter);
 
 private:
   std::optional<size_t> rowDims(Value value);
   bool isChoices(Value value);
-  bool isAlongRows(Operation *op, Value value);
+  bool isLeaf(Operation *op);
+  bool isAlongRows(Operation *op, Value operand);
+  Value rebuildOne(PatternRewriter &rewriter, Operation *op);
 
-  PatternRewriter &rewriter;
   graph::DispatchOp dispatch;
-  llvm::DenseMap<Value, bool> known;
-  llvm::DenseMap<Value, Value> done;
+  SmallVector<Operation *> ops; ///< in order
+  llvm::DenseMap<Value, Value> there; ///< by value: the same of dispatched rows
 };
 
 } // namespace
 
-static Value withoutReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getInput();
-  return value;
-}
-
 /// How many leading dimensions of `value` are the rows; nothing where none are.
 std::optional<size_t> RowComputation::rowDims(Value value) {
-  int64_t rows = productOf(graph::shapeOf(dispatch.getChoices())), product = 1;
-  for (auto [dim, size] : llvm::enumerate(graph::shapeOf(value)))
-    if ((product *= size) >= rows)
-      return product == rows ? std::optional(dim + 1) : std::nullopt;
-  return std::nullopt;
+  return leadingDims(graph::shapeOf(value), product(graph::shapeOf(dispatch.getChoices())));
 }
 
 bool RowComputation::isChoices(Value value) {
-  return withoutReshapes(value) == withoutReshapes(dispatch.getChoices()) &&
-         rowDims(value) == graph::shapeOf(value).size();
+  return withoutReshapes(value) == withoutReshapes(dispatch.getChoices());
 }
 
-/// Whether one op computes rows of its result from the same rows of `value`, its operand, or from
-/// what is the same in all rows.
-bool RowComputation::isAlongRows(Operation *op, Value value) {
+bool RowComputation::isLeaf(Operation *op) {
+  if (auto combine = dyn_cast<graph::CombineOp>(op))
+    return combine.getExperts() == dispatch.getExperts() &&
+           combine.getChoices().getType() == dispatch.getChoices().getType() &&
+           isChoices(combine.getChoices());
+  auto gather = dyn_cast<graph::GatherOp>(op);
+  return gather && gather.getAxis() == 0 && !gather.getPaddingRow() &&
+         isChoices(gather.getIndices());
+}
+
+static bool isSplatTerm(Operation *op, Value operand) {
+  return actsElementwise(op) && splatValue(operand);
+}
+
+/// Whether one op computes rows of its result from the same rows of `operand`, or from what is the
+/// same in all rows.
+bool RowComputation::isAlongRows(Operation *op, Value operand) {
   std::optional<size_t> rows = rowDims(op->getResult(0));
   if (!rows)
     return false;
   if (auto slice = dyn_cast<graph::SliceOp>(op))
-    return graph::shapeOf(value).take_front(*rows) == graph::shapeOf(slice).take_front(*rows);
-  return isa<graph::ReshapeOp>(op) ? rowDims(value).has_value() : actsElementwise(op);
+    return graph::shapeOf(operand).take_front(*rows) == graph::shapeOf(slice).take_front(*rows);
+  return isa<graph::ReshapeOp>(op) ? rowDims(operand).has_value() : actsElementwise(op);
 }
 
-bool RowComputation::reaches(Value value) {
-  if (auto it = known.find(value); it != known.end())
-    return it->second;
-  Operation *op = value.getDefiningOp();
-  bool result = false;
-  if (auto combine = dyn_cast_or_null<graph::CombineOp>(op))
-    result = combine.getExperts() == dispatch.getExperts() &&
-             combine.getChoices().getType() == dispatch.getChoices().getType() &&
-             isChoices(combine.getChoices());
-  else if (auto gather = dyn_cast_or_null<graph::GatherOp>(op))
-    result = gather.getAxis() == 0 && !gather.getPaddingRow() && isChoices(gather.getIndices());
-  else if (op && op->getNumResults() == 1 && op->getNumOperands() > 0)
-    result = llvm::all_of(op->getOperands(), [&](Value operand) {
-      return isAlongRows(op, operand) && (splatValue(operand) || reaches(operand));
-    });
-  return known[value] = result;
+/// Without recursion: files may have chains of any length.
+bool RowComputation::find() {
+  SmallVector<Value> open = {dispatch.getInput()};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || op->getBlock() != dispatch->getBlock() || op->getNumResults() != 1)
+      return false;
+    if (!seen.insert(op).second)
+      continue;
+    ops.push_back(op);
+    if (isLeaf(op))
+      continue;
+    if (op->getNumOperands() == 0)
+      return false;
+    for (Value operand : op->getOperands()) {
+      if (!isAlongRows(op, operand))
+        return false;
+      if (!isSplatTerm(op, operand))
+        open.push_back(operand);
+    }
+  }
+  llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return true;
 }
 
-Value RowComputation::rebuilt(Value value) {
-  if (Value there = done.lookup(value))
-    return there;
-  Operation *op = value.getDefiningOp();
+Value RowComputation::rebuildOne(PatternRewriter &rewriter, Operation *op) {
+  Value value = op->getResult(0);
+  size_t rows = *rowDims(value);
   Emitter emit(op->getLoc(), rewriter);
   Shape shape(graph::shapeOf(dispatch.getChoices()));
-  llvm::append_range(shape, graph::shapeOf(value).drop_front(*rowDims(value)));
-  Value result;
-  if (auto combine = dyn_cast<graph::CombineOp>(op)) {
-    result = combine.getInput();
-  } else if (auto gather = dyn_cast<graph::GatherOp>(op)) {
+  llvm::append_range(shape, graph::shapeOf(value).drop_front(rows));
+  if (auto combine = dyn_cast<graph::CombineOp>(op))
+    return reshape(emit, combine.getInput(), shape);
+  if (auto gather = dyn_cast<graph::GatherOp>(op)) {
     Value choices = dispatch.getChoices();
     Value theirs = graph::DispatchOp::create(emit, choices, choices, dispatch.getExperts());
-    result = import::gather(emit, gather.getTable(), theirs, 0);
-  } else if (isa<graph::ReshapeOp>(op)) {
-    result = reshape(emit, rebuilt(op->getOperand(0)), shape);
-  } else if (auto slice = dyn_cast<graph::SliceOp>(op)) {
-    size_t rows = *rowDims(value);
+    return reshape(emit, import::gather(emit, gather.getTable(), theirs, 0), shape);
+  }
+  if (isa<graph::ReshapeOp>(op))
+    return reshape(emit, there.at(op->getOperand(0)), shape);
+  if (auto slice = dyn_cast<graph::SliceOp>(op)) {
     Shape offsets(2, 0), strides(2, 1);
     llvm::append_range(offsets, slice.getOffsets().drop_front(rows));
     llvm::append_range(strides, slice.getStrides().drop_front(rows));
-    result = graph::SliceOp::create(emit, tensorType(value).clone(shape),
-                                    rebuilt(op->getOperand(0)), offsets, strides);
-  } else {
-    SmallVector<Value> operands;
-    for (Value operand : op->getOperands())
-      operands.push_back(splatValue(operand) ? reshapeSplat(emit, operand, shape)
-                                             : rebuilt(operand));
-    Operation *copy = rewriter.clone(*op);
-    rewriter.modifyOpInPlace(copy, [&] {
-      copy->setOperands(operands);
-      copy->getResult(0).setType(tensorType(value).clone(shape));
-    });
-    result = copy->getResult(0);
+    return graph::SliceOp::create(emit, tensorType(value).clone(shape), there.at(slice.getInput()),
+                                  offsets, strides);
   }
-  return done[value] = result;
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(isSplatTerm(op, operand) ? reshapeSplat(emit, operand, shape)
+                                                : there.at(operand));
+  return rebuildHere(rewriter, op, operands, shape)->getResult(0);
+}
+
+Value RowComputation::rebuild(PatternRewriter &rewriter) {
+  for (Operation *op : ops)
+    there[op->getResult(0)] = rebuildOne(rewriter, op);
+  Emitter emit(dispatch.getLoc(), rewriter);
+  return reshape(emit, there.at(dispatch.getInput()), graph::shapeOf(dispatch));
 }
 
 namespace {
@@ -296,10 +327,10 @@ struct KeepDispatched : OpRewritePattern<graph::DispatchOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(graph::DispatchOp op, PatternRewriter &rewriter) const override {
-    RowComputation rows(rewriter, op);
-    if (!rows.reaches(op.getInput()))
+    RowComputation rows(op);
+    if (!rows.find())
       return failure();
-    rewriter.replaceOp(op, rows.rebuilt(op.getInput()));
+    rewriter.replaceOp(op, rows.rebuild(rewriter));
     return success();
   }
 };

@@ -114,6 +114,11 @@ Operation *rebuild(PatternRewriter &rewriter, Operation *op, ValueRange operands
                    ArrayRef<int64_t> shape) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
+  return rebuildHere(rewriter, op, operands, shape);
+}
+
+Operation *rebuildHere(PatternRewriter &rewriter, Operation *op, ValueRange operands,
+                       ArrayRef<int64_t> shape) {
   Operation *copy = rewriter.clone(*op);
   rewriter.modifyOpInPlace(copy, [&] {
     copy->setOperands(operands);

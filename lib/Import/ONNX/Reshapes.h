@@ -67,9 +67,12 @@ mlir::Value expandDims(Emitter &emit, mlir::Value value, llvm::ArrayRef<Shape> s
 /// Arithmetic and activations: one element of each operand makes one of the result.
 bool actsElementwise(mlir::Operation *op);
 
-/// The same op on other operands, its results with the shape `shape`.
+/// The same op on other operands, its results with the shape `shape`: in front of the op, or where
+/// the rewriter stands.
 mlir::Operation *rebuild(mlir::PatternRewriter &rewriter, mlir::Operation *op,
                          mlir::ValueRange operands, llvm::ArrayRef<int64_t> shape);
+mlir::Operation *rebuildHere(mlir::PatternRewriter &rewriter, mlir::Operation *op,
+                             mlir::ValueRange operands, llvm::ArrayRef<int64_t> shape);
 
 /// The value of a constant that is equal everywhere, as a float.
 std::optional<double> splatValue(mlir::Value value);
