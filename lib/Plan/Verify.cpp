@@ -395,10 +395,12 @@ void Verifier::checkLevels() {
   const ParameterStorage *lower = nullptr; // than the plan says
   int most = 0, least = degrees.zero - (degrees.zeroBlocks > 0 ? 1 : 0);
   for (const ParameterStorage &storage : plan.storage) {
-    int64_t sharing = ranks; // experts are split over ep already
-    for (sharding::AxisId axis : plan.mesh.ofDegree("ep"))
-      if (storage.use.splits(axis))
-        sharing /= plan.mesh.axes[axis].size;
+    // Experts are split over ep already, tables of positions over cp.
+    int64_t sharing = ranks;
+    for (const char *degree : {"ep", "cp"})
+      for (sharding::AxisId axis : plan.mesh.ofDegree(degree))
+        if (storage.use.splits(axis))
+          sharing /= plan.mesh.axes[axis].size;
     if (int64_t shared = plan.mesh.size(storage.stateAxes);
         !storage.stateAxes.empty() && shared != sharing)
       report("storage of " + storage.parameter + " is shared by " + std::to_string(shared) +

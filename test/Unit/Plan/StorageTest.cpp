@@ -104,6 +104,28 @@ TEST(Storage, ABlockSplitHoldsItsPartAndOneOnItsWay) {
   EXPECT_NEAR(double(gathered), 2 * 4 * double(first), 1e-2 * double(first));
 }
 
+/// A table of positions is used as the sequence is split, over cp: the other ranks share the part.
+TEST(Storage, WhatCpSplitsIsSharedByTheOtherRanks) {
+  SearchResult found = best(transformer({2, 256, 8, 2048, 8, 1024}), 8,
+                            "dp=4,tp=1,pp=1,cp=2,ep=1,zero=3,recompute=none,micro_batch=1",
+                            slowNodes());
+  ParameterStorage &storage = found.plan.storage.front();
+  const auto isRefused = [&] {
+    std::vector<Violation> violations = verify(found.problem, found.plan, slowNodes());
+    return std::any_of(violations.begin(), violations.end(), [](const Violation &violation) {
+      return violation.message.find("ranks, by the plan's degrees it is") != std::string::npos;
+    });
+  };
+  const auto shareAmong = [&](const std::string &degree) {
+    setZeroLevel(storage, 3, found.plan.mesh.ofDegree(degree));
+    return !isRefused();
+  };
+  EXPECT_FALSE(isRefused());
+  EXPECT_FALSE(shareAmong("dp"));
+  storage.use.dims[0] = found.plan.mesh.ofDegree("cp");
+  EXPECT_TRUE(shareAmong("dp"));
+}
+
 /// What several units read has the higher level in each stage, whatever the stage stores so.
 TEST(Storage, TiedWeightsHaveTheHigherLevel) {
   WeightClass higher;
