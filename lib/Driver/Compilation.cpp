@@ -275,8 +275,10 @@ void Compilation::explainSearch() {
   explanation = plan::explain(problem, cluster, asked, search);
 }
 
-ExitCode Compilation::searchPlan() {
-  auto found = plan::search(problem, cluster, searchOptions());
+ExitCode Compilation::searchPlan(const plan::Spec &pins) {
+  plan::SearchOptions asked = searchOptions();
+  asked.spec = pins;
+  auto found = plan::search(problem, cluster, asked);
   if (!found)
     return fail(found.error());
   search = std::move(*found);
@@ -295,7 +297,7 @@ ExitCode Compilation::planCalls(const plan::Degrees &degrees, const BatchChoice 
     return code;
   if (ExitCode code = extractProblem(); code != ExitCode::Done)
     return code;
-  return searchPlan();
+  return searchPlan(spec);
 }
 
 static double secondsPerSample(const plan::Degrees &degrees, const plan::Prediction &predicted) {
@@ -379,7 +381,7 @@ ExitCode Compilation::makePlan() {
   if (ExitCode code = extractProblem(); code != ExitCode::Done)
     return code;
   bool file = hasPlanFile();
-  if (ExitCode code = file ? readPlan() : searchPlan(); code != ExitCode::Done)
+  if (ExitCode code = file ? readPlan() : searchPlan(given); code != ExitCode::Done)
     return code;
   explainSearch();
   if (!file)

@@ -66,7 +66,7 @@ private:
   ExitCode importBatch(std::optional<int64_t> batch);
   ExitCode makePlan();
   ExitCode extractProblem();
-  ExitCode searchPlan();
+  ExitCode searchPlan(const plan::Spec &pins);
   ExitCode readPlan();
   plan::SearchOptions searchOptions() const;
   void explainSearch();

@@ -17,20 +17,6 @@ static Rival rivalOf(const Degrees &degrees, const Prediction &predicted,
                        samplesOf(explanation.chosen))};
 }
 
-/// "tp=8": what a plan has for a key of the SPEC.
-static std::string setting(const std::string &key, const Degrees &degrees) {
-  if (key == kGroupsKey)
-    return "dp=" + groupsText(degrees, &Degrees::dp) + " tp=" + groupsText(degrees, &Degrees::tp) +
-           " pp=" + std::to_string(degrees.pp) + rankCounts(degrees);
-  std::string text = " " + summary(degrees);
-  size_t at = text.find(" " + key + "=");
-  if (at == std::string::npos && key == "order")
-    return key + "=" + name(degrees.order);
-  if (at == std::string::npos) // zero_group=0
-    return key + "=" + std::to_string(degrees.dp);
-  return text.substr(at + 1, text.find(' ', at + 1) - at - 1);
-}
-
 namespace {
 
 class Explainer {

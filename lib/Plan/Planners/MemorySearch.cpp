@@ -93,7 +93,7 @@ void PlanSearch::searchAnyMemory() {
     Degrees degrees = family.degrees;
     degrees.zero = zeroLevels(degrees).back();
     degrees.recompute = recomputations().back();
-    degrees.offload = spec.offload.value_or(Offload::None);
+    degrees.offload = spec.offload.value_or(mayOffload() ? Offload::Optimizer : Offload::None);
     std::vector<ShardVariant> variants = plainVariants();
     variants.push_back(smallVariants().back());
     for (const ShardVariant &variant : variants) {

@@ -2,10 +2,10 @@
 // least memory saving that makes it fit, until no bound is below the best.
 //
 // A step's floor is the work of one data-parallel rank's microbatches through its
-// pipeline, cut as well as it can be. Recomputation and offload only ever cost
-// time: as few blocks as memory asks for are recomputed (StagePrices.h), what
-// attention keeps before whole blocks, and states are offloaded where nothing else
-// fits. ZeRO is not like that (what it exchanges each microbatch may hide behind
+// pipeline, cut as well as it can be. Recomputation only ever costs time: as few blocks
+// as memory asks for are recomputed (StagePrices.h), what attention keeps before whole
+// blocks. States are offloaded where memory is short and that is faster, or where nothing
+// else fits. ZeRO is not like that (what it exchanges each microbatch may hide behind
 // computation), so all levels are tried, and groups of ranks within which it
 // stores: smaller ones exchange over faster links and hold more, so that what a
 // large one recomputes is the least that a smaller one has to. What lies between two levels
@@ -111,7 +111,7 @@ double PlanSearch::limitPerSample() const {
     return std::numeric_limits<double>::infinity();
   if (bestAlone)
     return found.front().perSample();
-  double limit = worthTelling * found.front().perSample();
+  double limit = std::min(worthTelling * found.front().perSample(), offloadBelow);
   std::vector<const Estimate *> kinds = bestKinds();
   return kinds.size() > kRunnersUp ? std::min(limit, kinds.back()->perSample()) : limit;
 }
@@ -262,8 +262,32 @@ void PlanSearch::searchFamilies(Variants variants, Offload offload) {
     degrees.offload = offload;
     wasShort = false;
     searchFamily(degrees, variants);
-    family.isShort = wasShort;
+    family.isShort = family.isShort || wasShort;
   }
+}
+
+/// Whether that is open: plans that are pinned in full have their states on the devices.
+bool PlanSearch::mayOffload() const {
+  return !spec.offload && !options.executable && !isPinned(spec) && trains();
+}
+
+/// What the host holds leaves room: fewer blocks are recomputed, or larger parts of the model
+/// are on a device. That pays where a step is long enough to bring states back and forth, which
+/// the host's other work may slow down: it has to be faster by more than nothing.
+void PlanSearch::searchOffloaded() {
+  constexpr double least = 0.995;
+  if (found.empty())
+    return;
+  offloadBelow = least * found.front().perSample();
+  for (const Family &family : families) {
+    if (family.floor > limitPerSample())
+      break;
+    Degrees degrees = family.degrees;
+    degrees.offload = Offload::Optimizer;
+    if (family.isShort)
+      searchFamily(degrees, Variants::Plain);
+  }
+  offloadBelow = std::numeric_limits<double>::infinity();
 }
 
 //===-- the answer --------------------------------------------------------===//
@@ -340,14 +364,16 @@ Result<SearchResult> PlanSearch::run() {
   Offload offload = spec.offload.value_or(Offload::None);
   std::vector<std::pair<Variants, Offload>> attempts = {{Variants::Plain, offload},
                                                        {Variants::Small, offload}};
-  if (!spec.offload && !options.executable && !isPinned(spec))
+  if (mayOffload())
     attempts.emplace_back(Variants::Plain, Offload::Optimizer);
   for (auto [variants, offloaded] : attempts) {
     found.clear();
     searchFamilies(variants, offloaded);
+    if (mayOffload() && offloaded == offload)
+      searchOffloaded();
     searchSmaller(offloaded, offloaded != offload);
     searchBetweenLevels();
-    searchAllOrders(variants, offloaded);
+    searchAllOrders(variants, found.empty() ? offloaded : found.front().degrees.offload);
     // What is estimated to fit may turn out not to.
     if (!found.empty())
       if (auto fitting = finish(false))
@@ -359,35 +385,6 @@ Result<SearchResult> PlanSearch::run() {
   if (!closest || isPinned(spec))
     return closest;
   return Error{shortage(*closest), 4};
-}
-
-/// What would help, cheapest first: to let go of what is pinned, one key at a
-/// time, then more devices.
-static std::string wayOut(const Problem &problem, const Cluster &cluster,
-                          const SearchOptions &options) {
-  auto fits = [&](const SearchOptions &changed) {
-    Result<Spec> spec = fill(changed.spec, changed.devices);
-    if (!spec)
-      return false;
-    auto found = PlanSearch(problem, cluster, changed, *spec).run();
-    return found && found->predicted.fits();
-  };
-  for (const auto &[key, without] : eachKeyLess(options.spec)) {
-    SearchOptions freed = options;
-    freed.spec = without;
-    if (fits(freed))
-      return "; without " + key + " a plan fits";
-  }
-  SearchOptions more = options;
-  for (int i = 0; i < 6 && problem.globalBatch() > 0; ++i) {
-    more.devices *= 2;
-    if (int64_t limit = cluster.devices(); limit > 0 && more.devices > limit)
-      break;
-    more.spec = {};
-    if (fits(more))
-      return "; on " + std::to_string(more.devices) + " devices a plan fits";
-  }
-  return "";
 }
 
 Result<SearchResult> search(const Problem &problem, const Cluster &cluster,

@@ -6,6 +6,7 @@
 #include "Realize.h"
 
 #include <array>
+#include <limits>
 #include <map>
 
 namespace dtc::plan {
@@ -34,6 +35,7 @@ private:
 
   void orderFamilies(const std::vector<Degrees> &list);
   void searchFamilies(Variants variants, Offload offload);
+  void searchOffloaded();
   void searchSmaller(Offload offload, bool isLastResort);
   void searchFamily(const Degrees &family, Variants variants);
   bool searchesOrders() const;
@@ -50,6 +52,7 @@ private:
   bool fitsBelow(Degrees degrees) const;
   bool searchStorage(Degrees degrees, Variants variants, size_t &recompute);
   Estimator::Outcome tryDegrees(const Degrees &degrees, Variants variants);
+  bool mayOffload() const;
   bool mayReceiveLess(const Degrees &degrees) const;
   void keep(Estimate estimate);
   double limitPerSample() const;
@@ -87,6 +90,8 @@ private:
   /// Only what is faster than the best is of use, by whichever variant.
   bool bestAlone = false;
   std::optional<double> mustBeat; ///< seconds a sample that nothing slower is of use
+  /// The same, while plans that offload are searched beside others.
+  double offloadBelow = std::numeric_limits<double>::infinity();
   /// By tp, cp, ep, dp and pp.
   std::map<std::array<int64_t, kAxes>, std::vector<AxisOrder>> orders;
   /// What is known of all orders of some degrees, and for which limit.

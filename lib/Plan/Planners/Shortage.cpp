@@ -1,5 +1,7 @@
 #include "Shortage.h"
 
+#include <optional>
+
 namespace dtc::plan {
 
 static std::string megabytes(double bytes) {
@@ -30,6 +32,19 @@ std::string shortage(const SearchResult &closest) {
          megabytes(double(memory.optimizer)) + ", activations " +
          megabytes(double(memory.activations)) + reserved + "), there are " +
          megabytes(predicted.memoryCapacity) + ": " + megabytes(missing) + " short";
+}
+
+std::string setting(const std::string &key, const Degrees &degrees) {
+  if (key == kGroupsKey)
+    return "dp=" + groupsText(degrees, &Degrees::dp) + " tp=" + groupsText(degrees, &Degrees::tp) +
+           " pp=" + std::to_string(degrees.pp) + rankCounts(degrees);
+  std::string text = " " + summary(degrees);
+  size_t at = text.find(" " + key + "=");
+  if (at == std::string::npos && key == "order")
+    return key + "=" + name(degrees.order);
+  if (at == std::string::npos) // zero_group=0
+    return key + "=" + std::to_string(degrees.dp);
+  return text.substr(at + 1, text.find(' ', at + 1) - at - 1);
 }
 
 std::vector<std::pair<std::string, Spec>> eachKeyLess(const Spec &spec) {
@@ -63,6 +78,74 @@ std::vector<std::pair<std::string, Spec>> eachKeyLess(const Spec &spec) {
                             {"cp", &Spec::cp}, {"ep", &Spec::ep}})
     add(key, field);
   return result;
+}
+
+namespace {
+
+/// Searches like one for which nothing fits, but in a few things.
+class WayOut {
+public:
+  WayOut(const Problem &problem, const Cluster &cluster, const SearchOptions &given)
+      : problem(problem), cluster(cluster), options(given) {
+    options.adviseOtherwise = false;
+  }
+  /// The degrees of the best plan that fits, if any does.
+  std::optional<Degrees> with(const Spec &spec, int64_t devices) {
+    if (int64_t limit = cluster.devices(); limit > 0 && devices > limit)
+      return std::nullopt;
+    options.spec = spec;
+    options.devices = devices;
+    Result<SearchResult> found = search(problem, cluster, options);
+    if (!found || !found->predicted.fits())
+      return std::nullopt;
+    return found->plan.degrees;
+  }
+  /// How many devices would do with nothing pinned: twice as many or, of those below, as few
+  /// quarters more; in whole nodes. 0: none of up to 64 times as many.
+  int64_t moreDevices() {
+    constexpr int64_t most = 64;
+    const int64_t given = options.devices;
+    for (int64_t devices = given; devices < most * given; devices *= 2) {
+      bool isEnough = with({}, 2 * devices).has_value();
+      if (!isEnough && (cluster.devices() == 0 || 2 * devices <= cluster.devices()))
+        continue;
+      for (int64_t quarters = 5; quarters < 8; ++quarters)
+        if (int64_t count = devices * quarters / 4;
+            devices * quarters % 4 == 0 && fillsNodes(count) && with({}, count))
+          return count;
+      return isEnough ? 2 * devices : 0;
+    }
+    return 0;
+  }
+
+private:
+  bool fillsNodes(int64_t devices) const {
+    int64_t node = cluster.devicesPerNode;
+    return node == 0 || devices <= node || devices % node == 0;
+  }
+
+  const Problem &problem;
+  const Cluster &cluster;
+  SearchOptions options;
+};
+
+} // namespace
+
+std::string wayOut(const Problem &problem, const Cluster &cluster, const SearchOptions &options) {
+  WayOut search(problem, cluster, options);
+  const auto pins = eachKeyLess(options.spec);
+  for (const auto &[key, without] : pins)
+    if (auto found = search.with(without, options.devices))
+      return "; with " + setting(key, *found) + " a plan fits";
+  if (pins.size() > 1)
+    if (auto found = search.with({}, options.devices))
+      return "; with nothing pinned a plan fits: " + summary(*found);
+  if (problem.globalBatch() == 0)
+    return "";
+  int64_t devices = WayOut(problem, cluster, options).moreDevices();
+  return devices == 0 ? ""
+                      : "; on " + std::to_string(devices) + " devices" +
+                            (pins.empty() ? "" : ", with nothing pinned,") + " a plan fits";
 }
 
 /// Degrees and settings that no phase carries out yet, or no planner chooses.

@@ -227,6 +227,16 @@ TEST(PlanSearch, APinnedPlanThatDoesNotFitIsShown) {
   EXPECT_FALSE(result->predicted.fits());
 }
 
+/// Long steps bring states back and forth for next to nothing, and recompute less for it.
+TEST(PlanSearch, OffloadsStatesWhereThatIsFaster) {
+  Problem problem = transformer(gpt7b(512));
+  SearchResult chosen = best(problem, 8, "auto", cluster("g5"));
+  SearchResult without = best(problem, 8, "offload=none", cluster("g5"));
+  EXPECT_EQ(chosen.plan.degrees.offload, Offload::Optimizer) << summary(chosen.plan.degrees);
+  EXPECT_TRUE(without.predicted.fits());
+  EXPECT_LT(chosen.predicted.stepSeconds, 0.95 * without.predicted.stepSeconds);
+}
+
 TEST(PlanSearch, IsDeterministic) {
   Problem problem = transformer(gpt7b(64));
   SearchResult first = best(problem, 32, "auto"), second = best(problem, 32, "auto");
@@ -246,12 +256,43 @@ TEST(PlanSearch, SaysWhatIsShortWhereAndWhatWouldHelp) {
   const std::string &message = result.error().message;
   EXPECT_TRUE(message.starts_with("no plan fits: ")) << message;
   EXPECT_NE(message.find(" short; "), std::string::npos) << message;
-  EXPECT_TRUE(message.ends_with("without zero a plan fits")) << message;
+  EXPECT_TRUE(message.ends_with("; with zero=3 a plan fits")) << message;
   options.devices = 2;
   options.spec = *parseSpec("offload=none");
   result = search(transformer(gpt13b(64)), cluster("dgx-h100"), options);
   ASSERT_FALSE(result);
   EXPECT_TRUE(result.error().message.ends_with(" a plan fits")) << result.error().message;
+}
+
+/// What is named does help, and is no more than it takes.
+TEST(PlanSearch, RemediesHelp) {
+  const auto searched = [](const Problem &problem, const std::string &spec, int64_t devices) {
+    SearchOptions options;
+    options.devices = devices;
+    options.executable = false;
+    options.spec = *parseSpec(spec);
+    return search(problem, cluster("p3"), options);
+  };
+  const auto expectRemedy = [&](const Problem &problem, const std::string &spec, int64_t devices,
+                                const std::string &remedy, const std::string &changed,
+                                int64_t thenDevices) {
+    auto none = searched(problem, spec, devices);
+    ASSERT_FALSE(none) << spec;
+    const std::string &message = none.error().message;
+    EXPECT_NE(message.find(remedy), std::string::npos) << spec << ": " << message;
+    auto then = searched(problem, changed, thenDevices);
+    EXPECT_TRUE(then && then->predicted.fits()) << changed;
+  };
+  Problem large = transformer(gpt7b(32)), longSequences = transformer({4, 4096, 32, 65536, 8, 50304});
+  expectRemedy(large, "dp=8,zero=0,recompute=full", 8, "; with zero=3 a plan fits",
+               "dp=8,zero=3,recompute=full", 8);
+  expectRemedy(large, "dp=8,zero=0,recompute=none,offload=none", 8,
+               "; with nothing pinned a plan fits: dp=8 ", "auto", 8);
+  expectRemedy(large, "recompute=none,zero=1", 1, "; on 3 devices, with nothing pinned, a plan fits",
+               "auto", 3);
+  EXPECT_FALSE(searched(large, "auto", 2));
+  // That tp=1 and the others follow from dp=8 doesn't pin them.
+  expectRemedy(longSequences, "dp=8", 8, "; with dp=1 a plan fits", "dp=1", 8);
 }
 
 /// More stages than layers, for who asks for them.
