@@ -179,14 +179,15 @@ static bool has(const TensorFactors &tensor, FactorId factor) {
 
 /// Sizes as a matrix product, where the op is one.
 static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, LocalWork &work) {
-  size_t count = op.ragged >= 0 ? 3 : 2; // a grouped product reads the rows' choices, too
-  if (op.kind != OpKind::Contraction || op.operands.size() != count || op.results.size() != 1)
+  bool isGrouped = op.operands.size() == 3; // by the rows' choices
+  if (op.kind != OpKind::Contraction || (op.operands.size() != 2 && !isGrouped) ||
+      op.results.size() != 1)
     return;
   int64_t batch = 1, m = 1, n = 1, k = 1;
   double global = 2;
   for (size_t i = 0; i < op.rule->factors.size(); ++i) {
     auto factor = static_cast<FactorId>(i);
-    if (op.ragged >= 0 && op.rule->factors[i].kind == sharding::FactorKind::Whole)
+    if (isGrouped && op.rule->factors[i].kind == sharding::FactorKind::Whole)
       continue; // experts of a part: a row meets one of them
     bool left = has(op.rule->operands[0], factor), right = has(op.rule->operands[1], factor);
     bool out = has(op.rule->results[0], factor);

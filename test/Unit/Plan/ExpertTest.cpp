@@ -77,6 +77,12 @@ TEST(Experts, DoTheWorkOfTheRowsThatThereAre) {
   EXPECT_EQ(part.m, 8 * 8192 / 8);
   EXPECT_EQ(part.n, 14336);
   EXPECT_EQ(part.k, 4096);
+  // Experts and rows that can't be shared out evenly are a product, too.
+  problem.ops[id].ragged = -1;
+  LocalWork uneven = work.work(id, whole, mesh);
+  EXPECT_EQ(uneven.m, all.m);
+  EXPECT_EQ(uneven.n, all.n);
+  EXPECT_EQ(uneven.k, all.k);
 }
 
 TEST(Experts, OfMixturesAreSharedOutUnaided) {
