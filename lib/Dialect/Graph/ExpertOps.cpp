@@ -1,3 +1,4 @@
+#include "ContractIndices.h"
 #include "Rules.h"
 #include "Verify.h"
 
@@ -104,6 +105,13 @@ FailureOr<SmallVector<Value>> CombineOp::buildLocal(OpBuilder &builder, ValueRan
 
 //===-- grouped_contract --------------------------------------------------===//
 
+static SmallVector<IndexedTensor, 4> tensorsOf(GroupedContractOp op) {
+  return {{op.getLhs(), op.getLhsIndices(), "left operand"},
+          {op.getRhs(), op.getRhsIndices(), "right operand"},
+          {op.getResult(), op.getResultIndices(), "result"},
+          {op.getChoices(), op.getChoiceIndices(), "choices"}};
+}
+
 /// Where the experts and the rows are: each in its own of lhs, rhs and result.
 static LogicalResult verifyPlaces(GroupedContractOp op) {
   int64_t experts = op.getExperts();
@@ -134,23 +142,15 @@ LogicalResult GroupedContractOp::verify() {
       failed(verifyIndices(*this, getChoices(), "choices")) ||
       failed(verifyRank(*this, getChoices(), 2, "choices")))
     return failure();
-  SmallVector<int64_t> distinct(getLhsIndices());
-  llvm::append_range(distinct, getRhsIndices());
-  llvm::append_range(distinct, getResultIndices());
-  llvm::sort(distinct);
-  distinct.erase(llvm::unique(distinct), distinct.end());
-  SmallVector<int64_t> sizes(distinct.size(), -1);
-  if (failed(enterIndexSizes(*this, getLhs(), getLhsIndices(), sizes, "left operand")) ||
-      failed(enterIndexSizes(*this, getRhs(), getRhsIndices(), sizes, "right operand")) ||
-      failed(enterIndexSizes(*this, getResult(), getResultIndices(), sizes, "result")) ||
-      failed(enterIndexSizes(*this, getChoices(), getChoiceIndices(), sizes, "choices")) ||
+  if (failed(verifyIndexSizes(*this, tensorsOf(*this), /*numbering=*/3)) ||
       failed(verifyPlaces(*this)))
     return failure();
-  for (int64_t index : distinct) {
-    int count = llvm::is_contained(getLhsIndices(), index) +
-                llvm::is_contained(getRhsIndices(), index) +
-                llvm::is_contained(getResultIndices(), index);
-    if (index != static_cast<int64_t>(getExperts()) && count < 2)
+  auto count = static_cast<int64_t>(getIndexSizes().size());
+  for (int64_t index = 0; index < count; ++index) {
+    int tensors = llvm::is_contained(getLhsIndices(), index) +
+                  llvm::is_contained(getRhsIndices(), index) +
+                  llvm::is_contained(getResultIndices(), index);
+    if (index != static_cast<int64_t>(getExperts()) && tensors < 2)
       return emitOpError() << "must not be in one of left operand, right operand and result "
                               "alone, index: "
                            << index;
@@ -158,20 +158,7 @@ LogicalResult GroupedContractOp::verify() {
   return success();
 }
 
-SmallVector<int64_t> GroupedContractOp::getIndexSizes() {
-  SmallVector<int64_t> sizes;
-  auto enter = [&](ArrayRef<int64_t> indices, Value value) {
-    for (auto [index, size] : llvm::zip_equal(indices, shapeOf(value))) {
-      if (index >= static_cast<int64_t>(sizes.size()))
-        sizes.resize(index + 1, 1);
-      sizes[index] = size;
-    }
-  };
-  enter(getLhsIndices(), getLhs());
-  enter(getRhsIndices(), getRhs());
-  enter(getResultIndices(), getResult());
-  return sizes;
-}
+SmallVector<int64_t> GroupedContractOp::getIndexSizes() { return sizesByIndex(tensorsOf(*this)); }
 
 ShardingRule GroupedContractOp::getShardingRule() {
   OpRule rule(*this);

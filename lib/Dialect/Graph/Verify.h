@@ -31,11 +31,6 @@ mlir::LogicalResult verifySameOrWider(mlir::Operation *op, mlir::Value value, ml
                                       llvm::StringRef what);
 mlir::LogicalResult verifyLength(mlir::Operation *op, llvm::ArrayRef<int64_t> list, int64_t length,
                                  llvm::StringRef what);
-/// Enters the sizes that `value` gives to the indices of its dimensions into `sizes` (-1: not yet
-/// known); refuses repetition, disagreement and numbers that cannot be without gaps.
-mlir::LogicalResult enterIndexSizes(mlir::Operation *op, mlir::Value value,
-                                    llvm::ArrayRef<int64_t> indices,
-                                    llvm::SmallVectorImpl<int64_t> &sizes, llvm::StringRef what);
 mlir::LogicalResult verifyEachAtLeast(mlir::Operation *op, llvm::ArrayRef<int64_t> list,
                                       int64_t least, llvm::StringRef what);
 

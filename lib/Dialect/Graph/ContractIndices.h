@@ -1,0 +1,23 @@
+// Tensors whose dimensions have indices, as contractions write them: x[b,s,k] w[k,n] -> y[b,s,n] is
+// [0, 1, 3], [3, 2] -> [0, 1, 2].
+#pragma once
+
+#include "dtc/Dialect/Graph/Graph.h"
+
+namespace dtc::graph {
+
+struct IndexedTensor {
+  mlir::Value value;
+  llvm::ArrayRef<int64_t> indices; ///< one for each dimension
+  llvm::StringRef what;            ///< for messages
+};
+
+/// Refuses indices that a tensor repeats, that tensors disagree about the size of, and, of all that
+/// the first `numbering` tensors have, numbers that leave gaps.
+mlir::LogicalResult verifyIndexSizes(mlir::Operation *op, llvm::ArrayRef<IndexedTensor> tensors,
+                                     size_t numbering);
+
+/// The size of each index, by number; 1 of those that no tensor has.
+llvm::SmallVector<int64_t> sizesByIndex(llvm::ArrayRef<IndexedTensor> tensors);
+
+} // namespace dtc::graph
