@@ -10,6 +10,7 @@ namespace dtc::plan {
 /// More is a mistake, and their bytes may not fit in 64 bits.
 static constexpr double kMostMemoryGb = 1e9;
 static constexpr int64_t kMostTemporaries = 100;
+static constexpr int64_t kMostMetrics = 100;
 
 template <typename Enum>
 static Enum word(YamlMap &map, const std::string &key,
@@ -303,6 +304,7 @@ static Software readSoftware(YamlMap map) {
   software.scattersSends = map.get("scatters_sends", false);
   software.overlapsSends = map.get("overlaps_sends", false);
   software.fusedLoss = map.get("fused_loss", true);
+  software.lossMetrics = map.within<int64_t>("loss_metrics", 0, kMostMetrics, 0);
   software.dropout = map.get("dropout", false);
   software.gathersAgain = map.get("gathers_again", false);
   software.asyncInputGradients = map.get("async_input_gradients", false);

@@ -48,13 +48,18 @@ static constexpr double kDispatchSeconds = 56e-6;
 /// The size of a product at which a device's achieved rate is taken to be measured.
 static constexpr double kLargeProduct = 8192;
 
+double sustainedShare(Architecture architecture) {
+  return architecture == Architecture::Hopper || architecture == Architecture::Blackwell ? 0.80
+                                                                                         : 0.87;
+}
+
 KernelModel::KernelModel(const DeviceSpec &device, const Software &software)
     : device(device), software(software) {
   double flops = 2 * std::pow(kLargeProduct, 3);
   for (size_t i = 0; i < rates.size(); ++i) {
     auto type = static_cast<DType>(i);
     // Tiles are faster than the whole, which has an unfinished last wave.
-    double achieved = kSustainedShare * achievedFlops(device, type);
+    double achieved = sustainedShare(device.architecture) * achievedFlops(device, type);
     rates[i] = achieved;
     rates[i] = achieved * contraction(type, 1, kLargeProduct, kLargeProduct, kLargeProduct) /
                (flops / achieved);
@@ -128,7 +133,7 @@ double KernelModel::fusedAttention(const LocalWork &work) const {
   double blocks = heads * std::ceil(queries / block), units = double(device.multiprocessors);
   double waves = std::ceil(blocks / units) * units / blocks;
   // Kernels that leave half of the products' units idle stay below the power limit.
-  double sustained = share > 0.5 ? kSustainedShare : 1;
+  double sustained = share > 0.5 ? sustainedShare(device.architecture) : 1;
   double compute = flops * waves / (sustained * share * peakFlops(device, work.type));
   return kKernelSeconds + std::max(compute, work.bytes / (kStreamShare * device.bandwidth));
 }

@@ -245,6 +245,19 @@ void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
     work.bytes += (op.backward ? 5 : 9) * logits;
     work.kernels = op.backward ? 3 : 6;
   }
+  if (op.kind == OpKind::Loss && !op.backward && software.lossMetrics > 0)
+    addMetrics(op, share, work);
+}
+
+/// PyTorch's cross entropy, without gradients: a copy of the logits in f32, and the
+/// kernel of its log softmax, which reads them for their largest, their sum and its
+/// result (cunn_SoftMaxForward), each a pass.
+void OpWork::addMetrics(const Op &op, double share, LocalWork &work) const {
+  const Value &logits = problem.values[op.operands[0]];
+  double elements = share * double(logits.elements());
+  auto metrics = double(model.getCluster().software.lossMetrics);
+  work.bytes += metrics * elements * (byteSize(logits.type) + 5 * byteSize(DType::F32));
+  work.kernels += 3 * model.getCluster().software.lossMetrics;
 }
 
 LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) const {

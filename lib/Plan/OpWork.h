@@ -47,6 +47,7 @@ private:
   bool isEpilogue(OpId op) const;
   double logitBytes(const Op &op) const;
   void takeApart(const Op &op, double share, LocalWork &work) const;
+  void addMetrics(const Op &op, double share, LocalWork &work) const;
   double movedBytes(OpId op, const sharding::OpSharding &choice,
                     const sharding::Mesh &mesh) const;
   const Problem &problem;

@@ -107,6 +107,8 @@ struct Software {
   /// The interleaved and the zero-bubble schedule go on while they send.
   bool overlapsSends = false;
   bool fusedLoss = true;      ///< else the loss keeps its logits' probabilities in fp32
+  /// So many metrics compute the loss of each microbatch once more, from its logits.
+  int64_t lossMetrics = 0;
   bool dropout = false;       ///< in attention and before each residual sum: masks are kept
   bool gathersAgain = false;  ///< for the backward pass, what sequence parallelism gathered
   /// Sums of the gradients of products' inputs over tensor-parallel ranks go beside the

@@ -39,10 +39,9 @@ struct LocalWork {
 };
 
 /// Share of the rate of products and attention timed alone that a GPU keeps up
-/// within training steps, one kernel after the other at the power limit: PyTorch's
-/// AutoParallel counts on 0.70 of an H100's peak where the best products timed
-/// alone reach 0.803 (MAMF).
-inline constexpr double kSustainedShare = 0.87;
+/// within training steps, one kernel after the other at the power limit
+/// (docs/CostModel.md).
+double sustainedShare(Architecture architecture);
 
 /// How the ranks of one group lie in the cluster; all groups of its kind in the
 /// mesh communicate at once.

@@ -127,6 +127,7 @@ TEST(Cluster, EveryBuiltInSurvivesWritingAndReading) {
     cluster.software.waitsForKernels = cluster.software.waitsForBatches = true;
     cluster.software.evenStages = cluster.software.scattersSends = true;
     cluster.software.softmaxMultiple = 4;
+    cluster.software.lossMetrics = 2;
     cluster.software.overlapsSends = cluster.software.asyncInputGradients = true;
     cluster.software.overlapsProducts = true;
     cluster.software.dropout = cluster.software.gathersAgain = true;

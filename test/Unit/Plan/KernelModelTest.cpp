@@ -27,7 +27,8 @@ static double tflops(const CostModel &model, const LocalWork &work) {
 /// reaches then.
 static double tflopsAlone(const CostModel &model, const LocalWork &work,
                           double launchSeconds = 0) {
-  double seconds = kSustainedShare * model.opSeconds(work) + launchSeconds;
+  double share = sustainedShare(model.getCluster().device.architecture);
+  double seconds = share * model.opSeconds(work) + launchSeconds;
   return work.flops / seconds / 1e12;
 }
 
@@ -45,6 +46,17 @@ TEST(KernelModel, BestProducts) {
   expect("b200", product(1792, 16128, 3072), 1745);
   expect("b300", product(12288, 18432, 1024), 1769);
   expect("gb200", product(4096, 9728, 2048), 1822);
+}
+
+TEST(KernelModel, ProductsKeepAShareOfTheirRateWithinSteps) {
+  auto share = [](const char *name) {
+    CostModel model = modelOf(name);
+    const DeviceSpec &device = model.getCluster().device;
+    return tflops(model, product(8192, 8192, 8192)) / (device.achieved.at(DType::BF16) / 1e12);
+  };
+  EXPECT_NEAR(share("a100-80"), 0.87, 0.005);
+  EXPECT_NEAR(share("h100"), 0.80, 0.005);
+  EXPECT_NEAR(share("b200"), 0.80, 0.005);
 }
 
 // NVIDIA's figure of cuBLAS on an A100, read off the plot (+-5), each product

@@ -87,6 +87,19 @@ TEST(OpWork, SoftwareWithoutFusedKernelsPaysTheirTraffic) {
             totals(gpt, {}, OpKind::Loss).seconds);
 }
 
+TEST(OpWork, MetricsPassOverTheLogitsInSinglePrecision) {
+  Problem gpt = load("gpt");
+  const Op &loss = *std::find_if(gpt.ops.begin(), gpt.ops.end(), [](const Op &op) {
+    return op.kind == OpKind::Loss && !op.backward;
+  });
+  const Value &logits = gpt.values[loss.operands[0]];
+  Totals none = totals(gpt, {}, OpKind::Loss), two = totals(gpt, {.lossMetrics = 2}, OpKind::Loss);
+  EXPECT_EQ(two.bytes - none.bytes,
+            2 * double(logits.elements()) * (byteSize(logits.type) + 5 * 4));
+  EXPECT_EQ(two.kernels - none.kernels, 6);
+  EXPECT_EQ(two.saved, none.saved);
+}
+
 TEST(OpWork, UnfusedAttentionKeepsItsProbabilities) {
   Problem gpt = load("gpt");
   for (Value &value : gpt.values)
