@@ -6,6 +6,7 @@
 #include "dtc/Plan/Blocks.h"
 #include "dtc/Plan/Verify.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace dtc::plan;
@@ -78,6 +79,7 @@ TEST(DeviceTypes, NoOtherCutThatFitsIsFaster) {
         if (predicted.fits())
           best = std::min(best, predicted.stepSeconds);
       }
+      ASSERT_TRUE(std::isfinite(best)) << share << " " << firstIsLarger;
       Result<SearchResult> result = found(problem, 8, kTwoStages, on);
       ASSERT_TRUE(result && result->predicted.fits()) << share << " " << firstIsLarger;
       EXPECT_LE(result->predicted.stepSeconds, best * 1.001) << share << " " << firstIsLarger;

@@ -5,6 +5,7 @@
 #include "Planner.h"
 #include "Transformer.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace dtc::plan;
@@ -276,4 +277,31 @@ TEST(Software, RunOpByOpMakesNewTensors) {
       }
     EXPECT_GT(norms, 0);
   }
+}
+
+/// What makes a gradient adds it to those of earlier microbatches: a host launches nothing more.
+TEST(Software, HostsLaunchNoSumsWithEarlierMicrobatches) {
+  Problem gpt = halfGpt();
+  Cluster on = cluster("a100-80");
+  on.software.compiled = false;
+  Result<SearchResult> result = found(gpt, 1, "dp=1", on);
+  ASSERT_TRUE(result) << result.error().message;
+  auto sum = std::find_if(gpt.ops.begin(), gpt.ops.end(),
+                          [](const Op &op) { return op.kind == OpKind::GradientSum; });
+  ASSERT_NE(sum, gpt.ops.end());
+  ASSERT_EQ(sum->operands.size(), 2u);
+  CostModel model(on, 1);
+  auto launching = [&] {
+    ProblemFacts facts(gpt);
+    Execution run(gpt, facts, result->plan, model);
+    auto step = std::find_if(run.steps.begin(), run.steps.end(), [&](const ExecutionStep &each) {
+      return !each.collective && each.op == sum - gpt.ops.begin();
+    });
+    EXPECT_NE(step, run.steps.end());
+    return step == run.steps.end() ? -1 : step->hostSeconds;
+  };
+  EXPECT_EQ(launching(), model.hostSeconds(1));
+  EXPECT_GT(launching(), 0);
+  gpt.values[sum->operands[0]].kind = ValueKind::Accumulator;
+  EXPECT_EQ(launching(), 0);
 }

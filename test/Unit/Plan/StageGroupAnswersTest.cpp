@@ -47,8 +47,12 @@ TEST(StageGroups, SubjectsAreThoseOfTheirMeshes) {
     }
   }
   // The data are read by the first stage, targets by the last.
-  EXPECT_EQ(explained("x")->front().group, 0u);
-  EXPECT_EQ(explained("target")->front().group, 1u);
+  for (auto [name, group] : {std::pair("x", size_t(0)), {"target", size_t(1)}}) {
+    auto found = explained(name);
+    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_EQ(found->size(), 1u) << name;
+    EXPECT_EQ(found->front().group, group) << name;
+  }
   // Of an op that both groups lay out, those who run it are asked.
   const Stage &last = whole->plan.stages.back();
   const Op &op = planned->ops[last.lastOp];
