@@ -4,6 +4,7 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <map>
@@ -148,6 +149,33 @@ private:
 };
 } // namespace
 
+/// Adds the names of a list; refuses one that the list has twice.
+static LogicalResult addNames(const Model &model, const auto &list, StringRef what,
+                              llvm::StringSet<> &names) {
+  llvm::StringSet<> own;
+  for (const auto &item : list) {
+    if (!own.insert(item.name()).second)
+      return emitError(model.location) << "has two " << what << " named " << item.name();
+    names.insert(item.name());
+  }
+  return success();
+}
+
+/// Every value has one name and one definition, and is returned once.
+static LogicalResult checkNames(const Model &model) {
+  llvm::StringSet<> given, returned;
+  if (failed(addNames(model, model.graph().input(), "inputs", given)) ||
+      failed(addNames(model, model.graph().initializer(), "initializers", given)) ||
+      failed(addNames(model, model.graph().output(), "outputs", returned)))
+    return failure();
+  for (const onnx::NodeProto *node : model.nodes)
+    for (const std::string &name : node->output())
+      if (given.contains(name))
+        return emitError(model.location) << "node " << node->name()
+                                         << " defines an input or initializer: " << name;
+  return success();
+}
+
 /// Sorts the nodes so that values are defined before they are read. Files are
 /// nearly always sorted already; what cannot be sorted is a cycle.
 static LogicalResult sortNodes(Model &model) {
@@ -191,7 +219,7 @@ FailureOr<Model> loadModel(MLIRContext &context, const std::string &path) {
   Model model(FileLineColLoc::get(&context, path, 0, 0));
   model.path = path;
   if (failed(parse(model)) || failed(checkOpset(model)) || failed(Inliner(model).run()) ||
-      failed(sortNodes(model)))
+      failed(checkNames(model)) || failed(sortNodes(model)))
     return failure();
   return model;
 }
