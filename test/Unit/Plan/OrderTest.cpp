@@ -139,8 +139,9 @@ TEST(DistinctOrders, JoinOtherRanksBelowSwitches) {
   EXPECT_EQ(names(on, true), (std::vector<std::string>{"tp-cp-ep-dp-pp"}));
   // Behind a node's 8 tp ranks it is all the same which leaf switch there is.
   degrees = {.dp = 64, .tp = 8, .pp = 4};
-  for (const std::string &each : names(cluster("dgx-h100"), true))
-    EXPECT_NE(each, "tp-cp-ep-pp-dp");
+  EXPECT_EQ(names(cluster("dgx-h100"), true),
+            (std::vector<std::string>{"tp-cp-ep-dp-pp", "dp-cp-ep-tp-pp", "pp-cp-ep-tp-dp",
+                                      "pp-cp-ep-dp-tp"}));
   Cluster mixed = cluster("dgx-h100");
   mixed.nodes = 4;
   mixed.others = {{cluster("dgx-a100").device, 8, 4, {}}};
