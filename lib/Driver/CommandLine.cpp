@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <regex>
+#include <set>
 #include <thread>
 
 namespace dtc::driver {
@@ -419,11 +420,16 @@ plan::Result<std::vector<std::string>> configArguments(const std::string &path,
     return Error{path + ":" + std::to_string(mark.line + 1) + ": " + what, 3};
   };
   std::vector<std::string> known, arguments;
+  std::set<std::string> given;
   for (const CLI::Option *option : command.get_options())
     for (auto &name : option->get_lnames())
       known.push_back(name);
   try {
-    YAML::Node root = YAML::LoadFile(path);
+    std::vector<YAML::Node> documents = YAML::LoadAllFromFile(path);
+    if (documents.size() > 1)
+      return Error{path + ": expected one YAML document, found " +
+                       std::to_string(documents.size()), 3};
+    YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
     if (root.IsNull())
       return arguments;
     if (!root.IsMap())
@@ -437,6 +443,8 @@ plan::Result<std::vector<std::string>> configArguments(const std::string &path,
                       "unknown key '" + name + "'" +
                           (close.empty() ? "" : " (did you mean '" + close + "'?)"));
       }
+      if (!given.insert(key).second)
+        return refuse(entry.first.Mark(), "key is given twice: '" + name + "'");
       bool flag = command.get_option("--" + key)->get_items_expected_max() == 0;
       auto add = [&](const YAML::Node &value) {
         std::string text = value.as<std::string>();
@@ -452,6 +460,8 @@ plan::Result<std::vector<std::string>> configArguments(const std::string &path,
         add(entry.second);
     }
   } catch (const YAML::BadFile &) {
+    return Error{path + ": cannot read the configuration", 3};
+  } catch (const std::ios_base::failure &) { // a folder
     return Error{path + ": cannot read the configuration", 3};
   } catch (const YAML::Exception &error) {
     return refuse(error.mark, error.msg);

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 using namespace mlir;
 
@@ -87,9 +88,11 @@ bool Compilation::hasPlanFile() const { return isPlanFile(options.plan); }
 /// What a plan file's degrees say is pinned, the batch and its microbatches too.
 Result<plan::Spec> Compilation::specOfPlanFile() {
   std::ifstream file(options.plan);
-  planText.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  if (!file.good() && planText.empty())
+  std::stringstream text;
+  const bool isEmpty = file.peek() == std::ifstream::traits_type::eof() && file.eof();
+  if (!isEmpty && (!file || !(text << file.rdbuf())))
     return Error{options.plan + ": cannot read the plan", 3};
+  planText = text.str();
   auto degrees = plan::degreesFromYaml(planText, options.plan);
   if (!degrees)
     return degrees.error();

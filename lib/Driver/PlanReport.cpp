@@ -107,7 +107,7 @@ static ordered_json stagesJson(const Prediction &predicted, const Degrees &degre
                       {"devices", stage.devices},
                       {"parameters", stage.parameters},
                       {"peak_memory_bytes", stage.peakMemory},
-                      {"capacity_bytes", stage.memoryCapacity},
+                      {"capacity_bytes", static_cast<int64_t>(stage.memoryCapacity)},
                       {"forward_s", stage.forwardSeconds},
                       {"backward_s", stage.backwardSeconds}});
     if (degrees.groups.empty())

@@ -93,7 +93,8 @@ Result<Cluster> loadCluster(const std::string &nameOrFile) {
                      (close.empty() ? "" : " (did you mean " + close + "?)"), 2};
   }
   std::stringstream text;
-  if (!stream || !(text << stream.rdbuf()))
+  const bool isEmpty = stream.peek() == std::ifstream::traits_type::eof() && stream.eof();
+  if (!isEmpty && (!stream || !(text << stream.rdbuf())))
     return Error{"cannot read cluster file: " + nameOrFile, 3};
   return clusterFromYaml(text.str(), nameOrFile);
 }

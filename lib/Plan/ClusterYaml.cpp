@@ -290,7 +290,7 @@ static Software readSoftware(YamlMap map) {
     if (text == "true" || text == "false")
       software.flashAttention = text == "true" ? 3 : 0;
     else
-      software.flashAttention = map.number<int>("flash_attention", 0);
+      software.flashAttention = map.within<int>("flash_attention", 0, 3);
   }
   software.fusedNorm = map.get("fused_norm", true);
   software.fusedSoftmax = map.get("fused_softmax", true);

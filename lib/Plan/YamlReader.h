@@ -6,6 +6,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <set>
 #include <stdexcept>
 #include <type_traits>
 
@@ -25,6 +26,10 @@ public:
       : node(node), file(std::move(file)), what(std::move(what)) {
     if (!node.IsMap())
       fail(node, this->what + " must be a map");
+    std::set<std::string> keys;
+    for (auto entry : node)
+      if (entry.first.IsScalar() && !keys.insert(entry.first.Scalar()).second)
+        fail(entry.first, this->what + " has a key twice: " + entry.first.Scalar());
   }
 
   bool has(const std::string &key) {
@@ -110,7 +115,11 @@ private:
 template <typename T, typename Read>
 Result<T> readYaml(const std::string &text, const std::string &file, Read read) {
   try {
-    return read(YAML::Load(text));
+    std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1)
+      return Error{file + ": expected one YAML document, found " +
+                       std::to_string(documents.size()), 3};
+    return read(documents.empty() ? YAML::Node() : documents.front());
   } catch (const YamlError &error) {
     return Error{error.what(), error.exitCode};
   } catch (const YAML::Exception &error) {

@@ -305,6 +305,28 @@ def test_cluster_of_too_few_devices(tmp_path):
             "small.yaml:2", "nodes is too large")
 
 
+def test_folders_and_empty_files(tmp_path):
+    folder, empty = tmp_path / "folder.yaml", tmp_path / "empty.yaml"
+    folder.mkdir()
+    empty.touch()
+    plan = ["dtc", "plan", MODELS / "mlp.onnx", "--gpus", 8, "--loss", "cross_entropy"]
+    for flag, what in (("--config", "configuration"), ("--plan", "plan"), ("--cluster", "cluster")):
+        refused(call(*plan, flag, folder), 3, "folder.yaml", "cannot read", what)
+    for flag in ("--plan", "--cluster"):
+        refused(call(*plan, flag, empty), 3, "empty.yaml", "must be a map")
+    refused(call("dtc", "plan", folder, "--gpus", 8), 3, "folder.yaml", "cannot read the model")
+
+
+def test_keys_given_twice(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("global_batch: 64\nglobal-batch: 32\n")
+    refused(call("dtc", "plan", MODELS / "mlp.onnx", "--gpus", 8, "--config", config), 3,
+            "config.yaml:2: key is given twice: 'global-batch'")
+    config.write_text("gpus: 8\n---\nloss: mse\n")
+    refused(call("dtc", "plan", MODELS / "mlp.onnx", "--config", config), 3,
+            "expected one YAML document, found 2")
+
+
 def test_messages_are_printable_and_short(tmp_path):
     config = tmp_path / "config.yaml"
     config.write_bytes(b"de\x7fvi\xc2\x85c\xff\xfees: 2\n")

@@ -414,8 +414,12 @@ void Enumeration::addPinnedGroups() {
 
 void Enumeration::addSchedules(Degrees degrees) {
   auto add = [&](ScheduleKind kind, int64_t chunks) {
-    if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks))
+    if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks)) {
+      if (spec.chunks > 1 && result.refusal.empty())
+        result.refusal = "only an interleaved schedule of several stages has several chunks a "
+                         "rank: " + std::to_string(*spec.chunks);
       return;
+    }
     // Who asks for an interleaved schedule asks for two chunks at least.
     const int64_t fewest = spec.schedule == ScheduleKind::Interleaved ? 2 : 1;
     const bool asked = spec.pp && (spec.chunks || chunks == fewest);

@@ -167,6 +167,12 @@ TEST(Cluster, ErrorsNameFileLineAndKey) {
                 "c.yaml:2: bandwidth_gbs is too small: -1", 3);
   expectRefused("device: h100\nintra_node: 3\n", "c.yaml:2: intra_node must be a map", 3);
   expectRefused("- 1\n- 2\n", "c.yaml:1: the cluster must be a map", 3);
+  expectRefused("device: h100\n" + links + "device: a100-80\n",
+                "c.yaml:3: the cluster has a key twice: device", 3);
+  expectRefused("device: h100\n" + links + "---\ndevice: h100\n" + links,
+                "c.yaml: expected one YAML document, found 2", 3);
+  expectRefused("device: h100\n" + links + "software: {flash_attention: 4}\n",
+                "c.yaml:3: flash_attention is too large: 4", 3);
   EXPECT_EQ(clusterFromYaml("device: [", "c.yaml").error().exitCode, 3);
   EXPECT_EQ(clusterFromYaml("", "c.yaml").error().exitCode, 3);
 }

@@ -309,4 +309,11 @@ TEST(PlanSearch, InterleavesStagesOfLessThanALayer) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("too few for as many stages"), std::string::npos)
       << refused.error().message;
+  for (const char *spec : {"dp=4,chunks=2", "pp=2,schedule=zb,chunks=2"}) {
+    options.spec = *parseSpec(spec);
+    refused = search(problem, cluster("dgx-h100"), options);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message, "no plan for 4 devices: only an interleaved schedule of "
+                                       "several stages has several chunks a rank: 2");
+  }
 }
