@@ -17,6 +17,8 @@ static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 static constexpr double kPrices[] = {0, 10, 1000};
 /// Beyond so many nodes their number is a power of two, as clusters are built.
 static constexpr int64_t kNodesOneByOne = 64;
+/// Large nodes are lent in parts of so many devices.
+static constexpr int64_t kTray = 8;
 
 //===-- keys and values ---------------------------------------------------===//
 
@@ -237,6 +239,8 @@ std::vector<int64_t> FitFinder::counts(int64_t least) const {
   for (int64_t count = 1; count <= options.mostDevices; count *= 2)
     if (node == 0 || count <= node || (count % node == 0 && count / node > kNodesOneByOne))
       result.push_back(count);
+  for (int64_t count = kTray; count < node; count += kTray)
+    result.push_back(count);
   for (int64_t nodes = 1; node > 0 && nodes <= kNodesOneByOne; ++nodes)
     result.push_back(nodes * node);
   result.push_back(options.mostDevices);

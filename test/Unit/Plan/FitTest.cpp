@@ -55,6 +55,16 @@ TEST(Fit, FewestDevicesThatHoldTheState) {
   }
 }
 
+/// Between powers of two, parts of a node of 72.
+TEST(Fit, PartsOfLargeNodes) {
+  Problem problem = transformer({16, 4096, 32, 2048, 16, 50304});
+  Cluster on = cluster("gb200-nvl72");
+  on.device.memoryBytes = 4.6e9;
+  std::optional<Fit> fit = FitFinder(problem, on, {}).smallest();
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->degrees.devices(), 24);
+}
+
 TEST(Fit, NothingWhereTheClusterIsTooSmall) {
   Problem problem = transformer({16, 4096, 32, 2048, 16, 50304});
   Cluster on = cluster("dgx-h100");
