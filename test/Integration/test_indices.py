@@ -44,6 +44,39 @@ def test_indices_of_the_data_are_checked(indices, tmp_path, value):
 
 
 @pytest.fixture(scope="module")
+def given_experts(tmp_path_factory):
+    """Each row is multiplied by the weights that the data choose for it."""
+    folder = tmp_path_factory.mktemp("experts")
+    model = encode_model("""ir_version: 9 opset_import { version: 20 }
+        graph { name: "g"
+          node { op_type: "Gather" input: "w" input: "task" output: "chosen" }
+          node { op_type: "MatMul" input: "x" input: "chosen" output: "y" }
+          initializer { name: "w" data_type: 1 dims: 3 dims: 2 dims: 1 float_data: [1, 2, 3, 4, 5, 6] }
+          input { name: "x" type { tensor_type { elem_type: 1
+            shape { dim { dim_value: 2 } dim { dim_value: 1 } dim { dim_value: 2 } } } } }
+          input { name: "task" type { tensor_type { elem_type: 7 shape { dim { dim_value: 2 } } } } }
+          output { name: "y" } }""", folder / "experts.onnx")
+    raised = check_call("dtc", "compile", model, "--loss", "none", "--emit", "import").out
+    assert "dtc.grouped_contract" in raised
+    check_call("dtc", "compile", model, "--devices", 1, "--loss", "none", "-o", folder / "experts.dtc")
+    return folder / "experts.dtc"
+
+
+@pytest.mark.parametrize("value", [2, -1, 3])
+def test_choices_of_the_data_are_checked(given_experts, tmp_path, value):
+    data, outputs = tmp_path / "data.safetensors", tmp_path / "outputs.safetensors"
+    save_file({"x": numpy.ones((2, 1, 2), numpy.float32), "task": numpy.array([0, value])}, data)
+    outcome = call("dtc-run", given_experts, "--data", data, "--outputs", outputs, "--no-shuffle")
+    if value == 2:
+        assert outcome.code == 0, outcome.err
+        assert load_file(outputs)["y"].flatten().tolist() == [3, 11]
+        return
+    assert outcome.code == 3, outcome.err
+    assert outcome.error_line().endswith(f"data.safetensors: task: sample 1: is not in [0, 3): {value}")
+    assert not outputs.exists()
+
+
+@pytest.fixture(scope="module")
 def split_vocabulary(tmp_path_factory):
     artifact = tmp_path_factory.mktemp("split") / "gpt2.dtc"
     check_call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", 2, "--plan", "tp=2", "--loss",

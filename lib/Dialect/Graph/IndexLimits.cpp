@@ -21,6 +21,11 @@ std::optional<int64_t> limitOfUse(OpOperand &use, bool isTarget) {
           return std::nullopt;
         return lastDim(op.getInput());
       })
+      .Case([&](GroupedContractOp op) -> std::optional<int64_t> {
+        if (use.get() != op.getChoices())
+          return std::nullopt;
+        return op.getIndexSizes()[op.getExperts()];
+      })
       .Case<CrossEntropyOp, CrossEntropyGradOp>(
           [&](auto op) -> std::optional<int64_t> {
             return isTarget ? std::optional(lastDim(op.getLogits())) : std::nullopt;
@@ -34,9 +39,11 @@ std::optional<int64_t> limitOf(Value value, bool isTarget) {
   std::optional<int64_t> limit;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
-    bool passesOn = isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp, arith::ExtSIOp,
-                        arith::ExtUIOp, arith::TruncIOp>(user);
-    std::optional<int64_t> found = passesOn ? limitOf(user->getResult(0), isTarget) : limitOfUse(use, isTarget);
+    bool passesOn = isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp, DispatchOp, CombineOp,
+                        arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(user) &&
+                    use.getOperandNumber() == 0;
+    std::optional<int64_t> found =
+        passesOn ? limitOf(user->getResult(0), isTarget) : limitOfUse(use, isTarget);
     if (found)
       limit = limit ? std::min(*limit, *found) : *found;
   }
