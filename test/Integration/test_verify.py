@@ -80,3 +80,22 @@ def test_what_comes_after_the_last_phase_is_refused(phase, flags, tmp_path):
     assert outcome.code == 2 and not outcome.out
     assert f"{flags[0]} is about what --emit {phase} doesn't come to" in outcome.error_line()
     assert not list(tmp_path.iterdir())
+
+
+def test_grouped_products_are_large_taken_apart(tmp_path):
+    """2,048 rows, each of which has its 512 x 512 weights, in two calls."""
+    model = encode_model('''
+        ir_version: 10 opset_import { version: 20 }
+        graph { name: "g"
+          node { op_type: "Gather" input: "w" input: "task" output: "chosen" }
+          node { op_type: "MatMul" input: "x" input: "chosen" output: "y" }
+          initializer { name: "w" data_type: 1 dims: 1 dims: 512 dims: 512 raw_data: "ZEROS" }
+          input { name: "x" type { tensor_type { elem_type: 1
+            shape { dim { dim_value: 2048 } dim { dim_value: 1 } dim { dim_value: 512 } } } } }
+          input { name: "task" type { tensor_type { elem_type: 7 shape { dim { dim_value: 2048 } } } } }
+          output { name: "y" }
+        }'''.replace("ZEROS", "\\000" * (4 * 512 * 512)), tmp_path / "large.onnx")
+    outcome = call("dtc", "compile", model, "--loss", "none", "--devices", 2, "--verify", "--emit", "partition",
+                   "-o", tmp_path / "o.mlir")
+    assert outcome.code == 2, outcome.err
+    assert "2.15e+09 flops and 3.23e+09 elements" in outcome.error_line()
