@@ -97,6 +97,17 @@ func.func @one_choice(%x: tensor<2x8x6xf32> {dtc.role = #dtc.role<input, "x">}, 
 
 // -----
 
+// A row as a matrix of one row: no index counts it, as weight gradients would be sums over it.
+// CHECK-LABEL: func @vectors
+// CHECK: dtc.grouped_contract %{{.*}} [0, 1, 3], %arg1 [2, 3, 4] -> [0, 1, 4] by %{{.*}} [0, 1] of 2 : tensor<4x6x6xf32>, tensor<3x6x5xf32>, tensor<4x6xi64> -> tensor<4x6x5xf32>
+func.func @vectors(%x: tensor<4x6x1x6xf32> {dtc.role = #dtc.role<input, "x">}, %w: tensor<3x6x5xf32>, %i: tensor<4x6xi64>) -> tensor<4x6x1x5xf32> {
+  %0 = dtc.gather %w, %i axis 0 : tensor<3x6x5xf32>, tensor<4x6xi64> -> tensor<4x6x6x5xf32>
+  %1 = dtc.contract %x [0, 1, 2, 4], %0 [0, 1, 4, 3] -> [0, 1, 2, 3] : tensor<4x6x1x6xf32>, tensor<4x6x6x5xf32> -> tensor<4x6x1x5xf32>
+  return %1 : tensor<4x6x1x5xf32>
+}
+
+// -----
+
 // One row a sample.
 // CHECK-LABEL: func @one_row
 // CHECK: %[[IN:.*]] = dtc.gather %arg2, %{{.*}} axis 0 : tensor<3x6xf32>, tensor<4x1xi64> -> tensor<4x1x6xf32>

@@ -104,25 +104,22 @@ static std::optional<RowProduct> rowProduct(graph::ContractOp op, bool left) {
   if (!found.gather || found.gather.getAxis() != 0 || found.gather.getPaddingRow())
     return std::nullopt;
   ArrayRef<int64_t> shape = graph::shapeOf(found.weights);
-  std::optional<size_t> least =
+  std::optional<size_t> rowDims =
       leadingDims(shape, product(graph::shapeOf(found.gather.getIndices())));
-  auto startWithRows = [&](size_t count) {
-    auto rows = found.weightIndices.take_front(count);
-    return llvm::all_of(ArrayRef{found.otherIndices, op.getResultIndices()}, [&](auto indices) {
-      return indices.size() >= count && indices.take_front(count) == rows;
-    });
+  if (!rowDims)
+    return std::nullopt;
+  found.rowDims = *rowDims;
+  auto startsWithRows = [&](ArrayRef<int64_t> indices) {
+    return indices.size() >= *rowDims &&
+           indices.take_front(*rowDims) == found.weightIndices.take_front(*rowDims);
   };
   // A row of an embedding isn't larger than what it meets.
-  bool isMatrix = llvm::any_of(found.weightIndices, [&](int64_t index) {
-    return !llvm::is_contained(found.otherIndices, index);
+  bool isMatrix = llvm::any_of(llvm::zip_equal(found.weightIndices, shape), [&](auto dim) {
+    auto [index, size] = dim;
+    return size > 1 && !llvm::is_contained(found.otherIndices, index);
   });
-  if (!least || !startWithRows(*least) || !isMatrix)
+  if (!isMatrix || !startsWithRows(found.otherIndices) || !startsWithRows(op.getResultIndices()))
     return std::nullopt;
-  // Dimensions of one element are rows, too, where they can be: what is left is simpler.
-  found.rowDims = *least;
-  while (found.rowDims < shape.size() && shape[found.rowDims] == 1 &&
-         startWithRows(found.rowDims + 1))
-    ++found.rowDims;
   return found;
 }
 
@@ -136,14 +133,6 @@ static int64_t samplesOf(Operation *op, ArrayRef<int64_t> rows) {
       return shape[0] > 0 && rows[0] % shape[0] == 0 ? shape[0] : 1;
   }
   return 1;
-}
-
-/// [rows..., rest...] as [samples, rows of a sample, rest...].
-static Value bySample(Emitter &emit, Value value, size_t rowDims, int64_t samples) {
-  ArrayRef<int64_t> shape = graph::shapeOf(value);
-  Shape result = {samples, product(shape.take_front(rowDims)) / samples};
-  llvm::append_range(result, shape.drop_front(rowDims));
-  return reshape(emit, value, result);
 }
 
 namespace {
@@ -164,36 +153,42 @@ struct RaiseGroupedProduct : OpRewritePattern<graph::ContractOp> {
   }
 
 private:
+  struct Tensor {
+    Shape shape, indices;
+  };
+
   static Value build(Emitter &emit, graph::ContractOp op, const RowProduct &found) {
     graph::GatherOp gather = found.gather;
     ArrayRef<int64_t> chosen = graph::shapeOf(gather.getIndices());
-    size_t count = found.rowDims;
     int64_t samples = samplesOf(op, chosen);
     int64_t experts = graph::shapeOf(gather.getTable())[0];
-    Value choices = bySample(emit, gather.getIndices(), chosen.size(), samples);
-    Value rows = bySample(emit, found.other, count, samples);
-    Shape table = {experts};
-    llvm::append_range(table, graph::shapeOf(found.weights).drop_front(count));
-    // Sample, row, experts, and all other indices from 3 on in the order in which they come.
+    Shape rows = {samples, product(chosen) / samples};
+    Value choices = reshape(emit, gather.getIndices(), rows);
+    // Sample, row, experts, and all other indices from 3 on in the order in which they come. Not
+    // those of one element: a sum over them would be stored.
     Shape known;
-    auto renumbered = [&](ArrayRef<int64_t> indices, Shape result) {
-      for (int64_t index : indices.drop_front(count)) {
+    auto rest = [&](Value value, ArrayRef<int64_t> indices, Tensor tensor) {
+      for (auto [index, size] : llvm::drop_begin(llvm::zip_equal(indices, graph::shapeOf(value)),
+                                                 found.rowDims)) {
+        if (size == 1)
+          continue;
         if (!llvm::is_contained(known, index))
           known.push_back(index);
-        result.push_back(3 + (llvm::find(known, index) - known.begin()));
+        tensor.shape.push_back(size);
+        tensor.indices.push_back(3 + (llvm::find(known, index) - known.begin()));
       }
-      return result;
+      return tensor;
     };
-    Shape tableIndices = renumbered(found.weightIndices, {2});
-    Shape rowIndices = renumbered(found.otherIndices, {0, 1});
-    Shape resultIndices = renumbered(op.getResultIndices(), {0, 1});
-    Shape shape = {samples, graph::shapeOf(choices)[1]};
-    llvm::append_range(shape, graph::shapeOf(op).drop_front(count));
-    Value sent = graph::DispatchOp::create(emit, rows, choices, experts);
+    Tensor table = rest(found.weights, found.weightIndices, {{experts}, {2}});
+    Tensor left = rest(found.other, found.otherIndices, {rows, {0, 1}});
+    Tensor result = rest(op, op.getResultIndices(), {rows, {0, 1}});
+    Value sent = graph::DispatchOp::create(emit, reshape(emit, found.other, left.shape), choices,
+                                           experts);
     Value theirs = graph::DispatchOp::create(emit, choices, choices, experts);
     Value product = graph::GroupedContractOp::create(
-        emit, op.getType().clone(shape), sent, reshape(emit, gather.getTable(), table), theirs,
-        rowIndices, tableIndices, resultIndices, ArrayRef<int64_t>{0, 1}, 2);
+        emit, op.getType().clone(result.shape), sent,
+        reshape(emit, gather.getTable(), table.shape), theirs, left.indices, table.indices,
+        result.indices, ArrayRef<int64_t>{0, 1}, 2);
     Value back = graph::CombineOp::create(emit, product, choices, experts);
     return reshape(emit, back, graph::shapeOf(op));
   }
