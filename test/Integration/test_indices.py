@@ -51,7 +51,7 @@ def given_experts(tmp_path_factory):
         graph { name: "g"
           node { op_type: "Gather" input: "w" input: "task" output: "chosen" }
           node { op_type: "MatMul" input: "x" input: "chosen" output: "y" }
-          initializer { name: "w" data_type: 1 dims: 3 dims: 2 dims: 1 float_data: [1, 2, 3, 4, 5, 6] }
+          initializer { name: "w" data_type: 1 dims: 3 dims: 2 dims: 2 float_data: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] }
           input { name: "x" type { tensor_type { elem_type: 1
             shape { dim { dim_value: 2 } dim { dim_value: 1 } dim { dim_value: 2 } } } } }
           input { name: "task" type { tensor_type { elem_type: 7 shape { dim { dim_value: 2 } } } } }
@@ -69,7 +69,7 @@ def test_choices_of_the_data_are_checked(given_experts, tmp_path, value):
     outcome = call("dtc-run", given_experts, "--data", data, "--outputs", outputs, "--no-shuffle")
     if value == 2:
         assert outcome.code == 0, outcome.err
-        assert load_file(outputs)["y"].flatten().tolist() == [3, 11]
+        assert load_file(outputs)["y"].flatten().tolist() == [4, 6, 20, 22]
         return
     assert outcome.code == 3, outcome.err
     assert outcome.error_line().endswith(f"data.safetensors: task: sample 1: is not in [0, 3): {value}")
