@@ -122,19 +122,22 @@ static plan::Result<std::vector<Asked>> clustersOf(const EstimateOptions &option
   return result;
 }
 
+static bool areTooFew(const plan::Cluster &cluster, int64_t given) {
+  return cluster.devices() > 0 && given > cluster.devices();
+}
+
 /// `given`: number of devices; 0: as few as will do.
 static DeviceNeed needOf(plan::FitFinder &finder, const std::string &name,
                          const plan::Cluster &cluster, int64_t given) {
   DeviceNeed need{name, cluster.device.memoryBytes, std::nullopt, ""};
   for (const plan::NodeGroup &group : cluster.others)
     need.memoryBytes = std::min(need.memoryBytes, group.device.memoryBytes);
-  int64_t all = cluster.devices();
-  bool areTooFew = given > 0 && all > 0 && given > all;
-  if (!areTooFew)
-    need.fit = given ? finder.on(given) : finder.smallest();
-  if (areTooFew)
-    need.reason = "there are " + std::to_string(all);
-  else if (!need.fit)
+  if (areTooFew(cluster, given)) {
+    need.reason = "there are " + std::to_string(cluster.devices());
+    return need;
+  }
+  need.fit = given ? finder.on(given) : finder.smallest();
+  if (!need.fit)
     need.reason = given ? "no plan fits on " + std::to_string(given)
                         : "more than " + std::to_string(finder.mostDevices()) + " are needed";
   return need;
@@ -142,20 +145,22 @@ static DeviceNeed needOf(plan::FitFinder &finder, const std::string &name,
 
 static JobNeed needOf(const Job &job, const plan::Problem &problem,
                       const std::vector<Asked> &clusters, int64_t given) {
-  // One table of all ways is enough: of what --gpus means, or of what is asked first.
-  std::string configured = clusters.front().name;
+  // One table of all ways is enough: of what --gpus means, or of the first that are so many.
+  const Asked *configured = nullptr;
   for (const Asked &asked : clusters)
-    if (asked.name == "h100")
-      configured = asked.name;
+    if (!areTooFew(asked.cluster, given) &&
+        (!configured || (asked.name == "h100" && configured->name != "h100")))
+      configured = &asked;
   JobNeed need{job.name, job.assumptions, {}, "", {}};
-  for (const auto &[name, cluster, isMixed] : clusters) {
+  for (const Asked &asked : clusters) {
+    const auto &[name, cluster, isMixed] = asked;
     if (isMixed && std::any_of(need.devices.begin(), need.devices.end(),
                                [](const DeviceNeed &device) { return device.fit.has_value(); }))
       continue;
     plan::FitFinder finder(problem, cluster, {});
     DeviceNeed device = needOf(finder, name, cluster, given);
     int64_t count = device.fit ? device.fit->degrees.devices() : given;
-    if (name == configured && count > 0) {
+    if (&asked == configured && count > 0) {
       need.configuredOn = name;
       need.configurations = finder.configurations(count);
     }

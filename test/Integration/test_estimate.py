@@ -155,6 +155,9 @@ def test_types_of_a_mixed_cluster_are_asked_one_by_one(models, tmp_path):
     given = estimate(models["70B"], "--cluster", cluster, "--gpus", 16)[adapters]["devices"]
     assert [(row["device"], row["count"], row.get("reason")) for row in given] == [
         ("h100", None, "there are 8"), ("a100-80", None, "there are 8"), ("h100 + a100-80", 16, None)]
+    for devices, device in ((8, "h100"), (16, "h100 + a100-80"), (17, None)):
+        ways = estimate(models["70B"], "--cluster", cluster, "--gpus", devices)[adapters]["configurations"]
+        assert (ways["device"], bool(ways["plans"])) == (device, device is not None)
 
 
 def test_what_is_too_much_is_said(models, tmp_path):
