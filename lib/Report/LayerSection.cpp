@@ -339,8 +339,8 @@ void writeLayer(Html &html, const Page &page) {
       html, "layer", "Inside a layer",
       "What layer " + std::to_string(blocks.size() / 2) + " of " + std::to_string(blocks.size()) +
           " computes" + where + " in the forward pass, in order, for one microbatch of all "
-          "data-parallel ranks, and where its devices exchange data (coloured lines): before such a line "
-          "every device works on its own.");
+          "data-parallel ranks, and where its devices exchange data (coloured lines): before such "
+          "a line every device works on its own.");
   LayerWriter(html, layout, problem, facts).write(block.first, block.last);
   html.close();
 }

@@ -54,7 +54,8 @@ static std::string devicesOn(const Page &page, const StagePrediction &stage) {
 static size_t alikeFrom(const Page &page, size_t first) {
   const std::vector<StagePrediction> &stages = page.predicted().stages;
   auto key = [&](const StagePrediction &stage) {
-    return std::tuple(devicesOn(page, stage), stage.firstLayer < 0 ? -1 : stage.lastLayer - stage.firstLayer,
+    return std::tuple(devicesOn(page, stage),
+                      stage.firstLayer < 0 ? -1 : stage.lastLayer - stage.firstLayer,
                       stage.parameters, formatSeconds(stage.forwardSeconds),
                       formatSeconds(stage.backwardSeconds));
   };
