@@ -66,6 +66,30 @@ func.func @causal_by_elements(%q: tensor<2x2x1x16xf32>, %k: tensor<2x3x1x16xf32>
 
 // -----
 
+// Of a sum with the causal mask the rest stays as a bias, here ALiBi's slopes times positions.
+// CHECK-LABEL: func @causal_and_slopes
+// CHECK: %[[ALIBI:.*]] = dtc.broadcast %{{.*}} [1, 3] : tensor<2x8xf32> -> tensor<2x2x8x8xf32>
+// CHECK: dtc.attention {{.*}} bias %[[ALIBI]] : tensor<2x2x8x8xf32> scale 1.000000e+00 causal
+func.func @causal_and_slopes(%q: tensor<2x8x2x16xf32>, %k: tensor<2x8x2x16xf32>, %v: tensor<2x8x2x16xf32>) -> tensor<2x2x8x16xf32> {
+  %zero = arith.constant dense<0.0> : tensor<8x8xf32>
+  %low = arith.constant dense<-3.40282347E+38> : tensor<8x8xf32>
+  %slopes = arith.constant dense<[[0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5], [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75]]> : tensor<2x8xf32>
+  %row = dtc.iota 0 : tensor<8x8xi64>
+  %column = dtc.iota 1 : tensor<8x8xi64>
+  %seen = arith.cmpi sle, %column, %row : tensor<8x8xi64>
+  %mask = arith.select %seen, %zero, %low : tensor<8x8xi1>, tensor<8x8xf32>
+  %term = dtc.broadcast %mask [2, 3] : tensor<8x8xf32> -> tensor<2x2x8x8xf32>
+  %alibi = dtc.broadcast %slopes [1, 3] : tensor<2x8xf32> -> tensor<2x2x8x8xf32>
+  %s = dtc.contract %q [0, 2, 1, 4], %k [0, 3, 1, 4] -> [0, 1, 2, 3] : tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32> -> tensor<2x2x8x8xf32>
+  %a = arith.addf %s, %alibi : tensor<2x2x8x8xf32>
+  %m = arith.addf %a, %term : tensor<2x2x8x8xf32>
+  %p = dtc.softmax %m 3 : tensor<2x2x8x8xf32>
+  %r = dtc.contract %p [0, 1, 2, 4], %v [0, 4, 1, 3] -> [0, 1, 2, 3] : tensor<2x2x8x8xf32>, tensor<2x8x2x16xf32> -> tensor<2x2x8x16xf32>
+  return %r : tensor<2x2x8x16xf32>
+}
+
+// -----
+
 // One element that a causal mask would not hide: a bias.
 // CHECK-LABEL: func @one_element_off
 // CHECK: dtc.attention {{.*}} bias

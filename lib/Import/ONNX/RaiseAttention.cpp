@@ -270,18 +270,33 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
   }
 };
 
-/// A bias that is the causal mask becomes the attribute.
+/// A bias that is the causal mask, or a sum with it as a term, becomes the attribute. Of
+/// ALiBi's sum the slopes stay.
 struct FoldCausalBias : OpRewritePattern<graph::AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::AttentionOp op,
                                 PatternRewriter &rewriter) const override {
-    if (!op.getBias() || !isCausalMask(op.getBias(), 2, 3))
+    if (!op.getBias() || op.getCausal())
+      return failure();
+    Value rest;
+    if (!isCausalMask(op.getBias(), 2, 3) && !(rest = restOfCausalSum(op.getBias())))
       return failure();
     rewriter.modifyOpInPlace(op, [&] {
-      op.getBiasMutable().clear();
+      if (rest)
+        op.getBiasMutable().assign(rest);
+      else
+        op.getBiasMutable().clear();
       op.setCausal(true);
     });
     return success();
+  }
+
+  /// x for x + mask.
+  static Value restOfCausalSum(Value bias) {
+    auto sum = bias.getDefiningOp<arith::AddFOp>();
+    if (sum && isCausalMask(sum.getRhs(), 2, 3))
+      return sum.getLhs();
+    return sum && isCausalMask(sum.getLhs(), 2, 3) ? sum.getRhs() : Value();
   }
 };
 
