@@ -30,7 +30,7 @@ class Unsupported(Exception):
 class Dimensions:
     """What tells one exported graph from another."""
 
-    architecture: str  # gpt, llama, nemotron or phi
+    architecture: str  # gpt, bloom, llama, nemotron or phi
     layers: int
     hidden: int
     heads: int
@@ -38,12 +38,14 @@ class Dimensions:
     ffn: int
     vocabulary: int
     sequence: int
+    embedding_norm: bool = False  # a LayerNorm after the tokens' embedding, as BLOOM always has
 
     @property
     def name(self) -> str:
         kv = f"-k{self.kv_heads}" if self.kv_heads != self.heads else ""
+        norm = "-n" if self.embedding_norm and self.architecture != "bloom" else ""
         return (f"{self.architecture}-l{self.layers}-h{self.hidden}-a{self.heads}{kv}-f{self.ffn}"
-                f"-v{self.vocabulary}-s{self.sequence}")
+                f"-v{self.vocabulary}-s{self.sequence}{norm}")
 
     @property
     def path(self) -> pathlib.Path:
@@ -53,11 +55,16 @@ class Dimensions:
 def architecture(model: dict) -> str:
     """The transformers architecture that computes what this model does.
 
-    ALiBi and rotary tables instead of learned positions change less than 0.1 % of the work, so that every
-    decoder of LayerNorm, GELU and as many key-value heads as heads is a GPT-2.
+    Rotary tables instead of learned positions change less than 0.1 % of the work, so that every decoder of
+    LayerNorm, GELU and as many key-value heads as heads is a GPT-2, unless it has ALiBi, which BLOOM adds to the
+    scores.
     """
     if model.get("experts"):
         raise Unsupported("mixture of experts")
+    if model.get("position") == "alibi":
+        if not model.get("embedding_norm") or model["ffn_hidden"] != 4 * model["hidden"]:
+            raise Unsupported("ALiBi in another model than BLOOM")
+        return "bloom"
     if model["gated_mlp"]:
         return "llama"
     if model["family"] == "phi2":
@@ -71,7 +78,7 @@ def dimensions(model: dict, vocabulary: int) -> Dimensions:
     if model["heads"] * model["head_dim"] != model["hidden"]:
         raise Unsupported("heads that don't divide the width")
     return Dimensions(kind, model["layers"], model["hidden"], model["heads"], model["kv_heads"],
-                      model["ffn_hidden"], vocabulary, model["seq_len"])
+                      model["ffn_hidden"], vocabulary, model["seq_len"], model.get("embedding_norm", False))
 
 
 def build(dims: Dimensions):
@@ -85,11 +92,20 @@ def build(dims: Dimensions):
         "num_attention_heads": dims.heads, "num_key_value_heads": dims.kv_heads,
         "max_position_embeddings": dims.sequence, "tie_word_embeddings": False,
     }
-    makers = {
-        "gpt": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(
+    def gpt():
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
             n_positions=dims.sequence, n_embd=dims.hidden, n_layer=dims.layers, n_head=dims.heads,
             n_inner=dims.ffn, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
-            **common)),
+            **common))
+        if dims.embedding_norm:
+            model.transformer.wte = torch.nn.Sequential(model.transformer.wte, torch.nn.LayerNorm(dims.hidden))
+        return model
+
+    makers = {
+        "gpt": gpt,
+        "bloom": lambda: transformers.BloomForCausalLM(transformers.BloomConfig(
+            hidden_size=dims.hidden, n_layer=dims.layers, n_head=dims.heads, hidden_dropout=0.0,
+            attention_dropout=0.0, **common | {"attn_implementation": "eager"})),
         "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**grouped)),
         "nemotron": lambda: transformers.NemotronForCausalLM(transformers.NemotronConfig(**grouped)),
         "phi": lambda: transformers.PhiForCausalLM(transformers.PhiConfig(**grouped)),

@@ -111,9 +111,9 @@ def spec(run: dict) -> str:
 def software(run: dict, suite: dict) -> dict:
     """What the suite's program does; `half_gradients` lists the precisions in which it keeps gradients in the
     parameters' type (Megatron sums them up in fp32 beside bf16 alone), `keeps_half_gradients` those in which a
-    microbatch's stay beside such sums."""
+    microbatch's stay beside such sums, `reduces_half_sums` those in which such sums are copied to be reduced."""
     facts = dict(suite["software"])
-    for key in ("half_gradients", "keeps_half_gradients"):
+    for key in ("half_gradients", "keeps_half_gradients", "reduces_half_sums"):
         if key in facts:
             facts[key] = run["plan"]["precision"].split("/")[0] in facts[key]
     return facts

@@ -36,6 +36,7 @@ private:
   void call(const Call &made);
   void carryOut(const std::vector<AllocationEvent> &events, const Call &made, Blocks &held);
   void addToSums();
+  void updateWithZeros();
   void update();
 
   const RankRequests &rank;
@@ -149,9 +150,22 @@ void Replay::addToSums() {
   sizes.clear();
 }
 
+/// An update with zeros, which sums up and gathers nothing: DeepSpeed's
+/// `initialize_optimizer_states`.
+void Replay::updateWithZeros() {
+  Blocks temporaries = requestAll(rank.update);
+  requestAll(rank.states);
+  hasStates = true;
+  freeAll(temporaries);
+}
+
 void Replay::update() {
   Blocks temporaries = requestAll(rank.norm);
   freeAll(temporaries);
+  for (int64_t bytes : rank.casts) {
+    temporaries = {request(bytes)};
+    freeAll(temporaries);
+  }
   temporaries = requestAll(rank.update);
   if (!std::exchange(hasStates, true))
     requestAll(rank.states);
@@ -173,7 +187,7 @@ std::optional<int64_t> Replay::run(const std::vector<Call> &calls) {
   requestAll(rank.resident);
   freeAll(initial);
   if (rank.updatesFirst)
-    update();
+    updateWithZeros();
   for (int step = 0; step < 2; ++step) {
     for (const Call &made : calls) {
       if (failed)

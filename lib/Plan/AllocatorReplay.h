@@ -27,6 +27,8 @@ struct RankRequests {
   /// Each update's temporaries: for the gradients' norm, for the update and, when
   /// gradients are gone, after it.
   std::vector<int64_t> norm, update, after;
+  /// Between `norm` and `update`, each gone before the next.
+  std::vector<int64_t> casts;
   std::vector<StageAllocations> stages; ///< by chunk
   /// By chunk, in the order of a forward call: what each pass gathers (ZeRO-3), and what
   /// a backward one scatters, on streams of their own. Two at a time: while one is used,

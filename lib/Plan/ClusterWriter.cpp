@@ -88,6 +88,8 @@ static void writeSoftware(YAML::Emitter &out, const Software &software) {
   field(out, "gathers_weights", software.gathersWeights);
   field(out, "half_gradients", software.halfGradients);
   field(out, "keeps_half_gradients", software.keepsHalfGradients);
+  field(out, "reduces_half_sums", software.reducesHalfSums);
+  field(out, "casts_gradients", software.castsGradients);
   field(out, "norm_temporaries", software.normTemporaries);
   field(out, "flattens", software.flattens);
   field(out, "update_temporaries", software.updateTemporaries);

@@ -312,6 +312,8 @@ static Software readSoftware(YamlMap map) {
   software.gathersWeights = map.get("gathers_weights", true);
   software.halfGradients = map.get("half_gradients", false);
   software.keepsHalfGradients = map.get("keeps_half_gradients", false);
+  software.reducesHalfSums = map.get("reduces_half_sums", false);
+  software.castsGradients = map.get("casts_gradients", false);
   software.normTemporaries = map.within<int64_t>("norm_temporaries", 0, kMostTemporaries, 0);
   software.flattens = map.get("flattens", false);
   software.updateTemporaries = map.within<int64_t>("update_temporaries", 0, kMostTemporaries, 0);

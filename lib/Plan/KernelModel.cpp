@@ -139,7 +139,8 @@ double KernelModel::fusedAttention(const LocalWork &work) const {
 }
 
 /// The scores and their gradient pass through memory: written by one product,
-/// read and written by the softmax, read by the next.
+/// read and written by the softmax, read by the next. What is added to them is copied to
+/// their place, and read again by the product that adds to it (`torch.baddbmm`).
 double KernelModel::unfusedAttention(const LocalWork &work) const {
   double batch = double(work.batch), s = double(work.m), t = double(work.n), d = double(work.k);
   double element = double(byteSize(work.type)), scores = batch * s * t * element;
@@ -151,6 +152,8 @@ double KernelModel::unfusedAttention(const LocalWork &work) const {
   double softmax = passes * streamSeconds((work.backward ? 3 : 2) * scores);
   if (software.dropout) // read, written, and a mask of a byte each
     softmax += streamSeconds((2 + 1 / element) * scores);
+  if (work.biased)
+    softmax += streamSeconds(2 * scores);
   double moved = ((work.backward ? 4 : 2) * scores) / (kStreamShare * device.bandwidth);
   return std::max(products, moved) + softmax;
 }

@@ -79,19 +79,33 @@ double OpWork::savedBytes(OpId id) const {
   return software.flashAttention > 0 ? 0 : op.saved * (software.dropout ? 2 * share + mask : share);
 }
 
+/// The look-up whose rows a norm takes; -1: it takes something else, or is none.
+static OpId normalizedLookup(const Problem &problem, const ProblemFacts &facts, OpId id) {
+  const Op &op = problem.ops[id];
+  if (op.kind != OpKind::Normalization || op.backward)
+    return -1;
+  OpId producer = facts.producer[op.operands[0]];
+  return producer >= 0 && problem.ops[producer].kind == OpKind::Lookup ? producer : -1;
+}
+
 OpId OpWork::dropsOutputOf(OpId id) const {
   const Op &op = problem.ops[id];
   bool isSum = op.kind == OpKind::Elementwise && !op.backward && op.operands.size() == 2 &&
                op.results.size() == 1;
-  if (!isGpu() || !model.getCluster().software.dropout || !isSum)
+  OpId embedding = normalizedLookup(problem, facts, id);
+  if (!isGpu() || !model.getCluster().software.dropout || (!isSum && embedding < 0))
     return -1;
   const std::vector<OpId> &readers = facts.consumers[op.results[0]];
   if (std::none_of(readers.begin(), readers.end(), [&](OpId reader) {
         return problem.ops[reader].kind == OpKind::Normalization && !problem.ops[reader].backward;
       }))
     return -1;
+  if (embedding >= 0)
+    return embedding;
   for (ValueId operand : op.operands) {
     OpId producer = facts.producer[operand];
+    if (OpId rows = producer >= 0 ? normalizedLookup(problem, facts, producer) : -1; rows >= 0)
+      return rows;
     if (producer >= 0 && isEpilogue(producer))
       for (ValueId inner : problem.ops[producer].operands)
         if (OpId made = facts.producer[inner];
@@ -220,6 +234,7 @@ static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mes
   work.attention = true;
   work.causal = op.causal;
   work.backward = op.backward && *op.backward != BackwardKind::Recompute;
+  work.biased = !work.backward && op.operands.size() > 3;
   work.batch = local(query[0]) * local(query[2]);
   work.m = local(query[1]);
   work.n = local(key[1]);
@@ -237,7 +252,7 @@ void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
   }
   if (op.kind == OpKind::Attention && software.flashAttention == 0)
     work.kernels = (op.backward ? 4 : 2) + (software.fusesSoftmax(work.batch) ? 1 : 4) +
-                   software.dropout;
+                   software.dropout + work.biased;
   // Passes over the logits in f32: the cast, their largest (1), the difference,
   // exponentials (2 each), their sum (1), the quotient (2); back: the difference
   // to the target, its scale, the cast (2 each).

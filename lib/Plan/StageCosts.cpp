@@ -187,7 +187,7 @@ int64_t StageCosts::bucketBytes(const Runs &runs) const {
   int64_t bucket = model.getCluster().software.bucketElements, gradients = 0, elements = 0;
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes)
-      if (weights.trained && !weights.pending.empty()) {
+      if (weights.trained && !weights.pending.empty() && !reducesHalfSums(weights, run)) {
         gradients += weights.gradients(run);
         elements += weights.elements(run);
       }
@@ -216,7 +216,8 @@ int64_t StageCosts::updateBytes(const Runs &runs) const {
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes)
       if (degrees.offload == Offload::None)
-        result += weights.update(run) / mesh.size(weights.state);
+        result += weights.update(run) / mesh.size(weights.state) +
+                  (reducesHalfSums(weights, run) ? weights.parameters(run) : 0);
   return result;
 }
 

@@ -55,6 +55,8 @@ struct WeightClass {
           elements(units), count(units) {}
     void finish();
     StageTable parameters, gradients, states, kept, update, elements, count;
+    /// By parameter, in their order: the units that read it, and its bytes.
+    std::vector<std::pair<std::vector<int>, int64_t>> parts;
   };
   std::shared_ptr<Tables> tables; ///< the same however they are stored
   std::shared_ptr<Tables> shared; ///< of these, what several units read; null: nothing
@@ -65,6 +67,8 @@ struct WeightClass {
   int64_t update(const StageRun &run) const { return of(&Tables::update, run); }
   int64_t elements(const StageRun &run) const { return of(&Tables::elements, run); }
   int64_t count(const StageRun &run) const { return of(&Tables::count, run); }
+  /// The bytes of each of these parameters.
+  std::vector<int64_t> sizes(const StageRun &run) const;
 
 private:
   int64_t of(StageTable Tables::*amount, const StageRun &run) const {
@@ -172,6 +176,7 @@ private:
   Exchange exchange(sharding::StepKind kind, sharding::AxisList axes, double bytes,
                     double pieces) const;
   bool ownersBroadcast(const WeightClass &weights) const;
+  bool reducesHalfSums(const WeightClass &weights, const StageRun &run) const;
   double lastShare(const WeightClass &weights, const StageRun &run) const;
   void countBlocks(const std::vector<Block> &blocks, const std::vector<bool> &higher);
   double pieces(WeightClass::Level level, const StageRun &run) const;
@@ -181,6 +186,7 @@ private:
   bool overlaps() const;
   int64_t bucketBytes(const Runs &runs) const;
   void addExchanges(int unit, RankRequests &to) const;
+  void addCasts(const Runs &runs, RankRequests &to) const;
   void addRequests(const WeightClass &weights, const StageRun &run, RankRequests &to) const;
 
   const CostModel &model;

@@ -77,9 +77,17 @@ bool StageCosts::ownersBroadcast(const WeightClass &weights) const {
          weights.storage.empty();
 }
 
+/// Whether sums of gradients are copied, in the parameters' type, to be reduced.
+bool StageCosts::reducesHalfSums(const WeightClass &weights, const StageRun &run) const {
+  return model.getCluster().software.reducesHalfSums && weights.trained &&
+         weights.gradients(run) > weights.parameters(run);
+}
+
 /// Of sums of gradients, what can't begin before the backward pass has ended: those of the
 /// last block, or of the last bucket where that is larger.
 double StageCosts::lastShare(const WeightClass &weights, const StageRun &run) const {
+  if (reducesHalfSums(weights, run))
+    return 1;
   double bucket = double(model.getCluster().software.bucketElements);
   return std::clamp(bucket / std::max(1.0, double(weights.elements(run))),
                     1 / pieces(WeightClass::Level::Only, run), 1.0);
@@ -89,7 +97,8 @@ double StageCosts::lastShare(const WeightClass &weights, const StageRun &run) co
 /// the ranks that hold the same part.
 std::vector<StageCosts::Exchange> StageCosts::reductions(const WeightClass &weights,
                                                          const StageRun &run) const {
-  auto bytes = double(weights.gradients(run));
+  bool half = weights.gradient.empty() && reducesHalfSums(weights, run);
+  auto bytes = double(half ? weights.parameters(run) : weights.gradients(run));
   std::vector<Exchange> result;
   if (!weights.trained || weights.pending.empty() || bytes <= 0)
     return result;
@@ -98,10 +107,12 @@ std::vector<StageCosts::Exchange> StageCosts::reductions(const WeightClass &weig
   if (!scattered && ownersBroadcast(weights))
     return {exchange(StepKind::AllReduce, pending, bytes, buckets(bytes, mesh.size(pending)))};
   const AxisList &target = scattered ? weights.gradient : weights.state;
-  if (!scattered && !target.empty())
+  if (half && !target.empty())
+    result.push_back(exchange(StepKind::AllReduce, target, bytes, 1));
+  else if (!scattered && !target.empty())
     result.push_back(exchange(StepKind::ReduceScatter, target, bytes,
                               buckets(bytes, mesh.size(target))));
-  bytes /= double(mesh.size(target));
+  bytes /= half ? 1 : double(mesh.size(target));
   if (AxisList rest = without(pending, target); !rest.empty())
     result.push_back(
         exchange(StepKind::AllReduce, rest, bytes, buckets(bytes, mesh.size(rest))));

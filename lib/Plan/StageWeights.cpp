@@ -16,9 +16,25 @@ int64_t WeightClass::ofLevel(StageTable Tables::*amount, const StageRun &run,
   return level == Level::Higher ? higher : all - higher;
 }
 
+std::vector<int64_t> WeightClass::sizes(const StageRun &run) const {
+  std::vector<int64_t> result;
+  for (const auto &[readers, bytes] : tables->parts) {
+    auto isReadIn = [&readers = readers](int begin, int end) {
+      auto first = std::lower_bound(readers.begin(), readers.end(), begin);
+      return first != readers.end() && *first < end;
+    };
+    bool isHigher = isReadIn(run.begin, run.zeroEnd) || (shared && readers.size() > 1);
+    if (isReadIn(run.begin, run.end) && (!open || isHigher == (level == Level::Higher)))
+      result.push_back(bytes);
+  }
+  return result;
+}
+
 void WeightClass::Tables::finish() {
   for (StageTable *table : {&parameters, &gradients, &states, &kept, &update, &elements, &count})
     table->finish();
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto &a, const auto &b) { return a.first < b.first; });
 }
 
 static bool sameKey(const WeightClass &a, const WeightClass &b) {
@@ -102,6 +118,7 @@ static void addTo(WeightClass::Tables &tables, const std::vector<int> &readers,
   tables.update.addToStagesWith(readers, bytes.update);
   tables.elements.addToStagesWith(readers, elements);
   tables.count.addToStagesWith(readers, 1);
+  tables.parts.emplace_back(readers, bytes.parameter);
 }
 
 void WeightFinder::add(ValueId value, WeightClass &to) {

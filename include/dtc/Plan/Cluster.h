@@ -120,6 +120,11 @@ struct Software {
   bool halfGradients = false; ///< in the parameters' type; the update makes an fp32 copy
   /// Each microbatch's stay beside their fp32 sums until the next one's.
   bool keepsHalfGradients = false;
+  /// Their fp32 sums are copied to that type to be summed up over ranks, all at a time.
+  bool reducesHalfSums = false;
+  /// Each half gradient that a rank updates is cast to fp32, to find overflows, and then to
+  /// fp64 for the norm.
+  bool castsGradients = false;
   /// fp32 tensors as large as all parameters: for the gradients' norm, and then in the update.
   int64_t normTemporaries = 0, updateTemporaries = 0;
   /// Each device has the whole model at first. Its parameters are copied to one tensor,

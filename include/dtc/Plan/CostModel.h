@@ -36,6 +36,7 @@ struct LocalWork {
   bool attention = false;
   bool causal = false;   ///< of attention: half of the products can be skipped
   bool backward = false; ///< of attention
+  bool biased = false;   ///< attention adds a tensor to its scores
 };
 
 /// Share of the rate of products and attention timed alone that a GPU keeps up

@@ -68,6 +68,23 @@ TEST(AllocatorReplay, StatesOfTheFirstUpdateDontFindTheTemporariesPlace) {
   EXPECT_EQ(peakReserved(rank, kOneByOne, kPlenty), 400 * kMiB);
 }
 
+/// The copy for the norm finds no place then: the calls' are apart.
+TEST(AllocatorReplay, AnUpdateWithZerosSumsUpNothing) {
+  RankRequests rank = rankOf(100 * kMiB, 40 * kMiB, 30 * kMiB, 0);
+  rank.states = {50 * kMiB};
+  rank.norm = {60 * kMiB};
+  rank.updatesFirst = true;
+  EXPECT_EQ(peakReserved(rank, kOneByOne, kPlenty), 280 * kMiB);
+}
+
+TEST(AllocatorReplay, CastsAreGoneBeforeTheNext) {
+  RankRequests rank = rankOf(100 * kMiB, 40 * kMiB, 30 * kMiB, 0);
+  rank.casts = {30 * kMiB, 60 * kMiB};
+  EXPECT_EQ(peakReserved(rank, kOneByOne, kPlenty), 230 * kMiB);
+  rank.casts = {60 * kMiB, 60 * kMiB};
+  EXPECT_EQ(peakReserved(rank, kOneByOne, kPlenty), 230 * kMiB);
+}
+
 TEST(AllocatorReplay, WhatIsCopiedAtTheStartIsUsedAgain) {
   RankRequests rank = rankOf(100 * kMiB, 40 * kMiB, 30 * kMiB, 0);
   rank.initial = {50 * kMiB, 50 * kMiB};
@@ -286,7 +303,8 @@ TEST(CachedMemory, IsWhatTheAllocatorHoldsBeyondTensors) {
 TEST(CachedMemory, GivesWayBeforeAPlanDoesNotFit) {
   Cluster on = cluster("dgx-a100");
   on.software.cachingAllocator = true;
-  on.software.normTemporaries = 2;
+  on.software.flattens = true; // an update takes tensors as large as all parameters
+  on.software.updateTemporaries = 2;
   Problem problem = transformer({4, 1024, 16, 512, 32, 8192});
   const std::string spec = "dp=1,tp=1,pp=1,zero=0,recompute=none,micro_batch=4";
   Prediction roomy = predicted(problem, on, 1, spec);

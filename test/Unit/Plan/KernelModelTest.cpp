@@ -178,6 +178,15 @@ TEST(KernelModel, UnfusedAttentionPassesItsScoresThroughMemory) {
   EXPECT_GT(CostModel(cluster, 8).opSeconds(work), 1.5 * apart.opSeconds(work));
 }
 
+/// ALiBi's, copied to where the product adds to it (`torch.baddbmm`): written and read once.
+TEST(KernelModel, WhatIsAddedToScoresPassesThroughMemory) {
+  CostModel apart = withFlash("a100-80", 0);
+  LocalWork work = attention(64, 2048, 128, true, false);
+  double without = apart.opSeconds(work), scores = 64.0 * 2048 * 2048 * 2;
+  work.biased = true;
+  EXPECT_NEAR(apart.opSeconds(work) - without, 2 * scores / (0.9 * 2039e9), 3e-6);
+}
+
 /// Megatron-LM's kernel takes multiples of 4.
 TEST(KernelModel, SomeSoftmaxKernelsTakeMultiplesOfHeads) {
   CostModel any = withFlash("a100-80", 0);

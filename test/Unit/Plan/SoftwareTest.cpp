@@ -57,6 +57,31 @@ TEST(Software, DropoutKeepsMasks) {
   EXPECT_EQ(activations(true) - activations(false), 3 * 2048 * 4096);
 }
 
+/// BLOOM's embedding goes through a norm to the residual stream, and has no sum.
+TEST(Software, DropoutKeepsMasksOfNormalizedEmbeddings) {
+  Problem gpt = halfGpt();
+  OpId lookup = -1;
+  std::vector<OpId> norms;
+  for (OpId id = 0; id < static_cast<OpId>(gpt.ops.size()); ++id) {
+    if (lookup < 0 && gpt.ops[id].kind == OpKind::Lookup)
+      lookup = id;
+    if (gpt.ops[id].kind == OpKind::Normalization && !gpt.ops[id].backward)
+      norms.push_back(id);
+  }
+  ASSERT_GE(lookup, 0);
+  ASSERT_GE(norms.size(), 2u);
+  Cluster on = cluster("a100-80");
+  on.software.dropout = true;
+  CostModel model(on, 1);
+  gpt.ops[norms[0]].operands[0] = gpt.ops[lookup].results[0];
+  ProblemFacts alone(gpt);
+  EXPECT_EQ(OpWork(gpt, alone, model).dropsOutputOf(norms[0]), -1) << "no norm reads it";
+  gpt.ops[norms[1]].operands[0] = gpt.ops[norms[0]].results[0];
+  ProblemFacts facts(gpt);
+  EXPECT_EQ(OpWork(gpt, facts, model).dropsOutputOf(norms[0]), lookup);
+  EXPECT_EQ(OpWork(gpt, facts, model).dropsOutputOf(norms[1]), -1);
+}
+
 TEST(Software, ALossThatIsntFusedKeepsProbabilities) {
   Problem gpt = halfGpt();
   ProblemFacts facts(gpt);
@@ -247,6 +272,27 @@ TEST(Software, HalfGradientsMayStayBesideTheirSums) {
   EXPECT_EQ(predicted(gpt, {.halfGradients = true, .keepsHalfGradients = true}, 1, spec)
                 .memory.gradients,
             none.gradients / 2);
+}
+
+/// DeepSpeed's BF16_Optimizer: all fp32 sums are cast to bf16 for an all-reduce.
+TEST(Software, HalfSumsAreCopiedToBeReduced) {
+  Problem gpt = halfGpt();
+  for (const char *spec : {"cp=2,zero=0,recompute=none", "cp=2,zero=1,recompute=none"}) {
+    auto run = [&](bool half) {
+      return predicted(gpt, {.overlapCommunication = false, .keepsHalfGradients = true,
+                             .reducesHalfSums = half, .cachingAllocator = true}, 2, spec);
+    };
+    Prediction sums = run(false), halves = run(true);
+    auto reduced = [](const Prediction &prediction, StepKind kind) {
+      double bytes = 0;
+      for (const CollectiveUse &use : prediction.collectives)
+        bytes += use.kind == kind && use.axis == "cp" ? double(use.bytes) * double(use.count) : 0;
+      return bytes;
+    };
+    double whole = reduced(sums, StepKind::AllReduce) + reduced(sums, StepKind::ReduceScatter);
+    EXPECT_NEAR(reduced(halves, StepKind::AllReduce), whole / 2, 0.01 * whole) << spec;
+    EXPECT_GT(halves.memory.total(), sums.memory.total()) << spec;
+  }
 }
 
 TEST(Software, KernelsLoadedAtOnceTakeMemory) {
