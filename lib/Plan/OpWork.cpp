@@ -100,8 +100,6 @@ OpId OpWork::dropsOutputOf(OpId id) const {
         return problem.ops[reader].kind == OpKind::Normalization && !problem.ops[reader].backward;
       }))
     return -1;
-  if (embedding >= 0)
-    return embedding;
   for (ValueId operand : op.operands) {
     OpId producer = facts.producer[operand];
     if (OpId rows = producer >= 0 ? normalizedLookup(problem, facts, producer) : -1; rows >= 0)
