@@ -64,7 +64,7 @@ Strides stridesOf(const Degrees &degrees) {
   return strides;
 }
 
-bool hasDefaultPlacement(const Degrees &degrees) {
+static bool hasDefaultStrides(const Degrees &degrees) {
   Degrees plain = degrees;
   plain.order = kDefaultOrder;
   Strides own = stridesOf(degrees), theirs = stridesOf(plain);
@@ -72,6 +72,20 @@ bool hasDefaultPlacement(const Degrees &degrees) {
     auto index = static_cast<size_t>(axis);
     return degreeOf(degrees, axis) == 1 || own[index] == theirs[index];
   });
+}
+
+bool hasDefaultPlacement(const Degrees &degrees) {
+  for (size_t group = 0; group < groupCount(degrees); ++group)
+    if (!hasDefaultStrides(inGroup(degrees, group)))
+      return false;
+  return true;
+}
+
+std::string whyNotPlaced(const Degrees &degrees, bool severalTypes) {
+  if ((!severalTypes && degrees.groups.empty()) || hasDefaultPlacement(degrees))
+    return "";
+  return "on several device types, and with stages that have meshes of their own, axes have the "
+         "default order alone: order=" + name(degrees.order);
 }
 
 void setStrides(sharding::Mesh &mesh, const Strides &strides) {

@@ -208,6 +208,8 @@ Result<Spec> parseSpec(const std::string &text) {
 /// The pinned parts as a plan's.
 static Plan planOf(const Spec &spec) {
   Plan plan;
+  plan.degrees.dp = spec.dp.value_or(1);
+  plan.degrees.tp = spec.tp.value_or(1);
   plan.degrees.pp = spec.pp.value_or(1);
   plan.degrees.cp = spec.cp.value_or(1);
   plan.degrees.ep = spec.ep.value_or(1);
@@ -216,22 +218,13 @@ static Plan planOf(const Spec &spec) {
   plan.degrees.chunks = spec.chunks.value_or(1);
   plan.degrees.recompute = spec.recompute.value_or(Recompute::None);
   plan.degrees.offload = spec.offload.value_or(Offload::None);
+  plan.degrees.order = spec.order.value_or(kDefaultOrder);
   plan.degrees.groups = spec.groups;
   return plan;
 }
 
-static std::vector<std::string> withOrder(std::vector<std::string> result, const Spec &spec) {
-  if (spec.order && *spec.order != kDefaultOrder)
-    result.push_back("not implemented yet: order=" + name(*spec.order));
-  return result;
-}
-
-std::vector<std::string> unimplemented(const Spec &spec) {
-  return withOrder(unimplemented(planOf(spec)), spec);
-}
-
 std::vector<std::string> unimplemented(const Problem &problem, const Spec &spec) {
-  return withOrder(unimplemented(problem, planOf(spec)), spec);
+  return unimplemented(problem, planOf(spec));
 }
 
 Spec pinned(const Degrees &degrees, Spec asked) {

@@ -86,6 +86,9 @@ int64_t degreeOf(const Degrees &degrees, Axis axis);
 Strides stridesOf(const Degrees &degrees);
 /// Whether the order puts each rank where the default order does.
 bool hasDefaultPlacement(const Degrees &degrees);
+/// Why the axes can't lie on the devices in this order, or "". Where these are of several
+/// types, or stages have meshes of their own, ranks lie as the default order puts them.
+std::string whyNotPlaced(const Degrees &degrees, bool severalTypes);
 /// Of the axes of a mesh; where a degree has several, its last is the innermost.
 void setStrides(sharding::Mesh &mesh, const Strides &strides);
 /// The devices of a pipeline rank, in the order of the mesh's ranks.

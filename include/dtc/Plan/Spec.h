@@ -36,8 +36,7 @@ Result<Spec> fill(Spec spec, int64_t devices);
 Spec pinned(const Degrees &degrees, Spec asked);
 
 /// The parts of what is pinned that cannot be compiled yet, one line each; for this
-/// problem.
-std::vector<std::string> unimplemented(const Spec &spec);
+/// problem. Degrees that are open may be 1.
 std::vector<std::string> unimplemented(const Problem &problem, const Spec &spec);
 
 /// The known word closest to `word`, or "" when none is close.

@@ -1,5 +1,7 @@
 #include "Candidates.h"
 
+#include "StageCuts.h"
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -35,6 +37,8 @@ std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster) 
 }
 
 bool suitsGroups(const Degrees &degrees, int64_t zeroGroup) {
+  if (degrees.groups.empty())
+    return degrees.dp % zeroGroup == 0;
   return std::all_of(degrees.groups.begin(), degrees.groups.end(), [&](const StageGroup &group) {
     return group.dp <= zeroGroup || group.dp % zeroGroup == 0;
   });
@@ -94,7 +98,6 @@ public:
             degrees.pp = pp;
             degrees.ep = ep;
             degrees.dp = devices / (tp * cp * ep * pp);
-            degrees.order = spec.order.value_or(kDefaultOrder);
             if (!spec.dp || *spec.dp == degrees.dp)
               addMesh(degrees);
           }
@@ -121,6 +124,7 @@ private:
   std::string whyNoContext(int64_t cp) const;
   std::string whyNoExperts(int64_t ep) const;
   std::string whyNot(const Degrees &degrees) const;
+  std::string whyNotPlaced(const Degrees &degrees) const;
   void addMesh(Degrees degrees);
   bool mayDiffer() const;
   void addGroups(int64_t cp, int64_t ep, std::vector<StageGroup> groups);
@@ -214,6 +218,13 @@ std::string Enumeration::whyNot(const Degrees &degrees) const {
                       std::to_string(ranks);
 }
 
+/// The same for the order of axes; what is compiled has the default one.
+std::string Enumeration::whyNotPlaced(const Degrees &degrees) const {
+  if (options.executable && !hasDefaultPlacement(degrees))
+    return "not implemented yet: order=" + name(degrees.order);
+  return plan::whyNotPlaced(degrees, range.severalTypes);
+}
+
 int64_t Enumeration::mostSamples() const {
   return problem.tokensPerSample > 0
              ? std::clamp(kLargestTokens / problem.tokensPerSample, int64_t{1}, kLargestMicroBatch)
@@ -244,6 +255,23 @@ std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
   return list;
 }
 
+/// Sets the ranks that share ZeRO's storage; false, with the reason, where these can't.
+bool Enumeration::shares(Degrees &degrees) {
+  degrees.zeroGroup = spec.zeroGroup.value_or(0);
+  int64_t most = 1;
+  for (size_t group = 0; group < groupCount(degrees); ++group)
+    most = std::max(most, inGroup(degrees, group).dp);
+  if (degrees.zeroGroup > 0 && !suitsGroups(degrees, degrees.zeroGroup))
+    result.refusal = "zero_group doesn't divide dp=" + groupsText(degrees, &Degrees::dp) + ": " +
+                     std::to_string(degrees.zeroGroup);
+  else if (degrees.zeroGroup == 1 && most > 1 && degrees.ep * degrees.cp == 1 &&
+           spec.zero.value_or(0) > 0)
+    result.refusal = "zero_group=1 leaves nothing to share: zero=" + std::to_string(*spec.zero);
+  else
+    return true;
+  return false;
+}
+
 std::string Enumeration::cannotCut(int64_t samples, const Degrees &degrees) const {
   std::string ep = degrees.ep > 1 ? " and ep=" + std::to_string(degrees.ep) : "";
   return "with dp=" + std::to_string(degrees.dp) + ep + " a rank has " + std::to_string(samples) +
@@ -255,17 +283,8 @@ void Enumeration::addMesh(Degrees degrees) {
     result.refusal = reason;
     return;
   }
-  if (spec.zeroGroup && degrees.dp % *spec.zeroGroup != 0) {
-    result.refusal = "zero_group doesn't divide dp=" + std::to_string(degrees.dp) + ": " +
-                     std::to_string(*spec.zeroGroup);
+  if (!shares(degrees))
     return;
-  }
-  degrees.zeroGroup = spec.zeroGroup.value_or(0);
-  if (degrees.zeroGroup == 1 && degrees.ep * degrees.cp == 1 && degrees.dp > 1 &&
-      spec.zero.value_or(0) > 0) {
-    result.refusal = "zero_group=1 leaves nothing to share: zero=" + std::to_string(*spec.zero);
-    return;
-  }
   int64_t samples = options.samplesPerRank ? options.samplesPerRank
                                            : problem.globalBatch() / degrees.dataRanks();
   if (options.fixedCalls || samples < 1) {
@@ -335,19 +354,6 @@ bool Enumeration::suits(const Degrees &degrees) {
   return it->second;
 }
 
-/// Sets the ranks that share ZeRO's storage; false, with the reason, where these aren't.
-bool Enumeration::shares(Degrees &degrees) {
-  degrees.zeroGroup = spec.zeroGroup.value_or(0);
-  if (degrees.zeroGroup > 0 && !suitsGroups(degrees, degrees.zeroGroup))
-    result.refusal = "zero_group doesn't divide the dp of a stage group: " +
-                     std::to_string(degrees.zeroGroup);
-  else if (degrees.zeroGroup == 1 && degrees.ep * degrees.cp == 1 && spec.zero.value_or(0) > 0)
-    result.refusal = "zero_group=1 leaves nothing to share: zero=" + std::to_string(*spec.zero);
-  else
-    return true;
-  return false;
-}
-
 /// With microbatches that all groups can share out among their ranks.
 void Enumeration::addGrouped(Degrees degrees) {
   const StageGroup &first = degrees.groups.front();
@@ -412,7 +418,13 @@ void Enumeration::addPinnedGroups() {
 
 //===-- schedules ---------------------------------------------------------===//
 
+/// What the degrees of all kinds of candidates have in common: their order, and schedules.
 void Enumeration::addSchedules(Degrees degrees) {
+  degrees.order = spec.order.value_or(kDefaultOrder);
+  if (std::string reason = whyNotPlaced(degrees); !reason.empty()) {
+    result.refusal = reason;
+    return;
+  }
   auto add = [&](ScheduleKind kind, int64_t chunks) {
     if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks)) {
       if (spec.chunks > 1 && result.refusal.empty())
@@ -454,7 +466,7 @@ void Enumeration::addSchedules(Degrees degrees) {
                           spec.chunks.value_or(1));
   auto isWorthTrying = [&](int64_t chunks) {
     bool isPower = chunks <= kLargestChunks && (chunks & (chunks - 1)) == 0;
-    bool isEven = range.evenStages && range.layers % (degrees.pp * chunks) == 0;
+    bool isEven = range.evenStages && canBeEven(range.layers, degrees.pp * chunks);
     return spec.chunks || isPower || isEven;
   };
   for (int64_t chunks = 2; chunks <= most; ++chunks)

@@ -19,6 +19,7 @@ struct SearchRange {
   /// Devices beside each other that are alike (alikeDevices); one number: all are.
   std::vector<int64_t> alike = {};
   bool evenStages = false; ///< all numbers of chunks with which they are even are of use
+  bool severalTypes = false; ///< of devices in the cluster
 };
 
 /// The first `devices` of a cluster in runs of the same type, joined alike: {16, 8} of
@@ -34,7 +35,8 @@ Candidates findCandidates(const Problem &problem, const ProblemFacts &facts, con
 /// dp=64, tp=2 in nodes of 8 gives 16 and 4.
 std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster);
 
-/// Whether each stage group's data-parallel ranks are so many at most, or a multiple.
+/// Whether the data-parallel ranks are a multiple of so many; those of a stage group may also
+/// be fewer.
 bool suitsGroups(const Degrees &degrees, int64_t zeroGroup);
 
 /// dp, tp, pp, cp, ep, zero, recompute and micro_batch are known.

@@ -151,14 +151,23 @@ std::optional<std::vector<int>> cutStages(int units, int stages, const StagePric
   return cuts;
 }
 
+/// How many layers the model's two ends count as, each: one only where that is needed.
+static int64_t layersOfEnds(int64_t layers, int64_t stages) { return layers % stages == 0 ? 0 : 1; }
+
+bool canBeEven(int64_t layers, int64_t stages) {
+  if (stages < 2)
+    return false;
+  int64_t ends = layersOfEnds(layers, stages), counted = layers + 2 * ends;
+  return counted % stages == 0 && counted / stages > ends;
+}
+
 std::optional<std::vector<int>> evenCuts(const std::vector<int> &layers, int units, int stages) {
-  auto count = static_cast<int>(layers.size());
-  int ends = count % stages == 0 ? 0 : 1;
-  int each = (count + 2 * ends) / stages;
-  if (stages < 2 || each < 1 + ends || (count + 2 * ends) % stages != 0)
+  auto count = static_cast<int64_t>(layers.size());
+  if (!canBeEven(count, stages))
     return std::nullopt;
+  int64_t ends = layersOfEnds(count, stages), each = (count + 2 * ends) / stages;
   std::vector<int> cuts = {0};
-  for (int stage = 1; stage < stages; ++stage)
+  for (int64_t stage = 1; stage < stages; ++stage)
     cuts.push_back(layers[stage * each - ends]);
   cuts.push_back(units);
   return cuts;

@@ -1,6 +1,7 @@
 // Where to cut a model into pipeline stages: dynamic programming over units.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -27,6 +28,9 @@ std::optional<std::vector<int>> cutStages(int units, int stages, const StagePric
 /// Whether there are cuts all of whose stages have a finite price of at most `limit`.
 bool canCut(int units, int stages, const StagePrice &price,
             double limit = std::numeric_limits<double>::infinity());
+
+/// Whether so many layers can be cut into stages as evenCuts does.
+bool canBeEven(int64_t layers, int64_t stages);
 
 /// Cuts into stages of equally many layers, which begin at the units `layers`. What is
 /// before the first layer belongs to the first stage, what is behind the last one to the

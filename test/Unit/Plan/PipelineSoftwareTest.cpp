@@ -52,15 +52,19 @@ TEST(PipelineSoftware, TriesAllChunksThatKeepStagesEqual) {
   Problem problem = model();
   ProblemFacts facts(problem);
   Spec spec = *parseSpec("dp=1,pp=4,schedule=interleaved,micro_batch=2");
-  auto chunks = [&](bool even) {
+  auto chunks = [&](bool even, int64_t layers = 24) {
     std::vector<int64_t> list;
     for (const Degrees &degrees :
-         findCandidates(problem, facts, spec, {4, spec}, {.layers = 24, .evenStages = even}).list)
+         findCandidates(problem, facts, spec, {4, spec}, {.layers = layers, .evenStages = even})
+             .list)
       list.push_back(degrees.chunks);
     return list;
   };
   EXPECT_EQ(chunks(false), (std::vector<int64_t>{2, 4}));
   EXPECT_EQ(chunks(true), (std::vector<int64_t>{2, 3, 4, 6}));
+  // The ends as a layer each: 1, 10 times 2, and 1.
+  EXPECT_EQ(chunks(false, 22), (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(chunks(true, 22), (std::vector<int64_t>{2, 3, 4}));
 }
 
 TEST(PipelineSoftware, MakesEachMicrobatchReadyBeforeTheDeviceBegins) {

@@ -3,7 +3,7 @@
 #include "Planners/Experts.h"
 
 #include "Planner.h"
-#include "Transformer.h"
+#include "StageGroups.h"
 
 #include "dtc/Plan/Verify.h"
 
@@ -59,6 +59,32 @@ TEST(Rediscovery, RefusesGroupsThatShareNothing) {
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().message.find("zero_group=1 leaves nothing to share: zero=3"),
             std::string::npos) << result.error().message;
+}
+
+/// Stage groups are judged as the one mesh of a uniform plan is.
+TEST(Rediscovery, RefusesGroupsThatDontDivideAlikeInAllMeshes) {
+  Problem problem = transformer({2, 512, 8, 128, 16, 1024});
+  auto refusal = [&](std::vector<StageGroup> groups, int64_t zeroGroup) {
+    SearchOptions options = optionsOf(8);
+    Degrees degrees = grouped(std::move(groups), 16, 3);
+    degrees.zeroGroup = zeroGroup;
+    options.spec = pinned(degrees, {});
+    auto result = search(problem, cluster("dgx-h100"), options);
+    return result ? "" : result.error().message;
+  };
+  const std::string none = "no plan for 8 devices: ";
+  EXPECT_EQ(refusal({{1, 4, 1, false, 1}, {1, 2, 2, false, 2}}, 3),
+            none + "zero_group doesn't divide dp=4|2: 3");
+  EXPECT_EQ(refusal({{1, 4, 1, false, 1}, {1, 2, 2, false, 2}}, 4), "");
+  EXPECT_EQ(refusal({{1, 4, 1, false, 1}, {1, 2, 2, false, 2}}, 1),
+            none + "zero_group=1 leaves nothing to share: zero=3");
+  // With one data-parallel rank each there is nothing to share in any case.
+  EXPECT_EQ(refusal({{1, 1, 4, false, 4}, {2, 1, 2, false, 4}}, 1), "");
+  auto uniform = found(problem, 8, "dp=1,tp=4,pp=2,zero=3,zero_group=1");
+  EXPECT_TRUE(uniform) << uniform.error().message;
+  auto odd = found(problem, 8, "dp=4,tp=2,zero=3,zero_group=3");
+  ASSERT_FALSE(odd);
+  EXPECT_EQ(odd.error().message, none + "zero_group doesn't divide dp=4: 3");
 }
 
 namespace {

@@ -97,6 +97,10 @@ TEST(StageCuts, MayBeEven) {
   EXPECT_FALSE(evenCuts(layers(9), 11, 4));
   EXPECT_FALSE(evenCuts(layers(2), 4, 4)) << "ends without a layer";
   EXPECT_FALSE(evenCuts({}, 3, 2));
+  for (int count = 0; count < 30; ++count)
+    for (int stages = 1; stages < 16; ++stages)
+      EXPECT_EQ(canBeEven(count, stages), evenCuts(layers(count), count + 2, stages).has_value())
+          << count << " " << stages;
   EXPECT_FALSE(evenCuts(layers(8), 10, 1)) << "nothing to cut";
 }
 

@@ -80,7 +80,7 @@ TEST_F(VerifyTest, Order) {
   on.others = {{on.device, 2, 2, {}}};
   on.nodes = 2;
   on.devicesPerNode = 2;
-  expect("a cluster of several device types has the default order alone", swap);
+  expect("axes have the default order alone: order=cp-tp-ep-dp-pp", swap);
 }
 
 TEST_F(VerifyTest, Devices) {
