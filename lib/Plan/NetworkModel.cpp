@@ -61,32 +61,31 @@ NetworkModel::NetworkModel(std::vector<LinkLevel> list, const DeviceSpec &device
 static int64_t spanOf(const Mesh &mesh) {
   int64_t span = 1;
   for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
-    span = std::max(span, mesh.stride(static_cast<sharding::AxisId>(axis)) * mesh.axes[axis].size);
+    if (int64_t ranks = mesh.axes[axis].size; ranks > 1)
+      span = std::max(span, mesh.stride(static_cast<sharding::AxisId>(axis)) * ranks);
   return span;
 }
 
-/// Ranks that differ only in `axes`: along each axis, as many are below one
-/// switch as fit. Where groups straddle switches, the one that is torn apart most
-/// counts.
+int64_t ranksBelow(int64_t size, int64_t span, int64_t ranks, int64_t stride) {
+  if (size == 0 || size >= span)
+    return ranks;
+  int64_t fit = std::min(ranks, size / stride);
+  if (fit == ranks && size % (stride * ranks) != 0)
+    fit = ranks / 2;
+  return std::max<int64_t>(1, fit);
+}
+
+/// Ranks that differ only in `axes`: along each axis, as many are below one switch as fit.
 GroupShape NetworkModel::shape(const AxisList &axes, const Mesh &mesh) const {
   GroupShape group;
   group.ranks = mesh.size(axes);
-  int64_t devices = spanOf(mesh);
+  int64_t span = spanOf(mesh);
   bool joined = false;
   for (size_t i = 0; i < kMaxLevels; ++i) {
-    int64_t size = i < levels.size() ? levels[i].size : 0;
-    if (size == 0 || size >= devices || i + 1 >= levels.size()) {
-      group.inside[i] = group.ranks;
-    } else {
-      group.inside[i] = 1;
-      for (sharding::AxisId axis : axes) {
-        int64_t stride = mesh.stride(axis);
-        int64_t ranks = mesh.axes[axis].size, fit = std::min(ranks, size / stride);
-        if (fit == ranks && size % (stride * ranks) != 0)
-          fit = ranks / 2;
-        group.inside[i] *= std::max<int64_t>(1, fit);
-      }
-    }
+    int64_t size = i + 1 < levels.size() ? levels[i].size : 0;
+    group.inside[i] = 1;
+    for (sharding::AxisId axis : axes)
+      group.inside[i] *= ranksBelow(size, span, mesh.axes[axis].size, mesh.stride(axis));
     if (!joined && group.inside[i] == group.ranks) {
       group.level = static_cast<int>(i);
       joined = true;

@@ -12,6 +12,11 @@
 
 namespace dtc::plan {
 
+/// How many of `ranks`, `stride` devices apart, lie below one switch of `size` devices (0: of
+/// all), of `span` devices in all. Where groups straddle switches, the one that is torn apart
+/// most counts: 4 neighbours in nodes of 6 are 2 and 2 on the devices 4 to 7.
+int64_t ranksBelow(int64_t size, int64_t span, int64_t ranks, int64_t stride);
+
 class NetworkModel {
 public:
   NetworkModel(std::vector<LinkLevel> levels, const DeviceSpec &device);

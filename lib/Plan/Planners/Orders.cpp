@@ -1,5 +1,6 @@
 #include "Orders.h"
 
+#include "../NetworkModel.h"
 #include "../PipelineLinks.h"
 
 #include <algorithm>
@@ -9,12 +10,18 @@ namespace dtc::plan {
 
 using sharding::StepKind;
 
-std::vector<int64_t> ranksBelow(const Cluster &cluster, int64_t ranks, int64_t stride) {
+std::vector<int64_t> ranksBelow(const Cluster &cluster, const Degrees &degrees,
+                                const Strides &strides, const std::vector<Axis> &axes) {
+  auto strideOf = [&](Axis axis) { return strides[static_cast<size_t>(axis)]; };
+  int64_t span = 1;
+  for (Axis axis : axes)
+    if (int64_t ranks = degreeOf(degrees, axis); ranks > 1)
+      span = std::max(span, strideOf(axis) * ranks);
   std::vector<int64_t> result;
-  for (size_t i = 0; i + 1 < cluster.levels.size(); ++i) {
-    int64_t size = cluster.levels[i].size;
-    result.push_back(size == 0 ? ranks : std::clamp<int64_t>(size / stride, 1, ranks));
-  }
+  for (Axis axis : axes)
+    if (int64_t ranks = degreeOf(degrees, axis); ranks > 1)
+      for (size_t i = 0; i + 1 < cluster.levels.size(); ++i)
+        result.push_back(ranksBelow(cluster.levels[i].size, span, ranks, strideOf(axis)));
   return result;
 }
 
@@ -31,17 +38,6 @@ static Cluster withDistinctLevels(const Cluster &cluster) {
   for (size_t i = result.levels.size(); i-- > 1;)
     if (almostAlike(result.levels[i - 1], result.levels[i]))
       result.levels.erase(result.levels.begin() + static_cast<ptrdiff_t>(i) - 1);
-  return result;
-}
-
-/// By axis and level, as ranksBelow; nothing for axes of one rank.
-static std::vector<int64_t> joinedBy(const Degrees &degrees, const Cluster &cluster) {
-  std::vector<int64_t> result;
-  Strides strides = stridesOf(degrees);
-  for (Axis axis : kDefaultOrder)
-    if (int64_t ranks = degreeOf(degrees, axis); ranks > 1)
-      for (int64_t joined : ranksBelow(cluster, ranks, strides[static_cast<size_t>(axis)]))
-        result.push_back(joined);
   return result;
 }
 
@@ -68,16 +64,17 @@ static std::vector<AxisOrder> permutations(const Degrees &degrees) {
 
 std::vector<AxisOrder> distinctOrders(const Degrees &degrees, const Cluster &given,
                                       bool nearIsFaster) {
-  if (!given.others.empty() || given.levels.size() < 2)
+  if (!given.others.empty() || !degrees.groups.empty() || given.levels.size() < 2)
     return {kDefaultOrder};
   const Cluster cluster = withDistinctLevels(given);
   std::vector<std::pair<AxisOrder, std::vector<int64_t>>> list;
+  const std::vector<Axis> all(kDefaultOrder.begin(), kDefaultOrder.end());
   Degrees ordered = degrees;
   for (const AxisOrder &order : permutations(degrees)) {
     ordered.order = order;
     if (!fillsSwitches(ordered, cluster))
       continue;
-    std::vector<int64_t> joined = joinedBy(ordered, cluster);
+    std::vector<int64_t> joined = ranksBelow(cluster, ordered, stridesOf(ordered), all);
     auto covers = [&](const auto &other) {
       return other.second == joined || (nearIsFaster && joinsNoMore(joined, other.second));
     };

@@ -17,14 +17,17 @@
 
 namespace dtc::plan {
 
-/// How many of an axis' ranks lie below one switch of each level.
-std::vector<int64_t> ranksBelow(const Cluster &cluster, int64_t ranks, int64_t stride);
+/// Of each axis with several ranks, how many lie below one switch of each level but the
+/// outermost, where these axes alone are on the devices: all that collectives over them depend
+/// on (NetworkModel::shape).
+std::vector<int64_t> ranksBelow(const Cluster &cluster, const Degrees &degrees,
+                                const Strides &strides, const std::vector<Axis> &axes);
 
 /// The default order, then those that join other ranks below switches; without those
 /// that join no more than another one does where `nearIsFaster`. Levels of links that
 /// are almost alike (leaf and spine of a fat tree) aren't told apart. Groups that
 /// straddle switches (3 ranks each in nodes of 8) are the default order's at most.
-/// Clusters of several device types have the default order alone.
+/// Several device types, and stages with meshes of their own, have the default one alone.
 std::vector<AxisOrder> distinctOrders(const Degrees &degrees, const Cluster &cluster,
                                       bool nearIsFaster);
 

@@ -360,11 +360,8 @@ void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverO
 
 ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees, const Strides &strides,
                                               const ShardVariant &variant) const {
-  std::vector<int64_t> joined;
-  for (Axis axis : {Axis::TP, Axis::CP, Axis::EP})
-    if (int64_t ranks = degreeOf(degrees, axis); ranks > 1)
-      for (int64_t below : ranksBelow(cluster, ranks, strides[static_cast<size_t>(axis)]))
-        joined.push_back(below);
+  std::vector<int64_t> joined =
+      ranksBelow(cluster, degrees, strides, {Axis::TP, Axis::CP, Axis::EP});
   Degrees inside;
   inside.tp = degrees.tp;
   inside.ep = degrees.ep;
