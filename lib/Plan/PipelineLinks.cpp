@@ -20,8 +20,7 @@ bool fillsSwitches(const Degrees &degrees, const Cluster &cluster) {
 }
 
 std::pair<int64_t, int64_t> farthestPair(const Degrees &degrees, const Cluster &cluster,
-                                         int64_t index) {
-  const int64_t from = index % degrees.pp, to = (index + 1) % degrees.pp;
+                                         int64_t from, int64_t to) {
   const Strides strides = stridesOf(degrees);
   const int64_t stride = strideOf(strides, Axis::PP);
   std::pair<int64_t, int64_t> result(from * stride, to * stride);

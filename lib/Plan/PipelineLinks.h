@@ -13,9 +13,9 @@ namespace dtc::plan {
 /// all groups of an axis are joined alike.
 bool fillsSwitches(const Degrees &degrees, const Cluster &cluster);
 
-/// Of the pairs of devices by which a stage, the `index`-th, sends to the next one, one that
-/// is joined at the highest level.
+/// Of the pairs of devices by which one pipeline rank sends to another one, one that is joined
+/// at the highest level.
 std::pair<int64_t, int64_t> farthestPair(const Degrees &degrees, const Cluster &cluster,
-                                         int64_t index);
+                                         int64_t from, int64_t to);
 
 } // namespace dtc::plan

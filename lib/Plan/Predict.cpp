@@ -119,7 +119,7 @@ double Predictor::tiedSeconds(int64_t rank) const {
   const StageCosts::Runs &stages = kinds[0]->getStages();
   if (isMixed())
     return mixed().tiedSeconds(stages, rank);
-  return kinds[0]->costs().tiedSeconds(kinds[0]->costs().tiedBytes(stages, rank));
+  return kinds[0]->costs().tiedSeconds(stages, rank);
 }
 
 //===-- collectives -------------------------------------------------------===//

@@ -30,7 +30,6 @@ StageCosts::StageCosts(const Problem &problem, const CostModel &model, const Deg
                        Weights weights, const std::vector<Block> &blocks,
                        std::vector<AxisList> scalarSums)
     : model(model), degrees(degrees), mesh(mesh), profile(profile),
-      pipelineStride(stridesOf(degrees)[static_cast<size_t>(Axis::PP)]),
       classes(std::move(weights.classes)), shared(std::move(weights.shared)),
       scalarSums(std::move(scalarSums)) {
   hasAccumulators = std::any_of(
@@ -170,7 +169,8 @@ simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
   result.forwardBytes = double(profile.forwardBytes(unit));
   result.backwardBytes = double(profile.backwardBytes(unit));
   double bytes = std::max({1.0, result.forwardBytes, result.backwardBytes});
-  auto [sender, receiver] = farthestPair(degrees, model.getCluster(), index);
+  auto [sender, receiver] = farthestPair(degrees, model.getCluster(), index % degrees.pp,
+                                         (index + 1) % degrees.pp);
   result.latency = model.p2pSeconds(1, sender, receiver);
   double seconds = model.p2pSeconds(bytes * sentShare(), sender, receiver) - result.latency;
   result.bandwidth = bytes / std::max(seconds, 1e-12);
@@ -228,7 +228,7 @@ int64_t StageCosts::parameterElements(const StageRun &run) const {
   return result;
 }
 
-simulate::RankCost StageCosts::rank(const Runs &runs, double tiedBytes) const {
+simulate::RankCost StageCosts::rank(const Runs &runs) const {
   simulate::RankCost cost;
   MemoryUse use = staticBytes(runs);
   cost.staticBytes = double(use.parameters + use.gradients + use.optimizer);
@@ -259,29 +259,43 @@ simulate::RankCost StageCosts::rank(const Runs &runs, double tiedBytes) const {
   constexpr double scalarBytes = 8;
   for (const AxisList &axes : scalarSums)
     cost.update.blocking += exchange(StepKind::AllReduce, axes, scalarBytes, 1).seconds;
-  cost.update.blocking += tiedSeconds(tiedBytes);
   return cost;
 }
 
-/// Bytes of gradients that a rank holds and another one, too.
-double StageCosts::tiedBytes(const Runs &stages, int64_t rank) const {
-  double result = 0;
+std::vector<StageCosts::Tied> StageCosts::tied(const Runs &stages, int64_t rank) const {
+  std::vector<Tied> result;
   for (const auto &[readers, bytes] : shared) {
-    bool here = false, elsewhere = false;
+    Tied own{degrees.pp, -1, double(bytes)};
+    bool isHere = false;
     for (int unit : readers) {
       auto after = std::upper_bound(
           stages.begin(), stages.end(), unit,
           [](int unit, const StageRun &stage) { return unit < stage.begin; });
-      ((after - stages.begin() - 1) % degrees.pp == rank ? here : elsewhere) = true;
+      int64_t holder = (after - stages.begin() - 1) % degrees.pp;
+      own.first = std::min(own.first, holder);
+      own.last = std::max(own.last, holder);
+      isHere |= holder == rank;
     }
-    if (here && elsewhere)
-      result += double(bytes);
+    if (!isHere || own.first == own.last)
+      continue;
+    auto known = std::find_if(result.begin(), result.end(), [&](const Tied &other) {
+      return other.first == own.first && other.last == own.last;
+    });
+    if (known == result.end())
+      result.push_back(own);
+    else
+      known->bytes += own.bytes;
   }
   return result;
 }
 
-double StageCosts::tiedSeconds(double bytes) const {
-  return bytes > 0 ? 2 * model.p2pSeconds(bytes, 0, pipelineStride) : 0;
+double StageCosts::tiedSeconds(const Runs &stages, int64_t rank) const {
+  double seconds = 0;
+  for (const Tied &own : tied(stages, rank)) {
+    auto [from, to] = farthestPair(degrees, model.getCluster(), own.first, own.last);
+    seconds += 2 * model.p2pSeconds(own.bytes, from, to);
+  }
+  return seconds;
 }
 
 simulate::Costs StageCosts::costs(const Runs &stages) const {
@@ -291,8 +305,10 @@ simulate::Costs StageCosts::costs(const Runs &stages) const {
     if (i > 0)
       result.boundaries.push_back(boundary(stages[i].begin, static_cast<int64_t>(i) - 1));
   }
-  for (int64_t rank = 0; rank < degrees.pp; ++rank)
-    result.ranks.push_back(this->rank(runsOf(stages, rank), tiedBytes(stages, rank)));
+  for (int64_t rank = 0; rank < degrees.pp; ++rank) {
+    result.ranks.push_back(this->rank(runsOf(stages, rank)));
+    result.ranks.back().update.blocking += tiedSeconds(stages, rank);
+  }
   Slowdown both = slowdown();
   result.slowdown = {both.compute, both.communication};
   result.blockingSends = blockingSends();

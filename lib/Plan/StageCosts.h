@@ -124,15 +124,21 @@ public:
   double sentShare() const;
   /// At the cut before a unit, between stage `index` and the next.
   simulate::Boundary boundary(int unit, int64_t index) const;
-  /// `tiedBytes`: of gradients that other ranks sum up, too.
-  simulate::RankCost rank(const Runs &runs, double tiedBytes) const;
+  /// Without what `tiedSeconds` says.
+  simulate::RankCost rank(const Runs &runs) const;
   /// All of a pipeline, by stage.
   simulate::Costs costs(const Runs &stages) const;
 
   Runs runsOf(const Runs &stages, int64_t rank) const;
-  double tiedBytes(const Runs &stages, int64_t rank) const;
-  /// Their sum with the stages that hold copies of the same parameters.
-  double tiedSeconds(double bytes) const;
+  /// Gradients of a rank, by the first and the last rank that hold copies of the same
+  /// parameters: an embedding is read by the first stage, and as the head by the last one.
+  struct Tied {
+    int64_t first = 0, last = 0;
+    double bytes = 0;
+  };
+  std::vector<Tied> tied(const Runs &stages, int64_t rank) const;
+  /// Their sums, between these two.
+  double tiedSeconds(const Runs &stages, int64_t rank) const;
   /// What a rank keeps from step to step, data and activations aside.
   MemoryUse staticBytes(const Runs &runs) const;
   /// What the update takes beyond it.
@@ -193,7 +199,6 @@ private:
   Degrees degrees;
   const sharding::Mesh &mesh;
   const Profile &profile;
-  int64_t pipelineStride; ///< between the devices of neighbouring stages
   const Profile *recomputed = nullptr;
   std::vector<WeightClass> classes;
   std::vector<std::pair<std::vector<int>, int64_t>> shared;

@@ -82,14 +82,17 @@ simulate::Boundary MixedStages::boundary(int unit, size_t index) const {
 }
 
 double MixedStages::tiedSeconds(const StageCosts::Runs &stages, int64_t rank) const {
-  double bytes = byRank[rank]->tiedBytes(stages, rank);
-  if (bytes <= 0)
-    return 0;
-  // Its copies elsewhere may be larger, and as far away as the last stage.
-  for (const StageCosts *other : byRank)
-    bytes = std::max(bytes, other->tiedBytes(stages, rank));
-  simulate::Boundary slowest = link(0, byRank.size() - 1);
-  return 2 * (slowest.latency + bytes / slowest.bandwidth);
+  double seconds = 0;
+  for (StageCosts::Tied &own : byRank[rank]->tied(stages, rank)) {
+    // Its copies elsewhere may be larger.
+    for (const StageCosts *other : byRank)
+      for (const StageCosts::Tied &copy : other->tied(stages, rank))
+        if (copy.first == own.first && copy.last == own.last)
+          own.bytes = std::max(own.bytes, copy.bytes);
+    simulate::Boundary slowest = link(size_t(own.first), size_t(own.last));
+    seconds += 2 * (slowest.latency + own.bytes / slowest.bandwidth);
+  }
+  return seconds;
 }
 
 simulate::Costs MixedStages::costs(const StageCosts::Runs &stages) const {
@@ -103,7 +106,7 @@ simulate::Costs MixedStages::costs(const StageCosts::Runs &stages) const {
   for (size_t i = 0; i < byRank.size(); ++i) {
     auto rank = static_cast<int64_t>(i);
     const StageCosts &own = *byRank[i];
-    result.ranks.push_back(own.rank(own.runsOf(stages, rank), 0));
+    result.ranks.push_back(own.rank(own.runsOf(stages, rank)));
     result.ranks.back().update.blocking += tiedSeconds(stages, rank);
     Slowdown slowdown = own.slowdown();
     result.slowdown.compute = std::max(result.slowdown.compute, slowdown.compute);

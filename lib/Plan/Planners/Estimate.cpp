@@ -232,7 +232,7 @@ public:
       capacity += rank->capacity;
     StageRun all(0, units);
     all.zeroEnd = units;
-    return byRank[0]->costs.rank({all}, 0).staticBytes <= capacity;
+    return byRank[0]->costs.rank({all}).staticBytes <= capacity;
   }
   /// Whether any rank holds too much, whenever its calls are made.
   bool holdTooMuch(const simulate::Costs &all) const {

@@ -29,7 +29,7 @@ const StagePrices::Stage &StagePrices::stageOf(const StageRun &run) {
   if (!isNew)
     return entry;
   simulate::StageCost stage = costs.stage(run);
-  simulate::RankCost rank = costs.rank({run}, 0);
+  simulate::RankCost rank = costs.rank({run});
   // What a backward call exchanges hides behind all that it computes; how levels of ZeRO
   // compare depends on it.
   bool inOneCall = mixLimit && degrees.schedule != ScheduleKind::ZeroBubble;
@@ -73,8 +73,9 @@ std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t 
 std::optional<StagePrices::Price> StagePrices::find(int a, int b, int32_t slots, double budget) {
   if (mixLimit) {
     auto [it, isNew] = mixes.try_emplace({a, b, slots, budget});
-    if (isNew)
-      it->second = mixed(a, b, slots, budget * (1 - kSpare));
+    for (double room : {budget * (1 - kSpare), budget})
+      if (isNew && !it->second)
+        it->second = mixed(a, b, slots, room);
     return it->second;
   }
   StageRun run(a, b);

@@ -217,6 +217,29 @@ TEST(Storage, NoOtherNumbersOfBlocksAreFaster) {
   }
 }
 
+/// Some memory is left free only where it can be.
+TEST(Storage, FillsMemoryToTheLastWhereNothingElseFits) {
+  Problem problem = transformer({32, 1024, 8, 512, 64, 1024});
+  Cluster on = slowNodes();
+  SearchResult all = best(problem, 16, std::string(kOneStage) + ",recompute=none,zero=3", on);
+  Degrees degrees = all.plan.degrees;
+  degrees.sp = false;
+  double fullest = 0;
+  for (double share = 0.98; share < 1.2; share += 0.005) {
+    Cluster tight = on;
+    tight.device.memoryBytes = share * double(all.predicted.memory.total());
+    Planner planner(problem, tight, 16);
+    Estimate estimate;
+    std::string error;
+    if (planner.estimator.estimate(degrees, {}, {1e9, false, false, true}, estimate, error) !=
+        Estimator::Outcome::Found)
+      continue;
+    EXPECT_TRUE(estimate.fits()) << share;
+    fullest = std::max(fullest, estimate.memory / estimate.capacity);
+  }
+  EXPECT_GT(fullest, 0.98);
+}
+
 /// What a search reckons with is what its plan costs, of each stage for itself.
 TEST(Storage, EstimatesAgreeWithPredictions) {
   struct Case {
