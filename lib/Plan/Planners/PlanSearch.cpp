@@ -31,9 +31,7 @@ static int64_t nearDevices(const Cluster &cluster, int64_t devices) {
   return size > 0 ? std::max(size, usualNode) : devices;
 }
 
-/// What one runner-up stands for: schedules of one mesh, and groups of ZeRO's
-/// storage, aren't told apart.
-static Degrees kindOf(Degrees degrees) {
+Degrees kindOf(Degrees degrees) {
   const Degrees plain;
   degrees.schedule = plain.schedule;
   degrees.chunks = plain.chunks;
@@ -141,6 +139,8 @@ void PlanSearch::keep(Estimate estimate) {
       found.begin(), found.end(), estimate,
       [](const Estimate &a, const Estimate &b) { return a.perSample() < b.perSample(); });
   found.insert(after, std::move(estimate));
+  if (mustBeat)
+    mustBeat = secondsToBeat();
 }
 
 /// Shardings are solved without knowing of cuts. Where stages differ, what devices of a
@@ -155,8 +155,6 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees, Variants varia
   Degrees least = degrees;
   least.schedule = ScheduleKind::OneFOneB;
   least.chunks = 1;
-  if (mustBeat) // as much is held in every order
-    least.order = kDefaultOrder;
   auto result = Estimator::Outcome::TooLarge;
   for (const ShardVariant &variant : variantsOf(degrees, variants)) {
     if (variant.sequenceParallel && mostTensorRanks(degrees) == 1 && !spec.sp)
@@ -355,7 +353,7 @@ Result<SearchResult> PlanSearch::run() {
       problem, facts, spec, options,
       {static_cast<int64_t>(library.getBlocks().size()), nearDevices(cluster, options.devices),
        expertRanks(Experts(problem, facts), options), alikeDevices(cluster, options.devices),
-       cluster.software.evenStages});
+       cluster.software.evenStages, !cluster.others.empty()});
   refusal = candidates.refusal;
   orderFamilies(candidates.list);
   if (families.empty())

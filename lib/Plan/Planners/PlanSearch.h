@@ -11,6 +11,10 @@
 
 namespace dtc::plan {
 
+/// What one runner-up stands for: schedules of one mesh, and groups of ZeRO's storage, aren't
+/// told apart.
+Degrees kindOf(Degrees degrees);
+
 class PlanSearch {
 public:
   PlanSearch(const Problem &problem, const Cluster &cluster, const SearchOptions &options,
@@ -19,6 +23,8 @@ public:
         library(problem, cluster, options), facts(library.getFacts()),
         estimator(library, problem, facts) {}
   Result<SearchResult> run();
+  /// How many plans it has estimated, or found not to be worth it.
+  int64_t getEstimates() const { return estimates; }
 
 private:
   struct Family {
@@ -43,7 +49,9 @@ private:
   /// In estimates, which solving shardings takes as long as many of.
   int64_t effort() const { return estimates + 10 * library.solves(); }
   const std::vector<AxisOrder> &ordersOf(const Degrees &degrees);
-  void searchOrders(Degrees family, Variants variants, double beat);
+  Degrees familyOf(const Estimate &estimate) const;
+  double secondsToBeat() const;
+  void searchOrders(Degrees family, Variants variants);
   Estimator::Outcome tryOrders(const Degrees &degrees, const ShardVariant &variant,
                                const EstimateOptions &asked);
   void searchAllOrders(Variants variants, Offload offload);
@@ -92,6 +100,8 @@ private:
   std::optional<double> mustBeat; ///< seconds a sample that nothing slower is of use
   /// The same, while plans that offload are searched beside others.
   double offloadBelow = std::numeric_limits<double>::infinity();
+  /// Kinds that other orders are searched for; none: for the best of all.
+  std::vector<Degrees> rivals;
   /// By tp, cp, ep, dp and pp.
   std::map<std::array<int64_t, kAxes>, std::vector<AxisOrder>> orders;
   /// What is known of all orders of some degrees, and for which limit.

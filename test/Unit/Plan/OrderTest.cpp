@@ -2,11 +2,13 @@
 // telling apart, and which one the search finds.
 #include "Planners/Candidates.h"
 #include "Planners/Orders.h"
+#include "Planners/PlanSearch.h"
 #include "PipelineLinks.h"
+#include "StageKind.h"
 
 #include "Planner.h"
 #include "RandomProblem.h"
-#include "Transformer.h"
+#include "StageGroups.h"
 
 #include "dtc/Plan/Explain.h"
 #include "dtc/Plan/Verify.h"
@@ -96,14 +98,14 @@ TEST(AxisOrder, SaysWhichLinksAGroupUses) {
 TEST(AxisOrder, StagesSendOverTheirFarthestLink) {
   Cluster on = twoLevels(8, 100e9, 10e9);
   using Pair = std::pair<int64_t, int64_t>;
-  EXPECT_EQ(farthestPair({.dp = 4, .pp = 4}, on, 0), Pair(0, 4));
-  EXPECT_EQ(farthestPair({.dp = 4, .pp = 4}, on, 1), Pair(4, 8));
-  EXPECT_EQ(farthestPair({.dp = 6, .pp = 2}, on, 0), Pair(2, 8));
-  EXPECT_EQ(farthestPair({.dp = 3, .tp = 2, .pp = 2}, on, 1), Pair(8, 2));
+  EXPECT_EQ(farthestPair({.dp = 4, .pp = 4}, on, 0, 1), Pair(0, 4));
+  EXPECT_EQ(farthestPair({.dp = 4, .pp = 4}, on, 1, 2), Pair(4, 8));
+  EXPECT_EQ(farthestPair({.dp = 6, .pp = 2}, on, 0, 1), Pair(2, 8));
+  EXPECT_EQ(farthestPair({.dp = 3, .tp = 2, .pp = 2}, on, 1, 0), Pair(8, 2));
   Degrees inside = {.dp = 2, .pp = 6};
   inside.order = order("tp-cp-ep-pp-dp"); // 0 to 5 and 6 to 11
-  EXPECT_EQ(farthestPair(inside, on, 0), Pair(0, 1));
-  EXPECT_EQ(farthestPair(inside, on, 1), Pair(7, 8));
+  EXPECT_EQ(farthestPair(inside, on, 0, 1), Pair(0, 1));
+  EXPECT_EQ(farthestPair(inside, on, 1, 2), Pair(7, 8));
   // What is sent takes as long as that link says.
   Problem problem = transformer({4, 1024, 16, 1024, 24, 1024});
   double seconds[2];
@@ -116,6 +118,85 @@ TEST(AxisOrder, StagesSendOverTheirFarthestLink) {
         seconds[isSlow] += use.seconds;
   }
   EXPECT_GT(seconds[1], 50 * seconds[0]);
+}
+
+/// The first stage embeds with the weights that the third one, before the loss, has as its head.
+TEST(AxisOrder, TiedWeightsAreSummedBetweenTheStagesThatHoldThem) {
+  Cluster on = twoLevels(2, 100e9, 1e9);
+  const Problem problem = load("gpt");
+  SearchResult found = best(problem, 4, "dp=1,tp=1,pp=4,schedule=1f1b", on);
+  ProblemFacts facts(found.problem);
+  std::vector<Block> blocks = findBlocks(found.problem, facts);
+  StageKind kind({found.problem, facts, blocks, found.problem.numMicrobatches}, found.plan, on, 4,
+                 nullptr);
+  ASSERT_TRUE(kind.start());
+  const StageCosts &costs = kind.costs();
+  const StageCosts::Runs &stages = kind.getStages();
+  dtc::simulate::Costs simulated = costs.costs(stages);
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    std::vector<StageCosts::Tied> tied = costs.tied(stages, rank);
+    bool holds = rank == 0 || rank == 2;
+    ASSERT_EQ(tied.size(), holds ? 1u : 0u);
+    double seconds = costs.tiedSeconds(stages, rank);
+    if (holds) {
+      EXPECT_EQ(std::pair(tied[0].first, tied[0].last), std::pair(int64_t{0}, int64_t{2}));
+      EXPECT_EQ(seconds, 2 * kind.getModel().p2pSeconds(tied[0].bytes, 0, 2));
+      EXPECT_GT(seconds, 10 * 2 * kind.getModel().p2pSeconds(tied[0].bytes, 0, 1));
+    }
+    EXPECT_NEAR(simulated.ranks[rank].update.blocking,
+                costs.rank(costs.runsOf(stages, rank)).update.blocking + seconds, 1e-12);
+  }
+  // The search reckons with what is predicted.
+  Planner planner(found.problem, on, 4);
+  Estimate estimate;
+  auto whole = planner.carriedOut(found.plan.degrees, estimate);
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
+              0.01 * whole->predicted.stepSeconds);
+}
+
+/// Nodes of 6 devices tear groups apart that lie at 4 to 7.
+TEST(DistinctOrders, CountRanksAsTheNetworkPricesThem) {
+  Cluster on = twoLevels(6, 100e9, 10e9);
+  const std::vector<Axis> axes = {Axis::TP, Axis::CP, Axis::EP};
+  CostModel model(on, 72);
+  int torn = 0;
+  for (int64_t tp : {1, 2, 3, 4, 6})
+    for (int64_t cp : {1, 2, 3})
+      for (int64_t dp : {1, 2, 3})
+        for (int64_t ep : {1, 2}) {
+          Degrees degrees = {.dp = dp, .tp = tp, .cp = cp, .ep = ep};
+          Mesh plain; // with an axis of one rank, wherever that lies
+          for (Axis axis : {Axis::EP, Axis::CP, Axis::TP})
+            plain.axes.push_back({name(axis), name(axis), degreeOf(degrees, axis)});
+          do {
+            Mesh mesh = plain;
+            setStrides(mesh, stridesOf(degrees));
+            std::vector<int64_t> priced;
+            for (Axis axis : axes)
+              if (degreeOf(degrees, axis) > 1)
+                priced.push_back(model.groupShape(mesh.ofDegree(name(axis)), mesh).inside[0]);
+            EXPECT_EQ(ranksBelow(on, degrees, stridesOf(degrees), axes), priced)
+                << summary(degrees);
+            torn += tp == 4 && !priced.empty() && priced[0] == 2;
+          } while (std::next_permutation(degrees.order.begin(), degrees.order.end()));
+        }
+  EXPECT_GT(torn, 0);
+  // Shardings are solved for each that differ.
+  Problem problem = transformer({2, 4096, 8, 512, 24, 1024});
+  ShardLibrary library(problem, on, optionsOf(12));
+  Degrees degrees = {.dp = 2, .tp = 2, .cp = 2};
+  std::string error;
+  const std::vector<OpId> cuts = {0, ProblemFacts(problem).lastForward + 1};
+  auto solved = [&](const char *text) {
+    degrees.order = order(text);
+    return library.get(degrees, {}, cuts, error);
+  };
+  const ShardCosts *joined = solved("tp-dp-cp-ep-pp"), *apart = solved("dp-tp-cp-ep-pp");
+  ASSERT_TRUE(joined && apart) << error;
+  EXPECT_NE(joined, apart);
+  EXPECT_LT(joined->profile(Recompute::None, cuts).seconds(0, 1).forward,
+            apart->profile(Recompute::None, cuts).seconds(0, 1).forward);
 }
 
 TEST(DistinctOrders, JoinOtherRanksBelowSwitches) {
@@ -284,6 +365,22 @@ TEST(Orders, StagesLieInsideTheNodeWhereTheySendMost) {
   EXPECT_EQ(best(problem, 8, rest + ",recompute=none", on).plan.degrees.order, kDefaultOrder);
 }
 
+/// Of one mesh, which is told of, and then is among all that may be faster.
+TEST(Orders, AreSearchedOnceForEachMesh) {
+  Problem problem = transformer({4, 512, 8, 4096, 256, 1024});
+  Cluster on = twoLevels(2, 100e9, 1e9);
+  auto estimates = [&](const std::string &order) {
+    SearchOptions options = optionsOf(8);
+    PlanSearch searched(problem, on, options,
+                        *parseSpec("dp=4,tp=1,pp=2,cp=1,ep=1,zero=0,micro_batch=1,schedule=1f1b" +
+                                   order));
+    EXPECT_TRUE(searched.run());
+    return searched.getEstimates();
+  };
+  // One other order: what all have in common, and itself.
+  EXPECT_EQ(estimates("") - estimates(",order=tp-cp-ep-dp-pp"), 2);
+}
+
 /// GPUs whose sockets share slow PCIe, each with a fast card of its own.
 TEST(Orders, TensorParallelismAvoidsInnerLinksThatAreSlow) {
   Problem problem = transformer({4, 1024, 16, 1024, 16, 1024});
@@ -298,6 +395,60 @@ TEST(Orders, TensorParallelismAvoidsInnerLinksThatAreSlow) {
 TEST(Orders, TensorParallelismIsInTheNodeAndPipelinesAcross) {
   SearchResult found = best(transformer(gpt175b(512)), 512, "tp=8", cluster("dgx-h100"));
   EXPECT_TRUE(hasDefaultPlacement(found.plan.degrees)) << summary(found.plan.degrees);
+}
+
+/// Stages that differ are priced and verified side by side on the devices.
+TEST(Orders, OnlyTheDefaultWhereStagesDiffer) {
+  const std::string message =
+      "on several device types, and with stages that have meshes of their own, axes have the "
+      "default order alone: order=dp-tp-cp-ep-pp";
+  Problem problem = transformer({4, 512, 8, 512, 32, 8192});
+  Cluster on = mixed(1, 1), alike = twoLevels(4, 100e9, 10e9);
+  auto refused = found(problem, 8, "dp=2,tp=2,pp=2,order=dp-tp-cp-ep-pp", on);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "no plan for 8 devices: " + message);
+  // The same placement by another name, and what of an open SPEC has it.
+  for (const char *spec : {"dp=4,tp=1,pp=2,order=cp-dp-tp-ep-pp", "order=dp-tp-cp-ep-pp"}) {
+    SearchResult kept = best(problem, 8, spec, on);
+    EXPECT_TRUE(hasDefaultPlacement(kept.plan.degrees)) << summary(kept.plan.degrees);
+    EXPECT_EQ(kept.plan.degrees.order, *parseSpec(spec)->order);
+  }
+  Degrees groups = grouped({{1, 2, 2, false, 2}, {1, 4, 1, false, 1}}, 32);
+  groups.order = order("dp-tp-cp-ep-pp");
+  for (const Cluster &each : {on, alike}) {
+    SearchOptions options = optionsOf(8);
+    options.spec = pinned(groups, {});
+    auto result = search(problem, each, options);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().message, "no plan for 8 devices: " + message);
+    EXPECT_EQ(distinctOrders(groups, each, true), std::vector<AxisOrder>{kDefaultOrder});
+    Degrees plain = groups;
+    plain.order = kDefaultOrder;
+    auto [plan, planned] = Planner(problem, each, 8).planOf(plain);
+    plan.degrees.order = groups.order;
+    ASSERT_FALSE(verify(planned, plan, each).empty());
+    EXPECT_EQ(verify(planned, plan, each)[0].message, message);
+    // Of both groups the axes count: here the first has no dp.
+    plan.degrees.groups[0] = {1, 1, 4, false, 4};
+    plan.degrees.groups[1] = {1, 2, 2, false, 2};
+    EXPECT_FALSE(hasDefaultPlacement(plan.degrees));
+  }
+}
+
+/// A SPEC's order is judged as its plan's is: by where it puts ranks.
+TEST(Orders, OfAxesWithOneRankAreCompiled) {
+  Problem problem = transformer({4, 1024, 16, 1024, 16, 1024});
+  SearchOptions options{.devices = 4, .spec = *parseSpec("dp=2,tp=2,order=pp-tp-ep-cp-dp")};
+  auto found = search(problem, cluster("dgx-h100"), options);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(name(found->plan.degrees.order), "pp-tp-ep-cp-dp");
+  EXPECT_TRUE(unimplemented(found->plan).empty());
+  EXPECT_TRUE(unimplemented(problem, options.spec).empty());
+  // With degrees left open, those meshes that the order doesn't concern.
+  options.spec = *parseSpec("order=dp-tp-cp-ep-pp");
+  found = search(problem, cluster("dgx-h100"), options);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_TRUE(unimplemented(found->plan).empty()) << summary(found->plan.degrees);
 }
 
 TEST(Orders, SearchesNoneForWhatIsCompiled) {
