@@ -8,6 +8,8 @@
 #include "dtc/Plan/Workspace.h"
 #include "dtc/Simulate/Simulate.h"
 
+#include <array>
+
 namespace dtc::plan {
 
 struct CollectiveUse {
@@ -105,6 +107,9 @@ struct SolverOptions {
   std::optional<Forced> forced = std::nullopt;
   /// Of the mesh's axes; without, as the degrees place them.
   std::optional<Strides> strides = std::nullopt;
+  /// Instead of a price: bytes of a rank's states (without ZeRO) and of what its forward ops make
+  /// of a microbatch. Of what holds no more the fastest is found, or else what holds least more.
+  std::optional<std::array<double, 2>> mostHeld = std::nullopt;
 };
 
 struct SearchResult {
@@ -148,6 +153,9 @@ struct SearchOptions {
 /// where the SPEC can't be honoured, 4 where nothing fits, with what is short.
 Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
                             const SearchOptions &options);
+
+/// Why nothing is found for SolverOptions::mostHeld where that would take too much.
+inline constexpr char kTooManyShardings[] = "too many shardings hold as little";
 
 /// Shardings of every op and argument under fixed degrees.
 struct Solution {

@@ -140,6 +140,7 @@ public:
 private:
   bool eliminate(std::vector<int> ids, Variable variable, std::set<Variable> &touched);
   bool mayLook(size_t more);
+  void leaveOut(Set &set) const;
   bool join(Set &set, const Set &more);
   Set combine(const Bucket &bucket, Variable variable, const std::vector<int> &at);
   std::vector<Set> &setsOf(const Term &term) { return sets[-1 - term.table]; }
@@ -168,11 +169,18 @@ bool CostNetwork::FrontierSolver::mayLook(size_t more) {
   return !isTooLarge;
 }
 
+void CostNetwork::FrontierSolver::leaveOut(Set &set) const {
+  std::erase_if(set.points, [&](const Partial &point) {
+    return point.held[0] > limits.most[0] || point.held[1] > limits.most[1];
+  });
+}
+
 /// Sums of these points and one of `more` each; false where it would take too much.
 bool CostNetwork::FrontierSolver::join(Set &set, const Set &more) {
   if (!mayLook(set.points.size() * more.points.size()))
     return false;
   set = sums(set, more);
+  leaveOut(set);
   bound(set, limits.points);
   for (Partial &point : set.points) {
     links.push_back({point.from, point.at});
@@ -206,6 +214,7 @@ Set CostNetwork::FrontierSolver::combine(const Bucket &bucket, Variable variable
   }
   if (!mayLook(result.points.size()))
     return {};
+  leaveOut(result);
   bound(result, limits.points);
   return result;
 }

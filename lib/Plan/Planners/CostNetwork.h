@@ -16,6 +16,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -93,6 +94,9 @@ public:
     std::size_t entries = 1 << 16; ///< of the largest table
     std::size_t points = 64;       ///< of an entry
     int64_t sums = int64_t{1} << 22; ///< of points that are looked at, in all
+    /// Points that hold more are left out. (No choice holds less than nothing.)
+    Held most = {std::numeric_limits<double>::infinity(),
+                 std::numeric_limits<double>::infinity()};
   };
   /// Of all assignments those than which none costs less and holds no more, found by
   /// elimination as by `solve`, with a set of points for each entry of a table

@@ -134,7 +134,7 @@ static Result<Realized> realizeGroups(const Problem &problem, const Cluster &clu
 
 /// The shardings of an estimate on all axes; `folded`: those of the folded model.
 static Result<Solution> solved(ShardLibrary &library, const Estimate &estimate,
-                               const SolverOptions &options, bool &folded) {
+                               SolverOptions &options, bool &folded) {
   const Degrees &degrees = estimate.degrees;
   if (estimate.variant.ofFrontier >= 0)
     return library.solveOfFrontier(degrees, estimate.variant, options, folded);

@@ -277,21 +277,21 @@ ShardLibrary::frontier(const Degrees &degrees, std::optional<bool> sequenceParal
   return frontier.found ? &*frontier.found : nullptr;
 }
 
-Result<const Plan *> ShardLibrary::shardingOf(const Frontier &frontier, const Degrees &degrees,
-                                              int32_t number) {
+Result<const ShardingSolver::Sharded *>
+ShardLibrary::shardingOf(const Frontier &frontier, const Degrees &degrees, int32_t number) {
   size_t count = frontier.found ? frontier.found->shardings.size() : 0;
   if (static_cast<size_t>(number) >= count)
     return Error{"the frontier of shardings for " + summary(degrees) + " has " +
                      std::to_string(count) + " of them, not number " + std::to_string(number), 4};
-  return &frontier.found->shardings[number].plan;
+  return &frontier.found->shardings[number];
 }
 
 Result<Solution> ShardLibrary::solveOfFrontier(const Degrees &degrees,
                                                const ShardVariant &variant,
-                                               const SolverOptions &options, bool &folded) {
+                                               SolverOptions &options, bool &folded) {
   Request request = requestOf(degrees, stridesOf(degrees), variant);
   const Frontier &frontier = frontierOf(request);
-  Result<const Plan *> inside = shardingOf(frontier, request.inside, variant.ofFrontier);
+  auto inside = shardingOf(frontier, request.inside, variant.ofFrontier);
   if (!inside)
     return inside.error();
   int64_t samples = degrees.microBatch * degrees.dataRanks();
@@ -301,7 +301,8 @@ Result<Solution> ShardLibrary::solveOfFrontier(const Degrees &degrees,
   if (!batch.error.empty())
     return Error{batch.error, 4};
   ShardingSolver solver(batch.problem, *batch.facts, cluster, degrees, options);
-  solver.keepTo(**inside);
+  solver.keepTo((*inside)->plan);
+  options.mostHeld = {(*inside)->states, (*inside)->results};
   if (!folded)
     return solver.solve();
   auto solution = solver.solveFolded(*folding);
@@ -316,8 +317,8 @@ void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
   std::optional<Result<Solution>> found;
   if (int32_t number = std::get<ShardVariant>(key).ofFrontier; number >= 0) {
     const Frontier &frontier = frontierOf(request);
-    Result<const Plan *> sharding = shardingOf(frontier, degrees, number);
-    found = sharding ? Result<Solution>(Solution{**sharding, 0, 0}) : sharding.error();
+    auto sharding = shardingOf(frontier, degrees, number);
+    found = sharding ? Result<Solution>(Solution{(*sharding)->plan, 0, 0}) : sharding.error();
     if (sharding && !frontier.folded)
       return addWhole(entry, degrees, options, std::move(*found));
   } else {

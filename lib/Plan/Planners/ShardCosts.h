@@ -129,9 +129,10 @@ public:
   std::optional<Result<Solution>> solveFolded(int64_t samples, const Degrees &degrees,
                                               const SolverOptions &options);
   /// The shardings that a variant of the frontier stands for, surrounded by data-parallel
-  /// ranks: of the folded model where `folded` says so, else of the whole one.
+  /// ranks: of the folded model where `folded` says so, else of the whole one. `options` then say
+  /// what they hold.
   Result<Solution> solveOfFrontier(const Degrees &degrees, const ShardVariant &variant,
-                                   const SolverOptions &options, bool &folded);
+                                   SolverOptions &options, bool &folded);
   /// Of the shardings under these degrees, to which ShardVariant::ofFrontier refers. Null:
   /// it isn't known.
   const ShardingSolver::Frontier *frontier(const Degrees &degrees,
@@ -190,8 +191,8 @@ private:
   };
   const Frontier &frontierOf(const Request &request);
   void solveFrontier(Frontier &entry, const Request &request);
-  static Result<const Plan *> shardingOf(const Frontier &frontier, const Degrees &degrees,
-                                         int32_t number);
+  static Result<const ShardingSolver::Sharded *>
+  shardingOf(const Frontier &frontier, const Degrees &degrees, int32_t number);
   Request requestOf(const Degrees &degrees, const Strides &strides,
                     const ShardVariant &variant) const;
   const ShardCosts *costsOf(Solved &entry, const Request &request, Recompute recompute,

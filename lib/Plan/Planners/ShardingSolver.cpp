@@ -82,8 +82,9 @@ static Mesh meshFor(const Problem &problem, const ProblemFacts &facts, const Deg
 ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
                                const SolverOptions &options)
-    : problem(problem), facts(facts), degrees(degrees), secondsPerByte(options.secondsPerByte),
-      tableLimit(options.tableLimit), forced(options.forced),
+    : problem(problem), facts(facts), degrees(degrees),
+      secondsPerByte(options.mostHeld ? 0 : options.secondsPerByte),
+      tableLimit(options.tableLimit), mostHeld(options.mostHeld), forced(options.forced),
       numMicrobatches(double(options.numMicrobatches ? options.numMicrobatches
                                                      : problem.numMicrobatches)),
       mesh(meshFor(problem, facts, degrees, options)),
@@ -366,7 +367,37 @@ Result<Solution> ShardingSolver::solution(const CostNetwork::Solution &found) {
 Result<Solution> ShardingSolver::solve() {
   if (OpId op = build(); op >= 0)
     return illegal(op);
-  return solution(network.solve(tableLimit));
+  return mostHeld ? solveWithin(*mostHeld) : solution(network.solve(tableLimit));
+}
+
+/// One solution takes no part in a search, so that it may take more.
+static constexpr CostNetwork::FrontierLimits kLimitsOfOne = {1 << 16, 256, int64_t{1} << 24};
+
+Result<Solution> ShardingSolver::solveWithin(const CostNetwork::Held &most) {
+  constexpr double rounding = 1e-9;
+  CostNetwork::FrontierLimits limits = kLimitsOfOne;
+  for (size_t i = 0; i < most.size(); ++i)
+    limits.most[i] = most[i] * (1 + rounding);
+  auto excess = [&](const CostNetwork::Point &point) {
+    double sum = 0;
+    for (size_t i = 0; i < most.size(); ++i)
+      sum += std::max(0.0, point.held[i] - limits.most[i]) / std::max(most[i], 1.0);
+    return sum;
+  };
+  auto found = network.frontier(held, limits);
+  if (found && found->points.empty())
+    found = network.frontier(held, kLimitsOfOne);
+  if (!found)
+    return Error{kTooManyShardings, 4};
+  auto best = std::min_element(found->points.begin(), found->points.end(),
+                               [&](const CostNetwork::Point &a, const CostNetwork::Point &b) {
+                                 return excess(a) < excess(b);
+                               });
+  if (best == found->points.end())
+    return Error{"no legal sharding for " + summary(degrees), 4};
+  double bound = found->slack < kInfinity ? best->cost - found->slack
+                                          : network.solve(tableLimit).bound;
+  return solution({best->choices, best->cost, bound});
 }
 
 std::optional<ShardingSolver::Frontier>

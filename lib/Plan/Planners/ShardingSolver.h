@@ -92,6 +92,7 @@ private:
     return static_cast<sharding::AxisId>(mesh.ofDegree("dp").size());
   }
   Error illegal(OpId op) const;
+  Result<Solution> solveWithin(const CostNetwork::Held &most);
   Result<Solution> solution(const CostNetwork::Solution &found);
   OpId addGroups();
   bool isForbidden(const Group &group, const Effect &effect) const;
@@ -135,6 +136,7 @@ private:
   const Degrees degrees;
   double secondsPerByte;
   int64_t tableLimit;
+  std::optional<CostNetwork::Held> mostHeld;
   std::optional<SolverOptions::Forced> forced;
   double numMicrobatches;
   sharding::Mesh mesh;

@@ -118,7 +118,8 @@ SubjectWay SubjectExplainer::priced(const std::string &text, const SolverOptions
   asked.forced = forced;
   auto solution = solveSharding(problem, facts, devices, plan.degrees, asked);
   if (!solution) {
-    way.refusal = "what is around it can't follow";
+    bool isTooLong = solution.error().message == kTooManyShardings;
+    way.refusal = isTooLong ? kTooManyShardings : "what is around it can't follow";
     return way;
   }
   Plan other = whole.plan;

@@ -328,7 +328,8 @@ TEST(Estimate, RefusesWhatAFrontierHasNot) {
             Estimator::Outcome::Found);
   EXPECT_NE(error.find("the frontier of shardings for dp=1 tp=4"), std::string::npos) << error;
   bool folded = false;
-  auto solution = planner.shardings.solveOfFrontier(degrees, beyond, {}, folded);
+  SolverOptions options;
+  auto solution = planner.shardings.solveOfFrontier(degrees, beyond, options, folded);
   ASSERT_FALSE(solution);
   EXPECT_EQ(solution.error().message, error);
 }
