@@ -23,8 +23,9 @@ class Prediction:
 
     seconds: float | None = None
     peak_bytes: float | None = None
-    reserved_bytes: float | None = None  # of that, without the context, workspaces and communication buffers
-    tensor_bytes: float | None = None  # of that, without what a caching allocator holds beyond tensors
+    reserved_bytes: float | None = None  # of that, what PyTorch's allocator holds: not context and communication buffers
+    allocated_bytes: float | None = None  # of that, without what it caches: tensors and the libraries' workspace
+    tensor_bytes: float | None = None  # of that, tensors alone
     fits: bool | None = None
     parameters: float | None = None
     flops: float | None = None  # of a step, as dtc counts the model's
@@ -87,7 +88,8 @@ def interpret(code: int, stdout: str, stderr: str) -> Prediction:
     predicted = answer["predicted"]
     seconds, rate = predicted["step_time_s"], predicted["model_tflops_per_device"]
     peak, memory = predicted["peak_memory_bytes"], predicted["memory"]
-    reserved = peak - memory["reserved"]
-    return Prediction(seconds, peak, reserved, reserved - memory["cached"], predicted["fits"],
+    reserved = peak - memory["reserved"] + predicted["workspace_bytes"]
+    allocated = reserved - memory["cached"]
+    return Prediction(seconds, peak, reserved, allocated, allocated - predicted["workspace_bytes"], predicted["fits"],
                       answer["model"]["parameters"],
                       rate * 1e12 * answer["devices"] * seconds if rate else None, parts=memory)

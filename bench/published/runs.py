@@ -28,7 +28,7 @@ class Case:
     cluster: dict  # the cluster file's content, with the suite's software
     precision: str
     memory_stated: bool  # whether the source says which memory the devices have
-    reading: str = "device"  # what its memory figures are of: device (nvidia-smi), reserved or tensors
+    reading: str = "device"  # what its memory figures are of: device (nvidia-smi), reserved, allocated or tensors
 
 
 def load(name: str):

@@ -68,6 +68,7 @@ class Outcome:
         measured = runs.measured_bytes(self.run)
         usable = self.known and measured and self.mismatch is None
         read = {"device": self.prediction.peak_bytes, "reserved": self.prediction.reserved_bytes,
+                "allocated": self.prediction.allocated_bytes,
                 "tensors": self.prediction.tensor_bytes}[self.case.reading]
         return (read, measured) if usable else None
 

@@ -93,7 +93,8 @@ ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
           {"bubble_fraction", predicted.bubbleFraction},
           {"exposed_communication_s", predicted.communicationSeconds},
           {"time", partsJson(predicted.parts)},
-          {"memory", memoryJson(memory)}};
+          {"memory", memoryJson(memory)},
+          {"workspace_bytes", memory.workspace}};
 }
 
 static ordered_json stagesJson(const Prediction &predicted, const Degrees &degrees) {

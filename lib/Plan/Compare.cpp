@@ -27,7 +27,7 @@ static MemoryUse subtract(const MemoryUse &plan, const MemoryUse &other) {
   MemoryUse result;
   for (auto part : {&MemoryUse::parameters, &MemoryUse::gradients, &MemoryUse::optimizer,
                     &MemoryUse::data, &MemoryUse::activations, &MemoryUse::reserved,
-                    &MemoryUse::cached})
+                    &MemoryUse::workspace, &MemoryUse::cached})
     result.*part = plan.*part - other.*part;
   return result;
 }

@@ -238,6 +238,7 @@ void Predictor::addMemory(const simulate::Costs &stages) {
     use.parameters += own.bufferBytes();
     use.data = own.dataBytes(static_cast<int64_t>(rank));
     use.reserved = std::llround(own.getModel().reservedBytes(communicators));
+    use.workspace = std::llround(own.getModel().reserve(communicators).workspace);
     double capacity = own.getModel().memoryPerRank();
     if (schedule)
       use.cached = own.cachedBytes(static_cast<int64_t>(rank), *schedule, use);

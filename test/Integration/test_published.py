@@ -136,11 +136,11 @@ def test_order_by_margin():
 
 def test_answers_of_dtc():
     predicted = {"step_time_s": 2.0, "peak_memory_bytes": 7.0, "fits": False, "model_tflops_per_device": 3.0,
-                 "memory": {"reserved": 2.0, "cached": 1.0}}
+                 "memory": {"reserved": 2.0, "cached": 1.0}, "workspace_bytes": 0.5}
     answer = {"model": {"parameters": 5}, "devices": 4, "predicted": predicted}
     known = predict.interpret(0, json.dumps(answer), "")
     assert (known.seconds, known.peak_bytes, known.fits, known.parameters) == (2.0, 7.0, False, 5)
-    assert (known.reserved_bytes, known.tensor_bytes) == (5.0, 4.0)
+    assert (known.reserved_bytes, known.allocated_bytes, known.tensor_bytes) == (5.5, 4.5, 4.0)
     assert known.flops == 24e12
     refused = predict.interpret(3, "", "dtc: error: /a/b/model.onnx: is truncated\n")
     assert refused == predict.Prediction(refused="dtc: error: model.onnx: is truncated")
@@ -148,7 +148,8 @@ def test_answers_of_dtc():
 
 def test_summary():
     def outcome(run: dict, seconds: float, fits: bool) -> validate.Outcome:
-        return validate.Outcome(case(run), predict.Prediction(seconds, 9 * 2.0**30, 8 * 2.0**30, 7 * 2.0**30, fits, 1e9))
+        return validate.Outcome(case(run), predict.Prediction(seconds, 9 * 2.0**30, 8 * 2.0**30, 7 * 2.0**30, 6 * 2.0**30,
+                                                              fits, 1e9))
 
     slower = changed(plan={"dp": 8, "tp": 2}, measured={"iteration_time_s": 3.0})
     again = changed(measured={"iteration_time_s": 2.2})  # the first plan once more
@@ -168,15 +169,15 @@ def test_summary():
 
 def test_memory_is_compared_with_what_the_source_reads():
     """nvidia-smi shows the context and communication buffers, too, PyTorch's counters its cache or tensors alone."""
-    for reading, expected in (("device", 9.0), ("reserved", 8.0), ("tensors", 7.0)):
+    for reading, expected in (("device", 9.0), ("reserved", 8.0), ("allocated", 7.0), ("tensors", 6.0)):
         made = runs.case(RUN, SUITES["s"] | {"reading": reading}, CLUSTERS)
-        outcome = validate.Outcome(made, predict.Prediction(2.0, 9.0, 8.0, 7.0, True, 1e9))
+        outcome = validate.Outcome(made, predict.Prediction(2.0, 9.0, 8.0, 7.0, 6.0, True, 1e9))
         assert outcome.memory == (expected, 10.0 * 2**30)
 
 
 def test_lists_memory_that_is_most_too_low(capsys):
     def outcome(share: float) -> validate.Outcome:
-        return validate.Outcome(case(RUN), predict.Prediction(2.0, share * 10 * 2.0**30, 1.0, 1.0, True, 1e9,
+        return validate.Outcome(case(RUN), predict.Prediction(2.0, share * 10 * 2.0**30, 1.0, 1.0, 1.0, True, 1e9,
                                                               parts={"parameters": 3 * 2.0**30, "data": 0}))
 
     validate.print_worst_memory([outcome(1.2), outcome(0.9), outcome(0.95)], 2)
@@ -194,8 +195,8 @@ def test_half_gradients_depend_on_the_precision():
 
 def test_runs_of_other_dimensions_are_left_out():
     run = RUN | {"implied_tflops_per_gpu": runs.model_flops(RUN, 1e9) / 2 / 64 / 1e12}
-    same = validate.Outcome(case(run), predict.Prediction(2.0, 1.0, 1.0, 1.0, True, 1e9))
-    other = validate.Outcome(case(run), predict.Prediction(2.0, 1.0, 1.0, 1.0, True, 1.2e9))
+    same = validate.Outcome(case(run), predict.Prediction(2.0, 1.0, 1.0, 1.0, 1.0, True, 1e9))
+    other = validate.Outcome(case(run), predict.Prediction(2.0, 1.0, 1.0, 1.0, 1.0, True, 1.2e9))
     assert same.mismatch is None and same.times == (2.0, 2.0)
     assert other.mismatch > 0.05 and other.times is None and other.fits is None
 

@@ -25,7 +25,8 @@ struct CollectiveUse {
 /// Bytes of one rank.
 struct MemoryUse {
   int64_t parameters = 0, gradients = 0, optimizer = 0, data = 0, activations = 0;
-  int64_t reserved = 0; ///< context, library workspace and communication buffers
+  int64_t reserved = 0;  ///< context, library workspace and communication buffers
+  int64_t workspace = 0; ///< of that, the libraries', which PyTorch counts as allocated
   /// Held by a caching allocator beyond what is allocated.
   int64_t cached = 0;
   int64_t allocated() const { return parameters + gradients + optimizer + data + activations; }
