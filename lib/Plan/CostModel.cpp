@@ -112,9 +112,13 @@ double CostModel::streamSeconds(double bytes) const {
   return kernels ? kernels->streamSeconds(bytes) : share * bytes / spec.bandwidth;
 }
 
-double CostModel::gradientSumSeconds(double bytes, size_t terms, bool addsToEarlier) const {
-  double passes = double(terms) + (addsToEarlier && fusesAccumulation() ? -1 : 1);
-  return streamSeconds(bytes * passes);
+double CostModel::gradientSumSeconds(double bytes, size_t terms) const {
+  return streamSeconds(bytes * double(terms + 1));
+}
+
+double CostModel::accumulationSeconds(double bytes, bool scattered) const {
+  bool fused = !scattered && !cluster.sharedMemory;
+  return fused ? streamSeconds(bytes) : gradientSumSeconds(bytes, 2);
 }
 
 double CostModel::launchSeconds() const {

@@ -222,13 +222,8 @@ void Execution::runOp(OpId id) {
 }
 
 /// Whether what an earlier microbatch left is among the terms.
-bool Execution::addsToEarlier(const Op &op) const {
-  return std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId value) {
-    return problem.values[value].kind == ValueKind::Accumulator;
-  });
-}
-
-/// Terms laid out alike are added first and brought to the sum's layout at once.
+/// Terms laid out alike are added first and brought to the sum's layout at once. What it
+/// takes to add them to earlier microbatches' is the step's (`StageCosts::accumulation`).
 void Execution::runSum(OpId id) {
   const Op &op = problem.ops[id];
   TensorSharding target = sharding::resultSharding(op.rule, plan.ops[id], 0);
@@ -259,10 +254,14 @@ void Execution::runSum(OpId id) {
     }
   }
   int64_t bytes = localBytes(value, target, plan.mesh);
-  bool toEarlier = addsToEarlier(op);
-  bool fused = toEarlier && model.fusesAccumulation() && op.operands.size() == 2;
-  total.seconds = model.gradientSumSeconds(double(bytes), op.operands.size(), toEarlier);
-  total.hostSeconds = model.hostSeconds(fused ? 0 : 1);
+  auto terms = static_cast<size_t>(
+      std::count_if(op.operands.begin(), op.operands.end(), [&](ValueId value) {
+        return problem.values[value].kind != ValueKind::Accumulator;
+      }));
+  if (terms > 1) {
+    total.seconds = model.gradientSumSeconds(double(bytes), terms);
+    total.hostSeconds = model.hostSeconds(1);
+  }
   total.writes = {addBuffer(bytes)};
   make(op.results[0], std::move(target), total.writes);
   steps.push_back(std::move(total));

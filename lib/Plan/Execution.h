@@ -76,7 +76,6 @@ private:
   void make(ValueId value, sharding::TensorSharding layout, std::vector<int> in);
   bool writesInPlace(const Op &op) const;
   void runOp(OpId op);
-  bool addsToEarlier(const Op &op) const;
   void runSum(OpId op);
   void finish();
   Copy &bring(ValueId value, const sharding::TensorSharding &layout, OpId reader);

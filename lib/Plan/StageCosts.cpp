@@ -25,16 +25,13 @@ std::vector<StageRun> runsBetween(const std::vector<int> &cuts) {
   return runs;
 }
 
-StageCosts::StageCosts(const Problem &problem, const CostModel &model, const Degrees &degrees,
+StageCosts::StageCosts(const CostModel &model, const Degrees &degrees,
                        const sharding::Mesh &mesh, const Profile &profile,
                        Weights weights, const std::vector<Block> &blocks,
                        std::vector<AxisList> scalarSums)
     : model(model), degrees(degrees), mesh(mesh), profile(profile),
       classes(std::move(weights.classes)), shared(std::move(weights.shared)),
       scalarSums(std::move(scalarSums)) {
-  hasAccumulators = std::any_of(
-      problem.values.begin(), problem.values.begin() + problem.arguments,
-      [](const Value &value) { return value.kind == ValueKind::Accumulator; });
   countBlocks(blocks, weights.higherBlocks);
 }
 
@@ -66,12 +63,13 @@ static void addBeside(simulate::Work &work, double seconds, double pieces, bool 
   work.overlapped += seconds - exposed;
 }
 
-/// Adding a microbatch's gradients to what earlier ones left, where the problem
-/// has no ops for it.
+/// Adding a microbatch's gradients to what earlier ones left. Of gradients that are
+/// scattered only the rank's part is added, once it has come.
 double StageCosts::accumulation(const WeightClass &weights, const StageRun &run) const {
-  if (degrees.numMicrobatches == 1 || hasAccumulators || !weights.trained)
+  if (degrees.numMicrobatches == 1 || !weights.trained)
     return 0;
-  return model.gradientSumSeconds(double(weights.gradients(run)), 2, true);
+  int64_t parts = mesh.size(weights.gradient);
+  return model.accumulationSeconds(double(weights.gradients(run)) / double(parts), parts > 1);
 }
 
 int64_t StageCosts::savedBytes(const StageRun &run) const {

@@ -107,7 +107,7 @@ public:
 
   /// `mesh`: of one stage, with all its axes. `scalarSums`: groups that sum up
   /// single numbers once a step.
-  StageCosts(const Problem &problem, const CostModel &model, const Degrees &degrees,
+  StageCosts(const CostModel &model, const Degrees &degrees,
              const sharding::Mesh &mesh, const Profile &profile, Weights weights,
              const std::vector<Block> &blocks, std::vector<sharding::AxisList> scalarSums);
 
@@ -206,7 +206,6 @@ private:
   std::vector<int> blocksBefore; ///< by unit: how many blocks begin before it
   /// How many of these have the higher level; empty: stages say it.
   std::vector<int> higherBefore;
-  bool hasAccumulators = false;
   mutable std::map<std::tuple<sharding::StepKind, sharding::AxisList, double>, double>
       collectiveTimes;
 };

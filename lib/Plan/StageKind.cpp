@@ -98,7 +98,7 @@ bool StageKind::start() {
   if (plan.degrees.zeroBlocks > 0)
     weights.higherBlocks = blocksOfLevel(plan.degrees.zero, problem, facts, planned.blocks,
                                          plan.storage);
-  stageCosts.emplace(problem, model, plan.degrees, plan.mesh, *profile, std::move(weights),
+  stageCosts.emplace(model, plan.degrees, plan.mesh, *profile, std::move(weights),
                      planned.blocks, scalarSums(problem, facts, plan));
   return true;
 }

@@ -153,6 +153,11 @@ def test_data_of_too_few_samples(artifact, tmp_path):
     refused(run_with(artifact, tmp_path, change), 3, "data.safetensors", "3")
 
 
+def test_processors_have_nowhere_to_offload_states_to():
+    refused(call("dtc", "plan", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "offload=optimizer"),
+            2, "no memory beside their host's", "offload=optimizer")
+
+
 @pytest.mark.parametrize("arguments", [
     ["compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "pp=2", "-o", "mlp.dtc"],
     ["compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "zero=1", "-o", "mlp.dtc"],

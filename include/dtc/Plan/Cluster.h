@@ -42,6 +42,8 @@ struct DeviceSpec {
   double launchSeconds = 0;         ///< of one kernel, launched on its own
   Architecture architecture = Architecture::None;
   int64_t multiprocessors = 0; ///< of GPUs
+  /// Beside their host's, to which states can be offloaded.
+  bool hasOwnMemory() const { return multiprocessors > 0; }
   bool operator==(const DeviceSpec &) const = default;
 };
 

@@ -92,12 +92,12 @@ public:
   double hostSeconds(int64_t kernels) const;
   /// Seconds to stream `bytes` through memory in one kernel, e.g. the optimizer.
   double streamSeconds(double bytes) const;
-  /// Seconds to add up `terms` gradients of `bytes` each. Among them may be what earlier
-  /// microbatches left: what makes a gradient adds it to that (a product with beta = 1), and
-  /// reads it on top of what it does anyway; processors add up after it.
-  double gradientSumSeconds(double bytes, size_t terms, bool addsToEarlier) const;
-  /// Whether what makes a gradient adds it to that of earlier microbatches.
-  bool fusesAccumulation() const { return !cluster.sharedMemory; }
+  /// Seconds to add up `terms` gradients of one microbatch, of `bytes` each.
+  double gradientSumSeconds(double bytes, size_t terms) const;
+  /// Seconds to add a microbatch's gradients of `bytes` to those of earlier ones. What makes
+  /// a gradient adds it to them (a product with beta = 1), and reads them on top of what it
+  /// does anyway; what is `scattered` first is added afterwards, as processors do always.
+  double accumulationSeconds(double bytes, bool scattered) const;
   /// Time that a kernel takes beside its work: its call and, on a processor, the
   /// start and end of the rank's threads.
   double launchSeconds() const;

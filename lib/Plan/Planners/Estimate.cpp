@@ -155,7 +155,7 @@ struct Estimator::StagesOn {
            const std::optional<Strides> &strides = std::nullopt)
       : profile(shard.profile(options.someBlocks ? Recompute::None : degrees.recompute, cuts)),
         mesh(meshOf(shard, degrees, strides)),
-        costs(shard.getProblem(), library.getModel(), degrees, mesh, profile,
+        costs(library.getModel(), degrees, mesh, profile,
               surrounded(shard.weights(cuts), degrees, mesh, options.mixesLevels),
               library.getBlocks(), surroundedSums(shard, mesh)),
         prices(costs, degrees, profile, library.getBlocks(),

@@ -266,7 +266,7 @@ void PlanSearch::searchFamilies(Variants variants, Offload offload) {
 
 /// Whether that is open: plans that are pinned in full have their states on the devices.
 bool PlanSearch::mayOffload() const {
-  return !spec.offload && !options.executable && !isPinned(spec) && trains();
+  return !spec.offload && cluster.device.hasOwnMemory() && !options.executable && !isPinned(spec) && trains();
 }
 
 /// What the host holds leaves room: fewer blocks are recomputed, or larger parts of the model
@@ -394,6 +394,9 @@ Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
   if (int64_t limit = cluster.devices(); limit > 0 && options.devices > limit)
     return Error{"plan: the cluster " + cluster.name + " has " + std::to_string(limit) +
                      " devices, fewer than are asked for: " + std::to_string(options.devices), 2};
+  if (options.spec.offload == Offload::Optimizer && !cluster.device.hasOwnMemory())
+    return Error{"plan: the devices of the cluster " + cluster.name +
+                     " have no memory beside their host's: offload=optimizer", 2};
   Result<Spec> spec = fill(options.spec, options.devices);
   if (!spec)
     return spec.error();

@@ -139,9 +139,10 @@ TEST(CostModel, ProcessorsAddUpGradientsInAKernelOfItsOwn) {
   cluster.cores = 1;
   CostModel apart(cluster, 1);
   for (const CostModel *model : {&fused, &apart})
-    EXPECT_NEAR(model->gradientSumSeconds(1e6, 2, false), model->streamSeconds(3e6), 1e-12);
-  EXPECT_NEAR(fused.gradientSumSeconds(1e6, 2, true), fused.streamSeconds(1e6), 1e-12);
-  EXPECT_NEAR(apart.gradientSumSeconds(1e6, 2, true), apart.streamSeconds(3e6), 1e-12);
+    for (double seconds : {model->gradientSumSeconds(1e6, 2), model->accumulationSeconds(1e6, true)})
+      EXPECT_NEAR(seconds, model->streamSeconds(3e6), 1e-12);
+  EXPECT_NEAR(fused.accumulationSeconds(1e6, false), fused.streamSeconds(1e6), 1e-12);
+  EXPECT_NEAR(apart.accumulationSeconds(1e6, false), apart.streamSeconds(3e6), 1e-12);
 }
 
 TEST(CostModel, AStageWaitsForItsSlowestDevice) {

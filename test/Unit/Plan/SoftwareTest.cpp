@@ -368,3 +368,20 @@ TEST(Software, HostsLaunchNoSumsWithEarlierMicrobatches) {
   gpt.values[sum->operands[0]].kind = ValueKind::Accumulator;
   EXPECT_EQ(launching(), 0);
 }
+
+TEST(Software, OfScatteredGradientsOnlyTheOwnPartIsAddedUp) {
+  Problem problem = transformer(gpt7b(64));
+  auto adding = [&](const std::string &zero) { // two microbatches take beyond one
+    auto compute = [&](int64_t samples) {
+      std::string spec = "dp=8,recompute=full,zero_group=8," + zero +
+                         ",micro_batch=" + std::to_string(samples);
+      return predicted(problem, {}, 8, "tp=1,pp=1,cp=1,ep=1," + spec).parts.compute;
+    };
+    return compute(4) - compute(8);
+  };
+  // Whole: a pass in the products that make them. A part: three over an eighth.
+  CostModel model(cluster("dgx-a100"), 8);
+  double difference = adding("zero=1") - adding("zero=2");
+  double gradients = 4.0 * 6.7e9;
+  EXPECT_NEAR(difference, 2 * model.streamSeconds(gradients * (1 - 3.0 / 8)), 0.05 * difference);
+}
