@@ -190,10 +190,10 @@ public:
       : cluster(cluster), degrees(degrees), byRank(std::move(byRank)), schedule(schedule),
         units(this->byRank[0]->profile.units()), fixed(std::move(fixed)) {}
 
-  /// With every stage within this share of its rank's memory and the limit, which no
-  /// step with a dearer stage keeps.
+  /// With every stage within this share of its rank's memory, where none is so dear that no
+  /// step with it keeps the limit.
   Estimator::Outcome cut(double share, double limit) {
-    auto found = cheapest(share, limit);
+    auto found = cheapest(share, kDearest * limit);
     if (!found)
       return canBeCut(share) ? Estimator::Outcome::TooSlow : Estimator::Outcome::TooLarge;
     cuts = std::move(*found);
@@ -209,8 +209,8 @@ public:
   }
   /// Found: there are such cuts.
   Estimator::Outcome tryCut(double share, double limit) {
-    if (fixed ? cheapest(share, limit).has_value()
-              : canCut(units, stages(), pricesWithin(share), limit))
+    if (fixed ? cheapest(share, kDearest * limit).has_value()
+              : canCut(units, stages(), pricesWithin(share), kDearest * limit))
       return Estimator::Outcome::Found;
     return canBeCut(share) ? Estimator::Outcome::TooSlow : Estimator::Outcome::TooLarge;
   }
@@ -260,6 +260,10 @@ public:
   StageCosts::Runs runs; ///< between them
 
 private:
+  /// Stages are priced as if what a call exchanges hid behind nothing else than the same pass's
+  /// computing: at no more than twice what the simulator takes.
+  static constexpr double kDearest = 2;
+
   int stages() const { return static_cast<int>(schedule.shape.stages()); }
   std::optional<StagePrices::Price> find(int a, int b, int stage, double share) {
     int64_t ranks = schedule.shape.ranks;

@@ -99,6 +99,35 @@ TEST(Estimate, AgreesWithThePredictionWhereSomeBlocksAreRecomputed) {
   EXPECT_GE(mixed, 6);
 }
 
+/// However slow links are: prices of stages don't know what a backward call's exchange hides behind.
+TEST(Estimate, StepsWithinTheLimitAreFound) {
+  Problem problem = transformer({8, 2048, 16, 1024, 64, 8192});
+  for (double bandwidth : {1e9, 10e9, 100e9})
+    for (int zero = 0; zero <= 3; ++zero)
+      for (auto [pp, kind] : {std::pair<int64_t, ScheduleKind>{1, ScheduleKind::OneFOneB},
+                              {2, ScheduleKind::OneFOneB},
+                              {2, ScheduleKind::ZeroBubble},
+                              {2, ScheduleKind::Interleaved}}) {
+        Cluster on = cluster("dgx-h100");
+        for (LinkLevel &level : on.levels)
+          level.bandwidth = level.alone = bandwidth;
+        Degrees degrees;
+        degrees.dp = 16 / pp;
+        degrees.pp = pp;
+        degrees.zero = zero;
+        degrees.schedule = kind;
+        degrees.chunks = kind == ScheduleKind::Interleaved ? 2 : 1;
+        degrees.numMicrobatches = 64 / degrees.dp;
+        Planner planner(problem, on, 16);
+        Estimate any, within;
+        std::string error;
+        ASSERT_EQ(planner.estimator.estimate(degrees, {}, {1e9}, any, error),
+                  Estimator::Outcome::Found) << summary(degrees);
+        EXPECT_EQ(planner.estimator.estimate(degrees, {}, {1.001 * any.seconds}, within, error),
+                  Estimator::Outcome::Found) << summary(degrees) << " " << bandwidth;
+      }
+}
+
 /// What the search skips once 1F1B, which holds least, can't fit.
 TEST(Estimate, NothingFitsWhere1F1BCannot) {
   Problem problem = transformer({16, 2048, 16, 1024, 256, 32768});
