@@ -30,26 +30,36 @@ class Unsupported(Exception):
 class Dimensions:
     """What tells one exported graph from another."""
 
-    architecture: str  # gpt, bloom, llama, nemotron or phi
+    architecture: str  # gpt, bloom, llama, nemotron, phi, mixtral, qwen3moe or gptoss
     layers: int
     hidden: int
     heads: int
     kv_heads: int
-    ffn: int
+    ffn: int  # of a mixture: of one expert
     vocabulary: int
     sequence: int
+    head_dim: int
     embedding_norm: bool = False  # a LayerNorm after the tokens' embedding, as BLOOM always has
+    experts: int = 0
+    chosen: int = 0  # experts a token
 
     @property
     def name(self) -> str:
         kv = f"-k{self.kv_heads}" if self.kv_heads != self.heads else ""
         norm = "-n" if self.embedding_norm and self.architecture != "bloom" else ""
-        return (f"{self.architecture}-l{self.layers}-h{self.hidden}-a{self.heads}{kv}-f{self.ffn}"
+        size = f"-d{self.head_dim}" if self.heads * self.head_dim != self.hidden else ""
+        experts = f"-e{self.experts}x{self.chosen}" if self.experts else ""
+        return (f"{self.architecture}-l{self.layers}-h{self.hidden}-a{self.heads}{kv}{size}-f{self.ffn}{experts}"
                 f"-v{self.vocabulary}-s{self.sequence}{norm}")
 
     @property
     def path(self) -> pathlib.Path:
         return CACHE / f"{self.name}.onnx"
+
+
+#: Of mixtures of experts. Grok-1 is a Mixtral but for two more norms a layer, caps of attention scores and logits,
+#: scales of embeddings and logits and GELU instead of SiLU.
+MIXTURES = {"mixtral": "mixtral", "grok1": "mixtral", "qwen3_moe": "qwen3moe", "gpt_oss": "gptoss"}
 
 
 def architecture(model: dict) -> str:
@@ -60,7 +70,9 @@ def architecture(model: dict) -> str:
     scores.
     """
     if model.get("experts"):
-        raise Unsupported("mixture of experts")
+        if model["family"] not in MIXTURES:
+            raise Unsupported(f"mixture of experts of {model['family']}")
+        return MIXTURES[model["family"]]
     if model.get("position") == "alibi":
         if not model.get("embedding_norm") or model["ffn_hidden"] != 4 * model["hidden"]:
             raise Unsupported("ALiBi in another model than BLOOM")
@@ -74,11 +86,22 @@ def architecture(model: dict) -> str:
 
 def dimensions(model: dict, vocabulary: int) -> Dimensions:
     """Of a run's model, with that (padded) vocabulary."""
-    kind = architecture(model)
-    if model["heads"] * model["head_dim"] != model["hidden"]:
+    kind, experts = architecture(model), model.get("experts", 0)
+    if not experts and model["heads"] * model["head_dim"] != model["hidden"]:
         raise Unsupported("heads that don't divide the width")
     return Dimensions(kind, model["layers"], model["hidden"], model["heads"], model["kv_heads"],
-                      model["ffn_hidden"], vocabulary, model["seq_len"], model.get("embedding_norm", False))
+                      model.get("moe_ffn_hidden", model["ffn_hidden"]), vocabulary, model["seq_len"],
+                      model["head_dim"], model.get("embedding_norm", False), experts, model["topk"] if experts else 0)
+
+
+def gpt_oss(config):
+    """GPT-OSS with PyTorch's attention, which leaves out the trained sink that each head's softmax has beside its
+    keys: one score in thousands, which fused kernels add for nothing."""
+    import transformers
+    from transformers.models.gpt_oss import modeling_gpt_oss
+
+    modeling_gpt_oss.GptOssPreTrainedModel._supports_sdpa = True
+    return transformers.GptOssForCausalLM(config)
 
 
 def build(dims: Dimensions):
@@ -92,6 +115,7 @@ def build(dims: Dimensions):
         "num_attention_heads": dims.heads, "num_key_value_heads": dims.kv_heads,
         "max_position_embeddings": dims.sequence, "tie_word_embeddings": False,
     }
+
     def gpt():
         model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
             n_positions=dims.sequence, n_embd=dims.hidden, n_layer=dims.layers, n_head=dims.heads,
@@ -101,6 +125,9 @@ def build(dims: Dimensions):
             model.transformer.wte = torch.nn.Sequential(model.transformer.wte, torch.nn.LayerNorm(dims.hidden))
         return model
 
+    # Tokens look up their experts' weights: the other forms loop over experts found at run time, or have no export.
+    mixture = grouped | {"head_dim": dims.head_dim, "num_experts_per_tok": dims.chosen,
+                         "experts_implementation": "batched_mm"}
     makers = {
         "gpt": gpt,
         "bloom": lambda: transformers.BloomForCausalLM(transformers.BloomConfig(
@@ -109,6 +136,11 @@ def build(dims: Dimensions):
         "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**grouped)),
         "nemotron": lambda: transformers.NemotronForCausalLM(transformers.NemotronConfig(**grouped)),
         "phi": lambda: transformers.PhiForCausalLM(transformers.PhiConfig(**grouped)),
+        "mixtral": lambda: transformers.MixtralForCausalLM(transformers.MixtralConfig(
+            num_local_experts=dims.experts, **mixture)),
+        "qwen3moe": lambda: transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(
+            num_experts=dims.experts, moe_intermediate_size=dims.ffn, **mixture)),
+        "gptoss": lambda: gpt_oss(transformers.GptOssConfig(num_local_experts=dims.experts, **mixture)),
     }
     with torch.device("meta"):
         return makers[dims.architecture]().eval()

@@ -76,6 +76,8 @@ def sharded_state(plan: dict) -> list[str]:
     stage, ranks = plan.get("zero_stage") or 0, plan["dp"]
     if stage == 0 or ranks == 1:
         return ["zero=0"]
+    if plan.get("ep", 1) > 1:
+        return [f"zero={stage}"]  # over all ranks that hold the same: of experts fewer than of the rest
     group = plan.get("zero1_group", plan.get("fsdp"))
     size = int(group) if str(group).lstrip("-").isdigit() and not isinstance(group, bool) else -1
     return [f"zero={stage}", f"zero_group={size if 0 < size < ranks else ranks}"]
@@ -92,6 +94,19 @@ def recomputation(plan: dict) -> list[str]:
     return [f"recompute={name}"]
 
 
+def expert_parallelism(plan: dict) -> tuple[int, int]:
+    """Data- and expert-parallel degrees of a SPEC, which multiply to the published dp: outside experts Megatron's ep
+    splits the batch. Experts are split over tensor-parallel ranks, too, unless `etp` says otherwise."""
+    ep = plan.get("ep", 1)
+    if ep > 1 and plan.get("etp", plan["tp"]) != plan["tp"]:
+        raise Unsupported("experts with tensor parallelism of their own")
+    if plan["dp"] % ep:
+        raise Unsupported("experts shared out among other than data-parallel ranks")
+    if ep > 1 and plan["cp"] > 1:
+        raise Unsupported("experts beside context parallelism, whose ranks exchange rows of their own")
+    return plan["dp"] // ep, ep
+
+
 def spec(run: dict) -> str:
     """The plan as dtc's --plan takes it."""
     plan = run["plan"]
@@ -102,7 +117,8 @@ def spec(run: dict) -> str:
         raise Unsupported("degrees whose product isn't the number of GPUs")
     if plan["global_batch"] % (plan["dp"] * plan["micro_batch"]):
         raise Unsupported("a ragged last microbatch")
-    parts = [f"{key}={plan[key]}" for key in ("dp", "tp", "pp", "cp")] + ["ep=1"]
+    dp, ep = expert_parallelism(plan)
+    parts = [f"dp={dp}"] + [f"{key}={plan[key]}" for key in ("tp", "pp", "cp")] + [f"ep={ep}"]
     parts += [f"sp={'on' if plan.get('sequence_parallel') and plan['tp'] > 1 else 'off'}"]
     parts += sharded_state(plan) + schedule(plan) + recomputation(plan)
     return ",".join(parts + ["offload=none", f"micro_batch={plan['micro_batch']}"])
@@ -147,9 +163,20 @@ def measured_bytes(run: dict) -> float | None:
     return gib * 2**30 if gib else None
 
 
+def active_parameters(model: dict, parameters: float) -> float:
+    """Those that a token meets: of a mixture without the experts that it doesn't choose, and, as counts of active
+    parameters go, without the embeddings, which are looked up."""
+    experts = model.get("experts", 0)
+    if not experts:
+        return parameters
+    expert = 3 * model["hidden"] * model.get("moe_ffn_hidden", model["ffn_hidden"])
+    return parameters - model["layers"] * (experts - model["topk"]) * expert - model["vocab"] * model["hidden"]
+
+
 def model_flops(run: dict, parameters: float) -> float:
-    """Of a step: 6 flops a parameter and token, and attention, not halved for causality."""
+    """Of a step: 6 flops a parameter that a token meets, and attention, not halved for causality."""
     model = run["model"]
+    parameters = active_parameters(model, parameters)
     attention = 12 * model["layers"] * model["heads"] * model["head_dim"] * model["seq_len"]
     return (6 * parameters + attention) * model["seq_len"] * run["plan"]["global_batch"]
 

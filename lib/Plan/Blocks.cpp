@@ -78,7 +78,7 @@ private:
 std::vector<int64_t> BlockFinder::kindKey(OpId id) const {
   const Op &op = problem.ops[id];
   std::vector<int64_t> key = {static_cast<int64_t>(op.kind), static_cast<int64_t>(op.flops),
-                              op.causal};
+                              op.causal, op.window};
   for (char letter : op.name)
     key.push_back(letter);
   for (const std::vector<ValueId> *list : {&op.operands, &op.results})

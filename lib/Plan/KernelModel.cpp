@@ -127,6 +127,10 @@ double KernelModel::fusedAttention(const LocalWork &work) const {
   constexpr double block = 128;
   // The blocks on the diagonal are computed in full.
   double part = work.causal ? 0.5 + block / (2 * std::max(keys, block)) : 1;
+  // A window begins in the middle of a block for most of a block's queries.
+  if (work.window > 0)
+    part = std::min(part, block * (1 + std::ceil(double(work.window - 1) / block)) /
+                              std::max(keys, block));
   double flops = (work.backward ? 10 : 4) * heads * queries * keys * double(work.k) * part;
   double size = std::min(1.0, double(work.k) / 128);
   double share = (work.backward ? best->backward : best->forward) * std::pow(size, 0.35);

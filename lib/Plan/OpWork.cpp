@@ -160,7 +160,8 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
     const Value &value = problem.values[op.operands[i]];
     bool again = std::find(op.operands.begin(), op.operands.begin() + i, op.operands[i]) !=
                  op.operands.begin() + i;
-    if (again || !exists(op.operands[i]))
+    bool isWindow = isGpu() && op.window > 0 && i + 1 == op.operands.size();
+    if (again || isWindow || !exists(op.operands[i]))
       continue;
     auto bytes = double(localBytes(value, sharding::operandSharding(op.rule, choice, i), mesh));
     operands += bytes;
@@ -231,6 +232,7 @@ static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mes
   const TensorFactors &query = op.rule->operands[0], &key = op.rule->operands[1];
   work.attention = true;
   work.causal = op.causal;
+  work.window = op.window;
   work.backward = op.backward && *op.backward != BackwardKind::Recompute;
   work.biased = !work.backward && op.operands.size() > 3;
   work.batch = local(query[0]) * local(query[2]);
@@ -273,6 +275,14 @@ void OpWork::addMetrics(const Op &op, double share, LocalWork &work) const {
   work.kernels += 3 * model.getCluster().software.lossMetrics;
 }
 
+/// Whether rows that find their experts when the program runs are put in order twice: by rank
+/// before they are sent, and by expert where they arrive, several of whom are there.
+static bool sortsTwice(const Op &op, const Mesh &mesh) {
+  int64_t ranks = mesh.size(mesh.ofDegree("ep"));
+  return op.kind == OpKind::Lookup && op.ragged >= 0 && ranks > 1 &&
+         op.rule->factors[op.ragged].size > ranks;
+}
+
 LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) const {
   const Op &op = problem.ops[id];
   LocalWork result;
@@ -283,6 +293,10 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
                    std::any_of(op.results.begin(), op.results.end(),
                                [&](ValueId value) { return exists(value); });
   result.bytes = op.kind == OpKind::View ? 0 : movedBytes(id, choice, mesh);
+  if (sortsTwice(op, mesh)) {
+    result.kernels *= 2;
+    result.bytes *= 2;
+  }
   setSizes(op, choice, mesh, result);
   setAttention(op, choice, mesh, result);
   if (runsOpByOp() && isEpilogue(id))

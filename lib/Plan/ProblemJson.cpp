@@ -111,6 +111,8 @@ static void to_json(json &j, const Op &op) {
     j["keep_rounds"] = true;
   if (op.causal)
     j["causal"] = true;
+  if (op.window != 0)
+    j["window"] = op.window;
   if (op.ragged >= 0)
     j["ragged"] = op.ragged;
   if (op.backward)
@@ -130,6 +132,7 @@ static void from_json(const json &j, Op &op) {
   op.rounds = j.value("rounds", std::vector<Round>{});
   op.keepRounds = j.value("keep_rounds", false);
   op.causal = j.value("causal", false);
+  op.window = j.value("window", int64_t(0));
   op.ragged = j.value("ragged", -1);
   if (j.contains("backward"))
     op.backward = known<BackwardKind>(j["backward"]);

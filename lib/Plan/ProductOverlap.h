@@ -37,7 +37,10 @@ public:
 private:
   double hide(double seconds, const sharding::AxisList &axes, const std::vector<OpId> &products,
               double share);
-  bool isProduct(OpId op) const { return op >= 0 && problem.ops[op].kind == OpKind::Contraction; }
+  /// Not of experts: the exchanges before and after those, which are waited for, gather and sum up.
+  bool isProduct(OpId op) const {
+    return op >= 0 && problem.ops[op].kind == OpKind::Contraction && problem.ops[op].ragged < 0;
+  }
   std::vector<OpId> makersOf(ValueId value) const;
   std::vector<OpId> gradientsBeside(const std::vector<OpId> &products, BackwardKind kind) const;
   std::vector<OpId> readersBeside(ValueId value, OpId reader) const;

@@ -1,4 +1,5 @@
 // From the IR to a problem.
+#include "AttentionWindow.h"
 #include "Functions.h"
 
 #include "dtc/Dialect/Graph/AlikeOps.h"
@@ -261,6 +262,8 @@ LogicalResult Extractor::addOp(Operation *source) {
     return failure();
   plan::Op op = *like;
   op.location = locationName(source->getLoc());
+  op.window = windowOf(source);
+  op.causal |= op.window > 0;
   op.operands.reserve(source->getNumOperands());
   op.results.reserve(source->getNumResults());
   bool addsToAccumulator = false;

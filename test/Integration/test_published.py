@@ -74,7 +74,10 @@ def test_parts_of_a_plan(plan, expected):
     ({"plan": {"recompute": "selective(op)"}}, "recomputation"),
     ({"plan": {"task": "LoRA"}}, "LoRA"),
     ({"plan": {"micro_batch": None}}, "micro_batch not stated"),
-    ({"model": {"experts": 8}}, "mixture"),
+    ({"model": {"experts": 8, "topk": 2}}, "mixture of experts of gpt"),
+    ({"plan": {"ep": 8}}, "other than data-parallel"),
+    ({"plan": {"ep": 2, "etp": 1}}, "tensor parallelism of their own"),
+    ({"plan": {"ep": 2, "dp": 2, "cp": 2}}, "beside context parallelism"),
     ({"model": {"vocab": None}}, "vocabulary"),
     ({"model": {"heads": 15}}, "width"),
     ({"doubts": ["tokens and time disagree"]}, "contradict"),
@@ -89,6 +92,28 @@ def test_architectures():
     assert graphs.architecture(model) == "gpt"
     assert graphs.architecture(model | {"gated_mlp": True}) == "llama"
     assert graphs.architecture(model | {"kv_heads": 4}) == "nemotron"
+
+
+MIXTURE = {"family": "gpt_oss", "layers": 24, "hidden": 2048, "ffn_hidden": 8192, "moe_ffn_hidden": 1024, "heads": 32,
+           "kv_heads": 8, "head_dim": 128, "vocab": 50257, "seq_len": 1024, "gated_mlp": True, "experts": 16, "topk": 4}
+
+
+def test_a_mixture_of_experts():
+    made = case(changed(model=MIXTURE, plan={"dp": 4, "ep": 2, "schedule": "1F1B"}))
+    assert made.graph.name == "gptoss-l24-h2048-a32-k8-d128-f1024-e16x4-v50688-s1024"
+    # Megatron's ep lies within dp, dtc's beside it: 4 ranks split the batch in both.
+    assert made.spec.startswith("dp=2,tp=4,pp=4,cp=1,ep=2,sp=on,zero=1,schedule=1f1b")
+    assert case(changed(model=MIXTURE, plan={"dp": 4, "ep": 2, "etp": 4})).spec == case(
+        changed(model=MIXTURE, plan={"dp": 4, "ep": 2})).spec
+    # 12 of 16 experts of three matrices each lie idle in each layer; embeddings are looked up.
+    idle = 24 * 12 * 3 * 2048 * 1024 + 50257 * 2048
+    assert runs.active_parameters(MIXTURE, 10e9) == 10e9 - idle
+    assert runs.active_parameters(RUN["model"], 10e9) == 10e9
+
+
+@pytest.mark.parametrize("family, kind", [("grok1", "mixtral"), ("qwen3_moe", "qwen3moe"), ("gpt_oss", "gptoss")])
+def test_architectures_of_mixtures(family, kind):
+    assert graphs.architecture(MIXTURE | {"family": family}) == kind
 
 
 def test_measured_time_and_flops():

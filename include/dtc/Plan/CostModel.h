@@ -35,6 +35,7 @@ struct LocalWork {
   int64_t batch = 0, m = 0, n = 0, k = 0;
   bool attention = false;
   bool causal = false;   ///< of attention: half of the products can be skipped
+  int64_t window = 0;    ///< of causal attention: keys that a query sees; 0: all up to its own
   bool backward = false; ///< of attention
   bool biased = false;   ///< attention adds a tensor to its scores
 };

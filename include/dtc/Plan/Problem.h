@@ -95,6 +95,8 @@ struct Op {
   /// the op would have to be taken apart at a price that `rounds` can't say.
   bool keepRounds = false;
   bool causal = false; ///< attention: a query sees only keys up to its own
+  /// Of those only so many, the last ones, as the last operand's mask says; 0: all.
+  int64_t window = 0;
   /// A factor whose parts are equal on average only, as what each holds is known when
   /// the program runs: experts, with the rows that chose them. Only ep splits it; -1: none.
   sharding::FactorId ragged = -1;

@@ -52,7 +52,7 @@ OpSharding Choices::base(OpId id, bool acrossExperts) const {
   split(dataAxes, facts.batchFactor[id], facts.batchLinear[id]);
   if (acrossExperts)
     split(expertAxes, groups.experts.factor[id], -1);
-  else
+  else if (!facts.isStatic[id] || groups.experts.factor[id] < 0) // whole, it has a part for either
     split(expertAxes, facts.batchFactor[id], facts.batchLinear[id]);
   split(sequenceAxes, facts.sequenceSplit[id], facts.sequenceLinear[id]);
   return result;

@@ -211,11 +211,14 @@ void ShardingSolver::addParameter(ValueId value) {
             wanted.push_back(layout);
   if (wanted.empty())
     wanted.push_back(layouts.intern(TensorSharding::replicated(parameter.shape.size())));
-  // Where weights stay as they are stored, those of products are never whole on all
+  // Where weights stay as they are stored, those of products are never whole on all tensor-parallel
   // ranks: computing parts of the sequence with copies isn't tensor parallelism.
+  auto isTensor = [&](sharding::AxisId axis) { return mesh.axes[axis].degree == "tp"; };
   auto isWhole = [&](LayoutId layout) {
     return std::all_of(layouts[layout].dims.begin(), layouts[layout].dims.end(),
-                       [](const sharding::AxisList &axes) { return axes.empty(); });
+                       [&](const sharding::AxisList &axes) {
+                         return std::none_of(axes.begin(), axes.end(), isTensor);
+                       });
   };
   bool ofProduct = std::any_of(
       facts.consumers[value].begin(), facts.consumers[value].end(),

@@ -2,9 +2,12 @@
 // tokens and two choices of each.
 #include "OpWork.h"
 #include "Planners/Experts.h"
+#include "ProductOverlap.h"
 #include "Planner.h"
 
 #include "dtc/Plan/Verify.h"
+
+#include <algorithm>
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -56,6 +59,50 @@ TEST(Experts, AreSharedOutAndSentTheirRows) {
             experts / 8 * 7);
 }
 
+/// Adds a constant that the rows between the products of both layers are multiplied with, as programs have that limit
+/// what experts compute.
+static void addConstant(Problem &problem) {
+  Op constant;
+  constant.name = "arith.constant";
+  constant.kind = OpKind::Layout;
+  constant.forward = 0;
+  for (Op &op : problem.ops)
+    if (op.forward >= 0)
+      ++op.forward;
+  auto value = static_cast<ValueId>(problem.values.size());
+  for (Op &op : problem.ops) {
+    bool betweenProducts = op.name == "arith.mulf" && !op.backward &&
+                           problem.values[op.results[0]].shape.back() == 14336;
+    if (!betweenProducts)
+      continue;
+    if (constant.results.empty()) {
+      problem.values.push_back(problem.values[op.operands[1]]);
+      dtc::sharding::ShardingRule rule = *op.rule;
+      rule.operands.clear();
+      rule.linear.clear();
+      constant.rule = dtc::sharding::SharedRule(rule);
+      constant.results = {value};
+    }
+    ValueId replaced = op.operands[1];
+    for (Op &reader : problem.ops)
+      std::replace(reader.operands.begin(), reader.operands.end(), replaced, value);
+  }
+  problem.ops.insert(problem.ops.begin(), constant);
+}
+
+/// A constant is as whole on each rank as it needs: nobody sends it.
+TEST(Experts, ReadConstantsWhereTheyAre) {
+  Problem problem = load("mixtral");
+  addConstant(problem);
+  SearchResult result = best(problem, 8, "ep=8,dp=1,tp=1,pp=1,zero=0,micro_batch=1,recompute=none");
+  bool sendsRows = false;
+  for (const CollectiveUse &use : result.predicted.collectives) {
+    EXPECT_FALSE(use.kind == StepKind::AllToAll && use.bytes == 8192 * 14336 * 2) << use.count;
+    sendsRows |= use.kind == StepKind::AllToAll && use.bytes == 8192 * 4096 * 2;
+  }
+  EXPECT_TRUE(sendsRows);
+}
+
 TEST(Experts, DoTheWorkOfTheRowsThatThereAre) {
   Problem problem = load("mixtral");
   Cluster on = cluster("dgx-h100");
@@ -85,6 +132,31 @@ TEST(Experts, DoTheWorkOfTheRowsThatThereAre) {
   EXPECT_EQ(uneven.k, all.k);
 }
 
+/// Four experts on each of two ranks: rows are sorted by rank, and then by expert. With an expert a rank, or all of them
+/// on one, once.
+TEST(Experts, OfOneRankHaveTheirRowsSortedOnceMore) {
+  Problem problem = load("mixtral");
+  Cluster on = cluster("dgx-h100");
+  ProblemFacts facts(problem);
+  CostModel model(on, 8);
+  OpWork work(problem, facts, model);
+  for (const char *name : {"dtc.dispatch", "dtc.combine"}) {
+    OpId id = find(problem, name);
+    OpSharding whole;
+    whole.factors.resize(problem.ops[id].rule->factors.size());
+    auto over = [&](int64_t ranks) {
+      Mesh mesh;
+      mesh.axes.push_back({"ep", "ep", ranks});
+      return work.work(id, whole, mesh);
+    };
+    EXPECT_GT(over(1).bytes, 2.0 * 8 * 8192 * 4096 * 2);
+    EXPECT_EQ(over(1).kernels, 1);
+    EXPECT_EQ(over(8).bytes, over(1).bytes);
+    EXPECT_EQ(over(2).bytes, 2 * over(1).bytes);
+    EXPECT_EQ(over(2).kernels, 2);
+  }
+}
+
 TEST(Experts, OfMixturesAreSharedOutUnaided) {
   SearchResult result = best(load("mixtral"), 8, "pp=1");
   EXPECT_GT(result.plan.degrees.ep, 1) << summary(result.plan.degrees);
@@ -105,6 +177,40 @@ TEST(Experts, WithRowsOfTheirOwnAreNotCompiledYet) {
   Result<SearchResult> open = search(problem, cluster("dgx-h100"), {4, *parseSpec("auto")});
   ASSERT_TRUE(open) << open.error().message;
   EXPECT_EQ(open->plan.degrees.ep, 1);
+}
+
+/// Rows may be split among tensor-parallel ranks that all hold the whole of an expert; Megatron's ranks hold parts.
+TEST(Experts, AreInPartsWhereWeightsStayAsTheyAreStored) {
+  Problem problem = load("mixtral");
+  problem.numMicrobatches = 128; // after which sums of whole experts' gradients don't count
+  Cluster on = cluster("dgx-h100");
+  const char *spec = "ep=8,tp=4,dp=1,pp=1,sp=on,zero=0,micro_batch=1,recompute=none";
+  auto isSplit = [&](const char *name) {
+    SearchResult result = best(problem, 32, spec, on);
+    return layoutOf(result.problem, result.plan, name).find("tp") != std::string::npos;
+  };
+  EXPECT_FALSE(isSplit("layers.1.up"));
+  on.software.gathersWeights = false;
+  EXPECT_TRUE(isSplit("layers.1.up"));
+  EXPECT_TRUE(isSplit("layers.1.down"));
+}
+
+/// Megatron's dispatcher gathers rows over tensor-parallel ranks and waits, where other products are computed in parts.
+TEST(Experts, HideNoCommunicationBesideTheirProducts) {
+  Cluster on = cluster("dgx-h100");
+  on.software.overlapsProducts = true;
+  SearchResult result = best(load("mixtral"), 4, "tp=4,dp=1,pp=1,sp=on,zero=0,recompute=none", on);
+  ProblemFacts facts(result.problem);
+  CostModel model(on, 4);
+  OpWork work(result.problem, facts, model);
+  ProductOverlap overlap(result.problem, facts, result.plan, model, work);
+  auto left = [&](const char *name) {
+    OpId product = find(result.problem, name);
+    return overlap.exposed(StepKind::AllGather, result.plan.mesh.ofDegree("tp"), 1e-4,
+                           result.problem.ops[product].operands[0], product);
+  };
+  EXPECT_LT(left("dtc.contract"), 0.9e-4);
+  EXPECT_EQ(left("dtc.grouped_contract"), 1e-4);
 }
 
 TEST(Experts, AreNeverSplitByTensorParallelism) {

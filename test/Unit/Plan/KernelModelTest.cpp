@@ -164,6 +164,20 @@ TEST(KernelModel, CausalAttentionSkipsHalf) {
   EXPECT_NEAR(half / all, 0.51, 0.02);
 }
 
+/// Of 64 blocks of keys those of a query's window: its own and the one before it.
+TEST(KernelModel, AttentionInAWindowSkipsWhatLiesBefore) {
+  CostModel model = withFlash("h100", 3);
+  LocalWork work = attention(64, 8192, 128, true, false);
+  double all = model.opSeconds(attention(64, 8192, 128, false, false));
+  work.bytes = 0;
+  work.window = 128;
+  EXPECT_NEAR(model.opSeconds(work) / all, 2.0 / 64, 0.003);
+  work.window = 1024;
+  EXPECT_NEAR(model.opSeconds(work) / all, 9.0 / 64, 0.003);
+  work.window = 8192;
+  EXPECT_NEAR(model.opSeconds(work) / all, 0.51, 0.02);
+}
+
 TEST(KernelModel, UnfusedAttentionPassesItsScoresThroughMemory) {
   CostModel fused = withFlash("a100-80", 2), apart = withFlash("a100-80", 0);
   for (bool backward : {false, true}) {
