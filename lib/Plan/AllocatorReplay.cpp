@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 namespace dtc::plan {
@@ -47,7 +48,7 @@ private:
   std::vector<std::vector<Blocks>> owned; ///< by chunk and slot: block of each buffer
   std::vector<Blocks> gradients;         ///< that stay, by chunk
   std::vector<int64_t> sizes;            ///< of those that the call left
-  std::vector<bool> hasGradients;        ///< by chunk: a microbatch of this step left them
+  std::vector<int32_t> keeps; ///< by chunk: the first microbatch of this step to come back, or kNone
 };
 
 } // namespace
@@ -100,7 +101,7 @@ void Replay::carryOut(const std::vector<AllocationEvent> &events, const Call &ma
     }
     bool stays = event.kind == AllocationEvent::Kind::Gradient &&
                  (rank.gradients == GradientLife::Microbatch ||
-                  (rank.gradients == GradientLife::Step && !hasGradients[made.chunk]));
+                  (rank.gradients == GradientLife::Step && keeps[made.chunk] == made.microbatch));
     if (block != kNone && stays) {
       gradients[made.chunk].push_back(block);
       sizes.push_back(rank.stages[made.chunk].bytes[event.buffer]);
@@ -124,6 +125,8 @@ void Replay::call(const Call &made) {
     blocks.assign(stage.bytes.size(), kNone);
   if (startsBackward && rank.gradients == GradientLife::Microbatch)
     freeAll(gradients[made.chunk]);
+  if (startsBackward && keeps[made.chunk] == kNone)
+    keeps[made.chunk] = made.microbatch;
   Blocks gathered = passThrough(rank.gathered[made.chunk], isForward, kGatherStream), scattered;
   if (!isForward)
     scattered = passThrough(rank.scattered[made.chunk], false, kScatterStream);
@@ -133,7 +136,6 @@ void Replay::call(const Call &made) {
     carryOut(stage.inputGrad, made, blocks);
   if (endsBackward) {
     carryOut(stage.weightGrad, made, blocks);
-    hasGradients[made.chunk] = true;
     addToSums();
   }
   freeAll(variables);
@@ -173,7 +175,7 @@ void Replay::update() {
   for (size_t chunk = 0; chunk < gradients.size(); ++chunk) {
     if (rank.gradients == GradientLife::Step)
       freeAll(gradients[chunk]);
-    hasGradients[chunk] = false;
+    keeps[chunk] = kNone;
   }
   temporaries = requestAll(rank.after);
   freeAll(temporaries);
@@ -182,7 +184,7 @@ void Replay::update() {
 std::optional<int64_t> Replay::run(const std::vector<Call> &calls) {
   owned.resize(rank.stages.size());
   gradients.resize(rank.stages.size());
-  hasGradients.assign(rank.stages.size(), false);
+  keeps.assign(rank.stages.size(), kNone);
   Blocks initial = requestAll(rank.initial);
   requestAll(rank.resident);
   freeAll(initial);
@@ -207,16 +209,25 @@ std::optional<int64_t> peakReserved(const RankRequests &rank, const std::vector<
   return most;
 }
 
-std::vector<Call> shortened(const pipeline::Schedule &whole, int64_t rank) {
-  pipeline::ScheduleShape shape = whole.shape;
-  const std::vector<int32_t> &slots = whole.slots[rank];
-  int64_t most = slots.empty() ? 1 : *std::max_element(slots.begin(), slots.end());
-  int64_t least = (most + 2 + shape.ranks - 1) / shape.ranks * shape.ranks;
-  if (shape.kind == pipeline::ScheduleKind::GPipe || least >= shape.microbatches)
-    return whole.calls[rank];
-  shape.microbatches = least;
-  std::optional<pipeline::Schedule> schedule = pipeline::makeSchedule(shape);
-  return schedule ? schedule->calls[rank] : whole.calls[rank];
+std::vector<std::vector<Call>> shortened(const pipeline::Schedule &whole) {
+  std::vector<std::vector<Call>> result;
+  std::map<int64_t, std::optional<pipeline::Schedule>> shorter; ///< by microbatches
+  for (size_t rank = 0; rank < whole.calls.size(); ++rank) {
+    pipeline::ScheduleShape shape = whole.shape;
+    const std::vector<int32_t> &slots = whole.slots[rank];
+    int64_t most = slots.empty() ? 1 : *std::max_element(slots.begin(), slots.end());
+    int64_t least = (most + 2 + shape.ranks - 1) / shape.ranks * shape.ranks;
+    if (shape.kind == pipeline::ScheduleKind::GPipe || least >= shape.microbatches) {
+      result.push_back(whole.calls[rank]);
+      continue;
+    }
+    shape.microbatches = least;
+    auto [it, isNew] = shorter.try_emplace(least);
+    if (isNew)
+      it->second = pipeline::makeSchedule(shape);
+    result.push_back(it->second ? it->second->calls[rank] : whole.calls[rank]);
+  }
+  return result;
 }
 
 } // namespace dtc::plan

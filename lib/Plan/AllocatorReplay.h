@@ -52,7 +52,7 @@ struct RankRequests {
 std::optional<int64_t> peakReserved(const RankRequests &rank,
                                     const std::vector<pipeline::Call> &calls, int64_t capacity);
 
-/// A rank's calls of a step with fewer microbatches, of which as many are under way.
-std::vector<pipeline::Call> shortened(const pipeline::Schedule &whole, int64_t rank);
+/// By rank, its calls of a step with fewer microbatches, of which as many are under way.
+std::vector<std::vector<pipeline::Call>> shortened(const pipeline::Schedule &whole);
 
 } // namespace dtc::plan

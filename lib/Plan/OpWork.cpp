@@ -23,7 +23,7 @@ int64_t placedBytes(int64_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-ParameterBytes parameterBytes(const Problem &problem, ValueId value,
+ParameterBytes parameterBytes(const Problem &problem, ValueId value, bool trained,
                               const TensorSharding &layout, const Mesh &mesh,
                               const Software &software) {
   const Value &parameter = problem.values[value];
@@ -31,7 +31,7 @@ ParameterBytes parameterBytes(const Problem &problem, ValueId value,
   ParameterBytes bytes;
   int64_t elements = localBytes(parameter, layout, mesh) / byteSize(parameter.type);
   bytes.parameter = placedBytes(elements * byteSize(parameter.type));
-  if (!parameter.trainable)
+  if (!trained)
     return bytes;
   int64_t gradient = optimizer.gradientBytes ? optimizer.gradientBytes : byteSize(parameter.type);
   bytes.states = optimizer.states * placedBytes(elements * optimizer.stateBytes) +

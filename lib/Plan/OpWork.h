@@ -65,7 +65,8 @@ int64_t localBytes(const Value &value, const sharding::TensorSharding &sharding,
 /// What `bytes` take in memory, where every tensor begins at a cache line.
 int64_t placedBytes(int64_t bytes);
 
-/// What one device keeps of a parameter from step to step, and of its gradient.
+/// What one device keeps of a parameter from step to step, and of its gradient. One that isn't
+/// trained, as no gradient reaches it, has the parameter alone.
 struct ParameterBytes {
   int64_t parameter = 0, gradient = 0, states = 0;
   int64_t kept = 0;   ///< of a microbatch's gradient beside the sum
@@ -74,7 +75,7 @@ struct ParameterBytes {
   /// Bytes that the update reads and writes.
   int64_t updateTraffic() const { return 2 * parameter + gradient + 2 * (states + update); }
 };
-ParameterBytes parameterBytes(const Problem &problem, ValueId value,
+ParameterBytes parameterBytes(const Problem &problem, ValueId value, bool trained,
                               const sharding::TensorSharding &layout, const sharding::Mesh &mesh,
                               const Software &software);
 

@@ -42,7 +42,7 @@ public:
 private:
   void simulateStages(const simulate::Costs &stages);
   void addStages(const simulate::Costs &stages);
-  void addMemory(const simulate::Costs &stages);
+  void addMemory();
   void addCollectives(const simulate::Costs &stages);
   void addParts(const simulate::Costs &stages);
   void addTransfers(int64_t rank, const simulate::Costs &stages,
@@ -219,29 +219,30 @@ void Predictor::addStages(const simulate::Costs &stages) {
 }
 
 /// Each stage's against its own devices, and that of the rank which fills its own most.
-void Predictor::addMemory(const simulate::Costs &stages) {
+void Predictor::addMemory() {
   std::vector<std::string> groups;
   for (const CollectiveUse &use : result.collectives)
     if (std::find(groups.begin(), groups.end(), use.axis) == groups.end())
       groups.push_back(use.axis);
   auto communicators = static_cast<int64_t>(groups.size());
   result.memoryCapacity = kinds[0]->getModel().memoryPerRank();
+  std::vector<std::vector<pipeline::Call>> calls; ///< by rank, for an allocator that caches
+  if (schedule && cluster.software.cachingAllocator)
+    calls = shortened(*schedule);
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
     const StageKind &own = on(static_cast<int64_t>(rank));
-    MemoryUse use = own.costs().staticBytes(
-        own.costs().runsOf(own.getStages(), static_cast<int64_t>(rank)));
-    double resident = double(use.parameters + use.gradients + use.optimizer);
-    double peak = timeline.ranks[rank].peakBytes;
-    if (double update = stages.ranks[rank].updateTransient; resident + update >= peak)
-      use.optimizer += std::llround(update);
-    use.activations = std::llround(peak) - (use.parameters + use.gradients + use.optimizer);
-    use.parameters += own.bufferBytes();
-    use.data = own.dataBytes(static_cast<int64_t>(rank));
+    StageCosts::Runs runs = own.costs().runsOf(own.getStages(), static_cast<int64_t>(rank));
+    MemoryUse use = own.costs().staticBytes(runs);
+    auto peak = std::llround(timeline.ranks[rank].peakBytes);
+    BetweenCalls between = own.costs().betweenCalls(runs);
+    if (int64_t most = between.most(); use.allocated() + most >= peak)
+      (between.initial == most ? use.parameters : use.optimizer) += most;
+    use.activations = peak - use.allocated();
     use.reserved = std::llround(own.getModel().reservedBytes(communicators));
     use.workspace = std::llround(own.getModel().reserve(communicators).workspace);
     double capacity = own.getModel().memoryPerRank();
-    if (schedule)
-      use.cached = own.cachedBytes(static_cast<int64_t>(rank), *schedule, use);
+    if (!calls.empty())
+      use.cached = own.cachedBytes(static_cast<int64_t>(rank), calls[rank], use);
     for (size_t stage = rank; stage < result.stages.size(); stage += plan.degrees.pp) {
       result.stages[stage].peakMemory = use.total();
       result.stages[stage].memory = use;
@@ -281,7 +282,7 @@ Prediction Predictor::run() {
   }
   addCollectives(stages);
   addParts(stages);
-  addMemory(stages);
+  addMemory();
   return std::move(result);
 }
 

@@ -72,16 +72,21 @@ std::unique_ptr<Profile> Profile::ofFolded(const Problem &folded, const ProblemF
   return result->build(folded, facts, execution, mesh) ? std::move(result) : nullptr;
 }
 
+static void makeDistinct(std::vector<int> &list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
 void Profile::addArguments(const Problem &problem, const ProblemFacts &facts) {
   const FoldedUnits &fold = executed.units;
   argumentUnits.resize(problem.arguments);
   for (ValueId value = 0; value < problem.arguments; ++value) {
     std::vector<int> units;
-    for (OpId reader : facts.consumers[value])
-      if (!problem.ops[reader].backward)
-        if (int unit = executedUnitOf(std::min(reader, facts.lastForward));
-            units.empty() || units.back() != unit)
-          units.push_back(unit);
+    for (OpId reader : facts.consumers[value]) {
+      OpId forward = problem.ops[reader].forward;
+      units.push_back(executedUnitOf(forward >= 0 ? forward : std::min(reader, facts.lastForward)));
+    }
+    makeDistinct(units);
     bool isRepeated = !units.empty() && fold.repeats(units.front()) && fold.repeats(units.back());
     // What only the repeated block reads, each copy has for itself.
     for (int copy = 0; copy < (isRepeated ? fold.copies : 1); ++copy) {
@@ -130,11 +135,6 @@ void Profile::addSeconds(const Execution &execution) {
 }
 
 //===-- memory ------------------------------------------------------------===//
-
-static void makeDistinct(std::vector<int> &list) {
-  std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-}
 
 /// By units of the execution; of a folded one, buffers that are used alike are one.
 std::vector<UnitUse> Profile::usesOf(const Execution &execution) const {

@@ -31,6 +31,7 @@ StageCosts::StageCosts(const CostModel &model, const Degrees &degrees,
                        std::vector<AxisList> scalarSums)
     : model(model), degrees(degrees), mesh(mesh), profile(profile),
       classes(std::move(weights.classes)), shared(std::move(weights.shared)),
+      data(std::move(weights.data)), bufferBytes(weights.bufferBytes),
       scalarSums(std::move(scalarSums)) {
   countBlocks(blocks, weights.higherBlocks);
 }
@@ -195,8 +196,21 @@ int64_t StageCosts::bucketBytes(const Runs &runs) const {
   return static_cast<int64_t>(each * double(std::min(bucket, elements)));
 }
 
+int64_t StageCosts::dataBytes(const Runs &runs) const {
+  int64_t result = 0;
+  for (const Weights::Data &each : data)
+    if (std::any_of(runs.begin(), runs.end(), [&](const StageRun &run) {
+          auto first = std::lower_bound(each.units.begin(), each.units.end(), run.begin);
+          return first != each.units.end() && *first < run.end;
+        }))
+      result += each.bytes * (each.perMicrobatch ? degrees.numMicrobatches : 1);
+  return result;
+}
+
 MemoryUse StageCosts::staticBytes(const Runs &runs) const {
   MemoryUse use;
+  use.parameters = bufferBytes;
+  use.data = dataBytes(runs);
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes) {
       use.parameters += weights.parameters(run) / mesh.size(weights.storage);
@@ -209,16 +223,6 @@ MemoryUse StageCosts::staticBytes(const Runs &runs) const {
   return use;
 }
 
-int64_t StageCosts::updateBytes(const Runs &runs) const {
-  int64_t result = overlaps() ? 0 : bucketBytes(runs);
-  for (const StageRun &run : runs)
-    for (const WeightClass &weights : classes)
-      if (degrees.offload == Offload::None)
-        result += weights.update(run) / mesh.size(weights.state) +
-                  (reducesHalfSums(weights, run) ? weights.parameters(run) : 0);
-  return result;
-}
-
 int64_t StageCosts::parameterElements(const StageRun &run) const {
   int64_t result = 0;
   for (const WeightClass &weights : classes)
@@ -229,8 +233,8 @@ int64_t StageCosts::parameterElements(const StageRun &run) const {
 simulate::RankCost StageCosts::rank(const Runs &runs) const {
   simulate::RankCost cost;
   MemoryUse use = staticBytes(runs);
-  cost.staticBytes = double(use.parameters + use.gradients + use.optimizer);
-  cost.updateTransient = double(updateBytes(runs));
+  cost.staticBytes = double(use.allocated());
+  cost.updateTransient = double(betweenCalls(runs).most());
   double traffic = 0, overLink = 0, inHost = 0, count = 0;
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes) {

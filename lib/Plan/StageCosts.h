@@ -18,6 +18,7 @@
 #include "dtc/Plan/Search.h"
 #include "dtc/Simulate/Simulate.h"
 
+#include <algorithm>
 #include <memory>
 
 namespace dtc::plan {
@@ -41,7 +42,8 @@ struct WeightClass {
   sharding::AxisList storage, gradient, state;
   sharding::AxisList pending; ///< axes over which gradients are summed once a step, or scattered
   sharding::AxisList split;   ///< of ep: those that share out the parameters (experts)
-  bool trained = false;
+  bool trained = false; ///< there are gradients
+  bool stored = false;  ///< as the plan says: all that may be trained; else whole
   /// Of a plan that stores by two levels of ZeRO, which of them this is.
   enum class Level : uint8_t { Only, Lower, Higher };
   Level level = Level::Only;
@@ -78,15 +80,39 @@ private:
   int64_t ofLevel(StageTable Tables::*amount, const StageRun &run, int64_t all) const;
 };
 
+/// Bytes that a rank has beside what it keeps, one after the other: when the model is made
+/// (beyond what is kept later on), for the norm of the gradients, in the update and after it.
+struct BetweenCalls {
+  int64_t initial = 0, norm = 0, update = 0, after = 0;
+  int64_t most() const { return std::max({initial, norm, update, after}); }
+  BetweenCalls &operator+=(const BetweenCalls &other) {
+    initial += other.initial;
+    norm += other.norm;
+    update += other.update;
+    after += other.after;
+    return *this;
+  }
+};
+
 struct Weights {
   std::vector<WeightClass> classes;
   /// By trained parameter that several units read: those, and the bytes of its gradient.
   std::vector<std::pair<std::vector<int>, int64_t>> shared;
   /// Of a plan that stores by two levels of ZeRO, which blocks have the higher one.
   std::vector<bool> higherBlocks;
+
+  /// What is there for a whole step on ranks that have one of these units.
+  struct Data {
+    std::vector<int> units; ///< ascending
+    int64_t bytes = 0;
+    bool perMicrobatch = false;
+  };
+  /// Inputs, targets and scalars where they are read, and outputs where they are made.
+  std::vector<Data> data;
+  int64_t bufferBytes = 0; ///< of the model, on every rank
 };
 
-/// The parameters of an execution by where they are read.
+/// The parameters of an execution by where they are read, and its data.
 Weights findWeights(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
                     const Execution &execution, const Profile &profile,
                     const Software &software);
@@ -139,10 +165,10 @@ public:
   std::vector<Tied> tied(const Runs &stages, int64_t rank) const;
   /// Their sums, between these two.
   double tiedSeconds(const Runs &stages, int64_t rank) const;
-  /// What a rank keeps from step to step, data and activations aside.
+  /// What a rank keeps from step to step, and a step's data: all but activations.
   MemoryUse staticBytes(const Runs &runs) const;
-  /// What the update takes beyond it.
-  int64_t updateBytes(const Runs &runs) const;
+  /// What there is beyond it before a step's calls and after them.
+  BetweenCalls betweenCalls(const Runs &runs) const;
   /// The same, and what its calls gather and scatter, as requests to an allocator;
   /// without what `StageAllocations` has.
   RankRequests requests(const Runs &runs) const;
@@ -191,6 +217,10 @@ private:
   double accumulation(const WeightClass &weights, const StageRun &run) const;
   bool overlaps() const;
   int64_t bucketBytes(const Runs &runs) const;
+  int64_t dataBytes(const Runs &runs) const;
+  GradientLife gradientLife() const;
+  bool isFlat(const WeightClass &weights) const;
+  BetweenCalls betweenCalls(const WeightClass &weights, const StageRun &run) const;
   void addExchanges(int unit, RankRequests &to) const;
   void addCasts(const Runs &runs, RankRequests &to) const;
   void addRequests(const WeightClass &weights, const StageRun &run, RankRequests &to) const;
@@ -202,6 +232,8 @@ private:
   const Profile *recomputed = nullptr;
   std::vector<WeightClass> classes;
   std::vector<std::pair<std::vector<int>, int64_t>> shared;
+  std::vector<Weights::Data> data;
+  int64_t bufferBytes;
   std::vector<sharding::AxisList> scalarSums;
   std::vector<int> blocksBefore; ///< by unit: how many blocks begin before it
   /// How many of these have the higher level; empty: stages say it.

@@ -180,53 +180,21 @@ void StageKind::addScalarCollectives(std::vector<CollectiveUse> &uses) const {
 
 //===-- memory ------------------------------------------------------------===//
 
-int64_t StageKind::dataBytes(int64_t rank) const {
-  int64_t total = 0;
-  for (ValueId value = 0; value < problem.arguments; ++value) {
-    const Value &argument = problem.values[value];
-    if (argument.kind == ValueKind::Parameter || argument.kind == ValueKind::Accumulator ||
-        argument.kind == ValueKind::Buffer)
-      continue;
-    int64_t count = std::count_if(
-        profile->readers(value).begin(), profile->readers(value).end(),
-        [&](const std::vector<int> &readers) {
-          return plan.degrees.pp == 1 ||
-                 std::any_of(readers.begin(), readers.end(),
-                             [&](int unit) { return rankOf(unit) == rank; });
-        });
-    bool perMicrobatch = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
-    total += count * placedBytes(localBytes(argument, plan.arguments.at(value), plan.mesh)) *
-             (perMicrobatch ? planned.numMicrobatches : 1);
-  }
-  if (rank == (static_cast<int64_t>(cuts.size()) - 2) % plan.degrees.pp)
-    total += execution.outputBytes * planned.numMicrobatches;
-  return total;
-}
-
-int64_t StageKind::bufferBytes() const {
-  int64_t total = 0;
-  for (ValueId value = 0; value < problem.arguments; ++value)
-    if (problem.values[value].kind == ValueKind::Buffer)
-      total += static_cast<int64_t>(profile->readers(value).size()) *
-               placedBytes(localBytes(problem.values[value], plan.arguments.at(value), plan.mesh));
-  return total;
-}
-
 /// Where it runs out of memory, what it would hold of a larger device.
-int64_t StageKind::cachedBytes(int64_t rank, const pipeline::Schedule &whole,
+int64_t StageKind::cachedBytes(int64_t rank, const std::vector<pipeline::Call> &calls,
                                const MemoryUse &use) const {
   if (!allocations)
     return 0;
   StageCosts::Runs runs = stageCosts->runsOf(stages, rank);
   RankRequests requests = stageCosts->requests(runs);
   requests.sumShare = 1 / allocations->gradientShare();
-  requests.resident.push_back(bufferBytes() + dataBytes(rank));
-  bool splits = whole.shape.kind == pipeline::ScheduleKind::ZeroBubble;
+  bool splits = std::any_of(calls.begin(), calls.end(), [](const pipeline::Call &call) {
+    return call.pass == pipeline::Pass::WeightGrad;
+  });
   for (const StageRun &run : runs)
     requests.stages.push_back(allocations->stage(run.begin, run.end, splits));
   auto workspace = std::llround(model.reserve(0).workspace);
   auto capacity = static_cast<int64_t>(model.memoryPerRank()) - (use.reserved - workspace);
-  std::vector<pipeline::Call> calls = shortened(whole, rank);
   std::optional<int64_t> peak = peakReserved(requests, calls, capacity);
   if (!peak)
     peak = peakReserved(requests, calls, std::numeric_limits<int64_t>::max());

@@ -20,8 +20,6 @@ public:
   bool start();
   const StageCosts &costs() const { return *stageCosts; }
   const CostModel &getModel() const { return model; }
-  /// Units with which stages begin, and how many there are.
-  const std::vector<int> &getCuts() const { return cuts; }
   const StageCosts::Runs &getStages() const { return stages; }
 
   // Communication of a pipeline rank, in one step.
@@ -29,13 +27,10 @@ public:
   void addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
   void addScalarCollectives(std::vector<CollectiveUse> &uses) const;
 
-  /// Inputs, targets and scalars of a whole step that the rank's stages read, and
-  /// the outputs that they make.
-  int64_t dataBytes(int64_t rank) const;
-  int64_t bufferBytes() const;
-  /// What a caching allocator holds of a rank's device beyond `use`, for its calls in
-  /// a schedule; 0 for other programs.
-  int64_t cachedBytes(int64_t rank, const pipeline::Schedule &whole, const MemoryUse &use) const;
+  /// What a caching allocator holds of a rank's device beyond `use`, for its calls of a
+  /// step (AllocatorReplay.h); 0 for other programs.
+  int64_t cachedBytes(int64_t rank, const std::vector<pipeline::Call> &calls,
+                      const MemoryUse &use) const;
 
 private:
   void add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,

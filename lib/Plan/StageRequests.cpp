@@ -15,9 +15,7 @@ static constexpr size_t kVariables = 16;
 RankRequests StageCosts::requests(const Runs &runs) const {
   const Software &software = model.getCluster().software;
   RankRequests result;
-  result.gradients = software.halfGradients && degrees.zero < 2 ? GradientLife::Step
-                     : software.keepsHalfGradients              ? GradientLife::Microbatch
-                                                                : GradientLife::Added;
+  result.gradients = gradientLife();
   result.updatesFirst = software.updatesFirst;
   result.held = software.compiled ? 0 : kVariables;
   for (const StageRun &run : runs) {
@@ -32,6 +30,7 @@ RankRequests StageCosts::requests(const Runs &runs) const {
   int64_t bucket = bucketBytes(runs);
   (overlaps() ? result.resident : result.norm).push_back(overlaps() ? 2 * bucket : bucket);
   result.resident.push_back(std::llround(model.reserve(0).workspace));
+  result.resident.push_back(bufferBytes + dataBytes(runs));
   return result;
 }
 
@@ -67,45 +66,97 @@ void StageCosts::addExchanges(int unit, RankRequests &to) const {
 }
 
 /// As one tensor.
-static void add(std::vector<int64_t> &requests, int64_t bytes) { requests.push_back(bytes); }
+static void add(std::vector<int64_t> &requests, int64_t bytes) {
+  if (bytes > 0)
+    requests.push_back(bytes);
+}
 
 /// As tensors in proportion to these.
 static void add(std::vector<int64_t> &requests, int64_t bytes, const std::vector<int64_t> &sizes) {
   double total = std::accumulate(sizes.begin(), sizes.end(), 0.0);
   for (int64_t size : sizes)
-    requests.push_back(std::llround(double(bytes) * (double(size) / std::max(1.0, total))));
+    add(requests, std::llround(double(bytes) * (double(size) / std::max(1.0, total))));
 }
 
 void StageCosts::addRequests(const WeightClass &weights, const StageRun &run,
                              RankRequests &to) const {
-  const Software &software = model.getCluster().software;
   const std::vector<int64_t> all = weights.sizes(run);
   if (all.empty())
     return;
-  bool flat = software.flattens && weights.trained && weights.storage.empty();
-  int64_t parameters = weights.parameters(run), ways = mesh.size(weights.state);
-  const std::vector<int64_t> &each = flat ? std::vector<int64_t>{1} : all;
-  if (software.flattens && weights.trained) // the whole ones
-    add(to.initial, parameters, all);
-  add(to.resident, parameters / mesh.size(weights.storage), each);
+  const std::vector<int64_t> &each = isFlat(weights) ? std::vector<int64_t>{1} : all;
+  BetweenCalls between = betweenCalls(weights, run);
+  add(to.initial, between.initial, all);
+  add(to.resident, weights.parameters(run) / mesh.size(weights.storage), each);
   if (!weights.trained)
     return;
   if (to.gradients != GradientLife::Step)
     add(to.resident, weights.gradients(run) / mesh.size(weights.gradient));
-  if (degrees.offload != Offload::None)
-    return;
+  int64_t halfSums = reducesHalfSums(weights, run) ? weights.parameters(run) : 0;
+  add(to.norm, halfSums);
+  add(to.norm, between.norm - halfSums, all);
+  if (degrees.offload == Offload::None) {
+    int64_t ways = mesh.size(weights.state);
+    add(to.states, weights.states(run) / ways, each);
+    int64_t temporaries = weights.update(run) / ways;
+    add(to.update, between.update - temporaries);
+    int64_t fp32 = weights.elements(run) * byteSize(DType::F32) / ways;
+    for (int64_t left = temporaries; left > 0 && fp32 > 0; left -= fp32)
+      add(to.update, std::min(left, fp32), each);
+  }
+  add(to.after, between.after);
+}
+
+//===-- at the beginning and at the end of a step ---------------------------===//
+
+GradientLife StageCosts::gradientLife() const {
+  const Software &software = model.getCluster().software;
+  return software.halfGradients && degrees.zero < 2 ? GradientLife::Step
+         : software.keepsHalfGradients              ? GradientLife::Microbatch
+                                                    : GradientLife::Added;
+}
+
+/// Whether the parameters are copied to one tensor.
+bool StageCosts::isFlat(const WeightClass &weights) const {
+  return model.getCluster().software.flattens && weights.trained && weights.storage.empty();
+}
+
+BetweenCalls StageCosts::betweenCalls(const WeightClass &weights, const StageRun &run) const {
+  const Software &software = model.getCluster().software;
+  BetweenCalls result;
+  if (isFlat(weights) || (software.flattens && !weights.storage.empty()))
+    result.initial = weights.parameters(run); // the whole ones
+  if (!weights.trained)
+    return result;
+  int64_t ways = mesh.size(weights.state), elements = weights.elements(run);
+  result.norm = software.normTemporaries * (elements * byteSize(DType::F32) / ways);
   if (reducesHalfSums(weights, run))
-    add(to.norm, parameters);
-  int64_t fp32 = weights.elements(run) * byteSize(DType::F32) / ways;
-  add(to.states, weights.states(run) / ways, each);
-  add(to.norm, software.normTemporaries * fp32, all);
-  if (flat && to.gradients == GradientLife::Step)
-    add(to.update, weights.gradients(run) / ways);
-  for (int64_t left = weights.update(run) / ways; left > 0 && fp32 > 0; left -= fp32)
-    add(to.update, std::min(left, fp32), each);
-  int64_t elements = weights.elements(run), bucket = std::min(elements, software.bucketElements);
-  if (flat && !weights.state.empty() && elements > 0) // gathered from all ranks, a bucket at a time
-    add(to.after, std::llround(double(bucket) / double(elements) * double(parameters)));
+    result.norm += weights.parameters(run);
+  if (degrees.offload == Offload::None) {
+    result.update = weights.update(run) / ways;
+    if (isFlat(weights) && gradientLife() == GradientLife::Step)
+      result.update += weights.gradients(run) / ways;
+  }
+  // Gathered from all ranks, a bucket at a time.
+  int64_t bucket = std::min(elements, software.bucketElements);
+  if (isFlat(weights) && !weights.state.empty() && elements > 0)
+    result.after = std::llround(double(bucket) / double(elements) * double(weights.parameters(run)));
+  return result;
+}
+
+BetweenCalls StageCosts::betweenCalls(const Runs &runs) const {
+  BetweenCalls result;
+  result.norm = overlaps() ? 0 : bucketBytes(runs);
+  for (const StageRun &run : runs)
+    for (const WeightClass &weights : classes)
+      result += betweenCalls(weights, run);
+  if (result.initial == 0)
+    return result;
+  // The optimizer's states aren't there yet, nor are gradients that a backward pass makes.
+  MemoryUse use = staticBytes(runs);
+  int64_t buckets = overlaps() ? 2 * bucketBytes(runs) : 0;
+  int64_t made = gradientLife() == GradientLife::Step ? use.gradients - buckets : 0;
+  result.initial = std::max<int64_t>(0, result.initial - use.optimizer - made);
+  return result;
 }
 
 } // namespace dtc::plan

@@ -39,7 +39,8 @@ void WeightClass::Tables::finish() {
 
 static bool sameKey(const WeightClass &a, const WeightClass &b) {
   return a.storage == b.storage && a.gradient == b.gradient && a.state == b.state &&
-         a.pending == b.pending && a.split == b.split && a.trained == b.trained;
+         a.pending == b.pending && a.split == b.split && a.trained == b.trained &&
+         a.stored == b.stored;
 }
 
 static const ParameterStorage *storageOf(const Plan &plan, const std::string &name) {
@@ -64,6 +65,7 @@ private:
   WeightClass keyOf(ValueId value, const AxisList &pending);
   WeightClass &classOf(WeightClass key);
   void add(ValueId value, WeightClass &to);
+  void addData(ValueId value);
 
   const Problem &problem;
   const ProblemFacts &facts;
@@ -85,6 +87,7 @@ WeightClass WeightFinder::keyOf(ValueId value, const AxisList &pending) {
   const ParameterStorage *storage =
       inOrder ? &plan.storage[next] : storageOf(plan, argument.name);
   next += inOrder;
+  key.stored = storage != nullptr;
   if (storage) {
     key.storage = storage->storageAxes;
     key.gradient = storage->gradientAxes;
@@ -123,7 +126,7 @@ static void addTo(WeightClass::Tables &tables, const std::vector<int> &readers,
 
 void WeightFinder::add(ValueId value, WeightClass &to) {
   ParameterBytes bytes =
-      parameterBytes(problem, value, plan.arguments.at(value), plan.mesh, software);
+      parameterBytes(problem, value, to.trained, plan.arguments.at(value), plan.mesh, software);
   int64_t elements = bytes.parameter / byteSize(problem.values[value].type);
   for (std::vector<int> readers : profile.readers(value)) {
     if (readers.empty()) // what nothing reads stays with the first stage
@@ -138,6 +141,21 @@ void WeightFinder::add(ValueId value, WeightClass &to) {
   }
 }
 
+void WeightFinder::addData(ValueId value) {
+  const Value &argument = problem.values[value];
+  int64_t bytes = placedBytes(localBytes(argument, plan.arguments.at(value), plan.mesh));
+  if (argument.kind == ValueKind::Buffer) {
+    result.bufferBytes += bytes * static_cast<int64_t>(profile.readers(value).size());
+    return;
+  }
+  bool perMicrobatch = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
+  for (std::vector<int> readers : profile.readers(value)) {
+    if (readers.empty())
+      readers = {0};
+    result.data.push_back({std::move(readers), bytes, perMicrobatch});
+  }
+}
+
 Weights WeightFinder::run(const Execution &execution) {
   std::vector<AxisList> pending(problem.arguments);
   for (const PendingGradient &gradient : execution.pendingGradients)
@@ -145,6 +163,10 @@ Weights WeightFinder::run(const Execution &execution) {
   for (ValueId value = 0; value < problem.arguments; ++value)
     if (problem.values[value].kind == ValueKind::Parameter)
       add(value, classOf(keyOf(value, pending[value])));
+    else if (problem.values[value].kind != ValueKind::Accumulator)
+      addData(value);
+  if (execution.outputBytes > 0)
+    result.data.push_back({{profile.units() - 1}, execution.outputBytes, true});
   for (WeightClass &weights : result.classes) {
     weights.tables->finish();
     if (weights.shared)

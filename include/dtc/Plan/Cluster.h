@@ -139,7 +139,9 @@ struct Software {
   int64_t bucketElements = 0;
   bool lazyLoading = true;    ///< else the code of all kernels is in the device's memory
   bool cachingAllocator = false; ///< PyTorch's; else memory is placed beforehand
-  bool updatesFirst = false;     ///< once with zeros, which makes the optimizer's states
+  /// Once with zeros, which makes the optimizer's states: they take no more, but an allocator
+  /// that caches has them elsewhere.
+  bool updatesFirst = false;
   /// Of a rank's batches times heads.
   bool fusesSoftmax(int64_t count) const { return fusedSoftmax && count % softmaxMultiple == 0; }
   bool operator==(const Software &) const = default;

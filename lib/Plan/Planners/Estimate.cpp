@@ -160,8 +160,7 @@ struct Estimator::StagesOn {
               library.getBlocks(), surroundedSums(shard, mesh)),
         prices(costs, degrees, profile, library.getBlocks(),
                options.someBlocks ? &shard.profile(degrees.recompute, cuts) : nullptr),
-        capacity(library.getModel().availableBytes(communicators(degrees)) -
-                 double(degrees.numMicrobatches * shard.dataBytes())) {
+        capacity(library.getModel().availableBytes(communicators(degrees))) {
     if (options.mixesLevels)
       prices.mixLevels(options.limit);
   }
@@ -178,7 +177,7 @@ struct Estimator::StagesOn {
   sharding::Mesh mesh;
   StageCosts costs;
   StagePrices prices;
-  double capacity; ///< bytes that a rank has for parameters, gradients and activations
+  double capacity; ///< bytes that a rank has for tensors
 };
 
 /// The pipelines of one set of degrees, cut for a budget and simulated.

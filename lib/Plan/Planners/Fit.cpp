@@ -224,10 +224,9 @@ int64_t FitFinder::leastDevices() const {
     if (argument.kind != ValueKind::Parameter)
       continue;
     auto whole = sharding::TensorSharding::replicated(argument.shape.size());
-    ParameterBytes parts = parameterBytes(problem, value, whole, one, cluster.software);
-    bytes += double(parts.parameter);
-    if (facts.gradientResult[value] >= 0)
-      bytes += double(parts.most() - parts.parameter);
+    bool trained = facts.gradientResult[value] >= 0;
+    bytes += double(
+        parameterBytes(problem, value, trained, whole, one, cluster.software).most());
   }
   CostModel model(cluster, 1);
   return std::max<int64_t>(1, int64_t(std::ceil(bytes / model.availableBytes(0))));

@@ -23,16 +23,6 @@ int64_t weighedMicrobatches(const Problem &problem, const Degrees &degrees, int6
                                   (degrees.microBatch * devices));
 }
 
-int64_t ShardCosts::dataBytes() const {
-  int64_t bytes = 0;
-  for (ValueId value = 0; value < problem.arguments; ++value)
-    if (ValueKind kind = problem.values[value].kind;
-        kind == ValueKind::Input || kind == ValueKind::Target)
-      bytes += (folded ? folded->folding->timesOf(folded->folding->valueHome[value]) : 1) *
-               localBytes(problem.values[value], plan.arguments.at(value), plan.mesh);
-  return bytes;
-}
-
 ShardCosts::ShardCosts(const Problem &problem, const ProblemFacts &facts, const CostModel &model,
                        const std::vector<Block> &blocks, Plan given, const Workspace *workspace,
                        std::optional<FoldedModel> folded)

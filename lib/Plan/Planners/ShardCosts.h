@@ -56,8 +56,6 @@ public:
   /// Parameters, stored whole; axes are those of the plan.
   const Weights &weights(const std::vector<OpId> &cuts) const;
   const std::vector<sharding::AxisList> &getNormSums() const { return norms; }
-  /// Inputs and targets of one microbatch.
-  int64_t dataBytes() const;
   const Problem &getProblem() const { return problem; }
   const ProblemFacts &getFacts() const { return facts; }
   const Plan &getPlan() const { return plan; }

@@ -243,10 +243,10 @@ void ShardingSolver::addParameter(ValueId value) {
   std::iota(own.begin(), own.end(), 0);
   std::vector<double> costs;
   for (LayoutId layout : domain) {
-    ParameterBytes bytes = parameterBytes(problem, value, layouts[layout], mesh,
+    bool trained = facts.gradientResult[value] >= 0;
+    ParameterBytes bytes = parameterBytes(problem, value, trained, layouts[layout], mesh,
                                           model.getCluster().software);
     // As in the prediction: the update, and the gradient's norm before it.
-    bool trained = facts.gradientResult[value] >= 0;
     double moved = trained ? double(bytes.updateTraffic() + bytes.gradient) : 0;
     double launches = trained ? 2 * model.launchSeconds() : 0;
     held[member.variable][costs.size()][0] = double(bytes.most());

@@ -24,7 +24,7 @@ Weights surrounded(Weights weights, const Degrees &degrees, const sharding::Mesh
     for (AxisList *axes : {&each.pending, &each.split})
       for (sharding::AxisId &axis : *axes)
         axis += shift;
-    if (!each.trained)
+    if (!each.stored)
       continue;
     each.pending.insert(each.pending.begin(), data.begin(), data.end());
     AxisList own = without(storage, each.split);

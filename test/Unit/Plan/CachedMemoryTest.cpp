@@ -1,10 +1,14 @@
 // What programs with PyTorch's allocator take of a device beyond their tensors.
 #include "AllocatorReplay.h"
+#include "Planner.h"
 #include "StageAllocations.h"
+#include "StageKind.h"
 #include "Transformer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -56,6 +60,20 @@ TEST(AllocatorReplay, GradientsStayForAStepAMicrobatchOrNotAtAll) {
   // Given back at the beginning of the next pass, after copies of 100 MiB each.
   rank.gradients = GradientLife::Microbatch;
   EXPECT_EQ(peakReserved(rank, kOneByOne, kPlenty), 320 * kMiB);
+}
+
+/// Where three passes for gradients of inputs, which make some of parameters, come before
+/// those for the rest, the first microbatch's gradients stay and the others' are added to them.
+TEST(AllocatorReplay, OneMicrobatchsGradientsStayForAStep) {
+  RankRequests rank = rankOf(100 * kMiB, 40 * kMiB, 30 * kMiB, 50 * kMiB);
+  rank.gradients = GradientLife::Step;
+  rank.stages[0].inputGrad = {{Kind::Free, 1}, {Kind::Allocate, 2}, {Kind::Gradient, 2}};
+  rank.stages[0].weightGrad.clear();
+  std::vector<Call> calls;
+  for (Pass pass : {Pass::Forward, Pass::InputGrad, Pass::WeightGrad})
+    for (int microbatch = 0; microbatch < 3; ++microbatch)
+      calls.push_back({pass, 0, microbatch, microbatch});
+  EXPECT_EQ(peakReserved(rank, calls, kPlenty), (100 + 30 + 3 * 40 + 2 * 50) * kMiB);
 }
 
 TEST(AllocatorReplay, StatesOfTheFirstUpdateDontFindTheTemporariesPlace) {
@@ -181,8 +199,10 @@ TEST(AllocatorReplay, AShorterStepHasAsManyUnderWay) {
     int64_t chunks = kind == dtc::pipeline::ScheduleKind::Interleaved ? 2 : 1;
     auto whole = dtc::pipeline::makeSchedule({kind, 4, chunks, 64});
     ASSERT_TRUE(whole);
+    std::vector<std::vector<Call>> shorter = shortened(*whole);
+    ASSERT_EQ(shorter.size(), 4u);
     for (int64_t rank = 0; rank < 4; ++rank) {
-      std::vector<Call> calls = shortened(*whole, rank);
+      const std::vector<Call> &calls = shorter[rank];
       std::vector<int32_t> slots(chunks, 0);
       for (const Call &call : calls)
         slots[call.chunk] = std::max(slots[call.chunk], call.slot + 1);
@@ -268,6 +288,62 @@ TEST(StageAllocations, OfFoldedModelsAreThoseOfTheWhole) {
     EXPECT_GT(whole.memory.cached, 0) << spec;
     EXPECT_EQ(folded.memory, whole.memory) << spec;
   }
+}
+
+//===-- requests of a plan ------------------------------------------------===//
+
+static int64_t sum(const std::vector<int64_t> &requests) {
+  return std::accumulate(requests.begin(), requests.end(), int64_t{0});
+}
+
+/// What ranks ask for beside activations is what they are told to hold, whatever isn't trained.
+TEST(RankRequests, AskForWhatIsTold) {
+  Problem problem = transformer({4, 512, 8, 128, 16, 1024});
+  std::erase_if(problem.results, [](const FunctionResult &result) {
+    return result.kind == ResultKind::Gradient && result.name == "h.1.up";
+  });
+  std::vector<Software> list = {
+      {},
+      {.normTemporaries = 2, .updateTemporaries = 3, .bucketElements = 1000000},
+      {.overlapCommunication = false, .halfGradients = true, .normTemporaries = 1,
+       .flattens = true, .bucketElements = 1000000}};
+  for (const char *spec : {"dp=4,zero=0", "dp=4,zero=1", "dp=4,zero=3",
+                           "dp=2,pp=2,zero=1,offload=optimizer"})
+    for (const Software &software : list) {
+      Cluster on = cluster("dgx-a100");
+      on.software = software;
+      on.software.cachingAllocator = true;
+      SearchResult found = best(problem, 4, std::string(spec) + ",recompute=none,micro_batch=1", on);
+      ProblemFacts facts(found.problem);
+      std::vector<Block> blocks = findBlocks(found.problem, facts);
+      StageKind kind({found.problem, facts, blocks, found.problem.numMicrobatches}, found.plan, on,
+                     4, nullptr);
+      ASSERT_TRUE(kind.start());
+      for (int64_t rank = 0; rank < found.plan.degrees.pp; ++rank) {
+        StageCosts::Runs runs = kind.costs().runsOf(kind.getStages(), rank);
+        MemoryUse use = kind.costs().staticBytes(runs);
+        BetweenCalls between = kind.costs().betweenCalls(runs);
+        RankRequests asked = kind.costs().requests(runs);
+        bool made = asked.gradients == GradientLife::Step; // by the backward pass
+        auto workspace = std::llround(kind.getModel().reserve(0).workspace);
+        // Less than a byte for each of the tensors is lost where they are taken to be alike.
+        auto expectSum = [&](const std::vector<int64_t> &requests, int64_t told) {
+          EXPECT_NEAR(double(sum(requests)), double(told), double(requests.size())) << spec;
+        };
+        expectSum(asked.resident,
+                  use.parameters + (made ? 0 : use.gradients) + use.data + workspace);
+        expectSum(asked.states, use.optimizer);
+        expectSum(asked.norm, between.norm);
+        expectSum(asked.update, between.update);
+        expectSum(asked.after, between.after);
+        expectSum(asked.initial,
+                  between.initial > 0 ? between.initial + use.optimizer + (made ? use.gradients : 0)
+                                      : sum(asked.initial));
+        if (software.normTemporaries > 0)
+          EXPECT_GT(between.norm, 0) << spec;
+        EXPECT_EQ(software.flattens, sum(asked.initial) > 0) << spec;
+      }
+    }
 }
 
 //===-- predictions -------------------------------------------------------===//

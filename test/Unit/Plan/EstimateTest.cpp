@@ -49,8 +49,7 @@ TEST(Estimate, AgreesWithThePrediction) {
     ASSERT_TRUE(whole) << text << ": " << whole.error().message;
     const Prediction &predicted = whole->predicted;
     EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds) << text;
-    // Data are taken off the capacity.
-    double used = double(predicted.memory.allocated() - predicted.memory.data);
+    double used = double(predicted.memory.allocated());
     EXPECT_NEAR(estimate.memory, used, 0.02 * used) << text;
     expectFloor(planner, degrees, predicted);
   }
@@ -89,7 +88,7 @@ TEST(Estimate, AgreesWithThePredictionWhereSomeBlocksAreRecomputed) {
       const Prediction &predicted = realized->predicted;
       EXPECT_TRUE(predicted.fits()) << text;
       EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds) << text;
-      double used = double(predicted.memory.allocated() - predicted.memory.data);
+      double used = double(predicted.memory.allocated());
       EXPECT_GE(estimate.memory, 0.99 * used) << text;
       EXPECT_LE(estimate.memory, 1.08 * used) << text;
       EXPECT_GT(predicted.stepSeconds, whole.seconds) << text;
@@ -190,7 +189,7 @@ TEST(Estimate, AgreesWithThePredictionOfMixtures) {
       ADD_FAILURE() << text << ": " << violation.message;
     const Prediction &predicted = whole->predicted;
     EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds) << text;
-    double used = double(predicted.memory.allocated() - predicted.memory.data);
+    double used = double(predicted.memory.allocated());
     EXPECT_NEAR(estimate.memory, used, 0.02 * used) << text;
     expectFloor(planner, degrees, predicted);
   }
@@ -218,7 +217,7 @@ TEST(Estimate, LongSchedulesAreTheirRhythm) {
       ASSERT_TRUE(whole) << text << whole.error().message;
       const Prediction &predicted = whole->predicted;
       EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.003 * predicted.stepSeconds) << text;
-      double used = double(predicted.memory.allocated() - predicted.memory.data);
+      double used = double(predicted.memory.allocated());
       EXPECT_GE(estimate.memory, 0.99 * used) << text;
       // Another rank may hold more of it, and less data.
       EXPECT_LE(estimate.memory,
@@ -245,6 +244,57 @@ TEST(Estimate, AgreesWithThePredictionOnSeveralDeviceTypes) {
                   0.02 * whole->predicted.stepSeconds) << text;
       expectFloor(planner, degrees, whole->predicted);
     }
+}
+
+/// Of a pipeline, the first stage has the inputs of all microbatches and the last the targets.
+TEST(Estimate, HasDataWhereItIsRead) {
+  Problem problem = transformer({8, 64, 4, 1024, 512, 64});
+  constexpr int64_t inputs = 512 * 1024 * 64 * 2, targets = 512 * 1024 * 8;
+  Cluster on = cluster("dgx-h100");
+  Degrees degrees;
+  degrees.pp = 4;
+  degrees.numMicrobatches = 512;
+  Estimate estimate;
+  auto whole = Planner(problem, on, 4).carriedOut(degrees, estimate);
+  ASSERT_TRUE(whole) << whole.error().message;
+  std::vector<int64_t> data;
+  for (const StagePrediction &stage : whole->predicted.stages)
+    data.push_back(stage.memory.data);
+  EXPECT_EQ(data, (std::vector<int64_t>{inputs, 0, 0, targets}));
+  // There is room for them, but not for both anywhere.
+  on.device.memoryBytes = double(whole->predicted.memory.total() + targets / 2);
+  Planner tight(problem, on, 4);
+  std::string error;
+  EXPECT_EQ(tight.estimator.estimate(degrees, {}, {1e9, false}, estimate, error),
+            Estimator::Outcome::Found)
+      << error;
+}
+
+/// A layer's weights that no gradient reaches are stored as the plan says, and have neither
+/// gradient nor states.
+TEST(Estimate, AgreesWithThePredictionWhereNothingTrainsAParameter) {
+  Problem trained = transformer({4, 1024, 16, 256, 64, 1024}), problem = trained;
+  std::erase_if(problem.results, [](const FunctionResult &result) {
+    return result.kind == ResultKind::Gradient && result.name.find("h.") == 0;
+  });
+  ASSERT_LT(problem.results.size(), trained.results.size());
+  Cluster on = cluster("dgx-h100");
+  for (int zero : {0, 1, 3}) {
+    Degrees degrees;
+    degrees.dp = 8;
+    degrees.zero = zero;
+    degrees.numMicrobatches = 8;
+    Estimate estimate;
+    auto whole = Planner(problem, on, 8).carriedOut(degrees, estimate);
+    ASSERT_TRUE(whole) << whole.error().message;
+    const MemoryUse &memory = whole->predicted.memory;
+    int64_t head = 1024 * 1024, all = 4 * 12 * head + head;
+    EXPECT_EQ(memory.parameters, 2 * all / (zero == 3 ? 8 : 1)) << zero;
+    EXPECT_EQ(memory.gradients, 4 * head / (zero == 3 ? 8 : 1)) << zero;
+    EXPECT_EQ(memory.optimizer, 12 * head / (zero >= 1 ? 8 : 1)) << zero;
+    EXPECT_NEAR(estimate.memory, double(memory.allocated()), 0.01 * estimate.memory) << zero;
+    EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds, 0.01 * estimate.seconds) << zero;
+  }
 }
 
 /// What is solved ahead, on several threads, is what is solved when it is asked for.
@@ -303,7 +353,7 @@ TEST(Estimate, AgreesWithTheFrontier) {
       ASSERT_TRUE(whole) << whole.error().message;
       EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds, 1e-3 * estimate.seconds) << i;
       const MemoryUse &memory = whole->predicted.memory;
-      EXPECT_NEAR(estimate.memory, double(memory.allocated() - memory.data),
+      EXPECT_NEAR(estimate.memory, double(memory.allocated()),
                   0.01 * estimate.memory)
           << i;
       Result<Problem> planned = complete(planner.shardings, *whole);

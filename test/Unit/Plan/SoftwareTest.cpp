@@ -205,7 +205,7 @@ TEST(Software, HalfGradientsAreCopiedForTheUpdate) {
   auto bytes = [&](bool half) {
     Software software;
     software.halfGradients = half;
-    return parameterBytes(problem, 0, TensorSharding::replicated(2), mesh, software);
+    return parameterBytes(problem, 0, true, TensorSharding::replicated(2), mesh, software);
   };
   // What stays, and the most that there is at a time.
   auto resident = [](const ParameterBytes &of) { return of.most() - of.update; };
@@ -261,6 +261,31 @@ TEST(Software, UpdatesMayTakeTheMostMemory) {
   EXPECT_EQ(two.activations, 0);
   MemoryUse few = predicted(halfGpt(), {.halfGradients = true}, 1, spec).memory;
   EXPECT_LE(few.total(), none.total()) << "the copy isn't there while activations are";
+}
+
+TEST(Software, NormsOfGradientsMayTakeTheMostMemory) {
+  Problem gpt = halfGpt();
+  const char *spec = "dp=1,zero=0,recompute=full";
+  MemoryUse none = predicted(gpt, {}, 1, spec).memory;
+  MemoryUse norm = predicted(gpt, {.normTemporaries = 20}, 1, spec).memory;
+  int64_t all = 20 * 2 * none.parameters; // in fp32
+  EXPECT_NEAR(double(norm.optimizer - none.optimizer), double(all), 1e-4 * double(all));
+  // They are gone when the update begins.
+  EXPECT_EQ(predicted(gpt, {.normTemporaries = 20, .updateTemporaries = 20}, 1, spec).memory, norm);
+}
+
+/// Split over eight devices, parameters and gradients take 6/8 bytes a parameter while the whole
+/// model takes 2: more than the optimizer's 12/8 that come later.
+TEST(Software, WholeModelsMayTakeTheMostMemory) {
+  Problem gpt = transformer({48, 2048, 16, 128, 8, 1024});
+  const char *spec = "dp=8,tp=1,pp=1,zero=3,zero_group=8,recompute=full,micro_batch=1";
+  MemoryUse none = predicted(gpt, {}, 8, spec).memory;
+  MemoryUse flat = predicted(gpt, {.flattens = true}, 8, spec).memory;
+  int64_t parameters = int64_t{48} * 12 * 2048 * 2048 + 2048 * 1024;
+  EXPECT_EQ(none.parameters, 2 * parameters / 8);
+  EXPECT_EQ(flat.parameters, 2 * parameters / 8 + 2 * parameters - 12 * parameters / 8);
+  EXPECT_GT(flat.allocated(), none.allocated());
+  EXPECT_EQ(flat.activations, 0);
 }
 
 TEST(Software, HalfGradientsMayStayBesideTheirSums) {

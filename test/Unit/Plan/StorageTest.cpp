@@ -19,10 +19,8 @@ Cluster slowNodes() {
   return on;
 }
 
-/// Bytes of tensors, data aside.
-double usedBy(const Prediction &predicted) {
-  return double(predicted.memory.allocated() - predicted.memory.data);
-}
+/// Bytes of tensors.
+double usedBy(const Prediction &predicted) { return double(predicted.memory.allocated()); }
 
 /// A plan of one stage whose first blocks are stored by its level, with what lies before them,
 /// and the rest by the one below.

@@ -144,9 +144,9 @@ void Statement::addParameters() {
     if (decider.layouts.empty())
       decider.layouts = {TensorSharding::replicated(problem.values[value].shape.size())};
     for (const TensorSharding &layout : decider.layouts) {
-      ParameterBytes bytes = parameterBytes(problem, value, layout, mesh,
-                                            model.getCluster().software);
       bool trained = facts.gradientResult[value] >= 0;
+      ParameterBytes bytes = parameterBytes(problem, value, trained, layout, mesh,
+                                            model.getCluster().software);
       decider.costs.push_back(
           trained ? model.streamSeconds(double(bytes.updateTraffic() + bytes.gradient)) +
                         2 * model.launchSeconds()
