@@ -26,7 +26,7 @@ std::pair<int64_t, int64_t> farthestPair(const Degrees &degrees, const Cluster &
   std::pair<int64_t, int64_t> result(from * stride, to * stride);
   if (fillsSwitches(degrees, cluster))
     return result;
-  const int top = static_cast<int>(cluster.levels.size()) - 1;
+  const int top = cluster.levelBetween(0, degrees.devices() - 1); // that joins all of them
   int highest = cluster.levelBetween(result.first, result.second);
   const int64_t devices = degrees.devices() / degrees.pp;
   for (int64_t rank = 0; rank < devices && highest < top; ++rank) {
