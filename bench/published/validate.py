@@ -44,6 +44,10 @@ class Outcome:
         return self.run["suite"]
 
     @property
+    def is_mixture(self) -> bool:
+        return bool(self.run["model"].get("experts"))
+
+    @property
     def known(self) -> bool:
         return self.prediction.seconds is not None
 
@@ -249,12 +253,15 @@ def print_worst_memory(outcomes: list[Outcome], count: int) -> None:
 
 
 def report(outcomes: list[Outcome], suites: dict) -> list[Summary]:
-    """A summary of each suite, of those fitted, of those held out and of all."""
+    """A summary of each suite, of those fitted, of those held out, of these by dense models and mixtures of experts,
+    and of all."""
     names = sorted({outcome.suite for outcome in outcomes})
     parts = [(name + ("" if suites[name]["fitted"] else " *"), [o for o in outcomes if o.suite == name])
              for name in names]
-    parts += [("fitted", [o for o in outcomes if suites[o.suite]["fitted"]]),
-              ("held out *", [o for o in outcomes if not suites[o.suite]["fitted"]]), ("all", outcomes)]
+    held_out = [o for o in outcomes if not suites[o.suite]["fitted"]]
+    parts += [("fitted", [o for o in outcomes if suites[o.suite]["fitted"]]), ("held out *", held_out),
+              ("  dense *", [o for o in held_out if not o.is_mixture]),
+              ("  mixtures *", [o for o in held_out if o.is_mixture]), ("all", outcomes)]
     return [summarize(name, part) for name, part in parts if part]
 
 
