@@ -38,10 +38,14 @@ class Dimensions:
     ffn: int  # of a mixture: of one expert
     vocabulary: int
     sequence: int
-    head_dim: int
+    head_dim: int = 0  # 0: hidden / heads
     embedding_norm: bool = False  # a LayerNorm after the tokens' embedding, as BLOOM always has
     experts: int = 0
     chosen: int = 0  # experts a token
+
+    def __post_init__(self) -> None:
+        if not self.head_dim:
+            object.__setattr__(self, "head_dim", self.hidden // self.heads)
 
     @property
     def name(self) -> str:

@@ -9,10 +9,11 @@ import pytest
 
 from conftest import BIN, MODELS, ROOT, check_call
 
-sys.path.insert(0, str(ROOT / "bench" / "published"))
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench" / "published")]
 
 import graphs  # noqa: E402
 import metrics  # noqa: E402
+import plan_time  # noqa: E402
 import predict  # noqa: E402
 import runs  # noqa: E402
 import validate  # noqa: E402
@@ -284,3 +285,9 @@ def test_predictor_remembers(tmp_path: pathlib.Path, monkeypatch):
     made.graph.path.write_bytes((MODELS / "gpt2_b1.onnx").read_bytes())
     other = predict.Predictor(BIN / "dtc").predict(made)
     assert other.seconds != 17.0
+
+
+def test_benchmarks_name_the_graphs_that_they_time():
+    names = {dims.name for _, dims, _, _ in plan_time.cases()}
+    assert "gpt-l96-h12288-a96-f49152-v51200-s2048" in names
+    assert {f"llama-l{layers}-h4096-a32-k8-f14336-v128256-s8192" for layers in (8, 128)} < names
