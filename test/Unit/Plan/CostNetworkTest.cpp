@@ -140,10 +140,22 @@ static std::vector<std::vector<Held>> randomHeld(const std::vector<int> &domains
   return held;
 }
 
+/// The points than which no other is at most as large in everything.
+static std::set<std::array<double, 3>> undominated(const std::set<std::array<double, 3>> &all) {
+  std::set<std::array<double, 3>> best;
+  for (const auto &point : all)
+    if (std::none_of(all.begin(), all.end(), [&](const auto &other) {
+          return other != point && other[0] <= point[0] && other[1] <= point[1] &&
+                 other[2] <= point[2];
+        }))
+      best.insert(point);
+  return best;
+}
+
 /// Of all assignments those than which none costs less and holds no more.
 static std::set<std::array<double, 3>> bruteFrontier(const RandomNetwork &random,
                                                      const std::vector<std::vector<Held>> &held) {
-  std::set<std::array<double, 3>> all, best;
+  std::set<std::array<double, 3>> all;
   std::vector<int> choices(random.domains.size(), 0);
   for (size_t i = 0; i < choices.size();) {
     std::array<double, 3> point = {random.network.cost(choices), 0, 0};
@@ -155,13 +167,7 @@ static std::set<std::array<double, 3>> bruteFrontier(const RandomNetwork &random
     for (i = 0; i < choices.size() && ++choices[i] == random.domains[i]; ++i)
       choices[i] = 0;
   }
-  for (const auto &point : all)
-    if (std::none_of(all.begin(), all.end(), [&](const auto &other) {
-          return other != point && other[0] <= point[0] && other[1] <= point[1] &&
-                 other[2] <= point[2];
-        }))
-      best.insert(point);
-  return best;
+  return undominated(all);
 }
 
 TEST(CostNetwork, FindsTheFrontierOfRandomNetworks) {
@@ -383,7 +389,7 @@ TEST(CostNetwork, ChainsOfBlocksThatDifferAreRefused) {
 /// last are alike, the second as far as they share it, those than which none is better.
 static std::set<std::array<double, 3>> bruteFrontier(const RandomChain &whole, int blocks,
                                                      const std::vector<std::vector<Held>> &held) {
-  std::set<std::array<double, 3>> all, best;
+  std::set<std::array<double, 3>> all;
   // The global variable; of the first block, the second (but what is shared), those that are
   // alike and the last, both variables.
   const std::vector<int> domains = {3, 2, 3, 2, 2, 3, 2, 3};
@@ -401,13 +407,7 @@ static std::set<std::array<double, 3>> bruteFrontier(const RandomChain &whole, i
     for (i = 0; i < free.size() && ++free[i] == domains[i]; ++i)
       free[i] = 0;
   }
-  for (const auto &point : all)
-    if (std::none_of(all.begin(), all.end(), [&](const auto &other) {
-          return other != point && other[0] <= point[0] && other[1] <= point[1] &&
-                 other[2] <= point[2];
-        }))
-      best.insert(point);
-  return best;
+  return undominated(all);
 }
 
 TEST(CostNetwork, FrontiersOfChainsAreOfAllTheirBlocks) {

@@ -251,27 +251,21 @@ TEST(Software, BucketsOfLargeModelsAreNoLargerThanTheyAre) {
   EXPECT_EQ(some.memory.gradients - none.memory.gradients, int64_t{2} * 500000000 * 4);
 }
 
-TEST(Software, UpdatesMayTakeTheMostMemory) {
+TEST(Software, NormsOfGradientsAndUpdatesMayTakeTheMostMemory) {
   Problem gpt = halfGpt();
-  const char *spec = "dp=1,zero=0,recompute=full";
-  MemoryUse none = predicted(gpt, {}, 1, spec).memory;
-  MemoryUse two = predicted(gpt, {.updateTemporaries = 20}, 1, spec).memory;
+  auto memory = [&](const Software &software) {
+    return predicted(gpt, software, 1, "dp=1,zero=0,recompute=full").memory;
+  };
+  MemoryUse none = memory({}), update = memory({.updateTemporaries = 20});
   int64_t all = 20 * 2 * none.parameters; // in fp32
-  EXPECT_NEAR(double(two.optimizer - none.optimizer), double(all), 1e-4 * double(all));
-  EXPECT_EQ(two.activations, 0);
-  MemoryUse few = predicted(halfGpt(), {.halfGradients = true}, 1, spec).memory;
-  EXPECT_LE(few.total(), none.total()) << "the copy isn't there while activations are";
-}
-
-TEST(Software, NormsOfGradientsMayTakeTheMostMemory) {
-  Problem gpt = halfGpt();
-  const char *spec = "dp=1,zero=0,recompute=full";
-  MemoryUse none = predicted(gpt, {}, 1, spec).memory;
-  MemoryUse norm = predicted(gpt, {.normTemporaries = 20}, 1, spec).memory;
-  int64_t all = 20 * 2 * none.parameters; // in fp32
+  EXPECT_NEAR(double(update.optimizer - none.optimizer), double(all), 1e-4 * double(all));
+  EXPECT_EQ(update.activations, 0);
+  EXPECT_LE(memory({.halfGradients = true}).total(), none.total())
+      << "the copy isn't there while activations are";
+  MemoryUse norm = memory({.normTemporaries = 20});
   EXPECT_NEAR(double(norm.optimizer - none.optimizer), double(all), 1e-4 * double(all));
   // They are gone when the update begins.
-  EXPECT_EQ(predicted(gpt, {.normTemporaries = 20, .updateTemporaries = 20}, 1, spec).memory, norm);
+  EXPECT_EQ(memory({.normTemporaries = 20, .updateTemporaries = 20}), norm);
 }
 
 /// Split over eight devices, parameters and gradients take 6/8 bytes a parameter while the whole
