@@ -64,6 +64,16 @@ TEST_F(VerifyTest, Degrees) {
   expect("more devices than the cluster has: 4", [](Plan &) {});
 }
 
+TEST_F(VerifyTest, OffloadNeedsDevicesWithMemoryOfTheirOwn) {
+  auto offload = [](Plan &p) { p.degrees.offload = Offload::Optimizer; };
+  Plan offloaded = good;
+  offload(offloaded);
+  EXPECT_TRUE(verify(problem, offloaded, on).empty());
+  on.device.multiprocessors = 0;
+  EXPECT_TRUE(verify(problem, good, on).empty());
+  expect("no memory beside their host's", offload);
+}
+
 TEST_F(VerifyTest, Order) {
   good.degrees.cp = 2;
   good.degrees.tp = 2;
