@@ -16,6 +16,18 @@ using dtc::sharding::Mesh;
 using dtc::sharding::OpSharding;
 using dtc::sharding::StepKind;
 
+namespace {
+
+/// mixtral.json on 8 H100.
+struct Mixture {
+  Problem problem = load("mixtral");
+  ProblemFacts facts{problem};
+  CostModel model{cluster("dgx-h100"), 8};
+  OpWork work{problem, facts, model};
+};
+
+} // namespace
+
 static OpId find(const Problem &problem, const std::string &name) {
   for (size_t id = 0; id < problem.ops.size(); ++id)
     if (problem.ops[id].name == name)
@@ -104,11 +116,9 @@ TEST(Experts, ReadConstantsWhereTheyAre) {
 }
 
 TEST(Experts, DoTheWorkOfTheRowsThatThereAre) {
-  Problem problem = load("mixtral");
-  Cluster on = cluster("dgx-h100");
-  ProblemFacts facts(problem);
-  CostModel model(on, 8);
-  OpWork work(problem, facts, model);
+  Mixture mixture;
+  Problem &problem = mixture.problem;
+  const OpWork &work = mixture.work;
   Mesh mesh;
   mesh.axes.push_back({"ep", "ep", 8});
   OpId id = find(problem, "dtc.grouped_contract");
@@ -135,11 +145,9 @@ TEST(Experts, DoTheWorkOfTheRowsThatThereAre) {
 /// Four experts on each of two ranks: rows are sorted by rank, and then by expert. With an expert a rank, or all of them
 /// on one, once.
 TEST(Experts, OfOneRankHaveTheirRowsSortedOnceMore) {
-  Problem problem = load("mixtral");
-  Cluster on = cluster("dgx-h100");
-  ProblemFacts facts(problem);
-  CostModel model(on, 8);
-  OpWork work(problem, facts, model);
+  Mixture mixture;
+  Problem &problem = mixture.problem;
+  const OpWork &work = mixture.work;
   for (const char *name : {"dtc.dispatch", "dtc.combine"}) {
     OpId id = find(problem, name);
     OpSharding whole;

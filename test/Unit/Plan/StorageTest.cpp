@@ -52,6 +52,11 @@ size_t blocksIn(const SearchResult &of) {
 const char *const kOneStage =
     "dp=16,tp=1,pp=1,cp=1,ep=1,micro_batch=1,offload=none,zero_group=16";
 
+SearchResult ofLevel(const Problem &problem, int zero, const Cluster &on) {
+  return best(problem, 16,
+              std::string(kOneStage) + ",recompute=none,zero=" + std::to_string(zero), on);
+}
+
 } // namespace
 
 /// From one level to the other, ever less is held and ever more exchanged: from the third
@@ -60,9 +65,7 @@ TEST(Storage, BlocksTakeAPlanFromOneLevelToTheOther) {
   Problem problem = transformer({8, 1024, 8, 512, 64, 8192});
   Cluster on = slowNodes();
   for (int zero : {2, 3}) {
-    std::string rest = std::string(kOneStage) + ",recompute=none,zero=";
-    SearchResult higher = best(problem, 16, rest + std::to_string(zero), on),
-                 lower = best(problem, 16, rest + std::to_string(zero - 1), on);
+    SearchResult higher = ofLevel(problem, zero, on), lower = ofLevel(problem, zero - 1, on);
     Prediction last = lower.predicted;
     for (size_t blocks = 3; blocks <= blocksIn(higher); ++blocks) {
       Plan plan = mixedPlan(higher, blocks);
@@ -82,7 +85,7 @@ TEST(Storage, BlocksTakeAPlanFromOneLevelToTheOther) {
 TEST(Storage, ABlockSplitHoldsItsPartAndOneOnItsWay) {
   Problem problem = transformer({8, 1024, 8, 512, 64, 8192});
   Cluster on = slowNodes();
-  SearchResult all = best(problem, 16, std::string(kOneStage) + ",recompute=none,zero=3", on);
+  SearchResult all = ofLevel(problem, 3, on);
   int64_t whole = 0, first = 0;
   std::vector<Block> blocks = findBlocks(all.problem, ProblemFacts(all.problem));
   ProblemFacts facts(all.problem);
@@ -155,7 +158,7 @@ TEST(Storage, TiedWeightsHaveTheHigherLevel) {
 TEST(Storage, SurvivesWritingAndReading) {
   Problem problem = transformer({4, 64, 4, 16, 16, 128});
   Cluster on = slowNodes();
-  SearchResult all = best(problem, 16, std::string(kOneStage) + ",recompute=none,zero=3", on);
+  SearchResult all = ofLevel(problem, 3, on);
   Plan plan = mixedPlan(all, 2);
   auto read = planFromYaml(toYaml(plan, all.problem), "plan.yaml", all.problem);
   ASSERT_TRUE(read) << read.error().message;
@@ -174,9 +177,7 @@ TEST(Storage, NoOtherNumbersOfBlocksAreFaster) {
   Problem problem = transformer({6, 1024, 8, 512, 64, 8192});
   Cluster on = slowNodes();
   for (int zero : {2, 3}) {
-    std::string rest = std::string(kOneStage) + ",recompute=none,zero=";
-    SearchResult all = best(problem, 16, rest + std::to_string(zero), on),
-                 below = best(problem, 16, rest + std::to_string(zero - 1), on);
+    SearchResult all = ofLevel(problem, zero, on), below = ofLevel(problem, zero - 1, on);
     Degrees degrees = all.plan.degrees;
     // With more room, one level is as good.
     for (double share : zero == 2 ? std::vector<double>{0.15, 0.25, 0.35, 0.5}
@@ -219,7 +220,7 @@ TEST(Storage, NoOtherNumbersOfBlocksAreFaster) {
 TEST(Storage, FillsMemoryToTheLastWhereNothingElseFits) {
   Problem problem = transformer({32, 1024, 8, 512, 64, 1024});
   Cluster on = slowNodes();
-  SearchResult all = best(problem, 16, std::string(kOneStage) + ",recompute=none,zero=3", on);
+  SearchResult all = ofLevel(problem, 3, on);
   Degrees degrees = all.plan.degrees;
   degrees.sp = false;
   double fullest = 0;
@@ -296,10 +297,9 @@ TEST(Storage, EstimatesAgreeWithPredictions) {
 TEST(Storage, IsFasterThanEitherLevel) {
   Problem problem = transformer({16, 2048, 16, 1024, 128, 32768});
   Cluster on = slowNodes();
-  std::string rest = std::string(kOneStage) + ",recompute=none";
-  Prediction two = best(problem, 16, rest + ",zero=2", on).predicted,
-             three = best(problem, 16, rest + ",zero=3", on).predicted;
+  Prediction two = ofLevel(problem, 2, on).predicted, three = ofLevel(problem, 3, on).predicted;
   on.device.memoryBytes = 0.5 * double(two.memory.total() + three.memory.total());
+  std::string rest = std::string(kOneStage) + ",recompute=none";
   SearchResult mixed = best(problem, 16, rest, on);
   EXPECT_EQ(mixed.plan.degrees.zero, 3);
   EXPECT_GT(mixed.plan.degrees.zeroBlocks, 0) << summary(mixed.plan.degrees);

@@ -1,5 +1,5 @@
 // Gradients of the ops of mixtures of experts.
-#include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "ContractGradients.h"
 
 using namespace mlir;
 
@@ -27,21 +27,15 @@ LogicalResult CombineOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
 LogicalResult GroupedContractOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                                                ArrayRef<bool> needed,
                                                MutableArrayRef<Value> operandGrads) {
-  TensorBuilder b(builder, getLoc());
   Value grad = resultGrads[0];
-  Type wide = getElementTypeOrSelf(grad);
-  auto build = [&](Value other, ArrayRef<int64_t> otherIndices, Value operand,
-                   ArrayRef<int64_t> indices) {
-    auto type = cast<RankedTensorType>(operand.getType());
-    Value result = GroupedContractOp::create(
-        builder, getLoc(), type.clone(wide), grad, b.convert(other, wide), getChoices(),
-        getResultIndices(), otherIndices, indices, getChoiceIndices(), getExperts());
-    return b.convert(result, type.getElementType());
+  auto contract = [&](TensorBuilder &, Value other, ArrayRef<int64_t> otherIndices, Value operand,
+                      ArrayRef<int64_t> indices) -> Value {
+    auto type = cast<RankedTensorType>(operand.getType()).clone(getElementTypeOrSelf(grad));
+    return GroupedContractOp::create(builder, getLoc(), type, grad, other, getChoices(),
+                                     getResultIndices(), otherIndices, indices,
+                                     getChoiceIndices(), getExperts());
   };
-  if (needed[0])
-    operandGrads[0] = build(getRhs(), getRhsIndices(), getLhs(), getLhsIndices());
-  if (needed[1])
-    operandGrads[1] = build(getLhs(), getLhsIndices(), getRhs(), getRhsIndices());
+  buildContractGradients(*this, builder, grad, needed, operandGrads, contract);
   return success();
 }
 

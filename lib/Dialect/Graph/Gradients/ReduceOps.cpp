@@ -1,5 +1,5 @@
 // Gradients of reductions, sums and contractions.
-#include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "ContractGradients.h"
 
 using namespace mlir;
 
@@ -62,24 +62,16 @@ LogicalResult SumOp::buildGradient(OpBuilder &, ArrayRef<Value> resultGrads,
   return success();
 }
 
-/// z[R] = sum x[X] y[Y] gives x'[X] = sum z'[R] y[Y]: an index of x is in z or
-/// in y, so every gradient of a contraction is one.
 LogicalResult ContractOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                                         ArrayRef<bool> needed,
                                         MutableArrayRef<Value> operandGrads) {
-  TensorBuilder b(builder, getLoc());
   Value grad = resultGrads[0];
-  Type wide = getElementTypeOrSelf(grad);
-  auto build = [&](Value other, ArrayRef<int64_t> otherIndices, ArrayRef<int64_t> indices) {
-    return b.contract(grad, getResultIndices(), b.convert(other, wide), otherIndices, indices,
-                      wide);
+  auto contract = [&](TensorBuilder &b, Value other, ArrayRef<int64_t> otherIndices, Value,
+                      ArrayRef<int64_t> indices) {
+    return b.contract(grad, getResultIndices(), other, otherIndices, indices,
+                      getElementTypeOrSelf(grad));
   };
-  if (needed[0])
-    operandGrads[0] = b.convert(build(getRhs(), getRhsIndices(), getLhsIndices()),
-                                getElementTypeOrSelf(getLhs()));
-  if (needed[1])
-    operandGrads[1] = b.convert(build(getLhs(), getLhsIndices(), getRhsIndices()),
-                                getElementTypeOrSelf(getRhs()));
+  buildContractGradients(*this, builder, grad, needed, operandGrads, contract);
   return success();
 }
 

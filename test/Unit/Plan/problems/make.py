@@ -68,6 +68,14 @@ class Function:
         return self.op(f"dtc.rms_norm {x[0]} scale {scale[0]} : {scale[1]} eps 1.0e-05 : {x[1]} -> RESULT",
                        x[2], [x[2][:-1]])
 
+    def routed(self, x, prefix, experts):
+        """The norm of x, and its scores for each expert."""
+        b, s, w = x[2]
+        y = self.rms_norm(x, prefix + "norm_2")
+        gate = self.contract(y, [0, 1, 3], self.argument("parameter", prefix + "gate", [experts, w]), [2, 3],
+                             [0, 1, 2], [b, s, experts])
+        return y, gate
+
     def attention_block(self, x, prefix, heads):
         """x plus the attention of its norm, with as many heads of keys and values as of queries."""
         b, s, w = x[2]
@@ -178,9 +186,7 @@ def moe(o):
     for layer in range(o.layers):
         p = f"h.{layer}."
         x = f.attention_block(x, p, o.heads)
-        y = f.rms_norm(x, p + "norm_2")
-        gate = f.contract(y, [0, 1, 3], f.argument("parameter", p + "gate", [experts, w]), [2, 3], [0, 1, 2],
-                          [b, s, experts])
+        y, gate = f.routed(x, p, experts)
         gate = f.op(f"dtc.softmax {gate[0]} 2 : {gate[1]}", gate[2])
         combine = f.broadcast(gate, [0, 1, 2], [b, s, experts, capacity])
         sent = f.contract(combine, [1, 4, 0, 2], y, [1, 4, 3], [0, 1, 2, 3], [experts, b, capacity, w])
@@ -217,9 +223,7 @@ def mixtral(o):
     for layer in range(o.layers):
         p = f"layers.{layer}."
         x = f.attention_block(x, p, o.heads)
-        y = f.rms_norm(x, p + "norm_2")
-        gate = f.contract(y, [0, 1, 3], f.argument("parameter", p + "gate", [experts, w]), [2, 3], [0, 1, 2],
-                          [b, s, experts])
+        y, gate = f.routed(x, p, experts)
         type_ = f.type([b, s, 2], "i64")
         best = integers(f"dtc.top_k {gate[0]} : {gate[1]} -> {type_}", [b, s, 2])
         each = f.broadcast(gate, [0, 1, 3], [b, s, 2, experts])
