@@ -357,6 +357,7 @@ TEST(Estimate, AgreesWithTheFrontier) {
                   0.01 * estimate.memory)
           << i;
       Result<Problem> planned = complete(planner.shardings, *whole);
+      ASSERT_TRUE(planned) << planned.error().message;
       EXPECT_TRUE(verify(*planned, whole->plan, on).empty());
     }
   }

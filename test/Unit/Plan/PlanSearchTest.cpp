@@ -267,11 +267,7 @@ TEST(PlanSearch, SaysWhatIsShortWhereAndWhatWouldHelp) {
 /// What is named does help, and is no more than it takes.
 TEST(PlanSearch, RemediesHelp) {
   const auto searched = [](const Problem &problem, const std::string &spec, int64_t devices) {
-    SearchOptions options;
-    options.devices = devices;
-    options.executable = false;
-    options.spec = *parseSpec(spec);
-    return search(problem, cluster("p3"), options);
+    return found(problem, devices, spec, cluster("p3"));
   };
   const auto expectRemedy = [&](const Problem &problem, const std::string &spec, int64_t devices,
                                 const std::string &remedy, const std::string &changed,

@@ -11,6 +11,11 @@ TEST(Problem, SurvivesWritingAndReading) {
     problem.ops[3].keepRounds = true;
     problem.ops[3].causal = true;
     problem.ops[3].ragged = 0;
+    for (Op &op : problem.ops)
+      if (op.kind == OpKind::Attention) {
+        op.causal = true;
+        op.window = 128;
+      }
     auto again = problemFromJson(toJson(problem), "again.json");
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(*again, problem) << name;
@@ -55,6 +60,7 @@ TEST(Problem, CheckFindsWhatDoesNotAgree) {
   expectBroken([](Problem &p) { p.ops[2].operands[0] = 100000; }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].operands[0] = -1; }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].ragged = 100; }, "ragged factor is none of the rule: 100");
+  expectBroken([](Problem &p) { p.ops[2].window = 1; }, "window is of causal attention alone: 1");
   expectBroken([](Problem &p) { std::swap(p.ops[2], p.ops[9]); }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].results = p.ops[1].results; }, "result is no new value");
   expectBroken([](Problem &p) { p.ops[2].operands.pop_back(); }, "differ in the number");

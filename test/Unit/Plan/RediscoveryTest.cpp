@@ -283,9 +283,9 @@ TEST(Rediscovery, StoresParametersWholeWhereThereIsRoom) {
   Cluster on = nodes(3);
   std::string rest = "dp=16,tp=1,pp=1,cp=1,ep=1,micro_batch=1,offload=none,recompute=none";
   SearchResult roomy = best(problem, 16, rest, on);
-  EXPECT_LE(roomy.plan.degrees.zero, 2) << summary(roomy.plan.degrees);
-  if (roomy.plan.degrees.zero == 2)
-    EXPECT_EQ(roomy.plan.degrees.zeroGroup, 8);
+  EXPECT_TRUE(roomy.plan.degrees.zero <= 1 ||
+              (roomy.plan.degrees.zero == 2 && roomy.plan.degrees.zeroGroup == 8))
+      << summary(roomy.plan.degrees);
   Prediction one = best(problem, 16, rest + ",zero=1,zero_group=16", on).predicted;
   EXPECT_LE(roomy.predicted.stepSeconds, one.stepSeconds);
   EXPECT_LT(one.stepSeconds,

@@ -150,6 +150,7 @@ TEST(StageGroups, AgreeWithTheEstimate) {
         EXPECT_LE(planner.estimator.lowerBound(degrees, {}, error),
                   whole->predicted.stepSeconds) << text;
         Result<Problem> planned = complete(planner.shardings, *whole);
+        ASSERT_TRUE(planned) << text << ": " << planned.error().message;
         for (const Violation &violation : verify(*planned, whole->plan, on))
           ADD_FAILURE() << text << ": " << violation.message;
         EXPECT_FALSE(unimplemented(whole->plan).empty());
@@ -231,18 +232,10 @@ TEST(StageGroups, SearchHybridShardingAndContextParallelism) {
   Cluster slow = mixed(4, 1);
   slow.levels.back().bandwidth = 2e9;
   Problem problem = transformer({8, 4096, 32, 1024, 64, 32768});
-  auto found = [](const Problem &problem, const Cluster &on, const char *spec) {
-    SearchOptions options = optionsOf(on.devices());
-    options.spec = *parseSpec(spec);
-    auto result = search(problem, on, options);
-    if (!result) {
-      ADD_FAILURE() << spec << ": " << result.error().message;
-      return std::vector<Degrees>{};
-    }
-    for (const Violation &violation : verify(result->problem, result->plan, on))
-      ADD_FAILURE() << spec << ": " << violation.message;
-    std::vector<Degrees> all = {result->plan.degrees};
-    for (const SearchResult::Alternative &other : result->alternatives)
+  auto allFound = [&](const char *spec) {
+    SearchResult result = best(problem, slow.devices(), spec, slow);
+    std::vector<Degrees> all = {result.plan.degrees};
+    for (const SearchResult::Alternative &other : result.alternatives)
       all.push_back(other.degrees);
     return all;
   };
@@ -251,15 +244,13 @@ TEST(StageGroups, SearchHybridShardingAndContextParallelism) {
       return !degrees.groups.empty() && holds(degrees);
     });
   };
-  EXPECT_GT(count(found(problem, slow, "zero=3,pp=2,recompute=none"),
+  EXPECT_GT(count(allFound("zero=3,pp=2,recompute=none"),
                   [](const Degrees &degrees) { return degrees.zeroGroup > 0; }), 0);
-  std::vector<Degrees> pinned = found(problem, slow, "zero=3,pp=2,zero_group=4");
-  ASSERT_FALSE(pinned.empty());
+  std::vector<Degrees> pinned = allFound("zero=3,pp=2,zero_group=4");
   EXPECT_EQ(count(pinned, [](const Degrees &degrees) { return degrees.zeroGroup == 4; }),
             int64_t(pinned.size()));
   // No ranks that 3 doesn't divide, unless they are fewer.
-  std::vector<Degrees> fewer = found(problem, slow, "zero=3,pp=2,zero_group=3");
-  ASSERT_FALSE(fewer.empty());
+  std::vector<Degrees> fewer = allFound("zero=3,pp=2,zero_group=3");
   EXPECT_EQ(count(fewer, [](const Degrees &degrees) {
               return std::all_of(degrees.groups.begin(), degrees.groups.end(),
                                  [](const StageGroup &group) { return group.dp <= 3; });
