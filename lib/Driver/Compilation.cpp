@@ -254,10 +254,10 @@ ExitCode Compilation::readPlan() {
   return ExitCode::Done;
 }
 
-plan::SearchOptions Compilation::searchOptions() const {
+plan::SearchOptions Compilation::searchOptions(const plan::Spec &pins) const {
   plan::SearchOptions asked;
   asked.devices = options.devices;
-  asked.spec = spec;
+  asked.spec = pins;
   // For CPUs `dtc plan` answers what `dtc compile` would do, unless it is asked
   // for what can't be compiled yet.
   bool compilable = options.target == Target::CPU && plan::unimplemented(problem, spec).empty();
@@ -273,15 +273,11 @@ plan::SearchOptions Compilation::searchOptions() const {
 void Compilation::explainSearch() {
   if (!options.explain || explanation)
     return;
-  plan::SearchOptions asked = searchOptions();
-  asked.spec = given;
-  explanation = plan::explain(problem, cluster, asked, search);
+  explanation = plan::explain(problem, cluster, searchOptions(given), search);
 }
 
 ExitCode Compilation::searchPlan(const plan::Spec &pins) {
-  plan::SearchOptions asked = searchOptions();
-  asked.spec = pins;
-  auto found = plan::search(problem, cluster, asked);
+  auto found = plan::search(problem, cluster, searchOptions(pins));
   if (!found)
     return fail(found.error());
   search = std::move(*found);

@@ -68,7 +68,7 @@ private:
   ExitCode extractProblem();
   ExitCode searchPlan(const plan::Spec &pins);
   ExitCode readPlan();
-  plan::SearchOptions searchOptions() const;
+  plan::SearchOptions searchOptions(const plan::Spec &pins) const;
   void explainSearch();
   ExitCode replan();
   ExitCode planCalls(const plan::Degrees &degrees, const BatchChoice &cut);

@@ -37,7 +37,7 @@ private:
   void call(const Call &made);
   void carryOut(const std::vector<AllocationEvent> &events, const Call &made, Blocks &held);
   void addToSums();
-  void updateWithZeros();
+  void updateStates();
   void update();
 
   const RankRequests &rank;
@@ -152,12 +152,12 @@ void Replay::addToSums() {
   sizes.clear();
 }
 
-/// An update with zeros, which sums up and gathers nothing: DeepSpeed's
+/// With zeros, before the first step, this is all of an update: DeepSpeed's
 /// `initialize_optimizer_states`.
-void Replay::updateWithZeros() {
+void Replay::updateStates() {
   Blocks temporaries = requestAll(rank.update);
-  requestAll(rank.states);
-  hasStates = true;
+  if (!std::exchange(hasStates, true))
+    requestAll(rank.states);
   freeAll(temporaries);
 }
 
@@ -168,10 +168,7 @@ void Replay::update() {
     temporaries = {request(bytes)};
     freeAll(temporaries);
   }
-  temporaries = requestAll(rank.update);
-  if (!std::exchange(hasStates, true))
-    requestAll(rank.states);
-  freeAll(temporaries);
+  updateStates();
   for (size_t chunk = 0; chunk < gradients.size(); ++chunk) {
     if (rank.gradients == GradientLife::Step)
       freeAll(gradients[chunk]);
@@ -189,7 +186,7 @@ std::optional<int64_t> Replay::run(const std::vector<Call> &calls) {
   requestAll(rank.resident);
   freeAll(initial);
   if (rank.updatesFirst)
-    updateWithZeros();
+    updateStates();
   for (int step = 0; step < 2; ++step) {
     for (const Call &made : calls) {
       if (failed)

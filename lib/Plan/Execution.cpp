@@ -221,7 +221,6 @@ void Execution::runOp(OpId id) {
   steps.push_back(std::move(run));
 }
 
-/// Whether what an earlier microbatch left is among the terms.
 /// Terms laid out alike are added first and brought to the sum's layout at once. What it
 /// takes to add them to earlier microbatches' is the step's (`StageCosts::accumulation`).
 void Execution::runSum(OpId id) {

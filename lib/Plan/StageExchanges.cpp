@@ -77,10 +77,11 @@ bool StageCosts::ownersBroadcast(const WeightClass &weights) const {
          weights.storage.empty();
 }
 
-/// Whether sums of gradients are copied, in the parameters' type, to be reduced.
+/// Whether sums of gradients are copied, in the parameters' type, to be reduced. What is
+/// scattered each microbatch isn't.
 bool StageCosts::reducesHalfSums(const WeightClass &weights, const StageRun &run) const {
   return model.getCluster().software.reducesHalfSums && weights.trained &&
-         weights.gradients(run) > weights.parameters(run);
+         weights.gradient.empty() && weights.gradients(run) > weights.parameters(run);
 }
 
 /// Of sums of gradients, what can't begin before the backward pass has ended: those of the
@@ -97,7 +98,7 @@ double StageCosts::lastShare(const WeightClass &weights, const StageRun &run) co
 /// the ranks that hold the same part.
 std::vector<StageCosts::Exchange> StageCosts::reductions(const WeightClass &weights,
                                                          const StageRun &run) const {
-  bool half = weights.gradient.empty() && reducesHalfSums(weights, run);
+  bool half = reducesHalfSums(weights, run);
   auto bytes = double(half ? weights.parameters(run) : weights.gradients(run));
   std::vector<Exchange> result;
   if (!weights.trained || weights.pending.empty() || bytes <= 0)

@@ -121,7 +121,6 @@ static void addTo(WeightClass::Tables &tables, const std::vector<int> &readers,
   tables.update.addToStagesWith(readers, bytes.update);
   tables.elements.addToStagesWith(readers, elements);
   tables.count.addToStagesWith(readers, 1);
-  tables.parts.emplace_back(readers, bytes.parameter);
 }
 
 void WeightFinder::add(ValueId value, WeightClass &to) {
@@ -132,6 +131,7 @@ void WeightFinder::add(ValueId value, WeightClass &to) {
     if (readers.empty()) // what nothing reads stays with the first stage
       readers = {0};
     addTo(*to.tables, readers, bytes, elements);
+    to.tables->parts.emplace_back(readers, bytes.parameter);
     if (to.trained && readers.size() > 1) {
       if (!to.shared)
         to.shared = std::make_shared<WeightClass::Tables>(profile.units());

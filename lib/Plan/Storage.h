@@ -24,7 +24,7 @@ int zeroLevel(const ParameterStorage &storage);
 void setZeroLevel(ParameterStorage &storage, int level, const sharding::AxisList &axes);
 
 /// The mesh axes over which ZeRO of these degrees stores: dp, or its minor part
-/// of zero_group ranks, ep and cp; without those that split a parameter already.
+/// of zero_group ranks, ep and cp.
 sharding::AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh);
 
 /// The parts of a model that are stored by the higher of two levels.

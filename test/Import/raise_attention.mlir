@@ -90,6 +90,30 @@ func.func @causal_and_slopes(%q: tensor<2x8x2x16xf32>, %k: tensor<2x8x2x16xf32>,
 
 // -----
 
+// What padding hides isn't known: a row could be left without any key.
+// CHECK-LABEL: func @causal_and_padding
+// CHECK: dtc.attention {{.*}} bias
+// CHECK-NOT: causal
+// CHECK: return
+func.func @causal_and_padding(%q: tensor<2x8x2x16xf32>, %k: tensor<2x8x2x16xf32>, %v: tensor<2x8x2x16xf32>, %padding: tensor<2x8xi1>) -> tensor<2x8x2x16xf32> {
+  %zero = arith.constant dense<0.0> : tensor<8x8xf32>
+  %low = arith.constant dense<-3.40282347E+38> : tensor<8x8xf32>
+  %row = dtc.iota 0 : tensor<8x8xi64>
+  %column = dtc.iota 1 : tensor<8x8xi64>
+  %seen = arith.cmpi sle, %column, %row : tensor<8x8xi64>
+  %mask = arith.select %seen, %zero, %low : tensor<8x8xi1>, tensor<8x8xf32>
+  %term = dtc.broadcast %mask [2, 3] : tensor<8x8xf32> -> tensor<2x2x8x8xf32>
+  %none = arith.constant dense<0.0> : tensor<2x8xf32>
+  %all = arith.constant dense<-3.40282347E+38> : tensor<2x8xf32>
+  %keys = arith.select %padding, %all, %none : tensor<2x8xi1>, tensor<2x8xf32>
+  %hidden = dtc.broadcast %keys [0, 3] : tensor<2x8xf32> -> tensor<2x2x8x8xf32>
+  %bias = arith.addf %hidden, %term : tensor<2x2x8x8xf32>
+  %r, %lse = dtc.attention %q, %k, %v bias %bias : tensor<2x2x8x8xf32> scale 1.0 : tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32> -> tensor<2x8x2x16xf32>, tensor<2x2x8xf32>
+  return %r : tensor<2x8x2x16xf32>
+}
+
+// -----
+
 // One element that a causal mask would not hide: a bias.
 // CHECK-LABEL: func @one_element_off
 // CHECK: dtc.attention {{.*}} bias

@@ -77,8 +77,8 @@ struct Boundary {
 
 /// What a rank does once a step, and keeps all the time.
 struct RankCost {
-  double staticBytes = 0;     ///< parameters, gradients, optimizer state, buffers
-  double updateTransient = 0; ///< beyond it, during the update
+  double staticBytes = 0;     ///< parameters, gradients, optimizer state, buffers, a step's data
+  double updateTransient = 0; ///< beyond it, between the calls of two steps: at most
   Work prologue, update;      ///< nothing overlaps them: `overlapped` counts as blocking
   bool operator==(const RankCost &) const = default;
 };

@@ -149,28 +149,29 @@ private:
 };
 } // namespace
 
-/// Adds the names of a list; refuses one that the list has twice.
-static LogicalResult addNames(const Model &model, const auto &list, StringRef what,
-                              llvm::StringSet<> &names) {
-  llvm::StringSet<> own;
-  for (const auto &item : list) {
-    if (!own.insert(item.name()).second)
+static LogicalResult refuseRepeated(const Model &model, const auto &list, StringRef what) {
+  llvm::StringSet<> names;
+  for (const auto &item : list)
+    if (!names.insert(item.name()).second)
       return emitError(model.location) << "has two " << what << " named " << item.name();
-    names.insert(item.name());
-  }
   return success();
 }
 
 /// Every value has one name and one definition, and is returned once.
 static LogicalResult checkNames(const Model &model) {
-  llvm::StringSet<> given, returned;
-  if (failed(addNames(model, model.graph().input(), "inputs", given)) ||
-      failed(addNames(model, model.graph().initializer(), "initializers", given)) ||
-      failed(addNames(model, model.graph().output(), "outputs", returned)))
+  const onnx::GraphProto &graph = model.graph();
+  if (failed(refuseRepeated(model, graph.input(), "inputs")) ||
+      failed(refuseRepeated(model, graph.initializer(), "initializers")) ||
+      failed(refuseRepeated(model, graph.output(), "outputs")))
     return failure();
+  llvm::StringSet<> given;
+  for (const auto &input : graph.input())
+    given.insert(input.name());
+  for (const auto &initializer : graph.initializer())
+    given.insert(initializer.name());
   for (const onnx::NodeProto *node : model.nodes)
     for (const std::string &name : node->output())
-      if (given.contains(name))
+      if (!name.empty() && given.contains(name))
         return emitError(model.location) << "node " << node->name()
                                          << " defines an input or initializer: " << name;
   return success();

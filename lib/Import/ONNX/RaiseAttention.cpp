@@ -5,6 +5,8 @@
 // batch or head, one that softmax runs over is the key, the other is the query.
 #include "Raise.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
+
 using namespace mlir;
 
 namespace dtc::import {
@@ -270,13 +272,39 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
   }
 };
 
+/// Whether a bias is made of the file's numbers alone, none of them low enough to hide a key,
+/// by ops that make none.
+static bool hidesNothing(Value bias) {
+  SetVector<Operation *> made;
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  (void)getBackwardSlice(bias, &made, options);
+  return !made.empty() && llvm::all_of(made, [](Operation *op) {
+    if (isa<arith::DivFOp, math::LogOp>(op) ||
+        llvm::any_of(op->getOperands(), [](Value value) { return isa<BlockArgument>(value); }))
+      return false;
+    Attribute attr;
+    if (!matchPattern(op, m_Constant(&attr)))
+      return !op->hasTrait<OpTrait::ConstantLike>();
+    auto elements = dyn_cast<DenseElementsAttr>(attr);
+    if (!elements || !isa<FloatType>(elements.getElementType()))
+      return elements && elements.getElementType().isIntOrIndex();
+    auto isSmall = [](const APFloat &element) {
+      return element.isFinite() && !hidesKey(element.convertToDouble());
+    };
+    return elements.isSplat() ? isSmall(elements.getSplatValue<APFloat>())
+                              : llvm::all_of(elements.getValues<APFloat>(), isSmall);
+  });
+}
+
 /// A bias that is the causal mask, or a sum with it as a term, becomes the attribute. Of
-/// ALiBi's sum the slopes stay.
+/// ALiBi's sum the slopes stay. Where the rest may hide keys, as padding does, a row could be
+/// left without any, of which the file's mask says something else than the attribute.
 struct FoldCausalBias : OpRewritePattern<graph::AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::AttentionOp op,
                                 PatternRewriter &rewriter) const override {
-    if (!op.getBias() || op.getCausal())
+    if (!op.getBias())
       return failure();
     Value rest;
     if (!isCausalMask(op.getBias(), 2, 3) && !(rest = restOfCausalSum(op.getBias())))
@@ -294,9 +322,10 @@ struct FoldCausalBias : OpRewritePattern<graph::AttentionOp> {
   /// x for x + mask.
   static Value restOfCausalSum(Value bias) {
     auto sum = bias.getDefiningOp<arith::AddFOp>();
-    if (sum && isCausalMask(sum.getRhs(), 2, 3))
+    if (sum && isCausalMask(sum.getRhs(), 2, 3) && hidesNothing(sum.getLhs()))
       return sum.getLhs();
-    return sum && isCausalMask(sum.getLhs(), 2, 3) ? sum.getRhs() : Value();
+    return sum && isCausalMask(sum.getLhs(), 2, 3) && hidesNothing(sum.getRhs()) ? sum.getRhs()
+                                                                                 : Value();
   }
 };
 

@@ -154,8 +154,9 @@ static std::vector<int> representatives(const std::vector<int> &classOf) {
 
 size_t CostNetwork::Bucket::entries() const {
   size_t total = 1;
-  for (int count : counts)
-    total *= count;
+  for (size_t count : counts) // or more than can be counted
+    total = total > std::numeric_limits<size_t>::max() / count
+                ? std::numeric_limits<size_t>::max() : total * count;
   return total;
 }
 

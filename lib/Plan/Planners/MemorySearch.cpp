@@ -71,7 +71,8 @@ std::vector<ShardVariant> PlanSearch::variantsOf(const Degrees &degrees, Variant
 /// faster: those of the frontier where the graph is small, of others those of the prices,
 /// where nothing fits without offload. Most promising degrees first.
 void PlanSearch::searchSmaller(Offload offload, bool isLastResort) {
-  if (found.empty() || !cluster.others.empty() || !(library.isSmall() || isLastResort))
+  if (found.empty() || !cluster.others.empty() || !spec.groups.empty() ||
+      !(library.isSmall() || isLastResort))
     return;
   const int64_t most = effort() + (library.isSmall() ? 10000 : 3000);
   bestAlone = true;

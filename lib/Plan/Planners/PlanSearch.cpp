@@ -266,7 +266,8 @@ void PlanSearch::searchFamilies(Variants variants, Offload offload) {
 
 /// Whether that is open: plans that are pinned in full have their states on the devices.
 bool PlanSearch::mayOffload() const {
-  return !spec.offload && cluster.device.hasOwnMemory() && !options.executable && !isPinned(spec) && trains();
+  return !spec.offload && cluster.device.hasOwnMemory() && !options.executable &&
+         !isPinned(spec) && trains();
 }
 
 /// What the host holds leaves room: fewer blocks are recomputed, or larger parts of the model

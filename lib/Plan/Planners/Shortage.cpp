@@ -142,7 +142,7 @@ std::string wayOut(const Problem &problem, const Cluster &cluster, const SearchO
       return "; with nothing pinned a plan fits: " + summary(*found);
   if (problem.globalBatch() == 0)
     return "";
-  int64_t devices = WayOut(problem, cluster, options).moreDevices();
+  int64_t devices = search.moreDevices();
   return devices == 0 ? ""
                       : "; on " + std::to_string(devices) + " devices" +
                             (pins.empty() ? "" : ", with nothing pinned,") + " a plan fits";

@@ -73,9 +73,10 @@ std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t 
 std::optional<StagePrices::Price> StagePrices::find(int a, int b, int32_t slots, double budget) {
   if (mixLimit) {
     auto [it, isNew] = mixes.try_emplace({a, b, slots, budget});
-    for (double room : {budget * (1 - kSpare), budget})
-      if (isNew && !it->second)
-        it->second = mixed(a, b, slots, room);
+    if (isNew)
+      for (double room : {budget * (1 - kSpare), budget})
+        if (!it->second)
+          it->second = mixed(a, b, slots, room);
     return it->second;
   }
   StageRun run(a, b);

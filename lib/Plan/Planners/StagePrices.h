@@ -63,7 +63,7 @@ private:
   bool recomputes;       ///< some of them
   std::optional<double> mixLimit;
   std::unordered_map<int64_t, Stage> stages; ///< by begin, end and zeroEnd: few are asked for
-  /// By a, b, slots and room.
+  /// By a, b, slots and budget.
   std::map<std::tuple<int, int, int32_t, double>, std::optional<Price>> mixes;
 };
 
