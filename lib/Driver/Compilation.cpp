@@ -3,6 +3,7 @@
 #include "Diagnostics.h"
 
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Plan/TextFile.h"
 #include "dtc/Plan/Verify.h"
 #include "dtc/Schedule/LibrarySupport.h"
 
@@ -10,9 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 using namespace mlir;
 
@@ -87,12 +86,10 @@ bool Compilation::hasPlanFile() const { return isPlanFile(options.plan); }
 
 /// What a plan file's degrees say is pinned, the batch and its microbatches too.
 Result<plan::Spec> Compilation::specOfPlanFile() {
-  std::ifstream file(options.plan);
-  std::stringstream text;
-  const bool isEmpty = file.peek() == std::ifstream::traits_type::eof() && file.eof();
-  if (!isEmpty && (!file || !(text << file.rdbuf())))
+  std::optional<std::string> text = plan::readText(options.plan);
+  if (!text)
     return Error{options.plan + ": cannot read the plan", 3};
-  planText = text.str();
+  planText = std::move(*text);
   auto degrees = plan::degreesFromYaml(planText, options.plan);
   if (!degrees)
     return degrees.error();

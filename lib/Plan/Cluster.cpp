@@ -4,10 +4,10 @@
 #include "ClusterCatalog.h"
 
 #include "dtc/Plan/Spec.h"
+#include "dtc/Plan/TextFile.h"
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 
 namespace dtc::plan {
 
@@ -85,18 +85,16 @@ int Cluster::levelBetween(int64_t a, int64_t b) const {
 Result<Cluster> loadCluster(const std::string &nameOrFile) {
   if (std::optional<Cluster> cluster = builtinCluster(nameOrFile))
     return *cluster;
-  std::ifstream stream(nameOrFile);
   bool isPath = nameOrFile.find_first_of("./") != std::string::npos;
-  if (!stream && !isPath) {
+  if (!isPath && !std::ifstream(nameOrFile)) {
     std::string close = nearest(nameOrFile, builtinClusters());
     return Error{"unknown cluster: " + nameOrFile +
                      (close.empty() ? "" : " (did you mean " + close + "?)"), 2};
   }
-  std::stringstream text;
-  const bool isEmpty = stream.peek() == std::ifstream::traits_type::eof() && stream.eof();
-  if (!isEmpty && (!stream || !(text << stream.rdbuf())))
+  std::optional<std::string> text = readText(nameOrFile);
+  if (!text)
     return Error{"cannot read cluster file: " + nameOrFile, 3};
-  return clusterFromYaml(text.str(), nameOrFile);
+  return clusterFromYaml(*text, nameOrFile);
 }
 
 } // namespace dtc::plan

@@ -3,7 +3,6 @@
 #include "PipelineLinks.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace dtc::plan {
 
@@ -23,6 +22,11 @@ std::vector<StageRun> runsBetween(const std::vector<int> &cuts) {
   for (size_t i = 0; i + 1 < cuts.size(); ++i)
     runs.emplace_back(cuts[i], cuts[i + 1]);
   return runs;
+}
+
+bool anyWithin(const std::vector<int> &units, int begin, int end) {
+  auto first = std::lower_bound(units.begin(), units.end(), begin);
+  return first != units.end() && *first < end;
 }
 
 StageCosts::StageCosts(const CostModel &model, const Degrees &degrees,
@@ -200,8 +204,7 @@ int64_t StageCosts::dataBytes(const Runs &runs) const {
   int64_t result = 0;
   for (const Weights::Data &each : data)
     if (std::any_of(runs.begin(), runs.end(), [&](const StageRun &run) {
-          auto first = std::lower_bound(each.units.begin(), each.units.end(), run.begin);
-          return first != each.units.end() && *first < run.end;
+          return anyWithin(each.units, run.begin, run.end);
         }))
       result += each.bytes * (each.perMicrobatch ? degrees.numMicrobatches : 1);
   return result;

@@ -35,6 +35,8 @@ struct StageRun {
 
 /// One that follows the other: units between cuts, nothing recomputed.
 std::vector<StageRun> runsBetween(const std::vector<int> &cuts);
+/// Whether one of these units, which ascend, is in [begin, end).
+bool anyWithin(const std::vector<int> &units, int begin, int end);
 
 /// Parameters that are stored and summed up alike; bytes of one rank's local
 /// part, by stage.

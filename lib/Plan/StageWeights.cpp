@@ -19,12 +19,8 @@ int64_t WeightClass::ofLevel(StageTable Tables::*amount, const StageRun &run,
 std::vector<int64_t> WeightClass::sizes(const StageRun &run) const {
   std::vector<int64_t> result;
   for (const auto &[readers, bytes] : tables->parts) {
-    auto isReadIn = [&readers = readers](int begin, int end) {
-      auto first = std::lower_bound(readers.begin(), readers.end(), begin);
-      return first != readers.end() && *first < end;
-    };
-    bool isHigher = isReadIn(run.begin, run.zeroEnd) || (shared && readers.size() > 1);
-    if (isReadIn(run.begin, run.end) && (!open || isHigher == (level == Level::Higher)))
+    bool isHigher = anyWithin(readers, run.begin, run.zeroEnd) || (shared && readers.size() > 1);
+    if (anyWithin(readers, run.begin, run.end) && (!open || isHigher == (level == Level::Higher)))
       result.push_back(bytes);
   }
   return result;

@@ -312,6 +312,12 @@ TEST(Software, HalfSumsAreCopiedToBeReduced) {
     EXPECT_NEAR(reduced(halves, StepKind::AllReduce), whole / 2, 0.01 * whole) << spec;
     EXPECT_GT(halves.memory.allocated(), sums.memory.allocated()) << spec;
   }
+  // Gradients that are scattered each microbatch aren't copied.
+  auto scattered = [&](bool half) {
+    return predicted(gpt, {.keepsHalfGradients = true, .reducesHalfSums = half}, 2,
+                     "cp=2,zero=2,recompute=none");
+  };
+  EXPECT_EQ(scattered(true), scattered(false));
 }
 
 /// In one piece, for most of which the cache of smaller activations has no place.
