@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace dtc::plan {
 
@@ -131,6 +132,7 @@ private:
   void addGrouped(Degrees degrees);
   void addPinnedGroups();
   bool suits(const Degrees &degrees);
+  std::string cannotShare(const Degrees &degrees);
   bool shares(Degrees &degrees);
   int64_t mostSamples() const;
   void addSchedules(Degrees degrees);
@@ -143,6 +145,7 @@ private:
   const SearchOptions &options;
   const SearchRange &range;
   Candidates result;
+  std::set<int64_t> unshared; ///< degrees of dp that zero_group doesn't divide
   std::map<std::array<int64_t, 3>, bool> suitable; ///< by dp, cp and ep of a group of stages
 };
 
@@ -255,6 +258,20 @@ std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
   return list;
 }
 
+/// Where dp was left open, of all that was tried.
+std::string Enumeration::cannotShare(const Degrees &degrees) {
+  const std::string group = ": " + std::to_string(degrees.zeroGroup);
+  if (options.spec.dp || !options.spec.groups.empty())
+    return "zero_group doesn't divide dp=" + groupsText(degrees, &Degrees::dp) + group;
+  for (size_t i = 0; i < groupCount(degrees); ++i)
+    if (int64_t dp = inGroup(degrees, i).dp; dp % degrees.zeroGroup != 0)
+      unshared.insert(dp);
+  std::string list;
+  for (int64_t dp : unshared)
+    list += std::to_string(dp) + ", ";
+  return "dp can be " + list + "no multiple of zero_group" + group;
+}
+
 /// Sets the ranks that share ZeRO's storage; false, with the reason, where these can't.
 bool Enumeration::shares(Degrees &degrees) {
   degrees.zeroGroup = spec.zeroGroup.value_or(0);
@@ -262,8 +279,7 @@ bool Enumeration::shares(Degrees &degrees) {
   for (size_t group = 0; group < groupCount(degrees); ++group)
     most = std::max(most, inGroup(degrees, group).dp);
   if (degrees.zeroGroup > 0 && !suitsGroups(degrees, degrees.zeroGroup))
-    result.refusal = "zero_group doesn't divide dp=" + groupsText(degrees, &Degrees::dp) + ": " +
-                     std::to_string(degrees.zeroGroup);
+    result.refusal = cannotShare(degrees);
   else if (degrees.zeroGroup == 1 && most > 1 && degrees.ep * degrees.cp == 1 &&
            spec.zero.value_or(0) > 0)
     result.refusal = "zero_group=1 leaves nothing to share: zero=" + std::to_string(*spec.zero);

@@ -87,6 +87,20 @@ TEST(Rediscovery, RefusesGroupsThatDontDivideAlikeInAllMeshes) {
   EXPECT_EQ(odd.error().message, none + "zero_group doesn't divide dp=4: 3");
 }
 
+/// Nobody typed the dp=1 that is tried last.
+TEST(Rediscovery, SaysWhichDataParallelRanksAGroupMayShare) {
+  Problem problem = transformer({2, 512, 8, 128, 16, 1024});
+  auto refusal = [&](const char *spec) {
+    auto result = found(problem, 8, spec);
+    return result ? "" : result.error().message;
+  };
+  const std::string none = "no plan for 8 devices: dp can be ";
+  EXPECT_EQ(refusal("zero=3,zero_group=3"), none + "1, 2, 4, 8, no multiple of zero_group: 3");
+  EXPECT_EQ(refusal("tp=4,zero=3,zero_group=4"), none + "1, 2, no multiple of zero_group: 4");
+  EXPECT_EQ(refusal("tp=8,zero_group=4"), none + "1, no multiple of zero_group: 4");
+  EXPECT_EQ(refusal("tp=2,zero=3,zero_group=4"), "");
+}
+
 namespace {
 
 /// Of a plan with one stage a pipeline rank.
