@@ -33,7 +33,7 @@ CostModel::CostModel(const Cluster &c, int64_t ranks, DeviceRange range)
     stage = {0, ranks};
   spec = slowest(cluster, stage);
   measured = std::make_unique<MeasuredTables>(cluster);
-  network = std::make_unique<NetworkModel>(cluster.levelsAt(stage.first), spec);
+  network = std::make_unique<NetworkModel>(cluster.levelsAt(stage.first), spec, ranks);
   if (spec.architecture != Architecture::None)
     kernels = std::make_unique<KernelModel>(spec, cluster.software);
   if (!cluster.sharedMemory || cluster.cores < 1)

@@ -50,8 +50,9 @@ static double ramped(double seconds) {
 /// throughput between 128 and 2,048 H100 (docs/CostModel.md).
 static constexpr double kLoadedHop = 1.75;
 
-NetworkModel::NetworkModel(std::vector<LinkLevel> list, const DeviceSpec &device)
-    : levels(std::move(list)), architecture(device.architecture) {
+NetworkModel::NetworkModel(std::vector<LinkLevel> list, const DeviceSpec &device,
+                           int64_t devices)
+    : levels(std::move(list)), architecture(device.architecture), devices(devices) {
   for (size_t i = 0; i < levels.size(); ++i)
     if (levels[i].achieved <= 0)
       levels[i].achieved = i == 0 ? kReachedInside : kReachedOutside;
@@ -76,10 +77,12 @@ int64_t ranksBelow(int64_t size, int64_t span, int64_t ranks, int64_t stride) {
 }
 
 /// Ranks that differ only in `axes`: along each axis, as many are below one switch as fit.
+/// Meshes may be of one stage, or of one data-parallel rank: what lies beside them tells as
+/// well where groups are torn apart.
 GroupShape NetworkModel::shape(const AxisList &axes, const Mesh &mesh) const {
   GroupShape group;
   group.ranks = mesh.size(axes);
-  int64_t span = spanOf(mesh);
+  int64_t span = std::max(devices, spanOf(mesh));
   bool joined = false;
   for (size_t i = 0; i < kMaxLevels; ++i) {
     int64_t size = i + 1 < levels.size() ? levels[i].size : 0;

@@ -19,7 +19,8 @@ int64_t ranksBelow(int64_t size, int64_t span, int64_t ranks, int64_t stride);
 
 class NetworkModel {
 public:
-  NetworkModel(std::vector<LinkLevel> levels, const DeviceSpec &device);
+  /// `devices`: of the whole plan, at least.
+  NetworkModel(std::vector<LinkLevel> levels, const DeviceSpec &device, int64_t devices);
 
   GroupShape shape(const sharding::AxisList &axes, const sharding::Mesh &mesh) const;
   /// Not of slices.
@@ -38,6 +39,7 @@ private:
 
   std::vector<LinkLevel> levels;
   Architecture architecture;
+  int64_t devices;
 };
 
 } // namespace dtc::plan

@@ -12,16 +12,13 @@ using sharding::StepKind;
 
 std::vector<int64_t> ranksBelow(const Cluster &cluster, const Degrees &degrees,
                                 const Strides &strides, const std::vector<Axis> &axes) {
-  auto strideOf = [&](Axis axis) { return strides[static_cast<size_t>(axis)]; };
-  int64_t span = 1;
-  for (Axis axis : axes)
-    if (int64_t ranks = degreeOf(degrees, axis); ranks > 1)
-      span = std::max(span, strideOf(axis) * ranks);
+  const int64_t devices = degrees.devices();
   std::vector<int64_t> result;
   for (Axis axis : axes)
     if (int64_t ranks = degreeOf(degrees, axis); ranks > 1)
       for (size_t i = 0; i + 1 < cluster.levels.size(); ++i)
-        result.push_back(ranksBelow(cluster.levels[i].size, span, ranks, strideOf(axis)));
+        result.push_back(ranksBelow(cluster.levels[i].size, devices, ranks,
+                                    strides[static_cast<size_t>(axis)]));
   return result;
 }
 

@@ -17,9 +17,8 @@
 
 namespace dtc::plan {
 
-/// Of each axis with several ranks, how many lie below one switch of each level but the
-/// outermost, where these axes alone are on the devices: all that collectives over them depend
-/// on (NetworkModel::shape).
+/// Of each of these axes with several ranks, how many lie below one switch of each level but
+/// the outermost: all that collectives over them depend on (NetworkModel::shape).
 std::vector<int64_t> ranksBelow(const Cluster &cluster, const Degrees &degrees,
                                 const Strides &strides, const std::vector<Axis> &axes);
 

@@ -246,6 +246,38 @@ TEST(Estimate, AgreesWithThePredictionOnSeveralDeviceTypes) {
     }
 }
 
+/// Degrees that don't fill nodes of 6, or three nodes of 4 below a switch: groups are torn apart
+/// alike whether a mesh is seen with the other ranks or without them.
+TEST(Estimate, AgreesWithThePredictionWhereGroupsStraddleNodes) {
+  Problem problem = transformer({12, 3072, 24, 3072, 144, 24576});
+  Cluster sixes = cluster("dgx-h100"), threes = sixes;
+  sixes.devicesPerNode = 6;
+  sixes.levels = {{"inside", 6, 450e9, 3e-6}, {"between", 0, 50e9, 14e-6}};
+  threes.devicesPerNode = 4;
+  threes.levels = {{"inside", 4, 450e9, 3e-6}, {"leaf", 12, 50e9, 14e-6}, {"spine", 0, 25e9, 20e-6}};
+  int compared = 0;
+  for (const auto &[on, devices] : {std::pair<const Cluster &, int64_t>{sixes, 12}, {threes, 24}}) {
+    Planner planner(problem, on, devices);
+    for (int64_t tp : {1, 2, 3, 4, 6, 8, 12})
+      for (int64_t cp : {1, 2, 3})
+        for (int64_t pp : {1, 2, 3, 4}) {
+          if (devices % (tp * cp * pp) != 0)
+            continue;
+          Degrees degrees = {.dp = devices / (tp * cp * pp), .tp = tp, .pp = pp, .cp = cp};
+          degrees.numMicrobatches = 144 / degrees.dp;
+          Estimate estimate;
+          auto whole = planner.carriedOut(degrees, estimate);
+          ASSERT_TRUE(whole) << summary(degrees) << ": " << whole.error().message;
+          double seconds = whole->predicted.stepSeconds;
+          EXPECT_NEAR(estimate.seconds, seconds, 1e-3 * seconds) << on.levels.size() << " "
+                                                                 << summary(degrees);
+          expectFloor(planner, degrees, whole->predicted);
+          ++compared;
+        }
+  }
+  EXPECT_GE(compared, 60);
+}
+
 /// Of a pipeline, the first stage has the inputs of all microbatches and the last the targets.
 TEST(Estimate, HasDataWhereItIsRead) {
   Problem problem = transformer({8, 64, 4, 1024, 512, 64});

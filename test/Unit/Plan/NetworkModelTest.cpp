@@ -185,9 +185,11 @@ TEST(NetworkModel, FindsWhereGroupsLie) {
   EXPECT_EQ(shape(parted, {1, 3}), (GroupShape{8, 1, {4, 8, 8, 8}}));
   // Threes don't fill nodes of eight: some group lies in two.
   Mesh odd{{{"dp", "dp", 8}, {"tp", "tp", 3}}};
-  EXPECT_EQ(shape(odd, {1}).level, 1);
-  Mesh alone{{{"tp", "tp", 3}}};
-  EXPECT_EQ(shape(alone, {0}).level, 0);
+  EXPECT_EQ(modelOf("dgx-h100", 24).groupShape({1}, odd).level, 1);
+  // Also where the mesh is of one pipeline stage, with others beside it.
+  Mesh stage{{{"tp", "tp", 3}}};
+  EXPECT_EQ(modelOf("dgx-h100", 24).groupShape({0}, stage).level, 1);
+  EXPECT_EQ(modelOf("dgx-h100", 3).groupShape({0}, stage).level, 0);
 }
 
 TEST(NetworkModel, GroupsShareTheNetwork) {

@@ -159,7 +159,6 @@ TEST(AxisOrder, TiedWeightsAreSummedBetweenTheStagesThatHoldThem) {
 TEST(DistinctOrders, CountRanksAsTheNetworkPricesThem) {
   Cluster on = twoLevels(6, 100e9, 10e9);
   const std::vector<Axis> axes = {Axis::TP, Axis::CP, Axis::EP};
-  CostModel model(on, 72);
   int torn = 0;
   for (int64_t tp : {1, 2, 3, 4, 6})
     for (int64_t cp : {1, 2, 3})
@@ -175,7 +174,9 @@ TEST(DistinctOrders, CountRanksAsTheNetworkPricesThem) {
             std::vector<int64_t> priced;
             for (Axis axis : axes)
               if (degreeOf(degrees, axis) > 1)
-                priced.push_back(model.groupShape(mesh.ofDegree(name(axis)), mesh).inside[0]);
+                priced.push_back(CostModel(on, degrees.devices())
+                                     .groupShape(mesh.ofDegree(name(axis)), mesh)
+                                     .inside[0]);
             EXPECT_EQ(ranksBelow(on, degrees, stridesOf(degrees), axes), priced)
                 << summary(degrees);
             torn += tp == 4 && !priced.empty() && priced[0] == 2;
