@@ -77,12 +77,25 @@ static void makeDistinct(std::vector<int> &list) {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
+/// What is computed from buffers alone is computed where it is needed, which takes these there.
+static std::vector<OpId> readersOf(ValueId value, const Problem &problem,
+                                   const ProblemFacts &facts) {
+  std::vector<OpId> result = facts.consumers[value];
+  for (size_t i = 0; i < result.size(); ++i)
+    if (facts.isStatic[result[i]])
+      for (ValueId made : problem.ops[result[i]].results)
+        for (OpId reader : facts.consumers[made])
+          if (std::find(result.begin(), result.end(), reader) == result.end())
+            result.push_back(reader);
+  return result;
+}
+
 void Profile::addArguments(const Problem &problem, const ProblemFacts &facts) {
   const FoldedUnits &fold = executed.units;
   argumentUnits.resize(problem.arguments);
   for (ValueId value = 0; value < problem.arguments; ++value) {
     std::vector<int> units;
-    for (OpId reader : facts.consumers[value]) {
+    for (OpId reader : readersOf(value, problem, facts)) {
       OpId forward = problem.ops[reader].forward;
       units.push_back(executedUnitOf(forward >= 0 ? forward : std::min(reader, facts.lastForward)));
     }

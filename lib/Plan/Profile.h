@@ -76,8 +76,9 @@ public:
   /// What a rank sends over the cut before a unit, each pass.
   int64_t forwardBytes(int unit) const { return sentForward[unit]; }
   int64_t backwardBytes(int unit) const { return sentBackward[unit]; }
-  /// Units whose ops, or the backward ops that belong to them, read an argument, ascending;
-  /// of each argument of the whole model for which this one stands.
+  /// Units whose ops, or the backward ops that belong to them, read an argument or what is
+  /// computed from buffers alone, ascending; of each argument of the whole model for which this
+  /// one stands.
   const std::vector<std::vector<int>> &readers(ValueId argument) const {
     return argumentUnits[argument];
   }

@@ -35,8 +35,7 @@ StageCosts::StageCosts(const CostModel &model, const Degrees &degrees,
                        std::vector<AxisList> scalarSums)
     : model(model), degrees(degrees), mesh(mesh), profile(profile),
       classes(std::move(weights.classes)), shared(std::move(weights.shared)),
-      data(std::move(weights.data)), bufferBytes(weights.bufferBytes),
-      scalarSums(std::move(scalarSums)) {
+      data(std::move(weights.data)), scalarSums(std::move(scalarSums)) {
   countBlocks(blocks, weights.higherBlocks);
 }
 
@@ -200,20 +199,23 @@ int64_t StageCosts::bucketBytes(const Runs &runs) const {
   return static_cast<int64_t>(each * double(std::min(bucket, elements)));
 }
 
-int64_t StageCosts::dataBytes(const Runs &runs) const {
+/// Of the model's buffers, or of all else.
+int64_t StageCosts::dataBytes(const Runs &runs, bool buffers) const {
+  using Kind = Weights::Data::Kind;
   int64_t result = 0;
   for (const Weights::Data &each : data)
-    if (std::any_of(runs.begin(), runs.end(), [&](const StageRun &run) {
+    if ((each.kind == Kind::Buffer) == buffers &&
+        std::any_of(runs.begin(), runs.end(), [&](const StageRun &run) {
           return anyWithin(each.units, run.begin, run.end);
         }))
-      result += each.bytes * (each.perMicrobatch ? degrees.numMicrobatches : 1);
+      result += each.bytes * (each.kind == Kind::Microbatch ? degrees.numMicrobatches : 1);
   return result;
 }
 
 MemoryUse StageCosts::staticBytes(const Runs &runs) const {
   MemoryUse use;
-  use.parameters = bufferBytes;
-  use.data = dataBytes(runs);
+  use.parameters = dataBytes(runs, true);
+  use.data = dataBytes(runs, false);
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes) {
       use.parameters += weights.parameters(run) / mesh.size(weights.storage);

@@ -105,13 +105,17 @@ struct Weights {
 
   /// What is there for a whole step on ranks that have one of these units.
   struct Data {
+    enum class Kind : uint8_t {
+      Microbatch, ///< inputs, targets and outputs: of each microbatch
+      Step,
+      Buffer ///< of the model
+    };
     std::vector<int> units; ///< ascending
+    Kind kind = Kind::Step;
     int64_t bytes = 0;
-    bool perMicrobatch = false;
   };
-  /// Inputs, targets and scalars where they are read, and outputs where they are made.
+  /// Inputs, targets, scalars and buffers where they are read, and outputs where they are made.
   std::vector<Data> data;
-  int64_t bufferBytes = 0; ///< of the model, on every rank
 };
 
 /// The parameters of an execution by where they are read, and its data.
@@ -219,7 +223,7 @@ private:
   double accumulation(const WeightClass &weights, const StageRun &run) const;
   bool overlaps() const;
   int64_t bucketBytes(const Runs &runs) const;
-  int64_t dataBytes(const Runs &runs) const;
+  int64_t dataBytes(const Runs &runs, bool buffers) const;
   GradientLife gradientLife() const;
   bool isFlat(const WeightClass &weights) const;
   BetweenCalls betweenCalls(const WeightClass &weights, const StageRun &run) const;
@@ -235,7 +239,6 @@ private:
   std::vector<WeightClass> classes;
   std::vector<std::pair<std::vector<int>, int64_t>> shared;
   std::vector<Weights::Data> data;
-  int64_t bufferBytes;
   std::vector<sharding::AxisList> scalarSums;
   std::vector<int> blocksBefore; ///< by unit: how many blocks begin before it
   /// How many of these have the higher level; empty: stages say it.

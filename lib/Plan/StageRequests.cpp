@@ -30,7 +30,7 @@ RankRequests StageCosts::requests(const Runs &runs) const {
   int64_t bucket = bucketBytes(runs);
   (overlaps() ? result.resident : result.norm).push_back(overlaps() ? 2 * bucket : bucket);
   result.resident.push_back(std::llround(model.reserve(0).workspace));
-  result.resident.push_back(bufferBytes + dataBytes(runs));
+  result.resident.push_back(dataBytes(runs, true) + dataBytes(runs, false));
   return result;
 }
 

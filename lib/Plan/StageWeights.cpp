@@ -62,6 +62,7 @@ private:
   WeightClass &classOf(WeightClass key);
   void add(ValueId value, WeightClass &to);
   void addData(ValueId value);
+  void addData(std::vector<int> units, Weights::Data::Kind kind, int64_t bytes);
 
   const Problem &problem;
   const ProblemFacts &facts;
@@ -140,16 +141,24 @@ void WeightFinder::add(ValueId value, WeightClass &to) {
 void WeightFinder::addData(ValueId value) {
   const Value &argument = problem.values[value];
   int64_t bytes = placedBytes(localBytes(argument, plan.arguments.at(value), plan.mesh));
-  if (argument.kind == ValueKind::Buffer) {
-    result.bufferBytes += bytes * static_cast<int64_t>(profile.readers(value).size());
-    return;
-  }
-  bool perMicrobatch = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
+  bool isData = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
+  Weights::Data::Kind kind = isData ? Weights::Data::Kind::Microbatch
+                             : argument.kind == ValueKind::Buffer ? Weights::Data::Kind::Buffer
+                                                                  : Weights::Data::Kind::Step;
   for (std::vector<int> readers : profile.readers(value)) {
     if (readers.empty())
       readers = {0};
-    result.data.push_back({std::move(readers), bytes, perMicrobatch});
+    addData(std::move(readers), kind, bytes);
   }
+}
+
+void WeightFinder::addData(std::vector<int> units, Weights::Data::Kind kind, int64_t bytes) {
+  auto known = std::find_if(result.data.begin(), result.data.end(), [&](const auto &each) {
+    return each.kind == kind && each.units == units;
+  });
+  if (known == result.data.end())
+    known = result.data.insert(known, {std::move(units), kind, 0});
+  known->bytes += bytes;
 }
 
 Weights WeightFinder::run(const Execution &execution) {
@@ -162,7 +171,7 @@ Weights WeightFinder::run(const Execution &execution) {
     else if (problem.values[value].kind != ValueKind::Accumulator)
       addData(value);
   if (execution.outputBytes > 0)
-    result.data.push_back({{profile.units() - 1}, execution.outputBytes, true});
+    addData({profile.units() - 1}, Weights::Data::Kind::Microbatch, execution.outputBytes);
   for (WeightClass &weights : result.classes) {
     weights.tables->finish();
     if (weights.shared)

@@ -302,6 +302,46 @@ TEST(Estimate, HasDataWhereItIsRead) {
       << error;
 }
 
+/// So are buffers, and those from which tables are computed wherever these are read.
+TEST(Estimate, HasBuffersWhereTheyAreRead) {
+  constexpr int64_t table = 4096 * 1024 * 2;
+  const TransformerSize size = {6, 1024, 8, 4096, 8, 1024};
+  TransformerSize buffered = size;
+  buffered.buffers = true;
+  Problem problem = transformer(buffered);
+  Cluster on = cluster("dgx-h100");
+  for (auto [pp, chunks] : {std::pair<int64_t, int64_t>{1, 1}, {3, 1}, {3, 2}}) {
+    Degrees degrees = {.pp = pp, .chunks = chunks};
+    degrees.schedule = chunks > 1 ? ScheduleKind::Interleaved : ScheduleKind::OneFOneB;
+    degrees.numMicrobatches = 6;
+    Estimate estimate;
+    auto whole = Planner(problem, on, pp).carriedOut(degrees, estimate);
+    ASSERT_TRUE(whole) << whole.error().message;
+    int64_t layers = 0;
+    for (int64_t rank = 0; rank < pp; ++rank) {
+      const StagePrediction &stage = whole->predicted.stages[rank];
+      int64_t own = 0, parameters = 0;
+      for (size_t i = rank; i < whole->predicted.stages.size(); i += pp) {
+        const StagePrediction &each = whole->predicted.stages[i];
+        own += each.firstLayer < 0 ? 0 : each.lastLayer - each.firstLayer + 1;
+        parameters += each.parameters;
+      }
+      // Its layers' own, the computed one, and of the first the positions.
+      EXPECT_EQ(stage.memory.parameters,
+                2 * parameters + (own + 1 + (rank == 0)) * table)
+          << pp << " " << chunks << " " << rank;
+      layers += own;
+    }
+    EXPECT_EQ(layers, size.layers) << pp << " " << chunks;
+    double used = double(whole->predicted.memory.allocated());
+    EXPECT_NEAR(estimate.memory, used, 0.02 * used) << pp << " " << chunks;
+  }
+  // There is room for a rank's, but not for all of them on each.
+  SearchResult found = best(problem, 4, "dp=1,tp=1,pp=4,recompute=none,micro_batch=1", on);
+  on.device.memoryBytes = double(found.predicted.memory.total() + table / 2);
+  EXPECT_TRUE(best(problem, 4, "dp=1,tp=1,pp=4,recompute=none,offload=none", on).predicted.fits());
+}
+
 /// A layer's weights that no gradient reaches are stored as the plan says, and have neither
 /// gradient nor states.
 TEST(Estimate, AgreesWithThePredictionWhereNothingTrainsAParameter) {

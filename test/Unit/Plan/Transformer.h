@@ -14,6 +14,9 @@ struct TransformerSize {
   int64_t layers = 2, width = 1024, heads = 16, sequence = 1024, batch = 8, vocabulary = 8192;
   DType type = DType::BF16;
   bool trained = true; ///< false: the forward pass alone
+  /// Buffers: of positions, added to the input; of each layer, added to what it reads; and one
+  /// from which a table is computed that all layers add.
+  bool buffers = false;
 };
 
 class Transformer {
@@ -33,8 +36,19 @@ public:
     ValueId head = parameter("head", {w, size.vocabulary});
     target = argument(ValueKind::Target, "target", {b, s});
     problem.values[target].type = DType::I64;
+    std::vector<ValueId> tables;
+    for (int64_t layer = 0; size.buffers && layer < size.layers + 2; ++layer)
+      tables.push_back(argument(ValueKind::Buffer, "table." + std::to_string(layer), {s, w}));
     problem.arguments = static_cast<int64_t>(problem.values.size());
-    for (const auto &p : weights) {
+    ValueId everywhere = -1;
+    if (size.buffers) {
+      x = addTable(x, tables[size.layers]);
+      everywhere = pointwise(tables[size.layers + 1], OpKind::Elementwise);
+    }
+    for (size_t layer = 0; layer < weights.size(); ++layer) {
+      const std::vector<ValueId> &p = weights[layer];
+      if (size.buffers)
+        x = addTable(addTable(x, tables[layer]), everywhere);
       ValueId y = pointwise(x, OpKind::Normalization);
       y = contract(attention(contract(y, p[0], 1), contract(y, p[1], 1), contract(y, p[2], 1)),
                    p[3], 2);
@@ -198,6 +212,19 @@ private:
     return z;
   }
 
+  /// y[b, s, w] = x[b, s, w] + table[s, w]
+  ValueId addTable(ValueId x, ValueId table) {
+    auto xs = shape(x);
+    sharding::RuleBuilder rule(2, 1);
+    auto b = rule.factor(xs[0]), s = rule.factor(xs[1]), w = rule.factor(xs[2]);
+    rule.operandDim(0, b).operandDim(0, s).operandDim(0, w).operandDim(1, s).operandDim(1, w);
+    rule.resultDim(0, b).resultDim(0, s).resultDim(0, w);
+    ValueId y = op({"arith.addf", OpKind::Elementwise}, rule.build(), {x, table}, {xs},
+                   size.type)[0];
+    tape.push_back({y, [this, x](ValueId dy) { addGradient(x, dy); }});
+    return y;
+  }
+
   ValueId attention(ValueId q, ValueId k, ValueId v) {
     auto qs = shape(q);
     auto rule = [&](size_t operands, size_t results) {
@@ -265,7 +292,8 @@ private:
       for (ValueId made : problem.ops[id].results)
         makers[made] = static_cast<OpId>(id);
     for (auto it = tape.rbegin(); it != tape.rend(); ++it)
-      it->second(sum(it->first, makers.at(it->first)));
+      if (terms.contains(it->first)) // else computed from buffers
+        it->second(sum(it->first, makers.at(it->first)));
     for (ValueId id = 0; id < problem.arguments; ++id)
       if (problem.values[id].kind == ValueKind::Parameter)
         problem.results.push_back({terms.at(id)[0], ResultKind::Gradient, problem.values[id].name});
