@@ -127,8 +127,11 @@ def spec(run: dict) -> str:
 def software(run: dict, suite: dict) -> dict:
     """What the suite's program does; `half_gradients` lists the precisions in which it keeps gradients in the
     parameters' type (Megatron sums them up in fp32 beside bf16 alone), `keeps_half_gradients` those in which a
-    microbatch's stay beside such sums, `reduces_half_sums` those in which such sums are copied to be reduced."""
+    microbatch's stay beside such sums, `reduces_half_sums` those in which such sums are copied to be reduced;
+    `unfused_rotary` lists the models whose rotary embeddings its fused kernel doesn't take."""
     facts = dict(suite["software"])
+    if run["model"].get("family") in facts.pop("unfused_rotary", ()):
+        facts["fused_rotary"] = False
     for key in ("half_gradients", "keeps_half_gradients", "reduces_half_sums"):
         if key in facts:
             facts[key] = run["plan"]["precision"].split("/")[0] in facts[key]

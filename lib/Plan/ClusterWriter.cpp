@@ -80,6 +80,7 @@ static void writeSoftware(YAML::Emitter &out, const Software &software) {
   field(out, "scatters_sends", software.scattersSends);
   field(out, "overlaps_sends", software.overlapsSends);
   field(out, "fused_loss", software.fusedLoss);
+  field(out, "fused_rotary", software.fusedRotary);
   field(out, "loss_metrics", software.lossMetrics);
   field(out, "dropout", software.dropout);
   field(out, "gathers_again", software.gathersAgain);

@@ -304,6 +304,7 @@ static Software readSoftware(YamlMap map) {
   software.scattersSends = map.get("scatters_sends", false);
   software.overlapsSends = map.get("overlaps_sends", false);
   software.fusedLoss = map.get("fused_loss", true);
+  software.fusedRotary = map.get("fused_rotary", true);
   software.lossMetrics = map.within<int64_t>("loss_metrics", 0, kMostMetrics, 0);
   software.dropout = map.get("dropout", false);
   software.gathersAgain = map.get("gathers_again", false);

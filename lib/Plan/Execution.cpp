@@ -197,7 +197,7 @@ void Execution::runOp(OpId id) {
   addRounds(id);
   LocalWork local = work.work(id, choice, plan.mesh);
   run.seconds = model.opSeconds(local);
-  run.hostSeconds = model.hostSeconds(local.kernels);
+  run.hostSeconds = model.hostSeconds(local.kernels + local.passes);
   for (size_t i = 0; i < op.results.size(); ++i) {
     ValueId value = op.results[i];
     TensorSharding layout = sharding::resultSharding(op.rule, choice, i);

@@ -172,7 +172,8 @@ double KernelModel::seconds(const LocalWork &work, double measuredRate) const {
     return moving; // a part of another kernel
   auto count = double(std::max<int64_t>(work.kernels, 1));
   if (work.attention && work.m > 0)
-    return attention(work);
+    return attention(work) + double(work.passes) * kKernelSeconds +
+           work.passedBytes / (kStreamShare * device.bandwidth);
   double computing = 0;
   if (work.m > 0 && measuredRate <= 0)
     computing = contraction(work.type, double(work.batch), double(work.m), double(work.n),

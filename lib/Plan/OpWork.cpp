@@ -241,6 +241,45 @@ static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mes
   work.k = local(query[3]);
 }
 
+/// Whether a value was turned by its position: put together again from parts that tables,
+/// which depend on nothing that varies, were multiplied with (Su et al. 2021, RoFormer).
+static bool isRotated(const Problem &problem, const ProblemFacts &facts, ValueId value) {
+  bool joined = false, scaled = false;
+  std::vector<ValueId> open = {value};
+  while (!open.empty()) {
+    OpId producer = facts.producer[open.back()];
+    bool isTable = producer >= 0 ? facts.isStatic[producer]
+                                 : problem.values[open.back()].kind == ValueKind::Buffer;
+    open.pop_back();
+    scaled = scaled || isTable;
+    if (producer < 0 || isTable)
+      continue;
+    const Op &op = problem.ops[producer];
+    joined = joined || op.kind == OpKind::Join;
+    if (op.kind == OpKind::Elementwise || op.kind == OpKind::Layout || op.kind == OpKind::View ||
+        op.kind == OpKind::Join)
+      open.insert(open.end(), op.operands.begin(), op.operands.end());
+  }
+  return joined && scaled;
+}
+
+/// x * cos + rotate(x) * sin, as PyTorch runs Megatron-Core's `_apply_rotary_pos_emb_bshd` for
+/// queries and for keys: 12 kernels each, and 9 for its gradient. In tensors of their size read
+/// or written: two products, a sign (of half), two joins and a sum; back: two products, a
+/// sign (of half), a join, two sums, and two slices that begin with zeros.
+void OpWork::addRotary(const Op &op, LocalWork &work) const {
+  constexpr double forward = 12, backward = 17;
+  const Op &attention = op.backward ? problem.ops[op.forward] : op;
+  if (!isRotated(problem, facts, attention.operands[0]))
+    return;
+  const Value &queries = problem.values[attention.operands[0]];
+  const Value &keys = problem.values[attention.operands[1]];
+  double bytes = double(work.batch * work.m * work.k * byteSize(queries.type)) *
+                 (1 + double(keys.elements()) / double(queries.elements()));
+  work.passes = work.backward ? 18 : 24;
+  work.passedBytes = (work.backward ? backward : forward) * bytes;
+}
+
 /// What a program doesn't have as one kernel. Of norms and losses: statistics in
 /// single precision, each step a kernel that reads and writes its tensor.
 void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
@@ -253,6 +292,8 @@ void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
   if (op.kind == OpKind::Attention && software.flashAttention == 0)
     work.kernels = (op.backward ? 4 : 2) + (software.fusesSoftmax(work.batch) ? 1 : 4) +
                    software.dropout + work.biased;
+  if (work.attention && !software.fusedRotary && !runsOpByOp())
+    addRotary(op, work);
   // Passes over the logits in f32: the cast, their largest (1), the difference,
   // exponentials (2 each), their sum (1), the quotient (2); back: the difference
   // to the target, its scale, the cast (2 each).

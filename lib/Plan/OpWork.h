@@ -48,6 +48,7 @@ private:
   double logitBytes(const Op &op) const;
   void takeApart(const Op &op, double share, LocalWork &work) const;
   void addMetrics(const Op &op, double share, LocalWork &work) const;
+  void addRotary(const Op &op, LocalWork &work) const;
   double movedBytes(OpId op, const sharding::OpSharding &choice,
                     const sharding::Mesh &mesh) const;
   const Problem &problem;

@@ -219,6 +219,12 @@ def test_half_gradients_depend_on_the_precision():
     assert [case.cluster["software"]["keeps_half_gradients"] for case in made] == [False, True, False]
 
 
+def test_rotary_embeddings_are_unfused_for_models_that_a_suite_names():
+    suite = SUITES["s"] | {"software": {"unfused_rotary": ["phi2"]}}
+    made = [runs.case(changed(model={"family": family}), suite, CLUSTERS) for family in ("phi2", "gpt")]
+    assert [case.cluster["software"] for case in made] == [{"fused_rotary": False}, {}]
+
+
 def test_runs_of_other_dimensions_are_left_out():
     run = RUN | {"implied_tflops_per_gpu": runs.model_flops(RUN, 1e9) / 2 / 64 / 1e12}
     same = validate.Outcome(case(run), predict.Prediction(2.0, 1.0, 1.0, 1.0, 1.0, True, 1e9))

@@ -109,6 +109,7 @@ struct Software {
   /// The interleaved and the zero-bubble schedule go on while they send.
   bool overlapsSends = false;
   bool fusedLoss = true;      ///< else the loss keeps its logits' probabilities in fp32
+  bool fusedRotary = true;    ///< else rotary embeddings pass over queries and keys step by step
   /// So many metrics compute the loss of each microbatch once more, from its logits.
   int64_t lossMetrics = 0;
   bool dropout = false;       ///< in attention and before each residual sum: masks are kept

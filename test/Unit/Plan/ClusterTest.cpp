@@ -124,6 +124,7 @@ TEST(Cluster, EveryBuiltInSurvivesWritingAndReading) {
     cluster.contractions = {{DType::BF16, 2, 128, 256, 64, 1.25e-5}};
     cluster.collectives = {{dtc::sharding::StepKind::ReduceScatter, 4, 4096, 3e-6}};
     cluster.software.compiled = cluster.software.fusedLoss = false;
+    cluster.software.fusedRotary = false;
     cluster.software.waitsForKernels = cluster.software.waitsForBatches = true;
     cluster.software.evenStages = cluster.software.scattersSends = true;
     cluster.software.softmaxMultiple = 4;
