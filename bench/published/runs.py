@@ -102,8 +102,6 @@ def expert_parallelism(plan: dict) -> tuple[int, int]:
         raise Unsupported("experts with tensor parallelism of their own")
     if plan["dp"] % ep:
         raise Unsupported("experts shared out among other than data-parallel ranks")
-    if ep > 1 and plan["cp"] > 1:
-        raise Unsupported("experts beside context parallelism, whose ranks exchange rows of their own")
     return plan["dp"] // ep, ep
 
 

@@ -282,7 +282,8 @@ void LayoutReader::ops() {
 
 Plan PlanReader::run() {
   plan.degrees = readDegrees(root.map("plan"));
-  static_cast<MeshLayout &>(plan) = LayoutReader(root, problem).run();
+  const Problem split = withSplitSequence(problem, plan.degrees.cp);
+  static_cast<MeshLayout &>(plan) = LayoutReader(root, split).run();
   if (!hasDefaultPlacement(plan.degrees))
     setStrides(plan.mesh, stridesOf(plan.degrees));
   stages();
@@ -294,7 +295,7 @@ Plan PlanReader::run() {
     }
   if (root.has("other_groups"))
     for (YamlMap &map : items(root, "other_groups")) {
-      plan.others.push_back(LayoutReader(map, problem).run());
+      plan.others.push_back(LayoutReader(map, split).run());
       map.finish();
     }
   root.finish();

@@ -315,7 +315,7 @@ namespace {
 class WholeModel {
 public:
   WholeModel(const Problem &given, const Plan &plan)
-      : problem(plan.degrees.cp > 1 ? withSplitQueries(given) : given), facts(problem),
+      : problem(withSplitSequence(given, plan.degrees.cp)), facts(problem),
         blocks(findBlocks(problem, facts)) {}
   PlannedModel planned() const { return {problem, facts, blocks, problem.numMicrobatches}; }
 

@@ -417,26 +417,6 @@ static std::vector<FactorId> findSequenceSplit(
   return result;
 }
 
-static sharding::ShardingRule withParallelQueries(sharding::ShardingRule rule) {
-  for (FactorId factor : rule.operands[0][1])
-    rule.factors[factor].kind = sharding::FactorKind::Parallel;
-  return rule;
-}
-
-Problem withSplitQueries(Problem problem) {
-  std::map<const sharding::ShardingRule *, sharding::SharedRule> changed;
-  for (Op &op : problem.ops) {
-    if (op.kind != OpKind::Attention || !op.causal || op.rule->operands.empty() ||
-        op.rule->operands[0].size() < 2)
-      continue;
-    auto [it, isNew] = changed.try_emplace(&*op.rule);
-    if (isNew)
-      it->second = withParallelQueries(op.rule);
-    op.rule = it->second;
-  }
-  return problem;
-}
-
 static std::vector<bool> findStatic(const Problem &problem) {
   std::vector<bool> isStatic(problem.values.size(), false), result;
   for (ValueId value = 0; value < problem.arguments; ++value)

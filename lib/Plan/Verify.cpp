@@ -339,7 +339,7 @@ void Verifier::checkFlow() {
 
 std::vector<Violation> verify(const Problem &problem, const Plan &plan, const Cluster &cluster) {
   if (plan.degrees.cp > 1)
-    return Verifier(withSplitQueries(problem), plan, cluster).run();
+    return Verifier(withSplitSequence(problem, plan.degrees.cp), plan, cluster).run();
   return Verifier(problem, plan, cluster).run();
 }
 

@@ -322,8 +322,7 @@ static size_t groupAt(const plan::Plan &plan, plan::OpId op) {
 
 void writeLayer(Html &html, const Page &page) {
   // As its planner saw it.
-  plan::Problem problem =
-      page.degrees().cp > 1 ? plan::withSplitQueries(page.facts.problem) : page.facts.problem;
+  plan::Problem problem = plan::withSplitSequence(page.facts.problem, page.degrees().cp);
   ProblemFacts facts(problem);
   std::vector<plan::Block> blocks = plan::findBlocks(problem, facts);
   if (blocks.empty())

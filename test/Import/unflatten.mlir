@@ -89,3 +89,44 @@ func.func @two_readers(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> (tensor<8
   %1 = dtc.reshape %0 : tensor<8x64xf32> -> tensor<8x4x16xf32>
   return %1, %0 : tensor<8x4x16xf32>, tensor<8x64xf32>
 }
+
+// -----
+
+// Tokens of all samples, which choose and are weighed: batch and sequence stay two dimensions. One of size 1 is no part of
+// them, and none to sum over.
+// CHECK-LABEL: func @choices
+// CHECK-SAME: (%[[X:.*]]: tensor<2x8x6xf32>, %[[S:.*]]: tensor<2x8x4xf32>)
+// CHECK: %[[K:.*]] = dtc.top_k %[[S]] : tensor<2x8x4xf32> -> tensor<2x8x3xi64>
+// CHECK: %[[SCORES:.*]] = dtc.broadcast %[[S]] [0, 1, 3] : tensor<2x8x4xf32> -> tensor<2x8x3x4xf32>
+// CHECK: %[[WEIGHTS:.*]] = dtc.pick %[[SCORES]], %[[K]] : tensor<2x8x3x4xf32>, tensor<2x8x3xi64> -> tensor<2x8x3xf32>
+// CHECK: %[[ROWS:.*]] = dtc.broadcast %[[X]] [0, 1, 3] : tensor<2x8x6xf32> -> tensor<2x8x3x6xf32>
+// CHECK: %[[EACH:.*]] = dtc.broadcast %[[WEIGHTS]] [0, 1, 2]
+// CHECK: %[[WEIGHED:.*]] = arith.mulf %[[ROWS]], %[[EACH]] : tensor<2x8x3x6xf32>
+// CHECK: %[[SUM:.*]] = dtc.reduce sum %[[WEIGHED]] [2] : tensor<2x8x3x6xf32> -> tensor<2x8x6xf32>
+// CHECK: return %[[SUM]]
+func.func @choices(%x: tensor<2x8x6xf32>, %s: tensor<2x8x4xf32>) -> tensor<2x8x6xf32> {
+  %0 = dtc.reshape %s : tensor<2x8x4xf32> -> tensor<1x2x8x4xf32>
+  %1 = dtc.reshape %0 : tensor<1x2x8x4xf32> -> tensor<16x4xf32>
+  %2 = dtc.top_k %1 : tensor<16x4xf32> -> tensor<16x3xi64>
+  %3 = dtc.broadcast %1 [0, 2] : tensor<16x4xf32> -> tensor<16x3x4xf32>
+  %4 = dtc.pick %3, %2 : tensor<16x3x4xf32>, tensor<16x3xi64> -> tensor<16x3xf32>
+  %5 = dtc.reshape %x : tensor<2x8x6xf32> -> tensor<16x6xf32>
+  %6 = dtc.broadcast %5 [0, 2] : tensor<16x6xf32> -> tensor<16x3x6xf32>
+  %7 = dtc.broadcast %4 [0, 1] : tensor<16x3xf32> -> tensor<16x3x6xf32>
+  %8 = arith.mulf %6, %7 : tensor<16x3x6xf32>
+  %9 = dtc.reshape %8 : tensor<16x3x6xf32> -> tensor<16x3x6x1xf32>
+  %10 = dtc.reduce sum %9 [1] : tensor<16x3x6x1xf32> -> tensor<16x6x1xf32>
+  %11 = dtc.reshape %10 : tensor<16x6x1xf32> -> tensor<2x8x6xf32>
+  return %11 : tensor<2x8x6xf32>
+}
+
+// -----
+
+// Of one sample nothing is merged.
+// CHECK-LABEL: func @one_sample
+// CHECK: dtc.top_k %{{.*}} : tensor<8x4xf32> -> tensor<8x2xi64>
+func.func @one_sample(%s: tensor<1x8x4xf32>) -> tensor<8x2xi64> {
+  %0 = dtc.reshape %s : tensor<1x8x4xf32> -> tensor<8x4xf32>
+  %1 = dtc.top_k %0 : tensor<8x4xf32> -> tensor<8x2xi64>
+  return %1 : tensor<8x2xi64>
+}

@@ -93,3 +93,25 @@ def test_experts_chosen_at_run_time_are_planned_but_not_compiled(tmp_path):
     assert "not implemented yet: experts on several ranks where rows choose them" in refused.err
     free = json.loads(check_call("dtc", "plan", MODELS / "mixtral.onnx", "--devices", 4, *options, "--json").out)
     assert free["plan"]["ep"] == 1
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+def test_ranks_of_context_parallelism_send_their_own_rows(tmp_path, samples):
+    """32 tokens of a sample, with two choices each, in parts: a rank sends the rows of its part (32 numbers in fp32, and the
+    choices) to the ranks of ep and back, in both passes. Experts' gradients are summed over dp and cp."""
+    cluster = tmp_path / "slow.yaml"  # where bytes are all that counts
+    cluster.write_text("{device: h100, devices_per_node: 4, intra_node: {bandwidth_gbs: 0.01, latency_us: 1}}")
+
+    def sent(spec: str) -> dict:
+        planned = json.loads(check_call("dtc", "plan", MODELS / "mixtral.onnx", "--gpus", 4, "--cluster", cluster, "--plan",
+                                        f"{spec},tp=1,pp=1,zero=0,recompute=none,micro_batch={samples}", "--loss",
+                                        "cross_entropy", "--global-batch", 8, "--json").out)
+        return {(use["kind"], use["axis"], use["bytes"]): use["count"] for use in planned["collectives"]}
+
+    experts = 4 * 3 * 64 * 32 * 4 // 2
+    for spec, parts, reduced in (("dp=2,ep=2,cp=1", 1, "dp"), ("dp=1,ep=2,cp=2", 2, "cp")):
+        planned, tokens, calls = sent(spec), samples * 32 // parts, 2 * parts // samples
+        exchanges = {key[1:]: count for key, count in planned.items() if key[0] == "all_to_all"}
+        assert exchanges == {("ep", tokens * 2 * 32 * 4): 4 * calls, ("ep", tokens * 2 * 8): calls}, spec
+        assert ("all_reduce", reduced, experts) in planned
+    assert not any(kind == "all_to_all" for kind, *_ in sent("dp=2,ep=1,cp=2"))

@@ -78,7 +78,6 @@ def test_parts_of_a_plan(plan, expected):
     ({"model": {"experts": 8, "topk": 2}}, "mixture of experts of gpt"),
     ({"plan": {"ep": 8}}, "other than data-parallel"),
     ({"plan": {"ep": 2, "etp": 1}}, "tensor parallelism of their own"),
-    ({"plan": {"ep": 2, "dp": 2, "cp": 2}}, "beside context parallelism"),
     ({"model": {"vocab": None}}, "vocabulary"),
     ({"model": {"heads": 15}}, "width"),
     ({"doubts": ["tokens and time disagree"]}, "contradict"),
@@ -106,6 +105,8 @@ def test_a_mixture_of_experts():
     assert made.spec.startswith("dp=2,tp=4,pp=4,cp=1,ep=2,sp=on,zero=1,schedule=1f1b")
     assert case(changed(model=MIXTURE, plan={"dp": 4, "ep": 2, "etp": 4})).spec == case(
         changed(model=MIXTURE, plan={"dp": 4, "ep": 2})).spec
+    beside = case(changed(model=MIXTURE, plan={"dp": 2, "ep": 2, "cp": 2, "schedule": "1F1B"}))
+    assert beside.spec.startswith("dp=1,tp=4,pp=4,cp=2,ep=2,sp=on,zero=1,schedule=1f1b")
     # 12 of 16 experts of three matrices each lie idle in each layer; embeddings are looked up.
     idle = 24 * 12 * 3 * 2048 * 1024 + 50257 * 2048
     assert runs.active_parameters(MIXTURE, 10e9) == 10e9 - idle

@@ -187,10 +187,22 @@ struct ProblemFacts {
 /// where the batch isn't known or sizes don't allow it.
 Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int64_t samples);
 
-/// The same graph for context parallelism: queries of a causal attention may be
-/// split, as its ranks know where theirs begin. They then have a term each of
-/// the gradients of keys and values.
-Problem withSplitQueries(Problem problem);
+/// The same graph for context parallelism over so many ranks, each of which has a
+/// part of every sequence.
+///
+/// Queries of a causal attention may be split, as its ranks know where theirs begin.
+/// They then have a term each of the gradients of keys and values.
+///
+/// Rows that choose their experts (Op::ragged) are dispatched by the rank that has
+/// their tokens. Between dispatch and combine a sample's rows are in the order of c
+/// parts of its sequence, then of e parts of the experts:
+///
+///   hidden[b,(c e r),f] = rows[b,(c e r),m] * wi[(e x),f,m]      cp splits c, ep splits e
+///
+/// so that all-to-alls are among the ep ranks that have the same part of sequences, and
+/// cp ranks have a term each of the gradients of experts. Rows that can't be shared out
+/// evenly stay whole.
+Problem withSplitSequence(Problem problem, int64_t ranks);
 
 std::string toJson(const Problem &problem);
 Result<Problem> problemFromJson(const std::string &text, const std::string &file);

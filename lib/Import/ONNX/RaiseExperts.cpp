@@ -126,6 +126,9 @@ static std::optional<RowProduct> rowProduct(graph::ContractOp op, bool left) {
 /// Samples of a call: as many as the first input has, if the rows are those of so many.
 static int64_t samplesOf(Operation *op, ArrayRef<int64_t> rows) {
   auto func = op->getParentOfType<func::FuncOp>();
+  rows = rows.drop_while([](int64_t size) { return size == 1; });
+  if (rows.empty())
+    return 1;
   for (unsigned i = 0; func && i < func.getNumArguments(); ++i) {
     auto role = graph::getArgRole(func, i);
     ArrayRef<int64_t> shape = graph::shapeOf(func.getArgument(i));

@@ -160,6 +160,31 @@ struct Collapse {
   }
 };
 
+/// A collapse that merges leading dimensions, larger ones than 1, and nothing else: tokens of all
+/// samples. Without dimensions of size 1 among them.
+struct MergedRows {
+  Value source;
+  Shape leading, rest; ///< [8,32,64] -> [256,64]: [8,32] and [64]
+
+  static std::optional<MergedRows> of(Value value) {
+    auto collapse = Collapse::of(value);
+    if (!collapse || llvm::any_of(llvm::drop_begin(collapse->runs),
+                                  [](const Shape &run) { return run.size() != 1; }))
+      return std::nullopt;
+    Shape leading = runSizes(collapse->wide(), collapse->runs[0]);
+    llvm::erase(leading, 1);
+    if (leading.size() < 2)
+      return std::nullopt;
+    return MergedRows{collapse->source, leading, Shape(graph::shapeOf(value).drop_front())};
+  }
+  Shape with(ArrayRef<int64_t> more) const {
+    Shape shape(leading);
+    llvm::append_range(shape, more);
+    return shape;
+  }
+  Value wide(Emitter &emit) const { return reshape(emit, source, with(rest)); }
+};
+
 /// Normalizations over the last dimension and softmax: the others may be split.
 template <typename NormOp>
 struct SinkThroughNorm : OpRewritePattern<NormOp> {
@@ -211,6 +236,58 @@ struct SinkThroughSoftmax : OpRewritePattern<graph::SoftmaxOp> {
       if (from[i] != 1 && wanted-- == 0)
         return i;
     return std::nullopt;
+  }
+};
+
+/// Rows that are repeated, as often as each token chooses experts.
+struct SinkThroughBroadcast : OpRewritePattern<graph::BroadcastOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::BroadcastOp op, PatternRewriter &rewriter) const override {
+    auto rows = MergedRows::of(op.getInput());
+    if (!rows || op.getDims().front() != 0)
+      return failure();
+    const size_t more = rows->leading.size() - 1;
+    Shape dims;
+    for (size_t i = 0; i < more; ++i)
+      dims.push_back(i);
+    for (int64_t dim : op.getDims())
+      dims.push_back(dim + more);
+    Emitter emit(op.getLoc(), rewriter);
+    Value repeated = broadcastAlong(emit, rows->wide(emit),
+                                    rows->with(graph::shapeOf(op).drop_front()), dims);
+    rewriter.replaceOp(op, reshape(emit, repeated, graph::shapeOf(op)));
+    return success();
+  }
+};
+
+/// Rows whose largest elements are found.
+struct SinkThroughTopK : OpRewritePattern<graph::TopKOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::TopKOp op, PatternRewriter &rewriter) const override {
+    auto rows = MergedRows::of(op.getInput());
+    if (!rows || rows->rest.empty())
+      return failure();
+    Emitter emit(op.getLoc(), rewriter);
+    auto type = op.getType().clone(rows->with(graph::shapeOf(op).drop_front()));
+    Value found = graph::TopKOp::create(emit, type, rows->wide(emit), op.getSmallest());
+    rewriter.replaceOp(op, reshape(emit, found, graph::shapeOf(op)));
+    return success();
+  }
+};
+
+/// Rows of which an element is picked.
+struct SinkThroughPick : OpRewritePattern<graph::PickOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::PickOp op, PatternRewriter &rewriter) const override {
+    auto rows = MergedRows::of(op.getInput());
+    if (!rows || rows->rest.empty())
+      return failure();
+    Emitter emit(op.getLoc(), rewriter);
+    const Shape shape = rows->with(graph::shapeOf(op).drop_front());
+    Value picked = graph::PickOp::create(emit, op.getType().clone(shape), rows->wide(emit),
+                                         reshape(emit, op.getIndices(), shape));
+    rewriter.replaceOp(op, reshape(emit, picked, graph::shapeOf(op)));
+    return success();
   }
 };
 
@@ -282,28 +359,48 @@ struct SinkUnitsThroughSlice : OpRewritePattern<graph::SliceOp> {
   }
 };
 
-/// A reduction of merged dimensions reduces those they consist of.
+/// A reduction of merged dimensions reduces those they consist of. The reshape may also add
+/// dimensions of size 1, which there is nothing to reduce of.
 struct SinkThroughReduce : OpRewritePattern<graph::ReduceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::ReduceOp op, PatternRewriter &rewriter) const override {
-    auto collapse = Collapse::of(op.getInput());
+    auto collapse = op.getInput().getDefiningOp<graph::ReshapeOp>();
     if (!collapse)
+      return failure();
+    auto wide = graph::shapeOf(collapse.getInput()), merged = graph::shapeOf(op.getInput());
+    auto runs = collapseRuns(wide, merged);
+    const bool addsUnits = !runs;
+    if (addsUnits)
+      runs = collapseRuns(wide, withoutUnits(merged));
+    if (!runs)
       return failure();
     Shape dims;
     for (int64_t dim : op.getDims())
-      dims.append(collapse->runs[dim]);
+      if (!addsUnits)
+        dims.append((*runs)[dim]);
+      else if (merged[dim] != 1)
+        dims.append((*runs)[withoutUnits(merged.take_front(dim)).size()]);
+    if (dims.empty())
+      return failure();
     Emitter emit(op.getLoc(), rewriter);
-    Value wide = reduce(emit, op.getKind(), collapse->source, dims);
-    rewriter.replaceOp(op, reshape(emit, wide, graph::shapeOf(op)));
+    Value sum = reduce(emit, op.getKind(), collapse.getInput(), dims);
+    rewriter.replaceOp(op, reshape(emit, sum, graph::shapeOf(op)));
     return success();
+  }
+
+  static Shape withoutUnits(ArrayRef<int64_t> shape) {
+    Shape result(shape);
+    llvm::erase(result, 1);
+    return result;
   }
 };
 } // namespace
 
 void addSinkReshapePatterns(RewritePatternSet &patterns) {
   patterns.add<SinkThroughElementwise, SinkBroadcastThroughElementwise, ReshapeOfBroadcast, SinkThroughNorm<graph::LayerNormOp>,
-               SinkThroughNorm<graph::RmsNormOp>, SinkThroughSoftmax, SinkThroughGather,
-               SinkThroughSlice, SinkUnitsThroughSlice, SinkThroughReduce>(patterns.getContext());
+               SinkThroughNorm<graph::RmsNormOp>, SinkThroughSoftmax, SinkThroughBroadcast,
+               SinkThroughTopK, SinkThroughPick, SinkThroughGather, SinkThroughSlice,
+               SinkUnitsThroughSlice, SinkThroughReduce>(patterns.getContext());
 }
 
 } // namespace dtc::import

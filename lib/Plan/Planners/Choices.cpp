@@ -50,11 +50,12 @@ OpSharding Choices::base(OpId id, bool acrossExperts) const {
         result.pending.push_back({axis, linearSet});
   };
   split(dataAxes, facts.batchFactor[id], facts.batchLinear[id]);
+  // Rows are in the order of the sequence's parts first.
+  split(sequenceAxes, facts.sequenceSplit[id], facts.sequenceLinear[id]);
   if (acrossExperts)
     split(expertAxes, groups.experts.factor[id], -1);
   else if (!facts.isStatic[id] || groups.experts.factor[id] < 0) // whole, it has a part for either
     split(expertAxes, facts.batchFactor[id], facts.batchLinear[id]);
-  split(sequenceAxes, facts.sequenceSplit[id], facts.sequenceLinear[id]);
   return result;
 }
 
@@ -72,7 +73,8 @@ bool Choices::maySplit(OpId id, FactorId factor) const {
   if (isWhole(op))
     return false;
   if (kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
-      factor == op.ragged || factor == facts.batchFactor[id])
+      factor == op.ragged || factor == facts.batchFactor[id] ||
+      (op.ragged >= 0 && factor == facts.sequenceSplit[id]))
     return false;
   const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
   return sequenceParallel.value_or(true) ||

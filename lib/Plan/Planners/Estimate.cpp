@@ -142,10 +142,10 @@ double Estimator::lowerBoundOfOrders(const Degrees &degrees, const ShardVariant 
 }
 
 /// Communication buffers of a group for each degree; gradients of experts are summed
-/// over dp alone, those of all others over dp and ep.
+/// over dp and cp, those of all others over ep, too.
 static int64_t communicators(const Degrees &degrees) {
   return (degrees.dp > 1) + (degrees.tp > 1) + (degrees.cp > 1) + (degrees.pp > 1) +
-         (degrees.ep > 1) + (degrees.dp > 1 && degrees.ep > 1);
+         (degrees.ep > 1) + (degrees.ep > 1 && degrees.dp * degrees.cp > 1);
 }
 
 /// Stages of one kind.

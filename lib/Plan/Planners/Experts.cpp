@@ -9,10 +9,18 @@ using sharding::FactorId;
 using sharding::FactorKind;
 using sharding::TensorFactors;
 
-/// The dimension of which the factor is the major one, or -1.
-static int dimensionOf(const TensorFactors &tensor, FactorId factor) {
-  for (size_t dim = 0; dim < tensor.size(); ++dim)
-    if (!tensor[dim].empty() && tensor[dim].front() == factor)
+/// The factor of a dimension that would count experts: the major one, unless that is known to be
+/// another; -1: none.
+static FactorId majorOf(const Op &op, const std::vector<FactorId> &dim) {
+  if (op.ragged < 0)
+    return dim.empty() ? -1 : dim.front();
+  return std::find(dim.begin(), dim.end(), op.ragged) != dim.end() ? op.ragged : -1;
+}
+
+/// The dimension that the factor counts experts in, or -1.
+static int dimensionOf(const Op &op, const TensorFactors &tensor, FactorId factor) {
+  for (size_t dim = 0; factor >= 0 && dim < tensor.size(); ++dim)
+    if (majorOf(op, tensor[dim]) == factor)
       return static_cast<int>(dim);
   return -1;
 }
@@ -41,9 +49,9 @@ static FactorId expertsOf(const Problem &problem, const Op &op) {
   if (isWeight(0) == isWeight(1))
     return -1;
   for (FactorId factor = 0; factor < static_cast<FactorId>(op.rule->factors.size()); ++factor)
-    if (dimensionOf(op.rule->operands[0], factor) >= 0 &&
-        dimensionOf(op.rule->operands[1], factor) >= 0 &&
-        dimensionOf(op.rule->results[0], factor) >= 0)
+    if (dimensionOf(op, op.rule->operands[0], factor) >= 0 &&
+        dimensionOf(op, op.rule->operands[1], factor) >= 0 &&
+        dimensionOf(op, op.rule->results[0], factor) >= 0)
       return factor;
   return -1;
 }
@@ -63,13 +71,13 @@ static void spread(const Problem &problem, const ProblemFacts &facts,
         apply(op.results[i], op.rule->results[i]);
     };
     each([&](ValueId value, const TensorFactors &tensor) {
-      if (factors[id] < 0 && dims[value] >= 0 && !tensor[dims[value]].empty()) {
-        factors[id] = tensor[dims[value]].front();
-        changed = true;
-      }
+      if (factors[id] >= 0 || dims[value] < 0)
+        return;
+      factors[id] = majorOf(op, tensor[dims[value]]);
+      changed |= factors[id] >= 0;
     });
     each([&](ValueId value, const TensorFactors &tensor) {
-      if (int dim = dimensionOf(tensor, factors[id]);
+      if (int dim = dimensionOf(op, tensor, factors[id]);
           dims[value] < 0 && dim >= 0 && value >= problem.arguments) {
         dims[value] = dim;
         changed = true;

@@ -100,7 +100,7 @@ static Result<Realized> realizeGroups(const Problem &problem, const Cluster &clu
   std::vector<DeviceRange> ranges = neighbouringDevices(estimate.degrees);
   const ShardLibrary::Batch &whole =
       library.batchOf(estimate.degrees.microBatch * estimate.degrees.dataRanks(),
-                      estimate.degrees.cp > 1);
+                      estimate.degrees.cp);
   if (!whole.error.empty())
     return Error{whole.error, 4};
   Realized result;
@@ -143,7 +143,7 @@ static Result<Solution> solved(ShardLibrary &library, const Estimate &estimate,
   folded = solution.has_value();
   if (solution)
     return std::move(*solution);
-  const ShardLibrary::Batch &whole = library.batchOf(samples, degrees.cp > 1);
+  const ShardLibrary::Batch &whole = library.batchOf(samples, degrees.cp);
   if (!whole.error.empty())
     return Error{whole.error, 4};
   return solveSharding(whole.problem, *whole.facts, library.getCluster(), degrees, options);
@@ -155,7 +155,7 @@ Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLi
     return realizeGroups(problem, cluster, library, estimate);
   const Degrees &degrees = estimate.degrees;
   int64_t samples = degrees.microBatch * degrees.dataRanks();
-  bool splits = degrees.cp > 1, folded = false;
+  bool folded = false;
   Realized result;
   result.solver = {estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, 0,
                    weighedMicrobatches(problem, degrees, degrees.devices())};
@@ -166,13 +166,13 @@ Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLi
   result.gap = solution->gap;
   result.plan = solution->plan;
   if (folded) {
-    const ShardLibrary::Batch &batch = library.foldedBatchOf(samples, splits);
+    const ShardLibrary::Batch &batch = library.foldedBatchOf(samples, degrees.cp);
     PlannedModel planned{batch.problem, *batch.facts, blocks, degrees.numMicrobatches,
                          library.getFolding()};
     if (finish(planned, estimate, cluster, library.getFoldedWorkspace(), result))
       return result;
   }
-  const ShardLibrary::Batch &whole = library.batchOf(samples, splits);
+  const ShardLibrary::Batch &whole = library.batchOf(samples, degrees.cp);
   if (!whole.error.empty())
     return Error{whole.error, 4};
   if (folded)

@@ -169,31 +169,31 @@ Result<Problem> ShardLibrary::problemOf(int64_t samples) const {
 }
 
 ShardLibrary::Batch ShardLibrary::makeBatch(const Problem &of, const ProblemFacts &itsFacts,
-                                            int64_t samples, bool splitsSequence) const {
+                                            int64_t samples, int64_t contextRanks) const {
   Batch batch;
   Result<Problem> made = withSamples(of, itsFacts, samples);
   if (!made) {
     batch.error = made.error().message;
     return batch;
   }
-  batch.problem = splitsSequence ? withSplitQueries(std::move(*made)) : std::move(*made);
+  batch.problem = withSplitSequence(std::move(*made), contextRanks);
   batch.facts = std::make_unique<ProblemFacts>(batch.problem);
   return batch;
 }
 
-const ShardLibrary::Batch &ShardLibrary::batchOf(int64_t samples, bool splitsSequence) {
+const ShardLibrary::Batch &ShardLibrary::batchOf(int64_t samples, int64_t contextRanks) {
   std::lock_guard lock(mutex);
-  auto [it, isNew] = batches.try_emplace({samples, splitsSequence});
+  auto [it, isNew] = batches.try_emplace({samples, contextRanks});
   if (isNew)
-    it->second = makeBatch(problem, facts, samples, splitsSequence);
+    it->second = makeBatch(problem, facts, samples, contextRanks);
   return it->second;
 }
 
-const ShardLibrary::Batch &ShardLibrary::foldedBatchOf(int64_t samples, bool splitsSequence) {
+const ShardLibrary::Batch &ShardLibrary::foldedBatchOf(int64_t samples, int64_t contextRanks) {
   std::lock_guard lock(mutex);
-  auto [it, isNew] = foldedBatches.try_emplace({samples, splitsSequence});
+  auto [it, isNew] = foldedBatches.try_emplace({samples, contextRanks});
   if (isNew)
-    it->second = makeBatch(folding->problem, *foldedFacts, samples, splitsSequence);
+    it->second = makeBatch(folding->problem, *foldedFacts, samples, contextRanks);
   return it->second;
 }
 
@@ -202,7 +202,7 @@ std::optional<Result<Solution>> ShardLibrary::solveFolded(int64_t samples,
                                                           const SolverOptions &options) {
   if (!folding)
     return std::nullopt;
-  const Batch &batch = foldedBatchOf(samples, degrees.cp > 1);
+  const Batch &batch = foldedBatchOf(samples, degrees.cp);
   if (!batch.error.empty())
     return std::nullopt;
   return ShardingSolver(batch.problem, *batch.facts, cluster, degrees, options)
@@ -211,7 +211,7 @@ std::optional<Result<Solution>> ShardLibrary::solveFolded(int64_t samples,
 
 Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOptions &options) {
   int64_t samples = degrees.microBatch * degrees.dataRanks();
-  const Batch &whole = batchOf(samples, degrees.cp > 1);
+  const Batch &whole = batchOf(samples, degrees.cp);
   if (!whole.error.empty())
     return Error{whole.error, 4};
   auto folded = solveFolded(samples, degrees, options);
@@ -234,11 +234,12 @@ void ShardLibrary::solveFrontier(Frontier &entry, const Request &request) {
   SolverOptions options = request.options;
   options.secondsPerByte = 0;
   int64_t samples = samplesOf(request.inside);
-  bool splits = request.inside.cp > 1;
+  int64_t contextRanks = request.inside.cp;
   for (bool folded : {true, false}) {
     if (folded && (!folding || isSmall()))
       continue;
-    const Batch &batch = folded ? foldedBatchOf(samples, splits) : batchOf(samples, splits);
+    const Batch &batch = folded ? foldedBatchOf(samples, contextRanks)
+                                : batchOf(samples, contextRanks);
     if (!batch.error.empty())
       continue;
     ShardingSolver solver(batch.problem, *batch.facts, cluster, request.inside, options);
@@ -285,9 +286,9 @@ Result<Solution> ShardLibrary::solveOfFrontier(const Degrees &degrees,
   if (!inside)
     return inside.error();
   int64_t samples = degrees.microBatch * degrees.dataRanks();
-  bool splits = degrees.cp > 1;
   folded = frontier.folded;
-  const Batch &batch = folded ? foldedBatchOf(samples, splits) : batchOf(samples, splits);
+  const Batch &batch = folded ? foldedBatchOf(samples, degrees.cp)
+                              : batchOf(samples, degrees.cp);
   if (!batch.error.empty())
     return Error{batch.error, 4};
   ShardingSolver solver(batch.problem, *batch.facts, cluster, degrees, options);
@@ -320,7 +321,7 @@ void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
     entry.error = found->error().message;
     return;
   }
-  const Batch &batch = foldedBatchOf(samplesOf(degrees), degrees.cp > 1);
+  const Batch &batch = foldedBatchOf(samplesOf(degrees), degrees.cp);
   entry.folded = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, folding->blocks,
                                               std::move((*found)->plan), foldedWorkspace.get(),
                                               FoldedModel{&*folding, &blocks});
@@ -328,7 +329,7 @@ void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
 
 void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options,
                             std::optional<Result<Solution>> known) {
-  const Batch &batch = batchOf(samplesOf(degrees), degrees.cp > 1);
+  const Batch &batch = batchOf(samplesOf(degrees), degrees.cp);
   if (!batch.error.empty()) {
     entry.error = batch.error;
     return;

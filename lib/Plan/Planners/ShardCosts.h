@@ -113,15 +113,15 @@ public:
   const ShardCosts *getFor(ShardLibrary &devices, const Degrees &degrees,
                            const ShardVariant &variant, const std::vector<OpId> &cuts,
                            std::string &error);
-  /// The problem with that many samples in a call, sequences split or not.
+  /// The problem with that many samples in a call, sequences split among so many ranks.
   struct Batch {
     Problem problem;
     std::unique_ptr<ProblemFacts> facts;
     std::string error;
   };
-  const Batch &batchOf(int64_t samples, bool splitsSequence);
+  const Batch &batchOf(int64_t samples, int64_t contextRanks);
   /// The same of the folded model, if there is one.
-  const Batch &foldedBatchOf(int64_t samples, bool splitsSequence);
+  const Batch &foldedBatchOf(int64_t samples, int64_t contextRanks);
   Result<Problem> problemOf(int64_t samples) const;
   /// Of the folded model; nullopt where the whole one has to be solved.
   std::optional<Result<Solution>> solveFolded(int64_t samples, const Degrees &degrees,
@@ -155,7 +155,7 @@ public:
 
 private:
   Batch makeBatch(const Problem &of, const ProblemFacts &itsFacts, int64_t samples,
-                  bool splitsSequence) const;
+                  int64_t contextRanks) const;
   const Problem &problem;
   ProblemFacts facts;
   const Cluster &cluster;
@@ -168,8 +168,8 @@ private:
   std::unique_ptr<Workspace> foldedWorkspace;
   std::optional<ProblemFacts> foldedFacts;
   mutable std::mutex mutex; ///< of batches, libraries of other devices and places of frontiers
-  /// By samples, and whether cp splits.
-  std::map<std::pair<int64_t, bool>, Batch> batches, foldedBatches;
+  /// By samples and cp.
+  std::map<std::pair<int64_t, int64_t>, Batch> batches, foldedBatches;
   /// tp, ep, cp, samples of a rank, and how many ranks of these axes lie below one switch
   using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, std::vector<int64_t>, ShardVariant>;
   struct Solved {

@@ -29,7 +29,10 @@ static std::vector<int64_t> tensorAxisSizes(const Problem &problem, const Proble
       int64_t common = std::gcd(factor.size, tp);
       bool splits = factor.kind == sharding::FactorKind::Parallel ||
                     factor.kind == sharding::FactorKind::Reduction;
-      if (splits && static_cast<int>(f) != facts.batchFactor[id] && common > 1 && common < tp)
+      bool isOthers = static_cast<int>(f) == facts.batchFactor[id] ||
+                      (op.ragged >= 0 && (static_cast<int>(f) == op.ragged ||
+                                          static_cast<int>(f) == facts.sequenceSplit[id]));
+      if (splits && !isOthers && common > 1 && common < tp)
         cuts.push_back(common);
     }
   }

@@ -304,7 +304,7 @@ Result<std::vector<Subject>> explainSubject(const Problem &problem, const Plan &
                                             const Prediction &predicted, const Cluster &cluster,
                                             const SolverOptions &solver, const std::string &name,
                                             const Workspace *workspace) {
-  Problem seen = plan.degrees.cp > 1 ? withSplitQueries(problem) : problem;
+  Problem seen = withSplitSequence(problem, plan.degrees.cp);
   ProblemFacts facts(seen);
   SubjectPlan whole{problem, std::move(seen), std::move(facts), plan,
                     predicted, cluster, workspace};

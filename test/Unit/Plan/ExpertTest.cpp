@@ -8,6 +8,7 @@
 #include "dtc/Plan/Verify.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -69,6 +70,99 @@ TEST(Experts, AreSharedOutAndSentTheirRows) {
   int64_t experts = int64_t{3} * 8 * 4096 * 14336 * 2;
   EXPECT_EQ(whole.predicted.stages[0].parameters - result.predicted.stages[0].parameters,
             experts / 8 * 7);
+}
+
+/// What one rank sends, by kind and axis: bytes of a call, and how many calls a step.
+static std::map<std::pair<StepKind, std::string>, std::map<int64_t, int64_t>>
+sentBy(const SearchResult &result) {
+  std::map<std::pair<StepKind, std::string>, std::map<int64_t, int64_t>> sent;
+  for (const CollectiveUse &use : result.predicted.collectives)
+    sent[{use.kind, use.axis}][use.bytes] += use.count;
+  return sent;
+}
+
+/// As in Megatron-Core each rank of cp dispatches the tokens that it has: the rows of a rank are those of
+/// micro_batch * 4096 / cp tokens, all-to-alls are over ep, and cp ranks have a term each of the experts' gradients.
+TEST(Experts, AreSentTheRowsOfARanksPartOfTheSequence) {
+  Problem problem = load("mixtral");
+  const int64_t row = 4096 * 2, experts = int64_t{3} * 8 * 4096 * 14336;
+  struct {
+    int64_t dp, cp, ep, samples;
+  } cases[] = {{2, 1, 4, 1}, {1, 2, 4, 1}, {1, 2, 4, 2}, {1, 4, 2, 2}, {2, 2, 2, 1}, {4, 2, 1, 1}};
+  for (auto [dp, cp, ep, samples] : cases) {
+    std::string spec = "tp=1,pp=1,zero=0,recompute=none,dp=" + std::to_string(dp) + ",cp=" + std::to_string(cp) +
+                       ",ep=" + std::to_string(ep) + ",micro_batch=" + std::to_string(samples);
+    SearchResult result = best(problem, 8, spec);
+    auto sent = sentBy(result);
+    int64_t calls = result.plan.degrees.numMicrobatches;
+    int64_t rows = samples * 4096 / cp * 2;
+    std::map<int64_t, int64_t> exchanges;
+    if (ep > 1)
+      exchanges[rows * row] = 2 * 4 * calls;
+    EXPECT_EQ((sent[{StepKind::AllToAll, "ep"}]), exchanges) << spec;
+    // Keys and values of both layers alone are gathered over cp, nothing as large as rows.
+    for (auto &[key, sizes] : sent)
+      for (auto [bytes, count] : sizes)
+        if (key.second == "cp" && key.first != StepKind::AllReduce)
+          EXPECT_LE(bytes, samples * 4096 * row) << spec;
+    std::string axes = cp == 1 ? "dp" : dp == 1 ? "cp" : "dp,cp";
+    int64_t reduced = 0;
+    for (auto [bytes, count] : sent[{StepKind::AllReduce, axes}])
+      reduced += bytes * count;
+    EXPECT_GE(reduced, 2 * experts / ep * 4) << spec;
+    // The grouped products of a rank have its rows, and no other.
+    Problem split = withSplitSequence(result.problem, cp);
+    ProblemFacts facts(split);
+    CostModel model(cluster("dgx-h100"), 8);
+    OpWork work(split, facts, model);
+    OpId product = find(split, "dtc.grouped_contract");
+    LocalWork local = work.work(product, result.plan.ops[product], result.plan.mesh);
+    EXPECT_EQ(local.batch, 8 / ep) << spec;
+    EXPECT_EQ(local.batch * local.m, rows) << spec;
+  }
+}
+
+/// Rows are in the order of the sequence's parts, then of the experts', so that ep finds its part in each.
+TEST(Experts, HaveTheirRowsInPartsOfTheSequence) {
+  Problem problem = load("mixtral"), split = withSplitSequence(problem, 4);
+  EXPECT_EQ(check(split), "");
+  std::map<std::string, std::string> rules; // the first of each
+  for (const Op &op : split.ops)
+    if (op.ragged >= 0)
+      rules.try_emplace(op.name + (op.backward == BackwardKind::WeightGrad ? " of weights" : ""), op.rule->str());
+  EXPECT_EQ(rules["dtc.dispatch"], "([a,(f b),e],[a,(f b)])->([a,(f c d),e]) "
+                                   "{a=8,b=2048,c=8,d=256,e=4096,f=4} whole{b,d} linear{{0}}");
+  EXPECT_EQ(rules["dtc.combine"], "([a,(f c d),e],[a,(f b)])->([a,(f b),e]) "
+                                  "{a=8,b=2048,c=8,d=256,e=4096,f=4} whole{b,d} linear{{0}}");
+  EXPECT_EQ(rules["dtc.grouped_contract"], "([b,(f a c),e],[a,d,e],[b,(f a c)])->([b,(f a c),d]) "
+                                           "{a=8,b=8,c=256,d=14336,e=4096,f=4} reduce{e} linear{{0},{1}}");
+  EXPECT_EQ(rules["dtc.grouped_contract of weights"],
+            "([b,(f a c),d],[b,(f a c),e],[b,(f a c)])->([a,d,e]) "
+            "{a=8,b=8,c=256,d=4096,e=14336,f=4} reduce{b,c,f} linear{{0},{1}}");
+  // 8,192 rows a sample, 1,024 of each expert, can't be in three parts, nor those of an expert in 2,048.
+  EXPECT_EQ(withSplitSequence(problem, 1), problem);
+  for (int64_t parts : {3, 2048}) {
+    Problem whole = withSplitSequence(problem, parts);
+    for (size_t id = 0; id < problem.ops.size(); ++id)
+      EXPECT_TRUE(problem.ops[id].ragged < 0 || whole.ops[id] == problem.ops[id]) << parts << " " << id;
+  }
+}
+
+/// ep has the same experts in every part of the sequence only if cp splits it.
+TEST(Experts, OfPartsOfASequenceAreVerified) {
+  SearchResult result = best(load("mixtral"), 8, "cp=2,ep=4,dp=1,tp=1,pp=1,zero=0,recompute=none");
+  auto read = planFromYaml(toYaml(result.plan, result.problem), "plan.yaml", result.problem);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, result.plan);
+  Plan plan = result.plan;
+  OpId id = find(result.problem, "dtc.grouped_contract");
+  for (AxisList &axes : plan.ops[id].factors)
+    std::erase(axes, result.plan.mesh.ofDegree("cp")[0]);
+  std::vector<Violation> violations = verify(result.problem, plan, cluster("dgx-h100"));
+  ASSERT_FALSE(violations.empty());
+  EXPECT_EQ(violations[0].op, id);
+  EXPECT_EQ(violations[0].message, "dtc.grouped_contract: factor a of a compound dimension is split, but not "
+                                   "completely the one before it: f");
 }
 
 /// Adds a constant that the rows between the products of both layers are multiplied with, as programs have that limit
