@@ -13,7 +13,8 @@
 //   hidden[b,(e c),f] = rows[b,(e c),m] * wi[e,m,f]      c rows for each expert
 //
 // and of the exchanges before and after it. How many rows an expert really has is
-// nobody's to know: plans take it that all have as many.
+// nobody's to know: plans take it that all have as many. Under context parallelism
+// parts of the sequence come before it, (s e c): withSplitSequence, Problem.h.
 //
 // Expert parallelism splits that factor over the axis ep, which splits the batch
 // everywhere else: hidden[e{ep}, b{dp}], inputs[e, b{dp,ep}] before it. What lies

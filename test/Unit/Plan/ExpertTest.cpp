@@ -93,6 +93,7 @@ TEST(Experts, AreSentTheRowsOfARanksPartOfTheSequence) {
     std::string spec = "tp=1,pp=1,zero=0,recompute=none,dp=" + std::to_string(dp) + ",cp=" + std::to_string(cp) +
                        ",ep=" + std::to_string(ep) + ",micro_batch=" + std::to_string(samples);
     SearchResult result = best(problem, 8, spec);
+    ASSERT_FALSE(result.plan.ops.empty());
     auto sent = sentBy(result);
     int64_t calls = result.plan.degrees.numMicrobatches;
     int64_t rows = samples * 4096 / cp * 2;
@@ -151,6 +152,7 @@ TEST(Experts, HaveTheirRowsInPartsOfTheSequence) {
 /// ep has the same experts in every part of the sequence only if cp splits it.
 TEST(Experts, OfPartsOfASequenceAreVerified) {
   SearchResult result = best(load("mixtral"), 8, "cp=2,ep=4,dp=1,tp=1,pp=1,zero=0,recompute=none");
+  ASSERT_FALSE(result.plan.ops.empty());
   auto read = planFromYaml(toYaml(result.plan, result.problem), "plan.yaml", result.problem);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, result.plan);
