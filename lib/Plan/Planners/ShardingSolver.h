@@ -108,6 +108,7 @@ private:
   double priceReaders(const Value &value, const std::vector<const View *> &views);
   double priceTerms(const Value &value, const std::vector<const View *> &views);
   double priceGradient(const Value &value, const std::vector<const View *> &views);
+  double priceAccumulation(const Value &value, const std::vector<const View *> &views);
   double priceOutput(const Value &value, const std::vector<const View *> &views);
 
   int timesOf(const std::vector<Member> &members) const;
@@ -124,6 +125,7 @@ private:
   std::vector<ValueId> leafTerms(ValueId total) const;
   LayoutId complete(LayoutId layout);
   LayoutId accumulated(LayoutId parameter, const std::vector<LayoutId> &terms);
+  std::vector<LayoutId> accumulations(const std::vector<Member> &members);
   double onceAStep(const Value &parameter, LayoutId gradient);
 
   Plan assemble(const std::vector<int> &chosen);

@@ -2,6 +2,8 @@
 #include "ShardingSolver.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <numeric>
 
 namespace dtc::plan {
@@ -294,14 +296,65 @@ double ShardingSolver::priceGradient(const Value &value, const std::vector<const
   return numMicrobatches * seconds + onceAStep(value, target);
 }
 
+/// What may come out of `accumulated`, whichever layouts the parameter and its terms have.
+std::vector<LayoutId> ShardingSolver::accumulations(const std::vector<Member> &members) {
+  std::vector<std::vector<sharding::Partial>> sums = {{}};
+  auto add = [&](std::vector<sharding::Partial> partial) {
+    if (std::find(sums.begin(), sums.end(), partial) == sums.end())
+      sums.push_back(std::move(partial));
+  };
+  for (const Member &member : members)
+    for (const View &view : views(member))
+      for (LayoutId term : view.terms)
+        add(layouts[term].partial);
+  for (size_t i = 0; i < sums.size(); ++i) // what pends in all of several
+    for (size_t j = 0; j < i; ++j) {
+      std::vector<sharding::Partial> both;
+      std::set_intersection(sums[i].begin(), sums[i].end(), sums[j].begin(), sums[j].end(),
+                            std::back_inserter(both));
+      add(std::move(both));
+    }
+  std::vector<LayoutId> result;
+  for (LayoutId parameter : domains[members[0].kind])
+    for (const std::vector<sharding::Partial> &partial : sums) {
+      TensorSharding pending = TensorSharding::replicated(layouts[parameter].dims.size());
+      pending.partial = partial;
+      result.push_back(accumulated(parameter, {layouts.intern(pending)}));
+    }
+  return result;
+}
+
+/// Of a gradient that leaves laid out as its only term.
+double ShardingSolver::priceAccumulation(const Value &value,
+                                         const std::vector<const View *> &views) {
+  LayoutId parameter = madeBy(views);
+  for (const View *view : views)
+    for (LayoutId target : view->terms)
+      return accumulated(parameter, {target}) == target ? onceAStep(value, target)
+                                                        : std::numeric_limits<double>::infinity();
+  return 0;
+}
+
+/// Of a parameter that many groups read, one more variable says how its gradient leaves; each
+/// term is brought there by itself.
 void ShardingSolver::addParameterGradient(ValueId parameter) {
   int index = facts.gradientResult[parameter];
   if (index < 0)
     return;
+  const Value &value = problem.values[parameter];
   std::vector<Member> members = {maker(parameter)};
-  for (ValueId value : leafTerms(problem.results[index].value))
-    join(members, term(value));
-  addTerm(problem.values[parameter], members, &ShardingSolver::priceGradient, 2);
+  for (ValueId term : leafTerms(problem.results[index].value))
+    join(members, this->term(term));
+  if (members.size() <= 2 || isSmall(members)) {
+    addTerm(value, members, &ShardingSolver::priceGradient, 2);
+    return;
+  }
+  Member asTerm = addLayoutVariable(parameter, accumulations(members)), asTotal = asTerm;
+  asTerm.terms = {Tensor{}};
+  asTotal.made = Tensor{};
+  addTerm(value, {members[0], asTerm}, &ShardingSolver::priceAccumulation, 4);
+  for (size_t i = 1; i < members.size(); ++i)
+    addTerm(value, {asTotal, members[i]}, &ShardingSolver::priceTerms, 1);
 }
 
 double ShardingSolver::priceOutput(const Value &value, const std::vector<const View *> &views) {

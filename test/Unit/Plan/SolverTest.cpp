@@ -1,6 +1,7 @@
 // The solver against enumeration of all plans, on small random graphs.
 #include "Problems.h"
 #include "RandomProblem.h"
+#include "Transformer.h"
 
 #include "dtc/Plan/Verify.h"
 
@@ -167,4 +168,31 @@ TEST(Solver, NamesTheOpThatHasNoChoice) {
         << solution.error().message;
   }
   EXPECT_GT(refused, 0);
+}
+
+/// Twelve layers with the weights of one, as in ALBERT: how the terms of a gradient are laid out
+/// isn't tried in all combinations, and each layer more costs the same.
+TEST(Solver, SharesWeightsAmongManyLayers) {
+  const Cluster on = cluster("dgx-h100");
+  Degrees degrees;
+  degrees.tp = 2;
+  auto solved = [&](int64_t layers) {
+    TransformerSize size{layers, 1024, 16, 1024, 8, 8192};
+    size.oneLayer = true;
+    Problem problem = transformer(size);
+    EXPECT_EQ(check(problem), "");
+    auto solution = solveSharding(problem, ProblemFacts(problem), on, degrees);
+    if (!solution) {
+      ADD_FAILURE() << solution.error().message;
+      return 0.0;
+    }
+    EXPECT_EQ(solution->gap, 0);
+    for (const Violation &violation : verify(problem, solution->plan, on))
+      ADD_FAILURE() << violation.message;
+    double predicted = predict(problem, solution->plan, on).stepSeconds;
+    EXPECT_NEAR(solution->seconds, predicted, 0.04 * predicted) << layers;
+    return solution->seconds;
+  };
+  double two = solved(2), four = solved(4), twelve = solved(12);
+  EXPECT_NEAR(twelve, four + 4 * (four - two), 0.01 * twelve);
 }

@@ -17,6 +17,7 @@ struct TransformerSize {
   /// Buffers: of positions, added to the input; of each layer, added to what it reads; and one
   /// from which a table is computed that all layers add.
   bool buffers = false;
+  bool oneLayer = false; ///< all layers have the weights of the first, as in ALBERT
 };
 
 class Transformer {
@@ -28,6 +29,10 @@ public:
     ValueId x = argument(ValueKind::Input, "x", {b, s, w});
     std::vector<std::vector<ValueId>> weights;
     for (int64_t layer = 0; layer < size.layers; ++layer) {
+      if (size.oneLayer && layer > 0) {
+        weights.push_back(weights[0]);
+        continue;
+      }
       std::string p = "h." + std::to_string(layer) + ".";
       weights.push_back({parameter(p + "q", {w, h, e}), parameter(p + "k", {w, h, e}),
                          parameter(p + "v", {w, h, e}), parameter(p + "o", {h, e, w}),
@@ -296,7 +301,7 @@ private:
         it->second(sum(it->first, makers.at(it->first)));
     for (ValueId id = 0; id < problem.arguments; ++id)
       if (problem.values[id].kind == ValueKind::Parameter)
-        problem.results.push_back({terms.at(id)[0], ResultKind::Gradient, problem.values[id].name});
+        problem.results.push_back({sum(id, last()), ResultKind::Gradient, problem.values[id].name});
   }
 
   TransformerSize size;
