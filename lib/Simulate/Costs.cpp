@@ -34,7 +34,8 @@ static std::string checkBoundary(const Boundary &boundary) {
   if (boundary.level < 0)
     return "level must not be negative";
   double bytes = std::max(boundary.forwardBytes, boundary.backwardBytes);
-  if (!isFigure(boundary.bandwidth) || (bytes > 0 && !isFigure(bytes / boundary.bandwidth)))
+  bool isRate = boundary.bandwidth >= 0 && std::isfinite(boundary.bandwidth);
+  if (!isRate || (bytes > 0 && !isFigure(bytes / boundary.bandwidth)))
     return "bandwidth must be finite and positive where there are bytes to send";
   return "";
 }

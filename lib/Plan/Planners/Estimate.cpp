@@ -2,13 +2,13 @@
 
 #include "../StageDevices.h"
 #include "CutPositions.h"
+#include "PipelineFloor.h"
 #include "ShardingSolver.h"
 #include "StageCuts.h"
 #include "StagePrices.h"
 #include "Surroundings.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace dtc::plan {
@@ -25,26 +25,6 @@ const std::vector<OpId> &Estimator::cutsFor(const Degrees &degrees) {
   if (isNew)
     it->second = cutPositions(problem, facts, library.getBlocks(), stages);
   return it->second;
-}
-
-/// A microbatch comes to rank k through the stages before it and goes back
-/// through them: with stages of t_0, t_1, ... seconds, and `share` of each on that
-/// way, a step takes at least share * (t_0 + ... + t_{k-1}) + m * t_k. The sum of
-/// all t being given, the least such step makes these equal for all k.
-static double pipelineFloor(double work, double share, double microbatches, double ranks) {
-  if (ranks <= 1)
-    return microbatches * work;
-  return share * work / (1 - std::pow(1 - share / microbatches, ranks));
-}
-
-static double floorOf(const Profile &profile, const Degrees &degrees) {
-  PassSeconds all = profile.seconds(0, profile.units());
-  double work = all.forward + all.backward(), share = 1;
-  if (degrees.schedule == ScheduleKind::Interleaved)
-    share = 1 / double(degrees.chunks);
-  else if (degrees.schedule == ScheduleKind::ZeroBubble && work > 0)
-    share = (work - all.weightGrad) / work;
-  return pipelineFloor(work, share, double(degrees.numMicrobatches), double(degrees.pp));
 }
 
 Estimator::Kinds Estimator::kindsOf(const Degrees &degrees) {
@@ -128,7 +108,7 @@ double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant
   // As if all ranks were of the fastest kind.
   double least = kInfinity;
   for (const Profile *profile : profiles)
-    least = std::min(least, floorOf(*profile, degrees));
+    least = std::min(least, pipelineFloor(*profile, degrees));
   if (profiles.size() > 1)
     least = std::max(least, double(degrees.numMicrobatches) * balancedFloor(kinds, profiles));
   return least;
@@ -138,7 +118,7 @@ double Estimator::lowerBoundOfOrders(const Degrees &degrees, const ShardVariant 
                                      std::string &error) {
   const std::vector<OpId> &cuts = cutsFor(degrees);
   const ShardCosts *shard = library.get(degrees, kInnermost, variant, cuts, error);
-  return shard ? floorOf(shard->profile(degrees.recompute, cuts), degrees) : kInfinity;
+  return shard ? pipelineFloor(shard->profile(degrees.recompute, cuts), degrees) : kInfinity;
 }
 
 /// Communication buffers of a group for each degree; gradients of experts are summed
@@ -426,6 +406,10 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     if (!options.anyMemory && pipelines.holdTooMuch(all))
       return Outcome::TooLarge;
     StepEstimate step = steps.estimate(shape, all);
+    if (!step.error.empty()) {
+      error = step.error;
+      return Outcome::Impossible;
+    }
     result = {degrees, variant, {}, {}, {}, step.seconds, 0, 0};
     pipelines.setMemory(step.peakBytes, result);
     for (int unit : pipelines.cuts)
@@ -464,7 +448,7 @@ Estimator::Outcome Estimator::tryOrders(const Degrees &degrees, const ShardVaria
   const ShardCosts *shard = library.get(least, kInnermost, variant, cuts, error);
   if (!schedule || !shard)
     return Outcome::Impossible;
-  if (floorOf(shard->profile(least.recompute, cuts), least) > options.limit)
+  if (pipelineFloor(shard->profile(least.recompute, cuts), least) > options.limit)
     return Outcome::TooSlow;
   shard = library.get(degrees, kInnermost, variant, cuts, error);
   if (!shard)

@@ -1,5 +1,7 @@
 #include "StepEstimates.h"
 
+#include <algorithm>
+
 namespace dtc::plan {
 
 /// Microbatches of the shorter and the longer schedule, for each pipeline rank; those
@@ -30,7 +32,7 @@ const pipeline::Schedule *StepEstimates::likeSchedule(const pipeline::ScheduleSh
 }
 
 static StepEstimate summarize(const simulate::Timeline &timeline) {
-  StepEstimate result{timeline.stepSeconds, {}};
+  StepEstimate result{timeline.error, timeline.stepSeconds, {}};
   for (const simulate::RankTimeline &rank : timeline.ranks)
     result.peakBytes.push_back(rank.peakBytes);
   return result;
@@ -39,12 +41,13 @@ static StepEstimate summarize(const simulate::Timeline &timeline) {
 StepEstimate StepEstimates::estimate(const pipeline::ScheduleShape &shape,
                                      const simulate::Costs &costs) {
   StepEstimate whole = summarize(simulate::simulate(*likeSchedule(shape), costs));
-  if (!isLong(shape))
+  if (!isLong(shape) || !whole.error.empty())
     return whole;
   StepEstimate part =
       summarize(simulate::simulate(*schedule(shape, kShort * shape.ranks), costs));
   double each = (whole.seconds - part.seconds) / double((kLong - kShort) * shape.ranks);
   whole.seconds += double(shape.microbatches - kLong * shape.ranks) * each;
+  whole.seconds = std::max(whole.seconds, simulate::lowerBound(shape, costs));
   return whole;
 }
 

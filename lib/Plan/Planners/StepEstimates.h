@@ -6,8 +6,9 @@
 //
 //   t(m) = t(3 P) + (m - 3 P) * (t(3 P) - t(2 P)) / P
 //
-// and holds what the longer of them holds. Plans that are chosen are
-// predicted from the whole schedule.
+// or what no such step falls below (simulate::lowerBound), if that is more: where a slow
+// rank lets others run ahead at first, its pace may set in only after that. It holds what the
+// longer of the two holds. Plans that are chosen are predicted from the whole schedule.
 #pragma once
 
 #include "dtc/Simulate/Simulate.h"
@@ -18,6 +19,7 @@
 namespace dtc::plan {
 
 struct StepEstimate {
+  std::string error; ///< of the simulator; empty: there is none
   double seconds = 0;
   std::vector<double> peakBytes; ///< by rank
 };

@@ -9,6 +9,8 @@
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
+namespace pipeline = dtc::pipeline;
+namespace simulate = dtc::simulate;
 
 /// No step takes less than the floor below which a search gives its degrees up.
 static void expectFloor(Planner &planner, const Degrees &degrees, const Prediction &predicted) {
@@ -17,6 +19,35 @@ static void expectFloor(Planner &planner, const Degrees &degrees, const Predicti
   EXPECT_EQ(error, "") << summary(degrees);
   EXPECT_GT(floor, 0) << summary(degrees);
   EXPECT_LE(floor, predicted.stepSeconds) << summary(degrees);
+}
+
+/// Of products alone, whose two gradients take as long as they do: ranks compute gradients of
+/// weights all the while that the last microbatch goes back.
+TEST(Estimate, NoZeroBubbleStepIsBelowItsFloor) {
+  Problem problem = transformer({32, 1024, 16, 32, 64, 32});
+  Cluster on = cluster("dgx-h100");
+  on.device.architecture = Architecture::None;
+  on.device.multiprocessors = 0;
+  on.device.launchSeconds = 0;
+  on.device.bandwidth = 1e18;
+  on.device.achieved = {{DType::BF16, 1e12}, {DType::F32, 1e12}};
+  on.levels = {{"link", 0, 1e18, 1e-15}};
+  for (int64_t pp : {2, 4, 8, 16})
+    for (int64_t times : {1, 2, 4}) {
+      Planner planner(problem, on, pp);
+      Degrees degrees;
+      degrees.pp = pp;
+      degrees.schedule = ScheduleKind::ZeroBubble;
+      degrees.numMicrobatches = times * pp;
+      degrees.microBatch = 64 / degrees.numMicrobatches;
+      Estimate estimate;
+      auto whole = planner.carriedOut(degrees, estimate);
+      ASSERT_TRUE(whole) << whole.error().message;
+      expectFloor(planner, degrees, whole->predicted);
+      std::string error;
+      EXPECT_GT(planner.estimator.lowerBound(degrees, {}, error),
+                0.8 * whole->predicted.stepSeconds) << summary(degrees);
+    }
 }
 
 /// (Sharding is estimated without the sums of gradients over dp. Where two
@@ -223,6 +254,47 @@ TEST(Estimate, LongSchedulesAreTheirRhythm) {
       EXPECT_LE(estimate.memory,
                 1.035 * double(predicted.memory.total() - predicted.memory.reserved)) << text;
     }
+}
+
+/// Ranks before and after a slow one run ahead until they hold all that they may: only then is
+/// its pace theirs.
+TEST(Estimate, LongStepsHaveThePaceOfTheSlowestRank) {
+  for (int64_t ranks : {4, 8})
+    for (int64_t chunks : {2, 4})
+      for (int64_t slow = 0; slow < ranks; slow += ranks / 4)
+        for (double times : {1.05, 1.1, 1.3}) {
+          pipeline::ScheduleShape shape{ScheduleKind::Interleaved, ranks, chunks, 24 * ranks};
+          simulate::Costs costs;
+          for (int64_t stage = 0; stage < shape.stages(); ++stage) {
+            double seconds = stage % ranks == slow ? times : 1;
+            simulate::StageCost &cost = costs.stages.emplace_back();
+            cost.forward.compute = cost.inputGrad.compute = cost.weightGrad.compute = seconds;
+          }
+          costs.boundaries.resize(size_t(shape.stages() - 1));
+          costs.ranks.resize(size_t(ranks));
+          double exact = simulate::simulate(*makeSchedule(shape), costs).stepSeconds;
+          double estimate = StepEstimates().estimate(shape, costs).seconds;
+          EXPECT_NEAR(estimate, exact, 0.015 * exact) << ranks << " " << chunks << " " << slow;
+        }
+}
+
+/// So slow a link that the simulator refuses it.
+TEST(Estimate, SaysWhyAStepCannotBe) {
+  Problem problem = transformer({4, 256, 8, 64, 8, 256});
+  Cluster on = cluster("dgx-h100");
+  on.levels = {{"link", 0, 1e-16, 1e-6}};
+  Planner planner(problem, on, 2);
+  Degrees degrees;
+  degrees.pp = 2;
+  degrees.numMicrobatches = 8;
+  Estimate estimate;
+  std::string error;
+  EXPECT_EQ(planner.estimator.estimate(degrees, {}, {1e30, true}, estimate, error),
+            Estimator::Outcome::Impossible);
+  EXPECT_EQ(error, "boundary 0: bandwidth must be finite and positive where there are bytes to send");
+  auto planned = found(problem, 2, "pp=2", on);
+  ASSERT_FALSE(planned);
+  EXPECT_EQ(planned.error().exitCode, 4);
 }
 
 TEST(Estimate, AgreesWithThePredictionOnSeveralDeviceTypes) {

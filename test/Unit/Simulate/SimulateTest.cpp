@@ -345,6 +345,9 @@ TEST(Simulate, RefusesCostsThatCannotBe) {
   expectRefused([](Costs &c) { c.boundaries[0].forwardBytes = 1; },
                 "boundary 0: bandwidth must be finite and positive where there are bytes to "
                 "send");
+  expectRefused([](Costs &c) { c.boundaries[0].bandwidth = INFINITY; },
+                "boundary 0: bandwidth must be finite and positive where there are bytes to "
+                "send");
   expectRefused([](Costs &c) { c.boundaries[0].backwardBytes = -1; },
                 "boundary 0: bytes must be finite and not negative");
   expectRefused([](Costs &c) { c.boundaries[0].latency = -1; },
@@ -355,4 +358,14 @@ TEST(Simulate, RefusesCostsThatCannotBe) {
                 "slow-downs must lie between 1 and 1000");
   EXPECT_EQ(check({ScheduleKind::Interleaved, 2, 2, 3}, {}),
             "an interleaved schedule needs a multiple of its 2 ranks as microbatches, got 3");
+}
+
+/// Links of models that are faster than any there is.
+TEST(Simulate, TakesAnyRateOfLinks) {
+  ScheduleShape shape{ScheduleKind::OneFOneB, 2, 1, 4};
+  Costs costs = equalStages(shape);
+  double without = run(shape, costs).stepSeconds;
+  costs.boundaries[0].forwardBytes = costs.boundaries[0].backwardBytes = 1e9;
+  costs.boundaries[0].bandwidth = 1e24;
+  EXPECT_NEAR(run(shape, costs).stepSeconds, without, 1e-9);
 }
