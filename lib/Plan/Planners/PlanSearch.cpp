@@ -364,7 +364,8 @@ Result<SearchResult> PlanSearch::run() {
   std::vector<std::pair<Variants, Offload>> attempts = {{Variants::Plain, offload},
                                                        {Variants::Small, offload}};
   if (mayOffload())
-    attempts.emplace_back(Variants::Plain, Offload::Optimizer);
+    attempts.insert(attempts.end(), {{Variants::Plain, Offload::Optimizer},
+                                     {Variants::Small, Offload::Optimizer}});
   for (auto [variants, offloaded] : attempts) {
     found.clear();
     searchFamilies(variants, offloaded);
@@ -381,7 +382,8 @@ Result<SearchResult> PlanSearch::run() {
   found.clear();
   searchAnyMemory();
   auto closest = finish(true);
-  if (!closest || isPinned(spec))
+  // What was estimated not to fit may do.
+  if (!closest || isPinned(spec) || closest->predicted.fits())
     return closest;
   return Error{shortage(*closest), 4};
 }

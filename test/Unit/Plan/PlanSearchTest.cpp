@@ -237,6 +237,25 @@ TEST(PlanSearch, OffloadsStatesWhereThatIsFaster) {
   EXPECT_LT(chosen.predicted.stepSeconds, 0.95 * without.predicted.stepSeconds);
 }
 
+/// Where neither shardings that hold less nor offload are enough, both together are.
+TEST(PlanSearch, OffloadsStatesOfShardingsThatHoldLess) {
+  Problem problem = load("gpt");
+  problem.numMicrobatches = 2;
+  Cluster on = cluster("dgx-h100");
+  on.devicesPerNode = 0;
+  on.levels = {{"link", 0, 1e9, 1e-6}};
+  double roomy = double(best(problem, 2, "auto", on).predicted.memory.total());
+  int both = 0;
+  for (double share : {0.30, 0.35, 0.40, 0.45, 0.50, 0.55, 0.60}) {
+    on.device.memoryBytes = share * roomy;
+    auto offloaded = found(problem, 2, "offload=optimizer", on);
+    auto free = found(problem, 2, "auto", on);
+    EXPECT_EQ(bool(free), bool(offloaded)) << share << (free ? "" : free.error().message);
+    both += free && !found(problem, 2, "offload=none", on);
+  }
+  EXPECT_GT(both, 0);
+}
+
 TEST(PlanSearch, IsDeterministic) {
   Problem problem = transformer(gpt7b(64));
   SearchResult first = best(problem, 32, "auto"), second = best(problem, 32, "auto");
