@@ -92,7 +92,7 @@ static std::vector<OpId> readersOf(ValueId value, const Problem &problem,
 
 void Profile::addArguments(const Problem &problem, const ProblemFacts &facts) {
   const FoldedUnits &fold = executed.units;
-  argumentUnits.resize(problem.arguments);
+  argumentReaders.resize(problem.arguments);
   for (ValueId value = 0; value < problem.arguments; ++value) {
     std::vector<int> units;
     for (OpId reader : readersOf(value, problem, facts)) {
@@ -100,16 +100,15 @@ void Profile::addArguments(const Problem &problem, const ProblemFacts &facts) {
       units.push_back(executedUnitOf(forward >= 0 ? forward : std::min(reader, facts.lastForward)));
     }
     makeDistinct(units);
-    bool isRepeated = !units.empty() && fold.repeats(units.front()) && fold.repeats(units.back());
+    Readers &readers = argumentReaders[value];
     // What only the repeated block reads, each copy has for itself.
-    for (int copy = 0; copy < (isRepeated ? fold.copies : 1); ++copy) {
-      argumentUnits[value].emplace_back();
-      std::vector<int> &whole = argumentUnits[value].back();
-      for (int unit : units)
-        for (int other = 0; other < (fold.repeats(unit) && !isRepeated ? fold.copies : 1); ++other)
-          whole.push_back(fold.at(unit, isRepeated ? copy : other));
-      std::sort(whole.begin(), whole.end());
-    }
+    if (!units.empty() && fold.repeats(units.front()) && fold.repeats(units.back()))
+      readers.copies = fold.copies;
+    for (int unit : units)
+      for (int copy = 0; copy < (readers.copies == 1 && fold.repeats(unit) ? fold.copies : 1);
+           ++copy)
+        readers.units.push_back(fold.at(unit, copy));
+    std::sort(readers.units.begin(), readers.units.end());
   }
 }
 
@@ -208,18 +207,10 @@ bool Profile::inStep(const std::vector<UnitUse> &uses) const {
   return fold.copies == 1 || (before == repeated && after == repeated);
 }
 
-/// The same of the whole model. The repeated block exchanges values with the two
-/// beside it; what others make is for all of its copies.
-std::vector<UnitUse> Profile::wholeUses(const UnitUse &use) const {
+/// The same of the whole model, of what the repeated block doesn't make. That exchanges values
+/// with the two beside it; what others make is for all of its copies.
+UnitUse Profile::wholeUse(const UnitUse &use) const {
   const FoldedUnits &fold = executed.units;
-  if (fold.copies == 1)
-    return {use};
-  std::vector<UnitUse> result;
-  if (fold.repeats(use.writer)) {
-    for (int copy = 0; copy < fold.copies; ++copy)
-      result.push_back(shifted(use, copy * fold.count));
-    return result;
-  }
   auto whole = [&](const std::vector<int> &units) {
     std::vector<int> list;
     for (int unit : units)
@@ -233,8 +224,8 @@ std::vector<UnitUse> Profile::wholeUses(const UnitUse &use) const {
     std::sort(list.begin(), list.end());
     return list;
   };
-  return {{fold.at(use.writer), use.forwardWriter, whole(use.forward), whole(use.backward),
-           use.bytes}};
+  return {fold.at(use.writer), use.forwardWriter, whole(use.forward), whole(use.backward),
+          use.bytes};
 }
 
 /// Steps at the end that only bring results to where they leave the function.
@@ -335,63 +326,75 @@ bool Profile::addLive(const Execution &execution, std::vector<int64_t> &forward,
   return addLeaving(execution, live, left, forward, backward);
 }
 
-/// Adds a buffer of the forward pass to all stages [a, b) that neither make nor
-/// read it, but begin while it is there in the execution of the whole model.
-static void addBefore(const UnitUse &use, int size, StageTable &outside) {
+/// Adds a buffer of the forward pass to all stages that neither make nor read it, but
+/// begin while it is there in the execution of the whole model.
+static void addBefore(const UnitUse &use, StageTable &outside) {
   std::vector<int> readers = use.forward;
   readers.insert(readers.end(), use.backward.begin(), use.backward.end());
   makeDistinct(readers);
   int from = use.writer + 1;
   for (int reader : readers) {
-    outside.add(from, reader + 1, 0, reader + 1, use.bytes);
+    outside.addToStagesWithin(from, reader, use.bytes);
     from = std::max(from, reader + 1);
   }
   if (!use.backward.empty())
-    outside.add(from, size, 0, size, use.bytes);
+    outside.addToStagesWithin(from, outside.units(), use.bytes);
 }
 
-/// The same for a buffer of the backward pass, which comes from units after b.
-static void addAfter(const UnitUse &use, int size, StageTable &outside) {
+/// The same for a buffer of the backward pass, which comes from units after the stage.
+static void addAfter(const UnitUse &use, StageTable &outside) {
   for (size_t i = 0; i < use.backward.size(); ++i) {
-    int reader = use.backward[i];
-    int next = i + 1 < use.backward.size() ? use.backward[i + 1] : size;
-    outside.add(reader + 1, size, reader + 1, std::min(use.writer, next) + 1, use.bytes);
+    int next = i + 1 < use.backward.size() ? use.backward[i + 1] : use.writer;
+    outside.addToStagesWithin(use.backward[i] + 1, std::min(use.writer, next), use.bytes);
   }
 }
 
 bool Profile::addMemory(const Execution &execution) {
-  auto size = static_cast<int>(cuts.size());
   std::vector<UnitUse> uses = usesOf(execution);
   if (!inStep(uses))
     return false;
-  StageTable before(units()), after(units());
-  saved = StageTable(units());
-  for (const UnitUse &each : uses)
-    for (const UnitUse &use : wholeUses(each)) {
+  struct Tables {
+    explicit Tables(int units) : saved(units), before(units), after(units) {}
+    void add(const UnitUse &use) {
       if (use.forwardWriter) {
         saved.addToStagesWith(use.backward, use.bytes); // kept where it is read again
-        addBefore(use, size, before);
+        addBefore(use, before);
       } else {
-        addAfter(use, size, after);
+        addAfter(use, after);
       }
     }
-  for (StageTable *table : {&saved, &before, &after})
-    table->finish();
+    StageTable saved, before, after;
+  };
+  const FoldedUnits &fold = executed.units;
+  Tables all(units()), repeated(units());
+  for (const UnitUse &use : uses)
+    if (fold.copies == 1)
+      all.add(use);
+    else if (fold.repeats(use.writer))
+      repeated.add(use);
+    else
+      all.add(wholeUse(use));
+  for (StageTable Tables::*table : {&Tables::saved, &Tables::before, &Tables::after}) {
+    (all.*table).addCopies(repeated.*table, fold.count, fold.copies);
+    (all.*table).finish();
+  }
+  saved = std::move(all.saved);
+  before = std::move(all.before);
+  after = std::move(all.after);
   std::vector<int64_t> forward, backward;
   if (!addLive(execution, forward, backward))
     return false;
-  peaks.assign(cuts.size() * cuts.size(), 0);
-  for (int a = 0; a < units(); ++a) {
-    int64_t mostForward = 0, mostBackward = 0;
-    for (int b = a + 1; b <= units(); ++b) {
-      mostForward = std::max(mostForward, forward[b - 1]);
-      mostBackward = std::max(mostBackward, backward[b - 1]);
-      peaks[index(a, b)] =
-          std::max({mostForward - before(a, b), mostBackward - before(a, b) - after(a, b),
-                    savedBytes(a, b)});
-    }
-  }
+  mostForward = RangeMax(std::move(forward));
+  mostBackward = RangeMax(std::move(backward));
   return true;
+}
+
+int64_t Profile::peakBytes(int a, int b) const {
+  if (a >= b)
+    return 0;
+  int64_t earlier = before(a, b);
+  return std::max({mostForward(a, b) - earlier, mostBackward(a, b) - earlier - after(a, b),
+                   savedBytes(a, b)});
 }
 
 //===-- transfers ---------------------------------------------------------===//

@@ -20,6 +20,7 @@
 
 #include "Execution.h"
 #include "Fold.h"
+#include "RangeMax.h"
 #include "StageTable.h"
 
 #include <memory>
@@ -72,16 +73,18 @@ public:
   int64_t savedBytes(int a, int b) const { return saved(a, b); }
   /// The most that one microbatch takes while nothing else runs, arguments and
   /// gradients of parameters aside.
-  int64_t peakBytes(int a, int b) const { return peaks[index(a, b)]; }
+  int64_t peakBytes(int a, int b) const;
   /// What a rank sends over the cut before a unit, each pass.
   int64_t forwardBytes(int unit) const { return sentForward[unit]; }
   int64_t backwardBytes(int unit) const { return sentBackward[unit]; }
   /// Units whose ops, or the backward ops that belong to them, read an argument or what is
-  /// computed from buffers alone, ascending; of each argument of the whole model for which this
-  /// one stands.
-  const std::vector<std::vector<int>> &readers(ValueId argument) const {
-    return argumentUnits[argument];
-  }
+  /// computed from buffers alone, ascending. One that stands for several of the whole model has
+  /// these for its first copy, and each other copy those that lie folded().count units further.
+  struct Readers {
+    std::vector<int> units;
+    int copies = 1;
+  };
+  const Readers &readers(ValueId argument) const { return argumentReaders[argument]; }
 
 private:
   Profile() = default;
@@ -92,7 +95,6 @@ private:
   int executedUnitOf(OpId position) const;
   bool isBefore(int unit) const;
   bool isAfter(int unit) const;
-  size_t index(int a, int b) const { return static_cast<size_t>(a) * cuts.size() + b; }
   void addSeconds(const Execution &execution);
   bool addMemory(const Execution &execution);
   std::optional<int64_t> growthOf(const std::vector<int64_t> &most) const;
@@ -102,7 +104,7 @@ private:
                   std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
   std::vector<UnitUse> usesOf(const Execution &execution) const;
   bool inStep(const std::vector<UnitUse> &uses) const;
-  std::vector<UnitUse> wholeUses(const UnitUse &use) const;
+  UnitUse wholeUse(const UnitUse &use) const;
   void addTransfers(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
                     const sharding::Mesh &mesh);
 
@@ -112,9 +114,12 @@ private:
   FoldedCuts executed; ///< what was executed; the same, unless it was folded
   std::vector<PassSeconds> sums, collectives, hosts; ///< of the units before, by unit
   StageTable saved;
-  std::vector<int64_t> peaks; ///< by a and b
+  /// Of what is live in the whole model's execution, what isn't a stage's: of the forward pass
+  /// before it, of the backward pass after it.
+  StageTable before, after;
+  RangeMax mostForward, mostBackward; ///< live in each unit
   std::vector<int64_t> sentForward, sentBackward;
-  std::vector<std::vector<std::vector<int>>> argumentUnits;
+  std::vector<Readers> argumentReaders;
 };
 
 } // namespace dtc::plan

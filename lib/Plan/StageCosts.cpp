@@ -32,10 +32,17 @@ bool anyWithin(const std::vector<int> &units, int begin, int end) {
 StageCosts::StageCosts(const CostModel &model, const Degrees &degrees,
                        const sharding::Mesh &mesh, const Profile &profile,
                        Weights weights, const std::vector<Block> &blocks,
-                       std::vector<AxisList> scalarSums)
+                       std::vector<AxisList> scalarSums, std::shared_ptr<CollectiveTimes> given)
     : model(model), degrees(degrees), mesh(mesh), profile(profile),
       classes(std::move(weights.classes)), shared(std::move(weights.shared)),
-      data(std::move(weights.data)), scalarSums(std::move(scalarSums)) {
+      data(std::move(weights.data)), scalarSums(std::move(scalarSums)), times(std::move(given)) {
+  if (!times)
+    times = std::make_shared<CollectiveTimes>(model);
+  for (WeightClass &each : classes) {
+    each.ranks = {mesh.size(each.storage), mesh.size(each.gradient), mesh.size(each.state),
+                  mesh.size(each.pending)};
+    each.rest = without(each.pending, each.gradient.empty() ? each.state : each.gradient);
+  }
   countBlocks(blocks, weights.higherBlocks);
 }
 
@@ -55,16 +62,21 @@ void StageCosts::countBlocks(const std::vector<Block> &blocks, const std::vector
       (*before)[unit] += (*before)[unit - 1];
 }
 
+bool blockingSends(const Software &software, ScheduleKind schedule) {
+  bool inTurns =
+      schedule == ScheduleKind::Interleaved || schedule == ScheduleKind::ZeroBubble;
+  return !software.overlapCommunication && !(software.overlapsSends && inTurns);
+}
+
 bool StageCosts::overlaps() const {
   return !model.getCluster().sharedMemory && model.getCluster().software.overlapCommunication;
 }
 
 //===-- stages ------------------------------------------------------------===//
 
-static void addBeside(simulate::Work &work, double seconds, double pieces, bool overlaps) {
+static simulate::Work beside(double seconds, double pieces, bool overlaps) {
   double exposed = overlaps ? seconds / pieces : seconds;
-  work.blocking += exposed;
-  work.overlapped += seconds - exposed;
+  return {0, exposed, seconds - exposed};
 }
 
 /// Adding a microbatch's gradients to what earlier ones left. Of gradients that are
@@ -72,7 +84,7 @@ static void addBeside(simulate::Work &work, double seconds, double pieces, bool 
 double StageCosts::accumulation(const WeightClass &weights, const StageRun &run) const {
   if (degrees.numMicrobatches == 1 || !weights.trained)
     return 0;
-  int64_t parts = mesh.size(weights.gradient);
+  int64_t parts = weights.ranks.gradient;
   return model.accumulationSeconds(double(weights.gradients(run)) / double(parts), parts > 1);
 }
 
@@ -124,41 +136,67 @@ simulate::StageCost StageCosts::stage(const StageRun &run) const {
   cost.recompute = recomputation(run);
   cost.inputGrad = work(&PassSeconds::inputGrad);
   cost.weightGrad = work(&PassSeconds::weightGrad);
-  addParameterCosts(run, cost);
+  const Parameters &parameters = parametersOf(run);
+  for (const Parameters::Class &weights : parameters.classes) {
+    cost.forward = cost.forward + weights.gathers;
+    cost.inputGrad = cost.inputGrad + weights.gathers;
+    cost.weightGrad.compute += weights.accumulation;
+    cost.weightGrad = cost.weightGrad + weights.scatters;
+  }
+  cost.reductionSeconds = parameters.reductionSeconds;
+  cost.reductionOverlap = parameters.reductionOverlap;
   cost.savedBytes = double(savedBytes(run));
   cost.keptBytes = cost.savedBytes;
   double transient = double(peakBytes(run)) - cost.savedBytes;
-  cost.forwardTransient += transient;
-  cost.backwardTransient += transient;
+  cost.forwardTransient = parameters.forwardTransient + transient;
+  cost.backwardTransient = parameters.backwardTransient + transient;
   cost.weightGradTransient = cost.backwardTransient;
   return cost;
 }
 
-/// What parameters and gradients add to the calls of a stage.
-void StageCosts::addParameterCosts(const StageRun &run, simulate::StageCost &cost) const {
+/// Found once for stages of as many of the repeated units.
+const StageCosts::Parameters &StageCosts::parametersOf(StageRun run) const {
+  int shift = higherBefore.empty() ? profile.folded().shift(run.begin, run.end) : 0;
+  int units = profile.units() + 1;
+  for (int StageRun::*unit : {&StageRun::begin, &StageRun::end, &StageRun::zeroEnd})
+    run.*unit -= shift;
+  run.kept = run.begin;
+  int64_t key = (int64_t{run.begin} * units + run.end) * units + run.zeroEnd;
+  if (const Parameters *found = known.find(key))
+    return *found;
+  Parameters &result = known.add(key);
+  findParameters(run, result);
+  return result;
+}
+
+void StageCosts::findParameters(const StageRun &run, Parameters &result) const {
+  result.classes.reserve(classes.size());
   double gathers = piecesWith(&WeightClass::storage, run);
   double scatters = piecesWith(&WeightClass::gradient, run);
   double gathered = 0, scattered = 0, overlapped = 0;
   for (const WeightClass &weights : classes) {
+    Parameters::Class &own = result.classes.emplace_back();
     if (Exchange all = gather(weights, run); all.seconds > 0) {
-      addBeside(cost.forward, all.seconds, gathers, overlaps());
-      addBeside(cost.inputGrad, all.seconds, gathers, overlaps());
+      own.gathers = beside(all.seconds, gathers, overlaps());
       gathered += all.bytes;
     }
-    cost.weightGrad.compute += accumulation(weights, run);
+    own.accumulation = accumulation(weights, run);
     if (Exchange all = scatter(weights, run); all.seconds > 0) {
-      addBeside(cost.weightGrad, all.seconds, scatters, overlaps());
+      own.scatters = beside(all.seconds, scatters, overlaps());
       scattered += all.bytes;
     }
     for (const Exchange &sum : reductions(weights, run)) {
-      cost.reductionSeconds += sum.seconds;
+      result.reductionSeconds += sum.seconds;
       overlapped += overlaps() ? sum.seconds * (1 - lastShare(weights, run)) : 0;
     }
   }
-  cost.reductionOverlap = cost.reductionSeconds > 0 ? overlapped / cost.reductionSeconds : 0;
+  if (result.reductionSeconds > 0)
+    result.reductionOverlap = overlapped / result.reductionSeconds;
   // The block that computes and the one that is fetched meanwhile.
-  cost.forwardTransient = gathered * std::min(2.0, gathers) / gathers;
-  cost.backwardTransient = cost.forwardTransient + scattered * std::min(2.0, scatters) / scatters;
+  result.forwardTransient = gathered * std::min(2.0, gathers) / gathers;
+  result.backwardTransient =
+      result.forwardTransient + scattered * std::min(2.0, scatters) / scatters;
+  result.rank = sumOf({&run, 1});
 }
 
 double StageCosts::sentShare() const {
@@ -185,7 +223,7 @@ simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
 //===-- ranks -------------------------------------------------------------===//
 
 /// One bucket of gradients that software copies to reduce them together.
-int64_t StageCosts::bucketBytes(const Runs &runs) const {
+int64_t StageCosts::bucketBytes(std::span<const StageRun> runs) const {
   int64_t bucket = model.getCluster().software.bucketElements, gradients = 0, elements = 0;
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes)
@@ -200,7 +238,7 @@ int64_t StageCosts::bucketBytes(const Runs &runs) const {
 }
 
 /// Of the model's buffers, or of all else.
-int64_t StageCosts::dataBytes(const Runs &runs, bool buffers) const {
+int64_t StageCosts::dataBytes(std::span<const StageRun> runs, bool buffers) const {
   using Kind = Weights::Data::Kind;
   int64_t result = 0;
   for (const Weights::Data &each : data)
@@ -212,16 +250,16 @@ int64_t StageCosts::dataBytes(const Runs &runs, bool buffers) const {
   return result;
 }
 
-MemoryUse StageCosts::staticBytes(const Runs &runs) const {
+MemoryUse StageCosts::staticBytes(std::span<const StageRun> runs) const {
   MemoryUse use;
   use.parameters = dataBytes(runs, true);
   use.data = dataBytes(runs, false);
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes) {
-      use.parameters += weights.parameters(run) / mesh.size(weights.storage);
-      use.gradients += weights.gradients(run) / mesh.size(weights.gradient) + weights.kept(run);
+      use.parameters += weights.parameters(run) / weights.ranks.storage;
+      use.gradients += weights.gradients(run) / weights.ranks.gradient + weights.kept(run);
       if (degrees.offload == Offload::None)
-        use.optimizer += weights.states(run) / mesh.size(weights.state);
+        use.optimizer += weights.states(run) / weights.ranks.state;
     }
   // While one fills, another is being reduced.
   use.gradients += overlaps() ? 2 * bucketBytes(runs) : 0;
@@ -231,11 +269,15 @@ MemoryUse StageCosts::staticBytes(const Runs &runs) const {
 int64_t StageCosts::parameterElements(const StageRun &run) const {
   int64_t result = 0;
   for (const WeightClass &weights : classes)
-    result += weights.elements(run) / mesh.size(weights.storage);
+    result += weights.elements(run) / weights.ranks.storage;
   return result;
 }
 
 simulate::RankCost StageCosts::rank(const Runs &runs) const {
+  return runs.size() == 1 ? parametersOf(runs[0]).rank : sumOf(runs);
+}
+
+simulate::RankCost StageCosts::sumOf(std::span<const StageRun> runs) const {
   simulate::RankCost cost;
   MemoryUse use = staticBytes(runs);
   cost.staticBytes = double(use.allocated());
@@ -245,7 +287,7 @@ simulate::RankCost StageCosts::rank(const Runs &runs) const {
     for (const WeightClass &weights : classes) {
       if (!weights.trained)
         continue;
-      auto ways = double(mesh.size(weights.state));
+      auto ways = double(weights.ranks.state);
       double parameter = double(weights.parameters(run)) / ways;
       double gradient = double(weights.gradients(run)) / ways;
       double states = double(weights.states(run) + weights.update(run)) / ways;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "AllocatorReplay.h"
+#include "CollectiveTimes.h"
 #include "Profile.h"
 
 #include "dtc/Plan/Blocks.h"
@@ -20,6 +21,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 
 namespace dtc::plan {
 
@@ -53,13 +55,22 @@ struct WeightClass {
   /// What several units read has it, too.
   bool open = false;
 
+  /// How many ranks some of these groups have on a mesh, and of `pending` those that the sum
+  /// to `state`, or `gradient`, leaves; StageCosts finds them.
+  struct Ranks {
+    int64_t storage = 1, gradient = 1, state = 1, pending = 1;
+  };
+  Ranks ranks;
+  sharding::AxisList rest;
+
   struct Tables {
     explicit Tables(int units)
         : parameters(units), gradients(units), states(units), kept(units), update(units),
           elements(units), count(units) {}
     void finish();
     StageTable parameters, gradients, states, kept, update, elements, count;
-    /// By parameter, in their order: the units that read it, and its bytes.
+    /// By parameter, in their order: the units that read it, and its bytes. Only where an
+    /// allocator is asked for them.
     std::vector<std::pair<std::vector<int>, int64_t>> parts;
   };
   std::shared_ptr<Tables> tables; ///< the same however they are stored
@@ -133,15 +144,19 @@ std::vector<sharding::AxisList> normSums(const Problem &problem, const ProblemFa
 std::vector<sharding::AxisList> scalarSums(const Problem &problem, const ProblemFacts &facts,
                                            const Plan &plan);
 
+/// Whether what is sent between stages keeps the sender from computing.
+bool blockingSends(const Software &software, ScheduleKind schedule);
+
 class StageCosts {
 public:
   using Runs = std::vector<StageRun>; ///< the stages of a rank, or of a pipeline
 
   /// `mesh`: of one stage, with all its axes. `scalarSums`: groups that sum up
-  /// single numbers once a step.
+  /// single numbers once a step. `times`: of the model; null: its own.
   StageCosts(const CostModel &model, const Degrees &degrees,
              const sharding::Mesh &mesh, const Profile &profile, Weights weights,
-             const std::vector<Block> &blocks, std::vector<sharding::AxisList> scalarSums);
+             const std::vector<Block> &blocks, std::vector<sharding::AxisList> scalarSums,
+             std::shared_ptr<CollectiveTimes> times = nullptr);
 
   /// What stages cost whose first blocks are recomputed; must outlive this.
   void setRecomputed(const Profile &all) { recomputed = &all; }
@@ -172,9 +187,9 @@ public:
   /// Their sums, between these two.
   double tiedSeconds(const Runs &stages, int64_t rank) const;
   /// What a rank keeps from step to step, and a step's data: all but activations.
-  MemoryUse staticBytes(const Runs &runs) const;
+  MemoryUse staticBytes(std::span<const StageRun> runs) const;
   /// What there is beyond it before a step's calls and after them.
-  BetweenCalls betweenCalls(const Runs &runs) const;
+  BetweenCalls betweenCalls(std::span<const StageRun> runs) const;
   /// The same, and what its calls gather and scatter, as requests to an allocator;
   /// without what `StageAllocations` has.
   RankRequests requests(const Runs &runs) const;
@@ -184,15 +199,23 @@ public:
   /// Communication that parameters and gradients need.
   struct Exchange {
     sharding::StepKind kind = sharding::StepKind::AllReduce;
-    sharding::AxisList axes;
+    const sharding::AxisList *axes = nullptr; ///< null: there is no group
     double bytes = 0, seconds = 0; ///< of all calls
     double calls = 0;
+  };
+  /// One after the other.
+  struct Reductions {
+    const Exchange *begin() const { return list.data(); }
+    const Exchange *end() const { return list.data() + count; }
+    void add(const Exchange &exchange) { list[count++] = exchange; }
+    std::array<Exchange, 2> list;
+    size_t count = 0;
   };
   /// Before the forward and again before the backward pass; within each
   /// backward pass; once a step before, and after the update.
   Exchange gather(const WeightClass &weights, const StageRun &run) const;
   Exchange scatter(const WeightClass &weights, const StageRun &run) const;
-  std::vector<Exchange> reductions(const WeightClass &weights, const StageRun &run) const;
+  Reductions reductions(const WeightClass &weights, const StageRun &run) const;
   Exchange regather(const WeightClass &weights, const StageRun &run) const;
   const std::vector<WeightClass> &getClasses() const { return classes; }
 
@@ -203,15 +226,26 @@ public:
   /// Of computation, and of what data-parallel ranks exchange beside it.
   Slowdown slowdown() const;
   bool blockingSends() const {
-    const Software &software = model.getCluster().software;
-    bool inTurns = degrees.schedule == ScheduleKind::Interleaved ||
-                   degrees.schedule == ScheduleKind::ZeroBubble;
-    return !software.overlapCommunication && !(software.overlapsSends && inTurns);
+    return plan::blockingSends(model.getCluster().software, degrees.schedule);
   }
 
 private:
+  /// What parameters and gradients add to a stage's calls, and a rank that has no other stage.
+  struct Parameters {
+    struct Class {
+      simulate::Work gathers, scatters; ///< of each pass
+      double accumulation = 0;
+    };
+    std::vector<Class> classes;
+    double reductionSeconds = 0, reductionOverlap = 0;
+    double forwardTransient = 0, backwardTransient = 0;
+    simulate::RankCost rank;
+  };
+  const Parameters &parametersOf(StageRun run) const;
+  void findParameters(const StageRun &run, Parameters &result) const;
+  simulate::RankCost sumOf(std::span<const StageRun> runs) const;
   simulate::Work launched(double all, double exchanged, double host) const;
-  Exchange exchange(sharding::StepKind kind, sharding::AxisList axes, double bytes,
+  Exchange exchange(sharding::StepKind kind, const sharding::AxisList &axes, double bytes,
                     double pieces) const;
   bool ownersBroadcast(const WeightClass &weights) const;
   bool reducesHalfSums(const WeightClass &weights, const StageRun &run) const;
@@ -219,11 +253,10 @@ private:
   void countBlocks(const std::vector<Block> &blocks, const std::vector<bool> &higher);
   double pieces(WeightClass::Level level, const StageRun &run) const;
   double piecesWith(sharding::AxisList WeightClass::*axes, const StageRun &run) const;
-  void addParameterCosts(const StageRun &run, simulate::StageCost &cost) const;
   double accumulation(const WeightClass &weights, const StageRun &run) const;
   bool overlaps() const;
-  int64_t bucketBytes(const Runs &runs) const;
-  int64_t dataBytes(const Runs &runs, bool buffers) const;
+  int64_t bucketBytes(std::span<const StageRun> runs) const;
+  int64_t dataBytes(std::span<const StageRun> runs, bool buffers) const;
   GradientLife gradientLife() const;
   bool isFlat(const WeightClass &weights) const;
   BetweenCalls betweenCalls(const WeightClass &weights, const StageRun &run) const;
@@ -243,8 +276,16 @@ private:
   std::vector<int> blocksBefore; ///< by unit: how many blocks begin before it
   /// How many of these have the higher level; empty: stages say it.
   std::vector<int> higherBefore;
-  mutable std::map<std::tuple<sharding::StepKind, sharding::AxisList, double>, double>
-      collectiveTimes;
+  /// By begin, end and zeroEnd; once for stages of as many of the repeated units.
+  mutable FlatMap<Parameters> known;
+  /// Ranks that exchange.
+  struct Group {
+    sharding::StepKind kind;
+    sharding::AxisList axes;
+    CollectiveTimes::Group *times;
+  };
+  std::shared_ptr<CollectiveTimes> times;
+  mutable std::deque<Group> groups; ///< few
 };
 
 } // namespace dtc::plan

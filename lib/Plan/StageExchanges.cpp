@@ -43,15 +43,16 @@ double StageCosts::piecesWith(AxisList WeightClass::*axes, const StageRun &run) 
   return pieces(level, run);
 }
 
-StageCosts::Exchange StageCosts::exchange(StepKind kind, AxisList axes, double bytes,
+StageCosts::Exchange StageCosts::exchange(StepKind kind, const AxisList &axes, double bytes,
                                           double pieces) const {
-  if (bytes <= 0 || mesh.size(axes) <= 1)
-    return {kind, {}, 0, 0, 0};
-  // Stages of as many equal layers exchange the same.
-  auto [it, isNew] = collectiveTimes.try_emplace({kind, axes, bytes / pieces}, 0.0);
-  if (isNew)
-    it->second = model.collectiveSeconds(kind, axes, bytes / pieces, mesh);
-  return {kind, std::move(axes), bytes, pieces * it->second, pieces};
+  auto at = std::find_if(groups.begin(), groups.end(), [&](const Group &known) {
+    return known.kind == kind && known.axes == axes;
+  });
+  if (at == groups.end())
+    at = groups.insert(at, {kind, axes, &times->of(kind, model.groupShape(axes, mesh))});
+  if (bytes <= 0 || at->times->shape.ranks <= 1)
+    return {kind, nullptr, 0, 0, 0};
+  return {kind, &at->axes, bytes, pieces * at->times->seconds(bytes / pieces), pieces};
 }
 
 StageCosts::Exchange StageCosts::gather(const WeightClass &weights, const StageRun &run) const {
@@ -96,27 +97,29 @@ double StageCosts::lastShare(const WeightClass &weights, const StageRun &run) co
 
 /// Sums of gradients once a step: to where the state is stored, the rest among
 /// the ranks that hold the same part.
-std::vector<StageCosts::Exchange> StageCosts::reductions(const WeightClass &weights,
-                                                         const StageRun &run) const {
+StageCosts::Reductions StageCosts::reductions(const WeightClass &weights,
+                                              const StageRun &run) const {
   bool half = reducesHalfSums(weights, run);
   auto bytes = double(half ? weights.parameters(run) : weights.gradients(run));
-  std::vector<Exchange> result;
+  Reductions result;
   if (!weights.trained || weights.pending.empty() || bytes <= 0)
     return result;
   bool scattered = !weights.gradient.empty();
-  const AxisList &pending = weights.pending;
-  if (!scattered && ownersBroadcast(weights))
-    return {exchange(StepKind::AllReduce, pending, bytes, buckets(bytes, mesh.size(pending)))};
+  if (!scattered && ownersBroadcast(weights)) {
+    result.add(exchange(StepKind::AllReduce, weights.pending, bytes,
+                        buckets(bytes, weights.ranks.pending)));
+    return result;
+  }
   const AxisList &target = scattered ? weights.gradient : weights.state;
+  int64_t ranks = scattered ? weights.ranks.gradient : weights.ranks.state;
   if (half && !target.empty())
-    result.push_back(exchange(StepKind::AllReduce, target, bytes, 1));
+    result.add(exchange(StepKind::AllReduce, target, bytes, 1));
   else if (!scattered && !target.empty())
-    result.push_back(exchange(StepKind::ReduceScatter, target, bytes,
-                              buckets(bytes, mesh.size(target))));
-  bytes /= half ? 1 : double(mesh.size(target));
-  if (AxisList rest = without(pending, target); !rest.empty())
-    result.push_back(
-        exchange(StepKind::AllReduce, rest, bytes, buckets(bytes, mesh.size(rest))));
+    result.add(exchange(StepKind::ReduceScatter, target, bytes, buckets(bytes, ranks)));
+  bytes /= half ? 1 : double(ranks);
+  if (!weights.rest.empty())
+    result.add(exchange(StepKind::AllReduce, weights.rest, bytes,
+                        buckets(bytes, mesh.size(weights.rest))));
   return result;
 }
 
@@ -126,7 +129,7 @@ StageCosts::Exchange StageCosts::regather(const WeightClass &weights, const Stag
   if (!weights.trained || !weights.storage.empty() || weights.state.empty())
     return {};
   auto bytes = double(weights.parameters(run));
-  auto ranks = mesh.size(weights.state);
+  int64_t ranks = weights.ranks.state;
   // A part that goes round from its owner takes the hops and the traffic of gathering it.
   return exchange(StepKind::AllGather, weights.state, bytes,
                   ownersBroadcast(weights) ? double(ranks) : buckets(bytes, ranks));

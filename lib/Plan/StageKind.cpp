@@ -138,7 +138,7 @@ void StageKind::add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange
                     double times) const {
   if (exchange.calls <= 0)
     return;
-  merge(uses, {exchange.kind, degreesOf(exchange.axes, plan.mesh),
+  merge(uses, {exchange.kind, degreesOf(*exchange.axes, plan.mesh),
                std::llround(exchange.calls * times),
                std::llround(std::ceil(exchange.bytes / exchange.calls)),
                exchange.seconds * times});

@@ -46,7 +46,7 @@ void StageCosts::addCasts(const Runs &runs, RankRequests &to) const {
       int64_t whole = weights.parameters(run) / weights.elements(run); // bytes of an element
       for (int64_t bytes : weights.sizes(run))
         largest = std::max(largest, std::min(bytes / whole, weights.elements(run) /
-                                                                mesh.size(weights.state)));
+                                                                weights.ranks.state));
     }
   to.casts = {largest * byteSize(DType::F32), largest * byteSize(DType::F64)};
 }
@@ -86,16 +86,16 @@ void StageCosts::addRequests(const WeightClass &weights, const StageRun &run,
   const std::vector<int64_t> &each = isFlat(weights) ? std::vector<int64_t>{1} : all;
   BetweenCalls between = betweenCalls(weights, run);
   add(to.initial, between.initial, all);
-  add(to.resident, weights.parameters(run) / mesh.size(weights.storage), each);
+  add(to.resident, weights.parameters(run) / weights.ranks.storage, each);
   if (!weights.trained)
     return;
   if (to.gradients != GradientLife::Step)
-    add(to.resident, weights.gradients(run) / mesh.size(weights.gradient));
+    add(to.resident, weights.gradients(run) / weights.ranks.gradient);
   int64_t halfSums = reducesHalfSums(weights, run) ? weights.parameters(run) : 0;
   add(to.norm, halfSums);
   add(to.norm, between.norm - halfSums, all);
   if (degrees.offload == Offload::None) {
-    int64_t ways = mesh.size(weights.state);
+    int64_t ways = weights.ranks.state;
     add(to.states, weights.states(run) / ways, each);
     int64_t temporaries = weights.update(run) / ways;
     add(to.update, between.update - temporaries);
@@ -127,7 +127,7 @@ BetweenCalls StageCosts::betweenCalls(const WeightClass &weights, const StageRun
     result.initial = weights.parameters(run); // the whole ones
   if (!weights.trained)
     return result;
-  int64_t ways = mesh.size(weights.state), elements = weights.elements(run);
+  int64_t ways = weights.ranks.state, elements = weights.elements(run);
   result.norm = software.normTemporaries * (elements * byteSize(DType::F32) / ways);
   if (reducesHalfSums(weights, run))
     result.norm += weights.parameters(run);
@@ -143,7 +143,7 @@ BetweenCalls StageCosts::betweenCalls(const WeightClass &weights, const StageRun
   return result;
 }
 
-BetweenCalls StageCosts::betweenCalls(const Runs &runs) const {
+BetweenCalls StageCosts::betweenCalls(std::span<const StageRun> runs) const {
   BetweenCalls result;
   result.norm = overlaps() ? 0 : bucketBytes(runs);
   for (const StageRun &run : runs)

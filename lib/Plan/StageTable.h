@@ -1,60 +1,66 @@
-// Sums that a pipeline stage has, for all stages at once: a stage is a run of
-// units [a, b), and each summand counts in a rectangle of pairs (a, b).
+// Sums that a pipeline stage has, for all stages at once: a stage is a run of units [a, b),
+// and each summand counts in those that have one of some units, or that lie within a run.
+//
+// Of units 2, 3 and 7 a stage has either none or neighbours among them, one more than it has
+// pairs of neighbours. So a summand of theirs counts as often as it has units, less as often as
+// it has pairs: 3 - 2 times in [1, 9), 2 - 1 times in [3, 9). Units, pairs that are equally far
+// apart and runs of equal length are prefix sums over where they begin, few of them where
+// layers are units. Where there are many, all stages' sums are found at once.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 namespace dtc::plan {
 
 class StageTable {
 public:
-  explicit StageTable(int units = 0) : size(units + 1) {}
+  explicit StageTable(int units = 0) : size(units), with(units), within(units) {}
 
-  /// Adds to all a in [a0, a1) and b in [b0, b1); before `finish`.
-  void add(int a0, int a1, int b0, int b1, int64_t amount) {
-    a1 = a1 < size ? a1 : size;
-    b1 = b1 < size ? b1 : size;
-    if (a0 >= a1 || b0 >= b1 || amount == 0)
-      return;
-    if (cells.empty())
-      cells.assign(static_cast<size_t>(size) * size, 0);
-    at(a0, b0) += amount;
-    if (b1 < size)
-      at(a0, b1) -= amount;
-    if (a1 < size)
-      at(a1, b0) -= amount;
-    if (a1 < size && b1 < size)
-      at(a1, b1) += amount;
-  }
-  /// Adds to all stages with one of `units`, which ascend.
-  void addToStagesWith(const std::vector<int> &units, int64_t amount) {
-    int previous = -1;
-    for (int unit : units) {
-      // Those whose first one it is.
-      add(previous + 1, unit + 1, unit + 1, size, amount);
-      previous = unit;
-    }
-  }
-  void finish() {
-    for (size_t begin = 0; begin < cells.size(); begin += size) {
-      int64_t *row = cells.data() + begin;
-      std::partial_sum(row, row + size, row);
-      for (int b = 0; b < size && begin > 0; ++b)
-        row[b] += row[b - size];
-    }
-  }
+  /// Adds to all stages with one of `units`, which ascend, each `shift` further; before `finish`.
+  void addToStagesWith(const std::vector<int> &units, int64_t amount, int shift = 0);
+  /// Adds to all stages [a, b) with first <= a and b <= end; before `finish`.
+  void addToStagesWithin(int first, int end, int64_t amount);
+  /// Adds what another table has, and as often again as there are more copies, each `distance`
+  /// units after the one before it; both before `finish`.
+  void addCopies(const StageTable &one, int distance, int copies);
+  void finish();
+  /// After it; of an empty stage, 0.
   int64_t operator()(int a, int b) const {
-    return cells.empty() ? 0 : cells[static_cast<size_t>(a) * size + b];
+    if (!cells.empty())
+      return cells[static_cast<size_t>(a) * (size + 1) + b];
+    int64_t sum = 0;
+    for (const Starts &starts : with.list)
+      if (b - starts.length > a)
+        sum += starts.amounts[b - starts.length] - starts.amounts[a];
+    for (const Starts &starts : within.list)
+      if (b - a <= starts.length && a < b)
+        sum += starts.amounts[a + 1] - starts.amounts[b > starts.length ? b - starts.length : 0];
+    return sum;
   }
-  int units() const { return size - 1; }
+  int units() const { return size; }
 
 private:
-  int64_t &at(int a, int b) { return cells[static_cast<size_t>(a) * size + b]; }
+  /// Amounts of what is equally long, from the first unit to the last of a pair, or to the end
+  /// of a run: before `finish` by where it begins, then of all that begins before a unit.
+  struct Starts {
+    int length = 0;
+    std::vector<int64_t> amounts;
+  };
+  struct ByLength {
+    explicit ByLength(int units) : size(units) {}
+    void add(int unit, int length, int64_t amount);
+    int size;
+    std::vector<Starts> list;
+    std::vector<int> places; ///< in it, by length; -1: none
+  };
+  void addCorners(int a0, int a1, int b0, int b1, int64_t amount);
+  void findCells();
+
   int size;
-  std::vector<int64_t> cells; ///< empty: nothing was added
+  ByLength with, within;
+  std::vector<int64_t> cells; ///< by a and b; empty: there are few lengths
 };
 
 } // namespace dtc::plan

@@ -109,47 +109,56 @@ WeightClass &WeightFinder::classOf(WeightClass key) {
   return result.classes.emplace_back(std::move(key));
 }
 
-static void addTo(WeightClass::Tables &tables, const std::vector<int> &readers,
+static void addTo(WeightClass::Tables &tables, const std::vector<int> &readers, int shift,
                   const ParameterBytes &bytes, int64_t elements) {
-  tables.parameters.addToStagesWith(readers, bytes.parameter);
-  tables.gradients.addToStagesWith(readers, bytes.gradient);
-  tables.states.addToStagesWith(readers, bytes.states);
-  tables.kept.addToStagesWith(readers, bytes.kept);
-  tables.update.addToStagesWith(readers, bytes.update);
-  tables.elements.addToStagesWith(readers, elements);
-  tables.count.addToStagesWith(readers, 1);
+  tables.parameters.addToStagesWith(readers, bytes.parameter, shift);
+  tables.gradients.addToStagesWith(readers, bytes.gradient, shift);
+  tables.states.addToStagesWith(readers, bytes.states, shift);
+  tables.kept.addToStagesWith(readers, bytes.kept, shift);
+  tables.update.addToStagesWith(readers, bytes.update, shift);
+  tables.elements.addToStagesWith(readers, elements, shift);
+  tables.count.addToStagesWith(readers, 1, shift);
+}
+
+/// The units that read a copy of an argument; what nothing reads stays with the first stage.
+static std::vector<int> unitsOf(const Profile::Readers &readers, int shift) {
+  std::vector<int> units = readers.units.empty() ? std::vector<int>{0} : readers.units;
+  for (int &unit : units)
+    unit += shift;
+  return units;
 }
 
 void WeightFinder::add(ValueId value, WeightClass &to) {
   ParameterBytes bytes =
       parameterBytes(problem, value, to.trained, plan.arguments.at(value), plan.mesh, software);
   int64_t elements = bytes.parameter / byteSize(problem.values[value].type);
-  for (std::vector<int> readers : profile.readers(value)) {
-    if (readers.empty()) // what nothing reads stays with the first stage
-      readers = {0};
-    addTo(*to.tables, readers, bytes, elements);
-    to.tables->parts.emplace_back(readers, bytes.parameter);
-    if (to.trained && readers.size() > 1) {
-      if (!to.shared)
-        to.shared = std::make_shared<WeightClass::Tables>(profile.units());
-      addTo(*to.shared, readers, bytes, elements);
-      result.shared.emplace_back(std::move(readers), bytes.gradient);
+  const Profile::Readers &readers = profile.readers(value);
+  const std::vector<int> first = unitsOf(readers, 0);
+  bool isShared = to.trained && first.size() > 1;
+  if (isShared && !to.shared)
+    to.shared = std::make_shared<WeightClass::Tables>(profile.units());
+  for (int copy = 0; copy < readers.copies; ++copy) {
+    int shift = copy * profile.folded().count;
+    addTo(*to.tables, first, shift, bytes, elements);
+    if (software.cachingAllocator)
+      to.tables->parts.emplace_back(unitsOf(readers, shift), bytes.parameter);
+    if (isShared) {
+      addTo(*to.shared, first, shift, bytes, elements);
+      result.shared.emplace_back(unitsOf(readers, shift), bytes.gradient);
     }
   }
 }
 
 void WeightFinder::addData(ValueId value) {
   const Value &argument = problem.values[value];
+  const Profile::Readers &readers = profile.readers(value);
   int64_t bytes = placedBytes(localBytes(argument, plan.arguments.at(value), plan.mesh));
   bool isData = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
   Weights::Data::Kind kind = isData ? Weights::Data::Kind::Microbatch
                              : argument.kind == ValueKind::Buffer ? Weights::Data::Kind::Buffer
                                                                   : Weights::Data::Kind::Step;
-  for (std::vector<int> readers : profile.readers(value)) {
-    if (readers.empty())
-      readers = {0};
-    addData(std::move(readers), kind, bytes);
-  }
+  for (int copy = 0; copy < readers.copies; ++copy)
+    addData(unitsOf(readers, copy * profile.folded().count), kind, bytes);
 }
 
 void WeightFinder::addData(std::vector<int> units, Weights::Data::Kind kind, int64_t bytes) {

@@ -5,8 +5,6 @@
 #include "PipelineFloor.h"
 #include "ShardingSolver.h"
 #include "StageCuts.h"
-#include "StagePrices.h"
-#include "Surroundings.h"
 
 #include <algorithm>
 #include <limits>
@@ -21,10 +19,10 @@ static constexpr Strides kInnermost = {1, 1, 1, 1, 1};
 
 const std::vector<OpId> &Estimator::cutsFor(const Degrees &degrees) {
   int64_t stages = degrees.pp * degrees.chunks;
-  auto [it, isNew] = cutSets.try_emplace(stages);
+  auto [it, isNew] = cutsByStages.try_emplace(stages);
   if (isNew)
-    it->second = cutPositions(problem, facts, library.getBlocks(), stages);
-  return it->second;
+    it->second = &*cutSets.insert(cutPositions(problem, facts, library.getBlocks(), stages)).first;
+  return *it->second;
 }
 
 Estimator::Kinds Estimator::kindsOf(const Degrees &degrees) {
@@ -121,50 +119,11 @@ double Estimator::lowerBoundOfOrders(const Degrees &degrees, const ShardVariant 
   return shard ? pipelineFloor(shard->profile(degrees.recompute, cuts), degrees) : kInfinity;
 }
 
-/// Communication buffers of a group for each degree; gradients of experts are summed
-/// over dp and cp, those of all others over ep, too.
-static int64_t communicators(const Degrees &degrees) {
-  return (degrees.dp > 1) + (degrees.tp > 1) + (degrees.cp > 1) + (degrees.pp > 1) +
-         (degrees.ep > 1) + (degrees.ep > 1 && degrees.dp * degrees.cp > 1);
-}
-
-/// Stages of one kind.
-struct Estimator::StagesOn {
-  StagesOn(ShardLibrary &library, const ShardCosts &shard, const Degrees &degrees,
-           const EstimateOptions &options, const std::vector<OpId> &cuts,
-           const std::optional<Strides> &strides = std::nullopt)
-      : profile(shard.profile(options.someBlocks ? Recompute::None : degrees.recompute, cuts)),
-        mesh(meshOf(shard, degrees, strides)),
-        costs(library.getModel(), degrees, mesh, profile,
-              surrounded(shard.weights(cuts), degrees, mesh, options.mixesLevels),
-              library.getBlocks(), surroundedSums(shard, mesh)),
-        prices(costs, degrees, profile, library.getBlocks(),
-               options.someBlocks ? &shard.profile(degrees.recompute, cuts) : nullptr),
-        capacity(library.getModel().availableBytes(communicators(degrees))) {
-    if (options.mixesLevels)
-      prices.mixLevels(options.limit);
-  }
-
-  static sharding::Mesh meshOf(const ShardCosts &shard, const Degrees &degrees,
-                               const std::optional<Strides> &strides) {
-    sharding::Mesh mesh = makeMesh(shard.getProblem(), shard.getFacts(), degrees);
-    if (strides)
-      setStrides(mesh, *strides);
-    return mesh;
-  }
-
-  const Profile &profile;
-  sharding::Mesh mesh;
-  StageCosts costs;
-  StagePrices prices;
-  double capacity; ///< bytes that a rank has for tensors
-};
-
 /// The pipelines of one set of degrees, cut for a budget and simulated.
 class Estimator::Pipelines {
 public:
   /// `fixed`: the only cuts that there may be, if given.
-  Pipelines(const Cluster &cluster, const Degrees &degrees, std::vector<StagesOn *> byRank,
+  Pipelines(const Cluster &cluster, const Degrees &degrees, Ranks byRank,
             const pipeline::Schedule &schedule, std::optional<std::vector<int>> fixed)
       : cluster(cluster), degrees(degrees), byRank(std::move(byRank)), schedule(schedule),
         units(this->byRank[0]->profile.units()), fixed(std::move(fixed)) {}
@@ -177,8 +136,10 @@ public:
       return canBeCut(share) ? Estimator::Outcome::TooSlow : Estimator::Outcome::TooLarge;
     cuts = std::move(*found);
     runs.clear();
-    for (int stage = 0; stage + 1 < static_cast<int>(cuts.size()); ++stage)
-      runs.push_back(find(cuts[stage], cuts[stage + 1], stage, share)->run);
+    std::vector<StageOn> on = stagesWithin(share);
+    for (size_t stage = 0; stage < on.size(); ++stage)
+      runs.push_back(on[stage].own->prices(cuts[stage], cuts[stage + 1], on[stage].slots,
+                                           on[stage].budget)->run);
     return Estimator::Outcome::Found;
   }
   /// However slow it is.
@@ -194,20 +155,26 @@ public:
     return canBeCut(share) ? Estimator::Outcome::TooSlow : Estimator::Outcome::TooLarge;
   }
   simulate::Costs stageCosts() const {
+    simulate::Costs result;
     if (std::all_of(byRank.begin(), byRank.end(),
-                    [&](const StagesOn *rank) { return rank == byRank[0]; }))
-      return byRank[0]->costs.costs(runs);
-    std::vector<const StageCosts *> ranks;
-    for (const StagesOn *rank : byRank)
-      ranks.push_back(&rank->costs);
-    return MixedStages(cluster, std::move(ranks), neighbouringDevices(degrees)).costs(runs);
+                    [&](const auto &rank) { return rank == byRank[0]; })) {
+      result = byRank[0]->costs.costs(runs);
+    } else {
+      std::vector<const StageCosts *> ranks;
+      for (const auto &rank : byRank)
+        ranks.push_back(&rank->costs);
+      result = MixedStages(cluster, std::move(ranks), neighbouringDevices(degrees)).costs(runs);
+    }
+    // Costs of a rank are of any schedule.
+    result.blockingSends = blockingSends(cluster.software, degrees.schedule);
+    return result;
   }
   /// Whether all ranks together can hold what is kept from step to step.
   bool holdStates() const {
     if (!degrees.groups.empty())
       return true; // how much that is depends on where the cuts are
     double capacity = 0;
-    for (const StagesOn *rank : byRank)
+    for (const auto &rank : byRank)
       capacity += rank->capacity;
     StageRun all(0, units);
     all.zeroEnd = units;
@@ -244,16 +211,24 @@ private:
   static constexpr double kDearest = 2;
 
   int stages() const { return static_cast<int>(schedule.shape.stages()); }
-  std::optional<StagePrices::Price> find(int a, int b, int stage, double share) {
-    int64_t ranks = schedule.shape.ranks;
-    StagesOn &own = *byRank[stage % ranks];
-    double budget = share == kInfinity ? share : share * own.capacity;
-    return own.prices(a, b, schedule.slots[stage % ranks][stage / ranks], budget);
+  struct StageOn {
+    RankStages *own = nullptr;
+    int32_t slots = 0; ///< microbatches that it holds at once
+    double budget = 0; ///< bytes
+  };
+  std::vector<StageOn> stagesWithin(double share) {
+    std::vector<StageOn> result;
+    for (int64_t stage = 0; stage < schedule.shape.stages(); ++stage) {
+      auto rank = static_cast<size_t>(stage % schedule.shape.ranks);
+      double capacity = byRank[rank]->capacity;
+      result.push_back({byRank[rank].get(), schedule.slots[rank][stage / schedule.shape.ranks],
+                        share == kInfinity ? share : share * capacity});
+    }
+    return result;
   }
   StagePrice pricesWithin(double share) {
-    return [this, share](int a, int b, int stage) {
-      auto price = find(a, b, stage, share);
-      return price ? price->seconds : kInfinity;
+    return [on = stagesWithin(share)](int a, int b, int stage) {
+      return on[stage].own->prices.seconds(a, b, on[stage].slots, on[stage].budget);
     };
   }
   std::optional<std::vector<int>> cheapest(double share, double limit) {
@@ -269,7 +244,7 @@ private:
 
   const Cluster &cluster;
   const Degrees &degrees;
-  std::vector<StagesOn *> byRank;
+  Ranks byRank;
   const pipeline::Schedule &schedule;
   int units;
   std::optional<std::vector<int>> fixed;
@@ -337,20 +312,20 @@ static std::vector<double> sharesOf(const Degrees &degrees, bool anyMemory) {
   return shares;
 }
 
-std::vector<Estimator::StagesOn *> Estimator::stagesOf(const Kinds &kinds,
-                                                       const ShardVariant &variant,
-                                                       const EstimateOptions &options,
-                                                       Stages &stages, std::string &error) {
+Estimator::Ranks Estimator::ranksOf(const Degrees &degrees, const ShardVariant &variant,
+                                    const EstimateOptions &options, std::string &error) {
+  Kinds kinds = kindsOf(degrees);
+  std::vector<std::shared_ptr<RankStages>> stages;
   for (const Kind &kind : kinds.list) {
     const ShardCosts *shard = shardOf(kind, variant, error);
     if (!shard)
       return {};
-    stages.push_back(std::make_unique<StagesOn>(*kind.devices, *shard, kind.degrees, options,
-                                                cutsFor(kind.degrees)));
+    stages.push_back(rankStages.get({kind.devices, shard, kind.degrees, &cutsFor(kind.degrees),
+                                     options.someBlocks, options.mixesLevels, options.limit}));
   }
-  std::vector<StagesOn *> byRank;
+  Ranks byRank;
   for (size_t kind : kinds.byRank)
-    byRank.push_back(stages[kind].get());
+    byRank.push_back(stages[kind]);
   return byRank;
 }
 
@@ -366,10 +341,8 @@ std::optional<std::vector<int>> Estimator::fixedCuts(const Profile &profile, int
 
 bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks) {
   const pipeline::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
-  Kinds kinds = kindsOf(degrees);
-  Stages stages;
   std::string error;
-  std::vector<StagesOn *> byRank = stagesOf(kinds, variant, {0, false, someBlocks}, stages, error);
+  Ranks byRank = ranksOf(degrees, variant, {0, false, someBlocks}, error);
   if (!schedule || byRank.empty())
     return true;
   Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule, std::nullopt);
@@ -388,9 +361,7 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     least.recompute = Recompute::None;
   if (lowerBound(least, variant, error) > options.limit)
     return Outcome::TooSlow;
-  Kinds kinds = kindsOf(degrees);
-  Stages stages;
-  std::vector<StagesOn *> byRank = stagesOf(kinds, variant, options, stages, error);
+  Ranks byRank = ranksOf(degrees, variant, options, error);
   if (byRank.empty())
     return Outcome::Impossible;
   const Profile &profile = byRank[0]->profile;
@@ -453,10 +424,10 @@ Estimator::Outcome Estimator::tryOrders(const Degrees &degrees, const ShardVaria
   shard = library.get(degrees, kInnermost, variant, cuts, error);
   if (!shard)
     return Outcome::Impossible;
-  StagesOn stages(library, *shard, degrees, options, cuts, kInnermost);
-  Pipelines pipelines(library.getCluster(), degrees,
-                      std::vector<StagesOn *>(degrees.pp, &stages), *schedule,
-                      fixedCuts(stages.profile, static_cast<int>(schedule->shape.stages())));
+  auto stages = rankStages.get(
+      {&library, shard, degrees, &cuts, options.someBlocks, false, 0, /*isInnermost=*/true});
+  Pipelines pipelines(library.getCluster(), degrees, Ranks(degrees.pp, stages), *schedule,
+                      fixedCuts(stages->profile, static_cast<int>(schedule->shape.stages())));
   return pipelines.holdStates()
              ? pipelines.tryCut(sharesOf(degrees, false).front(), options.limit)
              : Outcome::TooLarge;

@@ -2,12 +2,14 @@
 // with figures of one data-parallel rank that many degrees share.
 #pragma once
 
-#include "ShardCosts.h"
+#include "RankStages.h"
 #include "StepEstimates.h"
 
 #include "../Storage.h"
 
 #include "dtc/Plan/Search.h"
+
+#include <set>
 
 namespace dtc::plan {
 
@@ -69,7 +71,6 @@ public:
 
 private:
   class Pipelines;
-  struct StagesOn;
   const std::vector<OpId> &cutsFor(const Degrees &degrees);
   std::optional<std::vector<int>> fixedCuts(const Profile &profile, int stages) const;
   /// Pipeline ranks on the same type of device with the same mesh.
@@ -85,18 +86,19 @@ private:
     std::vector<size_t> byRank;
   };
   Kinds kindsOf(const Degrees &degrees);
-  using Stages = std::vector<std::unique_ptr<StagesOn>>; ///< by kind
-  /// By rank; nothing where there are none.
-  std::vector<StagesOn *> stagesOf(const Kinds &kinds, const ShardVariant &variant,
-                                   const EstimateOptions &options, Stages &stages,
-                                   std::string &error);
+  using Ranks = std::vector<std::shared_ptr<RankStages>>; ///< of a pipeline
+  /// Nothing where there are none.
+  Ranks ranksOf(const Degrees &degrees, const ShardVariant &variant,
+                const EstimateOptions &options, std::string &error);
   const ShardCosts *shardOf(const Kind &kind, const ShardVariant &variant, std::string &error);
   double balancedFloor(const Kinds &kinds, const std::vector<const Profile *> &profiles) const;
 
   ShardLibrary &library;
   const Problem &problem;
   const ProblemFacts &facts;
-  std::map<int64_t, std::vector<OpId>> cutSets; ///< by stages
+  std::set<std::vector<OpId>> cutSets;
+  std::map<int64_t, const std::vector<OpId> *> cutsByStages; ///< of these
+  RankStagesStore rankStages;
   StepEstimates steps;
 };
 

@@ -1,6 +1,8 @@
 #include "StagePrices.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace dtc::plan {
 
@@ -8,33 +10,41 @@ namespace dtc::plan {
 /// predictions are off by a few percent, and a block more costs less than running out of memory.
 static constexpr double kSpare = 0.03;
 
-static double alone(const simulate::Work &work) {
+static double secondsOf(const simulate::Work &work) {
   return std::max(work.compute, work.overlapped) + work.blocking;
 }
 
 StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const Profile &profile,
                          const std::vector<Block> &blocks, const Profile *recomputed)
-    : costs(costs), degrees(degrees), units(profile.units()), folded(profile.folded()),
-      recomputes(recomputed != nullptr) {
+    : costs(costs), degrees(degrees), units(profile.units()), shifts(units),
+      recomputes(recomputed != nullptr), plain(units) {
+  const FoldedUnits &folded = profile.folded();
+  repeatedEnd = folded.first + folded.copies * folded.count;
+  for (int unit = folded.first; unit < repeatedEnd; ++unit)
+    shifts[unit] = folded.shift(unit, unit);
   if (recomputed)
     costs.setRecomputed(*recomputed);
   for (const Block &block : blocks)
     ends.push_back(profile.unitOf(block.last) + 1);
 }
 
-const StagePrices::Stage &StagePrices::stageOf(const StageRun &run) {
+StagePrices::Stage &StagePrices::stageOf(const StageRun &run) {
   int64_t key = (int64_t{run.begin} * (units + 1) + run.end) * (units + 1) + run.zeroEnd;
-  auto [at, isNew] = stages.try_emplace(key);
-  Stage &entry = at->second;
-  if (!isNew)
-    return entry;
+  if (Stage *known = stages.find(key))
+    return *known;
+  Stage &entry = stages.add(key);
+  price(entry, run);
+  return entry;
+}
+
+void StagePrices::price(Stage &entry, const StageRun &run) const {
   simulate::StageCost stage = costs.stage(run);
   simulate::RankCost rank = costs.rank({run});
   // What a backward call exchanges hides behind all that it computes; how levels of ZeRO
   // compare depends on it.
   bool inOneCall = mixLimit && degrees.schedule != ScheduleKind::ZeroBubble;
   entry.seconds = double(degrees.numMicrobatches) *
-                      (alone(stage.forward) + (inOneCall ? 0 : alone(stage.weightGrad))) +
+                      (secondsOf(stage.forward) + (inOneCall ? 0 : secondsOf(stage.weightGrad))) +
                   stage.reductionSeconds * (1 - stage.reductionOverlap) + rank.update.compute +
                   rank.update.blocking;
   entry.inputGrad = inOneCall ? stage.inputGrad + stage.weightGrad : stage.inputGrad;
@@ -43,14 +53,16 @@ const StagePrices::Stage &StagePrices::stageOf(const StageRun &run) {
   double transient = std::max({stage.forwardTransient, stage.backwardTransient,
                                stage.weightGradTransient});
   entry.updateBytes = rank.staticBytes + rank.updateTransient;
-  entry.bytes = rank.staticBytes + transient -
-                double(costs.peakBytes(run) - costs.savedBytes(run));
-  return entry;
+  int64_t saved = costs.savedBytes(run), peak = costs.peakBytes(run);
+  entry.bytes = rank.staticBytes + transient - double(peak - saved);
+  entry.savedWhole = double(saved);
+  entry.bytesWhole = entry.bytes + double(peak);
+  entry.secondsWhole = seconds(entry, run);
 }
 
 double StagePrices::seconds(const Stage &stage, const StageRun &run) const {
   return stage.seconds + double(degrees.numMicrobatches) *
-                             alone(costs.recomputation(run) + stage.inputGrad);
+                             secondsOf(costs.recomputation(run) + stage.inputGrad);
 }
 
 double StagePrices::bytes(const Stage &stage, const StageRun &run, int32_t slots) const {
@@ -61,13 +73,26 @@ double StagePrices::bytes(const Stage &stage, const StageRun &run, int32_t slots
 
 std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t slots,
                                                           double budget) {
-  int shift = folded.shift(a, b);
+  int shift = this->shift(a, b);
   std::optional<Price> price = find(a - shift, b - shift, slots, budget);
   if (price)
     for (int StageRun::*unit :
          {&StageRun::begin, &StageRun::end, &StageRun::kept, &StageRun::zeroEnd})
       price->run.*unit += shift;
   return price;
+}
+
+double StagePrices::seconds(int a, int b, int32_t slots, double budget) {
+  constexpr double none = std::numeric_limits<double>::infinity();
+  int shift = this->shift(a, b);
+  if (mixLimit) {
+    auto price = find(a - shift, b - shift, slots, budget);
+    return price ? price->seconds : none;
+  }
+  const Stage &stage = plainStage(a - shift, b - shift);
+  if (bytes(stage, slots) <= budget)
+    return stage.secondsWhole;
+  return recomputes ? keptOf(a - shift, b - shift, slots, budget).seconds : none;
 }
 
 std::optional<StagePrices::Price> StagePrices::find(int a, int b, int32_t slots, double budget) {
@@ -79,14 +104,34 @@ std::optional<StagePrices::Price> StagePrices::find(int a, int b, int32_t slots,
           it->second = mixed(a, b, slots, room);
     return it->second;
   }
-  StageRun run(a, b);
-  const Stage &stage = stageOf(run);
-  if (bytes(stage, run, slots) <= budget)
-    return Price{seconds(stage, run), run};
+  Price price{0, {a, b}};
+  const Stage &stage = plainStage(a, b);
+  if (bytes(stage, slots) <= budget) {
+    price.seconds = stage.secondsWhole;
+    return price;
+  }
+  const Kept &found = keptOf(a, b, slots, budget);
+  if (!std::isfinite(found.seconds))
+    return std::nullopt;
+  price.seconds = found.seconds;
+  price.run.kept = found.kept;
+  return price;
+}
+
+/// Of a stage that doesn't fit whole.
+const StagePrices::Kept &StagePrices::keptOf(int a, int b, int32_t slots, double budget) {
+  std::vector<Kept> &list = plainStage(a, b).found;
+  for (const Kept &known : list)
+    if (known.slots == slots && known.budget == budget)
+      return known;
+  Kept entry{slots, budget, std::numeric_limits<double>::infinity(), a};
   for (double room : {budget * (1 - kSpare), budget})
-    if (auto price = within(run, slots, room))
-      return price;
-  return std::nullopt;
+    if (auto price = within({a, b}, slots, room)) {
+      entry.seconds = price->seconds;
+      entry.kept = price->run.kept;
+      break;
+    }
+  return list.emplace_back(entry);
 }
 
 /// With the fewest blocks recomputed that keep to the room.

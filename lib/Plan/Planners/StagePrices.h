@@ -17,8 +17,8 @@
 
 #include "../StageCosts.h"
 
+#include <limits>
 #include <map>
-#include <unordered_map>
 
 namespace dtc::plan {
 
@@ -28,6 +28,7 @@ public:
   /// `costs` has them.
   StagePrices(StageCosts &costs, const Degrees &degrees, const Profile &profile,
               const std::vector<Block> &blocks, const Profile *recomputed);
+  StagePrices(const StagePrices &) = delete;
 
   struct Price {
     double seconds = 0;
@@ -36,33 +37,63 @@ public:
   /// Of the units [a, b) on a rank with `budget` bytes that holds `slots`
   /// microbatches at once; nothing where it is too small.
   std::optional<Price> operator()(int a, int b, int32_t slots, double budget);
+  /// The price's seconds; infinite where it is too small.
+  double seconds(int a, int b, int32_t slots, double budget);
   /// From now on stages say which of their units are stored by the higher of two levels,
   /// and those dearer than the limit aren't looked at.
   void mixLevels(double limit) { mixLimit = limit; }
 
 private:
-  /// What doesn't depend on what is recomputed.
+  /// With the fewest blocks recomputed that keep to a budget; `seconds` infinite: nothing does.
+  struct Kept {
+    int32_t slots = 0;
+    double budget = 0, seconds = 0;
+    int kept = 0;
+  };
+  /// What doesn't depend on what is recomputed, and what was found of all else.
   struct Stage {
     double seconds = 0; ///< but for the input gradient calls
     simulate::Work inputGrad;
     double computing = 0; ///< seconds that no exchange shortens
     double bytes = 0, updateBytes = 0;
+    double savedWhole = 0, bytesWhole = 0, secondsWhole = 0; ///< with nothing recomputed
+    std::vector<Kept> found;
   };
-  const Stage &stageOf(const StageRun &run);
+  Stage &stageOf(const StageRun &run);
+  void price(Stage &entry, const StageRun &run) const;
+  /// All units of the lower level.
+  Stage &plainStage(int a, int b) {
+    std::vector<Stage *> &row = plain[a];
+    auto length = static_cast<size_t>(b - a);
+    if (row.size() <= length)
+      row.resize(length + 1);
+    return row[length] ? *row[length] : *(row[length] = &stageOf({a, b}));
+  }
+  /// As FoldedUnits::shift.
+  int shift(int a, int b) const { return b <= repeatedEnd ? shifts[a] : 0; }
   std::optional<Price> find(int a, int b, int32_t slots, double budget);
+  const Kept &keptOf(int a, int b, int32_t slots, double budget);
   std::optional<Price> within(StageRun run, int32_t slots, double room);
   std::optional<Price> mixed(int a, int b, int32_t slots, double room);
   double bytes(const Stage &stage, const StageRun &run, int32_t slots) const;
   double seconds(const Stage &stage, const StageRun &run) const;
+  /// With nothing recomputed.
+  static double bytes(const Stage &stage, int32_t slots) {
+    return std::max(stage.updateBytes, stage.bytesWhole + double(slots - 1) * stage.savedWhole);
+  }
 
   const StageCosts &costs;
   const Degrees &degrees;
   int units;
-  FoldedUnits folded; ///< stages of as many of the repeated units cost the same
+  /// Stages of as many of the repeated units cost the same: by begin, how far from the first of
+  /// these the stages are that end with the last of them at most.
+  std::vector<int> shifts;
+  int repeatedEnd;
   std::vector<int> ends; ///< of blocks, in units
   bool recomputes;       ///< some of them
   std::optional<double> mixLimit;
-  std::unordered_map<int64_t, Stage> stages; ///< by begin, end and zeroEnd: few are asked for
+  FlatMap<Stage> stages; ///< by begin, end and zeroEnd: few are asked for
+  std::vector<std::vector<Stage *>> plain; ///< of these, by begin and length; null: unknown
   /// By a, b, slots and budget.
   std::map<std::tuple<int, int, int32_t, double>, std::optional<Price>> mixes;
 };
