@@ -142,6 +142,7 @@ struct SearchOptions {
   /// The problem's calls can't be cut otherwise.
   bool fixedCalls = false;
   const Workspace *workspace = nullptr; ///< as for `predict`
+  bool findClosest = true; ///< where nothing fits, say what comes closest
   bool adviseOtherwise = true; ///< where nothing fits, look for what would
   /// Where devices are of several types, pipeline stages may differ in their mesh.
   bool unequalMeshes = true;

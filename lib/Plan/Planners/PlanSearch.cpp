@@ -151,7 +151,7 @@ bool PlanSearch::mayReceiveLess(const Degrees &degrees) const {
 }
 
 Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees, Variants variants) {
-  // What doesn't fit with 1F1B, which keeps least, fits with no schedule.
+  // What doesn't fit with 1F1B fits with no schedule of as many stages, which keep no less.
   Degrees least = degrees;
   least.schedule = ScheduleKind::OneFOneB;
   least.chunks = 1;
@@ -164,7 +164,8 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees, Variants varia
     if (isNew && degrees != least)
       fits->second = estimator.mayFit(least, variant, someBlocks);
     wasShort = wasShort || !fits->second;
-    if (!fits->second)
+    // Ranks of several stages may share out the model more evenly.
+    if (!fits->second && degrees.chunks == 1)
       continue;
     Estimate estimate;
     EstimateOptions asked{limit(degrees), false, someBlocks};
@@ -176,7 +177,7 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees, Variants varia
     ++estimates;
     auto outcome = estimator.estimate(degrees, variant, asked, estimate, refusal);
     if (outcome == Estimator::Outcome::TooLarge) {
-      fits->second = degrees != least;
+      fits->second = fits->second && degrees != least;
       wasShort = true;
       continue;
     }
@@ -379,6 +380,8 @@ Result<SearchResult> PlanSearch::run() {
       if (auto fitting = finish(false))
         return fitting;
   }
+  if (!options.findClosest && !isPinned(spec))
+    return Error{"no plan fits", 4};
   found.clear();
   searchAnyMemory();
   auto closest = finish(true);

@@ -87,7 +87,7 @@ class WayOut {
 public:
   WayOut(const Problem &problem, const Cluster &cluster, const SearchOptions &given)
       : problem(problem), cluster(cluster), options(given) {
-    options.adviseOtherwise = false;
+    options.findClosest = options.adviseOtherwise = false;
   }
   /// The degrees of the best plan that fits, if any does.
   std::optional<Degrees> with(const Spec &spec, int64_t devices) {

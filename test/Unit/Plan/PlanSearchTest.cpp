@@ -111,6 +111,31 @@ TEST(PlanSearch, InterleavesWhereBubblesHurt) {
   EXPECT_NE(chosen.plan.degrees.schedule, ScheduleKind::OneFOneB);
 }
 
+/// Three layers and a large head can't be halved well, but shared out in more stages than two.
+TEST(PlanSearch, InterleavesWhatTwoStagesCannotHold) {
+  Problem problem = transformer({3, 1024, 16, 64, 4, 8192});
+  Cluster on = cluster("dgx-h100");
+  on.device.architecture = Architecture::None;
+  on.device.multiprocessors = 0;
+  on.device.achieved = {{DType::BF16, 7e14}, {DType::F32, 7e14}};
+  on.levels = {{"link", 0, 1e11, 1e-6}};
+  on.device.memoryBytes = 4.9e8;
+  const std::string spec = "dp=1,tp=1,pp=2,zero=0,recompute=none";
+  EXPECT_FALSE(found(problem, 2, spec + ",schedule=1f1b", on));
+  SearchResult free = best(problem, 2, spec, on);
+  EXPECT_EQ(free.plan.degrees.schedule, ScheduleKind::Interleaved) << summary(free.plan.degrees);
+  EXPECT_TRUE(free.predicted.fits());
+  int fitting = 0;
+  for (const char *chunks : {"2", "4"}) {
+    auto pinned = found(problem, 2, spec + ",micro_batch=1,chunks=" + chunks, on);
+    if (!pinned || !pinned->predicted.fits())
+      continue;
+    EXPECT_LE(free.predicted.stepSeconds, pinned->predicted.stepSeconds * 1.0001) << chunks;
+    ++fitting;
+  }
+  EXPECT_GT(fitting, 0);
+}
+
 TEST(PlanSearch, CutsUnevenlyAroundALargeHead) {
   TransformerSize size{8, 1024, 16, 1024, 16, 131072};
   SearchResult result =
