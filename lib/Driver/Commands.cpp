@@ -75,6 +75,11 @@ static void keepUntilTheEnd(std::unique_ptr<Compilation> compilation) {
   kept.push_back(std::move(compilation));
 }
 
+static void warnOfPlan(const PlanFacts &facts, const Options &options) {
+  for (const std::string &warning : planWarnings(facts, options.train.precision))
+    printWarning(warning);
+}
+
 ExitCode compile(const Options &options) {
   auto owned = std::make_unique<Compilation>(options);
   Compilation &compilation = *owned;
@@ -88,7 +93,9 @@ ExitCode compile(const Options &options) {
     (options.until == Phase::End ? std::cout : std::cerr) << compilation.getVerified() << "\n";
   if (options.until != Phase::End)
     return emit(compilation);
-  std::cout << planText(factsOf(compilation, compilation.getCluster()));
+  PlanFacts facts = factsOf(compilation, compilation.getCluster());
+  warnOfPlan(facts, options);
+  std::cout << planText(facts);
   keepUntilTheEnd(std::move(owned));
   return ExitCode::Done;
 }
@@ -143,6 +150,7 @@ ExitCode planOnly(Options options) {
   if (ExitCode code = savePlan(compilation); code != ExitCode::Done)
     return code;
   PlanFacts facts = factsOf(compilation, compilation.getCluster());
+  warnOfPlan(facts, options);
   const std::optional<plan::Explanation> &explanation = compilation.getExplanation();
   if (options.json) {
     nlohmann::ordered_json answer = planJson(facts);

@@ -149,6 +149,42 @@ ordered_json planJson(const PlanFacts &facts) {
 // Text
 //===----------------------------------------------------------------------===//
 
+/// Times that the ranks of a mesh do the model's work, all together: 1, if each op is split over
+/// all axes.
+static double repeatedWork(const plan::Problem &problem, const plan::Plan &plan) {
+  double ranks = 1, all = 0, done = 0;
+  for (const sharding::MeshAxis &axis : plan.mesh.axes)
+    ranks *= double(axis.size);
+  for (size_t op = 0; op < plan.ops.size() && op < problem.ops.size(); ++op) {
+    double parts = 1;
+    for (const sharding::AxisList &axes : plan.ops[op].factors)
+      for (sharding::AxisId axis : axes)
+        parts *= double(plan.mesh.axes[axis].size);
+    all += problem.ops[op].flops;
+    done += problem.ops[op].flops * ranks / parts;
+  }
+  return all > 0 ? done / all : 1;
+}
+
+std::vector<std::string> planWarnings(const PlanFacts &facts,
+                                      training::Precision precision) {
+  constexpr double much = 1.5;
+  std::vector<std::string> result;
+  for (const report::MeshPart &part : report::meshParts(facts))
+    if (double times = repeatedWork(facts.problem, *part.plan); times > much) {
+      char text[32];
+      std::snprintf(text, sizeof(text), "%.1f", times);
+      result.push_back("ranks repeat each other's work, as the model's sizes can't be split over "
+                       "all of them: together " +
+                       (part.ranks.empty() ? "they" : part.ranks) + " do it " + text + " times");
+    }
+  bool isVolta = facts.cluster.device.architecture == plan::Architecture::Volta;
+  if (isVolta && precision == training::Precision::BF16)
+    result.push_back(facts.cluster.device.name +
+                     " can't compute in bf16: planned at its rates of fp16");
+  return result;
+}
+
 static std::string padded(std::string text, size_t width) {
   if (text.size() < width)
     text.append(width - text.size(), ' ');
@@ -228,23 +264,38 @@ static void printTime(std::ostream &out, const PlanFacts &facts) {
   out << "\n";
 }
 
+/// Columns as wide as their longest entry, the last one as it is.
+static void printTable(std::ostream &out, const std::vector<std::vector<std::string>> &rows) {
+  std::vector<size_t> widths;
+  for (const std::vector<std::string> &row : rows)
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths.resize(std::max(widths.size(), i + 1));
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  for (const std::vector<std::string> &row : rows) {
+    for (size_t i = 0; i + 1 < row.size(); ++i)
+      out << padded(row[i], widths[i] + 2);
+    out << row.back() << "\n";
+  }
+}
+
 static void printStages(std::ostream &out, const PlanFacts &facts) {
   const Prediction &predicted = facts.search.predicted;
   if (predicted.stages.size() < 2)
     return;
-  out << "stage  layers   devices    parameters   memory      of capacity  forward    backward\n";
+  std::vector<std::vector<std::string>> rows = {{"stage", "layers", "devices", "parameters",
+                                                 "memory", "of capacity", "forward", "backward"}};
   for (size_t i = 0; i < predicted.stages.size(); ++i) {
     const plan::StagePrediction &stage = predicted.stages[i];
     std::string layers = "-";
     if (stage.firstLayer >= 0)
       layers = std::to_string(stage.firstLayer) + "-" + std::to_string(stage.lastLayer);
-    out << padded(std::to_string(i), 7) << padded(layers, 9)
-        << padded(rangeText(stage.devices), 11) << padded(std::to_string(stage.parameters), 13)
-        << padded(formatBytes(double(stage.peakMemory)), 12)
-        << padded(formatPercent(double(stage.peakMemory) / stage.memoryCapacity), 13)
-        << padded(formatSeconds(stage.forwardSeconds), 11)
-        << formatSeconds(stage.backwardSeconds) << "\n";
+    rows.push_back({std::to_string(i), layers, rangeText(stage.devices),
+                    std::to_string(stage.parameters), formatBytes(double(stage.peakMemory)),
+                    formatPercent(double(stage.peakMemory) / stage.memoryCapacity),
+                    formatSeconds(stage.forwardSeconds), formatSeconds(stage.backwardSeconds)});
   }
+  printTable(out, rows);
 }
 
 static void printMemory(std::ostream &out, const Prediction &predicted) {

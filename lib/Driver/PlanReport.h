@@ -24,6 +24,11 @@ nlohmann::ordered_json predictionJson(const plan::Prediction &predicted,
 /// The whole answer of `dtc plan --json`; figures that can't be known are null.
 nlohmann::ordered_json planJson(const PlanFacts &facts);
 
+/// What may not be what it seems: degrees that sizes of the model can't be split by, and a
+/// precision that the devices haven't got.
+std::vector<std::string> planWarnings(const PlanFacts &facts,
+                                      training::Precision precision);
+
 /// The table that `dtc plan` and `dtc compile` print.
 std::string planText(const PlanFacts &facts);
 

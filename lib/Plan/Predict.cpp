@@ -185,11 +185,6 @@ void Predictor::addParts(const simulate::Costs &stages) {
 
 //===-- time and memory ---------------------------------------------------===//
 
-/// With communication that nothing hides.
-static double alone(const simulate::Work &work) {
-  return std::max(work.compute, work.overlapped) + work.blocking;
-}
-
 static double serial(const simulate::Work &work) {
   return work.compute + work.blocking + work.overlapped;
 }
@@ -201,8 +196,14 @@ void Predictor::addStages(const simulate::Costs &stages) {
     entry.devices = plan.stages[stage].devices;
     const StageKind &own = on(stage % plan.degrees.pp);
     entry.parameters = own.costs().parameterElements(own.getStages()[stage]);
-    entry.forwardSeconds = alone(cost.forward);
-    entry.backwardSeconds = alone(cost.recompute + cost.inputGrad + cost.weightGrad);
+    auto seconds = [&](const simulate::Work &call) {
+      return simulate::callSeconds(call, stages.slowdown);
+    };
+    entry.forwardSeconds = seconds(cost.forward);
+    simulate::Work inputs = cost.recompute + cost.inputGrad;
+    entry.backwardSeconds = scheduleShape(plan.degrees).kind == ScheduleKind::ZeroBubble
+                                ? seconds(inputs) + seconds(cost.weightGrad)
+                                : seconds(inputs + cost.weightGrad);
     if (!timeline.ranks.empty())
       entry.peakMemory = std::llround(timeline.ranks[stage % plan.degrees.pp].peakBytes);
     for (size_t block = 0; block < blocks.size(); ++block)

@@ -97,11 +97,16 @@ std::string familyOf(const std::string &name) {
   return family;
 }
 
-std::string rangeText(const std::vector<int64_t> &devices) {
-  if (devices.empty())
+std::string rangeText(const std::vector<int64_t> &numbers) {
+  if (numbers.empty())
     return "-";
-  std::string first = std::to_string(devices.front());
-  return devices.size() == 1 ? first : first + "-" + std::to_string(devices.back());
+  std::string first = std::to_string(numbers.front()), last = std::to_string(numbers.back());
+  auto count = static_cast<int64_t>(numbers.size());
+  if (count == 1)
+    return first;
+  if (numbers.back() - numbers.front() + 1 == count)
+    return first + "-" + last;
+  return first + "," + (count == 2 ? "" : std::to_string(numbers[1]) + ",..,") + last;
 }
 
 std::string degreesText(const Degrees &degrees) {

@@ -15,7 +15,7 @@ static constexpr double kRounding = 1e-9;
 /// both run at 1/slow-down until the first is over, the other alone from then
 /// on; where that is worse than one after the other, the simulator may happen
 /// to do the latter.
-static double callSeconds(const Work &work, const Slowdown &slowdown) {
+double callSeconds(const Work &work, const Slowdown &slowdown) {
   double main = work.compute + work.blocking, beside = work.overlapped;
   double both = std::min(main * slowdown.compute, beside * slowdown.communication);
   double rest = std::max(0.0, main - both / slowdown.compute) +

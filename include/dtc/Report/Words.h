@@ -13,7 +13,7 @@ std::string formatPercent(double share);
 /// "8x64"; "scalar" without dimensions.
 std::string shapeText(const std::vector<int64_t> &shape);
 
-/// "3", "0-7", from the first to the last; "-" without any.
+/// "3", "0-7", with gaps "0,2,..,14"; "-" without any.
 std::string rangeText(const std::vector<int64_t> &numbers);
 
 /// The types of the first `devices` of a cluster and how many there are of each:

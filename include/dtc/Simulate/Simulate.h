@@ -176,6 +176,11 @@ Timeline simulate(const pipeline::Schedule &schedule, const Costs &costs,
 /// costs that `check` refuses.
 double lowerBound(const pipeline::ScheduleShape &shape, const Costs &costs);
 
+/// Seconds of a call that makes the rank wait for nothing from others: computing and what
+/// computation waits for in a row, what is overlapped beside both, each slowed down while the
+/// other runs. No call of a simulated step takes less.
+double callSeconds(const Work &work, const Slowdown &slowdown);
+
 /// What a rank holds at least when it holds most, from the order of its calls alone: what
 /// `simulate` gives without the messages that wait or travel. The schedule and the costs
 /// are such as `simulate` takes.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -18,54 +17,6 @@ static constexpr int64_t kLargestChunks = 8, kLargestEvenChunks = 12;
 bool isPinned(const Spec &spec) {
   return spec.dp && spec.tp && spec.pp && spec.cp && spec.ep && spec.zero && spec.recompute &&
          spec.microBatch;
-}
-
-std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster) {
-  std::vector<int64_t> result;
-  int64_t beside = stridesOf(degrees)[static_cast<size_t>(Axis::DP)];
-  auto add = [&](int64_t ranks) {
-    if (ranks > 1 && ranks < degrees.dp && degrees.dp % ranks == 0)
-      result.push_back(ranks);
-  };
-  for (const LinkLevel &level : cluster.levels)
-    add(level.size % beside == 0 ? level.size / beside : 0);
-  int64_t node = cluster.levels.empty() ? 0 : cluster.levels.front().size;
-  for (int64_t size = node; size > 0 && size < degrees.dp * beside; size *= 4)
-    add(size % beside == 0 ? size / beside : 0);
-  std::sort(result.begin(), result.end(), std::greater<>());
-  result.erase(std::unique(result.begin(), result.end()), result.end());
-  return result;
-}
-
-bool suitsGroups(const Degrees &degrees, int64_t zeroGroup) {
-  if (degrees.groups.empty())
-    return degrees.dp % zeroGroup == 0;
-  return std::all_of(degrees.groups.begin(), degrees.groups.end(), [&](const StageGroup &group) {
-    return group.dp <= zeroGroup || group.dp % zeroGroup == 0;
-  });
-}
-
-std::vector<int64_t> alikeDevices(const Cluster &cluster, int64_t devices) {
-  if (cluster.others.empty())
-    return {devices};
-  NodeGroup last{cluster.device, cluster.devicesPerNode, cluster.nodes, cluster.levels};
-  std::erase_if(last.levels, [&](const LinkLevel &level) {
-    return level.size == 0 || level.size > cluster.devicesPerNode;
-  });
-  std::vector<int64_t> runs = {std::min(devices, last.devices())};
-  int64_t left = devices - runs.back();
-  for (const NodeGroup &group : cluster.others) {
-    int64_t count = std::min(left, group.devices());
-    bool isAlike = group.device == last.device && group.levels == last.levels &&
-                   group.devicesPerNode == last.devicesPerNode;
-    if (isAlike)
-      runs.back() += count;
-    else if (count > 0)
-      runs.push_back(count);
-    left -= count;
-    last = group;
-  }
-  return runs;
 }
 
 namespace {
@@ -87,6 +38,9 @@ public:
       addPinnedGroups();
       return std::move(result);
     }
+    result.refusal = whyNotPinned();
+    if (!result.refusal.empty())
+      return std::move(result);
     int64_t devices = options.devices;
     for (int64_t tp : divisors(devices, spec.tp, range.tensorParallel))
       for (int64_t cp : divisors(devices / tp, spec.cp, mostContext()))
@@ -106,6 +60,9 @@ public:
       for (int64_t ep : divisors(devices / cp, spec.ep, range.expertRanks))
         if (mayDiffer())
           addGroups(cp, ep, {});
+    if (result.list.empty())
+      if (std::string reason = whyTooMany(); !reason.empty())
+        result.refusal = reason;
     return std::move(result);
   }
 
@@ -124,6 +81,8 @@ private:
   int64_t mostContext() const;
   std::string whyNoContext(int64_t cp) const;
   std::string whyNoExperts(int64_t ep) const;
+  std::string whyNotPinned() const;
+  std::string whyTooMany() const;
   std::string whyNot(const Degrees &degrees) const;
   std::string whyNotPlaced(const Degrees &degrees) const;
   void addMesh(Degrees degrees);
@@ -187,6 +146,44 @@ std::string Enumeration::whyNoExperts(int64_t ep) const {
               ? "no op runs experts side by side, with weights of their own: ep="
               : "ep doesn't divide the " + std::to_string(range.expertRanks) + " experts: ") +
          std::to_string(ep);
+}
+
+/// A pinned value that no other degrees go with, or "".
+std::string Enumeration::whyNotPinned() const {
+  if (std::string reason = spec.cp ? whyNoContext(*spec.cp) : ""; !reason.empty())
+    return reason;
+  return spec.ep ? whyNoExperts(*spec.ep) : "";
+}
+
+/// More devices than all degrees at their largest make up: which these are; or "".
+std::string Enumeration::whyTooMany() const {
+  if (options.samplesPerRank || options.fixedCalls || problem.globalBatch() < 1)
+    return "";
+  int64_t devices = options.devices;
+  double product = 1;
+  std::string text;
+  auto add = [&](const std::string &key, bool isPinned, int64_t most, const std::string &why = "") {
+    product *= double(most);
+    text += (text.empty() ? "" : ", ") + key + (isPinned ? "=" : " up to ") +
+            std::to_string(most) + why;
+  };
+  auto largest = [&](const std::optional<int64_t> &pinned, int64_t most) {
+    std::vector<int64_t> list = divisors(devices, pinned, most);
+    return list.empty() ? 1 : list.back();
+  };
+  int64_t batch = problem.globalBatch();
+  bool hasExperts = range.expertRanks > 1;
+  if (spec.dp)
+    add("dp", true, *spec.dp);
+  if (spec.dp && hasExperts)
+    add("ep", spec.ep.has_value(), spec.ep.value_or(std::gcd(devices, range.expertRanks)));
+  if (!spec.dp)
+    add(hasExperts ? "dp*ep" : "dp", false, std::gcd(devices, batch),
+        " (of a batch of " + std::to_string(batch) + ")");
+  add("tp", spec.tp.has_value(), largest(spec.tp, range.tensorParallel));
+  add("cp", spec.cp.has_value(), largest(spec.cp, mostContext()));
+  add("pp", spec.pp.has_value(), largest(executableOr(spec.pp), mostStages(spec.pp)));
+  return product < double(devices) ? "they are more than these make up: " + text : "";
 }
 
 /// Why the degrees don't suit the problem, or "".
@@ -470,7 +467,8 @@ void Enumeration::addSchedules(Degrees degrees) {
     if (std::string reason = pipeline::unsupported(shape); reason.empty())
       result.list.push_back(degrees);
     else
-      result.refusal = reason;
+      result.refusal =
+          reason + (options.samplesPerRank ? ", as no global batch is given" : "");
   };
   if (degrees.pp == 1) // every schedule is the same
     return add(spec.schedule.value_or(ScheduleKind::OneFOneB), 1);

@@ -2,6 +2,8 @@
 // number of devices, microbatch sizes, schedules. What SPEC pins is fixed.
 #pragma once
 
+#include "DeviceGroups.h"
+
 #include "dtc/Plan/Search.h"
 
 namespace dtc::plan {
@@ -22,22 +24,8 @@ struct SearchRange {
   bool severalTypes = false; ///< of devices in the cluster
 };
 
-/// The first `devices` of a cluster in runs of the same type, joined alike: {16, 8} of
-/// two nodes of 8 H100 and one of 8 A100.
-std::vector<int64_t> alikeDevices(const Cluster &cluster, int64_t devices);
-
 Candidates findCandidates(const Problem &problem, const ProblemFacts &facts, const Spec &spec,
                           const SearchOptions &options, const SearchRange &range);
-
-/// How many data-parallel ranks may share ZeRO's storage (hybrid sharding: every
-/// group of them holds all of it), beside all of them; descending. Groups fill a
-/// node, or another level of links, or a number of nodes that is a power of four:
-/// dp=64, tp=2 in nodes of 8 gives 16 and 4.
-std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster);
-
-/// Whether the data-parallel ranks are a multiple of so many; those of a stage group may also
-/// be fewer.
-bool suitsGroups(const Degrees &degrees, int64_t zeroGroup);
 
 /// dp, tp, pp, cp, ep, zero, recompute and micro_batch are known.
 bool isPinned(const Spec &spec);

@@ -1,6 +1,7 @@
 #include "Estimate.h"
 
 #include "../StageDevices.h"
+#include "ChunkRecomputation.h"
 #include "CutPositions.h"
 #include "PipelineFloor.h"
 #include "ShardingSolver.h"
@@ -183,9 +184,28 @@ public:
   /// Whether any rank holds too much, whenever its calls are made.
   bool holdTooMuch(const simulate::Costs &all) const {
     for (size_t rank = 0; rank < byRank.size(); ++rank)
-      if (simulate::leastPeakBytes(schedule, all, static_cast<int64_t>(rank)) >
-          byRank[rank]->capacity)
+      if (!holds(all, rank, 1))
         return true;
+    return false;
+  }
+  /// Keeps the cuts, and recomputes as few blocks of each rank as it needs to hold all of its
+  /// chunks; false where it can't.
+  bool recomputeByRank() {
+    std::vector<std::vector<int>> ends;
+    for (size_t stage = 0; stage < runs.size(); ++stage)
+      ends.push_back(byRank[stage % byRank.size()]->prices.blockEnds(runs[stage].begin,
+                                                                     runs[stage].end));
+    for (double room : {1 - kSpareMemory, 1.0}) {
+      auto fits = [&](const StageCosts::Runs &) {
+        simulate::Costs all = stageCosts();
+        std::vector<bool> result;
+        for (size_t rank = 0; rank < byRank.size(); ++rank)
+          result.push_back(holds(all, rank, room));
+        return result;
+      };
+      if (recomputeFewest(schedule, ends, fits, runs))
+        return true;
+    }
     return false;
   }
   /// That of the rank which fills its device most.
@@ -211,6 +231,10 @@ private:
   static constexpr double kDearest = 2;
 
   int stages() const { return static_cast<int>(schedule.shape.stages()); }
+  bool holds(const simulate::Costs &all, size_t rank, double share) const {
+    return simulate::leastPeakBytes(schedule, all, static_cast<int64_t>(rank)) <=
+           share * byRank[rank]->capacity;
+  }
   struct StageOn {
     RankStages *own = nullptr;
     int32_t slots = 0; ///< microbatches that it holds at once
@@ -398,15 +422,32 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
       return Outcome::TooSlow;
     return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
   };
+  std::optional<Estimate> best;
+  auto tryRuns = [&] {
+    Outcome tried = simulated();
+    if (tried == Outcome::Found && (!best || result.seconds < best->seconds))
+      best = result;
+    return tried;
+  };
+  // Of chunks that were cut as if each had its own memory, or all of it, fewer blocks may do.
+  bool sharesMemory =
+      degrees.chunks > 1 && options.someBlocks && !options.mixesLevels && !options.anyMemory;
   Outcome outcome = Outcome::TooLarge;
   for (double share : sharesOf(degrees, options.anyMemory)) {
     outcome = pipelines.cut(share, options.limit);
-    if (outcome == Outcome::Found)
-      outcome = simulated();
+    if (outcome == Outcome::Found) {
+      outcome = tryRuns();
+      bool isOpen = outcome == Outcome::TooLarge || share < kInfinity;
+      if (sharesMemory && isOpen && pipelines.recomputeByRank())
+        tryRuns();
+    }
     if (outcome != Outcome::TooLarge)
-      return outcome;
+      break;
   }
-  return outcome;
+  if (!best)
+    return outcome;
+  result = std::move(*best);
+  return Outcome::Found;
 }
 
 Estimator::Outcome Estimator::tryOrders(const Degrees &degrees, const ShardVariant &variant,

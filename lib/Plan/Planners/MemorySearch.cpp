@@ -2,6 +2,8 @@
 // of ZeRO, and what comes closest where nothing fits.
 #include "PlanSearch.h"
 
+#include "../OpWork.h"
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -24,6 +26,24 @@ std::vector<ShardVariant> PlanSearch::plainVariants() const {
   if (spec.sp)
     return {plain, {spec.sp, evenPrice()}};
   return {plain, {true, share * evenPrice()}, {std::nullopt, evenPrice()}};
+}
+
+/// Whether all devices together can hold parameters and gradients, each once.
+bool PlanSearch::canHoldModel() const {
+  if (!cluster.others.empty())
+    return true;
+  const sharding::Mesh one;
+  double bytes = 0;
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    const Value &argument = problem.values[value];
+    if (argument.kind != ValueKind::Parameter)
+      continue;
+    ParameterBytes each = parameterBytes(problem, value, facts.gradientResult[value] >= 0,
+                                         sharding::TensorSharding::replicated(argument.shape.size()),
+                                         one, cluster.software);
+    bytes += double(each.parameter + each.gradient);
+  }
+  return bytes <= double(options.devices) * library.getModel().memoryPerRank();
 }
 
 /// No rank can hold its part of these states, however they are divided.

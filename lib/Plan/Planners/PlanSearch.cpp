@@ -367,6 +367,8 @@ Result<SearchResult> PlanSearch::run() {
   if (mayOffload())
     attempts.insert(attempts.end(), {{Variants::Plain, Offload::Optimizer},
                                      {Variants::Small, Offload::Optimizer}});
+  if (!canHoldModel())
+    attempts.clear();
   for (auto [variants, offloaded] : attempts) {
     found.clear();
     searchFamilies(variants, offloaded);

@@ -69,6 +69,7 @@ private:
   double evenPrice() const;
   bool trains() const;
   std::vector<ShardVariant> plainVariants() const;
+  bool canHoldModel() const;
   bool holdsTooMuch(const Degrees &degrees, double states) const;
   std::vector<ShardVariant> smallVariants() const;
   std::vector<int64_t> smallerZeroGroups(const Degrees &family);

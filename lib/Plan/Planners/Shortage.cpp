@@ -1,11 +1,19 @@
 #include "Shortage.h"
 
+#include <cstdio>
 #include <optional>
 
 namespace dtc::plan {
 
-static std::string megabytes(double bytes) {
-  return std::to_string(static_cast<int64_t>(bytes / 1e6 + 0.5)) + " MB";
+/// In the unit of the capacity, so that all figures add up as they are read.
+static std::string sizeText(double bytes, double capacity) {
+  constexpr double gib = 1024.0 * 1024 * 1024, mib = 1024.0 * 1024;
+  char text[64];
+  if (capacity >= gib)
+    std::snprintf(text, sizeof(text), "%.1f GiB", bytes / gib);
+  else
+    std::snprintf(text, sizeof(text), "%.2f MiB", bytes / mib);
+  return text;
 }
 
 std::string shortage(const SearchResult &closest) {
@@ -18,20 +26,21 @@ std::string shortage(const SearchResult &closest) {
   for (size_t i = 0; i < predicted.stages.size(); ++i)
     if (filled(i) > filled(worst))
       worst = i;
+  auto size = [&](double bytes) { return sizeText(bytes, predicted.memoryCapacity); };
   std::string where =
       predicted.stages.size() > 1 ? " on stage " + std::to_string(worst) : std::string();
   std::string reserved =
-      memory.reserved > 0 ? ", reserved " + megabytes(double(memory.reserved)) : std::string();
+      memory.reserved > 0 ? ", reserved " + size(double(memory.reserved)) : std::string();
   if (memory.cached > 0)
-    reserved += ", cached " + megabytes(double(memory.cached));
+    reserved += ", cached " + size(double(memory.cached));
   double missing = double(memory.total()) - predicted.memoryCapacity;
   return kNoPlanFits + summary(closest.plan.degrees) + " needs " +
-         megabytes(double(memory.total())) + " a rank" + where + " (parameters " +
-         megabytes(double(memory.parameters)) + ", gradients " +
-         megabytes(double(memory.gradients)) + ", optimizer " +
-         megabytes(double(memory.optimizer)) + ", activations " +
-         megabytes(double(memory.activations)) + reserved + "), there are " +
-         megabytes(predicted.memoryCapacity) + ": " + megabytes(missing) + " short";
+         size(double(memory.total())) + " a rank" + where + " (parameters " +
+         size(double(memory.parameters)) + ", gradients " +
+         size(double(memory.gradients)) + ", optimizer " +
+         size(double(memory.optimizer)) + ", activations " +
+         size(double(memory.activations)) + reserved + "), there are " +
+         size(predicted.memoryCapacity) + ": " + size(missing) + " short";
 }
 
 std::string setting(const std::string &key, const Degrees &degrees) {

@@ -6,10 +6,6 @@
 
 namespace dtc::plan {
 
-/// Share of the memory that recomputation, and storage by two levels, leave free where they can:
-/// predictions are off by a few percent, and a block more costs less than running out of memory.
-static constexpr double kSpare = 0.03;
-
 static double secondsOf(const simulate::Work &work) {
   return std::max(work.compute, work.overlapped) + work.blocking;
 }
@@ -99,7 +95,7 @@ std::optional<StagePrices::Price> StagePrices::find(int a, int b, int32_t slots,
   if (mixLimit) {
     auto [it, isNew] = mixes.try_emplace({a, b, slots, budget});
     if (isNew)
-      for (double room : {budget * (1 - kSpare), budget})
+      for (double room : {budget * (1 - kSpareMemory), budget})
         if (!it->second)
           it->second = mixed(a, b, slots, room);
     return it->second;
@@ -125,7 +121,7 @@ const StagePrices::Kept &StagePrices::keptOf(int a, int b, int32_t slots, double
     if (known.slots == slots && known.budget == budget)
       return known;
   Kept entry{slots, budget, std::numeric_limits<double>::infinity(), a};
-  for (double room : {budget * (1 - kSpare), budget})
+  for (double room : {budget * (1 - kSpareMemory), budget})
     if (auto price = within({a, b}, slots, room)) {
       entry.seconds = price->seconds;
       entry.kept = price->run.kept;
@@ -152,6 +148,11 @@ std::optional<StagePrices::Price> StagePrices::within(StageRun run, int32_t slot
     return std::nullopt;
   run.kept = *end;
   return Price{seconds(stage, run), run};
+}
+
+std::vector<int> StagePrices::blockEnds(int begin, int end) const {
+  auto first = std::upper_bound(ends.begin(), ends.end(), begin);
+  return {first, std::upper_bound(first, ends.end(), end)};
 }
 
 /// The number of blocks stored by the higher level with which the stage is fastest.

@@ -22,6 +22,10 @@
 
 namespace dtc::plan {
 
+/// Share of the memory that recomputation, and storage by two levels, leave free where they can:
+/// predictions are off by a few percent, and a block more costs less than running out of memory.
+constexpr double kSpareMemory = 0.03;
+
 class StagePrices {
 public:
   /// `recomputed`: the same units with all blocks recomputed; null: blocks are as
@@ -42,6 +46,8 @@ public:
   /// From now on stages say which of their units are stored by the higher of two levels,
   /// and those dearer than the limit aren't looked at.
   void mixLevels(double limit) { mixLimit = limit; }
+  /// Where blocks that may be recomputed end among these units.
+  std::vector<int> blockEnds(int begin, int end) const;
 
 private:
   /// With the fewest blocks recomputed that keep to a budget; `seconds` infinite: nothing does.

@@ -104,6 +104,6 @@ TEST(DeviceTypes, ShortagesAreThoseOfTheStageThatLacksMost) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().exitCode, 4);
   EXPECT_NE(none.error().message.find("on stage 1"), std::string::npos) << none.error().message;
-  EXPECT_NE(none.error().message.find("there are 1000 MB"), std::string::npos)
+  EXPECT_NE(none.error().message.find("there are 953.67 MiB"), std::string::npos)
       << none.error().message;
 }

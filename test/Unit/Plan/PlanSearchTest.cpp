@@ -357,3 +357,35 @@ TEST(PlanSearch, InterleavesStagesOfLessThanALayer) {
                                        "several stages has several chunks a rank: 2");
   }
 }
+
+/// Not what the last of the degrees that were tried beside it doesn't suit.
+TEST(PlanSearch, NamesThePinnedValueThatNothingGoesWith) {
+  Problem problem = transformer({2, 512, 8, 8192, 16, 1024});
+  SearchOptions options;
+  options.devices = 12;
+  options.executable = false;
+  options.spec = *parseSpec("ep=2");
+  Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message, "no plan for 12 devices: no op runs experts side by side, "
+                                    "with weights of their own: ep=2");
+}
+
+/// No block is recomputed that the rank has memory for, whichever chunk it is in.
+TEST(PlanSearch, ChunksShareTheMemoryOfTheirRank) {
+  Problem problem = transformer({16, 4096, 32, 2048, 128, 50304});
+  SearchOptions options;
+  options.devices = 4;
+  options.executable = false;
+  options.spec = *parseSpec("dp=1,tp=1,pp=4,schedule=interleaved,chunks=4,micro_batch=16,zero=0,"
+                            "offload=none");
+  Result<SearchResult> found = search(problem, cluster("dgx-h100"), options);
+  ASSERT_TRUE(found) << found.error().message;
+  const Prediction &predicted = found->predicted;
+  EXPECT_TRUE(predicted.fits());
+  EXPECT_EQ(found->plan.degrees.recompute, Recompute::Full);
+  EXPECT_GT(found->plan.degrees.recomputeBlocks, 0) << summary(found->plan.degrees);
+  EXPECT_LT(found->plan.degrees.recomputeBlocks, 16) << summary(found->plan.degrees);
+  EXPECT_GT(double(predicted.memory.total()), 0.8 * predicted.memoryCapacity)
+      << summary(found->plan.degrees);
+}

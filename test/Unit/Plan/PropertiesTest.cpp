@@ -196,3 +196,21 @@ TEST(Properties, MoreMemoryAndFasterLinksHelpTheFreeChoice) {
   }
   EXPECT_LT(last, first * 0.99) << "links must matter";
 }
+
+/// Also where communication takes longer than computing.
+TEST(Properties, StagesTakeNoLongerThanTheStep) {
+  Cluster slow = twoNodes(cluster("dgx-h100"));
+  for (LinkLevel &level : slow.levels)
+    level.bandwidth /= 10;
+  for (const Planned &planned : plans(slow)) {
+    Prediction predicted = predict(planned.problem, planned.plan, slow);
+    const Degrees &degrees = planned.plan.degrees;
+    std::vector<double> byRank(degrees.pp, 0);
+    for (size_t stage = 0; stage < predicted.stages.size(); ++stage)
+      byRank[stage % byRank.size()] +=
+          double(degrees.numMicrobatches) *
+          (predicted.stages[stage].forwardSeconds + predicted.stages[stage].backwardSeconds);
+    for (double seconds : byRank)
+      EXPECT_LE(seconds, predicted.stepSeconds * (1 + 1e-9)) << planned.name;
+  }
+}

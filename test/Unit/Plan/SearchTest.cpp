@@ -63,6 +63,12 @@ TEST(Search, SaysWhyNoMeshIsPossible) {
   EXPECT_EQ(refusal(layers(16), 4, "dp=2,tp=2,micro_batch=3", 4),
             "no plan for 4 devices: with dp=2 a rank has 8 samples, which can't be cut into "
             "microbatches of 3");
+  EXPECT_EQ(refusal(layers(16), 512, "dp=1", 4),
+            "no plan for 512 devices: they are more than these make up: dp=1, tp up to 8, cp up to "
+            "1, pp up to 1");
+  EXPECT_EQ(refusal(layers(16), 4096, "auto", 4),
+            "no plan for 4096 devices: they are more than these make up: dp up to 16 (of a batch "
+            "of 16), tp up to 8, cp up to 1, pp up to 1");
 }
 
 TEST(Search, SaysWhatIsShortWhenNothingFits) {
@@ -70,7 +76,7 @@ TEST(Search, SaysWhatIsShortWhenNothingFits) {
   small.device.memoryBytes = 1e6;
   std::string message = refusal(layers(16), 4, "auto", 4, small);
   EXPECT_TRUE(message.starts_with("no plan fits: ")) << message;
-  EXPECT_NE(message.find("there are 1 MB"), std::string::npos) << message;
+  EXPECT_NE(message.find("there are 0.95 MiB"), std::string::npos) << message;
   // What is pinned in full is shown all the same.
   auto pinned = search(layers(16), small, {4, *parseSpec("dp=2,tp=2,zero=0,recompute=none,micro_batch=8")});
   ASSERT_TRUE(pinned);
