@@ -11,7 +11,7 @@
 namespace dtc::plan {
 
 /// Larger microbatches are as efficient as these: samples, and tokens.
-static constexpr int64_t kLargestMicroBatch = 64, kLargestTokens = 32768;
+static constexpr int64_t kLargestMicroBatch = 64, kLargestTokens = 65536;
 static constexpr int64_t kLargestChunks = 8, kLargestEvenChunks = 12;
 
 bool isPinned(const Spec &spec) {

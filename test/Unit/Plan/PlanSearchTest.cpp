@@ -389,3 +389,14 @@ TEST(PlanSearch, ChunksShareTheMemoryOfTheirRank) {
   EXPECT_GT(double(predicted.memory.total()), 0.8 * predicted.memoryCapacity)
       << summary(found->plan.degrees);
 }
+
+/// Where weights are gathered over tensor-parallel ranks, larger microbatches gather them less
+/// often: 8 sequences of 8,192 tokens beat 4.
+TEST(PlanSearch, TriesMicrobatchesThatGatherWeightsLessOften) {
+  Problem problem = transformer({4, 4096, 32, 8192, 64, 8192});
+  SearchResult open = best(problem, 8, "tp=8"), pinned = best(problem, 8, "tp=8,micro_batch=8"),
+               smaller = best(problem, 8, "tp=8,micro_batch=4");
+  EXPECT_LT(pinned.predicted.stepSeconds, 0.98 * smaller.predicted.stepSeconds);
+  EXPECT_LE(open.predicted.stepSeconds, pinned.predicted.stepSeconds)
+      << summary(open.plan.degrees);
+}
