@@ -27,12 +27,6 @@ BufferAssignment::BufferAssignment(func::FuncOp function, const HomeTable &homes
     claimHomes();
 }
 
-Value BufferAssignment::rootOf(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getInput();
-  return value;
-}
-
 void BufferAssignment::numberOps() {
   for (Operation &op : function.getBody().front())
     times[&op] = end++;
@@ -44,11 +38,12 @@ void BufferAssignment::findLastUses() {
     if (isa<graph::ReshapeOp>(op))
       continue; // a view reads nothing
     for (Value operand : op.getOperands())
-      lastUses[rootOf(operand)] = times[&op];
+      lastUses[graph::withoutReshapes(operand)] = times[&op];
   }
   Operation *terminator = function.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
-    resultHomes.try_emplace(rootOf(value), homes.find(graph::getResultRole(function, i)));
+    resultHomes.try_emplace(graph::withoutReshapes(value),
+                            homes.find(graph::getResultRole(function, i)));
 }
 
 void BufferAssignment::placeArguments(const std::vector<bool> *spent) {
@@ -72,7 +67,7 @@ std::optional<size_t> BufferAssignment::reusable(Operation *op, OpResult result,
                                                  const BufferUsers &users) {
   if (operand < 0)
     return std::nullopt;
-  Value root = rootOf(op->getOperand(operand));
+  Value root = graph::withoutReshapes(op->getOperand(operand));
   size_t index = bufferOf(root);
   const Buffer &buffer = buffers[index];
   if (buffer.bytes != bytesOf(result.getType()) || lastUse(root) != times[op] ||

@@ -49,9 +49,9 @@ private:
                                  const BufferUsers &users);
   void claimHomes();
   bool isFree(size_t home, int64_t from) const;
-  int64_t lastUse(mlir::Value value) const { return lastUses.lookup(rootOf(value)); }
-  /// The value that reshapes lead back to.
-  static mlir::Value rootOf(mlir::Value value);
+  int64_t lastUse(mlir::Value value) const {
+    return lastUses.lookup(graph::withoutReshapes(value));
+  }
 
   mlir::func::FuncOp function;
   const HomeTable &homes;

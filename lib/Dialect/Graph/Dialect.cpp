@@ -84,4 +84,10 @@ llvm::ArrayRef<int64_t> shapeOf(Value value) {
   return type ? type.getShape() : llvm::ArrayRef<int64_t>();
 }
 
+Value withoutReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
 } // namespace dtc::graph

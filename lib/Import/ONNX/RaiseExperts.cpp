@@ -86,12 +86,6 @@ struct RowProduct {
 
 } // namespace
 
-static Value withoutReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getInput();
-  return value;
-}
-
 /// The contraction seen so, if one operand is looked up. Dimensions of the slices and of the rows
 /// may have been split or merged since; those of the rows stand first everywhere.
 static std::optional<RowProduct> rowProduct(graph::ContractOp op, bool left) {
@@ -100,7 +94,7 @@ static std::optional<RowProduct> rowProduct(graph::ContractOp op, bool left) {
   found.other = left ? op.getRhs() : op.getLhs();
   found.weightIndices = left ? op.getLhsIndices() : op.getRhsIndices();
   found.otherIndices = left ? op.getRhsIndices() : op.getLhsIndices();
-  found.gather = withoutReshapes(found.weights).getDefiningOp<graph::GatherOp>();
+  found.gather = graph::withoutReshapes(found.weights).getDefiningOp<graph::GatherOp>();
   if (!found.gather || found.gather.getAxis() != 0 || found.gather.getPaddingRow())
     return std::nullopt;
   ArrayRef<int64_t> shape = graph::shapeOf(found.weights);
@@ -230,7 +224,7 @@ std::optional<size_t> RowComputation::rowDims(Value value) {
 }
 
 bool RowComputation::isChoices(Value value) {
-  return withoutReshapes(value) == withoutReshapes(dispatch.getChoices());
+  return graph::withoutReshapes(value) == graph::withoutReshapes(dispatch.getChoices());
 }
 
 bool RowComputation::isLeaf(Operation *op) {

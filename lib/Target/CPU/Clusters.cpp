@@ -144,8 +144,7 @@ ArrayRef<Clustering::Use> Clustering::usesOf(Value value) const {
 
 void Clustering::findRequired() {
   auto require = [&](Value value) {
-    while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-      value = reshape.getInput();
+    value = graph::withoutReshapes(value);
     if (Operation *op = value.getDefiningOp(); op && primitives.contains(op))
       required.insert(value);
   };

@@ -96,9 +96,7 @@ graph::RoleAttr returnedRole(Value value) {
 }
 
 graph::RoleAttr argumentRole(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getInput();
-  auto argument = dyn_cast<BlockArgument>(value);
+  auto argument = dyn_cast<BlockArgument>(graph::withoutReshapes(value));
   if (!argument)
     return {};
   return graph::getArgRole(cast<func::FuncOp>(argument.getOwner()->getParentOp()),

@@ -168,14 +168,11 @@ constexpr size_t kManyTerms = 8;
 using ReducedFrom = std::pair<ArrayRef<int64_t>, bool>;
 
 ReducedFrom reducedFrom(Value scalar) {
-  while (auto reshape = scalar.getDefiningOp<graph::ReshapeOp>())
-    scalar = reshape.getInput();
+  scalar = graph::withoutReshapes(scalar);
   auto reduce = scalar.getDefiningOp<graph::ReduceOp>();
   if (!reduce)
     return {shapeOf(scalar), false};
-  Value input = reduce.getInput();
-  while (auto reshape = input.getDefiningOp<graph::ReshapeOp>())
-    input = reshape.getInput();
+  Value input = graph::withoutReshapes(reduce.getInput());
   return {shapeOf(reduce.getInput()), input.getDefiningOp<graph::ReduceOp>() != nullptr};
 }
 

@@ -21,9 +21,7 @@ static bool staysInFunction(Operation *op) {
 }
 
 static bool isLoaded(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getInput();
-  Operation *op = value.getDefiningOp();
+  Operation *op = graph::withoutReshapes(value).getDefiningOp();
   return !op || staysInFunction(op);
 }
 

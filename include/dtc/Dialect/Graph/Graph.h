@@ -56,4 +56,7 @@ int expertsFactor(mlir::Operation *op, const sharding::ShardingRule &rule);
 /// The static shape of a tensor value.
 llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
 
+/// What a value is but for its shape: the input of the first of the reshapes that make it.
+mlir::Value withoutReshapes(mlir::Value value);
+
 } // namespace dtc::graph
