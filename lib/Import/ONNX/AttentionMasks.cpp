@@ -1,4 +1,5 @@
 // Proof that a term of attention scores is the causal mask.
+#include "IndexRange.h"
 #include "Raise.h"
 
 #include <cmath>
@@ -92,11 +93,11 @@ private:
       return in[0] - in[1];
     if (isa<arith::MulIOp, arith::MulFOp>(op))
       return in[0] * in[1];
-    if (isa<arith::AndIOp>(op) && isBit(op))
+    if (isa<arith::AndIOp>(op) && isBit(op->getResult(0)))
       return in[0] != 0 && in[1] != 0;
-    if (isa<arith::OrIOp>(op) && isBit(op))
+    if (isa<arith::OrIOp>(op) && isBit(op->getResult(0)))
       return in[0] != 0 || in[1] != 0;
-    if (isa<arith::XOrIOp>(op) && isBit(op))
+    if (isa<arith::XOrIOp>(op) && isBit(op->getResult(0)))
       return (in[0] != 0) != (in[1] != 0);
     if (isa<arith::SIToFPOp, arith::UIToFPOp, arith::ExtSIOp, arith::ExtUIOp>(op))
       return in[0];
@@ -104,8 +105,6 @@ private:
       return compared(compare.getPredicate(), in[0], in[1]);
     return std::nullopt;
   }
-
-  static bool isBit(Operation *op) { return elementOf(op->getResult(0)).isInteger(1); }
 
   static std::optional<double> compared(arith::CmpIPredicate predicate, double a, double b) {
     using P = arith::CmpIPredicate;

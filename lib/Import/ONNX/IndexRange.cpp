@@ -9,6 +9,9 @@
 using namespace mlir;
 
 namespace dtc::import {
+
+bool isBit(Value value) { return getElementTypeOrSelf(value).isInteger(1); }
+
 namespace {
 
 using Found = std::optional<IndexRange>;
@@ -44,9 +47,6 @@ Found multiply(Found a, Found b) {
     }
   return result;
 }
-
-/// 0 or 1 here, but 0 or -1 where an op sees it as a signed number.
-bool isBit(Value value) { return getElementTypeOrSelf(value).isInteger(1); }
 
 Found constantRange(arith::ConstantOp op) {
   auto elements = dyn_cast<DenseIntElementsAttr>(op.getValue());

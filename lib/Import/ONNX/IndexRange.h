@@ -21,4 +21,7 @@ struct IndexRange {
 /// None where an input of the model decides, or where 64 bits don't hold the bounds.
 std::optional<IndexRange> rangeOf(mlir::Value value);
 
+/// Whether its elements are truths: 0 or 1 here, but 0 or -1 where an op sees signed numbers.
+bool isBit(mlir::Value value);
+
 } // namespace dtc::import

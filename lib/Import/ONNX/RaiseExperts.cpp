@@ -49,7 +49,7 @@ struct DecideComparison : OpRewritePattern<arith::CmpIOp> {
 
   LogicalResult matchAndRewrite(arith::CmpIOp op, PatternRewriter &rewriter) const override {
     auto type = dyn_cast<RankedTensorType>(op.getType());
-    if (getElementTypeOrSelf(op.getLhs()).isInteger(1)) // true is -1 to some predicates
+    if (isBit(op.getLhs()))
       return failure();
     const std::optional<IndexRange> a = rangeOf(op.getLhs()), b = rangeOf(op.getRhs());
     std::optional<bool> result =
