@@ -1,5 +1,6 @@
 #include "StageKind.h"
 
+#include "Distinct.h"
 #include "Recomputation.h"
 #include "Storage.h"
 
@@ -48,8 +49,7 @@ static std::vector<OpId> cutsOf(const Plan &plan, const PlannedModel &planned, O
   cuts.push_back(end);
   for (size_t i = 0; betweenBlocks && i < planned.blocks.size(); ++i)
     cuts.push_back(planned.blocks[i].first);
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  keepDistinct(cuts);
   return cuts;
 }
 

@@ -1,6 +1,8 @@
 // Chains of equal blocks of variables: CostNetwork::solveChain.
 #include "CostNetwork.h"
 
+#include "../Distinct.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -189,8 +191,7 @@ bool CostNetwork::ChainSolver::findShared() {
     for (Variable variable : network.terms[id].scope)
       if (chain.home[variable] == chain.repeated - 1)
         sharedPlaces.push_back(places[variable]);
-  std::sort(sharedPlaces.begin(), sharedPlaces.end());
-  sharedPlaces.erase(std::unique(sharedPlaces.begin(), sharedPlaces.end()), sharedPlaces.end());
+  keepDistinct(sharedPlaces);
   for (int place : sharedPlaces) {
     int choices = network.domains[variables[chain.repeated][place]];
     const std::vector<Variable> &before = variables[chain.repeated - 2];

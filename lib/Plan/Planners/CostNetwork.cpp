@@ -1,5 +1,7 @@
 #include "CostNetwork.h"
 
+#include "../Distinct.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -101,8 +103,7 @@ std::vector<CostNetwork::Variable> CostNetwork::neighbours(const std::vector<int
     for (Variable other : terms[id].scope)
       if (other != variable)
         result.push_back(other);
-  std::sort(result.begin(), result.end());
-  result.erase(std::unique(result.begin(), result.end()), result.end());
+  keepDistinct(result);
   return result;
 }
 

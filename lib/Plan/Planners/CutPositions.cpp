@@ -1,5 +1,7 @@
 #include "CutPositions.h"
 
+#include "../Distinct.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -11,8 +13,7 @@ static constexpr int64_t kMaxUnits = 256;
 static void finish(std::vector<OpId> &cuts, OpId end) {
   cuts.push_back(0);
   cuts.push_back(end);
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  keepDistinct(cuts);
 }
 
 /// One position in each of about `count` parts of equal flops: that which the

@@ -1,5 +1,7 @@
 #include "Derivation.h"
 
+#include "../Distinct.h"
+
 #include <algorithm>
 
 namespace dtc::plan {
@@ -211,8 +213,7 @@ void Derivation::apply(size_t index, const OpSharding &choice) {
 Effect Derivation::finish() {
   for (size_t value = 0; value < group.values.size(); ++value) {
     std::vector<LayoutId> &required = effect.required[value];
-    std::sort(required.begin(), required.end());
-    required.erase(std::unique(required.begin(), required.end()), required.end());
+    keepDistinct(required);
     if (!made[value] || leaving[value])
       continue;
     for (LayoutId layout : required)

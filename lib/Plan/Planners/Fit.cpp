@@ -1,5 +1,6 @@
 #include "dtc/Plan/Fit.h"
 
+#include "../Distinct.h"
 #include "Candidates.h"
 #include "Realize.h"
 
@@ -243,8 +244,7 @@ std::vector<int64_t> FitFinder::counts(int64_t least) const {
   for (int64_t nodes = 1; node > 0 && nodes <= kNodesOneByOne; ++nodes)
     result.push_back(nodes * node);
   result.push_back(options.mostDevices);
-  std::sort(result.begin(), result.end());
-  result.erase(std::unique(result.begin(), result.end()), result.end());
+  keepDistinct(result);
   std::erase_if(result, [&](int64_t count) {
     return count < least || count > options.mostDevices;
   });

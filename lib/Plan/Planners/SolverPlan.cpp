@@ -1,17 +1,14 @@
 // From the chosen variables to a plan.
 #include "ShardingSolver.h"
 
+#include "../Distinct.h"
+
 #include <algorithm>
 
 namespace dtc::plan {
 
 using sharding::OpSharding;
 using sharding::TensorSharding;
-
-static void keepDistinct(std::vector<LayoutId> &list) {
-  std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-}
 
 ShardingSolver::View ShardingSolver::viewOf(const Member &member,
                                             const std::vector<int> &chosen) {

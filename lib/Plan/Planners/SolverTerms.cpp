@@ -1,6 +1,8 @@
 // The terms of the network: what layouts of a value cost.
 #include "ShardingSolver.h"
 
+#include "../Distinct.h"
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -16,11 +18,6 @@ static constexpr size_t kMaxCombinations = 1 << 13;
 static constexpr double kBucketBytes = 25e6;
 
 //===-- readers of a value ------------------------------------------------===//
-
-static void keepDistinct(std::vector<LayoutId> &list) {
-  std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-}
 
 static LayoutId madeBy(const std::vector<const ShardingSolver::View *> &views) {
   for (const ShardingSolver::View *view : views)
