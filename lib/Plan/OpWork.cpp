@@ -184,12 +184,6 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
   return operands + results + 2 * (scratchBytes(id) + savedBytes(id)) * localShare(choice, mesh);
 }
 
-static bool has(const TensorFactors &tensor, FactorId factor) {
-  return std::any_of(tensor.begin(), tensor.end(), [&](const std::vector<FactorId> &dim) {
-    return std::find(dim.begin(), dim.end(), factor) != dim.end();
-  });
-}
-
 /// Sizes as a matrix product, where the op is one.
 static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, LocalWork &work) {
   bool isGrouped = op.operands.size() == 3; // by the rows' choices
@@ -202,8 +196,9 @@ static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, L
     auto factor = static_cast<FactorId>(i);
     if (isGrouped && op.rule->factors[i].kind == sharding::FactorKind::Whole)
       continue; // experts of a part: a row meets one of them
-    bool left = has(op.rule->operands[0], factor), right = has(op.rule->operands[1], factor);
-    bool out = has(op.rule->results[0], factor);
+    bool left = sharding::occurs(op.rule->operands[0], factor);
+    bool right = sharding::occurs(op.rule->operands[1], factor);
+    bool out = sharding::occurs(op.rule->results[0], factor);
     int64_t &size = left && right ? (out ? batch : k) : left ? m : n;
     size *= op.rule->factors[i].size / mesh.size(choice.factors[i]);
     global *= double(op.rule->factors[i].size);

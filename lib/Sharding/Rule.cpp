@@ -319,7 +319,7 @@ static TensorSharding dimsSharding(const TensorFactors &tensor, const OpSharding
   return result;
 }
 
-static bool occurs(const TensorFactors &tensor, FactorId factor) {
+bool occurs(const TensorFactors &tensor, FactorId factor) {
   return std::any_of(tensor.begin(), tensor.end(), [&](const std::vector<FactorId> &compound) {
     return std::find(compound.begin(), compound.end(), factor) != compound.end();
   });

@@ -58,6 +58,9 @@ struct Factor {
 /// has no factor.
 using TensorFactors = std::vector<std::vector<FactorId>>;
 
+/// Whether a factor is among those of one of the dimensions.
+bool occurs(const TensorFactors &tensor, FactorId factor);
+
 struct ShardingRule {
   std::vector<Factor> factors;
   std::vector<TensorFactors> operands;

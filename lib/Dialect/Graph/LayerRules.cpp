@@ -130,6 +130,12 @@ static void keyLike(OpRule &rule, Append add, unsigned index, const AttentionFac
   for (FactorId id : {dims.b, dims.t, dims.g, last})
     (rule.*add)(index, id);
 }
+/// The three of them, or their gradients.
+static void queryKeyValue(OpRule &rule, Append add, const AttentionFactors &dims) {
+  queryLike(rule, add, 0, dims, dims.e);
+  keyLike(rule, add, 1, dims, dims.e);
+  keyLike(rule, add, 2, dims, dims.f);
+}
 /// [b, (g r), s]
 static void rowLike(OpRule &rule, Append add, unsigned index, const AttentionFactors &dims) {
   (rule.*add)(index, dims.b);
@@ -146,9 +152,7 @@ ShardingRule AttentionOp::getShardingRule() {
   OpRule rule(*this);
   AttentionFactors dims = attentionFactors(rule, getQuery(), getKey(), getValue(), getCausal());
   Append operand = &OpRule::operandCompound, result = &OpRule::resultCompound;
-  queryLike(rule, operand, 0, dims, dims.e);
-  keyLike(rule, operand, 1, dims, dims.e);
-  keyLike(rule, operand, 2, dims, dims.f);
+  queryKeyValue(rule, operand, dims);
   if (getBias())
     biasOperand(rule, 3, dims);
   queryLike(rule, result, 0, dims, dims.f);
@@ -161,17 +165,13 @@ ShardingRule AttentionGradOp::getShardingRule() {
   OpRule rule(*this);
   AttentionFactors dims = attentionFactors(rule, getQuery(), getKey(), getValue(), getCausal());
   Append operand = &OpRule::operandCompound, result = &OpRule::resultCompound;
-  queryLike(rule, operand, 0, dims, dims.e);
-  keyLike(rule, operand, 1, dims, dims.e);
-  keyLike(rule, operand, 2, dims, dims.f);
+  queryKeyValue(rule, operand, dims);
   queryLike(rule, operand, 3, dims, dims.f);
   rowLike(rule, operand, 4, dims);
   queryLike(rule, operand, 5, dims, dims.f);
   if (getBias())
     biasOperand(rule, 6, dims);
-  queryLike(rule, result, 0, dims, dims.e);
-  keyLike(rule, result, 1, dims, dims.e);
-  keyLike(rule, result, 2, dims, dims.f);
+  queryKeyValue(rule, result, dims);
   return rule.linear({5}).build();
 }
 
