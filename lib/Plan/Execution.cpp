@@ -42,7 +42,7 @@ ExecutionStep Execution::stepOf(OpId id) const {
   if (id < 0)
     return step;
   const Op &op = problem.ops[id];
-  step.position = op.forward >= 0 ? op.forward : std::min(id, facts.lastForward);
+  step.position = facts.position[id];
   bool accumulates = op.kind == OpKind::GradientSum && !op.backward;
   if (op.backward == BackwardKind::WeightGrad || accumulates)
     step.pass = StepPass::WeightGrad;

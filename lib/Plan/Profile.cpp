@@ -1,5 +1,7 @@
 #include "Profile.h"
 
+#include "Distinct.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -72,11 +74,6 @@ std::unique_ptr<Profile> Profile::ofFolded(const Problem &folded, const ProblemF
   return result->build(folded, facts, execution, mesh) ? std::move(result) : nullptr;
 }
 
-static void makeDistinct(std::vector<int> &list) {
-  std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-}
-
 /// What is computed from buffers alone is computed where it is needed, which takes these there.
 static std::vector<OpId> readersOf(ValueId value, const Problem &problem,
                                    const ProblemFacts &facts) {
@@ -95,11 +92,9 @@ void Profile::addArguments(const Problem &problem, const ProblemFacts &facts) {
   argumentReaders.resize(problem.arguments);
   for (ValueId value = 0; value < problem.arguments; ++value) {
     std::vector<int> units;
-    for (OpId reader : readersOf(value, problem, facts)) {
-      OpId forward = problem.ops[reader].forward;
-      units.push_back(executedUnitOf(forward >= 0 ? forward : std::min(reader, facts.lastForward)));
-    }
-    makeDistinct(units);
+    for (OpId reader : readersOf(value, problem, facts))
+      units.push_back(executedUnitOf(facts.position[reader]));
+    keepDistinct(units);
     Readers &readers = argumentReaders[value];
     // What only the repeated block reads, each copy has for itself.
     if (!units.empty() && fold.repeats(units.front()) && fold.repeats(units.back()))
@@ -166,8 +161,8 @@ std::vector<UnitUse> Profile::usesOf(const Execution &execution) const {
   for (size_t i = 0; i < uses.size(); ++i) {
     if (uses[i].writer < 0 || execution.buffers[i].persistent)
       continue;
-    makeDistinct(uses[i].forward);
-    makeDistinct(uses[i].backward);
+    keepDistinct(uses[i].forward);
+    keepDistinct(uses[i].backward);
     if (executed.units.copies > 1) {
       bytes[uses[i]] += execution.buffers[i].bytes;
       continue;
@@ -331,7 +326,7 @@ bool Profile::addLive(const Execution &execution, std::vector<int64_t> &forward,
 static void addBefore(const UnitUse &use, StageTable &outside) {
   std::vector<int> readers = use.forward;
   readers.insert(readers.end(), use.backward.begin(), use.backward.end());
-  makeDistinct(readers);
+  keepDistinct(readers);
   int from = use.writer + 1;
   for (int reader : readers) {
     outside.addToStagesWithin(from, reader, use.bytes);
@@ -414,16 +409,13 @@ void Profile::addTransfers(const Problem &problem, const ProblemFacts &facts,
       sent[std::max(begin, end) + 1] -= amount;
     }
   };
-  auto positionOf = [&](OpId op) {
-    OpId position = problem.ops[op].forward;
-    return executedUnitOf(position >= 0 ? position : std::min(op, facts.lastForward));
-  };
+  auto unitOfOp = [&](OpId op) { return executedUnitOf(facts.position[op]); };
   // A gradient is summed up as soon as all its terms are there, and sent as one.
   auto values = static_cast<ValueId>(problem.values.size());
   std::vector<int> makers(values, executedUnits() - 1);
   for (auto value = static_cast<ValueId>(problem.arguments); value < values; ++value) {
     const Op &made = problem.ops[facts.producer[value]];
-    makers[value] = positionOf(facts.producer[value]);
+    makers[value] = unitOfOp(facts.producer[value]);
     if (made.kind != OpKind::GradientSum)
       continue;
     int complete = executedUnits() - 1;
@@ -442,7 +434,7 @@ void Profile::addTransfers(const Problem &problem, const ProblemFacts &facts,
     int last = maker, first = maker;
     for (OpId reader : facts.consumers[value]) {
       bool isSum = problem.ops[reader].kind == OpKind::GradientSum;
-      int unit = isSum ? makers[problem.ops[reader].results[0]] : positionOf(reader);
+      int unit = isSum ? makers[problem.ops[reader].results[0]] : unitOfOp(reader);
       if (isForward && !problem.ops[reader].backward)
         last = std::max(last, unit);
       if (!isForward && !facts.isResult[value])

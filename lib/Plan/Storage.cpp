@@ -35,16 +35,13 @@ AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh) {
   return axes;
 }
 
-/// Of those who read a value in the forward pass: in the only one of the parts that begin
-/// at these ops, or -1 for several. What nothing reads belongs to the first part.
-static int onlyReader(ValueId value, const std::vector<OpId> &firstOps, const Problem &problem,
+/// The only one of the parts that begin at these ops which reads a value in its passes, or
+/// -1 for several. What nothing reads belongs to the first part.
+static int onlyReader(ValueId value, const std::vector<OpId> &firstOps,
                       const ProblemFacts &facts) {
   std::optional<int> part;
   for (OpId reader : facts.consumers[value]) {
-    if (problem.ops[reader].backward)
-      continue;
-    auto after = std::upper_bound(firstOps.begin(), firstOps.end(),
-                                  std::min(reader, facts.lastForward));
+    auto after = std::upper_bound(firstOps.begin(), firstOps.end(), facts.position[reader]);
     auto here = static_cast<int>(after - firstOps.begin()) - 1;
     if (part && *part != here)
       return -1;
@@ -53,18 +50,14 @@ static int onlyReader(ValueId value, const std::vector<OpId> &firstOps, const Pr
   return part.value_or(0);
 }
 
-bool HigherLevel::has(ValueId parameter, const Problem &problem,
-                      const ProblemFacts &facts) const {
-  int part = onlyReader(parameter, firstOps, problem, facts);
+bool HigherLevel::has(ValueId parameter, const ProblemFacts &facts) const {
+  int part = onlyReader(parameter, firstOps, facts);
   return part < 0 || isHigher[part];
 }
 
 std::vector<bool> blocksOfLevel(int level, const Problem &problem, const ProblemFacts &facts,
                                 const std::vector<Block> &blocks,
                                 const std::vector<ParameterStorage> &storage) {
-  std::map<std::string, int> levels;
-  for (const ParameterStorage &each : storage)
-    levels[each.parameter] = zeroLevel(each);
   std::vector<OpId> firstOps = {0}; // of blocks, and of what lies behind each
   std::vector<int> blockOf = {-1};
   for (size_t block = 0; block < blocks.size(); ++block)
@@ -78,12 +71,12 @@ std::vector<bool> blocksOfLevel(int level, const Problem &problem, const Problem
       blockOf.push_back(index);
     }
   std::vector<bool> result(blocks.size(), false);
-  for (ValueId value = 0; value < problem.arguments; ++value) {
-    auto found = levels.find(problem.values[value].name);
-    if (problem.values[value].kind != ValueKind::Parameter || found == levels.end() ||
-        found->second != level)
+  std::map<std::string, ValueId> parameters = parametersByName(problem);
+  for (const ParameterStorage &each : storage) {
+    auto value = parameters.find(each.parameter);
+    if (zeroLevel(each) != level || value == parameters.end())
       continue;
-    if (int part = onlyReader(value, firstOps, problem, facts); part >= 0 && blockOf[part] >= 0)
+    if (int part = onlyReader(value->second, firstOps, facts); part >= 0 && blockOf[part] >= 0)
       result[blockOf[part]] = true;
   }
   return result;

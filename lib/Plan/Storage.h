@@ -31,7 +31,7 @@ sharding::AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mes
 struct HigherLevel {
   std::vector<OpId> firstOps; ///< of each part, forward ops, ascending
   std::vector<bool> isHigher; ///< by part
-  bool has(ValueId parameter, const Problem &problem, const ProblemFacts &facts) const;
+  bool has(ValueId parameter, const ProblemFacts &facts) const;
 };
 
 /// By block, whether it has a parameter of this level that it alone reads.

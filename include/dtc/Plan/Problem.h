@@ -16,6 +16,7 @@
 #include "dtc/Plan/Result.h"
 #include "dtc/Sharding/SharedRule.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -144,6 +145,9 @@ struct Problem {
 /// that doesn't.
 std::string check(const Problem &problem);
 
+/// Accumulators of gradients have the same names, and aren't among them.
+std::map<std::string, ValueId> parametersByName(const Problem &problem);
+
 /// Facts that follow from a problem and that every planner needs.
 struct ProblemFacts {
   explicit ProblemFacts(const Problem &problem);
@@ -172,6 +176,9 @@ struct ProblemFacts {
   std::vector<bool> isStatic;
   /// The last op of the forward pass; 0 without ops.
   OpId lastForward = 0;
+  /// By op: its place in the forward pass. That of a backward op is the place of the op that
+  /// it belongs to.
+  std::vector<OpId> position;
   /// By value: whether the function returns it.
   std::vector<bool> isResult;
   /// By value: whether it exists in memory, or only within a fused kernel.

@@ -37,14 +37,10 @@ static void store(const Degrees &degrees, MeshLayout &layout) {
 
 /// By two levels.
 static void store(const HigherLevel &higher, const PlannedModel &planned, Plan &plan) {
-  std::map<std::string, ValueId> values;
-  for (ValueId value = 0; value < planned.problem.arguments; ++value)
-    // Accumulators have the same names.
-    if (planned.problem.values[value].kind == ValueKind::Parameter)
-      values[planned.problem.values[value].name] = value;
+  std::map<std::string, ValueId> values = parametersByName(planned.problem);
   sharding::AxisList axes = storageAxes(plan.degrees, plan.mesh);
   for (ParameterStorage &storage : plan.storage) {
-    bool isHigher = higher.has(values.at(storage.parameter), planned.problem, planned.facts);
+    bool isHigher = higher.has(values.at(storage.parameter), planned.facts);
     setZeroLevel(storage, plan.degrees.zero - (isHigher ? 0 : 1), axes);
   }
   std::vector<bool> blocks = blocksOfLevel(plan.degrees.zero, planned.problem, planned.facts,

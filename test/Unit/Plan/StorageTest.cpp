@@ -36,12 +36,12 @@ Plan mixedPlan(const SearchResult &of, size_t blocks) {
   higher.isHigher.push_back(false);
   Plan plan = of.plan;
   plan.degrees.zeroBlocks = static_cast<int64_t>(blocks);
-  for (ParameterStorage &storage : plan.storage)
-    for (ValueId value = 0; value < of.problem.arguments; ++value)
-      if (of.problem.values[value].name == storage.parameter)
-        setZeroLevel(storage,
-                     plan.degrees.zero - (higher.has(value, of.problem, facts) ? 0 : 1),
-                     storageAxes(plan.degrees, plan.mesh));
+  std::map<std::string, ValueId> parameters = parametersByName(of.problem);
+  for (ParameterStorage &storage : plan.storage) {
+    bool isHigher = higher.has(parameters.at(storage.parameter), facts);
+    setZeroLevel(storage, plan.degrees.zero - (isHigher ? 0 : 1),
+                 storageAxes(plan.degrees, plan.mesh));
+  }
   return plan;
 }
 
@@ -153,6 +153,32 @@ TEST(Storage, TiedWeightsHaveTheHigherLevel) {
   EXPECT_EQ(bytes(0, 4, 4), std::pair(int64_t{1111}, int64_t{0}));
   EXPECT_EQ(bytes(2, 4, 2), std::pair(int64_t{1000}, int64_t{100}));
   EXPECT_EQ(bytes(1, 3, 2), std::pair(int64_t{10}, int64_t{0}));
+}
+
+/// What one block reads in its forward pass and another in its backward pass is gathered for
+/// both: neither block stores it by its own level.
+TEST(Storage, WhatABackwardPassReadsElsewhereHasTheHigherLevel) {
+  Problem problem = transformer({4, 64, 4, 16, 16, 128});
+  std::vector<Block> blocks = findBlocks(problem, ProblemFacts(problem));
+  std::map<std::string, ValueId> parameters = parametersByName(problem);
+  ValueId first = parameters.at("h.0.q"), last = parameters.at("h.3.q");
+  for (Op &op : problem.ops)
+    if (op.backward == BackwardKind::InputGrad)
+      std::replace(op.operands.begin(), op.operands.end(), last, first);
+  ProblemFacts facts(problem);
+  HigherLevel higher{{0}, {false}};
+  for (const Block &block : blocks) {
+    higher.firstOps.push_back(block.first);
+    higher.isHigher.push_back(false);
+  }
+  EXPECT_TRUE(higher.has(first, facts));
+  EXPECT_FALSE(higher.has(last, facts));
+  ParameterStorage storage{"h.0.q", {}, {}, {}, {}};
+  setZeroLevel(storage, 3, {0});
+  EXPECT_EQ(blocksOfLevel(3, problem, facts, blocks, {storage}),
+            std::vector<bool>(blocks.size(), false));
+  storage.parameter = "h.3.q";
+  EXPECT_TRUE(blocksOfLevel(3, problem, facts, blocks, {storage}).back());
 }
 
 TEST(Storage, SurvivesWritingAndReading) {
