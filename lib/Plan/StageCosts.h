@@ -141,8 +141,8 @@ sharding::AxisList without(const sharding::AxisList &axes, const sharding::AxisL
 /// split; and with it the valid targets.
 std::vector<sharding::AxisList> normSums(const Problem &problem, const ProblemFacts &facts,
                                          const Plan &plan);
-std::vector<sharding::AxisList> scalarSums(const Problem &problem, const ProblemFacts &facts,
-                                           const Plan &plan);
+std::vector<sharding::AxisList> scalarSums(const Problem &problem, const sharding::Mesh &mesh,
+                                           std::vector<sharding::AxisList> normSums);
 
 /// Whether what is sent between stages keeps the sender from computing.
 bool blockingSends(const Software &software, ScheduleKind schedule);

@@ -29,14 +29,13 @@ std::vector<AxisList> normSums(const Problem &problem, const ProblemFacts &facts
   return result;
 }
 
-std::vector<AxisList> scalarSums(const Problem &problem, const ProblemFacts &facts,
-                                 const Plan &plan) {
-  std::vector<AxisList> result = normSums(problem, facts, plan);
+std::vector<AxisList> scalarSums(const Problem &problem, const sharding::Mesh &mesh,
+                                 std::vector<AxisList> normSums) {
   bool counts = std::any_of(problem.values.begin(), problem.values.end(),
                             [](const Value &v) { return v.kind == ValueKind::Target; });
-  if (AxisList batch = batchAxes(plan.mesh); counts && !batch.empty())
-    result.insert(result.begin(), batch);
-  return result;
+  if (AxisList batch = batchAxes(mesh); counts && !batch.empty())
+    normSums.insert(normSums.begin(), batch);
+  return normSums;
 }
 
 /// The cuts between stages, and between blocks where these are told apart: folded, or in
@@ -99,7 +98,8 @@ bool StageKind::start() {
     weights.higherBlocks = blocksOfLevel(plan.degrees.zero, problem, facts, planned.blocks,
                                          plan.storage);
   stageCosts.emplace(model, plan.degrees, plan.mesh, *profile, std::move(weights),
-                     planned.blocks, scalarSums(problem, facts, plan));
+                     planned.blocks,
+                     scalarSums(problem, plan.mesh, normSums(problem, facts, plan)));
   return true;
 }
 
@@ -172,7 +172,8 @@ void StageKind::addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &
 
 void StageKind::addScalarCollectives(std::vector<CollectiveUse> &uses) const {
   constexpr int64_t bytes = 8;
-  for (const AxisList &axes : scalarSums(problem, facts, plan))
+  for (const AxisList &axes :
+       scalarSums(problem, plan.mesh, normSums(problem, facts, plan)))
     if (plan.mesh.size(axes) > 1)
       merge(uses, {StepKind::AllReduce, degreesOf(axes, plan.mesh), 1, bytes,
                    model.collectiveSeconds(StepKind::AllReduce, axes, bytes, plan.mesh)});

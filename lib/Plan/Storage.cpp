@@ -14,14 +14,19 @@ int zeroLevel(const ParameterStorage &storage) {
                                          : 0;
 }
 
+void splitByLevel(int level, const AxisList &axes, AxisList &states, AxisList &gradients,
+                  AxisList &parameters) {
+  states = level >= 1 ? axes : AxisList{};
+  gradients = level >= 2 ? axes : AxisList{};
+  parameters = level >= 3 ? axes : AxisList{};
+}
+
 void setZeroLevel(ParameterStorage &storage, int level, const AxisList &axes) {
   AxisList own;
   for (sharding::AxisId axis : axes)
     if (!storage.use.splits(axis))
       own.push_back(axis);
-  storage.stateAxes = level >= 1 ? own : AxisList{};
-  storage.gradientAxes = level >= 2 ? own : AxisList{};
-  storage.storageAxes = level >= 3 ? own : AxisList{};
+  splitByLevel(level, own, storage.stateAxes, storage.gradientAxes, storage.storageAxes);
 }
 
 AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh) {

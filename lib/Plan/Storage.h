@@ -20,6 +20,9 @@ namespace dtc::plan {
 
 /// 0 to 3.
 int zeroLevel(const ParameterStorage &storage);
+/// The axes over which a level splits states, gradients and parameters, of those that it may.
+void splitByLevel(int level, const sharding::AxisList &axes, sharding::AxisList &states,
+                  sharding::AxisList &gradients, sharding::AxisList &parameters);
 /// Stores a parameter by a level, over as many of these axes as don't split it already.
 void setZeroLevel(ParameterStorage &storage, int level, const sharding::AxisList &axes);
 
