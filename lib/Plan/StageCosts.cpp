@@ -237,6 +237,11 @@ int64_t StageCosts::bucketBytes(std::span<const StageRun> runs) const {
   return static_cast<int64_t>(each * double(std::min(bucket, elements)));
 }
 
+/// Buckets that are there all the time: while one fills, another is being reduced.
+int64_t StageCosts::residentBuckets(std::span<const StageRun> runs) const {
+  return overlaps() ? 2 * bucketBytes(runs) : 0;
+}
+
 /// Of the model's buffers, or of all else.
 int64_t StageCosts::dataBytes(std::span<const StageRun> runs, bool buffers) const {
   using Kind = Weights::Data::Kind;
@@ -261,8 +266,7 @@ MemoryUse StageCosts::staticBytes(std::span<const StageRun> runs) const {
       if (degrees.offload == Offload::None)
         use.optimizer += weights.states(run) / weights.ranks.state;
     }
-  // While one fills, another is being reduced.
-  use.gradients += overlaps() ? 2 * bucketBytes(runs) : 0;
+  use.gradients += residentBuckets(runs);
   return use;
 }
 
@@ -317,10 +321,7 @@ std::vector<StageCosts::Tied> StageCosts::tied(const Runs &stages, int64_t rank)
     Tied own{degrees.pp, -1, double(bytes)};
     bool isHere = false;
     for (int unit : readers) {
-      auto after = std::upper_bound(
-          stages.begin(), stages.end(), unit,
-          [](int unit, const StageRun &stage) { return unit < stage.begin; });
-      int64_t holder = (after - stages.begin() - 1) % degrees.pp;
+      int64_t holder = rankOf(unit, stages);
       own.first = std::min(own.first, holder);
       own.last = std::max(own.last, holder);
       isHere |= holder == rank;
@@ -376,6 +377,13 @@ StageCosts::Runs StageCosts::runsOf(const Runs &stages, int64_t rank) const {
   for (auto i = static_cast<size_t>(rank); i < stages.size(); i += degrees.pp)
     runs.push_back(stages[i]);
   return runs;
+}
+
+int64_t StageCosts::rankOf(int unit, const Runs &stages) const {
+  auto after =
+      std::upper_bound(stages.begin(), stages.end(), unit,
+                       [](int unit, const StageRun &stage) { return unit < stage.begin; });
+  return (after - stages.begin() - 1) % degrees.pp;
 }
 
 } // namespace dtc::plan

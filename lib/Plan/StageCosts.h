@@ -177,6 +177,8 @@ public:
   simulate::Costs costs(const Runs &stages) const;
 
   Runs runsOf(const Runs &stages, int64_t rank) const;
+  /// The pipeline rank whose stage has a unit.
+  int64_t rankOf(int unit, const Runs &stages) const;
   /// Gradients of a rank, by the first and the last rank that hold copies of the same
   /// parameters: an embedding is read by the first stage, and as the head by the last one.
   struct Tied {
@@ -256,6 +258,7 @@ private:
   double accumulation(const WeightClass &weights, const StageRun &run) const;
   bool overlaps() const;
   int64_t bucketBytes(std::span<const StageRun> runs) const;
+  int64_t residentBuckets(std::span<const StageRun> runs) const;
   int64_t dataBytes(std::span<const StageRun> runs, bool buffers) const;
   GradientLife gradientLife() const;
   bool isFlat(const WeightClass &weights) const;

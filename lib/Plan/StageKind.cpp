@@ -88,6 +88,7 @@ bool StageKind::start() {
     allocations.emplace(problem, execution, allocated);
   if (!profile || (allocations && !allocations->inStep()))
     return false;
+  std::vector<int> cuts;
   for (const Stage &stage : plan.stages)
     cuts.push_back(profile->unitOf(static_cast<OpId>(stage.firstOp)));
   cuts.push_back(profile->units());
@@ -101,12 +102,6 @@ bool StageKind::start() {
                      planned.blocks,
                      scalarSums(problem, plan.mesh, normSums(problem, facts, plan)));
   return true;
-}
-
-/// That which has a unit.
-int64_t StageKind::rankOf(int unit) const {
-  auto after = std::upper_bound(cuts.begin(), cuts.end(), unit);
-  return (after - cuts.begin() - 1) % plan.degrees.pp;
 }
 
 //===-- communication -----------------------------------------------------===//
@@ -149,9 +144,10 @@ void StageKind::addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse
     if (!step.collective || *step.collective == StepKind::Slice || plan.mesh.size(step.axes) <= 1)
       continue;
     std::vector<int> units = profile->unitsOf(step.position);
-    int64_t times = planned.numMicrobatches *
-                    std::count_if(units.begin(), units.end(),
-                                  [&](int unit) { return rankOf(unit) == rank; });
+    int64_t times =
+        planned.numMicrobatches * std::count_if(units.begin(), units.end(), [&](int unit) {
+          return stageCosts->rankOf(unit, stages) == rank;
+        });
     if (times > 0)
       merge(uses, {*step.collective, degreesOf(step.axes, plan.mesh), times, step.bytes,
                    double(times) * step.seconds});

@@ -35,7 +35,6 @@ public:
 private:
   void add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
            double times) const;
-  int64_t rankOf(int unit) const;
 
   const PlannedModel planned;
   const Problem &problem;
@@ -46,8 +45,7 @@ private:
   std::unique_ptr<Profile> profile;
   std::optional<StageCosts> stageCosts;
   std::optional<AllocationSequence> allocations; ///< for an allocator that caches
-  std::vector<int> cuts;
-  StageCosts::Runs stages; ///< between the cuts
+  StageCosts::Runs stages;
 };
 
 /// Adds a use to those of the same kind and size.

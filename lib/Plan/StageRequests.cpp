@@ -27,8 +27,8 @@ RankRequests StageCosts::requests(const Runs &runs) const {
       addExchanges(unit, result);
   }
   addCasts(runs, result);
-  int64_t bucket = bucketBytes(runs);
-  (overlaps() ? result.resident : result.norm).push_back(overlaps() ? 2 * bucket : bucket);
+  result.resident.push_back(residentBuckets(runs));
+  result.norm.push_back(overlaps() ? 0 : bucketBytes(runs));
   result.resident.push_back(std::llround(model.reserve(0).workspace));
   result.resident.push_back(dataBytes(runs, true) + dataBytes(runs, false));
   return result;
@@ -153,8 +153,8 @@ BetweenCalls StageCosts::betweenCalls(std::span<const StageRun> runs) const {
     return result;
   // The optimizer's states aren't there yet, nor are gradients that a backward pass makes.
   MemoryUse use = staticBytes(runs);
-  int64_t buckets = overlaps() ? 2 * bucketBytes(runs) : 0;
-  int64_t made = gradientLife() == GradientLife::Step ? use.gradients - buckets : 0;
+  int64_t made =
+      gradientLife() == GradientLife::Step ? use.gradients - residentBuckets(runs) : 0;
   result.initial = std::max<int64_t>(0, result.initial - use.optimizer - made);
   return result;
 }
