@@ -266,12 +266,12 @@ std::vector<int> CostNetwork::FrontierSolver::trace(size_t point) {
 
 std::optional<CostNetwork::Frontier> CostNetwork::FrontierSolver::run() {
   std::vector<bool> keep(network.domains.size(), false);
-  Order order;
-  if (!network.eliminateInOrder(keep, order,
-                                [&](const std::vector<int> &bucket, Variable variable,
-                                    std::set<Variable> &touched) {
-                                  return eliminate(bucket, variable, touched);
-                                }))
+  bool isComplete =
+      network.eliminateInOrder(keep, [&](const std::vector<int> &bucket, Variable variable,
+                                         std::set<Variable> &touched) {
+        return eliminate(bucket, variable, touched);
+      });
+  if (!isComplete)
     return std::nullopt;
   Frontier frontier;
   if (root < 0)

@@ -301,15 +301,15 @@ int CostNetwork::bestChoice(const std::vector<int> &bucket, Variable variable,
 /// the terms that are left.
 double CostNetwork::eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, Order &order) {
   double constant = 0;
-  eliminateInOrder(keep, order,
-                   [&](const std::vector<int> &bucket, Variable variable,
-                       std::set<Variable> &touched) {
-                     auto parts = split(bucket, variable, tableLimit);
-                     wasSplit = wasSplit || parts.size() > 1;
-                     for (const std::vector<int> &part : parts)
-                       constant += eliminate(part, variable, touched);
-                     return true;
-                   });
+  eliminateInOrder(keep, [&](const std::vector<int> &bucket, Variable variable,
+                             std::set<Variable> &touched) {
+    auto parts = split(bucket, variable, tableLimit);
+    wasSplit = wasSplit || parts.size() > 1;
+    for (const std::vector<int> &part : parts)
+      constant += eliminate(part, variable, touched);
+    order.emplace_back(variable, bucket);
+    return true;
+  });
   return constant;
 }
 

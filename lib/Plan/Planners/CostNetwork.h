@@ -190,7 +190,7 @@ private:
   /// first; `eliminate(bucket, variable, touched)` makes the new terms, of `touched`
   /// variables, or returns false to stop.
   template <typename Eliminate>
-  bool eliminateInOrder(const std::vector<bool> &keep, Order &order, Eliminate eliminate);
+  bool eliminateInOrder(const std::vector<bool> &keep, Eliminate eliminate);
   double eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, Order &order);
   int bestChoice(const std::vector<int> &bucket, Variable variable,
                  std::vector<int> &choices) const;
@@ -209,8 +209,7 @@ private:
 };
 
 template <typename Eliminate>
-bool CostNetwork::eliminateInOrder(const std::vector<bool> &keep, Order &order,
-                                   Eliminate eliminate) {
+bool CostNetwork::eliminateInOrder(const std::vector<bool> &keep, Eliminate eliminate) {
   using Key = std::pair<double, Variable>;
   std::set<Key> queue;
   std::vector<double> priority(domains.size());
@@ -236,7 +235,6 @@ bool CostNetwork::eliminateInOrder(const std::vector<bool> &keep, Order &order,
         queue.erase({priority[other], other});
       enqueue(other);
     }
-    order.emplace_back(variable, std::move(bucket));
   }
   return true;
 }
