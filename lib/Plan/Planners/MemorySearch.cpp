@@ -118,10 +118,9 @@ void PlanSearch::searchAnyMemory() {
     std::vector<ShardVariant> variants = plainVariants();
     variants.push_back(smallVariants().back());
     for (const ShardVariant &variant : variants) {
-      Estimate estimate;
-      if (estimator.estimate(degrees, variant, {noLimit, true}, estimate, refusal) ==
-          Estimator::Outcome::Found)
-        keep(std::move(estimate));
+      Estimate closest;
+      if (estimate(degrees, variant, {noLimit, true}, closest) == Estimator::Outcome::Found)
+        keep(std::move(closest));
     }
   }
   std::stable_sort(found.begin(), found.end(), [](const Estimate &a, const Estimate &b) {
@@ -162,7 +161,7 @@ void PlanSearch::tryBetweenLevels(const Degrees &degrees, const ShardVariant &va
   asked.someBlocks = !spec.recompute && degrees.recompute != Recompute::None;
   asked.mixesLevels = true;
   Estimate mixed;
-  if (estimator.estimate(degrees, variant, asked, mixed, refusal) == Estimator::Outcome::Found)
+  if (estimate(degrees, variant, asked, mixed) == Estimator::Outcome::Found)
     keep(std::move(mixed));
 }
 

@@ -150,6 +150,12 @@ bool PlanSearch::mayReceiveLess(const Degrees &degrees) const {
   return !cluster.others.empty() && degrees.pp > 1;
 }
 
+Estimator::Outcome PlanSearch::estimate(const Degrees &degrees, const ShardVariant &variant,
+                                        const EstimateOptions &asked, Estimate &estimated) {
+  ++estimates;
+  return estimator.estimate(degrees, variant, asked, estimated, refusal);
+}
+
 Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees, Variants variants) {
   // What doesn't fit with 1F1B fits with no schedule of as many stages, which keep no less.
   Degrees least = degrees;
@@ -167,15 +173,14 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees, Variants varia
     // Ranks of several stages may share out the model more evenly.
     if (!fits->second && degrees.chunks == 1)
       continue;
-    Estimate estimate;
     EstimateOptions asked{limit(degrees), false, someBlocks};
     if (auto outcome = tryOrders(degrees, variant, asked);
         outcome == Estimator::Outcome::TooLarge)
       continue;
     else if (outcome != Estimator::Outcome::Found)
       return outcome;
-    ++estimates;
-    auto outcome = estimator.estimate(degrees, variant, asked, estimate, refusal);
+    Estimate estimated;
+    auto outcome = estimate(degrees, variant, asked, estimated);
     if (outcome == Estimator::Outcome::TooLarge) {
       fits->second = fits->second && degrees != least;
       wasShort = true;
@@ -195,9 +200,9 @@ Estimator::Outcome PlanSearch::tryDegrees(const Degrees &degrees, Variants varia
     }
     result = outcome;
     // A layout that holds less may have to recompute less.
-    bool recomputes = asked.someBlocks && estimate.degrees.recompute != Recompute::None;
+    bool recomputes = asked.someBlocks && estimated.degrees.recompute != Recompute::None;
     wasShort = wasShort || recomputes;
-    keep(std::move(estimate));
+    keep(std::move(estimated));
     if (!recomputes && !bestAlone && !mayReceiveLess(degrees))
       return result;
   }

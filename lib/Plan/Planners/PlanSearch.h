@@ -59,6 +59,8 @@ private:
   void tryBetweenLevels(const Degrees &degrees, const ShardVariant &variant);
   bool fitsBelow(Degrees degrees) const;
   bool searchStorage(Degrees degrees, Variants variants, size_t &recompute);
+  Estimator::Outcome estimate(const Degrees &degrees, const ShardVariant &variant,
+                              const EstimateOptions &asked, Estimate &estimated);
   Estimator::Outcome tryDegrees(const Degrees &degrees, Variants variants);
   bool mayOffload() const;
   bool mayReceiveLess(const Degrees &degrees) const;
