@@ -59,7 +59,7 @@ ExitCode Compilation::checkVerifiable() {
     for (plan::ValueId result : op.results)
       elements += double(problem.values[result].elements());
     // A grouped product is taken apart: each row's weights, the row as often, and their products.
-    if (op.kind == plan::OpKind::Contraction && op.operands.size() == 3)
+    if (op.isGroupedProduct())
       elements += 3 * op.flops / 2;
   }
   auto calls = double(std::min<int64_t>(batch.numMicrobatches, 2));

@@ -186,7 +186,7 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
 
 /// Sizes as a matrix product, where the op is one.
 static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, LocalWork &work) {
-  bool isGrouped = op.operands.size() == 3; // by the rows' choices
+  bool isGrouped = op.isGroupedProduct();
   if (op.kind != OpKind::Contraction || (op.operands.size() != 2 && !isGrouped) ||
       op.results.size() != 1)
     return;

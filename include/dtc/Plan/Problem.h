@@ -105,6 +105,10 @@ struct Op {
   /// its forward op for a backward op, -1 for neither.
   OpId forward = -1;
   std::optional<BackwardKind> backward;
+  /// Rows, weights of all experts, and which of them each row chose.
+  bool isGroupedProduct() const {
+    return kind == OpKind::Contraction && operands.size() == 3;
+  }
   bool operator==(const Op &) const = default;
 };
 
