@@ -33,14 +33,6 @@ std::vector<std::string> split(const std::string &text, char separator) {
   return parts;
 }
 
-std::optional<int64_t> toInteger(const std::string &text) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    return std::nullopt;
-  return value;
-}
-
 std::optional<double> toDouble(const std::string &text) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -83,7 +75,7 @@ std::optional<Error> parseShape(const std::string &text, import::ImportOptions &
     parts.pop_back();
   }
   for (auto &part : parts) {
-    auto size = toInteger(part);
+    auto size = plan::toInteger(part);
     if (!size || *size <= 0)
       return bad();
     shape.dims.push_back(*size);
@@ -94,7 +86,7 @@ std::optional<Error> parseShape(const std::string &text, import::ImportOptions &
 
 std::optional<Error> parsePaddingRow(const std::string &text, import::ImportOptions &options) {
   size_t equals = text.rfind('=');
-  auto row = equals == std::string::npos ? std::nullopt : toInteger(text.substr(equals + 1));
+  auto row = equals == std::string::npos ? std::nullopt : plan::toInteger(text.substr(equals + 1));
   if (!row || equals == 0)
     return usage("--padding-idx: expected WEIGHT=ROW, got '" + text + "'");
   options.paddingRows[text.substr(0, equals)] = *row;

@@ -21,14 +21,14 @@ using report::formatPercent;
 using report::formatSeconds;
 using report::rangeText;
 using report::Rates;
-using report::shapeText;
 
 //===----------------------------------------------------------------------===//
 // JSON
 //===----------------------------------------------------------------------===//
 
-/// Zero stands for "not known" in these figures.
-static ordered_json knownOrNull(double value) {
+/// Zero stands for "not known", and in numbers of blocks for all of them.
+template <typename Number>
+static ordered_json knownOrNull(Number value) {
   return value > 0 && std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
 }
 
@@ -208,7 +208,7 @@ static void printParameters(std::ostream &out, const PlanFacts &facts,
     bool named = argument.kind == plan::ValueKind::Parameter || argument.kind == plan::ValueKind::Buffer;
     if (!named || layout == plan.arguments.end())
       continue;
-    std::string shape = shapeText(argument.shape), sharding = layout->second.str(plan.mesh);
+    std::string shape = plan::shapeText(argument.shape), sharding = layout->second.str(plan.mesh);
     if (!argument.trainable)
       sharding += "  not trained";
     auto [entry, fresh] = known.try_emplace({familyOf(argument.name), shape, sharding}, rows.size());

@@ -1,6 +1,7 @@
 #include "Weights.h"
 
 #include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Plan/Problem.h"
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/DType.h"
 
@@ -27,13 +28,6 @@ struct Found {
   const rt::Array *array;
   const rt::ArrayFile *file;
 };
-
-std::string shapeText(llvm::ArrayRef<int64_t> shape) {
-  std::string text;
-  for (int64_t size : shape)
-    text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text.empty() ? "scalar" : text;
-}
 
 /// The files an index names, or those of a folder, or the file itself.
 Result<std::vector<std::string>> listFiles(const std::string &path) {
@@ -141,8 +135,8 @@ Result<Weight> makeWeight(graph::ParameterOp parameter, const Found &found) {
   auto type = llvm::cast<mlir::RankedTensorType>(parameter.getFileType());
   std::string where = found.file->path + ": '" + parameter.getSymName().str() + "': ";
   if (type.getShape() != llvm::ArrayRef<int64_t>(found.array->shape))
-    return Error{where + "expected shape " + shapeText(type.getShape()) + ", got " +
-                     shapeText(found.array->shape),
+    return Error{where + "expected shape " + plan::shapeText(type.getShape().vec()) + ", got " +
+                     plan::shapeText(found.array->shape),
                  3};
   bool isFloat = llvm::isa<mlir::FloatType>(type.getElementType());
   if (isFloat != rt::isFloat(found.array->dtype))

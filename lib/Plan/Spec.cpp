@@ -91,7 +91,7 @@ struct Key {
 
 } // namespace
 
-static std::optional<int64_t> toInteger(const std::string &text) {
+std::optional<int64_t> toInteger(const std::string &text) {
   int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())

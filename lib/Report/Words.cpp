@@ -53,13 +53,6 @@ const char *collectiveName(const plan::CollectiveUse &use) {
   return use.send ? "send" : collectiveName(use.kind);
 }
 
-std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string text;
-  for (int64_t size : shape)
-    text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text.empty() ? "scalar" : text;
-}
-
 std::vector<std::pair<std::string, int64_t>> deviceTypes(const plan::Cluster &cluster,
                                                          int64_t devices) {
   if (cluster.others.empty())

@@ -56,6 +56,9 @@ struct Value {
   int64_t bytes() const { return elements() * byteSize(type); }
 };
 
+/// "8x64"; "scalar" without dimensions.
+std::string shapeText(const std::vector<int64_t> &shape);
+
 enum class OpKind : uint8_t {
   Contraction,   ///< matrix products and convolutions: a library call
   Attention,     ///< contractions around a softmax

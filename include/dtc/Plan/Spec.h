@@ -42,6 +42,9 @@ std::vector<std::string> unimplemented(const Problem &problem, const Spec &spec)
 /// The known word closest to `word`, or "" when none is close.
 std::string nearest(const std::string &word, const std::vector<std::string> &known);
 
+/// None for a text that isn't a number as a whole.
+std::optional<int64_t> toInteger(const std::string &text);
+
 const char *name(ScheduleKind kind);
 const char *name(Recompute kind);
 const char *name(Offload kind);

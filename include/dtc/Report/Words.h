@@ -10,9 +10,6 @@ std::string formatBytes(double bytes);
 std::string formatSeconds(double seconds);
 std::string formatPercent(double share);
 
-/// "8x64"; "scalar" without dimensions.
-std::string shapeText(const std::vector<int64_t> &shape);
-
 /// "3", "0-7", with gaps "0,2,..,14"; "-" without any.
 std::string rangeText(const std::vector<int64_t> &numbers);
 

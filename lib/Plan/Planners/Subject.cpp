@@ -16,13 +16,6 @@ using sharding::FactorKind;
 using sharding::OpSharding;
 using sharding::TensorSharding;
 
-static std::string shapeText(const Value &value) {
-  std::string text;
-  for (int64_t size : value.shape)
-    text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text.empty() ? "scalar" : text;
-}
-
 namespace {
 
 /// What is known of the whole plan.
@@ -141,7 +134,7 @@ SubjectWay SubjectExplainer::priced(const std::string &text, const SolverOptions
 Subject SubjectExplainer::explainArgument(ValueId id) {
   const Value &value = problem.values[id];
   const TensorSharding &own = plan.arguments.at(id);
-  Subject subject{value.name, name(value.kind), shapeText(value), {}};
+  Subject subject{value.name, name(value.kind), shapeText(value.shape), {}};
   subject.ways.push_back({own.str(plan.mesh), true, std::nullopt, ""});
   if (value.kind != ValueKind::Parameter || tensorAxes.empty())
     return subject;
@@ -221,7 +214,7 @@ Subject SubjectExplainer::explainOp(OpId id) {
   const Op &op = problem.ops[id];
   Subject subject{op.location, op.name, "", {}};
   for (ValueId result : op.results)
-    subject.shape += (subject.shape.empty() ? "" : ", ") + shapeText(problem.values[result]);
+    subject.shape += (subject.shape.empty() ? "" : ", ") + shapeText(problem.values[result].shape);
   subject.ways.push_back({opText(id, plan.ops[id]), true, std::nullopt, ""});
   if (tensorAxes.empty())
     return subject;
