@@ -1,9 +1,9 @@
 #include "CommandLine.h"
 
 #include "dtc/Plan/Spec.h"
+#include "dtc/Plan/TextFile.h"
+#include "dtc/Plan/YamlReader.h"
 #include "dtc-rt/PackageFormat.h"
-
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <charconv>
@@ -346,7 +346,8 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
 void declareEstimateFlags(CLI::App &command, RawEstimate &raw) {
   Options &o = raw.common.options;
   command.add_option("model", o.model, "the model: an ONNX file")->required();
-  command.add_option("--cluster", o.cluster, "built-in cluster or YAML file (every built-in device)");
+  command.add_option("--cluster", o.cluster,
+                     "built-in cluster or YAML file (every built-in device)");
   command.add_option("--gpu-memory", raw.memories, "of other devices: 48GB, 80GiB; may be repeated")
       ->allow_extra_args(false);
   command.add_option("--gpus", raw.common.gpus, "what so many hold, not how few will do");
@@ -406,59 +407,56 @@ plan::Result<EstimateOptions> resolveEstimate(const CLI::App &command, RawEstima
   return options;
 }
 
-plan::Result<std::vector<std::string>> configArguments(const std::string &path,
-                                                       const CLI::App &command) {
-  auto refuse = [&](const YAML::Mark &mark, const std::string &what) {
-    return Error{path + ":" + std::to_string(mark.line + 1) + ": " + what, 3};
+/// "global_batch: 64" becomes "--global-batch=64".
+static Result<std::vector<std::string>> argumentsIn(const YAML::Node &root,
+                                                    const std::string &path,
+                                                    const CLI::App &command) {
+  auto refuse = [&](const YAML::Node &at, const std::string &what) {
+    return Error{path + ":" + std::to_string(at.Mark().line + 1) + ": " + what, 3};
   };
   std::vector<std::string> known, arguments;
   std::set<std::string> given;
   for (const CLI::Option *option : command.get_options())
     for (auto &name : option->get_lnames())
       known.push_back(name);
-  try {
-    std::vector<YAML::Node> documents = YAML::LoadAllFromFile(path);
-    if (documents.size() > 1)
-      return Error{path + ": expected one YAML document, found " +
-                       std::to_string(documents.size()), 3};
-    YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
-    if (root.IsNull())
-      return arguments;
-    if (!root.IsMap())
-      return refuse(root.Mark(), "expected a mapping of flags");
-    for (auto entry : root) {
-      std::string name = entry.first.as<std::string>(), key = name;
-      std::replace(key.begin(), key.end(), '_', '-');
-      if (std::find(known.begin(), known.end(), key) == known.end() || key == "config") {
-        std::string close = plan::nearest(key, known);
-        return refuse(entry.first.Mark(),
-                      "unknown key '" + name + "'" +
-                          (close.empty() ? "" : " (did you mean '" + close + "'?)"));
-      }
-      if (!given.insert(key).second)
-        return refuse(entry.first.Mark(), "key is given twice: '" + name + "'");
-      bool flag = command.get_option("--" + key)->get_items_expected_max() == 0;
-      auto add = [&](const YAML::Node &value) {
-        std::string text = value.as<std::string>();
-        if (!flag)
-          arguments.push_back("--" + key + "=" + text);
-        else if (value.as<bool>())
-          arguments.push_back("--" + key);
-      };
-      if (entry.second.IsSequence())
-        for (auto value : entry.second)
-          add(value);
-      else
-        add(entry.second);
+  if (root.IsNull())
+    return arguments;
+  if (!root.IsMap())
+    return refuse(root, "expected a mapping of flags");
+  for (auto entry : root) {
+    std::string name = entry.first.as<std::string>(), key = name;
+    std::replace(key.begin(), key.end(), '_', '-');
+    if (std::find(known.begin(), known.end(), key) == known.end() || key == "config") {
+      std::string close = plan::nearest(key, known);
+      return refuse(entry.first, "unknown key '" + name + "'" +
+                                     (close.empty() ? "" : " (did you mean '" + close + "'?)"));
     }
-  } catch (const YAML::BadFile &) {
-    return Error{path + ": cannot read the configuration", 3};
-  } catch (const std::ios_base::failure &) { // a folder
-    return Error{path + ": cannot read the configuration", 3};
-  } catch (const YAML::Exception &error) {
-    return refuse(error.mark, error.msg);
+    if (!given.insert(key).second)
+      return refuse(entry.first, "key is given twice: '" + name + "'");
+    bool flag = command.get_option("--" + key)->get_items_expected_max() == 0;
+    auto add = [&](const YAML::Node &value) {
+      std::string text = value.as<std::string>();
+      if (!flag)
+        arguments.push_back("--" + key + "=" + text);
+      else if (value.as<bool>())
+        arguments.push_back("--" + key);
+    };
+    if (entry.second.IsSequence())
+      for (auto value : entry.second)
+        add(value);
+    else
+      add(entry.second);
   }
   return arguments;
+}
+
+Result<std::vector<std::string>> configArguments(const std::string &path,
+                                                 const CLI::App &command) {
+  std::optional<std::string> text = plan::readText(path);
+  if (!text)
+    return Error{path + ": cannot read the configuration", 3};
+  return plan::readYaml<std::vector<std::string>>(
+      *text, path, [&](const YAML::Node &root) { return argumentsIn(root, path, command); });
 }
 
 } // namespace dtc::driver

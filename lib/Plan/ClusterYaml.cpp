@@ -1,9 +1,9 @@
 // Clusters from YAML.
 #include "dtc/Plan/Cluster.h"
+#include "dtc/Plan/YamlReader.h"
 
 #include "ClusterCatalog.h"
 #include "ClusterWords.h"
-#include "YamlReader.h"
 
 namespace dtc::plan {
 
@@ -125,16 +125,14 @@ static void checkLevels(const YamlMap &map, const YAML::Node &node,
 
 static std::vector<LinkLevel> readLevels(YamlMap &map) {
   std::vector<LinkLevel> levels;
-  YAML::Node list = map.at("links");
-  for (const YAML::Node &item : list) {
-    YamlMap link(item, map.fileName(), "links");
+  for (YamlMap &link : map.items("links")) {
     LinkLevel level;
     level.name = link.get<std::string>("name", "link");
     level.size = link.count("size", 0, 0);
     readLink(link, level);
     levels.push_back(level);
   }
-  checkLevels(map, list, levels);
+  checkLevels(map, map.at("links"), levels);
   return levels;
 }
 
@@ -225,8 +223,8 @@ static NodeGroup readGroup(YamlMap map) {
 
 /// The first group is the cluster's own device and nodes.
 static void readGroups(YamlMap &root, Cluster &cluster) {
-  for (const YAML::Node &item : root.at("groups"))
-    cluster.others.push_back(readGroup(YamlMap(item, root.fileName(), "groups")));
+  for (YamlMap &group : root.items("groups"))
+    cluster.others.push_back(readGroup(group));
   if (cluster.others.empty())
     root.fail(root.at("groups"), "groups is empty");
   NodeGroup first = cluster.others.front();
@@ -254,8 +252,7 @@ static void readGroups(YamlMap &root, Cluster &cluster) {
 
 static void readMeasured(YamlMap map, Cluster &cluster) {
   if (map.has("contractions"))
-    for (const YAML::Node &item : map.at("contractions")) {
-      YamlMap row(item, map.fileName(), "contractions");
+    for (YamlMap &row : map.items("contractions")) {
       cluster.contractions.push_back({word(row, "type", rateNames),
                                       row.number<int64_t>("batch", 1, 1),
                                       row.number<int64_t>("m", 1), row.number<int64_t>("n", 1),
@@ -264,8 +261,7 @@ static void readMeasured(YamlMap map, Cluster &cluster) {
       row.finish();
     }
   if (map.has("collectives"))
-    for (const YAML::Node &item : map.at("collectives")) {
-      YamlMap row(item, map.fileName(), "collectives");
+    for (YamlMap &row : map.items("collectives")) {
       cluster.collectives.push_back({word(row, "kind", collectiveNames),
                                      row.count("ranks", 2),
                                      row.number<int64_t>("bytes", 1),
@@ -273,8 +269,7 @@ static void readMeasured(YamlMap map, Cluster &cluster) {
       row.finish();
     }
   if (map.has("forks"))
-    for (const YAML::Node &item : map.at("forks")) {
-      YamlMap row(item, map.fileName(), "forks");
+    for (YamlMap &row : map.items("forks")) {
       cluster.forks.push_back(
           {row.count("threads", 2), row.number<double>("seconds", 1e-12)});
       row.finish();

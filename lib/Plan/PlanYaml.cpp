@@ -17,9 +17,9 @@
 // Trailing factors and dimensions without axes are written out: their number is
 // checked against the problem.
 #include "PlanWords.h"
-#include "YamlReader.h"
 
 #include "dtc/Plan/Problem.h"
+#include "dtc/Plan/YamlReader.h"
 
 namespace dtc::plan {
 
@@ -38,17 +38,6 @@ Enum word(YamlMap &map, const std::string &key, std::optional<Enum> (*parse)(con
   if (!value)
     map.fail(map.at(key), "unknown " + key + ": " + text);
   return *value;
-}
-
-/// The items of a list, each a map.
-std::vector<YamlMap> items(YamlMap &map, const std::string &key) {
-  std::vector<YamlMap> result;
-  YAML::Node list = map.at(key);
-  if (!list.IsSequence())
-    map.fail(list, key + " must be a list");
-  for (const YAML::Node &item : list)
-    result.emplace_back(item, map.fileName(), key);
-  return result;
 }
 
 /// Of one mesh.
@@ -169,7 +158,7 @@ static Degrees readDegrees(YamlMap map) {
   d.offload = word(map, "offload", offloadFromName, Offload::None);
   d.order = word(map, "order", orderFromName, kDefaultOrder);
   if (map.has("stage_groups"))
-    for (YamlMap &item : items(map, "stage_groups")) {
+    for (YamlMap &item : map.items("stage_groups")) {
       StageGroup group;
       group.pp = item.count("pp", 1);
       group.dp = item.count("dp", 1);
@@ -190,7 +179,7 @@ static Degrees readDegrees(YamlMap map) {
 }
 
 void LayoutReader::mesh() {
-  for (YamlMap &map : items(root, "mesh")) {
+  for (YamlMap &map : root.items("mesh")) {
     auto axisName = map.get<std::string>("name");
     made.mesh.axes.push_back({axisName, map.get<std::string>("degree", axisName),
                               map.number<int64_t>("size", 1)});
@@ -199,7 +188,7 @@ void LayoutReader::mesh() {
 }
 
 void PlanReader::stages() {
-  for (YamlMap &map : items(root, "stages")) {
+  for (YamlMap &map : root.items("stages")) {
     auto range = map.get<std::vector<int64_t>>("ops");
     if (range.size() != 2)
       map.fail(map.at("ops"), "ops must be the first and the last");
@@ -209,7 +198,7 @@ void PlanReader::stages() {
 }
 
 void LayoutReader::arguments() {
-  for (YamlMap &map : items(root, "arguments")) {
+  for (YamlMap &map : root.items("arguments")) {
     auto argumentName = map.get<std::string>("name"), kind = map.get<std::string>("kind");
     ValueId found = -1;
     for (ValueId value = 0; value < problem.arguments && found < 0; ++value)
@@ -225,7 +214,7 @@ void LayoutReader::arguments() {
 }
 
 void LayoutReader::storage() {
-  for (YamlMap &map : items(root, "storage")) {
+  for (YamlMap &map : root.items("storage")) {
     ParameterStorage storage;
     storage.parameter = map.get<std::string>("parameter");
     auto value = std::find_if(problem.values.begin(), problem.values.end(), [&](const Value &v) {
@@ -271,7 +260,7 @@ OpSharding LayoutReader::op(YamlMap &map, const Op &expected) {
 }
 
 void LayoutReader::ops() {
-  std::vector<YamlMap> list = items(root, "ops");
+  std::vector<YamlMap> list = root.items("ops");
   if (list.size() != problem.ops.size())
     root.fail(root.at("ops"), "the model has " + std::to_string(problem.ops.size()) +
                                   " ops, the plan is of another model: " +
@@ -288,13 +277,13 @@ Plan PlanReader::run() {
     setStrides(plan.mesh, stridesOf(plan.degrees));
   stages();
   if (root.has("recompute"))
-    for (YamlMap &map : items(root, "recompute")) {
+    for (YamlMap &map : root.items("recompute")) {
       plan.recompute.push_back({map.number<int64_t>("block", 0),
                                 word(map, "kind", recomputeFromName, Recompute::None)});
       map.finish();
     }
   if (root.has("other_groups"))
-    for (YamlMap &map : items(root, "other_groups")) {
+    for (YamlMap &map : root.items("other_groups")) {
       plan.others.push_back(LayoutReader(map, split).run());
       map.finish();
     }

@@ -169,6 +169,9 @@ TEST(Cluster, ErrorsNameFileLineAndKey) {
                 "c.yaml:2: bandwidth_gbs is too small: -1", 3);
   expectRefused("device: h100\nintra_node: 3\n", "c.yaml:2: intra_node must be a map", 3);
   expectRefused("- 1\n- 2\n", "c.yaml:1: the cluster must be a map", 3);
+  expectRefused("device: h100\n" + links + "measured: {forks: {threads: 2, seconds: 1}}\n",
+                "c.yaml:3: forks must be a list", 3);
+  expectRefused("groups: 2\n", "c.yaml:1: groups must be a list", 3);
   expectRefused("device: h100\n" + links + "device: a100-80\n",
                 "c.yaml:3: the cluster has a key twice: device", 3);
   expectRefused("device: h100\n" + links + "---\ndevice: h100\n" + links,

@@ -6,6 +6,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 #include <type_traits>
@@ -70,6 +71,16 @@ public:
     return within(key, low, kMostDegree, otherwise);
   }
   YamlMap map(const std::string &key) { return {at(key), file, key}; }
+  /// The items of a list, each a map.
+  std::vector<YamlMap> items(const std::string &key) {
+    std::vector<YamlMap> result;
+    YAML::Node list = at(key);
+    if (!list.IsSequence())
+      fail(list, key + " must be a list");
+    for (const YAML::Node &item : list)
+      result.emplace_back(item, file, key);
+    return result;
+  }
 
   /// Refuses keys that were never asked for.
   void finish() {
