@@ -41,16 +41,14 @@ ordered_json degreesJson(const Degrees &degrees) {
       {"ep", degrees.ep},
       {"sp", degrees.sp},
       {"zero", degrees.zero},
-      {"zero_blocks", degrees.zeroBlocks > 0 ? ordered_json(degrees.zeroBlocks)
-                                             : ordered_json(nullptr)},
+      {"zero_blocks", knownOrNull(degrees.zeroBlocks)},
       {"zero_group", degrees.zeroGroup ? degrees.zeroGroup : degrees.dp},
       {"schedule", plan::name(degrees.schedule)},
       {"chunks", degrees.chunks},
       {"micro_batch", degrees.microBatch},
       {"num_microbatches", degrees.numMicrobatches},
       {"recompute", plan::name(degrees.recompute)},
-      {"recompute_blocks", degrees.recomputeBlocks > 0 ? ordered_json(degrees.recomputeBlocks)
-                                                       : ordered_json(nullptr)},
+      {"recompute_blocks", knownOrNull(degrees.recomputeBlocks)},
       {"offload", plan::name(degrees.offload)},
       {"order", plan::name(degrees.order)}};
   for (const plan::StageGroup &group : degrees.groups)
