@@ -15,7 +15,6 @@
 #include "dtc-rt/Status.h"
 
 #include <span>
-#include <string>
 #include <vector>
 
 namespace dtc::rt {

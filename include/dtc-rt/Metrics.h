@@ -24,7 +24,7 @@ struct MetricsSetup {
   std::optional<int64_t> sequence;
   uint64_t arenaBytes = 0; ///< of the rank that has most
   std::optional<double> predictedStepTime;
-  int64_t firstStep = 1, lastStep = 1;
+  int64_t lastStep = 1;
 };
 
 /// One JSON object, as `--log` has it: numbers are written so that reading

@@ -6,7 +6,6 @@
 // OMP_WAIT_POLICY is passive when the process starts (dtc-run sees to it).
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 namespace dtc::rt {

@@ -3,7 +3,6 @@
 #include "dtc/Dialect/Exec/Exec.h"
 
 #include <array>
-#include <set>
 
 using namespace mlir;
 

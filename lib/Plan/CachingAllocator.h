@@ -18,7 +18,6 @@
 // Rules: c10/cuda/CUDACachingAllocator.cpp of PyTorch with its default settings.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -3,7 +3,6 @@
 #include "Distinct.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 namespace dtc::plan {

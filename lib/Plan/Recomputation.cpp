@@ -1,6 +1,5 @@
 #include "Recomputation.h"
 
-#include <algorithm>
 #include <map>
 
 namespace dtc::plan {

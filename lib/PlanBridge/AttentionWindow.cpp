@@ -1,7 +1,5 @@
 #include "AttentionWindow.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace dtc::graph;
 

@@ -3,7 +3,6 @@
 
 #include "Html.h"
 
-#include <functional>
 #include <vector>
 
 namespace dtc::report {

@@ -1,6 +1,5 @@
 #include "Html.h"
 
-#include <cmath>
 #include <cstdio>
 
 namespace dtc::report {

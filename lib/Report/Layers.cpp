@@ -2,7 +2,6 @@
 
 #include "dtc/Report/Words.h"
 
-#include <algorithm>
 #include <map>
 
 namespace dtc::report {

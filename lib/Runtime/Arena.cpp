@@ -1,7 +1,5 @@
 #include "dtc-rt/Arena.h"
 
-#include <cerrno>
-#include <cstring>
 #include <sys/mman.h>
 #include <utility>
 

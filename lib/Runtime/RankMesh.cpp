@@ -1,7 +1,5 @@
 #include "dtc-rt/RankMesh.h"
 
-#include <algorithm>
-
 namespace dtc::rt {
 
 int32_t RankMesh::find(const std::string &name) const {

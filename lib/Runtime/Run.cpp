@@ -156,7 +156,7 @@ Status openResults(Session &session) {
       return writer.status();
     session.outputWriter.emplace(std::move(*writer));
   }
-  MetricsSetup setup{manifest.globalBatch, manifest.sequence, 0, manifest.predictedStepTime, 1,
+  MetricsSetup setup{manifest.globalBatch, manifest.sequence, 0, manifest.predictedStepTime,
                      session.numSteps};
   for (const ProgramView &program : session.programs)
     setup.arenaBytes = std::max(setup.arenaBytes, program->arena_bytes());

@@ -1,8 +1,6 @@
 #include "Homes.h"
 #include "StepFunctions.h"
 
-#include <algorithm>
-
 using namespace mlir;
 
 namespace dtc::schedule {

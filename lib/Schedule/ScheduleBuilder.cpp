@@ -19,13 +19,6 @@ bool ScheduleBuilder::call(const std::string &function, uint32_t microbatch, uin
   return true;
 }
 
-uint32_t ScheduleBuilder::numSlots() const {
-  uint32_t slots = 1;
-  for (const Call &call : calls)
-    slots = std::max(slots, call.slot + 1);
-  return slots;
-}
-
 std::string ScheduleBuilder::verify() const {
   std::vector<std::vector<int64_t>> counts;
   for (const StepFunction &function : functions)

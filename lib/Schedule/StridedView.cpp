@@ -2,8 +2,6 @@
 
 #include "dtc/Dialect/Graph/Graph.h"
 
-#include <numeric>
-
 using namespace mlir;
 
 namespace dtc::schedule {

@@ -4,11 +4,6 @@
 
 namespace dtc::sharding {
 
-bool TensorSharding::isReplicated() const {
-  return partial.empty() && std::all_of(dims.begin(), dims.end(),
-                                        [](const AxisList &axes) { return axes.empty(); });
-}
-
 bool TensorSharding::isPartial(AxisId axis) const {
   return std::any_of(partial.begin(), partial.end(),
                      [&](const Partial &p) { return p.axis == axis; });

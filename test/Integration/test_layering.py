@@ -1,6 +1,5 @@
 """Who may include whom (docs/Architecture.md), and how long a file may be."""
 
-import pathlib
 import re
 
 from conftest import ROOT

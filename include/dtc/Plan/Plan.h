@@ -12,7 +12,6 @@
 #include "dtc/Sharding/Rule.h"
 
 #include <map>
-#include <optional>
 
 namespace dtc::plan {
 

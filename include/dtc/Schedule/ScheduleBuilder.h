@@ -41,8 +41,6 @@ public:
   const std::vector<StepFunction> &getFunctions() const { return functions; }
   const std::vector<Call> &getCalls() const { return calls; }
   uint32_t getNumMicrobatches() const { return numMicrobatches; }
-  /// 1 + the highest slot in use.
-  uint32_t numSlots() const;
 
   /// What is wrong with the schedule: a function called too often or too rarely
   /// for its cadence, a microbatch out of range. Empty when nothing is.

@@ -31,7 +31,6 @@ struct TensorSharding {
 
   static TensorSharding replicated(size_t rank) { return {std::vector<AxisList>(rank), {}}; }
 
-  bool isReplicated() const;
   bool isPartial(AxisId axis) const;
   /// True when `axis` splits a dimension.
   bool splits(AxisId axis) const;

@@ -2,8 +2,6 @@
 #include "IndexRange.h"
 #include "Raise.h"
 
-#include <cmath>
-
 using namespace mlir;
 
 namespace dtc::import {

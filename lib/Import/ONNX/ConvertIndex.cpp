@@ -2,8 +2,6 @@
 #include "Indices.h"
 #include "Movement.h"
 
-#include <limits>
-
 using namespace mlir;
 
 namespace dtc::import {

@@ -1,8 +1,6 @@
 // Reductions and softmax.
 #include "Movement.h"
 
-#include <cmath>
-
 using namespace mlir;
 
 namespace dtc::import {

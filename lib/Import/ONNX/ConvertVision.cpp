@@ -1,8 +1,6 @@
 // Convolution and pooling.
 #include "Movement.h"
 
-#include <cmath>
-
 using namespace mlir;
 
 namespace dtc::import {

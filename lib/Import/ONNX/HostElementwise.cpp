@@ -3,7 +3,6 @@
 #include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
-#include <limits>
 
 using namespace mlir;
 

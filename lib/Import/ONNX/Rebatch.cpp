@@ -206,9 +206,7 @@ void Rebatcher::repeatOperands(Operation *op) {
     if (!at || places.contains(value))
       continue;
     // [inner] becomes [batch, inner], merged again where the batch is part of a dimension.
-    Shape shape(tensorType(value).getShape()), wide = shape, dims;
-    wide.erase(wide.begin() + at->dim);
-    Shape parts = {at->outer, at->inner};
+    Shape shape(tensorType(value).getShape()), dims;
     Shape split(shape.begin(), shape.begin() + at->dim), full = split;
     split.append({at->outer, at->inner});
     full.append({at->outer, batch, at->inner});

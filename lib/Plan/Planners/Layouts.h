@@ -4,7 +4,6 @@
 #include "dtc/Plan/CostModel.h"
 
 #include <map>
-#include <unordered_map>
 
 namespace dtc::plan {
 

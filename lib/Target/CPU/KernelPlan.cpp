@@ -95,8 +95,6 @@ std::vector<unsigned> StashChooser::choose() {
   unsigned loop = 0;
   for (auto &group : groups)
     stopped.insert(group.begin(), group.end());
-  std::vector<std::pair<Value, int64_t>> roots;
-  std::vector<unsigned> rootLoops;
   for (auto &group : groups) {
     for (ReduceOp op : group)
       visit(op.getInput(), loop, 0);

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 using dtc::plan::CachingAllocator;
 
 static constexpr int64_t kKiB = 1 << 10, kMiB = 1 << 20, kPlenty = int64_t{1} << 40;

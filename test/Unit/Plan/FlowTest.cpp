@@ -6,7 +6,6 @@
 #include "Problems.h"
 #include "RandomProblem.h"
 
-#include <algorithm>
 #include <random>
 
 using namespace dtc::plan;

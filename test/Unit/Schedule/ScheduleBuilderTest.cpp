@@ -18,7 +18,6 @@ TEST(ScheduleBuilder, Accumulation) {
   buildAccumulation(builder);
   std::vector<Call> expected = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}, {2, 1, 0}, {2, 2, 0}, {3, 0, 0}};
   EXPECT_EQ(builder.getCalls(), expected);
-  EXPECT_EQ(builder.numSlots(), 1u);
   EXPECT_EQ(builder.verify(), "");
 }
 

@@ -3,8 +3,6 @@
 
 #include "dtc/Sharding/TensorSharding.h"
 
-#include <algorithm>
-
 namespace dtc::sharding {
 
 /// Every way to give each axis to nothing, to a dimension (in every order) or

@@ -35,9 +35,6 @@ TEST(TensorSharding, Questions) {
   EXPECT_TRUE(sharding.splits(0));
   EXPECT_FALSE(sharding.splits(1));
   EXPECT_TRUE(sharding.isPartial(1));
-  EXPECT_FALSE(sharding.isReplicated());
-  EXPECT_TRUE(TensorSharding::replicated(2).isReplicated());
-  EXPECT_FALSE((TensorSharding{{{}}, {{0, ReduceKind::Sum}}}.isReplicated()));
 }
 
 TEST(TensorSharding, Prints) {

@@ -1,7 +1,6 @@
 // Activations and their derivatives, computed in f32 at least and rounded once.
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
-#include <cmath>
 #include <numbers>
 
 using namespace mlir;
