@@ -251,69 +251,75 @@ def run_dtc(*arguments) -> subprocess.CompletedProcess:
                           stdin=subprocess.DEVNULL, timeout=120, check=True)
 
 
+JOB = ["--devices", "2", "--loss", "cross_entropy", "--global-batch", "8"]
+CLUSTERS = [
+    b"device: a100-80\ndevices_per_node: 8\nintra_node: {bandwidth_gbs: 300, latency_us: 5}\n"
+    b"inter_node: {bandwidth_gbs: 25, latency_us: 10}\n",
+    b"name: mine\nshared_memory: true\ncores: 4\nlinks: [{bandwidth_gbs: 5, latency_us: 3}]\n"
+    b"device: {name: d, memory_gb: 4, bandwidth_gbs: 10, launch_us: 2, peak_tflops: {fp32: 0.2}}\n"
+    b"measured:\n  contractions: [{type: fp32, m: 64, n: 64, k: 64, seconds: 1e-5}]\n"
+    b"  collectives: [{kind: all_reduce, ranks: 2, bytes: 1024, seconds: 2e-5}]\n"
+    b"  forks: [{threads: 4, seconds: 3e-6}]\nsoftware: {flash_attention: true, fused_norm: false}\n",
+    b"device: {base: h100, bandwidth_gbs: 2400, achieved_tflops: {bf16: 600}}\ndevices_per_node: 4\n"
+    b"links:\n  - {name: a, size: 4, bandwidth_gbs: 300, latency_us: 3, ring_gbs: {2: 205, 3: 220}}\n"
+    b"  - {name: leaf, size: 64, bandwidth_gbs: 25, latency_us: 14}\n"
+    b"  - {name: spine, bandwidth_gbs: 12.5, latency_us: 16, achieved: 0.9, in_switch: 0.8}\n",
+    b"name: mixed\ngroups:\n  - {node: dgx-h100, nodes: 2}\n"
+    b"  - {device: a100-40, nodes: 3, devices_per_node: 4, intra_node: {bandwidth_gbs: 300}}\n"
+    b"inter_node: {bandwidth_gbs: 25, latency_us: 14}\n"]
+CONFIGS = [b"devices: 2\nloss: cross_entropy\nglobal-batch: 8\noptimizer: adamw\nlr: 1e-3\n"
+           b"betas: 0.9,0.95\nplan: dp=2\nclip_grad_norm: 1.0\nprecision: bf16\n"]
+
+
 def prepare(folder: pathlib.Path) -> dict[str, Kind]:
     """Unharmed inputs of every kind, made in `folder`."""
     mlp, gpt2 = MODELS / "mlp.onnx", MODELS / "gpt2.onnx"
-    job = ["--devices", "2", "--loss", "cross_entropy", "--global-batch", "8"]
     artifact, gpt2_artifact = folder / "mlp.dtc", folder / "gpt2.dtc"
     for model, path in ((mlp, artifact), (gpt2, gpt2_artifact)):
-        run_dtc("dtc", "compile", model, *job, "-o", path)
+        run_dtc("dtc", "compile", model, *JOB, "-o", path)
     plans = []
     for model, spec in ((mlp, "dp=2"), (mlp, "tp=2"), (gpt2, "dp=1,tp=2")):
         path = folder / "plan.yaml"
-        run_dtc("dtc", "plan", model, *job, "--plan", spec, "--save-plan", path)
+        run_dtc("dtc", "plan", model, *JOB, "--plan", spec, "--save-plan", path)
         plans.append(path.read_bytes())
-    clusters = [
-        b"device: a100-80\ndevices_per_node: 8\nintra_node: {bandwidth_gbs: 300, latency_us: 5}\n"
-        b"inter_node: {bandwidth_gbs: 25, latency_us: 10}\n",
-        b"name: mine\nshared_memory: true\ncores: 4\nlinks: [{bandwidth_gbs: 5, latency_us: 3}]\n"
-        b"device: {name: d, memory_gb: 4, bandwidth_gbs: 10, launch_us: 2, peak_tflops: {fp32: 0.2}}\n"
-        b"measured:\n  contractions: [{type: fp32, m: 64, n: 64, k: 64, seconds: 1e-5}]\n"
-        b"  collectives: [{kind: all_reduce, ranks: 2, bytes: 1024, seconds: 2e-5}]\n"
-        b"  forks: [{threads: 4, seconds: 3e-6}]\nsoftware: {flash_attention: true, fused_norm: false}\n",
-        b"device: {base: h100, bandwidth_gbs: 2400, achieved_tflops: {bf16: 600}}\ndevices_per_node: 4\n"
-        b"links:\n  - {name: a, size: 4, bandwidth_gbs: 300, latency_us: 3, ring_gbs: {2: 205, 3: 220}}\n"
-        b"  - {name: leaf, size: 64, bandwidth_gbs: 25, latency_us: 14}\n"
-        b"  - {name: spine, bandwidth_gbs: 12.5, latency_us: 16, achieved: 0.9, in_switch: 0.8}\n",
-        b"name: mixed\ngroups:\n  - {node: dgx-h100, nodes: 2}\n"
-        b"  - {device: a100-40, nodes: 3, devices_per_node: 4, intra_node: {bandwidth_gbs: 300}}\n"
-        b"inter_node: {bandwidth_gbs: 25, latency_us: 14}\n"]
-    configs = [b"devices: 2\nloss: cross_entropy\nglobal-batch: 8\noptimizer: adamw\nlr: 1e-3\n"
-               b"betas: 0.9,0.95\nplan: dp=2\nclip_grad_norm: 1.0\nprecision: bf16\n"]
-    data = (MODELS / "mlp.data.safetensors").read_bytes()
-    arrays = load(data)
-    stream = io.BytesIO()
-    numpy.savez(stream, **arrays)
-    tokens = numpy.arange(4096, dtype=numpy.uint16) % 60
-    problems = [(ROOT / "test/Unit/Plan/problems" / f"{name}.json").read_bytes()
-                for name in ("gpt", "llama_kv2")]
-    plan = ["dtc", "plan"]
-    train = ["dtc-run", str(artifact), "--steps", "1", "--timeout", "20", "--save-weights", "OUT"]
+    return {**compiler_kinds(plans[:2], plans[2:]), **artifact_kinds(artifact, gpt2_artifact),
+            **data_kinds(artifact, gpt2_artifact)}
+
+
+def compiler_kinds(mlp_plans: list[bytes], gpt2_plans: list[bytes]) -> dict[str, Kind]:
+    mlp, gpt2 = str(MODELS / "mlp.onnx"), str(MODELS / "gpt2.onnx")
     small = [(MODELS / f"{name}.onnx").read_bytes() for name in ("mlp", "resnet_tiny")]
     graphs = [(MODELS / f"{name}.onnx").read_bytes()
               for name in ("llama_b1", "gpt2_b1", "gpt2_dyn", "llama_opset24")]
+    problems = [(ROOT / "test/Unit/Plan/problems" / f"{name}.json").read_bytes()
+                for name in ("gpt", "llama_kv2")]
+    commands = [["dtc", "plan", "FILE", "--devices", "2"],
+                ["dtc", "compile", "FILE", *JOB, "-o", "OUT"]]
     return {
-        "bytes": Kind(".onnx", small, mutate_bytes, [
-            [*plan, "FILE", "--devices", "2"],
-            ["dtc", "compile", "FILE", *job, "-o", "OUT"]]),
-        "onnx": Kind(".onnx", small, mutate_proto, [
-            [*plan, "FILE", "--devices", "2"],
-            ["dtc", "compile", "FILE", *job, "-o", "OUT"]]),
+        "bytes": Kind(".onnx", small, mutate_bytes, commands),
+        "onnx": Kind(".onnx", small, mutate_proto, commands),
         "graph": Kind(".onnx", graphs, mutate_proto,
-                      [[*plan, "FILE", "--devices", "2", "--loss", "cross_entropy"]]),
-        "cluster": Kind(".yaml", clusters, mutate_text, [
-            [*plan, str(mlp), "--gpus", "8", "--cluster", "FILE"]]),
-        "plan": Kind(".yaml", plans[:2], mutate_text, [
-            [*plan, str(mlp), *job, "--plan", "FILE", "--save-plan", "OUT"]]),
-        "plan_gpt2": Kind(".yaml", plans[2:], mutate_text,
-                          [["dtc", "compile", str(gpt2), *job, "--plan", "FILE", "-o", "OUT"]]),
-        "config": Kind(".yaml", configs, mutate_text, [
-            [*plan, str(mlp), "--config", "FILE", "--save-plan", "OUT"]]),
+                      [["dtc", "plan", "FILE", "--devices", "2", "--loss", "cross_entropy"]]),
+        "cluster": Kind(".yaml", CLUSTERS, mutate_text, [
+            ["dtc", "plan", mlp, "--gpus", "8", "--cluster", "FILE"]]),
+        "plan": Kind(".yaml", mlp_plans, mutate_text, [
+            ["dtc", "plan", mlp, *JOB, "--plan", "FILE", "--save-plan", "OUT"]]),
+        "plan_gpt2": Kind(".yaml", gpt2_plans, mutate_text,
+                          [["dtc", "compile", gpt2, *JOB, "--plan", "FILE", "-o", "OUT"]]),
+        "config": Kind(".yaml", CONFIGS, mutate_text, [
+            ["dtc", "plan", mlp, "--config", "FILE", "--save-plan", "OUT"]]),
         "problem": Kind(".json", problems, mutate_json, [
             ["dtc-plan-test", "file", "FILE", "tp=2", "dgx-h100"]]),
-        "artifact": Kind(".dtc", [artifact.read_bytes()], mutate_bytes, [
-            ["dtc", "inspect", "FILE", "--json"],
-            ["dtc-run", "FILE", "--data", str(MODELS / "mlp.data.safetensors"), "--steps", "1"]]),
+        "weights": Kind(".safetensors", [(MODELS / "gpt2.safetensors").read_bytes()], mutate_header, [
+            ["dtc", "compile", str(MODELS / "gpt2_b1.onnx"), *JOB, "--weights", "FILE", "-o", "OUT"]]),
+    }
+
+
+def artifact_kinds(artifact: pathlib.Path, gpt2_artifact: pathlib.Path) -> dict[str, Kind]:
+    run = ["dtc-run", "FILE", "--data", str(MODELS / "mlp.data.safetensors"), "--steps", "1"]
+    return {
+        "artifact": Kind(".dtc", [artifact.read_bytes()], mutate_bytes,
+                         [["dtc", "inspect", "FILE", "--json"], run]),
         "manifest": Kind(".dtc", [artifact.read_bytes(), gpt2_artifact.read_bytes()],
                          rehashed(lambda name: name == "manifest.json"),
                          [["dtc", "inspect", "FILE"], ["dtc", "inspect", "FILE", "--json"]]),
@@ -322,16 +328,24 @@ def prepare(folder: pathlib.Path) -> dict[str, Kind]:
                         rehashed(lambda name: name.startswith("program")),
                         [["dtc", "inspect", "FILE"]]),
         "members": Kind(".dtc", [artifact.read_bytes()],
-                        rehashed(lambda name: not name.startswith(("code", "program"))), [
-            ["dtc-run", "FILE", "--data", str(MODELS / "mlp.data.safetensors"), "--steps", "1",
-             "--timeout", "20", "--save-weights", "OUT"]]),
-        "safetensors": Kind(".safetensors", [data], mutate_bytes, [[*train, "--data", "FILE"]]),
-        "header": Kind(".safetensors", [data], mutate_header, [[*train, "--data", "FILE"]]),
-        "npz": Kind(".npz", [stream.getvalue()], mutate_bytes, [[*train, "--data", "FILE"]]),
+                        rehashed(lambda name: not name.startswith(("code", "program"))),
+                        [[*run, "--timeout", "20", "--save-weights", "OUT"]]),
+    }
+
+
+def data_kinds(artifact: pathlib.Path, gpt2_artifact: pathlib.Path) -> dict[str, Kind]:
+    data = (MODELS / "mlp.data.safetensors").read_bytes()
+    stream = io.BytesIO()
+    numpy.savez(stream, **load(data))
+    tokens = numpy.arange(4096, dtype=numpy.uint16) % 60
+    train = ["dtc-run", str(artifact), "--steps", "1", "--timeout", "20", "--save-weights", "OUT",
+             "--data", "FILE"]
+    return {
+        "safetensors": Kind(".safetensors", [data], mutate_bytes, [train]),
+        "header": Kind(".safetensors", [data], mutate_header, [train]),
+        "npz": Kind(".npz", [stream.getvalue()], mutate_bytes, [train]),
         "bin": Kind(".bin", [tokens.tobytes()], mutate_bytes, [
             ["dtc-run", str(gpt2_artifact), "--steps", "1", "--timeout", "20", "--data", "FILE"]]),
-        "weights": Kind(".safetensors", [(MODELS / "gpt2.safetensors").read_bytes()], mutate_header, [
-            ["dtc", "compile", str(MODELS / "gpt2_b1.onnx"), *job, "--weights", "FILE", "-o", "OUT"]]),
     }
 
 
