@@ -28,8 +28,8 @@ struct Group {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-/// One rank's buffers, aligned to their elements. source == target, or they don't overlap (all_to_all:
-/// never equal).
+/// One rank's buffers, aligned to their elements. source == target, or they don't overlap
+/// (all_to_all: never equal).
 struct Transfer {
   const char *source = nullptr;
   char *target = nullptr;

@@ -15,17 +15,17 @@
 //   "roles": ["program/0.bin"], "rank_roles": [0, 0, 0, 0],
 //   "code": "code/kernels.so",
 //   "global_batch": 8, "sequence": 32 | null,                    tokens per sample, where known
-//   "vocabulary": 512 | null,                                    bound of integer inputs, where known
+//   "vocabulary": 512 | null,                                    bound of integer inputs, if known
 //   "loss": "cross_entropy", "ignore_index": -100,
 //   "parameters": [{"name", "aliases": [], "dtype", "shape", "view", "trainable": bool,
-//                   "sharding": [["tp"], []],                    of the view, axis names per dimension
+//                   "sharding": [["tp"], []],                    of the view, axes by dimension
 //                   "storage_dtype",                             dtype of the arena copy
 //                   "init": {"mean": F, "sd": F} | null}],       normal, where weights has no data
-//   "inputs": [{"name", "dtype", "shape", "sharding", "limit": N | null}],   global shape of one microbatch
+//   "inputs": [{"name", "dtype", "shape", "sharding", "limit": N | null}], of one global microbatch
 //   "outputs": [{"name", "dtype", "shape", "sharding"}],
 //   "weights": {"files": [{"path", "size", "head_sha256"}],      path from the artifact's folder
 //               "tensors": {NAME: {"file": index | null,         null: in weights.safetensors
-//                                  "offset", "size",             bytes, from the file's or member's start
+//                                  "offset", "size",             bytes, from the start of either
 //                                  "dtype", "shape",             as in the file
 //                                  "sha256": "..." | null}}},    null for referenced files
 //   "learning_rate": {"lr", "schedule", "warmup_steps", "total_steps", "min_lr"},

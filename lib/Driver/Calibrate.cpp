@@ -162,8 +162,10 @@ private:
     using sharding::StepKind;
     for (int ranks : {2, 4})
       for (StepKind kind : {StepKind::AllReduce, StepKind::AllGather, StepKind::ReduceScatter})
-        for (int64_t bytes : {int64_t(4) << 10, int64_t(64) << 10, int64_t(1) << 20, int64_t(16) << 20})
-          cluster.collectives.push_back({kind, ranks, bytes, measureCollective(kind, ranks, bytes)});
+        for (int64_t bytes :
+             {int64_t(4) << 10, int64_t(64) << 10, int64_t(1) << 20, int64_t(16) << 20})
+          cluster.collectives.push_back(
+              {kind, ranks, bytes, measureCollective(kind, ranks, bytes)});
     // The line through the ends of the all-reduce table, for what lies outside it.
     const auto &small = cluster.collectives.front(), &large = cluster.collectives[3];
     cluster.levels = {{"memory", 0, double(large.bytes) / large.seconds, small.seconds}};
@@ -186,11 +188,13 @@ private:
       auto call = [&] {
         rt::Status status = rt::Status::ok();
         if (kind == sharding::StepKind::AllReduce)
-          status = communicator->allReduce(group, rt::Reduction::Sum, rt::DType::F32, {&transfer, 1});
+          status =
+              communicator->allReduce(group, rt::Reduction::Sum, rt::DType::F32, {&transfer, 1});
         else if (kind == sharding::StepKind::AllGather)
           status = communicator->allGather(group, rt::DType::F32, transfer, 0);
         else
-          status = communicator->reduceScatter(group, rt::Reduction::Sum, rt::DType::F32, transfer, 0);
+          status =
+              communicator->reduceScatter(group, rt::Reduction::Sum, rt::DType::F32, transfer, 0);
         return status.isOk();
       };
       // Every rank makes the same number of calls.

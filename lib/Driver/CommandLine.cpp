@@ -194,8 +194,8 @@ std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Op
     raw.target = "cuda";
   }
   if (options.devices < 1 || options.devices > plan::kMostDegree)
-    return usage("the number of devices must be between 1 and " + std::to_string(plan::kMostDegree) +
-                 ", got " + std::to_string(options.devices));
+    return usage("the number of devices must be between 1 and " +
+                 std::to_string(plan::kMostDegree) + ", got " + std::to_string(options.devices));
   if (raw.target.empty())
     raw.target = "cpu";
   if (auto error = choose<Target>("--target", raw.target,
@@ -220,8 +220,8 @@ std::optional<Error> resolveBatch(const CLI::App &command, RawOptions &raw, Opti
     if (!command.count(flag))
       continue;
     if (value < 1 || value > plan::kMostDegree)
-      return usage(std::string(flag) + " must be between 1 and " + std::to_string(plan::kMostDegree) +
-                   ", got " + std::to_string(value));
+      return usage(std::string(flag) + " must be between 1 and " +
+                   std::to_string(plan::kMostDegree) + ", got " + std::to_string(value));
     *result = value;
   }
   return std::nullopt;
@@ -355,7 +355,8 @@ void declareEstimateFlags(CLI::App &command, RawEstimate &raw) {
   command.add_option("--gradients", raw.gradients, "type in which they are kept: bf16 or fp32");
   command.add_option("--loss", raw.common.lossText, "cross_entropy, mse or output:NAME");
   command.add_option("--shape", raw.common.shapes, "INPUT=DxDx...[xTYPE]")->allow_extra_args(false);
-  command.add_option("--padding-idx", raw.common.paddingRows, "WEIGHT=ROW")->allow_extra_args(false);
+  command.add_option("--padding-idx", raw.common.paddingRows, "WEIGHT=ROW")
+      ->allow_extra_args(false);
   command.add_flag("--json", raw.options.json, "print JSON");
 }
 
@@ -396,7 +397,8 @@ plan::Result<EstimateOptions> resolveEstimate(const CLI::App &command, RawEstima
     return usage("--gpus must be between 1 and " + std::to_string(plan::kMostDegree) + ", got " +
                  std::to_string(options.gpus));
   if (options.loraRank < 0 || options.loraRank > 65536)
-    return usage("--lora-rank must be between 0 and 65536, got " + std::to_string(options.loraRank));
+    return usage("--lora-rank must be between 0 and 65536, got " +
+                 std::to_string(options.loraRank));
   for (const std::string &text : raw.memories) {
     auto bytes = parseMemory(text);
     if (!bytes)

@@ -383,7 +383,8 @@ ExitCode Compilation::makePlan() {
   if (!file)
     if (ExitCode code = replan(); code != ExitCode::Done)
       return code;
-  planningSeconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  planningSeconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!file && failed(planbridge::verify(module(), problem, search.plan, cluster)))
     return ExitCode::Failed;
   return ExitCode::Done;

@@ -196,7 +196,8 @@ static ordered_json jobJson(const JobNeed &job) {
           {"assumptions", job.assumptions},
           {"devices", devices},
           {"configurations",
-           {{"device", job.configuredOn.empty() ? ordered_json(nullptr) : ordered_json(job.configuredOn)},
+           {{"device",
+             job.configuredOn.empty() ? ordered_json(nullptr) : ordered_json(job.configuredOn)},
             {"plans", configurations}}}};
 }
 
@@ -205,8 +206,8 @@ static ordered_json estimateJson(const report::Estimate &estimate) {
   for (const JobNeed &job : estimate.jobs)
     jobs.push_back(jobJson(job));
   return {{"model", {{"parameters", estimate.parameters}, {"nodes", estimate.nodes}}},
-          {"tokens_per_sample",
-           estimate.tokensPerSample ? ordered_json(estimate.tokensPerSample) : ordered_json(nullptr)},
+          {"tokens_per_sample", estimate.tokensPerSample ? ordered_json(estimate.tokensPerSample)
+                                                         : ordered_json(nullptr)},
           {"jobs", jobs}};
 }
 

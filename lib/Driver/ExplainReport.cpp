@@ -65,7 +65,9 @@ static ordered_json oneSubjectJson(const plan::Subject &subject) {
     ordered_json entry = {{"sharding", way.sharding}, {"chosen", way.chosen}};
     ordered_json none = nullptr;
     bool priced = way.difference.has_value();
-    entry["cost"] = priced ? ordered_json(way.difference->share) : way.chosen ? ordered_json(0.0) : none;
+    entry["cost"] = priced       ? ordered_json(way.difference->share)
+                    : way.chosen ? ordered_json(0.0)
+                                 : none;
     entry["time"] = priced ? partsJson(way.difference->parts) : none;
     entry["peak_memory_bytes"] = priced ? ordered_json(way.difference->memory.total()) : none;
     entry["fits"] = priced ? ordered_json(way.difference->shortBytes == 0) : none;

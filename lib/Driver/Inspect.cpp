@@ -46,8 +46,9 @@ static void printText(const ordered_json &facts) {
     std::cout << " " << key << "=" << (value.is_string() ? value.get<std::string>() : value.dump());
   std::cout << "\nparameters\n";
   for (const ordered_json &parameter : facts["parameters"])
-    std::cout << "  " << parameter["name"].get<std::string>() << "  " << parameter["dtype"].get<std::string>()
-              << " " << parameter["shape"].dump() << "  " << parameter["sharding"].dump() << "\n";
+    std::cout << "  " << parameter["name"].get<std::string>() << "  "
+              << parameter["dtype"].get<std::string>() << " " << parameter["shape"].dump() << "  "
+              << parameter["sharding"].dump() << "\n";
   std::cout << "kernels " << facts["kernels"].size() << ", library calls "
             << facts["library_calls"].dump() << "\ncollectives a step and rank "
             << facts["collectives"].dump() << "\narena a rank";

@@ -36,8 +36,8 @@ ExitCode Compilation::partition() {
     return fail({"this plan cannot be compiled yet: " + missing.front(), 2});
   if (!search.predicted.fits())
     return fail({"the plan needs " + report::formatBytes(search.predicted.memory.total()) +
-                     " a rank, more than the " + report::formatBytes(search.predicted.memoryCapacity) +
-                     " there are",
+                     " a rank, more than the " +
+                     report::formatBytes(search.predicted.memoryCapacity) + " there are",
                  4});
   OwningOpRef<ModuleOp> global;
   if (options.verify) {
@@ -69,8 +69,8 @@ ExitCode Compilation::checkVerifiable() {
     return ExitCode::Done;
   char text[160];
   std::snprintf(text, sizeof(text),
-                "--verify: the reference interpreter is too slow for this step: %.3g flops and %.3g "
-                "elements, at most %.3g and %.3g",
+                "--verify: the reference interpreter is too slow for this step: %.3g flops and "
+                "%.3g elements, at most %.3g and %.3g",
                 flops, elements, kMostFlops, kMostElements);
   return fail({text, 2});
 }
@@ -85,7 +85,8 @@ ExitCode Compilation::verifyRanks(ModuleOp global) {
     return ExitCode::Failed;
   char text[96];
   std::snprintf(text, sizeof(text), "%s, largest difference %.2g of its largest element: ",
-                compared->ranks == 1 ? "1 rank" : (std::to_string(compared->ranks) + " ranks").c_str(),
+                compared->ranks == 1 ? "1 rank"
+                                     : (std::to_string(compared->ranks) + " ranks").c_str(),
                 compared->worst);
   if (!compared->isEqual())
     return fail({"--verify: the partitioned program doesn't compute what one rank computes: " +

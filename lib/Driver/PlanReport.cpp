@@ -130,8 +130,9 @@ ordered_json planJson(const PlanFacts &facts) {
                            {"count", use.count},
                            {"time_s", use.seconds}});
   for (const auto &alternative : search.alternatives)
-    alternatives.push_back({{"plan", degreesJson(alternative.degrees)},
-                            {"predicted", predictionJson(alternative.predicted, alternative.degrees, facts)}});
+    alternatives.push_back(
+        {{"plan", degreesJson(alternative.degrees)},
+         {"predicted", predictionJson(alternative.predicted, alternative.degrees, facts)}});
   return {{"model",
            {{"parameters", facts.problem.parameterElements()}, {"nodes", facts.problem.fileNodes}}},
           {"devices", facts.devices},
@@ -203,13 +204,15 @@ static void printParameters(std::ostream &out, const PlanFacts &facts,
   for (int64_t value = 0; value < facts.problem.arguments; ++value) {
     const plan::Value &argument = facts.problem.values[value];
     auto layout = plan.arguments.find(value);
-    bool named = argument.kind == plan::ValueKind::Parameter || argument.kind == plan::ValueKind::Buffer;
+    bool named =
+        argument.kind == plan::ValueKind::Parameter || argument.kind == plan::ValueKind::Buffer;
     if (!named || layout == plan.arguments.end())
       continue;
     std::string shape = plan::shapeText(argument.shape), sharding = layout->second.str(plan.mesh);
     if (!argument.trainable)
       sharding += "  not trained";
-    auto [entry, fresh] = known.try_emplace({familyOf(argument.name), shape, sharding}, rows.size());
+    auto [entry, fresh] =
+        known.try_emplace({familyOf(argument.name), shape, sharding}, rows.size());
     if (fresh)
       rows.push_back({argument.name, shape, sharding, 0});
     Row &row = rows[entry->second];
@@ -312,8 +315,9 @@ static void printMemory(std::ostream &out, const Prediction &predicted) {
 std::string planText(const PlanFacts &facts) {
   const plan::SearchResult &search = facts.search;
   std::ostringstream out;
-  out << facts.problem.model << ": " << facts.problem.parameterElements() << " parameters, global batch "
-      << facts.problem.globalBatch() << ", " << report::devicesText(facts.cluster, facts.devices) << "\n";
+  out << facts.problem.model << ": " << facts.problem.parameterElements()
+      << " parameters, global batch " << facts.problem.globalBatch() << ", "
+      << report::devicesText(facts.cluster, facts.devices) << "\n";
   out << "mesh ";
   if (search.plan.degrees.pp > 1)
     out << " pp=" << search.plan.degrees.pp;

@@ -38,7 +38,8 @@ static std::string rankName(const std::vector<plan::StagePrediction> &stages, si
 
 plan::Result<std::string> planTrace(const PlanFacts &facts) {
   const plan::Plan &plan = facts.search.plan;
-  simulate::Timeline timeline = plan::simulateStep(facts.problem, plan, facts.cluster, facts.workspace);
+  simulate::Timeline timeline =
+      plan::simulateStep(facts.problem, plan, facts.cluster, facts.workspace);
   if (!timeline.error.empty())
     return plan::Error{"--trace: " + timeline.error, 2};
   simulate::TraceNames names;

@@ -48,7 +48,7 @@ private:
   std::vector<std::vector<Blocks>> owned; ///< by chunk and slot: block of each buffer
   std::vector<Blocks> gradients;         ///< that stay, by chunk
   std::vector<int64_t> sizes;            ///< of those that the call left
-  std::vector<int32_t> keeps; ///< by chunk: the first microbatch of this step to come back, or kNone
+  std::vector<int32_t> keeps; ///< by chunk: this step's first microbatch to come back, or kNone
 };
 
 } // namespace

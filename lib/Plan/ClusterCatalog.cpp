@@ -60,7 +60,7 @@ static constexpr DeviceRow deviceRows[] = {
     {"a10g",      Ampere,       80,  22.06,  600, 35,   70,     0},    // sheet, cloud
     {"a100-40",   Ampere,      108,  39.39, 1555, 19.5, 312,    271.2}, // sheet, mle
     {"a100-80",   Ampere,      108,  79.15, 2039, 19.5, 312,    271.2}, // sheet, mle
-    {"a800",      Ampere,      108,  79.15, 2039, 19.5, 312,    271.2}, // an A100, half of its links
+    {"a800",      Ampere,      108,  79.15, 2039, 19.5, 312,    271.2}, // an A100, half its links
     {"l4",        Ada,          58,  22.03,  300, 30.3, 121,    0},    // sheet
     {"l40s",      Ada,         142,  44.40,  864, 91.6, 362,    0},    // sheet, mle
     {"h100",      Hopper,      132,  79.10, 3350, 67,   989.5,  794.5}, // sheet, mle
@@ -77,8 +77,9 @@ static constexpr DeviceRow deviceRows[] = {
 /// less with few neighbours (vtrain). In-switch reductions: 473 of 450 GB/s bus
 /// bandwidth on 8 H200 and 838 of 900 on 8 B200 (mle), of which 9/14 passes a link.
 static const std::pair<const char *, Wiring> wirings[] = {
-    {"nvlink2-mesh", {150, 3.4, 0.9, 0,
-                      {{2, 22.6}, {3, 45.2}, {4, 85.8}, {5, 37.1}, {6, 45.9}, {7, 87.5}, {8, 136}}}},
+    {"nvlink2-mesh",
+     {150, 3.4, 0.9, 0,
+      {{2, 22.6}, {3, 45.2}, {4, 85.8}, {5, 37.1}, {6, 45.9}, {7, 87.5}, {8, 136}}}},
     {"nvlink2", {150, 3.4, 0.82, 0, {}}},                                    // gtc: 122
     {"nvlink3", {300, 3.4, 0.79, 0, {{2, 205}, {3, 220}, {4, 230}}}},        // gtc: 232; vtrain
     {"nvlink3-half", {200, 3.4, 0.79, 0, {}}},                               // sheet
@@ -92,7 +93,7 @@ static constexpr NodeRow nodeRows[] = {
     // name        device     GPUs  wiring     GB/s  cards  fabric      leaf
     {"dgx-1",       "v100",     8, "nvlink2-mesh", 12.5, 4, Fabric::Rdma, 0},  // sheet
     {"dgx-2",       "v100",    16, "nvlink2",  12.5,   8, Fabric::Rdma,  0},   // sheet
-    {"dgx-a100",    "a100-80",  8, "nvlink3",  25,     8, Fabric::Rails, 20},  // sheet: SuperPOD unit of 20
+    {"dgx-a100",    "a100-80",  8, "nvlink3",  25,     8, Fabric::Rails, 20},  // sheet: units of 20
     {"dgx-h100",    "h100",     8, "nvlink4",  50,     8, Fabric::Rails, 32},  // sheet: units of 32
     {"dgx-h200",    "h200",     8, "nvlink4",  50,     8, Fabric::Rails, 32},  // sheet
     {"dgx-b200",    "b200",     8, "nvlink5",  50,     8, Fabric::Rails, 32},  // sheet
@@ -100,19 +101,19 @@ static constexpr NodeRow nodeRows[] = {
     {"gb200-nvl72", "gb200",   72, "nvlink5",  50,    72, Fabric::Rdma,  0},   // sheet
     {"gb300-nvl72", "gb300",   72, "nvlink5",  100,   72, Fabric::Rdma,  0},   // sheet
     {"p3dn",        "v100",     8, "nvlink2-mesh", 12.5, 1, Fabric::Rdma, 0},  // cloud: AWS
-    {"p3",          "v100-16",  8, "nvlink2-mesh", 3.125, 1, Fabric::Ethernet, 0}, // cloud: AWS, 16xlarge
+    {"p3",          "v100-16",  8, "nvlink2-mesh", 3.125, 1, Fabric::Ethernet, 0}, // cloud 16xlarge
     {"p4d",         "a100-40",  8, "nvlink3",  12.5,   4, Fabric::Rdma,  0},   // mle: AWS
     {"p4de",        "a100-80",  8, "nvlink3",  12.5,   4, Fabric::Rdma,  0},   // mle: AWS
     {"p5",          "h100",     8, "nvlink4",  12.5,  32, Fabric::Rdma,  0},   // mle: AWS
     {"p5e",         "h200",     8, "nvlink4",  12.5,  32, Fabric::Rdma,  0},   // mle: AWS
     {"p5en",        "h200",     8, "nvlink4",  25,    16, Fabric::Rdma,  0},   // mle: AWS
     {"p6-b200",     "b200",     8, "nvlink5",  50,     8, Fabric::Rdma,  0},   // mle: AWS
-    {"g5",          "a10g",     8, "pcie4",    12.5,   1, Fabric::Ethernet, 0}, // cloud: AWS, 48xlarge
-    {"g6",          "l4",       8, "pcie4",    12.5,   1, Fabric::Ethernet, 0}, // cloud: AWS, 48xlarge
-    {"g6e",         "l40s",     8, "pcie4",    12.5,   4, Fabric::Ethernet, 0}, // cloud: AWS, 48xlarge
-    {"a3-high",     "h100",     8, "nvlink4",  25,     4, Fabric::Rdma,  0},   // mle: Google Cloud
-    {"a3-mega",     "h100",     8, "nvlink4",  25,     8, Fabric::Rails, 0},   // mle: Google Cloud
-    {"a3-ultra",    "h200",     8, "nvlink4",  50,     8, Fabric::Rails, 0},   // cloud: Google Cloud
+    {"g5",          "a10g",     8, "pcie4",    12.5,   1, Fabric::Ethernet, 0}, // cloud 48xlarge
+    {"g6",          "l4",       8, "pcie4",    12.5,   1, Fabric::Ethernet, 0}, // cloud 48xlarge
+    {"g6e",         "l40s",     8, "pcie4",    12.5,   4, Fabric::Ethernet, 0}, // cloud 48xlarge
+    {"a3-high",     "h100",     8, "nvlink4",  25,     4, Fabric::Rdma,  0},   // mle: Google
+    {"a3-mega",     "h100",     8, "nvlink4",  25,     8, Fabric::Rails, 0},   // mle: Google
+    {"a3-ultra",    "h200",     8, "nvlink4",  50,     8, Fabric::Rails, 0},   // cloud: Google
     {"nd-a100-v4",  "a100-80",  8, "nvlink3",  25,     8, Fabric::Rails, 0},   // cloud: Azure
     {"nd-h100-v5",  "h100",     8, "nvlink4",  50,     8, Fabric::Rails, 0},   // cloud: Azure
     {"a800-node",   "a800",     8, "nvlink3-half", 25, 8, Fabric::Rdma,  0},   // sheet

@@ -169,11 +169,13 @@ static Degrees readDegrees(YamlMap map) {
       d.groups.push_back(group);
     }
   // What is read of the rest already needs the batch.
-  if (!d.groups.empty())
-    if (const StageGroup &first = d.groups.front();
-        first.dp != d.dp || first.tp != d.tp || first.sp != d.sp || first.microBatch != d.microBatch)
+  if (!d.groups.empty()) {
+    const StageGroup &first = d.groups.front();
+    if (first.dp != d.dp || first.tp != d.tp || first.sp != d.sp ||
+        first.microBatch != d.microBatch)
       map.fail(map.at("stage_groups"),
                "the plan's dp, tp, sp and micro_batch aren't those of its first stage group");
+  }
   map.finish();
   return d;
 }

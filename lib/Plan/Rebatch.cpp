@@ -24,7 +24,8 @@ public:
     if (!error.empty())
       return Error{error, 4};
     if (std::string wrong = check(result); !wrong.empty())
-      return Error{"plan: cannot be planned for a batch of " + std::to_string(to) + ": " + wrong, 4};
+      return Error{"plan: cannot be planned for a batch of " + std::to_string(to) + ": " + wrong,
+                   4};
     return std::move(result);
   }
 

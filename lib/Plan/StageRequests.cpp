@@ -139,7 +139,8 @@ BetweenCalls StageCosts::betweenCalls(const WeightClass &weights, const StageRun
   // Gathered from all ranks, a bucket at a time.
   int64_t bucket = std::min(elements, software.bucketElements);
   if (isFlat(weights) && !weights.state.empty() && elements > 0)
-    result.after = std::llround(double(bucket) / double(elements) * double(weights.parameters(run)));
+    result.after =
+        std::llround(double(bucket) / double(elements) * double(weights.parameters(run)));
   return result;
 }
 

@@ -202,7 +202,8 @@ static void writeDevices(Html &html, const Page &page) {
       ++first;
     plan::CostModel model(cluster, page.facts.devices, {first, 1});
     bool one = types.size() == 1;
-    html.text(one ? "Each device is one " : (first > 0 ? "; " : "") + std::to_string(count) + " are ");
+    html.text(one ? "Each device is one "
+                  : (first > 0 ? "; " : "") + std::to_string(count) + " are ");
     html.name(name).text(" with " + formatBytes(model.memoryPerRank()) + " of memory");
     if (double bandwidth = model.device().bandwidth; bandwidth > 0)
       html.text(" read at " + bandwidthText(bandwidth));
@@ -219,7 +220,8 @@ void writeCluster(Html &html, const Page &page) {
           (isPipeline ? "the hue says which layers (the rank of the pipeline), " : "") +
           "the shade which part of every layer. Nodes that differ only in which copy of the "
           "model they hold are drawn once." +
-          (page.degrees().zero > 0 ? " Which part of it each copy stores by ZeRO isn't shown." : ""));
+          (page.degrees().zero > 0 ? " Which part of it each copy stores by ZeRO isn't shown."
+                                   : ""));
   ClusterWriter writer(html, page);
   writer.groups();
   writeDevices(html, page);

@@ -129,7 +129,8 @@ static void addSpeed(Table &table, const Compared &a, const Compared &b) {
   table.row("global batch", std::to_string(samplesA), std::to_string(samplesB));
   table.row("step time", formatSeconds(first.stepSeconds), formatSeconds(second.stepSeconds),
             change(first.stepSeconds, second.stepSeconds));
-  Rates ratesA = ratesOf(first, degreesOf(a), a.facts), ratesB = ratesOf(second, degreesOf(b), b.facts);
+  Rates ratesA = ratesOf(first, degreesOf(a), a.facts);
+  Rates ratesB = ratesOf(second, degreesOf(b), b.facts);
   if (ratesA.tokens > 0)
     table.row("tokens/s a device", std::to_string(std::llround(ratesA.tokens)),
               std::to_string(std::llround(ratesB.tokens)), change(ratesA.tokens, ratesB.tokens));

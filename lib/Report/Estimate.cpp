@@ -75,7 +75,8 @@ static void printConfigurations(std::ostream &out, const JobNeed &job) {
   for (const Fit &fit : job.configurations)
     fits.push_back(&fit);
   size_t width = widestPlan(fits);
-  out << "  other ways on " << job.configurations.front().degrees.devices() << " x " << job.configuredOn << "\n"
+  out << "  other ways on " << job.configurations.front().degrees.devices() << " x "
+      << job.configuredOn << "\n"
       << "    " << padded("plan", width) << padded(memoryHeader(*fits.front()), 6 * kFigure)
       << "fits\n";
   for (const Fit &fit : job.configurations) {

@@ -34,7 +34,8 @@ static void writeChanges(Html &html, const Explanation &explanation) {
   double slowest = explanation.predicted.stepSeconds;
   for (const Change &change : explanation.changes)
     if (change.rival)
-      slowest = std::max(slowest, explanation.predicted.stepSeconds + change.rival->difference.seconds);
+      slowest =
+          std::max(slowest, explanation.predicted.stepSeconds + change.rival->difference.seconds);
   html.element("h3", "One choice taken otherwise, the rest kept");
   openTable(html, "One choice taken otherwise",
             {{"Choice"}, {"Step time", true}, {""}, {"Against the chosen plan"}});
@@ -47,8 +48,8 @@ void writeExplanation(Html &html, const Page &page) {
   if (!page.explanation)
     return;
   openSection(html, "explanation", "Why this plan",
-              "The search, run again with one thing different: what every choice that was left open "
-              "is worth, and what is fixed by hand costs.");
+              "The search, run again with one thing different: what every choice that was left "
+              "open is worth, and what is fixed by hand costs.");
   writeChanges(html, *page.explanation);
   if (!page.explanation->pins.empty()) {
     html.element("h3", "What is fixed by hand").open("ul");
@@ -56,8 +57,8 @@ void writeExplanation(Html &html, const Page &page) {
       html.element("li", pinText(pin, *page.explanation));
     if (page.explanation->unpinned)
       html.element("li", "Without any pin " + degreesText(page.explanation->unpinned->degrees) +
-                             " would be " + lossText(*page.explanation->unpinned, *page.explanation) +
-                             ".");
+                             " would be " +
+                             lossText(*page.explanation->unpinned, *page.explanation) + ".");
     html.close();
   }
   html.close();

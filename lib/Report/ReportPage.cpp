@@ -98,9 +98,9 @@ plan::Result<std::string> reportPage(const PlanFacts &facts, const Digest &diges
   writeSummary(html, page);
   writeNavigation(html, page);
   html.open("main");
-  for (auto *section :
-       {writeChoices, writeCluster, writeParameters, writeLayer, writeStages, writeTimetable,
-        writeTime, writeMemory, writeCollectives, writeAlternatives, writeExplanation, writeGlossary})
+  for (auto *section : {writeChoices, writeCluster, writeParameters, writeLayer, writeStages,
+                        writeTimetable, writeTime, writeMemory, writeCollectives, writeAlternatives,
+                        writeExplanation, writeGlossary})
     section(html, page);
   return html.take();
 }

@@ -192,7 +192,8 @@ static void writeMemoryChoices(Html &html, const Degrees &degrees) {
            "ZeRO's parts are spread over groups of " + std::to_string(degrees.zeroGroup) +
                " ranks.");
   std::string where = degrees.recomputeBlocks > 0
-                          ? " In " + std::to_string(degrees.recomputeBlocks) + " of the layers." : "";
+                          ? " In " + std::to_string(degrees.recomputeBlocks) + " of the layers."
+                          : "";
   if (degrees.recompute == plan::Recompute::Selective)
     choice(html, "recompute=selective",
            "What attention keeps inside is computed again in the backward pass instead of being "

@@ -60,7 +60,8 @@ void addOptions(CLI::App &app, RunOptions &options) {
       ->type_name("OUT.dtc");
   app.add_option("--data", options.data, "samples: .safetensors, .npz or tokens in .bin")
       ->type_name("FILE");
-  app.add_option("--outputs", options.outputs, "write the outputs of a model compiled with --loss none")
+  app.add_option("--outputs", options.outputs,
+                 "write the outputs of a model compiled with --loss none")
       ->type_name("FILE.safetensors");
   app.add_option("--steps", options.steps, "number of steps (default: one epoch)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40))

@@ -126,12 +126,14 @@ void convert(DType to, char *target, DType from, const char *source, int64_t cou
   }
   if (isFloat(from)) {
     visitFloat(to, [&](auto t) {
-      visitFloat(from, [&](auto f) { convertLoop<decltype(t), decltype(f)>(target, source, count); });
+      visitFloat(from,
+                 [&](auto f) { convertLoop<decltype(t), decltype(f)>(target, source, count); });
     });
     return;
   }
   visitInteger(to, [&](auto t) {
-    visitInteger(from, [&](auto f) { convertLoop<decltype(t), decltype(f)>(target, source, count); });
+    visitInteger(from,
+                 [&](auto f) { convertLoop<decltype(t), decltype(f)>(target, source, count); });
   });
 }
 

@@ -137,7 +137,8 @@ ParameterInfo parseParameter(const json &object, const RankMesh &mesh) {
   info.storage = isAbsent(object, "storage_dtype") ? info.dtype : getDType(object, "storage_dtype");
   info.sharding = parseSharding(object, info.view, mesh);
   if (!isAbsent(object, "init"))
-    info.init = Distribution{get<double>(object["init"], "mean"), get<double>(object["init"], "sd")};
+    info.init =
+        Distribution{get<double>(object["init"], "mean"), get<double>(object["init"], "sd")};
   if (product(info.view) != product(info.shape))
     throw Wrong{info.name + ": view is of another size: " + shapeText(info.view)};
   if (!isConvertible(info.dtype, info.storage))

@@ -31,7 +31,8 @@ public:
   Group group(const std::vector<int> &ranks) override {
     Group group;
     group.ranks = ranks;
-    group.position = static_cast<int>(std::find(ranks.begin(), ranks.end(), number) - ranks.begin());
+    group.position =
+        static_cast<int>(std::find(ranks.begin(), ranks.end(), number) - ranks.begin());
     group.id = world.groupOf(ranks);
     return group;
   }

@@ -115,8 +115,8 @@ struct ParameterStorage {
 /// One pipeline stage chunk: a contiguous range of forward ops on a mesh.
 struct Stage {
   int64_t firstOp = 0, lastOp = 0; ///< forward op ids, inclusive
-  /// Device ids, in mesh order, as Degrees::order puts them (devicesOf); stage s is a chunk of pipeline rank s % pp and
-  /// has the devices of that rank's other stages.
+  /// Device ids, in mesh order, as Degrees::order puts them (devicesOf); stage s is a chunk of
+  /// pipeline rank s % pp and has the devices of that rank's other stages.
   std::vector<int64_t> devices;
   bool operator==(const Stage &) const = default;
 };

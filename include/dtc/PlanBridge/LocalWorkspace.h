@@ -35,7 +35,8 @@ private:
   mlir::Block examples; ///< one of all ops that are alike, on arguments
   std::vector<mlir::Operation *> ops; ///< of those, by number in the problem
   Measure measure;
-  mutable llvm::DenseMap<mlir::Attribute, int64_t> known; ///< by op, attributes, types and what is spent
+  /// By op, attributes, types and what is spent.
+  mutable llvm::DenseMap<mlir::Attribute, int64_t> known;
 };
 
 } // namespace dtc::planbridge

@@ -128,7 +128,8 @@ struct SliceOfBroadcast : OpRewritePattern<SliceOp> {
       input = SliceOp::create(rewriter, slice.getLoc(), type.clone(shape), input, slice.getMesh(),
                               slice.getAxes(), dim);
     }
-    auto part = rewriter.replaceOpWithNewOp<graph::BroadcastOp>(slice, slice.getType(), input, dims);
+    auto part =
+        rewriter.replaceOpWithNewOp<graph::BroadcastOp>(slice, slice.getType(), input, dims);
     part->setDiscardableAttrs(llvm::to_vector(broadcast->getDiscardableAttrs()));
     return success();
   }

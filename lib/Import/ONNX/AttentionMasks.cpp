@@ -151,7 +151,8 @@ static std::optional<Affine> affineOf(Value value) {
       result.coefficients[dim] = inner->coefficients[i];
     return result;
   }
-  const bool adds = isa_and_nonnull<arith::AddIOp>(op), subtracts = isa_and_nonnull<arith::SubIOp>(op);
+  const bool adds = isa_and_nonnull<arith::AddIOp>(op);
+  const bool subtracts = isa_and_nonnull<arith::SubIOp>(op);
   if (!adds && !subtracts)
     return std::nullopt;
   auto lhs = affineOf(op->getOperand(0)), rhs = affineOf(op->getOperand(1));

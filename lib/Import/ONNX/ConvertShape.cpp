@@ -71,8 +71,9 @@ static LogicalResult convertConstant(NodeConverter &node) {
       return node.define(Tensor(HostTensor::ofInts(
           i64, {ints}, {attribute.ints().begin(), attribute.ints().end()})));
     if (name == "value_floats")
-      return node.define(Tensor(ofFloats(
-          f32, {floats}, SmallVector<double>(attribute.floats().begin(), attribute.floats().end()))));
+      return node.define(Tensor(
+          ofFloats(f32, {floats},
+                   SmallVector<double>(attribute.floats().begin(), attribute.floats().end()))));
     if (name == "value") {
       auto constant = ofTensor(node, attribute.t());
       return failed(constant) ? failure() : node.define(*constant);

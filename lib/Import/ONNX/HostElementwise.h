@@ -8,7 +8,8 @@
 namespace dtc::import {
 
 /// The operator applied to constants of equal element type, or null when it is
-/// not one that is evaluated, would exceed the size of a constant, or is undefined (a division by zero).
+/// not one that is evaluated, would exceed the size of a constant, or is undefined (a division
+/// by zero).
 Host evaluateUnary(llvm::StringRef op, const Host &input);
 Host evaluateBinary(llvm::StringRef op, const Host &lhs, const Host &rhs);
 Host evaluateWhere(const Host &condition, const Host &lhs, const Host &rhs);

@@ -142,8 +142,8 @@ LogicalResult Importer::noteBatch(const onnx::ValueInfoProto &info, ArrayRef<int
   const bool fixed = inFile.dim_size() > 0 && inFile.dim(0).has_dim_value();
   if (fileBatch > 0 && fixed && shape[0] != fileBatch)
     return emitError(model.location)
-           << "inputs have different batch sizes, the first dimension of each: " << batchOf << " has "
-           << fileBatch << ", " << info.name() << " has " << shape[0];
+           << "inputs have different batch sizes, the first dimension of each: " << batchOf
+           << " has " << fileBatch << ", " << info.name() << " has " << shape[0];
   if (fileBatch < 0 || fixed) {
     fileBatch = fixed ? shape[0] : 0;
     batchOf = info.name();

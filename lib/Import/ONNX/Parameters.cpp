@@ -214,8 +214,8 @@ static LogicalResult checkMerged(const Model &model, const ImportOptions &option
   }
   if (!folded.empty()) {
     diagnostic << (merged.empty() ? "" : "; ")
-               << "the exporter has folded weights into tensors that are no parameters: export with "
-                  "optimize=False, or pass --allow-merged: ";
+               << "the exporter has folded weights into tensors that are no parameters: export "
+                  "with optimize=False, or pass --allow-merged: ";
     llvm::interleaveComma(folded, diagnostic);
   }
   return failure(options.training);

@@ -397,10 +397,11 @@ struct SinkThroughReduce : OpRewritePattern<graph::ReduceOp> {
 } // namespace
 
 void addSinkReshapePatterns(RewritePatternSet &patterns) {
-  patterns.add<SinkThroughElementwise, SinkBroadcastThroughElementwise, ReshapeOfBroadcast, SinkThroughNorm<graph::LayerNormOp>,
-               SinkThroughNorm<graph::RmsNormOp>, SinkThroughSoftmax, SinkThroughBroadcast,
-               SinkThroughTopK, SinkThroughPick, SinkThroughGather, SinkThroughSlice,
-               SinkUnitsThroughSlice, SinkThroughReduce>(patterns.getContext());
+  patterns.add<SinkThroughElementwise, SinkBroadcastThroughElementwise, ReshapeOfBroadcast,
+               SinkThroughNorm<graph::LayerNormOp>, SinkThroughNorm<graph::RmsNormOp>,
+               SinkThroughSoftmax, SinkThroughBroadcast, SinkThroughTopK, SinkThroughPick,
+               SinkThroughGather, SinkThroughSlice, SinkUnitsThroughSlice, SinkThroughReduce>(
+      patterns.getContext());
 }
 
 } // namespace dtc::import

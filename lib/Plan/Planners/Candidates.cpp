@@ -113,7 +113,8 @@ private:
 /// Ranks with fewer tokens of a sequence have less to do than to send.
 int64_t Enumeration::mostContext() const {
   constexpr int64_t shortest = 2048;
-  return options.executable && !spec.cp ? 1 : std::max<int64_t>(1, problem.tokensPerSample / shortest);
+  return options.executable && !spec.cp ? 1
+                                        : std::max<int64_t>(1, problem.tokensPerSample / shortest);
 }
 
 static bool mayHoldBatch(const sharding::Factor &factor) {

@@ -19,7 +19,8 @@ Choices::Choices(const Problem &problem, const ProblemFacts &facts, const Groups
                  std::optional<bool> sequenceParallel)
     : problem(problem), facts(facts), groups(groups), mesh(mesh), layouts(layouts), work(work),
       sequenceParallel(sequenceParallel), dataAxes(mesh.ofDegree("dp")),
-      expertAxes(mesh.ofDegree("ep")), sequenceAxes(mesh.ofDegree("cp")), tensorAxes(mesh.ofDegree("tp")) {}
+      expertAxes(mesh.ofDegree("ep")), sequenceAxes(mesh.ofDegree("cp")),
+      tensorAxes(mesh.ofDegree("tp")) {}
 
 TensorSharding Choices::batchLayout(ValueId value) const {
   TensorSharding result = TensorSharding::replicated(problem.values[value].shape.size());

@@ -19,19 +19,19 @@ struct InputShape {
 
 struct ImportOptions {
   std::string path;
-  std::map<std::string, InputShape> shapes;        ///< --shape
-  std::optional<std::string> freeze, train;        ///< regular expressions on parameter names
-  std::map<std::string, int64_t> paddingRows;      ///< --padding-idx WEIGHT=ROW
-  bool allowMerged = false;                        ///< --allow-merged
-  bool training = true;                            ///< false: the merged-initializer trap only warns
-  std::optional<int64_t> batch;                    ///< samples of one call; default: the file's, or 1 if symbolic
+  std::map<std::string, InputShape> shapes;   ///< --shape
+  std::optional<std::string> freeze, train;   ///< regular expressions on parameter names
+  std::map<std::string, int64_t> paddingRows; ///< --padding-idx WEIGHT=ROW
+  bool allowMerged = false;                   ///< --allow-merged
+  bool training = true;                       ///< false: the merged-initializer trap only warns
+  std::optional<int64_t> batch; ///< samples of one call; default: the file's, or 1 if symbolic
 };
 
 struct ImportedModel {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< dtc.parameter ops and one func.func @forward
-  WeightStore weights;                      ///< by the file's names; entries without data where the file has none
-  int64_t nodes = 0;                        ///< of the file's graph, functions inlined
-  int64_t fileBatch = 0;                    ///< the batch the file was exported with; 0: symbolic
+  WeightStore weights;   ///< by the file's names; entries without data where the file has none
+  int64_t nodes = 0;     ///< of the file's graph, functions inlined
+  int64_t fileBatch = 0; ///< the batch the file was exported with; 0: symbolic
 };
 
 /// Reads the model at options.path. @forward has one argument per parameter,
