@@ -78,21 +78,35 @@ ordered_json memoryJson(const plan::MemoryUse &memory) {
           {"cached", memory.cached}};
 }
 
+/// Of the node that fills its host most.
+static ordered_json hostJson(const plan::HostUse &host) {
+  return {{"node", host.node},
+          {"ranks", host.ranks},
+          {"bytes", std::llround(host.bytes)},
+          {"capacity_bytes", host.isKnown() ? ordered_json(std::llround(host.capacity))
+                                            : ordered_json(nullptr)},
+          {"unchecked_nodes", host.unknown}};
+}
+
 ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
                             const PlanFacts &facts) {
   Rates rates = ratesOf(predicted, degrees, facts);
   const plan::MemoryUse &memory = predicted.memory;
-  return {{"step_time_s", knownOrNull(predicted.stepSeconds)},
-          {"tokens_per_s_per_device", knownOrNull(rates.tokens)},
-          {"model_tflops_per_device", knownOrNull(rates.flops / 1e12)},
-          {"mfu", knownOrNull(rates.mfu)},
-          {"peak_memory_bytes", memory.total()},
-          {"fits", predicted.fits()},
-          {"bubble_fraction", predicted.bubbleFraction},
-          {"exposed_communication_s", predicted.communicationSeconds},
-          {"time", partsJson(predicted.parts)},
-          {"memory", memoryJson(memory)},
-          {"workspace_bytes", memory.workspace}};
+  ordered_json json = {
+      {"step_time_s", knownOrNull(predicted.stepSeconds)},
+      {"tokens_per_s_per_device", knownOrNull(rates.tokens)},
+      {"model_tflops_per_device", knownOrNull(rates.flops / 1e12)},
+      {"mfu", knownOrNull(rates.mfu)},
+      {"peak_memory_bytes", memory.total()},
+      {"fits", predicted.fits()},
+      {"bubble_fraction", predicted.bubbleFraction},
+      {"exposed_communication_s", predicted.communicationSeconds},
+      {"time", partsJson(predicted.parts)},
+      {"memory", memoryJson(memory)},
+      {"workspace_bytes", memory.workspace}};
+  if (predicted.host.node >= 0)
+    json["host_memory"] = hostJson(predicted.host);
+  return json;
 }
 
 static ordered_json stagesJson(const Prediction &predicted, const Degrees &degrees) {
@@ -310,6 +324,8 @@ static void printMemory(std::ostream &out, const Prediction &predicted) {
   if (memory.cached > 0)
     out << ", cached " << formatBytes(memory.cached);
   out << "; of " << formatBytes(predicted.memoryCapacity) << "\n";
+  if (predicted.host.node >= 0)
+    out << "offloaded to hosts: " << report::hostText(predicted.host) << "\n";
 }
 
 std::string planText(const PlanFacts &facts) {

@@ -44,11 +44,13 @@ struct NodeRow {
   int64_t cards;
   Fabric fabric;
   int64_t leafNodes; ///< below one leaf switch of a rail; 0: nothing is known
+  double hostGiB;    ///< of the host's memory; 0: nothing is known
 };
 
 } // namespace
 
 using enum Architecture;
+using enum Fabric;
 
 // Memory: total_memory of the CUDA runtime, as PyTorch prints it.
 // Achieved: mle's MAMF. The 500 W variant of the H100 runs at (500/700)^(1/3) of
@@ -89,35 +91,37 @@ static const std::pair<const char *, Wiring> wirings[] = {
 };
 
 // gtc: 192 of 200 GB/s in a DGX A100 pod, 380 of 400 with H100; 10 of 12.5 over TCP.
+// Host: GiB, by NVIDIA's data sheets (what a DGX comes with; Blackwell's can have 4096) and the
+// providers' pages. An NVL72 rack has 18 hosts, each of 4 GPUs: it isn't one.
 static constexpr NodeRow nodeRows[] = {
-    // name        device     GPUs  wiring     GB/s  cards  fabric      leaf
-    {"dgx-1",       "v100",     8, "nvlink2-mesh", 12.5, 4, Fabric::Rdma, 0},  // sheet
-    {"dgx-2",       "v100",    16, "nvlink2",  12.5,   8, Fabric::Rdma,  0},   // sheet
-    {"dgx-a100",    "a100-80",  8, "nvlink3",  25,     8, Fabric::Rails, 20},  // sheet: units of 20
-    {"dgx-h100",    "h100",     8, "nvlink4",  50,     8, Fabric::Rails, 32},  // sheet: units of 32
-    {"dgx-h200",    "h200",     8, "nvlink4",  50,     8, Fabric::Rails, 32},  // sheet
-    {"dgx-b200",    "b200",     8, "nvlink5",  50,     8, Fabric::Rails, 32},  // sheet
-    {"dgx-b300",    "b300",     8, "nvlink5",  100,    8, Fabric::Rails, 64},  // mle
-    {"gb200-nvl72", "gb200",   72, "nvlink5",  50,    72, Fabric::Rdma,  0},   // sheet
-    {"gb300-nvl72", "gb300",   72, "nvlink5",  100,   72, Fabric::Rdma,  0},   // sheet
-    {"p3dn",        "v100",     8, "nvlink2-mesh", 12.5, 1, Fabric::Rdma, 0},  // cloud: AWS
-    {"p3",          "v100-16",  8, "nvlink2-mesh", 3.125, 1, Fabric::Ethernet, 0}, // cloud 16xlarge
-    {"p4d",         "a100-40",  8, "nvlink3",  12.5,   4, Fabric::Rdma,  0},   // mle: AWS
-    {"p4de",        "a100-80",  8, "nvlink3",  12.5,   4, Fabric::Rdma,  0},   // mle: AWS
-    {"p5",          "h100",     8, "nvlink4",  12.5,  32, Fabric::Rdma,  0},   // mle: AWS
-    {"p5e",         "h200",     8, "nvlink4",  12.5,  32, Fabric::Rdma,  0},   // mle: AWS
-    {"p5en",        "h200",     8, "nvlink4",  25,    16, Fabric::Rdma,  0},   // mle: AWS
-    {"p6-b200",     "b200",     8, "nvlink5",  50,     8, Fabric::Rdma,  0},   // mle: AWS
-    {"g5",          "a10g",     8, "pcie4",    12.5,   1, Fabric::Ethernet, 0}, // cloud 48xlarge
-    {"g6",          "l4",       8, "pcie4",    12.5,   1, Fabric::Ethernet, 0}, // cloud 48xlarge
-    {"g6e",         "l40s",     8, "pcie4",    12.5,   4, Fabric::Ethernet, 0}, // cloud 48xlarge
-    {"a3-high",     "h100",     8, "nvlink4",  25,     4, Fabric::Rdma,  0},   // mle: Google
-    {"a3-mega",     "h100",     8, "nvlink4",  25,     8, Fabric::Rails, 0},   // mle: Google
-    {"a3-ultra",    "h200",     8, "nvlink4",  50,     8, Fabric::Rails, 0},   // cloud: Google
-    {"nd-a100-v4",  "a100-80",  8, "nvlink3",  25,     8, Fabric::Rails, 0},   // cloud: Azure
-    {"nd-h100-v5",  "h100",     8, "nvlink4",  50,     8, Fabric::Rails, 0},   // cloud: Azure
-    {"a800-node",   "a800",     8, "nvlink3-half", 25, 8, Fabric::Rdma,  0},   // sheet
-    {"grand-teton", "h100-96",  8, "nvlink4",  50,     8, Fabric::Rdma,  0},   // torchtitan
+    // name        device     GPUs  wiring     GB/s  cards  fabric  leaf  host
+    {"dgx-1",       "v100",     8, "nvlink2-mesh", 12.5, 4, Rdma,      0,  512}, // sheet
+    {"dgx-2",       "v100",    16, "nvlink2",  12.5,   8, Rdma,      0, 1536}, // sheet
+    {"dgx-a100",    "a100-80",  8, "nvlink3",  25,     8, Rails,    20, 2048}, // sheet: units of 20
+    {"dgx-h100",    "h100",     8, "nvlink4",  50,     8, Rails,    32, 2048}, // sheet: units of 32
+    {"dgx-h200",    "h200",     8, "nvlink4",  50,     8, Rails,    32, 2048}, // sheet
+    {"dgx-b200",    "b200",     8, "nvlink5",  50,     8, Rails,    32, 2048}, // sheet
+    {"dgx-b300",    "b300",     8, "nvlink5",  100,    8, Rails,    64, 2048}, // mle
+    {"gb200-nvl72", "gb200",   72, "nvlink5",  50,    72, Rdma,      0,    0}, // sheet
+    {"gb300-nvl72", "gb300",   72, "nvlink5",  100,   72, Rdma,      0,    0}, // sheet
+    {"p3dn",        "v100",     8, "nvlink2-mesh", 12.5, 1, Rdma,      0,  768}, // cloud: AWS
+    {"p3",          "v100-16",  8, "nvlink2-mesh", 3.125, 1, Ethernet,  0,  488}, // cloud: 16xlarge
+    {"p4d",         "a100-40",  8, "nvlink3",  12.5,   4, Rdma,      0, 1152}, // mle: AWS
+    {"p4de",        "a100-80",  8, "nvlink3",  12.5,   4, Rdma,      0, 1152}, // mle: AWS
+    {"p5",          "h100",     8, "nvlink4",  12.5,  32, Rdma,      0, 2048}, // mle: AWS
+    {"p5e",         "h200",     8, "nvlink4",  12.5,  32, Rdma,      0, 2048}, // mle: AWS
+    {"p5en",        "h200",     8, "nvlink4",  25,    16, Rdma,      0, 2048}, // mle: AWS
+    {"p6-b200",     "b200",     8, "nvlink5",  50,     8, Rdma,      0, 2048}, // mle: AWS
+    {"g5",          "a10g",     8, "pcie4",    12.5,   1, Ethernet,  0,  768}, // cloud: 48xlarge
+    {"g6",          "l4",       8, "pcie4",    12.5,   1, Ethernet,  0,  768}, // cloud: 48xlarge
+    {"g6e",         "l40s",     8, "pcie4",    12.5,   4, Ethernet,  0, 1536}, // cloud: 48xlarge
+    {"a3-high",     "h100",     8, "nvlink4",  25,     4, Rdma,      0, 1872}, // mle: Google Cloud
+    {"a3-mega",     "h100",     8, "nvlink4",  25,     8, Rails,     0, 1872}, // mle: Google Cloud
+    {"a3-ultra",    "h200",     8, "nvlink4",  50,     8, Rails,     0, 2952}, // cloud: Google Cloud
+    {"nd-a100-v4",  "a100-80",  8, "nvlink3",  25,     8, Rails,     0, 1900}, // cloud: Azure
+    {"nd-h100-v5",  "h100",     8, "nvlink4",  50,     8, Rails,     0, 1900}, // cloud: Azure
+    {"a800-node",   "a800",     8, "nvlink3-half", 25, 8, Rdma,      0,    0}, // sheet
+    {"grand-teton", "h100-96",  8, "nvlink4",  50,     8, Rdma,      0,    0}, // torchtitan
 };
 
 /// Microseconds of a hop through network cards (NCCL's tuning constants), and
@@ -198,8 +202,8 @@ static LinkLevel insideNode(const NodeRow &row) {
 /// Devices share their node's cards.
 static LinkLevel network(const NodeRow &row) {
   double total = row.cardGBs * double(row.cards) * 1e9;
-  bool ethernet = row.fabric == Fabric::Ethernet;
-  LinkLevel level{row.fabric == Fabric::Rails ? "rails" : "network", 0,
+  bool ethernet = row.fabric == Ethernet;
+  LinkLevel level{row.fabric == Rails ? "rails" : "network", 0,
                   total / double(row.devices), (ethernet ? kEthernetUs : kNetworkUs) * 1e-6};
   level.achieved = ethernet ? 0.8 : 0.95;
   if (row.cards < row.devices)
@@ -212,6 +216,7 @@ static Cluster nodeCluster(const std::string &name, const NodeRow &row) {
   cluster.name = name;
   cluster.device = toDevice(*findDevice(row.device));
   cluster.devicesPerNode = row.devices;
+  cluster.hostMemoryBytes = row.hostGiB * 1024 * 1024 * 1024;
   cluster.levels = {insideNode(row), network(row)};
   if (row.leafNodes > 0) {
     LinkLevel spine = cluster.levels.back();

@@ -127,11 +127,17 @@ static void write(YAML::Emitter &out, const std::vector<LinkLevel> &levels) {
   out << YAML::EndSeq;
 }
 
+static void writeHostMemory(YAML::Emitter &out, double bytes) {
+  if (bytes > 0)
+    field(out, "host_memory_gb", bytes / 1e9);
+}
+
 static void write(YAML::Emitter &out, const NodeGroup &group) {
   out << YAML::BeginMap << YAML::Key << "device" << YAML::Value;
   write(out, group.device);
   field(out, "devices_per_node", group.devicesPerNode);
   field(out, "nodes", group.nodes);
+  writeHostMemory(out, group.hostMemoryBytes);
   out << YAML::Key << "links" << YAML::Value;
   write(out, group.levels);
   out << YAML::EndMap;
@@ -139,7 +145,8 @@ static void write(YAML::Emitter &out, const NodeGroup &group) {
 
 /// Levels inside a node belong to its group, the others to the cluster.
 static void writeGroups(YAML::Emitter &out, const Cluster &cluster) {
-  NodeGroup first{cluster.device, cluster.devicesPerNode, cluster.nodes, {}};
+  NodeGroup first{cluster.device, cluster.devicesPerNode, cluster.nodes, {},
+                  cluster.hostMemoryBytes};
   std::vector<LinkLevel> outer;
   for (const LinkLevel &level : cluster.levels)
     (level.size != 0 && level.size <= cluster.devicesPerNode ? first.levels : outer)
@@ -159,6 +166,7 @@ static void writeNodes(YAML::Emitter &out, const Cluster &cluster) {
     field(out, "devices_per_node", cluster.devicesPerNode);
   if (cluster.nodes)
     field(out, "nodes", cluster.nodes);
+  writeHostMemory(out, cluster.hostMemoryBytes);
   out << YAML::Key << "links" << YAML::Value;
   write(out, cluster.levels);
 }

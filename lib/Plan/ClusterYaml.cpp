@@ -187,7 +187,7 @@ static void readLinks(YamlMap &map, Cluster &cluster) {
   cluster.levels.front().size = cluster.levels.size() > 1 ? cluster.devicesPerNode : 0;
 }
 
-/// Device, nodes and links: of the cluster itself or of an item of `groups`.
+/// Device, nodes and their hosts: of the cluster itself or of an item of `groups`.
 static void readNodes(YamlMap &map, Cluster &cluster) {
   readNode(map, cluster);
   if (cluster.levels.empty() || map.has("device"))
@@ -195,9 +195,11 @@ static void readNodes(YamlMap &map, Cluster &cluster) {
   cluster.devicesPerNode =
       map.count("devices_per_node", 1, std::optional(cluster.devicesPerNode));
   cluster.nodes = map.count("nodes", 1, std::optional(cluster.nodes));
+  if (map.has("host_memory_gb"))
+    cluster.hostMemoryBytes = map.within<double>("host_memory_gb", 1e-3, kMostMemoryGb) * 1e9;
 }
 
-/// One item: {device or node, nodes, devices_per_node, intra_node or links}. What
+/// One item: {device or node, nodes, devices_per_node, host_memory_gb, intra_node or links}. What
 /// joins its nodes to others is the cluster's, also for a built-in node.
 static NodeGroup readGroup(YamlMap map) {
   Cluster part;
@@ -208,7 +210,7 @@ static NodeGroup readGroup(YamlMap map) {
   if (map.has("inter_node"))
     map.fail(map.at("inter_node"), "inter_node belongs to the cluster, not to one of its groups");
   readLinks(map, part);
-  NodeGroup group{part.device, part.devicesPerNode, part.nodes, {}};
+  NodeGroup group{part.device, part.devicesPerNode, part.nodes, {}, part.hostMemoryBytes};
   for (LinkLevel level : part.levels) {
     if (part.levels.size() == 1)
       level.size = part.devicesPerNode;
@@ -232,6 +234,7 @@ static void readGroups(YamlMap &root, Cluster &cluster) {
   cluster.device = first.device;
   cluster.devicesPerNode = first.devicesPerNode;
   cluster.nodes = first.nodes;
+  cluster.hostMemoryBytes = first.hostMemoryBytes;
   cluster.levels = first.levels;
   if (root.has("links")) {
     for (const LinkLevel &level : readLevels(root))

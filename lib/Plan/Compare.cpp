@@ -40,7 +40,8 @@ Difference differenceOf(const Prediction &plan, int64_t samples, const Predictio
   result.share = other.stepSeconds > 0 ? result.seconds / other.stepSeconds : 0;
   result.parts = subtract(plan.parts, scale, other.parts);
   result.memory = subtract(plan.memory, other.memory);
-  result.shortBytes = std::max(0.0, double(plan.memory.total()) - plan.memoryCapacity);
+  result.shortBytes = plan.shortBytes() > 0 ? plan.shortBytes() : plan.host.shortBytes();
+  result.isHostShort = plan.shortBytes() <= 0 && plan.host.shortBytes() > 0;
   return result;
 }
 

@@ -1,4 +1,5 @@
 // What a plan costs: its execution, cut into stages, on the simulator.
+#include "HostMemory.h"
 #include "Predict.h"
 #include "StageDevices.h"
 #include "StageKind.h"
@@ -43,6 +44,7 @@ private:
   void simulateStages(const simulate::Costs &stages);
   void addStages(const simulate::Costs &stages);
   void addMemory();
+  void addHosts();
   void addCollectives(const simulate::Costs &stages);
   void addParts(const simulate::Costs &stages);
   void addTransfers(int64_t rank, const simulate::Costs &stages,
@@ -257,6 +259,17 @@ void Predictor::addMemory() {
   }
 }
 
+void Predictor::addHosts() {
+  if (plan.degrees.offload == Offload::None)
+    return;
+  std::vector<double> bytes;
+  for (int64_t rank = 0; rank < plan.degrees.pp; ++rank) {
+    const StageKind &own = on(rank);
+    bytes.push_back(own.costs().hostBytes(own.costs().runsOf(own.getStages(), rank)));
+  }
+  result.host = fullestHost(cluster, plan.degrees, bytes);
+}
+
 void Predictor::simulateStages(const simulate::Costs &stages) {
   pipeline::ScheduleShape shape = scheduleShape(plan.degrees);
   if ((schedule = pipeline::makeSchedule(shape))) {
@@ -284,6 +297,7 @@ Prediction Predictor::run() {
   addCollectives(stages);
   addParts(stages);
   addMemory();
+  addHosts();
   return std::move(result);
 }
 

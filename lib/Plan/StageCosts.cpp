@@ -270,6 +270,16 @@ MemoryUse StageCosts::staticBytes(std::span<const StageRun> runs) const {
   return use;
 }
 
+double StageCosts::hostBytes(const Runs &runs) const {
+  double result = 0;
+  for (const StageRun &run : runs)
+    for (const WeightClass &weights : classes)
+      if (degrees.offload == Offload::Optimizer)
+        result += double(weights.states(run) + weights.update(run)) /
+                  double(mesh.size(weights.state));
+  return result;
+}
+
 int64_t StageCosts::parameterElements(const StageRun &run) const {
   int64_t result = 0;
   for (const WeightClass &weights : classes)

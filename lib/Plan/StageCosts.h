@@ -190,6 +190,8 @@ public:
   double tiedSeconds(const Runs &stages, int64_t rank) const;
   /// What a rank keeps from step to step, and a step's data: all but activations.
   MemoryUse staticBytes(std::span<const StageRun> runs) const;
+  /// What a rank has in its host's memory: offloaded states, and temporaries of their update.
+  double hostBytes(const Runs &runs) const;
   /// What there is beyond it before a step's calls and after them.
   BetweenCalls betweenCalls(std::span<const StageRun> runs) const;
   /// The same, and what its calls gather and scatter, as requests to an allocator;

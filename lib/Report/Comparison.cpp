@@ -119,8 +119,7 @@ static std::string change(double a, double b) {
 }
 
 static std::string fitText(const Prediction &predicted) {
-  double missing = double(predicted.memory.total()) - predicted.memoryCapacity;
-  return missing <= 0 ? "yes" : "no, " + formatBytes(missing) + " short";
+  return predicted.fits() ? "yes" : "no, " + shortText(predicted);
 }
 
 static void addSpeed(Table &table, const Compared &a, const Compared &b) {

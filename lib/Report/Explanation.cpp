@@ -20,12 +20,17 @@ static std::string heldText(const plan::MemoryUse &difference) {
          (bytes > 0 ? " more a rank" : " less a rank");
 }
 
+static std::string shortText(const plan::Difference &difference) {
+  return formatBytes(difference.shortBytes) +
+         (difference.isHostShort ? " of host memory short" : " short");
+}
+
 std::string lossText(const Rival &rival, const Explanation &explanation) {
   const plan::Difference &difference = rival.difference;
   std::string parts = partsText(difference.parts, explanation.predicted.stepSeconds);
   std::string text = slowerText(difference.share) + (parts.empty() ? "" : " (" + parts + ")");
   if (!rival.fits())
-    return "doesn't fit, " + formatBytes(difference.shortBytes) + " short; would be " + text;
+    return "doesn't fit, " + shortText(difference) + "; would be " + text;
   return text + heldText(difference.memory);
 }
 
@@ -106,7 +111,7 @@ static void printSubject(std::ostringstream &out, const plan::Subject &subject,
       out << slowerText(difference.share) << (parts.empty() ? "" : " (" + parts + ")")
           << heldText(difference.memory)
           << (difference.shortBytes > 0
-                  ? "; doesn't fit, " + formatBytes(difference.shortBytes) + " short"
+                  ? "; doesn't fit, " + shortText(difference)
                   : "")
           << ".\n";
     } else {

@@ -79,11 +79,15 @@ void writeSummary(Html &html, const Page &page) {
   html.open("p").element("code", {{"id", "degrees"}, {"class", "degrees"}},
                          degreesText(page.degrees()));
   html.close();
-  if (!predicted.fits())
+  if (predicted.shortBytes() > 0)
     html.element("p", {{"class", "warning"}, {"role", "note"}},
                  "This plan does not fit: the fullest device needs " +
                      formatBytes(double(predicted.memory.total())) + ", more than the " +
                      formatBytes(predicted.memoryCapacity) + " that it has.");
+  else if (!predicted.fits())
+    html.element("p", {{"class", "warning"}, {"role", "note"}},
+                 "This plan does not fit into the memory of hosts: " + hostText(predicted.host) +
+                     ".");
   writeTiles(html, page);
   html.element("p", {{"class", "note"}},
                "All figures are predictions, by a simulation of one training step from the cost of "
@@ -179,7 +183,8 @@ static std::string aboutZero(int level) {
          "ranks; parameters are gathered before each use.";
 }
 
-static void writeMemoryChoices(Html &html, const Degrees &degrees) {
+static void writeMemoryChoices(Html &html, const Page &page) {
+  const Degrees &degrees = page.degrees();
   if (degrees.zero > 0)
     choice(html, count("zero", degrees.zero),
            aboutZero(degrees.zero) +
@@ -203,7 +208,8 @@ static void writeMemoryChoices(Html &html, const Degrees &degrees) {
            "Only the inputs of layers are kept for the backward pass, which computes the rest "
            "again: less memory, up to a third more arithmetic." + where);
   if (degrees.offload == plan::Offload::Optimizer)
-    choice(html, "offload=optimizer", "The optimizer's state lies in the host's memory.");
+    choice(html, "offload=optimizer", "The optimizer's state lies in the hosts' memory: " +
+                                        hostText(page.predicted().host) + ".");
 }
 
 void writeChoices(Html &html, const Page &page) {
@@ -216,7 +222,7 @@ void writeChoices(Html &html, const Page &page) {
   writeGroups(html, page);
   writeDegrees(html, degrees);
   writeOrder(html, degrees);
-  writeMemoryChoices(html, degrees);
+  writeMemoryChoices(html, page);
   choice(html,
          "micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " \u00D7 " +
              std::to_string(degrees.numMicrobatches),

@@ -102,6 +102,26 @@ std::string rangeText(const std::vector<int64_t> &numbers) {
   return first + "," + (count == 2 ? "" : std::to_string(numbers[1]) + ",..,") + last;
 }
 
+std::string hostText(const plan::HostUse &host) {
+  std::string text = formatBytes(host.bytes) + " of " + std::to_string(host.ranks) +
+                     (host.ranks == 1 ? " rank" : " ranks") + " in node " +
+                     std::to_string(host.node);
+  if (host.isKnown())
+    text += ", of " + formatBytes(host.capacity);
+  if (host.unknown > 0)
+    text += "; not checked" +
+            (host.isKnown() ? " in " + std::to_string(host.unknown) + " nodes" : std::string()) +
+            ": the cluster doesn't say host_memory_gb";
+  return text;
+}
+
+std::string shortText(const plan::Prediction &predicted) {
+  if (predicted.shortBytes() > 0)
+    return formatBytes(predicted.shortBytes()) + " short";
+  double missing = predicted.host.shortBytes();
+  return missing > 0 ? formatBytes(missing) + " of host memory short" : "";
+}
+
 std::string degreesText(const Degrees &degrees) {
   std::string text = "dp=" + groupsText(degrees, &Degrees::dp) +
                      " tp=" + groupsText(degrees, &Degrees::tp);

@@ -10,7 +10,9 @@
 // or `node: dgx-a100` with `inter_node` and others to override. `device` is a
 // built-in name or a map of its own (`base: h100` with what differs). Where
 // intra_node has the bandwidth of a built-in device's usual node, the shares
-// reached are its too unless they are given. `links` lists more levels, innermost
+// reached are its too unless they are given. `host_memory_gb` is the memory of a node's
+// host, to which states of optimizers can be offloaded; left out, nothing checks that they
+// fit there. `links` lists more levels, innermost
 // first: {name: leaf, size: 64, ...} joins 64 devices. Several device types are a
 // list of node groups, whose devices are numbered one group after the other:
 //
@@ -153,6 +155,7 @@ struct NodeGroup {
   DeviceSpec device;
   int64_t devicesPerNode = 0, nodes = 0;
   std::vector<LinkLevel> levels; ///< inside a node
+  double hostMemoryBytes = 0;    ///< of a node's host; 0: not known
   int64_t devices() const { return devicesPerNode * nodes; }
   bool operator==(const NodeGroup &) const = default;
 };
@@ -162,6 +165,7 @@ struct Cluster {
   DeviceSpec device;
   int64_t devicesPerNode = 0;    ///< 0: all in one
   int64_t nodes = 0;             ///< 0: as many as are needed
+  double hostMemoryBytes = 0;    ///< of a node's host; 0: not known
   std::vector<LinkLevel> levels; ///< innermost first
   /// Nodes of other types, after `nodes` of the first; levels above theirs are
   /// those of the cluster that join more than a node.

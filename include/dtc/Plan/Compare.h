@@ -15,8 +15,9 @@ struct Difference {
   double share = 0;   ///< of the other's step; 0.05: 5 % slower
   StepParts parts;    ///< signed; `exposed` has the degrees of both
   MemoryUse memory;   ///< signed, of the rank that needs most
-  /// Bytes by which the plan misses what a device has; 0: it fits.
+  /// Bytes by which the plan misses what a device has, or else a node's host; 0: it fits.
   double shortBytes = 0;
+  bool isHostShort = false;
 };
 
 /// `samples` and `otherSamples`: of a step of each. Seconds are for `otherSamples`.

@@ -8,6 +8,7 @@
 #include "dtc/Plan/Workspace.h"
 #include "dtc/Simulate/Simulate.h"
 
+#include <algorithm>
 #include <array>
 
 namespace dtc::plan {
@@ -32,6 +33,18 @@ struct MemoryUse {
   int64_t allocated() const { return parameters + gradients + optimizer + data + activations; }
   int64_t total() const { return allocated() + reserved + cached; }
   bool operator==(const MemoryUse &) const = default;
+};
+
+/// What offloaded states take of the memory of one node's host.
+struct HostUse {
+  int64_t node = -1;   ///< -1: nothing is offloaded
+  int64_t ranks = 0;   ///< of the plan, in the node
+  double bytes = 0;    ///< of all of them
+  double capacity = 0; ///< 0: not known
+  int64_t unknown = 0; ///< nodes of the plan of which it isn't: nothing is checked there
+  bool isKnown() const { return capacity > 0; }
+  double shortBytes() const { return isKnown() && bytes > capacity ? bytes - capacity : 0; }
+  bool operator==(const HostUse &) const = default;
 };
 
 /// Of one pipeline stage; figures are of one rank.
@@ -75,8 +88,11 @@ struct Prediction {
   /// what that has.
   MemoryUse memory;
   double memoryCapacity = 0;
+  HostUse host; ///< of the node that fills its host most
   std::vector<StagePrediction> stages;
-  bool fits() const { return double(memory.total()) <= memoryCapacity; }
+  bool fits() const { return shortBytes() <= 0 && host.shortBytes() <= 0; }
+  /// Of a device's memory, by which the plan misses it.
+  double shortBytes() const { return std::max(0.0, double(memory.total()) - memoryCapacity); }
   std::vector<CollectiveUse> collectives; ///< of the rank that communicates longest
   bool operator==(const Prediction &) const = default;
 };

@@ -30,6 +30,11 @@ const char *collectiveName(const plan::CollectiveUse &use);
 /// What differs from a plain plan: "dp=4 tp=2 zero=1 micro_batch=1 x 8".
 std::string degreesText(const plan::Degrees &degrees);
 
+/// "1.20 TiB of 8 ranks in node 0, of 2.00 TiB"; and where that isn't checked.
+std::string hostText(const plan::HostUse &host);
+/// "1.50 GiB short", of a device's memory or, where that has room, of a host's; "" if it fits.
+std::string shortText(const plan::Prediction &predicted);
+
 /// "pipeline rank 2", "pipeline ranks 0-1".
 std::string ranksText(int64_t first, int64_t last);
 /// Those of a stage group.

@@ -1,5 +1,6 @@
 #include "Estimate.h"
 
+#include "../HostMemory.h"
 #include "../StageDevices.h"
 #include "ChunkRecomputation.h"
 #include "CutPositions.h"
@@ -222,6 +223,18 @@ public:
     estimate.capacity = byRank[fullest]->capacity;
   }
 
+  /// In the hosts' memory.
+  HostUse hostUse() const {
+    if (degrees.offload == Offload::None)
+      return {};
+    std::vector<double> bytes;
+    for (size_t rank = 0; rank < byRank.size(); ++rank) {
+      const StageCosts &own = byRank[rank]->costs;
+      bytes.push_back(own.hostBytes(own.runsOf(runs, static_cast<int64_t>(rank))));
+    }
+    return fullestHost(cluster, degrees, bytes);
+  }
+
   std::vector<int> cuts;
   StageCosts::Runs runs; ///< between them
 
@@ -398,14 +411,15 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     simulate::Costs all = pipelines.stageCosts();
     if (simulate::lowerBound(shape, all) > options.limit)
       return Outcome::TooSlow;
-    if (!options.anyMemory && pipelines.holdTooMuch(all))
+    HostUse host = pipelines.hostUse();
+    if (!options.anyMemory && (host.shortBytes() > 0 || pipelines.holdTooMuch(all)))
       return Outcome::TooLarge;
     StepEstimate step = steps.estimate(shape, all);
     if (!step.error.empty()) {
       error = step.error;
       return Outcome::Impossible;
     }
-    result = {degrees, variant, {}, {}, {}, step.seconds, 0, 0};
+    result = {degrees, variant, {}, {}, {}, step.seconds, 0, 0, host};
     pipelines.setMemory(step.peakBytes, result);
     for (int unit : pipelines.cuts)
       result.cuts.push_back(unit < profile.units() ? profile.firstOp(unit)

@@ -23,7 +23,13 @@ struct Estimate {
   double seconds = 0;     ///< of a step
   /// Bytes of the rank that fills its device most, and what that has for tensors.
   double memory = 0, capacity = 0;
-  bool fits() const { return memory <= capacity; }
+  HostUse host;
+  bool fits() const { return shortBytes() <= 0; }
+  /// A rank's, at most: of its device, or of its part of its host.
+  double shortBytes() const {
+    double ofHost = host.shortBytes() / double(std::max<int64_t>(1, host.ranks));
+    return ofHost > 0 ? std::max(ofHost, memory - capacity) : memory - capacity;
+  }
   double perSample() const {
     return seconds / double(degrees.samples());
   }

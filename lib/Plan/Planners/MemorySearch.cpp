@@ -109,12 +109,24 @@ void PlanSearch::searchSmaller(Offload offload, bool isLastResort) {
 
 /// What comes closest to fitting, for the report and for pinned plans.
 void PlanSearch::searchAnyMemory() {
+  searchAnyMemory(spec.offload.value_or(mayOffload() ? Offload::Optimizer : Offload::None));
+  // Where hosts are short, devices may lack less.
+  if (mayOffload() && std::all_of(found.begin(), found.end(), [](const Estimate &estimate) {
+        return estimate.host.shortBytes() > 0;
+      }))
+    searchAnyMemory(Offload::None);
+  std::stable_sort(found.begin(), found.end(), [](const Estimate &a, const Estimate &b) {
+    return a.shortBytes() < b.shortBytes();
+  });
+}
+
+void PlanSearch::searchAnyMemory(Offload offload) {
   constexpr double noLimit = std::numeric_limits<double>::infinity();
   for (const Family &family : families) {
     Degrees degrees = family.degrees;
     degrees.zero = zeroLevels(degrees).back();
     degrees.recompute = recomputations().back();
-    degrees.offload = spec.offload.value_or(mayOffload() ? Offload::Optimizer : Offload::None);
+    degrees.offload = offload;
     std::vector<ShardVariant> variants = plainVariants();
     variants.push_back(smallVariants().back());
     for (const ShardVariant &variant : variants) {
@@ -123,9 +135,6 @@ void PlanSearch::searchAnyMemory() {
         keep(std::move(closest));
     }
   }
-  std::stable_sort(found.begin(), found.end(), [](const Estimate &a, const Estimate &b) {
-    return a.memory - a.capacity < b.memory - b.capacity;
-  });
 }
 
 /// Plans that store some blocks by one level of ZeRO and the rest by the one below, for what

@@ -83,6 +83,7 @@ private:
   std::vector<std::optional<Result<Realized>>> realizeFastest();
   Result<SearchResult> finish(bool anyMemory);
   void searchAnyMemory();
+  void searchAnyMemory(Offload offload);
 
   const Problem &problem;
   const Cluster &cluster;

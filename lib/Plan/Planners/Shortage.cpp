@@ -16,8 +16,8 @@ static std::string sizeText(double bytes, double capacity) {
   return text;
 }
 
-std::string shortage(const SearchResult &closest) {
-  const Prediction &predicted = closest.predicted;
+/// Of a device's memory.
+static std::string ofDevice(const Prediction &predicted) {
   const MemoryUse &memory = predicted.memory;
   size_t worst = 0;
   auto filled = [&](size_t stage) {
@@ -33,14 +33,30 @@ std::string shortage(const SearchResult &closest) {
       memory.reserved > 0 ? ", reserved " + size(double(memory.reserved)) : std::string();
   if (memory.cached > 0)
     reserved += ", cached " + size(double(memory.cached));
-  double missing = double(memory.total()) - predicted.memoryCapacity;
-  return kNoPlanFits + summary(closest.plan.degrees) + " needs " +
-         size(double(memory.total())) + " a rank" + where + " (parameters " +
-         size(double(memory.parameters)) + ", gradients " +
-         size(double(memory.gradients)) + ", optimizer " +
-         size(double(memory.optimizer)) + ", activations " +
+  return size(double(memory.total())) + " a rank" + where + " (parameters " +
+         size(double(memory.parameters)) + ", gradients " + size(double(memory.gradients)) +
+         ", optimizer " + size(double(memory.optimizer)) + ", activations " +
          size(double(memory.activations)) + reserved + "), there are " +
-         size(predicted.memoryCapacity) + ": " + size(missing) + " short";
+         size(predicted.memoryCapacity) + ": " + size(predicted.shortBytes()) + " short";
+}
+
+/// Of a host's.
+static std::string ofHost(const HostUse &host) {
+  auto size = [&](double bytes) { return sizeText(bytes, host.capacity); };
+  return size(host.bytes) + " of host memory in node " + std::to_string(host.node) +
+         " for the optimizer states of " + std::to_string(host.ranks) +
+         (host.ranks == 1 ? " rank" : " ranks") + ", there are " + size(host.capacity) + ": " +
+         size(host.shortBytes()) + " short";
+}
+
+std::string shortage(const SearchResult &closest) {
+  const Prediction &predicted = closest.predicted;
+  std::string text = kNoPlanFits + summary(closest.plan.degrees) + " needs ";
+  if (predicted.host.shortBytes() <= 0)
+    return text + ofDevice(predicted);
+  if (predicted.shortBytes() <= 0)
+    return text + ofHost(predicted.host);
+  return text + ofDevice(predicted) + "; and " + ofHost(predicted.host);
 }
 
 std::string setting(const std::string &key, const Degrees &degrees) {

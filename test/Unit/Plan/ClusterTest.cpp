@@ -20,6 +20,33 @@ TEST(Cluster, ReadsTheSmallestFile) {
   EXPECT_NEAR(cluster->levels[1].latency, 10e-6, 1e-12);
 }
 
+/// Left out, it is a built-in node's, or not known.
+TEST(Cluster, ReadsTheMemoryOfHosts) {
+  auto hostOf = [](const std::string &text) {
+    auto cluster = clusterFromYaml(text, "c.yaml");
+    EXPECT_TRUE(cluster) << cluster.error().message;
+    return cluster ? cluster->hostMemoryBytes : -1;
+  };
+  const std::string own = "device: h100\ndevices_per_node: 8\nintra_node: {bandwidth_gbs: 450}\n";
+  EXPECT_EQ(hostOf(own), 0);
+  EXPECT_EQ(hostOf(own + "host_memory_gb: 512\n"), 512e9);
+  EXPECT_EQ(hostOf("node: p4d\n"), 1152.0 * (1 << 30));
+  EXPECT_EQ(hostOf("node: p4d\nhost_memory_gb: 500\n"), 500e9);
+  auto groups = clusterFromYaml("groups:\n - {node: dgx-h100, nodes: 2}\n"
+                                " - {node: dgx-a100, nodes: 1, host_memory_gb: 1000}\n"
+                                " - {node: a800-node, nodes: 1}\n"
+                                "inter_node: {bandwidth_gbs: 25}\n",
+                                "c.yaml");
+  ASSERT_TRUE(groups) << groups.error().message;
+  auto again = clusterFromYaml(toYaml(*groups), "again");
+  ASSERT_TRUE(again) << again.error().message;
+  for (const Cluster &cluster : {*groups, *again}) {
+    EXPECT_EQ(cluster.hostMemoryBytes, 2048.0 * (1 << 30));
+    EXPECT_EQ(cluster.others.at(0).hostMemoryBytes, 1000e9);
+    EXPECT_EQ(cluster.others.at(1).hostMemoryBytes, 0);
+  }
+}
+
 TEST(Cluster, ReadsOwnDevicesAndTables) {
   auto cluster = clusterFromYaml(R"(
 name: mine
@@ -143,6 +170,7 @@ TEST(Cluster, EveryBuiltInSurvivesWritingAndReading) {
     auto again = clusterFromYaml(toYaml(cluster), name);
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(toYaml(*again), toYaml(cluster)) << name;
+    EXPECT_DOUBLE_EQ(again->hostMemoryBytes, cluster.hostMemoryBytes) << name;
     EXPECT_EQ(again->contractions, cluster.contractions) << name;
     EXPECT_EQ(again->software, cluster.software) << name;
   }
@@ -231,6 +259,13 @@ TEST(Cluster, RefusesNumbersThatAreTooLarge) {
                   "c.yaml:1: memory_gb is too large: " + memory, 3);
   expectRefused("device: {base: h100, memory_gb: .nan}" + links,
                 "c.yaml:1: memory_gb is too small: .nan", 3);
+  for (std::string memory : {"0", "-1"})
+    expectRefused(head + "host_memory_gb: " + memory + "\n",
+                  "c.yaml:3: host_memory_gb is too small: " + memory, 3);
+  expectRefused(head + "host_memory_gb: 2e9\n", "c.yaml:3: host_memory_gb is too large: 2e9", 3);
+  expectRefused("groups:\n - {node: p4d, nodes: 1}\nhost_memory_gb: 9\n"
+                "inter_node: {bandwidth_gbs: 1}\n",
+                "c.yaml:3: unknown key in the cluster: host_memory_gb", 2);
   expectRefused("device: {base: h100, multiprocessors: 16777217}" + links,
                 "c.yaml:1: multiprocessors is too large: 16777217", 3);
   for (std::string bandwidth : {"1e300", ".inf"})
