@@ -117,7 +117,7 @@ static constexpr NodeRow nodeRows[] = {
     {"g6e",         "l40s",     8, "pcie4",    12.5,   4, Ethernet,  0, 1536}, // cloud: 48xlarge
     {"a3-high",     "h100",     8, "nvlink4",  25,     4, Rdma,      0, 1872}, // mle: Google Cloud
     {"a3-mega",     "h100",     8, "nvlink4",  25,     8, Rails,     0, 1872}, // mle: Google Cloud
-    {"a3-ultra",    "h200",     8, "nvlink4",  50,     8, Rails,     0, 2952}, // cloud: Google Cloud
+    {"a3-ultra",    "h200",     8, "nvlink4",  50,     8, Rails,     0, 2952}, // cloud: Google
     {"nd-a100-v4",  "a100-80",  8, "nvlink3",  25,     8, Rails,     0, 1900}, // cloud: Azure
     {"nd-h100-v5",  "h100",     8, "nvlink4",  50,     8, Rails,     0, 1900}, // cloud: Azure
     {"a800-node",   "a800",     8, "nvlink3-half", 25, 8, Rdma,      0,    0}, // sheet

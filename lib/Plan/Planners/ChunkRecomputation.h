@@ -1,9 +1,9 @@
 // Which blocks ranks with several chunks recompute.
 //
 // Chunks share their rank's memory, and a chunk that is computed earlier keeps more microbatches at
-// once. Two ranks with two chunks of two blocks, a block taking 1 GB of each microbatch: rank 0 holds
-// 4 microbatches of its first chunk and 2 of its second one, 12 GB together. With room for 9 GB
-// the first block of the first chunk is recomputed, 12 - 4, and that is enough; were each chunk
+// once. Two ranks with two chunks of two blocks, a block taking 1 GB of each microbatch: rank 0
+// holds 4 microbatches of its first chunk and 2 of its second one, 12 GB together. With room for
+// 9 GB the first block of the first chunk is recomputed, 12 - 4, and that is enough; were each chunk
 // held to half of the room, it would be both of the first chunk and none of the second.
 #pragma once
 

@@ -38,8 +38,8 @@ bool PlanSearch::canHoldModel() const {
     const Value &argument = problem.values[value];
     if (argument.kind != ValueKind::Parameter)
       continue;
-    ParameterBytes each = parameterBytes(problem, value, facts.gradientResult[value] >= 0,
-                                         sharding::TensorSharding::replicated(argument.shape.size()),
+    auto whole = sharding::TensorSharding::replicated(argument.shape.size());
+    ParameterBytes each = parameterBytes(problem, value, facts.gradientResult[value] >= 0, whole,
                                          one, cluster.software);
     bytes += double(each.parameter + each.gradient);
   }
