@@ -3,7 +3,8 @@
     python3 bench/plan_time.py [--search]
 
 Plans real graphs (weightless exports, see bench/published/graphs.py, which needs torch and transformers the first
-time): four models on their clusters, Llama-3 8B with 8 to 128 layers, and Llama-3.1 405B on 512 to 16,384 GPUs.
+time): four models on their clusters, Llama-3 8B and a narrower Llama with 8 to 128 layers, and Llama-3.1 405B on 512 to
+16,384 GPUs.
 Without --search the plan is pinned to dp x tp=8 with ZeRO-3, so that import, training and the price of one plan are
 timed; with it the plan is searched. Prints the seconds of the whole command, its processor seconds, the planner's share
 (`planning_time_s`) and the peak memory; the best of three runs.
@@ -31,6 +32,11 @@ def llama(layers: int, hidden: int, heads: int, ffn: int) -> Dimensions:
     return Dimensions("llama", layers, hidden, heads, 8, ffn, 128256, 8192)
 
 
+def narrow(layers: int) -> Dimensions:
+    """128 such layers fit 16 GPUs in all ways, so that time grows with layers alone, not with what memory lacks."""
+    return Dimensions("llama", layers, 1024, 8, 8, 3584, 32000, 2048)
+
+
 MODELS = {
     "Llama-3 8B": (llama(32, 4096, 32, 14336), 16, 128),
     "Llama-3 70B": (llama(80, 8192, 64, 28672), 256, 256),
@@ -45,6 +51,7 @@ def cases() -> list[tuple[str, Dimensions, int, int]]:
     """Name, model, GPUs and global batch."""
     found = [(name, *case) for name, case in MODELS.items()]
     found += [(f"8B, {layers} layers", llama(layers, 4096, 32, 14336), 16, 128) for layers in (8, 16, 32, 64, 128)]
+    found += [(f"width 1024, {layers} layers", narrow(layers), 16, 128) for layers in (8, 16, 32, 64, 128)]
     found += [(f"405B, {gpus} GPUs", MODELS["Llama-3.1 405B"][0], gpus, 2 * gpus)
               for gpus in (512, 2048, 8192, 16384)]
     return found
