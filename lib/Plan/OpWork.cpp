@@ -47,6 +47,25 @@ ParameterBytes parameterBytes(const Problem &problem, ValueId value, bool traine
   return bytes;
 }
 
+ParameterBytes modelBytes(const Problem &problem, const ProblemFacts &facts,
+                          const Software &software) {
+  ParameterBytes all;
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    const Value &argument = problem.values[value];
+    if (argument.kind != ValueKind::Parameter)
+      continue;
+    ParameterBytes one = parameterBytes(problem, value, facts.gradientResult[value] >= 0,
+                                        TensorSharding::replicated(argument.shape.size()), Mesh(),
+                                        software);
+    all.parameter += one.parameter;
+    all.gradient += one.gradient;
+    all.states += one.states;
+    all.kept += one.kept;
+    all.update += one.update;
+  }
+  return all;
+}
+
 double localShare(const OpSharding &choice, const Mesh &mesh) {
   double share = 1;
   for (const sharding::AxisList &axes : choice.factors)

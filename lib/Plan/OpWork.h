@@ -79,5 +79,8 @@ struct ParameterBytes {
 ParameterBytes parameterBytes(const Problem &problem, ValueId value, bool trained,
                               const sharding::TensorSharding &layout, const sharding::Mesh &mesh,
                               const Software &software);
+/// The same of all parameters, whole on one device.
+ParameterBytes modelBytes(const Problem &problem, const ProblemFacts &facts,
+                          const Software &software);
 
 } // namespace dtc::plan

@@ -217,18 +217,7 @@ FitFinder::~FitFinder() = default;
 
 /// Fewer can't hold what is kept from step to step, however it is split.
 int64_t FitFinder::leastDevices() const {
-  ProblemFacts facts(problem);
-  sharding::Mesh one;
-  double bytes = 0;
-  for (ValueId value = 0; value < problem.arguments; ++value) {
-    const Value &argument = problem.values[value];
-    if (argument.kind != ValueKind::Parameter)
-      continue;
-    auto whole = sharding::TensorSharding::replicated(argument.shape.size());
-    bool trained = facts.gradientResult[value] >= 0;
-    bytes += double(
-        parameterBytes(problem, value, trained, whole, one, cluster.software).most());
-  }
+  auto bytes = double(modelBytes(problem, ProblemFacts(problem), cluster.software).most());
   CostModel model(cluster, 1);
   return std::max<int64_t>(1, int64_t(std::ceil(bytes / model.availableBytes(0))));
 }

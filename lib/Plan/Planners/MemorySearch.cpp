@@ -32,18 +32,9 @@ std::vector<ShardVariant> PlanSearch::plainVariants() const {
 bool PlanSearch::canHoldModel() const {
   if (!cluster.others.empty())
     return true;
-  const sharding::Mesh one;
-  double bytes = 0;
-  for (ValueId value = 0; value < problem.arguments; ++value) {
-    const Value &argument = problem.values[value];
-    if (argument.kind != ValueKind::Parameter)
-      continue;
-    auto whole = sharding::TensorSharding::replicated(argument.shape.size());
-    ParameterBytes each = parameterBytes(problem, value, facts.gradientResult[value] >= 0, whole,
-                                         one, cluster.software);
-    bytes += double(each.parameter + each.gradient);
-  }
-  return bytes <= double(options.devices) * library.getModel().memoryPerRank();
+  ParameterBytes all = modelBytes(problem, facts, cluster.software);
+  return double(all.parameter + all.gradient) <=
+         double(options.devices) * library.getModel().memoryPerRank();
 }
 
 /// No rank can hold its part of these states, however they are divided.
