@@ -30,25 +30,25 @@ RankStages::RankStages(const Request &request)
     : degrees(request.degrees),
       profile(profileOf(request, request.someBlocks ? Recompute::None : degrees.recompute)),
       mesh(meshOf(request)),
-      costs(request.library->getModel(), degrees, mesh, profile,
+      costs(request.shardings->getModel(), degrees, mesh, profile,
             surrounded(request.shard->weights(*request.cuts), degrees, mesh, request.mixesLevels),
-            request.library->getBlocks(), surroundedSums(*request.shard, mesh), request.times),
-      prices(costs, degrees, profile, request.library->getBlocks(),
+            request.shardings->getBlocks(), surroundedSums(*request.shard, mesh), request.times),
+      prices(costs, degrees, profile, request.shardings->getBlocks(),
              request.someBlocks ? &profileOf(request, degrees.recompute) : nullptr),
-      capacity(request.library->getModel().availableBytes(communicators(degrees))) {
+      capacity(request.shardings->getModel().availableBytes(communicators(degrees))) {
   if (request.mixesLevels)
     prices.mixLevels(request.limit);
 }
 
 std::shared_ptr<RankStages> RankStagesStore::get(RankStages::Request request) {
-  request.times = times[request.library];
+  request.times = times[request.shardings];
   if (!request.times)
-    request.times = std::make_shared<CollectiveTimes>(request.library->getModel());
-  times[request.library] = request.times;
+    request.times = std::make_shared<CollectiveTimes>(request.shardings->getModel());
+  times[request.shardings] = request.times;
   if (request.mixesLevels) // their prices depend on the schedule and the limit
     return std::make_shared<RankStages>(request);
   constexpr size_t most = 256;
-  Key key{request.library, request.shard, request.cuts, request.degrees, request.someBlocks,
+  Key key{request.shardings, request.shard, request.cuts, request.degrees, request.someBlocks,
           request.isInnermost};
   key.degrees.schedule = ScheduleKind::OneFOneB;
   key.degrees.chunks = 1;

@@ -15,9 +15,9 @@
 namespace dtc::plan {
 
 struct RankStages {
-  /// What is asked for; `library` and `shard` must outlive it.
+  /// What is asked for; `shardings` and `shard` must outlive it.
   struct Request {
-    ShardLibrary *library = nullptr; ///< of the rank's devices
+    ShardLibrary *shardings = nullptr; ///< of the rank's devices
     const ShardCosts *shard = nullptr;
     Degrees degrees; ///< as if all ranks were like this one
     const std::vector<OpId> *cuts = nullptr;
@@ -25,7 +25,7 @@ struct RankStages {
     bool someBlocks = false, mixesLevels = false;
     double limit = 0;
     bool isInnermost = false; ///< neighbours along each axis on neighbouring devices
-    std::shared_ptr<CollectiveTimes> times = nullptr; ///< of the library's model
+    std::shared_ptr<CollectiveTimes> times = nullptr; ///< of their model
   };
   explicit RankStages(const Request &request);
   RankStages(const RankStages &) = delete;
@@ -45,7 +45,7 @@ public:
 
 private:
   struct Key {
-    const ShardLibrary *library;
+    const ShardLibrary *shardings;
     const ShardCosts *shard;
     const std::vector<OpId> *cuts;
     Degrees degrees; ///< of any schedule

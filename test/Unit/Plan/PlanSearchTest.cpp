@@ -341,17 +341,12 @@ TEST(PlanSearch, InterleavesStagesOfLessThanALayer) {
   const Degrees degrees =
       pinnedPlan(problem, 4, "dp=1,tp=1,pp=4,schedule=interleaved,zero=0").plan.degrees;
   EXPECT_EQ(degrees.chunks, 2) << summary(degrees);
-  SearchOptions options;
-  options.devices = 4;
-  options.executable = false;
-  options.spec = *parseSpec("dp=1,tp=1,pp=4,cp=1,ep=1,chunks=4096");
-  auto refused = search(problem, cluster("dgx-h100"), options);
+  auto refused = found(problem, 4, "dp=1,tp=1,pp=4,cp=1,ep=1,chunks=4096");
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("too few for as many stages"), std::string::npos)
       << refused.error().message;
   for (const char *spec : {"dp=4,chunks=2", "pp=2,schedule=zb,chunks=2"}) {
-    options.spec = *parseSpec(spec);
-    refused = search(problem, cluster("dgx-h100"), options);
+    refused = found(problem, 4, spec);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().message, "no plan for 4 devices: only an interleaved schedule of "
                                        "several stages has several chunks a rank: 2");
@@ -361,11 +356,7 @@ TEST(PlanSearch, InterleavesStagesOfLessThanALayer) {
 /// Not what the last of the degrees that were tried beside it doesn't suit.
 TEST(PlanSearch, NamesThePinnedValueThatNothingGoesWith) {
   Problem problem = transformer({2, 512, 8, 8192, 16, 1024});
-  SearchOptions options;
-  options.devices = 12;
-  options.executable = false;
-  options.spec = *parseSpec("ep=2");
-  Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);
+  Result<SearchResult> result = found(problem, 12, "ep=2");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message, "no plan for 12 devices: no op runs experts side by side, "
                                     "with weights of their own: ep=2");
@@ -374,20 +365,15 @@ TEST(PlanSearch, NamesThePinnedValueThatNothingGoesWith) {
 /// No block is recomputed that the rank has memory for, whichever chunk it is in.
 TEST(PlanSearch, ChunksShareTheMemoryOfTheirRank) {
   Problem problem = transformer({16, 4096, 32, 2048, 128, 50304});
-  SearchOptions options;
-  options.devices = 4;
-  options.executable = false;
-  options.spec = *parseSpec("dp=1,tp=1,pp=4,schedule=interleaved,chunks=4,micro_batch=16,zero=0,"
-                            "offload=none");
-  Result<SearchResult> found = search(problem, cluster("dgx-h100"), options);
-  ASSERT_TRUE(found) << found.error().message;
-  const Prediction &predicted = found->predicted;
+  SearchResult result = best(problem, 4, "dp=1,tp=1,pp=4,schedule=interleaved,chunks=4,"
+                                         "micro_batch=16,zero=0,offload=none");
+  const Prediction &predicted = result.predicted;
   EXPECT_TRUE(predicted.fits());
-  EXPECT_EQ(found->plan.degrees.recompute, Recompute::Full);
-  EXPECT_GT(found->plan.degrees.recomputeBlocks, 0) << summary(found->plan.degrees);
-  EXPECT_LT(found->plan.degrees.recomputeBlocks, 16) << summary(found->plan.degrees);
+  EXPECT_EQ(result.plan.degrees.recompute, Recompute::Full);
+  EXPECT_GT(result.plan.degrees.recomputeBlocks, 0) << summary(result.plan.degrees);
+  EXPECT_LT(result.plan.degrees.recomputeBlocks, 16) << summary(result.plan.degrees);
   EXPECT_GT(double(predicted.memory.total()), 0.8 * predicted.memoryCapacity)
-      << summary(found->plan.degrees);
+      << summary(result.plan.degrees);
 }
 
 /// Where weights are gathered over tensor-parallel ranks, larger microbatches gather them less
