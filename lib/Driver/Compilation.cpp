@@ -5,7 +5,7 @@
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Plan/TextFile.h"
 #include "dtc/Plan/Verify.h"
-#include "dtc/Schedule/LibrarySupport.h"
+#include "dtc/Lower/LibrarySupport.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -219,7 +219,7 @@ ExitCode Compilation::buildTraining() {
   if (failed(mlir::verify(module())))
     return ExitCode::Failed;
   // Planning needs no library and takes long; what can't be compiled is refused before it.
-  if (last > Phase::Plan && failed(schedule::checkLibraryTypes(module())))
+  if (last > Phase::Plan && failed(lower::checkLibraryTypes(module())))
     return ExitCode::InputRefused;
   if (last > Phase::Plan && options.train.loss == training::LossKind::None &&
       failed(checkOutputs(module(), batch.perCall())))

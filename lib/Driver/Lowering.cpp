@@ -9,11 +9,11 @@
 #include "dtc/Package/Package.h"
 #include "dtc/Partition/Partition.h"
 #include "dtc/Report/Words.h"
-#include "dtc/Schedule/LibrarySupport.h"
-#include "dtc/Schedule/NormalizeContractions.h"
-#include "dtc/Schedule/PartialFunction.h"
-#include "dtc/Schedule/Passes.h"
-#include "dtc/Schedule/Program.h"
+#include "dtc/Lower/LibrarySupport.h"
+#include "dtc/Lower/NormalizeContractions.h"
+#include "dtc/Lower/PartialFunction.h"
+#include "dtc/Lower/Passes.h"
+#include "dtc/Lower/Program.h"
 #include "dtc/Target/CPU/KernelFormation.h"
 
 #include "mlir/IR/Verifier.h"
@@ -104,7 +104,7 @@ static LogicalResult formKernels(ModuleOp module, cpu::KernelFormation::Formed f
   for (auto function : llvm::reverse(llvm::to_vector(module.getOps<func::FuncOp>())))
     if (!function.isExternal() &&
         (failed(cpu::decomposeLayers(function)) ||
-         failed(schedule::normalizeContractions(function)) || failed(formation.form(function))))
+         failed(lower::normalizeContractions(function)) || failed(formation.form(function))))
       return failure();
   return success();
 }
@@ -119,9 +119,9 @@ LogicalResult Compilation::scheduleModule() {
   if (failed(formKernels(module(), compile)) || (kernels && failed(kernels->close())))
     return failure();
   LogicalResult planned = runPasses([&](OpPassManager &manager) {
-    manager.addPass(schedule::createBuildSchedule({.microbatches = batch.numMicrobatches}));
-    manager.addPass(schedule::createPlanMemory({.threads = options.threadsPerRank}));
-    manager.addPass(schedule::createVerifySchedule());
+    manager.addPass(lower::createBuildSchedule({.microbatches = batch.numMicrobatches}));
+    manager.addPass(lower::createPlanMemory({.threads = options.threadsPerRank}));
+    manager.addPass(lower::createVerifySchedule());
   });
   return failed(planned) ? failure() : mlir::verify(module());
 }
@@ -131,7 +131,7 @@ ExitCode Compilation::schedule() {
     return fail({"--target cuda can be planned for, but not compiled for yet", 2});
   if (succeeded(scheduleModule()))
     return ExitCode::Done;
-  return schedule::lacksLibraryCall(module(), options.threadsPerRank) ? ExitCode::InputRefused
+  return lower::lacksLibraryCall(module(), options.threadsPerRank) ? ExitCode::InputRefused
                                                                       : ExitCode::Failed;
 }
 
@@ -141,10 +141,10 @@ std::unique_ptr<plan::Workspace> Compilation::makeWorkspace() {
     return nullptr;
   auto measure = [this](ModuleOp alone, const std::vector<bool> &spent) -> FailureOr<int64_t> {
     PassManager manager(&context);
-    manager.addPass(schedule::createBuildSchedule({.microbatches = 1}));
+    manager.addPass(lower::createBuildSchedule({.microbatches = 1}));
     if (failed(formKernels(alone)) || failed(manager.run(alone)))
       return failure();
-    return schedule::bytesWithinFunction(alone, options.threadsPerRank, spent);
+    return lower::bytesWithinFunction(alone, options.threadsPerRank, spent);
   };
   return std::make_unique<planbridge::LocalWorkspace>(module(), measure);
 }
@@ -231,7 +231,7 @@ nlohmann::ordered_json Compilation::aboutArtifact() const {
 ExitCode Compilation::package() {
   package::PackageInputs inputs;
   inputs.init = init;
-  auto built = schedule::buildProgram(module());
+  auto built = lower::buildProgram(module());
   if (failed(built))
     return ExitCode::Failed;
   program = std::move(*built);

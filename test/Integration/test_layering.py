@@ -25,7 +25,7 @@ ALLOWED = {
     "Training": GRAPH,
     "PlanBridge": DIST | {"Plan"},
     "Partition": DIST,
-    "Schedule": EXEC,
+    "Lower": EXEC,
     "Target/CPU": EXEC,
     "Package": EXEC | {"Weights"},
 }

@@ -4,7 +4,7 @@
 #include "dtc/Import/ONNX/Passes.h"
 #include "dtc/Interpreter/Passes.h"
 #include "dtc/Partition/Passes.h"
-#include "dtc/Schedule/Passes.h"
+#include "dtc/Lower/Passes.h"
 #include "dtc/PlanBridge/Passes.h"
 #include "dtc/Target/CPU/Passes.h"
 #include "dtc/Training/Passes.h"
@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
   dtc::import::registerImportPasses();
   dtc::interpreter::registerInterpreterPasses();
   dtc::partition::registerPartitionPasses();
-  dtc::schedule::registerSchedulePasses();
+  dtc::lower::registerLowerPasses();
   dtc::planbridge::registerPlanBridgePasses();
   dtc::cpu::registerTargetCpuPasses();
   dtc::training::registerTrainingPasses();

@@ -3,8 +3,8 @@
 
 #include "dtc-rt/PackageFormat.h"
 #include "dtc/Dialect/Exec/Exec.h"
-#include "dtc/Schedule/Passes.h"
-#include "dtc/Schedule/Program.h"
+#include "dtc/Lower/Passes.h"
+#include "dtc/Lower/Program.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -72,13 +72,13 @@ protected:
   /// Schedules the module and takes its program.
   bool schedule() {
     mlir::PassManager passes(&context);
-    passes.addPass(schedule::createNormalizeContractions());
-    passes.addPass(schedule::createBuildSchedule());
-    passes.addPass(schedule::createPlanMemory());
-    passes.addPass(schedule::createVerifySchedule());
+    passes.addPass(lower::createNormalizeContractions());
+    passes.addPass(lower::createBuildSchedule());
+    passes.addPass(lower::createPlanMemory());
+    passes.addPass(lower::createVerifySchedule());
     if (mlir::failed(passes.run(*module)))
       return false;
-    auto built = schedule::buildProgram(*module);
+    auto built = lower::buildProgram(*module);
     if (mlir::failed(built))
       return false;
     program = std::move(*built);

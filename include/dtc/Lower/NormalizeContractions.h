@@ -1,0 +1,12 @@
+// Contractions as matrix products.
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace dtc::lower {
+
+/// Rewrites the function's contractions to exec.matmul, views of their operands to strides: what
+/// the pass of this name does for all functions of a module.
+mlir::LogicalResult normalizeContractions(mlir::func::FuncOp function);
+
+} // namespace dtc::lower

@@ -1,0 +1,67 @@
+#ifndef DTC_LOWER_PASSES_TD
+#define DTC_LOWER_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def NormalizeContractions : Pass<"dtc-normalize-contractions", "::mlir::ModuleOp"> {
+  let summary = "turn contractions into strided matrix products";
+  let description = [{
+    Every dtc.contract becomes an exec.matmul. Slices, transposes, reshapes and
+    broadcasts in front of it become strides of its operands. Where no strided
+    form exists (dtc/Lower/MatmulForm.h), the fewest bytes are copied by
+    dtc.transpose ops that make one exist; forming kernels afterwards fuses
+    them with their neighbours.
+
+        %q = dtc.slice %qkv offsets [0, 0, 0] strides [1, 1, 1] : tensor<8x32x192xf32> -> tensor<8x32x64xf32>
+        %y = dtc.contract %q [0, 1, 2], %w [2, 3] -> [0, 1, 3] : ...
+      becomes
+        %y = exec.matmul %qkv, %w batch [] mnk [256, 64, 64]
+               strides [192, 1], [64, 1] -> [64, 1] offsets [0, 0] : ...
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect"];
+}
+
+def BuildSchedule : Pass<"dtc-build-schedule", "::mlir::ModuleOp"> {
+  let summary = "list the calls of a step";
+  let description = [{
+    Adds an exec.schedule that calls @prologue, @loss_and_grads for every
+    microbatch, and @update (or @forward alone), as far as they exist. Where
+    @loss_and_grads adds to accumulators, a function @clear that zeroes them is
+    made and called first.
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect"];
+  let options = [Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of a step">];
+}
+
+def PlanMemory : Pass<"dtc-plan-memory", "::mlir::ModuleOp"> {
+  let summary = "give every tensor a place in the arena";
+  let description = [{
+    The arena begins with what lives through a step: parameters, buffers,
+    optimizer state, gradients, loss, scalars, the inputs of all microbatches,
+    outputs. An argument or result of a function is bound to one of these
+    places by its role. After it comes one area which the functions use in
+    turn for what lives within a call; places there are shared by tensors
+    that are never needed at once.
+
+    Reshapes share their operand's place; a launch or all-reduce writes over an
+    operand that dies there where it may, also over an argument that the next
+    call writes anew (a gradient in the update); a result is written into the place of
+    its role directly, or by an exec.copy where an argument is still read from
+    that place. Scratch memory of library calls is part of the plan.
+
+    Sets exec.offsets on ops, arguments, exec.scratch, and exec.arena_bytes and
+    exec.threads on the module.
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect"];
+  let options = [Option<"threads", "threads", "int64_t", "1", "threads of a rank">];
+}
+
+def VerifySchedule : Pass<"dtc-verify-schedule", "::mlir::ModuleOp"> {
+  let summary = "refuse what cannot be executed";
+  let description = [{
+    The contract between this phase and the next: step functions consist of
+    launches, library calls, collectives, views and copies on planned memory.
+  }];
+}
+
+#endif // DTC_LOWER_PASSES_TD

@@ -1,0 +1,130 @@
+#include "BufferAssignment.h"
+
+using namespace mlir;
+
+namespace dtc::lower {
+namespace {
+
+/// The operand that result i may overwrite, or -1.
+int64_t overwritable(Operation *op, unsigned result) {
+  if (auto launch = dyn_cast<exec::LaunchOp>(op))
+    return launch.getInPlace()[result];
+  return isa<dist::AllReduceOp>(op) ? static_cast<int64_t>(result) : -1;
+}
+
+} // namespace
+
+BufferAssignment::BufferAssignment(func::FuncOp function, const HomeTable &homes,
+                                   const std::vector<bool> *spent)
+    : function(function), homes(homes), argumentLastUse(homes.getHomes().size(), -1),
+      claimed(homes.getHomes().size()) {
+  numberOps();
+  findLastUses();
+  placeArguments(spent);
+  for (Operation &op : function.getBody().front().without_terminator())
+    placeResultsOf(&op);
+  if (!spent)
+    claimHomes();
+}
+
+void BufferAssignment::numberOps() {
+  for (Operation &op : function.getBody().front())
+    times[&op] = end++;
+  --end;
+}
+
+void BufferAssignment::findLastUses() {
+  for (Operation &op : function.getBody().front()) {
+    if (isa<graph::ReshapeOp>(op))
+      continue; // a view reads nothing
+    for (Value operand : op.getOperands())
+      lastUses[graph::withoutReshapes(operand)] = times[&op];
+  }
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+    resultHomes.try_emplace(graph::withoutReshapes(value),
+                            homes.find(graph::getResultRole(function, i)));
+}
+
+void BufferAssignment::placeArguments(const std::vector<bool> *spent) {
+  for (BlockArgument argument : function.getArguments()) {
+    size_t home = homes.find(graph::getArgRole(function, argument.getArgNumber()));
+    valueBuffers[argument] = buffers.size();
+    if (spent && spent->at(argument.getArgNumber())) {
+      int64_t last = lastUses.contains(argument) ? lastUse(argument) : -1;
+      buffers.push_back({bytesOf(argument.getType()), -1, last, std::nullopt});
+      continue;
+    }
+    buffers.push_back({bytesOf(argument.getType()), -1, end, home});
+    if (auto it = lastUses.find(argument); it != lastUses.end())
+      argumentLastUse[home] = it->second;
+  }
+}
+
+/// The buffer of `operand` if the result may lie there. `users` counts by buffer the operands
+/// that lie in it and the earlier results that took it over.
+std::optional<size_t> BufferAssignment::reusable(Operation *op, OpResult result, int64_t operand,
+                                                 const BufferUsers &users) {
+  if (operand < 0)
+    return std::nullopt;
+  Value root = graph::withoutReshapes(op->getOperand(operand));
+  size_t index = bufferOf(root);
+  const Buffer &buffer = buffers[index];
+  if (buffer.bytes != bytesOf(result.getType()) || lastUse(root) != times[op] ||
+      users.lookup(index) != 1)
+    return std::nullopt;
+  if (!buffer.home)
+    return index;
+  // An argument's place is taken over by the result that replaces it, or by
+  // anything once nobody asks for the argument again.
+  auto target = resultHomes.find(result);
+  bool takes = target != resultHomes.end() ? target->second == *buffer.home
+                                           : homes.isSpentAfter(function, *buffer.home);
+  return takes ? std::optional(index) : std::nullopt;
+}
+
+void BufferAssignment::placeResultsOf(Operation *op) {
+  if (auto reshape = dyn_cast<graph::ReshapeOp>(op)) {
+    valueBuffers[reshape.getResult()] = bufferOf(reshape.getInput());
+    return;
+  }
+  int64_t time = times[op];
+  BufferUsers users; // an all-reduce of all gradients has thousands of operands
+  for (Value operand : op->getOperands())
+    ++users[bufferOf(operand)];
+  for (OpResult result : op->getResults()) {
+    int64_t last = std::max(time, lastUses.contains(result) ? lastUse(result) : time);
+    auto index = reusable(op, result, overwritable(op, result.getResultNumber()), users);
+    if (!index) {
+      index = buffers.size();
+      buffers.push_back({bytesOf(result.getType()), time, last, std::nullopt});
+    }
+    ++users[*index];
+    valueBuffers[result] = *index;
+    buffers[*index].last = std::max(buffers[*index].last, last);
+  }
+}
+
+/// True if nothing is kept in the home from that time on.
+bool BufferAssignment::isFree(size_t home, int64_t from) const {
+  return !claimed.test(home) && argumentLastUse[home] < from;
+}
+
+void BufferAssignment::claimHomes() {
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    size_t home = homes.find(graph::getResultRole(function, i));
+    Buffer &buffer = buffers[bufferOf(value)];
+    if (buffer.home == home)
+      continue;
+    if (buffer.home || !isFree(home, buffer.first)) {
+      misplaced.push_back(i);
+      continue;
+    }
+    buffer.home = home;
+    buffer.last = end;
+    claimed.set(home);
+  }
+}
+
+} // namespace dtc::lower

@@ -1,0 +1,69 @@
+// Which buffer each value of a step function lies in, and when it is needed.
+#pragma once
+
+#include "Homes.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <optional>
+#include <vector>
+
+namespace dtc::lower {
+
+/// Memory of one size. Times are positions of ops in the function; arguments
+/// are there from -1, what is returned is needed until the terminator.
+struct Buffer {
+  uint64_t bytes = 0;
+  int64_t first = 0, last = 0;
+  std::optional<size_t> home; ///< index into HomeTable; none: temporary
+};
+
+/// Assigns buffers so that no value is written over while it is needed.
+///
+/// Reshapes share their operand's buffer. A launch or all-reduce result takes
+/// the buffer of the operand that it may overwrite when that operand dies
+/// there. A result takes its home from its first write on, if the argument that
+/// lives there is no longer read by then.
+class BufferAssignment {
+public:
+  /// `spent`: of a function that stands for a part of a larger one, the arguments that nobody
+  /// needs afterwards. They are temporaries, and so are all results.
+  BufferAssignment(mlir::func::FuncOp function, const HomeTable &homes,
+                   const std::vector<bool> *spent = nullptr);
+
+  const std::vector<Buffer> &getBuffers() const { return buffers; }
+  size_t bufferOf(mlir::Value value) const { return valueBuffers.at(value); }
+  int64_t timeOf(mlir::Operation *op) const { return times.at(op); }
+
+  /// Operands of the terminator that don't lie in their home and have to be
+  /// copied there.
+  const std::vector<unsigned> &getMisplacedResults() const { return misplaced; }
+
+private:
+  void numberOps();
+  void findLastUses();
+  void placeArguments(const std::vector<bool> *spent);
+  void placeResultsOf(mlir::Operation *op);
+  using BufferUsers = llvm::SmallDenseMap<size_t, unsigned, 8>;
+  std::optional<size_t> reusable(mlir::Operation *op, mlir::OpResult result, int64_t operand,
+                                 const BufferUsers &users);
+  void claimHomes();
+  bool isFree(size_t home, int64_t from) const;
+  int64_t lastUse(mlir::Value value) const {
+    return lastUses.lookup(graph::withoutReshapes(value));
+  }
+
+  mlir::func::FuncOp function;
+  const HomeTable &homes;
+  std::vector<Buffer> buffers;
+  std::vector<unsigned> misplaced;
+  std::vector<int64_t> argumentLastUse; ///< by home; -1: holds no argument that is used
+  llvm::BitVector claimed;              ///< homes that a buffer takes
+  llvm::DenseMap<mlir::Value, size_t> valueBuffers;
+  llvm::DenseMap<mlir::Value, int64_t> lastUses; ///< by root
+  llvm::DenseMap<mlir::Value, size_t> resultHomes; ///< by root: where it is returned to
+  llvm::DenseMap<mlir::Operation *, int64_t> times;
+  int64_t end = 0; ///< time of the terminator
+};
+
+} // namespace dtc::lower

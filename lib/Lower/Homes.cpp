@@ -1,0 +1,201 @@
+#include "Homes.h"
+#include "StepFunctions.h"
+
+using namespace mlir;
+
+namespace dtc::lower {
+namespace {
+
+using graph::RoleKind;
+
+/// Data that every microbatch has its own of.
+bool isPerMicrobatch(RoleKind kind) {
+  return kind == RoleKind::Input || kind == RoleKind::Target || kind == RoleKind::Output;
+}
+
+/// Order of the homes in the arena.
+int rankOf(RoleKind kind) {
+  static constexpr RoleKind kOrder[] = {
+      RoleKind::Parameter, RoleKind::Buffer, RoleKind::Master,   RoleKind::State,
+      RoleKind::Gradient,  RoleKind::Loss,   RoleKind::GradNorm, RoleKind::Count,
+      RoleKind::Scalar,    RoleKind::Input,  RoleKind::Target,   RoleKind::Output};
+  return static_cast<int>(llvm::find(kOrder, kind) - std::begin(kOrder));
+}
+
+/// True where the tensor is all microbatches of the home, one after another.
+bool coversAll(const Home &home, uint64_t microbatches, Type type) {
+  return isPerMicrobatch(home.role.getKind()) && bytesOf(type) == microbatches * home.bytes() &&
+         getElementTypeOrSelf(type) == home.type.getElementType();
+}
+
+} // namespace
+
+uint64_t bytesOf(Type tensorType) {
+  auto type = cast<RankedTensorType>(tensorType);
+  Type element = type.getElementType();
+  // MLIR looks for a float's width type by type, which shows in deep models.
+  uint64_t bits = element.isF32() ? 32 : element.getIntOrFloatBitWidth();
+  return static_cast<uint64_t>(type.getNumElements()) * ((bits + 7) / 8);
+}
+
+graph::RoleAttr homeRole(graph::RoleAttr role) {
+  if (role.getKind() != RoleKind::Scalar || role.getScalar() != graph::ScalarKind::Count)
+    return role;
+  return graph::RoleAttr::get(role.getContext(), RoleKind::Count, role.getName(), role.getState(),
+                              std::nullopt);
+}
+
+bool runsOncePerStep(func::FuncOp function) {
+  auto known = llvm::find_if(kStepFunctions, [&](const KnownFunction &candidate) {
+    return candidate.name == function.getSymName();
+  });
+  return known == std::end(kStepFunctions) || known->cadence == Cadence::OncePerStep;
+}
+
+FailureOr<HomeTable> HomeTable::build(ModuleOp module) {
+  HomeTable table;
+  auto schedules = module.getOps<exec::ScheduleOp>();
+  if (!llvm::hasSingleElement(schedules))
+    return module.emitError("needs one exec.schedule, has: ")
+           << std::distance(schedules.begin(), schedules.end());
+  table.microbatches = (*schedules.begin()).getMicrobatches();
+  // First what each microbatch sees, so that homes have the size of one.
+  for (bool once : {false, true})
+    for (auto function : module.getOps<func::FuncOp>())
+      if (runsOncePerStep(function) == once && failed(table.enterSignature(function)))
+        return failure();
+  table.layOut();
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(table.checkWholeBatch(function)))
+      return failure();
+  table.findSpent(*schedules.begin());
+  return table;
+}
+
+namespace {
+
+/// The homes that a function reads, and those that it writes.
+struct HomeUse {
+  HomeUse(func::FuncOp function, const HomeTable &homes)
+      : function(function.getSymNameAttr()), reads(homes.getHomes().size()),
+        writes(homes.getHomes().size()) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      reads.set(homes.find(graph::getArgRole(function, i)));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      writes.set(homes.find(graph::getResultRole(function, i)));
+  }
+  StringAttr function;
+  llvm::BitVector reads, writes;
+};
+
+} // namespace
+
+/// Steps follow one another: after the last call comes the first.
+void HomeTable::findSpent(exec::ScheduleOp schedule) {
+  DenseMap<Attribute, HomeUse> uses;
+  for (auto function : schedule->getParentOp()->getRegion(0).getOps<func::FuncOp>())
+    uses.try_emplace(function.getSymNameAttr(), function, *this);
+  std::vector<const HomeUse *> calls;
+  for (auto call : schedule.getOps<exec::CallOp>())
+    if (auto known = uses.find(call.getCalleeAttr().getAttr()); known != uses.end())
+      calls.push_back(&known->second);
+  // Without anybody who writes it, a home is filled from outside.
+  auto isRewritten = [&](size_t call, size_t home) {
+    for (size_t after = 1; after <= calls.size(); ++after) {
+      const HomeUse &next = *calls[(call + after) % calls.size()];
+      if (next.reads.test(home))
+        return false;
+      if (next.writes.test(home))
+        return true;
+    }
+    return false;
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    llvm::BitVector rewritten = calls[i]->reads;
+    rewritten.reset(calls[i]->writes);
+    for (unsigned home : rewritten.set_bits())
+      if (!isRewritten(i, home))
+        rewritten.reset(home);
+    // A function is called with several neighbours: what one of them asks for is kept.
+    auto [known, first] = spent.try_emplace(calls[i]->function, rewritten);
+    if (!first)
+      known->second &= rewritten;
+  }
+}
+
+bool HomeTable::isSpentAfter(func::FuncOp function, size_t home) const {
+  auto known = spent.find(function.getSymNameAttr());
+  return known != spent.end() && known->second.test(home);
+}
+
+LogicalResult HomeTable::enterSignature(func::FuncOp function) {
+  DenseSet<Attribute> arguments, results; // of which roles there is one
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    graph::RoleAttr role = graph::getArgRole(function, i);
+    if (!role || !arguments.insert(homeRole(role)).second)
+      return function.emitError("argument without a role of its own: ") << i;
+    if (failed(enter(function, role, function.getArgumentTypes()[i])))
+      return failure();
+  }
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    graph::RoleAttr role = graph::getResultRole(function, i);
+    if (!role || !results.insert(homeRole(role)).second)
+      return function.emitError("result without a role of its own: ") << i;
+    if (failed(enter(function, role, function.getResultTypes()[i])))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult HomeTable::enter(func::FuncOp function, graph::RoleAttr role, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return function.emitError("arguments and results must be tensors of static shape, got: ")
+           << type;
+  auto [it, isNew] = index.try_emplace(homeRole(role), homes.size());
+  if (isNew) {
+    Home home;
+    home.role = role;
+    home.type = tensor;
+    homes.push_back(home);
+    return success();
+  }
+  const Home &home = homes[it->second];
+  if (home.type == tensor || (runsOncePerStep(function) && coversAll(home, microbatches, type)))
+    return success();
+  return function.emitError("functions disagree about the type of ")
+         << role << ": " << home.type << ", " << type;
+}
+
+void HomeTable::layOut() {
+  std::vector<std::pair<int, size_t>> order; // by rank, then as they came
+  for (auto [i, home] : llvm::enumerate(homes))
+    order.emplace_back(rankOf(homeRole(home.role).getKind()), i);
+  llvm::sort(order);
+  for (auto [rank, i] : order) {
+    Home &home = homes[i];
+    home.offset = end;
+    if (isPerMicrobatch(home.role.getKind()) && microbatches > 1) {
+      // Targets follow one another closely: the prologue sees them as one tensor.
+      home.count = microbatches;
+      home.stride =
+          home.role.getKind() == RoleKind::Target ? home.bytes() : alignUp(home.bytes());
+    }
+    end = alignUp(home.end());
+  }
+}
+
+LogicalResult HomeTable::checkWholeBatch(func::FuncOp function) const {
+  if (!runsOncePerStep(function) || microbatches == 1)
+    return success();
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    graph::RoleAttr role = graph::getArgRole(function, i);
+    const Home &home = homes[find(role)];
+    if (home.count > 1 && (home.stride != home.bytes() ||
+                           !coversAll(home, microbatches, function.getArgumentTypes()[i])))
+      return function.emitError("takes once a step what each microbatch has its own of: ") << role;
+  }
+  return success();
+}
+
+} // namespace dtc::lower

@@ -1,0 +1,289 @@
+#include "Instructions.h"
+#include "LibraryOps.h"
+
+using namespace mlir;
+namespace fbs = dtc::rt::fbs;
+
+namespace dtc::lower {
+namespace {
+
+std::unique_ptr<fbs::Ref> own(const fbs::Ref &ref) { return std::make_unique<fbs::Ref>(ref); }
+
+std::unique_ptr<fbs::TensorT> tensorAt(const fbs::Ref &ref, const rt::TensorLayout &layout) {
+  auto tensor = std::make_unique<fbs::TensorT>();
+  tensor->ref = own(ref);
+  tensor->dtype = layout.dtype;
+  tensor->shape = layout.shape;
+  tensor->strides = layout.strides;
+  return tensor;
+}
+
+/// The name of the source op, for traces.
+std::string nameOf(Operation *op) {
+  Location loc = op->getLoc();
+  if (auto fused = dyn_cast<FusedLoc>(loc))
+    if (!fused.getLocations().empty())
+      loc = fused.getLocations().front();
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return name.getName().str();
+  return op->getName().getStringRef().str();
+}
+
+/// Iterations that a thread should at least get: fewer cost more to hand out
+/// than to do.
+uint64_t grainOf(exec::LaunchOp op) {
+  constexpr uint64_t kBytesPerPiece = 32768;
+  uint64_t bytes = 0;
+  for (Type type : op->getOperandTypes())
+    bytes += bytesOf(type);
+  for (Type type : op->getResultTypes())
+    bytes += bytesOf(type);
+  uint64_t extent = std::max<uint64_t>(op.getExtent(), 1);
+  uint64_t perIteration = std::max<uint64_t>(bytes / extent, 1);
+  return std::max<uint64_t>((kBytesPerPiece + perIteration - 1) / perIteration, 1);
+}
+
+std::optional<fbs::ReduceKind> reduceKindOf(graph::ReduceKind kind) {
+  switch (kind) {
+  case graph::ReduceKind::Sum:
+    return fbs::ReduceKind::Sum;
+  case graph::ReduceKind::Max:
+    return fbs::ReduceKind::Max;
+  case graph::ReduceKind::Min:
+    return fbs::ReduceKind::Min;
+  default:
+    return std::nullopt;
+  }
+}
+
+/// Fills in what is particular to each kind of collective.
+LogicalResult fillCollective(Operation *op, fbs::CollectiveT &call) {
+  std::optional<graph::ReduceKind> reduce;
+  if (auto all = dyn_cast<dist::AllReduceOp>(op)) {
+    call.kind = fbs::CollectiveKind::AllReduce;
+    reduce = all.getKind();
+  } else if (auto gather = dyn_cast<dist::AllGatherOp>(op)) {
+    call.kind = fbs::CollectiveKind::AllGather;
+    call.dim = gather.getDim();
+  } else if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op)) {
+    call.kind = fbs::CollectiveKind::ReduceScatter;
+    call.dim = scatter.getDim();
+    reduce = scatter.getKind();
+  } else if (auto exchange = dyn_cast<dist::AllToAllOp>(op)) {
+    call.kind = fbs::CollectiveKind::AllToAll;
+    call.dim = exchange.getSplitDim();
+    call.concat_dim = exchange.getConcatDim();
+  } else if (auto permute = dyn_cast<dist::PermuteOp>(op)) {
+    call.kind = fbs::CollectiveKind::Permute;
+    call.sources.assign(permute.getSources().begin(), permute.getSources().end());
+  } else {
+    call.kind = fbs::CollectiveKind::Slice;
+    call.dim = cast<dist::SliceOp>(op).getDim();
+  }
+  if (!reduce)
+    return success();
+  std::optional<fbs::ReduceKind> kind = reduceKindOf(*reduce);
+  if (!kind)
+    return op->emitError("no collective reduces like this: ")
+           << graph::stringifyReduceKind(*reduce);
+  call.reduce = *kind;
+  return success();
+}
+
+} // namespace
+
+FunctionTranslator::FunctionTranslator(func::FuncOp function, const HomeTable &homes,
+                                       const sharding::Mesh &mesh,
+                                       const llvm::StringMap<ProgramKernel> &kernels)
+    : function(function), mesh(mesh), kernels(kernels),
+      result(std::make_unique<fbs::FunctionT>()) {
+  if (!runsOncePerStep(function))
+    for (const Home &home : homes.getHomes())
+      if (home.count > 1)
+        perMicrobatch.push_back(&home);
+}
+
+std::unique_ptr<fbs::FunctionT> FunctionTranslator::translate() {
+  result->name = function.getSymName().str();
+  for (BlockArgument argument : function.getArguments()) {
+    auto offset = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
+                                                         exec::ExecDialect::kOffsets);
+    if (!offset) {
+      function.emitError("argument has no place in memory: ") << argument.getArgNumber();
+      return nullptr;
+    }
+    offsets[argument] = offset.getInt();
+  }
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (failed(translateOp(&op)))
+      return nullptr;
+  return std::move(result);
+}
+
+LogicalResult FunctionTranslator::translateOp(Operation *op) {
+  auto places = op->getAttrOfType<DenseI64ArrayAttr>(exec::ExecDialect::kOffsets);
+  if (!places || places.size() != static_cast<int64_t>(op->getNumResults()))
+    return op->emitError("has no place in memory for each result");
+  for (OpResult value : op->getResults())
+    offsets[value] = places[value.getResultNumber()];
+  if (isa<graph::ReshapeOp>(op))
+    return success();
+  if (auto launch = dyn_cast<exec::LaunchOp>(op))
+    return translateLaunch(launch);
+  if (auto matmul = dyn_cast<exec::MatmulOp>(op))
+    return translateMatmul(matmul);
+  if (isConv(op))
+    return translateConv(op);
+  if (auto index = dyn_cast<dist::AxisIndexOp>(op))
+    return translateAxisIndex(index);
+  if (isa<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
+          dist::PermuteOp, dist::SliceOp>(op))
+    return translateCollective(op);
+  if (auto copy = dyn_cast<exec::CopyOp>(op)) {
+    fbs::CopyT call;
+    call.source = own(refOf(copy.getInput()));
+    call.target = own(refOf(copy.getResult()));
+    call.bytes = bytesOf(copy.getType());
+    append(op, std::move(call));
+    return success();
+  }
+  if (auto zero = dyn_cast<exec::ZeroOp>(op)) {
+    fbs::ZeroT call;
+    call.target = own(refOf(zero.getResult()));
+    call.bytes = bytesOf(zero.getType());
+    append(op, std::move(call));
+    return success();
+  }
+  return op->emitError("can't be executed: ") << op->getName();
+}
+
+template <typename T> void FunctionTranslator::append(Operation *op, T instruction) {
+  auto entry = std::make_unique<fbs::InstructionT>();
+  entry->op.Set(std::move(instruction));
+  entry->name = nameOf(op);
+  result->instructions.push_back(std::move(entry));
+}
+
+fbs::Ref FunctionTranslator::refAt(uint64_t offset) const {
+  for (const Home *home : perMicrobatch)
+    if (offset >= home->offset && offset < home->end())
+      return {offset, home->stride, fbs::Per::Microbatch};
+  return {offset, 0, fbs::Per::Step};
+}
+
+namespace {
+
+/// Sets the scratch fields that several records have.
+template <typename T> void setScratch(Operation *op, T &call, uint64_t perUnit) {
+  auto place = op->getAttrOfType<DenseI64ArrayAttr>(exec::ExecDialect::kScratch);
+  uint64_t offset = place ? place[0] : 0;
+  call.scratch = own({offset, 0, fbs::Per::Step});
+  if constexpr (std::is_same_v<T, fbs::LaunchT>)
+    call.scratch_per_thread = perUnit;
+  else
+    call.scratch_bytes = place ? place[1] : 0;
+}
+
+} // namespace
+
+LogicalResult FunctionTranslator::translateLaunch(exec::LaunchOp op) {
+  auto kernel = kernels.find(op.getKernel());
+  if (kernel == kernels.end())
+    return op.emitError("kernel is not declared: ") << op.getKernel();
+  fbs::LaunchT call;
+  call.kernel = kernel->second.index;
+  for (Value operand : op->getOperands())
+    call.args.push_back(refOf(operand));
+  for (Value value : op->getResults())
+    call.args.push_back(refOf(value));
+  call.extent = op.getExtent();
+  call.grain = grainOf(op);
+  setScratch(op, call, kernel->second.scratchBytes);
+  append(op, std::move(call));
+  return success();
+}
+
+LogicalResult FunctionTranslator::translateMatmul(exec::MatmulOp op) {
+  rt::MatmulCall layout = matmulCall(op);
+  auto shifted = [&](Value value, int64_t elements) {
+    uint64_t size = cast<RankedTensorType>(value.getType()).getElementTypeBitWidth() / 8;
+    fbs::Ref base = refOf(value);
+    return fbs::Ref(base.offset() + elements * size, base.stride(), base.per());
+  };
+  fbs::MatmulT call;
+  call.a = tensorAt(shifted(op.getLhs(), op.getOffsets()[0]), layout.a);
+  call.b = tensorAt(shifted(op.getRhs(), op.getOffsets()[1]), layout.b);
+  call.c = tensorAt(refOf(op.getResult()), layout.c);
+  setScratch(op, call, 0);
+  append(op, std::move(call));
+  return success();
+}
+
+LogicalResult FunctionTranslator::translateConv(Operation *op) {
+  rt::ConvCall layout = convCall(op);
+  Value first = op->getOperand(0), second = op->getOperand(1), value = op->getResult(0);
+  Value input = first, weight = second, output = value;
+  if (isa<graph::ConvInputGradOp>(op)) {
+    input = value;
+    output = first;
+  } else if (isa<graph::ConvWeightGradOp>(op)) {
+    weight = value;
+    output = second;
+  }
+  fbs::ConvT call;
+  call.kind = layout.kind;
+  call.input = tensorAt(refOf(input), layout.input);
+  call.weight = tensorAt(refOf(weight), layout.weight);
+  call.output = tensorAt(refOf(output), layout.output);
+  call.strides = layout.strides;
+  call.pad_low = layout.padLow;
+  call.pad_high = layout.padHigh;
+  call.dilations = layout.dilations;
+  call.groups = layout.groups;
+  setScratch(op, call, 0);
+  append(op, std::move(call));
+  return success();
+}
+
+FailureOr<std::vector<int32_t>> FunctionTranslator::axesOf(Operation *op,
+                                                           dist::AxesAttr attr) const {
+  std::optional<sharding::AxisList> axes = dist::toAxes(attr, mesh);
+  if (!axes)
+    return op->emitError("names an axis that the mesh lacks");
+  return std::vector<int32_t>(axes->begin(), axes->end());
+}
+
+LogicalResult FunctionTranslator::translateCollective(Operation *op) {
+  fbs::CollectiveT call;
+  FailureOr<std::vector<int32_t>> axes = axesOf(op, op->getAttrOfType<dist::AxesAttr>("axes"));
+  if (failed(axes) || failed(fillCollective(op, call)))
+    return failure();
+  call.axes = *axes;
+  for (auto [operand, value] : llvm::zip_equal(op->getOperands(), op->getResults())) {
+    auto type = cast<RankedTensorType>(operand.getType());
+    std::optional<fbs::DType> dtype = dtypeOf(type.getElementType());
+    if (!dtype)
+      return op->emitError("no collective moves this element type: ") << type.getElementType();
+    call.dtype = *dtype;
+    auto entry = std::make_unique<fbs::CollectiveOperandT>();
+    entry->source = own(refOf(operand));
+    entry->target = own(refOf(value));
+    entry->shape.assign(type.getShape().begin(), type.getShape().end());
+    call.operands.push_back(std::move(entry));
+  }
+  append(op, std::move(call));
+  return success();
+}
+
+LogicalResult FunctionTranslator::translateAxisIndex(dist::AxisIndexOp op) {
+  FailureOr<std::vector<int32_t>> axes = axesOf(op, op.getAxes());
+  if (failed(axes))
+    return failure();
+  fbs::AxisIndexT call;
+  call.axes = *axes;
+  call.target = own(refOf(op.getResult()));
+  append(op, std::move(call));
+  return success();
+}
+
+} // namespace dtc::lower

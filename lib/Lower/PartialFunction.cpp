@@ -1,0 +1,42 @@
+#include "dtc/Lower/PartialFunction.h"
+
+#include "BufferAssignment.h"
+#include "LibraryOps.h"
+
+#include "dtc/Lower/OffsetAssigner.h"
+
+using namespace mlir;
+
+namespace dtc::lower {
+
+FailureOr<int64_t> bytesWithinFunction(ModuleOp module, int64_t threads,
+                                       const std::vector<bool> &spent) {
+  auto functions = module.getOps<func::FuncOp>();
+  if (!llvm::hasSingleElement(functions))
+    return module.emitError("needs one function, has: ")
+           << std::distance(functions.begin(), functions.end());
+  func::FuncOp function = *functions.begin();
+  FailureOr<HomeTable> homes = HomeTable::build(module);
+  if (failed(homes))
+    return failure();
+  BufferAssignment buffers(function, *homes, &spent);
+  std::vector<Interval> intervals;
+  for (const Buffer &buffer : buffers.getBuffers())
+    if (!buffer.home)
+      intervals.push_back({buffer.first, buffer.last, buffer.bytes});
+  ScratchSizes scratchSizes(module, threads);
+  for (Operation &op : function.getBody().front()) {
+    FailureOr<uint64_t> scratch = scratchSizes.bytesOf(&op);
+    if (failed(scratch))
+      return failure();
+    intervals.push_back({buffers.timeOf(&op), buffers.timeOf(&op), *scratch});
+  }
+  auto bytes = static_cast<int64_t>(peakBytes(intervals, kAlignment));
+  for (auto [type, isSpent] : llvm::zip_equal(function.getArgumentTypes(), spent))
+    bytes -= isSpent ? static_cast<int64_t>(alignUp(bytesOf(type))) : 0;
+  for (Type type : function.getResultTypes())
+    bytes -= static_cast<int64_t>(alignUp(bytesOf(type)));
+  return bytes;
+}
+
+} // namespace dtc::lower
