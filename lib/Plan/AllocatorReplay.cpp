@@ -9,8 +9,8 @@
 
 namespace dtc::plan {
 
-using pipeline::Call;
-using pipeline::Pass;
+using schedule::Call;
+using schedule::Pass;
 
 namespace {
 
@@ -206,22 +206,22 @@ std::optional<int64_t> peakReserved(const RankRequests &rank, const std::vector<
   return most;
 }
 
-std::vector<std::vector<Call>> shortened(const pipeline::Schedule &whole) {
+std::vector<std::vector<Call>> shortened(const schedule::Schedule &whole) {
   std::vector<std::vector<Call>> result;
-  std::map<int64_t, std::optional<pipeline::Schedule>> shorter; ///< by microbatches
+  std::map<int64_t, std::optional<schedule::Schedule>> shorter; ///< by microbatches
   for (size_t rank = 0; rank < whole.calls.size(); ++rank) {
-    pipeline::ScheduleShape shape = whole.shape;
+    schedule::ScheduleShape shape = whole.shape;
     const std::vector<int32_t> &slots = whole.slots[rank];
     int64_t most = slots.empty() ? 1 : *std::max_element(slots.begin(), slots.end());
     int64_t least = (most + 2 + shape.ranks - 1) / shape.ranks * shape.ranks;
-    if (shape.kind == pipeline::ScheduleKind::GPipe || least >= shape.microbatches) {
+    if (shape.kind == schedule::ScheduleKind::GPipe || least >= shape.microbatches) {
       result.push_back(whole.calls[rank]);
       continue;
     }
     shape.microbatches = least;
     auto [it, isNew] = shorter.try_emplace(least);
     if (isNew)
-      it->second = pipeline::makeSchedule(shape);
+      it->second = schedule::makeSchedule(shape);
     result.push_back(it->second ? it->second->calls[rank] : whole.calls[rank]);
   }
   return result;

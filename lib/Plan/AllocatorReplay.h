@@ -9,7 +9,7 @@
 
 #include "StageAllocations.h"
 
-#include "dtc/Pipeline/Schedule.h"
+#include "dtc/Schedule/Schedule.h"
 
 namespace dtc::plan {
 
@@ -50,9 +50,9 @@ struct RankRequests {
 /// released, and the largest of these peaks counts. The program runs out of memory if it
 /// does so while none is held.
 std::optional<int64_t> peakReserved(const RankRequests &rank,
-                                    const std::vector<pipeline::Call> &calls, int64_t capacity);
+                                    const std::vector<schedule::Call> &calls, int64_t capacity);
 
 /// By rank, its calls of a step with fewer microbatches, of which as many are under way.
-std::vector<std::vector<pipeline::Call>> shortened(const pipeline::Schedule &whole);
+std::vector<std::vector<schedule::Call>> shortened(const schedule::Schedule &whole);
 
 } // namespace dtc::plan

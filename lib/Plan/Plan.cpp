@@ -87,7 +87,7 @@ Plan inGroup(const Plan &plan, size_t group) {
 
 //===-- what they mean ----------------------------------------------------===//
 
-pipeline::ScheduleShape scheduleShape(const Degrees &degrees) {
+schedule::ScheduleShape scheduleShape(const Degrees &degrees) {
   bool isPipeline = degrees.pp > 1;
   return {isPipeline ? degrees.schedule : ScheduleKind::OneFOneB, degrees.pp, degrees.chunks,
           degrees.numMicrobatches};

@@ -67,7 +67,7 @@ private:
   std::deque<Cluster> clusters; ///< the same
   std::vector<std::unique_ptr<StageKind>> kinds;
   simulate::Options options;
-  std::optional<pipeline::Schedule> schedule;
+  std::optional<schedule::Schedule> schedule;
   simulate::Timeline timeline;
   Prediction result;
 };
@@ -229,7 +229,7 @@ void Predictor::addMemory() {
       groups.push_back(use.axis);
   auto communicators = static_cast<int64_t>(groups.size());
   result.memoryCapacity = kinds[0]->getModel().memoryPerRank();
-  std::vector<std::vector<pipeline::Call>> calls; ///< by rank, for an allocator that caches
+  std::vector<std::vector<schedule::Call>> calls; ///< by rank, for an allocator that caches
   if (schedule && cluster.software.cachingAllocator)
     calls = shortened(*schedule);
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
@@ -271,12 +271,12 @@ void Predictor::addHosts() {
 }
 
 void Predictor::simulateStages(const simulate::Costs &stages) {
-  pipeline::ScheduleShape shape = scheduleShape(plan.degrees);
-  if ((schedule = pipeline::makeSchedule(shape))) {
+  schedule::ScheduleShape shape = scheduleShape(plan.degrees);
+  if ((schedule = schedule::makeSchedule(shape))) {
     timeline = simulate::simulate(*schedule, stages, options);
     return;
   }
-  timeline.error = pipeline::unsupported(shape);
+  timeline.error = schedule::unsupported(shape);
   timeline.stepSeconds = std::numeric_limits<double>::infinity();
 }
 

@@ -178,15 +178,15 @@ void StageKind::addScalarCollectives(std::vector<CollectiveUse> &uses) const {
 //===-- memory ------------------------------------------------------------===//
 
 /// Where it runs out of memory, what it would hold of a larger device.
-int64_t StageKind::cachedBytes(int64_t rank, const std::vector<pipeline::Call> &calls,
+int64_t StageKind::cachedBytes(int64_t rank, const std::vector<schedule::Call> &calls,
                                const MemoryUse &use) const {
   if (!allocations)
     return 0;
   StageCosts::Runs runs = stageCosts->runsOf(stages, rank);
   RankRequests requests = stageCosts->requests(runs);
   requests.sumShare = 1 / allocations->gradientShare();
-  bool splits = std::any_of(calls.begin(), calls.end(), [](const pipeline::Call &call) {
-    return call.pass == pipeline::Pass::WeightGrad;
+  bool splits = std::any_of(calls.begin(), calls.end(), [](const schedule::Call &call) {
+    return call.pass == schedule::Pass::WeightGrad;
   });
   for (const StageRun &run : runs)
     requests.stages.push_back(allocations->stage(run.begin, run.end, splits));

@@ -29,7 +29,7 @@ public:
 
   /// What a caching allocator holds of a rank's device beyond `use`, for its calls of a
   /// step (AllocatorReplay.h); 0 for other programs.
-  int64_t cachedBytes(int64_t rank, const std::vector<pipeline::Call> &calls,
+  int64_t cachedBytes(int64_t rank, const std::vector<schedule::Call> &calls,
                       const MemoryUse &use) const;
 
 private:

@@ -13,7 +13,7 @@ namespace dtc::plan {
 struct SimulatedStep {
   const simulate::Timeline &timeline;
   const simulate::Costs &costs;
-  const pipeline::Schedule &schedule;
+  const schedule::Schedule &schedule;
   std::map<std::string, double> inside; ///< between ops: computation waits for all of it
   std::map<std::string, double> data;   ///< of parameters and gradients: some of it is hidden
   double tied = 0; ///< gradients of weights that several stages hold

@@ -152,8 +152,8 @@ void Verifier::checkMesh() {
 
 void Verifier::checkSchedule() {
   const Degrees &degrees = plan.degrees;
-  pipeline::ScheduleShape shape = scheduleShape(degrees);
-  if (std::string reason = pipeline::unsupported(shape); !reason.empty())
+  schedule::ScheduleShape shape = scheduleShape(degrees);
+  if (std::string reason = schedule::unsupported(shape); !reason.empty())
     return report("there is no such schedule: " + reason);
   if (!plan.stages.empty() && static_cast<int64_t>(plan.stages.size()) != shape.stages())
     report("plan must have pp * chunks = " + std::to_string(shape.stages()) + " stages, got " +

@@ -3,7 +3,7 @@
 #include "Sections.h"
 #include "Timetable.h"
 
-#include "dtc/Pipeline/Schedule.h"
+#include "dtc/Schedule/Schedule.h"
 #include "dtc/Plan/Spec.h"
 #include "dtc/Report/Words.h"
 

@@ -60,8 +60,8 @@ static std::string checkAll(const std::vector<T> &items, int64_t count, const ch
   return "";
 }
 
-std::string check(const pipeline::ScheduleShape &shape, const Costs &costs) {
-  if (std::string error = pipeline::unsupported(shape); !error.empty())
+std::string check(const schedule::ScheduleShape &shape, const Costs &costs) {
+  if (std::string error = schedule::unsupported(shape); !error.empty())
     return error;
   std::string error = checkAll(costs.stages, shape.stages(), "stage", checkStage);
   if (error.empty())

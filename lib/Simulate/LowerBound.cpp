@@ -6,7 +6,7 @@
 
 namespace dtc::simulate {
 
-using pipeline::ScheduleKind;
+using schedule::ScheduleKind;
 
 /// The simulator adds the same seconds in another order.
 static constexpr double kRounding = 1e-9;
@@ -30,7 +30,7 @@ namespace {
 /// need something the last microbatch's backward pass of chunk 0.
 class Bound {
 public:
-  Bound(const pipeline::ScheduleShape &shape, const Costs &costs);
+  Bound(const schedule::ScheduleShape &shape, const Costs &costs);
   double throughRanks() const;
   double throughOneMicrobatch() const;
   double throughFlush() const;
@@ -41,7 +41,7 @@ private:
   void addStages();
   void addHeadsAndTails();
 
-  const pipeline::ScheduleShape &shape;
+  const schedule::ScheduleShape &shape;
   const Costs &costs;
   bool split; ///< weight gradients are calls of their own
   double microbatches;
@@ -55,7 +55,7 @@ private:
 
 } // namespace
 
-Bound::Bound(const pipeline::ScheduleShape &shape, const Costs &costs)
+Bound::Bound(const schedule::ScheduleShape &shape, const Costs &costs)
     : shape(shape), costs(costs), split(shape.kind == ScheduleKind::ZeroBubble),
       microbatches(double(shape.microbatches)) {
   addStages();
@@ -65,7 +65,7 @@ Bound::Bound(const pipeline::ScheduleShape &shape, const Costs &costs)
 void Bound::addStages() {
   for (const StageCost &stage : costs.stages) {
     forward.push_back(callSeconds(stage.forward, costs.slowdown));
-    Work back = workOf(stage, split ? pipeline::Pass::InputGrad : pipeline::Pass::Backward);
+    Work back = workOf(stage, split ? schedule::Pass::InputGrad : schedule::Pass::Backward);
     backward.push_back(callSeconds(back, costs.slowdown));
     weights.push_back(split ? callSeconds(stage.weightGrad, costs.slowdown) : 0);
   }
@@ -139,7 +139,7 @@ double Bound::throughFlush() const {
   return filled + drained;
 }
 
-double lowerBound(const pipeline::ScheduleShape &shape, const Costs &costs) {
+double lowerBound(const schedule::ScheduleShape &shape, const Costs &costs) {
   if (!check(shape, costs).empty())
     return 0;
   Bound bound(shape, costs);
@@ -149,24 +149,24 @@ double lowerBound(const pipeline::ScheduleShape &shape, const Costs &costs) {
   return (seconds + bound.jointUpdate) * (1 - kRounding);
 }
 
-double leastPeakBytes(const pipeline::Schedule &schedule, const Costs &costs, int64_t rank) {
+double leastPeakBytes(const schedule::Schedule &schedule, const Costs &costs, int64_t rank) {
   double held = 0, most = costs.ranks[rank].updateTransient;
-  for (const pipeline::Call &call : schedule.calls[rank]) {
+  for (const schedule::Call &call : schedule.calls[rank]) {
     const StageCost &stage = costs.stages[schedule.stage(rank, call.chunk)];
     switch (call.pass) {
-    case pipeline::Pass::Forward:
+    case schedule::Pass::Forward:
       held += stage.savedBytes;
       most = std::max(most, held + stage.forwardTransient);
       break;
-    case pipeline::Pass::Backward:
+    case schedule::Pass::Backward:
       most = std::max(most, held + stage.backwardTransient);
       held -= stage.savedBytes;
       break;
-    case pipeline::Pass::InputGrad:
+    case schedule::Pass::InputGrad:
       most = std::max(most, held + stage.backwardTransient);
       held += stage.keptBytes - stage.savedBytes;
       break;
-    case pipeline::Pass::WeightGrad:
+    case schedule::Pass::WeightGrad:
       most = std::max(most, held + stage.weightGradTransient);
       held -= stage.keptBytes;
       break;

@@ -5,15 +5,15 @@
 
 namespace dtc::simulate {
 
-inline Work workOf(const StageCost &stage, pipeline::Pass pass) {
+inline Work workOf(const StageCost &stage, schedule::Pass pass) {
   switch (pass) {
-  case pipeline::Pass::Forward:
+  case schedule::Pass::Forward:
     return stage.forward;
-  case pipeline::Pass::Backward:
+  case schedule::Pass::Backward:
     return stage.recompute + stage.inputGrad + stage.weightGrad;
-  case pipeline::Pass::InputGrad:
+  case schedule::Pass::InputGrad:
     return stage.recompute + stage.inputGrad;
-  case pipeline::Pass::WeightGrad:
+  case schedule::Pass::WeightGrad:
     return stage.weightGrad;
   }
   return {};

@@ -10,9 +10,9 @@
 
 namespace dtc::simulate {
 
-using pipeline::Call;
-using pipeline::Pass;
-using pipeline::Schedule;
+using schedule::Call;
+using schedule::Pass;
+using schedule::Schedule;
 
 namespace {
 

@@ -12,10 +12,10 @@ EXEC = DIST | {"Dialect/Exec"}
 ALLOWED = {
     "Sharding": set(),
     "Weights": set(),
-    "Pipeline": set(),
-    "Simulate": {"Pipeline"},
-    "Plan": {"Sharding", "Pipeline", "Simulate"},
-    "Report": {"Sharding", "Pipeline", "Simulate", "Plan"},
+    "Schedule": set(),
+    "Simulate": {"Schedule"},
+    "Plan": {"Sharding", "Schedule", "Simulate"},
+    "Report": {"Sharding", "Schedule", "Simulate", "Plan"},
     "Interfaces": {"Sharding"},
     "Dialect/Graph": {"Sharding", "Interfaces"},
     "Dialect/Dist": GRAPH,
@@ -30,7 +30,7 @@ ALLOWED = {
     "Package": EXEC | {"Weights"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
-PLAIN = {"Sharding", "Pipeline", "Simulate", "Plan", "Report", "Weights"}
+PLAIN = {"Sharding", "Schedule", "Simulate", "Plan", "Report", "Weights"}
 
 
 def library(path: str) -> str | None:

@@ -6,7 +6,7 @@
 // start; `unimplemented` names what a plan uses beyond what can be compiled.
 #pragma once
 
-#include "dtc/Pipeline/Schedule.h"
+#include "dtc/Schedule/Schedule.h"
 #include "dtc/Plan/AxisOrder.h"
 #include "dtc/Plan/Result.h"
 #include "dtc/Sharding/Rule.h"
@@ -15,7 +15,7 @@
 
 namespace dtc::plan {
 
-using pipeline::ScheduleKind;
+using schedule::ScheduleKind;
 enum class Recompute : uint8_t { None, Selective, Full };
 enum class Offload : uint8_t { None, Optimizer };
 
@@ -99,7 +99,7 @@ sharding::AxisList batchAxes(const sharding::Mesh &mesh);
 
 /// The pipeline schedule of a plan. A single rank alternates forward and
 /// backward passes, whatever the kind.
-pipeline::ScheduleShape scheduleShape(const Degrees &degrees);
+schedule::ScheduleShape scheduleShape(const Degrees &degrees);
 
 /// Where a parameter, its gradient accumulator and its optimizer state live
 /// (section 2 of the design: ZeRO is storage sharding).

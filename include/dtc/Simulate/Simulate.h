@@ -28,7 +28,7 @@
 // blocking part of calls.
 #pragma once
 
-#include "dtc/Pipeline/Schedule.h"
+#include "dtc/Schedule/Schedule.h"
 
 #include <string>
 #include <vector>
@@ -162,19 +162,19 @@ struct Options {
 
 /// Why costs can't belong to a schedule of this shape (sizes, negative or
 /// infinite figures), in one line; empty: they can.
-std::string check(const pipeline::ScheduleShape &shape, const Costs &costs);
+std::string check(const schedule::ScheduleShape &shape, const Costs &costs);
 
 /// Simulates one step in O(calls * log(ranks)). The same input gives the same
-/// timeline, bit for bit. The schedule is one that pipeline::check accepts; one
+/// timeline, bit for bit. The schedule is one that schedule::check accepts; one
 /// that waits for ever is an error all the same.
-Timeline simulate(const pipeline::Schedule &schedule, const Costs &costs,
+Timeline simulate(const schedule::Schedule &schedule, const Costs &costs,
                   const Options &options = {});
 
 /// Seconds that no step of this shape can fall below, in O(stages) and without
 /// its lists: never more than `simulate` gives, and equal to it where stages are
 /// alike and communication doesn't collide. 0 for a shape that is unsupported or
 /// costs that `check` refuses.
-double lowerBound(const pipeline::ScheduleShape &shape, const Costs &costs);
+double lowerBound(const schedule::ScheduleShape &shape, const Costs &costs);
 
 /// Seconds of a call that makes the rank wait for nothing from others: computing and what
 /// computation waits for in a row, what is overlapped beside both, each slowed down while the
@@ -184,6 +184,6 @@ double callSeconds(const Work &work, const Slowdown &slowdown);
 /// What a rank holds at least when it holds most, from the order of its calls alone: what
 /// `simulate` gives without the messages that wait or travel. The schedule and the costs
 /// are such as `simulate` takes.
-double leastPeakBytes(const pipeline::Schedule &schedule, const Costs &costs, int64_t rank);
+double leastPeakBytes(const schedule::Schedule &schedule, const Costs &costs, int64_t rank);
 
 } // namespace dtc::simulate

@@ -462,10 +462,10 @@ void Enumeration::addSchedules(Degrees degrees) {
     }
     degrees.schedule = kind;
     degrees.chunks = chunks;
-    pipeline::ScheduleShape shape{kind, degrees.pp, chunks, degrees.numMicrobatches};
+    schedule::ScheduleShape shape{kind, degrees.pp, chunks, degrees.numMicrobatches};
     if (degrees.pp == 1)
       shape.kind = ScheduleKind::OneFOneB;
-    if (std::string reason = pipeline::unsupported(shape); reason.empty())
+    if (std::string reason = schedule::unsupported(shape); reason.empty())
       result.list.push_back(degrees);
     else
       result.refusal =

@@ -19,7 +19,7 @@ struct Rank {
 
 } // namespace
 
-static Rank rankOf(const pipeline::Schedule &schedule, const std::vector<std::vector<int>> &ends,
+static Rank rankOf(const schedule::Schedule &schedule, const std::vector<std::vector<int>> &ends,
                    int64_t rank) {
   std::vector<size_t> chunks(static_cast<size_t>(schedule.shape.chunks));
   std::iota(chunks.begin(), chunks.end(), size_t{0});
@@ -43,7 +43,7 @@ static void recompute(const Rank &rank, size_t count, StageCosts::Runs &runs) {
     runs[rank.blocks[i].run].kept = rank.blocks[i].end;
 }
 
-bool recomputeFewest(const pipeline::Schedule &schedule,
+bool recomputeFewest(const schedule::Schedule &schedule,
                      const std::vector<std::vector<int>> &ends, const RanksFit &fits,
                      StageCosts::Runs &runs) {
   std::vector<Rank> ranks;

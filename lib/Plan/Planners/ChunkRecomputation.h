@@ -9,7 +9,7 @@
 
 #include "../StageCosts.h"
 
-#include "dtc/Pipeline/Schedule.h"
+#include "dtc/Schedule/Schedule.h"
 
 #include <functional>
 
@@ -21,7 +21,7 @@ using RanksFit = std::function<std::vector<bool>(const StageCosts::Runs &)>;
 /// Sets up to where each run recomputes, so that each rank recomputes as few blocks as `fits` asks
 /// for: those of the chunk of which it holds most microbatches first, of a chunk from its first on.
 /// `ends`: by run where its blocks end. False, where all of them aren't enough.
-bool recomputeFewest(const pipeline::Schedule &schedule,
+bool recomputeFewest(const schedule::Schedule &schedule,
                      const std::vector<std::vector<int>> &ends, const RanksFit &fits,
                      StageCosts::Runs &runs);
 

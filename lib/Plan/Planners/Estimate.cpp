@@ -126,7 +126,7 @@ class Estimator::Pipelines {
 public:
   /// `fixed`: the only cuts that there may be, if given.
   Pipelines(const Cluster &cluster, const Degrees &degrees, Ranks byRank,
-            const pipeline::Schedule &schedule, std::optional<std::vector<int>> fixed)
+            const schedule::Schedule &schedule, std::optional<std::vector<int>> fixed)
       : cluster(cluster), degrees(degrees), byRank(std::move(byRank)), schedule(schedule),
         units(this->byRank[0]->profile.units()), fixed(std::move(fixed)) {}
 
@@ -282,7 +282,7 @@ private:
   const Cluster &cluster;
   const Degrees &degrees;
   Ranks byRank;
-  const pipeline::Schedule &schedule;
+  const schedule::Schedule &schedule;
   int units;
   std::optional<std::vector<int>> fixed;
 };
@@ -377,7 +377,7 @@ std::optional<std::vector<int>> Estimator::fixedCuts(const Profile &profile, int
 }
 
 bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks) {
-  const pipeline::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
+  const schedule::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
   std::string error;
   Ranks byRank = ranksOf(degrees, variant, {0, false, someBlocks}, error);
   if (!schedule || byRank.empty())
@@ -389,8 +389,8 @@ bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool
 Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVariant &variant,
                                        const EstimateOptions &options, Estimate &result,
                                        std::string &error) {
-  const pipeline::ScheduleShape shape = scheduleShape(degrees);
-  const pipeline::Schedule *schedule = steps.likeSchedule(shape);
+  const schedule::ScheduleShape shape = scheduleShape(degrees);
+  const schedule::Schedule *schedule = steps.likeSchedule(shape);
   if (!schedule)
     return Outcome::Impossible;
   Degrees least = degrees;
@@ -466,7 +466,7 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
 
 Estimator::Outcome Estimator::tryOrders(const Degrees &degrees, const ShardVariant &variant,
                                         const EstimateOptions &options, std::string &error) {
-  const pipeline::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
+  const schedule::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
   const std::vector<OpId> &cuts = cutsFor(degrees);
   Degrees least = degrees;
   if (options.someBlocks)

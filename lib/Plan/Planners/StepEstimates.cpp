@@ -8,25 +8,25 @@ namespace dtc::plan {
 /// of less than twice the longer one are carried out whole.
 static constexpr int64_t kShort = 2, kLong = 3;
 
-static bool isLong(const pipeline::ScheduleShape &shape) {
+static bool isLong(const schedule::ScheduleShape &shape) {
   // GPipe holds all its microbatches at once.
-  return shape.kind != pipeline::ScheduleKind::GPipe &&
+  return shape.kind != schedule::ScheduleKind::GPipe &&
          shape.microbatches > 2 * kLong * shape.ranks;
 }
 
-const pipeline::Schedule *StepEstimates::schedule(const pipeline::ScheduleShape &shape,
+const schedule::Schedule *StepEstimates::schedule(const schedule::ScheduleShape &shape,
                                                   int64_t microbatches) {
   auto [it, isNew] =
       schedules.try_emplace({shape.kind, shape.ranks, shape.chunks, microbatches});
   if (isNew)
-    if (auto made = pipeline::makeSchedule(
+    if (auto made = schedule::makeSchedule(
             {shape.kind, shape.ranks, shape.chunks, microbatches}))
       it->second = std::move(*made);
   return it->second ? &*it->second : nullptr;
 }
 
-const pipeline::Schedule *StepEstimates::likeSchedule(const pipeline::ScheduleShape &shape) {
-  if (!pipeline::unsupported(shape).empty())
+const schedule::Schedule *StepEstimates::likeSchedule(const schedule::ScheduleShape &shape) {
+  if (!schedule::unsupported(shape).empty())
     return nullptr;
   return schedule(shape, isLong(shape) ? kLong * shape.ranks : shape.microbatches);
 }
@@ -38,7 +38,7 @@ static StepEstimate summarize(const simulate::Timeline &timeline) {
   return result;
 }
 
-StepEstimate StepEstimates::estimate(const pipeline::ScheduleShape &shape,
+StepEstimate StepEstimates::estimate(const schedule::ScheduleShape &shape,
                                      const simulate::Costs &costs) {
   StepEstimate whole = summarize(simulate::simulate(*likeSchedule(shape), costs));
   if (!isLong(shape) || !whole.error.empty())

@@ -28,14 +28,14 @@ class StepEstimates {
 public:
   /// A schedule that holds as many microbatches at once as one of this shape; null
   /// where there is none.
-  const pipeline::Schedule *likeSchedule(const pipeline::ScheduleShape &shape);
-  StepEstimate estimate(const pipeline::ScheduleShape &shape, const simulate::Costs &costs);
+  const schedule::Schedule *likeSchedule(const schedule::ScheduleShape &shape);
+  StepEstimate estimate(const schedule::ScheduleShape &shape, const simulate::Costs &costs);
 
 private:
-  const pipeline::Schedule *schedule(const pipeline::ScheduleShape &shape, int64_t microbatches);
+  const schedule::Schedule *schedule(const schedule::ScheduleShape &shape, int64_t microbatches);
 
-  using Key = std::tuple<pipeline::ScheduleKind, int64_t, int64_t, int64_t>;
-  std::map<Key, std::optional<pipeline::Schedule>> schedules;
+  using Key = std::tuple<schedule::ScheduleKind, int64_t, int64_t, int64_t>;
+  std::map<Key, std::optional<schedule::Schedule>> schedules;
 };
 
 } // namespace dtc::plan

@@ -12,8 +12,8 @@
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
-using dtc::pipeline::Call;
-using dtc::pipeline::Pass;
+using dtc::schedule::Call;
+using dtc::schedule::Pass;
 using Kind = AllocationEvent::Kind;
 
 static constexpr int64_t kMiB = 1 << 20, kPlenty = std::numeric_limits<int64_t>::max();
@@ -194,10 +194,10 @@ TEST(AllocatorReplay, RunsOutOfMemoryWhereTheCacheCannotBeGivenBack) {
 }
 
 TEST(AllocatorReplay, AShorterStepHasAsManyUnderWay) {
-  for (auto kind : {dtc::pipeline::ScheduleKind::OneFOneB, dtc::pipeline::ScheduleKind::Interleaved,
-                    dtc::pipeline::ScheduleKind::ZeroBubble, dtc::pipeline::ScheduleKind::GPipe}) {
-    int64_t chunks = kind == dtc::pipeline::ScheduleKind::Interleaved ? 2 : 1;
-    auto whole = dtc::pipeline::makeSchedule({kind, 4, chunks, 64});
+  for (auto kind : {dtc::schedule::ScheduleKind::OneFOneB, dtc::schedule::ScheduleKind::Interleaved,
+                    dtc::schedule::ScheduleKind::ZeroBubble, dtc::schedule::ScheduleKind::GPipe}) {
+    int64_t chunks = kind == dtc::schedule::ScheduleKind::Interleaved ? 2 : 1;
+    auto whole = dtc::schedule::makeSchedule({kind, 4, chunks, 64});
     ASSERT_TRUE(whole);
     std::vector<std::vector<Call>> shorter = shortened(*whole);
     ASSERT_EQ(shorter.size(), 4u);
@@ -207,7 +207,7 @@ TEST(AllocatorReplay, AShorterStepHasAsManyUnderWay) {
       for (const Call &call : calls)
         slots[call.chunk] = std::max(slots[call.chunk], call.slot + 1);
       EXPECT_EQ(slots, whole->slots[rank]);
-      if (kind == dtc::pipeline::ScheduleKind::GPipe) // has all under way
+      if (kind == dtc::schedule::ScheduleKind::GPipe) // has all under way
         EXPECT_EQ(calls, whole->calls[rank]);
       else
         EXPECT_LT(2 * calls.size(), whole->calls[rank].size());

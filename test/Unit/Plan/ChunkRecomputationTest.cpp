@@ -14,7 +14,7 @@ namespace {
 /// 4 and 2 microbatches of rank 0's chunks, 2 and 1 of rank 1's.
 struct Pipeline {
   Pipeline() {
-    schedule.shape = {pipeline::ScheduleKind::Interleaved, 2, 2, 4};
+    schedule.shape = {schedule::ScheduleKind::Interleaved, 2, 2, 4};
     schedule.slots = {{4, 2}, {2, 1}};
     for (int stage = 0; stage < 4; ++stage) {
       runs.emplace_back(2 * stage, 2 * stage + 2);
@@ -41,7 +41,7 @@ struct Pipeline {
       counts.push_back(run.kept - run.begin);
     return counts;
   }
-  pipeline::Schedule schedule;
+  schedule::Schedule schedule;
   std::vector<std::vector<int>> ends;
   StageCosts::Runs runs;
 };

@@ -263,7 +263,7 @@ TEST(Estimate, LongStepsHaveThePaceOfTheSlowestRank) {
     for (int64_t chunks : {2, 4})
       for (int64_t slow = 0; slow < ranks; slow += ranks / 4)
         for (double times : {1.05, 1.1, 1.3}) {
-          pipeline::ScheduleShape shape{ScheduleKind::Interleaved, ranks, chunks, 24 * ranks};
+          schedule::ScheduleShape shape{ScheduleKind::Interleaved, ranks, chunks, 24 * ranks};
           simulate::Costs costs;
           for (int64_t stage = 0; stage < shape.stages(); ++stage) {
             double seconds = stage % ranks == slow ? times : 1;

@@ -8,16 +8,16 @@ namespace dtc::report {
 using simulate::EventKind;
 using simulate::Timeline;
 
-static Timeline timeline(pipeline::ScheduleKind kind, int64_t ranks, int64_t chunks,
+static Timeline timeline(schedule::ScheduleKind kind, int64_t ranks, int64_t chunks,
                          int64_t microbatches) {
-  pipeline::ScheduleShape shape{kind, ranks, chunks, microbatches};
+  schedule::ScheduleShape shape{kind, ranks, chunks, microbatches};
   simulate::Costs costs;
   simulate::StageCost stage;
   stage.forward.compute = stage.inputGrad.compute = stage.weightGrad.compute = 1;
   costs.stages.assign(shape.stages(), stage);
   costs.boundaries.resize(shape.stages() - 1);
   costs.ranks.resize(ranks);
-  return simulate::simulate(*pipeline::makeSchedule(shape), costs, {true});
+  return simulate::simulate(*schedule::makeSchedule(shape), costs, {true});
 }
 
 static std::string draw(const Timeline &timeline, int64_t chunks) {
@@ -34,7 +34,7 @@ static size_t count(const std::string &text, const std::string &part) {
 }
 
 TEST(Timetable, EveryCallOfAShortStepHasItsNumber) {
-  Timeline step = timeline(pipeline::ScheduleKind::OneFOneB, 4, 1, 8);
+  Timeline step = timeline(schedule::ScheduleKind::OneFOneB, 4, 1, 8);
   std::string drawing = draw(step, 1);
   // Forward and backward on four ranks, beside the axis.
   for (int microbatch = 0; microbatch < 8; ++microbatch)
@@ -45,7 +45,7 @@ TEST(Timetable, EveryCallOfAShortStepHasItsNumber) {
 }
 
 TEST(Timetable, ALongStepIsAnOverviewAndItsEnds) {
-  std::string drawing = draw(timeline(pipeline::ScheduleKind::Interleaved, 8, 4, 96), 4);
+  std::string drawing = draw(timeline(schedule::ScheduleKind::Interleaved, 8, 4, 96), 4);
   EXPECT_EQ(count(drawing, "<svg"), 3u);
   EXPECT_NE(drawing.find("timetable-whole"), std::string::npos);
   EXPECT_NE(drawing.find(">95</text>"), std::string::npos); // the last microbatch
@@ -55,15 +55,15 @@ TEST(Timetable, ALongStepIsAnOverviewAndItsEnds) {
 TEST(Timetable, TheLargestStepsStaySmall) {
   for (auto [ranks, chunks, microbatches] :
        {std::tuple{64, 1, 512}, std::tuple{16, 8, 128}, std::tuple{128, 1, 256}})
-    for (auto kind : {pipeline::ScheduleKind::ZeroBubble, pipeline::ScheduleKind::Interleaved}) {
-      if (pipeline::unsupported({kind, ranks, chunks, microbatches}).empty())
+    for (auto kind : {schedule::ScheduleKind::ZeroBubble, schedule::ScheduleKind::Interleaved}) {
+      if (schedule::unsupported({kind, ranks, chunks, microbatches}).empty())
         EXPECT_LT(draw(timeline(kind, ranks, chunks, microbatches), chunks).size(), 260000u)
             << ranks << " " << chunks << " " << microbatches;
     }
 }
 
 TEST(Timetable, SharesAddUpToTheTimeSpent) {
-  Timeline step = timeline(pipeline::ScheduleKind::OneFOneB, 4, 1, 8);
+  Timeline step = timeline(schedule::ScheduleKind::OneFOneB, 4, 1, 8);
   Shares shares = sharesOf(step, 2, 7);
   double forward = 0, backward = 0;
   for (const auto &share : shares) {

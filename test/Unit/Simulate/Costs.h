@@ -8,7 +8,7 @@
 namespace dtc::simulate {
 
 /// Equal stages with communication for free; a microbatch keeps one byte.
-inline Costs equalStages(const pipeline::ScheduleShape &shape, double forward = 1,
+inline Costs equalStages(const schedule::ScheduleShape &shape, double forward = 1,
                          double inputGrad = 1, double weightGrad = 1) {
   Costs costs;
   StageCost stage;
@@ -22,10 +22,10 @@ inline Costs equalStages(const pipeline::ScheduleShape &shape, double forward = 
   return costs;
 }
 
-inline Timeline run(const pipeline::ScheduleShape &shape, const Costs &costs,
+inline Timeline run(const schedule::ScheduleShape &shape, const Costs &costs,
                     bool trace = false) {
-  std::optional<pipeline::Schedule> schedule = pipeline::makeSchedule(shape);
-  EXPECT_TRUE(schedule) << pipeline::unsupported(shape);
+  std::optional<schedule::Schedule> schedule = schedule::makeSchedule(shape);
+  EXPECT_TRUE(schedule) << schedule::unsupported(shape);
   if (!schedule)
     return {};
   Timeline timeline = simulate(*schedule, costs, {trace});

@@ -1,8 +1,8 @@
 #include "Costs.h"
 
 using namespace dtc::simulate;
-using dtc::pipeline::ScheduleKind;
-using dtc::pipeline::ScheduleShape;
+using dtc::schedule::ScheduleKind;
+using dtc::schedule::ScheduleShape;
 
 /// GPipe keeps all M microbatches, 1F1B's rank r P - r, ZB-H1's all ranks P.
 TEST(Memory, MicrobatchesKept) {

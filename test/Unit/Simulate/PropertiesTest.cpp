@@ -6,7 +6,7 @@
 #include <random>
 
 using namespace dtc::simulate;
-using namespace dtc::pipeline;
+using namespace dtc::schedule;
 
 namespace {
 

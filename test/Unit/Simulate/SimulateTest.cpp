@@ -3,8 +3,8 @@
 #include <cmath>
 
 using namespace dtc::simulate;
-using dtc::pipeline::ScheduleKind;
-using dtc::pipeline::ScheduleShape;
+using dtc::schedule::ScheduleKind;
+using dtc::schedule::ScheduleShape;
 
 //===----------------------------------------------------------------------===//
 // What the literature says of equal stages and free communication
@@ -295,7 +295,7 @@ TEST(Simulate, TheSlowestStageSetsThePace) {
 
 TEST(Simulate, ListsThatWaitForEverAreAnError) {
   ScheduleShape shape{ScheduleKind::OneFOneB, 2, 1, 2};
-  auto schedule = *dtc::pipeline::makeSchedule(shape);
+  auto schedule = *dtc::schedule::makeSchedule(shape);
   std::swap(schedule.calls[0][0], schedule.calls[0][2]);
   Timeline timeline = dtc::simulate::simulate(schedule, equalStages(shape));
   EXPECT_EQ(timeline.error, "rank 0 waits for ever before call 0");
@@ -304,7 +304,7 @@ TEST(Simulate, ListsThatWaitForEverAreAnError) {
 
 TEST(Simulate, ListsThatLeadOutOfTheTablesAreAnError) {
   ScheduleShape shape{ScheduleKind::OneFOneB, 2, 1, 2};
-  auto schedule = *dtc::pipeline::makeSchedule(shape);
+  auto schedule = *dtc::schedule::makeSchedule(shape);
   schedule.calls[1][1].microbatch = 2;
   EXPECT_EQ(dtc::simulate::simulate(schedule, equalStages(shape)).error,
             "a call's chunk or microbatch is out of range: chunk 0, microbatch 2");
@@ -320,7 +320,7 @@ TEST(Simulate, RefusesCostsThatCannotBe) {
     change(costs);
     EXPECT_EQ(check(shape, costs), message);
     EXPECT_EQ(lowerBound(shape, costs), 0);
-    Timeline timeline = dtc::simulate::simulate(*dtc::pipeline::makeSchedule(shape), costs);
+    Timeline timeline = dtc::simulate::simulate(*dtc::schedule::makeSchedule(shape), costs);
     EXPECT_EQ(timeline.error, message);
     EXPECT_TRUE(std::isinf(timeline.stepSeconds));
   };

@@ -11,8 +11,8 @@
 #include <sstream>
 
 using namespace dtc::simulate;
-using dtc::pipeline::ScheduleKind;
-using dtc::pipeline::ScheduleShape;
+using dtc::schedule::ScheduleKind;
+using dtc::schedule::ScheduleShape;
 using nlohmann::json;
 
 namespace {

@@ -1,11 +1,11 @@
 // The checker against schedules broken in every way.
-#include "dtc/Pipeline/Schedule.h"
+#include "dtc/Schedule/Schedule.h"
 
 #include <gtest/gtest.h>
 
 #include <utility>
 
-using namespace dtc::pipeline;
+using namespace dtc::schedule;
 
 namespace {
 

@@ -1,6 +1,6 @@
 #include "Kinds.h"
 
-namespace dtc::pipeline {
+namespace dtc::schedule {
 
 /// All forward passes, then all backward passes in the same order (Huang et
 /// al., GPipe, NeurIPS 2019, section 2.3). Keeps every microbatch.
@@ -13,4 +13,4 @@ CallList gpipe(const ScheduleShape &shape, int64_t) {
   return calls;
 }
 
-} // namespace dtc::pipeline
+} // namespace dtc::schedule

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dtc::pipeline {
+namespace dtc::schedule {
 
 /// ZB-H1 (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, section 2.3):
 /// 1F1B whose weight gradients come later, so that they fill the bubble at the
@@ -22,4 +22,4 @@ CallList zeroBubble(const ScheduleShape &shape, int64_t rank) {
   return calls;
 }
 
-} // namespace dtc::pipeline
+} // namespace dtc::schedule

@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-namespace dtc::pipeline {
+namespace dtc::schedule {
 
 enum class ScheduleKind : uint8_t { GPipe, OneFOneB, Interleaved, ZeroBubble };
 
@@ -74,4 +74,4 @@ std::optional<Schedule> makeSchedule(const ScheduleShape &shape);
 /// the first violation in one line.
 std::string check(const Schedule &schedule);
 
-} // namespace dtc::pipeline
+} // namespace dtc::schedule

@@ -2,11 +2,11 @@
 // is one that `unsupported` accepts.
 #pragma once
 
-#include "dtc/Pipeline/Schedule.h"
+#include "dtc/Schedule/Schedule.h"
 
 #include <functional>
 
-namespace dtc::pipeline {
+namespace dtc::schedule {
 
 using CallList = std::vector<Call>;
 
@@ -20,4 +20,4 @@ CallList oneFOneB(const ScheduleShape &shape, int64_t rank);
 CallList interleaved(const ScheduleShape &shape, int64_t rank);
 CallList zeroBubble(const ScheduleShape &shape, int64_t rank);
 
-} // namespace dtc::pipeline
+} // namespace dtc::schedule

@@ -1,11 +1,11 @@
-#include "dtc/Pipeline/Schedule.h"
+#include "dtc/Schedule/Schedule.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
-using namespace dtc::pipeline;
+using namespace dtc::schedule;
 
 static Schedule made(ScheduleKind kind, int64_t ranks, int64_t chunks, int64_t microbatches) {
   ScheduleShape shape{kind, ranks, chunks, microbatches};

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dtc::pipeline {
+namespace dtc::schedule {
 
 /// Interleaved 1F1B (Narayanan et al., Efficient Large-Scale Language Model
 /// Training on GPU Clusters Using Megatron-LM, SC 2021, section 2.2; the order is
@@ -32,4 +32,4 @@ CallList interleaved(const ScheduleShape &shape, int64_t rank) {
   return calls;
 }
 
-} // namespace dtc::pipeline
+} // namespace dtc::schedule

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dtc::pipeline {
+namespace dtc::schedule {
 
 CallList inTurn(const ScheduleShape &shape, int64_t rank,
                 const std::function<void(CallList &, int32_t)> &backward) {
@@ -27,4 +27,4 @@ CallList oneFOneB(const ScheduleShape &shape, int64_t rank) {
                 [](CallList &calls, int32_t m) { calls.push_back({Pass::Backward, 0, m}); });
 }
 
-} // namespace dtc::pipeline
+} // namespace dtc::schedule

@@ -1,7 +1,7 @@
 // Carries a schedule out, call by call, and looks for what is wrong.
-#include "dtc/Pipeline/Schedule.h"
+#include "dtc/Schedule/Schedule.h"
 
-namespace dtc::pipeline {
+namespace dtc::schedule {
 
 namespace {
 
@@ -176,4 +176,4 @@ std::string Checker::run() {
 
 std::string check(const Schedule &schedule) { return Checker(schedule).run(); }
 
-} // namespace dtc::pipeline
+} // namespace dtc::schedule

@@ -1,11 +1,11 @@
-#include "dtc/Pipeline/Schedule.h"
+#include "dtc/Schedule/Schedule.h"
 
 #include "Kinds.h"
 
 #include <functional>
 #include <queue>
 
-namespace dtc::pipeline {
+namespace dtc::schedule {
 
 /// More calls than any real step has; keeps ids in 32 bits and memory in bounds.
 static constexpr int64_t kMaxCalls = int64_t(1) << 26;
@@ -78,4 +78,4 @@ std::optional<Schedule> makeSchedule(const ScheduleShape &shape) {
   return schedule;
 }
 
-} // namespace dtc::pipeline
+} // namespace dtc::schedule
