@@ -4,11 +4,11 @@
 // looked up); a step then walks through lists of them.
 #pragma once
 
-#include "dtc-rt/Arena.h"
-#include "dtc-rt/CodeObject.h"
+#include "dtc-rt/CPU/Arena.h"
+#include "dtc-rt/CPU/CodeObject.h"
 #include "dtc-rt/Communicator.h"
 #include "dtc-rt/ProgramView.h"
-#include "dtc-rt/ThreadTeam.h"
+#include "dtc-rt/CPU/ThreadTeam.h"
 
 #include <memory>
 

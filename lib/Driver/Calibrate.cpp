@@ -8,7 +8,7 @@
 #include "dtc-rt/LibraryCalls.h"
 #include "dtc-rt/MappedFile.h"
 #include "dtc-rt/ThreadCommunicator.h"
-#include "dtc-rt/ThreadTeam.h"
+#include "dtc-rt/CPU/ThreadTeam.h"
 
 #include <chrono>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "dtc-rt/CodeObject.h"
+#include "dtc-rt/CPU/CodeObject.h"
 
 #include <dlfcn.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "dtc-rt/Arena.h"
+#include "dtc-rt/CPU/Arena.h"
 
 #include <sys/mman.h>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "dtc-rt/ThreadTeam.h"
+#include "dtc-rt/CPU/ThreadTeam.h"
 
 #include <sched.h>
 
