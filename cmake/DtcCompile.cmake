@@ -18,9 +18,19 @@ if(DTC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       ${DTC_CCACHE})
 endif()
 
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # Without this a precompiled header differs from build to build and ccache never hits.
+  add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
+endif()
+
+# The precompiled header of plain C++: the standard library and the JSON reader,
+# which take longer to parse than most of our files.
+add_library(dtcPlainPch OBJECT ${PROJECT_SOURCE_DIR}/cmake/PlainPch.cpp)
+target_precompile_headers(dtcPlainPch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/PlainPch.h)
+
 # dtc_add_library(NAME [MLIR] SOURCES file... [LINK target...] [DEPENDS target...])
 #
-# MLIR: the library sees MLIR and LLVM headers, shares the precompiled header
+# MLIR: the library sees MLIR and LLVM headers, shares their precompiled header
 # and links the MLIR dynamic library. Without it the library is plain C++ and
 # may not include any of them.
 function(dtc_add_library name)
@@ -31,6 +41,8 @@ function(dtc_add_library name)
   if(ARG_MLIR)
     target_link_libraries(${name} PUBLIC dtcMLIR)
     target_precompile_headers(${name} REUSE_FROM dtcMLIRPch)
+  else()
+    target_precompile_headers(${name} REUSE_FROM dtcPlainPch)
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
   if(ARG_DEPENDS)

@@ -22,10 +22,6 @@ target_include_directories(dtcMLIRPch PUBLIC
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
 target_link_libraries(dtcMLIRPch PUBLIC dtcMLIR)
 target_precompile_headers(dtcMLIRPch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/Pch.h)
-if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  # Without this a precompiled header differs from build to build and ccache never hits.
-  add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
-endif()
 
 # dtc_tablegen(TARGET in.td gen-flag out.inc [gen-flag out.inc]...)
 function(dtc_tablegen target source)

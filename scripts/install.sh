@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building and testing dtc needs on Debian 12: packages that are
-# missing, and a Python environment for the tests in build/venv. Safe to repeat.
+# Installs what dtc needs on Debian 12: the packages that are missing. With
+# --tests also a Python environment for the tests in build/venv. Safe to repeat.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,8 +12,11 @@ packages=(
   libprotobuf-dev protobuf-compiler
   libdnnl-dev libflatbuffers-dev flatbuffers-compiler libminizip-dev zlib1g-dev libssl-dev
   libcli11-dev nlohmann-json3-dev libyaml-cpp-dev libmimalloc-dev libgtest-dev
-  python3 python3-venv
+  python3
 )
+if [ "${1:-}" = --tests ]; then
+  packages+=(python3-venv clang-format-22 clang-tidy-22)
+fi
 
 [ -r /etc/debian_version ] || fail "this script knows Debian 12 only; install by hand: ${packages[*]}"
 
@@ -35,6 +38,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     fail "apt-get could not install: ${missing[*]} (Debian 12 with its security updates has them)"
 fi
 
+[ "${1:-}" = --tests ] || exit 0
 venv=build/venv
 stamp=$venv/.requirements
 if ! cmp -s test/requirements.txt "$stamp"; then

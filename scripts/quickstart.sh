@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds dtc, compiles a GPT-2 for four ranks of this
+# Installs what is missing, builds dtc and dtc-run, compiles a GPT-2 for four ranks of this
 # machine and trains it for 100 steps on real text.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/install.sh
-scripts/build.sh
+scripts/build.sh dtc dtc-run
 export PATH=$PWD/build/bin:$PATH
 mkdir -p build/quickstart
 set -x

@@ -4,6 +4,6 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/install.sh || exit 1
+scripts/install.sh --tests || exit 1
 scripts/build.sh all || { echo "0 passed, 1 failed"; exit 1; }
 exec build/venv/bin/python test/run_all.py build
