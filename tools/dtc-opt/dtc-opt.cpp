@@ -1,11 +1,11 @@
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/Graph.h"
-#include "dtc/Import/ONNX/Passes.h"
 #include "dtc/Interpreter/Passes.h"
-#include "dtc/Partition/Passes.h"
 #include "dtc/Lower/Passes.h"
+#include "dtc/Partition/Passes.h"
 #include "dtc/PlanBridge/Passes.h"
+#include "dtc/Raise/Passes.h"
 #include "dtc/Target/CPU/Passes.h"
 #include "dtc/Training/Passes.h"
 
@@ -29,11 +29,11 @@ int main(int argc, char **argv) {
   dtc::graph::registerElementwiseModels(registry);
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
-  dtc::import::registerImportPasses();
   dtc::interpreter::registerInterpreterPasses();
   dtc::partition::registerPartitionPasses();
   dtc::lower::registerLowerPasses();
   dtc::planbridge::registerPlanBridgePasses();
+  dtc::raise::registerRaisePasses();
   dtc::cpu::registerTargetCpuPasses();
   dtc::training::registerTrainingPasses();
 #ifdef DTC_TEST_PASSES

@@ -6,9 +6,9 @@
 // converters by operator name.
 #pragma once
 
-#include "Emit.h"
 #include "Host.h"
 #include "Tensors.h"
+#include "dtc/Raise/Emit.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringMap.h"

@@ -6,17 +6,12 @@
 #include "llvm/ADT/APFloat.h"
 
 #include <cstring>
-#include <numeric>
 
 using namespace mlir;
 
 namespace dtc::import {
 
 static constexpr int64_t kConstantLimit = 1 << 20; // bytes
-
-int64_t product(ArrayRef<int64_t> sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
-}
 
 std::string listed(ArrayRef<int64_t> sizes) {
   std::string text = "[";
@@ -50,18 +45,6 @@ double roundTo(Type element, double value) {
   rounded.convert(cast<FloatType>(element).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
                   &lossy);
   return rounded.convertToDouble();
-}
-
-int64_t wrapTo(Type element, int64_t value) {
-  const unsigned width = element.getIntOrFloatBitWidth();
-  if (width == 1)
-    return value != 0;
-  if (width == 64)
-    return value;
-  const uint64_t low = uint64_t(value) & ((uint64_t(1) << width) - 1);
-  if (element.isUnsignedInteger())
-    return low;
-  return int64_t(low << (64 - width)) >> (64 - width);
 }
 
 HostTensor::HostTensor(Type element, Shape shape, Shape stored)
@@ -209,19 +192,6 @@ Host expandHost(const Host &tensor, ArrayRef<int64_t> shape) {
   stored.append(tensor->stored.begin(), tensor->stored.end());
   result->stored = stored;
   return result;
-}
-
-void forEachIndex(ArrayRef<int64_t> shape, llvm::function_ref<void(ArrayRef<int64_t>)> visit) {
-  const int64_t count = product(shape);
-  Shape index(shape.size(), 0);
-  for (int64_t n = 0; n < count; ++n) {
-    visit(index);
-    for (size_t i = shape.size(); i-- > 0;) {
-      if (++index[i] < shape[i])
-        break;
-      index[i] = 0;
-    }
-  }
 }
 
 Host rearrange(const HostTensor &source, Shape shape, Shape stored,

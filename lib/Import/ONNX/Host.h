@@ -7,9 +7,10 @@
 // need not. What would take more than 1 MiB becomes ops of the graph instead.
 #pragma once
 
+#include "dtc/Raise/Shape.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <memory>
@@ -22,7 +23,7 @@ struct Weight;
 
 namespace dtc::import {
 
-using Shape = llvm::SmallVector<int64_t>;
+using namespace raise;
 
 class HostTensor;
 using Host = std::shared_ptr<const HostTensor>;
@@ -56,17 +57,11 @@ public:
   void compress();
 };
 
-/// Most elements of what is computed at compile time: a larger mask stays an
-/// expression, from which it is proven causal faster than from its elements.
-inline constexpr int64_t kMaxEvaluated = 1 << 18;
-
 /// Whether `count` computed elements may be held as a constant.
 bool fitsConstant(mlir::Type element, int64_t count);
 
 /// The nearest value of the element type.
 double roundTo(mlir::Type element, double value);
-/// Wraps to the width of an integer type.
-int64_t wrapTo(mlir::Type element, int64_t value);
 
 /// Shape of elementwise operations under ONNX's (NumPy's) broadcasting;
 /// failure where sizes do not match.
@@ -80,13 +75,8 @@ Host expandHost(const Host &tensor, llvm::ArrayRef<int64_t> shape);
 Host rearrange(const HostTensor &source, Shape shape, Shape stored,
                llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> position);
 
-/// Calls `visit` for every index within `shape`, row-major.
-void forEachIndex(llvm::ArrayRef<int64_t> shape,
-                  llvm::function_ref<void(llvm::ArrayRef<int64_t>)> visit);
-
 /// Offset of an index under strides.
 int64_t dot(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> strides);
-int64_t product(llvm::ArrayRef<int64_t> sizes);
 /// "[8, 32]", for messages.
 std::string listed(llvm::ArrayRef<int64_t> sizes);
 

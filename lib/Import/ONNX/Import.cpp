@@ -3,7 +3,7 @@
 #include "GraphBuilder.h"
 #include "Parameters.h"
 #include "dtc/Dialect/Graph/Graph.h"
-#include "dtc/Import/ONNX/Passes.h"
+#include "dtc/Raise/Passes.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -303,7 +303,7 @@ FailureOr<ImportedModel> Importer::run() {
   std::optional<int64_t> batch = options.batch ? options.batch : shapeBatch;
   PassManager passes(&context);
   passes.enableVerifier(false); // once at the end, not after each
-  buildImportPipeline(passes, fileBatch > 0 && batch && *batch != fileBatch ? *batch : 0);
+  raise::buildRaisePipeline(passes, fileBatch > 0 && batch && *batch != fileBatch ? *batch : 0);
   if (failed(passes.run(*result.module)) || failed(verify(*result.module)))
     return failure();
   return result;

@@ -1,5 +1,5 @@
 #include "Indices.h"
-#include "IndexRange.h"
+#include "dtc/Raise/IndexRange.h"
 
 using namespace mlir;
 

@@ -1,11 +1,11 @@
 #include "Reshapes.h"
-#include "dtc/Import/ONNX/Passes.h"
+#include "dtc/Raise/Passes.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 namespace {
 struct UnflattenPass : PassWrapper<UnflattenPass, OperationPass<>> {
@@ -37,4 +37,4 @@ struct UnflattenPass : PassWrapper<UnflattenPass, OperationPass<>> {
 
 std::unique_ptr<Pass> createUnflattenPass() { return std::make_unique<UnflattenPass>(); }
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -1,10 +1,10 @@
 // Proof that a term of attention scores is the causal mask.
-#include "IndexRange.h"
-#include "Raise.h"
+#include "dtc/Raise/IndexRange.h"
+#include "Layers.h"
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 bool hidesKey(double value) { return value <= -1e30; } // -inf and float's lowest number
 
@@ -292,4 +292,4 @@ bool isCausalMask(Value term, int64_t queryDim, int64_t keyDim) {
           provenByEvaluation(term, queryDim, keyDim, offset));
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

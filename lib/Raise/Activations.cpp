@@ -1,11 +1,11 @@
 // GELU in its two forms, SiLU and hard swish from their arithmetic.
-#include "Raise.h"
+#include "Layers.h"
 
 #include <cmath>
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 static void collectFactors(Value value, Product &product, bool root) {
   if (auto splat = splatValue(value)) {
@@ -136,4 +136,4 @@ void addActivationPatterns(RewritePatternSet &patterns) {
   patterns.add<RaiseGelu, RaiseGated>(patterns.getContext());
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -1,10 +1,10 @@
 // Where the batch goes in an op.
 #pragma once
 
-#include "Emit.h"
+#include "dtc/Raise/Emit.h"
 #include "dtc/Sharding/Rule.h"
 
-namespace dtc::import {
+namespace dtc::raise {
 
 /// A dimension that contains the batch: its size is outer * batch * inner,
 /// row-major. [b,s] merged into one dimension has the batch at outer 1, inner s.
@@ -38,4 +38,4 @@ std::optional<BatchFactor> factorOf(const sharding::ShardingRule &rule,
 std::optional<BatchPlace> placeOf(const sharding::ShardingRule &rule,
                                   const sharding::TensorFactors &dims, const BatchFactor &factor);
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -3,7 +3,7 @@
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 /// `broadcast` to `wide` instead of the shape merged from it.
 static Value widenBroadcast(Emitter &emit, graph::BroadcastOp broadcast, ArrayRef<int64_t> wide,
@@ -64,7 +64,7 @@ struct SinkThroughElementwise : RewritePattern {
       for (Value other : op->getOperands())
         operands.push_back(widen(emit, other, wide, runs));
       Operation *wider = rebuild(rewriter, op, operands, wide);
-      rewriter.replaceOp(op, import::reshape(emit, wider->getResult(0), merged));
+      rewriter.replaceOp(op, raise::reshape(emit, wider->getResult(0), merged));
       return success();
     }
     return failure();
@@ -91,7 +91,7 @@ struct SinkThroughElementwise : RewritePattern {
       return widenBroadcast(emit, broadcast, wide, *runs);
     if (broadcast)
       return reshapeBroadcast(emit, broadcast, wide);
-    return import::reshape(emit, value, wide);
+    return raise::reshape(emit, value, wide);
   }
 };
 
@@ -301,7 +301,7 @@ struct SinkThroughGather : OpRewritePattern<graph::GatherOp> {
     Emitter emit(op.getLoc(), rewriter);
     Value wide =
         gather(emit, op.getTable(), reshape.getInput(), op.getAxis(), op.getPaddingRowAttr());
-    rewriter.replaceOp(op, import::reshape(emit, wide, graph::shapeOf(op)));
+    rewriter.replaceOp(op, raise::reshape(emit, wide, graph::shapeOf(op)));
     return success();
   }
 };
@@ -354,7 +354,7 @@ struct SinkUnitsThroughSlice : OpRewritePattern<graph::SliceOp> {
     Emitter emit(op.getLoc(), rewriter);
     Value slice = graph::SliceOp::create(emit, op.getType().clone(shape), reshape.getInput(),
                                          offsets, strides);
-    rewriter.replaceOp(op, import::reshape(emit, slice, graph::shapeOf(op)));
+    rewriter.replaceOp(op, raise::reshape(emit, slice, graph::shapeOf(op)));
     return success();
   }
 };
@@ -404,4 +404,4 @@ void addSinkReshapePatterns(RewritePatternSet &patterns) {
       patterns.getContext());
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -1,4 +1,4 @@
-#include "IndexRange.h"
+#include "dtc/Raise/IndexRange.h"
 
 #include "dtc/Dialect/Graph/Graph.h"
 
@@ -8,7 +8,7 @@
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 bool isBit(Value value) { return getElementTypeOrSelf(value).isInteger(1); }
 
@@ -164,4 +164,4 @@ Found Bounds::reduced(graph::ReduceOp op, unsigned depth) {
 
 std::optional<IndexRange> rangeOf(Value value) { return Bounds().of(value, 0); }
 
-} // namespace dtc::import
+} // namespace dtc::raise

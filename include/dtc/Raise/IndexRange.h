@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace dtc::import {
+namespace dtc::raise {
 
 /// Both ends are included.
 struct IndexRange {
@@ -24,4 +24,4 @@ std::optional<IndexRange> rangeOf(mlir::Value value);
 /// Whether its elements are truths: 0 or 1 here, but 0 or -1 where an op sees signed numbers.
 bool isBit(mlir::Value value);
 
-} // namespace dtc::import
+} // namespace dtc::raise

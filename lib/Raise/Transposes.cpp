@@ -3,7 +3,7 @@
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 static Shape inverse(ArrayRef<int64_t> perm) {
   Shape result(perm.size());
@@ -305,4 +305,4 @@ void addTransposePatterns(RewritePatternSet &patterns) {
                TransposeOfUnits>(patterns.getContext());
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

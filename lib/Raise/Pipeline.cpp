@@ -1,10 +1,10 @@
-#include "dtc/Import/ONNX/Passes.h"
+#include "dtc/Raise/Passes.h"
 
 #include "mlir/Transforms/Passes.h"
 
-namespace dtc::import {
+namespace dtc::raise {
 
-void buildImportPipeline(mlir::OpPassManager &passes, int64_t batch) {
+void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch) {
   if (batch != 0)
     passes.addPass(createRebatchPass(batch));
   passes.addPass(mlir::createCanonicalizerPass());
@@ -17,11 +17,11 @@ void buildImportPipeline(mlir::OpPassManager &passes, int64_t batch) {
   passes.addPass(createViewParametersPass());
 }
 
-void registerImportPasses() {
+void registerRaisePasses() {
   mlir::registerPass(createUnflattenPass);
   mlir::registerPass(createRaisePass);
   mlir::registerPass(createViewParametersPass);
   mlir::registerPass([] { return createRebatchPass(0); });
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

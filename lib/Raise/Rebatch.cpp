@@ -8,13 +8,13 @@
 // it is followed from the inputs downwards only, and what does not depend on an
 // input is repeated where it meets the batch.
 #include "BatchRules.h"
-#include "dtc/Import/ONNX/Passes.h"
+#include "dtc/Raise/Passes.h"
 
 #include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 namespace {
 
@@ -280,4 +280,4 @@ std::unique_ptr<Pass> createRebatchPass(int64_t batch) {
   return std::make_unique<RebatchPass>(batch);
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

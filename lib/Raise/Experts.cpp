@@ -7,12 +7,12 @@
 // of which no program should store w. They become rows of samples that are dispatched to their
 // experts, a grouped product, and combine (ExpertOps.td). What happens to each row between two
 // such products (activations, biases by expert) moves to where the rows are dispatched.
-#include "IndexRange.h"
-#include "Raise.h"
+#include "dtc/Raise/IndexRange.h"
+#include "Layers.h"
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 //===-- comparisons that ranges decide ------------------------------------===//
 
@@ -289,7 +289,7 @@ Value RowComputation::rebuildOne(PatternRewriter &rewriter, Operation *op) {
   if (auto gather = dyn_cast<graph::GatherOp>(op)) {
     Value choices = dispatch.getChoices();
     Value theirs = graph::DispatchOp::create(emit, choices, choices, dispatch.getExperts());
-    return reshape(emit, import::gather(emit, gather.getTable(), theirs, 0), shape);
+    return reshape(emit, raise::gather(emit, gather.getTable(), theirs, 0), shape);
   }
   if (isa<graph::ReshapeOp>(op))
     return reshape(emit, there.at(op->getOperand(0)), shape);
@@ -332,4 +332,4 @@ void addExpertPatterns(RewritePatternSet &patterns) {
   patterns.add<DecideComparison, RaiseGroupedProduct, KeepDispatched>(patterns.getContext());
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -1,11 +1,11 @@
-#include "Raise.h"
-#include "dtc/Import/ONNX/Passes.h"
+#include "Layers.h"
+#include "dtc/Raise/Passes.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 namespace {
 struct RaisePass : PassWrapper<RaisePass, OperationPass<>> {
@@ -32,4 +32,4 @@ struct RaisePass : PassWrapper<RaisePass, OperationPass<>> {
 
 std::unique_ptr<Pass> createRaisePass() { return std::make_unique<RaisePass>(); }
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 namespace {
 struct SplitIntoChunks : OpRewritePattern<graph::SliceOp> {
@@ -68,4 +68,4 @@ void addChunkPatterns(RewritePatternSet &patterns) {
   patterns.add<SplitIntoChunks>(patterns.getContext());
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -9,7 +9,7 @@ using dtc::sharding::FactorKind;
 using dtc::sharding::ShardingRule;
 using dtc::sharding::TensorFactors;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 std::optional<BatchPlace> moveThroughReshape(const BatchPlace &place, ArrayRef<int64_t> from,
                                              ArrayRef<int64_t> to, int64_t batch) {
@@ -247,4 +247,4 @@ std::optional<BatchPlace> placeOf(const ShardingRule &rule, const TensorFactors 
   return std::nullopt;
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

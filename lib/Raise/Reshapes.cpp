@@ -2,7 +2,7 @@
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 std::optional<Runs> collapseRuns(ArrayRef<int64_t> wide, ArrayRef<int64_t> merged) {
   if (wide.size() <= merged.size() || merged.empty())
@@ -151,4 +151,4 @@ Value reshapeSplat(Emitter &emit, Value value, ArrayRef<int64_t> shape) {
   return arith::ConstantOp::create(emit, elements.resizeSplat(elements.getType().clone(shape)));
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

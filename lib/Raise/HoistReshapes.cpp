@@ -3,7 +3,7 @@
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 namespace {
 
@@ -106,4 +106,4 @@ void addHoistReshapePatterns(RewritePatternSet &patterns) {
                HoistThroughTranspose, HoistThroughConcat>(patterns.getContext());
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -3,13 +3,13 @@
 // After unflattening all layouts are index lists of two contractions, so one
 // pattern covers them: an index of the scores that both operands have is a
 // batch or head, one that softmax runs over is the key, the other is the query.
-#include "Raise.h"
+#include "Layers.h"
 
 #include "mlir/Analysis/SliceAnalysis.h"
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 /// select(isnan(x), 0, x) guards rows that see no key; dtc's softmax gives them zeros.
 static Value stripNanGuard(Value value) {
@@ -377,4 +377,4 @@ void addAttentionPatterns(RewritePatternSet &patterns) {
       patterns.getContext());
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -4,11 +4,11 @@
 // result dimension, here [0,1] and [2]; an expand is the same read backwards.
 #pragma once
 
-#include "Emit.h"
+#include "dtc/Raise/Emit.h"
 
 #include "mlir/IR/PatternMatch.h"
 
-namespace dtc::import {
+namespace dtc::raise {
 
 /// For each dimension of the collapsed shape the dimensions it consists of.
 using Runs = llvm::SmallVector<Shape>;
@@ -85,4 +85,4 @@ void addContractReshapePatterns(mlir::RewritePatternSet &patterns);
 void addTransposePatterns(mlir::RewritePatternSet &patterns);
 void addChunkPatterns(mlir::RewritePatternSet &patterns);
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -3,7 +3,7 @@
 
 #include "Reshapes.h"
 
-namespace dtc::import {
+namespace dtc::raise {
 
 void addAttentionPatterns(mlir::RewritePatternSet &patterns);
 void addNormPatterns(mlir::RewritePatternSet &patterns);
@@ -28,4 +28,4 @@ struct Product {
 };
 Product flattenProduct(mlir::Value value);
 
-} // namespace dtc::import
+} // namespace dtc::raise

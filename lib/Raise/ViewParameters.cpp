@@ -1,9 +1,9 @@
 #include "dtc/Dialect/Graph/Graph.h"
-#include "dtc/Import/ONNX/Passes.h"
+#include "dtc/Raise/Passes.h"
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 /// The type to which every use reshapes the argument; null when they differ.
 static RankedTensorType commonView(BlockArgument argument) {
@@ -56,4 +56,4 @@ std::unique_ptr<Pass> createViewParametersPass() {
   return std::make_unique<ViewParametersPass>();
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -1,12 +1,12 @@
-// Small builders of `dtc` ops that ONNX conversion uses everywhere.
+// Small builders of `dtc` ops for importers and for the passes that raise their graphs.
 #pragma once
 
-#include "Host.h"
 #include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Raise/Shape.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
-namespace dtc::import {
+namespace dtc::raise {
 
 using Emitter = mlir::ImplicitLocOpBuilder;
 
@@ -57,4 +57,4 @@ mlir::Value castTo(Emitter &emit, mlir::Value value, mlir::Type to);
 /// Whether a gradient could flow through the value to a parameter.
 bool dependsOnParameter(mlir::Value value);
 
-} // namespace dtc::import
+} // namespace dtc::raise

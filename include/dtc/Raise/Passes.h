@@ -5,7 +5,7 @@
 
 #include <memory>
 
-namespace dtc::import {
+namespace dtc::raise {
 
 /// Undoes flattening: reshapes that merge batch and sequence around
 /// contractions move below them, those that split a contraction's result into
@@ -23,9 +23,9 @@ std::unique_ptr<mlir::Pass> createViewParametersPass();
 std::unique_ptr<mlir::Pass> createRebatchPass(int64_t batch);
 
 /// All of it in order; `batch` 0 keeps the file's.
-void buildImportPipeline(mlir::OpPassManager &passes, int64_t batch);
+void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch);
 
 /// --dtc-unflatten, --dtc-raise, --dtc-view-parameters, --dtc-rebatch=batch=N.
-void registerImportPasses();
+void registerRaisePasses();
 
-} // namespace dtc::import
+} // namespace dtc::raise

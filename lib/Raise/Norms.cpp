@@ -1,9 +1,9 @@
 // Normalizations over the last dimension from their arithmetic.
-#include "Raise.h"
+#include "Layers.h"
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 /// `value` is its operand repeated along the last dimension.
 static Value spreadOverRows(Value value) {
@@ -185,4 +185,4 @@ void addNormPatterns(RewritePatternSet &patterns) {
                FoldScale<graph::RmsNormOp>, FoldBias>(patterns.getContext());
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

@@ -1,8 +1,8 @@
-#include "Emit.h"
+#include "dtc/Raise/Emit.h"
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 Value splat(Emitter &emit, RankedTensorType type, double value) {
   Type element = type.getElementType();
@@ -216,4 +216,4 @@ bool dependsOnParameter(Value value) {
   return false;
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise

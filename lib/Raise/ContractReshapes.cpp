@@ -9,7 +9,7 @@
 
 using namespace mlir;
 
-namespace dtc::import {
+namespace dtc::raise {
 
 namespace {
 
@@ -158,4 +158,4 @@ void addContractReshapePatterns(RewritePatternSet &patterns) {
   patterns.add<HoistThroughContract, SinkThroughContract>(patterns.getContext());
 }
 
-} // namespace dtc::import
+} // namespace dtc::raise
