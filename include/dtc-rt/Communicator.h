@@ -6,6 +6,9 @@
 // complete and its source may be reused. Results don't depend on timing:
 // reductions add in the order of positions, in f32 for 16-bit floats.
 //
+// A message has a sender and a receiver. Messages of an ordered pair of ranks are
+// matched in order; `send` returns when the receiver has them.
+//
 // Ranks wait blocked, never spinning, and at most the run's time limit. When one
 // rank aborts, every waiting and every later call on any rank returns an error.
 #pragma once
@@ -14,6 +17,7 @@
 #include "dtc-rt/Shape.h"
 #include "dtc-rt/Status.h"
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -36,23 +40,36 @@ struct Transfer {
   Dims shape; ///< of the source
 };
 
+/// A buffer of a message.
+template <typename T> struct MessageBlock {
+  T *data = nullptr;
+  uint64_t bytes = 0;
+};
+using SendBlock = MessageBlock<const char>;
+using ReceiveBlock = MessageBlock<char>;
+
+/// One rank's end; for one thread.
 class Communicator {
 public:
   virtual ~Communicator() = default;
 
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
+  /// The same rank's end for another thread. Its collectives meet those of
+  /// channels of the same name; messages know no channels.
+  virtual std::unique_ptr<Communicator> channel(const std::string &name) = 0;
   /// The group of these ranks, of which this is one; asked for before the run.
   virtual Group group(const std::vector<int> &ranks) = 0;
 
   /// Several buffers reduced at once, each in place or into another.
   virtual Status allReduce(const Group &group, Reduction kind, DType dtype,
                            std::span<const Transfer> buffers) = 0;
-  /// The parts of all ranks joined along `dim`.
-  virtual Status allGather(const Group &group, DType dtype, const Transfer &buffer, int dim) = 0;
-  /// The reduction, of which this rank keeps its part along `dim`.
+  /// The parts of all ranks joined along `dim`, for several buffers at once.
+  virtual Status allGather(const Group &group, DType dtype, std::span<const Transfer> buffers,
+                           int dim) = 0;
+  /// The reductions, of which this rank keeps its part along `dim`.
   virtual Status reduceScatter(const Group &group, Reduction kind, DType dtype,
-                               const Transfer &buffer, int dim) = 0;
+                               std::span<const Transfer> buffers, int dim) = 0;
   /// Part i along `splitDim` goes to position i; what arrives is joined along `concatDim`.
   virtual Status allToAll(const Group &group, DType dtype, const Transfer &buffer, int splitDim,
                           int concatDim) = 0;
@@ -62,6 +79,10 @@ public:
   /// All get what `root` (a position) has.
   virtual Status broadcast(const Group &group, char *data, uint64_t bytes, int root) = 0;
   virtual Status barrier(const Group &group) = 0;
+
+  /// Both ends have buffers of the same sizes.
+  virtual Status send(int to, std::span<const SendBlock> blocks) = 0;
+  virtual Status receive(int from, std::span<const ReceiveBlock> blocks) = 0;
 
   /// Ends the run on all ranks; the first call's reason is kept.
   virtual void abort(const Status &reason) = 0;

@@ -9,39 +9,15 @@
 // Errors are dnnl::error: the library has no primitive for the operands.
 #pragma once
 
-#include "dtc-rt/Program_generated.h"
+#include "dtc-rt/TensorCalls.h"
 
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 namespace dtc::rt {
-
-using Dims = std::vector<int64_t>;
-
-/// A strided tensor; strides in elements.
-struct TensorLayout {
-  fbs::DType dtype = fbs::DType::F32;
-  Dims shape, strides;
-};
-
-/// c = a * b over the last two dimensions; see Matmul in Program.fbs.
-struct MatmulCall {
-  TensorLayout a, b, c;
-};
-
-/// See Conv in Program.fbs.
-struct ConvCall {
-  fbs::ConvKind kind = fbs::ConvKind::Forward;
-  TensorLayout input, weight, output;
-  Dims strides, padLow, padHigh, dilations;
-  int64_t groups = 1;
-};
-
 namespace library {
 
 inline dnnl::memory::data_type typeOf(fbs::DType dtype) {

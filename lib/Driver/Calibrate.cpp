@@ -191,10 +191,10 @@ private:
           status =
               communicator->allReduce(group, rt::Reduction::Sum, rt::DType::F32, {&transfer, 1});
         else if (kind == sharding::StepKind::AllGather)
-          status = communicator->allGather(group, rt::DType::F32, transfer, 0);
+          status = communicator->allGather(group, rt::DType::F32, {&transfer, 1}, 0);
         else
-          status =
-              communicator->reduceScatter(group, rt::Reduction::Sum, rt::DType::F32, transfer, 0);
+          status = communicator->reduceScatter(group, rt::Reduction::Sum, rt::DType::F32,
+                                               {&transfer, 1}, 0);
         return status.isOk();
       };
       // Every rank makes the same number of calls.

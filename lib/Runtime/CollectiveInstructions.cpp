@@ -36,9 +36,9 @@ private:
     case Kind::AllReduce:
       return communicator.allReduce(group, reduction, dtype, transfers);
     case Kind::AllGather:
-      return communicator.allGather(group, dtype, first, dim);
+      return communicator.allGather(group, dtype, transfers, dim);
     case Kind::ReduceScatter:
-      return communicator.reduceScatter(group, reduction, dtype, first, dim);
+      return communicator.reduceScatter(group, reduction, dtype, transfers, dim);
     case Kind::AllToAll:
       return communicator.allToAll(group, dtype, first, dim, concatDim);
     case Kind::Permute:

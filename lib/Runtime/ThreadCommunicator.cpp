@@ -21,19 +21,34 @@ Box partBox(const Dims &whole, int dim, int64_t offset) {
   return box;
 }
 
+/// What the parts of a group make, joined along `dim`.
+Dims wholeOf(Dims part, int dim, const Group &group) {
+  part[dim] *= group.size();
+  return part;
+}
+/// A rank's part of what is divided along `dim`.
+Dims partOf(Dims whole, int dim, const Group &group) {
+  whole[dim] /= group.size();
+  return whole;
+}
+
 class ThreadCommunicator : public Communicator {
 public:
-  ThreadCommunicator(ThreadWorld::Impl &world, int number) : world(world), number(number) {}
+  ThreadCommunicator(ThreadWorld::Impl &world, int number, std::string channelName = "")
+      : world(world), number(number), channelName(std::move(channelName)) {}
 
   int rank() const override { return number; }
   int worldSize() const override { return world.size(); }
+  std::unique_ptr<Communicator> channel(const std::string &name) override {
+    return std::make_unique<ThreadCommunicator>(world, number, name);
+  }
 
   Group group(const std::vector<int> &ranks) override {
     Group group;
     group.ranks = ranks;
     group.position =
         static_cast<int>(std::find(ranks.begin(), ranks.end(), number) - ranks.begin());
-    group.id = world.groupOf(ranks);
+    group.id = world.groupOf(channelName, ranks);
     return group;
   }
 
@@ -47,56 +62,41 @@ public:
     return leave(shared, group);
   }
 
-  Status allGather(const Group &group, DType dtype, const Transfer &buffer, int dim) override {
+  Status allGather(const Group &group, DType dtype, std::span<const Transfer> buffers,
+                   int dim) override {
     ThreadGroup &shared = world.groupAt(group.id);
-    CollectiveCall call{"all_gather", dtype, 0, dim, -1, {&buffer, 1}};
+    CollectiveCall call{"all_gather", dtype, 0, dim, -1, buffers};
     if (Status status = enter(shared, group, call); !status.isOk())
       return status;
-    Dims whole = buffer.shape;
-    whole[dim] *= group.size();
     bool inPlace = shared.anyInPlace();
     if (inPlace) {
       // Every rank first puts its own part where it belongs; then parts are read from targets.
-      spreadOwnPart(buffer, dtype, whole, dim, group.position);
+      for (const Transfer &buffer : buffers)
+        spreadOwnPart(buffer, dtype, wholeOf(buffer.shape, dim, group), dim, group.position);
       if (Status status = leave(shared, group); !status.isOk())
         return status;
     }
-    for (int peer = 0; peer < group.size(); ++peer) {
-      if (inPlace && peer == group.position)
-        continue;
-      const Transfer &theirs = shared.transfer(peer);
-      Box to = partBox(whole, dim, peer * buffer.shape[dim]);
-      Box from = inPlace ? to : partBox(buffer.shape, dim, 0);
-      copyBox(buffer.shape, buffer.target, to, inPlace ? theirs.target : theirs.source, from,
-              sizeOf(dtype));
-    }
+    for (size_t i = 0; i < buffers.size(); ++i)
+      gatherParts(shared, group, dtype, i, dim, inPlace);
     return leave(shared, group);
   }
 
-  Status reduceScatter(const Group &group, Reduction kind, DType dtype, const Transfer &buffer,
-                       int dim) override {
+  Status reduceScatter(const Group &group, Reduction kind, DType dtype,
+                       std::span<const Transfer> buffers, int dim) override {
     ThreadGroup &shared = world.groupAt(group.id);
-    CollectiveCall call{"reduce_scatter", dtype, static_cast<int>(kind), dim, -1, {&buffer, 1}};
+    CollectiveCall call{"reduce_scatter", dtype, static_cast<int>(kind), dim, -1, buffers};
     if (Status status = enter(shared, group, call); !status.isOk())
       return status;
-    // Only this rank reads its part of any source, so it may reduce into its own
-    // source where the target overlaps that; the part is moved after the meeting.
-    Dims part = buffer.shape;
-    part[dim] /= group.size();
-    Box mine = partBox(buffer.shape, dim, group.position * part[dim]);
-    Box packed = partBox(part, dim, 0);
-    bool inPlace = buffer.source == buffer.target;
-    std::vector<const char *> sources(group.size());
-    forEachRun(part, mine, packed, [&](int64_t at, int64_t packedAt, int64_t count) {
-      for (int peer = 0; peer < group.size(); ++peer)
-        sources[peer] = shared.transfer(peer).source + at * sizeOf(dtype);
-      char *target = buffer.target + (inPlace ? at : packedAt) * sizeOf(dtype);
-      reduceInto(kind, dtype, sources, {&target, 1}, 0, count);
-    });
+    for (size_t i = 0; i < buffers.size(); ++i)
+      reducePart(shared, group, kind, dtype, i, dim);
     if (Status status = leave(shared, group); !status.isOk())
       return status;
-    if (inPlace)
-      copyBox(part, buffer.target, packed, buffer.target, mine, sizeOf(dtype));
+    for (const Transfer &buffer : buffers)
+      if (buffer.source == buffer.target) {
+        Dims part = partOf(buffer.shape, dim, group);
+        copyBox(part, buffer.target, partBox(part, dim, 0), buffer.target,
+                partBox(buffer.shape, dim, group.position * part[dim]), sizeOf(dtype));
+      }
     return Status::ok();
   }
 
@@ -106,10 +106,8 @@ public:
     CollectiveCall call{"all_to_all", dtype, 0, splitDim, concatDim, {&buffer, 1}};
     if (Status status = enter(shared, group, call); !status.isOk())
       return status;
-    Dims part = buffer.shape;
-    part[splitDim] /= group.size();
-    Dims whole = part;
-    whole[concatDim] *= group.size();
+    Dims part = partOf(buffer.shape, splitDim, group);
+    Dims whole = wholeOf(part, concatDim, group);
     for (int peer = 0; peer < group.size(); ++peer)
       copyBox(part, buffer.target, partBox(whole, concatDim, peer * part[concatDim]),
               shared.transfer(peer).source,
@@ -154,6 +152,13 @@ public:
   Status barrier(const Group &group) override {
     ThreadGroup &shared = world.groupAt(group.id);
     return shared.meet(group.position, "barrier", purpose);
+  }
+
+  Status send(int to, std::span<const SendBlock> blocks) override {
+    return world.mailbox(number, to).send(blocks, purpose);
+  }
+  Status receive(int from, std::span<const ReceiveBlock> blocks) override {
+    return world.mailbox(from, number).receive(blocks, purpose);
   }
 
   void abort(const Status &reason) override { world.abort(reason); }
@@ -201,6 +206,40 @@ private:
     }
   }
 
+  /// Fills the target of one buffer of an all-gather with the parts of all ranks.
+  void gatherParts(ThreadGroup &shared, const Group &group, DType dtype, size_t index, int dim,
+                   bool inPlace) {
+    const Transfer &own = shared.transfers(group.position)[index];
+    Dims whole = wholeOf(own.shape, dim, group);
+    for (int peer = 0; peer < group.size(); ++peer) {
+      if (inPlace && peer == group.position)
+        continue;
+      const Transfer &theirs = shared.transfers(peer)[index];
+      Box to = partBox(whole, dim, peer * own.shape[dim]);
+      Box from = inPlace ? to : partBox(own.shape, dim, 0);
+      copyBox(own.shape, own.target, to, inPlace ? theirs.target : theirs.source, from,
+              sizeOf(dtype));
+    }
+  }
+
+  /// This rank's part of one buffer of a reduce-scatter. Only this rank reads its part
+  /// of any source, so it may reduce into its own source where the target overlaps
+  /// that; the part is moved after the meeting.
+  void reducePart(ThreadGroup &shared, const Group &group, Reduction kind, DType dtype,
+                  size_t index, int dim) {
+    const Transfer &own = shared.transfers(group.position)[index];
+    Dims part = partOf(own.shape, dim, group);
+    Box mine = partBox(own.shape, dim, group.position * part[dim]);
+    bool inPlace = own.source == own.target;
+    std::vector<const char *> sources(group.size());
+    forEachRun(part, mine, partBox(part, dim, 0), [&](int64_t at, int64_t packed, int64_t count) {
+      for (int peer = 0; peer < group.size(); ++peer)
+        sources[peer] = shared.transfers(peer)[index].source + at * sizeOf(dtype);
+      char *target = own.target + (inPlace ? at : packed) * sizeOf(dtype);
+      reduceInto(kind, dtype, sources, {&target, 1}, 0, count);
+    });
+  }
+
   /// Moves the rank's part from the start of the target to its place in it,
   /// last rows first: a row's place is never before where it lies.
   void spreadOwnPart(const Transfer &buffer, DType dtype, const Dims &whole, int dim,
@@ -216,6 +255,7 @@ private:
 
   ThreadWorld::Impl &world;
   int number;
+  std::string channelName;
   const char *current = "";
 };
 

@@ -71,11 +71,7 @@ Status ThreadGroup::timedOut(int position, const char *what, const char *purpose
   for (size_t peer = 0; peer < ranks.size(); ++peer)
     if (!present[peer])
       missing += (missing.empty() ? "" : ", ") + std::to_string(ranks[peer]);
-  auto seconds = std::chrono::duration<double>(world.limit()).count();
-  std::string at = purpose[0] ? std::string(" at ") + purpose : "";
-  return {ExitCode::RankLost, "rank " + std::to_string(ranks[position]) + " waited " +
-                                  std::to_string(static_cast<int64_t>(seconds)) + " s in " + what +
-                                  at + " for rank: " + missing};
+  return world.timedOut(ranks[position], what, purpose, missing);
 }
 
 void ThreadGroup::wake() {
@@ -83,12 +79,17 @@ void ThreadGroup::wake() {
   changed.notify_all();
 }
 
-int ThreadWorld::Impl::groupOf(const std::vector<int> &ranks) {
+int ThreadWorld::Impl::groupOf(const std::string &channel, const std::vector<int> &ranks) {
   std::lock_guard lock(mutex);
-  auto [it, isNew] = ids.try_emplace(ranks, static_cast<int>(groups.size()));
+  auto [it, isNew] = ids.try_emplace({channel, ranks}, static_cast<int>(groups.size()));
   if (isNew)
     groups.emplace_back(*this, ranks);
   return it->second;
+}
+
+ThreadMailbox &ThreadWorld::Impl::mailbox(int from, int to) {
+  std::lock_guard lock(mutex);
+  return mailboxes.try_emplace({from, to}, *this, from, to).first->second;
 }
 
 ThreadGroup &ThreadWorld::Impl::groupAt(int id) {
@@ -98,6 +99,7 @@ ThreadGroup &ThreadWorld::Impl::groupAt(int id) {
 
 void ThreadWorld::Impl::abort(const Status &reason) {
   std::vector<ThreadGroup *> all;
+  std::vector<ThreadMailbox *> pairs;
   {
     std::lock_guard lock(mutex);
     if (aborted.load())
@@ -106,14 +108,27 @@ void ThreadWorld::Impl::abort(const Status &reason) {
     aborted.store(true, std::memory_order_release);
     for (ThreadGroup &group : groups)
       all.push_back(&group);
+    for (auto &[ranks, mailbox] : mailboxes)
+      pairs.push_back(&mailbox);
   }
   for (ThreadGroup *group : all)
     group->wake();
+  for (ThreadMailbox *mailbox : pairs)
+    mailbox->wake();
 }
 
 Status ThreadWorld::Impl::reason() const {
   std::lock_guard lock(mutex);
   return why;
+}
+
+Status ThreadWorld::Impl::timedOut(int rank, const char *what, const char *purpose,
+                                   const std::string &missing) const {
+  auto seconds = std::chrono::duration<double>(timeLimit).count();
+  std::string at = purpose[0] ? std::string(" at ") + purpose : "";
+  return {ExitCode::RankLost, "rank " + std::to_string(rank) + " waited " +
+                                  std::to_string(static_cast<int64_t>(seconds)) + " s in " + what +
+                                  at + " for rank: " + missing};
 }
 
 Status ThreadWorld::Impl::check() const {

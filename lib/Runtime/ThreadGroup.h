@@ -1,8 +1,9 @@
 // Where the threads of a group of ranks meet.
 #pragma once
 
-#include "dtc-rt/ThreadCommunicator.h"
+#include "ThreadMailbox.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -63,20 +64,24 @@ public:
 
   int size() const { return worldSize; }
   std::chrono::milliseconds limit() const { return timeLimit; }
-  int groupOf(const std::vector<int> &ranks);
+  int groupOf(const std::string &channel, const std::vector<int> &ranks);
   ThreadGroup &groupAt(int id);
+  ThreadMailbox &mailbox(int from, int to);
   void abort(const Status &reason);
   bool isAborted() const { return aborted.load(std::memory_order_acquire); }
   Status reason() const;
   /// The error that a call on another rank gets.
   Status check() const;
+  Status timedOut(int rank, const char *what, const char *purpose,
+                  const std::string &missing) const;
 
 private:
   int worldSize;
   std::chrono::milliseconds timeLimit;
   mutable std::mutex mutex;
-  std::map<std::vector<int>, int> ids;
+  std::map<std::pair<std::string, std::vector<int>>, int> ids;
   std::deque<ThreadGroup> groups;
+  std::map<std::pair<int, int>, ThreadMailbox> mailboxes; ///< by sender and receiver
   std::atomic<bool> aborted{false};
   Status why = Status::ok();
 };

@@ -163,7 +163,8 @@ TEST(Communicator, GroupOrderFollowsTheAxes) {
   expectOk(onRanks(4, [&](Communicator &c) {
     Group group = c.group(kMesh.group(c.rank(), {1, 0}));
     std::vector<float> value = {static_cast<float>(c.rank())};
-    return c.allGather(group, DType::F32, transfer(value, gathered[c.rank()], {1}), 0);
+    Transfer buffer = transfer(value, gathered[c.rank()], {1});
+    return c.allGather(group, DType::F32, {&buffer, 1}, 0);
   }));
   for (auto &values : gathered)
     EXPECT_EQ(values, (std::vector<float>{0, 2, 1, 3}));
@@ -178,8 +179,8 @@ TEST(Communicator, AllGatherJoinsAlongTheDimension) {
       expectOk(onRanks(3, [&](Communicator &c) {
         std::vector<float> &target = targets[c.rank()], source = tensorOf(c.rank(), 24);
         std::copy(source.begin(), source.end(), target.begin());
-        return c.allGather(everyone(c), DType::F32,
-                           transfer(inPlace ? target : source, target, shape), dim);
+        Transfer buffer = transfer(inPlace ? target : source, target, shape);
+        return c.allGather(everyone(c), DType::F32, {&buffer, 1}, dim);
       }));
       for (auto &target : targets)
         for (int64_t i = 0; i < 72; ++i) {
@@ -201,8 +202,8 @@ TEST(Communicator, ReduceScatterKeepsOwnPart) {
       expectOk(onRanks(2, [&](Communicator &c) {
         auto &source = sources[c.rank()];
         auto &target = inPlace ? source : targets[c.rank()];
-        return c.reduceScatter(everyone(c), Reduction::Sum, DType::F32,
-                               transfer(source, target, shape), dim);
+        Transfer buffer = transfer(source, target, shape);
+        return c.reduceScatter(everyone(c), Reduction::Sum, DType::F32, {&buffer, 1}, dim);
       }));
       for (int rank = 0; rank < 2; ++rank)
         for (int64_t i = 0; i < 12; ++i) {

@@ -1,0 +1,77 @@
+// What a device can be asked to do, as plain data. The executor makes these from
+// the instructions of a program; a device prepares each once and then issues it
+// many times, with the addresses of a call:
+//
+//   MatmulSpec{...}        a, b, c, scratch
+//   CollectiveSpec{...}    source 0, target 0, source 1, target 1, ...
+//
+// Every spec says which addresses it takes. Scratch comes last, and only where
+// its size isn't 0.
+#pragma once
+
+#include "dtc-rt/Communicator.h"
+#include "dtc-rt/TensorCalls.h"
+
+#include <string>
+#include <variant>
+
+namespace dtc::rt {
+
+/// A kernel of the loaded code over [0, extent). Addresses: arguments, scratch.
+struct LaunchSpec {
+  std::string kernel;
+  size_t numArguments = 0;
+  uint64_t extent = 0, grain = 1;
+  uint64_t scratchPerThread = 0;
+};
+
+/// Addresses: a, b, c, scratch.
+struct MatmulSpec {
+  MatmulCall call;
+  uint64_t scratchBytes = 0;
+};
+
+/// Addresses: input, weight, output, scratch.
+struct ConvSpec {
+  ConvCall call;
+  uint64_t scratchBytes = 0;
+};
+
+/// A collective of the ranks of a group, by position; this rank is one of them.
+/// See Collective in Program.fbs. Addresses: source and target of each operand.
+struct CollectiveSpec {
+  fbs::CollectiveKind kind = fbs::CollectiveKind::AllReduce;
+  std::vector<int> ranks;
+  Reduction reduction = Reduction::Sum;
+  DType dtype = DType::F32;
+  std::vector<Dims> shapes; ///< of the sources
+  int dim = -1, concatDim = -1;
+  Dims sources; ///< of Permute
+};
+
+/// Buffers that are sent to, or received from, another rank. Addresses: the buffers.
+struct MessageSpec {
+  bool receives = false;
+  int peer = -1;
+  std::vector<uint64_t> bytes; ///< of each buffer
+};
+
+/// Addresses: source, target. They are the same or don't overlap.
+struct CopySpec {
+  uint64_t bytes = 0;
+};
+
+/// Addresses: target.
+struct ZeroSpec {
+  uint64_t bytes = 0;
+};
+
+/// Writes one number. Addresses: target, aligned to 8 bytes.
+struct ConstantSpec {
+  int64_t value = 0;
+};
+
+using OperationSpec = std::variant<LaunchSpec, MatmulSpec, ConvSpec, CollectiveSpec, MessageSpec,
+                                   CopySpec, ZeroSpec, ConstantSpec>;
+
+} // namespace dtc::rt

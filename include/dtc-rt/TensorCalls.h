@@ -1,0 +1,32 @@
+// Products and convolutions, as any library of any target is asked for them.
+#pragma once
+
+#include "dtc-rt/Program_generated.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace dtc::rt {
+
+using Dims = std::vector<int64_t>;
+
+/// A strided tensor; strides in elements.
+struct TensorLayout {
+  fbs::DType dtype = fbs::DType::F32;
+  Dims shape, strides;
+};
+
+/// c = a * b over the last two dimensions; see Matmul in Program.fbs.
+struct MatmulCall {
+  TensorLayout a, b, c;
+};
+
+/// See Conv in Program.fbs.
+struct ConvCall {
+  fbs::ConvKind kind = fbs::ConvKind::Forward;
+  TensorLayout input, weight, output;
+  Dims strides, padLow, padHigh, dilations;
+  int64_t groups = 1;
+};
+
+} // namespace dtc::rt

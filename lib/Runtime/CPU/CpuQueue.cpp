@@ -1,0 +1,122 @@
+#include "CpuQueue.h"
+
+#include <exception>
+
+namespace dtc::rt {
+
+void RankProgress::complete(CpuEvent &event, uint64_t number) {
+  {
+    std::lock_guard lock(mutex);
+    event.completed = number;
+  }
+  changed.notify_all();
+}
+
+void RankProgress::await(const CpuEvent &event, uint64_t number) {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return event.completed >= number || failed.load(); });
+}
+
+void RankProgress::fail(const Status &reason) {
+  {
+    std::lock_guard lock(mutex);
+    if (failed.load())
+      return;
+    failure = reason;
+    failed.store(true, std::memory_order_release);
+  }
+  changed.notify_all();
+  communicator.abort(reason);
+}
+
+Status RankProgress::status() const {
+  if (!hasFailed())
+    return communicator.check();
+  std::lock_guard lock(mutex);
+  return failure;
+}
+
+ThreadQueue::ThreadQueue(RankProgress &progress, int threads,
+                         std::unique_ptr<Communicator> channel)
+    : CpuQueue(std::move(channel)), progress(progress), thread([this, threads] { work(threads); }) {}
+
+ThreadQueue::~ThreadQueue() {
+  {
+    std::lock_guard lock(mutex);
+    isClosing = true;
+  }
+  added.notify_all();
+  thread.join();
+}
+
+Status ThreadQueue::submit(CpuOperation &operation, std::span<const Address> addresses) {
+  if (progress.hasFailed())
+    return progress.status();
+  push({&operation, {addresses.begin(), addresses.end()}});
+  return Status::ok();
+}
+
+void ThreadQueue::signal(Event &event) {
+  auto &own = static_cast<CpuEvent &>(event);
+  push({nullptr, {}, &own, ++own.issued, /*signals=*/true});
+}
+
+void ThreadQueue::wait(Event &event) {
+  auto &own = static_cast<CpuEvent &>(event);
+  push({nullptr, {}, &own, own.issued, /*signals=*/false});
+}
+
+Status ThreadQueue::synchronize() {
+  std::unique_lock lock(mutex);
+  idle.wait(lock, [&] { return entries.empty() && !isBusy; });
+  lock.unlock();
+  return progress.status();
+}
+
+void ThreadQueue::push(Entry entry) {
+  {
+    std::lock_guard lock(mutex);
+    entries.push_back(std::move(entry));
+  }
+  added.notify_one();
+}
+
+void ThreadQueue::work(int teamSize) {
+  threads.emplace(teamSize);
+  std::vector<Entry> batch;
+  std::unique_lock lock(mutex);
+  for (;;) {
+    added.wait(lock, [&] { return !entries.empty() || isClosing; });
+    if (entries.empty())
+      return;
+    batch.swap(entries);
+    isBusy = true;
+    lock.unlock();
+    for (const Entry &entry : batch)
+      carryOut(entry);
+    batch.clear();
+    lock.lock();
+    isBusy = false;
+    idle.notify_all();
+  }
+}
+
+void ThreadQueue::carryOut(const Entry &entry) {
+  if (progress.hasFailed())
+    return;
+  if (!entry.operation) {
+    if (entry.signals)
+      progress.complete(*entry.event, entry.number);
+    else
+      progress.await(*entry.event, entry.number);
+    return;
+  }
+  try {
+    if (Status status = entry.operation->run(entry.addresses.data()); !status.isOk())
+      progress.fail(status);
+  } catch (const std::exception &error) { // out of memory; no other is known
+    progress.fail(failed(error.what()));
+  }
+}
+
+} // namespace dtc::rt

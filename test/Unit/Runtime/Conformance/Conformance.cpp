@@ -1,0 +1,130 @@
+#include "Conformance.h"
+
+#include "dtc-rt/ThreadCommunicator.h"
+
+#include <cstring>
+#include <thread>
+
+namespace dtc::rt::conformance {
+namespace {
+
+std::vector<Target> &registered() {
+  static std::vector<Target> list;
+  return list;
+}
+
+} // namespace
+
+const std::vector<Target> &targets() { return registered(); }
+RegisterTarget::RegisterTarget(Target target) { registered().push_back(std::move(target)); }
+
+Status Rank::begin(std::vector<QueueKind> kinds, uint64_t arenaBytes) {
+  std::vector<QueueSpec> specs;
+  for (QueueKind kind : kinds)
+    specs.push_back({"queue" + std::to_string(specs.size()), kind});
+  auto made = device.createQueues(specs);
+  if (!made)
+    return made.status();
+  queues = std::move(*made);
+  auto memory = device.allocate(Space::Device, arenaBytes);
+  if (!memory)
+    return memory.status();
+  arena = std::move(*memory);
+  return Status::ok();
+}
+
+Status Rank::put(uint64_t offset, const std::vector<float> &values) {
+  uint64_t bytes = values.size() * sizeof(float);
+  return device.write(at(offset), bytes,
+                      [&](char *host) { std::memcpy(host, values.data(), bytes); });
+}
+
+std::vector<float> Rank::get(uint64_t offset, size_t count) {
+  std::vector<float> values(count);
+  uint64_t bytes = count * sizeof(float);
+  Status status = device.read(at(offset), bytes, [&](const char *host) {
+    std::memcpy(values.data(), host, bytes);
+  });
+  EXPECT_TRUE(status.isOk()) << status.message();
+  return values;
+}
+
+Status Rank::issue(size_t queue, const OperationSpec &spec, const std::vector<uint64_t> &offsets,
+                   const std::string &name) {
+  auto made = device.prepare(*queues[queue], spec, name);
+  if (!made)
+    return made.status();
+  operations.push_back(std::move(*made));
+  std::vector<Address> addresses;
+  for (uint64_t offset : offsets)
+    addresses.push_back(at(offset));
+  return operations.back()->issue(addresses);
+}
+
+Status Rank::copy(size_t queue, uint64_t from, uint64_t to, uint64_t bytes) {
+  return issue(queue, CopySpec{bytes}, {from, to});
+}
+Status Rank::add(size_t queue, uint64_t a, uint64_t b, uint64_t target, uint64_t count) {
+  return issue(queue, LaunchSpec{"add", 3, count, 64, 0}, {a, b, target});
+}
+Status Rank::send(size_t queue, int peer, uint64_t offset, uint64_t bytes) {
+  return issue(queue, MessageSpec{false, peer, {bytes}}, {offset}, "send.op");
+}
+Status Rank::receive(size_t queue, int peer, uint64_t offset, uint64_t bytes) {
+  return issue(queue, MessageSpec{true, peer, {bytes}}, {offset}, "receive.op");
+}
+
+void Rank::order(size_t before, size_t after) {
+  events.push_back(device.createEvent());
+  queues[before]->signal(*events.back());
+  queues[after]->wait(*events.back());
+}
+
+Status Rank::synchronizeAll() {
+  Status first = Status::ok();
+  for (auto &queue : queues)
+    if (Status status = queue->synchronize(); first.isOk())
+      first = status;
+  return first;
+}
+
+std::vector<Status> Conformance::statusesOf(int ranks, const Body &body,
+                                            std::chrono::milliseconds timeLimit, int threads) {
+  std::vector<Status> statuses(static_cast<size_t>(ranks), Status::ok());
+  std::unique_ptr<Platform> platform = GetParam().createPlatform();
+  std::string code = GetParam().code();
+  if (Status status = platform->load(code); !status.isOk()) {
+    ADD_FAILURE() << status.message();
+    return statuses;
+  }
+  ThreadWorld world(ranks, timeLimit);
+  auto work = [&](Communicator &communicator) {
+    auto device = platform->createDevice(communicator, {threads, {}});
+    if (!device)
+      return device.status();
+    Rank rank(**device, communicator);
+    Status status = body(rank);
+    if (!status.isOk())
+      communicator.abort(status);
+    return status;
+  };
+  std::vector<std::thread> workers;
+  for (int rank = 0; rank < ranks; ++rank)
+    workers.emplace_back([&, rank] {
+      auto communicator = world.communicator(rank);
+      statuses[rank] = work(*communicator);
+    });
+  for (std::thread &worker : workers)
+    worker.join();
+  return statuses;
+}
+
+void Conformance::onRanks(int ranks, const Body &body, int threads) {
+  for (const Status &status : statusesOf(ranks, body, std::chrono::seconds(20), threads))
+    EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+INSTANTIATE_TEST_SUITE_P(Device, Conformance, testing::ValuesIn(targets()),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace dtc::rt::conformance

@@ -1,0 +1,163 @@
+// Sends and receives.
+#include "Conformance.h"
+
+#include <thread>
+
+using namespace dtc::rt;
+using namespace dtc::rt::conformance;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::vector<QueueKind> kQueues = {QueueKind::Compute, QueueKind::Send, QueueKind::Receive};
+enum : size_t { Compute, Send, Receive };
+
+} // namespace
+
+TEST_P(Conformance, AMessageArrives) {
+  onRanks(2, [](Rank &rank) {
+    DTC_TRY(rank.begin(kQueues));
+    if (rank.number() == 0) {
+      DTC_TRY(rank.put(0, {1, 2, 3}));
+      DTC_TRY(rank.issue(Send, MessageSpec{false, 1, {4, 0, 8}}, {8, 0, 0}));
+      return rank.synchronizeAll();
+    }
+    DTC_TRY(rank.issue(Receive, MessageSpec{true, 0, {4, 0, 8}}, {64, 128, 256}));
+    DTC_TRY(rank.synchronizeAll());
+    EXPECT_EQ(rank.get(64, 2), (std::vector<float>{3, 0}));
+    EXPECT_EQ(rank.get(256, 3), (std::vector<float>{1, 2, 0}));
+    return Status::ok();
+  });
+}
+
+TEST_P(Conformance, IssuingNeverWaitsForAnotherRank) {
+  // Both receive first, and compute with what they receive before they issue the send.
+  onRanks(2, [](Rank &rank) {
+    DTC_TRY(rank.begin(kQueues));
+    int other = 1 - rank.number();
+    DTC_TRY(rank.put(0, {10.0f + rank.number()}));
+    DTC_TRY(rank.receive(Receive, other, 64, 4));
+    rank.order(Receive, Compute);
+    DTC_TRY(rank.add(Compute, 64, 0, 128, 1));
+    DTC_TRY(rank.send(Send, other, 0, 4));
+    DTC_TRY(rank.synchronizeAll());
+    EXPECT_EQ(rank.get(128, 1)[0], 21);
+    return Status::ok();
+  });
+}
+
+TEST_P(Conformance, MessagesOfAPairKeepTheirOrder) {
+  constexpr int kMessages = 100;
+  onRanks(3, [](Rank &rank) { // round the ring, and each to its right
+    DTC_TRY(rank.begin(kQueues));
+    int left = (rank.number() + 2) % 3, right = (rank.number() + 1) % 3;
+    for (int i = 0; i < kMessages; ++i) {
+      DTC_TRY(rank.put(4 * i, {1000.0f * rank.number() + i}));
+      DTC_TRY(rank.send(Send, right, 4 * i, 4));
+      DTC_TRY(rank.receive(Receive, left, 4096 + 4 * i, 4));
+    }
+    DTC_TRY(rank.synchronizeAll());
+    std::vector<float> received = rank.get(4096, kMessages);
+    for (int i = 0; i < kMessages; ++i)
+      EXPECT_EQ(received[i], 1000.0f * left + i);
+    return Status::ok();
+  });
+}
+
+TEST_P(Conformance, ASendIsDoneWhenItsBufferMayBeReused) {
+  onRanks(2, [](Rank &rank) {
+    DTC_TRY(rank.begin(kQueues, 8 << 20));
+    constexpr uint64_t kCount = 500000;
+    if (rank.number() == 0) {
+      DTC_TRY(rank.put(0, std::vector<float>(kCount, 1)));
+      for (int i = 0; i < 4; ++i) { // doubled as soon as it has been sent
+        DTC_TRY(rank.send(Send, 1, 0, 4 * kCount));
+        rank.order(Send, Compute);
+        DTC_TRY(rank.add(Compute, 0, 0, 0, kCount));
+        rank.order(Compute, Send);
+      }
+      return rank.synchronizeAll();
+    }
+    for (int i = 0; i < 4; ++i) {
+      DTC_TRY(rank.receive(Receive, 0, 0, 4 * kCount));
+      DTC_TRY(rank.synchronizeAll());
+      for (float value : rank.get(0, kCount))
+        EXPECT_EQ(value, float(1 << i));
+    }
+    return Status::ok();
+  });
+}
+
+TEST_P(Conformance, SizesThatDifferAreAnErrorOnBothRanks) {
+  for (auto sizes : {std::vector<uint64_t>{8}, std::vector<uint64_t>{4, 4}}) {
+    auto statuses = statusesOf(2, [&](Rank &rank) {
+      DTC_TRY(rank.begin(kQueues));
+      if (rank.number() == 0) {
+        DTC_TRY(rank.send(Send, 1, 0, 4));
+      } else {
+        std::vector<uint64_t> offsets(sizes.size());
+        DTC_TRY(rank.issue(Receive, MessageSpec{true, 0, sizes}, offsets, "layer.3"));
+      }
+      return rank.synchronizeAll();
+    });
+    for (const Status &status : statuses) {
+      EXPECT_FALSE(status.isOk());
+      for (const char *part : {"rank 0 sends 4 bytes", "rank 1", "layer.3"})
+        EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+    }
+  }
+}
+
+TEST_P(Conformance, AMessageThatNeverComesEndsInTime) {
+  for (bool receives : {true, false}) {
+    auto start = std::chrono::steady_clock::now();
+    auto statuses = statusesOf(2, [&](Rank &rank) {
+      DTC_TRY(rank.begin(kQueues));
+      if (rank.number() == 1) { // alive, but says nothing
+        while (rank.device.status().isOk())
+          std::this_thread::sleep_for(5ms);
+        return rank.device.status();
+      }
+      size_t queue = receives ? Receive : Send;
+      DTC_TRY(rank.issue(queue, MessageSpec{receives, 1, {4}}, {0}, "act.7"));
+      rank.order(queue, Compute);
+      DTC_TRY(rank.add(Compute, 0, 0, 64, 1));
+      return rank.queue(Compute).synchronize(); // not the queue that waits
+    }, 200ms);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+    EXPECT_EQ(statuses[0].code(), ExitCode::RankLost);
+    std::string expected =
+        receives ? "in receive at act.7 for rank: 1" : "in send at act.7 for rank: 1";
+    EXPECT_NE(statuses[0].message().find(expected), std::string::npos) << statuses[0].message();
+    EXPECT_EQ(statuses[1].code(), ExitCode::RankLost);
+  }
+}
+
+TEST_P(Conformance, FailureOfOneRankEndsWhatOthersWaitFor) {
+  auto start = std::chrono::steady_clock::now();
+  auto statuses = statusesOf(3, [&](Rank &rank) {
+    DTC_TRY(rank.begin({QueueKind::Compute, QueueKind::Send, QueueKind::Receive,
+                        QueueKind::Collective}));
+    if (rank.number() == 2) {
+      std::this_thread::sleep_for(50ms);
+      return refused("the data is wrong");
+    }
+    if (rank.number() == 1) {
+      CollectiveSpec barrier;
+      barrier.ranks = {0, 1, 2};
+      barrier.shapes = {{1}};
+      DTC_TRY(rank.issue(3, barrier, {0, 0}));
+      return rank.synchronizeAll();
+    }
+    DTC_TRY(rank.receive(Receive, 2, 0, 4));
+    rank.order(Receive, Compute);
+    DTC_TRY(rank.copy(Compute, 0, 64, 4));
+    return rank.synchronizeAll();
+  }, 1h);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  EXPECT_EQ(statuses[2].code(), ExitCode::InputRefused);
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(statuses[rank].code(), ExitCode::RankLost);
+    EXPECT_NE(statuses[rank].message().find("the data is wrong"), std::string::npos);
+  }
+}
