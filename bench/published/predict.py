@@ -6,6 +6,7 @@ import concurrent.futures
 import dataclasses
 import hashlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -34,9 +35,9 @@ class Prediction:
 
 
 def write(path: pathlib.Path, text: str) -> None:
-    """At once: other threads see the whole file or none."""
+    """At once: other threads and processes see the whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{threading.get_ident()}.part")
+    part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")
     part.write_text(text)
     part.rename(path)
 
@@ -59,7 +60,8 @@ class Predictor:
                 str(cluster), "--loss", "cross_entropy", "--precision", case.precision, "--global-batch",
                 str(case.run["plan"]["global_batch"]), "--plan", case.spec, "--json"]
 
-    def predict(self, case: Case) -> Prediction:
+    def answer(self, case: Case) -> tuple[int, str, str]:
+        """Exit code and output of the command."""
         text = json.dumps(case.cluster, sort_keys=True)  # JSON is YAML
         cluster = graphs.CACHE / "clusters" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.yaml"
         command = self.command(case, cluster)
@@ -70,13 +72,19 @@ class Predictor:
                 write(cluster, text)
             done = subprocess.run(command, capture_output=True, text=True)
             write(result, json.dumps([done.returncode, done.stdout, done.stderr]))
-        return interpret(*json.loads(result.read_text()))
+        return tuple(json.loads(result.read_text()))
 
-    def predict_all(self, cases: list[Case], jobs: int) -> list[Prediction]:
+    def answers(self, cases: list[Case], jobs: int) -> list[tuple[int, str, str]]:
         for graph in {case.graph for case in cases}:
             self.graph_hash(graph.path)
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            return list(pool.map(self.predict, cases))
+            return list(pool.map(self.answer, cases))
+
+    def predict(self, case: Case) -> Prediction:
+        return interpret(*self.answer(case))
+
+    def predict_all(self, cases: list[Case], jobs: int) -> list[Prediction]:
+        return [interpret(*answer) for answer in self.answers(cases, jobs)]
 
 
 def interpret(code: int, stdout: str, stderr: str) -> Prediction:

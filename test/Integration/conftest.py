@@ -10,9 +10,12 @@ import numpy
 import pytest
 from safetensors.numpy import load_file
 
+import recording
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ROOT / "test" / "models"
 BIN = pathlib.Path(os.environ.get("DTC_BIN", ROOT / "build" / "bin"))
+RECORDER = recording.recorder(BIN, MODELS)
 
 
 @dataclasses.dataclass
@@ -36,6 +39,8 @@ def call(program: str, *arguments: object, timeout: float = 300, **kwargs) -> Ou
         [str(BIN / program), *map(str, arguments)],
         capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, **kwargs,
     )
+    if RECORDER and done.returncode == 0:
+        RECORDER.add(program, [str(argument) for argument in arguments], done.stdout, pathlib.Path(kwargs.get("cwd", ".")))
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 

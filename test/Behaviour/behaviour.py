@@ -1,0 +1,158 @@
+"""Proves that a change leaves the behaviour of dtc and dtc-run as it was.
+
+    build/venv/bin/python test/Behaviour/behaviour.py record [--quick] [--bin FOLDER] [--against BEFORE] -o RECORD
+    build/venv/bin/python test/Behaviour/behaviour.py compare BEFORE AFTER
+    build/venv/bin/python test/Behaviour/behaviour.py times BEFORE_BIN AFTER_BIN
+
+`record` writes down what the binaries of a folder compute: the answers of `dtc plan --json` for the published runs
+(bench/published), each under its own plan and each job planned freely, and what the integration tests compile and run:
+`dtc inspect --json` of every artifact, every step's loss and gradient norm, and hashes of outputs and weights.
+`compare`, or `--against`, prints every difference between two records by its name and ends with exit code 1 if there is
+one. Losses must be bitwise equal. `times` compares the processor seconds that two sets of binaries take to compile and to plan.
+
+Both records must be made on the same machine, because plans and kernels depend on its processor and memory. A quick
+record has a part of the published runs and takes some three minutes on two cores; a full one takes much longer. Graphs
+of published runs come from bench/published/graphs.py; what is missing there is told and left out. The answers of a
+binary are kept beside the graphs, so that a second record of the same binary plans nothing again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import differences
+import published_plans
+import times
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TESTS = ROOT / "test" / "Integration"
+BIN = ROOT / "build" / "bin"
+
+#: The tests that compile and run, the slow ones first.
+RUNS = ["test_training", "test_memory", "test_families", "test_main_job", "test_weights", "test_own_loss", "test_indices",
+        "test_selection", "test_resize", "test_precision"]
+#: The tests that plan. A full record has their answers, too.
+PLANS = ["test_saved_plans", "test_compare", "test_estimate", "test_explain", "test_device_types", "test_host_memory",
+         "test_megatron"]
+
+
+def run_tests(name: str, binaries: pathlib.Path, part: pathlib.Path) -> list[str]:
+    """Runs a file of integration tests, which append to `part`. Returns the tests that failed."""
+    environment = os.environ | {"DTC_BIN": str(binaries), "DTC_RECORD": str(part)}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rf", "--tb=no", "-p", "no:cacheprovider", str(TESTS / f"{name}.py")],
+        cwd=ROOT, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    if done.returncode > 1 or (done.returncode == 1 and not failed):
+        raise SystemExit(f"behaviour: {name} could not be run\n{done.stdout}{done.stderr}")
+    print(f"  {name}: {done.stdout.splitlines()[-1]}", flush=True)
+    return failed
+
+
+def merged(parts: list[pathlib.Path]) -> dict[str, dict]:
+    """The entries of all parts. A command that is given twice must compute the same."""
+    entries: dict[str, dict] = {}
+    for part in parts:
+        for line in part.read_text().splitlines() if part.exists() else []:
+            name, test, value = json.loads(line)
+            entry = entries.setdefault(name, {"test": test, "value": value})
+            if entry["value"] != value:
+                raise SystemExit(f"behaviour: given twice, computes two things: {name}")
+    return entries
+
+
+def record_tests(names: list[str], binaries: pathlib.Path, jobs: int) -> tuple[dict[str, dict], list[str]]:
+    """What the tests of these files compute, and which of them failed."""
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        parts = [pathlib.Path(folder) / f"{name}.jsonl" for name in names]
+        failed = pool.map(lambda name, part: run_tests(name, binaries, part), names, parts)
+        failures = [test for tests in failed for test in tests]
+        return merged(parts), failures
+
+
+def write(path: pathlib.Path, record: dict) -> None:
+    """One entry a line, so that records can be read and searched."""
+    lines = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in sorted(record["entries"].items())]
+    head = "".join(f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in record.items() if key != "entries")
+    path.write_text("{" + head + '"entries": {\n' + ",\n".join(lines) + "\n}}\n")
+
+
+def record_file(text: str) -> pathlib.Path:
+    path = pathlib.Path(text)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"is no record: {path}")
+    return path
+
+
+def read(path: pathlib.Path, quick: bool) -> dict:
+    record = json.loads(path.read_text())
+    if record["quick"] != quick:
+        raise SystemExit("behaviour: one of the records is quick, the other is full")
+    return record
+
+
+def make_record(options: argparse.Namespace) -> int:
+    before = read(options.against, options.quick) if options.against else None
+    binaries = options.bin.resolve()
+    entries, failed = record_tests(RUNS if options.quick else RUNS + PLANS, binaries, options.jobs)
+    plans, missing = published_plans.record(binaries / "dtc", options.graphs.resolve(), options.quick, options.jobs)
+    for test in failed:
+        print(f"failed while it was recorded: {test}")
+    if missing:
+        print(f"{len(missing)} graphs of published runs are missing; bench/published/graphs.py makes them")
+    record = {"quick": options.quick, "failed": failed, "missing": missing, "entries": entries | plans}
+    write(options.output, record)
+    print(f"{len(entries)} entries of tests, {len(plans)} plans of published runs")
+    return differences.report(before, record, options.most) if before else 0
+
+
+def compare_records(options: argparse.Namespace) -> int:
+    before = json.loads(options.before.read_text())
+    return differences.report(before, read(options.after, before["quick"]), options.most)
+
+
+def compare_times(options: argparse.Namespace) -> int:
+    binaries = [folder.resolve() for folder in (options.before, options.after)]
+    return times.report(*binaries, options.rounds, options.limit)
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    record = commands.add_parser("record", help="write down what the binaries compute")
+    record.add_argument("--bin", type=pathlib.Path, default=BIN, help="the folder of dtc and dtc-run")
+    record.add_argument("--graphs", type=pathlib.Path, default=published_plans.FOLDER, help="the published runs' graphs")
+    record.add_argument("--quick", action="store_true", help="a part of the published runs and all that is compiled")
+    record.add_argument("--jobs", type=int, default=2, help="how many processes work at the same time")
+    record.add_argument("--against", type=record_file, help="an earlier record to compare with")
+    record.add_argument("-o", "--output", type=pathlib.Path, required=True)
+    record.set_defaults(do=make_record)
+    compare = commands.add_parser("compare", help="print what differs between two records")
+    compare.add_argument("before", type=record_file)
+    compare.add_argument("after", type=record_file)
+    compare.set_defaults(do=compare_records)
+    for command in (record, compare):
+        command.add_argument("--most", type=int, default=5, help="how many differences of an entry to print")
+    timing = commands.add_parser("times", help="compare the time to compile and to plan")
+    timing.add_argument("before", type=pathlib.Path, help="the folder of dtc before")
+    timing.add_argument("after", type=pathlib.Path, help="the folder of dtc after")
+    timing.add_argument("--rounds", type=int, default=5, help="how often each command is given at least")
+    timing.add_argument("--limit", type=float, default=1.03, help="the largest ratio that is accepted")
+    timing.set_defaults(do=compare_times)
+    return parser
+
+
+def main() -> int:
+    options = arguments().parse_args()
+    return options.do(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
