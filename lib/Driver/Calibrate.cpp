@@ -1,7 +1,6 @@
 // dtc calibrate: measures this machine with the very primitives a run uses.
 #include "Commands.h"
 #include "Diagnostics.h"
-#include "PlanReport.h"
 #include "WriteText.h"
 
 #include "dtc/Plan/Cluster.h"

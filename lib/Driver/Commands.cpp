@@ -1,14 +1,13 @@
 #include "Commands.h"
 
-#include "CompareReport.h"
 #include "Compilation.h"
 #include "Diagnostics.h"
-#include "ExplainReport.h"
-#include "PlanReport.h"
-#include "PlanTrace.h"
 #include "WriteText.h"
 
 #include "dtc/Report/Explanation.h"
+#include "dtc/Report/Json.h"
+#include "dtc/Report/PlanText.h"
+#include "dtc/Report/PlanTrace.h"
 #include "dtc/Report/Report.h"
 
 #include "llvm/Support/Base64.h"
@@ -18,7 +17,7 @@
 
 namespace dtc::driver {
 
-static PlanFacts factsOf(const Compilation &compilation, const plan::Cluster &cluster) {
+static report::PlanFacts factsOf(const Compilation &compilation, const plan::Cluster &cluster) {
   return {compilation.getProblem(), compilation.getSearch(), cluster,
           compilation.getOptions().devices, compilation.getPlanningSeconds(),
           compilation.getWorkspace()};
@@ -44,9 +43,9 @@ static ExitCode savePlan(const Compilation &compilation) {
     if (ExitCode code = writeText(options.savePlan, text); code != ExitCode::Done)
       return code;
   }
-  PlanFacts facts = factsOf(compilation, compilation.getCluster());
+  report::PlanFacts facts = factsOf(compilation, compilation.getCluster());
   if (!options.trace.empty())
-    if (ExitCode code = writeResult(options.trace, planTrace(facts)); code != ExitCode::Done)
+    if (ExitCode code = writeResult(options.trace, report::planTrace(facts)); code != ExitCode::Done)
       return code;
   if (options.report.empty())
     return ExitCode::Done;
@@ -75,8 +74,9 @@ static void keepUntilTheEnd(std::unique_ptr<Compilation> compilation) {
   kept.push_back(std::move(compilation));
 }
 
-static void warnOfPlan(const PlanFacts &facts, const Options &options) {
-  for (const std::string &warning : planWarnings(facts, options.train.precision))
+static void warnOfPlan(const report::PlanFacts &facts, const Options &options) {
+  bool isBf16 = options.train.precision == training::Precision::BF16;
+  for (const std::string &warning : report::planWarnings(facts, isBf16))
     printWarning(warning);
 }
 
@@ -93,9 +93,9 @@ ExitCode compile(const Options &options) {
     (options.until == Phase::End ? std::cout : std::cerr) << compilation.getVerified() << "\n";
   if (options.until != Phase::End)
     return emit(compilation);
-  PlanFacts facts = factsOf(compilation, compilation.getCluster());
+  report::PlanFacts facts = factsOf(compilation, compilation.getCluster());
   warnOfPlan(facts, options);
-  std::cout << planText(facts);
+  std::cout << report::planText(facts);
   keepUntilTheEnd(std::move(owned));
   return ExitCode::Done;
 }
@@ -114,7 +114,7 @@ static ExitCode comparePlans(Options options) {
   };
   report::Compared a = compared(0), b = compared(1);
   if (options.json)
-    std::cout << comparisonJson(a, b).dump(2) << "\n";
+    std::cout << report::comparisonJson(a, b).dump(2) << "\n";
   else
     std::cout << report::comparisonText(a, b);
   return ExitCode::Done;
@@ -149,19 +149,19 @@ ExitCode planOnly(Options options) {
     return code;
   if (ExitCode code = savePlan(compilation); code != ExitCode::Done)
     return code;
-  PlanFacts facts = factsOf(compilation, compilation.getCluster());
+  report::PlanFacts facts = factsOf(compilation, compilation.getCluster());
   warnOfPlan(facts, options);
   const std::optional<plan::Explanation> &explanation = compilation.getExplanation();
   if (options.json) {
-    nlohmann::ordered_json answer = planJson(facts);
+    nlohmann::ordered_json answer = report::planJson(facts);
     if (explanation)
-      answer["explanation"] = explanationJson(*explanation);
+      answer["explanation"] = report::explanationJson(*explanation);
     if (!subjects.empty())
-      answer["explanation"]["subject"] = subjectJson(subjects);
+      answer["explanation"]["subject"] = report::subjectJson(subjects);
     std::cout << answer.dump(2) << "\n";
     return ExitCode::Done;
   }
-  std::cout << planText(facts);
+  std::cout << report::planText(facts);
   if (explanation)
     std::cout << report::explanationText(*explanation);
   if (!subjects.empty())

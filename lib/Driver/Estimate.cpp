@@ -3,16 +3,15 @@
 
 #include "Compilation.h"
 #include "Diagnostics.h"
-#include "PlanReport.h"
 
 #include "dtc/Report/Estimate.h"
+#include "dtc/Report/Json.h"
 
 #include <algorithm>
 #include <iostream>
 
 namespace dtc::driver {
 
-using nlohmann::ordered_json;
 using report::DeviceNeed;
 using report::JobNeed;
 
@@ -169,48 +168,6 @@ static JobNeed needOf(const Job &job, const plan::Problem &problem,
   return need;
 }
 
-static ordered_json fitJson(const plan::Fit &fit) {
-  ordered_json memory = memoryJson(fit.predicted.memory);
-  memory["keys_and_values"] = fit.cacheBytes;
-  return {{"plan", degreesJson(fit.degrees)},
-          {"memory", memory},
-          {"peak_memory_bytes", fit.total()},
-          {"capacity_bytes", fit.predicted.memoryCapacity},
-          {"fits", fit.fits()}};
-}
-
-static ordered_json jobJson(const JobNeed &job) {
-  ordered_json devices = ordered_json::array(), configurations = ordered_json::array();
-  for (const DeviceNeed &need : job.devices) {
-    ordered_json entry = {{"device", need.device}, {"memory_bytes", need.memoryBytes}};
-    entry["count"] = need.fit ? ordered_json(need.fit->degrees.devices()) : ordered_json(nullptr);
-    if (need.fit)
-      entry.update(fitJson(*need.fit));
-    else
-      entry["reason"] = need.reason;
-    devices.push_back(entry);
-  }
-  for (const plan::Fit &fit : job.configurations)
-    configurations.push_back(fitJson(fit));
-  return {{"job", job.name},
-          {"assumptions", job.assumptions},
-          {"devices", devices},
-          {"configurations",
-           {{"device",
-             job.configuredOn.empty() ? ordered_json(nullptr) : ordered_json(job.configuredOn)},
-            {"plans", configurations}}}};
-}
-
-static ordered_json estimateJson(const report::Estimate &estimate) {
-  ordered_json jobs = ordered_json::array();
-  for (const JobNeed &job : estimate.jobs)
-    jobs.push_back(jobJson(job));
-  return {{"model", {{"parameters", estimate.parameters}, {"nodes", estimate.nodes}}},
-          {"tokens_per_sample", estimate.tokensPerSample ? ordered_json(estimate.tokensPerSample)
-                                                         : ordered_json(nullptr)},
-          {"jobs", jobs}};
-}
-
 ExitCode estimate(const EstimateOptions &options) {
   auto clusters = clustersOf(options);
   if (!clusters) {
@@ -235,7 +192,7 @@ ExitCode estimate(const EstimateOptions &options) {
     result.jobs.push_back(needOf(job, problem, *clusters, options.gpus));
   }
   if (options.json)
-    std::cout << estimateJson(result).dump(2) << "\n";
+    std::cout << report::estimateJson(result).dump(2) << "\n";
   else
     std::cout << report::estimateText(result);
   return ExitCode::Done;

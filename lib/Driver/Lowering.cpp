@@ -2,12 +2,12 @@
 #include "Compilation.h"
 
 #include "Diagnostics.h"
-#include "PlanReport.h"
 #include "Weights.h"
 
 #include "dtc/Interpreter/Step.h"
 #include "dtc/Package/Package.h"
 #include "dtc/Partition/Partition.h"
+#include "dtc/Report/Json.h"
 #include "dtc/Report/Words.h"
 #include "dtc/Lower/LibrarySupport.h"
 #include "dtc/Lower/NormalizeContractions.h"
@@ -222,7 +222,7 @@ nlohmann::ordered_json Compilation::aboutArtifact() const {
                         {"weight_decay", train.weightDecay},
                         {"momentum", train.momentum},
                         {"nesterov", train.nesterov}};
-  about["plan"] = degreesJson(search.plan.degrees);
+  about["plan"] = report::degreesJson(search.plan.degrees);
   about["predicted"] = {{"step_time_s", search.predicted.stepSeconds},
                         {"peak_memory_bytes", search.predicted.memory.total()}};
   return about;

@@ -1,12 +1,12 @@
-#include "CompareReport.h"
+#include "dtc/Report/Json.h"
 
 #include "dtc/Report/Words.h"
 
-namespace dtc::driver {
+namespace dtc::report {
 
 using nlohmann::ordered_json;
 
-static ordered_json sideJson(const report::Compared &plan) {
+static ordered_json sideJson(const Compared &plan) {
   ordered_json result = {{"name", plan.name}};
   result.update(planJson(plan.facts));
   return result;
@@ -25,7 +25,7 @@ static ordered_json winner(const plan::Prediction &a, const plan::Prediction &b,
   return difference.seconds > 0 ? "a" : "b";
 }
 
-ordered_json comparisonJson(const report::Compared &a, const report::Compared &b) {
+ordered_json comparisonJson(const Compared &a, const Compared &b) {
   const plan::SearchResult &first = a.facts.search, &second = b.facts.search;
   plan::Difference difference =
       differenceOf(second.predicted, samplesOf(second.plan.degrees), first.predicted,
@@ -33,7 +33,7 @@ ordered_json comparisonJson(const report::Compared &a, const report::Compared &b
   ordered_json collectives = ordered_json::array();
   for (const plan::CollectivePair &pair : differingCollectives(first.predicted, second.predicted))
     collectives.push_back(
-        {{"kind", pair.a.send ? "send" : report::collectiveName(pair.a.kind)},
+        {{"kind", pair.a.send ? "send" : collectiveName(pair.a.kind)},
          {"axis", pair.a.axis},
          {"a", totalJson(pair.a)},
          {"b", totalJson(pair.b)}});
@@ -49,4 +49,4 @@ ordered_json comparisonJson(const report::Compared &a, const report::Compared &b
           {"winner", winner(first.predicted, second.predicted, difference)}};
 }
 
-} // namespace dtc::driver
+} // namespace dtc::report

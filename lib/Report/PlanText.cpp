@@ -1,4 +1,4 @@
-#include "PlanReport.h"
+#include "dtc/Report/PlanText.h"
 
 #include "dtc/Report/Words.h"
 
@@ -7,160 +7,9 @@
 #include <map>
 #include <sstream>
 
-namespace dtc::driver {
+namespace dtc::report {
 
-using nlohmann::ordered_json;
-using plan::Degrees;
 using plan::Prediction;
-using report::collectiveName;
-using report::deviceTypes;
-using report::degreesText;
-using report::familyOf;
-using report::formatBytes;
-using report::formatPercent;
-using report::formatSeconds;
-using report::rangeText;
-using report::Rates;
-
-//===----------------------------------------------------------------------===//
-// JSON
-//===----------------------------------------------------------------------===//
-
-/// Zero stands for "not known", and in numbers of blocks for all of them.
-template <typename Number>
-static ordered_json knownOrNull(Number value) {
-  return value > 0 && std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
-}
-
-ordered_json degreesJson(const Degrees &degrees) {
-  ordered_json json = {
-      {"dp", degrees.dp},
-      {"tp", degrees.tp},
-      {"pp", degrees.pp},
-      {"cp", degrees.cp},
-      {"ep", degrees.ep},
-      {"sp", degrees.sp},
-      {"zero", degrees.zero},
-      {"zero_blocks", knownOrNull(degrees.zeroBlocks)},
-      {"zero_group", degrees.zeroGroup ? degrees.zeroGroup : degrees.dp},
-      {"schedule", plan::name(degrees.schedule)},
-      {"chunks", degrees.chunks},
-      {"micro_batch", degrees.microBatch},
-      {"num_microbatches", degrees.numMicrobatches},
-      {"recompute", plan::name(degrees.recompute)},
-      {"recompute_blocks", knownOrNull(degrees.recomputeBlocks)},
-      {"offload", plan::name(degrees.offload)},
-      {"order", plan::name(degrees.order)}};
-  for (const plan::StageGroup &group : degrees.groups)
-    json["stage_groups"].push_back({{"pp", group.pp},
-                                    {"dp", group.dp},
-                                    {"tp", group.tp},
-                                    {"sp", group.sp},
-                                    {"micro_batch", group.microBatch}});
-  return json;
-}
-
-ordered_json partsJson(const plan::StepParts &parts) {
-  ordered_json exposed = ordered_json::object();
-  for (const auto &[axis, seconds] : parts.exposed)
-    exposed[axis] = seconds;
-  return {{"compute_s", parts.compute},
-          {"recompute_s", parts.recompute},
-          {"update_s", parts.update},
-          {"bubble_s", parts.bubble},
-          {"exposed_communication_s", exposed}};
-}
-
-ordered_json memoryJson(const plan::MemoryUse &memory) {
-  return {{"parameters", memory.parameters}, {"gradients", memory.gradients},
-          {"optimizer", memory.optimizer},   {"data", memory.data},
-          {"activations", memory.activations}, {"reserved", memory.reserved},
-          {"cached", memory.cached}};
-}
-
-/// Of the node that fills its host most.
-static ordered_json hostJson(const plan::HostUse &host) {
-  return {{"node", host.node},
-          {"ranks", host.ranks},
-          {"bytes", std::llround(host.bytes)},
-          {"capacity_bytes", host.isKnown() ? ordered_json(std::llround(host.capacity))
-                                            : ordered_json(nullptr)},
-          {"unchecked_nodes", host.unknown}};
-}
-
-ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
-                            const PlanFacts &facts) {
-  Rates rates = ratesOf(predicted, degrees, facts);
-  const plan::MemoryUse &memory = predicted.memory;
-  ordered_json json = {
-      {"step_time_s", knownOrNull(predicted.stepSeconds)},
-      {"tokens_per_s_per_device", knownOrNull(rates.tokens)},
-      {"model_tflops_per_device", knownOrNull(rates.flops / 1e12)},
-      {"mfu", knownOrNull(rates.mfu)},
-      {"peak_memory_bytes", memory.total()},
-      {"fits", predicted.fits()},
-      {"bubble_fraction", predicted.bubbleFraction},
-      {"exposed_communication_s", predicted.communicationSeconds},
-      {"time", partsJson(predicted.parts)},
-      {"memory", memoryJson(memory)},
-      {"workspace_bytes", memory.workspace}};
-  if (predicted.host.node >= 0)
-    json["host_memory"] = hostJson(predicted.host);
-  return json;
-}
-
-static ordered_json stagesJson(const Prediction &predicted, const Degrees &degrees) {
-  ordered_json stages = ordered_json::array();
-  for (size_t i = 0; i < predicted.stages.size(); ++i) {
-    const plan::StagePrediction &stage = predicted.stages[i];
-    ordered_json layers = nullptr;
-    if (stage.firstLayer >= 0)
-      layers = {stage.firstLayer, stage.lastLayer};
-    stages.push_back({{"layers", layers},
-                      {"devices", stage.devices},
-                      {"parameters", stage.parameters},
-                      {"peak_memory_bytes", stage.peakMemory},
-                      {"capacity_bytes", static_cast<int64_t>(stage.memoryCapacity)},
-                      {"forward_s", stage.forwardSeconds},
-                      {"backward_s", stage.backwardSeconds}});
-    if (degrees.groups.empty())
-      continue;
-    Degrees own = inGroup(degrees, groupOf(degrees, int64_t(i) % degrees.pp));
-    stages.back().update({{"dp", own.dp},
-                          {"tp", own.tp},
-                          {"sp", own.sp},
-                          {"micro_batch", own.microBatch}});
-  }
-  return stages;
-}
-
-ordered_json planJson(const PlanFacts &facts) {
-  const plan::SearchResult &search = facts.search;
-  ordered_json collectives = ordered_json::array(), alternatives = ordered_json::array();
-  for (const plan::CollectiveUse &use : search.predicted.collectives)
-    collectives.push_back({{"kind", collectiveName(use)},
-                           {"axis", use.axis},
-                           {"bytes", use.bytes},
-                           {"count", use.count},
-                           {"time_s", use.seconds}});
-  for (const auto &alternative : search.alternatives)
-    alternatives.push_back(
-        {{"plan", degreesJson(alternative.degrees)},
-         {"predicted", predictionJson(alternative.predicted, alternative.degrees, facts)}});
-  return {{"model",
-           {{"parameters", facts.problem.parameterElements()}, {"nodes", facts.problem.fileNodes}}},
-          {"devices", facts.devices},
-          {"planning_time_s", facts.planningSeconds},
-          {"plan", degreesJson(search.plan.degrees)},
-          {"predicted", predictionJson(search.predicted, search.plan.degrees, facts)},
-          {"stages", stagesJson(search.predicted, search.plan.degrees)},
-          {"collectives", collectives},
-          {"alternatives", alternatives}};
-}
-
-//===----------------------------------------------------------------------===//
-// Text
-//===----------------------------------------------------------------------===//
 
 /// Times that the ranks of a mesh do the model's work, all together: 1, if each op is split over
 /// all axes.
@@ -179,11 +28,10 @@ static double repeatedWork(const plan::Problem &problem, const plan::Plan &plan)
   return all > 0 ? done / all : 1;
 }
 
-std::vector<std::string> planWarnings(const PlanFacts &facts,
-                                      training::Precision precision) {
+std::vector<std::string> planWarnings(const PlanFacts &facts, bool isBf16) {
   constexpr double much = 1.5;
   std::vector<std::string> result;
-  for (const report::MeshPart &part : report::meshParts(facts))
+  for (const MeshPart &part : meshParts(facts))
     if (double times = repeatedWork(facts.problem, *part.plan); times > much) {
       char text[32];
       std::snprintf(text, sizeof(text), "%.1f", times);
@@ -192,7 +40,7 @@ std::vector<std::string> planWarnings(const PlanFacts &facts,
                        (part.ranks.empty() ? "they" : part.ranks) + " do it " + text + " times");
     }
   bool isVolta = facts.cluster.device.architecture == plan::Architecture::Volta;
-  if (isVolta && precision == training::Precision::BF16)
+  if (isVolta && isBf16)
     result.push_back(facts.cluster.device.name +
                      " can't compute in bf16: planned at its rates of fp16");
   return result;
@@ -206,7 +54,7 @@ static std::string padded(std::string text, size_t width) {
 
 /// Parameters of equal family, shape and sharding share a line.
 static void printParameters(std::ostream &out, const PlanFacts &facts,
-                            const report::MeshPart &part) {
+                            const MeshPart &part) {
   const plan::Plan &plan = *part.plan;
   struct Row {
     std::string name, shape, sharding;
@@ -325,7 +173,7 @@ static void printMemory(std::ostream &out, const Prediction &predicted) {
     out << ", cached " << formatBytes(memory.cached);
   out << "; of " << formatBytes(predicted.memoryCapacity) << "\n";
   if (predicted.host.node >= 0)
-    out << "offloaded to hosts: " << report::hostText(predicted.host) << "\n";
+    out << "offloaded to hosts: " << hostText(predicted.host) << "\n";
 }
 
 std::string planText(const PlanFacts &facts) {
@@ -333,12 +181,12 @@ std::string planText(const PlanFacts &facts) {
   std::ostringstream out;
   out << facts.problem.model << ": " << facts.problem.parameterElements()
       << " parameters, global batch " << facts.problem.globalBatch() << ", "
-      << report::devicesText(facts.cluster, facts.devices) << "\n";
+      << devicesText(facts.cluster, facts.devices) << "\n";
   out << "mesh ";
   if (search.plan.degrees.pp > 1)
     out << " pp=" << search.plan.degrees.pp;
-  std::vector<report::MeshPart> parts = report::meshParts(facts);
-  for (const report::MeshPart &part : parts) {
+  std::vector<MeshPart> parts = meshParts(facts);
+  for (const MeshPart &part : parts) {
     if (!part.ranks.empty())
       out << "\n  " << part.ranks << ":";
     for (const sharding::MeshAxis &axis : part.plan->mesh.axes)
@@ -347,7 +195,7 @@ std::string planText(const PlanFacts &facts) {
   if (facts.devices == 1)
     out << " one device";
   out << "\n";
-  for (const report::MeshPart &part : parts)
+  for (const MeshPart &part : parts)
     printParameters(out, facts, part);
   printCollectives(out, facts);
   printStages(out, facts);
@@ -363,4 +211,4 @@ std::string planText(const PlanFacts &facts) {
   return out.str();
 }
 
-} // namespace dtc::driver
+} // namespace dtc::report

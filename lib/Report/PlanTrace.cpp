@@ -1,13 +1,13 @@
-#include "PlanTrace.h"
+#include "dtc/Report/PlanTrace.h"
 
 #include "dtc/Simulate/Trace.h"
 
 #include <sstream>
 
-namespace dtc::driver {
+namespace dtc::report {
 
-/// "3", "0-7", "0, 4, 8".
-static std::string rangeText(const std::vector<int64_t> &numbers) {
+/// All of the numbers: "3", "0-7", "0, 4, 8".
+static std::string listText(const std::vector<int64_t> &numbers) {
   if (numbers.size() > 1 && numbers.back() - numbers.front() + 1 == int64_t(numbers.size()))
     return std::to_string(numbers.front()) + "-" + std::to_string(numbers.back());
   std::string text;
@@ -32,8 +32,8 @@ static std::string rankName(const std::vector<plan::StagePrediction> &stages, si
       layers += "-" + std::to_string(entry.lastLayer);
   }
   return "pipeline rank " + std::to_string(rank) + (held.size() > 1 ? ": stages " : ": stage ") +
-         rangeText(held) + (layers.empty() ? "" : " (layers " + layers + ")") + ", devices " +
-         rangeText(stages[rank].devices);
+         listText(held) + (layers.empty() ? "" : " (layers " + layers + ")") + ", devices " +
+         listText(stages[rank].devices);
 }
 
 plan::Result<std::string> planTrace(const PlanFacts &facts) {
@@ -51,4 +51,4 @@ plan::Result<std::string> planTrace(const PlanFacts &facts) {
   return text.str();
 }
 
-} // namespace dtc::driver
+} // namespace dtc::report

@@ -1,8 +1,8 @@
-#include "ExplainReport.h"
+#include "dtc/Report/Json.h"
 
 #include "dtc/Report/Explanation.h"
 
-namespace dtc::driver {
+namespace dtc::report {
 
 using nlohmann::ordered_json;
 
@@ -21,7 +21,7 @@ static ordered_json rivalJson(const std::optional<plan::Rival> &rival,
             {"peak_memory_bytes", difference.memory.total()},
             {"fits", rival->fits()},
             {"short_bytes", difference.shortBytes},
-            {"text", report::lossText(*rival, explanation)}}}};
+            {"text", lossText(*rival, explanation)}}}};
 }
 
 static ordered_json pinJson(const plan::PinPrice &pin, const plan::Explanation &explanation) {
@@ -90,4 +90,4 @@ ordered_json subjectJson(const std::vector<plan::Subject> &subjects) {
   return json;
 }
 
-} // namespace dtc::driver
+} // namespace dtc::report

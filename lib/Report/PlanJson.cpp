@@ -1,0 +1,145 @@
+#include "dtc/Report/Json.h"
+
+#include "dtc/Report/Words.h"
+
+#include <cmath>
+
+namespace dtc::report {
+
+using nlohmann::ordered_json;
+using plan::Degrees;
+using plan::Prediction;
+
+/// Zero stands for "not known", and in numbers of blocks for all of them.
+template <typename Number>
+static ordered_json knownOrNull(Number value) {
+  return value > 0 && std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
+}
+
+ordered_json degreesJson(const Degrees &degrees) {
+  ordered_json json = {
+      {"dp", degrees.dp},
+      {"tp", degrees.tp},
+      {"pp", degrees.pp},
+      {"cp", degrees.cp},
+      {"ep", degrees.ep},
+      {"sp", degrees.sp},
+      {"zero", degrees.zero},
+      {"zero_blocks", knownOrNull(degrees.zeroBlocks)},
+      {"zero_group", degrees.zeroGroup ? degrees.zeroGroup : degrees.dp},
+      {"schedule", plan::name(degrees.schedule)},
+      {"chunks", degrees.chunks},
+      {"micro_batch", degrees.microBatch},
+      {"num_microbatches", degrees.numMicrobatches},
+      {"recompute", plan::name(degrees.recompute)},
+      {"recompute_blocks", knownOrNull(degrees.recomputeBlocks)},
+      {"offload", plan::name(degrees.offload)},
+      {"order", plan::name(degrees.order)}};
+  for (const plan::StageGroup &group : degrees.groups)
+    json["stage_groups"].push_back({{"pp", group.pp},
+                                    {"dp", group.dp},
+                                    {"tp", group.tp},
+                                    {"sp", group.sp},
+                                    {"micro_batch", group.microBatch}});
+  return json;
+}
+
+ordered_json partsJson(const plan::StepParts &parts) {
+  ordered_json exposed = ordered_json::object();
+  for (const auto &[axis, seconds] : parts.exposed)
+    exposed[axis] = seconds;
+  return {{"compute_s", parts.compute},
+          {"recompute_s", parts.recompute},
+          {"update_s", parts.update},
+          {"bubble_s", parts.bubble},
+          {"exposed_communication_s", exposed}};
+}
+
+ordered_json memoryJson(const plan::MemoryUse &memory) {
+  return {{"parameters", memory.parameters}, {"gradients", memory.gradients},
+          {"optimizer", memory.optimizer},   {"data", memory.data},
+          {"activations", memory.activations}, {"reserved", memory.reserved},
+          {"cached", memory.cached}};
+}
+
+/// Of the node that fills its host most.
+static ordered_json hostJson(const plan::HostUse &host) {
+  return {{"node", host.node},
+          {"ranks", host.ranks},
+          {"bytes", std::llround(host.bytes)},
+          {"capacity_bytes", host.isKnown() ? ordered_json(std::llround(host.capacity))
+                                            : ordered_json(nullptr)},
+          {"unchecked_nodes", host.unknown}};
+}
+
+ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
+                            const PlanFacts &facts) {
+  Rates rates = ratesOf(predicted, degrees, facts);
+  const plan::MemoryUse &memory = predicted.memory;
+  ordered_json json = {
+      {"step_time_s", knownOrNull(predicted.stepSeconds)},
+      {"tokens_per_s_per_device", knownOrNull(rates.tokens)},
+      {"model_tflops_per_device", knownOrNull(rates.flops / 1e12)},
+      {"mfu", knownOrNull(rates.mfu)},
+      {"peak_memory_bytes", memory.total()},
+      {"fits", predicted.fits()},
+      {"bubble_fraction", predicted.bubbleFraction},
+      {"exposed_communication_s", predicted.communicationSeconds},
+      {"time", partsJson(predicted.parts)},
+      {"memory", memoryJson(memory)},
+      {"workspace_bytes", memory.workspace}};
+  if (predicted.host.node >= 0)
+    json["host_memory"] = hostJson(predicted.host);
+  return json;
+}
+
+static ordered_json stagesJson(const Prediction &predicted, const Degrees &degrees) {
+  ordered_json stages = ordered_json::array();
+  for (size_t i = 0; i < predicted.stages.size(); ++i) {
+    const plan::StagePrediction &stage = predicted.stages[i];
+    ordered_json layers = nullptr;
+    if (stage.firstLayer >= 0)
+      layers = {stage.firstLayer, stage.lastLayer};
+    stages.push_back({{"layers", layers},
+                      {"devices", stage.devices},
+                      {"parameters", stage.parameters},
+                      {"peak_memory_bytes", stage.peakMemory},
+                      {"capacity_bytes", static_cast<int64_t>(stage.memoryCapacity)},
+                      {"forward_s", stage.forwardSeconds},
+                      {"backward_s", stage.backwardSeconds}});
+    if (degrees.groups.empty())
+      continue;
+    Degrees own = inGroup(degrees, groupOf(degrees, int64_t(i) % degrees.pp));
+    stages.back().update({{"dp", own.dp},
+                          {"tp", own.tp},
+                          {"sp", own.sp},
+                          {"micro_batch", own.microBatch}});
+  }
+  return stages;
+}
+
+ordered_json planJson(const PlanFacts &facts) {
+  const plan::SearchResult &search = facts.search;
+  ordered_json collectives = ordered_json::array(), alternatives = ordered_json::array();
+  for (const plan::CollectiveUse &use : search.predicted.collectives)
+    collectives.push_back({{"kind", collectiveName(use)},
+                           {"axis", use.axis},
+                           {"bytes", use.bytes},
+                           {"count", use.count},
+                           {"time_s", use.seconds}});
+  for (const auto &alternative : search.alternatives)
+    alternatives.push_back(
+        {{"plan", degreesJson(alternative.degrees)},
+         {"predicted", predictionJson(alternative.predicted, alternative.degrees, facts)}});
+  return {{"model",
+           {{"parameters", facts.problem.parameterElements()}, {"nodes", facts.problem.fileNodes}}},
+          {"devices", facts.devices},
+          {"planning_time_s", facts.planningSeconds},
+          {"plan", degreesJson(search.plan.degrees)},
+          {"predicted", predictionJson(search.predicted, search.plan.degrees, facts)},
+          {"stages", stagesJson(search.predicted, search.plan.degrees)},
+          {"collectives", collectives},
+          {"alternatives", alternatives}};
+}
+
+} // namespace dtc::report
