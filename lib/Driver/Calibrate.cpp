@@ -3,7 +3,7 @@
 #include "Diagnostics.h"
 #include "WriteText.h"
 
-#include "dtc/Plan/Cluster.h"
+#include "dtc/Plan/Plan/Cluster.h"
 #include "dtc-rt/LibraryCalls.h"
 #include "dtc-rt/MappedFile.h"
 #include "dtc-rt/ThreadCommunicator.h"

@@ -1,8 +1,8 @@
 #include "CommandLine.h"
 
-#include "dtc/Plan/Spec.h"
-#include "dtc/Plan/TextFile.h"
-#include "dtc/Plan/YamlReader.h"
+#include "dtc/Plan/Plan/Spec.h"
+#include "dtc/Plan/Plan/TextFile.h"
+#include "dtc/Plan/Plan/YamlReader.h"
 #include "dtc-rt/PackageFormat.h"
 
 #include <algorithm>

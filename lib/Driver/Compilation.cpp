@@ -3,8 +3,8 @@
 #include "Diagnostics.h"
 
 #include "dtc/Dialect/Exec/Exec.h"
-#include "dtc/Plan/TextFile.h"
-#include "dtc/Plan/Verify.h"
+#include "dtc/Plan/Plan/TextFile.h"
+#include "dtc/Plan/Plan/Verify.h"
 #include "dtc/Lower/LibrarySupport.h"
 
 #include "mlir/IR/Verifier.h"

@@ -3,7 +3,7 @@
 
 #include "dtc/Driver/Options.h"
 #include "dtc/Package/Package.h"
-#include "dtc/Plan/Explain.h"
+#include "dtc/Plan/Explain/Explain.h"
 #include "dtc/PlanBridge/LocalWorkspace.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 #include "dtc/Target/CPU/CodeObject.h"

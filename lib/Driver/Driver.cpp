@@ -4,7 +4,7 @@
 #include "Commands.h"
 #include "Diagnostics.h"
 
-#include "dtc/Plan/Spec.h"
+#include "dtc/Plan/Plan/Spec.h"
 #include "dtc-rt/CommandLine.h"
 #include "dtc-rt/PackageFormat.h"
 

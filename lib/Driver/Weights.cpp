@@ -1,7 +1,7 @@
 #include "Weights.h"
 
 #include "dtc/Dialect/Graph/Graph.h"
-#include "dtc/Plan/Problem.h"
+#include "dtc/Plan/Plan/Problem.h"
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/DType.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dtc/Package/Package.h"
-#include "dtc/Plan/Result.h"
+#include "dtc/Plan/Plan/Result.h"
 #include "dtc/Weights/WeightStore.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -3,7 +3,7 @@
 #include "Figures.h"
 #include "Sections.h"
 
-#include "dtc/Plan/CostModel.h"
+#include "dtc/Plan/Cost/CostModel.h"
 #include "dtc/Report/Words.h"
 
 #include <algorithm>

@@ -124,7 +124,7 @@ static std::string fitText(const Prediction &predicted) {
 
 static void addSpeed(Table &table, const Compared &a, const Compared &b) {
   const Prediction &first = predictionOf(a), &second = predictionOf(b);
-  int64_t samplesA = samplesOf(degreesOf(a)), samplesB = samplesOf(degreesOf(b));
+  int64_t samplesA = degreesOf(a).samples(), samplesB = degreesOf(b).samples();
   table.row("global batch", std::to_string(samplesA), std::to_string(samplesB));
   table.row("step time", formatSeconds(first.stepSeconds), formatSeconds(second.stepSeconds),
             change(first.stepSeconds, second.stepSeconds));
@@ -176,7 +176,7 @@ static void addCollectives(Table &table, const Prediction &a, const Prediction &
 static std::string verdict(const Compared &a, const Compared &b) {
   const Prediction &first = predictionOf(a), &second = predictionOf(b);
   Difference difference =
-      differenceOf(second, samplesOf(degreesOf(b)), first, samplesOf(degreesOf(a)));
+      differenceOf(second, degreesOf(b).samples(), first, degreesOf(a).samples());
   std::string text;
   if (first.fits() != second.fits())
     text = std::string(first.fits() ? "A" : "B") + " wins: " + (first.fits() ? "B" : "A") +

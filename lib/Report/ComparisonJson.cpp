@@ -28,8 +28,8 @@ static ordered_json winner(const plan::Prediction &a, const plan::Prediction &b,
 ordered_json comparisonJson(const Compared &a, const Compared &b) {
   const plan::SearchResult &first = a.facts.search, &second = b.facts.search;
   plan::Difference difference =
-      differenceOf(second.predicted, samplesOf(second.plan.degrees), first.predicted,
-                   samplesOf(first.plan.degrees));
+      differenceOf(second.predicted, second.plan.degrees.samples(), first.predicted,
+                   first.plan.degrees.samples());
   ordered_json collectives = ordered_json::array();
   for (const plan::CollectivePair &pair : differingCollectives(first.predicted, second.predicted))
     collectives.push_back(

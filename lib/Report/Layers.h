@@ -9,7 +9,7 @@
 //   after the layers    lm_head.weight   512x64  [{"tp"}, {}]
 #pragma once
 
-#include "dtc/Plan/Blocks.h"
+#include "dtc/Plan/Plan/Blocks.h"
 #include "dtc/Report/PlanFacts.h"
 
 namespace dtc::report {

@@ -1,6 +1,6 @@
 #include "dtc/Report/PlanFacts.h"
 
-#include "dtc/Plan/CostModel.h"
+#include "dtc/Plan/Cost/CostModel.h"
 #include "dtc/Report/Words.h"
 
 #include <map>

@@ -3,7 +3,7 @@
 
 #include "Html.h"
 
-#include "dtc/Plan/Explain.h"
+#include "dtc/Plan/Explain/Explain.h"
 #include "dtc/Report/PlanFacts.h"
 #include "dtc/Simulate/Simulate.h"
 

@@ -2,7 +2,7 @@
 #include "Figures.h"
 #include "Sections.h"
 
-#include "dtc/Plan/Spec.h"
+#include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Report/Words.h"
 
 #include <cmath>

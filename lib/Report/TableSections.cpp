@@ -195,7 +195,7 @@ void writeCollectives(Html &html, const Page &page) {
 static void writeAlternative(Html &html, const Page &page, const plan::Degrees &degrees,
                              const Prediction &predicted, double slowest, const std::string &id) {
   plan::Difference difference = plan::differenceOf(
-      predicted, plan::samplesOf(degrees), page.predicted(), plan::samplesOf(page.degrees()));
+      predicted, degrees.samples(), page.predicted(), page.degrees().samples());
   double step = page.predicted().stepSeconds;
   bool isChosen = id == "chosen";
   html.open("tr", {{"class", isChosen ? "chosen" : "other"}});
@@ -236,8 +236,8 @@ void writeAlternatives(Html &html, const Page &page) {
       slowest = std::max(slowest,
                          page.predicted().stepSeconds +
                              plan::differenceOf(alternatives[i].predicted,
-                                                plan::samplesOf(alternatives[i].degrees),
-                                                page.predicted(), plan::samplesOf(page.degrees()))
+                                                alternatives[i].degrees.samples(),
+                                                page.predicted(), page.degrees().samples())
                                  .seconds);
     openTable(html, "The chosen plan and its alternatives",
               {{"Plan"}, {"Step time", true}, {""}, {"Against the chosen plan"}, {"Memory", true}});

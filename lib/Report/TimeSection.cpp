@@ -4,7 +4,7 @@
 #include "Timetable.h"
 
 #include "dtc/Schedule/Schedule.h"
-#include "dtc/Plan/Spec.h"
+#include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Report/Words.h"
 
 #include <algorithm>

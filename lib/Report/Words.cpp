@@ -1,6 +1,6 @@
 #include "dtc/Report/Words.h"
 
-#include "dtc/Plan/Spec.h"
+#include "dtc/Plan/Plan/Spec.h"
 
 #include <algorithm>
 #include <cctype>

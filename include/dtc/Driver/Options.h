@@ -3,7 +3,7 @@
 #pragma once
 
 #include "dtc/Import/ONNX/Import.h"
-#include "dtc/Plan/Result.h"
+#include "dtc/Plan/Plan/Result.h"
 #include "dtc/Training/Train.h"
 
 #include <optional>

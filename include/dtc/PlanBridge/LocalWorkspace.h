@@ -1,7 +1,7 @@
 // The workspace of the ops of a module, found by building each of them alone.
 #pragma once
 
-#include "dtc/Plan/Workspace.h"
+#include "dtc/Plan/Plan/Workspace.h"
 
 #include "mlir/IR/Block.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -1,8 +1,8 @@
 // The one place that sees both the IR and plans.
 #pragma once
 
-#include "dtc/Plan/Search.h"
-#include "dtc/Plan/Verify.h"
+#include "dtc/Plan/Search/Search.h"
+#include "dtc/Plan/Plan/Verify.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LLVM.h"

@@ -1,7 +1,7 @@
 // Two plans side by side, and what one loses against the other, in words.
 #pragma once
 
-#include "dtc/Plan/Compare.h"
+#include "dtc/Plan/Explain/Compare.h"
 #include "dtc/Report/PlanFacts.h"
 
 namespace dtc::report {

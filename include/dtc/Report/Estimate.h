@@ -1,7 +1,7 @@
 // `dtc estimate`: how many devices a model needs for what, and what they hold.
 #pragma once
 
-#include "dtc/Plan/Fit.h"
+#include "dtc/Plan/Search/Fit.h"
 
 namespace dtc::report {
 

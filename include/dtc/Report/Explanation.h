@@ -1,8 +1,8 @@
 // `dtc plan --explain`: a sentence for everything that decided the plan.
 #pragma once
 
-#include "dtc/Plan/Explain.h"
-#include "dtc/Plan/Subject.h"
+#include "dtc/Plan/Explain/Explain.h"
+#include "dtc/Plan/Explain/Subject.h"
 
 namespace dtc::report {
 

@@ -1,8 +1,8 @@
 // What dtc says about plans to scripts: the objects of `--json`.
 #pragma once
 
-#include "dtc/Plan/Explain.h"
-#include "dtc/Plan/Subject.h"
+#include "dtc/Plan/Explain/Explain.h"
+#include "dtc/Plan/Explain/Subject.h"
 #include "dtc/Report/Comparison.h"
 #include "dtc/Report/Estimate.h"
 

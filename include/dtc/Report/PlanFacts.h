@@ -1,7 +1,7 @@
 // What is known of a planned step, for everything that tells people about it.
 #pragma once
 
-#include "dtc/Plan/Search.h"
+#include "dtc/Plan/Search/Search.h"
 
 #include <memory>
 

@@ -6,7 +6,7 @@
 // what is too much is left out and the page says so. The same facts give the same page.
 #pragma once
 
-#include "dtc/Plan/Explain.h"
+#include "dtc/Plan/Explain/Explain.h"
 #include "dtc/Report/PlanFacts.h"
 
 #include <functional>

@@ -1,7 +1,7 @@
 // Numbers, shapes and names as people read them.
 #pragma once
 
-#include "dtc/Plan/Search.h"
+#include "dtc/Plan/Search/Search.h"
 
 namespace dtc::report {
 

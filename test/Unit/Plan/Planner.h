@@ -1,12 +1,11 @@
 // Plans of given degrees or specs, as tests want them.
 #pragma once
 
-#include "Planners/Realize.h"
-
 #include "Problems.h"
 
-#include "dtc/Plan/Spec.h"
-#include "dtc/Plan/Verify.h"
+#include "dtc/Plan/Plan/Spec.h"
+#include "dtc/Plan/Plan/Verify.h"
+#include "dtc/Plan/Search/Realize.h"
 
 namespace dtc::plan::testing {
 

@@ -1,7 +1,7 @@
 // Problems for tests: files extracted from real graphs, and small ones by hand.
 #pragma once
 
-#include "dtc/Plan/Search.h"
+#include "dtc/Plan/Search/Search.h"
 
 #include <gtest/gtest.h>
 

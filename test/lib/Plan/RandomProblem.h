@@ -2,7 +2,7 @@
 // rule, forward alone or with loss and backward pass; the same for the same seed.
 #pragma once
 
-#include "dtc/Plan/Search.h"
+#include "dtc/Plan/Search/Search.h"
 
 namespace dtc::plan::testing {
 

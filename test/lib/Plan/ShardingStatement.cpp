@@ -1,9 +1,9 @@
 #include "ShardingStatement.h"
 
-#include "Fold.h"
 #include "Statement.h"
 
-#include "dtc/Plan/Verify.h"
+#include "dtc/Plan/Plan/Fold.h"
+#include "dtc/Plan/Plan/Verify.h"
 
 #include <set>
 

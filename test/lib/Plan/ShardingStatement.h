@@ -15,7 +15,7 @@
 //   tables     a cost for each combination of classes of several deciders
 #pragma once
 
-#include "dtc/Plan/Search.h"
+#include "dtc/Plan/Search/Search.h"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,10 +1,11 @@
 // How ShardingStatement.h's statements are made.
 #pragma once
 
-#include "Fold.h"
-#include "OpWork.h"
-#include "Planners/ShardingSolver.h"
 #include "ShardingStatement.h"
+
+#include "dtc/Plan/Cost/OpWork.h"
+#include "dtc/Plan/Plan/Fold.h"
+#include "dtc/Plan/Shard/ShardingSolver.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,0 +1,45 @@
+// Seconds of collectives and transfers over levels of links.
+//
+// Between GPUs as NCCL makes them: ring, tree, or in the switch where it can
+// reduce, each with the protocols LL, LL128 and Simple; the fastest counts, as
+// NCCL's own tuning picks it. A ring of n ranks moves 2 (n-1)/n of the buffer of
+// an all-reduce past every rank, at the rate of the narrowest place it goes
+// through: the r ranks that a group has in a node share r devices' part of the
+// network. Between other devices one line per level.
+#pragma once
+
+#include "dtc/Plan/Cost/CostModel.h"
+
+namespace dtc::plan {
+
+/// How many of `ranks`, `stride` devices apart, lie below one switch of `size` devices (0: of
+/// all), of `span` devices in all. Where groups straddle switches, the one that is torn apart
+/// most counts: 4 neighbours in nodes of 6 are 2 and 2 on the devices 4 to 7.
+int64_t ranksBelow(int64_t size, int64_t span, int64_t ranks, int64_t stride);
+
+class NetworkModel {
+public:
+  /// `devices`: of the whole plan, at least.
+  NetworkModel(std::vector<LinkLevel> levels, const DeviceSpec &device, int64_t devices);
+
+  GroupShape shape(const sharding::AxisList &axes, const sharding::Mesh &mesh) const;
+  /// Not of slices.
+  double seconds(sharding::StepKind kind, const GroupShape &group, double bytes) const;
+  PointToPoint link(int level, int64_t senders) const;
+
+private:
+  double linear(sharding::StepKind kind, const GroupShape &group, double bytes) const;
+  double ring(sharding::StepKind kind, const GroupShape &group, double bytes) const;
+  double tree(const GroupShape &group, double bytes) const;
+  double inSwitch(const GroupShape &group, double bytes) const;
+  double allToAll(const GroupShape &group, double bytes) const;
+  double reached(size_t level) const;
+  double ringBandwidth(const GroupShape &group) const;
+  double lowLatencyBandwidth(const GroupShape &group) const;
+
+  std::vector<LinkLevel> levels;
+  Architecture architecture;
+  int64_t devices;
+};
+
+} // namespace dtc::plan

@@ -1,0 +1,86 @@
+// What an op does on one device under a choice, as the cost model asks for it.
+#pragma once
+
+#include "dtc/Plan/Cost/CostModel.h"
+
+namespace dtc::plan {
+
+/// An all-reduce inside an op whose rounds factor is split.
+struct RoundUse {
+  sharding::AxisList axes;
+  int64_t bytes = 0;
+};
+
+class OpWork {
+public:
+  OpWork(const Problem &problem, const ProblemFacts &facts, const CostModel &model)
+      : problem(problem), facts(facts), model(model) {}
+
+  LocalWork work(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
+  std::vector<RoundUse> rounds(OpId op, const sharding::OpSharding &choice,
+                               const sharding::Mesh &mesh) const;
+  /// Time of the op itself with the communication inside it.
+  double seconds(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
+
+  /// Global bytes of temporaries inside an op, and of those kept for its
+  /// backward pass: of GPUs, a fused attention needs neither
+  /// (Dao et al., FlashAttention, NeurIPS 2022); another one keeps the
+  /// probabilities in the type of its operands instead of in f32, and with dropout
+  /// a mask and what it leaves of them (Korthikanti et al. 2022, section 4.1). A
+  /// loss that isn't fused copies its logits to f32 and keeps their probabilities.
+  double scratchBytes(OpId op) const;
+  double savedBytes(OpId op) const;
+
+  /// Where the program drops elements of a sum's term before a residual sum: the
+  /// product or look-up that makes the term, whose backward pass reads the mask; -1
+  /// for other ops.
+  OpId dropsOutputOf(OpId op) const;
+  /// Whether a value is written to memory. Op by op, all are but casts, which
+  /// happen where a value is read.
+  bool exists(ValueId value) const;
+  /// A program that isn't compiled runs a kernel for each op.
+  bool runsOpByOp() const { return isGpu() && !model.getCluster().software.compiled; }
+
+private:
+  bool isGpu() const { return model.device().multiprocessors > 0; }
+  /// Whether an op is a bias that the product before it adds.
+  bool isEpilogue(OpId op) const;
+  double logitBytes(const Op &op) const;
+  void takeApart(const Op &op, double share, LocalWork &work) const;
+  void addMetrics(const Op &op, double share, LocalWork &work) const;
+  void addRotary(const Op &op, LocalWork &work) const;
+  double movedBytes(OpId op, const sharding::OpSharding &choice,
+                    const sharding::Mesh &mesh) const;
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const CostModel &model;
+};
+
+/// Share of an op's iteration space that one device has.
+double localShare(const sharding::OpSharding &choice, const sharding::Mesh &mesh);
+
+/// Bytes of one device's shard.
+int64_t localBytes(const Value &value, const sharding::TensorSharding &sharding,
+                   const sharding::Mesh &mesh);
+
+/// What `bytes` take in memory, where every tensor begins at a cache line.
+int64_t placedBytes(int64_t bytes);
+
+/// What one device keeps of a parameter from step to step, and of its gradient. One that isn't
+/// trained, as no gradient reaches it, has the parameter alone.
+struct ParameterBytes {
+  int64_t parameter = 0, gradient = 0, states = 0;
+  int64_t kept = 0;   ///< of a microbatch's gradient beside the sum
+  int64_t update = 0; ///< of temporaries, during the update alone
+  int64_t most() const { return parameter + gradient + states + kept + update; }
+  /// Bytes that the update reads and writes.
+  int64_t updateTraffic() const { return 2 * parameter + gradient + 2 * (states + update); }
+};
+ParameterBytes parameterBytes(const Problem &problem, ValueId value, bool trained,
+                              const sharding::TensorSharding &layout, const sharding::Mesh &mesh,
+                              const Software &software);
+/// The same of all parameters, whole on one device.
+ParameterBytes modelBytes(const Problem &problem, const ProblemFacts &facts,
+                          const Software &software);
+
+} // namespace dtc::plan

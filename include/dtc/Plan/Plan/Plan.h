@@ -1,0 +1,179 @@
+// A plan: everything that was decided about how to train, as plain data.
+//
+// It is what a planner returns, what `--save-plan` writes and `--plan FILE`
+// reads, and what PlanBridge applies to the IR. Parts that no phase
+// implements yet (pipeline stages, ZeRO storage...) have their place here from the
+// start; `unimplemented` names what a plan uses beyond what can be compiled.
+#pragma once
+
+#include "dtc/Plan/Plan/AxisOrder.h"
+#include "dtc/Plan/Plan/Result.h"
+#include "dtc/Schedule/Schedule.h"
+#include "dtc/Sharding/Rule.h"
+
+#include <map>
+
+namespace dtc::plan {
+
+using schedule::ScheduleKind;
+enum class Recompute : uint8_t { None, Selective, Full };
+enum class Offload : uint8_t { None, Optimizer };
+
+/// The largest degree of parallelism, number of devices and batch.
+inline constexpr int64_t kMostDegree = int64_t{1} << 24;
+
+/// Pipeline ranks beside each other that have a mesh of their own. 8 H100 joined by
+/// NVLink and 8 L40S without it could be two stages
+///
+///   {.pp = 1, .dp = 2, .tp = 4, .microBatch = 4}   a microbatch is 2 x 4 samples
+///   {.pp = 1, .dp = 8, .tp = 1, .microBatch = 1}   and the same 8 x 1 samples here
+///
+/// that send each other what one has in quarters and the other in eighths.
+struct StageGroup {
+  int64_t pp = 1; ///< how many ranks
+  int64_t dp = 1, tp = 1;
+  bool sp = false;
+  int64_t microBatch = 1; ///< dp * microBatch is the same in all groups
+  auto operator<=>(const StageGroup &) const = default;
+};
+
+/// The degrees of parallelism, and what else a SPEC can name.
+struct Degrees {
+  int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  bool sp = false;
+  int zero = 0;
+  /// How many of the model's repeated blocks are stored by that level of ZeRO, where all
+  /// else is stored by the one below; 0: all alike.
+  int64_t zeroBlocks = 0;
+  /// Data-parallel ranks that share ZeRO's storage, with the ep and cp ranks
+  /// beside them (hybrid sharding); 0, or in a stage group with no more: all of dp.
+  int64_t zeroGroup = 0;
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  int64_t chunks = 1;
+  int64_t microBatch = 1; ///< samples per data-parallel rank and microbatch
+  int64_t numMicrobatches = 1;
+  Recompute recompute = Recompute::None;
+  /// How many of the model's repeated blocks are recomputed; 0: all alike.
+  int64_t recomputeBlocks = 0;
+  Offload offload = Offload::None;
+  AxisOrder order = kDefaultOrder; ///< on the devices
+  /// All pipeline ranks in order, where their meshes differ; dp, tp, sp and microBatch
+  /// above are then the first group's. Empty: all have the same mesh.
+  std::vector<StageGroup> groups = {};
+  int64_t devices() const;
+  /// Ranks that have samples of their own, and what they make of a step's.
+  int64_t dataRanks() const { return dp * ep; }
+  int64_t samples() const { return dataRanks() * microBatch * numMicrobatches; }
+  auto operator<=>(const Degrees &) const = default;
+};
+
+/// Of a pipeline rank; 0 where all have the same mesh.
+size_t groupOf(const Degrees &degrees, int64_t rank);
+/// How many there are; 1 where all ranks have the same mesh.
+size_t groupCount(const Degrees &degrees);
+/// As if all ranks had the mesh of one group.
+Degrees inGroup(const Degrees &degrees, size_t group);
+/// "4", "4|1": what each group has.
+std::string groupsText(const Degrees &degrees, int64_t Degrees::*degree);
+/// "on", "on|off": where sequence parallelism is used.
+std::string sequenceText(const Degrees &degrees);
+/// "" or "(1|3)": how many pipeline ranks each group has, where there are several.
+std::string rankCounts(const Degrees &degrees);
+
+int64_t degreeOf(const Degrees &degrees, Axis axis);
+/// By axis; what an axis of degree 1 has means nothing.
+Strides stridesOf(const Degrees &degrees);
+/// Whether the order puts each rank where the default order does.
+bool hasDefaultPlacement(const Degrees &degrees);
+/// Why the axes can't lie on the devices in this order, or "". Where these are of several
+/// types, or stages have meshes of their own, ranks lie as the default order puts them.
+std::string whyNotPlaced(const Degrees &degrees, bool severalTypes);
+/// Of the axes of a mesh; where a degree has several, its last is the innermost.
+void setStrides(sharding::Mesh &mesh, const Strides &strides);
+/// The devices of a pipeline rank, in the order of the mesh's ranks.
+std::vector<int64_t> devicesOf(const Degrees &degrees, const sharding::Mesh &mesh,
+                               int64_t pipelineRank);
+
+/// The axes that split the batch: those of dp, then those of ep.
+sharding::AxisList batchAxes(const sharding::Mesh &mesh);
+
+/// The pipeline schedule of a plan. A single rank alternates forward and
+/// backward passes, whatever the kind.
+schedule::ScheduleShape scheduleShape(const Degrees &degrees);
+
+/// Where a parameter, its gradient accumulator and its optimizer state live
+/// (section 2 of the design: ZeRO is storage sharding).
+struct ParameterStorage {
+  std::string parameter;
+  sharding::TensorSharding use;        ///< as the ops read it
+  sharding::AxisList storageAxes;      ///< flattened local parameter split over these (ZeRO-3)
+  sharding::AxisList gradientAxes;     ///< accumulator split over these (ZeRO-2)
+  sharding::AxisList stateAxes;        ///< optimizer state split over these (ZeRO-1)
+  bool operator==(const ParameterStorage &) const = default;
+};
+
+/// One pipeline stage chunk: a contiguous range of forward ops on a mesh.
+struct Stage {
+  int64_t firstOp = 0, lastOp = 0; ///< forward op ids, inclusive
+  /// Device ids, in mesh order, as Degrees::order puts them (devicesOf); stage s is a chunk of
+  /// pipeline rank s % pp and has the devices of that rank's other stages.
+  std::vector<int64_t> devices;
+  bool operator==(const Stage &) const = default;
+};
+
+/// Recomputation of one repeated block.
+struct BlockRecompute {
+  int64_t block = 0;
+  Recompute kind = Recompute::None;
+  bool operator==(const BlockRecompute &) const = default;
+};
+
+/// How a model lies on the mesh of a stage.
+struct MeshLayout {
+  sharding::Mesh mesh; ///< of one stage
+  /// Sharding of each op of loss_and_grads (or forward), by op index in the problem.
+  std::vector<sharding::OpSharding> ops;
+  /// Layout of each argument, by value id of the problem.
+  std::map<int64_t, sharding::TensorSharding> arguments;
+  std::vector<ParameterStorage> storage;
+  bool operator==(const MeshLayout &) const = default;
+};
+
+struct Plan : MeshLayout {
+  Degrees degrees;
+  std::vector<Stage> stages;
+  std::vector<BlockRecompute> recompute;
+  /// Of the second and later of Degrees::groups. Each lays out the whole model: what
+  /// it says of ops that other groups run is how their results arrive.
+  std::vector<MeshLayout> others;
+  bool operator==(const Plan &) const = default;
+};
+
+/// The layout of a group's stages.
+const MeshLayout &layoutOf(const Plan &plan, size_t group);
+/// As if all stages had the mesh and the layout of one group.
+Plan inGroup(const Plan &plan, size_t group);
+
+/// The parts of a plan that cannot be compiled yet, one line each.
+std::vector<std::string> unimplemented(const Plan &plan);
+
+struct Problem;
+/// What of a plan cannot be compiled for this problem: the above, and ep where rows find
+/// their experts at run time.
+std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan);
+
+/// "dp=2 tp=2 pp=1 ..." in the order of the SPEC.
+std::string summary(const Degrees &degrees);
+
+/// The plan as YAML, for `--save-plan`: axes by name, ops and arguments with
+/// their names from the problem, so that it can be read and edited.
+std::string toYaml(const Plan &plan, const Problem &problem);
+/// Its degrees alone, which say how the batch is to be cut before there is a
+/// problem to read the rest against.
+Result<Degrees> degreesFromYaml(const std::string &text, const std::string &file);
+/// Reads it back. Errors name file, line and key; a plan made for another
+/// problem is refused.
+Result<Plan> planFromYaml(const std::string &text, const std::string &file,
+                          const Problem &problem);
+
+} // namespace dtc::plan

@@ -1,0 +1,55 @@
+// SPEC: what a user pins by hand, "dp=2,tp=2,micro_batch=1".
+#pragma once
+
+#include "dtc/Plan/Plan/Plan.h"
+
+namespace dtc::plan {
+
+/// A degree that is absent is to be searched.
+struct Spec {
+  std::optional<int64_t> dp, tp, pp, cp, ep;
+  std::optional<bool> sp;
+  std::optional<int> zero;
+  std::optional<int64_t> zeroGroup, chunks, microBatch;
+  std::optional<ScheduleKind> schedule;
+  std::optional<Recompute> recompute;
+  std::optional<Offload> offload;
+  /// Absent from a SPEC that pins all degrees, ZeRO, recomputation and microbatch
+  /// (isPinned): the default order.
+  std::optional<AxisOrder> order;
+  /// Of a plan that is planned again: dp, tp, pp and micro_batch are then those of
+  /// Degrees. A SPEC in words can't say them.
+  std::vector<StageGroup> groups = {};
+  bool operator==(const Spec &) const = default;
+};
+
+/// Parses "auto" or KEY=VALUE,... An unknown key names the nearest known one.
+Result<Spec> parseSpec(const std::string &text);
+
+/// Sets degrees left out to 1 where those given already fill `devices`;
+/// refuses a product that can't divide it.
+Result<Spec> fill(Spec spec, int64_t devices);
+
+/// A plan's degrees as a SPEC. How tensor parallelism treats the sequence, and
+/// which blocks are recomputed or stored by a level of ZeRO where it isn't all, stay as
+/// `asked` has them: the same search decides them alike.
+Spec pinned(const Degrees &degrees, Spec asked);
+
+/// The parts of what is pinned that cannot be compiled yet, one line each; for this
+/// problem. Degrees that are open may be 1.
+std::vector<std::string> unimplemented(const Problem &problem, const Spec &spec);
+
+/// The known word closest to `word`, or "" when none is close.
+std::string nearest(const std::string &word, const std::vector<std::string> &known);
+
+/// None for a text that isn't a number as a whole.
+std::optional<int64_t> toInteger(const std::string &text);
+
+const char *name(ScheduleKind kind);
+const char *name(Recompute kind);
+const char *name(Offload kind);
+std::optional<ScheduleKind> scheduleFromName(const std::string &name);
+std::optional<Recompute> recomputeFromName(const std::string &name);
+std::optional<Offload> offloadFromName(const std::string &name);
+
+} // namespace dtc::plan

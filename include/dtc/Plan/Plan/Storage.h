@@ -1,0 +1,45 @@
+// Which level of ZeRO a parameter is stored by.
+//
+// All parameters have the level that the degrees name, or, where they name a number of
+// blocks, so many blocks have it and all else the level below. Of a model of an embedding,
+// eight blocks and a head, zero=3 and zero_blocks=5 could be
+//
+//   3  3 3 3 3 3 2 2 2  2    parameters of five blocks and the embedding are gathered before
+//                            each use, the others stay whole
+//
+// A plan that lies between two levels holds as little as its memory asks for, and exchanges
+// no more than that takes. Each pipeline stage has its own number of blocks: the first of
+// them with what comes before. What several parts of a model read (tied weights) has the
+// higher level.
+#pragma once
+
+#include "dtc/Plan/Plan/Blocks.h"
+#include "dtc/Plan/Plan/Plan.h"
+
+namespace dtc::plan {
+
+/// 0 to 3.
+int zeroLevel(const ParameterStorage &storage);
+/// The axes over which a level splits states, gradients and parameters, of those that it may.
+void splitByLevel(int level, const sharding::AxisList &axes, sharding::AxisList &states,
+                  sharding::AxisList &gradients, sharding::AxisList &parameters);
+/// Stores a parameter by a level, over as many of these axes as don't split it already.
+void setZeroLevel(ParameterStorage &storage, int level, const sharding::AxisList &axes);
+
+/// The mesh axes over which ZeRO of these degrees stores: dp, or its minor part
+/// of zero_group ranks, ep and cp.
+sharding::AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh);
+
+/// The parts of a model that are stored by the higher of two levels.
+struct HigherLevel {
+  std::vector<OpId> firstOps; ///< of each part, forward ops, ascending
+  std::vector<bool> isHigher; ///< by part
+  bool has(ValueId parameter, const ProblemFacts &facts) const;
+};
+
+/// By block, whether it has a parameter of this level that it alone reads.
+std::vector<bool> blocksOfLevel(int level, const Problem &problem,
+                                const ProblemFacts &facts, const std::vector<Block> &blocks,
+                                const std::vector<ParameterStorage> &storage);
+
+} // namespace dtc::plan

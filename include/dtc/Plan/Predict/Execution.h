@@ -1,0 +1,110 @@
+// A plan carried out in order on one rank: ops, the communication between
+// them, and the buffers that they use. Prediction is read off it.
+#pragma once
+
+#include "dtc/Plan/Cost/OpWork.h"
+#include "dtc/Plan/Cost/ProductOverlap.h"
+#include "dtc/Plan/Plan/Plan.h"
+#include "dtc/Plan/Plan/Workspace.h"
+
+#include <map>
+
+namespace dtc::plan {
+
+enum class StepPass : uint8_t { Forward, Recompute, InputGrad, WeightGrad };
+
+struct ExecutionStep {
+  OpId op = -1; ///< that runs, or for which a collective is made
+  /// The forward op to which that belongs: where in the model the step is.
+  OpId position = 0;
+  StepPass pass = StepPass::Forward;
+  std::optional<sharding::StepKind> collective;
+  sharding::AxisList axes; ///< of the collective
+  int64_t bytes = 0;       ///< of the collective, as in sharding::stepBytes
+  double seconds = 0;
+  double hostSeconds = 0; ///< to launch it
+  bool inPlace = false; ///< may write over an operand that dies here
+  std::vector<int> reads, writes; ///< buffers
+  int saved = -1; ///< the buffer written that is kept inside the op for its backward pass
+  /// Of an op whose workspace is measured: where in `reads` the buffer of each operand is, -1
+  /// where an operand isn't one whole buffer.
+  std::vector<int> operandReads;
+  bool backward() const { return pass != StepPass::Forward; }
+};
+
+struct Buffer {
+  int64_t bytes = 0;
+  bool persistent = false; ///< an argument or result: not part of the activations
+};
+
+/// A gradient that the microbatches leave to be summed once a step.
+struct PendingGradient {
+  ValueId parameter = -1;
+  sharding::AxisList axes; ///< over which it is pending
+  int64_t bytes = 0;       ///< of one rank
+};
+
+class Execution {
+public:
+  Execution(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+            const CostModel &model, const Workspace *workspace = nullptr);
+
+  std::vector<ExecutionStep> steps; ///< of one microbatch
+  std::vector<Buffer> buffers;
+  std::vector<PendingGradient> pendingGradients;
+  /// How a value is laid out where it is made.
+  const sharding::TensorSharding &layoutOf(ValueId value) const {
+    return copies[value].front().layout;
+  }
+  /// Bytes beside operands and results that an op whose workspace is measured needs;
+  /// `spent` says of each operand whether nobody needs it afterwards.
+  int64_t workspaceBytes(OpId op, const std::vector<bool> &spent) const;
+  int64_t outputBytes = 0; ///< of the model's outputs
+  /// First reason why the plan can't be carried out, with its op; empty: it can.
+  std::string error;
+  OpId errorOp = -1;
+
+private:
+  struct Copy {
+    sharding::TensorSharding layout;
+    std::vector<int> buffers;
+    bool gathered = false; ///< from parts, in the forward pass
+  };
+
+  void addArguments();
+  void make(ValueId value, sharding::TensorSharding layout, std::vector<int> in);
+  bool writesInPlace(const Op &op) const;
+  void runOp(OpId op);
+  void runSum(OpId op);
+  void finish();
+  Copy &bring(ValueId value, const sharding::TensorSharding &layout, OpId reader);
+  Copy reshard(ValueId value, const Copy &from, const sharding::TensorSharding &to,
+               OpId reader);
+  ExecutionStep stepOf(OpId op) const;
+  int addBuffer(int64_t bytes);
+  void addRounds(OpId op);
+  void addMask(OpId op, ExecutionStep &step);
+  bool isTakenApart(OpId op) const;
+  bool sumsTermsAlone(OpId op) const;
+  void placeAtHome(int result);
+  bool isMeasured(OpId op) const;
+  void fail(OpId op, const std::string &message);
+
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const Plan &plan;
+  const CostModel &model;
+  const Workspace *workspace; ///< null: of tensors alone
+  OpWork work;
+  ProductOverlap overlap;
+  std::vector<std::vector<Copy>> copies; ///< by value; the first as it was made
+  std::map<OpId, int> saved;             ///< buffers that a forward op keeps for its backward
+};
+
+/// The memory that buffers other than the arguments take at each step.
+std::vector<int64_t> liveBytes(const Execution &execution);
+
+/// The most of it.
+int64_t peakBytes(const Execution &execution);
+
+} // namespace dtc::plan

@@ -1,0 +1,22 @@
+// Recomputation: what a block's backward pass reads isn't kept but computed again.
+#pragma once
+
+#include "dtc/Plan/Plan/Blocks.h"
+#include "dtc/Plan/Predict/Execution.h"
+
+namespace dtc::plan {
+
+/// Rewrites an execution so that the blocks named in `kinds` are computed again
+/// right before their backward pass: all of it (full), after which only what
+/// comes from outside the block is kept; or what attention keeps inside, its
+/// scores and probabilities (selective; Korthikanti et al., Reducing Activation
+/// Recomputation in Large Transformer Models, MLSys 2023, section 5), nothing
+/// where a fused attention keeps none. For a block y = g(f(x)):
+///
+///   none   f g ... g' f'           keeps x, f(x) and what g keeps
+///   full   f g ... f g g' f'       keeps x
+void addRecomputation(Execution &execution, const Problem &problem,
+                      const std::vector<Block> &blocks,
+                      const std::vector<BlockRecompute> &kinds);
+
+} // namespace dtc::plan

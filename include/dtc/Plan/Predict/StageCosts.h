@@ -1,0 +1,295 @@
+// From a profile to what the simulator asks for: seconds and bytes of pipeline
+// stages, with parameters stored as ZeRO has it.
+//
+// A parameter's local part (what tensor parallelism leaves to a rank) may be
+// stored split over `storage` axes (gathered for each pass, ZeRO-3), its
+// gradients over `gradient` axes (scattered each microbatch, ZeRO-2) and its
+// optimizer state over `state` axes (ZeRO-1): Rajbhandari et al., ZeRO, SC 2020.
+// Gathers and scatters run beside the computation of other blocks, as in FSDP
+// (Zhao et al., PyTorch FSDP, VLDB 2023), except the first gather and the last
+// scatter of a pass. Parts of a model may be stored by one level of ZeRO and the rest by
+// the level below (Storage.h).
+#pragma once
+
+#include "dtc/Plan/Cost/CollectiveTimes.h"
+#include "dtc/Plan/Emulate/AllocatorReplay.h"
+#include "dtc/Plan/Plan/Blocks.h"
+#include "dtc/Plan/Predict/Prediction.h"
+#include "dtc/Plan/Predict/Profile.h"
+#include "dtc/Simulate/Simulate.h"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+
+namespace dtc::plan {
+
+/// The units [begin, end) as a stage, and what it does to fit its memory. Of units 3 to 10
+/// with 6 as `kept` and 8 as `zeroEnd` the first three are recomputed, and the first five
+/// stored by the higher of a plan's two levels of ZeRO, if it has two.
+struct StageRun {
+  StageRun(int begin, int end) : begin(begin), end(end), kept(begin), zeroEnd(begin) {}
+  int begin, end;
+  int kept;
+  int zeroEnd;
+};
+
+/// One that follows the other: units between cuts, nothing recomputed.
+std::vector<StageRun> runsBetween(const std::vector<int> &cuts);
+/// Whether one of these units, which ascend, is in [begin, end).
+bool anyWithin(const std::vector<int> &units, int begin, int end);
+
+/// Parameters that are stored and summed up alike; bytes of one rank's local
+/// part, by stage.
+struct WeightClass {
+  sharding::AxisList storage, gradient, state;
+  sharding::AxisList pending; ///< axes over which gradients are summed once a step, or scattered
+  sharding::AxisList split;   ///< of ep: those that share out the parameters (experts)
+  bool trained = false; ///< there are gradients
+  bool stored = false;  ///< as the plan says: all that may be trained; else whole
+  /// Of a plan that stores by two levels of ZeRO, which of them this is.
+  enum class Level : uint8_t { Only, Lower, Higher };
+  Level level = Level::Only;
+  /// The tables are of both levels: each stage says which of its units have the higher one.
+  /// What several units read has it, too.
+  bool open = false;
+
+  /// How many ranks some of these groups have on a mesh, and of `pending` those that the sum
+  /// to `state`, or `gradient`, leaves; StageCosts finds them.
+  struct Ranks {
+    int64_t storage = 1, gradient = 1, state = 1, pending = 1;
+  };
+  Ranks ranks;
+  sharding::AxisList rest;
+
+  struct Tables {
+    explicit Tables(int units)
+        : parameters(units), gradients(units), states(units), kept(units), update(units),
+          elements(units), count(units) {}
+    void finish();
+    StageTable parameters, gradients, states, kept, update, elements, count;
+    /// By parameter, in their order: the units that read it, and its bytes. Only where an
+    /// allocator is asked for them.
+    std::vector<std::pair<std::vector<int>, int64_t>> parts;
+  };
+  std::shared_ptr<Tables> tables; ///< the same however they are stored
+  std::shared_ptr<Tables> shared; ///< of these, what several units read; null: nothing
+  int64_t parameters(const StageRun &run) const { return of(&Tables::parameters, run); }
+  int64_t gradients(const StageRun &run) const { return of(&Tables::gradients, run); }
+  int64_t states(const StageRun &run) const { return of(&Tables::states, run); }
+  int64_t kept(const StageRun &run) const { return of(&Tables::kept, run); }
+  int64_t update(const StageRun &run) const { return of(&Tables::update, run); }
+  int64_t elements(const StageRun &run) const { return of(&Tables::elements, run); }
+  int64_t count(const StageRun &run) const { return of(&Tables::count, run); }
+  /// The bytes of each of these parameters.
+  std::vector<int64_t> sizes(const StageRun &run) const;
+
+private:
+  int64_t of(StageTable Tables::*amount, const StageRun &run) const {
+    int64_t all = ((*tables).*amount)(run.begin, run.end);
+    return open ? ofLevel(amount, run, all) : all;
+  }
+  int64_t ofLevel(StageTable Tables::*amount, const StageRun &run, int64_t all) const;
+};
+
+/// Bytes that a rank has beside what it keeps, one after the other: when the model is made
+/// (beyond what is kept later on), for the norm of the gradients, in the update and after it.
+struct BetweenCalls {
+  int64_t initial = 0, norm = 0, update = 0, after = 0;
+  int64_t most() const { return std::max({initial, norm, update, after}); }
+  BetweenCalls &operator+=(const BetweenCalls &other) {
+    initial += other.initial;
+    norm += other.norm;
+    update += other.update;
+    after += other.after;
+    return *this;
+  }
+};
+
+struct Weights {
+  std::vector<WeightClass> classes;
+  /// By trained parameter that several units read: those, and the bytes of its gradient.
+  std::vector<std::pair<std::vector<int>, int64_t>> shared;
+  /// Of a plan that stores by two levels of ZeRO, which blocks have the higher one.
+  std::vector<bool> higherBlocks;
+
+  /// What is there for a whole step on ranks that have one of these units.
+  struct Data {
+    enum class Kind : uint8_t {
+      Microbatch, ///< inputs, targets and outputs: of each microbatch
+      Step,
+      Buffer ///< of the model
+    };
+    std::vector<int> units; ///< ascending
+    Kind kind = Kind::Step;
+    int64_t bytes = 0;
+  };
+  /// Inputs, targets, scalars and buffers where they are read, and outputs where they are made.
+  std::vector<Data> data;
+};
+
+/// The parameters of an execution by where they are read, and its data.
+Weights findWeights(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+                    const Execution &execution, const Profile &profile,
+                    const Software &software);
+
+/// The axes of a list that aren't in another.
+sharding::AxisList without(const sharding::AxisList &axes, const sharding::AxisList &taken);
+
+/// Groups that sum up single numbers once a step: the norm of gradients that are
+/// split; and with it the valid targets.
+std::vector<sharding::AxisList> normSums(const Problem &problem, const ProblemFacts &facts,
+                                         const Plan &plan);
+std::vector<sharding::AxisList> scalarSums(const Problem &problem, const sharding::Mesh &mesh,
+                                           std::vector<sharding::AxisList> normSums);
+
+/// Whether what is sent between stages keeps the sender from computing.
+bool blockingSends(const Software &software, ScheduleKind schedule);
+
+class StageCosts {
+public:
+  using Runs = std::vector<StageRun>; ///< the stages of a rank, or of a pipeline
+
+  /// `mesh`: of one stage, with all its axes. `scalarSums`: groups that sum up
+  /// single numbers once a step. `times`: of the model; null: its own.
+  StageCosts(const CostModel &model, const Degrees &degrees,
+             const sharding::Mesh &mesh, const Profile &profile, Weights weights,
+             const std::vector<Block> &blocks, std::vector<sharding::AxisList> scalarSums,
+             std::shared_ptr<CollectiveTimes> times = nullptr);
+
+  /// What stages cost whose first blocks are recomputed; must outlive this.
+  void setRecomputed(const Profile &all) { recomputed = &all; }
+
+  simulate::StageCost stage(const StageRun &run) const;
+  /// What its microbatches keep, and the most that one takes, as in Profile.
+  int64_t savedBytes(const StageRun &run) const;
+  int64_t peakBytes(const StageRun &run) const;
+  /// All that recomputing adds to the work of its calls.
+  simulate::Work recomputation(const StageRun &run) const;
+  /// Of what passes from stage to stage, the share that a rank sends itself.
+  double sentShare() const;
+  /// At the cut before a unit, between stage `index` and the next.
+  simulate::Boundary boundary(int unit, int64_t index) const;
+  /// Without what `tiedSeconds` says.
+  simulate::RankCost rank(const Runs &runs) const;
+  /// All of a pipeline, by stage.
+  simulate::Costs costs(const Runs &stages) const;
+
+  Runs runsOf(const Runs &stages, int64_t rank) const;
+  /// The pipeline rank whose stage has a unit.
+  int64_t rankOf(int unit, const Runs &stages) const;
+  /// Gradients of a rank, by the first and the last rank that hold copies of the same
+  /// parameters: an embedding is read by the first stage, and as the head by the last one.
+  struct Tied {
+    int64_t first = 0, last = 0;
+    double bytes = 0;
+  };
+  std::vector<Tied> tied(const Runs &stages, int64_t rank) const;
+  /// Their sums, between these two.
+  double tiedSeconds(const Runs &stages, int64_t rank) const;
+  /// What a rank keeps from step to step, and a step's data: all but activations.
+  MemoryUse staticBytes(std::span<const StageRun> runs) const;
+  /// What a rank has in its host's memory: offloaded states, and temporaries of their update.
+  double hostBytes(const Runs &runs) const;
+  /// What there is beyond it before a step's calls and after them.
+  BetweenCalls betweenCalls(std::span<const StageRun> runs) const;
+  /// The same, and what its calls gather and scatter, as requests to an allocator;
+  /// without what `StageAllocations` has.
+  RankRequests requests(const Runs &runs) const;
+  /// Of the parameters that a rank stores.
+  int64_t parameterElements(const StageRun &run) const;
+
+  /// Communication that parameters and gradients need.
+  struct Exchange {
+    sharding::StepKind kind = sharding::StepKind::AllReduce;
+    const sharding::AxisList *axes = nullptr; ///< null: there is no group
+    double bytes = 0, seconds = 0; ///< of all calls
+    double calls = 0;
+  };
+  /// One after the other.
+  struct Reductions {
+    const Exchange *begin() const { return list.data(); }
+    const Exchange *end() const { return list.data() + count; }
+    void add(const Exchange &exchange) { list[count++] = exchange; }
+    std::array<Exchange, 2> list;
+    size_t count = 0;
+  };
+  /// Before the forward and again before the backward pass; within each
+  /// backward pass; once a step before, and after the update.
+  Exchange gather(const WeightClass &weights, const StageRun &run) const;
+  Exchange scatter(const WeightClass &weights, const StageRun &run) const;
+  Reductions reductions(const WeightClass &weights, const StageRun &run) const;
+  Exchange regather(const WeightClass &weights, const StageRun &run) const;
+  const std::vector<WeightClass> &getClasses() const { return classes; }
+
+  const CostModel &getModel() const { return model; }
+  /// What a device receives over the cut before a unit, each pass.
+  double forwardBytes(int unit) const { return double(profile.forwardBytes(unit)); }
+  double backwardBytes(int unit) const { return double(profile.backwardBytes(unit)); }
+  /// Of computation, and of what data-parallel ranks exchange beside it.
+  Slowdown slowdown() const;
+  bool blockingSends() const {
+    return plan::blockingSends(model.getCluster().software, degrees.schedule);
+  }
+
+private:
+  /// What parameters and gradients add to a stage's calls, and a rank that has no other stage.
+  struct Parameters {
+    struct Class {
+      simulate::Work gathers, scatters; ///< of each pass
+      double accumulation = 0;
+    };
+    std::vector<Class> classes;
+    double reductionSeconds = 0, reductionOverlap = 0;
+    double forwardTransient = 0, backwardTransient = 0;
+    simulate::RankCost rank;
+  };
+  const Parameters &parametersOf(StageRun run) const;
+  void findParameters(const StageRun &run, Parameters &result) const;
+  simulate::RankCost sumOf(std::span<const StageRun> runs) const;
+  simulate::Work launched(double all, double exchanged, double host) const;
+  Exchange exchange(sharding::StepKind kind, const sharding::AxisList &axes, double bytes,
+                    double pieces) const;
+  bool ownersBroadcast(const WeightClass &weights) const;
+  bool reducesHalfSums(const WeightClass &weights, const StageRun &run) const;
+  double lastShare(const WeightClass &weights, const StageRun &run) const;
+  void countBlocks(const std::vector<Block> &blocks, const std::vector<bool> &higher);
+  double pieces(WeightClass::Level level, const StageRun &run) const;
+  double piecesWith(sharding::AxisList WeightClass::*axes, const StageRun &run) const;
+  double accumulation(const WeightClass &weights, const StageRun &run) const;
+  bool overlaps() const;
+  int64_t bucketBytes(std::span<const StageRun> runs) const;
+  int64_t residentBuckets(std::span<const StageRun> runs) const;
+  int64_t dataBytes(std::span<const StageRun> runs, bool buffers) const;
+  GradientLife gradientLife() const;
+  bool isFlat(const WeightClass &weights) const;
+  BetweenCalls betweenCalls(const WeightClass &weights, const StageRun &run) const;
+  void addExchanges(int unit, RankRequests &to) const;
+  void addCasts(const Runs &runs, RankRequests &to) const;
+  void addRequests(const WeightClass &weights, const StageRun &run, RankRequests &to) const;
+
+  const CostModel &model;
+  Degrees degrees;
+  const sharding::Mesh &mesh;
+  const Profile &profile;
+  const Profile *recomputed = nullptr;
+  std::vector<WeightClass> classes;
+  std::vector<std::pair<std::vector<int>, int64_t>> shared;
+  std::vector<Weights::Data> data;
+  std::vector<sharding::AxisList> scalarSums;
+  std::vector<int> blocksBefore; ///< by unit: how many blocks begin before it
+  /// How many of these have the higher level; empty: stages say it.
+  std::vector<int> higherBefore;
+  /// By begin, end and zeroEnd; once for stages of as many of the repeated units.
+  mutable FlatMap<Parameters> known;
+  /// Ranks that exchange.
+  struct Group {
+    sharding::StepKind kind;
+    sharding::AxisList axes;
+    CollectiveTimes::Group *times;
+  };
+  std::shared_ptr<CollectiveTimes> times;
+  mutable std::deque<Group> groups; ///< few
+};
+
+} // namespace dtc::plan

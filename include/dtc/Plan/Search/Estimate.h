@@ -1,0 +1,109 @@
+// What degrees would cost at best: cuts stages for them and simulates a step,
+// with figures of one data-parallel rank that many degrees share.
+#pragma once
+
+#include "dtc/Plan/Plan/Storage.h"
+#include "dtc/Plan/Predict/StepEstimates.h"
+#include "dtc/Plan/Search/RankStages.h"
+#include "dtc/Plan/Search/Search.h"
+
+#include <set>
+
+namespace dtc::plan {
+
+struct Estimate {
+  Degrees degrees;
+  ShardVariant variant;
+  std::vector<OpId> cuts; ///< by stage its first op, then one past the last
+  std::vector<BlockRecompute> recompute;
+  /// What is stored by the higher level, where Degrees::zeroBlocks says that some is.
+  HigherLevel higher;
+  double seconds = 0;     ///< of a step
+  /// Bytes of the rank that fills its device most, and what that has for tensors.
+  double memory = 0, capacity = 0;
+  HostUse host;
+  bool fits() const { return shortBytes() <= 0; }
+  /// A rank's, at most: of its device, or of its part of its host.
+  double shortBytes() const {
+    double ofHost = host.shortBytes() / double(std::max<int64_t>(1, host.ranks));
+    return ofHost > 0 ? std::max(ofHost, memory - capacity) : memory - capacity;
+  }
+  double perSample() const {
+    return seconds / double(degrees.samples());
+  }
+};
+
+struct EstimateOptions {
+  double limit = 0;        ///< seconds of a step that aren't worth more effort
+  bool anyMemory = false;  ///< finds also what doesn't fit
+  /// Degrees::recompute is for as many blocks as memory asks for, not for all.
+  bool someBlocks = false;
+  /// Some blocks are stored by Degrees::zero, as memory asks for, and the rest by the level
+  /// below; only where that keeps the limit.
+  bool mixesLevels = false;
+};
+
+class Estimator {
+public:
+  Estimator(ShardLibrary &library, const Problem &problem, const ProblemFacts &facts)
+      : library(library), problem(problem), facts(facts) {}
+
+  enum class Outcome : uint8_t {
+    Found,
+    TooSlow,   ///< takes longer than the limit, whatever the memory
+    TooLarge,  ///< doesn't fit
+    Impossible ///< the degrees can't be
+  };
+
+  /// Finds what `lowerBound` will need of these degrees, on all processors.
+  void lookAhead(const std::vector<Degrees> &list, const ShardVariant &variant);
+  /// No step of these degrees takes less. `error`: why there is none.
+  double lowerBound(const Degrees &degrees, const ShardVariant &variant, std::string &error);
+  /// Nor any whose axes lie on the devices in another order, where near ranks
+  /// communicate faster: as if all axes were the innermost.
+  double lowerBoundOfOrders(const Degrees &degrees, const ShardVariant &variant,
+                            std::string &error);
+  /// What becomes of all of these orders where none can keep the limit; Found: some may.
+  Outcome tryOrders(const Degrees &degrees, const ShardVariant &variant,
+                    const EstimateOptions &options, std::string &error);
+  Outcome estimate(const Degrees &degrees, const ShardVariant &variant,
+                   const EstimateOptions &options, Estimate &result, std::string &error);
+
+  /// False where these degrees, which have a stage on each rank, need more memory than
+  /// there is, however slow they are. `someBlocks` as in EstimateOptions.
+  bool mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks);
+
+private:
+  class Pipelines;
+  const std::vector<OpId> &cutsFor(const Degrees &degrees);
+  std::optional<std::vector<int>> fixedCuts(const Profile &profile, int stages) const;
+  /// Pipeline ranks on the same type of device with the same mesh.
+  struct Kind {
+    ShardLibrary *devices = nullptr; ///< all that is known of those
+    Degrees degrees; ///< as if all were like them
+    size_t group = 0;
+    int64_t ranks = 0;
+    bool ownShardings = false; ///< else those that all kinds share
+  };
+  struct Kinds {
+    std::vector<Kind> list; ///< one where all ranks are alike
+    std::vector<size_t> byRank;
+  };
+  Kinds kindsOf(const Degrees &degrees);
+  using Ranks = std::vector<std::shared_ptr<RankStages>>; ///< of a pipeline
+  /// Nothing where there are none.
+  Ranks ranksOf(const Degrees &degrees, const ShardVariant &variant,
+                const EstimateOptions &options, std::string &error);
+  const ShardCosts *shardOf(const Kind &kind, const ShardVariant &variant, std::string &error);
+  double balancedFloor(const Kinds &kinds, const std::vector<const Profile *> &profiles) const;
+
+  ShardLibrary &library;
+  const Problem &problem;
+  const ProblemFacts &facts;
+  std::set<std::vector<OpId>> cutSets;
+  std::map<int64_t, const std::vector<OpId> *> cutsByStages; ///< of these
+  RankStagesStore rankStages;
+  StepEstimates steps;
+};
+
+} // namespace dtc::plan

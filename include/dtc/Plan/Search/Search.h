@@ -1,0 +1,54 @@
+// The planner: from a problem, a cluster and what the user pinned to a plan
+// with its prediction and the runners-up.
+#pragma once
+
+#include "dtc/Plan/Plan/Spec.h"
+#include "dtc/Plan/Predict/Prediction.h"
+#include "dtc/Plan/Shard/SolveSharding.h"
+
+namespace dtc::plan {
+
+struct SearchResult {
+  Plan plan;
+  Prediction predicted;
+  /// What was planned: the given problem, for the samples of one call under this plan.
+  Problem problem;
+  struct Alternative {
+    Degrees degrees;
+    Prediction predicted;
+  };
+  std::vector<Alternative> alternatives; ///< best first, without the chosen one
+  /// Upper bound on (found - optimal) / optimal of the shardings under the
+  /// chosen mesh; 0 when solved exactly.
+  double optimalityGap = 0;
+  SolverOptions solver; ///< what the shardings were solved for
+  /// Nothing was left to search but what costs no memory.
+  bool pinned = false;
+};
+
+struct SearchOptions {
+  int64_t devices = 1;
+  Spec spec; ///< what is pinned
+  /// Only plans that can be compiled (`unimplemented` names nothing).
+  bool executable = true;
+  /// The global batch is this many samples for each data-parallel rank; 0: it is
+  /// the problem's.
+  int64_t samplesPerRank = 0;
+  /// The problem's calls can't be cut otherwise.
+  bool fixedCalls = false;
+  const Workspace *workspace = nullptr; ///< as for `predict`
+  bool findClosest = true; ///< where nothing fits, say what comes closest
+  bool adviseOtherwise = true; ///< where nothing fits, look for what would
+  /// Where devices are of several types, pipeline stages may differ in their mesh.
+  bool unequalMeshes = true;
+  /// Plans one of many equal layers for all; without, the same is found in more time.
+  bool fold = true;
+};
+
+/// The plan with the fewest seconds a sample that fits. A plan pinned in full
+/// is returned even when it doesn't fit (prediction.fits() says so). Errors: 2
+/// where the SPEC can't be honoured, 4 where nothing fits, with what is short.
+Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
+                            const SearchOptions &options);
+
+} // namespace dtc::plan

@@ -1,0 +1,214 @@
+// What one data-parallel rank's share of a microbatch costs under tensor, expert and
+// context parallelism: solved once for each (tp, ep, cp, samples), whatever the
+// pipeline and the number of data-parallel ranks around it.
+#pragma once
+
+#include "dtc/Plan/Plan/Fold.h"
+#include "dtc/Plan/Predict/Recomputation.h"
+#include "dtc/Plan/Predict/StageCosts.h"
+#include "dtc/Plan/Search/Search.h"
+#include "dtc/Plan/Shard/ShardingSolver.h"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace dtc::plan {
+
+/// What a solution of the sharding is asked for beside speed.
+struct ShardVariant {
+  std::optional<bool> sequenceParallel;
+  double secondsPerByte = 1e-18; ///< among equally fast plans the smaller one is better
+  /// If not negative, not what the price finds, but of the frontier (ShardingSolver::frontier)
+  /// this one, counted from the fastest.
+  int32_t ofFrontier = -1;
+  auto operator<=>(const ShardVariant &) const = default;
+};
+
+/// Microbatches for which shardings are solved: those of a plan without a
+/// pipeline, where what is done once a step weighs most.
+int64_t weighedMicrobatches(const Problem &problem, const Degrees &degrees, int64_t devices);
+
+/// How a folded model is part of a whole one.
+struct FoldedModel {
+  const Folding *folding = nullptr;
+  const std::vector<Block> *blocks = nullptr; ///< of the whole model
+};
+
+class ShardCosts {
+public:
+  /// `folded`: all but the results is of a folded model.
+  ShardCosts(const Problem &problem, const ProblemFacts &facts, const CostModel &model,
+             const std::vector<Block> &blocks, Plan plan, const Workspace *workspace,
+             std::optional<FoldedModel> folded = std::nullopt);
+  /// The same shardings on devices of another type, which must outlive this as `other` must.
+  ShardCosts(const ShardCosts &other, const CostModel &model)
+      : ShardCosts(other.problem, other.facts, model, other.blocks, other.plan, other.workspace,
+                   other.folded) {}
+
+  /// Whether there are profiles of these units, without recomputation and with it:
+  /// always, unless the model is folded.
+  bool fits(Recompute recompute, const std::vector<OpId> &cuts) const;
+  /// Units between `cuts`, all blocks recomputed alike.
+  const Profile &profile(Recompute recompute, const std::vector<OpId> &cuts) const {
+    return *findProfile(recompute, cuts);
+  }
+  /// Parameters, stored whole; axes are those of the plan.
+  const Weights &weights(const std::vector<OpId> &cuts) const;
+  const std::vector<sharding::AxisList> &getNormSums() const { return norms; }
+  const Problem &getProblem() const { return problem; }
+  const ProblemFacts &getFacts() const { return facts; }
+  const Plan &getPlan() const { return plan; }
+
+private:
+  /// What there is between some cuts.
+  struct Units {
+    std::vector<OpId> cuts;
+    std::map<Recompute, std::unique_ptr<Profile>> profiles; ///< null: none
+    std::unique_ptr<Weights> weights;
+  };
+  Units &unitsOf(const std::vector<OpId> &cuts) const;
+  const Profile *findProfile(Recompute recompute, const std::vector<OpId> &cuts) const;
+  std::unique_ptr<Profile> makeProfile(Recompute recompute, const std::vector<OpId> &cuts) const;
+
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const CostModel &model;
+  const std::vector<Block> &blocks;
+  const Workspace *workspace;
+  Plan plan;
+  Execution execution;
+  std::vector<sharding::AxisList> norms;
+  std::optional<FoldedModel> folded;
+  mutable std::deque<Units> units; ///< few: there are as many as numbers of stages, at most
+};
+
+/// Solves on first use. Models of many equal layers are solved folded, where that
+/// is known to find the best. Several threads at a time may ask for batches, frontiers, the
+/// libraries of other devices, and for solutions (solveFolded, solveWhole, solveOfFrontier). All
+/// else, `get` and what it returns above all, belongs to one thread; `solveAhead` has threads of
+/// its own, each of which has other entries.
+class ShardLibrary {
+public:
+  ShardLibrary(const Problem &problem, const Cluster &cluster, const SearchOptions &options);
+
+  /// For a pipeline cut at some of `cuts`. Null where there is no such sharding;
+  /// `error` then says why.
+  const ShardCosts *get(const Degrees &degrees, const ShardVariant &variant,
+                        const std::vector<OpId> &cuts, std::string &error) {
+    return get(degrees, stridesOf(degrees), variant, cuts, error);
+  }
+  struct Asked {
+    Degrees degrees;
+    const std::vector<OpId> *cuts = nullptr;
+  };
+  /// Solves what `get` will be asked for, and finds the profiles of the degrees' recomputation,
+  /// on as many threads as there are processors. What is found doesn't depend on them.
+  void solveAhead(const std::vector<Asked> &list, const ShardVariant &variant);
+  /// The same with tp, cp and ep at these strides on the devices.
+  const ShardCosts *get(const Degrees &degrees, const Strides &strides,
+                        const ShardVariant &variant, const std::vector<OpId> &cuts,
+                        std::string &error);
+  /// Of shardings that are the same for all types of devices, as these of them cost (on).
+  const ShardCosts *getFor(ShardLibrary &devices, const Degrees &degrees,
+                           const ShardVariant &variant, const std::vector<OpId> &cuts,
+                           std::string &error);
+  /// The problem with that many samples in a call, sequences split among so many ranks.
+  struct Batch {
+    Problem problem;
+    std::unique_ptr<ProblemFacts> facts;
+    std::string error;
+  };
+  const Batch &batchOf(int64_t samples, int64_t contextRanks);
+  /// The same of the folded model, if there is one.
+  const Batch &foldedBatchOf(int64_t samples, int64_t contextRanks);
+  Result<Problem> problemOf(int64_t samples) const;
+  /// Of the folded model; nullopt where the whole one has to be solved.
+  std::optional<Result<Solution>> solveFolded(int64_t samples, const Degrees &degrees,
+                                              const SolverOptions &options);
+  /// The shardings that a variant of the frontier stands for, surrounded by data-parallel
+  /// ranks: of the folded model where `folded` says so, else of the whole one. `options` then say
+  /// what they hold.
+  Result<Solution> solveOfFrontier(const Degrees &degrees, const ShardVariant &variant,
+                                   SolverOptions &options, bool &folded);
+  /// Of the shardings under these degrees, to which ShardVariant::ofFrontier refers. Null:
+  /// it isn't known.
+  const ShardingSolver::Frontier *frontier(const Degrees &degrees,
+                                           std::optional<bool> sequenceParallel);
+  /// Of the whole model, in any case.
+  Result<Solution> solveWhole(const Degrees &degrees, const SolverOptions &options);
+  const Folding *getFolding() const { return folding ? &*folding : nullptr; }
+  const Workspace *getWorkspace() const { return workspace.get(); }
+  const Workspace *getFoldedWorkspace() const { return foldedWorkspace.get(); }
+  /// The same on some devices of the cluster, as if all were like them.
+  ShardLibrary &on(DeviceRange range);
+  const Cluster &getCluster() const { return cluster; }
+  const std::vector<Block> &getBlocks() const { return blocks; }
+  /// How many shardings were solved; a frontier takes as long as some.
+  int64_t solves() const;
+  /// So few ops that the frontiers of all degrees can be searched, unfolded.
+  bool isSmall() const { return problem.ops.size() <= 256; }
+  const CostModel &getModel() const { return model; }
+  const ProblemFacts &getFacts() const { return facts; }
+  /// Whether attention keeps more than its results for the backward pass.
+  bool keepsInsideOps() const;
+
+private:
+  Batch makeBatch(const Problem &of, const ProblemFacts &itsFacts, int64_t samples,
+                  int64_t contextRanks) const;
+  const Problem &problem;
+  ProblemFacts facts;
+  const Cluster &cluster;
+  int64_t devices;
+  std::unique_ptr<Workspace> workspace; ///< null: there is none
+  CostModel model;
+  std::vector<Block> blocks;
+  mutable std::optional<bool> keepsAnyInside; ///< found when asked for
+  std::optional<Folding> folding;
+  std::unique_ptr<Workspace> foldedWorkspace;
+  std::optional<ProblemFacts> foldedFacts;
+  mutable std::mutex mutex; ///< of batches, libraries of other devices and places of frontiers
+  /// By samples and cp.
+  std::map<std::pair<int64_t, int64_t>, Batch> batches, foldedBatches;
+  /// tp, ep, cp, samples of a rank, and how many ranks of these axes lie below one switch
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, std::vector<int64_t>, ShardVariant>;
+  struct Solved {
+    bool tried = false;
+    std::unique_ptr<ShardCosts> folded, whole; ///< one or both; neither where there is an error
+    std::string error;
+  };
+  struct Request {
+    Key key;
+    Degrees inside; ///< the axes that shardings are solved for
+    SolverOptions options;
+  };
+  struct Frontier {
+    std::once_flag once; ///< for the rest, which doesn't change then
+    std::optional<ShardingSolver::Frontier> found;
+    bool folded = false;
+  };
+  const Frontier &frontierOf(const Request &request);
+  void solveFrontier(Frontier &entry, const Request &request);
+  static Result<const ShardingSolver::Sharded *>
+  shardingOf(const Frontier &frontier, const Degrees &degrees, int32_t number);
+  Request requestOf(const Degrees &degrees, const Strides &strides,
+                    const ShardVariant &variant) const;
+  const ShardCosts *costsOf(Solved &entry, const Request &request, Recompute recompute,
+                            const std::vector<OpId> &cuts);
+  void solveOnce(Solved &entry, const Request &request);
+  void addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options,
+                std::optional<Result<Solution>> known = std::nullopt);
+  const ShardCosts &priced(const ShardCosts &shared);
+  std::map<Key, Solved> solved;
+  std::map<Key, Frontier> frontiers; ///< of the variants without a number
+  std::vector<std::pair<std::unique_ptr<Cluster>, std::unique_ptr<ShardLibrary>>> elsewhere;
+  std::map<std::pair<int64_t, int64_t>, ShardLibrary *> byRange;
+  /// Those of the whole cluster's shardings, on the devices that this is for.
+  std::map<const ShardCosts *, std::unique_ptr<ShardCosts>> fromWhole;
+};
+
+/// The plan's entries for recomputing all blocks alike.
+std::vector<BlockRecompute> recomputeAll(const std::vector<Block> &blocks, Recompute kind);
+
+} // namespace dtc::plan

@@ -1,0 +1,107 @@
+// What the dynamic program over cuts asks of a stage: its seconds in a step, with
+// as few blocks recomputed as its memory allows.
+//
+// A stage of units 3 to 10 whose rank has room for 20 GB and holds four
+// microbatches at once: kept whole they take 4 x 6 GB, with the first block
+// recomputed 4 x 5.2, with two 4 x 4.4. So units up to the end of the second block
+// are recomputed, and the others keep what they have; of a third one, too, where
+// next to nothing would be left free. (The first blocks are the last of the backward
+// pass: when they are computed again, the others have let go of what they kept.
+// Megatron-LM calls this --recompute-method block.)
+//
+// Between two levels of ZeRO (Storage.h), with levels 2 and 3 open, parameters of ten blocks
+// take 10 GB stored whole and 1 GB split, beside 12 GB of all else in 16 GB: seven blocks
+// must be split, or fewer if others are recomputed. All numbers are tried, each with as few
+// blocks recomputed as it needs.
+#pragma once
+
+#include "dtc/Plan/Predict/StageCosts.h"
+
+#include <limits>
+#include <map>
+
+namespace dtc::plan {
+
+/// Share of the memory that recomputation, and storage by two levels, leave free where they can:
+/// predictions are off by a few percent, and a block more costs less than running out of memory.
+constexpr double kSpareMemory = 0.03;
+
+class StagePrices {
+public:
+  /// `recomputed`: the same units with all blocks recomputed; null: blocks are as
+  /// `costs` has them.
+  StagePrices(StageCosts &costs, const Degrees &degrees, const Profile &profile,
+              const std::vector<Block> &blocks, const Profile *recomputed);
+  StagePrices(const StagePrices &) = delete;
+
+  struct Price {
+    double seconds = 0;
+    StageRun run;
+  };
+  /// Of the units [a, b) on a rank with `budget` bytes that holds `slots`
+  /// microbatches at once; nothing where it is too small.
+  std::optional<Price> operator()(int a, int b, int32_t slots, double budget);
+  /// The price's seconds; infinite where it is too small.
+  double seconds(int a, int b, int32_t slots, double budget);
+  /// From now on stages say which of their units are stored by the higher of two levels,
+  /// and those dearer than the limit aren't looked at.
+  void mixLevels(double limit) { mixLimit = limit; }
+  /// Where blocks that may be recomputed end among these units.
+  std::vector<int> blockEnds(int begin, int end) const;
+
+private:
+  /// With the fewest blocks recomputed that keep to a budget; `seconds` infinite: nothing does.
+  struct Kept {
+    int32_t slots = 0;
+    double budget = 0, seconds = 0;
+    int kept = 0;
+  };
+  /// What doesn't depend on what is recomputed, and what was found of all else.
+  struct Stage {
+    double seconds = 0; ///< but for the input gradient calls
+    simulate::Work inputGrad;
+    double computing = 0; ///< seconds that no exchange shortens
+    double bytes = 0, updateBytes = 0;
+    double savedWhole = 0, bytesWhole = 0, secondsWhole = 0; ///< with nothing recomputed
+    std::vector<Kept> found;
+  };
+  Stage &stageOf(const StageRun &run);
+  void price(Stage &entry, const StageRun &run) const;
+  /// All units of the lower level.
+  Stage &plainStage(int a, int b) {
+    std::vector<Stage *> &row = plain[a];
+    auto length = static_cast<size_t>(b - a);
+    if (row.size() <= length)
+      row.resize(length + 1);
+    return row[length] ? *row[length] : *(row[length] = &stageOf({a, b}));
+  }
+  /// As FoldedUnits::shift.
+  int shift(int a, int b) const { return b <= repeatedEnd ? shifts[a] : 0; }
+  std::optional<Price> find(int a, int b, int32_t slots, double budget);
+  const Kept &keptOf(int a, int b, int32_t slots, double budget);
+  std::optional<Price> within(StageRun run, int32_t slots, double room);
+  std::optional<Price> mixed(int a, int b, int32_t slots, double room);
+  double bytes(const Stage &stage, const StageRun &run, int32_t slots) const;
+  double seconds(const Stage &stage, const StageRun &run) const;
+  /// With nothing recomputed.
+  static double bytes(const Stage &stage, int32_t slots) {
+    return std::max(stage.updateBytes, stage.bytesWhole + double(slots - 1) * stage.savedWhole);
+  }
+
+  const StageCosts &costs;
+  const Degrees &degrees;
+  int units;
+  /// Stages of as many of the repeated units cost the same: by begin, how far from the first of
+  /// these the stages are that end with the last of them at most.
+  std::vector<int> shifts;
+  int repeatedEnd;
+  std::vector<int> ends; ///< of blocks, in units
+  bool recomputes;       ///< some of them
+  std::optional<double> mixLimit;
+  FlatMap<Stage> stages; ///< by begin, end and zeroEnd: few are asked for
+  std::vector<std::vector<Stage *>> plain; ///< of these, by begin and length; null: unknown
+  /// By a, b, slots and budget.
+  std::map<std::tuple<int, int, int32_t, double>, std::optional<Price>> mixes;
+};
+
+} // namespace dtc::plan

@@ -1,0 +1,172 @@
+// Shards all ops of a problem on a dp x ep x cp x tp mesh at the least cost.
+//
+// Variables are groups (a forward op with its backward ops) and parameters;
+// terms are what a group's choice costs inside, and for every value what it
+// costs to bring it from how it is made to each distinct way in which it is
+// read. Gradients of one value are added where they are laid out alike and then
+// brought to the value's layout, once for each layout among them. The
+// network's structure follows the graph, so that a transformer is eliminated
+// layer by layer.
+//
+// A value whose readers have too many layouts among them for one table gets a
+// variable of its own: the layout in which it is shared. It is brought there
+// once, and from there to each reader. (Dearer than the truth only where
+// several readers share a second layout that costs communication, too.)
+#pragma once
+
+#include "dtc/Plan/Plan/Fold.h"
+#include "dtc/Plan/Shard/Choices.h"
+#include "dtc/Plan/Shard/SolveSharding.h"
+#include "dtc/Plan/Solve/CostNetwork.h"
+
+namespace dtc::plan {
+
+class ShardingSolver {
+public:
+  ShardingSolver(const Problem &problem, const ProblemFacts &facts, const Cluster &cluster,
+                 const Degrees &degrees, const SolverOptions &options);
+  Result<Solution> solve();
+  /// The problem being that of a folding, perhaps with another batch: the best of
+  /// the whole model, in which the blocks that are alike are treated equally.
+  /// nullopt where that isn't known to be the best.
+  std::optional<Result<Solution>> solveFolded(const Folding &folding);
+
+  struct Sharded {
+    Plan plan;
+    double seconds = 0; ///< of one step
+    double states = 0;  ///< bytes of parameters, gradients and optimizer states, without ZeRO
+    double results = 0; ///< bytes of what the forward ops make of a microbatch
+  };
+  struct Frontier {
+    std::vector<Sharded> shardings; ///< fastest first
+    double slack = 0; ///< seconds, as CostNetwork::Frontier says
+  };
+  /// Of all shardings those than which none is faster and holds no more (in the whole
+  /// model, of a folded one with equal copies); nothing where there are none, or where
+  /// it would take too long.
+  std::optional<Frontier> frontier(const CostNetwork::FrontierLimits &limits,
+                                   const Folding *folding = nullptr);
+  /// What is solved then has the shardings of this plan, whose mesh has no dp.
+  void keepTo(const Plan &plan) { inside = &plan; }
+
+  /// The ways in which a forward op can be sharded, of those that look alike from
+  /// outside the cheapest.
+  std::vector<sharding::OpSharding> choicesOf(OpId op);
+
+  /// How one choice of a variable sees a value.
+  struct View {
+    LayoutId made = -1;
+    std::vector<LayoutId> terms, read;
+    auto operator<=>(const View &) const = default;
+  };
+
+private:
+  /// A tensor of a group by its number there; `complete`: pending sums in its
+  /// layout don't count.
+  struct Tensor {
+    int local = -1;
+    bool complete = false;
+    auto operator<=>(const Tensor &) const = default;
+  };
+  /// One variable's part in a term about a value.
+  struct Member {
+    enum Type { GroupMember, LayoutMember, Fixed } type = Fixed;
+    int variable = -1;
+    int kind = 0;              ///< of the group or layout domain; of a fixed one, its layout
+    std::optional<Tensor> made;  ///< it makes the value, laid out as this
+    std::vector<Tensor> terms; ///< it makes terms of the sum that the value is
+    int read = -1;             ///< it reads the value
+    auto operator<=>(const Member &) const = default;
+  };
+  struct PricedTerm {
+    CostNetwork::Costs costs;
+    double seconds = 0; ///< where there is nothing to choose
+  };
+  using Price = double (ShardingSolver::*)(const Value &, const std::vector<const View *> &);
+
+  OpId build();
+  CostNetwork::Variable addVariable(size_t choices, OpId op, ValueId value);
+  /// How many; they come first.
+  sharding::AxisId dataAxes() const {
+    return static_cast<sharding::AxisId>(mesh.ofDegree("dp").size());
+  }
+  Error illegal(OpId op) const;
+  Result<Solution> solveWithin(const CostNetwork::Held &most);
+  Result<Solution> solution(const CostNetwork::Solution &found);
+  OpId addGroups();
+  bool isForbidden(const Group &group, const Effect &effect) const;
+  void addParameter(ValueId value);
+  void addReaders(ValueId value);
+  void addSum(OpId op);
+  void addAddition(OpId op);
+  void addParameterGradient(ValueId parameter);
+  void addOutput(ValueId value);
+  void addTerm(const Value &value, const std::vector<Member> &members, Price price, int tag);
+  PricedTerm priceTerm(const Value &value, const std::vector<Member> &members, Price price);
+
+  double priceReaders(const Value &value, const std::vector<const View *> &views);
+  double priceTerms(const Value &value, const std::vector<const View *> &views);
+  double priceGradient(const Value &value, const std::vector<const View *> &views);
+  double priceAccumulation(const Value &value, const std::vector<const View *> &views);
+  double priceOutput(const Value &value, const std::vector<const View *> &views);
+
+  int timesOf(const std::vector<Member> &members) const;
+  bool isSmall(const std::vector<Member> &members);
+  Member addShared(ValueId value, const std::vector<Member> &members);
+  Member addLayoutVariable(ValueId value, std::vector<LayoutId> domain);
+
+  int localOf(OpId op, ValueId value) const;
+  Member maker(ValueId value);
+  Member term(ValueId value);
+  void join(std::vector<Member> &members, Member member) const;
+  std::vector<View> views(const Member &member);
+  size_t viewCount(const Member &member);
+  std::vector<ValueId> leafTerms(ValueId total) const;
+  LayoutId complete(LayoutId layout);
+  LayoutId accumulated(LayoutId parameter, const std::vector<LayoutId> &terms);
+  std::vector<LayoutId> accumulations(const std::vector<Member> &members);
+  double onceAStep(const Value &parameter, LayoutId gradient);
+
+  Plan assemble(const std::vector<int> &chosen);
+  void assembleSum(OpId op, const std::vector<int> &chosen, Plan &plan);
+  void assembleArguments(const std::vector<int> &chosen, Plan &plan);
+  View viewOf(const Member &member, const std::vector<int> &chosen);
+
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const Degrees degrees;
+  double secondsPerByte;
+  int64_t tableLimit;
+  std::optional<CostNetwork::Held> mostHeld;
+  std::optional<SolverOptions::Forced> forced;
+  double numMicrobatches;
+  sharding::Mesh mesh;
+  CostModel model;
+  OpWork work;
+  Layouts layouts;
+  Groups groups;
+  Choices choices;
+  CostNetwork network;
+  double fixedSeconds = 0; ///< of terms that no choice changes
+  /// By variable and choice, bytes of states and of results.
+  std::vector<std::vector<CostNetwork::Held>> held;
+  const Plan *inside = nullptr;
+  const Folding *folding = nullptr;
+  std::vector<int> variableHome; ///< its block, of a folded problem
+  std::vector<int> groupVariable;
+  std::map<ValueId, Member> parameters;
+  /// The choices of variables that are layouts; equal domains are one kind.
+  std::map<std::vector<LayoutId>, int> domainIds;
+  std::vector<std::vector<LayoutId>> domains;
+  std::map<std::pair<std::vector<int64_t>, std::vector<Member>>, PricedTerm> priced;
+  std::vector<LayoutId> layoutOf; ///< by value, once solved
+};
+
+/// The mesh of one stage for these degrees: axes dp, ep, cp and tp without those of
+/// size 1, tp innermost; dp in two where a part of it shares ZeRO's storage; tp
+/// in several axes where the sizes of contractions ask for it. They lie on the devices
+/// as the degrees' order says.
+sharding::Mesh makeMesh(const Problem &problem, const ProblemFacts &facts,
+                        const Degrees &degrees);
+
+} // namespace dtc::plan

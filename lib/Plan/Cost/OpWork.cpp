@@ -1,0 +1,386 @@
+#include "dtc/Plan/Cost/OpWork.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+using sharding::FactorId;
+using sharding::Mesh;
+using sharding::OpSharding;
+using sharding::TensorFactors;
+using sharding::TensorSharding;
+
+int64_t localBytes(const Value &value, const TensorSharding &sharding, const Mesh &mesh) {
+  int64_t bytes = byteSize(value.type);
+  for (size_t dim = 0; dim < value.shape.size(); ++dim)
+    bytes *= dim < sharding.dims.size() ? value.shape[dim] / mesh.size(sharding.dims[dim])
+                                        : value.shape[dim];
+  return bytes;
+}
+
+int64_t placedBytes(int64_t bytes) {
+  constexpr int64_t alignment = 64;
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+ParameterBytes parameterBytes(const Problem &problem, ValueId value, bool trained,
+                              const TensorSharding &layout, const Mesh &mesh,
+                              const Software &software) {
+  const Value &parameter = problem.values[value];
+  const OptimizerFacts &optimizer = problem.optimizer;
+  ParameterBytes bytes;
+  int64_t elements = localBytes(parameter, layout, mesh) / byteSize(parameter.type);
+  bytes.parameter = placedBytes(elements * byteSize(parameter.type));
+  if (!trained)
+    return bytes;
+  int64_t gradient = optimizer.gradientBytes ? optimizer.gradientBytes : byteSize(parameter.type);
+  bytes.states = optimizer.states * placedBytes(elements * optimizer.stateBytes) +
+                 placedBytes(elements * optimizer.masterBytes);
+  if (software.halfGradients && gradient > byteSize(parameter.type)) {
+    bytes.update = placedBytes(elements * gradient); // the copy
+    gradient = byteSize(parameter.type);
+  }
+  bytes.update += software.updateTemporaries * placedBytes(elements * byteSize(DType::F32));
+  if (software.keepsHalfGradients && gradient > byteSize(parameter.type))
+    bytes.kept = bytes.parameter;
+  bytes.gradient = placedBytes(elements * gradient);
+  return bytes;
+}
+
+ParameterBytes modelBytes(const Problem &problem, const ProblemFacts &facts,
+                          const Software &software) {
+  ParameterBytes all;
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    const Value &argument = problem.values[value];
+    if (argument.kind != ValueKind::Parameter)
+      continue;
+    ParameterBytes one = parameterBytes(problem, value, facts.gradientResult[value] >= 0,
+                                        TensorSharding::replicated(argument.shape.size()), Mesh(),
+                                        software);
+    all.parameter += one.parameter;
+    all.gradient += one.gradient;
+    all.states += one.states;
+    all.kept += one.kept;
+    all.update += one.update;
+  }
+  return all;
+}
+
+double localShare(const OpSharding &choice, const Mesh &mesh) {
+  double share = 1;
+  for (const sharding::AxisList &axes : choice.factors)
+    share /= double(mesh.size(axes));
+  return share;
+}
+
+/// Of the logits of a loss that isn't fused, in f32.
+double OpWork::logitBytes(const Op &op) const {
+  bool taken = isGpu() && op.kind == OpKind::Loss && !model.getCluster().software.fusedLoss;
+  return taken ? 4 * double(problem.values[op.operands[0]].elements()) : 0;
+}
+
+double OpWork::scratchBytes(OpId id) const {
+  const Op &op = problem.ops[id];
+  bool none = op.kind == OpKind::Attention && model.getCluster().software.flashAttention > 0;
+  double copy = op.backward ? 0 : logitBytes(op);
+  return isGpu() && none ? 0 : op.scratch + copy;
+}
+
+double OpWork::savedBytes(OpId id) const {
+  const Op &op = problem.ops[id];
+  const Software &software = model.getCluster().software;
+  if (op.kind == OpKind::Loss && !op.backward)
+    return op.saved + logitBytes(op);
+  if (!isGpu() || op.kind != OpKind::Attention || op.operands.empty())
+    return op.saved;
+  double share = double(byteSize(problem.values[op.operands[0]].type)) / 4;
+  double mask = 0.25; // a byte for each score
+  return software.flashAttention > 0 ? 0 : op.saved * (software.dropout ? 2 * share + mask : share);
+}
+
+/// The look-up whose rows a norm takes; -1: it takes something else, or is none.
+static OpId normalizedLookup(const Problem &problem, const ProblemFacts &facts, OpId id) {
+  const Op &op = problem.ops[id];
+  if (op.kind != OpKind::Normalization || op.backward)
+    return -1;
+  OpId producer = facts.producer[op.operands[0]];
+  return producer >= 0 && problem.ops[producer].kind == OpKind::Lookup ? producer : -1;
+}
+
+OpId OpWork::dropsOutputOf(OpId id) const {
+  const Op &op = problem.ops[id];
+  bool isSum = op.kind == OpKind::Elementwise && !op.backward && op.operands.size() == 2 &&
+               op.results.size() == 1;
+  OpId embedding = normalizedLookup(problem, facts, id);
+  if (!isGpu() || !model.getCluster().software.dropout || (!isSum && embedding < 0))
+    return -1;
+  const std::vector<OpId> &readers = facts.consumers[op.results[0]];
+  if (std::none_of(readers.begin(), readers.end(), [&](OpId reader) {
+        return problem.ops[reader].kind == OpKind::Normalization && !problem.ops[reader].backward;
+      }))
+    return -1;
+  for (ValueId operand : op.operands) {
+    OpId producer = facts.producer[operand];
+    if (OpId rows = producer >= 0 ? normalizedLookup(problem, facts, producer) : -1; rows >= 0)
+      return rows;
+    if (producer >= 0 && isEpilogue(producer))
+      for (ValueId inner : problem.ops[producer].operands)
+        if (OpId made = facts.producer[inner];
+            made >= 0 && problem.ops[made].kind == OpKind::Contraction)
+          producer = made;
+    if (producer >= 0 && (problem.ops[producer].kind == OpKind::Contraction ||
+                          problem.ops[producer].kind == OpKind::Lookup))
+      return producer;
+  }
+  return -1;
+}
+
+/// Whether a value is a parameter, perhaps cast or broadcast.
+static bool isParameter(const Problem &problem, const ProblemFacts &facts, ValueId value) {
+  while (facts.producer[value] >= 0) {
+    const Op &op = problem.ops[facts.producer[value]];
+    bool passes = op.kind == OpKind::Layout || op.kind == OpKind::View ||
+                  op.kind == OpKind::Elementwise;
+    if (!passes || op.operands.size() != 1)
+      return false;
+    value = op.operands[0];
+  }
+  return problem.values[value].kind == ValueKind::Parameter;
+}
+
+bool OpWork::isEpilogue(OpId id) const {
+  const Op &op = problem.ops[id];
+  if (op.kind != OpKind::Elementwise || op.operands.size() != 2)
+    return false;
+  auto isProduct = [&](ValueId value) {
+    OpId producer = facts.producer[value];
+    return producer >= 0 && problem.ops[producer].kind == OpKind::Contraction;
+  };
+  return (isProduct(op.operands[0]) && isParameter(problem, facts, op.operands[1])) ||
+         (isProduct(op.operands[1]) && isParameter(problem, facts, op.operands[0]));
+}
+
+bool OpWork::exists(ValueId value) const {
+  if (facts.materialized[value] || !runsOpByOp())
+    return facts.materialized[value];
+  OpId producer = facts.producer[value];
+  if (producer < 0 || facts.isStatic[producer])
+    return false;
+  const Op &op = problem.ops[producer];
+  bool casts = op.operands.size() == 1 &&
+               problem.values[op.operands[0]].type != problem.values[value].type;
+  return (op.kind == OpKind::Elementwise && !casts) || op.kind == OpKind::Reduction;
+}
+
+double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  const Op &op = problem.ops[id];
+  double operands = 0, results = 0, indices = 0;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const Value &value = problem.values[op.operands[i]];
+    bool again = std::find(op.operands.begin(), op.operands.begin() + i, op.operands[i]) !=
+                 op.operands.begin() + i;
+    bool isWindow = isGpu() && op.window > 0 && i + 1 == op.operands.size();
+    if (again || isWindow || !exists(op.operands[i]))
+      continue;
+    auto bytes = double(localBytes(value, sharding::operandSharding(op.rule, choice, i), mesh));
+    operands += bytes;
+    if (value.type == DType::I64 || value.type == DType::I32)
+      indices += bytes;
+  }
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    auto bytes = double(localBytes(problem.values[op.results[i]],
+                                   sharding::resultSharding(op.rule, choice, i), mesh));
+    if (exists(op.results[i]))
+      results += bytes;
+    else if (op.kind == OpKind::Layout)
+      operands = std::min(operands, bytes); // of a slice's operand only that part is read
+  }
+  // A look-up reads only the rows it is asked for; its gradient writes them all.
+  if (op.kind == OpKind::Lookup && !op.backward)
+    return indices + 2 * results;
+  if (isGpu())
+    return operands + results; // the model of attention knows what it keeps inside
+  return operands + results + 2 * (scratchBytes(id) + savedBytes(id)) * localShare(choice, mesh);
+}
+
+/// Sizes as a matrix product, where the op is one.
+static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, LocalWork &work) {
+  bool isGrouped = op.isGroupedProduct();
+  if (op.kind != OpKind::Contraction || (op.operands.size() != 2 && !isGrouped) ||
+      op.results.size() != 1)
+    return;
+  int64_t batch = 1, m = 1, n = 1, k = 1;
+  double global = 2;
+  for (size_t i = 0; i < op.rule->factors.size(); ++i) {
+    auto factor = static_cast<FactorId>(i);
+    if (isGrouped && op.rule->factors[i].kind == sharding::FactorKind::Whole)
+      continue; // experts of a part: a row meets one of them
+    bool left = sharding::occurs(op.rule->operands[0], factor);
+    bool right = sharding::occurs(op.rule->operands[1], factor);
+    bool out = sharding::occurs(op.rule->results[0], factor);
+    int64_t &size = left && right ? (out ? batch : k) : left ? m : n;
+    size *= op.rule->factors[i].size / mesh.size(choice.factors[i]);
+    global *= double(op.rule->factors[i].size);
+  }
+  if (global != op.flops)
+    return; // a convolution
+  work.batch = batch;
+  work.m = m;
+  work.n = n;
+  work.k = k;
+}
+
+/// Queries [b, s, heads, e] and keys [b, t, heads, e]: s and t of each head of
+/// each sample.
+static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mesh,
+                         LocalWork &work) {
+  if (op.kind != OpKind::Attention || op.rule->operands.size() < 3 ||
+      op.rule->operands[0].size() != 4 || op.rule->operands[1].size() != 4)
+    return;
+  auto local = [&](const std::vector<FactorId> &dim) {
+    int64_t size = 1;
+    for (FactorId factor : dim)
+      size *= op.rule->factors[factor].size / mesh.size(choice.factors[factor]);
+    return size;
+  };
+  const TensorFactors &query = op.rule->operands[0], &key = op.rule->operands[1];
+  work.attention = true;
+  work.causal = op.causal;
+  work.window = op.window;
+  work.backward = op.backward && *op.backward != BackwardKind::Recompute;
+  work.biased = !work.backward && op.operands.size() > 3;
+  work.batch = local(query[0]) * local(query[2]);
+  work.m = local(query[1]);
+  work.n = local(key[1]);
+  work.k = local(query[3]);
+}
+
+/// Whether a value was turned by its position: put together again from parts that tables,
+/// which depend on nothing that varies, were multiplied with (Su et al. 2021, RoFormer).
+static bool isRotated(const Problem &problem, const ProblemFacts &facts, ValueId value) {
+  bool joined = false, scaled = false;
+  std::vector<ValueId> open = {value};
+  while (!open.empty()) {
+    OpId producer = facts.producer[open.back()];
+    bool isTable = producer >= 0 ? facts.isStatic[producer]
+                                 : problem.values[open.back()].kind == ValueKind::Buffer;
+    open.pop_back();
+    scaled = scaled || isTable;
+    if (producer < 0 || isTable)
+      continue;
+    const Op &op = problem.ops[producer];
+    joined = joined || op.kind == OpKind::Join;
+    if (op.kind == OpKind::Elementwise || op.kind == OpKind::Layout || op.kind == OpKind::View ||
+        op.kind == OpKind::Join)
+      open.insert(open.end(), op.operands.begin(), op.operands.end());
+  }
+  return joined && scaled;
+}
+
+/// x * cos + rotate(x) * sin, as PyTorch runs Megatron-Core's `_apply_rotary_pos_emb_bshd` for
+/// queries and for keys: 12 kernels each, and 9 for its gradient. In tensors of their size read
+/// or written: two products, a sign (of half), two joins and a sum; back: two products, a
+/// sign (of half), a join, two sums, and two slices that begin with zeros.
+void OpWork::addRotary(const Op &op, LocalWork &work) const {
+  constexpr double forward = 12, backward = 17;
+  const Op &attention = op.backward ? problem.ops[op.forward] : op;
+  if (!isRotated(problem, facts, attention.operands[0]))
+    return;
+  const Value &queries = problem.values[attention.operands[0]];
+  const Value &keys = problem.values[attention.operands[1]];
+  double bytes = double(work.batch * work.m * work.k * byteSize(queries.type)) *
+                 (1 + double(keys.elements()) / double(queries.elements()));
+  work.passes = work.backward ? 18 : 24;
+  work.passedBytes = (work.backward ? backward : forward) * bytes;
+}
+
+/// What a program doesn't have as one kernel. Of norms and losses: statistics in
+/// single precision, each step a kernel that reads and writes its tensor.
+void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
+  const Software &software = model.getCluster().software;
+  if (op.kind == OpKind::Normalization && !software.fusedNorm) {
+    constexpr double traffic = 8; // of bf16 read and written once
+    work.bytes *= traffic;
+    work.kernels = 6;
+  }
+  if (op.kind == OpKind::Attention && software.flashAttention == 0)
+    work.kernels = (op.backward ? 4 : 2) + (software.fusesSoftmax(work.batch) ? 1 : 4) +
+                   software.dropout + work.biased;
+  if (work.attention && !software.fusedRotary && !runsOpByOp())
+    addRotary(op, work);
+  // Passes over the logits in f32: the cast, their largest (1), the difference,
+  // exponentials (2 each), their sum (1), the quotient (2); back: the difference
+  // to the target, its scale, the cast (2 each).
+  if (double logits = share * logitBytes(op); logits > 0) {
+    work.bytes += (op.backward ? 5 : 9) * logits;
+    work.kernels = op.backward ? 3 : 6;
+  }
+  if (op.kind == OpKind::Loss && !op.backward && software.lossMetrics > 0)
+    addMetrics(op, share, work);
+}
+
+/// PyTorch's cross entropy, without gradients: a copy of the logits in f32, and the
+/// kernel of its log softmax, which reads them for their largest, their sum and its
+/// result (cunn_SoftMaxForward), each a pass.
+void OpWork::addMetrics(const Op &op, double share, LocalWork &work) const {
+  const Value &logits = problem.values[op.operands[0]];
+  double elements = share * double(logits.elements());
+  auto metrics = double(model.getCluster().software.lossMetrics);
+  work.bytes += metrics * elements * (byteSize(logits.type) + 5 * byteSize(DType::F32));
+  work.kernels += 3 * model.getCluster().software.lossMetrics;
+}
+
+/// Whether rows that find their experts when the program runs are put in order twice: by rank
+/// before they are sent, and by expert where they arrive, several of whom are there.
+static bool sortsTwice(const Op &op, const Mesh &mesh) {
+  int64_t ranks = mesh.size(mesh.ofDegree("ep"));
+  return op.kind == OpKind::Lookup && op.ragged >= 0 && ranks > 1 &&
+         op.rule->factors[op.ragged].size > ranks;
+}
+
+LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  const Op &op = problem.ops[id];
+  LocalWork result;
+  if (!op.operands.empty())
+    result.type = problem.values[op.operands[0]].type;
+  result.flops = op.flops * localShare(choice, mesh);
+  result.kernels = op.kind != OpKind::View &&
+                   std::any_of(op.results.begin(), op.results.end(),
+                               [&](ValueId value) { return exists(value); });
+  result.bytes = op.kind == OpKind::View ? 0 : movedBytes(id, choice, mesh);
+  if (sortsTwice(op, mesh)) {
+    result.kernels *= 2;
+    result.bytes *= 2;
+  }
+  setSizes(op, choice, mesh, result);
+  setAttention(op, choice, mesh, result);
+  if (runsOpByOp() && isEpilogue(id))
+    return LocalWork{.kernels = 0};
+  if (isGpu())
+    takeApart(op, localShare(choice, mesh), result);
+  return result;
+}
+
+std::vector<RoundUse> OpWork::rounds(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  std::vector<RoundUse> result;
+  const Op &op = problem.ops[id];
+  for (const Round &round : op.rounds) {
+    if (choice.factors[round.factor].empty())
+      continue;
+    int64_t elements = 1;
+    for (FactorId factor : round.tensor)
+      elements *= op.rule->factors[factor].size / mesh.size(choice.factors[factor]);
+    result.push_back({choice.factors[round.factor], elements * round.elementBytes});
+  }
+  return result;
+}
+
+double OpWork::seconds(OpId op, const OpSharding &choice, const Mesh &mesh) const {
+  double result = model.opSeconds(work(op, choice, mesh));
+  for (const RoundUse &round : rounds(op, choice, mesh))
+    result += model.collectiveSeconds(sharding::StepKind::AllReduce, round.axes,
+                                      double(round.bytes), mesh);
+  return result;
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,250 @@
+// Writes plans as YAML; see PlanYaml.cpp.
+#include "PlanWords.h"
+
+#include "dtc/Plan/Plan/Problem.h"
+#include "dtc/Plan/Plan/Spec.h"
+
+#include <yaml-cpp/yaml.h>
+
+namespace dtc::plan {
+
+using sharding::AxisId;
+using sharding::AxisList;
+using sharding::OpSharding;
+using sharding::TensorSharding;
+
+namespace {
+
+class PlanWriter {
+public:
+  PlanWriter(const Plan &plan, const Problem &problem)
+      : plan(plan), problem(problem), current(&plan) {}
+  std::string run();
+
+private:
+  template <typename T> void field(const char *key, const T &value) {
+    out << YAML::Key << key << YAML::Value << value;
+  }
+  void key(const char *name) { out << YAML::Key << name << YAML::Value; }
+  void axes(const AxisList &list);
+  void lists(const std::vector<AxisList> &lists);
+  void layout(const TensorSharding &sharding);
+  void degrees();
+  void mesh();
+  void stages();
+  void arguments();
+  void storage();
+  void recompute();
+  void ops();
+  void others();
+
+  const Plan &plan;
+  const Problem &problem;
+  const MeshLayout *current; ///< what is written
+  YAML::Emitter out;
+};
+
+} // namespace
+
+void PlanWriter::axes(const AxisList &list) {
+  out << YAML::Flow << YAML::BeginSeq;
+  for (AxisId axis : list)
+    out << current->mesh.axes[axis].name;
+  out << YAML::EndSeq;
+}
+
+void PlanWriter::lists(const std::vector<AxisList> &lists) {
+  out << YAML::Flow << YAML::BeginSeq;
+  for (const AxisList &list : lists)
+    axes(list);
+  out << YAML::EndSeq;
+}
+
+void PlanWriter::layout(const TensorSharding &sharding) {
+  key("dims");
+  lists(sharding.dims);
+  for (auto [kind, name] : partialNames) {
+    AxisList pending;
+    for (const sharding::Partial &partial : sharding.partial)
+      if (partial.kind == kind)
+        pending.push_back(partial.axis);
+    if (pending.empty())
+      continue;
+    key(name);
+    axes(pending);
+  }
+}
+
+void PlanWriter::degrees() {
+  const Degrees &d = plan.degrees;
+  key("plan");
+  out << YAML::BeginMap;
+  field("dp", d.dp);
+  field("tp", d.tp);
+  field("pp", d.pp);
+  field("cp", d.cp);
+  field("ep", d.ep);
+  field("sp", d.sp ? "on" : "off");
+  field("zero", d.zero);
+  if (d.zeroBlocks > 0)
+    field("zero_blocks", d.zeroBlocks);
+  field("zero_group", d.zeroGroup);
+  field("schedule", name(d.schedule));
+  field("chunks", d.chunks);
+  field("micro_batch", d.microBatch);
+  field("num_microbatches", d.numMicrobatches);
+  field("recompute", name(d.recompute));
+  if (d.recomputeBlocks > 0)
+    field("recompute_blocks", d.recomputeBlocks);
+  field("offload", name(d.offload));
+  field("order", name(d.order));
+  if (!d.groups.empty()) {
+    key("stage_groups");
+    out << YAML::BeginSeq;
+    for (const StageGroup &group : d.groups) {
+      out << YAML::Flow << YAML::BeginMap;
+      field("pp", group.pp);
+      field("dp", group.dp);
+      field("tp", group.tp);
+      field("sp", group.sp ? "on" : "off");
+      field("micro_batch", group.microBatch);
+      out << YAML::EndMap;
+    }
+    out << YAML::EndSeq;
+  }
+  out << YAML::EndMap;
+}
+
+void PlanWriter::mesh() {
+  key("mesh");
+  out << YAML::BeginSeq;
+  for (const sharding::MeshAxis &axis : current->mesh.axes) {
+    out << YAML::Flow << YAML::BeginMap;
+    field("name", axis.name);
+    field("degree", axis.degree);
+    field("size", axis.size);
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+}
+
+void PlanWriter::stages() {
+  key("stages");
+  out << YAML::BeginSeq;
+  for (const Stage &stage : plan.stages) {
+    out << YAML::Flow << YAML::BeginMap;
+    field("ops", std::vector<int64_t>{stage.firstOp, stage.lastOp});
+    field("devices", stage.devices);
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+}
+
+void PlanWriter::arguments() {
+  key("arguments");
+  out << YAML::BeginSeq;
+  for (const auto &[value, sharding] : current->arguments) {
+    out << YAML::Flow << YAML::BeginMap;
+    field("name", problem.values[value].name);
+    field("kind", name(problem.values[value].kind));
+    layout(sharding);
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+}
+
+/// Only what differs from storing a parameter as it is used.
+void PlanWriter::storage() {
+  key("storage");
+  out << YAML::BeginSeq;
+  for (const ParameterStorage &storage : current->storage) {
+    out << YAML::Flow << YAML::BeginMap;
+    field("parameter", storage.parameter);
+    layout(storage.use);
+    const std::pair<const char *, const AxisList *> sharded[] = {
+        {"storage_axes", &storage.storageAxes},
+        {"gradient_axes", &storage.gradientAxes},
+        {"state_axes", &storage.stateAxes}};
+    for (auto [name, list] : sharded)
+      if (!list->empty()) {
+        key(name);
+        axes(*list);
+      }
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+}
+
+void PlanWriter::recompute() {
+  if (plan.recompute.empty())
+    return;
+  key("recompute");
+  out << YAML::BeginSeq;
+  for (const BlockRecompute &block : plan.recompute) {
+    out << YAML::Flow << YAML::BeginMap;
+    field("block", block.block);
+    field("kind", name(block.kind));
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+}
+
+void PlanWriter::ops() {
+  key("ops");
+  out << YAML::BeginSeq;
+  for (size_t i = 0; i < current->ops.size(); ++i) {
+    out << YAML::Flow << YAML::BeginMap;
+    field("op", problem.ops[i].name);
+    if (!problem.ops[i].location.empty())
+      field("at", problem.ops[i].location);
+    key("factors");
+    lists(current->ops[i].factors);
+    if (!current->ops[i].pending.empty()) {
+      key("pending");
+      out << YAML::Flow << YAML::BeginSeq;
+      for (const OpSharding::Pending &pending : current->ops[i].pending)
+        out << YAML::Flow << YAML::BeginSeq << current->mesh.axes[pending.axis].name
+            << pending.linearSet << YAML::EndSeq;
+      out << YAML::EndSeq;
+    }
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+}
+
+void PlanWriter::others() {
+  if (plan.others.empty())
+    return;
+  key("other_groups");
+  out << YAML::BeginSeq;
+  for (const MeshLayout &other : plan.others) {
+    current = &other;
+    out << YAML::BeginMap;
+    mesh();
+    arguments();
+    storage();
+    ops();
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+}
+
+std::string PlanWriter::run() {
+  out << YAML::BeginMap;
+  degrees();
+  mesh();
+  stages();
+  arguments();
+  storage();
+  recompute();
+  ops();
+  others();
+  out << YAML::EndMap;
+  return std::string(out.c_str()) + "\n";
+}
+
+std::string toYaml(const Plan &plan, const Problem &problem) {
+  return PlanWriter(plan, problem).run();
+}
+
+} // namespace dtc::plan

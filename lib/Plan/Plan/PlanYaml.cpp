@@ -1,0 +1,309 @@
+// Plans as YAML, to be read and edited by people (written by PlanWriter.cpp):
+//
+//   plan: {dp: 2, tp: 2, ...}
+//   mesh: [{name: dp, degree: dp, size: 2}, ...]
+//   stages: [{ops: [0, 77], devices: [0, 1, 2, 3]}]
+//   arguments:
+//     - {name: wte.weight, kind: parameter, dims: [[tp], []]}
+//   ops:
+//     - {op: dtc.contract, at: node_12, factors: [[dp], [], [tp]], pending: [[tp, 0]]}
+//
+// Where pipeline ranks differ, `plan` lists them in groups and the layouts of the second
+// and later ones follow:
+//
+//   plan: {..., stage_groups: [{pp: 1, dp: 2, tp: 4, ...}, {pp: 1, dp: 8, tp: 1, ...}]}
+//   other_groups: [{mesh: ..., arguments: ..., storage: ..., ops: ...}]
+//
+// Trailing factors and dimensions without axes are written out: their number is
+// checked against the problem.
+#include "PlanWords.h"
+
+#include "dtc/Plan/Plan/Problem.h"
+#include "dtc/Plan/Plan/YamlReader.h"
+
+namespace dtc::plan {
+
+using sharding::AxisId;
+using sharding::AxisList;
+using sharding::OpSharding;
+using sharding::TensorSharding;
+
+namespace {
+
+template <typename Enum>
+Enum word(YamlMap &map, const std::string &key, std::optional<Enum> (*parse)(const std::string &),
+          Enum otherwise) {
+  auto text = map.get<std::string>(key, name(otherwise));
+  std::optional<Enum> value = parse(text);
+  if (!value)
+    map.fail(map.at(key), "unknown " + key + ": " + text);
+  return *value;
+}
+
+/// Of one mesh.
+class LayoutReader {
+public:
+  LayoutReader(YamlMap &root, const Problem &problem) : root(root), problem(problem) {}
+  MeshLayout run() {
+    mesh();
+    arguments();
+    storage();
+    ops();
+    return std::move(made);
+  }
+
+private:
+  AxisId axis(const YAML::Node &node);
+  AxisList axes(const YAML::Node &node);
+  std::vector<AxisList> lists(const YAML::Node &node);
+  TensorSharding layout(YamlMap &map, size_t rank);
+  void mesh();
+  void arguments();
+  void storage();
+  void ops();
+  OpSharding op(YamlMap &map, const Op &op);
+
+  YamlMap &root;
+  const Problem &problem;
+  MeshLayout made;
+};
+
+class PlanReader {
+public:
+  PlanReader(const YAML::Node &node, const std::string &file, const Problem &problem)
+      : root(node, file, "the plan"), problem(problem) {}
+  Plan run();
+
+private:
+  void stages();
+
+  YamlMap root;
+  const Problem &problem;
+  Plan plan;
+};
+
+} // namespace
+
+AxisId LayoutReader::axis(const YAML::Node &node) {
+  if (!node.IsScalar())
+    root.fail(node, "expected the name of a mesh axis");
+  AxisId id = made.mesh.find(node.Scalar());
+  if (id < 0)
+    root.fail(node, "axis is not in the mesh: " + node.Scalar());
+  return id;
+}
+
+AxisList LayoutReader::axes(const YAML::Node &node) {
+  if (!node.IsSequence())
+    root.fail(node, "expected a list of mesh axes");
+  AxisList result;
+  for (const YAML::Node &item : node)
+    result.push_back(axis(item));
+  return result;
+}
+
+std::vector<AxisList> LayoutReader::lists(const YAML::Node &node) {
+  if (!node.IsSequence())
+    root.fail(node, "expected a list of lists of mesh axes");
+  std::vector<AxisList> result;
+  for (const YAML::Node &item : node)
+    result.push_back(axes(item));
+  return result;
+}
+
+TensorSharding LayoutReader::layout(YamlMap &map, size_t rank) {
+  TensorSharding result;
+  result.dims = lists(map.at("dims"));
+  if (result.dims.size() != rank)
+    map.fail(map.at("dims"), "the tensor has " + std::to_string(rank) + " dimensions, not " +
+                                 std::to_string(result.dims.size()));
+  for (auto [kind, name] : partialNames)
+    if (map.has(name))
+      for (AxisId pending : axes(map.at(name)))
+        result.partial.push_back({pending, kind});
+  std::sort(result.partial.begin(), result.partial.end());
+  return result;
+}
+
+static bool readSequence(YamlMap &map) {
+  auto sp = map.get<std::string>("sp", "off");
+  if (sp != "on" && sp != "off" && sp != "true" && sp != "false")
+    map.fail(map.at("sp"), "sp must be on or off: " + sp);
+  return sp == "on" || sp == "true";
+}
+
+static Degrees readDegrees(YamlMap map) {
+  Degrees d;
+  auto count = [&](const char *key, std::optional<int64_t> otherwise = {}) {
+    auto value = map.number<int64_t>(key, 1, otherwise);
+    if (value > kMostDegree)
+      map.fail(map.at(key), std::string(key) + " is out of range: " + std::to_string(value));
+    return value;
+  };
+  d.dp = count("dp");
+  d.tp = count("tp");
+  d.pp = count("pp", 1);
+  d.cp = count("cp", 1);
+  d.ep = count("ep", 1);
+  d.sp = readSequence(map);
+  d.zero = map.number<int>("zero", 0, 0);
+  d.zeroBlocks = map.number<int64_t>("zero_blocks", 0, 0);
+  d.zeroGroup = map.number<int64_t>("zero_group", 0, 0);
+  d.schedule = word(map, "schedule", scheduleFromName, ScheduleKind::OneFOneB);
+  d.chunks = count("chunks", 1);
+  d.microBatch = count("micro_batch", 1);
+  d.numMicrobatches = count("num_microbatches", 1);
+  d.recompute = word(map, "recompute", recomputeFromName, Recompute::None);
+  d.recomputeBlocks = map.number<int64_t>("recompute_blocks", 0, 0);
+  d.offload = word(map, "offload", offloadFromName, Offload::None);
+  d.order = word(map, "order", orderFromName, kDefaultOrder);
+  if (map.has("stage_groups"))
+    for (YamlMap &item : map.items("stage_groups")) {
+      StageGroup group;
+      group.pp = item.count("pp", 1);
+      group.dp = item.count("dp", 1);
+      group.tp = item.count("tp", 1);
+      group.sp = readSequence(item);
+      group.microBatch = item.count("micro_batch", 1);
+      item.finish();
+      d.groups.push_back(group);
+    }
+  // What is read of the rest already needs the batch.
+  if (!d.groups.empty()) {
+    const StageGroup &first = d.groups.front();
+    if (first.dp != d.dp || first.tp != d.tp || first.sp != d.sp ||
+        first.microBatch != d.microBatch)
+      map.fail(map.at("stage_groups"),
+               "the plan's dp, tp, sp and micro_batch aren't those of its first stage group");
+  }
+  map.finish();
+  return d;
+}
+
+void LayoutReader::mesh() {
+  for (YamlMap &map : root.items("mesh")) {
+    auto axisName = map.get<std::string>("name");
+    made.mesh.axes.push_back({axisName, map.get<std::string>("degree", axisName),
+                              map.number<int64_t>("size", 1)});
+    map.finish();
+  }
+}
+
+void PlanReader::stages() {
+  for (YamlMap &map : root.items("stages")) {
+    auto range = map.get<std::vector<int64_t>>("ops");
+    if (range.size() != 2)
+      map.fail(map.at("ops"), "ops must be the first and the last");
+    plan.stages.push_back({range[0], range[1], map.get<std::vector<int64_t>>("devices")});
+    map.finish();
+  }
+}
+
+void LayoutReader::arguments() {
+  for (YamlMap &map : root.items("arguments")) {
+    auto argumentName = map.get<std::string>("name"), kind = map.get<std::string>("kind");
+    ValueId found = -1;
+    for (ValueId value = 0; value < problem.arguments && found < 0; ++value)
+      if (problem.values[value].name == argumentName && !made.arguments.contains(value) &&
+          name(problem.values[value].kind) == kind)
+        found = value;
+    if (found < 0)
+      map.fail(map.at("name"), "the model has no " + kind + " (or it is given twice): " +
+                                   argumentName);
+    made.arguments[found] = layout(map, problem.values[found].shape.size());
+    map.finish();
+  }
+}
+
+void LayoutReader::storage() {
+  for (YamlMap &map : root.items("storage")) {
+    ParameterStorage storage;
+    storage.parameter = map.get<std::string>("parameter");
+    auto value = std::find_if(problem.values.begin(), problem.values.end(), [&](const Value &v) {
+      return v.kind == ValueKind::Parameter && v.name == storage.parameter;
+    });
+    if (value == problem.values.end())
+      map.fail(map.at("parameter"), "the model has no parameter: " + storage.parameter);
+    storage.use = layout(map, value->shape.size());
+    const std::pair<const char *, AxisList *> sharded[] = {
+        {"storage_axes", &storage.storageAxes},
+        {"gradient_axes", &storage.gradientAxes},
+        {"state_axes", &storage.stateAxes}};
+    for (auto [key, list] : sharded)
+      if (map.has(key))
+        *list = axes(map.at(key));
+    map.finish();
+    made.storage.push_back(std::move(storage));
+  }
+}
+
+OpSharding LayoutReader::op(YamlMap &map, const Op &expected) {
+  auto opName = map.get<std::string>("op"), location = map.get<std::string>("at", "");
+  if (opName != expected.name || location != expected.location)
+    map.fail(map.at("op"), "the model has " + expected.name + " (" + expected.location +
+                               ") here, the plan is of another model: " + opName);
+  OpSharding result;
+  result.factors = lists(map.at("factors"));
+  if (result.factors.size() != expected.rule->factors.size())
+    map.fail(map.at("factors"),
+             "the op has " + std::to_string(expected.rule->factors.size()) + " factors, not " +
+                 std::to_string(result.factors.size()));
+  if (map.has("pending"))
+    for (const YAML::Node &item : map.at("pending")) {
+      if (!item.IsSequence() || item.size() != 2)
+        map.fail(item, "expected [axis, linear set]");
+      int set = -1;
+      if (!YAML::convert<int>::decode(item[1], set))
+        map.fail(item, "expected [axis, linear set]");
+      result.pending.push_back({axis(item[0]), set});
+    }
+  map.finish();
+  return result;
+}
+
+void LayoutReader::ops() {
+  std::vector<YamlMap> list = root.items("ops");
+  if (list.size() != problem.ops.size())
+    root.fail(root.at("ops"), "the model has " + std::to_string(problem.ops.size()) +
+                                  " ops, the plan is of another model: " +
+                                  std::to_string(list.size()));
+  for (size_t i = 0; i < list.size(); ++i)
+    made.ops.push_back(op(list[i], problem.ops[i]));
+}
+
+Plan PlanReader::run() {
+  plan.degrees = readDegrees(root.map("plan"));
+  const Problem split = withSplitSequence(problem, plan.degrees.cp);
+  static_cast<MeshLayout &>(plan) = LayoutReader(root, split).run();
+  if (!hasDefaultPlacement(plan.degrees))
+    setStrides(plan.mesh, stridesOf(plan.degrees));
+  stages();
+  if (root.has("recompute"))
+    for (YamlMap &map : root.items("recompute")) {
+      plan.recompute.push_back({map.number<int64_t>("block", 0),
+                                word(map, "kind", recomputeFromName, Recompute::None)});
+      map.finish();
+    }
+  if (root.has("other_groups"))
+    for (YamlMap &map : root.items("other_groups")) {
+      plan.others.push_back(LayoutReader(map, split).run());
+      map.finish();
+    }
+  root.finish();
+  return std::move(plan);
+}
+
+Result<Degrees> degreesFromYaml(const std::string &text, const std::string &file) {
+  return readYaml<Degrees>(text, file, [&](const YAML::Node &node) {
+    return readDegrees(YamlMap(node, file, "the plan").map("plan"));
+  });
+}
+
+Result<Plan> planFromYaml(const std::string &text, const std::string &file,
+                          const Problem &problem) {
+  return readYaml<Plan>(text, file, [&](const YAML::Node &node) {
+    return PlanReader(node, file, problem).run();
+  });
+}
+
+} // namespace dtc::plan

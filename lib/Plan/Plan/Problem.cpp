@@ -1,0 +1,184 @@
+#include "dtc/Plan/Plan/Problem.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace dtc::plan {
+
+using sharding::FactorId;
+using sharding::TensorFactors;
+
+int64_t byteSize(DType type) {
+  switch (type) {
+  case DType::F64:
+  case DType::I64:
+    return 8;
+  case DType::F32:
+  case DType::I32:
+    return 4;
+  case DType::BF16:
+  case DType::F16:
+    return 2;
+  case DType::I8:
+  case DType::U8:
+  case DType::Bool:
+    return 1;
+  }
+  return 4;
+}
+
+int64_t Value::elements() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text;
+  for (int64_t size : shape)
+    text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text.empty() ? "scalar" : text;
+}
+
+int64_t Problem::parameterElements() const {
+  int64_t result = 0;
+  for (const Value &value : values)
+    if (value.kind == ValueKind::Parameter)
+      result += value.elements();
+  return result;
+}
+
+//===-- consistency -------------------------------------------------------===//
+
+static std::string opName(const Problem &problem, size_t op) {
+  return "op " + std::to_string(op) + " (" + problem.ops[op].name + ")";
+}
+
+static std::string checkTensor(const Problem &problem, const Op &op, ValueId value,
+                               const TensorFactors &dims) {
+  const std::vector<int64_t> &shape = problem.values[value].shape;
+  if (dims.size() != shape.size())
+    return "rule has " + std::to_string(dims.size()) + " dimensions for value " +
+           std::to_string(value) + " of rank " + std::to_string(shape.size());
+  for (size_t dim = 0; dim < dims.size(); ++dim) {
+    int64_t size = 1;
+    for (FactorId factor : dims[dim]) {
+      if (factor < 0 || factor >= static_cast<FactorId>(op.rule->factors.size()))
+        return "rule names a factor that it lacks: " + std::to_string(factor);
+      size *= op.rule->factors[factor].size;
+    }
+    if (size != shape[dim])
+      return "factors of dimension " + std::to_string(dim) + " of value " +
+             std::to_string(value) + " multiply to " + std::to_string(size) + ", not to " +
+             std::to_string(shape[dim]);
+  }
+  return "";
+}
+
+static std::string checkOp(const Problem &problem, size_t index, std::vector<bool> &defined) {
+  const Op &op = problem.ops[index];
+  if (op.rule->operands.size() != op.operands.size() ||
+      op.rule->results.size() != op.results.size())
+    return "rule and op differ in the number of operands or results";
+  for (ValueId value : op.operands)
+    if (value < 0 || value >= static_cast<ValueId>(defined.size()) || !defined[value])
+      return "operand is not defined before: " + std::to_string(value);
+  for (ValueId value : op.results) {
+    if (value < 0 || value >= static_cast<ValueId>(defined.size()) || defined[value])
+      return "result is no new value: " + std::to_string(value);
+    defined[value] = true;
+  }
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    if (std::string error = checkTensor(problem, op, op.operands[i], op.rule->operands[i]);
+        !error.empty())
+      return error;
+  for (size_t i = 0; i < op.results.size(); ++i)
+    if (std::string error = checkTensor(problem, op, op.results[i], op.rule->results[i]);
+        !error.empty())
+      return error;
+  for (const std::vector<int> &set : op.rule->linear)
+    for (int operand : set)
+      if (operand < 0 || operand >= static_cast<int>(op.operands.size()))
+        return "linear set names no operand: " + std::to_string(operand);
+  auto numFactors = static_cast<FactorId>(op.rule->factors.size());
+  for (const Round &round : op.rounds) {
+    std::vector<FactorId> named = round.tensor;
+    named.push_back(round.factor);
+    for (FactorId factor : named)
+      if (factor < 0 || factor >= numFactors)
+        return "round names a factor that the rule lacks: " + std::to_string(factor);
+  }
+  if (op.window < 0 || (op.window > 0 && (op.kind != OpKind::Attention || !op.causal)))
+    return "window is of causal attention alone: " + std::to_string(op.window);
+  if (op.ragged < -1 || op.ragged >= numFactors)
+    return "ragged factor is none of the rule: " + std::to_string(op.ragged);
+  if (op.forward < -1 || op.forward > static_cast<OpId>(index))
+    return "forward op does not stand before: " + std::to_string(op.forward);
+  return "";
+}
+
+const char *name(ValueKind kind) {
+  switch (kind) {
+  case ValueKind::Parameter:
+    return "parameter";
+  case ValueKind::Buffer:
+    return "buffer";
+  case ValueKind::Input:
+    return "input";
+  case ValueKind::Target:
+    return "target";
+  case ValueKind::Scalar:
+    return "scalar";
+  case ValueKind::Accumulator:
+    return "accumulator";
+  case ValueKind::Activation:
+    break;
+  }
+  return "activation";
+}
+
+std::map<std::string, ValueId> parametersByName(const Problem &problem) {
+  std::map<std::string, ValueId> result;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    if (problem.values[value].kind == ValueKind::Parameter)
+      result[problem.values[value].name] = value;
+  return result;
+}
+
+/// A parameter's gradient is laid out as the parameter.
+static std::string checkGradients(const Problem &problem) {
+  std::map<std::string, ValueId> parameters = parametersByName(problem);
+  for (const FunctionResult &result : problem.results)
+    if (auto it = parameters.find(result.name);
+        result.kind == ResultKind::Gradient && it != parameters.end() &&
+        problem.values[it->second].shape != problem.values[result.value].shape)
+      return "gradient has another shape than its parameter: " + result.name;
+  return "";
+}
+
+std::string check(const Problem &problem) {
+  auto numValues = static_cast<int64_t>(problem.values.size());
+  if (problem.arguments < 0 || problem.arguments > numValues)
+    return "number of arguments is out of range: " + std::to_string(problem.arguments);
+  std::vector<bool> defined(numValues, false);
+  std::fill(defined.begin(), defined.begin() + problem.arguments, true);
+  for (int64_t value = 0; value < numValues; ++value) {
+    bool isArgument = problem.values[value].kind != ValueKind::Activation;
+    if (isArgument != (value < problem.arguments))
+      return "arguments must be the first values: " + std::to_string(value);
+    for (int64_t size : problem.values[value].shape)
+      if (size < 1)
+        return "value " + std::to_string(value) + " has a dimension of size " +
+               std::to_string(size);
+  }
+  for (size_t op = 0; op < problem.ops.size(); ++op)
+    if (std::string error = checkOp(problem, op, defined); !error.empty())
+      return opName(problem, op) + ": " + error;
+  for (const FunctionResult &result : problem.results)
+    if (result.value < 0 || result.value >= numValues || !defined[result.value])
+      return "function result is not defined: " + std::to_string(result.value);
+  if (problem.numMicrobatches < 1)
+    return "number of microbatches must be positive: " + std::to_string(problem.numMicrobatches);
+  return checkGradients(problem);
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,404 @@
+#include "dtc/Plan/Predict/Execution.h"
+
+#include "dtc/Plan/Plan/Flow.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+using sharding::OpSharding;
+using sharding::ReshardStep;
+using sharding::StepKind;
+using sharding::TensorSharding;
+
+Execution::Execution(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+                     const CostModel &model, const Workspace *workspace)
+    : problem(problem), facts(facts), plan(plan), model(model), workspace(workspace),
+      work(problem, facts, model), overlap(problem, facts, plan, model, work),
+      copies(problem.values.size()) {
+  steps.reserve(problem.ops.size() + problem.ops.size() / 4); // with some communication
+  buffers.reserve(problem.values.size());
+  addArguments();
+  for (OpId op = 0; op < static_cast<OpId>(problem.ops.size()) && error.empty(); ++op) {
+    if (problem.ops[op].kind == OpKind::GradientSum)
+      runSum(op);
+    else
+      runOp(op);
+  }
+  if (error.empty())
+    finish();
+}
+
+void Execution::fail(OpId op, const std::string &message) {
+  if (!error.empty())
+    return;
+  error = message;
+  errorOp = op;
+}
+
+ExecutionStep Execution::stepOf(OpId id) const {
+  ExecutionStep step;
+  step.op = id;
+  if (id < 0)
+    return step;
+  const Op &op = problem.ops[id];
+  step.position = facts.position[id];
+  bool accumulates = op.kind == OpKind::GradientSum && !op.backward;
+  if (op.backward == BackwardKind::WeightGrad || accumulates)
+    step.pass = StepPass::WeightGrad;
+  else if (op.backward)
+    step.pass = StepPass::InputGrad;
+  return step;
+}
+
+int Execution::addBuffer(int64_t bytes) {
+  buffers.push_back({placedBytes(bytes), false});
+  return static_cast<int>(buffers.size()) - 1;
+}
+
+void Execution::make(ValueId value, TensorSharding layout, std::vector<int> in) {
+  copies[value].clear();
+  copies[value].push_back({std::move(layout), std::move(in)});
+}
+
+void Execution::addArguments() {
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    const TensorSharding &layout = plan.arguments.at(value);
+    int buffer = addBuffer(localBytes(problem.values[value], layout, plan.mesh));
+    buffers[buffer].persistent = true;
+    make(value, layout, {buffer});
+  }
+}
+
+/// Appends the collectives that bring a copy to another layout.
+Execution::Copy Execution::reshard(ValueId id, const Copy &from, const TensorSharding &to,
+                                   OpId reader) {
+  const Value &value = problem.values[id];
+  bool isStored = work.exists(id);
+  auto list = sharding::reshard(from.layout, to, plan.mesh);
+  if (!list) {
+    fail(reader, "cannot bring a tensor from " + from.layout.str(plan.mesh) + " to " +
+                     to.str(plan.mesh));
+    return {to, from.buffers};
+  }
+  Copy now = from;
+  for (const ReshardStep &step : *list) {
+    ExecutionStep run = stepOf(reader);
+    run.collective = step.kind;
+    run.axes = step.axes;
+    run.bytes = sharding::stepBytes(step, now.layout, value.shape, byteSize(value.type), plan.mesh);
+    double alone = model.collectiveSeconds(step.kind, step.axes, double(run.bytes), plan.mesh);
+    run.seconds = overlap.exposed(step.kind, step.axes, alone, id, reader);
+    run.hostSeconds = model.hostSeconds(1);
+    run.inPlace = step.kind == StepKind::AllReduce;
+    run.reads = now.buffers;
+    // A part of what isn't stored is computed in its place.
+    if (step.kind != StepKind::Slice || isStored)
+      now.buffers = {addBuffer(localBytes(value, step.after, plan.mesh))};
+    now.layout = step.after;
+    run.writes = now.buffers;
+    steps.push_back(std::move(run));
+  }
+  return now;
+}
+
+/// The copy of a value in a layout; made on first use, from then on shared.
+/// Where software keeps parts alone, the backward pass gathers them once more.
+Execution::Copy &Execution::bring(ValueId value, const TensorSharding &layout, OpId reader) {
+  std::vector<Copy> &known = copies[value];
+  bool backward = reader >= 0 && problem.ops[reader].backward.has_value();
+  bool again = backward && model.getCluster().software.gathersAgain;
+  for (Copy &copy : known)
+    if (copy.layout == layout && !(again && copy.gathered))
+      return copy;
+  size_t first = steps.size();
+  Copy made = reshard(value, known[0], layout, reader);
+  for (size_t i = first; i < steps.size(); ++i)
+    made.gathered |= !backward && steps[i].collective == StepKind::AllGather;
+  known.push_back(std::move(made));
+  return known.back();
+}
+
+void Execution::addRounds(OpId id) {
+  for (const RoundUse &round : work.rounds(id, plan.ops[id], plan.mesh)) {
+    ExecutionStep run = stepOf(id);
+    run.collective = StepKind::AllReduce;
+    run.axes = round.axes;
+    run.bytes = round.bytes;
+    run.seconds = model.collectiveSeconds(StepKind::AllReduce, round.axes, double(round.bytes),
+                                          plan.mesh);
+    run.hostSeconds = model.hostSeconds(1);
+    steps.push_back(std::move(run));
+  }
+}
+
+/// The mask of elements that a program drops before a residual sum, a byte each,
+/// kept for the backward pass of what made them.
+void Execution::addMask(OpId id, ExecutionStep &step) {
+  OpId dropped = work.dropsOutputOf(id);
+  if (dropped < 0 || saved.count(dropped))
+    return;
+  const TensorSharding &layout = copies[problem.ops[id].results[0]].front().layout;
+  const Value &value = problem.values[problem.ops[id].results[0]];
+  saved[dropped] = addBuffer(localBytes(value, layout, plan.mesh) / byteSize(value.type));
+  step.writes.push_back(saved[dropped]);
+}
+
+/// Whether a dimension that the op reduces inside is split.
+bool Execution::isTakenApart(OpId id) const {
+  const Op &op = problem.ops[id];
+  for (size_t factor = 0; factor < op.rule->factors.size(); ++factor)
+    if (op.rule->factors[factor].kind == sharding::FactorKind::Rounds &&
+        plan.mesh.size(plan.ops[id].factors[factor]) > 1)
+      return true;
+  return false;
+}
+
+bool Execution::isMeasured(OpId id) const {
+  OpKind kind = problem.ops[id].kind;
+  bool isLibrary = kind == OpKind::Contraction || kind == OpKind::Attention;
+  return workspace && isLibrary && !isTakenApart(id);
+}
+
+int64_t Execution::workspaceBytes(OpId id, const std::vector<bool> &spent) const {
+  const Op &op = problem.ops[id];
+  const OpSharding &choice = plan.ops[id];
+  Shapes operands, results;
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    operands.push_back(sharding::operandSharding(op.rule, choice, i)
+                           .localShape(problem.values[op.operands[i]].shape, plan.mesh));
+  for (size_t i = 0; i < op.results.size(); ++i)
+    results.push_back(sharding::resultSharding(op.rule, choice, i)
+                          .localShape(problem.values[op.results[i]].shape, plan.mesh));
+  // Alone, it makes for itself what its two passes share.
+  double kept = op.forward >= 0 ? work.savedBytes(op.forward) * localShare(choice, plan.mesh) : 0;
+  return workspace->bytes(id, operands, results, spent) - static_cast<int64_t>(kept);
+}
+
+/// Programs that run op by op make a new tensor for each result of all but the simplest ops.
+bool Execution::writesInPlace(const Op &op) const {
+  bool isLossGradient = op.kind == OpKind::Loss && op.backward;
+  if (op.kind == OpKind::Elementwise || work.runsOpByOp())
+    return op.kind == OpKind::Elementwise || (isLossGradient && isTakenApart(op.forward));
+  return isLossGradient || op.kind == OpKind::Reduction || op.kind == OpKind::Normalization;
+}
+
+void Execution::runOp(OpId id) {
+  const Op &op = problem.ops[id];
+  const OpSharding &choice = plan.ops[id];
+  ExecutionStep run = stepOf(id);
+  run.inPlace = writesInPlace(op);
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    Copy &copy = bring(op.operands[i], sharding::operandSharding(op.rule, choice, i), id);
+    if (isMeasured(id))
+      run.operandReads.push_back(copy.buffers.size() == 1 ? int(run.reads.size()) : -1);
+    run.reads.insert(run.reads.end(), copy.buffers.begin(), copy.buffers.end());
+  }
+  addRounds(id);
+  LocalWork local = work.work(id, choice, plan.mesh);
+  run.seconds = model.opSeconds(local);
+  run.hostSeconds = model.hostSeconds(local.kernels + local.passes);
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    ValueId value = op.results[i];
+    TensorSharding layout = sharding::resultSharding(op.rule, choice, i);
+    bool alias = op.kind == OpKind::View || !work.exists(value);
+    if (!alias)
+      run.writes.push_back(addBuffer(localBytes(problem.values[value], layout, plan.mesh)));
+    // A fused value is its operands until the kernel that ends the chain.
+    make(value, std::move(layout), alias ? run.reads : std::vector<int>{run.writes.back()});
+  }
+  double share = localShare(choice, plan.mesh);
+  if (double bytes = work.scratchBytes(id); bytes > 0 && !isMeasured(id))
+    run.writes.push_back(addBuffer(static_cast<int64_t>(bytes * share)));
+  if (double bytes = work.savedBytes(id); bytes > 0) {
+    saved[id] = addBuffer(static_cast<int64_t>(bytes * share));
+    run.writes.push_back(saved[id]);
+    run.saved = saved[id];
+  }
+  addMask(id, run);
+  if (auto it = saved.find(op.forward); op.backward && it != saved.end())
+    run.reads.push_back(it->second);
+  steps.push_back(std::move(run));
+}
+
+/// Terms laid out alike are added first and brought to the sum's layout at once. What it
+/// takes to add them to earlier microbatches' is the step's (`StageCosts::accumulation`).
+void Execution::runSum(OpId id) {
+  const Op &op = problem.ops[id];
+  TensorSharding target = sharding::resultSharding(op.rule, plan.ops[id], 0);
+  const Value &value = problem.values[op.results[0]];
+  ExecutionStep total = stepOf(id);
+  total.inPlace = true;
+  std::vector<bool> done(op.operands.size(), false);
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    if (done[i])
+      continue;
+    const Copy &first = copies[op.operands[i]][0];
+    std::vector<int> together;
+    size_t count = 0;
+    for (size_t j = i; j < op.operands.size(); ++j)
+      if (const Copy &copy = copies[op.operands[j]][0]; copy.layout == first.layout) {
+        done[j] = true;
+        ++count;
+        together.insert(together.end(), copy.buffers.begin(), copy.buffers.end());
+      }
+    if (first.layout == target) {
+      total.reads.insert(total.reads.end(), together.begin(), together.end());
+    } else if (count == 1) {
+      const Copy &copy = bring(op.operands[i], target, id);
+      total.reads.insert(total.reads.end(), copy.buffers.begin(), copy.buffers.end());
+    } else {
+      Copy sum = reshard(op.results[0], {first.layout, together}, target, id);
+      total.reads.insert(total.reads.end(), sum.buffers.begin(), sum.buffers.end());
+    }
+  }
+  int64_t bytes = localBytes(value, target, plan.mesh);
+  auto terms = static_cast<size_t>(
+      std::count_if(op.operands.begin(), op.operands.end(), [&](ValueId value) {
+        return problem.values[value].kind != ValueKind::Accumulator;
+      }));
+  if (terms > 1) {
+    total.seconds = model.gradientSumSeconds(double(bytes), terms);
+    total.hostSeconds = model.hostSeconds(1);
+  }
+  total.writes = {addBuffer(bytes)};
+  make(op.results[0], std::move(target), total.writes);
+  steps.push_back(std::move(total));
+}
+
+void Execution::finish() {
+  for (const FunctionResult &result : problem.results) {
+    OpId producer = facts.producer[result.value];
+    TensorSharding target = leavingLayout(result, layoutOf(result.value), facts, plan);
+    ValueId of = facts.gradientOf[result.value];
+    if (result.kind == ResultKind::Gradient && of >= 0 && of < problem.arguments) {
+      sharding::AxisList axes;
+      for (const sharding::Partial &partial : target.partial)
+        axes.push_back(partial.axis);
+      if (!axes.empty())
+        pendingGradients.push_back(
+            {of, axes, localBytes(problem.values[result.value], target, plan.mesh)});
+    }
+    // What is returned has its own place for the whole step.
+    for (int buffer : bring(result.value, target, producer).buffers) {
+      if (result.kind == ResultKind::Output && !buffers[buffer].persistent)
+        outputBytes += buffers[buffer].bytes;
+      buffers[buffer].persistent = true;
+      if (result.kind == ResultKind::Output ||
+          (result.kind == ResultKind::Gradient && sumsTermsAlone(producer)))
+        placeAtHome(buffer);
+    }
+  }
+}
+
+/// Whether an op sums gradients, and not what earlier microbatches left with them.
+bool Execution::sumsTermsAlone(OpId id) const {
+  return id >= 0 && problem.ops[id].kind == OpKind::GradientSum &&
+         std::none_of(problem.ops[id].operands.begin(), problem.ops[id].operands.end(),
+                      [&](ValueId operand) { return operand < problem.arguments; });
+}
+
+/// What is written over until it is a result lies in the result's place from the start.
+void Execution::placeAtHome(int result) {
+  std::vector<int> reads(buffers.size(), 0); // by how many steps
+  for (const ExecutionStep &step : steps)
+    for (int buffer : step.reads)
+      ++reads[buffer];
+  auto isWrittenOver = [&](int buffer) {
+    return !buffers[buffer].persistent && reads[buffer] == 1 &&
+           buffers[buffer].bytes == buffers[result].bytes;
+  };
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (std::find(step->writes.begin(), step->writes.end(), result) == step->writes.end())
+      continue;
+    auto before = std::find_if(step->reads.begin(), step->reads.end(), isWrittenOver);
+    if (!step->inPlace || before == step->reads.end())
+      return;
+    result = *before;
+    buffers[result].persistent = true;
+  }
+}
+
+namespace {
+
+/// What is in memory as the steps of an execution follow one another.
+class Liveness {
+public:
+  explicit Liveness(const Execution &execution)
+      : execution(execution), lastUse(execution.buffers.size(), 0),
+        live(execution.buffers.size(), false) {
+    for (size_t i = 0; i < execution.steps.size(); ++i)
+      for (const std::vector<int> *list : {&execution.steps[i].reads, &execution.steps[i].writes})
+        for (int buffer : *list)
+          lastUse[buffer] = i;
+  }
+
+  /// The most bytes in use during the next step.
+  int64_t advance() {
+    const ExecutionStep &step = execution.steps[at];
+    for (int written : step.writes)
+      write(step, written);
+    int64_t most = now;
+    if (!step.operandReads.empty())
+      most += execution.workspaceBytes(step.op, spentOperands(step));
+    for (const std::vector<int> *list : {&step.reads, &step.writes})
+      for (int buffer : *list)
+        if (dies(buffer))
+          release(buffer);
+    ++at;
+    return most;
+  }
+
+private:
+  bool dies(int buffer) const { return live[buffer] && lastUse[buffer] == at; }
+  void release(int buffer) {
+    live[buffer] = false;
+    now -= execution.buffers[buffer].bytes;
+  }
+
+  void write(const ExecutionStep &step, int written) {
+    const std::vector<Buffer> &buffers = execution.buffers;
+    auto reused = std::find_if(step.reads.begin(), step.reads.end(), [&](int read) {
+      return dies(read) && buffers[read].bytes == buffers[written].bytes;
+    });
+    if (step.inPlace && reused != step.reads.end())
+      release(*reused);
+    if (!live[written] && !buffers[written].persistent) {
+      live[written] = true;
+      now += buffers[written].bytes;
+    }
+  }
+
+  std::vector<bool> spentOperands(const ExecutionStep &step) const {
+    std::vector<bool> result;
+    for (int index : step.operandReads) {
+      int buffer = index < 0 ? -1 : step.reads[index];
+      bool isShared = std::count(step.reads.begin(), step.reads.end(), buffer) > 1;
+      result.push_back(buffer >= 0 && !isShared && dies(buffer));
+    }
+    return result;
+  }
+
+  const Execution &execution;
+  std::vector<size_t> lastUse; ///< by buffer: the step
+  std::vector<bool> live;      ///< by buffer
+  int64_t now = 0;
+  size_t at = 0; ///< the next step
+};
+
+} // namespace
+
+std::vector<int64_t> liveBytes(const Execution &execution) {
+  Liveness liveness(execution);
+  std::vector<int64_t> result;
+  for (size_t i = 0; i < execution.steps.size(); ++i)
+    result.push_back(liveness.advance());
+  return result;
+}
+
+int64_t peakBytes(const Execution &execution) {
+  std::vector<int64_t> live = liveBytes(execution);
+  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,456 @@
+#include "dtc/Plan/Predict/Profile.h"
+
+#include "dtc/Plan/Solve/Distinct.h"
+
+#include <algorithm>
+#include <map>
+
+namespace dtc::plan {
+
+PassSeconds &PassSeconds::operator+=(const PassSeconds &other) {
+  forward += other.forward;
+  recompute += other.recompute;
+  inputGrad += other.inputGrad;
+  weightGrad += other.weightGrad;
+  return *this;
+}
+
+PassSeconds PassSeconds::operator-(const PassSeconds &other) const {
+  return {forward - other.forward, recompute - other.recompute, inputGrad - other.inputGrad,
+          weightGrad - other.weightGrad};
+}
+
+static int unitAmong(const std::vector<OpId> &cuts, OpId position) {
+  auto after = std::upper_bound(cuts.begin(), cuts.end(), position);
+  return std::clamp(static_cast<int>(after - cuts.begin()) - 1, 0,
+                    static_cast<int>(cuts.size()) - 2);
+}
+
+int Profile::unitOf(OpId position) const { return unitAmong(cuts, position); }
+int Profile::executedUnitOf(OpId position) const { return unitAmong(executed.cuts, position); }
+
+std::vector<int> Profile::unitsOf(OpId position) const {
+  const FoldedUnits &fold = executed.units;
+  int unit = executedUnitOf(position);
+  std::vector<int> result;
+  for (int copy = 0; copy < (fold.repeats(unit) ? fold.copies : 1); ++copy)
+    result.push_back(fold.at(unit, copy));
+  return result;
+}
+
+/// Whether a unit is in the block before the repeated one, or in that after it.
+bool Profile::isBefore(int unit) const {
+  return unit < executed.units.first && unit >= executed.units.first - executed.units.count;
+}
+bool Profile::isAfter(int unit) const {
+  int end = executed.units.first + executed.units.count;
+  return unit >= end && unit < end + executed.units.count;
+}
+
+bool Profile::build(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
+                    const sharding::Mesh &mesh) {
+  addSeconds(execution);
+  if (!addMemory(execution))
+    return false;
+  addTransfers(problem, facts, execution, mesh);
+  addArguments(problem, facts);
+  return true;
+}
+
+Profile::Profile(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
+                 const sharding::Mesh &mesh, std::vector<OpId> given)
+    : cuts(std::move(given)), executed{cuts, {}} {
+  build(problem, facts, execution, mesh);
+}
+
+std::unique_ptr<Profile> Profile::ofFolded(const Problem &folded, const ProblemFacts &facts,
+                                           const Execution &execution,
+                                           const sharding::Mesh &mesh, const FoldedCuts &at,
+                                           std::vector<OpId> cuts) {
+  std::unique_ptr<Profile> result(new Profile);
+  result->cuts = std::move(cuts);
+  result->executed = at;
+  return result->build(folded, facts, execution, mesh) ? std::move(result) : nullptr;
+}
+
+/// What is computed from buffers alone is computed where it is needed, which takes these there.
+static std::vector<OpId> readersOf(ValueId value, const Problem &problem,
+                                   const ProblemFacts &facts) {
+  std::vector<OpId> result = facts.consumers[value];
+  for (size_t i = 0; i < result.size(); ++i)
+    if (facts.isStatic[result[i]])
+      for (ValueId made : problem.ops[result[i]].results)
+        for (OpId reader : facts.consumers[made])
+          if (std::find(result.begin(), result.end(), reader) == result.end())
+            result.push_back(reader);
+  return result;
+}
+
+void Profile::addArguments(const Problem &problem, const ProblemFacts &facts) {
+  const FoldedUnits &fold = executed.units;
+  argumentReaders.resize(problem.arguments);
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    std::vector<int> units;
+    for (OpId reader : readersOf(value, problem, facts))
+      units.push_back(executedUnitOf(facts.position[reader]));
+    keepDistinct(units);
+    Readers &readers = argumentReaders[value];
+    // What only the repeated block reads, each copy has for itself.
+    if (!units.empty() && fold.repeats(units.front()) && fold.repeats(units.back()))
+      readers.copies = fold.copies;
+    for (int unit : units)
+      for (int copy = 0; copy < (readers.copies == 1 && fold.repeats(unit) ? fold.copies : 1);
+           ++copy)
+        readers.units.push_back(fold.at(unit, copy));
+    std::sort(readers.units.begin(), readers.units.end());
+  }
+}
+
+void Profile::addSeconds(const Execution &execution) {
+  std::vector<PassSeconds> all(executedUnits()), exchanged(executedUnits()),
+      launched(executedUnits());
+  auto add = [](PassSeconds &to, const ExecutionStep &step, double seconds) {
+    double PassSeconds::*pass = step.pass == StepPass::Forward     ? &PassSeconds::forward
+                                : step.pass == StepPass::Recompute ? &PassSeconds::recompute
+                                : step.pass == StepPass::InputGrad ? &PassSeconds::inputGrad
+                                                                   : &PassSeconds::weightGrad;
+    to.*pass += seconds;
+  };
+  for (const ExecutionStep &step : execution.steps) {
+    int unit = executedUnitOf(step.position);
+    add(all[unit], step, step.seconds);
+    add(launched[unit], step, step.hostSeconds);
+    if (step.collective && *step.collective != sharding::StepKind::Slice)
+      add(exchanged[unit], step, step.seconds);
+  }
+  const FoldedUnits &fold = executed.units;
+  std::vector<int> whole(units());
+  for (int unit = 0; unit < executedUnits(); ++unit)
+    for (int copy = 0; copy < (fold.repeats(unit) ? fold.copies : 1); ++copy)
+      whole[fold.at(unit, copy)] = unit;
+  auto sumUp = [&](std::vector<PassSeconds> &result, const std::vector<PassSeconds> &each) {
+    result.assign(cuts.size(), {});
+    for (int unit = 0; unit < units(); ++unit) {
+      result[unit + 1] = result[unit];
+      result[unit + 1] += each[whole[unit]];
+    }
+  };
+  sumUp(sums, all);
+  sumUp(collectives, exchanged);
+  sumUp(hosts, launched);
+}
+
+//===-- memory ------------------------------------------------------------===//
+
+/// By units of the execution; of a folded one, buffers that are used alike are one.
+std::vector<UnitUse> Profile::usesOf(const Execution &execution) const {
+  std::vector<UnitUse> uses(execution.buffers.size());
+  for (const ExecutionStep &step : execution.steps) {
+    int unit = executedUnitOf(step.position);
+    for (int buffer : step.writes)
+      if (uses[buffer].writer < 0) {
+        uses[buffer].writer = unit;
+        uses[buffer].forwardWriter = !step.backward();
+      }
+    for (int buffer : step.reads)
+      (step.backward() ? uses[buffer].backward : uses[buffer].forward).push_back(unit);
+  }
+  std::vector<UnitUse> result;
+  std::map<UnitUse, int64_t> bytes;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (uses[i].writer < 0 || execution.buffers[i].persistent)
+      continue;
+    keepDistinct(uses[i].forward);
+    keepDistinct(uses[i].backward);
+    if (executed.units.copies > 1) {
+      bytes[uses[i]] += execution.buffers[i].bytes;
+      continue;
+    }
+    result.push_back(std::move(uses[i]));
+    result.back().bytes = execution.buffers[i].bytes;
+  }
+  for (const auto &[use, sum] : bytes) {
+    result.push_back(use);
+    result.back().bytes = sum;
+  }
+  return result;
+}
+
+static UnitUse shifted(UnitUse use, int units) {
+  use.writer += units;
+  for (std::vector<int> *list : {&use.forward, &use.backward})
+    for (int &unit : *list)
+      unit += units;
+  return use;
+}
+
+/// Whether the repeated block and those beside it make and use the same.
+bool Profile::inStep(const std::vector<UnitUse> &uses) const {
+  const FoldedUnits &fold = executed.units;
+  std::vector<UnitUse> before, repeated, after;
+  for (const UnitUse &use : uses) {
+    if (isBefore(use.writer))
+      before.push_back(shifted(use, fold.count));
+    else if (fold.repeats(use.writer))
+      repeated.push_back(use);
+    else if (isAfter(use.writer))
+      after.push_back(shifted(use, -fold.count));
+  }
+  for (std::vector<UnitUse> *list : {&before, &repeated, &after})
+    std::sort(list->begin(), list->end());
+  return fold.copies == 1 || (before == repeated && after == repeated);
+}
+
+/// The same of the whole model, of what the repeated block doesn't make. That exchanges values
+/// with the two beside it; what others make is for all of its copies.
+UnitUse Profile::wholeUse(const UnitUse &use) const {
+  const FoldedUnits &fold = executed.units;
+  auto whole = [&](const std::vector<int> &units) {
+    std::vector<int> list;
+    for (int unit : units)
+      if (!fold.repeats(unit) || isBefore(use.writer))
+        list.push_back(fold.at(unit));
+      else if (isAfter(use.writer))
+        list.push_back(fold.at(unit, fold.copies - 1));
+      else
+        for (int copy = 0; copy < fold.copies; ++copy)
+          list.push_back(fold.at(unit, copy));
+    std::sort(list.begin(), list.end());
+    return list;
+  };
+  return {fold.at(use.writer), use.forwardWriter, whole(use.forward), whole(use.backward),
+          use.bytes};
+}
+
+/// Steps at the end that only bring results to where they leave the function.
+static size_t firstLeaving(const Execution &execution) {
+  size_t first = execution.steps.size();
+  while (first > 0 && execution.steps[first - 1].collective)
+    --first;
+  return first;
+}
+
+/// By how much what is live grows from each copy of the repeated block to the next,
+/// the same in all of its units; nullopt where it isn't so.
+std::optional<int64_t> Profile::growthOf(const std::vector<int64_t> &most) const {
+  const FoldedUnits &fold = executed.units;
+  std::optional<int64_t> growth;
+  for (int unit = fold.first; unit < fold.first + fold.count; ++unit) {
+    int64_t before = most[unit - fold.count], here = most[unit], after = most[unit + fold.count];
+    if ((before < 0) != (here < 0) || (after < 0) != (here < 0))
+      return std::nullopt;
+    if (here < 0)
+      continue;
+    if (after - here != here - before || after - here != growth.value_or(after - here))
+      return std::nullopt;
+    growth = after - here;
+  }
+  return growth.value_or(0);
+}
+
+/// What leaves beside the repeated block, before all of its copies or after; false
+/// where it is between them.
+bool Profile::addLeaving(const Execution &execution, const std::vector<int64_t> &live,
+                         int64_t left, std::vector<int64_t> &forward,
+                         std::vector<int64_t> &backward) const {
+  const FoldedUnits &fold = executed.units;
+  size_t leaving = firstLeaving(execution);
+  std::optional<size_t> firstCopy, lastCopy;
+  for (size_t i = leaving; i < execution.steps.size(); ++i)
+    if (fold.repeats(executedUnitOf(execution.steps[i].position))) {
+      firstCopy = firstCopy.value_or(i);
+      lastCopy = i;
+    }
+  for (size_t i = leaving; i < execution.steps.size(); ++i) {
+    int unit = executedUnitOf(execution.steps[i].position);
+    if (fold.repeats(unit))
+      continue;
+    bool isBefore = firstCopy && i < *firstCopy;
+    if (firstCopy && !isBefore && i < *lastCopy)
+      return false;
+    int64_t &at = (execution.steps[i].backward() ? backward : forward)[fold.at(unit)];
+    at = std::max(at, live[i] + (isBefore ? (fold.copies - 1) * left : 0));
+  }
+  return true;
+}
+
+/// The most that is live in each unit, by pass. A block keeps `kept` bytes from its
+/// forward to its backward pass, and leaves `left` bytes of gradients to the end.
+bool Profile::addLive(const Execution &execution, std::vector<int64_t> &forward,
+                      std::vector<int64_t> &backward) const {
+  constexpr int64_t none = -1;
+  const FoldedUnits &fold = executed.units;
+  std::vector<int64_t> live = liveBytes(execution), most[2][2]; // by whether leaving, and pass
+  for (auto &lists : most)
+    for (std::vector<int64_t> &list : lists)
+      list.assign(executedUnits(), none);
+  size_t leaving = firstLeaving(execution);
+  for (size_t i = 0; i < execution.steps.size(); ++i) {
+    const ExecutionStep &step = execution.steps[i];
+    int64_t &at = most[i >= leaving][step.backward()][executedUnitOf(step.position)];
+    at = std::max(at, live[i]);
+  }
+  int64_t kept = 0, left = 0;
+  if (fold.copies > 1) {
+    auto rising = growthOf(most[0][0]), falling = growthOf(most[0][1]),
+         last = growthOf(most[1][1]);
+    if (!rising || !falling || !last || growthOf(most[1][0]) != 0)
+      return false;
+    kept = *rising;
+    left = kept - *falling;
+    bool anyBackward = *std::max_element(most[0][1].begin(), most[0][1].end()) >= 0;
+    if (anyBackward && *last != -left)
+      return false;
+  }
+  for (bool back : {false, true}) {
+    std::vector<int64_t> &whole = back ? backward : forward;
+    whole.assign(units(), 0);
+    for (int unit = 0; unit < executedUnits(); ++unit)
+      for (int copy = 0; copy < (fold.repeats(unit) ? fold.copies : 1); ++copy) {
+        int64_t &at = whole[fold.at(unit, copy)];
+        // Copies that come before it in the model, and after it.
+        int before = unit < fold.first ? 0 : fold.repeats(unit) ? copy : fold.copies - 1;
+        int after = fold.copies - 1 - before;
+        if (int64_t bytes = most[0][back][unit]; bytes >= 0)
+          at = std::max(at, bytes + before * kept + (back ? after * left : 0));
+        if (int64_t bytes = most[1][back][unit]; bytes >= 0 && fold.repeats(unit))
+          at = std::max(at, bytes + after * left);
+      }
+  }
+  return addLeaving(execution, live, left, forward, backward);
+}
+
+/// Adds a buffer of the forward pass to all stages that neither make nor read it, but
+/// begin while it is there in the execution of the whole model.
+static void addBefore(const UnitUse &use, StageTable &outside) {
+  std::vector<int> readers = use.forward;
+  readers.insert(readers.end(), use.backward.begin(), use.backward.end());
+  keepDistinct(readers);
+  int from = use.writer + 1;
+  for (int reader : readers) {
+    outside.addToStagesWithin(from, reader, use.bytes);
+    from = std::max(from, reader + 1);
+  }
+  if (!use.backward.empty())
+    outside.addToStagesWithin(from, outside.units(), use.bytes);
+}
+
+/// The same for a buffer of the backward pass, which comes from units after the stage.
+static void addAfter(const UnitUse &use, StageTable &outside) {
+  for (size_t i = 0; i < use.backward.size(); ++i) {
+    int next = i + 1 < use.backward.size() ? use.backward[i + 1] : use.writer;
+    outside.addToStagesWithin(use.backward[i] + 1, std::min(use.writer, next), use.bytes);
+  }
+}
+
+bool Profile::addMemory(const Execution &execution) {
+  std::vector<UnitUse> uses = usesOf(execution);
+  if (!inStep(uses))
+    return false;
+  struct Tables {
+    explicit Tables(int units) : saved(units), before(units), after(units) {}
+    void add(const UnitUse &use) {
+      if (use.forwardWriter) {
+        saved.addToStagesWith(use.backward, use.bytes); // kept where it is read again
+        addBefore(use, before);
+      } else {
+        addAfter(use, after);
+      }
+    }
+    StageTable saved, before, after;
+  };
+  const FoldedUnits &fold = executed.units;
+  Tables all(units()), repeated(units());
+  for (const UnitUse &use : uses)
+    if (fold.copies == 1)
+      all.add(use);
+    else if (fold.repeats(use.writer))
+      repeated.add(use);
+    else
+      all.add(wholeUse(use));
+  for (StageTable Tables::*table : {&Tables::saved, &Tables::before, &Tables::after}) {
+    (all.*table).addCopies(repeated.*table, fold.count, fold.copies);
+    (all.*table).finish();
+  }
+  saved = std::move(all.saved);
+  before = std::move(all.before);
+  after = std::move(all.after);
+  std::vector<int64_t> forward, backward;
+  if (!addLive(execution, forward, backward))
+    return false;
+  mostForward = RangeMax(std::move(forward));
+  mostBackward = RangeMax(std::move(backward));
+  return true;
+}
+
+int64_t Profile::peakBytes(int a, int b) const {
+  if (a >= b)
+    return 0;
+  int64_t earlier = before(a, b);
+  return std::max({mostForward(a, b) - earlier, mostBackward(a, b) - earlier - after(a, b),
+                   savedBytes(a, b)});
+}
+
+//===-- transfers ---------------------------------------------------------===//
+
+void Profile::addTransfers(const Problem &problem, const ProblemFacts &facts,
+                           const Execution &execution, const sharding::Mesh &mesh) {
+  std::vector<int64_t> forward(cuts.size() + 1, 0), backward(cuts.size() + 1, 0);
+  // Over all cuts between two units of the execution.
+  const FoldedUnits &fold = executed.units;
+  auto send = [&](std::vector<int64_t> &sent, int from, int to, int64_t amount) {
+    for (int copy = 0; copy < (fold.repeats(from) ? fold.copies : 1); ++copy) {
+      int begin = fold.at(from, copy), end = begin + to - from; // beside each other
+      if (!fold.repeats(from))
+        end = fold.at(to, to > from ? (isBefore(from) ? 0 : fold.copies - 1)
+                                    : (isAfter(from) ? fold.copies - 1 : 0));
+      sent[std::min(begin, end) + 1] += amount;
+      sent[std::max(begin, end) + 1] -= amount;
+    }
+  };
+  auto unitOfOp = [&](OpId op) { return executedUnitOf(facts.position[op]); };
+  // A gradient is summed up as soon as all its terms are there, and sent as one.
+  auto values = static_cast<ValueId>(problem.values.size());
+  std::vector<int> makers(values, executedUnits() - 1);
+  for (auto value = static_cast<ValueId>(problem.arguments); value < values; ++value) {
+    const Op &made = problem.ops[facts.producer[value]];
+    makers[value] = unitOfOp(facts.producer[value]);
+    if (made.kind != OpKind::GradientSum)
+      continue;
+    int complete = executedUnits() - 1;
+    for (ValueId term : made.operands)
+      complete = std::min(complete, makers[term]);
+    makers[value] = std::max(makers[value], complete);
+  }
+  for (auto value = static_cast<ValueId>(problem.arguments); value < values; ++value) {
+    OpId producer = facts.producer[value];
+    if (facts.isStatic[producer])
+      continue; // computed where it is needed
+    if (facts.gradientOf[value] >= 0 && facts.gradientOf[value] < problem.arguments)
+      continue; // stages that share a weight sum its gradients once a step: StageCosts
+    int maker = makers[value];
+    bool isForward = !problem.ops[producer].backward;
+    int last = maker, first = maker;
+    for (OpId reader : facts.consumers[value]) {
+      bool isSum = problem.ops[reader].kind == OpKind::GradientSum;
+      int unit = isSum ? makers[problem.ops[reader].results[0]] : unitOfOp(reader);
+      if (isForward && !problem.ops[reader].backward)
+        last = std::max(last, unit);
+      if (!isForward && !facts.isResult[value])
+        first = std::min(first, unit);
+    }
+    int64_t bytes = localBytes(problem.values[value], execution.layoutOf(value), mesh);
+    if (last > maker)
+      send(forward, maker, last, bytes);
+    if (first < maker)
+      send(backward, maker, first, bytes);
+  }
+  for (size_t i = 1; i < forward.size(); ++i) {
+    forward[i] += forward[i - 1];
+    backward[i] += backward[i - 1];
+  }
+  sentForward = std::move(forward);
+  sentBackward = std::move(backward);
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,101 @@
+#include "dtc/Plan/Predict/Recomputation.h"
+
+#include <map>
+
+namespace dtc::plan {
+
+namespace {
+
+/// One block's steps again, with buffers of their own.
+class Replay {
+public:
+  Replay(Execution &execution, const Problem &problem, const Block &block, Recompute kind)
+      : execution(execution), problem(problem), block(block), kind(kind) {
+    for (const ExecutionStep &step : execution.steps)
+      if (!step.backward() && contains(step))
+        add(step);
+  }
+
+  bool contains(const ExecutionStep &step) const {
+    return step.position >= block.first && step.position <= block.last;
+  }
+  bool empty() const { return steps.empty(); }
+  const std::vector<ExecutionStep> &get() const { return steps; }
+  /// Lets a backward step read what was made again.
+  void redirect(ExecutionStep &step) const { redirect(step.reads); }
+
+private:
+  void redirect(std::vector<int> &buffers) const {
+    for (int &buffer : buffers)
+      if (auto it = copies.find(buffer); it != copies.end())
+        buffer = it->second;
+  }
+  int copyOf(int buffer) {
+    auto [it, isNew] = copies.try_emplace(buffer, static_cast<int>(execution.buffers.size()));
+    if (isNew)
+      execution.buffers.push_back({execution.buffers[buffer].bytes, false});
+    return it->second;
+  }
+  void add(ExecutionStep step);
+
+  Execution &execution;
+  const Problem &problem;
+  const Block &block;
+  Recompute kind;
+  std::map<int, int> copies;
+  std::vector<ExecutionStep> steps;
+};
+
+} // namespace
+
+void Replay::add(ExecutionStep step) {
+  if (kind == Recompute::Selective) {
+    if (step.collective || step.saved < 0 || problem.ops[step.op].kind != OpKind::Attention)
+      return;
+    step.saved = copyOf(step.saved);
+    step.writes = {step.saved};
+  } else {
+    redirect(step.reads);
+    for (int &buffer : step.writes)
+      buffer = copyOf(buffer);
+    if (step.saved >= 0)
+      step.saved = copyOf(step.saved);
+  }
+  step.pass = StepPass::Recompute;
+  steps.push_back(std::move(step));
+}
+
+void addRecomputation(Execution &execution, const Problem &problem,
+                      const std::vector<Block> &blocks,
+                      const std::vector<BlockRecompute> &kinds) {
+  std::vector<Replay> replays;
+  std::vector<int> replayOf(problem.ops.size(), -1);
+  for (const BlockRecompute &entry : kinds) {
+    if (entry.kind == Recompute::None)
+      continue;
+    const Block &block = blocks[entry.block];
+    Replay replay(execution, problem, block, entry.kind);
+    if (replay.empty())
+      continue;
+    for (OpId op = block.first; op <= block.last; ++op)
+      replayOf[op] = static_cast<int>(replays.size());
+    replays.push_back(std::move(replay));
+  }
+  if (replays.empty())
+    return;
+  std::vector<bool> done(replays.size(), false);
+  std::vector<ExecutionStep> steps;
+  for (ExecutionStep &step : execution.steps) {
+    int replay = step.backward() && step.op >= 0 ? replayOf[step.position] : -1;
+    if (replay >= 0) {
+      if (!done[replay])
+        steps.insert(steps.end(), replays[replay].get().begin(), replays[replay].get().end());
+      done[replay] = true;
+      replays[replay].redirect(step);
+    }
+    steps.push_back(std::move(step));
+  }
+  execution.steps = std::move(steps);
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,399 @@
+#include "dtc/Plan/Predict/StageCosts.h"
+
+#include "dtc/Plan/Cost/PipelineLinks.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+using sharding::AxisList;
+using sharding::StepKind;
+
+/// Optimizer state kept in host memory: bytes/s of one device over PCIe 4.0 x16
+/// as measured, and of one device's share of a server's memory for the update.
+static constexpr double kHostLinkBandwidth = 25e9, kHostMemoryBandwidth = 20e9;
+
+/// The host's time to make a microbatch ready: to load it, broadcast it among tensor-parallel
+/// ranks and make its mask, or to receive it. Fitted (docs/CostModel.md).
+static constexpr double kBatchSeconds = 2e-3;
+
+std::vector<StageRun> runsBetween(const std::vector<int> &cuts) {
+  std::vector<StageRun> runs;
+  for (size_t i = 0; i + 1 < cuts.size(); ++i)
+    runs.emplace_back(cuts[i], cuts[i + 1]);
+  return runs;
+}
+
+bool anyWithin(const std::vector<int> &units, int begin, int end) {
+  auto first = std::lower_bound(units.begin(), units.end(), begin);
+  return first != units.end() && *first < end;
+}
+
+StageCosts::StageCosts(const CostModel &model, const Degrees &degrees,
+                       const sharding::Mesh &mesh, const Profile &profile,
+                       Weights weights, const std::vector<Block> &blocks,
+                       std::vector<AxisList> scalarSums, std::shared_ptr<CollectiveTimes> given)
+    : model(model), degrees(degrees), mesh(mesh), profile(profile),
+      classes(std::move(weights.classes)), shared(std::move(weights.shared)),
+      data(std::move(weights.data)), scalarSums(std::move(scalarSums)), times(std::move(given)) {
+  if (!times)
+    times = std::make_shared<CollectiveTimes>(model);
+  for (WeightClass &each : classes) {
+    each.ranks = {mesh.size(each.storage), mesh.size(each.gradient), mesh.size(each.state),
+                  mesh.size(each.pending)};
+    each.rest = without(each.pending, each.gradient.empty() ? each.state : each.gradient);
+  }
+  countBlocks(blocks, weights.higherBlocks);
+}
+
+/// A block counts where it begins.
+void StageCosts::countBlocks(const std::vector<Block> &blocks, const std::vector<bool> &higher) {
+  blocksBefore.assign(profile.units() + 1, 0);
+  if (!higher.empty())
+    higherBefore.assign(profile.units() + 1, 0);
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    int unit = profile.unitOf(blocks[block].first);
+    ++blocksBefore[unit + 1];
+    if (!higher.empty() && higher[block])
+      ++higherBefore[unit + 1];
+  }
+  for (std::vector<int> *before : {&blocksBefore, &higherBefore})
+    for (size_t unit = 1; unit < before->size(); ++unit)
+      (*before)[unit] += (*before)[unit - 1];
+}
+
+bool blockingSends(const Software &software, ScheduleKind schedule) {
+  bool inTurns =
+      schedule == ScheduleKind::Interleaved || schedule == ScheduleKind::ZeroBubble;
+  return !software.overlapCommunication && !(software.overlapsSends && inTurns);
+}
+
+bool StageCosts::overlaps() const {
+  return !model.getCluster().sharedMemory && model.getCluster().software.overlapCommunication;
+}
+
+//===-- stages ------------------------------------------------------------===//
+
+static simulate::Work beside(double seconds, double pieces, bool overlaps) {
+  double exposed = overlaps ? seconds / pieces : seconds;
+  return {0, exposed, seconds - exposed};
+}
+
+/// Adding a microbatch's gradients to what earlier ones left. Of gradients that are
+/// scattered only the rank's part is added, once it has come.
+double StageCosts::accumulation(const WeightClass &weights, const StageRun &run) const {
+  if (degrees.numMicrobatches == 1 || !weights.trained)
+    return 0;
+  int64_t parts = weights.ranks.gradient;
+  return model.accumulationSeconds(double(weights.gradients(run)) / double(parts), parts > 1);
+}
+
+int64_t StageCosts::savedBytes(const StageRun &run) const {
+  return profile.savedBytes(run.kept, run.end) +
+         (run.kept > run.begin ? recomputed->savedBytes(run.begin, run.kept) : 0);
+}
+
+/// The units that keep everything run their forward pass last and their backward
+/// pass first, while the others keep the little that they do.
+int64_t StageCosts::peakBytes(const StageRun &run) const {
+  int64_t behind = profile.peakBytes(run.kept, run.end);
+  return run.kept > run.begin ? std::max(recomputed->peakBytes(run.begin, run.kept),
+                                         recomputed->savedBytes(run.begin, run.kept) + behind)
+                              : behind;
+}
+
+/// A pass of `all` seconds on the device, `exchanged` of them communication, for which
+/// the host takes `host`: as long as the longer of the two takes.
+simulate::Work StageCosts::launched(double all, double exchanged, double host) const {
+  bool waits = model.getCluster().software.waitsForKernels;
+  double longer = waits ? all + host : std::max(all, host);
+  return {std::max(0.0, longer - exchanged), exchanged, 0};
+}
+
+simulate::Work StageCosts::recomputation(const StageRun &run) const {
+  double all = profile.seconds(run.kept, run.end).recompute;
+  double exchanged = profile.communication(run.kept, run.end).recompute;
+  double host = profile.host(run.kept, run.end).recompute;
+  if (run.kept > run.begin) {
+    all += recomputed->seconds(run.begin, run.kept).recompute;
+    exchanged += recomputed->communication(run.begin, run.kept).recompute;
+    host += recomputed->host(run.begin, run.kept).recompute;
+  }
+  return launched(all, exchanged, host);
+}
+
+simulate::StageCost StageCosts::stage(const StageRun &run) const {
+  PassSeconds all = profile.seconds(run.begin, run.end);
+  PassSeconds exchanged = profile.communication(run.begin, run.end);
+  PassSeconds host = profile.host(run.begin, run.end);
+  simulate::StageCost cost;
+  auto work = [&](double PassSeconds::*pass) {
+    return launched(all.*pass, exchanged.*pass, host.*pass);
+  };
+  cost.forward = work(&PassSeconds::forward);
+  if (model.getCluster().software.waitsForBatches)
+    cost.forward.compute += kBatchSeconds;
+  cost.recompute = recomputation(run);
+  cost.inputGrad = work(&PassSeconds::inputGrad);
+  cost.weightGrad = work(&PassSeconds::weightGrad);
+  const Parameters &parameters = parametersOf(run);
+  for (const Parameters::Class &weights : parameters.classes) {
+    cost.forward = cost.forward + weights.gathers;
+    cost.inputGrad = cost.inputGrad + weights.gathers;
+    cost.weightGrad.compute += weights.accumulation;
+    cost.weightGrad = cost.weightGrad + weights.scatters;
+  }
+  cost.reductionSeconds = parameters.reductionSeconds;
+  cost.reductionOverlap = parameters.reductionOverlap;
+  cost.savedBytes = double(savedBytes(run));
+  cost.keptBytes = cost.savedBytes;
+  double transient = double(peakBytes(run)) - cost.savedBytes;
+  cost.forwardTransient = parameters.forwardTransient + transient;
+  cost.backwardTransient = parameters.backwardTransient + transient;
+  cost.weightGradTransient = cost.backwardTransient;
+  return cost;
+}
+
+/// Found once for stages of as many of the repeated units.
+const StageCosts::Parameters &StageCosts::parametersOf(StageRun run) const {
+  int shift = higherBefore.empty() ? profile.folded().shift(run.begin, run.end) : 0;
+  int units = profile.units() + 1;
+  for (int StageRun::*unit : {&StageRun::begin, &StageRun::end, &StageRun::zeroEnd})
+    run.*unit -= shift;
+  run.kept = run.begin;
+  int64_t key = (int64_t{run.begin} * units + run.end) * units + run.zeroEnd;
+  if (const Parameters *found = known.find(key))
+    return *found;
+  Parameters &result = known.add(key);
+  findParameters(run, result);
+  return result;
+}
+
+void StageCosts::findParameters(const StageRun &run, Parameters &result) const {
+  result.classes.reserve(classes.size());
+  double gathers = piecesWith(&WeightClass::storage, run);
+  double scatters = piecesWith(&WeightClass::gradient, run);
+  double gathered = 0, scattered = 0, overlapped = 0;
+  for (const WeightClass &weights : classes) {
+    Parameters::Class &own = result.classes.emplace_back();
+    if (Exchange all = gather(weights, run); all.seconds > 0) {
+      own.gathers = beside(all.seconds, gathers, overlaps());
+      gathered += all.bytes;
+    }
+    own.accumulation = accumulation(weights, run);
+    if (Exchange all = scatter(weights, run); all.seconds > 0) {
+      own.scatters = beside(all.seconds, scatters, overlaps());
+      scattered += all.bytes;
+    }
+    for (const Exchange &sum : reductions(weights, run)) {
+      result.reductionSeconds += sum.seconds;
+      overlapped += overlaps() ? sum.seconds * (1 - lastShare(weights, run)) : 0;
+    }
+  }
+  if (result.reductionSeconds > 0)
+    result.reductionOverlap = overlapped / result.reductionSeconds;
+  // The block that computes and the one that is fetched meanwhile.
+  result.forwardTransient = gathered * std::min(2.0, gathers) / gathers;
+  result.backwardTransient =
+      result.forwardTransient + scattered * std::min(2.0, scatters) / scatters;
+  result.rank = sumOf({&run, 1});
+}
+
+double StageCosts::sentShare() const {
+  bool whole = degrees.tp > 1 && !degrees.sp; // on each rank of the group
+  return whole && model.getCluster().software.scattersSends ? 1 / double(degrees.tp) : 1;
+}
+
+simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
+  simulate::Boundary result;
+  result.forwardBytes = double(profile.forwardBytes(unit));
+  result.backwardBytes = double(profile.backwardBytes(unit));
+  double bytes = std::max({1.0, result.forwardBytes, result.backwardBytes});
+  auto [sender, receiver] = farthestPair(degrees, model.getCluster(), index % degrees.pp,
+                                         (index + 1) % degrees.pp);
+  result.latency = model.p2pSeconds(1, sender, receiver);
+  double seconds = model.p2pSeconds(bytes * sentShare(), sender, receiver) - result.latency;
+  result.bandwidth = bytes / std::max(seconds, 1e-12);
+  if (sentShare() < 1)
+    result.latency += exchange(StepKind::AllGather, mesh.ofDegree("tp"), bytes, 1).seconds;
+  result.level = model.levelBetween(sender, receiver);
+  return result;
+}
+
+//===-- ranks -------------------------------------------------------------===//
+
+/// One bucket of gradients that software copies to reduce them together.
+int64_t StageCosts::bucketBytes(std::span<const StageRun> runs) const {
+  int64_t bucket = model.getCluster().software.bucketElements, gradients = 0, elements = 0;
+  for (const StageRun &run : runs)
+    for (const WeightClass &weights : classes)
+      if (weights.trained && !weights.pending.empty() && !reducesHalfSums(weights, run)) {
+        gradients += weights.gradients(run);
+        elements += weights.elements(run);
+      }
+  if (elements == 0)
+    return 0;
+  double each = double(gradients) / double(elements);
+  return static_cast<int64_t>(each * double(std::min(bucket, elements)));
+}
+
+/// Buckets that are there all the time: while one fills, another is being reduced.
+int64_t StageCosts::residentBuckets(std::span<const StageRun> runs) const {
+  return overlaps() ? 2 * bucketBytes(runs) : 0;
+}
+
+/// Of the model's buffers, or of all else.
+int64_t StageCosts::dataBytes(std::span<const StageRun> runs, bool buffers) const {
+  using Kind = Weights::Data::Kind;
+  int64_t result = 0;
+  for (const Weights::Data &each : data)
+    if ((each.kind == Kind::Buffer) == buffers &&
+        std::any_of(runs.begin(), runs.end(), [&](const StageRun &run) {
+          return anyWithin(each.units, run.begin, run.end);
+        }))
+      result += each.bytes * (each.kind == Kind::Microbatch ? degrees.numMicrobatches : 1);
+  return result;
+}
+
+MemoryUse StageCosts::staticBytes(std::span<const StageRun> runs) const {
+  MemoryUse use;
+  use.parameters = dataBytes(runs, true);
+  use.data = dataBytes(runs, false);
+  for (const StageRun &run : runs)
+    for (const WeightClass &weights : classes) {
+      use.parameters += weights.parameters(run) / weights.ranks.storage;
+      use.gradients += weights.gradients(run) / weights.ranks.gradient + weights.kept(run);
+      if (degrees.offload == Offload::None)
+        use.optimizer += weights.states(run) / weights.ranks.state;
+    }
+  use.gradients += residentBuckets(runs);
+  return use;
+}
+
+double StageCosts::hostBytes(const Runs &runs) const {
+  double result = 0;
+  for (const StageRun &run : runs)
+    for (const WeightClass &weights : classes)
+      if (degrees.offload == Offload::Optimizer)
+        result += double(weights.states(run) + weights.update(run)) /
+                  double(mesh.size(weights.state));
+  return result;
+}
+
+int64_t StageCosts::parameterElements(const StageRun &run) const {
+  int64_t result = 0;
+  for (const WeightClass &weights : classes)
+    result += weights.elements(run) / weights.ranks.storage;
+  return result;
+}
+
+simulate::RankCost StageCosts::rank(const Runs &runs) const {
+  return runs.size() == 1 ? parametersOf(runs[0]).rank : sumOf(runs);
+}
+
+simulate::RankCost StageCosts::sumOf(std::span<const StageRun> runs) const {
+  simulate::RankCost cost;
+  MemoryUse use = staticBytes(runs);
+  cost.staticBytes = double(use.allocated());
+  cost.updateTransient = double(betweenCalls(runs).most());
+  double traffic = 0, overLink = 0, inHost = 0, count = 0;
+  for (const StageRun &run : runs)
+    for (const WeightClass &weights : classes) {
+      if (!weights.trained)
+        continue;
+      auto ways = double(weights.ranks.state);
+      double parameter = double(weights.parameters(run)) / ways;
+      double gradient = double(weights.gradients(run)) / ways;
+      double states = double(weights.states(run) + weights.update(run)) / ways;
+      count += double(weights.count(run));
+      // The gradient's norm reads it once more.
+      if (degrees.offload == Offload::Optimizer) {
+        traffic += gradient;
+        overLink += gradient + parameter;
+        inHost += gradient + parameter + 2 * states;
+      } else {
+        traffic += 2 * parameter + 2 * gradient + 2 * states;
+      }
+      cost.update.blocking += regather(weights, run).seconds;
+    }
+  cost.update.compute = model.streamSeconds(traffic) +
+                        2 * count * model.launchSeconds() +
+                        std::max(overLink / kHostLinkBandwidth, inHost / kHostMemoryBandwidth);
+  constexpr double scalarBytes = 8;
+  for (const AxisList &axes : scalarSums)
+    cost.update.blocking += exchange(StepKind::AllReduce, axes, scalarBytes, 1).seconds;
+  return cost;
+}
+
+std::vector<StageCosts::Tied> StageCosts::tied(const Runs &stages, int64_t rank) const {
+  std::vector<Tied> result;
+  for (const auto &[readers, bytes] : shared) {
+    Tied own{degrees.pp, -1, double(bytes)};
+    bool isHere = false;
+    for (int unit : readers) {
+      int64_t holder = rankOf(unit, stages);
+      own.first = std::min(own.first, holder);
+      own.last = std::max(own.last, holder);
+      isHere |= holder == rank;
+    }
+    if (!isHere || own.first == own.last)
+      continue;
+    auto known = std::find_if(result.begin(), result.end(), [&](const Tied &other) {
+      return other.first == own.first && other.last == own.last;
+    });
+    if (known == result.end())
+      result.push_back(own);
+    else
+      known->bytes += own.bytes;
+  }
+  return result;
+}
+
+double StageCosts::tiedSeconds(const Runs &stages, int64_t rank) const {
+  double seconds = 0;
+  for (const Tied &own : tied(stages, rank)) {
+    auto [from, to] = farthestPair(degrees, model.getCluster(), own.first, own.last);
+    seconds += 2 * model.p2pSeconds(own.bytes, from, to);
+  }
+  return seconds;
+}
+
+simulate::Costs StageCosts::costs(const Runs &stages) const {
+  simulate::Costs result;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    result.stages.push_back(stage(stages[i]));
+    if (i > 0)
+      result.boundaries.push_back(boundary(stages[i].begin, static_cast<int64_t>(i) - 1));
+  }
+  for (int64_t rank = 0; rank < degrees.pp; ++rank) {
+    result.ranks.push_back(this->rank(runsOf(stages, rank)));
+    result.ranks.back().update.blocking += tiedSeconds(stages, rank);
+  }
+  Slowdown both = slowdown();
+  result.slowdown = {both.compute, both.communication};
+  result.blockingSends = blockingSends();
+  return result;
+}
+
+Slowdown StageCosts::slowdown() const {
+  sharding::AxisList data = batchAxes(mesh);
+  if (!overlaps() || data.empty())
+    return {};
+  return model.overlapSlowdown(model.groupShape(data, mesh).level);
+}
+
+StageCosts::Runs StageCosts::runsOf(const Runs &stages, int64_t rank) const {
+  Runs runs;
+  for (auto i = static_cast<size_t>(rank); i < stages.size(); i += degrees.pp)
+    runs.push_back(stages[i]);
+  return runs;
+}
+
+int64_t StageCosts::rankOf(int unit, const Runs &stages) const {
+  auto after =
+      std::upper_bound(stages.begin(), stages.end(), unit,
+                       [](int unit, const StageRun &stage) { return unit < stage.begin; });
+  return (after - stages.begin() - 1) % degrees.pp;
+}
+
+} // namespace dtc::plan

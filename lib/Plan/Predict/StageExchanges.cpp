@@ -1,0 +1,138 @@
+// What a stage's parameters and gradients are gathered and summed up with.
+#include "dtc/Plan/Predict/StageCosts.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtc::plan {
+
+using sharding::AxisList;
+using sharding::StepKind;
+
+/// Gradients that are summed once a step, and parameters gathered after it, go in
+/// buckets of this size, or larger among many ranks: a ring passes each bucket on
+/// in as many steps as it has ranks, which only pays for long ones (Megatron-LM's
+/// distributed optimizer takes a million elements a rank).
+static constexpr double kBucketBytes = 25e6, kRankBucketBytes = 2e6;
+
+static double buckets(double bytes, int64_t ranks) {
+  double size = std::max(kBucketBytes, kRankBucketBytes * double(ranks));
+  return std::max(1.0, std::ceil(bytes / size));
+}
+
+/// Into how many parts what a stage stores at a level is gathered: its blocks that have it.
+double StageCosts::pieces(WeightClass::Level level, const StageRun &run) const {
+  int all = blocksBefore[run.end] - blocksBefore[run.begin];
+  if (level == WeightClass::Level::Only)
+    return std::max(1, all);
+  int higher = higherBefore.empty() ? blocksBefore[run.zeroEnd] - blocksBefore[run.begin]
+                                    : higherBefore[run.end] - higherBefore[run.begin];
+  return std::max(1, level == WeightClass::Level::Higher ? higher : all - higher);
+}
+
+/// Blocks of which anything is split over such axes.
+double StageCosts::piecesWith(AxisList WeightClass::*axes, const StageRun &run) const {
+  auto level = WeightClass::Level::Only;
+  for (const WeightClass &weights : classes) {
+    if ((weights.*axes).empty())
+      continue;
+    if (level != WeightClass::Level::Only && level != weights.level)
+      return pieces(WeightClass::Level::Only, run);
+    level = weights.level;
+  }
+  return pieces(level, run);
+}
+
+StageCosts::Exchange StageCosts::exchange(StepKind kind, const AxisList &axes, double bytes,
+                                          double pieces) const {
+  auto at = std::find_if(groups.begin(), groups.end(), [&](const Group &known) {
+    return known.kind == kind && known.axes == axes;
+  });
+  if (at == groups.end())
+    at = groups.insert(at, {kind, axes, &times->of(kind, model.groupShape(axes, mesh))});
+  if (bytes <= 0 || at->times->shape.ranks <= 1)
+    return {kind, nullptr, 0, 0, 0};
+  return {kind, &at->axes, bytes, pieces * at->times->seconds(bytes / pieces), pieces};
+}
+
+StageCosts::Exchange StageCosts::gather(const WeightClass &weights, const StageRun &run) const {
+  return exchange(StepKind::AllGather, weights.storage, double(weights.parameters(run)),
+                  pieces(weights.level, run));
+}
+
+StageCosts::Exchange StageCosts::scatter(const WeightClass &weights, const StageRun &run) const {
+  return exchange(StepKind::ReduceScatter, weights.gradient, double(weights.gradients(run)),
+                  pieces(weights.level, run));
+}
+
+AxisList without(const AxisList &axes, const AxisList &taken) {
+  AxisList rest;
+  for (sharding::AxisId axis : axes)
+    if (std::find(taken.begin(), taken.end(), axis) == taken.end())
+      rest.push_back(axis);
+  return rest;
+}
+
+bool StageCosts::ownersBroadcast(const WeightClass &weights) const {
+  return model.getCluster().software.ownersBroadcast && !weights.state.empty() &&
+         weights.storage.empty();
+}
+
+/// Whether sums of gradients are copied, in the parameters' type, to be reduced. What is
+/// scattered each microbatch isn't.
+bool StageCosts::reducesHalfSums(const WeightClass &weights, const StageRun &run) const {
+  return model.getCluster().software.reducesHalfSums && weights.trained &&
+         weights.gradient.empty() && weights.gradients(run) > weights.parameters(run);
+}
+
+/// Of sums of gradients, what can't begin before the backward pass has ended: those of the
+/// last block, or of the last bucket where that is larger.
+double StageCosts::lastShare(const WeightClass &weights, const StageRun &run) const {
+  if (reducesHalfSums(weights, run))
+    return 1;
+  double bucket = double(model.getCluster().software.bucketElements);
+  return std::clamp(bucket / std::max(1.0, double(weights.elements(run))),
+                    1 / pieces(WeightClass::Level::Only, run), 1.0);
+}
+
+/// Sums of gradients once a step: to where the state is stored, the rest among
+/// the ranks that hold the same part.
+StageCosts::Reductions StageCosts::reductions(const WeightClass &weights,
+                                              const StageRun &run) const {
+  bool half = reducesHalfSums(weights, run);
+  auto bytes = double(half ? weights.parameters(run) : weights.gradients(run));
+  Reductions result;
+  if (!weights.trained || weights.pending.empty() || bytes <= 0)
+    return result;
+  bool scattered = !weights.gradient.empty();
+  if (!scattered && ownersBroadcast(weights)) {
+    result.add(exchange(StepKind::AllReduce, weights.pending, bytes,
+                        buckets(bytes, weights.ranks.pending)));
+    return result;
+  }
+  const AxisList &target = scattered ? weights.gradient : weights.state;
+  int64_t ranks = scattered ? weights.ranks.gradient : weights.ranks.state;
+  if (half && !target.empty())
+    result.add(exchange(StepKind::AllReduce, target, bytes, 1));
+  else if (!scattered && !target.empty())
+    result.add(exchange(StepKind::ReduceScatter, target, bytes, buckets(bytes, ranks)));
+  bytes /= half ? 1 : double(ranks);
+  if (!weights.rest.empty())
+    result.add(exchange(StepKind::AllReduce, weights.rest, bytes,
+                        buckets(bytes, mesh.size(weights.rest))));
+  return result;
+}
+
+/// Parameters whose update is split are gathered for all ranks after it, unless
+/// each pass gathers them.
+StageCosts::Exchange StageCosts::regather(const WeightClass &weights, const StageRun &run) const {
+  if (!weights.trained || !weights.storage.empty() || weights.state.empty())
+    return {};
+  auto bytes = double(weights.parameters(run));
+  int64_t ranks = weights.ranks.state;
+  // A part that goes round from its owner takes the hops and the traffic of gathering it.
+  return exchange(StepKind::AllGather, weights.state, bytes,
+                  ownersBroadcast(weights) ? double(ranks) : buckets(bytes, ranks));
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,201 @@
+#include "StageKind.h"
+
+#include "dtc/Plan/Plan/Storage.h"
+#include "dtc/Plan/Predict/Recomputation.h"
+#include "dtc/Plan/Solve/Distinct.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dtc::plan {
+
+using sharding::AxisList;
+using sharding::StepKind;
+
+std::vector<AxisList> normSums(const Problem &problem, const ProblemFacts &facts,
+                               const Plan &plan) {
+  std::vector<AxisList> result;
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    if (facts.gradientResult[value] < 0)
+      continue;
+    AxisList axes;
+    for (const AxisList &dim : plan.arguments.at(value).dims)
+      axes.insert(axes.end(), dim.begin(), dim.end());
+    std::sort(axes.begin(), axes.end());
+    if (!axes.empty() && std::find(result.begin(), result.end(), axes) == result.end())
+      result.push_back(axes);
+  }
+  return result;
+}
+
+std::vector<AxisList> scalarSums(const Problem &problem, const sharding::Mesh &mesh,
+                                 std::vector<AxisList> normSums) {
+  bool counts = std::any_of(problem.values.begin(), problem.values.end(),
+                            [](const Value &v) { return v.kind == ValueKind::Target; });
+  if (AxisList batch = batchAxes(mesh); counts && !batch.empty())
+    normSums.insert(normSums.begin(), batch);
+  return normSums;
+}
+
+/// The cuts between stages, and between blocks where these are told apart: folded, or in
+/// what they gather.
+static std::vector<OpId> cutsOf(const Plan &plan, const PlannedModel &planned, OpId end,
+                                bool betweenBlocks) {
+  std::vector<OpId> cuts;
+  for (const Stage &stage : plan.stages)
+    cuts.push_back(static_cast<OpId>(stage.firstOp));
+  cuts.push_back(end);
+  for (size_t i = 0; betweenBlocks && i < planned.blocks.size(); ++i)
+    cuts.push_back(planned.blocks[i].first);
+  keepDistinct(cuts);
+  return cuts;
+}
+
+/// One past the last forward op of the whole model.
+static OpId endOf(const PlannedModel &planned) {
+  if (!planned.folding)
+    return planned.facts.lastForward + 1;
+  const std::vector<OpId> &ops = planned.folding->ops;
+  auto last = std::find(ops.begin(), ops.end(), planned.facts.lastForward);
+  return static_cast<OpId>(last - ops.begin()) + 1;
+}
+
+StageKind::StageKind(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
+                     int64_t devices, const Workspace *workspace)
+    : planned(planned), problem(planned.problem), plan(plan), facts(planned.facts),
+      model(cluster, devices), execution(problem, facts, plan, model, workspace) {}
+
+bool StageKind::start() {
+  bool allocates = model.getCluster().software.cachingAllocator;
+  std::vector<OpId> at =
+      cutsOf(plan, planned, endOf(planned), planned.folding != nullptr || allocates);
+  FoldedCuts allocated;
+  if (const Folding *folding = planned.folding) {
+    auto kinds = foldRecomputation(*folding, plan.recompute);
+    auto folded = foldCuts(*folding, planned.blocks, at);
+    if (!kinds || !folded)
+      return false;
+    addRecomputation(execution, problem, folding->blocks, *kinds);
+    allocated = *folded;
+    profile = Profile::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at));
+  } else {
+    addRecomputation(execution, problem, planned.blocks, plan.recompute);
+    allocated.cuts = at;
+    profile = std::make_unique<Profile>(problem, facts, execution, plan.mesh, std::move(at));
+  }
+  if (allocates)
+    allocations.emplace(problem, execution, allocated);
+  if (!profile || (allocations && !allocations->inStep()))
+    return false;
+  std::vector<int> cuts;
+  for (const Stage &stage : plan.stages)
+    cuts.push_back(profile->unitOf(static_cast<OpId>(stage.firstOp)));
+  cuts.push_back(profile->units());
+  stages = runsBetween(cuts);
+  Weights weights = findWeights(problem, facts, plan, execution, *profile,
+                                model.getCluster().software);
+  if (plan.degrees.zeroBlocks > 0)
+    weights.higherBlocks = blocksOfLevel(plan.degrees.zero, problem, facts, planned.blocks,
+                                         plan.storage);
+  stageCosts.emplace(model, plan.degrees, plan.mesh, *profile, std::move(weights),
+                     planned.blocks,
+                     scalarSums(problem, plan.mesh, normSums(problem, facts, plan)));
+  return true;
+}
+
+//===-- communication -----------------------------------------------------===//
+
+/// "dp", "tp" or "dp,tp": the degrees whose axes form the group.
+static std::string degreesOf(const AxisList &axes, const sharding::Mesh &mesh) {
+  std::vector<std::string> names;
+  for (sharding::AxisId axis : axes)
+    if (std::find(names.begin(), names.end(), mesh.axes[axis].degree) == names.end())
+      names.push_back(mesh.axes[axis].degree);
+  std::string result;
+  for (const std::string &name : names)
+    result += (result.empty() ? "" : ",") + name;
+  return result;
+}
+
+void merge(std::vector<CollectiveUse> &uses, const CollectiveUse &use) {
+  for (CollectiveUse &known : uses)
+    if (known.kind == use.kind && known.send == use.send && known.axis == use.axis &&
+        known.bytes == use.bytes) {
+      known.count += use.count;
+      known.seconds += use.seconds;
+      return;
+    }
+  uses.push_back(use);
+}
+
+void StageKind::add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
+                    double times) const {
+  if (exchange.calls <= 0)
+    return;
+  merge(uses, {exchange.kind, degreesOf(*exchange.axes, plan.mesh),
+               std::llround(exchange.calls * times),
+               std::llround(std::ceil(exchange.bytes / exchange.calls)),
+               exchange.seconds * times});
+}
+
+void StageKind::addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
+  for (const ExecutionStep &step : execution.steps) {
+    if (!step.collective || *step.collective == StepKind::Slice || plan.mesh.size(step.axes) <= 1)
+      continue;
+    std::vector<int> units = profile->unitsOf(step.position);
+    int64_t times =
+        planned.numMicrobatches * std::count_if(units.begin(), units.end(), [&](int unit) {
+          return stageCosts->rankOf(unit, stages) == rank;
+        });
+    if (times > 0)
+      merge(uses, {*step.collective, degreesOf(step.axes, plan.mesh), times, step.bytes,
+                   double(times) * step.seconds});
+  }
+}
+
+void StageKind::addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
+  auto times = double(planned.numMicrobatches);
+  for (const StageRun &run : stageCosts->runsOf(stages, rank))
+    for (const WeightClass &weights : stageCosts->getClasses()) {
+      add(uses, stageCosts->gather(weights, run), 2 * times);
+      add(uses, stageCosts->scatter(weights, run), times);
+      for (const StageCosts::Exchange &sum : stageCosts->reductions(weights, run))
+        add(uses, sum, 1);
+      add(uses, stageCosts->regather(weights, run), 1);
+    }
+}
+
+void StageKind::addScalarCollectives(std::vector<CollectiveUse> &uses) const {
+  constexpr int64_t bytes = 8;
+  for (const AxisList &axes :
+       scalarSums(problem, plan.mesh, normSums(problem, facts, plan)))
+    if (plan.mesh.size(axes) > 1)
+      merge(uses, {StepKind::AllReduce, degreesOf(axes, plan.mesh), 1, bytes,
+                   model.collectiveSeconds(StepKind::AllReduce, axes, bytes, plan.mesh)});
+}
+
+//===-- memory ------------------------------------------------------------===//
+
+/// Where it runs out of memory, what it would hold of a larger device.
+int64_t StageKind::cachedBytes(int64_t rank, const std::vector<schedule::Call> &calls,
+                               const MemoryUse &use) const {
+  if (!allocations)
+    return 0;
+  StageCosts::Runs runs = stageCosts->runsOf(stages, rank);
+  RankRequests requests = stageCosts->requests(runs);
+  requests.sumShare = 1 / allocations->gradientShare();
+  bool splits = std::any_of(calls.begin(), calls.end(), [](const schedule::Call &call) {
+    return call.pass == schedule::Pass::WeightGrad;
+  });
+  for (const StageRun &run : runs)
+    requests.stages.push_back(allocations->stage(run.begin, run.end, splits));
+  auto workspace = std::llround(model.reserve(0).workspace);
+  auto capacity = static_cast<int64_t>(model.memoryPerRank()) - (use.reserved - workspace);
+  std::optional<int64_t> peak = peakReserved(requests, calls, capacity);
+  if (!peak)
+    peak = peakReserved(requests, calls, std::numeric_limits<int64_t>::max());
+  return std::max<int64_t>(0, *peak - use.allocated() - workspace);
+}
+
+} // namespace dtc::plan

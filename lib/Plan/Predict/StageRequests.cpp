@@ -1,0 +1,163 @@
+// What the ranks of a plan ask an allocator for beside activations.
+#include "dtc/Plan/Predict/StageCosts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace dtc::plan {
+
+/// Tensors of a forward pass that variables may hold beyond their last use. Fitted to
+/// BigScience's runs on V100; Megatron-LM's function of attention and that of the layer,
+/// which calls it, have about as many variables.
+static constexpr size_t kVariables = 16;
+
+RankRequests StageCosts::requests(const Runs &runs) const {
+  const Software &software = model.getCluster().software;
+  RankRequests result;
+  result.gradients = gradientLife();
+  result.updatesFirst = software.updatesFirst;
+  result.held = software.compiled ? 0 : kVariables;
+  for (const StageRun &run : runs) {
+    for (const WeightClass &weights : classes)
+      addRequests(weights, run, result);
+    result.gathered.emplace_back();
+    result.scattered.emplace_back();
+    for (int unit = run.begin; unit < run.end; ++unit)
+      addExchanges(unit, result);
+  }
+  addCasts(runs, result);
+  result.resident.push_back(residentBuckets(runs));
+  result.norm.push_back(overlaps() ? 0 : bucketBytes(runs));
+  result.resident.push_back(std::llround(model.reserve(0).workspace));
+  result.resident.push_back(dataBytes(runs, true) + dataBytes(runs, false));
+  return result;
+}
+
+/// Of the largest gradient, as far as it lies in the part that the rank updates.
+void StageCosts::addCasts(const Runs &runs, RankRequests &to) const {
+  if (!model.getCluster().software.castsGradients || to.gradients != GradientLife::Step)
+    return;
+  int64_t largest = 0;
+  for (const StageRun &run : runs)
+    for (const WeightClass &weights : classes) {
+      if (!weights.trained || weights.elements(run) == 0)
+        continue;
+      int64_t whole = weights.parameters(run) / weights.elements(run); // bytes of an element
+      for (int64_t bytes : weights.sizes(run))
+        largest = std::max(largest, std::min(bytes / whole, weights.elements(run) /
+                                                                weights.ranks.state));
+    }
+  to.casts = {largest * byteSize(DType::F32), largest * byteSize(DType::F64)};
+}
+
+/// What the blocks of a unit gather and scatter, and what is beside them.
+void StageCosts::addExchanges(int unit, RankRequests &to) const {
+  const StageRun run(unit, unit + 1);
+  double gathered = 0, scattered = 0, parts = pieces(WeightClass::Level::Only, run);
+  for (const WeightClass &weights : classes) {
+    gathered += gather(weights, run).bytes;
+    scattered += scatter(weights, run).bytes;
+  }
+  for (int i = 0; i < static_cast<int>(parts); ++i) {
+    to.gathered.back().push_back(std::llround(gathered / parts));
+    to.scattered.back().push_back(std::llround(scattered / parts));
+  }
+}
+
+/// As one tensor.
+static void add(std::vector<int64_t> &requests, int64_t bytes) {
+  if (bytes > 0)
+    requests.push_back(bytes);
+}
+
+/// As tensors in proportion to these.
+static void add(std::vector<int64_t> &requests, int64_t bytes, const std::vector<int64_t> &sizes) {
+  double total = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  for (int64_t size : sizes)
+    add(requests, std::llround(double(bytes) * (double(size) / std::max(1.0, total))));
+}
+
+void StageCosts::addRequests(const WeightClass &weights, const StageRun &run,
+                             RankRequests &to) const {
+  const std::vector<int64_t> all = weights.sizes(run);
+  if (all.empty())
+    return;
+  const std::vector<int64_t> &each = isFlat(weights) ? std::vector<int64_t>{1} : all;
+  BetweenCalls between = betweenCalls(weights, run);
+  add(to.initial, between.initial, all);
+  add(to.resident, weights.parameters(run) / weights.ranks.storage, each);
+  if (!weights.trained)
+    return;
+  if (to.gradients != GradientLife::Step)
+    add(to.resident, weights.gradients(run) / weights.ranks.gradient);
+  int64_t halfSums = reducesHalfSums(weights, run) ? weights.parameters(run) : 0;
+  add(to.norm, halfSums);
+  add(to.norm, between.norm - halfSums, all);
+  if (degrees.offload == Offload::None) {
+    int64_t ways = weights.ranks.state;
+    add(to.states, weights.states(run) / ways, each);
+    int64_t temporaries = weights.update(run) / ways;
+    add(to.update, between.update - temporaries);
+    int64_t fp32 = weights.elements(run) * byteSize(DType::F32) / ways;
+    for (int64_t left = temporaries; left > 0 && fp32 > 0; left -= fp32)
+      add(to.update, std::min(left, fp32), each);
+  }
+  add(to.after, between.after);
+}
+
+//===-- at the beginning and at the end of a step ---------------------------===//
+
+GradientLife StageCosts::gradientLife() const {
+  const Software &software = model.getCluster().software;
+  return software.halfGradients && degrees.zero < 2 ? GradientLife::Step
+         : software.keepsHalfGradients              ? GradientLife::Microbatch
+                                                    : GradientLife::Added;
+}
+
+/// Whether the parameters are copied to one tensor.
+bool StageCosts::isFlat(const WeightClass &weights) const {
+  return model.getCluster().software.flattens && weights.trained && weights.storage.empty();
+}
+
+BetweenCalls StageCosts::betweenCalls(const WeightClass &weights, const StageRun &run) const {
+  const Software &software = model.getCluster().software;
+  BetweenCalls result;
+  if (isFlat(weights) || (software.flattens && !weights.storage.empty()))
+    result.initial = weights.parameters(run); // the whole ones
+  if (!weights.trained)
+    return result;
+  int64_t ways = weights.ranks.state, elements = weights.elements(run);
+  result.norm = software.normTemporaries * (elements * byteSize(DType::F32) / ways);
+  if (reducesHalfSums(weights, run))
+    result.norm += weights.parameters(run);
+  if (degrees.offload == Offload::None) {
+    result.update = weights.update(run) / ways;
+    if (isFlat(weights) && gradientLife() == GradientLife::Step)
+      result.update += weights.gradients(run) / ways;
+  }
+  // Gathered from all ranks, a bucket at a time.
+  int64_t bucket = std::min(elements, software.bucketElements);
+  if (isFlat(weights) && !weights.state.empty() && elements > 0)
+    result.after =
+        std::llround(double(bucket) / double(elements) * double(weights.parameters(run)));
+  return result;
+}
+
+BetweenCalls StageCosts::betweenCalls(std::span<const StageRun> runs) const {
+  BetweenCalls result;
+  result.norm = overlaps() ? 0 : bucketBytes(runs);
+  for (const StageRun &run : runs)
+    for (const WeightClass &weights : classes)
+      result += betweenCalls(weights, run);
+  if (result.initial == 0)
+    return result;
+  // The optimizer's states aren't there yet, nor are gradients that a backward pass makes.
+  MemoryUse use = staticBytes(runs);
+  int64_t made =
+      gradientLife() == GradientLife::Step ? use.gradients - residentBuckets(runs) : 0;
+  result.initial = std::max<int64_t>(0, result.initial - use.optimizer - made);
+  return result;
+}
+
+} // namespace dtc::plan

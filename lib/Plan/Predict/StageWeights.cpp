@@ -1,0 +1,198 @@
+// The parameters of a plan by how they are stored (StageCosts.h).
+#include "dtc/Plan/Plan/Storage.h"
+#include "dtc/Plan/Predict/StageCosts.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+using sharding::AxisList;
+
+int64_t WeightClass::ofLevel(StageTable Tables::*amount, const StageRun &run,
+                             int64_t all) const {
+  int64_t higher = ((*tables).*amount)(run.begin, run.zeroEnd);
+  if (shared)
+    higher += ((*shared).*amount)(run.begin, run.end) - ((*shared).*amount)(run.begin, run.zeroEnd);
+  return level == Level::Higher ? higher : all - higher;
+}
+
+std::vector<int64_t> WeightClass::sizes(const StageRun &run) const {
+  std::vector<int64_t> result;
+  for (const auto &[readers, bytes] : tables->parts) {
+    bool isHigher = anyWithin(readers, run.begin, run.zeroEnd) || (shared && readers.size() > 1);
+    if (anyWithin(readers, run.begin, run.end) && (!open || isHigher == (level == Level::Higher)))
+      result.push_back(bytes);
+  }
+  return result;
+}
+
+void WeightClass::Tables::finish() {
+  for (StageTable *table : {&parameters, &gradients, &states, &kept, &update, &elements, &count})
+    table->finish();
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto &a, const auto &b) { return a.first < b.first; });
+}
+
+static bool sameKey(const WeightClass &a, const WeightClass &b) {
+  return a.storage == b.storage && a.gradient == b.gradient && a.state == b.state &&
+         a.pending == b.pending && a.split == b.split && a.trained == b.trained &&
+         a.stored == b.stored;
+}
+
+static const ParameterStorage *storageOf(const Plan &plan, const std::string &name) {
+  for (const ParameterStorage &storage : plan.storage)
+    if (storage.parameter == name)
+      return &storage;
+  return nullptr;
+}
+
+namespace {
+
+/// Sorts the parameters of a plan into classes.
+class WeightFinder {
+public:
+  WeightFinder(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+               const Profile &profile, const Software &software)
+      : problem(problem), facts(facts), plan(plan), profile(profile), software(software) {}
+
+  Weights run(const Execution &execution);
+
+private:
+  WeightClass keyOf(ValueId value, const AxisList &pending);
+  WeightClass &classOf(WeightClass key);
+  void add(ValueId value, WeightClass &to);
+  void addData(ValueId value);
+  void addData(std::vector<int> units, Weights::Data::Kind kind, int64_t bytes);
+
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const Plan &plan;
+  const Profile &profile;
+  const Software &software;
+  size_t next = 0; ///< of plan.storage: listed in the order of the arguments, as a rule
+  Weights result;
+};
+
+} // namespace
+
+WeightClass WeightFinder::keyOf(ValueId value, const AxisList &pending) {
+  const Value &argument = problem.values[value];
+  WeightClass key;
+  if (!argument.trainable)
+    return key;
+  bool inOrder = next < plan.storage.size() && plan.storage[next].parameter == argument.name;
+  const ParameterStorage *storage =
+      inOrder ? &plan.storage[next] : storageOf(plan, argument.name);
+  next += inOrder;
+  key.stored = storage != nullptr;
+  if (storage) {
+    key.storage = storage->storageAxes;
+    key.gradient = storage->gradientAxes;
+    key.state = storage->stateAxes;
+    if (plan.degrees.zeroBlocks > 0 && !key.state.empty())
+      key.level = zeroLevel(*storage) == plan.degrees.zero ? WeightClass::Level::Higher
+                                                           : WeightClass::Level::Lower;
+  }
+  key.trained = facts.gradientResult[value] >= 0;
+  key.pending = pending;
+  for (sharding::AxisId axis : plan.mesh.ofDegree("ep"))
+    if (plan.arguments.at(value).splits(axis))
+      key.split.push_back(axis);
+  return key;
+}
+
+WeightClass &WeightFinder::classOf(WeightClass key) {
+  for (WeightClass &known : result.classes)
+    if (sameKey(known, key))
+      return known;
+  key.tables = std::make_shared<WeightClass::Tables>(profile.units());
+  return result.classes.emplace_back(std::move(key));
+}
+
+static void addTo(WeightClass::Tables &tables, const std::vector<int> &readers, int shift,
+                  const ParameterBytes &bytes, int64_t elements) {
+  tables.parameters.addToStagesWith(readers, bytes.parameter, shift);
+  tables.gradients.addToStagesWith(readers, bytes.gradient, shift);
+  tables.states.addToStagesWith(readers, bytes.states, shift);
+  tables.kept.addToStagesWith(readers, bytes.kept, shift);
+  tables.update.addToStagesWith(readers, bytes.update, shift);
+  tables.elements.addToStagesWith(readers, elements, shift);
+  tables.count.addToStagesWith(readers, 1, shift);
+}
+
+/// The units that read a copy of an argument; what nothing reads stays with the first stage.
+static std::vector<int> unitsOf(const Profile::Readers &readers, int shift) {
+  std::vector<int> units = readers.units.empty() ? std::vector<int>{0} : readers.units;
+  for (int &unit : units)
+    unit += shift;
+  return units;
+}
+
+void WeightFinder::add(ValueId value, WeightClass &to) {
+  ParameterBytes bytes =
+      parameterBytes(problem, value, to.trained, plan.arguments.at(value), plan.mesh, software);
+  int64_t elements = bytes.parameter / byteSize(problem.values[value].type);
+  const Profile::Readers &readers = profile.readers(value);
+  const std::vector<int> first = unitsOf(readers, 0);
+  bool isShared = to.trained && first.size() > 1;
+  if (isShared && !to.shared)
+    to.shared = std::make_shared<WeightClass::Tables>(profile.units());
+  for (int copy = 0; copy < readers.copies; ++copy) {
+    int shift = copy * profile.folded().count;
+    addTo(*to.tables, first, shift, bytes, elements);
+    if (software.cachingAllocator)
+      to.tables->parts.emplace_back(unitsOf(readers, shift), bytes.parameter);
+    if (isShared) {
+      addTo(*to.shared, first, shift, bytes, elements);
+      result.shared.emplace_back(unitsOf(readers, shift), bytes.gradient);
+    }
+  }
+}
+
+void WeightFinder::addData(ValueId value) {
+  const Value &argument = problem.values[value];
+  const Profile::Readers &readers = profile.readers(value);
+  int64_t bytes = placedBytes(localBytes(argument, plan.arguments.at(value), plan.mesh));
+  bool isData = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
+  Weights::Data::Kind kind = isData ? Weights::Data::Kind::Microbatch
+                             : argument.kind == ValueKind::Buffer ? Weights::Data::Kind::Buffer
+                                                                  : Weights::Data::Kind::Step;
+  for (int copy = 0; copy < readers.copies; ++copy)
+    addData(unitsOf(readers, copy * profile.folded().count), kind, bytes);
+}
+
+void WeightFinder::addData(std::vector<int> units, Weights::Data::Kind kind, int64_t bytes) {
+  auto known = std::find_if(result.data.begin(), result.data.end(), [&](const auto &each) {
+    return each.kind == kind && each.units == units;
+  });
+  if (known == result.data.end())
+    known = result.data.insert(known, {std::move(units), kind, 0});
+  known->bytes += bytes;
+}
+
+Weights WeightFinder::run(const Execution &execution) {
+  std::vector<AxisList> pending(problem.arguments);
+  for (const PendingGradient &gradient : execution.pendingGradients)
+    pending[gradient.parameter] = gradient.axes;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    if (problem.values[value].kind == ValueKind::Parameter)
+      add(value, classOf(keyOf(value, pending[value])));
+    else if (problem.values[value].kind != ValueKind::Accumulator)
+      addData(value);
+  if (execution.outputBytes > 0)
+    addData({profile.units() - 1}, Weights::Data::Kind::Microbatch, execution.outputBytes);
+  for (WeightClass &weights : result.classes) {
+    weights.tables->finish();
+    if (weights.shared)
+      weights.shared->finish();
+  }
+  return std::move(result);
+}
+
+Weights findWeights(const Problem &problem, const ProblemFacts &facts,
+                    const Plan &plan, const Execution &execution, const Profile &profile,
+                    const Software &software) {
+  return WeightFinder(problem, facts, plan, profile, software).run(execution);
+}
+
+} // namespace dtc::plan

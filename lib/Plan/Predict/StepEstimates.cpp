@@ -1,0 +1,54 @@
+#include "dtc/Plan/Predict/StepEstimates.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+/// Microbatches of the shorter and the longer schedule, for each pipeline rank; those
+/// of less than twice the longer one are carried out whole.
+static constexpr int64_t kShort = 2, kLong = 3;
+
+static bool isLong(const schedule::ScheduleShape &shape) {
+  // GPipe holds all its microbatches at once.
+  return shape.kind != schedule::ScheduleKind::GPipe &&
+         shape.microbatches > 2 * kLong * shape.ranks;
+}
+
+const schedule::Schedule *StepEstimates::schedule(const schedule::ScheduleShape &shape,
+                                                  int64_t microbatches) {
+  auto [it, isNew] =
+      schedules.try_emplace({shape.kind, shape.ranks, shape.chunks, microbatches});
+  if (isNew)
+    if (auto made = schedule::makeSchedule(
+            {shape.kind, shape.ranks, shape.chunks, microbatches}))
+      it->second = std::move(*made);
+  return it->second ? &*it->second : nullptr;
+}
+
+const schedule::Schedule *StepEstimates::likeSchedule(const schedule::ScheduleShape &shape) {
+  if (!schedule::unsupported(shape).empty())
+    return nullptr;
+  return schedule(shape, isLong(shape) ? kLong * shape.ranks : shape.microbatches);
+}
+
+static StepEstimate summarize(const simulate::Timeline &timeline) {
+  StepEstimate result{timeline.error, timeline.stepSeconds, {}};
+  for (const simulate::RankTimeline &rank : timeline.ranks)
+    result.peakBytes.push_back(rank.peakBytes);
+  return result;
+}
+
+StepEstimate StepEstimates::estimate(const schedule::ScheduleShape &shape,
+                                     const simulate::Costs &costs) {
+  StepEstimate whole = summarize(simulate::simulate(*likeSchedule(shape), costs));
+  if (!isLong(shape) || !whole.error.empty())
+    return whole;
+  StepEstimate part =
+      summarize(simulate::simulate(*schedule(shape, kShort * shape.ranks), costs));
+  double each = (whole.seconds - part.seconds) / double((kLong - kShort) * shape.ranks);
+  whole.seconds += double(shape.microbatches - kLong * shape.ranks) * each;
+  whole.seconds = std::max(whole.seconds, simulate::lowerBound(shape, costs));
+  return whole;
+}
+
+} // namespace dtc::plan

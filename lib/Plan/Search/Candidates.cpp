@@ -1,0 +1,499 @@
+#include "Candidates.h"
+
+#include "dtc/Plan/Solve/StageCuts.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace dtc::plan {
+
+/// Larger microbatches are as efficient as these: samples, and tokens.
+static constexpr int64_t kLargestMicroBatch = 64, kLargestTokens = 65536;
+static constexpr int64_t kLargestChunks = 8, kLargestEvenChunks = 12;
+
+bool isPinned(const Spec &spec) {
+  return spec.dp && spec.tp && spec.pp && spec.cp && spec.ep && spec.zero && spec.recompute &&
+         spec.microBatch;
+}
+
+namespace {
+
+class Enumeration {
+public:
+  Enumeration(const Problem &problem, const ProblemFacts &facts, const Spec &spec,
+              const SearchOptions &options, const SearchRange &range)
+      : problem(problem), facts(facts), spec(spec), options(options), range(range) {}
+
+  /// Stages of less than a layer are for those who ask for them.
+  int64_t mostStages(const std::optional<int64_t> &pinned) const {
+    int64_t ops = static_cast<int64_t>(facts.lastForward) + 1;
+    return pinned || range.layers == 0 ? ops : std::min(ops, range.layers + 2);
+  }
+
+  Candidates run() {
+    if (!spec.groups.empty()) {
+      addPinnedGroups();
+      return std::move(result);
+    }
+    result.refusal = whyNotPinned();
+    if (!result.refusal.empty())
+      return std::move(result);
+    int64_t devices = options.devices;
+    for (int64_t tp : divisors(devices, spec.tp, range.tensorParallel))
+      for (int64_t cp : divisors(devices / tp, spec.cp, mostContext()))
+        for (int64_t ep : divisors(devices / (tp * cp), spec.ep, range.expertRanks))
+          for (int64_t pp : divisors(devices / (tp * cp * ep), executableOr(spec.pp),
+                                     mostStages(spec.pp))) {
+            Degrees degrees;
+            degrees.tp = tp;
+            degrees.cp = cp;
+            degrees.pp = pp;
+            degrees.ep = ep;
+            degrees.dp = devices / (tp * cp * ep * pp);
+            if (!spec.dp || *spec.dp == degrees.dp)
+              addMesh(degrees);
+          }
+    for (int64_t cp : divisors(devices, spec.cp, mostContext()))
+      for (int64_t ep : divisors(devices / cp, spec.ep, range.expertRanks))
+        if (mayDiffer())
+          addGroups(cp, ep, {});
+    if (result.list.empty())
+      if (std::string reason = whyTooMany(); !reason.empty())
+        result.refusal = reason;
+    return std::move(result);
+  }
+
+private:
+  static std::vector<int64_t> divisors(int64_t number, std::optional<int64_t> pinned,
+                                       int64_t most) {
+    std::vector<int64_t> list;
+    for (int64_t divisor = 1; divisor <= number; ++divisor)
+      if (number % divisor == 0 && (pinned ? divisor == *pinned : divisor <= most))
+        list.push_back(divisor);
+    return list;
+  }
+  std::optional<int64_t> executableOr(std::optional<int64_t> pinned) const {
+    return options.executable ? pinned.value_or(1) : pinned;
+  }
+  int64_t mostContext() const;
+  std::string whyNoContext(int64_t cp) const;
+  std::string whyNoExperts(int64_t ep) const;
+  std::string whyNotPinned() const;
+  std::string whyTooMany() const;
+  std::string whyNot(const Degrees &degrees) const;
+  std::string whyNotPlaced(const Degrees &degrees) const;
+  void addMesh(Degrees degrees);
+  bool mayDiffer() const;
+  void addGroups(int64_t cp, int64_t ep, std::vector<StageGroup> groups);
+  void addGrouped(Degrees degrees);
+  void addPinnedGroups();
+  bool suits(const Degrees &degrees);
+  std::string cannotShare(const Degrees &degrees);
+  bool shares(Degrees &degrees);
+  int64_t mostSamples() const;
+  void addSchedules(Degrees degrees);
+  std::vector<int64_t> microBatches(int64_t samples) const;
+  std::string cannotCut(int64_t samples, const Degrees &degrees) const;
+
+  const Problem &problem;
+  const ProblemFacts &facts;
+  const Spec &spec;
+  const SearchOptions &options;
+  const SearchRange &range;
+  Candidates result;
+  std::set<int64_t> unshared; ///< degrees of dp that zero_group doesn't divide
+  std::map<std::array<int64_t, 3>, bool> suitable; ///< by dp, cp and ep of a group of stages
+};
+
+} // namespace
+
+/// Ranks with fewer tokens of a sequence have less to do than to send.
+int64_t Enumeration::mostContext() const {
+  constexpr int64_t shortest = 2048;
+  return options.executable && !spec.cp ? 1
+                                        : std::max<int64_t>(1, problem.tokensPerSample / shortest);
+}
+
+static bool mayHoldBatch(const sharding::Factor &factor) {
+  return factor.kind == sharding::FactorKind::Parallel ||
+         factor.kind == sharding::FactorKind::Reduction;
+}
+
+/// The same for the sequence and cp.
+std::string Enumeration::whyNoContext(int64_t cp) const {
+  bool splits = false;
+  for (size_t id = 0; id < problem.ops.size() && cp > 1; ++id) {
+    sharding::FactorId factor = facts.sequenceSplit[id];
+    if (factor < 0)
+      continue;
+    splits = true;
+    if (int64_t size = problem.ops[id].rule->factors[factor].size; size % cp != 0)
+      return "the sequence of " + problem.ops[id].name + " (" + problem.ops[id].location +
+             ") has size " + std::to_string(size) + ", not a multiple of cp: " +
+             std::to_string(cp);
+  }
+  return splits || cp == 1
+             ? ""
+             : "nothing carries a sequence that could be split: cp=" + std::to_string(cp);
+}
+
+std::string Enumeration::whyNoExperts(int64_t ep) const {
+  if (range.expertRanks % ep == 0)
+    return "";
+  return (range.expertRanks == 1
+              ? "no op runs experts side by side, with weights of their own: ep="
+              : "ep doesn't divide the " + std::to_string(range.expertRanks) + " experts: ") +
+         std::to_string(ep);
+}
+
+/// A pinned value that no other degrees go with, or "".
+std::string Enumeration::whyNotPinned() const {
+  if (std::string reason = spec.cp ? whyNoContext(*spec.cp) : ""; !reason.empty())
+    return reason;
+  return spec.ep ? whyNoExperts(*spec.ep) : "";
+}
+
+/// More devices than all degrees at their largest make up: which these are; or "".
+std::string Enumeration::whyTooMany() const {
+  if (options.samplesPerRank || options.fixedCalls || problem.globalBatch() < 1)
+    return "";
+  int64_t devices = options.devices;
+  double product = 1;
+  std::string text;
+  auto add = [&](const std::string &key, bool isPinned, int64_t most, const std::string &why = "") {
+    product *= double(most);
+    text += (text.empty() ? "" : ", ") + key + (isPinned ? "=" : " up to ") +
+            std::to_string(most) + why;
+  };
+  auto largest = [&](const std::optional<int64_t> &pinned, int64_t most) {
+    std::vector<int64_t> list = divisors(devices, pinned, most);
+    return list.empty() ? 1 : list.back();
+  };
+  int64_t batch = problem.globalBatch();
+  bool hasExperts = range.expertRanks > 1;
+  if (spec.dp)
+    add("dp", true, *spec.dp);
+  if (spec.dp && hasExperts)
+    add("ep", spec.ep.has_value(), spec.ep.value_or(std::gcd(devices, range.expertRanks)));
+  if (!spec.dp)
+    add(hasExperts ? "dp*ep" : "dp", false, std::gcd(devices, batch),
+        " (of a batch of " + std::to_string(batch) + ")");
+  add("tp", spec.tp.has_value(), largest(spec.tp, range.tensorParallel));
+  add("cp", spec.cp.has_value(), largest(spec.cp, mostContext()));
+  add("pp", spec.pp.has_value(), largest(executableOr(spec.pp), mostStages(spec.pp)));
+  return product < double(devices) ? "they are more than these make up: " + text : "";
+}
+
+/// Why the degrees don't suit the problem, or "".
+std::string Enumeration::whyNot(const Degrees &degrees) const {
+  if (std::string reason = whyNoContext(degrees.cp); !reason.empty())
+    return reason;
+  if (std::string reason = whyNoExperts(degrees.ep); !reason.empty())
+    return reason;
+  int64_t ranks = degrees.dataRanks();
+  std::string names = degrees.ep > 1 ? "dp*ep" : "dp";
+  if (ranks == 1)
+    return "";
+  int64_t batch = options.samplesPerRank || !options.fixedCalls ? 0 : problem.batch;
+  int64_t samples = options.fixedCalls ? batch : problem.globalBatch();
+  if (!options.samplesPerRank && samples > 0 && samples % ranks != 0)
+    return names + " doesn't divide the batch of " + std::to_string(samples) + ": " +
+           std::to_string(ranks);
+  bool splits = false;
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    sharding::FactorId factor = facts.batchFactor[id];
+    if (factor < 0 || !mayHoldBatch(problem.ops[id].rule->factors[factor]))
+      continue;
+    splits = true;
+    int64_t size = problem.ops[id].rule->factors[factor].size;
+    if (batch > 0 && size % ranks != 0)
+      return "the batch of " + problem.ops[id].name + " (" + problem.ops[id].location +
+             ") has size " + std::to_string(size) + ", not a multiple of " + names + ": " +
+             std::to_string(ranks);
+  }
+  return splits ? ""
+                : "nothing carries a batch that could be split: " + names + "=" +
+                      std::to_string(ranks);
+}
+
+/// The same for the order of axes; what is compiled has the default one.
+std::string Enumeration::whyNotPlaced(const Degrees &degrees) const {
+  if (options.executable && !hasDefaultPlacement(degrees))
+    return "not implemented yet: order=" + name(degrees.order);
+  return plan::whyNotPlaced(degrees, range.severalTypes);
+}
+
+int64_t Enumeration::mostSamples() const {
+  return problem.tokensPerSample > 0
+             ? std::clamp(kLargestTokens / problem.tokensPerSample, int64_t{1}, kLargestMicroBatch)
+             : kLargestMicroBatch;
+}
+
+/// Sizes into which a rank's samples may be cut: all by powers of two.
+std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
+  std::vector<int64_t> list;
+  auto add = [&](int64_t size) {
+    if (size >= 1 && samples % size == 0 && std::find(list.begin(), list.end(), size) == list.end())
+      list.push_back(size);
+  };
+  if (spec.microBatch) {
+    add(*spec.microBatch);
+    return list;
+  }
+  int64_t most = mostSamples();
+  for (int64_t size = 1; size <= std::min(samples, most); size *= 2)
+    add(size);
+  for (int64_t size = samples; size >= 1; size /= 2) {
+    if (size <= most || (options.executable && size == samples))
+      add(size);
+    if (size % 2)
+      break;
+  }
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+/// Where dp was left open, of all that was tried.
+std::string Enumeration::cannotShare(const Degrees &degrees) {
+  const std::string group = ": " + std::to_string(degrees.zeroGroup);
+  if (options.spec.dp || !options.spec.groups.empty())
+    return "zero_group doesn't divide dp=" + groupsText(degrees, &Degrees::dp) + group;
+  for (size_t i = 0; i < groupCount(degrees); ++i)
+    if (int64_t dp = inGroup(degrees, i).dp; dp % degrees.zeroGroup != 0)
+      unshared.insert(dp);
+  std::string list;
+  for (int64_t dp : unshared)
+    list += std::to_string(dp) + ", ";
+  return "dp can be " + list + "no multiple of zero_group" + group;
+}
+
+/// Sets the ranks that share ZeRO's storage; false, with the reason, where these can't.
+bool Enumeration::shares(Degrees &degrees) {
+  degrees.zeroGroup = spec.zeroGroup.value_or(0);
+  int64_t most = 1;
+  for (size_t group = 0; group < groupCount(degrees); ++group)
+    most = std::max(most, inGroup(degrees, group).dp);
+  if (degrees.zeroGroup > 0 && !suitsGroups(degrees, degrees.zeroGroup))
+    result.refusal = cannotShare(degrees);
+  else if (degrees.zeroGroup == 1 && most > 1 && degrees.ep * degrees.cp == 1 &&
+           spec.zero.value_or(0) > 0)
+    result.refusal = "zero_group=1 leaves nothing to share: zero=" + std::to_string(*spec.zero);
+  else
+    return true;
+  return false;
+}
+
+std::string Enumeration::cannotCut(int64_t samples, const Degrees &degrees) const {
+  std::string ep = degrees.ep > 1 ? " and ep=" + std::to_string(degrees.ep) : "";
+  return "with dp=" + std::to_string(degrees.dp) + ep + " a rank has " + std::to_string(samples) +
+         " samples, which can't be cut into microbatches of " + std::to_string(*spec.microBatch);
+}
+
+void Enumeration::addMesh(Degrees degrees) {
+  if (std::string reason = whyNot(degrees); !reason.empty()) {
+    result.refusal = reason;
+    return;
+  }
+  if (!shares(degrees))
+    return;
+  int64_t samples = options.samplesPerRank ? options.samplesPerRank
+                                           : problem.globalBatch() / degrees.dataRanks();
+  if (options.fixedCalls || samples < 1) {
+    degrees.microBatch = std::max<int64_t>(1, problem.batch / degrees.dataRanks());
+    degrees.numMicrobatches = problem.numMicrobatches;
+    if (spec.microBatch && *spec.microBatch != degrees.microBatch)
+      result.refusal = cannotCut(degrees.microBatch, degrees);
+    else
+      addSchedules(degrees);
+    return;
+  }
+  std::vector<int64_t> sizes = microBatches(samples);
+  if (sizes.empty())
+    result.refusal = cannotCut(samples, degrees);
+  for (int64_t size : sizes) {
+    degrees.microBatch = size;
+    degrees.numMicrobatches = samples / size;
+    addSchedules(degrees);
+  }
+}
+
+//===-- stages with meshes of their own -----------------------------------===//
+
+/// Each type of device has a mesh for its stages, if the user leaves that open. (What
+/// more than a few types could do is too much to try.)
+bool Enumeration::mayDiffer() const {
+  constexpr size_t mostTypes = 4;
+  return options.unequalMeshes && !options.executable && range.alike.size() > 1 &&
+         range.alike.size() <= mostTypes && !options.samplesPerRank &&
+         problem.globalBatch() > 0 && !spec.dp && !spec.tp;
+}
+
+/// All ways for the devices after those that have their groups already. Of more than
+/// two types, each is one stage or all stages have as many devices.
+void Enumeration::addGroups(int64_t cp, int64_t ep, std::vector<StageGroup> groups) {
+  Degrees degrees;
+  degrees.cp = cp;
+  degrees.ep = ep;
+  if (groups.size() == range.alike.size()) {
+    degrees.groups = std::move(groups);
+    return addGrouped(std::move(degrees));
+  }
+  int64_t devices = range.alike[groups.size()];
+  int64_t stages = 0;
+  for (const StageGroup &group : groups)
+    stages += group.pp;
+  for (int64_t pp : divisors(devices, std::nullopt, mostStages(spec.pp) - stages)) {
+    int64_t first = groups.empty() ? 0 : range.alike[0] / groups[0].pp;
+    bool isRegular = range.alike.size() == 2 || groups.empty() || devices / pp == first ||
+                     (pp == 1 && groups[0].pp == 1);
+    if (!isRegular || devices / pp % (degrees.cp * degrees.ep) != 0)
+      continue;
+    int64_t rest = devices / pp / (degrees.cp * degrees.ep);
+    for (int64_t tp : divisors(rest, std::nullopt, range.tensorParallel)) {
+      groups.push_back({pp, rest / tp, tp, false, 1});
+      addGroups(cp, ep, groups);
+      groups.pop_back();
+    }
+  }
+}
+
+/// Whether so many data-parallel ranks suit the problem.
+bool Enumeration::suits(const Degrees &degrees) {
+  auto [it, isNew] = suitable.try_emplace({degrees.dp, degrees.cp, degrees.ep}, false);
+  if (isNew)
+    it->second = whyNot(degrees).empty();
+  return it->second;
+}
+
+/// With microbatches that all groups can share out among their ranks.
+void Enumeration::addGrouped(Degrees degrees) {
+  const StageGroup &first = degrees.groups.front();
+  degrees.tp = first.tp;
+  degrees.dp = first.dp;
+  degrees.pp = 0;
+  int64_t together = 1, fewest = first.dp;
+  bool areAlike = true;
+  for (const StageGroup &group : degrees.groups) {
+    degrees.pp += group.pp;
+    together = std::lcm(together, group.dp);
+    fewest = std::min(fewest, group.dp);
+    areAlike &= group.dp == first.dp && group.tp == first.tp;
+  }
+  if (areAlike || (spec.pp && *spec.pp != degrees.pp) || degrees.pp > mostStages(spec.pp))
+    return;
+  for (size_t group = 0; group < degrees.groups.size(); ++group)
+    if (!suits(inGroup(degrees, group)))
+      return;
+  if (!shares(degrees))
+    return;
+  int64_t all = options.fixedCalls ? problem.batch : problem.globalBatch();
+  int64_t least = options.fixedCalls ? all : together * degrees.ep;
+  for (int64_t samples = least; samples <= all; samples *= 2) {
+    if (all % samples != 0 || samples % (together * degrees.ep) != 0)
+      continue;
+    for (StageGroup &group : degrees.groups)
+      group.microBatch = samples / (group.dp * degrees.ep);
+    degrees.microBatch = first.microBatch;
+    degrees.numMicrobatches = problem.globalBatch() / samples;
+    bool isAsked = !spec.microBatch || *spec.microBatch == degrees.microBatch;
+    if (isAsked && samples / (fewest * degrees.ep) <= mostSamples())
+      addSchedules(degrees);
+  }
+}
+
+/// Those of a plan that is planned again.
+void Enumeration::addPinnedGroups() {
+  Degrees degrees;
+  degrees.dp = *spec.dp;
+  degrees.tp = *spec.tp;
+  degrees.pp = *spec.pp;
+  degrees.cp = spec.cp.value_or(1);
+  degrees.ep = spec.ep.value_or(1);
+  degrees.microBatch = *spec.microBatch;
+  degrees.groups = spec.groups;
+  int64_t samples = degrees.dataRanks() * degrees.microBatch;
+  int64_t all = options.fixedCalls ? problem.batch : problem.globalBatch();
+  for (size_t group = 0; group < degrees.groups.size(); ++group)
+    if (std::string reason = whyNot(inGroup(degrees, group)); !reason.empty())
+      result.refusal = reason;
+  if (!result.refusal.empty() || !shares(degrees))
+    return;
+  if (samples < 1 || all % samples != 0 || (options.fixedCalls && samples != all)) {
+    result.refusal = "the batch of " + std::to_string(all) +
+                     " samples can't be cut into microbatches of " + std::to_string(samples);
+    return;
+  }
+  degrees.numMicrobatches = problem.globalBatch() / samples;
+  addSchedules(degrees);
+}
+
+//===-- schedules ---------------------------------------------------------===//
+
+/// What the degrees of all kinds of candidates have in common: their order, and schedules.
+void Enumeration::addSchedules(Degrees degrees) {
+  degrees.order = spec.order.value_or(kDefaultOrder);
+  if (std::string reason = whyNotPlaced(degrees); !reason.empty()) {
+    result.refusal = reason;
+    return;
+  }
+  auto add = [&](ScheduleKind kind, int64_t chunks) {
+    if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks)) {
+      if (spec.chunks > 1 && result.refusal.empty())
+        result.refusal = "only an interleaved schedule of several stages has several chunks a "
+                         "rank: " + std::to_string(*spec.chunks);
+      return;
+    }
+    // Who asks for an interleaved schedule asks for two chunks at least.
+    const int64_t fewest = spec.schedule == ScheduleKind::Interleaved ? 2 : 1;
+    const bool asked = spec.pp && (spec.chunks || chunks == fewest);
+    if (int64_t most = mostStages(asked ? spec.pp : std::nullopt); degrees.pp * chunks > most) {
+      if (asked)
+        result.refusal = "the forward pass has " + std::to_string(most) +
+                         " ops, too few for as many stages: " +
+                         std::to_string(degrees.pp * chunks);
+      else if (result.refusal.empty())
+        result.refusal = "without pp and chunks given, the model is cut into " +
+                         std::to_string(most) + " stages at most, not into: " +
+                         std::to_string(degrees.pp * chunks);
+      return;
+    }
+    degrees.schedule = kind;
+    degrees.chunks = chunks;
+    schedule::ScheduleShape shape{kind, degrees.pp, chunks, degrees.numMicrobatches};
+    if (degrees.pp == 1)
+      shape.kind = ScheduleKind::OneFOneB;
+    if (std::string reason = schedule::unsupported(shape); reason.empty())
+      result.list.push_back(degrees);
+    else
+      result.refusal =
+          reason + (options.samplesPerRank ? ", as no global batch is given" : "");
+  };
+  if (degrees.pp == 1) // every schedule is the same
+    return add(spec.schedule.value_or(ScheduleKind::OneFOneB), 1);
+  if (spec.schedule == ScheduleKind::GPipe) // never better than 1F1B
+    add(ScheduleKind::GPipe, 1);
+  add(ScheduleKind::OneFOneB, 1);
+  add(ScheduleKind::ZeroBubble, 1);
+  int64_t most = std::max(range.evenStages ? kLargestEvenChunks : kLargestChunks,
+                          spec.chunks.value_or(1));
+  auto isWorthTrying = [&](int64_t chunks) {
+    bool isPower = chunks <= kLargestChunks && (chunks & (chunks - 1)) == 0;
+    bool isEven = range.evenStages && canBeEven(range.layers, degrees.pp * chunks);
+    return spec.chunks || isPower || isEven;
+  };
+  for (int64_t chunks = 2; chunks <= most; ++chunks)
+    if (isWorthTrying(chunks))
+      add(ScheduleKind::Interleaved, chunks);
+  if (spec.schedule == ScheduleKind::Interleaved && spec.chunks == 1)
+    add(ScheduleKind::Interleaved, 1);
+}
+
+Candidates findCandidates(const Problem &problem, const ProblemFacts &facts, const Spec &spec,
+                          const SearchOptions &options, const SearchRange &range) {
+  return Enumeration(problem, facts, spec, options, range).run();
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,492 @@
+#include "dtc/Plan/Search/Estimate.h"
+
+#include "ChunkRecomputation.h"
+#include "CutPositions.h"
+#include "PipelineFloor.h"
+
+#include "dtc/Plan/Predict/HostMemory.h"
+#include "dtc/Plan/Predict/StageDevices.h"
+#include "dtc/Plan/Shard/ShardingSolver.h"
+#include "dtc/Plan/Solve/StageCuts.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dtc::plan {
+
+using sharding::AxisList;
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// Neighbours along each axis on neighbouring devices: more than any order can do.
+static constexpr Strides kInnermost = {1, 1, 1, 1, 1};
+
+const std::vector<OpId> &Estimator::cutsFor(const Degrees &degrees) {
+  int64_t stages = degrees.pp * degrees.chunks;
+  auto [it, isNew] = cutsByStages.try_emplace(stages);
+  if (isNew)
+    it->second = &*cutSets.insert(cutPositions(problem, facts, library.getBlocks(), stages)).first;
+  return *it->second;
+}
+
+Estimator::Kinds Estimator::kindsOf(const Degrees &degrees) {
+  Kinds kinds;
+  kinds.byRank.assign(degrees.pp, 0);
+  if (degrees.pp == 1 || (library.getCluster().others.empty() && degrees.groups.empty())) {
+    kinds.list.push_back({&library, degrees, 0, degrees.pp});
+    return kinds;
+  }
+  std::vector<DeviceRange> ranges = neighbouringDevices(degrees);
+  for (int64_t rank = 0; rank < degrees.pp; ++rank) {
+    ShardLibrary *on = &library.on(ranges[rank]);
+    size_t group = groupOf(degrees, rank);
+    auto known = std::find_if(kinds.list.begin(), kinds.list.end(), [&](const Kind &kind) {
+      return kind.devices == on && kind.group == group;
+    });
+    if (known == kinds.list.end())
+      known = kinds.list.insert(
+          known, {on, inGroup(degrees, group), group, 0, !degrees.groups.empty()});
+    ++known->ranks;
+    kinds.byRank[rank] = size_t(known - kinds.list.begin());
+  }
+  return kinds;
+}
+
+const ShardCosts *Estimator::shardOf(const Kind &kind, const ShardVariant &variant,
+                                     std::string &error) {
+  const std::vector<OpId> &cuts = cutsFor(kind.degrees);
+  return kind.ownShardings ? kind.devices->get(kind.degrees, variant, cuts, error)
+                           : library.getFor(*kind.devices, kind.degrees, variant, cuts, error);
+}
+
+/// Seconds of a microbatch on the busiest rank, however the model is cut. Ranks of kind k
+/// would take W_k for all of it, and w_k(u) for the unit u. If none has more than L to do,
+/// then weighing each by 1 / W_k
+///
+///   L * sum over ranks of 1 / W_k  >=  sum over u of w_k(u) / W_k, k where u is
+///                                  >=  sum over u of the least w_k(u) / W_k of all k
+double Estimator::balancedFloor(const Kinds &kinds,
+                                const std::vector<const Profile *> &profiles) const {
+  auto seconds = [&](size_t kind, int a, int b) {
+    PassSeconds all = profiles[kind]->seconds(a, b);
+    return all.forward + all.backward();
+  };
+  double rates = 0, work = 0;
+  int units = profiles[0]->units();
+  for (size_t kind = 0; kind < profiles.size(); ++kind) {
+    double whole = seconds(kind, 0, units);
+    if (whole <= 0)
+      return 0;
+    rates += double(kinds.list[kind].ranks) / whole;
+  }
+  for (int unit = 0; unit < units; ++unit) {
+    double least = kInfinity;
+    for (size_t kind = 0; kind < profiles.size(); ++kind)
+      least = std::min(least, seconds(kind, unit, unit + 1) / seconds(kind, 0, units));
+    work += least;
+  }
+  return work / rates;
+}
+
+/// Of clusters of one type: on others, what there is to find depends on the pipeline's ranks.
+void Estimator::lookAhead(const std::vector<Degrees> &list, const ShardVariant &variant) {
+  std::vector<ShardLibrary::Asked> asked;
+  for (const Degrees &degrees : list)
+    if (library.getCluster().others.empty())
+      asked.push_back({degrees, &cutsFor(degrees)});
+  library.solveAhead(asked, variant);
+}
+
+double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant,
+                             std::string &error) {
+  Kinds kinds = kindsOf(degrees);
+  std::vector<const Profile *> profiles;
+  for (const Kind &kind : kinds.list) {
+    const ShardCosts *shard = shardOf(kind, variant, error);
+    if (!shard)
+      return kInfinity;
+    profiles.push_back(&shard->profile(degrees.recompute, cutsFor(degrees)));
+  }
+  // As if all ranks were of the fastest kind.
+  double least = kInfinity;
+  for (const Profile *profile : profiles)
+    least = std::min(least, pipelineFloor(*profile, degrees));
+  if (profiles.size() > 1)
+    least = std::max(least, double(degrees.numMicrobatches) * balancedFloor(kinds, profiles));
+  return least;
+}
+
+double Estimator::lowerBoundOfOrders(const Degrees &degrees, const ShardVariant &variant,
+                                     std::string &error) {
+  const std::vector<OpId> &cuts = cutsFor(degrees);
+  const ShardCosts *shard = library.get(degrees, kInnermost, variant, cuts, error);
+  return shard ? pipelineFloor(shard->profile(degrees.recompute, cuts), degrees) : kInfinity;
+}
+
+/// The pipelines of one set of degrees, cut for a budget and simulated.
+class Estimator::Pipelines {
+public:
+  /// `fixed`: the only cuts that there may be, if given.
+  Pipelines(const Cluster &cluster, const Degrees &degrees, Ranks byRank,
+            const schedule::Schedule &schedule, std::optional<std::vector<int>> fixed)
+      : cluster(cluster), degrees(degrees), byRank(std::move(byRank)), schedule(schedule),
+        units(this->byRank[0]->profile.units()), fixed(std::move(fixed)) {}
+
+  /// With every stage within this share of its rank's memory, where none is so dear that no
+  /// step with it keeps the limit.
+  Estimator::Outcome cut(double share, double limit) {
+    auto found = cheapest(share, kDearest * limit);
+    if (!found)
+      return canBeCut(share) ? Estimator::Outcome::TooSlow : Estimator::Outcome::TooLarge;
+    cuts = std::move(*found);
+    runs.clear();
+    std::vector<StageOn> on = stagesWithin(share);
+    for (size_t stage = 0; stage < on.size(); ++stage)
+      runs.push_back(on[stage].own->prices(cuts[stage], cuts[stage + 1], on[stage].slots,
+                                           on[stage].budget)->run);
+    return Estimator::Outcome::Found;
+  }
+  /// However slow it is.
+  bool canBeCut(double share) {
+    return fixed ? cheapest(share, kInfinity).has_value()
+                 : canCut(units, stages(), pricesWithin(share));
+  }
+  /// Found: there are such cuts.
+  Estimator::Outcome tryCut(double share, double limit) {
+    if (fixed ? cheapest(share, kDearest * limit).has_value()
+              : canCut(units, stages(), pricesWithin(share), kDearest * limit))
+      return Estimator::Outcome::Found;
+    return canBeCut(share) ? Estimator::Outcome::TooSlow : Estimator::Outcome::TooLarge;
+  }
+  simulate::Costs stageCosts() const {
+    simulate::Costs result;
+    if (std::all_of(byRank.begin(), byRank.end(),
+                    [&](const auto &rank) { return rank == byRank[0]; })) {
+      result = byRank[0]->costs.costs(runs);
+    } else {
+      std::vector<const StageCosts *> ranks;
+      for (const auto &rank : byRank)
+        ranks.push_back(&rank->costs);
+      result = MixedStages(cluster, std::move(ranks), neighbouringDevices(degrees)).costs(runs);
+    }
+    // Costs of a rank are of any schedule.
+    result.blockingSends = blockingSends(cluster.software, degrees.schedule);
+    return result;
+  }
+  /// Whether all ranks together can hold what is kept from step to step.
+  bool holdStates() const {
+    if (!degrees.groups.empty())
+      return true; // how much that is depends on where the cuts are
+    double capacity = 0;
+    for (const auto &rank : byRank)
+      capacity += rank->capacity;
+    StageRun all(0, units);
+    all.zeroEnd = units;
+    return byRank[0]->costs.rank({all}).staticBytes <= capacity;
+  }
+  /// Whether any rank holds too much, whenever its calls are made.
+  bool holdTooMuch(const simulate::Costs &all) const {
+    for (size_t rank = 0; rank < byRank.size(); ++rank)
+      if (!holds(all, rank, 1))
+        return true;
+    return false;
+  }
+  /// Keeps the cuts, and recomputes as few blocks of each rank as it needs to hold all of its
+  /// chunks; false where it can't.
+  bool recomputeByRank() {
+    std::vector<std::vector<int>> ends;
+    for (size_t stage = 0; stage < runs.size(); ++stage)
+      ends.push_back(byRank[stage % byRank.size()]->prices.blockEnds(runs[stage].begin,
+                                                                     runs[stage].end));
+    for (double room : {1 - kSpareMemory, 1.0}) {
+      auto fits = [&](const StageCosts::Runs &) {
+        simulate::Costs all = stageCosts();
+        std::vector<bool> result;
+        for (size_t rank = 0; rank < byRank.size(); ++rank)
+          result.push_back(holds(all, rank, room));
+        return result;
+      };
+      if (recomputeFewest(schedule, ends, fits, runs))
+        return true;
+    }
+    return false;
+  }
+  /// That of the rank which fills its device most.
+  void setMemory(const std::vector<double> &peaks, Estimate &estimate) const {
+    auto filled = [&](size_t rank) {
+      double capacity = byRank[rank]->capacity;
+      return capacity > 0 ? peaks[rank] / capacity : kInfinity;
+    };
+    size_t fullest = 0;
+    for (size_t rank = 1; rank < peaks.size(); ++rank)
+      if (filled(rank) > filled(fullest))
+        fullest = rank;
+    estimate.memory = peaks[fullest];
+    estimate.capacity = byRank[fullest]->capacity;
+  }
+
+  /// In the hosts' memory.
+  HostUse hostUse() const {
+    if (degrees.offload == Offload::None)
+      return {};
+    std::vector<double> bytes;
+    for (size_t rank = 0; rank < byRank.size(); ++rank) {
+      const StageCosts &own = byRank[rank]->costs;
+      bytes.push_back(own.hostBytes(own.runsOf(runs, static_cast<int64_t>(rank))));
+    }
+    return fullestHost(cluster, degrees, bytes);
+  }
+
+  std::vector<int> cuts;
+  StageCosts::Runs runs; ///< between them
+
+private:
+  /// Stages are priced as if what a call exchanges hid behind nothing else than the same pass's
+  /// computing: at no more than twice what the simulator takes.
+  static constexpr double kDearest = 2;
+
+  int stages() const { return static_cast<int>(schedule.shape.stages()); }
+  bool holds(const simulate::Costs &all, size_t rank, double share) const {
+    return simulate::leastPeakBytes(schedule, all, static_cast<int64_t>(rank)) <=
+           share * byRank[rank]->capacity;
+  }
+  struct StageOn {
+    RankStages *own = nullptr;
+    int32_t slots = 0; ///< microbatches that it holds at once
+    double budget = 0; ///< bytes
+  };
+  std::vector<StageOn> stagesWithin(double share) {
+    std::vector<StageOn> result;
+    for (int64_t stage = 0; stage < schedule.shape.stages(); ++stage) {
+      auto rank = static_cast<size_t>(stage % schedule.shape.ranks);
+      double capacity = byRank[rank]->capacity;
+      result.push_back({byRank[rank].get(), schedule.slots[rank][stage / schedule.shape.ranks],
+                        share == kInfinity ? share : share * capacity});
+    }
+    return result;
+  }
+  StagePrice pricesWithin(double share) {
+    return [on = stagesWithin(share)](int a, int b, int stage) {
+      return on[stage].own->prices.seconds(a, b, on[stage].slots, on[stage].budget);
+    };
+  }
+  std::optional<std::vector<int>> cheapest(double share, double limit) {
+    StagePrice price = pricesWithin(share);
+    if (!fixed)
+      return cutStages(units, stages(), price, limit);
+    for (int stage = 0; stage < stages(); ++stage)
+      if (double seconds = price((*fixed)[stage], (*fixed)[stage + 1], stage);
+          seconds == kInfinity || seconds > limit)
+        return std::nullopt;
+    return fixed;
+  }
+
+  const Cluster &cluster;
+  const Degrees &degrees;
+  Ranks byRank;
+  const schedule::Schedule &schedule;
+  int units;
+  std::optional<std::vector<int>> fixed;
+};
+
+/// The blocks that have a part which is recomputed.
+static std::vector<BlockRecompute> recomputedBlocks(const StageCosts::Runs &runs,
+                                                    const Profile &profile,
+                                                    const std::vector<Block> &blocks,
+                                                    Recompute kind) {
+  std::vector<BlockRecompute> result;
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    int first = profile.unitOf(blocks[block].first), last = profile.unitOf(blocks[block].last);
+    if (std::any_of(runs.begin(), runs.end(), [&](const StageRun &run) {
+          return std::max(first, run.begin) < std::min(last + 1, run.kept);
+        }))
+      result.push_back({static_cast<int64_t>(block), kind});
+  }
+  return result;
+}
+
+/// How many blocks have a part that is stored by the higher level, and what else is.
+static void setStorage(Estimate &estimate, const StageCosts::Runs &runs, const Profile &profile,
+                       const std::vector<Block> &blocks) {
+  HigherLevel &higher = estimate.higher;
+  for (const StageRun &run : runs)
+    for (int unit = run.begin; unit < run.end; ++unit) {
+      higher.firstOps.push_back(profile.firstOp(unit));
+      higher.isHigher.push_back(unit < run.zeroEnd);
+    }
+  estimate.degrees.zeroBlocks =
+      std::count_if(blocks.begin(), blocks.end(), [&](const Block &block) {
+        auto first = higher.isHigher.begin();
+        return std::find(first + profile.unitOf(block.first),
+                         first + profile.unitOf(block.last) + 1,
+                         true) != first + profile.unitOf(block.last) + 1;
+      });
+}
+
+/// Whether stages that may be stored by two levels are, and in some of the blocks.
+static bool usesBothLevels(const Estimate &estimate) {
+  const std::vector<bool> &higher = estimate.higher.isHigher;
+  return estimate.degrees.zeroBlocks > 0 &&
+         std::find(higher.begin(), higher.end(), false) != higher.end();
+}
+
+static void setRecomputed(Estimate &estimate, std::vector<BlockRecompute> recomputed,
+                          size_t blocks) {
+  if (recomputed.empty())
+    estimate.degrees.recompute = Recompute::None;
+  else if (recomputed.size() < blocks)
+    estimate.degrees.recomputeBlocks = static_cast<int64_t>(recomputed.size());
+  estimate.recompute = std::move(recomputed);
+}
+
+/// Shares of its rank's memory that each stage may take, in the order in which they are
+/// tried. Chunks of a rank share its memory: cut for speed first, then so that each
+/// keeps to its part.
+static std::vector<double> sharesOf(const Degrees &degrees, bool anyMemory) {
+  std::vector<double> shares = {1};
+  if (degrees.chunks > 1)
+    shares = {kInfinity, 1 / double(degrees.chunks)};
+  if (anyMemory)
+    shares.push_back(kInfinity);
+  return shares;
+}
+
+Estimator::Ranks Estimator::ranksOf(const Degrees &degrees, const ShardVariant &variant,
+                                    const EstimateOptions &options, std::string &error) {
+  Kinds kinds = kindsOf(degrees);
+  std::vector<std::shared_ptr<RankStages>> stages;
+  for (const Kind &kind : kinds.list) {
+    const ShardCosts *shard = shardOf(kind, variant, error);
+    if (!shard)
+      return {};
+    stages.push_back(rankStages.get({kind.devices, shard, kind.degrees, &cutsFor(kind.degrees),
+                                     options.someBlocks, options.mixesLevels, options.limit}));
+  }
+  Ranks byRank;
+  for (size_t kind : kinds.byRank)
+    byRank.push_back(stages[kind]);
+  return byRank;
+}
+
+/// Where software has equally many layers in each stage.
+std::optional<std::vector<int>> Estimator::fixedCuts(const Profile &profile, int stages) const {
+  if (!library.getModel().getCluster().software.evenStages)
+    return std::nullopt;
+  std::vector<int> layers;
+  for (const Block &block : library.getBlocks())
+    layers.push_back(profile.unitOf(block.first));
+  return evenCuts(layers, profile.units(), stages);
+}
+
+bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks) {
+  const schedule::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
+  std::string error;
+  Ranks byRank = ranksOf(degrees, variant, {0, false, someBlocks}, error);
+  if (!schedule || byRank.empty())
+    return true;
+  Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule, std::nullopt);
+  return pipelines.holdStates() && pipelines.canBeCut(1);
+}
+
+Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVariant &variant,
+                                       const EstimateOptions &options, Estimate &result,
+                                       std::string &error) {
+  const schedule::ScheduleShape shape = scheduleShape(degrees);
+  const schedule::Schedule *schedule = steps.likeSchedule(shape);
+  if (!schedule)
+    return Outcome::Impossible;
+  Degrees least = degrees;
+  if (options.someBlocks)
+    least.recompute = Recompute::None;
+  if (lowerBound(least, variant, error) > options.limit)
+    return Outcome::TooSlow;
+  Ranks byRank = ranksOf(degrees, variant, options, error);
+  if (byRank.empty())
+    return Outcome::Impossible;
+  const Profile &profile = byRank[0]->profile;
+  const std::vector<Block> &blocks = library.getBlocks();
+  Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule,
+                      fixedCuts(profile, static_cast<int>(shape.stages())));
+  if (!options.anyMemory && !pipelines.holdStates())
+    return Outcome::TooLarge;
+  auto simulated = [&] {
+    simulate::Costs all = pipelines.stageCosts();
+    if (simulate::lowerBound(shape, all) > options.limit)
+      return Outcome::TooSlow;
+    HostUse host = pipelines.hostUse();
+    if (!options.anyMemory && (host.shortBytes() > 0 || pipelines.holdTooMuch(all)))
+      return Outcome::TooLarge;
+    StepEstimate step = steps.estimate(shape, all);
+    if (!step.error.empty()) {
+      error = step.error;
+      return Outcome::Impossible;
+    }
+    result = {degrees, variant, {}, {}, {}, step.seconds, 0, 0, host};
+    pipelines.setMemory(step.peakBytes, result);
+    for (int unit : pipelines.cuts)
+      result.cuts.push_back(unit < profile.units() ? profile.firstOp(unit)
+                                                   : facts.lastForward + 1);
+    if (options.someBlocks)
+      setRecomputed(result,
+                    recomputedBlocks(pipelines.runs, profile, blocks, degrees.recompute),
+                    blocks.size());
+    else
+      result.recompute = recomputeAll(blocks, degrees.recompute);
+    if (options.mixesLevels)
+      setStorage(result, pipelines.runs, profile, blocks);
+    if (options.mixesLevels && (!usesBothLevels(result) || step.seconds > options.limit))
+      return Outcome::TooSlow;
+    return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
+  };
+  std::optional<Estimate> best;
+  auto tryRuns = [&] {
+    Outcome tried = simulated();
+    if (tried == Outcome::Found && (!best || result.seconds < best->seconds))
+      best = result;
+    return tried;
+  };
+  // Of chunks that were cut as if each had its own memory, or all of it, fewer blocks may do.
+  bool sharesMemory =
+      degrees.chunks > 1 && options.someBlocks && !options.mixesLevels && !options.anyMemory;
+  Outcome outcome = Outcome::TooLarge;
+  for (double share : sharesOf(degrees, options.anyMemory)) {
+    outcome = pipelines.cut(share, options.limit);
+    if (outcome == Outcome::Found) {
+      outcome = tryRuns();
+      bool isOpen = outcome == Outcome::TooLarge || share < kInfinity;
+      if (sharesMemory && isOpen && pipelines.recomputeByRank())
+        tryRuns();
+    }
+    if (outcome != Outcome::TooLarge)
+      break;
+  }
+  if (!best)
+    return outcome;
+  result = std::move(*best);
+  return Outcome::Found;
+}
+
+Estimator::Outcome Estimator::tryOrders(const Degrees &degrees, const ShardVariant &variant,
+                                        const EstimateOptions &options, std::string &error) {
+  const schedule::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
+  const std::vector<OpId> &cuts = cutsFor(degrees);
+  Degrees least = degrees;
+  if (options.someBlocks)
+    least.recompute = Recompute::None;
+  const ShardCosts *shard = library.get(least, kInnermost, variant, cuts, error);
+  if (!schedule || !shard)
+    return Outcome::Impossible;
+  if (pipelineFloor(shard->profile(least.recompute, cuts), least) > options.limit)
+    return Outcome::TooSlow;
+  shard = library.get(degrees, kInnermost, variant, cuts, error);
+  if (!shard)
+    return Outcome::Impossible;
+  auto stages = rankStages.get(
+      {&library, shard, degrees, &cuts, options.someBlocks, false, 0, /*isInnermost=*/true});
+  Pipelines pipelines(library.getCluster(), degrees, Ranks(degrees.pp, stages), *schedule,
+                      fixedCuts(stages->profile, static_cast<int>(schedule->shape.stages())));
+  return pipelines.holdStates()
+             ? pipelines.tryCut(sharesOf(degrees, false).front(), options.limit)
+             : Outcome::TooLarge;
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,69 @@
+#include "dtc/Plan/Search/RankStages.h"
+
+#include "Surroundings.h"
+
+namespace dtc::plan {
+
+/// Neighbours along each axis on neighbouring devices: more than any order can do.
+static constexpr Strides kInnermost = {1, 1, 1, 1, 1};
+
+/// Communication buffers of a group for each degree; gradients of experts are summed
+/// over dp and cp, those of all others over ep, too.
+static int64_t communicators(const Degrees &degrees) {
+  return (degrees.dp > 1) + (degrees.tp > 1) + (degrees.cp > 1) + (degrees.pp > 1) +
+         (degrees.ep > 1) + (degrees.ep > 1 && degrees.dp * degrees.cp > 1);
+}
+
+static sharding::Mesh meshOf(const RankStages::Request &request) {
+  const ShardCosts &shard = *request.shard;
+  sharding::Mesh mesh = makeMesh(shard.getProblem(), shard.getFacts(), request.degrees);
+  if (request.isInnermost)
+    setStrides(mesh, kInnermost);
+  return mesh;
+}
+
+static const Profile &profileOf(const RankStages::Request &request, Recompute recompute) {
+  return request.shard->profile(recompute, *request.cuts);
+}
+
+RankStages::RankStages(const Request &request)
+    : degrees(request.degrees),
+      profile(profileOf(request, request.someBlocks ? Recompute::None : degrees.recompute)),
+      mesh(meshOf(request)),
+      costs(request.shardings->getModel(), degrees, mesh, profile,
+            surrounded(request.shard->weights(*request.cuts), degrees, mesh, request.mixesLevels),
+            request.shardings->getBlocks(), surroundedSums(*request.shard, mesh), request.times),
+      prices(costs, degrees, profile, request.shardings->getBlocks(),
+             request.someBlocks ? &profileOf(request, degrees.recompute) : nullptr),
+      capacity(request.shardings->getModel().availableBytes(communicators(degrees))) {
+  if (request.mixesLevels)
+    prices.mixLevels(request.limit);
+}
+
+std::shared_ptr<RankStages> RankStagesStore::get(RankStages::Request request) {
+  request.times = times[request.shardings];
+  if (!request.times)
+    request.times = std::make_shared<CollectiveTimes>(request.shardings->getModel());
+  times[request.shardings] = request.times;
+  if (request.mixesLevels) // their prices depend on the schedule and the limit
+    return std::make_shared<RankStages>(request);
+  constexpr size_t most = 256;
+  Key key{request.shardings, request.shard, request.cuts, request.degrees, request.someBlocks,
+          request.isInnermost};
+  key.degrees.schedule = ScheduleKind::OneFOneB;
+  key.degrees.chunks = 1;
+  auto [at, isNew] = byKey.try_emplace(key, entries.begin());
+  if (!isNew) {
+    entries.splice(entries.begin(), entries, at->second);
+    return at->second->second;
+  }
+  entries.emplace_front(std::move(key), std::make_shared<RankStages>(request));
+  at->second = entries.begin();
+  if (entries.size() > most) {
+    byKey.erase(entries.back().first);
+    entries.pop_back();
+  }
+  return entries.front().second;
+}
+
+} // namespace dtc::plan

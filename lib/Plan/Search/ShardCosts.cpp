@@ -1,0 +1,443 @@
+#include "dtc/Plan/Search/ShardCosts.h"
+
+#include "dtc/Plan/Predict/StageDevices.h"
+#include "dtc/Plan/Search/Orders.h"
+#include "dtc/Plan/Search/Search.h"
+#include "dtc/Plan/Solve/Parallel.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dtc::plan {
+
+std::vector<BlockRecompute> recomputeAll(const std::vector<Block> &blocks, Recompute kind) {
+  std::vector<BlockRecompute> result;
+  for (size_t i = 0; kind != Recompute::None && i < blocks.size(); ++i)
+    result.push_back({static_cast<int64_t>(i), kind});
+  return result;
+}
+
+int64_t weighedMicrobatches(const Problem &problem, const Degrees &degrees, int64_t devices) {
+  return std::max<int64_t>(1, problem.globalBatch() * degrees.tp * degrees.cp /
+                                  (degrees.microBatch * devices));
+}
+
+ShardCosts::ShardCosts(const Problem &problem, const ProblemFacts &facts, const CostModel &model,
+                       const std::vector<Block> &blocks, Plan given, const Workspace *workspace,
+                       std::optional<FoldedModel> folded)
+    : problem(problem), facts(facts), model(model), blocks(blocks), workspace(workspace),
+      plan(std::move(given)), execution(problem, facts, plan, model, workspace),
+      norms(normSums(problem, facts, plan)), folded(folded) {}
+
+std::unique_ptr<Profile> ShardCosts::makeProfile(Recompute recompute,
+                                                 const std::vector<OpId> &cuts) const {
+  std::optional<FoldedCuts> at;
+  if (folded)
+    at = foldCuts(*folded->folding, *folded->blocks, cuts);
+  if (folded && !at)
+    return nullptr;
+  auto of = [&](const Execution &run) {
+    return at ? Profile::ofFolded(problem, facts, run, plan.mesh, *at, cuts)
+              : std::make_unique<Profile>(problem, facts, run, plan.mesh, cuts);
+  };
+  if (recompute == Recompute::None)
+    return of(execution);
+  Execution again(problem, facts, plan, model, workspace);
+  addRecomputation(again, problem, blocks, recomputeAll(blocks, recompute));
+  return of(again);
+}
+
+ShardCosts::Units &ShardCosts::unitsOf(const std::vector<OpId> &cuts) const {
+  for (Units &known : units)
+    if (known.cuts == cuts)
+      return known;
+  return units.emplace_back(Units{cuts, {}, nullptr});
+}
+
+const Profile *ShardCosts::findProfile(Recompute recompute, const std::vector<OpId> &cuts) const {
+  auto [it, isNew] = unitsOf(cuts).profiles.try_emplace(recompute);
+  if (isNew)
+    it->second = makeProfile(recompute, cuts);
+  return it->second.get();
+}
+
+bool ShardCosts::fits(Recompute recompute, const std::vector<OpId> &cuts) const {
+  return !folded || (findProfile(Recompute::None, cuts) && findProfile(recompute, cuts));
+}
+
+const Weights &ShardCosts::weights(const std::vector<OpId> &cuts) const {
+  std::unique_ptr<Weights> &known = unitsOf(cuts).weights;
+  if (!known)
+    known = std::make_unique<Weights>(
+        findWeights(problem, facts, plan, execution, profile(Recompute::None, cuts),
+                    model.getCluster().software));
+  return *known;
+}
+
+namespace {
+
+/// Asked by one thread at a time.
+class SerialWorkspace : public Workspace {
+public:
+  explicit SerialWorkspace(const Workspace &whole) : whole(whole) {}
+  int64_t bytes(OpId op, const Shapes &operands, const Shapes &results,
+                const std::vector<bool> &spent) const override {
+    std::lock_guard lock(mutex);
+    return whole.bytes(op, operands, results, spent);
+  }
+
+private:
+  const Workspace &whole;
+  mutable std::mutex mutex;
+};
+
+/// Asks for the ops of a folded model.
+class FoldedWorkspace : public Workspace {
+public:
+  FoldedWorkspace(const Folding &folding, const Workspace &whole)
+      : folding(folding), whole(whole) {}
+  int64_t bytes(OpId op, const Shapes &operands, const Shapes &results,
+                const std::vector<bool> &spent) const override {
+    return whole.bytes(folding.wholeOps[op], operands, results, spent);
+  }
+
+private:
+  const Folding &folding;
+  const Workspace &whole;
+};
+
+} // namespace
+
+ShardLibrary::ShardLibrary(const Problem &problem, const Cluster &cluster,
+                           const SearchOptions &options)
+    : problem(problem), facts(problem), cluster(cluster), devices(options.devices),
+      workspace(options.workspace ? std::make_unique<SerialWorkspace>(*options.workspace)
+                                  : nullptr),
+      model(cluster, devices), blocks(findBlocks(problem, facts)) {
+  if (options.fold)
+    folding = fold(problem, facts, blocks);
+  if (folding)
+    foldedFacts.emplace(folding->problem);
+  if (folding && workspace)
+    foldedWorkspace = std::make_unique<FoldedWorkspace>(*folding, *workspace);
+}
+
+ShardLibrary &ShardLibrary::on(DeviceRange range) {
+  if (cluster.others.empty())
+    return *this;
+  std::lock_guard lock(mutex);
+  ShardLibrary *&found = byRange[{range.first, range.count}];
+  if (found)
+    return *found;
+  Cluster other = clusterOf(cluster, range);
+  for (auto &[known, library] : elsewhere)
+    if (*known == other)
+      return *(found = library.get());
+  SearchOptions options;
+  options.devices = devices;
+  options.workspace = workspace.get();
+  options.fold = folding.has_value();
+  auto own = std::make_unique<Cluster>(other);
+  auto library = std::make_unique<ShardLibrary>(problem, *own, options);
+  found = elsewhere.emplace_back(std::move(own), std::move(library)).second.get();
+  return *found;
+}
+
+static bool keepsInside(const Problem &problem, const OpWork &work) {
+  for (OpId op = 0; op < static_cast<OpId>(problem.ops.size()); ++op)
+    if (problem.ops[op].kind == OpKind::Attention && work.savedBytes(op) > 0)
+      return true;
+  return false;
+}
+
+bool ShardLibrary::keepsInsideOps() const {
+  if (!keepsAnyInside)
+    keepsAnyInside = keepsInside(problem, OpWork(problem, facts, model));
+  return *keepsAnyInside;
+}
+
+static Result<Problem> withSamples(const Problem &problem, const ProblemFacts &facts,
+                                   int64_t samples) {
+  if (problem.batch > 0 && problem.batch != samples)
+    return rebatched(problem, facts, samples);
+  return problem;
+}
+
+Result<Problem> ShardLibrary::problemOf(int64_t samples) const {
+  return withSamples(problem, facts, samples);
+}
+
+ShardLibrary::Batch ShardLibrary::makeBatch(const Problem &of, const ProblemFacts &itsFacts,
+                                            int64_t samples, int64_t contextRanks) const {
+  Batch batch;
+  Result<Problem> made = withSamples(of, itsFacts, samples);
+  if (!made) {
+    batch.error = made.error().message;
+    return batch;
+  }
+  batch.problem = withSplitSequence(std::move(*made), contextRanks);
+  batch.facts = std::make_unique<ProblemFacts>(batch.problem);
+  return batch;
+}
+
+const ShardLibrary::Batch &ShardLibrary::batchOf(int64_t samples, int64_t contextRanks) {
+  std::lock_guard lock(mutex);
+  auto [it, isNew] = batches.try_emplace({samples, contextRanks});
+  if (isNew)
+    it->second = makeBatch(problem, facts, samples, contextRanks);
+  return it->second;
+}
+
+const ShardLibrary::Batch &ShardLibrary::foldedBatchOf(int64_t samples, int64_t contextRanks) {
+  std::lock_guard lock(mutex);
+  auto [it, isNew] = foldedBatches.try_emplace({samples, contextRanks});
+  if (isNew)
+    it->second = makeBatch(folding->problem, *foldedFacts, samples, contextRanks);
+  return it->second;
+}
+
+std::optional<Result<Solution>> ShardLibrary::solveFolded(int64_t samples,
+                                                          const Degrees &degrees,
+                                                          const SolverOptions &options) {
+  if (!folding)
+    return std::nullopt;
+  const Batch &batch = foldedBatchOf(samples, degrees.cp);
+  if (!batch.error.empty())
+    return std::nullopt;
+  return ShardingSolver(batch.problem, *batch.facts, cluster, degrees, options)
+      .solveFolded(*folding);
+}
+
+Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOptions &options) {
+  int64_t samples = degrees.microBatch * degrees.dataRanks();
+  const Batch &whole = batchOf(samples, degrees.cp);
+  if (!whole.error.empty())
+    return Error{whole.error, 4};
+  auto folded = solveFolded(samples, degrees, options);
+  if (!folded)
+    return solveSharding(whole.problem, *whole.facts, cluster, degrees, options);
+  if (*folded)
+    (**folded).plan = unfold(*folding, whole.problem, std::move((**folded).plan));
+  return std::move(*folded);
+}
+
+/// Of one call of a data-parallel rank and those that share its experts.
+static int64_t samplesOf(const Degrees &degrees) { return degrees.microBatch * degrees.ep; }
+
+int64_t ShardLibrary::solves() const {
+  std::lock_guard lock(mutex);
+  return static_cast<int64_t>(solved.size() + 5 * frontiers.size());
+}
+
+void ShardLibrary::solveFrontier(Frontier &entry, const Request &request) {
+  SolverOptions options = request.options;
+  options.secondsPerByte = 0;
+  int64_t samples = samplesOf(request.inside);
+  int64_t contextRanks = request.inside.cp;
+  for (bool folded : {true, false}) {
+    if (folded && (!folding || isSmall()))
+      continue;
+    const Batch &batch = folded ? foldedBatchOf(samples, contextRanks)
+                                : batchOf(samples, contextRanks);
+    if (!batch.error.empty())
+      continue;
+    ShardingSolver solver(batch.problem, *batch.facts, cluster, request.inside, options);
+    entry.found = solver.frontier({}, folded ? &*folding : nullptr);
+    entry.folded = folded;
+    if (entry.found)
+      break;
+  }
+}
+
+const ShardLibrary::Frontier &ShardLibrary::frontierOf(const Request &request) {
+  Key key = request.key;
+  ShardVariant &variant = std::get<ShardVariant>(key);
+  variant = {variant.sequenceParallel};
+  std::unique_lock lock(mutex);
+  Frontier &entry = frontiers[key];
+  lock.unlock();
+  std::call_once(entry.once, [&] { solveFrontier(entry, request); });
+  return entry;
+}
+
+const ShardingSolver::Frontier *
+ShardLibrary::frontier(const Degrees &degrees, std::optional<bool> sequenceParallel) {
+  ShardVariant variant{sequenceParallel};
+  const Frontier &frontier = frontierOf(requestOf(degrees, stridesOf(degrees), variant));
+  return frontier.found ? &*frontier.found : nullptr;
+}
+
+Result<const ShardingSolver::Sharded *>
+ShardLibrary::shardingOf(const Frontier &frontier, const Degrees &degrees, int32_t number) {
+  size_t count = frontier.found ? frontier.found->shardings.size() : 0;
+  if (static_cast<size_t>(number) >= count)
+    return Error{"the frontier of shardings for " + summary(degrees) + " has " +
+                     std::to_string(count) + " of them, not number " + std::to_string(number), 4};
+  return &frontier.found->shardings[number];
+}
+
+Result<Solution> ShardLibrary::solveOfFrontier(const Degrees &degrees,
+                                               const ShardVariant &variant,
+                                               SolverOptions &options, bool &folded) {
+  Request request = requestOf(degrees, stridesOf(degrees), variant);
+  const Frontier &frontier = frontierOf(request);
+  auto inside = shardingOf(frontier, request.inside, variant.ofFrontier);
+  if (!inside)
+    return inside.error();
+  int64_t samples = degrees.microBatch * degrees.dataRanks();
+  folded = frontier.folded;
+  const Batch &batch = folded ? foldedBatchOf(samples, degrees.cp)
+                              : batchOf(samples, degrees.cp);
+  if (!batch.error.empty())
+    return Error{batch.error, 4};
+  ShardingSolver solver(batch.problem, *batch.facts, cluster, degrees, options);
+  solver.keepTo((*inside)->plan);
+  options.mostHeld = {(*inside)->states, (*inside)->results};
+  if (!folded)
+    return solver.solve();
+  auto solution = solver.solveFolded(*folding);
+  return solution ? std::move(*solution)
+                  : Error{"no sharding of equal layers for " + summary(degrees), 4};
+}
+
+void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
+  const auto &[key, degrees, options] = request;
+  if (std::exchange(entry.tried, true))
+    return;
+  std::optional<Result<Solution>> found;
+  if (int32_t number = std::get<ShardVariant>(key).ofFrontier; number >= 0) {
+    const Frontier &frontier = frontierOf(request);
+    auto sharding = shardingOf(frontier, degrees, number);
+    found = sharding ? Result<Solution>(Solution{(*sharding)->plan, 0, 0}) : sharding.error();
+    if (sharding && !frontier.folded)
+      return addWhole(entry, degrees, options, std::move(*found));
+  } else {
+    found = solveFolded(samplesOf(degrees), degrees, options);
+  }
+  if (!found)
+    return addWhole(entry, degrees, options);
+  if (!*found) {
+    entry.error = found->error().message;
+    return;
+  }
+  const Batch &batch = foldedBatchOf(samplesOf(degrees), degrees.cp);
+  entry.folded = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, folding->blocks,
+                                              std::move((*found)->plan), foldedWorkspace.get(),
+                                              FoldedModel{&*folding, &blocks});
+}
+
+void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options,
+                            std::optional<Result<Solution>> known) {
+  const Batch &batch = batchOf(samplesOf(degrees), degrees.cp);
+  if (!batch.error.empty()) {
+    entry.error = batch.error;
+    return;
+  }
+  Plan plan;
+  if (entry.folded) {
+    plan = unfold(*folding, batch.problem, entry.folded->getPlan());
+  } else {
+    if (!known)
+      known = solveSharding(batch.problem, *batch.facts, cluster, degrees, options);
+    if (!*known) {
+      entry.error = known->error().message;
+      return;
+    }
+    plan = std::move((*known)->plan);
+  }
+  entry.whole = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, blocks,
+                                             std::move(plan), workspace.get());
+}
+
+ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees, const Strides &strides,
+                                              const ShardVariant &variant) const {
+  std::vector<int64_t> joined =
+      ranksBelow(cluster, degrees, strides, {Axis::TP, Axis::CP, Axis::EP});
+  Degrees inside;
+  inside.tp = degrees.tp;
+  inside.ep = degrees.ep;
+  inside.cp = degrees.cp;
+  inside.microBatch = degrees.microBatch;
+  SolverOptions options{variant.sequenceParallel, variant.secondsPerByte, devices,
+                        weighedMicrobatches(problem, degrees, devices)};
+  if (strides != stridesOf(inside))
+    options.strides = strides;
+  return {{degrees.tp, degrees.ep, degrees.cp, degrees.microBatch, joined, variant},
+          inside,
+          options};
+}
+
+/// Null where there is no sharding.
+const ShardCosts *ShardLibrary::costsOf(Solved &entry, const Request &request,
+                                        Recompute recompute, const std::vector<OpId> &cuts) {
+  solveOnce(entry, request);
+  if (entry.folded && entry.folded->fits(recompute, cuts))
+    return entry.folded.get();
+  if (entry.folded && !entry.whole)
+    addWhole(entry, request.inside, request.options);
+  return entry.whole.get();
+}
+
+void ShardLibrary::solveAhead(const std::vector<Asked> &list, const ShardVariant &variant) {
+  struct Job {
+    Request request;
+    Solved *entry;
+    std::vector<const Asked *> asked;
+  };
+  std::vector<Job> jobs;
+  for (const Asked &asked : list) {
+    Request request = requestOf(asked.degrees, stridesOf(asked.degrees), variant);
+    Solved *entry = &solved[request.key];
+    auto job = std::find_if(jobs.begin(), jobs.end(),
+                            [&](const Job &known) { return known.entry == entry; });
+    if (job == jobs.end())
+      job = jobs.insert(job, {std::move(request), entry, {}});
+    job->asked.push_back(&asked);
+  }
+  inParallel(jobs.size(), [&](size_t i) {
+    for (const Asked *asked : jobs[i].asked) {
+      Recompute recompute = asked->degrees.recompute;
+      if (auto *costs = costsOf(*jobs[i].entry, jobs[i].request, recompute, *asked->cuts))
+        costs->profile(recompute, *asked->cuts);
+    }
+  });
+}
+
+const ShardCosts *ShardLibrary::get(const Degrees &degrees, const Strides &strides,
+                                    const ShardVariant &variant, const std::vector<OpId> &cuts,
+                                    std::string &error) {
+  Request request = requestOf(degrees, strides, variant);
+  Solved &entry = solved[request.key];
+  const ShardCosts *costs = costsOf(entry, request, degrees.recompute, cuts);
+  if (!costs)
+    error = entry.error;
+  return costs;
+}
+
+const ShardCosts &ShardLibrary::priced(const ShardCosts &shared) {
+  std::unique_ptr<ShardCosts> &own = fromWhole[&shared];
+  if (!own)
+    own = std::make_unique<ShardCosts>(shared, model);
+  return *own;
+}
+
+const ShardCosts *ShardLibrary::getFor(ShardLibrary &devices, const Degrees &degrees,
+                                       const ShardVariant &variant,
+                                       const std::vector<OpId> &cuts, std::string &error) {
+  const ShardCosts *shared = get(degrees, variant, cuts, error);
+  if (!shared || &devices == this)
+    return shared;
+  if (const ShardCosts &own = devices.priced(*shared); own.fits(degrees.recompute, cuts))
+    return &own;
+  auto [key, inside, options] = requestOf(degrees, stridesOf(degrees), variant);
+  Solved &entry = solved[key];
+  if (!entry.whole)
+    addWhole(entry, inside, options);
+  if (!entry.whole) {
+    error = entry.error;
+    return nullptr;
+  }
+  return &devices.priced(*entry.whole);
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,179 @@
+#include "dtc/Plan/Search/StagePrices.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dtc::plan {
+
+static double secondsOf(const simulate::Work &work) {
+  return std::max(work.compute, work.overlapped) + work.blocking;
+}
+
+StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const Profile &profile,
+                         const std::vector<Block> &blocks, const Profile *recomputed)
+    : costs(costs), degrees(degrees), units(profile.units()), shifts(units),
+      recomputes(recomputed != nullptr), plain(units) {
+  const FoldedUnits &folded = profile.folded();
+  repeatedEnd = folded.first + folded.copies * folded.count;
+  for (int unit = folded.first; unit < repeatedEnd; ++unit)
+    shifts[unit] = folded.shift(unit, unit);
+  if (recomputed)
+    costs.setRecomputed(*recomputed);
+  for (const Block &block : blocks)
+    ends.push_back(profile.unitOf(block.last) + 1);
+}
+
+StagePrices::Stage &StagePrices::stageOf(const StageRun &run) {
+  int64_t key = (int64_t{run.begin} * (units + 1) + run.end) * (units + 1) + run.zeroEnd;
+  if (Stage *known = stages.find(key))
+    return *known;
+  Stage &entry = stages.add(key);
+  price(entry, run);
+  return entry;
+}
+
+void StagePrices::price(Stage &entry, const StageRun &run) const {
+  simulate::StageCost stage = costs.stage(run);
+  simulate::RankCost rank = costs.rank({run});
+  // What a backward call exchanges hides behind all that it computes; how levels of ZeRO
+  // compare depends on it.
+  bool inOneCall = mixLimit && degrees.schedule != ScheduleKind::ZeroBubble;
+  entry.seconds = double(degrees.numMicrobatches) *
+                      (secondsOf(stage.forward) + (inOneCall ? 0 : secondsOf(stage.weightGrad))) +
+                  stage.reductionSeconds * (1 - stage.reductionOverlap) + rank.update.compute +
+                  rank.update.blocking;
+  entry.inputGrad = inOneCall ? stage.inputGrad + stage.weightGrad : stage.inputGrad;
+  entry.computing = double(degrees.numMicrobatches) *
+                    (stage.forward.compute + stage.inputGrad.compute + stage.weightGrad.compute);
+  double transient = std::max({stage.forwardTransient, stage.backwardTransient,
+                               stage.weightGradTransient});
+  entry.updateBytes = rank.staticBytes + rank.updateTransient;
+  int64_t saved = costs.savedBytes(run), peak = costs.peakBytes(run);
+  entry.bytes = rank.staticBytes + transient - double(peak - saved);
+  entry.savedWhole = double(saved);
+  entry.bytesWhole = entry.bytes + double(peak);
+  entry.secondsWhole = seconds(entry, run);
+}
+
+double StagePrices::seconds(const Stage &stage, const StageRun &run) const {
+  return stage.seconds + double(degrees.numMicrobatches) *
+                             secondsOf(costs.recomputation(run) + stage.inputGrad);
+}
+
+double StagePrices::bytes(const Stage &stage, const StageRun &run, int32_t slots) const {
+  auto saved = double(costs.savedBytes(run));
+  return std::max(stage.updateBytes,
+                  stage.bytes + double(costs.peakBytes(run)) + double(slots - 1) * saved);
+}
+
+std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t slots,
+                                                          double budget) {
+  int shift = this->shift(a, b);
+  std::optional<Price> price = find(a - shift, b - shift, slots, budget);
+  if (price)
+    for (int StageRun::*unit :
+         {&StageRun::begin, &StageRun::end, &StageRun::kept, &StageRun::zeroEnd})
+      price->run.*unit += shift;
+  return price;
+}
+
+double StagePrices::seconds(int a, int b, int32_t slots, double budget) {
+  constexpr double none = std::numeric_limits<double>::infinity();
+  int shift = this->shift(a, b);
+  if (mixLimit) {
+    auto price = find(a - shift, b - shift, slots, budget);
+    return price ? price->seconds : none;
+  }
+  const Stage &stage = plainStage(a - shift, b - shift);
+  if (bytes(stage, slots) <= budget)
+    return stage.secondsWhole;
+  return recomputes ? keptOf(a - shift, b - shift, slots, budget).seconds : none;
+}
+
+std::optional<StagePrices::Price> StagePrices::find(int a, int b, int32_t slots, double budget) {
+  if (mixLimit) {
+    auto [it, isNew] = mixes.try_emplace({a, b, slots, budget});
+    if (isNew)
+      for (double room : {budget * (1 - kSpareMemory), budget})
+        if (!it->second)
+          it->second = mixed(a, b, slots, room);
+    return it->second;
+  }
+  Price price{0, {a, b}};
+  const Stage &stage = plainStage(a, b);
+  if (bytes(stage, slots) <= budget) {
+    price.seconds = stage.secondsWhole;
+    return price;
+  }
+  const Kept &found = keptOf(a, b, slots, budget);
+  if (!std::isfinite(found.seconds))
+    return std::nullopt;
+  price.seconds = found.seconds;
+  price.run.kept = found.kept;
+  return price;
+}
+
+/// Of a stage that doesn't fit whole.
+const StagePrices::Kept &StagePrices::keptOf(int a, int b, int32_t slots, double budget) {
+  std::vector<Kept> &list = plainStage(a, b).found;
+  for (const Kept &known : list)
+    if (known.slots == slots && known.budget == budget)
+      return known;
+  Kept entry{slots, budget, std::numeric_limits<double>::infinity(), a};
+  for (double room : {budget * (1 - kSpareMemory), budget})
+    if (auto price = within({a, b}, slots, room)) {
+      entry.seconds = price->seconds;
+      entry.kept = price->run.kept;
+      break;
+    }
+  return list.emplace_back(entry);
+}
+
+/// With the fewest blocks recomputed that keep to the room.
+std::optional<StagePrices::Price> StagePrices::within(StageRun run, int32_t slots, double room) {
+  const Stage &stage = stageOf(run);
+  if (bytes(stage, run, slots) <= room)
+    return Price{seconds(stage, run), run};
+  if (!recomputes)
+    return std::nullopt;
+  // The first end of a block up to which recomputing is enough.
+  auto first = std::upper_bound(ends.begin(), ends.end(), run.begin);
+  auto last = std::upper_bound(first, ends.end(), run.end);
+  auto end = std::partition_point(first, last, [&](int kept) {
+    run.kept = kept;
+    return bytes(stage, run, slots) > room;
+  });
+  if (end == last)
+    return std::nullopt;
+  run.kept = *end;
+  return Price{seconds(stage, run), run};
+}
+
+std::vector<int> StagePrices::blockEnds(int begin, int end) const {
+  auto first = std::upper_bound(ends.begin(), ends.end(), begin);
+  return {first, std::upper_bound(first, ends.end(), end)};
+}
+
+/// The number of blocks stored by the higher level with which the stage is fastest.
+std::optional<StagePrices::Price> StagePrices::mixed(int a, int b, int32_t slots, double room) {
+  StageRun run(a, b);
+  if (stageOf(run).computing > *mixLimit)
+    return std::nullopt;
+  std::optional<Price> best;
+  auto consider = [&](int zeroEnd) {
+    run.zeroEnd = zeroEnd;
+    if (best && seconds(stageOf(run), run) >= best->seconds)
+      return;
+    if (auto price = within(run, slots, room); price && (!best || price->seconds < best->seconds))
+      best = price;
+  };
+  consider(a);
+  for (auto end = std::upper_bound(ends.begin(), ends.end(), a); end != ends.end() && *end < b;
+       ++end)
+    consider(*end);
+  consider(b);
+  return best;
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,43 @@
+#include "Surroundings.h"
+
+#include "dtc/Plan/Plan/Storage.h"
+
+namespace dtc::plan {
+
+using sharding::AxisList;
+
+Weights surrounded(Weights weights, const Degrees &degrees, const sharding::Mesh &mesh,
+                   bool mixesLevels) {
+  AxisList data = mesh.ofDegree("dp"), storage = storageAxes(degrees, mesh);
+  auto shift = static_cast<int>(data.size());
+  std::vector<WeightClass> lower;
+  for (WeightClass &each : weights.classes) {
+    for (AxisList *axes : {&each.pending, &each.split})
+      for (sharding::AxisId &axis : *axes)
+        axis += shift;
+    if (!each.stored)
+      continue;
+    each.pending.insert(each.pending.begin(), data.begin(), data.end());
+    AxisList own = without(storage, each.split);
+    splitByLevel(degrees.zero, own, each.state, each.gradient, each.storage);
+    if (!mixesLevels || own.empty())
+      continue;
+    each.open = true;
+    each.level = WeightClass::Level::Higher;
+    WeightClass &below = lower.emplace_back(each);
+    below.level = WeightClass::Level::Lower;
+    splitByLevel(degrees.zero - 1, own, below.state, below.gradient, below.storage);
+  }
+  weights.classes.insert(weights.classes.end(), lower.begin(), lower.end());
+  return weights;
+}
+
+std::vector<AxisList> surroundedSums(const ShardCosts &shard, const sharding::Mesh &mesh) {
+  std::vector<AxisList> norms = shard.getNormSums();
+  for (AxisList &axes : norms)
+    for (sharding::AxisId &axis : axes)
+      axis += static_cast<int>(mesh.ofDegree("dp").size());
+  return scalarSums(shard.getProblem(), mesh, std::move(norms));
+}
+
+} // namespace dtc::plan

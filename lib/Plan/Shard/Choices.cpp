@@ -1,0 +1,219 @@
+#include "dtc/Plan/Shard/Choices.h"
+
+#include "Derivation.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtc::plan {
+
+using sharding::AxisId;
+using sharding::AxisList;
+using sharding::FactorId;
+using sharding::FactorKind;
+using sharding::OpSharding;
+using sharding::TensorSharding;
+
+Choices::Choices(const Problem &problem, const ProblemFacts &facts, const Groups &groups,
+                 const sharding::Mesh &mesh, Layouts &layouts, const OpWork &work,
+                 std::optional<bool> sequenceParallel)
+    : problem(problem), facts(facts), groups(groups), mesh(mesh), layouts(layouts), work(work),
+      sequenceParallel(sequenceParallel), dataAxes(mesh.ofDegree("dp")),
+      expertAxes(mesh.ofDegree("ep")), sequenceAxes(mesh.ofDegree("cp")),
+      tensorAxes(mesh.ofDegree("tp")) {}
+
+TensorSharding Choices::batchLayout(ValueId value) const {
+  TensorSharding result = TensorSharding::replicated(problem.values[value].shape.size());
+  auto split = [&](const AxisList &axes, int dim, bool pending) {
+    for (AxisId axis : axes)
+      if (dim >= 0)
+        result.dims[dim].push_back(axis);
+      else if (pending)
+        result.partial.push_back({axis, sharding::ReduceKind::Sum});
+  };
+  split(dataAxes, facts.batchDim[value], facts.batchPending[value]);
+  split(expertAxes, facts.batchDim[value], facts.batchPending[value]);
+  split(sequenceAxes, facts.sequenceDim[value], facts.sequencePending[value]);
+  return result;
+}
+
+/// The part of the choice that data, expert and context parallelism fix.
+OpSharding Choices::base(OpId id, bool acrossExperts) const {
+  const Op &op = problem.ops[id];
+  OpSharding result{std::vector<AxisList>(op.rule->factors.size()), {}};
+  auto split = [&](const AxisList &axes, FactorId factor, int linearSet) {
+    bool splits = factor >= 0 && (op.rule->factors[factor].kind == FactorKind::Parallel ||
+                                  op.rule->factors[factor].kind == FactorKind::Reduction);
+    for (AxisId axis : axes)
+      if (splits)
+        result.factors[factor].push_back(axis);
+      else if (linearSet >= 0)
+        result.pending.push_back({axis, linearSet});
+  };
+  split(dataAxes, facts.batchFactor[id], facts.batchLinear[id]);
+  // Rows are in the order of the sequence's parts first.
+  split(sequenceAxes, facts.sequenceSplit[id], facts.sequenceLinear[id]);
+  if (acrossExperts)
+    split(expertAxes, groups.experts.factor[id], -1);
+  else if (!facts.isStatic[id] || groups.experts.factor[id] < 0) // whole, it has a part for either
+    split(expertAxes, facts.batchFactor[id], facts.batchLinear[id]);
+  return result;
+}
+
+/// Without sequence parallelism what normalizations read and write is whole on
+/// every rank, as in Megatron's tensor parallelism (Shoeybi et al. 2019, section 3).
+bool Choices::isWhole(const Op &op) const {
+  if (sequenceParallel.value_or(true))
+    return false;
+  return op.kind == OpKind::Normalization || feedsNormalization(problem, facts, op);
+}
+
+bool Choices::maySplit(OpId id, FactorId factor) const {
+  const Op &op = problem.ops[id];
+  FactorKind kind = op.rule->factors[factor].kind;
+  if (isWhole(op))
+    return false;
+  if (kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
+      factor == op.ragged || factor == facts.batchFactor[id] ||
+      (op.ragged >= 0 && factor == facts.sequenceSplit[id]))
+    return false;
+  const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
+  return sequenceParallel.value_or(true) ||
+         std::find(sequence.begin(), sequence.end(), factor) == sequence.end();
+}
+
+bool Choices::mustSplitSequence(const Op &op) const {
+  return sequenceParallel.value_or(false) && op.kind == OpKind::Normalization;
+}
+
+/// Linear sets through which a forward op may pass a pending sum: arguments
+/// never arrive pending.
+static std::vector<int> passableSets(const Problem &problem, const Op &op) {
+  std::vector<int> result;
+  for (size_t set = 0; set < op.rule->linear.size(); ++set)
+    if (std::all_of(op.rule->linear[set].begin(), op.rule->linear[set].end(),
+                    [&](int i) { return op.operands[i] >= problem.arguments; }) &&
+        !op.rule->linear[set].empty())
+      result.push_back(static_cast<int>(set));
+  return result;
+}
+
+/// Gives `axes` to one thing: to a factor, to a linear set through which sums
+/// over them pass, to pending gradients, or to nothing.
+void Choices::extend(const Group &group, const Assignment &assignment, const AxisList &axes,
+                     std::vector<Assignment> &result) const {
+  OpId id = group.ops[0];
+  const Op &op = problem.ops[id];
+  result.push_back(assignment);
+  for (size_t f = 0; f < op.rule->factors.size(); ++f) {
+    if (!maySplit(id, static_cast<FactorId>(f)) ||
+        std::find(assignment.first.factors[f].begin(), assignment.first.factors[f].end(),
+                  tensorAxes[0]) != assignment.first.factors[f].end())
+      continue;
+    result.push_back(assignment);
+    AxisList &list = result.back().first.factors[f];
+    list.insert(list.end(), axes.begin(), axes.end());
+  }
+  for (int set : passableSets(problem, op)) {
+    result.push_back(assignment);
+    for (AxisId axis : axes)
+      result.back().first.pending.push_back({axis, set});
+  }
+  if (group.ops.size() > 1) {
+    result.push_back(assignment);
+    result.back().second.insert(result.back().second.end(), axes.begin(), axes.end());
+  }
+}
+
+/// How many of the tp axes, from the major one, divide a size.
+size_t Choices::dividing(int64_t size) const {
+  size_t count = 0;
+  for (int64_t product = 1; count < tensorAxes.size(); ++count) {
+    product *= mesh.axes[tensorAxes[count]].size;
+    if (size % product != 0)
+      break;
+  }
+  return count;
+}
+
+static bool endsWith(const AxisList &axes, const AxisList &end) {
+  return axes.size() >= end.size() && std::equal(end.rbegin(), end.rend(), axes.rbegin());
+}
+
+/// All assignments of tp. Its axes stay together, except that a factor that
+/// only the major ones divide takes those and leaves the others to something
+/// else: 2 key-value heads under tp=4 are split by tp.0, and tp.1 splits the
+/// queries of each.
+void Choices::assignTensor(const Group &group, const Assignment &start,
+                           std::vector<Assignment> &all) const {
+  OpId id = group.ops[0];
+  const Op &op = problem.ops[id];
+  // A table that every layer reads would tie all layers together; it is cheap,
+  // and whoever wants a part of it takes it without communication.
+  if (facts.isStatic[id] || tensorAxes.empty()) {
+    all.push_back(start);
+    return;
+  }
+  extend(group, start, tensorAxes, all);
+  for (size_t f = 0; f < op.rule->factors.size(); ++f) {
+    size_t count = dividing(op.rule->factors[f].size);
+    if (count == 0 || count == tensorAxes.size() || !maySplit(id, static_cast<FactorId>(f)))
+      continue;
+    Assignment major = start;
+    AxisList &list = major.first.factors[f];
+    list.insert(list.end(), tensorAxes.begin(), tensorAxes.begin() + count);
+    extend(group, major, AxisList(tensorAxes.begin() + count, tensorAxes.end()), all);
+  }
+}
+
+/// Whether ep may split the factor that counts experts.
+static bool maySplitExperts(const Op &op, FactorId factor) {
+  return factor >= 0 && (op.rule->factors[factor].kind == FactorKind::Parallel ||
+                         op.rule->factors[factor].kind == FactorKind::Reduction);
+}
+
+std::vector<Choices::Assignment> Choices::enumerate(const Group &group) const {
+  OpId id = group.ops[0];
+  const Op &op = problem.ops[id];
+  std::vector<Assignment> all;
+  if (expertAxes.empty() || !groups.experts.runs[id])
+    assignTensor(group, {base(id, false), {}}, all);
+  if (!expertAxes.empty() && !facts.isStatic[id] &&
+      maySplitExperts(op, groups.experts.factor[id]))
+    assignTensor(group, {base(id, true), {}}, all);
+  std::erase_if(all, [&](Assignment &assignment) {
+    std::sort(assignment.first.pending.begin(), assignment.first.pending.end());
+    const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
+    if (mustSplitSequence(op) && !sequence.empty() && !tensorAxes.empty() &&
+        !endsWith(assignment.first.factors[sequence[0]], tensorAxes))
+      return true;
+    return !sharding::check(op.rule, assignment.first, mesh).empty();
+  });
+  return all;
+}
+
+const std::vector<Effect> &Choices::effects(int kind) {
+  auto [it, isNew] = cache.try_emplace(kind);
+  if (!isNew)
+    return it->second;
+  const Group &group = groups.groups[groups.representative[kind]];
+  Derivation derivation(problem, facts, group, mesh, layouts, work);
+  using Outside = std::pair<std::vector<LayoutId>, std::vector<std::vector<LayoutId>>>;
+  std::map<Outside, size_t> seen;
+  std::vector<Effect> &result = it->second;
+  for (const auto &[choice, pending] : enumerate(group)) {
+    std::optional<Effect> effect = derivation.run(
+        choice, pending, [&](ValueId value) { return batchLayout(value); });
+    if (!effect || !std::isfinite(effect->seconds))
+      continue;
+    auto [position, isFirst] =
+        seen.try_emplace({effect->produced, effect->required}, result.size());
+    if (isFirst)
+      result.push_back(std::move(*effect));
+    else if (effect->seconds < result[position->second].seconds)
+      result[position->second] = std::move(*effect);
+  }
+  return result;
+}
+
+} // namespace dtc::plan

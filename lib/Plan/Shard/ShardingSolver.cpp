@@ -1,0 +1,440 @@
+#include "dtc/Plan/Shard/ShardingSolver.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace dtc::plan {
+
+using sharding::AxisId;
+using sharding::Mesh;
+using sharding::OpSharding;
+using sharding::TensorSharding;
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+//===-- mesh --------------------------------------------------------------===//
+
+/// Sizes into which tp has to be cut so that factors it doesn't divide can be
+/// split by what they have in common, e.g. 2 key-value heads under tp=4.
+static std::vector<int64_t> tensorAxisSizes(const Problem &problem, const ProblemFacts &facts,
+                                            int64_t tp) {
+  std::vector<int64_t> cuts;
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    const Op &op = problem.ops[id];
+    if (op.backward || (op.kind != OpKind::Contraction && op.kind != OpKind::Attention))
+      continue;
+    for (size_t f = 0; f < op.rule->factors.size(); ++f) {
+      const sharding::Factor &factor = op.rule->factors[f];
+      int64_t common = std::gcd(factor.size, tp);
+      bool splits = factor.kind == sharding::FactorKind::Parallel ||
+                    factor.kind == sharding::FactorKind::Reduction;
+      bool isOthers = static_cast<int>(f) == facts.batchFactor[id] ||
+                      (op.ragged >= 0 && (static_cast<int>(f) == op.ragged ||
+                                          static_cast<int>(f) == facts.sequenceSplit[id]));
+      if (splits && !isOthers && common > 1 && common < tp)
+        cuts.push_back(common);
+    }
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.push_back(tp);
+  std::vector<int64_t> sizes;
+  int64_t product = 1;
+  for (int64_t cut : cuts) {
+    // A cut that is no multiple of the ones before cannot be had in this order.
+    if (cut % product != 0 || cut == product)
+      continue;
+    sizes.push_back(cut / product);
+    product = cut;
+  }
+  return sizes;
+}
+
+Mesh makeMesh(const Problem &problem, const ProblemFacts &facts, const Degrees &degrees) {
+  Mesh mesh;
+  if (degrees.dp > 1 && degrees.zeroGroup > 1 && degrees.zeroGroup < degrees.dp) {
+    mesh.axes.push_back({"dp.0", "dp", degrees.dp / degrees.zeroGroup});
+    mesh.axes.push_back({"dp.1", "dp", degrees.zeroGroup});
+  } else if (degrees.dp > 1) {
+    mesh.axes.push_back({"dp", "dp", degrees.dp});
+  }
+  if (degrees.ep > 1)
+    mesh.axes.push_back({"ep", "ep", degrees.ep});
+  if (degrees.cp > 1)
+    mesh.axes.push_back({"cp", "cp", degrees.cp});
+  if (degrees.tp > 1) {
+    std::vector<int64_t> sizes = tensorAxisSizes(problem, facts, degrees.tp);
+    for (size_t i = 0; i < sizes.size(); ++i)
+      mesh.axes.push_back({sizes.size() == 1 ? "tp" : "tp." + std::to_string(i), "tp", sizes[i]});
+  }
+  if (!hasDefaultPlacement(degrees))
+    setStrides(mesh, stridesOf(degrees));
+  return mesh;
+}
+
+//===-- network -----------------------------------------------------------===//
+
+static Mesh meshFor(const Problem &problem, const ProblemFacts &facts, const Degrees &degrees,
+                    const SolverOptions &options) {
+  Mesh mesh = makeMesh(problem, facts, degrees);
+  if (options.strides)
+    setStrides(mesh, *options.strides);
+  return mesh;
+}
+
+ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts,
+                               const Cluster &cluster, const Degrees &degrees,
+                               const SolverOptions &options)
+    : problem(problem), facts(facts), degrees(degrees),
+      secondsPerByte(options.mostHeld ? 0 : options.secondsPerByte),
+      tableLimit(options.tableLimit), mostHeld(options.mostHeld), forced(options.forced),
+      numMicrobatches(double(options.numMicrobatches ? options.numMicrobatches
+                                                     : problem.numMicrobatches)),
+      mesh(meshFor(problem, facts, degrees, options)),
+      model(cluster, options.devices ? options.devices : degrees.devices()),
+      work(problem, facts, model), layouts(mesh, model), groups(problem, facts),
+      choices(problem, facts, groups, mesh, layouts, work, options.sequenceParallel) {}
+
+LayoutId ShardingSolver::complete(LayoutId layout) {
+  TensorSharding sharding = layouts[layout];
+  sharding.partial.clear();
+  return layouts.intern(sharding);
+}
+
+/// A variable about an op, or about a value.
+CostNetwork::Variable ShardingSolver::addVariable(size_t choices, OpId op, ValueId value) {
+  if (folding)
+    variableHome.push_back(op >= 0 ? folding->opHome[op] : folding->valueHome[value]);
+  held.emplace_back(choices);
+  return network.addVariable(static_cast<int>(choices));
+}
+
+/// The first op that can't be sharded at all is returned, or -1.
+std::vector<OpSharding> ShardingSolver::choicesOf(OpId op) {
+  std::vector<OpSharding> result;
+  int group = groups.groupOf[op];
+  if (group < 0 || groups.groups[group].ops[0] != op)
+    return result;
+  for (const Effect &effect : choices.effects(groups.groups[group].kind))
+    if (std::find(result.begin(), result.end(), effect.ops[0]) == result.end())
+      result.push_back(effect.ops[0]);
+  return result;
+}
+
+/// The same without the first `count` axes, those of dp.
+static sharding::AxisList withoutFirst(const sharding::AxisList &axes, AxisId count) {
+  sharding::AxisList result;
+  for (AxisId axis : axes)
+    if (axis >= count)
+      result.push_back(axis - count);
+  return result;
+}
+
+static OpSharding withoutFirst(const OpSharding &sharding, AxisId count) {
+  OpSharding result;
+  for (const sharding::AxisList &axes : sharding.factors)
+    result.factors.push_back(withoutFirst(axes, count));
+  for (const OpSharding::Pending &pending : sharding.pending)
+    if (pending.axis >= count)
+      result.pending.push_back({pending.axis - count, pending.linearSet});
+  return result;
+}
+
+/// Whether something else was decided beforehand.
+bool ShardingSolver::isForbidden(const Group &group, const Effect &effect) const {
+  for (size_t i = 0; inside && i < group.ops.size(); ++i)
+    if (withoutFirst(effect.ops[i], dataAxes()) != inside->ops[group.ops[i]])
+      return true;
+  return forced && group.ops[0] == forced->op && !(effect.ops[0] == forced->sharding);
+}
+
+OpId ShardingSolver::addGroups() {
+  for (const Group &group : groups.groups) {
+    const std::vector<Effect> &effects = choices.effects(group.kind);
+    if (effects.empty())
+      return group.ops[0];
+    int variable = addVariable(effects.size(), group.ops[0], -1);
+    groupVariable.push_back(variable);
+    std::vector<int> own(effects.size());
+    std::iota(own.begin(), own.end(), 0);
+    std::vector<double> costs;
+    for (size_t i = 0; i < effects.size(); ++i)
+      held[variable][i][1] = effects[i].bytes;
+    for (const Effect &effect : effects)
+      costs.push_back(isForbidden(group, effect) ? kInfinity
+                                                 : numMicrobatches * effect.seconds +
+                                                       secondsPerByte * effect.bytes);
+    network.addTerm({variable}, {own}, std::move(costs));
+  }
+  return -1;
+}
+
+int ShardingSolver::localOf(OpId op, ValueId value) const {
+  const std::vector<ValueId> &values = groups.groups[groups.groupOf[op]].values;
+  return static_cast<int>(std::find(values.begin(), values.end(), value) - values.begin());
+}
+
+/// What decides the layout in which a value exists. A sum of gradients exists
+/// as the value whose gradient it is.
+ShardingSolver::Member ShardingSolver::maker(ValueId value) {
+  Member member;
+  if (auto it = parameters.find(value); it != parameters.end())
+    return it->second;
+  OpId producer = facts.producer[value];
+  int group = producer >= 0 ? groups.groupOf[producer] : -1;
+  if (group >= 0) {
+    member.type = Member::GroupMember;
+    member.variable = groupVariable[group];
+    member.kind = groups.groups[group].kind;
+    member.made = Tensor{localOf(producer, value), false};
+    return member;
+  }
+  ValueId of = facts.gradientOf[value];
+  if (producer >= 0 && of >= 0 && problem.ops[producer].kind == OpKind::GradientSum) {
+    member = maker(of);
+    if (member.type == Member::GroupMember)
+      member.made->complete = true;
+    return member;
+  }
+  TensorSharding fixed = choices.batchLayout(value);
+  fixed.partial.clear();
+  member.kind = layouts.intern(fixed);
+  member.made = Tensor{};
+  return member;
+}
+
+ShardingSolver::Member ShardingSolver::term(ValueId value) {
+  Member member = maker(value);
+  member.terms = {*member.made};
+  member.made.reset();
+  return member;
+}
+
+/// Adds a member; parts of one variable become one member.
+void ShardingSolver::join(std::vector<Member> &members, Member member) const {
+  for (Member &present : members) {
+    if (member.type == Member::Fixed || present.variable != member.variable)
+      continue;
+    if (member.made)
+      present.made = member.made;
+    present.terms.insert(present.terms.end(), member.terms.begin(), member.terms.end());
+    if (member.read >= 0)
+      present.read = member.read;
+    return;
+  }
+  members.push_back(std::move(member));
+}
+
+std::vector<ShardingSolver::View> ShardingSolver::views(const Member &member) {
+  auto view = [&](auto layoutOfTensor, const std::vector<LayoutId> *read) {
+    View result;
+    if (member.made)
+      result.made = layoutOfTensor(*member.made);
+    for (const Tensor &tensor : member.terms)
+      result.terms.push_back(layoutOfTensor(tensor));
+    if (read)
+      result.read = *read;
+    return result;
+  };
+  if (member.type == Member::Fixed)
+    return {view([&](const Tensor &) { return LayoutId(member.kind); }, nullptr)};
+  std::vector<View> result;
+  if (member.type == Member::LayoutMember) {
+    for (LayoutId layout : domains[member.kind]) {
+      std::vector<LayoutId> read = {layout};
+      result.push_back(
+          view([&](const Tensor &) { return layout; }, member.read >= 0 ? &read : nullptr));
+    }
+    return result;
+  }
+  for (const Effect &effect : choices.effects(member.kind)) {
+    auto layoutOfTensor = [&](const Tensor &tensor) {
+      LayoutId layout = effect.produced[tensor.local];
+      return tensor.complete ? complete(layout) : layout;
+    };
+    result.push_back(
+        view(layoutOfTensor, member.read >= 0 ? &effect.required[member.read] : nullptr));
+  }
+  return result;
+}
+
+size_t ShardingSolver::viewCount(const Member &member) {
+  if (member.type == Member::Fixed)
+    return 1;
+  return member.type == Member::LayoutMember ? domains[member.kind].size()
+                                             : choices.effects(member.kind).size();
+}
+
+ShardingSolver::PricedTerm ShardingSolver::priceTerm(const Value &value,
+                                                     const std::vector<Member> &members,
+                                                     Price price) {
+  std::vector<std::vector<int>> classes;
+  std::vector<std::vector<View>> distinct;
+  size_t combinations = 1;
+  for (const Member &member : members) {
+    std::map<View, int> ids;
+    std::vector<int> classOf;
+    distinct.emplace_back();
+    for (View &view : views(member)) {
+      auto [it, isNew] = ids.try_emplace(view, static_cast<int>(ids.size()));
+      if (isNew)
+        distinct.back().push_back(view);
+      classOf.push_back(it->second);
+    }
+    combinations *= distinct.back().size();
+    if (classOf.size() > 1)
+      classes.push_back(std::move(classOf));
+  }
+  std::vector<const View *> at(members.size());
+  std::vector<double> costs;
+  for (size_t index = 0; index < combinations; ++index) {
+    size_t rest = index;
+    for (size_t i = members.size(); i-- > 0; rest /= distinct[i].size())
+      at[i] = &distinct[i][rest % distinct[i].size()];
+    costs.push_back((this->*price)(value, at));
+  }
+  double first = costs[0];
+  return {network.intern(classes, std::move(costs)), first};
+}
+
+/// How often a term of the folded problem is in the whole one.
+int ShardingSolver::timesOf(const std::vector<Member> &members) const {
+  int home = -1;
+  for (const Member &member : members)
+    if (folding && member.variable >= 0)
+      home = std::max(home, variableHome[member.variable]);
+  return folding && home == folding->repeated ? folding->copies : 1;
+}
+
+/// Adds a term over the members' variables; the same term of another layer is
+/// priced once.
+void ShardingSolver::addTerm(const Value &value, const std::vector<Member> &members, Price price,
+                             int tag) {
+  std::vector<int64_t> key = {tag, byteSize(value.type), value.trainable};
+  key.insert(key.end(), value.shape.begin(), value.shape.end());
+  std::vector<Member> anonymous = members;
+  std::vector<int> scope;
+  for (Member &member : anonymous) {
+    if (viewCount(member) > 1)
+      scope.push_back(member.variable);
+    member.variable = -1;
+  }
+  auto [it, isNew] = priced.try_emplace({std::move(key), std::move(anonymous)});
+  if (isNew)
+    it->second = priceTerm(value, members, price);
+  if (scope.empty())
+    fixedSeconds += timesOf(members) * it->second.seconds;
+  else
+    network.addTerm(std::move(scope), it->second.costs);
+}
+
+//===-- solution ----------------------------------------------------------===//
+
+/// As `addGroups`.
+OpId ShardingSolver::build() {
+  if (OpId op = addGroups(); op >= 0)
+    return op;
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    if (problem.values[value].kind == ValueKind::Parameter)
+      addParameter(value);
+  for (ValueId value = 0; value < static_cast<ValueId>(problem.values.size()); ++value)
+    addReaders(value);
+  for (OpId op = 0; op < static_cast<OpId>(problem.ops.size()); ++op)
+    if (problem.ops[op].kind == OpKind::GradientSum)
+      addSum(op);
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    addParameterGradient(value);
+  for (const FunctionResult &result : problem.results)
+    if (result.kind == ResultKind::Output)
+      addOutput(result.value);
+  return -1;
+}
+
+Error ShardingSolver::illegal(OpId op) const {
+  return {"no legal sharding of " + problem.ops[op].name + " (" + problem.ops[op].location +
+              ") for " + summary(degrees), 4};
+}
+
+Result<Solution> ShardingSolver::solution(const CostNetwork::Solution &found) {
+  double cost = found.cost + fixedSeconds, bound = found.bound + fixedSeconds;
+  if (!(cost < kInfinity))
+    return Error{"no legal sharding for " + summary(degrees), 4};
+  Solution solution;
+  solution.seconds = cost;
+  if (cost > bound * (1 + 1e-9))
+    solution.gap = (cost - bound) / bound;
+  solution.plan = assemble(found.choices);
+  return solution;
+}
+
+Result<Solution> ShardingSolver::solve() {
+  if (OpId op = build(); op >= 0)
+    return illegal(op);
+  return mostHeld ? solveWithin(*mostHeld) : solution(network.solve(tableLimit));
+}
+
+/// One solution takes no part in a search, so that it may take more.
+static constexpr CostNetwork::FrontierLimits kLimitsOfOne = {1 << 16, 256, int64_t{1} << 24};
+
+Result<Solution> ShardingSolver::solveWithin(const CostNetwork::Held &most) {
+  constexpr double rounding = 1e-9;
+  CostNetwork::FrontierLimits limits = kLimitsOfOne;
+  for (size_t i = 0; i < most.size(); ++i)
+    limits.most[i] = most[i] * (1 + rounding);
+  auto excess = [&](const CostNetwork::Point &point) {
+    double sum = 0;
+    for (size_t i = 0; i < most.size(); ++i)
+      sum += std::max(0.0, point.held[i] - limits.most[i]) / std::max(most[i], 1.0);
+    return sum;
+  };
+  auto found = network.frontier(held, limits);
+  if (found && found->points.empty())
+    found = network.frontier(held, kLimitsOfOne);
+  if (!found)
+    return Error{kTooManyShardings, 4};
+  auto best = std::min_element(found->points.begin(), found->points.end(),
+                               [&](const CostNetwork::Point &a, const CostNetwork::Point &b) {
+                                 return excess(a) < excess(b);
+                               });
+  if (best == found->points.end())
+    return Error{"no legal sharding for " + summary(degrees), 4};
+  double bound = found->slack < kInfinity ? best->cost - found->slack
+                                          : network.solve(tableLimit).bound;
+  return solution({best->choices, best->cost, bound});
+}
+
+std::optional<ShardingSolver::Frontier>
+ShardingSolver::frontier(const CostNetwork::FrontierLimits &limits, const Folding *given) {
+  folding = given;
+  if (build() >= 0)
+    return std::nullopt;
+  auto found = given ? network.frontierOfChain({variableHome, given->repeated, given->copies},
+                                               held, limits)
+                     : network.frontier(held, limits);
+  if (!found || found->points.empty())
+    return std::nullopt;
+  Frontier result;
+  result.slack = found->slack;
+  for (const CostNetwork::Point &point : found->points)
+    result.shardings.push_back({assemble(point.choices), point.cost + fixedSeconds,
+                                point.held[0], point.held[1]});
+  return result;
+}
+
+std::optional<Result<Solution>> ShardingSolver::solveFolded(const Folding &given) {
+  folding = &given;
+  if (OpId op = build(); op >= 0)
+    return illegal(op);
+  auto found = network.solveChain({variableHome, given.repeated, given.copies}, tableLimit);
+  if (!found)
+    return std::nullopt;
+  return solution(*found);
+}
+
+Result<Solution> solveSharding(const Problem &problem, const ProblemFacts &facts,
+                               const Cluster &cluster, const Degrees &degrees,
+                               const SolverOptions &options) {
+  return ShardingSolver(problem, facts, cluster, degrees, options).solve();
+}
+
+} // namespace dtc::plan

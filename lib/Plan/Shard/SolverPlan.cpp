@@ -1,0 +1,117 @@
+// From the chosen variables to a plan.
+#include "dtc/Plan/Shard/ShardingSolver.h"
+#include "dtc/Plan/Solve/Distinct.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+using sharding::OpSharding;
+using sharding::TensorSharding;
+
+ShardingSolver::View ShardingSolver::viewOf(const Member &member,
+                                            const std::vector<int> &chosen) {
+  return views(member)[member.type == Member::Fixed ? 0 : chosen[member.variable]];
+}
+
+/// The choice by which an op of one factor a dimension makes this layout.
+static OpSharding sumSharding(const Op &op, const TensorSharding &layout) {
+  OpSharding result{std::vector<sharding::AxisList>(op.rule->factors.size()), {}};
+  for (size_t dim = 0; dim < layout.dims.size(); ++dim)
+    for (sharding::FactorId factor : op.rule->results[0][dim])
+      result.factors[factor] = layout.dims[dim];
+  for (size_t set = 0; set < op.rule->linear.size(); ++set)
+    if (op.rule->linear[set].size() == op.operands.size()) {
+      for (const sharding::Partial &partial : layout.partial)
+        result.pending.push_back({partial.axis, static_cast<int>(set)});
+      break;
+    }
+  return result;
+}
+
+/// A sum is made in its value's layout, unless all terms are alike and nothing
+/// but the value's own group reads it: then it stays as they are and is brought
+/// there by its readers.
+void ShardingSolver::assembleSum(OpId id, const std::vector<int> &chosen, Plan &plan) {
+  const Op &op = problem.ops[id];
+  ValueId total = op.results[0], of = facts.gradientOf[total];
+  std::vector<LayoutId> terms;
+  for (ValueId value : op.operands)
+    if (value >= problem.arguments)
+      terms.push_back(layoutOf[value]);
+  keepDistinct(terms);
+  bool readBySum = std::any_of(
+      facts.consumers[total].begin(), facts.consumers[total].end(),
+      [&](OpId reader) { return problem.ops[reader].kind == OpKind::GradientSum; });
+  LayoutId layout = -1;
+  if (of >= 0 && of < problem.arguments) {
+    std::vector<LayoutId> leaves;
+    int index = facts.gradientResult[of];
+    for (ValueId value : leafTerms(index >= 0 ? problem.results[index].value : total))
+      leaves.push_back(layoutOf[value]);
+    layout = accumulated(layoutOf[of], leaves);
+  } else if (of < 0 || (terms.size() == 1 && !readBySum)) {
+    layout = terms.empty() ? viewOf(maker(total), chosen).made : terms[0];
+  } else {
+    layout = viewOf(maker(total), chosen).made;
+  }
+  plan.ops[id] = sumSharding(op, layouts[layout]);
+  layoutOf[total] = layouts.intern(sharding::resultSharding(op.rule, plan.ops[id], 0));
+}
+
+void ShardingSolver::assembleArguments(const std::vector<int> &chosen, Plan &plan) {
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    plan.arguments[value] = layouts[layoutOf[value]];
+    const Value &argument = problem.values[value];
+    if (argument.kind == ValueKind::Parameter && argument.trainable)
+      plan.storage.push_back({argument.name, layouts[layoutOf[value]], {}, {}, {}});
+  }
+  // What earlier microbatches summed up is laid out as the sum that takes it in.
+  for (size_t id = 0; id < problem.ops.size(); ++id)
+    for (size_t i = 0; i < problem.ops[id].operands.size(); ++i)
+      if (ValueId value = problem.ops[id].operands[i];
+          problem.values[value].kind == ValueKind::Accumulator)
+        plan.arguments[value] =
+            sharding::operandSharding(problem.ops[id].rule, plan.ops[id], i);
+}
+
+/// Whether the plan splits normalizations along the sequence over tp.
+static bool usesSequenceParallel(const Problem &problem, const ProblemFacts &facts,
+                                 const Plan &plan) {
+  sharding::AxisList tp = plan.mesh.ofDegree("tp");
+  for (size_t id = 0; id < problem.ops.size(); ++id)
+    if (problem.ops[id].kind == OpKind::Normalization)
+      for (sharding::FactorId factor : facts.sequenceFactors[id])
+        for (sharding::AxisId axis : plan.ops[id].factors[factor])
+          if (std::find(tp.begin(), tp.end(), axis) != tp.end())
+            return true;
+  return false;
+}
+
+Plan ShardingSolver::assemble(const std::vector<int> &chosen) {
+  Plan plan;
+  plan.degrees = degrees;
+  plan.mesh = mesh;
+  plan.ops.resize(problem.ops.size());
+  layoutOf.assign(problem.values.size(), -1);
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    layoutOf[value] = viewOf(maker(value), chosen).made;
+  for (size_t g = 0; g < groups.groups.size(); ++g) {
+    const Group &group = groups.groups[g];
+    const Effect &effect = choices.effects(group.kind)[chosen[groupVariable[g]]];
+    for (size_t i = 0; i < group.ops.size(); ++i)
+      plan.ops[group.ops[i]] = effect.ops[i];
+    for (size_t i = 0; i < group.values.size(); ++i)
+      if (effect.produced[i] >= 0)
+        layoutOf[group.values[i]] = effect.produced[i];
+  }
+  for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id)
+    if (problem.ops[id].kind == OpKind::GradientSum)
+      assembleSum(id, chosen, plan);
+  assembleArguments(chosen, plan);
+  plan.degrees.sp = usesSequenceParallel(problem, facts, plan);
+  plan.stages = {{0, facts.lastForward, devicesOf(degrees, mesh, 0)}};
+  return plan;
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,158 @@
+// What ops do on GPUs under different software.
+#include "Problems.h"
+
+#include "dtc/Plan/Cost/OpWork.h"
+
+#include <gtest/gtest.h>
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+using dtc::sharding::Mesh;
+using dtc::sharding::OpSharding;
+
+namespace {
+
+/// Sums over the ops of a problem on one device.
+struct Totals {
+  double kernels = 0, bytes = 0, flops = 0, seconds = 0, saved = 0;
+};
+
+} // namespace
+
+static Totals totals(const Problem &problem, const Software &software,
+                     std::optional<OpKind> kind = {}, const char *clusterName = "a100-80") {
+  Cluster on = cluster(clusterName);
+  on.software = software;
+  ProblemFacts facts(problem);
+  CostModel model(on, 1);
+  OpWork work(problem, facts, model);
+  Mesh mesh;
+  Totals sum;
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    if (kind && problem.ops[id].kind != *kind)
+      continue;
+    OpSharding whole;
+    whole.factors.resize(problem.ops[id].rule->factors.size());
+    LocalWork local = work.work(static_cast<OpId>(id), whole, mesh);
+    sum.kernels += double(local.kernels);
+    sum.bytes += local.bytes;
+    sum.flops += local.flops;
+    sum.seconds += model.opSeconds(local);
+    sum.saved += work.savedBytes(static_cast<OpId>(id));
+  }
+  return sum;
+}
+
+TEST(OpWork, EagerProgramsRunEveryElementwiseOp) {
+  Problem problem = load("llama");
+  Totals compiled = totals(problem, {}), eager = totals(problem, {.compiled = false});
+  EXPECT_GT(eager.kernels, compiled.kernels);
+  EXPECT_GT(eager.bytes, compiled.bytes);
+  EXPECT_GT(eager.seconds, compiled.seconds);
+  EXPECT_EQ(eager.flops, compiled.flops);
+}
+
+TEST(OpWork, ProductsAddTheirBias) {
+  Problem problem = load("gpt");
+  ProblemFacts facts(problem);
+  Cluster on = cluster("a100-80");
+  on.software.compiled = false;
+  CostModel model(on, 1);
+  OpWork work(problem, facts, model);
+  int biases = 0;
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    const Op &op = problem.ops[id];
+    if (op.kind != OpKind::Elementwise || op.backward || op.operands.size() != 2)
+      continue;
+    OpId producer = facts.producer[op.operands[0]];
+    bool afterProduct = producer >= 0 && problem.ops[producer].kind == OpKind::Contraction;
+    OpSharding whole;
+    whole.factors.resize(op.rule->factors.size());
+    if (work.work(static_cast<OpId>(id), whole, Mesh()).kernels == 0) {
+      EXPECT_TRUE(afterProduct) << op.location;
+      ++biases;
+    }
+  }
+  EXPECT_GE(biases, 4) << "of c_attn, c_proj, c_fc and c_proj";
+}
+
+TEST(OpWork, SoftwareWithoutFusedKernelsPaysTheirTraffic) {
+  Problem gpt = load("gpt");
+  Totals fused = totals(gpt, {}, OpKind::Normalization);
+  Totals apart = totals(gpt, {.fusedNorm = false}, OpKind::Normalization);
+  EXPECT_EQ(apart.bytes, 8 * fused.bytes);
+  EXPECT_GT(apart.kernels, fused.kernels);
+  EXPECT_GT(totals(gpt, {.fusedLoss = false}, OpKind::Loss).seconds,
+            2 * totals(gpt, {}, OpKind::Loss).seconds);
+  EXPECT_EQ(totals(gpt, {.fusedNorm = false}, OpKind::Loss).seconds,
+            totals(gpt, {}, OpKind::Loss).seconds);
+}
+
+TEST(OpWork, MetricsPassOverTheLogitsInSinglePrecision) {
+  Problem gpt = load("gpt");
+  const Op &loss = *std::find_if(gpt.ops.begin(), gpt.ops.end(), [](const Op &op) {
+    return op.kind == OpKind::Loss && !op.backward;
+  });
+  const Value &logits = gpt.values[loss.operands[0]];
+  Totals none = totals(gpt, {}, OpKind::Loss), two = totals(gpt, {.lossMetrics = 2}, OpKind::Loss);
+  EXPECT_EQ(two.bytes - none.bytes,
+            2 * double(logits.elements()) * (byteSize(logits.type) + 5 * 4));
+  EXPECT_EQ(two.kernels - none.kernels, 6);
+  EXPECT_EQ(two.saved, none.saved);
+}
+
+/// 12 passes over queries and keys forward, and 17 back; of GPT's, which turns none, none.
+TEST(OpWork, RotaryEmbeddingsThatArentFusedPassOverQueriesAndKeys) {
+  for (const char *name : {"llama", "gpt"}) {
+    Problem problem = load(name);
+    Cluster on = cluster("a100-80");
+    on.software.fusedRotary = false;
+    ProblemFacts facts(problem);
+    CostModel model(on, 1);
+    OpWork work(problem, facts, model);
+    int seen = 0;
+    for (size_t id = 0; id < problem.ops.size(); ++id) {
+      const Op &op = problem.ops[id];
+      if (op.kind != OpKind::Attention)
+        continue;
+      OpSharding whole;
+      whole.factors.resize(op.rule->factors.size());
+      LocalWork local = work.work(static_cast<OpId>(id), whole, Mesh());
+      const Op &attention = op.backward ? problem.ops[op.forward] : op;
+      auto rotated = double(problem.values[attention.operands[0]].bytes() +
+                            problem.values[attention.operands[1]].bytes());
+      bool turns = std::string(name) == "llama";
+      EXPECT_EQ(local.passes, turns ? (op.backward ? 18 : 24) : 0) << name;
+      EXPECT_EQ(local.passedBytes, turns ? (op.backward ? 17 : 12) * rotated : 0) << name;
+      LocalWork fused = local;
+      fused.passes = 0;
+      fused.passedBytes = 0;
+      double least = model.streamSeconds(local.passedBytes); // as one kernel
+      EXPECT_GE(model.opSeconds(local) - model.opSeconds(fused), least) << name;
+      ++seen;
+    }
+    EXPECT_EQ(seen, 2) << name;
+  }
+}
+
+TEST(OpWork, UnfusedAttentionKeepsItsProbabilities) {
+  Problem gpt = load("gpt");
+  for (Value &value : gpt.values)
+    if (value.type == DType::F32)
+      value.type = DType::BF16;
+  for (Op &op : gpt.ops)
+    op.causal = op.kind == OpKind::Attention;
+  EXPECT_EQ(totals(gpt, {}, OpKind::Attention).saved, 0);
+  double scores = 32.0 * 2048 * 2048;
+  EXPECT_NEAR(totals(gpt, {.flashAttention = 0}, OpKind::Attention).saved, 2 * scores, 1e-3 * scores);
+  EXPECT_GT(totals(gpt, {.flashAttention = 0}, OpKind::Attention).seconds,
+            1.5 * totals(gpt, {}, OpKind::Attention).seconds);
+}
+
+TEST(OpWork, ProcessorsRunWhatWasCompiled) {
+  Problem gpt = load("gpt");
+  Software other{.flashAttention = 0, .fusedNorm = false, .fusedSoftmax = false, .compiled = false};
+  Totals plain = totals(gpt, {}, {}, "cpu"), same = totals(gpt, other, {}, "cpu");
+  EXPECT_EQ(plain.seconds, same.seconds);
+  EXPECT_EQ(plain.saved, same.saved);
+}

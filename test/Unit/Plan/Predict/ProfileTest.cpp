@@ -1,0 +1,75 @@
+// Stages cut out of an execution: their seconds and bytes.
+#include "Search/CutPositions.h"
+#include "Transformer.h"
+
+#include "dtc/Plan/Predict/Profile.h"
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+
+namespace {
+
+class ProfileTest : public ::testing::Test {
+protected:
+  Problem problem = transformer({6, 512, 8, 256, 4, 4096});
+  ProblemFacts facts{problem};
+  Cluster on = cluster("dgx-h100");
+  CostModel model{on, 1};
+  Plan plan = solveSharding(problem, facts, on, Degrees{})->plan;
+  Execution execution{problem, facts, plan, model};
+  std::vector<Block> blocks = findBlocks(problem, facts);
+
+  Profile cutAt(std::vector<OpId> cuts) const {
+    return Profile(problem, facts, execution, plan.mesh, std::move(cuts));
+  }
+};
+
+} // namespace
+
+TEST_F(ProfileTest, TheWholeModelIsTheExecution) {
+  ASSERT_EQ(blocks.size(), 5u) << "the first layer reads an input, which no layer makes";
+  Profile whole = cutAt({0, facts.lastForward + 1});
+  Profile fine = cutAt(cutPositions(problem, facts, blocks, 4));
+  EXPECT_GE(fine.units(), 6);
+  double seconds = 0;
+  for (const ExecutionStep &step : execution.steps)
+    seconds += step.seconds;
+  for (const Profile *profile : {&whole, &fine}) {
+    int end = profile->units();
+    EXPECT_EQ(profile->peakBytes(0, end), peakBytes(execution));
+    PassSeconds all = profile->seconds(0, end);
+    EXPECT_NEAR(all.forward + all.backward(), seconds, 1e-9 * seconds);
+  }
+  EXPECT_EQ(whole.savedBytes(0, 1), fine.savedBytes(0, fine.units()));
+}
+
+TEST_F(ProfileTest, EqualBlocksCostAndKeepTheSame) {
+  std::vector<OpId> cuts = {0};
+  for (size_t i = 1; i < blocks.size(); ++i)
+    cuts.push_back(blocks[i].first);
+  cuts.push_back(facts.lastForward + 1);
+  Profile profile = cutAt(cuts);
+  for (int unit = 2; unit + 1 < profile.units(); ++unit) {
+    EXPECT_NEAR(profile.seconds(unit, unit + 1).forward, profile.seconds(1, 2).forward, 1e-12);
+    EXPECT_EQ(profile.savedBytes(unit, unit + 1), profile.savedBytes(1, 2));
+    EXPECT_EQ(profile.peakBytes(unit, unit + 1), profile.peakBytes(1, 2));
+    // Only the residual stream crosses, and its gradient.
+    EXPECT_EQ(profile.forwardBytes(unit), 4 * 256 * 512 * 2);
+    EXPECT_EQ(profile.backwardBytes(unit), 4 * 256 * 512 * 2);
+  }
+  // A stage of two keeps no more than two stages: it shares what crosses.
+  EXPECT_LE(profile.savedBytes(1, 3), 2 * profile.savedBytes(1, 2));
+  EXPECT_GT(profile.savedBytes(1, 3), profile.savedBytes(1, 2));
+}
+
+TEST(Rebatch, RefusesWhatHasNoFactorForTheBatch) {
+  Problem one = transformer({1, 64, 2, 16, 1, 128});
+  Result<Problem> more = rebatched(one, ProblemFacts(one), 4);
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().message,
+            "plan: a graph of one sample can't be planned for a batch of 4");
+  Problem four = transformer({1, 64, 2, 16, 4, 128});
+  Result<Problem> eight = rebatched(four, ProblemFacts(four), 8);
+  ASSERT_TRUE(eight) << eight.error().message;
+  EXPECT_EQ(*eight, transformer({1, 64, 2, 16, 8, 128}));
+}
