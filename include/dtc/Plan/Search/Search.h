@@ -6,6 +6,8 @@
 #include "dtc/Plan/Predict/Prediction.h"
 #include "dtc/Plan/Shard/SolveSharding.h"
 
+#include <set>
+
 namespace dtc::plan {
 
 struct SearchResult {
@@ -26,6 +28,15 @@ struct SearchResult {
   bool pinned = false;
 };
 
+/// How plans are looked for, one way after the other (lib/Plan/Search/Strategies.h).
+enum class SearchStrategy : uint8_t {
+  Candidates,        ///< all degrees, as far as they may be the best
+  Offloaded,         ///< states in the hosts' memory where that is faster
+  SmallerShardings,  ///< that trade time for memory
+  BetweenZeroLevels, ///< some blocks stored by a higher level of ZeRO than others
+  Orders             ///< of the axes on the devices
+};
+
 struct SearchOptions {
   int64_t devices = 1;
   Spec spec; ///< what is pinned
@@ -43,6 +54,8 @@ struct SearchOptions {
   bool unequalMeshes = true;
   /// Plans one of many equal layers for all; without, the same is found in more time.
   bool fold = true;
+  /// Left out, to measure what they gain.
+  std::set<SearchStrategy> without = {};
 };
 
 /// The plan with the fewest seconds a sample that fits. A plan pinned in full

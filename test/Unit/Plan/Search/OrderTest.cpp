@@ -4,7 +4,7 @@
 #include "Predict/StageKind.h"
 #include "RandomProblem.h"
 #include "Search/Candidates.h"
-#include "Search/PlanSearch.h"
+#include "Search/Strategies.h"
 #include "StageGroups.h"
 
 #include "dtc/Plan/Cost/PipelineLinks.h"
@@ -371,11 +371,11 @@ TEST(Orders, AreSearchedOnceForEachMesh) {
   Cluster on = twoLevels(2, 100e9, 1e9);
   auto estimates = [&](const std::string &order) {
     SearchOptions options = optionsOf(8);
-    PlanSearch searched(problem, on, options,
+    SearchState searched(problem, on, options,
                         *parseSpec("dp=4,tp=1,pp=2,cp=1,ep=1,zero=0,micro_batch=1,schedule=1f1b" +
                                    order));
-    EXPECT_TRUE(searched.run());
-    return searched.getEstimates();
+    EXPECT_TRUE(runStrategies(searched));
+    return searched.estimates;
   };
   // One other order: what all have in common, and itself.
   EXPECT_EQ(estimates("") - estimates(",order=tp-cp-ep-dp-pp"), 2);

@@ -1,0 +1,195 @@
+// The search: candidates and their floors, rounds of strategies, and the best plans in full.
+#include "dtc/Plan/Search/Search.h"
+
+#include "Strategies.h"
+
+#include "dtc/Plan/Cost/OpWork.h"
+#include "dtc/Plan/Predict/StageDevices.h"
+#include "dtc/Plan/Search/Shortage.h"
+#include "dtc/Plan/Shard/Experts.h"
+#include "dtc/Plan/Solve/Parallel.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dtc::plan {
+
+//===-- candidates --------------------------------------------------------===//
+
+/// Devices that the fastest links join, but at least a usual node's.
+static int64_t nearDevices(const Cluster &cluster, int64_t devices) {
+  constexpr int64_t usualNode = 8;
+  int64_t size = cluster.levels.empty() ? 0 : cluster.levels.front().size;
+  return size > 0 ? std::max(size, usualNode) : devices;
+}
+
+/// The most ranks of ep that a plan may have.
+static int64_t expertRanks(const Experts &experts, const SearchOptions &options) {
+  return options.executable && experts.ragged ? 1 : experts.mostRanks;
+}
+
+static void addCandidates(SearchState &state) {
+  const Cluster &cluster = state.cluster;
+  const SearchOptions &options = state.options;
+  Candidates all = findCandidates(
+      state.problem, state.facts, state.spec, options,
+      {static_cast<int64_t>(state.library.getBlocks().size()),
+       nearDevices(cluster, options.devices),
+       expertRanks(Experts(state.problem, state.facts), options),
+       alikeDevices(cluster, options.devices), cluster.software.evenStages,
+       !cluster.others.empty()});
+  state.refusal = all.refusal;
+  ShardVariant first = plainVariants(state).front();
+  state.estimator.lookAhead(all.list, first);
+  for (const Degrees &degrees : all.list) {
+    double floor = state.estimator.lowerBound(degrees, first, state.refusal);
+    if (floor < std::numeric_limits<double>::infinity())
+      state.candidates.push_back({degrees, floor / double(degrees.samples())});
+  }
+  std::stable_sort(state.candidates.begin(), state.candidates.end(),
+                   [](const Candidate &a, const Candidate &b) { return a.floor < b.floor; });
+}
+
+/// Whether all devices together can hold parameters and gradients, each once.
+static bool canHoldModel(const SearchState &state) {
+  if (!state.cluster.others.empty())
+    return true;
+  ParameterBytes all = modelBytes(state.problem, state.facts, state.cluster.software);
+  return double(all.parameter + all.gradient) <=
+         double(state.options.devices) * state.library.getModel().memoryPerRank();
+}
+
+//===-- the answer --------------------------------------------------------===//
+
+using Completed = std::optional<Result<Realized>>;
+
+/// The runners-up, which nearly always are all that is told of; by their place in
+/// `found`, the others empty.
+static std::vector<Completed> completeRunnersUp(SearchState &state) {
+  std::vector<const Estimate *> best = bestRunnersUp(state);
+  std::vector<Completed> result(state.found.size());
+  inParallel(best.size(), [&](size_t i) {
+    result[best[i] - state.found.data()] =
+        realize(state.problem, state.cluster, state.library, *best[i]);
+  });
+  return result;
+}
+
+/// The best of what has been found as complete plans; `anyMemory`: one, whether it fits or not.
+static Result<std::vector<Realized>> completeBest(SearchState &state, bool anyMemory) {
+  std::vector<Realized> result;
+  std::optional<Error> lastError;
+  const std::vector<Estimate> &found = state.found;
+  std::vector<Completed> known(found.size());
+  if (!anyMemory)
+    known = completeRunnersUp(state);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (result.size() > kRunnersUp || (anyMemory && !result.empty()))
+      break;
+    if (std::any_of(result.begin(), result.end(), [&](const Realized &other) {
+          return runnerUpOf(other.plan.degrees) == runnerUpOf(found[i].degrees);
+        }))
+      continue;
+    Result<Realized> whole = known[i] ? std::move(*known[i])
+                                      : realize(state.problem, state.cluster, state.library,
+                                                found[i]);
+    if (!whole)
+      lastError = whole.error();
+    else if (anyMemory || whole->predicted.fits())
+      result.push_back(std::move(*whole));
+  }
+  if (result.empty())
+    return lastError ? *lastError : Error{"no plan fits", 4};
+  std::stable_sort(result.begin(), result.end(), [](const Realized &a, const Realized &b) {
+    return a.predicted.stepSeconds / double(a.globalBatch()) <
+           b.predicted.stepSeconds / double(b.globalBatch());
+  });
+  return result;
+}
+
+static Result<SearchResult> answer(SearchState &state, bool anyMemory) {
+  auto best = completeBest(state, anyMemory);
+  if (!best)
+    return best.error();
+  Realized &first = best->front();
+  Result<Problem> planned = complete(state.library, first);
+  if (!planned)
+    return planned.error();
+  SearchResult result;
+  result.pinned = isPinned(state.spec);
+  result.plan = std::move(first.plan);
+  result.predicted = std::move(first.predicted);
+  result.problem = std::move(*planned);
+  result.solver = first.solver;
+  result.optimalityGap = first.gap;
+  for (size_t i = 1; i < best->size(); ++i)
+    result.alternatives.push_back(
+        {(*best)[i].plan.degrees, std::move((*best)[i].predicted)});
+  return result;
+}
+
+//===-- the search --------------------------------------------------------===//
+
+/// In the order of Strategies.h.
+static std::vector<Round> roundsOf(const SearchState &state) {
+  if (!canHoldModel(state))
+    return {};
+  Offload offload = state.spec.offload.value_or(Offload::None);
+  std::vector<ShardVariant> fast = plainVariants(state), small = smallVariants(state);
+  std::vector<Round> rounds = {{fast, offload, false}, {small, offload, false}};
+  if (state.mayOffload())
+    rounds.insert(rounds.end(), {{fast, Offload::Optimizer, true},
+                                 {small, Offload::Optimizer, true}});
+  return rounds;
+}
+
+Result<SearchResult> runStrategies(SearchState &state) {
+  addCandidates(state);
+  const SearchOptions &options = state.options;
+  if (state.candidates.empty())
+    return Error{"no plan for " + std::to_string(options.devices) + " devices" +
+                     (state.refusal.empty() ? "" : ": " + state.refusal), 4};
+  for (const Round &round : roundsOf(state)) {
+    state.found.clear();
+    for (const Strategy &strategy : kStrategies)
+      if (!options.without.count(strategy.name))
+        strategy.run(state, round);
+    // What is estimated to fit may turn out not to.
+    if (!state.found.empty())
+      if (auto fitting = answer(state, false))
+        return fitting;
+  }
+  if (!options.findClosest && !isPinned(state.spec))
+    return Error{"no plan fits", 4};
+  state.found.clear();
+  searchClosest(state);
+  auto closest = answer(state, true);
+  // What was estimated not to fit may do.
+  if (!closest || isPinned(state.spec) || closest->predicted.fits())
+    return closest;
+  return Error{shortage(*closest), 4};
+}
+
+Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
+                            const SearchOptions &options) {
+  if (std::string error = check(problem); !error.empty())
+    return Error{"plan: " + error};
+  if (std::string error = unsupportedSpec(problem, options); !error.empty())
+    return Error{error, 2};
+  if (int64_t limit = cluster.devices(); limit > 0 && options.devices > limit)
+    return Error{"plan: the cluster " + cluster.name + " has " + std::to_string(limit) +
+                     " devices, fewer than are asked for: " + std::to_string(options.devices), 2};
+  if (options.spec.offload == Offload::Optimizer && !cluster.device.hasOwnMemory())
+    return Error{"plan: the devices of the cluster " + cluster.name +
+                     " have no memory beside their host's: offload=optimizer", 2};
+  Result<Spec> spec = fill(options.spec, options.devices);
+  if (!spec)
+    return spec.error();
+  SearchState state(problem, cluster, options, *spec);
+  auto found = runStrategies(state);
+  if (!found && options.adviseOtherwise && found.error().message.starts_with(kNoPlanFits))
+    return Error{found.error().message + wayOut(problem, cluster, options), 4};
+  return found;
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,29 @@
+// All candidates in the order of their floors, until no floor is below the best plan.
+//
+// A candidate's floor is the work of one data-parallel rank's microbatches through its
+// pipeline, cut as well as it can be (PipelineFloor.h).
+#include "Strategies.h"
+
+namespace dtc::plan {
+
+Attempt attemptWith(std::vector<ShardVariant> shardings) {
+  Attempt attempt;
+  attempt.variants = [shardings = std::move(shardings)](SearchState &, const Degrees &) {
+    return shardings;
+  };
+  return attempt;
+}
+
+void searchCandidates(SearchState &state, const Round &round) {
+  const Attempt attempt = attemptWith(round.shardings);
+  for (Candidate &candidate : state.candidates) {
+    if (candidate.floor > worthTelling(state))
+      return;
+    Degrees degrees = candidate.degrees;
+    degrees.offload = round.offload;
+    bool wasShort = tryCandidate(state, degrees, attempt);
+    candidate.isShort = candidate.isShort || wasShort;
+  }
+}
+
+} // namespace dtc::plan

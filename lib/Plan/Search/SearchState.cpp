@@ -1,0 +1,124 @@
+#include "SearchState.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dtc::plan {
+
+bool SearchState::trains() const {
+  return std::any_of(facts.gradientResult.begin(), facts.gradientResult.end(),
+                     [](int result) { return result >= 0; });
+}
+
+bool SearchState::mayOffload() const {
+  return !spec.offload && cluster.device.hasOwnMemory() && !options.executable &&
+         !isPinned(spec) && trains();
+}
+
+std::vector<int> SearchState::zeroLevels(const Degrees &degrees) const {
+  if (spec.zero)
+    return {*spec.zero};
+  int64_t ranks = degrees.dp;
+  for (const StageGroup &group : degrees.groups)
+    ranks = std::max(ranks, group.dp);
+  if (degrees.zeroGroup > 0)
+    ranks = std::min(ranks, degrees.zeroGroup);
+  if (options.executable || !trains() || ranks * degrees.ep * degrees.cp == 1)
+    return {0};
+  return {0, 1, 2, 3};
+}
+
+std::vector<Recompute> SearchState::recomputations() const {
+  if (spec.recompute)
+    return {*spec.recompute};
+  if (options.executable || !trains() || library.getBlocks().empty())
+    return {Recompute::None};
+  if (!library.keepsInsideOps()) // a fused attention has nothing to select
+    return {Recompute::Full};
+  return {Recompute::Selective, Recompute::Full};
+}
+
+Estimator::Outcome SearchState::estimate(const Degrees &degrees, const ShardVariant &variant,
+                                         const EstimateOptions &asked, Estimate &estimated) {
+  ++estimates;
+  return estimator.estimate(degrees, variant, asked, estimated, refusal);
+}
+
+void SearchState::keep(Estimate estimate) {
+  auto after = std::upper_bound(
+      found.begin(), found.end(), estimate,
+      [](const Estimate &a, const Estimate &b) { return a.perSample() < b.perSample(); });
+  found.insert(after, std::move(estimate));
+}
+
+//===-- limits ------------------------------------------------------------===//
+
+Degrees runnerUpOf(Degrees degrees) {
+  const Degrees plain;
+  degrees.schedule = plain.schedule;
+  degrees.chunks = plain.chunks;
+  degrees.sp = plain.sp;
+  degrees.zeroGroup = plain.zeroGroup;
+  degrees.zeroBlocks = plain.zeroBlocks;
+  degrees.recomputeBlocks = plain.recomputeBlocks;
+  for (StageGroup &group : degrees.groups)
+    group.sp = false;
+  degrees.order = plain.order;
+  return degrees;
+}
+
+std::vector<const Estimate *> bestRunnersUp(const SearchState &state) {
+  std::vector<const Estimate *> result;
+  std::vector<Degrees> known;
+  for (const Estimate &estimate : state.found) {
+    Degrees runnerUp = runnerUpOf(estimate.degrees);
+    if (std::find(known.begin(), known.end(), runnerUp) != known.end())
+      continue;
+    known.push_back(runnerUp);
+    result.push_back(&estimate);
+    if (result.size() > kRunnersUp)
+      break;
+  }
+  return result;
+}
+
+double worthTelling(const SearchState &state) {
+  constexpr double slowest = 1.1; // times the best
+  if (state.found.empty())
+    return std::numeric_limits<double>::infinity();
+  double limit = slowest * state.found.front().perSample();
+  std::vector<const Estimate *> best = bestRunnersUp(state);
+  return best.size() > kRunnersUp ? std::min(limit, best.back()->perSample()) : limit;
+}
+
+double beatsBest(const SearchState &state) {
+  return state.found.empty() ? std::numeric_limits<double>::infinity()
+                             : state.found.front().perSample();
+}
+
+//===-- shardings ---------------------------------------------------------===//
+
+double evenPrice(const SearchState &state) {
+  double step = state.candidates.empty()
+                    ? 0
+                    : state.candidates.front().floor * double(state.problem.globalBatch());
+  return std::max(step, 1e-9) / state.library.getModel().memoryPerRank();
+}
+
+std::vector<ShardVariant> plainVariants(const SearchState &state) {
+  constexpr double share = 0.05; // of a step, for all of the memory
+  const std::optional<bool> sp = state.spec.sp;
+  ShardVariant plain{sp, ShardVariant{}.secondsPerByte};
+  if (sp)
+    return {plain, {sp, evenPrice(state)}};
+  return {plain, {true, share * evenPrice(state)}, {std::nullopt, evenPrice(state)}};
+}
+
+std::vector<ShardVariant> smallVariants(const SearchState &state) {
+  std::vector<ShardVariant> result;
+  for (double factor = 0.01; factor < 1e5; factor *= 4)
+    result.push_back({state.spec.sp, factor * evenPrice(state)});
+  return result;
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,104 @@
+// What one search knows: the facts that it began with, and what it has found so far.
+//
+// A search has candidates: degrees of parallelism with a floor, the seconds a sample that no
+// plan of theirs can beat. Strategies (Strategies.h) work on this state one after the other. Each
+// tries some candidates (TryCandidate.h), which adds the plans that it finds to `found`. For 16
+// devices that could be
+//
+//   candidates   dp=16 (floor 1.00)   dp=8 tp=2 (1.04)   dp=4 tp=4 (1.15)   ...
+//   found        dp=16 zero=1 (1.06)   dp=8 tp=2 (1.07)
+//
+// and dp=4 tp=4 isn't tried, as nothing above 1.1 times the best is worth telling.
+#pragma once
+
+#include "Candidates.h"
+
+#include "dtc/Plan/Search/Orders.h"
+#include "dtc/Plan/Search/Realize.h"
+
+#include <array>
+#include <map>
+
+namespace dtc::plan {
+
+struct Candidate {
+  Degrees degrees;
+  double floor = 0;     ///< seconds a sample
+  bool isShort = false; ///< of memory, as it is sharded for speed
+};
+
+/// What is known of other orders of the axes (SearchOrders.cpp).
+struct KnownOrders {
+  std::optional<bool> nearIsFaster;
+  /// By tp, cp, ep, dp and pp.
+  std::map<std::array<int64_t, kAxes>, std::vector<AxisOrder>> distinct;
+  /// What becomes of all orders of some degrees, and for which limit.
+  std::map<std::pair<Degrees, ShardVariant>, std::pair<Estimator::Outcome, double>> outcomes;
+};
+
+struct SearchState {
+  SearchState(const Problem &problem, const Cluster &cluster, const SearchOptions &options,
+              Spec spec)
+      : problem(problem), cluster(cluster), options(options), spec(std::move(spec)),
+        library(problem, cluster, options), facts(library.getFacts()),
+        estimator(library, problem, facts) {}
+  SearchState(const SearchState &) = delete;
+
+  const Problem &problem;
+  const Cluster &cluster;
+  const SearchOptions &options;
+  const Spec spec;
+  ShardLibrary library;
+  const ProblemFacts &facts;
+  Estimator estimator;
+
+  std::vector<Candidate> candidates; ///< by floor
+  std::string refusal;               ///< why the last degrees that are missing are
+  std::vector<Estimate> found;       ///< by seconds a sample
+  int64_t estimates = 0; ///< plans estimated, or found not to be worth it
+  /// Whether degrees fit with 1F1B, as far as is known.
+  std::map<std::pair<Degrees, ShardVariant>, bool> mayFit;
+  KnownOrders orders;
+
+  bool trains() const;
+  /// Whether states may be offloaded: plans that are pinned in full have them on the devices.
+  bool mayOffload() const;
+  /// Levels of ZeRO that degrees may have.
+  std::vector<int> zeroLevels(const Degrees &degrees) const;
+  /// In the order in which they are tried: of as few blocks as will do, unless pinned.
+  std::vector<Recompute> recomputations() const;
+  /// What has been spent, in estimates. Solving a sharding takes as long as ten of them.
+  int64_t effort() const { return estimates + 10 * library.solves(); }
+
+  Estimator::Outcome estimate(const Degrees &degrees, const ShardVariant &variant,
+                              const EstimateOptions &asked, Estimate &estimated);
+  void keep(Estimate estimate);
+};
+
+/// How many of the best are carried out in full; the others are estimates.
+inline constexpr size_t kRunnersUp = 5;
+
+/// What one runner-up stands for: schedules of one mesh, orders of its axes and groups of ZeRO's
+/// storage aren't told apart.
+Degrees runnerUpOf(Degrees degrees);
+/// The fastest of each kind of runner-up, as many as are told of, best first.
+std::vector<const Estimate *> bestRunnersUp(const SearchState &state);
+
+// Seconds a sample above which a plan is of no use.
+
+/// Slower plans are not among the best few, or much slower than the best.
+double worthTelling(const SearchState &state);
+/// Only what is faster than the best is of use.
+double beatsBest(const SearchState &state);
+
+// Shardings found at different prices of memory.
+
+/// Seconds a byte at which all of a rank's memory costs as much as a step takes.
+double evenPrice(const SearchState &state);
+/// As fast as can be; with sequence parallelism and whatever else holds less for
+/// next to no time; and with no more copies than are worth their memory.
+std::vector<ShardVariant> plainVariants(const SearchState &state);
+/// Shardings that trade time for memory: a byte held costs ever more.
+std::vector<ShardVariant> smallVariants(const SearchState &state);
+
+} // namespace dtc::plan

@@ -1,0 +1,54 @@
+// The strategies of the search, in the order in which a round runs them.
+//
+// A search has up to four rounds, each with all strategies, until one of them finds a plan:
+//
+//   shardings solved for speed     states on the devices
+//   shardings that hold less       states on the devices
+//   shardings solved for speed     states offloaded
+//   shardings that hold less       states offloaded
+//
+// Each strategy is a function on the state, in a file of its own that says what it tries. What one
+// has found bounds what the next ones try. SearchOptions::without leaves strategies out, for
+// measuring what they gain.
+#pragma once
+
+#include "TryCandidate.h"
+
+namespace dtc::plan {
+
+struct Round {
+  /// Those that a candidate may have.
+  std::vector<ShardVariant> shardings;
+  Offload offload = Offload::None;
+  /// States are offloaded as nothing fits without.
+  bool isLastResort = false;
+};
+
+void searchCandidates(SearchState &state, const Round &round);
+void searchOffloaded(SearchState &state, const Round &round);
+void searchSmallerShardings(SearchState &state, const Round &round);
+void searchBetweenZeroLevels(SearchState &state, const Round &round);
+void searchOrders(SearchState &state, const Round &round);
+
+struct Strategy {
+  SearchStrategy name;
+  void (*run)(SearchState &state, const Round &round);
+};
+inline constexpr Strategy kStrategies[] = {
+    {SearchStrategy::Candidates, searchCandidates},
+    {SearchStrategy::Offloaded, searchOffloaded},
+    {SearchStrategy::SmallerShardings, searchSmallerShardings},
+    {SearchStrategy::BetweenZeroLevels, searchBetweenZeroLevels},
+    {SearchStrategy::Orders, searchOrders},
+};
+
+/// A way to try candidates with these shardings.
+Attempt attemptWith(std::vector<ShardVariant> shardings);
+
+/// Finds candidates and runs all rounds; the best plan with the runners-up, or why there is none.
+Result<SearchResult> runStrategies(SearchState &state);
+
+/// What comes closest to fitting, for the report and for pinned plans, by what it is short of.
+void searchClosest(SearchState &state);
+
+} // namespace dtc::plan

@@ -1,0 +1,171 @@
+#include "TryCandidate.h"
+
+#include "dtc/Plan/Predict/StageDevices.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace dtc::plan {
+
+using Outcome = Estimator::Outcome;
+
+static int64_t mostTensorRanks(const Degrees &degrees) {
+  int64_t most = degrees.tp;
+  for (const StageGroup &group : degrees.groups)
+    most = std::max(most, group.tp);
+  return most;
+}
+
+/// Smaller groups of ZeRO's storage. Of stages with meshes of their own, those that suit all.
+static std::vector<int64_t> smallerZeroGroups(SearchState &state, const Degrees &candidate) {
+  if (candidate.groups.empty())
+    return zeroGroups(candidate, state.cluster);
+  std::vector<DeviceRange> ranges = neighbouringDevices(candidate);
+  std::vector<int64_t> result;
+  int64_t rank = 0;
+  for (size_t group = 0; group < candidate.groups.size(); ++group) {
+    const Cluster &own = state.library.on(ranges[static_cast<size_t>(rank)]).getCluster();
+    for (int64_t ranks : zeroGroups(inGroup(candidate, group), own))
+      if (suitsGroups(candidate, ranks))
+        result.push_back(ranks);
+    rank += candidate.groups[group].pp;
+  }
+  std::sort(result.begin(), result.end(), std::greater<>());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+namespace {
+
+class Trial {
+public:
+  Trial(SearchState &state, const Attempt &attempt) : state(state), attempt(attempt) {}
+
+  void run(const Degrees &candidate);
+  bool wasShort = false; ///< of memory
+
+private:
+  /// What becomes of the shardings of some degrees.
+  struct Shardings {
+    Degrees degrees, like1F1B;
+    Outcome outcome = Outcome::TooLarge;
+    bool isDone = false;
+  };
+  Outcome tryDegrees(const Degrees &degrees);
+  void trySharding(const ShardVariant &variant, Shardings &tried);
+  void take(Outcome outcome, Shardings &tried) const;
+  bool tryRecomputation(Degrees degrees, size_t &recompute);
+  /// Shardings are solved without knowing of cuts. Where stages differ, what devices of a
+  /// slower type receive may be what a step takes longest for, and sequence parallelism,
+  /// or holding less, leaves less of it to each.
+  bool mayReceiveLess(const Degrees &degrees) const {
+    return !state.cluster.others.empty() && degrees.pp > 1;
+  }
+
+  SearchState &state;
+  const Attempt &attempt;
+};
+
+} // namespace
+
+/// Takes note of an estimate that found nothing.
+void Trial::take(Outcome outcome, Shardings &tried) const {
+  if (attempt.everySharding) {
+    if (tried.outcome == Outcome::TooLarge)
+      tried.outcome = outcome; // what is smaller may be faster: it recomputes less
+    return;
+  }
+  if (tried.outcome != Outcome::Found)
+    tried.outcome = outcome;
+  tried.isDone = outcome != Outcome::TooSlow || !mayReceiveLess(tried.degrees);
+}
+
+void Trial::trySharding(const ShardVariant &variant, Shardings &tried) {
+  const Degrees &degrees = tried.degrees;
+  bool someBlocks = !state.spec.recompute && degrees.recompute != Recompute::None;
+  auto [fits, isNew] = state.mayFit.try_emplace({tried.like1F1B, variant}, true);
+  if (isNew && degrees != tried.like1F1B)
+    fits->second = state.estimator.mayFit(tried.like1F1B, variant, someBlocks);
+  wasShort = wasShort || !fits->second;
+  // Ranks of several stages may share out the model more evenly.
+  if (!fits->second && degrees.chunks == 1)
+    return;
+  EstimateOptions asked{attempt.limit(state) * double(degrees.samples()), false, someBlocks};
+  if (attempt.precheck) {
+    Outcome outcome = attempt.precheck(state, degrees, variant, asked);
+    if (outcome != Outcome::Found && outcome != Outcome::TooLarge) {
+      tried.outcome = outcome;
+      tried.isDone = true;
+    }
+    if (outcome != Outcome::Found)
+      return;
+  }
+  Estimate estimated;
+  Outcome outcome = state.estimate(degrees, variant, asked, estimated);
+  if (outcome == Outcome::TooLarge) {
+    fits->second = fits->second && degrees != tried.like1F1B;
+    wasShort = true;
+    return;
+  }
+  if (outcome != Outcome::Found)
+    return take(outcome, tried);
+  tried.outcome = outcome;
+  // A sharding that holds less may have to recompute less.
+  bool recomputes = someBlocks && estimated.degrees.recompute != Recompute::None;
+  wasShort = wasShort || recomputes;
+  state.keep(std::move(estimated));
+  tried.isDone = !recomputes && !attempt.everySharding && !mayReceiveLess(degrees);
+}
+
+Outcome Trial::tryDegrees(const Degrees &degrees) {
+  // What doesn't fit with 1F1B fits with no schedule of as many stages, which keep no less.
+  Shardings tried{degrees, degrees};
+  tried.like1F1B.schedule = ScheduleKind::OneFOneB;
+  tried.like1F1B.chunks = 1;
+  for (const ShardVariant &variant : attempt.variants(state, degrees)) {
+    if (variant.sequenceParallel && mostTensorRanks(degrees) == 1 && !state.spec.sp)
+      continue; // nothing to be parallel over
+    trySharding(variant, tried);
+    if (tried.isDone)
+      break;
+  }
+  return tried.outcome;
+}
+
+/// Recomputes ever more, beginning with the `recompute`-th way, until a plan fits;
+/// false when none does.
+bool Trial::tryRecomputation(Degrees degrees, size_t &recompute) {
+  std::vector<Recompute> ways = state.recomputations();
+  for (; recompute < ways.size(); ++recompute) {
+    degrees.recompute = ways[recompute];
+    if (tryDegrees(degrees) != Outcome::TooLarge)
+      return true;
+  }
+  return false;
+}
+
+void Trial::run(const Degrees &candidate) {
+  std::vector<int64_t> groups = {candidate.zeroGroup};
+  if (!state.spec.zeroGroup) {
+    std::vector<int64_t> smaller = smallerZeroGroups(state, candidate);
+    groups.insert(groups.end(), smaller.begin(), smaller.end());
+  }
+  for (int zero : state.zeroLevels(candidate)) {
+    Degrees degrees = candidate;
+    degrees.zero = zero;
+    size_t recompute = 0;
+    for (int64_t group : groups) {
+      degrees.zeroGroup = zero > 0 ? group : candidate.zeroGroup;
+      if (!tryRecomputation(degrees, recompute) || zero == 0)
+        break;
+    }
+  }
+}
+
+bool tryCandidate(SearchState &state, const Degrees &candidate, const Attempt &attempt) {
+  Trial trial(state, attempt);
+  trial.run(candidate);
+  return trial.wasShort;
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,35 @@
+// Tries one candidate: all levels of ZeRO, groups of ranks within which it stores, and as little
+// recomputation as makes the candidate fit.
+//
+// Recomputation only ever costs time: as few blocks as memory asks for are recomputed
+// (StagePrices.h), what attention keeps before whole blocks. ZeRO is not like that (what it
+// exchanges each microbatch may hide behind computation), so all levels are tried, and groups of
+// ranks within which it stores: smaller ones exchange over faster links and hold more, so that
+// what a large one recomputes is the least that a smaller one has to.
+#pragma once
+
+#include "SearchState.h"
+
+#include <functional>
+
+namespace dtc::plan {
+
+/// How a strategy tries candidates.
+struct Attempt {
+  /// Which shardings a candidate may have.
+  std::function<std::vector<ShardVariant>(SearchState &, const Degrees &)> variants;
+  /// Seconds a sample above which a plan is of no use, by what has been found so far.
+  std::function<double(const SearchState &)> limit = worthTelling;
+  /// Every sharding is tried that may be faster, not only until one fits.
+  bool everySharding = false;
+  /// Looks at degrees and a sharding first: Found where these are worth an estimate.
+  std::function<Estimator::Outcome(SearchState &, const Degrees &, const ShardVariant &,
+                                   const EstimateOptions &)>
+      precheck = nullptr;
+};
+
+/// Keeps the plans that it finds in the state. Returns whether memory was short: something
+/// didn't fit, or was recomputed.
+bool tryCandidate(SearchState &state, const Degrees &candidate, const Attempt &attempt);
+
+} // namespace dtc::plan
