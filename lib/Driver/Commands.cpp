@@ -45,7 +45,8 @@ static ExitCode savePlan(const Compilation &compilation) {
   }
   report::PlanFacts facts = factsOf(compilation, compilation.getCluster());
   if (!options.trace.empty())
-    if (ExitCode code = writeResult(options.trace, report::planTrace(facts)); code != ExitCode::Done)
+    if (ExitCode code = writeResult(options.trace, report::planTrace(facts));
+        code != ExitCode::Done)
       return code;
   if (options.report.empty())
     return ExitCode::Done;
@@ -121,12 +122,13 @@ static ExitCode comparePlans(Options options) {
 }
 
 /// `--explain=NAME`; without it, nothing.
-static ExitCode explainName(const Compilation &compilation, std::vector<plan::Subject> &subjects) {
+static ExitCode explainName(const Compilation &compilation,
+                            std::vector<plan::ShardingExplanation> &subjects) {
   const std::string &name = compilation.getOptions().explainName;
   if (name.empty())
     return ExitCode::Done;
   const plan::SearchResult &search = compilation.getSearch();
-  auto found = plan::explainSubject(compilation.getProblem(), search.plan, search.predicted,
+  auto found = plan::explainSharding(compilation.getProblem(), search.plan, search.predicted,
                                     compilation.getCluster(), search.solver, name,
                                     compilation.getWorkspace());
   if (found) {
@@ -144,7 +146,7 @@ ExitCode planOnly(Options options) {
   Compilation compilation(options);
   if (ExitCode code = compilation.run(Phase::Plan); code != ExitCode::Done)
     return code;
-  std::vector<plan::Subject> subjects;
+  std::vector<plan::ShardingExplanation> subjects;
   if (ExitCode code = explainName(compilation, subjects); code != ExitCode::Done)
     return code;
   if (ExitCode code = savePlan(compilation); code != ExitCode::Done)

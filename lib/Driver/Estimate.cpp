@@ -126,7 +126,7 @@ static bool areTooFew(const plan::Cluster &cluster, int64_t given) {
 }
 
 /// `given`: number of devices; 0: as few as will do.
-static DeviceNeed needOf(plan::FitFinder &finder, const std::string &name,
+static DeviceNeed needOf(plan::ClusterSizer &finder, const std::string &name,
                          const plan::Cluster &cluster, int64_t given) {
   DeviceNeed need{name, cluster.device.memoryBytes, std::nullopt, ""};
   for (const plan::NodeGroup &group : cluster.others)
@@ -156,7 +156,7 @@ static JobNeed needOf(const Job &job, const plan::Problem &problem,
     if (isMixed && std::any_of(need.devices.begin(), need.devices.end(),
                                [](const DeviceNeed &device) { return device.fit.has_value(); }))
       continue;
-    plan::FitFinder finder(problem, cluster, {});
+    plan::ClusterSizer finder(problem, cluster, {});
     DeviceNeed device = needOf(finder, name, cluster, given);
     int64_t count = device.fit ? device.fit->degrees.devices() : given;
     if (&asked == configured && count > 0) {

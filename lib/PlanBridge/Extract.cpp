@@ -251,7 +251,7 @@ const plan::Op *Extractor::likeOf(Operation *source) {
   op.scratch = scratchOf(source);
   op.saved = trains ? savedOf(source) : 0;
   op.causal = isCausal(source);
-  op.ragged = expertsFactor(source, op.rule);
+  op.groupedExperts = expertsFactor(source, op.rule);
   addRounds(source, op);
   return &op;
 }

@@ -7,7 +7,7 @@
 
 namespace dtc::report {
 
-using plan::Fit;
+using plan::SizedPlan;
 
 static std::string padded(std::string text, size_t width) {
   text.append(text.size() < width ? width - text.size() : 1, ' ');
@@ -16,13 +16,13 @@ static std::string padded(std::string text, size_t width) {
 
 static constexpr size_t kFigure = 12;
 
-static const char *memoryHeader(const Fit &fit) {
+static const char *memoryHeader(const SizedPlan &fit) {
   return fit.cacheBytes > 0
              ? "parameters  data        activations keys+values reserved    total"
              : "parameters  gradients   optimizer   activations reserved    total";
 }
 
-static std::string memoryColumns(const Fit &fit) {
+static std::string memoryColumns(const SizedPlan &fit) {
   const plan::MemoryUse &memory = fit.predicted.memory;
   auto figure = [](int64_t bytes) { return padded(formatBytes(double(bytes)), kFigure); };
   std::string text = figure(memory.parameters);
@@ -40,15 +40,15 @@ static std::string waysText(plan::Degrees degrees) {
   return degreesText(degrees);
 }
 
-static size_t widestPlan(const std::vector<const Fit *> &fits) {
+static size_t widestPlan(const std::vector<const SizedPlan *> &fits) {
   size_t width = 4;
-  for (const Fit *fit : fits)
+  for (const SizedPlan *fit : fits)
     width = std::max(width, waysText(fit->degrees).size());
   return width + 2;
 }
 
 static void printDevices(std::ostream &out, const JobNeed &job) {
-  std::vector<const Fit *> fits;
+  std::vector<const SizedPlan *> fits;
   size_t name = 6;
   for (const DeviceNeed &need : job.devices) {
     name = std::max(name, need.device.size());
@@ -71,15 +71,15 @@ static void printDevices(std::ostream &out, const JobNeed &job) {
 static void printConfigurations(std::ostream &out, const JobNeed &job) {
   if (job.configurations.empty())
     return;
-  std::vector<const Fit *> fits;
-  for (const Fit &fit : job.configurations)
+  std::vector<const SizedPlan *> fits;
+  for (const SizedPlan &fit : job.configurations)
     fits.push_back(&fit);
   size_t width = widestPlan(fits);
   out << "  other ways on " << job.configurations.front().degrees.devices() << " x "
       << job.configuredOn << "\n"
       << "    " << padded("plan", width) << padded(memoryHeader(*fits.front()), 6 * kFigure)
       << "fits\n";
-  for (const Fit &fit : job.configurations) {
+  for (const SizedPlan &fit : job.configurations) {
     double missing = double(fit.total()) - fit.predicted.memoryCapacity;
     out << "    " << padded(waysText(fit.degrees), width)
         << padded(memoryColumns(fit), 6 * kFigure)

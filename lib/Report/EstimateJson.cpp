@@ -4,7 +4,7 @@ namespace dtc::report {
 
 using nlohmann::ordered_json;
 
-static ordered_json fitJson(const plan::Fit &fit) {
+static ordered_json fitJson(const plan::SizedPlan &fit) {
   ordered_json memory = memoryJson(fit.predicted.memory);
   memory["keys_and_values"] = fit.cacheBytes;
   return {{"plan", degreesJson(fit.degrees)},
@@ -25,7 +25,7 @@ static ordered_json jobJson(const JobNeed &job) {
       entry["reason"] = need.reason;
     devices.push_back(entry);
   }
-  for (const plan::Fit &fit : job.configurations)
+  for (const plan::SizedPlan &fit : job.configurations)
     configurations.push_back(fitJson(fit));
   return {{"job", job.name},
           {"assumptions", job.assumptions},

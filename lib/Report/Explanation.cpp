@@ -89,7 +89,7 @@ static void printPins(std::ostream &out, const Explanation &explanation) {
         << lossText(*explanation.unpinned, explanation) << ".\n";
 }
 
-static void printSubject(std::ostringstream &out, const plan::Subject &subject,
+static void printSubject(std::ostringstream &out, const plan::ShardingExplanation &subject,
                          const plan::Degrees &degrees) {
   std::string where;
   if (subject.group)
@@ -100,7 +100,7 @@ static void printSubject(std::ostringstream &out, const plan::Subject &subject,
   if (subject.ways.size() == 1)
     out << "  No other way is possible: only tensor parallelism of parameters and ops has a "
            "choice.\n";
-  for (const plan::SubjectWay &way : subject.ways) {
+  for (const plan::ShardingWay &way : subject.ways) {
     if (way.chosen)
       continue;
     out << "  " << way.sharding << ": ";
@@ -120,10 +120,10 @@ static void printSubject(std::ostringstream &out, const plan::Subject &subject,
   }
 }
 
-std::string subjectText(const std::vector<plan::Subject> &subjects,
+std::string subjectText(const std::vector<plan::ShardingExplanation> &subjects,
                         const plan::Degrees &degrees) {
   std::ostringstream out;
-  for (const plan::Subject &subject : subjects)
+  for (const plan::ShardingExplanation &subject : subjects)
     printSubject(out, subject, degrees);
   return out.str();
 }

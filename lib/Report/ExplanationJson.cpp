@@ -59,9 +59,9 @@ ordered_json explanationJson(const plan::Explanation &explanation) {
           {"unpinned", unpinned}};
 }
 
-static ordered_json oneSubjectJson(const plan::Subject &subject) {
+static ordered_json oneSubjectJson(const plan::ShardingExplanation &subject) {
   ordered_json ways = ordered_json::array();
-  for (const plan::SubjectWay &way : subject.ways) {
+  for (const plan::ShardingWay &way : subject.ways) {
     ordered_json entry = {{"sharding", way.sharding}, {"chosen", way.chosen}};
     ordered_json none = nullptr;
     bool priced = way.difference.has_value();
@@ -81,7 +81,7 @@ static ordered_json oneSubjectJson(const plan::Subject &subject) {
   return json;
 }
 
-ordered_json subjectJson(const std::vector<plan::Subject> &subjects) {
+ordered_json subjectJson(const std::vector<plan::ShardingExplanation> &subjects) {
   ordered_json json = oneSubjectJson(subjects.front());
   if (subjects.front().group)
     json["other_groups"] = ordered_json::array();

@@ -192,7 +192,7 @@ namespace {
 /// What a layer's ops make, and what is communicated between them.
 class LayerWriter {
 public:
-  LayerWriter(Html &html, const plan::MeshLayout &layout, const plan::Problem &problem,
+  LayerWriter(Html &html, const plan::ModelSharding &layout, const plan::Problem &problem,
               const ProblemFacts &facts)
       : html(html), layout(layout), problem(problem), facts(facts), mesh(layout.mesh) {}
   void write(plan::OpId first, plan::OpId last);
@@ -205,7 +205,7 @@ private:
   void row(plan::OpId id);
 
   Html &html;
-  const plan::MeshLayout &layout;
+  const plan::ModelSharding &layout;
   const plan::Problem &problem;
   const ProblemFacts &facts;
   const Mesh &mesh;
@@ -329,7 +329,7 @@ void writeLayer(Html &html, const Page &page) {
     return;
   const plan::Block &block = blocks[blocks.size() / 2];
   size_t group = groupAt(page.plan(), block.first);
-  const plan::MeshLayout &layout = plan::layoutOf(page.plan(), group);
+  const plan::ModelSharding &layout = plan::layoutOf(page.plan(), group);
   const std::string where =
       page.degrees().groups.empty() ? "" : " on " + groupRanksText(page.degrees(), group);
   if (layout.ops.size() != problem.ops.size())

@@ -1,7 +1,7 @@
 // `dtc estimate`: how many devices a model needs for what, and what they hold.
 #pragma once
 
-#include "dtc/Plan/Search/Fit.h"
+#include "dtc/Plan/Search/ClusterSize.h"
 
 namespace dtc::report {
 
@@ -9,7 +9,7 @@ namespace dtc::report {
 struct DeviceNeed {
   std::string device;
   double memoryBytes = 0;
-  std::optional<plan::Fit> fit; ///< on the fewest of them; nothing: `reason`
+  std::optional<plan::SizedPlan> fit; ///< on the fewest of them; nothing: `reason`
   std::string reason;
 };
 
@@ -20,7 +20,7 @@ struct JobNeed {
   std::vector<DeviceNeed> devices;
   /// Other ways on as many of this device; empty: none.
   std::string configuredOn;
-  std::vector<plan::Fit> configurations;
+  std::vector<plan::SizedPlan> configurations;
 };
 
 struct Estimate {

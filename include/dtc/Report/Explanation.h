@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dtc/Plan/Explain/Explain.h"
-#include "dtc/Plan/Explain/Subject.h"
+#include "dtc/Plan/Explain/ShardingExplanation.h"
 
 namespace dtc::report {
 
@@ -15,7 +15,7 @@ std::string pinText(const plan::PinPrice &pin, const plan::Explanation &explanat
 
 /// One tensor or op: how it is sharded, and what every other way costs; of plans with stage
 /// groups, for the stages of each that has it.
-std::string subjectText(const std::vector<plan::Subject> &subjects,
+std::string subjectText(const std::vector<plan::ShardingExplanation> &subjects,
                         const plan::Degrees &degrees);
 
 std::string explanationText(const plan::Explanation &explanation);

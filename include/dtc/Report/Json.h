@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dtc/Plan/Explain/Explain.h"
-#include "dtc/Plan/Explain/Subject.h"
+#include "dtc/Plan/Explain/ShardingExplanation.h"
 #include "dtc/Report/Comparison.h"
 #include "dtc/Report/Estimate.h"
 
@@ -34,7 +34,7 @@ nlohmann::ordered_json explanationJson(const plan::Explanation &explanation);
 
 /// Its key "subject", with --explain=NAME. The cost of a way is a share of the plan's step,
 /// its bytes are beyond the plan's.
-nlohmann::ordered_json subjectJson(const std::vector<plan::Subject> &subjects);
+nlohmann::ordered_json subjectJson(const std::vector<plan::ShardingExplanation> &subjects);
 
 /// `dtc estimate --json`.
 nlohmann::ordered_json estimateJson(const Estimate &estimate);

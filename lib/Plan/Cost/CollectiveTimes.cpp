@@ -4,18 +4,19 @@
 
 namespace dtc::plan {
 
-double CollectiveTimes::Group::seconds(double bytes) {
+double CollectiveTimes::Communicator::seconds(double bytes) {
   auto key = std::bit_cast<int64_t>(bytes); // not negative, as bytes aren't
   if (const double *found = known.find(key))
     return *found;
   return known.add(key) = model.collectiveSeconds(kind, shape, bytes);
 }
 
-CollectiveTimes::Group &CollectiveTimes::of(sharding::StepKind kind, const GroupShape &shape) {
-  for (Group &group : groups)
+CollectiveTimes::Communicator &CollectiveTimes::of(sharding::StepKind kind,
+                                                   const GroupShape &shape) {
+  for (Communicator &group : communicators)
     if (group.kind == kind && group.shape == shape)
       return group;
-  return groups.emplace_back(model, kind, shape);
+  return communicators.emplace_back(model, kind, shape);
 }
 
 } // namespace dtc::plan

@@ -162,11 +162,11 @@ double CostModel::levelSeconds(double bytes, int level, int64_t senders) const {
   return bytes > 0 ? link.latency + bytes / link.bandwidth : 0;
 }
 
-Slowdown CostModel::overlapSlowdown(int level) const {
-  return overlapsCommunication() ? ringSlowdown(level) : Slowdown{};
+OverlapSlowdown CostModel::overlapSlowdown(int level) const {
+  return overlapsCommunication() ? ringSlowdown(level) : OverlapSlowdown{};
 }
 
-Slowdown CostModel::ringSlowdown(int level) const {
+OverlapSlowdown CostModel::ringSlowdown(int level) const {
   if (!kernels)
     return {2, 2}; // both take the same cores
   // A ring takes a multiprocessor for each channel, through network cards about

@@ -334,8 +334,8 @@ void OpWork::addMetrics(const Op &op, double share, LocalWork &work) const {
 /// before they are sent, and by expert where they arrive, several of whom are there.
 static bool sortsTwice(const Op &op, const Mesh &mesh) {
   int64_t ranks = mesh.size(mesh.ofDegree("ep"));
-  return op.kind == OpKind::Lookup && op.ragged >= 0 && ranks > 1 &&
-         op.rule->factors[op.ragged].size > ranks;
+  return op.kind == OpKind::Lookup && op.groupedExperts >= 0 && ranks > 1 &&
+         op.rule->factors[op.groupedExperts].size > ranks;
 }
 
 LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) const {

@@ -56,7 +56,7 @@ std::vector<OpId> ProductOverlap::readersBeside(ValueId value, OpId reader) cons
 /// Seconds that are left after a share of the products has hidden what it can.
 double ProductOverlap::hide(double seconds, const AxisList &axes,
                             const std::vector<OpId> &products, double share) {
-  Slowdown both = model.ringSlowdown(model.groupShape(axes, plan.mesh).level);
+  OverlapSlowdown both = model.ringSlowdown(model.groupShape(axes, plan.mesh).level);
   double waiting = seconds * both.communication, hidden = 0;
   for (OpId product : products) {
     auto [found, isNew] = uses.try_emplace(product);

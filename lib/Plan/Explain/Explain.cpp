@@ -1,7 +1,7 @@
 #include "dtc/Plan/Explain/Explain.h"
 
 #include "dtc/Plan/Search/Orders.h"
-#include "dtc/Plan/Search/Shortage.h"
+#include "dtc/Plan/Search/OutOfMemory.h"
 
 #include <algorithm>
 

@@ -72,13 +72,13 @@ std::string sequenceText(const Degrees &degrees) {
   return text;
 }
 
-const MeshLayout &layoutOf(const Plan &plan, size_t group) {
+const ModelSharding &layoutOf(const Plan &plan, size_t group) {
   return group == 0 ? plan : plan.others[group - 1];
 }
 
 Plan inGroup(const Plan &plan, size_t group) {
   Plan result;
-  static_cast<MeshLayout &>(result) = layoutOf(plan, group);
+  static_cast<ModelSharding &>(result) = layoutOf(plan, group);
   result.degrees = inGroup(plan.degrees, group);
   result.stages = plan.stages;
   result.recompute = plan.recompute;
@@ -137,12 +137,13 @@ std::vector<std::string> unimplemented(const Plan &plan) {
 
 std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan) {
   std::vector<std::string> result = unimplemented(plan);
-  auto ragged = std::find_if(problem.ops.begin(), problem.ops.end(),
-                             [](const Op &op) { return op.ragged >= 0; });
-  if (plan.degrees.ep > 1 && ragged != problem.ops.end())
-    result.push_back("not implemented yet: experts on several ranks where rows choose them, at " +
-                     (ragged->location.empty() ? ragged->name : ragged->location) +
-                     ": ep=" + std::to_string(plan.degrees.ep));
+  auto groupedExperts = std::find_if(problem.ops.begin(), problem.ops.end(),
+                             [](const Op &op) { return op.groupedExperts >= 0; });
+  if (plan.degrees.ep > 1 && groupedExperts != problem.ops.end())
+    result.push_back(
+        "not implemented yet: experts on several ranks where rows choose them, at " +
+        (groupedExperts->location.empty() ? groupedExperts->name : groupedExperts->location) +
+        ": ep=" + std::to_string(plan.degrees.ep));
   return result;
 }
 

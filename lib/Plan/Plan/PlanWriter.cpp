@@ -40,7 +40,7 @@ private:
 
   const Plan &plan;
   const Problem &problem;
-  const MeshLayout *current; ///< what is written
+  const ModelSharding *current; ///< what is written
   YAML::Emitter out;
 };
 
@@ -217,7 +217,7 @@ void PlanWriter::others() {
     return;
   key("other_groups");
   out << YAML::BeginSeq;
-  for (const MeshLayout &other : plan.others) {
+  for (const ModelSharding &other : plan.others) {
     current = &other;
     out << YAML::BeginMap;
     mesh();

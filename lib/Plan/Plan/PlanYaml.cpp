@@ -44,7 +44,7 @@ Enum word(YamlMap &map, const std::string &key, std::optional<Enum> (*parse)(con
 class LayoutReader {
 public:
   LayoutReader(YamlMap &root, const Problem &problem) : root(root), problem(problem) {}
-  MeshLayout run() {
+  ModelSharding run() {
     mesh();
     arguments();
     storage();
@@ -65,7 +65,7 @@ private:
 
   YamlMap &root;
   const Problem &problem;
-  MeshLayout made;
+  ModelSharding made;
 };
 
 class PlanReader {
@@ -274,7 +274,7 @@ void LayoutReader::ops() {
 Plan PlanReader::run() {
   plan.degrees = readDegrees(root.map("plan"));
   const Problem split = withSplitSequence(problem, plan.degrees.cp);
-  static_cast<MeshLayout &>(plan) = LayoutReader(root, split).run();
+  static_cast<ModelSharding &>(plan) = LayoutReader(root, split).run();
   if (!hasDefaultPlacement(plan.degrees))
     setStrides(plan.mesh, stridesOf(plan.degrees));
   stages();

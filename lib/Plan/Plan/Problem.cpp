@@ -109,8 +109,8 @@ static std::string checkOp(const Problem &problem, size_t index, std::vector<boo
   }
   if (op.window < 0 || (op.window > 0 && (op.kind != OpKind::Attention || !op.causal)))
     return "window is of causal attention alone: " + std::to_string(op.window);
-  if (op.ragged < -1 || op.ragged >= numFactors)
-    return "ragged factor is none of the rule: " + std::to_string(op.ragged);
+  if (op.groupedExperts < -1 || op.groupedExperts >= numFactors)
+    return "ragged factor is none of the rule: " + std::to_string(op.groupedExperts);
   if (op.forward < -1 || op.forward > static_cast<OpId>(index))
     return "forward op does not stand before: " + std::to_string(op.forward);
   return "";

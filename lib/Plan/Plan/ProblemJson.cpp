@@ -113,8 +113,8 @@ static void to_json(json &j, const Op &op) {
     j["causal"] = true;
   if (op.window != 0)
     j["window"] = op.window;
-  if (op.ragged >= 0)
-    j["ragged"] = op.ragged;
+  if (op.groupedExperts >= 0)
+    j["ragged"] = op.groupedExperts;
   if (op.backward)
     j["backward"] = *op.backward;
 }
@@ -133,7 +133,7 @@ static void from_json(const json &j, Op &op) {
   op.keepRounds = j.value("keep_rounds", false);
   op.causal = j.value("causal", false);
   op.window = j.value("window", int64_t(0));
-  op.ragged = j.value("ragged", -1);
+  op.groupedExperts = j.value("ragged", -1);
   if (j.contains("backward"))
     op.backward = known<BackwardKind>(j["backward"]);
 }

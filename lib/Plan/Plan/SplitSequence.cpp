@@ -25,13 +25,14 @@ static ShardingRule withParallelQueries(ShardingRule rule) {
 
 /// Whether rows of this op choose their experts: its last operand says which.
 static bool hasRows(const Op &op) {
-  return op.ragged >= 0 && !op.rule->operands.empty() && op.rule->operands.back().size() >= 2;
+  return op.groupedExperts >= 0 && !op.rule->operands.empty() &&
+         op.rule->operands.back().size() >= 2;
 }
 
 /// Whether a dimension counts the rows of a sample: as its choices do or, in dispatch and
 /// combine, in the order of the experts.
 static bool countsRows(const Op &op, const std::vector<FactorId> &dim) {
-  bool byExperts = op.kind == OpKind::Lookup && !dim.empty() && dim.front() == op.ragged;
+  bool byExperts = op.kind == OpKind::Lookup && !dim.empty() && dim.front() == op.groupedExperts;
   return byExperts || dim == op.rule->operands.back()[1];
 }
 
@@ -49,7 +50,7 @@ static ShardingRule withRowsInParts(const Op &op, int64_t parts) {
           dim.insert(dim.begin(), part);
         }
   for (FactorId factor : rows)
-    if (factor == op.ragged || rule.factors[factor].size % parts != 0)
+    if (factor == op.groupedExperts || rule.factors[factor].size % parts != 0)
       return op.rule;
   if (rows.empty())
     return op.rule;
@@ -68,7 +69,7 @@ Problem withSplitSequence(Problem problem, int64_t ranks) {
   for (Op &op : problem.ops) {
     if (ranks <= 1 || (!hasQueries(op) && !hasRows(op)))
       continue;
-    auto [it, isNew] = changed.try_emplace({&*op.rule, op.ragged});
+    auto [it, isNew] = changed.try_emplace({&*op.rule, op.groupedExperts});
     if (isNew)
       it->second = hasRows(op) ? withRowsInParts(op, ranks) : withParallelQueries(op.rule);
     op.rule = it->second;

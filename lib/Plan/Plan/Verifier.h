@@ -52,7 +52,7 @@ private:
   void checkZeroBlocks();
   void checkOps();
   void checkFlow();
-  void checkRagged(OpId id);
+  void checkGroupedExperts(OpId id);
   void checkSequence(const ProblemFacts &facts);
   const ProblemFacts &facts() {
     return known ? *known : known.emplace(problem);

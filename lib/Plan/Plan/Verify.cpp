@@ -298,17 +298,17 @@ void Verifier::checkOps() {
           op.rule->factors[f].kind == sharding::FactorKind::Rounds)
         report(op.name + " can't be split along a dimension that it reduces inside, factor " +
                std::to_string(f), static_cast<OpId>(i));
-    checkRagged(static_cast<OpId>(i));
+    checkGroupedExperts(static_cast<OpId>(i));
   }
 }
 
 /// Nobody else knows which rows are whose.
-void Verifier::checkRagged(OpId id) {
+void Verifier::checkGroupedExperts(OpId id) {
   const Op &op = problem.ops[id];
-  if (op.ragged < 0)
+  if (op.groupedExperts < 0)
     return;
   sharding::AxisList experts = plan.mesh.ofDegree("ep");
-  for (sharding::AxisId axis : plan.ops[id].factors[op.ragged])
+  for (sharding::AxisId axis : plan.ops[id].factors[op.groupedExperts])
     if (std::find(experts.begin(), experts.end(), axis) == experts.end())
       report(op.name + " has experts that only ep can split, axis " + plan.mesh.axes[axis].name,
              id);

@@ -1,5 +1,5 @@
 // What a plan costs: its execution, cut into stages, on the simulator.
-#include "StageKind.h"
+#include "UniformStages.h"
 #include "StepParts.h"
 
 #include "dtc/Plan/Predict/HostMemory.h"
@@ -23,7 +23,7 @@ static double modelFlops(const PlannedModel &planned) {
     const Op &op = planned.problem.ops[id];
     if (op.backward == BackwardKind::Recompute)
       continue;
-    bool isAttention = op.backward && op.kind == OpKind::Attention && op.forward >= 0;
+    bool isAttention = op.backward && op.rankClass == OpKind::Attention && op.forward >= 0;
     double times = planned.folding ? planned.folding->timesOf(planned.folding->opHome[id]) : 1;
     flops += times * (isAttention ? 2 * planned.problem.ops[op.forward].flops : op.flops);
   }
@@ -52,8 +52,8 @@ private:
                     std::vector<CollectiveUse> &uses) const;
 
   /// What a rank's stages cost with its mesh on its devices.
-  const StageKind &on(int64_t rank) const { return *kinds[devices.kindOf[rank]]; }
-  bool isMixed() const { return kinds.size() > 1; }
+  const UniformStages &on(int64_t rank) const { return *classes[devices.classOf[rank]]; }
+  bool isMixed() const { return classes.size() > 1; }
   MixedStages mixed() const;
   double tiedSeconds(int64_t rank) const;
   simulate::Costs stageCosts() const;
@@ -64,9 +64,9 @@ private:
   const Cluster &cluster;
   const std::vector<Block> &blocks; ///< of the whole model
   StageDevices devices;
-  std::deque<Plan> plans;       ///< of the kinds, where there are several
+  std::deque<Plan> plans;       ///< of the classes, where there are several
   std::deque<Cluster> clusters; ///< the same
-  std::vector<std::unique_ptr<StageKind>> kinds;
+  std::vector<std::unique_ptr<UniformStages>> classes;
   simulate::Options options;
   std::optional<schedule::Schedule> schedule;
   simulate::Timeline timeline;
@@ -91,19 +91,20 @@ Predictor::Predictor(const PlannedModel &planned, const Plan &plan, const Cluste
     : planned(planned), plan(plan), cluster(cluster), blocks(planned.blocks),
       devices(cluster, devicesOf(plan), plan.degrees) {
   int64_t count = plan.degrees.devices();
-  if (devices.kinds.size() == 1)
-    kinds.push_back(std::make_unique<StageKind>(planned, plan, cluster, count, workspace));
+  if (devices.classes.size() == 1)
+    classes.push_back(std::make_unique<UniformStages>(planned, plan, cluster, count, workspace));
   else
-    for (const StageDevices::Kind &kind : devices.kinds) {
+    for (const StageDevices::RankClass &rankClass : devices.classes) {
       plans.push_back(inGroup(plan, kind.group));
       clusters.push_back(clusterOf(cluster, kind.range));
-      kinds.push_back(std::make_unique<StageKind>(planned, plans.back(), clusters.back(), count,
-                                                  workspace));
+      classes.push_back(std::make_unique<UniformStages>(planned, plans.back(), clusters.back(),
+                                                        count, workspace));
     }
 }
 
 bool Predictor::start() {
-  return std::all_of(kinds.begin(), kinds.end(), [](auto &kind) { return kind->start(); });
+  return std::all_of(classes.begin(), classes.end(),
+                     [](auto &rankClass) { return rankClass->start(); });
 }
 
 MixedStages Predictor::mixed() const {
@@ -114,15 +115,15 @@ MixedStages Predictor::mixed() const {
 }
 
 simulate::Costs Predictor::stageCosts() const {
-  const StageCosts::Runs &stages = kinds[0]->getStages();
-  return isMixed() ? mixed().costs(stages) : kinds[0]->costs().costs(stages);
+  const StageCosts::Runs &stages = classes[0]->getStages();
+  return isMixed() ? mixed().costs(stages) : classes[0]->costs().costs(stages);
 }
 
 double Predictor::tiedSeconds(int64_t rank) const {
-  const StageCosts::Runs &stages = kinds[0]->getStages();
+  const StageCosts::Runs &stages = classes[0]->getStages();
   if (isMixed())
     return mixed().tiedSeconds(stages, rank);
-  return kinds[0]->costs().tiedSeconds(stages, rank);
+  return classes[0]->costs().tiedSeconds(stages, rank);
 }
 
 //===-- collectives -------------------------------------------------------===//
@@ -131,7 +132,7 @@ double Predictor::tiedSeconds(int64_t rank) const {
 void Predictor::addTransfers(int64_t rank, const simulate::Costs &stages,
                              std::vector<CollectiveUse> &uses) const {
   int64_t times = planned.numMicrobatches;
-  double share = isMixed() ? 1 : kinds[0]->costs().sentShare();
+  double share = isMixed() ? 1 : classes[0]->costs().sentShare();
   auto send = [&](const simulate::Boundary &boundary, double bytes) {
     if (bytes <= 0)
       return;
@@ -197,14 +198,14 @@ void Predictor::addStages(const simulate::Costs &stages) {
     const simulate::StageCost &cost = stages.stages[stage];
     StagePrediction entry;
     entry.devices = plan.stages[stage].devices;
-    const StageKind &own = on(stage % plan.degrees.pp);
+    const UniformStages &own = on(stage % plan.degrees.pp);
     entry.parameters = own.costs().parameterElements(own.getStages()[stage]);
     auto seconds = [&](const simulate::Work &call) {
       return simulate::callSeconds(call, stages.slowdown);
     };
     entry.forwardSeconds = seconds(cost.forward);
     simulate::Work inputs = cost.recompute + cost.inputGrad;
-    entry.backwardSeconds = scheduleShape(plan.degrees).kind == ScheduleKind::ZeroBubble
+    entry.backwardSeconds = scheduleShape(plan.degrees).rankClass == ScheduleKind::ZeroBubble
                                 ? seconds(inputs) + seconds(cost.weightGrad)
                                 : seconds(inputs + cost.weightGrad);
     if (!timeline.ranks.empty())
@@ -229,12 +230,12 @@ void Predictor::addMemory() {
     if (std::find(groups.begin(), groups.end(), use.axis) == groups.end())
       groups.push_back(use.axis);
   auto communicators = static_cast<int64_t>(groups.size());
-  result.memoryCapacity = kinds[0]->getModel().memoryPerRank();
+  result.memoryCapacity = classes[0]->getModel().memoryPerRank();
   std::vector<std::vector<schedule::Call>> calls; ///< by rank, for an allocator that caches
   if (schedule && cluster.software.cachingAllocator)
     calls = shortened(*schedule);
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
-    const StageKind &own = on(static_cast<int64_t>(rank));
+    const UniformStages &own = on(static_cast<int64_t>(rank));
     StageCosts::Runs runs = own.costs().runsOf(own.getStages(), static_cast<int64_t>(rank));
     MemoryUse use = own.costs().staticBytes(runs);
     auto peak = std::llround(timeline.ranks[rank].peakBytes);
@@ -265,7 +266,7 @@ void Predictor::addHosts() {
     return;
   std::vector<double> bytes;
   for (int64_t rank = 0; rank < plan.degrees.pp; ++rank) {
-    const StageKind &own = on(rank);
+    const UniformStages &own = on(rank);
     bytes.push_back(own.costs().hostBytes(own.costs().runsOf(own.getStages(), rank)));
   }
   result.host = fullestHost(cluster, plan.degrees, bytes);

@@ -9,7 +9,7 @@ namespace {
 /// One block's steps again, with buffers of their own.
 class Replay {
 public:
-  Replay(Execution &execution, const Problem &problem, const Block &block, Recompute kind)
+  Replay(RankExecution &execution, const Problem &problem, const Block &block, Recompute kind)
       : execution(execution), problem(problem), block(block), kind(kind) {
     for (const ExecutionStep &step : execution.steps)
       if (!step.backward() && contains(step))
@@ -38,7 +38,7 @@ private:
   }
   void add(ExecutionStep step);
 
-  Execution &execution;
+  RankExecution &execution;
   const Problem &problem;
   const Block &block;
   Recompute kind;
@@ -65,7 +65,7 @@ void Replay::add(ExecutionStep step) {
   steps.push_back(std::move(step));
 }
 
-void addRecomputation(Execution &execution, const Problem &problem,
+void addRecomputation(RankExecution &execution, const Problem &problem,
                       const std::vector<Block> &blocks,
                       const std::vector<BlockRecompute> &kinds) {
   std::vector<Replay> replays;

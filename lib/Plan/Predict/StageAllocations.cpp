@@ -6,7 +6,7 @@ namespace dtc::plan {
 
 using Kind = AllocationEvent::Kind;
 
-AllocationSequence::AllocationSequence(const Problem &problem, const Execution &execution,
+AllocationSequence::AllocationSequence(const Problem &problem, const RankExecution &execution,
                                        const FoldedCuts &at)
     : execution(execution), at(at), writer(execution.buffers.size(), -1),
       turn(writer.size(), -1), firstReader(writer.size(), -1), lastReader(writer.size(), -1),

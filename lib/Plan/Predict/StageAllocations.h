@@ -9,7 +9,7 @@
 
 #include "dtc/Plan/Emulate/AllocationEvents.h"
 #include "dtc/Plan/Plan/Fold.h"
-#include "dtc/Plan/Predict/Execution.h"
+#include "dtc/Plan/Predict/RankExecution.h"
 
 namespace dtc::plan {
 
@@ -17,7 +17,7 @@ class AllocationSequence {
 public:
   /// Of the model whose execution is given, with units between `at.cuts`; of a folded
   /// one, the whole model's.
-  AllocationSequence(const Problem &problem, const Execution &execution, const FoldedCuts &at);
+  AllocationSequence(const Problem &problem, const RankExecution &execution, const FoldedCuts &at);
 
   /// What a microbatch's gradient takes of the sum of all: it has its parameter's type.
   double gradientShare() const { return share; }
@@ -43,7 +43,7 @@ private:
   int bufferOf(int buffer, int unit, int copy) const;
   bool leaves(int buffer, int copy, int a, int b) const;
 
-  const Execution &execution;
+  const RankExecution &execution;
   FoldedCuts at;
   double share = 1;
   bool aligned = true;

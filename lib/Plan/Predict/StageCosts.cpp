@@ -30,10 +30,10 @@ bool anyWithin(const std::vector<int> &units, int begin, int end) {
 }
 
 StageCosts::StageCosts(const CostModel &model, const Degrees &degrees,
-                       const sharding::Mesh &mesh, const Profile &profile,
+                       const sharding::Mesh &mesh, const UnitCosts &unitCosts,
                        Weights weights, const std::vector<Block> &blocks,
                        std::vector<AxisList> scalarSums, std::shared_ptr<CollectiveTimes> given)
-    : model(model), degrees(degrees), mesh(mesh), profile(profile),
+    : model(model), degrees(degrees), mesh(mesh), unitCosts(unitCosts),
       classes(std::move(weights.classes)), shared(std::move(weights.shared)),
       data(std::move(weights.data)), scalarSums(std::move(scalarSums)), times(std::move(given)) {
   if (!times)
@@ -48,11 +48,11 @@ StageCosts::StageCosts(const CostModel &model, const Degrees &degrees,
 
 /// A block counts where it begins.
 void StageCosts::countBlocks(const std::vector<Block> &blocks, const std::vector<bool> &higher) {
-  blocksBefore.assign(profile.units() + 1, 0);
+  blocksBefore.assign(unitCosts.units() + 1, 0);
   if (!higher.empty())
-    higherBefore.assign(profile.units() + 1, 0);
+    higherBefore.assign(unitCosts.units() + 1, 0);
   for (size_t block = 0; block < blocks.size(); ++block) {
-    int unit = profile.unitOf(blocks[block].first);
+    int unit = unitCosts.unitOf(blocks[block].first);
     ++blocksBefore[unit + 1];
     if (!higher.empty() && higher[block])
       ++higherBefore[unit + 1];
@@ -89,14 +89,14 @@ double StageCosts::accumulation(const WeightClass &weights, const StageRun &run)
 }
 
 int64_t StageCosts::savedBytes(const StageRun &run) const {
-  return profile.savedBytes(run.kept, run.end) +
+  return unitCosts.savedBytes(run.kept, run.end) +
          (run.kept > run.begin ? recomputed->savedBytes(run.begin, run.kept) : 0);
 }
 
 /// The units that keep everything run their forward pass last and their backward
 /// pass first, while the others keep the little that they do.
 int64_t StageCosts::peakBytes(const StageRun &run) const {
-  int64_t behind = profile.peakBytes(run.kept, run.end);
+  int64_t behind = unitCosts.peakBytes(run.kept, run.end);
   return run.kept > run.begin ? std::max(recomputed->peakBytes(run.begin, run.kept),
                                          recomputed->savedBytes(run.begin, run.kept) + behind)
                               : behind;
@@ -111,9 +111,9 @@ simulate::Work StageCosts::launched(double all, double exchanged, double host) c
 }
 
 simulate::Work StageCosts::recomputation(const StageRun &run) const {
-  double all = profile.seconds(run.kept, run.end).recompute;
-  double exchanged = profile.communication(run.kept, run.end).recompute;
-  double host = profile.host(run.kept, run.end).recompute;
+  double all = unitCosts.seconds(run.kept, run.end).recompute;
+  double exchanged = unitCosts.communication(run.kept, run.end).recompute;
+  double host = unitCosts.host(run.kept, run.end).recompute;
   if (run.kept > run.begin) {
     all += recomputed->seconds(run.begin, run.kept).recompute;
     exchanged += recomputed->communication(run.begin, run.kept).recompute;
@@ -123,9 +123,9 @@ simulate::Work StageCosts::recomputation(const StageRun &run) const {
 }
 
 simulate::StageCost StageCosts::stage(const StageRun &run) const {
-  PassSeconds all = profile.seconds(run.begin, run.end);
-  PassSeconds exchanged = profile.communication(run.begin, run.end);
-  PassSeconds host = profile.host(run.begin, run.end);
+  PassSeconds all = unitCosts.seconds(run.begin, run.end);
+  PassSeconds exchanged = unitCosts.communication(run.begin, run.end);
+  PassSeconds host = unitCosts.host(run.begin, run.end);
   simulate::StageCost cost;
   auto work = [&](double PassSeconds::*pass) {
     return launched(all.*pass, exchanged.*pass, host.*pass);
@@ -156,8 +156,8 @@ simulate::StageCost StageCosts::stage(const StageRun &run) const {
 
 /// Found once for stages of as many of the repeated units.
 const StageCosts::Parameters &StageCosts::parametersOf(StageRun run) const {
-  int shift = higherBefore.empty() ? profile.folded().shift(run.begin, run.end) : 0;
-  int units = profile.units() + 1;
+  int shift = higherBefore.empty() ? unitCosts.folded().shift(run.begin, run.end) : 0;
+  int units = unitCosts.units() + 1;
   for (int StageRun::*unit : {&StageRun::begin, &StageRun::end, &StageRun::zeroEnd})
     run.*unit -= shift;
   run.kept = run.begin;
@@ -206,8 +206,8 @@ double StageCosts::sentShare() const {
 
 simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
   simulate::Boundary result;
-  result.forwardBytes = double(profile.forwardBytes(unit));
-  result.backwardBytes = double(profile.backwardBytes(unit));
+  result.forwardBytes = double(unitCosts.forwardBytes(unit));
+  result.backwardBytes = double(unitCosts.backwardBytes(unit));
   double bytes = std::max({1.0, result.forwardBytes, result.backwardBytes});
   auto [sender, receiver] = farthestPair(degrees, model.getCluster(), index % degrees.pp,
                                          (index + 1) % degrees.pp);
@@ -369,13 +369,13 @@ simulate::Costs StageCosts::costs(const Runs &stages) const {
     result.ranks.push_back(this->rank(runsOf(stages, rank)));
     result.ranks.back().update.blocking += tiedSeconds(stages, rank);
   }
-  Slowdown both = slowdown();
+  OverlapSlowdown both = slowdown();
   result.slowdown = {both.compute, both.communication};
   result.blockingSends = blockingSends();
   return result;
 }
 
-Slowdown StageCosts::slowdown() const {
+OverlapSlowdown StageCosts::slowdown() const {
   sharding::AxisList data = batchAxes(mesh);
   if (!overlaps() || data.empty())
     return {};

@@ -17,19 +17,19 @@ std::vector<DeviceRange> neighbouringDevices(const Degrees &degrees) {
 
 StageDevices::StageDevices(const Cluster &cluster, std::vector<DeviceRange> given,
                            const Degrees &degrees)
-    : ranks(std::move(given)), kindOf(ranks.size(), 0) {
+    : ranks(std::move(given)), classOf(ranks.size(), 0) {
   if (ranks.size() < 2 || (cluster.others.empty() && degrees.groups.empty())) {
-    kinds.push_back({ranks.empty() ? DeviceRange{} : ranks[0], 0});
+    classes.push_back({ranks.empty() ? DeviceRange{} : ranks[0], 0});
     return;
   }
   std::vector<std::pair<Cluster, size_t>> known;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     std::pair own(clusterOf(cluster, ranks[rank]), groupOf(degrees, int64_t(rank)));
     auto it = std::find(known.begin(), known.end(), own);
-    kindOf[rank] = static_cast<int>(it - known.begin());
+    classOf[rank] = static_cast<int>(it - known.begin());
     if (it != known.end())
       continue;
-    kinds.push_back({ranks[rank], own.second});
+    classes.push_back({ranks[rank], own.second});
     known.push_back(std::move(own));
   }
 }
@@ -108,7 +108,7 @@ simulate::Costs MixedStages::costs(const StageCosts::Runs &stages) const {
     const StageCosts &own = *byRank[i];
     result.ranks.push_back(own.rank(own.runsOf(stages, rank)));
     result.ranks.back().update.blocking += tiedSeconds(stages, rank);
-    Slowdown slowdown = own.slowdown();
+    OverlapSlowdown slowdown = own.slowdown();
     result.slowdown.compute = std::max(result.slowdown.compute, slowdown.compute);
     result.slowdown.communication =
         std::max(result.slowdown.communication, slowdown.communication);

@@ -45,7 +45,7 @@ double StageCosts::piecesWith(AxisList WeightClass::*axes, const StageRun &run) 
 
 StageCosts::Exchange StageCosts::exchange(StepKind kind, const AxisList &axes, double bytes,
                                           double pieces) const {
-  auto at = std::find_if(groups.begin(), groups.end(), [&](const Group &known) {
+  auto at = std::find_if(groups.begin(), groups.end(), [&](const Communicator &known) {
     return known.kind == kind && known.axes == axes;
   });
   if (at == groups.end())

@@ -52,10 +52,10 @@ namespace {
 class WeightFinder {
 public:
   WeightFinder(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
-               const Profile &profile, const Software &software)
-      : problem(problem), facts(facts), plan(plan), profile(profile), software(software) {}
+               const UnitCosts &unitCosts, const Software &software)
+      : problem(problem), facts(facts), plan(plan), unitCosts(unitCosts), software(software) {}
 
-  Weights run(const Execution &execution);
+  Weights run(const RankExecution &execution);
 
 private:
   WeightClass keyOf(ValueId value, const AxisList &pending);
@@ -67,7 +67,7 @@ private:
   const Problem &problem;
   const ProblemFacts &facts;
   const Plan &plan;
-  const Profile &profile;
+  const UnitCosts &unitCosts;
   const Software &software;
   size_t next = 0; ///< of plan.storage: listed in the order of the arguments, as a rule
   Weights result;
@@ -105,7 +105,7 @@ WeightClass &WeightFinder::classOf(WeightClass key) {
   for (WeightClass &known : result.classes)
     if (sameKey(known, key))
       return known;
-  key.tables = std::make_shared<WeightClass::Tables>(profile.units());
+  key.tables = std::make_shared<WeightClass::Tables>(unitCosts.units());
   return result.classes.emplace_back(std::move(key));
 }
 
@@ -121,7 +121,7 @@ static void addTo(WeightClass::Tables &tables, const std::vector<int> &readers, 
 }
 
 /// The units that read a copy of an argument; what nothing reads stays with the first stage.
-static std::vector<int> unitsOf(const Profile::Readers &readers, int shift) {
+static std::vector<int> unitsOf(const UnitCosts::Readers &readers, int shift) {
   std::vector<int> units = readers.units.empty() ? std::vector<int>{0} : readers.units;
   for (int &unit : units)
     unit += shift;
@@ -132,13 +132,13 @@ void WeightFinder::add(ValueId value, WeightClass &to) {
   ParameterBytes bytes =
       parameterBytes(problem, value, to.trained, plan.arguments.at(value), plan.mesh, software);
   int64_t elements = bytes.parameter / byteSize(problem.values[value].type);
-  const Profile::Readers &readers = profile.readers(value);
+  const UnitCosts::Readers &readers = unitCosts.readers(value);
   const std::vector<int> first = unitsOf(readers, 0);
   bool isShared = to.trained && first.size() > 1;
   if (isShared && !to.shared)
-    to.shared = std::make_shared<WeightClass::Tables>(profile.units());
+    to.shared = std::make_shared<WeightClass::Tables>(unitCosts.units());
   for (int copy = 0; copy < readers.copies; ++copy) {
-    int shift = copy * profile.folded().count;
+    int shift = copy * unitCosts.folded().count;
     addTo(*to.tables, first, shift, bytes, elements);
     if (software.cachingAllocator)
       to.tables->parts.emplace_back(unitsOf(readers, shift), bytes.parameter);
@@ -151,14 +151,14 @@ void WeightFinder::add(ValueId value, WeightClass &to) {
 
 void WeightFinder::addData(ValueId value) {
   const Value &argument = problem.values[value];
-  const Profile::Readers &readers = profile.readers(value);
+  const UnitCosts::Readers &readers = unitCosts.readers(value);
   int64_t bytes = placedBytes(localBytes(argument, plan.arguments.at(value), plan.mesh));
   bool isData = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
   Weights::Data::Kind kind = isData ? Weights::Data::Kind::Microbatch
                              : argument.kind == ValueKind::Buffer ? Weights::Data::Kind::Buffer
                                                                   : Weights::Data::Kind::Step;
   for (int copy = 0; copy < readers.copies; ++copy)
-    addData(unitsOf(readers, copy * profile.folded().count), kind, bytes);
+    addData(unitsOf(readers, copy * unitCosts.folded().count), kind, bytes);
 }
 
 void WeightFinder::addData(std::vector<int> units, Weights::Data::Kind kind, int64_t bytes) {
@@ -170,7 +170,7 @@ void WeightFinder::addData(std::vector<int> units, Weights::Data::Kind kind, int
   known->bytes += bytes;
 }
 
-Weights WeightFinder::run(const Execution &execution) {
+Weights WeightFinder::run(const RankExecution &execution) {
   std::vector<AxisList> pending(problem.arguments);
   for (const PendingGradient &gradient : execution.pendingGradients)
     pending[gradient.parameter] = gradient.axes;
@@ -180,7 +180,7 @@ Weights WeightFinder::run(const Execution &execution) {
     else if (problem.values[value].kind != ValueKind::Accumulator)
       addData(value);
   if (execution.outputBytes > 0)
-    addData({profile.units() - 1}, Weights::Data::Kind::Microbatch, execution.outputBytes);
+    addData({unitCosts.units() - 1}, Weights::Data::Kind::Microbatch, execution.outputBytes);
   for (WeightClass &weights : result.classes) {
     weights.tables->finish();
     if (weights.shared)
@@ -190,9 +190,9 @@ Weights WeightFinder::run(const Execution &execution) {
 }
 
 Weights findWeights(const Problem &problem, const ProblemFacts &facts,
-                    const Plan &plan, const Execution &execution, const Profile &profile,
+                    const Plan &plan, const RankExecution &execution, const UnitCosts &unitCosts,
                     const Software &software) {
-  return WeightFinder(problem, facts, plan, profile, software).run(execution);
+  return WeightFinder(problem, facts, plan, unitCosts, software).run(execution);
 }
 
 } // namespace dtc::plan

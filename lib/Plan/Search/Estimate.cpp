@@ -28,60 +28,62 @@ const std::vector<OpId> &Estimator::cutsFor(const Degrees &degrees) {
   return *it->second;
 }
 
-Estimator::Kinds Estimator::kindsOf(const Degrees &degrees) {
-  Kinds kinds;
-  kinds.byRank.assign(degrees.pp, 0);
+Estimator::RankClasses Estimator::rankClassesOf(const Degrees &degrees) {
+  RankClasses classes;
+  classes.byRank.assign(degrees.pp, 0);
   if (degrees.pp == 1 || (library.getCluster().others.empty() && degrees.groups.empty())) {
-    kinds.list.push_back({&library, degrees, 0, degrees.pp});
-    return kinds;
+    classes.list.push_back({&library, degrees, 0, degrees.pp});
+    return classes;
   }
   std::vector<DeviceRange> ranges = neighbouringDevices(degrees);
   for (int64_t rank = 0; rank < degrees.pp; ++rank) {
     ShardLibrary *on = &library.on(ranges[rank]);
     size_t group = groupOf(degrees, rank);
-    auto known = std::find_if(kinds.list.begin(), kinds.list.end(), [&](const Kind &kind) {
-      return kind.devices == on && kind.group == group;
-    });
-    if (known == kinds.list.end())
-      known = kinds.list.insert(
+    auto known =
+        std::find_if(classes.list.begin(), classes.list.end(), [&](const RankClass &rankClass) {
+          return rankClass.devices == on && rankClass.group == group;
+        });
+    if (known == classes.list.end())
+      known = classes.list.insert(
           known, {on, inGroup(degrees, group), group, 0, !degrees.groups.empty()});
     ++known->ranks;
-    kinds.byRank[rank] = size_t(known - kinds.list.begin());
+    classes.byRank[rank] = size_t(known - classes.list.begin());
   }
-  return kinds;
+  return classes;
 }
 
-const ShardCosts *Estimator::shardOf(const Kind &kind, const ShardVariant &variant,
+const ShardCosts *Estimator::shardOf(const RankClass &rankClass, const ShardVariant &variant,
                                      std::string &error) {
-  const std::vector<OpId> &cuts = cutsFor(kind.degrees);
-  return kind.ownShardings ? kind.devices->get(kind.degrees, variant, cuts, error)
-                           : library.getFor(*kind.devices, kind.degrees, variant, cuts, error);
+  const std::vector<OpId> &cuts = cutsFor(rankClass.degrees);
+  return rankClass.ownShardings
+             ? rankClass.devices->get(rankClass.degrees, variant, cuts, error)
+             : library.getFor(*rankClass.devices, rankClass.degrees, variant, cuts, error);
 }
 
-/// Seconds of a microbatch on the busiest rank, however the model is cut. Ranks of kind k
+/// Seconds of a microbatch on the busiest rank, however the model is cut. Ranks of class k
 /// would take W_k for all of it, and w_k(u) for the unit u. If none has more than L to do,
 /// then weighing each by 1 / W_k
 ///
 ///   L * sum over ranks of 1 / W_k  >=  sum over u of w_k(u) / W_k, k where u is
 ///                                  >=  sum over u of the least w_k(u) / W_k of all k
-double Estimator::balancedFloor(const Kinds &kinds,
-                                const std::vector<const Profile *> &profiles) const {
-  auto seconds = [&](size_t kind, int a, int b) {
-    PassSeconds all = profiles[kind]->seconds(a, b);
+double Estimator::balancedFloor(const RankClasses &classes,
+                                const std::vector<const UnitCosts *> &allUnitCosts) const {
+  auto seconds = [&](size_t rankClass, int a, int b) {
+    PassSeconds all = allUnitCosts[rankClass]->seconds(a, b);
     return all.forward + all.backward();
   };
   double rates = 0, work = 0;
-  int units = profiles[0]->units();
-  for (size_t kind = 0; kind < profiles.size(); ++kind) {
-    double whole = seconds(kind, 0, units);
+  int units = allUnitCosts[0]->units();
+  for (size_t rankClass = 0; rankClass < allUnitCosts.size(); ++rankClass) {
+    double whole = seconds(rankClass, 0, units);
     if (whole <= 0)
       return 0;
-    rates += double(kinds.list[kind].ranks) / whole;
+    rates += double(classes.list[rankClass].ranks) / whole;
   }
   for (int unit = 0; unit < units; ++unit) {
     double least = kInfinity;
-    for (size_t kind = 0; kind < profiles.size(); ++kind)
-      least = std::min(least, seconds(kind, unit, unit + 1) / seconds(kind, 0, units));
+    for (size_t rankClass = 0; rankClass < allUnitCosts.size(); ++rankClass)
+      least = std::min(least, seconds(rankClass, unit, unit + 1) / seconds(rankClass, 0, units));
     work += least;
   }
   return work / rates;
@@ -98,20 +100,20 @@ void Estimator::lookAhead(const std::vector<Degrees> &list, const ShardVariant &
 
 double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant,
                              std::string &error) {
-  Kinds kinds = kindsOf(degrees);
-  std::vector<const Profile *> profiles;
-  for (const Kind &kind : kinds.list) {
-    const ShardCosts *shard = shardOf(kind, variant, error);
+  RankClasses classes = rankClassesOf(degrees);
+  std::vector<const UnitCosts *> allUnitCosts;
+  for (const RankClass &rankClass : classes.list) {
+    const ShardCosts *shard = shardOf(rankClass, variant, error);
     if (!shard)
       return kInfinity;
-    profiles.push_back(&shard->profile(degrees.recompute, cutsFor(degrees)));
+    allUnitCosts.push_back(&shard->unitCosts(degrees.recompute, cutsFor(degrees)));
   }
-  // As if all ranks were of the fastest kind.
+  // As if all ranks were of the fastest class.
   double least = kInfinity;
-  for (const Profile *profile : profiles)
-    least = std::min(least, pipelineFloor(*profile, degrees));
-  if (profiles.size() > 1)
-    least = std::max(least, double(degrees.numMicrobatches) * balancedFloor(kinds, profiles));
+  for (const UnitCosts *unitCosts : allUnitCosts)
+    least = std::min(least, pipelineFloor(*unitCosts, degrees));
+  if (allUnitCosts.size() > 1)
+    least = std::max(least, double(degrees.numMicrobatches) * balancedFloor(classes, allUnitCosts));
   return least;
 }
 
@@ -119,7 +121,7 @@ double Estimator::lowerBoundOfOrders(const Degrees &degrees, const ShardVariant 
                                      std::string &error) {
   const std::vector<OpId> &cuts = cutsFor(degrees);
   const ShardCosts *shard = library.get(degrees, kInnermost, variant, cuts, error);
-  return shard ? pipelineFloor(shard->profile(degrees.recompute, cuts), degrees) : kInfinity;
+  return shard ? pipelineFloor(shard->unitCosts(degrees.recompute, cuts), degrees) : kInfinity;
 }
 
 /// The pipelines of one set of degrees, cut for a budget and simulated.
@@ -129,7 +131,7 @@ public:
   Pipelines(const Cluster &cluster, const Degrees &degrees, Ranks byRank,
             const schedule::Schedule &schedule, std::optional<std::vector<int>> fixed)
       : cluster(cluster), degrees(degrees), byRank(std::move(byRank)), schedule(schedule),
-        units(this->byRank[0]->profile.units()), fixed(std::move(fixed)) {}
+        units(this->byRank[0]->unitCosts.units()), fixed(std::move(fixed)) {}
 
   /// With every stage within this share of its rank's memory, where none is so dear that no
   /// step with it keeps the limit.
@@ -290,12 +292,12 @@ private:
 
 /// The blocks that have a part which is recomputed.
 static std::vector<BlockRecompute> recomputedBlocks(const StageCosts::Runs &runs,
-                                                    const Profile &profile,
+                                                    const UnitCosts &unitCosts,
                                                     const std::vector<Block> &blocks,
                                                     Recompute kind) {
   std::vector<BlockRecompute> result;
   for (size_t block = 0; block < blocks.size(); ++block) {
-    int first = profile.unitOf(blocks[block].first), last = profile.unitOf(blocks[block].last);
+    int first = unitCosts.unitOf(blocks[block].first), last = unitCosts.unitOf(blocks[block].last);
     if (std::any_of(runs.begin(), runs.end(), [&](const StageRun &run) {
           return std::max(first, run.begin) < std::min(last + 1, run.kept);
         }))
@@ -305,20 +307,20 @@ static std::vector<BlockRecompute> recomputedBlocks(const StageCosts::Runs &runs
 }
 
 /// How many blocks have a part that is stored by the higher level, and what else is.
-static void setStorage(Estimate &estimate, const StageCosts::Runs &runs, const Profile &profile,
+static void setStorage(Estimate &estimate, const StageCosts::Runs &runs, const UnitCosts &unitCosts,
                        const std::vector<Block> &blocks) {
   HigherLevel &higher = estimate.higher;
   for (const StageRun &run : runs)
     for (int unit = run.begin; unit < run.end; ++unit) {
-      higher.firstOps.push_back(profile.firstOp(unit));
+      higher.firstOps.push_back(unitCosts.firstOp(unit));
       higher.isHigher.push_back(unit < run.zeroEnd);
     }
   estimate.degrees.zeroBlocks =
       std::count_if(blocks.begin(), blocks.end(), [&](const Block &block) {
         auto first = higher.isHigher.begin();
-        return std::find(first + profile.unitOf(block.first),
-                         first + profile.unitOf(block.last) + 1,
-                         true) != first + profile.unitOf(block.last) + 1;
+        return std::find(first + unitCosts.unitOf(block.first),
+                         first + unitCosts.unitOf(block.last) + 1,
+                         true) != first + unitCosts.unitOf(block.last) + 1;
       });
 }
 
@@ -352,29 +354,30 @@ static std::vector<double> sharesOf(const Degrees &degrees, bool anyMemory) {
 
 Estimator::Ranks Estimator::ranksOf(const Degrees &degrees, const ShardVariant &variant,
                                     const EstimateOptions &options, std::string &error) {
-  Kinds kinds = kindsOf(degrees);
+  RankClasses classes = rankClassesOf(degrees);
   std::vector<std::shared_ptr<RankStages>> stages;
-  for (const Kind &kind : kinds.list) {
-    const ShardCosts *shard = shardOf(kind, variant, error);
+  for (const RankClass &rankClass : classes.list) {
+    const ShardCosts *shard = shardOf(rankClass, variant, error);
     if (!shard)
       return {};
-    stages.push_back(rankStages.get({kind.devices, shard, kind.degrees, &cutsFor(kind.degrees),
-                                     options.someBlocks, options.mixesLevels, options.limit}));
+    stages.push_back(
+        rankStages.get({rankClass.devices, shard, rankClass.degrees, &cutsFor(rankClass.degrees),
+                        options.someBlocks, options.mixesLevels, options.limit}));
   }
   Ranks byRank;
-  for (size_t kind : kinds.byRank)
-    byRank.push_back(stages[kind]);
+  for (size_t rankClass : classes.byRank)
+    byRank.push_back(stages[rankClass]);
   return byRank;
 }
 
 /// Where software has equally many layers in each stage.
-std::optional<std::vector<int>> Estimator::fixedCuts(const Profile &profile, int stages) const {
+std::optional<std::vector<int>> Estimator::fixedCuts(const UnitCosts &unitCosts, int stages) const {
   if (!library.getModel().getCluster().software.evenStages)
     return std::nullopt;
   std::vector<int> layers;
   for (const Block &block : library.getBlocks())
-    layers.push_back(profile.unitOf(block.first));
-  return evenCuts(layers, profile.units(), stages);
+    layers.push_back(unitCosts.unitOf(block.first));
+  return evenCuts(layers, unitCosts.units(), stages);
 }
 
 bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks) {
@@ -402,10 +405,10 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
   Ranks byRank = ranksOf(degrees, variant, options, error);
   if (byRank.empty())
     return Outcome::Impossible;
-  const Profile &profile = byRank[0]->profile;
+  const UnitCosts &unitCosts = byRank[0]->unitCosts;
   const std::vector<Block> &blocks = library.getBlocks();
   Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule,
-                      fixedCuts(profile, static_cast<int>(shape.stages())));
+                      fixedCuts(unitCosts, static_cast<int>(shape.stages())));
   if (!options.anyMemory && !pipelines.holdStates())
     return Outcome::TooLarge;
   auto simulated = [&] {
@@ -423,16 +426,16 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     result = {degrees, variant, {}, {}, {}, step.seconds, 0, 0, host};
     pipelines.setMemory(step.peakBytes, result);
     for (int unit : pipelines.cuts)
-      result.cuts.push_back(unit < profile.units() ? profile.firstOp(unit)
+      result.cuts.push_back(unit < unitCosts.units() ? unitCosts.firstOp(unit)
                                                    : facts.lastForward + 1);
     if (options.someBlocks)
       setRecomputed(result,
-                    recomputedBlocks(pipelines.runs, profile, blocks, degrees.recompute),
+                    recomputedBlocks(pipelines.runs, unitCosts, blocks, degrees.recompute),
                     blocks.size());
     else
       result.recompute = recomputeAll(blocks, degrees.recompute);
     if (options.mixesLevels)
-      setStorage(result, pipelines.runs, profile, blocks);
+      setStorage(result, pipelines.runs, unitCosts, blocks);
     if (options.mixesLevels && (!usesBothLevels(result) || step.seconds > options.limit))
       return Outcome::TooSlow;
     return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
@@ -475,7 +478,7 @@ Estimator::Outcome Estimator::tryOrders(const Degrees &degrees, const ShardVaria
   const ShardCosts *shard = library.get(least, kInnermost, variant, cuts, error);
   if (!schedule || !shard)
     return Outcome::Impossible;
-  if (pipelineFloor(shard->profile(least.recompute, cuts), least) > options.limit)
+  if (pipelineFloor(shard->unitCosts(least.recompute, cuts), least) > options.limit)
     return Outcome::TooSlow;
   shard = library.get(degrees, kInnermost, variant, cuts, error);
   if (!shard)
@@ -483,7 +486,7 @@ Estimator::Outcome Estimator::tryOrders(const Degrees &degrees, const ShardVaria
   auto stages = rankStages.get(
       {&library, shard, degrees, &cuts, options.someBlocks, false, 0, /*isInnermost=*/true});
   Pipelines pipelines(library.getCluster(), degrees, Ranks(degrees.pp, stages), *schedule,
-                      fixedCuts(stages->profile, static_cast<int>(schedule->shape.stages())));
+                      fixedCuts(stages->unitCosts, static_cast<int>(schedule->shape.stages())));
   return pipelines.holdStates()
              ? pipelines.tryCut(sharesOf(degrees, false).front(), options.limit)
              : Outcome::TooLarge;

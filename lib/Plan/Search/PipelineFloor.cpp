@@ -13,15 +13,15 @@ static double evenFloor(double work, double share, double microbatches, double r
 /// Whether stages of any parts of units can be such that no rank of a zero-bubble schedule is
 /// known to take longer. Each takes as much as it can: one that took less would have more of
 /// the way before it, and more left for those behind it.
-static bool keepsZeroBubble(const Profile &profile, const Degrees &degrees, double limit) {
+static bool keepsZeroBubble(const UnitCosts &unitCosts, const Degrees &degrees, double limit) {
   auto microbatches = double(degrees.numMicrobatches);
   int unit = 0;
   double part = 0, forward = 0, around = 0; // of the unit: taken; there, and there and back
   for (int64_t rank = 0; rank < degrees.pp && around <= limit; ++rank) {
     double late = double(std::min(rank + 1, degrees.numMicrobatches));
     double room = limit - forward, roomBack = limit - around;
-    for (; unit < profile.units(); part = 0, ++unit) {
-      PassSeconds whole = profile.seconds(unit, unit + 1);
+    for (; unit < unitCosts.units(); part = 0, ++unit) {
+      PassSeconds whole = unitCosts.seconds(unit, unit + 1);
       double all = microbatches * (whole.forward + whole.backward());
       double early = all - late * whole.weightGrad;
       double most = std::min(all > room ? room / all : 1, early > roomBack ? roomBack / early : 1);
@@ -36,28 +36,28 @@ static bool keepsZeroBubble(const Profile &profile, const Degrees &degrees, doub
       }
     }
   }
-  return unit == profile.units();
+  return unit == unitCosts.units();
 }
 
-static double zeroBubbleFloor(const Profile &profile, const Degrees &degrees, double work) {
+static double zeroBubbleFloor(const UnitCosts &unitCosts, const Degrees &degrees, double work) {
   constexpr int halvings = 10;
   double floor = double(degrees.numMicrobatches) * work / double(degrees.pp);
-  double enough = floor + profile.seconds(0, profile.units()).forward;
+  double enough = floor + unitCosts.seconds(0, unitCosts.units()).forward;
   for (int i = 0; i < halvings; ++i) {
     double middle = (floor + enough) / 2;
-    (keepsZeroBubble(profile, degrees, middle) ? enough : floor) = middle;
+    (keepsZeroBubble(unitCosts, degrees, middle) ? enough : floor) = middle;
   }
   return floor;
 }
 
-double pipelineFloor(const Profile &profile, const Degrees &degrees) {
-  PassSeconds all = profile.seconds(0, profile.units());
+double pipelineFloor(const UnitCosts &unitCosts, const Degrees &degrees) {
+  PassSeconds all = unitCosts.seconds(0, unitCosts.units());
   double work = all.forward + all.backward();
   auto microbatches = double(degrees.numMicrobatches), ranks = double(degrees.pp);
   if (degrees.pp <= 1)
     return microbatches * work;
   if (degrees.schedule == ScheduleKind::ZeroBubble)
-    return zeroBubbleFloor(profile, degrees, work);
+    return zeroBubbleFloor(unitCosts, degrees, work);
   bool isInterleaved = degrees.schedule == ScheduleKind::Interleaved;
   return evenFloor(work, isInterleaved ? 1 / double(degrees.chunks) : 1, microbatches, ranks);
 }

@@ -18,12 +18,12 @@
 // too (w: gradients of weights, b: the rest of backward passes).
 #pragma once
 
-#include "dtc/Plan/Predict/Profile.h"
+#include "dtc/Plan/Predict/UnitCosts.h"
 
 namespace dtc::plan {
 
-/// Seconds of a step whose microbatches cost what the profile says, without what is done once
+/// Seconds of a step whose microbatches cost what `unitCosts` says, without what is done once
 /// a step.
-double pipelineFloor(const Profile &profile, const Degrees &degrees);
+double pipelineFloor(const UnitCosts &unitCosts, const Degrees &degrees);
 
 } // namespace dtc::plan

@@ -1,6 +1,6 @@
 #include "dtc/Plan/Search/RankStages.h"
 
-#include "Surroundings.h"
+#include "DataParallelRanks.h"
 
 namespace dtc::plan {
 
@@ -22,18 +22,19 @@ static sharding::Mesh meshOf(const RankStages::Request &request) {
   return mesh;
 }
 
-static const Profile &profileOf(const RankStages::Request &request, Recompute recompute) {
-  return request.shard->profile(recompute, *request.cuts);
+static const UnitCosts &profileOf(const RankStages::Request &request, Recompute recompute) {
+  return request.shard->unitCosts(recompute, *request.cuts);
 }
 
 RankStages::RankStages(const Request &request)
     : degrees(request.degrees),
-      profile(profileOf(request, request.someBlocks ? Recompute::None : degrees.recompute)),
+      unitCosts(profileOf(request, request.someBlocks ? Recompute::None : degrees.recompute)),
       mesh(meshOf(request)),
-      costs(request.shardings->getModel(), degrees, mesh, profile,
-            surrounded(request.shard->weights(*request.cuts), degrees, mesh, request.mixesLevels),
-            request.shardings->getBlocks(), surroundedSums(*request.shard, mesh), request.times),
-      prices(costs, degrees, profile, request.shardings->getBlocks(),
+      costs(
+          request.shardings->getModel(), degrees, mesh, unitCosts,
+          amongDataRanks(request.shard->weights(*request.cuts), degrees, mesh, request.mixesLevels),
+          request.shardings->getBlocks(), sumsAmongDataRanks(*request.shard, mesh), request.times),
+      prices(costs, degrees, unitCosts, request.shardings->getBlocks(),
              request.someBlocks ? &profileOf(request, degrees.recompute) : nullptr),
       capacity(request.shardings->getModel().availableBytes(communicators(degrees))) {
   if (request.mixesLevels)

@@ -5,7 +5,7 @@
 
 #include "dtc/Plan/Cost/OpWork.h"
 #include "dtc/Plan/Predict/StageDevices.h"
-#include "dtc/Plan/Search/Shortage.h"
+#include "dtc/Plan/Search/OutOfMemory.h"
 #include "dtc/Plan/Shard/Experts.h"
 #include "dtc/Plan/Solve/Parallel.h"
 
@@ -25,7 +25,7 @@ static int64_t nearDevices(const Cluster &cluster, int64_t devices) {
 
 /// The most ranks of ep that a plan may have.
 static int64_t expertRanks(const Experts &experts, const SearchOptions &options) {
-  return options.executable && experts.ragged ? 1 : experts.mostRanks;
+  return options.executable && experts.areGrouped ? 1 : experts.mostRanks;
 }
 
 static void addCandidates(SearchState &state) {
@@ -61,7 +61,7 @@ static bool canHoldModel(const SearchState &state) {
 
 //===-- the answer --------------------------------------------------------===//
 
-using Completed = std::optional<Result<Realized>>;
+using Completed = std::optional<Result<CompletePlan>>;
 
 /// The runners-up, which nearly always are all that is told of; by their place in
 /// `found`, the others empty.
@@ -70,14 +70,14 @@ static std::vector<Completed> completeRunnersUp(SearchState &state) {
   std::vector<Completed> result(state.found.size());
   inParallel(best.size(), [&](size_t i) {
     result[best[i] - state.found.data()] =
-        realize(state.problem, state.cluster, state.library, *best[i]);
+        completePlan(state.problem, state.cluster, state.library, *best[i]);
   });
   return result;
 }
 
 /// The best of what has been found as complete plans; `anyMemory`: one, whether it fits or not.
-static Result<std::vector<Realized>> completeBest(SearchState &state, bool anyMemory) {
-  std::vector<Realized> result;
+static Result<std::vector<CompletePlan>> completeBest(SearchState &state, bool anyMemory) {
+  std::vector<CompletePlan> result;
   std::optional<Error> lastError;
   const std::vector<Estimate> &found = state.found;
   std::vector<Completed> known(found.size());
@@ -86,12 +86,12 @@ static Result<std::vector<Realized>> completeBest(SearchState &state, bool anyMe
   for (size_t i = 0; i < found.size(); ++i) {
     if (result.size() > kRunnersUp || (anyMemory && !result.empty()))
       break;
-    if (std::any_of(result.begin(), result.end(), [&](const Realized &other) {
+    if (std::any_of(result.begin(), result.end(), [&](const CompletePlan &other) {
           return runnerUpOf(other.plan.degrees) == runnerUpOf(found[i].degrees);
         }))
       continue;
-    Result<Realized> whole = known[i] ? std::move(*known[i])
-                                      : realize(state.problem, state.cluster, state.library,
+    Result<CompletePlan> whole = known[i] ? std::move(*known[i])
+                                      : completePlan(state.problem, state.cluster, state.library,
                                                 found[i]);
     if (!whole)
       lastError = whole.error();
@@ -100,7 +100,7 @@ static Result<std::vector<Realized>> completeBest(SearchState &state, bool anyMe
   }
   if (result.empty())
     return lastError ? *lastError : Error{"no plan fits", 4};
-  std::stable_sort(result.begin(), result.end(), [](const Realized &a, const Realized &b) {
+  std::stable_sort(result.begin(), result.end(), [](const CompletePlan &a, const CompletePlan &b) {
     return a.predicted.stepSeconds / double(a.globalBatch()) <
            b.predicted.stepSeconds / double(b.globalBatch());
   });
@@ -111,8 +111,8 @@ static Result<SearchResult> answer(SearchState &state, bool anyMemory) {
   auto best = completeBest(state, anyMemory);
   if (!best)
     return best.error();
-  Realized &first = best->front();
-  Result<Problem> planned = complete(state.library, first);
+  CompletePlan &first = best->front();
+  Result<Problem> planned = unfoldPlan(state.library, first);
   if (!planned)
     return planned.error();
   SearchResult result;
@@ -167,7 +167,7 @@ Result<SearchResult> runStrategies(SearchState &state) {
   // What was estimated not to fit may do.
   if (!closest || isPinned(state.spec) || closest->predicted.fits())
     return closest;
-  return Error{shortage(*closest), 4};
+  return Error{describeShortage(*closest), 4};
 }
 
 Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
@@ -188,7 +188,7 @@ Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
   SearchState state(problem, cluster, options, *spec);
   auto found = runStrategies(state);
   if (!found && options.adviseOtherwise && found.error().message.starts_with(kNoPlanFits))
-    return Error{found.error().message + wayOut(problem, cluster, options), 4};
+    return Error{found.error().message + suggestRemedy(problem, cluster, options), 4};
   return found;
 }
 

@@ -14,7 +14,7 @@
 #include "Candidates.h"
 
 #include "dtc/Plan/Search/Orders.h"
-#include "dtc/Plan/Search/Realize.h"
+#include "dtc/Plan/Search/CompletePlan.h"
 
 #include <array>
 #include <map>

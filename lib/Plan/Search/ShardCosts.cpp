@@ -29,20 +29,20 @@ ShardCosts::ShardCosts(const Problem &problem, const ProblemFacts &facts, const 
       plan(std::move(given)), execution(problem, facts, plan, model, workspace),
       norms(normSums(problem, facts, plan)), folded(folded) {}
 
-std::unique_ptr<Profile> ShardCosts::makeProfile(Recompute recompute,
+std::unique_ptr<UnitCosts> ShardCosts::makeUnitCosts(Recompute recompute,
                                                  const std::vector<OpId> &cuts) const {
   std::optional<FoldedCuts> at;
   if (folded)
     at = foldCuts(*folded->folding, *folded->blocks, cuts);
   if (folded && !at)
     return nullptr;
-  auto of = [&](const Execution &run) {
-    return at ? Profile::ofFolded(problem, facts, run, plan.mesh, *at, cuts)
-              : std::make_unique<Profile>(problem, facts, run, plan.mesh, cuts);
+  auto of = [&](const RankExecution &run) {
+    return at ? UnitCosts::ofFolded(problem, facts, run, plan.mesh, *at, cuts)
+              : std::make_unique<UnitCosts>(problem, facts, run, plan.mesh, cuts);
   };
   if (recompute == Recompute::None)
     return of(execution);
-  Execution again(problem, facts, plan, model, workspace);
+  RankExecution again(problem, facts, plan, model, workspace);
   addRecomputation(again, problem, blocks, recomputeAll(blocks, recompute));
   return of(again);
 }
@@ -54,22 +54,23 @@ ShardCosts::Units &ShardCosts::unitsOf(const std::vector<OpId> &cuts) const {
   return units.emplace_back(Units{cuts, {}, nullptr});
 }
 
-const Profile *ShardCosts::findProfile(Recompute recompute, const std::vector<OpId> &cuts) const {
-  auto [it, isNew] = unitsOf(cuts).profiles.try_emplace(recompute);
+const UnitCosts *ShardCosts::findUnitCosts(Recompute recompute,
+                                           const std::vector<OpId> &cuts) const {
+  auto [it, isNew] = unitsOf(cuts).allUnitCosts.try_emplace(recompute);
   if (isNew)
-    it->second = makeProfile(recompute, cuts);
+    it->second = makeUnitCosts(recompute, cuts);
   return it->second.get();
 }
 
 bool ShardCosts::fits(Recompute recompute, const std::vector<OpId> &cuts) const {
-  return !folded || (findProfile(Recompute::None, cuts) && findProfile(recompute, cuts));
+  return !folded || (findUnitCosts(Recompute::None, cuts) && findUnitCosts(recompute, cuts));
 }
 
 const Weights &ShardCosts::weights(const std::vector<OpId> &cuts) const {
   std::unique_ptr<Weights> &known = unitsOf(cuts).weights;
   if (!known)
     known = std::make_unique<Weights>(
-        findWeights(problem, facts, plan, execution, profile(Recompute::None, cuts),
+        findWeights(problem, facts, plan, execution, unitCosts(Recompute::None, cuts),
                     model.getCluster().software));
   return *known;
 }
@@ -398,7 +399,7 @@ void ShardLibrary::solveAhead(const std::vector<Asked> &list, const ShardVariant
     for (const Asked *asked : jobs[i].asked) {
       Recompute recompute = asked->degrees.recompute;
       if (auto *costs = costsOf(*jobs[i].entry, jobs[i].request, recompute, *asked->cuts))
-        costs->profile(recompute, *asked->cuts);
+        costs->unitCosts(recompute, *asked->cuts);
     }
   });
 }

@@ -10,18 +10,18 @@ static double secondsOf(const simulate::Work &work) {
   return std::max(work.compute, work.overlapped) + work.blocking;
 }
 
-StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const Profile &profile,
-                         const std::vector<Block> &blocks, const Profile *recomputed)
-    : costs(costs), degrees(degrees), units(profile.units()), shifts(units),
+StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const UnitCosts &unitCosts,
+                         const std::vector<Block> &blocks, const UnitCosts *recomputed)
+    : costs(costs), degrees(degrees), units(unitCosts.units()), shifts(units),
       recomputes(recomputed != nullptr), plain(units) {
-  const FoldedUnits &folded = profile.folded();
+  const FoldedUnits &folded = unitCosts.folded();
   repeatedEnd = folded.first + folded.copies * folded.count;
   for (int unit = folded.first; unit < repeatedEnd; ++unit)
     shifts[unit] = folded.shift(unit, unit);
   if (recomputed)
     costs.setRecomputed(*recomputed);
   for (const Block &block : blocks)
-    ends.push_back(profile.unitOf(block.last) + 1);
+    ends.push_back(unitCosts.unitOf(block.last) + 1);
 }
 
 StagePrices::Stage &StagePrices::stageOf(const StageRun &run) {

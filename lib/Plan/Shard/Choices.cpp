@@ -14,10 +14,10 @@ using sharding::FactorKind;
 using sharding::OpSharding;
 using sharding::TensorSharding;
 
-Choices::Choices(const Problem &problem, const ProblemFacts &facts, const Groups &groups,
-                 const sharding::Mesh &mesh, Layouts &layouts, const OpWork &work,
+Choices::Choices(const Problem &problem, const ProblemFacts &facts, const OpBundles &bundles,
+                 const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work,
                  std::optional<bool> sequenceParallel)
-    : problem(problem), facts(facts), groups(groups), mesh(mesh), layouts(layouts), work(work),
+    : problem(problem), facts(facts), bundles(bundles), mesh(mesh), layouts(layouts), work(work),
       sequenceParallel(sequenceParallel), dataAxes(mesh.ofDegree("dp")),
       expertAxes(mesh.ofDegree("ep")), sequenceAxes(mesh.ofDegree("cp")),
       tensorAxes(mesh.ofDegree("tp")) {}
@@ -54,8 +54,8 @@ OpSharding Choices::base(OpId id, bool acrossExperts) const {
   // Rows are in the order of the sequence's parts first.
   split(sequenceAxes, facts.sequenceSplit[id], facts.sequenceLinear[id]);
   if (acrossExperts)
-    split(expertAxes, groups.experts.factor[id], -1);
-  else if (!facts.isStatic[id] || groups.experts.factor[id] < 0) // whole, it has a part for either
+    split(expertAxes, bundles.experts.factor[id], -1);
+  else if (!facts.isStatic[id] || bundles.experts.factor[id] < 0) // whole, it has a part for either
     split(expertAxes, facts.batchFactor[id], facts.batchLinear[id]);
   return result;
 }
@@ -74,8 +74,8 @@ bool Choices::maySplit(OpId id, FactorId factor) const {
   if (isWhole(op))
     return false;
   if (kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
-      factor == op.ragged || factor == facts.batchFactor[id] ||
-      (op.ragged >= 0 && factor == facts.sequenceSplit[id]))
+      factor == op.groupedExperts || factor == facts.batchFactor[id] ||
+      (op.groupedExperts >= 0 && factor == facts.sequenceSplit[id]))
     return false;
   const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
   return sequenceParallel.value_or(true) ||
@@ -100,9 +100,9 @@ static std::vector<int> passableSets(const Problem &problem, const Op &op) {
 
 /// Gives `axes` to one thing: to a factor, to a linear set through which sums
 /// over them pass, to pending gradients, or to nothing.
-void Choices::extend(const Group &group, const Assignment &assignment, const AxisList &axes,
+void Choices::extend(const OpBundle &bundle, const Assignment &assignment, const AxisList &axes,
                      std::vector<Assignment> &result) const {
-  OpId id = group.ops[0];
+  OpId id = bundle.ops[0];
   const Op &op = problem.ops[id];
   result.push_back(assignment);
   for (size_t f = 0; f < op.rule->factors.size(); ++f) {
@@ -119,7 +119,7 @@ void Choices::extend(const Group &group, const Assignment &assignment, const Axi
     for (AxisId axis : axes)
       result.back().first.pending.push_back({axis, set});
   }
-  if (group.ops.size() > 1) {
+  if (bundle.ops.size() > 1) {
     result.push_back(assignment);
     result.back().second.insert(result.back().second.end(), axes.begin(), axes.end());
   }
@@ -144,9 +144,9 @@ static bool endsWith(const AxisList &axes, const AxisList &end) {
 /// only the major ones divide takes those and leaves the others to something
 /// else: 2 key-value heads under tp=4 are split by tp.0, and tp.1 splits the
 /// queries of each.
-void Choices::assignTensor(const Group &group, const Assignment &start,
+void Choices::assignTensor(const OpBundle &bundle, const Assignment &start,
                            std::vector<Assignment> &all) const {
-  OpId id = group.ops[0];
+  OpId id = bundle.ops[0];
   const Op &op = problem.ops[id];
   // A table that every layer reads would tie all layers together; it is cheap,
   // and whoever wants a part of it takes it without communication.
@@ -154,7 +154,7 @@ void Choices::assignTensor(const Group &group, const Assignment &start,
     all.push_back(start);
     return;
   }
-  extend(group, start, tensorAxes, all);
+  extend(bundle, start, tensorAxes, all);
   for (size_t f = 0; f < op.rule->factors.size(); ++f) {
     size_t count = dividing(op.rule->factors[f].size);
     if (count == 0 || count == tensorAxes.size() || !maySplit(id, static_cast<FactorId>(f)))
@@ -162,7 +162,7 @@ void Choices::assignTensor(const Group &group, const Assignment &start,
     Assignment major = start;
     AxisList &list = major.first.factors[f];
     list.insert(list.end(), tensorAxes.begin(), tensorAxes.begin() + count);
-    extend(group, major, AxisList(tensorAxes.begin() + count, tensorAxes.end()), all);
+    extend(bundle, major, AxisList(tensorAxes.begin() + count, tensorAxes.end()), all);
   }
 }
 
@@ -172,15 +172,15 @@ static bool maySplitExperts(const Op &op, FactorId factor) {
                          op.rule->factors[factor].kind == FactorKind::Reduction);
 }
 
-std::vector<Choices::Assignment> Choices::enumerate(const Group &group) const {
-  OpId id = group.ops[0];
+std::vector<Choices::Assignment> Choices::enumerate(const OpBundle &bundle) const {
+  OpId id = bundle.ops[0];
   const Op &op = problem.ops[id];
   std::vector<Assignment> all;
-  if (expertAxes.empty() || !groups.experts.runs[id])
-    assignTensor(group, {base(id, false), {}}, all);
+  if (expertAxes.empty() || !bundles.experts.runs[id])
+    assignTensor(bundle, {base(id, false), {}}, all);
   if (!expertAxes.empty() && !facts.isStatic[id] &&
-      maySplitExperts(op, groups.experts.factor[id]))
-    assignTensor(group, {base(id, true), {}}, all);
+      maySplitExperts(op, bundles.experts.factor[id]))
+    assignTensor(bundle, {base(id, true), {}}, all);
   std::erase_if(all, [&](Assignment &assignment) {
     std::sort(assignment.first.pending.begin(), assignment.first.pending.end());
     const std::vector<FactorId> &sequence = facts.sequenceFactors[id];
@@ -192,26 +192,26 @@ std::vector<Choices::Assignment> Choices::enumerate(const Group &group) const {
   return all;
 }
 
-const std::vector<Effect> &Choices::effects(int kind) {
+const std::vector<ChoiceOutcome> &Choices::outcomes(int kind) {
   auto [it, isNew] = cache.try_emplace(kind);
   if (!isNew)
     return it->second;
-  const Group &group = groups.groups[groups.representative[kind]];
-  Derivation derivation(problem, facts, group, mesh, layouts, work);
-  using Outside = std::pair<std::vector<LayoutId>, std::vector<std::vector<LayoutId>>>;
+  const OpBundle &bundle = bundles.bundles[bundles.representative[kind]];
+  Derivation derivation(problem, facts, bundle, mesh, layouts, work);
+  using Outside = std::pair<std::vector<ShardingId>, std::vector<std::vector<ShardingId>>>;
   std::map<Outside, size_t> seen;
-  std::vector<Effect> &result = it->second;
-  for (const auto &[choice, pending] : enumerate(group)) {
-    std::optional<Effect> effect = derivation.run(
+  std::vector<ChoiceOutcome> &result = it->second;
+  for (const auto &[choice, pending] : enumerate(bundle)) {
+    std::optional<ChoiceOutcome> outcome = derivation.run(
         choice, pending, [&](ValueId value) { return batchLayout(value); });
-    if (!effect || !std::isfinite(effect->seconds))
+    if (!outcome || !std::isfinite(outcome->seconds))
       continue;
     auto [position, isFirst] =
-        seen.try_emplace({effect->produced, effect->required}, result.size());
+        seen.try_emplace({outcome->produced, outcome->required}, result.size());
     if (isFirst)
-      result.push_back(std::move(*effect));
-    else if (effect->seconds < result[position->second].seconds)
-      result[position->second] = std::move(*effect);
+      result.push_back(std::move(*outcome));
+    else if (outcome->seconds < result[position->second].seconds)
+      result[position->second] = std::move(*outcome);
   }
   return result;
 }

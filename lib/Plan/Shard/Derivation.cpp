@@ -13,17 +13,17 @@ using sharding::ReduceKind;
 using sharding::ShardingRule;
 using sharding::TensorSharding;
 
-Derivation::Derivation(const Problem &problem, const ProblemFacts &facts, const Group &group,
-                       const sharding::Mesh &mesh, Layouts &layouts, const OpWork &work)
-    : problem(problem), facts(facts), group(group), mesh(mesh), layouts(layouts), work(work) {
-  for (size_t i = 0; i < group.values.size(); ++i)
-    numbers[group.values[i]] = static_cast<int>(i);
-  made.assign(group.values.size(), false);
-  for (OpId op : group.ops)
+Derivation::Derivation(const Problem &problem, const ProblemFacts &facts, const OpBundle &bundle,
+                       const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work)
+    : problem(problem), facts(facts), bundle(bundle), mesh(mesh), layouts(layouts), work(work) {
+  for (size_t i = 0; i < bundle.values.size(); ++i)
+    numbers[bundle.values[i]] = static_cast<int>(i);
+  made.assign(bundle.values.size(), false);
+  for (OpId op : bundle.ops)
     for (ValueId value : problem.ops[op].results)
       made[local(value)] = true;
-  for (ValueId value : group.values)
-    leaving.push_back(leaves(facts, group, value));
+  for (ValueId value : bundle.values)
+    leaving.push_back(leaves(facts, bundle, value));
 }
 
 int Derivation::local(ValueId value) const { return numbers.at(value); }
@@ -35,16 +35,16 @@ static TensorSharding complete(TensorSharding sharding) {
 
 /// Decides the forward op and, from it, how its tensors are read backward.
 void Derivation::start(const OpSharding &choice) {
-  size_t count = group.values.size();
-  effect = {};
-  effect.ops.resize(group.ops.size());
-  effect.produced.assign(count, -1);
-  effect.required.assign(count, {});
+  size_t count = bundle.values.size();
+  outcome = {};
+  outcome.ops.resize(bundle.ops.size());
+  outcome.produced.assign(count, -1);
+  outcome.required.assign(count, {});
   known.assign(count, false);
   reading.assign(count, {});
   production.assign(count, {});
   hint.assign(count, std::nullopt);
-  const Op &op = problem.ops[group.ops[0]];
+  const Op &op = problem.ops[bundle.ops[0]];
   roundsSplit = sharding::needsRounds(op.rule, choice);
   apply(0, choice);
   auto tie = [&](ValueId value, TensorSharding sharding) {
@@ -64,13 +64,13 @@ void Derivation::start(const OpSharding &choice) {
 /// addition belongs to several). Gradients made here belong to operands, those
 /// from outside to results.
 int Derivation::forwardOf(size_t value, bool isMade) const {
-  const Op &forward = problem.ops[group.ops[0]];
+  const Op &forward = problem.ops[bundle.ops[0]];
   const std::vector<ValueId> &candidates = isMade ? forward.operands : forward.results;
-  ValueId of = facts.gradientOf[group.values[value]];
+  ValueId of = facts.gradientOf[bundle.values[value]];
   if (std::find(candidates.begin(), candidates.end(), of) != candidates.end())
     return local(of);
   for (ValueId candidate : candidates)
-    if (problem.values[candidate].shape == problem.values[group.values[value]].shape)
+    if (problem.values[candidate].shape == problem.values[bundle.values[value]].shape)
       return local(candidate);
   return -1;
 }
@@ -89,9 +89,9 @@ static std::vector<int64_t> bytesOf(const Problem &problem, const std::vector<Va
 /// Of a value from outside that is joined with others to the gradient of a result (of a
 /// product that is cut into gate and up): laid out as in that.
 std::optional<TensorSharding> Derivation::pieceLayout(size_t value) const {
-  for (OpId id : group.ops) {
+  for (OpId id : bundle.ops) {
     const Op &op = problem.ops[id];
-    auto operand = std::find(op.operands.begin(), op.operands.end(), group.values[value]);
+    auto operand = std::find(op.operands.begin(), op.operands.end(), bundle.values[value]);
     if (op.kind != OpKind::Join || op.backward != BackwardKind::Accumulate ||
         operand == op.operands.end())
       continue;
@@ -108,7 +108,7 @@ std::optional<TensorSharding> Derivation::pieceLayout(size_t value) const {
 
 TensorSharding Derivation::gradientLayout(size_t value, const AxisList &pending,
                                           TensorSharding otherwise) const {
-  OpId producer = facts.producer[group.values[value]];
+  OpId producer = facts.producer[bundle.values[value]];
   bool isGradient = producer >= 0 && problem.ops[producer].backward;
   int forward = isGradient && !made[value] ? forwardOf(value, false) : -1;
   if (forward < 0)
@@ -125,8 +125,8 @@ TensorSharding Derivation::gradientLayout(size_t value, const AxisList &pending,
 /// as its value. Decides what operands can't: the rows of a split embedding's
 /// gradient are in none of them.
 void Derivation::findHints() {
-  for (size_t index = group.ops.size(); index-- > 1;) {
-    const Op &op = problem.ops[group.ops[index]];
+  for (size_t index = bundle.ops.size(); index-- > 1;) {
+    const Op &op = problem.ops[bundle.ops[index]];
     std::vector<TensorSharding> results;
     for (ValueId value : op.results) {
       int i = local(value);
@@ -165,7 +165,7 @@ static bool passPending(const ShardingRule &rule, const std::vector<TensorShardi
 }
 
 bool Derivation::deriveBackward(size_t index, const AxisList &pending) {
-  const Op &op = problem.ops[group.ops[index]];
+  const Op &op = problem.ops[bundle.ops[index]];
   // Results take part as operands of no weight, with the layout hoped for.
   ShardingRule rule = op.rule;
   std::vector<TensorSharding> tensors;
@@ -192,36 +192,36 @@ bool Derivation::deriveBackward(size_t index, const AxisList &pending) {
 
 /// Records an op's choice: what it costs, needs and makes.
 void Derivation::apply(size_t index, const OpSharding &choice) {
-  const Op &op = problem.ops[group.ops[index]];
-  effect.ops[index] = choice;
-  effect.seconds += work.seconds(group.ops[index], choice, mesh);
+  const Op &op = problem.ops[bundle.ops[index]];
+  outcome.ops[index] = choice;
+  outcome.seconds += work.seconds(bundle.ops[index], choice, mesh);
   for (size_t i = 0; i < op.operands.size(); ++i) {
     int value = local(op.operands[i]);
-    effect.required[value].push_back(
+    outcome.required[value].push_back(
         layouts.intern(sharding::operandSharding(op.rule, choice, i)));
   }
   for (size_t i = 0; i < op.results.size(); ++i) {
     int value = local(op.results[i]);
     production[value] = sharding::resultSharding(op.rule, choice, i);
-    effect.produced[value] = layouts.intern(production[value]);
+    outcome.produced[value] = layouts.intern(production[value]);
     if (index == 0 && facts.materialized[op.results[i]])
-      effect.bytes += double(localBytes(problem.values[op.results[i]], production[value], mesh));
+      outcome.bytes += double(localBytes(problem.values[op.results[i]], production[value], mesh));
   }
 }
 
 /// Prices what stays inside; what leaves is priced with its other readers.
-Effect Derivation::finish() {
-  for (size_t value = 0; value < group.values.size(); ++value) {
-    std::vector<LayoutId> &required = effect.required[value];
+ChoiceOutcome Derivation::finish() {
+  for (size_t value = 0; value < bundle.values.size(); ++value) {
+    std::vector<ShardingId> &required = outcome.required[value];
     keepDistinct(required);
     if (!made[value] || leaving[value])
       continue;
-    for (LayoutId layout : required)
-      effect.seconds += layouts.reshardSeconds(problem.values[group.values[value]],
-                                               effect.produced[value], layout);
+    for (ShardingId layout : required)
+      outcome.seconds += layouts.reshardSeconds(problem.values[bundle.values[value]],
+                                               outcome.produced[value], layout);
     required.clear();
   }
-  return std::move(effect);
+  return std::move(outcome);
 }
 
 } // namespace dtc::plan

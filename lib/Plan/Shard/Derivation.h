@@ -1,4 +1,4 @@
-// From the sharding of a forward op to that of its whole group.
+// From the sharding of a forward op to that of its whole bundle.
 #pragma once
 
 #include "dtc/Plan/Shard/Choices.h"
@@ -7,20 +7,20 @@ namespace dtc::plan {
 
 class Derivation {
 public:
-  Derivation(const Problem &problem, const ProblemFacts &facts, const Group &group,
-             const sharding::Mesh &mesh, Layouts &layouts, const OpWork &work);
+  Derivation(const Problem &problem, const ProblemFacts &facts, const OpBundle &bundle,
+             const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work);
 
-  /// `outside(value)`: the layout in which a value that the group knows nothing
+  /// `outside(value)`: the layout in which a value that the bundle knows nothing
   /// about is taken. nullopt when gradients pending over `pending` cannot pass.
   template <typename Outside>
-  std::optional<Effect> run(const sharding::OpSharding &choice, const sharding::AxisList &pending,
-                            Outside outside) {
+  std::optional<ChoiceOutcome> run(const sharding::OpSharding &choice,
+                                   const sharding::AxisList &pending, Outside outside) {
     start(choice);
-    for (size_t i = 0; i < group.values.size(); ++i)
+    for (size_t i = 0; i < bundle.values.size(); ++i)
       if (!known[i])
-        reading[i] = gradientLayout(i, pending, outside(group.values[i]));
+        reading[i] = gradientLayout(i, pending, outside(bundle.values[i]));
     findHints();
-    for (size_t op = 1; op < group.ops.size(); ++op)
+    for (size_t op = 1; op < bundle.ops.size(); ++op)
       if (!deriveBackward(op, pending))
         return std::nullopt;
     return finish();
@@ -35,14 +35,14 @@ private:
   void findHints();
   bool deriveBackward(size_t op, const sharding::AxisList &pending);
   void apply(size_t op, const sharding::OpSharding &choice);
-  Effect finish();
+  ChoiceOutcome finish();
   int local(ValueId value) const;
 
   const Problem &problem;
   const ProblemFacts &facts;
-  const Group &group;
+  const OpBundle &bundle;
   const sharding::Mesh &mesh;
-  Layouts &layouts;
+  TensorShardings &layouts;
   const OpWork &work;
 
   std::vector<bool> made, leaving; ///< by local value
@@ -52,7 +52,7 @@ private:
   std::vector<std::optional<sharding::TensorSharding>> hint;
   std::map<ValueId, int> numbers;
   bool roundsSplit = false;
-  Effect effect;
+  ChoiceOutcome outcome;
 };
 
 } // namespace dtc::plan

@@ -12,9 +12,9 @@ using sharding::TensorFactors;
 /// The factor of a dimension that would count experts: the major one, unless that is known to be
 /// another; -1: none.
 static FactorId majorOf(const Op &op, const std::vector<FactorId> &dim) {
-  if (op.ragged < 0)
+  if (op.groupedExperts < 0)
     return dim.empty() ? -1 : dim.front();
-  return std::find(dim.begin(), dim.end(), op.ragged) != dim.end() ? op.ragged : -1;
+  return std::find(dim.begin(), dim.end(), op.groupedExperts) != dim.end() ? op.groupedExperts : -1;
 }
 
 /// The dimension that the factor counts experts in, or -1.
@@ -38,8 +38,8 @@ static bool isProduct(const Op &op) {
 static FactorId expertsOf(const Problem &problem, const Op &op) {
   if (op.backward)
     return -1;
-  if (op.ragged >= 0)
-    return op.kind == OpKind::Contraction ? op.ragged : -1;
+  if (op.groupedExperts >= 0)
+    return op.kind == OpKind::Contraction ? op.groupedExperts : -1;
   if (!isProduct(op))
     return -1;
   auto isWeight = [&](int i) {
@@ -100,7 +100,7 @@ Experts::Experts(const Problem &problem, const ProblemFacts &facts)
   for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id)
     if (FactorId experts = expertsOf(problem, problem.ops[id]); experts >= 0) {
       factor[id] = experts;
-      ragged |= problem.ops[id].ragged >= 0;
+      groupedExperts |= problem.ops[id].groupedExperts >= 0;
       runs[id] = true;
       common = std::gcd(common, problem.ops[id].rule->factors[experts].size);
     }

@@ -30,7 +30,7 @@ static std::vector<int64_t> tensorAxisSizes(const Problem &problem, const Proble
       bool splits = factor.kind == sharding::FactorKind::Parallel ||
                     factor.kind == sharding::FactorKind::Reduction;
       bool isOthers = static_cast<int>(f) == facts.batchFactor[id] ||
-                      (op.ragged >= 0 && (static_cast<int>(f) == op.ragged ||
+                      (op.groupedExperts >= 0 && (static_cast<int>(f) == op.groupedExperts ||
                                           static_cast<int>(f) == facts.sequenceSplit[id]));
       if (splits && !isOthers && common > 1 && common < tp)
         cuts.push_back(common);
@@ -92,10 +92,10 @@ ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts
                                                      : problem.numMicrobatches)),
       mesh(meshFor(problem, facts, degrees, options)),
       model(cluster, options.devices ? options.devices : degrees.devices()),
-      work(problem, facts, model), layouts(mesh, model), groups(problem, facts),
-      choices(problem, facts, groups, mesh, layouts, work, options.sequenceParallel) {}
+      work(problem, facts, model), layouts(mesh, model), bundles(problem, facts),
+      choices(problem, facts, bundles, mesh, layouts, work, options.sequenceParallel) {}
 
-LayoutId ShardingSolver::complete(LayoutId layout) {
+ShardingId ShardingSolver::complete(ShardingId layout) {
   TensorSharding sharding = layouts[layout];
   sharding.partial.clear();
   return layouts.intern(sharding);
@@ -112,12 +112,12 @@ CostNetwork::Variable ShardingSolver::addVariable(size_t choices, OpId op, Value
 /// The first op that can't be sharded at all is returned, or -1.
 std::vector<OpSharding> ShardingSolver::choicesOf(OpId op) {
   std::vector<OpSharding> result;
-  int group = groups.groupOf[op];
-  if (group < 0 || groups.groups[group].ops[0] != op)
+  int bundle = bundles.bundleOf[op];
+  if (bundle < 0 || bundles.bundles[bundle].ops[0] != op)
     return result;
-  for (const Effect &effect : choices.effects(groups.groups[group].kind))
-    if (std::find(result.begin(), result.end(), effect.ops[0]) == result.end())
-      result.push_back(effect.ops[0]);
+  for (const ChoiceOutcome &outcome : choices.outcomes(bundles.bundles[bundle].kind))
+    if (std::find(result.begin(), result.end(), outcome.ops[0]) == result.end())
+      result.push_back(outcome.ops[0]);
   return result;
 }
 
@@ -141,36 +141,36 @@ static OpSharding withoutFirst(const OpSharding &sharding, AxisId count) {
 }
 
 /// Whether something else was decided beforehand.
-bool ShardingSolver::isForbidden(const Group &group, const Effect &effect) const {
-  for (size_t i = 0; inside && i < group.ops.size(); ++i)
-    if (withoutFirst(effect.ops[i], dataAxes()) != inside->ops[group.ops[i]])
+bool ShardingSolver::isForbidden(const OpBundle &bundle, const ChoiceOutcome &outcome) const {
+  for (size_t i = 0; inside && i < bundle.ops.size(); ++i)
+    if (withoutFirst(outcome.ops[i], dataAxes()) != inside->ops[bundle.ops[i]])
       return true;
-  return forced && group.ops[0] == forced->op && !(effect.ops[0] == forced->sharding);
+  return forced && bundle.ops[0] == forced->op && !(outcome.ops[0] == forced->sharding);
 }
 
-OpId ShardingSolver::addGroups() {
-  for (const Group &group : groups.groups) {
-    const std::vector<Effect> &effects = choices.effects(group.kind);
-    if (effects.empty())
-      return group.ops[0];
-    int variable = addVariable(effects.size(), group.ops[0], -1);
-    groupVariable.push_back(variable);
-    std::vector<int> own(effects.size());
+OpId ShardingSolver::addBundles() {
+  for (const OpBundle &bundle : bundles.bundles) {
+    const std::vector<ChoiceOutcome> &outcomes = choices.outcomes(bundle.kind);
+    if (outcomes.empty())
+      return bundle.ops[0];
+    int variable = addVariable(outcomes.size(), bundle.ops[0], -1);
+    bundleVariable.push_back(variable);
+    std::vector<int> own(outcomes.size());
     std::iota(own.begin(), own.end(), 0);
     std::vector<double> costs;
-    for (size_t i = 0; i < effects.size(); ++i)
-      held[variable][i][1] = effects[i].bytes;
-    for (const Effect &effect : effects)
-      costs.push_back(isForbidden(group, effect) ? kInfinity
-                                                 : numMicrobatches * effect.seconds +
-                                                       secondsPerByte * effect.bytes);
+    for (size_t i = 0; i < outcomes.size(); ++i)
+      held[variable][i][1] = outcomes[i].bytes;
+    for (const ChoiceOutcome &outcome : outcomes)
+      costs.push_back(isForbidden(bundle, outcome) ? kInfinity
+                                                 : numMicrobatches * outcome.seconds +
+                                                       secondsPerByte * outcome.bytes);
     network.addTerm({variable}, {own}, std::move(costs));
   }
   return -1;
 }
 
 int ShardingSolver::localOf(OpId op, ValueId value) const {
-  const std::vector<ValueId> &values = groups.groups[groups.groupOf[op]].values;
+  const std::vector<ValueId> &values = bundles.bundles[bundles.bundleOf[op]].values;
   return static_cast<int>(std::find(values.begin(), values.end(), value) - values.begin());
 }
 
@@ -181,18 +181,18 @@ ShardingSolver::Member ShardingSolver::maker(ValueId value) {
   if (auto it = parameters.find(value); it != parameters.end())
     return it->second;
   OpId producer = facts.producer[value];
-  int group = producer >= 0 ? groups.groupOf[producer] : -1;
-  if (group >= 0) {
-    member.type = Member::GroupMember;
-    member.variable = groupVariable[group];
-    member.kind = groups.groups[group].kind;
+  int bundle = producer >= 0 ? bundles.bundleOf[producer] : -1;
+  if (bundle >= 0) {
+    member.type = Member::BundleMember;
+    member.variable = bundleVariable[bundle];
+    member.kind = bundles.bundles[bundle].kind;
     member.made = Tensor{localOf(producer, value), false};
     return member;
   }
   ValueId of = facts.gradientOf[value];
   if (producer >= 0 && of >= 0 && problem.ops[producer].kind == OpKind::GradientSum) {
     member = maker(of);
-    if (member.type == Member::GroupMember)
+    if (member.type == Member::BundleMember)
       member.made->complete = true;
     return member;
   }
@@ -226,7 +226,7 @@ void ShardingSolver::join(std::vector<Member> &members, Member member) const {
 }
 
 std::vector<ShardingSolver::View> ShardingSolver::views(const Member &member) {
-  auto view = [&](auto layoutOfTensor, const std::vector<LayoutId> *read) {
+  auto view = [&](auto layoutOfTensor, const std::vector<ShardingId> *read) {
     View result;
     if (member.made)
       result.made = layoutOfTensor(*member.made);
@@ -237,23 +237,23 @@ std::vector<ShardingSolver::View> ShardingSolver::views(const Member &member) {
     return result;
   };
   if (member.type == Member::Fixed)
-    return {view([&](const Tensor &) { return LayoutId(member.kind); }, nullptr)};
+    return {view([&](const Tensor &) { return ShardingId(member.kind); }, nullptr)};
   std::vector<View> result;
   if (member.type == Member::LayoutMember) {
-    for (LayoutId layout : domains[member.kind]) {
-      std::vector<LayoutId> read = {layout};
+    for (ShardingId layout : domains[member.kind]) {
+      std::vector<ShardingId> read = {layout};
       result.push_back(
           view([&](const Tensor &) { return layout; }, member.read >= 0 ? &read : nullptr));
     }
     return result;
   }
-  for (const Effect &effect : choices.effects(member.kind)) {
+  for (const ChoiceOutcome &outcome : choices.outcomes(member.kind)) {
     auto layoutOfTensor = [&](const Tensor &tensor) {
-      LayoutId layout = effect.produced[tensor.local];
+      ShardingId layout = outcome.produced[tensor.local];
       return tensor.complete ? complete(layout) : layout;
     };
     result.push_back(
-        view(layoutOfTensor, member.read >= 0 ? &effect.required[member.read] : nullptr));
+        view(layoutOfTensor, member.read >= 0 ? &outcome.required[member.read] : nullptr));
   }
   return result;
 }
@@ -262,7 +262,7 @@ size_t ShardingSolver::viewCount(const Member &member) {
   if (member.type == Member::Fixed)
     return 1;
   return member.type == Member::LayoutMember ? domains[member.kind].size()
-                                             : choices.effects(member.kind).size();
+                                             : choices.outcomes(member.kind).size();
 }
 
 ShardingSolver::PricedTerm ShardingSolver::priceTerm(const Value &value,
@@ -330,9 +330,9 @@ void ShardingSolver::addTerm(const Value &value, const std::vector<Member> &memb
 
 //===-- solution ----------------------------------------------------------===//
 
-/// As `addGroups`.
+/// As `addBundles`.
 OpId ShardingSolver::build() {
-  if (OpId op = addGroups(); op >= 0)
+  if (OpId op = addBundles(); op >= 0)
     return op;
   for (ValueId value = 0; value < problem.arguments; ++value)
     if (problem.values[value].kind == ValueKind::Parameter)

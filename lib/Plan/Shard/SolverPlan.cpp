@@ -30,12 +30,12 @@ static OpSharding sumSharding(const Op &op, const TensorSharding &layout) {
 }
 
 /// A sum is made in its value's layout, unless all terms are alike and nothing
-/// but the value's own group reads it: then it stays as they are and is brought
+/// but the value's own bundle reads it: then it stays as they are and is brought
 /// there by its readers.
 void ShardingSolver::assembleSum(OpId id, const std::vector<int> &chosen, Plan &plan) {
   const Op &op = problem.ops[id];
   ValueId total = op.results[0], of = facts.gradientOf[total];
-  std::vector<LayoutId> terms;
+  std::vector<ShardingId> terms;
   for (ValueId value : op.operands)
     if (value >= problem.arguments)
       terms.push_back(layoutOf[value]);
@@ -43,9 +43,9 @@ void ShardingSolver::assembleSum(OpId id, const std::vector<int> &chosen, Plan &
   bool readBySum = std::any_of(
       facts.consumers[total].begin(), facts.consumers[total].end(),
       [&](OpId reader) { return problem.ops[reader].kind == OpKind::GradientSum; });
-  LayoutId layout = -1;
+  ShardingId layout = -1;
   if (of >= 0 && of < problem.arguments) {
-    std::vector<LayoutId> leaves;
+    std::vector<ShardingId> leaves;
     int index = facts.gradientResult[of];
     for (ValueId value : leafTerms(index >= 0 ? problem.results[index].value : total))
       leaves.push_back(layoutOf[value]);
@@ -96,14 +96,14 @@ Plan ShardingSolver::assemble(const std::vector<int> &chosen) {
   layoutOf.assign(problem.values.size(), -1);
   for (ValueId value = 0; value < problem.arguments; ++value)
     layoutOf[value] = viewOf(maker(value), chosen).made;
-  for (size_t g = 0; g < groups.groups.size(); ++g) {
-    const Group &group = groups.groups[g];
-    const Effect &effect = choices.effects(group.kind)[chosen[groupVariable[g]]];
-    for (size_t i = 0; i < group.ops.size(); ++i)
-      plan.ops[group.ops[i]] = effect.ops[i];
-    for (size_t i = 0; i < group.values.size(); ++i)
-      if (effect.produced[i] >= 0)
-        layoutOf[group.values[i]] = effect.produced[i];
+  for (size_t g = 0; g < bundles.bundles.size(); ++g) {
+    const OpBundle &bundle = bundles.bundles[g];
+    const ChoiceOutcome &outcome = choices.outcomes(bundle.kind)[chosen[bundleVariable[g]]];
+    for (size_t i = 0; i < bundle.ops.size(); ++i)
+      plan.ops[bundle.ops[i]] = outcome.ops[i];
+    for (size_t i = 0; i < bundle.values.size(); ++i)
+      if (outcome.produced[i] >= 0)
+        layoutOf[bundle.values[i]] = outcome.produced[i];
   }
   for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id)
     if (problem.ops[id].kind == OpKind::GradientSum)

@@ -18,7 +18,7 @@ static constexpr double kBucketBytes = 25e6;
 
 //===-- readers of a value ------------------------------------------------===//
 
-static LayoutId madeBy(const std::vector<const ShardingSolver::View *> &views) {
+static ShardingId madeBy(const std::vector<const ShardingSolver::View *> &views) {
   for (const ShardingSolver::View *view : views)
     if (view->made >= 0)
       return view->made;
@@ -27,20 +27,20 @@ static LayoutId madeBy(const std::vector<const ShardingSolver::View *> &views) {
 
 /// Every distinct layout that is read is made once.
 double ShardingSolver::priceReaders(const Value &value, const std::vector<const View *> &views) {
-  LayoutId made = madeBy(views);
-  std::vector<LayoutId> wanted;
+  ShardingId made = madeBy(views);
+  std::vector<ShardingId> wanted;
   for (const View *view : views)
     wanted.insert(wanted.end(), view->read.begin(), view->read.end());
   keepDistinct(wanted);
   double seconds = 0;
-  for (LayoutId layout : wanted)
+  for (ShardingId layout : wanted)
     seconds += layouts.reshardSeconds(value, made, layout);
   return numMicrobatches * seconds;
 }
 
 /// A variable whose choices are the layouts of `domain`, for a value.
 ShardingSolver::Member ShardingSolver::addLayoutVariable(ValueId value,
-                                                         std::vector<LayoutId> domain) {
+                                                         std::vector<ShardingId> domain) {
   keepDistinct(domain);
   auto [it, isNew] = domainIds.try_emplace(domain, static_cast<int>(domains.size()));
   if (isNew)
@@ -71,7 +71,7 @@ bool ShardingSolver::isSmall(const std::vector<Member> &members) {
 /// The layout in which all members meet: any in which one of them has the value.
 ShardingSolver::Member ShardingSolver::addShared(ValueId value,
                                                  const std::vector<Member> &members) {
-  std::vector<LayoutId> domain;
+  std::vector<ShardingId> domain;
   for (const Member &member : members)
     for (const View &view : views(member)) {
       if (view.made >= 0)
@@ -85,16 +85,16 @@ ShardingSolver::Member ShardingSolver::addShared(ValueId value,
 void ShardingSolver::addReaders(ValueId id) {
   std::vector<Member> members = {maker(id)};
   OpId producer = facts.producer[id];
-  if (producer >= 0 && groups.groupOf[producer] >= 0)
+  if (producer >= 0 && bundles.bundleOf[producer] >= 0)
     members[0].read = members[0].made->local;
   for (OpId consumer : facts.consumers[id]) {
-    int group = groups.groupOf[consumer];
-    if (group < 0)
+    int bundle = bundles.bundleOf[consumer];
+    if (bundle < 0)
       continue;
     Member reader;
-    reader.type = Member::GroupMember;
-    reader.variable = groupVariable[group];
-    reader.kind = groups.groups[group].kind;
+    reader.type = Member::BundleMember;
+    reader.variable = bundleVariable[bundle];
+    reader.kind = bundles.bundles[bundle].kind;
     reader.read = localOf(consumer, id);
     join(members, reader);
   }
@@ -142,13 +142,13 @@ std::vector<ValueId> ShardingSolver::leafTerms(ValueId total) const {
 
 /// Terms of equal layout are added first, then brought to the sum's layout.
 double ShardingSolver::priceTerms(const Value &value, const std::vector<const View *> &views) {
-  LayoutId target = madeBy(views);
-  std::vector<LayoutId> terms;
+  ShardingId target = madeBy(views);
+  std::vector<ShardingId> terms;
   for (const View *view : views)
     terms.insert(terms.end(), view->terms.begin(), view->terms.end());
   keepDistinct(terms);
   double seconds = 0;
-  for (LayoutId layout : terms)
+  for (ShardingId layout : terms)
     seconds += layouts.reshardSeconds(value, layout, target);
   return numMicrobatches * seconds;
 }
@@ -200,11 +200,11 @@ void ShardingSolver::addSum(OpId op) {
 /// A parameter's choices are the layouts in which any reader may want it.
 void ShardingSolver::addParameter(ValueId value) {
   const Value &parameter = problem.values[value];
-  std::vector<LayoutId> wanted;
+  std::vector<ShardingId> wanted;
   for (OpId consumer : facts.consumers[value])
-    if (int group = groups.groupOf[consumer]; group >= 0)
-      for (const Effect &effect : choices.effects(groups.groups[group].kind))
-        for (LayoutId layout : effect.required[localOf(consumer, value)])
+    if (int bundle = bundles.bundleOf[consumer]; bundle >= 0)
+      for (const ChoiceOutcome &outcome : choices.outcomes(bundles.bundles[bundle].kind))
+        for (ShardingId layout : outcome.required[localOf(consumer, value)])
           if (layouts[layout].partial.empty())
             wanted.push_back(layout);
   if (wanted.empty())
@@ -212,7 +212,7 @@ void ShardingSolver::addParameter(ValueId value) {
   // Where weights stay as they are stored, those of products are never whole on all tensor-parallel
   // ranks: computing parts of the sequence with copies isn't tensor parallelism.
   auto isTensor = [&](sharding::AxisId axis) { return mesh.axes[axis].degree == "tp"; };
-  auto isWhole = [&](LayoutId layout) {
+  auto isWhole = [&](ShardingId layout) {
     return std::all_of(layouts[layout].dims.begin(), layouts[layout].dims.end(),
                        [&](const sharding::AxisList &axes) {
                          return std::none_of(axes.begin(), axes.end(), isTensor);
@@ -236,11 +236,11 @@ void ShardingSolver::addParameter(ValueId value) {
   Member member = addLayoutVariable(value, std::move(wanted));
   member.made = Tensor{};
   parameters[value] = member;
-  const std::vector<LayoutId> &domain = domains[member.kind];
+  const std::vector<ShardingId> &domain = domains[member.kind];
   std::vector<int> own(domain.size());
   std::iota(own.begin(), own.end(), 0);
   std::vector<double> costs;
-  for (LayoutId layout : domain) {
+  for (ShardingId layout : domain) {
     bool trained = facts.gradientResult[value] >= 0;
     ParameterBytes bytes = parameterBytes(problem, value, trained, layouts[layout], mesh,
                                           model.getCluster().software);
@@ -256,11 +256,11 @@ void ShardingSolver::addParameter(ValueId value) {
 
 /// How a parameter's gradient leaves the function: laid out as the parameter,
 /// pending over the axes over which all terms are.
-LayoutId ShardingSolver::accumulated(LayoutId parameter, const std::vector<LayoutId> &terms) {
+ShardingId ShardingSolver::accumulated(ShardingId parameter, const std::vector<ShardingId> &terms) {
   TensorSharding result = layouts[parameter];
   for (const sharding::Partial &partial : layouts[terms[0]].partial)
     if (!result.splits(partial.axis) &&
-        std::all_of(terms.begin(), terms.end(), [&](LayoutId term) {
+        std::all_of(terms.begin(), terms.end(), [&](ShardingId term) {
           const auto &list = layouts[term].partial;
           return std::find(list.begin(), list.end(), partial) != list.end();
         }))
@@ -269,7 +269,7 @@ LayoutId ShardingSolver::accumulated(LayoutId parameter, const std::vector<Layou
 }
 
 /// The sum over the axes still pending, as a share of a bucket's.
-double ShardingSolver::onceAStep(const Value &parameter, LayoutId gradient) {
+double ShardingSolver::onceAStep(const Value &parameter, ShardingId gradient) {
   sharding::AxisList axes;
   for (const sharding::Partial &partial : layouts[gradient].partial)
     axes.push_back(partial.axis);
@@ -280,20 +280,20 @@ double ShardingSolver::onceAStep(const Value &parameter, LayoutId gradient) {
 }
 
 double ShardingSolver::priceGradient(const Value &value, const std::vector<const View *> &views) {
-  LayoutId parameter = madeBy(views);
-  std::vector<LayoutId> terms;
+  ShardingId parameter = madeBy(views);
+  std::vector<ShardingId> terms;
   for (const View *view : views)
     terms.insert(terms.end(), view->terms.begin(), view->terms.end());
   keepDistinct(terms);
-  LayoutId target = accumulated(parameter, terms);
+  ShardingId target = accumulated(parameter, terms);
   double seconds = 0;
-  for (LayoutId layout : terms)
+  for (ShardingId layout : terms)
     seconds += layouts.reshardSeconds(value, layout, target);
   return numMicrobatches * seconds + onceAStep(value, target);
 }
 
 /// What may come out of `accumulated`, whichever layouts the parameter and its terms have.
-std::vector<LayoutId> ShardingSolver::accumulations(const std::vector<Member> &members) {
+std::vector<ShardingId> ShardingSolver::accumulations(const std::vector<Member> &members) {
   std::vector<std::vector<sharding::Partial>> sums = {{}};
   auto add = [&](std::vector<sharding::Partial> partial) {
     if (std::find(sums.begin(), sums.end(), partial) == sums.end())
@@ -301,7 +301,7 @@ std::vector<LayoutId> ShardingSolver::accumulations(const std::vector<Member> &m
   };
   for (const Member &member : members)
     for (const View &view : views(member))
-      for (LayoutId term : view.terms)
+      for (ShardingId term : view.terms)
         add(layouts[term].partial);
   for (size_t i = 0; i < sums.size(); ++i) // what pends in all of several
     for (size_t j = 0; j < i; ++j) {
@@ -310,8 +310,8 @@ std::vector<LayoutId> ShardingSolver::accumulations(const std::vector<Member> &m
                             std::back_inserter(both));
       add(std::move(both));
     }
-  std::vector<LayoutId> result;
-  for (LayoutId parameter : domains[members[0].kind])
+  std::vector<ShardingId> result;
+  for (ShardingId parameter : domains[members[0].kind])
     for (const std::vector<sharding::Partial> &partial : sums) {
       TensorSharding pending = TensorSharding::replicated(layouts[parameter].dims.size());
       pending.partial = partial;
@@ -323,15 +323,15 @@ std::vector<LayoutId> ShardingSolver::accumulations(const std::vector<Member> &m
 /// Of a gradient that leaves laid out as its only term.
 double ShardingSolver::priceAccumulation(const Value &value,
                                          const std::vector<const View *> &views) {
-  LayoutId parameter = madeBy(views);
+  ShardingId parameter = madeBy(views);
   for (const View *view : views)
-    for (LayoutId target : view->terms)
+    for (ShardingId target : view->terms)
       return accumulated(parameter, {target}) == target ? onceAStep(value, target)
                                                         : std::numeric_limits<double>::infinity();
   return 0;
 }
 
-/// Of a parameter that many groups read, one more variable says how its gradient leaves; each
+/// Of a parameter that many bundles read, one more variable says how its gradient leaves; each
 /// term is brought there by itself.
 void ShardingSolver::addParameterGradient(ValueId parameter) {
   int index = facts.gradientResult[parameter];
@@ -354,7 +354,7 @@ void ShardingSolver::addParameterGradient(ValueId parameter) {
 }
 
 double ShardingSolver::priceOutput(const Value &value, const std::vector<const View *> &views) {
-  LayoutId made = madeBy(views);
+  ShardingId made = madeBy(views);
   return numMicrobatches * layouts.reshardSeconds(value, made, complete(made));
 }
 

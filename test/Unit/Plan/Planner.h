@@ -5,7 +5,7 @@
 
 #include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Plan/Plan/Verify.h"
-#include "dtc/Plan/Search/Realize.h"
+#include "dtc/Plan/Search/CompletePlan.h"
 
 namespace dtc::plan::testing {
 
@@ -44,13 +44,13 @@ struct Planner {
         shardings(problem, on, options), estimator(shardings, problem, facts) {}
 
   /// Estimated with memory of any size, and predicted in full.
-  Result<Realized> carriedOut(const Degrees &degrees, Estimate &estimate,
+  Result<CompletePlan> carriedOut(const Degrees &degrees, Estimate &estimate,
                               const ShardVariant &variant = {}) {
     std::string error;
     if (estimator.estimate(degrees, variant, {1e9, true}, estimate, error) !=
         Estimator::Outcome::Found)
       return Error{"no estimate: " + error, 4};
-    return realize(problem, on, shardings, estimate);
+    return completePlan(problem, on, shardings, estimate);
   }
   /// The plan of the whole model.
   std::pair<Plan, Problem> planOf(const Degrees &degrees) {
@@ -60,7 +60,7 @@ struct Planner {
       ADD_FAILURE() << summary(degrees) << ": " << whole.error().message;
       return {};
     }
-    Result<Problem> planned = complete(shardings, *whole);
+    Result<Problem> planned = unfoldPlan(shardings, *whole);
     return {whole->plan, *planned};
   }
 

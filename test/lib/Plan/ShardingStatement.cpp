@@ -32,13 +32,13 @@ std::vector<int> Statement::answered(const Plan &plan) const {
 }
 
 std::vector<int> Statement::choicesOf(const Plan &plan) {
-  addGroups();
+  addBundles();
   addParameters();
   return answered(plan);
 }
 
 std::vector<std::pair<int, int>> Statement::placesIn(const Folding &folding) {
-  addGroups();
+  addBundles();
   addParameters();
   using Place = std::pair<int, std::pair<bool, int32_t>>; // block; a parameter's or an op's number
   std::vector<Place> places;
@@ -60,7 +60,7 @@ std::vector<std::pair<int, int>> Statement::placesIn(const Folding &folding) {
 }
 
 json Statement::run(const Solution &solution) {
-  addGroups();
+  addBundles();
   addParameters();
   for (ValueId value = 0; value < static_cast<ValueId>(problem.values.size()); ++value)
     addValue(value);

@@ -60,7 +60,7 @@ private:
              std::vector<OpSharding> &result) const;
   std::vector<OpSharding> enumerate(OpId op) const;
   double madeBytes(OpId op, const OpSharding &choice) const;
-  void addGroups();
+  void addBundles();
   void addParameters();
 
   int intern(const TensorSharding &layout);

@@ -41,7 +41,8 @@ void Statement::place(const OpSharding &start, OpId id, const AxisList &axes,
   for (size_t f = 0; f < op.rule->factors.size(); ++f) {
     FactorKind kind = op.rule->factors[f].kind;
     if (kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
-        static_cast<FactorId>(f) == op.ragged || static_cast<FactorId>(f) == facts.batchFactor[id])
+        static_cast<FactorId>(f) == op.groupedExperts ||
+        static_cast<FactorId>(f) == facts.batchFactor[id])
       continue;
     result.push_back(start);
     result.back().factors[f].insert(result.back().factors[f].end(), axes.begin(), axes.end());
@@ -69,7 +70,8 @@ std::vector<OpSharding> Statement::enumerate(OpId id) const {
       bool isMost = op.rule->factors[f].size % (mesh.size(first) * mesh.axes[rest[0]].size) != 0;
       FactorKind kind = op.rule->factors[f].kind;
       if (!isMost || kind == FactorKind::Whole || (kind == FactorKind::Rounds && op.keepRounds) ||
-          static_cast<FactorId>(f) == op.ragged || static_cast<FactorId>(f) == facts.batchFactor[id])
+          static_cast<FactorId>(f) == op.groupedExperts ||
+          static_cast<FactorId>(f) == facts.batchFactor[id])
         continue;
       OpSharding major = start;
       major.factors[f].insert(major.factors[f].end(), first.begin(), first.end());
@@ -98,29 +100,29 @@ double Statement::madeBytes(OpId id, const OpSharding &choice) const {
   return bytes;
 }
 
-void Statement::addGroups() {
-  Groups groups(problem, facts);
-  Layouts planners(mesh, model);
-  Choices choices(problem, facts, groups, mesh, planners, work, {});
+void Statement::addBundles() {
+  OpBundles bundles(problem, facts);
+  TensorShardings planners(mesh, model);
+  Choices choices(problem, facts, bundles, mesh, planners, work, {});
   deciderOf.assign(problem.ops.size(), -1);
-  for (const Group &group : groups.groups) {
+  for (const OpBundle &bundle : bundles.bundles) {
     Decider decider;
-    decider.ops = group.ops;
-    decider.name = "op " + std::to_string(group.ops[0]) + " " + problem.ops[group.ops[0]].name;
-    if (group.ops.size() == 1)
-      for (OpSharding &choice : enumerate(group.ops[0]))
+    decider.ops = bundle.ops;
+    decider.name = "op " + std::to_string(bundle.ops[0]) + " " + problem.ops[bundle.ops[0]].name;
+    if (bundle.ops.size() == 1)
+      for (OpSharding &choice : enumerate(bundle.ops[0]))
         decider.choices.push_back({std::move(choice)});
     else
-      for (const Effect &effect : choices.effects(group.kind))
-        decider.choices.push_back(effect.ops);
+      for (const ChoiceOutcome &outcome : choices.outcomes(bundle.kind))
+        decider.choices.push_back(outcome.ops);
     for (const std::vector<OpSharding> &choice : decider.choices) {
       double cost = 0;
-      for (size_t i = 0; i < group.ops.size(); ++i)
-        cost += work.seconds(group.ops[i], choice[i], mesh);
+      for (size_t i = 0; i < bundle.ops.size(); ++i)
+        cost += work.seconds(bundle.ops[i], choice[i], mesh);
       decider.costs.push_back(calls * cost);
-      decider.held.push_back({0, madeBytes(group.ops[0], choice[0])});
+      decider.held.push_back({0, madeBytes(bundle.ops[0], choice[0])});
     }
-    for (OpId op : group.ops)
+    for (OpId op : bundle.ops)
       deciderOf[op] = static_cast<int>(deciders.size());
     deciders.push_back(std::move(decider));
   }

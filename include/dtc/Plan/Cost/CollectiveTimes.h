@@ -17,9 +17,9 @@ public:
   CollectiveTimes(const CollectiveTimes &) = delete;
 
   /// Groups that lie alike in the cluster.
-  class Group {
+  class Communicator {
   public:
-    Group(const CostModel &model, sharding::StepKind kind, const GroupShape &shape)
+    Communicator(const CostModel &model, sharding::StepKind kind, const GroupShape &shape)
         : kind(kind), shape(shape), model(model) {}
     /// As CostModel::collectiveSeconds.
     double seconds(double bytes);
@@ -31,11 +31,11 @@ public:
     const CostModel &model;
     FlatMap<double> known; ///< by the bits of the bytes
   };
-  Group &of(sharding::StepKind kind, const GroupShape &shape);
+  Communicator &of(sharding::StepKind kind, const GroupShape &shape);
 
 private:
   const CostModel &model;
-  std::deque<Group> groups; ///< few
+  std::deque<Communicator> communicators; ///< few
 };
 
 } // namespace dtc::plan

@@ -60,7 +60,7 @@ struct GroupShape {
 
 /// How much longer each takes while both run: a kernel of t seconds takes
 /// compute * t as long as communication runs beside it.
-struct Slowdown {
+struct OverlapSlowdown {
   double compute = 1, communication = 1;
 };
 
@@ -123,8 +123,8 @@ public:
 
   /// While kernels run beside a collective or transfer over this level; 1 where
   /// the software doesn't overlap them (the caller then adds the times).
-  Slowdown overlapSlowdown(int level) const;
-  Slowdown ringSlowdown(int level) const; ///< the same, whatever the software
+  OverlapSlowdown overlapSlowdown(int level) const;
+  OverlapSlowdown ringSlowdown(int level) const; ///< the same, whatever the software
   bool overlapsCommunication() const { return cluster.software.overlapCommunication; }
 
   /// Memory of one rank's device (of a shared processor: its part).

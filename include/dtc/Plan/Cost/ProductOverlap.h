@@ -38,7 +38,8 @@ private:
               double share);
   /// Not of experts: the exchanges before and after those, which are waited for, gather and sum up.
   bool isProduct(OpId op) const {
-    return op >= 0 && problem.ops[op].kind == OpKind::Contraction && problem.ops[op].ragged < 0;
+    return op >= 0 && problem.ops[op].kind == OpKind::Contraction &&
+           problem.ops[op].groupedExperts < 0;
   }
   std::vector<OpId> makersOf(ValueId value) const;
   std::vector<OpId> gradientsBeside(const std::vector<OpId> &products, BackwardKind kind) const;

@@ -36,7 +36,7 @@ struct Folding {
   std::vector<ValueId> values;
 };
 
-/// Units (of Profile.h) of a folded model, `count` of which from `first` on are its
+/// Units (of UnitCosts.h) of a folded model, `count` of which from `first` on are its
 /// repeated block, within the units of the whole model.
 struct FoldedUnits {
   int first = 0, count = 0, copies = 1;

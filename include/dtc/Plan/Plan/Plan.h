@@ -129,28 +129,28 @@ struct BlockRecompute {
 };
 
 /// How a model lies on the mesh of a stage.
-struct MeshLayout {
+struct ModelSharding {
   sharding::Mesh mesh; ///< of one stage
   /// Sharding of each op of loss_and_grads (or forward), by op index in the problem.
   std::vector<sharding::OpSharding> ops;
   /// Layout of each argument, by value id of the problem.
   std::map<int64_t, sharding::TensorSharding> arguments;
   std::vector<ParameterStorage> storage;
-  bool operator==(const MeshLayout &) const = default;
+  bool operator==(const ModelSharding &) const = default;
 };
 
-struct Plan : MeshLayout {
+struct Plan : ModelSharding {
   Degrees degrees;
   std::vector<Stage> stages;
   std::vector<BlockRecompute> recompute;
   /// Of the second and later of Degrees::groups. Each lays out the whole model: what
   /// it says of ops that other groups run is how their results arrive.
-  std::vector<MeshLayout> others;
+  std::vector<ModelSharding> others;
   bool operator==(const Plan &) const = default;
 };
 
 /// The layout of a group's stages.
-const MeshLayout &layoutOf(const Plan &plan, size_t group);
+const ModelSharding &layoutOf(const Plan &plan, size_t group);
 /// As if all stages had the mesh and the layout of one group.
 Plan inGroup(const Plan &plan, size_t group);
 

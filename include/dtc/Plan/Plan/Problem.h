@@ -103,7 +103,7 @@ struct Op {
   int64_t window = 0;
   /// A factor whose parts are equal on average only, as what each holds is known when
   /// the program runs: experts, with the rows that chose them. Only ep splits it; -1: none.
-  sharding::FactorId ragged = -1;
+  sharding::FactorId groupedExperts = -1;
   /// The op of this list that this one belongs to: itself for a forward op,
   /// its forward op for a backward op, -1 for neither.
   OpId forward = -1;
@@ -207,7 +207,7 @@ Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int
 /// Queries of a causal attention may be split, as its ranks know where theirs begin.
 /// They then have a term each of the gradients of keys and values.
 ///
-/// Rows that choose their experts (Op::ragged) are dispatched by the rank that has
+/// Rows that choose their experts (Op::groupedExperts) are dispatched by the rank that has
 /// their tokens. Between dispatch and combine a sample's rows are in the order of c
 /// parts of its sequence, then of e parts of the experts:
 ///

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dtc/Plan/Plan/Blocks.h"
-#include "dtc/Plan/Predict/Execution.h"
+#include "dtc/Plan/Predict/RankExecution.h"
 
 namespace dtc::plan {
 
@@ -15,7 +15,7 @@ namespace dtc::plan {
 ///
 ///   none   f g ... g' f'           keeps x, f(x) and what g keeps
 ///   full   f g ... f g g' f'       keeps x
-void addRecomputation(Execution &execution, const Problem &problem,
+void addRecomputation(RankExecution &execution, const Problem &problem,
                       const std::vector<Block> &blocks,
                       const std::vector<BlockRecompute> &kinds);
 

@@ -1,4 +1,4 @@
-// From a profile to what the simulator asks for: seconds and bytes of pipeline
+// From the costs of units to what the simulator asks for: seconds and bytes of pipeline
 // stages, with parameters stored as ZeRO has it.
 //
 // A parameter's local part (what tensor parallelism leaves to a rank) may be
@@ -15,7 +15,7 @@
 #include "dtc/Plan/Emulate/AllocatorReplay.h"
 #include "dtc/Plan/Plan/Blocks.h"
 #include "dtc/Plan/Predict/Prediction.h"
-#include "dtc/Plan/Predict/Profile.h"
+#include "dtc/Plan/Predict/UnitCosts.h"
 #include "dtc/Simulate/Simulate.h"
 
 #include <algorithm>
@@ -130,7 +130,7 @@ struct Weights {
 
 /// The parameters of an execution by where they are read, and its data.
 Weights findWeights(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
-                    const Execution &execution, const Profile &profile,
+                    const RankExecution &execution, const UnitCosts &unitCosts,
                     const Software &software);
 
 /// The axes of a list that aren't in another.
@@ -153,15 +153,15 @@ public:
   /// `mesh`: of one stage, with all its axes. `scalarSums`: groups that sum up
   /// single numbers once a step. `times`: of the model; null: its own.
   StageCosts(const CostModel &model, const Degrees &degrees,
-             const sharding::Mesh &mesh, const Profile &profile, Weights weights,
+             const sharding::Mesh &mesh, const UnitCosts &unitCosts, Weights weights,
              const std::vector<Block> &blocks, std::vector<sharding::AxisList> scalarSums,
              std::shared_ptr<CollectiveTimes> times = nullptr);
 
   /// What stages cost whose first blocks are recomputed; must outlive this.
-  void setRecomputed(const Profile &all) { recomputed = &all; }
+  void setRecomputed(const UnitCosts &all) { recomputed = &all; }
 
   simulate::StageCost stage(const StageRun &run) const;
-  /// What its microbatches keep, and the most that one takes, as in Profile.
+  /// What its microbatches keep, and the most that one takes, as in UnitCosts.
   int64_t savedBytes(const StageRun &run) const;
   int64_t peakBytes(const StageRun &run) const;
   /// All that recomputing adds to the work of its calls.
@@ -224,10 +224,10 @@ public:
 
   const CostModel &getModel() const { return model; }
   /// What a device receives over the cut before a unit, each pass.
-  double forwardBytes(int unit) const { return double(profile.forwardBytes(unit)); }
-  double backwardBytes(int unit) const { return double(profile.backwardBytes(unit)); }
+  double forwardBytes(int unit) const { return double(unitCosts.forwardBytes(unit)); }
+  double backwardBytes(int unit) const { return double(unitCosts.backwardBytes(unit)); }
   /// Of computation, and of what data-parallel ranks exchange beside it.
-  Slowdown slowdown() const;
+  OverlapSlowdown slowdown() const;
   bool blockingSends() const {
     return plan::blockingSends(model.getCluster().software, degrees.schedule);
   }
@@ -271,8 +271,8 @@ private:
   const CostModel &model;
   Degrees degrees;
   const sharding::Mesh &mesh;
-  const Profile &profile;
-  const Profile *recomputed = nullptr;
+  const UnitCosts &unitCosts;
+  const UnitCosts *recomputed = nullptr;
   std::vector<WeightClass> classes;
   std::vector<std::pair<std::vector<int>, int64_t>> shared;
   std::vector<Weights::Data> data;
@@ -283,13 +283,13 @@ private:
   /// By begin, end and zeroEnd; once for stages of as many of the repeated units.
   mutable FlatMap<Parameters> known;
   /// Ranks that exchange.
-  struct Group {
+  struct Communicator {
     sharding::StepKind kind;
     sharding::AxisList axes;
-    CollectiveTimes::Group *times;
+    CollectiveTimes::Communicator *times;
   };
   std::shared_ptr<CollectiveTimes> times;
-  mutable std::deque<Group> groups; ///< few
+  mutable std::deque<Communicator> groups; ///< few
 };
 
 } // namespace dtc::plan

@@ -16,13 +16,13 @@ struct StageDevices {
   StageDevices(const Cluster &cluster, std::vector<DeviceRange> ranks, const Degrees &degrees);
 
   /// Ranks on the same type of device with the same mesh.
-  struct Kind {
+  struct RankClass {
     DeviceRange range; ///< of one of them
     size_t group = 0;  ///< of Degrees::groups
   };
   std::vector<DeviceRange> ranks;
-  std::vector<Kind> kinds; ///< one where all ranks are alike
-  std::vector<int> kindOf; ///< by rank
+  std::vector<RankClass> classes; ///< one where all ranks are alike
+  std::vector<int> classOf; ///< by rank
 };
 
 /// By pipeline rank, one after the other from the first device on.
@@ -31,7 +31,7 @@ std::vector<DeviceRange> neighbouringDevices(const Degrees &degrees);
 /// The cluster as if all devices were those of a range.
 Cluster clusterOf(const Cluster &cluster, DeviceRange range);
 
-/// A pipeline whose ranks are of several kinds.
+/// A pipeline whose ranks are of several classes.
 ///
 /// Between meshes of 8 and of 4 devices, 8 MB of activations are sent as 1 MB by each
 /// of the 8 and received as 2 MB by each of the 4: these 2 MB on the slower of the two

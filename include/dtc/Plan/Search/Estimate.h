@@ -76,26 +76,28 @@ public:
 private:
   class Pipelines;
   const std::vector<OpId> &cutsFor(const Degrees &degrees);
-  std::optional<std::vector<int>> fixedCuts(const Profile &profile, int stages) const;
+  std::optional<std::vector<int>> fixedCuts(const UnitCosts &unitCosts, int stages) const;
   /// Pipeline ranks on the same type of device with the same mesh.
-  struct Kind {
+  struct RankClass {
     ShardLibrary *devices = nullptr; ///< all that is known of those
     Degrees degrees; ///< as if all were like them
     size_t group = 0;
     int64_t ranks = 0;
-    bool ownShardings = false; ///< else those that all kinds share
+    bool ownShardings = false; ///< else those that all classes share
   };
-  struct Kinds {
-    std::vector<Kind> list; ///< one where all ranks are alike
+  struct RankClasses {
+    std::vector<RankClass> list; ///< one where all ranks are alike
     std::vector<size_t> byRank;
   };
-  Kinds kindsOf(const Degrees &degrees);
+  RankClasses rankClassesOf(const Degrees &degrees);
   using Ranks = std::vector<std::shared_ptr<RankStages>>; ///< of a pipeline
   /// Nothing where there are none.
   Ranks ranksOf(const Degrees &degrees, const ShardVariant &variant,
                 const EstimateOptions &options, std::string &error);
-  const ShardCosts *shardOf(const Kind &kind, const ShardVariant &variant, std::string &error);
-  double balancedFloor(const Kinds &kinds, const std::vector<const Profile *> &profiles) const;
+  const ShardCosts *shardOf(const RankClass &rankClass, const ShardVariant &variant,
+                            std::string &error);
+  double balancedFloor(const RankClasses &classes,
+                       const std::vector<const UnitCosts *> &allUnitCosts) const;
 
   ShardLibrary &library;
   const Problem &problem;

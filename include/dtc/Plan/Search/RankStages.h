@@ -31,7 +31,7 @@ struct RankStages {
   RankStages(const RankStages &) = delete;
 
   const Degrees degrees;
-  const Profile &profile;
+  const UnitCosts &unitCosts;
   const sharding::Mesh mesh;
   StageCosts costs;
   StagePrices prices;

@@ -47,12 +47,12 @@ public:
       : ShardCosts(other.problem, other.facts, model, other.blocks, other.plan, other.workspace,
                    other.folded) {}
 
-  /// Whether there are profiles of these units, without recomputation and with it:
+  /// Whether there are costs of these units, without recomputation and with it:
   /// always, unless the model is folded.
   bool fits(Recompute recompute, const std::vector<OpId> &cuts) const;
   /// Units between `cuts`, all blocks recomputed alike.
-  const Profile &profile(Recompute recompute, const std::vector<OpId> &cuts) const {
-    return *findProfile(recompute, cuts);
+  const UnitCosts &unitCosts(Recompute recompute, const std::vector<OpId> &cuts) const {
+    return *findUnitCosts(recompute, cuts);
   }
   /// Parameters, stored whole; axes are those of the plan.
   const Weights &weights(const std::vector<OpId> &cuts) const;
@@ -65,12 +65,13 @@ private:
   /// What there is between some cuts.
   struct Units {
     std::vector<OpId> cuts;
-    std::map<Recompute, std::unique_ptr<Profile>> profiles; ///< null: none
+    std::map<Recompute, std::unique_ptr<UnitCosts>> allUnitCosts; ///< null: none
     std::unique_ptr<Weights> weights;
   };
   Units &unitsOf(const std::vector<OpId> &cuts) const;
-  const Profile *findProfile(Recompute recompute, const std::vector<OpId> &cuts) const;
-  std::unique_ptr<Profile> makeProfile(Recompute recompute, const std::vector<OpId> &cuts) const;
+  const UnitCosts *findUnitCosts(Recompute recompute, const std::vector<OpId> &cuts) const;
+  std::unique_ptr<UnitCosts> makeUnitCosts(Recompute recompute,
+                                           const std::vector<OpId> &cuts) const;
 
   const Problem &problem;
   const ProblemFacts &facts;
@@ -78,7 +79,7 @@ private:
   const std::vector<Block> &blocks;
   const Workspace *workspace;
   Plan plan;
-  Execution execution;
+  RankExecution execution;
   std::vector<sharding::AxisList> norms;
   std::optional<FoldedModel> folded;
   mutable std::deque<Units> units; ///< few: there are as many as numbers of stages, at most
@@ -103,7 +104,7 @@ public:
     Degrees degrees;
     const std::vector<OpId> *cuts = nullptr;
   };
-  /// Solves what `get` will be asked for, and finds the profiles of the degrees' recomputation,
+  /// Solves what `get` will be asked for, and finds unit costs with the degrees' recomputation,
   /// on as many threads as there are processors. What is found doesn't depend on them.
   void solveAhead(const std::vector<Asked> &list, const ShardVariant &variant);
   /// The same with tp, cp and ep at these strides on the devices.

@@ -30,8 +30,8 @@ class StagePrices {
 public:
   /// `recomputed`: the same units with all blocks recomputed; null: blocks are as
   /// `costs` has them.
-  StagePrices(StageCosts &costs, const Degrees &degrees, const Profile &profile,
-              const std::vector<Block> &blocks, const Profile *recomputed);
+  StagePrices(StageCosts &costs, const Degrees &degrees, const UnitCosts &unitCosts,
+              const std::vector<Block> &blocks, const UnitCosts *recomputed);
   StagePrices(const StagePrices &) = delete;
 
   struct Price {

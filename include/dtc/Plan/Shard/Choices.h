@@ -1,40 +1,40 @@
-// The choices that a group of ops has on a mesh, and what each means.
+// The choices that a bundle of ops has on a mesh, and what each means.
 //
 // A choice shards the forward op: dp splits the batch, and so does ep except where
 // experts run side by side (Experts.h), cp the sequence, tp goes to
 // one factor, passes a pending sum through, or leaves copies. Backward ops follow:
 // a gradient is laid out as its value, ops inside follow their operands. On
-// top, a group that is linear in its gradients may take them still pending over
+// top, a bundle that is linear in its gradients may take them still pending over
 // a tp axis that the choice leaves unused, and pass them on (so that terms from
 // several readers are summed before one all-reduce).
 #pragma once
 
 #include "dtc/Plan/Cost/OpWork.h"
-#include "dtc/Plan/Shard/Groups.h"
-#include "dtc/Plan/Shard/Layouts.h"
+#include "dtc/Plan/Shard/OpBundles.h"
+#include "dtc/Plan/Shard/TensorShardings.h"
 
 namespace dtc::plan {
 
-/// What a choice means outside of the group; values by their number in
-/// Group::values.
-struct Effect {
+/// What a choice means outside of the bundle; values by their number in
+/// OpBundle::values.
+struct ChoiceOutcome {
   double seconds = 0; ///< of the ops and of the resharding among them
   double bytes = 0;   ///< of what the forward op makes, in memory
-  std::vector<sharding::OpSharding> ops; ///< by Group::ops
-  std::vector<LayoutId> produced;        ///< -1: not made here
-  /// Layouts in which values from outside, or made for outside, are read here.
-  std::vector<std::vector<LayoutId>> required;
+  std::vector<sharding::OpSharding> ops; ///< by OpBundle::ops
+  std::vector<ShardingId> produced;        ///< -1: not made here
+  /// TensorShardings in which values from outside, or made for outside, are read here.
+  std::vector<std::vector<ShardingId>> required;
 };
 
 class Choices {
 public:
-  Choices(const Problem &problem, const ProblemFacts &facts, const Groups &groups,
-          const sharding::Mesh &mesh, Layouts &layouts, const OpWork &work,
+  Choices(const Problem &problem, const ProblemFacts &facts, const OpBundles &bundles,
+          const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work,
           std::optional<bool> sequenceParallel);
 
-  /// The effects of all choices of groups of this kind, without those that look
+  /// The outcomes of all choices of bundles of this kind, without those that look
   /// the same from outside and cost more.
-  const std::vector<Effect> &effects(int kind);
+  const std::vector<ChoiceOutcome> &outcomes(int kind);
 
   /// A value that nothing splits but dp, ep and cp.
   sharding::TensorSharding batchLayout(ValueId value) const;
@@ -43,10 +43,10 @@ private:
   using Assignment = std::pair<sharding::OpSharding, sharding::AxisList>;
 
   sharding::OpSharding base(OpId op, bool acrossExperts) const;
-  void assignTensor(const Group &group, const Assignment &start,
+  void assignTensor(const OpBundle &bundle, const Assignment &start,
                     std::vector<Assignment> &result) const;
-  std::vector<Assignment> enumerate(const Group &group) const;
-  void extend(const Group &group, const Assignment &assignment, const sharding::AxisList &axes,
+  std::vector<Assignment> enumerate(const OpBundle &bundle) const;
+  void extend(const OpBundle &bundle, const Assignment &assignment, const sharding::AxisList &axes,
               std::vector<Assignment> &result) const;
   size_t dividing(int64_t size) const;
   bool isWhole(const Op &op) const;
@@ -55,13 +55,13 @@ private:
 
   const Problem &problem;
   const ProblemFacts &facts;
-  const Groups &groups;
+  const OpBundles &bundles;
   const sharding::Mesh &mesh;
-  Layouts &layouts;
+  TensorShardings &layouts;
   const OpWork &work;
   std::optional<bool> sequenceParallel;
   sharding::AxisList dataAxes, expertAxes, sequenceAxes, tensorAxes;
-  std::map<int, std::vector<Effect>> cache;
+  std::map<int, std::vector<ChoiceOutcome>> cache;
 };
 
 } // namespace dtc::plan

@@ -8,7 +8,7 @@
 //   hidden[e,b,c,f] = inputs[e,b,c,m] * wi[e,m,f]       runs experts: e
 //
 // Where rows find their experts when the program runs (every choice of a token is a
-// row, and none is dropped), the factor is `Op::ragged`: of a grouped contraction
+// row, and none is dropped), the factor is `Op::groupedExperts`: of a grouped contraction
 //
 //   hidden[b,(e c),f] = rows[b,(e c),m] * wi[e,m,f]      c rows for each expert
 //
@@ -34,7 +34,7 @@ struct Experts {
   /// The greatest number of ranks among which all experts can be shared out; 1:
   /// there are none.
   int64_t mostRanks = 1;
-  bool ragged = false; ///< which ranks can't carry out yet
+  bool areGrouped = false; ///< which ranks can't carry out yet
 };
 
 } // namespace dtc::plan

@@ -1,7 +1,7 @@
 // Shards all ops of a problem on a dp x ep x cp x tp mesh at the least cost.
 //
-// Variables are groups (a forward op with its backward ops) and parameters;
-// terms are what a group's choice costs inside, and for every value what it
+// Variables are bundles (a forward op with its backward ops) and parameters;
+// terms are what a bundle's choice costs inside, and for every value what it
 // costs to bring it from how it is made to each distinct way in which it is
 // read. Gradients of one value are added where they are laid out alike and then
 // brought to the value's layout, once for each layout among them. The
@@ -55,13 +55,13 @@ public:
 
   /// How one choice of a variable sees a value.
   struct View {
-    LayoutId made = -1;
-    std::vector<LayoutId> terms, read;
+    ShardingId made = -1;
+    std::vector<ShardingId> terms, read;
     auto operator<=>(const View &) const = default;
   };
 
 private:
-  /// A tensor of a group by its number there; `complete`: pending sums in its
+  /// A tensor of a bundle by its number there; `complete`: pending sums in its
   /// layout don't count.
   struct Tensor {
     int local = -1;
@@ -70,9 +70,9 @@ private:
   };
   /// One variable's part in a term about a value.
   struct Member {
-    enum Type { GroupMember, LayoutMember, Fixed } type = Fixed;
+    enum Type { BundleMember, LayoutMember, Fixed } type = Fixed;
     int variable = -1;
-    int kind = 0;              ///< of the group or layout domain; of a fixed one, its layout
+    int kind = 0;              ///< of the bundle or layout domain; of a fixed one, its layout
     std::optional<Tensor> made;  ///< it makes the value, laid out as this
     std::vector<Tensor> terms; ///< it makes terms of the sum that the value is
     int read = -1;             ///< it reads the value
@@ -93,8 +93,8 @@ private:
   Error illegal(OpId op) const;
   Result<Solution> solveWithin(const CostNetwork::Held &most);
   Result<Solution> solution(const CostNetwork::Solution &found);
-  OpId addGroups();
-  bool isForbidden(const Group &group, const Effect &effect) const;
+  OpId addBundles();
+  bool isForbidden(const OpBundle &bundle, const ChoiceOutcome &outcome) const;
   void addParameter(ValueId value);
   void addReaders(ValueId value);
   void addSum(OpId op);
@@ -113,7 +113,7 @@ private:
   int timesOf(const std::vector<Member> &members) const;
   bool isSmall(const std::vector<Member> &members);
   Member addShared(ValueId value, const std::vector<Member> &members);
-  Member addLayoutVariable(ValueId value, std::vector<LayoutId> domain);
+  Member addLayoutVariable(ValueId value, std::vector<ShardingId> domain);
 
   int localOf(OpId op, ValueId value) const;
   Member maker(ValueId value);
@@ -122,10 +122,10 @@ private:
   std::vector<View> views(const Member &member);
   size_t viewCount(const Member &member);
   std::vector<ValueId> leafTerms(ValueId total) const;
-  LayoutId complete(LayoutId layout);
-  LayoutId accumulated(LayoutId parameter, const std::vector<LayoutId> &terms);
-  std::vector<LayoutId> accumulations(const std::vector<Member> &members);
-  double onceAStep(const Value &parameter, LayoutId gradient);
+  ShardingId complete(ShardingId layout);
+  ShardingId accumulated(ShardingId parameter, const std::vector<ShardingId> &terms);
+  std::vector<ShardingId> accumulations(const std::vector<Member> &members);
+  double onceAStep(const Value &parameter, ShardingId gradient);
 
   Plan assemble(const std::vector<int> &chosen);
   void assembleSum(OpId op, const std::vector<int> &chosen, Plan &plan);
@@ -143,8 +143,8 @@ private:
   sharding::Mesh mesh;
   CostModel model;
   OpWork work;
-  Layouts layouts;
-  Groups groups;
+  TensorShardings layouts;
+  OpBundles bundles;
   Choices choices;
   CostNetwork network;
   double fixedSeconds = 0; ///< of terms that no choice changes
@@ -153,13 +153,13 @@ private:
   const Plan *inside = nullptr;
   const Folding *folding = nullptr;
   std::vector<int> variableHome; ///< its block, of a folded problem
-  std::vector<int> groupVariable;
+  std::vector<int> bundleVariable;
   std::map<ValueId, Member> parameters;
   /// The choices of variables that are layouts; equal domains are one kind.
-  std::map<std::vector<LayoutId>, int> domainIds;
-  std::vector<std::vector<LayoutId>> domains;
+  std::map<std::vector<ShardingId>, int> domainIds;
+  std::vector<std::vector<ShardingId>> domains;
   std::map<std::pair<std::vector<int64_t>, std::vector<Member>>, PricedTerm> priced;
-  std::vector<LayoutId> layoutOf; ///< by value, once solved
+  std::vector<ShardingId> layoutOf; ///< by value, once solved
 };
 
 /// The mesh of one stage for these degrees: axes dp, ep, cp and tp without those of

@@ -3,7 +3,7 @@
 #include "Search/Candidates.h"
 #include "StageGroups.h"
 
-#include "dtc/Plan/Explain/Subject.h"
+#include "dtc/Plan/Explain/ShardingExplanation.h"
 #include "dtc/Plan/Plan/Verify.h"
 
 using namespace dtc::plan;
@@ -17,20 +17,21 @@ TEST(StageGroups, SubjectsAreThoseOfTheirMeshes) {
   Cluster on = mixed(1, 1);
   Planner planner(problem, on, 8);
   Estimate estimate;
-  auto whole = planner.carriedOut(grouped({{1, 2, 2, false, 2}, {1, 1, 4, false, 4}}, 32), estimate);
+  auto whole =
+      planner.carriedOut(grouped({{1, 2, 2, false, 2}, {1, 1, 4, false, 4}}, 32), estimate);
   ASSERT_TRUE(whole);
-  Result<Problem> planned = complete(planner.shardings, *whole);
+  Result<Problem> planned = unfoldPlan(planner.shardings, *whole);
   ASSERT_TRUE(planned);
   auto explained = [&](const std::string &name) {
-    return explainSubject(*planned, whole->plan, whole->predicted, on, whole->solver, name);
+    return explainSharding(*planned, whole->plan, whole->predicted, on, whole->solver, name);
   };
   for (auto [name, group] : {std::pair("h.0.up", size_t(0)), {"h.11.up", size_t(1)}}) {
     auto found = explained(name);
     ASSERT_TRUE(found) << found.error().message;
     ASSERT_EQ(found->size(), 1u);
-    const Subject &subject = found->front();
+    const ShardingExplanation &subject = found->front();
     EXPECT_EQ(subject.group, group);
-    const MeshLayout &layout = layoutOf(whole->plan, group);
+    const ModelSharding &layout = layoutOf(whole->plan, group);
     ValueId value = 0;
     while (planned->values[value].name != name)
       ++value;

@@ -4,7 +4,7 @@
 #include "RandomProblem.h"
 
 #include "dtc/Plan/Plan/Flow.h"
-#include "dtc/Plan/Predict/Execution.h"
+#include "dtc/Plan/Predict/RankExecution.h"
 
 #include <random>
 
@@ -72,7 +72,7 @@ private:
 bool isBroken(const Problem &problem, const Plan &plan) {
   ProblemFacts facts(problem);
   CostModel model(cluster("dgx-h100"), plan.mesh.devices());
-  Execution execution(problem, facts, plan, model);
+  RankExecution execution(problem, facts, plan, model);
   std::optional<BrokenFlow> broken = findBrokenFlow(problem, facts, plan);
   EXPECT_EQ(broken ? broken->message : "", execution.error);
   EXPECT_EQ(broken ? broken->op : -1, execution.errorOp);

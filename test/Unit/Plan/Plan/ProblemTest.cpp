@@ -10,7 +10,7 @@ TEST(Problem, SurvivesWritingAndReading) {
     problem.ops[3].scratch = 12;
     problem.ops[3].keepRounds = true;
     problem.ops[3].causal = true;
-    problem.ops[3].ragged = 0;
+    problem.ops[3].groupedExperts = 0;
     for (Op &op : problem.ops)
       if (op.kind == OpKind::Attention) {
         op.causal = true;
@@ -59,7 +59,8 @@ static void expectBrokenRule(void (*change)(dtc::sharding::ShardingRule &),
 TEST(Problem, CheckFindsWhatDoesNotAgree) {
   expectBroken([](Problem &p) { p.ops[2].operands[0] = 100000; }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].operands[0] = -1; }, "operand is not defined before");
-  expectBroken([](Problem &p) { p.ops[2].ragged = 100; }, "ragged factor is none of the rule: 100");
+  expectBroken([](Problem &p) { p.ops[2].groupedExperts = 100; },
+               "ragged factor is none of the rule: 100");
   expectBroken([](Problem &p) { p.ops[2].window = 1; }, "window is of causal attention alone: 1");
   expectBroken([](Problem &p) { std::swap(p.ops[2], p.ops[9]); }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].results = p.ops[1].results; }, "result is no new value");

@@ -219,7 +219,7 @@ TEST(Storage, NoOtherNumbersOfBlocksAreFaster) {
       ASSERT_EQ(planner.estimator.estimate(degrees, {}, {1e9, false, true, true}, estimate, error),
                 Estimator::Outcome::Found)
           << text;
-      auto chosen = realize(problem, tight, planner.shardings, estimate);
+      auto chosen = completePlan(problem, tight, planner.shardings, estimate);
       ASSERT_TRUE(chosen) << chosen.error().message;
       EXPECT_GT(chosen->plan.degrees.zeroBlocks, 0) << text;
       EXPECT_TRUE(chosen->predicted.fits()) << text;
@@ -306,9 +306,9 @@ TEST(Storage, EstimatesAgreeWithPredictions) {
                                              error),
                   Estimator::Outcome::Found)
             << text;
-        auto whole = realize(problem, on, planner.shardings, estimate);
+        auto whole = completePlan(problem, on, planner.shardings, estimate);
         ASSERT_TRUE(whole) << text << whole.error().message;
-        Result<Problem> planned = complete(planner.shardings, *whole);
+        Result<Problem> planned = unfoldPlan(planner.shardings, *whole);
         ASSERT_TRUE(planned) << text << planned.error().message;
         for (const Violation &violation : verify(*planned, whole->plan, on))
           ADD_FAILURE() << text << ": " << violation.message;

@@ -1,7 +1,7 @@
 // What programs with PyTorch's allocator take of a device beyond their tensors.
 #include "Planner.h"
 #include "Predict/StageAllocations.h"
-#include "Predict/StageKind.h"
+#include "Predict/UniformStages.h"
 #include "Transformer.h"
 
 #include "dtc/Plan/Emulate/AllocatorReplay.h"
@@ -259,7 +259,7 @@ TEST(StageAllocations, HaveAsMuchAtATimeAsTheExecution) {
       ASSERT_TRUE(found) << found.error().message;
       ProblemFacts facts(found->problem);
       CostModel model(cluster("dgx-h100"), options.devices);
-      Execution execution(found->problem, facts, found->plan, model);
+      RankExecution execution(found->problem, facts, found->plan, model);
       FoldedCuts cuts{{0, facts.lastForward + 1}, {}};
       AllocationSequence sequence(found->problem, execution, cuts);
       ASSERT_TRUE(sequence.inStep());
@@ -315,11 +315,12 @@ TEST(RankRequests, AskForWhatIsTold) {
       Cluster on = cluster("dgx-a100");
       on.software = software;
       on.software.cachingAllocator = true;
-      SearchResult found = best(problem, 4, std::string(spec) + ",recompute=none,micro_batch=1", on);
+      SearchResult found =
+          best(problem, 4, std::string(spec) + ",recompute=none,micro_batch=1", on);
       ProblemFacts facts(found.problem);
       std::vector<Block> blocks = findBlocks(found.problem, facts);
-      StageKind kind({found.problem, facts, blocks, found.problem.numMicrobatches}, found.plan, on,
-                     4, nullptr);
+      UniformStages kind({found.problem, facts, blocks, found.problem.numMicrobatches}, found.plan,
+                         on, 4, nullptr);
       ASSERT_TRUE(kind.start());
       for (int64_t rank = 0; rank < found.plan.degrees.pp; ++rank) {
         StageCosts::Runs runs = kind.costs().runsOf(kind.getStages(), rank);

@@ -3,8 +3,8 @@
 #include "Transformer.h"
 
 #include "dtc/Plan/Cost/OpWork.h"
-#include "dtc/Plan/Predict/Execution.h"
-#include "dtc/Plan/Shard/Layouts.h"
+#include "dtc/Plan/Predict/RankExecution.h"
+#include "dtc/Plan/Shard/TensorShardings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -168,10 +168,10 @@ TEST(Software, WeightsMayStayWhereTheyAreStored) {
     Cluster on = cluster("dgx-a100");
     on.software.gathersWeights = gathers;
     CostModel model(on, 4);
-    Layouts layouts(mesh, model);
+    TensorShardings layouts(mesh, model);
     TensorSharding whole = TensorSharding::replicated(2), split = whole;
     split.dims[0] = {0};
-    LayoutId a = layouts.intern(whole), b = layouts.intern(split);
+    ShardingId a = layouts.intern(whole), b = layouts.intern(split);
     EXPECT_EQ(std::isfinite(layouts.reshardSeconds(weight, b, a)), gathers);
     EXPECT_TRUE(std::isfinite(layouts.reshardSeconds(weight, a, b)));
     Value activation = weight;
@@ -365,7 +365,7 @@ TEST(Software, RunOpByOpMakesNewTensors) {
     Result<SearchResult> result = search(gpt, on, options);
     ASSERT_TRUE(result) << result.error().message;
     CostModel model(on, 1);
-    Execution run(gpt, facts, result->plan, model);
+    RankExecution run(gpt, facts, result->plan, model);
     int norms = 0;
     for (const ExecutionStep &step : run.steps)
       if (!step.collective && gpt.ops[step.op].kind == OpKind::Normalization) {
@@ -390,7 +390,7 @@ TEST(Software, HostsLaunchNoSumsWithEarlierMicrobatches) {
   CostModel model(on, 1);
   auto launching = [&] {
     ProblemFacts facts(gpt);
-    Execution run(gpt, facts, result->plan, model);
+    RankExecution run(gpt, facts, result->plan, model);
     auto step = std::find_if(run.steps.begin(), run.steps.end(), [&](const ExecutionStep &each) {
       return !each.collective && each.op == sum - gpt.ops.begin();
     });

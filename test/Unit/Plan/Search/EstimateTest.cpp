@@ -114,9 +114,9 @@ TEST(Estimate, AgreesWithThePredictionWhereSomeBlocksAreRecomputed) {
           << summary(degrees) << error;
       std::string text = summary(estimate.degrees);
       mixed += estimate.degrees.recomputeBlocks > 0;
-      auto realized = realize(problem, on, planner.shardings, estimate);
-      ASSERT_TRUE(realized) << realized.error().message;
-      const Prediction &predicted = realized->predicted;
+      auto completed = completePlan(problem, on, planner.shardings, estimate);
+      ASSERT_TRUE(completed) << completed.error().message;
+      const Prediction &predicted = completed->predicted;
       EXPECT_TRUE(predicted.fits()) << text;
       EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds) << text;
       double used = double(predicted.memory.allocated());
@@ -214,7 +214,7 @@ TEST(Estimate, AgreesWithThePredictionOfMixtures) {
     std::string text = summary(degrees);
     auto whole = planner.carriedOut(degrees, estimate);
     ASSERT_TRUE(whole) << text << ": " << whole.error().message;
-    Result<Problem> planned = complete(planner.shardings, *whole);
+    Result<Problem> planned = unfoldPlan(planner.shardings, *whole);
     ASSERT_TRUE(planned) << text << ": " << planned.error().message;
     for (const Violation &violation : verify(*planned, whole->plan, on))
       ADD_FAILURE() << text << ": " << violation.message;
@@ -291,7 +291,8 @@ TEST(Estimate, SaysWhyAStepCannotBe) {
   std::string error;
   EXPECT_EQ(planner.estimator.estimate(degrees, {}, {1e30, true}, estimate, error),
             Estimator::Outcome::Impossible);
-  EXPECT_EQ(error, "boundary 0: bandwidth must be finite and positive where there are bytes to send");
+  EXPECT_EQ(error,
+            "boundary 0: bandwidth must be finite and positive where there are bytes to send");
   auto planned = found(problem, 2, "pp=2", on);
   ASSERT_FALSE(planned);
   EXPECT_EQ(planned.error().exitCode, 4);
@@ -326,7 +327,8 @@ TEST(Estimate, AgreesWithThePredictionWhereGroupsStraddleNodes) {
   sixes.devicesPerNode = 6;
   sixes.levels = {{"inside", 6, 450e9, 3e-6}, {"between", 0, 50e9, 14e-6}};
   threes.devicesPerNode = 4;
-  threes.levels = {{"inside", 4, 450e9, 3e-6}, {"leaf", 12, 50e9, 14e-6}, {"spine", 0, 25e9, 20e-6}};
+  threes.levels = {
+      {"inside", 4, 450e9, 3e-6}, {"leaf", 12, 50e9, 14e-6}, {"spine", 0, 25e9, 20e-6}};
   int compared = 0;
   for (const auto &[on, devices] : {std::pair<const Cluster &, int64_t>{sixes, 12}, {threes, 24}}) {
     Planner planner(problem, on, devices);
@@ -465,8 +467,8 @@ TEST(Estimate, SolvingAheadChangesNothing) {
       ASSERT_TRUE(first && second) << summary(degrees) << error;
       EXPECT_EQ(first->getPlan(), second->getPlan()) << summary(degrees);
       auto seconds = [&](const ShardCosts *costs) {
-        const Profile &profile = costs->profile(degrees.recompute, cuts);
-        return profile.seconds(0, profile.units()).forward;
+        const UnitCosts &unitCosts = costs->unitCosts(degrees.recompute, cuts);
+        return unitCosts.seconds(0, unitCosts.units()).forward;
       };
       EXPECT_EQ(seconds(first), seconds(second)) << summary(degrees);
     }
@@ -493,14 +495,14 @@ TEST(Estimate, AgreesWithTheFrontier) {
                                            error),
                 Estimator::Outcome::Found)
           << error;
-      auto whole = realize(problem, on, planner.shardings, estimate);
+      auto whole = completePlan(problem, on, planner.shardings, estimate);
       ASSERT_TRUE(whole) << whole.error().message;
       EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds, 1e-3 * estimate.seconds) << i;
       const MemoryUse &memory = whole->predicted.memory;
       EXPECT_NEAR(estimate.memory, double(memory.allocated()),
                   0.01 * estimate.memory)
           << i;
-      Result<Problem> planned = complete(planner.shardings, *whole);
+      Result<Problem> planned = unfoldPlan(planner.shardings, *whole);
       ASSERT_TRUE(planned) << planned.error().message;
       EXPECT_TRUE(verify(*planned, whole->plan, on).empty());
     }

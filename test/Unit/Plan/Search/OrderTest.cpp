@@ -1,7 +1,7 @@
 // In which order axes lie on the devices: where that puts ranks, which orders are worth
 // telling apart, and which one the search finds.
 #include "Planner.h"
-#include "Predict/StageKind.h"
+#include "Predict/UniformStages.h"
 #include "RandomProblem.h"
 #include "Search/Candidates.h"
 #include "Search/Strategies.h"
@@ -126,8 +126,8 @@ TEST(AxisOrder, TiedWeightsAreSummedBetweenTheStagesThatHoldThem) {
   SearchResult found = best(problem, 4, "dp=1,tp=1,pp=4,schedule=1f1b", on);
   ProblemFacts facts(found.problem);
   std::vector<Block> blocks = findBlocks(found.problem, facts);
-  StageKind kind({found.problem, facts, blocks, found.problem.numMicrobatches}, found.plan, on, 4,
-                 nullptr);
+  UniformStages kind({found.problem, facts, blocks, found.problem.numMicrobatches}, found.plan, on,
+                     4, nullptr);
   ASSERT_TRUE(kind.start());
   const StageCosts &costs = kind.costs();
   const StageCosts::Runs &stages = kind.getStages();
@@ -195,8 +195,8 @@ TEST(DistinctOrders, CountRanksAsTheNetworkPricesThem) {
   const ShardCosts *joined = solved("tp-dp-cp-ep-pp"), *apart = solved("dp-tp-cp-ep-pp");
   ASSERT_TRUE(joined && apart) << error;
   EXPECT_NE(joined, apart);
-  EXPECT_LT(joined->profile(Recompute::None, cuts).seconds(0, 1).forward,
-            apart->profile(Recompute::None, cuts).seconds(0, 1).forward);
+  EXPECT_LT(joined->unitCosts(Recompute::None, cuts).seconds(0, 1).forward,
+            apart->unitCosts(Recompute::None, cuts).seconds(0, 1).forward);
 }
 
 TEST(DistinctOrders, JoinOtherRanksBelowSwitches) {

@@ -1,6 +1,6 @@
 // Pipelines whose stages have meshes of their own.
 #include "Planner.h"
-#include "Predict/StageKind.h"
+#include "Predict/UniformStages.h"
 #include "Search/Candidates.h"
 #include "StageGroups.h"
 
@@ -91,8 +91,8 @@ TEST(StageGroups, SendWhatTheOtherMeshNeeds) {
     std::vector<Block> blocks = findBlocks(planned, facts);
     PlannedModel model{planned, facts, blocks, planned.numMicrobatches};
     Plan first = inGroup(plan, 0), second = inGroup(plan, 1);
-    StageKind from(model, first, on, degrees.devices(), nullptr);
-    StageKind to(model, second, on, degrees.devices(), nullptr);
+    UniformStages from(model, first, on, degrees.devices(), nullptr);
+    UniformStages to(model, second, on, degrees.devices(), nullptr);
     ASSERT_TRUE(from.start() && to.start());
     dtc::simulate::Costs costs = MixedStages(on, {&from.costs(), &to.costs()},
                                         neighbouringDevices(degrees)).costs(from.getStages());
@@ -148,7 +148,7 @@ TEST(StageGroups, AgreeWithTheEstimate) {
         EXPECT_NEAR(estimate.memory / estimate.capacity, filled, 0.05 * filled + 0.005) << text;
         EXPECT_LE(planner.estimator.lowerBound(degrees, {}, error),
                   whole->predicted.stepSeconds) << text;
-        Result<Problem> planned = complete(planner.shardings, *whole);
+        Result<Problem> planned = unfoldPlan(planner.shardings, *whole);
         ASSERT_TRUE(planned) << text << ": " << planned.error().message;
         for (const Violation &violation : verify(*planned, whole->plan, on))
           ADD_FAILURE() << text << ": " << violation.message;
@@ -178,7 +178,7 @@ TEST(StageGroups, SplitExpertsAlikeInAllGroups) {
       ASSERT_TRUE(whole) << summary(degrees) << ": " << whole.error().message;
       EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
                   0.02 * whole->predicted.stepSeconds) << summary(degrees);
-      Result<Problem> planned = complete(planner.shardings, *whole);
+      Result<Problem> planned = unfoldPlan(planner.shardings, *whole);
       ASSERT_TRUE(planned);
       for (const Violation &violation : verify(*planned, whole->plan, on))
         ADD_FAILURE() << summary(degrees) << ": " << violation.message;
@@ -202,12 +202,12 @@ TEST(StageGroups, ShareStorageInPartsOfTheirDataParallelRanks) {
     EXPECT_EQ(whole->plan.degrees.zeroGroup, degrees.zeroGroup);
     EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
                 0.02 * whole->predicted.stepSeconds) << text;
-    Result<Problem> planned = complete(planner.shardings, *whole);
+    Result<Problem> planned = unfoldPlan(planner.shardings, *whole);
     ASSERT_TRUE(planned);
     for (const Violation &violation : verify(*planned, whole->plan, on))
       ADD_FAILURE() << text << ": " << violation.message;
     for (size_t group = 0; group < 2; ++group) {
-      const MeshLayout &layout = layoutOf(whole->plan, group);
+      const ModelSharding &layout = layoutOf(whole->plan, group);
       int64_t shared = layout.mesh.size(layout.storage[0].storageAxes);
       EXPECT_EQ(shared, std::min(groups[group].dp, degrees.zeroGroup)) << text;
     }
@@ -275,7 +275,7 @@ TEST(StageGroups, SplitSequencesAlikeInAllGroups) {
     ASSERT_TRUE(whole) << whole.error().message;
     EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds,
                 0.02 * whole->predicted.stepSeconds);
-    Result<Problem> planned = complete(planner.shardings, *whole);
+    Result<Problem> planned = unfoldPlan(planner.shardings, *whole);
     ASSERT_TRUE(planned);
     for (const Violation &violation : verify(*planned, whole->plan, on))
       ADD_FAILURE() << violation.message;

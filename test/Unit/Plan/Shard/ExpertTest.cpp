@@ -41,8 +41,8 @@ TEST(Experts, OfRowsThatChooseThemAreInGroupedProducts) {
   Problem problem = load("mixtral");
   Experts experts(problem, ProblemFacts(problem));
   EXPECT_EQ(experts.mostRanks, 8);
-  EXPECT_TRUE(experts.ragged);
-  EXPECT_FALSE(Experts(load("moe"), ProblemFacts(load("moe"))).ragged);
+  EXPECT_TRUE(experts.areGrouped);
+  EXPECT_FALSE(Experts(load("moe"), ProblemFacts(load("moe"))).groupedExperts);
   for (size_t id = 0; id < problem.ops.size(); ++id) {
     const Op &op = problem.ops[id];
     EXPECT_EQ(experts.runs[id], op.name == "dtc.grouped_contract" && !op.backward) << op.name;
@@ -90,8 +90,9 @@ TEST(Experts, AreSentTheRowsOfARanksPartOfTheSequence) {
     int64_t dp, cp, ep, samples;
   } cases[] = {{2, 1, 4, 1}, {1, 2, 4, 1}, {1, 2, 4, 2}, {1, 4, 2, 2}, {2, 2, 2, 1}, {4, 2, 1, 1}};
   for (auto [dp, cp, ep, samples] : cases) {
-    std::string spec = "tp=1,pp=1,zero=0,recompute=none,dp=" + std::to_string(dp) + ",cp=" + std::to_string(cp) +
-                       ",ep=" + std::to_string(ep) + ",micro_batch=" + std::to_string(samples);
+    std::string spec = "tp=1,pp=1,zero=0,recompute=none,dp=" + std::to_string(dp) +
+                       ",cp=" + std::to_string(cp) + ",ep=" + std::to_string(ep) +
+                       ",micro_batch=" + std::to_string(samples);
     SearchResult result = best(problem, 8, spec);
     ASSERT_FALSE(result.plan.ops.empty());
     auto sent = sentBy(result);
@@ -129,14 +130,16 @@ TEST(Experts, HaveTheirRowsInPartsOfTheSequence) {
   EXPECT_EQ(check(split), "");
   std::map<std::string, std::string> rules; // the first of each
   for (const Op &op : split.ops)
-    if (op.ragged >= 0)
-      rules.try_emplace(op.name + (op.backward == BackwardKind::WeightGrad ? " of weights" : ""), op.rule->str());
+    if (op.groupedExperts >= 0)
+      rules.try_emplace(op.name + (op.backward == BackwardKind::WeightGrad ? " of weights" : ""),
+                        op.rule->str());
   EXPECT_EQ(rules["dtc.dispatch"], "([a,(f b),e],[a,(f b)])->([a,(f c d),e]) "
                                    "{a=8,b=2048,c=8,d=256,e=4096,f=4} whole{b,d} linear{{0}}");
   EXPECT_EQ(rules["dtc.combine"], "([a,(f c d),e],[a,(f b)])->([a,(f b),e]) "
                                   "{a=8,b=2048,c=8,d=256,e=4096,f=4} whole{b,d} linear{{0}}");
-  EXPECT_EQ(rules["dtc.grouped_contract"], "([b,(f a c),e],[a,d,e],[b,(f a c)])->([b,(f a c),d]) "
-                                           "{a=8,b=8,c=256,d=14336,e=4096,f=4} reduce{e} linear{{0},{1}}");
+  EXPECT_EQ(rules["dtc.grouped_contract"],
+            "([b,(f a c),e],[a,d,e],[b,(f a c)])->([b,(f a c),d]) "
+            "{a=8,b=8,c=256,d=14336,e=4096,f=4} reduce{e} linear{{0},{1}}");
   EXPECT_EQ(rules["dtc.grouped_contract of weights"],
             "([b,(f a c),d],[b,(f a c),e],[b,(f a c)])->([a,d,e]) "
             "{a=8,b=8,c=256,d=4096,e=14336,f=4} reduce{b,c,f} linear{{0},{1}}");
@@ -145,7 +148,8 @@ TEST(Experts, HaveTheirRowsInPartsOfTheSequence) {
   for (int64_t parts : {3, 2048}) {
     Problem whole = withSplitSequence(problem, parts);
     for (size_t id = 0; id < problem.ops.size(); ++id)
-      EXPECT_TRUE(problem.ops[id].ragged < 0 || whole.ops[id] == problem.ops[id]) << parts << " " << id;
+      EXPECT_TRUE(problem.ops[id].groupedExperts < 0 || whole.ops[id] == problem.ops[id])
+          << parts << " " << id;
   }
 }
 
@@ -163,8 +167,9 @@ TEST(Experts, OfPartsOfASequenceAreVerified) {
   std::vector<Violation> violations = verify(result.problem, plan, cluster("dgx-h100"));
   ASSERT_FALSE(violations.empty());
   EXPECT_EQ(violations[0].op, id);
-  EXPECT_EQ(violations[0].message, "dtc.grouped_contract: factor a of a compound dimension is split, but not "
-                                   "completely the one before it: f");
+  EXPECT_EQ(violations[0].message,
+            "dtc.grouped_contract: factor a of a compound dimension is split, but not "
+            "completely the one before it: f");
 }
 
 /// Adds a constant that the rows between the products of both layers are multiplied with, as programs have that limit
@@ -221,7 +226,7 @@ TEST(Experts, DoTheWorkOfTheRowsThatThereAre) {
   OpSharding whole, shared;
   whole.factors.resize(problem.ops[id].rule->factors.size());
   shared = whole;
-  shared.factors[problem.ops[id].ragged] = {0};
+  shared.factors[problem.ops[id].groupedExperts] = {0};
   LocalWork all = work.work(id, whole, mesh), part = work.work(id, shared, mesh);
   EXPECT_EQ(all.flops, 2.0 * 8 * 8192 * 14336 * 4096);
   EXPECT_EQ(part.flops * 8, all.flops);
@@ -231,7 +236,7 @@ TEST(Experts, DoTheWorkOfTheRowsThatThereAre) {
   EXPECT_EQ(part.n, 14336);
   EXPECT_EQ(part.k, 4096);
   // Experts and rows that can't be shared out evenly are a product, too.
-  problem.ops[id].ragged = -1;
+  problem.ops[id].groupedExperts = -1;
   LocalWork uneven = work.work(id, whole, mesh);
   EXPECT_EQ(uneven.m, all.m);
   EXPECT_EQ(uneven.n, all.n);
@@ -323,8 +328,9 @@ TEST(Experts, AreNeverSplitByTensorParallelism) {
   AxisList tensor = result.plan.mesh.ofDegree("tp");
   bool splits = false;
   for (size_t id = 0; id < problem.ops.size(); ++id)
-    if (dtc::sharding::FactorId ragged = problem.ops[id].ragged; ragged >= 0) {
-      EXPECT_TRUE(result.plan.ops[id].factors[ragged].empty()) << problem.ops[id].name;
+    if (dtc::sharding::FactorId groupedExperts = problem.ops[id].groupedExperts;
+        groupedExperts >= 0) {
+      EXPECT_TRUE(result.plan.ops[id].factors[groupedExperts].empty()) << problem.ops[id].name;
       for (const AxisList &axes : result.plan.ops[id].factors)
         splits |= !axes.empty();
     }
@@ -334,10 +340,11 @@ TEST(Experts, AreNeverSplitByTensorParallelism) {
   OpId id = find(result.problem, "dtc.grouped_contract");
   for (AxisList &axes : plan.ops[id].factors)
     axes.clear();
-  plan.ops[id].factors[problem.ops[id].ragged] = tensor;
+  plan.ops[id].factors[problem.ops[id].groupedExperts] = tensor;
   bool found = false;
   for (const Violation &violation : verify(result.problem, plan, cluster("dgx-h100")))
-    found |= violation.op == id &&
-             violation.message == "dtc.grouped_contract has experts that only ep can split, axis tp";
+    found |=
+        violation.op == id &&
+        violation.message == "dtc.grouped_contract has experts that only ep can split, axis tp";
   EXPECT_TRUE(found);
 }

@@ -95,7 +95,7 @@ TEST(Fold, KeepsLayersOfWhichAllAreReadInTheEnd) {
 namespace {
 
 /// Every figure of every run of units.
-void expectSame(const Profile &folded, const Profile &whole, const std::string &text) {
+void expectSame(const UnitCosts &folded, const UnitCosts &whole, const std::string &text) {
   ASSERT_EQ(folded.units(), whole.units()) << text;
   for (int a = 0; a < whole.units(); ++a) {
     EXPECT_EQ(folded.forwardBytes(a), whole.forwardBytes(a)) << text << " before " << a;
@@ -104,7 +104,7 @@ void expectSame(const Profile &folded, const Profile &whole, const std::string &
       std::string where = text + " units " + std::to_string(a) + " to " + std::to_string(b);
       EXPECT_EQ(folded.savedBytes(a, b), whole.savedBytes(a, b)) << where;
       EXPECT_EQ(folded.peakBytes(a, b), whole.peakBytes(a, b)) << where;
-      for (auto part : {&Profile::seconds, &Profile::communication, &Profile::host}) {
+      for (auto part : {&UnitCosts::seconds, &UnitCosts::communication, &UnitCosts::host}) {
         PassSeconds x = (folded.*part)(a, b), y = (whole.*part)(a, b);
         EXPECT_DOUBLE_EQ(x.forward, y.forward) << where;
         EXPECT_DOUBLE_EQ(x.backward(), y.backward()) << where;
@@ -193,17 +193,18 @@ TEST(Fold, ProfilesAsWithoutIt) {
       Plan plan = (*found)->plan, wholePlan = unfold(*folding, whole, plan);
       for (Recompute kind : {Recompute::None, Recompute::Selective, Recompute::Full})
         for (const std::vector<OpId> &cuts : {between, inside}) {
-          Execution run(folding->problem, foldedFacts, plan, model);
+          RankExecution run(folding->problem, foldedFacts, plan, model);
           addRecomputation(run, folding->problem, folding->blocks,
                            recomputeAll(folding->blocks, kind));
-          Execution wholeRun(whole, facts, wholePlan, model);
+          RankExecution wholeRun(whole, facts, wholePlan, model);
           addRecomputation(wholeRun, whole, blocks, recomputeAll(blocks, kind));
           std::optional<FoldedCuts> at = foldCuts(*folding, blocks, cuts);
           ASSERT_TRUE(at);
-          auto profile =
-              Profile::ofFolded(folding->problem, foldedFacts, run, plan.mesh, *at, cuts);
-          ASSERT_TRUE(profile) << summary(degrees);
-          expectSame(*profile, Profile(whole, facts, wholeRun, plan.mesh, cuts), summary(degrees));
+          auto unitCosts =
+              UnitCosts::ofFolded(folding->problem, foldedFacts, run, plan.mesh, *at, cuts);
+          ASSERT_TRUE(unitCosts) << summary(degrees);
+          expectSame(*unitCosts, UnitCosts(whole, facts, wholeRun, plan.mesh, cuts),
+                     summary(degrees));
           leaving += run.steps.back().collective.has_value();
         }
     }

@@ -1,7 +1,7 @@
 // The layouts that experts use are found unaided.
 #include "Problems.h"
 
-#include "dtc/Plan/Shard/Groups.h"
+#include "dtc/Plan/Shard/OpBundles.h"
 
 #include <map>
 
@@ -61,8 +61,8 @@ TEST(Layout, WhatFeedsANormalizationIsAKindOfItsOwn) {
     x = builder.softmax(builder.pointwise(builder.pointwise(x)));
   Problem problem = builder.finish({builder.pointwise(x)}, 2);
   auto areAlike = [&] {
-    Groups groups(problem, ProblemFacts(problem));
-    return groups.groups[1].kind == groups.groups[4].kind;
+    OpBundles bundles(problem, ProblemFacts(problem));
+    return bundles.bundles[1].kind == bundles.bundles[4].kind;
   };
   EXPECT_TRUE(areAlike());
   problem.ops[2].kind = OpKind::Normalization;

@@ -5,7 +5,7 @@
 
 namespace dtc::plan {
 
-struct Realized {
+struct CompletePlan {
   Plan plan;
   bool folded = false; ///< the plan's ops and arguments are the folded model's
   Prediction predicted;
@@ -18,15 +18,15 @@ struct Realized {
 
 /// Solves the sharding with all axes of the mesh, places stages on devices and
 /// stores parameters as ZeRO has it.
-Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLibrary &library,
-                         const Estimate &estimate);
+Result<CompletePlan> completePlan(const Problem &problem, const Cluster &cluster,
+                                  ShardLibrary &library, const Estimate &estimate);
 
 /// What was planned, as one call of the plan has it; a folded plan becomes that of
 /// the whole model.
-Result<Problem> complete(ShardLibrary &library, Realized &realized);
+Result<Problem> unfoldPlan(ShardLibrary &library, CompletePlan &completed);
 
 /// Gives the stages of a group other shardings.
-void setLayout(Plan &plan, size_t group, Plan solved);
+void setModelSharding(Plan &plan, size_t group, Plan solved);
 /// Gives other shardings under the same degrees all else that a plan says.
 void keepRest(const Plan &plan, Plan &other);
 

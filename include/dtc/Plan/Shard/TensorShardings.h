@@ -7,23 +7,23 @@
 
 namespace dtc::plan {
 
-using LayoutId = int32_t;
+using ShardingId = int32_t;
 
-class Layouts {
+class TensorShardings {
 public:
-  Layouts(const sharding::Mesh &mesh, const CostModel &model) : mesh(mesh), model(model) {}
+  TensorShardings(const sharding::Mesh &mesh, const CostModel &model) : mesh(mesh), model(model) {}
 
-  LayoutId intern(const sharding::TensorSharding &sharding);
-  const sharding::TensorSharding &operator[](LayoutId id) const { return shardings[id]; }
+  ShardingId intern(const sharding::TensorSharding &sharding);
+  const sharding::TensorSharding &operator[](ShardingId id) const { return shardings[id]; }
   /// Seconds to bring a value from one layout to another; infinite when there
   /// is no way.
-  double reshardSeconds(const Value &value, LayoutId from, LayoutId to);
+  double reshardSeconds(const Value &value, ShardingId from, ShardingId to);
 
 private:
   const sharding::Mesh &mesh;
   const CostModel &model;
   std::vector<sharding::TensorSharding> shardings;
-  std::map<std::vector<int>, LayoutId> ids;
+  std::map<std::vector<int>, ShardingId> ids;
   std::map<std::vector<int64_t>, double> costs;
 };
 

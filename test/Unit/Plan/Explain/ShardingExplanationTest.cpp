@@ -2,7 +2,7 @@
 #include "Planner.h"
 #include "Transformer.h"
 
-#include "dtc/Plan/Explain/Subject.h"
+#include "dtc/Plan/Explain/ShardingExplanation.h"
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -21,9 +21,9 @@ Planned planned(const TransformerSize &size, int64_t devices, const std::string 
   return all;
 }
 
-Result<Subject> subject(const Planned &all, const std::string &name) {
+Result<ShardingExplanation> subject(const Planned &all, const std::string &name) {
   const SearchResult &result = all.result;
-  auto found = explainSubject(result.problem, result.plan, result.predicted, cluster("dgx-h100"),
+  auto found = explainSharding(result.problem, result.plan, result.predicted, cluster("dgx-h100"),
                               result.solver, name);
   if (!found)
     return found.error();
@@ -36,7 +36,7 @@ const std::string kTensor = "dp=1,tp=8,pp=1,zero=0,recompute=none,micro_batch=4"
 
 } // namespace
 
-TEST(Subject, FixingASolutionsOwnWayChangesNothing) {
+TEST(ShardingExplanation, FixingASolutionsOwnWayChangesNothing) {
   Problem problem = transformer({4, 4096, 32, 2048, 4, 50304});
   ProblemFacts facts(problem);
   Degrees degrees;
@@ -63,7 +63,7 @@ TEST(Subject, FixingASolutionsOwnWayChangesNothing) {
   }
 }
 
-TEST(Subject, AParametersOtherWays) {
+TEST(ShardingExplanation, AParametersOtherWays) {
   Planned all = planned(kSize, 8, kTensor);
   auto found = subject(all, "h.1.up");
   ASSERT_TRUE(found);
@@ -79,7 +79,7 @@ TEST(Subject, AParametersOtherWays) {
   }
 }
 
-TEST(Subject, AnOpsOtherWaysAndWhyNot) {
+TEST(ShardingExplanation, AnOpsOtherWaysAndWhyNot) {
   Planned all = planned(kSize, 8, kTensor);
   const Problem &problem = all.result.problem;
   const Op *attention = nullptr;
@@ -92,7 +92,7 @@ TEST(Subject, AnOpsOtherWaysAndWhyNot) {
   EXPECT_EQ(found->kind, "dtc.attention");
   std::string refusals;
   int priced = 0;
-  for (const SubjectWay &way : found->ways) {
+  for (const ShardingWay &way : found->ways) {
     refusals += way.refusal + "\n";
     priced += way.difference.has_value();
   }
@@ -102,26 +102,26 @@ TEST(Subject, AnOpsOtherWaysAndWhyNot) {
   EXPECT_NE(refusals.find("would have to be taken apart"), std::string::npos) << refusals;
 }
 
-TEST(Subject, SizesThatDoNotDivide) {
+TEST(ShardingExplanation, SizesThatDoNotDivide) {
   // Three heads of 512 over tp=2.
   Planned all = planned({2, 1536, 3, 1024, 8, 8192}, 2,
                         "dp=1,tp=2,pp=1,zero=0,recompute=none,micro_batch=8");
   auto found = subject(all, "h.0.q");
   ASSERT_TRUE(found);
   std::string refusals;
-  for (const SubjectWay &way : found->ways)
+  for (const ShardingWay &way : found->ways)
     refusals += way.refusal;
   EXPECT_EQ(refusals, "dimension 1 has size 3, not a multiple of tp=2");
 }
 
-TEST(Subject, WithoutTensorParallelismThereIsNoChoice) {
+TEST(ShardingExplanation, WithoutTensorParallelismThereIsNoChoice) {
   Planned all = planned(kSize, 8, "dp=8,tp=1,pp=1,zero=1,recompute=none,micro_batch=1");
   auto found = subject(all, "h.1.up");
   ASSERT_TRUE(found);
   EXPECT_EQ(found->ways.size(), 1u);
 }
 
-TEST(Subject, UnknownNames) {
+TEST(ShardingExplanation, UnknownNames) {
   Planned all = planned(kSize, 8, kTensor);
   auto found = subject(all, "h.1.upp");
   ASSERT_FALSE(found);
@@ -131,7 +131,7 @@ TEST(Subject, UnknownNames) {
 }
 
 /// Where a sharding was chosen for what it holds, its other ways are those that hold no more.
-TEST(Subject, OtherWaysThanThoseOfAFrontier) {
+TEST(ShardingExplanation, OtherWaysThanThoseOfAFrontier) {
   Problem problem = transformer({2, 1024, 16, 512, 16, 8192});
   Cluster on = cluster("dgx-h100");
   Planner planner(problem, on, 4);
@@ -143,30 +143,30 @@ TEST(Subject, OtherWaysThanThoseOfAFrontier) {
   int priced = 0;
   for (size_t i = 0; i < frontier->shardings.size(); i += 4) {
     Estimate estimate;
-    auto realized = planner.carriedOut(degrees, estimate, {{}, 0, int32_t(i)});
-    ASSERT_TRUE(realized);
-    Result<Problem> planned = complete(planner.shardings, *realized);
+    auto completed = planner.carriedOut(degrees, estimate, {{}, 0, int32_t(i)});
+    ASSERT_TRUE(completed);
+    Result<Problem> planned = unfoldPlan(planner.shardings, *completed);
     ASSERT_TRUE(planned);
-    auto again = solveSharding(*planned, ProblemFacts(*planned), on, realized->plan.degrees,
-                               realized->solver);
+    auto again = solveSharding(*planned, ProblemFacts(*planned), on, completed->plan.degrees,
+                               completed->solver);
     ASSERT_TRUE(again);
     EXPECT_NEAR(again->seconds, frontier->shardings[i].seconds, 1e-9 * again->seconds);
     // Its own, or the same with what is alike (the layers) the other way round.
-    keepRest(realized->plan, again->plan);
+    keepRest(completed->plan, again->plan);
     Prediction predicted = predict(*planned, again->plan, on);
-    EXPECT_NEAR(predicted.stepSeconds, realized->predicted.stepSeconds,
+    EXPECT_NEAR(predicted.stepSeconds, completed->predicted.stepSeconds,
                 1e-6 * predicted.stepSeconds)
         << i;
     EXPECT_EQ(predicted.memory.parameters + predicted.memory.optimizer,
-              realized->predicted.memory.parameters + realized->predicted.memory.optimizer);
-    auto found = explainSubject(*planned, realized->plan, realized->predicted, on,
-                                realized->solver, "h.1.up");
+              completed->predicted.memory.parameters + completed->predicted.memory.optimizer);
+    auto found = explainSharding(*planned, completed->plan, completed->predicted, on,
+                                completed->solver, "h.1.up");
     ASSERT_TRUE(found);
-    for (const SubjectWay &way : found->at(0).ways) {
+    for (const ShardingWay &way : found->at(0).ways) {
       if (!way.difference)
         continue;
       ++priced;
-      EXPECT_TRUE(way.difference->seconds > -1e-6 * realized->predicted.stepSeconds ||
+      EXPECT_TRUE(way.difference->seconds > -1e-6 * completed->predicted.stepSeconds ||
                   way.difference->memory.total() > 0)
           << i << " " << way.sharding;
     }

@@ -5,15 +5,16 @@
 
 namespace dtc::plan {
 
-/// How what `shortage` says begins.
+/// How what `describeShortage` says begins.
 inline constexpr const char *kNoPlanFits = "no plan fits: ";
 
 /// What is short, where and by how much, for the plan that comes closest.
-std::string shortage(const SearchResult &closest);
+std::string describeShortage(const SearchResult &closest);
 
 /// What would help where nothing fits, cheapest first, as the end of a message: another value for
 /// something that is pinned, nothing pinned, more devices. "" where none of these do.
-std::string wayOut(const Problem &problem, const Cluster &cluster, const SearchOptions &options);
+std::string suggestRemedy(const Problem &problem, const Cluster &cluster,
+                          const SearchOptions &options);
 
 /// Why a SPEC can't be honoured whatever the memory, or "".
 std::string unsupportedSpec(const Problem &problem, const SearchOptions &options);

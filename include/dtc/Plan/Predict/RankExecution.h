@@ -44,9 +44,9 @@ struct PendingGradient {
   int64_t bytes = 0;       ///< of one rank
 };
 
-class Execution {
+class RankExecution {
 public:
-  Execution(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+  RankExecution(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
             const CostModel &model, const Workspace *workspace = nullptr);
 
   std::vector<ExecutionStep> steps; ///< of one microbatch
@@ -102,9 +102,9 @@ private:
 };
 
 /// The memory that buffers other than the arguments take at each step.
-std::vector<int64_t> liveBytes(const Execution &execution);
+std::vector<int64_t> liveBytes(const RankExecution &execution);
 
 /// The most of it.
-int64_t peakBytes(const Execution &execution);
+int64_t peakBytes(const RankExecution &execution);
 
 } // namespace dtc::plan

@@ -13,17 +13,17 @@
 
 namespace dtc::plan {
 
-struct SubjectWay {
+struct ShardingWay {
   std::string sharding; ///< axes by name, of a tensor or of an op's operands and results
   bool chosen = false;
   std::optional<Difference> difference; ///< against the plan
   std::string refusal;                  ///< why it can't be, without a difference
 };
 
-struct Subject {
+struct ShardingExplanation {
   std::string name, kind; ///< "parameter", "input", "dtc.contract", ...
   std::string shape;      ///< "4096x11008"; of an op its results'
-  std::vector<SubjectWay> ways; ///< as it is first
+  std::vector<ShardingWay> ways; ///< as it is first
   /// Whose mesh it is about, of a plan with stage groups.
   std::optional<size_t> group = std::nullopt;
 };
@@ -33,7 +33,7 @@ struct Subject {
 /// solved for. Where stages have meshes of their own: one for each group of them that has
 /// the op or reads the tensor, whose ways are those of its stages alone. Error 2: there
 /// is no such name; says the nearest.
-Result<std::vector<Subject>> explainSubject(const Problem &problem, const Plan &plan,
+Result<std::vector<ShardingExplanation>> explainSharding(const Problem &problem, const Plan &plan,
                                const Prediction &predicted, const Cluster &cluster,
                                const SolverOptions &solver, const std::string &name,
                                const Workspace *workspace = nullptr);

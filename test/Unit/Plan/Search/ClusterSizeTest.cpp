@@ -1,7 +1,7 @@
 // How many devices a problem needs.
 #include "Transformer.h"
 
-#include "dtc/Plan/Search/Fit.h"
+#include "dtc/Plan/Search/ClusterSize.h"
 
 #include <algorithm>
 
@@ -32,13 +32,13 @@ double stateBytes(const Problem &problem) {
 
 } // namespace
 
-TEST(Fit, FewestDevicesThatHoldTheState) {
+TEST(SizedPlan, FewestDevicesThatHoldTheState) {
   Problem problem = transformer({16, 4096, 32, 2048, 16, 50304}); // 3.5 billion parameters
   Cluster on = cluster("dgx-h100");
   for (double memory : {24e9, 40e9, 80e9}) {
     on.device.memoryBytes = memory;
-    FitFinder finder(problem, on, {});
-    std::optional<Fit> fit = finder.smallest();
+    ClusterSizer finder(problem, on, {});
+    std::optional<SizedPlan> fit = finder.smallest();
     ASSERT_TRUE(fit);
     int64_t count = fit->degrees.devices();
     EXPECT_TRUE(fit->fits());
@@ -56,36 +56,36 @@ TEST(Fit, FewestDevicesThatHoldTheState) {
 }
 
 /// Between powers of two, parts of a node of 72.
-TEST(Fit, PartsOfLargeNodes) {
+TEST(SizedPlan, PartsOfLargeNodes) {
   Problem problem = transformer({16, 4096, 32, 2048, 16, 50304});
   Cluster on = cluster("gb200-nvl72");
   on.device.memoryBytes = 4.6e9;
-  std::optional<Fit> fit = FitFinder(problem, on, {}).smallest();
+  std::optional<SizedPlan> fit = ClusterSizer(problem, on, {}).smallest();
   ASSERT_TRUE(fit);
   EXPECT_EQ(fit->degrees.devices(), 24);
 }
 
-TEST(Fit, NothingWhereTheClusterIsTooSmall) {
+TEST(SizedPlan, NothingWhereTheClusterIsTooSmall) {
   Problem problem = transformer({16, 4096, 32, 2048, 16, 50304});
   Cluster on = cluster("dgx-h100");
   on.device.memoryBytes = 20e9;
-  FitFinder limited(problem, on, {.mostDevices = 2});
+  ClusterSizer limited(problem, on, {.mostDevices = 2});
   EXPECT_FALSE(limited.smallest());
   on.nodes = 1;
   on.device.memoryBytes = 4e9;
-  FitFinder node(problem, on, {});
+  ClusterSizer node(problem, on, {});
   EXPECT_EQ(node.mostDevices(), 8);
   EXPECT_FALSE(node.smallest());
 }
 
-TEST(Fit, AWayIsWhatPinningItPredicts) {
+TEST(SizedPlan, AWayIsWhatPinningItPredicts) {
   Problem problem = transformer({8, 4096, 32, 2048, 16, 50304});
   Cluster on = cluster("dgx-h100");
-  FitFinder finder(problem, on, {.microbatches = 4});
-  std::vector<Fit> ways = finder.configurations(16);
+  ClusterSizer finder(problem, on, {.microbatches = 4});
+  std::vector<SizedPlan> ways = finder.configurations(16);
   ASSERT_FALSE(ways.empty());
   bool hasPipeline = false;
-  for (const Fit &way : ways) {
+  for (const SizedPlan &way : ways) {
     const Degrees &degrees = way.degrees;
     EXPECT_EQ(degrees.devices(), 16);
     EXPECT_EQ(degrees.microBatch, 1);
@@ -107,13 +107,13 @@ TEST(Fit, AWayIsWhatPinningItPredicts) {
   EXPECT_TRUE(hasPipeline);
 }
 
-TEST(Fit, StagesAndZeroHoldLess) {
+TEST(SizedPlan, StagesAndZeroHoldLess) {
   Problem problem = transformer({8, 4096, 32, 2048, 16, 50304});
   Cluster on = cluster("dgx-h100");
-  FitFinder finder(problem, on, {});
+  ClusterSizer finder(problem, on, {});
   const MemoryUse *last = nullptr;
-  std::vector<Fit> ways = finder.configurations(8);
-  for (const Fit &way : ways) {
+  std::vector<SizedPlan> ways = finder.configurations(8);
+  for (const SizedPlan &way : ways) {
     if (way.degrees.tp > 1 || way.degrees.pp > 1 || way.degrees.recompute != Recompute::Full)
       continue;
     if (last) {
@@ -125,18 +125,18 @@ TEST(Fit, StagesAndZeroHoldLess) {
 }
 
 /// Keys and values of every layer, split by heads over tp; of its own stages over pp.
-TEST(Fit, KeysAndValuesOfAllLayers) {
+TEST(SizedPlan, KeysAndValuesOfAllLayers) {
   int64_t layers = 8, width = 4096, sequence = 2048;
   Problem problem = forwardOnly(transformer({layers, width, 32, sequence, 2, 50304}));
   Cluster on = cluster("dgx-h100");
   int64_t whole = layers * 2 * sequence * width * 2; // of one sample, in bf16
-  FitFinder finder(problem, on, {});
-  std::optional<Fit> one = finder.smallest();
+  ClusterSizer finder(problem, on, {});
+  std::optional<SizedPlan> one = finder.smallest();
   ASSERT_TRUE(one);
   EXPECT_EQ(one->degrees.devices(), 1);
   EXPECT_EQ(one->cacheBytes, whole);
   EXPECT_EQ(one->predicted.memory.gradients + one->predicted.memory.optimizer, 0);
-  for (const Fit &way : finder.configurations(2)) {
+  for (const SizedPlan &way : finder.configurations(2)) {
     EXPECT_EQ(way.degrees.dp, 1);
     // The stage without the head has more layers.
     EXPECT_GE(way.cacheBytes, whole / 2);
@@ -144,5 +144,5 @@ TEST(Fit, KeysAndValuesOfAllLayers) {
   }
   // What holds the weights and no more doesn't hold the keys and values, too.
   on.device.memoryBytes = double(one->total()) - 1;
-  EXPECT_EQ(FitFinder(problem, on, {}).smallest()->degrees.devices(), 2);
+  EXPECT_EQ(ClusterSizer(problem, on, {}).smallest()->degrees.devices(), 2);
 }

@@ -1,4 +1,4 @@
-#include "dtc/Plan/Search/Shortage.h"
+#include "dtc/Plan/Search/OutOfMemory.h"
 
 #include <cstdio>
 #include <optional>
@@ -49,7 +49,7 @@ static std::string ofHost(const HostUse &host) {
          size(host.shortBytes()) + " short";
 }
 
-std::string shortage(const SearchResult &closest) {
+std::string describeShortage(const SearchResult &closest) {
   const Prediction &predicted = closest.predicted;
   std::string text = kNoPlanFits + summary(closest.plan.degrees) + " needs ";
   if (predicted.host.shortBytes() <= 0)
@@ -108,9 +108,9 @@ std::vector<std::pair<std::string, Spec>> eachKeyLess(const Spec &spec) {
 namespace {
 
 /// Searches like one for which nothing fits, but in a few things.
-class WayOut {
+class RemedySearch {
 public:
-  WayOut(const Problem &problem, const Cluster &cluster, const SearchOptions &given)
+  RemedySearch(const Problem &problem, const Cluster &cluster, const SearchOptions &given)
       : problem(problem), cluster(cluster), options(given) {
     options.findClosest = options.adviseOtherwise = false;
   }
@@ -156,8 +156,9 @@ private:
 
 } // namespace
 
-std::string wayOut(const Problem &problem, const Cluster &cluster, const SearchOptions &options) {
-  WayOut search(problem, cluster, options);
+std::string suggestRemedy(const Problem &problem, const Cluster &cluster,
+                          const SearchOptions &options) {
+  RemedySearch search(problem, cluster, options);
   const auto pins = eachKeyLess(options.spec);
   for (const auto &[key, without] : pins)
     if (auto found = search.with(without, options.devices))

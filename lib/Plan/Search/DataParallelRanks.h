@@ -7,11 +7,11 @@ namespace dtc::plan {
 
 /// The same parameters: axes shift, gradients pend over dp, ZeRO stores; by two levels
 /// (Storage.h), what a stage has of each it says itself.
-Weights surrounded(Weights weights, const Degrees &degrees, const sharding::Mesh &mesh,
+Weights amongDataRanks(Weights weights, const Degrees &degrees, const sharding::Mesh &mesh,
                    bool mixesLevels);
 
 /// Groups that sum up single numbers, as scalarSums finds them in the whole plan.
-std::vector<sharding::AxisList> surroundedSums(const ShardCosts &shard,
+std::vector<sharding::AxisList> sumsAmongDataRanks(const ShardCosts &shard,
                                                const sharding::Mesh &mesh);
 
 } // namespace dtc::plan

@@ -1,8 +1,8 @@
-#include "dtc/Plan/Explain/Subject.h"
+#include "dtc/Plan/Explain/ShardingExplanation.h"
 
 #include "dtc/Plan/Plan/Verify.h"
 #include "dtc/Plan/Predict/StageDevices.h"
-#include "dtc/Plan/Search/Realize.h"
+#include "dtc/Plan/Search/CompletePlan.h"
 #include "dtc/Plan/Shard/ShardingSolver.h"
 
 #include <algorithm>
@@ -39,14 +39,14 @@ class SubjectExplainer {
 public:
   SubjectExplainer(const SubjectPlan &whole, const SolverOptions &given, size_t group);
 
-  Subject run(const Named &named) {
+  ShardingExplanation run(const Named &named) {
     return named.op >= 0 ? explainOp(named.op) : explainArgument(named.argument);
   }
 
 private:
-  Subject explainArgument(ValueId value);
-  Subject explainOp(OpId op);
-  SubjectWay priced(const std::string &text, const SolverOptions::Forced &forced);
+  ShardingExplanation explainArgument(ValueId value);
+  ShardingExplanation explainOp(OpId op);
+  ShardingWay priced(const std::string &text, const SolverOptions::Forced &forced);
   AxisList dividing(int64_t size) const;
   std::string notDividing(const std::string &what, int64_t size) const;
   std::string opText(OpId id, const OpSharding &choice) const;
@@ -104,8 +104,8 @@ std::string SubjectExplainer::notDividing(const std::string &what, int64_t size)
 }
 
 /// Fixes one thing and solves the rest.
-SubjectWay SubjectExplainer::priced(const std::string &text, const SolverOptions::Forced &forced) {
-  SubjectWay way{text, false, std::nullopt, ""};
+ShardingWay SubjectExplainer::priced(const std::string &text, const SolverOptions::Forced &forced) {
+  ShardingWay way{text, false, std::nullopt, ""};
   SolverOptions asked = solver;
   asked.forced = forced;
   auto solution = solveSharding(problem, facts, devices, plan.degrees, asked);
@@ -115,7 +115,7 @@ SubjectWay SubjectExplainer::priced(const std::string &text, const SolverOptions
     return way;
   }
   Plan other = whole.plan;
-  setLayout(other, group, std::move(solution->plan));
+  setModelSharding(other, group, std::move(solution->plan));
   keepRest(whole.plan, other);
   std::vector<Violation> violations = verify(whole.given, other, whole.cluster);
   if (!violations.empty()) {
@@ -130,10 +130,10 @@ SubjectWay SubjectExplainer::priced(const std::string &text, const SolverOptions
 
 //===-- tensors -----------------------------------------------------------===//
 
-Subject SubjectExplainer::explainArgument(ValueId id) {
+ShardingExplanation SubjectExplainer::explainArgument(ValueId id) {
   const Value &value = problem.values[id];
   const TensorSharding &own = plan.arguments.at(id);
-  Subject subject{value.name, name(value.kind), shapeText(value.shape), {}};
+  ShardingExplanation subject{value.name, name(value.kind), shapeText(value.shape), {}};
   subject.ways.push_back({own.str(plan.mesh), true, std::nullopt, ""});
   if (value.kind != ValueKind::Parameter || tensorAxes.empty())
     return subject;
@@ -195,7 +195,7 @@ std::string SubjectExplainer::whyNot(OpId id, FactorId factor) const {
     return where + " is the batch, which data parallelism splits";
   if (split.kind == FactorKind::Whole)
     return where + " is needed whole";
-  if (factor == op.ragged)
+  if (factor == op.groupedExperts)
     return where + " counts experts, which only ep splits: how many rows choose each is known at "
                    "run time";
   if (split.kind == FactorKind::Rounds && op.keepRounds)
@@ -209,9 +209,9 @@ std::string SubjectExplainer::whyNot(OpId id, FactorId factor) const {
   return "its backward ops can't follow along " + where + ", or do the same as another way";
 }
 
-Subject SubjectExplainer::explainOp(OpId id) {
+ShardingExplanation SubjectExplainer::explainOp(OpId id) {
   const Op &op = problem.ops[id];
-  Subject subject{op.location, op.name, "", {}};
+  ShardingExplanation subject{op.location, op.name, "", {}};
   for (ValueId result : op.results)
     subject.shape += (subject.shape.empty() ? "" : ", ") + shapeText(problem.values[result].shape);
   subject.ways.push_back({opText(id, plan.ops[id]), true, std::nullopt, ""});
@@ -292,7 +292,7 @@ static std::vector<size_t> groupsOf(const SubjectPlan &whole, const Named &named
   return result.empty() ? std::vector<size_t>{0} : result;
 }
 
-Result<std::vector<Subject>> explainSubject(const Problem &problem, const Plan &plan,
+Result<std::vector<ShardingExplanation>> explainSharding(const Problem &problem, const Plan &plan,
                                             const Prediction &predicted, const Cluster &cluster,
                                             const SolverOptions &solver, const std::string &name,
                                             const Workspace *workspace) {
@@ -303,7 +303,7 @@ Result<std::vector<Subject>> explainSubject(const Problem &problem, const Plan &
   Result<Named> named = find(whole.problem, name);
   if (!named)
     return named.error();
-  std::vector<Subject> result;
+  std::vector<ShardingExplanation> result;
   for (size_t group : groupsOf(whole, *named)) {
     result.push_back(SubjectExplainer(whole, solver, group).run(*named));
     if (!plan.degrees.groups.empty())

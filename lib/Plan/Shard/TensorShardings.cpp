@@ -1,4 +1,4 @@
-#include "dtc/Plan/Shard/Layouts.h"
+#include "dtc/Plan/Shard/TensorShardings.h"
 
 #include <algorithm>
 #include <limits>
@@ -21,14 +21,14 @@ static std::vector<int> encode(const TensorSharding &sharding) {
   return key;
 }
 
-LayoutId Layouts::intern(const TensorSharding &sharding) {
-  auto [it, isNew] = ids.try_emplace(encode(sharding), static_cast<LayoutId>(shardings.size()));
+ShardingId TensorShardings::intern(const TensorSharding &sharding) {
+  auto [it, isNew] = ids.try_emplace(encode(sharding), static_cast<ShardingId>(shardings.size()));
   if (isNew)
     shardings.push_back(sharding);
   return it->second;
 }
 
-double Layouts::reshardSeconds(const Value &value, LayoutId from, LayoutId to) {
+double TensorShardings::reshardSeconds(const Value &value, ShardingId from, ShardingId to) {
   if (from == to)
     return 0;
   bool stays = value.kind == ValueKind::Parameter && !model.getCluster().software.gathersWeights;

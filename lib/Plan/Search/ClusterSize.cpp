@@ -1,8 +1,8 @@
-#include "dtc/Plan/Search/Fit.h"
+#include "dtc/Plan/Search/ClusterSize.h"
 
 #include "Candidates.h"
 
-#include "dtc/Plan/Search/Realize.h"
+#include "dtc/Plan/Search/CompletePlan.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
 #include <algorithm>
@@ -41,18 +41,18 @@ int64_t cacheBytes(const Problem &problem, const Plan &plan) {
 
 /// Shardings are solved once for each degree of tensor parallelism, whatever the
 /// number of devices around it.
-class FitFinder::Planner {
+class ClusterSizer::Planner {
 public:
-  Planner(const Problem &given, const Cluster &cluster, const FitOptions &options, bool trains)
+  Planner(const Problem &given, const Cluster &cluster, const SizingOptions &options, bool trains)
       : cluster(cluster), options(options), trains(trains), node(nodeOf(cluster)),
         problem(weighed(given)), facts(problem), library(problem, cluster, onNode(node)),
         estimator(library, problem, facts) {}
 
   /// The fastest on so many devices among the plans that hold least; nothing where
   /// none fits.
-  std::optional<Fit> best(int64_t devices);
+  std::optional<SizedPlan> best(int64_t devices);
   /// The plan of these degrees, whatever it needs; nothing where they can't be.
-  std::optional<Fit> plan(const Degrees &degrees);
+  std::optional<SizedPlan> plan(const Degrees &degrees);
   bool selects() const { return library.keepsInsideOps(); }
 
 private:
@@ -69,10 +69,10 @@ private:
   std::vector<Degrees> candidates(int64_t devices);
   std::vector<Estimate> fitting(const std::vector<Degrees> &list);
   ShardVariant priced(const Degrees &degrees, double factor);
-  std::optional<Fit> realized(const Estimate &estimate);
+  std::optional<SizedPlan> completed(const Estimate &estimate);
 
   const Cluster &cluster;
-  const FitOptions &options;
+  const SizingOptions &options;
   bool trains;
   int64_t node;
   Problem problem;
@@ -83,14 +83,14 @@ private:
 };
 
 /// With a step's samples of one node, for which shardings are weighed.
-Problem FitFinder::Planner::weighed(Problem problem) const {
+Problem ClusterSizer::Planner::weighed(Problem problem) const {
   if (trains)
     problem.numMicrobatches = std::max<int64_t>(
         1, options.microbatches * options.samples * node / std::max<int64_t>(1, problem.batch));
   return problem;
 }
 
-std::vector<Degrees> FitFinder::Planner::candidates(int64_t devices) {
+std::vector<Degrees> ClusterSizer::Planner::candidates(int64_t devices) {
   SearchOptions asked;
   asked.devices = devices;
   asked.executable = false;
@@ -110,9 +110,9 @@ std::vector<Degrees> FitFinder::Planner::candidates(int64_t devices) {
   return found.list;
 }
 
-/// Layouts that trade time for memory: what a step takes at least is worth holding
+/// TensorShardings that trade time for memory: what a step takes at least is worth holding
 /// 1 / `factor` of the device's memory; 0: as fast as can be.
-ShardVariant FitFinder::Planner::priced(const Degrees &degrees, double factor) {
+ShardVariant ClusterSizer::Planner::priced(const Degrees &degrees, double factor) {
   ShardVariant plain;
   if (factor == 0 || degrees.tp == 1)
     return plain;
@@ -125,7 +125,7 @@ ShardVariant FitFinder::Planner::priced(const Degrees &degrees, double factor) {
 }
 
 /// Those that fit, fastest first, without many that are slower than the best.
-std::vector<Estimate> FitFinder::Planner::fitting(const std::vector<Degrees> &list) {
+std::vector<Estimate> ClusterSizer::Planner::fitting(const std::vector<Degrees> &list) {
   struct Way {
     double bound;
     Degrees degrees;
@@ -162,28 +162,28 @@ std::vector<Estimate> FitFinder::Planner::fitting(const std::vector<Degrees> &li
   return result;
 }
 
-std::optional<Fit> FitFinder::Planner::realized(const Estimate &estimate) {
-  auto whole = realize(problem, cluster, library, estimate);
+std::optional<SizedPlan> ClusterSizer::Planner::completed(const Estimate &estimate) {
+  auto whole = completePlan(problem, cluster, library, estimate);
   if (!whole)
     return std::nullopt;
-  Fit fit{whole->plan.degrees, std::move(whole->predicted), 0};
+  SizedPlan fit{whole->plan.degrees, std::move(whole->predicted), 0};
   if (trains)
     return fit;
-  Result<Problem> planned = complete(library, *whole);
+  Result<Problem> planned = unfoldPlan(library, *whole);
   if (!planned)
     return std::nullopt;
   fit.cacheBytes = cacheBytes(*planned, whole->plan);
   return fit;
 }
 
-std::optional<Fit> FitFinder::Planner::best(int64_t devices) {
+std::optional<SizedPlan> ClusterSizer::Planner::best(int64_t devices) {
   for (const Estimate &estimate : fitting(candidates(devices)))
-    if (auto fit = realized(estimate); fit && fit->fits())
+    if (auto fit = completed(estimate); fit && fit->fits())
       return fit;
   return std::nullopt;
 }
 
-std::optional<Fit> FitFinder::Planner::plan(const Degrees &degrees) {
+std::optional<SizedPlan> ClusterSizer::Planner::plan(const Degrees &degrees) {
   std::optional<Estimate> least;
   for (double factor : kPrices) {
     Estimate estimate;
@@ -196,32 +196,32 @@ std::optional<Fit> FitFinder::Planner::plan(const Degrees &degrees) {
     if (least->fits())
       break;
   }
-  return least ? realized(*least) : std::nullopt;
+  return least ? completed(*least) : std::nullopt;
 }
 
 //===-- the search --------------------------------------------------------===//
 
-FitFinder::FitFinder(const Problem &problem, const Cluster &cluster, const FitOptions &options)
+ClusterSizer::ClusterSizer(const Problem &problem, const Cluster &cluster,
+                           const SizingOptions &options)
     : problem(problem), cluster(cluster), options(options),
-      trains(std::any_of(problem.results.begin(), problem.results.end(),
-                         [](const FunctionResult &result) {
-                           return result.kind == ResultKind::Gradient;
-                         })) {
+      trains(std::any_of(
+          problem.results.begin(), problem.results.end(),
+          [](const FunctionResult &result) { return result.kind == ResultKind::Gradient; })) {
   if (int64_t all = cluster.devices(); all > 0)
     this->options.mostDevices = std::min(options.mostDevices, all);
   planner = std::make_unique<Planner>(problem, cluster, this->options, trains);
 }
 
-FitFinder::~FitFinder() = default;
+ClusterSizer::~ClusterSizer() = default;
 
 /// Fewer can't hold what is kept from step to step, however it is split.
-int64_t FitFinder::leastDevices() const {
+int64_t ClusterSizer::leastDevices() const {
   auto bytes = double(modelBytes(problem, ProblemFacts(problem), cluster.software).most());
   CostModel model(cluster, 1);
   return std::max<int64_t>(1, int64_t(std::ceil(bytes / model.availableBytes(0))));
 }
 
-std::vector<int64_t> FitFinder::counts(int64_t least) const {
+std::vector<int64_t> ClusterSizer::counts(int64_t least) const {
   int64_t node = cluster.devicesPerNode;
   std::vector<int64_t> result;
   for (int64_t count = 1; count <= options.mostDevices; count *= 2)
@@ -239,9 +239,9 @@ std::vector<int64_t> FitFinder::counts(int64_t least) const {
   return result;
 }
 
-std::optional<Fit> FitFinder::on(int64_t devices) { return planner->best(devices); }
+std::optional<SizedPlan> ClusterSizer::on(int64_t devices) { return planner->best(devices); }
 
-std::optional<Fit> FitFinder::smallest() {
+std::optional<SizedPlan> ClusterSizer::smallest() {
   for (int64_t count : counts(leastDevices()))
     if (auto fit = on(count))
       return fit;
@@ -250,7 +250,7 @@ std::optional<Fit> FitFinder::smallest() {
 
 //===-- configurations ----------------------------------------------------===//
 
-std::vector<Fit> FitFinder::configurations(int64_t devices) {
+std::vector<SizedPlan> ClusterSizer::configurations(int64_t devices) {
   int64_t node = std::gcd(devices, cluster.devicesPerNode > 0 ? cluster.devicesPerNode : devices);
   // Between the nodes; in a single one instead of tensor parallelism.
   int64_t stages = devices > node ? devices / node : devices;
@@ -272,7 +272,7 @@ std::vector<Fit> FitFinder::configurations(int64_t devices) {
     recomputations.push_back(Recompute::Selective);
   if (trains)
     recomputations.push_back(Recompute::Full);
-  std::vector<Fit> result;
+  std::vector<SizedPlan> result;
   for (Degrees degrees : meshes)
     for (int zero : {0, 1, 3}) {
       if (zero > 0 && degrees.dp == 1)

@@ -1,4 +1,4 @@
-#include "dtc/Plan/Predict/Profile.h"
+#include "dtc/Plan/Predict/UnitCosts.h"
 
 #include "dtc/Plan/Solve/Distinct.h"
 
@@ -26,10 +26,10 @@ static int unitAmong(const std::vector<OpId> &cuts, OpId position) {
                     static_cast<int>(cuts.size()) - 2);
 }
 
-int Profile::unitOf(OpId position) const { return unitAmong(cuts, position); }
-int Profile::executedUnitOf(OpId position) const { return unitAmong(executed.cuts, position); }
+int UnitCosts::unitOf(OpId position) const { return unitAmong(cuts, position); }
+int UnitCosts::executedUnitOf(OpId position) const { return unitAmong(executed.cuts, position); }
 
-std::vector<int> Profile::unitsOf(OpId position) const {
+std::vector<int> UnitCosts::unitsOf(OpId position) const {
   const FoldedUnits &fold = executed.units;
   int unit = executedUnitOf(position);
   std::vector<int> result;
@@ -39,16 +39,16 @@ std::vector<int> Profile::unitsOf(OpId position) const {
 }
 
 /// Whether a unit is in the block before the repeated one, or in that after it.
-bool Profile::isBefore(int unit) const {
+bool UnitCosts::isBefore(int unit) const {
   return unit < executed.units.first && unit >= executed.units.first - executed.units.count;
 }
-bool Profile::isAfter(int unit) const {
+bool UnitCosts::isAfter(int unit) const {
   int end = executed.units.first + executed.units.count;
   return unit >= end && unit < end + executed.units.count;
 }
 
-bool Profile::build(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
-                    const sharding::Mesh &mesh) {
+bool UnitCosts::build(const Problem &problem, const ProblemFacts &facts,
+                      const RankExecution &execution, const sharding::Mesh &mesh) {
   addSeconds(execution);
   if (!addMemory(execution))
     return false;
@@ -57,17 +57,18 @@ bool Profile::build(const Problem &problem, const ProblemFacts &facts, const Exe
   return true;
 }
 
-Profile::Profile(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
-                 const sharding::Mesh &mesh, std::vector<OpId> given)
+UnitCosts::UnitCosts(const Problem &problem, const ProblemFacts &facts,
+                     const RankExecution &execution, const sharding::Mesh &mesh,
+                     std::vector<OpId> given)
     : cuts(std::move(given)), executed{cuts, {}} {
   build(problem, facts, execution, mesh);
 }
 
-std::unique_ptr<Profile> Profile::ofFolded(const Problem &folded, const ProblemFacts &facts,
-                                           const Execution &execution,
+std::unique_ptr<UnitCosts> UnitCosts::ofFolded(const Problem &folded, const ProblemFacts &facts,
+                                           const RankExecution &execution,
                                            const sharding::Mesh &mesh, const FoldedCuts &at,
                                            std::vector<OpId> cuts) {
-  std::unique_ptr<Profile> result(new Profile);
+  std::unique_ptr<UnitCosts> result(new UnitCosts);
   result->cuts = std::move(cuts);
   result->executed = at;
   return result->build(folded, facts, execution, mesh) ? std::move(result) : nullptr;
@@ -86,7 +87,7 @@ static std::vector<OpId> readersOf(ValueId value, const Problem &problem,
   return result;
 }
 
-void Profile::addArguments(const Problem &problem, const ProblemFacts &facts) {
+void UnitCosts::addArguments(const Problem &problem, const ProblemFacts &facts) {
   const FoldedUnits &fold = executed.units;
   argumentReaders.resize(problem.arguments);
   for (ValueId value = 0; value < problem.arguments; ++value) {
@@ -106,7 +107,7 @@ void Profile::addArguments(const Problem &problem, const ProblemFacts &facts) {
   }
 }
 
-void Profile::addSeconds(const Execution &execution) {
+void UnitCosts::addSeconds(const RankExecution &execution) {
   std::vector<PassSeconds> all(executedUnits()), exchanged(executedUnits()),
       launched(executedUnits());
   auto add = [](PassSeconds &to, const ExecutionStep &step, double seconds) {
@@ -143,7 +144,7 @@ void Profile::addSeconds(const Execution &execution) {
 //===-- memory ------------------------------------------------------------===//
 
 /// By units of the execution; of a folded one, buffers that are used alike are one.
-std::vector<UnitUse> Profile::usesOf(const Execution &execution) const {
+std::vector<UnitUse> UnitCosts::usesOf(const RankExecution &execution) const {
   std::vector<UnitUse> uses(execution.buffers.size());
   for (const ExecutionStep &step : execution.steps) {
     int unit = executedUnitOf(step.position);
@@ -185,7 +186,7 @@ static UnitUse shifted(UnitUse use, int units) {
 }
 
 /// Whether the repeated block and those beside it make and use the same.
-bool Profile::inStep(const std::vector<UnitUse> &uses) const {
+bool UnitCosts::inStep(const std::vector<UnitUse> &uses) const {
   const FoldedUnits &fold = executed.units;
   std::vector<UnitUse> before, repeated, after;
   for (const UnitUse &use : uses) {
@@ -203,7 +204,7 @@ bool Profile::inStep(const std::vector<UnitUse> &uses) const {
 
 /// The same of the whole model, of what the repeated block doesn't make. That exchanges values
 /// with the two beside it; what others make is for all of its copies.
-UnitUse Profile::wholeUse(const UnitUse &use) const {
+UnitUse UnitCosts::wholeUse(const UnitUse &use) const {
   const FoldedUnits &fold = executed.units;
   auto whole = [&](const std::vector<int> &units) {
     std::vector<int> list;
@@ -223,7 +224,7 @@ UnitUse Profile::wholeUse(const UnitUse &use) const {
 }
 
 /// Steps at the end that only bring results to where they leave the function.
-static size_t firstLeaving(const Execution &execution) {
+static size_t firstLeaving(const RankExecution &execution) {
   size_t first = execution.steps.size();
   while (first > 0 && execution.steps[first - 1].collective)
     --first;
@@ -232,7 +233,7 @@ static size_t firstLeaving(const Execution &execution) {
 
 /// By how much what is live grows from each copy of the repeated block to the next,
 /// the same in all of its units; nullopt where it isn't so.
-std::optional<int64_t> Profile::growthOf(const std::vector<int64_t> &most) const {
+std::optional<int64_t> UnitCosts::growthOf(const std::vector<int64_t> &most) const {
   const FoldedUnits &fold = executed.units;
   std::optional<int64_t> growth;
   for (int unit = fold.first; unit < fold.first + fold.count; ++unit) {
@@ -250,7 +251,7 @@ std::optional<int64_t> Profile::growthOf(const std::vector<int64_t> &most) const
 
 /// What leaves beside the repeated block, before all of its copies or after; false
 /// where it is between them.
-bool Profile::addLeaving(const Execution &execution, const std::vector<int64_t> &live,
+bool UnitCosts::addLeaving(const RankExecution &execution, const std::vector<int64_t> &live,
                          int64_t left, std::vector<int64_t> &forward,
                          std::vector<int64_t> &backward) const {
   const FoldedUnits &fold = executed.units;
@@ -276,7 +277,7 @@ bool Profile::addLeaving(const Execution &execution, const std::vector<int64_t> 
 
 /// The most that is live in each unit, by pass. A block keeps `kept` bytes from its
 /// forward to its backward pass, and leaves `left` bytes of gradients to the end.
-bool Profile::addLive(const Execution &execution, std::vector<int64_t> &forward,
+bool UnitCosts::addLive(const RankExecution &execution, std::vector<int64_t> &forward,
                       std::vector<int64_t> &backward) const {
   constexpr int64_t none = -1;
   const FoldedUnits &fold = executed.units;
@@ -343,7 +344,7 @@ static void addAfter(const UnitUse &use, StageTable &outside) {
   }
 }
 
-bool Profile::addMemory(const Execution &execution) {
+bool UnitCosts::addMemory(const RankExecution &execution) {
   std::vector<UnitUse> uses = usesOf(execution);
   if (!inStep(uses))
     return false;
@@ -383,7 +384,7 @@ bool Profile::addMemory(const Execution &execution) {
   return true;
 }
 
-int64_t Profile::peakBytes(int a, int b) const {
+int64_t UnitCosts::peakBytes(int a, int b) const {
   if (a >= b)
     return 0;
   int64_t earlier = before(a, b);
@@ -393,8 +394,8 @@ int64_t Profile::peakBytes(int a, int b) const {
 
 //===-- transfers ---------------------------------------------------------===//
 
-void Profile::addTransfers(const Problem &problem, const ProblemFacts &facts,
-                           const Execution &execution, const sharding::Mesh &mesh) {
+void UnitCosts::addTransfers(const Problem &problem, const ProblemFacts &facts,
+                           const RankExecution &execution, const sharding::Mesh &mesh) {
   std::vector<int64_t> forward(cuts.size() + 1, 0), backward(cuts.size() + 1, 0);
   // Over all cuts between two units of the execution.
   const FoldedUnits &fold = executed.units;

@@ -1,4 +1,4 @@
-#include "dtc/Plan/Shard/Groups.h"
+#include "dtc/Plan/Shard/OpBundles.h"
 
 #include <algorithm>
 #include <map>
@@ -57,7 +57,7 @@ static void encode(const Op &op, RuleNumbers &rules, Key &key) {
   key.insert(key.end(), {static_cast<int64_t>(op.kind), rules[op.rule],
                          static_cast<int64_t>(op.flops), static_cast<int64_t>(op.scratch),
                          static_cast<int64_t>(op.saved), op.keepRounds, op.causal, op.window,
-                         op.ragged, op.backward ? static_cast<int64_t>(*op.backward) : -1});
+                         op.groupedExperts, op.backward ? static_cast<int64_t>(*op.backward) : -1});
   for (const Round &round : op.rounds) {
     key.insert(key.end(), {round.factor, round.elementBytes});
     key.insert(key.end(), round.tensor.begin(), round.tensor.end());
@@ -65,9 +65,9 @@ static void encode(const Op &op, RuleNumbers &rules, Key &key) {
   }
 }
 
-bool leaves(const ProblemFacts &facts, const Group &group, ValueId value) {
+bool leaves(const ProblemFacts &facts, const OpBundle &bundle, ValueId value) {
   auto isMember = [&](OpId id) {
-    return std::find(group.ops.begin(), group.ops.end(), id) != group.ops.end();
+    return std::find(bundle.ops.begin(), bundle.ops.end(), id) != bundle.ops.end();
   };
   if (!isMember(facts.producer[value]))
     return false;
@@ -86,21 +86,21 @@ bool feedsNormalization(const Problem &problem, const ProblemFacts &facts, const
          });
 }
 
-/// All that decides what a choice for the group means, with values numbered
-/// within the group.
+/// All that decides what a choice for the bundle means, with values numbered
+/// within the bundle.
 static Key signature(const Problem &problem, const ProblemFacts &facts, const Experts &experts,
-                     RuleNumbers &rules, Group &group) {
+                     RuleNumbers &rules, OpBundle &bundle) {
   Key key;
   auto find = [&](ValueId value) { // few
-    return std::find(group.values.begin(), group.values.end(), value) - group.values.begin();
+    return std::find(bundle.values.begin(), bundle.values.end(), value) - bundle.values.begin();
   };
   auto number = [&](ValueId value) {
     int64_t place = find(value);
-    if (place == static_cast<int64_t>(group.values.size()))
-      group.values.push_back(value);
+    if (place == static_cast<int64_t>(bundle.values.size()))
+      bundle.values.push_back(value);
     return place;
   };
-  for (OpId id : group.ops) {
+  for (OpId id : bundle.ops) {
     const Op &op = problem.ops[id];
     encode(op, rules, key);
     for (ValueId value : op.operands)
@@ -112,41 +112,41 @@ static Key signature(const Problem &problem, const ProblemFacts &facts, const Ex
     key.insert(key.end(), facts.sequenceFactors[id].begin(), facts.sequenceFactors[id].end());
     key.push_back(-6);
   }
-  for (ValueId value : group.values) {
+  for (ValueId value : bundle.values) {
     const Value &v = problem.values[value];
     int64_t of = find(facts.gradientOf[value]);
     key.insert(key.end(), v.shape.begin(), v.shape.end());
     key.insert(key.end(), {-7, static_cast<int64_t>(v.type), static_cast<int64_t>(v.kind),
                            facts.materialized[value], facts.batchDim[value],
-                           of == static_cast<int64_t>(group.values.size()) ? -1 : of,
+                           of == static_cast<int64_t>(bundle.values.size()) ? -1 : of,
                            facts.batchPending[value],
-                           leaves(facts, group, value)});
+                           leaves(facts, bundle, value)});
   }
   return key;
 }
 
-Groups::Groups(const Problem &problem, const ProblemFacts &facts)
-    : groupOf(problem.ops.size(), -1), experts(problem, facts) {
+OpBundles::OpBundles(const Problem &problem, const ProblemFacts &facts)
+    : bundleOf(problem.ops.size(), -1), experts(problem, facts) {
   for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id) {
     const Op &op = problem.ops[id];
     if (op.kind == OpKind::GradientSum)
       continue;
-    if (op.backward && op.forward >= 0 && groupOf[op.forward] >= 0) {
-      groupOf[id] = groupOf[op.forward];
+    if (op.backward && op.forward >= 0 && bundleOf[op.forward] >= 0) {
+      bundleOf[id] = bundleOf[op.forward];
     } else {
-      groupOf[id] = static_cast<int>(groups.size());
-      groups.emplace_back();
+      bundleOf[id] = static_cast<int>(bundles.size());
+      bundles.emplace_back();
     }
-    groups[groupOf[id]].ops.push_back(id);
+    bundles[bundleOf[id]].ops.push_back(id);
   }
   RuleNumbers rules;
   std::map<Key, int> kinds;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    auto [it, isNew] = kinds.try_emplace(signature(problem, facts, experts, rules, groups[i]),
+  for (size_t i = 0; i < bundles.size(); ++i) {
+    auto [it, isNew] = kinds.try_emplace(signature(problem, facts, experts, rules, bundles[i]),
                                          static_cast<int>(kinds.size()));
     if (isNew)
       representative.push_back(static_cast<int>(i));
-    groups[i].kind = it->second;
+    bundles[i].kind = it->second;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "Surroundings.h"
+#include "DataParallelRanks.h"
 
 #include "dtc/Plan/Plan/Storage.h"
 
@@ -6,7 +6,7 @@ namespace dtc::plan {
 
 using sharding::AxisList;
 
-Weights surrounded(Weights weights, const Degrees &degrees, const sharding::Mesh &mesh,
+Weights amongDataRanks(Weights weights, const Degrees &degrees, const sharding::Mesh &mesh,
                    bool mixesLevels) {
   AxisList data = mesh.ofDegree("dp"), storage = storageAxes(degrees, mesh);
   auto shift = static_cast<int>(data.size());
@@ -32,7 +32,7 @@ Weights surrounded(Weights weights, const Degrees &degrees, const sharding::Mesh
   return weights;
 }
 
-std::vector<AxisList> surroundedSums(const ShardCosts &shard, const sharding::Mesh &mesh) {
+std::vector<AxisList> sumsAmongDataRanks(const ShardCosts &shard, const sharding::Mesh &mesh) {
   std::vector<AxisList> norms = shard.getNormSums();
   for (AxisList &axes : norms)
     for (sharding::AxisId &axis : axes)

@@ -13,13 +13,13 @@
 // the stages [0,1) and [1,3) keep nothing and y, z between the passes of a
 // microbatch; the one stage [0,3) keeps y, z.
 //
-// The profile of a whole model follows from the execution of a folded one (Fold.h):
+// The costs of a whole model follow from the execution of a folded one (Fold.h):
 // its repeated units occur as often as they stand for, and what is live grows by
 // the same amount from each to the next.
 #pragma once
 
 #include "dtc/Plan/Plan/Fold.h"
-#include "dtc/Plan/Predict/Execution.h"
+#include "dtc/Plan/Predict/RankExecution.h"
 #include "dtc/Plan/Solve/RangeMax.h"
 #include "dtc/Plan/Solve/StageTable.h"
 
@@ -43,15 +43,15 @@ struct UnitUse {
   auto operator<=>(const UnitUse &) const = default;
 };
 
-class Profile {
+class UnitCosts {
 public:
   /// `cuts`: ascending, the first 0, the last one past the last forward op.
-  Profile(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
+  UnitCosts(const Problem &problem, const ProblemFacts &facts, const RankExecution &execution,
           const sharding::Mesh &mesh, std::vector<OpId> cuts);
   /// Of the whole model, whose units are between `cuts`, from a folded one's; null
   /// where its blocks that are alike don't do the same.
-  static std::unique_ptr<Profile> ofFolded(const Problem &folded, const ProblemFacts &facts,
-                                           const Execution &execution,
+  static std::unique_ptr<UnitCosts> ofFolded(const Problem &folded, const ProblemFacts &facts,
+                                           const RankExecution &execution,
                                            const sharding::Mesh &mesh, const FoldedCuts &at,
                                            std::vector<OpId> cuts);
 
@@ -87,26 +87,26 @@ public:
   const Readers &readers(ValueId argument) const { return argumentReaders[argument]; }
 
 private:
-  Profile() = default;
-  bool build(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
+  UnitCosts() = default;
+  bool build(const Problem &problem, const ProblemFacts &facts, const RankExecution &execution,
              const sharding::Mesh &mesh);
   /// Units of the execution, of which some may be repeated.
   int executedUnits() const { return static_cast<int>(executed.cuts.size()) - 1; }
   int executedUnitOf(OpId position) const;
   bool isBefore(int unit) const;
   bool isAfter(int unit) const;
-  void addSeconds(const Execution &execution);
-  bool addMemory(const Execution &execution);
+  void addSeconds(const RankExecution &execution);
+  bool addMemory(const RankExecution &execution);
   std::optional<int64_t> growthOf(const std::vector<int64_t> &most) const;
-  bool addLive(const Execution &execution, std::vector<int64_t> &forward,
+  bool addLive(const RankExecution &execution, std::vector<int64_t> &forward,
                std::vector<int64_t> &backward) const;
-  bool addLeaving(const Execution &execution, const std::vector<int64_t> &live, int64_t left,
+  bool addLeaving(const RankExecution &execution, const std::vector<int64_t> &live, int64_t left,
                   std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
-  std::vector<UnitUse> usesOf(const Execution &execution) const;
+  std::vector<UnitUse> usesOf(const RankExecution &execution) const;
   bool inStep(const std::vector<UnitUse> &uses) const;
   UnitUse wholeUse(const UnitUse &use) const;
-  void addTransfers(const Problem &problem, const ProblemFacts &facts, const Execution &execution,
-                    const sharding::Mesh &mesh);
+  void addTransfers(const Problem &problem, const ProblemFacts &facts,
+                    const RankExecution &execution, const sharding::Mesh &mesh);
 
   void addArguments(const Problem &problem, const ProblemFacts &facts);
 

@@ -12,10 +12,10 @@
 
 namespace dtc::plan {
 
-class StageKind {
+class UniformStages {
 public:
   /// `plan`: with one mesh. Both it and the cluster must outlive this.
-  StageKind(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
+  UniformStages(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
             int64_t devices, const Workspace *workspace);
 
   /// False where a folded model doesn't tell what the whole one does.
@@ -43,8 +43,8 @@ private:
   const Plan &plan;
   const ProblemFacts &facts;
   CostModel model;
-  Execution execution;
-  std::unique_ptr<Profile> profile;
+  RankExecution execution;
+  std::unique_ptr<UnitCosts> unitCosts;
   std::optional<StageCosts> stageCosts;
   std::optional<AllocationSequence> allocations; ///< for an allocator that caches
   StageCosts::Runs stages;

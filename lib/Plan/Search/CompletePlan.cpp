@@ -1,4 +1,4 @@
-#include "dtc/Plan/Search/Realize.h"
+#include "dtc/Plan/Search/CompletePlan.h"
 
 #include "dtc/Plan/Plan/Storage.h"
 #include "dtc/Plan/Predict/Predict.h"
@@ -29,7 +29,7 @@ static void place(const Estimate &estimate, Plan &plan) {
   }
 }
 
-static void store(const Degrees &degrees, MeshLayout &layout) {
+static void store(const Degrees &degrees, ModelSharding &layout) {
   sharding::AxisList axes = storageAxes(degrees, layout.mesh);
   for (ParameterStorage &storage : layout.storage)
     setZeroLevel(storage, degrees.zero, axes);
@@ -54,8 +54,8 @@ static void store(Plan &plan) {
     store(inGroup(plan.degrees, i + 1), plan.others[i]);
 }
 
-void setLayout(Plan &plan, size_t group, Plan solved) {
-  (group == 0 ? plan : plan.others[group - 1]) = static_cast<MeshLayout &&>(solved);
+void setModelSharding(Plan &plan, size_t group, Plan solved) {
+  (group == 0 ? plan : plan.others[group - 1]) = static_cast<ModelSharding &&>(solved);
 }
 
 void keepRest(const Plan &plan, Plan &other) {
@@ -74,7 +74,7 @@ void keepRest(const Plan &plan, Plan &other) {
 
 /// The rest of a plan for this model, and its prediction; false as for `predict`.
 static bool finish(const PlannedModel &planned, const Estimate &estimate, const Cluster &cluster,
-                   const Workspace *workspace, Realized &result) {
+                   const Workspace *workspace, CompletePlan &result) {
   result.folded = planned.folding != nullptr;
   result.plan.recompute = estimate.recompute;
   place(estimate, result.plan);
@@ -91,7 +91,7 @@ static bool finish(const PlannedModel &planned, const Estimate &estimate, const 
 }
 
 /// Each group of stages as if all were like them; then the plan of all.
-static Result<Realized> realizeGroups(const Problem &problem, const Cluster &cluster,
+static Result<CompletePlan> completeGroups(const Problem &problem, const Cluster &cluster,
                                       ShardLibrary &library, const Estimate &estimate) {
   std::vector<DeviceRange> ranges = neighbouringDevices(estimate.degrees);
   const ShardLibrary::Batch &whole =
@@ -99,7 +99,7 @@ static Result<Realized> realizeGroups(const Problem &problem, const Cluster &clu
                       estimate.degrees.cp);
   if (!whole.error.empty())
     return Error{whole.error, 4};
-  Realized result;
+  CompletePlan result;
   int64_t rank = 0;
   for (size_t group = 0; group < groupCount(estimate.degrees); ++group) {
     Degrees own = inGroup(estimate.degrees, group);
@@ -145,14 +145,14 @@ static Result<Solution> solved(ShardLibrary &library, const Estimate &estimate,
   return solveSharding(whole.problem, *whole.facts, library.getCluster(), degrees, options);
 }
 
-Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLibrary &library,
-                         const Estimate &estimate) {
+Result<CompletePlan> completePlan(const Problem &problem, const Cluster &cluster,
+                                  ShardLibrary &library, const Estimate &estimate) {
   if (!estimate.degrees.groups.empty())
-    return realizeGroups(problem, cluster, library, estimate);
+    return completeGroups(problem, cluster, library, estimate);
   const Degrees &degrees = estimate.degrees;
   int64_t samples = degrees.microBatch * degrees.dataRanks();
   bool folded = false;
-  Realized result;
+  CompletePlan result;
   result.solver = {estimate.variant.sequenceParallel, estimate.variant.secondsPerByte, 0,
                    weighedMicrobatches(problem, degrees, degrees.devices())};
   auto solution = solved(library, estimate, result.solver, folded);
@@ -178,18 +178,18 @@ Result<Realized> realize(const Problem &problem, const Cluster &cluster, ShardLi
   return result;
 }
 
-Result<Problem> complete(ShardLibrary &library, Realized &realized) {
-  const Degrees &degrees = realized.plan.degrees;
+Result<Problem> unfoldPlan(ShardLibrary &library, CompletePlan &completed) {
+  const Degrees &degrees = completed.plan.degrees;
   Result<Problem> problem = library.problemOf(degrees.microBatch * degrees.dataRanks());
   if (!problem)
     return problem;
   problem->numMicrobatches = degrees.numMicrobatches;
-  if (std::exchange(realized.folded, false)) {
-    std::vector<Stage> stages = std::move(realized.plan.stages);
-    std::vector<BlockRecompute> recompute = std::move(realized.plan.recompute);
-    realized.plan = unfold(*library.getFolding(), *problem, std::move(realized.plan));
-    realized.plan.stages = std::move(stages);
-    realized.plan.recompute = std::move(recompute);
+  if (std::exchange(completed.folded, false)) {
+    std::vector<Stage> stages = std::move(completed.plan.stages);
+    std::vector<BlockRecompute> recompute = std::move(completed.plan.recompute);
+    completed.plan = unfold(*library.getFolding(), *problem, std::move(completed.plan));
+    completed.plan.stages = std::move(stages);
+    completed.plan.recompute = std::move(recompute);
   }
   return problem;
 }

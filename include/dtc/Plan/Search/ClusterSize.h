@@ -13,7 +13,7 @@
 namespace dtc::plan {
 
 /// One way to run a problem, and what it takes.
-struct Fit {
+struct SizedPlan {
   Degrees degrees;
   Prediction predicted;
   /// Of the rank that holds most of it: keys and values that generating the next
@@ -23,7 +23,7 @@ struct Fit {
   bool fits() const { return double(total()) <= predicted.memoryCapacity; }
 };
 
-struct FitOptions {
+struct SizingOptions {
   int64_t samples = 1;       ///< of a microbatch and data-parallel rank
   int64_t microbatches = 16; ///< of a step, where there is a backward pass
   int64_t mostDevices = 16384;
@@ -32,22 +32,22 @@ struct FitOptions {
 /// Plans a problem for given numbers of devices of one cluster. A problem with a
 /// backward pass is trained; without one, a single microbatch goes forward and all
 /// devices share one copy of the model.
-class FitFinder {
+class ClusterSizer {
 public:
-  FitFinder(const Problem &problem, const Cluster &cluster, const FitOptions &options);
+  ClusterSizer(const Problem &problem, const Cluster &cluster, const SizingOptions &options);
 
-  ~FitFinder();
+  ~ClusterSizer();
 
   /// On so many devices, the fastest plan among those that hold least (full
   /// recomputation, ZeRO-3); nothing where none fits.
-  std::optional<Fit> on(int64_t devices);
+  std::optional<SizedPlan> on(int64_t devices);
   /// That on the fewest devices that do: a power of two, or several whole nodes.
   /// Nothing: not even `mostDevices`, or all of the cluster, do.
-  std::optional<Fit> smallest();
+  std::optional<SizedPlan> smallest();
   /// On so many devices: tensor parallelism none or of a node, pipelines over
   /// what is left or none, ZeRO 0, 1 and 3, each with every kind of recomputation.
   /// In this order; without those that can't be.
-  std::vector<Fit> configurations(int64_t devices);
+  std::vector<SizedPlan> configurations(int64_t devices);
   int64_t mostDevices() const { return options.mostDevices; }
 
 private:
@@ -57,7 +57,7 @@ private:
 
   const Problem &problem;
   const Cluster &cluster;
-  FitOptions options;
+  SizingOptions options;
   bool trains;
   std::unique_ptr<Planner> planner;
 };

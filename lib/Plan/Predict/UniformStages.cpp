@@ -1,4 +1,4 @@
-#include "StageKind.h"
+#include "UniformStages.h"
 
 #include "dtc/Plan/Plan/Storage.h"
 #include "dtc/Plan/Predict/Recomputation.h"
@@ -61,12 +61,12 @@ static OpId endOf(const PlannedModel &planned) {
   return static_cast<OpId>(last - ops.begin()) + 1;
 }
 
-StageKind::StageKind(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
+UniformStages::UniformStages(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
                      int64_t devices, const Workspace *workspace)
     : planned(planned), problem(planned.problem), plan(plan), facts(planned.facts),
       model(cluster, devices), execution(problem, facts, plan, model, workspace) {}
 
-bool StageKind::start() {
+bool UniformStages::start() {
   bool allocates = model.getCluster().software.cachingAllocator;
   std::vector<OpId> at =
       cutsOf(plan, planned, endOf(planned), planned.folding != nullptr || allocates);
@@ -78,27 +78,27 @@ bool StageKind::start() {
       return false;
     addRecomputation(execution, problem, folding->blocks, *kinds);
     allocated = *folded;
-    profile = Profile::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at));
+    unitCosts = UnitCosts::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at));
   } else {
     addRecomputation(execution, problem, planned.blocks, plan.recompute);
     allocated.cuts = at;
-    profile = std::make_unique<Profile>(problem, facts, execution, plan.mesh, std::move(at));
+    unitCosts = std::make_unique<UnitCosts>(problem, facts, execution, plan.mesh, std::move(at));
   }
   if (allocates)
     allocations.emplace(problem, execution, allocated);
-  if (!profile || (allocations && !allocations->inStep()))
+  if (!unitCosts || (allocations && !allocations->inStep()))
     return false;
   std::vector<int> cuts;
   for (const Stage &stage : plan.stages)
-    cuts.push_back(profile->unitOf(static_cast<OpId>(stage.firstOp)));
-  cuts.push_back(profile->units());
+    cuts.push_back(unitCosts->unitOf(static_cast<OpId>(stage.firstOp)));
+  cuts.push_back(unitCosts->units());
   stages = runsBetween(cuts);
-  Weights weights = findWeights(problem, facts, plan, execution, *profile,
+  Weights weights = findWeights(problem, facts, plan, execution, *unitCosts,
                                 model.getCluster().software);
   if (plan.degrees.zeroBlocks > 0)
     weights.higherBlocks = blocksOfLevel(plan.degrees.zero, problem, facts, planned.blocks,
                                          plan.storage);
-  stageCosts.emplace(model, plan.degrees, plan.mesh, *profile, std::move(weights),
+  stageCosts.emplace(model, plan.degrees, plan.mesh, *unitCosts, std::move(weights),
                      planned.blocks,
                      scalarSums(problem, plan.mesh, normSums(problem, facts, plan)));
   return true;
@@ -129,7 +129,7 @@ void merge(std::vector<CollectiveUse> &uses, const CollectiveUse &use) {
   uses.push_back(use);
 }
 
-void StageKind::add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
+void UniformStages::add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
                     double times) const {
   if (exchange.calls <= 0)
     return;
@@ -139,11 +139,11 @@ void StageKind::add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange
                exchange.seconds * times});
 }
 
-void StageKind::addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
+void UniformStages::addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
   for (const ExecutionStep &step : execution.steps) {
     if (!step.collective || *step.collective == StepKind::Slice || plan.mesh.size(step.axes) <= 1)
       continue;
-    std::vector<int> units = profile->unitsOf(step.position);
+    std::vector<int> units = unitCosts->unitsOf(step.position);
     int64_t times =
         planned.numMicrobatches * std::count_if(units.begin(), units.end(), [&](int unit) {
           return stageCosts->rankOf(unit, stages) == rank;
@@ -154,7 +154,7 @@ void StageKind::addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse
   }
 }
 
-void StageKind::addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
+void UniformStages::addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
   auto times = double(planned.numMicrobatches);
   for (const StageRun &run : stageCosts->runsOf(stages, rank))
     for (const WeightClass &weights : stageCosts->getClasses()) {
@@ -166,7 +166,7 @@ void StageKind::addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &
     }
 }
 
-void StageKind::addScalarCollectives(std::vector<CollectiveUse> &uses) const {
+void UniformStages::addScalarCollectives(std::vector<CollectiveUse> &uses) const {
   constexpr int64_t bytes = 8;
   for (const AxisList &axes :
        scalarSums(problem, plan.mesh, normSums(problem, facts, plan)))
@@ -178,7 +178,7 @@ void StageKind::addScalarCollectives(std::vector<CollectiveUse> &uses) const {
 //===-- memory ------------------------------------------------------------===//
 
 /// Where it runs out of memory, what it would hold of a larger device.
-int64_t StageKind::cachedBytes(int64_t rank, const std::vector<schedule::Call> &calls,
+int64_t UniformStages::cachedBytes(int64_t rank, const std::vector<schedule::Call> &calls,
                                const MemoryUse &use) const {
   if (!allocations)
     return 0;

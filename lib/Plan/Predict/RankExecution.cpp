@@ -1,4 +1,4 @@
-#include "dtc/Plan/Predict/Execution.h"
+#include "dtc/Plan/Predict/RankExecution.h"
 
 #include "dtc/Plan/Plan/Flow.h"
 
@@ -11,7 +11,7 @@ using sharding::ReshardStep;
 using sharding::StepKind;
 using sharding::TensorSharding;
 
-Execution::Execution(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+RankExecution::RankExecution(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
                      const CostModel &model, const Workspace *workspace)
     : problem(problem), facts(facts), plan(plan), model(model), workspace(workspace),
       work(problem, facts, model), overlap(problem, facts, plan, model, work),
@@ -29,14 +29,14 @@ Execution::Execution(const Problem &problem, const ProblemFacts &facts, const Pl
     finish();
 }
 
-void Execution::fail(OpId op, const std::string &message) {
+void RankExecution::fail(OpId op, const std::string &message) {
   if (!error.empty())
     return;
   error = message;
   errorOp = op;
 }
 
-ExecutionStep Execution::stepOf(OpId id) const {
+ExecutionStep RankExecution::stepOf(OpId id) const {
   ExecutionStep step;
   step.op = id;
   if (id < 0)
@@ -51,17 +51,17 @@ ExecutionStep Execution::stepOf(OpId id) const {
   return step;
 }
 
-int Execution::addBuffer(int64_t bytes) {
+int RankExecution::addBuffer(int64_t bytes) {
   buffers.push_back({placedBytes(bytes), false});
   return static_cast<int>(buffers.size()) - 1;
 }
 
-void Execution::make(ValueId value, TensorSharding layout, std::vector<int> in) {
+void RankExecution::make(ValueId value, TensorSharding layout, std::vector<int> in) {
   copies[value].clear();
   copies[value].push_back({std::move(layout), std::move(in)});
 }
 
-void Execution::addArguments() {
+void RankExecution::addArguments() {
   for (ValueId value = 0; value < problem.arguments; ++value) {
     const TensorSharding &layout = plan.arguments.at(value);
     int buffer = addBuffer(localBytes(problem.values[value], layout, plan.mesh));
@@ -71,7 +71,7 @@ void Execution::addArguments() {
 }
 
 /// Appends the collectives that bring a copy to another layout.
-Execution::Copy Execution::reshard(ValueId id, const Copy &from, const TensorSharding &to,
+RankExecution::Copy RankExecution::reshard(ValueId id, const Copy &from, const TensorSharding &to,
                                    OpId reader) {
   const Value &value = problem.values[id];
   bool isStored = work.exists(id);
@@ -104,7 +104,8 @@ Execution::Copy Execution::reshard(ValueId id, const Copy &from, const TensorSha
 
 /// The copy of a value in a layout; made on first use, from then on shared.
 /// Where software keeps parts alone, the backward pass gathers them once more.
-Execution::Copy &Execution::bring(ValueId value, const TensorSharding &layout, OpId reader) {
+RankExecution::Copy &RankExecution::bring(ValueId value, const TensorSharding &layout,
+                                          OpId reader) {
   std::vector<Copy> &known = copies[value];
   bool backward = reader >= 0 && problem.ops[reader].backward.has_value();
   bool again = backward && model.getCluster().software.gathersAgain;
@@ -119,7 +120,7 @@ Execution::Copy &Execution::bring(ValueId value, const TensorSharding &layout, O
   return known.back();
 }
 
-void Execution::addRounds(OpId id) {
+void RankExecution::addRounds(OpId id) {
   for (const RoundUse &round : work.rounds(id, plan.ops[id], plan.mesh)) {
     ExecutionStep run = stepOf(id);
     run.collective = StepKind::AllReduce;
@@ -134,7 +135,7 @@ void Execution::addRounds(OpId id) {
 
 /// The mask of elements that a program drops before a residual sum, a byte each,
 /// kept for the backward pass of what made them.
-void Execution::addMask(OpId id, ExecutionStep &step) {
+void RankExecution::addMask(OpId id, ExecutionStep &step) {
   OpId dropped = work.dropsOutputOf(id);
   if (dropped < 0 || saved.count(dropped))
     return;
@@ -145,7 +146,7 @@ void Execution::addMask(OpId id, ExecutionStep &step) {
 }
 
 /// Whether a dimension that the op reduces inside is split.
-bool Execution::isTakenApart(OpId id) const {
+bool RankExecution::isTakenApart(OpId id) const {
   const Op &op = problem.ops[id];
   for (size_t factor = 0; factor < op.rule->factors.size(); ++factor)
     if (op.rule->factors[factor].kind == sharding::FactorKind::Rounds &&
@@ -154,13 +155,13 @@ bool Execution::isTakenApart(OpId id) const {
   return false;
 }
 
-bool Execution::isMeasured(OpId id) const {
+bool RankExecution::isMeasured(OpId id) const {
   OpKind kind = problem.ops[id].kind;
   bool isLibrary = kind == OpKind::Contraction || kind == OpKind::Attention;
   return workspace && isLibrary && !isTakenApart(id);
 }
 
-int64_t Execution::workspaceBytes(OpId id, const std::vector<bool> &spent) const {
+int64_t RankExecution::workspaceBytes(OpId id, const std::vector<bool> &spent) const {
   const Op &op = problem.ops[id];
   const OpSharding &choice = plan.ops[id];
   Shapes operands, results;
@@ -176,14 +177,14 @@ int64_t Execution::workspaceBytes(OpId id, const std::vector<bool> &spent) const
 }
 
 /// Programs that run op by op make a new tensor for each result of all but the simplest ops.
-bool Execution::writesInPlace(const Op &op) const {
+bool RankExecution::writesInPlace(const Op &op) const {
   bool isLossGradient = op.kind == OpKind::Loss && op.backward;
   if (op.kind == OpKind::Elementwise || work.runsOpByOp())
     return op.kind == OpKind::Elementwise || (isLossGradient && isTakenApart(op.forward));
   return isLossGradient || op.kind == OpKind::Reduction || op.kind == OpKind::Normalization;
 }
 
-void Execution::runOp(OpId id) {
+void RankExecution::runOp(OpId id) {
   const Op &op = problem.ops[id];
   const OpSharding &choice = plan.ops[id];
   ExecutionStep run = stepOf(id);
@@ -223,7 +224,7 @@ void Execution::runOp(OpId id) {
 
 /// Terms laid out alike are added first and brought to the sum's layout at once. What it
 /// takes to add them to earlier microbatches' is the step's (`StageCosts::accumulation`).
-void Execution::runSum(OpId id) {
+void RankExecution::runSum(OpId id) {
   const Op &op = problem.ops[id];
   TensorSharding target = sharding::resultSharding(op.rule, plan.ops[id], 0);
   const Value &value = problem.values[op.results[0]];
@@ -266,7 +267,7 @@ void Execution::runSum(OpId id) {
   steps.push_back(std::move(total));
 }
 
-void Execution::finish() {
+void RankExecution::finish() {
   for (const FunctionResult &result : problem.results) {
     OpId producer = facts.producer[result.value];
     TensorSharding target = leavingLayout(result, layoutOf(result.value), facts, plan);
@@ -292,14 +293,14 @@ void Execution::finish() {
 }
 
 /// Whether an op sums gradients, and not what earlier microbatches left with them.
-bool Execution::sumsTermsAlone(OpId id) const {
+bool RankExecution::sumsTermsAlone(OpId id) const {
   return id >= 0 && problem.ops[id].kind == OpKind::GradientSum &&
          std::none_of(problem.ops[id].operands.begin(), problem.ops[id].operands.end(),
                       [&](ValueId operand) { return operand < problem.arguments; });
 }
 
 /// What is written over until it is a result lies in the result's place from the start.
-void Execution::placeAtHome(int result) {
+void RankExecution::placeAtHome(int result) {
   std::vector<int> reads(buffers.size(), 0); // by how many steps
   for (const ExecutionStep &step : steps)
     for (int buffer : step.reads)
@@ -324,7 +325,7 @@ namespace {
 /// What is in memory as the steps of an execution follow one another.
 class Liveness {
 public:
-  explicit Liveness(const Execution &execution)
+  explicit Liveness(const RankExecution &execution)
       : execution(execution), lastUse(execution.buffers.size(), 0),
         live(execution.buffers.size(), false) {
     for (size_t i = 0; i < execution.steps.size(); ++i)
@@ -379,7 +380,7 @@ private:
     return result;
   }
 
-  const Execution &execution;
+  const RankExecution &execution;
   std::vector<size_t> lastUse; ///< by buffer: the step
   std::vector<bool> live;      ///< by buffer
   int64_t now = 0;
@@ -388,7 +389,7 @@ private:
 
 } // namespace
 
-std::vector<int64_t> liveBytes(const Execution &execution) {
+std::vector<int64_t> liveBytes(const RankExecution &execution) {
   Liveness liveness(execution);
   std::vector<int64_t> result;
   for (size_t i = 0; i < execution.steps.size(); ++i)
@@ -396,7 +397,7 @@ std::vector<int64_t> liveBytes(const Execution &execution) {
   return result;
 }
 
-int64_t peakBytes(const Execution &execution) {
+int64_t peakBytes(const RankExecution &execution) {
   std::vector<int64_t> live = liveBytes(execution);
   return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
 }

@@ -2,7 +2,7 @@
 #include "Search/CutPositions.h"
 #include "Transformer.h"
 
-#include "dtc/Plan/Predict/Profile.h"
+#include "dtc/Plan/Predict/UnitCosts.h"
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -16,11 +16,11 @@ protected:
   Cluster on = cluster("dgx-h100");
   CostModel model{on, 1};
   Plan plan = solveSharding(problem, facts, on, Degrees{})->plan;
-  Execution execution{problem, facts, plan, model};
+  RankExecution execution{problem, facts, plan, model};
   std::vector<Block> blocks = findBlocks(problem, facts);
 
-  Profile cutAt(std::vector<OpId> cuts) const {
-    return Profile(problem, facts, execution, plan.mesh, std::move(cuts));
+  UnitCosts cutAt(std::vector<OpId> cuts) const {
+    return UnitCosts(problem, facts, execution, plan.mesh, std::move(cuts));
   }
 };
 
@@ -28,16 +28,16 @@ protected:
 
 TEST_F(ProfileTest, TheWholeModelIsTheExecution) {
   ASSERT_EQ(blocks.size(), 5u) << "the first layer reads an input, which no layer makes";
-  Profile whole = cutAt({0, facts.lastForward + 1});
-  Profile fine = cutAt(cutPositions(problem, facts, blocks, 4));
+  UnitCosts whole = cutAt({0, facts.lastForward + 1});
+  UnitCosts fine = cutAt(cutPositions(problem, facts, blocks, 4));
   EXPECT_GE(fine.units(), 6);
   double seconds = 0;
   for (const ExecutionStep &step : execution.steps)
     seconds += step.seconds;
-  for (const Profile *profile : {&whole, &fine}) {
-    int end = profile->units();
-    EXPECT_EQ(profile->peakBytes(0, end), peakBytes(execution));
-    PassSeconds all = profile->seconds(0, end);
+  for (const UnitCosts *unitCosts : {&whole, &fine}) {
+    int end = unitCosts->units();
+    EXPECT_EQ(unitCosts->peakBytes(0, end), peakBytes(execution));
+    PassSeconds all = unitCosts->seconds(0, end);
     EXPECT_NEAR(all.forward + all.backward(), seconds, 1e-9 * seconds);
   }
   EXPECT_EQ(whole.savedBytes(0, 1), fine.savedBytes(0, fine.units()));
@@ -48,18 +48,18 @@ TEST_F(ProfileTest, EqualBlocksCostAndKeepTheSame) {
   for (size_t i = 1; i < blocks.size(); ++i)
     cuts.push_back(blocks[i].first);
   cuts.push_back(facts.lastForward + 1);
-  Profile profile = cutAt(cuts);
-  for (int unit = 2; unit + 1 < profile.units(); ++unit) {
-    EXPECT_NEAR(profile.seconds(unit, unit + 1).forward, profile.seconds(1, 2).forward, 1e-12);
-    EXPECT_EQ(profile.savedBytes(unit, unit + 1), profile.savedBytes(1, 2));
-    EXPECT_EQ(profile.peakBytes(unit, unit + 1), profile.peakBytes(1, 2));
+  UnitCosts unitCosts = cutAt(cuts);
+  for (int unit = 2; unit + 1 < unitCosts.units(); ++unit) {
+    EXPECT_NEAR(unitCosts.seconds(unit, unit + 1).forward, unitCosts.seconds(1, 2).forward, 1e-12);
+    EXPECT_EQ(unitCosts.savedBytes(unit, unit + 1), unitCosts.savedBytes(1, 2));
+    EXPECT_EQ(unitCosts.peakBytes(unit, unit + 1), unitCosts.peakBytes(1, 2));
     // Only the residual stream crosses, and its gradient.
-    EXPECT_EQ(profile.forwardBytes(unit), 4 * 256 * 512 * 2);
-    EXPECT_EQ(profile.backwardBytes(unit), 4 * 256 * 512 * 2);
+    EXPECT_EQ(unitCosts.forwardBytes(unit), 4 * 256 * 512 * 2);
+    EXPECT_EQ(unitCosts.backwardBytes(unit), 4 * 256 * 512 * 2);
   }
   // A stage of two keeps no more than two stages: it shares what crosses.
-  EXPECT_LE(profile.savedBytes(1, 3), 2 * profile.savedBytes(1, 2));
-  EXPECT_GT(profile.savedBytes(1, 3), profile.savedBytes(1, 2));
+  EXPECT_LE(unitCosts.savedBytes(1, 3), 2 * unitCosts.savedBytes(1, 2));
+  EXPECT_GT(unitCosts.savedBytes(1, 3), unitCosts.savedBytes(1, 2));
 }
 
 TEST(Rebatch, RefusesWhatHasNoFactorForTheBatch) {
