@@ -6,16 +6,8 @@
 
 namespace dtc::plan {
 
-Attempt attemptWith(std::vector<ShardVariant> shardings) {
-  Attempt attempt;
-  attempt.variants = [shardings = std::move(shardings)](SearchState &, const Degrees &) {
-    return shardings;
-  };
-  return attempt;
-}
-
 void searchCandidates(SearchState &state, const Round &round) {
-  const Attempt attempt = attemptWith(round.shardings);
+  const Attempt attempt{round.shardings};
   for (Candidate &candidate : state.candidates) {
     if (candidate.floor > worthTelling(state))
       return;

@@ -13,7 +13,7 @@ void searchOffloaded(SearchState &state, const Round &round) {
   constexpr double least = 0.995;
   if (!state.mayOffload() || round.isLastResort || state.found.empty())
     return;
-  Attempt attempt = attemptWith(plainVariants(state));
+  Attempt attempt{plainVariants(state)};
   attempt.limit = [below = least * beatsBest(state)](const SearchState &now) {
     return std::min(worthTelling(now), below);
   };

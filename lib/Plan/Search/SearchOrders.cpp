@@ -17,7 +17,7 @@ namespace {
 class OrderSearch {
 public:
   OrderSearch(SearchState &state, const Round &round) : state(state), known(state.orders) {
-    attempt = attemptWith(round.shardings);
+    attempt.shardings = round.shardings;
     attempt.limit = [this](const SearchState &) { return secondsToBeat(); };
     attempt.precheck = [this](SearchState &, const Degrees &degrees, const ShardVariant &variant,
                               const EstimateOptions &asked) {

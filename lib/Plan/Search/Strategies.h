@@ -42,9 +42,6 @@ inline constexpr Strategy kStrategies[] = {
     {SearchStrategy::Orders, searchOrders},
 };
 
-/// A way to try candidates with these shardings.
-Attempt attemptWith(std::vector<ShardVariant> shardings);
-
 /// Finds candidates and runs all rounds; the best plan with the runners-up, or why there is none.
 Result<SearchResult> runStrategies(SearchState &state);
 

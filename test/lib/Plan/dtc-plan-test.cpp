@@ -2,7 +2,6 @@
 // other means; one JSON object a line.
 //
 //   dtc-plan-test random FIRST COUNT forward|training|folded [TABLE_LIMIT]
-//   dtc-plan-test frontier FIRST COUNT forward|training|folded POINTS
 //   dtc-plan-test file PROBLEM.json SPEC CLUSTER [TABLE_LIMIT]
 #include "RandomProblem.h"
 #include "ShardingStatement.h"
@@ -55,13 +54,12 @@ static int fail(const std::string &message) {
 }
 
 static int printRandom(unsigned first, unsigned count, const std::string &kind,
-                       int64_t limit, size_t frontierPoints) {
+                       int64_t limit) {
   for (unsigned seed = first; seed < first + count; ++seed) {
     StatementCase given = randomCase(seed, kind);
     if (std::string error = check(given.problem); !error.empty())
       return fail("seed " + std::to_string(seed) + ": " + error);
     given.options.tableLimit = limit;
-    given.frontierPoints = frontierPoints;
     nlohmann::json line = stateSharding(given);
     line["seed"] = seed;
     std::cout << line << "\n";
@@ -95,16 +93,13 @@ static int printFile(const std::string &path, const std::string &degrees,
 int main(int argc, char **argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   bool isFile = !words.empty() && words[0] == "file";
-  bool isFrontier = !words.empty() && words[0] == "frontier";
-  if (words.size() < (isFrontier ? 5 : 4) || words.size() > 5 ||
-      (words[0] != "random" && !isFile && !isFrontier))
+  if (words.size() < 4 || words.size() > 5 || (words[0] != "random" && !isFile))
     return fail("see the head of dtc-plan-test.cpp for its arguments");
-  int64_t limit = SolverOptions{}.tableLimit, points = 0;
+  int64_t limit = SolverOptions{}.tableLimit;
   if (words.size() == 5)
-    (isFrontier ? points : limit) = std::stoll(words[4]);
+    limit = std::stoll(words[4]);
   if (isFile)
     return printFile(words[1], words[2], words[3], limit);
   return printRandom(static_cast<unsigned>(std::stoul(words[1])),
-                     static_cast<unsigned>(std::stoul(words[2])), words[3], limit,
-                     static_cast<size_t>(points));
+                     static_cast<unsigned>(std::stoul(words[2])), words[3], limit);
 }
