@@ -1,15 +1,21 @@
 // Problems of sharding with the solver's answers, for tests that solve them by
-// other means; one JSON object a line.
+// other means, and searches with strategies left out, for measuring what these gain; one JSON
+// object a line.
 //
 //   dtc-plan-test random FIRST COUNT forward|training|folded [TABLE_LIMIT]
 //   dtc-plan-test file PROBLEM.json SPEC CLUSTER [TABLE_LIMIT]
+//   dtc-plan-test search PROBLEM.json SPEC CLUSTER DEVICES GLOBAL_BATCH [WITHOUT...]
+//
+// WITHOUT: candidates, offloaded, smaller-shardings, between-zero-levels, orders or unequal-meshes.
 #include "RandomProblem.h"
 #include "ShardingStatement.h"
 
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <sstream>
 
 using namespace dtc::plan;
@@ -67,12 +73,16 @@ static int printRandom(unsigned first, unsigned count, const std::string &kind,
   return 0;
 }
 
-static int printFile(const std::string &path, const std::string &degrees,
-                     const std::string &cluster, int64_t limit) {
+static Result<Problem> readProblem(const std::string &path) {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  auto problem = problemFromJson(text.str(), path);
+  return problemFromJson(text.str(), path);
+}
+
+static int printFile(const std::string &path, const std::string &degrees,
+                     const std::string &cluster, int64_t limit) {
+  Result<Problem> problem = readProblem(path);
   if (!problem)
     return fail(problem.error().message);
   auto spec = parseSpec(degrees);
@@ -90,8 +100,57 @@ static int printFile(const std::string &path, const std::string &degrees,
   return 0;
 }
 
+static bool leaveOut(const std::string &name, SearchOptions &options) {
+  static const std::map<std::string, SearchStrategy> names = {
+      {"candidates", SearchStrategy::Candidates},
+      {"offloaded", SearchStrategy::Offloaded},
+      {"smaller-shardings", SearchStrategy::SmallerShardings},
+      {"between-zero-levels", SearchStrategy::BetweenZeroLevels},
+      {"orders", SearchStrategy::Orders}};
+  auto found = names.find(name);
+  if (found != names.end())
+    options.without.insert(found->second);
+  else if (name == "unequal-meshes")
+    options.unequalMeshes = false;
+  else
+    return false;
+  return true;
+}
+
+/// `words`: the arguments after the command.
+static int printSearch(const std::vector<std::string> &words) {
+  Result<Problem> problem = readProblem(words[0]);
+  auto spec = parseSpec(words[1]);
+  auto on = loadCluster(words[2]);
+  if (!problem || !spec || !on)
+    return fail(!problem ? problem.error().message
+                         : spec ? on.error().message : spec.error().message);
+  SearchOptions options;
+  options.spec = *spec;
+  options.executable = false;
+  options.devices = std::stoll(words[3]);
+  problem->numMicrobatches = std::stoll(words[4]) / std::max<int64_t>(1, problem->batch);
+  for (size_t i = 5; i < words.size(); ++i)
+    if (!leaveOut(words[i], options))
+      return fail("no such strategy: " + words[i]);
+  auto start = std::chrono::steady_clock::now();
+  Result<SearchResult> found = search(*problem, *on, options);
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  nlohmann::json line = {{"planning_s", seconds.count()}};
+  if (found) {
+    line["step_s"] = found->predicted.stepSeconds;
+    line["plan"] = summary(found->plan.degrees);
+  } else {
+    line["error"] = found.error().message;
+  }
+  std::cout << line << "\n";
+  return 0;
+}
+
 int main(int argc, char **argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.size() >= 6 && words[0] == "search")
+    return printSearch({words.begin() + 1, words.end()});
   bool isFile = !words.empty() && words[0] == "file";
   if (words.size() < 4 || words.size() > 5 || (words[0] != "random" && !isFile))
     return fail("see the head of dtc-plan-test.cpp for its arguments");

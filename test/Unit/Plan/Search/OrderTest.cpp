@@ -390,6 +390,11 @@ TEST(Orders, TensorParallelismAvoidsInnerLinksThatAreSlow) {
   EXPECT_LT(found.predicted.stepSeconds,
             0.9 * best(problem, 4, "dp=2,tp=2,zero=0,order=tp-cp-ep-dp-pp", on)
                       .predicted.stepSeconds);
+  SearchOptions options = optionsOf(4, "dp=2,tp=2,zero=0");
+  options.without = {SearchStrategy::Orders};
+  auto leftOut = search(problem, on, options);
+  ASSERT_TRUE(leftOut);
+  EXPECT_EQ(leftOut->plan.degrees.order, kDefaultOrder);
 }
 
 TEST(Orders, TensorParallelismIsInTheNodeAndPipelinesAcross) {

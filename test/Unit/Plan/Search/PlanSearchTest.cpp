@@ -260,6 +260,12 @@ TEST(PlanSearch, OffloadsStatesWhereThatIsFaster) {
   EXPECT_EQ(chosen.plan.degrees.offload, Offload::Optimizer) << summary(chosen.plan.degrees);
   EXPECT_TRUE(without.predicted.fits());
   EXPECT_LT(chosen.predicted.stepSeconds, 0.95 * without.predicted.stepSeconds);
+  // The strategy alone finds it.
+  SearchOptions options = optionsOf(8);
+  options.without = {SearchStrategy::Offloaded};
+  auto leftOut = search(problem, cluster("g5"), options);
+  ASSERT_TRUE(leftOut);
+  EXPECT_EQ(leftOut->plan, without.plan);
 }
 
 /// Where neither shardings that hold less nor offload are enough, both together are.
