@@ -13,11 +13,12 @@ using plan::Plan;
 
 std::vector<DeviceRole> rolesOf(const Plan &plan, int64_t devices) {
   std::vector<DeviceRole> roles(devices);
+  const schedule::Placement placement = placementOf(plan.degrees);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     for (size_t i = 0; i < plan.stages[stage].devices.size(); ++i) {
       int64_t device = plan.stages[stage].devices[i];
       if (device >= 0 && device < devices)
-        roles[device] = {int64_t(stage) % plan.degrees.pp, int64_t(i)};
+        roles[device] = {placement.rank(int64_t(stage)), int64_t(i)};
     }
   return roles;
 }

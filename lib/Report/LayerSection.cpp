@@ -316,7 +316,7 @@ void LayerWriter::write(plan::OpId first, plan::OpId last) {
 static size_t groupAt(const plan::Plan &plan, plan::OpId op) {
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     if (op >= plan.stages[stage].firstOp && op <= plan.stages[stage].lastOp)
-      return groupOf(plan.degrees, int64_t(stage) % plan.degrees.pp);
+      return groupOf(plan.degrees, placementOf(plan.degrees).rank(int64_t(stage)));
   return 0;
 }
 

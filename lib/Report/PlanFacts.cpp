@@ -37,9 +37,10 @@ static double peakOf(const PlanFacts &facts) {
 /// The arguments that forward ops of a group's stages read.
 static std::set<int64_t> readBy(const PlanFacts &facts, size_t group) {
   const plan::Plan &plan = facts.search.plan;
+  const schedule::Placement placement = placementOf(plan.degrees);
   std::set<int64_t> read;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    if (groupOf(plan.degrees, int64_t(stage) % plan.degrees.pp) != group)
+    if (groupOf(plan.degrees, placement.rank(int64_t(stage))) != group)
       continue;
     for (int64_t op = plan.stages[stage].firstOp; op <= plan.stages[stage].lastOp; ++op)
       for (plan::ValueId value : facts.problem.ops[op].operands)

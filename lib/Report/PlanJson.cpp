@@ -95,6 +95,7 @@ ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
 
 static ordered_json stagesJson(const Prediction &predicted, const Degrees &degrees) {
   ordered_json stages = ordered_json::array();
+  const schedule::Placement placement = placementOf(degrees);
   for (size_t i = 0; i < predicted.stages.size(); ++i) {
     const plan::StagePrediction &stage = predicted.stages[i];
     ordered_json layers = nullptr;
@@ -109,7 +110,7 @@ static ordered_json stagesJson(const Prediction &predicted, const Degrees &degre
                       {"backward_s", stage.backwardSeconds}});
     if (degrees.groups.empty())
       continue;
-    Degrees own = inGroup(degrees, groupOf(degrees, int64_t(i) % degrees.pp));
+    Degrees own = inGroup(degrees, groupOf(degrees, placement.rank(int64_t(i))));
     stages.back().update({{"dp", own.dp},
                           {"tp", own.tp},
                           {"sp", own.sp},

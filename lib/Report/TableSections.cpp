@@ -17,18 +17,22 @@ using plan::StagePrediction;
 
 static constexpr size_t kMostStages = 64, kMostCollectives = 40, kMostAlternatives = 20;
 
+static std::vector<int64_t> stagesOf(const Page &page, int64_t rank) {
+  const schedule::Placement placement = placementOf(page.degrees());
+  std::vector<int64_t> stages;
+  for (int64_t chunk = 0; chunk < placement.chunks(); ++chunk)
+    stages.push_back(placement.stage(rank, chunk));
+  return stages;
+}
+
 std::string stagesOfRank(const Page &page, int64_t rank) {
-  std::vector<int64_t> held;
-  for (auto stage = rank; stage < int64_t(page.predicted().stages.size());
-       stage += page.degrees().pp)
-    held.push_back(stage);
+  std::vector<int64_t> held = stagesOf(page, rank);
   return (held.size() == 1 ? "stage " : "stages ") + numbersText(held);
 }
 
 std::string layersOfRank(const Page &page, int64_t rank) {
   std::vector<int64_t> held;
-  for (auto stage = size_t(rank); stage < page.predicted().stages.size();
-       stage += page.degrees().pp) {
+  for (int64_t stage : stagesOf(page, rank)) {
     const StagePrediction &entry = page.predicted().stages[stage];
     for (int64_t layer = entry.firstLayer; layer >= 0 && layer <= entry.lastLayer; ++layer)
       held.push_back(layer);
@@ -103,8 +107,8 @@ void writeStages(Html &html, const Page &page) {
       std::string(
           "Which layers each stage has, and how long it takes for one microbatch. The slowest "
           "sets the pace: bars of equal length are good.") +
-          (page.degrees().chunks > 1 ? " Rank r of the pipeline holds stages r, r + " +
-                                           std::to_string(page.degrees().pp) + " and so on."
+          (page.degrees().chunks > 1 ? " Rank 0 of the pipeline holds " +
+                                           stagesOfRank(page, 0) + "."
                                      : std::string()));
   std::vector<Column> columns = {{"Stage"}, {"Layers"}};
   if (!page.facts.cluster.others.empty())

@@ -3,37 +3,17 @@
 #include "Sections.h"
 #include "Timetable.h"
 
-#include "dtc/Schedule/Schedule.h"
-#include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Report/Words.h"
+#include "dtc/Schedule/Descriptor.h"
 
 #include <algorithm>
 #include <set>
 
 namespace dtc::report {
 
-using plan::ScheduleKind;
 using simulate::EventKind;
 
 static constexpr size_t kMostBars = 32;
-
-static const char *aboutSchedule(ScheduleKind kind) {
-  switch (kind) {
-  case ScheduleKind::GPipe:
-    return "GPipe: all forward passes, then all backward passes.";
-  case ScheduleKind::OneFOneB:
-    return "1F1B: once the pipeline is full, each rank alternates one forward and one backward "
-           "pass, "
-           "so that few microbatches are held at a time.";
-  case ScheduleKind::Interleaved:
-    return "Interleaved 1F1B: each rank holds several stages (lighter and darker), so that a "
-           "microbatch passes it several times and the pipeline fills sooner.";
-  case ScheduleKind::ZeroBubble:
-    return "Zero-bubble: gradients of weights, which nobody waits for, are computed later, where a "
-           "rank would be idle.";
-  }
-  return "";
-}
 
 static std::vector<Swatch> activities(const Page &page) {
   std::set<EventKind> kinds;
@@ -68,7 +48,7 @@ void writeTimetable(Html &html, const Page &page) {
       "communication is part of a pass.";
   openSection(html, "timetable", "The timetable of a step", about);
   if (isPipeline)
-    html.element("p", aboutSchedule(degrees.schedule));
+    html.element("p", describe(degrees.schedule).about);
   if (degrees.recompute != plan::Recompute::None)
     html.element("p", "Recomputation is part of the backward pass.");
   legend(html, activities(page));

@@ -33,6 +33,7 @@ private:
   bool ready(int64_t rank, const Call &call) const;
   std::string carryOut(int64_t rank, const Call &call);
   std::string takeSlot(int64_t rank, const Call &call);
+  std::string addGradients(int64_t rank, const Call &call);
   std::string stuck() const;
   std::string describe(int64_t rank, const Call &call) const;
   State &state(int64_t stage, int64_t microbatch) {
@@ -47,7 +48,8 @@ private:
   std::vector<State> states; ///< by stage and microbatch
   /// By rank, chunk and slot: the microbatch it holds, or -1.
   std::vector<std::vector<std::vector<int32_t>>> holders;
-  std::vector<size_t> next; ///< by rank: calls carried out
+  std::vector<int32_t> added; ///< by stage: the last microbatch whose gradients are added, or -1
+  std::vector<size_t> next;   ///< by rank: calls carried out
 };
 
 } // namespace
@@ -61,6 +63,13 @@ std::string Checker::describe(int64_t rank, const Call &call) const {
 std::string Checker::sizes() const {
   if (shape.ranks < 1 || shape.chunks < 1 || shape.microbatches < 1)
     return "ranks, chunks and microbatches must be positive";
+  if (schedule.placement.ranks() != shape.ranks || schedule.placement.chunks() != shape.chunks)
+    return "the placement must be of " + std::to_string(shape.ranks) + " x " +
+           std::to_string(shape.chunks) + " stages, got " +
+           std::to_string(schedule.placement.ranks()) + " x " +
+           std::to_string(schedule.placement.chunks());
+  if (std::string error = check(schedule.placement); !error.empty())
+    return error;
   if (int64_t(schedule.calls.size()) != shape.ranks)
     return "there must be a list of calls for each rank, got " +
            std::to_string(schedule.calls.size());
@@ -116,6 +125,18 @@ std::string Checker::takeSlot(int64_t rank, const Call &call) {
   return "";
 }
 
+/// The order of additions decides how sums are rounded.
+std::string Checker::addGradients(int64_t rank, const Call &call) {
+  if (call.pass == Pass::Forward || call.pass == Pass::InputGrad)
+    return "";
+  int32_t &last = added[schedule.stage(rank, call.chunk)];
+  if (call.microbatch < last)
+    return "gradients are added after those of microbatch " + std::to_string(last) + ": " +
+           describe(rank, call);
+  last = call.microbatch;
+  return "";
+}
+
 std::string Checker::carryOut(int64_t rank, const Call &call) {
   State &current = state(schedule.stage(rank, call.chunk), call.microbatch);
   State expected = call.pass == Pass::Forward      ? State::Untouched
@@ -130,7 +151,8 @@ std::string Checker::carryOut(int64_t rank, const Call &call) {
   current = call.pass == Pass::Forward     ? State::Kept
             : call.pass == Pass::InputGrad ? State::InputDone
                                            : State::Over;
-  return takeSlot(rank, call);
+  std::string error = takeSlot(rank, call);
+  return error.empty() ? addGradients(rank, call) : error;
 }
 
 /// Names the first call that never became ready, or the first that is missing.
@@ -154,6 +176,7 @@ std::string Checker::run() {
       if (!inRange(rank, call))
         return "chunk, microbatch or slot out of range: " + describe(rank, call);
   states.assign(shape.stages() * shape.microbatches, State::Untouched);
+  added.assign(shape.stages(), -1);
   next.assign(shape.ranks, 0);
   for (const std::vector<int32_t> &counts : schedule.slots) {
     holders.emplace_back();

@@ -1,6 +1,6 @@
 #include "dtc/Schedule/Schedule.h"
 
-#include "Kinds.h"
+#include "dtc/Schedule/Descriptor.h"
 
 #include <functional>
 #include <queue>
@@ -10,7 +10,7 @@ namespace dtc::schedule {
 /// More calls than any real step has; keeps ids in 32 bits and memory in bounds.
 static constexpr int64_t kMaxCalls = int64_t(1) << 26;
 
-std::string unsupported(const ScheduleShape &shape) {
+std::string impossibleSize(const ScheduleShape &shape) {
   auto number = [](int64_t value) { return std::to_string(value); };
   if (shape.ranks < 1)
     return "a pipeline needs at least one rank, got " + number(shape.ranks);
@@ -22,26 +22,24 @@ std::string unsupported(const ScheduleShape &shape) {
       shape.microbatches > kMaxCalls / (3 * shape.stages()))
     return "a schedule of " + number(shape.microbatches) + " microbatches on " +
            number(shape.ranks) + " x " + number(shape.chunks) + " stages is too long";
-  if (shape.kind != ScheduleKind::Interleaved && shape.chunks != 1)
-    return "only an interleaved schedule has several chunks a rank, got " + number(shape.chunks);
-  if (shape.kind == ScheduleKind::Interleaved && shape.microbatches % shape.ranks)
-    return "an interleaved schedule needs a multiple of its " + number(shape.ranks) +
-           " ranks as microbatches, got " + number(shape.microbatches);
   return "";
 }
 
-static CallList callsOf(const ScheduleShape &shape, int64_t rank) {
-  switch (shape.kind) {
-  case ScheduleKind::GPipe:
-    return gpipe(shape, rank);
-  case ScheduleKind::OneFOneB:
-    return oneFOneB(shape, rank);
-  case ScheduleKind::Interleaved:
-    return interleaved(shape, rank);
-  case ScheduleKind::ZeroBubble:
-    return zeroBubble(shape, rank);
-  }
-  return {};
+std::string unsupported(const ScheduleShape &shape) {
+  if (std::string reason = impossibleSize(shape); !reason.empty())
+    return reason;
+  const Descriptor &kind = describe(shape.kind);
+  if (shape.chunks > kind.mostChunks)
+    return std::string("schedule=") + kind.name + " has " +
+           (kind.mostChunks == 1 ? "one chunk"
+                                 : "at most " + std::to_string(kind.mostChunks) + " chunks") +
+           " a rank, got " + std::to_string(shape.chunks);
+  return kind.unsupported ? kind.unsupported(shape) : "";
+}
+
+Placement placementOf(const ScheduleShape &shape) {
+  const Descriptor &kind = describe(shape.kind);
+  return kind.placement ? kind.placement(shape) : Placement::inTurn(shape.ranks, shape.chunks);
 }
 
 /// A forward call takes the lowest slot that is free, the end of the backward
@@ -70,9 +68,9 @@ static std::vector<int32_t> assignSlots(const ScheduleShape &shape, CallList &ca
 std::optional<Schedule> makeSchedule(const ScheduleShape &shape) {
   if (!unsupported(shape).empty())
     return std::nullopt;
-  Schedule schedule{shape, {}, {}};
+  Schedule schedule{shape, placementOf(shape), {}, {}};
   for (int64_t rank = 0; rank < shape.ranks; ++rank) {
-    schedule.calls.push_back(callsOf(shape, rank));
+    schedule.calls.push_back(describe(shape.kind).calls(shape, rank));
     schedule.slots.push_back(assignSlots(shape, schedule.calls.back()));
   }
   return schedule;

@@ -1,4 +1,4 @@
-#include "dtc/Simulate/Simulate.h"
+#include "Passes.h"
 
 #include <cmath>
 
@@ -60,9 +60,7 @@ static std::string checkAll(const std::vector<T> &items, int64_t count, const ch
   return "";
 }
 
-std::string check(const schedule::ScheduleShape &shape, const Costs &costs) {
-  if (std::string error = schedule::unsupported(shape); !error.empty())
-    return error;
+std::string checkCosts(const schedule::ScheduleShape &shape, const Costs &costs) {
   std::string error = checkAll(costs.stages, shape.stages(), "stage", checkStage);
   if (error.empty())
     error = checkAll(costs.boundaries, shape.stages() - 1, "boundary", checkBoundary);
@@ -73,6 +71,11 @@ std::string check(const schedule::ScheduleShape &shape, const Costs &costs) {
       !(isFactor(costs.slowdown.compute) && isFactor(costs.slowdown.communication)))
     error = "slow-downs must lie between 1 and 1000";
   return error;
+}
+
+std::string check(const schedule::ScheduleShape &shape, const Costs &costs) {
+  std::string error = schedule::unsupported(shape);
+  return error.empty() ? checkCosts(shape, costs) : error;
 }
 
 } // namespace dtc::simulate

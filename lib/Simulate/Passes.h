@@ -1,4 +1,5 @@
-// What a call of a stage costs: shared by the simulator and its lower bound.
+// What a call of a stage costs: shared by the simulator and its lower bound; and
+// whether costs can be.
 #pragma once
 
 #include "dtc/Simulate/Simulate.h"
@@ -23,5 +24,9 @@ inline Work workOf(const StageCost &stage, schedule::Pass pass) {
 inline double serialSeconds(const Work &work) {
   return work.compute + work.blocking + work.overlapped;
 }
+
+/// Why costs can't belong to stages and ranks of this shape, of which there may be
+/// no schedule but one made by hand.
+std::string checkCosts(const schedule::ScheduleShape &shape, const Costs &costs);
 
 } // namespace dtc::simulate

@@ -128,7 +128,9 @@ void Simulator::addBytes(int32_t rank, double bytes) {
 void Simulator::record(EventKind kind, int32_t rank, int32_t chunk, int32_t microbatch,
                        double begin, int32_t peer) {
   if (options.trace)
-    timeline.events.push_back({kind, rank, chunk, microbatch, peer, begin, streams.now()});
+    timeline.events.push_back({kind, rank, chunk,
+                               chunk < 0 ? -1 : int32_t(schedule.stage(rank, chunk)), microbatch,
+                               peer, begin, streams.now()});
 }
 
 //===----------------------------------------------------------------------===//
@@ -235,7 +237,7 @@ void Simulator::send(int32_t rank, const Call &made, bool forward) {
   const Boundary &boundary = costs.boundaries[std::min(from, to)];
   double bytes = forward ? boundary.forwardBytes : boundary.backwardBytes;
   result.sent = streams.now();
-  auto peer = int32_t(to % schedule.shape.ranks);
+  auto peer = int32_t(schedule.placement.rank(to));
   addBytes(peer, bytes);
   if (peer == rank || (bytes == 0 && boundary.latency == 0)) {
     result.arrived = true;
@@ -394,7 +396,13 @@ Timeline Simulator::run() {
 }
 
 /// Lists that would lead out of the tables.
-static std::string checkCalls(const Schedule &schedule) {
+static std::string checkTables(const Schedule &schedule) {
+  if (schedule.placement.ranks() != schedule.shape.ranks ||
+      schedule.placement.chunks() != schedule.shape.chunks)
+    return "the placement must be of " + std::to_string(schedule.shape.ranks) + " x " +
+           std::to_string(schedule.shape.chunks) + " stages";
+  if (std::string error = schedule::check(schedule.placement); !error.empty())
+    return error;
   if (int64_t(schedule.calls.size()) != schedule.shape.ranks)
     return "there must be a list of calls for each rank, got " +
            std::to_string(schedule.calls.size());
@@ -408,9 +416,11 @@ static std::string checkCalls(const Schedule &schedule) {
 }
 
 Timeline simulate(const Schedule &schedule, const Costs &costs, const Options &options) {
-  std::string error = check(schedule.shape, costs);
+  std::string error = schedule::impossibleSize(schedule.shape);
   if (error.empty())
-    error = checkCalls(schedule);
+    error = checkCosts(schedule.shape, costs);
+  if (error.empty())
+    error = checkTables(schedule);
   if (!error.empty()) {
     Timeline failed;
     failed.error = error;

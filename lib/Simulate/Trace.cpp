@@ -22,7 +22,7 @@ public:
 
 private:
   /// Stage, microbatch, whether it is the forward pass.
-  using Need = std::tuple<int64_t, int32_t, bool>;
+  using Need = std::tuple<int32_t, int32_t, bool>;
 
   void emit(const ordered_json &event);
   void name(int64_t process, int64_t thread, const char *kind, const std::string &text);
@@ -32,9 +32,6 @@ private:
   void endArrow(const Event &event);
   void counter(int64_t rank);
   int64_t laneOf(const Event &event);
-  int64_t stageOf(const Event &event) const {
-    return event.chunk * int64_t(timeline.ranks.size()) + event.rank;
-  }
 
   std::ostream &out;
   const Timeline &timeline;
@@ -135,7 +132,7 @@ int64_t Writer::laneOf(const Event &event) {
 /// before it in the file, which is how Perfetto binds them where times are equal.
 void Writer::beginArrow(const Event &event, int64_t thread) {
   bool forward = event.kind == EventKind::SendForward;
-  auto call = calls.find({stageOf(event) + (forward ? 1 : -1), event.microbatch, forward});
+  auto call = calls.find({event.stage + (forward ? 1 : -1), event.microbatch, forward});
   if (call == calls.end())
     return;
   call->second = arrows++;
@@ -144,7 +141,7 @@ void Writer::beginArrow(const Event &event, int64_t thread) {
 }
 
 void Writer::endArrow(const Event &event) {
-  auto call = calls.find({stageOf(event), event.microbatch, event.kind == EventKind::Forward});
+  auto call = calls.find({event.stage, event.microbatch, event.kind == EventKind::Forward});
   if (call == calls.end() || call->second < 0)
     return;
   emit({{"ph", "f"}, {"bp", "e"}, {"pid", event.rank}, {"tid", int64_t(kCompute)},
@@ -159,7 +156,7 @@ void Writer::slice(const Event &event) {
   std::string text = nameOf(event.kind);
   ordered_json args = ordered_json::object();
   if (event.chunk >= 0)
-    args["stage"] = stageOf(event);
+    args["stage"] = event.stage;
   if (event.microbatch >= 0) {
     text += " " + std::to_string(event.microbatch);
     args["microbatch"] = event.microbatch;
@@ -184,7 +181,7 @@ void Writer::counter(int64_t rank) {
 void Writer::write(const TraceNames &names) {
   for (const Event &event : timeline.events)
     if (isWaiting(event.kind))
-      calls.emplace(Need{stageOf(event), event.microbatch, event.kind == EventKind::Forward}, -1);
+      calls.emplace(Need{event.stage, event.microbatch, event.kind == EventKind::Forward}, -1);
   lanes.resize(timeline.ranks.size());
   // No displayTimeUnit: there were readers that took it for the unit of the times.
   out << "{\"otherData\":"

@@ -2,31 +2,47 @@
 // the order in which it makes them. These lists are what is simulated, and what
 // a rank executes.
 //
-// The layers of a model are cut into P * C stages. Rank r holds C of them, its
-// chunks: chunk c of rank r is stage c * P + r, so that a microbatch visits all
-// ranks C times. For P = 2, C = 1 and 3 microbatches, 1F1B is
+// The layers of a model are cut into P * C stages. Each of P ranks holds C of
+// them, its chunks; which ones is a table (Placement.h). For P = 2, C = 1 and 3
+// microbatches, 1F1B is
 //
 //   rank 0   F0 F1 B0 F2 B1 B2        slots  0 1 0 0 1 0
 //   rank 1   F0 B0 F1 B1 F2 B2        slots  0 0 0 0 0 0
 //
+// A hand-written schedule of P = 2, C = 2 whose placement is V-shaped; rank 0
+// holds the stages 0 and 3, rank 1 the stages 1 and 2, a dot names the chunk:
+//
+//   rank 0   F0           F0.1 B0.1          B0
+//   rank 1      F0   F0.1           B0.1 B0
+//
 // What a forward call keeps for its backward call lies in a slot of its chunk,
-// free again once the backward pass of that microbatch is over: rank 0 needs
-// two slots (F2 takes the one that B0 left), rank 1 one.
+// free again once the backward pass of that microbatch is over: rank 0 of 1F1B
+// needs two slots (F2 takes the one that B0 left), rank 1 one.
+//
+// The backward pass may come in two calls, first the gradients of the stage's
+// input, for which the stage before waits, later those of its weights. The
+// gradients of a stage's weights are added up in ascending order of microbatches
+// in every schedule, so that all schedules give the same sums to the bit.
 //
 // A list says nothing of transfers: the result of a stage is sent as soon as
 // its call is over, without waiting for the receiver, and a call waits for what
 // it needs. Two ranks may exchange messages of several chunks in different
 // orders, so a message is known by (stage, microbatch), not by its turn.
+//
+// What is to be known of a kind of schedule is its descriptor (Descriptor.h).
 #pragma once
 
-#include <cstdint>
+#include "dtc/Schedule/Placement.h"
+
 #include <optional>
-#include <string>
-#include <vector>
 
 namespace dtc::schedule {
 
-enum class ScheduleKind : uint8_t { GPipe, OneFOneB, Interleaved, ZeroBubble };
+/// A name for each line of Schedules.def.
+enum class ScheduleKind : uint8_t {
+#define DTC_SCHEDULE(kind) kind,
+#include "dtc/Schedule/Schedules.def"
+};
 
 enum class Pass : uint8_t {
   Forward,
@@ -55,23 +71,32 @@ struct ScheduleShape {
 
 struct Schedule {
   ScheduleShape shape;
+  Placement placement;
   std::vector<std::vector<Call>> calls; ///< by rank
   std::vector<std::vector<int32_t>> slots; ///< by rank and chunk: how many there are
 
-  int64_t stage(int64_t rank, int64_t chunk) const { return chunk * shape.ranks + rank; }
+  int64_t stage(int64_t rank, int64_t chunk) const { return placement.stage(rank, chunk); }
   bool operator==(const Schedule &) const = default;
 };
 
+/// Why a schedule of any kind can't have so many ranks, chunks or microbatches, in
+/// one line; empty: it can.
+std::string impossibleSize(const ScheduleShape &shape);
+
 /// Why there is no such schedule, in one line; empty: there is one.
 std::string unsupported(const ScheduleShape &shape);
+
+/// Where the stages of a shape lie; the shape is supported.
+Placement placementOf(const ScheduleShape &shape);
 
 /// The schedule of a shape; nothing where it is unsupported.
 std::optional<Schedule> makeSchedule(const ScheduleShape &shape);
 
 /// Checks a schedule by carrying it out, sharing no code with those that make
 /// them: every microbatch passes every stage once forward and once backward,
-/// no list waits for ever, no slot holds two microbatches at a time. Empty, or
-/// the first violation in one line.
+/// no list waits for ever, no slot holds two microbatches at a time, gradients of
+/// weights are added in ascending order of microbatches. Empty, or the first
+/// violation in one line.
 std::string check(const Schedule &schedule);
 
 } // namespace dtc::schedule

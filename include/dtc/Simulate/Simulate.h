@@ -17,7 +17,8 @@
 // Its blocking communication (tensor parallel collectives) is part of it; its
 // overlapped communication (ZeRO gathers) runs beside it on the communication
 // stream, and the call is over when both are. A result is sent when its call is
-// over and travels while sender and receiver go on computing.
+// over and travels while sender and receiver go on computing. Between chunks of
+// one rank (a V-shaped placement) nothing travels and nothing takes time.
 //
 // Communication that runs beside computation slows both down (`Slowdown`).
 // Whatever uses the same link level of a rank at the same time shares its
@@ -90,7 +91,7 @@ struct Slowdown {
 };
 
 struct Costs {
-  std::vector<StageCost> stages;      ///< by stage, chunk * ranks + rank
+  std::vector<StageCost> stages;      ///< by stage, of which a placement says where it lies
   std::vector<Boundary> boundaries;   ///< after each stage but the last
   std::vector<RankCost> ranks;
   Slowdown slowdown;
@@ -118,7 +119,8 @@ enum class EventKind : uint8_t {
 
 struct Event {
   EventKind kind = EventKind::Forward;
-  int32_t rank = 0, chunk = -1, microbatch = -1; ///< -1: of no chunk or microbatch
+  int32_t rank = 0, chunk = -1;         ///< -1: of no chunk
+  int32_t stage = -1, microbatch = -1;  ///< -1: of none
   int32_t peer = -1; ///< of what is sent
   double begin = 0, end = 0; ///< seconds since the step began
   bool operator==(const Event &) const = default;
@@ -165,8 +167,8 @@ struct Options {
 std::string check(const schedule::ScheduleShape &shape, const Costs &costs);
 
 /// Simulates one step in O(calls * log(ranks)). The same input gives the same
-/// timeline, bit for bit. The schedule is one that schedule::check accepts; one
-/// that waits for ever is an error all the same.
+/// timeline, bit for bit. The schedule is one that schedule::check accepts, perhaps
+/// made by hand; one that waits for ever is an error all the same.
 Timeline simulate(const schedule::Schedule &schedule, const Costs &costs,
                   const Options &options = {});
 

@@ -2,6 +2,8 @@
 
 #include "CachingAllocator.h"
 
+#include "dtc/Schedule/Descriptor.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -214,7 +216,7 @@ std::vector<std::vector<Call>> shortened(const schedule::Schedule &whole) {
     const std::vector<int32_t> &slots = whole.slots[rank];
     int64_t most = slots.empty() ? 1 : *std::max_element(slots.begin(), slots.end());
     int64_t least = (most + 2 + shape.ranks - 1) / shape.ranks * shape.ranks;
-    if (shape.kind == schedule::ScheduleKind::GPipe || least >= shape.microbatches) {
+    if (describe(shape.kind).keepsAll || least >= shape.microbatches) {
       result.push_back(whole.calls[rank]);
       continue;
     }

@@ -146,21 +146,21 @@ void Explainer::changeSchedule() {
   const Degrees &chosen = result.chosen;
   if (chosen.pp == 1 || options.spec.schedule || options.spec.chunks)
     return;
-  for (ScheduleKind kind : {ScheduleKind::OneFOneB, ScheduleKind::ZeroBubble}) {
-    if (kind == chosen.schedule)
-      continue;
+  auto changeTo = [&](ScheduleKind kind, int64_t chunks) {
     Spec spec = everything();
     spec.schedule = kind;
-    spec.chunks = 1;
+    spec.chunks = chunks;
     change(std::move(spec));
+  };
+  for (ScheduleKind kind : schedule::allSchedules()) {
+    const schedule::Descriptor &schedule = describe(kind);
+    if (schedule.isSearched && schedule.mostChunks == 1 && kind != chosen.schedule)
+      changeTo(kind, 1);
   }
-  for (int64_t chunks : {chosen.chunks / 2, chosen.chunks * 2})
-    if (chunks > 1) {
-      Spec spec = everything();
-      spec.schedule = ScheduleKind::Interleaved;
-      spec.chunks = chunks;
-      change(std::move(spec));
-    }
+  for (ScheduleKind kind : schedule::allSchedules())
+    for (int64_t chunks : {chosen.chunks / 2, chosen.chunks * 2})
+      if (chunks > 1 && describe(kind).isSearched && chunks <= describe(kind).mostChunks)
+        changeTo(kind, chunks);
 }
 
 static int64_t mostCopies(const Degrees &degrees) {

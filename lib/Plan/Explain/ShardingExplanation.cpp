@@ -271,6 +271,7 @@ static Result<Named> find(const Problem &problem, const std::string &name) {
 /// Whose stages have the op or read the tensor; the first group has what none reads.
 static std::vector<size_t> groupsOf(const SubjectPlan &whole, const Named &named) {
   const Degrees &degrees = whole.plan.degrees;
+  const schedule::Placement placement = placementOf(degrees);
   std::vector<bool> has(groupCount(degrees), false);
   for (size_t index = 0; index < whole.plan.stages.size(); ++index) {
     const Stage &stage = whole.plan.stages[index];
@@ -282,7 +283,7 @@ static std::vector<size_t> groupsOf(const SubjectPlan &whole, const Named &named
     const std::vector<OpId> readers =
         named.op >= 0 ? std::vector<OpId>{named.op} : whole.facts.consumers[named.argument];
     if (std::any_of(readers.begin(), readers.end(), isHere))
-      has[groupOf(degrees, static_cast<int64_t>(index) % degrees.pp)] = true;
+      has[groupOf(degrees, placement.rank(static_cast<int64_t>(index)))] = true;
   }
   std::vector<size_t> result;
   for (size_t group = 0; group < has.size(); ++group)

@@ -89,8 +89,12 @@ Plan inGroup(const Plan &plan, size_t group) {
 
 schedule::ScheduleShape scheduleShape(const Degrees &degrees) {
   bool isPipeline = degrees.pp > 1;
-  return {isPipeline ? degrees.schedule : ScheduleKind::OneFOneB, degrees.pp, degrees.chunks,
+  return {isPipeline ? degrees.schedule : kDefaultSchedule, degrees.pp, degrees.chunks,
           degrees.numMicrobatches};
+}
+
+schedule::Placement placementOf(const Degrees &degrees) {
+  return schedule::placementOf(scheduleShape(degrees));
 }
 
 std::vector<std::string> unimplemented(const Plan &plan) {

@@ -149,7 +149,7 @@ static Degrees readDegrees(YamlMap map) {
   d.zero = map.number<int>("zero", 0, 0);
   d.zeroBlocks = map.number<int64_t>("zero_blocks", 0, 0);
   d.zeroGroup = map.number<int64_t>("zero_group", 0, 0);
-  d.schedule = word(map, "schedule", scheduleFromName, ScheduleKind::OneFOneB);
+  d.schedule = word(map, "schedule", scheduleFromName, kDefaultSchedule);
   d.chunks = count("chunks", 1);
   d.microBatch = count("micro_batch", 1);
   d.numMicrobatches = count("num_microbatches", 1);

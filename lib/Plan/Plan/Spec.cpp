@@ -10,10 +10,14 @@ namespace dtc::plan {
 
 template <typename Enum> using Names = std::vector<std::pair<Enum, const char *>>;
 
-static const Names<ScheduleKind> scheduleNames = {{ScheduleKind::GPipe, "gpipe"},
-                                                  {ScheduleKind::OneFOneB, "1f1b"},
-                                                  {ScheduleKind::Interleaved, "interleaved"},
-                                                  {ScheduleKind::ZeroBubble, "zb"}};
+static Names<ScheduleKind> namesOfSchedules() {
+  Names<ScheduleKind> names;
+  for (ScheduleKind kind : schedule::allSchedules())
+    names.emplace_back(kind, name(kind));
+  return names;
+}
+
+static const Names<ScheduleKind> scheduleNames = namesOfSchedules();
 static const Names<Recompute> recomputeNames = {
     {Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}};
 static const Names<Offload> offloadNames = {{Offload::None, "none"},
@@ -34,12 +38,8 @@ static std::optional<Enum> fromName(const Names<Enum> &names, const std::string 
   return std::nullopt;
 }
 
-const char *name(ScheduleKind kind) { return nameOf(scheduleNames, kind); }
 const char *name(Recompute kind) { return nameOf(recomputeNames, kind); }
 const char *name(Offload kind) { return nameOf(offloadNames, kind); }
-std::optional<ScheduleKind> scheduleFromName(const std::string &text) {
-  return fromName(scheduleNames, text);
-}
 std::optional<Recompute> recomputeFromName(const std::string &text) {
   return fromName(recomputeNames, text);
 }

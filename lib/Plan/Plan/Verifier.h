@@ -44,7 +44,9 @@ private:
   void checkStages();
   void checkSchedule();
   void checkRecompute();
-  void checkDevices(size_t stage, std::set<int64_t> &taken);
+  /// `placement`: of the stages, if they can be placed.
+  void checkDevices(size_t stage, const std::optional<schedule::Placement> &placement,
+                    std::set<int64_t> &taken);
   void checkNeighbours(const Stage &stage, const std::string &name);
   void checkArguments();
   void checkStorage();

@@ -169,13 +169,18 @@ void Verifier::checkNeighbours(const Stage &stage, const std::string &name) {
 }
 
 /// Each pipeline rank has devices of its own, which all its stages share.
-void Verifier::checkDevices(size_t index, std::set<int64_t> &taken) {
+void Verifier::checkDevices(size_t index, const std::optional<schedule::Placement> &placement,
+                            std::set<int64_t> &taken) {
   const Stage &stage = plan.stages[index];
   std::string name = "stage " + std::to_string(index);
+  // The first stages lie on a rank each.
   auto ranks = static_cast<size_t>(std::max<int64_t>(1, plan.degrees.pp));
   if (index >= ranks) {
-    if (stage.devices != plan.stages[index - ranks].devices)
-      report(name + " isn't on the devices of its rank's stage " + std::to_string(index - ranks));
+    if (!placement)
+      return;
+    auto first = static_cast<size_t>(placement->rank(static_cast<int64_t>(index)));
+    if (stage.devices != plan.stages[first].devices)
+      report(name + " isn't on the devices of its rank's stage " + std::to_string(first));
     return;
   }
   int64_t expected = layoutOf(plan, groupOf(plan.degrees, int64_t(index))).mesh.devices();
@@ -202,6 +207,11 @@ void Verifier::checkDevices(size_t index, std::set<int64_t> &taken) {
 
 void Verifier::checkStages() {
   std::set<int64_t> taken;
+  std::optional<schedule::Placement> placement;
+  schedule::ScheduleShape shape = scheduleShape(plan.degrees);
+  if (schedule::unsupported(shape).empty() &&
+      static_cast<int64_t>(plan.stages.size()) == shape.stages())
+    placement = schedule::placementOf(shape);
   if (plan.stages.empty())
     report("plan has no stage");
   int64_t next = 0, lastForward = 0;
@@ -215,7 +225,7 @@ void Verifier::checkStages() {
       report(name + " doesn't follow the one before: ops " + std::to_string(stage.firstOp) +
              " to " + std::to_string(stage.lastOp));
     next = std::clamp<int64_t>(stage.lastOp, -1, lastForward) + 1;
-    checkDevices(i, taken);
+    checkDevices(i, placement, taken);
   }
   for (int64_t op = next; op < static_cast<int64_t>(problem.ops.size()); ++op)
     if (!problem.ops[op].backward && problem.ops[op].kind != OpKind::GradientSum) {

@@ -5,6 +5,7 @@
 #include "dtc/Plan/Predict/HostMemory.h"
 #include "dtc/Plan/Predict/Predict.h"
 #include "dtc/Plan/Predict/StageDevices.h"
+#include "dtc/Schedule/Descriptor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,6 +64,7 @@ private:
   const Plan &plan;
   const Cluster &cluster;
   const std::vector<Block> &blocks; ///< of the whole model
+  const schedule::Placement placement;
   StageDevices devices;
   std::deque<Plan> plans;       ///< of the classes, where there are several
   std::deque<Cluster> clusters; ///< the same
@@ -89,14 +91,14 @@ static std::vector<DeviceRange> devicesOf(const Plan &plan) {
 Predictor::Predictor(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
                      const Workspace *workspace)
     : planned(planned), plan(plan), cluster(cluster), blocks(planned.blocks),
-      devices(cluster, devicesOf(plan), plan.degrees) {
+      placement(placementOf(plan.degrees)), devices(cluster, devicesOf(plan), plan.degrees) {
   int64_t count = plan.degrees.devices();
   if (devices.classes.size() == 1)
     classes.push_back(std::make_unique<UniformStages>(planned, plan, cluster, count, workspace));
   else
     for (const StageDevices::RankClass &rankClass : devices.classes) {
-      plans.push_back(inGroup(plan, kind.group));
-      clusters.push_back(clusterOf(cluster, kind.range));
+      plans.push_back(inGroup(plan, rankClass.group));
+      clusters.push_back(clusterOf(cluster, rankClass.range));
       classes.push_back(std::make_unique<UniformStages>(planned, plans.back(), clusters.back(),
                                                         count, workspace));
     }
@@ -116,14 +118,14 @@ MixedStages Predictor::mixed() const {
 
 simulate::Costs Predictor::stageCosts() const {
   const StageCosts::Runs &stages = classes[0]->getStages();
-  return isMixed() ? mixed().costs(stages) : classes[0]->costs().costs(stages);
+  return isMixed() ? mixed().costs(stages, placement) : classes[0]->costs().costs(stages, placement);
 }
 
 double Predictor::tiedSeconds(int64_t rank) const {
   const StageCosts::Runs &stages = classes[0]->getStages();
   if (isMixed())
-    return mixed().tiedSeconds(stages, rank);
-  return classes[0]->costs().tiedSeconds(stages, rank);
+    return mixed().tiedSeconds(stages, placement, rank);
+  return classes[0]->costs().tiedSeconds(stages, placement, rank);
 }
 
 //===-- collectives -------------------------------------------------------===//
@@ -141,10 +143,11 @@ void Predictor::addTransfers(int64_t rank, const simulate::Costs &stages,
     use.send = true;
     merge(uses, use);
   };
-  for (int64_t stage = rank; stage < stageCount(); stage += plan.degrees.pp) {
-    if (stage + 1 < stageCount())
+  for (int64_t chunk = 0; chunk < placement.chunks(); ++chunk) {
+    int64_t stage = placement.stage(rank, chunk);
+    if (stage + 1 < stageCount() && placement.rank(stage + 1) != rank)
       send(stages.boundaries[stage], stages.boundaries[stage].forwardBytes);
-    if (stage > 0)
+    if (stage > 0 && placement.rank(stage - 1) != rank)
       send(stages.boundaries[stage - 1], stages.boundaries[stage - 1].backwardBytes);
   }
 }
@@ -198,18 +201,18 @@ void Predictor::addStages(const simulate::Costs &stages) {
     const simulate::StageCost &cost = stages.stages[stage];
     StagePrediction entry;
     entry.devices = plan.stages[stage].devices;
-    const UniformStages &own = on(stage % plan.degrees.pp);
+    const UniformStages &own = on(placement.rank(stage));
     entry.parameters = own.costs().parameterElements(own.getStages()[stage]);
     auto seconds = [&](const simulate::Work &call) {
       return simulate::callSeconds(call, stages.slowdown);
     };
     entry.forwardSeconds = seconds(cost.forward);
     simulate::Work inputs = cost.recompute + cost.inputGrad;
-    entry.backwardSeconds = scheduleShape(plan.degrees).rankClass == ScheduleKind::ZeroBubble
+    entry.backwardSeconds = describe(scheduleShape(plan.degrees).kind).splitsBackward()
                                 ? seconds(inputs) + seconds(cost.weightGrad)
                                 : seconds(inputs + cost.weightGrad);
     if (!timeline.ranks.empty())
-      entry.peakMemory = std::llround(timeline.ranks[stage % plan.degrees.pp].peakBytes);
+      entry.peakMemory = std::llround(timeline.ranks[placement.rank(stage)].peakBytes);
     for (size_t block = 0; block < blocks.size(); ++block)
       if (blocks[block].last >= plan.stages[stage].firstOp &&
           blocks[block].first <= plan.stages[stage].lastOp) {
@@ -236,7 +239,7 @@ void Predictor::addMemory() {
     calls = shortened(*schedule);
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
     const UniformStages &own = on(static_cast<int64_t>(rank));
-    StageCosts::Runs runs = own.costs().runsOf(own.getStages(), static_cast<int64_t>(rank));
+    StageCosts::Runs runs = own.stagesOf(static_cast<int64_t>(rank));
     MemoryUse use = own.costs().staticBytes(runs);
     auto peak = std::llround(timeline.ranks[rank].peakBytes);
     BetweenCalls between = own.costs().betweenCalls(runs);
@@ -248,7 +251,8 @@ void Predictor::addMemory() {
     double capacity = own.getModel().memoryPerRank();
     if (!calls.empty())
       use.cached = own.cachedBytes(static_cast<int64_t>(rank), calls[rank], use);
-    for (size_t stage = rank; stage < result.stages.size(); stage += plan.degrees.pp) {
+    for (int64_t chunk = 0; chunk < placement.chunks(); ++chunk) {
+      int64_t stage = placement.stage(int64_t(rank), chunk);
       result.stages[stage].peakMemory = use.total();
       result.stages[stage].memory = use;
       result.stages[stage].memoryCapacity = capacity;
@@ -267,7 +271,7 @@ void Predictor::addHosts() {
   std::vector<double> bytes;
   for (int64_t rank = 0; rank < plan.degrees.pp; ++rank) {
     const UniformStages &own = on(rank);
-    bytes.push_back(own.costs().hostBytes(own.costs().runsOf(own.getStages(), rank)));
+    bytes.push_back(own.costs().hostBytes(own.stagesOf(rank)));
   }
   result.host = fullestHost(cluster, plan.degrees, bytes);
 }
@@ -292,8 +296,8 @@ Prediction Predictor::run() {
   addStages(stages);
   for (int64_t rank = 0; rank < plan.degrees.pp; ++rank) {
     double update = serial(stages.ranks[rank].update);
-    for (size_t stage = rank; stage < stages.stages.size(); stage += plan.degrees.pp)
-      update += stages.stages[stage].reductionSeconds;
+    for (int64_t chunk = 0; chunk < placement.chunks(); ++chunk)
+      update += stages.stages[placement.stage(rank, chunk)].reductionSeconds;
     result.updateSeconds = std::max(result.updateSeconds, update);
   }
   addCollectives(stages);

@@ -2,6 +2,8 @@
 
 #include "dtc/Plan/Cost/PipelineLinks.h"
 
+#include "dtc/Schedule/Descriptor.h"
+
 #include <algorithm>
 
 namespace dtc::plan {
@@ -63,9 +65,8 @@ void StageCosts::countBlocks(const std::vector<Block> &blocks, const std::vector
 }
 
 bool blockingSends(const Software &software, ScheduleKind schedule) {
-  bool inTurns =
-      schedule == ScheduleKind::Interleaved || schedule == ScheduleKind::ZeroBubble;
-  return !software.overlapCommunication && !(software.overlapsSends && inTurns);
+  return !software.overlapCommunication &&
+         !(software.overlapsSends && describe(schedule).sendsBesideCalls);
 }
 
 bool StageCosts::overlaps() const {
@@ -204,17 +205,16 @@ double StageCosts::sentShare() const {
   return whole && model.getCluster().software.scattersSends ? 1 / double(degrees.tp) : 1;
 }
 
-simulate::Boundary StageCosts::boundary(int unit, int64_t index) const {
+simulate::Boundary StageCosts::boundary(int unit, int64_t from, int64_t to) const {
   simulate::Boundary result;
   result.forwardBytes = double(unitCosts.forwardBytes(unit));
   result.backwardBytes = double(unitCosts.backwardBytes(unit));
   double bytes = std::max({1.0, result.forwardBytes, result.backwardBytes});
-  auto [sender, receiver] = farthestPair(degrees, model.getCluster(), index % degrees.pp,
-                                         (index + 1) % degrees.pp);
+  auto [sender, receiver] = farthestPair(degrees, model.getCluster(), from, to);
   result.latency = model.p2pSeconds(1, sender, receiver);
   double seconds = model.p2pSeconds(bytes * sentShare(), sender, receiver) - result.latency;
   result.bandwidth = bytes / std::max(seconds, 1e-12);
-  if (sentShare() < 1)
+  if (sentShare() < 1 && from != to)
     result.latency += exchange(StepKind::AllGather, mesh.ofDegree("tp"), bytes, 1).seconds;
   result.level = model.levelBetween(sender, receiver);
   return result;
@@ -325,13 +325,15 @@ simulate::RankCost StageCosts::sumOf(std::span<const StageRun> runs) const {
   return cost;
 }
 
-std::vector<StageCosts::Tied> StageCosts::tied(const Runs &stages, int64_t rank) const {
+std::vector<StageCosts::Tied> StageCosts::tied(const Runs &stages,
+                                                   const schedule::Placement &placement,
+                                                   int64_t rank) const {
   std::vector<Tied> result;
   for (const auto &[readers, bytes] : shared) {
     Tied own{degrees.pp, -1, double(bytes)};
     bool isHere = false;
     for (int unit : readers) {
-      int64_t holder = rankOf(unit, stages);
+      int64_t holder = rankOf(unit, stages, placement);
       own.first = std::min(own.first, holder);
       own.last = std::max(own.last, holder);
       isHere |= holder == rank;
@@ -349,25 +351,28 @@ std::vector<StageCosts::Tied> StageCosts::tied(const Runs &stages, int64_t rank)
   return result;
 }
 
-double StageCosts::tiedSeconds(const Runs &stages, int64_t rank) const {
+double StageCosts::tiedSeconds(const Runs &stages, const schedule::Placement &placement,
+                               int64_t rank) const {
   double seconds = 0;
-  for (const Tied &own : tied(stages, rank)) {
+  for (const Tied &own : tied(stages, placement, rank)) {
     auto [from, to] = farthestPair(degrees, model.getCluster(), own.first, own.last);
     seconds += 2 * model.p2pSeconds(own.bytes, from, to);
   }
   return seconds;
 }
 
-simulate::Costs StageCosts::costs(const Runs &stages) const {
+simulate::Costs StageCosts::costs(const Runs &stages,
+                                  const schedule::Placement &placement) const {
   simulate::Costs result;
   for (size_t i = 0; i < stages.size(); ++i) {
     result.stages.push_back(stage(stages[i]));
     if (i > 0)
-      result.boundaries.push_back(boundary(stages[i].begin, static_cast<int64_t>(i) - 1));
+      result.boundaries.push_back(boundary(
+          stages[i].begin, placement.rank(int64_t(i) - 1), placement.rank(int64_t(i))));
   }
   for (int64_t rank = 0; rank < degrees.pp; ++rank) {
-    result.ranks.push_back(this->rank(runsOf(stages, rank)));
-    result.ranks.back().update.blocking += tiedSeconds(stages, rank);
+    result.ranks.push_back(this->rank(runsOf(stages, placement, rank)));
+    result.ranks.back().update.blocking += tiedSeconds(stages, placement, rank);
   }
   OverlapSlowdown both = slowdown();
   result.slowdown = {both.compute, both.communication};
@@ -382,18 +387,20 @@ OverlapSlowdown StageCosts::slowdown() const {
   return model.overlapSlowdown(model.groupShape(data, mesh).level);
 }
 
-StageCosts::Runs StageCosts::runsOf(const Runs &stages, int64_t rank) const {
-  Runs runs;
-  for (auto i = static_cast<size_t>(rank); i < stages.size(); i += degrees.pp)
-    runs.push_back(stages[i]);
+std::vector<StageRun> runsOf(const std::vector<StageRun> &stages,
+                             const schedule::Placement &placement, int64_t rank) {
+  std::vector<StageRun> runs;
+  for (int64_t chunk = 0; chunk < placement.chunks(); ++chunk)
+    runs.push_back(stages[placement.stage(rank, chunk)]);
   return runs;
 }
 
-int64_t StageCosts::rankOf(int unit, const Runs &stages) const {
+int64_t rankOf(int unit, const std::vector<StageRun> &stages,
+               const schedule::Placement &placement) {
   auto after =
       std::upper_bound(stages.begin(), stages.end(), unit,
                        [](int unit, const StageRun &stage) { return unit < stage.begin; });
-  return (after - stages.begin() - 1) % degrees.pp;
+  return placement.rank(after - stages.begin() - 1);
 }
 
 } // namespace dtc::plan

@@ -71,8 +71,7 @@ simulate::Boundary MixedStages::link(size_t from, size_t to) const {
   return result;
 }
 
-simulate::Boundary MixedStages::boundary(int unit, size_t index) const {
-  size_t from = index % byRank.size(), to = (index + 1) % byRank.size();
+simulate::Boundary MixedStages::boundary(int unit, size_t from, size_t to) const {
   simulate::Boundary result = link(from, to);
   double ahead = double(devices[to].count) / double(devices[from].count);
   // Of the devices that send or receive more.
@@ -81,12 +80,13 @@ simulate::Boundary MixedStages::boundary(int unit, size_t index) const {
   return result;
 }
 
-double MixedStages::tiedSeconds(const StageCosts::Runs &stages, int64_t rank) const {
+double MixedStages::tiedSeconds(const StageCosts::Runs &stages,
+                                const schedule::Placement &placement, int64_t rank) const {
   double seconds = 0;
-  for (StageCosts::Tied &own : byRank[rank]->tied(stages, rank)) {
+  for (StageCosts::Tied &own : byRank[rank]->tied(stages, placement, rank)) {
     // Its copies elsewhere may be larger.
     for (const StageCosts *other : byRank)
-      for (const StageCosts::Tied &copy : other->tied(stages, rank))
+      for (const StageCosts::Tied &copy : other->tied(stages, placement, rank))
         if (copy.first == own.first && copy.last == own.last)
           own.bytes = std::max(own.bytes, copy.bytes);
     simulate::Boundary slowest = link(size_t(own.first), size_t(own.last));
@@ -95,19 +95,22 @@ double MixedStages::tiedSeconds(const StageCosts::Runs &stages, int64_t rank) co
   return seconds;
 }
 
-simulate::Costs MixedStages::costs(const StageCosts::Runs &stages) const {
+simulate::Costs MixedStages::costs(const StageCosts::Runs &stages,
+                                   const schedule::Placement &placement) const {
   simulate::Costs result;
   for (size_t i = 0; i < stages.size(); ++i) {
-    result.stages.push_back(byRank[i % byRank.size()]->stage(stages[i]));
+    auto holder = static_cast<size_t>(placement.rank(int64_t(i)));
+    result.stages.push_back(byRank[holder]->stage(stages[i]));
     if (i > 0)
-      result.boundaries.push_back(boundary(stages[i].begin, i - 1));
+      result.boundaries.push_back(
+          boundary(stages[i].begin, size_t(placement.rank(int64_t(i) - 1)), holder));
   }
   result.blockingSends = byRank[0]->blockingSends();
   for (size_t i = 0; i < byRank.size(); ++i) {
     auto rank = static_cast<int64_t>(i);
     const StageCosts &own = *byRank[i];
-    result.ranks.push_back(own.rank(own.runsOf(stages, rank)));
-    result.ranks.back().update.blocking += tiedSeconds(stages, rank);
+    result.ranks.push_back(own.rank(runsOf(stages, placement, rank)));
+    result.ranks.back().update.blocking += tiedSeconds(stages, placement, rank);
     OverlapSlowdown slowdown = own.slowdown();
     result.slowdown.compute = std::max(result.slowdown.compute, slowdown.compute);
     result.slowdown.communication =

@@ -1,5 +1,7 @@
 #include "dtc/Plan/Predict/StepEstimates.h"
 
+#include "dtc/Schedule/Descriptor.h"
+
 #include <algorithm>
 
 namespace dtc::plan {
@@ -9,9 +11,7 @@ namespace dtc::plan {
 static constexpr int64_t kShort = 2, kLong = 3;
 
 static bool isLong(const schedule::ScheduleShape &shape) {
-  // GPipe holds all its microbatches at once.
-  return shape.kind != schedule::ScheduleKind::GPipe &&
-         shape.microbatches > 2 * kLong * shape.ranks;
+  return !describe(shape.kind).keepsAll && shape.microbatches > 2 * kLong * shape.ranks;
 }
 
 const schedule::Schedule *StepEstimates::schedule(const schedule::ScheduleShape &shape,

@@ -64,7 +64,7 @@ static OpId endOf(const PlannedModel &planned) {
 UniformStages::UniformStages(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
                      int64_t devices, const Workspace *workspace)
     : planned(planned), problem(planned.problem), plan(plan), facts(planned.facts),
-      model(cluster, devices), execution(problem, facts, plan, model, workspace) {}
+      placement(placementOf(plan.degrees)), model(cluster, devices), execution(problem, facts, plan, model, workspace) {}
 
 bool UniformStages::start() {
   bool allocates = model.getCluster().software.cachingAllocator;
@@ -146,7 +146,7 @@ void UniformStages::addMicrobatchCollectives(int64_t rank, std::vector<Collectiv
     std::vector<int> units = unitCosts->unitsOf(step.position);
     int64_t times =
         planned.numMicrobatches * std::count_if(units.begin(), units.end(), [&](int unit) {
-          return stageCosts->rankOf(unit, stages) == rank;
+          return rankOf(unit, stages, placement) == rank;
         });
     if (times > 0)
       merge(uses, {*step.collective, degreesOf(step.axes, plan.mesh), times, step.bytes,
@@ -156,7 +156,7 @@ void UniformStages::addMicrobatchCollectives(int64_t rank, std::vector<Collectiv
 
 void UniformStages::addStorageCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const {
   auto times = double(planned.numMicrobatches);
-  for (const StageRun &run : stageCosts->runsOf(stages, rank))
+  for (const StageRun &run : stagesOf(rank))
     for (const WeightClass &weights : stageCosts->getClasses()) {
       add(uses, stageCosts->gather(weights, run), 2 * times);
       add(uses, stageCosts->scatter(weights, run), times);
@@ -182,7 +182,7 @@ int64_t UniformStages::cachedBytes(int64_t rank, const std::vector<schedule::Cal
                                const MemoryUse &use) const {
   if (!allocations)
     return 0;
-  StageCosts::Runs runs = stageCosts->runsOf(stages, rank);
+  StageCosts::Runs runs = stagesOf(rank);
   RankRequests requests = stageCosts->requests(runs);
   requests.sumShare = 1 / allocations->gradientShare();
   bool splits = std::any_of(calls.begin(), calls.end(), [](const schedule::Call &call) {

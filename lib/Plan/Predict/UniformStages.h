@@ -23,6 +23,8 @@ public:
   const StageCosts &costs() const { return *stageCosts; }
   const CostModel &getModel() const { return model; }
   const StageCosts::Runs &getStages() const { return stages; }
+  /// The stages of a pipeline rank.
+  StageCosts::Runs stagesOf(int64_t rank) const { return runsOf(stages, placement, rank); }
 
   // Communication of a pipeline rank, in one step.
   void addMicrobatchCollectives(int64_t rank, std::vector<CollectiveUse> &uses) const;
@@ -42,6 +44,7 @@ private:
   const Problem &problem;
   const Plan &plan;
   const ProblemFacts &facts;
+  schedule::Placement placement;
   CostModel model;
   RankExecution execution;
   std::unique_ptr<UnitCosts> unitCosts;

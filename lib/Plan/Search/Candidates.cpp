@@ -94,6 +94,7 @@ private:
   std::string cannotShare(const Degrees &degrees);
   bool shares(Degrees &degrees);
   int64_t mostSamples() const;
+  void addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks);
   void addSchedules(Degrees degrees);
   std::vector<int64_t> microBatches(int64_t samples) const;
   std::string cannotCut(int64_t samples, const Degrees &degrees) const;
@@ -432,6 +433,44 @@ void Enumeration::addPinnedGroups() {
 
 //===-- schedules ---------------------------------------------------------===//
 
+/// The schedules that a SPEC may mean by several chunks, "interleaved".
+static std::string namesOfChunked() {
+  std::string names;
+  for (ScheduleKind kind : schedule::allSchedules())
+    if (describe(kind).mostChunks > 1)
+      names += (names.empty() ? "" : "|") + std::string(name(kind));
+  return names;
+}
+
+/// One schedule of degrees that have all else.
+void Enumeration::addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks) {
+  if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks)) {
+    if (spec.chunks > 1 && result.refusal.empty())
+      result.refusal = "several chunks a rank need several stages and schedule=" +
+                       namesOfChunked() + ", got chunks=" + std::to_string(*spec.chunks);
+    return;
+  }
+  // Who asks for a schedule of several chunks asks for two at least.
+  const int64_t fewest = spec.schedule && describe(*spec.schedule).mostChunks > 1 ? 2 : 1;
+  const bool asked = spec.pp && (spec.chunks || chunks == fewest);
+  if (int64_t most = mostStages(asked ? spec.pp : std::nullopt); degrees.pp * chunks > most) {
+    if (asked)
+      result.refusal = "the forward pass has " + std::to_string(most) +
+                       " ops, too few for as many stages: " + std::to_string(degrees.pp * chunks);
+    else if (result.refusal.empty())
+      result.refusal = "without pp and chunks given, the model is cut into " +
+                       std::to_string(most) + " stages at most, not into: " +
+                       std::to_string(degrees.pp * chunks);
+    return;
+  }
+  degrees.schedule = kind;
+  degrees.chunks = chunks;
+  if (std::string reason = schedule::unsupported(scheduleShape(degrees)); reason.empty())
+    result.list.push_back(degrees);
+  else
+    result.refusal = reason + (options.samplesPerRank ? ", as no global batch is given" : "");
+}
+
 /// What the degrees of all kinds of candidates have in common: their order, and schedules.
 void Enumeration::addSchedules(Degrees degrees) {
   degrees.order = spec.order.value_or(kDefaultOrder);
@@ -439,44 +478,14 @@ void Enumeration::addSchedules(Degrees degrees) {
     result.refusal = reason;
     return;
   }
-  auto add = [&](ScheduleKind kind, int64_t chunks) {
-    if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks)) {
-      if (spec.chunks > 1 && result.refusal.empty())
-        result.refusal = "only an interleaved schedule of several stages has several chunks a "
-                         "rank: " + std::to_string(*spec.chunks);
-      return;
-    }
-    // Who asks for an interleaved schedule asks for two chunks at least.
-    const int64_t fewest = spec.schedule == ScheduleKind::Interleaved ? 2 : 1;
-    const bool asked = spec.pp && (spec.chunks || chunks == fewest);
-    if (int64_t most = mostStages(asked ? spec.pp : std::nullopt); degrees.pp * chunks > most) {
-      if (asked)
-        result.refusal = "the forward pass has " + std::to_string(most) +
-                         " ops, too few for as many stages: " +
-                         std::to_string(degrees.pp * chunks);
-      else if (result.refusal.empty())
-        result.refusal = "without pp and chunks given, the model is cut into " +
-                         std::to_string(most) + " stages at most, not into: " +
-                         std::to_string(degrees.pp * chunks);
-      return;
-    }
-    degrees.schedule = kind;
-    degrees.chunks = chunks;
-    schedule::ScheduleShape shape{kind, degrees.pp, chunks, degrees.numMicrobatches};
-    if (degrees.pp == 1)
-      shape.kind = ScheduleKind::OneFOneB;
-    if (std::string reason = schedule::unsupported(shape); reason.empty())
-      result.list.push_back(degrees);
-    else
-      result.refusal =
-          reason + (options.samplesPerRank ? ", as no global batch is given" : "");
-  };
   if (degrees.pp == 1) // every schedule is the same
-    return add(spec.schedule.value_or(ScheduleKind::OneFOneB), 1);
-  if (spec.schedule == ScheduleKind::GPipe) // never better than 1F1B
-    add(ScheduleKind::GPipe, 1);
-  add(ScheduleKind::OneFOneB, 1);
-  add(ScheduleKind::ZeroBubble, 1);
+    return addSchedule(degrees, spec.schedule.value_or(kDefaultSchedule), 1);
+  std::vector<ScheduleKind> single, chunked; // one chunk a rank, and several
+  for (ScheduleKind kind : schedule::allSchedules())
+    if (describe(kind).isSearched || spec.schedule == kind)
+      (describe(kind).mostChunks == 1 ? single : chunked).push_back(kind);
+  for (ScheduleKind kind : single)
+    addSchedule(degrees, kind, 1);
   int64_t most = std::max(range.evenStages ? kLargestEvenChunks : kLargestChunks,
                           spec.chunks.value_or(1));
   auto isWorthTrying = [&](int64_t chunks) {
@@ -485,10 +494,12 @@ void Enumeration::addSchedules(Degrees degrees) {
     return spec.chunks || isPower || isEven;
   };
   for (int64_t chunks = 2; chunks <= most; ++chunks)
-    if (isWorthTrying(chunks))
-      add(ScheduleKind::Interleaved, chunks);
-  if (spec.schedule == ScheduleKind::Interleaved && spec.chunks == 1)
-    add(ScheduleKind::Interleaved, 1);
+    for (ScheduleKind kind : chunked)
+      if (isWorthTrying(chunks) && chunks <= describe(kind).mostChunks)
+        addSchedule(degrees, kind, chunks);
+  for (ScheduleKind kind : chunked)
+    if (spec.schedule == kind && spec.chunks == 1)
+      addSchedule(degrees, kind, 1);
 }
 
 Candidates findCandidates(const Problem &problem, const ProblemFacts &facts, const Spec &spec,

@@ -28,7 +28,7 @@ static Rank rankOf(const schedule::Schedule &schedule, const std::vector<std::ve
                    [&](size_t a, size_t b) { return slots[a] > slots[b]; });
   Rank result;
   for (size_t chunk : chunks) {
-    size_t run = chunk * static_cast<size_t>(schedule.shape.ranks) + static_cast<size_t>(rank);
+    auto run = static_cast<size_t>(schedule.stage(rank, static_cast<int64_t>(chunk)));
     for (int end : ends[run])
       result.blocks.push_back({run, end});
   }

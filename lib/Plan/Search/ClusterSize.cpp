@@ -97,7 +97,7 @@ std::vector<Degrees> ClusterSizer::Planner::candidates(int64_t devices) {
   asked.samplesPerRank = options.samples * (trains ? options.microbatches : 1);
   asked.spec.microBatch = options.samples;
   asked.spec.cp = asked.spec.ep = asked.spec.chunks = 1;
-  asked.spec.schedule = ScheduleKind::OneFOneB;
+  asked.spec.schedule = kDefaultSchedule;
   if (!trains)
     asked.spec.dp = 1;
   auto layers = static_cast<int64_t>(library.getBlocks().size());

@@ -163,12 +163,13 @@ public:
     simulate::Costs result;
     if (std::all_of(byRank.begin(), byRank.end(),
                     [&](const auto &rank) { return rank == byRank[0]; })) {
-      result = byRank[0]->costs.costs(runs);
+      result = byRank[0]->costs.costs(runs, schedule.placement);
     } else {
       std::vector<const StageCosts *> ranks;
       for (const auto &rank : byRank)
         ranks.push_back(&rank->costs);
-      result = MixedStages(cluster, std::move(ranks), neighbouringDevices(degrees)).costs(runs);
+      result = MixedStages(cluster, std::move(ranks), neighbouringDevices(degrees))
+                   .costs(runs, schedule.placement);
     }
     // Costs of a rank are of any schedule.
     result.blockingSends = blockingSends(cluster.software, degrees.schedule);
@@ -197,8 +198,8 @@ public:
   bool recomputeByRank() {
     std::vector<std::vector<int>> ends;
     for (size_t stage = 0; stage < runs.size(); ++stage)
-      ends.push_back(byRank[stage % byRank.size()]->prices.blockEnds(runs[stage].begin,
-                                                                     runs[stage].end));
+      ends.push_back(byRank[schedule.placement.rank(int64_t(stage))]->prices.blockEnds(
+          runs[stage].begin, runs[stage].end));
     for (double room : {1 - kSpareMemory, 1.0}) {
       auto fits = [&](const StageCosts::Runs &) {
         simulate::Costs all = stageCosts();
@@ -233,7 +234,7 @@ public:
     std::vector<double> bytes;
     for (size_t rank = 0; rank < byRank.size(); ++rank) {
       const StageCosts &own = byRank[rank]->costs;
-      bytes.push_back(own.hostBytes(own.runsOf(runs, static_cast<int64_t>(rank))));
+      bytes.push_back(own.hostBytes(runsOf(runs, schedule.placement, int64_t(rank))));
     }
     return fullestHost(cluster, degrees, bytes);
   }
@@ -259,9 +260,9 @@ private:
   std::vector<StageOn> stagesWithin(double share) {
     std::vector<StageOn> result;
     for (int64_t stage = 0; stage < schedule.shape.stages(); ++stage) {
-      auto rank = static_cast<size_t>(stage % schedule.shape.ranks);
+      auto [rank, chunk] = schedule.placement.place(stage);
       double capacity = byRank[rank]->capacity;
-      result.push_back({byRank[rank].get(), schedule.slots[rank][stage / schedule.shape.ranks],
+      result.push_back({byRank[rank].get(), schedule.slots[rank][chunk],
                         share == kInfinity ? share : share * capacity});
     }
     return result;

@@ -1,5 +1,7 @@
 #include "PipelineFloor.h"
 
+#include "dtc/Schedule/Descriptor.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -10,15 +12,16 @@ static double evenFloor(double work, double share, double microbatches, double r
   return share * work / (1 - std::pow(1 - share / microbatches, ranks));
 }
 
-/// Whether stages of any parts of units can be such that no rank of a zero-bubble schedule is
-/// known to take longer. Each takes as much as it can: one that took less would have more of
+/// Whether stages of any parts of units can be such that no rank of a schedule that splits the
+/// backward pass is known to take longer. Each takes as much as it can: one that took less would have more of
 /// the way before it, and more left for those behind it.
-static bool keepsZeroBubble(const UnitCosts &unitCosts, const Degrees &degrees, double limit) {
+static bool canKeepWithin(const UnitCosts &unitCosts, const Degrees &degrees, double limit) {
+  const schedule::ScheduleShape shape = scheduleShape(degrees);
   auto microbatches = double(degrees.numMicrobatches);
   int unit = 0;
   double part = 0, forward = 0, around = 0; // of the unit: taken; there, and there and back
   for (int64_t rank = 0; rank < degrees.pp && around <= limit; ++rank) {
-    double late = double(std::min(rank + 1, degrees.numMicrobatches));
+    double late = double(describe(degrees.schedule).lateWeightGrads(shape, rank, 0));
     double room = limit - forward, roomBack = limit - around;
     for (; unit < unitCosts.units(); part = 0, ++unit) {
       PassSeconds whole = unitCosts.seconds(unit, unit + 1);
@@ -39,13 +42,13 @@ static bool keepsZeroBubble(const UnitCosts &unitCosts, const Degrees &degrees, 
   return unit == unitCosts.units();
 }
 
-static double zeroBubbleFloor(const UnitCosts &unitCosts, const Degrees &degrees, double work) {
+static double splitFloor(const UnitCosts &unitCosts, const Degrees &degrees, double work) {
   constexpr int halvings = 10;
   double floor = double(degrees.numMicrobatches) * work / double(degrees.pp);
   double enough = floor + unitCosts.seconds(0, unitCosts.units()).forward;
   for (int i = 0; i < halvings; ++i) {
     double middle = (floor + enough) / 2;
-    (keepsZeroBubble(unitCosts, degrees, middle) ? enough : floor) = middle;
+    (canKeepWithin(unitCosts, degrees, middle) ? enough : floor) = middle;
   }
   return floor;
 }
@@ -56,10 +59,9 @@ double pipelineFloor(const UnitCosts &unitCosts, const Degrees &degrees) {
   auto microbatches = double(degrees.numMicrobatches), ranks = double(degrees.pp);
   if (degrees.pp <= 1)
     return microbatches * work;
-  if (degrees.schedule == ScheduleKind::ZeroBubble)
-    return zeroBubbleFloor(unitCosts, degrees, work);
-  bool isInterleaved = degrees.schedule == ScheduleKind::Interleaved;
-  return evenFloor(work, isInterleaved ? 1 / double(degrees.chunks) : 1, microbatches, ranks);
+  if (!describe(degrees.schedule).splitsBackward())
+    return evenFloor(work, 1 / double(degrees.chunks), microbatches, ranks);
+  return degrees.chunks == 1 ? splitFloor(unitCosts, degrees, work) : microbatches * work / ranks;
 }
 
 } // namespace dtc::plan

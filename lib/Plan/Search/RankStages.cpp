@@ -51,7 +51,7 @@ std::shared_ptr<RankStages> RankStagesStore::get(RankStages::Request request) {
   constexpr size_t most = 256;
   Key key{request.shardings, request.shard, request.cuts, request.degrees, request.someBlocks,
           request.isInnermost};
-  key.degrees.schedule = ScheduleKind::OneFOneB;
+  key.degrees.schedule = kDefaultSchedule;
   key.degrees.chunks = 1;
   auto [at, isNew] = byKey.try_emplace(key, entries.begin());
   if (!isNew) {

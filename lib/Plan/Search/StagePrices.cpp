@@ -1,5 +1,7 @@
 #include "dtc/Plan/Search/StagePrices.h"
 
+#include "dtc/Schedule/Descriptor.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -38,7 +40,7 @@ void StagePrices::price(Stage &entry, const StageRun &run) const {
   simulate::RankCost rank = costs.rank({run});
   // What a backward call exchanges hides behind all that it computes; how levels of ZeRO
   // compare depends on it.
-  bool inOneCall = mixLimit && degrees.schedule != ScheduleKind::ZeroBubble;
+  bool inOneCall = mixLimit && !describe(degrees.schedule).splitsBackward();
   entry.seconds = double(degrees.numMicrobatches) *
                       (secondsOf(stage.forward) + (inOneCall ? 0 : secondsOf(stage.weightGrad))) +
                   stage.reductionSeconds * (1 - stage.reductionOverlap) + rank.update.compute +

@@ -42,6 +42,8 @@ TEST(Cluster, StagesOfARankShareItsDevices) {
   plan::Plan plan = grid({{"tp", "tp", 2}}, 2);
   plan.stages.push_back(plan.stages[0]);
   plan.stages.push_back(plan.stages[1]);
+  plan.degrees.schedule = schedule::ScheduleKind::Interleaved;
+  plan.degrees.chunks = 2;
   auto roles = rolesOf(plan, 4);
   EXPECT_EQ(roles[0].pipelineRank, 0);
   EXPECT_EQ(roles[3], (DeviceRole{1, 1}));

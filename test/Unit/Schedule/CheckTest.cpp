@@ -109,6 +109,49 @@ TEST_F(Check, WrongSlot) {
                              "microbatch 0, slot 1 on rank 0");
 }
 
+/// Its slots are right; only the sums of gradients come out otherwise.
+TEST_F(Check, GradientsInAnotherOrder) {
+  Schedule flush = *makeSchedule({ScheduleKind::GPipe, 2, 1, 3});
+  for (std::vector<Call> &calls : flush.calls)
+    std::swap(calls[4], calls[5]);
+  EXPECT_EQ(check(flush), "gradients are added after those of microbatch 2: backward of chunk 0, "
+                          "microbatch 1, slot 1 on rank 1");
+}
+
+/// Gradients of inputs may come in any order.
+TEST_F(Check, WeightGradientsInAnotherOrder) {
+  Schedule late = split;
+  for (std::vector<Call> &calls : late.calls)
+    calls.clear();
+  late.slots = {{2}, {2}};
+  late.shape.microbatches = 2;
+  for (std::vector<Call> &calls : late.calls)
+    calls = {{Pass::Forward, 0, 0, 0},   {Pass::Forward, 0, 1, 1},    {Pass::InputGrad, 0, 1, 1},
+             {Pass::InputGrad, 0, 0, 0}, {Pass::WeightGrad, 0, 0, 0}, {Pass::WeightGrad, 0, 1, 1}};
+  EXPECT_EQ(check(late), "");
+  std::swap(late.calls[0][4], late.calls[0][5]);
+  EXPECT_EQ(check(late), "gradients are added after those of microbatch 1: weight gradient of "
+                         "chunk 0, microbatch 0, slot 0 on rank 0");
+}
+
+/// The schedule with a V-shaped placement in Schedule.h.
+TEST_F(Check, VShaped) {
+  Schedule turning;
+  turning.shape = {ScheduleKind::OneFOneB, 2, 2, 1};
+  turning.placement = Placement({{0, 3}, {1, 2}});
+  turning.slots = {{1, 1}, {1, 1}};
+  for (int rank = 0; rank < 2; ++rank)
+    turning.calls.push_back({{Pass::Forward, 0, 0}, {Pass::Forward, 1, 0},
+                             {Pass::Backward, 1, 0}, {Pass::Backward, 0, 0}});
+  EXPECT_EQ(check(turning), "");
+  Schedule broken = turning;
+  std::swap(broken.calls[1][0], broken.calls[1][1]); // stage 2 before stage 1
+  EXPECT_EQ(check(broken), "waits for ever: forward of chunk 1, microbatch 0, slot 0 on rank 0");
+  broken = turning;
+  broken.placement = Placement({{0, 2}, {2, 3}});
+  EXPECT_EQ(check(broken), "stage 1 lies nowhere");
+}
+
 TEST_F(Check, OutOfRange) {
   auto expectOutOfRange = [&](int index, Call call) {
     Schedule broken = schedule;
@@ -127,6 +170,9 @@ TEST_F(Check, ListsThatDoNotFitTheShape) {
   Schedule broken = schedule;
   broken.calls.pop_back();
   EXPECT_EQ(check(broken), "there must be a list of calls for each rank, got 1");
+  broken = schedule;
+  broken.placement = Placement::inTurn(1, 2);
+  EXPECT_EQ(check(broken), "the placement must be of 2 x 1 stages, got 1 x 2");
   broken = schedule;
   broken.slots.clear();
   EXPECT_EQ(check(broken), "there must be numbers of slots for each rank, got 0");

@@ -1,6 +1,8 @@
 // What holds for every schedule and all costs, tried on random ones.
 #include "Costs.h"
 
+#include "dtc/Schedule/Descriptor.h"
+
 #include <algorithm>
 #include <map>
 #include <random>
@@ -44,10 +46,10 @@ Case randomCase(unsigned seed, bool contends) {
   Random random(seed);
   Case made;
   ScheduleShape &shape = made.shape;
-  shape.kind = ScheduleKind(random.integer(0, 3));
+  shape.kind = allSchedules()[size_t(random.integer(0, int64_t(allSchedules().size()) - 1))];
   shape.ranks = random.integer(1, 6);
   shape.microbatches = random.integer(1, 12);
-  if (shape.kind == ScheduleKind::Interleaved) {
+  if (describe(shape.kind).mostChunks > 1) {
     shape.chunks = random.integer(1, 3);
     shape.microbatches = shape.ranks * random.integer(1, 3);
   }
@@ -107,7 +109,7 @@ double longestPath(const Schedule &schedule, const Costs &costs) {
       if (next[rank] == schedule.calls[rank].size())
         continue;
       const Call &call = schedule.calls[rank][next[rank]];
-      int64_t stage = call.chunk * shape.ranks + rank;
+      int64_t stage = schedule.stage(rank, call.chunk);
       const StageCost &cost = costs.stages[stage];
       bool forward = call.pass == Pass::Forward, weights = call.pass == Pass::WeightGrad;
       int64_t before = forward ? stage - 1 : stage + 1;
@@ -189,11 +191,10 @@ TEST(Properties, CallsTellTheLeastMemory) {
 
 /// Where stages are alike and communication is free, it is the step itself.
 TEST(Properties, LowerBoundIsTightForEqualStages) {
-  for (ScheduleKind kind : {ScheduleKind::GPipe, ScheduleKind::OneFOneB,
-                            ScheduleKind::Interleaved, ScheduleKind::ZeroBubble})
+  for (ScheduleKind kind : allSchedules())
     for (int64_t ranks = 1; ranks <= 6; ++ranks)
       for (int64_t groups = 1; groups <= 3; ++groups) {
-        ScheduleShape shape{kind, ranks, kind == ScheduleKind::Interleaved ? 3 : 1,
+        ScheduleShape shape{kind, ranks, std::min<int64_t>(3, describe(kind).mostChunks),
                             ranks * groups};
         Costs costs = equalStages(shape);
         double seconds = run(shape, costs).stepSeconds;

@@ -369,3 +369,45 @@ TEST(Simulate, TakesAnyRateOfLinks) {
   costs.boundaries[0].bandwidth = 1e24;
   EXPECT_NEAR(run(shape, costs).stepSeconds, without, 1e-9);
 }
+
+//===----------------------------------------------------------------------===//
+// Placements
+//===----------------------------------------------------------------------===//
+
+/// The stages 0 and 3 on rank 0, 1 and 2 on rank 1: two of three messages of each
+/// direction travel, the one from stage 1 to stage 2 doesn't.
+TEST(Simulate, HandsOverWithinARankForNothing) {
+  dtc::schedule::Schedule schedule;
+  schedule.shape = {ScheduleKind::OneFOneB, 2, 2, 1};
+  schedule.placement = dtc::schedule::Placement({{0, 3}, {1, 2}});
+  schedule.slots = {{1, 1}, {1, 1}};
+  using dtc::schedule::Pass;
+  for (int rank = 0; rank < 2; ++rank)
+    schedule.calls.push_back({{Pass::Forward, 0, 0}, {Pass::Forward, 1, 0},
+                              {Pass::Backward, 1, 0}, {Pass::Backward, 0, 0}});
+  Costs costs = equalStages(schedule.shape);
+  for (Boundary &boundary : costs.boundaries)
+    boundary = {.forwardBytes = 10, .backwardBytes = 10, .bandwidth = 10, .latency = 0.5};
+  Timeline timeline = dtc::simulate::simulate(schedule, costs, {.trace = true});
+  ASSERT_EQ(timeline.error, "");
+  EXPECT_DOUBLE_EQ(timeline.stepSeconds, 4 * 1 + 4 * 2 + 4 * 1.5);
+  int sent = 0;
+  for (const Event &event : timeline.events) {
+    sent += event.kind == EventKind::SendForward || event.kind == EventKind::SendBackward;
+    if (event.kind == EventKind::Forward)
+      EXPECT_EQ(event.stage, event.rank == 0 ? 3 * event.chunk : 1 + event.chunk);
+  }
+  EXPECT_EQ(sent, 4);
+  // What is handed over is held from one call to the next, beside what both keep.
+  EXPECT_DOUBLE_EQ(timeline.ranks[1].peakBytes, 1 + 10 + 1);
+}
+
+TEST(Simulate, PlacementsThatDoNotFitAreAnError) {
+  ScheduleShape shape{ScheduleKind::OneFOneB, 2, 1, 2};
+  auto schedule = *dtc::schedule::makeSchedule(shape);
+  schedule.placement = dtc::schedule::Placement({{0, 1}});
+  EXPECT_EQ(dtc::simulate::simulate(schedule, equalStages(shape)).error,
+            "the placement must be of 2 x 1 stages");
+  schedule.placement = dtc::schedule::Placement({{0}, {0}});
+  EXPECT_EQ(dtc::simulate::simulate(schedule, equalStages(shape)).error, "stage 1 lies nowhere");
+}

@@ -16,6 +16,9 @@
 namespace dtc::plan {
 
 using schedule::ScheduleKind;
+/// Of plans without a pipeline too, where all schedules are the same.
+inline constexpr ScheduleKind kDefaultSchedule = ScheduleKind::OneFOneB;
+
 enum class Recompute : uint8_t { None, Selective, Full };
 enum class Offload : uint8_t { None, Optimizer };
 
@@ -48,7 +51,7 @@ struct Degrees {
   /// Data-parallel ranks that share ZeRO's storage, with the ep and cp ranks
   /// beside them (hybrid sharding); 0, or in a stage group with no more: all of dp.
   int64_t zeroGroup = 0;
-  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  ScheduleKind schedule = kDefaultSchedule;
   int64_t chunks = 1;
   int64_t microBatch = 1; ///< samples per data-parallel rank and microbatch
   int64_t numMicrobatches = 1;
@@ -101,6 +104,9 @@ sharding::AxisList batchAxes(const sharding::Mesh &mesh);
 /// backward passes, whatever the kind.
 schedule::ScheduleShape scheduleShape(const Degrees &degrees);
 
+/// Where its stages lie on pipeline ranks.
+schedule::Placement placementOf(const Degrees &degrees);
+
 /// Where a parameter, its gradient accumulator and its optimizer state live
 /// (section 2 of the design: ZeRO is storage sharding).
 struct ParameterStorage {
@@ -115,8 +121,8 @@ struct ParameterStorage {
 /// One pipeline stage chunk: a contiguous range of forward ops on a mesh.
 struct Stage {
   int64_t firstOp = 0, lastOp = 0; ///< forward op ids, inclusive
-  /// Device ids, in mesh order, as Degrees::order puts them (devicesOf); stage s is a chunk of
-  /// pipeline rank s % pp and has the devices of that rank's other stages.
+  /// Device ids, in mesh order, as Degrees::order puts them (devicesOf); those of the
+  /// pipeline rank on which the schedule places the stage (placementOf).
   std::vector<int64_t> devices;
   bool operator==(const Stage &) const = default;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dtc/Plan/Plan/Plan.h"
+#include "dtc/Schedule/Descriptor.h"
 
 namespace dtc::plan {
 
@@ -45,10 +46,10 @@ std::string nearest(const std::string &word, const std::vector<std::string> &kno
 /// None for a text that isn't a number as a whole.
 std::optional<int64_t> toInteger(const std::string &text);
 
-const char *name(ScheduleKind kind);
+using schedule::name;
+using schedule::scheduleFromName;
 const char *name(Recompute kind);
 const char *name(Offload kind);
-std::optional<ScheduleKind> scheduleFromName(const std::string &name);
 std::optional<Recompute> recomputeFromName(const std::string &name);
 std::optional<Offload> offloadFromName(const std::string &name);
 

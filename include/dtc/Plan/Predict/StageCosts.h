@@ -146,6 +146,13 @@ std::vector<sharding::AxisList> scalarSums(const Problem &problem, const shardin
 /// Whether what is sent between stages keeps the sender from computing.
 bool blockingSends(const Software &software, ScheduleKind schedule);
 
+/// The stages of a rank.
+std::vector<StageRun> runsOf(const std::vector<StageRun> &stages,
+                             const schedule::Placement &placement, int64_t rank);
+/// The pipeline rank whose stage has a unit.
+int64_t rankOf(int unit, const std::vector<StageRun> &stages,
+               const schedule::Placement &placement);
+
 class StageCosts {
 public:
   using Runs = std::vector<StageRun>; ///< the stages of a rank, or of a pipeline
@@ -168,25 +175,23 @@ public:
   simulate::Work recomputation(const StageRun &run) const;
   /// Of what passes from stage to stage, the share that a rank sends itself.
   double sentShare() const;
-  /// At the cut before a unit, between stage `index` and the next.
-  simulate::Boundary boundary(int unit, int64_t index) const;
+  /// At the cut before a unit, from a pipeline rank to that of the next stage.
+  simulate::Boundary boundary(int unit, int64_t from, int64_t to) const;
   /// Without what `tiedSeconds` says.
   simulate::RankCost rank(const Runs &runs) const;
-  /// All of a pipeline, by stage.
-  simulate::Costs costs(const Runs &stages) const;
+  /// All of a pipeline, by stage, of which `placement` says where they lie.
+  simulate::Costs costs(const Runs &stages, const schedule::Placement &placement) const;
 
-  Runs runsOf(const Runs &stages, int64_t rank) const;
-  /// The pipeline rank whose stage has a unit.
-  int64_t rankOf(int unit, const Runs &stages) const;
   /// Gradients of a rank, by the first and the last rank that hold copies of the same
   /// parameters: an embedding is read by the first stage, and as the head by the last one.
   struct Tied {
     int64_t first = 0, last = 0;
     double bytes = 0;
   };
-  std::vector<Tied> tied(const Runs &stages, int64_t rank) const;
+  std::vector<Tied> tied(const Runs &stages, const schedule::Placement &placement,
+                         int64_t rank) const;
   /// Their sums, between these two.
-  double tiedSeconds(const Runs &stages, int64_t rank) const;
+  double tiedSeconds(const Runs &stages, const schedule::Placement &placement, int64_t rank) const;
   /// What a rank keeps from step to step, and a step's data: all but activations.
   MemoryUse staticBytes(std::span<const StageRun> runs) const;
   /// What a rank has in its host's memory: offloaded states, and temporaries of their update.

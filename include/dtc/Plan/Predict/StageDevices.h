@@ -45,12 +45,14 @@ public:
       : cluster(cluster), byRank(std::move(byRank)), devices(std::move(devices)) {}
 
   /// As StageCosts::costs.
-  simulate::Costs costs(const StageCosts::Runs &stages) const;
+  simulate::Costs costs(const StageCosts::Runs &stages,
+                        const schedule::Placement &placement) const;
   /// To sum up a rank's gradients with the stages that hold copies of its parameters.
-  double tiedSeconds(const StageCosts::Runs &stages, int64_t rank) const;
+  double tiedSeconds(const StageCosts::Runs &stages, const schedule::Placement &placement,
+                     int64_t rank) const;
 
 private:
-  simulate::Boundary boundary(int unit, size_t index) const;
+  simulate::Boundary boundary(int unit, size_t from, size_t to) const;
   simulate::Boundary link(size_t from, size_t to) const;
 
   const Cluster &cluster;

@@ -323,7 +323,7 @@ TEST(RankRequests, AskForWhatIsTold) {
                          on, 4, nullptr);
       ASSERT_TRUE(kind.start());
       for (int64_t rank = 0; rank < found.plan.degrees.pp; ++rank) {
-        StageCosts::Runs runs = kind.costs().runsOf(kind.getStages(), rank);
+        StageCosts::Runs runs = kind.stagesOf(rank);
         MemoryUse use = kind.costs().staticBytes(runs);
         BetweenCalls between = kind.costs().betweenCalls(runs);
         RankRequests asked = kind.costs().requests(runs);

@@ -32,7 +32,7 @@ TEST(SimulatedStep, IsTheOneThatIsPredicted) {
   EXPECT_NE(predicted.stages[0].memory, predicted.stages[1].memory);
   pipeline.degrees.schedule = ScheduleKind::GPipe;
   EXPECT_EQ(simulateStep(problem, pipeline, on).error,
-            "only an interleaved schedule has several chunks a rank, got 2");
+            "schedule=gpipe has one chunk a rank, got 2");
 }
 
 /// A weight that the first and the last stage share: each sums its gradient up

@@ -15,6 +15,7 @@ namespace {
 struct Pipeline {
   Pipeline() {
     schedule.shape = {schedule::ScheduleKind::Interleaved, 2, 2, 4};
+    schedule.placement = schedule::Placement::inTurn(2, 2);
     schedule.slots = {{4, 2}, {2, 1}};
     for (int stage = 0; stage < 4; ++stage) {
       runs.emplace_back(2 * stage, 2 * stage + 2);

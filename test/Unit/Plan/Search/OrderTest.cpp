@@ -131,19 +131,20 @@ TEST(AxisOrder, TiedWeightsAreSummedBetweenTheStagesThatHoldThem) {
   ASSERT_TRUE(kind.start());
   const StageCosts &costs = kind.costs();
   const StageCosts::Runs &stages = kind.getStages();
-  dtc::simulate::Costs simulated = costs.costs(stages);
+  const auto placement = placementOf(found.plan.degrees);
+  dtc::simulate::Costs simulated = costs.costs(stages, placement);
   for (int64_t rank = 0; rank < 4; ++rank) {
-    std::vector<StageCosts::Tied> tied = costs.tied(stages, rank);
+    std::vector<StageCosts::Tied> tied = costs.tied(stages, placement, rank);
     bool holds = rank == 0 || rank == 2;
     ASSERT_EQ(tied.size(), holds ? 1u : 0u);
-    double seconds = costs.tiedSeconds(stages, rank);
+    double seconds = costs.tiedSeconds(stages, placement, rank);
     if (holds) {
       EXPECT_EQ(std::pair(tied[0].first, tied[0].last), std::pair(int64_t{0}, int64_t{2}));
       EXPECT_EQ(seconds, 2 * kind.getModel().p2pSeconds(tied[0].bytes, 0, 2));
       EXPECT_GT(seconds, 10 * 2 * kind.getModel().p2pSeconds(tied[0].bytes, 0, 1));
     }
     EXPECT_NEAR(simulated.ranks[rank].update.blocking,
-                costs.rank(costs.runsOf(stages, rank)).update.blocking + seconds, 1e-12);
+                costs.rank(runsOf(stages, placement, rank)).update.blocking + seconds, 1e-12);
   }
   // The search reckons with what is predicted.
   Planner planner(found.problem, on, 4);

@@ -354,8 +354,8 @@ TEST(PlanSearch, InterleavesStagesOfLessThanALayer) {
   for (const char *spec : {"dp=4,chunks=2", "pp=2,schedule=zb,chunks=2"}) {
     refused = found(problem, 4, spec);
     ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().message, "no plan for 4 devices: only an interleaved schedule of "
-                                       "several stages has several chunks a rank: 2");
+    EXPECT_EQ(refused.error().message, "no plan for 4 devices: several chunks a rank need several "
+                                       "stages and schedule=interleaved, got chunks=2");
   }
 }
 

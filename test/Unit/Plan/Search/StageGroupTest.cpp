@@ -94,8 +94,8 @@ TEST(StageGroups, SendWhatTheOtherMeshNeeds) {
     UniformStages from(model, first, on, degrees.devices(), nullptr);
     UniformStages to(model, second, on, degrees.devices(), nullptr);
     ASSERT_TRUE(from.start() && to.start());
-    dtc::simulate::Costs costs = MixedStages(on, {&from.costs(), &to.costs()},
-                                        neighbouringDevices(degrees)).costs(from.getStages());
+    MixedStages both(on, {&from.costs(), &to.costs()}, neighbouringDevices(degrees));
+    dtc::simulate::Costs costs = both.costs(from.getStages(), placementOf(degrees));
     ASSERT_EQ(costs.boundaries.size(), 1u);
     EXPECT_EQ(costs.boundaries[0].forwardBytes, each.forward * sample) << summary(degrees);
     EXPECT_EQ(costs.boundaries[0].backwardBytes, each.backward * sample) << summary(degrees);

@@ -1,6 +1,7 @@
 #include "Kinds.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace dtc::schedule {
 
@@ -9,7 +10,7 @@ namespace dtc::schedule {
 /// that of Megatron-LM's forward_backward_pipelining_with_interleaving): groups
 /// of P microbatches pass chunk after chunk, so that the bubble is a C-th of
 /// 1F1B's. The groups are why microbatches must be a multiple of ranks.
-CallList interleaved(const ScheduleShape &shape, int64_t rank) {
+static CallList calls(const ScheduleShape &shape, int64_t rank) {
   int64_t ranks = shape.ranks, chunks = shape.chunks;
   int64_t total = shape.microbatches * chunks;
   int64_t warmup = std::min((ranks - rank - 1) * 2 + (chunks - 1) * ranks, total);
@@ -31,5 +32,21 @@ CallList interleaved(const ScheduleShape &shape, int64_t rank) {
   }
   return calls;
 }
+
+static std::string whyNot(const ScheduleShape &shape) {
+  if (shape.microbatches % shape.ranks == 0)
+    return "";
+  return "an interleaved schedule needs a multiple of its " + std::to_string(shape.ranks) +
+         " ranks as microbatches, got " + std::to_string(shape.microbatches);
+}
+
+const Descriptor kInterleaved = {
+    .name = "interleaved",
+    .about = "Interleaved 1F1B: each rank holds several stages (lighter and darker), so that a "
+             "microbatch passes it several times and the pipeline fills sooner.",
+    .mostChunks = std::numeric_limits<int64_t>::max(),
+    .sendsBesideCalls = true,
+    .unsupported = whyNot,
+    .calls = calls};
 
 } // namespace dtc::schedule
