@@ -107,9 +107,9 @@ void writeStages(Html &html, const Page &page) {
       std::string(
           "Which layers each stage has, and how long it takes for one microbatch. The slowest "
           "sets the pace: bars of equal length are good.") +
-          (page.degrees().chunks > 1 ? " Rank 0 of the pipeline holds " +
-                                           stagesOfRank(page, 0) + "."
-                                     : std::string()));
+          (page.degrees().chunks > 1
+               ? " Rank 0 of the pipeline holds " + stagesOfRank(page, 0) + "."
+               : std::string()));
   std::vector<Column> columns = {{"Stage"}, {"Layers"}};
   if (!page.facts.cluster.others.empty())
     columns.push_back({"Devices"});

@@ -8,10 +8,9 @@ namespace dtc::schedule {
 
 /// Every rank's first call is the first microbatch's forward pass of chunk 0, and its
 /// last one from which others need something a backward pass of chunk 0.
-StepPaths::StepPaths(const ScheduleShape &shape, const Placement &placement,
-                     const StepTimes &times)
-    : shape(shape), times(times), microbatches(double(shape.microbatches)),
-      head(shape.ranks), work(shape.ranks), tail(shape.ranks) {
+StepPaths::StepPaths(const ScheduleShape &shape, const Placement &placement, const StepTimes &times)
+    : shape(shape), times(times), microbatches(double(shape.microbatches)), head(shape.ranks),
+      work(shape.ranks), tail(shape.ranks) {
   const Descriptor &kind = describe(shape.kind);
   for (int64_t rank = 0; rank < shape.ranks; ++rank) {
     head[rank] = times.prologue[rank];
@@ -63,8 +62,7 @@ double StepPaths::throughFlush() const {
   return filled + drained;
 }
 
-double lowerBound(const ScheduleShape &shape, const Placement &placement,
-                  const StepTimes &times) {
+double lowerBound(const ScheduleShape &shape, const Placement &placement, const StepTimes &times) {
   StepPaths paths(shape, placement, times);
   double seconds = std::max(paths.throughRanks(), paths.throughOneMicrobatch());
   const Descriptor &kind = describe(shape.kind);

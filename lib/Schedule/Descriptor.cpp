@@ -23,8 +23,8 @@ const Descriptor &describe(ScheduleKind kind) { return *kDescriptors[size_t(kind
 
 std::optional<ScheduleKind> scheduleFromName(const std::string &text) {
   std::span<const ScheduleKind> all = allSchedules();
-  auto found = std::find_if(all.begin(), all.end(),
-                            [&](ScheduleKind kind) { return text == name(kind); });
+  auto found =
+      std::find_if(all.begin(), all.end(), [&](ScheduleKind kind) { return text == name(kind); });
   return found == all.end() ? std::nullopt : std::optional(*found);
 }
 

@@ -37,8 +37,8 @@ std::string check(const Placement &placement) {
       return "stage " + std::to_string(stage) + " lies nowhere";
   for (int64_t rank = 0; rank < placement.ranks(); ++rank) {
     if (placement.stage(rank, 0) != rank)
-      return "chunk 0 of rank " + std::to_string(rank) + " must be stage " +
-             std::to_string(rank) + ", not " + std::to_string(placement.stage(rank, 0));
+      return "chunk 0 of rank " + std::to_string(rank) + " must be stage " + std::to_string(rank) +
+             ", not " + std::to_string(placement.stage(rank, 0));
     for (int64_t chunk = 1; chunk < placement.chunks(); ++chunk)
       if (placement.stage(rank, chunk) < placement.stage(rank, chunk - 1))
         return "stages of rank " + std::to_string(rank) + " must ascend with its chunks";

@@ -54,7 +54,6 @@ private:
 };
 
 /// No step of the shape takes less. The shape is supported.
-double lowerBound(const ScheduleShape &shape, const Placement &placement,
-                  const StepTimes &times);
+double lowerBound(const ScheduleShape &shape, const Placement &placement, const StepTimes &times);
 
 } // namespace dtc::schedule

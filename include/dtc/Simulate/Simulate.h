@@ -119,8 +119,8 @@ enum class EventKind : uint8_t {
 
 struct Event {
   EventKind kind = EventKind::Forward;
-  int32_t rank = 0, chunk = -1;         ///< -1: of no chunk
-  int32_t stage = -1, microbatch = -1;  ///< -1: of none
+  int32_t rank = 0, chunk = -1;        ///< -1: of no chunk
+  int32_t stage = -1, microbatch = -1; ///< -1: of none
   int32_t peer = -1; ///< of what is sent
   double begin = 0, end = 0; ///< seconds since the step began
   bool operator==(const Event &) const = default;

@@ -24,7 +24,7 @@ static double modelFlops(const PlannedModel &planned) {
     const Op &op = planned.problem.ops[id];
     if (op.backward == BackwardKind::Recompute)
       continue;
-    bool isAttention = op.backward && op.rankClass == OpKind::Attention && op.forward >= 0;
+    bool isAttention = op.backward && op.kind == OpKind::Attention && op.forward >= 0;
     double times = planned.folding ? planned.folding->timesOf(planned.folding->opHome[id]) : 1;
     flops += times * (isAttention ? 2 * planned.problem.ops[op.forward].flops : op.flops);
   }

@@ -325,9 +325,8 @@ simulate::RankCost StageCosts::sumOf(std::span<const StageRun> runs) const {
   return cost;
 }
 
-std::vector<StageCosts::Tied> StageCosts::tied(const Runs &stages,
-                                                   const schedule::Placement &placement,
-                                                   int64_t rank) const {
+std::vector<StageCosts::Tied>
+StageCosts::tied(const Runs &stages, const schedule::Placement &placement, int64_t rank) const {
   std::vector<Tied> result;
   for (const auto &[readers, bytes] : shared) {
     Tied own{degrees.pp, -1, double(bytes)};
@@ -361,14 +360,13 @@ double StageCosts::tiedSeconds(const Runs &stages, const schedule::Placement &pl
   return seconds;
 }
 
-simulate::Costs StageCosts::costs(const Runs &stages,
-                                  const schedule::Placement &placement) const {
+simulate::Costs StageCosts::costs(const Runs &stages, const schedule::Placement &placement) const {
   simulate::Costs result;
   for (size_t i = 0; i < stages.size(); ++i) {
     result.stages.push_back(stage(stages[i]));
     if (i > 0)
-      result.boundaries.push_back(boundary(
-          stages[i].begin, placement.rank(int64_t(i) - 1), placement.rank(int64_t(i))));
+      result.boundaries.push_back(
+          boundary(stages[i].begin, placement.rank(int64_t(i) - 1), placement.rank(int64_t(i))));
   }
   for (int64_t rank = 0; rank < degrees.pp; ++rank) {
     result.ranks.push_back(this->rank(runsOf(stages, placement, rank)));

@@ -64,7 +64,8 @@ static OpId endOf(const PlannedModel &planned) {
 UniformStages::UniformStages(const PlannedModel &planned, const Plan &plan, const Cluster &cluster,
                      int64_t devices, const Workspace *workspace)
     : planned(planned), problem(planned.problem), plan(plan), facts(planned.facts),
-      placement(placementOf(plan.degrees)), model(cluster, devices), execution(problem, facts, plan, model, workspace) {}
+      placement(placementOf(plan.degrees)), model(cluster, devices),
+      execution(problem, facts, plan, model, workspace) {}
 
 bool UniformStages::start() {
   bool allocates = model.getCluster().software.cachingAllocator;

@@ -446,8 +446,9 @@ static std::string namesOfChunked() {
 void Enumeration::addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks) {
   if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks)) {
     if (spec.chunks > 1 && result.refusal.empty())
-      result.refusal = "several chunks a rank need several stages and schedule=" +
-                       namesOfChunked() + ", got chunks=" + std::to_string(*spec.chunks);
+      result.refusal =
+          "several chunks a rank need several stages and schedule=" + namesOfChunked() +
+          ", got chunks=" + std::to_string(*spec.chunks);
     return;
   }
   // Who asks for a schedule of several chunks asks for two at least.
@@ -459,8 +460,8 @@ void Enumeration::addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks
                        " ops, too few for as many stages: " + std::to_string(degrees.pp * chunks);
     else if (result.refusal.empty())
       result.refusal = "without pp and chunks given, the model is cut into " +
-                       std::to_string(most) + " stages at most, not into: " +
-                       std::to_string(degrees.pp * chunks);
+                       std::to_string(most) +
+                       " stages at most, not into: " + std::to_string(degrees.pp * chunks);
     return;
   }
   degrees.schedule = kind;

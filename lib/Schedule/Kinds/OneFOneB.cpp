@@ -23,9 +23,8 @@ CallList oneForwardOneBackward(const ScheduleShape &shape, int64_t rank,
 /// al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021, section 3.2:
 /// PipeDream-Flush). Rank r of P keeps at most P - r microbatches.
 static CallList calls(const ScheduleShape &shape, int64_t rank) {
-  return oneForwardOneBackward(shape, rank, [](CallList &calls, int32_t m) {
-    calls.push_back({Pass::Backward, 0, m});
-  });
+  return oneForwardOneBackward(
+      shape, rank, [](CallList &calls, int32_t m) { calls.push_back({Pass::Backward, 0, m}); });
 }
 
 const Descriptor kOneFOneB = {

@@ -141,8 +141,10 @@ TEST_F(Check, VShaped) {
   turning.placement = Placement({{0, 3}, {1, 2}});
   turning.slots = {{1, 1}, {1, 1}};
   for (int rank = 0; rank < 2; ++rank)
-    turning.calls.push_back({{Pass::Forward, 0, 0}, {Pass::Forward, 1, 0},
-                             {Pass::Backward, 1, 0}, {Pass::Backward, 0, 0}});
+    turning.calls.push_back({{Pass::Forward, 0, 0},
+                             {Pass::Forward, 1, 0},
+                             {Pass::Backward, 1, 0},
+                             {Pass::Backward, 0, 0}});
   EXPECT_EQ(check(turning), "");
   Schedule broken = turning;
   std::swap(broken.calls[1][0], broken.calls[1][1]); // stage 2 before stage 1

@@ -52,9 +52,8 @@ TEST(Descriptor, LateWeightGradients) {
     const Descriptor &kind = describe(schedule.shape.kind);
     for (int64_t rank = 0; rank < schedule.shape.ranks; ++rank) {
       const std::vector<Call> &calls = schedule.calls[rank];
-      auto last = std::find_if(calls.rbegin(), calls.rend(), [](const Call &call) {
-        return call.pass == Pass::InputGrad;
-      });
+      auto last = std::find_if(calls.rbegin(), calls.rend(),
+                               [](const Call &call) { return call.pass == Pass::InputGrad; });
       ASSERT_EQ(last != calls.rend(), kind.splitsBackward()) << text(schedule.shape);
       if (!kind.splitsBackward())
         continue;
@@ -72,7 +71,8 @@ TEST(Descriptor, LateWeightGradients) {
 TEST(Descriptor, KeepsAll) {
   for (ScheduleKind kind : allSchedules())
     for (int64_t ranks = 1; ranks <= 6; ++ranks)
-      for (int64_t chunks = 1; chunks <= std::min<int64_t>(3, describe(kind).mostChunks); ++chunks) {
+      for (int64_t chunks = 1; chunks <= std::min<int64_t>(3, describe(kind).mostChunks);
+           ++chunks) {
         auto slots = [&](int64_t microbatches) {
           return makeSchedule({kind, ranks, chunks, microbatches})->slots;
         };

@@ -87,8 +87,7 @@ TEST(Schedule, RefusesShapesWithoutOne) {
             "a rank needs at least one chunk, got 0");
   EXPECT_EQ(refusal(ScheduleKind::GPipe, 1, 1, -1),
             "a schedule needs at least one microbatch, got -1");
-  EXPECT_EQ(refusal(ScheduleKind::OneFOneB, 4, 2, 8),
-            "schedule=1f1b has one chunk a rank, got 2");
+  EXPECT_EQ(refusal(ScheduleKind::OneFOneB, 4, 2, 8), "schedule=1f1b has one chunk a rank, got 2");
   EXPECT_EQ(refusal(ScheduleKind::Interleaved, 4, 2, 6),
             "an interleaved schedule needs a multiple of its 4 ranks as microbatches, got 6");
   EXPECT_EQ(refusal(ScheduleKind::GPipe, INT64_MAX, 1, INT64_MAX),

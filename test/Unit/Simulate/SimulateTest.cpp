@@ -383,8 +383,10 @@ TEST(Simulate, HandsOverWithinARankForNothing) {
   schedule.slots = {{1, 1}, {1, 1}};
   using dtc::schedule::Pass;
   for (int rank = 0; rank < 2; ++rank)
-    schedule.calls.push_back({{Pass::Forward, 0, 0}, {Pass::Forward, 1, 0},
-                              {Pass::Backward, 1, 0}, {Pass::Backward, 0, 0}});
+    schedule.calls.push_back({{Pass::Forward, 0, 0},
+                              {Pass::Forward, 1, 0},
+                              {Pass::Backward, 1, 0},
+                              {Pass::Backward, 0, 0}});
   Costs costs = equalStages(schedule.shape);
   for (Boundary &boundary : costs.boundaries)
     boundary = {.forwardBytes = 10, .backwardBytes = 10, .bandwidth = 10, .latency = 0.5};

@@ -150,8 +150,7 @@ bool blockingSends(const Software &software, ScheduleKind schedule);
 std::vector<StageRun> runsOf(const std::vector<StageRun> &stages,
                              const schedule::Placement &placement, int64_t rank);
 /// The pipeline rank whose stage has a unit.
-int64_t rankOf(int unit, const std::vector<StageRun> &stages,
-               const schedule::Placement &placement);
+int64_t rankOf(int unit, const std::vector<StageRun> &stages, const schedule::Placement &placement);
 
 class StageCosts {
 public:

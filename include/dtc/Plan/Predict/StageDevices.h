@@ -45,8 +45,7 @@ public:
       : cluster(cluster), byRank(std::move(byRank)), devices(std::move(devices)) {}
 
   /// As StageCosts::costs.
-  simulate::Costs costs(const StageCosts::Runs &stages,
-                        const schedule::Placement &placement) const;
+  simulate::Costs costs(const StageCosts::Runs &stages, const schedule::Placement &placement) const;
   /// To sum up a rank's gradients with the stages that hold copies of its parameters.
   double tiedSeconds(const StageCosts::Runs &stages, const schedule::Placement &placement,
                      int64_t rank) const;
