@@ -4,7 +4,7 @@
 #include "WriteText.h"
 
 #include "dtc/Plan/Plan/Cluster.h"
-#include "dtc-rt/LibraryCalls.h"
+#include "dtc-cpu/LibraryCalls.h"
 #include "dtc-rt/MappedFile.h"
 #include "dtc-rt/ThreadCommunicator.h"
 #include "dtc-rt/CPU/ThreadTeam.h"
@@ -104,13 +104,13 @@ private:
     auto type = product.type == plan::DType::BF16 ? rt::fbs::DType::BF16 : rt::fbs::DType::F32;
     auto layout = [&](int64_t rows, int64_t columns) {
       return product.batch == 1
-                 ? rt::TensorLayout{type, {rows, columns}, {columns, 1}}
-                 : rt::TensorLayout{type, {product.batch, rows, columns},
+                 ? cpu::TensorLayout{type, {rows, columns}, {columns, 1}}
+                 : cpu::TensorLayout{type, {product.batch, rows, columns},
                                     {rows * columns, columns, 1}};
     };
-    rt::MatmulCall call{layout(product.m, product.k), layout(product.k, product.n),
+    cpu::MatmulCall call{layout(product.m, product.k), layout(product.k, product.n),
                         layout(product.m, product.n)};
-    auto description = rt::describe(call, engine);
+    auto description = cpu::describe(call, engine);
     std::vector<dnnl::memory> memories;
     for (const auto &desc : {description.src_desc(), description.weights_desc(),
                              description.dst_desc(), description.scratchpad_desc()}) {

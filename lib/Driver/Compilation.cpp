@@ -5,7 +5,7 @@
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Plan/Plan/TextFile.h"
 #include "dtc/Plan/Plan/Verify.h"
-#include "dtc/Lower/LibrarySupport.h"
+#include "dtc/Target/Targets.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -20,16 +20,24 @@ namespace dtc::driver {
 using plan::Error;
 using plan::Result;
 
-static DialectRegistry makeRegistry() {
+/// The target as a compiler's; null where it can only be planned for.
+static const target::Target *targetOf(const Options &options) {
+  return target::find(options.target == Target::CPU ? "cpu" : "cuda");
+}
+
+static DialectRegistry makeRegistry(const target::Target *target) {
   DialectRegistry registry;
   registry.insert<graph::GraphDialect, dist::DistDialect, exec::ExecDialect, arith::ArithDialect,
                   math::MathDialect, func::FuncDialect>();
   graph::registerElementwiseModels(registry);
+  if (target)
+    target::chooseTarget(registry, *target);
   return registry;
 }
 
 Compilation::Compilation(Options given)
-    : options(std::move(given)), context(makeRegistry(), MLIRContext::Threading::DISABLED) {
+    : options(std::move(given)), target(targetOf(options)),
+      context(makeRegistry(target), MLIRContext::Threading::DISABLED) {
   // The constructor's flag leaves types and attributes with their locks.
   context.disableMultithreading();
   context.loadAllAvailableDialects();
@@ -219,7 +227,7 @@ ExitCode Compilation::buildTraining() {
   if (failed(mlir::verify(module())))
     return ExitCode::Failed;
   // Planning needs no library and takes long; what can't be compiled is refused before it.
-  if (last > Phase::Plan && failed(lower::checkLibraryTypes(module())))
+  if (last > Phase::Plan && target && failed(target->checkElementTypes(module())))
     return ExitCode::InputRefused;
   if (last > Phase::Plan && options.train.loss == training::LossKind::None &&
       failed(checkOutputs(module(), batch.perCall())))
@@ -257,7 +265,7 @@ plan::SearchOptions Compilation::searchOptions(const plan::Spec &pins) const {
   asked.spec = pins;
   // For CPUs `dtc plan` answers what `dtc compile` would do, unless it is asked
   // for what can't be compiled yet.
-  bool compilable = options.target == Target::CPU && plan::unimplemented(problem, spec).empty();
+  bool compilable = target && plan::unimplemented(problem, spec).empty();
   asked.executable = !options.onlyPlan || compilable;
   asked.workspace = workspace.get();
   asked.fixedCalls = batch.numMicrobatches > 1;

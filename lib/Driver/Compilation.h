@@ -6,7 +6,7 @@
 #include "dtc/Plan/Explain/Explain.h"
 #include "dtc/PlanBridge/LocalWorkspace.h"
 #include "dtc/PlanBridge/PlanBridge.h"
-#include "dtc/Target/CPU/CodeObject.h"
+#include "dtc/Target/Target.h"
 #include "dtc-rt/PackageFormat.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -85,6 +85,7 @@ private:
   plan::Result<BatchChoice> chooseBatch(int64_t dataParallel) const;
 
   Options options;
+  const target::Target *target; ///< null: one that is only planned for
   Phase last = Phase::End; ///< of this run
   mlir::MLIRContext context;
   import::ImportedModel model;
@@ -98,8 +99,8 @@ private:
   std::unique_ptr<plan::Workspace> workspace; ///< null: the target isn't at hand
   plan::SearchResult search;
   std::optional<plan::Explanation> explanation;
-  std::optional<cpu::KernelCompilation> kernels; ///< on its way from the schedule phase on
-  cpu::CodeObject code;
+  std::unique_ptr<target::KernelCompilation> kernels; ///< on its way from the schedule phase on
+  target::CodeObject code;
   std::unique_ptr<rt::fbs::ProgramT> program; ///< in the artifact
   std::map<std::string, package::Distribution> init; ///< of parameters without data
   int64_t vocabulary = 0; ///< of the token input; 0: none

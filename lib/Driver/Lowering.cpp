@@ -5,16 +5,14 @@
 #include "Weights.h"
 
 #include "dtc/Interpreter/Step.h"
+#include "dtc/Kernels/KernelFormation.h"
 #include "dtc/Package/Package.h"
 #include "dtc/Partition/Partition.h"
 #include "dtc/Report/Json.h"
 #include "dtc/Report/Words.h"
-#include "dtc/Lower/LibrarySupport.h"
-#include "dtc/Lower/NormalizeContractions.h"
 #include "dtc/Lower/PartialFunction.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Lower/Program.h"
-#include "dtc/Target/CPU/KernelFormation.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -97,26 +95,14 @@ ExitCode Compilation::verifyRanks(ModuleOp global) {
   return ExitCode::Done;
 }
 
-/// From local functions to fused kernels. From the last function on: in a step that is the
-/// update, whose kernels are formed soonest and keep other threads busy meanwhile.
-static LogicalResult formKernels(ModuleOp module, cpu::KernelFormation::Formed formed = {}) {
-  cpu::KernelFormation formation(module, std::move(formed));
-  for (auto function : llvm::reverse(llvm::to_vector(module.getOps<func::FuncOp>())))
-    if (!function.isExternal() &&
-        (failed(cpu::decomposeLayers(function)) ||
-         failed(lower::normalizeContractions(function)) || failed(formation.form(function))))
-      return failure();
-  return success();
-}
-
 /// Kernels are compiled while the rest of the program is made.
 LogicalResult Compilation::scheduleModule() {
-  cpu::KernelFormation::Formed compile;
+  kernels::KernelFormation::Formed compile;
   if (last > Phase::Schedule) {
-    kernels.emplace(context, cpu::CompileOptions());
+    kernels = target->kernelCompilation(context);
     compile = [this](exec::KernelOp kernel) { return kernels->add(kernel); };
   }
-  if (failed(formKernels(module(), compile)) || (kernels && failed(kernels->close())))
+  if (failed(kernels::formKernels(module(), *target, compile)) || (kernels && failed(kernels->close())))
     return failure();
   LogicalResult planned = runPasses([&](OpPassManager &manager) {
     manager.addPass(lower::createBuildSchedule({.microbatches = batch.numMicrobatches}));
@@ -127,22 +113,23 @@ LogicalResult Compilation::scheduleModule() {
 }
 
 ExitCode Compilation::schedule() {
-  if (options.target != Target::CPU)
+  if (!target)
     return fail({"--target cuda can be planned for, but not compiled for yet", 2});
   if (succeeded(scheduleModule()))
     return ExitCode::Done;
-  return lower::lacksLibraryCall(module(), options.threadsPerRank) ? ExitCode::InputRefused
-                                                                      : ExitCode::Failed;
+  return target::lacksLibraryCall(module(), *target, options.threadsPerRank)
+             ? ExitCode::InputRefused
+             : ExitCode::Failed;
 }
 
 /// Ops are scheduled alone as the program will be.
 std::unique_ptr<plan::Workspace> Compilation::makeWorkspace() {
-  if (options.target != Target::CPU)
+  if (!target)
     return nullptr;
   auto measure = [this](ModuleOp alone, const std::vector<bool> &spent) -> FailureOr<int64_t> {
     PassManager manager(&context);
     manager.addPass(lower::createBuildSchedule({.microbatches = 1}));
-    if (failed(formKernels(alone)) || failed(manager.run(alone)))
+    if (failed(kernels::formKernels(alone, *target)) || failed(manager.run(alone)))
       return failure();
     return lower::bytesWithinFunction(alone, options.threadsPerRank, spent);
   };
@@ -207,8 +194,9 @@ nlohmann::ordered_json Compilation::aboutArtifact() const {
   const auto &train = options.train;
   int64_t sequence = problem.tokensPerSample;
   Json about;
-  about["target"] = "cpu";
-  about["processor"] = {{"arch", "x86-64"}, {"features", kernels->features()}};
+  target::Processor processor = target->processor();
+  about["target"] = target->name().str();
+  about["processor"] = {{"arch", processor.arch}, {"features", processor.features}};
   about["global_batch"] = batch.globalBatch;
   about["sequence"] = sequence ? Json(sequence) : Json(nullptr);
   about["vocabulary"] = vocabulary ? Json(vocabulary) : Json(nullptr);
@@ -241,7 +229,7 @@ ExitCode Compilation::package() {
   inputs.code = [this]() -> llvm::Expected<package::Bytes> {
     if (llvm::Error error = finishCode())
       return std::move(error);
-    return std::as_bytes(std::span(code.sharedObject));
+    return std::as_bytes(std::span(code.bytes));
   };
   inputs.weights = &model.weights;
   inputs.embedWeights = options.embedWeights;

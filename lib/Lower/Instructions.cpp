@@ -1,5 +1,6 @@
 #include "Instructions.h"
-#include "LibraryOps.h"
+
+#include "dtc/Target/LibraryRecords.h"
 
 using namespace mlir;
 namespace fbs = dtc::rt::fbs;
@@ -8,15 +9,6 @@ namespace dtc::lower {
 namespace {
 
 std::unique_ptr<fbs::Ref> own(const fbs::Ref &ref) { return std::make_unique<fbs::Ref>(ref); }
-
-std::unique_ptr<fbs::TensorT> tensorAt(const fbs::Ref &ref, const rt::TensorLayout &layout) {
-  auto tensor = std::make_unique<fbs::TensorT>();
-  tensor->ref = own(ref);
-  tensor->dtype = layout.dtype;
-  tensor->shape = layout.shape;
-  tensor->strides = layout.strides;
-  return tensor;
-}
 
 /// The name of the source op, for traces.
 std::string nameOf(Operation *op) {
@@ -132,7 +124,7 @@ LogicalResult FunctionTranslator::translateOp(Operation *op) {
     return translateLaunch(launch);
   if (auto matmul = dyn_cast<exec::MatmulOp>(op))
     return translateMatmul(matmul);
-  if (isConv(op))
+  if (target::isConv(op))
     return translateConv(op);
   if (auto index = dyn_cast<dist::AxisIndexOp>(op))
     return translateAxisIndex(index);
@@ -204,23 +196,21 @@ LogicalResult FunctionTranslator::translateLaunch(exec::LaunchOp op) {
 }
 
 LogicalResult FunctionTranslator::translateMatmul(exec::MatmulOp op) {
-  rt::MatmulCall layout = matmulCall(op);
   auto shifted = [&](Value value, int64_t elements) {
     uint64_t size = cast<RankedTensorType>(value.getType()).getElementTypeBitWidth() / 8;
     fbs::Ref base = refOf(value);
     return fbs::Ref(base.offset() + elements * size, base.stride(), base.per());
   };
-  fbs::MatmulT call;
-  call.a = tensorAt(shifted(op.getLhs(), op.getOffsets()[0]), layout.a);
-  call.b = tensorAt(shifted(op.getRhs(), op.getOffsets()[1]), layout.b);
-  call.c = tensorAt(refOf(op.getResult()), layout.c);
+  fbs::MatmulT call = target::matmulRecord(op);
+  call.a->ref = own(shifted(op.getLhs(), op.getOffsets()[0]));
+  call.b->ref = own(shifted(op.getRhs(), op.getOffsets()[1]));
+  call.c->ref = own(refOf(op.getResult()));
   setScratch(op, call, 0);
   append(op, std::move(call));
   return success();
 }
 
 LogicalResult FunctionTranslator::translateConv(Operation *op) {
-  rt::ConvCall layout = convCall(op);
   Value first = op->getOperand(0), second = op->getOperand(1), value = op->getResult(0);
   Value input = first, weight = second, output = value;
   if (isa<graph::ConvInputGradOp>(op)) {
@@ -230,16 +220,10 @@ LogicalResult FunctionTranslator::translateConv(Operation *op) {
     weight = value;
     output = second;
   }
-  fbs::ConvT call;
-  call.kind = layout.kind;
-  call.input = tensorAt(refOf(input), layout.input);
-  call.weight = tensorAt(refOf(weight), layout.weight);
-  call.output = tensorAt(refOf(output), layout.output);
-  call.strides = layout.strides;
-  call.pad_low = layout.padLow;
-  call.pad_high = layout.padHigh;
-  call.dilations = layout.dilations;
-  call.groups = layout.groups;
+  fbs::ConvT call = target::convRecord(op);
+  call.input->ref = own(refOf(input));
+  call.weight->ref = own(refOf(weight));
+  call.output->ref = own(refOf(output));
   setScratch(op, call, 0);
   append(op, std::move(call));
   return success();
@@ -261,7 +245,7 @@ LogicalResult FunctionTranslator::translateCollective(Operation *op) {
   call.axes = *axes;
   for (auto [operand, value] : llvm::zip_equal(op->getOperands(), op->getResults())) {
     auto type = cast<RankedTensorType>(operand.getType());
-    std::optional<fbs::DType> dtype = dtypeOf(type.getElementType());
+    std::optional<fbs::DType> dtype = target::dtypeOf(type.getElementType());
     if (!dtype)
       return op->emitError("no collective moves this element type: ") << type.getElementType();
     call.dtype = *dtype;

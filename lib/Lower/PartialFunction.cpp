@@ -1,9 +1,9 @@
 #include "dtc/Lower/PartialFunction.h"
 
 #include "BufferAssignment.h"
-#include "LibraryOps.h"
 
 #include "dtc/Lower/OffsetAssigner.h"
+#include "dtc/Target/Target.h"
 
 using namespace mlir;
 
@@ -24,9 +24,12 @@ FailureOr<int64_t> bytesWithinFunction(ModuleOp module, int64_t threads,
   for (const Buffer &buffer : buffers.getBuffers())
     if (!buffer.home)
       intervals.push_back({buffer.first, buffer.last, buffer.bytes});
-  ScratchSizes scratchSizes(module, threads);
+  FailureOr<const target::Target *> target = target::targetOf(module);
+  if (failed(target))
+    return failure();
+  std::unique_ptr<target::Workspace> workspace = (*target)->workspace(module, threads);
   for (Operation &op : function.getBody().front()) {
-    FailureOr<uint64_t> scratch = scratchSizes.bytesOf(&op);
+    FailureOr<uint64_t> scratch = workspace->bytesOf(&op);
     if (failed(scratch))
       return failure();
     intervals.push_back({buffers.timeOf(&op), buffers.timeOf(&op), *scratch});

@@ -1,8 +1,8 @@
 #include "BufferAssignment.h"
-#include "LibraryOps.h"
 
 #include "dtc/Lower/OffsetAssigner.h"
 #include "dtc/Lower/Passes.h"
+#include "dtc/Target/Target.h"
 
 using namespace mlir;
 
@@ -15,8 +15,8 @@ namespace {
 /// Plans one function's temporaries and writes the offsets into its ops.
 class FunctionPlanner {
 public:
-  FunctionPlanner(func::FuncOp function, const HomeTable &homes, ScratchSizes &scratchSizes)
-      : function(function), homes(homes), scratchSizes(scratchSizes) {}
+  FunctionPlanner(func::FuncOp function, const HomeTable &homes, target::Workspace &workspace)
+      : function(function), homes(homes), workspace(workspace) {}
 
   /// Places the temporaries.
   FailureOr<OffsetAssignment> plan() {
@@ -58,7 +58,7 @@ private:
 
   LogicalResult collectScratch() {
     for (Operation &op : function.getBody().front()) {
-      FailureOr<uint64_t> bytes = scratchSizes.bytesOf(&op);
+      FailureOr<uint64_t> bytes = workspace.bytesOf(&op);
       if (failed(bytes))
         return failure();
       if (*bytes == 0)
@@ -102,7 +102,7 @@ private:
 
   func::FuncOp function;
   const HomeTable &homes;
-  ScratchSizes &scratchSizes;
+  target::Workspace &workspace;
   std::optional<BufferAssignment> buffers;
   std::vector<Interval> intervals;
   std::vector<size_t> temporaries; ///< by buffer: its interval, where it has one
@@ -114,10 +114,10 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
   using PlanMemoryBase::PlanMemoryBase;
 
   LogicalResult planFunction(func::FuncOp function, const HomeTable &homes,
-                             ScratchSizes &scratchSizes, OffsetAssignment &largest) {
+                             target::Workspace &workspace, OffsetAssignment &largest) {
     if (!llvm::hasSingleElement(function.getBody()))
       return function.emitError("must have a single block");
-    FailureOr<OffsetAssignment> planned = FunctionPlanner(function, homes, scratchSizes).plan();
+    FailureOr<OffsetAssignment> planned = FunctionPlanner(function, homes, workspace).plan();
     if (failed(planned))
       return failure();
     if (planned->total > largest.total)
@@ -132,10 +132,13 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
     FailureOr<HomeTable> homes = HomeTable::build(module);
     if (failed(homes))
       return failure();
-    ScratchSizes scratchSizes(module, threads);
+    FailureOr<const target::Target *> target = target::targetOf(module);
+    if (failed(target))
+      return failure();
+    std::unique_ptr<target::Workspace> workspace = (*target)->workspace(module, threads);
     OffsetAssignment largest; // the functions take turns in one area
     for (auto function : module.getOps<func::FuncOp>())
-      if (failed(planFunction(function, *homes, scratchSizes, largest)))
+      if (failed(planFunction(function, *homes, *workspace, largest)))
         return failure();
     Builder builder(&getContext());
     module->setAttr(exec::ExecDialect::kArenaBytes,

@@ -1,6 +1,7 @@
 #include "dtc/Lower/Program.h"
 #include "Instructions.h"
-#include "LibraryOps.h"
+
+#include "dtc/Target/LibraryRecords.h"
 
 using namespace mlir;
 namespace fbs = dtc::rt::fbs;
@@ -129,7 +130,7 @@ private:
 
   LogicalResult bind(std::vector<std::unique_ptr<fbs::BindingT>> &list, const Home &home,
                      StringRef name, StringRef state) {
-    std::optional<fbs::DType> dtype = dtypeOf(home.type.getElementType());
+    std::optional<fbs::DType> dtype = target::dtypeOf(home.type.getElementType());
     if (!dtype)
       return module.emitError("no tensor of this element type can be bound: ") << home.type;
     auto binding = std::make_unique<fbs::BindingT>();
@@ -143,7 +144,7 @@ private:
   }
 
   LogicalResult bindScalar(const Home &home) {
-    std::optional<fbs::DType> dtype = dtypeOf(home.type.getElementType());
+    std::optional<fbs::DType> dtype = target::dtypeOf(home.type.getElementType());
     auto kind = home.role.getScalar();
     if (!kind || !dtype)
       return module.emitError("scalar role doesn't say which: ") << home.role;

@@ -1,7 +1,7 @@
 #include "Homes.h"
-#include "LibraryOps.h"
 
 #include "dtc/Lower/Passes.h"
+#include "dtc/Target/LibraryRecords.h"
 
 #include <map>
 
@@ -17,7 +17,7 @@ bool mayRemain(Operation *op) {
   return isa<exec::LaunchOp, exec::MatmulOp, exec::CopyOp, exec::ZeroOp, graph::ReshapeOp,
              dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
              dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp, func::ReturnOp>(op) ||
-         isConv(op);
+         target::isConv(op);
 }
 
 /// Follows what each byte of the arena holds through a function: the last

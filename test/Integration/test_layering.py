@@ -38,8 +38,11 @@ ALLOWED = {
     "Training": GRAPH,
     "PlanBridge": DIST | {"Plan/Plan", "Plan/Predict", "Plan/Shard", "Plan/Search"},
     "Partition": DIST,
-    "Lower": EXEC,
-    "Target/CPU": EXEC,
+    "Target": EXEC,
+    "Kernels": EXEC | {"Target"},
+    "Lower": EXEC | {"Target"},
+    "Target/CPU": EXEC | {"Target", "Kernels"},
+    "Target/Targets": EXEC | {"Target", "Target/CPU"},  # two files: the list of targets
     "Package": EXEC | {"Weights"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
@@ -50,7 +53,7 @@ def library(path: str) -> str | None:
     """The library a path under dtc/ belongs to."""
     known = [*ALLOWED, "Driver", "CAPI"]
     return next((name for name in sorted(known, key=len, reverse=True)
-                 if path.startswith(name + "/")), None)
+                 if path.startswith((name + "/", name + "."))), None)
 
 
 def sources():
@@ -95,7 +98,7 @@ def test_runtime_includes_only_itself():
 def test_compiler_shares_only_the_package_format_with_the_runtime():
     """But for Driver, which reads artifacts and weight files (inspect, --weights) and measures the
     runtime's own calls (calibrate)."""
-    shared = {"dtc-rt/PackageFormat.h", "dtc-rt/Program_generated.h", "dtc-rt/LibraryCalls.h"}
+    shared = {"dtc-rt/PackageFormat.h", "dtc-rt/Program_generated.h"}
     wrong = [
         f"{path.relative_to(ROOT)}: {include}"
         for path, includes in sources()
@@ -104,6 +107,25 @@ def test_compiler_shares_only_the_package_format_with_the_runtime():
         for include in includes
         if include.startswith("dtc-rt/") and include not in shared
     ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_device_is_known_to_its_target_alone():
+    """dtc-cpu says how library calls are made: for the CPU's target, its device in the runtime, and
+    what measures it. Other phases see targets through Target.h, the driver through their list."""
+    users = ("lib/Target/CPU", "lib/Runtime", "include/dtc-cpu", "lib/Driver/Calibrate.cpp")
+    wrong = []
+    for path, includes in sources():
+        relative = path.relative_to(ROOT).as_posix()
+        for include in includes:
+            if include.startswith("dtc-cpu/") and not relative.startswith(users):
+                wrong.append(f"{relative}: {include}")
+            if relative.startswith("include/dtc-cpu") and include.startswith(("dtc/", "dtc-rt/")) \
+                    and include != "dtc-rt/TensorCalls.h":
+                wrong.append(f"{relative}: {include}")
+            if include.startswith("dtc/Target/CPU") and not relative.startswith(
+                    ("lib/Target/", "include/dtc/Target/CPU")):
+                wrong.append(f"{relative}: {include}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -2,11 +2,12 @@
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Interpreter/Passes.h"
+#include "dtc/Kernels/Passes.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Partition/Passes.h"
 #include "dtc/PlanBridge/Passes.h"
 #include "dtc/Raise/Passes.h"
-#include "dtc/Target/CPU/Passes.h"
+#include "dtc/Target/Targets.h"
 #include "dtc/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,14 +28,15 @@ int main(int argc, char **argv) {
   registry.insert<dtc::graph::GraphDialect, dtc::dist::DistDialect, dtc::exec::ExecDialect>();
   registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect>();
   dtc::graph::registerElementwiseModels(registry);
+  dtc::target::chooseTarget(registry, *dtc::target::find("cpu"));
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   dtc::interpreter::registerInterpreterPasses();
   dtc::partition::registerPartitionPasses();
+  dtc::kernels::registerKernelsPasses();
   dtc::lower::registerLowerPasses();
   dtc::planbridge::registerPlanBridgePasses();
   dtc::raise::registerRaisePasses();
-  dtc::cpu::registerTargetCpuPasses();
   dtc::training::registerTrainingPasses();
 #ifdef DTC_TEST_PASSES
   dtc::test::registerCpuTestPasses();

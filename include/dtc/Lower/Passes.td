@@ -3,24 +3,6 @@
 
 include "mlir/Pass/PassBase.td"
 
-def NormalizeContractions : Pass<"dtc-normalize-contractions", "::mlir::ModuleOp"> {
-  let summary = "turn contractions into strided matrix products";
-  let description = [{
-    Every dtc.contract becomes an exec.matmul. Slices, transposes, reshapes and
-    broadcasts in front of it become strides of its operands. Where no strided
-    form exists (dtc/Lower/MatmulForm.h), the fewest bytes are copied by
-    dtc.transpose ops that make one exist; forming kernels afterwards fuses
-    them with their neighbours.
-
-        %q = dtc.slice %qkv offsets [0, 0, 0] strides [1, 1, 1] : tensor<8x32x192xf32> -> tensor<8x32x64xf32>
-        %y = dtc.contract %q [0, 1, 2], %w [2, 3] -> [0, 1, 3] : ...
-      becomes
-        %y = exec.matmul %qkv, %w batch [] mnk [256, 64, 64]
-               strides [192, 1], [64, 1] -> [64, 1] offsets [0, 0] : ...
-  }];
-  let dependentDialects = ["::dtc::exec::ExecDialect"];
-}
-
 def BuildSchedule : Pass<"dtc-build-schedule", "::mlir::ModuleOp"> {
   let summary = "list the calls of a step";
   let description = [{

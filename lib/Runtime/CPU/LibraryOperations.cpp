@@ -1,11 +1,12 @@
 // Matmul and convolution by oneDNN.
 #include "CpuOperations.h"
 
-#include "dtc-rt/LibraryCalls.h"
+#include "dtc-cpu/LibraryCalls.h"
 
 namespace dtc::rt {
 namespace {
 
+using namespace cpu;
 using dnnl::memory;
 
 const dnnl::engine &engine() {

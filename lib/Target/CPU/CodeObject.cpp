@@ -22,6 +22,8 @@ using namespace mlir;
 
 namespace dtc::cpu {
 
+using namespace kernels;
+
 static constexpr size_t kKernelsInPart = 4;
 
 static std::string dumpPath(const CompileOptions &options, const Twine &name) {
@@ -171,8 +173,6 @@ struct KernelCompilation::State {
   std::vector<std::thread> threads;
 };
 
-KernelCompilation::KernelCompilation(KernelCompilation &&) noexcept = default;
-KernelCompilation &KernelCompilation::operator=(KernelCompilation &&) noexcept = default;
 KernelCompilation::~KernelCompilation() = default;
 
 KernelCompilation::KernelCompilation(MLIRContext &context, const CompileOptions &options)
@@ -208,11 +208,7 @@ LogicalResult KernelCompilation::close() {
   return success();
 }
 
-std::vector<std::string> KernelCompilation::features() const {
-  return recordedFeatures(state->machine.processor.features);
-}
-
-llvm::Expected<CodeObject> KernelCompilation::finish() {
+llvm::Expected<target::CodeObject> KernelCompilation::finish() {
   state->work();
   for (std::thread &thread : state->threads)
     thread.join();
@@ -226,22 +222,18 @@ llvm::Expected<CodeObject> KernelCompilation::finish() {
   auto linked = linkSharedObject(objects, state->symbols);
   if (!linked)
     return linked.takeError();
-  CodeObject code;
-  code.sharedObject = std::move(*linked);
-  code.symbols = state->symbols;
-  code.cpu = state->machine.processor.name;
-  code.features = features();
-  return code;
+  return target::CodeObject{std::move(*linked), state->symbols,
+                            recordedFeatures(state->machine.processor.features)};
 }
 
-FailureOr<CodeObject> compileKernels(ModuleOp module, const CompileOptions &options) {
+FailureOr<target::CodeObject> compileKernels(ModuleOp module, const CompileOptions &options) {
   KernelCompilation kernels(*module.getContext(), options);
   for (auto kernel : module.getOps<exec::KernelOp>())
     if (failed(kernels.add(kernel)))
       return failure();
   if (failed(kernels.close()))
     return failure();
-  llvm::Expected<CodeObject> code = kernels.finish();
+  llvm::Expected<target::CodeObject> code = kernels.finish();
   if (!code)
     return module.emitError() << llvm::toString(code.takeError());
   return std::move(*code);

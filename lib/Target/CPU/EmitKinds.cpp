@@ -5,6 +5,8 @@ using namespace mlir;
 
 namespace dtc::cpu {
 
+using namespace kernels;
+
 using graph::shapeOf;
 
 /// Rows that are added up before the accumulators are touched.

@@ -5,6 +5,8 @@ using namespace mlir;
 
 namespace dtc::cpu {
 
+using namespace kernels;
+
 using graph::ReduceKind;
 using graph::shapeOf;
 

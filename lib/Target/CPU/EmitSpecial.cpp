@@ -6,6 +6,8 @@ using namespace mlir;
 
 namespace dtc::cpu {
 
+using namespace kernels;
+
 using graph::ReduceKind;
 using graph::shapeOf;
 
@@ -44,7 +46,7 @@ void Emitter::emitScatter() {
   int64_t outer = IndexMath::numElements(shape.take_front(axis));
   Type element = getElementTypeOrSelf(op.getType());
   if (computeType(element) != element)
-    return fail(op, "a CPU kernel needs scatter_add in f32");
+    return fail(op, "a kernel needs scatter_add in f32");
   unsigned slot = info.body.getNumArguments();
 
   initializeScatter(special, op, width);
@@ -170,7 +172,7 @@ void Emitter::emitPool() {
   auto op = info.results[0].getDefiningOp<graph::MaxPoolGradOp>();
   Type element = getElementTypeOrSelf(op.getType());
   if (computeType(element) != element)
-    return fail(op, "a CPU kernel needs max_pool_grad in f32");
+    return fail(op, "a kernel needs max_pool_grad in f32");
   mainLoop([&](AffineExpr plane) { emitPoolPlane(op, plane); });
 }
 

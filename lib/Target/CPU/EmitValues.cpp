@@ -8,6 +8,8 @@ using namespace mlir;
 
 namespace dtc::cpu {
 
+using namespace kernels;
+
 using graph::ReduceKind;
 using graph::shapeOf;
 
@@ -205,7 +207,7 @@ static void allowContraction(Operation *op) {
 Value Emitter::elementwise(Operation *op, const Index &index) {
   Type element = getElementTypeOrSelf(op->getResult(0)), scalar = computeType(element);
   if (!graph::isElementwise(op) || op->getNumResults() != 1) {
-    fail(op, "cannot be part of a CPU kernel");
+    fail(op, "cannot be part of a kernel");
     return poison(scalar);
   }
   SmallVector<Value> operands;
@@ -218,7 +220,7 @@ Value Emitter::elementwise(Operation *op, const Index &index) {
     halves |= computeType(type) != type;
   }
   if (halves && isa<arith::BitcastOp>(op)) {
-    fail(op, "cannot reinterpret half precision bits in a CPU kernel");
+    fail(op, "cannot reinterpret half precision bits in a kernel");
     return poison(scalar);
   }
   if (isa<arith::ExtFOp, arith::TruncFOp>(op) && operands[0].getType() == scalar)
@@ -314,7 +316,7 @@ Value Emitter::reduced(graph::ReduceOp op, const Index &index) {
   auto accumulator = accumulatorOf.find(op);
   if (accumulator != accumulatorOf.end()) {
     if (math.linearize(index, shapeOf(op.getResult())) != writtenElement) {
-      fail(op, "sums over rows can only be followed by elementwise ops in a CPU kernel");
+      fail(op, "sums over rows can only be followed by elementwise ops in a kernel");
       return poison(computeType(getElementTypeOrSelf(op.getType())));
     }
     return loadScratch(accumulator->second, math.add(writtenColumn, math.multiply(blockLow, -1)),

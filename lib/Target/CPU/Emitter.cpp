@@ -4,6 +4,8 @@ using namespace mlir;
 
 namespace dtc::cpu {
 
+using namespace kernels;
+
 /// More pieces of a loop than this only bloat the code.
 static constexpr size_t kMostCuts = 8;
 

@@ -7,8 +7,8 @@
 // remembered, so that it is computed once whoever asks for it.
 #pragma once
 
-#include "ElementTypes.h"
-#include "IndexMath.h"
+#include "dtc/Kernels/ElementTypes.h"
+#include "dtc/Kernels/IndexMath.h"
 #include "KernelPlan.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -19,6 +19,12 @@
 #include <set>
 
 namespace dtc::cpu {
+
+using kernels::ColumnShape;
+using kernels::Index;
+using kernels::IndexMath;
+using kernels::Range;
+using kernels::SpecialResult;
 
 /// What emission found out that planning can use.
 struct Findings {

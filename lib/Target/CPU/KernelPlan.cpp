@@ -7,6 +7,8 @@ using namespace mlir;
 
 namespace dtc::cpu {
 
+using namespace kernels;
+
 using graph::ReduceOp;
 using graph::shapeOf;
 

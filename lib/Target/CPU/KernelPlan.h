@@ -21,12 +21,15 @@
 // divisions occurred, splits there and emits again.
 #pragma once
 
-#include "KernelBody.h"
+#include "dtc/Kernels/KernelBody.h"
 
 #include <map>
 #include <set>
 
 namespace dtc::cpu {
+
+using kernels::BodyInfo;
+using kernels::KernelKind;
 
 /// A nest of loops whose extents multiply to the number of elements, and the
 /// places at which the innermost is cut so that a piece of a concatenation is

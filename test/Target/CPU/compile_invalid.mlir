@@ -2,7 +2,7 @@
 
 exec.kernel @contraction extent 4 scratch 0 {
 ^bb0(%x: tensor<4x4xf32>):
-  // expected-error @+1 {{cannot be part of a CPU kernel}}
+  // expected-error @+1 {{cannot be part of a kernel}}
   %0 = dtc.contract %x [0, 1], %x [1, 2] -> [0, 2] : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   exec.yield %0 : tensor<4x4xf32>
 }

@@ -3,6 +3,7 @@
 // which must give what the values say.
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Lower/Passes.h"
+#include "dtc/Target/CPU/CpuTarget.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -159,7 +160,9 @@ private:
 };
 
 TEST(PlanMemory, RandomFunctionsComputeTheSameOnPlannedMemory) {
-  MLIRContext context;
+  DialectRegistry registry;
+  target::chooseTarget(registry, cpu::cpuTarget());
+  MLIRContext context(registry);
   context.loadDialect<exec::ExecDialect, graph::GraphDialect, dist::DistDialect,
                       func::FuncDialect>();
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &diagnostic) {

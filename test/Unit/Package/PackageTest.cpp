@@ -3,8 +3,10 @@
 
 #include "dtc-rt/PackageFormat.h"
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Kernels/Passes.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Lower/Program.h"
+#include "dtc/Target/CPU/CpuTarget.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -47,6 +49,9 @@ func.func @forward(
 class PackageTest : public testing::Test {
 protected:
   PackageTest() : path((std::filesystem::path(testing::TempDir()) / "package-test.dtc").string()) {
+    mlir::DialectRegistry registry;
+    target::chooseTarget(registry, cpu::cpuTarget());
+    context.appendDialectRegistry(registry);
     context.loadDialect<exec::ExecDialect, dist::DistDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect>();
     module = mlir::parseSourceString<mlir::ModuleOp>(kModule, &context);
     values.assign(64, 1.0f);
@@ -72,7 +77,7 @@ protected:
   /// Schedules the module and takes its program.
   bool schedule() {
     mlir::PassManager passes(&context);
-    passes.addPass(lower::createNormalizeContractions());
+    passes.addPass(kernels::createNormalizeContractions());
     passes.addPass(lower::createBuildSchedule());
     passes.addPass(lower::createPlanMemory());
     passes.addPass(lower::createVerifySchedule());

@@ -1,7 +1,7 @@
 // Products and convolutions of the library against plain loops.
 #include "OneRank.h"
 
-#include "dtc-rt/LibraryCalls.h"
+#include "dtc-cpu/LibraryCalls.h"
 
 #include <random>
 

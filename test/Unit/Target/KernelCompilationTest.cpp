@@ -2,7 +2,7 @@
 // where it isn't asked for any more.
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Target/CPU/CodeObject.h"
-#include "dtc/Target/CPU/KernelFormation.h"
+#include "dtc/Target/CPU/Features.h"
 
 #include "../ModuleTest.h"
 
@@ -48,13 +48,13 @@ TEST_F(KernelCompilationTest, ThreadsDontChangeTheCode) {
     options.threads = threads;
     cpu::KernelCompilation compilation(context, options);
     ASSERT_TRUE(succeeded(addAll(compilation, *module))) << errors;
-    EXPECT_FALSE(compilation.features().empty());
-    llvm::Expected<cpu::CodeObject> code = compilation.finish();
+    llvm::Expected<target::CodeObject> code = compilation.finish();
     ASSERT_TRUE(bool(code));
     EXPECT_EQ(code->symbols.size(), 24u);
     EXPECT_EQ(code->symbols.back(), "k23");
-    EXPECT_EQ(code->features, compilation.features());
-    objects.push_back(std::move(code->sharedObject));
+    EXPECT_FALSE(code->features.empty());
+    EXPECT_EQ(code->features, cpu::recordedFeatures(cpu::hostProcessor().features));
+    objects.push_back(std::move(code->bytes));
   }
   for (const std::vector<char> &object : objects)
     EXPECT_EQ(object, objects.front());
@@ -86,34 +86,9 @@ TEST_F(KernelCompilationTest, ReportsAProcessorThatThereIsNot) {
   options.cpu = "abacus";
   cpu::KernelCompilation compilation(context, options);
   ASSERT_TRUE(succeeded(addAll(compilation, *module))) << errors;
-  llvm::Expected<cpu::CodeObject> code = compilation.finish();
+  llvm::Expected<target::CodeObject> code = compilation.finish();
   ASSERT_FALSE(bool(code));
   EXPECT_EQ(llvm::toString(code.takeError()), "unknown processor: abacus");
-}
-
-/// Functions share kernels, and each is told of once; who is told may stop it.
-TEST_F(KernelCompilationTest, NewKernelsAreToldOf) {
-  const char *text = "func.func @a(%x: tensor<16xf32>) -> tensor<16xf32> {\n"
-                     "  %0 = arith.addf %x, %x : tensor<16xf32>\n"
-                     "  return %0 : tensor<16xf32>\n}\n"
-                     "func.func @b(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {\n"
-                     "  %0 = arith.addf %x, %x : tensor<8xf32>\n"
-                     "  %1 = arith.mulf %x, %x : tensor<8xf32>\n"
-                     "  return %0, %1 : tensor<8xf32>, tensor<8xf32>\n}\n";
-  for (bool stops : {false, true}) {
-    auto module = parseSourceString<ModuleOp>(text, &context);
-    ASSERT_TRUE(module) << errors;
-    std::vector<std::string> told;
-    cpu::KernelFormation formation(*module, [&](exec::KernelOp kernel) {
-      EXPECT_EQ(module->lookupSymbol(kernel.getSymName()), kernel.getOperation());
-      told.push_back(kernel.getSymName().str());
-      return failure(stops && told.size() == 2);
-    });
-    EXPECT_TRUE(succeeded(formation.form(module->lookupSymbol<func::FuncOp>("a"))));
-    EXPECT_EQ(told, std::vector<std::string>{"pointwise_0"});
-    EXPECT_EQ(failed(formation.form(module->lookupSymbol<func::FuncOp>("b"))), stops);
-    EXPECT_EQ(told.size(), 2u);
-  }
 }
 
 } // namespace

@@ -135,7 +135,7 @@ struct RunKernelsPass : PassWrapper<RunKernelsPass, OperationPass<ModuleOp>> {
     options.dumpDir = dumpDir;
     options.cpu = cpu;
     auto before = std::chrono::steady_clock::now();
-    FailureOr<cpu::CodeObject> code = cpu::compileKernels(getOperation(), options);
+    FailureOr<target::CodeObject> code = cpu::compileKernels(getOperation(), options);
     if (failed(code))
       return signalPassFailure();
     if (time)
@@ -144,7 +144,7 @@ struct RunKernelsPass : PassWrapper<RunKernelsPass, OperationPass<ModuleOp>> {
                           std::chrono::steady_clock::now() - before)
                           .count()
                    << " ms\n";
-    void *handle = load(code->sharedObject);
+    void *handle = load(code->bytes);
     if (!handle) {
       getOperation().emitError() << "cannot load the code object: " << dlerror();
       return signalPassFailure();

@@ -1,0 +1,27 @@
+// Element types in memory and in computation.
+#pragma once
+
+#include "mlir/IR/Builders.h"
+
+namespace dtc::kernels {
+
+/// Half precision computes in f32; everything else as it is.
+mlir::Type computeType(mlir::Type element);
+
+/// Bytes of an element in memory; booleans take one.
+int64_t storageBytes(mlir::Type element);
+
+/// The LLVM-compatible type of an element in memory.
+mlir::Type storageType(mlir::Type element);
+
+/// A loaded element in its compute type, and back.
+mlir::Value fromStorage(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                        mlir::Type element);
+mlir::Value toStorage(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                      mlir::Type element);
+
+/// `value` (in the compute type of `element`) rounded to what `element` can hold.
+mlir::Value rounded(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                    mlir::Type element);
+
+} // namespace dtc::kernels

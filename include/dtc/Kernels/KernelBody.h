@@ -1,0 +1,63 @@
+// What the body of a kernel computes, which decides its kind and its loops (KernelPlan.h).
+#pragma once
+
+#include "dtc/Dialect/Exec/Exec.h"
+
+namespace dtc::kernels {
+
+/// Elements of a tensor, or of an op's first result.
+int64_t elementsOf(mlir::Value value);
+int64_t elementsOf(mlir::Operation *op);
+
+enum class KernelKind { Pointwise, Rows, Columns, Scatter, Scan, Pool };
+
+/// What planning needs to know about a body's ops, by their index.
+class BodyInfo {
+public:
+  explicit BodyInfo(mlir::Block &body);
+
+  mlir::Block &body;
+  llvm::SmallVector<mlir::Operation *> ops;
+  llvm::SmallVector<mlir::Value> results; ///< yielded
+  llvm::DenseMap<mlir::Operation *, unsigned> indexOf;
+};
+
+/// The kind of a body; refused with a diagnostic where it mixes what no kind allows.
+llvm::FailureOr<KernelKind> classify(const BodyInfo &info);
+
+/// The op that makes a special kernel's result: it, or an addition to it of other terms.
+struct SpecialResult {
+  mlir::Operation *op = nullptr;
+  llvm::SmallVector<mlir::Value> terms; ///< of a scatter_add
+};
+SpecialResult specialResult(const BodyInfo &info);
+
+/// True if a pointwise body does the same to every element, whatever the shape.
+bool isFlat(const BodyInfo &info);
+
+/// The reductions of a rows kernel that run once per row, in groups that share
+/// a loop, in the order of execution.
+std::vector<std::vector<graph::ReduceOp>> reductionGroups(const BodyInfo &info, int64_t rows);
+
+/// The results of a rows kernel that have equally many columns and share a loop.
+struct OutputGroup {
+  int64_t columns = 1;
+  llvm::SmallVector<unsigned> results;
+};
+std::vector<OutputGroup> outputGroups(const BodyInfo &info, int64_t rows);
+
+/// The sizes a columns reduction works on: result elements are (outer, column),
+/// `reduced` rows are summed for each.
+struct ColumnShape {
+  llvm::SmallVector<int64_t> outerDims, reducedDims, columnDims;
+  int64_t outer = 1, reduced = 1, columns = 1;
+};
+ColumnShape columnShape(graph::ReduceOp op);
+
+/// True for a reduction of so few elements that it may be written out inside a pointwise kernel.
+bool isSmall(graph::ReduceOp op);
+
+/// True where the innermost dimension of more than one element is reduced.
+bool reducesInnermost(graph::ReduceOp op);
+
+} // namespace dtc::kernels

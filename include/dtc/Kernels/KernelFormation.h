@@ -1,0 +1,47 @@
+// From layers to kernels, for any target.
+#pragma once
+
+#include "dtc/Target/Target.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <functional>
+#include <memory>
+
+namespace dtc::kernels {
+
+class Outliner;
+
+/// Replaces the layer and optimizer ops of a function by primitive ones, but for those that the
+/// target keeps whole.
+mlir::LogicalResult decomposeLayers(mlir::func::FuncOp function, const target::Target &target);
+
+/// Groups primitive ops into kernels, which all functions of a module share:
+///
+///     kernels::KernelFormation formation(module, target, [&](exec::KernelOp kernel) {
+///       return compilation.add(kernel); // others compile it while further ones are formed
+///     });
+///     formation.form(update);
+///     formation.form(lossAndGrads);
+class KernelFormation {
+public:
+  /// Told of each new kernel once it has its name and a place in the module.
+  using Formed = std::function<mlir::LogicalResult(exec::KernelOp)>;
+
+  KernelFormation(mlir::ModuleOp module, const target::Target &target, Formed formed = {});
+  ~KernelFormation();
+
+  /// The function's layers must have been decomposed.
+  mlir::LogicalResult form(mlir::func::FuncOp function);
+
+private:
+  std::unique_ptr<Outliner> outliner;
+};
+
+/// Brings all functions of a module to kernels, contractions to matrix products. From the last
+/// function on: in a step that is the update, whose kernels are formed soonest and keep other
+/// threads busy meanwhile.
+mlir::LogicalResult formKernels(mlir::ModuleOp module, const target::Target &target,
+                                KernelFormation::Formed formed = {});
+
+} // namespace dtc::kernels

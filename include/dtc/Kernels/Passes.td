@@ -1,0 +1,56 @@
+#ifndef DTC_KERNELS_PASSES_TD
+#define DTC_KERNELS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def DecomposeLayers : Pass<"dtc-decompose-layers", "::mlir::ModuleOp"> {
+  let summary = "replace layer and optimizer ops by primitive ones";
+  let description = [{
+    Every op that stands for a small graph (dtc.softmax, dtc.attention,
+    dtc.adam_update...) becomes that graph; contractions and convolutions stay.
+    What kernels can't do well is then rewritten: sums of disjoint pads become
+    concatenations, reductions of whole tensors go by rows first, transposes
+    next to a contraction become its index lists, and half precision sums by
+    index are taken in f32.
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def NormalizeContractions : Pass<"dtc-normalize-contractions", "::mlir::ModuleOp"> {
+  let summary = "turn contractions into strided matrix products";
+  let description = [{
+    Every dtc.contract becomes an exec.matmul. Slices, transposes, reshapes and
+    broadcasts in front of it become strides of its operands. Where no strided
+    form exists (dtc/Kernels/MatmulForm.h), the fewest bytes are copied by
+    dtc.transpose ops that make one exist; forming kernels afterwards fuses
+    them with their neighbours.
+
+        %q = dtc.slice %qkv offsets [0, 0, 0] strides [1, 1, 1] : tensor<8x32x192xf32> -> tensor<8x32x64xf32>
+        %y = dtc.contract %q [0, 1, 2], %w [2, 3] -> [0, 1, 3] : ...
+      becomes
+        %y = exec.matmul %qkv, %w batch [] mnk [256, 64, 64]
+               strides [192, 1], [64, 1] -> [64, 1] offsets [0, 0] : ...
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect"];
+}
+
+def FormKernels : Pass<"dtc-form-kernels", "::mlir::ModuleOp"> {
+  let summary = "group primitive ops into kernels";
+  let description = [{
+    Primitive ops of each function are fused into exec.kernels (how: see
+    lib/Kernels/Clusters.h), outlined once for all places that compute the
+    same, and called by exec.launch. Library calls, collectives and reshapes of
+    stored tensors stay in the function. Layers must have been decomposed.
+
+        %0 = dtc.broadcast %bias [1] : tensor<64xf32> -> tensor<8x64xf32>
+        %1 = arith.addf %x, %0 : tensor<8x64xf32>
+      becomes
+        exec.kernel @pointwise_0 extent 8 scratch 0 { ... }
+        %1 = exec.launch @pointwise_0(%x, %bias) extent 8 in_place [0]
+               : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect"];
+}
+
+#endif // DTC_KERNELS_PASSES_TD

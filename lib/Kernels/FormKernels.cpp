@@ -1,0 +1,96 @@
+#include "Outline.h"
+#include "Simplify.h"
+#include "Updates.h"
+
+#include "dtc/Kernels/KernelFormation.h"
+#include "dtc/Kernels/NormalizeContractions.h"
+#include "dtc/Kernels/Passes.h"
+
+using namespace mlir;
+
+namespace dtc::kernels {
+#define GEN_PASS_DEF_DECOMPOSELAYERS
+#define GEN_PASS_DEF_FORMKERNELS
+#include "dtc/Kernels/Passes.h.inc"
+
+/// Decomposes until nothing is left to decompose but updates that are outlined alone, and what
+/// the target keeps.
+static LogicalResult decomposeAll(func::FuncOp func, const target::Target &target) {
+  SmallVector<DecomposableOpInterface> open;
+  while (true) {
+    open.clear();
+    func.walk([&](DecomposableOpInterface op) {
+      if (!target.staysWhole(op) && !standsAlone(op, target))
+        open.push_back(op);
+    });
+    if (open.empty())
+      return success();
+    for (DecomposableOpInterface op : open) {
+      OpBuilder builder(op);
+      auto results = op.decompose(builder);
+      if (failed(results))
+        return op.emitOpError("cannot be decomposed for kernels");
+      op->replaceAllUsesWith(*results);
+      op->erase();
+    }
+  }
+}
+
+static LogicalResult checkOneBlock(func::FuncOp func) {
+  if (!func.getBody().hasOneBlock())
+    return func.emitError("has control flow, which kernels cannot have");
+  return success();
+}
+
+LogicalResult decomposeLayers(func::FuncOp function, const target::Target &target) {
+  return failure(failed(checkOneBlock(function)) || failed(decomposeAll(function, target)) ||
+                 failed(simplify(function)));
+}
+
+KernelFormation::KernelFormation(ModuleOp module, const target::Target &target, Formed formed)
+    : outliner(std::make_unique<Outliner>(module, target, std::move(formed))) {}
+KernelFormation::~KernelFormation() = default;
+
+LogicalResult KernelFormation::form(func::FuncOp function) {
+  return failure(failed(checkOneBlock(function)) || failed(outliner->outline(function)));
+}
+
+LogicalResult formKernels(ModuleOp module, const target::Target &target,
+                          KernelFormation::Formed formed) {
+  KernelFormation formation(module, target, std::move(formed));
+  for (auto function : llvm::reverse(llvm::to_vector(module.getOps<func::FuncOp>())))
+    if (!function.isExternal() && (failed(decomposeLayers(function, target)) ||
+                                   failed(normalizeContractions(function, target)) ||
+                                   failed(formation.form(function))))
+      return failure();
+  return success();
+}
+
+namespace {
+
+struct DecomposeLayersPass : impl::DecomposeLayersBase<DecomposeLayersPass> {
+  void runOnOperation() override {
+    FailureOr<const target::Target *> target = target::targetOf(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(decomposeLayers(function, **target)))
+        return signalPassFailure();
+  }
+};
+
+struct FormKernelsPass : impl::FormKernelsBase<FormKernelsPass> {
+  void runOnOperation() override {
+    FailureOr<const target::Target *> target = target::targetOf(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    KernelFormation formation(getOperation(), **target);
+    for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>()))
+      if (!function.isExternal() && failed(formation.form(function)))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
+
+} // namespace dtc::kernels

@@ -1,0 +1,208 @@
+#include "dtc/Kernels/KernelBody.h"
+#include "dtc/Kernels/IndexMath.h"
+
+using namespace mlir;
+
+namespace dtc::kernels {
+
+using graph::ReduceOp;
+using graph::shapeOf;
+
+/// Reductions of at most this many elements may be written out inside pointwise kernels.
+static constexpr int64_t kSmallReduction = 16;
+
+BodyInfo::BodyInfo(Block &body) : body(body) {
+  for (Operation &op : body.without_terminator()) {
+    indexOf[&op] = ops.size();
+    ops.push_back(&op);
+  }
+  results.append(body.getTerminator()->operand_begin(), body.getTerminator()->operand_end());
+}
+
+int64_t elementsOf(Value value) { return IndexMath::numElements(shapeOf(value)); }
+int64_t elementsOf(Operation *op) { return elementsOf(op->getResult(0)); }
+
+bool reducesInnermost(ReduceOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  for (int64_t dim = shape.size() - 1; dim >= 0; --dim)
+    if (shape[dim] != 1)
+      return llvm::is_contained(op.getDims(), dim);
+  return true;
+}
+
+ColumnShape columnShape(ReduceOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  ColumnShape result;
+  int64_t firstColumn = shape.size();
+  while (firstColumn > 0 && (!llvm::is_contained(op.getDims(), firstColumn - 1)))
+    --firstColumn;
+  for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()); ++dim) {
+    if (llvm::is_contained(op.getDims(), dim)) {
+      result.reducedDims.push_back(dim);
+      result.reduced *= shape[dim];
+    } else if (dim >= firstColumn) {
+      result.columnDims.push_back(dim);
+      result.columns *= shape[dim];
+    } else {
+      result.outerDims.push_back(dim);
+      result.outer *= shape[dim];
+    }
+  }
+  return result;
+}
+
+/// True if a value that depends on `op` has more elements than its result.
+static bool isSpread(ReduceOp op) {
+  int64_t elements = elementsOf(op.getResult());
+  llvm::SetVector<Operation *> dependent;
+  dependent.insert(op);
+  for (size_t i = 0; i < dependent.size(); ++i)
+    for (Operation *user : dependent[i]->getUsers()) {
+      if (user->hasTrait<OpTrait::IsTerminator>())
+        continue;
+      if (elementsOf(user->getResult(0)) > elements)
+        return true;
+      dependent.insert(user);
+    }
+  return false;
+}
+
+bool isSmall(ReduceOp op) {
+  int64_t results = elementsOf(op.getResult());
+  return elementsOf(op.getInput()) <= results * kSmallReduction && !isSpread(op);
+}
+
+SpecialResult specialResult(const BodyInfo &info) {
+  Operation *root = info.results[0].getDefiningOp();
+  SpecialResult result;
+  if (!isa_and_nonnull<graph::SumOp, arith::AddFOp>(root)) {
+    result.op = root;
+    return result;
+  }
+  for (Value operand : root->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (!result.op && isa_and_nonnull<graph::ScatterAddOp>(producer))
+      result.op = producer;
+    else
+      result.terms.push_back(operand);
+  }
+  return result;
+}
+
+FailureOr<KernelKind> classify(const BodyInfo &info) {
+  SmallVector<Operation *> special;
+  SmallVector<ReduceOp> large;
+  for (Operation *op : info.ops) {
+    if (isa<graph::ScatterAddOp, graph::CumSumOp, graph::TopKOp, graph::MaxPoolGradOp>(op))
+      special.push_back(op);
+    if (auto reduce = dyn_cast<ReduceOp>(op); reduce && !isSmall(reduce))
+      large.push_back(reduce);
+  }
+  for (Value result : info.results)
+    if (elementsOf(result) == 0)
+      return info.body.getParentOp()->emitError("a kernel cannot have an empty result");
+  if (!special.empty()) {
+    if (special.size() > 1 || info.results.size() != 1 ||
+        specialResult(info).op != special[0] || !special[0]->hasOneUse() || !large.empty())
+      return special[0]->emitError("must be the only result of its kernel");
+    if (isa<graph::ScatterAddOp>(special[0]))
+      return KernelKind::Scatter;
+    return isa<graph::MaxPoolGradOp>(special[0]) ? KernelKind::Pool : KernelKind::Scan;
+  }
+  if (large.empty()) {
+    for (Value result : info.results)
+      if (elementsOf(result) != elementsOf(info.results[0]))
+        return info.body.getParentOp()->emitError(
+            "the results of a kernel without reductions must have equally many elements");
+    return KernelKind::Pointwise;
+  }
+  bool rows = reducesInnermost(large[0]);
+  for (ReduceOp reduce : large)
+    if (reducesInnermost(reduce) != rows ||
+        elementsOf(reduce.getResult()) != elementsOf(large[0].getResult()))
+      return reduce.emitError("does not reduce the same rows as the kernel's other reductions");
+  if (rows) {
+    for (Value result : info.results)
+      if (elementsOf(result) % elementsOf(large[0].getResult()) != 0)
+        return info.body.getParentOp()->emitError("a result is not made of the kernel's rows");
+    return KernelKind::Rows;
+  }
+  for (ReduceOp reduce : large) {
+    ColumnShape a = columnShape(reduce), b = columnShape(large[0]);
+    if (a.outer != b.outer || a.reduced != b.reduced || a.columns != b.columns)
+      return reduce.emitError("does not reduce the same rows as the kernel's other reductions");
+  }
+  for (Value result : info.results)
+    if (elementsOf(result) != elementsOf(large[0].getResult()))
+      return info.body.getParentOp()->emitError("a result is not made of the kernel's columns");
+  return KernelKind::Columns;
+}
+
+static bool isRowReduction(ReduceOp op, int64_t rows) {
+  return elementsOf(op.getResult()) == rows && reducesInnermost(op) &&
+         elementsOf(op.getInput()) > 0;
+}
+
+std::vector<std::vector<ReduceOp>> reductionGroups(const BodyInfo &info, int64_t rows) {
+  DenseMap<Operation *, int> level;
+  std::map<int, std::vector<std::vector<ReduceOp>>> byLevel;
+  for (Operation *op : info.ops) {
+    int deepest = 0;
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        deepest = std::max(deepest, level.lookup(producer));
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (!reduce || !isRowReduction(reduce, rows)) {
+      level[op] = deepest;
+      continue;
+    }
+    level[op] = deepest + 1;
+    auto &groups = byLevel[deepest + 1];
+    auto same = llvm::find_if(groups, [&](const std::vector<ReduceOp> &group) {
+      ReduceOp first = group.front();
+      return shapeOf(first.getInput()) == shapeOf(reduce.getInput()) &&
+             first.getDims() == reduce.getDims();
+    });
+    if (same != groups.end())
+      same->push_back(reduce);
+    else
+      groups.push_back({reduce});
+  }
+  std::vector<std::vector<ReduceOp>> all;
+  for (auto &[number, groups] : byLevel)
+    all.insert(all.end(), groups.begin(), groups.end());
+  return all;
+}
+
+std::vector<OutputGroup> outputGroups(const BodyInfo &info, int64_t rows) {
+  std::vector<OutputGroup> groups;
+  for (auto [i, result] : llvm::enumerate(info.results)) {
+    int64_t columns = elementsOf(result) / rows;
+    auto same = llvm::find_if(groups, [&](const auto &group) { return group.columns == columns; });
+    if (same == groups.end())
+      same = groups.insert(groups.end(), {columns, {}});
+    same->results.push_back(i);
+  }
+  return groups;
+}
+
+bool isFlat(const BodyInfo &info) {
+  int64_t elements = elementsOf(info.results[0]);
+  auto fits = [&](Value value) {
+    return shapeOf(value).empty() || elementsOf(value) == elements;
+  };
+  for (Operation *op : info.ops) {
+    bool allowed = graph::isElementwise(op) || isa<graph::SumOp, graph::ReshapeOp>(op);
+    if (auto broadcast = dyn_cast<graph::BroadcastOp>(op))
+      allowed = shapeOf(broadcast.getInput()).empty();
+    if (auto value = dyn_cast<arith::ConstantOp>(op)) {
+      auto elements = dyn_cast<DenseElementsAttr>(value.getValue());
+      allowed = elements && elements.isSplat();
+    }
+    if (!allowed || !fits(op->getResult(0)))
+      return false;
+  }
+  return llvm::all_of(info.body.getArguments(), fits) && llvm::all_of(info.results, fits);
+}
+
+} // namespace dtc::kernels

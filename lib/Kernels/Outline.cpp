@@ -1,0 +1,216 @@
+#include "Outline.h"
+#include "dtc/Kernels/IndexMath.h"
+#include "KernelIdentity.h"
+#include "Updates.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace dtc::kernels {
+
+using graph::shapeOf;
+
+Outliner::Outliner(ModuleOp module, const target::Target &target, KernelFormation::Formed formed)
+    : module(module), target(target), formed(std::move(formed)), symbols(module) {}
+
+exec::KernelOp Outliner::build(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
+                               ArrayRef<Value> outputs, Location loc) {
+  OpBuilder builder(module.getContext());
+  auto kernel = exec::KernelOp::create(builder, loc, "kernel", /*extent=*/0, /*scratchBytes=*/0,
+                                       /*flat=*/false, /*replaces=*/nullptr);
+  Block &body = kernel.getBodyRegion().emplaceBlock();
+  builder.setInsertionPointToEnd(&body);
+  IRMapping mapping;
+  for (Value input : inputs)
+    mapping.map(input, body.addArgument(input.getType(), input.getLoc()));
+  for (Operation *op : ops) {
+    Operation *clone = builder.clone(*op, mapping);
+    clone->removeAttr(graph::GraphDialect::kId);
+    clone->removeAttr(graph::GraphDialect::kBackward);
+  }
+  SmallVector<Value> yielded;
+  for (Value output : outputs)
+    yielded.push_back(mapping.lookup(output));
+  exec::YieldOp::create(builder, loc, yielded);
+  return kernel;
+}
+
+/// Brings a flat kernel to one dimension, so that tensors of all shapes share it.
+static void flatten(exec::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  auto flat = [](Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getRank() != 0)
+      value.setType(RankedTensorType::get({type.getNumElements()}, type.getElementType()));
+  };
+  llvm::for_each(body.getArguments(), flat);
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+    flat(op.getResult(0));
+    if (auto value = dyn_cast<arith::ConstantOp>(op)) {
+      auto elements = cast<DenseElementsAttr>(value.getValue());
+      value.setValueAttr(elements.resizeSplat(cast<ShapedType>(value.getType())));
+    }
+    Value input = op.getNumOperands() ? op.getOperand(0) : Value();
+    if (isa<graph::ReshapeOp>(op) && input.getType() == op.getResult(0).getType()) {
+      op.getResult(0).replaceAllUsesWith(input);
+      op.erase();
+    }
+  }
+}
+
+static StringRef nameOf(KernelKind kind) {
+  switch (kind) {
+  case KernelKind::Pointwise:
+    return "pointwise";
+  case KernelKind::Rows:
+    return "rows";
+  case KernelKind::Columns:
+    return "columns";
+  case KernelKind::Scatter:
+    return "scatter";
+  case KernelKind::Scan:
+    return "scan";
+  case KernelKind::Pool:
+    return "pool";
+  }
+  llvm_unreachable("all kinds handled");
+}
+
+FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  OpBuilder builder(module.getContext());
+  FailureOr<KernelKind> kind = failure();
+  bool flat = false;
+  {
+    BodyInfo info(body);
+    kind = classify(info);
+    if (failed(kind))
+      return failure();
+    flat = *kind == KernelKind::Pointwise && isFlat(info);
+  }
+  if (flat)
+    flatten(kernel);
+  int64_t extent = IndexMath::numElements(shapeOf(kernel.getYield().getValues()[0]));
+  auto [entry, fresh] = known.try_emplace(structure(kernel, flat));
+  if (!fresh) {
+    kernel.erase();
+    return Launch{&entry->second, flat ? extent : int64_t(entry->second.kernel.getExtent())};
+  }
+  FailureOr<target::KernelShape> shape = target.planKernel(body);
+  if (failed(shape))
+    return failure();
+  kernel.setExtent(shape->extent);
+  kernel.setScratchBytes(shape->scratchBytes);
+  kernel.setFlat(flat);
+  kernel.setSymName((nameOf(*kind) + "_" + Twine(numbers[size_t(*kind)]++)).str());
+  // Behind the mesh, which every sharding asks for: symbols are looked up from the front.
+  Operation *front = &module.getBody()->front();
+  symbols.insert(kernel, Block::iterator(isa<dist::MeshOp>(front) ? front->getNextNode() : front));
+  entry->second = {kernel, shape->inPlace};
+  if (formed && failed(formed(kernel)))
+    return failure();
+  return Launch{&entry->second, shape->extent};
+}
+
+/// The launch stands where the source's last op stood, and is named like it.
+static Location locationOf(ArrayRef<Value> outputs) { return outputs.back().getLoc(); }
+
+LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuilder &builder) {
+  // As they are now: launches have taken the place of what earlier clusters make.
+  auto [ops, reads] = clustering.inputsOf(cluster);
+  SmallVector<Value> outputs = clustering.outputsOf(cluster);
+  const OpSet &own = clustering.clusters[cluster].ops;
+  ops.insert(own.begin(), own.end());
+  SmallVector<Operation *> sorted = canonicalOrder(ops, outputs);
+  // Operands in the order of their first use: equal kernels get equal ones.
+  ValueSet inputs;
+  for (Operation *op : sorted)
+    for (Value operand : op->getOperands())
+      if (reads.contains(operand))
+        inputs.insert(operand);
+
+  Location loc = locationOf(outputs);
+  SmallVector<int64_t> replaces = findReplaced(inputs.getArrayRef(), outputs);
+  auto [place, fresh] = launches.try_emplace(
+      identityOf(sorted, inputs.getArrayRef(), outputs, replaces));
+  Launch &found = place->second;
+  if (fresh) {
+    exec::KernelOp kernel = build(sorted, inputs.getArrayRef(), outputs, loc);
+    if (!replaces.empty())
+      kernel.setReplaces(replaces);
+    FailureOr<Launch> added = findOrAdd(kernel);
+    if (failed(added))
+      return failure();
+    found = *added;
+  }
+  SmallVector<Type> types = llvm::map_to_vector(outputs, [](Value v) { return v.getType(); });
+  exec::KernelOp shared = found.kernel->kernel;
+  auto op = exec::LaunchOp::create(builder, loc, types, shared.getSymName(),
+                                   inputs.getArrayRef(), found.extent,
+                                   found.kernel->inPlace);
+  for (auto [output, result] : llvm::zip(outputs, op.getResults()))
+    output.replaceAllUsesWith(result);
+  return success();
+}
+
+/// Updates of the same types, attributes and roles become the same launches.
+LogicalResult Outliner::outlineUpdates(func::FuncOp func) {
+  std::map<std::vector<uintptr_t>, OwningOpRef<func::FuncOp>> outlined;
+  for (const Update &update : updatesOf(func, target)) {
+    ArrayRef<Value> inputs = update.inputs.getArrayRef();
+    auto [alone, fresh] = outlined.try_emplace(identityOf(
+        update.ops, inputs, update.outputs, findReplaced(inputs, update.outputs)));
+    if (fresh) {
+      FailureOr<OwningOpRef<func::FuncOp>> decomposed = decomposeAlone(update);
+      if (failed(decomposed) || failed(outlinePrimitives(**decomposed)))
+        return failure();
+      alone->second = std::move(*decomposed);
+    }
+    replace(update, *alone->second);
+  }
+  return success();
+}
+
+LogicalResult Outliner::outline(func::FuncOp func) {
+  return failed(outlineUpdates(func)) ? failure() : outlinePrimitives(func);
+}
+
+LogicalResult Outliner::outlinePrimitives(func::FuncOp func) {
+  Clustering clustering(func, target.kernelLimits());
+  Block &block = func.getBody().front();
+  SmallVector<Operation *> old;
+  for (Operation &op : block)
+    if (isPrimitive(&op))
+      old.push_back(&op);
+  // Everything is put at the end of the block anew, in order.
+  Operation *terminator = block.getTerminator();
+  OpBuilder builder(terminator);
+  DenseSet<Operation *> views;
+  std::function<void(Value)> keepView = [&](Value value) {
+    auto reshape = value.getDefiningOp<graph::ReshapeOp>();
+    if (!reshape || !views.insert(reshape).second)
+      return;
+    keepView(reshape.getInput());
+    reshape->moveBefore(terminator);
+  };
+  for (const Clustering::Step &step : clustering.order()) {
+    if (step.op == terminator) {
+      llvm::for_each(terminator->getOperands(), keepView);
+    } else if (step.op) {
+      llvm::for_each(step.op->getOperands(), keepView);
+      step.op->moveBefore(terminator);
+    } else if (failed(launch(clustering, step.cluster, builder))) {
+      return failure();
+    }
+  }
+  for (Operation *op : llvm::reverse(old))
+    if (!views.contains(op)) {
+      op->dropAllUses();
+      op->erase();
+    }
+  return success();
+}
+
+} // namespace dtc::kernels

@@ -1,0 +1,52 @@
+// From clusters to kernels.
+#pragma once
+
+#include "Clusters.h"
+
+#include "dtc/Kernels/KernelFormation.h"
+
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace dtc::kernels {
+
+/// Makes kernels of clusters, one for all clusters that compute the same.
+class Outliner {
+public:
+  Outliner(mlir::ModuleOp module, const target::Target &target, KernelFormation::Formed formed);
+
+  /// Replaces the primitive ops and whole updates of `func` by launches.
+  mlir::LogicalResult outline(mlir::func::FuncOp func);
+
+private:
+  struct Known {
+    exec::KernelOp kernel;
+    llvm::SmallVector<int64_t> inPlace;
+  };
+  /// What a cluster is launched as.
+  struct Launch {
+    const Known *kernel = nullptr;
+    int64_t extent = 0;
+  };
+
+  mlir::LogicalResult outlineUpdates(mlir::func::FuncOp func);
+  mlir::LogicalResult outlinePrimitives(mlir::func::FuncOp func);
+  mlir::LogicalResult launch(const Clustering &clustering, int cluster, mlir::OpBuilder &builder);
+  /// A kernel without name for the cluster, not in the module yet.
+  exec::KernelOp build(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> inputs,
+                       llvm::ArrayRef<mlir::Value> outputs, mlir::Location loc);
+  /// Gives a planned kernel its name and a place in the module.
+  mlir::FailureOr<Launch> findOrAdd(exec::KernelOp kernel);
+
+  mlir::ModuleOp module;
+  const target::Target &target;
+  KernelFormation::Formed formed;
+  mlir::SymbolTable symbols;
+  llvm::StringMap<Known> known; ///< by what they compute
+  /// The same by the clusters' own ops: layer after layer is found without
+  /// building its kernels first.
+  std::map<std::vector<uintptr_t>, Launch> launches;
+  unsigned numbers[6] = {};     ///< by kind
+};
+
+} // namespace dtc::kernels

@@ -1,0 +1,138 @@
+#include "Updates.h"
+#include "Clusters.h"
+#include "KernelIdentity.h"
+#include "Simplify.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace dtc::kernels {
+
+static bool isUpdate(Operation *op) {
+  return isa<graph::AdamUpdateOp, graph::SgdUpdateOp>(op);
+}
+
+static bool isConversion(Operation *op) { return isa<arith::ExtFOp, arith::TruncFOp>(op); }
+
+/// Neither part of a kernel nor decomposed to what is.
+static bool staysInFunction(Operation *op, const target::Target &target) {
+  return !isPrimitive(op) && (!isa<DecomposableOpInterface>(op) || target.staysWhole(op));
+}
+
+static bool isLoaded(Value value, const target::Target &target) {
+  Operation *op = graph::withoutReshapes(value).getDefiningOp();
+  return !op || staysInFunction(op, target);
+}
+
+static bool isOnlyStored(Value value, const target::Target &target);
+
+static bool isStore(Operation *user, const target::Target &target) {
+  return staysInFunction(user, target) ||
+         (isa<graph::ReshapeOp>(user) && isOnlyStored(user->getResult(0), target));
+}
+
+static bool isOnlyStored(Value value, const target::Target &target) {
+  return llvm::all_of(value.getUsers(),
+                      [&](Operation *user) { return isStore(user, target); });
+}
+
+bool standsAlone(Operation *op, const target::Target &target) {
+  if (!isUpdate(op) || elementsOf(op) == 1)
+    return false;
+  auto loaded = [&](Value operand) {
+    return elementsOf(operand) == 1 || isLoaded(operand, target);
+  };
+  auto stored = [&](Operation *user) {
+    return isConversion(user) ? isOnlyStored(user->getResult(0), target) : isStore(user, target);
+  };
+  return llvm::all_of(op->getOperands(), loaded) && llvm::all_of(op->getUsers(), stored);
+}
+
+Update::Update(Operation *op) {
+  for (Value operand : op->getOperands()) {
+    auto constant = operand.getDefiningOp<arith::ConstantOp>();
+    if (!constant)
+      inputs.insert(operand);
+    else if (!llvm::is_contained(ops, constant))
+      ops.push_back(constant);
+  }
+  ops.push_back(op);
+  for (Value result : op->getResults()) {
+    bool stored = false;
+    for (Operation *user : result.getUsers())
+      if (isConversion(user)) {
+        ops.push_back(user);
+        outputs.push_back(user->getResult(0));
+      } else {
+        stored = true;
+      }
+    if (stored)
+      outputs.push_back(result);
+  }
+}
+
+std::vector<Update> updatesOf(func::FuncOp func, const target::Target &target) {
+  std::vector<Update> updates;
+  for (Operation &op : func.getBody().front())
+    if (isUpdate(&op) && !target.staysWhole(&op))
+      updates.emplace_back(&op);
+  return updates;
+}
+
+/// The update's ops in a function of its arguments and results.
+static OwningOpRef<func::FuncOp> copyAlone(const Update &update) {
+  Location loc = update.outputs.back().getLoc();
+  ValueRange inputs = update.inputs.getArrayRef(), outputs = update.outputs;
+  OwningOpRef<func::FuncOp> func = func::FuncOp::create(
+      loc, "update",
+      FunctionType::get(loc.getContext(), inputs.getTypes(), outputs.getTypes()));
+  auto role = [](auto of) { return [of](Value value) -> Attribute { return of(value); }; };
+  graph::setArgAttrs(*func, graph::GraphDialect::kRole,
+                     llvm::map_to_vector(inputs, role(argumentRole)));
+  graph::setResultAttrs(*func, graph::GraphDialect::kRole,
+                        llvm::map_to_vector(outputs, role(returnedRole)));
+  OpBuilder builder = OpBuilder::atBlockEnd(func->addEntryBlock());
+  IRMapping mapping;
+  mapping.map(inputs, func->getArguments());
+  for (Operation *op : update.ops)
+    builder.clone(*op, mapping);
+  func::ReturnOp::create(builder, loc, llvm::map_to_vector(outputs, [&](Value value) {
+                           return mapping.lookup(value);
+                         }));
+  return func;
+}
+
+FailureOr<OwningOpRef<func::FuncOp>> decomposeAlone(const Update &update) {
+  OwningOpRef<func::FuncOp> func = copyAlone(update);
+  Operation *whole = &*llvm::find_if(func->getBody().front(), [](Operation &op) {
+    return isUpdate(&op);
+  });
+  OpBuilder builder(whole);
+  auto results = cast<DecomposableOpInterface>(whole).decompose(builder);
+  if (failed(results))
+    return whole->emitOpError("cannot be decomposed for kernels");
+  whole->replaceAllUsesWith(*results);
+  whole->erase();
+  if (failed(simplify(*func)))
+    return failure();
+  return func;
+}
+
+void replace(const Update &update, func::FuncOp outlined) {
+  Operation *whole = *llvm::find_if(update.ops, isUpdate);
+  OpBuilder builder(whole);
+  IRMapping mapping;
+  mapping.map(outlined.getArguments(), ValueRange(update.inputs.getArrayRef()));
+  Block &body = outlined.getBody().front();
+  for (Operation &op : body.without_terminator())
+    builder.clone(op, mapping)->setLoc(update.outputs.back().getLoc());
+  OperandRange results = body.getTerminator()->getOperands();
+  for (auto [i, output] : llvm::enumerate(SmallVector<Value>(update.outputs)))
+    output.replaceAllUsesWith(mapping.lookup(results[i]));
+  for (Operation *op : llvm::reverse(update.ops))
+    if (op->use_empty())
+      op->erase();
+}
+
+} // namespace dtc::kernels

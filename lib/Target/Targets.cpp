@@ -1,0 +1,14 @@
+#include "dtc/Target/Targets.h"
+
+#include "dtc/Target/CPU/CpuTarget.h"
+
+namespace dtc::target {
+
+const Target *find(llvm::StringRef name) {
+  for (const Target *target : {&cpu::cpuTarget()})
+    if (target->name() == name)
+      return target;
+  return nullptr;
+}
+
+} // namespace dtc::target

@@ -1,0 +1,124 @@
+// Forming kernels for a target of which nothing is known but what it answers.
+#include "dtc/Kernels/KernelFormation.h"
+
+#include "../ModuleTest.h"
+
+#include "mlir/Parser/Parser.h"
+
+using namespace mlir;
+using namespace dtc;
+
+namespace {
+
+/// Runs one element at a time, has a library's softmax, and compiles nothing.
+struct PlainTarget : target::Target {
+  StringRef name() const override { return "plain"; }
+  target::Processor processor() const override { return {"plain", {}}; }
+  void loadDialects(MLIRContext &) const override {}
+  bool staysWhole(Operation *op) const override { return isa<graph::SoftmaxOp>(op); }
+  target::MatmulLimits matmulLimits() const override { return {productRank}; }
+  target::KernelLimits kernelLimits() const override { return {kernelOps}; }
+  FailureOr<target::KernelShape> planKernel(Block &body) const override {
+    ++planned;
+    auto result = cast<RankedTensorType>(body.getTerminator()->getOperand(0).getType());
+    return target::KernelShape{result.getNumElements(), 8, {}};
+  }
+  LogicalResult checkElementTypes(ModuleOp) const override { return success(); }
+  std::unique_ptr<target::Workspace> workspace(ModuleOp, int64_t) const override { return nullptr; }
+  std::unique_ptr<target::KernelCompilation> kernelCompilation(MLIRContext &) const override {
+    return nullptr;
+  }
+
+  size_t kernelOps = 100, productRank = 5;
+  mutable int planned = 0;
+};
+
+class KernelFormationTest : public test::ModuleTest<graph::GraphDialect, exec::ExecDialect,
+                                                    arith::ArithDialect, func::FuncDialect,
+                                                    math::MathDialect> {
+protected:
+  OwningOpRef<ModuleOp> form(const std::string &text) {
+    auto module = parseSourceString<ModuleOp>(text, &context);
+    EXPECT_TRUE(module) << errors;
+    EXPECT_TRUE(succeeded(kernels::formKernels(*module, target))) << errors;
+    return module;
+  }
+  template <typename Op> static int count(ModuleOp module) {
+    int count = 0;
+    module.walk([&](Op) { ++count; });
+    return count;
+  }
+
+  PlainTarget target;
+};
+
+/// Its library takes the softmax as it is; another layer becomes a kernel, launched as the target
+/// says.
+TEST_F(KernelFormationTest, TargetSaysWhatStaysWhole) {
+  auto module = form("func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {\n"
+                     "  %0 = dtc.softmax %x 1 : tensor<4x8xf32>\n"
+                     "  %1 = dtc.activation gelu %0 : tensor<4x8xf32>\n"
+                     "  return %1 : tensor<4x8xf32>\n}\n");
+  EXPECT_EQ(count<graph::SoftmaxOp>(*module), 1);
+  ASSERT_EQ(count<exec::LaunchOp>(*module), 1);
+  EXPECT_EQ(target.planned, 1);
+  auto kernel = *module->getOps<exec::KernelOp>().begin();
+  EXPECT_EQ(kernel.getScratchBytes(), 8u);
+  EXPECT_EQ(kernel.getExtent(), 32u);
+}
+
+TEST_F(KernelFormationTest, TargetLimitsTheOpsOfAKernel) {
+  std::string text = "func.func @f(%x0: tensor<4x8xf32>) -> tensor<4x8xf32> {\n";
+  for (int i = 0; i < 6; ++i)
+    text += "  %x" + std::to_string(i + 1) + " = math.exp %x" + std::to_string(i) +
+            " : tensor<4x8xf32>\n";
+  text += "  return %x6 : tensor<4x8xf32>\n}\n";
+  EXPECT_EQ(count<exec::LaunchOp>(*form(text)), 1);
+  target.kernelOps = 2;
+  auto module = form(text);
+  EXPECT_EQ(count<exec::LaunchOp>(*module), 3);
+  EXPECT_EQ(count<exec::KernelOp>(*module), 1); // alike
+}
+
+/// Queries of [batch, token, head, e] against keys of [batch, token, head, e]: two batch
+/// dimensions, or copies that lie as one.
+TEST_F(KernelFormationTest, TargetLimitsTheDimensionsOfAProduct) {
+  std::string text =
+      "func.func @f(%q: tensor<2x4x3x8xf32>, %k: tensor<2x5x3x8xf32>) -> tensor<2x3x4x5xf32> {\n"
+      "  %0 = dtc.contract %q [0, 1, 2, 3], %k [0, 4, 2, 3] -> [0, 2, 1, 4] : "
+      "tensor<2x4x3x8xf32>, tensor<2x5x3x8xf32> -> tensor<2x3x4x5xf32>\n"
+      "  return %0 : tensor<2x3x4x5xf32>\n}\n";
+  EXPECT_EQ(count<exec::LaunchOp>(*form(text)), 0);
+  target.productRank = 3;
+  auto module = form(text);
+  EXPECT_EQ(count<exec::LaunchOp>(*module), 2);
+  auto product = *module->lookupSymbol<func::FuncOp>("f").getOps<exec::MatmulOp>().begin();
+  EXPECT_EQ(product.getBatch(), ArrayRef<int64_t>{6});
+}
+
+/// Functions share kernels, and each is told of once; who is told may stop it.
+TEST_F(KernelFormationTest, NewKernelsAreToldOf) {
+  const char *text = "func.func @a(%x: tensor<16xf32>) -> tensor<16xf32> {\n"
+                     "  %0 = arith.addf %x, %x : tensor<16xf32>\n"
+                     "  return %0 : tensor<16xf32>\n}\n"
+                     "func.func @b(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {\n"
+                     "  %0 = arith.addf %x, %x : tensor<8xf32>\n"
+                     "  %1 = arith.mulf %x, %x : tensor<8xf32>\n"
+                     "  return %0, %1 : tensor<8xf32>, tensor<8xf32>\n}\n";
+  for (bool stops : {false, true}) {
+    auto module = parseSourceString<ModuleOp>(text, &context);
+    ASSERT_TRUE(module) << errors;
+    std::vector<std::string> told;
+    kernels::KernelFormation formation(*module, target, [&](exec::KernelOp kernel) {
+      EXPECT_EQ(module->lookupSymbol(kernel.getSymName()), kernel.getOperation());
+      told.push_back(kernel.getSymName().str());
+      return failure(stops && told.size() == 2);
+    });
+    EXPECT_TRUE(succeeded(formation.form(module->lookupSymbol<func::FuncOp>("a"))));
+    EXPECT_EQ(told, std::vector<std::string>{"pointwise_0"});
+    EXPECT_EQ(failed(formation.form(module->lookupSymbol<func::FuncOp>("b"))), stops);
+    EXPECT_EQ(told.size(), 2u);
+  }
+}
+
+} // namespace
