@@ -11,6 +11,7 @@
 
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/Manifest.h"
+#include "dtc-rt/RankMesh.h"
 
 namespace dtc::rt {
 

@@ -21,7 +21,8 @@ struct RankContext {
   const CodeObject &code;
   Communicator &communicator;
   ThreadTeam &team;
-  char *arena = nullptr;
+  char *arena = nullptr, *hostArena = nullptr;
+  std::vector<Group> groups = {}; ///< the rank's own of each of the program's; made by the executor
 };
 
 class Instruction {

@@ -1,11 +1,11 @@
 // manifest.json of an artifact (PackageFormat.h), parsed and checked.
 //
-// After `parse` everything is consistent: dtypes known, shardings name axes of
-// the mesh and divide their tensors, counts are positive, roles exist.
+// After `parse` everything is consistent: dtypes known, counts positive, every
+// rank in one role.
 #pragma once
 
 #include "dtc-rt/DType.h"
-#include "dtc-rt/RankMesh.h"
+#include "dtc-rt/Shape.h"
 #include "dtc-rt/Status.h"
 
 #include <map>
@@ -16,12 +16,11 @@
 
 namespace dtc::rt {
 
-/// A tensor of the whole program, and how it lies over the mesh.
+/// A tensor of the whole program. How the ranks hold it, their programs' bindings say.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::F32; ///< as in the model file
   Dims shape;
-  Sharding sharding;            ///< of `shape`, or of a parameter's view
   std::optional<int64_t> limit; ///< integer inputs: values are below this
 };
 
@@ -32,7 +31,7 @@ struct Distribution {
 
 struct ParameterInfo : TensorInfo {
   std::vector<std::string> aliases; ///< further names of a tied weight
-  Dims view;                        ///< row-major reshape of `shape` that is sharded
+  Dims view;                        ///< row-major reshape of `shape` that is divided
   bool trainable = true;
   DType storage = DType::F32; ///< of the copy that the functions read
   std::optional<Distribution> init;
@@ -68,14 +67,18 @@ struct MemberInfo {
   std::string sha256;
 };
 
+/// Ranks that run the same program; by their position on its mesh.
+struct RoleInfo {
+  std::string program; ///< member
+  std::vector<int> ranks;
+};
+
 struct Manifest {
   std::string target;
   int64_t worldSize = 1, threadsPerRank = 1;
   std::string arch;
   std::vector<std::string> processorFeatures;
-  RankMesh mesh;
-  std::vector<std::string> roles; ///< program members
-  std::vector<int> rankRoles;     ///< index into roles, per rank
+  std::vector<RoleInfo> roles; ///< every rank is in one
   std::string code;               ///< member with the kernels, may be empty
   int64_t globalBatch = 1;
   std::optional<int64_t> sequence, vocabulary;
@@ -90,6 +93,8 @@ struct Manifest {
 
   static Result<Manifest> parse(std::span<const char> json);
   const ParameterInfo *findParameter(const std::string &name) const;
+  /// The role of a rank (an index), and the rank's position in it.
+  std::pair<size_t, size_t> roleOf(int rank) const;
 };
 
 } // namespace dtc::rt

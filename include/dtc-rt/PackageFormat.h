@@ -3,26 +3,25 @@
 // One uncompressed zip whose members start at multiples of 64 bytes:
 //
 //   manifest.json          see below
-//   program/ROLE.bin       FlatBuffers, Program.fbs; one per distinct rank role
+//   program/ROLE.bin       FlatBuffers, Program.fbs; one per role
 //   code/NAME.so           position-independent code object of the kernels
 //   weights.safetensors    weights that were inside the model file
 //
 // manifest.json: {
-//   "format": 2, "dtc": "0.1.0", "target": "cpu", "world_size": 4,
+//   "format": 3, "dtc": "0.1.0", "target": "cpu", "world_size": 4,
 //   "processor": {"arch": "x86-64", "features": ["avx2", ...]},   what the code needs
 //   "threads_per_rank": 1,
-//   "mesh": [{"name": "dp", "degree": "dp", "size": 2}, ...],
-//   "roles": ["program/0.bin"], "rank_roles": [0, 0, 0, 0],
+//   "roles": [{"program": "program/0.bin", "ranks": [0, 1, 2, 3]}], every rank in one, in the
+//                                                                order of the program's mesh
 //   "code": "code/kernels.so",
 //   "global_batch": 8, "sequence": 32 | null,                    tokens per sample, where known
 //   "vocabulary": 512 | null,                                    bound of integer inputs, if known
 //   "loss": "cross_entropy", "ignore_index": -100,
 //   "parameters": [{"name", "aliases": [], "dtype", "shape", "view", "trainable": bool,
-//                   "sharding": [["tp"], []],                    of the view, axes by dimension
 //                   "storage_dtype",                             dtype of the arena copy
 //                   "init": {"mean": F, "sd": F} | null}],       normal, where weights has no data
-//   "inputs": [{"name", "dtype", "shape", "sharding", "limit": N | null}], of one global microbatch
-//   "outputs": [{"name", "dtype", "shape", "sharding"}],
+//   "inputs": [{"name", "dtype", "shape", "limit": N | null}],   of one global microbatch
+//   "outputs": [{"name", "dtype", "shape"}],                     how ranks hold them all: bindings
 //   "weights": {"files": [{"path", "size", "head_sha256"}],      path from the artifact's folder
 //               "tensors": {NAME: {"file": index | null,         null: in weights.safetensors
 //                                  "offset", "size",             bytes, from the start of either
@@ -43,7 +42,7 @@
 
 namespace dtc::rt {
 
-inline constexpr int kFormatVersion = 2;
+inline constexpr int kFormatVersion = 3;
 inline constexpr uint64_t kMemberAlignment = 64;
 inline constexpr uint64_t kHeadBytes = 65536;
 inline constexpr int64_t kMostThreads = 4096; ///< a rank

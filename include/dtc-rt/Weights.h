@@ -3,6 +3,7 @@
 
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/Package.h"
+#include "dtc-rt/RankMesh.h"
 
 namespace dtc::rt {
 
@@ -15,9 +16,9 @@ public:
 
   /// The bytes of a parameter as in the file; null when it is to be drawn.
   const char *find(size_t parameter) const { return data[parameter]; }
-  /// Fills `target`, row-major of shard.shape, with the shard of a parameter
+  /// Fills `target`, what a rank stores, with its part of a parameter's view
   /// (index into Manifest::parameters) as `dtype`: from its file, or drawn.
-  void read(size_t parameter, const Shard &shard, DType dtype, char *target) const;
+  void read(size_t parameter, const Part &part, DType dtype, char *target) const;
 
 private:
   WeightReader(const Manifest &manifest, uint64_t seed) : manifest(&manifest), seed(seed) {}
@@ -33,8 +34,8 @@ class WeightWriter {
 public:
   static Result<WeightWriter> create(const std::string &path, const Manifest &manifest);
 
-  /// A shard that the rank holds as `dtype`; call for the first holder only.
-  void put(size_t parameter, const Shard &shard, DType dtype, const char *source);
+  /// A part that the rank holds as `dtype`; call for the first holder only.
+  void put(size_t parameter, const Part &part, DType dtype, const char *source);
   /// Parameters that no rank put in come from `reader`.
   Status finish(const WeightReader &reader, const std::vector<bool> &wasPut);
   /// Leaves no file; for a run that ends with ranks still at work.

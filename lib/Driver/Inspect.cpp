@@ -20,23 +20,52 @@ static ExitCode fail(const rt::Status &status) {
   return status.code();
 }
 
-/// The kernels that any role uses, in order of first use.
-static rt::Result<ordered_json> kernelsOf(const rt::Package &package, const std::string &arch) {
-  ordered_json kernels = ordered_json::array();
-  for (const std::string &role : package.manifest().roles) {
-    auto bytes = package.read(role);
+using Programs = std::vector<rt::ProgramView>;
+
+static rt::Result<Programs> openPrograms(const rt::Package &package) {
+  Programs programs;
+  for (size_t role = 0; role < package.manifest().roles.size(); ++role) {
+    auto bytes = package.read(package.manifest().roles[role].program);
     if (!bytes)
       return bytes.status();
-    auto program = rt::ProgramView::open(*bytes, package.manifest());
+    auto program = rt::ProgramView::open(*bytes, package.manifest(), role);
     if (!program)
       return std::move(program.status()).in(package.path());
-    for (const flatbuffers::String *name : *(*program)->kernels()) {
+    programs.push_back(*program);
+  }
+  return programs;
+}
+
+/// The kernels that any role uses, in order of first use.
+static ordered_json kernelsOf(const Programs &programs, const std::string &arch) {
+  ordered_json kernels = ordered_json::array();
+  for (const rt::ProgramView &program : programs) {
+    for (const flatbuffers::String *name : *program->kernels()) {
       ordered_json kernel = {{"name", name->str()}, {"arch", arch}};
       if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end())
         kernels.push_back(kernel);
     }
   }
   return kernels;
+}
+
+/// Axis names by dimension of every parameter, as the first role that has it places it.
+static std::map<std::string, ordered_json> shardingsOf(const Programs &programs) {
+  std::map<std::string, ordered_json> shardings;
+  using Kind = rt::fbs::BindingKind;
+  for (const rt::ProgramView &program : programs) {
+    for (const rt::fbs::Binding *binding : program.bindings({Kind::Parameter, Kind::Buffer})) {
+      ordered_json dims = ordered_json::array();
+      for (const rt::AxisList &axes : rt::placementOf(*binding).dims) {
+        ordered_json names = ordered_json::array();
+        for (int32_t axis : axes)
+          names.push_back(program->mesh_axes()->Get(axis)->name()->str());
+        dims.push_back(std::move(names));
+      }
+      shardings.emplace(binding->name()->str(), std::move(dims));
+    }
+  }
+  return shardings;
 }
 
 static void printText(const ordered_json &facts) {
@@ -60,20 +89,21 @@ static void printText(const ordered_json &facts) {
 /// The facts of the contract; throws where the manifest lacks one.
 static rt::Result<ordered_json> factsOf(const rt::Package &package) {
   const auto manifest = ordered_json::parse(package.manifestText());
-  auto kernels = kernelsOf(package, manifest.at("processor").at("arch"));
-  if (!kernels)
-    return kernels.status();
+  auto programs = openPrograms(package);
+  if (!programs)
+    return programs.status();
+  std::map<std::string, ordered_json> shardings = shardingsOf(*programs);
   ordered_json parameters = ordered_json::array();
   for (const ordered_json &parameter : manifest.at("parameters"))
     parameters.push_back({{"name", parameter.at("name")},
                           {"shape", parameter.at("shape")},
                           {"dtype", parameter.at("dtype")},
-                          {"sharding", parameter.at("sharding")}});
+                          {"sharding", shardings[parameter.at("name").get<std::string>()]}});
   ordered_json facts;
   for (const char *key : {"target", "world_size", "plan"})
     facts[key] = manifest.at(key);
   facts["parameters"] = parameters;
-  facts["kernels"] = *kernels;
+  facts["kernels"] = kernelsOf(*programs, manifest.at("processor").at("arch"));
   for (const char *key : {"library_calls", "collectives", "arena_bytes"})
     facts[key] = manifest.at(key);
   return facts;

@@ -222,10 +222,9 @@ ExitCode Compilation::package() {
   auto built = lower::buildProgram(module());
   if (failed(built))
     return ExitCode::Failed;
-  program = std::move(*built);
+  program = std::move(built->program);
   inputs.path = options.output;
-  inputs.programs = {program.get()};
-  inputs.rankRoles.assign(options.devices, 0);
+  inputs.roles.push_back({program.get(), std::move(built->ranks)});
   inputs.code = [this]() -> llvm::Expected<package::Bytes> {
     if (llvm::Error error = finishCode())
       return std::move(error);

@@ -8,6 +8,8 @@ namespace {
 
 using graph::RoleKind;
 
+constexpr StringLiteral kSharding = dist::DistDialect::kSharding;
+
 /// Data that every microbatch has its own of.
 bool isPerMicrobatch(RoleKind kind) {
   return kind == RoleKind::Input || kind == RoleKind::Target || kind == RoleKind::Output;
@@ -134,20 +136,23 @@ LogicalResult HomeTable::enterSignature(func::FuncOp function) {
     graph::RoleAttr role = graph::getArgRole(function, i);
     if (!role || !arguments.insert(homeRole(role)).second)
       return function.emitError("argument without a role of its own: ") << i;
-    if (failed(enter(function, role, function.getArgumentTypes()[i])))
+    if (failed(enter(function, role, function.getArgumentTypes()[i],
+                     function.getArgAttrOfType<dist::ShardingAttr>(i, kSharding))))
       return failure();
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     graph::RoleAttr role = graph::getResultRole(function, i);
     if (!role || !results.insert(homeRole(role)).second)
       return function.emitError("result without a role of its own: ") << i;
-    if (failed(enter(function, role, function.getResultTypes()[i])))
+    if (failed(enter(function, role, function.getResultTypes()[i],
+                     function.getResultAttrOfType<dist::ShardingAttr>(i, kSharding))))
       return failure();
   }
   return success();
 }
 
-LogicalResult HomeTable::enter(func::FuncOp function, graph::RoleAttr role, Type type) {
+LogicalResult HomeTable::enter(func::FuncOp function, graph::RoleAttr role, Type type,
+                               dist::ShardingAttr sharding) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return function.emitError("arguments and results must be tensors of static shape, got: ")
@@ -157,10 +162,13 @@ LogicalResult HomeTable::enter(func::FuncOp function, graph::RoleAttr role, Type
     Home home;
     home.role = role;
     home.type = tensor;
+    home.sharding = sharding;
     homes.push_back(home);
     return success();
   }
-  const Home &home = homes[it->second];
+  Home &home = homes[it->second];
+  if (!home.sharding)
+    home.sharding = sharding;
   if (home.type == tensor || (runsOncePerStep(function) && coversAll(home, microbatches, type)))
     return success();
   return function.emitError("functions disagree about the type of ")

@@ -27,6 +27,7 @@ graph::RoleAttr homeRole(graph::RoleAttr role);
 struct Home {
   graph::RoleAttr role;
   mlir::RankedTensorType type; ///< of one microbatch
+  dist::ShardingAttr sharding; ///< null: every rank has the whole
   uint64_t offset = 0;
   uint64_t stride = 0; ///< from one microbatch to the next; 0: one place for the step
   uint64_t count = 1;  ///< microbatches
@@ -49,7 +50,8 @@ public:
   bool isSpentAfter(mlir::func::FuncOp function, size_t home) const;
 
 private:
-  mlir::LogicalResult enter(mlir::func::FuncOp function, graph::RoleAttr role, mlir::Type type);
+  mlir::LogicalResult enter(mlir::func::FuncOp function, graph::RoleAttr role, mlir::Type type,
+                            dist::ShardingAttr sharding);
   mlir::LogicalResult enterSignature(mlir::func::FuncOp function);
   mlir::LogicalResult checkWholeBatch(mlir::func::FuncOp function) const;
   void layOut();

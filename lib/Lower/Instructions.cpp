@@ -85,9 +85,9 @@ LogicalResult fillCollective(Operation *op, fbs::CollectiveT &call) {
 } // namespace
 
 FunctionTranslator::FunctionTranslator(func::FuncOp function, const HomeTable &homes,
-                                       const sharding::Mesh &mesh,
+                                       const sharding::Mesh &mesh, RankGroups &groups,
                                        const llvm::StringMap<ProgramKernel> &kernels)
-    : function(function), mesh(mesh), kernels(kernels),
+    : function(function), homes(homes), mesh(mesh), groups(groups), kernels(kernels),
       result(std::make_unique<fbs::FunctionT>()) {
   if (!runsOncePerStep(function))
     for (const Home &home : homes.getHomes())
@@ -97,19 +97,51 @@ FunctionTranslator::FunctionTranslator(func::FuncOp function, const HomeTable &h
 
 std::unique_ptr<fbs::FunctionT> FunctionTranslator::translate() {
   result->name = function.getSymName().str();
-  for (BlockArgument argument : function.getArguments()) {
-    auto offset = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
-                                                         exec::ExecDialect::kOffsets);
-    if (!offset) {
-      function.emitError("argument has no place in memory: ") << argument.getArgNumber();
-      return nullptr;
-    }
-    offsets[argument] = offset.getInt();
-  }
+  if (failed(enterArguments()))
+    return nullptr;
   for (Operation &op : function.getBody().front().without_terminator())
     if (failed(translateOp(&op)))
       return nullptr;
+  enterResults();
   return std::move(result);
+}
+
+LogicalResult FunctionTranslator::enterArguments() {
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    auto offset = function.getArgAttrOfType<IntegerAttr>(number, exec::ExecDialect::kOffsets);
+    if (!offset)
+      return function.emitError("argument has no place in memory: ") << number;
+    enterValue(argument, offset.getInt());
+    auto home = static_cast<uint32_t>(homes.find(graph::getArgRole(function, number)));
+    result->arguments.push_back(fbs::BoundValue(values.at(argument), home));
+  }
+  return success();
+}
+
+void FunctionTranslator::enterResults() {
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    auto home = static_cast<uint32_t>(homes.find(graph::getResultRole(function, i)));
+    result->results.push_back(fbs::BoundValue(values.at(value), home));
+  }
+}
+
+void FunctionTranslator::enterValue(Value value, uint64_t offset) {
+  offsets[value] = offset;
+  if (auto reshape = value.getDefiningOp<graph::ReshapeOp>()) {
+    values[value] = values.at(reshape.getInput());
+    return;
+  }
+  values[value] = static_cast<uint32_t>(result->values.size());
+  result->values.push_back(fbs::Value(refAt(offset), bytesOf(value.getType())));
+}
+
+std::vector<uint32_t> FunctionTranslator::valuesOf(ValueRange range) const {
+  std::vector<uint32_t> indices;
+  for (Value value : range)
+    indices.push_back(values.at(value));
+  return indices;
 }
 
 LogicalResult FunctionTranslator::translateOp(Operation *op) {
@@ -117,7 +149,7 @@ LogicalResult FunctionTranslator::translateOp(Operation *op) {
   if (!places || places.size() != static_cast<int64_t>(op->getNumResults()))
     return op->emitError("has no place in memory for each result");
   for (OpResult value : op->getResults())
-    offsets[value] = places[value.getResultNumber()];
+    enterValue(value, places[value.getResultNumber()]);
   if (isa<graph::ReshapeOp>(op))
     return success();
   if (auto launch = dyn_cast<exec::LaunchOp>(op))
@@ -153,14 +185,16 @@ template <typename T> void FunctionTranslator::append(Operation *op, T instructi
   auto entry = std::make_unique<fbs::InstructionT>();
   entry->op.Set(std::move(instruction));
   entry->name = nameOf(op);
+  entry->reads = valuesOf(op->getOperands());
+  entry->writes = valuesOf(op->getResults());
   result->instructions.push_back(std::move(entry));
 }
 
 fbs::Ref FunctionTranslator::refAt(uint64_t offset) const {
   for (const Home *home : perMicrobatch)
     if (offset >= home->offset && offset < home->end())
-      return {offset, home->stride, fbs::Per::Microbatch};
-  return {offset, 0, fbs::Per::Step};
+      return {offset, home->stride, fbs::Scope::Microbatch, fbs::Space::Device};
+  return {offset, 0, fbs::Scope::Step, fbs::Space::Device};
 }
 
 namespace {
@@ -169,7 +203,7 @@ namespace {
 template <typename T> void setScratch(Operation *op, T &call, uint64_t perUnit) {
   auto place = op->getAttrOfType<DenseI64ArrayAttr>(exec::ExecDialect::kScratch);
   uint64_t offset = place ? place[0] : 0;
-  call.scratch = own({offset, 0, fbs::Per::Step});
+  call.scratch = own({offset, 0, fbs::Scope::Step, fbs::Space::Device});
   if constexpr (std::is_same_v<T, fbs::LaunchT>)
     call.scratch_per_thread = perUnit;
   else
@@ -199,7 +233,7 @@ LogicalResult FunctionTranslator::translateMatmul(exec::MatmulOp op) {
   auto shifted = [&](Value value, int64_t elements) {
     uint64_t size = cast<RankedTensorType>(value.getType()).getElementTypeBitWidth() / 8;
     fbs::Ref base = refOf(value);
-    return fbs::Ref(base.offset() + elements * size, base.stride(), base.per());
+    return fbs::Ref(base.offset() + elements * size, base.stride(), base.scope(), base.space());
   };
   fbs::MatmulT call = target::matmulRecord(op);
   call.a->ref = own(shifted(op.getLhs(), op.getOffsets()[0]));
@@ -229,20 +263,19 @@ LogicalResult FunctionTranslator::translateConv(Operation *op) {
   return success();
 }
 
-FailureOr<std::vector<int32_t>> FunctionTranslator::axesOf(Operation *op,
-                                                           dist::AxesAttr attr) const {
+FailureOr<uint32_t> FunctionTranslator::groupOf(Operation *op, dist::AxesAttr attr) {
   std::optional<sharding::AxisList> axes = dist::toAxes(attr, mesh);
   if (!axes)
     return op->emitError("names an axis that the mesh lacks");
-  return std::vector<int32_t>(axes->begin(), axes->end());
+  return groups.find(*axes);
 }
 
 LogicalResult FunctionTranslator::translateCollective(Operation *op) {
   fbs::CollectiveT call;
-  FailureOr<std::vector<int32_t>> axes = axesOf(op, op->getAttrOfType<dist::AxesAttr>("axes"));
-  if (failed(axes) || failed(fillCollective(op, call)))
+  FailureOr<uint32_t> group = groupOf(op, op->getAttrOfType<dist::AxesAttr>("axes"));
+  if (failed(group) || failed(fillCollective(op, call)))
     return failure();
-  call.axes = *axes;
+  call.group = *group;
   for (auto [operand, value] : llvm::zip_equal(op->getOperands(), op->getResults())) {
     auto type = cast<RankedTensorType>(operand.getType());
     std::optional<fbs::DType> dtype = target::dtypeOf(type.getElementType());
@@ -260,11 +293,11 @@ LogicalResult FunctionTranslator::translateCollective(Operation *op) {
 }
 
 LogicalResult FunctionTranslator::translateAxisIndex(dist::AxisIndexOp op) {
-  FailureOr<std::vector<int32_t>> axes = axesOf(op, op.getAxes());
-  if (failed(axes))
+  FailureOr<uint32_t> group = groupOf(op, op.getAxes());
+  if (failed(group))
     return failure();
-  fbs::AxisIndexT call;
-  call.axes = *axes;
+  fbs::GroupPositionT call;
+  call.group = *group;
   call.target = own(refOf(op.getResult()));
   append(op, std::move(call));
   return success();

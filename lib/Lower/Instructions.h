@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Homes.h"
+#include "RankGroups.h"
 
 #include "dtc-rt/Program_generated.h"
 
@@ -17,10 +18,11 @@ struct ProgramKernel {
 
 /// Translates one function. Addresses come from exec.offsets; those within the
 /// home of data that each microbatch has its own of move with the microbatch.
+/// What instructions read and write is said by value: a reshape is its operand.
 class FunctionTranslator {
 public:
   FunctionTranslator(mlir::func::FuncOp function, const HomeTable &homes,
-                     const sharding::Mesh &mesh,
+                     const sharding::Mesh &mesh, RankGroups &groups,
                      const llvm::StringMap<ProgramKernel> &kernels);
 
   /// Null after an error, for which there is a diagnostic.
@@ -34,15 +36,22 @@ private:
   mlir::LogicalResult translateCollective(mlir::Operation *op);
   mlir::LogicalResult translateAxisIndex(dist::AxisIndexOp op);
 
-  mlir::FailureOr<std::vector<int32_t>> axesOf(mlir::Operation *op, dist::AxesAttr axes) const;
+  mlir::LogicalResult enterArguments();
+  void enterResults();
+  void enterValue(mlir::Value value, uint64_t offset);
+  std::vector<uint32_t> valuesOf(mlir::ValueRange range) const;
+  mlir::FailureOr<uint32_t> groupOf(mlir::Operation *op, dist::AxesAttr axes);
   rt::fbs::Ref refAt(uint64_t offset) const;
   rt::fbs::Ref refOf(mlir::Value value) const { return refAt(offsets.at(value)); }
   template <typename T> void append(mlir::Operation *op, T instruction);
 
   mlir::func::FuncOp function;
+  const HomeTable &homes;
   const sharding::Mesh &mesh;
+  RankGroups &groups;
   const llvm::StringMap<ProgramKernel> &kernels;
   llvm::DenseMap<mlir::Value, uint64_t> offsets;
+  llvm::DenseMap<mlir::Value, uint32_t> values; ///< indices into the function's
   llvm::SmallVector<const Home *> perMicrobatch; ///< what each microbatch has its own of
   std::unique_ptr<rt::fbs::FunctionT> result;
 };

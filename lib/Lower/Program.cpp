@@ -1,5 +1,6 @@
 #include "dtc/Lower/Program.h"
 #include "Instructions.h"
+#include "RankGroups.h"
 
 #include "dtc/Target/LibraryRecords.h"
 
@@ -11,18 +12,53 @@ namespace {
 
 using graph::RoleKind;
 
+/// None for a state or scalar of which the role doesn't say the kind.
+std::optional<fbs::BindingKind> bindingKindOf(graph::RoleAttr role) {
+  switch (role.getKind()) {
+  case RoleKind::Parameter:
+    return fbs::BindingKind::Parameter;
+  case RoleKind::Buffer:
+    return fbs::BindingKind::Buffer;
+  case RoleKind::Master:
+    return fbs::BindingKind::Master;
+  case RoleKind::State:
+    return role.getState() ? std::optional(fbs::BindingKind::State) : std::nullopt;
+  case RoleKind::Gradient:
+    return fbs::BindingKind::Gradient;
+  case RoleKind::Input:
+    return fbs::BindingKind::Input;
+  case RoleKind::Target:
+    return fbs::BindingKind::Target;
+  case RoleKind::Output:
+    return fbs::BindingKind::Output;
+  case RoleKind::Loss:
+    return fbs::BindingKind::Loss;
+  case RoleKind::GradNorm:
+    return fbs::BindingKind::GradNorm;
+  case RoleKind::Count:
+    return fbs::BindingKind::Count;
+  case RoleKind::Scalar:
+    if (!role.getScalar())
+      return std::nullopt;
+    return *role.getScalar() == graph::ScalarKind::LearningRate ? fbs::BindingKind::LearningRate
+                                                                : fbs::BindingKind::StepNumber;
+  }
+  return std::nullopt;
+}
+
 class ProgramBuilder {
 public:
   ProgramBuilder(ModuleOp module, const HomeTable &homes)
       : module(module), homes(homes), program(std::make_unique<fbs::ProgramT>()) {}
 
-  FailureOr<std::unique_ptr<fbs::ProgramT>> build() {
-    if (failed(addSizes()) || failed(addMesh()))
+  FailureOr<RoleProgram> build() {
+    if (failed(addSizes()) || failed(addMesh()) || failed(findRanks()))
       return failure();
     addKernels();
-    if (failed(addFunctions()) || failed(addSchedule()) || failed(addHomes()))
+    addQueues();
+    if (failed(addFunctions()) || failed(addSchedule()) || failed(addBindings()))
       return failure();
-    return std::move(program);
+    return RoleProgram{std::move(program), std::move(ranks)};
   }
 
 private:
@@ -51,6 +87,25 @@ private:
     return success();
   }
 
+  LogicalResult findRanks() {
+    auto given = module->getAttrOfType<DenseI32ArrayAttr>(exec::ExecDialect::kRanks);
+    if (given)
+      ranks.assign(given.asArrayRef().begin(), given.asArrayRef().end());
+    for (int32_t rank = 0; !given && rank < mesh.devices(); ++rank)
+      ranks.push_back(rank);
+    if (static_cast<int64_t>(ranks.size()) != mesh.devices())
+      return module.emitError("the mesh has ") << mesh.devices() << " devices, but the ranks are: "
+                                               << ranks.size();
+    return success();
+  }
+
+  void addQueues() {
+    auto compute = std::make_unique<fbs::QueueT>();
+    compute->name = "compute";
+    compute->kind = fbs::QueueKind::Compute;
+    program->queues.push_back(std::move(compute));
+  }
+
   void addKernels() {
     for (auto kernel : module.getOps<exec::KernelOp>()) {
       kernels[kernel.getSymName()] = {static_cast<uint32_t>(program->kernels.size()),
@@ -60,13 +115,15 @@ private:
   }
 
   LogicalResult addFunctions() {
+    RankGroups groups(mesh, ranks);
     for (auto function : module.getOps<func::FuncOp>()) {
-      auto translated = FunctionTranslator(function, homes, mesh, kernels).translate();
+      auto translated = FunctionTranslator(function, homes, mesh, groups, kernels).translate();
       if (!translated)
         return failure();
       functions[function.getSymName()] = program->functions.size();
       program->functions.push_back(std::move(translated));
     }
+    program->groups = groups.take();
     return success();
   }
 
@@ -77,83 +134,64 @@ private:
       auto callee = functions.find(call.getCallee());
       if (callee == functions.end())
         return call.emitError("calls an unknown function: ") << call.getCallee();
-      program->schedule.push_back(fbs::Call(callee->second, call.getMicrobatch(), call.getSlot()));
+      program->schedule.push_back(fbs::Call(callee->second, call.getMicrobatch(), call.getSlot(), 0, 0));
     }
     return success();
   }
 
   fbs::Ref refOf(const Home &home) const {
     if (home.count == 1)
-      return {home.offset, 0, fbs::Per::Step};
-    return {home.offset, home.stride, fbs::Per::Microbatch};
+      return {home.offset, 0, fbs::Scope::Step, fbs::Space::Device};
+    return {home.offset, home.stride, fbs::Scope::Microbatch, fbs::Space::Device};
   }
 
-  LogicalResult addHomes() {
+  /// One for each home, so that both have the same indices.
+  LogicalResult addBindings() {
     for (const Home &home : homes.getHomes())
-      if (failed(addHome(home)))
+      if (failed(addBinding(home)))
         return failure();
     return success();
   }
 
-  LogicalResult addHome(const Home &home) {
-    switch (homeRole(home.role).getKind()) {
-    case RoleKind::Parameter:
-    case RoleKind::Buffer:
-      return bind(program->parameters, home, home.role.getName(), "");
-    case RoleKind::Master:
-      return bind(program->states, home, home.role.getName(), "master");
-    case RoleKind::State:
-      if (!home.role.getState())
-        return module.emitError("state role doesn't say which: ") << home.role;
-      return bind(program->states, home, home.role.getName(),
-                  graph::stringifyStateKind(*home.role.getState()));
-    case RoleKind::Input:
-      return bind(program->inputs, home, home.role.getName(), "");
-    case RoleKind::Target:
-      return bind(program->inputs, home, "target", "");
-    case RoleKind::Output:
-      return bind(program->outputs, home, home.role.getName(), "");
-    case RoleKind::Scalar:
-      return bindScalar(home);
-    case RoleKind::Loss:
-      program->loss = std::make_unique<fbs::Ref>(refOf(home));
-      return success();
-    case RoleKind::GradNorm:
-      program->grad_norm = std::make_unique<fbs::Ref>(refOf(home));
-      return success();
-    case RoleKind::Gradient:
-    case RoleKind::Count:
-      return success();
-    }
-    return module.emitError("unknown role: ") << home.role;
-  }
-
-  LogicalResult bind(std::vector<std::unique_ptr<fbs::BindingT>> &list, const Home &home,
-                     StringRef name, StringRef state) {
+  LogicalResult addBinding(const Home &home) {
     std::optional<fbs::DType> dtype = target::dtypeOf(home.type.getElementType());
     if (!dtype)
       return module.emitError("no tensor of this element type can be bound: ") << home.type;
     auto binding = std::make_unique<fbs::BindingT>();
-    binding->name = name.str();
-    binding->state = state.str();
+    graph::RoleAttr role = homeRole(home.role);
+    std::optional<fbs::BindingKind> kind = bindingKindOf(role);
+    if (!kind)
+      return module.emitError("role doesn't say which state or scalar: ") << home.role;
+    binding->kind = *kind;
+    binding->name = *kind == fbs::BindingKind::Target ? "target" : role.getName().str();
+    if (role.getState())
+      binding->state = graph::stringifyStateKind(*role.getState());
     binding->ref = std::make_unique<fbs::Ref>(refOf(home));
     binding->dtype = *dtype;
     binding->local_shape.assign(home.type.getShape().begin(), home.type.getShape().end());
-    list.push_back(std::move(binding));
+    if (failed(place(home, *binding)))
+      return failure();
+    program->bindings.push_back(std::move(binding));
     return success();
   }
 
-  LogicalResult bindScalar(const Home &home) {
-    std::optional<fbs::DType> dtype = target::dtypeOf(home.type.getElementType());
-    auto kind = home.role.getScalar();
-    if (!kind || !dtype)
-      return module.emitError("scalar role doesn't say which: ") << home.role;
-    auto scalar = std::make_unique<fbs::ScalarT>();
-    scalar->kind = *kind == graph::ScalarKind::LearningRate ? fbs::ScalarKind::LearningRate
-                                                            : fbs::ScalarKind::StepNumber;
-    scalar->dtype = *dtype;
-    scalar->target = std::make_unique<fbs::Ref>(refOf(home));
-    program->scalars.push_back(std::move(scalar));
+  /// The shape of the whole, and how its elements are divided.
+  LogicalResult place(const Home &home, fbs::BindingT &binding) {
+    auto sharding = home.sharding ? dist::toSharding(home.sharding, mesh)
+                                  : std::optional(sharding::TensorSharding());
+    if (!sharding)
+      return module.emitError("a sharding names an axis that the mesh lacks: ") << home.sharding;
+    sharding->dims.resize(home.type.getRank());
+    binding.shape = binding.local_shape;
+    binding.placement = std::make_unique<fbs::PlacementT>();
+    for (auto [size, dim] : llvm::zip_equal(binding.shape, sharding->dims)) {
+      size *= mesh.size(dim);
+      auto axes = std::make_unique<fbs::AxisListT>();
+      axes->axes.assign(dim.begin(), dim.end());
+      binding.placement->dims.push_back(std::move(axes));
+    }
+    for (const sharding::Partial &partial : sharding->partial)
+      binding.placement->partial_axes.push_back(partial.axis);
     return success();
   }
 
@@ -161,13 +199,14 @@ private:
   const HomeTable &homes;
   std::unique_ptr<fbs::ProgramT> program;
   sharding::Mesh mesh;
+  std::vector<int32_t> ranks; ///< by position on the mesh
   llvm::StringMap<ProgramKernel> kernels;
   llvm::StringMap<uint32_t> functions;
 };
 
 } // namespace
 
-FailureOr<std::unique_ptr<fbs::ProgramT>> buildProgram(ModuleOp module) {
+FailureOr<RoleProgram> buildProgram(ModuleOp module) {
   FailureOr<HomeTable> homes = HomeTable::build(module);
   if (failed(homes))
     return failure();

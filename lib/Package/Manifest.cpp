@@ -23,20 +23,6 @@ std::string dtypeOf(Type type) {
   return (integer.isUnsigned() ? "U" : "I") + std::to_string(integer.getWidth());
 }
 
-/// Axis names per dimension; nothing is split without an attribute.
-Json shardingOf(Attribute attr, size_t rank) {
-  Json dims = Json::array();
-  auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
-  for (size_t dim = 0; dim < rank; ++dim) {
-    Json axes = Json::array();
-    if (sharding && dim < sharding.getDims().size())
-      for (StringAttr name : sharding.getDims()[dim].getNames())
-        axes.push_back(name.str());
-    dims.push_back(std::move(axes));
-  }
-  return dims;
-}
-
 class ModuleDescription {
 public:
   ModuleDescription(ModuleOp module, const PackageInputs &inputs)
@@ -48,8 +34,10 @@ public:
       function = module.lookupSymbol<func::FuncOp>("forward");
     if (!function)
       return llvm::createStringError("the module has neither @loss_and_grads nor @forward");
-    if (llvm::Error error = describeMesh())
-      return std::move(error);
+    auto meshes = module.getOps<dist::MeshOp>();
+    if (meshes.empty())
+      return llvm::createStringError("the module has no mesh");
+    mesh = dist::toMesh(*meshes.begin());
     for (const char *key : {"parameters", "inputs", "outputs"})
       result[key] = Json::array();
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
@@ -61,18 +49,6 @@ public:
   }
 
 private:
-  llvm::Error describeMesh() {
-    auto meshes = module.getOps<dist::MeshOp>();
-    if (meshes.empty())
-      return llvm::createStringError("the module has no mesh");
-    mesh = dist::toMesh(*meshes.begin());
-    result["mesh"] = Json::array();
-    for (const sharding::MeshAxis &axis : mesh.axes)
-      result["mesh"].push_back(
-          {{"name", axis.name}, {"degree", axis.degree}, {"size", axis.size}});
-    return llvm::Error::success();
-  }
-
   llvm::Error describeArgument(func::FuncOp function, unsigned index) {
     graph::RoleAttr role = graph::getArgRole(function, index);
     if (!role)
@@ -81,7 +57,7 @@ private:
     auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
     using Kind = graph::RoleKind;
     if (role.getKind() == Kind::Parameter || role.getKind() == Kind::Buffer)
-      return describeParameter(role.getName(), type, sharding);
+      return describeParameter(role.getName(), type);
     if (role.getKind() == Kind::Input || role.getKind() == Kind::Target) {
       Json input = describeTensor(
           role.getKind() == Kind::Target ? "target" : role.getName(), type, sharding);
@@ -103,22 +79,16 @@ private:
 
   /// Global shape from the local one: every axis that splits multiplies.
   Json describeTensor(StringRef name, RankedTensorType local, Attribute attr) {
-    Json sharding = shardingOf(attr, local.getRank());
-    Json shape = Json::array();
-    for (int64_t dim = 0; dim < local.getRank(); ++dim) {
-      int64_t size = local.getDimSize(dim);
-      for (const Json &axis : sharding[dim])
-        for (const sharding::MeshAxis &known : mesh.axes)
-          size *= known.name == axis.get<std::string>() ? known.size : 1;
-      shape.push_back(size);
-    }
-    return {{"name", name.str()},
-            {"dtype", dtypeOf(local.getElementType())},
-            {"shape", shape},
-            {"sharding", sharding}};
+    SmallVector<int64_t> shape(local.getShape());
+    if (auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr))
+      for (auto [size, axes] : llvm::zip(shape, sharding.getDims()))
+        for (StringAttr axis : axes.getNames())
+          if (sharding::AxisId known = mesh.find(axis.str()); known >= 0)
+            size *= mesh.axes[known].size;
+    return {{"name", name.str()}, {"dtype", dtypeOf(local.getElementType())}, {"shape", shape}};
   }
 
-  llvm::Error describeParameter(StringRef name, RankedTensorType local, Attribute sharding) {
+  llvm::Error describeParameter(StringRef name, RankedTensorType local) {
     auto op = symbols.lookup<graph::ParameterOp>(name);
     if (!op)
       return llvm::createStringError("no dtc.parameter declares the argument: " + name.str());
@@ -138,7 +108,6 @@ private:
     entry["shape"] = file.getShape();
     entry["view"] = view.getShape();
     entry["trainable"] = op.getTrainable();
-    entry["sharding"] = shardingOf(sharding, view.getRank());
     entry["storage_dtype"] = dtypeOf(local.getElementType());
     entry["init"] = std::move(init);
     return llvm::Error::success();
@@ -165,33 +134,45 @@ llvm::Expected<Json> describeModule(ModuleOp module, const PackageInputs &inputs
   return ModuleDescription(module, inputs).run();
 }
 
-Json countCollectives(const rt::fbs::ProgramT &program) {
-  static constexpr std::array<const char *, 5> kNames = {"all_reduce", "all_gather",
-                                                         "reduce_scatter", "all_to_all", "permute"};
-  Json counts = Json::object();
-  for (const char *name : kNames)
-    counts[name] = 0;
-  counts["send"] = counts["recv"] = 0;
-  forEachExecuted(program, [&](const rt::fbs::InstructionT &instruction) {
-    const rt::fbs::CollectiveT *op = instruction.op.AsCollective();
-    auto kind = op ? static_cast<size_t>(op->kind) : kNames.size();
-    if (kind < kNames.size()) // a slice is no communication
-      counts[kNames[kind]] = counts[kNames[kind]].get<int64_t>() + 1;
-  });
-  return counts;
+Json countCollectives(ArrayRef<Role> roles) {
+  static constexpr std::array<const char *, 7> kNames = {
+      "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "send", "recv"};
+  constexpr size_t kSend = 5, kReceive = 6;
+  std::array<int64_t, kNames.size()> most{};
+  for (const Role &role : roles) {
+    std::array<int64_t, kNames.size()> counts{};
+    forEachExecuted(*role.program, [&](const rt::fbs::InstructionT &instruction) {
+      if (const rt::fbs::MessageT *message = instruction.op.AsMessage())
+        ++counts[message->kind == rt::fbs::MessageKind::Send ? kSend : kReceive];
+      const rt::fbs::CollectiveT *op = instruction.op.AsCollective();
+      if (op && op->kind <= rt::fbs::CollectiveKind::Permute) // a slice is no communication
+        ++counts[static_cast<size_t>(op->kind)];
+    });
+    for (auto [count, total] : llvm::zip_equal(counts, most))
+      total = std::max(total, count);
+  }
+  Json result = Json::object();
+  for (auto [name, count] : llvm::zip_equal(kNames, most))
+    result[name] = count;
+  return result;
 }
 
-Json countLibraryCalls(const rt::fbs::ProgramT &program) {
-  int64_t matmuls = 0, convolutions = 0;
-  forEachExecuted(program, [&](const rt::fbs::InstructionT &instruction) {
-    matmuls += instruction.op.AsMatmul() != nullptr;
-    convolutions += instruction.op.AsConv() != nullptr;
-  });
+Json countLibraryCalls(ArrayRef<Role> roles) {
+  int64_t mostMatmuls = 0, mostConvolutions = 0;
+  for (const Role &role : roles) {
+    int64_t matmuls = 0, convolutions = 0;
+    forEachExecuted(*role.program, [&](const rt::fbs::InstructionT &instruction) {
+      matmuls += instruction.op.AsMatmul() != nullptr;
+      convolutions += instruction.op.AsConv() != nullptr;
+    });
+    mostMatmuls = std::max(mostMatmuls, matmuls);
+    mostConvolutions = std::max(mostConvolutions, convolutions);
+  }
   Json counts = Json::object();
-  if (matmuls)
-    counts["matmul"] = matmuls;
-  if (convolutions)
-    counts["convolution"] = convolutions;
+  if (mostMatmuls)
+    counts["matmul"] = mostMatmuls;
+  if (mostConvolutions)
+    counts["convolution"] = mostConvolutions;
   return counts;
 }
 

@@ -5,13 +5,13 @@
 
 namespace dtc::package {
 
-/// "mesh", "parameters", "inputs", "outputs", from the step functions'
-/// arguments and results.
+/// "parameters", "inputs", "outputs", from the step functions' arguments and
+/// results.
 llvm::Expected<Json> describeModule(mlir::ModuleOp module, const PackageInputs &inputs);
 
-/// Calls per step and rank, by kind, as {"all_reduce": 3, ...}.
-Json countCollectives(const rt::fbs::ProgramT &program);
-Json countLibraryCalls(const rt::fbs::ProgramT &program);
+/// Calls per step by kind, as {"all_reduce": 3, ...}, of a rank of the role that makes most.
+Json countCollectives(llvm::ArrayRef<Role> roles);
+Json countLibraryCalls(llvm::ArrayRef<Role> roles);
 
 /// The "weights" entry of the manifest, and the embedded member if there is one.
 struct WeightSection {

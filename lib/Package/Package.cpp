@@ -25,16 +25,16 @@ private:
 llvm::Error addPrograms(const PackageInputs &inputs, Members &members, Json &manifest) {
   manifest["roles"] = Json::array();
   manifest["arena_bytes"] = Json::array();
-  for (const rt::fbs::ProgramT *program : inputs.programs) {
+  for (const Role &role : inputs.roles) {
     flatbuffers::FlatBufferBuilder builder;
-    rt::fbs::FinishProgramBuffer(builder, rt::fbs::CreateProgram(builder, program));
+    rt::fbs::FinishProgramBuffer(builder, rt::fbs::CreateProgram(builder, role.program));
     std::string name = "program/" + std::to_string(manifest["roles"].size()) + ".bin";
     Bytes bytes(reinterpret_cast<const std::byte *>(builder.GetBufferPointer()),
                 builder.GetSize());
     if (llvm::Error error = members.add(name, {bytes}))
       return error;
-    manifest["roles"].push_back(name);
-    manifest["arena_bytes"].push_back(program->arena_bytes);
+    manifest["roles"].push_back({{"program", name}, {"ranks", role.ranks}});
+    manifest["arena_bytes"].push_back(role.program->arena_bytes);
   }
   return llvm::Error::success();
 }
@@ -53,16 +53,17 @@ llvm::Error addWeights(const PackageInputs &inputs, Members &members, Json &mani
 
 /// The manifest's keys before any member is written.
 llvm::Expected<Json> describe(mlir::ModuleOp module, const PackageInputs &inputs) {
-  if (inputs.programs.empty())
+  if (inputs.roles.empty())
     return llvm::createStringError("nothing to package: no program");
-  const rt::fbs::ProgramT &first = *inputs.programs.front();
+  size_t ranks = 0;
+  for (const Role &role : inputs.roles)
+    ranks += role.ranks.size();
   Json manifest = {{"format", rt::kFormatVersion},
                    {"dtc", DTC_VERSION},
-                   {"world_size", inputs.rankRoles.size()},
-                   {"threads_per_rank", first.threads},
-                   {"rank_roles", inputs.rankRoles},
-                   {"collectives", countCollectives(first)},
-                   {"library_calls", countLibraryCalls(first)}};
+                   {"world_size", ranks},
+                   {"threads_per_rank", inputs.roles.front().program->threads},
+                   {"collectives", countCollectives(inputs.roles)},
+                   {"library_calls", countLibraryCalls(inputs.roles)}};
   llvm::Expected<Json> described = describeModule(module, inputs);
   if (!described)
     return described.takeError();

@@ -9,8 +9,7 @@ public:
       : communicator(context.communicator), name(name), kind(op.kind()),
         reduction(static_cast<Reduction>(op.reduce())), dtype(dtypeOf(op.dtype())), dim(op.dim()),
         concatDim(op.concat_dim()), permutation(dimsOf(op.sources())) {
-    AxisList axes(op.axes()->begin(), op.axes()->end());
-    group = communicator.group(context.manifest.mesh.group(communicator.rank(), axes));
+    group = context.groups[op.group()];
     for (const fbs::CollectiveOperand *operand : *op.operands()) {
       sources.emplace_back(context, *operand->source());
       targets.emplace_back(context, *operand->target());

@@ -1,6 +1,8 @@
 #include "dtc-rt/Executor.h"
 #include "Instructions.h"
 
+#include <algorithm>
+
 namespace dtc::rt {
 namespace {
 
@@ -9,7 +11,18 @@ const char *nameOf(const fbs::Instruction &instruction) {
                             : fbs::EnumNameOp(instruction.op_type());
 }
 
+/// The ranks of a group that the rank is one of, in order of their positions.
+std::vector<int> ranksOf(const fbs::Group &group, int rank) {
+  for (const fbs::RankList *list : *group.lists())
+    if (std::find(list->ranks()->begin(), list->ranks()->end(), rank) != list->ranks()->end())
+      return {list->ranks()->begin(), list->ranks()->end()};
+  return {rank}; // not reached: every rank of the role is in one
+}
+
 MadeInstruction make(const RankContext &context, const fbs::Instruction &instruction) {
+  if (instruction.queue() != 0)
+    return refused("this runtime has one queue alone, not: " +
+                   context.program->queues()->Get(instruction.queue())->name()->str());
   switch (instruction.op_type()) {
   case fbs::Op::Launch:
     return makeLaunch(context, *instruction.op_as_Launch());
@@ -19,12 +32,14 @@ MadeInstruction make(const RankContext &context, const fbs::Instruction &instruc
     return makeConv(context, *instruction.op_as_Conv());
   case fbs::Op::Collective:
     return makeCollective(context, *instruction.op_as_Collective(), nameOf(instruction));
-  case fbs::Op::AxisIndex:
-    return makeAxisIndex(context, *instruction.op_as_AxisIndex());
+  case fbs::Op::GroupPosition:
+    return makeGroupPosition(context, *instruction.op_as_GroupPosition());
   case fbs::Op::Zero:
     return makeZero(context, *instruction.op_as_Zero());
   case fbs::Op::Copy:
     return makeCopy(context, *instruction.op_as_Copy());
+  case fbs::Op::Message:
+    return refused("this runtime cannot send and receive");
   default:
     return refused("unknown operation");
   }
@@ -34,10 +49,14 @@ MadeInstruction make(const RankContext &context, const fbs::Instruction &instruc
 
 Result<Executor> Executor::create(const RankContext &context) {
   Executor executor(context);
+  Communicator &communicator = context.communicator;
+  for (const fbs::Group *group : *context.program->groups())
+    executor.context.groups.push_back(
+        communicator.group(ranksOf(*group, communicator.rank())));
   for (const fbs::Function *function : *context.program->functions()) {
     auto &list = executor.functions.emplace_back();
     for (const fbs::Instruction *instruction : *function->instructions()) {
-      MadeInstruction made = make(context, *instruction);
+      MadeInstruction made = make(executor.context, *instruction);
       if (!made)
         return std::move(made.status()).in(function->name()->str() + ": " + nameOf(*instruction));
       list.push_back(std::move(*made));

@@ -10,12 +10,11 @@ class Place {
 public:
   Place() = default;
   Place(const RankContext &context, const fbs::Ref &ref)
-      : base(context.arena), stride(context.program->slot_stride()), ref(ref) {}
-  char *at(const fbs::Call &call) const { return base + offsetOf(ref, stride, call); }
+      : base(ref.space() == fbs::Space::Host ? context.hostArena : context.arena), ref(ref) {}
+  char *at(const fbs::Call &call) const { return base + offsetOf(ref, call); }
 
 private:
   char *base = nullptr;
-  uint64_t stride = 0;
   fbs::Ref ref;
 };
 
@@ -26,7 +25,7 @@ MadeInstruction makeMatmul(const RankContext &context, const fbs::Matmul &op);
 MadeInstruction makeConv(const RankContext &context, const fbs::Conv &op);
 MadeInstruction makeCollective(const RankContext &context, const fbs::Collective &op,
                                const char *name);
-MadeInstruction makeAxisIndex(const RankContext &context, const fbs::AxisIndex &op);
+MadeInstruction makeGroupPosition(const RankContext &context, const fbs::GroupPosition &op);
 MadeInstruction makeZero(const RankContext &context, const fbs::Zero &op);
 MadeInstruction makeCopy(const RankContext &context, const fbs::Copy &op);
 

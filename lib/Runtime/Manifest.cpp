@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -78,55 +79,16 @@ Dims getShape(const json &object, const char *key) {
   return shape;
 }
 
-RankMesh parseMesh(const json &list) {
-  std::vector<RankMesh::Axis> axes;
-  std::set<std::string> names;
-  int64_t ranks = 1;
-  for (const json &item : list) {
-    axes.push_back({get<std::string>(item, "name"), getPositive(item, "size", kMostRanks)});
-    ranks *= axes.back().size;
-    if (ranks > kMostRanks)
-      throw Wrong{"has a mesh that is too large: " + std::to_string(ranks)};
-    if (!names.insert(axes.back().name).second)
-      throw Wrong{"has two mesh axes named: " + axes.back().name};
-  }
-  return RankMesh(std::move(axes));
-}
-
-/// The sharding of a tensor of `shape`; a missing one means replicated.
-Sharding parseSharding(const json &object, const Dims &shape, const RankMesh &mesh) {
-  if (isAbsent(object, "sharding"))
-    return Sharding(shape.size());
-  auto names = get<std::vector<std::vector<std::string>>>(object, "sharding");
-  std::string name = get<std::string>(object, "name");
-  if (names.size() != shape.size())
-    throw Wrong{"has a sharding of the wrong rank: " + name};
-  Sharding sharding;
-  std::set<int32_t> used;
-  for (size_t dim = 0; dim < shape.size(); ++dim) {
-    AxisList &axes = sharding.emplace_back();
-    for (const std::string &axisName : names[dim]) {
-      axes.push_back(mesh.find(axisName));
-      if (axes.back() < 0 || !used.insert(axes.back()).second)
-        throw Wrong{name + ": unknown or repeated axis in the sharding: " + axisName};
-    }
-    if (shape[dim] % mesh.sizeOf(axes) != 0)
-      throw Wrong{name + ": sharding does not divide the shape: " + shapeText(shape)};
-  }
-  return sharding;
-}
-
-TensorInfo parseTensor(const json &object, const RankMesh &mesh) {
+TensorInfo parseTensor(const json &object) {
   TensorInfo info;
   info.name = get<std::string>(object, "name");
   info.dtype = getDType(object, "dtype");
   info.shape = getShape(object, "shape");
-  info.sharding = parseSharding(object, info.shape, mesh);
   info.limit = getOptional<int64_t>(object, "limit");
   return info;
 }
 
-ParameterInfo parseParameter(const json &object, const RankMesh &mesh) {
+ParameterInfo parseParameter(const json &object) {
   ParameterInfo info;
   info.name = get<std::string>(object, "name");
   info.aliases = getOr<std::vector<std::string>>(object, "aliases", {});
@@ -135,7 +97,6 @@ ParameterInfo parseParameter(const json &object, const RankMesh &mesh) {
   info.view = isAbsent(object, "view") ? info.shape : getShape(object, "view");
   info.trainable = get<bool>(object, "trainable");
   info.storage = isAbsent(object, "storage_dtype") ? info.dtype : getDType(object, "storage_dtype");
-  info.sharding = parseSharding(object, info.view, mesh);
   if (!isAbsent(object, "init"))
     info.init =
         Distribution{get<double>(object["init"], "mean"), get<double>(object["init"], "sd")};
@@ -199,21 +160,26 @@ LearningRateInfo parseLearningRate(const json &object) {
 }
 
 void parseRoles(const json &root, Manifest &result) {
-  result.roles = get<std::vector<std::string>>(root, "roles");
-  result.rankRoles = get<std::vector<int>>(root, "rank_roles");
-  if (static_cast<int64_t>(result.rankRoles.size()) != result.worldSize)
+  std::vector<bool> placed(static_cast<size_t>(result.worldSize), false);
+  int64_t count = 0;
+  for (const json &item : getArray(root, "roles")) {
+    RoleInfo &role = result.roles.emplace_back(
+        RoleInfo{get<std::string>(item, "program"), get<std::vector<int>>(item, "ranks")});
+    for (int rank : role.ranks) {
+      if (rank < 0 || rank >= result.worldSize || placed[rank])
+        throw Wrong{"gives a role a rank that does not exist or has one: " + std::to_string(rank)};
+      placed[rank] = true;
+      ++count;
+    }
+  }
+  if (count != result.worldSize)
     throw Wrong{"does not give every rank a role"};
-  for (int role : result.rankRoles)
-    if (role < 0 || role >= static_cast<int>(result.roles.size()))
-      throw Wrong{"gives a rank a role that does not exist: " + std::to_string(role)};
-  if (result.mesh.numRanks() != result.worldSize)
-    throw Wrong{"has a mesh that is not of the world's size: " + std::to_string(result.worldSize)};
 }
 
 void parseTensors(const json &root, Manifest &result) {
   std::set<std::string> names;
   for (const json &item : getArray(root, "parameters")) {
-    result.parameters.push_back(parseParameter(item, result.mesh));
+    result.parameters.push_back(parseParameter(item));
     const ParameterInfo &info = result.parameters.back();
     bool fresh = names.insert(info.name).second;
     for (const std::string &alias : info.aliases)
@@ -224,7 +190,7 @@ void parseTensors(const json &root, Manifest &result) {
   for (auto [key, list] : {std::pair("inputs", &result.inputs), {"outputs", &result.outputs}}) {
     names.clear();
     for (const json &item : getArray(root, key)) {
-      list->push_back(parseTensor(item, result.mesh));
+      list->push_back(parseTensor(item));
       if (!names.insert(list->back().name).second)
         throw Wrong{std::string("has a tensor twice in ") + key + ": " + list->back().name};
     }
@@ -254,7 +220,6 @@ Manifest parseRoot(const json &root) {
     result.processorFeatures =
         getOr<std::vector<std::string>>(root["processor"], "features", {});
   }
-  result.mesh = parseMesh(getArray(root, "mesh"));
   parseRoles(root, result);
   result.code = getOr<std::string>(root, "code", "");
   result.globalBatch = getPositive(root, "global_batch", int64_t(1) << 40);
@@ -292,6 +257,15 @@ const ParameterInfo *Manifest::findParameter(const std::string &name) const {
     if (info.name == name)
       return &info;
   return nullptr;
+}
+
+std::pair<size_t, size_t> Manifest::roleOf(int rank) const {
+  for (size_t role = 0; role < roles.size(); ++role) {
+    const std::vector<int> &ranks = roles[role].ranks;
+    if (auto found = std::find(ranks.begin(), ranks.end(), rank); found != ranks.end())
+      return {role, static_cast<size_t>(found - ranks.begin())};
+  }
+  return {roles.size(), 0}; // not reached: every rank has a role
 }
 
 } // namespace dtc::rt

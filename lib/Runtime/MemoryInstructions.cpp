@@ -1,4 +1,4 @@
-// Launches of kernels, and the small things: axis_index, zero, copy.
+// Launches of kernels, and the small things: group_position, zero, copy.
 #include "Instructions.h"
 
 #include <algorithm>
@@ -51,17 +51,17 @@ private:
   uint64_t scratchPerThread;
 };
 
-class AxisIndexInstruction : public Instruction {
+class GroupPositionInstruction : public Instruction {
 public:
-  AxisIndexInstruction(Place target, int64_t index) : target(target), index(index) {}
+  GroupPositionInstruction(Place target, int64_t position) : target(target), position(position) {}
   Status run(const fbs::Call &call) override {
-    std::memcpy(target.at(call), &index, sizeof(index));
+    std::memcpy(target.at(call), &position, sizeof(position));
     return Status::ok();
   }
 
 private:
   Place target;
-  int64_t index;
+  int64_t position;
 };
 
 class ZeroInstruction : public Instruction {
@@ -105,10 +105,9 @@ MadeInstruction makeLaunch(const RankContext &context, const fbs::Launch &op) {
   return made<LaunchInstruction>(context, op, kernel);
 }
 
-MadeInstruction makeAxisIndex(const RankContext &context, const fbs::AxisIndex &op) {
-  AxisList axes(op.axes()->begin(), op.axes()->end());
-  int64_t index = context.manifest.mesh.position(context.communicator.rank(), axes);
-  return made<AxisIndexInstruction>(Place(context, *op.target()), index);
+MadeInstruction makeGroupPosition(const RankContext &context, const fbs::GroupPosition &op) {
+  return made<GroupPositionInstruction>(Place(context, *op.target()),
+                                        context.groups[op.group()].position);
 }
 
 MadeInstruction makeZero(const RankContext &context, const fbs::Zero &op) {

@@ -1,31 +1,12 @@
 #include "ProgramChecker.h"
 
-#include "dtc-rt/Reduce.h"
-
 #include <set>
 
 namespace dtc::rt {
 namespace {
 
-template <typename T> bool isKnown(T value, T last) {
-  return static_cast<int>(value) <= static_cast<int>(last);
-}
-
-/// Bytes from the first to behind the last element of a strided view.
-std::optional<uint64_t> spanBytes(const Dims &shape, const Dims &strides, int64_t elementBytes) {
-  int64_t last = 0;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    int64_t reach;
-    if (strides[i] < 0 || __builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
-        __builtin_add_overflow(last, reach, &last))
-      return std::nullopt;
-  }
-  int64_t bytes;
-  if (__builtin_add_overflow(last, int64_t(1), &last) ||
-      __builtin_mul_overflow(last, elementBytes, &bytes))
-    return std::nullopt;
-  return static_cast<uint64_t>(bytes);
-}
+constexpr int64_t kMostRanks = 1 << 20;
+constexpr uint64_t kMostArenaBytes = uint64_t(1) << 47;
 
 std::string nameOf(const fbs::Instruction &instruction) {
   return instruction.name() ? instruction.name()->str()
@@ -35,7 +16,9 @@ std::string nameOf(const fbs::Instruction &instruction) {
 } // namespace
 
 std::string ProgramChecker::run() {
-  for (auto step : {&ProgramChecker::checkHeader, &ProgramChecker::checkSchedule,
+  for (auto step : {&ProgramChecker::checkHeader, &ProgramChecker::checkMesh,
+                    &ProgramChecker::checkGroups, &ProgramChecker::checkPeers,
+                    &ProgramChecker::checkQueues, &ProgramChecker::checkSchedule,
                     &ProgramChecker::checkFunctions, &ProgramChecker::checkBindings})
     if (Text wrong = (this->*step)(); !wrong.empty())
       return wrong;
@@ -43,31 +26,94 @@ std::string ProgramChecker::run() {
 }
 
 std::string ProgramChecker::checkHeader() {
-  const auto &axes = manifest.mesh.getAxes();
-  if (program.mesh_axes()->size() != axes.size())
-    return "its mesh is not the manifest's";
-  for (uint32_t i = 0; i < axes.size(); ++i)
-    if (program.mesh_axes()->Get(i)->name()->str() != axes[i].name ||
-        program.mesh_axes()->Get(i)->size() != axes[i].size)
-      return "its mesh is not the manifest's: " + axes[i].name;
   if (program.threads() != static_cast<uint64_t>(manifest.threadsPerRank))
     return "it is for another number of threads: " + std::to_string(program.threads());
   if (program.num_microbatches() == 0 || manifest.globalBatch % program.num_microbatches() != 0)
     return "its microbatches do not divide the global batch: " +
            std::to_string(program.num_microbatches());
-  if (program.arena_bytes() > uint64_t(1) << 47)
-    return "impossible arena: " + std::to_string(program.arena_bytes());
+  for (uint64_t bytes : {program.arena_bytes(), program.host_arena_bytes()})
+    if (bytes > kMostArenaBytes)
+      return "impossible arena: " + std::to_string(bytes);
+  return {};
+}
+
+std::string ProgramChecker::checkMesh() {
+  std::set<std::string> names;
+  int64_t ranks = 1;
+  for (const fbs::MeshAxis *axis : *program.mesh_axes()) {
+    if (axis->size() < 1 || axis->size() > kMostRanks || (ranks *= axis->size()) > kMostRanks)
+      return "impossible size of a mesh axis: " + std::to_string(axis->size());
+    if (!names.insert(axis->name()->str()).second)
+      return "has two mesh axes named: " + axis->name()->str();
+  }
+  if (ranks != static_cast<int64_t>(role.ranks.size()))
+    return "its mesh is not of the role's size: " + std::to_string(ranks);
+  mesh = meshOf(program);
+  return {};
+}
+
+std::string ProgramChecker::checkGroups() {
+  for (const fbs::Group *group : *program.groups())
+    if (Text wrong = checkGroup(*group); !wrong.empty())
+      return "a group " + wrong;
+  return {};
+}
+
+std::string ProgramChecker::checkGroup(const fbs::Group &group) const {
+  std::vector<bool> listed(static_cast<size_t>(manifest.worldSize), false);
+  for (const fbs::RankList *list : *group.lists()) {
+    if (list->ranks()->size() == 0 ||
+        list->ranks()->size() != group.lists()->Get(0)->ranks()->size())
+      return "has lists of different lengths: " + std::to_string(list->ranks()->size());
+    for (int32_t rank : *list->ranks()) {
+      if (rank < 0 || rank >= manifest.worldSize || listed[rank])
+        return "has an unknown or repeated rank: " + std::to_string(rank);
+      listed[rank] = true;
+    }
+  }
+  for (int rank : role.ranks)
+    if (!listed[rank])
+      return "lacks a rank of the role: " + std::to_string(rank);
+  return {};
+}
+
+std::string ProgramChecker::checkPeers() {
+  for (const fbs::RankList *list : *program.peers()) {
+    if (list->ranks()->size() != role.ranks.size())
+      return "a list of peers is not of the role's size: " + std::to_string(list->ranks()->size());
+    for (uint32_t position = 0; position < list->ranks()->size(); ++position)
+      if (int32_t peer = list->ranks()->Get(position);
+          peer < -1 || peer >= manifest.worldSize || peer == role.ranks[position])
+        return "a peer is no other rank of the world: " + std::to_string(peer);
+  }
+  return {};
+}
+
+std::string ProgramChecker::checkQueues() {
+  if (program.queues()->size() == 0 || program.queues()->size() > 256 ||
+      program.queues()->Get(0)->kind() != fbs::QueueKind::Compute)
+    return "its first queue does not compute";
+  for (const fbs::Queue *queue : *program.queues())
+    if (queue->kind() > fbs::QueueKind::MAX)
+      return "unknown kind of queue: " + queue->name()->str();
+  for (uint32_t i = 0; program.tokens() && i < program.tokens()->size(); ++i)
+    if (static_cast<int>(program.tokens()->Get(i)) > static_cast<int>(fbs::Scope::MAX))
+      return "unknown scope of a token: " + std::to_string(i);
   return {};
 }
 
 std::string ProgramChecker::checkSchedule() {
+  called.assign(program.functions()->size(), Numbers{});
   for (const fbs::Call *call : *program.schedule()) {
     if (call->function() >= program.functions()->size())
       return "the schedule calls a function that does not exist: " +
              std::to_string(call->function());
     if (call->microbatch() >= program.num_microbatches())
       return "the schedule has an impossible microbatch: " + std::to_string(call->microbatch());
-    maxSlot = std::max<uint64_t>(maxSlot, call->slot());
+    Numbers &most = called[call->function()];
+    for (size_t scope = 0; scope < most.size(); ++scope)
+      most[scope] =
+          std::max<uint64_t>(most[scope], numberOf(*call, static_cast<fbs::Scope>(scope)));
   }
   return {};
 }
@@ -76,227 +122,76 @@ std::string ProgramChecker::checkRef(const fbs::Ref *ref, uint64_t bytes,
                                      uint64_t alignment) const {
   if (!ref)
     return "a reference is missing";
-  uint64_t most = 0;
-  if (ref->per() == fbs::Per::Slot) {
-    if (program.slot_stride() % alignment != 0 ||
-        __builtin_mul_overflow(maxSlot, program.slot_stride(), &most))
-      return "impossible slot stride: " + std::to_string(program.slot_stride());
-  } else if (ref->per() == fbs::Per::Microbatch) {
-    uint64_t last = program.num_microbatches() - 1;
-    if (ref->stride() % alignment != 0 || __builtin_mul_overflow(last, ref->stride(), &most))
-      return "impossible stride: " + std::to_string(ref->stride());
-  } else if (ref->per() != fbs::Per::Step) {
+  if (ref->scope() > fbs::Scope::MAX || ref->space() > fbs::Space::MAX)
     return "unknown kind of reference";
-  }
-  uint64_t end;
-  if (__builtin_add_overflow(ref->offset(), most, &end) ||
-      __builtin_add_overflow(end, bytes, &end) || end > program.arena_bytes())
+  uint64_t distance = 0;
+  if (ref->scope() != fbs::Scope::Step &&
+      (ref->stride() % alignment != 0 ||
+       __builtin_mul_overflow((*numbers)[static_cast<size_t>(ref->scope())], ref->stride(),
+                              &distance)))
+    return "impossible stride: " + std::to_string(ref->stride());
+  bool host = ref->space() == fbs::Space::Host;
+  uint64_t end, arena = host ? program.host_arena_bytes() : program.arena_bytes();
+  if (__builtin_add_overflow(ref->offset(), distance, &end) ||
+      __builtin_add_overflow(end, bytes, &end) || end > arena)
     return "reaches out of the arena: offset " + std::to_string(ref->offset());
   if (ref->offset() % alignment != 0)
     return "is not aligned: offset " + std::to_string(ref->offset());
   return {};
 }
 
-std::string ProgramChecker::checkView(const fbs::Tensor &tensor, bool written) const {
-  if (!isKnown(tensor.dtype(), fbs::DType::MAX))
-    return "unknown element type";
-  Dims shape = dimsOf(tensor.shape()), strides = dimsOf(tensor.strides());
-  int64_t size = sizeOf(dtypeOf(tensor.dtype()));
-  std::optional<int64_t> elements = checkedProduct(shape, size);
-  if (!elements || *elements == 0 || strides.size() != shape.size())
-    return "impossible shape: " + shapeText(shape);
-  std::optional<uint64_t> bytes = spanBytes(shape, strides, size);
-  if (!bytes)
-    return "impossible strides: " + shapeText(strides);
-  for (size_t i = 0; written && i < shape.size(); ++i)
-    if (shape[i] > 1 && strides[i] == 0)
-      return "a result whose elements coincide: " + shapeText(strides);
-  return checkRef(tensor.ref(), *bytes, static_cast<uint64_t>(size));
+std::string ProgramChecker::checkIndices(const Vector<uint32_t> *indices, size_t count,
+                                         const char *what) const {
+  for (uint32_t i = 0; indices && i < indices->size(); ++i)
+    if (indices->Get(i) >= count)
+      return std::string("has no such ") + what + ": " + std::to_string(indices->Get(i));
+  return {};
 }
 
 std::string ProgramChecker::checkFunctions() {
-  for (const fbs::Function *function : *program.functions())
-    for (const fbs::Instruction *instruction : *function->instructions())
-      if (Text wrong = checkInstruction(*instruction); !wrong.empty())
-        return function->name()->str() + ": " + nameOf(*instruction) + ": " + wrong;
+  for (uint32_t i = 0; i < program.functions()->size(); ++i) {
+    const fbs::Function &function = *program.functions()->Get(i);
+    numbers = &called[i];
+    if (Text wrong = checkFunction(function); !wrong.empty())
+      return function.name()->str() + ": " + wrong;
+  }
   return {};
 }
 
-std::string ProgramChecker::checkInstruction(const fbs::Instruction &instruction) {
-  switch (instruction.op_type()) {
-  case fbs::Op::Launch:
-    return check(*instruction.op_as_Launch());
-  case fbs::Op::Matmul:
-    return check(*instruction.op_as_Matmul());
-  case fbs::Op::Conv:
-    return check(*instruction.op_as_Conv());
-  case fbs::Op::Collective:
-    return check(*instruction.op_as_Collective());
-  case fbs::Op::AxisIndex:
-    return check(*instruction.op_as_AxisIndex());
-  case fbs::Op::Zero:
-    return checkRef(instruction.op_as_Zero()->target(), instruction.op_as_Zero()->bytes());
-  case fbs::Op::Copy: {
-    const fbs::Copy *op = instruction.op_as_Copy();
-    Text wrong = checkRef(op->source(), op->bytes());
-    return wrong.empty() ? checkRef(op->target(), op->bytes()) : wrong;
-  }
-  default:
-    return "unknown operation";
-  }
-}
-
-std::string ProgramChecker::check(const fbs::Launch &op) {
-  if (op.kernel() >= program.kernels()->size())
-    return "calls a kernel that does not exist: " + std::to_string(op.kernel());
-  if (op.extent() > uint64_t(1) << 62)
-    return "impossible extent: " + std::to_string(op.extent());
-  for (const fbs::Ref *ref : *op.args())
-    if (Text wrong = checkRef(ref, 0); !wrong.empty())
-      return wrong;
-  uint64_t scratch;
-  if (__builtin_mul_overflow(op.scratch_per_thread(), uint64_t(program.threads()), &scratch))
-    return "impossible scratch";
-  return scratch ? checkRef(op.scratch(), scratch) : Text();
-}
-
-std::string ProgramChecker::check(const fbs::Matmul &op) {
-  for (const fbs::Tensor *tensor : {op.a(), op.b(), op.c()})
-    if (Text wrong = checkView(*tensor, tensor == op.c()); !wrong.empty())
-      return wrong;
-  Dims a = dimsOf(op.a()->shape()), b = dimsOf(op.b()->shape()), c = dimsOf(op.c()->shape());
-  size_t rank = c.size();
-  Text shapes = shapeText(a) + " * " + shapeText(b) + " -> " + shapeText(c);
-  if (rank < 2 || rank > 12 || a.size() != rank || b.size() != rank)
-    return "operands of wrong rank: " + shapes;
-  for (size_t i = 0; i + 2 < rank; ++i)
-    if ((a[i] != 1 && a[i] != c[i]) || (b[i] != 1 && b[i] != c[i]))
-      return "batch dimensions differ: " + shapes;
-  if (a[rank - 2] != c[rank - 2] || b[rank - 1] != c[rank - 1] || a[rank - 1] != b[rank - 2])
-    return "shapes do not fit: " + shapes;
-  return op.scratch_bytes() ? checkRef(op.scratch(), op.scratch_bytes(), 64) : Text();
-}
-
-std::string ProgramChecker::check(const fbs::Conv &op) {
-  bool weightGrad = op.kind() == fbs::ConvKind::WeightGrad;
-  if (!isKnown(op.kind(), fbs::ConvKind::MAX))
-    return "unknown kind of convolution";
-  std::pair<const fbs::Tensor *, bool> views[] = {
-      {op.input(), op.kind() == fbs::ConvKind::InputGrad},
-      {op.weight(), weightGrad},
-      {op.output(), op.kind() == fbs::ConvKind::Forward}};
-  for (auto [tensor, written] : views)
-    if (Text wrong = checkView(*tensor, written); !wrong.empty())
-      return wrong;
-  Dims in = dimsOf(op.input()->shape()), weight = dimsOf(op.weight()->shape()),
-       out = dimsOf(op.output()->shape());
-  Text shapes = shapeText(in) + " * " + shapeText(weight) + " -> " + shapeText(out);
-  size_t spatial = in.size() - 2;
-  if (in.size() < 3 || in.size() > 5 || weight.size() != in.size() || out.size() != in.size())
-    return "operands of wrong rank: " + shapes;
-  int64_t groups = op.groups();
-  if (groups < 1 || in[1] % groups != 0 || weight[0] % groups != 0 ||
-      weight[1] != in[1] / groups || out[1] != weight[0] || out[0] != in[0])
-    return "shapes do not fit: " + shapes;
-  for (const auto *list : {op.strides(), op.pad_low(), op.pad_high(), op.dilations()})
-    if (list->size() != spatial)
-      return "a list is not of the spatial rank: " + std::to_string(list->size());
-  for (uint32_t i = 0; i < spatial; ++i) {
-    int64_t stride = op.strides()->Get(i), dilation = op.dilations()->Get(i);
-    int64_t low = op.pad_low()->Get(i), high = op.pad_high()->Get(i);
-    constexpr int64_t kMost = 1 << 30;
-    if (stride < 1 || dilation < 1 || stride > kMost || dilation > kMost || low < 0 || high < 0 ||
-        low > kMost || high > kMost || in[i + 2] > kMost || weight[i + 2] > kMost)
-      return "impossible stride, dilation or padding: " + shapes;
-    int64_t window = (weight[i + 2] - 1) * dilation + 1, padded = in[i + 2] + low + high;
-    if (padded < window || (padded - window) / stride + 1 != out[i + 2])
-      return "shapes do not fit: " + shapes;
-  }
-  return op.scratch_bytes() ? checkRef(op.scratch(), op.scratch_bytes(), 64) : Text();
-}
-
-std::string ProgramChecker::checkAxes(const flatbuffers::Vector<int32_t> *axes) const {
-  std::set<int32_t> seen;
-  for (int32_t axis : *axes)
-    if (axis < 0 || axis >= static_cast<int32_t>(program.mesh_axes()->size()) ||
-        !seen.insert(axis).second)
-      return "unknown or repeated mesh axis: " + std::to_string(axis);
-  return {};
-}
-
-int64_t ProgramChecker::groupSize(const flatbuffers::Vector<int32_t> &axes) const {
-  int64_t size = 1;
-  for (int32_t axis : axes)
-    size *= program.mesh_axes()->Get(axis)->size();
-  return size;
-}
-
-std::string ProgramChecker::check(const fbs::Collective &op) {
-  if (Text wrong = checkAxes(op.axes()); !wrong.empty())
+std::string ProgramChecker::checkFunction(const fbs::Function &function) const {
+  if (Text wrong = checkValues(function); !wrong.empty())
     return wrong;
-  using Kind = fbs::CollectiveKind;
-  if (!isKnown(op.kind(), Kind::MAX) || !isKnown(op.reduce(), fbs::ReduceKind::MAX) ||
-      !isKnown(op.dtype(), fbs::DType::MAX))
-    return "unknown kind of collective";
-  bool reduces = op.kind() == Kind::AllReduce || op.kind() == Kind::ReduceScatter;
-  if (reduces && !isReducible(dtypeOf(op.dtype())))
-    return std::string("cannot be reduced: ") + fbs::EnumNameDType(op.dtype());
-  if (op.operands()->size() == 0 || (op.kind() != Kind::AllReduce && op.operands()->size() != 1))
-    return "wrong number of operands: " + std::to_string(op.operands()->size());
-  int64_t size = groupSize(*op.axes());
-  if (op.kind() == Kind::Permute) {
-    if (!op.sources() || static_cast<int64_t>(op.sources()->size()) != size)
-      return "wrong number of sources";
-    for (int64_t source : *op.sources())
-      if (source < 0 || source >= size)
-        return "source out of range: " + std::to_string(source);
-  }
-  for (const fbs::CollectiveOperand *operand : *op.operands())
-    if (Text wrong = checkOperand(op, *operand, size); !wrong.empty())
-      return wrong;
+  for (const fbs::Instruction *instruction : *function.instructions())
+    if (Text wrong = checkInstruction(function, *instruction); !wrong.empty())
+      return nameOf(*instruction) + ": " + wrong;
   return {};
 }
 
-std::string ProgramChecker::checkOperand(const fbs::Collective &op,
-                                         const fbs::CollectiveOperand &operand,
-                                         int64_t groupSize) {
-  using Kind = fbs::CollectiveKind;
-  int64_t element = sizeOf(dtypeOf(op.dtype()));
-  Dims shape = dimsOf(operand.shape());
-  std::optional<int64_t> source = checkedProduct(shape, element);
-  if (!source)
-    return "impossible shape: " + shapeText(shape);
-  bool usesDim = op.kind() != Kind::AllReduce && op.kind() != Kind::Permute;
-  int64_t rank = static_cast<int64_t>(shape.size());
-  if (usesDim && (op.dim() < 0 || op.dim() >= rank))
-    return "dimension out of range: " + std::to_string(op.dim());
-  if (op.kind() == Kind::AllToAll && (op.concat_dim() < 0 || op.concat_dim() >= rank))
-    return "dimension out of range: " + std::to_string(op.concat_dim());
-  if (usesDim && op.kind() != Kind::AllGather && shape[op.dim()] % groupSize != 0)
-    return "the group does not divide the shape: " + shapeText(shape);
-  int64_t target = *source;
-  if (op.kind() == Kind::AllGather && __builtin_mul_overflow(target, groupSize, &target))
-    return "impossible shape: " + shapeText(shape);
-  if (op.kind() == Kind::ReduceScatter || op.kind() == Kind::Slice)
-    target /= groupSize;
-  for (auto [ref, bytes] : {std::pair(operand.source(), *source), {operand.target(), target}})
-    if (Text wrong = checkRef(ref, static_cast<uint64_t>(bytes), static_cast<uint64_t>(element));
-        !wrong.empty())
-      return wrong;
-  uint64_t from = operand.source()->offset(), to = operand.target()->offset();
-  bool samePer = operand.source()->per() == operand.target()->per();
-  bool apart = from + static_cast<uint64_t>(*source) <= to ||
-               to + static_cast<uint64_t>(target) <= from;
-  bool inPlace = samePer && from == to && operand.source()->stride() == operand.target()->stride();
-  if (samePer && !apart && !(inPlace && op.kind() != Kind::AllToAll))
-    return "source and target overlap: offset " + std::to_string(to);
+std::string ProgramChecker::checkValues(const fbs::Function &function) const {
+  for (const fbs::Value *value : *function.values())
+    if (Text wrong = checkRef(&value->ref(), value->bytes()); !wrong.empty())
+      return "a value " + wrong;
+  for (const auto *list : {function.arguments(), function.results()})
+    for (const fbs::BoundValue *bound : *list)
+      if (bound->value() >= function.values()->size() ||
+          bound->binding() >= program.bindings()->size())
+        return "an argument or result is no value or has no binding: " +
+               std::to_string(bound->value());
   return {};
 }
 
-std::string ProgramChecker::check(const fbs::AxisIndex &op) {
-  if (Text wrong = checkAxes(op.axes()); !wrong.empty())
-    return wrong;
-  return checkRef(op.target(), 8, 8);
+std::string ProgramChecker::checkInstruction(const fbs::Function &function,
+                                             const fbs::Instruction &instruction) const {
+  if (instruction.queue() >= program.queues()->size())
+    return "has no such queue: " + std::to_string(instruction.queue());
+  size_t tokens = program.tokens() ? program.tokens()->size() : 0;
+  for (const auto *list : {instruction.waits(), instruction.signals()})
+    if (Text wrong = checkIndices(list, tokens, "token"); !wrong.empty())
+      return wrong;
+  for (const auto *list : {instruction.reads(), instruction.writes()})
+    if (Text wrong = checkIndices(list, function.values()->size(), "value"); !wrong.empty())
+      return wrong;
+  return checkOp(instruction);
 }
 
 } // namespace dtc::rt

@@ -63,10 +63,47 @@ Shard RankMesh::shard(const Dims &shape, const Sharding &sharding, int64_t rank)
     for (int32_t axis : sharding[dim])
       splits[axis] = true;
   }
-  // Copies lie along the axes that split nothing; the first has coordinate 0 on all of them.
+  result.first = isFirst(rank, splits);
+  return result;
+}
+
+/// Copies lie along the axes that split nothing; the first has coordinate 0 on all of them.
+bool RankMesh::isFirst(int64_t rank, const std::vector<bool> &splitting) const {
   Dims at = coordinates(rank);
   for (size_t axis = 0; axis < axes.size(); ++axis)
-    result.first = result.first && (splits[axis] || at[axis] == 0);
+    if (!splitting[axis] && at[axis] != 0)
+      return false;
+  return true;
+}
+
+Part RankMesh::part(const Dims &shape, const Placement &placement, int64_t rank) const {
+  Part result;
+  result.shard = shard(shape, placement.dims, rank);
+  int64_t elements = product(result.shard.shape);
+  if (placement.flatAxes.empty()) {
+    result.end = result.stored = elements;
+    return result;
+  }
+  result.stored = placement.bucketElements / sizeOf(placement.flatAxes);
+  int64_t from = result.stored * position(rank, placement.flatAxes), to = from + result.stored;
+  int64_t start = placement.bucketOffset;
+  result.begin = std::clamp<int64_t>(from - start, 0, elements);
+  result.end = std::clamp<int64_t>(to - start, 0, elements);
+  result.at = std::clamp<int64_t>(start - from, 0, result.stored);
+  std::vector<bool> splits(axes.size(), false);
+  for (const AxisList &list : placement.dims)
+    for (int32_t axis : list)
+      splits[axis] = true;
+  for (int32_t axis : placement.flatAxes)
+    splits[axis] = true;
+  result.shard.first = isFirst(rank, splits);
+  return result;
+}
+
+Part Part::whole(const Dims &shape) {
+  Part result;
+  result.shard = {Dims(shape.size(), 0), shape};
+  result.end = result.stored = product(shape);
   return result;
 }
 

@@ -21,9 +21,7 @@ size_t indexOf(const Manifest &manifest, const fbs::Binding &binding) {
                              manifest.parameters.data());
 }
 
-bool isMaster(const fbs::Binding &binding) {
-  return binding.state() && binding.state()->str() == "master";
-}
+using Kind = fbs::BindingKind;
 
 } // namespace
 
@@ -44,6 +42,7 @@ Status RankWorker::run() {
     auto start = std::chrono::steady_clock::now();
     if (Status status = step(number); !status.isOk())
       return status;
+    tellResults();
     // All have read `stop` and finished the step; the leader may go on.
     if (Status status = communicator.barrier(world); !status.isOk())
       return status;
@@ -64,8 +63,13 @@ Status RankWorker::prepare() {
   if (!memory)
     return memory.status();
   arena.emplace(std::move(*memory));
-  Result<Executor> made = Executor::create(
-      {session.manifest(), program, session.code, communicator, *team, arena->data()});
+  Result<Arena> hostMemory = Arena::create(program->host_arena_bytes());
+  if (!hostMemory)
+    return hostMemory.status();
+  hostArena.emplace(std::move(*hostMemory));
+  Result<Executor> made =
+      Executor::create({session.manifest(), program, session.code, communicator, *team,
+                        arena->data(), hostArena->data()});
   if (!made)
     return std::move(made.status()).in(session.package->path());
   executor.emplace(std::move(*made));
@@ -73,20 +77,12 @@ Status RankWorker::prepare() {
   return Status::ok();
 }
 
+/// Other states begin as zeros, which the arena is.
 void RankWorker::loadWeights() {
-  const Manifest &manifest = session.manifest();
-  auto load = [&](const fbs::Binding &binding) {
-    size_t index = indexOf(manifest, binding);
-    const ParameterInfo &info = manifest.parameters[index];
-    session.weights.read(index, shardOf(info.view, info.sharding), dtypeOf(binding.dtype()),
-                         at(*binding.ref()));
-  };
-  for (const fbs::Binding *binding : *program->parameters())
-    load(*binding);
-  for (const fbs::Binding *binding : *program->states())
-    if (isMaster(*binding))
-      load(*binding);
-  // Other states begin as zeros, which the arena is.
+  for (const fbs::Binding *binding :
+       program.bindings({Kind::Parameter, Kind::Buffer, Kind::Master}))
+    session.weights.read(indexOf(session.manifest(), *binding), partOf(*binding),
+                         dtypeOf(binding->dtype()), at(*binding));
 }
 
 Status RankWorker::step(int64_t number) {
@@ -103,17 +99,17 @@ Status RankWorker::step(int64_t number) {
 Status RankWorker::loadData(int64_t number) {
   const Manifest &manifest = session.manifest();
   std::vector<int64_t> samples;
-  for (const fbs::Binding *binding : *program->inputs()) {
+  for (const fbs::Binding *binding : program.bindings({Kind::Input, Kind::Target})) {
     size_t input = indexOf(manifest.inputs, binding->name()->str());
     const TensorInfo &info = manifest.inputs[input];
-    Shard shard = shardOf(info.shape, info.sharding);
+    Shard shard = partOf(*binding).shard;
     for (uint32_t microbatch = 0; microbatch < program->num_microbatches(); ++microbatch) {
       samples.resize(static_cast<size_t>(info.shape[0]));
       int64_t first = (number - 1) * manifest.globalBatch + microbatch * info.shape[0];
       for (int64_t i = 0; i < info.shape[0]; ++i)
         samples[i] = session.order.at(first + i);
       if (Status status = session.data.read(input, samples, shard, dtypeOf(binding->dtype()),
-                                            at(*binding->ref(), microbatch));
+                                            at(*binding, microbatch));
           !status.isOk())
         return status;
     }
@@ -122,27 +118,27 @@ Status RankWorker::loadData(int64_t number) {
 }
 
 void RankWorker::writeScalars(int64_t number) {
-  for (const fbs::Scalar *scalar : *program->scalars()) {
-    double value = scalar->kind() == fbs::ScalarKind::LearningRate
+  for (const fbs::Binding *scalar : program.bindings({Kind::LearningRate, Kind::StepNumber})) {
+    double value = scalar->kind() == Kind::LearningRate
                        ? learningRateAt(session.manifest().learningRate, number)
                        : static_cast<double>(number);
-    convert(dtypeOf(scalar->dtype()), at(*scalar->target()), DType::F64,
+    convert(dtypeOf(scalar->dtype()), at(*scalar), DType::F64,
             reinterpret_cast<const char *>(&value), 1);
   }
 }
 
-std::optional<double> RankWorker::readFloat(const fbs::Ref *ref) const {
-  if (!ref)
+std::optional<double> RankWorker::readFloat(Kind kind) const {
+  const fbs::Binding *binding = program.binding(kind);
+  if (!binding)
     return std::nullopt;
   float value;
-  std::memcpy(&value, at(*ref), sizeof(value));
+  std::memcpy(&value, at(*binding), sizeof(value));
   return value;
 }
 
 Status RankWorker::checkFinite(int64_t number) const {
-  for (auto [name, ref] :
-       {std::pair("loss", program->loss()), std::pair("gradient norm", program->grad_norm())}) {
-    std::optional<double> value = readFloat(ref);
+  for (auto [name, kind] : {std::pair("loss", Kind::Loss), {"gradient norm", Kind::GradNorm}}) {
+    std::optional<double> value = readFloat(kind);
     if (value && !std::isfinite(*value))
       return {ExitCode::NotFinite, "step " + std::to_string(number) + ": rank " +
                                        std::to_string(communicator.rank()) + ": the " + name +
@@ -151,18 +147,27 @@ Status RankWorker::checkFinite(int64_t number) const {
   return Status::ok();
 }
 
+void RankWorker::tellResults() {
+  if (place.second != 0)
+    return;
+  if (speaksFor(session.speakers.loss))
+    session.loss = readFloat(Kind::Loss);
+  if (speaksFor(session.speakers.gradNorm))
+    session.gradNorm = readFloat(Kind::GradNorm);
+}
+
 StepMetrics RankWorker::measure(int64_t number, double seconds) const {
-  return {number, readFloat(program->loss()), readFloat(program->grad_norm()),
+  return {number, session.loss, session.gradNorm,
           learningRateAt(session.manifest().learningRate, number), seconds};
 }
 
 void RankWorker::storeOutputs(int64_t number) {
   const Manifest &manifest = session.manifest();
-  for (const fbs::Binding *binding : *program->outputs()) {
+  for (const fbs::Binding *binding : program.bindings({Kind::Output})) {
     size_t output = indexOf(manifest.outputs, binding->name()->str());
     const TensorInfo &info = manifest.outputs[output];
-    Shard shard = shardOf(info.shape, info.sharding);
-    if (!shard.first)
+    Shard shard = partOf(*binding).shard;
+    if (!shard.first || !speaksFor(session.speakers.outputs[output]))
       continue;
     DType dtype = dtypeOf(binding->dtype());
     for (uint32_t microbatch = 0; microbatch < program->num_microbatches(); ++microbatch) {
@@ -174,7 +179,7 @@ void RankWorker::storeOutputs(int64_t number) {
       part[0] = std::min(part[0], to.whole[0] - to.offset[0]);
       if (part[0] <= 0)
         continue;
-      const char *source = at(*binding->ref(), microbatch);
+      const char *source = at(*binding, microbatch);
       char *target = session.outputWriter->data(output);
       forEachRun(part, to, from, [&](int64_t toIndex, int64_t fromIndex, int64_t count) {
         convert(info.dtype, target + toIndex * sizeOf(info.dtype), dtype,
@@ -184,19 +189,19 @@ void RankWorker::storeOutputs(int64_t number) {
   }
 }
 
+/// Masters after parameters: they have the full precision.
 Status RankWorker::saveWeights() {
   const Manifest &manifest = session.manifest();
   std::vector<const fbs::Binding *> best(manifest.parameters.size(), nullptr);
-  for (const fbs::Binding *binding : *program->parameters())
-    best[indexOf(manifest, *binding)] = binding;
-  for (const fbs::Binding *binding : *program->states())
-    if (isMaster(*binding))
-      best[indexOf(manifest, *binding)] = binding; // the full precision
+  for (auto kinds : {std::initializer_list<Kind>{Kind::Parameter, Kind::Buffer}, {Kind::Master}})
+    for (const fbs::Binding *binding : program.bindings(kinds))
+      best[indexOf(manifest, *binding)] = binding;
   for (size_t i = 0; i < best.size(); ++i) {
-    const ParameterInfo &info = manifest.parameters[i];
-    Shard shard = shardOf(info.view, info.sharding);
-    if (best[i] && shard.first)
-      session.weightWriter->put(i, shard, dtypeOf(best[i]->dtype()), at(*best[i]->ref()));
+    if (!best[i] || !speaksFor(session.speakers.parameters[i]))
+      continue;
+    Part part = partOf(*best[i]);
+    if (part.shard.first)
+      session.weightWriter->put(i, part, dtypeOf(best[i]->dtype()), at(*best[i]));
   }
   return communicator.barrier(world);
 }

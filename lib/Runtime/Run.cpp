@@ -64,8 +64,9 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
 /// All ranks' arenas must fit into the machine's memory: later would be too late.
 Status checkMemory(const std::vector<ProgramView> &programs, const Manifest &manifest) {
   uint64_t needed = 0;
-  for (int role : manifest.rankRoles)
-    needed += programs[role]->arena_bytes();
+  for (size_t role = 0; role < programs.size(); ++role)
+    needed += manifest.roles[role].ranks.size() *
+              (programs[role]->arena_bytes() + programs[role]->host_arena_bytes());
   uint64_t there = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                    static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   if (needed <= there)
@@ -75,21 +76,50 @@ Status checkMemory(const std::vector<ProgramView> &programs, const Manifest &man
 }
 
 Result<std::vector<ProgramView>> openPrograms(const Package &package) {
+  const Manifest &manifest = package.manifest();
   std::vector<ProgramView> programs;
-  for (const std::string &role : package.manifest().roles) {
-    Result<std::span<const char>> bytes = package.read(role);
+  for (size_t role = 0; role < manifest.roles.size(); ++role) {
+    const std::string &member = manifest.roles[role].program;
+    Result<std::span<const char>> bytes = package.read(member);
     if (!bytes)
       return bytes.status();
-    Result<ProgramView> program = ProgramView::open(*bytes, package.manifest());
+    Result<ProgramView> program = ProgramView::open(*bytes, manifest, role);
     if (!program)
-      return std::move(program.status()).in(package.path() + ": " + role);
-    if (package.manifest().loss != "none" && !(*program)->loss())
-      return package.wrong(role + ": trains without a loss");
+      return std::move(program.status()).in(package.path() + ": " + member);
     programs.push_back(*program);
   }
-  if (Status status = checkMemory(programs, package.manifest()); !status.isOk())
+  if (Status status = checkMemory(programs, manifest); !status.isOk())
     return std::move(status).in(package.path());
   return programs;
+}
+
+/// The first role that has something speaks for it.
+Result<Speakers> findSpeakers(const std::vector<ProgramView> &programs, const Package &package) {
+  using Kind = fbs::BindingKind;
+  const Manifest &manifest = package.manifest();
+  Speakers result;
+  result.parameters.assign(manifest.parameters.size(), -1);
+  result.outputs.assign(manifest.outputs.size(), -1);
+  for (int role = static_cast<int>(programs.size()); role-- > 0;) {
+    for (const fbs::Binding *binding :
+         programs[role].bindings({Kind::Parameter, Kind::Buffer, Kind::Master}))
+      result.parameters[manifest.findParameter(binding->name()->str()) -
+                        manifest.parameters.data()] = role;
+    for (const fbs::Binding *binding : programs[role].bindings({Kind::Output}))
+      for (size_t i = 0; i < manifest.outputs.size(); ++i)
+        if (manifest.outputs[i].name == binding->name()->str())
+          result.outputs[i] = role;
+    for (auto [kind, speaker] :
+         {std::pair(Kind::Loss, &result.loss), {Kind::GradNorm, &result.gradNorm}})
+      if (programs[role].binding(kind))
+        *speaker = role;
+  }
+  if (manifest.loss != "none" && result.loss < 0)
+    return package.wrong("trains without a loss");
+  for (size_t i = 0; i < result.outputs.size(); ++i)
+    if (result.outputs[i] < 0)
+      return package.wrong("does not compute every output, lacks: " + manifest.outputs[i].name);
+  return result;
 }
 
 Result<CodeObject> openCode(const Package &package) {
@@ -118,6 +148,9 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   Result<std::vector<ProgramView>> programs = openPrograms(*package);
   if (!programs)
     return programs.status();
+  Result<Speakers> speakers = findSpeakers(*programs, *package);
+  if (!speakers)
+    return speakers.status();
   Result<CodeObject> code = openCode(*package);
   if (!code)
     return code.status();
@@ -130,8 +163,8 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   bool shuffle = options.shuffle && options.outputs.empty();
   SampleOrder order(data->numSamples(), shuffle, options.seed);
   return std::unique_ptr<Session>(new Session{options, std::move(package), std::move(*programs),
-                                              *code, std::move(*data), std::move(*weights),
-                                              order});
+                                              std::move(*speakers), *code, std::move(*data),
+                                              std::move(*weights), order});
 }
 
 Status openResults(Session &session) {
@@ -247,12 +280,9 @@ Status runRanks(Session &session) {
 
 Status finish(Session &session) {
   if (session.weightWriter) {
-    std::vector<bool> wasPut(session.manifest().parameters.size(), false);
-    for (const ProgramView &program : session.programs)
-      for (const auto *list : {program->parameters(), program->states()})
-        for (const fbs::Binding *binding : *list)
-          wasPut[session.manifest().findParameter(binding->name()->str()) -
-                 session.manifest().parameters.data()] = true;
+    std::vector<bool> wasPut;
+    for (int role : session.speakers.parameters)
+      wasPut.push_back(role >= 0);
     if (Status status = session.weightWriter->finish(session.weights, wasPut); !status.isOk())
       return status;
   }

@@ -15,11 +15,18 @@
 
 namespace dtc::rt {
 
+/// The roles whose ranks speak for all that hold the same; -1: none does.
+struct Speakers {
+  std::vector<int> parameters, outputs; ///< in the manifest's order
+  int loss = -1, gradNorm = -1;
+};
+
 /// Read by all ranks; what is written while they run is said where it is.
 struct Session {
   RunOptions options;
   std::unique_ptr<const Package> package; ///< others point into it
   std::vector<ProgramView> programs; ///< per role
+  Speakers speakers;
   CodeObject code;
   DataSet data;
   WeightReader weights;
@@ -30,6 +37,9 @@ struct Session {
   std::optional<MetricsReporter> metrics = std::nullopt;        ///< rank 0's
   std::atomic<bool> stop{false}; ///< written by rank 0 between two meetings of the world
   int64_t stepsDone = 0;         ///< rank 0's
+  /// Of the last step, written before a meeting of the world by the first rank of the role that
+  /// speaks for it, and read after it.
+  std::optional<double> loss = std::nullopt, gradNorm = std::nullopt;
 
   const Manifest &manifest() const { return package->manifest(); }
   bool isInference() const { return !options.outputs.empty(); }
@@ -43,7 +53,8 @@ class RankWorker {
 public:
   RankWorker(Session &session, Communicator &communicator, std::vector<int> cpus)
       : session(session), communicator(communicator), cpus(std::move(cpus)),
-        program(session.programs[session.manifest().rankRoles[communicator.rank()]]) {}
+        place(session.manifest().roleOf(communicator.rank())),
+        program(session.programs[place.first]), mesh(meshOf(*program)) {}
 
   /// Everything from the arena to the saved weights.
   Status run();
@@ -55,25 +66,32 @@ private:
   Status loadData(int64_t number);
   Status checkFinite(int64_t number) const;
   void writeScalars(int64_t number);
+  void tellResults();
   void storeOutputs(int64_t number);
   Status saveWeights();
   StepMetrics measure(int64_t number, double seconds) const;
 
-  char *at(const fbs::Ref &ref, uint32_t microbatch = 0) const {
-    return arena->data() + offsetOf(ref, program->slot_stride(), fbs::Call(0, microbatch, 0));
+  char *at(const fbs::Binding &binding, uint32_t microbatch = 0) const {
+    const Arena &from = binding.ref()->space() == fbs::Space::Host ? *hostArena : *arena;
+    return from.data() + offsetOf(*binding.ref(), fbs::Call(0, microbatch, 0, 0, 0));
   }
-  std::optional<double> readFloat(const fbs::Ref *ref) const;
-  Shard shardOf(const Dims &shape, const Sharding &sharding) const {
-    return session.manifest().mesh.shard(shape, sharding, communicator.rank());
+  /// The value of a scalar; nothing where the program has none.
+  std::optional<double> readFloat(fbs::BindingKind kind) const;
+  Part partOf(const fbs::Binding &binding) const {
+    return mesh.part(dimsOf(binding.shape()), placementOf(binding),
+                     static_cast<int64_t>(place.second));
   }
+  bool speaksFor(int role) const { return role == static_cast<int>(place.first); }
 
   Session &session;
   Communicator &communicator;
   std::vector<int> cpus;
+  std::pair<size_t, size_t> place; ///< role, and position in it
   ProgramView program;
+  RankMesh mesh;
   Group world;
   std::optional<ThreadTeam> team;
-  std::optional<Arena> arena;
+  std::optional<Arena> arena, hostArena;
   std::optional<Executor> executor;
 };
 

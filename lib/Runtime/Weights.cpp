@@ -88,14 +88,13 @@ Result<WeightReader> WeightReader::open(const Package &package, uint64_t seed) {
   return reader;
 }
 
-void WeightReader::read(size_t parameter, const Shard &shard, DType dtype, char *target) const {
+void WeightReader::read(size_t parameter, const Part &part, DType dtype, char *target) const {
   const ParameterInfo &info = manifest->parameters[parameter];
   auto found = manifest->weights.tensors.find(info.name);
   DType from = found == manifest->weights.tensors.end() ? info.dtype : found->second.dtype;
   Stretch stretch{from, data[parameter], info.init ? &*info.init : nullptr, seed,
                   static_cast<uint32_t>(parameter)};
-  Box whole{info.view, shard.offset}, part{shard.shape, Dims(shard.shape.size(), 0)};
-  forEachRun(shard.shape, whole, part, [&](int64_t at, int64_t to, int64_t count) {
+  forEachRun(info.view, part, [&](int64_t at, int64_t to, int64_t count) {
     stretch.copy(at, count, dtype, target + to * sizeOf(dtype));
   });
 }
@@ -117,11 +116,10 @@ Result<WeightWriter> WeightWriter::create(const std::string &path, const Manifes
   return writer;
 }
 
-void WeightWriter::put(size_t parameter, const Shard &shard, DType dtype, const char *source) {
+void WeightWriter::put(size_t parameter, const Part &part, DType dtype, const char *source) {
   const ParameterInfo &info = manifest->parameters[parameter];
   char *target = file.data(entries[parameter]);
-  Box whole{info.view, shard.offset}, part{shard.shape, Dims(shard.shape.size(), 0)};
-  forEachRun(shard.shape, whole, part, [&](int64_t at, int64_t from, int64_t count) {
+  forEachRun(info.view, part, [&](int64_t at, int64_t from, int64_t count) {
     convert(info.dtype, target + at * sizeOf(info.dtype), dtype, source + from * sizeOf(dtype),
             count);
   });
@@ -132,8 +130,7 @@ Status WeightWriter::finish(const WeightReader &reader, const std::vector<bool> 
     const ParameterInfo &info = manifest->parameters[i];
     char *first = file.data(entries[i]);
     if (!wasPut[i]) {
-      Shard all{Dims(info.view.size(), 0), info.view};
-      reader.read(i, all, info.dtype, first);
+      reader.read(i, Part::whole(info.view), info.dtype, first);
     }
     for (size_t alias = 1; alias <= info.aliases.size(); ++alias)
       std::memcpy(file.data(entries[i] + alias), first,

@@ -248,11 +248,11 @@ def test_inspect_needs_the_whole_manifest(rewritten, key):
     check_call("dtc", "inspect", rewritten(lambda manifest: None))
 
 
-def test_manifest_with_an_impossible_mesh(rewritten):
+def test_manifest_with_an_impossible_rank(rewritten):
     def change(manifest):
-        manifest["mesh"] = [{"name": f"a{i}", "degree": "dp", "size": 1 << 16} for i in range(4)]
+        manifest["roles"][0]["ranks"].append(1 << 20)
     refused(call("dtc-run", rewritten(change), "--data", MODELS / "mlp.data.safetensors"), 3,
-            "manifest.json", "too large")
+            "manifest.json", str(1 << 20))
 
 
 def test_manifest_with_an_input_twice(rewritten):

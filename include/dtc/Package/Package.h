@@ -23,11 +23,15 @@ struct Distribution {
   double mean = 0, sd = 0;
 };
 
+/// A program and the world ranks that run it, by their positions on its mesh.
+struct Role {
+  const rt::fbs::ProgramT *program = nullptr;
+  std::vector<int32_t> ranks;
+};
+
 struct PackageInputs {
   std::string path; ///< of the artifact
-  /// One program per distinct rank role, and the role of each rank.
-  std::vector<const rt::fbs::ProgramT *> programs;
-  std::vector<int64_t> rankRoles;
+  std::vector<Role> roles; ///< every rank of the world is in one
   /// Gives the shared object of the kernels, which is asked for once everything before it is
   /// written. Without it, or where it is empty, there are none.
   std::function<llvm::Expected<Bytes>()> code;

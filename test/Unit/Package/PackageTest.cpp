@@ -58,7 +58,6 @@ protected:
     addWeight("w", {4, 16});
     addWeight("b", {8});
     inputs.path = path;
-    inputs.rankRoles = {0, 0, 0, 0};
     inputs.weights = &weights;
     inputs.about = {{"target", "cpu"}, {"global_batch", 4}};
   }
@@ -86,9 +85,16 @@ protected:
     auto built = lower::buildProgram(*module);
     if (mlir::failed(built))
       return false;
-    program = std::move(*built);
-    inputs.programs = {program.get()};
+    program = std::move(built->program);
+    inputs.roles = {{program.get(), std::move(built->ranks)}};
     return true;
+  }
+
+  const fbs::BindingT &binding(fbs::BindingKind kind, const std::string &name) {
+    for (const auto &binding : program->bindings)
+      if (binding->kind == kind && binding->name == name)
+        return *binding;
+    throw std::runtime_error("no binding: " + name);
   }
 
   std::string errorOfWriting() {
@@ -122,17 +128,63 @@ TEST_F(PackageTest, ProgramHasEveryInstruction) {
   EXPECT_EQ(matmul->b->strides, (std::vector<int64_t>{8, 1}));
   const fbs::CollectiveT *reduce = instructions[1]->op.AsCollective();
   ASSERT_TRUE(reduce);
-  EXPECT_EQ(reduce->axes, (std::vector<int32_t>{1}));
+  ASSERT_EQ(program->groups.size(), 1u);
+  EXPECT_EQ(reduce->group, 0u);
+  EXPECT_EQ(program->groups[0]->lists.at(0)->ranks, (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(program->groups[0]->lists.at(1)->ranks, (std::vector<int32_t>{2, 3}));
   // Both write over their operand, in the place of the output.
   const fbs::LaunchT *launch = instructions[2]->op.AsLaunch();
   ASSERT_TRUE(launch);
-  uint64_t output = program->outputs.at(0)->ref->offset();
+  uint64_t output = binding(fbs::BindingKind::Output, "y").ref->offset();
   EXPECT_EQ(matmul->c->ref->offset(), output);
   EXPECT_EQ(reduce->operands[0]->source->offset(), output);
   EXPECT_EQ(reduce->operands[0]->target->offset(), output);
   EXPECT_EQ(launch->args.back().offset(), output);
-  EXPECT_EQ(program->parameters.size(), 2u);
+  EXPECT_EQ(program->bindings.size(), 4u);
   EXPECT_GE(program->arena_bytes, output + 64);
+}
+
+/// Values are those of the IR: a reshape is its operand, results take their operands' places.
+TEST_F(PackageTest, ProgramTellsWhatInstructionsReadAndWrite) {
+  ASSERT_TRUE(module && schedule());
+  const fbs::FunctionT &function = *program->functions[0];
+  ASSERT_EQ(function.values.size(), 6u); // w, b, x, the product, its sum, y
+  const auto &instructions = function.instructions;
+  EXPECT_EQ(instructions[0]->reads, (std::vector<uint32_t>{2, 0}));
+  EXPECT_EQ(instructions[0]->writes, (std::vector<uint32_t>{3}));
+  EXPECT_EQ(instructions[1]->reads, (std::vector<uint32_t>{3}));
+  EXPECT_EQ(instructions[2]->reads, (std::vector<uint32_t>{4, 1}));
+  EXPECT_EQ(instructions[2]->writes, (std::vector<uint32_t>{5}));
+  ASSERT_EQ(function.arguments.size(), 3u);
+  ASSERT_EQ(function.results.size(), 1u);
+  EXPECT_EQ(function.results[0].value(), 5u);
+  const fbs::BindingT &y = *program->bindings.at(function.results[0].binding());
+  EXPECT_EQ(y.name, "y");
+  EXPECT_EQ(function.values[5].ref(), *y.ref);
+  EXPECT_EQ(function.values[5].bytes(), 64u);
+}
+
+TEST_F(PackageTest, BindingsSayWhereElementsLie) {
+  ASSERT_TRUE(module && schedule());
+  const fbs::BindingT &w = binding(fbs::BindingKind::Parameter, "w");
+  EXPECT_EQ(w.shape, (std::vector<int64_t>{4, 2, 8}));
+  EXPECT_EQ(w.local_shape, (std::vector<int64_t>{4, 1, 8}));
+  ASSERT_EQ(w.placement->dims.size(), 3u);
+  EXPECT_EQ(w.placement->dims[1]->axes, (std::vector<int32_t>{1}));
+  EXPECT_TRUE(w.placement->dims[0]->axes.empty());
+  const fbs::BindingT &x = binding(fbs::BindingKind::Input, "x");
+  EXPECT_EQ(x.shape, (std::vector<int64_t>{4, 4}));
+  EXPECT_EQ(x.placement->dims[0]->axes, (std::vector<int32_t>{0}));
+}
+
+/// A role's ranks need not be the first of the world, nor in order.
+TEST_F(PackageTest, GroupsAreOfTheRolesRanks) {
+  ASSERT_TRUE(module);
+  (*module)->setAttr("exec.ranks", mlir::DenseI32ArrayAttr::get(&context, {9, 8, 4, 5}));
+  ASSERT_TRUE(schedule());
+  EXPECT_EQ(inputs.roles[0].ranks, (std::vector<int32_t>{9, 8, 4, 5}));
+  EXPECT_EQ(program->groups[0]->lists.at(0)->ranks, (std::vector<int32_t>{9, 8}));
+  EXPECT_EQ(program->groups[0]->lists.at(1)->ranks, (std::vector<int32_t>{4, 5}));
 }
 
 TEST_F(PackageTest, RoundTrip) {
@@ -161,8 +213,8 @@ TEST_F(PackageTest, RoundTrip) {
   EXPECT_EQ(parameter["aliases"].dump(), R"(["tied"])");
   EXPECT_EQ(parameter["view"].dump(), "[4,2,8]");
   EXPECT_EQ(parameter["shape"].dump(), "[4,16]");
-  EXPECT_EQ(parameter["sharding"].dump(), R"([[],["tp"],[]])");
-  const std::string &binary = zip.members[manifest["roles"][0]].content;
+  EXPECT_EQ(manifest["roles"].dump(), R"([{"program":"program/0.bin","ranks":[0,1,2,3]}])");
+  const std::string &binary = zip.members[manifest["roles"][0]["program"]].content;
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(binary.data()), binary.size());
   EXPECT_TRUE(fbs::VerifyProgramBuffer(verifier));
 }

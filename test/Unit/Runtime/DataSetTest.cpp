@@ -17,8 +17,7 @@ Json languageModel() {
   manifest["vocabulary"] = 10;
   manifest["loss"] = "cross_entropy";
   for (const char *name : {"ids", "target"})
-    manifest["inputs"].push_back({{"name", name}, {"dtype", "I64"}, {"shape", {2, 3}},
-                                  {"sharding", {{"dp"}, {"cp"}}}, {"limit", 10}});
+    manifest["inputs"].push_back({{"name", name}, {"dtype", "I64"}, {"shape", {2, 3}}, {"limit", 10}});
   return manifest;
 }
 
@@ -170,8 +169,7 @@ TEST(DataSet, TokensNeedATokenModel) {
   Json manifest = languageModel();
   expectRefused("odd", "whole number", manifest, "text.bin");
   expectRefused("", "fewer samples", manifest, "text.bin");
-  manifest["inputs"].push_back({{"name", "mask"}, {"dtype", "I64"}, {"shape", {2, 3}},
-                                {"sharding", {{"dp"}, {"cp"}}}, {"limit", nullptr}});
+  manifest["inputs"].push_back({{"name", "mask"}, {"dtype", "I64"}, {"shape", {2, 3}}, {"limit", nullptr}});
   expectRefused(std::string(26, '\0'), "mask", manifest, "text.bin");
   manifest["sequence"] = nullptr;
   expectRefused(std::string(26, '\0'), "does not take tokens", manifest, "text.bin");
@@ -184,8 +182,7 @@ TEST(DataSet, OpensTheModelsOfTheTests) {
   manifest["vocabulary"] = 512;
   manifest["loss"] = "cross_entropy";
   for (const char *name : {"input_ids", "target"})
-    manifest["inputs"].push_back({{"name", name}, {"dtype", "I64"}, {"shape", {8, 32}},
-                                  {"sharding", {Json::array(), Json::array()}}, {"limit", 512}});
+    manifest["inputs"].push_back({{"name", name}, {"dtype", "I64"}, {"shape", {8, 32}}, {"limit", 512}});
   const std::string models = DTC_TEST_DIR "/models/";
   Manifest known = parsed(manifest);
   for (auto [file, samples] : {std::pair("gpt2.data.safetensors", 80), {"text.bin", 396}}) {

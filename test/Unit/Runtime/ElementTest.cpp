@@ -80,6 +80,41 @@ TEST(RankMesh, Shards) {
   EXPECT_EQ(both.offset, (Dims{6}));
 }
 
+TEST(RankMesh, PartsOfABucket) {
+  // A tensor 4x6 divided by tp is 2x6, elements 2 to 13 of a bucket of 16 that dp divides.
+  RankMesh mesh({{"dp", 2}, {"tp", 2}});
+  Placement placement{{{1}, {}}, {0}, 2, 16};
+  std::vector<std::vector<int64_t>> held(24);
+  for (int rank = 0; rank < 4; ++rank) {
+    Part part = mesh.part({4, 6}, placement, rank);
+    EXPECT_EQ(part.stored, 8);
+    EXPECT_EQ(part.end - part.begin, 6);
+    EXPECT_EQ(part.at, rank < 2 ? 2 : 0);
+    EXPECT_TRUE(part.shard.first);
+    forEachRun({4, 6}, part, [&](int64_t at, int64_t stored, int64_t count) {
+      for (int64_t i = 0; i < count; ++i)
+        held[at + i] = {rank, stored + i};
+    });
+  }
+  for (int64_t i = 0; i < 24; ++i) {
+    int64_t tp = i / 12, local = i % 12 + 2;
+    EXPECT_EQ(held[i], (std::vector<int64_t>{local / 8 * 2 + tp, local % 8})) << i;
+  }
+  // Without flat axes the part is the shard; copies lie along dp.
+  Part plain = mesh.part({4, 6}, {{{1}, {}}, {}, 0, 0}, 3);
+  EXPECT_EQ(plain.stored, 12);
+  EXPECT_FALSE(plain.shard.first);
+}
+
+/// Of a bucket with many tensors a rank may hold nothing of one.
+TEST(RankMesh, PartsMayBeEmpty) {
+  RankMesh mesh({{"dp", 2}});
+  Part none = mesh.part({4}, {{{}}, {0}, 12, 16}, 0), all = mesh.part({4}, {{{}}, {0}, 12, 16}, 1);
+  EXPECT_EQ(none.end - none.begin, 0);
+  EXPECT_EQ(all.end - all.begin, 4);
+  EXPECT_EQ(all.at, 4);
+}
+
 TEST(RankMesh, TheFirstHolderOfCopies) {
   RankMesh mesh({{"dp", 2}, {"tp", 2}});
   std::vector<bool> first;

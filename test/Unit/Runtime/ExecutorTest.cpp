@@ -23,11 +23,11 @@ fbs::LaunchT launchOf(uint32_t kernel, std::vector<fbs::Ref> args, uint64_t exte
   return op;
 }
 
-fbs::CollectiveT collectiveOf(fbs::CollectiveKind kind, std::vector<int32_t> axes, uint64_t source,
+fbs::CollectiveT collectiveOf(fbs::CollectiveKind kind, uint32_t group, uint64_t source,
                               uint64_t target, Dims shape, int dim) {
   fbs::CollectiveT op;
   op.kind = kind;
-  op.axes = std::move(axes);
+  op.group = group;
   op.dtype = fbs::DType::F32;
   op.dim = dim;
   auto operand = std::make_unique<fbs::CollectiveOperandT>();
@@ -91,10 +91,10 @@ TEST(Executor, MicrobatchesAndSlots) {
   manifest["global_batch"] = 3;
   fbs::ProgramT program = emptyProgram(manifest, 4096);
   program.num_microbatches = 3;
-  program.slot_stride = 256;
   program.kernels = {"add"};
-  program.schedule = {fbs::Call(0, 0, 0), fbs::Call(0, 1, 1), fbs::Call(0, 2, 0)};
-  fbs::Ref input(0, 64, fbs::Per::Microbatch), kept(1024, 0, fbs::Per::Slot);
+  program.schedule = {fbs::Call(0, 0, 0, 0, 0), fbs::Call(0, 1, 1, 0, 0), fbs::Call(0, 2, 0, 0, 0)};
+  fbs::Ref input = scopeRef(fbs::Scope::Microbatch, 0, 64);
+  fbs::Ref kept = scopeRef(fbs::Scope::Slot, 1024, 256);
   addInstruction(program, launchOf(0, {stepRef(512), input, stepRef(512)}, 4, 1));
   fbs::CopyT copy;
   copy.source = std::make_unique<fbs::Ref>(input);
@@ -113,16 +113,17 @@ TEST(Executor, MicrobatchesAndSlots) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-TEST(Executor, ZeroAndAxisIndex) {
+TEST(Executor, ZeroAndGroupPosition) {
   Json manifest = emptyManifest({{"dp", 2}, {"tp", 2}});
   fbs::ProgramT program = emptyProgram(manifest, 256);
   fbs::ZeroT zero;
   zero.target = std::make_unique<fbs::Ref>(stepRef(4));
   zero.bytes = 8;
   addInstruction(program, std::move(zero));
-  for (auto [axes, offset] : {std::pair(std::vector<int32_t>{0}, 64), {{1}, 72}, {{1, 0}, 80}}) {
-    fbs::AxisIndexT index;
-    index.axes = axes;
+  program.groups.push_back(groupOf({{0, 2, 1, 3}})); // tp is the major part
+  for (auto [group, offset] : {std::pair(0, 64), {1, 72}, {2, 80}}) {
+    fbs::GroupPositionT index;
+    index.group = group;
     index.target = std::make_unique<fbs::Ref>(stepRef(offset));
     addInstruction(program, std::move(index));
   }
@@ -142,10 +143,10 @@ TEST(Executor, CollectivesOfAProgram) {
   Json manifest = emptyManifest({{"dp", 2}, {"tp", 2}});
   fbs::ProgramT program = emptyProgram(manifest, 1024);
   using Kind = fbs::CollectiveKind;
-  addInstruction(program, collectiveOf(Kind::AllReduce, {0}, 0, 64, {2}, -1));    // dp
-  addInstruction(program, collectiveOf(Kind::AllGather, {1}, 64, 128, {2}, 0));   // tp
-  addInstruction(program, collectiveOf(Kind::Slice, {0}, 128, 192, {4}, 0));      // dp
-  addInstruction(program, collectiveOf(Kind::ReduceScatter, {1}, 192, 256, {2}, 0));
+  addInstruction(program, collectiveOf(Kind::AllReduce, 0, 0, 64, {2}, -1));    // dp
+  addInstruction(program, collectiveOf(Kind::AllGather, 1, 64, 128, {2}, 0));   // tp
+  addInstruction(program, collectiveOf(Kind::Slice, 0, 128, 192, {4}, 0));      // dp
+  addInstruction(program, collectiveOf(Kind::ReduceScatter, 1, 192, 256, {2}, 0));
   auto fill = [](int rank, char *arena) {
     putFloats(arena, 0, {static_cast<float>(rank), static_cast<float>(10 * rank)});
   };
@@ -166,7 +167,7 @@ TEST(Executor, FailureOnOneRankEndsTheOthers) {
   Json manifest = emptyManifest({{"dp", 2}});
   fbs::ProgramT program = emptyProgram(manifest, 256);
   program.kernels = {"absent"};
-  addInstruction(program, collectiveOf(fbs::CollectiveKind::AllReduce, {0}, 0, 64, {2}, -1));
+  addInstruction(program, collectiveOf(fbs::CollectiveKind::AllReduce, 0, 0, 64, {2}, -1));
   addInstruction(program, launchOf(0, {}, 1, 1));
   auto start = std::chrono::steady_clock::now();
   Status status = runProgram(program, manifest, nothing, [](int, const char *) {}, kernels());

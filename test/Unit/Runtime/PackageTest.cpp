@@ -114,36 +114,33 @@ TEST(Manifest, RefusesImpossibleValues) {
   };
   expectRefused(with("/format", 99), "format 99");
   expectRefused(with("/world_size", 0), "world_size");
-  expectRefused(with("/world_size", 3), "rank");
+  expectRefused(with("/world_size", 3), "every rank");
   expectRefused(with("/world_size", "two"), "world_size");
-  expectRefused(with("/rank_roles", {0, 1}), "role");
-  expectRefused(with("/rank_roles", {0, -1}), "role");
-  expectRefused(with("/mesh/0/size", 4), "mesh");
-  expectRefused(with("/mesh/0/size", -2), "size");
+  expectRefused(with("/roles/0/ranks", {0}), "every rank");
+  expectRefused(with("/roles/0/ranks", {0, 0}), "has one: 0");
+  expectRefused(with("/roles/0/ranks", {0, 2}), "does not exist");
+  expectRefused(with("/roles/0/ranks", {0, -1}), "does not exist");
+  expectRefused(with("/roles", Json::array()), "every rank");
+  expectRefused(with("/roles/0", "program/0.bin"), "program");
   expectRefused(with("/threads_per_rank", 0), "threads_per_rank");
   expectRefused(with("/global_batch", -1), "global_batch");
   expectRefused(with("/learning_rate/schedule", "steps"), "steps");
   expectRefused(with("/parameters", 3), "parameters");
-  Json input = {{"name", "x"}, {"dtype", "F32"}, {"shape", {2, 3}}, {"sharding", {{"dp"}, Json::array()}},
-                {"limit", nullptr}};
+  Json input = {{"name", "x"}, {"dtype", "F32"}, {"shape", {2, 3}}, {"limit", nullptr}};
   auto withInput = [&](const char *key, Json value) {
     Json changed = input;
     changed[key] = std::move(value);
     return with("/inputs", Json::array({changed}));
   };
   expectRefused(withInput("dtype", "F31"), "F31");
-  expectRefused(withInput("shape", {3, 2}), "does not divide");
   expectRefused(withInput("shape", {-2, 2}), "shape");
   expectRefused(withInput("shape", {int64_t(1) << 40, int64_t(1) << 40}), "shape");
-  expectRefused(withInput("sharding", {{"tp"}, Json::array()}), "tp");
-  expectRefused(withInput("sharding", {{"dp", "dp"}, Json::array()}), "dp");
-  expectRefused(withInput("sharding", Json::array({{"dp"}})), "rank");
 }
 
 TEST(Manifest, ChecksWeights) {
   Json parameter = {{"name", "w"}, {"aliases", {"v"}}, {"dtype", "F32"}, {"shape", {2, 6}},
                     {"view", {2, 3, 2}}, {"trainable", true}, {"storage_dtype", "BF16"},
-                    {"sharding", {{"dp"}, Json::array(), Json::array()}}, {"init", nullptr}};
+                    {"init", nullptr}};
   Json place = {{"file", nullptr}, {"offset", 0}, {"size", 48}, {"dtype", "F32"},
                 {"shape", {2, 6}}, {"sha256", nullptr}};
   auto with = [&](const char *path, Json value) {
@@ -166,8 +163,7 @@ TEST(Manifest, ChecksWeights) {
 
 TEST(Manifest, NoDamageCrashes) {
   Json manifest = emptyManifest({{"dp", 2}});
-  manifest["inputs"] = {{{"name", "x"}, {"dtype", "F32"}, {"shape", {2, 3}},
-                         {"sharding", {{"dp"}, Json::array()}}, {"limit", 4}}};
+  manifest["inputs"] = {{{"name", "x"}, {"dtype", "F32"}, {"shape", {2, 3}}, {"limit", 4}}};
   std::string text = manifest.dump();
   for (size_t at = 0; at < text.size(); ++at)
     for (char value : {'9', '"', '-', '[', '}', '\xff'}) {

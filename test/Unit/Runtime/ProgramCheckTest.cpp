@@ -58,7 +58,7 @@ fbs::MatmulT matmul() {
 fbs::CollectiveT collective() {
   fbs::CollectiveT op;
   op.kind = fbs::CollectiveKind::AllGather;
-  op.axes = {1};
+  op.group = 1;
   op.dtype = fbs::DType::F32;
   op.dim = 0;
   auto operand = std::make_unique<fbs::CollectiveOperandT>();
@@ -80,6 +80,13 @@ fbs::ConvT conv() {
   op.pad_high = {0};
   op.dilations = {1};
   op.groups = 1;
+  return op;
+}
+
+fbs::MessageT message() {
+  fbs::MessageT op;
+  op.kind = fbs::MessageKind::Send;
+  op.buffers = {fbs::MessageBuffer(stepRef(0), 64), fbs::MessageBuffer(stepRef(64), 8)};
   return op;
 }
 
@@ -108,6 +115,15 @@ TEST(ProgramCheck, NoDamageCrashes) {
   addInstruction(program, collective());
   addInstruction(program, conv());
   addInstruction(program, launch());
+  program.peers.push_back(std::make_unique<fbs::RankListT>());
+  program.peers[0]->ranks = {1, 0, 3, 2};
+  addInstruction(program, message());
+  program.tokens = {fbs::Scope::Step};
+  program.functions[0]->instructions[0]->signals = {0};
+  program.functions[0]->values = {fbs::Value(stepRef(0), 64)};
+  program.functions[0]->instructions[0]->reads = {0};
+  program.functions[0]->arguments = {fbs::BoundValue(0, 0)};
+  program.bindings.push_back(bindingOf(fbs::BindingKind::Kept, "a", 0, {4, 2}, {2, 2}, {{1}}));
   std::string bytes = serialized(program);
   Manifest known = parsed(manifest);
   ASSERT_TRUE(ProgramView::open(bytes, known));
@@ -150,46 +166,163 @@ TEST(ProgramCheck, Matmul) {
   });
 }
 
-TEST(ProgramCheck, SlotsAndMicrobatches) {
+TEST(ProgramCheck, ReferencesMoveWithTheCall) {
   Case<fbs::MatmulT> test{matmul};
   test.manifest["global_batch"] = 4;
   using Op = fbs::MatmulT;
   using Program = fbs::ProgramT;
   auto perSlot = [](Op &op, Program &program) {
-    *op.c->ref = fbs::Ref(512, 0, fbs::Per::Slot);
-    program.slot_stride = 1024;
-    program.schedule.push_back(fbs::Call(0, 0, 2));
+    *op.c->ref = scopeRef(fbs::Scope::Slot, 512, 1024);
+    program.schedule.push_back(fbs::Call(0, 0, 2, 0, 0));
   };
   EXPECT_EQ(test.after(perSlot), "");
   test.expectRefused("out of the arena", [&](Op &op, Program &program) {
     perSlot(op, program);
-    program.schedule.push_back(fbs::Call(0, 0, 4));
+    program.schedule.push_back(fbs::Call(0, 0, 4, 0, 0));
   });
-  test.expectRefused("slot stride", [&](Op &op, Program &program) {
+  test.expectRefused("stride", [&](Op &op, Program &program) {
     perSlot(op, program);
-    program.slot_stride = ~0ull;
+    *op.c->ref = scopeRef(fbs::Scope::Slot, 512, ~0ull);
   });
-  test.expectRefused("slot stride", [&](Op &op, Program &program) {
+  test.expectRefused("stride", [&](Op &op, Program &program) {
     perSlot(op, program);
-    program.slot_stride = 1022;
+    *op.c->ref = scopeRef(fbs::Scope::Slot, 512, 1022);
   });
   auto perMicrobatch = [](Op &op, Program &program) {
-    *op.c->ref = fbs::Ref(512, 1024, fbs::Per::Microbatch);
+    *op.c->ref = scopeRef(fbs::Scope::Microbatch, 512, 1024);
     program.num_microbatches = 4;
-    program.schedule.push_back(fbs::Call(0, 3, 0));
+    program.schedule.push_back(fbs::Call(0, 3, 0, 0, 0));
   };
   EXPECT_EQ(test.after(perMicrobatch), "");
   test.expectRefused("out of the arena", [&](Op &op, Program &program) {
     perMicrobatch(op, program);
-    *op.c->ref = fbs::Ref(1024, 1024, fbs::Per::Microbatch);
+    *op.c->ref = scopeRef(fbs::Scope::Microbatch, 1024, 1024);
   });
   test.expectRefused("microbatch: 4", [&](Op &op, Program &program) {
     perMicrobatch(op, program);
-    program.schedule.push_back(fbs::Call(0, 4, 0));
+    program.schedule.push_back(fbs::Call(0, 4, 0, 0, 0));
   });
+  for (auto scope : {fbs::Scope::Inbox, fbs::Scope::Outbox}) {
+    auto inBox = [scope](Op &op, Program &program, uint32_t number) {
+      *op.c->ref = scopeRef(scope, 512, 1024);
+      program.schedule.push_back(fbs::Call(0, 0, 0, number, number));
+    };
+    EXPECT_EQ(test.after([&](Op &op, Program &program) { inBox(op, program, 3); }), "");
+    test.expectRefused("out of the arena",
+                       [&](Op &op, Program &program) { inBox(op, program, 4); });
+  }
   test.expectRefused("kind of reference", [&](Op &op, Program &) {
-    *op.c->ref = fbs::Ref(512, 0, fbs::Per(9));
+    *op.c->ref = scopeRef(fbs::Scope(9), 512, 0);
   });
+}
+
+/// What one function keeps in many small slots, another may in few large ones.
+TEST(ProgramCheck, FunctionsHaveTheirOwnSlots) {
+  Json manifest = meshOf4();
+  fbs::ProgramT program = emptyProgram(manifest, kArena);
+  program.functions.push_back(std::make_unique<fbs::FunctionT>());
+  program.functions[1]->name = "other";
+  fbs::ZeroT zero;
+  zero.target = std::make_unique<fbs::Ref>(scopeRef(fbs::Scope::Slot, 0, 2048));
+  zero.bytes = 2048;
+  addInstruction(program, std::move(zero));
+  program.schedule = {fbs::Call(0, 0, 1, 0, 0), fbs::Call(1, 0, 100, 0, 0)};
+  EXPECT_EQ(check(program, manifest), "");
+  program.schedule.push_back(fbs::Call(0, 0, 2, 0, 0));
+  EXPECT_NE(check(program, manifest).find("out of the arena"), std::string::npos);
+}
+
+TEST(ProgramCheck, HostMemoryIsApart) {
+  Case<fbs::MatmulT> test{matmul};
+  using Op = fbs::MatmulT;
+  using Program = fbs::ProgramT;
+  auto onHost = [](Op &op, Program &program, uint64_t bytes) {
+    *op.c->ref = fbs::Ref(64, 0, fbs::Scope::Step, fbs::Space::Host);
+    program.host_arena_bytes = bytes;
+  };
+  EXPECT_EQ(test.after([&](Op &op, Program &p) { onHost(op, p, 96); }), "");
+  test.expectRefused("out of the arena", [&](Op &op, Program &p) { onHost(op, p, 95); });
+  test.expectRefused("kind of reference", [&](Op &op, Program &) {
+    *op.c->ref = fbs::Ref(64, 0, fbs::Scope::Step, fbs::Space(2));
+  });
+  test.expectRefused("arena", [](Op &, Program &p) { p.host_arena_bytes = ~0ull; });
+}
+
+TEST(ProgramCheck, QueuesTokensAndValues) {
+  Case<fbs::MatmulT> test{matmul};
+  using Op = fbs::MatmulT;
+  using Program = fbs::ProgramT;
+  auto first = [](Program &p) -> fbs::InstructionT & { return *p.functions[0]->instructions[0]; };
+  auto full = [&](Program &p) {
+    p.queues.push_back(std::make_unique<fbs::QueueT>());
+    p.queues[1]->kind = fbs::QueueKind::Send;
+    p.tokens = {fbs::Scope::Slot};
+    p.functions[0]->values = {fbs::Value(stepRef(0), kArena)};
+    p.bindings.push_back(bindingOf(fbs::BindingKind::Kept, "a", 0, {4}, {4}));
+    p.functions[0]->arguments = {fbs::BoundValue(0, 0)};
+    first(p).queue = 1;
+    first(p).waits = first(p).signals = first(p).reads = first(p).writes = {0};
+  };
+  EXPECT_EQ(test.after([&](Op &, Program &p) { full(p); }), "");
+  auto refused = [&](const std::string &word, std::function<void(Program &)> change) {
+    test.expectRefused(word, [&](Op &, Program &p) {
+      full(p);
+      change(p);
+    });
+  };
+  refused("queue: 2", [&](Program &p) { first(p).queue = 2; });
+  refused("kind of queue", [](Program &p) { p.queues[1]->kind = fbs::QueueKind(7); });
+  refused("does not compute", [](Program &p) { p.queues[0]->kind = fbs::QueueKind::Send; });
+  refused("does not compute", [](Program &p) { p.queues.clear(); });
+  refused("token: 1", [&](Program &p) { first(p).waits = {1}; });
+  refused("token: 7", [&](Program &p) { first(p).signals = {0, 7}; });
+  refused("scope of a token", [](Program &p) { p.tokens = {fbs::Scope(5)}; });
+  refused("value: 1", [&](Program &p) { first(p).reads = {1}; });
+  refused("value: 4", [&](Program &p) { first(p).writes = {4}; });
+  refused("a value reaches out of the arena",
+          [](Program &p) { p.functions[0]->values = {fbs::Value(stepRef(1), kArena)}; });
+  refused("argument", [](Program &p) { p.functions[0]->arguments = {fbs::BoundValue(1, 0)}; });
+  refused("argument", [](Program &p) { p.functions[0]->results = {fbs::BoundValue(0, 1)}; });
+}
+
+TEST(ProgramCheck, Message) {
+  Case<fbs::MessageT> test{message};
+  using Op = fbs::MessageT;
+  using Program = fbs::ProgramT;
+  auto with = [](Program &p, std::vector<int> peers) {
+    p.peers.push_back(std::make_unique<fbs::RankListT>());
+    p.peers[0]->ranks = std::move(peers);
+  };
+  EXPECT_EQ(test.after([&](Op &, Program &p) { with(p, {2, 3, -1, -1}); }), "");
+  auto refused = [&](const std::string &word, std::vector<int> peers,
+                     std::function<void(Op &)> change = [](Op &) {}) {
+    test.expectRefused(word, [&](Op &op, Program &p) {
+      with(p, peers);
+      change(op);
+    });
+  };
+  refused("role's size: 3", {2, 3, -1});
+  refused("peer is no other rank of the world: 4", {2, 4, -1, -1});
+  refused("peer is no other rank of the world: -2", {2, -2, -1, -1});
+  refused("peer is no other rank of the world: 1", {2, 1, -1, -1}); // itself
+  refused("unknown peers: 1", {2, 3, -1, -1}, [](Op &op) { op.peers = 1; });
+  refused("kind of message", {2, 3, -1, -1}, [](Op &op) { op.kind = fbs::MessageKind(2); });
+  refused("out of the arena", {2, 3, -1, -1},
+          [](Op &op) { op.buffers[1] = fbs::MessageBuffer(stepRef(kArena), 1); });
+}
+
+TEST(ProgramCheck, Groups) {
+  Case<fbs::MatmulT> test{matmul};
+  auto groups = [&](const std::vector<std::vector<int>> &lists) {
+    return test.after([&](fbs::MatmulT &, fbs::ProgramT &p) { p.groups.push_back(groupOf(lists)); });
+  };
+  EXPECT_EQ(groups({{3, 1}, {0, 2}}), "");
+  EXPECT_NE(groups({{0, 1}, {2}}).find("different lengths: 1"), std::string::npos);
+  EXPECT_NE(groups({{0, 1}, {2, 2}}).find("repeated rank: 2"), std::string::npos);
+  EXPECT_NE(groups({{0, 1}, {2, 4}}).find("unknown or repeated rank: 4"), std::string::npos);
+  EXPECT_NE(groups({{0, 1}}).find("lacks a rank of the role: 2"), std::string::npos);
+  EXPECT_NE(groups({}).find("lacks a rank of the role: 0"), std::string::npos);
+  EXPECT_NE(groups({{}}).find("different lengths: 0"), std::string::npos);
 }
 
 TEST(ProgramCheck, Header) {
@@ -198,10 +331,13 @@ TEST(ProgramCheck, Header) {
   using Program = fbs::ProgramT;
   test.expectRefused("mesh", [](Op &, Program &p) { p.mesh_axes[0]->size = 4; });
   test.expectRefused("mesh", [](Op &, Program &p) { p.mesh_axes.pop_back(); });
+  test.expectRefused("mesh axis: -2", [](Op &, Program &p) { p.mesh_axes[0]->size = -2; });
+  test.expectRefused("mesh axis: 1073741824", [](Op &, Program &p) { p.mesh_axes[0]->size = 1 << 30; });
+  test.expectRefused("two mesh axes named: tp", [](Op &, Program &p) { p.mesh_axes[0]->name = "tp"; });
   test.expectRefused("threads", [](Op &, Program &p) { p.threads = 2; });
   test.expectRefused("microbatches", [](Op &, Program &p) { p.num_microbatches = 0; });
   test.expectRefused("arena", [](Op &, Program &p) { p.arena_bytes = ~0ull; });
-  test.expectRefused("function", [](Op &, Program &p) { p.schedule.push_back(fbs::Call(1, 0, 0)); });
+  test.expectRefused("function", [](Op &, Program &p) { p.schedule.push_back(fbs::Call(1, 0, 0, 0, 0)); });
 }
 
 TEST(ProgramCheck, Collective) {
@@ -210,9 +346,7 @@ TEST(ProgramCheck, Collective) {
   using Op = fbs::CollectiveT;
   using Program = fbs::ProgramT;
   using Kind = fbs::CollectiveKind;
-  test.expectRefused("axis: 2", [](Op &op, Program &) { op.axes = {2}; });
-  test.expectRefused("axis: -1", [](Op &op, Program &) { op.axes = {-1}; });
-  test.expectRefused("axis: 1", [](Op &op, Program &) { op.axes = {1, 1}; });
+  test.expectRefused("group: 2", [](Op &op, Program &) { op.group = 2; });
   test.expectRefused("dimension", [](Op &op, Program &) { op.dim = 2; });
   test.expectRefused("dimension", [](Op &op, Program &) { op.dim = -1; });
   test.expectRefused("overlap", [](Op &op, Program &) { *op.operands[0]->target = stepRef(32); });
@@ -245,6 +379,35 @@ TEST(ProgramCheck, Collective) {
   test.expectRefused("shape", [](Op &op, Program &) { op.operands[0]->shape = {-4, 4}; });
   test.expectRefused("operands", [](Op &op, Program &) { op.operands.clear(); });
   test.expectRefused("kind", [](Op &op, Program &) { op.kind = Kind(99); });
+  // Reductions, gathers and scatters take a bucket; nothing else does.
+  auto twice = [](Op &op, Kind kind) {
+    op.kind = kind;
+    op.concat_dim = 1;
+    op.operands.push_back(std::make_unique<fbs::CollectiveOperandT>(*op.operands[0]));
+  };
+  for (Kind kind : {Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter})
+    EXPECT_EQ(test.after([&](Op &op, Program &) { twice(op, kind); }), "");
+  for (Kind kind : {Kind::AllToAll, Kind::Slice})
+    test.expectRefused("number of operands: 2", [&](Op &op, Program &) { twice(op, kind); });
+}
+
+TEST(ProgramCheck, OperandsThatMoveDifferentlyMayNotMeet) {
+  Case<fbs::CollectiveT> test{collective};
+  using Op = fbs::CollectiveT;
+  using Program = fbs::ProgramT;
+  auto slots = [](Op &op, Program &program, uint64_t offset, uint64_t stride, uint64_t other) {
+    *op.operands[0]->source = scopeRef(fbs::Scope::Slot, 0, stride);
+    *op.operands[0]->target = scopeRef(fbs::Scope::Slot, offset, other);
+    program.schedule.push_back(fbs::Call(0, 0, 3, 0, 0));
+  };
+  // Of the same stride: the source of slot 1 and the target of slot 0 never meet.
+  EXPECT_EQ(test.after([&](Op &op, Program &p) { slots(op, p, 64, 256, 256); }), "");
+  test.expectRefused("overlap", [&](Op &op, Program &p) { slots(op, p, 64, 256, 512); });
+  EXPECT_EQ(test.after([&](Op &op, Program &p) { slots(op, p, 1024, 256, 512); }), "");
+  test.expectRefused("overlap", [&](Op &op, Program &p) {
+    slots(op, p, 0, 256, 256);
+    *op.operands[0]->target = stepRef(512); // where slot 2 of the source is
+  });
 }
 
 TEST(ProgramCheck, Conv) {
@@ -276,52 +439,142 @@ TEST(ProgramCheck, Launch) {
 TEST(ProgramCheck, InputsAreBatches) {
   Json manifest = meshOf4();
   manifest["global_batch"] = 8;
-  manifest["inputs"].push_back({{"name", "x"}, {"dtype", "F32"}, {"shape", {4, 3}},
-                                {"sharding", {{"dp"}, Json::array()}}, {"limit", nullptr}});
-  for (uint32_t microbatches : {1, 2, 4}) {
+  manifest["inputs"].push_back(
+      {{"name", "x"}, {"dtype", "F32"}, {"shape", {4, 3}}, {"limit", nullptr}});
+  auto with = [&](uint32_t microbatches, std::function<void(fbs::BindingT &)> change) {
     fbs::ProgramT program = emptyProgram(manifest, kArena);
     program.num_microbatches = microbatches;
-    auto binding = std::make_unique<fbs::BindingT>();
-    binding->name = "x";
-    binding->ref = std::make_unique<fbs::Ref>(fbs::Ref(0, 64, fbs::Per::Microbatch));
-    binding->local_shape = {2, 3};
-    program.inputs.push_back(std::move(binding));
-    std::string message = check(program, manifest);
-    if (microbatches == 2)
-      EXPECT_EQ(message, "");
-    else
-      EXPECT_NE(message.find("batch of a microbatch: 4x3"), std::string::npos) << message;
+    auto binding = bindingOf(fbs::BindingKind::Input, "x", 0, {4, 3}, {2, 3}, {{0}});
+    *binding->ref = scopeRef(fbs::Scope::Microbatch, 0, 64);
+    change(*binding);
+    program.bindings.push_back(std::move(binding));
+    return check(program, manifest);
+  };
+  EXPECT_EQ(with(2, [](fbs::BindingT &) {}), "");
+  for (uint32_t microbatches : {1, 4}) {
+    std::string message = with(microbatches, [](fbs::BindingT &) {});
+    EXPECT_NE(message.find("batch of a microbatch: 4x3"), std::string::npos) << message;
   }
+  auto refused = [&](const std::string &word, std::function<void(fbs::BindingT &)> change) {
+    std::string message = with(2, change);
+    EXPECT_NE(message.find(word), std::string::npos) << word << ": " << message;
+  };
+  refused("out of the arena", [](fbs::BindingT &b) {
+    *b.ref = scopeRef(fbs::Scope::Microbatch, 64, kArena - 64); // the second microbatch
+  });
+  refused("neither", [](fbs::BindingT &b) { *b.ref = scopeRef(fbs::Scope::Slot, 0, 64); });
+  refused("unknown input", [](fbs::BindingT &b) { b.name = "y"; });
+  refused("unknown input", [](fbs::BindingT &b) { b.dtype = fbs::DType::Bool; });
+  refused("not of the manifest's shape", [](fbs::BindingT &b) {
+    b.shape = {8, 3};
+    b.local_shape = {4, 3};
+  });
+  refused("bucket", [](fbs::BindingT &b) {
+    b.placement->flat_axes = {1};
+    b.placement->bucket_elements = 6;
+    b.local_shape = {3};
+  });
 }
 
-TEST(ProgramCheck, Bindings) {
+namespace {
+
+Json oneParameter() {
   Json manifest = meshOf4();
   manifest["parameters"].push_back({{"name", "w"}, {"aliases", Json::array()}, {"dtype", "F32"},
                                     {"shape", {4, 6}}, {"view", nullptr}, {"trainable", true},
-                                    {"sharding", {{"tp"}, Json::array()}},
                                     {"storage_dtype", "F32"}, {"init", nullptr}});
-  auto with = [&](std::function<void(fbs::BindingT &, fbs::ProgramT &)> change) {
-    fbs::ProgramT program = emptyProgram(manifest, kArena);
-    auto binding = std::make_unique<fbs::BindingT>();
-    binding->name = "w";
-    binding->ref = std::make_unique<fbs::Ref>(stepRef(0));
-    binding->dtype = fbs::DType::F32;
-    binding->local_shape = {2, 6};
-    change(*binding, program);
-    program.parameters.push_back(std::move(binding));
-    return check(program, manifest);
-  };
+  return manifest;
+}
+
+/// What is wrong with a binding of the parameter, divided by tp, after a change.
+std::string withBinding(std::function<void(fbs::BindingT &, fbs::ProgramT &)> change) {
+  Json manifest = oneParameter();
+  fbs::ProgramT program = emptyProgram(manifest, kArena);
+  auto binding = bindingOf(fbs::BindingKind::Parameter, "w", 0, {4, 6}, {2, 6}, {{1}});
+  change(*binding, program);
+  program.bindings.push_back(std::move(binding));
+  return check(program, manifest);
+}
+
+} // namespace
+
+TEST(ProgramCheck, Bindings) {
   using Binding = fbs::BindingT;
   using Program = fbs::ProgramT;
-  EXPECT_EQ(with([](Binding &, Program &) {}), "");
-  EXPECT_NE(with([](Binding &b, Program &) { b.name = "u"; }).find("unknown"), std::string::npos);
-  EXPECT_NE(with([](Binding &b, Program &) { b.local_shape = {4, 6}; }).find("shard"),
-            std::string::npos);
-  EXPECT_NE(with([](Binding &b, Program &) { b.dtype = fbs::DType::BF16; }).find("stored"),
-            std::string::npos);
-  EXPECT_NE(with([](Binding &b, Program &) { *b.ref = stepRef(kArena - 8); }).find("arena"),
-            std::string::npos);
-  EXPECT_NE(with([](Binding &, Program &p) {
-              p.loss = std::make_unique<fbs::Ref>(stepRef(kArena));
-            }).find("loss"), std::string::npos);
+  using Kind = fbs::BindingKind;
+  EXPECT_EQ(withBinding([](Binding &, Program &) {}), "");
+  auto refused = [](const std::string &word, std::function<void(Binding &, Program &)> change) {
+    std::string message = withBinding(change);
+    EXPECT_NE(message.find(word), std::string::npos) << word << ": " << message;
+  };
+  refused("unknown parameter", [](Binding &b, Program &) { b.name = "u"; });
+  refused("the part of 4x6", [](Binding &b, Program &) { b.local_shape = {4, 6}; });
+  refused("stored", [](Binding &b, Program &) { b.dtype = fbs::DType::BF16; });
+  refused("element type", [](Binding &b, Program &) { b.dtype = fbs::DType(50); });
+  refused("kind", [](Binding &b, Program &) { b.kind = Kind(77); });
+  refused("arena", [](Binding &b, Program &) { *b.ref = stepRef(kArena - 8); });
+  refused("all of a step",
+          [](Binding &b, Program &) { *b.ref = scopeRef(fbs::Scope::Slot, 0, 64); });
+  refused("parameter's shape", [](Binding &b, Program &) {
+    b.shape = {6, 4};
+    b.local_shape = {3, 4};
+  });
+  refused("twice: w", [](Binding &b, Program &p) {
+    p.bindings.push_back(std::make_unique<Binding>(b));
+  });
+  EXPECT_EQ(withBinding([](Binding &b, Program &p) { // another kind is another binding
+              p.bindings.push_back(std::make_unique<Binding>(b));
+              p.bindings[0]->kind = Kind::Master;
+            }), "");
+  auto scalar = [&](const std::string &word, Kind kind, std::function<void(Binding &)> change) {
+    std::string message = withBinding([&](Binding &, Program &p) {
+      p.bindings.push_back(bindingOf(kind, "", 512, {}, {}));
+      change(*p.bindings.back());
+    });
+    EXPECT_EQ(message.find(word) != std::string::npos, !word.empty()) << message;
+    EXPECT_EQ(message.empty(), word.empty()) << message;
+  };
+  scalar("", Kind::Loss, [](Binding &) {});
+  scalar("Loss: reaches out of the arena", Kind::Loss,
+         [](Binding &b) { *b.ref = stepRef(kArena); });
+  scalar("single float", Kind::GradNorm, [](Binding &b) { b.dtype = fbs::DType::F64; });
+  scalar("", Kind::LearningRate, [](Binding &b) { b.dtype = fbs::DType::F64; });
+  scalar("single float", Kind::StepNumber, [](Binding &b) { b.dtype = fbs::DType::I32; });
+  scalar("single float", Kind::Loss, [](Binding &b) {
+    b = *bindingOf(Kind::Loss, "", 512, {2}, {2});
+  });
+}
+
+TEST(ProgramCheck, Placements) {
+  using Binding = fbs::BindingT;
+  auto refused = [](const std::string &word, std::function<void(Binding &)> change) {
+    std::string message = withBinding([&](Binding &b, fbs::ProgramT &) { change(b); });
+    EXPECT_EQ(message.empty(), word.empty()) << message;
+    EXPECT_NE(message.find(word), std::string::npos) << word << ": " << message;
+  };
+  refused("mesh axis", [](Binding &b) { b.placement->dims[0]->axes = {2}; });
+  refused("mesh axis", [](Binding &b) { b.placement->dims[0]->axes = {-1}; });
+  refused("mesh axis", [](Binding &b) { b.placement->dims[1]->axes = {1}; });
+  refused("mesh axis", [](Binding &b) { b.placement->flat_axes = {1}; });
+  refused("mesh axis", [](Binding &b) { b.placement->partial_axes = {1}; });
+  refused("", [](Binding &b) { b.placement->partial_axes = {0}; });
+  refused("impossible shape", [](Binding &b) { b.placement->dims.pop_back(); });
+  refused("impossible shape", [](Binding &b) { b.shape = {int64_t(1) << 40, int64_t(1) << 40}; });
+  refused("does not divide", [](Binding &b) { b.shape = {3, 6}; });
+  auto flat = [](Binding &b, uint64_t offset, uint64_t elements) {
+    b.placement->flat_axes = {0};
+    b.placement->bucket_offset = offset;
+    b.placement->bucket_elements = elements;
+    b.local_shape = {static_cast<int64_t>(elements / 2)};
+  };
+  refused("", [&](Binding &b) { flat(b, 4, 16); });
+  refused("place in a bucket: 5 of 16", [&](Binding &b) { flat(b, 5, 16); });
+  refused("place in a bucket", [&](Binding &b) { flat(b, 4, 17); });
+  refused("place in a bucket", [&](Binding &b) { flat(b, ~0ull, 16); });
+  refused("place in a bucket", [&](Binding &b) { flat(b, 0, ~0ull - 1); });
+  refused("the part of", [&](Binding &b) {
+    flat(b, 4, 16);
+    b.local_shape = {16};
+  });
+  refused("arena", [&](Binding &b) { flat(b, 0, 4096); });
 }

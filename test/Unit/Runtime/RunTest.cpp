@@ -32,24 +32,12 @@ Json manifestOf() {
   manifest["code"] = "code/kernels.so";
   manifest["parameters"].push_back({{"name", "w"}, {"aliases", {"tied"}}, {"dtype", "F32"},
                                     {"shape", {6}}, {"view", {3, 2}}, {"trainable", true},
-                                    {"sharding", {Json::array(), Json::array()}},
                                     {"storage_dtype", "F32"}, {"init", nullptr}});
-  manifest["inputs"] = {{{"name", "x"}, {"dtype", "F32"}, {"shape", {4, 3}},
-                         {"sharding", {{"dp"}, Json::array()}}, {"limit", nullptr}},
-                        {{"name", "target"}, {"dtype", "F32"}, {"shape", {4, 2}},
-                         {"sharding", {{"dp"}, Json::array()}}, {"limit", nullptr}}};
+  manifest["inputs"] = {{{"name", "x"}, {"dtype", "F32"}, {"shape", {4, 3}}, {"limit", nullptr}},
+                        {{"name", "target"}, {"dtype", "F32"}, {"shape", {4, 2}}, {"limit", nullptr}}};
   manifest["weights"]["tensors"]["w"] = {{"file", nullptr}, {"offset", 0}, {"size", 24},
                                          {"dtype", "F32"}, {"shape", {6}}, {"sha256", nullptr}};
   return manifest;
-}
-
-std::unique_ptr<fbs::BindingT> binding(const char *name, uint64_t offset, Dims shape) {
-  auto result = std::make_unique<fbs::BindingT>();
-  result->name = name;
-  result->ref = std::make_unique<fbs::Ref>(stepRef(offset));
-  result->dtype = fbs::DType::F32;
-  result->local_shape = std::move(shape);
-  return result;
 }
 
 fbs::LaunchT launchOf(uint32_t kernel, std::vector<fbs::Ref> args, uint64_t extent) {
@@ -82,7 +70,7 @@ fbs::ProgramT programOf(const Json &manifest) {
                                    tensorAt(DW, {3, 2})));
   fbs::CollectiveT reduce;
   reduce.kind = fbs::CollectiveKind::AllReduce;
-  reduce.axes = {0};
+  reduce.group = 0;
   for (auto [offset, shape] : {std::pair<uint64_t, Dims>(Loss, {}), {DW, {3, 2}}}) {
     auto operand = std::make_unique<fbs::CollectiveOperandT>();
     operand->source = std::make_unique<fbs::Ref>(stepRef(offset));
@@ -92,15 +80,13 @@ fbs::ProgramT programOf(const Json &manifest) {
   }
   addInstruction(program, std::move(reduce));
   addInstruction(program, launchOf(1, {stepRef(Rate), stepRef(DW), stepRef(W)}, 6));
-  program.parameters.push_back(binding("w", W, {3, 2}));
-  program.inputs.push_back(binding("x", X, {2, 3}));
-  program.inputs.push_back(binding("target", Target, {2, 2}));
-  auto rate = std::make_unique<fbs::ScalarT>();
-  rate->kind = fbs::ScalarKind::LearningRate;
-  rate->dtype = fbs::DType::F64;
-  rate->target = std::make_unique<fbs::Ref>(stepRef(Rate));
-  program.scalars.push_back(std::move(rate));
-  program.loss = std::make_unique<fbs::Ref>(stepRef(Loss));
+  using Kind = fbs::BindingKind;
+  program.bindings.push_back(bindingOf(Kind::Parameter, "w", W, {3, 2}, {3, 2}));
+  program.bindings.push_back(bindingOf(Kind::Input, "x", X, {4, 3}, {2, 3}, {{0}}));
+  program.bindings.push_back(bindingOf(Kind::Target, "target", Target, {4, 2}, {2, 2}, {{0}}));
+  program.bindings.push_back(bindingOf(Kind::LearningRate, "", Rate, {}, {}));
+  program.bindings.back()->dtype = fbs::DType::F64;
+  program.bindings.push_back(bindingOf(Kind::Loss, "", Loss, {}, {}));
   return program;
 }
 
@@ -298,13 +284,13 @@ TEST(Run, OutputsOfAllSamples) {
   Json manifest = manifestOf();
   manifest["loss"] = "none";
   manifest["inputs"].erase(1);
-  manifest["outputs"].push_back({{"name", "y"}, {"dtype", "F32"}, {"shape", {4, 2}},
-                                 {"sharding", {{"dp"}, Json::array()}}});
+  manifest["outputs"].push_back({{"name", "y"}, {"dtype", "F32"}, {"shape", {4, 2}}});
   fbs::ProgramT program = emptyProgram(manifest, Bytes);
   addInstruction(program, matmulOf(tensorAt(X, {2, 3}), tensorAt(W, {3, 2}), tensorAt(Y, {2, 2})));
-  program.parameters.push_back(binding("w", W, {3, 2}));
-  program.inputs.push_back(binding("x", X, {2, 3}));
-  program.outputs.push_back(binding("y", Y, {2, 2}));
+  using Kind = fbs::BindingKind;
+  program.bindings.push_back(bindingOf(Kind::Parameter, "w", W, {3, 2}, {3, 2}));
+  program.bindings.push_back(bindingOf(Kind::Input, "x", X, {4, 3}, {2, 3}, {{0}}));
+  program.bindings.push_back(bindingOf(Kind::Output, "y", Y, {4, 2}, {2, 2}, {{0}}));
   manifest["code"] = nullptr;
   Files files;
   writeFile(files.options.artifact,
@@ -357,8 +343,8 @@ TEST(RunDeathTest, HangingRankEndsTheRunWithExitCode5) {
   program.kernels.push_back("hang");
   auto &instructions = program.functions[0]->instructions;
   size_t before = instructions.size();
-  fbs::AxisIndexT index;
-  index.axes = {0};
+  fbs::GroupPositionT index;
+  index.group = 0;
   index.target = std::make_unique<fbs::Ref>(stepRef(Rate + 8));
   addInstruction(program, std::move(index));
   addInstruction(program, launchOf(2, {stepRef(Rate + 8)}, 1));

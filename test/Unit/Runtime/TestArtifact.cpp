@@ -1,10 +1,12 @@
 #include "TestArtifact.h"
 
 #include "dtc-rt/PackageFormat.h"
+#include "dtc-rt/RankMesh.h"
 #include "dtc-rt/Sha256.h"
 
 #include <cstdlib>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 #include <zlib.h>
 
@@ -105,8 +107,9 @@ Json emptyManifest(const std::vector<std::pair<std::string, int64_t>> &axes) {
                    {"world_size", ranks}, {"threads_per_rank", 1}};
   manifest["processor"] = {{"arch", "x86-64"}, {"features", Json::array()}};
   manifest["mesh"] = mesh;
-  manifest["roles"] = {"program/0.bin"};
-  manifest["rank_roles"] = std::vector<int>(static_cast<size_t>(ranks), 0);
+  std::vector<int> all(static_cast<size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  manifest["roles"] = {{{"program", "program/0.bin"}, {"ranks", all}}};
   manifest["code"] = nullptr;
   manifest["global_batch"] = 1;
   manifest["sequence"] = nullptr;
@@ -137,7 +140,7 @@ std::string safetensorsOf(const Json &header, const std::string &data) {
   return bytes + text + data;
 }
 
-fbs::Ref stepRef(uint64_t offset) { return fbs::Ref(offset, 0, fbs::Per::Step); }
+fbs::Ref stepRef(uint64_t offset) { return scopeRef(fbs::Scope::Step, offset, 0); }
 
 std::unique_ptr<fbs::TensorT> tensorAt(uint64_t offset, Dims shape, Dims strides,
                                        fbs::DType dtype) {
@@ -154,6 +157,33 @@ std::unique_ptr<fbs::TensorT> tensorAt(uint64_t offset, Dims shape, Dims strides
   return tensor;
 }
 
+std::unique_ptr<fbs::BindingT> bindingOf(fbs::BindingKind kind, const std::string &name,
+                                         uint64_t offset, Dims shape, Dims local,
+                                         const std::vector<std::vector<int>> &axes) {
+  auto binding = std::make_unique<fbs::BindingT>();
+  binding->kind = kind;
+  binding->name = name;
+  binding->ref = std::make_unique<fbs::Ref>(stepRef(offset));
+  binding->placement = std::make_unique<fbs::PlacementT>();
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    binding->placement->dims.push_back(std::make_unique<fbs::AxisListT>());
+    if (dim < axes.size())
+      binding->placement->dims.back()->axes = axes[dim];
+  }
+  binding->shape = std::move(shape);
+  binding->local_shape = std::move(local);
+  return binding;
+}
+
+std::unique_ptr<fbs::GroupT> groupOf(const std::vector<std::vector<int>> &lists) {
+  auto group = std::make_unique<fbs::GroupT>();
+  for (const std::vector<int> &ranks : lists) {
+    group->lists.push_back(std::make_unique<fbs::RankListT>());
+    group->lists.back()->ranks = ranks;
+  }
+  return group;
+}
+
 fbs::ProgramT emptyProgram(const Json &manifest, uint64_t arenaBytes) {
   fbs::ProgramT program;
   for (const Json &axis : manifest["mesh"]) {
@@ -163,11 +193,26 @@ fbs::ProgramT emptyProgram(const Json &manifest, uint64_t arenaBytes) {
     entry->size = axis["size"];
     program.mesh_axes.push_back(std::move(entry));
   }
+  Manifest known = parsed(manifest);
+  const std::vector<int> &ranks = known.roles[0].ranks;
+  std::vector<RankMesh::Axis> axes;
+  for (const Json &axis : manifest["mesh"])
+    axes.push_back({axis["name"], axis["size"]});
+  RankMesh mesh(axes);
+  for (int32_t axis = 0; axis < static_cast<int32_t>(axes.size()); ++axis) {
+    std::vector<std::vector<int>> lists;
+    for (size_t at = 0; at < ranks.size(); ++at)
+      if (mesh.position(static_cast<int64_t>(at), {axis}) == 0)
+        lists.push_back(mesh.group(static_cast<int64_t>(at), {axis}));
+    program.groups.push_back(groupOf(lists));
+  }
+  program.queues.push_back(std::make_unique<fbs::QueueT>());
+  program.queues[0]->name = "compute";
   program.arena_bytes = arenaBytes;
   program.threads = manifest["threads_per_rank"];
   program.functions.push_back(std::make_unique<fbs::FunctionT>());
   program.functions[0]->name = "step";
-  program.schedule.push_back(fbs::Call(0, 0, 0));
+  program.schedule.push_back(fbs::Call(0, 0, 0, 0, 0));
   return program;
 }
 

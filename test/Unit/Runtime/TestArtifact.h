@@ -35,7 +35,8 @@ std::string zipOf(const std::vector<std::pair<std::string, std::string>> &member
 /// The bytes of an artifact: `manifest` gets its "members".
 std::string artifactOf(Json manifest, const std::map<std::string, std::string> &members);
 
-/// A manifest of one rank with nothing in it; `axes` are (name, size).
+/// A manifest of one role with nothing in it; `axes` are (name, size). Its key "mesh" is the
+/// tests' own: what emptyProgram gives the program.
 Json emptyManifest(const std::vector<std::pair<std::string, int64_t>> &axes = {});
 Manifest parsed(const Json &manifest);
 
@@ -47,10 +48,19 @@ template <typename T> std::string bytesOf(const std::vector<T> &values) {
 }
 
 fbs::Ref stepRef(uint64_t offset);
+inline fbs::Ref scopeRef(fbs::Scope scope, uint64_t offset, uint64_t stride) {
+  return fbs::Ref(offset, stride, scope, fbs::Space::Device);
+}
 std::unique_ptr<fbs::TensorT> tensorAt(uint64_t offset, Dims shape, Dims strides = {},
                                        fbs::DType dtype = fbs::DType::F32);
 
-/// A program of one function, called once.
+/// A tensor of floats that is divided by `axes`, a list for each dimension (none: not at all).
+std::unique_ptr<fbs::BindingT> bindingOf(fbs::BindingKind kind, const std::string &name,
+                                         uint64_t offset, Dims shape, Dims local,
+                                         const std::vector<std::vector<int>> &axes = {});
+std::unique_ptr<fbs::GroupT> groupOf(const std::vector<std::vector<int>> &lists);
+
+/// A program of one function, called once. Group i is that of mesh axis i.
 fbs::ProgramT emptyProgram(const Json &manifest, uint64_t arenaBytes);
 template <typename Op>
 Op &addInstruction(fbs::ProgramT &program, Op op, const std::string &name = "op") {

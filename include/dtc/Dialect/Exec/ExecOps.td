@@ -26,6 +26,8 @@ def Exec_Dialect : Dialect {
     /// On the module, once memory is planned.
     static constexpr llvm::StringLiteral kArenaBytes = "exec.arena_bytes";
     static constexpr llvm::StringLiteral kThreads = "exec.threads";
+    /// On the module of a role: its world ranks, by their positions on the mesh.
+    static constexpr llvm::StringLiteral kRanks = "exec.ranks";
   }];
 }
 
