@@ -6,8 +6,8 @@
 // complete and its source may be reused. Results don't depend on timing:
 // reductions add in the order of positions, in f32 for 16-bit floats.
 //
-// A message has a sender and a receiver. Messages of an ordered pair of ranks are
-// matched in order; `send` returns when the receiver has them.
+// A message has a sender and a receiver. From one rank to another, the n-th message
+// sent on a channel is the n-th received on it; `send` returns when it has arrived.
 //
 // Ranks wait blocked, never spinning, and at most the run's time limit. When one
 // rank aborts, every waiting and every later call on any rank returns an error.
@@ -55,9 +55,9 @@ public:
 
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
-  /// The same rank's end for another thread. Its collectives meet those of
-  /// channels of the same name; messages know no channels.
-  virtual std::unique_ptr<Communicator> channel(const std::string &name) = 0;
+  /// The same rank's end for a queue. Its collectives meet those of queues of the
+  /// same name.
+  virtual std::unique_ptr<Communicator> forQueue(const std::string &name) = 0;
   /// The group of these ranks, of which this is one; asked for before the run.
   virtual Group group(const std::vector<int> &ranks) = 0;
 
@@ -81,8 +81,8 @@ public:
   virtual Status barrier(const Group &group) = 0;
 
   /// Both ends have buffers of the same sizes.
-  virtual Status send(int to, std::span<const SendBlock> blocks) = 0;
-  virtual Status receive(int from, std::span<const ReceiveBlock> blocks) = 0;
+  virtual Status send(int to, uint32_t channel, std::span<const SendBlock> blocks) = 0;
+  virtual Status receive(int from, uint32_t channel, std::span<const ReceiveBlock> blocks) = 0;
 
   /// Ends the run on all ranks; the first call's reason is kept.
   virtual void abort(const Status &reason) = 0;

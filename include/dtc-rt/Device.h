@@ -30,8 +30,8 @@ namespace dtc::rt {
 /// A place in a device's memory. Only the device may look at what is there.
 using Address = char *;
 
-enum class Space : uint8_t { Device, Host };
-enum class QueueKind : uint8_t { Compute, Collective, Send, Receive, Copy };
+using fbs::QueueKind;
+using fbs::Space;
 
 struct QueueSpec {
   std::string name; ///< collectives meet those of queues of the same name on other ranks

@@ -1,48 +1,78 @@
-// Executes a rank's program: its functions in the order of the schedule.
+// Executes a rank's program on its device: issues the functions' instructions in the
+// order of the schedule, each to its queue, with waits for and signals of tokens.
 //
-// Instructions are prepared once (library primitives made, symbols and groups
-// looked up); a step then walks through lists of them.
+// Instructions are prepared once; a step then walks through lists of them. What an
+// address depends on is a number of the call (microbatch, slot, inbox, outbox):
+//
+//   call {f, microbatch 3, slot 1}     ref {offset 4096, stride 512, Slot} -> 4096 + 1 * 512
+//                                      token of the scope Microbatch       -> its event 3
 #pragma once
 
-#include "dtc-rt/CPU/Arena.h"
-#include "dtc-rt/CPU/CodeObject.h"
-#include "dtc-rt/Communicator.h"
+#include "dtc-rt/Device.h"
 #include "dtc-rt/ProgramView.h"
-#include "dtc-rt/CPU/ThreadTeam.h"
 
-#include <memory>
+#include <array>
 
 namespace dtc::rt {
 
-/// What an instruction needs of its rank. Outlives the executor.
+/// Of a rank. Outlives the executor.
 struct RankContext {
-  const Manifest &manifest;
   ProgramView program;
-  const CodeObject &code;
-  Communicator &communicator;
-  ThreadTeam &team;
-  char *arena = nullptr, *hostArena = nullptr;
-  std::vector<Group> groups = {}; ///< the rank's own of each of the program's; made by the executor
-};
-
-class Instruction {
-public:
-  virtual ~Instruction() = default;
-  virtual Status run(const fbs::Call &call) = 0;
+  Device &device;
+  int rank = 0;        ///< in the world
+  size_t position = 0; ///< in the role
+  Address arena = nullptr, hostArena = nullptr;
 };
 
 class Executor {
 public:
-  /// Call on the rank's thread.
+  /// Makes the device's queues. Call on the rank's thread, as all of this.
   static Result<Executor> create(const RankContext &context);
 
-  /// One step: the whole schedule.
+  /// One step: issues the whole schedule and waits until it is done.
   Status runStep();
 
 private:
+  /// The numbers of a call, by scope.
+  using Numbers = std::array<uint32_t, static_cast<size_t>(fbs::Scope::MAX) + 1>;
+
+  struct Place {
+    Address start;
+    uint64_t stride;
+    fbs::Scope scope;
+  };
+  /// One event for each number of its scope.
+  struct Token {
+    fbs::Scope scope;
+    std::vector<std::unique_ptr<Event>> events;
+  };
+  /// Places and tokens are ranges of `places` and `tokenIndices`.
+  struct Instruction {
+    std::unique_ptr<Operation> operation; ///< null: the rank takes no part
+    Queue *queue;
+    size_t firstPlace, numPlaces;
+    size_t firstToken, numWaits, numSignals;
+  };
+
   explicit Executor(const RankContext &context) : context(context) {}
+  Status createQueues();
+  void createTokens();
+  Result<Instruction> prepare(const fbs::Instruction &given);
+  Place placeOf(const fbs::Ref &ref) const;
+  Status issue(const Instruction &instruction, const Numbers &numbers);
+  Event &event(size_t token, const Numbers &numbers) {
+    Token &known = tokens[token];
+    return *known.events[numbers[static_cast<size_t>(known.scope)]];
+  }
+  static Numbers numbersOf(const fbs::Call &call);
+
   RankContext context;
-  std::vector<std::vector<std::unique_ptr<Instruction>>> functions;
+  std::vector<Token> tokens;
+  std::vector<Place> places;
+  std::vector<uint32_t> tokenIndices;
+  std::vector<Address> addresses; ///< of the instruction that is being issued
+  std::vector<std::vector<Instruction>> functions;
+  std::vector<std::unique_ptr<Queue>> queues; ///< destroyed first: they may be at work
 };
 
 } // namespace dtc::rt

@@ -52,7 +52,8 @@ struct CollectiveSpec {
 /// Buffers that are sent to, or received from, another rank. Addresses: the buffers.
 struct MessageSpec {
   bool receives = false;
-  int peer = -1;
+  int peer = 0;
+  uint32_t channel = 0;
   std::vector<uint64_t> bytes; ///< of each buffer
 };
 

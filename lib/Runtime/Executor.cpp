@@ -4,75 +4,115 @@
 #include <algorithm>
 
 namespace dtc::rt {
-namespace {
-
-const char *nameOf(const fbs::Instruction &instruction) {
-  return instruction.name() ? instruction.name()->c_str()
-                            : fbs::EnumNameOp(instruction.op_type());
-}
-
-/// The ranks of a group that the rank is one of, in order of their positions.
-std::vector<int> ranksOf(const fbs::Group &group, int rank) {
-  for (const fbs::RankList *list : *group.lists())
-    if (std::find(list->ranks()->begin(), list->ranks()->end(), rank) != list->ranks()->end())
-      return {list->ranks()->begin(), list->ranks()->end()};
-  return {rank}; // not reached: every rank of the role is in one
-}
-
-MadeInstruction make(const RankContext &context, const fbs::Instruction &instruction) {
-  if (instruction.queue() != 0)
-    return refused("this runtime has one queue alone, not: " +
-                   context.program->queues()->Get(instruction.queue())->name()->str());
-  switch (instruction.op_type()) {
-  case fbs::Op::Launch:
-    return makeLaunch(context, *instruction.op_as_Launch());
-  case fbs::Op::Matmul:
-    return makeMatmul(context, *instruction.op_as_Matmul());
-  case fbs::Op::Conv:
-    return makeConv(context, *instruction.op_as_Conv());
-  case fbs::Op::Collective:
-    return makeCollective(context, *instruction.op_as_Collective(), nameOf(instruction));
-  case fbs::Op::GroupPosition:
-    return makeGroupPosition(context, *instruction.op_as_GroupPosition());
-  case fbs::Op::Zero:
-    return makeZero(context, *instruction.op_as_Zero());
-  case fbs::Op::Copy:
-    return makeCopy(context, *instruction.op_as_Copy());
-  case fbs::Op::Message:
-    return refused("this runtime cannot send and receive");
-  default:
-    return refused("unknown operation");
-  }
-}
-
-} // namespace
 
 Result<Executor> Executor::create(const RankContext &context) {
   Executor executor(context);
-  Communicator &communicator = context.communicator;
-  for (const fbs::Group *group : *context.program->groups())
-    executor.context.groups.push_back(
-        communicator.group(ranksOf(*group, communicator.rank())));
+  if (Status status = executor.createQueues(); !status.isOk())
+    return status;
+  executor.createTokens();
   for (const fbs::Function *function : *context.program->functions()) {
     auto &list = executor.functions.emplace_back();
-    for (const fbs::Instruction *instruction : *function->instructions()) {
-      MadeInstruction made = make(executor.context, *instruction);
+    for (const fbs::Instruction *given : *function->instructions()) {
+      Result<Instruction> made = executor.prepare(*given);
       if (!made)
-        return std::move(made.status()).in(function->name()->str() + ": " + nameOf(*instruction));
+        return std::move(made.status()).in(function->name()->str() + ": " + nameOf(*given));
       list.push_back(std::move(*made));
     }
   }
   return executor;
 }
 
+Status Executor::createQueues() {
+  std::vector<QueueSpec> specs;
+  for (const fbs::Queue *queue : *context.program->queues())
+    specs.push_back({queue->name()->str(), queue->kind()});
+  auto made = context.device.createQueues(specs);
+  if (!made)
+    return made.status();
+  queues = std::move(*made);
+  return Status::ok();
+}
+
+/// As many events of a token as the schedule's calls have numbers of its scope.
+void Executor::createTokens() {
+  Numbers most{};
+  for (const fbs::Call *call : *context.program->schedule()) {
+    Numbers numbers = numbersOf(*call);
+    for (size_t scope = 0; scope < most.size(); ++scope)
+      most[scope] = std::max(most[scope], numbers[scope]);
+  }
+  const auto *scopes = context.program->tokens();
+  for (uint32_t i = 0; scopes && i < scopes->size(); ++i) {
+    Token &token = tokens.emplace_back();
+    token.scope = static_cast<fbs::Scope>(scopes->Get(i));
+    for (uint32_t number = 0; number <= most[static_cast<size_t>(token.scope)]; ++number)
+      token.events.push_back(context.device.createEvent());
+  }
+}
+
+Executor::Place Executor::placeOf(const fbs::Ref &ref) const {
+  Address arena = ref.space() == fbs::Space::Host ? context.hostArena : context.arena;
+  return {arena + ref.offset(), ref.scope() == fbs::Scope::Step ? 0 : ref.stride(), ref.scope()};
+}
+
+Result<Executor::Instruction> Executor::prepare(const fbs::Instruction &given) {
+  InstructionSpec spec = specOf(*context.program, given, {context.rank, context.position});
+  Instruction made{nullptr, queues[given.queue()].get(), places.size(), spec.refs.size(),
+                   tokenIndices.size(), 0, 0};
+  for (const fbs::Ref &ref : spec.refs)
+    places.push_back(placeOf(ref));
+  addresses.resize(std::max(addresses.size(), spec.refs.size()));
+  for (auto [list, count] : {std::pair(given.waits(), &made.numWaits),
+                             std::pair(given.signals(), &made.numSignals)})
+    if (list) {
+      tokenIndices.insert(tokenIndices.end(), list->begin(), list->end());
+      *count = list->size();
+    }
+  if (!spec.operation)
+    return made;
+  auto operation = context.device.prepare(*made.queue, *spec.operation, nameOf(given));
+  if (!operation)
+    return operation.status();
+  made.operation = std::move(*operation);
+  return made;
+}
+
+Executor::Numbers Executor::numbersOf(const fbs::Call &call) {
+  Numbers numbers;
+  for (size_t scope = 0; scope < numbers.size(); ++scope)
+    numbers[scope] = numberOf(call, static_cast<fbs::Scope>(scope));
+  return numbers;
+}
+
+Status Executor::issue(const Instruction &instruction, const Numbers &numbers) {
+  const uint32_t *token = tokenIndices.data() + instruction.firstToken;
+  for (size_t i = 0; i < instruction.numWaits; ++i)
+    instruction.queue->wait(event(*token++, numbers));
+  if (instruction.operation) {
+    const Place *place = places.data() + instruction.firstPlace;
+    for (size_t i = 0; i < instruction.numPlaces; ++i, ++place)
+      addresses[i] = place->start + numbers[static_cast<size_t>(place->scope)] * place->stride;
+    Status status = instruction.operation->issue({addresses.data(), instruction.numPlaces});
+    if (!status.isOk())
+      return status;
+  }
+  for (size_t i = 0; i < instruction.numSignals; ++i)
+    instruction.queue->signal(event(*token++, numbers));
+  return Status::ok();
+}
+
 Status Executor::runStep() {
   for (const fbs::Call *call : *context.program->schedule()) {
-    if (Status status = context.communicator.check(); !status.isOk())
+    if (Status status = context.device.status(); !status.isOk())
       return status;
-    for (const auto &instruction : functions[call->function()])
-      if (Status status = instruction->run(*call); !status.isOk())
+    Numbers numbers = numbersOf(*call);
+    for (const Instruction &instruction : functions[call->function()])
+      if (Status status = issue(instruction, numbers); !status.isOk())
         return status;
   }
+  for (auto &queue : queues)
+    if (Status status = queue->synchronize(); !status.isOk())
+      return status;
   return Status::ok();
 }
 

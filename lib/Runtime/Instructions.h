@@ -1,32 +1,29 @@
-// Makes the instructions of an executor, by kind.
+// Instructions of a program as what a device is asked to do.
 #pragma once
 
-#include "dtc-rt/Executor.h"
+#include "dtc-rt/Operations.h"
+#include "dtc-rt/ProgramView.h"
+
+#include <optional>
 
 namespace dtc::rt {
 
-/// The addresses that a reference stands for.
-class Place {
-public:
-  Place() = default;
-  Place(const RankContext &context, const fbs::Ref &ref)
-      : base(ref.space() == fbs::Space::Host ? context.hostArena : context.arena), ref(ref) {}
-  char *at(const fbs::Call &call) const { return base + offsetOf(ref, call); }
-
-private:
-  char *base = nullptr;
-  fbs::Ref ref;
+/// A rank of a role: by its number in the world, and its position in the role.
+struct RankPlace {
+  int rank = 0;
+  size_t position = 0;
 };
 
-using MadeInstruction = Result<std::unique_ptr<Instruction>>;
+struct InstructionSpec {
+  std::optional<OperationSpec> operation; ///< none: the rank takes no part
+  std::vector<fbs::Ref> refs;             ///< of the operation's addresses, in its order
+};
 
-MadeInstruction makeLaunch(const RankContext &context, const fbs::Launch &op);
-MadeInstruction makeMatmul(const RankContext &context, const fbs::Matmul &op);
-MadeInstruction makeConv(const RankContext &context, const fbs::Conv &op);
-MadeInstruction makeCollective(const RankContext &context, const fbs::Collective &op,
-                               const char *name);
-MadeInstruction makeGroupPosition(const RankContext &context, const fbs::GroupPosition &op);
-MadeInstruction makeZero(const RankContext &context, const fbs::Zero &op);
-MadeInstruction makeCopy(const RankContext &context, const fbs::Copy &op);
+/// What an instruction is for a rank.
+InstructionSpec specOf(const fbs::Program &program, const fbs::Instruction &instruction,
+                       const RankPlace &place);
+
+/// Its name, or the kind of its operation.
+std::string nameOf(const fbs::Instruction &instruction);
 
 } // namespace dtc::rt

@@ -25,12 +25,18 @@ using Kind = fbs::BindingKind;
 
 } // namespace
 
+/// Queues end before the rank does: others may be reading its arena until all have.
 Status RankWorker::run() {
-  std::vector<int> everyone(communicator.worldSize());
-  std::iota(everyone.begin(), everyone.end(), 0);
-  world = communicator.group(everyone);
-  if (Status status = prepare(); !status.isOk())
-    return status;
+  Status status = prepare();
+  if (status.isOk())
+    status = runSteps();
+  if (!status.isOk())
+    communicator.abort(status);
+  executor.reset();
+  return status;
+}
+
+Status RankWorker::runSteps() {
   bool leader = communicator.rank() == 0;
   for (int64_t number = 1; number <= session.numSteps; ++number) {
     if (leader)
@@ -58,41 +64,59 @@ Status RankWorker::run() {
 }
 
 Status RankWorker::prepare() {
-  team.emplace(static_cast<int>(session.manifest().threadsPerRank), cpus);
-  Result<Arena> memory = Arena::create(program->arena_bytes());
-  if (!memory)
-    return memory.status();
-  arena.emplace(std::move(*memory));
-  Result<Arena> hostMemory = Arena::create(program->host_arena_bytes());
-  if (!hostMemory)
-    return hostMemory.status();
-  hostArena.emplace(std::move(*hostMemory));
-  Result<Executor> made =
-      Executor::create({session.manifest(), program, session.code, communicator, *team,
-                        arena->data(), hostArena->data()});
+  std::vector<int> everyone(communicator.worldSize());
+  std::iota(everyone.begin(), everyone.end(), 0);
+  world = communicator.group(everyone);
+  int threads = static_cast<int>(session.manifest().threadsPerRank);
+  auto made = session.platform->createDevice(communicator, {threads, cpus});
   if (!made)
-    return std::move(made.status()).in(session.package->path());
-  executor.emplace(std::move(*made));
-  loadWeights();
-  return Status::ok();
+    return made.status();
+  device = std::move(*made);
+  for (auto [space, bytes, memory] :
+       {std::tuple(Space::Device, program->arena_bytes(), &arena),
+        std::tuple(Space::Host, program->host_arena_bytes(), &hostArena)}) {
+    auto allocated = device->allocate(space, bytes);
+    if (!allocated)
+      return allocated.status();
+    *memory = std::move(*allocated);
+  }
+  Result<Executor> ready = Executor::create({program, *device, communicator.rank(), place.second,
+                                             arena->base(), hostArena->base()});
+  if (!ready)
+    return std::move(ready.status()).in(session.package->path());
+  executor.emplace(std::move(*ready));
+  return loadWeights();
 }
 
-/// Other states begin as zeros, which the arena is.
-void RankWorker::loadWeights() {
+/// Other states begin as zeros, which the arena is. Tensors of a bucket lie one after
+/// another, with padding between them: each writes what is its own.
+Status RankWorker::loadWeights() {
   for (const fbs::Binding *binding :
-       program.bindings({Kind::Parameter, Kind::Buffer, Kind::Master}))
-    session.weights.read(indexOf(session.manifest(), *binding), partOf(*binding),
-                         dtypeOf(binding->dtype()), at(*binding));
+       program.bindings({Kind::Parameter, Kind::Buffer, Kind::Master})) {
+    Part part = partOf(*binding);
+    DType dtype = dtypeOf(binding->dtype());
+    Address target = at(*binding) + part.at * sizeOf(dtype);
+    part.at = 0;
+    uint64_t bytes = static_cast<uint64_t>((part.end - part.begin) * sizeOf(dtype));
+    auto fill = [&](char *host) {
+      session.weights.read(indexOf(session.manifest(), *binding), part, dtype, host);
+    };
+    if (Status status = device->write(target, bytes, fill); !status.isOk())
+      return status;
+  }
+  return Status::ok();
 }
 
 Status RankWorker::step(int64_t number) {
   if (Status status = loadData(number); !status.isOk())
     return status;
-  writeScalars(number);
+  if (Status status = writeScalars(number); !status.isOk())
+    return status;
   if (Status status = executor->runStep(); !status.isOk())
     return status;
   if (session.isInference())
-    storeOutputs(number);
+    if (Status status = storeOutputs(number); !status.isOk())
+      return status;
   return checkFinite(number);
 }
 
@@ -108,32 +132,42 @@ Status RankWorker::loadData(int64_t number) {
       int64_t first = (number - 1) * manifest.globalBatch + microbatch * info.shape[0];
       for (int64_t i = 0; i < info.shape[0]; ++i)
         samples[i] = session.order.at(first + i);
-      if (Status status = session.data.read(input, samples, shard, dtypeOf(binding->dtype()),
-                                            at(*binding, microbatch));
-          !status.isOk())
-        return status;
+      Status read = Status::ok();
+      auto fill = [&](char *host) {
+        read = session.data.read(input, samples, shard, dtypeOf(binding->dtype()), host);
+      };
+      Status written = device->write(at(*binding, microbatch), bytesOf(*binding), fill);
+      for (const Status &status : {read, written})
+        if (!status.isOk())
+          return status;
     }
   }
   return Status::ok();
 }
 
-void RankWorker::writeScalars(int64_t number) {
+Status RankWorker::writeScalars(int64_t number) {
   for (const fbs::Binding *scalar : program.bindings({Kind::LearningRate, Kind::StepNumber})) {
     double value = scalar->kind() == Kind::LearningRate
                        ? learningRateAt(session.manifest().learningRate, number)
                        : static_cast<double>(number);
-    convert(dtypeOf(scalar->dtype()), at(*scalar), DType::F64,
-            reinterpret_cast<const char *>(&value), 1);
+    auto fill = [&](char *host) {
+      convert(dtypeOf(scalar->dtype()), host, DType::F64, reinterpret_cast<const char *>(&value), 1);
+    };
+    if (Status status = device->write(at(*scalar), bytesOf(*scalar), fill); !status.isOk())
+      return status;
   }
+  return Status::ok();
 }
 
 std::optional<double> RankWorker::readFloat(Kind kind) const {
   const fbs::Binding *binding = program.binding(kind);
   if (!binding)
     return std::nullopt;
-  float value;
-  std::memcpy(&value, at(*binding), sizeof(value));
-  return value;
+  float value = 0;
+  Status status = device->read(at(*binding), sizeof(value), [&](const char *host) {
+    std::memcpy(&value, host, sizeof(value));
+  });
+  return status.isOk() ? std::optional<double>(value) : std::nullopt;
 }
 
 Status RankWorker::checkFinite(int64_t number) const {
@@ -161,32 +195,38 @@ StepMetrics RankWorker::measure(int64_t number, double seconds) const {
           learningRateAt(session.manifest().learningRate, number), seconds};
 }
 
-void RankWorker::storeOutputs(int64_t number) {
-  const Manifest &manifest = session.manifest();
+Status RankWorker::storeOutputs(int64_t number) {
   for (const fbs::Binding *binding : program.bindings({Kind::Output})) {
-    size_t output = indexOf(manifest.outputs, binding->name()->str());
-    const TensorInfo &info = manifest.outputs[output];
-    Shard shard = partOf(*binding).shard;
-    if (!shard.first || !speaksFor(session.speakers.outputs[output]))
+    size_t output = indexOf(session.manifest().outputs, binding->name()->str());
+    if (!partOf(*binding).shard.first || !speaksFor(session.speakers.outputs[output]))
       continue;
-    DType dtype = dtypeOf(binding->dtype());
-    for (uint32_t microbatch = 0; microbatch < program->num_microbatches(); ++microbatch) {
-      // What lies beyond the last sample was computed on samples that came again.
-      Box from{shard.shape, Dims(shard.shape.size(), 0)}, to{info.shape, shard.offset};
-      to.whole[0] = session.data.numSamples();
-      to.offset[0] += (number - 1) * manifest.globalBatch + microbatch * info.shape[0];
-      Dims part = shard.shape;
-      part[0] = std::min(part[0], to.whole[0] - to.offset[0]);
-      if (part[0] <= 0)
-        continue;
-      const char *source = at(*binding, microbatch);
-      char *target = session.outputWriter->data(output);
-      forEachRun(part, to, from, [&](int64_t toIndex, int64_t fromIndex, int64_t count) {
-        convert(info.dtype, target + toIndex * sizeOf(info.dtype), dtype,
-                source + fromIndex * sizeOf(dtype), count);
-      });
-    }
+    for (uint32_t microbatch = 0; microbatch < program->num_microbatches(); ++microbatch)
+      if (Status status = storeOutput(*binding, output, number, microbatch); !status.isOk())
+        return status;
   }
+  return Status::ok();
+}
+
+Status RankWorker::storeOutput(const fbs::Binding &binding, size_t output, int64_t number,
+                               uint32_t microbatch) {
+  const TensorInfo &info = session.manifest().outputs[output];
+  Shard shard = partOf(binding).shard;
+  // What lies beyond the last sample was computed on samples that came again.
+  Box from{shard.shape, Dims(shard.shape.size(), 0)}, to{info.shape, shard.offset};
+  to.whole[0] = session.data.numSamples();
+  to.offset[0] += (number - 1) * session.manifest().globalBatch + microbatch * info.shape[0];
+  Dims part = shard.shape;
+  part[0] = std::min(part[0], to.whole[0] - to.offset[0]);
+  if (part[0] <= 0)
+    return Status::ok();
+  DType dtype = dtypeOf(binding.dtype());
+  char *target = session.outputWriter->data(output);
+  return device->read(at(binding, microbatch), bytesOf(binding), [&](const char *source) {
+    forEachRun(part, to, from, [&](int64_t toIndex, int64_t fromIndex, int64_t count) {
+      convert(info.dtype, target + toIndex * sizeOf(info.dtype), dtype,
+              source + fromIndex * sizeOf(dtype), count);
+    });
+  });
 }
 
 /// Masters after parameters: they have the full precision.
@@ -200,8 +240,13 @@ Status RankWorker::saveWeights() {
     if (!best[i] || !speaksFor(session.speakers.parameters[i]))
       continue;
     Part part = partOf(*best[i]);
-    if (part.shard.first)
-      session.weightWriter->put(i, part, dtypeOf(best[i]->dtype()), at(*best[i]));
+    if (!part.shard.first)
+      continue;
+    Status status = device->read(at(*best[i]), bytesOf(*best[i]), [&](const char *host) {
+      session.weightWriter->put(i, part, dtypeOf(best[i]->dtype()), host);
+    });
+    if (!status.isOk())
+      return status;
   }
   return communicator.barrier(world);
 }

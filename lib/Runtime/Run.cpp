@@ -1,6 +1,9 @@
 #include "dtc-rt/Run.h"
 #include "Session.h"
 
+#include "dtc-rt/CPU/CpuPlatform.h"
+#include "dtc-rt/CPU/ThreadTeam.h"
+
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
@@ -122,17 +125,17 @@ Result<Speakers> findSpeakers(const std::vector<ProgramView> &programs, const Pa
   return result;
 }
 
-Result<CodeObject> openCode(const Package &package) {
+Result<std::unique_ptr<Platform>> openPlatform(const Package &package) {
   const Manifest &manifest = package.manifest();
+  std::unique_ptr<Platform> platform = createCpuPlatform();
   if (manifest.code.empty())
-    return CodeObject();
+    return platform;
   Result<std::span<const char>> bytes = package.read(manifest.code);
   if (!bytes)
     return bytes.status();
-  Result<CodeObject> code = CodeObject::load(*bytes);
-  if (!code)
-    return std::move(code.status()).in(package.path() + ": " + manifest.code);
-  return code;
+  if (Status status = platform->load(*bytes); !status.isOk())
+    return std::move(status).in(package.path() + ": " + manifest.code);
+  return platform;
 }
 
 Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
@@ -151,9 +154,9 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   Result<Speakers> speakers = findSpeakers(*programs, *package);
   if (!speakers)
     return speakers.status();
-  Result<CodeObject> code = openCode(*package);
-  if (!code)
-    return code.status();
+  Result<std::unique_ptr<Platform>> platform = openPlatform(*package);
+  if (!platform)
+    return platform.status();
   Result<DataSet> data = DataSet::open(options.data, manifest);
   if (!data)
     return data.status();
@@ -163,8 +166,8 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   bool shuffle = options.shuffle && options.outputs.empty();
   SampleOrder order(data->numSamples(), shuffle, options.seed);
   return std::unique_ptr<Session>(new Session{options, std::move(package), std::move(*programs),
-                                              std::move(*speakers), *code, std::move(*data),
-                                              std::move(*weights), order});
+                                              std::move(*speakers), std::move(*platform),
+                                              std::move(*data), std::move(*weights), order});
 }
 
 Status openResults(Session &session) {

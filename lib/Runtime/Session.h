@@ -27,7 +27,7 @@ struct Session {
   std::unique_ptr<const Package> package; ///< others point into it
   std::vector<ProgramView> programs; ///< per role
   Speakers speakers;
-  CodeObject code;
+  std::unique_ptr<Platform> platform;
   DataSet data;
   WeightReader weights;
   SampleOrder order;
@@ -61,19 +61,27 @@ public:
 
 private:
   Status prepare();
-  void loadWeights();
+  Status runSteps();
+  Status loadWeights();
   Status step(int64_t number);
   Status loadData(int64_t number);
   Status checkFinite(int64_t number) const;
-  void writeScalars(int64_t number);
+  Status writeScalars(int64_t number);
   void tellResults();
-  void storeOutputs(int64_t number);
+  Status storeOutputs(int64_t number);
+  Status storeOutput(const fbs::Binding &binding, size_t output, int64_t number,
+                     uint32_t microbatch);
   Status saveWeights();
   StepMetrics measure(int64_t number, double seconds) const;
 
-  char *at(const fbs::Binding &binding, uint32_t microbatch = 0) const {
-    const Arena &from = binding.ref()->space() == fbs::Space::Host ? *hostArena : *arena;
-    return from.data() + offsetOf(*binding.ref(), fbs::Call(0, microbatch, 0, 0, 0));
+  Address at(const fbs::Binding &binding, uint32_t microbatch = 0) const {
+    const Memory &from = binding.ref()->space() == Space::Host ? *hostArena : *arena;
+    return from.base() + offsetOf(*binding.ref(), fbs::Call(0, microbatch, 0, 0, 0));
+  }
+  /// Bytes of what the rank has of a binding: the whole part of a bucket.
+  static uint64_t bytesOf(const fbs::Binding &binding) {
+    return static_cast<uint64_t>(product(dimsOf(binding.local_shape())) *
+                                 sizeOf(dtypeOf(binding.dtype())));
   }
   /// The value of a scalar; nothing where the program has none.
   std::optional<double> readFloat(fbs::BindingKind kind) const;
@@ -90,8 +98,8 @@ private:
   ProgramView program;
   RankMesh mesh;
   Group world;
-  std::optional<ThreadTeam> team;
-  std::optional<Arena> arena, hostArena;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Memory> arena, hostArena;
   std::optional<Executor> executor;
 };
 

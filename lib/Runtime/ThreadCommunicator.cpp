@@ -34,12 +34,12 @@ Dims partOf(Dims whole, int dim, const Group &group) {
 
 class ThreadCommunicator : public Communicator {
 public:
-  ThreadCommunicator(ThreadWorld::Impl &world, int number, std::string channelName = "")
-      : world(world), number(number), channelName(std::move(channelName)) {}
+  ThreadCommunicator(ThreadWorld::Impl &world, int number, std::string queue = "")
+      : world(world), number(number), queue(std::move(queue)) {}
 
   int rank() const override { return number; }
   int worldSize() const override { return world.size(); }
-  std::unique_ptr<Communicator> channel(const std::string &name) override {
+  std::unique_ptr<Communicator> forQueue(const std::string &name) override {
     return std::make_unique<ThreadCommunicator>(world, number, name);
   }
 
@@ -48,7 +48,7 @@ public:
     group.ranks = ranks;
     group.position =
         static_cast<int>(std::find(ranks.begin(), ranks.end(), number) - ranks.begin());
-    group.id = world.groupOf(channelName, ranks);
+    group.id = world.groupOf(queue, ranks);
     return group;
   }
 
@@ -154,11 +154,11 @@ public:
     return shared.meet(group.position, "barrier", purpose);
   }
 
-  Status send(int to, std::span<const SendBlock> blocks) override {
-    return world.mailbox(number, to).send(blocks, purpose);
+  Status send(int to, uint32_t channel, std::span<const SendBlock> blocks) override {
+    return world.mailbox(number, to, channel).send(blocks, purpose);
   }
-  Status receive(int from, std::span<const ReceiveBlock> blocks) override {
-    return world.mailbox(from, number).receive(blocks, purpose);
+  Status receive(int from, uint32_t channel, std::span<const ReceiveBlock> blocks) override {
+    return world.mailbox(from, number, channel).receive(blocks, purpose);
   }
 
   void abort(const Status &reason) override { world.abort(reason); }
@@ -255,7 +255,7 @@ private:
 
   ThreadWorld::Impl &world;
   int number;
-  std::string channelName;
+  std::string queue;
   const char *current = "";
 };
 

@@ -79,17 +79,17 @@ void ThreadGroup::wake() {
   changed.notify_all();
 }
 
-int ThreadWorld::Impl::groupOf(const std::string &channel, const std::vector<int> &ranks) {
+int ThreadWorld::Impl::groupOf(const std::string &queue, const std::vector<int> &ranks) {
   std::lock_guard lock(mutex);
-  auto [it, isNew] = ids.try_emplace({channel, ranks}, static_cast<int>(groups.size()));
+  auto [it, isNew] = ids.try_emplace({queue, ranks}, static_cast<int>(groups.size()));
   if (isNew)
     groups.emplace_back(*this, ranks);
   return it->second;
 }
 
-ThreadMailbox &ThreadWorld::Impl::mailbox(int from, int to) {
+ThreadMailbox &ThreadWorld::Impl::mailbox(int from, int to, uint32_t channel) {
   std::lock_guard lock(mutex);
-  return mailboxes.try_emplace({from, to}, *this, from, to).first->second;
+  return mailboxes.try_emplace({from, to, channel}, *this, from, to).first->second;
 }
 
 ThreadGroup &ThreadWorld::Impl::groupAt(int id) {
@@ -99,7 +99,7 @@ ThreadGroup &ThreadWorld::Impl::groupAt(int id) {
 
 void ThreadWorld::Impl::abort(const Status &reason) {
   std::vector<ThreadGroup *> all;
-  std::vector<ThreadMailbox *> pairs;
+  std::vector<ThreadMailbox *> channels;
   {
     std::lock_guard lock(mutex);
     if (aborted.load())
@@ -108,12 +108,12 @@ void ThreadWorld::Impl::abort(const Status &reason) {
     aborted.store(true, std::memory_order_release);
     for (ThreadGroup &group : groups)
       all.push_back(&group);
-    for (auto &[ranks, mailbox] : mailboxes)
-      pairs.push_back(&mailbox);
+    for (auto &[key, mailbox] : mailboxes)
+      channels.push_back(&mailbox);
   }
   for (ThreadGroup *group : all)
     group->wake();
-  for (ThreadMailbox *mailbox : pairs)
+  for (ThreadMailbox *mailbox : channels)
     mailbox->wake();
 }
 

@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 namespace dtc::rt {
 
@@ -64,9 +65,9 @@ public:
 
   int size() const { return worldSize; }
   std::chrono::milliseconds limit() const { return timeLimit; }
-  int groupOf(const std::string &channel, const std::vector<int> &ranks);
+  int groupOf(const std::string &queue, const std::vector<int> &ranks);
   ThreadGroup &groupAt(int id);
-  ThreadMailbox &mailbox(int from, int to);
+  ThreadMailbox &mailbox(int from, int to, uint32_t channel);
   void abort(const Status &reason);
   bool isAborted() const { return aborted.load(std::memory_order_acquire); }
   Status reason() const;
@@ -81,7 +82,8 @@ private:
   mutable std::mutex mutex;
   std::map<std::pair<std::string, std::vector<int>>, int> ids;
   std::deque<ThreadGroup> groups;
-  std::map<std::pair<int, int>, ThreadMailbox> mailboxes; ///< by sender and receiver
+  /// By sender, receiver and channel.
+  std::map<std::tuple<int, int, uint32_t>, ThreadMailbox> mailboxes;
   std::atomic<bool> aborted{false};
   Status why = Status::ok();
 };

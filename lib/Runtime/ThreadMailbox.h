@@ -11,7 +11,7 @@
 
 namespace dtc::rt {
 
-/// Of an ordered pair of ranks.
+/// Of a channel from one rank to another.
 class ThreadMailbox {
 public:
   ThreadMailbox(ThreadWorld::Impl &world, int from, int to) : world(world), from(from), to(to) {}

@@ -62,7 +62,8 @@ private:
 template <typename Block> class MessageOperation : public CpuOperation {
 public:
   MessageOperation(CpuQueue &queue, const MessageSpec &spec, std::string name)
-      : CpuOperation(queue), peer(spec.peer), name(std::move(name)) {
+      : CpuOperation(queue), peer(spec.peer), channel(spec.channel),
+        name(std::move(name)) {
     for (uint64_t bytes : spec.bytes)
       blocks.push_back({nullptr, bytes});
   }
@@ -78,13 +79,14 @@ public:
 
 private:
   Status perform(Communicator &communicator, std::span<const SendBlock> message) {
-    return communicator.send(peer, message);
+    return communicator.send(peer, channel, message);
   }
   Status perform(Communicator &communicator, std::span<const ReceiveBlock> message) {
-    return communicator.receive(peer, message);
+    return communicator.receive(peer, channel, message);
   }
 
   int peer;
+  uint32_t channel;
   std::string name;
   std::vector<Block> blocks;
 };

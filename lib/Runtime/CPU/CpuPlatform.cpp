@@ -43,14 +43,14 @@ public:
   createQueues(std::span<const QueueSpec> specs) override {
     std::vector<std::unique_ptr<Queue>> queues;
     for (const QueueSpec &spec : specs) {
-      auto channel = communicator.channel(spec.name);
+      auto end = communicator.forQueue(spec.name);
       if (specs.size() == 1) {
-        queues.push_back(std::make_unique<InlineQueue>(progress, team, std::move(channel)));
+        queues.push_back(std::make_unique<InlineQueue>(progress, team, std::move(end)));
         break;
       }
       // What only moves data keeps one processor busy.
       int threads = spec.kind == QueueKind::Compute ? team.size() : 1;
-      queues.push_back(std::make_unique<ThreadQueue>(progress, threads, std::move(channel)));
+      queues.push_back(std::make_unique<ThreadQueue>(progress, threads, std::move(end)));
     }
     return queues;
   }
@@ -59,8 +59,8 @@ public:
 
   Result<std::unique_ptr<Operation>> prepare(Queue &queue, const OperationSpec &spec,
                                              const std::string &name) override {
-    return std::visit([&](const auto &kind) { return make(static_cast<CpuQueue &>(queue), kind, name); },
-                      spec);
+    auto &own = static_cast<CpuQueue &>(queue);
+    return std::visit([&](const auto &kind) { return make(own, kind, name); }, spec);
   }
 
   Status status() const override { return progress.status(); }

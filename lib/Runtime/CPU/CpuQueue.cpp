@@ -37,8 +37,8 @@ Status RankProgress::status() const {
 }
 
 ThreadQueue::ThreadQueue(RankProgress &progress, int threads,
-                         std::unique_ptr<Communicator> channel)
-    : CpuQueue(std::move(channel)), progress(progress), thread([this, threads] { work(threads); }) {}
+                         std::unique_ptr<Communicator> end)
+    : CpuQueue(std::move(end)), progress(progress), thread([this, threads] { work(threads); }) {}
 
 ThreadQueue::~ThreadQueue() {
   {

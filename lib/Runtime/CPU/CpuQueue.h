@@ -45,16 +45,16 @@ class CpuOperation;
 
 class CpuQueue : public Queue {
 public:
-  explicit CpuQueue(std::unique_ptr<Communicator> channel) : channel(std::move(channel)) {}
+  explicit CpuQueue(std::unique_ptr<Communicator> end) : end(std::move(end)) {}
 
   /// Runs the operation now or later; addresses are copied if later.
   virtual Status submit(CpuOperation &operation, std::span<const Address> addresses) = 0;
   /// Of the thread that carries the queue's work out; use it there.
   virtual ThreadTeam &team() = 0;
-  Communicator &communicator() { return *channel; }
+  Communicator &communicator() { return *end; }
 
 private:
-  std::unique_ptr<Communicator> channel;
+  std::unique_ptr<Communicator> end;
 };
 
 class CpuOperation : public Operation {
@@ -73,8 +73,8 @@ protected:
 /// The only queue of a rank: carries out each operation as it is issued.
 class InlineQueue : public CpuQueue {
 public:
-  InlineQueue(RankProgress &progress, ThreadTeam &team, std::unique_ptr<Communicator> channel)
-      : CpuQueue(std::move(channel)), progress(progress), threads(team) {}
+  InlineQueue(RankProgress &progress, ThreadTeam &team, std::unique_ptr<Communicator> end)
+      : CpuQueue(std::move(end)), progress(progress), threads(team) {}
 
   Status submit(CpuOperation &operation, std::span<const Address> addresses) override {
     return operation.run(addresses.data());
@@ -93,7 +93,7 @@ private:
 class ThreadQueue : public CpuQueue {
 public:
   /// `threads`: of a kernel or library call that is issued to it.
-  ThreadQueue(RankProgress &progress, int threads, std::unique_ptr<Communicator> channel);
+  ThreadQueue(RankProgress &progress, int threads, std::unique_ptr<Communicator> end);
   ~ThreadQueue() override;
 
   Status submit(CpuOperation &operation, std::span<const Address> addresses) override;

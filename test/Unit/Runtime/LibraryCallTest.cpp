@@ -1,5 +1,5 @@
 // Products and convolutions of the library against plain loops.
-#include "OneRank.h"
+#include "RunProgram.h"
 
 #include "dtc-cpu/LibraryCalls.h"
 

@@ -2,6 +2,7 @@
 
 #include "dtc-rt/ThreadCommunicator.h"
 
+#include <barrier>
 #include <cstring>
 #include <thread>
 
@@ -68,10 +69,10 @@ Status Rank::add(size_t queue, uint64_t a, uint64_t b, uint64_t target, uint64_t
   return issue(queue, LaunchSpec{"add", 3, count, 64, 0}, {a, b, target});
 }
 Status Rank::send(size_t queue, int peer, uint64_t offset, uint64_t bytes) {
-  return issue(queue, MessageSpec{false, peer, {bytes}}, {offset}, "send.op");
+  return issue(queue, MessageSpec{false, peer, 0, {bytes}}, {offset}, "send.op");
 }
 Status Rank::receive(size_t queue, int peer, uint64_t offset, uint64_t bytes) {
-  return issue(queue, MessageSpec{true, peer, {bytes}}, {offset}, "receive.op");
+  return issue(queue, MessageSpec{true, peer, 0, {bytes}}, {offset}, "receive.op");
 }
 
 void Rank::order(size_t before, size_t after) {
@@ -98,14 +99,20 @@ std::vector<Status> Conformance::statusesOf(int ranks, const Body &body,
     return statuses;
   }
   ThreadWorld world(ranks, timeLimit);
+  std::barrier finished(ranks); // others may be reading a rank's memory until all queues have ended
   auto work = [&](Communicator &communicator) {
     auto device = platform->createDevice(communicator, {threads, {}});
-    if (!device)
+    if (!device) {
+      communicator.abort(device.status());
+      finished.arrive_and_drop();
       return device.status();
+    }
     Rank rank(**device, communicator);
     Status status = body(rank);
     if (!status.isOk())
       communicator.abort(status);
+    rank.end();
+    finished.arrive_and_wait();
     return status;
   };
   std::vector<std::thread> workers;

@@ -57,6 +57,7 @@ public:
   /// `after` waits for what was issued to `before` so far.
   void order(size_t before, size_t after);
   Status synchronizeAll();
+  void end() { queues.clear(); }
 
   Device &device;
   Communicator &communicator;
@@ -65,7 +66,7 @@ private:
   std::unique_ptr<Memory> arena;
   std::vector<std::unique_ptr<Event>> events;
   std::vector<std::unique_ptr<Operation>> operations;
-  std::vector<std::unique_ptr<Queue>> queues; ///< destroyed first: they may be at work
+  std::vector<std::unique_ptr<Queue>> queues; ///< destroyed first: they use the others
 };
 
 class Conformance : public testing::TestWithParam<Target> {

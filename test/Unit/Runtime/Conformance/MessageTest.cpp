@@ -19,10 +19,10 @@ TEST_P(Conformance, AMessageArrives) {
     DTC_TRY(rank.begin(kQueues));
     if (rank.number() == 0) {
       DTC_TRY(rank.put(0, {1, 2, 3}));
-      DTC_TRY(rank.issue(Send, MessageSpec{false, 1, {4, 0, 8}}, {8, 0, 0}));
+      DTC_TRY(rank.issue(Send, MessageSpec{false, 1, 0, {4, 0, 8}}, {8, 0, 0}));
       return rank.synchronizeAll();
     }
-    DTC_TRY(rank.issue(Receive, MessageSpec{true, 0, {4, 0, 8}}, {64, 128, 256}));
+    DTC_TRY(rank.issue(Receive, MessageSpec{true, 0, 0, {4, 0, 8}}, {64, 128, 256}));
     DTC_TRY(rank.synchronizeAll());
     EXPECT_EQ(rank.get(64, 2), (std::vector<float>{3, 0}));
     EXPECT_EQ(rank.get(256, 3), (std::vector<float>{1, 2, 0}));
@@ -64,6 +64,23 @@ TEST_P(Conformance, MessagesOfAPairKeepTheirOrder) {
   });
 }
 
+TEST_P(Conformance, ChannelsMayOvertakeEachOther) {
+  onRanks(2, [](Rank &rank) { // sent on channel 0 then 1, by a queue each; received the other way
+    DTC_TRY(rank.begin({QueueKind::Compute, QueueKind::Send, QueueKind::Send, QueueKind::Receive}));
+    if (rank.number() == 0) {
+      DTC_TRY(rank.put(0, {1, 2}));
+      for (uint32_t channel : {0, 1})
+        DTC_TRY(rank.issue(1 + channel, MessageSpec{false, 1, channel, {4}}, {4 * channel}));
+      return rank.synchronizeAll();
+    }
+    for (uint32_t channel : {1, 0})
+      DTC_TRY(rank.issue(3, MessageSpec{true, 0, channel, {4}}, {64 + 4 * channel}));
+    DTC_TRY(rank.synchronizeAll());
+    EXPECT_EQ(rank.get(64, 2), (std::vector<float>{1, 2}));
+    return Status::ok();
+  });
+}
+
 TEST_P(Conformance, ASendIsDoneWhenItsBufferMayBeReused) {
   onRanks(2, [](Rank &rank) {
     DTC_TRY(rank.begin(kQueues, 8 << 20));
@@ -96,7 +113,7 @@ TEST_P(Conformance, SizesThatDifferAreAnErrorOnBothRanks) {
         DTC_TRY(rank.send(Send, 1, 0, 4));
       } else {
         std::vector<uint64_t> offsets(sizes.size());
-        DTC_TRY(rank.issue(Receive, MessageSpec{true, 0, sizes}, offsets, "layer.3"));
+        DTC_TRY(rank.issue(Receive, MessageSpec{true, 0, 0, sizes}, offsets, "layer.3"));
       }
       return rank.synchronizeAll();
     });
@@ -119,7 +136,7 @@ TEST_P(Conformance, AMessageThatNeverComesEndsInTime) {
         return rank.device.status();
       }
       size_t queue = receives ? Receive : Send;
-      DTC_TRY(rank.issue(queue, MessageSpec{receives, 1, {4}}, {0}, "act.7"));
+      DTC_TRY(rank.issue(queue, MessageSpec{receives, 1, 0, {4}}, {0}, "act.7"));
       rank.order(queue, Compute);
       DTC_TRY(rank.add(Compute, 0, 0, 64, 1));
       return rank.queue(Compute).synchronize(); // not the queue that waits
