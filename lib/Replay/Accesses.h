@@ -1,0 +1,124 @@
+// What each instruction of a function touches: the values it says that it reads
+// and writes, at the places that its operands have.
+//
+// `Instruction.reads` and `writes` list values in the order of the operands:
+//
+//   Launch                  arguments, then results
+//   Matmul                  reads a, b; writes c
+//   Conv                    reads input and weight; writes output. For a gradient, output and
+//                           what it is the gradient of change places.
+//   Collective              reads all sources; writes all targets
+//   Message                 reads (Send) or writes (Receive) all buffers
+//   GroupPosition, Zero     write the target
+//   Copy                    reads the source, writes the target
+//
+// A value is written once and as a whole. What is read may be a part of it.
+#pragma once
+
+#include "dtc-rt/Program_generated.h"
+
+#include <string>
+#include <vector>
+
+namespace dtc::replay {
+
+namespace fbs = rt::fbs;
+
+/// Addresses in both arenas as one: that of the host begins here.
+inline constexpr uint64_t kHostStart = uint64_t(1) << 62;
+
+/// The number of a call that a scope goes by.
+inline uint64_t numberOf(const fbs::Call &call, fbs::Scope scope) {
+  switch (scope) {
+  case fbs::Scope::Microbatch:
+    return call.microbatch();
+  case fbs::Scope::Slot:
+    return call.slot();
+  case fbs::Scope::Inbox:
+    return call.inbox();
+  case fbs::Scope::Outbox:
+    return call.outbox();
+  default:
+    return 0;
+  }
+}
+
+inline uint64_t addressOf(const fbs::Ref &ref, const fbs::Call &call) {
+  uint64_t start = ref.space() == fbs::Space::Host ? kHostStart : 0;
+  return start + ref.offset() + numberOf(call, ref.scope()) * ref.stride();
+}
+
+uint64_t sizeOf(fbs::DType dtype);
+
+/// A range that a value is read from or written to.
+struct Access {
+  fbs::Ref ref;
+  uint64_t bytes = 0;
+  uint32_t value = 0;
+};
+
+struct InstructionAccesses {
+  const fbs::InstructionT *instruction = nullptr;
+  uint32_t reads = 0, writes = 0, end = 0; ///< [reads, writes) and [writes, end) of the accesses
+  Access scratch;                          ///< 0 bytes: none
+  bool inPlace = false; ///< a result may replace an operand of the same place and size
+};
+
+struct FunctionAccesses {
+  std::vector<Access> accesses;
+  std::vector<InstructionAccesses> instructions;
+};
+
+/// Fills in the accesses. Empty, or what is wrong with the function itself: operands that
+/// aren't where their values are, values written twice, places outside the arena.
+class AccessCollector {
+public:
+  /// `largest`: the largest number of any call, for each scope.
+  AccessCollector(const fbs::ProgramT &program, const fbs::FunctionT &function,
+                  const fbs::Call &largest)
+      : program(program), function(function), largest(largest) {}
+
+  std::string collect(FunctionAccesses &result);
+
+private:
+  /// An operand; without bytes it is as large as its value.
+  struct Operand {
+    const fbs::Ref *ref = nullptr;
+    uint64_t bytes = 0;
+    bool hasBytes = false;
+    static Operand of(const fbs::TensorT &tensor);
+  };
+  struct Operands {
+    std::vector<Operand> reads, writes;
+    fbs::Ref scratch;
+    uint64_t scratchBytes = 0;
+    void setScratch(const fbs::Ref *ref, uint64_t bytes);
+  };
+
+  std::string checkValues() const;
+  std::string checkPlace(const fbs::Ref &ref, uint64_t bytes) const;
+  std::string addInstruction(const fbs::InstructionT &instruction);
+  std::string operandsOf(const fbs::InstructionT &instruction, Operands &operands) const;
+  std::string operandsOf(const fbs::LaunchT &op, size_t numReads, Operands &operands) const;
+  std::string operandsOf(const fbs::MatmulT &op, Operands &operands) const;
+  std::string operandsOf(const fbs::ConvT &op, Operands &operands) const;
+  std::string operandsOf(const fbs::CollectiveT &op, Operands &operands) const;
+  std::string operandsOf(const fbs::MessageT &op, Operands &operands) const;
+  std::string checkGroup(uint32_t group) const;
+  std::string addRead(const Operand &operand, uint32_t value);
+  std::string addWrite(const Operand &operand, uint32_t value);
+
+  const fbs::ProgramT &program;
+  const fbs::FunctionT &function;
+  fbs::Call largest;
+  FunctionAccesses *out = nullptr;
+  std::vector<bool> written; ///< by value; arguments too
+};
+
+/// The instruction that writes a value of the function, or null.
+const fbs::InstructionT *writerOf(const fbs::FunctionT &function, uint32_t value);
+
+/// "instruction 3 'name'"
+std::string describe(const fbs::FunctionT &function, const fbs::InstructionT &instruction);
+
+} // namespace dtc::replay

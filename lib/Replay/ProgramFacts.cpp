@@ -1,0 +1,159 @@
+#include "ProgramFacts.h"
+
+#include "Memory.h"
+
+#include <algorithm>
+#include <set>
+
+namespace dtc::replay {
+
+std::string ProgramFacts::prepare() {
+  if (program.queues.size() > kMostQueues)
+    return "has more queues than can be replayed: " + std::to_string(program.queues.size());
+  if (std::string wrong = checkSchedule(); !wrong.empty())
+    return wrong;
+  for (const fbs::Call &call : program.schedule)
+    largest = fbs::Call(0, program.num_microbatches - 1, std::max(largest.slot(), call.slot()),
+                        std::max(largest.inbox(), call.inbox()),
+                        std::max(largest.outbox(), call.outbox()));
+  for (const auto &binding : program.bindings) {
+    uint64_t bytes = sizeOf(binding->dtype);
+    for (int64_t size : binding->local_shape)
+      bytes *= uint64_t(size);
+    bindingBytes.push_back(bytes);
+  }
+  for (fbs::Scope scope : program.tokens)
+    tokenEvents.push_back(numberOf(largest, scope) + 1);
+  for (const auto &function : program.functions)
+    if (std::string wrong = prepareFunction(*function, functions.emplace_back()); !wrong.empty())
+      return "@" + function->name + ": " + wrong;
+  return checkCallCounts();
+}
+
+std::string ProgramFacts::checkSchedule() const {
+  if (program.num_microbatches == 0)
+    return "has no microbatches";
+  for (const fbs::Call &call : program.schedule) {
+    if (call.function() >= program.functions.size())
+      return "the schedule calls a function that the program lacks: " +
+             std::to_string(call.function());
+    if (call.microbatch() >= program.num_microbatches)
+      return "the schedule has an impossible microbatch: " + std::to_string(call.microbatch());
+  }
+  return {};
+}
+
+/// What goes by microbatches is called once for each of them, the rest at most as often.
+std::string ProgramFacts::checkCallCounts() const {
+  std::vector<std::set<uint32_t>> called(functions.size());
+  for (const fbs::Call &call : program.schedule)
+    if (!called[call.function()].insert(call.microbatch()).second)
+      return "the schedule calls @" + functionOf(call).name + " twice for microbatch " +
+             std::to_string(call.microbatch());
+  for (size_t i = 0; i < functions.size(); ++i) {
+    size_t calls = called[i].size(), microbatches = numMicrobatches();
+    if (calls != microbatches && (functions[i].isPerMicrobatch || calls != 1))
+      return "the schedule calls @" + program.functions[i]->name + " " + std::to_string(calls) +
+             " times in a step of " + std::to_string(microbatches) + " microbatches";
+  }
+  return {};
+}
+
+std::string ProgramFacts::prepareFunction(const fbs::FunctionT &function, FunctionFacts &facts) {
+  for (const auto &instruction : function.instructions)
+    if (std::string wrong = checkIssue(*instruction); !wrong.empty())
+      return replay::describe(function, *instruction) + ": " + wrong;
+  if (std::string wrong = AccessCollector(program, function, largest).collect(facts);
+      !wrong.empty())
+    return wrong;
+  for (const fbs::BoundValue &bound : function.arguments)
+    if (std::string wrong = bind(function, bound, facts.arguments); !wrong.empty())
+      return "argument " + wrong;
+  for (const fbs::BoundValue &bound : function.results)
+    if (std::string wrong = bind(function, bound, facts.results); !wrong.empty())
+      return "result " + wrong;
+  for (const Bound &argument : facts.arguments)
+    if (const fbs::InstructionT *writer = writerOf(function, argument.value))
+      return replay::describe(function, *writer) + ": writes an argument: value " +
+             std::to_string(argument.value);
+  facts.messageBinding.assign(function.values.size(), ~0u);
+  for (const auto *list : {&facts.arguments, &facts.results})
+    for (const Bound &bound : *list)
+      if (fbs::BindingKind kind = program.bindings[bound.binding]->kind;
+          kind == fbs::BindingKind::Inbox || kind == fbs::BindingKind::Outbox)
+        facts.messageBinding[bound.value] = bound.binding;
+  facts.isPerMicrobatch = std::ranges::any_of(function.values, [](const fbs::Value &value) {
+    return value.ref().scope() != fbs::Scope::Step;
+  });
+  findAccumulators(facts);
+  return {};
+}
+
+std::string ProgramFacts::checkIssue(const fbs::InstructionT &instruction) const {
+  if (instruction.queue >= std::max<size_t>(program.queues.size(), 1))
+    return "goes to a queue that the program lacks: " + std::to_string(instruction.queue);
+  for (const auto *list : {&instruction.waits, &instruction.signals})
+    for (uint32_t token : *list)
+      if (token >= program.tokens.size())
+        return "names a token that the program lacks: " + std::to_string(token);
+  return {};
+}
+
+std::string ProgramFacts::bind(const fbs::FunctionT &function, const fbs::BoundValue &bound,
+                              std::vector<Bound> &list) const {
+  std::string where = "of value " + std::to_string(bound.value());
+  if (bound.value() >= function.values.size() || bound.binding() >= program.bindings.size())
+    return where + " or its binding is one that the program lacks";
+  const fbs::Value &value = function.values[bound.value()];
+  const fbs::Ref &home = *program.bindings[bound.binding()]->ref, &place = value.ref();
+  uint64_t bytes = bindingBytes[bound.binding()];
+  bool isWhole = home.scope() == fbs::Scope::Microbatch && place.scope() == fbs::Scope::Step;
+  bool isSame = place.scope() == home.scope() &&
+                (home.scope() == fbs::Scope::Step || place.stride() == home.stride());
+  if (place.offset() != home.offset() || place.space() != home.space() || !(isSame || isWhole))
+    return where + " isn't where its binding is: " + describeBinding(bound.binding());
+  if (value.bytes() != (isWhole ? bytes * numMicrobatches() : bytes) ||
+      (isWhole && numMicrobatches() > 1 && home.stride() != bytes))
+    return where + " has another size than its binding: " + describeBinding(bound.binding());
+  list.push_back({bound.value(), bound.binding(), isWhole});
+  return {};
+}
+
+void ProgramFacts::findAccumulators(FunctionFacts &facts) const {
+  if (!facts.isPerMicrobatch)
+    return;
+  for (const Bound &argument : facts.arguments)
+    for (const Bound &result : facts.results)
+      if (argument.binding == result.binding && argument.value != result.value &&
+          instances(argument.binding) == 1)
+        facts.accumulators.push_back(argument.binding);
+}
+
+std::string ProgramFacts::describeCall(uint32_t step, uint32_t index) const {
+  const fbs::Call &call = program.schedule[index];
+  std::string text = "step " + std::to_string(step + 1) + ": call " + std::to_string(index) +
+                     " @" + functionOf(call).name;
+  if (!functions[call.function()].isPerMicrobatch)
+    return text;
+  text += " (microbatch " + std::to_string(call.microbatch()) + ", slot " +
+          std::to_string(call.slot());
+  if (largest.inbox() || largest.outbox())
+    text += ", inbox " + std::to_string(call.inbox()) + ", outbox " + std::to_string(call.outbox());
+  return text + ")";
+}
+
+std::string ProgramFacts::describe(const Site &site) const {
+  const fbs::FunctionT &function = functionOf(program.schedule[site.call]);
+  return describeCall(site.step, site.call) + ": " +
+         replay::describe(function, *function.instructions[site.instruction]);
+}
+
+std::string ProgramFacts::describeBinding(uint32_t index) const {
+  const fbs::BindingT &binding = *program.bindings[index];
+  std::string text = fbs::EnumNameBindingKind(binding.kind);
+  if (!binding.name.empty())
+    text += " '" + binding.name + "'";
+  return binding.state.empty() ? text : text + " (" + binding.state + ")";
+}
+
+} // namespace dtc::replay

@@ -1,0 +1,416 @@
+#include "RankReplay.h"
+
+#include <algorithm>
+
+namespace dtc::replay {
+namespace {
+
+using fbs::BindingKind;
+
+/// What outlives a step.
+bool persists(BindingKind kind) {
+  return kind == BindingKind::Parameter || kind == BindingKind::Buffer ||
+         kind == BindingKind::Master || kind == BindingKind::State;
+}
+
+/// What the host writes before each step.
+bool isGiven(BindingKind kind) {
+  return kind == BindingKind::Input || kind == BindingKind::Target ||
+         kind == BindingKind::LearningRate || kind == BindingKind::StepNumber;
+}
+
+/// What the host reads after each step.
+bool isAskedFor(BindingKind kind) {
+  return persists(kind) || kind == BindingKind::Output || kind == BindingKind::Loss ||
+         kind == BindingKind::GradNorm;
+}
+
+bool communicates(const fbs::CollectiveT &op) { return op.kind != fbs::CollectiveKind::Slice; }
+
+} // namespace
+
+RankReplay::RankReplay(const RankClasses &classes, size_t classNumber, const ProgramFacts &role)
+    : classes(classes), classNumber(classNumber), role(role), program(role.program),
+      added(role.functions.size(), std::vector<uint32_t>(role.program.bindings.size())),
+      clocks(std::max<size_t>(role.program.queues.size(), 1)) {
+  for (uint32_t binding = 0; binding < program.bindings.size(); ++binding)
+    current.emplace_back(role.instances(binding), Content(0));
+  for (uint64_t events : role.tokenEvents)
+    tokens.emplace_back(events);
+}
+
+std::string RankReplay::run(Traffic &result) {
+  traffic = &result;
+  traffic->program = &role;
+  for (site.step = 0; site.step < 2; ++site.step) {
+    if (std::string wrong = startStep(); !wrong.empty())
+      return wrong;
+    for (site.call = 0; site.call < program.schedule.size(); ++site.call)
+      if (std::string wrong = makeCall(); !wrong.empty())
+        return wrong;
+    if (std::string wrong = finishStep(); !wrong.empty())
+      return wrong;
+  }
+  return {};
+}
+
+Content RankReplay::newBlock(size_t size, uint32_t callIndex) {
+  Content first = nextContent;
+  blocks.push_back({first, site.step, callIndex});
+  nextContent += size;
+  return first;
+}
+
+uint64_t RankReplay::homeOf(uint32_t binding, uint32_t instance) const {
+  const fbs::Ref &ref = *program.bindings[binding]->ref;
+  return addressOf(ref, fbs::Call(0, instance, 0, 0, 0));
+}
+
+/// All queues are empty; the host writes inputs, before the first step also the state.
+std::string RankReplay::startStep() {
+  Clock all;
+  Time now{site.step, 0};
+  for (const Clock &clock : clocks)
+    all.join(clock);
+  std::ranges::fill(clocks, all);
+  size_t microbatches = role.numMicrobatches();
+  Content first = newBlock(program.bindings.size() * microbatches, kHost);
+  for (uint32_t binding = 0; binding < program.bindings.size(); ++binding) {
+    BindingKind kind = program.bindings[binding]->kind;
+    bool writes = isGiven(kind) || (persists(kind) && site.step == 0);
+    for (uint32_t instance = 0; instance < role.instances(binding); ++instance) {
+      if (!writes && !persists(kind))
+        current[binding][instance] = 0;
+      if (!writes)
+        continue;
+      Content content = first + binding * microbatches + instance;
+      uint64_t begin = homeOf(binding, instance), end = begin + role.bindingBytes[binding];
+      if (memory.write(begin, end, content, now, all))
+        return classes.describe(classNumber) + ": " + role.describeBinding(binding) +
+               " lies over another binding";
+      current[binding][instance] = content;
+    }
+  }
+  for (std::vector<uint32_t> &counts : added)
+    std::ranges::fill(counts, 0);
+  return {};
+}
+
+/// What the host reads lies where it is looked for, and is of this step.
+std::string RankReplay::finishStep() {
+  std::string where = classes.describe(classNumber) + ": step " + std::to_string(site.step + 1) +
+                      ": at the end ";
+  for (uint32_t binding = 0; binding < program.bindings.size(); ++binding) {
+    if (!isAskedFor(program.bindings[binding]->kind))
+      continue;
+    for (uint32_t instance = 0; instance < role.instances(binding); ++instance) {
+      std::string name = role.describeBinding(binding);
+      if (role.instances(binding) > 1)
+        name += " of microbatch " + std::to_string(instance);
+      Content content = current[binding][instance];
+      if (!content)
+        return where + name + " was not computed";
+      uint64_t begin = homeOf(binding, instance);
+      if (auto fault = memory.holds(begin, begin + role.bindingBytes[binding], content))
+        return where + name + " is asked for, but " + describe(fault->found) +
+               " lies there, at offset " + std::to_string(fault->address);
+    }
+  }
+  for (size_t function = 0; function < role.functions.size(); ++function)
+    for (uint32_t binding : role.functions[function].accumulators)
+      if (added[function][binding] != role.numMicrobatches())
+        return where + role.describeBinding(binding) + " lacks microbatches";
+  return {};
+}
+
+std::string RankReplay::makeCall() {
+  call = &program.schedule[site.call];
+  const FunctionFacts &facts = role.functions[call->function()];
+  const fbs::FunctionT &function = role.functionOf(*call);
+  callFirst = newBlock(function.values.size() + function.instructions.size(), site.call);
+  expected.resize(function.values.size());
+  for (size_t value = 0; value < expected.size(); ++value)
+    expected[value] = callFirst + value;
+  bindArguments(facts);
+  site.instruction = 0;
+  if (std::string wrong = accumulate(facts); !wrong.empty())
+    return fail(wrong);
+  if (std::string wrong = checkWhole(facts); !wrong.empty())
+    return fail(wrong);
+  for (const InstructionAccesses &entry : facts.instructions) {
+    if (std::string wrong = execute(entry); !wrong.empty())
+      return wrong;
+    ++site.instruction;
+  }
+  return checkResults(facts);
+}
+
+void RankReplay::bindArguments(const FunctionFacts &facts) {
+  for (const Bound &argument : facts.arguments)
+    expected[argument.value] =
+        argument.isWhole ? kPieces
+                         : current[argument.binding][role.instanceOf(argument.binding, *call)];
+}
+
+/// Microbatches are added in ascending order, each of them once.
+std::string RankReplay::accumulate(const FunctionFacts &facts) {
+  for (uint32_t binding : facts.accumulators) {
+    uint32_t &count = added[call->function()][binding];
+    if (call->microbatch() != count)
+      return "adds its microbatch to " + role.describeBinding(binding) +
+             ", where microbatch " + std::to_string(count) + " comes next";
+    ++count;
+  }
+  return {};
+}
+
+/// What is called once a step reads accumulators when all microbatches are in them.
+std::string RankReplay::checkWhole(const FunctionFacts &facts) {
+  if (facts.isPerMicrobatch)
+    return {};
+  for (const Bound &argument : facts.arguments)
+    for (size_t function = 0; function < role.functions.size(); ++function)
+      if (std::ranges::find(role.functions[function].accumulators, argument.binding) !=
+              role.functions[function].accumulators.end() &&
+          added[function][argument.binding] != role.numMicrobatches())
+        return "takes " + role.describeBinding(argument.binding) +
+               ", which so far is the sum of only " +
+               std::to_string(added[function][argument.binding]) + " microbatches";
+  return {};
+}
+
+std::string RankReplay::checkResults(const FunctionFacts &facts) {
+  const fbs::FunctionT &function = role.functionOf(*call);
+  for (const Bound &result : facts.results) {
+    Content content = expected[result.value];
+    std::string what = "returns " + describeValue(function, result.value) + " as " +
+                       role.describeBinding(result.binding);
+    if (content == kPieces)
+      continue;
+    if (!content)
+      return fail(what + ", which nothing has computed in this step");
+    const fbs::Value &value = function.values[result.value];
+    uint64_t begin = addressOf(value.ref(), *call);
+    if (auto fault = memory.holds(begin, begin + value.bytes(), content))
+      return fail(what + ", but " + describe(fault->found) + " lies there, at offset " +
+                  std::to_string(fault->address));
+    std::vector<Content> &instances = current[result.binding];
+    if (result.isWhole)
+      std::ranges::fill(instances, content);
+    else
+      instances[role.instanceOf(result.binding, *call)] = content;
+  }
+  return {};
+}
+
+std::string RankReplay::execute(const InstructionAccesses &entry) {
+  const fbs::InstructionT &instruction = *entry.instruction;
+  Clock &clock = clocks[instruction.queue];
+  std::vector<uint32_t> waits;
+  for (uint32_t token : instruction.waits) {
+    const TokenEvent &event = tokens[token][numberOf(*call, program.tokens[token])];
+    clock.join(event.clock);
+    if (event.event != ~0u)
+      waits.push_back(event.event);
+  }
+  Time now{instruction.queue, ++clock.ticks[instruction.queue]};
+  const auto *message = instruction.op.AsMessage();
+  bool takesPart = !message || classes.channelOf(classNumber, *message);
+  if (takesPart) {
+    if (std::string wrong = touch(entry, now, clock); !wrong.empty())
+      return wrong;
+    if (std::string wrong = meet(entry, now, clock); !wrong.empty())
+      return wrong;
+  }
+  bool isKnown = !traffic->events.empty() && traffic->events.back().site.step == site.step &&
+                 traffic->events.back().site.call == site.call &&
+                 traffic->events.back().site.instruction == site.instruction;
+  if (!isKnown && (!waits.empty() || !instruction.signals.empty()))
+    traffic->events.push_back({site, instruction.queue, {}});
+  if (isKnown || !waits.empty() || !instruction.signals.empty())
+    traffic->events.back().waits = std::move(waits);
+  for (uint32_t token : instruction.signals)
+    tokens[token][numberOf(*call, program.tokens[token])] = {
+        clock, static_cast<uint32_t>(traffic->events.size() - 1)};
+  return {};
+}
+
+/// Scratch memory is written first, results last.
+std::string RankReplay::touch(const InstructionAccesses &entry, Time now, const Clock &clock) {
+  const FunctionFacts &facts = role.functions[call->function()];
+  if (entry.scratch.bytes) {
+    uint64_t begin = addressOf(entry.scratch.ref, *call);
+    Content content = callFirst + expected.size() + site.instruction;
+    if (auto fault = memory.write(begin, begin + entry.scratch.bytes, content, now, clock))
+      return failWrite("scratch memory", *fault);
+  }
+  for (uint32_t i = entry.reads; i < entry.writes; ++i) {
+    const Access &access = facts.accesses[i];
+    Content content = expected[access.value];
+    if (content == kPieces) {
+      if (std::string wrong = readPieces(access, now, clock); !wrong.empty())
+        return wrong;
+      continue;
+    }
+    uint64_t begin = addressOf(access.ref, *call);
+    if (!content)
+      return failRead(access, content, {});
+    if (auto fault = memory.read(begin, begin + access.bytes, content, now, clock))
+      return failRead(access, content, *fault);
+  }
+  for (uint32_t i = entry.writes; i < entry.end; ++i) {
+    const Access &access = facts.accesses[i];
+    uint64_t begin = addressOf(access.ref, *call);
+    if (auto fault = memory.write(begin, begin + access.bytes, expected[access.value], now, clock,
+                                  entry.inPlace))
+      return failWrite(describeValue(role.functionOf(*call), access.value), *fault);
+  }
+  return {};
+}
+
+/// Each microbatch's part of an argument that is all of them.
+std::string RankReplay::readPieces(const Access &access, Time now, const Clock &clock) {
+  const FunctionFacts &facts = role.functions[call->function()];
+  uint32_t binding = std::ranges::find(facts.arguments, access.value, &Bound::value)->binding;
+  uint64_t begin = addressOf(access.ref, *call), end = begin + access.bytes;
+  uint64_t home = homeOf(binding, 0), bytes = role.bindingBytes[binding];
+  while (begin < end) {
+    uint64_t instance = (begin - home) / bytes;
+    uint64_t next = std::min(end, home + (instance + 1) * bytes);
+    Content content = current[binding][instance];
+    if (!content)
+      return failRead(access, content, {});
+    if (auto fault = memory.read(begin, next, content, now, clock))
+      return failRead(access, content, *fault);
+    begin = next;
+  }
+  return {};
+}
+
+/// Records what other ranks take part in.
+std::string RankReplay::meet(const InstructionAccesses &entry, Time now, const Clock &clock) {
+  const fbs::InstructionT &instruction = *entry.instruction;
+  if (const auto *message = instruction.op.AsMessage()) {
+    Channel channel = *classes.channelOf(classNumber, *message);
+    bool isSend = message->kind == fbs::MessageKind::Send;
+    uint64_t key = (uint64_t(channel.sender) << 48) | (uint64_t(channel.peers) << 32) |
+                   (uint64_t(channel.number) << 1) | isSend;
+    if (std::string wrong = keepsOrder(lastOnChannel, key, now, clock); !wrong.empty())
+      return fail(wrong);
+    return sendOrReceive(*message, channel);
+  }
+  const auto *collective = instruction.op.AsCollective();
+  if (!collective || !communicates(*collective))
+    return {};
+  Communicator communicator = classes.communicatorOf(classNumber, collective->group);
+  if (std::string wrong = keepsOrder(lastInGroup, communicator.number, now, clock); !wrong.empty())
+    return fail(wrong);
+  if (!communicator.isShared)
+    return {};
+  traffic->groupCalls[communicator.number].push_back(
+      {site, collective, static_cast<uint32_t>(traffic->events.size())});
+  traffic->events.push_back({site, instruction.queue, {}});
+  return {};
+}
+
+std::string RankReplay::sendOrReceive(const fbs::MessageT &message, const Channel &channel) {
+  const FunctionFacts &facts = role.functions[call->function()];
+  const fbs::InstructionT &instruction =
+      *role.functionOf(*call).instructions[site.instruction];
+  Transfer transfer{site, &message, {}, static_cast<uint32_t>(traffic->events.size())};
+  bool isSend = message.kind == fbs::MessageKind::Send;
+  for (uint32_t value : isSend ? instruction.reads : instruction.writes) {
+    uint32_t binding = facts.messageBinding[value];
+    if (binding == ~0u)
+      return fail("exchanges a value that is bound to no inbox or outbox: value " +
+                  std::to_string(value));
+    transfer.bindings.push_back(binding);
+  }
+  traffic->events.push_back({site, instruction.queue, {}});
+  (isSend ? traffic->sent : traffic->received)[channel].push_back(std::move(transfer));
+  return {};
+}
+
+/// Of two messages on a channel, or two collectives of a group, all ranks must know which is first.
+std::string RankReplay::keepsOrder(std::map<uint64_t, Time> &last, uint64_t key, Time now,
+                                   const Clock &clock) {
+  Time &before = last[key];
+  if (!clock.includes(before))
+    return "may begin before the one that was issued before it to the same ranks";
+  before = now;
+  return {};
+}
+
+std::string RankReplay::fail(const std::string &what) const {
+  const fbs::FunctionT &function = role.functionOf(program.schedule[site.call]);
+  std::string where = site.instruction < function.instructions.size()
+                          ? role.describe(site)
+                          : role.describeCall(site.step, site.call);
+  return classes.describe(classNumber) + ": " + where + ": " + what;
+}
+
+std::string RankReplay::failRead(const Access &access, Content content, const Fault &fault) const {
+  std::string what = "reads " + (content ? describe(content)
+                                         : describeValue(role.functionOf(*call), access.value));
+  if (!content)
+    return fail(what + ", which nothing has computed in this step");
+  if (fault.kind == Fault::UnorderedWrite)
+    return fail(what + " without waiting for it, at offset " + std::to_string(fault.address));
+  return fail(what + ", but " + describe(fault.found) + " lies there, at offset " +
+              std::to_string(fault.address));
+}
+
+std::string RankReplay::failWrite(const std::string &what, const Fault &fault) const {
+  static const char *const reasons[] = {"", ", which may not be written yet",
+                                        ", which may still be read", ", which it reads itself",
+                                        ", which it writes itself"};
+  return fail("writes " + what + " over " + describe(fault.found) + reasons[fault.kind] +
+              ", at offset " + std::to_string(fault.address));
+}
+
+std::string RankReplay::describeValue(const fbs::FunctionT &function, uint32_t value) const {
+  const FunctionFacts &facts = role.functions[call->function()];
+  if (&function == &role.functionOf(*call))
+    if (auto it = std::ranges::find(facts.arguments, value, &Bound::value);
+        it != facts.arguments.end())
+      return role.describeBinding(it->binding);
+  std::string text = "value " + std::to_string(value);
+  if (const fbs::InstructionT *writer = writerOf(function, value))
+    text += " of " + replay::describe(function, *writer);
+  return text;
+}
+
+std::string RankReplay::describe(Content content) const {
+  auto block = std::ranges::upper_bound(blocks, content, {}, &Block::first);
+  if (!content || block == blocks.begin())
+    return "nothing";
+  --block;
+  return describeBlock(*block, content - block->first);
+}
+
+std::string RankReplay::describeBlock(const Block &block, uint64_t index) const {
+  std::string step = " of step " + std::to_string(block.step + 1);
+  if (block.call == kHost) {
+    uint32_t binding = index / role.numMicrobatches();
+    std::string text = role.describeBinding(binding);
+    if (role.instances(binding) > 1)
+      text += " of microbatch " + std::to_string(index % role.numMicrobatches());
+    return text + (persists(program.bindings[binding]->kind) ? "" : step);
+  }
+  const fbs::FunctionT &function = role.functionOf(program.schedule[block.call]);
+  std::string where = " in " + role.describeCall(block.step, block.call);
+  if (index >= function.values.size())
+    return "scratch memory of " +
+           replay::describe(function, *function.instructions[index - function.values.size()]) +
+           where;
+  std::string text = "value " + std::to_string(index);
+  const FunctionFacts &facts = role.functions[program.schedule[block.call].function()];
+  if (auto it = std::ranges::find(facts.results, uint32_t(index), &Bound::value);
+      it != facts.results.end())
+    text = role.describeBinding(it->binding);
+  if (const fbs::InstructionT *writer = writerOf(function, index))
+    text += " of " + replay::describe(function, *writer);
+  return text + where;
+}
+
+} // namespace dtc::replay

@@ -1,0 +1,29 @@
+#include "dtc/Replay/ReplayPrograms.h"
+
+#include "RankReplay.h"
+
+namespace dtc::replay {
+
+std::string replayPrograms(const std::vector<Role> &roles) {
+  RankClasses classes;
+  if (std::string wrong = classes.build(roles); !wrong.empty())
+    return wrong;
+  std::vector<ProgramFacts> programs;
+  for (size_t role = 0; role < roles.size(); ++role) {
+    programs.emplace_back(*roles[role].program);
+    if (std::string wrong = programs.back().prepare(); !wrong.empty())
+      return "role " + std::to_string(role) + ": " + wrong;
+  }
+  std::vector<Traffic> traffic(classes.size());
+  for (size_t i = 0; i < classes.size(); ++i)
+    if (std::string wrong =
+            RankReplay(classes, i, programs[classes.roleIndex(i)]).run(traffic[i]);
+        !wrong.empty())
+      return wrong;
+  for (auto compare : {compareMessages, compareGroupCalls, findDeadlock})
+    if (std::string wrong = compare(classes, traffic); !wrong.empty())
+      return wrong;
+  return {};
+}
+
+} // namespace dtc::replay
