@@ -58,6 +58,8 @@ private:
   ExitCode verifyRanks(mlir::ModuleOp global);
   ExitCode schedule();
   ExitCode lower();
+  /// Refuses programs that would read something else than they should.
+  ExitCode replayPrograms(const std::vector<package::Role> &roles);
   ExitCode package();
 
   bool hasPlanFile() const;

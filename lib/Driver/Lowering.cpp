@@ -9,6 +9,7 @@
 #include "dtc/Package/Package.h"
 #include "dtc/Partition/Partition.h"
 #include "dtc/Report/Json.h"
+#include "dtc/Replay/ReplayPrograms.h"
 #include "dtc/Report/Words.h"
 #include "dtc/Lower/PartialFunction.h"
 #include "dtc/Lower/Passes.h"
@@ -216,6 +217,16 @@ nlohmann::ordered_json Compilation::aboutArtifact() const {
   return about;
 }
 
+ExitCode Compilation::replayPrograms(const std::vector<package::Role> &roles) {
+  std::vector<replay::Role> replayed;
+  for (const package::Role &role : roles)
+    replayed.push_back({role.program, role.ranks});
+  std::string wrong = replay::replayPrograms(replayed);
+  if (wrong.empty())
+    return ExitCode::Done;
+  return fail({"internal error: the compiled program is wrong: " + wrong, 1});
+}
+
 ExitCode Compilation::package() {
   package::PackageInputs inputs;
   inputs.init = init;
@@ -225,6 +236,8 @@ ExitCode Compilation::package() {
   program = std::move(built->program);
   inputs.path = options.output;
   inputs.roles.push_back({program.get(), std::move(built->ranks)});
+  if (ExitCode code = replayPrograms(inputs.roles); code != ExitCode::Done)
+    return code;
   inputs.code = [this]() -> llvm::Expected<package::Bytes> {
     if (llvm::Error error = finishCode())
       return std::move(error);

@@ -98,6 +98,10 @@ std::string describe(const fbs::FunctionT &function, const fbs::InstructionT &in
 
 std::string AccessCollector::collect(FunctionAccesses &result) {
   out = &result;
+  written.resize(function.values.size());
+  for (const fbs::BoundValue &argument : function.arguments)
+    if (argument.value() < written.size())
+      written[argument.value()] = true;
   if (std::string wrong = checkValues(); !wrong.empty())
     return wrong;
   for (const auto &instruction : function.instructions)
@@ -178,9 +182,8 @@ std::string AccessCollector::addWrite(const Operand &operand, uint32_t index) {
     return "is written at " + text(*operand.ref) + ", " + std::to_string(bytes) +
            " bytes, but its value lies at " + text(value.ref()) + ", " +
            std::to_string(value.bytes()) + " bytes";
-  written.resize(function.values.size());
   if (written[index])
-    return "is written twice: value " + std::to_string(index);
+    return "is written before: value " + std::to_string(index);
   written[index] = true;
   out->accesses.push_back({*operand.ref, bytes, index});
   return {};

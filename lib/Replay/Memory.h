@@ -41,7 +41,7 @@ struct Fault {
     OwnOperand,     ///< the instruction writes over what it reads itself
     OwnResult       ///< the instruction writes the same place twice
   };
-  Kind kind;
+  Kind kind = OtherContent;
   Content found = 0;
   uint64_t address = 0;
 };

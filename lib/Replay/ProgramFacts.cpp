@@ -72,10 +72,6 @@ std::string ProgramFacts::prepareFunction(const fbs::FunctionT &function, Functi
   for (const fbs::BoundValue &bound : function.results)
     if (std::string wrong = bind(function, bound, facts.results); !wrong.empty())
       return "result " + wrong;
-  for (const Bound &argument : facts.arguments)
-    if (const fbs::InstructionT *writer = writerOf(function, argument.value))
-      return replay::describe(function, *writer) + ": writes an argument: value " +
-             std::to_string(argument.value);
   facts.messageBinding.assign(function.values.size(), ~0u);
   for (const auto *list : {&facts.arguments, &facts.results})
     for (const Bound &bound : *list)

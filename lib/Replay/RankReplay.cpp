@@ -183,17 +183,12 @@ std::string RankReplay::checkResults(const FunctionFacts &facts) {
   const fbs::FunctionT &function = role.functionOf(*call);
   for (const Bound &result : facts.results) {
     Content content = expected[result.value];
-    std::string what = "returns " + describeValue(function, result.value) + " as " +
-                       role.describeBinding(result.binding);
     if (content == kPieces)
       continue;
-    if (!content)
-      return fail(what + ", which nothing has computed in this step");
     const fbs::Value &value = function.values[result.value];
     uint64_t begin = addressOf(value.ref(), *call);
-    if (auto fault = memory.holds(begin, begin + value.bytes(), content))
-      return fail(what + ", but " + describe(fault->found) + " lies there, at offset " +
-                  std::to_string(fault->address));
+    if (auto fault = memory.holds(begin, begin + value.bytes(), content); fault || !content)
+      return failResult(result, content, fault.value_or(Fault()));
     std::vector<Content> &instances = current[result.binding];
     if (result.isWhole)
       std::ranges::fill(instances, content);
@@ -356,6 +351,16 @@ std::string RankReplay::failRead(const Access &access, Content content, const Fa
     return fail(what + ", which nothing has computed in this step");
   if (fault.kind == Fault::UnorderedWrite)
     return fail(what + " without waiting for it, at offset " + std::to_string(fault.address));
+  return fail(what + ", but " + describe(fault.found) + " lies there, at offset " +
+              std::to_string(fault.address));
+}
+
+std::string RankReplay::failResult(const Bound &result, Content content,
+                                   const Fault &fault) const {
+  std::string what = "returns " + describeValue(role.functionOf(*call), result.value) + " as " +
+                     role.describeBinding(result.binding);
+  if (!content)
+    return fail(what + ", which nothing has computed in this step");
   return fail(what + ", but " + describe(fault.found) + " lies there, at offset " +
               std::to_string(fault.address));
 }

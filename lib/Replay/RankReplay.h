@@ -49,6 +49,7 @@ private:
   uint64_t homeOf(uint32_t binding, uint32_t instance) const;
   std::string fail(const std::string &what) const;
   std::string failRead(const Access &access, Content expected, const Fault &fault) const;
+  std::string failResult(const Bound &result, Content expected, const Fault &fault) const;
   std::string failWrite(const std::string &what, const Fault &fault) const;
   /// What lies somewhere, for people.
   std::string describe(Content content) const;

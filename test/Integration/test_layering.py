@@ -38,6 +38,7 @@ ALLOWED = {
     "Training": GRAPH,
     "PlanBridge": DIST | {"Plan/Plan", "Plan/Predict", "Plan/Shard", "Plan/Search"},
     "Partition": DIST,
+    "Replay": set(),
     "Target": EXEC,
     "Kernels": EXEC | {"Target"},
     "Lower": EXEC | {"Target"},
@@ -46,7 +47,7 @@ ALLOWED = {
     "Package": EXEC | {"Weights"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
-PLAIN = {"Sharding", "Schedule", "Simulate", *PLAN, "Report", "Weights"}
+PLAIN = {"Sharding", "Schedule", "Simulate", *PLAN, "Replay", "Report", "Weights"}
 
 
 def library(path: str) -> str | None:

@@ -131,12 +131,12 @@ static Result<SearchResult> answer(SearchState &state, bool anyMemory) {
 //===-- the search --------------------------------------------------------===//
 
 /// In the order of Strategies.h.
-static std::vector<Round> roundsOf(const SearchState &state) {
+static std::vector<SearchRound> roundsOf(const SearchState &state) {
   if (!canHoldModel(state))
     return {};
   Offload offload = state.spec.offload.value_or(Offload::None);
   std::vector<ShardVariant> fast = plainVariants(state), small = smallVariants(state);
-  std::vector<Round> rounds = {{fast, offload, false}, {small, offload, false}};
+  std::vector<SearchRound> rounds = {{fast, offload, false}, {small, offload, false}};
   if (state.mayOffload())
     rounds.insert(rounds.end(), {{fast, Offload::Optimizer, true},
                                  {small, Offload::Optimizer, true}});
@@ -149,7 +149,7 @@ Result<SearchResult> runStrategies(SearchState &state) {
   if (state.candidates.empty())
     return Error{"no plan for " + std::to_string(options.devices) + " devices" +
                      (state.refusal.empty() ? "" : ": " + state.refusal), 4};
-  for (const Round &round : roundsOf(state)) {
+  for (const SearchRound &round : roundsOf(state)) {
     state.found.clear();
     for (const Strategy &strategy : kStrategies)
       if (!options.without.count(strategy.name))

@@ -30,7 +30,7 @@ static void tryBetweenLevels(SearchState &state, const Degrees &degrees,
     state.keep(std::move(mixed));
 }
 
-void searchBetweenZeroLevels(SearchState &state, const Round &) {
+void searchBetweenZeroLevels(SearchState &state, const SearchRound &) {
   if (state.found.empty() || state.spec.zero)
     return;
   std::set<std::pair<Degrees, ShardVariant>> tried;

@@ -6,7 +6,7 @@
 
 namespace dtc::plan {
 
-void searchCandidates(SearchState &state, const Round &round) {
+void searchCandidates(SearchState &state, const SearchRound &round) {
   const Attempt attempt{round.shardings};
   for (Candidate &candidate : state.candidates) {
     if (candidate.floor > worthTelling(state))

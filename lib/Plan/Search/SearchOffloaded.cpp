@@ -9,7 +9,7 @@
 
 namespace dtc::plan {
 
-void searchOffloaded(SearchState &state, const Round &round) {
+void searchOffloaded(SearchState &state, const SearchRound &round) {
   constexpr double least = 0.995;
   if (!state.mayOffload() || round.isLastResort || state.found.empty())
     return;

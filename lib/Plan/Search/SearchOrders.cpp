@@ -16,7 +16,7 @@ namespace {
 
 class OrderSearch {
 public:
-  OrderSearch(SearchState &state, const Round &round) : state(state), known(state.orders) {
+  OrderSearch(SearchState &state, const SearchRound &round) : state(state), known(state.orders) {
     attempt.shardings = round.shardings;
     attempt.limit = [this](const SearchState &) { return secondsToBeat(); };
     attempt.precheck = [this](SearchState &, const Degrees &degrees, const ShardVariant &variant,
@@ -166,7 +166,7 @@ void OrderSearch::searchCandidates(Offload offload) {
   }
 }
 
-void searchOrders(SearchState &state, const Round &round) {
+void searchOrders(SearchState &state, const SearchRound &round) {
   // Plans that are pinned in full, and those that are compiled, have the default order.
   if (state.found.empty() || state.spec.order || state.options.executable || isPinned(state.spec))
     return;

@@ -7,7 +7,7 @@
 
 namespace dtc::plan {
 
-void searchSmallerShardings(SearchState &state, const Round &round) {
+void searchSmallerShardings(SearchState &state, const SearchRound &round) {
   if (state.found.empty() || !state.cluster.others.empty() || !state.spec.groups.empty() ||
       !round.isLastResort)
     return;

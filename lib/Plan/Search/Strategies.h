@@ -16,7 +16,7 @@
 
 namespace dtc::plan {
 
-struct Round {
+struct SearchRound {
   /// Those that a candidate may have.
   std::vector<ShardVariant> shardings;
   Offload offload = Offload::None;
@@ -24,15 +24,15 @@ struct Round {
   bool isLastResort = false;
 };
 
-void searchCandidates(SearchState &state, const Round &round);
-void searchOffloaded(SearchState &state, const Round &round);
-void searchSmallerShardings(SearchState &state, const Round &round);
-void searchBetweenZeroLevels(SearchState &state, const Round &round);
-void searchOrders(SearchState &state, const Round &round);
+void searchCandidates(SearchState &state, const SearchRound &round);
+void searchOffloaded(SearchState &state, const SearchRound &round);
+void searchSmallerShardings(SearchState &state, const SearchRound &round);
+void searchBetweenZeroLevels(SearchState &state, const SearchRound &round);
+void searchOrders(SearchState &state, const SearchRound &round);
 
 struct Strategy {
   SearchStrategy name;
-  void (*run)(SearchState &state, const Round &round);
+  void (*run)(SearchState &state, const SearchRound &round);
 };
 inline constexpr Strategy kStrategies[] = {
     {SearchStrategy::Candidates, searchCandidates},

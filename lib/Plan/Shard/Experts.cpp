@@ -100,7 +100,7 @@ Experts::Experts(const Problem &problem, const ProblemFacts &facts)
   for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id)
     if (FactorId experts = expertsOf(problem, problem.ops[id]); experts >= 0) {
       factor[id] = experts;
-      groupedExperts |= problem.ops[id].groupedExperts >= 0;
+      areGrouped |= problem.ops[id].groupedExperts >= 0;
       runs[id] = true;
       common = std::gcd(common, problem.ops[id].rule->factors[experts].size);
     }

@@ -1,5 +1,6 @@
 // Pipelines made by hand: right ones pass, and each kind of fault is found.
 #include "Edit.h"
+#include "Mutants.h"
 #include "PipelinePrograms.h"
 
 #include <gmock/gmock.h>
@@ -62,6 +63,13 @@ std::string nameOf(const testing::TestParamInfo<Case> &info) { return info.param
 } // namespace
 
 TEST_P(Pipelines, AreRight) { EXPECT_EQ(makePipeline(GetParam().shape).replay(), ""); }
+
+TEST_P(Pipelines, EveryMutantIsFound) {
+  std::vector<std::string> missed;
+  auto counts = replayMutants(makePipeline(GetParam().shape).roles(), 6, missed);
+  EXPECT_THAT(missed, testing::IsEmpty());
+  EXPECT_GE(counts.size(), 12u); // kinds
+}
 
 INSTANTIATE_TEST_SUITE_P(All, Pipelines, testing::ValuesIn(kCases), nameOf);
 

@@ -1,0 +1,49 @@
+"""The symbolic replay of packaged programs (dtc/Replay): it accepts what dtc compiles, and finds faults planted into it.
+
+`dtc compile` replays every program before it writes the artifact, so each test that compiles is one for false alarms too.
+"""
+
+import json
+import subprocess
+
+import pytest
+
+from conftest import BIN, MODELS, check_call
+
+REPLAY = BIN.parent / "test" / "Unit" / "replay-artifacts"
+
+# Model, devices, plan, further flags. A rank's microbatch of one sample: 8 to 2 microbatches.
+PROGRAMS = [
+    ("mlp", 1, "dp=1", []),
+    ("mlp", 1, "micro_batch=1", ["--optimizer", "sgd", "--momentum", 0.9]),
+    ("gpt2", 1, "micro_batch=2", []),
+    ("gpt2", 4, "dp=2,tp=2,micro_batch=1", ["--precision", "bf16", "--clip-grad-norm", 1]),
+    ("llama", 2, "tp=2,micro_batch=4", []),
+    ("resnet_tiny", 2, "dp=2,micro_batch=2", []),
+    ("t5", 4, "dp=2,tp=2", []),
+    ("moe", 4, "ep=4,micro_batch=1", []),
+    ("gpt2", 2, "tp=2,micro_batch=2", ["--loss", "none"]),
+]
+
+
+@pytest.mark.parametrize("model,devices,plan,flags", PROGRAMS,
+                         ids=[f"{row[0]}-{row[2]}" for row in PROGRAMS])
+def test_faults_are_found(tmp_path, model, devices, plan, flags):
+    """Of each kind up to 25 are planted, spread over all places."""
+    artifact = tmp_path / "model.dtc"
+    loss = [] if "--loss" in flags else ["--loss", "cross_entropy"]
+    check_call("dtc", "compile", MODELS / f"{model}.onnx", "--devices", devices, "--plan", plan,
+               "--global-batch", 8, *loss, *flags, "-o", artifact)
+    done = subprocess.run([REPLAY, "25", artifact], capture_output=True, text=True, timeout=300)
+    result = json.loads(done.stdout)
+    assert result["violation"] == ""
+    assert result["missed"] == []
+    assert done.returncode == 0, done.stderr
+    kinds = {"dropped call", "doubled call", "dropped instruction", "swapped instructions",
+             "wrong address read", "wrong address written", "swapped operands", "early reuse",
+             "moved binding"}
+    if "none" not in flags:
+        kinds |= {"swapped calls", "missing clear"}
+    if "micro_batch=1" in plan:
+        kinds |= {"swapped microbatches", "wrong stride", "wrong scope"}
+    assert kinds <= set(result["planted"])

@@ -1,0 +1,25 @@
+// A program as large as that of Llama 3.1 405B on 16 stages is replayed in time.
+#include "PipelinePrograms.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include <sys/resource.h>
+
+using namespace dtc;
+using namespace dtc::replay::test;
+
+TEST(Size, SixteenStagesOf128Microbatches) {
+  // 8 layers a stage with about 60 instructions forward and twice as many backward; 64 ranks.
+  Programs pipeline = makePipeline({{schedule::ScheduleKind::OneFOneB, 16, 1, 128}, 64, 480});
+  auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(pipeline.replay(), "");
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  std::printf("%.2f s, at most %.0f MB\n", seconds.count(), usage.ru_maxrss / 1024.0);
+  EXPECT_LT(seconds.count(), 30);
+  EXPECT_LT(usage.ru_maxrss, 2 << 20); // KiB
+}
