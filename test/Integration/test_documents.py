@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from conftest import ROOT, check_call
+from conftest import ROOT, call, check_call, encode_model
 
 SECTION = (ROOT / "docs" / "OneLayer.md").read_text()
 
@@ -29,3 +29,21 @@ def test_the_example_is_what_is_printed(phase):
     printed = iter(check_call("dtc", *command, "--emit", phase).out.splitlines())
     for line in shown:  # in this order
         assert any(matches(line, other) for other in printed), line
+
+
+def test_the_refused_model_is_refused_as_the_page_says(tmp_path):
+    page = (ROOT / "docs" / "HowTo" / "AModelThatDoesNotImport.md").read_text()
+    encode_model(re.search(r"```\n(.*?)```", page, re.S).group(1), tmp_path / "tripled.onnx")
+    lines = [line.strip() for line in page.splitlines() if line.startswith("    dtc")]
+    refused = call(*lines[0].split(), cwd=tmp_path)
+    message = lines[1]
+    assert (refused.code, refused.err.strip()) == (3, message)
+
+
+def test_pages_link_to_what_is_there():
+    wrong = []
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if not target.startswith("http") and not (page.parent / target).exists():
+                wrong.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not wrong, "\n".join(wrong)
