@@ -1,0 +1,128 @@
+// Placements against plain loops over all elements.
+#include "dtc-rt/RankMesh.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+using namespace dtc::rt;
+
+namespace {
+
+/// What lies in the storage of a rank: indices of the tensor, or -1 for what isn't its.
+std::vector<int64_t> storageByRuns(const Dims &shape, const Part &part) {
+  std::vector<int64_t> storage(part.stored, -1);
+  int64_t next = part.at;
+  forEachRun(shape, part, [&](int64_t whole, int64_t stored, int64_t count) {
+    EXPECT_GT(count, 0);
+    EXPECT_EQ(stored, next); // without gaps, in order
+    next = stored + count;
+    for (int64_t i = 0; i < count; ++i)
+      storage.at(stored + i) = whole + i;
+  });
+  EXPECT_EQ(next, part.at + part.end - part.begin);
+  return storage;
+}
+
+/// The same by definition: walks the local elements one by one.
+std::vector<int64_t> storageByDefinition(const Dims &shape, const Placement &placement,
+                                         const RankMesh &mesh, int64_t rank) {
+  Dims local;
+  for (size_t dim = 0; dim < shape.size(); ++dim)
+    local.push_back(shape[dim] / mesh.sizeOf(placement.dims[dim]));
+  std::vector<int64_t> bucket;
+  for (int64_t i = 0; i < product(local); ++i) {
+    int64_t rest = i, whole = 0, stride = 1;
+    for (size_t dim = shape.size(); dim-- > 0;) {
+      int64_t at = rest % local[dim] + local[dim] * mesh.position(rank, placement.dims[dim]);
+      whole += at * stride;
+      stride *= shape[dim];
+      rest /= local[dim];
+    }
+    bucket.push_back(whole);
+  }
+  if (placement.flatAxes.empty())
+    return bucket;
+  bucket.insert(bucket.begin(), placement.bucketOffset, -1);
+  bucket.resize(placement.bucketElements, -1);
+  int64_t size = placement.bucketElements / mesh.sizeOf(placement.flatAxes);
+  int64_t begin = size * mesh.position(rank, placement.flatAxes);
+  return {bucket.begin() + begin, bucket.begin() + begin + size};
+}
+
+void expectAsDefined(const Dims &shape, const Placement &placement, const RankMesh &mesh) {
+  std::vector<std::vector<int64_t>> seen;
+  for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
+    std::vector<int64_t> storage = storageByDefinition(shape, placement, mesh, rank);
+    Part part = mesh.part(shape, placement, rank);
+    EXPECT_EQ(storageByRuns(shape, part), storage) << shapeText(shape) << " rank " << rank;
+    // Of ranks that store nothing of the tensor any may be the first holder.
+    bool isNew = std::find(seen.begin(), seen.end(), storage) == seen.end();
+    if (std::any_of(storage.begin(), storage.end(), [](int64_t i) { return i >= 0; }))
+      EXPECT_EQ(part.shard.first, isNew) << shapeText(shape) << " rank " << rank;
+    seen.push_back(storage);
+  }
+}
+
+const RankMesh kMesh({{"dp", 2}, {"tp", 3}, {"cp", 2}});
+
+} // namespace
+
+TEST(Placement, TensorInABucket) {
+  // 4x6 on <tp=2, dp=4>: 12 local elements from the third place of a bucket of 16 on.
+  RankMesh mesh({{"tp", 2}, {"dp", 4}});
+  Placement placement{{{}, {0}}, {1}, 2, 16};
+  auto storageOf = [&](int64_t rank) {
+    return storageByRuns({4, 6}, mesh.part({4, 6}, placement, rank));
+  };
+  EXPECT_EQ(storageOf(0), (std::vector<int64_t>{-1, -1, 0, 1}));
+  EXPECT_EQ(storageOf(1), (std::vector<int64_t>{2, 6, 7, 8}));
+  EXPECT_EQ(storageOf(7), (std::vector<int64_t>{22, 23, -1, -1})); // tp=1, dp=3
+}
+
+TEST(Placement, PlainShardings) {
+  expectAsDefined({}, {}, kMesh);
+  expectAsDefined({4, 6}, {{{}, {}}, {}}, kMesh);
+  expectAsDefined({4, 6}, {{{0}, {1}}, {}}, kMesh);
+  expectAsDefined({12, 5}, {{{2, 1, 0}, {}}, {}}, kMesh); // the order of axes matters
+  expectAsDefined({2, 0, 3}, {{{0}, {}, {1}}, {}}, kMesh);
+}
+
+TEST(Placement, BucketsAndPadding) {
+  expectAsDefined({4, 6}, {{{}, {1}}, {0}, 0, 8}, kMesh);
+  expectAsDefined({5}, {{{}}, {0, 2}, 0, 8}, kMesh);   // padded
+  expectAsDefined({5}, {{{}}, {2, 0}, 3, 8}, kMesh);
+  expectAsDefined({}, {{}, {1}, 7, 9}, kMesh);         // one element in the last part
+  expectAsDefined({3}, {{{}}, {0, 1, 2}, 20, 120}, kMesh); // most ranks have none of it
+}
+
+TEST(Placement, ManyAtRandom) {
+  std::mt19937 generator(7);
+  auto below = [&](int64_t n) { return static_cast<int64_t>(generator() % n); };
+  for (int trial = 0; trial < 300; ++trial) {
+    size_t rank = static_cast<size_t>(below(4));
+    Placement placement{Sharding(rank), {}};
+    std::vector<int32_t> axes = {0, 1, 2};
+    std::shuffle(axes.begin(), axes.end(), generator);
+    for (int32_t axis : axes)
+      if (size_t place = static_cast<size_t>(below(static_cast<int64_t>(rank) + 2)); place < rank)
+        placement.dims[place].push_back(axis);
+      else if (place == rank)
+        placement.flatAxes.push_back(axis);
+    Dims shape;
+    int64_t local = 1;
+    for (const AxisList &list : placement.dims) {
+      int64_t size = 1 + below(4);
+      local *= size;
+      shape.push_back(size * kMesh.sizeOf(list));
+    }
+    if (!placement.flatAxes.empty()) {
+      int64_t ranks = kMesh.sizeOf(placement.flatAxes);
+      placement.bucketOffset = below(20);
+      int64_t needed = placement.bucketOffset + local + below(20);
+      placement.bucketElements = (needed + ranks - 1) / ranks * ranks;
+    }
+    expectAsDefined(shape, placement, kMesh);
+  }
+}
