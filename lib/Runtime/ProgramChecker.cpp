@@ -93,9 +93,13 @@ std::string ProgramChecker::checkQueues() {
   if (program.queues()->size() == 0 || program.queues()->size() > 256 ||
       program.queues()->Get(0)->kind() != fbs::QueueKind::Compute)
     return "its first queue does not compute";
-  for (const fbs::Queue *queue : *program.queues())
+  std::set<std::string> names;
+  for (const fbs::Queue *queue : *program.queues()) {
     if (queue->kind() > fbs::QueueKind::MAX)
       return "unknown kind of queue: " + queue->name()->str();
+    if (!names.insert(queue->name()->str()).second)
+      return "has two queues named: " + queue->name()->str();
+  }
   for (uint32_t i = 0; program.tokens() && i < program.tokens()->size(); ++i)
     if (static_cast<int>(program.tokens()->Get(i)) > static_cast<int>(fbs::Scope::MAX))
       return "unknown scope of a token: " + std::to_string(i);

@@ -272,6 +272,7 @@ TEST(ProgramCheck, QueuesTokensAndValues) {
   };
   refused("queue: 2", [&](Program &p) { first(p).queue = 2; });
   refused("kind of queue", [](Program &p) { p.queues[1]->kind = fbs::QueueKind(7); });
+  refused("two queues named", [](Program &p) { p.queues[1]->name = p.queues[0]->name; });
   refused("does not compute", [](Program &p) { p.queues[0]->kind = fbs::QueueKind::Send; });
   refused("does not compute", [](Program &p) { p.queues.clear(); });
   refused("token: 1", [&](Program &p) { first(p).waits = {1}; });
