@@ -29,8 +29,10 @@ public:
   /// Makes the device's queues. Call on the rank's thread, as all of this.
   static Result<Executor> create(const RankContext &context);
 
-  /// One step: issues the whole schedule and waits until it is done.
-  Status runStep();
+  /// Issues the whole schedule of one step.
+  Status issueStep();
+  /// Waits until all that was issued is done.
+  Status synchronize();
 
 private:
   /// The numbers of a call, by scope.

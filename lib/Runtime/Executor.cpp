@@ -101,7 +101,7 @@ Status Executor::issue(const Instruction &instruction, const Numbers &numbers) {
   return Status::ok();
 }
 
-Status Executor::runStep() {
+Status Executor::issueStep() {
   for (const fbs::Call *call : *context.program->schedule()) {
     if (Status status = context.device.status(); !status.isOk())
       return status;
@@ -110,6 +110,10 @@ Status Executor::runStep() {
       if (Status status = issue(instruction, numbers); !status.isOk())
         return status;
   }
+  return Status::ok();
+}
+
+Status Executor::synchronize() {
   for (auto &queue : queues)
     if (Status status = queue->synchronize(); !status.isOk())
       return status;

@@ -112,7 +112,9 @@ Status RankWorker::step(int64_t number) {
     return status;
   if (Status status = writeScalars(number); !status.isOk())
     return status;
-  if (Status status = executor->runStep(); !status.isOk())
+  if (Status status = executor->issueStep(); !status.isOk())
+    return status;
+  if (Status status = executor->synchronize(); !status.isOk())
     return status;
   if (session.isInference())
     if (Status status = storeOutputs(number); !status.isOk())

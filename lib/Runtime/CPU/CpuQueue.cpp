@@ -104,6 +104,8 @@ void ThreadQueue::work(int teamSize) {
 void ThreadQueue::carryOut(const Entry &entry) {
   if (progress.hasFailed())
     return;
+  if (Status status = communicator().check(); !status.isOk())
+    return progress.fail(status); // because of another rank: what is left isn't worth doing
   if (!entry.operation) {
     if (entry.signals)
       progress.complete(*entry.event, entry.number);

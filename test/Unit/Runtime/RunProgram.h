@@ -45,7 +45,10 @@ public:
     executor.emplace(std::move(*ready));
     return Status::ok();
   }
-  Status step() { return executor->runStep(); }
+  Status step() {
+    Status status = executor->issueStep();
+    return status.isOk() ? executor->synchronize() : status;
+  }
   void end() { executor.reset(); }
   const char *memory() const { return arena->base(); }
 

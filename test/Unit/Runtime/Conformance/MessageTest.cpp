@@ -178,3 +178,21 @@ TEST_P(Conformance, FailureOfOneRankEndsWhatOthersWaitFor) {
     EXPECT_NE(statuses[rank].message().find("the data is wrong"), std::string::npos);
   }
 }
+
+TEST_P(Conformance, WhatIsLeftOfAnAbortedRunIsNotDone) {
+  // Rank 1 fails; rank 0 has far more to compute than there is time for.
+  auto start = std::chrono::steady_clock::now();
+  auto statuses = statusesOf(2, [&](Rank &rank) {
+    DTC_TRY(rank.begin(kQueues, 64 << 20));
+    if (rank.number() == 1) {
+      std::this_thread::sleep_for(300ms);
+      return refused("the data is wrong");
+    }
+    constexpr uint64_t kCount = 4 << 20;
+    for (int i = 0; i < 20000 && rank.device.status().isOk(); ++i)
+      DTC_TRY(rank.add(Compute, 0, 4 * kCount, 8 * kCount, kCount));
+    return rank.synchronizeAll();
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  EXPECT_EQ(statuses[0].code(), ExitCode::RankLost);
+}
