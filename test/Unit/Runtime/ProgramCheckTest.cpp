@@ -532,7 +532,7 @@ TEST(ProgramCheck, Bindings) {
       p.bindings.push_back(bindingOf(kind, "", 512, {}, {}));
       change(*p.bindings.back());
     });
-    EXPECT_EQ(message.find(word) != std::string::npos, !word.empty()) << message;
+    EXPECT_NE(message.find(word), std::string::npos) << message;
     EXPECT_EQ(message.empty(), word.empty()) << message;
   };
   scalar("", Kind::Loss, [](Binding &) {});
