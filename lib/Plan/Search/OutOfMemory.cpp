@@ -1,5 +1,7 @@
 #include "dtc/Plan/Search/OutOfMemory.h"
 
+#include "LeastMemory.h"
+
 #include <cstdio>
 #include <optional>
 
@@ -114,12 +116,17 @@ public:
       : problem(problem), cluster(cluster), options(given) {
     options.findClosest = options.adviseOtherwise = false;
   }
-  /// The degrees of the best plan that fits, if any does.
-  std::optional<Degrees> with(const Spec &spec, int64_t devices) {
+  bool fits(const Spec &spec, int64_t devices) {
     if (int64_t limit = cluster.devices(); limit > 0 && devices > limit)
-      return std::nullopt;
+      return false;
     options.spec = spec;
     options.devices = devices;
+    return fitsWithLeastMemory(problem, cluster, options);
+  }
+  /// The degrees of the best plan that fits, if any does.
+  std::optional<Degrees> with(const Spec &spec, int64_t devices) {
+    if (!fits(spec, devices))
+      return std::nullopt;
     Result<SearchResult> found = search(problem, cluster, options);
     if (!found || !found->predicted.fits())
       return std::nullopt;
@@ -131,12 +138,12 @@ public:
     constexpr int64_t most = 64;
     const int64_t given = options.devices;
     for (int64_t devices = given; devices < most * given; devices *= 2) {
-      bool isEnough = with({}, 2 * devices).has_value();
+      bool isEnough = fits({}, 2 * devices);
       if (!isEnough && (cluster.devices() == 0 || 2 * devices <= cluster.devices()))
         continue;
       for (int64_t quarters = 5; quarters < 8; ++quarters)
         if (int64_t count = devices * quarters / 4;
-            devices * quarters % 4 == 0 && fillsNodes(count) && with({}, count))
+            devices * quarters % 4 == 0 && fillsNodes(count) && fits({}, count))
           return count;
       return isEnough ? 2 * devices : 0;
     }

@@ -28,7 +28,7 @@ static int64_t expertRanks(const Experts &experts, const SearchOptions &options)
   return options.executable && experts.areGrouped ? 1 : experts.mostRanks;
 }
 
-static void addCandidates(SearchState &state) {
+void addCandidates(SearchState &state) {
   const Cluster &cluster = state.cluster;
   const SearchOptions &options = state.options;
   Candidates all = findCandidates(
@@ -50,8 +50,7 @@ static void addCandidates(SearchState &state) {
                    [](const Candidate &a, const Candidate &b) { return a.floor < b.floor; });
 }
 
-/// Whether all devices together can hold parameters and gradients, each once.
-static bool canHoldModel(const SearchState &state) {
+bool canHoldModel(const SearchState &state) {
   if (!state.cluster.others.empty())
     return true;
   ParameterBytes all = modelBytes(state.problem, state.facts, state.cluster.software);

@@ -42,6 +42,12 @@ inline constexpr Strategy kStrategies[] = {
     {SearchStrategy::Orders, searchOrders},
 };
 
+/// Finds the candidates and their floors.
+void addCandidates(SearchState &state);
+
+/// Whether all devices together can hold parameters and gradients, each once.
+bool canHoldModel(const SearchState &state);
+
 /// Finds candidates and runs all rounds; the best plan with the runners-up, or why there is none.
 Result<SearchResult> runStrategies(SearchState &state);
 

@@ -6,7 +6,8 @@
 //   dtc-plan-test file PROBLEM.json SPEC CLUSTER [TABLE_LIMIT]
 //   dtc-plan-test search PROBLEM.json SPEC CLUSTER DEVICES GLOBAL_BATCH [WITHOUT...]
 //
-// WITHOUT: candidates, offloaded, smaller-shardings, between-zero-levels, orders or unequal-meshes.
+// WITHOUT: candidates, offloaded, smaller-shardings, between-zero-levels, orders, unequal-meshes,
+// or advice on what would fit.
 #include "RandomProblem.h"
 #include "ShardingStatement.h"
 
@@ -112,6 +113,8 @@ static bool leaveOut(const std::string &name, SearchOptions &options) {
     options.without.insert(found->second);
   else if (name == "unequal-meshes")
     options.unequalMeshes = false;
+  else if (name == "advice")
+    options.adviseOtherwise = false;
   else
     return false;
   return true;

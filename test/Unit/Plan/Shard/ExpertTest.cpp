@@ -42,7 +42,7 @@ TEST(Experts, OfRowsThatChooseThemAreInGroupedProducts) {
   Experts experts(problem, ProblemFacts(problem));
   EXPECT_EQ(experts.mostRanks, 8);
   EXPECT_TRUE(experts.areGrouped);
-  EXPECT_FALSE(Experts(load("moe"), ProblemFacts(load("moe"))).groupedExperts);
+  EXPECT_FALSE(Experts(load("moe"), ProblemFacts(load("moe"))).areGrouped);
   for (size_t id = 0; id < problem.ops.size(); ++id) {
     const Op &op = problem.ops[id];
     EXPECT_EQ(experts.runs[id], op.name == "dtc.grouped_contract" && !op.backward) << op.name;
