@@ -1,17 +1,20 @@
 // Shardings that hold less, for candidates that memory keeps from their floor.
 //
-// Where nothing fits without offload, shardings at different prices of memory may be faster with
-// it than those that were solved for speed. The most promising candidates come first, and the
-// effort is bounded.
+// Shardings at different prices of memory may be faster than those that were solved for speed and
+// then have to recompute or offload more. They are tried for small graphs, and for others where
+// nothing fits without offload: large models recompute some of many layers, which trades time for
+// memory in finer steps. The most promising candidates come first, and the effort is bounded.
 #include "Strategies.h"
 
 namespace dtc::plan {
 
 void searchSmallerShardings(SearchState &state, const SearchRound &round) {
+  constexpr size_t smallGraph = 256; // ops
+  const bool isSmall = state.problem.ops.size() <= smallGraph;
   if (state.found.empty() || !state.cluster.others.empty() || !state.spec.groups.empty() ||
-      !round.isLastResort)
+      !(isSmall || round.isLastResort))
     return;
-  const int64_t most = state.effort() + 3000;
+  const int64_t most = state.effort() + (isSmall ? 10000 : 3000);
   Attempt attempt{smallVariants(state)};
   attempt.limit = beatsBest;
   attempt.everySharding = true;
