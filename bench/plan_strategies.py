@@ -27,6 +27,8 @@ BIN = pathlib.Path(os.environ.get("DTC_BIN", ROOT / "build" / "bin"))
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "dtc-strategies"
 MAKE = ROOT / "test" / "Unit" / "Plan" / "problems" / "make.py"
 STRATEGIES = ("offloaded", "smaller-shardings", "between-zero-levels", "orders", "unequal-meshes")
+OF_ONE_TYPE = ("smaller-shardings", "orders")  # searched on one type of devices alone
+OF_SEVERAL = ("unequal-meshes",)
 
 MODELS = {
     "8B": "llama --layers 32 --width 4096 --heads 32 --kv-heads 8 --hidden 14336 --sequence 8192 --vocabulary 128256",
@@ -49,6 +51,11 @@ class Search:
     cluster: str  # its name or file
     devices: int
     batch: int
+    mixed: bool = False  # GPUs of several types
+
+    def strategies(self) -> list[str]:
+        """Those that can find anything here."""
+        return [name for name in STRATEGIES if name not in (OF_ONE_TYPE if self.mixed else OF_SEVERAL)]
 
 
 def problem_of(model: str) -> pathlib.Path:
@@ -84,8 +91,8 @@ def large_models() -> list[Search]:
              for gpus, batch in ((gpus, max(256, 2 * gpus)) for gpus in sizes)]
     found.append(Search("70B on 16", problem_of("70B"), "dgx-h100", 16, 256))
     found.append(Search("405B on 64", problem_of("405B"), "dgx-h100", 64, 256))
-    found.append(Search("175B on 128 H100, 128 A100", problem_of("175B"), cluster_file(H100_A100), 256, 512))
-    found.append(Search("8B on 16 H100, 16 L40S", problem_of("8B"), cluster_file(H100_L40S), 32, 128))
+    found.append(Search("175B on 128 H100, 128 A100", problem_of("175B"), cluster_file(H100_A100), 256, 512, True))
+    found.append(Search("8B on 16 H100, 16 L40S", problem_of("8B"), cluster_file(H100_L40S), 32, 128, True))
     found.append(Search("8B on 16 slow A100", problem_of("8B"), cluster_file(SLOW), 16, 128))
     return found
 
@@ -128,18 +135,22 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="searches at a time")
     options = parser.parse_args()
     searches = [s for s in large_models() + (published() if options.published else []) if options.only in s.name]
-    ways = [(), *((strategy,) for strategy in STRATEGIES)]
+    asked = [(search, way) for search in searches for way in [(), *((name,) for name in search.strategies())]]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        answers = list(pool.map(lambda pair: searched(*pair), [(s, way) for s in searches for way in ways]))
+        answers = dict(zip(asked, pool.map(lambda pair: searched(*pair), asked)))
     worst = dict.fromkeys(STRATEGIES, 0.0)
     print(f"{'':40} {'step':>8} {'planning':>8}" + "".join(f" {name:>21}" for name in STRATEGIES))
-    for i, search in enumerate(searches):
-        full, *rest = answers[i * len(ways):(i + 1) * len(ways)]
+    for search in searches:
+        full = answers[search, ()]
         if "error" in full:
             print(f"{search.name:40} {full['error'][:80]}  {full['planning_s']:.1f} s")
             continue
         cells = ""
-        for name, other in zip(STRATEGIES, rest):
+        for name in STRATEGIES:
+            other = answers.get((search, (name,)))
+            if other is None:
+                cells += f" {'-':>21}"
+                continue
             loss = 100 * (other["step_s"] / full["step_s"] - 1) if "step_s" in other else float("inf")
             worst[name] = max(worst[name], loss)
             cells += f" {loss:9.2f} % {other['planning_s']:7.2f} s"
