@@ -56,25 +56,25 @@ def run_tests(name: str, binaries: pathlib.Path, part: pathlib.Path) -> list[str
     return failed
 
 
-def merged(parts: list[pathlib.Path]) -> dict[str, dict]:
-    """The entries of all parts. A command that is given twice must compute the same."""
+def merged(parts: list[pathlib.Path]) -> tuple[dict[str, dict], list[str]]:
+    """The entries of all parts, and the names of commands that computed two things when they were given twice."""
     entries: dict[str, dict] = {}
+    unsteady = set()
     for part in parts:
         for line in part.read_text().splitlines() if part.exists() else []:
             name, test, value = json.loads(line)
-            entry = entries.setdefault(name, {"test": test, "value": value})
-            if entry["value"] != value:
-                raise SystemExit(f"behaviour: given twice, computes two things: {name}")
-    return entries
+            if entries.setdefault(name, {"test": test, "value": value})["value"] != value:
+                unsteady.add(name)
+    return {name: entry for name, entry in entries.items() if name not in unsteady}, sorted(unsteady)
 
 
-def record_tests(names: list[str], binaries: pathlib.Path, jobs: int) -> tuple[dict[str, dict], list[str]]:
-    """What the tests of these files compute, and which of them failed."""
+def record_tests(names: list[str], binaries: pathlib.Path, jobs: int) -> tuple[dict[str, dict], list[str], list[str]]:
+    """What the tests of these files compute, the commands that computed two things, and the tests that failed."""
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         parts = [pathlib.Path(folder) / f"{name}.jsonl" for name in names]
         failed = pool.map(lambda name, part: run_tests(name, binaries, part), names, parts)
         failures = [test for tests in failed for test in tests]
-        return merged(parts), failures
+        return *merged(parts), failures
 
 
 def write(path: pathlib.Path, record: dict) -> None:
@@ -101,13 +101,16 @@ def read(path: pathlib.Path, quick: bool) -> dict:
 def make_record(options: argparse.Namespace) -> int:
     before = read(options.against, options.quick) if options.against else None
     binaries = options.bin.resolve()
-    entries, failed = record_tests(RUNS if options.quick else RUNS + PLANS, binaries, options.jobs)
+    entries, unsteady, failed = record_tests(RUNS if options.quick else RUNS + PLANS, binaries, options.jobs)
     plans, missing = published_plans.record(binaries / "dtc", options.graphs.resolve(), options.quick, options.jobs)
     for test in failed:
         print(f"failed while it was recorded: {test}")
+    for name in unsteady:
+        print(f"computes two things when it is given twice: {name}")
     if missing:
         print(f"{len(missing)} graphs of published runs are missing; bench/published/graphs.py makes them")
-    record = {"quick": options.quick, "failed": failed, "missing": missing, "entries": entries | plans}
+    record = {"quick": options.quick, "failed": failed, "unsteady": unsteady, "missing": missing,
+              "entries": entries | plans}
     write(options.output, record)
     print(f"{len(entries)} entries of tests, {len(plans)} plans of published runs")
     return differences.report(before, record, options.most) if before else 0

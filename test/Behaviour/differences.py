@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+#: What may have gone wrong while a record was made.
+TROUBLE = {"failed": "failed while the later record was made", "unsteady": "computed two things in the later record"}
+
 
 def differences(before: object, after: object, path: str = "") -> Iterator[str]:
     """Where two values of JSON differ, a line each."""
@@ -46,8 +49,7 @@ def report(before: dict, after: dict, most: int) -> int:
             print("\n".join(f"  {line}" for line in lines[:most]))
             if len(lines) > most:
                 print(f"  and {len(lines) - most} more")
-    failed = [test for test in after["failed"] if test not in before["failed"]]
-    for test in failed:
-        print(f"failed while the later record was made: {test}")
+    news = [f"{words}: {name}" for key, words in TROUBLE.items() for name in after[key] if name not in before[key]]
+    print("".join(f"{line}\n" for line in news), end="")
     print(f"{changed} of {len(old)} entries differ; {len(new.keys() - old.keys())} are new")
-    return 1 if changed or failed or not old else 0
+    return 1 if changed or news or not old else 0

@@ -25,6 +25,8 @@ import tempfile
 
 #: Options whose file a command writes.
 WRITES = {"-o", "--log", "--save-weights", "--outputs", "--save-plan", "--report", "--trace"}
+#: Of these the name keeps the option: a plan that is saved is priced as it will be compiled.
+TOLD = {"--save-plan"}
 #: Times of the machine in an answer and in the lines of a log.
 TIMES = {"planning_time_s", "step_time_s", "samples_per_s", "tokens_per_s"}
 
@@ -91,7 +93,7 @@ class Recorder:
         """The arguments as an entry's name has them."""
         found, skip = [], False
         for argument in arguments:
-            if not skip and argument not in WRITES:
+            if not skip and (argument in TOLD or argument not in WRITES):
                 found.append(self.word(argument, folder))
             skip = argument in WRITES
         return found
@@ -124,10 +126,12 @@ class Recorder:
         return json.loads(told.stdout)
 
     def compile_and_inspect(self, given: list[str], folder: pathlib.Path) -> dict:
+        """Weights that the model lacks are drawn: a memory plan needs none, an artifact does."""
         with tempfile.TemporaryDirectory() as place:
             artifact = pathlib.Path(place) / "again.dtc"
-            subprocess.run([self.binaries / "dtc", "compile", *given, "-o", artifact], check=True, cwd=folder,
-                           capture_output=True)
+            command = [self.binaries / "dtc", "compile", *given, "-o", artifact]
+            if subprocess.run(command, cwd=folder, capture_output=True).returncode:
+                subprocess.run([*command, "--init"], check=True, cwd=folder, capture_output=True)
             return self.inspect(artifact)
 
 

@@ -28,7 +28,7 @@ def entry(value) -> dict:
     return {"test": "t", "value": value}
 
 
-BEFORE = {"quick": True, "failed": [], "missing": [], "entries": {
+BEFORE = {"quick": True, "failed": [], "unsteady": [], "missing": [], "entries": {
     "run a": entry({"steps": [{"loss": 8.696649551391602, "grad_norm": 6.25}, {"loss": 8.5, "grad_norm": 6.0}]}),
     "plan b": entry({"answer": {"plan": {"dp": 2, "zero": 0}, "stages": [1, 2]}}),
 }}
@@ -55,6 +55,7 @@ def test_equal_records_have_no_difference(capsys):
     (lambda r: r["entries"]["plan b"].update(value={"code": 4, "refused": "no"}), "refused: is new: 'no'"),
     (lambda r: r["entries"].pop("plan b"), "plan b\n  (t)\n  is missing in the later record"),
     (lambda r: r["failed"].append("test_x"), "failed while the later record was made: test_x"),
+    (lambda r: r["unsteady"].append("run d"), "computed two things in the later record: run d"),
 ])
 def test_differences_are_named(capsys, change, line):
     assert differences.report(BEFORE, changed(change), 5) == 1
@@ -68,7 +69,7 @@ def test_new_entries_are_counted(capsys):
 
 
 def test_an_empty_record_proves_nothing():
-    empty = {"quick": True, "failed": [], "missing": [], "entries": {}}
+    empty = {"quick": True, "failed": [], "unsteady": [], "missing": [], "entries": {}}
     assert differences.report(empty, empty, 5) == 1
 
 
@@ -76,7 +77,7 @@ def test_records_of_two_sizes_are_not_compared(tmp_path):
     """It is said before anything is recorded."""
     quick, full = tmp_path / "quick", tmp_path / "full"
     for path in (quick, full):
-        behaviour.write(path, {"quick": path == quick, "failed": [], "missing": [], "entries": {"a": entry(1)}})
+        behaviour.write(path, {"quick": path == quick, "failed": [], "unsteady": [], "missing": [], "entries": {"a": entry(1)}})
     assert json.loads(full.read_text())["entries"] == {"a": entry(1)}
     for words in (["compare", quick, full], ["record", "--against", quick, "-o", tmp_path / "new"],
                   ["record", "--quick", "--against", full, "-o", tmp_path / "new"]):
@@ -101,24 +102,26 @@ def train(folder, monkeypatch) -> dict[str, object]:
     save_file(load_file(MODELS / "mlp.data.safetensors"), data)
     common = [model, "--loss", "cross_entropy", "--global-batch", 8]
     assert call("dtc", "plan", *common, "--devices", 2, "--json").code == 0
+    assert call("dtc", "plan", *common, "--json", "--save-plan", folder / "plan.yaml").code == 0
     assert call("dtc", "compile", *common, "--emit", "schedule").code == 0
     assert call("dtc", "compile", *common, "-o", folder / "m.dtc").code == 0
     assert call("dtc-run", folder / "m.dtc", "--data", data, "--steps", 3, "--log", folder / "log", "--save-weights",
                 folder / "w").code == 0
     assert call("dtc-run", folder / "m.dtc", "--data", folder / "none").code == 3
     lines = [json.loads(line) for line in recorder.record.read_text().splitlines()]
-    assert len(lines) == 4 and all("test_commands_are_recorded" in line[1] for line in lines)
+    assert len(lines) == 5 and all("test_commands_are_recorded" in line[1] for line in lines)
     return {name: value for name, _, value in lines}
 
 
 def test_commands_are_recorded(tmp_path, monkeypatch):
     found = train(tmp_path / "one", monkeypatch)
     assert train(tmp_path / "another", monkeypatch) == found  # names don't depend on folders, values not on the time
-    planned, compiled, ran = found.items()  # --emit schedule has the same name as what it is compiled to
+    planned, saved, compiled, ran = found.items()  # --emit schedule has the same name as what it is compiled to
     model, data = (recording.digest(tmp_path / "one" / name) for name in ("copy.onnx", "data.safetensors"))
     assert planned[0] == f"plan {model}.onnx --loss cross_entropy --global-batch 8 --devices 2 --json"
     assert compiled[0] == f"compile {model}.onnx --loss cross_entropy --global-batch 8"
     assert ran[0] == f"run ({compiled[0]}) --data {data}.safetensors --steps 3"
+    assert saved[0] == f"plan {model}.onnx --loss cross_entropy --global-batch 8 --json --save-plan"
     assert "planning_time_s" not in planned[1] and planned[1]["predicted"]["step_time_s"] > 0
     assert compiled[1]["kernels"] and compiled[1]["world_size"] == 1
     log = [json.loads(line) for line in (tmp_path / "one" / "log").read_text().splitlines()]
@@ -127,6 +130,15 @@ def test_commands_are_recorded(tmp_path, monkeypatch):
     assert not recording.TIMES & set(ran[1]["steps"][0])
     weights = load_file(tmp_path / "one" / "w")
     assert set(ran[1]["save-weights"]) == set(weights)
+
+
+def test_memory_plans_are_compiled_with_drawn_weights(tmp_path, monkeypatch):
+    recorder = recording.Recorder(tmp_path / "record", BIN, MODELS)
+    monkeypatch.setattr("conftest.RECORDER", recorder)
+    command = ["compile", MODELS / "gpt2_b1.onnx", "--loss", "cross_entropy", "--global-batch", 2]
+    assert call("dtc", *command, "--emit", "schedule").code == 0
+    name, _, value = json.loads(recorder.record.read_text())
+    assert name == "compile gpt2_b1.onnx --loss cross_entropy --global-batch 2" and value["arena_bytes"]
 
 
 def test_hashes_of_tensors_tell_values_types_and_shapes(tmp_path):
@@ -142,10 +154,9 @@ def test_hashes_of_tensors_tell_values_types_and_shapes(tmp_path):
 def test_what_is_given_twice_must_compute_the_same(tmp_path):
     part = tmp_path / "part"
     part.write_text('["a", "t", 1]\n["b", "t", 2]\n["a", "u", 1]\n')
-    assert behaviour.merged([part, tmp_path / "none"]) == {"a": entry(1), "b": entry(2)}
-    part.write_text('["a", "t", 1]\n["a", "u", 2]\n')
-    with pytest.raises(SystemExit, match="computes two things: a"):
-        behaviour.merged([part])
+    assert behaviour.merged([part, tmp_path / "none"]) == ({"a": entry(1), "b": entry(2)}, [])
+    part.write_text('["a", "t", 1]\n["b", "t", 2]\n["a", "u", 2]\n')
+    assert behaviour.merged([part]) == ({"b": entry(2)}, ["a"])
 
 
 def test_published_plans_are_recorded(tmp_path, monkeypatch):
