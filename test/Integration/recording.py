@@ -57,11 +57,16 @@ def steps(log: pathlib.Path) -> list[dict]:
     return [{key: value for key, value in line.items() if key not in TIMES} for line in lines]
 
 
-def answer(text: str) -> dict:
-    """The answer of `dtc plan --json` without the time that planning took."""
-    found = json.loads(text)
-    found.pop("planning_time_s", None)
-    return found
+def answer(text: str, names: dict[str, str] | None = None) -> object:
+    """The answer of `dtc plan --json` without the times that planning took; files are called by their names."""
+    def settled(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: settled(part) for key, part in value.items() if key != "planning_time_s"}
+        if isinstance(value, list):
+            return [settled(part) for part in value]
+        return (names or {}).get(value, value) if isinstance(value, str) else value
+
+    return settled(json.loads(text))
 
 
 class Recorder:
@@ -112,7 +117,7 @@ class Recorder:
               outputs: dict[str, pathlib.Path]) -> object:
         """What is recorded of a command; None where there is nothing."""
         if command == "plan" and "--json" in given:
-            return answer(out)
+            return answer(out, {argument: self.word(argument, folder) for argument in given})
         if command == "compile" and "--emit" not in given:
             return self.inspect(outputs["-o"]) if "-o" in outputs else self.compile_and_inspect(given, folder)
         if command == "run":

@@ -102,26 +102,28 @@ def train(folder, monkeypatch) -> dict[str, object]:
     save_file(load_file(MODELS / "mlp.data.safetensors"), data)
     common = [model, "--loss", "cross_entropy", "--global-batch", 8]
     assert call("dtc", "plan", *common, "--devices", 2, "--json").code == 0
-    assert call("dtc", "plan", *common, "--json", "--save-plan", folder / "plan.yaml").code == 0
+    assert call("dtc", "plan", *common, "--devices", 2, "--json", "--save-plan", folder / "plan.yaml").code == 0
+    assert call("dtc", "plan", *common, "--devices", 2, "--compare", folder / "plan.yaml", "dp=2", "--json").code == 0
     assert call("dtc", "compile", *common, "--emit", "schedule").code == 0
     assert call("dtc", "compile", *common, "-o", folder / "m.dtc").code == 0
     assert call("dtc-run", folder / "m.dtc", "--data", data, "--steps", 3, "--log", folder / "log", "--save-weights",
                 folder / "w").code == 0
     assert call("dtc-run", folder / "m.dtc", "--data", folder / "none").code == 3
     lines = [json.loads(line) for line in recorder.record.read_text().splitlines()]
-    assert len(lines) == 5 and all("test_commands_are_recorded" in line[1] for line in lines)
+    assert len(lines) == 6 and all("test_commands_are_recorded" in line[1] for line in lines)
     return {name: value for name, _, value in lines}
 
 
 def test_commands_are_recorded(tmp_path, monkeypatch):
     found = train(tmp_path / "one", monkeypatch)
     assert train(tmp_path / "another", monkeypatch) == found  # names don't depend on folders, values not on the time
-    planned, saved, compiled, ran = found.items()  # --emit schedule has the same name as what it is compiled to
+    planned, saved, compared, compiled, ran = found.items()  # --emit schedule has the same name as what it is compiled to
     model, data = (recording.digest(tmp_path / "one" / name) for name in ("copy.onnx", "data.safetensors"))
     assert planned[0] == f"plan {model}.onnx --loss cross_entropy --global-batch 8 --devices 2 --json"
     assert compiled[0] == f"compile {model}.onnx --loss cross_entropy --global-batch 8"
     assert ran[0] == f"run ({compiled[0]}) --data {data}.safetensors --steps 3"
-    assert saved[0] == f"plan {model}.onnx --loss cross_entropy --global-batch 8 --json --save-plan"
+    assert saved[0] == f"plan {model}.onnx --loss cross_entropy --global-batch 8 --devices 2 --json --save-plan"
+    assert f'"(save-plan of {saved[0]})"' in json.dumps(compared[1]) and "planning_time_s" not in json.dumps(compared[1])
     assert "planning_time_s" not in planned[1] and planned[1]["predicted"]["step_time_s"] > 0
     assert compiled[1]["kernels"] and compiled[1]["world_size"] == 1
     log = [json.loads(line) for line in (tmp_path / "one" / "log").read_text().splitlines()]
