@@ -55,3 +55,12 @@ def test_each_schedule_has_a_file_and_a_line():
     listed = (ROOT / "include" / "dtc" / "Schedule" / "Schedules.def").read_text()
     names = re.findall(r"^DTC_SCHEDULE\((\w+)\)", listed, re.M)
     assert sorted(names) == sorted(path.stem for path in kinds.glob("*.cpp"))
+
+
+def test_a_target_answers_the_questions_that_the_page_lists():
+    page = (ROOT / "docs" / "HowTo" / "AddATarget.md").read_text()
+    header = (ROOT / "include" / "dtc" / "Target" / "Target.h").read_text()
+    questions = re.findall(r"(\w+)\([^()]*\) const = 0", header.split("class Target {")[1])
+    assert re.findall(r"^\| `(\w+)` \|", page, re.M) == questions
+    line = next(line.strip() for line in page.splitlines() if line.startswith("    "))
+    assert line in (ROOT / "lib" / "Target" / "Targets.cpp").read_text()
