@@ -7,12 +7,6 @@ namespace {
 
 using fbs::BindingKind;
 
-/// What outlives a step.
-bool persists(BindingKind kind) {
-  return kind == BindingKind::Parameter || kind == BindingKind::Buffer ||
-         kind == BindingKind::Master || kind == BindingKind::State;
-}
-
 /// What the host writes before each step.
 bool isGiven(BindingKind kind) {
   return kind == BindingKind::Input || kind == BindingKind::Target ||
@@ -210,6 +204,7 @@ std::string RankReplay::execute(const InstructionAccesses &entry) {
   }
   Time now{instruction.queue, ++clock.ticks[instruction.queue]};
   const auto *message = instruction.op.AsMessage();
+  size_t before = traffic->events.size();
   bool takesPart = !message || classes.channelOf(classNumber, *message);
   if (takesPart) {
     if (std::string wrong = touch(entry, now, clock); !wrong.empty())
@@ -217,17 +212,21 @@ std::string RankReplay::execute(const InstructionAccesses &entry) {
     if (std::string wrong = meet(entry, now, clock); !wrong.empty())
       return wrong;
   }
-  bool isKnown = !traffic->events.empty() && traffic->events.back().site.step == site.step &&
-                 traffic->events.back().site.call == site.call &&
-                 traffic->events.back().site.instruction == site.instruction;
-  if (!isKnown && (!waits.empty() || !instruction.signals.empty()))
-    traffic->events.push_back({site, instruction.queue, {}});
-  if (isKnown || !waits.empty() || !instruction.signals.empty())
+  if (traffic->events.size() == before && (!waits.empty() || !instruction.signals.empty()))
+    newEvent();
+  if (traffic->events.size() > before)
     traffic->events.back().waits = std::move(waits);
   for (uint32_t token : instruction.signals)
     tokens[token][numberOf(*call, program.tokens[token])] = {
         clock, static_cast<uint32_t>(traffic->events.size() - 1)};
   return {};
+}
+
+/// The instruction waits for others or is waited for.
+uint32_t RankReplay::newEvent() {
+  const fbs::FunctionT &function = role.functionOf(*call);
+  traffic->events.push_back({site, function.instructions[site.instruction]->queue, {}});
+  return static_cast<uint32_t>(traffic->events.size() - 1);
 }
 
 /// Scratch memory is written first, results last.
@@ -302,9 +301,7 @@ std::string RankReplay::meet(const InstructionAccesses &entry, Time now, const C
     return fail(wrong);
   if (!communicator.isShared)
     return {};
-  traffic->groupCalls[communicator.number].push_back(
-      {site, collective, static_cast<uint32_t>(traffic->events.size())});
-  traffic->events.push_back({site, instruction.queue, {}});
+  traffic->groupCalls[communicator.number].push_back({site, collective, newEvent()});
   return {};
 }
 
@@ -312,7 +309,7 @@ std::string RankReplay::sendOrReceive(const fbs::MessageT &message, const Channe
   const FunctionFacts &facts = role.functions[call->function()];
   const fbs::InstructionT &instruction =
       *role.functionOf(*call).instructions[site.instruction];
-  Transfer transfer{site, &message, {}, static_cast<uint32_t>(traffic->events.size())};
+  Transfer transfer{site, &message, {}, newEvent()};
   bool isSend = message.kind == fbs::MessageKind::Send;
   for (uint32_t value : isSend ? instruction.reads : instruction.writes) {
     uint32_t binding = facts.messageBinding[value];
@@ -321,7 +318,6 @@ std::string RankReplay::sendOrReceive(const fbs::MessageT &message, const Channe
                   std::to_string(value));
     transfer.bindings.push_back(binding);
   }
-  traffic->events.push_back({site, instruction.queue, {}});
   (isSend ? traffic->sent : traffic->received)[channel].push_back(std::move(transfer));
   return {};
 }
@@ -334,88 +330,6 @@ std::string RankReplay::keepsOrder(std::map<uint64_t, Time> &last, uint64_t key,
     return "may begin before the one that was issued before it to the same ranks";
   before = now;
   return {};
-}
-
-std::string RankReplay::fail(const std::string &what) const {
-  const fbs::FunctionT &function = role.functionOf(program.schedule[site.call]);
-  std::string where = site.instruction < function.instructions.size()
-                          ? role.describe(site)
-                          : role.describeCall(site.step, site.call);
-  return classes.describe(classNumber) + ": " + where + ": " + what;
-}
-
-std::string RankReplay::failRead(const Access &access, Content content, const Fault &fault) const {
-  std::string what = "reads " + (content ? describe(content)
-                                         : describeValue(role.functionOf(*call), access.value));
-  if (!content)
-    return fail(what + ", which nothing has computed in this step");
-  if (fault.kind == Fault::UnorderedWrite)
-    return fail(what + " without waiting for it, at offset " + std::to_string(fault.address));
-  return fail(what + ", but " + describe(fault.found) + " lies there, at offset " +
-              std::to_string(fault.address));
-}
-
-std::string RankReplay::failResult(const Bound &result, Content content,
-                                   const Fault &fault) const {
-  std::string what = "returns " + describeValue(role.functionOf(*call), result.value) + " as " +
-                     role.describeBinding(result.binding);
-  if (!content)
-    return fail(what + ", which nothing has computed in this step");
-  return fail(what + ", but " + describe(fault.found) + " lies there, at offset " +
-              std::to_string(fault.address));
-}
-
-std::string RankReplay::failWrite(const std::string &what, const Fault &fault) const {
-  static const char *const reasons[] = {"", ", which may not be written yet",
-                                        ", which may still be read", ", which it reads itself",
-                                        ", which it writes itself"};
-  return fail("writes " + what + " over " + describe(fault.found) + reasons[fault.kind] +
-              ", at offset " + std::to_string(fault.address));
-}
-
-std::string RankReplay::describeValue(const fbs::FunctionT &function, uint32_t value) const {
-  const FunctionFacts &facts = role.functions[call->function()];
-  if (&function == &role.functionOf(*call))
-    if (auto it = std::ranges::find(facts.arguments, value, &Bound::value);
-        it != facts.arguments.end())
-      return role.describeBinding(it->binding);
-  std::string text = "value " + std::to_string(value);
-  if (const fbs::InstructionT *writer = writerOf(function, value))
-    text += " of " + replay::describe(function, *writer);
-  return text;
-}
-
-std::string RankReplay::describe(Content content) const {
-  auto block = std::ranges::upper_bound(blocks, content, {}, &Block::first);
-  if (!content || block == blocks.begin())
-    return "nothing";
-  --block;
-  return describeBlock(*block, content - block->first);
-}
-
-std::string RankReplay::describeBlock(const Block &block, uint64_t index) const {
-  std::string step = " of step " + std::to_string(block.step + 1);
-  if (block.call == kHost) {
-    uint32_t binding = index / role.numMicrobatches();
-    std::string text = role.describeBinding(binding);
-    if (role.instances(binding) > 1)
-      text += " of microbatch " + std::to_string(index % role.numMicrobatches());
-    return text + (persists(program.bindings[binding]->kind) ? "" : step);
-  }
-  const fbs::FunctionT &function = role.functionOf(program.schedule[block.call]);
-  std::string where = " in " + role.describeCall(block.step, block.call);
-  if (index >= function.values.size())
-    return "scratch memory of " +
-           replay::describe(function, *function.instructions[index - function.values.size()]) +
-           where;
-  std::string text = "value " + std::to_string(index);
-  const FunctionFacts &facts = role.functions[program.schedule[block.call].function()];
-  if (auto it = std::ranges::find(facts.results, uint32_t(index), &Bound::value);
-      it != facts.results.end())
-    text = role.describeBinding(it->binding);
-  if (const fbs::InstructionT *writer = writerOf(function, index))
-    text += " of " + replay::describe(function, *writer);
-  return text + where;
 }
 
 } // namespace dtc::replay

@@ -6,6 +6,12 @@
 
 namespace dtc::replay {
 
+/// Bindings that outlive a step.
+inline bool persists(fbs::BindingKind kind) {
+  return kind == fbs::BindingKind::Parameter || kind == fbs::BindingKind::Buffer ||
+         kind == fbs::BindingKind::Master || kind == fbs::BindingKind::State;
+}
+
 class RankReplay {
 public:
   /// `program` is that of the class's role.
@@ -42,6 +48,7 @@ private:
   std::string touch(const InstructionAccesses &entry, Time now, const Clock &clock);
   std::string readPieces(const Access &access, Time now, const Clock &clock);
   std::string meet(const InstructionAccesses &entry, Time now, const Clock &clock);
+  uint32_t newEvent();
   std::string sendOrReceive(const fbs::MessageT &message, const Channel &channel);
   std::string keepsOrder(std::map<uint64_t, Time> &last, uint64_t key, Time now,
                          const Clock &clock);

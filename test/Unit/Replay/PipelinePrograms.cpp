@@ -73,12 +73,9 @@ private:
   uint64_t temporaries = 0; ///< end of that of the function
 };
 
-std::string chunkName(const std::string &name, int64_t chunk) {
-  return name + std::to_string(chunk);
-}
-
-std::string stageName(const std::string &name, int64_t stage) {
-  return name + std::to_string(stage);
+/// "w1": of a chunk or stage.
+std::string numbered(const std::string &name, int64_t number) {
+  return name + std::to_string(number);
 }
 
 std::unique_ptr<fbs::ProgramT> RankBuilder::build() {
@@ -160,12 +157,12 @@ uint32_t RankBuilder::bind(BindingKind kind, const std::string &name, Scope scop
 }
 
 void RankBuilder::addBindings(int64_t chunk) {
-  bind(BindingKind::Parameter, chunkName("w", chunk));
-  bind(BindingKind::State, chunkName("m", chunk));
-  bind(BindingKind::Gradient, chunkName("g", chunk));
-  bind(BindingKind::Kept, chunkName("kept", chunk), Scope::Slot);
+  bind(BindingKind::Parameter, numbered("w", chunk));
+  bind(BindingKind::State, numbered("m", chunk));
+  bind(BindingKind::Gradient, numbered("g", chunk));
+  bind(BindingKind::Kept, numbered("kept", chunk), Scope::Slot);
   if (shape.schedule.kind == schedule::ScheduleKind::ZeroBubble)
-    bind(BindingKind::Kept, chunkName("dkept", chunk), Scope::Slot);
+    bind(BindingKind::Kept, numbered("dkept", chunk), Scope::Slot);
   if (isFirst(chunk))
     bind(BindingKind::Input, "ids", Scope::Microbatch);
   if (isLast(chunk)) {
@@ -182,25 +179,25 @@ void RankBuilder::addCommunication(int64_t chunk) {
   };
   if (!isFirst(chunk)) {
     int64_t before = (s - 1) % ranks;
-    bind(BindingKind::Inbox, stageName("act", s), Scope::Inbox);
-    bind(BindingKind::Outbox, stageName("dact", s), Scope::Outbox);
-    addMessage("receive_forward", chunk, false, stageName("act", s), before, channel(s, true));
-    addMessage("send_backward", chunk, true, stageName("dact", s), before, channel(s, false));
+    bind(BindingKind::Inbox, numbered("act", s), Scope::Inbox);
+    bind(BindingKind::Outbox, numbered("dact", s), Scope::Outbox);
+    addMessage("receive_forward", chunk, false, numbered("act", s), before, channel(s, true));
+    addMessage("send_backward", chunk, true, numbered("dact", s), before, channel(s, false));
   }
   if (!isLast(chunk)) {
     int64_t after = (s + 1) % ranks;
-    bind(BindingKind::Outbox, stageName("act", s + 1), Scope::Outbox);
-    bind(BindingKind::Inbox, stageName("dact", s + 1), Scope::Inbox);
-    addMessage("send_forward", chunk, true, stageName("act", s + 1), after, channel(s + 1, true));
-    addMessage("receive_backward", chunk, false, stageName("dact", s + 1), after,
+    bind(BindingKind::Outbox, numbered("act", s + 1), Scope::Outbox);
+    bind(BindingKind::Inbox, numbered("dact", s + 1), Scope::Inbox);
+    addMessage("send_forward", chunk, true, numbered("act", s + 1), after, channel(s + 1, true));
+    addMessage("receive_backward", chunk, false, numbered("dact", s + 1), after,
                channel(s + 1, false));
   }
 }
 
 void RankBuilder::addMessage(const std::string &name, int64_t chunk, bool sends,
                              const std::string &bound, int64_t otherRank, uint32_t channel) {
-  addQueue(chunkName(name, chunk), sends ? fbs::QueueKind::Send : fbs::QueueKind::Receive);
-  begin(chunkName(name, chunk));
+  addQueue(numbered(name, chunk), sends ? fbs::QueueKind::Send : fbs::QueueKind::Receive);
+  begin(numbered(name, chunk));
   uint32_t value = sends ? argument(bound) : resultOf(bound);
   fbs::MessageT message;
   message.kind = sends ? fbs::MessageKind::Send : fbs::MessageKind::Receive;
@@ -308,10 +305,10 @@ void RankBuilder::signal(const std::string &token) {
 }
 
 void RankBuilder::addForward(int64_t chunk) {
-  begin(chunkName("forward", chunk));
+  begin(numbered("forward", chunk));
   int64_t s = stage(chunk);
-  std::string inbox = stageName("act", s), outbox = stageName("act", s + 1);
-  uint32_t input = argument(isFirst(chunk) ? "ids" : inbox), weight = argument(chunkName("w", chunk));
+  std::string inbox = numbered("act", s), outbox = numbered("act", s + 1);
+  uint32_t input = argument(isFirst(chunk) ? "ids" : inbox), weight = argument(numbered("w", chunk));
   uint32_t h = temporary(), reduced = temporary();
   launch("embed", {input, weight}, {h});
   if (!isFirst(chunk)) {
@@ -319,7 +316,7 @@ void RankBuilder::addForward(int64_t chunk) {
     signal(inbox + "/empty");
   }
   allReduce(0, h, reduced);
-  launch("keep", {layers(reduced, shape.layers)}, {resultOf(chunkName("kept", chunk))});
+  launch("keep", {layers(reduced, shape.layers)}, {resultOf(numbered("kept", chunk))});
   if (isLast(chunk))
     return;
   launch("output", {reduced, h}, {resultOf(outbox)});
@@ -328,10 +325,10 @@ void RankBuilder::addForward(int64_t chunk) {
 }
 
 void RankBuilder::addBackward(int64_t chunk) {
-  begin(chunkName("backward", chunk));
+  begin(numbered("backward", chunk));
   int64_t s = stage(chunk);
-  std::string inbox = stageName("dact", s + 1), outbox = stageName("dact", s);
-  uint32_t kept = argument(chunkName("kept", chunk)), weight = argument(chunkName("w", chunk));
+  std::string inbox = numbered("dact", s + 1), outbox = numbered("dact", s);
+  uint32_t kept = argument(numbered("kept", chunk)), weight = argument(numbered("w", chunk));
   uint32_t seed = argument(isLast(chunk) ? "target" : inbox), d = temporary(), sum = temporary();
   launch("seed", {seed, kept, weight}, {d});
   if (!isLast(chunk)) {
@@ -342,7 +339,7 @@ void RankBuilder::addBackward(int64_t chunk) {
     launch("loss", {argument("loss"), seed}, {resultOf("loss")});
   allReduce(0, d, sum);
   uint32_t end = layers(sum, 2 * shape.layers);
-  launch("dw", {argument(chunkName("g", chunk)), end, kept}, {resultOf(chunkName("g", chunk))});
+  launch("dw", {argument(numbered("g", chunk)), end, kept}, {resultOf(numbered("g", chunk))});
   if (isFirst(chunk))
     return;
   launch("dx", {end, weight}, {resultOf(outbox)});
@@ -351,10 +348,10 @@ void RankBuilder::addBackward(int64_t chunk) {
 }
 
 void RankBuilder::addInputGrad(int64_t chunk) {
-  begin(chunkName("input_grad", chunk));
+  begin(numbered("input_grad", chunk));
   int64_t s = stage(chunk);
-  std::string inbox = stageName("dact", s + 1), outbox = stageName("dact", s);
-  uint32_t kept = argument(chunkName("kept", chunk)), weight = argument(chunkName("w", chunk));
+  std::string inbox = numbered("dact", s + 1), outbox = numbered("dact", s);
+  uint32_t kept = argument(numbered("kept", chunk)), weight = argument(numbered("w", chunk));
   uint32_t seed = argument(isLast(chunk) ? "target" : inbox), d = temporary();
   launch("seed", {seed, kept, weight}, {d});
   if (!isLast(chunk)) {
@@ -364,7 +361,7 @@ void RankBuilder::addInputGrad(int64_t chunk) {
     launch("loss", {argument("loss"), seed}, {resultOf("loss")});
   }
   uint32_t end = layers(d, shape.layers);
-  launch("keep", {end}, {resultOf(chunkName("dkept", chunk))});
+  launch("keep", {end}, {resultOf(numbered("dkept", chunk))});
   if (isFirst(chunk))
     return;
   launch("dx", {end, weight}, {resultOf(outbox)});
@@ -373,10 +370,10 @@ void RankBuilder::addInputGrad(int64_t chunk) {
 }
 
 void RankBuilder::addWeightGrad(int64_t chunk) {
-  begin(chunkName("weight_grad", chunk));
-  uint32_t kept = argument(chunkName("kept", chunk)), d = argument(chunkName("dkept", chunk));
-  launch("dw", {argument(chunkName("g", chunk)), layers(d, shape.layers), kept},
-         {resultOf(chunkName("g", chunk))});
+  begin(numbered("weight_grad", chunk));
+  uint32_t kept = argument(numbered("kept", chunk)), d = argument(numbered("dkept", chunk));
+  launch("dw", {argument(numbered("g", chunk)), layers(d, shape.layers), kept},
+         {resultOf(numbered("g", chunk))});
 }
 
 void RankBuilder::addClear() {
@@ -393,7 +390,7 @@ void RankBuilder::addClear() {
     function().instructions.push_back(std::move(instruction));
   };
   for (int64_t chunk = 0; chunk < shape.schedule.chunks; ++chunk)
-    clear(chunkName("g", chunk));
+    clear(numbered("g", chunk));
   if (bindings.contains("loss"))
     clear("loss");
 }
@@ -402,13 +399,13 @@ void RankBuilder::addUpdate() {
   begin("update");
   std::vector<uint32_t> gradients;
   for (int64_t chunk = 0; chunk < shape.schedule.chunks; ++chunk)
-    gradients.push_back(argument(chunkName("g", chunk)));
+    gradients.push_back(argument(numbered("g", chunk)));
   uint32_t own = temporary(), norm = resultOf("norm");
   launch("square", gradients, {own});
   allReduce(1, own, norm);
   uint32_t rate = argument("lr"), number = argument("step");
   for (int64_t chunk = 0; chunk < shape.schedule.chunks; ++chunk) {
-    std::string w = chunkName("w", chunk), m = chunkName("m", chunk);
+    std::string w = numbered("w", chunk), m = numbered("m", chunk);
     launch("adam", {argument(w), argument(m), gradients[chunk], norm, rate, number},
            {resultOf(w), resultOf(m)});
   }
@@ -426,7 +423,7 @@ void RankBuilder::addSchedule() {
   call("clear");
   for (const schedule::Call &next : schedule.calls[rank]) {
     auto one = [&](const std::string &name) {
-      call(chunkName(name, next.chunk), next.microbatch, next.slot);
+      call(numbered(name, next.chunk), next.microbatch, next.slot);
     };
     if (next.pass == schedule::Pass::WeightGrad) {
       one("weight_grad");
