@@ -224,6 +224,7 @@ LogicalResult FunctionTranslator::translateLaunch(exec::LaunchOp op) {
     call.args.push_back(refOf(value));
   call.extent = op.getExtent();
   call.grain = grainOf(op);
+  call.in_place.assign(op.getInPlace().begin(), op.getInPlace().end());
   setScratch(op, call, kernel->second.scratchBytes);
   append(op, std::move(call));
   return success();

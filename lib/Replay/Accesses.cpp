@@ -1,6 +1,7 @@
 #include "Accesses.h"
 
 #include <algorithm>
+#include <span>
 
 namespace dtc::replay {
 
@@ -61,11 +62,16 @@ uint64_t targetBytes(fbs::CollectiveKind kind, uint64_t source, uint64_t ranks) 
   }
 }
 
-/// A kernel says which operands it may overwrite when it is formed. A sum is taken in place.
-bool mayWriteInPlace(const fbs::InstructionT &instruction) {
+/// The operand that a result may replace, or -1. Sums are taken in place.
+int64_t replaceable(const fbs::InstructionT &instruction, size_t result) {
   if (const auto *collective = instruction.op.AsCollective())
-    return collective->kind == fbs::CollectiveKind::AllReduce;
-  return instruction.op.type == fbs::Op::Launch;
+    return collective->kind == fbs::CollectiveKind::AllReduce ? static_cast<int64_t>(result) : -1;
+  const auto *launch = instruction.op.AsLaunch();
+  return launch && result < launch->in_place.size() ? launch->in_place[result] : -1;
+}
+
+bool isSamePlace(const Access &a, const Access &b) {
+  return movesAlike(a.ref, b.ref) && a.ref.offset() == b.ref.offset() && a.bytes == b.bytes;
 }
 
 } // namespace
@@ -144,7 +150,6 @@ std::string AccessCollector::addInstruction(const fbs::InstructionT &instruction
         return "names a value that the function lacks: " + std::to_string(value);
   InstructionAccesses entry;
   entry.instruction = &instruction;
-  entry.inPlace = mayWriteInPlace(instruction);
   entry.scratch = {operands.scratch, operands.scratchBytes, 0};
   if (std::string wrong = checkPlace(operands.scratch, operands.scratchBytes); !wrong.empty())
     return "scratch memory " + wrong;
@@ -157,8 +162,24 @@ std::string AccessCollector::addInstruction(const fbs::InstructionT &instruction
     if (std::string wrong = addWrite(operands.writes[i], instruction.writes[i]); !wrong.empty())
       return "result " + std::to_string(i) + " " + wrong;
   entry.end = out->accesses.size();
+  markTakeovers(instruction, entry);
   out->instructions.push_back(entry);
   return {};
+}
+
+/// A kernel that reads a tensor twice may overwrite neither.
+void AccessCollector::markTakeovers(const fbs::InstructionT &instruction,
+                                    const InstructionAccesses &entry) {
+  auto reads = std::span(out->accesses).subspan(entry.reads, entry.writes - entry.reads);
+  for (size_t result = 0; result < entry.end - entry.writes; ++result) {
+    int64_t operand = replaceable(instruction, result);
+    Access &write = out->accesses[entry.writes + result];
+    if (operand < 0 || operand >= int64_t(reads.size()) || !isSamePlace(reads[operand], write))
+      continue;
+    auto isOperand = [&](const Access &read) { return read.value == reads[operand].value; };
+    write.takesOver = instruction.op.type != fbs::Op::Launch ||
+                      std::ranges::count_if(reads, isOperand) == 1;
+  }
 }
 
 std::string AccessCollector::addRead(const Operand &operand, uint32_t index) {

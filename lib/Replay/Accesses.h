@@ -55,13 +55,13 @@ struct Access {
   fbs::Ref ref;
   uint64_t bytes = 0;
   uint32_t value = 0;
+  bool takesOver = false; ///< a result that may replace the operand in its place
 };
 
 struct InstructionAccesses {
   const fbs::InstructionT *instruction = nullptr;
   uint32_t reads = 0, writes = 0, end = 0; ///< [reads, writes) and [writes, end) of the accesses
   Access scratch;                          ///< 0 bytes: none
-  bool inPlace = false; ///< a result may replace an operand of the same place and size
 };
 
 struct FunctionAccesses {
@@ -107,6 +107,7 @@ private:
   std::string checkGroup(uint32_t group) const;
   std::string addRead(const Operand &operand, uint32_t value);
   std::string addWrite(const Operand &operand, uint32_t value);
+  void markTakeovers(const fbs::InstructionT &instruction, const InstructionAccesses &entry);
 
   const fbs::ProgramT &program;
   const fbs::FunctionT &function;

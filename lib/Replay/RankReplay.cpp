@@ -256,7 +256,7 @@ std::string RankReplay::touch(const InstructionAccesses &entry, Time now, const 
     const Access &access = facts.accesses[i];
     uint64_t begin = addressOf(access.ref, *call);
     if (auto fault = memory.write(begin, begin + access.bytes, expected[access.value], now, clock,
-                                  entry.inPlace))
+                                  access.takesOver))
       return failWrite(describeValue(role.functionOf(*call), access.value), *fault);
   }
   return {};

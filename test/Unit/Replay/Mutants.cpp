@@ -54,6 +54,18 @@ void setScratch(fbs::InstructionT &instruction, const fbs::Ref &ref) {
     instruction.op.AsMatmul()->scratch = std::make_unique<fbs::Ref>(ref);
 }
 
+/// Whether an instruction may write a result over an operand.
+bool mayReplace(const fbs::InstructionT &instruction, uint32_t result, uint32_t operand) {
+  const auto *launch = instruction.op.AsLaunch();
+  if (!launch)
+    return instruction.op.type == fbs::Op::Collective;
+  for (size_t i = 0; i < instruction.writes.size(); ++i)
+    if (instruction.writes[i] == result && launch->in_place[i] >= 0 &&
+        instruction.reads[launch->in_place[i]] == operand)
+      return true;
+  return false;
+}
+
 /// When a value of a function is written and read, by instruction.
 struct Life {
   int first = -1, last = -1;
@@ -146,6 +158,7 @@ private:
   void functionFaults(uint32_t index);
   void dropInstruction(uint32_t index, size_t i, const std::string &place);
   void operandFaults(uint32_t index, size_t i, const std::string &place);
+  Plant move(uint32_t index, uint32_t moved, uint32_t over) const;
   void earlyReuse(uint32_t index, const std::vector<Life> &lives);
   void queueFaults(uint32_t index, size_t i, const std::string &place);
   void collectiveFaults(uint32_t index, size_t i, const std::string &place);
@@ -276,38 +289,45 @@ void MutantMaker::operandFaults(uint32_t index, size_t i, const std::string &pla
     });
 }
 
-/// A temporary is moved, wherever it is used, onto one that is needed afterwards.
+/// A temporary is moved, wherever it is used, onto another.
+MutantMaker::Plant MutantMaker::move(uint32_t index, uint32_t moved, uint32_t over) const {
+  const fbs::FunctionT &function = *program.functions[index];
+  uint64_t from = function.values[moved].ref().offset(), to = function.values[over].ref().offset();
+  return [=](fbs::ProgramT &p) {
+    fbs::FunctionT &f = *p.functions[index];
+    fbs::Ref place = f.values[moved].ref();
+    setOffset(place, to);
+    setRef(f.values[moved], place);
+    for (auto &instruction : f.instructions) {
+      auto refs = refsOf(*instruction);
+      for (size_t i = 0; i < refs.size(); ++i)
+        if (valueOf(*instruction, i) == moved)
+          setOffset(*refs[i], refs[i]->offset() - from + to);
+    }
+  };
+}
+
+/// Onto one that is needed afterwards, or that the same instruction still reads.
 void MutantMaker::earlyReuse(uint32_t index, const std::vector<Life> &lives) {
   const fbs::FunctionT &function = *program.functions[index];
-  for (uint32_t moved = 0; moved < lives.size(); ++moved) {
-    if (lives[moved].isBound || lives[moved].first < 0)
-      continue;
-    for (uint32_t over = 0; over < lives.size(); ++over) {
-      if (lives[over].isBound || lives[over].first < 0 ||
-          lives[over].first >= lives[moved].first || lives[over].last <= lives[moved].first ||
-          function.values[moved].bytes() == 0 || function.values[over].bytes() == 0 ||
-          function.values[moved].bytes() > function.values[over].bytes())
+  auto isMovable = [&](uint32_t value) {
+    return !lives[value].isBound && lives[value].first >= 0 && function.values[value].bytes() > 0;
+  };
+  for (uint32_t moved = 0; moved < lives.size(); ++moved)
+    for (uint32_t over = 0; isMovable(moved) && over < lives.size(); ++over) {
+      int when = lives[moved].first;
+      if (!isMovable(over) || lives[over].first >= when || lives[over].last < when ||
+          function.values[moved].bytes() > function.values[over].bytes() ||
+          function.values[moved].ref().offset() == function.values[over].ref().offset())
         continue;
-      uint64_t from = function.values[moved].ref().offset(),
-               to = function.values[over].ref().offset();
-      if (from == to)
-        continue;
-      add("early reuse", "@" + function.name + " value " + std::to_string(moved),
-          [=](fbs::ProgramT &p) {
-            fbs::FunctionT &f = *p.functions[index];
-            fbs::Ref place = f.values[moved].ref();
-            setOffset(place, to);
-            setRef(f.values[moved], place);
-            for (auto &instruction : f.instructions) {
-              auto refs = refsOf(*instruction);
-              for (size_t i = 0; i < refs.size(); ++i)
-                if (valueOf(*instruction, i) == moved)
-                  setOffset(*refs[i], refs[i]->offset() - from + to);
-            }
-          });
-      break;
+      std::string place = "@" + function.name + " value " + std::to_string(moved);
+      if (lives[over].last > when)
+        add("early reuse", place, move(index, moved, over));
+      else if (!mayReplace(*function.instructions[when], moved, over))
+        add("overwritten operand", place, move(index, moved, over));
+      if (lives[over].last > when)
+        break;
     }
-  }
 }
 
 void MutantMaker::queueFaults(uint32_t index, size_t i, const std::string &place) {

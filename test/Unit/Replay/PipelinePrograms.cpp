@@ -255,6 +255,13 @@ fbs::InstructionT &RankBuilder::launch(const std::string &name, std::vector<uint
   for (const auto *list : {&reads, &writes})
     for (uint32_t value : *list)
       op.args.push_back(function().values[value].ref());
+  for (uint32_t value : writes) {
+    auto isThere = [&](uint32_t read) {
+      return function().values[read].ref().offset() == function().values[value].ref().offset();
+    };
+    auto operand = std::ranges::find_if(reads, isThere);
+    op.in_place.push_back(operand == reads.end() ? -1 : operand - reads.begin());
+  }
   auto instruction = std::make_unique<fbs::InstructionT>();
   instruction->name = name;
   instruction->reads = std::move(reads);
