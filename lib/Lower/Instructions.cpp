@@ -97,6 +97,7 @@ FunctionTranslator::FunctionTranslator(func::FuncOp function, const HomeTable &h
 
 std::unique_ptr<fbs::FunctionT> FunctionTranslator::translate() {
   result->name = function.getSymName().str();
+  result->per_microbatch = !runsOncePerStep(function);
   if (failed(enterArguments()))
     return nullptr;
   for (Operation &op : function.getBody().front().without_terminator())

@@ -43,19 +43,18 @@ std::string ProgramFacts::checkSchedule() const {
   return {};
 }
 
-/// What goes by microbatches is called once for each of them, the rest at most as often.
+/// Once for each microbatch, or once.
 std::string ProgramFacts::checkCallCounts() const {
   std::vector<std::set<uint32_t>> called(functions.size());
   for (const fbs::Call &call : program.schedule)
     if (!called[call.function()].insert(call.microbatch()).second)
       return "the schedule calls @" + functionOf(call).name + " twice for microbatch " +
              std::to_string(call.microbatch());
-  for (size_t i = 0; i < functions.size(); ++i) {
-    size_t calls = called[i].size(), microbatches = numMicrobatches();
-    if (calls != microbatches && (functions[i].isPerMicrobatch || calls != 1))
+  for (size_t i = 0; i < functions.size(); ++i)
+    if (size_t calls = called[i].size();
+        calls != (functions[i].isPerMicrobatch ? numMicrobatches() : 1))
       return "the schedule calls @" + program.functions[i]->name + " " + std::to_string(calls) +
-             " times in a step of " + std::to_string(microbatches) + " microbatches";
-  }
+             " times in a step of " + std::to_string(numMicrobatches()) + " microbatches";
   return {};
 }
 
@@ -78,9 +77,7 @@ std::string ProgramFacts::prepareFunction(const fbs::FunctionT &function, Functi
       if (fbs::BindingKind kind = program.bindings[bound.binding]->kind;
           kind == fbs::BindingKind::Inbox || kind == fbs::BindingKind::Outbox)
         facts.messageBinding[bound.value] = bound.binding;
-  facts.isPerMicrobatch = std::ranges::any_of(function.values, [](const fbs::Value &value) {
-    return value.ref().scope() != fbs::Scope::Step;
-  });
+  facts.isPerMicrobatch = function.per_microbatch;
   findAccumulators(facts);
   return {};
 }

@@ -223,6 +223,7 @@ void RankBuilder::begin(const std::string &name) {
   functions[name] = program->functions.size();
   program->functions.push_back(std::make_unique<fbs::FunctionT>());
   function().name = name;
+  function().per_microbatch = name != "clear" && name != "update";
   temporaries = kTemporaries;
 }
 
