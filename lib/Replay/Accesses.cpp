@@ -293,7 +293,8 @@ std::string AccessCollector::operandsOf(const fbs::MessageT &op, Operands &opera
 }
 
 std::string AccessCollector::checkGroup(uint32_t group) const {
-  if (group >= program.groups.size() || program.groups[group]->lists.empty())
+  if (group >= program.groups.size() || program.groups[group]->lists.empty() ||
+      program.groups[group]->lists[0]->ranks.empty())
     return "names a group that the program lacks: " + std::to_string(group);
   return {};
 }
