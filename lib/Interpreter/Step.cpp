@@ -92,6 +92,9 @@ static std::string describe(const Key &key, bool isUpdate) {
   case RoleKind::Input:
   case RoleKind::Target:
   case RoleKind::Scalar:
+  case RoleKind::Kept:
+  case RoleKind::Inbox:
+  case RoleKind::Outbox:
     return name;
   }
   return name;

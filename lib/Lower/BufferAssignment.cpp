@@ -23,6 +23,7 @@ BufferAssignment::BufferAssignment(func::FuncOp function, const HomeTable &homes
   placeArguments(spent);
   for (Operation &op : function.getBody().front().without_terminator())
     placeResultsOf(&op);
+  holdOperandsInFlight();
   if (!spent)
     claimHomes();
 }
@@ -31,18 +32,26 @@ void BufferAssignment::numberOps() {
   for (Operation &op : function.getBody().front())
     times[&op] = end++;
   --end;
+  flights.emplace(function, times);
 }
 
 void BufferAssignment::findLastUses() {
   for (Operation &op : function.getBody().front()) {
+    bool inFlight = exec::isStarted(&op);
+    if (inFlight)
+      for (Value result : op.getResults())
+        holders[result].push_back(&op);
     if (isa<graph::ReshapeOp>(op))
       continue; // a view reads nothing
-    for (Value operand : op.getOperands())
-      lastUses[graph::withoutReshapes(operand)] = times[&op];
+    for (Value operand : op.getOperands()) {
+      lastUses[exec::bufferRoot(operand)] = times[&op];
+      if (inFlight)
+        holders[exec::bufferRoot(operand)].push_back(&op);
+    }
   }
   Operation *terminator = function.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
-    resultHomes.try_emplace(graph::withoutReshapes(value),
+    resultHomes.try_emplace(exec::bufferRoot(value),
                             homes.find(graph::getResultRole(function, i)));
 }
 
@@ -67,11 +76,11 @@ std::optional<size_t> BufferAssignment::reusable(Operation *op, OpResult result,
                                                  const BufferUsers &users) {
   if (operand < 0)
     return std::nullopt;
-  Value root = graph::withoutReshapes(op->getOperand(operand));
+  Value root = exec::bufferRoot(op->getOperand(operand));
   size_t index = bufferOf(root);
   const Buffer &buffer = buffers[index];
   if (buffer.bytes != bytesOf(result.getType()) || lastUse(root) != times[op] ||
-      users.lookup(index) != 1)
+      users.lookup(index) != 1 || isInFlight(root, op))
     return std::nullopt;
   if (!buffer.home)
     return index;
@@ -83,9 +92,29 @@ std::optional<size_t> BufferAssignment::reusable(Operation *op, OpResult result,
   return takes ? std::optional(index) : std::nullopt;
 }
 
+bool BufferAssignment::isInFlight(Value root, Operation *op) const {
+  auto known = holders.find(root);
+  return known != holders.end() && llvm::any_of(known->second, [&](Operation *holder) {
+    return holder != op && times.at(holder) <= times.at(op) &&
+           flights->doneAt(holder) > times.at(op);
+  });
+}
+
+/// Whatever a started op reads or writes is taken until it is done.
+void BufferAssignment::holdOperandsInFlight() {
+  for (const auto &[root, ops] : holders) {
+    size_t index = bufferOf(root);
+    for (Operation *op : ops) {
+      buffers[index].last = std::max(buffers[index].last, flights->doneAt(op));
+      if (auto home = buffers[index].home)
+        argumentLastUse[*home] = std::max(argumentLastUse[*home], flights->doneAt(op));
+    }
+  }
+}
+
 void BufferAssignment::placeResultsOf(Operation *op) {
-  if (auto reshape = dyn_cast<graph::ReshapeOp>(op)) {
-    valueBuffers[reshape.getResult()] = bufferOf(reshape.getInput());
+  if (isa<graph::ReshapeOp, exec::WaitOp>(op)) {
+    valueBuffers[op->getResult(0)] = bufferOf(op->getOperand(0));
     return;
   }
   int64_t time = times[op];
@@ -105,6 +134,12 @@ void BufferAssignment::placeResultsOf(Operation *op) {
   }
 }
 
+/// Only copies to the host write there, and nothing else.
+static bool isWrittenFor(Operation *op, const Home &home) {
+  auto copy = dyn_cast_or_null<exec::CopyOp>(op);
+  return (copy && copy.getToHost()) == home.isOnHost();
+}
+
 /// True if nothing is kept in the home from that time on.
 bool BufferAssignment::isFree(size_t home, int64_t from) const {
   return !claimed.test(home) && argumentLastUse[home] < from;
@@ -117,7 +152,8 @@ void BufferAssignment::claimHomes() {
     Buffer &buffer = buffers[bufferOf(value)];
     if (buffer.home == home)
       continue;
-    if (buffer.home || !isFree(home, buffer.first)) {
+    bool fits = isWrittenFor(exec::bufferRoot(value).getDefiningOp(), homes.getHomes()[home]);
+    if (buffer.home || !fits || !isFree(home, buffer.first)) {
       misplaced.push_back(i);
       continue;
     }

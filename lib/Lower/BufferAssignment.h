@@ -1,6 +1,7 @@
 // Which buffer each value of a step function lies in, and when it is needed.
 #pragma once
 
+#include "Flights.h"
 #include "Homes.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -23,7 +24,8 @@ struct Buffer {
 /// Reshapes share their operand's buffer. A launch or all-reduce result takes
 /// the buffer of the operand that it may overwrite when that operand dies
 /// there. A result takes its home from its first write on, if the argument that
-/// lives there is no longer read by then.
+/// lives there is no longer read by then. Buffers of what was started on another
+/// queue are taken until it is done (Flights.h).
 class BufferAssignment {
 public:
   /// `spent`: of a function that stands for a part of a larger one, the arguments that nobody
@@ -42,6 +44,7 @@ public:
 private:
   void numberOps();
   void findLastUses();
+  void holdOperandsInFlight();
   void placeArguments(const std::vector<bool> *spent);
   void placeResultsOf(mlir::Operation *op);
   using BufferUsers = llvm::SmallDenseMap<size_t, unsigned, 8>;
@@ -49,9 +52,9 @@ private:
                                  const BufferUsers &users);
   void claimHomes();
   bool isFree(size_t home, int64_t from) const;
-  int64_t lastUse(mlir::Value value) const {
-    return lastUses.lookup(graph::withoutReshapes(value));
-  }
+  int64_t lastUse(mlir::Value value) const { return lastUses.lookup(exec::bufferRoot(value)); }
+  /// True while an op that was started before `op` has to do with the value.
+  bool isInFlight(mlir::Value root, mlir::Operation *op) const;
 
   mlir::func::FuncOp function;
   const HomeTable &homes;
@@ -63,6 +66,9 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> lastUses; ///< by root
   llvm::DenseMap<mlir::Value, size_t> resultHomes; ///< by root: where it is returned to
   llvm::DenseMap<mlir::Operation *, int64_t> times;
+  std::optional<Flights> flights;
+  /// By root: the started ops that read or write it.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Operation *, 1>> holders;
   int64_t end = 0; ///< time of the terminator
 };
 

@@ -1,5 +1,4 @@
 #include "Homes.h"
-#include "StepFunctions.h"
 
 using namespace mlir;
 
@@ -8,25 +7,19 @@ namespace {
 
 using graph::RoleKind;
 
-constexpr StringLiteral kSharding = dist::DistDialect::kSharding;
-
-/// Data that every microbatch has its own of.
-bool isPerMicrobatch(RoleKind kind) {
-  return kind == RoleKind::Input || kind == RoleKind::Target || kind == RoleKind::Output;
-}
-
 /// Order of the homes in the arena.
 int rankOf(RoleKind kind) {
   static constexpr RoleKind kOrder[] = {
       RoleKind::Parameter, RoleKind::Buffer, RoleKind::Master,   RoleKind::State,
       RoleKind::Gradient,  RoleKind::Loss,   RoleKind::GradNorm, RoleKind::Count,
-      RoleKind::Scalar,    RoleKind::Input,  RoleKind::Target,   RoleKind::Output};
+      RoleKind::Scalar,    RoleKind::Input,  RoleKind::Target,   RoleKind::Output,
+      RoleKind::Kept,      RoleKind::Inbox,  RoleKind::Outbox};
   return static_cast<int>(llvm::find(kOrder, kind) - std::begin(kOrder));
 }
 
 /// True where the tensor is all microbatches of the home, one after another.
 bool coversAll(const Home &home, uint64_t microbatches, Type type) {
-  return isPerMicrobatch(home.role.getKind()) && bytesOf(type) == microbatches * home.bytes() &&
+  return home.scope() == Scope::Microbatch && bytesOf(type) == microbatches * home.bytes() &&
          getElementTypeOrSelf(type) == home.type.getElementType();
 }
 
@@ -47,11 +40,21 @@ graph::RoleAttr homeRole(graph::RoleAttr role) {
                               std::nullopt);
 }
 
-bool runsOncePerStep(func::FuncOp function) {
-  auto known = llvm::find_if(kStepFunctions, [&](const KnownFunction &candidate) {
-    return candidate.name == function.getSymName();
-  });
-  return known == std::end(kStepFunctions) || known->cadence == Cadence::OncePerStep;
+Scope scopeOf(RoleKind kind) {
+  switch (kind) {
+  case RoleKind::Input:
+  case RoleKind::Target:
+  case RoleKind::Output:
+    return Scope::Microbatch;
+  case RoleKind::Kept:
+    return Scope::Slot;
+  case RoleKind::Inbox:
+    return Scope::Inbox;
+  case RoleKind::Outbox:
+    return Scope::Outbox;
+  default:
+    return Scope::Step;
+  }
 }
 
 FailureOr<HomeTable> HomeTable::build(ModuleOp module) {
@@ -62,10 +65,13 @@ FailureOr<HomeTable> HomeTable::build(ModuleOp module) {
            << std::distance(schedules.begin(), schedules.end());
   table.microbatches = (*schedules.begin()).getMicrobatches();
   // First what each microbatch sees, so that homes have the size of one.
-  for (bool once : {false, true})
+  for (bool perMicrobatch : {true, false})
     for (auto function : module.getOps<func::FuncOp>())
-      if (runsOncePerStep(function) == once && failed(table.enterSignature(function)))
+      if (graph::runsPerMicrobatch(function) == perMicrobatch &&
+          failed(table.enterSignature(function)))
         return failure();
+  if (failed(table.countCopies(*schedules.begin())))
+    return failure();
   table.layOut();
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(table.checkWholeBatch(function)))
@@ -97,6 +103,11 @@ void HomeTable::findSpent(exec::ScheduleOp schedule) {
   DenseMap<Attribute, HomeUse> uses;
   for (auto function : schedule->getParentOp()->getRegion(0).getOps<func::FuncOp>())
     uses.try_emplace(function.getSymNameAttr(), function, *this);
+  // Of several copies another call may have one; messages are written by other ranks.
+  llvm::BitVector shared(homes.size());
+  for (auto [i, home] : llvm::enumerate(homes))
+    if (home.scope() > Scope::Microbatch)
+      shared.set(i);
   std::vector<const HomeUse *> calls;
   for (auto call : schedule.getOps<exec::CallOp>())
     if (auto known = uses.find(call.getCalleeAttr().getAttr()); known != uses.end())
@@ -115,6 +126,7 @@ void HomeTable::findSpent(exec::ScheduleOp schedule) {
   for (size_t i = 0; i < calls.size(); ++i) {
     llvm::BitVector rewritten = calls[i]->reads;
     rewritten.reset(calls[i]->writes);
+    rewritten.reset(shared);
     for (unsigned home : rewritten.set_bits())
       if (!isRewritten(i, home))
         rewritten.reset(home);
@@ -131,13 +143,15 @@ bool HomeTable::isSpentAfter(func::FuncOp function, size_t home) const {
 }
 
 LogicalResult HomeTable::enterSignature(func::FuncOp function) {
+  if (!graph::getRuns(function))
+    return function.emitError("doesn't say how often it runs (dtc.runs)");
   DenseSet<Attribute> arguments, results; // of which roles there is one
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     graph::RoleAttr role = graph::getArgRole(function, i);
     if (!role || !arguments.insert(homeRole(role)).second)
       return function.emitError("argument without a role of its own: ") << i;
     if (failed(enter(function, role, function.getArgumentTypes()[i],
-                     function.getArgAttrOfType<dist::ShardingAttr>(i, kSharding))))
+                     function.getArgAttrDict(i))))
       return failure();
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
@@ -145,34 +159,83 @@ LogicalResult HomeTable::enterSignature(func::FuncOp function) {
     if (!role || !results.insert(homeRole(role)).second)
       return function.emitError("result without a role of its own: ") << i;
     if (failed(enter(function, role, function.getResultTypes()[i],
-                     function.getResultAttrOfType<dist::ShardingAttr>(i, kSharding))))
+                     function.getResultAttrDict(i))))
       return failure();
   }
   return success();
 }
 
 LogicalResult HomeTable::enter(func::FuncOp function, graph::RoleAttr role, Type type,
-                               dist::ShardingAttr sharding) {
+                               DictionaryAttr attributes) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return function.emitError("arguments and results must be tensors of static shape, got: ")
            << type;
+  auto find = [&]<typename T>(T, StringRef name) {
+    return attributes ? attributes.getAs<T>(name) : T();
+  };
+  auto sharding = find(dist::ShardingAttr(), dist::DistDialect::kSharding);
+  auto space = find(exec::SpaceAttr(), exec::ExecDialect::kSpace);
   auto [it, isNew] = index.try_emplace(homeRole(role), homes.size());
   if (isNew) {
     Home home;
     home.role = role;
     home.type = tensor;
     home.sharding = sharding;
+    home.space = space ? space.getValue() : exec::Space::Device;
     homes.push_back(home);
     return success();
   }
   Home &home = homes[it->second];
   if (!home.sharding)
     home.sharding = sharding;
-  if (home.type == tensor || (runsOncePerStep(function) && coversAll(home, microbatches, type)))
+  if (home.space != (space ? space.getValue() : exec::Space::Device))
+    return function.emitError("functions disagree about the space of ") << role;
+  if (home.type == tensor ||
+      (!graph::runsPerMicrobatch(function) && coversAll(home, microbatches, type)))
     return success();
   return function.emitError("functions disagree about the type of ")
          << role << ": " << home.type << ", " << type;
+}
+
+/// The number of a call that a scope goes by.
+static uint64_t numberOf(exec::CallOp call, Scope scope) {
+  switch (scope) {
+  case Scope::Step:
+    return 0;
+  case Scope::Microbatch:
+    return call.getMicrobatch();
+  case Scope::Slot:
+    return call.getSlot();
+  case Scope::Inbox:
+    return call.getInbox();
+  case Scope::Outbox:
+    return call.getOutbox();
+  }
+  return 0;
+}
+
+/// Data comes for every microbatch; of the rest there is as much as calls use.
+LogicalResult HomeTable::countCopies(exec::ScheduleOp schedule) {
+  for (Home &home : homes)
+    if (home.scope() == Scope::Microbatch)
+      home.count = microbatches;
+  SymbolTable symbols(schedule->getParentOp());
+  for (auto call : schedule.getOps<exec::CallOp>()) {
+    auto function = symbols.lookup<func::FuncOp>(call.getCallee());
+    if (!function)
+      return call.emitError("calls an unknown function: ") << call.getCallee();
+    auto use = [&](graph::RoleAttr role) {
+      Home &home = homes[find(role)];
+      if (home.scope() > Scope::Microbatch)
+        home.count = std::max(home.count, numberOf(call, home.scope()) + 1);
+    };
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      use(graph::getArgRole(function, i));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      use(graph::getResultRole(function, i));
+  }
+  return success();
 }
 
 void HomeTable::layOut() {
@@ -182,24 +245,23 @@ void HomeTable::layOut() {
   llvm::sort(order);
   for (auto [rank, i] : order) {
     Home &home = homes[i];
-    home.offset = end;
-    if (isPerMicrobatch(home.role.getKind()) && microbatches > 1) {
-      // Targets follow one another closely: the prologue sees them as one tensor.
-      home.count = microbatches;
+    uint64_t &top = home.isOnHost() ? hostEnd : end;
+    home.offset = top;
+    // Targets follow one another closely: the prologue sees them as one tensor.
+    if (home.count > 1)
       home.stride =
           home.role.getKind() == RoleKind::Target ? home.bytes() : alignUp(home.bytes());
-    }
-    end = alignUp(home.end());
+    top = alignUp(home.end());
   }
 }
 
 LogicalResult HomeTable::checkWholeBatch(func::FuncOp function) const {
-  if (!runsOncePerStep(function) || microbatches == 1)
+  if (graph::runsPerMicrobatch(function) || microbatches == 1)
     return success();
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     graph::RoleAttr role = graph::getArgRole(function, i);
     const Home &home = homes[find(role)];
-    if (home.count > 1 && (home.stride != home.bytes() ||
+    if (home.scope() == Scope::Microbatch && (home.stride != home.bytes() ||
                            !coversAll(home, microbatches, function.getArgumentTypes()[i])))
       return function.emitError("takes once a step what each microbatch has its own of: ") << role;
   }

@@ -1,4 +1,9 @@
-// The places that live through a step: one for every role.
+// The places that outlive a call: one for every role.
+//
+// A home has as many copies as its scope has numbers: one for the step; one for
+// each microbatch (inputs, outputs); one for each slot, place of the inbox or of
+// the outbox that the calls of the functions that use it name. So two stage
+// chunks have slots of different sizes, and of different number.
 #pragma once
 
 #include "dtc/Dialect/Exec/Exec.h"
@@ -23,19 +28,27 @@ uint64_t bytesOf(mlir::Type tensorType);
 /// scalar that later functions take are one.
 graph::RoleAttr homeRole(graph::RoleAttr role);
 
-/// Where the arguments and results of a role lie in the arena.
+/// What a home has a copy for; as in a program (Program.fbs).
+enum class Scope : uint8_t { Step, Microbatch, Slot, Inbox, Outbox };
+
+Scope scopeOf(graph::RoleKind kind);
+
+/// Where the arguments and results of a role lie in the arena of its space.
 struct Home {
   graph::RoleAttr role;
-  mlir::RankedTensorType type; ///< of one microbatch
+  mlir::RankedTensorType type; ///< of one copy
   dist::ShardingAttr sharding; ///< null: every rank has the whole
+  exec::Space space = exec::Space::Device;
   uint64_t offset = 0;
-  uint64_t stride = 0; ///< from one microbatch to the next; 0: one place for the step
-  uint64_t count = 1;  ///< microbatches
+  uint64_t stride = 0; ///< from one copy to the next; 0: there is one
+  uint64_t count = 1;  ///< copies
+  Scope scope() const { return scopeOf(role.getKind()); }
+  bool isOnHost() const { return space == exec::Space::Host; }
   uint64_t bytes() const { return bytesOf(type); }
   uint64_t end() const { return offset + (count - 1) * stride + bytes(); }
 };
 
-/// All homes of a module, laid out from the start of the arena in the order of
+/// All homes of a module, laid out from the start of their arenas in the order of
 /// their roles. Depends on the functions' signatures and the schedule alone.
 class HomeTable {
 public:
@@ -43,6 +56,7 @@ public:
 
   const std::vector<Home> &getHomes() const { return homes; }
   uint64_t size() const { return end; }
+  uint64_t hostSize() const { return hostEnd; }
   /// The home of an argument's or result's role.
   size_t find(graph::RoleAttr role) const { return index.at(homeRole(role)); }
   /// True if the function only reads the home and nobody does after it: the next
@@ -51,8 +65,9 @@ public:
 
 private:
   mlir::LogicalResult enter(mlir::func::FuncOp function, graph::RoleAttr role, mlir::Type type,
-                            dist::ShardingAttr sharding);
+                            mlir::DictionaryAttr attributes);
   mlir::LogicalResult enterSignature(mlir::func::FuncOp function);
+  mlir::LogicalResult countCopies(exec::ScheduleOp schedule);
   mlir::LogicalResult checkWholeBatch(mlir::func::FuncOp function) const;
   void layOut();
   void findSpent(exec::ScheduleOp schedule);
@@ -60,10 +75,7 @@ private:
   std::vector<Home> homes;
   llvm::DenseMap<mlir::Attribute, size_t> index; ///< by their homes' roles
   llvm::DenseMap<mlir::Attribute, llvm::BitVector> spent; ///< homes by function
-  uint64_t microbatches = 1, end = 0;
+  uint64_t microbatches = 1, end = 0, hostEnd = 0;
 };
-
-/// Functions whose arguments cover all microbatches at once.
-bool runsOncePerStep(mlir::func::FuncOp function);
 
 } // namespace dtc::lower

@@ -84,15 +84,29 @@ LogicalResult fillCollective(Operation *op, fbs::CollectiveT &call) {
 
 } // namespace
 
+uint8_t ProgramTables::queue(exec::QueueKind kind) {
+  auto found = llvm::find(queues, kind);
+  if (found == queues.end())
+    found = queues.insert(queues.end(), kind);
+  return static_cast<uint8_t>(found - queues.begin());
+}
+
+uint32_t ProgramTables::peerList(ArrayRef<int32_t> ranks) {
+  auto found = llvm::find_if(peers, [&](const auto &list) { return ArrayRef(list) == ranks; });
+  if (found == peers.end())
+    found = peers.insert(peers.end(), ranks.vec());
+  return static_cast<uint32_t>(found - peers.begin());
+}
+
 FunctionTranslator::FunctionTranslator(func::FuncOp function, const HomeTable &homes,
-                                       const sharding::Mesh &mesh, RankGroups &groups,
+                                       const sharding::Mesh &mesh, ProgramTables &tables,
                                        const llvm::StringMap<ProgramKernel> &kernels)
-    : function(function), homes(homes), mesh(mesh), groups(groups), kernels(kernels),
+    : function(function), homes(homes), mesh(mesh), tables(tables), kernels(kernels),
       result(std::make_unique<fbs::FunctionT>()) {
-  if (!runsOncePerStep(function))
-    for (const Home &home : homes.getHomes())
-      if (home.count > 1)
-        perMicrobatch.push_back(&home);
+  bool takesAll = !graph::runsPerMicrobatch(function);
+  for (const Home &home : homes.getHomes())
+    if (movesWithCall(home) && !(takesAll && home.scope() == Scope::Microbatch))
+      moving.push_back(&home);
 }
 
 std::unique_ptr<fbs::FunctionT> FunctionTranslator::translate() {
@@ -113,9 +127,10 @@ LogicalResult FunctionTranslator::enterArguments() {
     auto offset = function.getArgAttrOfType<IntegerAttr>(number, exec::ExecDialect::kOffsets);
     if (!offset)
       return function.emitError("argument has no place in memory: ") << number;
-    enterValue(argument, offset.getInt());
-    auto home = static_cast<uint32_t>(homes.find(graph::getArgRole(function, number)));
-    result->arguments.push_back(fbs::BoundValue(values.at(argument), home));
+    size_t home = homes.find(graph::getArgRole(function, number));
+    enterValue(argument, offset.getInt(), homes.getHomes()[home].space);
+    result->arguments.push_back(
+        fbs::BoundValue(values.at(argument), static_cast<uint32_t>(home)));
   }
   return success();
 }
@@ -128,14 +143,13 @@ void FunctionTranslator::enterResults() {
   }
 }
 
-void FunctionTranslator::enterValue(Value value, uint64_t offset) {
-  offsets[value] = offset;
-  if (auto reshape = value.getDefiningOp<graph::ReshapeOp>()) {
-    values[value] = values.at(reshape.getInput());
+void FunctionTranslator::enterValue(Value value, uint64_t offset, exec::Space space) {
+  if (Value root = exec::bufferRoot(value); root != value) {
+    values[value] = values.at(root);
     return;
   }
   values[value] = static_cast<uint32_t>(result->values.size());
-  result->values.push_back(fbs::Value(refAt(offset), bytesOf(value.getType())));
+  result->values.push_back(fbs::Value(refAt(offset, space), bytesOf(value.getType())));
 }
 
 std::vector<uint32_t> FunctionTranslator::valuesOf(ValueRange range) const {
@@ -149,10 +163,21 @@ LogicalResult FunctionTranslator::translateOp(Operation *op) {
   auto places = op->getAttrOfType<DenseI64ArrayAttr>(exec::ExecDialect::kOffsets);
   if (!places || places.size() != static_cast<int64_t>(op->getNumResults()))
     return op->emitError("has no place in memory for each result");
+  auto copied = dyn_cast<exec::CopyOp>(op);
+  auto space = copied && copied.getToHost() ? exec::Space::Host : exec::Space::Device;
   for (OpResult value : op->getResults())
-    enterValue(value, places[value.getResultNumber()]);
+    enterValue(value, places[value.getResultNumber()], space);
   if (isa<graph::ReshapeOp>(op))
     return success();
+  if (auto wait = dyn_cast<exec::WaitOp>(op)) {
+    arrivals.push_back({result->instructions.size(), values.at(wait.getInput())});
+    return success();
+  }
+  if (auto send = dyn_cast<exec::SendOp>(op))
+    return translateMessage(op, fbs::MessageKind::Send, send.getPeers(), send.getChannel());
+  if (auto receive = dyn_cast<exec::ReceiveOp>(op))
+    return translateMessage(op, fbs::MessageKind::Receive, receive.getPeers(),
+                            receive.getChannel());
   if (auto launch = dyn_cast<exec::LaunchOp>(op))
     return translateLaunch(launch);
   if (auto matmul = dyn_cast<exec::MatmulOp>(op))
@@ -186,16 +211,17 @@ template <typename T> void FunctionTranslator::append(Operation *op, T instructi
   auto entry = std::make_unique<fbs::InstructionT>();
   entry->op.Set(std::move(instruction));
   entry->name = nameOf(op);
+  entry->queue = tables.queue(exec::queueOf(op));
   entry->reads = valuesOf(op->getOperands());
   entry->writes = valuesOf(op->getResults());
   result->instructions.push_back(std::move(entry));
 }
 
-fbs::Ref FunctionTranslator::refAt(uint64_t offset) const {
-  for (const Home *home : perMicrobatch)
-    if (offset >= home->offset && offset < home->end())
-      return {offset, home->stride, fbs::Scope::Microbatch, fbs::Space::Device};
-  return {offset, 0, fbs::Scope::Step, fbs::Space::Device};
+fbs::Ref FunctionTranslator::refAt(uint64_t offset, exec::Space space) const {
+  for (const Home *home : moving)
+    if (home->space == space && offset >= home->offset && offset < home->end())
+      return {offset, home->stride, programScope(home->scope()), programSpace(space)};
+  return {offset, 0, fbs::Scope::Step, programSpace(space)};
 }
 
 namespace {
@@ -269,7 +295,7 @@ FailureOr<uint32_t> FunctionTranslator::groupOf(Operation *op, dist::AxesAttr at
   std::optional<sharding::AxisList> axes = dist::toAxes(attr, mesh);
   if (!axes)
     return op->emitError("names an axis that the mesh lacks");
-  return groups.find(*axes);
+  return tables.groups.find(*axes);
 }
 
 LogicalResult FunctionTranslator::translateCollective(Operation *op) {
@@ -290,6 +316,22 @@ LogicalResult FunctionTranslator::translateCollective(Operation *op) {
     entry->shape.assign(type.getShape().begin(), type.getShape().end());
     call.operands.push_back(std::move(entry));
   }
+  append(op, std::move(call));
+  return success();
+}
+
+LogicalResult FunctionTranslator::translateMessage(Operation *op, fbs::MessageKind kind,
+                                                   ArrayRef<int32_t> peers, int64_t channel) {
+  if (static_cast<int64_t>(peers.size()) != mesh.devices())
+    return op->emitError("needs a peer for each of ")
+           << mesh.devices() << " ranks, got: " << peers.size();
+  fbs::MessageT call;
+  call.kind = kind;
+  call.peers = tables.peerList(peers);
+  call.channel = static_cast<uint32_t>(channel);
+  for (Value value : kind == fbs::MessageKind::Send ? ValueRange(op->getOperands())
+                                                    : ValueRange(op->getResults()))
+    call.buffers.push_back(fbs::MessageBuffer(refOf(value), bytesOf(value.getType())));
   append(op, std::move(call));
   return success();
 }

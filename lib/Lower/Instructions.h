@@ -3,6 +3,7 @@
 
 #include "Homes.h"
 #include "RankGroups.h"
+#include "Tokens.h"
 
 #include "dtc-rt/Program_generated.h"
 
@@ -10,23 +11,45 @@
 
 namespace dtc::lower {
 
+inline rt::fbs::Scope programScope(Scope scope) { return static_cast<rt::fbs::Scope>(scope); }
+inline rt::fbs::Space programSpace(exec::Space space) {
+  return static_cast<rt::fbs::Space>(space);
+}
+/// Of what there is one copy, all calls have the same, but places of messages and slots stay
+/// what they are.
+inline bool movesWithCall(const Home &home) {
+  return home.count > 1 || home.scope() > Scope::Microbatch;
+}
+
 /// What launches say of a kernel.
 struct ProgramKernel {
   uint32_t index = 0; ///< in the program's list
   uint64_t scratchBytes = 0;
 };
 
+/// The parts of a program that its functions share, each made when it is first asked for.
+struct ProgramTables {
+  RankGroups groups;
+  std::vector<exec::QueueKind> queues = {exec::QueueKind::Compute};
+  std::vector<std::vector<int32_t>> peers;
+
+  uint8_t queue(exec::QueueKind kind);
+  uint32_t peerList(llvm::ArrayRef<int32_t> ranks);
+};
+
 /// Translates one function. Addresses come from exec.offsets; those within the
-/// home of data that each microbatch has its own of move with the microbatch.
+/// home of which there are copies move with the call.
 /// What instructions read and write is said by value: a reshape is its operand.
 class FunctionTranslator {
 public:
   FunctionTranslator(mlir::func::FuncOp function, const HomeTable &homes,
-                     const sharding::Mesh &mesh, RankGroups &groups,
+                     const sharding::Mesh &mesh, ProgramTables &tables,
                      const llvm::StringMap<ProgramKernel> &kernels);
 
   /// Null after an error, for which there is a diagnostic.
   std::unique_ptr<rt::fbs::FunctionT> translate();
+  /// Its exec.waits, after that.
+  std::vector<Arrival> takeArrivals() { return std::move(arrivals); }
 
 private:
   mlir::LogicalResult translateOp(mlir::Operation *op);
@@ -35,24 +58,28 @@ private:
   mlir::LogicalResult translateConv(mlir::Operation *op);
   mlir::LogicalResult translateCollective(mlir::Operation *op);
   mlir::LogicalResult translateAxisIndex(dist::AxisIndexOp op);
+  mlir::LogicalResult translateMessage(mlir::Operation *op, rt::fbs::MessageKind kind,
+                                       llvm::ArrayRef<int32_t> peers, int64_t channel);
 
   mlir::LogicalResult enterArguments();
   void enterResults();
-  void enterValue(mlir::Value value, uint64_t offset);
+  void enterValue(mlir::Value value, uint64_t offset, exec::Space space);
   std::vector<uint32_t> valuesOf(mlir::ValueRange range) const;
   mlir::FailureOr<uint32_t> groupOf(mlir::Operation *op, dist::AxesAttr axes);
-  rt::fbs::Ref refAt(uint64_t offset) const;
-  rt::fbs::Ref refOf(mlir::Value value) const { return refAt(offsets.at(value)); }
+  rt::fbs::Ref refAt(uint64_t offset, exec::Space space) const;
+  rt::fbs::Ref refOf(mlir::Value value) const {
+    return result->values[values.at(value)].ref();
+  }
   template <typename T> void append(mlir::Operation *op, T instruction);
 
   mlir::func::FuncOp function;
   const HomeTable &homes;
   const sharding::Mesh &mesh;
-  RankGroups &groups;
+  ProgramTables &tables;
   const llvm::StringMap<ProgramKernel> &kernels;
-  llvm::DenseMap<mlir::Value, uint64_t> offsets;
   llvm::DenseMap<mlir::Value, uint32_t> values; ///< indices into the function's
-  llvm::SmallVector<const Home *> perMicrobatch; ///< what each microbatch has its own of
+  llvm::SmallVector<const Home *> moving; ///< homes of which there are copies
+  std::vector<Arrival> arrivals;
   std::unique_ptr<rt::fbs::FunctionT> result;
 };
 

@@ -28,7 +28,7 @@ public:
     if (!buffers->getMisplacedResults().empty())
       return function.emitError("results exchange the places of arguments");
     collectBuffers();
-    if (failed(collectScratch()))
+    if (failed(checkHostCopies()) || failed(collectScratch()))
       return failure();
     assignment = assignOffsets(intervals, kAlignment);
     annotate();
@@ -42,8 +42,19 @@ private:
     OpBuilder builder(terminator);
     for (unsigned i : misplaced) {
       Value value = terminator->getOperand(i);
-      terminator->setOperand(i, exec::CopyOp::create(builder, value.getLoc(), value));
+      bool toHost = homes.getHomes()[homes.find(graph::getResultRole(function, i))].isOnHost();
+      terminator->setOperand(i, exec::CopyOp::create(builder, value.getLoc(), value, toHost));
     }
+  }
+
+  /// Host memory is what outlives the function, and nothing else.
+  LogicalResult checkHostCopies() {
+    for (auto copy : function.getOps<exec::CopyOp>()) {
+      const Buffer &buffer = buffers->getBuffers()[buffers->bufferOf(copy.getResult())];
+      if (copy.getToHost() && !buffer.home)
+        return copy.emitError("copies to the host what is not returned there");
+    }
+    return success();
   }
 
   void collectBuffers() {
@@ -143,6 +154,9 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
     Builder builder(&getContext());
     module->setAttr(exec::ExecDialect::kArenaBytes,
                     builder.getI64IntegerAttr(homes->size() + largest.total));
+    if (homes->hostSize() > 0)
+      module->setAttr(exec::ExecDialect::kHostBytes,
+                      builder.getI64IntegerAttr(homes->hostSize()));
     module->setAttr(exec::ExecDialect::kThreads, builder.getI64IntegerAttr(threads));
     return success();
   }

@@ -1,6 +1,5 @@
 #include "dtc/Lower/Program.h"
 #include "Instructions.h"
-#include "RankGroups.h"
 
 #include "dtc/Target/LibraryRecords.h"
 
@@ -37,6 +36,12 @@ std::optional<fbs::BindingKind> bindingKindOf(graph::RoleAttr role) {
     return fbs::BindingKind::GradNorm;
   case RoleKind::Count:
     return fbs::BindingKind::Count;
+  case RoleKind::Kept:
+    return fbs::BindingKind::Kept;
+  case RoleKind::Inbox:
+    return fbs::BindingKind::Inbox;
+  case RoleKind::Outbox:
+    return fbs::BindingKind::Outbox;
   case RoleKind::Scalar:
     if (!role.getScalar())
       return std::nullopt;
@@ -55,8 +60,7 @@ public:
     if (failed(addSizes()) || failed(addMesh()) || failed(findRanks()))
       return failure();
     addKernels();
-    addQueues();
-    if (failed(addFunctions()) || failed(addSchedule()) || failed(addBindings()))
+    if (failed(addBindings()) || failed(addFunctions()) || failed(addSchedule()))
       return failure();
     return RoleProgram{std::move(program), std::move(ranks)};
   }
@@ -68,6 +72,8 @@ private:
     if (!arena || !threads)
       return module.emitError("memory is not planned");
     program->arena_bytes = arena.getInt();
+    if (auto host = module->getAttrOfType<IntegerAttr>(exec::ExecDialect::kHostBytes))
+      program->host_arena_bytes = host.getInt();
     program->threads = threads.getInt();
     return success();
   }
@@ -99,13 +105,6 @@ private:
     return success();
   }
 
-  void addQueues() {
-    auto compute = std::make_unique<fbs::QueueT>();
-    compute->name = "compute";
-    compute->kind = fbs::QueueKind::Compute;
-    program->queues.push_back(std::move(compute));
-  }
-
   void addKernels() {
     for (auto kernel : module.getOps<exec::KernelOp>()) {
       kernels[kernel.getSymName()] = {static_cast<uint32_t>(program->kernels.size()),
@@ -115,16 +114,35 @@ private:
   }
 
   LogicalResult addFunctions() {
-    RankGroups groups(mesh, ranks);
+    ProgramTables tables{RankGroups(mesh, ranks)};
+    std::vector<std::vector<Arrival>> arrivals;
     for (auto function : module.getOps<func::FuncOp>()) {
-      auto translated = FunctionTranslator(function, homes, mesh, groups, kernels).translate();
+      FunctionTranslator translator(function, homes, mesh, tables, kernels);
+      auto translated = translator.translate();
       if (!translated)
         return failure();
       functions[function.getSymName()] = program->functions.size();
       program->functions.push_back(std::move(translated));
+      arrivals.push_back(translator.takeArrivals());
     }
-    program->groups = groups.take();
+    addTables(tables);
+    addTokens(*program, arrivals);
     return success();
+  }
+
+  void addTables(ProgramTables &tables) {
+    program->groups = tables.groups.take();
+    for (exec::QueueKind kind : tables.queues) {
+      auto queue = std::make_unique<fbs::QueueT>();
+      queue->name = exec::stringifyQueueKind(kind);
+      queue->kind = static_cast<fbs::QueueKind>(kind);
+      program->queues.push_back(std::move(queue));
+    }
+    for (std::vector<int32_t> &list : tables.peers) {
+      auto peers = std::make_unique<fbs::RankListT>();
+      peers->ranks = std::move(list);
+      program->peers.push_back(std::move(peers));
+    }
   }
 
   LogicalResult addSchedule() {
@@ -134,15 +152,15 @@ private:
       auto callee = functions.find(call.getCallee());
       if (callee == functions.end())
         return call.emitError("calls an unknown function: ") << call.getCallee();
-      program->schedule.push_back(fbs::Call(callee->second, call.getMicrobatch(), call.getSlot(), 0, 0));
+      program->schedule.push_back(fbs::Call(callee->second, call.getMicrobatch(), call.getSlot(),
+                                            call.getInbox(), call.getOutbox()));
     }
     return success();
   }
 
   fbs::Ref refOf(const Home &home) const {
-    if (home.count == 1)
-      return {home.offset, 0, fbs::Scope::Step, fbs::Space::Device};
-    return {home.offset, home.stride, fbs::Scope::Microbatch, fbs::Space::Device};
+    fbs::Scope scope = movesWithCall(home) ? programScope(home.scope()) : fbs::Scope::Step;
+    return {home.offset, home.stride, scope, programSpace(home.space)};
   }
 
   /// One for each home, so that both have the same indices.

@@ -1,9 +1,9 @@
+#include "ArenaContents.h"
+#include "Flights.h"
 #include "Homes.h"
 
 #include "dtc/Lower/Passes.h"
 #include "dtc/Target/LibraryRecords.h"
-
-#include <map>
 
 using namespace mlir;
 
@@ -14,79 +14,84 @@ namespace dtc::lower {
 namespace {
 
 bool mayRemain(Operation *op) {
-  return isa<exec::LaunchOp, exec::MatmulOp, exec::CopyOp, exec::ZeroOp, graph::ReshapeOp,
+  return isa<exec::LaunchOp, exec::MatmulOp, exec::CopyOp, exec::ZeroOp, exec::WaitOp,
+             exec::SendOp, exec::ReceiveOp, graph::ReshapeOp,
              dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
              dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp, func::ReturnOp>(op) ||
          target::isConv(op);
 }
 
-/// Follows what each byte of the arena holds through a function: the last
-/// thing written there. An independent check of the memory plan.
-class ArenaContents {
-public:
-  using Content = uint64_t; ///< 0: nothing known
-
-  /// True if all of [begin, begin + bytes) holds `content`.
-  bool holds(uint64_t begin, uint64_t bytes, Content content) const {
-    if (bytes == 0)
-      return true;
-    auto it = segments.upper_bound(begin);
-    if (it == segments.begin())
-      return false;
-    for (--it; it != segments.end() && it->first < begin + bytes; ++it)
-      if (it->second != content)
-        return false;
-    return true;
+/// A stretch of an arena.
+struct Range {
+  bool host = false;
+  uint64_t begin = 0, bytes = 0;
+  bool meets(const Range &other) const {
+    return host == other.host && begin < other.begin + other.bytes &&
+           other.begin < begin + bytes;
   }
-
-  void write(uint64_t begin, uint64_t bytes, Content content) {
-    if (bytes == 0)
-      return;
-    uint64_t end = begin + bytes;
-    auto next = segments.upper_bound(begin);
-    Content last = next == segments.begin() ? Content{0} : std::prev(next)->second;
-    for (; next != segments.end() && next->first < end; next = segments.erase(next))
-      last = next->second;
-    // What was there goes on behind the end.
-    if (next == segments.end() || next->first != end)
-      next = segments.emplace_hint(next, end, last);
-    segments.insert_or_assign(next, begin, content);
-  }
-
-private:
-  std::map<uint64_t, Content> segments; ///< from each start to the next
 };
 
+/// Follows a function through memory. What was started on another queue reads and writes from
+/// its start until it is done: nothing else may write what it reads, nor touch what it writes.
 class FunctionVerifier {
 public:
   FunctionVerifier(func::FuncOp function, const HomeTable &homes, uint64_t arenaBytes)
-      : function(function), homes(homes), arenaBytes(arenaBytes) {}
+      : function(function), homes(homes), arenaBytes(arenaBytes) {
+    for (Operation &op : function.getBody().front())
+      times[&op] = static_cast<int64_t>(times.size());
+    flights.emplace(function, times);
+  }
 
   LogicalResult verify() {
     for (BlockArgument argument : function.getArguments())
       if (failed(enterArgument(argument)))
         return failure();
-    for (Operation &op : function.getBody().front())
+    for (Operation &op : function.getBody().front()) {
+      landFlights(times[&op]);
       if (failed(verifyOp(&op)))
         return failure();
+    }
     return verifyResults();
   }
 
 private:
+  struct Place {
+    Range range;
+    ArenaContents::Content content = 0;
+  };
+  struct Flight {
+    Operation *op;
+    SmallVector<Range> reads, writes;
+  };
+
   LogicalResult enterArgument(BlockArgument argument) {
-    auto offset = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
-                                                         exec::ExecDialect::kOffsets);
+    unsigned number = argument.getArgNumber();
+    auto offset =
+        function.getArgAttrOfType<IntegerAttr>(number, exec::ExecDialect::kOffsets);
     if (!offset)
-      return function.emitError("argument has no place in memory: ") << argument.getArgNumber();
-    return write(function, argument, offset.getInt());
+      return function.emitError("argument has no place in memory: ") << number;
+    graph::RoleAttr role = graph::getArgRole(function, number);
+    if (role.getKind() == graph::RoleKind::Inbox)
+      for (Operation *user : argument.getUsers())
+        if (!isa<exec::WaitOp>(user))
+          return user->emitOpError("uses a value in flight without exec.wait, argument: ")
+                 << number;
+    const Home &home = homes.getHomes()[homes.find(role)];
+    return write(function, argument, offset.getInt(), home.isOnHost());
   }
 
-  LogicalResult write(Operation *at, Value value, int64_t offset) {
+  uint64_t bytesIn(bool host) const { return host ? homes.hostSize() : arenaBytes; }
+  ArenaContents &contentsOf(const Range &range) { return contents[range.host]; }
+
+  LogicalResult write(Operation *at, Value value, int64_t offset, bool host) {
     uint64_t bytes = bytesOf(value.getType());
-    if (offset < 0 || offset + bytes > arenaBytes)
+    if (offset < 0 || offset + bytes > bytesIn(host))
       return at->emitError("place lies outside the arena: ") << offset;
-    values[value] = {static_cast<uint64_t>(offset), ++numContents};
-    contents.write(offset, bytes, numContents);
+    Range range{host, static_cast<uint64_t>(offset), bytes};
+    if (failed(checkFlights(at, range, /*writes=*/true)))
+      return failure();
+    values[value] = {range, ++numContents};
+    contentsOf(range).write(range.begin, bytes, numContents);
     return success();
   }
 
@@ -94,10 +99,48 @@ private:
     auto it = values.find(value);
     if (it == values.end())
       return op->emitError("reads a tensor without a place in memory");
-    const auto &[offset, content] = it->second;
-    if (!contents.holds(offset, bytesOf(value.getType()), content))
-      return op->emitError("reads a tensor that was written over, at offset: ") << offset;
+    if (!isPresent(value))
+      return op->emitError("reads a tensor that was written over, at offset: ")
+             << it->second.range.begin;
+    if (it->second.range.host && !isa<exec::CopyOp, func::ReturnOp>(op))
+      return op->emitError("reads host memory, which only exec.copy may");
+    return checkFlights(op, it->second.range, /*writes=*/false);
+  }
+
+  /// Ops of the same queue don't disturb one another: they come in turn.
+  LogicalResult checkFlights(Operation *op, const Range &range, bool writes) {
+    for (const Flight &flight : inFlight) {
+      bool inTurn = exec::isStarted(op) && exec::queueOf(op) == exec::queueOf(flight.op);
+      auto meets = [&](const Range &other) { return range.meets(other); };
+      bool arrives = isa<func::ReturnOp>(op) && isa<exec::ReceiveOp>(flight.op);
+      if (inTurn || flight.op == op || arrives)
+        continue;
+      if (llvm::any_of(flight.writes, meets) || (writes && llvm::any_of(flight.reads, meets))) {
+        InFlightDiagnostic error = op->emitError("touches what an op in flight uses, at offset: ");
+        error << range.begin;
+        error.attachNote(flight.op->getLoc()) << "the op in flight is here";
+        return error;
+      }
+    }
     return success();
+  }
+
+  void landFlights(int64_t time) {
+    llvm::erase_if(inFlight, [&](const Flight &flight) {
+      bool message = isa<exec::SendOp, exec::ReceiveOp>(flight.op);
+      bool atEnd = flights->doneAt(flight.op) == times[function.getBody().front().getTerminator()];
+      return flights->doneAt(flight.op) <= time && !(message && atEnd);
+    });
+  }
+
+  void takeOff(Operation *op) {
+    if (!exec::isStarted(op))
+      return;
+    Flight &flight = inFlight.emplace_back(Flight{op, {}, {}});
+    for (Value operand : op->getOperands())
+      flight.reads.push_back(values[operand].range);
+    for (Value result : op->getResults())
+      flight.writes.push_back(values[result].range);
   }
 
   LogicalResult verifyOp(Operation *op) {
@@ -108,19 +151,25 @@ private:
     auto offsets = op->getAttrOfType<DenseI64ArrayAttr>(exec::ExecDialect::kOffsets);
     if (!offsets || offsets.size() != static_cast<int64_t>(op->getNumResults()))
       return op->emitError("has no place in memory for each result");
-    if (auto reshape = dyn_cast<graph::ReshapeOp>(op)) {
-      values[reshape.getResult()] = values[reshape.getInput()];
-      return static_cast<uint64_t>(offsets[0]) == values[reshape.getInput()].first
-                 ? success()
-                 : op->emitError("is not where its operand is: ") << offsets[0];
-    }
+    if (isa<graph::ReshapeOp, exec::WaitOp>(op))
+      return verifySamePlace(op, offsets[0]);
     // Scratch is written first: it may not lie over an operand.
     if (failed(verifyScratch(op)))
       return failure();
     for (Value operand : op->getOperands())
       if (failed(read(op, operand)))
         return failure();
-    return writeResults(op, offsets);
+    if (failed(writeResults(op, offsets)))
+      return failure();
+    takeOff(op);
+    return success();
+  }
+
+  LogicalResult verifySamePlace(Operation *op, int64_t offset) {
+    const Place &place = values[op->getResult(0)] = Place(values[op->getOperand(0)]);
+    return static_cast<uint64_t>(offset) == place.range.begin
+               ? success()
+               : op->emitError("is not where its operand is: ") << offset;
   }
 
   LogicalResult verifyScratch(Operation *op) {
@@ -130,20 +179,23 @@ private:
     if (scratch.size() != 2 || scratch[0] < 0 ||
         static_cast<uint64_t>(scratch[0] + scratch[1]) > arenaBytes)
       return op->emitError("has scratch memory outside the arena");
-    contents.write(scratch[0], scratch[1], ++numContents);
-    return success();
+    Range range{false, static_cast<uint64_t>(scratch[0]), static_cast<uint64_t>(scratch[1])};
+    contentsOf(range).write(range.begin, range.bytes, ++numContents);
+    return checkFlights(op, range, /*writes=*/true);
   }
 
   /// After the results are written, every operand is still there but for those that a result
   /// may overwrite, of which that result has the place.
   LogicalResult writeResults(Operation *op, DenseI64ArrayAttr offsets) {
+    auto copy = dyn_cast<exec::CopyOp>(op);
+    bool host = copy && copy.getToHost();
     SmallVector<Value> present(op->getOperands());
     for (OpResult result : op->getResults()) {
       int64_t offset = offsets[result.getResultNumber()];
       int64_t operand = overwritable(result);
       if (operand >= 0 && isSamePlace(present[operand], result, offset))
         present[operand] = result;
-      if (failed(write(op, result, offset)))
+      if (failed(write(op, result, offset, host)))
         return failure();
     }
     for (auto [j, value] : llvm::enumerate(present))
@@ -156,13 +208,15 @@ private:
   }
 
   bool isPresent(Value value) {
-    const auto &[offset, content] = values[value];
-    return contents.holds(offset, bytesOf(value.getType()), content);
+    const Place &place = values[value];
+    return contentsOf(place.range).holds(place.range.begin, bytesOf(value.getType()),
+                                         place.content);
   }
 
   /// In place is in the same place.
   bool isSamePlace(Value operand, OpResult result, int64_t offset) {
-    return values[operand].first == static_cast<uint64_t>(offset) &&
+    const Range &range = values[operand].range;
+    return !range.host && range.begin == static_cast<uint64_t>(offset) &&
            bytesOf(operand.getType()) == bytesOf(result.getType());
   }
 
@@ -184,7 +238,9 @@ private:
       replaced.set(home);
       if (failed(read(terminator, value)))
         return failure();
-      if (values[value].first != homes.getHomes()[home].offset)
+      const Range &range = values[value].range;
+      if (range.begin != homes.getHomes()[home].offset ||
+          range.host != homes.getHomes()[home].isOnHost())
         return terminator->emitError("result is not in the place of its role: ") << i;
     }
     for (BlockArgument argument : function.getArguments()) {
@@ -199,9 +255,12 @@ private:
   func::FuncOp function;
   const HomeTable &homes;
   uint64_t arenaBytes;
-  ArenaContents contents;
-  uint64_t numContents = 0;
-  llvm::DenseMap<Value, std::pair<uint64_t, uint64_t>> values; ///< offset and content
+  ArenaContents contents[2]; ///< of the device and of the host
+  ArenaContents::Content numContents = 0;
+  llvm::DenseMap<Value, Place> values;
+  llvm::DenseMap<Operation *, int64_t> times;
+  std::optional<Flights> flights;
+  SmallVector<Flight> inFlight;
 };
 
 struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
@@ -216,9 +275,6 @@ struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
     for (auto function : module.getOps<func::FuncOp>())
       if (failed(FunctionVerifier(function, *homes, arena.getInt()).verify()))
         return failure();
-    for (exec::CallOp call : (*module.getOps<exec::ScheduleOp>().begin()).getOps<exec::CallOp>())
-      if (!module.lookupSymbol<func::FuncOp>(call.getCallee()))
-        return call.emitError("calls an unknown function: ") << call.getCallee();
     return success();
   }
 

@@ -45,6 +45,7 @@ static OwningOpRef<ModuleOp> moduleOf(Operation *op, TypeRange operands, TypeRan
   OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
   auto func = func::FuncOp::create(builder, op->getLoc(), "forward",
                                    builder.getFunctionType(operands, results));
+  setRuns(func, Cadence::Microbatch, Passes::Forward);
   auto role = [&](RoleKind kind, size_t i) {
     return RoleAttr::get(context, kind, std::to_string(i), std::nullopt, std::nullopt);
   };

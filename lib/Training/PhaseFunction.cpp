@@ -9,6 +9,7 @@ PhaseFunction::PhaseFunction(ModuleOp module, StringRef name) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   function = func::FuncOp::create(builder, module.getLoc(), name, builder.getFunctionType({}, {}));
   function.addEntryBlock();
+  setRuns(function, Cadence::Step);
 }
 
 PhaseFunction::PhaseFunction(func::FuncOp func) : function(func) {

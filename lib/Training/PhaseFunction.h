@@ -10,7 +10,7 @@ namespace dtc::training {
 
 class PhaseFunction {
 public:
-  /// A new function at the end of the module.
+  /// A new function at the end of the module, which runs once a step.
   PhaseFunction(mlir::ModuleOp module, llvm::StringRef name);
   /// Reopens a function: removes its return, keeps its arguments.
   explicit PhaseFunction(mlir::func::FuncOp func);

@@ -89,6 +89,7 @@ private:
     for (unsigned i = 0; i < outputs.size(); ++i)
       roles.push_back(getResultRole(forward, i));
     forward.setSymName("loss_and_grads");
+    setRuns(forward, Cadence::Microbatch, Passes::Forward | Passes::Backward);
     PhaseFunction function(forward);
     FailureOr<Loss> loss = buildLoss(function, outputs, roles, options);
     if (failed(loss))

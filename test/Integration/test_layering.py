@@ -41,7 +41,7 @@ ALLOWED = {
     "Replay": set(),
     "Target": EXEC,
     "Kernels": EXEC | {"Target"},
-    "Lower": EXEC | {"Target"},
+    "Lower": EXEC | {"Schedule", "Target"},
     "Target/CPU": EXEC | {"Target", "Kernels"},
     "Target/Targets": EXEC | {"Target", "Target/CPU"},  # two files: the list of targets
     "Package": EXEC | {"Weights"},

@@ -45,7 +45,7 @@ exec.kernel @mean extent 1 scratch 0 {
 // CHECK-SAME: exec.offsets = 2048
 // CHECK: exec.launch @count({{.*}}exec.offsets = array<i64: 832>
 func.func @prologue(%t: tensor<16xi32> {dtc.role = #dtc.role<target, "target">})
-    -> (tensor<f32> {dtc.role = #dtc.role<count, "">}) {
+    -> (tensor<f32> {dtc.role = #dtc.role<count, "">}) attributes {dtc.runs = #dtc.runs<step>} {
   %0 = exec.launch @count(%t) extent 1 in_place [-1] : (tensor<16xi32>) -> tensor<f32>
   return %0 : tensor<f32>
 }
@@ -69,7 +69,7 @@ func.func @loss_and_grads(
     %l: tensor<f32> {dtc.role = #dtc.role<loss, "">},
     %g: tensor<4x16xf32> {dtc.role = #dtc.role<gradient, "w">})
     -> (tensor<f32> {dtc.role = #dtc.role<loss, "">},
-        tensor<4x16xf32> {dtc.role = #dtc.role<gradient, "w">}) {
+        tensor<4x16xf32> {dtc.role = #dtc.role<gradient, "w">}) attributes {dtc.runs = #dtc.runs<microbatch, forward|backward>} {
   // CHECK: exec.launch @square({{.*}}) {{.*}}exec.offsets = array<i64: [[A:.*]]>}
   %a = exec.launch @square(%x) extent 8 in_place [0] : (tensor<8x16xf32>) -> tensor<8x16xf32>
   // A temporary that dies is written over; a view lies where its operand does.
@@ -99,7 +99,7 @@ func.func @update(
     %n: tensor<f32> {dtc.role = #dtc.role<scalar, "", count>})
     -> (tensor<4x16xf32> {dtc.role = #dtc.role<parameter, "w">},
         tensor<4x16xf32> {dtc.role = #dtc.role<state, "w", momentum_buffer>},
-        tensor<f32> {dtc.role = #dtc.role<loss, "">}) {
+        tensor<f32> {dtc.role = #dtc.role<loss, "">}) attributes {dtc.runs = #dtc.runs<step>} {
   // The next step clears the gradient: it may be summed up where it is.
   // CHECK: dist.all_reduce {{.*}} {exec.offsets = array<i64: 512>}
   %h = dist.all_reduce sum %g on @mesh {"dp"} : tensor<4x16xf32>

@@ -17,7 +17,7 @@ module attributes {exec.arena_bytes = 128 : i64, exec.threads = 1 : i64} {
     exec.yield %0 : tensor<4xf32>
   }
   func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
-      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
     // expected-error @below {{place lies outside the arena: 120}}
     %0 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 120>} : (tensor<4xf32>) -> tensor<4xf32>
     return %0 : tensor<4xf32>
@@ -36,7 +36,7 @@ module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
     exec.yield %0 : tensor<4xf32>
   }
   func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
-      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
     %0 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 128>} : (tensor<4xf32>) -> tensor<4xf32>
     %1 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 132>} : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error @below {{reads a tensor that was written over, at offset: 128}}
@@ -57,7 +57,7 @@ module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
     exec.yield %0 : tensor<4xf32>
   }
   func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
-      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
     // expected-error @below {{writes over an operand that it reads: 0}}
     %0 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
     return %0 : tensor<4xf32>
@@ -77,7 +77,7 @@ module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
     exec.yield %0 : tensor<4xf32>
   }
   func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
-      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
     // expected-error @below {{writes over an operand that it reads: 1}}
     %0 = exec.launch @add(%x, %x) extent 4 in_place [0] {exec.offsets = array<i64: 0>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     return %0 : tensor<4xf32>
@@ -99,7 +99,7 @@ module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
   }
   func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64},
                      %y: tensor<4xf32> {dtc.role = #dtc.role<input, "y">, exec.offsets = 64 : i64})
-      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "u">}, tensor<4xf32> {dtc.role = #dtc.role<output, "v">}) {
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "u">}, tensor<4xf32> {dtc.role = #dtc.role<output, "v">}) attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
     // expected-error @below {{writes over an operand that it reads: 1}}
     %0:2 = exec.launch @both(%x, %y) extent 4 in_place [0, 1] {exec.offsets = array<i64: 0, 72>} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
     return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
@@ -118,7 +118,7 @@ module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
     exec.yield %0 : tensor<4xf32>
   }
   func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
-      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
     // expected-error @below {{reads a tensor that was written over, at offset: 0}}
     %0 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 64>, exec.scratch = array<i64: 8, 32>} : (tensor<4xf32>) -> tensor<4xf32>
     return %0 : tensor<4xf32>
@@ -137,7 +137,7 @@ module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
     exec.yield %0 : tensor<4xf32>
   }
   func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
-      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) {
+      -> (tensor<4xf32> {dtc.role = #dtc.role<output, "y">}) attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
     %0 = exec.launch @exp(%x) extent 4 in_place [-1] {exec.offsets = array<i64: 128>} : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error @below {{result is not in the place of its role: 0}}
     return %0 : tensor<4xf32>

@@ -6,13 +6,18 @@ include "mlir/Pass/PassBase.td"
 def BuildSchedule : Pass<"dtc-build-schedule", "::mlir::ModuleOp"> {
   let summary = "list the calls of a step";
   let description = [{
-    Adds an exec.schedule that calls @prologue, @loss_and_grads for every
-    microbatch, and @update (or @forward alone), as far as they exist. Where
-    @loss_and_grads adds to accumulators, a function @clear that zeroes them is
-    made and called first.
+    Adds an exec.schedule: the list of calls that a rank of a 1F1B pipeline makes
+    (dtc/Schedule/Schedule.h), which is what is simulated. The functions of the
+    module say by dtc.runs which passes they make. One that makes a forward and a
+    backward pass is called where the two follow each other; other schedules need
+    a function for each. What runs once a step comes after the microbatches if it
+    takes what they give (the update), else before. Where microbatches add to
+    accumulators, a function @clear that zeroes them is made and called first.
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect"];
-  let options = [Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of a step">];
+  let options = [Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of a step">,
+                 Option<"ranks", "ranks", "int64_t", "1", "ranks of the pipeline">,
+                 Option<"rank", "rank", "int64_t", "0", "the rank whose calls are listed">];
 }
 
 def PlanMemory : Pass<"dtc-plan-memory", "::mlir::ModuleOp"> {
@@ -32,7 +37,7 @@ def PlanMemory : Pass<"dtc-plan-memory", "::mlir::ModuleOp"> {
     that place. Scratch memory of library calls is part of the plan.
 
     Sets exec.offsets on ops, arguments, exec.scratch, and exec.arena_bytes and
-    exec.threads on the module.
+    exec.threads on the module; exec.host_bytes where anything lies on the host.
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect"];
   let options = [Option<"threads", "threads", "int64_t", "1", "threads of a rank">];

@@ -1,17 +1,20 @@
 // Registration and verifiers of the `exec` dialect.
 #include "dtc/Dialect/Exec/Exec.h"
 
+#include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
 
 using namespace mlir;
 using namespace dtc::exec;
 
 #include "dtc/Dialect/Exec/ExecDialect.cpp.inc"
+#include "dtc/Dialect/Exec/ExecEnums.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "dtc/Dialect/Exec/ExecOps.cpp.inc"
 
 void ExecDialect::initialize() {
+  registerAttributes();
   addOperations<
 #define GET_OP_LIST
 #include "dtc/Dialect/Exec/ExecOps.cpp.inc"

@@ -70,3 +70,40 @@ LogicalResult RoleAttr::verify(function_ref<InFlightDiagnostic()> emitError, Rol
                        << stringifyRoleKind(kind);
   return success();
 }
+
+Attribute RunsAttr::parse(AsmParser &parser, Type) {
+  SMLoc loc = parser.getCurrentLocation();
+  FailureOr<Cadence> cadence = failure();
+  FailureOr<Passes> passes = Passes::None;
+  int64_t chunk = 0;
+  if (parser.parseLess() || failed(cadence = FieldParser<Cadence>::parse(parser)))
+    return {};
+  if (succeeded(parser.parseOptionalComma()) &&
+      failed(passes = FieldParser<Passes>::parse(parser)))
+    return {};
+  if (succeeded(parser.parseOptionalComma()) &&
+      (parser.parseKeyword("chunk") || parser.parseInteger(chunk)))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<RunsAttr>(loc, parser.getContext(), *cadence, *passes, chunk);
+}
+
+void RunsAttr::print(AsmPrinter &printer) const {
+  printer << '<' << stringifyCadence(getCadence());
+  if (getPasses() != Passes::None)
+    printer << ", " << stringifyPasses(getPasses());
+  if (getChunk() != 0)
+    printer << ", chunk " << getChunk();
+  printer << '>';
+}
+
+LogicalResult RunsAttr::verify(function_ref<InFlightDiagnostic()> emitError, Cadence cadence,
+                               Passes passes, int64_t chunk) {
+  if ((cadence == Cadence::Step) != (passes == Passes::None))
+    return emitError() << "passes belong to what runs for each microbatch, and to nothing else: "
+                       << stringifyCadence(cadence) << ", " << stringifyPasses(passes);
+  if (chunk < 0 || (chunk > 0 && cadence == Cadence::Step))
+    return emitError() << "no chunk of a stage runs like this: " << chunk;
+  return success();
+}

@@ -38,6 +38,15 @@ RoleAttr getArgRole(func::FuncOp func, unsigned index) {
   return roleIn(func.getArgAttrsAttr(), index);
 }
 
+RunsAttr getRuns(func::FuncOp func) {
+  return func->getAttrOfType<RunsAttr>(GraphDialect::kRuns);
+}
+
+void setRuns(func::FuncOp func, Cadence cadence, Passes passes, int64_t chunk) {
+  func->setAttr(GraphDialect::kRuns,
+                RunsAttr::get(func.getContext(), cadence, passes, chunk));
+}
+
 RoleAttr getResultRole(func::FuncOp func, unsigned index) {
   return roleIn(func.getResAttrsAttr(), index);
 }

@@ -213,6 +213,7 @@ LogicalResult Importer::declare(const std::vector<FileTensor> &tensors, Imported
   }
   func = func::FuncOp::create(builder, builder.getUnknownLoc(), "forward",
                               builder.getFunctionType(types, {}));
+  graph::setRuns(func, graph::Cadence::Microbatch, graph::Passes::Forward);
   Block *body = func.addEntryBlock();
   SmallVector<Attribute> roles;
   for (auto [i, argument] : llvm::enumerate(arguments)) {

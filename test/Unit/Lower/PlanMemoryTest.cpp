@@ -43,7 +43,7 @@ public:
     out << ") -> (";
     for (int i = 0; i < 3; ++i)
       out << (i ? ", " : "") << "tensor<16xf32> " << role(i);
-    out << ") {\n";
+    out << ") attributes {dtc.runs = #dtc.runs<step>} {\n";
     for (int i = 0; i < 3; ++i)
       values.push_back("%p" + std::to_string(i));
     for (int i = 0, count = 3 + draw(15); i < count; ++i)

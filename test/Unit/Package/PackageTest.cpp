@@ -37,7 +37,7 @@ func.func @forward(
     %w: tensor<4x1x8xf32> {dtc.role = #dtc.role<parameter, "w">, dist.sharding = #dist.sharding<@mesh, [{}, {"tp"}, {}]>},
     %b: tensor<8xf32> {dtc.role = #dtc.role<buffer, "b">},
     %x: tensor<2x4xf32> {dtc.role = #dtc.role<input, "x">, dtc.limit = 9 : i64, dist.sharding = #dist.sharding<@mesh, [{"dp"}, {}]>})
-    -> (tensor<2x8xf32> {dtc.role = #dtc.role<output, "y">, dist.sharding = #dist.sharding<@mesh, [{"dp"}, {}]>}) attributes {dist.local} {
+    -> (tensor<2x8xf32> {dtc.role = #dtc.role<output, "y">, dist.sharding = #dist.sharding<@mesh, [{"dp"}, {}]>}) attributes {dtc.runs = #dtc.runs<microbatch, forward>, dist.local} {
   %0 = dtc.contract %x [0, 1], %w [1, 2, 3] -> [0, 2, 3] : tensor<2x4xf32>, tensor<4x1x8xf32> -> tensor<2x1x8xf32>
   %1 = dtc.reshape %0 : tensor<2x1x8xf32> -> tensor<2x8xf32>
   %2 = dist.all_reduce sum %1 on @mesh {"tp"} : tensor<2x8xf32>

@@ -18,7 +18,27 @@ def Exec_Dialect : Dialect {
     number); `exec.scratch` gives offset and bytes of what an op needs beside.
     Kernels are outlined once and shared by all launches that compute the same
     thing.
+
+    Ops are carried out in their order but for those with `exec.queue`: a collective, copy,
+    send or receive that has it is only started there, on another queue than the one that
+    computes. Its results are in flight until exec.wait, and its operands' and results' buffers
+    are taken until then. A function ends when all but its messages are done.
+
+        %s = dist.all_reduce sum %g on @mesh {"dp"} {exec.queue = #exec.queue<collective>} : tensor<64xf32>
+        %y = exec.launch @more(%x) ...          // meanwhile
+        %t = exec.wait %s : tensor<64xf32>      // %s can be read as %t from here on
+
+    Ops of the same queue may use each other's results in flight. Messages go through arguments
+    and results of the roles inbox and outbox, whose buffers outlive a call: a function that
+    takes an inbox waits for it; one that makes an outbox waits by itself until what was sent
+    from there before has left.
+
+    Programs of several roles are modules in one module, each with `exec.ranks`.
   }];
+  let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let dependentDialects = ["::dtc::graph::GraphDialect"];
   let extraClassDeclaration = [{
     static constexpr llvm::StringLiteral kOffsets = "exec.offsets";
@@ -28,7 +48,32 @@ def Exec_Dialect : Dialect {
     static constexpr llvm::StringLiteral kThreads = "exec.threads";
     /// On the module of a role: its world ranks, by their positions on the mesh.
     static constexpr llvm::StringLiteral kRanks = "exec.ranks";
+    /// On an op: a QueueAttr.
+    static constexpr llvm::StringLiteral kQueue = "exec.queue";
+    /// On an argument or result: a SpaceAttr; none: on the device.
+    static constexpr llvm::StringLiteral kSpace = "exec.space";
+    /// On the module, once memory is planned, where there is any: bytes on the host.
+    static constexpr llvm::StringLiteral kHostBytes = "exec.host_bytes";
+    void registerAttributes();
   }];
+}
+
+class Exec_I32Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::dtc::exec";
+  let genSpecializedAttr = 0;
+}
+def Exec_QueueKind : Exec_I32Enum<"QueueKind", "what a queue carries out", [
+  I32EnumAttrCase<"Compute", 0, "compute">, I32EnumAttrCase<"Collective", 1, "collective">,
+  I32EnumAttrCase<"Send", 2, "send">, I32EnumAttrCase<"Receive", 3, "receive">,
+  I32EnumAttrCase<"Copy", 4, "copy">]>;
+def Exec_QueueAttr : EnumAttr<Exec_Dialect, Exec_QueueKind, "queue"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+def Exec_Space : Exec_I32Enum<"Space", "a memory", [
+  I32EnumAttrCase<"Device", 0, "device">, I32EnumAttrCase<"Host", 1, "host">]>;
+def Exec_SpaceAttr : EnumAttr<Exec_Dialect, Exec_Space, "space"> {
+  let assemblyFormat = "`<` $value `>`";
 }
 
 class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>;
@@ -110,9 +155,52 @@ def Exec_MatmulOp : Exec_Op<"matmul", [Pure]> {
 
 def Exec_CopyOp : Exec_Op<"copy", [Pure, SameOperandsAndResultType]> {
   let summary = "the same tensor in another buffer";
+  let description = [{
+    With `to_host`, in host memory: in the place of a result that is there. Nothing else writes
+    host memory, and nothing else reads it.
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$input, UnitAttr:$toHost);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = "$input (`to_host` $toHost^)? attr-dict `:` type($result)";
+}
+
+def Exec_WaitOp : Exec_Op<"wait", [SameOperandsAndResultType]> {
+  let summary = "a value in flight, once it is there";
+  let description = [{
+    `input` is a result of an op that was started on a queue, or an argument of the role inbox.
+    What follows begins only when it is there; the result lies where the operand does.
+  }];
   let arguments = (ins AnyStaticShapeTensor:$input);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Exec_SendOp : Exec_Op<"send"> {
+  let summary = "sends tensors to another rank, as one message";
+  let description = [{
+    `peers[p]` is the world rank to which the rank at position p of the role sends; -1: it sends
+    nothing. The n-th message that a rank sends to another on a channel is the n-th that
+    this receives from it on that channel (exec.receive); both have tensors of the same sizes.
+
+        exec.send %y to [2, 3] channel 0 {exec.queue = #exec.queue<send>} : tensor<8x64xf32>
+  }];
+  let arguments = (ins Variadic<AnyStaticShapeTensor>:$inputs, DenseI32ArrayAttr:$peers,
+                       I64Attr:$channel);
+  let assemblyFormat = "$inputs `to` $peers `channel` $channel attr-dict `:` type($inputs)";
+  let hasVerifier = 1;
+}
+
+def Exec_ReceiveOp : Exec_Op<"receive"> {
+  let summary = "receives the tensors of a message from another rank";
+  let description = [{
+    `peers[p]` is the world rank that the rank at position p receives from; -1: it receives
+    nothing, and the results are what lay in their places. See exec.send.
+  }];
+  let arguments = (ins DenseI32ArrayAttr:$peers, I64Attr:$channel);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$results);
+  let assemblyFormat = "`from` $peers `channel` $channel attr-dict `:` type($results)";
+  let hasVerifier = 1;
 }
 
 def Exec_ZeroOp : Exec_Op<"zero", [Pure]> {
@@ -133,10 +221,15 @@ def Exec_CallOp : Exec_Op<"call", [HasParent<"ScheduleOp">]> {
   let summary = "calls a step function for a microbatch";
   let description = [{
     Arguments and results are bound by their roles, not passed. `slot` is the
-    copy of the memory that a microbatch keeps between its calls.
+    place of what a microbatch keeps between its calls (role kept), `inbox` that of what was
+    received for it, `outbox` that of what is sent.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$callee, I64Attr:$microbatch, I64Attr:$slot);
-  let assemblyFormat = "$callee `microbatch` $microbatch `slot` $slot attr-dict";
+  let arguments = (ins FlatSymbolRefAttr:$callee, I64Attr:$microbatch, I64Attr:$slot,
+                       DefaultValuedAttr<I64Attr, "0">:$inbox,
+                       DefaultValuedAttr<I64Attr, "0">:$outbox);
+  let assemblyFormat = [{
+    $callee `microbatch` $microbatch `slot` $slot (`inbox` $inbox^)? (`outbox` $outbox^)? attr-dict
+  }];
 }
 
 #endif // DTC_DIALECT_EXEC_EXECOPS_TD

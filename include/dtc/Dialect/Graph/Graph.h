@@ -38,6 +38,16 @@ bool isElementwise(mlir::Operation *op);
 RoleAttr getArgRole(mlir::func::FuncOp func, unsigned index);
 RoleAttr getResultRole(mlir::func::FuncOp func, unsigned index);
 
+/// How often a function runs; null when it doesn't say.
+RunsAttr getRuns(mlir::func::FuncOp func);
+/// Once for each microbatch.
+inline bool runsPerMicrobatch(mlir::func::FuncOp func) {
+  RunsAttr runs = getRuns(func);
+  return runs && runs.getCadence() == Cadence::Microbatch;
+}
+void setRuns(mlir::func::FuncOp func, Cadence cadence, Passes passes = Passes::None,
+             int64_t chunk = 0);
+
 /// Sets the attribute `name` of all arguments or results at once, in linear time (one
 /// by one it would be quadratic); where `attrs` is null the present one stays.
 void setArgAttrs(mlir::func::FuncOp func, llvm::StringRef name,

@@ -32,6 +32,8 @@ def Graph_Dialect : Dialect {
     static constexpr llvm::StringLiteral kId = "dtc.id";
     static constexpr llvm::StringLiteral kBackward = "dtc.backward";
     static constexpr llvm::StringLiteral kRole = "dtc.role";
+    /// On a step function: a RunsAttr.
+    static constexpr llvm::StringLiteral kRuns = "dtc.runs";
     /// On an integer argument: what its values are below (rows of a table).
     static constexpr llvm::StringLiteral kLimit = "dtc.limit";
   }];
@@ -69,7 +71,9 @@ def Graph_RoleKind : Graph_I32Enum<"RoleKind", "what a function argument or resu
   I32EnumAttrCase<"Scalar", 4, "scalar">, I32EnumAttrCase<"Gradient", 5, "gradient">,
   I32EnumAttrCase<"State", 6, "state">, I32EnumAttrCase<"Output", 7, "output">,
   I32EnumAttrCase<"Loss", 8, "loss">, I32EnumAttrCase<"Count", 9, "count">,
-  I32EnumAttrCase<"GradNorm", 10, "grad_norm">, I32EnumAttrCase<"Master", 11, "master">]>;
+  I32EnumAttrCase<"GradNorm", 10, "grad_norm">, I32EnumAttrCase<"Master", 11, "master">,
+  I32EnumAttrCase<"Kept", 12, "kept">, I32EnumAttrCase<"Inbox", 13, "inbox">,
+  I32EnumAttrCase<"Outbox", 14, "outbox">]>;
 
 /// The run-time scalars that a step receives.
 def Graph_ScalarKind : Graph_I32Enum<"ScalarKind", "a number the runtime supplies each step", [
@@ -90,11 +94,42 @@ def Graph_RoleAttr : Graph_Attr<"Role", "role"> {
     `#dtc.role<parameter, "h.0.attn.c_attn.weight">`; `name` is the parameter's
     (or input's, output's) name in the file. `#dtc.role<state, "w", exp_avg>`
     adds which optimizer state, `#dtc.role<scalar, "", lr>` which scalar.
+    `kept` is an activation that a later call of the same microbatch needs,
+    `inbox` what another rank has sent, `outbox` what is sent to one.
   }];
   let parameters = (ins EnumParameter<Graph_RoleKind>:$kind,
                         StringRefParameter<>:$name,
                         OptionalParameter<"std::optional<StateKind>">:$state,
                         OptionalParameter<"std::optional<ScalarKind>">:$scalar);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def Graph_Cadence : Graph_I32Enum<"Cadence", "how often a step function runs", [
+  I32EnumAttrCase<"Step", 0, "step">, I32EnumAttrCase<"Microbatch", 1, "microbatch">]>;
+
+/// Of a pipeline schedule; a backward pass may be made in two parts.
+def Graph_Passes : I32BitEnumAttr<"Passes", "passes of a schedule that one call makes", [
+  I32BitEnumAttrCaseNone<"None", "none">, I32BitEnumAttrCaseBit<"Forward", 0, "forward">,
+  I32BitEnumAttrCaseBit<"InputGrad", 1, "input_grad">,
+  I32BitEnumAttrCaseBit<"WeightGrad", 2, "weight_grad">,
+  I32BitEnumAttrCaseGroup<"Backward", ["InputGrad", "WeightGrad"], "backward">]> {
+  let cppNamespace = "::dtc::graph";
+  let genSpecializedAttr = 0;
+  let separator = "|";
+  let printBitEnumPrimaryGroups = 1;
+}
+
+def Graph_RunsAttr : Graph_Attr<"Runs", "runs"> {
+  let summary = "how often a step function runs, and for what";
+  let description = [{
+    A step calls `#dtc.runs<step>` once and `#dtc.runs<microbatch, forward|backward>` once for
+    each microbatch: where the schedule has those passes of the stage chunk of that number
+    (`chunk 1`; 0 where none is given). What runs once a step takes the data of all microbatches
+    as one tensor.
+  }];
+  let parameters = (ins EnumParameter<Graph_Cadence>:$cadence, EnumParameter<Graph_Passes>:$passes,
+                        "int64_t":$chunk);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }

@@ -1,0 +1,168 @@
+// What is started on queues: values in flight, messages, spaces.
+#include "dtc/Dialect/Exec/Exec.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace dtc;
+using namespace dtc::exec;
+
+#define GET_ATTRDEF_CLASSES
+#include "dtc/Dialect/Exec/ExecAttrs.cpp.inc"
+
+void ExecDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dtc/Dialect/Exec/ExecAttrs.cpp.inc"
+      >();
+}
+
+QueueKind exec::queueOf(Operation *op) {
+  auto queue = op->getAttrOfType<QueueAttr>(ExecDialect::kQueue);
+  return queue ? queue.getValue() : QueueKind::Compute;
+}
+
+Operation *exec::startedBy(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && isStarted(op) ? op : nullptr;
+}
+
+Value exec::bufferRoot(Value value) {
+  for (;;) {
+    Operation *op = value.getDefiningOp();
+    if (!isa_and_nonnull<graph::ReshapeOp, WaitOp>(op))
+      return value;
+    value = op->getOperand(0);
+  }
+}
+
+namespace {
+
+/// Whether a queue may carry out the op beside the one that computes.
+bool mayStart(Operation *op, QueueKind queue) {
+  switch (queue) {
+  case QueueKind::Collective:
+    return isa<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
+               dist::PermuteOp>(op);
+  case QueueKind::Send:
+    return isa<SendOp>(op);
+  case QueueKind::Receive:
+    return isa<ReceiveOp>(op);
+  case QueueKind::Copy:
+    return isa<CopyOp>(op);
+  case QueueKind::Compute:
+    return false;
+  }
+  return false;
+}
+
+/// True where the operand of a function's return has a role.
+bool isReturnedAs(OpOperand &use, graph::RoleKind kind) {
+  auto function = dyn_cast<func::FuncOp>(use.getOwner()->getParentOp());
+  if (!function || !isa<func::ReturnOp>(use.getOwner()))
+    return false;
+  graph::RoleAttr role = graph::getResultRole(function, use.getOperandNumber());
+  return role && role.getKind() == kind;
+}
+
+/// Results of a started op: nothing may use them but who waits, the op's own queue, and,
+/// of a receive, an inbox.
+LogicalResult verifyFlight(Operation *op, QueueKind queue) {
+  for (OpResult result : op->getResults())
+    for (OpOperand &use : result.getUses()) {
+      Operation *user = use.getOwner();
+      bool arrives = isa<ReceiveOp>(op) && isReturnedAs(use, graph::RoleKind::Inbox);
+      if (!isa<WaitOp>(user) && queueOf(user) != queue && !arrives)
+        return user->emitOpError("uses a value in flight without exec.wait, operand: ")
+               << use.getOperandNumber();
+    }
+  return success();
+}
+
+bool isInbox(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  graph::RoleAttr role =
+      function ? graph::getArgRole(function, argument.getArgNumber()) : graph::RoleAttr();
+  return role && role.getKind() == graph::RoleKind::Inbox;
+}
+
+/// A message that is started may be on its way when the function is over, so its operands must
+/// outlive the call.
+LogicalResult verifyOutlives(SendOp op) {
+  for (Value input : op.getInputs()) {
+    Value root = bufferRoot(input);
+    bool outlives = llvm::any_of(root.getUses(), [](OpOperand &use) {
+      return isReturnedAs(use, graph::RoleKind::Outbox);
+    });
+    if (auto argument = dyn_cast<BlockArgument>(root))
+      if (auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())) {
+        graph::RoleAttr role = graph::getArgRole(function, argument.getArgNumber());
+        outlives |= role && role.getKind() == graph::RoleKind::Outbox;
+      }
+    if (!outlives)
+      return op.emitOpError("is started with an operand that is no outbox");
+  }
+  return success();
+}
+
+LogicalResult verifyPeers(Operation *op, ArrayRef<int32_t> peers, int64_t channel) {
+  for (int32_t peer : peers)
+    if (peer < -1)
+      return op->emitOpError("no rank has the number: ") << peer;
+  return channel < 0 ? op->emitOpError("channel is negative: ") << channel : success();
+}
+
+LogicalResult verifySpace(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == ExecDialect::kSpace && !isa<SpaceAttr>(attribute.getValue()))
+    return op->emitOpError("exec.space must be a #exec.space, got: ") << attribute.getValue();
+  return success();
+}
+
+} // namespace
+
+LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == kRanks && !isa<DenseI32ArrayAttr>(attribute.getValue()))
+    return op->emitOpError("exec.ranks must be an array of i32, got: ") << attribute.getValue();
+  if (attribute.getName() != kQueue)
+    return success();
+  auto queue = dyn_cast<QueueAttr>(attribute.getValue());
+  if (!queue)
+    return op->emitOpError("exec.queue must be a #exec.queue, got: ") << attribute.getValue();
+  if (!mayStart(op, queue.getValue()))
+    return op->emitOpError("can't be started on the queue: ")
+           << stringifyQueueKind(queue.getValue());
+  return verifyFlight(op, queue.getValue());
+}
+
+LogicalResult ExecDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned,
+                                                    NamedAttribute attribute) {
+  return verifySpace(op, attribute);
+}
+
+LogicalResult ExecDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
+                                                       NamedAttribute attribute) {
+  return verifySpace(op, attribute);
+}
+
+LogicalResult WaitOp::verify() {
+  if (!startedBy(getInput()) && !isInbox(getInput()))
+    return emitOpError("waits for what is not in flight");
+  return success();
+}
+
+LogicalResult SendOp::verify() {
+  if (getInputs().empty())
+    return emitOpError("sends nothing");
+  if (isStarted(*this) && failed(verifyOutlives(*this)))
+    return failure();
+  return verifyPeers(*this, getPeers(), getChannel());
+}
+
+LogicalResult ReceiveOp::verify() {
+  if (getResults().empty())
+    return emitOpError("receives nothing");
+  return verifyPeers(*this, getPeers(), getChannel());
+}

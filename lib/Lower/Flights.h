@@ -1,0 +1,42 @@
+// When what a function starts on other queues is done.
+//
+//   0  %s = dist.all_reduce %a {collective}     done at 3: %t waits for it
+//   1  %r = dist.all_reduce %b {collective}     done at 5: %u waits for it
+//   2  ...
+//   3  %t = exec.wait %s
+//   4  exec.send %o {send}                      never done here: a message
+//   5  %u = exec.wait %r                        (a wait for a later op of the queue would do)
+//   6  return
+//
+// A queue carries out its ops in order, so that who waits for one has waited for those before
+// it. What nothing waits for is done at the end of the function, but for messages, which may
+// stay in flight.
+#pragma once
+
+#include "dtc/Dialect/Exec/Exec.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace dtc::lower {
+
+class Flights {
+public:
+  /// `times`: the positions of the function's ops.
+  Flights(mlir::func::FuncOp function,
+          const llvm::DenseMap<mlir::Operation *, int64_t> &times);
+
+  bool empty() const { return done.empty(); }
+  /// The position from which on a started op is done.
+  int64_t doneAt(mlir::Operation *started) const { return done.at(started); }
+  /// The position from which on an op no longer reads or writes its operands: its own, or where
+  /// it is done.
+  int64_t releasedAt(mlir::Operation *op, int64_t time) const {
+    auto known = done.find(op);
+    return known == done.end() ? time : known->second;
+  }
+
+private:
+  llvm::DenseMap<mlir::Operation *, int64_t> done;
+};
+
+} // namespace dtc::lower

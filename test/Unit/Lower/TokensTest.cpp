@@ -1,0 +1,161 @@
+// Programs of modules that start ops on queues: who waits for whom.
+#include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Lower/Passes.h"
+#include "dtc/Lower/Program.h"
+
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace dtc;
+namespace fbs = dtc::rt::fbs;
+
+namespace {
+
+using List = std::vector<uint32_t>;
+
+class TokensTest : public testing::Test {
+protected:
+  TokensTest() {
+    context.loadDialect<exec::ExecDialect, dist::DistDialect, func::FuncDialect,
+                        arith::ArithDialect>();
+  }
+
+  void build(const char *text) {
+    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+    ASSERT_TRUE(module);
+    PassManager passes(&context);
+    passes.addPass(lower::createPlanMemory());
+    passes.addPass(lower::createVerifySchedule());
+    ASSERT_TRUE(succeeded(passes.run(*module)));
+    auto built = lower::buildProgram(*module);
+    ASSERT_TRUE(succeeded(built));
+    program = std::move(built->program);
+  }
+
+  const fbs::InstructionT &at(size_t function, size_t instruction) {
+    return *program->functions.at(function)->instructions.at(instruction);
+  }
+
+  MLIRContext context;
+  std::unique_ptr<fbs::ProgramT> program;
+};
+
+constexpr const char *kReduced = R"mlir(
+dist.mesh @mesh ["dp" = 2]
+func.func @update(%x: tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">})
+    -> (tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">}, tensor<16xf32> {dtc.role = #dtc.role<state, "x", exp_avg>})
+    attributes {dtc.runs = #dtc.runs<step>} {
+  %a = exec.copy %x : tensor<16xf32>
+  %s = dist.all_reduce sum %a on @mesh {"dp"} {exec.queue = #exec.queue<collective>} : tensor<16xf32>
+  %b = exec.copy %x : tensor<16xf32>
+  %t = exec.wait %s : tensor<16xf32>
+  %c = exec.copy %t : tensor<16xf32>
+  %r = dist.all_reduce sum %b on @mesh {"dp"} {exec.queue = #exec.queue<collective>} : tensor<16xf32>
+  %u = exec.wait %r : tensor<16xf32>
+  return %c, %u : tensor<16xf32>, tensor<16xf32>
+}
+exec.schedule microbatches 1 {
+  exec.call @update microbatch 0 slot 0
+}
+)mlir";
+
+/// Two microbatches over two places of each box; one function receives, computes or sends.
+constexpr const char *kStage = R"mlir(
+dist.mesh @mesh ["tp" = 1]
+func.func @receive() -> (tensor<16xf32> {dtc.role = #dtc.role<inbox, "a">})
+    attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
+  %a = exec.receive from [0] channel 3 {exec.queue = #exec.queue<receive>} : tensor<16xf32>
+  return %a : tensor<16xf32>
+}
+func.func @step(%a: tensor<16xf32> {dtc.role = #dtc.role<inbox, "a">})
+    -> (tensor<16xf32> {dtc.role = #dtc.role<outbox, "b">})
+    attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
+  %in = exec.wait %a : tensor<16xf32>
+  %x = exec.copy %in : tensor<16xf32>
+  %y = exec.copy %x : tensor<16xf32>
+  exec.send %y to [2] channel 0 {exec.queue = #exec.queue<send>} : tensor<16xf32>
+  return %y : tensor<16xf32>
+}
+exec.schedule microbatches 2 {
+  exec.call @receive microbatch 0 slot 0
+  exec.call @receive microbatch 1 slot 0 inbox 1
+  exec.call @step microbatch 0 slot 0
+  exec.call @step microbatch 1 slot 0 inbox 1 outbox 1
+}
+)mlir";
+
+} // namespace
+
+TEST_F(TokensTest, WhatIsStartedFollowsWhatWasComputed) {
+  build(kReduced);
+  ASSERT_EQ(program->queues.size(), 2u);
+  EXPECT_EQ(program->queues[1]->kind, fbs::QueueKind::Collective);
+  EXPECT_EQ(program->queues[1]->name, "collective");
+  // copy, all_reduce, copy, copy, all_reduce, and a join: nothing is computed after the last wait.
+  ASSERT_EQ(program->functions[0]->instructions.size(), 6u);
+  EXPECT_EQ(at(0, 0).queue, 0);
+  EXPECT_EQ(at(0, 1).queue, 1);
+  EXPECT_EQ(at(0, 0).signals, (List{0}));
+  EXPECT_EQ(at(0, 1).waits, (List{0}));
+  EXPECT_EQ(at(0, 1).signals, (List{1}));
+  EXPECT_EQ(at(0, 2).waits, List{});
+  EXPECT_EQ(at(0, 3).waits, (List{1})) << "behind the wait";
+  EXPECT_EQ(at(0, 3).signals, (List{0}));
+  EXPECT_EQ(at(0, 4).waits, (List{0}));
+  EXPECT_EQ(at(0, 4).signals, (List{2}));
+  EXPECT_EQ(at(0, 5).queue, 0);
+  EXPECT_EQ(at(0, 5).waits, (List{2}));
+  EXPECT_EQ(at(0, 5).signals, (List{0})) << "what the next call starts follows this call";
+  EXPECT_EQ(program->tokens, (std::vector<fbs::Scope>(3, fbs::Scope::Step)));
+}
+
+TEST_F(TokensTest, MessagesWaitForTheirPlaces) {
+  build(kStage);
+  using fbs::Scope;
+  ASSERT_EQ(program->functions[0]->instructions.size(), 1u);
+  const fbs::InstructionT &receive = at(0, 0), &read = at(1, 0), &write = at(1, 1),
+                          &send = at(1, 2);
+  const fbs::MessageT *message = receive.op.AsMessage();
+  ASSERT_TRUE(message && send.op.AsMessage());
+  EXPECT_EQ(message->kind, fbs::MessageKind::Receive);
+  EXPECT_EQ(message->channel, 3u);
+  EXPECT_EQ(program->peers.at(message->peers)->ranks, (std::vector<int32_t>{0}));
+  EXPECT_EQ(program->peers.at(send.op.AsMessage()->peers)->ranks, (std::vector<int32_t>{2}));
+  ASSERT_EQ(message->buffers.size(), 1u);
+  EXPECT_EQ(message->buffers[0].ref().scope(), Scope::Inbox);
+  EXPECT_EQ(message->buffers[0].ref().stride(), 64u);
+  EXPECT_EQ(message->buffers[0].bytes(), 64u);
+  // Each waits for the other: what came before it may be read, what was read overwritten.
+  ASSERT_EQ(receive.signals.size(), 1u);
+  ASSERT_EQ(receive.waits.size(), 1u);
+  EXPECT_EQ(read.waits, receive.signals);
+  EXPECT_EQ(read.signals, receive.waits);
+  EXPECT_EQ(program->tokens.at(receive.signals[0]), Scope::Inbox);
+  EXPECT_EQ(program->tokens.at(receive.waits[0]), Scope::Inbox);
+  ASSERT_EQ(send.signals.size(), 1u);
+  EXPECT_EQ(write.waits, send.signals);
+  EXPECT_EQ(send.waits, write.signals);
+  EXPECT_EQ(program->tokens.at(send.signals[0]), Scope::Outbox);
+  const fbs::Call &last = program->schedule.back();
+  EXPECT_EQ(last.inbox(), 1u);
+  EXPECT_EQ(last.outbox(), 1u);
+}
+
+TEST_F(TokensTest, WithoutQueuesThereAreNone) {
+  std::string text = kReduced;
+  for (const char *attribute : {" {exec.queue = #exec.queue<collective>}"})
+    for (size_t at; (at = text.find(attribute)) != std::string::npos;)
+      text.erase(at, std::strlen(attribute));
+  for (auto [wait, value] : {std::pair("%t = exec.wait %s", "%t"), {"%u = exec.wait %r", "%u"}})
+    text.replace(text.find(wait), std::strlen(wait), std::string(value) + " = exec.copy %a");
+  build(text.c_str());
+  EXPECT_TRUE(program->tokens.empty());
+  EXPECT_EQ(program->queues.size(), 1u);
+  for (const auto &instruction : program->functions[0]->instructions) {
+    EXPECT_TRUE(instruction->waits.empty() && instruction->signals.empty());
+    EXPECT_NE(instruction->name, "join");
+  }
+}
