@@ -29,7 +29,7 @@ static FailureOr<Tensor> evaluatePrimitive(Operation *op, Operands operands) {
     return evaluateElementwise(op, operands);
   using namespace graph;
   return TypeSwitch<Operation *, FailureOr<Tensor>>(op)
-      .Case<IotaOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp, ReduceOp,
+      .Case<BarrierOp, IotaOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp, ReduceOp,
             CumSumOp, SumOp, ContractOp, GatherOp, ScatterAddOp, PickOp, TopKOp, ConvOp,
             ConvInputGradOp, ConvWeightGradOp, MaxPoolOp, MaxPoolGradOp>(
           [&](auto primitive) -> FailureOr<Tensor> { return evaluateKernel(primitive, operands); })

@@ -22,6 +22,7 @@ Tensor evaluateKernel(graph::ConcatOp op, Operands operands);
 Tensor evaluateKernel(graph::ReduceOp op, Operands operands);
 Tensor evaluateKernel(graph::CumSumOp op, Operands operands);
 Tensor evaluateKernel(graph::SumOp op, Operands operands);
+Tensor evaluateKernel(graph::BarrierOp op, Operands operands);
 Tensor evaluateKernel(graph::ContractOp op, Operands operands);
 Tensor evaluateKernel(graph::GatherOp op, Operands operands);
 Tensor evaluateKernel(graph::ScatterAddOp op, Operands operands);

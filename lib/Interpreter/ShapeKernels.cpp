@@ -52,6 +52,8 @@ Tensor evaluateKernel(BroadcastOp op, Operands operands) {
   return result;
 }
 
+Tensor evaluateKernel(BarrierOp, Operands operands) { return *operands[0]; }
+
 Tensor evaluateKernel(ReshapeOp op, Operands operands) {
   Tensor result = *operands[0];
   result.type = op.getResult().getType();

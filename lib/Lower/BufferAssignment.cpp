@@ -41,8 +41,8 @@ void BufferAssignment::findLastUses() {
     if (inFlight)
       for (Value result : op.getResults())
         holders[result].push_back(&op);
-    if (isa<graph::ReshapeOp>(op))
-      continue; // a view reads nothing
+    if (exec::isView(&op))
+      continue; // reads nothing
     for (Value operand : op.getOperands()) {
       lastUses[exec::bufferRoot(operand)] = times[&op];
       if (inFlight)
@@ -113,7 +113,7 @@ void BufferAssignment::holdOperandsInFlight() {
 }
 
 void BufferAssignment::placeResultsOf(Operation *op) {
-  if (isa<graph::ReshapeOp, exec::WaitOp>(op)) {
+  if (exec::isView(op)) {
     valueBuffers[op->getResult(0)] = bufferOf(op->getOperand(0));
     return;
   }

@@ -167,12 +167,10 @@ LogicalResult FunctionTranslator::translateOp(Operation *op) {
   auto space = copied && copied.getToHost() ? exec::Space::Host : exec::Space::Device;
   for (OpResult value : op->getResults())
     enterValue(value, places[value.getResultNumber()], space);
-  if (isa<graph::ReshapeOp>(op))
-    return success();
-  if (auto wait = dyn_cast<exec::WaitOp>(op)) {
+  if (auto wait = dyn_cast<exec::WaitOp>(op))
     arrivals.push_back({result->instructions.size(), values.at(wait.getInput())});
+  if (exec::isView(op))
     return success();
-  }
   if (auto send = dyn_cast<exec::SendOp>(op))
     return translateMessage(op, fbs::MessageKind::Send, send.getPeers(), send.getChannel());
   if (auto receive = dyn_cast<exec::ReceiveOp>(op))

@@ -14,11 +14,11 @@ namespace dtc::lower {
 namespace {
 
 bool mayRemain(Operation *op) {
-  return isa<exec::LaunchOp, exec::MatmulOp, exec::CopyOp, exec::ZeroOp, exec::WaitOp,
-             exec::SendOp, exec::ReceiveOp, graph::ReshapeOp,
-             dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
-             dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp, func::ReturnOp>(op) ||
-         target::isConv(op);
+  return isa<exec::LaunchOp, exec::MatmulOp, exec::CopyOp, exec::ZeroOp, exec::SendOp,
+             exec::ReceiveOp, dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp,
+             dist::AllToAllOp, dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp,
+             func::ReturnOp>(op) ||
+         exec::isView(op) || target::isConv(op);
 }
 
 /// A stretch of an arena.
@@ -151,7 +151,7 @@ private:
     auto offsets = op->getAttrOfType<DenseI64ArrayAttr>(exec::ExecDialect::kOffsets);
     if (!offsets || offsets.size() != static_cast<int64_t>(op->getNumResults()))
       return op->emitError("has no place in memory for each result");
-    if (isa<graph::ReshapeOp, exec::WaitOp>(op))
+    if (exec::isView(op))
       return verifySamePlace(op, offsets[0]);
     // Scratch is written first: it may not lie over an operand.
     if (failed(verifyScratch(op)))

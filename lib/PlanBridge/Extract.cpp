@@ -90,7 +90,7 @@ static OpKind kindOf(Operation *op) {
     return OpKind::Loss;
   if (isa<GatherOp, ScatterAddOp, PickOp, DispatchOp, CombineOp>(op))
     return OpKind::Lookup;
-  if (isa<ReshapeOp>(op))
+  if (isa<ReshapeOp, BarrierOp>(op))
     return OpKind::View;
   if (isa<TransposeOp, BroadcastOp, SliceOp, IotaOp, arith::ConstantOp>(op))
     return OpKind::Layout;

@@ -547,3 +547,18 @@ func.func @f(%x: tensor<2x8x6xf32>, %i: tensor<2x8xi64>) {
   %0 = dtc.grouped_contract %x [0, 1, 2], %x [0, 1, 2] -> [0, 1] by %i [0, 1] of 9 : tensor<2x8x6xf32>, tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x8xf32>
   return
 }
+
+// -----
+
+// expected-error @below {{passes belong to what runs for each microbatch, and to nothing else: step, forward}}
+func.func @f() attributes {dtc.runs = #dtc.runs<step, forward>} { return }
+
+// -----
+
+// expected-error @below {{passes belong to what runs for each microbatch, and to nothing else: microbatch, none}}
+func.func @f() attributes {dtc.runs = #dtc.runs<microbatch>} { return }
+
+// -----
+
+// expected-error @below {{no chunk of a stage runs like this: -1}}
+func.func @f() attributes {dtc.runs = #dtc.runs<microbatch, forward, chunk -1>} { return }

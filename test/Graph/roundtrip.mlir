@@ -81,3 +81,13 @@ func.func @layers(%x: tensor<2x4x8xbf16>, %h: tensor<8xf32>, %q: tensor<2x3x4x2x
   %6:2 = dtc.cross_entropy %x, %t ignore -100 : tensor<2x4x8xbf16>, tensor<2x4xi64> -> tensor<2x4xf32>, tensor<2x4xf32>
   return
 }
+
+// CHECK-LABEL: func.func @how_often
+// CHECK-SAME: dtc.runs = #dtc.runs<microbatch, forward|backward>
+func.func @how_often() attributes {dtc.runs = #dtc.runs<microbatch, forward|backward>} { return }
+// CHECK-LABEL: func.func @of_a_chunk
+// CHECK-SAME: dtc.runs = #dtc.runs<microbatch, input_grad, chunk 2>
+func.func @of_a_chunk() attributes {dtc.runs = #dtc.runs<microbatch, input_grad, chunk 2>} { return }
+// CHECK-LABEL: func.func @once
+// CHECK-SAME: dtc.runs = #dtc.runs<step>
+func.func @once() attributes {dtc.runs = #dtc.runs<step>} { return }

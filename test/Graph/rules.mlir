@@ -204,3 +204,10 @@ func.func @elementwise(%x: tensor<4x8xf32>, %i: tensor<4x8xi64>, %b: tensor<4x8x
   %14 = arith.maximumf %x, %x : tensor<4x8xf32>
   return
 }
+
+// CHECK-LABEL: @barrier({{.*}}test.shardings = {{[1-9]}}
+func.func @barrier(%x: tensor<4x8xf32>) {
+  // RULE{LITERAL}: ([a,b])->([a,b]) {a=4,b=8} linear{{0}}
+  %0 = dtc.barrier %x : tensor<4x8xf32>
+  return
+}

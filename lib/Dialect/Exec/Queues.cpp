@@ -28,13 +28,13 @@ Operation *exec::startedBy(Value value) {
   return op && isStarted(op) ? op : nullptr;
 }
 
+bool exec::isView(Operation *op) { return isa<graph::ReshapeOp, graph::BarrierOp, WaitOp>(op); }
+
 Value exec::bufferRoot(Value value) {
-  for (;;) {
-    Operation *op = value.getDefiningOp();
-    if (!isa_and_nonnull<graph::ReshapeOp, WaitOp>(op))
-      return value;
+  Operation *op = value.getDefiningOp();
+  for (; op && isView(op); op = value.getDefiningOp())
     value = op->getOperand(0);
-  }
+  return value;
 }
 
 namespace {

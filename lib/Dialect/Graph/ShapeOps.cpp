@@ -80,6 +80,12 @@ LogicalResult ReshapeOp::verify() {
   return success();
 }
 
+ShardingRule BarrierOp::getShardingRule() {
+  OpRule rule(*this);
+  SmallVector<FactorId> dims = rule.factors(shapeOf(getResult()));
+  return rule.operand(0, dims).result(0, dims).linear({0}).build();
+}
+
 ShardingRule ReshapeOp::getShardingRule() {
   ArrayRef<int64_t> from = shapeOf(getInput()), to = shapeOf(getResult());
   ShardingRule rule = RuleBuilder::reshape(from.vec(), to.vec());

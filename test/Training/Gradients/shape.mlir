@@ -70,3 +70,10 @@ func.func @slices(%x: tensor<2x6xf32>) -> (tensor<2x6xf32>, tensor<2x2xf32>) att
   %z = arith.mulf %c, %d : tensor<2x2xf32>
   return %y, %z : tensor<2x6xf32>, tensor<2x2xf32>
 }
+
+// expected-remark@+1 {{gradient ok: 5 elements}}
+func.func @barrier(%x: tensor<5xf32>) -> tensor<5xf32> attributes {check_gradients} {
+  %a = dtc.barrier %x : tensor<5xf32>
+  %y = arith.mulf %a, %a : tensor<5xf32>
+  return %y : tensor<5xf32>
+}

@@ -25,8 +25,11 @@ inline bool isStarted(mlir::Operation *op) { return queueOf(op) != QueueKind::Co
 /// is the business of its users (exec.wait).
 mlir::Operation *startedBy(mlir::Value value);
 
-/// The value of which this is another view or another state: through reshapes and waits, all of
-/// which share their operand's buffer.
+/// True for reshapes, barriers and waits: there is nothing to carry out, and the result is the
+/// operand in its buffer.
+bool isView(mlir::Operation *op);
+
+/// The value that a value is a view of, through all of them.
 mlir::Value bufferRoot(mlir::Value value);
 
 } // namespace dtc::exec

@@ -35,6 +35,24 @@ def Graph_ReshapeOp : Graph_TensorOp<"reshape", [ShardingRule, Differentiable]> 
   let hasFolder = 1;
 }
 
+def Graph_BarrierOp : Graph_Op<"barrier", [MemoryEffects<[MemWrite]>, SameOperandsAndResultType,
+                                           ShardingRule, Differentiable]> {
+  let summary = "the same tensor, that nothing recognizes as the same";
+  let description = [{
+    Nothing is merged, folded or fused across it: what is computed of a barrier's result is
+    computed anew, although the same may have been computed of its operand before. So
+    recomputed activations stay recomputed. It computes nothing; its result lies where its
+    operand does.
+
+        %a = math.exp %x : tensor<64xf32>         // in the forward pass
+        %y = dtc.barrier %x : tensor<64xf32>
+        %b = math.exp %y : tensor<64xf32>         // again in the backward pass
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$input);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+}
+
 def Graph_TransposeOp : Graph_TensorOp<"transpose", [ShardingRule, Differentiable]> {
   let summary = "permutes dimensions";
   let description = [{Result dimension `i` is operand dimension `perm[i]`.}];

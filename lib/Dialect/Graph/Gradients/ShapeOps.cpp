@@ -25,6 +25,12 @@ LogicalResult ReshapeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
   return success();
 }
 
+LogicalResult BarrierOp::buildGradient(OpBuilder &, ArrayRef<Value> resultGrads, ArrayRef<bool>,
+                                       MutableArrayRef<Value> operandGrads) {
+  operandGrads[0] = resultGrads[0];
+  return success();
+}
+
 LogicalResult TransposeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                                          ArrayRef<bool>, MutableArrayRef<Value> operandGrads) {
   SmallVector<int64_t> inverse(getPerm().size());
