@@ -401,8 +401,11 @@ ExitCode Compilation::makePlan() {
 ExitCode Compilation::planAndApply() {
   if (ExitCode code = makePlan(); code != ExitCode::Done)
     return code;
-  // What cannot be compiled yet can be planned; `partition` refuses it.
-  if (!plan::unimplemented(problem, search.plan).empty())
+  // What cannot be compiled yet can be planned and written; `partition` refuses it. Stages with
+  // meshes of their own don't fit into one module.
+  bool writable = search.plan.degrees.groups.empty() &&
+                  (!options.onlyPlan || plan::unimplemented(problem, search.plan).empty());
+  if (!writable)
     return ExitCode::Done;
   return succeeded(planbridge::apply(module(), problem, search.plan)) ? ExitCode::Done
                                                                       : ExitCode::Failed;

@@ -19,9 +19,40 @@ static FailureOr<NamedMesh> findMesh(ModuleOp module) {
   return NamedMesh{FlatSymbolRefAttr::get(mesh.getSymNameAttr()), dist::toMesh(mesh)};
 }
 
+static LogicalResult checkStorage(func::FuncOp func, graph::RoleAttr role,
+                                  DictionaryAttr attributes) {
+  for (StringRef name : {dist::DistDialect::kStorage, dist::DistDialect::kOnHost})
+    if (attributes && attributes.get(name))
+      return func.emitError("storage can't be partitioned yet: ") << name << " of " << role;
+  return success();
+}
+
+/// What a plan may say and no program does yet.
+static LogicalResult checkPlan(ModuleOp module) {
+  for (auto mesh : module.getOps<dist::MeshOp>())
+    if (Attribute devices = mesh->getAttr(dist::DistDialect::kDevices))
+      return mesh.emitError("stages, or devices in another order, can't be partitioned yet: ")
+             << devices;
+  for (auto func : module.getOps<func::FuncOp>()) {
+    for (unsigned i = 0; i < func.getNumArguments(); ++i)
+      if (failed(checkStorage(func, graph::getArgRole(func, i), func.getArgAttrDict(i))))
+        return failure();
+    for (unsigned i = 0; i < func.getNumResults(); ++i)
+      if (failed(checkStorage(func, graph::getResultRole(func, i), func.getResultAttrDict(i))))
+        return failure();
+    if (func.isExternal())
+      continue;
+    for (Operation &op : func.getBody().front())
+      for (StringRef name : {dist::DistDialect::kStage, dist::DistDialect::kRecompute})
+        if (Attribute attr = op.getAttr(name))
+          return op.emitError("can't be partitioned yet: ") << name << " = " << attr;
+  }
+  return success();
+}
+
 LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
   FailureOr<NamedMesh> mesh = findMesh(module);
-  if (failed(mesh) || failed(unifyShardings(module, mesh->name)))
+  if (failed(mesh) || failed(checkPlan(module)) || failed(unifyShardings(module, mesh->name)))
     return failure();
   SmallVector<func::FuncOp> functions;
   for (auto func : module.getOps<func::FuncOp>()) {

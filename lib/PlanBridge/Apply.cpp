@@ -36,10 +36,16 @@ public:
   LogicalResult run();
 
 private:
+  LogicalResult checkWritable();
   LogicalResult addMesh();
+  Attribute devicesOfStages(Builder &builder) const;
   LogicalResult annotateOps(func::FuncOp func);
   dist::OpShardingAttr choiceOf(size_t op);
+  void annotateStages(ArrayRef<Operation *> ops);
+  void annotateRecomputation(ArrayRef<Operation *> ops);
   void annotateSignature(func::FuncOp func);
+  void annotateStorage(func::FuncOp func);
+  dist::AxesAttr storageOf(RoleAttr role) const;
   dist::ShardingAttr shardingOf(RoleAttr role, Type type) const;
 
   ModuleOp module;
@@ -70,9 +76,24 @@ LogicalResult Applier::addMesh() {
     degrees.push_back(axis.degree);
     sizes.push_back(axis.size);
   }
-  dist::MeshOp::create(builder, module.getLoc(), "mesh", builder.getStrArrayAttr(names),
-                       builder.getDenseI64ArrayAttr(sizes), builder.getStrArrayAttr(degrees));
+  auto mesh =
+      dist::MeshOp::create(builder, module.getLoc(), "mesh", builder.getStrArrayAttr(names),
+                           builder.getDenseI64ArrayAttr(sizes), builder.getStrArrayAttr(degrees));
+  if (Attribute devices = devicesOfStages(builder))
+    mesh->setAttr(dist::DistDialect::kDevices, devices);
   return success();
+}
+
+/// Null for one stage on the devices from 0 on.
+Attribute Applier::devicesOfStages(Builder &builder) const {
+  SmallVector<Attribute> stages;
+  bool plain = plan.stages.size() <= 1;
+  for (const plan::Stage &stage : plan.stages) {
+    for (auto [i, device] : llvm::enumerate(stage.devices))
+      plain &= device == static_cast<int64_t>(i);
+    stages.push_back(builder.getDenseI64ArrayAttr(stage.devices));
+  }
+  return plain ? Attribute() : builder.getArrayAttr(stages);
 }
 
 LogicalResult Applier::annotateOps(func::FuncOp func) {
@@ -83,7 +104,42 @@ LogicalResult Applier::annotateOps(func::FuncOp func) {
   auto name = StringAttr::get(context, dist::DistDialect::kOp);
   for (auto [i, op] : llvm::enumerate(ops))
     op->setAttr(name, choiceOf(i));
+  annotateStages(ops);
+  annotateRecomputation(ops);
   return success();
+}
+
+/// An op of the backward pass belongs to the stage of its forward op.
+void Applier::annotateStages(ArrayRef<Operation *> ops) {
+  if (plan.stages.size() <= 1)
+    return;
+  Builder builder(context);
+  for (auto [i, op] : llvm::enumerate(ops)) {
+    int64_t forward = problem.ops[i].forward;
+    auto stage = llvm::find_if(plan.stages, [&](const plan::Stage &stage) {
+      return forward >= stage.firstOp && forward <= stage.lastOp;
+    });
+    if (stage != plan.stages.end())
+      op->setAttr(dist::DistDialect::kStage,
+                  builder.getI64IntegerAttr(stage - plan.stages.begin()));
+  }
+}
+
+void Applier::annotateRecomputation(ArrayRef<Operation *> ops) {
+  if (plan.recompute.empty())
+    return;
+  std::vector<plan::Block> blocks = plan::findBlocks(problem, plan::ProblemFacts(problem));
+  for (const plan::BlockRecompute &recompute : plan.recompute) {
+    bool known = recompute.block >= 0 && recompute.block < static_cast<int64_t>(blocks.size());
+    if (recompute.kind == plan::Recompute::None || !known)
+      continue;
+    bool full = recompute.kind == plan::Recompute::Full;
+    auto attr = dist::RecomputeAttr::get(context, full ? dist::Recompute::Full
+                                                       : dist::Recompute::Selective);
+    const plan::Block &block = blocks[recompute.block];
+    for (int64_t op = block.first; op <= block.last; ++op)
+      ops[op]->setAttr(dist::DistDialect::kRecompute, attr);
+  }
 }
 
 /// Made once for ops that share a rule, as those of all layers do.
@@ -143,17 +199,70 @@ void Applier::annotateSignature(func::FuncOp func) {
   setResultAttrs(func, dist::DistDialect::kSharding, results);
 }
 
+/// The axes over which what has the role is divided beyond its sharding; null: over none.
+dist::AxesAttr Applier::storageOf(RoleAttr role) const {
+  auto storage = llvm::find_if(plan.storage, [&](const plan::ParameterStorage &storage) {
+    return storage.parameter == role.getName();
+  });
+  if (storage == plan.storage.end())
+    return nullptr;
+  auto axesOf = [&]() -> const sharding::AxisList * {
+    switch (role.getKind()) {
+    case RoleKind::Parameter:
+      return &storage->storageAxes;
+    case RoleKind::Gradient:
+      return &storage->gradientAxes;
+    case RoleKind::Master:
+    case RoleKind::State:
+      return &storage->stateAxes;
+    default:
+      return nullptr;
+    }
+  };
+  const sharding::AxisList *axes = axesOf();
+  return axes && !axes->empty() ? dist::toAttr(context, *axes, plan.mesh) : nullptr;
+}
+
+void Applier::annotateStorage(func::FuncOp func) {
+  SmallVector<Attribute> storage(func.getNumArguments()), host(func.getNumArguments());
+  SmallVector<Attribute> resultStorage(func.getNumResults()), resultHost(func.getNumResults());
+  bool offloads = plan.degrees.offload == plan::Offload::Optimizer;
+  auto annotate = [&](RoleAttr role, Attribute &axes, Attribute &space) {
+    if (!role)
+      return;
+    axes = storageOf(role);
+    if (offloads && (role.getKind() == RoleKind::State || role.getKind() == RoleKind::Master))
+      space = UnitAttr::get(context);
+  };
+  for (unsigned i = 0; i < func.getNumArguments(); ++i)
+    annotate(getArgRole(func, i), storage[i], host[i]);
+  for (unsigned i = 0; i < func.getNumResults(); ++i)
+    annotate(getResultRole(func, i), resultStorage[i], resultHost[i]);
+  setArgAttrs(func, dist::DistDialect::kStorage, storage);
+  setArgAttrs(func, dist::DistDialect::kOnHost, host);
+  setResultAttrs(func, dist::DistDialect::kStorage, resultStorage);
+  setResultAttrs(func, dist::DistDialect::kOnHost, resultHost);
+}
+
+/// A module has one mesh.
+LogicalResult Applier::checkWritable() {
+  if (!plan.degrees.groups.empty())
+    return module.emitError("plan can't be written into one module: stages with meshes of their "
+                            "own: ")
+           << plan.degrees.groups.size();
+  return success();
+}
+
 LogicalResult Applier::run() {
   func::FuncOp main = planned(module);
   if (!main)
     return module.emitError("has neither @loss_and_grads nor @forward to plan");
-  std::vector<std::string> missing = plan::unimplemented(problem, plan);
-  if (!missing.empty())
-    return module.emitError() << "plan can't be compiled: " << missing.front();
-  if (failed(addMesh()) || failed(annotateOps(main)))
+  if (failed(checkWritable()) || failed(addMesh()) || failed(annotateOps(main)))
     return failure();
-  for (auto func : module.getOps<func::FuncOp>())
+  for (auto func : module.getOps<func::FuncOp>()) {
     annotateSignature(func);
+    annotateStorage(func);
+  }
   return success();
 }
 

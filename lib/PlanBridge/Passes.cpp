@@ -40,6 +40,7 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
     plan::SearchOptions options;
     options.devices = devices;
     options.spec = *parsed;
+    options.executable = !all;
     options.fixedCalls = true; // the module is as it is
     auto found = plan::search(*problem, *loaded, options);
     if (!found)
@@ -55,6 +56,8 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
                            llvm::cl::desc("what is pinned: dp=2,tp=2")};
   Option<std::string> cluster{*this, "cluster", llvm::cl::init("cpu"),
                               llvm::cl::desc("name or file of the cluster")};
+  Option<bool> all{*this, "all", llvm::cl::init(false),
+                   llvm::cl::desc("also plans that can't be compiled yet")};
 };
 
 struct PrintProblemPass : PassWrapper<PrintProblemPass, OperationPass<ModuleOp>> {

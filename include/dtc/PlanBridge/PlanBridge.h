@@ -19,7 +19,9 @@ mlir::FailureOr<plan::Problem> extract(mlir::ModuleOp module);
 /// the ops. The plan was verified. What carries gradients gets its parameter's
 /// layout; which sums stay pending on top, partitioning finds out. A dtc.sum's
 /// `dist.op` says how the total is laid out: terms laid out alike are added
-/// before they are brought there.
+/// before they are brought there. What the plan says of stages, storage and
+/// recomputation is written too (DistBase.td), whether or not partitioning can
+/// carry it out. Only stages with meshes of their own don't fit into one module.
 mlir::LogicalResult apply(mlir::ModuleOp module, const plan::Problem &problem,
                           const plan::Plan &plan);
 

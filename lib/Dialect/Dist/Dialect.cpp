@@ -8,6 +8,7 @@ using namespace dtc;
 using namespace dtc::dist;
 
 #include "dtc/Dialect/Dist/DistDialect.cpp.inc"
+#include "dtc/Dialect/Dist/DistEnums.cpp.inc"
 
 void DistDialect::initialize() {
   registerAttributes();
@@ -31,6 +32,14 @@ static bool isReplicated(ShardingAttr attr) {
 
 /// `dist.sharding` on an argument or result of type `type`.
 static LogicalResult verifySharding(Operation *op, Type type, NamedAttribute attribute) {
+  if (attribute.getName() == DistDialect::kStorage)
+    return isa<AxesAttr>(attribute.getValue())
+               ? success()
+               : op->emitOpError("dist.storage must be #dist.axes, got: ") << attribute.getValue();
+  if (attribute.getName() == DistDialect::kOnHost)
+    return isa<UnitAttr>(attribute.getValue())
+               ? success()
+               : op->emitOpError("dist.on_host takes no value, got: ") << attribute.getValue();
   if (attribute.getName() != DistDialect::kSharding)
     return op->emitOpError("unknown attribute: ") << attribute.getName();
   auto attr = dyn_cast<ShardingAttr>(attribute.getValue());
@@ -73,11 +82,39 @@ LogicalResult DistDialect::verifyRegionResultAttribute(Operation *op, unsigned, 
   return verifySharding(op, function.getResultTypes()[index], attribute);
 }
 
+/// A device for each rank of each stage.
+static LogicalResult verifyDevices(Operation *op, Attribute value) {
+  auto mesh = dyn_cast<MeshOp>(op);
+  auto stages = dyn_cast<ArrayAttr>(value);
+  if (!mesh || !stages)
+    return op->emitOpError("dist.devices belongs to a mesh and is an array, got: ") << value;
+  for (Attribute stage : stages) {
+    auto devices = dyn_cast<DenseI64ArrayAttr>(stage);
+    if (!devices || devices.size() != toMesh(mesh).devices())
+      return op->emitOpError("needs a device for each of ")
+             << toMesh(mesh).devices() << " ranks of a stage, got: " << stage;
+  }
+  return success();
+}
+
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == kLocal)
     return isa<UnitAttr>(attribute.getValue())
                ? success()
                : op->emitOpError("dist.local takes no value, got: ") << attribute.getValue();
+  if (attribute.getName() == kStage) {
+    auto stage = dyn_cast<IntegerAttr>(attribute.getValue());
+    return stage && stage.getInt() >= 0
+               ? success()
+               : op->emitOpError("dist.stage must be a number, got: ") << attribute.getValue();
+  }
+  if (attribute.getName() == kRecompute)
+    return isa<RecomputeAttr>(attribute.getValue())
+               ? success()
+               : op->emitOpError("dist.recompute must be a #dist.recompute, got: ")
+                     << attribute.getValue();
+  if (attribute.getName() == kDevices)
+    return verifyDevices(op, attribute.getValue());
   if (attribute.getName() != kOp)
     return op->emitOpError("unknown attribute: ") << attribute.getName();
   auto attr = dyn_cast<OpShardingAttr>(attribute.getValue());

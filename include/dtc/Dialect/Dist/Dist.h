@@ -6,6 +6,8 @@
 
 #include "dtc/Dialect/Dist/DistDialect.h.inc"
 
+#include "dtc/Dialect/Dist/DistEnums.h.inc"
+
 #define GET_ATTRDEF_CLASSES
 #include "dtc/Dialect/Dist/DistAttrs.h.inc"
 

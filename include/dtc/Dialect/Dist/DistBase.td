@@ -14,6 +14,9 @@ def Dist_Dialect : Dialect {
     `dist.local`, have the shapes of one rank and explicit collectives; the
     program is the same on every rank of the mesh (SPMD), differing only by
     dist.axis_index. `dist.sharding` then tells which shard a rank holds.
+
+    What else a plan says (stages, storage, recomputation) is written beside it, also what
+    partitioning refuses to carry out.
   }];
   let dependentDialects = ["::dtc::graph::GraphDialect"];
   let useDefaultAttributePrinterParser = 1;
@@ -28,6 +31,17 @@ def Dist_Dialect : Dialect {
     /// On a partitioned function: its types are those of one rank, and
     /// `dist.sharding` says of which shard of the whole tensor.
     static constexpr llvm::StringLiteral kLocal = "dist.local";
+    /// What a plan says beside shardings. On an op: the pipeline stage that carries it out, and
+    /// a RecomputeAttr where the backward pass computes it again.
+    static constexpr llvm::StringLiteral kStage = "dist.stage";
+    static constexpr llvm::StringLiteral kRecompute = "dist.recompute";
+    /// On an argument or result: the axes over which its elements are divided, flattened (ZeRO);
+    /// and, without a value, that it lies on the host.
+    static constexpr llvm::StringLiteral kStorage = "dist.storage";
+    static constexpr llvm::StringLiteral kOnHost = "dist.on_host";
+    /// On the mesh: the devices of each stage in the order of its ranks, as arrays of i64; none:
+    /// one stage on the devices from 0 on.
+    static constexpr llvm::StringLiteral kDevices = "dist.devices";
   }];
 }
 
@@ -66,6 +80,15 @@ def Dist_OpShardingAttr : Dist_Attr<"OpSharding", "op_sharding"> {
                         OptionalArrayRefParameter<"AxesAttr">:$factors,
                         OptionalArrayRefParameter<"AxesAttr">:$pending);
   let hasCustomAssemblyFormat = 1;
+}
+
+def Dist_Recompute : I32EnumAttr<"Recompute", "what of a block is computed again", [
+  I32EnumAttrCase<"Selective", 0, "selective">, I32EnumAttrCase<"Full", 1, "full">]> {
+  let cppNamespace = "::dtc::dist";
+  let genSpecializedAttr = 0;
+}
+def Dist_RecomputeAttr : EnumAttr<Dist_Dialect, Dist_Recompute, "recompute"> {
+  let assemblyFormat = "`<` $value `>`";
 }
 
 class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
