@@ -235,7 +235,7 @@ ExitCode Compilation::package() {
     return ExitCode::Failed;
   program = std::move(built->program);
   inputs.path = options.output;
-  inputs.roles.push_back({program.get(), std::move(built->ranks)});
+  inputs.roles.push_back({program.get(), std::move(built->ranks), module()});
   if (ExitCode code = replayPrograms(inputs.roles); code != ExitCode::Done)
     return code;
   inputs.code = [this]() -> llvm::Expected<package::Bytes> {
@@ -246,7 +246,7 @@ ExitCode Compilation::package() {
   inputs.weights = &model.weights;
   inputs.embedWeights = options.embedWeights;
   inputs.about = aboutArtifact();
-  return succeeded(package::writePackage(module(), inputs)) ? ExitCode::Done : ExitCode::Failed;
+  return succeeded(package::writePackage(inputs)) ? ExitCode::Done : ExitCode::Failed;
 }
 
 } // namespace dtc::driver

@@ -146,7 +146,7 @@ private:
     }
     if (!found)
       module.emitError("no function makes the pass ")
-          << graph::stringifyPasses(passesOf(call.pass)) << " of chunk " << call.chunk;
+          << graph::textOf(passesOf(call.pass)) << " of chunk " << call.chunk;
     return found;
   }
 
@@ -167,7 +167,7 @@ private:
                        covers(rest, passesOf(calls[i].pass));
         if (!follows)
           return function.emitError("makes passes at once that lie apart in the schedule: ")
-                 << graph::stringifyPasses(graph::getRuns(function).getPasses());
+                 << graph::textOf(graph::getRuns(function).getPasses());
         rest = rest & ~passesOf(calls[i].pass);
       }
     }

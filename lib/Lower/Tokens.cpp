@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <tuple>
+#include <utility>
 
 namespace dtc::lower {
 namespace {
@@ -131,10 +131,12 @@ private:
 
   /// The binding in whose place a value lies.
   std::optional<size_t> boxOf(const fbs::Value &value) const {
+    if (!isBox(value.ref().scope()))
+      return std::nullopt;
     for (size_t i = 0; i < program.bindings.size(); ++i) {
       const fbs::Ref &place = *program.bindings[i]->ref;
-      if (isBox(place.scope()) && place.scope() == value.ref().scope() &&
-          place.space() == value.ref().space() && value.ref().offset() >= place.offset() &&
+      if (place.scope() == value.ref().scope() && place.space() == value.ref().space() &&
+          value.ref().offset() >= place.offset() &&
           value.ref().offset() < place.offset() + std::max<uint64_t>(sizes[i], 1))
         return i;
     }

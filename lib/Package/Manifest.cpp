@@ -2,6 +2,8 @@
 
 #include "dtc/Dialect/Exec/Exec.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <array>
 
 using namespace mlir;
@@ -23,32 +25,38 @@ std::string dtypeOf(Type type) {
   return (integer.isUnsigned() ? "U" : "I") + std::to_string(integer.getWidth());
 }
 
-class ModuleDescription {
+class Description {
 public:
-  ModuleDescription(ModuleOp module, const PackageInputs &inputs)
-      : module(module), inputs(inputs), symbols(module) {}
+  explicit Description(const PackageInputs &inputs) : inputs(inputs) {
+    for (const char *key : {"parameters", "inputs", "outputs"})
+      result[key] = Json::array();
+  }
 
-  llvm::Expected<Json> run() {
-    auto function = module.lookupSymbol<func::FuncOp>("loss_and_grads");
-    if (!function)
-      function = module.lookupSymbol<func::FuncOp>("forward");
-    if (!function)
-      return llvm::createStringError("the module has neither @loss_and_grads nor @forward");
+  llvm::Error add(ModuleOp module) {
+    symbols = std::make_unique<SymbolTable>(module);
     auto meshes = module.getOps<dist::MeshOp>();
     if (meshes.empty())
       return llvm::createStringError("the module has no mesh");
     mesh = dist::toMesh(*meshes.begin());
-    for (const char *key : {"parameters", "inputs", "outputs"})
-      result[key] = Json::array();
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (llvm::Error error = describeArgument(function, i))
-        return std::move(error);
-    for (unsigned i = 0; i < function.getNumResults(); ++i)
-      describeResult(function, i);
-    return result;
+    for (auto function : module.getOps<func::FuncOp>()) {
+      if (!graph::runsPerMicrobatch(function))
+        continue;
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        if (llvm::Error error = describeArgument(function, i))
+          return error;
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        describeResult(function, i);
+    }
+    return llvm::Error::success();
   }
 
+  Json take() { return std::move(result); }
+
 private:
+  bool isNew(const char *list, StringRef name) {
+    return listed.insert((StringRef(list) + "/" + name).str()).second;
+  }
+
   llvm::Error describeArgument(func::FuncOp function, unsigned index) {
     graph::RoleAttr role = graph::getArgRole(function, index);
     if (!role)
@@ -56,11 +64,13 @@ private:
     Attribute sharding = function.getArgAttr(index, dist::DistDialect::kSharding);
     auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
     using Kind = graph::RoleKind;
-    if (role.getKind() == Kind::Parameter || role.getKind() == Kind::Buffer)
+    if ((role.getKind() == Kind::Parameter || role.getKind() == Kind::Buffer) &&
+        isNew("parameters", role.getName()))
       return describeParameter(role.getName(), type);
-    if (role.getKind() == Kind::Input || role.getKind() == Kind::Target) {
-      Json input = describeTensor(
-          role.getKind() == Kind::Target ? "target" : role.getName(), type, sharding);
+    StringRef name = role.getKind() == Kind::Target ? "target" : role.getName();
+    if ((role.getKind() == Kind::Input || role.getKind() == Kind::Target) &&
+        isNew("inputs", name)) {
+      Json input = describeTensor(name, type, sharding);
       auto limit = function.getArgAttrOfType<IntegerAttr>(index, graph::GraphDialect::kLimit);
       input["limit"] = limit ? Json(limit.getInt()) : Json(nullptr);
       result["inputs"].push_back(input);
@@ -70,7 +80,7 @@ private:
 
   void describeResult(func::FuncOp function, unsigned index) {
     graph::RoleAttr role = graph::getResultRole(function, index);
-    if (!role || role.getKind() != graph::RoleKind::Output)
+    if (!role || role.getKind() != graph::RoleKind::Output || !isNew("outputs", role.getName()))
       return;
     result["outputs"].push_back(
         describeTensor(role.getName(), cast<RankedTensorType>(function.getResultTypes()[index]),
@@ -89,7 +99,7 @@ private:
   }
 
   llvm::Error describeParameter(StringRef name, RankedTensorType local) {
-    auto op = symbols.lookup<graph::ParameterOp>(name);
+    auto op = symbols->lookup<graph::ParameterOp>(name);
     if (!op)
       return llvm::createStringError("no dtc.parameter declares the argument: " + name.str());
     auto view = cast<RankedTensorType>(op.getType());
@@ -113,10 +123,10 @@ private:
     return llvm::Error::success();
   }
 
-  ModuleOp module;
   const PackageInputs &inputs;
-  SymbolTable symbols;
+  std::unique_ptr<SymbolTable> symbols; ///< of the module that is being described
   sharding::Mesh mesh;
+  llvm::StringSet<> listed;
   Json result;
 };
 
@@ -130,8 +140,12 @@ void forEachExecuted(const rt::fbs::ProgramT &program,
 
 } // namespace
 
-llvm::Expected<Json> describeModule(ModuleOp module, const PackageInputs &inputs) {
-  return ModuleDescription(module, inputs).run();
+llvm::Expected<Json> describeModules(const PackageInputs &inputs) {
+  Description description(inputs);
+  for (const Role &role : inputs.roles)
+    if (llvm::Error error = description.add(role.module))
+      return std::move(error);
+  return description.take();
 }
 
 Json countCollectives(ArrayRef<Role> roles) {

@@ -5,9 +5,9 @@
 
 namespace dtc::package {
 
-/// "parameters", "inputs", "outputs", from the step functions' arguments and
-/// results.
-llvm::Expected<Json> describeModule(mlir::ModuleOp module, const PackageInputs &inputs);
+/// "parameters", "inputs", "outputs", from the arguments and results of what runs for each
+/// microbatch, in all roles' modules. What several of them have is listed once.
+llvm::Expected<Json> describeModules(const PackageInputs &inputs);
 
 /// Calls per step by kind, as {"all_reduce": 3, ...}, of a rank of the role that makes most.
 Json countCollectives(llvm::ArrayRef<Role> roles);

@@ -52,9 +52,7 @@ llvm::Error addWeights(const PackageInputs &inputs, Members &members, Json &mani
 }
 
 /// The manifest's keys before any member is written.
-llvm::Expected<Json> describe(mlir::ModuleOp module, const PackageInputs &inputs) {
-  if (inputs.roles.empty())
-    return llvm::createStringError("nothing to package: no program");
+llvm::Expected<Json> describe(const PackageInputs &inputs) {
   size_t ranks = 0;
   for (const Role &role : inputs.roles)
     ranks += role.ranks.size();
@@ -64,7 +62,7 @@ llvm::Expected<Json> describe(mlir::ModuleOp module, const PackageInputs &inputs
                    {"threads_per_rank", inputs.roles.front().program->threads},
                    {"collectives", countCollectives(inputs.roles)},
                    {"library_calls", countLibraryCalls(inputs.roles)}};
-  llvm::Expected<Json> described = describeModule(module, inputs);
+  llvm::Expected<Json> described = describeModules(inputs);
   if (!described)
     return described.takeError();
   Json about = inputs.about;
@@ -91,8 +89,8 @@ llvm::Error addCode(const PackageInputs &inputs, Members &members, Json &manifes
   return members.add("code/kernels.so", {*code});
 }
 
-llvm::Error write(mlir::ModuleOp module, const PackageInputs &inputs) {
-  llvm::Expected<Json> manifest = describe(module, inputs);
+llvm::Error write(const PackageInputs &inputs) {
+  llvm::Expected<Json> manifest = describe(inputs);
   if (!manifest)
     return manifest.takeError();
   auto zip = ZipWriter::create(inputs.path);
@@ -114,9 +112,10 @@ llvm::Error write(mlir::ModuleOp module, const PackageInputs &inputs) {
 
 } // namespace
 
-mlir::LogicalResult writePackage(mlir::ModuleOp module, const PackageInputs &inputs) {
-  if (llvm::Error error = write(module, inputs))
-    return module.emitError() << llvm::toString(std::move(error));
+mlir::LogicalResult writePackage(const PackageInputs &inputs) {
+  if (llvm::Error error = write(inputs))
+    return mlir::ModuleOp(inputs.roles.front().module).emitError()
+           << llvm::toString(std::move(error));
   return mlir::success();
 }
 

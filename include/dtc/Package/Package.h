@@ -27,11 +27,12 @@ struct Distribution {
 struct Role {
   const rt::fbs::ProgramT *program = nullptr;
   std::vector<int32_t> ranks;
+  mlir::ModuleOp module; ///< that the program was made of
 };
 
 struct PackageInputs {
   std::string path; ///< of the artifact
-  std::vector<Role> roles; ///< every rank of the world is in one
+  std::vector<Role> roles; ///< at least one; every rank of the world is in one
   /// Gives the shared object of the kernels, which is asked for once everything before it is
   /// written. Without it, or where it is empty, there are none.
   std::function<llvm::Expected<Bytes>()> code;
@@ -47,7 +48,7 @@ struct PackageInputs {
   Json about;
 };
 
-/// Writes the artifact of `module`, a scheduled module. Errors are diagnostics.
-mlir::LogicalResult writePackage(mlir::ModuleOp module, const PackageInputs &inputs);
+/// Writes the artifact. Errors are diagnostics at the first role's module.
+mlir::LogicalResult writePackage(const PackageInputs &inputs);
 
 } // namespace dtc::package

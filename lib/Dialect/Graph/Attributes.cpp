@@ -71,6 +71,37 @@ LogicalResult RoleAttr::verify(function_ref<InFlightDiagnostic()> emitError, Rol
   return success();
 }
 
+std::string dtc::graph::textOf(Passes passes) {
+  SmallVector<StringRef> names;
+  auto add = [&](Passes which, StringRef name) {
+    if ((passes & which) != which)
+      return;
+    names.push_back(name);
+    passes = passes & ~which;
+  };
+  add(Passes::Forward, "forward");
+  add(Passes::Backward, "backward");
+  add(Passes::InputGrad, "input_grad");
+  add(Passes::WeightGrad, "weight_grad");
+  return names.empty() ? "none" : llvm::join(names, "|");
+}
+
+/// Names with `|` between them.
+static FailureOr<Passes> parsePasses(AsmParser &parser) {
+  Passes passes = Passes::None;
+  do {
+    SMLoc loc = parser.getCurrentLocation();
+    StringRef word;
+    if (parser.parseKeyword(&word))
+      return failure();
+    std::optional<Passes> more = symbolizePasses(word);
+    if (!more)
+      return parser.emitError(loc) << "not a pass of a schedule: " << word;
+    passes = passes | *more;
+  } while (succeeded(parser.parseOptionalVerticalBar()));
+  return passes;
+}
+
 Attribute RunsAttr::parse(AsmParser &parser, Type) {
   SMLoc loc = parser.getCurrentLocation();
   FailureOr<Cadence> cadence = failure();
@@ -78,8 +109,7 @@ Attribute RunsAttr::parse(AsmParser &parser, Type) {
   int64_t chunk = 0;
   if (parser.parseLess() || failed(cadence = FieldParser<Cadence>::parse(parser)))
     return {};
-  if (succeeded(parser.parseOptionalComma()) &&
-      failed(passes = FieldParser<Passes>::parse(parser)))
+  if (succeeded(parser.parseOptionalComma()) && failed(passes = parsePasses(parser)))
     return {};
   if (succeeded(parser.parseOptionalComma()) &&
       (parser.parseKeyword("chunk") || parser.parseInteger(chunk)))
@@ -92,7 +122,7 @@ Attribute RunsAttr::parse(AsmParser &parser, Type) {
 void RunsAttr::print(AsmPrinter &printer) const {
   printer << '<' << stringifyCadence(getCadence());
   if (getPasses() != Passes::None)
-    printer << ", " << stringifyPasses(getPasses());
+    printer << ", " << textOf(getPasses());
   if (getChunk() != 0)
     printer << ", chunk " << getChunk();
   printer << '>';
@@ -102,7 +132,7 @@ LogicalResult RunsAttr::verify(function_ref<InFlightDiagnostic()> emitError, Cad
                                Passes passes, int64_t chunk) {
   if ((cadence == Cadence::Step) != (passes == Passes::None))
     return emitError() << "passes belong to what runs for each microbatch, and to nothing else: "
-                       << stringifyCadence(cadence) << ", " << stringifyPasses(passes);
+                       << stringifyCadence(cadence) << ", " << textOf(passes);
   if (chunk < 0 || (chunk > 0 && cadence == Cadence::Step))
     return emitError() << "no chunk of a stage runs like this: " << chunk;
   return success();

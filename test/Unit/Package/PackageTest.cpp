@@ -86,7 +86,7 @@ protected:
     if (mlir::failed(built))
       return false;
     program = std::move(built->program);
-    inputs.roles = {{program.get(), std::move(built->ranks)}};
+    inputs.roles = {{program.get(), std::move(built->ranks), *module}};
     return true;
   }
 
@@ -103,7 +103,7 @@ protected:
       message = diagnostic.str();
       return mlir::success();
     });
-    EXPECT_TRUE(mlir::failed(writePackage(*module, inputs)));
+    EXPECT_TRUE(mlir::failed(writePackage(inputs)));
     EXPECT_FALSE(std::filesystem::exists(path));
     return message;
   }
@@ -191,7 +191,7 @@ TEST_F(PackageTest, RoundTrip) {
   ASSERT_TRUE(module && schedule());
   std::string code = "not really code";
   inputs.code = [&]() -> llvm::Expected<Bytes> { return std::as_bytes(std::span(code)); };
-  ASSERT_TRUE(mlir::succeeded(writePackage(*module, inputs)));
+  ASSERT_TRUE(mlir::succeeded(writePackage(inputs)));
   ReadZip zip = readZip(path);
   ASSERT_TRUE(zip.members.count("manifest.json"));
   const std::string &text = zip.members["manifest.json"].content;
@@ -222,7 +222,7 @@ TEST_F(PackageTest, RoundTrip) {
 TEST_F(PackageTest, EmbeddedWeightsAreSafetensors) {
   ASSERT_TRUE(module && schedule());
   values[5] = 42.0f;
-  ASSERT_TRUE(mlir::succeeded(writePackage(*module, inputs)));
+  ASSERT_TRUE(mlir::succeeded(writePackage(inputs)));
   ReadZip zip = readZip(path);
   Json manifest = Json::parse(zip.members["manifest.json"].content);
   const std::string &member = zip.members["weights.safetensors"].content;
@@ -248,7 +248,7 @@ TEST_F(PackageTest, WeightsOutsideAreReferenced) {
   std::fwrite(values.data(), 4, values.size(), stream);
   std::fclose(stream);
   weights["w"].file = file;
-  ASSERT_TRUE(mlir::succeeded(writePackage(*module, inputs)));
+  ASSERT_TRUE(mlir::succeeded(writePackage(inputs)));
   Json manifest = Json::parse(readZip(path).members["manifest.json"].content);
   std::filesystem::remove(file);
   EXPECT_EQ(manifest["weights"]["files"][0]["path"], "package-test.dtc.weights");
@@ -264,7 +264,7 @@ TEST_F(PackageTest, AParameterWithoutDataIsRefusedByName) {
   weights["w"].data = nullptr;
   EXPECT_EQ(errorOfWriting(), "no data for parameter (give --weights or --init): w");
   inputs.init["w"] = {0.0, 0.02};
-  EXPECT_TRUE(mlir::succeeded(writePackage(*module, inputs)));
+  EXPECT_TRUE(mlir::succeeded(writePackage(inputs)));
 }
 
 TEST_F(PackageTest, AWeightOfAnotherShapeIsRefused) {

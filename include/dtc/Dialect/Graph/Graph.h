@@ -45,6 +45,8 @@ inline bool runsPerMicrobatch(mlir::func::FuncOp func) {
   RunsAttr runs = getRuns(func);
   return runs && runs.getCadence() == Cadence::Microbatch;
 }
+/// "forward|backward".
+std::string textOf(Passes passes);
 void setRuns(mlir::func::FuncOp func, Cadence cadence, Passes passes = Passes::None,
              int64_t chunk = 0);
 

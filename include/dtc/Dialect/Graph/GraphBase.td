@@ -109,15 +109,14 @@ def Graph_Cadence : Graph_I32Enum<"Cadence", "how often a step function runs", [
   I32EnumAttrCase<"Step", 0, "step">, I32EnumAttrCase<"Microbatch", 1, "microbatch">]>;
 
 /// Of a pipeline schedule; a backward pass may be made in two parts.
+def Graph_InputGradPass : I32BitEnumAttrCaseBit<"InputGrad", 1, "input_grad">;
+def Graph_WeightGradPass : I32BitEnumAttrCaseBit<"WeightGrad", 2, "weight_grad">;
 def Graph_Passes : I32BitEnumAttr<"Passes", "passes of a schedule that one call makes", [
   I32BitEnumAttrCaseNone<"None", "none">, I32BitEnumAttrCaseBit<"Forward", 0, "forward">,
-  I32BitEnumAttrCaseBit<"InputGrad", 1, "input_grad">,
-  I32BitEnumAttrCaseBit<"WeightGrad", 2, "weight_grad">,
-  I32BitEnumAttrCaseGroup<"Backward", ["InputGrad", "WeightGrad"], "backward">]> {
+  Graph_InputGradPass, Graph_WeightGradPass,
+  I32BitEnumAttrCaseGroup<"Backward", [Graph_InputGradPass, Graph_WeightGradPass], "backward">]> {
   let cppNamespace = "::dtc::graph";
   let genSpecializedAttr = 0;
-  let separator = "|";
-  let printBitEnumPrimaryGroups = 1;
 }
 
 def Graph_RunsAttr : Graph_Attr<"Runs", "runs"> {
