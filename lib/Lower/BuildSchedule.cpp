@@ -2,7 +2,7 @@
 
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Lower/Passes.h"
-#include "dtc/Schedule/Schedule.h"
+#include "dtc/Schedule/Descriptor.h"
 
 using namespace mlir;
 
@@ -189,10 +189,10 @@ struct BuildSchedule : impl::BuildScheduleBase<BuildSchedule> {
     if (microbatches < 1)
       return module.emitError("number of microbatches must be positive, got: ")
              << microbatches.getValue();
-    schedule::ScheduleShape shape;
-    shape.kind = schedule::ScheduleKind::OneFOneB;
-    shape.ranks = ranks;
-    shape.microbatches = microbatches;
+    auto known = schedule::scheduleFromName(kind);
+    if (!known)
+      return module.emitError("unknown schedule: ") << kind.getValue();
+    schedule::ScheduleShape shape{*known, ranks, chunks, microbatches};
     auto made = schedule::makeSchedule(shape);
     if (!made)
       return module.emitError("no such schedule: ") << schedule::unsupported(shape);

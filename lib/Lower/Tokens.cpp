@@ -109,13 +109,15 @@ private:
       appendJoin(function, std::move(arrived));
   }
 
-  /// An instruction that does nothing but wait.
+  /// An instruction that does nothing but wait: it clears no bytes.
   static void appendJoin(fbs::FunctionT &function, std::vector<uint32_t> waits) {
     fbs::ZeroT zero;
     zero.target = std::make_unique<fbs::Ref>();
     auto join = std::make_unique<fbs::InstructionT>();
     join->op.Set(std::move(zero));
     join->name = "join";
+    join->writes = {static_cast<uint32_t>(function.values.size())};
+    function.values.emplace_back();
     join->waits = std::move(waits);
     function.instructions.push_back(std::move(join));
   }

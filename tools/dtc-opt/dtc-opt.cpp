@@ -18,6 +18,7 @@
 namespace dtc::test {
 void registerCpuTestPasses();
 void registerGraphTestPasses();
+void registerLowerTestPasses();
 void registerPartitionTestPasses();
 void registerTrainingTestPasses();
 } // namespace dtc::test
@@ -41,6 +42,7 @@ int main(int argc, char **argv) {
 #ifdef DTC_TEST_PASSES
   dtc::test::registerCpuTestPasses();
   dtc::test::registerGraphTestPasses();
+  dtc::test::registerLowerTestPasses();
   dtc::test::registerPartitionTestPasses();
   dtc::test::registerTrainingTestPasses();
 #endif

@@ -6,7 +6,7 @@ include "mlir/Pass/PassBase.td"
 def BuildSchedule : Pass<"dtc-build-schedule", "::mlir::ModuleOp"> {
   let summary = "list the calls of a step";
   let description = [{
-    Adds an exec.schedule: the list of calls that a rank of a 1F1B pipeline makes
+    Adds an exec.schedule: the list of calls that a rank of a pipeline makes
     (dtc/Schedule/Schedule.h), which is what is simulated. The functions of the
     module say by dtc.runs which passes they make. One that makes a forward and a
     backward pass is called where the two follow each other; other schedules need
@@ -16,7 +16,9 @@ def BuildSchedule : Pass<"dtc-build-schedule", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect"];
   let options = [Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of a step">,
+                 Option<"kind", "kind", "std::string", "\"1f1b\"", "name of the schedule">,
                  Option<"ranks", "ranks", "int64_t", "1", "ranks of the pipeline">,
+                 Option<"chunks", "chunks", "int64_t", "1", "stages a rank">,
                  Option<"rank", "rank", "int64_t", "0", "the rank whose calls are listed">];
 }
 

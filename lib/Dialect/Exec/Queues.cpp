@@ -19,7 +19,7 @@ void ExecDialect::registerAttributes() {
 }
 
 QueueKind exec::queueOf(Operation *op) {
-  auto queue = op->getAttrOfType<QueueAttr>(ExecDialect::kQueue);
+  auto queue = op->getAttrOfType<QueueKindAttr>(ExecDialect::kQueue);
   return queue ? queue.getValue() : QueueKind::Compute;
 }
 
@@ -128,7 +128,7 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return op->emitOpError("exec.ranks must be an array of i32, got: ") << attribute.getValue();
   if (attribute.getName() != kQueue)
     return success();
-  auto queue = dyn_cast<QueueAttr>(attribute.getValue());
+  auto queue = dyn_cast<QueueKindAttr>(attribute.getValue());
   if (!queue)
     return op->emitOpError("exec.queue must be a #exec.queue, got: ") << attribute.getValue();
   if (!mayStart(op, queue.getValue()))

@@ -1,6 +1,7 @@
 #ifndef DTC_DIALECT_DIST_DISTBASE_TD
 #define DTC_DIALECT_DIST_DISTBASE_TD
 
+include "dtc/Dialect/Dist/DistEnums.td"
 include "dtc/Dialect/Graph/GraphBase.td"
 
 def Dist_Dialect : Dialect {
@@ -82,11 +83,6 @@ def Dist_OpShardingAttr : Dist_Attr<"OpSharding", "op_sharding"> {
   let hasCustomAssemblyFormat = 1;
 }
 
-def Dist_Recompute : I32EnumAttr<"Recompute", "what of a block is computed again", [
-  I32EnumAttrCase<"Selective", 0, "selective">, I32EnumAttrCase<"Full", 1, "full">]> {
-  let cppNamespace = "::dtc::dist";
-  let genSpecializedAttr = 0;
-}
 def Dist_RecomputeAttr : EnumAttr<Dist_Dialect, Dist_Recompute, "recompute"> {
   let assemblyFormat = "`<` $value `>`";
 }

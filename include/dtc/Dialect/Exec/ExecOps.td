@@ -2,6 +2,7 @@
 #define DTC_DIALECT_EXEC_EXECOPS_TD
 
 include "dtc/Dialect/Dist/DistBase.td"
+include "dtc/Dialect/Exec/ExecEnums.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/IR/RegionKindInterface.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
@@ -48,7 +49,7 @@ def Exec_Dialect : Dialect {
     static constexpr llvm::StringLiteral kThreads = "exec.threads";
     /// On the module of a role: its world ranks, by their positions on the mesh.
     static constexpr llvm::StringLiteral kRanks = "exec.ranks";
-    /// On an op: a QueueAttr.
+    /// On an op: a QueueKindAttr.
     static constexpr llvm::StringLiteral kQueue = "exec.queue";
     /// On an argument or result: a SpaceAttr; none: on the device.
     static constexpr llvm::StringLiteral kSpace = "exec.space";
@@ -58,20 +59,9 @@ def Exec_Dialect : Dialect {
   }];
 }
 
-class Exec_I32Enum<string name, string summary, list<I32EnumAttrCase> cases>
-    : I32EnumAttr<name, summary, cases> {
-  let cppNamespace = "::dtc::exec";
-  let genSpecializedAttr = 0;
-}
-def Exec_QueueKind : Exec_I32Enum<"QueueKind", "what a queue carries out", [
-  I32EnumAttrCase<"Compute", 0, "compute">, I32EnumAttrCase<"Collective", 1, "collective">,
-  I32EnumAttrCase<"Send", 2, "send">, I32EnumAttrCase<"Receive", 3, "receive">,
-  I32EnumAttrCase<"Copy", 4, "copy">]>;
-def Exec_QueueAttr : EnumAttr<Exec_Dialect, Exec_QueueKind, "queue"> {
+def Exec_QueueKindAttr : EnumAttr<Exec_Dialect, Exec_QueueKind, "queue"> {
   let assemblyFormat = "`<` $value `>`";
 }
-def Exec_Space : Exec_I32Enum<"Space", "a memory", [
-  I32EnumAttrCase<"Device", 0, "device">, I32EnumAttrCase<"Host", 1, "host">]>;
 def Exec_SpaceAttr : EnumAttr<Exec_Dialect, Exec_Space, "space"> {
   let assemblyFormat = "`<` $value `>`";
 }
