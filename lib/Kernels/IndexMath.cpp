@@ -215,6 +215,22 @@ int IndexMath::depth(const Index &index) {
   return deepest;
 }
 
+std::pair<AffineExpr, AffineExpr> IndexMath::separate(AffineExpr expr, int depth) {
+  std::pair<AffineExpr, AffineExpr> sides;
+  auto add = [&](auto &&self, AffineExpr part) -> void {
+    auto binary = dyn_cast<AffineBinaryOpExpr>(part);
+    if (binary && binary.getKind() == AffineExprKind::Add) {
+      self(self, binary.getLHS());
+      self(self, binary.getRHS());
+      return;
+    }
+    AffineExpr &side = this->depth(part) < depth ? sides.first : sides.second;
+    side = side ? side + part : part;
+  };
+  add(add, expr);
+  return sides;
+}
+
 Index IndexMath::delinearize(AffineExpr linear, ArrayRef<int64_t> shape) {
   Index index(shape.size());
   int64_t stride = 1;

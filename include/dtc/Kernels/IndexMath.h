@@ -37,6 +37,9 @@ public:
   /// The depth of the innermost loop whose variable occurs; 0 for constants.
   int depth(mlir::AffineExpr expr);
   int depth(const Index &index);
+  /// The terms of a sum that belong to loops outside `depth`, and the others; null where there
+  /// are none.
+  std::pair<mlir::AffineExpr, mlir::AffineExpr> separate(mlir::AffineExpr expr, int depth);
 
   mlir::AffineExpr constant(int64_t value);
   mlir::AffineExpr add(mlir::AffineExpr a, mlir::AffineExpr b);

@@ -1,5 +1,5 @@
 #include "dtc/Target/CPU/CodeObject.h"
-#include "Emitter.h"
+#include "LoopEmitter.h"
 #include "MachineCode.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -47,7 +47,7 @@ static LogicalResult emitKernel(exec::KernelOp kernel, OpBuilder &builder) {
   if (kernel.getFlat() && !plan->flat)
     return kernel.emitError("is not elementwise but marked flat");
   BodyInfo info(body);
-  Emitter emitter(info, *plan, builder);
+  LoopEmitter emitter(info, *plan, builder);
   return emitter.emitFunction(kernel.getSymName());
 }
 

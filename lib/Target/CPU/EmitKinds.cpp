@@ -1,5 +1,5 @@
 // The loops of pointwise, rows and columns kernels.
-#include "Emitter.h"
+#include "LoopEmitter.h"
 
 using namespace mlir;
 
@@ -12,7 +12,7 @@ using graph::shapeOf;
 /// Rows that are added up before the accumulators are touched.
 static constexpr int64_t kRowsAtOnce = 4;
 
-void Emitter::emitKind() {
+void LoopEmitter::emitKind() {
   switch (plan.kind) {
   case KernelKind::Pointwise:
     return emitPointwise();
@@ -29,18 +29,18 @@ void Emitter::emitKind() {
   }
 }
 
-void Emitter::writeResults(ArrayRef<unsigned> results, AffineExpr number) {
+void LoopEmitter::writeResults(ArrayRef<unsigned> results, AffineExpr number) {
   writtenElement = number;
   Values values;
   for (unsigned result : results)
-    values.push_back(
-        storedValue(result, math.delinearize(number, shapeOf(info.results[result]))));
+    values.push_back(evaluator.emitStored(info.results[result],
+                                          math.delinearize(number, shapeOf(info.results[result]))));
   for (auto [result, value] : llvm::zip(results, values))
     storeAt(result, number, value);
   writtenElement = {};
 }
 
-void Emitter::emitPointwise() {
+void LoopEmitter::emitPointwise() {
   SmallVector<unsigned> all = llvm::to_vector(llvm::seq<unsigned>(0, info.results.size()));
   LoopId id{LoopId::Output, 0};
   unsigned last = plan.loops.at(id).extents.size() - 1;
@@ -58,19 +58,19 @@ void Emitter::emitPointwise() {
 
 // Rows.
 
-void Emitter::emitRows() {
+void LoopEmitter::emitRows() {
   if (plan.rows == 1)
     return emitRow(math.constant(0));
   mainLoop([&](AffineExpr row) { emitRow(row); });
 }
 
-void Emitter::emitRow(AffineExpr row) {
+void LoopEmitter::emitRow(AffineExpr row) {
   rowVariable = row;
   emitRowReductions(row);
   emitRowOutputs(row);
 }
 
-void Emitter::emitRowReductions(AffineExpr row) {
+void LoopEmitter::emitRowReductions(AffineExpr row) {
   storeLoop = 0;
   for (const std::vector<graph::ReduceOp> &group : reductionGroups(info, plan.rows)) {
     graph::ReduceOp first = group.front();
@@ -82,12 +82,12 @@ void Emitter::emitRowReductions(AffineExpr row) {
     pendingStashes.clear();
     for (auto [op, value] : llvm::zip(group, results)) {
       graph::ReduceOp reduce = op;
-      scope().values[{reduce.getResult(), {index.begin(), index.end()}}] = value;
+      evaluator.remember(reduce.getResult(), index, value);
     }
   }
 }
 
-void Emitter::emitRowOutputs(AffineExpr row) {
+void LoopEmitter::emitRowOutputs(AffineExpr row) {
   std::vector<OutputGroup> groups = outputGroups(info, plan.rows);
   SmallVector<unsigned> scalars;
   Values scalarValues;
@@ -95,22 +95,23 @@ void Emitter::emitRowOutputs(AffineExpr row) {
     if (group.columns == 1)
       for (unsigned result : group.results) {
         scalars.push_back(result);
-        scalarValues.push_back(
-            storedValue(result, math.delinearize(row, shapeOf(info.results[result]))));
+        scalarValues.push_back(evaluator.emitStored(
+            info.results[result], math.delinearize(row, shapeOf(info.results[result]))));
       }
   for (auto [number, group] : llvm::enumerate(groups)) {
     if (group.columns == 1)
       continue;
     storeLoop = number + 1;
     storesStashes = true;
-    nest({LoopId::Output, static_cast<unsigned>(number)}, {},
-         [&, columns = group.columns, &results = group.results](AffineExpr column, Accumulators) {
-           columnNumber = column;
-           writeResults(results, math.add(math.multiply(row, columns), column));
-           columnNumber = {};
-           return Values();
-         },
-         /*parallel=*/true);
+    nest(
+        {LoopId::Output, static_cast<unsigned>(number)}, {},
+        [&, columns = group.columns, &results = group.results](AffineExpr column, Accumulators) {
+          columnNumber = column;
+          writeResults(results, math.add(math.multiply(row, columns), column));
+          columnNumber = {};
+          return Values();
+        },
+        /*parallel=*/true);
     storesStashes = false;
     stashedOps.insert(pendingStashes.begin(), pendingStashes.end());
     pendingStashes.clear();
@@ -122,8 +123,8 @@ void Emitter::emitRowOutputs(AffineExpr row) {
 
 // Columns.
 
-Index Emitter::columnSource(graph::ReduceOp op, const ColumnBlock &block, AffineExpr row,
-                            AffineExpr column) {
+Index LoopEmitter::columnSource(graph::ReduceOp op, const ColumnBlock &block, AffineExpr row,
+                                AffineExpr column) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput());
   Index source(shape.size());
   auto place = [&](ArrayRef<int64_t> dims, AffineExpr number) {
@@ -136,12 +137,11 @@ Index Emitter::columnSource(graph::ReduceOp op, const ColumnBlock &block, Affine
   };
   place(block.shape.outerDims, block.outer);
   place(block.shape.reducedDims, row);
-  place(block.shape.columnDims,
-        math.add(math.multiply(block.firstHalf, block.inner), column));
+  place(block.shape.columnDims, math.add(math.multiply(block.firstHalf, block.inner), column));
   return source;
 }
 
-void Emitter::emitColumns() {
+void LoopEmitter::emitColumns() {
   int64_t offset = 0;
   for (Operation *op : info.ops)
     if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
@@ -154,7 +154,7 @@ void Emitter::emitColumns() {
   mainLoop([&](AffineExpr item) { emitColumnBlock(item); });
 }
 
-Emitter::ColumnBlock Emitter::columnBlock(AffineExpr item) {
+LoopEmitter::ColumnBlock LoopEmitter::columnBlock(AffineExpr item) {
   ColumnBlock block;
   block.shape = columnShape(columnReductions.front());
   block.inner = plan.loops.at({LoopId::Output, 0}).inner();
@@ -163,24 +163,24 @@ Emitter::ColumnBlock Emitter::columnBlock(AffineExpr item) {
   block.outer = math.floorDivide(leading, block.halves);
   block.firstHalf = math.modulo(leading, block.halves);
   block.low = math.multiply(math.modulo(item, plan.blocks), plan.block);
-  block.lowValue = lower(block.low);
-  Value most = constantInt(block.inner), high = lower(math.add(block.low, plan.block));
-  position();
-  block.highValue = plan.blocks == 1
-                        ? most
-                        : arith::MinSIOp::create(builder, loc, high, most).getResult();
+  block.lowValue = evaluator.lower(block.low);
+  Value most = evaluator.constantInt(block.inner),
+        high = evaluator.lower(math.add(block.low, plan.block));
+  evaluator.position();
+  block.highValue =
+      plan.blocks == 1 ? most : arith::MinSIOp::create(builder, loc, high, most).getResult();
   return block;
 }
 
-void Emitter::forEachColumn(const ColumnBlock &block,
-                            llvm::function_ref<void(AffineExpr)> body) {
+void LoopEmitter::forEachColumn(const ColumnBlock &block,
+                                llvm::function_ref<void(AffineExpr)> body) {
   LoopId id{LoopId::Output, 0};
   loopBetween(
       block.lowValue, block.highValue, 1, {0, block.inner}, {},
       [&](AffineExpr column, Accumulators) {
-        scope().loop = id;
-        scope().position = plan.loops.at(id).extents.size() - 1;
-        scope().extent = block.inner;
+        loopHere().id = id;
+        loopHere().position = plan.loops.at(id).extents.size() - 1;
+        loopHere().extent = block.inner;
         body(column);
         return Values();
       },
@@ -191,29 +191,31 @@ static Type accumulatorType(graph::ReduceOp op) {
   return computeType(getElementTypeOrSelf(op.getType()));
 }
 
-void Emitter::addRows(const ColumnBlock &block, ArrayRef<AffineExpr> rows) {
+void LoopEmitter::addRows(const ColumnBlock &block, ArrayRef<AffineExpr> rows) {
   forEachColumn(block, [&](AffineExpr column) {
     AffineExpr place = math.add(column, math.multiply(block.low, -1));
     for (auto [op, offset] : llvm::zip(columnReductions, columnAccumulators)) {
       Values terms;
       for (AffineExpr row : rows)
-        terms.push_back(emit(op.getInput(), columnSource(op, block, row, column)));
+        terms.push_back(evaluator.emit(op.getInput(), columnSource(op, block, row, column)));
       // Pairwise, so that the order does not depend on the vector width.
       for (size_t step = 1; step < terms.size(); step *= 2)
         for (size_t i = 0; i + step < terms.size(); i += 2 * step)
-          terms[i] = combine(op.getKind(), terms[i], terms[i + step], /*reorder=*/false);
+          terms[i] = evaluator.combine(op.getKind(), terms[i], terms[i + step],
+                                       /*reorder=*/false);
       Value sum = loadScratch(offset, place, accumulatorType(op));
-      storeScratch(offset, place, combine(op.getKind(), sum, terms[0], /*reorder=*/false));
+      storeScratch(offset, place,
+                   evaluator.combine(op.getKind(), sum, terms[0], /*reorder=*/false));
     }
   });
 }
 
-void Emitter::emitColumnBlock(AffineExpr item) {
+void LoopEmitter::emitColumnBlock(AffineExpr item) {
   ColumnBlock block = columnBlock(item);
   forEachColumn(block, [&](AffineExpr column) {
     AffineExpr place = math.add(column, math.multiply(block.low, -1));
     for (auto [op, offset] : llvm::zip(columnReductions, columnAccumulators))
-      storeScratch(offset, place, identityOf(op.getKind(), accumulatorType(op)));
+      storeScratch(offset, place, evaluator.identityOf(op.getKind(), accumulatorType(op)));
   });
   auto manyRows = [&](int64_t low, int64_t count, int64_t scale, int64_t atOnce) {
     if (count > 0)

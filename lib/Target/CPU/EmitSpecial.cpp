@@ -1,6 +1,5 @@
-// Kernels of one op that writes elsewhere than it reads: scatter_add, cumsum,
-// top_k, max_pool_grad.
-#include "Emitter.h"
+// Kernels of one op that writes elsewhere than it reads: scatter_add, cumsum, top_k, max_pool_grad.
+#include "LoopEmitter.h"
 
 using namespace mlir;
 
@@ -12,11 +11,10 @@ using graph::ReduceKind;
 using graph::shapeOf;
 
 /// Table rows [begin, end) belong to this call: it sets them to zero or to the other terms of a
-/// sum, then looks through all indices for those that fall among them. The order of additions
-/// is that of the indices.
-/// Each row is what the sum is added to, or zero.
-void Emitter::initializeScatter(const SpecialResult &special, graph::ScatterAddOp op,
-                                int64_t width) {
+/// sum, then looks through all indices for those that fall among them. The order of additions is
+/// that of the indices. Each row is what the sum is added to, or zero.
+void LoopEmitter::initializeScatter(const SpecialResult &special, graph::ScatterAddOp op,
+                                    int64_t width) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
   Type element = getElementTypeOrSelf(op.getType());
   storeLoop = 1;
@@ -26,10 +24,12 @@ void Emitter::initializeScatter(const SpecialResult &special, graph::ScatterAddO
       writtenElement = number;
       Value sum;
       for (Value term : special.terms) {
-        Value value = emit(term, math.delinearize(number, shape));
-        sum = sum ? combine(ReduceKind::Sum, sum, value, /*reorder=*/false) : value;
+        Value value = evaluator.emit(term, math.delinearize(number, shape));
+        sum = sum ? evaluator.combine(ReduceKind::Sum, sum, value,
+                                      /*reorder=*/false)
+                  : value;
       }
-      storeAt(0, number, sum ? sum : constantOf(element, 0));
+      storeAt(0, number, sum ? sum : evaluator.constantOf(element, 0));
       writtenElement = {};
       return Values();
     };
@@ -37,7 +37,7 @@ void Emitter::initializeScatter(const SpecialResult &special, graph::ScatterAddO
   });
 }
 
-void Emitter::emitScatter() {
+void LoopEmitter::emitScatter() {
   SpecialResult special = specialResult(info);
   auto op = cast<graph::ScatterAddOp>(special.op);
   ArrayRef<int64_t> shape = shapeOf(op.getResult()), indexShape = shapeOf(op.getIndices());
@@ -46,23 +46,24 @@ void Emitter::emitScatter() {
   int64_t outer = IndexMath::numElements(shape.take_front(axis));
   Type element = getElementTypeOrSelf(op.getType());
   if (computeType(element) != element)
-    return fail(op, "a kernel needs scatter_add in f32");
-  unsigned slot = info.body.getNumArguments();
+    return evaluator.fail(op, "a kernel needs scatter_add in f32");
 
   initializeScatter(special, op, width);
   storeLoop = 2; // operands read from here on cannot share the result's buffer
-  Value one = constantInt(1), rows = constantInt(size), wide = constantInt(width);
-  Value zero = constantInt(0);
-  position();
+  Value one = evaluator.constantInt(1), rows = evaluator.constantInt(size),
+        wide = evaluator.constantInt(width);
+  Value zero = evaluator.constantInt(0);
+  evaluator.position();
   Value first = arith::DivUIOp::create(builder, loc, begin, rows);
   Value last = arith::SubIOp::create(builder, loc, rows, one);
   Value past = arith::AddIOp::create(builder, loc, end, last);
   past = arith::DivUIOp::create(builder, loc, past, rows);
   auto addUpdate = [&](AffineExpr batch, AffineExpr number) {
-    auto [at, valid] = checkedIndex(op.getIndices(), math.delinearize(number, indexShape), size);
+    auto [at, valid] =
+        evaluator.checkedIndex(op.getIndices(), math.delinearize(number, indexShape), size);
     AffineExpr row = math.add(math.multiply(batch, size), at);
-    Value rowValue = lower(row);
-    position();
+    Value rowValue = evaluator.lower(row);
+    evaluator.position();
     Value after = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, rowValue, begin);
     Value before = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, rowValue, end);
     Value ours = arith::AndIOp::create(builder, loc, valid,
@@ -73,13 +74,9 @@ void Emitter::emitScatter() {
     auto addColumn = [&](AffineExpr column, Accumulators) {
       Index source = leading;
       source.append(math.delinearize(column, shape.drop_front(axis + 1)));
-      Value update = emit(op.getUpdates(), source);
+      Value update = evaluator.emit(op.getUpdates(), source);
       AffineExpr offset = math.add(math.multiply(row, width), column);
-      Value place = address(arguments[slot], offset, element);
-      position();
-      auto old = LLVM::LoadOp::create(builder, loc, element, place, storageBytes(element));
-      annotate(old, slot);
-      storeAt(0, offset, combine(ReduceKind::Sum, old, update, /*reorder=*/false));
+      addTo(offset, update);
       return Values();
     };
     loopBetween(zero, count, 1, {0, width}, {}, addColumn, /*parallel=*/true);
@@ -94,14 +91,14 @@ void Emitter::emitScatter() {
   });
 }
 
-void Emitter::emitScan() {
+void LoopEmitter::emitScan() {
   Operation *op = info.results[0].getDefiningOp();
   if (auto cumsum = dyn_cast<graph::CumSumOp>(op))
     return emitCumSum(cumsum);
   emitTopK(cast<graph::TopKOp>(op));
 }
 
-void Emitter::emitCumSum(graph::CumSumOp op) {
+void LoopEmitter::emitCumSum(graph::CumSumOp op) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput());
   int64_t dim = op.getDim(), length = shape[dim];
   SmallVector<int64_t> others(shape);
@@ -110,10 +107,11 @@ void Emitter::emitCumSum(graph::CumSumOp op) {
   mainLoop([&](AffineExpr line) {
     Index index = math.delinearize(line, others);
     index.insert(index.begin() + dim, AffineExpr());
-    Value zero = constantOf(scalar, 0);
+    Value zero = evaluator.constantOf(scalar, 0);
     loop({0, length}, std::nullopt, 0, {zero}, [&](AffineExpr step, Accumulators sums) {
       index[dim] = op.getReverse() ? math.add(math.multiply(step, -1), length - 1) : step;
-      Value sum = combine(ReduceKind::Sum, sums[0], emit(op.getInput(), index), false);
+      Value sum =
+          evaluator.combine(ReduceKind::Sum, sums[0], evaluator.emit(op.getInput(), index), false);
       storeAt(0, math.linearize(index, shape), op.getExclusive() ? sums[0] : sum);
       return Values{sum};
     });
@@ -122,7 +120,7 @@ void Emitter::emitCumSum(graph::CumSumOp op) {
 
 /// For each place one pass over the row: the best of the elements that come after the one chosen
 /// before, in the order of values (negated for the smallest), then of indices.
-void Emitter::emitTopK(graph::TopKOp op) {
+void LoopEmitter::emitTopK(graph::TopKOp op) {
   using Predicate = arith::CmpFPredicate;
   ArrayRef<int64_t> shape = shapeOf(op.getInput()), chosen = shapeOf(op.getResult());
   Type scalar = computeType(getElementTypeOrSelf(op.getInput().getType()));
@@ -133,12 +131,12 @@ void Emitter::emitTopK(graph::TopKOp op) {
     earlier = arith::AndIOp::create(builder, loc, equal, earlier);
     return arith::OrIOp::create(builder, loc, better, earlier).getResult();
   };
-  Value infinity = constantOf(scalar, std::numeric_limits<double>::infinity());
-  Value lowest = constantOf(scalar, -std::numeric_limits<double>::infinity());
-  Value none = constantInt(-1), past = constantInt(shape.back());
+  Value infinity = evaluator.constantOf(scalar, std::numeric_limits<double>::infinity());
+  Value lowest = evaluator.constantOf(scalar, -std::numeric_limits<double>::infinity());
+  Value none = evaluator.constantInt(-1), past = evaluator.constantInt(shape.back());
   auto key = [&](const Index &index) {
-    Value value = emit(op.getInput(), index);
-    position();
+    Value value = evaluator.emit(op.getInput(), index);
+    evaluator.position();
     Value isNaN = arith::CmpFOp::create(builder, loc, Predicate::UNO, value, value);
     value = arith::SelectOp::create(builder, loc, isNaN, infinity, value);
     return op.getSmallest() ? arith::NegFOp::create(builder, loc, value).getResult() : value;
@@ -150,8 +148,8 @@ void Emitter::emitTopK(graph::TopKOp op) {
       Values last(previous);
       auto compare = [&](AffineExpr element, Accumulators best) {
         index.back() = element;
-        Value value = key(index), at = lower(element);
-        position();
+        Value value = key(index), at = evaluator.lower(element);
+        evaluator.position();
         Value rest = before(Predicate::OLT, value, last[0], last[1], at);
         Value better = before(Predicate::OGT, value, best[0], at, best[1]);
         better = arith::AndIOp::create(builder, loc, rest, better);
@@ -168,15 +166,15 @@ void Emitter::emitTopK(graph::TopKOp op) {
   });
 }
 
-void Emitter::emitPool() {
+void LoopEmitter::emitPool() {
   auto op = info.results[0].getDefiningOp<graph::MaxPoolGradOp>();
   Type element = getElementTypeOrSelf(op.getType());
   if (computeType(element) != element)
-    return fail(op, "a kernel needs max_pool_grad in f32");
+    return evaluator.fail(op, "a kernel needs max_pool_grad in f32");
   mainLoop([&](AffineExpr plane) { emitPoolPlane(op, plane); });
 }
 
-void Emitter::emitPoolPlane(graph::MaxPoolGradOp op, AffineExpr plane) {
+void LoopEmitter::emitPoolPlane(graph::MaxPoolGradOp op, AffineExpr plane) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult()), outShape = shapeOf(op.getGrad());
   ArrayRef<int64_t> space = shape.drop_front(2), windows = outShape.drop_front(2);
   ArrayRef<int64_t> kernel = op.getKernel();
@@ -185,48 +183,45 @@ void Emitter::emitPoolPlane(graph::MaxPoolGradOp op, AffineExpr plane) {
   Index leading = math.delinearize(plane, shape.take_front(2));
   AffineExpr base = math.multiply(plane, area);
   loop({0, area}, std::nullopt, 0, {}, [&](AffineExpr at, Accumulators) {
-    storeAt(0, math.add(base, at), constantOf(scalar, 0));
+    storeAt(0, math.add(base, at), evaluator.constantOf(scalar, 0));
     return Values();
   });
   auto window = [&](AffineExpr number, Accumulators) {
     Index out = math.delinearize(number, windows);
-    Value best = identityOf(ReduceKind::Max, scalar), bestAt = constantInt(0);
-    Value none = constant(builder.getBoolAttr(true));
+    Value best = evaluator.identityOf(ReduceKind::Max, scalar), bestAt = evaluator.constantInt(0);
+    Value none = evaluator.constant(builder.getBoolAttr(true));
     for (int64_t tap = 0, taps = IndexMath::numElements(kernel); tap < taps; ++tap) {
       Index source = leading, inSpace;
-      Value inside = constant(builder.getBoolAttr(true));
+      Value inside = evaluator.constant(builder.getBoolAttr(true));
       int64_t rest = tap;
       SmallVector<int64_t> offsets(kernel.size());
       for (int64_t d = kernel.size() - 1; d >= 0; rest /= kernel[d], --d)
         offsets[d] = rest % kernel[d] * op.getDilations()[d] - op.getPadLow()[d];
       for (auto [d, offset] : llvm::enumerate(offsets)) {
         AffineExpr at = math.add(math.multiply(out[d], op.getStrides()[d]), offset);
-        Value condition = insideOf(at, 0, space[d]);
-        inSpace.push_back(clamped(at, 0, space[d]));
-        position();
+        Value condition = evaluator.insideOf(at, 0, space[d]);
+        inSpace.push_back(evaluator.clamped(at, 0, space[d]));
+        evaluator.position();
         inside = arith::AndIOp::create(builder, loc, inside, condition);
       }
       source.append(inSpace);
-      Value value = emit(op.getInput(), source), place = lower(math.linearize(inSpace, space));
-      position();
+      Value value = evaluator.emit(op.getInput(), source),
+            place = evaluator.lower(math.linearize(inSpace, space));
+      evaluator.position();
       Value more = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UGT, value, best);
       more = arith::OrIOp::create(builder, loc, more, none);
       Value better = arith::AndIOp::create(builder, loc, more, inside);
       best = arith::SelectOp::create(builder, loc, better, value, best);
       bestAt = arith::SelectOp::create(builder, loc, better, place, bestAt);
-      none = arith::SelectOp::create(builder, loc, inside, arith::ConstantOp::create(
-                 builder, loc, builder.getBoolAttr(false)), none);
+      none = arith::SelectOp::create(
+          builder, loc, inside, arith::ConstantOp::create(builder, loc, builder.getBoolAttr(false)),
+          none);
     }
     Index gradIndex = leading;
     gradIndex.append(out);
-    Value grad = emit(op.getGrad(), gradIndex);
-    AffineExpr offset = math.add(base, variableFor(bestAt, {0, area}));
-    unsigned slot = info.body.getNumArguments();
-    Value to = address(arguments[slot], offset, scalar);
-    position();
-    auto old = LLVM::LoadOp::create(builder, loc, scalar, to, storageBytes(scalar));
-    annotate(old, slot);
-    storeAt(0, offset, combine(ReduceKind::Sum, old, grad, /*reorder=*/false));
+    Value grad = evaluator.emit(op.getGrad(), gradIndex);
+    AffineExpr offset = math.add(base, evaluator.variableFor(bestAt, {0, area}));
+    addTo(offset, grad);
     return Values();
   };
   loop({0, IndexMath::numElements(windows)}, std::nullopt, 0, {}, window);

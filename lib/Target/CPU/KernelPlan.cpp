@@ -1,5 +1,5 @@
 #include "KernelPlan.h"
-#include "Emitter.h"
+#include "LoopEmitter.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -282,7 +282,7 @@ FailureOr<KernelPlan> planKernel(Block &body) {
     MLIRContext *context = body.getParentOp()->getContext();
     OwningOpRef<ModuleOp> trial(ModuleOp::create(UnknownLoc::get(context)));
     OpBuilder builder = OpBuilder::atBlockBegin(trial->getBody());
-    Emitter emitter(info, plan, builder);
+    LoopEmitter emitter(info, plan, builder);
     if (failed(emitter.emitFunction("trial")))
       return failure();
     const Findings &findings = emitter.findings;

@@ -1,18 +1,16 @@
 // Pieces of tensors: padded, concatenated, and looked up at run-time indices.
-#include "Emitter.h"
+#include "dtc/Kernels/ElementEvaluator.h"
 
 using namespace mlir;
 
-namespace dtc::cpu {
-
-using namespace kernels;
+namespace dtc::kernels {
 
 using graph::ReduceKind;
 using graph::shapeOf;
 
 static std::vector<AffineExpr> keyOf(const Index &index) { return {index.begin(), index.end()}; }
 
-Value Emitter::insideOf(AffineExpr at, int64_t low, int64_t high) {
+Value ElementEvaluator::insideOf(AffineExpr at, int64_t low, int64_t high) {
   Range range = math.range(at);
   if (range.low >= low && range.high <= high)
     return constant(builder.getBoolAttr(true));
@@ -24,7 +22,7 @@ Value Emitter::insideOf(AffineExpr at, int64_t low, int64_t high) {
   return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, shifted, size);
 }
 
-AffineExpr Emitter::clamped(AffineExpr at, int64_t low, int64_t high) {
+AffineExpr ElementEvaluator::clamped(AffineExpr at, int64_t low, int64_t high) {
   Range range = math.range(at);
   if (range.low >= low && range.high <= high)
     return at;
@@ -46,12 +44,12 @@ static std::optional<bool> known(Value condition) {
   return std::nullopt;
 }
 
-Value Emitter::select(Value condition, Value inside, Value outside) {
+Value ElementEvaluator::select(Value condition, Value inside, Value outside) {
   position();
   return arith::SelectOp::create(builder, loc, condition, inside, outside);
 }
 
-Value Emitter::padded(graph::PadOp op, const Index &index) {
+Value ElementEvaluator::padded(graph::PadOp op, const Index &index) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput());
   Type scalar = computeType(getElementTypeOrSelf(op.getType()));
   Value fill = constantOf(scalar, op.getValue().convertToDouble());
@@ -63,8 +61,8 @@ Value Emitter::padded(graph::PadOp op, const Index &index) {
     if (shape[i] == 0)
       return fill;
     if (step == 1) {
-      noteCut(expr, low);
-      noteCut(expr, last);
+      host.noteBoundary(expr, low);
+      host.noteBoundary(expr, last);
     }
     conditions.push_back(insideOf(expr, low, last));
     AffineExpr at = clamped(expr, low, last);
@@ -86,7 +84,7 @@ Value Emitter::padded(graph::PadOp op, const Index &index) {
   return all ? select(all, inside, fill) : inside;
 }
 
-Value Emitter::concatenated(graph::ConcatOp op, const Index &index) {
+Value ElementEvaluator::concatenated(graph::ConcatOp op, const Index &index) {
   int64_t dim = op.getDim(), low = 0;
   AffineExpr at = index[dim];
   SmallVector<std::pair<Value, Index>> parts;
@@ -94,7 +92,7 @@ Value Emitter::concatenated(graph::ConcatOp op, const Index &index) {
   for (Value input : op.getInputs()) {
     int64_t high = low + shapeOf(input)[dim];
     if (low != 0)
-      noteCut(at, low);
+      host.noteBoundary(at, low);
     Value condition = insideOf(at, low, high);
     if (known(condition) != false && high > low) {
       Index source = index;
@@ -105,12 +103,12 @@ Value Emitter::concatenated(graph::ConcatOp op, const Index &index) {
     low = high;
   }
   if (parts.size() > 1 && math.depth(at) < depth()) {
-    SmallVector<Place> places;
+    SmallVector<ElementPlace> places;
     for (auto &[input, source] : parts)
-      if (std::optional<Place> place = placeOf(input, source))
+      if (std::optional<ElementPlace> place = placeOf(input, source))
         places.push_back(*place);
     if (places.size() == parts.size())
-      if (Value value = loadOneOf(places, conditions))
+      if (Value value = host.loadOneOf(places, conditions))
         return value;
   }
   Value result;
@@ -121,8 +119,8 @@ Value Emitter::concatenated(graph::ConcatOp op, const Index &index) {
   return result;
 }
 
-std::pair<AffineExpr, Value> Emitter::checkedIndex(Value tensor, const Index &index,
-                                                   int64_t size) {
+std::pair<AffineExpr, Value> ElementEvaluator::checkedIndex(Value tensor, const Index &index,
+                                                            int64_t size) {
   OuterScopes outer(*this, math.depth(index));
   Key key{tensor, keyOf(index)};
   Value value = emit(tensor, index), bound = constantInt(size), zero = constantInt(0);
@@ -138,7 +136,7 @@ std::pair<AffineExpr, Value> Emitter::checkedIndex(Value tensor, const Index &in
   return {expr, valid};
 }
 
-Value Emitter::gathered(graph::GatherOp op, const Index &index) {
+Value ElementEvaluator::gathered(graph::GatherOp op, const Index &index) {
   int64_t axis = op.getAxis(), count = shapeOf(op.getIndices()).size();
   Index where(index.begin() + axis, index.begin() + axis + count);
   auto [at, valid] = checkedIndex(op.getIndices(), where, shapeOf(op.getTable())[axis]);
@@ -149,7 +147,7 @@ Value Emitter::gathered(graph::GatherOp op, const Index &index) {
   return select(valid, value, constantOf(value.getType(), 0));
 }
 
-Value Emitter::picked(graph::PickOp op, const Index &index) {
+Value ElementEvaluator::picked(graph::PickOp op, const Index &index) {
   auto [at, valid] = checkedIndex(op.getIndices(), index, shapeOf(op.getInput()).back());
   Index source = index;
   source.push_back(at);
@@ -157,7 +155,7 @@ Value Emitter::picked(graph::PickOp op, const Index &index) {
   return select(valid, value, constantOf(value.getType(), 0));
 }
 
-Value Emitter::pooled(graph::MaxPoolOp op, const Index &index) {
+Value ElementEvaluator::pooled(graph::MaxPoolOp op, const Index &index) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput()), kernel = op.getKernel();
   Type scalar = computeType(getElementTypeOrSelf(op.getType()));
   Value lowest = identityOf(ReduceKind::Max, scalar), result = lowest;
@@ -185,4 +183,4 @@ Value Emitter::pooled(graph::MaxPoolOp op, const Index &index) {
   return result;
 }
 
-} // namespace dtc::cpu
+} // namespace dtc::kernels

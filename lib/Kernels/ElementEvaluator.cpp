@@ -1,24 +1,27 @@
-// The scalar of each op at an index.
-#include "Emitter.h"
-#include "MathApproximation.h"
+#include "dtc/Kernels/ElementEvaluator.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
-namespace dtc::cpu {
-
-using namespace kernels;
+namespace dtc::kernels {
 
 using graph::ReduceKind;
 using graph::shapeOf;
 
-/// Reductions of at most this many elements are written out where they are needed.
-static constexpr int64_t kUnrolledReduction = 16;
-
 static std::vector<AffineExpr> keyOf(const Index &index) { return {index.begin(), index.end()}; }
 
-Value Emitter::emit(Value tensor, const Index &index) {
+ElementEvaluator::ElementEvaluator(const BodyInfo &info, OpBuilder &builder, ElementHost &host)
+    : math(builder.getContext()), info(info), builder(builder),
+      loc(info.body.getParentOp()->getLoc()), host(host) {}
+
+void ElementEvaluator::fail(Operation *op, const Twine &message) {
+  if (!failed)
+    op->emitError() << message;
+  failed = true;
+}
+
+Value ElementEvaluator::emit(Value tensor, const Index &index) {
   if (failed)
     return poison(computeType(getElementTypeOrSelf(tensor)));
   int at = math.depth(index);
@@ -31,22 +34,27 @@ Value Emitter::emit(Value tensor, const Index &index) {
   OuterScopes outer(*this, at);
   Value result;
   if (auto argument = dyn_cast<BlockArgument>(tensor))
-    result = load(argument.getArgNumber(), index);
+    result = host.load(argument.getArgNumber(), math.linearize(index, shapeOf(argument)));
   else
-    result = compute(tensor.getDefiningOp(), index);
+    result = emitOf(tensor.getDefiningOp(), index);
   scope().values[key] = result;
   return result;
 }
 
-Value Emitter::compute(Operation *op, const Index &index) {
-  unsigned number = info.indexOf.lookup(op);
-  for (const Stash &stash : plan.stashes)
-    if (stash.op == number)
-      return stashed(stash, op, index);
-  return computed(op, index);
+void ElementEvaluator::remember(Value tensor, const Index &index, Value value) {
+  scope().values[{tensor, keyOf(index)}] = value;
 }
 
-std::optional<std::pair<Value, Index>> Emitter::viewSource(Operation *op, const Index &index) {
+Value ElementEvaluator::emitStored(Value result, const Index &index) {
+  if (auto truncation = result.getDefiningOp<arith::TruncFOp>())
+    if (computeType(getElementTypeOrSelf(truncation.getIn())) ==
+        computeType(getElementTypeOrSelf(result)))
+      result = truncation.getIn();
+  return emit(result, index);
+}
+
+std::optional<std::pair<Value, Index>> ElementEvaluator::viewSource(Operation *op,
+                                                                    const Index &index) {
   Index source;
   if (auto broadcast = dyn_cast<graph::BroadcastOp>(op)) {
     for (int64_t dim : broadcast.getDims())
@@ -60,25 +68,31 @@ std::optional<std::pair<Value, Index>> Emitter::viewSource(Operation *op, const 
     source = math.delinearize(linear, shapeOf(reshape.getInput()));
   } else if (auto slice = dyn_cast<graph::SliceOp>(op)) {
     for (auto [i, expr] : llvm::enumerate(index))
-      source.push_back(
-          math.add(math.multiply(expr, slice.getStrides()[i]), slice.getOffsets()[i]));
+      source.push_back(math.add(math.multiply(expr, slice.getStrides()[i]), slice.getOffsets()[i]));
   } else {
     return std::nullopt;
   }
   return std::pair(op->getOperand(0), source);
 }
 
-std::optional<Emitter::Place> Emitter::placeOf(Value value, const Index &index) {
+std::optional<ElementPlace> ElementEvaluator::placeOf(Value value, const Index &index) {
   if (auto argument = dyn_cast<BlockArgument>(value))
-    return Place{argument.getArgNumber(),
-                 math.linearize(index, shapeOf(argument))};
+    return ElementPlace{argument.getArgNumber(), math.linearize(index, shapeOf(argument))};
   auto source = viewSource(value.getDefiningOp(), index);
   if (!source)
     return std::nullopt;
   return placeOf(source->first, source->second);
 }
 
-Value Emitter::computed(Operation *op, const Index &index) {
+Value ElementEvaluator::emitOf(Operation *op, const Index &index) {
+  if (Value kept = host.kept(op, index))
+    return kept;
+  Value value = compute(op, index);
+  host.computed(op, index, value);
+  return value;
+}
+
+Value ElementEvaluator::compute(Operation *op, const Index &index) {
   if (auto source = viewSource(op, index))
     return emit(source->first, source->second);
   return llvm::TypeSwitch<Operation *, Value>(op)
@@ -88,35 +102,13 @@ Value Emitter::computed(Operation *op, const Index &index) {
       .Case([&](graph::ConcatOp op) { return concatenated(op, index); })
       .Case([&](graph::GatherOp op) { return gathered(op, index); })
       .Case([&](graph::PickOp op) { return picked(op, index); })
-      .Case([&](graph::ReduceOp op) { return reduced(op, index); })
+      .Case([&](graph::ReduceOp op) { return host.reduce(op, index); })
       .Case([&](graph::MaxPoolOp op) { return pooled(op, index); })
       .Case([&](graph::SumOp op) { return summed(op, index); })
       .Default([&](Operation *op) { return elementwise(op, index); });
 }
 
-Value Emitter::stashed(const Stash &stash, Operation *op, const Index &index) {
-  auto type = cast<RankedTensorType>(op->getResult(0).getType());
-  AffineExpr element = columnNumber;
-  bool ours = static_cast<bool>(element);
-  if (ours) {
-    int64_t columns = type.getNumElements() / plan.rows;
-    AffineExpr linear = math.add(math.multiply(rowVariable, columns), element);
-    ours = math.linearize(index, type.getShape()) == linear;
-  }
-  if (!ours)
-    return computed(op, index);
-  Type scalar = computeType(type.getElementType());
-  if (stashedOps.count(stash.op))
-    return loadScratch(stash.scratchOffset, element, scalar);
-  Value value = computed(op, index);
-  if (storesStashes) {
-    storeScratch(stash.scratchOffset, element, value);
-    pendingStashes.insert(stash.op);
-  }
-  return value;
-}
-
-Value Emitter::constantElement(arith::ConstantOp op, const Index &index) {
+Value ElementEvaluator::constantElement(arith::ConstantOp op, const Index &index) {
   auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
   if (!elements) {
     fail(op, "unsupported constant in a kernel");
@@ -134,49 +126,10 @@ Value Emitter::constantElement(arith::ConstantOp op, const Index &index) {
   AffineExpr linear = math.linearize(index, elements.getType().getShape());
   if (auto at = dyn_cast<AffineConstantExpr>(linear))
     return constant(scalar(elements.getValues<Attribute>()[at.getValue()]));
-  return tableElement(elements, linear);
+  return host.loadConstant(elements, linear);
 }
 
-Value Emitter::tableElement(DenseElementsAttr elements, AffineExpr linear) {
-  // A table in the code object, in the compute type; booleans are bytes.
-  Type element = elements.getElementType();
-  bool boolean = element.isInteger(1);
-  Type scalar = boolean ? builder.getI8Type() : computeType(element);
-  SmallVector<Attribute> values;
-  for (Attribute value : elements.getValues<Attribute>()) {
-    if (auto number = dyn_cast<FloatAttr>(value))
-      value = builder.getFloatAttr(scalar, number.getValueAsDouble());
-    else if (boolean)
-      value = builder.getI8IntegerAttr(cast<IntegerAttr>(value).getValue().getZExtValue());
-    values.push_back(value);
-  }
-  auto type = RankedTensorType::get({elements.getNumElements()}, scalar);
-  auto function = cast<func::FuncOp>(scopes[0].block->getParentOp());
-  std::string name = (function.getName() + ".table" + Twine(numTables++)).str();
-  Value base;
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(function);
-    auto array = LLVM::LLVMArrayType::get(scalar, elements.getNumElements());
-    LLVM::GlobalOp::create(builder, loc, array, /*isConstant=*/true, LLVM::Linkage::Internal, name,
-                           DenseElementsAttr::get(type, values));
-  }
-  {
-    OuterScopes outer(*this, 0);
-    position();
-    base = LLVM::AddressOfOp::create(builder, loc, LLVM::LLVMPointerType::get(builder.getContext()),
-                                     name);
-  }
-  Value from = address(base, linear, scalar);
-  position();
-  Value loaded = LLVM::LoadOp::create(builder, loc, scalar, from);
-  if (!boolean)
-    return loaded;
-  Value zero = arith::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
-  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, loaded, zero);
-}
-
-Value Emitter::iota(graph::IotaOp op, const Index &index) {
+Value ElementEvaluator::iota(graph::IotaOp op, const Index &index) {
   Type scalar = computeType(getElementTypeOrSelf(op.getType()));
   Value number = lower(index[op.getDim()]);
   position();
@@ -187,7 +140,7 @@ Value Emitter::iota(graph::IotaOp op, const Index &index) {
   return number;
 }
 
-Value Emitter::summed(graph::SumOp op, const Index &index) {
+Value ElementEvaluator::summed(graph::SumOp op, const Index &index) {
   Value sum;
   for (Value input : op.getInputs()) {
     Value term = emit(input, index);
@@ -204,7 +157,7 @@ static void allowContraction(Operation *op) {
     op->setAttr("fastmath", contract);
 }
 
-Value Emitter::elementwise(Operation *op, const Index &index) {
+Value ElementEvaluator::elementwise(Operation *op, const Index &index) {
   Type element = getElementTypeOrSelf(op->getResult(0)), scalar = computeType(element);
   if (!graph::isElementwise(op) || op->getNumResults() != 1) {
     fail(op, "cannot be part of a kernel");
@@ -225,7 +178,7 @@ Value Emitter::elementwise(Operation *op, const Index &index) {
   }
   if (isa<arith::ExtFOp, arith::TruncFOp>(op) && operands[0].getType() == scalar)
     return rounded(builder, loc, operands[0], element);
-  if (Value value = approximate(builder, op, operands))
+  if (Value value = host.approximate(op, operands))
     return value;
   OperationState state(op->getLoc(), op->getName());
   state.addOperands(operands);
@@ -243,7 +196,7 @@ Value Emitter::elementwise(Operation *op, const Index &index) {
 
 // Reductions.
 
-Value Emitter::identityOf(ReduceKind kind, Type type) {
+Value ElementEvaluator::identityOf(ReduceKind kind, Type type) {
   bool isFloat = isa<FloatType>(type);
   unsigned bits = type.getIntOrFloatBitWidth();
   double infinity = std::numeric_limits<double>::infinity();
@@ -255,18 +208,18 @@ Value Emitter::identityOf(ReduceKind kind, Type type) {
   case ReduceKind::Max:
     if (isFloat)
       return constantOf(type, -infinity);
-    return constant(builder.getIntegerAttr(type, bits == 1 ? APInt(1, 0)
-                                                           : APInt::getSignedMinValue(bits)));
+    return constant(
+        builder.getIntegerAttr(type, bits == 1 ? APInt(1, 0) : APInt::getSignedMinValue(bits)));
   case ReduceKind::Min:
     if (isFloat)
       return constantOf(type, infinity);
-    return constant(builder.getIntegerAttr(type, bits == 1 ? APInt(1, 1)
-                                                           : APInt::getSignedMaxValue(bits)));
+    return constant(
+        builder.getIntegerAttr(type, bits == 1 ? APInt(1, 1) : APInt::getSignedMaxValue(bits)));
   }
   llvm_unreachable("all kinds handled");
 }
 
-Value Emitter::combine(ReduceKind kind, Value a, Value b, bool reorder) {
+Value ElementEvaluator::combine(ReduceKind kind, Value a, Value b, bool reorder) {
   position();
   bool isFloat = isa<FloatType>(a.getType()), isBool = a.getType().isInteger(1);
   auto flags = arith::FastMathFlags::contract;
@@ -297,7 +250,8 @@ Value Emitter::combine(ReduceKind kind, Value a, Value b, bool reorder) {
   llvm_unreachable("all kinds handled");
 }
 
-Index Emitter::reductionSource(graph::ReduceOp op, const Index &index, AffineExpr element) {
+Index ElementEvaluator::reductionSource(graph::ReduceOp op, const Index &index,
+                                        AffineExpr element) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput());
   SmallVector<int64_t> sizes;
   for (int64_t dim : op.getDims())
@@ -312,21 +266,9 @@ Index Emitter::reductionSource(graph::ReduceOp op, const Index &index, AffineExp
   return source;
 }
 
-Value Emitter::reduced(graph::ReduceOp op, const Index &index) {
-  auto accumulator = accumulatorOf.find(op);
-  if (accumulator != accumulatorOf.end()) {
-    if (math.linearize(index, shapeOf(op.getResult())) != writtenElement) {
-      fail(op, "sums over rows can only be followed by elementwise ops in a kernel");
-      return poison(computeType(getElementTypeOrSelf(op.getType())));
-    }
-    return loadScratch(accumulator->second, math.add(writtenColumn, math.multiply(blockLow, -1)),
-                       computeType(getElementTypeOrSelf(op.getType())));
-  }
-  int64_t count = IndexMath::numElements(shapeOf(op.getInput()));
-  int64_t results = IndexMath::numElements(shapeOf(op.getResult()));
+Value ElementEvaluator::writtenOut(graph::ReduceOp op, const Index &index) {
+  int64_t results = elementsOf(op.getResult()), count = elementsOf(op.getInput());
   count = results ? count / results : 0;
-  if (plan.kind != KernelKind::Pointwise || count > kUnrolledReduction)
-    return reduceTogether({op}, index)[0];
   Value result = identityOf(op.getKind(), computeType(getElementTypeOrSelf(op.getType())));
   for (int64_t i = 0; i < count; ++i) {
     Value term = emit(op.getInput(), reductionSource(op, index, math.constant(i)));
@@ -335,24 +277,4 @@ Value Emitter::reduced(graph::ReduceOp op, const Index &index) {
   return result;
 }
 
-Emitter::Values Emitter::reduceTogether(ArrayRef<graph::ReduceOp> ops, const Index &index) {
-  Values initial;
-  for (graph::ReduceOp op : ops)
-    initial.push_back(identityOf(op.getKind(), computeType(getElementTypeOrSelf(op.getType()))));
-  LoopId id{LoopId::Reduction, info.indexOf.lookup(ops.front())};
-  AffineExpr outerNumber = columnNumber;
-  Values results = nest(id, initial, [&](AffineExpr element, Accumulators accumulators) {
-    columnNumber = element;
-    Values next;
-    for (auto [i, accumulator] : llvm::enumerate(accumulators)) {
-      graph::ReduceOp op = ops[i];
-      Value term = emit(op.getInput(), reductionSource(op, index, element));
-      next.push_back(combine(op.getKind(), accumulator, term, /*reorder=*/true));
-    }
-    return next;
-  });
-  columnNumber = outerNumber;
-  return results;
-}
-
-} // namespace dtc::cpu
+} // namespace dtc::kernels
