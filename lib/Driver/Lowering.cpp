@@ -103,7 +103,8 @@ LogicalResult Compilation::scheduleModule() {
     kernels = target->kernelCompilation(context);
     compile = [this](exec::KernelOp kernel) { return kernels->add(kernel); };
   }
-  if (failed(kernels::formKernels(module(), *target, compile)) || (kernels && failed(kernels->close())))
+  if (failed(kernels::formKernels(module(), *target, compile)) ||
+      (kernels && failed(kernels->close())))
     return failure();
   LogicalResult planned = runPasses([&](OpPassManager &manager) {
     manager.addPass(lower::createBuildSchedule({.microbatches = batch.numMicrobatches}));

@@ -79,7 +79,8 @@ Value ElementEvaluator::lower(AffineExpr expr) {
   int at = math.depth(expr);
   if (Value known = scopes[at].integers.lookup(expr))
     return known;
-  host.noteDivision(expr);
+  if (math.hasDivision(expr))
+    host.noteDivision(expr);
   OuterScopes outer(*this, at);
   Value result = lowerBinary(cast<AffineBinaryOpExpr>(expr));
   scope().integers[expr] = result;

@@ -252,13 +252,22 @@ AffineExpr IndexMath::linearize(const Index &index, ArrayRef<int64_t> shape) {
   return linear;
 }
 
+static bool isDivision(AffineExpr expr) {
+  return expr.getKind() == AffineExprKind::FloorDiv || expr.getKind() == AffineExprKind::Mod;
+}
+
+bool IndexMath::hasDivision(AffineExpr expr) {
+  bool found = false;
+  expr.walk([&](AffineExpr part) { found |= isDivision(part); });
+  return found;
+}
+
 int64_t IndexMath::splitOf(AffineExpr offset, AffineExpr variable) {
   int64_t split = 0;
   offset.walk([&](AffineExpr part) {
-    auto binary = dyn_cast<AffineBinaryOpExpr>(part);
-    if (!binary || (binary.getKind() != AffineExprKind::FloorDiv &&
-                    binary.getKind() != AffineExprKind::Mod))
+    if (!isDivision(part))
       return;
+    auto binary = cast<AffineBinaryOpExpr>(part);
     int64_t divisor = cast<AffineConstantExpr>(binary.getRHS()).getValue();
     Terms terms;
     int64_t rest = flatten(binary.getLHS(), 1, terms);

@@ -20,6 +20,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace dtc::kernels {
 
@@ -56,7 +57,7 @@ public:
   virtual mlir::Value approximate(mlir::Operation *op, mlir::ValueRange operands) = 0;
 
   // Notes, from which a host may learn how its loops should be divided.
-  /// Index arithmetic needs a division.
+  /// The number of `expr` is written, which has a division.
   virtual void noteDivision(mlir::AffineExpr expr) = 0;
   /// What is computed changes where `position` reaches `boundary`.
   virtual void noteBoundary(mlir::AffineExpr position, int64_t boundary) = 0;

@@ -54,6 +54,7 @@ public:
   /// The product of a shape.
   static int64_t numElements(llvm::ArrayRef<int64_t> shape);
 
+  static bool hasDivision(mlir::AffineExpr expr);
   /// A place where `offset` would be affine if variable `variable` were split
   /// into (variable floordiv d, variable mod d): d, or 0 if there is none.
   int64_t splitOf(mlir::AffineExpr offset, mlir::AffineExpr variable);

@@ -45,7 +45,8 @@ LogicalResult checkLibraryTypes(ModuleOp module) {
   llvm::SmallVector<std::pair<OperationName, ElementTypes>> known;
   LogicalResult result = success();
   module.walk([&](Operation *op) {
-    if (!isa<graph::ContractOp, graph::AttentionOp, graph::AttentionGradOp>(op) && !target::isConv(op))
+    if (!isa<graph::ContractOp, graph::AttentionOp, graph::AttentionGradOp>(op) &&
+        !target::isConv(op))
       return;
     std::pair<OperationName, ElementTypes> key(op->getName(), elementTypesOf(op));
     if (llvm::is_contained(known, key))
