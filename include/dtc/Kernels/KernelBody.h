@@ -1,4 +1,4 @@
-// What the body of a kernel computes, which decides its kind and its loops (KernelPlan.h).
+// What the body of a kernel computes. That decides its kind, and a target how it is run.
 #pragma once
 
 #include "dtc/Dialect/Exec/Exec.h"
@@ -9,7 +9,14 @@ namespace dtc::kernels {
 int64_t elementsOf(mlir::Value value);
 int64_t elementsOf(mlir::Operation *op);
 
-enum class KernelKind { Pointwise, Rows, Columns, Scatter, Scan, Pool };
+enum class KernelKind {
+  Pointwise, ///< every result element on its own
+  Rows,      ///< reductions that leave one value a row: softmax, norms
+  Columns,   ///< reductions over rows that keep the columns: bias gradients
+  Scatter,   ///< one scatter_add
+  Scan,      ///< one cumsum or top_k
+  Pool,      ///< one max_pool_grad
+};
 
 /// What planning needs to know about a body's ops, by their index.
 class BodyInfo {
