@@ -3,6 +3,7 @@
 #include "Diagnostics.h"
 
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Import/ONNX/Import.h"
 #include "dtc/Plan/Plan/TextFile.h"
 #include "dtc/Plan/Plan/Verify.h"
 #include "dtc/Target/Targets.h"

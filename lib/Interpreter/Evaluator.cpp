@@ -17,6 +17,18 @@ static LogicalResult checkSupported(Operation *op, TypeRange types) {
   return success();
 }
 
+const KernelTable &kernels() {
+  static const KernelTable table = [] {
+    KernelTable all;
+    addShapeKernels(all);
+    addReduceKernels(all);
+    addIndexKernels(all);
+    addVisionKernels(all);
+    return all;
+  }();
+  return table;
+}
+
 static FailureOr<Tensor> evaluatePrimitive(Operation *op, Operands operands) {
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     auto attr = dyn_cast<ElementsAttr>(constant.getValue());
@@ -27,13 +39,13 @@ static FailureOr<Tensor> evaluatePrimitive(Operation *op, Operands operands) {
   }
   if (graph::isElementwise(op))
     return evaluateElementwise(op, operands);
-  using namespace graph;
-  return TypeSwitch<Operation *, FailureOr<Tensor>>(op)
-      .Case<BarrierOp, IotaOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp, ReduceOp,
-            CumSumOp, SumOp, ContractOp, GatherOp, ScatterAddOp, PickOp, TopKOp, ConvOp,
-            ConvInputGradOp, ConvWeightGradOp, MaxPoolOp, MaxPoolGradOp>(
-          [&](auto primitive) -> FailureOr<Tensor> { return evaluateKernel(primitive, operands); })
-      .Default([](Operation *other) { return other->emitOpError() << "is not interpreted"; });
+  if (const KernelTable::Kernel *kernel = kernels().find(op->getName().getStringRef()))
+    return (*kernel)(op, operands);
+  return op->emitOpError() << "is not interpreted";
+}
+
+bool isInterpreted(OperationName op) {
+  return op.hasInterface<DecomposableOpInterface>() || kernels().find(op.getStringRef());
 }
 
 //===-- one op ------------------------------------------------------------===//

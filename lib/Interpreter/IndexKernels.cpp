@@ -34,7 +34,7 @@ static void forEachIndexed(const Along &table, ArrayRef<int64_t> indices, Visit 
     }
 }
 
-Tensor evaluateKernel(GatherOp op, Operands operands) {
+static Tensor evaluateKernel(GatherOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   Along table(operands[0]->shape(), op.getAxis());
   auto gather = [&](auto &out, const auto &in) {
@@ -44,7 +44,7 @@ Tensor evaluateKernel(GatherOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(ScatterAddOp op, Operands operands) {
+static Tensor evaluateKernel(ScatterAddOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   Along table(result.shape(), op.getAxis());
   auto scatter = [&](auto &out, const auto &in) {
@@ -56,7 +56,7 @@ Tensor evaluateKernel(ScatterAddOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(PickOp op, Operands operands) {
+static Tensor evaluateKernel(PickOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   int64_t size = operands[0]->shape().back();
   auto pick = [&](auto &out, const auto &in) {
@@ -68,7 +68,7 @@ Tensor evaluateKernel(PickOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(TopKOp op, Operands operands) {
+static Tensor evaluateKernel(TopKOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   const int64_t size = operands[0]->shape().back(), k = result.shape().back();
   std::vector<int64_t> order(size);
@@ -84,6 +84,13 @@ Tensor evaluateKernel(TopKOp op, Operands operands) {
     std::copy_n(order.begin(), k, result.ints.begin() + row * k);
   }
   return result;
+}
+
+void addIndexKernels(KernelTable &table) {
+  table.add<GatherOp>(evaluateKernel);
+  table.add<ScatterAddOp>(evaluateKernel);
+  table.add<PickOp>(evaluateKernel);
+  table.add<TopKOp>(evaluateKernel);
 }
 
 } // namespace dtc::interpreter

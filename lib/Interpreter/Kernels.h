@@ -5,6 +5,10 @@
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Interpreter/Tensor.h"
 
+#include "llvm/ADT/StringMap.h"
+
+#include <functional>
+
 namespace dtc::interpreter {
 
 using Operands = llvm::ArrayRef<const Tensor *>;
@@ -12,27 +16,32 @@ using Strides = llvm::SmallVector<int64_t, 6>;
 
 mlir::FailureOr<Tensor> evaluateElementwise(mlir::Operation *op, Operands operands);
 
-Tensor evaluateKernel(graph::IotaOp op, Operands operands);
-Tensor evaluateKernel(graph::BroadcastOp op, Operands operands);
-Tensor evaluateKernel(graph::ReshapeOp op, Operands operands);
-Tensor evaluateKernel(graph::TransposeOp op, Operands operands);
-Tensor evaluateKernel(graph::SliceOp op, Operands operands);
-Tensor evaluateKernel(graph::PadOp op, Operands operands);
-Tensor evaluateKernel(graph::ConcatOp op, Operands operands);
-Tensor evaluateKernel(graph::ReduceOp op, Operands operands);
-Tensor evaluateKernel(graph::CumSumOp op, Operands operands);
-Tensor evaluateKernel(graph::SumOp op, Operands operands);
-Tensor evaluateKernel(graph::BarrierOp op, Operands operands);
-Tensor evaluateKernel(graph::ContractOp op, Operands operands);
-Tensor evaluateKernel(graph::GatherOp op, Operands operands);
-Tensor evaluateKernel(graph::ScatterAddOp op, Operands operands);
-Tensor evaluateKernel(graph::PickOp op, Operands operands);
-Tensor evaluateKernel(graph::TopKOp op, Operands operands);
-Tensor evaluateKernel(graph::ConvOp op, Operands operands);
-Tensor evaluateKernel(graph::ConvInputGradOp op, Operands operands);
-Tensor evaluateKernel(graph::ConvWeightGradOp op, Operands operands);
-Tensor evaluateKernel(graph::MaxPoolOp op, Operands operands);
-Tensor evaluateKernel(graph::MaxPoolGradOp op, Operands operands);
+/// The kernels of primitive ops, by name.
+class KernelTable {
+public:
+  using Kernel = std::function<Tensor(mlir::Operation *, Operands)>;
+
+  template <typename Op> void add(Tensor (*evaluate)(Op, Operands)) {
+    kernels[Op::getOperationName()] = [evaluate](mlir::Operation *op, Operands operands) {
+      return evaluate(mlir::cast<Op>(op), operands);
+    };
+  }
+  /// Null where the op has none.
+  const Kernel *find(llvm::StringRef op) const {
+    auto found = kernels.find(op);
+    return found == kernels.end() ? nullptr : &found->second;
+  }
+
+private:
+  llvm::StringMap<Kernel> kernels;
+};
+
+/// All of them; each file of kernels adds its own.
+const KernelTable &kernels();
+void addShapeKernels(KernelTable &table);
+void addReduceKernels(KernelTable &table);
+void addIndexKernels(KernelTable &table);
+void addVisionKernels(KernelTable &table);
 
 //===-- what kernels are built of -----------------------------------------===//
 

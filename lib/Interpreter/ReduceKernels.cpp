@@ -74,7 +74,7 @@ void fillNeutral(ReduceKind kind, Tensor &tensor) {
     llvm::fill(tensor.ints, neutralInt(kind, tensor.type.getElementTypeBitWidth()));
 }
 
-Tensor evaluateKernel(ReduceOp op, Operands operands) {
+static Tensor evaluateKernel(ReduceOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   const Tensor &input = *operands[0];
   fillNeutral(op.getKind(), result);
@@ -91,7 +91,7 @@ Tensor evaluateKernel(ReduceOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(CumSumOp op, Operands operands) {
+static Tensor evaluateKernel(CumSumOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   const Tensor &input = *operands[0];
   int64_t size = result.shape()[op.getDim()];
@@ -113,7 +113,7 @@ Tensor evaluateKernel(CumSumOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(SumOp op, Operands operands) {
+static Tensor evaluateKernel(SumOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   auto add = [&](auto &out, const auto &in) {
     for (size_t i = 0; i < out.size(); ++i)
@@ -198,7 +198,7 @@ static void contract(ContractOp op, const std::vector<T> &lhs, const std::vector
                 shapeOf(op.getResult()), [&](int64_t from, int64_t to) { out[to] = c[from]; });
 }
 
-Tensor evaluateKernel(ContractOp op, Operands operands) {
+static Tensor evaluateKernel(ContractOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   if (result.isFloat()) {
     contract(op, operands[0]->floats, operands[1]->floats, result.floats);
@@ -211,6 +211,13 @@ Tensor evaluateKernel(ContractOp op, Operands operands) {
   contract(op, lhs, rhs, out);
   result.ints.assign(out.begin(), out.end());
   return result;
+}
+
+void addReduceKernels(KernelTable &table) {
+  table.add<ReduceOp>(evaluateKernel);
+  table.add<CumSumOp>(evaluateKernel);
+  table.add<SumOp>(evaluateKernel);
+  table.add<ContractOp>(evaluateKernel);
 }
 
 } // namespace dtc::interpreter

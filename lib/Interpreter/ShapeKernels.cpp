@@ -31,7 +31,7 @@ static void copyStrided(Tensor &out, const Tensor &in, ArrayRef<int64_t> shape,
   onElements(copy, out, in);
 }
 
-Tensor evaluateKernel(IotaOp op, Operands) {
+static Tensor evaluateKernel(IotaOp op, Operands) {
   Tensor result(op.getResult().getType());
   int64_t size = result.shape()[op.getDim()];
   int64_t step = productOf(result.shape().drop_front(op.getDim() + 1));
@@ -43,7 +43,7 @@ Tensor evaluateKernel(IotaOp op, Operands) {
   return result;
 }
 
-Tensor evaluateKernel(BroadcastOp op, Operands operands) {
+static Tensor evaluateKernel(BroadcastOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   Strides own = stridesOf(operands[0]->shape()), strides(result.rank(), 0);
   for (auto [i, dim] : llvm::enumerate(op.getDims()))
@@ -52,15 +52,15 @@ Tensor evaluateKernel(BroadcastOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(BarrierOp, Operands operands) { return *operands[0]; }
+static Tensor evaluateKernel(BarrierOp, Operands operands) { return *operands[0]; }
 
-Tensor evaluateKernel(ReshapeOp op, Operands operands) {
+static Tensor evaluateKernel(ReshapeOp op, Operands operands) {
   Tensor result = *operands[0];
   result.type = op.getResult().getType();
   return result;
 }
 
-Tensor evaluateKernel(TransposeOp op, Operands operands) {
+static Tensor evaluateKernel(TransposeOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   Strides own = stridesOf(operands[0]->shape()), strides;
   for (int64_t dim : op.getPerm())
@@ -69,7 +69,7 @@ Tensor evaluateKernel(TransposeOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(SliceOp op, Operands operands) {
+static Tensor evaluateKernel(SliceOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   Strides strides = stridesOf(operands[0]->shape());
   int64_t start = 0;
@@ -82,7 +82,7 @@ Tensor evaluateKernel(SliceOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(PadOp op, Operands operands) {
+static Tensor evaluateKernel(PadOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   const Tensor &input = *operands[0];
   double value = op.getValue().convertToDouble();
@@ -98,7 +98,7 @@ Tensor evaluateKernel(PadOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(ConcatOp op, Operands operands) {
+static Tensor evaluateKernel(ConcatOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   Strides strides = stridesOf(result.shape());
   int64_t start = 0;
@@ -107,6 +107,17 @@ Tensor evaluateKernel(ConcatOp op, Operands operands) {
     start += input->shape()[op.getDim()] * strides[op.getDim()];
   }
   return result;
+}
+
+void addShapeKernels(KernelTable &table) {
+  table.add<IotaOp>(evaluateKernel);
+  table.add<BroadcastOp>(evaluateKernel);
+  table.add<ReshapeOp>(evaluateKernel);
+  table.add<BarrierOp>(evaluateKernel);
+  table.add<TransposeOp>(evaluateKernel);
+  table.add<SliceOp>(evaluateKernel);
+  table.add<PadOp>(evaluateKernel);
+  table.add<ConcatOp>(evaluateKernel);
 }
 
 } // namespace dtc::interpreter

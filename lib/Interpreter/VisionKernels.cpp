@@ -71,7 +71,7 @@ static void forEachProduct(ArrayRef<int64_t> input, ArrayRef<int64_t> weight, in
       }
 }
 
-Tensor evaluateKernel(ConvOp op, Operands operands) {
+static Tensor evaluateKernel(ConvOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   ArrayRef<int64_t> input = operands[0]->shape(), weight = operands[1]->shape();
   Taps taps(op, input.drop_front(2), weight.drop_front(2), result.shape().drop_front(2));
@@ -87,7 +87,7 @@ Tensor evaluateKernel(ConvOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(ConvInputGradOp op, Operands operands) {
+static Tensor evaluateKernel(ConvInputGradOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   ArrayRef<int64_t> grad = operands[0]->shape(), weight = operands[1]->shape();
   Taps taps(op, result.shape().drop_front(2), weight.drop_front(2), grad.drop_front(2));
@@ -103,7 +103,7 @@ Tensor evaluateKernel(ConvInputGradOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(ConvWeightGradOp op, Operands operands) {
+static Tensor evaluateKernel(ConvWeightGradOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   ArrayRef<int64_t> input = operands[0]->shape(), grad = operands[1]->shape();
   Taps taps(op, input.drop_front(2), result.shape().drop_front(2), grad.drop_front(2));
@@ -150,7 +150,7 @@ static void forEachMaximum(const Tensor &input, const Taps &taps, Visit visit) {
   }
 }
 
-Tensor evaluateKernel(MaxPoolOp op, Operands operands) {
+static Tensor evaluateKernel(MaxPoolOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   const Tensor &input = *operands[0];
   fillNeutral(ReduceKind::Max, result);
@@ -162,7 +162,7 @@ Tensor evaluateKernel(MaxPoolOp op, Operands operands) {
   return result;
 }
 
-Tensor evaluateKernel(MaxPoolGradOp op, Operands operands) {
+static Tensor evaluateKernel(MaxPoolGradOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   const Tensor &input = *operands[0], &grad = *operands[1];
   Taps taps(op, input.shape().drop_front(2), op.getKernel(), grad.shape().drop_front(2));
@@ -171,6 +171,14 @@ Tensor evaluateKernel(MaxPoolGradOp op, Operands operands) {
       result.floats[in] += grad.floats[out];
   });
   return result;
+}
+
+void addVisionKernels(KernelTable &table) {
+  table.add<ConvOp>(evaluateKernel);
+  table.add<ConvInputGradOp>(evaluateKernel);
+  table.add<ConvWeightGradOp>(evaluateKernel);
+  table.add<MaxPoolOp>(evaluateKernel);
+  table.add<MaxPoolGradOp>(evaluateKernel);
 }
 
 } // namespace dtc::interpreter

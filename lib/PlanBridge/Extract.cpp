@@ -1,6 +1,7 @@
 // From the IR to a problem.
 #include "AttentionWindow.h"
 #include "Functions.h"
+#include "Rounds.h"
 
 #include "dtc/Dialect/Graph/AlikeOps.h"
 #include "dtc/PlanBridge/PlanBridge.h"
@@ -79,84 +80,16 @@ static std::string locationName(Location loc) {
   return "";
 }
 
-static OpKind kindOf(Operation *op) {
-  if (isa<ContractOp, GroupedContractOp, ConvOp, ConvInputGradOp, ConvWeightGradOp>(op))
-    return OpKind::Contraction;
-  if (isa<AttentionOp, AttentionGradOp>(op))
-    return OpKind::Attention;
-  if (isa<LayerNormOp, LayerNormGradOp, RmsNormOp, RmsNormGradOp>(op))
-    return OpKind::Normalization;
-  if (isa<CrossEntropyOp, CrossEntropyGradOp>(op))
-    return OpKind::Loss;
-  if (isa<GatherOp, ScatterAddOp, PickOp, DispatchOp, CombineOp>(op))
-    return OpKind::Lookup;
-  if (isa<ReshapeOp, BarrierOp>(op))
-    return OpKind::View;
-  if (isa<TransposeOp, BroadcastOp, SliceOp, IotaOp, arith::ConstantOp>(op))
-    return OpKind::Layout;
-  if (isa<PadOp, ConcatOp>(op))
-    return OpKind::Join;
-  if (isa<ReduceOp, CumSumOp, TopKOp, SoftmaxOp, SoftmaxGradOp>(op))
-    return OpKind::Reduction;
-  if (isElementwise(op) || isa<ActivationOp, ActivationGradOp, SumOp>(op))
-    return OpKind::Elementwise;
-  return OpKind::Other;
-}
-
-/// How many reductions an op makes inside when its rounds factor is split, each
-/// of a value per row in f32; 0 where that doesn't describe it.
-static int roundsOf(Operation *op) {
-  if (isa<LayerNormOp, LayerNormGradOp, SoftmaxOp>(op))
-    return 2;
-  if (isa<RmsNormOp, RmsNormGradOp, SoftmaxGradOp>(op))
-    return 1;
-  return isa<CrossEntropyOp>(op) ? 3 : 0;
-}
-
+/// Where a rounds factor is split. One whose price rounds can't say is kept whole.
 static void addRounds(Operation *source, plan::Op &op) {
-  int count = roundsOf(source);
   for (auto [i, factor] : llvm::enumerate(op.rule->factors)) {
     if (factor.kind != FactorKind::Rounds)
       continue;
-    if (count == 0) {
-      op.keepRounds = true;
-      continue;
-    }
-    plan::Round round;
-    round.factor = static_cast<FactorId>(i);
-    for (const std::vector<FactorId> &dim : op.rule->operands[0])
-      for (FactorId other : dim)
-        if (op.rule->factors[other].kind != FactorKind::Rounds)
-          round.tensor.push_back(other);
-    op.rounds.insert(op.rounds.end(), count, round);
+    auto id = static_cast<FactorId>(i);
+    int count = roundsOver(source, op.rule, id).value_or(0);
+    op.keepRounds |= count == 0;
+    op.rounds.insert(op.rounds.end(), count, plan::Round{id, rowFactors(op.rule)});
   }
-}
-
-/// Bytes of an attention's scores, which are f32.
-static double scoreBytes(Operation *op) {
-  ArrayRef<int64_t> query = shapeOf(op->getOperand(0)), key = shapeOf(op->getOperand(1));
-  return double(query[0]) * query[1] * query[2] * key[1] * 4;
-}
-
-/// Attention makes probabilities beside its scores, its gradient another tensor
-/// of their size.
-static double scratchOf(Operation *op) {
-  return isa<AttentionOp, AttentionGradOp>(op) ? scoreBytes(op) : 0;
-}
-
-/// Attention's scores are computed once for both passes, and the largest of each
-/// row and the sum of its exponentials, of which the result has only one.
-static double savedOf(Operation *op) {
-  if (!isa<AttentionOp>(op))
-    return 0;
-  return scoreBytes(op) + scoreBytes(op) / double(shapeOf(op->getOperand(1))[1]);
-}
-
-static bool isCausal(Operation *op) {
-  if (auto attention = dyn_cast<AttentionOp>(op))
-    return attention.getCausal();
-  auto gradient = dyn_cast<AttentionGradOp>(op);
-  return gradient && gradient.getCausal();
 }
 
 //===-- the function ------------------------------------------------------===//
@@ -243,14 +176,19 @@ const plan::Op *Extractor::likeOf(Operation *source) {
     source->emitError() << "has no sharding rule and can't be planned: " << source->getName();
     return nullptr;
   }
+  auto costed = dyn_cast<CostOpInterface>(source);
+  if (!costed) {
+    source->emitError() << "states no cost and can't be planned: " << source->getName();
+    return nullptr;
+  }
+  sharding::OpCost cost = costed.getCost();
   op.name = source->getName().getStringRef().str();
-  op.kind = kindOf(source);
+  op.kind = cost.kind;
   op.rule = ruled.getShardingRule();
-  if (auto cost = dyn_cast<CostOpInterface>(source))
-    op.flops = cost.getContractionFlops();
-  op.scratch = scratchOf(source);
-  op.saved = trains ? savedOf(source) : 0;
-  op.causal = isCausal(source);
+  op.flops = cost.flops;
+  op.scratch = cost.scratch;
+  op.saved = trains ? cost.saved : 0;
+  op.causal = cost.causal;
   op.groupedExperts = expertsFactor(source, op.rule);
   addRounds(source, op);
   return &op;

@@ -6,22 +6,24 @@ namespace dtc::raise {
 
 void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch) {
   if (batch != 0)
-    passes.addPass(createRebatchPass(batch));
+    passes.addPass(createRebatch({batch}));
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());
-  passes.addPass(createUnflattenPass());
+  passes.addPass(createUnflatten());
   passes.addPass(mlir::createCSEPass());
-  passes.addPass(createRaisePass());
-  passes.addPass(createUnflattenPass());
+  passes.addPass(createRaiseLayers());
+  passes.addPass(createUnflatten());
   passes.addPass(mlir::createCSEPass());
-  passes.addPass(createViewParametersPass());
+  passes.addPass(createViewParameters());
 }
 
-void registerRaisePasses() {
-  mlir::registerPass(createUnflattenPass);
-  mlir::registerPass(createRaisePass);
-  mlir::registerPass(createViewParametersPass);
-  mlir::registerPass([] { return createRebatchPass(0); });
+void registerRaisePipeline() {
+  registerRaisePasses();
+  mlir::PassPipelineRegistration<RaisePipelineOptions>(
+      "dtc-raise-pipeline", "what every importer runs on the graph it has built",
+      [](mlir::OpPassManager &passes, const RaisePipelineOptions &options) {
+        buildRaisePipeline(passes, options.batch);
+      });
 }
 
 } // namespace dtc::raise

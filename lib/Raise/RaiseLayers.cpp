@@ -7,16 +7,12 @@ using namespace mlir;
 
 namespace dtc::raise {
 
+#define GEN_PASS_DEF_RAISELAYERS
+#include "dtc/Raise/Passes.h.inc"
+
 namespace {
-struct RaisePass : PassWrapper<RaisePass, OperationPass<>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RaisePass)
-  StringRef getArgument() const final { return "dtc-raise"; }
-  StringRef getDescription() const final {
-    return "recognize attention, normalizations, activations and mixtures of experts";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<graph::GraphDialect>();
-  }
+struct RaiseLayers : impl::RaiseLayersBase<RaiseLayers> {
+  using RaiseLayersBase::RaiseLayersBase;
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
@@ -29,7 +25,5 @@ struct RaisePass : PassWrapper<RaisePass, OperationPass<>> {
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> createRaisePass() { return std::make_unique<RaisePass>(); }
 
 } // namespace dtc::raise

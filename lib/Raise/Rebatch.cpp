@@ -7,7 +7,7 @@
 // A batch of one cannot be told from a dimension of size 1 of a parameter, so
 // it is followed from the inputs downwards only, and what does not depend on an
 // input is repeated where it meets the batch.
-#include "BatchRules.h"
+#include "BatchPlace.h"
 #include "dtc/Raise/Passes.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -15,6 +15,9 @@
 using namespace mlir;
 
 namespace dtc::raise {
+
+#define GEN_PASS_DEF_REBATCH
+#include "dtc/Raise/Passes.h.inc"
 
 namespace {
 
@@ -54,12 +57,6 @@ private:
     shape[at.dim] = at.outer * batch * at.inner;
     return tensorType(value).clone(shape);
   }
-  sharding::ShardingRule ruleOf(Operation *op) const {
-    auto withRule = dyn_cast<ShardingRuleOpInterface>(op);
-    // Rules leave out dimensions of size 1, so a batch of one needs its own.
-    return withRule && old > 1 ? withRule.getShardingRule() : rankedRule(op);
-  }
-
   func::FuncOp func;
   int64_t batch, old = 0;
   llvm::DenseMap<Value, BatchPlace> places; // looked up only
@@ -136,7 +133,10 @@ LogicalResult Rebatcher::visit(Operation *op) {
   tensors.append(op->result_begin(), op->result_end());
   if (llvm::none_of(tensors, [&](Value value) { return places.contains(value); }))
     return success();
-  const sharding::ShardingRule rule = ruleOf(op);
+  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!ruled)
+    return op->emitError() << "cannot change the batch: it has no sharding rule";
+  const sharding::ShardingRule rule = ruled.getRuleWithUnits();
   auto dimsOf = [&](size_t i) -> const sharding::TensorFactors & {
     return i < op->getNumOperands() ? rule.operands[i] : rule.results[i - op->getNumOperands()];
   };
@@ -192,7 +192,10 @@ LogicalResult Rebatcher::checkSources() {
 void Rebatcher::repeatOperands(Operation *op) {
   if (isa<graph::ReshapeOp, graph::BroadcastOp>(op))
     return;
-  const sharding::ShardingRule rule = ruleOf(op);
+  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!ruled)
+    return;
+  const sharding::ShardingRule rule = ruled.getRuleWithUnits();
   std::optional<BatchFactor> factor;
   for (auto [i, result] : llvm::enumerate(op->getResults()))
     if (auto at = placeIn(result))
@@ -248,16 +251,8 @@ void Rebatcher::retype() {
 }
 
 namespace {
-struct RebatchPass : PassWrapper<RebatchPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RebatchPass)
-  RebatchPass() = default;
-  RebatchPass(const RebatchPass &other) : PassWrapper(other) {}
-  explicit RebatchPass(int64_t size) { batch = size; }
-  StringRef getArgument() const final { return "dtc-rebatch"; }
-  StringRef getDescription() const final { return "give @forward another batch size"; }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<graph::GraphDialect>();
-  }
+struct Rebatch : impl::RebatchBase<Rebatch> {
+  using RebatchBase::RebatchBase;
 
   void runOnOperation() override {
     auto func = getOperation().lookupSymbol<func::FuncOp>("forward");
@@ -270,14 +265,7 @@ struct RebatchPass : PassWrapper<RebatchPass, OperationPass<ModuleOp>> {
     if (failed(Rebatcher(func, batch).run()))
       signalPassFailure();
   }
-
-  Option<int64_t> batch{*this, "batch", llvm::cl::desc("samples of one call"),
-                        llvm::cl::init(0)};
 };
 } // namespace
-
-std::unique_ptr<Pass> createRebatchPass(int64_t batch) {
-  return std::make_unique<RebatchPass>(batch);
-}
 
 } // namespace dtc::raise

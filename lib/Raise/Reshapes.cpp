@@ -107,7 +107,8 @@ Value expandDims(Emitter &emit, Value value, ArrayRef<Shape> sizes) {
 }
 
 bool actsElementwise(Operation *op) {
-  return graph::isElementwise(op) || isa<graph::ActivationOp, graph::SumOp>(op);
+  auto cost = dyn_cast<CostOpInterface>(op);
+  return cost && cost.getCost().kind == sharding::OpKind::Elementwise;
 }
 
 Operation *rebuild(PatternRewriter &rewriter, Operation *op, ValueRange operands,

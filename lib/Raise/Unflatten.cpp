@@ -7,16 +7,12 @@ using namespace mlir;
 
 namespace dtc::raise {
 
+#define GEN_PASS_DEF_UNFLATTEN
+#include "dtc/Raise/Passes.h.inc"
+
 namespace {
-struct UnflattenPass : PassWrapper<UnflattenPass, OperationPass<>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(UnflattenPass)
-  StringRef getArgument() const final { return "dtc-unflatten"; }
-  StringRef getDescription() const final {
-    return "move reshapes and transposes into contractions and weights";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<graph::GraphDialect>();
-  }
+struct Unflatten : impl::UnflattenBase<Unflatten> {
+  using UnflattenBase::UnflattenBase;
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
@@ -34,7 +30,5 @@ struct UnflattenPass : PassWrapper<UnflattenPass, OperationPass<>> {
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> createUnflattenPass() { return std::make_unique<UnflattenPass>(); }
 
 } // namespace dtc::raise

@@ -5,6 +5,9 @@ using namespace mlir;
 
 namespace dtc::raise {
 
+#define GEN_PASS_DEF_VIEWPARAMETERS
+#include "dtc/Raise/Passes.h.inc"
+
 /// The type to which every use reshapes the argument; null when they differ.
 static RankedTensorType commonView(BlockArgument argument) {
   RankedTensorType view;
@@ -18,12 +21,8 @@ static RankedTensorType commonView(BlockArgument argument) {
 }
 
 namespace {
-struct ViewParametersPass : PassWrapper<ViewParametersPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ViewParametersPass)
-  StringRef getArgument() const final { return "dtc-view-parameters"; }
-  StringRef getDescription() const final {
-    return "reshapes on parameters become the parameters' views";
-  }
+struct ViewParameters : impl::ViewParametersBase<ViewParameters> {
+  using ViewParametersBase::ViewParametersBase;
 
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
@@ -51,9 +50,5 @@ struct ViewParametersPass : PassWrapper<ViewParametersPass, OperationPass<Module
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> createViewParametersPass() {
-  return std::make_unique<ViewParametersPass>();
-}
 
 } // namespace dtc::raise

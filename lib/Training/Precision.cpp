@@ -16,17 +16,14 @@ namespace {
 
 /// Results that are f32 whatever the operands are.
 bool isStatistic(OpResult result) {
-  Operation *op = result.getOwner();
-  if (isa<LayerNormOp, RmsNormOp, AttentionOp>(op))
-    return result.getResultNumber() > 0;
-  return isa<CrossEntropyOp>(op);
+  auto precision = dyn_cast<PrecisionOpInterface>(result.getOwner());
+  return precision && precision.isStatistic(result.getResultNumber());
 }
 
-/// Operands that may be wider than the op's others: rounding a mask's -3.4e38
-/// to bf16 would give -inf.
+/// Operands that may be wider than the op's others.
 bool mayStayWide(OpOperand &operand) {
-  auto attention = dyn_cast<AttentionOp>(operand.getOwner());
-  return attention && attention.getBias() && operand.get() == attention.getBias();
+  auto precision = dyn_cast<PrecisionOpInterface>(operand.getOwner());
+  return precision && precision.mayStayWide(operand.getOperandNumber());
 }
 
 class PrecisionConverter {

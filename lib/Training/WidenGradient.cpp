@@ -7,17 +7,9 @@ using namespace dtc::graph;
 
 namespace dtc::training {
 
-/// Ops whose results may be wider than their operands.
-static bool canWidenResult(Operation *op) {
-  return isa<ContractOp, GroupedContractOp, ScatterAddOp, ConvWeightGradOp, LayerNormGradOp,
-             RmsNormGradOp>(op);
-}
-
-/// Ops that act alike in every element type, which all operands share.
-static bool commutesWithWidening(Operation *op) {
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduce.getKind() == ReduceKind::Sum;
-  return isa<SumOp, ReshapeOp, TransposeOp, SliceOp, PadOp, BroadcastOp, ConcatOp, CumSumOp>(op);
+static Widening wideningOf(Operation *op) {
+  auto precision = dyn_cast_or_null<PrecisionOpInterface>(op);
+  return precision ? precision.getWidening() : Widening::None;
 }
 
 /// Right after the op that makes it, and part of the same backward op.
@@ -42,9 +34,10 @@ static Value widen(OpBuilder &builder, Value value, Type elementType, unsigned r
     if (narrowing.getIn().getType() == type)
       return narrowing.getIn();
   bool alone = static_cast<unsigned>(llvm::range_size(value.getUses())) == reads;
-  if (!op || !alone || !(canWidenResult(op) || commutesWithWidening(op)))
+  Widening widening = wideningOf(op);
+  if (!alone || widening == Widening::None)
     return extended(builder, value, elementType);
-  if (commutesWithWidening(op))
+  if (widening == Widening::Operands)
     for (OpOperand &operand : op->getOpOperands())
       operand.set(widen(builder, operand.get(), elementType, 1));
   value.setType(type);

@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
   dtc::kernels::registerKernelsPasses();
   dtc::lower::registerLowerPasses();
   dtc::planbridge::registerPlanBridgePasses();
-  dtc::raise::registerRaisePasses();
+  dtc::raise::registerRaisePipeline();
   dtc::training::registerTrainingPasses();
 #ifdef DTC_TEST_PASSES
   dtc::test::registerCpuTestPasses();

@@ -2,7 +2,7 @@
 // configuration file, the C API and Python fill in.
 #pragma once
 
-#include "dtc/Import/ONNX/Import.h"
+#include "dtc/Import/ImportedModel.h"
 #include "dtc/Plan/Plan/Result.h"
 #include "dtc/Training/Train.h"
 

@@ -6,14 +6,13 @@ include "mlir/IR/OpBase.td"
 def CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::dtc";
   let description = [{
-    Arithmetic work of an op at its present shapes. Bytes moved follow from the
-    types and need no method; ops without this interface are memory-bound.
+    What the planner must know of an op's cost beside its types and its sharding
+    rule. Every op of a graph states it; there is no default.
   }];
   let methods = [
     InterfaceMethod<[{
-      Floating-point operations of the contractions inside the op (a
-      multiplication and an addition count as two).
-    }], "double", "getContractionFlops", (ins)>,
+      The cost of the op at its present shapes (see dtc/Sharding/OpCost.h).
+    }], "::dtc::sharding::OpCost", "getCost", (ins)>,
   ];
 }
 

@@ -1,6 +1,7 @@
 // The interfaces by which phases see ops.
 #pragma once
 
+#include "dtc/Sharding/OpCost.h"
 #include "dtc/Sharding/Rule.h"
 
 #include "mlir/IR/Builders.h"
@@ -9,6 +10,22 @@
 #include <functional>
 
 namespace dtc {
+
+/// Whether a rule has factors of size 1. They can't be split, so that planning omits them; but a
+/// batch of one is such a factor, and rebatching makes it a larger one.
+enum class UnitFactors : uint8_t { Omitted, Kept };
+
+/// How an op gives results of a wider float type than its operands have now.
+enum class Widening : uint8_t {
+  None,     ///< by a conversion after it
+  Result,   ///< its result may be wider than its operands: it accumulates in the wider type
+  Operands, ///< its operands are widened: it acts alike in every type, which all of them share
+};
+
+/// An op through which nothing is differentiated: it is part of a backward pass or an update, or
+/// its result is an index. Every other op of a graph has DifferentiableOpInterface.
+template <typename ConcreteOp>
+class NoGradient : public mlir::OpTrait::TraitBase<ConcreteOp, NoGradient> {};
 
 /// What ShardingRuleOpInterface::buildLocal may ask about the shard it builds.
 struct LocalContext {
@@ -29,4 +46,5 @@ llvm::SmallVector<mlir::Value> cloneLocal(mlir::Operation *op, mlir::OpBuilder &
 
 #include "dtc/Interfaces/CostInterface.h.inc"
 #include "dtc/Interfaces/DifferentiableInterface.h.inc"
+#include "dtc/Interfaces/PrecisionInterface.h.inc"
 #include "dtc/Interfaces/ShardingRuleInterface.h.inc"

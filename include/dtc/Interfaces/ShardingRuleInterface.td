@@ -11,8 +11,10 @@ def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      The op's sharding rule for its present operand and result shapes.
-    }], "::dtc::sharding::ShardingRule", "getShardingRule", (ins)>,
+      Writes down the op's sharding rule for its present operand and result
+      shapes. `units` says what becomes of dimensions of size 1.
+    }], "::dtc::sharding::ShardingRule", "buildShardingRule",
+      (ins "::dtc::UnitFactors":$units)>,
     InterfaceMethod<[{
       Builds the op on the shards `operands` and returns its results, which
       have the types `resultTypes`. The default clones the op with these types;
@@ -26,6 +28,16 @@ def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
         return ::dtc::cloneLocal($_op, builder, operands, resultTypes);
       }]>,
   ];
+  let extraSharedClassDeclaration = [{
+    /// The op's sharding rule.
+    ::dtc::sharding::ShardingRule getShardingRule() {
+      return $_op.buildShardingRule(::dtc::UnitFactors::Omitted);
+    }
+    /// The same with a factor for each dimension of size 1, by which a batch of one is followed.
+    ::dtc::sharding::ShardingRule getRuleWithUnits() {
+      return $_op.buildShardingRule(::dtc::UnitFactors::Kept);
+    }
+  }];
 }
 
 def DecomposableOpInterface : OpInterface<"DecomposableOpInterface"> {

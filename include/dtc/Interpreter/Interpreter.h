@@ -26,6 +26,9 @@ mlir::FailureOr<Tensors> evaluate(mlir::func::FuncOp func, const Tensors &inputs
 mlir::FailureOr<Tensors> evaluate(mlir::Operation *op, const Tensors &operands,
                                   Numerics numerics = Numerics::ProgramTypes);
 
+/// Whether an op of the `dtc` dialect has a kernel or a decomposition, by which it is evaluated.
+bool isInterpreted(mlir::OperationName op);
+
 /// Results of every rank of `mesh` for its inputs: `func` has local shapes and
 /// may contain `dist` collectives.
 mlir::FailureOr<std::vector<Tensors>> evaluateRanks(mlir::func::FuncOp func,

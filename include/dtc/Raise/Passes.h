@@ -1,31 +1,29 @@
-// Rewrites that bring an imported graph into the form the other phases expect.
+// Passes that bring an imported graph into the form the other phases expect.
+//
+// An importer writes what its file says with plain ops (Raise/Emit.h) into `@forward` of a module
+// and then runs the pipeline. Nothing here knows what kind of file it was.
 #pragma once
 
-#include "mlir/Pass/PassManager.h"
+#include "dtc/Dialect/Graph/Graph.h"
 
-#include <memory>
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
 
 namespace dtc::raise {
 
-/// Undoes flattening: reshapes that merge batch and sequence around
-/// contractions move below them, those that split a contraction's result into
-/// heads move above it into the weight; transposes fold into index lists.
-std::unique_ptr<mlir::Pass> createUnflattenPass();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "dtc/Raise/Passes.h.inc"
 
-/// Recognizes layers that the file spells out: attention, normalizations,
-/// activations, softmax.
-std::unique_ptr<mlir::Pass> createRaisePass();
+struct RaisePipelineOptions : mlir::PassPipelineOptions<RaisePipelineOptions> {
+  Option<int64_t> batch{*this, "batch", llvm::cl::desc("samples of one call; 0 keeps the file's"),
+                        llvm::cl::init(0)};
+};
 
-/// A reshape directly on a parameter becomes the parameter's view.
-std::unique_ptr<mlir::Pass> createViewParametersPass();
-
-/// Gives @forward another batch size.
-std::unique_ptr<mlir::Pass> createRebatchPass(int64_t batch);
-
-/// All of it in order; `batch` 0 keeps the file's.
+/// What every importer runs on the graph it has built: `--dtc-raise-pipeline=batch=N`.
 void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch);
 
-/// --dtc-unflatten, --dtc-raise, --dtc-view-parameters, --dtc-rebatch=batch=N.
-void registerRaisePasses();
+/// The passes and the pipeline, for dtc-opt.
+void registerRaisePipeline();
 
 } // namespace dtc::raise

@@ -29,8 +29,8 @@ LogicalResult ContractOp::verify() {
 
 SmallVector<int64_t> ContractOp::getIndexSizes() { return sizesByIndex(tensorsOf(*this)); }
 
-ShardingRule ContractOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule ContractOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<FactorId> dims;
   for (auto [index, size] : llvm::enumerate(getIndexSizes())) {
     bool kept = llvm::is_contained(getResultIndices(), static_cast<int64_t>(index));
@@ -43,9 +43,10 @@ ShardingRule ContractOp::getShardingRule() {
   return rule.result(0, select(getResultIndices())).linear({0}).linear({1}).build();
 }
 
-double ContractOp::getContractionFlops() {
+OpCost ContractOp::getCost() {
   double flops = 2;
   for (int64_t size : getIndexSizes())
     flops *= size;
-  return flops;
+  return {.kind = OpKind::Contraction, .flops = flops};
 }
+Widening ContractOp::getWidening() { return Widening::Result; }

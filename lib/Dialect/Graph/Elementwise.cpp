@@ -1,4 +1,4 @@
-// Sharding rules of the arith and math ops that graphs use.
+// Sharding rules and costs of the arith and math ops that graphs use.
 #include "Rules.h"
 
 using namespace mlir;
@@ -22,8 +22,8 @@ static std::vector<std::vector<int>> linearSets(Operation *op) {
 namespace {
 template <typename Op>
 struct ElementwiseRule : ShardingRuleOpInterface::ExternalModel<ElementwiseRule<Op>, Op> {
-  ShardingRule getShardingRule(Operation *op) const {
-    OpRule rule(op);
+  ShardingRule buildShardingRule(Operation *op, UnitFactors units) const {
+    OpRule rule(op, units);
     ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
     SmallVector<FactorId> dims = rule.factors(shape);
     // A select's condition may be one scalar.
@@ -37,11 +37,20 @@ struct ElementwiseRule : ShardingRuleOpInterface::ExternalModel<ElementwiseRule<
   }
 };
 
+template <typename Op>
+struct ElementwiseCost : CostOpInterface::ExternalModel<ElementwiseCost<Op>, Op> {
+  OpCost getCost(Operation *) const { return {OpKind::Elementwise}; }
+};
+
+struct ConstantCost : CostOpInterface::ExternalModel<ConstantCost, arith::ConstantOp> {
+  OpCost getCost(Operation *) const { return {OpKind::Layout}; }
+};
+
 /// A constant that holds one value everywhere has it on every shard; others
 /// stay whole, and are sliced where a shard is wanted.
 struct ConstantRule : ShardingRuleOpInterface::ExternalModel<ConstantRule, arith::ConstantOp> {
-  ShardingRule getShardingRule(Operation *op) const {
-    OpRule rule(op);
+  ShardingRule buildShardingRule(Operation *op, UnitFactors units) const {
+    OpRule rule(op, units);
     bool splat = isa<SplatElementsAttr>(cast<arith::ConstantOp>(op).getValue());
     rule.result(0, rule.factors(shapeOf(op->getResult(0)),
                                 splat ? FactorKind::Parallel : FactorKind::Whole));
@@ -61,14 +70,14 @@ struct ConstantRule : ShardingRuleOpInterface::ExternalModel<ConstantRule, arith
 } // namespace
 
 template <typename... Ops>
-static void attachRules(MLIRContext *context) {
-  (Ops::template attachInterface<ElementwiseRule<Ops>>(*context), ...);
+static void attachModels(MLIRContext *context) {
+  (Ops::template attachInterface<ElementwiseRule<Ops>, ElementwiseCost<Ops>>(*context), ...);
 }
 
 static void attachArith(MLIRContext *context) {
   using namespace arith;
-  arith::ConstantOp::attachInterface<ConstantRule>(*context);
-  attachRules<AddFOp, SubFOp, MulFOp, DivFOp, RemFOp, NegFOp, MaximumFOp, MinimumFOp, MaxNumFOp,
+  arith::ConstantOp::attachInterface<ConstantRule, ConstantCost>(*context);
+  attachModels<AddFOp, SubFOp, MulFOp, DivFOp, RemFOp, NegFOp, MaximumFOp, MinimumFOp, MaxNumFOp,
               MinNumFOp, AddIOp, SubIOp, MulIOp, DivSIOp, DivUIOp, RemSIOp, RemUIOp, FloorDivSIOp,
               CeilDivSIOp, CeilDivUIOp, AndIOp, OrIOp, XOrIOp, ShLIOp, ShRSIOp, ShRUIOp, MaxSIOp,
               MaxUIOp, MinSIOp, MinUIOp, CmpIOp, CmpFOp, SelectOp, ExtFOp, TruncFOp, ExtSIOp,
@@ -77,7 +86,7 @@ static void attachArith(MLIRContext *context) {
 
 static void attachMath(MLIRContext *context) {
   using namespace math;
-  attachRules<AbsFOp, AbsIOp, AcosOp, AcoshOp, AsinOp, AsinhOp, AtanOp, Atan2Op, AtanhOp, CbrtOp,
+  attachModels<AbsFOp, AbsIOp, AcosOp, AcoshOp, AsinOp, AsinhOp, AtanOp, Atan2Op, AtanhOp, CbrtOp,
               CeilOp, CopySignOp, CosOp, CoshOp, ErfOp, ErfcOp, ExpOp, Exp2Op, ExpM1Op, FloorOp,
               FmaOp, FPowIOp, IPowIOp, IsFiniteOp, IsInfOp, IsNaNOp, IsNormalOp, LogOp, Log10Op,
               Log1pOp, Log2Op, PowFOp, RoundOp, RoundEvenOp, RsqrtOp, SinOp, SinhOp, SqrtOp,

@@ -73,8 +73,8 @@ struct ExchangeFactors {
 };
 } // namespace
 
-ShardingRule DispatchOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule DispatchOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   ExchangeFactors dims(rule, shapeOf(getInput()), getExperts());
   rule.operand(0, {dims.sample, dims.ordered}).operand(0, dims.rest);
   rule.operand(1, {dims.sample, dims.ordered});
@@ -82,8 +82,8 @@ ShardingRule DispatchOp::getShardingRule() {
   return rule.linear({0}).build();
 }
 
-ShardingRule CombineOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule CombineOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   ExchangeFactors dims(rule, shapeOf(getInput()), getExperts());
   rule.operand(0, dims.sample).operandCompound(0, dims.byExperts).operand(0, dims.rest);
   rule.operand(1, {dims.sample, dims.ordered});
@@ -102,6 +102,9 @@ FailureOr<SmallVector<Value>> CombineOp::buildLocal(OpBuilder &builder, ValueRan
                                                     const LocalContext &context) {
   return cloneUnlessSplit(*this, builder, operands, resultTypes, context);
 }
+
+OpCost DispatchOp::getCost() { return {OpKind::Lookup}; }
+OpCost CombineOp::getCost() { return {OpKind::Lookup}; }
 
 //===-- grouped_contract --------------------------------------------------===//
 
@@ -160,8 +163,8 @@ LogicalResult GroupedContractOp::verify() {
 
 SmallVector<int64_t> GroupedContractOp::getIndexSizes() { return sizesByIndex(tensorsOf(*this)); }
 
-ShardingRule GroupedContractOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule GroupedContractOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<int64_t> sizes = getIndexSizes();
   int64_t experts = getExperts(), row = getChoiceIndices().back();
   int64_t count = partsOf(sizes[experts], sizes[row]);
@@ -196,11 +199,12 @@ FailureOr<SmallVector<Value>> GroupedContractOp::buildLocal(OpBuilder &builder,
   return cloneUnlessSplit(*this, builder, operands, resultTypes, context);
 }
 
-double GroupedContractOp::getContractionFlops() {
+OpCost GroupedContractOp::getCost() {
   double flops = 2;
   for (auto [index, size] : llvm::enumerate(getIndexSizes()))
     flops *= index == getExperts() ? 1 : size;
-  return flops;
+  return {.kind = OpKind::Contraction, .flops = flops};
 }
+Widening GroupedContractOp::getWidening() { return Widening::Result; }
 
 } // namespace dtc::graph

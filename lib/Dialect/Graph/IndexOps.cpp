@@ -51,8 +51,8 @@ LogicalResult GatherOp::verify() {
                      "result");
 }
 
-ShardingRule GatherOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule GatherOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   GatherFactors dims = gatherFactors(rule, shapeOf(getTable()), shapeOf(getIndices()), getAxis(),
                                      FactorKind::Reduction, FactorKind::Parallel);
   return rule.operand(0, dims.table).operand(1, dims.indices).result(0, dims.gathered)
@@ -68,6 +68,8 @@ FailureOr<SmallVector<Value>> GatherOp::buildLocal(OpBuilder &builder, ValueRang
   return cloneLocal(*this, builder, shifted, resultTypes);
 }
 
+OpCost GatherOp::getCost() { return {OpKind::Lookup}; }
+
 //===-- scatter_add -------------------------------------------------------===//
 
 LogicalResult ScatterAddOp::verify() {
@@ -80,8 +82,8 @@ LogicalResult ScatterAddOp::verify() {
                      "updates");
 }
 
-ShardingRule ScatterAddOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule ScatterAddOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   GatherFactors dims = gatherFactors(rule, shapeOf(getResult()), shapeOf(getIndices()), getAxis(),
                                      FactorKind::Parallel, FactorKind::Reduction);
   return rule.operand(0, dims.indices).operand(1, dims.gathered).result(0, dims.table)
@@ -97,6 +99,9 @@ FailureOr<SmallVector<Value>> ScatterAddOp::buildLocal(OpBuilder &builder, Value
   return cloneLocal(*this, builder, shifted, resultTypes);
 }
 
+OpCost ScatterAddOp::getCost() { return {OpKind::Lookup}; }
+Widening ScatterAddOp::getWidening() { return Widening::Result; }
+
 //===-- pick --------------------------------------------------------------===//
 
 LogicalResult PickOp::verify() {
@@ -110,8 +115,8 @@ LogicalResult PickOp::verify() {
   return verifyShape(*this, getResult(), input.drop_back(), "result");
 }
 
-ShardingRule PickOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule PickOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   ArrayRef<int64_t> input = shapeOf(getInput());
   SmallVector<FactorId> rows = rule.factors(input.drop_back());
   FactorId last = rule.factor(input.back(), FactorKind::Reduction);
@@ -128,3 +133,5 @@ FailureOr<SmallVector<Value>> PickOp::buildLocal(OpBuilder &builder, ValueRange 
     shifted[1] = shiftIndices(builder, getLoc(), operands[1], offset);
   return cloneLocal(*this, builder, shifted, resultTypes);
 }
+
+OpCost PickOp::getCost() { return {OpKind::Lookup}; }

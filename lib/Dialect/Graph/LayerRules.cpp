@@ -7,8 +7,8 @@ using namespace dtc::graph;
 
 //===-- activation and softmax --------------------------------------------===//
 
-static OpRule pointwise(Operation *op) {
-  OpRule rule(op);
+static OpRule pointwise(Operation *op, UnitFactors units) {
+  OpRule rule(op, units);
   SmallVector<FactorId> dims = rule.factors(shapeOf(op->getResult(0)));
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     rule.operand(i, dims);
@@ -16,11 +16,18 @@ static OpRule pointwise(Operation *op) {
   return rule;
 }
 
-ShardingRule ActivationOp::getShardingRule() { return pointwise(*this).build(); }
-ShardingRule ActivationGradOp::getShardingRule() { return pointwise(*this).linear({1}).build(); }
+ShardingRule ActivationOp::buildShardingRule(UnitFactors units) {
+  return pointwise(*this, units).build();
+}
+ShardingRule ActivationGradOp::buildShardingRule(UnitFactors units) {
+  return pointwise(*this, units).linear({1}).build();
+}
 
-static OpRule alongDim(Operation *op, int64_t dim) {
-  OpRule rule(op);
+OpCost ActivationOp::getCost() { return {OpKind::Elementwise}; }
+OpCost ActivationGradOp::getCost() { return {OpKind::Elementwise}; }
+
+static OpRule alongDim(Operation *op, UnitFactors units, int64_t dim) {
+  OpRule rule(op, units);
   SmallVector<FactorId> dims;
   for (auto [i, size] : llvm::enumerate(shapeOf(op->getResult(0))))
     dims.push_back(rule.factor(size, static_cast<int64_t>(i) == dim ? FactorKind::Rounds
@@ -31,10 +38,15 @@ static OpRule alongDim(Operation *op, int64_t dim) {
   return rule;
 }
 
-ShardingRule SoftmaxOp::getShardingRule() { return alongDim(*this, getDim()).build(); }
-ShardingRule SoftmaxGradOp::getShardingRule() {
-  return alongDim(*this, getDim()).linear({1}).build();
+ShardingRule SoftmaxOp::buildShardingRule(UnitFactors units) {
+  return alongDim(*this, units, getDim()).build();
 }
+ShardingRule SoftmaxGradOp::buildShardingRule(UnitFactors units) {
+  return alongDim(*this, units, getDim()).linear({1}).build();
+}
+
+OpCost SoftmaxOp::getCost() { return {OpKind::Reduction}; }
+OpCost SoftmaxGradOp::getCost() { return {OpKind::Reduction}; }
 
 //===-- normalizations ----------------------------------------------------===//
 
@@ -42,7 +54,7 @@ namespace {
 /// Rows are parallel, the normalized columns rounds. Sharded rows leave the
 /// gradients of scale and bias, which have no rows, partial.
 struct NormRule {
-  NormRule(Operation *op, Value input) : rule(op) {
+  NormRule(Operation *op, UnitFactors units, Value input) : rule(op, units) {
     rows = rule.factors(shapeOf(input).drop_back());
     column = rule.factor(shapeOf(input).back(), FactorKind::Rounds);
     all = rows;
@@ -54,16 +66,16 @@ struct NormRule {
 };
 } // namespace
 
-ShardingRule LayerNormOp::getShardingRule() {
-  NormRule norm(*this, getInput());
+ShardingRule LayerNormOp::buildShardingRule(UnitFactors units) {
+  NormRule norm(*this, units, getInput());
   norm.rule.operand(0, norm.all);
   for (unsigned i = 1; i < getNumOperands(); ++i) // scale, bias
     norm.rule.operand(i, norm.column);
   return norm.rule.result(0, norm.all).result(1, norm.rows).result(2, norm.rows).build();
 }
 
-ShardingRule LayerNormGradOp::getShardingRule() {
-  NormRule norm(*this, getInput());
+ShardingRule LayerNormGradOp::buildShardingRule(UnitFactors units) {
+  NormRule norm(*this, units, getInput());
   norm.rule.operand(0, norm.all).operand(1, norm.rows).operand(2, norm.rows).operand(3, norm.all);
   if (getScale())
     norm.rule.operand(4, norm.column);
@@ -71,21 +83,34 @@ ShardingRule LayerNormGradOp::getShardingRule() {
       .linear({3}).build();
 }
 
-ShardingRule RmsNormOp::getShardingRule() {
-  NormRule norm(*this, getInput());
+ShardingRule RmsNormOp::buildShardingRule(UnitFactors units) {
+  NormRule norm(*this, units, getInput());
   norm.rule.operand(0, norm.all);
   if (getScale())
     norm.rule.operand(1, norm.column);
   return norm.rule.result(0, norm.all).result(1, norm.rows).build();
 }
 
-ShardingRule RmsNormGradOp::getShardingRule() {
-  NormRule norm(*this, getInput());
+ShardingRule RmsNormGradOp::buildShardingRule(UnitFactors units) {
+  NormRule norm(*this, units, getInput());
   norm.rule.operand(0, norm.all).operand(1, norm.rows).operand(2, norm.all);
   if (getScale())
     norm.rule.operand(3, norm.column);
   return norm.rule.result(0, norm.all).result(1, norm.column).linear({2}).build();
 }
+
+OpCost LayerNormOp::getCost() { return {OpKind::Normalization}; }
+OpCost LayerNormGradOp::getCost() { return {OpKind::Normalization}; }
+OpCost RmsNormOp::getCost() { return {OpKind::Normalization}; }
+OpCost RmsNormGradOp::getCost() { return {OpKind::Normalization}; }
+
+/// Mean and inverse deviation of each row.
+bool LayerNormOp::isStatistic(unsigned result) { return result > 0; }
+bool RmsNormOp::isStatistic(unsigned result) { return result > 0; }
+
+/// The gradients of scale and bias are sums over rows.
+Widening LayerNormGradOp::getWidening() { return Widening::Result; }
+Widening RmsNormGradOp::getWidening() { return Widening::Result; }
 
 //===-- attention ---------------------------------------------------------===//
 
@@ -148,8 +173,8 @@ static void biasOperand(OpRule &rule, unsigned index, const AttentionFactors &di
   rule.operand(index, dims.t);
 }
 
-ShardingRule AttentionOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule AttentionOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   AttentionFactors dims = attentionFactors(rule, getQuery(), getKey(), getValue(), getCausal());
   Append operand = &OpRule::operandCompound, result = &OpRule::resultCompound;
   queryKeyValue(rule, operand, dims);
@@ -161,8 +186,8 @@ ShardingRule AttentionOp::getShardingRule() {
 }
 
 /// Split queries leave the gradients of key and value partial.
-ShardingRule AttentionGradOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule AttentionGradOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   AttentionFactors dims = attentionFactors(rule, getQuery(), getKey(), getValue(), getCausal());
   Append operand = &OpRule::operandCompound, result = &OpRule::resultCompound;
   queryKeyValue(rule, operand, dims);
@@ -181,35 +206,60 @@ static double pairFlops(Value query, Value key, double columns) {
   return 2.0 * q[0] * q[1] * q[2] * shapeOf(key)[1] * columns;
 }
 
-double AttentionOp::getContractionFlops() {
-  return pairFlops(getQuery(), getKey(), shapeOf(getQuery())[3] + shapeOf(getValue())[3]);
+/// Bytes of the scores, which are f32.
+static double scoreBytes(Value query, Value key) {
+  ArrayRef<int64_t> q = shapeOf(query);
+  return double(q[0]) * q[1] * q[2] * shapeOf(key)[1] * 4;
 }
 
-/// Scores again, and the gradients of query and key over e; the gradients of
-/// probabilities and value over f.
-double AttentionGradOp::getContractionFlops() {
-  return pairFlops(getQuery(), getKey(),
-                   3.0 * shapeOf(getQuery())[3] + 2.0 * shapeOf(getValue())[3]);
+/// Makes probabilities beside its scores. The scores are computed once for both passes, and the
+/// largest of each row and the sum of its exponentials, of which the result has only one.
+OpCost AttentionOp::getCost() {
+  double scores = scoreBytes(getQuery(), getKey());
+  return {.kind = OpKind::Attention,
+          .flops = pairFlops(getQuery(), getKey(),
+                             shapeOf(getQuery())[3] + shapeOf(getValue())[3]),
+          .scratch = scores,
+          .saved = scores + scores / double(shapeOf(getKey())[1]),
+          .causal = getCausal()};
 }
+
+/// Scores again, and the gradients of query and key over e; the gradients of probabilities and
+/// value over f. Makes another tensor of the scores' size.
+OpCost AttentionGradOp::getCost() {
+  return {.kind = OpKind::Attention,
+          .flops = pairFlops(getQuery(), getKey(),
+                             3.0 * shapeOf(getQuery())[3] + 2.0 * shapeOf(getValue())[3]),
+          .scratch = scoreBytes(getQuery(), getKey()),
+          .causal = getCausal()};
+}
+
+bool AttentionOp::isStatistic(unsigned result) { return result > 0; }
+/// Rounding a mask's -3.4e38 to bf16 would give -inf.
+bool AttentionOp::mayStayWide(unsigned operand) { return getBias() && operand == 3; }
 
 //===-- cross entropy -----------------------------------------------------===//
 
-ShardingRule CrossEntropyOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule CrossEntropyOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<FactorId> rows = rule.factors(shapeOf(getTarget()));
   FactorId classes = rule.factor(shapeOf(getLogits()).back(), FactorKind::Rounds);
   return rule.operand(0, rows).operand(0, classes).operand(1, rows).result(0, rows)
       .result(1, rows).build();
 }
 
-ShardingRule CrossEntropyGradOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule CrossEntropyGradOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<FactorId> rows = rule.factors(shapeOf(getTarget()));
   FactorId classes = rule.factor(shapeOf(getLogits()).back());
   for (unsigned i = 0; i < getNumOperands(); ++i)
     rule.operand(i, rows);
   return rule.operand(0, classes).result(0, rows).result(0, classes).linear({3}).build();
 }
+
+OpCost CrossEntropyOp::getCost() { return {OpKind::Loss}; }
+OpCost CrossEntropyGradOp::getCost() { return {OpKind::Loss}; }
+bool CrossEntropyOp::isStatistic(unsigned) { return true; }
 
 /// A target shifted into the shard may be any number, `ignoreIndex` too: the
 /// least integer stands for ignored rows instead.

@@ -6,8 +6,8 @@ using namespace dtc;
 using namespace dtc::graph;
 
 /// Elementwise over the tensors; the scalars have no dimensions.
-static ShardingRule updateRule(Operation *op) {
-  OpRule rule(op);
+static ShardingRule updateRule(Operation *op, UnitFactors units) {
+  OpRule rule(op, units);
   SmallVector<FactorId> dims = rule.factors(shapeOf(op->getResult(0)));
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
     if (!shapeOf(operand).empty())
@@ -17,8 +17,15 @@ static ShardingRule updateRule(Operation *op) {
   return rule.build();
 }
 
-ShardingRule SgdUpdateOp::getShardingRule() { return updateRule(*this); }
-ShardingRule AdamUpdateOp::getShardingRule() { return updateRule(*this); }
+ShardingRule SgdUpdateOp::buildShardingRule(UnitFactors units) {
+  return updateRule(*this, units);
+}
+ShardingRule AdamUpdateOp::buildShardingRule(UnitFactors units) {
+  return updateRule(*this, units);
+}
+
+OpCost SgdUpdateOp::getCost() { return {OpKind::Elementwise}; }
+OpCost AdamUpdateOp::getCost() { return {OpKind::Elementwise}; }
 
 static LogicalResult verifyState(Operation *op, Value value, Value param, StringRef what) {
   if (failed(verifyFloat(op, value, what)))

@@ -25,8 +25,8 @@ LogicalResult ReduceOp::verify() {
   return verifyShape(*this, getResult(), shape, "result");
 }
 
-ShardingRule ReduceOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule ReduceOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   auto reduce = sharding::ReduceKind::Sum;
   if (getKind() == graph::ReduceKind::Max)
     reduce = sharding::ReduceKind::Max;
@@ -47,6 +47,11 @@ ShardingRule ReduceOp::getShardingRule() {
   return rule.build();
 }
 
+OpCost ReduceOp::getCost() { return {OpKind::Reduction}; }
+Widening ReduceOp::getWidening() {
+  return getKind() == graph::ReduceKind::Sum ? Widening::Operands : Widening::None;
+}
+
 //===-- cumsum ------------------------------------------------------------===//
 
 LogicalResult CumSumOp::verify() {
@@ -56,8 +61,8 @@ LogicalResult CumSumOp::verify() {
   return verifyDim(*this, getDim(), shapeOf(getInput()).size(), "dimension");
 }
 
-ShardingRule CumSumOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule CumSumOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<FactorId> dims;
   for (auto [i, size] : llvm::enumerate(shapeOf(getInput())))
     dims.push_back(rule.factor(size, i == getDim() ? FactorKind::Whole
@@ -65,10 +70,13 @@ ShardingRule CumSumOp::getShardingRule() {
   return rule.operand(0, dims).result(0, dims).linear({0}).build();
 }
 
+OpCost CumSumOp::getCost() { return {OpKind::Reduction}; }
+Widening CumSumOp::getWidening() { return Widening::Operands; }
+
 //===-- sum ---------------------------------------------------------------===//
 
-ShardingRule SumOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule SumOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<FactorId> dims = rule.factors(shapeOf(getResult()));
   std::vector<int> all;
   for (unsigned i = 0; i < getNumOperands(); ++i) {
@@ -77,3 +85,6 @@ ShardingRule SumOp::getShardingRule() {
   }
   return rule.result(0, dims).linear(all).build();
 }
+
+OpCost SumOp::getCost() { return {OpKind::Elementwise}; }
+Widening SumOp::getWidening() { return Widening::Operands; }

@@ -4,10 +4,16 @@ using namespace mlir;
 
 namespace dtc::graph {
 
-OpRule::OpRule(Operation *op) : builder(op->getNumOperands(), op->getNumResults()) {}
+OpRule::OpRule(Operation *op, UnitFactors units) : units(units) {
+  rule.operands.resize(op->getNumOperands());
+  rule.results.resize(op->getNumResults());
+}
 
 FactorId OpRule::factor(int64_t size, FactorKind kind, sharding::ReduceKind reduce) {
-  ids.push_back(size == 1 ? -1 : builder.factor(size, kind, reduce));
+  bool omitted = size == 1 && units == UnitFactors::Omitted;
+  ids.push_back(omitted ? -1 : static_cast<FactorId>(rule.factors.size()));
+  if (!omitted)
+    rule.factors.push_back({size, kind, reduce});
   return ids.size() - 1;
 }
 
@@ -36,17 +42,17 @@ OpRule &OpRule::result(unsigned index, ArrayRef<FactorId> dims) {
 }
 
 OpRule &OpRule::operandCompound(unsigned index, ArrayRef<FactorId> factors) {
-  builder.operandDims(index, inRule(factors));
+  rule.operands[index].push_back(inRule(factors));
   return *this;
 }
 
 OpRule &OpRule::resultCompound(unsigned index, ArrayRef<FactorId> factors) {
-  builder.resultDims(index, inRule(factors));
+  rule.results[index].push_back(inRule(factors));
   return *this;
 }
 
 OpRule &OpRule::linear(std::vector<int> operands) {
-  builder.linear(std::move(operands));
+  rule.linear.push_back(std::move(operands));
   return *this;
 }
 

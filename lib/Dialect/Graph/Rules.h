@@ -8,21 +8,23 @@ namespace dtc::graph {
 
 using sharding::FactorId;
 using sharding::FactorKind;
+using sharding::OpCost;
+using sharding::OpKind;
 using sharding::RuleBuilder;
 using sharding::ShardingRule;
 
 /// A rule under construction for one op.
 ///
-///   OpRule rule(op);
+///   OpRule rule(op, units);
 ///   auto dims = rule.factors(shapeOf(input));
 ///   rule.operand(0, dims).result(0, dims).linear({0});
 ///   return rule.build();
 ///
-/// Factors of size 1 may be named like any other; they don't reach the rule,
-/// so what reads a finished rule looks factors up by dimension.
+/// Factors of size 1 may be named like any other; they reach the rule only where
+/// units are kept, so what reads a finished rule looks factors up by dimension.
 class OpRule {
 public:
-  explicit OpRule(mlir::Operation *op);
+  OpRule(mlir::Operation *op, UnitFactors units);
   FactorId factor(int64_t size, FactorKind kind = FactorKind::Parallel,
                   sharding::ReduceKind reduce = sharding::ReduceKind::Sum);
   llvm::SmallVector<FactorId> factors(llvm::ArrayRef<int64_t> sizes,
@@ -34,12 +36,13 @@ public:
   OpRule &operandCompound(unsigned index, llvm::ArrayRef<FactorId> factors);
   OpRule &resultCompound(unsigned index, llvm::ArrayRef<FactorId> factors);
   OpRule &linear(std::vector<int> operands);
-  ShardingRule build() { return builder.build(); }
+  ShardingRule build() { return std::move(rule); }
 
 private:
   std::vector<FactorId> inRule(llvm::ArrayRef<FactorId> factors) const;
-  RuleBuilder builder;
-  llvm::SmallVector<FactorId> ids; ///< the rule's id by ours, -1 for size 1
+  ShardingRule rule;
+  UnitFactors units;
+  llvm::SmallVector<FactorId> ids; ///< the rule's id by ours, -1 for what is omitted
 };
 
 /// Where this rank's shard of dimension `dim` begins, given that no more than

@@ -14,8 +14,8 @@ LogicalResult IotaOp::verify() {
   return verifyDim(*this, getDim(), shapeOf(getResult()).size(), "dimension");
 }
 
-ShardingRule IotaOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule IotaOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   rule.result(0, rule.factors(shapeOf(getResult())));
   return rule.build();
 }
@@ -40,6 +40,8 @@ FailureOr<SmallVector<Value>> IotaOp::buildLocal(OpBuilder &builder, ValueRange 
   return SmallVector<Value>{value};
 }
 
+OpCost IotaOp::getCost() { return {OpKind::Layout}; }
+
 //===-- broadcast ---------------------------------------------------------===//
 
 LogicalResult BroadcastOp::verify() {
@@ -59,14 +61,17 @@ LogicalResult BroadcastOp::verify() {
   return success();
 }
 
-ShardingRule BroadcastOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule BroadcastOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<FactorId> dims = rule.factors(shapeOf(getResult()));
   rule.result(0, dims);
   for (int64_t dim : getDims())
     rule.operand(0, dims[dim]);
   return rule.linear({0}).build();
 }
+
+OpCost BroadcastOp::getCost() { return {OpKind::Layout}; }
+Widening BroadcastOp::getWidening() { return Widening::Operands; }
 
 //===-- reshape -----------------------------------------------------------===//
 
@@ -80,18 +85,24 @@ LogicalResult ReshapeOp::verify() {
   return success();
 }
 
-ShardingRule BarrierOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule BarrierOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<FactorId> dims = rule.factors(shapeOf(getResult()));
   return rule.operand(0, dims).result(0, dims).linear({0}).build();
 }
 
-ShardingRule ReshapeOp::getShardingRule() {
+OpCost BarrierOp::getCost() { return {OpKind::View}; }
+
+/// Of units nothing can be told here: they may come and go anywhere.
+ShardingRule ReshapeOp::buildShardingRule(UnitFactors) {
   ArrayRef<int64_t> from = shapeOf(getInput()), to = shapeOf(getResult());
   ShardingRule rule = RuleBuilder::reshape(from.vec(), to.vec());
   rule.linear = {{0}};
   return rule;
 }
+
+OpCost ReshapeOp::getCost() { return {OpKind::View}; }
+Widening ReshapeOp::getWidening() { return Widening::Operands; }
 
 //===-- transpose ---------------------------------------------------------===//
 
@@ -112,14 +123,17 @@ LogicalResult TransposeOp::verify() {
   return verifyShape(*this, getResult(), shape, "result");
 }
 
-ShardingRule TransposeOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule TransposeOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<FactorId> dims = rule.factors(shapeOf(getInput()));
   rule.operand(0, dims);
   for (int64_t dim : getPerm())
     rule.result(0, dims[dim]);
   return rule.linear({0}).build();
 }
+
+OpCost TransposeOp::getCost() { return {OpKind::Layout}; }
+Widening TransposeOp::getWidening() { return Widening::Operands; }
 
 //===-- slice -------------------------------------------------------------===//
 
@@ -147,8 +161,8 @@ static bool keepsDim(SliceOp op, size_t i) {
          shapeOf(op.getInput())[i] == shapeOf(op.getResult())[i];
 }
 
-ShardingRule SliceOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule SliceOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   for (size_t i = 0; i < shapeOf(getInput()).size(); ++i) {
     bool kept = keepsDim(*this, i);
     FactorKind kind = kept ? FactorKind::Parallel : FactorKind::Whole;
@@ -164,6 +178,9 @@ FailureOr<SmallVector<Value>> SliceOp::buildLocal(OpBuilder &builder, ValueRange
                                                   TypeRange resultTypes, const LocalContext &) {
   return cloneLocal(*this, builder, operands, resultTypes);
 }
+
+OpCost SliceOp::getCost() { return {OpKind::Layout}; }
+Widening SliceOp::getWidening() { return Widening::Operands; }
 
 //===-- pad ---------------------------------------------------------------===//
 
@@ -187,8 +204,8 @@ LogicalResult PadOp::verify() {
   return success();
 }
 
-ShardingRule PadOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule PadOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   ArrayRef<int64_t> from = shapeOf(getInput()), to = shapeOf(getResult());
   for (size_t i = 0; i < from.size(); ++i) {
     bool kept = from[i] == to[i];
@@ -206,6 +223,9 @@ FailureOr<SmallVector<Value>> PadOp::buildLocal(OpBuilder &builder, ValueRange o
                                                 TypeRange resultTypes, const LocalContext &) {
   return cloneLocal(*this, builder, operands, resultTypes);
 }
+
+OpCost PadOp::getCost() { return {OpKind::Join}; }
+Widening PadOp::getWidening() { return Widening::Operands; }
 
 //===-- concat ------------------------------------------------------------===//
 
@@ -230,8 +250,8 @@ LogicalResult ConcatOp::verify() {
   return verifyShape(*this, getResult(), shape, "result");
 }
 
-ShardingRule ConcatOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule ConcatOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   ArrayRef<int64_t> to = shapeOf(getResult());
   std::vector<int> all;
   SmallVector<FactorId> dims;
@@ -251,3 +271,6 @@ FailureOr<SmallVector<Value>> ConcatOp::buildLocal(OpBuilder &builder, ValueRang
                                                    TypeRange resultTypes, const LocalContext &) {
   return cloneLocal(*this, builder, operands, resultTypes);
 }
+
+OpCost ConcatOp::getCost() { return {OpKind::Join}; }
+Widening ConcatOp::getWidening() { return Widening::Operands; }

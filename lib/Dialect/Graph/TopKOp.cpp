@@ -22,12 +22,14 @@ LogicalResult TopKOp::verify() {
   return verifyShape(*this, getResult(), shape, "result");
 }
 
-ShardingRule TopKOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule TopKOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<FactorId> rows = rule.factors(shapeOf(getInput()).drop_back());
   FactorId elements = rule.factor(shapeOf(getInput()).back(), FactorKind::Whole);
   FactorId chosen = rule.factor(shapeOf(getResult()).back(), FactorKind::Whole);
   return rule.operand(0, rows).operand(0, elements).result(0, rows).result(0, chosen).build();
 }
+
+OpCost TopKOp::getCost() { return {OpKind::Reduction}; }
 
 } // namespace dtc::graph

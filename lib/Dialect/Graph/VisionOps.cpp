@@ -99,8 +99,9 @@ public:
   enum Role : uint8_t { Input, Weight, Output };
 
   /// `reduced`: the factor that the op sums over, by name.
-  ConvRule(Operation *op, Value input, Value weight, Value output, int64_t groups, char reduced)
-      : rule(op), values{input, weight, output} {
+  ConvRule(Operation *op, UnitFactors units, Value input, Value weight, Value output,
+           int64_t groups, char reduced)
+      : rule(op, units), values{input, weight, output} {
     auto kind = [&](char name) {
       return name == reduced ? FactorKind::Reduction : FactorKind::Parallel;
     };
@@ -138,16 +139,16 @@ private:
 };
 } // namespace
 
-ShardingRule ConvOp::getShardingRule() {
-  return ConvRule(*this, getInput(), getWeight(), getResult(), getGroups(), 'c')
+ShardingRule ConvOp::buildShardingRule(UnitFactors units) {
+  return ConvRule(*this, units, getInput(), getWeight(), getResult(), getGroups(), 'c')
       .build(ConvRule::Input, ConvRule::Weight, ConvRule::Output);
 }
-ShardingRule ConvInputGradOp::getShardingRule() {
-  return ConvRule(*this, getResult(), getWeight(), getGrad(), getGroups(), 'o')
+ShardingRule ConvInputGradOp::buildShardingRule(UnitFactors units) {
+  return ConvRule(*this, units, getResult(), getWeight(), getGrad(), getGroups(), 'o')
       .build(ConvRule::Output, ConvRule::Weight, ConvRule::Input);
 }
-ShardingRule ConvWeightGradOp::getShardingRule() {
-  return ConvRule(*this, getInput(), getResult(), getGrad(), getGroups(), 'n')
+ShardingRule ConvWeightGradOp::buildShardingRule(UnitFactors units) {
+  return ConvRule(*this, units, getInput(), getResult(), getGrad(), getGroups(), 'n')
       .build(ConvRule::Input, ConvRule::Output, ConvRule::Weight);
 }
 
@@ -188,18 +189,19 @@ FailureOr<SmallVector<Value>> ConvWeightGradOp::buildLocal(OpBuilder &builder, V
 }
 
 /// Every output element is a sum over a weight's elements but the first dimension.
-static double convFlops(Value weight, Value output) {
+static OpCost convCost(Value weight, Value output) {
   double flops = 2;
   for (int64_t size : shapeOf(output))
     flops *= size;
   for (int64_t size : shapeOf(weight).drop_front())
     flops *= size;
-  return flops;
+  return {.kind = OpKind::Contraction, .flops = flops};
 }
 
-double ConvOp::getContractionFlops() { return convFlops(getWeight(), getResult()); }
-double ConvInputGradOp::getContractionFlops() { return convFlops(getWeight(), getGrad()); }
-double ConvWeightGradOp::getContractionFlops() { return convFlops(getResult(), getGrad()); }
+OpCost ConvOp::getCost() { return convCost(getWeight(), getResult()); }
+OpCost ConvInputGradOp::getCost() { return convCost(getWeight(), getGrad()); }
+OpCost ConvWeightGradOp::getCost() { return convCost(getResult(), getGrad()); }
+Widening ConvWeightGradOp::getWidening() { return Widening::Result; }
 
 //===-- pooling -----------------------------------------------------------===//
 
@@ -231,8 +233,8 @@ LogicalResult MaxPoolGradOp::verify() {
   return verifyPool(*this, Window::of(*this), getKernel(), getInput(), getGrad());
 }
 
-ShardingRule MaxPoolOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule MaxPoolOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<FactorId> lead = rule.factors(shapeOf(getInput()).take_front(2));
   auto space = [&](Value value) {
     return rule.factors(shapeOf(value).drop_front(2), FactorKind::Whole);
@@ -241,8 +243,8 @@ ShardingRule MaxPoolOp::getShardingRule() {
       .result(0, space(getResult())).build();
 }
 
-ShardingRule MaxPoolGradOp::getShardingRule() {
-  OpRule rule(*this);
+ShardingRule MaxPoolGradOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
   SmallVector<FactorId> lead = rule.factors(shapeOf(getInput()).take_front(2));
   SmallVector<FactorId> in =
       rule.factors(shapeOf(getInput()).drop_front(2), FactorKind::Whole);
@@ -261,3 +263,6 @@ FailureOr<SmallVector<Value>> MaxPoolGradOp::buildLocal(OpBuilder &builder, Valu
                                                         const LocalContext &) {
   return cloneLocal(*this, builder, operands, resultTypes);
 }
+
+OpCost MaxPoolOp::getCost() { return {OpKind::Other}; }
+OpCost MaxPoolGradOp::getCost() { return {OpKind::Other}; }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "Tensors.h"
-#include "dtc/Import/ONNX/Import.h"
+#include "dtc/Import/ImportedModel.h"
 
 #include "llvm/ADT/StringMap.h"
 

@@ -15,6 +15,18 @@ template <typename Enum> static Enum known(const nlohmann::json &j) {
 namespace dtc::sharding {
 using nlohmann::json;
 
+NLOHMANN_JSON_SERIALIZE_ENUM(OpKind, {{OpKind::Other, "other"},
+                                      {OpKind::Contraction, "contraction"},
+                                      {OpKind::Attention, "attention"},
+                                      {OpKind::Elementwise, "elementwise"},
+                                      {OpKind::View, "view"},
+                                      {OpKind::Layout, "layout"},
+                                      {OpKind::Join, "join"},
+                                      {OpKind::Reduction, "reduction"},
+                                      {OpKind::Normalization, "normalization"},
+                                      {OpKind::Loss, "loss"},
+                                      {OpKind::Lookup, "lookup"},
+                                      {OpKind::GradientSum, "gradient_sum"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(FactorKind, {{FactorKind::Parallel, "parallel"},
                                           {FactorKind::Reduction, "reduction"},
                                           {FactorKind::Rounds, "rounds"},
@@ -60,18 +72,6 @@ NLOHMANN_JSON_SERIALIZE_ENUM(ValueKind, {{ValueKind::Activation, "activation"},
 NLOHMANN_JSON_SERIALIZE_ENUM(ResultKind, {{ResultKind::Output, "output"},
                                           {ResultKind::Loss, "loss"},
                                           {ResultKind::Gradient, "gradient"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(OpKind, {{OpKind::Other, "other"},
-                                      {OpKind::Contraction, "contraction"},
-                                      {OpKind::Attention, "attention"},
-                                      {OpKind::Elementwise, "elementwise"},
-                                      {OpKind::View, "view"},
-                                      {OpKind::Layout, "layout"},
-                                      {OpKind::Join, "join"},
-                                      {OpKind::Reduction, "reduction"},
-                                      {OpKind::Normalization, "normalization"},
-                                      {OpKind::Loss, "loss"},
-                                      {OpKind::Lookup, "lookup"},
-                                      {OpKind::GradientSum, "gradient_sum"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(BackwardKind, {{BackwardKind::InputGrad, "input_grad"},
                                             {BackwardKind::WeightGrad, "weight_grad"},
                                             {BackwardKind::Accumulate, "accumulate"},

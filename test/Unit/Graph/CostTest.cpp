@@ -16,7 +16,7 @@ std::vector<double> flops(const char *text) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   std::vector<double> result;
   if (module)
-    module->walk([&](dtc::CostOpInterface op) { result.push_back(op.getContractionFlops()); });
+    module->walk([&](dtc::CostOpInterface op) { result.push_back(op.getCost().flops); });
   return result;
 }
 

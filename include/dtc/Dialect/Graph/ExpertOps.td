@@ -46,7 +46,8 @@ def Graph_CombineOp : Graph_ExchangeOp<"combine"> {
 }
 
 def Graph_GroupedContractOp
-    : Graph_TensorOp<"grouped_contract", [ShardingRuleLocal, Differentiable, Decomposable, Cost]> {
+    : Graph_TensorOp<"grouped_contract", [ShardingRuleLocal, Differentiable, Decomposable,
+                                             Widens]> {
   let summary = "contraction of each row with the slice of its expert (a grouped product)";
   let description = [{
     Indices are those of dtc.contract; the index `experts` counts experts. It occurs in one of

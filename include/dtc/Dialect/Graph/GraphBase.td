@@ -10,6 +10,7 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dtc/Interfaces/ShardingRuleInterface.td"
 include "dtc/Interfaces/DifferentiableInterface.td"
 include "dtc/Interfaces/CostInterface.td"
+include "dtc/Interfaces/PrecisionInterface.td"
 
 def Graph_Dialect : Dialect {
   let name = "dtc";
@@ -142,15 +143,21 @@ def Graph_BackwardAttr : Graph_Attr<"Backward", "backward"> {
 class Graph_Op<string mnemonic, list<Trait> traits = []>
     : Op<Graph_Dialect, mnemonic, traits>;
 
-/// A pure tensor op with a sharding rule.
-class Graph_TensorOp<string mnemonic, list<Trait> traits = []>
-    : Graph_Op<mnemonic, !listconcat([Pure], traits)>;
-
-def ShardingRule : DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule"]>;
-def ShardingRuleLocal
-    : DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule", "buildLocal"]>;
+def ShardingRule : DeclareOpInterfaceMethods<ShardingRuleOpInterface>;
+def ShardingRuleLocal : DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["buildLocal"]>;
 def Decomposable : DeclareOpInterfaceMethods<DecomposableOpInterface>;
+/// Every op has one of these two.
 def Differentiable : DeclareOpInterfaceMethods<DifferentiableOpInterface>;
+def NoGradient : NativeOpTrait<"NoGradient"> { let cppNamespace = "::dtc"; }
 def Cost : DeclareOpInterfaceMethods<CostOpInterface>;
+/// Some results are f32 whatever the operands are.
+def Statistics : DeclareOpInterfaceMethods<PrecisionOpInterface, ["isStatistic"]>;
+/// Results or operands may be wider than the op's type.
+def Widens : DeclareOpInterfaceMethods<PrecisionOpInterface, ["getWidening"]>;
+
+/// A pure op on tensors. Beside these traits it needs ShardingRule or ShardingRuleLocal, and
+/// Differentiable or NoGradient.
+class Graph_TensorOp<string mnemonic, list<Trait> traits = []>
+    : Graph_Op<mnemonic, !listconcat([Pure, Cost], traits)>;
 
 #endif // DTC_DIALECT_GRAPH_GRAPHBASE_TD

@@ -21,7 +21,7 @@ def Graph_GatherOp : Graph_TensorOp<"gather", [ShardingRuleLocal, Differentiable
   let hasVerifier = 1;
 }
 
-def Graph_ScatterAddOp : Graph_TensorOp<"scatter_add", [ShardingRuleLocal]> {
+def Graph_ScatterAddOp : Graph_TensorOp<"scatter_add", [ShardingRuleLocal, NoGradient, Widens]> {
   let summary = "adds slices into a zero tensor by index (gradient of gather)";
   let description = [{
     `result[:axis, indices[j...], axis+1:] += updates[:axis, j..., axis+1:]`;
@@ -48,7 +48,7 @@ def Graph_PickOp : Graph_TensorOp<"pick", [ShardingRuleLocal, Differentiable]> {
   let hasVerifier = 1;
 }
 
-def Graph_TopKOp : Graph_TensorOp<"top_k", [ShardingRule]> {
+def Graph_TopKOp : Graph_TensorOp<"top_k", [ShardingRule, NoGradient]> {
   let summary = "where the largest elements of each row are";
   let description = [{
     `%at = dtc.top_k %x : tensor<4x8xf32> -> tensor<4x2xi64>` are the indices of

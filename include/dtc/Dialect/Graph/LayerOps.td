@@ -17,7 +17,7 @@ def Graph_ActivationOp
   let hasVerifier = 1;
 }
 def Graph_ActivationGradOp
-    : Graph_LayerOp<"activation_grad", [SameOperandsAndResultType]> {
+    : Graph_LayerOp<"activation_grad", [NoGradient, SameOperandsAndResultType]> {
   let summary = "gradient of an activation from its input: f'(input) * grad";
   let arguments = (ins Graph_ActivationAttr:$kind, AnyStaticShapeTensor:$input,
                        AnyStaticShapeTensor:$grad);
@@ -36,7 +36,7 @@ def Graph_SoftmaxOp : Graph_LayerOp<"softmax", [Differentiable, SameOperandsAndR
   let assemblyFormat = "$input $dim attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
-def Graph_SoftmaxGradOp : Graph_LayerOp<"softmax_grad", [SameOperandsAndResultType]> {
+def Graph_SoftmaxGradOp : Graph_LayerOp<"softmax_grad", [NoGradient, SameOperandsAndResultType]> {
   let summary = "gradient of softmax from its result: y * (grad - sum(grad * y))";
   let arguments = (ins AnyStaticShapeTensor:$output, AnyStaticShapeTensor:$grad, I64Attr:$dim);
   let results = (outs AnyStaticShapeTensor:$result);
@@ -44,7 +44,7 @@ def Graph_SoftmaxGradOp : Graph_LayerOp<"softmax_grad", [SameOperandsAndResultTy
   let hasVerifier = 1;
 }
 
-def Graph_LayerNormOp : Graph_LayerOp<"layer_norm", [Differentiable, AttrSizedOperandSegments]> {
+def Graph_LayerNormOp : Graph_LayerOp<"layer_norm", [Differentiable, Statistics, AttrSizedOperandSegments]> {
   let summary = "layer normalization over the last dimension";
   let description = [{
     `result = (x - mean) * rstd * scale + bias`, `rstd = 1 / sqrt(var + eps)`
@@ -61,7 +61,7 @@ def Graph_LayerNormOp : Graph_LayerOp<"layer_norm", [Differentiable, AttrSizedOp
   }];
   let hasVerifier = 1;
 }
-def Graph_LayerNormGradOp : Graph_LayerOp<"layer_norm_grad"> {
+def Graph_LayerNormGradOp : Graph_LayerOp<"layer_norm_grad", [NoGradient, Widens]> {
   let summary = "gradients of layer_norm with respect to input, scale and bias";
   let description = [{
     `scale` may be absent (taken as ones). The gradients of scale and bias are
@@ -80,7 +80,7 @@ def Graph_LayerNormGradOp : Graph_LayerOp<"layer_norm_grad"> {
   let hasVerifier = 1;
 }
 
-def Graph_RmsNormOp : Graph_LayerOp<"rms_norm", [Differentiable]> {
+def Graph_RmsNormOp : Graph_LayerOp<"rms_norm", [Differentiable, Statistics]> {
   let summary = "root mean square normalization over the last dimension";
   let description = [{`result = x * rstd * scale`, `rstd = 1 / sqrt(mean(x^2) + eps)`.}];
   let arguments = (ins AnyStaticShapeTensor:$input, Optional<AnyStaticShapeTensor>:$scale,
@@ -92,7 +92,7 @@ def Graph_RmsNormOp : Graph_LayerOp<"rms_norm", [Differentiable]> {
   }];
   let hasVerifier = 1;
 }
-def Graph_RmsNormGradOp : Graph_LayerOp<"rms_norm_grad"> {
+def Graph_RmsNormGradOp : Graph_LayerOp<"rms_norm_grad", [NoGradient, Widens]> {
   let summary = "gradients of rms_norm with respect to input and scale";
   let arguments = (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$rstd,
                        AnyStaticShapeTensor:$grad, Optional<AnyStaticShapeTensor>:$scale);
@@ -104,7 +104,8 @@ def Graph_RmsNormGradOp : Graph_LayerOp<"rms_norm_grad"> {
   let hasVerifier = 1;
 }
 
-def Graph_AttentionOp : Graph_LayerOp<"attention", [Differentiable, Cost]> {
+def Graph_AttentionOp : Graph_LayerOp<"attention",
+    [Differentiable, DeclareOpInterfaceMethods<PrecisionOpInterface, ["isStatistic", "mayStayWide"]>]> {
   let summary = "scaled dot-product attention with grouped keys and values";
   let description = [{
     q[b,s,(g r),e], k[b,t,g,e], v[b,t,g,f] -> result[b,s,(g r),f] and the row
@@ -125,7 +126,7 @@ def Graph_AttentionOp : Graph_LayerOp<"attention", [Differentiable, Cost]> {
   }];
   let hasVerifier = 1;
 }
-def Graph_AttentionGradOp : Graph_LayerOp<"attention_grad", [Cost]> {
+def Graph_AttentionGradOp : Graph_LayerOp<"attention_grad", [NoGradient]> {
   let summary = "gradients of attention with respect to query, key and value";
   let description = [{Recomputes the probabilities from the row statistics.}];
   let arguments = (ins AnyStaticShapeTensor:$query, AnyStaticShapeTensor:$key,
@@ -144,7 +145,7 @@ def Graph_AttentionGradOp : Graph_LayerOp<"attention_grad", [Cost]> {
   let hasVerifier = 1;
 }
 
-def Graph_CrossEntropyOp : Graph_LayerOp<"cross_entropy", [Differentiable]> {
+def Graph_CrossEntropyOp : Graph_LayerOp<"cross_entropy", [Differentiable, Statistics]> {
   let summary = "softmax cross entropy of each row with an integer target";
   let description = [{
     logits[..., v], target[...] -> loss[...] and lse[...], both f32 (f64 for
@@ -160,7 +161,8 @@ def Graph_CrossEntropyOp : Graph_LayerOp<"cross_entropy", [Differentiable]> {
   }];
   let hasVerifier = 1;
 }
-def Graph_CrossEntropyGradOp : Graph_TensorOp<"cross_entropy_grad", [ShardingRuleLocal, Decomposable]> {
+def Graph_CrossEntropyGradOp : Graph_TensorOp<"cross_entropy_grad",
+    [ShardingRuleLocal, Decomposable, NoGradient]> {
   let summary = "gradient of cross_entropy with respect to the logits";
   let description = [{
     `(exp(logits - lse) - onehot(target)) * grad`, zero in ignored rows. Needs

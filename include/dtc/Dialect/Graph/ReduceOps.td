@@ -4,7 +4,7 @@
 
 include "dtc/Dialect/Graph/GraphBase.td"
 
-def Graph_ReduceOp : Graph_TensorOp<"reduce", [ShardingRule, Differentiable]> {
+def Graph_ReduceOp : Graph_TensorOp<"reduce", [ShardingRule, Differentiable, Widens]> {
   let summary = "combines a tensor over some dimensions, which vanish";
   let description = [{
     `dtc.reduce sum %x [1, 2] : tensor<4x8x16xf32> -> tensor<4xf32>`. An empty
@@ -17,7 +17,7 @@ def Graph_ReduceOp : Graph_TensorOp<"reduce", [ShardingRule, Differentiable]> {
   let hasVerifier = 1;
 }
 
-def Graph_CumSumOp : Graph_TensorOp<"cumsum", [ShardingRule, Differentiable]> {
+def Graph_CumSumOp : Graph_TensorOp<"cumsum", [ShardingRule, Differentiable, Widens]> {
   let summary = "running sum along a dimension";
   let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$dim, UnitAttr:$exclusive,
                        UnitAttr:$reverse);
@@ -26,7 +26,8 @@ def Graph_CumSumOp : Graph_TensorOp<"cumsum", [ShardingRule, Differentiable]> {
   let hasVerifier = 1;
 }
 
-def Graph_SumOp : Graph_TensorOp<"sum", [ShardingRule, Differentiable, SameOperandsAndResultType]> {
+def Graph_SumOp : Graph_TensorOp<"sum", [ShardingRule, Differentiable, Widens,
+                                        SameOperandsAndResultType]> {
   let summary = "adds any number of equal-shaped tensors";
   let description = [{
     What the backward pass uses where gradients of one value meet. Terms that
@@ -37,7 +38,7 @@ def Graph_SumOp : Graph_TensorOp<"sum", [ShardingRule, Differentiable, SameOpera
   let assemblyFormat = "$inputs attr-dict `:` type($result)";
 }
 
-def Graph_ContractOp : Graph_TensorOp<"contract", [ShardingRule, Differentiable, Cost]> {
+def Graph_ContractOp : Graph_TensorOp<"contract", [ShardingRule, Differentiable, Widens]> {
   let summary = "sum of products over shared indices, a two-operand einsum";
   let description = [{
     Every dimension of the operands and of the result names an index:

@@ -13,7 +13,7 @@ def Graph_IotaOp : Graph_TensorOp<"iota", [ShardingRuleLocal, Differentiable]> {
   let hasVerifier = 1;
 }
 
-def Graph_BroadcastOp : Graph_TensorOp<"broadcast", [ShardingRule, Differentiable]> {
+def Graph_BroadcastOp : Graph_TensorOp<"broadcast", [ShardingRule, Differentiable, Widens]> {
   let summary = "repeats a tensor along new dimensions";
   let description = [{
     Operand dimension `i` becomes result dimension `dims[i]` (ascending, same
@@ -26,7 +26,7 @@ def Graph_BroadcastOp : Graph_TensorOp<"broadcast", [ShardingRule, Differentiabl
   let hasFolder = 1;
 }
 
-def Graph_ReshapeOp : Graph_TensorOp<"reshape", [ShardingRule, Differentiable]> {
+def Graph_ReshapeOp : Graph_TensorOp<"reshape", [ShardingRule, Differentiable, Widens]> {
   let summary = "the same elements in row-major order under another shape";
   let arguments = (ins AnyStaticShapeTensor:$input);
   let results = (outs AnyStaticShapeTensor:$result);
@@ -36,7 +36,7 @@ def Graph_ReshapeOp : Graph_TensorOp<"reshape", [ShardingRule, Differentiable]> 
 }
 
 def Graph_BarrierOp : Graph_Op<"barrier", [MemoryEffects<[MemWrite]>, SameOperandsAndResultType,
-                                           ShardingRule, Differentiable]> {
+                                           Cost, ShardingRule, Differentiable]> {
   let summary = "the same tensor, that nothing recognizes as the same";
   let description = [{
     Nothing is merged, folded or fused across it: what is computed of a barrier's result is
@@ -53,7 +53,7 @@ def Graph_BarrierOp : Graph_Op<"barrier", [MemoryEffects<[MemWrite]>, SameOperan
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
 
-def Graph_TransposeOp : Graph_TensorOp<"transpose", [ShardingRule, Differentiable]> {
+def Graph_TransposeOp : Graph_TensorOp<"transpose", [ShardingRule, Differentiable, Widens]> {
   let summary = "permutes dimensions";
   let description = [{Result dimension `i` is operand dimension `perm[i]`.}];
   let arguments = (ins AnyStaticShapeTensor:$input, DenseI64ArrayAttr:$perm);
@@ -63,7 +63,7 @@ def Graph_TransposeOp : Graph_TensorOp<"transpose", [ShardingRule, Differentiabl
   let hasFolder = 1;
 }
 
-def Graph_SliceOp : Graph_TensorOp<"slice", [ShardingRuleLocal, Differentiable]> {
+def Graph_SliceOp : Graph_TensorOp<"slice", [ShardingRuleLocal, Differentiable, Widens]> {
   let summary = "a static strided part of a tensor";
   let description = [{
     `result[i] = input[offsets + i * strides]`; sizes are the result's. A
@@ -78,7 +78,7 @@ def Graph_SliceOp : Graph_TensorOp<"slice", [ShardingRuleLocal, Differentiable]>
   let hasFolder = 1;
 }
 
-def Graph_PadOp : Graph_TensorOp<"pad", [ShardingRuleLocal, Differentiable]> {
+def Graph_PadOp : Graph_TensorOp<"pad", [ShardingRuleLocal, Differentiable, Widens]> {
   let summary = "places a tensor into a larger one filled with a constant";
   let description = [{
     `result[low + i * (interior + 1)] = input[i]`, `value` elsewhere. The
@@ -92,7 +92,7 @@ def Graph_PadOp : Graph_TensorOp<"pad", [ShardingRuleLocal, Differentiable]> {
   let hasVerifier = 1;
 }
 
-def Graph_ConcatOp : Graph_TensorOp<"concat", [ShardingRuleLocal, Differentiable]> {
+def Graph_ConcatOp : Graph_TensorOp<"concat", [ShardingRuleLocal, Differentiable, Widens]> {
   let summary = "joins tensors along a dimension";
   let arguments = (ins Variadic<AnyStaticShapeTensor>:$inputs, I64Attr:$dim);
   let results = (outs AnyStaticShapeTensor:$result);

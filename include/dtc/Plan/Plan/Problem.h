@@ -14,6 +14,7 @@
 #pragma once
 
 #include "dtc/Plan/Plan/Result.h"
+#include "dtc/Sharding/OpCost.h"
 #include "dtc/Sharding/SharedRule.h"
 
 #include <map>
@@ -59,20 +60,7 @@ struct Value {
 /// "8x64"; "scalar" without dimensions.
 std::string shapeText(const std::vector<int64_t> &shape);
 
-enum class OpKind : uint8_t {
-  Contraction,   ///< matrix products and convolutions: a library call
-  Attention,     ///< contractions around a softmax
-  Elementwise,   ///< fuses with its neighbours
-  View,          ///< moves no bytes (reshape)
-  Layout,        ///< reads the same elements elsewhere (transpose, slice, broadcast); fuses
-  Join,          ///< puts tensors together (concat, pad); fuses
-  Reduction,     ///< reads much, writes little; fuses with what it reads
-  Normalization, ///< layer and RMS norm and their gradients
-  Loss,          ///< cross entropy and its gradient
-  Lookup,        ///< gather, scatter: reads and writes only what is addressed
-  GradientSum,   ///< adds gradients of one value; its terms may be laid out differently
-  Other
-};
+using sharding::OpKind;
 
 enum class BackwardKind : uint8_t { InputGrad, WeightGrad, Accumulate, Recompute };
 

@@ -1,4 +1,4 @@
-// Where the batch goes in an op.
+// Where the batch lies in a tensor, and how an op's rule carries it to another.
 #pragma once
 
 #include "dtc/Raise/Emit.h"
@@ -20,10 +20,6 @@ struct BatchPlace {
 std::optional<BatchPlace> moveThroughReshape(const BatchPlace &place,
                                              llvm::ArrayRef<int64_t> from,
                                              llvm::ArrayRef<int64_t> to, int64_t batch);
-
-/// The factors of `op` with one for each dimension, also for those of size 1,
-/// which sharding rules leave out. Reshapes are not among them.
-sharding::ShardingRule rankedRule(mlir::Operation *op);
 
 /// Which factor of a dimension holds the batch, and where in it.
 struct BatchFactor {

@@ -1,0 +1,40 @@
+// What every importer is asked and what it gives.
+//
+// An importer reads one kind of file. It writes the graph with the builders of Raise/Emit.h, runs
+// the pipeline of Raise/Passes.h on it and returns it with the weights that the file has.
+#pragma once
+
+#include "dtc/Weights/WeightStore.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace dtc::import {
+
+struct InputShape {
+  std::vector<int64_t> dims;
+  std::string type; ///< MLIR element type ("i64"); empty: the file's
+};
+
+struct ImportOptions {
+  std::string path;
+  std::map<std::string, InputShape> shapes;   ///< --shape
+  std::optional<std::string> freeze, train;   ///< regular expressions on parameter names
+  std::map<std::string, int64_t> paddingRows; ///< --padding-idx WEIGHT=ROW
+  bool allowMerged = false;                   ///< --allow-merged
+  bool training = true;                       ///< false: the merged-initializer trap only warns
+  std::optional<int64_t> batch; ///< samples of one call; default: the file's, or 1 if symbolic
+};
+
+struct ImportedModel {
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< dtc.parameter ops and one func.func @forward
+  WeightStore weights;   ///< by the file's names; entries without data where the file has none
+  int64_t nodes = 0;     ///< of the file's graph, functions inlined
+  int64_t fileBatch = 0; ///< the batch the file was exported with; 0: symbolic
+};
+
+} // namespace dtc::import

@@ -1,0 +1,73 @@
+#ifndef DTC_RAISE_PASSES_TD
+#define DTC_RAISE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def Rebatch : Pass<"dtc-rebatch", "::mlir::ModuleOp"> {
+  let summary = "give @forward another batch size";
+  let description = [{
+    From dimension 0 of every input the batch is followed through the ops by
+    their sharding rules, until every dimension that contains it is known. Then
+    types change. What can't follow is refused by name: a constant that varies
+    along the batch, an op that mixes samples, a parameter of the batch's shape.
+
+        func.func @forward(%x: tensor<8x4xf32>, %w: tensor<4x5xf32>)
+        %0 = dtc.contract %x [0, 2], %w [2, 1] -> [0, 1] : ... -> tensor<8x5xf32>
+      becomes for batch=3
+        func.func @forward(%x: tensor<3x4xf32>, %w: tensor<4x5xf32>)
+        %0 = dtc.contract %x [0, 2], %w [2, 1] -> [0, 1] : ... -> tensor<3x5xf32>
+  }];
+  let options = [Option<"batch", "batch", "int64_t", /*default=*/"0", "samples of one call">];
+  let dependentDialects = ["::dtc::graph::GraphDialect"];
+}
+
+def Unflatten : Pass<"dtc-unflatten"> {
+  let summary = "move reshapes and transposes into contractions and weights";
+  let description = [{
+    Reshapes that merge batch and sequence around contractions move below them.
+    Those that split a contraction's result into heads move above it into the
+    weight. Transposes become index lists. A value that is only read in equal
+    parts gets a dimension of parts.
+
+        %0 = dtc.reshape %x : tensor<8x32x64xf32> -> tensor<256x64xf32>
+        %1 = dtc.contract %0 [0, 2], %w [2, 1] -> [0, 1] : ... -> tensor<256x48xf32>
+        %2 = dtc.reshape %1 : tensor<256x48xf32> -> tensor<8x32x48xf32>
+      becomes
+        %2 = dtc.contract %x [0, 1, 3], %w [3, 2] -> [0, 1, 2] : ... -> tensor<8x32x48xf32>
+  }];
+  let dependentDialects = ["::dtc::graph::GraphDialect"];
+}
+
+def RaiseLayers : Pass<"dtc-raise"> {
+  let summary = "recognize attention, normalizations, activations and mixtures of experts";
+  let description = [{
+    Layers that a file spells out in simple ops become one op each, which stays
+    whole until it is lowered. A mask becomes an attribute of attention where it
+    is proven to be causal.
+
+        %0 = arith.mulf %x, %x : tensor<4x8x64xf32>
+        %1 = dtc.reduce sum %0 [2] : tensor<4x8x64xf32> -> tensor<4x8xf32>
+        ...
+        %9 = arith.mulf %8, %7 : tensor<4x8x64xf32>
+      becomes
+        %9, %rstd = dtc.rms_norm %x scale %w : tensor<64xf32> eps 1.0E-6 ...
+  }];
+  let dependentDialects = ["::dtc::graph::GraphDialect"];
+}
+
+def ViewParameters : Pass<"dtc-view-parameters", "::mlir::ModuleOp"> {
+  let summary = "make reshapes of parameters the parameters' views";
+  let description = [{
+    Where every use of a parameter reshapes it to one type, @forward takes it in
+    that type, and dtc.parameter says so beside the file's. A fused projection
+    can then be split by heads.
+
+        dtc.parameter trainable @w : tensor<64x192xf32> file tensor<64x192xf32>
+        %0 = dtc.reshape %w : tensor<64x192xf32> -> tensor<64x3x4x16xf32>
+      becomes
+        dtc.parameter trainable @w : tensor<64x3x4x16xf32> file tensor<64x192xf32>
+  }];
+  let dependentDialects = ["::dtc::graph::GraphDialect"];
+}
+
+#endif // DTC_RAISE_PASSES_TD

@@ -1,0 +1,67 @@
+// Every op answers every interface, or says that it has no answer. Nothing is left to a default.
+#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Interpreter/Interpreter.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace dtc;
+
+namespace {
+
+class EveryOp : public ::testing::Test {
+protected:
+  EveryOp() {
+    DialectRegistry registry;
+    registry.insert<graph::GraphDialect>();
+    graph::registerElementwiseModels(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+
+  /// All ops on tensors of the `dtc` dialect; what declares a symbol computes nothing.
+  std::vector<RegisteredOperationName> tensorOps() {
+    std::vector<RegisteredOperationName> ops;
+    for (RegisteredOperationName op : context.getRegisteredOperationsByDialect("dtc"))
+      if (!op.hasInterface<SymbolOpInterface>())
+        ops.push_back(op);
+    EXPECT_GE(ops.size(), 40u);
+    return ops;
+  }
+
+  MLIRContext context;
+};
+
+TEST_F(EveryOp, HasAShardingRule) {
+  for (RegisteredOperationName op : tensorOps())
+    EXPECT_TRUE(op.hasInterface<ShardingRuleOpInterface>()) << op.getStringRef().str();
+}
+
+TEST_F(EveryOp, StatesItsCost) {
+  for (RegisteredOperationName op : tensorOps())
+    EXPECT_TRUE(op.hasInterface<CostOpInterface>()) << op.getStringRef().str();
+}
+
+TEST_F(EveryOp, HasAGradientOrSaysThatItHasNone) {
+  for (RegisteredOperationName op : tensorOps())
+    EXPECT_NE(op.hasInterface<DifferentiableOpInterface>(), op.hasTrait<NoGradient>())
+        << op.getStringRef().str();
+}
+
+TEST_F(EveryOp, IsInterpreted) {
+  for (RegisteredOperationName op : tensorOps())
+    EXPECT_TRUE(interpreter::isInterpreted(op)) << op.getStringRef().str();
+}
+
+TEST_F(EveryOp, OfArithmeticWithARuleStatesItsCost) {
+  int found = 0;
+  for (StringRef dialect : {"arith", "math"})
+    for (RegisteredOperationName op : context.getRegisteredOperationsByDialect(dialect)) {
+      bool ruled = op.hasInterface<ShardingRuleOpInterface>();
+      found += ruled;
+      EXPECT_EQ(ruled, op.hasInterface<CostOpInterface>()) << op.getStringRef().str();
+    }
+  EXPECT_GE(found, 70);
+}
+
+} // namespace
