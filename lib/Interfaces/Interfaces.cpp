@@ -17,5 +17,6 @@ SmallVector<Value> cloneLocal(Operation *op, OpBuilder &builder, ValueRange oper
 
 #include "dtc/Interfaces/CostInterface.cpp.inc"
 #include "dtc/Interfaces/DifferentiableInterface.cpp.inc"
+#include "dtc/Interfaces/KernelInterface.cpp.inc"
 #include "dtc/Interfaces/PrecisionInterface.cpp.inc"
 #include "dtc/Interfaces/ShardingRuleInterface.cpp.inc"

@@ -22,6 +22,20 @@ enum class Widening : uint8_t {
   Operands, ///< its operands are widened: it acts alike in every type, which all of them share
 };
 
+/// From where in an operand an element of a result comes. In order of what it costs to compute the
+/// operand there again.
+enum class Reach : uint8_t {
+  Same,     ///< the same position in row-major order, or those that a reduction sums up
+  Rows,     ///< the row's position: the operand is repeated along the columns
+  Moved,    ///< another position, which follows from the element's own
+  Repeated, ///< a position that several elements share
+  LookedUp, ///< a position that depends on values
+};
+
+/// An op that targets compute by a call of a library.
+template <typename ConcreteOp>
+class LibraryCall : public mlir::OpTrait::TraitBase<ConcreteOp, LibraryCall> {};
+
 /// An op through which nothing is differentiated: it is part of a backward pass or an update, or
 /// its result is an index. Every other op of a graph has DifferentiableOpInterface.
 template <typename ConcreteOp>
@@ -46,5 +60,6 @@ llvm::SmallVector<mlir::Value> cloneLocal(mlir::Operation *op, mlir::OpBuilder &
 
 #include "dtc/Interfaces/CostInterface.h.inc"
 #include "dtc/Interfaces/DifferentiableInterface.h.inc"
+#include "dtc/Interfaces/KernelInterface.h.inc"
 #include "dtc/Interfaces/PrecisionInterface.h.inc"
 #include "dtc/Interfaces/ShardingRuleInterface.h.inc"

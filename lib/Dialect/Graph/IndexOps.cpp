@@ -69,6 +69,10 @@ FailureOr<SmallVector<Value>> GatherOp::buildLocal(OpBuilder &builder, ValueRang
 }
 
 OpCost GatherOp::getCost() { return {OpKind::Lookup}; }
+/// Of the table a row that depends on values; of the indices one for each slice.
+Reach GatherOp::getReach(unsigned operand) {
+  return operand == 0 ? Reach::LookedUp : Reach::Repeated;
+}
 
 //===-- scatter_add -------------------------------------------------------===//
 
@@ -101,6 +105,10 @@ FailureOr<SmallVector<Value>> ScatterAddOp::buildLocal(OpBuilder &builder, Value
 
 OpCost ScatterAddOp::getCost() { return {OpKind::Lookup}; }
 Widening ScatterAddOp::getWidening() { return Widening::Result; }
+bool ScatterAddOp::hasOwnLoops() { return true; }
+Reach ScatterAddOp::getReach(unsigned operand) {
+  return operand == 0 ? Reach::Repeated : Reach::Same;
+}
 
 //===-- pick --------------------------------------------------------------===//
 

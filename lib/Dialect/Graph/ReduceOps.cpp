@@ -72,6 +72,7 @@ ShardingRule CumSumOp::buildShardingRule(UnitFactors units) {
 
 OpCost CumSumOp::getCost() { return {OpKind::Reduction}; }
 Widening CumSumOp::getWidening() { return Widening::Operands; }
+bool CumSumOp::hasOwnLoops() { return true; }
 
 //===-- sum ---------------------------------------------------------------===//
 

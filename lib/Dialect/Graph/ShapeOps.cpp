@@ -73,6 +73,29 @@ ShardingRule BroadcastOp::buildShardingRule(UnitFactors units) {
 OpCost BroadcastOp::getCost() { return {OpKind::Layout}; }
 Widening BroadcastOp::getWidening() { return Widening::Operands; }
 
+/// Whether what isn't of size 1 are the first dimensions of the result.
+static bool isPrefix(BroadcastOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getResult());
+  SmallVector<int64_t> kept;
+  for (int64_t dim : op.getDims())
+    if (shape[dim] != 1)
+      kept.push_back(dim);
+  for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()) && !kept.empty(); ++dim) {
+    if (shape[dim] == 1)
+      continue;
+    if (kept.front() != dim)
+      return false;
+    kept.erase(kept.begin());
+  }
+  return true;
+}
+
+Reach BroadcastOp::getReach(unsigned) {
+  if (getInput().getType().getNumElements() == getResult().getType().getNumElements())
+    return Reach::Same;
+  return isPrefix(*this) ? Reach::Rows : Reach::Repeated;
+}
+
 //===-- reshape -----------------------------------------------------------===//
 
 LogicalResult ReshapeOp::verify() {
@@ -135,6 +158,20 @@ ShardingRule TransposeOp::buildShardingRule(UnitFactors units) {
 OpCost TransposeOp::getCost() { return {OpKind::Layout}; }
 Widening TransposeOp::getWidening() { return Widening::Operands; }
 
+/// Elements stay where they are if only dimensions of size 1 change places.
+Reach TransposeOp::getReach(unsigned) {
+  ArrayRef<int64_t> shape = shapeOf(getInput());
+  int64_t last = -1;
+  for (int64_t dim : getPerm()) {
+    if (shape[dim] == 1)
+      continue;
+    if (dim < last)
+      return Reach::Moved;
+    last = dim;
+  }
+  return Reach::Same;
+}
+
 //===-- slice -------------------------------------------------------------===//
 
 LogicalResult SliceOp::verify() {
@@ -181,6 +218,7 @@ FailureOr<SmallVector<Value>> SliceOp::buildLocal(OpBuilder &builder, ValueRange
 
 OpCost SliceOp::getCost() { return {OpKind::Layout}; }
 Widening SliceOp::getWidening() { return Widening::Operands; }
+Reach SliceOp::getReach(unsigned) { return Reach::Moved; }
 
 //===-- pad ---------------------------------------------------------------===//
 
@@ -226,6 +264,7 @@ FailureOr<SmallVector<Value>> PadOp::buildLocal(OpBuilder &builder, ValueRange o
 
 OpCost PadOp::getCost() { return {OpKind::Join}; }
 Widening PadOp::getWidening() { return Widening::Operands; }
+Reach PadOp::getReach(unsigned) { return Reach::Moved; }
 
 //===-- concat ------------------------------------------------------------===//
 
@@ -274,3 +313,4 @@ FailureOr<SmallVector<Value>> ConcatOp::buildLocal(OpBuilder &builder, ValueRang
 
 OpCost ConcatOp::getCost() { return {OpKind::Join}; }
 Widening ConcatOp::getWidening() { return Widening::Operands; }
+Reach ConcatOp::getReach(unsigned) { return Reach::Moved; }

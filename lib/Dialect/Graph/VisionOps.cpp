@@ -265,4 +265,9 @@ FailureOr<SmallVector<Value>> MaxPoolGradOp::buildLocal(OpBuilder &builder, Valu
 }
 
 OpCost MaxPoolOp::getCost() { return {OpKind::Other}; }
+Reach MaxPoolOp::getReach(unsigned) { return Reach::LookedUp; }
 OpCost MaxPoolGradOp::getCost() { return {OpKind::Other}; }
+bool MaxPoolGradOp::hasOwnLoops() { return true; }
+Reach MaxPoolGradOp::getReach(unsigned operand) {
+  return operand == 0 ? Reach::LookedUp : Reach::Moved;
+}

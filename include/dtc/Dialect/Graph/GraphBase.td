@@ -10,6 +10,7 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dtc/Interfaces/ShardingRuleInterface.td"
 include "dtc/Interfaces/DifferentiableInterface.td"
 include "dtc/Interfaces/CostInterface.td"
+include "dtc/Interfaces/KernelInterface.td"
 include "dtc/Interfaces/PrecisionInterface.td"
 
 def Graph_Dialect : Dialect {
@@ -145,7 +146,13 @@ class Graph_Op<string mnemonic, list<Trait> traits = []>
 
 def ShardingRule : DeclareOpInterfaceMethods<ShardingRuleOpInterface>;
 def ShardingRuleLocal : DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["buildLocal"]>;
+/// Every op has one of these three. `InKernels` takes the methods that the op doesn't leave to their
+/// defaults: hasOwnLoops, getReach.
 def Decomposable : DeclareOpInterfaceMethods<DecomposableOpInterface>;
+def LibraryCall : NativeOpTrait<"LibraryCall"> { let cppNamespace = "::dtc"; }
+class InKernels<list<string> methods = []>
+    : DeclareOpInterfaceMethods<KernelOpInterface, methods>;
+
 /// Every op has one of these two.
 def Differentiable : DeclareOpInterfaceMethods<DifferentiableOpInterface>;
 def NoGradient : NativeOpTrait<"NoGradient"> { let cppNamespace = "::dtc"; }
@@ -155,8 +162,8 @@ def Statistics : DeclareOpInterfaceMethods<PrecisionOpInterface, ["isStatistic"]
 /// Results or operands may be wider than the op's type.
 def Widens : DeclareOpInterfaceMethods<PrecisionOpInterface, ["getWidening"]>;
 
-/// A pure op on tensors. Beside these traits it needs ShardingRule or ShardingRuleLocal, and
-/// Differentiable or NoGradient.
+/// A pure op on tensors. Beside these traits it needs ShardingRule or ShardingRuleLocal,
+/// Differentiable or NoGradient, and one of Decomposable, LibraryCall and InKernels.
 class Graph_TensorOp<string mnemonic, list<Trait> traits = []>
     : Graph_Op<mnemonic, !listconcat([Pure, Cost], traits)>;
 

@@ -4,7 +4,8 @@
 
 include "dtc/Dialect/Graph/GraphBase.td"
 
-def Graph_GatherOp : Graph_TensorOp<"gather", [ShardingRuleLocal, Differentiable]> {
+def Graph_GatherOp : Graph_TensorOp<"gather", [ShardingRuleLocal, Differentiable,
+                                              InKernels<["getReach"]>]> {
   let summary = "takes slices of a table by index (embedding look-up)";
   let description = [{
     `result = table[:axis] + indices + table[axis+1:]` in shapes. An index
@@ -21,7 +22,8 @@ def Graph_GatherOp : Graph_TensorOp<"gather", [ShardingRuleLocal, Differentiable
   let hasVerifier = 1;
 }
 
-def Graph_ScatterAddOp : Graph_TensorOp<"scatter_add", [ShardingRuleLocal, NoGradient, Widens]> {
+def Graph_ScatterAddOp : Graph_TensorOp<"scatter_add",
+    [ShardingRuleLocal, NoGradient, Widens, InKernels<["hasOwnLoops", "getReach"]>]> {
   let summary = "adds slices into a zero tensor by index (gradient of gather)";
   let description = [{
     `result[:axis, indices[j...], axis+1:] += updates[:axis, j..., axis+1:]`;
@@ -35,7 +37,7 @@ def Graph_ScatterAddOp : Graph_TensorOp<"scatter_add", [ShardingRuleLocal, NoGra
   let hasVerifier = 1;
 }
 
-def Graph_PickOp : Graph_TensorOp<"pick", [ShardingRuleLocal, Differentiable]> {
+def Graph_PickOp : Graph_TensorOp<"pick", [ShardingRuleLocal, Differentiable, InKernels<>]> {
   let summary = "one element of each row, by index";
   let description = [{
     `result[i...] = input[i..., indices[i...]]`, 0 where the index is outside;
@@ -48,7 +50,8 @@ def Graph_PickOp : Graph_TensorOp<"pick", [ShardingRuleLocal, Differentiable]> {
   let hasVerifier = 1;
 }
 
-def Graph_TopKOp : Graph_TensorOp<"top_k", [ShardingRule, NoGradient]> {
+def Graph_TopKOp : Graph_TensorOp<"top_k", [ShardingRule, NoGradient,
+                                            InKernels<["hasOwnLoops", "getReach"]>]> {
   let summary = "where the largest elements of each row are";
   let description = [{
     `%at = dtc.top_k %x : tensor<4x8xf32> -> tensor<4x2xi64>` are the indices of
