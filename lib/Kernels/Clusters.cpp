@@ -1,8 +1,6 @@
 #include "Clusters.h"
 #include "dtc/Kernels/IndexMath.h"
 
-#include "llvm/ADT/TypeSwitch.h"
-
 using namespace mlir;
 
 namespace dtc::kernels {
@@ -21,15 +19,7 @@ static constexpr unsigned kFewTerms = 4;
 static constexpr int64_t kManyRows = 16;
 
 bool isPrimitive(Operation *op) {
-  return graph::isElementwise(op) ||
-         isa<arith::ConstantOp, graph::IotaOp, graph::BroadcastOp, graph::ReshapeOp,
-             graph::TransposeOp, graph::SliceOp, graph::PadOp, graph::ConcatOp, graph::ReduceOp,
-             graph::CumSumOp, graph::SumOp, graph::GatherOp, graph::PickOp, graph::TopKOp,
-             graph::ScatterAddOp, graph::MaxPoolOp, graph::MaxPoolGradOp>(op);
-}
-
-static bool isSpecial(Operation *op) {
-  return isa<graph::ScatterAddOp, graph::CumSumOp, graph::TopKOp, graph::MaxPoolGradOp>(op);
+  return graph::isElementwise(op) || isa<arith::ConstantOp, KernelOpInterface>(op);
 }
 
 static bool isView(Operation *op) {
@@ -62,50 +52,10 @@ static bool isSumOfScalars(Operation *op) {
 
 // Ways from a value to an op.
 
-static bool isPrefix(graph::BroadcastOp op) {
-  ArrayRef<int64_t> shape = shapeOf(op.getResult());
-  SmallVector<int64_t> kept;
-  for (int64_t dim : op.getDims())
-    if (shape[dim] != 1)
-      kept.push_back(dim);
-  for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()) && !kept.empty(); ++dim) {
-    if (shape[dim] == 1)
-      continue;
-    if (kept.front() != dim)
-      return false;
-    kept.erase(kept.begin());
-  }
-  return true;
-}
-
-static bool movesElements(graph::TransposeOp op) {
-  ArrayRef<int64_t> shape = shapeOf(op.getInput());
-  int64_t last = -1;
-  for (int64_t dim : op.getPerm()) {
-    if (shape[dim] == 1)
-      continue;
-    if (dim < last)
-      return true;
-    last = dim;
-  }
-  return false;
-}
-
 /// The way from operand `number` of `op` to its result.
 static Way stepOf(Operation *op, unsigned number) {
-  return llvm::TypeSwitch<Operation *, Way>(op)
-      .Case([&](graph::BroadcastOp op) {
-        if (elementsOf(op.getInput()) == elementsOf(op.getResult()))
-          return Way::Same;
-        return isPrefix(op) ? Way::Rows : Way::Repeated;
-      })
-      .Case([](graph::TransposeOp op) { return movesElements(op) ? Way::Moved : Way::Same; })
-      .Case<graph::SliceOp, graph::ConcatOp, graph::PadOp>([](auto) { return Way::Moved; })
-      .Case([&](graph::GatherOp) { return number == 0 ? Way::LookedUp : Way::Repeated; })
-      .Case<graph::MaxPoolOp, graph::TopKOp>([](auto) { return Way::LookedUp; })
-      .Case([&](graph::MaxPoolGradOp) { return number == 0 ? Way::LookedUp : Way::Moved; })
-      .Case([&](graph::ScatterAddOp) { return number == 0 ? Way::Repeated : Way::Same; })
-      .Default([](Operation *) { return Way::Same; });
+  auto inKernels = dyn_cast<KernelOpInterface>(op);
+  return inKernels ? inKernels.getReach(number) : Way::Same;
 }
 
 static Way join(Way a, Way b) {
@@ -215,7 +165,7 @@ int Clustering::newCluster(Operation *op) {
   clusters.emplace_back();
   Cluster &cluster = clusters.back();
   cluster.ops.insert(op);
-  cluster.special = isSpecial(op) || goesAlone(op);
+  cluster.special = hasOwnLoops(op) || goesAlone(op);
   cluster.sumOfScalars = isSumOfScalars(op);
   clusterOf[op] = clusters.size() - 1;
   if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
@@ -286,7 +236,7 @@ bool Clustering::canJoin(Operation *op, int number, ArrayRef<Use> uses) const {
   const Cluster &cluster = clusters[number];
   if (cluster.ops.size() >= limits.ops || isSumOfScalars(op) || goesAlone(op))
     return false;
-  if (isSpecial(op)) // a sum by index may be added to something
+  if (hasOwnLoops(op)) // a sum by index may be added to something
     return isa<graph::ScatterAddOp>(op) && cluster.ops.size() == 1 && op->hasOneUse() &&
            isa<graph::SumOp, arith::AddFOp>(*op->user_begin()) &&
            cluster.ops.contains(*op->user_begin());
@@ -332,7 +282,7 @@ void Clustering::assign(Operation *op) {
   for (const Use &use : uses)
     if (use.way == Way::Moved || use.way == Way::Repeated || movedOps.count(use.user))
       movedOps.insert(op);
-  cluster.special |= isSpecial(op);
+  cluster.special |= hasOwnLoops(op);
   if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
     if (elementsOf(reduce.getInput()) <= elementsOf(op) * kWindow && cluster.rows == 0)
       cluster.window = true;

@@ -29,8 +29,8 @@ namespace dtc::kernels {
 /// Ops that can be inside a kernel.
 bool isPrimitive(mlir::Operation *op);
 
-/// In order of the cost of being there; a way is as costly as its worst step.
-enum class Way { Same, Rows, Moved, Repeated, LookedUp };
+/// From a value to an op that needs it. A way of several steps is as costly as its worst.
+using Way = Reach;
 
 using OpSet = llvm::SmallSetVector<mlir::Operation *, 16>;
 using ValueSet = llvm::SmallSetVector<mlir::Value, 16>;

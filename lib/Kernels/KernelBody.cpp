@@ -51,6 +51,11 @@ ColumnShape columnShape(ReduceOp op) {
   return result;
 }
 
+bool hasOwnLoops(Operation *op) {
+  auto inKernels = dyn_cast<KernelOpInterface>(op);
+  return inKernels && inKernels.hasOwnLoops();
+}
+
 /// True if a value that depends on `op` has more elements than its result.
 static bool isSpread(ReduceOp op) {
   int64_t elements = elementsOf(op.getResult());
@@ -93,7 +98,7 @@ FailureOr<KernelKind> classify(const BodyInfo &info) {
   SmallVector<Operation *> special;
   SmallVector<ReduceOp> large;
   for (Operation *op : info.ops) {
-    if (isa<graph::ScatterAddOp, graph::CumSumOp, graph::TopKOp, graph::MaxPoolGradOp>(op))
+    if (hasOwnLoops(op))
       special.push_back(op);
     if (auto reduce = dyn_cast<ReduceOp>(op); reduce && !isSmall(reduce))
       large.push_back(reduce);

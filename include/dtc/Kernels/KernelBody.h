@@ -9,6 +9,9 @@ namespace dtc::kernels {
 int64_t elementsOf(mlir::Value value);
 int64_t elementsOf(mlir::Operation *op);
 
+/// Whether an op is computed by loops of its own (KernelOpInterface).
+bool hasOwnLoops(mlir::Operation *op);
+
 enum class KernelKind {
   Pointwise, ///< every result element on its own
   Rows,      ///< reductions that leave one value a row: softmax, norms
