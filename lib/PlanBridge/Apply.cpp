@@ -2,6 +2,7 @@
 #include "Functions.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Plan/Plan/Blocks.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 
 #include <map>
