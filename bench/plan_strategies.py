@@ -41,7 +41,8 @@ H100_A100 = {"groups": [{"node": "dgx-h100", "nodes": 16}, {"node": "dgx-a100", 
              "inter_node": {"bandwidth_gbs": 25, "latency_us": 10}}
 H100_L40S = {"groups": [{"node": "dgx-h100", "nodes": 2}, {"node": "l40s", "devices_per_node": 8, "nodes": 2}],
              "inter_node": {"bandwidth_gbs": 25, "latency_us": 10}}
-SLOW = {"device": "a100-40", "devices_per_node": 1, "inter_node": {"bandwidth_gbs": 3, "latency_us": 20}}
+SLOW = {"device": "a100-40", "devices_per_node": 2, "intra_node": {"bandwidth_gbs": 25, "latency_us": 5},
+        "inter_node": {"bandwidth_gbs": 3, "latency_us": 20}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +129,21 @@ def searched(search: Search, without: tuple[str, ...]) -> dict:
     return json.loads(done.stdout)
 
 
+def compared(search: Search) -> tuple[str, dict[str, float]]:
+    """A line of the table, and what a step loses in percent without each strategy."""
+    full, losses, cells = searched(search, ()), {}, ""
+    if "error" in full:
+        return f"{search.name:40} {full['error'][:80]}  {full['planning_s']:.1f} s", {}
+    for name in STRATEGIES:
+        if name not in search.strategies():
+            cells += f" {'-':>21}"
+            continue
+        other = searched(search, (name,))
+        losses[name] = 100 * (other["step_s"] / full["step_s"] - 1) if "step_s" in other else float("inf")
+        cells += f" {losses[name]:9.2f} % {other['planning_s']:7.2f} s"
+    return f"{search.name:40} {full['step_s']:8.3f} {full['planning_s']:8.2f}{cells}   {full['plan']}", losses
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--published", action="store_true", help="also the jobs of bench/published")
@@ -135,26 +151,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="searches at a time")
     options = parser.parse_args()
     searches = [s for s in large_models() + (published() if options.published else []) if options.only in s.name]
-    asked = [(search, way) for search in searches for way in [(), *((name,) for name in search.strategies())]]
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        answers = dict(zip(asked, pool.map(lambda pair: searched(*pair), asked)))
     worst = dict.fromkeys(STRATEGIES, 0.0)
-    print(f"{'':40} {'step':>8} {'planning':>8}" + "".join(f" {name:>21}" for name in STRATEGIES))
-    for search in searches:
-        full = answers[search, ()]
-        if "error" in full:
-            print(f"{search.name:40} {full['error'][:80]}  {full['planning_s']:.1f} s")
-            continue
-        cells = ""
-        for name in STRATEGIES:
-            other = answers.get((search, (name,)))
-            if other is None:
-                cells += f" {'-':>21}"
-                continue
-            loss = 100 * (other["step_s"] / full["step_s"] - 1) if "step_s" in other else float("inf")
-            worst[name] = max(worst[name], loss)
-            cells += f" {loss:9.2f} % {other['planning_s']:7.2f} s"
-        print(f"{search.name:40} {full['step_s']:8.3f} {full['planning_s']:8.2f}{cells}   {full['plan']}", flush=True)
+    print(f"{'':40} {'step':>8} {'planning':>8}" + "".join(f" {name:>21}" for name in STRATEGIES), flush=True)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for line, losses in pool.map(compared, searches):
+            print(line, flush=True)
+            for name, loss in losses.items():
+                worst[name] = max(worst[name], loss)
     print("at most: " + ", ".join(f"{name} {loss:.2f} %" for name, loss in worst.items()))
 
 
