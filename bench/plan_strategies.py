@@ -63,7 +63,7 @@ def problem_of(model: str) -> pathlib.Path:
     path = CACHE / f"{model}.json"
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        forward = subprocess.run([sys.executable, MAKE, *MODELS[model].split(), "--batch", "1"], check=True,
+        forward = subprocess.run([sys.executable, MAKE, *MODELS[model].split(), "--batch", "8"], check=True,
                                  capture_output=True).stdout
         write_problem(subprocess.run([BIN / "dtc-opt", "--dtc-train=precision=bf16 optimizer=adamw"], input=forward,
                                      check=True, capture_output=True).stdout, path)
