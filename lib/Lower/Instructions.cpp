@@ -111,7 +111,7 @@ FunctionTranslator::FunctionTranslator(func::FuncOp function, const HomeTable &h
 
 std::unique_ptr<fbs::FunctionT> FunctionTranslator::translate() {
   result->name = function.getSymName().str();
-  result->per_microbatch = !runsOncePerStep(function);
+  result->per_microbatch = graph::runsPerMicrobatch(function);
   if (failed(enterArguments()))
     return nullptr;
   for (Operation &op : function.getBody().front().without_terminator())

@@ -79,7 +79,8 @@ std::optional<int> roundsOver(Operation *op, const ShardingRule &rule, FactorId 
   if (!decomposable)
     return std::nullopt;
   Block parts;
-  OpBuilder builder = OpBuilder::atBlockEnd(&parts);
+  OpBuilder builder(op->getContext()); // the block is in no region
+  builder.setInsertionPointToEnd(&parts);
   if (failed(decomposable.decompose(builder)))
     return std::nullopt;
   int64_t rowElements = 1;

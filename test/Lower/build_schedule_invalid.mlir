@@ -14,8 +14,10 @@ module {
   func.func @forward() attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
     return
   }
-  func.func @other() attributes {dtc.runs = #dtc.runs<microbatch, backward, chunk 1>} {
-    return
+  func.func @other(%g: tensor<4xf32> {dtc.role = #dtc.role<gradient, "w">})
+      -> (tensor<4xf32> {dtc.role = #dtc.role<gradient, "w">})
+      attributes {dtc.runs = #dtc.runs<microbatch, backward, chunk 1>} {
+    return %g : tensor<4xf32>
   }
 }
 
