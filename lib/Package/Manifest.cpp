@@ -150,8 +150,8 @@ llvm::Expected<Json> describeModules(const PackageInputs &inputs) {
 
 Json countCollectives(ArrayRef<Role> roles) {
   static constexpr std::array<const char *, 7> kNames = {
-      "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "send", "recv"};
-  constexpr size_t kSend = 5, kReceive = 6;
+      "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "recv", "send"};
+  constexpr size_t kReceive = 5, kSend = 6;
   std::array<int64_t, kNames.size()> most{};
   for (const Role &role : roles) {
     std::array<int64_t, kNames.size()> counts{};

@@ -76,15 +76,19 @@ class Recorder:
         self.models = models
         #: By file that a command wrote: its digest then, and what it is called.
         self.written: dict[pathlib.Path, tuple[str, str]] = {}
+        #: Files of what was measured on this machine, which differ each time: commands that read them aren't recorded.
+        self.measured: set[pathlib.Path] = set()
 
     def add(self, program: str, arguments: list[str], out: str, folder: pathlib.Path) -> None:
         """Records a command that was given in `folder`, ended well and printed `out`."""
         command = "run" if program == "dtc-run" else arguments[0]
         given = arguments if program == "dtc-run" else without_emit_schedule(arguments[1:])
-        if command == "calibrate":  # what it measures differs each time, and with it what is named by it
+        outputs = {flag: folder / value for flag, value in zip(given, given[1:]) if flag in WRITES}
+        if command == "calibrate":
+            self.measured.update(path.resolve() for path in outputs.values())
+        if command == "calibrate" or any((folder / argument).resolve() in self.measured for argument in given):
             return
         name = " ".join([command, *self.words(given, folder)])
-        outputs = {flag: folder / value for flag, value in zip(given, given[1:]) if flag in WRITES}
         value = self.value(command, given, out, folder, outputs)
         for flag, path in outputs.items():
             if path.is_file():

@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import os
 import shutil
 import sys
 
@@ -20,8 +21,8 @@ import differences  # noqa: E402
 import published_plans  # noqa: E402
 import times  # noqa: E402
 
-#: These speak of dtc-run and have nothing to record: wrong inputs, and who may include whom.
-NOTHING_TO_RECORD = {"test_bad_input", "test_behaviour", "test_layering"}
+#: These speak of dtc-run and have nothing to record: wrong inputs, who may include whom, and programs written by hand.
+NOTHING_TO_RECORD = {"test_bad_input", "test_behaviour", "test_layering", "test_roles"}
 
 
 def entry(value) -> dict:
@@ -141,6 +142,20 @@ def test_memory_plans_are_compiled_with_drawn_weights(tmp_path, monkeypatch):
     assert call("dtc", *command, "--emit", "schedule").code == 0
     name, _, value = json.loads(recorder.record.read_text())
     assert name == "compile gpt2_b1.onnx --loss cross_entropy --global-batch 2" and value["arena_bytes"]
+
+
+def test_what_is_measured_is_not_recorded(tmp_path):
+    recorder = recording.Recorder(tmp_path / "record", BIN, MODELS)
+    (tmp_path / "cluster.yaml").write_text("measured")
+    recorder.add("dtc", ["calibrate", "-o", "cluster.yaml"], "", tmp_path)
+    recorder.add("dtc", ["plan", "a", "--cluster", str(tmp_path / "cluster.yaml"), "--json"], "{}", tmp_path)
+    assert not recorder.record.exists()
+    recorder.add("dtc", ["plan", "a", "--cluster", "h100", "--json"], "{}", tmp_path)
+    assert json.loads(recorder.record.read_text()) == ["plan a --cluster h100 --json", recorder_test(), {}]
+
+
+def recorder_test() -> str:
+    return os.environ["PYTEST_CURRENT_TEST"].removesuffix(" (call)")
 
 
 def test_hashes_of_tensors_tell_values_types_and_shapes(tmp_path):

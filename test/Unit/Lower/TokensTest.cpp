@@ -2,6 +2,7 @@
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Lower/Program.h"
+#include "dtc/Target/CPU/CpuTarget.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -19,6 +20,9 @@ using List = std::vector<uint32_t>;
 class TokensTest : public testing::Test {
 protected:
   TokensTest() {
+    DialectRegistry registry;
+    target::chooseTarget(registry, cpu::cpuTarget());
+    context.appendDialectRegistry(registry);
     context.loadDialect<exec::ExecDialect, dist::DistDialect, func::FuncDialect,
                         arith::ArithDialect>();
   }

@@ -79,7 +79,7 @@ TEST(Timetable, ShareOfAMomentIsWhatHappensInIt) {
   Timeline step;
   step.stepSeconds = 4;
   step.ranks.resize(1);
-  step.events = {{EventKind::Forward, 0, 0, 0, -1, 0.5, 2}};
+  step.events = {{EventKind::Forward, 0, 0, 0, 0, -1, 0.5, 2}};
   Shares shares = sharesOf(step, 0, 4);
   EXPECT_DOUBLE_EQ(shares[0][0], 0.5);
   EXPECT_DOUBLE_EQ(shares[1][0], 1);
