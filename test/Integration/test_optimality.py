@@ -73,6 +73,96 @@ def test_gap_bounds_what_small_tables_miss():
     assert inexact > 30 and worse > 0
 
 
+def fastest(case: dict, most: list[float]) -> float | None:
+    """Seconds of the first of the frontier that holds no more."""
+    within = [point["seconds"] for point in case["frontier"]
+              if all(held <= limit for held, limit in zip(point["held"], most))]
+    return min(within, default=None)
+
+
+def check_points(case: dict, statement: Statement) -> None:
+    """Every point of a frontier costs and holds what its choices do."""
+    for point in case["frontier"]:
+        assert point["legal"] and -1 not in point["choices"], case["seed"]
+        assert statement.cost(point["choices"]) == pytest.approx(point["seconds"], rel=1e-9), case["seed"]
+        assert statement.holds(point["choices"]) == pytest.approx(point["held"], rel=1e-9), case["seed"]
+
+
+@pytest.mark.parametrize("kind,count", [("forward", 160), ("training", 80)])
+def test_frontiers_of_random_graphs(kind, count):
+    """Where memory is short the frontier has what the integer program finds."""
+    compared = short = 0
+    for case in stated("frontier", 0, count, kind, 4096):
+        if "error" in case or has_many_readers(case):
+            continue
+        assert case["exact"], case["seed"]
+        statement = Statement(case)
+        check_points(case, statement)
+        first = case["frontier"][0]
+        assert first["seconds"] == pytest.approx(case["seconds"], rel=1e-9), case["seed"]
+        found, best = with_little_memory(case, statement)
+        if best is None:
+            continue
+        compared += 1
+        short += found > case["seconds"] * (1 + 1e-6)
+    assert compared > count / 2 and short > count / 4
+
+
+def with_little_memory(case: dict, statement: Statement,
+                       alike: list[list[int]] = ()) -> tuple[float | None, float | None]:
+    """The frontier's and the program's fastest that hold only so much, which must agree."""
+    first = case["frontier"][0]
+    share = 0.3 if case["seed"] % 2 else 0.7
+    most = []  # rounded, so that no sum differs from it by rounding
+    for kind in range(2):
+        least = min(point["held"][kind] for point in case["frontier"])
+        most.append(round(least + share * (first["held"][kind] - least)) + 0.5)
+    found = fastest(case, most)
+    best = minimize(statement, case["seconds"], most, alike)
+    assert (best is None) == (found is None), case["seed"]
+    if best is None:
+        return None, None
+    assert best.seconds <= best.bound * (1 + 1e-7), "HiGHS stopped early"
+    assert found == pytest.approx(best.seconds, rel=1e-7), case["seed"]
+    return found, best.seconds
+
+
+def alike(case: dict, statement: Statement) -> list[list[int]]:
+    """Deciders that a folded frontier treats alike: those of the repeated block, in all copies, and of the two around
+    it; of the block before, as far as the first of them reads it."""
+    repeated, places = case["repeated"], case["places"]
+    groups = {}
+    for decider, (block, number) in enumerate(places):
+        if abs(block - repeated) <= 1:
+            groups.setdefault(number, []).append(decider)
+    for together in statement.together():
+        blocks = {places[decider][0] for decider in together if decider >= 0}
+        for decider in together if {repeated - 2, repeated - 1} <= blocks else ():
+            block, number = places[decider]
+            if block == repeated - 2 and decider not in groups[number]:
+                groups[number].append(decider)
+    return list(groups.values())
+
+
+def test_frontiers_of_folded_graphs():
+    """Eight layers and more as a few: a point holds and costs what all of them do; nothing with all alike is better."""
+    compared = short = 0
+    for case in stated("frontier", 0, 48, "folded", 1024):
+        if "error" in case or "frontier" not in case or has_many_readers(case):
+            continue
+        statement = Statement(case)
+        check_points(case, statement)
+        assert case["frontier"][0]["seconds"] == pytest.approx(case["seconds"], rel=1e-9), case["seed"]
+        if not case["exact"]:
+            continue
+        found, best = with_little_memory(case, statement, alike(case, statement))
+        if best is None:
+            continue
+        compared += 1
+        short += found > case["seconds"] * (1 + 1e-6)
+    assert compared > 8 and short > 4
+
+
 @pytest.mark.parametrize("layer", ["gpt", "llama", "llama_kv2"])
 @pytest.mark.parametrize("degrees", ["tp=2", "tp=8", "tp=4,cp=2"])
 def test_layers_of_large_models(layer, degrees):

@@ -43,7 +43,7 @@ def test_faults_are_found(tmp_path, model, devices, plan, flags):
              "wrong address read", "wrong address written", "swapped operands", "early reuse",
              "moved binding"}
     if "none" not in flags:
-        kinds |= {"swapped calls", "missing clear"}
-    if "micro_batch=1" in plan:
-        kinds |= {"swapped microbatches", "wrong stride", "wrong scope"}
+        kinds |= {"swapped calls"}
+    if "micro_batch=1" in plan:  # one microbatch alone adds to nothing that has to be cleared
+        kinds |= {"missing clear", "swapped microbatches", "wrong stride", "wrong scope"}
     assert kinds <= set(result["planted"])

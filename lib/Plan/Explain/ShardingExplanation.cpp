@@ -110,7 +110,8 @@ ShardingWay SubjectExplainer::priced(const std::string &text, const SolverOption
   asked.forced = forced;
   auto solution = solveSharding(problem, facts, devices, plan.degrees, asked);
   if (!solution) {
-    way.refusal = "what is around it can't follow";
+    bool isTooLong = solution.error().message == kTooManyShardings;
+    way.refusal = isTooLong ? kTooManyShardings : "what is around it can't follow";
     return way;
   }
   Plan other = whole.plan;

@@ -132,6 +132,8 @@ static Result<CompletePlan> completeGroups(const Problem &problem, const Cluster
 static Result<Solution> solved(ShardLibrary &library, const Estimate &estimate,
                                SolverOptions &options, bool &folded) {
   const Degrees &degrees = estimate.degrees;
+  if (estimate.variant.ofFrontier >= 0)
+    return library.solveOfFrontier(degrees, estimate.variant, options, folded);
   int64_t samples = degrees.microBatch * degrees.dataRanks();
   auto solution = library.solveFolded(samples, degrees, options);
   folded = solution.has_value();

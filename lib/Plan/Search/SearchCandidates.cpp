@@ -6,8 +6,16 @@
 
 namespace dtc::plan {
 
+Attempt attemptWith(std::vector<ShardVariant> shardings) {
+  Attempt attempt;
+  attempt.variants = [shardings = std::move(shardings)](SearchState &, const Degrees &) {
+    return shardings;
+  };
+  return attempt;
+}
+
 void searchCandidates(SearchState &state, const SearchRound &round) {
-  const Attempt attempt{round.shardings};
+  const Attempt attempt = attemptWith(round.shardings);
   for (Candidate &candidate : state.candidates) {
     if (candidate.floor > worthTelling(state))
       return;

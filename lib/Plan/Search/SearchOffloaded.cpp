@@ -13,7 +13,7 @@ void searchOffloaded(SearchState &state, const SearchRound &round) {
   constexpr double least = 0.995;
   if (!state.mayOffload() || round.isLastResort || state.found.empty())
     return;
-  Attempt attempt{plainVariants(state)};
+  Attempt attempt = attemptWith(plainVariants(state));
   attempt.limit = [below = least * beatsBest(state)](const SearchState &now) {
     return std::min(worthTelling(now), below);
   };

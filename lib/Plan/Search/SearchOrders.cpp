@@ -17,7 +17,7 @@ namespace {
 class OrderSearch {
 public:
   OrderSearch(SearchState &state, const SearchRound &round) : state(state), known(state.orders) {
-    attempt.shardings = round.shardings;
+    attempt = attemptWith(round.shardings);
     attempt.limit = [this](const SearchState &) { return secondsToBeat(); };
     attempt.precheck = [this](SearchState &, const Degrees &degrees, const ShardVariant &variant,
                               const EstimateOptions &asked) {

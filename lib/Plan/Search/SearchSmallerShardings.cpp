@@ -1,21 +1,42 @@
 // Shardings that hold less, for candidates that memory keeps from their floor.
 //
-// Shardings at different prices of memory may be faster than those that were solved for speed and
-// then have to recompute or offload more. They are tried for small graphs, and for others where
-// nothing fits without offload: large models recompute some of many layers, which trades time for
-// memory in finer steps. The most promising candidates come first, and the effort is bounded.
+// Where memory asks for more than speed alone would have, the Pareto front of a step's time and
+// of what a sharding holds may have a faster plan. It is found for small graphs. Of others the
+// shardings at different prices of memory are tried, where nothing fits without offload. The most
+// promising candidates come first, and the effort is bounded.
 #include "Strategies.h"
 
 namespace dtc::plan {
 
+/// No rank can hold its part of these states, however they are divided.
+static bool holdsTooMuch(const SearchState &state, const Degrees &degrees, double states) {
+  int64_t storing = degrees.zeroGroup > 0 ? degrees.zeroGroup : degrees.dp;
+  double ranks = double(degrees.pp);
+  if (degrees.zero > 0)
+    ranks *= double(storing * degrees.ep * degrees.cp);
+  return degrees.offload == Offload::None &&
+         states > ranks * state.library.getModel().memoryPerRank();
+}
+
+/// The Pareto front of these degrees.
+static std::vector<ShardVariant> frontVariants(SearchState &state, const Degrees &degrees) {
+  std::vector<ShardVariant> result;
+  const ShardingSolver::Frontier *front = state.library.frontier(degrees, state.spec.sp);
+  for (size_t i = 0; front && i < front->shardings.size(); ++i)
+    if (!holdsTooMuch(state, degrees, front->shardings[i].states))
+      result.push_back({state.spec.sp, evenPrice(state), static_cast<int32_t>(i)});
+  return result;
+}
+
 void searchSmallerShardings(SearchState &state, const SearchRound &round) {
-  constexpr size_t smallGraph = 256; // ops
-  const bool isSmall = state.problem.ops.size() <= smallGraph;
+  const bool isSmall = state.library.isSmall();
   if (state.found.empty() || !state.cluster.others.empty() || !state.spec.groups.empty() ||
       !(isSmall || round.isLastResort))
     return;
   const int64_t most = state.effort() + (isSmall ? 10000 : 3000);
-  Attempt attempt{smallVariants(state)};
+  Attempt attempt = attemptWith(smallVariants(state));
+  if (isSmall)
+    attempt.variants = frontVariants;
   attempt.limit = beatsBest;
   attempt.everySharding = true;
   for (const Candidate &candidate : state.candidates) {

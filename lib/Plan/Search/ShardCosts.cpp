@@ -227,14 +227,94 @@ static int64_t samplesOf(const Degrees &degrees) { return degrees.microBatch * d
 
 int64_t ShardLibrary::solves() const {
   std::lock_guard lock(mutex);
-  return static_cast<int64_t>(solved.size());
+  return static_cast<int64_t>(solved.size() + 5 * frontiers.size());
+}
+
+void ShardLibrary::solveFrontier(Frontier &entry, const Request &request) {
+  SolverOptions options = request.options;
+  options.secondsPerByte = 0;
+  int64_t samples = samplesOf(request.inside);
+  int64_t contextRanks = request.inside.cp;
+  for (bool folded : {true, false}) {
+    if (folded && (!folding || isSmall()))
+      continue;
+    const Batch &batch = folded ? foldedBatchOf(samples, contextRanks)
+                                : batchOf(samples, contextRanks);
+    if (!batch.error.empty())
+      continue;
+    ShardingSolver solver(batch.problem, *batch.facts, cluster, request.inside, options);
+    entry.found = solver.frontier({}, folded ? &*folding : nullptr);
+    entry.folded = folded;
+    if (entry.found)
+      break;
+  }
+}
+
+const ShardLibrary::Frontier &ShardLibrary::frontierOf(const Request &request) {
+  Key key = request.key;
+  ShardVariant &variant = std::get<ShardVariant>(key);
+  variant = {variant.sequenceParallel};
+  std::unique_lock lock(mutex);
+  Frontier &entry = frontiers[key];
+  lock.unlock();
+  std::call_once(entry.once, [&] { solveFrontier(entry, request); });
+  return entry;
+}
+
+const ShardingSolver::Frontier *
+ShardLibrary::frontier(const Degrees &degrees, std::optional<bool> sequenceParallel) {
+  ShardVariant variant{sequenceParallel};
+  const Frontier &frontier = frontierOf(requestOf(degrees, stridesOf(degrees), variant));
+  return frontier.found ? &*frontier.found : nullptr;
+}
+
+Result<const ShardingSolver::Sharded *>
+ShardLibrary::shardingOf(const Frontier &frontier, const Degrees &degrees, int32_t number) {
+  size_t count = frontier.found ? frontier.found->shardings.size() : 0;
+  if (static_cast<size_t>(number) >= count)
+    return Error{"the frontier of shardings for " + summary(degrees) + " has " +
+                     std::to_string(count) + " of them, not number " + std::to_string(number), 4};
+  return &frontier.found->shardings[number];
+}
+
+Result<Solution> ShardLibrary::solveOfFrontier(const Degrees &degrees,
+                                               const ShardVariant &variant,
+                                               SolverOptions &options, bool &folded) {
+  Request request = requestOf(degrees, stridesOf(degrees), variant);
+  const Frontier &frontier = frontierOf(request);
+  auto inside = shardingOf(frontier, request.inside, variant.ofFrontier);
+  if (!inside)
+    return inside.error();
+  int64_t samples = degrees.microBatch * degrees.dataRanks();
+  folded = frontier.folded;
+  const Batch &batch = folded ? foldedBatchOf(samples, degrees.cp)
+                              : batchOf(samples, degrees.cp);
+  if (!batch.error.empty())
+    return Error{batch.error, 4};
+  ShardingSolver solver(batch.problem, *batch.facts, cluster, degrees, options);
+  solver.keepTo((*inside)->plan);
+  options.mostHeld = {(*inside)->states, (*inside)->results};
+  if (!folded)
+    return solver.solve();
+  auto solution = solver.solveFolded(*folding);
+  return solution ? std::move(*solution)
+                  : Error{"no sharding of equal layers for " + summary(degrees), 4};
 }
 
 void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
   const auto &[key, degrees, options] = request;
   if (std::exchange(entry.tried, true))
     return;
-  auto found = solveFolded(samplesOf(degrees), degrees, options);
+  std::optional<Result<Solution>> found;
+  if (int32_t number = std::get<ShardVariant>(key).ofFrontier; number >= 0) {
+    const Frontier &frontier = frontierOf(request);
+    auto sharding = shardingOf(frontier, degrees, number);
+    found = sharding ? Result<Solution>(Solution{(*sharding)->plan, 0, 0}) : sharding.error();
+    if (sharding && !frontier.folded)
+      return addWhole(entry, degrees, options, std::move(*found));
+  } else {
+    found = solveFolded(samplesOf(degrees), degrees, options);
+  }
   if (!found)
     return addWhole(entry, degrees, options);
   if (!*found) {

@@ -47,6 +47,8 @@ void addCandidates(SearchState &state);
 
 /// Whether all devices together can hold parameters and gradients, each once.
 bool canHoldModel(const SearchState &state);
+/// A way to try candidates with these shardings.
+Attempt attemptWith(std::vector<ShardVariant> shardings);
 
 /// Finds candidates and runs all rounds; the best plan with the runners-up, or why there is none.
 Result<SearchResult> runStrategies(SearchState &state);

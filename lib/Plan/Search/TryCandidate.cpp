@@ -122,7 +122,7 @@ Outcome Trial::tryDegrees(const Degrees &degrees) {
   Shardings tried{degrees, degrees};
   tried.like1F1B.schedule = ScheduleKind::OneFOneB;
   tried.like1F1B.chunks = 1;
-  for (const ShardVariant &variant : attempt.shardings) {
+  for (const ShardVariant &variant : attempt.variants(state, degrees)) {
     if (variant.sequenceParallel && mostTensorRanks(degrees) == 1 && !state.spec.sp)
       continue; // nothing to be parallel over
     trySharding(variant, tried);

@@ -17,7 +17,7 @@ namespace dtc::plan {
 /// How a strategy tries candidates.
 struct Attempt {
   /// Which shardings a candidate may have.
-  std::vector<ShardVariant> shardings;
+  std::function<std::vector<ShardVariant>(SearchState &, const Degrees &)> variants;
   /// Seconds a sample above which a plan is of no use, by what has been found so far.
   std::function<double(const SearchState &)> limit = worthTelling;
   /// Every sharding is tried that may be faster, not only until one fits.

@@ -3,6 +3,7 @@
 // object a line.
 //
 //   dtc-plan-test random FIRST COUNT forward|training|folded [TABLE_LIMIT]
+//   dtc-plan-test frontier FIRST COUNT forward|training|folded POINTS
 //   dtc-plan-test file PROBLEM.json SPEC CLUSTER [TABLE_LIMIT]
 //   dtc-plan-test search PROBLEM.json SPEC CLUSTER DEVICES GLOBAL_BATCH [WITHOUT...]
 //
@@ -61,12 +62,13 @@ static int fail(const std::string &message) {
 }
 
 static int printRandom(unsigned first, unsigned count, const std::string &kind,
-                       int64_t limit) {
+                       int64_t limit, size_t frontierPoints) {
   for (unsigned seed = first; seed < first + count; ++seed) {
     StatementCase given = randomCase(seed, kind);
     if (std::string error = check(given.problem); !error.empty())
       return fail("seed " + std::to_string(seed) + ": " + error);
     given.options.tableLimit = limit;
+    given.frontierPoints = frontierPoints;
     nlohmann::json line = stateSharding(given);
     line["seed"] = seed;
     std::cout << line << "\n";
@@ -155,13 +157,16 @@ int main(int argc, char **argv) {
   if (words.size() >= 6 && words[0] == "search")
     return printSearch({words.begin() + 1, words.end()});
   bool isFile = !words.empty() && words[0] == "file";
-  if (words.size() < 4 || words.size() > 5 || (words[0] != "random" && !isFile))
+  bool isFrontier = !words.empty() && words[0] == "frontier";
+  if (words.size() < (isFrontier ? 5 : 4) || words.size() > 5 ||
+      (words[0] != "random" && !isFile && !isFrontier))
     return fail("see the head of dtc-plan-test.cpp for its arguments");
-  int64_t limit = SolverOptions{}.tableLimit;
+  int64_t limit = SolverOptions{}.tableLimit, points = 0;
   if (words.size() == 5)
-    limit = std::stoll(words[4]);
+    (isFrontier ? points : limit) = std::stoll(words[4]);
   if (isFile)
     return printFile(words[1], words[2], words[3], limit);
   return printRandom(static_cast<unsigned>(std::stoul(words[1])),
-                     static_cast<unsigned>(std::stoul(words[2])), words[3], limit);
+                     static_cast<unsigned>(std::stoul(words[2])), words[3], limit,
+                     static_cast<size_t>(points));
 }

@@ -20,6 +20,9 @@ namespace dtc::plan {
 struct ShardVariant {
   std::optional<bool> sequenceParallel;
   double secondsPerByte = 1e-18; ///< among equally fast plans the smaller one is better
+  /// If not negative, not what the price finds, but of the frontier (ShardingSolver::frontier)
+  /// this one, counted from the fastest.
+  int32_t ofFrontier = -1;
   auto operator<=>(const ShardVariant &) const = default;
 };
 
@@ -83,8 +86,8 @@ private:
 };
 
 /// Solves on first use. Models of many equal layers are solved folded, where that
-/// is known to find the best. Several threads at a time may ask for batches, the
-/// libraries of other devices, and for solutions (solveFolded, solveWhole). All
+/// is known to find the best. Several threads at a time may ask for batches, frontiers, the
+/// libraries of other devices, and for solutions (solveFolded, solveWhole, solveOfFrontier). All
 /// else, `get` and what it returns above all, belongs to one thread; `solveAhead` has threads of
 /// its own, each of which has other entries.
 class ShardLibrary {
@@ -125,6 +128,15 @@ public:
   /// Of the folded model; nullopt where the whole one has to be solved.
   std::optional<Result<Solution>> solveFolded(int64_t samples, const Degrees &degrees,
                                               const SolverOptions &options);
+  /// The shardings that a variant of the frontier stands for, surrounded by data-parallel
+  /// ranks: of the folded model where `folded` says so, else of the whole one. `options` then say
+  /// what they hold.
+  Result<Solution> solveOfFrontier(const Degrees &degrees, const ShardVariant &variant,
+                                   SolverOptions &options, bool &folded);
+  /// Of the shardings under these degrees, to which ShardVariant::ofFrontier refers. Null:
+  /// it isn't known.
+  const ShardingSolver::Frontier *frontier(const Degrees &degrees,
+                                           std::optional<bool> sequenceParallel);
   /// Of the whole model, in any case.
   Result<Solution> solveWhole(const Degrees &degrees, const SolverOptions &options);
   const Folding *getFolding() const { return folding ? &*folding : nullptr; }
@@ -134,8 +146,10 @@ public:
   ShardLibrary &on(DeviceRange range);
   const Cluster &getCluster() const { return cluster; }
   const std::vector<Block> &getBlocks() const { return blocks; }
-  /// How many shardings were solved.
+  /// How many shardings were solved; a frontier takes as long as some.
   int64_t solves() const;
+  /// So few ops that the frontiers of all degrees can be searched, unfolded.
+  bool isSmall() const { return problem.ops.size() <= 256; }
   const CostModel &getModel() const { return model; }
   const ProblemFacts &getFacts() const { return facts; }
   /// Whether attention keeps more than its results for the backward pass.
@@ -155,7 +169,7 @@ private:
   std::optional<Folding> folding;
   std::unique_ptr<Workspace> foldedWorkspace;
   std::optional<ProblemFacts> foldedFacts;
-  mutable std::mutex mutex; ///< of batches, libraries of other devices
+  mutable std::mutex mutex; ///< of batches, libraries of other devices and places of frontiers
   /// By samples and cp.
   std::map<std::pair<int64_t, int64_t>, Batch> batches, foldedBatches;
   /// tp, ep, cp, samples of a rank, and how many ranks of these axes lie below one switch
@@ -170,6 +184,15 @@ private:
     Degrees inside; ///< the axes that shardings are solved for
     SolverOptions options;
   };
+  struct Frontier {
+    std::once_flag once; ///< for the rest, which doesn't change then
+    std::optional<ShardingSolver::Frontier> found;
+    bool folded = false;
+  };
+  const Frontier &frontierOf(const Request &request);
+  void solveFrontier(Frontier &entry, const Request &request);
+  static Result<const ShardingSolver::Sharded *>
+  shardingOf(const Frontier &frontier, const Degrees &degrees, int32_t number);
   Request requestOf(const Degrees &degrees, const Strides &strides,
                     const ShardVariant &variant) const;
   const ShardCosts *costsOf(Solved &entry, const Request &request, Recompute recompute,
@@ -179,6 +202,7 @@ private:
                 std::optional<Result<Solution>> known = std::nullopt);
   const ShardCosts &priced(const ShardCosts &shared);
   std::map<Key, Solved> solved;
+  std::map<Key, Frontier> frontiers; ///< of the variants without a number
   std::vector<std::pair<std::unique_ptr<Cluster>, std::unique_ptr<ShardLibrary>>> elsewhere;
   std::map<std::pair<int64_t, int64_t>, ShardLibrary *> byRange;
   /// Those of the whole cluster's shardings, on the devices that this is for.

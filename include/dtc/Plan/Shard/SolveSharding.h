@@ -4,6 +4,8 @@
 #include "dtc/Plan/Plan/Cluster.h"
 #include "dtc/Plan/Plan/Plan.h"
 
+#include <array>
+
 namespace dtc::plan {
 
 struct SolverOptions {
@@ -22,7 +24,13 @@ struct SolverOptions {
   std::optional<Forced> forced = std::nullopt;
   /// Of the mesh's axes; without, as the degrees place them.
   std::optional<Strides> strides = std::nullopt;
+  /// Instead of a price: bytes of a rank's states (without ZeRO) and of what its forward ops make
+  /// of a microbatch. Of what holds no more the fastest is found, or else what holds least more.
+  std::optional<std::array<double, 2>> mostHeld = std::nullopt;
 };
+
+/// Why nothing is found for SolverOptions::mostHeld where that would take too much.
+inline constexpr char kTooManyShardings[] = "too many shardings hold as little";
 
 /// Shardings of every op and argument under fixed degrees.
 struct Solution {

@@ -130,3 +130,46 @@ TEST(ShardingExplanation, UnknownNames) {
                                    "(did you mean 'h.1.up'?)");
 }
 
+/// Where a sharding was chosen for what it holds, its other ways are those that hold no more.
+TEST(ShardingExplanation, OtherWaysThanThoseOfAFrontier) {
+  Problem problem = transformer({2, 1024, 16, 512, 16, 8192});
+  Cluster on = cluster("dgx-h100");
+  Planner planner(problem, on, 4);
+  Degrees degrees{.tp = 4, .microBatch = 4};
+  degrees.numMicrobatches = 4;
+  const ShardingSolver::Frontier *frontier = planner.shardings.frontier(degrees, {});
+  ASSERT_TRUE(frontier);
+  ASSERT_GT(frontier->shardings.size(), 8u);
+  int priced = 0;
+  for (size_t i = 0; i < frontier->shardings.size(); i += 4) {
+    Estimate estimate;
+    auto completed = planner.carriedOut(degrees, estimate, {{}, 0, int32_t(i)});
+    ASSERT_TRUE(completed);
+    Result<Problem> planned = unfoldPlan(planner.shardings, *completed);
+    ASSERT_TRUE(planned);
+    auto again = solveSharding(*planned, ProblemFacts(*planned), on, completed->plan.degrees,
+                               completed->solver);
+    ASSERT_TRUE(again);
+    EXPECT_NEAR(again->seconds, frontier->shardings[i].seconds, 1e-9 * again->seconds);
+    // Its own, or the same with what is alike (the layers) the other way round.
+    keepRest(completed->plan, again->plan);
+    Prediction predicted = predict(*planned, again->plan, on);
+    EXPECT_NEAR(predicted.stepSeconds, completed->predicted.stepSeconds,
+                1e-6 * predicted.stepSeconds)
+        << i;
+    EXPECT_EQ(predicted.memory.parameters + predicted.memory.optimizer,
+              completed->predicted.memory.parameters + completed->predicted.memory.optimizer);
+    auto found = explainSharding(*planned, completed->plan, completed->predicted, on,
+                                completed->solver, "h.1.up");
+    ASSERT_TRUE(found);
+    for (const ShardingWay &way : found->at(0).ways) {
+      if (!way.difference)
+        continue;
+      ++priced;
+      EXPECT_TRUE(way.difference->seconds > -1e-6 * completed->predicted.stepSeconds ||
+                  way.difference->memory.total() > 0)
+          << i << " " << way.sharding;
+    }
+  }
+  EXPECT_GT(priced, 8);
+}

@@ -5,6 +5,8 @@
 
 #include "dtc/Plan/Plan/Verify.h"
 
+#include <thread>
+
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 namespace schedule = dtc::schedule;
@@ -472,4 +474,88 @@ TEST(Estimate, SolvingAheadChangesNothing) {
     }
     EXPECT_EQ(ahead.solves(), later.solves());
   }
+}
+
+/// Each sharding of a frontier, found for one data-parallel rank, is planned on all axes as it
+/// was estimated.
+TEST(Estimate, AgreesWithTheFrontier) {
+  for (int64_t layers : {2, 16}) { // in full, and folded
+    Problem problem = transformer({layers, 1024, 16, 512, 16, 8192});
+    Cluster on = cluster("dgx-h100");
+    Planner planner(problem, on, 8);
+    Degrees degrees{.dp = 2, .tp = 4, .zero = 1, .microBatch = 2};
+    degrees.numMicrobatches = problem.globalBatch() / 4;
+    const ShardingSolver::Frontier *frontier = planner.shardings.frontier(degrees, {});
+    ASSERT_TRUE(frontier);
+    ASSERT_GT(frontier->shardings.size(), 8u);
+    for (size_t i = 0; i < frontier->shardings.size(); ++i) {
+      Estimate estimate;
+      std::string error;
+      ASSERT_EQ(planner.estimator.estimate(degrees, {{}, 0, int32_t(i)}, {1e9, true}, estimate,
+                                           error),
+                Estimator::Outcome::Found)
+          << error;
+      auto whole = completePlan(problem, on, planner.shardings, estimate);
+      ASSERT_TRUE(whole) << whole.error().message;
+      EXPECT_NEAR(estimate.seconds, whole->predicted.stepSeconds, 1e-3 * estimate.seconds) << i;
+      const MemoryUse &memory = whole->predicted.memory;
+      EXPECT_NEAR(estimate.memory, double(memory.allocated()),
+                  0.01 * estimate.memory)
+          << i;
+      Result<Problem> planned = unfoldPlan(planner.shardings, *whole);
+      ASSERT_TRUE(planned) << planned.error().message;
+      EXPECT_TRUE(verify(*planned, whole->plan, on).empty());
+    }
+  }
+}
+
+/// Whoever asks waits for the one who solves.
+TEST(Estimate, ThreadsShareFrontiers) {
+  Problem problem = transformer({2, 1024, 16, 512, 16, 8192});
+  Cluster on = cluster("dgx-h100");
+  Planner serial(problem, on, 8), planner(problem, on, 8);
+  std::vector<Degrees> list;
+  for (int64_t tp : {2, 4, 8})
+    for (int64_t microBatch : {1, 2}) {
+      list.push_back({.dp = 8 / tp, .tp = tp, .microBatch = microBatch});
+      list.back().numMicrobatches = problem.globalBatch() / list.back().samples();
+    }
+  constexpr int each = 4; // threads that ask for the same
+  std::vector<const ShardingSolver::Frontier *> found(each * list.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < found.size(); ++i)
+    threads.emplace_back(
+        [&, i] { found[i] = planner.shardings.frontier(list[i / each], std::nullopt); });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (size_t i = 0; i < found.size(); ++i) {
+    const ShardingSolver::Frontier *expected = serial.shardings.frontier(list[i / each], {});
+    ASSERT_TRUE(found[i] && expected);
+    EXPECT_EQ(found[i], found[i - i % each]);
+    ASSERT_EQ(found[i]->shardings.size(), expected->shardings.size());
+    for (size_t point = 0; point < expected->shardings.size(); ++point)
+      EXPECT_EQ(found[i]->shardings[point].plan, expected->shardings[point].plan);
+  }
+  EXPECT_EQ(planner.shardings.solves(), serial.shardings.solves());
+}
+
+TEST(Estimate, RefusesWhatAFrontierHasNot) {
+  Problem problem = transformer({2, 1024, 16, 512, 16, 8192});
+  Cluster on = cluster("dgx-h100");
+  Planner planner(problem, on, 8);
+  Degrees degrees{.dp = 2, .tp = 4, .microBatch = 2};
+  degrees.numMicrobatches = 4;
+  const ShardingSolver::Frontier *frontier = planner.shardings.frontier(degrees, {});
+  ASSERT_TRUE(frontier);
+  ShardVariant beyond{{}, 0, int32_t(frontier->shardings.size())};
+  Estimate estimate;
+  std::string error;
+  EXPECT_NE(planner.estimator.estimate(degrees, beyond, {1e9, true}, estimate, error),
+            Estimator::Outcome::Found);
+  EXPECT_NE(error.find("the frontier of shardings for dp=1 tp=4"), std::string::npos) << error;
+  bool folded = false;
+  SolverOptions options;
+  auto solution = planner.shardings.solveOfFrontier(degrees, beyond, options, folded);
+  ASSERT_FALSE(solution);
+  EXPECT_EQ(solution.error().message, error);
 }
