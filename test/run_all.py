@@ -1,4 +1,4 @@
-"""Runs the three test suites and the checks of what changed, and adds up their results.
+"""Runs the three test suites and adds up their results.
 
 The last line printed is `N passed, N failed`; the exit status is 1 when
 anything failed or a suite did not run at all.
@@ -67,16 +67,9 @@ def run_pytest(build: pathlib.Path) -> tuple[int, int]:
     return tests - skipped - failed, failed if tests else 1
 
 
-def run_lint() -> tuple[int, int]:
-    """Layout and mistakes of what changed, as one test."""
-    failed = run("lint", [str(ROOT / "scripts" / "lint.sh")]) != 0
-    return int(not failed), int(failed)
-
-
 def main() -> int:
     build = pathlib.Path(sys.argv[1]).resolve()
-    results = {"lit": run_lit(build), "GoogleTest": run_unit(build), "pytest": run_pytest(build),
-               "lint": run_lint()}
+    results = {"lit": run_lit(build), "GoogleTest": run_unit(build), "pytest": run_pytest(build)}
     for name, (good, bad) in results.items():
         print(f"{name}: {good} passed, {bad} failed")
     good = sum(result[0] for result in results.values())
