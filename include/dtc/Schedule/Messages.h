@@ -17,9 +17,9 @@
 // time. Therefore nothing waits for ever, whether a rank does all of its steps in a
 // row or has queues of its own for calls, sends and receives: these wait for less.
 //
-// A message lies in an outbox of the sending chunk from the beginning of the call
-// that makes it until it is sent, and in an inbox of the receiving chunk from then
-// until the call that needs it is over. Boxes are numbered for each chunk and
+// A message first lies in an outbox of the sending chunk, from the beginning of the
+// call that makes it until it is sent. From then on it lies in an inbox of the
+// receiving chunk, until the call that needs it is over. Boxes are numbered for each chunk and
 // direction. A message between chunks of one rank isn't sent: its outbox is its inbox.
 #pragma once
 
