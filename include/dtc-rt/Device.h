@@ -104,12 +104,19 @@ struct DeviceOptions {
   std::vector<int> cpus; ///< that the rank is kept on; empty: any
 };
 
+/// A file of the artifact's kernels: "kernels.so", "sm_90.cubin".
+struct CodeFile {
+  std::string name;
+  std::span<const char> bytes;
+};
+
 /// Makes the devices of the ranks in this process.
 class Platform {
 public:
   virtual ~Platform() = default;
-  /// The artifact's kernels, for all devices that are made afterwards.
-  virtual Status load(std::span<const char> code) = 0;
+  /// The artifact's kernels, for all devices that are made afterwards. The bytes outlive the
+  /// platform.
+  virtual Status load(std::span<const CodeFile> files) = 0;
   /// Call on the rank's thread. The communicator outlives the device.
   virtual Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
                                                        const DeviceOptions &options) = 0;

@@ -79,7 +79,7 @@ struct Manifest {
   std::string arch;
   std::vector<std::string> processorFeatures;
   std::vector<RoleInfo> roles; ///< every rank is in one
-  std::string code;               ///< member with the kernels, may be empty
+  std::vector<std::string> code; ///< members with the kernels, may be none
   int64_t globalBatch = 1;
   std::optional<int64_t> sequence, vocabulary;
   std::string loss;
@@ -91,6 +91,7 @@ struct Manifest {
   std::optional<double> predictedStepTime;
   std::map<std::string, MemberInfo> members;
 
+  bool isForGpu() const { return target == "cuda"; }
   static Result<Manifest> parse(std::span<const char> json);
   const ParameterInfo *findParameter(const std::string &name) const;
   /// The role of a rank (an index), and the rank's position in it.

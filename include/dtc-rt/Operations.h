@@ -12,10 +12,17 @@
 #include "dtc-rt/Communicator.h"
 #include "dtc-rt/TensorCalls.h"
 
+#include <optional>
 #include <string>
 #include <variant>
 
 namespace dtc::rt {
+
+/// How a GPU runs a kernel.
+struct LaunchGeometry {
+  uint32_t blocks = 1, threads = 1; ///< threads: of each block
+  uint32_t sharedBytes = 0;         ///< of dynamic shared memory, a block
+};
 
 /// A kernel of the loaded code over [0, extent). Addresses: arguments, scratch.
 struct LaunchSpec {
@@ -23,6 +30,7 @@ struct LaunchSpec {
   size_t numArguments = 0;
   uint64_t extent = 0, grain = 1;
   uint64_t scratchPerThread = 0;
+  std::optional<LaunchGeometry> geometry = {}; ///< of a GPU's kernels
 };
 
 /// Addresses: a, b, c, scratch.

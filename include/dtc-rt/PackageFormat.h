@@ -4,16 +4,16 @@
 //
 //   manifest.json          see below
 //   program/ROLE.bin       FlatBuffers, Program.fbs; one per role
-//   code/NAME.so           position-independent code object of the kernels
+//   code/NAME              the kernels: kernels.so; for GPUs kernels.ptx and sm_XY.cubin
 //   weights.safetensors    weights that were inside the model file
 //
 // manifest.json: {
-//   "format": 3, "dtc": "0.1.0", "target": "cpu", "world_size": 4,
+//   "format": 4, "dtc": "0.1.0", "target": "cpu", "world_size": 4,
 //   "processor": {"arch": "x86-64", "features": ["avx2", ...]},   what the code needs
 //   "threads_per_rank": 1,
 //   "roles": [{"program": "program/0.bin", "ranks": [0, 1, 2, 3]}], every rank in one, in the
 //                                                                order of the program's mesh
-//   "code": "code/kernels.so",
+//   "code": ["code/kernels.so"],                                 members
 //   "global_batch": 8, "sequence": 32 | null,                    tokens per sample, where known
 //   "vocabulary": 512 | null,                                    bound of integer inputs, if known
 //   "loss": "cross_entropy", "ignore_index": -100,
@@ -42,10 +42,11 @@
 
 namespace dtc::rt {
 
-inline constexpr int kFormatVersion = 3;
+inline constexpr int kFormatVersion = 4;
 inline constexpr uint64_t kMemberAlignment = 64;
 inline constexpr uint64_t kHeadBytes = 65536;
 inline constexpr int64_t kMostThreads = 4096; ///< a rank
+inline constexpr const char *kCodeFolder = "code/";
 inline constexpr const char *kManifestMember = "manifest.json";
 inline constexpr const char *kWeightsMember = "weights.safetensors";
 

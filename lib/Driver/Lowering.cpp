@@ -239,10 +239,13 @@ ExitCode Compilation::package() {
   inputs.roles.push_back({program.get(), std::move(built->ranks), module()});
   if (ExitCode code = replayPrograms(inputs.roles); code != ExitCode::Done)
     return code;
-  inputs.code = [this]() -> llvm::Expected<package::Bytes> {
+  inputs.code = [this]() -> llvm::Expected<std::vector<package::CodeFile>> {
     if (llvm::Error error = finishCode())
       return std::move(error);
-    return std::as_bytes(std::span(code.bytes));
+    std::vector<package::CodeFile> files;
+    for (const target::CodeFile &file : code.files)
+      files.push_back({file.name, std::as_bytes(std::span(file.bytes))});
+    return files;
   };
   inputs.weights = &model.weights;
   inputs.embedWeights = options.embedWeights;

@@ -19,7 +19,7 @@ exec::KernelOp Outliner::build(ArrayRef<Operation *> ops, ArrayRef<Value> inputs
                                ArrayRef<Value> outputs, Location loc) {
   OpBuilder builder(module.getContext());
   auto kernel = exec::KernelOp::create(builder, loc, "kernel", /*extent=*/0, /*scratchBytes=*/0,
-                                       /*flat=*/false, /*replaces=*/nullptr);
+                                       /*flat=*/false, /*replaces=*/nullptr, /*geometry=*/nullptr);
   Block &body = kernel.getBodyRegion().emplaceBlock();
   builder.setInsertionPointToEnd(&body);
   IRMapping mapping;
@@ -92,6 +92,7 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   }
   if (flat)
     flatten(kernel);
+  flat &= target.kernelLimits().anyExtent;
   int64_t extent = IndexMath::numElements(shapeOf(kernel.getYield().getValues()[0]));
   auto [entry, fresh] = known.try_emplace(structure(kernel, flat));
   if (!fresh) {
@@ -104,6 +105,8 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   kernel.setExtent(shape->extent);
   kernel.setScratchBytes(shape->scratchBytes);
   kernel.setFlat(flat);
+  if (shape->geometry)
+    kernel.setGeometryAttr(shape->geometry);
   kernel.setSymName((nameOf(*kind) + "_" + Twine(numbers[size_t(*kind)]++)).str());
   // Behind the mesh, which every sharding asks for: symbols are looked up from the front.
   Operation *front = &module.getBody()->front();

@@ -248,7 +248,10 @@ LogicalResult FunctionTranslator::translateLaunch(exec::LaunchOp op) {
   for (Value value : op->getResults())
     call.args.push_back(refOf(value));
   call.extent = op.getExtent();
-  call.grain = grainOf(op);
+  if (kernel->second.geometry)
+    call.geometry = std::make_unique<fbs::Geometry>(*kernel->second.geometry);
+  else
+    call.grain = grainOf(op);
   call.in_place.assign(op.getInPlace().begin(), op.getInPlace().end());
   setScratch(op, call, kernel->second.scratchBytes);
   append(op, std::move(call));

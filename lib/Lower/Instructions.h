@@ -25,6 +25,7 @@ inline bool movesWithCall(const Home &home) {
 struct ProgramKernel {
   uint32_t index = 0; ///< in the program's list
   uint64_t scratchBytes = 0;
+  std::optional<rt::fbs::Geometry> geometry; ///< where a GPU runs it
 };
 
 /// The parts of a program that its functions share, each made when it is first asked for.

@@ -107,8 +107,11 @@ private:
 
   void addKernels() {
     for (auto kernel : module.getOps<exec::KernelOp>()) {
-      kernels[kernel.getSymName()] = {static_cast<uint32_t>(program->kernels.size()),
-                                      kernel.getScratchBytes()};
+      ProgramKernel &entry = kernels[kernel.getSymName()];
+      entry = {static_cast<uint32_t>(program->kernels.size()), kernel.getScratchBytes(), {}};
+      if (exec::GeometryAttr geometry = kernel.getGeometryAttr())
+        entry.geometry = fbs::Geometry(geometry.getBlocks(), geometry.getThreads(),
+                                       geometry.getSharedBytes());
       program->kernels.push_back(kernel.getSymName().str());
     }
   }

@@ -77,16 +77,19 @@ llvm::Expected<Json> describe(const PackageInputs &inputs) {
 }
 
 llvm::Error addCode(const PackageInputs &inputs, Members &members, Json &manifest) {
-  manifest["code"] = nullptr;
+  manifest["code"] = Json::array();
   if (!inputs.code)
     return llvm::Error::success();
-  llvm::Expected<Bytes> code = inputs.code();
-  if (!code)
-    return code.takeError();
-  if (code->empty())
-    return llvm::Error::success();
-  manifest["code"] = "code/kernels.so";
-  return members.add("code/kernels.so", {*code});
+  llvm::Expected<std::vector<CodeFile>> files = inputs.code();
+  if (!files)
+    return files.takeError();
+  for (const CodeFile &file : *files) {
+    std::string member = rt::kCodeFolder + file.name;
+    manifest["code"].push_back(member);
+    if (llvm::Error error = members.add(member, {file.bytes}))
+      return error;
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error write(const PackageInputs &inputs) {

@@ -221,7 +221,7 @@ Manifest parseRoot(const json &root) {
         getOr<std::vector<std::string>>(root["processor"], "features", {});
   }
   parseRoles(root, result);
-  result.code = getOr<std::string>(root, "code", "");
+  result.code = getOr<std::vector<std::string>>(root, "code", {});
   result.globalBatch = getPositive(root, "global_batch", int64_t(1) << 40);
   result.sequence = getOptional<int64_t>(root, "sequence");
   result.vocabulary = getOptional<int64_t>(root, "vocabulary");

@@ -6,6 +6,13 @@
 namespace dtc::rt {
 namespace {
 
+/// Within what the largest GPU can do; a smaller one refuses the launch itself.
+bool isPossible(const fbs::Geometry &geometry) {
+  constexpr uint32_t kMostBlocks = 0x7fffffff, kMostThreads = 1024, kMostShared = 227 * 1024;
+  return geometry.blocks() > 0 && geometry.blocks() <= kMostBlocks && geometry.threads() > 0 &&
+         geometry.threads() <= kMostThreads && geometry.shared_bytes() <= kMostShared;
+}
+
 template <typename T> bool isKnown(T value, T last) {
   return static_cast<int>(value) <= static_cast<int>(last);
 }
@@ -76,6 +83,12 @@ std::string ProgramChecker::check(const fbs::Launch &op) const {
     return "calls a kernel that does not exist: " + std::to_string(op.kernel());
   if (op.extent() > uint64_t(1) << 62)
     return "impossible extent: " + std::to_string(op.extent());
+  if (op.geometry() && !isPossible(*op.geometry()))
+    return "impossible geometry: " + std::to_string(op.geometry()->blocks()) + " blocks of " +
+           std::to_string(op.geometry()->threads()) + " threads with " +
+           std::to_string(op.geometry()->shared_bytes()) + " shared bytes";
+  if ((op.geometry() != nullptr) != manifest.isForGpu())
+    return manifest.isForGpu() ? "lacks the geometry of its launch" : "has the geometry of a GPU";
   for (const fbs::Ref *ref : *op.args())
     if (Text wrong = checkRef(ref, 0); !wrong.empty())
       return wrong;

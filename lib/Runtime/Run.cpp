@@ -128,13 +128,17 @@ Result<Speakers> findSpeakers(const std::vector<ProgramView> &programs, const Pa
 Result<std::unique_ptr<Platform>> openPlatform(const Package &package) {
   const Manifest &manifest = package.manifest();
   std::unique_ptr<Platform> platform = createCpuPlatform();
-  if (manifest.code.empty())
+  std::vector<CodeFile> files;
+  for (const std::string &member : manifest.code) {
+    Result<std::span<const char>> bytes = package.read(member);
+    if (!bytes)
+      return bytes.status();
+    files.push_back({member.substr(std::string_view(kCodeFolder).size()), *bytes});
+  }
+  if (files.empty())
     return platform;
-  Result<std::span<const char>> bytes = package.read(manifest.code);
-  if (!bytes)
-    return bytes.status();
-  if (Status status = platform->load(*bytes); !status.isOk())
-    return std::move(status).in(package.path() + ": " + manifest.code);
+  if (Status status = platform->load(files); !status.isOk())
+    return std::move(status).in(package.path());
   return platform;
 }
 

@@ -30,12 +30,18 @@ struct Role {
   mlir::ModuleOp module; ///< that the program was made of
 };
 
+/// A file of kernels, "kernels.so"; the bytes live until the artifact is written.
+struct CodeFile {
+  std::string name;
+  Bytes bytes;
+};
+
 struct PackageInputs {
   std::string path; ///< of the artifact
   std::vector<Role> roles; ///< at least one; every rank of the world is in one
-  /// Gives the shared object of the kernels, which is asked for once everything before it is
-  /// written. Without it, or where it is empty, there are none.
-  std::function<llvm::Expected<Bytes>()> code;
+  /// Gives the files of the kernels, which are asked for once everything before them is
+  /// written. Without it there are none.
+  std::function<llvm::Expected<std::vector<CodeFile>>()> code;
 
   const WeightStore *weights = nullptr;
   bool embedWeights = false; ///< also those that lie outside the model file

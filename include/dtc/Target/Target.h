@@ -25,6 +25,8 @@ namespace dtc::target {
 
 struct KernelLimits {
   size_t ops = 0; ///< most ops in a kernel
+  /// Whether a kernel that does the same to every element serves tensors of any size.
+  bool anyExtent = true;
 };
 
 struct MatmulLimits {
@@ -37,6 +39,7 @@ struct KernelShape {
   int64_t scratchBytes = 0; ///< of each worker
   /// For each result, an operand whose buffer it may overwrite, or -1.
   llvm::SmallVector<int64_t> inPlace;
+  exec::GeometryAttr geometry = {}; ///< null where no GPU runs it
 };
 
 /// Bytes of memory that the ops of a module need beside operands and results.
@@ -47,8 +50,14 @@ public:
   virtual mlir::FailureOr<uint64_t> bytesOf(mlir::Operation *op) = 0;
 };
 
+/// A file that the runtime's device loads: "kernels.so", "sm_90.cubin".
+struct CodeFile {
+  std::string name;
+  std::vector<char> bytes;
+};
+
 struct CodeObject {
-  std::vector<char> bytes;           ///< a file that the runtime's device loads
+  std::vector<CodeFile> files;
   std::vector<std::string> symbols;  ///< its kernels
   std::vector<std::string> features; ///< what it needs of the processor
 };

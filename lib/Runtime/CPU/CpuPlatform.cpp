@@ -99,10 +99,12 @@ private:
 
 class CpuPlatform : public Platform {
 public:
-  Status load(std::span<const char> bytes) override {
-    Result<CodeObject> object = CodeObject::load(bytes);
+  Status load(std::span<const CodeFile> files) override {
+    if (files.size() != 1)
+      return refused("has other than one file of code: " + std::to_string(files.size()));
+    Result<CodeObject> object = CodeObject::load(files.front().bytes);
     if (!object)
-      return object.status();
+      return std::move(object.status()).in(files.front().name);
     code = *object;
     return Status::ok();
   }

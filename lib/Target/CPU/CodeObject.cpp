@@ -222,7 +222,7 @@ llvm::Expected<target::CodeObject> KernelCompilation::finish() {
   auto linked = linkSharedObject(objects, state->symbols);
   if (!linked)
     return linked.takeError();
-  return target::CodeObject{std::move(*linked), state->symbols,
+  return target::CodeObject{{{"kernels.so", std::move(*linked)}}, state->symbols,
                             recordedFeatures(state->machine.processor.features)};
 }
 

@@ -191,7 +191,9 @@ TEST_F(PackageTest, GroupsAreOfTheRolesRanks) {
 TEST_F(PackageTest, RoundTrip) {
   ASSERT_TRUE(module && schedule());
   std::string code = "not really code";
-  inputs.code = [&]() -> llvm::Expected<Bytes> { return std::as_bytes(std::span(code)); };
+  inputs.code = [&]() -> llvm::Expected<std::vector<CodeFile>> {
+    return std::vector<CodeFile>{{"kernels.so", std::as_bytes(std::span(code))}};
+  };
   ASSERT_TRUE(mlir::succeeded(writePackage(inputs)));
   ReadZip zip = readZip(path);
   ASSERT_TRUE(zip.members.count("manifest.json"));

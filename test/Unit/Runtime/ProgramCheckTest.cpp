@@ -435,6 +435,13 @@ TEST(ProgramCheck, Launch) {
   test.expectRefused("arena", [](Op &op, Program &) { op.args[1] = stepRef(kArena + 1); });
   test.expectRefused("extent", [](Op &op, Program &) { op.extent = ~0ull; });
   test.expectRefused("missing", [](Op &op, Program &) { op.scratch_per_thread = 64; });
+  test.expectRefused("geometry of a GPU", [](Op &op, Program &) {
+    op.geometry = std::make_unique<fbs::Geometry>(1, 32, 0);
+  });
+  for (auto [blocks, threads, shared] : {std::tuple(0u, 32u, 0u), {1u, 1025u, 0u}, {1u, 32u, ~0u}})
+    test.expectRefused("impossible geometry", [=](Op &op, Program &) {
+      op.geometry = std::make_unique<fbs::Geometry>(blocks, threads, shared);
+    });
 }
 
 TEST(ProgramCheck, InputsAreBatches) {

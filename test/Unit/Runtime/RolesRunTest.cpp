@@ -63,7 +63,7 @@ std::vector<double> expectedLosses(std::vector<double> &weight) {
 Json manifestOf(const std::vector<std::vector<int>> &roles) {
   Json manifest = manifestOfRoles(roles);
   manifest["global_batch"] = 4;
-  manifest["code"] = "code/kernels.so";
+  manifest["code"] = {"code/kernels.so"};
   manifest["parameters"].push_back({{"name", "w"}, {"aliases", Json::array()}, {"dtype", "F32"},
                                     {"shape", {6}}, {"view", {3, 2}}, {"trainable", true},
                                     {"storage_dtype", "F32"}, {"init", nullptr}});

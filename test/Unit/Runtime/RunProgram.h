@@ -74,8 +74,9 @@ inline Status runRoles(const std::vector<const fbs::ProgramT *> &programs, const
     views.push_back(*view);
   }
   std::unique_ptr<Platform> platform = createCpuPlatform();
+  std::vector<CodeFile> files = {{"kernels.so", setup.code}};
   if (!setup.code.empty())
-    if (Status status = platform->load(setup.code); !status.isOk())
+    if (Status status = platform->load(files); !status.isOk())
       return status;
   int ranks = static_cast<int>(manifest.worldSize);
   ThreadWorld world(ranks, setup.timeLimit);

@@ -29,7 +29,7 @@ const std::vector<float> kWeight = {0.5f, -1, 2, 0.25f, -0.75f, 1};
 Json manifestOf() {
   Json manifest = emptyManifest({{"dp", 2}});
   manifest["global_batch"] = 4;
-  manifest["code"] = "code/kernels.so";
+  manifest["code"] = {"code/kernels.so"};
   manifest["parameters"].push_back({{"name", "w"}, {"aliases", {"tied"}}, {"dtype", "F32"},
                                     {"shape", {6}}, {"view", {3, 2}}, {"trainable", true},
                                     {"storage_dtype", "F32"}, {"init", nullptr}});
@@ -291,7 +291,7 @@ TEST(Run, OutputsOfAllSamples) {
   program.bindings.push_back(bindingOf(Kind::Parameter, "w", W, {3, 2}, {3, 2}));
   program.bindings.push_back(bindingOf(Kind::Input, "x", X, {4, 3}, {2, 3}, {{0}}));
   program.bindings.push_back(bindingOf(Kind::Output, "y", Y, {4, 2}, {2, 2}, {{0}}));
-  manifest["code"] = nullptr;
+  manifest["code"] = Json::array();
   Files files;
   writeFile(files.options.artifact,
             artifactOf(manifest, {{"program/0.bin", serialized(program)},

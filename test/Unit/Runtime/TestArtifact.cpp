@@ -110,7 +110,7 @@ Json emptyManifest(const std::vector<std::pair<std::string, int64_t>> &axes) {
   std::vector<int> all(static_cast<size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
   manifest["roles"] = {{{"program", "program/0.bin"}, {"ranks", all}}};
-  manifest["code"] = nullptr;
+  manifest["code"] = Json::array();
   manifest["global_batch"] = 1;
   manifest["sequence"] = nullptr;
   manifest["vocabulary"] = nullptr;

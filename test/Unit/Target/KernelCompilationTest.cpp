@@ -54,7 +54,9 @@ TEST_F(KernelCompilationTest, ThreadsDontChangeTheCode) {
     EXPECT_EQ(code->symbols.back(), "k23");
     EXPECT_FALSE(code->features.empty());
     EXPECT_EQ(code->features, cpu::recordedFeatures(cpu::hostProcessor().features));
-    objects.push_back(std::move(code->bytes));
+    ASSERT_EQ(code->files.size(), 1u);
+    EXPECT_EQ(code->files[0].name, "kernels.so");
+    objects.push_back(std::move(code->files[0].bytes));
   }
   for (const std::vector<char> &object : objects)
     EXPECT_EQ(object, objects.front());

@@ -144,7 +144,7 @@ struct RunKernelsPass : PassWrapper<RunKernelsPass, OperationPass<ModuleOp>> {
                           std::chrono::steady_clock::now() - before)
                           .count()
                    << " ms\n";
-    void *handle = load(code->bytes);
+    void *handle = load(code->files.front().bytes);
     if (!handle) {
       getOperation().emitError() << "cannot load the code object: " << dlerror();
       return signalPassFailure();

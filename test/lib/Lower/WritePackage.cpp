@@ -55,8 +55,11 @@ struct WritePackagePass : PassWrapper<WritePackagePass, OperationPass<ModuleOp>>
       return getOperation().emitError() << llvm::toString(code.takeError());
     inputs.path = path;
     inputs.weights = &weights;
-    inputs.code = [&]() -> llvm::Expected<package::Bytes> {
-      return std::as_bytes(std::span(code->bytes));
+    inputs.code = [&]() -> llvm::Expected<std::vector<package::CodeFile>> {
+      std::vector<package::CodeFile> files;
+      for (const target::CodeFile &file : code->files)
+        files.push_back({file.name, std::as_bytes(std::span(file.bytes))});
+      return files;
     };
     target::Processor processor = (*target)->processor();
     inputs.about = {{"target", "cpu"},

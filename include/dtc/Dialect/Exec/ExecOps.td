@@ -66,6 +66,14 @@ def Exec_SpaceAttr : EnumAttr<Exec_Dialect, Exec_Space, "space"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Exec_GeometryAttr : AttrDef<Exec_Dialect, "Geometry"> {
+  let summary = "how a GPU runs a kernel: blocks of threads, each with dynamic shared memory";
+  let mnemonic = "geometry";
+  let parameters = (ins "int64_t":$blocks, "int64_t":$threads,
+                        DefaultValuedParameter<"int64_t", "0">:$sharedBytes);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>;
 
 def Exec_KernelOp : Exec_Op<"kernel",
@@ -85,11 +93,15 @@ def Exec_KernelOp : Exec_Op<"kernel",
     those of the launch it was first made for. `replaces[i]`, where given, is
     the operand that result i is the new value of (a parameter, a state), or -1:
     the one that it should overwrite.
+
+    For a GPU, a kernel has a `geometry`, and the threads of its blocks share the
+    iterations: it takes a pointer for each operand and result, in global memory.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$extent, I64Attr:$scratchBytes,
-                       UnitAttr:$flat, OptionalAttr<DenseI64ArrayAttr>:$replaces);
+                       UnitAttr:$flat, OptionalAttr<DenseI64ArrayAttr>:$replaces,
+                       OptionalAttr<Exec_GeometryAttr>:$geometry);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `extent` $extent `scratch` $scratchBytes (`flat` $flat^)? (`replaces` $replaces^)? attr-dict-with-keyword $body";
+  let assemblyFormat = "$sym_name `extent` $extent `scratch` $scratchBytes (`flat` $flat^)? (`replaces` $replaces^)? (`geometry` $geometry^)? attr-dict-with-keyword $body";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::dtc::exec::YieldOp getYield();

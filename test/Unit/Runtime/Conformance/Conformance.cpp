@@ -94,7 +94,8 @@ std::vector<Status> Conformance::statusesOf(int ranks, const Body &body,
   std::vector<Status> statuses(static_cast<size_t>(ranks), Status::ok());
   std::unique_ptr<Platform> platform = GetParam().createPlatform();
   std::string code = GetParam().code();
-  if (Status status = platform->load(code); !status.isOk()) {
+  std::vector<CodeFile> files = {{"kernels.so", code}};
+  if (Status status = platform->load(files); !status.isOk()) {
     ADD_FAILURE() << status.message();
     return statuses;
   }
