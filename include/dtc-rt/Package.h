@@ -30,7 +30,4 @@ private:
   Manifest info;
 };
 
-/// Exit code 4 when this processor lacks what the artifact was compiled for.
-Status checkProcessor(const Manifest &manifest);
-
 } // namespace dtc::rt

@@ -1,8 +1,8 @@
 #include "dtc-rt/Run.h"
 #include "Session.h"
 
-#include "dtc-rt/CPU/CpuPlatform.h"
 #include "dtc-rt/CPU/ThreadTeam.h"
+#include "dtc-rt/Platforms.h"
 
 #include <condition_variable>
 #include <csignal>
@@ -47,9 +47,8 @@ private:
 };
 
 Status checkMode(const RunOptions &options, const Manifest &manifest) {
-  if (manifest.target != "cpu")
-    return {ExitCode::NoFit, options.artifact + ": was compiled for a target that this dtc-run "
-                             "does not have (compile with --target cpu): " + manifest.target};
+  if (Status status = checkTarget(manifest); !status.isOk())
+    return std::move(status).in(options.artifact);
   if (manifest.worldSize * manifest.threadsPerRank > kMostThreads)
     return {ExitCode::NoFit, options.artifact + ": has more ranks than one machine can run "
                              "(compile with fewer --devices): " +
@@ -125,21 +124,17 @@ Result<Speakers> findSpeakers(const std::vector<ProgramView> &programs, const Pa
   return result;
 }
 
-Result<std::unique_ptr<Platform>> openPlatform(const Package &package) {
-  const Manifest &manifest = package.manifest();
-  std::unique_ptr<Platform> platform = createCpuPlatform();
+Status loadCode(Platform &platform, const Package &package) {
   std::vector<CodeFile> files;
-  for (const std::string &member : manifest.code) {
+  for (const std::string &member : package.manifest().code) {
     Result<std::span<const char>> bytes = package.read(member);
     if (!bytes)
       return bytes.status();
     files.push_back({member.substr(std::string_view(kCodeFolder).size()), *bytes});
   }
   if (files.empty())
-    return platform;
-  if (Status status = platform->load(files); !status.isOk())
-    return std::move(status).in(package.path());
-  return platform;
+    return Status::ok();
+  return platform.load(files).in(package.path());
 }
 
 Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
@@ -150,17 +145,17 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   const Manifest &manifest = package->manifest();
   if (Status status = checkMode(options, manifest); !status.isOk())
     return status;
-  if (Status status = checkProcessor(manifest); !status.isOk())
-    return std::move(status).in(options.artifact);
+  Result<std::unique_ptr<Platform>> platform = openPlatform(manifest);
+  if (!platform)
+    return std::move(platform.status()).in(options.artifact);
   Result<std::vector<ProgramView>> programs = openPrograms(*package);
   if (!programs)
     return programs.status();
   Result<Speakers> speakers = findSpeakers(*programs, *package);
   if (!speakers)
     return speakers.status();
-  Result<std::unique_ptr<Platform>> platform = openPlatform(*package);
-  if (!platform)
-    return platform.status();
+  if (Status status = loadCode(**platform, *package); !status.isOk())
+    return status;
   Result<DataSet> data = DataSet::open(options.data, manifest);
   if (!data)
     return data.status();

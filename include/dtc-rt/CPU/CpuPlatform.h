@@ -6,8 +6,15 @@
 #pragma once
 
 #include "dtc-rt/Device.h"
+#include "dtc-rt/Manifest.h"
 
 namespace dtc::rt {
+
+/// Exit code 4 when this processor lacks what the artifact was compiled for.
+Status checkProcessor(const Manifest &manifest);
+
+/// The platform, once the processor has been checked.
+Result<std::unique_ptr<Platform>> openCpuPlatform(const Manifest &manifest);
 
 std::unique_ptr<Platform> createCpuPlatform();
 

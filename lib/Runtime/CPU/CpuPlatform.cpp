@@ -122,4 +122,10 @@ private:
 
 std::unique_ptr<Platform> createCpuPlatform() { return std::make_unique<CpuPlatform>(); }
 
+Result<std::unique_ptr<Platform>> openCpuPlatform(const Manifest &manifest) {
+  if (Status status = checkProcessor(manifest); !status.isOk())
+    return status;
+  return createCpuPlatform();
+}
+
 } // namespace dtc::rt

@@ -1,4 +1,4 @@
-#include "dtc-rt/Package.h"
+#include "dtc-rt/CPU/CpuPlatform.h"
 
 #include <fstream>
 #include <set>

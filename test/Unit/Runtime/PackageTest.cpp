@@ -1,7 +1,9 @@
 // Artifacts that are damaged or meant to harm are refused.
 #include "TestArtifact.h"
 
+#include "dtc-rt/CPU/CpuPlatform.h"
 #include "dtc-rt/Package.h"
+#include "dtc-rt/Platforms.h"
 #include "dtc-rt/Sha256.h"
 
 #include <gtest/gtest.h>
@@ -185,4 +187,14 @@ TEST(Processor, MissingFeaturesAreExitCode4) {
   EXPECT_EQ(status.message().find("sse2"), std::string::npos);
   manifest["processor"] = {{"arch", "riscv64"}, {"features", Json::array()}};
   EXPECT_EQ(checkProcessor(parsed(manifest)).code(), ExitCode::NoFit);
+  EXPECT_EQ(openPlatform(parsed(manifest)).status().code(), ExitCode::NoFit);
+}
+
+TEST(Platforms, AnUnknownTargetIsExitCode4) {
+  Json manifest = emptyManifest();
+  EXPECT_TRUE(openPlatform(parsed(manifest)));
+  manifest["target"] = "abacus";
+  Status status = openPlatform(parsed(manifest)).status();
+  EXPECT_EQ(status.code(), ExitCode::NoFit);
+  EXPECT_NE(status.message().find("abacus"), std::string::npos);
 }
