@@ -18,6 +18,13 @@ BIN = pathlib.Path(os.environ.get("DTC_BIN", ROOT / "build" / "bin"))
 RECORDER = recording.recorder(BIN, MODELS)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Says loudly which tests didn't run, and why."""
+    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", [])]
+    for reason in sorted(set(reasons)):
+        terminalreporter.write_line(f"NOT RUN: {reasons.count(reason)} tests: {reason}", red=True, bold=True)
+
+
 @dataclasses.dataclass
 class Outcome:
     """How a command ended."""
