@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import resource
 import statistics
 import subprocess
@@ -64,6 +65,15 @@ def batches(steps: int):
 
     tokens = numpy.random.default_rng(0).integers(0, VOCABULARY, (steps, BATCH, SEQUENCE + 1))
     return tokens[:, :, :-1], tokens[:, :, 1:]
+
+
+def torch_libraries() -> list[str]:
+    """What computes PyTorch's matrix products: its BLAS, oneDNN, and the instructions it chose for this processor."""
+    import torch
+
+    lines = (line.strip(" -") for line in torch.__config__.show().splitlines())
+    return [line for line in lines if re.search("Kernel Library|MKL-DNN v|OpenBLAS|CPU capability", line)] + [
+        setting for setting in re.findall(r"BLAS_INFO=\w+", torch.__config__.show())]
 
 
 def run_torch(threads: int, steps: int, compiled: bool) -> list[float]:
@@ -191,9 +201,12 @@ def measure(name: str, threads: int, steps: int) -> dict:
     """One competitor in this process: median step time and peak memory."""
     times = COMPETITORS[name](threads, steps)[WARMUP:]
     who = resource.RUSAGE_CHILDREN if name == "dtc" else resource.RUSAGE_SELF
-    return {"name": name, "threads": threads, "median_s": statistics.median(times),
-            "min_s": min(times), "max_s": max(times),
-            "peak_mib": resource.getrusage(who).ru_maxrss / 1024}
+    result = {"name": name, "threads": threads, "median_s": statistics.median(times),
+              "min_s": min(times), "max_s": max(times),
+              "peak_mib": resource.getrusage(who).ru_maxrss / 1024}
+    if name in ("eager", "compiled"):
+        result["libraries"] = torch_libraries()
+    return result
 
 
 def in_process(name: str, threads: int, steps: int) -> dict:
@@ -228,6 +241,8 @@ def main() -> None:
             row = results[-1]
             print(f"{threads} threads  {name:9} {row['median_s']:7.3f} s "
                   f"({row['min_s']:.3f} to {row['max_s']:.3f})  {row['peak_mib']:6.0f} MiB", flush=True)
+            for library in row.get("libraries", []):
+                print(f"             {library}")
         ours = next((r for r in results if r["threads"] == threads and r["name"] == "dtc"), None)
         for row in results:
             if ours and row["threads"] == threads and row is not ours:
