@@ -73,6 +73,15 @@ double toleranceOf(Type element, double ofFloats) {
   return isa<FloatType>(element) ? ofFloats : 0.0;
 }
 
+/// What is too large for the tensor's type becomes its infinity, as in the program.
+void overflow(Tensor &exact) {
+  Tensor rounded = exact;
+  roundToType(rounded);
+  for (auto [value, inType] : llvm::zip_equal(exact.floats, rounded.floats))
+    if (std::isinf(inType))
+      value = inType;
+}
+
 /// The kernel's body as a function.
 func::FuncOp asFunction(exec::KernelOp kernel, ModuleOp module) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
@@ -210,6 +219,7 @@ private:
       if (failed(rounded) || failed(exact))
         return failure();
       for (auto [i, tensor] : llvm::enumerate(*exact)) {
+        overflow(tensor);
         // Where the program's own roundings are magnified, the kernel's are as well.
         double allowed = toleranceOf(tensor.type.getElementType(), tolerance) +
                          4 * maxDifference((*rounded)[i], tensor);
