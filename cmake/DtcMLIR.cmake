@@ -36,3 +36,18 @@ function(dtc_tablegen target source)
   add_dependencies(dtc-headers ${target})
 endfunction()
 add_custom_target(dtc-headers)
+
+# dtc_passes(NAME): makes Passes.h.inc of the folder's Passes.td, with registerNAMEPasses, and
+# docs/passes/NAME.md in the build folder by the target dtc-docs.
+function(dtc_passes name)
+  dtc_tablegen(Dtc${name}PassesIncGen Passes.td "-gen-pass-decls -name ${name}" Passes.h.inc)
+  set(LLVM_TARGET_DEFINITIONS Passes.td)
+  mlir_tablegen(Passes.md -gen-pass-doc)
+  set(page ${PROJECT_BINARY_DIR}/docs/passes/${name}.md)
+  add_custom_command(OUTPUT ${page}
+    COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_CURRENT_BINARY_DIR}/Passes.md ${page}
+    DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/Passes.md)
+  add_custom_target(dtc-docs-${name} DEPENDS ${page})
+  add_dependencies(dtc-docs dtc-docs-${name})
+endfunction()
+add_custom_target(dtc-docs)

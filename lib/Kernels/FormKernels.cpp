@@ -11,6 +11,7 @@ using namespace mlir;
 namespace dtc::kernels {
 #define GEN_PASS_DEF_DECOMPOSELAYERS
 #define GEN_PASS_DEF_FORMKERNELS
+#define GEN_PASS_DEF_LAYERSTOKERNELS
 #include "dtc/Kernels/Passes.h.inc"
 
 /// Decomposes until nothing is left to decompose but updates that are outlined alone, and what
@@ -91,6 +92,27 @@ struct FormKernelsPass : impl::FormKernelsBase<FormKernelsPass> {
   }
 };
 
+struct LayersToKernelsPass : impl::LayersToKernelsBase<LayersToKernelsPass> {
+  LayersToKernelsPass() = default;
+  explicit LayersToKernelsPass(target::KernelCompilation *compilation) : compilation(compilation) {}
+
+  void runOnOperation() override {
+    KernelFormation::Formed formed;
+    if (compilation)
+      formed = [this](exec::KernelOp kernel) { return compilation->add(kernel); };
+    FailureOr<const target::Target *> target = target::targetOf(getOperation());
+    if (failed(target) || failed(formKernels(getOperation(), **target, formed)) ||
+        (compilation && failed(compilation->close())))
+      signalPassFailure();
+  }
+
+  target::KernelCompilation *compilation = nullptr;
+};
+
 } // namespace
+
+std::unique_ptr<Pass> createLayersToKernels(target::KernelCompilation *compilation) {
+  return std::make_unique<LayersToKernelsPass>(compilation);
+}
 
 } // namespace dtc::kernels

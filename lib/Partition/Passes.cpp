@@ -1,53 +1,28 @@
 #include "dtc/Partition/Passes.h"
 
-#include "dtc/Partition/Partition.h"
-
-#include "dtc/Dialect/Dist/Dist.h"
-
-using namespace mlir;
-
 namespace dtc::partition {
+#define GEN_PASS_DEF_PARTITIONMODULE
+#define GEN_PASS_DEF_VERIFYPARTITION
+#include "dtc/Partition/Passes.h.inc"
 
 namespace {
-struct PartitionPass : PassWrapper<PartitionPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PartitionPass)
-  PartitionPass() = default;
-  PartitionPass(const PartitionPass &other) : PassWrapper(other) {}
 
-  StringRef getArgument() const override { return "dtc-partition"; }
-  StringRef getDescription() const override {
-    return "rewrites functions with shardings to the program of one rank";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<dist::DistDialect>();
-  }
+struct PartitionModule : impl::PartitionModuleBase<PartitionModule> {
+  using PartitionModuleBase::PartitionModuleBase;
+
   void runOnOperation() override {
-    PartitionOptions options;
-    options.bucketBytes = bucketBytes;
-    if (failed(partition(getOperation(), options)) || failed(verifyPartition(getOperation())))
+    if (failed(partition(getOperation(), {.bucketBytes = bucketBytes})))
       signalPassFailure();
   }
-
-  Option<int64_t> bucketBytes{*this, "bucket-bytes",
-                              llvm::cl::init(PartitionOptions().bucketBytes),
-                              llvm::cl::desc("size up to which reductions are packed")};
 };
 
-struct VerifyPartitionPass : PassWrapper<VerifyPartitionPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyPartitionPass)
-
-  StringRef getArgument() const override { return "dtc-verify-partition"; }
-  StringRef getDescription() const override { return "checks the contract of partitioning"; }
+struct VerifyPartition : impl::VerifyPartitionBase<VerifyPartition> {
   void runOnOperation() override {
     if (failed(verifyPartition(getOperation())))
       signalPassFailure();
   }
 };
-} // namespace
 
-void registerPartitionPasses() {
-  PassRegistration<PartitionPass>();
-  PassRegistration<VerifyPartitionPass>();
-}
+} // namespace
 
 } // namespace dtc::partition

@@ -17,13 +17,4 @@ void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch) {
   passes.addPass(createViewParameters());
 }
 
-void registerRaisePipeline() {
-  registerRaisePasses();
-  mlir::PassPipelineRegistration<RaisePipelineOptions>(
-      "dtc-raise-pipeline", "what every importer runs on the graph it has built",
-      [](mlir::OpPassManager &passes, const RaisePipelineOptions &options) {
-        buildRaisePipeline(passes, options.batch);
-      });
-}
-
 } // namespace dtc::raise

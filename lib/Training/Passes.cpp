@@ -1,25 +1,35 @@
 #include "dtc/Training/Passes.h"
 
-#include "dtc/Dialect/Graph/Graph.h"
-#include "dtc/Training/Train.h"
-
 using namespace mlir;
 
 namespace dtc::training {
+#define GEN_PASS_DEF_BUILDTRAINING
+#include "dtc/Training/Passes.h.inc"
+
+BuildTrainingOptions passOptions(const TrainOptions &options) {
+  BuildTrainingOptions result;
+  result.loss = options.loss;
+  result.lossOutput = options.lossOutput;
+  result.ignoreIndex = options.ignoreIndex;
+  result.optimizer = options.optimizer;
+  result.beta1 = options.beta1;
+  result.beta2 = options.beta2;
+  result.eps = options.eps;
+  result.weightDecay = options.weightDecay;
+  result.momentum = options.momentum;
+  result.nesterov = options.nesterov;
+  result.noDecay = options.noDecay.value_or("");
+  result.clipGradNorm = options.clipGradNorm.value_or(result.clipGradNorm);
+  result.precision = options.precision;
+  result.microbatches = options.numMicrobatches;
+  result.adapterRank = options.adapterRank;
+  return result;
+}
 
 namespace {
 
-struct TrainPass : PassWrapper<TrainPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TrainPass)
-
-  TrainPass() = default;
-  TrainPass(const TrainPass &other) : PassWrapper(other) {}
-
-  StringRef getArgument() const override { return "dtc-train"; }
-  StringRef getDescription() const override { return "builds a training step from @forward"; }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<graph::GraphDialect>();
-  }
+struct BuildTraining : impl::BuildTrainingBase<BuildTraining> {
+  using BuildTrainingBase::BuildTrainingBase;
 
   void runOnOperation() override {
     TrainOptions options;
@@ -33,9 +43,9 @@ struct TrainPass : PassWrapper<TrainPass, OperationPass<ModuleOp>> {
     options.weightDecay = weightDecay;
     options.momentum = momentum;
     options.nesterov = nesterov;
-    if (noDecay.hasValue())
+    if (!noDecay.empty())
       options.noDecay = noDecay;
-    if (clipGradNorm.hasValue())
+    if (clipGradNorm != std::numeric_limits<double>::infinity())
       options.clipGradNorm = clipGradNorm;
     options.precision = precision;
     options.numMicrobatches = microbatches;
@@ -43,44 +53,8 @@ struct TrainPass : PassWrapper<TrainPass, OperationPass<ModuleOp>> {
     if (failed(buildTraining(getOperation(), options)))
       signalPassFailure();
   }
-
-  Option<LossKind> loss{
-      *this, "loss", llvm::cl::desc("what to minimize"), llvm::cl::init(LossKind::CrossEntropy),
-      llvm::cl::values(
-          clEnumValN(LossKind::CrossEntropy, "cross_entropy", "integer targets"),
-          clEnumValN(LossKind::MeanSquaredError, "mse", "mean squared error"),
-          clEnumValN(LossKind::Output, "output", "an output of the model: loss-output"),
-          clEnumValN(LossKind::None, "none", "no training"))};
-  Option<std::string> lossOutput{*this, "loss-output", llvm::cl::desc("for loss=output")};
-  Option<int64_t> ignoreIndex{*this, "ignore-index", llvm::cl::init(-100)};
-  Option<OptimizerKind> optimizer{
-      *this, "optimizer", llvm::cl::desc("the update rule"),
-      llvm::cl::init(OptimizerKind::AdamW),
-      llvm::cl::values(clEnumValN(OptimizerKind::Sgd, "sgd", "torch.optim.SGD"),
-                       clEnumValN(OptimizerKind::Adam, "adam", "torch.optim.Adam"),
-                       clEnumValN(OptimizerKind::AdamW, "adamw", "torch.optim.AdamW"))};
-  Option<double> beta1{*this, "beta1", llvm::cl::init(0.9)};
-  Option<double> beta2{*this, "beta2", llvm::cl::init(0.999)};
-  Option<double> eps{*this, "eps", llvm::cl::init(1e-8)};
-  Option<double> weightDecay{*this, "weight-decay", llvm::cl::init(0.01)};
-  Option<double> momentum{*this, "momentum", llvm::cl::init(0.0)};
-  Option<bool> nesterov{*this, "nesterov", llvm::cl::init(false)};
-  Option<std::string> noDecay{*this, "no-decay",
-                              llvm::cl::desc("parameters without weight decay")};
-  Option<double> clipGradNorm{*this, "clip-grad-norm"};
-  Option<Precision> precision{
-      *this, "precision", llvm::cl::desc("of the forward and backward pass"),
-      llvm::cl::init(Precision::F32),
-      llvm::cl::values(clEnumValN(Precision::F32, "fp32", "single"),
-                       clEnumValN(Precision::BF16, "bf16", "bf16 with f32 masters"),
-                       clEnumValN(Precision::F16, "fp16", "not implemented"))};
-  Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1)};
-  Option<int64_t> adapterRank{*this, "adapter-rank", llvm::cl::desc("of LoRA; 0: none"),
-                              llvm::cl::init(0)};
 };
 
 } // namespace
-
-void registerTrainingPasses() { PassRegistration<TrainPass>(); }
 
 } // namespace dtc::training

@@ -45,6 +45,7 @@ ALLOWED = {
     "Lower": EXEC | {"Schedule", "Target"},
     "Target/CPU": EXEC | {"Target", "Kernels"},
     "Target/Targets": EXEC | {"Target", "Target/CPU"},  # two files: the list of targets
+    "Pipelines": EXEC | {"Raise", "Training", "Partition", "Kernels", "Lower", "Target"},
     "Package": EXEC | {"Weights"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
@@ -129,6 +130,20 @@ def test_a_device_is_known_to_its_target_alone():
                     ("lib/Target/", "include/dtc/Target/CPU")):
                 wrong.append(f"{relative}: {include}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_passes_are_declared_with_an_example():
+    """In the Passes.td of their library, of which the documents are made (ninja -C build dtc-docs)."""
+    by_hand = [path.relative_to(ROOT).as_posix() for path, _ in sources()
+               if re.search(r"\bPass(Wrapper|Registration|PipelineRegistration)<", path.read_text())]
+    assert not by_hand
+    declared = [each for path in sorted((ROOT / "include").rglob("Passes.td"))
+                for each in re.split(r"^(?=def )", path.read_text(), flags=re.M)[1:]]
+    assert len(declared) > 10
+    for text in declared:
+        assert re.search(r'let summary = ".+";', text), text
+        description = re.search(r"let description = \[\{(.*?)\n  \}\];", text, re.S)
+        assert description and "\n        " in description[1], text
 
 
 def test_no_file_is_too_long():

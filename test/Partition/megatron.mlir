@@ -1,5 +1,5 @@
 // Megatron's layouts by hand: column then row parallel, one reduction each.
-// RUN: dtc-opt %s -split-input-file -dtc-partition | FileCheck %s
+// RUN: dtc-opt %s -split-input-file -dtc-pipeline=partition | FileCheck %s
 
 dist.mesh @mesh ["dp" = 2, "tp" = 2]
 

@@ -1,4 +1,4 @@
-// RUN: dtc-opt %s -split-input-file -verify-diagnostics -dtc-partition
+// RUN: dtc-opt %s -split-input-file -verify-diagnostics -dtc-pipeline=partition
 
 // expected-error @below {{needs one dist.mesh to be partitioned, has: 0}}
 module {

@@ -1,6 +1,6 @@
 // One collective for each kind of reshard. An op follows its operand, a result
 // is brought into the form that its dist.sharding asks for.
-// RUN: dtc-opt %s -dtc-partition | FileCheck %s
+// RUN: dtc-opt %s -dtc-pipeline=partition | FileCheck %s
 
 dist.mesh @mesh ["dp" = 2, "tp" = 4]
 

@@ -1,5 +1,5 @@
 // An all-reduce of which only a part is read becomes a reduce-scatter.
-// RUN: dtc-opt %s -split-input-file -dtc-partition | FileCheck %s
+// RUN: dtc-opt %s -split-input-file -dtc-pipeline=partition | FileCheck %s
 
 dist.mesh @mesh ["dp" = 2, "tp" = 2]
 

@@ -1,8 +1,8 @@
 // Gradients stay pending over dp until the update, which resolves them in one
 // call with the loss; what tensor parallelism leaves pending is resolved where
 // the parameter is split by it.
-// RUN: dtc-opt %s -dtc-partition | FileCheck %s
-// RUN: dtc-opt %s -dtc-partition="bucket-bytes=1" | FileCheck %s --check-prefix=SINGLE
+// RUN: dtc-opt %s -dtc-pipeline=partition | FileCheck %s
+// RUN: dtc-opt %s -dtc-pipeline="partition bucket-bytes=1" | FileCheck %s --check-prefix=SINGLE
 // RUN: dtc-opt %s -test-partition="trials=40" | FileCheck %s --check-prefix=RANKS
 
 // RANKS: test.partitions = {{[1-9]}}

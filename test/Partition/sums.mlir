@@ -1,5 +1,5 @@
 // Terms that pend over the same axes are added before the one reduction.
-// RUN: dtc-opt %s -dtc-partition | FileCheck %s
+// RUN: dtc-opt %s -dtc-pipeline=partition | FileCheck %s
 
 dist.mesh @mesh ["dp" = 2, "tp" = 2]
 

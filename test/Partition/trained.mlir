@@ -7,7 +7,7 @@
 // RUN: dtc-opt %s -dtc-train="microbatches=2" -dtc-plan="devices=4 plan=dp=2,tp=2" -test-partition="each=false trials=0 given" | FileCheck %s --check-prefix=GIVEN
 // RUN: dtc-opt %s -dtc-train -dtc-plan="devices=4 plan=tp=4" -test-partition="each=false trials=0 given" | FileCheck %s --check-prefix=GIVEN
 // RUN: dtc-opt %s -dtc-train -dtc-plan="devices=4 plan=dp=4" -test-partition="each=false trials=0 given" | FileCheck %s --check-prefix=GIVEN
-// RUN: dtc-opt %s -dtc-train -dtc-plan="devices=4 plan=dp=4" -dtc-partition | FileCheck %s --check-prefix=DP
+// RUN: dtc-opt %s -dtc-train -dtc-plan="devices=4 plan=dp=4" -dtc-pipeline=partition | FileCheck %s --check-prefix=DP
 
 // CHECK: test.partitions = 30
 // GIVEN: test.partitions = 1

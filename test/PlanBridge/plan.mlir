@@ -1,5 +1,5 @@
 // RUN: dtc-opt --dtc-train="optimizer=sgd" "--dtc-plan=devices=4 plan=dp=2,tp=2" %s | FileCheck %s
-// RUN: dtc-opt --dtc-train="optimizer=sgd" "--dtc-plan=devices=4 plan=dp=2,tp=2" --dtc-partition %s | FileCheck %s --check-prefix=LOCAL
+// RUN: dtc-opt --dtc-train="optimizer=sgd" "--dtc-plan=devices=4 plan=dp=2,tp=2" --dtc-pipeline=partition %s | FileCheck %s --check-prefix=LOCAL
 
 // The mesh has both degrees; weights are split over tp only, data over dp.
 // CHECK: dist.mesh @mesh ["dp" = 2, "tp" = 2]

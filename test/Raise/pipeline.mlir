@@ -1,5 +1,5 @@
-// RUN: dtc-opt --dtc-raise-pipeline=batch=3 %s | FileCheck %s
-// RUN: dtc-opt --dtc-raise-pipeline %s | FileCheck --check-prefix=SAME %s
+// RUN: dtc-opt --dtc-pipeline="raise batch=3" %s | FileCheck %s
+// RUN: dtc-opt --dtc-pipeline=raise %s | FileCheck --check-prefix=SAME %s
 
 // What an importer runs: the batch changes, merged dimensions come apart, layers are recognized
 // and the reshape of a parameter becomes its view.

@@ -2,13 +2,9 @@
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Interpreter/Passes.h"
-#include "dtc/Kernels/Passes.h"
-#include "dtc/Lower/Passes.h"
-#include "dtc/Partition/Passes.h"
+#include "dtc/Pipelines/Pipelines.h"
 #include "dtc/PlanBridge/Passes.h"
-#include "dtc/Raise/Passes.h"
 #include "dtc/Target/Targets.h"
-#include "dtc/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -33,12 +29,8 @@ int main(int argc, char **argv) {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   dtc::interpreter::registerInterpreterPasses();
-  dtc::partition::registerPartitionPasses();
-  dtc::kernels::registerKernelsPasses();
-  dtc::lower::registerLowerPasses();
+  dtc::pipelines::registerPipelines();
   dtc::planbridge::registerPlanBridgePasses();
-  dtc::raise::registerRaisePipeline();
-  dtc::training::registerTrainingPasses();
 #ifdef DTC_TEST_PASSES
   dtc::test::registerCpuTestPasses();
   dtc::test::registerGraphTestPasses();

@@ -1,8 +1,14 @@
+// The interpreter as a pass.
 #pragma once
+
+#include "dtc/Dialect/Graph/Graph.h"
+
+#include "mlir/Pass/Pass.h"
 
 namespace dtc::interpreter {
 
-/// `dtc-interpret`: evaluates a function on drawn inputs and prints its results.
-void registerInterpreterPasses();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "dtc/Interpreter/Passes.h.inc"
 
 } // namespace dtc::interpreter

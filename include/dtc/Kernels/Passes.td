@@ -12,6 +12,11 @@ def DecomposeLayers : Pass<"dtc-decompose-layers", "::mlir::ModuleOp"> {
     concatenations, reductions of whole tensors go by rows first, transposes
     next to a contraction become its index lists, and half precision sums by
     index are taken in f32.
+
+        %0 = dtc.activation relu %x : tensor<8x64xf32>
+      becomes
+        %c = arith.constant dense<0.0> : tensor<8x64xf32>
+        %0 = arith.maximumf %x, %c : tensor<8x64xf32>
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect", "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect"];
@@ -51,6 +56,25 @@ def FormKernels : Pass<"dtc-form-kernels", "::mlir::ModuleOp"> {
                : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect"];
+}
+
+def LayersToKernels : Pass<"dtc-layers-to-kernels", "::mlir::ModuleOp"> {
+  let summary = "bring a module to kernels, matrix products and library calls";
+  let description = [{
+    Does what the three passes above do, function by function, the last one first: in a step
+    that is @update. Its kernels are formed soonest, and keep threads that compile them busy
+    while deeper functions are decomposed.
+
+        func.func @loss_and_grads ... { %0 = dtc.softmax %x 1 : tensor<8x64xf32> ... }
+        func.func @update ... { %0 = dtc.adam_update ... }
+      becomes
+        exec.kernel @pointwise_0 extent 512 scratch 0 { ... }
+        exec.kernel @rows_1 extent 8 scratch 0 { ... }
+        func.func @loss_and_grads ... { %0 = exec.launch @rows_1(%x) ... }
+        func.func @update ... { %0 = exec.launch @pointwise_0(...) ... }
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
 }
 
 #endif // DTC_KERNELS_PASSES_TD

@@ -13,6 +13,16 @@ def BuildSchedule : Pass<"dtc-build-schedule", "::mlir::ModuleOp"> {
     a function for each. What runs once a step comes after the microbatches if it
     takes what they give (the update), else before. Where microbatches add to
     accumulators, a function @clear that zeroes them is made and called first.
+
+        func.func @loss_and_grads(...) attributes {dtc.runs = #dtc.runs<microbatch, forward|backward>}
+        func.func @update(...) attributes {dtc.runs = #dtc.runs<step>}
+      becomes for microbatches=2
+        exec.schedule microbatches 2 {
+          exec.call @clear microbatch 0 slot 0
+          exec.call @loss_and_grads microbatch 0 slot 0
+          exec.call @loss_and_grads microbatch 1 slot 0
+          exec.call @update microbatch 0 slot 0
+        }
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect"];
   let options = [Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of a step">,
@@ -40,6 +50,10 @@ def PlanMemory : Pass<"dtc-plan-memory", "::mlir::ModuleOp"> {
 
     Sets exec.offsets on ops, arguments, exec.scratch, and exec.arena_bytes and
     exec.threads on the module; exec.host_bytes where anything lies on the host.
+
+        %0 = exec.launch @count(%t) extent 1 in_place [-1] : ...
+      becomes
+        %0 = exec.launch @count(%t) extent 1 in_place [-1] {exec.offsets = array<i64: 832>} : ...
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect"];
   let options = [Option<"threads", "threads", "int64_t", "1", "threads of a rank">];
@@ -50,6 +64,11 @@ def VerifySchedule : Pass<"dtc-verify-schedule", "::mlir::ModuleOp"> {
   let description = [{
     The contract between this phase and the next: step functions consist of
     launches, library calls, collectives, views and copies on planned memory.
+
+        module attributes {exec.arena_bytes = 128 : i64, exec.threads = 1 : i64} {
+          ...
+          // error: place lies outside the arena: 120
+          %0 = exec.launch @exp(%x) ... {exec.offsets = array<i64: 120>} : ... -> tensor<4xf32>
   }];
 }
 

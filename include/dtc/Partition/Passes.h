@@ -1,8 +1,15 @@
+// The passes of the phase partition.
 #pragma once
+
+#include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Partition/Partition.h"
+
+#include "mlir/Pass/Pass.h"
 
 namespace dtc::partition {
 
-/// `--dtc-partition` and its contract, `--dtc-verify-partition`.
-void registerPartitionPasses();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "dtc/Partition/Passes.h.inc"
 
 } // namespace dtc::partition

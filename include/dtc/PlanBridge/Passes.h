@@ -1,9 +1,14 @@
+// Planning as passes, for tests and tools; the driver's plan phase is in lib/Driver.
 #pragma once
+
+#include "dtc/Dialect/Dist/Dist.h"
+
+#include "mlir/Pass/Pass.h"
 
 namespace dtc::planbridge {
 
-/// `--dtc-plan="devices=4 plan=dp=2,tp=2 cluster=cpu"`: extracts, plans,
-/// verifies and applies; `--dtc-print-problem`: prints the problem as JSON.
-void registerPlanBridgePasses();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "dtc/PlanBridge/Passes.h.inc"
 
 } // namespace dtc::planbridge

@@ -7,7 +7,6 @@
 #include "dtc/Dialect/Graph/Graph.h"
 
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassOptions.h"
 
 namespace dtc::raise {
 
@@ -15,15 +14,7 @@ namespace dtc::raise {
 #define GEN_PASS_REGISTRATION
 #include "dtc/Raise/Passes.h.inc"
 
-struct RaisePipelineOptions : mlir::PassPipelineOptions<RaisePipelineOptions> {
-  Option<int64_t> batch{*this, "batch", llvm::cl::desc("samples of one call; 0 keeps the file's"),
-                        llvm::cl::init(0)};
-};
-
-/// What every importer runs on the graph it has built: `--dtc-raise-pipeline=batch=N`.
+/// What every importer runs on the graph it has built: `--dtc-pipeline="raise batch=N"`.
 void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch);
-
-/// The passes and the pipeline, for dtc-opt.
-void registerRaisePipeline();
 
 } // namespace dtc::raise

@@ -1,9 +1,20 @@
-// Passes over the training phase, for dtc-opt.
+// The pass of the training phase.
 #pragma once
+
+#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Training/Train.h"
+
+#include "mlir/Pass/Pass.h"
+
+#include <limits>
 
 namespace dtc::training {
 
-/// `--dtc-train`: buildTraining with its options.
-void registerTrainingPasses();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "dtc/Training/Passes.h.inc"
+
+/// The pass's options that mean `options`.
+BuildTrainingOptions passOptions(const TrainOptions &options);
 
 } // namespace dtc::training

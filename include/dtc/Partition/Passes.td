@@ -1,0 +1,42 @@
+#ifndef DTC_PARTITION_PASSES_TD
+#define DTC_PARTITION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def PartitionModule : Pass<"dtc-partition", "::mlir::ModuleOp"> {
+  let summary = "rewrite functions with shardings to the program of one rank";
+  let description = [{
+    Every function of a module with one dist.mesh gets local shapes and explicit
+    collectives (how: dtc/Partition/Partition.h). Sums stay pending as long as what reads
+    them is linear; those of gradients leave the function and are packed into buckets in
+    @update.
+
+        %y = dtc.contract %x, %w {dist.op = [{}, {"tp"}, {} ]} : ... -> tensor<8x16xf32>
+        %z = math.tanh %y : tensor<8x16xf32>
+      becomes on <tp=2>, where the contracted dimension is split
+        %y = dtc.contract %x, %w : ... -> tensor<8x16xf32>
+        %s = dist.all_reduce sum %y on @mesh {"tp"} : tensor<8x16xf32>
+        %z = math.tanh %s : tensor<8x16xf32>
+  }];
+  let dependentDialects = ["::dtc::dist::DistDialect"];
+  let options = [Option<"bucketBytes", "bucket-bytes", "int64_t",
+                        "::dtc::partition::PartitionOptions().bucketBytes",
+                        "size up to which reductions are packed">];
+}
+
+def VerifyPartition : Pass<"dtc-verify-partition", "::mlir::ModuleOp"> {
+  let summary = "refuse what is not the program of one rank";
+  let description = [{
+    The contract between this phase and the next. It refuses global functions or dist.op
+    left over, pending results other than gradients and loss, one role and name in two
+    layouts, and results that ranks holding copies would disagree on:
+
+        func.func @f(%x: tensor<4xf32> {dist.sharding = ... [{"dp"} ]}) -> (tensor<4xf32> {...})
+          attributes {dist.local} {
+          // error: the sum over "dp" is missing
+          return %x
+        }
+  }];
+}
+
+#endif // DTC_PARTITION_PASSES_TD

@@ -1,0 +1,53 @@
+// The passes of each phase. The driver runs them, and dtc-opt under the phase's name:
+//
+//     dtc compile gpt2.onnx ... --emit=plan -o plan.mlir
+//     dtc-opt plan.mlir --dtc-pipeline=partition          what --emit=partition prints
+//     dtc-opt plan.mlir --dtc-pipeline="partition bucket-bytes=1"
+//
+//     name        from                         to                                   options of
+//     raise       what an importer wrote       @forward in raised ops               RaisePipeline
+//     train       @forward                     @loss_and_grads, @update             dtc-train
+//     partition   the above with shardings     local shapes, explicit collectives   dtc-partition
+//     schedule    that                         kernels, a list of calls, memory SchedulePipeline
+//
+// Importing, planning and lowering are no passes: they read a file, search, and make machine code.
+#pragma once
+
+#include "dtc/Partition/Partition.h"
+#include "dtc/Target/Target.h"
+#include "dtc/Training/Train.h"
+
+#include "mlir/Pass/PassManager.h"
+
+namespace dtc::pipelines {
+
+struct RaisePipeline {
+  int64_t batch = 0; ///< samples of one call; 0 keeps the file's
+};
+
+struct SchedulePipeline {
+  int64_t microbatches = 1; ///< of a step
+  int64_t threads = 1;      ///< of a rank
+  /// Compiles the kernels while the passes go on; null: they stay IR.
+  target::KernelCompilation *compilation = nullptr;
+};
+
+void build(mlir::OpPassManager &passes, const RaisePipeline &options);
+void build(mlir::OpPassManager &passes, const training::TrainOptions &options);
+void build(mlir::OpPassManager &passes, const partition::PartitionOptions &options);
+void build(mlir::OpPassManager &passes, const SchedulePipeline &options);
+
+/// Runs a phase's passes. The module isn't verified after each of them: that would be a tenth of a
+/// deep model's compilation.
+template <typename Options>
+mlir::LogicalResult run(mlir::ModuleOp module, const Options &options) {
+  mlir::PassManager passes(module.getContext());
+  passes.enableVerifier(false);
+  build(passes, options);
+  return passes.run(module);
+}
+
+/// `--dtc-pipeline="NAME OPTION=VALUE..."`, and the passes that the pipelines are made of.
+void registerPipelines();
+
+} // namespace dtc::pipelines
