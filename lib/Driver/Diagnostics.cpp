@@ -1,5 +1,7 @@
 #include "Diagnostics.h"
 
+#include "Outcome.h"
+
 #include "mlir/IR/Location.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/raw_ostream.h"
@@ -55,6 +57,11 @@ static std::string printable(llvm::StringRef message) {
 
 void printError(const std::string &message) {
   llvm::errs() << "dtc: error: " << printable(message) << "\n";
+}
+
+ExitCode fail(const plan::Error &error) {
+  printError(error.message);
+  return ExitCode(error.exitCode);
 }
 
 void printWarning(const std::string &message) {

@@ -2,7 +2,7 @@
 
 #include "CommandLine.h"
 #include "Commands.h"
-#include "Diagnostics.h"
+#include "Outcome.h"
 
 #include "dtc/Plan/Plan/Spec.h"
 #include "dtc-rt/CommandLine.h"
@@ -13,11 +13,6 @@
 namespace dtc::driver {
 
 using rt::ExitCode;
-
-static int fail(const plan::Error &error) {
-  printError(error.message);
-  return error.exitCode;
-}
 
 /// What is wrong with the name of the command, or that there is none.
 static std::string commandError(const CLI::App &app) {
@@ -126,12 +121,12 @@ static int dispatch(CommandLine &line) {
     return int(calibrate(line.calibrate));
   if (line.estimateCommand->parsed()) {
     auto options = resolveEstimate(*line.estimateCommand, line.estimate);
-    return options ? int(estimate(*options)) : fail(options.error());
+    return options ? int(estimate(*options)) : int(fail(options.error()));
   }
   bool compiling = line.compile->parsed();
   auto options = resolve(compiling ? *line.compile : *line.plan, line.raw, compiling);
   if (!options)
-    return fail(options.error());
+    return int(fail(options.error()));
   return int(compiling ? compile(*options) : planOnly(*options));
 }
 
@@ -144,7 +139,7 @@ int run(int argc, char **argv) {
       auto &command = line->compile->parsed() ? *line->compile : *line->plan;
       auto merged = withConfig(arguments, line->raw.config, command);
       if (!merged)
-        return fail(merged.error());
+        return int(fail(merged.error()));
       line = std::make_unique<CommandLine>();
       line->parse(*merged);
     }
@@ -156,9 +151,9 @@ int run(int argc, char **argv) {
   try {
     return dispatch(*line);
   } catch (const std::bad_alloc &) {
-    return fail({"out of memory", int(ExitCode::Failed)});
+    return int(fail({"out of memory", int(ExitCode::Failed)}));
   } catch (const std::exception &error) {
-    return fail({error.what(), int(ExitCode::Failed)});
+    return int(fail({error.what(), int(ExitCode::Failed)}));
   }
 }
 

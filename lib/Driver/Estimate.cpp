@@ -1,8 +1,7 @@
 // dtc estimate: how many devices a model needs to be trained, adapted or run.
 #include "Commands.h"
 
-#include "Compilation.h"
-#include "Diagnostics.h"
+#include "Phases.h"
 
 #include "dtc/Report/Estimate.h"
 #include "dtc/Report/Json.h"
@@ -168,28 +167,50 @@ static JobNeed needOf(const Job &job, const plan::Problem &problem,
   return need;
 }
 
+/// The graph of one device: nothing is planned here.
+static Outcome<Imported> importOnce(Environment &env, const Options &options) {
+  auto file = openModel(env, options);
+  if (!file)
+    return file.code();
+  auto model = (*file)->import(kSamples);
+  if (failed(model))
+    return ExitCode::InputRefused;
+  return Imported{std::move(*model), {kSamples, 1}};
+}
+
+static Outcome<plan::Problem> problemOf(const Job &job, const EstimateOptions &options,
+                                        Imported &imported) {
+  Options run = options.base;
+  job.adjust(run);
+  Imported copy{{imported.module().clone(), {}, imported.model.nodes, imported.model.fileBatch},
+                imported.batch};
+  auto trained = buildTraining(run, std::move(copy));
+  if (!trained)
+    return trained.code();
+  auto problem = extractProblem(run, *trained);
+  if (problem && options.narrowGradients && problem->optimizer.masterBytes > 0)
+    problem->optimizer.gradientBytes = 2;
+  return problem;
+}
+
 ExitCode estimate(const EstimateOptions &options) {
   auto clusters = clustersOf(options);
-  if (!clusters) {
-    printError(clusters.error().message);
-    return ExitCode(clusters.error().exitCode);
-  }
+  if (!clusters)
+    return fail(clusters.error());
+  Environment env(options.base);
+  auto imported = importOnce(env, options.base);
+  if (!imported)
+    return imported.code();
   report::Estimate result;
   for (const Job &job : jobsOf(options)) {
-    Options run = options.base;
-    run.cluster = "dgx-h100"; // of the graph alone: nothing is planned here
-    run.globalBatch = kSamples;
-    job.adjust(run);
-    Compilation compilation(run);
-    if (ExitCode code = compilation.prepareProblem(); code != ExitCode::Done)
-      return code;
-    plan::Problem problem = compilation.getProblem();
-    if (options.narrowGradients && problem.optimizer.masterBytes > 0)
-      problem.optimizer.gradientBytes = 2;
+    auto problem = problemOf(job, options, *imported);
+    if (!problem)
+      return problem.code();
     if (result.jobs.empty())
-      result = {problem.model, problem.parameterElements(), problem.fileNodes,
-                problem.tokensPerSample, options.gpus, {}};
-    result.jobs.push_back(needOf(job, problem, *clusters, options.gpus));
+      result = {problem->model,     problem->parameterElements(),
+                problem->fileNodes, problem->tokensPerSample,
+                options.gpus,       {}};
+    result.jobs.push_back(needOf(job, *problem, *clusters, options.gpus));
   }
   if (options.json)
     std::cout << report::estimateJson(result).dump(2) << "\n";

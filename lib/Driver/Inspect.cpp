@@ -2,9 +2,9 @@
 #include "Commands.h"
 #include "Diagnostics.h"
 
-#include "dtc/Report/Words.h"
 #include "dtc-rt/Package.h"
 #include "dtc-rt/ProgramView.h"
+#include "dtc/Report/Artifact.h"
 
 #include <nlohmann/json.hpp>
 
@@ -68,24 +68,6 @@ static std::map<std::string, ordered_json> shardingsOf(const Programs &programs)
   return shardings;
 }
 
-static void printText(const ordered_json &facts) {
-  std::cout << "target " << facts["target"].get<std::string>() << ", world size "
-            << facts["world_size"] << "\nplan";
-  for (auto &[key, value] : facts["plan"].items())
-    std::cout << " " << key << "=" << (value.is_string() ? value.get<std::string>() : value.dump());
-  std::cout << "\nparameters\n";
-  for (const ordered_json &parameter : facts["parameters"])
-    std::cout << "  " << parameter["name"].get<std::string>() << "  "
-              << parameter["dtype"].get<std::string>() << " " << parameter["shape"].dump() << "  "
-              << parameter["sharding"].dump() << "\n";
-  std::cout << "kernels " << facts["kernels"].size() << ", library calls "
-            << facts["library_calls"].dump() << "\ncollectives a step and rank "
-            << facts["collectives"].dump() << "\narena a rank";
-  for (const ordered_json &bytes : facts["arena_bytes"])
-    std::cout << " " << report::formatBytes(bytes.get<double>());
-  std::cout << "\n";
-}
-
 /// The facts of the contract; throws where the manifest lacks one.
 static rt::Result<ordered_json> factsOf(const rt::Package &package) {
   const auto manifest = ordered_json::parse(package.manifestText());
@@ -117,10 +99,7 @@ ExitCode inspect(const InspectOptions &options) {
     auto facts = factsOf(*package);
     if (!facts)
       return fail(facts.status());
-    if (options.json)
-      std::cout << facts->dump(2) << "\n";
-    else
-      printText(*facts);
+    std::cout << (options.json ? facts->dump(2) + "\n" : report::artifactText(*facts));
     return ExitCode::Done;
   } catch (const nlohmann::json::exception &error) {
     return fail(package->wrong(std::string("manifest.json: ") + error.what()));

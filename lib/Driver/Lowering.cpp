@@ -1,19 +1,13 @@
 // The phases after planning: partition, schedule, lower, package.
-#include "Compilation.h"
-
-#include "Diagnostics.h"
-#include "Weights.h"
+#include "Phases.h"
 
 #include "dtc/Interpreter/Step.h"
-#include "dtc/Kernels/KernelFormation.h"
-#include "dtc/Package/Package.h"
-#include "dtc/Partition/Partition.h"
-#include "dtc/Report/Json.h"
-#include "dtc/Replay/ReplayPrograms.h"
-#include "dtc/Report/Words.h"
-#include "dtc/Lower/PartialFunction.h"
-#include "dtc/Lower/Passes.h"
 #include "dtc/Lower/Program.h"
+#include "dtc/Pipelines/Pipelines.h"
+#include "dtc/Replay/ReplayPrograms.h"
+#include "dtc/Report/Artifact.h"
+#include "dtc/Report/Json.h"
+#include "dtc/Report/Words.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -21,47 +15,23 @@ using namespace mlir;
 
 namespace dtc::driver {
 
-/// Doesn't verify after each pass: that would be a tenth of a deep model's compilation.
-LogicalResult Compilation::runPasses(llvm::function_ref<void(OpPassManager &)> build) {
-  PassManager manager(&context);
-  manager.enableVerifier(false);
-  build(manager);
-  return manager.run(module());
-}
-
-ExitCode Compilation::partition() {
-  auto missing = plan::unimplemented(problem, search.plan);
-  if (!missing.empty())
-    return fail({"this plan cannot be compiled yet: " + missing.front(), 2});
-  if (!search.predicted.fits())
-    return fail({"the plan needs " + report::formatBytes(search.predicted.memory.total()) +
-                     " a rank, more than the " +
-                     report::formatBytes(search.predicted.memoryCapacity) + " there are",
-                 4});
-  OwningOpRef<ModuleOp> global;
-  if (options.verify) {
-    if (ExitCode code = checkVerifiable(); code != ExitCode::Done)
-      return code;
-    global = module().clone();
-  }
-  if (failed(partition::partition(module())) || failed(partition::verifyPartition(module())))
-    return ExitCode::Failed;
-  return options.verify ? verifyRanks(*global) : ExitCode::Done;
-}
+//===----------------------------------------------------------------------===//
+// Partition
+//===----------------------------------------------------------------------===//
 
 /// At most a few minutes of the interpreter, which makes up to two calls on either side.
-ExitCode Compilation::checkVerifiable() {
+static ExitCode checkVerifiable(const Planned &planned) {
   constexpr double kMostFlops = 2e11, kMostElements = 5e8;
   double flops = 0, elements = 0;
-  for (const plan::Op &op : problem.ops) {
+  for (const plan::Op &op : planned.problem.ops) {
     flops += op.flops;
     for (plan::ValueId result : op.results)
-      elements += double(problem.values[result].elements());
+      elements += double(planned.problem.values[result].elements());
     // A grouped product is taken apart: each row's weights, the row as often, and their products.
     if (op.isGroupedProduct())
       elements += 3 * op.flops / 2;
   }
-  auto calls = double(std::min<int64_t>(batch.numMicrobatches, 2));
+  auto calls = double(std::min<int64_t>(planned.batch.numMicrobatches, 2));
   flops *= calls;
   elements *= calls;
   if (flops <= kMostFlops && elements <= kMostElements)
@@ -74,112 +44,93 @@ ExitCode Compilation::checkVerifiable() {
   return fail({text, 2});
 }
 
-ExitCode Compilation::verifyRanks(ModuleOp global) {
+/// What --verify found.
+static Outcome<std::string> verifyRanks(const Options &options, const BatchChoice &batch,
+                                        ModuleOp global, ModuleOp local) {
   interpreter::StepOptions asked;
   asked.microbatches = batch.numMicrobatches;
   if (options.train.loss == training::LossKind::CrossEntropy)
     asked.ignoreIndex = options.train.ignoreIndex;
-  auto compared = interpreter::compareStep(global, module(), asked);
+  auto compared = interpreter::compareStep(global, local, asked);
   if (failed(compared))
     return ExitCode::Failed;
-  char text[96];
-  std::snprintf(text, sizeof(text), "%s, largest difference %.2g of its largest element: ",
-                compared->ranks == 1 ? "1 rank"
-                                     : (std::to_string(compared->ranks) + " ranks").c_str(),
-                compared->worst);
+  report::StepVerification found{compared->ranks, compared->tensors, compared->worst,
+                                 compared->worstTensor};
   if (!compared->isEqual())
-    return fail({"--verify: the partitioned program doesn't compute what one rank computes: " +
-                     std::string(text) + compared->worstTensor,
-                 1});
-  verified = "verified " + std::to_string(compared->tensors) + " tensors of a step on " + text +
-             compared->worstTensor;
-  return ExitCode::Done;
+    return fail({report::differenceText(found), 1});
+  return report::verifiedText(found);
 }
+
+Outcome<Partitioned> partition(const Options &options, Planned planned) {
+  auto missing = plan::unimplemented(planned.problem, planned.search.plan);
+  if (!missing.empty())
+    return fail({"this plan cannot be compiled yet: " + missing.front(), 2});
+  const plan::Prediction &predicted = planned.search.predicted;
+  if (!predicted.fits())
+    return fail({"the plan needs " + report::formatBytes(predicted.memory.total()) +
+                     " a rank, more than the " + report::formatBytes(predicted.memoryCapacity) +
+                     " there are",
+                 4});
+  OwningOpRef<ModuleOp> global;
+  if (options.verify) {
+    if (ExitCode code = checkVerifiable(planned); code != ExitCode::Done)
+      return code;
+    global = planned.module().clone();
+  }
+  if (failed(pipelines::run(planned.module(), partition::PartitionOptions())))
+    return ExitCode::Failed;
+  std::string verified;
+  if (options.verify) {
+    auto found = verifyRanks(options, planned.batch, *global, planned.module());
+    if (!found)
+      return found.code();
+    verified = std::move(*found);
+  }
+  return Partitioned{std::move(planned), std::move(verified)};
+}
+
+//===----------------------------------------------------------------------===//
+// Schedule and lower
+//===----------------------------------------------------------------------===//
 
 /// Kernels are compiled while the rest of the program is made.
-LogicalResult Compilation::scheduleModule() {
-  kernels::KernelFormation::Formed compile;
-  if (last > Phase::Schedule) {
-    kernels = target->kernelCompilation(context);
-    compile = [this](exec::KernelOp kernel) { return kernels->add(kernel); };
+static LogicalResult scheduleModule(Environment &env, const Options &options,
+                                    Scheduled &scheduled) {
+  pipelines::SchedulePipeline asked;
+  asked.microbatches = scheduled.batch.numMicrobatches;
+  asked.threads = options.threadsPerRank;
+  if (options.until > Phase::Schedule) {
+    scheduled.kernels = env.target->kernelCompilation(env.context);
+    asked.compilation = scheduled.kernels.get();
   }
-  if (failed(kernels::formKernels(module(), *target, compile)) ||
-      (kernels && failed(kernels->close())))
+  if (failed(pipelines::run(scheduled.module(), asked)))
     return failure();
-  LogicalResult planned = runPasses([&](OpPassManager &manager) {
-    manager.addPass(lower::createBuildSchedule({.microbatches = batch.numMicrobatches}));
-    manager.addPass(lower::createPlanMemory({.threads = options.threadsPerRank}));
-    manager.addPass(lower::createVerifySchedule());
-  });
-  return failed(planned) ? failure() : mlir::verify(module());
+  return mlir::verify(scheduled.module());
 }
 
-ExitCode Compilation::schedule() {
-  if (!target)
+Outcome<Scheduled> schedule(Environment &env, const Options &options, Partitioned partitioned) {
+  if (!env.target)
     return fail({"--target cuda can be planned for, but not compiled for yet", 2});
-  if (succeeded(scheduleModule()))
-    return ExitCode::Done;
-  return target::lacksLibraryCall(module(), *target, options.threadsPerRank)
+  Scheduled scheduled{std::move(partitioned), nullptr};
+  if (succeeded(scheduleModule(env, options, scheduled)))
+    return scheduled;
+  return target::lacksLibraryCall(scheduled.module(), *env.target, options.threadsPerRank)
              ? ExitCode::InputRefused
              : ExitCode::Failed;
 }
 
-/// Ops are scheduled alone as the program will be.
-std::unique_ptr<plan::Workspace> Compilation::makeWorkspace() {
-  if (!target)
-    return nullptr;
-  auto measure = [this](ModuleOp alone, const std::vector<bool> &spent) -> FailureOr<int64_t> {
-    PassManager manager(&context);
-    manager.addPass(lower::createBuildSchedule({.microbatches = 1}));
-    if (failed(kernels::formKernels(alone, *target)) || failed(manager.run(alone)))
-      return failure();
-    return lower::bytesWithinFunction(alone, options.threadsPerRank, spent);
-  };
-  return std::make_unique<planbridge::LocalWorkspace>(module(), measure);
-}
-
-/// An artifact takes the code when it gets there.
-ExitCode Compilation::lower() {
-  if (last == Phase::End)
-    return ExitCode::Done;
-  if (llvm::Error error = finishCode()) {
-    module().emitError() << llvm::toString(std::move(error));
+Outcome<Lowered> lower(Scheduled scheduled) {
+  auto code = scheduled.kernels->finish();
+  if (!code) {
+    scheduled.module().emitError() << llvm::toString(code.takeError());
     return ExitCode::Failed;
   }
-  return ExitCode::Done;
+  return Lowered{std::move(scheduled), std::move(*code)};
 }
 
-llvm::Error Compilation::finishCode() {
-  auto compiled = kernels->finish();
-  if (!compiled)
-    return compiled.takeError();
-  code = std::move(*compiled);
-  return llvm::Error::success();
-}
-
-/// Gives every parameter its data: from the model file, --weights or --init.
-ExitCode Compilation::resolveWeights() {
-  if (!options.weights.empty()) {
-    auto kept = loadWeights(options.weights, module(), model.weights, /*partial=*/options.init);
-    if (!kept)
-      return fail(kept.error());
-    if (!kept->empty())
-      printWarning(options.weights + ": lacks what keeps the data of " + options.model + ": " +
-                   llvm::join(*kept, ", "));
-  }
-  if (options.init) {
-    auto chosen = chooseInitialization(module(), model.weights);
-    if (!chosen)
-      return fail(chosen.error());
-    init = std::move(*chosen);
-  }
-  for (const std::string &name : withoutData(module(), model.weights))
-    if (!init.contains(name))
-      return fail({options.model + ": has no data for '" + name +
-                       "'; give --weights FILE, or --init to draw it",
-                   3});
-  return ExitCode::Done;
-}
+//===----------------------------------------------------------------------===//
+// Package
+//===----------------------------------------------------------------------===//
 
 static nlohmann::ordered_json learningRateJson(const LearningRate &rate) {
   static const char *names[] = {"constant", "linear", "cosine"};
@@ -190,18 +141,20 @@ static nlohmann::ordered_json learningRateJson(const LearningRate &rate) {
           {"min_lr", rate.minLr}};
 }
 
-nlohmann::ordered_json Compilation::aboutArtifact() const {
+static nlohmann::ordered_json aboutArtifact(const Environment &env, const Options &options,
+                                            const Planned &planned) {
   using Json = nlohmann::ordered_json;
   static const char *optimizers[] = {"sgd", "adam", "adamw"};
   const auto &train = options.train;
-  int64_t sequence = problem.tokensPerSample;
+  const plan::SearchResult &search = planned.search;
+  int64_t sequence = planned.problem.tokensPerSample;
   Json about;
-  target::Processor processor = target->processor();
-  about["target"] = target->name().str();
+  target::Processor processor = env.target->processor();
+  about["target"] = env.target->name().str();
   about["processor"] = {{"arch", processor.arch}, {"features", processor.features}};
-  about["global_batch"] = batch.globalBatch;
+  about["global_batch"] = planned.batch.globalBatch;
   about["sequence"] = sequence ? Json(sequence) : Json(nullptr);
-  about["vocabulary"] = vocabulary ? Json(vocabulary) : Json(nullptr);
+  about["vocabulary"] = planned.vocabulary ? Json(planned.vocabulary) : Json(nullptr);
   about["loss"] = options.loss;
   about["ignore_index"] = train.ignoreIndex;
   about["learning_rate"] = learningRateJson(options.learningRate);
@@ -218,7 +171,8 @@ nlohmann::ordered_json Compilation::aboutArtifact() const {
   return about;
 }
 
-ExitCode Compilation::replayPrograms(const std::vector<package::Role> &roles) {
+/// Refuses programs that would read something else than they should.
+static ExitCode replayPrograms(const std::vector<package::Role> &roles) {
   std::vector<replay::Role> replayed;
   for (const package::Role &role : roles)
     replayed.push_back({role.program, role.ranks});
@@ -228,28 +182,31 @@ ExitCode Compilation::replayPrograms(const std::vector<package::Role> &roles) {
   return fail({"internal error: the compiled program is wrong: " + wrong, 1});
 }
 
-ExitCode Compilation::package() {
-  package::PackageInputs inputs;
-  inputs.init = init;
-  auto built = lower::buildProgram(module());
+ExitCode package(const Environment &env, const Options &options, Scheduled &scheduled,
+                 const Weights &weights) {
+  auto built = lower::buildProgram(scheduled.module());
   if (failed(built))
     return ExitCode::Failed;
-  program = std::move(built->program);
+  package::PackageInputs inputs;
   inputs.path = options.output;
-  inputs.roles.push_back({program.get(), std::move(built->ranks), module()});
+  inputs.roles.push_back({built->program.get(), std::move(built->ranks), scheduled.module()});
   if (ExitCode code = replayPrograms(inputs.roles); code != ExitCode::Done)
     return code;
-  inputs.code = [this]() -> llvm::Expected<std::vector<package::CodeFile>> {
-    if (llvm::Error error = finishCode())
-      return std::move(error);
+  target::CodeObject code; // lives until it is written
+  inputs.code = [&]() -> llvm::Expected<std::vector<package::CodeFile>> {
+    auto compiled = scheduled.kernels->finish();
+    if (!compiled)
+      return compiled.takeError();
+    code = std::move(*compiled);
     std::vector<package::CodeFile> files;
     for (const target::CodeFile &file : code.files)
       files.push_back({file.name, std::as_bytes(std::span(file.bytes))});
     return files;
   };
-  inputs.weights = &model.weights;
+  inputs.weights = &weights.store;
   inputs.embedWeights = options.embedWeights;
-  inputs.about = aboutArtifact();
+  inputs.init = weights.init;
+  inputs.about = aboutArtifact(env, options, scheduled);
   return succeeded(package::writePackage(inputs)) ? ExitCode::Done : ExitCode::Failed;
 }
 

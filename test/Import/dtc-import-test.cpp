@@ -27,6 +27,7 @@ using namespace dtc;
 namespace {
 struct Arguments {
   import::ImportOptions options;
+  std::optional<int64_t> batch;
   bool weights = false, locations = false, good = true;
   std::string compare;
 };
@@ -102,7 +103,7 @@ static Arguments parse(int argc, char **argv) {
     const llvm::StringRef flag = argv[i];
     auto value = [&]() -> std::string { return i + 1 < argc ? argv[++i] : ""; };
     if (flag == "--batch") {
-      options.batch = std::stoll(value());
+      arguments.batch = std::stoll(value());
     } else if (flag == "--shape") {
       const std::string text = value();
       auto [name, shape] = llvm::StringRef(text).split('=');
@@ -180,7 +181,10 @@ int main(int argc, char **argv) {
     llvm::errs() << diagnostic.getLocation() << ": " << (isError ? "error: " : "warning: ")
                  << diagnostic << "\n";
   });
-  auto model = import::importONNX(context, arguments.options);
+  auto file = import::openONNX(context, arguments.options);
+  if (mlir::failed(file))
+    return 3;
+  auto model = (*file)->import(arguments.batch);
   if (mlir::failed(model))
     return 3;
   if (arguments.weights) {

@@ -30,7 +30,7 @@ struct Options {
   Target target = Target::CPU;
   int64_t devices = 1;
   std::string cluster;          ///< built-in name or YAML file; empty: the target's default
-  import::ImportOptions import; ///< path and batch are filled in by the driver
+  import::ImportOptions import; ///< the path is filled in by the driver
   std::string loss;             ///< as given: cross_entropy, mse, output:NAME, none
   training::TrainOptions train;
   LearningRate learningRate;

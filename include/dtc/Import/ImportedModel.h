@@ -10,6 +10,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -27,7 +28,6 @@ struct ImportOptions {
   std::map<std::string, int64_t> paddingRows; ///< --padding-idx WEIGHT=ROW
   bool allowMerged = false;                   ///< --allow-merged
   bool training = true;                       ///< false: the merged-initializer trap only warns
-  std::optional<int64_t> batch; ///< samples of one call; default: the file's, or 1 if symbolic
 };
 
 struct ImportedModel {
@@ -35,6 +35,15 @@ struct ImportedModel {
   WeightStore weights;   ///< by the file's names; entries without data where the file has none
   int64_t nodes = 0;     ///< of the file's graph, functions inlined
   int64_t fileBatch = 0; ///< the batch the file was exported with; 0: symbolic
+};
+
+/// A model file that has been read. It is asked again for each number of samples.
+class ModelFile {
+public:
+  virtual ~ModelFile() = default;
+  /// `batch`: samples of one call; default: the file's, or 1 if symbolic. Errors are diagnostics
+  /// of the context that name the file and, where there is one, the node.
+  virtual llvm::FailureOr<ImportedModel> import(std::optional<int64_t> batch) const = 0;
 };
 
 } // namespace dtc::import

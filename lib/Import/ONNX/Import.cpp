@@ -22,8 +22,9 @@ struct DataInput {
 /// Declares arguments, converts the nodes and closes the function.
 class Importer {
 public:
-  Importer(MLIRContext &context, const ImportOptions &options, Model &model)
-      : context(context), options(options), model(model), reader(model) {}
+  Importer(MLIRContext &context, const ImportOptions &options, const Model &model,
+           std::optional<int64_t> batch)
+      : context(context), options(options), model(model), batch(batch), reader(model) {}
 
   FailureOr<ImportedModel> run();
 
@@ -44,7 +45,8 @@ private:
 
   MLIRContext &context;
   const ImportOptions &options;
-  Model &model;
+  const Model &model;
+  std::optional<int64_t> batch; ///< that is asked for
   TensorReader reader;
   std::vector<DataInput> inputs;
   std::map<std::string, int64_t> symbols; ///< sizes of symbolic dimensions
@@ -75,8 +77,8 @@ FailureOr<int64_t> Importer::bindDim(const std::string &input, int64_t index,
                            << " in dimension " << index << ", not " << *wanted);
     return size;
   }
-  if (index == 0 && options.batch)
-    wanted = *options.batch;
+  if (index == 0 && batch)
+    wanted = *batch;
   const std::string &symbol = dim.dim_param();
   if (!symbol.empty()) {
     auto [known, fresh] = symbols.try_emplace(symbol, wanted.value_or(index == 0 ? 1 : 0));
@@ -301,22 +303,42 @@ FailureOr<ImportedModel> Importer::run() {
   if (failed(convertNodes(model, outputs, emit, values, reader)) || failed(finish(outputs)) ||
       failed(markPaddingRows()) || failed(verify(*result.module)))
     return failure();
-  std::optional<int64_t> batch = options.batch ? options.batch : shapeBatch;
+  std::optional<int64_t> wanted = batch ? batch : shapeBatch;
   PassManager passes(&context);
   passes.enableVerifier(false); // once at the end, not after each
-  raise::buildRaisePipeline(passes, fileBatch > 0 && batch && *batch != fileBatch ? *batch : 0);
+  raise::buildRaisePipeline(passes, fileBatch > 0 && wanted && *wanted != fileBatch ? *wanted : 0);
   if (failed(passes.run(*result.module)) || failed(verify(*result.module)))
     return failure();
   return result;
 }
 
-FailureOr<ImportedModel> importONNX(MLIRContext &context, const ImportOptions &options) {
+namespace {
+
+class OnnxFile : public ModelFile {
+public:
+  OnnxFile(MLIRContext &context, const ImportOptions &options, Model model)
+      : context(context), options(options), model(std::move(model)) {}
+
+  FailureOr<ImportedModel> import(std::optional<int64_t> batch) const override {
+    return Importer(context, options, model, batch).run();
+  }
+
+private:
+  MLIRContext &context;
+  ImportOptions options;
+  Model model;
+};
+
+} // namespace
+
+FailureOr<std::unique_ptr<ModelFile>> openONNX(MLIRContext &context, const ImportOptions &options) {
   context.loadDialect<graph::GraphDialect, arith::ArithDialect, func::FuncDialect,
                       math::MathDialect>();
   auto model = loadModel(context, options.path);
   if (failed(model))
     return failure();
-  return Importer(context, options, *model).run();
+  return std::unique_ptr<ModelFile>(
+      std::make_unique<OnnxFile>(context, options, std::move(*model)));
 }
 
 } // namespace dtc::import

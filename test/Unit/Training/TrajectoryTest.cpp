@@ -136,8 +136,9 @@ TEST_P(Trajectory, IsPyTorchs) {
 
   import::ImportOptions importOptions;
   importOptions.path = modelsPath(param.model);
-  importOptions.batch = kGlobalBatch / param.numMicrobatches;
-  FailureOr<import::ImportedModel> model = import::importONNX(context, importOptions);
+  auto file = import::openONNX(context, importOptions);
+  ASSERT_TRUE(succeeded(file));
+  FailureOr<import::ImportedModel> model = (*file)->import(kGlobalBatch / param.numMicrobatches);
   ASSERT_TRUE(succeeded(model));
   Recorded recorded = readTrajectory(param.trajectory);
   ASSERT_FALSE(recorded.steps.empty());

@@ -5,11 +5,11 @@
 
 namespace dtc::import {
 
-/// Reads the model at options.path. @forward has one argument per parameter,
-/// buffer and input, and one result per output, each with a #dtc.role; the
-/// graph is raised (attention, norms, ... are single ops), un-flattened and
-/// rebatched to options.batch. Errors are diagnostics of the context that
-/// name the file and, where there is one, the node.
-mlir::FailureOr<ImportedModel> importONNX(mlir::MLIRContext &context, const ImportOptions &options);
+/// Reads the model at options.path. What it gives has a @forward with one argument per parameter,
+/// buffer and input, and one result per output, each with a #dtc.role; the graph is raised
+/// (attention, norms, ... are single ops), un-flattened and rebatched. Errors are diagnostics
+/// of the context.
+mlir::FailureOr<std::unique_ptr<ModelFile>> openONNX(mlir::MLIRContext &context,
+                                                     const ImportOptions &options);
 
 } // namespace dtc::import

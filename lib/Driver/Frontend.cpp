@@ -1,0 +1,174 @@
+// The phases from a file to a training step: import, train.
+#include "Phases.h"
+#include "Weights.h"
+
+#include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Import/ONNX/Import.h"
+#include "dtc/Pipelines/Pipelines.h"
+#include "dtc/Target/Targets.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace dtc::driver {
+
+/// The target as a compiler's; null where it can only be planned for.
+static const target::Target *targetOf(const Options &options) {
+  return target::find(options.target == Target::CPU ? "cpu" : "cuda");
+}
+
+static DialectRegistry makeRegistry(const target::Target *target) {
+  DialectRegistry registry;
+  registry.insert<graph::GraphDialect, dist::DistDialect, exec::ExecDialect, arith::ArithDialect,
+                  math::MathDialect, func::FuncDialect>();
+  graph::registerElementwiseModels(registry);
+  if (target)
+    target::chooseTarget(registry, *target);
+  return registry;
+}
+
+Environment::Environment(const Options &options)
+    : target(targetOf(options)),
+      context(makeRegistry(target), MLIRContext::Threading::DISABLED),
+      printer(context, options.model) {
+  // The constructor's flag leaves types and attributes with their locks.
+  context.disableMultithreading();
+  context.loadAllAvailableDialects();
+  context.printOpOnDiagnostic(false); // users get one line, not the IR
+}
+
+//===----------------------------------------------------------------------===//
+// Import
+//===----------------------------------------------------------------------===//
+
+Outcome<std::unique_ptr<import::ModelFile>> openModel(Environment &env, const Options &options) {
+  import::ImportOptions asked = options.import;
+  asked.path = options.model;
+  auto file = import::openONNX(env.context, asked);
+  if (failed(file))
+    return ExitCode::InputRefused;
+  return std::move(*file);
+}
+
+/// Into how many calls the batch is cut before there is a plan.
+static plan::Result<BatchChoice> firstBatch(const Request &request, int64_t fileBatch) {
+  const Options &options = request.options;
+  int64_t dataParallel = request.spec.dp.value_or(options.devices) * request.spec.ep.value_or(1);
+  auto choice = chooseBatch(request, fileBatch, dataParallel);
+  if (!request.isBatchOpen() && !choice)
+    return choice.error();
+  bool planned = request.isBatchOpen() || (options.onlyPlan && !request.hasPlanFile());
+  if (choice && !planned)
+    return choice;
+  // The planner cuts the batch; see makePlan.
+  return BatchChoice{
+      request.globalBatch.value_or(std::max<int64_t>(fileBatch, 1) * dataParallel), 1};
+}
+
+/// Without a global batch the file's own decides, which importing tells.
+Outcome<Imported> importModel(const Request &request, const import::ModelFile &file) {
+  FailureOr<import::ImportedModel> asInFile = import::ImportedModel();
+  if (!request.globalBatch) {
+    asInFile = file.import(std::nullopt);
+    if (failed(asInFile))
+      return ExitCode::InputRefused;
+  }
+  auto batch = firstBatch(request, asInFile->fileBatch);
+  if (!batch)
+    return fail(batch.error());
+  if (!request.globalBatch && batch->perCall() == std::max<int64_t>(asInFile->fileBatch, 1))
+    return Imported{std::move(*asInFile), *batch};
+  // Without weights nothing can be trained, but everything can be planned.
+  auto model = file.import(batch->perCall());
+  if (failed(model))
+    return ExitCode::InputRefused;
+  return Imported{std::move(*model), *batch};
+}
+
+//===----------------------------------------------------------------------===//
+// Train
+//===----------------------------------------------------------------------===//
+
+/// Bound of the token input: integers that only look up an embedding. 0: there
+/// is no such input.
+static int64_t vocabularyOf(ModuleOp module) {
+  auto function = module.lookupSymbol<func::FuncOp>("loss_and_grads");
+  if (!function)
+    function = module.lookupSymbol<func::FuncOp>("forward");
+  for (unsigned i = 0; function && i < function.getNumArguments(); ++i) {
+    graph::RoleAttr role = graph::getArgRole(function, i);
+    auto limit = function.getArgAttrOfType<IntegerAttr>(i, graph::GraphDialect::kLimit);
+    if (role && limit && role.getKind() == graph::RoleKind::Input)
+      return limit.getInt();
+  }
+  return 0;
+}
+
+Outcome<Trained> buildTraining(const Options &options, Imported imported) {
+  training::TrainOptions asked = options.train;
+  asked.numMicrobatches = imported.batch.numMicrobatches;
+  if (failed(pipelines::run(imported.module(), asked)))
+    return ExitCode::InputRefused;
+  if (failed(mlir::verify(imported.module())))
+    return ExitCode::Failed;
+  int64_t vocabulary = vocabularyOf(imported.module());
+  return Trained{std::move(imported), vocabulary};
+}
+
+/// dtc-run writes outputs sample by sample.
+static LogicalResult checkOutputs(ModuleOp module, int64_t samples) {
+  auto function = module.lookupSymbol<func::FuncOp>("forward");
+  for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
+    auto shape = cast<RankedTensorType>(type).getShape();
+    if (shape.empty() || shape.front() != samples)
+      return function.emitError() << "the output '"
+                                  << graph::getResultRole(function, i).getName()
+                                  << "' is not one of each of the " << samples
+                                  << " samples, its type is " << type;
+  }
+  return success();
+}
+
+/// Every parameter gets its data from the model file, --weights or --init.
+static Outcome<Weights> resolveWeights(const Options &options, Trained &trained) {
+  ModuleOp module = trained.module();
+  Weights weights{std::move(trained.model.weights), {}};
+  if (!options.weights.empty()) {
+    auto kept = loadWeights(options.weights, module, weights.store, /*partial=*/options.init);
+    if (!kept)
+      return fail(kept.error());
+    if (!kept->empty())
+      printWarning(options.weights + ": lacks what keeps the data of " + options.model + ": " +
+                   llvm::join(*kept, ", "));
+  }
+  if (options.init) {
+    auto chosen = chooseInitialization(module, weights.store);
+    if (!chosen)
+      return fail(chosen.error());
+    weights.init = std::move(*chosen);
+  }
+  for (const std::string &name : withoutData(module, weights.store))
+    if (!weights.init.contains(name))
+      return fail({options.model + ": has no data for '" + name +
+                       "'; give --weights FILE, or --init to draw it",
+                   3});
+  return weights;
+}
+
+Outcome<Weights> prepareToCompile(const Environment &env, const Options &options,
+                                  Trained &trained) {
+  if (options.until <= Phase::Plan)
+    return Weights();
+  if (env.target && failed(env.target->checkElementTypes(trained.module())))
+    return ExitCode::InputRefused;
+  if (options.train.loss == training::LossKind::None &&
+      failed(checkOutputs(trained.module(), trained.batch.perCall())))
+    return ExitCode::InputRefused;
+  return options.until == Phase::End ? resolveWeights(options, trained) : Weights();
+}
+
+} // namespace dtc::driver

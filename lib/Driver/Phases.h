@@ -1,0 +1,106 @@
+// The phases of a compilation: functions from a value to a value.
+//
+//     readRequest   ->  Request        what the options mean, with the files that they name
+//     importModel   ->  Imported       @forward
+//     buildTraining ->  Trained        @loss_and_grads, @update
+//     makePlan      ->  Planned        the same with shardings; the problem and its plan
+//     partition     ->  Partitioned    local shapes, collectives
+//     schedule      ->  Scheduled      kernels, the list of calls, memory
+//     lower         ->  Lowered        machine code
+//     package                          the artifact
+//
+// A phase takes the value of the phase before and gives its own, which has all of that and
+// what the phase found. The IR moves along. A phase that fails has printed why.
+#pragma once
+
+#include "Request.h"
+
+#include "dtc/Package/Package.h"
+#include "dtc/Plan/Explain/Explain.h"
+#include "dtc/PlanBridge/LocalWorkspace.h"
+#include "dtc/Target/Target.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+namespace dtc::driver {
+
+/// What all phases of a command use. The IR of its values lives in the context.
+struct Environment {
+  explicit Environment(const Options &options);
+
+  const target::Target *target; ///< null: one that is only planned for
+  mlir::MLIRContext context;
+  DiagnosticPrinter printer;
+};
+
+struct Imported {
+  import::ImportedModel model;
+  BatchChoice batch;
+
+  mlir::ModuleOp module() { return *model.module; }
+};
+
+struct Trained : Imported {
+  int64_t vocabulary = 0; ///< of the token input; 0: none
+};
+
+struct Planned : Trained {
+  plan::Problem problem;
+  std::unique_ptr<plan::Workspace> workspace; ///< null: the target isn't at hand
+  plan::SearchResult search;
+  std::optional<plan::Explanation> explanation; ///< of the plan as it was searched; --explain
+  double planningSeconds = 0;
+};
+
+struct Partitioned : Planned {
+  std::string verified; ///< what --verify found; empty without it
+};
+
+struct Scheduled : Partitioned {
+  /// Kernels on their way to machine code; null where none is asked for.
+  std::unique_ptr<target::KernelCompilation> kernels;
+};
+
+struct Lowered : Scheduled {
+  target::CodeObject code;
+};
+
+/// Every parameter's data: from the model file, --weights or --init.
+struct Weights {
+  WeightStore store;
+  std::map<std::string, package::Distribution> init; ///< of parameters without data
+};
+
+/// Opens the model file, which gives its graph for any number of samples.
+Outcome<std::unique_ptr<import::ModelFile>> openModel(Environment &env, const Options &options);
+
+Outcome<Imported> importModel(const Request &request, const import::ModelFile &file);
+
+Outcome<Trained> buildTraining(const Options &options, Imported imported);
+
+/// Refuses, before any long work, what could be planned but not compiled. Where an artifact is
+/// asked for, gives its weights; those of the model file are moved there.
+Outcome<Weights> prepareToCompile(const Environment &env, const Options &options,
+                                  Trained &trained);
+
+/// The problem that would be planned.
+Outcome<plan::Problem> extractProblem(const Options &options, Trained &trained);
+
+/// Plans, and writes the plan into the IR where one module can say it. The file is asked again
+/// for the batch as the plan cuts it.
+Outcome<Planned> makePlan(Environment &env, const Request &request, const import::ModelFile &file,
+                          Trained trained);
+
+Outcome<Partitioned> partition(const Options &options, Planned planned);
+
+/// Kernels start to be compiled, beside what follows, unless --emit ends here.
+Outcome<Scheduled> schedule(Environment &env, const Options &options, Partitioned partitioned);
+
+/// Waits for the kernels' machine code.
+Outcome<Lowered> lower(Scheduled scheduled);
+
+/// Writes the artifact; takes the kernels' code when it gets there.
+ExitCode package(const Environment &env, const Options &options, Scheduled &scheduled,
+                 const Weights &weights);
+
+} // namespace dtc::driver

@@ -1,0 +1,290 @@
+// The phase plan: searches, cuts the batch into microbatches, and writes the plan into the IR.
+#include "Phases.h"
+
+#include "dtc/Kernels/KernelFormation.h"
+#include "dtc/Lower/PartialFunction.h"
+#include "dtc/Lower/Passes.h"
+#include "dtc/Plan/Plan/Verify.h"
+#include "dtc/PlanBridge/PlanBridge.h"
+
+#include "mlir/Pass/PassManager.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+using namespace mlir;
+
+namespace dtc::driver {
+
+using plan::Result;
+using Alternative = plan::SearchResult::Alternative;
+
+namespace {
+
+/// What planning needs beside the step.
+struct Planner {
+  Environment &env;
+  const Request &request;
+  const import::ModelFile &file;
+};
+
+/// A step whose batch is cut in one way, and a plan of it.
+struct Candidate {
+  Trained step;
+  plan::Problem problem;
+  std::unique_ptr<plan::Workspace> workspace;
+  plan::SearchResult search = {};
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// One cut of the batch
+//===----------------------------------------------------------------------===//
+
+Outcome<plan::Problem> extractProblem(const Options &options, Trained &trained) {
+  auto extracted = planbridge::extract(trained.module());
+  if (failed(extracted))
+    return ExitCode::Failed;
+  plan::Problem problem = std::move(*extracted);
+  problem.model = options.model;
+  problem.numMicrobatches = trained.batch.numMicrobatches;
+  problem.fileNodes = trained.model.nodes;
+  return problem;
+}
+
+/// Ops are scheduled alone as the program will be.
+static std::unique_ptr<plan::Workspace> makeWorkspace(Environment &env, const Options &options,
+                                                      ModuleOp module) {
+  if (!env.target)
+    return nullptr;
+  auto measure = [&env, threads = options.threadsPerRank](
+                     ModuleOp alone, const std::vector<bool> &spent) -> FailureOr<int64_t> {
+    PassManager manager(&env.context);
+    manager.addPass(lower::createBuildSchedule({.microbatches = 1}));
+    if (failed(kernels::formKernels(alone, *env.target)) || failed(manager.run(alone)))
+      return failure();
+    return lower::bytesWithinFunction(alone, threads, spent);
+  };
+  return std::make_unique<planbridge::LocalWorkspace>(module, measure);
+}
+
+static Outcome<Candidate> prepare(const Planner &planner, Trained step) {
+  auto problem = extractProblem(planner.request.options, step);
+  if (!problem)
+    return problem.code();
+  auto workspace = makeWorkspace(planner.env, planner.request.options, step.module());
+  return Candidate{std::move(step), std::move(*problem), std::move(workspace)};
+}
+
+/// `spec` is the filled one, `pins` what the search has to keep.
+static plan::SearchOptions searchOptions(const Planner &planner, const Candidate &candidate,
+                                         const plan::Spec &spec, const plan::Spec &pins) {
+  const Options &options = planner.request.options;
+  plan::SearchOptions asked;
+  asked.devices = options.devices;
+  asked.spec = pins;
+  // For CPUs `dtc plan` answers what `dtc compile` would do, unless it is asked
+  // for what can't be compiled yet.
+  bool compilable = planner.env.target && plan::unimplemented(candidate.problem, spec).empty();
+  asked.executable = !options.onlyPlan || compilable;
+  asked.workspace = candidate.workspace.get();
+  asked.fixedCalls = candidate.step.batch.numMicrobatches > 1;
+  return asked;
+}
+
+/// Of the step as it was imported. Where the batch is open, every rank brings its own samples.
+static plan::SearchOptions firstOptions(const Planner &planner, const Candidate &candidate) {
+  const Request &request = planner.request;
+  plan::SearchOptions asked = searchOptions(planner, candidate, request.spec, request.given);
+  if (request.isBatchOpen() && !request.globalBatch)
+    asked.samplesPerRank = std::max<int64_t>(candidate.step.model.fileBatch, 1);
+  return asked;
+}
+
+/// The best shardings for given degrees.
+static Result<plan::SearchResult> searchPinned(const Planner &planner, const Candidate &candidate,
+                                               const plan::Degrees &degrees) {
+  plan::Spec spec = plan::pinned(degrees, planner.request.spec);
+  return plan::search(candidate.problem, planner.request.cluster,
+                      searchOptions(planner, candidate, spec, spec));
+}
+
+/// The plan of these degrees with the batch cut as they have it. It takes another step, as what
+/// a call does is different with several of them (it adds to earlier gradients).
+static Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees &degrees,
+                                    const BatchChoice &cut) {
+  auto model = planner.file.import(cut.perCall());
+  if (failed(model))
+    return ExitCode::InputRefused;
+  auto step = buildTraining(planner.request.options, Imported{std::move(*model), cut});
+  if (!step)
+    return step.code();
+  auto candidate = prepare(planner, std::move(*step));
+  if (!candidate)
+    return candidate;
+  auto found = searchPinned(planner, *candidate, degrees);
+  if (!found)
+    return fail(found.error());
+  candidate->search = std::move(*found);
+  return candidate;
+}
+
+//===----------------------------------------------------------------------===//
+// The cut of the plan
+//===----------------------------------------------------------------------===//
+
+static double secondsPerSample(const plan::Degrees &degrees, const plan::Prediction &predicted) {
+  return predicted.fits() ? predicted.stepSeconds / double(degrees.samples())
+                          : std::numeric_limits<double>::infinity();
+}
+
+static bool isFaster(const Alternative &a, const Alternative &b) {
+  return secondsPerSample(a.degrees, a.predicted) < secondsPerSample(b.degrees, b.predicted);
+}
+
+/// Whether the plan is wanted for its calls as they will be, not as they were searched.
+static bool needsCalls(const Request &request, const Candidate &whole) {
+  const Options &options = request.options;
+  BatchChoice wanted{whole.search.problem.globalBatch(), whole.search.problem.numMicrobatches};
+  if (wanted == whole.step.batch)
+    return false;
+  // As files, which are of the calls as they will be, are compared with.
+  bool isCompared = std::any_of(options.compare.begin(), options.compare.end(), isPlanFile);
+  return !options.onlyPlan || !options.savePlan.empty() || isCompared ||
+         plan::unimplemented(whole.problem, whole.search.plan).empty();
+}
+
+/// With its calls as they will be, the chosen plan may be slower than was thought: then the
+/// next one is looked at in the same way, until none is thought to be faster.
+static Outcome<Candidate> replan(const Planner &planner, const plan::SearchResult &first) {
+  std::vector<Alternative> others = first.alternatives;
+  auto best = planCalls(planner, first.plan.degrees,
+                        {first.problem.globalBatch(), first.problem.numMicrobatches});
+  while (best && !others.empty()) {
+    auto next = std::min_element(others.begin(), others.end(), isFaster);
+    Alternative now{best->search.plan.degrees, best->search.predicted};
+    if (!isFaster(*next, now))
+      break;
+    std::swap(*next, now);
+    best = planCalls(planner, now.degrees, {now.degrees.samples(), now.degrees.numMicrobatches});
+  }
+  if (!best)
+    return best;
+  std::stable_sort(others.begin(), others.end(), isFaster);
+  best->search.alternatives = std::move(others);
+  best->search.pinned = first.pinned;
+  return best;
+}
+
+/// Explains the plan that replaced the one searched first, as that was: in the calls of the
+/// first search.
+static Outcome<plan::Explanation> explainReplaced(const Planner &planner, const Candidate &whole,
+                                                  const plan::SearchResult &best) {
+  const Request &request = planner.request;
+  auto inWhole = searchPinned(planner, whole, best.plan.degrees);
+  if (!inWhole)
+    return fail(inWhole.error());
+  inWhole->alternatives = best.alternatives;
+  return plan::explain(whole.problem, request.cluster,
+                       searchOptions(planner, whole, request.spec, request.given), *inWhole);
+}
+
+static Planned planned(Candidate candidate, std::optional<plan::Explanation> explanation) {
+  return {std::move(candidate.step), std::move(candidate.problem), std::move(candidate.workspace),
+          std::move(candidate.search), std::move(explanation)};
+}
+
+/// The best plan, its degrees and microbatches included. The problem is for the samples of one of
+/// its calls.
+static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
+  const Request &request = planner.request;
+  plan::SearchOptions asked = firstOptions(planner, whole);
+  auto found = plan::search(whole.problem, request.cluster, asked);
+  if (!found)
+    return fail(found.error());
+  whole.search = std::move(*found);
+  std::optional<plan::Explanation> explanation;
+  if (request.options.explain)
+    explanation = plan::explain(whole.problem, request.cluster, asked, whole.search);
+  if (!needsCalls(request, whole)) {
+    whole.problem = std::move(whole.search.problem);
+    return planned(std::move(whole), std::move(explanation));
+  }
+  auto best = replan(planner, whole.search);
+  if (!best)
+    return best.code();
+  if (explanation && best->search.plan.degrees != whole.search.plan.degrees) {
+    auto other = explainReplaced(planner, whole, best->search);
+    if (!other)
+      return other.code();
+    explanation = std::move(*other);
+  }
+  best->problem = std::move(best->search.problem);
+  return planned(std::move(*best), std::move(explanation));
+}
+
+//===----------------------------------------------------------------------===//
+// A plan file
+//===----------------------------------------------------------------------===//
+
+static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
+  const Request &request = planner.request;
+  const std::string &path = request.options.plan;
+  const plan::Problem &problem = candidate.problem;
+  auto read = plan::planFromYaml(request.planText, path, problem);
+  if (!read)
+    return fail(read.error());
+  plan::SearchResult &search = candidate.search;
+  search.plan = *read;
+  // Only what is whole can be predicted.
+  std::vector<plan::Violation> violations = plan::verify(problem, search.plan, request.cluster);
+  if (!violations.empty()) {
+    const plan::Violation &first = violations.front(); // the others may follow from it
+    std::string more = violations.size() > 1
+                           ? " (and " + std::to_string(violations.size() - 1) + " more)" : "";
+    std::string node = first.op >= 0 && !problem.ops[first.op].location.empty()
+                           ? problem.ops[first.op].location + ": " : "";
+    return fail({path + ": " + node + first.message + more, 3});
+  }
+  search.predicted =
+      plan::predict(problem, search.plan, request.cluster, candidate.workspace.get());
+  search.pinned = true;
+  std::optional<plan::Explanation> explanation;
+  if (request.options.explain)
+    explanation = plan::explain(problem, request.cluster, firstOptions(planner, candidate), search);
+  return planned(std::move(candidate), std::move(explanation));
+}
+
+/// What cannot be compiled yet can be planned and written; `partition` refuses it. Stages with
+/// meshes of their own don't fit into one module.
+static bool isWritable(const Options &options, const Planned &planned) {
+  return planned.search.plan.degrees.groups.empty() &&
+         (!options.onlyPlan || plan::unimplemented(planned.problem, planned.search.plan).empty());
+}
+
+Outcome<Planned> makePlan(Environment &env, const Request &request, const import::ModelFile &file,
+                          Trained trained) {
+  auto start = std::chrono::steady_clock::now();
+  Planner planner{env, request, file};
+  auto whole = prepare(planner, std::move(trained));
+  if (!whole)
+    return whole.code();
+  auto result = request.hasPlanFile() ? readPlan(planner, std::move(*whole))
+                                      : searchPlan(planner, std::move(*whole));
+  if (!result)
+    return result;
+  result->planningSeconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const plan::Plan &plan = result->search.plan;
+  if (!request.hasPlanFile() &&
+      failed(planbridge::verify(result->module(), result->problem, plan, request.cluster)))
+    return ExitCode::Failed;
+  if (isWritable(request.options, *result) &&
+      failed(planbridge::apply(result->module(), result->problem, plan)))
+    return ExitCode::Failed;
+  return result;
+}
+
+} // namespace dtc::driver

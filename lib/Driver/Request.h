@@ -1,0 +1,41 @@
+// What a command was asked, with what the named files say.
+#pragma once
+
+#include "Outcome.h"
+
+#include "dtc/Driver/Options.h"
+#include "dtc/Plan/Plan/Cluster.h"
+#include "dtc/Plan/Plan/Spec.h"
+
+namespace dtc::driver {
+
+/// Samples of a step, and into how many calls they are cut.
+struct BatchChoice {
+  int64_t globalBatch = 0, numMicrobatches = 1;
+  int64_t perCall() const { return globalBatch / numMicrobatches; }
+  bool operator==(const BatchChoice &) const = default;
+};
+
+struct Request {
+  Options options;
+  plan::Cluster cluster;
+  plan::Spec given;     ///< by --plan and --micro-batch
+  plan::Spec spec;      ///< that, filled for the number of devices
+  std::string planText; ///< of a plan file; empty: --plan names none
+  std::optional<int64_t> globalBatch; ///< by --global-batch or the plan file
+
+  bool hasPlanFile() const { return !planText.empty(); }
+  /// True while the data-parallel degree, and with it the batch, isn't known.
+  bool isBatchOpen() const { return !spec.dp; }
+};
+
+bool isPlanFile(const std::string &plan);
+
+Outcome<Request> readRequest(const Options &options);
+
+/// How the batch is cut for the SPEC, whose data-parallel ranks these are, for a file that was
+/// exported with `fileBatch` samples.
+plan::Result<BatchChoice> chooseBatch(const Request &request, int64_t fileBatch,
+                                      int64_t dataParallel);
+
+} // namespace dtc::driver
