@@ -1,11 +1,10 @@
 // What a run says of its steps: the log (JSON lines), progress, the summary.
 #pragma once
 
-#include "dtc-rt/Status.h"
+#include "dtc-rt/LogFile.h"
 
 #include <chrono>
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,19 +35,21 @@ public:
   /// `logPath` may be empty.
   static Result<MetricsReporter> create(const MetricsSetup &setup, const std::string &logPath);
 
-  Status report(const StepMetrics &metrics);
+  /// A line that can't be logged doesn't end a run: it is said, once.
+  void report(const StepMetrics &metrics);
   /// Ends the progress line; the summary, empty without a step.
   std::string finish();
 
 private:
   using Clock = std::chrono::steady_clock;
   explicit MetricsReporter(const MetricsSetup &setup);
+  void appendToLog(const StepMetrics &metrics);
   void showProgress(const StepMetrics &metrics);
+  void endProgressLine();
 
   MetricsSetup setup;
-  std::string logPath;
-  std::ofstream log;
-  bool terminal = false, lineOpen = false;
+  std::optional<LogFile> log;
+  bool terminal = false, lineOpen = false, saidLogFailed = false;
   Clock::time_point started, shown;
   std::vector<double> times;
   StepMetrics first, last;

@@ -46,6 +46,8 @@ inline constexpr int kFormatVersion = 4;
 inline constexpr uint64_t kMemberAlignment = 64;
 inline constexpr uint64_t kHeadBytes = 65536;
 inline constexpr int64_t kMostThreads = 4096; ///< a rank
+/// A file is written as FILE.partial-PID, and renamed when it is complete.
+inline constexpr const char *kPartialSuffix = ".partial-";
 inline constexpr const char *kCodeFolder = "code/";
 inline constexpr const char *kManifestMember = "manifest.json";
 inline constexpr const char *kWeightsMember = "weights.safetensors";

@@ -7,6 +7,9 @@
 
 namespace dtc::rt {
 
+/// Where a file that the manifest describes is now.
+std::string weightPath(const Package &package, const WeightFile &info);
+
 /// Finds the bytes of every parameter: in the artifact or in files beside it.
 class WeightReader {
 public:

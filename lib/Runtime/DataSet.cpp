@@ -1,5 +1,6 @@
 #include "dtc-rt/DataSet.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace dtc::rt {
@@ -38,6 +39,24 @@ std::optional<int64_t> vocabularyOf(const Manifest &manifest) {
     if (!vocabulary && input.name != kTarget && isInteger(input.dtype))
       vocabulary = input.limit;
   return vocabulary;
+}
+
+/// True of int32 or int64 tokens that are read as integers of half the size or less: every second
+/// one is 0, and not all are.
+bool looksWider(std::span<const char> bytes, DType dtype) {
+  constexpr size_t kFewest = 32, kMost = 1 << 16;
+  size_t size = static_cast<size_t>(sizeOf(dtype)), count = std::min(bytes.size() / size, kMost);
+  auto isZero = [&](size_t element) {
+    std::span<const char> value = bytes.subspan(element * size, size);
+    return std::ranges::all_of(value, [](char byte) { return byte == 0; });
+  };
+  bool allZero = true;
+  for (size_t i = 0; i < count; ++i) {
+    if (i % 2 == 1 && !isZero(i))
+      return false;
+    allZero = allZero && isZero(i);
+  }
+  return count >= kFewest && !allZero;
 }
 
 std::string joinNames(const std::vector<TensorInfo> &inputs) {
@@ -115,6 +134,11 @@ Status DataSet::addTokens(const MappedFile &file, const Manifest &manifest) {
   std::span<const char> bytes = file.bytes();
   if (bytes.size() % static_cast<size_t>(sizeOf(dtype)) != 0)
     return refused(std::string("is not a whole number of elements ") + nameOf(dtype));
+  if (looksWider(bytes, dtype))
+    return refused(std::string("looks like tokens of more bytes, as every second element is 0; a "
+                               "vocabulary of ") + std::to_string(*vocabulary) + " takes elements " +
+                   nameOf(dtype) + " (numpy: tokens.astype(\"" +
+                   (dtype == DType::U16 ? "uint16" : "uint32") + "\").tofile(FILE))");
   int64_t tokens = static_cast<int64_t>(bytes.size()) / sizeOf(dtype), length = *manifest.sequence;
   samples = tokens > 0 ? (tokens - 1) / length : 0;
   int numInputs = 0;

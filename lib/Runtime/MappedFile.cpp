@@ -1,5 +1,7 @@
 #include "dtc-rt/MappedFile.h"
 
+#include "dtc-rt/PartialFiles.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -66,7 +68,8 @@ Result<OutputFile> OutputFile::create(const std::string &path, size_t size) {
   struct stat info;
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
     return failed(path + ": cannot create: there is something else than a file");
-  file.temporary = path + ".partial-" + std::to_string(::getpid());
+  removeAbandonedPartials(path);
+  file.temporary = path + kPartialSuffix + std::to_string(::getpid());
   file.length = size;
   file.descriptor = ::open(file.temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file.descriptor < 0)

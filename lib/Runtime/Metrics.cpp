@@ -71,27 +71,34 @@ MetricsReporter::MetricsReporter(const MetricsSetup &setup)
 Result<MetricsReporter> MetricsReporter::create(const MetricsSetup &setup,
                                                 const std::string &logPath) {
   MetricsReporter reporter(setup);
-  reporter.logPath = logPath;
-  if (!logPath.empty()) {
-    reporter.log.open(logPath, std::ios::trunc);
-    if (!reporter.log)
-      return failed(logPath + ": cannot be written");
-  }
+  if (logPath.empty())
+    return reporter;
+  Result<LogFile> log = LogFile::create(logPath);
+  if (!log)
+    return log.status();
+  reporter.log.emplace(std::move(*log));
   return reporter;
 }
 
-Status MetricsReporter::report(const StepMetrics &metrics) {
+void MetricsReporter::report(const StepMetrics &metrics) {
   if (times.empty())
     first = metrics;
   last = metrics;
   times.push_back(metrics.seconds);
-  if (log.is_open()) {
-    log << logLine(metrics, setup) << '\n' << std::flush;
-    if (!log)
-      return failed(logPath + ": cannot be written");
-  }
+  if (log)
+    appendToLog(metrics);
   showProgress(metrics);
-  return Status::ok();
+}
+
+void MetricsReporter::appendToLog(const StepMetrics &metrics) {
+  Status status = log->append(logLine(metrics, setup));
+  if (status.isOk() || saidLogFailed)
+    return;
+  saidLogFailed = true;
+  endProgressLine();
+  std::fprintf(stderr, "dtc-run: warning: %s; training goes on, from step %lld on the log lacks "
+                       "lines\n",
+               status.message().c_str(), static_cast<long long>(metrics.step));
 }
 
 void MetricsReporter::showProgress(const StepMetrics &metrics) {
@@ -117,10 +124,14 @@ void MetricsReporter::showProgress(const StepMetrics &metrics) {
   lineOpen = terminal;
 }
 
-std::string MetricsReporter::finish() {
+void MetricsReporter::endProgressLine() {
   if (lineOpen)
     std::fprintf(stderr, "\n");
   lineOpen = false;
+}
+
+std::string MetricsReporter::finish() {
+  endProgressLine();
   if (times.empty())
     return {};
   double typical = median(times);

@@ -2,6 +2,7 @@
 #include "Session.h"
 
 #include "dtc-rt/CPU/ThreadTeam.h"
+#include "dtc-rt/OutputConflicts.h"
 #include "dtc-rt/Platforms.h"
 
 #include <condition_variable>
@@ -137,6 +138,17 @@ Status loadCode(Platform &platform, const Package &package) {
   return platform.load(files).in(package.path());
 }
 
+/// Nothing that a run reads may be written by it: `--log` onto the data would empty them.
+Status checkFiles(const RunOptions &options, const Package &package) {
+  std::vector<NamedFile> inputs = {{"the artifact", options.artifact}, {"--data", options.data}};
+  for (const WeightFile &file : package.manifest().weights.files)
+    inputs.push_back({"the artifact's weights", weightPath(package, file)});
+  NamedFile outputs[] = {{"--log", options.log},
+                         {"--save-weights", options.saveWeights},
+                         {"--outputs", options.outputs}};
+  return checkOutputConflicts(inputs, outputs);
+}
+
 Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   Result<Package> opened = Package::open(options.artifact);
   if (!opened)
@@ -144,6 +156,8 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   auto package = std::make_unique<const Package>(std::move(*opened));
   const Manifest &manifest = package->manifest();
   if (Status status = checkMode(options, manifest); !status.isOk())
+    return status;
+  if (Status status = checkFiles(options, *package); !status.isOk())
     return status;
   Result<std::unique_ptr<Platform>> platform = openPlatform(manifest);
   if (!platform)
@@ -169,10 +183,21 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
                                               std::move(*data), std::move(*weights), order});
 }
 
+/// The rest of a run would be made with the last learning rate.
+void sayRateEnds(const LearningRateInfo &rate, int64_t steps) {
+  bool ends = rate.schedule != LearningRateInfo::Schedule::Constant && rate.totalSteps < steps;
+  if (ends)
+    std::fprintf(stderr,
+                 "dtc-run: warning: the learning rate reaches its minimum at step %lld (compile's "
+                 "--total-steps), this run has %lld steps\n",
+                 static_cast<long long>(rate.totalSteps), static_cast<long long>(steps));
+}
+
 Status openResults(Session &session) {
   const Manifest &manifest = session.manifest();
   int64_t epoch = (session.data.numSamples() + manifest.globalBatch - 1) / manifest.globalBatch;
   session.numSteps = session.options.steps.value_or(epoch);
+  sayRateEnds(manifest.learningRate, session.numSteps);
   if (!session.options.saveWeights.empty()) {
     Result<WeightWriter> writer = WeightWriter::create(session.options.saveWeights, manifest);
     if (!writer)

@@ -7,14 +7,19 @@
 #include <cstring>
 
 namespace dtc::rt {
+
+std::string weightPath(const Package &package, const WeightFile &info) {
+  size_t slash = package.path().rfind('/');
+  if (info.path.starts_with('/') || slash == std::string::npos)
+    return info.path;
+  return package.path().substr(0, slash + 1) + info.path;
+}
+
 namespace {
 
-/// The file that the manifest describes, found where the artifact is now.
+/// The file that the manifest describes, as it was at compile time.
 Result<MappedFile> openWeightFile(const Package &package, const WeightFile &info) {
-  std::string path = info.path;
-  size_t slash = package.path().rfind('/');
-  if (!path.starts_with('/') && slash != std::string::npos)
-    path = package.path().substr(0, slash + 1) + path;
+  std::string path = weightPath(package, info);
   Result<MappedFile> file = MappedFile::open(path);
   if (!file)
     return file.status();

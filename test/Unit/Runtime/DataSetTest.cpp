@@ -60,6 +60,19 @@ std::vector<int64_t> count(int64_t size) {
 
 } // namespace
 
+TEST(DataSet, TokensOfMoreBytesAreRefused) {
+  std::vector<int32_t> wide;
+  std::vector<uint16_t> narrow;
+  for (int i = 0; i < 40; ++i) {
+    wide.push_back(i % 10);
+    narrow.push_back(static_cast<uint16_t>(i % 2 ? 0 : i % 10)); // 0 2 ... is a file of zeros too
+  }
+  expectRefused(bytesOf(wide), "astype(\"uint16\")", languageModel(), "tokens.bin");
+  narrow[1] = 7;
+  EXPECT_TRUE(openData(bytesOf(narrow), languageModel(), "tokens.bin"));
+  EXPECT_TRUE(openData(std::string(80, '\0'), languageModel(), "tokens.bin"));
+}
+
 TEST(DataSet, ReadsTheShardOfAMicrobatch) {
   auto set = openData(languageData("I64", count(15), count(15)), languageModel());
   ASSERT_TRUE(set) << set.status().message();

@@ -1,0 +1,44 @@
+#include "dtc-rt/OutputConflicts.h"
+
+#include <filesystem>
+#include <system_error>
+
+namespace dtc::rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool areSame(const std::string &a, const std::string &b) {
+  std::error_code error;
+  if (fs::exists(a, error) && fs::exists(b, error))
+    return fs::equivalent(a, b, error) && !error;
+  fs::path first = fs::weakly_canonical(fs::absolute(a, error), error);
+  return !error && first == fs::weakly_canonical(fs::absolute(b, error), error) && !error;
+}
+
+bool isWrittenAsItIs(const std::string &path) {
+  std::error_code error;
+  fs::file_type type = fs::status(path, error).type();
+  return type == fs::file_type::character || type == fs::file_type::fifo;
+}
+
+} // namespace
+
+Status checkOutputConflicts(std::span<const NamedFile> inputs, std::span<const NamedFile> outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const NamedFile &output = outputs[i];
+    if (output.path.empty() || isWrittenAsItIs(output.path))
+      continue;
+    for (const NamedFile &input : inputs)
+      if (!input.path.empty() && areSame(input.path, output.path))
+        return {ExitCode::Usage, output.path + ": " + output.name + " would write over " +
+                                     input.name + "; give it another path"};
+    for (const NamedFile &other : outputs.first(i))
+      if (!other.path.empty() && areSame(other.path, output.path))
+        return {ExitCode::Usage, output.path + ": " + other.name + " and " + output.name +
+                                     " would write the same file; give one of them another path"};
+  }
+  return Status::ok();
+}
+
+} // namespace dtc::rt

@@ -1,0 +1,54 @@
+"""Files of a run that get in each other's way: nothing of the user's is lost."""
+
+import numpy
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from conftest import MODELS, call, check_call
+
+STEPS = 3
+
+
+@pytest.fixture
+def files(tmp_path):
+    """An artifact and data of its own, which a test may lose."""
+    check_call("dtc", "compile", MODELS / "mlp.onnx", "--devices", 1, "--loss", "cross_entropy",
+               "--global-batch", 8, "--lr-schedule", "linear", "--total-steps", STEPS,
+               "-o", tmp_path / "mlp.dtc")
+    save_file(load_file(MODELS / "mlp.data.safetensors"), tmp_path / "data.safetensors")
+    return tmp_path
+
+
+def run(files, *flags):
+    return call("dtc-run", files / "mlp.dtc", "--data", files / "data.safetensors", "--steps", STEPS, *flags)
+
+
+def test_a_full_disk_under_the_log_does_not_end_the_run(files):
+    outcome = run(files, "--log", "/dev/full", "--save-weights", files / "w.safetensors")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err.count("/dev/full: cannot be written") == 1
+    assert numpy.isfinite(load_file(files / "w.safetensors")["fc1.weight"]).all()
+
+
+@pytest.mark.parametrize("flag", ["--log", "--save-weights"])
+@pytest.mark.parametrize("file", ["data.safetensors", "mlp.dtc"])
+def test_an_output_is_no_input(files, flag, file):
+    before = (files / file).read_bytes()
+    outcome = run(files, flag, files / "." / file)
+    assert outcome.code == 2
+    assert f"{file}: {flag} would write over" in outcome.error_line()
+    assert (files / file).read_bytes() == before
+
+
+def test_a_killed_run_leaves_nothing_for_ever(files):
+    abandoned = files / "w.safetensors.partial-4194304"  # beyond the largest process number
+    abandoned.write_bytes(b"half")
+    assert run(files, "--save-weights", files / "w.safetensors").code == 0
+    assert not abandoned.exists()
+
+
+def test_steps_beyond_the_learning_rate_are_said(files):
+    assert "--total-steps" not in run(files).err
+    longer = call("dtc-run", files / "mlp.dtc", "--data", files / "data.safetensors", "--steps", STEPS + 1)
+    assert longer.code == 0
+    assert f"its minimum at step {STEPS} (compile's --total-steps), this run has {STEPS + 1} steps" in longer.err

@@ -1,0 +1,116 @@
+#include "TestArtifact.h"
+
+#include "dtc-rt/LogFile.h"
+#include "dtc-rt/OutputConflicts.h"
+#include "dtc-rt/PackageFormat.h"
+#include "dtc-rt/PartialFiles.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace dtc::rt;
+using namespace dtc::rt::test;
+
+namespace {
+
+/// Files of this process end at `bytes` while it lives: writes beyond fail, as on a full disk.
+class FileSizeLimit {
+public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &old);
+    rlimit limit{bytes, old.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    handler = std::signal(SIGXFSZ, SIG_IGN);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &old);
+    std::signal(SIGXFSZ, handler);
+  }
+
+private:
+  rlimit old{};
+  void (*handler)(int) = nullptr;
+};
+
+int processThatIsGone() {
+  pid_t child = ::fork();
+  if (child == 0)
+    ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  return child;
+}
+
+} // namespace
+
+TEST(LogFile, ALineIsThereAsAWholeOrNotAtAll) {
+  TemporaryFolder folder;
+  auto log = LogFile::create(folder / "log");
+  ASSERT_TRUE(log) << log.status().message();
+  {
+    FileSizeLimit limit(10);
+    EXPECT_TRUE(log->append("12345").isOk());
+    EXPECT_EQ(log->append("1234567").code(), ExitCode::Failed);
+    EXPECT_EQ(readFile(folder / "log"), "12345\n");
+  }
+  EXPECT_TRUE(log->append("678").isOk());
+  EXPECT_EQ(readFile(folder / "log"), "12345\n678\n");
+}
+
+TEST(LogFile, HasOneWriter) {
+  TemporaryFolder folder;
+  {
+    auto log = LogFile::create(folder / "log");
+    ASSERT_TRUE(log);
+    ASSERT_TRUE(log->append("first").isOk());
+    auto second = LogFile::create(folder / "log");
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.status().code(), ExitCode::Usage);
+    EXPECT_EQ(readFile(folder / "log"), "first\n"); // not emptied
+  }
+  EXPECT_TRUE(LogFile::create(folder / "log"));
+  EXPECT_EQ(readFile(folder / "log"), "");
+}
+
+TEST(OutputConflicts, AnOutputIsNoInputUnderAnyPath) {
+  TemporaryFolder folder;
+  writeFile(folder / "data", "x");
+  std::filesystem::create_symlink(folder / "data", folder / "link");
+  std::filesystem::create_hard_link(folder / "data", folder / "other");
+  NamedFile inputs[] = {{"the model", ""}, {"--data", folder / "data"}};
+  for (const char *name : {"data", "link", "other", "./data"}) {
+    NamedFile outputs[] = {{"--log", folder / name}};
+    Status status = checkOutputConflicts(inputs, outputs);
+    EXPECT_EQ(status.code(), ExitCode::Usage) << name;
+    EXPECT_NE(status.message().find("--data"), std::string::npos);
+  }
+  NamedFile apart[] = {{"--log", folder / "new"}, {"--outputs", ""}, {"--save-weights", ""}};
+  EXPECT_TRUE(checkOutputConflicts(inputs, apart).isOk());
+}
+
+TEST(OutputConflicts, TwoOutputsAreTwoFiles) {
+  TemporaryFolder folder;
+  NamedFile same[] = {{"--log", folder / "new"}, {"--outputs", folder / "./new"}};
+  EXPECT_EQ(checkOutputConflicts({}, same).code(), ExitCode::Usage);
+  NamedFile device[] = {{"--log", "/dev/null"}, {"--outputs", "/dev/null"}};
+  EXPECT_TRUE(checkOutputConflicts({}, device).isOk());
+}
+
+TEST(PartialFiles, ThoseOfLivingProcessesStay) {
+  TemporaryFolder folder;
+  std::string start = (folder / "model.dtc") + kPartialSuffix;
+  std::string gone = start + std::to_string(processThatIsGone());
+  std::string mine = start + std::to_string(::getpid()), foreign = start + "notes";
+  std::string another =
+      (folder / "other.dtc") + kPartialSuffix + std::to_string(processThatIsGone());
+  for (const std::string &path : {gone, mine, foreign, another})
+    writeFile(path, "x");
+  removeAbandonedPartials(folder / "model.dtc");
+  EXPECT_FALSE(std::filesystem::exists(gone));
+  for (const std::string &path : {mine, foreign, another})
+    EXPECT_TRUE(std::filesystem::exists(path)) << path;
+}
