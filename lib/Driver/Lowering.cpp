@@ -8,6 +8,7 @@
 #include "dtc/Report/Artifact.h"
 #include "dtc/Report/Json.h"
 #include "dtc/Report/Words.h"
+#include "dtc-rt/PartialFiles.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -207,6 +208,7 @@ ExitCode package(const Environment &env, const Options &options, Scheduled &sche
   inputs.embedWeights = options.embedWeights;
   inputs.init = weights.init;
   inputs.about = aboutArtifact(env, options, scheduled);
+  rt::removeAbandonedPartials(inputs.path);
   return succeeded(package::writePackage(inputs)) ? ExitCode::Done : ExitCode::Failed;
 }
 

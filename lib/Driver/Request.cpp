@@ -2,6 +2,7 @@
 
 #include "dtc/Plan/Plan/Plan.h"
 #include "dtc/Plan/Plan/TextFile.h"
+#include "dtc-rt/OutputConflicts.h"
 
 #include <algorithm>
 
@@ -38,7 +39,22 @@ static Result<plan::Spec> specOfPlanFile(Request &request) {
   return spec;
 }
 
+/// Nothing that a command reads may be written by it.
+static rt::Status checkFiles(const Options &options) {
+  rt::NamedFile inputs[] = {{"the model", options.model},
+                            {"--weights", options.weights},
+                            {"--cluster", options.cluster},
+                            {"--plan", isPlanFile(options.plan) ? options.plan : ""}};
+  rt::NamedFile outputs[] = {{"-o", options.output},
+                             {"--save-plan", options.savePlan},
+                             {"--report", options.report},
+                             {"--trace", options.trace}};
+  return rt::checkOutputConflicts(inputs, outputs);
+}
+
 Outcome<Request> readRequest(const Options &options) {
+  if (rt::Status status = checkFiles(options); !status.isOk())
+    return fail({status.message(), int(status.code())});
   Request request{options, {}, {}, {}, {}, options.globalBatch};
   auto cluster = plan::loadCluster(options.cluster);
   if (!cluster)

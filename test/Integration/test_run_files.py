@@ -52,3 +52,14 @@ def test_steps_beyond_the_learning_rate_are_said(files):
     longer = call("dtc-run", files / "mlp.dtc", "--data", files / "data.safetensors", "--steps", STEPS + 1)
     assert longer.code == 0
     assert f"its minimum at step {STEPS} (compile's --total-steps), this run has {STEPS + 1} steps" in longer.err
+
+
+@pytest.mark.parametrize("flags", [["-o", "m.onnx"], ["-o", "m.dtc", "--report", "m.dtc"]])
+def test_a_compilation_writes_over_nothing_that_it_reads(tmp_path, flags):
+    model = (MODELS / "mlp.onnx").read_bytes()
+    (tmp_path / "m.onnx").write_bytes(model)
+    outcome = call("dtc", "compile", "m.onnx", "--devices", 1, "--loss", "cross_entropy", *flags, cwd=tmp_path)
+    assert outcome.code == 2
+    assert "would write" in outcome.error_line()
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+    assert (tmp_path / "m.onnx").read_bytes() == model
