@@ -10,6 +10,7 @@ namespace dtc::raise {
 static void collectFactors(Value value, Product &product, bool root) {
   if (auto splat = splatValue(value)) {
     product.constant *= *splat;
+    product.numbers.push_back(*splat);
     return;
   }
   auto mul = value.getDefiningOp<arith::MulFOp>();
@@ -23,6 +24,7 @@ static void collectFactors(Value value, Product &product, bool root) {
     auto splat = div ? splatValue(div.getRhs()) : std::nullopt;
     if (splat) {
       product.constant /= *splat;
+      product.numbers.push_back(*splat);
       collectFactors(div.getLhs(), product, false);
       return;
     }
@@ -36,8 +38,8 @@ Product flattenProduct(Value value) {
   return product;
 }
 
-static bool isNear(double value, double wanted) {
-  return std::fabs(value - wanted) <= 1e-6 * std::fabs(wanted);
+static bool hasConstant(const Product &product, double wanted, const Rounding &rounding) {
+  return rounding.isNear(product.constant, product.numbers, wanted);
 }
 
 /// The other operand of an addition of the constant `wanted`.
@@ -56,9 +58,9 @@ static bool isPower(const Product &product, Value x, size_t exponent) {
 }
 
 /// sqrt(2/pi) * (x + 0.044715 x^3), or the same with x factored out.
-static bool isTanhArgument(Value value, Value x) {
+static bool isTanhArgument(Value value, Value x, const Rounding &rounding) {
   const Product outer = flattenProduct(value);
-  if (!isNear(outer.constant, std::sqrt(2 / M_PI)) || outer.factors.empty())
+  if (!hasConstant(outer, std::sqrt(2 / M_PI), rounding) || outer.factors.empty())
     return false;
   Value inner = outer.factors.back() == x ? outer.factors.front() : outer.factors.back();
   if (outer.factors.size() == 2) { // x * (1 + 0.044715 x^2)
@@ -66,7 +68,7 @@ static bool isTanhArgument(Value value, Value x) {
     if (!square || (outer.factors.front() != x && outer.factors.back() != x))
       return false;
     const Product product = flattenProduct(square);
-    return isNear(product.constant, 0.044715) && isPower(product, x, 2);
+    return hasConstant(product, 0.044715, rounding) && isPower(product, x, 2);
   }
   auto add = inner.getDefiningOp<arith::AddFOp>();
   if (outer.factors.size() != 1 || !add)
@@ -74,7 +76,7 @@ static bool isTanhArgument(Value value, Value x) {
   for (bool left : {true, false})
     if ((left ? add.getLhs() : add.getRhs()) == x) {
       const Product cube = flattenProduct(left ? add.getRhs() : add.getLhs());
-      if (isNear(cube.constant, 0.044715) && isPower(cube, x, 3))
+      if (hasConstant(cube, 0.044715, rounding) && isPower(cube, x, 3))
         return true;
     }
   return false;
@@ -88,16 +90,17 @@ struct RaiseGelu : OpRewritePattern<arith::MulFOp> {
     const Product product = flattenProduct(op.getResult());
     if (product.constant != 0.5 || product.factors.size() != 2)
       return failure();
+    const Rounding rounding(op);
     for (int gate : {0, 1}) {
       Value x = product.factors[1 - gate], inner = plusConstant(product.factors[gate], 1);
       auto tanh = inner ? inner.getDefiningOp<math::TanhOp>() : math::TanhOp();
       auto erf = inner ? inner.getDefiningOp<math::ErfOp>() : math::ErfOp();
-      if (tanh && isTanhArgument(tanh.getOperand(), x))
+      if (tanh && isTanhArgument(tanh.getOperand(), x, rounding))
         return replace(op, graph::Activation::GeluTanh, x, rewriter);
       if (!erf)
         continue;
       const Product argument = flattenProduct(erf.getOperand());
-      if (isNear(argument.constant, M_SQRT1_2) && isPower(argument, x, 1))
+      if (hasConstant(argument, M_SQRT1_2, rounding) && isPower(argument, x, 1))
         return replace(op, graph::Activation::Gelu, x, rewriter);
     }
     return failure();

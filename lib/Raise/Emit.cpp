@@ -101,6 +101,14 @@ Value reduce(Emitter &emit, graph::ReduceKind kind, Value value, ArrayRef<int64_
   return graph::ReduceOp::create(emit, tensorType(value).clone(shape), kind, value, dims);
 }
 
+Value divideByCount(Emitter &emit, Value sum, int64_t count) {
+  const Type element = elementOf(sum);
+  const bool half = element.isF16() || element.isBF16();
+  Value wide = castTo(emit, sum, half ? Type(emit.getF32Type()) : element);
+  Value mean = arith::DivFOp::create(emit, wide, splatLike(emit, wide, double(count)));
+  return castTo(emit, mean, element);
+}
+
 Value pad(Emitter &emit, Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
           double fill) {
   Shape shape(tensorType(value).getShape());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Reshapes.h"
+#include "Rounding.h"
 
 namespace dtc::raise {
 
@@ -24,6 +25,7 @@ bool hidesKey(double value);
 /// constants count. Products that have other users are not entered.
 struct Product {
   double constant = 1;
+  llvm::SmallVector<double, 2> numbers; ///< the constant factors, of which `constant` is made
   llvm::SmallVector<mlir::Value> factors;
 };
 Product flattenProduct(mlir::Value value);

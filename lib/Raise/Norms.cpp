@@ -37,7 +37,7 @@ static Value meanOf(Value value) {
   auto shape = graph::shapeOf(sum.getInput());
   const int64_t last = shape.size() - 1;
   if (sum.getDims() != ArrayRef<int64_t>{last} ||
-      std::abs(mean.constant * shape[last] - 1) > 1e-6)
+      !Rounding(sum).isNear(mean.constant, mean.numbers, 1.0 / double(shape[last])))
     return {};
   return sum.getInput();
 }

@@ -5,6 +5,7 @@
 namespace dtc::raise {
 
 void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch) {
+  passes.addPass(createWidenHalves());
   if (batch != 0)
     passes.addPass(createRebatch({batch}));
   passes.addPass(mlir::createCanonicalizerPass());

@@ -22,6 +22,7 @@ struct RaiseLayers : impl::RaiseLayersBase<RaiseLayers> {
     addExpertPatterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
+    getOperation()->walk([](func::FuncOp func) { func->removeAttr(kRoundedTo); });
   }
 };
 } // namespace

@@ -45,11 +45,8 @@ public:
   }
 
 private:
-  /// Whether values of an element type become the target's: f32 for bf16; for f32 what a file
-  /// may hold instead of it.
-  bool isReplaced(Type type) const {
-    return target.isF32() ? type.isF16() || type.isBF16() || type.isF64() : type.isF32();
-  }
+  /// Whether values of an element type become the target's: f32 for a half, f64 for f32.
+  bool isReplaced(Type type) const { return target.isF32() ? type.isF64() : type.isF32(); }
   bool isReplaced(Value value) const { return isReplaced(getElementTypeOrSelf(value)); }
 
   void retype(Value value) {
@@ -129,18 +126,17 @@ private:
 
 } // namespace
 
-/// Whether a parameter is neither f32 nor bf16.
-static bool hasOtherParameters(func::FuncOp func) {
+static bool hasDoubleParameters(func::FuncOp func) {
   return llvm::any_of(func.getArguments(), [&](BlockArgument argument) {
     RoleAttr role = getArgRole(func, argument.getArgNumber());
     Type type = getElementTypeOrSelf(argument);
-    return role && role.getKind() == RoleKind::Parameter && (type.isF16() || type.isF64());
+    return role && role.getKind() == RoleKind::Parameter && type.isF64();
   });
 }
 
 LogicalResult convertPrecision(ModuleOp module, func::FuncOp func, FloatType target) {
   auto f32 = Float32Type::get(func.getContext());
-  if (!target.isF32() && hasOtherParameters(func) &&
+  if (!target.isF32() && hasDoubleParameters(func) &&
       failed(PrecisionConverter(module, func, f32).convert()))
     return failure();
   return PrecisionConverter(module, func, target).convert();

@@ -7,12 +7,12 @@
 
 namespace dtc::training {
 
-/// Converts `func` to `target`, f32 or bf16, whatever the floats of the file are: parameters (and
-/// their dtc.parameter, but for the type in the file) become `target`, and with them every float
-/// that depends on one. What depends on no parameter (rotary tables, masks, positions) stays as it
-/// is, as its range or precision may be needed, and is rounded where it meets a converted value.
-/// Casts between halves and f32 vanish, those to f64 stay. In bf16, row statistics and losses stay
-/// f32: ops compute them so.
+/// Converts `func`, in f32 or f64, to `target`, f32 or a half: parameters (and their dtc.parameter,
+/// but for the type in the file) become `target`, and with them every float that depends on one.
+/// What depends on no parameter (rotary tables, masks, positions) stays as it is, as its range or
+/// precision may be needed, and is rounded where it meets a converted value. Casts from f64 to f32
+/// vanish, those to f64 stay. In a half, row statistics and losses stay f32: ops compute them so.
+/// The halves of a file have become f32 before (Raise/Passes.td: WidenHalves).
 mlir::LogicalResult convertPrecision(mlir::ModuleOp module, mlir::func::FuncOp func,
                                      mlir::FloatType target);
 

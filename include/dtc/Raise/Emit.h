@@ -39,6 +39,9 @@ mlir::Value pickEach(Emitter &emit, mlir::Value rows, mlir::Value indices);
 /// The dimensions vanish.
 mlir::Value reduce(Emitter &emit, graph::ReduceKind kind, mlir::Value value,
                    llvm::ArrayRef<int64_t> dims);
+/// The mean of `count` elements from their sum. Halves, which may not hold the count, are divided
+/// in f32.
+mlir::Value divideByCount(Emitter &emit, mlir::Value sum, int64_t count);
 mlir::Value pad(Emitter &emit, mlir::Value value, llvm::ArrayRef<int64_t> low,
                 llvm::ArrayRef<int64_t> high, double fill);
 

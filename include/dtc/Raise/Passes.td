@@ -3,6 +3,26 @@
 
 include "mlir/Pass/PassBase.td"
 
+def WidenHalves : Pass<"dtc-widen-halves", "::mlir::ModuleOp"> {
+  let summary = "make f32 of the file's halves";
+  let description = [{
+    A model is the same whether it was exported in f32, bf16 or f16: which floats
+    it is trained in is said elsewhere. So halves become f32 in @forward, and
+    casts between them and f32 vanish; dtc.parameter keeps the file's type. The
+    largest number of a half becomes that of f32: masks hide with it. Clamps that
+    keep f16 from overflowing are left out. A model without parameters keeps its
+    types.
+
+        dtc.parameter trainable @w : tensor<4x8xbf16> file tensor<4x8xbf16>
+        %0 = dtc.contract %x [0, 2], %w [2, 1] -> [0, 1] : ... -> tensor<2x8xbf16>
+        %1 = arith.extf %0 : tensor<2x8xbf16> to tensor<2x8xf32>
+      becomes
+        dtc.parameter trainable @w : tensor<4x8xf32> file tensor<4x8xbf16>
+        %0 = dtc.contract %x [0, 2], %w [2, 1] -> [0, 1] : ... -> tensor<2x8xf32>
+  }];
+  let dependentDialects = ["::dtc::graph::GraphDialect"];
+}
+
 def Rebatch : Pass<"dtc-rebatch", "::mlir::ModuleOp"> {
   let summary = "give @forward another batch size";
   let description = [{

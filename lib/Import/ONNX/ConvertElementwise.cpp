@@ -6,6 +6,7 @@
 #include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -246,6 +247,17 @@ static LogicalResult convertUnary(NodeConverter &node) {
   return node.define(result);
 }
 
+static LogicalResult convertIsInf(NodeConverter &node) {
+  if (!isa<FloatType>(node.input(0).element()) || !node.attrInt("detect_negative", 1) ||
+      !node.attrInt("detect_positive", 1))
+    return node.error() << "is supported on floats and infinities of both signs only";
+  Emitter &emit = node.emit;
+  Value size = math::AbsFOp::create(emit, node.value(0));
+  Value infinity = splatLike(emit, size, std::numeric_limits<double>::infinity());
+  return node.define(
+      arith::CmpFOp::create(emit, arith::CmpFPredicate::OEQ, size, infinity).getResult());
+}
+
 static LogicalResult activation(NodeConverter &node, graph::Activation kind) {
   if (!isa<FloatType>(node.input(0).element()))
     return node.error() << "is not supported on " << node.input(0).element();
@@ -398,6 +410,7 @@ void addElementwiseConverters(ConverterTable &table) {
   table["Cast"] = convertCast;
   table["CastLike"] = convertCast;
   table["Mod"] = convertMod;
+  table["IsInf"] = convertIsInf;
 }
 
 } // namespace dtc::import

@@ -59,7 +59,7 @@ static Value emitReduction(Emitter &emit, StringRef op, Value x, ArrayRef<int64_
     x = math::AbsFOp::create(emit, x);
   Value sum = reduce(emit, K::Sum, x, axes);
   if (op == "ReduceMean")
-    return arith::DivFOp::create(emit, sum, splatLike(emit, sum, count));
+    return divideByCount(emit, sum, count);
   if (op == "ReduceL2")
     return math::SqrtOp::create(emit, sum);
   return sum;

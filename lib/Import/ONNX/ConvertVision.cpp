@@ -195,8 +195,7 @@ static LogicalResult convertGlobalPool(NodeConverter &node) {
     return node.define(
         reshape(emit, reduce(emit, graph::ReduceKind::Max, node.value(0), axes), kept));
   Value sum = reduce(emit, graph::ReduceKind::Sum, node.value(0), axes);
-  return node.define(
-      reshape(emit, arith::DivFOp::create(emit, sum, splatLike(emit, sum, count)), kept));
+  return node.define(reshape(emit, divideByCount(emit, sum, count), kept));
 }
 
 void addVisionConverters(ConverterTable &table) {
