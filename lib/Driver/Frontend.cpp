@@ -32,8 +32,7 @@ static DialectRegistry makeRegistry(const target::Target *target) {
 }
 
 Environment::Environment(const Options &options)
-    : target(targetOf(options)),
-      context(makeRegistry(target), MLIRContext::Threading::DISABLED),
+    : target(targetOf(options)), context(makeRegistry(target), MLIRContext::Threading::DISABLED),
       printer(context, options.model) {
   // The constructor's flag leaves types and attributes with their locks.
   context.disableMultithreading();
@@ -65,8 +64,8 @@ static plan::Result<BatchChoice> firstBatch(const Request &request, int64_t file
   if (choice && !planned)
     return choice;
   // The planner cuts the batch; see makePlan.
-  return BatchChoice{
-      request.globalBatch.value_or(std::max<int64_t>(fileBatch, 1) * dataParallel), 1};
+  return BatchChoice{request.globalBatch.value_or(std::max<int64_t>(fileBatch, 1) * dataParallel),
+                     1};
 }
 
 /// Without a global batch the file's own decides, which importing tells.
@@ -125,8 +124,7 @@ static LogicalResult checkOutputs(ModuleOp module, int64_t samples) {
   for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
     auto shape = cast<RankedTensorType>(type).getShape();
     if (shape.empty() || shape.front() != samples)
-      return function.emitError() << "the output '"
-                                  << graph::getResultRole(function, i).getName()
+      return function.emitError() << "the output '" << graph::getResultRole(function, i).getName()
                                   << "' is not one of each of the " << samples
                                   << " samples, its type is " << type;
   }
@@ -163,6 +161,11 @@ Outcome<Weights> prepareToCompile(const Environment &env, const Options &options
                                   Trained &trained) {
   if (options.until <= Phase::Plan)
     return Weights();
+  if (options.train.precision == training::Precision::F16) {
+    trained.module().emitError(
+        "fp16 is planned, but not compiled yet, as it needs loss scaling; use bf16");
+    return ExitCode::InputRefused;
+  }
   if (env.target && failed(env.target->checkElementTypes(trained.module())))
     return ExitCode::InputRefused;
   if (options.train.loss == training::LossKind::None &&

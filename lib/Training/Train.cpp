@@ -80,6 +80,8 @@ private:
     FloatType target = Float32Type::get(context);
     if (options.precision == Precision::BF16)
       target = BFloat16Type::get(context);
+    else if (options.precision == Precision::F16)
+      target = Float16Type::get(context);
     return training::convertPrecision(module, forward, target);
   }
 

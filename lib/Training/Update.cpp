@@ -187,8 +187,6 @@ LogicalResult checkNumbers(ModuleOp module, const TrainOptions &options) {
 } // namespace
 
 LogicalResult checkOptions(ModuleOp module, const TrainOptions &options) {
-  if (options.precision == Precision::F16)
-    return module.emitError("training in fp16 is not implemented; use bf16");
   if (options.numMicrobatches < 1)
     return module.emitError() << "the number of microbatches must be at least 1: "
                               << options.numMicrobatches;

@@ -1,4 +1,3 @@
-// RUN: not dtc-opt --dtc-train="precision=fp16" %s 2>&1 | FileCheck --check-prefix=FP16 %s
 // RUN: not dtc-opt --dtc-train="microbatches=0" %s 2>&1 | FileCheck --check-prefix=MICRO %s
 // RUN: not dtc-opt --dtc-train="momentum=0.5" %s 2>&1 | FileCheck --check-prefix=MOMENTUM %s
 // RUN: not dtc-opt --dtc-train="optimizer=sgd nesterov=true" %s 2>&1 | FileCheck --check-prefix=NESTEROV %s
@@ -12,7 +11,6 @@
 // RUN: not dtc-opt --dtc-train="adapter-rank=-1" %s 2>&1 | FileCheck --check-prefix=RANK %s
 // RUN: not dtc-opt --dtc-train="adapter-rank=4" %s 2>&1 | FileCheck --check-prefix=ADAPT %s
 
-// FP16: error: training in fp16 is not implemented; use bf16
 // MICRO: error: the number of microbatches must be at least 1: 0
 // MOMENTUM: error: only sgd has a momentum: 5.000000e-01
 // NESTEROV: error: Nesterov's momentum needs sgd with a momentum

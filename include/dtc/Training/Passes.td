@@ -49,7 +49,7 @@ def BuildTraining : Pass<"dtc-train", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
                clEnumValN(::dtc::training::Precision::F32, "fp32", "single"),
                clEnumValN(::dtc::training::Precision::BF16, "bf16", "bf16 with f32 masters"),
-               clEnumValN(::dtc::training::Precision::F16, "fp16", "not implemented"))}]>,
+               clEnumValN(::dtc::training::Precision::F16, "fp16", "fp16 with f32 masters, without loss scaling"))}]>,
     Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of a step">,
     Option<"adapterRank", "adapter-rank", "int64_t", "0", "rank of LoRA adapters; 0: none">];
 }

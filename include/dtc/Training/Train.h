@@ -46,8 +46,8 @@ struct TrainOptions {
 ///     a result of a role and name that is also an argument replaces it.
 ///
 /// The loss is about the output named "logits", or the only float one. With
-/// bf16 the parameters (and their dtc.parameter) are bf16, masters, states and
-/// gradients f32. A trainable parameter that the loss does not depend on is
+/// bf16 or fp16 the parameters (and their dtc.parameter) are that, masters, states
+/// and gradients f32. A trainable parameter that the loss does not depend on is
 /// left alone: it has a warning, no gradient and no place in @update.
 ///
 /// Forward ops are numbered with `dtc.id`, backward ops carry `dtc.backward`.

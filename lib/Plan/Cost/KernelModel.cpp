@@ -9,7 +9,15 @@ namespace dtc::plan {
 /// 0.73 to 0.87 of the peak.
 static constexpr double kUsualEfficiency = 0.8;
 
+/// Whether a cluster leaves out the rate of fp16, which is that of bf16 wherever there is one.
+static bool hasRateOfBf16(const DeviceSpec &device, DType type) {
+  return type == DType::F16 && !device.peak.contains(DType::F16) &&
+         device.peak.contains(DType::BF16);
+}
+
 double peakFlops(const DeviceSpec &device, DType type) {
+  if (hasRateOfBf16(device, type))
+    type = DType::BF16;
   if (auto it = device.peak.find(type); it != device.peak.end())
     return it->second;
   auto single = device.peak.find(DType::F32);
@@ -18,6 +26,8 @@ double peakFlops(const DeviceSpec &device, DType type) {
 
 double achievedFlops(const DeviceSpec &device, DType type) {
   auto it = device.achieved.find(type);
+  if (it == device.achieved.end() && hasRateOfBf16(device, type))
+    it = device.achieved.find(DType::BF16);
   return it != device.achieved.end() ? it->second : kUsualEfficiency * peakFlops(device, type);
 }
 

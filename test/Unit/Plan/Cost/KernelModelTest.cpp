@@ -218,6 +218,22 @@ TEST(KernelModel, SomeSoftmaxKernelsTakeMultiplesOfHeads) {
   }
 }
 
+TEST(KernelModel, Fp16WithoutARateHasThatOfBf16) {
+  Cluster cluster = *loadCluster("a100-80");
+  CostModel whole(cluster, 8);
+  cluster.device.peak.erase(DType::F16);
+  cluster.device.achieved.erase(DType::F16);
+  CostModel partly(cluster, 8);
+  LocalWork work = product(4096, 4096, 4096);
+  double bf16 = partly.opSeconds(work);
+  work.type = DType::F16;
+  EXPECT_EQ(partly.peakFlops(DType::F16), partly.peakFlops(DType::BF16));
+  EXPECT_EQ(partly.opSeconds(work), bf16);
+  EXPECT_EQ(whole.opSeconds(work), bf16);
+  CostModel volta = modelOf("v100"); // has its own rate, and none of bf16
+  EXPECT_GT(volta.peakFlops(DType::F16), 4 * volta.peakFlops(DType::F32));
+}
+
 TEST(KernelModel, OnlyEagerProgramsTakeTheHostsTime) {
   Cluster cluster = *loadCluster("h100");
   CostModel compiled(cluster, 8);
