@@ -59,6 +59,11 @@ private:
 
 } // namespace
 
+/// Some exporters write -1 where a dimension has no fixed size.
+static bool hasSize(const onnx::TensorShapeProto::Dimension &dim) {
+  return dim.has_dim_value() && dim.dim_value() != -1;
+}
+
 /// The size of one dimension of an input.
 FailureOr<int64_t> Importer::bindDim(const std::string &input, int64_t index,
                                      const onnx::TensorShapeProto::Dimension &dim) {
@@ -66,7 +71,7 @@ FailureOr<int64_t> Importer::bindDim(const std::string &input, int64_t index,
   std::optional<int64_t> wanted;
   if (given != options.shapes.end())
     wanted = given->second.dims[index];
-  if (dim.has_dim_value()) {
+  if (hasSize(dim)) {
     const int64_t size = dim.dim_value();
     if (size < 1)
       return LogicalResult(emitError(model.location)
@@ -141,7 +146,7 @@ LogicalResult Importer::noteBatch(const onnx::ValueInfoProto &info, ArrayRef<int
   if (shape.empty())
     return success();
   const auto &inFile = info.type().tensor_type().shape();
-  const bool fixed = inFile.dim_size() > 0 && inFile.dim(0).has_dim_value();
+  const bool fixed = inFile.dim_size() > 0 && hasSize(inFile.dim(0));
   if (fileBatch > 0 && fixed && shape[0] != fileBatch)
     return emitError(model.location)
            << "inputs have different batch sizes, the first dimension of each: " << batchOf
