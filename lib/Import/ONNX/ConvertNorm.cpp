@@ -78,7 +78,9 @@ static LogicalResult convertGroupNorm(NodeConverter &node) {
 /// (x - mean) * (scale / sqrt(var + eps)) + bias.
 static LogicalResult convertBatchNorm(NodeConverter &node) {
   if (node.attrInt("training_mode", 0) || node.hasOutput(1))
-    return node.error() << "in training mode is not supported; export the model in eval mode";
+    return node.error() << "in training mode is not supported; export the model in eval mode "
+                           "(model.eval()), in which it normalizes by its running statistics; "
+                           "training leaves these as they are";
   const Shape shape = node.input(0).shape();
   for (int i = 1; i < 5; ++i)
     if (shape.size() < 2 || !node.has(i) || node.input(i).shape() != Shape{shape[1]})

@@ -16,7 +16,8 @@ static LogicalResult convertDropout(NodeConverter &node) {
     if (failed(training))
       return failure();
     if (*training && (!node.has(1) || !node.host(1) || node.host(1)->number(0) != 0))
-      return node.error() << "in training mode is not supported; export the model in eval mode";
+      return node.error() << "in training mode is not supported; export the model in eval mode "
+                             "(model.eval()); then training drops nothing either";
   }
   return node.define(node.input(0));
 }

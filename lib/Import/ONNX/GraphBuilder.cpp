@@ -262,6 +262,8 @@ LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Em
     return diagnostic;
   }
   for (const onnx::NodeProto *node : nodes) {
+    if (node->op_type() == "Constant" && values.contains(node->output(0)))
+      continue; // read like an initializer
     emit.setLoc(NameLoc::get(StringAttr::get(emit.getContext(), node->name())));
     NodeConverter converter(*node, emit, values, tensors, model.location);
     if (failed(checkInputs(converter)) ||

@@ -11,8 +11,6 @@ using namespace mlir;
 
 namespace dtc::import {
 
-static constexpr int64_t kConstantLimit = 1 << 20; // bytes
-
 std::string listed(ArrayRef<int64_t> sizes) {
   std::string text = "[";
   for (size_t i = 0; i < sizes.size(); ++i)

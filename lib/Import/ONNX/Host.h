@@ -25,6 +25,9 @@ namespace dtc::import {
 
 using namespace raise;
 
+/// The most bytes that a tensor of the file may take to be computed with while importing.
+inline constexpr int64_t kConstantLimit = 1 << 20;
+
 class HostTensor;
 using Host = std::shared_ptr<const HostTensor>;
 

@@ -1,4 +1,5 @@
-#include "Parameters.h"
+#include "ExporterChanges.h"
+#include "Host.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringSet.h"
@@ -11,7 +12,6 @@ using namespace mlir;
 namespace dtc::import {
 
 static constexpr const char *kKind = "pkg.torch.export.graph_signature.InputSpec.kind";
-static constexpr const char *kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
 static constexpr const char *kScopes = "pkg.torch.onnx.name_scopes";
 
 std::string recordedKind(const onnx::ValueInfoProto &info) {
@@ -23,20 +23,6 @@ llvm::StringMap<const onnx::TensorProto *> initializers(const Model &model) {
   for (const auto &tensor : model.graph().initializer())
     result[tensor.name()] = &tensor;
   return result;
-}
-
-/// The targets of lines `p_NAME: PARAMETER target='m.x.weight'`.
-static std::vector<std::string> signatureParameters(const Model &model) {
-  std::vector<std::string> targets;
-  const std::string text = metadata(model.graph().metadata_props(), kSignature);
-  SmallVector<StringRef> lines;
-  StringRef(text).split(lines, '\n');
-  for (StringRef line : lines) {
-    auto [head, tail] = line.split(": PARAMETER target='");
-    if (!tail.empty())
-      targets.push_back(tail.split('\'').first.str());
-  }
-  return targets;
 }
 
 /// The module a node belongs to: in `['', 'm', 'm.wte', 'embedding']` it is m.wte.
@@ -53,10 +39,7 @@ namespace {
 /// Decides kinds from what is recorded, else from how tensors are used.
 class Classifier {
 public:
-  explicit Classifier(const Model &model) : model(model) {
-    for (const onnx::NodeProto *node : model.nodes)
-      for (int i = 0; i < node->input_size(); ++i)
-        readers[node->input(i)].push_back({node, i});
+  Classifier(const Model &model, const Readers &readers) : model(model), readers(readers) {
     const auto stored = initializers(model);
     for (const auto &input : model.graph().input())
       if (!stored.contains(input.name()) && !isWeightKind(recordedKind(input)))
@@ -75,7 +58,8 @@ public:
     const bool isFloat = isa<FloatType>(tensor.element);
     tensor.kindRecorded = isWeightKind(kind);
     const bool setting = tensor.weight.shape.empty() || onlySetsSizes(tensor.name);
-    if (tensor.weight.data && (!isFloat || (setting && kind != "PARAMETER")))
+    const bool small = tensor.weight.size <= uint64_t(kConstantLimit);
+    if (tensor.weight.data && ((!isFloat && small) || (setting && kind != "PARAMETER")))
       tensor.kind = TensorKind::Constant;
     else if (kind == "BUFFER" || !isFloat)
       tensor.kind = TensorKind::Buffer;
@@ -86,30 +70,15 @@ public:
 
   /// Whether nothing but sizes depends on the tensor.
   bool onlySetsSizes(const std::string &name) const {
-    auto found = readers.find(name);
-    return found != readers.end() && llvm::all_of(found->second, [](const auto &reader) {
-             return reader.first->op_type() == "Resize" && reader.second >= 1;
-           });
-  }
-
-  /// Nodes that add it or scale by it, as norms and biases do.
-  std::vector<std::string> normsAndBiases(const std::string &name) const {
-    std::vector<std::string> nodes;
-    auto found = readers.find(name);
-    if (found == readers.end())
-      return nodes;
-    for (auto [node, index] : found->second) {
-      const std::string &op = node->op_type();
-      const bool norm = StringRef(op).ends_with("Normalization") && (index == 1 || index == 2);
-      const bool bias = (op == "Gemm" || op == "Conv") && index == 2;
-      if (norm || bias || op == "Add" || op == "Mul")
-        nodes.push_back(node->name());
-    }
-    return nodes;
+    ArrayRef<TensorUse> uses = readers.of(name);
+    return !uses.empty() && llvm::all_of(uses, [](const TensorUse &use) {
+      return use.node->op_type() == "Resize" && use.input >= 1;
+    });
   }
 
   /// Further names of tied tensors: a parameter in the signature that has no
-  /// tensor, whose module reads another module's tensor of the same last name.
+  /// tensor, whose module reads another module's tensor of the same last name;
+  /// and what Identity nodes call the tensor.
   void findAliases(std::vector<FileTensor> &tensors) const {
     llvm::StringMap<FileTensor *> byName;
     for (FileTensor &tensor : tensors)
@@ -121,25 +90,24 @@ public:
         if (moduleOf(*node) != ownerOf(target))
           continue;
         for (const std::string &name : node->input())
-          if (FileTensor *tensor = byName.lookup(name);
-              tensor && ownerOf(name) != ownerOf(target) &&
-              StringRef(name).rsplit('.').second == StringRef(target).rsplit('.').second &&
-              !llvm::is_contained(tensor->aliases, target))
-            tensor->aliases.push_back(target);
+          if (FileTensor *tensor = byName.lookup(name))
+            addAlias(*tensor, target);
       }
     }
-  }
-
-  bool signatureIsComplete(const std::vector<FileTensor> &tensors) const {
-    std::set<std::string> names;
-    for (const FileTensor &tensor : tensors)
-      names.insert(tensor.name);
-    const auto targets = signatureParameters(model);
-    return !targets.empty() &&
-           llvm::all_of(targets, [&](const auto &name) { return names.contains(name); });
+    for (FileTensor &tensor : tensors)
+      for (const std::string &name : readers.namesOf(tensor.name))
+        if (tensor.trainable)
+          addAlias(tensor, name);
   }
 
 private:
+  static void addAlias(FileTensor &tensor, const std::string &name) {
+    if (ownerOf(name) != ownerOf(tensor.name) &&
+        StringRef(name).rsplit('.').second == StringRef(tensor.name).rsplit('.').second &&
+        !llvm::is_contained(tensor.aliases, name))
+      tensor.aliases.push_back(name);
+  }
+
   /// Without recorded kinds: whether a gradient can reach the tensor.
   bool isTrained(const std::string &name) const {
     std::set<std::string> seen;
@@ -147,9 +115,9 @@ private:
     while (!open.empty()) {
       const std::string value = open.back();
       open.pop_back();
-      if (!seen.insert(value).second || !readers.contains(value))
+      if (!seen.insert(value).second)
         continue;
-      for (auto [node, index] : readers.at(value)) {
+      for (auto [node, index] : readers.of(value)) {
         if (node->op_type() == "BatchNormalization" && index >= 3)
           continue;
         if (node->op_type() == "Gather" && index == 0)
@@ -178,48 +146,10 @@ private:
   }
 
   const Model &model;
-  std::map<std::string, std::vector<std::pair<const onnx::NodeProto *, int>>> readers;
+  const Readers &readers;
   std::set<std::string> dependent; ///< values that depend on data
 };
 } // namespace
-
-/// Initializers that an optimizing exporter merged because they were equal, and those that it
-/// folded weights into, which no parameter of the exported module is.
-static LogicalResult checkMerged(const Model &model, const ImportOptions &options,
-                                 const Classifier &classifier,
-                                 const std::vector<FileTensor> &tensors) {
-  const bool anyRecorded =
-      llvm::any_of(tensors, [](const FileTensor &tensor) { return tensor.kindRecorded; });
-  if (options.allowMerged || classifier.signatureIsComplete(tensors))
-    return success();
-  std::vector<std::string> merged, folded;
-  for (const FileTensor &tensor : tensors) {
-    if (!tensor.trainable)
-      continue;
-    const bool shared = tensor.weight.shape.size() == 1 &&
-                        classifier.normsAndBiases(tensor.name).size() > 1;
-    if (shared)
-      merged.push_back(tensor.name);
-    else if (anyRecorded && !tensor.kindRecorded)
-      folded.push_back(tensor.name);
-  }
-  if (merged.empty() && folded.empty())
-    return success();
-  InFlightDiagnostic diagnostic =
-      options.training ? emitError(model.location) : emitWarning(model.location);
-  if (!merged.empty()) {
-    diagnostic << "several norms or biases are one tensor, training would tie them: export with "
-                  "optimize=False if the exporter merged equal ones, or pass --allow-merged: ";
-    llvm::interleaveComma(merged, diagnostic);
-  }
-  if (!folded.empty()) {
-    diagnostic << (merged.empty() ? "" : "; ")
-               << "the exporter has folded weights into tensors that are no parameters: export "
-                  "with optimize=False, or pass --allow-merged: ";
-    llvm::interleaveComma(folded, diagnostic);
-  }
-  return failure(options.training);
-}
 
 /// --freeze and --train.
 static LogicalResult applyPatterns(const Model &model, const ImportOptions &options,
@@ -267,6 +197,48 @@ static FailureOr<FileTensor> weightInput(const Model &model, const onnx::ValueIn
   return tensor;
 }
 
+static const onnx::TensorProto *constantOf(const onnx::NodeProto &node) {
+  if (node.op_type() == "Constant" && isDefaultDomain(node.domain()) && node.output_size() == 1)
+    for (const auto &attribute : node.attribute())
+      if (attribute.name() == "value")
+        return &attribute.t();
+  return nullptr;
+}
+
+/// Constant nodes that hold what other files have as initializers: tensors too large to be computed
+/// with. Where no initializer is a weight they are the weights, and so are smaller ones of several
+/// elements that a gradient reaches; else they are buffers.
+static LogicalResult addConstants(const Model &model, const llvm::StringMap<bool> &live,
+                                  Classifier &classifier, TensorReader &reader,
+                                  std::vector<FileTensor> &tensors) {
+  const bool hasWeights =
+      llvm::any_of(tensors, [](const FileTensor &tensor) { return tensor.trainable; });
+  std::vector<FileTensor> found;
+  bool anyLarge = false;
+  for (const onnx::NodeProto *node : model.nodes) {
+    const onnx::TensorProto *constant = constantOf(*node);
+    if (!constant || !live.contains(node->output(0)))
+      continue;
+    auto weight = reader.read(*constant);
+    if (failed(weight))
+      return failure();
+    FileTensor tensor;
+    tensor.name = node->output(0);
+    tensor.element = elementType(model.location.getContext(), constant->data_type());
+    tensor.weight = *weight;
+    const bool large = tensor.weight.size > uint64_t(kConstantLimit);
+    anyLarge |= large;
+    classifier.decide(tensor, large && hasWeights ? "BUFFER" : "");
+    tensor.kindRecorded = false;
+    const bool several = llvm::any_of(tensor.weight.shape, [](int64_t size) { return size > 1; });
+    if (large || (tensor.trainable && several && !hasWeights))
+      found.push_back(std::move(tensor));
+  }
+  if (anyLarge)
+    llvm::append_range(tensors, found);
+  return success();
+}
+
 FailureOr<std::vector<FileTensor>> classifyTensors(const Model &model,
                                                    const ImportOptions &options,
                                                    const llvm::StringMap<bool> &live,
@@ -279,7 +251,8 @@ FailureOr<std::vector<FileTensor>> classifyTensors(const Model &model,
       kinds[info.name()] = kind;
   if (model.graph().sparse_initializer_size() > 0)
     return LogicalResult(emitError(model.location) << "sparse initializers are not supported");
-  Classifier classifier(model);
+  const Readers readers(model);
+  Classifier classifier(model, readers);
   std::vector<FileTensor> tensors;
   llvm::StringSet<> names;
   for (const auto &initializer : model.graph().initializer()) {
@@ -307,8 +280,10 @@ FailureOr<std::vector<FileTensor>> classifyTensors(const Model &model,
     classifier.decide(*tensor, kind);
     tensors.push_back(std::move(*tensor));
   }
+  if (failed(addConstants(model, live, classifier, reader, tensors)))
+    return failure();
   if (failed(reader.checkOverlaps()) || failed(applyPatterns(model, options, tensors)) ||
-      failed(checkMerged(model, options, classifier, tensors)))
+      failed(checkExporterChanges(model, options, readers, live, tensors)))
     return failure();
   classifier.findAliases(tensors);
   return tensors;

@@ -1,0 +1,155 @@
+#include "ExporterChanges.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <cstring>
+
+using namespace mlir;
+
+namespace dtc::import {
+
+static constexpr const char *kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
+static constexpr const char *kExport =
+    "export with torch.onnx.export(model.eval(), ..., dynamo=True, optimize=False)";
+
+/// The targets of lines `p_NAME: PARAMETER target='m.x.weight'`.
+std::vector<std::string> signatureParameters(const Model &model) {
+  std::vector<std::string> targets;
+  const std::string text = metadata(model.graph().metadata_props(), kSignature);
+  SmallVector<StringRef> lines;
+  StringRef(text).split(lines, '\n');
+  for (StringRef line : lines) {
+    auto [head, tail] = line.split(": PARAMETER target='");
+    if (!tail.empty())
+      targets.push_back(tail.split('\'').first.str());
+  }
+  return targets;
+}
+
+/// Whether every parameter of the signature has a tensor of its own: then none was merged.
+static bool signatureIsComplete(const Model &model, ArrayRef<FileTensor> tensors) {
+  llvm::StringSet<> names;
+  for (const FileTensor &tensor : tensors)
+    names.insert(tensor.name);
+  const auto targets = signatureParameters(model);
+  return !targets.empty() &&
+         llvm::all_of(targets, [&](const auto &name) { return names.contains(name); });
+}
+
+/// Whether a node adds the tensor or scales by it, as norms and biases do.
+static bool isNormOrBias(const TensorUse &use) {
+  const std::string &op = use.node->op_type();
+  const bool norm = StringRef(op).ends_with("Normalization") && (use.input == 1 || use.input == 2);
+  const bool bias = (op == "Gemm" || op == "Conv") && use.input == 2;
+  return norm || bias || op == "Add" || op == "Mul";
+}
+
+/// Whether all elements are equal: as fresh norms, biases and adapters are, by which exporters
+/// find them equal to each other.
+static bool isUniform(const Weight &weight) {
+  uint64_t count = 1;
+  for (int64_t size : weight.shape)
+    count *= uint64_t(size);
+  if (!weight.data || count < 2 || weight.size < 2)
+    return false;
+  const uint64_t width = weight.size / count;
+  return std::memcmp(weight.data, weight.data + width, weight.size - width) == 0;
+}
+
+/// Whether training would tie what was separate in the module.
+static bool isMerged(const FileTensor &tensor, const Readers &readers) {
+  ArrayRef<TensorUse> uses = readers.of(tensor.name);
+  if (tensor.weight.shape.size() == 1 && llvm::count_if(uses, isNormOrBias) > 1)
+    return true;
+  return uses.size() > 1 && isUniform(tensor.weight);
+}
+
+static LogicalResult refuseMerged(const Model &model, const ImportOptions &options,
+                                  const Readers &readers, ArrayRef<FileTensor> tensors) {
+  const bool anyRecorded =
+      llvm::any_of(tensors, [](const FileTensor &tensor) { return tensor.kindRecorded; });
+  if (options.allowMerged || signatureIsComplete(model, tensors))
+    return success();
+  std::vector<std::string> merged, folded;
+  for (const FileTensor &tensor : tensors) {
+    if (!tensor.trainable)
+      continue;
+    if (isMerged(tensor, readers)) {
+      merged.push_back(tensor.name);
+      llvm::append_range(merged, readers.namesOf(tensor.name));
+    } else if (anyRecorded && !tensor.kindRecorded) {
+      folded.push_back(tensor.name);
+    }
+  }
+  if (merged.empty() && folded.empty())
+    return success();
+  InFlightDiagnostic diagnostic =
+      options.training ? emitError(model.location) : emitWarning(model.location);
+  if (!merged.empty()) {
+    diagnostic << "several norms or biases are one tensor, training would tie them: " << kExport
+               << " if the exporter merged equal ones, or pass --allow-merged: ";
+    llvm::interleaveComma(merged, diagnostic);
+  }
+  if (!folded.empty()) {
+    diagnostic << (merged.empty() ? "" : "; ")
+               << "the exporter has folded weights into tensors that are no parameters: " << kExport
+               << ", or pass --allow-merged: ";
+    llvm::interleaveComma(folded, diagnostic);
+  }
+  return failure(options.training);
+}
+
+/// Up to three names, and how many more there are.
+static std::string someOf(ArrayRef<std::string> names) {
+  constexpr size_t shown = 3;
+  std::string text = llvm::join(names.take_front(shown), ", ");
+  if (names.size() > shown)
+    text += " and " + std::to_string(names.size() - shown) + " more";
+  return text;
+}
+
+/// PyTorch's older exporter names what it computed from weights after the operator that reads it.
+static void warnOfFolded(const Model &model, ArrayRef<FileTensor> tensors) {
+  std::vector<std::string> convolutions, others;
+  for (const FileTensor &tensor : tensors)
+    if (tensor.trainable && StringRef(tensor.name).starts_with("onnx::"))
+      (StringRef(tensor.name).starts_with("onnx::Conv") ? convolutions : others)
+          .push_back(tensor.name);
+  if (!convolutions.empty())
+    emitWarning(model.location)
+        << "the exporter has folded batch norm into the convolutions of " << someOf(convolutions)
+        << ": these are trained instead, without any norm; to train the module's own weights "
+        << kExport;
+  if (!others.empty())
+    emitWarning(model.location)
+        << "the exporter has transposed or computed weights, which have lost their names and ties: "
+        << someOf(others) << "; to keep them " << kExport;
+}
+
+static void warnOfFrozenNorms(const Model &model, const llvm::StringMap<bool> &live) {
+  std::vector<std::string> norms;
+  for (const onnx::NodeProto *node : model.nodes)
+    if (node->op_type() == "BatchNormalization" && live.contains(node->output(0)))
+      norms.push_back(node->name().empty() ? node->output(0) : node->name());
+  if (!norms.empty())
+    emitWarning(model.location)
+        << "batch norm is frozen, as the model was exported in eval mode: it normalizes by its "
+           "running statistics, which training doesn't update: "
+        << someOf(norms);
+}
+
+LogicalResult checkExporterChanges(const Model &model, const ImportOptions &options,
+                                   const Readers &readers, const llvm::StringMap<bool> &live,
+                                   ArrayRef<FileTensor> tensors) {
+  if (failed(refuseMerged(model, options, readers, tensors)))
+    return failure();
+  if (options.training) {
+    warnOfFolded(model, tensors);
+    warnOfFrozenNorms(model, live);
+  }
+  return success();
+}
+
+} // namespace dtc::import

@@ -1,0 +1,20 @@
+// What an exporter did to a module's weights on the way into the file.
+#pragma once
+
+#include "Parameters.h"
+#include "Readers.h"
+
+namespace dtc::import {
+
+/// Refuses to train tensors that an exporter merged because they were equal, and those into which
+/// it folded weights where it recorded which are parameters. Warns of what else training would
+/// not do as the module does: batch norm that was folded, or that keeps its statistics. Where
+/// nothing is trained, merged tensors are a warning and the rest doesn't matter.
+mlir::LogicalResult checkExporterChanges(const Model &model, const ImportOptions &options,
+                                         const Readers &readers, const llvm::StringMap<bool> &live,
+                                         llvm::ArrayRef<FileTensor> tensors);
+
+/// The targets of the exported program's signature that are parameters.
+std::vector<std::string> signatureParameters(const Model &model);
+
+} // namespace dtc::import
