@@ -131,17 +131,30 @@ static LogicalResult checkOutputs(ModuleOp module, int64_t samples) {
   return success();
 }
 
+/// The first names, and how many more there are.
+static std::string someOf(llvm::ArrayRef<std::string> names) {
+  constexpr size_t shown = 8;
+  std::string text = llvm::join(names.take_front(shown), ", ");
+  if (names.size() > shown)
+    text += " and " + std::to_string(names.size() - shown) + " more";
+  return text;
+}
+
 /// Every parameter gets its data from the model file, --weights or --init.
 static Outcome<Weights> resolveWeights(const Options &options, Trained &trained) {
   ModuleOp module = trained.module();
   Weights weights{std::move(trained.model.weights), {}};
   if (!options.weights.empty()) {
-    auto kept = loadWeights(options.weights, module, weights.store, /*partial=*/options.init);
-    if (!kept)
-      return fail(kept.error());
-    if (!kept->empty())
-      printWarning(options.weights + ": lacks what keeps the data of " + options.model + ": " +
-                   llvm::join(*kept, ", "));
+    auto loaded = loadWeights(options.weights, module, weights.store, /*partial=*/options.init);
+    if (!loaded)
+      return fail(loaded.error());
+    auto warn = [&](const std::vector<std::string> &names, const std::string &what) {
+      if (!names.empty())
+        printWarning(options.weights + ": " + what + ": " + someOf(names));
+    };
+    warn(loaded->kept, "lacks what keeps the data of " + options.model);
+    warn(loaded->missing, "lacks what is drawn at random");
+    warn(loaded->unread, "has what the model lacks, which is not read");
   }
   if (options.init) {
     auto chosen = chooseInitialization(module, weights.store);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -76,20 +77,24 @@ struct Prefixes {
   size_t size() const { return ofModel.size() + ofFiles.size(); }
 };
 
-const Found *find(const std::map<std::string, Found> &arrays, graph::ParameterOp parameter,
-                  const Prefixes &prefixes) {
+using Arrays = std::map<std::string, Found>;
+
+/// The arrays under the parameter's names, its own name first.
+std::vector<Arrays::const_iterator> findAll(const Arrays &arrays, graph::ParameterOp parameter,
+                                            const Prefixes &prefixes) {
+  std::vector<Arrays::const_iterator> entries;
   for (const std::string &name : namesOf(parameter)) {
     if (!name.starts_with(prefixes.ofModel))
       continue;
     auto entry = arrays.find(prefixes.ofFiles + name.substr(prefixes.ofModel.size()));
     if (entry != arrays.end())
-      return &entry->second;
+      entries.push_back(entry);
   }
-  return nullptr;
+  return entries;
 }
 
 /// All pairs of prefixes, up to a dot, under which a name of the parameter is an array's.
-void addPrefixes(graph::ParameterOp parameter, const std::map<std::string, Found> &arrays,
+void addPrefixes(graph::ParameterOp parameter, const Arrays &arrays,
                  std::map<std::pair<std::string, std::string>, Prefixes> &result) {
   for (const std::string &name : namesOf(parameter))
     for (size_t cut = 0; cut != std::string::npos;) {
@@ -106,9 +111,10 @@ void addPrefixes(graph::ParameterOp parameter, const std::map<std::string, Found
     }
 }
 
-/// The shortest of the pairs under which most parameters are found.
+/// The shortest of the pairs under which most parameters are found; none if a name is an array's
+/// as it is: what is missing then is missing, though a guess might find something.
 Prefixes choosePrefixes(const std::vector<graph::ParameterOp> &parameters,
-                        const std::map<std::string, Found> &arrays) {
+                        const Arrays &arrays) {
   // A few parameters tell: one may be missing, and must not hide the others.
   constexpr size_t kAsked = 4;
   std::map<std::pair<std::string, std::string>, Prefixes> candidates;
@@ -117,10 +123,12 @@ Prefixes choosePrefixes(const std::vector<graph::ParameterOp> &parameters,
   Prefixes best;
   auto countOf = [&](const Prefixes &prefixes) {
     return llvm::count_if(parameters, [&](graph::ParameterOp parameter) {
-      return find(arrays, parameter, prefixes) != nullptr;
+      return !findAll(arrays, parameter, prefixes).empty();
     });
   };
   auto most = countOf(best);
+  if (most > 0)
+    return best;
   for (const auto &[key, prefixes] : candidates) {
     auto count = countOf(prefixes);
     if (count > most || (count == most && prefixes.size() < best.size())) {
@@ -129,6 +137,13 @@ Prefixes choosePrefixes(const std::vector<graph::ParameterOp> &parameters,
     }
   }
   return best;
+}
+
+int64_t bytesOf(const rt::Array &array) {
+  int64_t bytes = rt::sizeOf(array.dtype);
+  for (int64_t size : array.shape)
+    bytes *= size;
+  return bytes;
 }
 
 Result<Weight> makeWeight(graph::ParameterOp parameter, const Found &found) {
@@ -157,9 +172,9 @@ Result<Weight> makeWeight(graph::ParameterOp parameter, const Found &found) {
 } // namespace
 
 /// The arrays of all files by name.
-static Result<std::map<std::string, Found>> indexArrays(const std::vector<std::string> &files,
+static Result<Arrays> indexArrays(const std::vector<std::string> &files,
                                                         std::vector<rt::ArrayFile> &opened) {
-  std::map<std::string, Found> arrays;
+  Arrays arrays;
   opened.reserve(files.size());
   for (const std::string &file : files) {
     auto read = rt::ArrayFile::open(file);
@@ -173,8 +188,22 @@ static Result<std::map<std::string, Found>> indexArrays(const std::vector<std::s
   return arrays;
 }
 
-Result<std::vector<std::string>> loadWeights(const std::string &path, mlir::ModuleOp module,
-                                             WeightStore &store, bool partial) {
+/// A tied parameter under two names has the same elements under both.
+static std::optional<Error> checkTies(llvm::ArrayRef<Arrays::const_iterator> entries) {
+  for (size_t i = 1; i < entries.size(); ++i) {
+    const rt::Array &first = *entries[0]->second.array, &next = *entries[i]->second.array;
+    const bool equal = first.dtype == next.dtype && first.shape == next.shape &&
+                       std::memcmp(first.data, next.data, bytesOf(first)) == 0;
+    if (!equal)
+      return Error{entries[i]->second.file->path + ": '" + entries[0]->first + "' and '" +
+                       entries[i]->first + "' differ, the model has one parameter for both",
+                   3};
+  }
+  return std::nullopt;
+}
+
+Result<LoadedWeights> loadWeights(const std::string &path, mlir::ModuleOp module,
+                                  WeightStore &store, bool partial) {
   auto files = listFiles(path);
   if (!files)
     return files.error();
@@ -185,29 +214,32 @@ Result<std::vector<std::string>> loadWeights(const std::string &path, mlir::Modu
   auto range = module.getOps<graph::ParameterOp>();
   std::vector<graph::ParameterOp> parameters(range.begin(), range.end());
   Prefixes prefixes = choosePrefixes(parameters, *arrays);
-  std::vector<std::string> kept, missing;
-  size_t count = 0;
+  LoadedWeights loaded;
+  std::set<std::string> read;
   for (graph::ParameterOp parameter : parameters) {
     std::string name = parameter.getSymName().str();
-    const Found *found = find(*arrays, parameter, prefixes);
-    if (!found) {
-      if (!store[name].data)
-        missing.push_back(name);
-      else if (parameter.getTrainable())
-        kept.push_back(name);
+    auto entries = findAll(*arrays, parameter, prefixes);
+    if (entries.empty()) {
+      (store[name].data ? loaded.kept : loaded.missing).push_back(name);
       continue;
     }
-    auto weight = makeWeight(parameter, *found);
+    if (auto error = checkTies(entries))
+      return *error;
+    auto weight = makeWeight(parameter, entries.front()->second);
     if (!weight)
       return weight.error();
     store[name] = *weight;
-    ++count;
+    for (auto entry : entries)
+      read.insert(entry->first);
   }
-  if (count == 0)
+  if (read.empty())
     return Error{path + ": has no tensor of the model", 3};
-  if (!missing.empty() && !partial)
-    return Error{path + ": has no " + llvm::join(missing, ", "), 3};
-  return kept;
+  if (!loaded.missing.empty() && !partial)
+    return Error{path + ": has no " + llvm::join(loaded.missing, ", "), 3};
+  for (const auto &[name, found] : *arrays)
+    if (!read.contains(name))
+      loaded.unread.push_back(name);
+  return loaded;
 }
 
 std::vector<std::string> withoutData(mlir::ModuleOp module, const WeightStore &store) {

@@ -9,17 +9,23 @@
 
 namespace dtc::driver {
 
+/// What isn't both in the model and in the files; for the user to know.
+struct LoadedWeights {
+  std::vector<std::string> kept;    ///< tensors that the files lack; they keep the model's own data
+  std::vector<std::string> missing; ///< tensors for which neither has data
+  std::vector<std::string> unread;  ///< arrays that the model lacks
+};
+
 /// Fills the entries of `store` from a safetensors file, a folder of them, or
-/// an index (`*.safetensors.index.json`). Names match exactly or after one
-/// prefix up to a dot, of the model's names and of the files' ("m.", "model.");
-/// where several do, after that under which most are found. A tied weight is found under any of
-/// its aliases. Shapes and types must agree.
+/// an index (`*.safetensors.index.json`). Names match exactly or, where none does, after one
+/// prefix up to a dot, of the model's names and of the files' ("m.", "model."): after that under
+/// which most are found. A tied weight is found under any of its aliases, under all of which its
+/// elements must be the same. Shapes and types must agree.
 ///
-/// Returns the trainable tensors that the files lack and that keep the model's own data. Refused
-/// are files with none of the model's tensors and, unless `partial`, ones without a tensor that
-/// the model has no data for.
-plan::Result<std::vector<std::string>> loadWeights(const std::string &path, mlir::ModuleOp module,
-                                                   WeightStore &store, bool partial);
+/// Refused are files with none of the model's tensors and, unless `partial`, ones without a tensor
+/// that the model has no data for.
+plan::Result<LoadedWeights> loadWeights(const std::string &path, mlir::ModuleOp module,
+                                        WeightStore &store, bool partial);
 
 /// How each parameter without data is drawn for `--init`: matrices and tables
 /// normal with deviation 0.02 (GPT-2's), convolutions with Kaiming's for the

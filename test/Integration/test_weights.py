@@ -74,6 +74,42 @@ def test_what_the_files_lack_is_said(tmp_path, original):
     assert not numpy.array_equal(saved["fc2.bias"], original["fc2.bias"])
 
 
+def test_exact_names_come_before_guessed_ones(tmp_path, original):
+    """A checkpoint with averaged weights beside the weights: these are read, though they lack one."""
+    arrays = {"ema." + name: value * 0 for name, value in original.items()}
+    arrays |= {name: value for name, value in original.items() if name != "fc2.bias"}
+    save_file(arrays, tmp_path / "w.safetensors")
+    outcome = compile_with(tmp_path, tmp_path / "w.safetensors")
+    assert outcome.code == 0
+    kept, unread = outcome.err.splitlines()
+    assert "lacks" in kept and kept.endswith(": fc2.bias")
+    assert "not read" in unread and unread.count("ema.") == len(original)
+    saved = weights_of_a_run(tmp_path)
+    assert all(numpy.array_equal(saved[name], value) for name, value in original.items() if name != "fc2.bias")
+
+
+def test_what_the_model_lacks_is_said(tmp_path, original):
+    extra = {f"extra{i:02}.weight": numpy.ones(3, numpy.float32) for i in range(20)}
+    save_file(original | extra, tmp_path / "w.safetensors")
+    outcome = compile_with(tmp_path, tmp_path / "w.safetensors")
+    assert outcome.code == 0
+    [line] = outcome.err.splitlines()
+    assert "w.safetensors" in line and "extra00.weight" in line and line.endswith("and 12 more")
+
+
+def test_a_tied_weight_is_one(tmp_path):
+    """A file may have both names of it, with the same elements."""
+    weights = load_file(MODELS / "gpt2.safetensors")
+    flags = ["dtc", "compile", MODELS / "gpt2_b1.onnx", *FLAGS, "--global-batch", 2, "--weights",
+             tmp_path / "w.safetensors", "-o", tmp_path / "m.dtc"]
+    for factor, code in ((1, 0), (2, 3)):
+        head = {"lm_head.weight": weights["transformer.wte.weight"] * numpy.float32(factor)}
+        save_file(weights | head, tmp_path / "w.safetensors")
+        outcome = call(*flags)
+        assert outcome.code == code, outcome.err
+    assert "lm_head.weight" in outcome.error_line() and "wte.weight" in outcome.error_line()
+
+
 def test_files_of_another_model_are_refused(tmp_path):
     outcome = compile_with(tmp_path, MODELS / "llama.data.safetensors")
     assert outcome.code == 3 and "has no tensor of the model" in outcome.error_line()
@@ -89,7 +125,8 @@ def test_what_has_no_data_may_be_drawn(tmp_path):
              tmp_path / "w.safetensors", "-o", tmp_path / "m.dtc"]
     outcome = call(*flags)
     assert outcome.code == 3 and "ln_f.weight" in outcome.error_line()
-    check_call(*flags, "--init")
+    drawn = check_call(*flags, "--init")
+    assert "drawn at random" in drawn.err and "ln_f.weight" in drawn.err
 
 
 def test_files_are_referred_to(tmp_path, original):
