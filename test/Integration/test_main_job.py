@@ -117,7 +117,7 @@ def test_outputs_without_a_loss(tmp_path):
                    "--outputs", written)
         outputs.append(load_file(written)["logits"])
     assert outputs[0].shape == (80, 32, 512)
-    assert abs(outputs[0] - outputs[1]).max() < 1e-4 < abs(outputs[0]).max()
+    assert abs(outputs[0] - outputs[1]).max() < 3e-5 < abs(outputs[0]).max()
 
 
 @pytest.mark.parametrize("pinned", [[], ["--plan", "dp=2,tp=2,micro_batch=1"]])

@@ -71,8 +71,8 @@ def test_losses_of_classes(tmp_path, op, reduction, ignore, devices, plan):
                tmp_path / "log.jsonl", "--save-weights", tmp_path / "w.safetensors")
     losses, weight = expected(x, labels, reduction, ignore)
     log = [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert numpy.allclose(log, losses, rtol=1e-5)
-    assert numpy.allclose(load_file(tmp_path / "w.safetensors")["w"], weight, rtol=1e-4, atol=1e-6)
+    assert numpy.allclose(log, losses, rtol=1e-6)
+    assert numpy.allclose(load_file(tmp_path / "w.safetensors")["w"], weight, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("op", ["SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"])

@@ -19,8 +19,8 @@ PLAN_IDS = ["one", "dp2", "dp2tp2", "tp4"]
 
 def compare_weights(run, model: str, expected: dict) -> None:
     """Final weights. Adam divides by the gradient's size, so single elements whose gradient is near
-    rounding may move by far more than the rest: one in a thousand is let off, up to a tenth of
-    the ten steps' largest move of 1e-2. `rounding` is what PyTorch's own runs differ by."""
+    rounding may move by far more than the rest: one in a thousand is let off, up to 3 % of the
+    ten steps' largest move of 1e-2. `rounding` is what PyTorch's own runs differ by."""
     final = load_file(MODELS / f"{model}.adamw.final.safetensors")
     assert set(final) <= set(run.weights)
     for name, want in final.items():
@@ -29,7 +29,7 @@ def compare_weights(run, model: str, expected: dict) -> None:
         errors = numpy.abs(got - want)
         rounding = 5 * expected["rounding"]["weights"].get(name, 0)
         assert numpy.quantile(errors, 0.999) < max(2e-5, rounding), name
-        assert errors.max() < max(1e-3, rounding), name
+        assert errors.max() < max(3e-4, rounding), name
 
 
 @pytest.mark.parametrize("devices,plan", PLANS, ids=PLAN_IDS)
@@ -37,7 +37,7 @@ def compare_weights(run, model: str, expected: dict) -> None:
 def test_adamw(trainer, model, devices, plan):
     expected = reference(model, "adamw")
     run = trainer.train(model, model, *expected["flags"], devices=devices, plan=plan)
-    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+    compare_steps(run, expected)
     compare_weights(run, model, expected)
 
 
@@ -45,7 +45,7 @@ def test_adamw(trainer, model, devices, plan):
 def test_sgd_resnet(trainer, devices, plan):
     expected = reference("resnet_tiny", "sgd")
     run = trainer.train("resnet_tiny", "resnet_tiny", *expected["flags"], devices=devices, plan=plan)
-    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+    compare_steps(run, expected)
 
 
 @pytest.mark.parametrize("devices,plan", [PLANS[0], PLANS[2]], ids=["one", "dp2tp2"])
@@ -57,7 +57,7 @@ def test_sgd_resnet(trainer, devices, plan):
 def test_optimizers(trainer, model, recipe, devices, plan):
     expected = reference(model, recipe)
     run = trainer.train(model, model, *expected["flags"], devices=devices, plan=plan)
-    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+    compare_steps(run, expected)
 
 
 @pytest.mark.parametrize("export", ["gpt2_dyn", "gpt2_opset24", "llama_b1", "llama_dyn",
@@ -67,7 +67,7 @@ def test_exports_of_any_batch_and_opset(trainer, export):
     model = export.split("_")[0]
     expected = reference(model, "adamw")
     run = trainer.train(export, model, *expected["flags"], devices=2, plan="dp=2")
-    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+    compare_steps(run, expected)
 
 
 @pytest.mark.parametrize("export", ["gpt2_b1", "gpt2_eager"])
@@ -75,14 +75,14 @@ def test_weights_from_safetensors(trainer, export):
     """Exports without data take Hugging Face's file: another prefix, one name of the tied weight."""
     expected = reference("gpt2", "adamw")
     run = trainer.train(export, "gpt2", *expected["flags"], "--weights", MODELS / "gpt2.safetensors")
-    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+    compare_steps(run, expected)
 
 
 @pytest.mark.parametrize("devices,plan", PLANS, ids=PLAN_IDS)
 def test_padding_mask(trainer, devices, plan):
     expected = reference("gpt2_mask", "adamw")
     run = trainer.train("gpt2_mask", "gpt2_mask", *expected["flags"], devices=devices, plan=plan)
-    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+    compare_steps(run, expected)
 
 
 @pytest.mark.parametrize("devices,micro", [(1, 2), (2, 1)])
@@ -92,7 +92,7 @@ def test_microbatches(trainer, model, devices, micro):
     expected = reference(model, "sgd")
     run = trainer.train(model, model, *expected["flags"], "--micro-batch", micro, devices=devices,
                         plan=f"dp={devices}")
-    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+    compare_steps(run, expected)
 
 
 @pytest.mark.parametrize("devices,plan", [PLANS[0], PLANS[2]], ids=["one", "dp2tp2"])

@@ -95,7 +95,7 @@ Arrays samples(const Arrays &data, int64_t first, int64_t count) {
 struct Tolerance {
   double loss, gradNorm;
 };
-constexpr Tolerance kF32{1e-5, 1e-4}, kBF16{4e-3, 2e-2};
+constexpr Tolerance kF32{3e-6, 1e-5}, kBF16{4e-3, 2e-2};
 /// Rounding changes the sign of a few ReLU inputs, and each passes a gradient or none.
 constexpr Tolerance kBF16Kinks{6e-2, 1.5e-1};
 
