@@ -17,6 +17,7 @@
 #include "dtc-rt/Shape.h"
 #include "dtc-rt/Status.h"
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <vector>
@@ -55,6 +56,8 @@ public:
 
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
+  /// How long a rank waits for another.
+  virtual std::chrono::milliseconds timeLimit() const = 0;
   /// The same rank's end for a queue. Its collectives meet those of queues of the
   /// same name.
   virtual std::unique_ptr<Communicator> forQueue(const std::string &name) = 0;

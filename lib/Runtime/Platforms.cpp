@@ -1,6 +1,7 @@
 #include "dtc-rt/Platforms.h"
 
 #include "dtc-rt/CPU/CpuPlatform.h"
+#include "dtc-rt/CUDA/CudaPlatform.h"
 
 #include <algorithm>
 
@@ -14,6 +15,7 @@ struct Entry {
 
 constexpr Entry kPlatforms[] = {
     {"cpu", openCpuPlatform},
+    {"cuda", openCudaPlatform},
 };
 
 const Entry *find(const std::string &target) {

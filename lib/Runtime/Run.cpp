@@ -64,12 +64,14 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
   return Status::ok();
 }
 
-/// All ranks' arenas must fit into the machine's memory: later would be too late.
+/// All ranks' arenas must fit into the machine's memory: later would be too late. A GPU's own
+/// memory is asked for by its device.
 Status checkMemory(const std::vector<ProgramView> &programs, const Manifest &manifest) {
   uint64_t needed = 0;
-  for (size_t role = 0; role < programs.size(); ++role)
-    needed += manifest.roles[role].ranks.size() *
-              (programs[role]->arena_bytes() + programs[role]->host_arena_bytes());
+  for (size_t role = 0; role < programs.size(); ++role) {
+    uint64_t ofDevice = manifest.isForGpu() ? 0 : programs[role]->arena_bytes();
+    needed += manifest.roles[role].ranks.size() * (ofDevice + programs[role]->host_arena_bytes());
+  }
   uint64_t there = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                    static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   if (needed <= there)

@@ -39,6 +39,7 @@ public:
 
   int rank() const override { return number; }
   int worldSize() const override { return world.size(); }
+  std::chrono::milliseconds timeLimit() const override { return world.limit(); }
   std::unique_ptr<Communicator> forQueue(const std::string &name) override {
     return std::make_unique<ThreadCommunicator>(world, number, name);
   }

@@ -115,7 +115,8 @@ def test_compiler_shares_only_the_package_format_with_the_runtime():
 
 def test_a_device_is_known_to_its_target_alone():
     """dtc-cpu says how library calls are made: for the CPU's target, its device in the runtime, and
-    what measures it. Other phases see targets through Target.h, the driver through their list."""
+    what measures it; dtc-cuda, CUDA's libraries, for the runtime's device. Other phases see targets
+    through Target.h, the driver through their list."""
     users = ("lib/Target/CPU", "lib/Runtime", "include/dtc-cpu", "lib/Driver/Calibrate.cpp")
     wrong = []
     for path, includes in sources():
@@ -125,6 +126,9 @@ def test_a_device_is_known_to_its_target_alone():
                 wrong.append(f"{relative}: {include}")
             if relative.startswith("include/dtc-cpu") and include.startswith(("dtc/", "dtc-rt/")) \
                     and include != "dtc-rt/TensorCalls.h":
+                wrong.append(f"{relative}: {include}")
+            if include.startswith("dtc-cuda/") and not relative.startswith(
+                    ("lib/Runtime/CUDA", "include/dtc-cuda")):
                 wrong.append(f"{relative}: {include}")
             if include.startswith("dtc/Target/CPU") and not relative.startswith(
                     ("lib/Target/", "include/dtc/Target/CPU")):

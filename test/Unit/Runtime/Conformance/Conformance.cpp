@@ -16,6 +16,17 @@ std::vector<Target> &registered() {
 
 } // namespace
 
+/// A GPU's threads do one iteration each.
+LaunchSpec launchOf(const std::string &kernel, size_t numArguments, uint64_t extent,
+                    uint64_t grain, uint64_t scratch) {
+  uint64_t threads = std::min<uint64_t>(std::max<uint64_t>(extent, 1), 256);
+  while (extent % threads != 0)
+    --threads;
+  LaunchGeometry geometry{static_cast<uint32_t>(std::max<uint64_t>(extent / threads, 1)),
+                          static_cast<uint32_t>(threads), 0};
+  return {kernel, numArguments, extent, grain, scratch, geometry};
+}
+
 const std::vector<Target> &targets() { return registered(); }
 RegisterTarget::RegisterTarget(Target target) { registered().push_back(std::move(target)); }
 
@@ -66,7 +77,7 @@ Status Rank::copy(size_t queue, uint64_t from, uint64_t to, uint64_t bytes) {
   return issue(queue, CopySpec{bytes}, {from, to});
 }
 Status Rank::add(size_t queue, uint64_t a, uint64_t b, uint64_t target, uint64_t count) {
-  return issue(queue, LaunchSpec{"add", 3, count, 64, 0}, {a, b, target});
+  return issue(queue, launchOf("add", 3, count, 64, 0), {a, b, target});
 }
 Status Rank::send(size_t queue, int peer, uint64_t offset, uint64_t bytes) {
   return issue(queue, MessageSpec{false, peer, 0, {bytes}}, {offset}, "send.op");
@@ -89,12 +100,17 @@ Status Rank::synchronizeAll() {
   return first;
 }
 
+void Conformance::SetUp() {
+  if (std::string why = GetParam().whySkipped ? GetParam().whySkipped() : ""; !why.empty())
+    GTEST_SKIP() << why;
+}
+
 std::vector<Status> Conformance::statusesOf(int ranks, const Body &body,
                                             std::chrono::milliseconds timeLimit, int threads) {
   std::vector<Status> statuses(static_cast<size_t>(ranks), Status::ok());
   std::unique_ptr<Platform> platform = GetParam().createPlatform();
   std::string code = GetParam().code();
-  std::vector<CodeFile> files = {{"kernels.so", code}};
+  std::vector<CodeFile> files = {{GetParam().codeName, code}};
   if (Status status = platform->load(files); !status.isOk()) {
     ADD_FAILURE() << status.message();
     return statuses;

@@ -3,7 +3,9 @@
 // A target registers itself with a platform and with code that has the kernels of
 // ../TestKernels.c ("add", "count"):
 //
-//   RegisterTarget cpu({"CPU", createCpuPlatform, readKernels});
+//   RegisterTarget cpu({"CPU", createCpuPlatform, "kernels.so", readKernels});
+//
+// Where this machine lacks what a target needs, its tests are skipped and say why.
 //
 // A test runs a function on the ranks of a world, each with a device of its own:
 //
@@ -23,10 +25,17 @@ namespace dtc::rt::conformance {
 struct Target {
   std::string name;
   std::function<std::unique_ptr<Platform>()> createPlatform;
+  std::string codeName; ///< of the file with the kernels
   std::function<std::string()> code;
+  std::function<std::string()> whySkipped = {}; ///< empty: nothing is missing
+  bool hasConvolutions = true;
 
   friend void PrintTo(const Target &target, std::ostream *out) { *out << target.name; }
 };
+
+/// A launch that does `extent` iterations, on processors or on a GPU.
+LaunchSpec launchOf(const std::string &kernel, size_t numArguments, uint64_t extent,
+                    uint64_t grain, uint64_t scratch);
 
 const std::vector<Target> &targets();
 struct RegisterTarget {
@@ -72,6 +81,7 @@ private:
 class Conformance : public testing::TestWithParam<Target> {
 protected:
   using Body = std::function<Status(Rank &)>;
+  void SetUp() override;
   /// Statuses by rank; a rank that fails aborts the run.
   std::vector<Status> statusesOf(int ranks, const Body &body,
                                  std::chrono::milliseconds timeLimit = std::chrono::seconds(20),

@@ -14,6 +14,6 @@ std::string readKernels() {
   return text.str();
 }
 
-dtc::rt::conformance::RegisterTarget cpu({"CPU", dtc::rt::createCpuPlatform, readKernels});
+dtc::rt::conformance::RegisterTarget cpu({"CPU", dtc::rt::createCpuPlatform, "kernels.so", readKernels});
 
 } // namespace

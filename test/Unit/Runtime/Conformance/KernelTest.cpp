@@ -70,7 +70,7 @@ TEST_P(Conformance, LaunchDoesEveryIterationOnce) {
       onRanks(1, [&, extent = uint64_t(extent), grain = uint64_t(grain)](Rank &rank) {
         DTC_TRY(rank.begin({QueueKind::Compute}));
         // "count" adds 1 to each element, and the iterations of a thread to its scratch.
-        DTC_TRY(rank.issue(0, LaunchSpec{"count", 1, extent, grain, 64}, {0, 8192}));
+        DTC_TRY(rank.issue(0, launchOf("count", 1, extent, grain, 64), {0, 8192}));
         DTC_TRY(rank.queue(0).synchronize());
         std::vector<float> done = rank.get(0, 1024);
         for (uint64_t i = 0; i < 1024; ++i)
@@ -87,7 +87,7 @@ TEST_P(Conformance, LaunchDoesEveryIterationOnce) {
 TEST_P(Conformance, MissingKernelIsNamed) {
   onRanks(1, [](Rank &rank) {
     DTC_TRY(rank.begin({QueueKind::Compute}));
-    auto made = rank.device.prepare(rank.queue(0), LaunchSpec{"no_such_kernel", 0, 1, 1, 0}, "op");
+    auto made = rank.device.prepare(rank.queue(0), launchOf("no_such_kernel", 0, 1, 1, 0), "op");
     EXPECT_FALSE(made);
     if (!made) {
       EXPECT_EQ(made.status().code(), ExitCode::InputRefused);
@@ -99,7 +99,8 @@ TEST_P(Conformance, MissingKernelIsNamed) {
 
 TEST_P(Conformance, CodeThatIsNoneIsRefused) {
   std::unique_ptr<Platform> platform = GetParam().createPlatform();
-  EXPECT_EQ(platform->load(std::string("not code")).code(), ExitCode::InputRefused);
+  std::vector<CodeFile> files = {{GetParam().codeName, std::string_view("not code")}};
+  EXPECT_EQ(platform->load(files).code(), ExitCode::InputRefused);
 }
 
 TEST_P(Conformance, ZeroCopyAndConstantTouchTheirBytesAlone) {

@@ -1,0 +1,43 @@
+// Makes the operations of a rank on its GPU, by kind.
+#pragma once
+
+#include "CudaQueue.h"
+#include "KernelModule.h"
+
+namespace dtc::rt::cuda {
+
+using MadeOperation = Result<std::unique_ptr<Operation>>;
+
+/// cuBLASLt for one GPU, made when a product first needs it.
+class Products {
+public:
+  explicit Products(LoadedOnce<CublasLt> &loader) : loader(loader) {}
+  Products(const Products &) = delete;
+  Products &operator=(const Products &) = delete;
+  ~Products();
+
+  Status open();
+  const CublasLt &library() const { return *table; }
+  cublasLtHandle_t handle() const { return context; }
+
+private:
+  LoadedOnce<CublasLt> &loader;
+  const CublasLt *table = nullptr;
+  cublasLtHandle_t context = nullptr;
+};
+
+MadeOperation makeLaunch(CudaQueue &queue, const LaunchSpec &spec, const KernelModule &kernels);
+MadeOperation makeMatmul(CudaQueue &queue, const MatmulSpec &spec, Products &products);
+MadeOperation makeCollective(CudaQueue &queue, const CollectiveSpec &spec, int rank,
+                             const std::string &name);
+MadeOperation makeMessage(CudaQueue &queue, const MessageSpec &spec, int rank,
+                          const std::string &name);
+MadeOperation makeCopy(CudaQueue &queue, const CopySpec &spec);
+MadeOperation makeZero(CudaQueue &queue, const ZeroSpec &spec);
+MadeOperation makeConstant(CudaQueue &queue, const ConstantSpec &spec);
+
+template <typename T, typename... Args> MadeOperation made(Args &&...args) {
+  return std::unique_ptr<Operation>(std::make_unique<T>(std::forward<Args>(args)...));
+}
+
+} // namespace dtc::rt::cuda

@@ -1,0 +1,151 @@
+#include "dtc-rt/CUDA/CudaPlatform.h"
+
+#include "CudaOperations.h"
+#include "Staging.h"
+
+namespace dtc::rt {
+namespace cuda {
+namespace {
+
+class CudaDevice : public Device {
+public:
+  CudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr<KernelModule> kernels,
+             Communicator &communicator, LedgerBook &book, Libraries &libraries)
+      : gpu(std::move(gpu)), kernels(std::move(kernels)), rank(communicator.rank()),
+        progress(communicator, book, libraries.nccl), products(libraries.cublasLt),
+        staging(*this->gpu) {}
+
+  ~CudaDevice() override { gpu->makeCurrent(); }
+
+  Result<std::unique_ptr<Memory>> allocate(Space space, uint64_t bytes) override {
+    return space == Space::Host ? gpu->allocateHost(bytes) : gpu->allocateDevice(bytes);
+  }
+
+  Status write(Address target, uint64_t bytes, const std::function<void(char *)> &fill) override {
+    return staging.write(target, bytes, fill);
+  }
+  Status read(Address source, uint64_t bytes,
+              const std::function<void(const char *)> &use) override {
+    return staging.read(source, bytes, use);
+  }
+
+  Result<std::vector<std::unique_ptr<Queue>>>
+  createQueues(std::span<const QueueSpec> specs) override {
+    std::vector<std::unique_ptr<Queue>> queues;
+    for (const QueueSpec &spec : specs) {
+      auto queue = CudaQueue::create(*gpu, progress, spec.name);
+      if (!queue)
+        return queue.status();
+      queues.push_back(std::move(*queue));
+    }
+    return queues;
+  }
+
+  std::unique_ptr<Event> createEvent() override {
+    CUevent event = nullptr;
+    const Driver &driver = gpu->driver;
+    Status status = DTC_CUDA_CALL(driver, cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
+    if (!status.isOk())
+      (void)progress.fail(std::move(status));
+    return std::make_unique<CudaEvent>(driver, event);
+  }
+
+  Result<std::unique_ptr<Operation>> prepare(Queue &queue, const OperationSpec &spec,
+                                             const std::string &name) override {
+    auto &own = static_cast<CudaQueue &>(queue);
+    return std::visit([&](const auto &kind) { return make(own, kind, name); }, spec);
+  }
+
+  Status status() const override { return progress.status(); }
+
+private:
+  MadeOperation make(CudaQueue &queue, const LaunchSpec &spec, const std::string &) {
+    return makeLaunch(queue, spec, *kernels);
+  }
+  MadeOperation make(CudaQueue &queue, const MatmulSpec &spec, const std::string &) {
+    return makeMatmul(queue, spec, products);
+  }
+  MadeOperation make(CudaQueue &, const ConvSpec &, const std::string &) {
+    return Status(ExitCode::NoFit, "has a convolution, which this dtc-run does not do on GPUs "
+                                   "(compile with --target cpu)");
+  }
+  MadeOperation make(CudaQueue &queue, const CollectiveSpec &spec, const std::string &name) {
+    return makeCollective(queue, spec, rank, name);
+  }
+  MadeOperation make(CudaQueue &queue, const MessageSpec &spec, const std::string &name) {
+    return makeMessage(queue, spec, rank, name);
+  }
+  MadeOperation make(CudaQueue &queue, const CopySpec &spec, const std::string &) {
+    return makeCopy(queue, spec);
+  }
+  MadeOperation make(CudaQueue &queue, const ZeroSpec &spec, const std::string &) {
+    return makeZero(queue, spec);
+  }
+  MadeOperation make(CudaQueue &queue, const ConstantSpec &spec, const std::string &) {
+    return makeConstant(queue, spec);
+  }
+
+  std::unique_ptr<Gpu> gpu; ///< destroyed last: the others use it
+  std::unique_ptr<KernelModule> kernels;
+  int rank;
+  RankProgress progress;
+  Products products;
+  Staging staging;
+};
+
+class CudaPlatform : public Platform {
+public:
+  Status load(std::span<const CodeFile> files) override {
+    code.assign(files.begin(), files.end());
+    return checkCode(files);
+  }
+
+  /// The driver's GPUs must be as many as the ranks: NCCL takes one rank for each.
+  Status checkMachine(int64_t worldSize) {
+    Result<const Driver *> driver = libraries.driver.get();
+    if (!driver)
+      return driver.status();
+    Result<int> count = Gpu::count(**driver);
+    if (!count)
+      return count.status();
+    if (*count >= worldSize)
+      return Status::ok();
+    return {ExitCode::NoFit, "has more ranks than this machine has GPUs, " +
+                                 std::to_string(*count) +
+                                 " (compile with fewer --devices): " + std::to_string(worldSize)};
+  }
+
+  Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
+                                               const DeviceOptions &) override {
+    if (Status status = checkMachine(communicator.worldSize()); !status.isOk())
+      return status;
+    Result<const Driver *> driver = libraries.driver.get();
+    Result<std::unique_ptr<Gpu>> gpu = Gpu::open(**driver, communicator.rank());
+    if (!gpu)
+      return gpu.status();
+    Result<std::unique_ptr<KernelModule>> kernels = KernelModule::load(**gpu, code);
+    if (!kernels)
+      return kernels.status();
+    return std::unique_ptr<Device>(std::make_unique<CudaDevice>(
+        std::move(*gpu), std::move(*kernels), communicator, book, libraries));
+  }
+
+private:
+  std::vector<CodeFile> code;
+  Libraries libraries;
+  LedgerBook book;
+};
+
+} // namespace
+} // namespace cuda
+
+std::unique_ptr<Platform> createCudaPlatform() { return std::make_unique<cuda::CudaPlatform>(); }
+
+Result<std::unique_ptr<Platform>> openCudaPlatform(const Manifest &manifest) {
+  auto platform = std::make_unique<cuda::CudaPlatform>();
+  if (Status status = platform->checkMachine(manifest.worldSize); !status.isOk())
+    return status;
+  return std::unique_ptr<Platform>(std::move(platform));
+}
+
+} // namespace dtc::rt

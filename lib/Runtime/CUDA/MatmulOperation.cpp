@@ -1,0 +1,199 @@
+// Products by cuBLASLt.
+#include "CudaOperations.h"
+#include "MatmulPlan.h"
+
+#include <optional>
+
+namespace dtc::rt::cuda {
+namespace {
+
+std::optional<cudaDataType_t> typeOf(fbs::DType dtype) {
+  switch (dtype) {
+  case fbs::DType::F32:
+    return CUDA_R_32F;
+  case fbs::DType::F64:
+    return CUDA_R_64F;
+  case fbs::DType::BF16:
+    return CUDA_R_16BF;
+  case fbs::DType::F16:
+    return CUDA_R_16F;
+  default:
+    return std::nullopt;
+  }
+}
+
+/// An object of cuBLASLt that is destroyed with its owner.
+template <typename Handle> class Owned {
+public:
+  using Destroy = cublasStatus_t (*)(Handle);
+  explicit Owned(Destroy destroy) : destroy(destroy) {}
+  Owned(const Owned &) = delete;
+  Owned &operator=(const Owned &) = delete;
+  ~Owned() {
+    if (handle)
+      destroy(handle);
+  }
+  Handle handle = nullptr;
+
+private:
+  Destroy destroy;
+};
+
+class MatmulOperation : public Operation {
+public:
+  MatmulOperation(CudaQueue &queue, Products &products, const MatmulSpec &spec, MatmulPlan given)
+      : queue(queue), lt(products.library()), cublas(products.handle()), plan(std::move(given)),
+        scratchBytes(spec.scratchBytes), isDouble(spec.call.c.dtype == fbs::DType::F64),
+        desc(lt.cublasLtMatmulDescDestroy), first(lt.cublasLtMatrixLayoutDestroy),
+        second(lt.cublasLtMatrixLayoutDestroy), result(lt.cublasLtMatrixLayoutDestroy) {
+    elementBytes = {sizeOf(static_cast<DType>(spec.call.a.dtype)),
+                    sizeOf(static_cast<DType>(spec.call.b.dtype)),
+                    sizeOf(static_cast<DType>(spec.call.c.dtype))};
+    for (const auto &call : plan.calls)
+      for (size_t i = 0; i < 3; ++i)
+        offsetBits |= static_cast<uint64_t>(call[i] * elementBytes[i]);
+  }
+
+  Status prepare(const MatmulCall &call);
+  Status issue(std::span<const Address> addresses) override;
+
+private:
+  /// The algorithm for operands that begin at multiples of kWide bytes, or of an element.
+  static constexpr uint32_t kWide = 16;
+  Status choose(bool isWide);
+  Status describe(Owned<cublasLtMatrixLayout_t> &layout, const MatrixPlan &matrix,
+                  cudaDataType_t type) const;
+  Status setTransposed(cublasLtMatmulDescAttributes_t which, const MatrixPlan &matrix) const;
+
+  CudaQueue &queue;
+  const CublasLt &lt;
+  cublasLtHandle_t cublas;
+  MatmulPlan plan;
+  uint64_t scratchBytes;
+  bool isDouble;
+  std::array<int64_t, 3> elementBytes = {};
+  uint64_t offsetBits = 0; ///< of all offsets in bytes
+  Owned<cublasLtMatmulDesc_t> desc;
+  Owned<cublasLtMatrixLayout_t> first, second, result;
+  std::optional<cublasLtMatmulAlgo_t> algorithms[2]; ///< by whether operands are wide
+};
+
+Status MatmulOperation::describe(Owned<cublasLtMatrixLayout_t> &layout, const MatrixPlan &matrix,
+                                 cudaDataType_t type) const {
+  DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatrixLayoutCreate, &layout.handle, type, matrix.rows,
+                             matrix.cols, matrix.ld));
+  if (plan.batchCount == 1)
+    return Status::ok();
+  DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatrixLayoutSetAttribute, layout.handle,
+                             CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &plan.batchCount,
+                             sizeof(plan.batchCount)));
+  return DTC_CUDA_CALL(lt, cublasLtMatrixLayoutSetAttribute, layout.handle,
+                       CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix.batchStride,
+                       sizeof(matrix.batchStride));
+}
+
+Status MatmulOperation::setTransposed(cublasLtMatmulDescAttributes_t which,
+                                      const MatrixPlan &matrix) const {
+  int32_t operation = matrix.isTransposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  return DTC_CUDA_CALL(lt, cublasLtMatmulDescSetAttribute, desc.handle, which, &operation,
+                       sizeof(operation));
+}
+
+Status MatmulOperation::prepare(const MatmulCall &call) {
+  auto operands = typeOf(call.a.dtype), results = typeOf(call.c.dtype);
+  bool fits = operands && results && call.a.dtype == call.b.dtype &&
+              (operands == results || (results == CUDA_R_32F && *operands != CUDA_R_64F));
+  if (!fits)
+    return refused("cuBLASLt has no product of these element types");
+  // Sums are kept in fp32 at least. CUBLAS_COMPUTE_32F doesn't round operands to TF32.
+  DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulDescCreate, &desc.handle,
+                             isDouble ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                             isDouble ? CUDA_R_64F : CUDA_R_32F));
+  DTC_CUDA_TRY(setTransposed(CUBLASLT_MATMUL_DESC_TRANSA, plan.first));
+  DTC_CUDA_TRY(setTransposed(CUBLASLT_MATMUL_DESC_TRANSB, plan.second));
+  DTC_CUDA_TRY(describe(first, plan.first, *operands));
+  DTC_CUDA_TRY(describe(second, plan.second, *operands));
+  DTC_CUDA_TRY(describe(result, plan.result, *results));
+  return choose(/*isWide=*/offsetBits % kWide == 0);
+}
+
+Status MatmulOperation::choose(bool isWide) {
+  Owned<cublasLtMatmulPreference_t> preference(lt.cublasLtMatmulPreferenceDestroy);
+  DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulPreferenceCreate, &preference.handle));
+  DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulPreferenceSetAttribute, preference.handle,
+                             CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &scratchBytes,
+                             sizeof(scratchBytes)));
+  for (auto [attribute, operand] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 0),
+                                    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 1},
+                                    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 2},
+                                    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 2}}) {
+    auto alignment = isWide ? kWide : static_cast<uint32_t>(elementBytes[operand]);
+    DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulPreferenceSetAttribute, preference.handle,
+                               attribute, &alignment, sizeof(alignment)));
+  }
+  cublasLtMatmulHeuristicResult_t found = {};
+  int count = 0;
+  cublasStatus_t status = lt.cublasLtMatmulAlgoGetHeuristic(
+      cublas, desc.handle, first.handle, second.handle, result.handle, result.handle,
+      preference.handle, 1, &found, &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
+    return {ExitCode::NoFit, "cuBLASLt has no such product for " + queue.gpu.name()};
+  DTC_CUDA_TRY(lt.check(status, "cublasLtMatmulAlgoGetHeuristic"));
+  algorithms[isWide] = found.algo;
+  return Status::ok();
+}
+
+Status MatmulOperation::issue(std::span<const Address> addresses) {
+  uint64_t bits = offsetBits;
+  for (Address address : addresses.first(3))
+    bits |= pointerOf(address);
+  bool isWide = bits % kWide == 0;
+  if (!algorithms[isWide])
+    if (Status status = choose(isWide); !status.isOk())
+      return queue.note(std::move(status));
+  const double doubles[] = {1, 0};
+  const float floats[] = {1, 0};
+  const void *alpha = isDouble ? static_cast<const void *>(&doubles[0]) : &floats[0];
+  const void *beta = isDouble ? static_cast<const void *>(&doubles[1]) : &floats[1];
+  for (const auto &call : plan.calls) {
+    const char *a = addresses[0] + call[0] * elementBytes[0];
+    const char *b = addresses[1] + call[1] * elementBytes[1];
+    char *c = addresses[2] + call[2] * elementBytes[2];
+    Status status = DTC_CUDA_CALL(
+        lt, cublasLtMatmul, cublas, desc.handle, alpha, plan.isSwapped ? b : a, first.handle,
+        plan.isSwapped ? a : b, second.handle, beta, c, result.handle, c, result.handle,
+        &*algorithms[isWide], scratchBytes ? addresses[3] : nullptr, scratchBytes, queue.stream);
+    if (!status.isOk())
+      return queue.note(std::move(status));
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+Products::~Products() {
+  if (context)
+    table->cublasLtDestroy(context);
+}
+
+Status Products::open() {
+  if (context)
+    return Status::ok();
+  Result<const CublasLt *> loaded = loader.get();
+  if (!loaded)
+    return loaded.status();
+  table = *loaded;
+  return DTC_CUDA_CALL(*table, cublasLtCreate, &context);
+}
+
+MadeOperation makeMatmul(CudaQueue &queue, const MatmulSpec &spec, Products &products) {
+  Result<MatmulPlan> plan = planMatmul(spec.call);
+  if (!plan)
+    return plan.status();
+  DTC_CUDA_TRY(products.open());
+  auto operation = std::make_unique<MatmulOperation>(queue, products, spec, std::move(*plan));
+  DTC_CUDA_TRY(operation->prepare(spec.call));
+  return std::unique_ptr<Operation>(std::move(operation));
+}
+
+} // namespace dtc::rt::cuda

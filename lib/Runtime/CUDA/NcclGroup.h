@@ -1,0 +1,132 @@
+// A rank's end of a communicator of NCCL, and all those that a rank has.
+//
+// Communicators don't block: a rank begins all of them while it prepares its operations, and
+// waits for the others only when it first uses one. So the order doesn't matter.
+#pragma once
+
+#include "GroupLedger.h"
+
+#include "dtc-rt/Communicator.h"
+
+#include <chrono>
+#include <thread>
+
+namespace dtc::rt::cuda {
+
+class NcclGroup;
+
+/// The communicators of a rank, its first failure, and waiting that ends with the run.
+class RankProgress {
+public:
+  RankProgress(Communicator &communicator, LedgerBook &book, LoadedOnce<Nccl> &library)
+      : communicator(communicator), book(book), library(library) {}
+  ~RankProgress();
+
+  /// The group of these ranks, which this rank begins to take part in; `call` is the first.
+  Result<NcclGroup *> group(const GroupKey &key, const ExchangeCall &call);
+  bool hasGroups() const { return !groups.empty(); }
+
+  /// Ends the run; the first failure is kept. Returns the reason.
+  Status fail(Status reason);
+  /// Not ok once this rank or another one has failed.
+  Status status() const;
+  /// Waits until poll(), a Result<bool>, is true; until the run ends, or other ranks have let
+  /// this one wait for the time limit.
+  template <typename Poll> Status await(Poll &&poll);
+  /// The last queue that ends takes the communicators with it.
+  void queueBegins() { ++openQueues; }
+  void queueEnds();
+
+private:
+  using Clock = std::chrono::steady_clock;
+  /// An error of this rank's communicators, or that of another rank.
+  Status interruption();
+  /// Fails where the ranks that this one waits for have done nothing since `activity`.
+  Status checkTime(Clock::time_point &since, uint64_t &activity);
+  uint64_t activityOfOthers() const;
+  void abortGroups();
+
+  Communicator &communicator;
+  LedgerBook &book;
+  LoadedOnce<Nccl> &library;
+  std::map<GroupKey, std::unique_ptr<NcclGroup>> groups;
+  int openQueues = 0;
+  Status failure = Status::ok();
+};
+
+class NcclGroup {
+public:
+  NcclGroup(RankProgress &progress, const Nccl &nccl, std::shared_ptr<GroupLedger> ledger,
+            int position, std::string firstCall)
+      : progress(progress), nccl(nccl), ledger(std::move(ledger)), position(position),
+        firstCall(std::move(firstCall)) {}
+  ~NcclGroup();
+
+  int size() const { return static_cast<int>(ledger->ranks().size()); }
+  Status begin();
+  /// Makes the calls that `calls`, a function that returns a Status, asks of NCCL as one.
+  template <typename Calls>
+  Status perform(const std::shared_ptr<const ExchangeCall> &call, Calls &&calls);
+
+  Status asyncError() const;
+  /// "in all_reduce at gradients for rank: 1"; nothing where this rank waits for no other.
+  std::optional<std::string> waitsFor() const;
+  uint64_t activityOfOthers() const { return ledger->activityOfOthers(position); }
+  void abort();
+
+  const Nccl &library() const { return nccl; }
+  ncclComm_t handle() const { return comm; }
+
+private:
+  /// Waits until what was begun has been enqueued.
+  Status settle();
+
+  RankProgress &progress;
+  const Nccl &nccl;
+  std::shared_ptr<GroupLedger> ledger;
+  int position;
+  std::string firstCall;
+  ncclComm_t comm = nullptr; ///< null once it was aborted
+  bool isReady = false;
+};
+
+template <typename Poll> Status RankProgress::await(Poll &&poll) {
+  constexpr auto kMostSleep = std::chrono::microseconds(500);
+  auto sleep = std::chrono::microseconds(10);
+  Clock::time_point since = Clock::now();
+  uint64_t activity = activityOfOthers();
+  for (;;) {
+    Result<bool> done = poll();
+    if (!done)
+      return fail(done.status());
+    if (Status status = interruption(); *done || !status.isOk())
+      return status;
+    if (Status status = checkTime(since, activity); !status.isOk())
+      return status;
+    std::this_thread::sleep_for(sleep);
+    sleep = std::min(2 * sleep, kMostSleep);
+  }
+}
+
+template <typename Calls>
+Status NcclGroup::perform(const std::shared_ptr<const ExchangeCall> &call, Calls &&calls) {
+  if (!isReady)
+    if (Status status = settle(); !status.isOk())
+      return status;
+  if (Status status = progress.status(); !status.isOk())
+    return status;
+  if (Status status = ledger->enter(position, call); !status.isOk())
+    return progress.fail(std::move(status));
+  isReady = false;
+  Status status = DTC_CUDA_CALL(nccl, ncclGroupStart);
+  if (status.isOk())
+    status = calls();
+  Status ended = DTC_CUDA_CALL(nccl, ncclGroupEnd);
+  if (status.isOk())
+    status = std::move(ended);
+  if (!status.isOk())
+    return progress.fail(std::move(status).in(call->kind + " at " + call->name));
+  return settle();
+}
+
+} // namespace dtc::rt::cuda
