@@ -90,10 +90,22 @@ public:
   virtual Result<std::vector<std::unique_ptr<Queue>>>
   createQueues(std::span<const QueueSpec> specs) = 0;
   virtual std::unique_ptr<Event> createEvent() = 0;
+  /// Returns when the signal of the event that was issued last has happened, at once where none
+  /// was issued; with the device's status.
+  virtual Status await(Event &event) = 0;
   /// `name` is said in errors. Groups of collectives become known here, in the same
-  /// order on all of their ranks.
+  /// order on all of their ranks. A rank prepares all before it issues anything: the first
+  /// collective or message of a group may wait until all of its ranks have prepared one.
   virtual Result<std::unique_ptr<Operation>> prepare(Queue &queue, const OperationSpec &spec,
                                                      const std::string &name) = 0;
+
+  /// What `issue` issues, as one operation without addresses that does all of it whenever it is
+  /// issued. It must begin and end on `queue`: other queues wait for it first, and it for them in
+  /// the end. Nothing is done meanwhile. Null where the device can't.
+  virtual Result<std::unique_ptr<Operation>> record(Queue &queue,
+                                                    const std::function<Status()> &issue) {
+    return std::unique_ptr<Operation>();
+  }
 
   /// Not ok once an operation has failed or the run was aborted: nothing more is done.
   virtual Status status() const = 0;

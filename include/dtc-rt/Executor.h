@@ -29,8 +29,10 @@ public:
   /// Makes the device's queues. Call on the rank's thread, as all of this.
   static Result<Executor> create(const RankContext &context);
 
-  /// Issues the whole schedule of one step.
+  /// Issues the whole schedule of one step. It begins when what was issued to the compute queue
+  /// before is done, and what is issued there afterwards begins when the step is done.
   Status issueStep();
+  Queue &computeQueue() { return *queues.front(); }
   /// Waits until all that was issued is done.
   Status synchronize();
 
@@ -62,6 +64,7 @@ private:
   Result<Instruction> prepare(const fbs::Instruction &given);
   Place placeOf(const fbs::Ref &ref) const;
   Status issue(const Instruction &instruction, const Numbers &numbers);
+  Status issueCalls();
   Event &event(size_t token, const Numbers &numbers) {
     Token &known = tokens[token];
     return *known.events[numbers[static_cast<size_t>(known.scope)]];
@@ -74,6 +77,10 @@ private:
   std::vector<uint32_t> tokenIndices;
   std::vector<Address> addresses; ///< of the instruction that is being issued
   std::vector<std::vector<Instruction>> functions;
+  std::unique_ptr<Event> begun;              ///< the step, for the other queues
+  std::vector<std::unique_ptr<Event>> ended; ///< by queue
+  int64_t stepsIssued = 0;
+  std::unique_ptr<Operation> recorded;        ///< a step; null where it is issued call by call
   std::vector<std::unique_ptr<Queue>> queues; ///< destroyed first: they may be at work
 };
 

@@ -30,6 +30,9 @@ Status Executor::createQueues() {
   if (!made)
     return made.status();
   queues = std::move(*made);
+  begun = context.device.createEvent();
+  for (size_t i = 0; i < queues.size(); ++i)
+    ended.push_back(context.device.createEvent());
   return Status::ok();
 }
 
@@ -101,7 +104,21 @@ Status Executor::issue(const Instruction &instruction, const Numbers &numbers) {
   return Status::ok();
 }
 
+/// The first step is issued as it is: a device may still make up its mind about operations.
 Status Executor::issueStep() {
+  if (++stepsIssued == 2) {
+    auto made = context.device.record(computeQueue(), [&] { return issueCalls(); });
+    if (!made)
+      return made.status();
+    recorded = std::move(*made);
+  }
+  return recorded ? recorded->issue({}) : issueCalls();
+}
+
+Status Executor::issueCalls() {
+  computeQueue().signal(*begun);
+  for (size_t i = 1; i < queues.size(); ++i)
+    queues[i]->wait(*begun);
   for (const fbs::Call *call : *context.program->schedule()) {
     if (Status status = context.device.status(); !status.isOk())
       return status;
@@ -109,6 +126,10 @@ Status Executor::issueStep() {
     for (const Instruction &instruction : functions[call->function()])
       if (Status status = issue(instruction, numbers); !status.isOk())
         return status;
+  }
+  for (size_t i = 1; i < queues.size(); ++i) {
+    queues[i]->signal(*ended[i]);
+    computeQueue().wait(*ended[i]);
   }
   return Status::ok();
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace dtc::rt {
 namespace {
@@ -33,33 +34,46 @@ Status RankWorker::run() {
   if (!status.isOk())
     communicator.abort(status);
   executor.reset();
+  pipeline.reset();
   return status;
 }
 
+/// The outputs of a step are taken before the next one overwrites them.
 Status RankWorker::runSteps() {
-  bool leader = communicator.rank() == 0;
-  for (int64_t number = 1; number <= session.numSteps; ++number) {
-    if (leader)
+  int64_t number = 1;
+  lastFinished = std::chrono::steady_clock::now();
+  for (; number <= session.numSteps; ++number) {
+    if (communicator.rank() == 0)
       session.stop = stopSignal.load() != 0;
     if (Status status = communicator.barrier(world); !status.isOk())
       return status;
     if (session.stop)
       break;
-    auto start = std::chrono::steady_clock::now();
-    if (Status status = step(number); !status.isOk())
+    if (Status status = issue(number); !status.isOk())
       return status;
-    tellResults();
-    // All have read `stop` and finished the step; the leader may go on.
-    if (Status status = communicator.barrier(world); !status.isOk())
+    if (Status status = conclude(session.isInference() ? number : number - 1); !status.isOk())
       return status;
-    double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (!leader)
-      continue;
-    session.stepsDone = number;
-    session.metrics->report(measure(number, seconds));
   }
+  if (!session.isInference() && number > 1)
+    if (Status status = conclude(number - 1); !status.isOk())
+      return status;
   return session.weightWriter ? saveWeights() : Status::ok();
+}
+
+Status RankWorker::conclude(int64_t number) {
+  if (number > 0)
+    if (Status status = finish(number); !status.isOk())
+      return status;
+  // All have read `stop` and finished the step; the leader may go on.
+  if (Status status = communicator.barrier(world); !status.isOk())
+    return status;
+  if (number == 0 || communicator.rank() != 0)
+    return Status::ok();
+  auto now = std::chrono::steady_clock::now();
+  double seconds = std::chrono::duration<double>(now - std::exchange(lastFinished, now)).count();
+  session.stepsDone = number;
+  session.metrics->report(measure(number, seconds));
+  return Status::ok();
 }
 
 Status RankWorker::prepare() {
@@ -84,7 +98,31 @@ Status RankWorker::prepare() {
   if (!ready)
     return std::move(ready.status()).in(session.package->path());
   executor.emplace(std::move(*ready));
+  if (Status status = createPipeline(); !status.isOk())
+    return status;
   return loadWeights();
+}
+
+Status RankWorker::createPipeline() {
+  std::vector<StepPipeline::Entry> inputs, results;
+  for (const fbs::Binding *binding : program.bindings({Kind::Input, Kind::Target}))
+    for (uint32_t microbatch = 0; microbatch < program->num_microbatches(); ++microbatch)
+      stepInputs.push_back({binding, microbatch});
+  for (const fbs::Binding *scalar : program.bindings({Kind::LearningRate, Kind::StepNumber}))
+    stepInputs.push_back({scalar});
+  for (const StepInput &input : stepInputs)
+    inputs.push_back({at(*input.binding, input.microbatch), bytesOf(*input.binding)});
+  for (Kind kind : {Kind::Loss, Kind::GradNorm})
+    if (const fbs::Binding *binding = program.binding(kind)) {
+      stepResults.push_back(binding);
+      results.push_back({at(*binding), sizeof(float)});
+    }
+  Result<StepPipeline> made =
+      StepPipeline::create(*device, *executor, std::move(inputs), std::move(results));
+  if (!made)
+    return made.status();
+  pipeline.emplace(std::move(*made));
+  return Status::ok();
 }
 
 /// Other states begin as zeros, which the arena is. Tensors of a bucket lie one after
@@ -106,89 +144,73 @@ Status RankWorker::loadWeights() {
   return Status::ok();
 }
 
-Status RankWorker::step(int64_t number) {
-  if (Status status = loadData(number); !status.isOk())
+Status RankWorker::issue(int64_t number) {
+  if (Status status = pipeline->begin(number); !status.isOk())
     return status;
-  if (Status status = writeScalars(number); !status.isOk())
-    return status;
-  if (Status status = executor->issueStep(); !status.isOk())
-    return status;
-  if (Status status = executor->synchronize(); !status.isOk())
+  for (size_t i = 0; i < stepInputs.size(); ++i) {
+    const fbs::Binding &binding = *stepInputs[i].binding;
+    bool isBatch = binding.kind() == Kind::Input || binding.kind() == Kind::Target;
+    Status status =
+        isBatch ? writeBatch(number, i, stepInputs[i]) : writeScalar(number, i, binding);
+    if (!status.isOk())
+      return status;
+  }
+  return pipeline->issue(number);
+}
+
+Status RankWorker::writeBatch(int64_t number, size_t index, const StepInput &input) {
+  const fbs::Binding &binding = *input.binding;
+  size_t column = indexOf(session.manifest().inputs, binding.name()->str());
+  const TensorInfo &info = session.manifest().inputs[column];
+  std::vector<int64_t> samples(static_cast<size_t>(info.shape[0]));
+  int64_t first = (number - 1) * session.manifest().globalBatch + input.microbatch * info.shape[0];
+  for (int64_t i = 0; i < info.shape[0]; ++i)
+    samples[i] = session.order.at(first + i);
+  Status read = Status::ok();
+  Status written = pipeline->write(number, index, [&](char *host) {
+    read =
+        session.data.read(column, samples, partOf(binding).shard, dtypeOf(binding.dtype()), host);
+  });
+  return read.isOk() ? written : read;
+}
+
+Status RankWorker::writeScalar(int64_t number, size_t index, const fbs::Binding &scalar) {
+  double value = scalar.kind() == Kind::LearningRate
+                     ? learningRateAt(session.manifest().learningRate, number)
+                     : static_cast<double>(number);
+  return pipeline->write(number, index, [&](char *host) {
+    convert(dtypeOf(scalar.dtype()), host, DType::F64, reinterpret_cast<const char *>(&value), 1);
+  });
+}
+
+Status RankWorker::finish(int64_t number) {
+  if (Status status = pipeline->await(number); !status.isOk())
     return status;
   if (session.isInference())
     if (Status status = storeOutputs(number); !status.isOk())
       return status;
-  return checkFinite(number);
-}
-
-Status RankWorker::loadData(int64_t number) {
-  const Manifest &manifest = session.manifest();
-  std::vector<int64_t> samples;
-  for (const fbs::Binding *binding : program.bindings({Kind::Input, Kind::Target})) {
-    size_t input = indexOf(manifest.inputs, binding->name()->str());
-    const TensorInfo &info = manifest.inputs[input];
-    Shard shard = partOf(*binding).shard;
-    for (uint32_t microbatch = 0; microbatch < program->num_microbatches(); ++microbatch) {
-      samples.resize(static_cast<size_t>(info.shape[0]));
-      int64_t first = (number - 1) * manifest.globalBatch + microbatch * info.shape[0];
-      for (int64_t i = 0; i < info.shape[0]; ++i)
-        samples[i] = session.order.at(first + i);
-      Status read = Status::ok();
-      auto fill = [&](char *host) {
-        read = session.data.read(input, samples, shard, dtypeOf(binding->dtype()), host);
-      };
-      Status written = device->write(at(*binding, microbatch), bytesOf(*binding), fill);
-      for (const Status &status : {read, written})
-        if (!status.isOk())
-          return status;
-    }
-  }
-  return Status::ok();
-}
-
-Status RankWorker::writeScalars(int64_t number) {
-  for (const fbs::Binding *scalar : program.bindings({Kind::LearningRate, Kind::StepNumber})) {
-    double value = scalar->kind() == Kind::LearningRate
-                       ? learningRateAt(session.manifest().learningRate, number)
-                       : static_cast<double>(number);
-    auto fill = [&](char *host) {
-      convert(dtypeOf(scalar->dtype()), host, DType::F64, reinterpret_cast<const char *>(&value), 1);
-    };
-    if (Status status = device->write(at(*scalar), bytesOf(*scalar), fill); !status.isOk())
+  for (size_t i = 0; i < stepResults.size(); ++i)
+    if (Status status = lookAt(number, i); !status.isOk())
       return status;
-  }
   return Status::ok();
 }
 
-std::optional<double> RankWorker::readFloat(Kind kind) const {
-  const fbs::Binding *binding = program.binding(kind);
-  if (!binding)
-    return std::nullopt;
+/// Checks a result, and tells it where this rank speaks for it.
+Status RankWorker::lookAt(int64_t number, size_t result) {
   float value = 0;
-  Status status = device->read(at(*binding), sizeof(value), [&](const char *host) {
-    std::memcpy(&value, host, sizeof(value));
-  });
-  return status.isOk() ? std::optional<double>(value) : std::nullopt;
-}
-
-Status RankWorker::checkFinite(int64_t number) const {
-  for (auto [name, kind] : {std::pair("loss", Kind::Loss), {"gradient norm", Kind::GradNorm}}) {
-    std::optional<double> value = readFloat(kind);
-    if (value && !std::isfinite(*value))
-      return {ExitCode::NotFinite, "step " + std::to_string(number) + ": rank " +
-                                       std::to_string(communicator.rank()) + ": the " + name +
-                                       " is not finite: " + std::to_string(*value)};
-  }
+  Status status = pipeline->read(
+      number, result, [&](const char *host) { std::memcpy(&value, host, sizeof(value)); });
+  if (!status.isOk())
+    return status;
+  bool isLoss = stepResults[result]->kind() == Kind::Loss;
+  if (!std::isfinite(value))
+    return {ExitCode::NotFinite, "step " + std::to_string(number) + ": rank " +
+                                     std::to_string(communicator.rank()) + ": the " +
+                                     (isLoss ? "loss" : "gradient norm") +
+                                     " is not finite: " + std::to_string(value)};
+  if (place.second == 0 && speaksFor(isLoss ? session.speakers.loss : session.speakers.gradNorm))
+    (isLoss ? session.loss : session.gradNorm) = value;
   return Status::ok();
-}
-
-void RankWorker::tellResults() {
-  if (place.second != 0)
-    return;
-  if (speaksFor(session.speakers.loss))
-    session.loss = readFloat(Kind::Loss);
-  if (speaksFor(session.speakers.gradNorm))
-    session.gradNorm = readFloat(Kind::GradNorm);
 }
 
 StepMetrics RankWorker::measure(int64_t number, double seconds) const {

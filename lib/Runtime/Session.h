@@ -10,6 +10,8 @@
 #include "dtc-rt/ThreadCommunicator.h"
 #include "dtc-rt/Weights.h"
 
+#include "StepPipeline.h"
+
 #include <atomic>
 #include <optional>
 
@@ -60,14 +62,24 @@ public:
   Status run();
 
 private:
+  /// What a step takes: a binding, for one microbatch.
+  struct StepInput {
+    const fbs::Binding *binding;
+    uint32_t microbatch = 0;
+  };
+
   Status prepare();
   Status runSteps();
   Status loadWeights();
-  Status step(int64_t number);
-  Status loadData(int64_t number);
-  Status checkFinite(int64_t number) const;
-  Status writeScalars(int64_t number);
-  void tellResults();
+  Status createPipeline();
+  /// A step is issued. Its results are looked at when the next one is under way.
+  Status issue(int64_t number);
+  Status finish(int64_t number);
+  /// Finishes a step, none where it is 0, meets the others, and writes the log.
+  Status conclude(int64_t number);
+  Status writeBatch(int64_t number, size_t index, const StepInput &input);
+  Status writeScalar(int64_t number, size_t index, const fbs::Binding &scalar);
+  Status lookAt(int64_t number, size_t result);
   Status storeOutputs(int64_t number);
   Status storeOutput(const fbs::Binding &binding, size_t output, int64_t number,
                      uint32_t microbatch);
@@ -83,8 +95,6 @@ private:
     return static_cast<uint64_t>(product(dimsOf(binding.local_shape())) *
                                  sizeOf(dtypeOf(binding.dtype())));
   }
-  /// The value of a scalar; nothing where the program has none.
-  std::optional<double> readFloat(fbs::BindingKind kind) const;
   Part partOf(const fbs::Binding &binding) const {
     return mesh.part(dimsOf(binding.shape()), placementOf(binding),
                      static_cast<int64_t>(place.second));
@@ -100,7 +110,12 @@ private:
   Group world;
   std::unique_ptr<Device> device;
   std::unique_ptr<Memory> arena, hostArena;
-  std::optional<Executor> executor;
+  std::chrono::steady_clock::time_point lastFinished;
+
+  std::vector<StepInput> stepInputs; ///< in the pipeline's order, likewise below
+  std::vector<const fbs::Binding *> stepResults;
+  std::optional<StepPipeline> pipeline;
+  std::optional<Executor> executor; ///< destroyed first: its queues may be at work
 };
 
 } // namespace dtc::rt

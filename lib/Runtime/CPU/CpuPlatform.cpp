@@ -57,6 +57,12 @@ public:
 
   std::unique_ptr<Event> createEvent() override { return std::make_unique<CpuEvent>(); }
 
+  Status await(Event &event) override {
+    auto &own = static_cast<CpuEvent &>(event);
+    progress.await(own, own.issued);
+    return progress.status();
+  }
+
   Result<std::unique_ptr<Operation>> prepare(Queue &queue, const OperationSpec &spec,
                                              const std::string &name) override {
     auto &own = static_cast<CpuQueue &>(queue);

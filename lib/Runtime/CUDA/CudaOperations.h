@@ -35,6 +35,8 @@ MadeOperation makeMessage(CudaQueue &queue, const MessageSpec &spec, int rank,
 MadeOperation makeCopy(CudaQueue &queue, const CopySpec &spec);
 MadeOperation makeZero(CudaQueue &queue, const ZeroSpec &spec);
 MadeOperation makeConstant(CudaQueue &queue, const ConstantSpec &spec);
+/// What `issue` issues, as a graph of CUDA; null where it can't be captured.
+MadeOperation recordGraph(CudaQueue &queue, const std::function<Status()> &issue);
 
 template <typename T, typename... Args> MadeOperation made(Args &&...args) {
   return std::unique_ptr<Operation>(std::make_unique<T>(std::forward<Args>(args)...));

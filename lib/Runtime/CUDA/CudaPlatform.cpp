@@ -50,6 +50,21 @@ public:
     return std::make_unique<CudaEvent>(driver, event);
   }
 
+  Status await(Event &event) override {
+    return progress.await([&]() -> Result<bool> {
+      CUresult result = gpu->driver.cuEventQuery(static_cast<CudaEvent &>(event).event);
+      if (result == CUDA_ERROR_NOT_READY)
+        return false;
+      DTC_CUDA_TRY(gpu->driver.check(result, "a kernel or copy of the step"));
+      return true;
+    });
+  }
+
+  Result<std::unique_ptr<Operation>> record(Queue &queue,
+                                            const std::function<Status()> &issue) override {
+    return recordGraph(static_cast<CudaQueue &>(queue), issue);
+  }
+
   Result<std::unique_ptr<Operation>> prepare(Queue &queue, const OperationSpec &spec,
                                              const std::string &name) override {
     auto &own = static_cast<CudaQueue &>(queue);

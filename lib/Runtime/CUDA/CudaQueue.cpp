@@ -22,11 +22,16 @@ CudaQueue::~CudaQueue() {
 
 void CudaQueue::signal(Event &event) {
   auto &own = static_cast<CudaEvent &>(event);
+  own.recording = progress.currentRecording();
   (void)note(DTC_CUDA_CALL(driver, cuEventRecord, own.event, stream));
 }
 
+/// What is recorded begins when all that was issued before is done, and ends likewise: there is
+/// nothing to wait for across its ends, and CUDA refuses to.
 void CudaQueue::wait(Event &event) {
   auto &own = static_cast<CudaEvent &>(event);
+  if (own.recording != progress.currentRecording())
+    return;
   (void)note(DTC_CUDA_CALL(driver, cuStreamWaitEvent, stream, own.event, CU_EVENT_WAIT_DEFAULT));
 }
 

@@ -13,6 +13,7 @@ public:
 
   const Driver &driver;
   CUevent event;
+  uint64_t recording = 0; ///< that the last signal belongs to
 };
 
 class CudaQueue : public Queue {

@@ -1,6 +1,7 @@
 #include "NcclGroup.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dtc::rt::cuda {
 
@@ -20,7 +21,21 @@ Result<NcclGroup *> RankProgress::group(const GroupKey &key, const ExchangeCall 
   return groups.emplace(key, std::move(made)).first->second.get();
 }
 
+std::vector<RecordedCall> RankProgress::endRecording() {
+  recording = 0;
+  return std::exchange(recordedCalls, {});
+}
+
+Status RankProgress::announce(NcclGroup &group, const std::shared_ptr<const ExchangeCall> &call) {
+  if (recording == 0)
+    return group.enter(call);
+  recordedCalls.push_back({&group, call});
+  return Status::ok();
+}
+
 Status RankProgress::fail(Status reason) {
+  if (recording != 0)
+    return reason;
   if (failure.isOk()) {
     failure = std::move(reason);
     communicator.abort(failure);

@@ -15,6 +15,12 @@ namespace dtc::rt::cuda {
 
 class NcclGroup;
 
+/// A call that is made again whenever a recorded step is.
+struct RecordedCall {
+  NcclGroup *group;
+  std::shared_ptr<const ExchangeCall> call;
+};
+
 /// The communicators of a rank, its first failure, and waiting that ends with the run.
 class RankProgress {
 public:
@@ -30,6 +36,14 @@ public:
   Status fail(Status reason);
   /// Not ok once this rank or another one has failed.
   Status status() const;
+  /// What is issued now is recorded: calls of NCCL are kept for later, and what fails doesn't
+  /// end the run.
+  void beginRecording() { recording = ++recordings; }
+  std::vector<RecordedCall> endRecording();
+  /// The number of the recording that is made; 0 where work is issued to be done.
+  uint64_t currentRecording() const { return recording; }
+  /// Before a call of NCCL.
+  Status announce(NcclGroup &group, const std::shared_ptr<const ExchangeCall> &call);
   /// Waits until poll(), a Result<bool>, is true; until the run ends, or other ranks have let
   /// this one wait for the time limit.
   template <typename Poll> Status await(Poll &&poll);
@@ -51,6 +65,8 @@ private:
   LoadedOnce<Nccl> &library;
   std::map<GroupKey, std::unique_ptr<NcclGroup>> groups;
   int openQueues = 0;
+  uint64_t recording = 0, recordings = 0;
+  std::vector<RecordedCall> recordedCalls;
   Status failure = Status::ok();
 };
 
@@ -64,6 +80,10 @@ public:
 
   int size() const { return static_cast<int>(ledger->ranks().size()); }
   Status begin();
+  /// Writes down that this rank makes the call.
+  Status enter(const std::shared_ptr<const ExchangeCall> &call) {
+    return ledger->enter(position, call);
+  }
   /// Makes the calls that `calls`, a function that returns a Status, asks of NCCL as one.
   template <typename Calls>
   Status perform(const std::shared_ptr<const ExchangeCall> &call, Calls &&calls);
@@ -115,7 +135,7 @@ Status NcclGroup::perform(const std::shared_ptr<const ExchangeCall> &call, Calls
       return status;
   if (Status status = progress.status(); !status.isOk())
     return status;
-  if (Status status = ledger->enter(position, call); !status.isOk())
+  if (Status status = progress.announce(*this, call); !status.isOk())
     return progress.fail(std::move(status));
   isReady = false;
   Status status = DTC_CUDA_CALL(nccl, ncclGroupStart);

@@ -274,7 +274,7 @@ TEST(Run, ModesAreChecked) {
   writeFile(files.options.artifact, artifact(manifest));
   files.options.outputs.clear();
   EXPECT_EQ(run(files.options).code(), ExitCode::Usage);
-  manifest["target"] = "cuda";
+  manifest["target"] = "abacus";
   writeFile(files.options.artifact, artifact(manifest));
   EXPECT_EQ(run(files.options).code(), ExitCode::NoFit);
 }

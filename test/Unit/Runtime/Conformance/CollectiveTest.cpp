@@ -135,6 +135,8 @@ TEST_P(Conformance, QueuesOfDifferentNamesDoNotMeet) {
     DTC_TRY(rank.begin(kQueues));
     DTC_TRY(rank.put(kSource, {1, 2}));
     CollectiveSpec one = specOf(Kind::AllReduce, {0, 1}, {{1}});
+    for (size_t queue : {0, 1})
+      DTC_TRY(rank.prepare(queue, one));
     size_t first = rank.number();
     for (size_t queue : {first, 1 - first}) {
       uint64_t place = kSource + 4 * queue;

@@ -17,8 +17,8 @@ std::vector<Target> &registered() {
 } // namespace
 
 /// A GPU's threads do one iteration each.
-LaunchSpec launchOf(const std::string &kernel, size_t numArguments, uint64_t extent,
-                    uint64_t grain, uint64_t scratch) {
+LaunchSpec launchOf(const std::string &kernel, size_t numArguments, uint64_t extent, uint64_t grain,
+                    uint64_t scratch) {
   uint64_t threads = std::min<uint64_t>(std::max<uint64_t>(extent, 1), 256);
   while (extent % threads != 0)
     --threads;
@@ -59,6 +59,13 @@ std::vector<float> Rank::get(uint64_t offset, size_t count) {
   });
   EXPECT_TRUE(status.isOk()) << status.message();
   return values;
+}
+
+Status Rank::prepare(size_t queue, const OperationSpec &spec) {
+  auto made = device.prepare(*queues[queue], spec, "op");
+  if (made)
+    operations.push_back(std::move(*made));
+  return made ? Status::ok() : made.status();
 }
 
 Status Rank::issue(size_t queue, const OperationSpec &spec, const std::vector<uint64_t> &offsets,

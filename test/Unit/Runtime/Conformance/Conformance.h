@@ -29,13 +29,14 @@ struct Target {
   std::function<std::string()> code;
   std::function<std::string()> whySkipped = {}; ///< empty: nothing is missing
   bool hasConvolutions = true;
+  bool dropsIssuedWork = true; ///< that it has not begun, once the run has failed
 
   friend void PrintTo(const Target &target, std::ostream *out) { *out << target.name; }
 };
 
 /// A launch that does `extent` iterations, on processors or on a GPU.
-LaunchSpec launchOf(const std::string &kernel, size_t numArguments, uint64_t extent,
-                    uint64_t grain, uint64_t scratch);
+LaunchSpec launchOf(const std::string &kernel, size_t numArguments, uint64_t extent, uint64_t grain,
+                    uint64_t scratch);
 
 const std::vector<Target> &targets();
 struct RegisterTarget {
@@ -55,6 +56,9 @@ public:
 
   Status put(uint64_t offset, const std::vector<float> &values);
   std::vector<float> get(uint64_t offset, size_t count);
+  /// Prepares an operation that isn't issued. Ranks that wait for each other crosswise prepare
+  /// all of their operations first, as the executor does.
+  Status prepare(size_t queue, const OperationSpec &spec);
   /// Prepares an operation, which lives as long as the rank, and issues it.
   Status issue(size_t queue, const OperationSpec &spec, const std::vector<uint64_t> &offsets,
                const std::string &name = "op");

@@ -14,6 +14,7 @@ std::string readKernels() {
   return text.str();
 }
 
-dtc::rt::conformance::RegisterTarget cpu({"CPU", dtc::rt::createCpuPlatform, "kernels.so", readKernels});
+dtc::rt::conformance::RegisterTarget cpu({"CPU", dtc::rt::createCpuPlatform, "kernels.so",
+                                          readKernels});
 
 } // namespace

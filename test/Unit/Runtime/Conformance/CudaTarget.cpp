@@ -74,6 +74,6 @@ std::string whyNoGpu() {
 
 dtc::rt::conformance::RegisterTarget cuda({"CUDA", dtc::rt::createCudaPlatform, "kernels.ptx",
                                            [] { return kKernels; }, whyNoGpu,
-                                           /*hasConvolutions=*/false});
+                                           /*hasConvolutions=*/false, /*dropsIssuedWork=*/false});
 
 } // namespace

@@ -1,6 +1,8 @@
 // Order within a queue, and between queues where events ask for it.
 #include "Conformance.h"
 
+#include <cstring>
+
 using namespace dtc::rt;
 using namespace dtc::rt::conformance;
 
@@ -79,6 +81,9 @@ TEST_P(Conformance, AWaitIsForTheSignalIssuedBeforeIt) {
   // follows what queue 0 receives from a rank that waits for queue 1, nothing would end.
   onRanks(2, [](Rank &rank) {
     DTC_TRY(rank.begin({QueueKind::Compute, QueueKind::Send, QueueKind::Receive}, kArena));
+    int other = 1 - rank.number();
+    DTC_TRY(rank.prepare(1, MessageSpec{false, other, 0, {4}}));
+    DTC_TRY(rank.prepare(2, MessageSpec{true, other, 0, {4}}));
     if (rank.number() == 1) {
       DTC_TRY(rank.receive(2, 0, kA, 4));
       rank.order(2, 1);
@@ -105,5 +110,61 @@ TEST_P(Conformance, SynchronizeOfAnIdleQueueReturns) {
     DTC_TRY(rank.begin({QueueKind::Compute, QueueKind::Collective, QueueKind::Send}));
     DTC_TRY(rank.synchronizeAll());
     return rank.synchronizeAll();
+  });
+}
+
+TEST_P(Conformance, AwaitReturnsWhenTheLastSignalHasHappened) {
+  for (auto kinds :
+       {std::vector{QueueKind::Compute}, std::vector{QueueKind::Compute, QueueKind::Copy}})
+    onRanks(
+        1,
+        [&](Rank &rank) {
+          DTC_TRY(rank.begin(kinds, kArena));
+          auto host = rank.device.allocate(Space::Host, sizeof(float));
+          if (!host)
+            return host.status();
+          auto out = rank.device.prepare(rank.queue(0), CopySpec{sizeof(float)}, "out");
+          if (!out)
+            return out.status();
+          auto event = rank.device.createEvent();
+          DTC_TRY(rank.device.await(*event)); // not signalled yet: no wait
+          DTC_TRY(rank.put(kA, std::vector<float>(kCount, 1)));
+          for (int i = 1; i <= 10; ++i) {
+            DTC_TRY(rank.add(0, kA, kA, kA, kCount));
+            Address addresses[] = {rank.at(kA + 4 * (kCount - 1)), (*host)->base()};
+            DTC_TRY((*out)->issue(addresses));
+            rank.queue(0).signal(*event);
+            DTC_TRY(rank.device.await(*event));
+            DTC_TRY(rank.device.read((*host)->base(), sizeof(float), [&](const char *bytes) {
+              float value = 0;
+              std::memcpy(&value, bytes, sizeof(value));
+              EXPECT_EQ(value, float(1 << i));
+            }));
+          }
+          rank.end(); // before the host's memory goes
+          return Status::ok();
+        },
+        2);
+}
+
+TEST_P(Conformance, WhatIsRecordedIsDoneWheneverItIsIssued) {
+  onRanks(1, [](Rank &rank) {
+    DTC_TRY(rank.begin({QueueKind::Compute, QueueKind::Copy}, kArena));
+    DTC_TRY(rank.put(kA, std::vector<float>(kCount, 1)));
+    auto recorded = rank.device.record(rank.queue(0), [&] { // b = a on the other queue; a = b + b
+      rank.order(0, 1);
+      DTC_TRY(rank.copy(1, kA, kB, kBytes));
+      rank.order(1, 0);
+      return rank.add(0, kB, kB, kA, kCount);
+    });
+    if (!recorded)
+      return recorded.status();
+    DTC_TRY(rank.synchronizeAll());
+    expectAll(rank, kA, 1); // recorded, not done
+    for (int i = 0; i < 5 && *recorded; ++i)
+      DTC_TRY((*recorded)->issue({}));
+    DTC_TRY(rank.synchronizeAll());
+    expectAll(rank, kA, *recorded ? 32 : 1);
+    return Status::ok();
   });
 }
