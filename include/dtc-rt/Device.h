@@ -86,6 +86,10 @@ public:
   virtual Status read(Address source, uint64_t bytes,
                       const std::function<void(const char *)> &use) = 0;
 
+  /// Whether a step is issued long before it is done, so that reading its results at once would
+  /// leave the device idle. They are then read when the next step is under way.
+  virtual bool isFarBehind() const { return false; }
+
   /// All queues of the device, made together and once.
   virtual Result<std::vector<std::unique_ptr<Queue>>>
   createQueues(std::span<const QueueSpec> specs) = 0;

@@ -41,6 +41,7 @@ Status RankWorker::run() {
 /// The outputs of a step are taken before the next one overwrites them.
 Status RankWorker::runSteps() {
   int64_t number = 1;
+  const int64_t lag = device->isFarBehind() && !session.isInference() ? 1 : 0;
   lastFinished = std::chrono::steady_clock::now();
   for (; number <= session.numSteps; ++number) {
     if (communicator.rank() == 0)
@@ -51,10 +52,10 @@ Status RankWorker::runSteps() {
       break;
     if (Status status = issue(number); !status.isOk())
       return status;
-    if (Status status = conclude(session.isInference() ? number : number - 1); !status.isOk())
+    if (Status status = conclude(number - lag); !status.isOk())
       return status;
   }
-  if (!session.isInference() && number > 1)
+  if (lag > 0 && number > 1)
     if (Status status = conclude(number - 1); !status.isOk())
       return status;
   return session.weightWriter ? saveWeights() : Status::ok();

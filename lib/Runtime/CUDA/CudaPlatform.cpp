@@ -29,6 +29,8 @@ public:
     return staging.read(source, bytes, use);
   }
 
+  bool isFarBehind() const override { return true; }
+
   Result<std::vector<std::unique_ptr<Queue>>>
   createQueues(std::span<const QueueSpec> specs) override {
     std::vector<std::unique_ptr<Queue>> queues;
