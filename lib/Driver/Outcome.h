@@ -3,8 +3,8 @@
 
 #include "Diagnostics.h"
 
-#include "dtc/Plan/Plan/Result.h"
 #include "dtc-rt/PackageFormat.h"
+#include "dtc/Plan/Plan/Result.h"
 
 #include <variant>
 

@@ -80,8 +80,7 @@ Outcome<Trained> buildTraining(const Options &options, Imported imported);
 
 /// Refuses, before any long work, what could be planned but not compiled. Where an artifact is
 /// asked for, gives its weights; those of the model file are moved there.
-Outcome<Weights> prepareToCompile(const Environment &env, const Options &options,
-                                  Trained &trained);
+Outcome<Weights> prepareToCompile(const Environment &env, const Options &options, Trained &trained);
 
 /// The problem that would be planned.
 Outcome<plan::Problem> extractProblem(const Options &options, Trained &trained);

@@ -242,10 +242,11 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
   std::vector<plan::Violation> violations = plan::verify(problem, search.plan, request.cluster);
   if (!violations.empty()) {
     const plan::Violation &first = violations.front(); // the others may follow from it
-    std::string more = violations.size() > 1
-                           ? " (and " + std::to_string(violations.size() - 1) + " more)" : "";
+    std::string more =
+        violations.size() > 1 ? " (and " + std::to_string(violations.size() - 1) + " more)" : "";
     std::string node = first.op >= 0 && !problem.ops[first.op].location.empty()
-                           ? problem.ops[first.op].location + ": " : "";
+                           ? problem.ops[first.op].location + ": "
+                           : "";
     return fail({path + ": " + node + first.message + more, 3});
   }
   search.predicted =

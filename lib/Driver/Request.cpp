@@ -82,8 +82,8 @@ Outcome<Request> readRequest(const Options &options) {
 }
 
 Result<BatchChoice> chooseBatch(const Request &request, int64_t fileBatch, int64_t dataParallel) {
-  BatchChoice choice{
-      request.globalBatch.value_or(std::max<int64_t>(fileBatch, 1) * dataParallel), 1};
+  BatchChoice choice{request.globalBatch.value_or(std::max<int64_t>(fileBatch, 1) * dataParallel),
+                     1};
   if (!request.spec.microBatch)
     return choice;
   int64_t microBatch = *request.spec.microBatch, perCall = dataParallel * microBatch;

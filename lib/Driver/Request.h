@@ -19,9 +19,9 @@ struct BatchChoice {
 struct Request {
   Options options;
   plan::Cluster cluster;
-  plan::Spec given;     ///< by --plan and --micro-batch
-  plan::Spec spec;      ///< that, filled for the number of devices
-  std::string planText; ///< of a plan file; empty: --plan names none
+  plan::Spec given;                   ///< by --plan and --micro-batch
+  plan::Spec spec;                    ///< that, filled for the number of devices
+  std::string planText;               ///< of a plan file; empty: --plan names none
   std::optional<int64_t> globalBatch; ///< by --global-batch or the plan file
 
   bool hasPlanFile() const { return !planText.empty(); }

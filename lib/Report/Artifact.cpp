@@ -12,8 +12,8 @@ using Json = nlohmann::ordered_json;
 static std::string largestDifference(const StepVerification &found) {
   char text[96];
   std::string ranks = found.ranks == 1 ? "1 rank" : std::to_string(found.ranks) + " ranks";
-  std::snprintf(text, sizeof(text), "%s, largest difference %.2g of its largest element: ",
-                ranks.c_str(), found.worst);
+  std::snprintf(text, sizeof(text),
+                "%s, largest difference %.2g of its largest element: ", ranks.c_str(), found.worst);
   return text + found.worstTensor;
 }
 
@@ -29,8 +29,8 @@ std::string differenceText(const StepVerification &found) {
 
 std::string artifactText(const Json &facts) {
   std::ostringstream text;
-  text << "target " << facts["target"].get<std::string>() << ", world size "
-       << facts["world_size"] << "\nplan";
+  text << "target " << facts["target"].get<std::string>() << ", world size " << facts["world_size"]
+       << "\nplan";
   for (auto &[key, value] : facts["plan"].items())
     text << " " << key << "=" << (value.is_string() ? value.get<std::string>() : value.dump());
   text << "\nparameters\n";

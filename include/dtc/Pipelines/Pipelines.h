@@ -39,8 +39,7 @@ void build(mlir::OpPassManager &passes, const SchedulePipeline &options);
 
 /// Runs a phase's passes. The module isn't verified after each of them: that would be a tenth of a
 /// deep model's compilation.
-template <typename Options>
-mlir::LogicalResult run(mlir::ModuleOp module, const Options &options) {
+template <typename Options> mlir::LogicalResult run(mlir::ModuleOp module, const Options &options) {
   mlir::PassManager passes(module.getContext());
   passes.enableVerifier(false);
   build(passes, options);
