@@ -110,11 +110,43 @@ static std::string someOf(ArrayRef<std::string> names) {
   return text;
 }
 
+static bool isComputed(const FileTensor &tensor) {
+  return StringRef(tensor.name).starts_with("onnx::");
+}
+
+static bool isTranspose(const Weight &a, const Weight &b) {
+  if (a.shape.size() != 2 || b.shape.size() != 2 || !a.data || !b.data || a.dtype != b.dtype ||
+      a.shape[0] != b.shape[1] || a.shape[1] != b.shape[0] || a.size == 0)
+    return false;
+  const int64_t rows = a.shape[0], columns = a.shape[1];
+  const uint64_t width = a.size / uint64_t(rows * columns);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      if (std::memcmp(a.data + (row * columns + column) * width,
+                      b.data + (column * rows + row) * width, width) != 0)
+        return false;
+  return true;
+}
+
+/// PyTorch's older exporter stores the transpose of a tied head beside the embedding. Of a
+/// uniform matrix any other of its shape is the transpose.
+static void warnOfUntied(const Model &model, ArrayRef<FileTensor> tensors) {
+  for (const FileTensor &tensor : tensors) {
+    if (!isComputed(tensor) || isUniform(tensor.weight))
+      continue;
+    for (const FileTensor &other : tensors)
+      if (!isComputed(other) && isTranspose(tensor.weight, other.weight))
+        emitWarning(model.location)
+            << tensor.name << " is the transpose of " << other.name
+            << ": if the module ties them, the exporter has untied them; " << kExport;
+  }
+}
+
 /// PyTorch's older exporter names what it computed from weights after the operator that reads it.
 static void warnOfFolded(const Model &model, ArrayRef<FileTensor> tensors) {
   std::vector<std::string> convolutions, others;
   for (const FileTensor &tensor : tensors)
-    if (tensor.trainable && StringRef(tensor.name).starts_with("onnx::"))
+    if (tensor.trainable && isComputed(tensor))
       (StringRef(tensor.name).starts_with("onnx::Conv") ? convolutions : others)
           .push_back(tensor.name);
   if (!convolutions.empty())
@@ -145,6 +177,7 @@ LogicalResult checkExporterChanges(const Model &model, const ImportOptions &opti
                                    ArrayRef<FileTensor> tensors) {
   if (failed(refuseMerged(model, options, readers, tensors)))
     return failure();
+  warnOfUntied(model, tensors);
   if (options.training) {
     warnOfFolded(model, tensors);
     warnOfFrozenNorms(model, live);

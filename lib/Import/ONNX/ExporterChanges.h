@@ -9,7 +9,8 @@ namespace dtc::import {
 /// Refuses to train tensors that an exporter merged because they were equal, and those into which
 /// it folded weights where it recorded which are parameters. Warns of what else training would
 /// not do as the module does: batch norm that was folded, or that keeps its statistics. Where
-/// nothing is trained, merged tensors are a warning and the rest doesn't matter.
+/// nothing is trained, merged tensors are a warning, and these don't matter. A copy of a weight
+/// that may be tied to it is warned of always: there are more parameters than in the module.
 mlir::LogicalResult checkExporterChanges(const Model &model, const ImportOptions &options,
                                          const Readers &readers, const llvm::StringMap<bool> &live,
                                          llvm::ArrayRef<FileTensor> tensors);
