@@ -22,7 +22,7 @@ namespace {
 /// What CLI11 gives for a flag without a value.
 constexpr const char *kFlagAlone = "true";
 
-Error usage(std::string message) { return Error{std::move(message), 2}; }
+Error usage(std::string message) { return Error{std::move(message), plan::ErrorCategory::Usage}; }
 
 std::vector<std::string> split(const std::string &text, char separator) {
   std::vector<std::string> parts;
@@ -414,7 +414,7 @@ static Result<std::vector<std::string>> argumentsIn(const YAML::Node &root,
                                                     const std::string &path,
                                                     const CLI::App &command) {
   auto refuse = [&](const YAML::Node &at, const std::string &what) {
-    return Error{path + ":" + std::to_string(at.Mark().line + 1) + ": " + what, 3};
+    return Error{path + ":" + std::to_string(at.Mark().line + 1) + ": " + what};
   };
   std::vector<std::string> known, arguments;
   std::set<std::string> given;
@@ -456,7 +456,7 @@ Result<std::vector<std::string>> configArguments(const std::string &path,
                                                  const CLI::App &command) {
   std::optional<std::string> text = plan::readText(path);
   if (!text)
-    return Error{path + ": cannot read the configuration", 3};
+    return Error{path + ": cannot read the configuration"};
   return plan::readYaml<std::vector<std::string>>(
       *text, path, [&](const YAML::Node &root) { return argumentsIn(root, path, command); });
 }

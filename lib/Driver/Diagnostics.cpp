@@ -1,5 +1,6 @@
 #include "Diagnostics.h"
 
+#include "ExitCodes.h"
 #include "Outcome.h"
 
 #include "mlir/IR/Location.h"
@@ -61,7 +62,7 @@ void printError(const std::string &message) {
 
 ExitCode fail(const plan::Error &error) {
   printError(error.message);
-  return ExitCode(error.exitCode);
+  return exitCodeOf(error.category);
 }
 
 void printWarning(const std::string &message) {

@@ -151,9 +151,9 @@ int run(int argc, char **argv) {
   try {
     return dispatch(*line);
   } catch (const std::bad_alloc &) {
-    return int(fail({"out of memory", int(ExitCode::Failed)}));
+    return int(fail({"out of memory", plan::ErrorCategory::Failed}));
   } catch (const std::exception &error) {
-    return int(fail({error.what(), int(ExitCode::Failed)}));
+    return int(fail({error.what(), plan::ErrorCategory::Failed}));
   }
 }
 

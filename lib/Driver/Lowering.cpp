@@ -42,7 +42,7 @@ static ExitCode checkVerifiable(const Planned &planned) {
                 "--verify: the reference interpreter is too slow for this step: %.3g flops and "
                 "%.3g elements, at most %.3g and %.3g",
                 flops, elements, kMostFlops, kMostElements);
-  return fail({text, 2});
+  return fail({text, plan::ErrorCategory::Usage});
 }
 
 /// What --verify found.
@@ -58,20 +58,20 @@ static Outcome<std::string> verifyRanks(const Options &options, const BatchChoic
   report::StepVerification found{compared->ranks, compared->tensors, compared->worst,
                                  compared->worstTensor};
   if (!compared->isEqual())
-    return fail({report::differenceText(found), 1});
+    return fail({report::differenceText(found), plan::ErrorCategory::Failed});
   return report::verifiedText(found);
 }
 
 Outcome<Partitioned> partition(const Options &options, Planned planned) {
   auto missing = plan::unimplemented(planned.problem, planned.search.plan);
   if (!missing.empty())
-    return fail({"this plan cannot be compiled yet: " + missing.front(), 2});
+    return fail({"this plan cannot be compiled yet: " + missing.front(), plan::ErrorCategory::Usage});
   const plan::Prediction &predicted = planned.search.predicted;
   if (!predicted.fits())
     return fail({"the plan needs " + report::formatBytes(predicted.memory.total()) +
                      " a rank, more than the " + report::formatBytes(predicted.memoryCapacity) +
                      " there are",
-                 4});
+                 plan::ErrorCategory::NoPlan});
   OwningOpRef<ModuleOp> global;
   if (options.verify) {
     if (ExitCode code = checkVerifiable(planned); code != ExitCode::Done)
@@ -111,7 +111,7 @@ static LogicalResult scheduleModule(Environment &env, const Options &options,
 
 Outcome<Scheduled> schedule(Environment &env, const Options &options, Partitioned partitioned) {
   if (!env.target)
-    return fail({"--target cuda can be planned for, but not compiled for yet", 2});
+    return fail({"--target cuda can be planned for, but not compiled for yet", plan::ErrorCategory::Usage});
   Scheduled scheduled{std::move(partitioned), nullptr};
   if (succeeded(scheduleModule(env, options, scheduled)))
     return scheduled;
@@ -180,7 +180,8 @@ static ExitCode replayPrograms(const std::vector<package::Role> &roles) {
   std::string wrong = replay::replayPrograms(replayed);
   if (wrong.empty())
     return ExitCode::Done;
-  return fail({"internal error: the compiled program is wrong: " + wrong, 1});
+  return fail(
+      {"internal error: the compiled program is wrong: " + wrong, plan::ErrorCategory::Failed});
 }
 
 ExitCode package(const Environment &env, const Options &options, Scheduled &scheduled,

@@ -6,6 +6,7 @@
 #include "dtc/Lower/Passes.h"
 #include "dtc/Plan/Plan/Verify.h"
 #include "dtc/PlanBridge/PlanBridge.h"
+#include "dtc/Report/Failure.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -103,8 +104,12 @@ static plan::SearchOptions firstOptions(const Planner &planner, const Candidate 
   return asked;
 }
 
+static ExitCode fail(const plan::SearchFailure &failure) {
+  return fail(plan::Error{report::failureText(failure), failure.category});
+}
+
 /// The best shardings for given degrees.
-static Result<plan::SearchResult> searchPinned(const Planner &planner, const Candidate &candidate,
+static plan::SearchOutcome searchPinned(const Planner &planner, const Candidate &candidate,
                                                const plan::Degrees &degrees) {
   plan::Spec spec = plan::pinned(degrees, planner.request.spec);
   return plan::search(candidate.problem, planner.request.cluster,
@@ -247,7 +252,7 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
     std::string node = first.op >= 0 && !problem.ops[first.op].location.empty()
                            ? problem.ops[first.op].location + ": "
                            : "";
-    return fail({path + ": " + node + first.message + more, 3});
+    return fail({path + ": " + node + first.message + more});
   }
   search.predicted =
       plan::predict(problem, search.plan, request.cluster, candidate.workspace.get());

@@ -1,5 +1,7 @@
 #include "Request.h"
 
+#include "ExitCodes.h"
+
 #include "dtc/Plan/Plan/Plan.h"
 #include "dtc/Plan/Plan/TextFile.h"
 #include "dtc-rt/OutputConflicts.h"
@@ -20,7 +22,7 @@ static Result<plan::Spec> specOfPlanFile(Request &request) {
   const Options &options = request.options;
   std::optional<std::string> text = plan::readText(options.plan);
   if (!text)
-    return Error{options.plan + ": cannot read the plan", 3};
+    return Error{options.plan + ": cannot read the plan"};
   request.planText = std::move(*text);
   auto degrees = plan::degreesFromYaml(request.planText, options.plan);
   if (!degrees)
@@ -29,11 +31,11 @@ static Result<plan::Spec> specOfPlanFile(Request &request) {
   if (!plan::fill(spec, options.devices) || degrees->devices() != options.devices)
     return Error{options.plan + ": made for another number of devices than " +
                      std::to_string(options.devices),
-                 2};
+                 plan::ErrorCategory::Usage};
   // No factor is above kMostDegree, so no product of three of them overflows.
   int64_t calls = degrees->microBatch * degrees->numMicrobatches;
   if (calls > plan::kMostDegree / (degrees->dp * degrees->ep))
-    return Error{options.plan + ": its batch is out of range", 3};
+    return Error{options.plan + ": its batch is out of range"};
   if (!request.globalBatch)
     request.globalBatch = degrees->dp * degrees->ep * calls;
   return spec;
@@ -54,7 +56,7 @@ static rt::Status checkFiles(const Options &options) {
 
 Outcome<Request> readRequest(const Options &options) {
   if (rt::Status status = checkFiles(options); !status.isOk())
-    return fail({status.message(), int(status.code())});
+    return fail(errorOf(status));
   Request request{options, {}, {}, {}, {}, options.globalBatch};
   auto cluster = plan::loadCluster(options.cluster);
   if (!cluster)
@@ -73,7 +75,7 @@ Outcome<Request> readRequest(const Options &options) {
     return fail({"--micro-batch " + std::to_string(*options.microBatch) +
                      " contradicts micro_batch=" + std::to_string(*filled->microBatch) +
                      " in --plan",
-                 2});
+                 plan::ErrorCategory::Usage});
   request.given = *parsed;
   request.spec = *filled;
   if (options.microBatch)
@@ -91,7 +93,7 @@ Result<BatchChoice> chooseBatch(const Request &request, int64_t fileBatch, int64
     return Error{"the global batch " + std::to_string(choice.globalBatch) +
                      " is not a multiple of " + std::to_string(dataParallel) +
                      " data-parallel ranks times micro batch " + std::to_string(microBatch),
-                 2};
+                 plan::ErrorCategory::Usage};
   choice.numMicrobatches = choice.globalBatch / perCall;
   return choice;
 }

@@ -1,4 +1,5 @@
 #include "Weights.h"
+#include "ExitCodes.h"
 
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Plan/Plan/Problem.h"
@@ -43,7 +44,7 @@ Result<std::vector<std::string>> listFiles(const std::string &path) {
           files.push_back(entry.path().string());
       std::sort(files.begin(), files.end());
       if (files.empty())
-        return Error{path + ": no .safetensors file in this folder", 3};
+        return Error{path + ": no .safetensors file in this folder"};
       return files;
     }
   } else if (index.extension() != ".json") {
@@ -52,11 +53,11 @@ Result<std::vector<std::string>> listFiles(const std::string &path) {
   std::ifstream stream(index);
   auto json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
-    return Error{index.string() + ": not an index of safetensors files", 3};
+    return Error{index.string() + ": not an index of safetensors files"};
   std::set<std::string> files;
   for (auto &[name, file] : json["weight_map"].items()) {
     if (!file.is_string() || filesystem::path(file.get<std::string>()).has_parent_path())
-      return Error{index.string() + ": '" + name + "' is not in a file of this folder", 3};
+      return Error{index.string() + ": '" + name + "' is not in a file of this folder"};
     files.insert((index.parent_path() / file.get<std::string>()).string());
   }
   return std::vector<std::string>(files.begin(), files.end());
@@ -151,11 +152,10 @@ Result<Weight> makeWeight(graph::ParameterOp parameter, const Found &found) {
   std::string where = found.file->path + ": '" + parameter.getSymName().str() + "': ";
   if (type.getShape() != llvm::ArrayRef<int64_t>(found.array->shape))
     return Error{where + "expected shape " + plan::shapeText(type.getShape().vec()) + ", got " +
-                     plan::shapeText(found.array->shape),
-                 3};
+                 plan::shapeText(found.array->shape)};
   bool isFloat = llvm::isa<mlir::FloatType>(type.getElementType());
   if (isFloat != rt::isFloat(found.array->dtype))
-    return Error{where + "wrong dtype " + rt::nameOf(found.array->dtype), 3};
+    return Error{where + "wrong dtype " + rt::nameOf(found.array->dtype)};
   Weight weight;
   weight.dtype = rt::nameOf(found.array->dtype);
   weight.shape = found.array->shape;
@@ -179,11 +179,11 @@ static Result<Arrays> indexArrays(const std::vector<std::string> &files,
   for (const std::string &file : files) {
     auto read = rt::ArrayFile::open(file);
     if (!read)
-      return Error{read.status().message(), int(read.status().code())};
+      return errorOf(read.status());
     opened.push_back(std::move(*read));
     for (auto &[name, array] : opened.back().arrays)
       if (!arrays.try_emplace(name, Found{&array, &opened.back()}).second)
-        return Error{file + ": '" + name + "' is in another file too", 3};
+        return Error{file + ": '" + name + "' is in another file too"};
   }
   return arrays;
 }
@@ -196,8 +196,7 @@ static std::optional<Error> checkTies(llvm::ArrayRef<Arrays::const_iterator> ent
                        std::memcmp(first.data, next.data, bytesOf(first)) == 0;
     if (!equal)
       return Error{entries[i]->second.file->path + ": '" + entries[0]->first + "' and '" +
-                       entries[i]->first + "' differ, the model has one parameter for both",
-                   3};
+                       entries[i]->first + "' differ, the model has one parameter for both"};
   }
   return std::nullopt;
 }
@@ -233,9 +232,9 @@ Result<LoadedWeights> loadWeights(const std::string &path, mlir::ModuleOp module
       read.insert(entry->first);
   }
   if (read.empty())
-    return Error{path + ": has no tensor of the model", 3};
+    return Error{path + ": has no tensor of the model"};
   if (!loaded.missing.empty() && !partial)
-    return Error{path + ": has no " + llvm::join(loaded.missing, ", "), 3};
+    return Error{path + ": has no " + llvm::join(loaded.missing, ", ")};
   for (const auto &[name, found] : *arrays)
     if (!read.contains(name))
       loaded.unread.push_back(name);
@@ -263,8 +262,7 @@ chooseInitialization(mlir::ModuleOp module, const WeightStore &store) {
     package::Distribution &draw = result[name];
     if (parameter.getBuffer()) {
       if (!text.ends_with("running_mean") && !text.ends_with("running_var"))
-        return Error{"buffer '" + name + "' has no data and --init cannot know it; give --weights",
-                     3};
+        return Error{"buffer '" + name + "' has no data and --init cannot know it; give --weights"};
       draw.mean = text.ends_with("running_var") ? 1 : 0;
     } else if (type.getRank() <= 1) {
       draw.mean = text.ends_with("weight") ? 1 : 0;

@@ -1,6 +1,7 @@
 #include "dtc/PlanBridge/Passes.h"
 
 #include "dtc/PlanBridge/PlanBridge.h"
+#include "dtc/Report/Failure.h"
 
 using namespace mlir;
 
@@ -36,7 +37,7 @@ struct PlanModule : impl::PlanModuleBase<PlanModule> {
     options.fixedCalls = true; // the module is as it is
     auto found = plan::search(*problem, *loaded, options);
     if (!found)
-      return module.emitError(found.error().message);
+      return module.emitError(report::failureText(found.error()));
     if (failed(verify(module, *problem, found->plan, *loaded)))
       return failure();
     return apply(module, *problem, found->plan);

@@ -1,6 +1,7 @@
 #include "dtc/Report/Explanation.h"
 
 #include "dtc/Report/Comparison.h"
+#include "dtc/Report/Failure.h"
 #include "dtc/Report/Words.h"
 
 #include <cmath>
@@ -62,7 +63,7 @@ static void printChanges(std::ostream &out, const Explanation &explanation) {
     if (change.rival)
       out << lossText(*change.rival, explanation) << ".\n";
     else
-      out << "not possible, " << change.refusal << ".\n";
+      out << "not possible, " << failureText(*change.refusal) << ".\n";
   }
 }
 

@@ -1,6 +1,7 @@
 #include "dtc/Report/Json.h"
 
 #include "dtc/Report/Explanation.h"
+#include "dtc/Report/Failure.h"
 
 namespace dtc::report {
 
@@ -43,7 +44,8 @@ ordered_json explanationJson(const plan::Explanation &explanation) {
   for (const plan::Change &change : explanation.changes) {
     ordered_json entry = {{"setting", change.setting}};
     entry.update(rivalJson(change.rival, explanation));
-    entry["refusal"] = change.rival ? ordered_json(nullptr) : ordered_json(change.refusal);
+    entry["refusal"] =
+        change.rival ? ordered_json(nullptr) : ordered_json(failureText(*change.refusal));
     changes.push_back(entry);
   }
   for (const plan::PinPrice &pin : explanation.pins)

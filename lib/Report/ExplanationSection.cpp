@@ -3,6 +3,7 @@
 #include "Sections.h"
 
 #include "dtc/Report/Explanation.h"
+#include "dtc/Report/Failure.h"
 #include "dtc/Report/Words.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ static void writeChange(Html &html, const Change &change, const Explanation &exp
     html.close().element("td", lossText(*change.rival, explanation));
   } else {
     html.element("td", {{"class", "number"}}, "\u2013").element("td", "");
-    html.element("td", "not possible: " + change.refusal);
+    html.element("td", "not possible: " + failureText(*change.refusal));
   }
   html.close();
 }

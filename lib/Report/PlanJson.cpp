@@ -1,5 +1,6 @@
 #include "dtc/Report/Json.h"
 
+#include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Report/Words.h"
 
 #include <cmath>
@@ -10,37 +11,48 @@ using nlohmann::ordered_json;
 using plan::Degrees;
 using plan::Prediction;
 
-/// Zero stands for "not known", and in numbers of blocks for all of them.
-template <typename Number>
-static ordered_json knownOrNull(Number value) {
+/// Zero stands for "not known".
+static ordered_json knownOrNull(double value) {
   return value > 0 && std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
 }
 
+static ordered_json valueJson(int value) { return value; }
+static ordered_json valueJson(int64_t value) { return value; }
+static ordered_json valueJson(bool value) { return value; }
+static ordered_json valueJson(const plan::AxisOrder &order) { return plan::name(order); }
+template <typename Word>
+  requires std::is_enum_v<Word>
+static ordered_json valueJson(Word word) {
+  return plan::name(word);
+}
+
+static ordered_json valueJson(const plan::StageGroups &groups) {
+  ordered_json json = ordered_json::array();
+  for (const plan::StageGroup &group : groups) {
+    ordered_json &entry = json.emplace_back(ordered_json::object());
+    for (const plan::Setting *setting : plan::groupSettings())
+      entry[setting->name] =
+          std::visit([&](auto member) { return valueJson(group.*member.group); }, setting->member);
+  }
+  return json;
+}
+
+/// A number of blocks is null where these are all.
+static ordered_json settingJson(const plan::Setting &setting, const Degrees &degrees) {
+  if (hasDefault(setting, degrees)) {
+    if (isBlockCount(setting))
+      return nullptr;
+    if (setting.ifZero)
+      return degrees.*setting.ifZero;
+  }
+  return std::visit([&](auto member) { return valueJson(degrees.*member.plan); }, setting.member);
+}
+
 ordered_json degreesJson(const Degrees &degrees) {
-  ordered_json json = {
-      {"dp", degrees.dp},
-      {"tp", degrees.tp},
-      {"pp", degrees.pp},
-      {"cp", degrees.cp},
-      {"ep", degrees.ep},
-      {"sp", degrees.sp},
-      {"zero", degrees.zero},
-      {"zero_blocks", knownOrNull(degrees.zeroBlocks)},
-      {"zero_group", degrees.zeroGroup ? degrees.zeroGroup : degrees.dp},
-      {"schedule", plan::name(degrees.schedule)},
-      {"chunks", degrees.chunks},
-      {"micro_batch", degrees.microBatch},
-      {"num_microbatches", degrees.numMicrobatches},
-      {"recompute", plan::name(degrees.recompute)},
-      {"recompute_blocks", knownOrNull(degrees.recomputeBlocks)},
-      {"offload", plan::name(degrees.offload)},
-      {"order", plan::name(degrees.order)}};
-  for (const plan::StageGroup &group : degrees.groups)
-    json["stage_groups"].push_back({{"pp", group.pp},
-                                    {"dp", group.dp},
-                                    {"tp", group.tp},
-                                    {"sp", group.sp},
-                                    {"micro_batch", group.microBatch}});
+  ordered_json json = ordered_json::object();
+  for (const plan::Setting &setting : plan::settings())
+    if (!isList(setting) || !hasDefault(setting, degrees))
+      json[setting.name] = settingJson(setting, degrees);
   return json;
 }
 
@@ -111,10 +123,9 @@ static ordered_json stagesJson(const Prediction &predicted, const Degrees &degre
     if (degrees.groups.empty())
       continue;
     Degrees own = inGroup(degrees, groupOf(degrees, placement.rank(int64_t(i))));
-    stages.back().update({{"dp", own.dp},
-                          {"tp", own.tp},
-                          {"sp", own.sp},
-                          {"micro_batch", own.microBatch}});
+    for (const plan::Setting *setting : plan::groupSettings())
+      if (setting != &plan::settingOf(&Degrees::pp))
+        stages.back()[setting->name] = settingJson(*setting, own);
   }
   return stages;
 }

@@ -2,9 +2,10 @@
 #include "Figures.h"
 #include "Sections.h"
 
-#include "dtc/Plan/Plan/Spec.h"
+#include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Report/Words.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -127,112 +128,44 @@ static void writeGroups(Html &html, const Page &page) {
   }
 }
 
-static void writeDegrees(Html &html, const Degrees &degrees) {
-  auto number = [](int64_t value) { return std::to_string(value); };
-  bool isUniform = degrees.groups.empty(); // else writeGroups has said it
-  if (degrees.dp > 1 && isUniform)
-    choice(html, count("dp", degrees.dp),
-           "Data parallel: " + number(degrees.dp) +
-               " copies of the model work on different samples and "
-               "sum their gradients once a step.");
-  if (degrees.tp > 1 && isUniform)
-    choice(html, count("tp", degrees.tp),
-           "Tensor parallel: weight matrices are cut into " + number(degrees.tp) +
-               " parts, held by " + number(degrees.tp) +
-               " devices that work on the same samples and exchange partial results "
-               "inside every layer. It wants fast links.");
-  if (degrees.sp && isUniform)
-    choice(html, "sp=on",
-           "Sequence parallel: what tensor parallelism would leave whole (norms, residual "
-           "sums) is split along the sequence, which saves memory.");
-  if (degrees.cp > 1)
-    choice(html, count("cp", degrees.cp),
-           "Context parallel: each sequence is cut into " + number(degrees.cp) +
-               " parts on as many devices.");
-  if (degrees.ep > 1)
-    choice(html, count("ep", degrees.ep),
-           "Expert parallel: experts are spread over " + number(degrees.ep) +
-               " devices; tokens travel to theirs.");
-  if (degrees.pp > 1)
-    choice(html, count("pp", degrees.pp),
-           "Pipeline parallel: the layers are cut into stages on " + number(degrees.pp) +
-               " ranks; microbatches flow through them. Little is sent, but ranks wait for each "
-               "other.");
-  if (degrees.pp > 1)
-    choice(html, std::string("schedule=") + plan::name(degrees.schedule),
-           "In which order the ranks of the pipeline work; drawn below.");
-  if (degrees.chunks > 1)
-    choice(html, count("chunks", degrees.chunks),
-           "Each rank of the pipeline holds " + number(degrees.chunks) + " stages.");
+/// The sentences of a setting and of the number of blocks that have its value.
+static std::string meaningOf(const plan::Setting &setting, const Degrees &degrees,
+                             const plan::SentenceFacts &facts) {
+  std::string text = setting.about(degrees, facts) + ".";
+  if (setting.blocks && degrees.*setting.blocks > 0)
+    text += " " + plan::settingOf(setting.blocks).about(degrees, facts) + ".";
+  return text;
 }
 
-static void writeOrder(Html &html, const Degrees &degrees) {
-  if (!plan::hasDefaultPlacement(degrees))
-    choice(html, "order=" + plan::name(degrees.order),
-           "How the axes lie on the devices, innermost first: ranks of the first are neighbours.");
-}
-
-static std::string aboutZero(int level) {
-  if (level == 1)
-    return "ZeRO-1: the optimizer's state is stored in parts over the data-parallel ranks.";
-  if (level == 2)
-    return "ZeRO-2: optimizer state and gradients are stored in parts over the data-parallel "
-           "ranks.";
-  return "ZeRO-3: optimizer state, gradients and parameters are stored in parts over the "
-         "data-parallel "
-         "ranks; parameters are gathered before each use.";
-}
-
-static void writeMemoryChoices(Html &html, const Page &page) {
+static void writeSettings(Html &html, const Page &page) {
   const Degrees &degrees = page.degrees();
-  if (degrees.zero > 0)
-    choice(html, count("zero", degrees.zero),
-           aboutZero(degrees.zero) +
-               (degrees.zeroBlocks > 0
-                    ? " So in " + std::to_string(degrees.zeroBlocks) +
-                          " of the layers; elsewhere ZeRO-" + std::to_string(degrees.zero - 1) + "."
-                    : ""));
-  if (degrees.zeroGroup > 0)
-    choice(html, count("zero_group", degrees.zeroGroup),
-           "ZeRO's parts are spread over groups of " + std::to_string(degrees.zeroGroup) +
-               " ranks.");
-  std::string where = degrees.recomputeBlocks > 0
-                          ? " In " + std::to_string(degrees.recomputeBlocks) + " of the layers."
-                          : "";
-  if (degrees.recompute == plan::Recompute::Selective)
-    choice(html, "recompute=selective",
-           "What attention keeps inside is computed again in the backward pass instead of being "
-           "kept." + where);
-  if (degrees.recompute == plan::Recompute::Full)
-    choice(html, "recompute=full",
-           "Only the inputs of layers are kept for the backward pass, which computes the rest "
-           "again: less memory, up to a third more arithmetic." + where);
-  if (degrees.offload == plan::Offload::Optimizer)
-    choice(html, "offload=optimizer", "The optimizer's state lies in the hosts' memory: " +
-                                        hostText(page.predicted().host) + ".");
+  std::vector<const plan::Setting *> byTopic;
+  for (const plan::Setting &setting : plan::settings()) {
+    bool isSaidByGroups = setting.topic == plan::Topic::Layers && !degrees.groups.empty();
+    bool isSaid = setting.about && !isBlockCount(setting) && !isSaidByGroups;
+    if (isSaid && (setting.topic == plan::Topic::Batch || !isPlain(setting, degrees)))
+      byTopic.push_back(&setting);
+  }
+  std::stable_sort(byTopic.begin(), byTopic.end(),
+                   [](const auto *a, const auto *b) { return a->topic < b->topic; });
+  const plan::SentenceFacts facts{grouped(page.facts.problem.globalBatch()),
+                                  hostText(page.predicted().host)};
+  for (const plan::Setting *setting : byTopic) {
+    std::string term = setting->name + ("=" + valueText(*setting, degrees));
+    if (setting->topic == plan::Topic::Batch)
+      term = settingText(*setting, degrees) + " \u00D7 " + std::to_string(degrees.numMicrobatches);
+    choice(html, term, meaningOf(*setting, degrees, facts));
+  }
 }
 
 void writeChoices(Html &html, const Page &page) {
-  const Degrees &degrees = page.degrees();
   openSection(html, "plan", "The plan in words",
               "How " + grouped(page.facts.devices) +
                   (page.facts.devices == 1 ? " device trains" : " devices share the training of") +
                   " one model. Rank: one device's part in it.");
   html.open("dl", {{"class", "choices"}});
   writeGroups(html, page);
-  writeDegrees(html, degrees);
-  writeOrder(html, degrees);
-  writeMemoryChoices(html, page);
-  choice(html,
-         "micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " \u00D7 " +
-             std::to_string(degrees.numMicrobatches),
-         "A step's " + grouped(page.facts.problem.globalBatch()) + " samples are cut" +
-             (degrees.groups.empty() ? ", on each copy of the model," : "") + " into " +
-             countText(degrees.numMicrobatches, "microbatch", "microbatches") + " of " +
-             (degrees.groups.empty()
-                  ? countText(degrees.microBatch, "sample", "samples") + "."
-                  : countText(degrees.dataRanks() * degrees.microBatch, "sample", "samples") +
-                        ", which the copies of a stage share."));
+  writeSettings(html, page);
   html.close();
   double gap = page.facts.search.optimalityGap;
   if (gap > 0)

@@ -1,6 +1,6 @@
 #include "dtc/Report/Words.h"
 
-#include "dtc/Plan/Plan/Spec.h"
+#include "dtc/Plan/Plan/Settings.h"
 
 #include <algorithm>
 #include <cctype>
@@ -123,36 +123,20 @@ std::string shortText(const plan::Prediction &predicted) {
 }
 
 std::string degreesText(const Degrees &degrees) {
-  std::string text = "dp=" + groupsText(degrees, &Degrees::dp) +
-                     " tp=" + groupsText(degrees, &Degrees::tp);
-  auto add = [&](const char *name, int64_t value, int64_t plain) {
-    if (value != plain)
-      text += std::string(" ") + name + "=" + std::to_string(value);
-  };
-  add("pp", degrees.pp, 1);
-  text += rankCounts(degrees);
-  add("cp", degrees.cp, 1);
-  add("ep", degrees.ep, 1);
-  if (std::string sequence = sequenceText(degrees); sequence.find("on") != std::string::npos)
-    text += " sp=" + sequence;
-  add("zero", degrees.zero, 0);
-  if (degrees.zeroBlocks > 0)
-    text += " (" + std::to_string(degrees.zeroBlocks) + " blocks)";
-  add("zero_group", degrees.zeroGroup, 0);
-  if (degrees.pp > 1)
-    text += std::string(" schedule=") + plan::name(degrees.schedule);
-  add("chunks", degrees.chunks, 1);
-  if (degrees.recompute != plan::Recompute::None)
-    text += std::string(" recompute=") + plan::name(degrees.recompute);
-  if (degrees.recomputeBlocks > 0)
-    text += " (" + std::to_string(degrees.recomputeBlocks) + " blocks)";
-  if (degrees.offload != plan::Offload::None)
-    text += std::string(" offload=") + plan::name(degrees.offload);
-  if (!plan::hasDefaultPlacement(degrees))
-    text += " order=" + plan::name(degrees.order);
-  if (degrees.numMicrobatches > 1)
-    text += " micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " x " +
-            std::to_string(degrees.numMicrobatches);
+  std::string text;
+  for (const plan::Setting &setting : plan::settings()) {
+    if (setting.topic == plan::Topic::Batch)
+      continue;
+    if (isBlockCount(setting))
+      text += blocksText(setting, degrees);
+    else if (setting.said == plan::Said::Always ||
+             (setting.said != plan::Said::WithOthers && !isPlain(setting, degrees)))
+      text += (text.empty() ? "" : " ") + settingText(setting, degrees);
+  }
+  const plan::Setting &microBatch = plan::settingOf(&Degrees::microBatch);
+  if (!isPlain(microBatch, degrees))
+    text +=
+        " " + settingText(microBatch, degrees) + " x " + std::to_string(degrees.numMicrobatches);
   return text;
 }
 

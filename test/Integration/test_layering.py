@@ -37,7 +37,7 @@ ALLOWED = {
     "Import": {"Weights"},
     "Import/ONNX": GRAPH | {"Import", "Raise", "Weights"},
     "Training": GRAPH,
-    "PlanBridge": DIST | {"Plan/Plan", "Plan/Predict", "Plan/Shard", "Plan/Search"},
+    "PlanBridge": DIST | {"Plan/Plan", "Plan/Predict", "Plan/Shard", "Plan/Search", "Report"},
     "Partition": DIST,
     "Replay": set(),
     "Target": EXEC,

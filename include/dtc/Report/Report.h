@@ -16,7 +16,7 @@ namespace dtc::report {
 /// SHA-256 of a text in base64.
 using Digest = std::function<std::string(const std::string &)>;
 
-/// The page; refused where the plan's schedule can't be simulated (exit code 2). An
+/// The page; refused where the plan's schedule can't be simulated (Usage). An
 /// explanation, where there is one, adds what other choices and pins cost.
 plan::Result<std::string> reportPage(const PlanFacts &facts, const Digest &digest,
                                      const plan::Explanation *explanation = nullptr);

@@ -1,7 +1,8 @@
 #include "dtc/Plan/Explain/Explain.h"
 
+#include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Plan/Search/Orders.h"
-#include "dtc/Plan/Search/OutOfMemory.h"
+#include "dtc/Plan/Search/Remedy.h"
 
 #include <algorithm>
 
@@ -59,32 +60,24 @@ private:
 
 //===-- changes -----------------------------------------------------------===//
 
-/// What differs between two SPECs of whole plans is the name of the change.
+/// What differs between two SPECs of whole plans is the name of the change. dp takes what other
+/// degrees leave, so it is said after them.
 static std::string changedText(const Spec &spec, const Spec &chosen) {
+  std::vector<const Setting *> said;
+  for (const Setting &setting : settings())
+    said.push_back(&setting);
+  std::stable_sort(said.begin(), said.end(), [](const Setting *a, const Setting *b) {
+    auto place = [](const Setting *setting) {
+      return setting->effort != Effort::Mesh ? 2 : setting == &settingOf(&Degrees::dp) ? 1 : 0;
+    };
+    return place(a) < place(b);
+  });
   std::string text;
-  auto add = [&](const std::string &key, const std::string &value) {
-    text += (text.empty() ? "" : " ") + key + "=" + value;
-  };
-  auto number = [&](const char *key, const auto &now, const auto &before) {
-    if (now && now != before)
-      add(key, std::to_string(*now));
-  };
-  number("tp", spec.tp, chosen.tp);
-  number("pp", spec.pp, chosen.pp);
-  number("dp", spec.dp, chosen.dp);
-  if (spec.sp && spec.sp != chosen.sp)
-    add("sp", *spec.sp ? "on" : "off");
-  number("zero", spec.zero, chosen.zero);
-  if (spec.schedule && spec.schedule != chosen.schedule)
-    add("schedule", name(*spec.schedule));
-  number("chunks", spec.chunks, chosen.chunks);
-  number("micro_batch", spec.microBatch, chosen.microBatch);
-  if (spec.recompute && spec.recompute != chosen.recompute)
-    add("recompute", name(*spec.recompute));
-  if (spec.offload && spec.offload != chosen.offload)
-    add("offload", name(*spec.offload));
-  if (spec.order && spec.order != chosen.order)
-    add("order", name(*spec.order));
+  for (const Setting *setting : said) {
+    auto now = pinnedValue(*setting, spec);
+    if (now && now != pinnedValue(*setting, chosen))
+      text += (text.empty() ? "" : " ") + std::string(setting->name) + "=" + *now;
+  }
   return text;
 }
 
@@ -96,11 +89,11 @@ void Explainer::change(Spec spec) {
 }
 
 void Explainer::change(const std::string &name, const SearchOptions &asked) {
-  Change change{name, std::nullopt, ""};
+  Change change{name, std::nullopt, std::nullopt};
   if (auto found = search(problem, cluster, asked))
     change.rival = rivalOf(found->plan.degrees, found->predicted, result);
   else
-    change.refusal = found.error().message;
+    change.refusal = found.error();
   result.changes.push_back(std::move(change));
 }
 
@@ -244,11 +237,11 @@ std::optional<Rival> Explainer::better(const Spec &spec) const {
 }
 
 void Explainer::addPins() {
-  auto pins = eachKeyLess(options.spec);
-  for (const auto &[key, without] : pins) {
-    PinPrice price{setting(key, result.chosen), better(without), ""};
+  const std::vector<Unpinned> pins = withoutEachPin(options.spec);
+  for (const auto &[setting, without] : pins) {
+    PinPrice price{settingText(*setting, result.chosen), better(without), ""};
     if (price.without)
-      price.instead = setting(key, price.without->degrees);
+      price.instead = settingText(*setting, price.without->degrees);
     result.pins.push_back(std::move(price));
   }
   if (pins.size() > 1)

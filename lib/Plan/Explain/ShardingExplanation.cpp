@@ -110,8 +110,9 @@ ShardingWay SubjectExplainer::priced(const std::string &text, const SolverOption
   asked.forced = forced;
   auto solution = solveSharding(problem, facts, devices, plan.degrees, asked);
   if (!solution) {
-    bool isTooLong = solution.error().message == kTooManyShardings;
-    way.refusal = isTooLong ? kTooManyShardings : "what is around it can't follow";
+    const Error &error = solution.error();
+    way.refusal =
+        error.category == ErrorCategory::GaveUp ? error.message : "what is around it can't follow";
     return way;
   }
   Plan other = whole.plan;
@@ -266,7 +267,7 @@ static Result<Named> find(const Problem &problem, const std::string &name) {
   std::string close = nearest(name, known);
   return Error{"--explain: the model has no tensor or node named '" + name + "'" +
                    (close.empty() ? "" : " (did you mean '" + close + "'?)"),
-               2};
+               ErrorCategory::Usage};
 }
 
 /// Whose stages have the op or read the tensor; the first group has what none reads.

@@ -89,11 +89,12 @@ Result<Cluster> loadCluster(const std::string &nameOrFile) {
   if (!isPath && !std::ifstream(nameOrFile)) {
     std::string close = nearest(nameOrFile, builtinClusters());
     return Error{"unknown cluster: " + nameOrFile +
-                     (close.empty() ? "" : " (did you mean " + close + "?)"), 2};
+                     (close.empty() ? "" : " (did you mean " + close + "?)"),
+                 ErrorCategory::Usage};
   }
   std::optional<std::string> text = readText(nameOrFile);
   if (!text)
-    return Error{"cannot read cluster file: " + nameOrFile, 3};
+    return Error{"cannot read cluster file: " + nameOrFile};
   return clusterFromYaml(*text, nameOrFile);
 }
 

@@ -1,7 +1,7 @@
 #include "dtc/Plan/Plan/Plan.h"
 
 #include "dtc/Plan/Plan/Problem.h"
-#include "dtc/Plan/Plan/Spec.h"
+#include "dtc/Plan/Plan/Settings.h"
 
 #include <algorithm>
 
@@ -58,18 +58,12 @@ Degrees inGroup(const Degrees &degrees, size_t group) {
   return result;
 }
 
-std::string groupsText(const Degrees &degrees, int64_t Degrees::*degree) {
-  std::string text;
-  for (size_t group = 0; group < groupCount(degrees); ++group)
-    text += (group > 0 ? "|" : "") + std::to_string(inGroup(degrees, group).*degree);
-  return text;
-}
-
-std::string sequenceText(const Degrees &degrees) {
-  std::string text;
-  for (size_t group = 0; group < groupCount(degrees); ++group)
-    text += std::string(group > 0 ? "|" : "") + (inGroup(degrees, group).sp ? "on" : "off");
-  return text;
+bool agreesWithFirstGroup(const Degrees &degrees) {
+  if (degrees.groups.empty())
+    return true;
+  const StageGroup &first = degrees.groups.front();
+  return first.dp == degrees.dp && first.tp == degrees.tp && first.sp == degrees.sp &&
+         first.microBatch == degrees.microBatch;
 }
 
 const ModelSharding &layoutOf(const Plan &plan, size_t group) {
@@ -97,42 +91,34 @@ schedule::Placement placementOf(const Degrees &degrees) {
   return schedule::placementOf(scheduleShape(degrees));
 }
 
+static constexpr const char *kNotYet = "not implemented yet: ";
+
+static std::string refusalOf(const Setting &setting, const Degrees &degrees) {
+  if (isList(setting))
+    return std::string(kNotYet) + "stages with meshes of their own: " + valueText(setting, degrees);
+  return std::string(kNotYet) + setting.name + "=" + valueText(setting, degrees);
+}
+
 std::vector<std::string> unimplemented(const Plan &plan) {
   std::vector<std::string> result;
-  const Degrees &degrees = plan.degrees;
-  auto degree = [&](const char *name, int64_t value) {
-    if (value > 1)
-      result.push_back(std::string("not implemented yet: ") + name + "=" + std::to_string(value));
-  };
-  degree("pp", degrees.pp);
-  degree("cp", degrees.cp);
-  degree("chunks", degrees.chunks);
-  if (degrees.zero > 0)
-    result.push_back("not implemented yet: zero=" + std::to_string(degrees.zero));
-  if (degrees.zeroBlocks > 0)
-    result.push_back("not implemented yet: zero_blocks=" + std::to_string(degrees.zeroBlocks));
-  if (degrees.zeroGroup > 1)
-    result.push_back("not implemented yet: zero_group=" + std::to_string(degrees.zeroGroup));
-  if (degrees.recompute != Recompute::None)
-    result.push_back(std::string("not implemented yet: recompute=") + name(degrees.recompute));
-  if (degrees.offload != Offload::None)
-    result.push_back(std::string("not implemented yet: offload=") + name(degrees.offload));
-  if (!degrees.groups.empty())
-    result.push_back("not implemented yet: stages with meshes of their own: " +
-                     std::to_string(degrees.groups.size()));
-  if (!hasDefaultPlacement(degrees))
-    result.push_back("not implemented yet: order=" + name(degrees.order));
+  // Numbers of ranks and stages come first, as what else is refused often follows from them.
+  for (bool degrees : {true, false})
+    for (const Setting &setting : settings())
+      if (isDegree(setting) == degrees && setting.isExecutable &&
+          !setting.isExecutable(plan.degrees))
+        result.push_back(refusalOf(setting, plan.degrees));
   if (plan.stages.size() > 1)
-    result.push_back("not implemented yet: several stages: " + std::to_string(plan.stages.size()));
+    result.push_back(std::string(kNotYet) +
+                     "several stages: " + std::to_string(plan.stages.size()));
   for (const ParameterStorage &storage : plan.storage)
     if (!storage.storageAxes.empty() || !storage.gradientAxes.empty() ||
         !storage.stateAxes.empty()) {
-      result.push_back("not implemented yet: sharded storage of " + storage.parameter);
+      result.push_back(std::string(kNotYet) + "sharded storage of " + storage.parameter);
       break;
     }
   for (const BlockRecompute &block : plan.recompute)
     if (block.kind != Recompute::None) {
-      result.push_back("not implemented yet: recomputation of block " +
+      result.push_back(std::string(kNotYet) + "recomputation of block " +
                        std::to_string(block.block));
       break;
     }
@@ -145,7 +131,7 @@ std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan)
                              [](const Op &op) { return op.groupedExperts >= 0; });
   if (plan.degrees.ep > 1 && groupedExperts != problem.ops.end())
     result.push_back(
-        "not implemented yet: experts on several ranks where rows choose them, at " +
+        std::string(kNotYet) + "experts on several ranks where rows choose them, at " +
         (groupedExperts->location.empty() ? groupedExperts->name : groupedExperts->location) +
         ": ep=" + std::to_string(plan.degrees.ep));
   return result;
@@ -159,25 +145,15 @@ std::string rankCounts(const Degrees &degrees) {
 }
 
 std::string summary(const Degrees &degrees) {
-  auto number = [](const char *key, int64_t value) {
-    return std::string(key) + "=" + std::to_string(value);
-  };
-  std::string text = "dp=" + groupsText(degrees, &Degrees::dp) +
-                     " tp=" + groupsText(degrees, &Degrees::tp) + " " +
-                     number("pp", degrees.pp) + rankCounts(degrees) + " " +
-                     number("cp", degrees.cp) + " " + number("ep", degrees.ep) +
-                     " sp=" + sequenceText(degrees) + " " + number("zero", degrees.zero);
-  if (degrees.zeroBlocks > 0)
-    text += " (" + std::to_string(degrees.zeroBlocks) + " blocks)";
-  if (degrees.zeroGroup > 0)
-    text += " " + number("zero_group", degrees.zeroGroup);
-  text += std::string(" schedule=") + name(degrees.schedule) + " " +
-          number("chunks", degrees.chunks) + " recompute=" + name(degrees.recompute);
-  if (degrees.recomputeBlocks > 0)
-    text += " (" + std::to_string(degrees.recomputeBlocks) + " blocks)";
-  text += " micro_batch=" + groupsText(degrees, &Degrees::microBatch) + " offload=" +
-          name(degrees.offload);
-  return degrees.order == kDefaultOrder ? text : text + " order=" + name(degrees.order);
+  std::string text;
+  for (const Setting *setting : settingsAsSaid()) {
+    if (isBlockCount(*setting))
+      text += blocksText(*setting, degrees);
+    else if (setting->said <= Said::InFull ||
+             (setting->said == Said::IfSet && !hasDefault(*setting, degrees)))
+      text += (text.empty() ? "" : " ") + settingText(*setting, degrees);
+  }
+  return text;
 }
 
 } // namespace dtc::plan

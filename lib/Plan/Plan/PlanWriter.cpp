@@ -1,8 +1,8 @@
 // Writes plans as YAML; see PlanYaml.cpp.
 #include "PlanWords.h"
+#include "SettingValues.h"
 
 #include "dtc/Plan/Plan/Problem.h"
-#include "dtc/Plan/Plan/Spec.h"
 
 #include <yaml-cpp/yaml.h>
 
@@ -29,6 +29,11 @@ private:
   void axes(const AxisList &list);
   void lists(const std::vector<AxisList> &lists);
   void layout(const TensorSharding &sharding);
+  void value(int number) { out << number; }
+  void value(int64_t number) { out << number; }
+  void value(const StageGroups &groups);
+  /// Flags and words.
+  template <typename T> void value(const T &word) { out << textOf(word); }
   void degrees();
   void mesh();
   void stages();
@@ -75,42 +80,27 @@ void PlanWriter::layout(const TensorSharding &sharding) {
   }
 }
 
+void PlanWriter::value(const StageGroups &groups) {
+  out << YAML::BeginSeq;
+  for (const StageGroup &group : groups) {
+    out << YAML::Flow << YAML::BeginMap;
+    for (const Setting *setting : groupSettings()) {
+      key(setting->name);
+      std::visit([&](auto member) { value(group.*member.group); }, setting->member);
+    }
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+}
+
 void PlanWriter::degrees() {
-  const Degrees &d = plan.degrees;
   key("plan");
   out << YAML::BeginMap;
-  field("dp", d.dp);
-  field("tp", d.tp);
-  field("pp", d.pp);
-  field("cp", d.cp);
-  field("ep", d.ep);
-  field("sp", d.sp ? "on" : "off");
-  field("zero", d.zero);
-  if (d.zeroBlocks > 0)
-    field("zero_blocks", d.zeroBlocks);
-  field("zero_group", d.zeroGroup);
-  field("schedule", name(d.schedule));
-  field("chunks", d.chunks);
-  field("micro_batch", d.microBatch);
-  field("num_microbatches", d.numMicrobatches);
-  field("recompute", name(d.recompute));
-  if (d.recomputeBlocks > 0)
-    field("recompute_blocks", d.recomputeBlocks);
-  field("offload", name(d.offload));
-  field("order", name(d.order));
-  if (!d.groups.empty()) {
-    key("stage_groups");
-    out << YAML::BeginSeq;
-    for (const StageGroup &group : d.groups) {
-      out << YAML::Flow << YAML::BeginMap;
-      field("pp", group.pp);
-      field("dp", group.dp);
-      field("tp", group.tp);
-      field("sp", group.sp ? "on" : "off");
-      field("micro_batch", group.microBatch);
-      out << YAML::EndMap;
-    }
-    out << YAML::EndSeq;
+  for (const Setting &setting : settings()) {
+    if ((isBlockCount(setting) || isList(setting)) && hasDefault(setting, plan.degrees))
+      continue;
+    key(setting.name);
+    std::visit([&](auto member) { value(plan.degrees.*member.plan); }, setting.member);
   }
   out << YAML::EndMap;
 }

@@ -17,6 +17,7 @@
 // Trailing factors and dimensions without axes are written out: their number is
 // checked against the problem.
 #include "PlanWords.h"
+#include "SettingValues.h"
 
 #include "dtc/Plan/Plan/Problem.h"
 #include "dtc/Plan/Plan/YamlReader.h"
@@ -30,11 +31,11 @@ using sharding::TensorSharding;
 
 namespace {
 
-template <typename Enum>
-Enum word(YamlMap &map, const std::string &key, std::optional<Enum> (*parse)(const std::string &),
-          Enum otherwise) {
-  auto text = map.get<std::string>(key, name(otherwise));
-  std::optional<Enum> value = parse(text);
+/// A word's value; `otherwise` where the key is left out.
+template <typename Word>
+Word readWord(YamlMap &map, const std::string &key, const Word &otherwise) {
+  auto text = map.get<std::string>(key, textOf(otherwise));
+  std::optional<Word> value = fromText<Word>(text);
   if (!value)
     map.fail(map.at(key), "unknown " + key + ": " + text);
   return *value;
@@ -125,60 +126,70 @@ TensorSharding LayoutReader::layout(YamlMap &map, size_t rank) {
   return result;
 }
 
-static bool readSequence(YamlMap &map) {
-  auto sp = map.get<std::string>("sp", "off");
-  if (sp != "on" && sp != "off" && sp != "true" && sp != "false")
-    map.fail(map.at("sp"), "sp must be on or off: " + sp);
-  return sp == "on" || sp == "true";
+//===-- settings ----------------------------------------------------------===//
+
+template <typename T> static T readValue(YamlMap &map, const Setting &setting, const T &otherwise) {
+  return readWord(map, setting.name, otherwise);
+}
+
+template <std::integral T>
+static T readValue(YamlMap &map, const Setting &setting, const T &otherwise) {
+  std::optional<T> fallback;
+  if (!setting.isRequired)
+    fallback = otherwise;
+  T value = map.number<T>(setting.name, static_cast<T>(setting.inFile.least), fallback);
+  if (value > setting.inFile.most)
+    map.fail(map.at(setting.name),
+             std::string(setting.name) + " is out of range: " + std::to_string(value));
+  return value;
+}
+
+static bool readValue(YamlMap &map, const Setting &setting, bool otherwise) {
+  auto text = map.get<std::string>(setting.name, textOf(otherwise));
+  if (text != "on" && text != "off" && text != "true" && text != "false")
+    map.fail(map.at(setting.name), std::string(setting.name) + " must be on or off: " + text);
+  return text == "on" || text == "true";
+}
+
+static StageGroups readValue(YamlMap &map, const Setting &setting, StageGroups groups);
+
+static StageGroup readGroup(YamlMap &map) {
+  StageGroup group;
+  for (const Setting *setting : groupSettings())
+    std::visit(
+        [&]<typename T, typename Pin>(Member<T, Pin> member) {
+          if constexpr (std::is_same_v<T, int64_t>)
+            group.*member.group = map.count(setting->name, setting->inFile.least);
+          else
+            group.*member.group = readValue(map, *setting, group.*member.group);
+        },
+        setting->member);
+  map.finish();
+  return group;
+}
+
+static StageGroups readValue(YamlMap &map, const Setting &setting, StageGroups groups) {
+  if (map.has(setting.name))
+    for (YamlMap &item : map.items(setting.name))
+      groups.push_back(readGroup(item));
+  return groups;
 }
 
 static Degrees readDegrees(YamlMap map) {
-  Degrees d;
-  auto count = [&](const char *key, std::optional<int64_t> otherwise = {}) {
-    auto value = map.number<int64_t>(key, 1, otherwise);
-    if (value > kMostDegree)
-      map.fail(map.at(key), std::string(key) + " is out of range: " + std::to_string(value));
-    return value;
-  };
-  d.dp = count("dp");
-  d.tp = count("tp");
-  d.pp = count("pp", 1);
-  d.cp = count("cp", 1);
-  d.ep = count("ep", 1);
-  d.sp = readSequence(map);
-  d.zero = map.number<int>("zero", 0, 0);
-  d.zeroBlocks = map.number<int64_t>("zero_blocks", 0, 0);
-  d.zeroGroup = map.number<int64_t>("zero_group", 0, 0);
-  d.schedule = word(map, "schedule", scheduleFromName, kDefaultSchedule);
-  d.chunks = count("chunks", 1);
-  d.microBatch = count("micro_batch", 1);
-  d.numMicrobatches = count("num_microbatches", 1);
-  d.recompute = word(map, "recompute", recomputeFromName, Recompute::None);
-  d.recomputeBlocks = map.number<int64_t>("recompute_blocks", 0, 0);
-  d.offload = word(map, "offload", offloadFromName, Offload::None);
-  d.order = word(map, "order", orderFromName, kDefaultOrder);
-  if (map.has("stage_groups"))
-    for (YamlMap &item : map.items("stage_groups")) {
-      StageGroup group;
-      group.pp = item.count("pp", 1);
-      group.dp = item.count("dp", 1);
-      group.tp = item.count("tp", 1);
-      group.sp = readSequence(item);
-      group.microBatch = item.count("micro_batch", 1);
-      item.finish();
-      d.groups.push_back(group);
-    }
+  Degrees degrees;
+  for (const Setting &setting : settings())
+    std::visit(
+        [&](auto member) { degrees.*member.plan = readValue(map, setting, degrees.*member.plan); },
+        setting.member);
   // What is read of the rest already needs the batch.
-  if (!d.groups.empty()) {
-    const StageGroup &first = d.groups.front();
-    if (first.dp != d.dp || first.tp != d.tp || first.sp != d.sp ||
-        first.microBatch != d.microBatch)
-      map.fail(map.at("stage_groups"),
-               "the plan's dp, tp, sp and micro_batch aren't those of its first stage group");
-  }
+  if (!agreesWithFirstGroup(degrees))
+    map.fail(map.at("stage_groups"),
+             "the plan's dp, tp, sp and micro_batch aren't those of its first stage group");
   map.finish();
-  return d;
+  return degrees;
 }
+
+//===-- layouts -----------------------------------------------------------===//
 
 void LayoutReader::mesh() {
   for (YamlMap &map : root.items("mesh")) {
@@ -280,8 +291,8 @@ Plan PlanReader::run() {
   stages();
   if (root.has("recompute"))
     for (YamlMap &map : root.items("recompute")) {
-      plan.recompute.push_back({map.number<int64_t>("block", 0),
-                                word(map, "kind", recomputeFromName, Recompute::None)});
+      plan.recompute.push_back(
+          {map.number<int64_t>("block", 0), readWord(map, "kind", Recompute::None)});
       map.finish();
     }
   if (root.has("other_groups"))

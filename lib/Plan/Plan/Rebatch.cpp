@@ -22,10 +22,10 @@ public:
       scaleOp(op);
     result.batch = to;
     if (!error.empty())
-      return Error{error, 4};
+      return Error{error, ErrorCategory::NoPlan};
     if (std::string wrong = check(result); !wrong.empty())
       return Error{"plan: cannot be planned for a batch of " + std::to_string(to) + ": " + wrong,
-                   4};
+                   ErrorCategory::NoPlan};
     return std::move(result);
   }
 
@@ -73,13 +73,14 @@ void Rebatcher::scaleOp(OpId id) {
 
 Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int64_t samples) {
   if (problem.batch < 1 || samples < 1)
-    return Error{"plan: the batch isn't known", 4};
+    return Error{"plan: the batch isn't known", ErrorCategory::NoPlan};
   if (samples == problem.batch)
     return problem;
   // Dimensions of size 1 have no factor that could grow.
   if (problem.batch == 1)
     return Error{"plan: a graph of one sample can't be planned for a batch of " +
-                     std::to_string(samples), 4};
+                     std::to_string(samples),
+                 ErrorCategory::NoPlan};
   return Rebatcher(problem, facts, samples).run();
 }
 

@@ -98,9 +98,7 @@ void Verifier::checkGroups() {
   if (degrees.zeroBlocks > 0)
     report("stages with meshes of their own are stored by one level of ZeRO, the plan has "
            "zero_blocks=" + std::to_string(degrees.zeroBlocks));
-  const StageGroup &first = degrees.groups.front();
-  if (first.dp != degrees.dp || first.tp != degrees.tp || first.sp != degrees.sp ||
-      first.microBatch != degrees.microBatch)
+  if (!agreesWithFirstGroup(degrees))
     report("the plan's dp, tp, sp and micro_batch aren't those of its first stage group");
   if (ranks != degrees.pp)
     report("stage groups have " + std::to_string(ranks) + " pipeline ranks, the plan's pp is " +

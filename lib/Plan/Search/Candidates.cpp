@@ -1,5 +1,6 @@
 #include "Candidates.h"
 
+#include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Plan/Solve/StageCuts.h"
 
 #include <algorithm>
@@ -261,7 +262,7 @@ std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
 std::string Enumeration::cannotShare(const Degrees &degrees) {
   const std::string group = ": " + std::to_string(degrees.zeroGroup);
   if (options.spec.dp || !options.spec.groups.empty())
-    return "zero_group doesn't divide dp=" + groupsText(degrees, &Degrees::dp) + group;
+    return "zero_group doesn't divide " + settingText(settingOf(&Degrees::dp), degrees) + group;
   for (size_t i = 0; i < groupCount(degrees); ++i)
     if (int64_t dp = inGroup(degrees, i).dp; dp % degrees.zeroGroup != 0)
       unshared.insert(dp);

@@ -5,7 +5,7 @@
 
 #include "dtc/Plan/Cost/OpWork.h"
 #include "dtc/Plan/Predict/StageDevices.h"
-#include "dtc/Plan/Search/OutOfMemory.h"
+#include "dtc/Plan/Search/Remedy.h"
 #include "dtc/Plan/Shard/Experts.h"
 #include "dtc/Plan/Solve/Parallel.h"
 
@@ -98,7 +98,7 @@ static Result<std::vector<CompletePlan>> completeBest(SearchState &state, bool a
       result.push_back(std::move(*whole));
   }
   if (result.empty())
-    return lastError ? *lastError : Error{"no plan fits", 4};
+    return lastError ? *lastError : Error{"no plan fits", ErrorCategory::NoPlan};
   std::stable_sort(result.begin(), result.end(), [](const CompletePlan &a, const CompletePlan &b) {
     return a.predicted.stepSeconds / double(a.globalBatch()) <
            b.predicted.stepSeconds / double(b.globalBatch());
@@ -106,7 +106,7 @@ static Result<std::vector<CompletePlan>> completeBest(SearchState &state, bool a
   return result;
 }
 
-static Result<SearchResult> answer(SearchState &state, bool anyMemory) {
+static SearchOutcome answer(SearchState &state, bool anyMemory) {
   auto best = completeBest(state, anyMemory);
   if (!best)
     return best.error();
@@ -142,12 +142,13 @@ static std::vector<SearchRound> roundsOf(const SearchState &state) {
   return rounds;
 }
 
-Result<SearchResult> runStrategies(SearchState &state) {
+SearchOutcome runStrategies(SearchState &state) {
   addCandidates(state);
   const SearchOptions &options = state.options;
   if (state.candidates.empty())
     return Error{"no plan for " + std::to_string(options.devices) + " devices" +
-                     (state.refusal.empty() ? "" : ": " + state.refusal), 4};
+                     (state.refusal.empty() ? "" : ": " + state.refusal),
+                 ErrorCategory::NoPlan};
   for (const SearchRound &round : roundsOf(state)) {
     state.found.clear();
     for (const Strategy &strategy : kStrategies)
@@ -159,36 +160,40 @@ Result<SearchResult> runStrategies(SearchState &state) {
         return fitting;
   }
   if (!options.findClosest && !isPinned(state.spec))
-    return Error{"no plan fits", 4};
+    return Error{"no plan fits", ErrorCategory::NoPlan};
   state.found.clear();
   searchClosest(state);
   auto closest = answer(state, true);
   // What was estimated not to fit may do.
   if (!closest || isPinned(state.spec) || closest->predicted.fits())
     return closest;
-  return Error{describeShortage(*closest), 4};
+  return SearchFailure(Shortage{closest->plan.degrees, std::move(closest->predicted)});
 }
 
-Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
-                            const SearchOptions &options) {
+SearchOutcome search(const Problem &problem, const Cluster &cluster, const SearchOptions &options) {
   if (std::string error = check(problem); !error.empty())
     return Error{"plan: " + error};
-  if (std::string error = unsupportedSpec(problem, options); !error.empty())
-    return Error{error, 2};
+  if (options.executable)
+    if (auto missing = unimplemented(problem, options.spec); !missing.empty())
+      return Error{"plan: " + missing.front(), ErrorCategory::Usage};
   if (int64_t limit = cluster.devices(); limit > 0 && options.devices > limit)
     return Error{"plan: the cluster " + cluster.name + " has " + std::to_string(limit) +
-                     " devices, fewer than are asked for: " + std::to_string(options.devices), 2};
+                     " devices, fewer than are asked for: " + std::to_string(options.devices),
+                 ErrorCategory::Usage};
   if (options.spec.offload == Offload::Optimizer && !cluster.device.hasOwnMemory())
     return Error{"plan: the devices of the cluster " + cluster.name +
-                     " have no memory beside their host's: offload=optimizer", 2};
+                     " have no memory beside their host's: offload=optimizer",
+                 ErrorCategory::Usage};
   Result<Spec> spec = fill(options.spec, options.devices);
   if (!spec)
     return spec.error();
   SearchState state(problem, cluster, options, *spec);
-  auto found = runStrategies(state);
-  if (!found && options.adviseOtherwise && found.error().message.starts_with(kNoPlanFits))
-    return Error{found.error().message + suggestRemedy(problem, cluster, options), 4};
-  return found;
+  SearchOutcome found = runStrategies(state);
+  if (found || !found.error().shortage || !options.adviseOtherwise)
+    return found;
+  Shortage shortage = *found.error().shortage;
+  shortage.remedy = findRemedy(problem, cluster, options);
+  return SearchFailure(std::move(shortage));
 }
 
 } // namespace dtc::plan

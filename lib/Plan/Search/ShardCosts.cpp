@@ -213,7 +213,7 @@ Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOp
   int64_t samples = degrees.microBatch * degrees.dataRanks();
   const Batch &whole = batchOf(samples, degrees.cp);
   if (!whole.error.empty())
-    return Error{whole.error, 4};
+    return Error{whole.error, ErrorCategory::NoPlan};
   auto folded = solveFolded(samples, degrees, options);
   if (!folded)
     return solveSharding(whole.problem, *whole.facts, cluster, degrees, options);
@@ -273,7 +273,8 @@ ShardLibrary::shardingOf(const Frontier &frontier, const Degrees &degrees, int32
   size_t count = frontier.found ? frontier.found->shardings.size() : 0;
   if (static_cast<size_t>(number) >= count)
     return Error{"the frontier of shardings for " + summary(degrees) + " has " +
-                     std::to_string(count) + " of them, not number " + std::to_string(number), 4};
+                     std::to_string(count) + " of them, not number " + std::to_string(number),
+                 ErrorCategory::NoPlan};
   return &frontier.found->shardings[number];
 }
 
@@ -290,15 +291,16 @@ Result<Solution> ShardLibrary::solveOfFrontier(const Degrees &degrees,
   const Batch &batch = folded ? foldedBatchOf(samples, degrees.cp)
                               : batchOf(samples, degrees.cp);
   if (!batch.error.empty())
-    return Error{batch.error, 4};
+    return Error{batch.error, ErrorCategory::NoPlan};
   ShardingSolver solver(batch.problem, *batch.facts, cluster, degrees, options);
   solver.keepTo((*inside)->plan);
   options.mostHeld = {(*inside)->states, (*inside)->results};
   if (!folded)
     return solver.solve();
   auto solution = solver.solveFolded(*folding);
-  return solution ? std::move(*solution)
-                  : Error{"no sharding of equal layers for " + summary(degrees), 4};
+  return solution
+             ? std::move(*solution)
+             : Error{"no sharding of equal layers for " + summary(degrees), ErrorCategory::NoPlan};
 }
 
 void ShardLibrary::solveOnce(Solved &entry, const Request &request) {

@@ -51,7 +51,7 @@ bool canHoldModel(const SearchState &state);
 Attempt attemptWith(std::vector<ShardVariant> shardings);
 
 /// Finds candidates and runs all rounds; the best plan with the runners-up, or why there is none.
-Result<SearchResult> runStrategies(SearchState &state);
+SearchOutcome runStrategies(SearchState &state);
 
 /// What comes closest to fitting, for the report and for pinned plans, by what it is short of.
 void searchClosest(SearchState &state);

@@ -352,13 +352,14 @@ OpId ShardingSolver::build() {
 
 Error ShardingSolver::illegal(OpId op) const {
   return {"no legal sharding of " + problem.ops[op].name + " (" + problem.ops[op].location +
-              ") for " + summary(degrees), 4};
+              ") for " + summary(degrees),
+          ErrorCategory::NoPlan};
 }
 
 Result<Solution> ShardingSolver::solution(const CostNetwork::Solution &found) {
   double cost = found.cost + fixedSeconds, bound = found.bound + fixedSeconds;
   if (!(cost < kInfinity))
-    return Error{"no legal sharding for " + summary(degrees), 4};
+    return Error{"no legal sharding for " + summary(degrees), ErrorCategory::NoPlan};
   Solution solution;
   solution.seconds = cost;
   if (cost > bound * (1 + 1e-9))
@@ -391,13 +392,13 @@ Result<Solution> ShardingSolver::solveWithin(const CostNetwork::Held &most) {
   if (found && found->points.empty())
     found = network.frontier(held, kLimitsOfOne);
   if (!found)
-    return Error{kTooManyShardings, 4};
+    return Error{"too many shardings hold as little", ErrorCategory::GaveUp};
   auto best = std::min_element(found->points.begin(), found->points.end(),
                                [&](const CostNetwork::Point &a, const CostNetwork::Point &b) {
                                  return excess(a) < excess(b);
                                });
   if (best == found->points.end())
-    return Error{"no legal sharding for " + summary(degrees), 4};
+    return Error{"no legal sharding for " + summary(degrees), ErrorCategory::NoPlan};
   double bound = found->slack < kInfinity ? best->cost - found->slack
                                           : network.solve(tableLimit).bound;
   return solution({best->choices, best->cost, bound});

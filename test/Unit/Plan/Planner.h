@@ -18,16 +18,15 @@ inline SearchOptions optionsOf(int64_t devices, const std::string &spec = "auto"
   return options;
 }
 
-inline Result<SearchResult> found(const Problem &problem, int64_t devices,
-                                  const std::string &spec,
-                                  const Cluster &on = cluster("dgx-h100")) {
+inline SearchOutcome found(const Problem &problem, int64_t devices, const std::string &spec,
+                           const Cluster &on = cluster("dgx-h100")) {
   return search(problem, on, optionsOf(devices, spec));
 }
 
 /// What is found, verified.
 inline SearchResult best(const Problem &problem, int64_t devices, const std::string &spec,
                          const Cluster &on = cluster("dgx-h100")) {
-  Result<SearchResult> result = found(problem, devices, spec, on);
+  SearchOutcome result = found(problem, devices, spec, on);
   if (!result) {
     ADD_FAILURE() << spec << ": " << result.error().message;
     return {};
@@ -49,7 +48,7 @@ struct Planner {
     std::string error;
     if (estimator.estimate(degrees, variant, {1e9, true}, estimate, error) !=
         Estimator::Outcome::Found)
-      return Error{"no estimate: " + error, 4};
+      return Error{"no estimate: " + error, ErrorCategory::NoPlan};
     return completePlan(problem, on, shardings, estimate);
   }
   /// The plan of the whole model.
@@ -77,7 +76,7 @@ inline Prediction predicted(const Problem &problem, const Software &software, in
                             const std::string &spec, const char *node = "dgx-a100") {
   Cluster on = cluster(node);
   on.software = software;
-  Result<SearchResult> result = found(problem, devices, spec, on);
+  SearchOutcome result = found(problem, devices, spec, on);
   EXPECT_TRUE(result) << result.error().message;
   return result ? result->predicted : Prediction{};
 }

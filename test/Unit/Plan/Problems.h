@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dtc/Plan/Search/Search.h"
+#include "dtc/Report/Failure.h"
 
 #include <gtest/gtest.h>
 
@@ -36,9 +37,14 @@ inline Cluster clusterOf(const std::vector<std::string> &groups, double gigabyte
   return result ? *result : Cluster{};
 }
 
+/// Why there is no plan, as users read it.
+inline std::string refusalText(const SearchOutcome &outcome) {
+  return report::failureText(outcome.error());
+}
+
 inline SearchResult plan(const Problem &problem, int64_t devices, const std::string &spec,
                          const std::string &clusterName = "dgx-h100") {
-  Result<SearchResult> result = search(problem, cluster(clusterName), {devices, *parseSpec(spec)});
+  SearchOutcome result = search(problem, cluster(clusterName), {devices, *parseSpec(spec)});
   if (!result)
     ADD_FAILURE() << result.error().message;
   return result ? *result : SearchResult{};

@@ -139,14 +139,14 @@ static int printSearch(const std::vector<std::string> &words) {
     if (!leaveOut(words[i], options))
       return fail("no such strategy: " + words[i]);
   auto start = std::chrono::steady_clock::now();
-  Result<SearchResult> found = search(*problem, *on, options);
+  SearchOutcome found = search(*problem, *on, options);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   nlohmann::json line = {{"planning_s", seconds.count()}};
   if (found) {
     line["step_s"] = found->predicted.stepSeconds;
     line["plan"] = summary(found->plan.degrees);
   } else {
-    line["error"] = found.error().message;
+    line["error"] = report::failureText(found.error());
   }
   std::cout << line << "\n";
   return 0;

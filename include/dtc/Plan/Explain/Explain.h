@@ -27,7 +27,7 @@ struct Rival {
 struct Change {
   std::string setting; ///< as in a SPEC: "recompute=none"
   std::optional<Rival> rival;
-  std::string refusal; ///< why there is no such plan, without a rival
+  std::optional<SearchFailure> refusal; ///< why there is no such plan, without a rival
 };
 
 /// What pinning one key by hand costs.

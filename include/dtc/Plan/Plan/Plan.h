@@ -40,7 +40,8 @@ struct StageGroup {
   auto operator<=>(const StageGroup &) const = default;
 };
 
-/// The degrees of parallelism, and what else a SPEC can name.
+/// The degrees of parallelism, and what else a SPEC can name. Each member has a row in the table of
+/// settings (Settings.h).
 struct Degrees {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   bool sp = false;
@@ -76,10 +77,8 @@ size_t groupOf(const Degrees &degrees, int64_t rank);
 size_t groupCount(const Degrees &degrees);
 /// As if all ranks had the mesh of one group.
 Degrees inGroup(const Degrees &degrees, size_t group);
-/// "4", "4|1": what each group has.
-std::string groupsText(const Degrees &degrees, int64_t Degrees::*degree);
-/// "on", "on|off": where sequence parallelism is used.
-std::string sequenceText(const Degrees &degrees);
+/// Whether dp, tp, sp and microBatch are those of the first group.
+bool agreesWithFirstGroup(const Degrees &degrees);
 /// "" or "(1|3)": how many pipeline ranks each group has, where there are several.
 std::string rankCounts(const Degrees &degrees);
 

@@ -6,7 +6,7 @@
 
 namespace dtc::plan {
 
-/// A degree that is absent is to be searched.
+/// What is absent is to be searched. Each member has a row in the table of settings (Settings.h).
 struct Spec {
   std::optional<int64_t> dp, tp, pp, cp, ep;
   std::optional<bool> sp;

@@ -15,9 +15,9 @@ namespace dtc::plan {
 
 /// Thrown inside a reader, turned into an Error at its entry.
 struct YamlError : std::runtime_error {
-  YamlError(std::string message, int exitCode)
-      : std::runtime_error(std::move(message)), exitCode(exitCode) {}
-  int exitCode;
+  YamlError(std::string message, ErrorCategory category)
+      : std::runtime_error(std::move(message)), category(category) {}
+  ErrorCategory category;
 };
 
 /// One map of a file. Ask for every key it may have, then `finish`.
@@ -93,12 +93,13 @@ public:
         key = key.substr(0, kMostShown) + "...";
       std::string close = nearest(key, known);
       throw YamlError(place(entry.first) + "unknown key in " + what + ": " + key +
-                          (close.empty() ? "" : " (did you mean " + close + "?)"), 2);
+                          (close.empty() ? "" : " (did you mean " + close + "?)"),
+                      ErrorCategory::Usage);
     }
   }
 
   [[noreturn]] void fail(const YAML::Node &at, const std::string &message) const {
-    throw YamlError(place(at) + message, 3);
+    throw YamlError(place(at) + message, ErrorCategory::InputRefused);
   }
   const std::string &fileName() const { return file; }
 
@@ -129,12 +130,12 @@ Result<T> readYaml(const std::string &text, const std::string &file, Read read) 
     std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() > 1)
       return Error{file + ": expected one YAML document, found " +
-                       std::to_string(documents.size()), 3};
+                   std::to_string(documents.size())};
     return read(documents.empty() ? YAML::Node() : documents.front());
   } catch (const YamlError &error) {
-    return Error{error.what(), error.exitCode};
+    return Error{error.what(), error.category};
   } catch (const YAML::Exception &error) {
-    return Error{file + ":" + std::to_string(error.mark.line + 1) + ": " + error.msg, 3};
+    return Error{file + ":" + std::to_string(error.mark.line + 1) + ": " + error.msg};
   }
 }
 

@@ -28,6 +28,36 @@ struct SearchResult {
   bool pinned = false;
 };
 
+struct Setting;
+
+/// What would help where nothing fits.
+struct Remedy {
+  /// A plan that fits, with another value for `setting` or, without one, with nothing pinned.
+  std::optional<Degrees> plan = std::nullopt;
+  const Setting *setting = nullptr;
+  int64_t devices = 0; ///< on as many a plan fits; 0: it isn't known on how many
+  bool unpins = false; ///< only with nothing pinned
+};
+
+/// What is short, where and by how much, for the plan that comes closest to fitting.
+struct Shortage {
+  Degrees degrees;
+  Prediction predicted;
+  Remedy remedy = {};
+};
+
+/// Why there is no plan. report::failureText puts it into words.
+struct SearchFailure {
+  SearchFailure(Error error) : message(std::move(error.message)), category(error.category) {}
+  SearchFailure(Shortage closest)
+      : message("no plan fits"), category(ErrorCategory::NoPlan), shortage(std::move(closest)) {}
+  std::string message; ///< without what is short
+  ErrorCategory category;
+  std::optional<Shortage> shortage; ///< where plans exist, but memory is too small
+};
+
+using SearchOutcome = Result<SearchResult, SearchFailure>;
+
 /// How plans are looked for, one way after the other (lib/Plan/Search/Strategies.h).
 enum class SearchStrategy : uint8_t {
   Candidates,        ///< all degrees, as far as they may be the best
@@ -59,9 +89,8 @@ struct SearchOptions {
 };
 
 /// The plan with the fewest seconds a sample that fits. A plan pinned in full
-/// is returned even when it doesn't fit (prediction.fits() says so). Errors: 2
-/// where the SPEC can't be honoured, 4 where nothing fits, with what is short.
-Result<SearchResult> search(const Problem &problem, const Cluster &cluster,
-                            const SearchOptions &options);
+/// is returned even when it doesn't fit (prediction.fits() says so). Errors: Usage
+/// where the SPEC can't be honoured, NoPlan where nothing fits, with what is short.
+SearchOutcome search(const Problem &problem, const Cluster &cluster, const SearchOptions &options);
 
 } // namespace dtc::plan

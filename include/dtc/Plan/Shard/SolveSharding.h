@@ -29,15 +29,13 @@ struct SolverOptions {
   std::optional<std::array<double, 2>> mostHeld = std::nullopt;
 };
 
-/// Why nothing is found for SolverOptions::mostHeld where that would take too much.
-inline constexpr char kTooManyShardings[] = "too many shardings hold as little";
-
 /// Shardings of every op and argument under fixed degrees.
 struct Solution {
   Plan plan;
   double seconds = 0; ///< of one step as the solver sees it
   double gap = 0;
 };
+/// Errors: GaveUp where SolverOptions::mostHeld leaves too many to choose from, else NoPlan.
 Result<Solution> solveSharding(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
                                const SolverOptions &options = {});

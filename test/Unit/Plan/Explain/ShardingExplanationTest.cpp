@@ -125,7 +125,7 @@ TEST(ShardingExplanation, UnknownNames) {
   Planned all = planned(kSize, 8, kTensor);
   auto found = subject(all, "h.1.upp");
   ASSERT_FALSE(found);
-  EXPECT_EQ(found.error().exitCode, 2);
+  EXPECT_EQ(found.error().category, ErrorCategory::Usage);
   EXPECT_EQ(found.error().message, "--explain: the model has no tensor or node named 'h.1.upp' "
                                    "(did you mean 'h.1.up'?)");
 }

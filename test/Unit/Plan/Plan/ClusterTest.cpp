@@ -176,72 +176,74 @@ TEST(Cluster, EveryBuiltInSurvivesWritingAndReading) {
   }
 }
 
-static void expectRefused(const std::string &text, const std::string &message, int exitCode) {
+static void expectRefused(const std::string &text, const std::string &message,
+                          ErrorCategory category = ErrorCategory::InputRefused) {
   auto cluster = clusterFromYaml(text, "c.yaml");
   ASSERT_FALSE(cluster) << text;
   EXPECT_EQ(cluster.error().message, message);
-  EXPECT_EQ(cluster.error().exitCode, exitCode) << text;
+  EXPECT_EQ(cluster.error().category, category) << text;
 }
 
 TEST(Cluster, ErrorsNameFileLineAndKey) {
   const std::string links = "intra_node: {bandwidth_gbs: 1}\n";
-  expectRefused(links + "devise: h100\n",
-                "c.yaml:1: the cluster lacks the key: device", 3);
-  expectRefused("device: h10\n" + links, "c.yaml:1: unknown device: h10 (did you mean h100?)", 3);
+  expectRefused(links + "devise: h100\n", "c.yaml:1: the cluster lacks the key: device");
+  expectRefused("device: h10\n" + links, "c.yaml:1: unknown device: h10 (did you mean h100?)");
   expectRefused("device: h100\n" + links + "devices_pernode: 8\n",
                 "c.yaml:3: unknown key in the cluster: devices_pernode (did you mean "
-                "devices_per_node?)", 2);
+                "devices_per_node?)",
+                ErrorCategory::Usage);
   expectRefused("device: h100\nintra_node: {bandwidth_gbs: fast}\n",
-                "c.yaml:2: wrong value for bandwidth_gbs: fast", 3);
+                "c.yaml:2: wrong value for bandwidth_gbs: fast");
   expectRefused("device: h100\nintra_node: {bandwidth_gbs: -1}\n",
-                "c.yaml:2: bandwidth_gbs is too small: -1", 3);
-  expectRefused("device: h100\nintra_node: 3\n", "c.yaml:2: intra_node must be a map", 3);
-  expectRefused("- 1\n- 2\n", "c.yaml:1: the cluster must be a map", 3);
+                "c.yaml:2: bandwidth_gbs is too small: -1");
+  expectRefused("device: h100\nintra_node: 3\n", "c.yaml:2: intra_node must be a map");
+  expectRefused("- 1\n- 2\n", "c.yaml:1: the cluster must be a map");
   expectRefused("device: h100\n" + links + "measured: {forks: {threads: 2, seconds: 1}}\n",
-                "c.yaml:3: forks must be a list", 3);
-  expectRefused("groups: 2\n", "c.yaml:1: groups must be a list", 3);
+                "c.yaml:3: forks must be a list");
+  expectRefused("groups: 2\n", "c.yaml:1: groups must be a list");
   expectRefused("device: h100\n" + links + "device: a100-80\n",
-                "c.yaml:3: the cluster has a key twice: device", 3);
+                "c.yaml:3: the cluster has a key twice: device");
   expectRefused("device: h100\n" + links + "---\ndevice: h100\n" + links,
-                "c.yaml: expected one YAML document, found 2", 3);
+                "c.yaml: expected one YAML document, found 2");
   expectRefused("device: h100\n" + links + "software: {flash_attention: 4}\n",
-                "c.yaml:3: flash_attention is too large: 4", 3);
-  EXPECT_EQ(clusterFromYaml("device: [", "c.yaml").error().exitCode, 3);
-  EXPECT_EQ(clusterFromYaml("", "c.yaml").error().exitCode, 3);
+                "c.yaml:3: flash_attention is too large: 4");
+  EXPECT_EQ(clusterFromYaml("device: [", "c.yaml").error().category, ErrorCategory::InputRefused);
+  EXPECT_EQ(clusterFromYaml("", "c.yaml").error().category, ErrorCategory::InputRefused);
 }
 
 TEST(Cluster, RefusesWhatCannotBe) {
   const std::string head = "device: h100\ndevices_per_node: 8\n";
   expectRefused(head + "intra_node: {bandwidth_gbs: 450, acheived: 0.8}\n",
-                "c.yaml:3: unknown key in intra_node: acheived (did you mean achieved?)", 2);
+                "c.yaml:3: unknown key in intra_node: acheived (did you mean achieved?)",
+                ErrorCategory::Usage);
   expectRefused(head + "intra_node: {bandwidth_gbs: 450, achieved: 80}\n",
-                "c.yaml:3: achieved is a share of the bandwidth, at most 1: 80", 3);
-  expectRefused(head + "links:\n - {size: 8, bandwidth_gbs: 450}\n - {size: 12, bandwidth_gbs: 50}\n",
-                "c.yaml:4: a level of links must join several of the one below: link", 3);
+                "c.yaml:3: achieved is a share of the bandwidth, at most 1: 80");
+  expectRefused(head +
+                    "links:\n - {size: 8, bandwidth_gbs: 450}\n - {size: 12, bandwidth_gbs: 50}\n",
+                "c.yaml:4: a level of links must join several of the one below: link");
   expectRefused(head + "intra_node: {bandwidth_gbs: 450, ring_gbs: {x: 3}}\n",
-                "c.yaml:3: ring_gbs is by number of ranks: x", 3);
-  expectRefused("node: dgx-h10\n",
-                "c.yaml:1: unknown node: dgx-h10 (did you mean dgx-h100?)", 3);
+                "c.yaml:3: ring_gbs is by number of ranks: x");
+  expectRefused("node: dgx-h10\n", "c.yaml:1: unknown node: dgx-h10 (did you mean dgx-h100?)");
   expectRefused("device: h100\nintra_node: {bandwidth_gbs: 450}\ninter_node: {bandwidth_gbs: 50}\n",
-                "c.yaml:3: inter_node needs the key: devices_per_node", 3);
+                "c.yaml:3: inter_node needs the key: devices_per_node");
   expectRefused("device: {memory_gb: 4, bandwidth_gbs: 10, peak_tflops: {fp32: 1}, "
                 "architecture: hoper}\nintra_node: {bandwidth_gbs: 1}\n",
-                "c.yaml:1: unknown architecture: hoper", 3);
+                "c.yaml:1: unknown architecture: hoper");
   expectRefused("device: {memory_gb: 4, bandwidth_gbs: 10, peak_tflops: {fp32: 1}, "
                 "architecture: hopper}\nintra_node: {bandwidth_gbs: 1}\n",
-                "c.yaml:1: architecture and multiprocessors are given together or not at all", 3);
+                "c.yaml:1: architecture and multiprocessors are given together or not at all");
   expectRefused("groups:\n - {node: p4d}\ninter_node: {bandwidth_gbs: 1}\n",
-                "c.yaml:2: groups lacks the key: nodes", 3);
+                "c.yaml:2: groups lacks the key: nodes");
   const std::string group = "groups:\n - {device: h100, nodes: 2, devices_per_node: 8, ";
   const std::string outer = "inter_node: {bandwidth_gbs: 1}\n";
   expectRefused(group + "intra_node: {bandwidth_gbs: 1}, inter_node: {bandwidth_gbs: 1}}\n" + outer,
-                "c.yaml:2: inter_node belongs to the cluster, not to one of its groups", 3);
+                "c.yaml:2: inter_node belongs to the cluster, not to one of its groups");
   expectRefused(group + "links: [{size: 8, bandwidth_gbs: 2}, {name: far, bandwidth_gbs: 1}]}\n" +
                     outer,
-                "c.yaml:2: a group's links join the devices of a node: far", 3);
+                "c.yaml:2: a group's links join the devices of a node: far");
   expectRefused(head + "intra_node: {bandwidth_gbs: 450, ring_gbs: 5}\n",
-                "c.yaml:3: ring_gbs must be a map", 3);
-  expectRefused("groups: []\ninter_node: {bandwidth_gbs: 1}\n", "c.yaml:1: groups is empty", 3);
+                "c.yaml:3: ring_gbs must be a map");
+  expectRefused("groups: []\ninter_node: {bandwidth_gbs: 1}\n", "c.yaml:1: groups is empty");
 }
 
 /// Sums and products of what a file says fit into their types.
@@ -251,34 +253,34 @@ TEST(Cluster, RefusesNumbersThatAreTooLarge) {
     EXPECT_TRUE(clusterFromYaml(head + "software: {" + key + ": 100}\n", "c.yaml"));
     for (std::string many : {"101", "9223372036854775807"})
       expectRefused(head + "software: {" + key + ": " + many + "}\n",
-                    "c.yaml:3: " + key + " is too large: " + many, 3);
+                    "c.yaml:3: " + key + " is too large: " + many);
   }
   const std::string links = "\nintra_node: {bandwidth_gbs: 1}\n";
   for (std::string memory : {"2e9", "1e300", ".inf"})
     expectRefused("device: {base: h100, memory_gb: " + memory + "}" + links,
-                  "c.yaml:1: memory_gb is too large: " + memory, 3);
+                  "c.yaml:1: memory_gb is too large: " + memory);
   expectRefused("device: {base: h100, memory_gb: .nan}" + links,
-                "c.yaml:1: memory_gb is too small: .nan", 3);
+                "c.yaml:1: memory_gb is too small: .nan");
   for (std::string memory : {"0", "-1"})
     expectRefused(head + "host_memory_gb: " + memory + "\n",
-                  "c.yaml:3: host_memory_gb is too small: " + memory, 3);
-  expectRefused(head + "host_memory_gb: 2e9\n", "c.yaml:3: host_memory_gb is too large: 2e9", 3);
+                  "c.yaml:3: host_memory_gb is too small: " + memory);
+  expectRefused(head + "host_memory_gb: 2e9\n", "c.yaml:3: host_memory_gb is too large: 2e9");
   expectRefused("groups:\n - {node: p4d, nodes: 1}\nhost_memory_gb: 9\n"
                 "inter_node: {bandwidth_gbs: 1}\n",
-                "c.yaml:3: unknown key in the cluster: host_memory_gb", 2);
+                "c.yaml:3: unknown key in the cluster: host_memory_gb", ErrorCategory::Usage);
   expectRefused("device: {base: h100, multiprocessors: 16777217}" + links,
-                "c.yaml:1: multiprocessors is too large: 16777217", 3);
+                "c.yaml:1: multiprocessors is too large: 16777217");
   for (std::string bandwidth : {"1e300", ".inf"})
     expectRefused("device: h100\nintra_node: {bandwidth_gbs: " + bandwidth + "}\n",
-                  "c.yaml:2: bandwidth_gbs is too large: " + bandwidth, 3);
+                  "c.yaml:2: bandwidth_gbs is too large: " + bandwidth);
   expectRefused("groups:\n - {node: dgx-h100, nodes: 16777216}\n - {node: p4d, nodes: 1}\n"
                 "inter_node: {bandwidth_gbs: 1}\n",
-                "c.yaml:2: groups have more than 16777216 devices: 134217736", 3);
+                "c.yaml:2: groups have more than 16777216 devices: 134217736");
 }
 
 TEST(Cluster, UnknownNamesAreUsageErrors) {
   EXPECT_EQ(loadCluster("dgx-h10").error().message,
             "unknown cluster: dgx-h10 (did you mean dgx-h100?)");
-  EXPECT_EQ(loadCluster("dgx-h10").error().exitCode, 2);
-  EXPECT_EQ(loadCluster("./no/such/file.yaml").error().exitCode, 3);
+  EXPECT_EQ(loadCluster("dgx-h10").error().category, ErrorCategory::Usage);
+  EXPECT_EQ(loadCluster("./no/such/file.yaml").error().category, ErrorCategory::InputRefused);
 }

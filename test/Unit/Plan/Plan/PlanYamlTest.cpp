@@ -33,7 +33,8 @@ TEST(PlanYaml, KeepsWhatIsNotImplementedYet) {
 
 /// Replaces the first `from` of a valid plan and expects the error.
 static void expectRefused(const std::string &from, const std::string &to,
-                          const std::string &message, int exitCode = 3) {
+                          const std::string &message,
+                          ErrorCategory category = ErrorCategory::InputRefused) {
   Problem problem = load("gpt");
   std::string text = toYaml(plan(problem, 4, "tp=4").plan, problem);
   size_t at = text.find(from);
@@ -43,13 +44,13 @@ static void expectRefused(const std::string &from, const std::string &to,
   ASSERT_FALSE(read) << to;
   EXPECT_NE(read.error().message.find(message), std::string::npos) << read.error().message;
   EXPECT_TRUE(read.error().message.starts_with("plan.yaml:")) << read.error().message;
-  EXPECT_EQ(read.error().exitCode, exitCode);
+  EXPECT_EQ(read.error().category, category);
 }
 
 TEST(PlanYaml, ErrorsNameFileLineAndKey) {
   expectRefused("dp: 1", "dpp: 1", "plan.yaml:2: plan lacks the key: dp");
-  expectRefused("  pp: 1", "  ppp: 1",
-                "plan.yaml:4: unknown key in plan: ppp (did you mean pp?)", 2);
+  expectRefused("  pp: 1", "  ppp: 1", "plan.yaml:4: unknown key in plan: ppp (did you mean pp?)",
+                ErrorCategory::Usage);
   expectRefused("tp: 4", "tp: four", "plan.yaml:3: wrong value for tp: four");
   expectRefused("tp: 4", "tp: 0", "tp is too small: 0");
   expectRefused("schedule: 1f1b", "schedule: 2f2b", "unknown schedule: 2f2b");

@@ -30,7 +30,7 @@ TEST(Spec, AutoPinsNothing) {
 static void expectRefused(const std::string &text, const std::string &message) {
   auto spec = parseSpec(text);
   ASSERT_FALSE(spec) << text;
-  EXPECT_EQ(spec.error().exitCode, 2) << text;
+  EXPECT_EQ(spec.error().category, ErrorCategory::Usage) << text;
   EXPECT_EQ(spec.error().message, message);
 }
 
@@ -67,13 +67,14 @@ TEST(Spec, FillsDegreesThatAreDecided) {
 }
 
 TEST(Spec, RefusesDegreesThatDoNotFit) {
-  EXPECT_EQ(fill(*parseSpec("dp=3"), 4).error().exitCode, 2);
-  EXPECT_EQ(fill(*parseSpec("dp=4,tp=2"), 4).error().exitCode, 2);
+  EXPECT_EQ(fill(*parseSpec("dp=3"), 4).error().category, ErrorCategory::Usage);
+  EXPECT_EQ(fill(*parseSpec("dp=4,tp=2"), 4).error().category, ErrorCategory::Usage);
   EXPECT_EQ(fill(*parseSpec("dp=2,tp=1,pp=1,cp=1,ep=1"), 4).error().message,
             "plan: dp*tp*pp*cp*ep is 2, but the number of devices is 4");
   // Huge degrees must not overflow.
-  EXPECT_EQ(fill(*parseSpec("dp=16777216,tp=16777216"), 16777216).error().exitCode, 2);
-  EXPECT_EQ(parseSpec("dp=16777217").error().exitCode, 2);
+  EXPECT_EQ(fill(*parseSpec("dp=16777216,tp=16777216"), 16777216).error().category,
+            ErrorCategory::Usage);
+  EXPECT_EQ(parseSpec("dp=16777217").error().category, ErrorCategory::Usage);
 }
 
 TEST(Spec, SummaryIsInTheOrderOfTheSpec) {

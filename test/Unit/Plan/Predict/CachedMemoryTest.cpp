@@ -239,7 +239,7 @@ static Prediction predicted(const Problem &problem, const Cluster &on, int64_t d
   SearchOptions options{devices, *parseSpec("cp=1,ep=1," + spec)};
   options.executable = false;
   options.fold = fold;
-  Result<SearchResult> result = search(problem, on, options);
+  SearchOutcome result = search(problem, on, options);
   EXPECT_TRUE(result) << spec << ": " << result.error().message;
   return result ? result->predicted : Prediction{};
 }
@@ -255,7 +255,7 @@ TEST(StageAllocations, HaveAsMuchAtATimeAsTheExecution) {
     for (const char *spec : {"dp=1,tp=1,pp=1,recompute=none", "dp=1,tp=4,pp=1,recompute=none"}) {
       SearchOptions options{spec[8] == '4' ? 4 : 1, *parseSpec(std::string("cp=1,ep=1,") + spec)};
       options.executable = false;
-      Result<SearchResult> found = search(problem, cluster("dgx-h100"), options);
+      SearchOutcome found = search(problem, cluster("dgx-h100"), options);
       ASSERT_TRUE(found) << found.error().message;
       ProblemFacts facts(found->problem);
       CostModel model(cluster("dgx-h100"), options.devices);

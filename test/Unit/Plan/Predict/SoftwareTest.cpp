@@ -149,7 +149,7 @@ TEST(Software, TheHostLimitsPassesOfEagerPrograms) {
     on.device.launchSeconds = launch;
     on.software.compiled = compiled;
     on.software.waitsForKernels = waits;
-    Result<SearchResult> result = search(gpt, on, {1, *parseSpec("dp=1,recompute=none")});
+    SearchOutcome result = search(gpt, on, {1, *parseSpec("dp=1,recompute=none")});
     return result ? result->predicted.forwardSeconds : -1;
   };
   EXPECT_EQ(seconds(1e-3, true), seconds(4e-6, true));
@@ -189,7 +189,7 @@ TEST(Software, WeightsOfProductsAreSplitWhereTheyStay) {
   auto layout = [&](bool gathers) {
     Cluster on = cluster("dgx-a100");
     on.software.gathersWeights = gathers;
-    Result<SearchResult> result = search(forward, on, {4, *parseSpec("tp=4")});
+    SearchOutcome result = search(forward, on, {4, *parseSpec("tp=4")});
     return result ? layoutOf(forward, result->plan, "a1") : result.error().message;
   };
   EXPECT_EQ(layout(true), "[{}, {}]");
@@ -362,7 +362,7 @@ TEST(Software, RunOpByOpMakesNewTensors) {
     on.software.compiled = compiled;
     SearchOptions options{1, *parseSpec("dp=1")};
     options.executable = false;
-    Result<SearchResult> result = search(gpt, on, options);
+    SearchOutcome result = search(gpt, on, options);
     ASSERT_TRUE(result) << result.error().message;
     CostModel model(on, 1);
     RankExecution run(gpt, facts, result->plan, model);
@@ -381,7 +381,7 @@ TEST(Software, HostsLaunchNoSumsWithEarlierMicrobatches) {
   Problem gpt = halfGpt();
   Cluster on = cluster("a100-80");
   on.software.compiled = false;
-  Result<SearchResult> result = found(gpt, 1, "dp=1", on);
+  SearchOutcome result = found(gpt, 1, "dp=1", on);
   ASSERT_TRUE(result) << result.error().message;
   auto sum = std::find_if(gpt.ops.begin(), gpt.ops.end(),
                           [](const Op &op) { return op.kind == OpKind::GradientSum; });

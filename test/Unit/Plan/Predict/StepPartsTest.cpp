@@ -11,7 +11,7 @@ Prediction at(const Problem &problem, int64_t devices, const std::string &spec) 
   options.devices = devices;
   options.spec = *parseSpec("cp=1,ep=1," + spec);
   options.executable = false;
-  Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);
+  SearchOutcome result = search(problem, cluster("dgx-h100"), options);
   if (!result)
     ADD_FAILURE() << spec << ": " << result.error().message;
   return result ? result->predicted : Prediction{};

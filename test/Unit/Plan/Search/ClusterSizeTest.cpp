@@ -100,7 +100,7 @@ TEST(SizedPlan, AWayIsWhatPinningItPredicts) {
     pinned.spec = *parseSpec("tp=1,cp=1,ep=1,micro_batch=1,offload=none,dp=16,pp=1,zero=" +
                              std::to_string(degrees.zero) +
                              ",recompute=" + name(degrees.recompute));
-    Result<SearchResult> found = search(problem, on, pinned);
+    SearchOutcome found = search(problem, on, pinned);
     ASSERT_TRUE(found) << found.error().message;
     EXPECT_EQ(way.predicted.memory, found->predicted.memory);
   }

@@ -38,7 +38,7 @@ TEST(DeviceTypes, EveryStageHasTheMemoryOfItsOwn) {
     double most = std::max(needs(0), needs(1)), least = std::min(needs(0), needs(1));
     double large = 1.3 * most, small = 0.9 * least;
     Cluster on = firstIsLarger ? unequal(large, small) : unequal(small, large);
-    Result<SearchResult> result = found(problem, 8, kTwoStages, on);
+    SearchOutcome result = found(problem, 8, kTwoStages, on);
     ASSERT_TRUE(result) << result.error().message;
     const Prediction &predicted = result->predicted;
     EXPECT_TRUE(predicted.fits()) << firstIsLarger;
@@ -80,7 +80,7 @@ TEST(DeviceTypes, NoOtherCutThatFitsIsFaster) {
           best = std::min(best, predicted.stepSeconds);
       }
       ASSERT_TRUE(std::isfinite(best)) << share << " " << firstIsLarger;
-      Result<SearchResult> result = found(problem, 8, kTwoStages, on);
+      SearchOutcome result = found(problem, 8, kTwoStages, on);
       ASSERT_TRUE(result && result->predicted.fits()) << share << " " << firstIsLarger;
       EXPECT_LE(result->predicted.stepSeconds, best * 1.001) << share << " " << firstIsLarger;
       unevenly += result->plan.stages[0].lastOp != roomy.plan.stages[0].lastOp;
@@ -100,10 +100,9 @@ TEST(DeviceTypes, TheSmallestOfAStageCounts) {
 TEST(DeviceTypes, ShortagesAreThoseOfTheStageThatLacksMost) {
   Problem problem = transformer({8, 1024, 16, 512, 32, 4096});
   // The first has room for all; the second not even for the context.
-  Result<SearchResult> none = found(problem, 8, "dp=4,pp=2,schedule=1f1b", unequal(kPlenty, 1e9));
+  SearchOutcome none = found(problem, 8, "dp=4,pp=2,schedule=1f1b", unequal(kPlenty, 1e9));
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().exitCode, 4);
-  EXPECT_NE(none.error().message.find("on stage 1"), std::string::npos) << none.error().message;
-  EXPECT_NE(none.error().message.find("there are 953.67 MiB"), std::string::npos)
-      << none.error().message;
+  EXPECT_EQ(none.error().category, ErrorCategory::NoPlan);
+  EXPECT_NE(refusalText(none).find("on stage 1"), std::string::npos) << refusalText(none);
+  EXPECT_NE(refusalText(none).find("there are 953.67 MiB"), std::string::npos) << refusalText(none);
 }

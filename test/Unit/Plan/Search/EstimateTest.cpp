@@ -295,7 +295,7 @@ TEST(Estimate, SaysWhyAStepCannotBe) {
             "boundary 0: bandwidth must be finite and positive where there are bytes to send");
   auto planned = found(problem, 2, "pp=2", on);
   ASSERT_FALSE(planned);
-  EXPECT_EQ(planned.error().exitCode, 4);
+  EXPECT_EQ(planned.error().category, ErrorCategory::NoPlan);
 }
 
 TEST(Estimate, AgreesWithThePredictionOnSeveralDeviceTypes) {

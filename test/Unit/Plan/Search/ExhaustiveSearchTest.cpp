@@ -5,6 +5,8 @@
 #include "RandomProblem.h"
 #include "Search/Candidates.h"
 
+#include "dtc/Plan/Plan/Settings.h"
+
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
@@ -60,16 +62,14 @@ private:
     EXPECT_LE(floor, seconds * (1 + 1e-9)) << summary(degrees);
   }
 
-  static std::string specOf(const Degrees &d) {
-    auto number = [](const char *key, int64_t value) {
-      return std::string(key) + "=" + std::to_string(value) + ",";
-    };
-    static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "zb"};
-    static const char *const recomputes[] = {"none", "selective", "full"};
-    return number("dp", d.dp) + number("tp", d.tp) + number("pp", d.pp) + number("cp", d.cp) +
-           number("ep", d.ep) + number("zero", d.zero) + number("chunks", d.chunks) +
-           number("micro_batch", d.microBatch) + "schedule=" + schedules[int(d.schedule)] +
-           ",recompute=" + recomputes[int(d.recompute)];
+  /// Orders and offloading stay open, which plans that are pinned in all else don't search.
+  static std::string specOf(const Degrees &degrees) {
+    Spec spec = pinned(degrees, {});
+    std::string text;
+    for (const Setting &setting : settings())
+      if (auto value = pinnedValue(setting, spec); value && setting.effort != Effort::Placement)
+        text += (text.empty() ? "" : ",") + std::string(setting.name) + "=" + *value;
+    return text;
   }
 
   Planner planner;

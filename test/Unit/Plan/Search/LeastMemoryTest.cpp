@@ -15,7 +15,7 @@ TEST(LeastMemory, FitsWhereASearchFindsAPlan) {
          {"auto", "offload=none", "zero=0,offload=none", "recompute=none", "tp=1,pp=1"}) {
       SearchOptions options = optionsOf(devices, spec);
       options.findClosest = options.adviseOtherwise = false;
-      Result<SearchResult> found = search(problem, on, options);
+      SearchOutcome found = search(problem, on, options);
       bool fits = found && found->predicted.fits();
       EXPECT_EQ(fitsWithLeastMemory(problem, on, options), fits) << devices << " " << spec;
       ++(fits ? fitting : lacking);

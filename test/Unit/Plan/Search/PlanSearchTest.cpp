@@ -173,7 +173,7 @@ TEST(PlanSearch, StagesMayBeLessThanALayer) {
   options.devices = 1024;
   options.executable = false;
   options.spec = *parseSpec("pp=1024");
-  Result<SearchResult> refused = search(problem, cluster("dgx-h100"), options);
+  SearchOutcome refused = search(problem, cluster("dgx-h100"), options);
   ASSERT_FALSE(refused);
   EXPECT_TRUE(refused.error().message.ends_with("too few for as many stages: 1024"))
       << refused.error().message;
@@ -202,7 +202,7 @@ TEST(PlanSearch, RefusesToSplitASequenceThatIsNotThere) {
   options.devices = 4;
   options.executable = false;
   options.spec = *parseSpec("cp=4");
-  Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);
+  SearchOutcome result = search(problem, cluster("dgx-h100"), options);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message,
             "no plan for 4 devices: nothing carries a sequence that could be split: cp=4");
@@ -229,7 +229,7 @@ TEST(PlanSearch, NoPinnedPlanIsFasterThanTheFreeChoice) {
                 "cp=1,ep=1,dp=" + std::to_string(8 / (tp * pp)) + ",tp=" + std::to_string(tp) +
                 ",pp=" + std::to_string(pp) + ",zero=" + std::to_string(zero) +
                 ",recompute=" + recompute + ",micro_batch=" + std::to_string(micro));
-            Result<SearchResult> other = search(problem, on, options);
+            SearchOutcome other = search(problem, on, options);
             ASSERT_TRUE(other) << other.error().message;
             if (!other->predicted.fits())
               continue;
@@ -246,7 +246,7 @@ TEST(PlanSearch, APinnedPlanThatDoesNotFitIsShown) {
   options.devices = 8;
   options.executable = false;
   options.spec = *parseSpec("dp=8,tp=1,zero=0,recompute=none,micro_batch=1");
-  Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);
+  SearchOutcome result = search(problem, cluster("dgx-h100"), options);
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_TRUE(result->pinned);
   EXPECT_FALSE(result->predicted.fits());
@@ -299,11 +299,10 @@ TEST(PlanSearch, SaysWhatIsShortWhereAndWhatWouldHelp) {
   options.devices = 8;
   options.executable = false;
   options.spec = *parseSpec("tp=1,pp=1,zero=0,offload=none");
-  Result<SearchResult> result =
-      search(transformer(gpt13b(64)), cluster("dgx-h100"), options);
+  SearchOutcome result = search(transformer(gpt13b(64)), cluster("dgx-h100"), options);
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().exitCode, 4);
-  const std::string &message = result.error().message;
+  EXPECT_EQ(result.error().category, ErrorCategory::NoPlan);
+  const std::string message = refusalText(result);
   EXPECT_TRUE(message.starts_with("no plan fits: ")) << message;
   EXPECT_NE(message.find(" short; "), std::string::npos) << message;
   EXPECT_TRUE(message.ends_with("; with zero=3 a plan fits")) << message;
@@ -311,7 +310,7 @@ TEST(PlanSearch, SaysWhatIsShortWhereAndWhatWouldHelp) {
   options.spec = *parseSpec("offload=none");
   result = search(transformer(gpt13b(64)), cluster("dgx-h100"), options);
   ASSERT_FALSE(result);
-  EXPECT_TRUE(result.error().message.ends_with(" a plan fits")) << result.error().message;
+  EXPECT_TRUE(refusalText(result).ends_with(" a plan fits")) << refusalText(result);
 }
 
 /// What is named does help, and is no more than it takes.
@@ -324,7 +323,7 @@ TEST(PlanSearch, RemediesHelp) {
                                 int64_t thenDevices) {
     auto none = searched(problem, spec, devices);
     ASSERT_FALSE(none) << spec;
-    const std::string &message = none.error().message;
+    const std::string message = refusalText(none);
     EXPECT_NE(message.find(remedy), std::string::npos) << spec << ": " << message;
     auto then = searched(problem, changed, thenDevices);
     EXPECT_TRUE(then && then->predicted.fits()) << changed;
@@ -362,7 +361,7 @@ TEST(PlanSearch, InterleavesStagesOfLessThanALayer) {
 /// Not what the last of the degrees that were tried beside it doesn't suit.
 TEST(PlanSearch, NamesThePinnedValueThatNothingGoesWith) {
   Problem problem = transformer({2, 512, 8, 8192, 16, 1024});
-  Result<SearchResult> result = found(problem, 12, "ep=2");
+  SearchOutcome result = found(problem, 12, "ep=2");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message, "no plan for 12 devices: no op runs experts side by side, "
                                     "with weights of their own: ep=2");

@@ -53,8 +53,8 @@ TEST(Rediscovery, ShardsWithinTheNodeWhereTheNetworkIsSlow) {
 }
 
 TEST(Rediscovery, RefusesGroupsThatShareNothing) {
-  Result<SearchResult> result = found(transformer({2, 512, 8, 128, 16, 1024}), 4,
-                                      "dp=4,zero=3,zero_group=1", cluster("dgx-h100"));
+  SearchOutcome result = found(transformer({2, 512, 8, 128, 16, 1024}), 4,
+                               "dp=4,zero=3,zero_group=1", cluster("dgx-h100"));
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().message.find("zero_group=1 leaves nothing to share: zero=3"),
             std::string::npos) << result.error().message;
@@ -238,7 +238,7 @@ TEST(Rediscovery, MixturesShareOutTheirExperts) {
 }
 
 TEST(Rediscovery, ModelsWithoutExpertsHaveNoExpertParallelism) {
-  Result<SearchResult> result = found(load("gpt"), 4, "ep=2", cluster("dgx-h100"));
+  SearchOutcome result = found(load("gpt"), 4, "ep=2", cluster("dgx-h100"));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message,
             "no plan for 4 devices: no op runs experts side by side, with weights of their own: "
@@ -271,7 +271,7 @@ TEST(Rediscovery, SplitsLongSequences) {
   Problem problem = transformer(size);
   SearchResult result = best(problem, 64, "auto", cluster("dgx-h100"));
   EXPECT_GT(result.plan.degrees.cp, 1) << summary(result.plan.degrees);
-  Result<SearchResult> whole = found(problem, 64, "cp=1", cluster("dgx-h100"));
+  SearchOutcome whole = found(problem, 64, "cp=1", cluster("dgx-h100"));
   if (whole)
     EXPECT_LT(result.predicted.stepSeconds, whole->predicted.stepSeconds);
 }

@@ -1,6 +1,8 @@
 #include "Problems.h"
 
+#include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Plan/Plan/Verify.h"
+#include "dtc/Plan/Search/Remedy.h"
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -39,42 +41,65 @@ TEST(Search, HonoursWhatIsPinned) {
 }
 
 static std::string refusal(const Problem &problem, int64_t devices, const std::string &spec,
-                           int exitCode, const Cluster &on = cluster("dgx-h100")) {
+                           ErrorCategory category, const Cluster &on = cluster("dgx-h100")) {
   auto result = search(problem, on, {devices, *parseSpec(spec)});
   if (result)
     return "planned " + summary(result->plan.degrees);
-  EXPECT_EQ(result.error().exitCode, exitCode) << result.error().message;
-  return result.error().message;
+  EXPECT_EQ(result.error().category, category) << result.error().message;
+  return refusalText(result);
 }
 
 TEST(Search, RefusesWhatIsNotImplemented) {
-  EXPECT_EQ(refusal(layers(16), 4, "pp=2", 2), "plan: not implemented yet: pp=2");
-  EXPECT_EQ(refusal(layers(16), 4, "zero=1", 2), "plan: not implemented yet: zero=1");
-  EXPECT_EQ(refusal(layers(16), 4, "recompute=full", 2),
+  EXPECT_EQ(refusal(layers(16), 4, "pp=2", ErrorCategory::Usage),
+            "plan: not implemented yet: pp=2");
+  EXPECT_EQ(refusal(layers(16), 4, "zero=1", ErrorCategory::Usage),
+            "plan: not implemented yet: zero=1");
+  EXPECT_EQ(refusal(layers(16), 4, "recompute=full", ErrorCategory::Usage),
             "plan: not implemented yet: recompute=full");
-  EXPECT_EQ(refusal(layers(16), 4, "offload=optimizer", 2),
+  EXPECT_EQ(refusal(layers(16), 4, "offload=optimizer", ErrorCategory::Usage),
             "plan: not implemented yet: offload=optimizer");
-  EXPECT_EQ(refusal(layers(16), 4, "cp=4", 2), "plan: not implemented yet: cp=4");
+  EXPECT_EQ(refusal(layers(16), 4, "cp=4", ErrorCategory::Usage),
+            "plan: not implemented yet: cp=4");
 }
 
 TEST(Search, SaysWhyNoMeshIsPossible) {
-  EXPECT_EQ(refusal(layers(6), 4, "dp=4", 4),
+  EXPECT_EQ(refusal(layers(6), 4, "dp=4", ErrorCategory::NoPlan),
             "no plan for 4 devices: dp doesn't divide the batch of 6: 4");
-  EXPECT_EQ(refusal(layers(16), 4, "dp=2,tp=2,micro_batch=3", 4),
+  EXPECT_EQ(refusal(layers(16), 4, "dp=2,tp=2,micro_batch=3", ErrorCategory::NoPlan),
             "no plan for 4 devices: with dp=2 a rank has 8 samples, which can't be cut into "
             "microbatches of 3");
-  EXPECT_EQ(refusal(layers(16), 512, "dp=1", 4),
+  EXPECT_EQ(refusal(layers(16), 512, "dp=1", ErrorCategory::NoPlan),
             "no plan for 512 devices: they are more than these make up: dp=1, tp up to 8, cp up to "
             "1, pp up to 1");
-  EXPECT_EQ(refusal(layers(16), 4096, "auto", 4),
+  EXPECT_EQ(refusal(layers(16), 4096, "auto", ErrorCategory::NoPlan),
             "no plan for 4096 devices: they are more than these make up: dp up to 16 (of a batch "
             "of 16), tp up to 8, cp up to 1, pp up to 1");
+}
+
+TEST(Search, WhatCostsLeastToChangeIsUnpinnedFirst) {
+  auto names = [](const Spec &spec) {
+    std::string text;
+    for (const Unpinned &pin : withoutEachPin(spec))
+      text += (text.empty() ? "" : " ") + std::string(pin.setting->name);
+    return text;
+  };
+  Degrees degrees;
+  degrees.zeroGroup = 2;
+  Spec all = pinned(degrees, {});
+  all.sp = true;
+  EXPECT_EQ(names(all), "zero micro_batch recompute schedule chunks sp zero_group offload order dp "
+                        "tp pp cp ep");
+  all.groups = {{}, {}};
+  EXPECT_EQ(names(all), "zero recompute schedule chunks sp zero_group offload order stage_groups");
+  Spec rest = withoutEachPin(all).back().spec;
+  EXPECT_TRUE(rest.groups.empty() && !rest.dp && !rest.tp && !rest.pp && !rest.microBatch);
+  EXPECT_TRUE(rest.cp && rest.ep && rest.sp);
 }
 
 TEST(Search, SaysWhatIsShortWhenNothingFits) {
   Cluster small = cluster("dgx-h100");
   small.device.memoryBytes = 1e6;
-  std::string message = refusal(layers(16), 4, "auto", 4, small);
+  std::string message = refusal(layers(16), 4, "auto", ErrorCategory::NoPlan, small);
   EXPECT_TRUE(message.starts_with("no plan fits: ")) << message;
   EXPECT_NE(message.find("there are 0.95 MiB"), std::string::npos) << message;
   // What is pinned in full is shown all the same.

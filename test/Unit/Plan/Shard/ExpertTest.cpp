@@ -280,10 +280,10 @@ TEST(Experts, WithRowsOfTheirOwnAreNotCompiledYet) {
   Plan plan = best(problem, 4, "ep=2,tp=1,pp=1,zero=0,recompute=none").plan;
   EXPECT_EQ(unimplemented(problem, plan), std::vector<std::string>{message});
   EXPECT_TRUE(unimplemented(load("moe"), plan).empty());
-  Result<SearchResult> pinned = search(problem, cluster("dgx-h100"), {4, *parseSpec("ep=2")});
+  SearchOutcome pinned = search(problem, cluster("dgx-h100"), {4, *parseSpec("ep=2")});
   ASSERT_FALSE(pinned);
   EXPECT_EQ(pinned.error().message, "plan: " + message);
-  Result<SearchResult> open = search(problem, cluster("dgx-h100"), {4, *parseSpec("auto")});
+  SearchOutcome open = search(problem, cluster("dgx-h100"), {4, *parseSpec("auto")});
   ASSERT_TRUE(open) << open.error().message;
   EXPECT_EQ(open->plan.degrees.ep, 1);
 }

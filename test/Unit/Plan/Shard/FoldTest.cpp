@@ -123,7 +123,7 @@ SearchResult planned(const Case &each, bool fold) {
   SearchOptions options = optionsOf(each.devices, each.spec);
   options.fold = fold;
   Problem problem = transformer(each.size);
-  Result<SearchResult> result = search(problem, cluster("dgx-h100"), options);
+  SearchOutcome result = search(problem, cluster("dgx-h100"), options);
   if (!result)
     ADD_FAILURE() << each.spec << ": " << result.error().message;
   return result ? *result : SearchResult{};

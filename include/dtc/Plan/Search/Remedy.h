@@ -1,0 +1,19 @@
+// What would help where no plan fits.
+#pragma once
+
+#include "dtc/Plan/Search/Search.h"
+
+namespace dtc::plan {
+
+/// The cheapest of: another value for something that is pinned, nothing pinned, more devices.
+Remedy findRemedy(const Problem &problem, const Cluster &cluster, const SearchOptions &options);
+
+/// A SPEC in which one setting is no longer pinned.
+struct Unpinned {
+  const Setting *setting;
+  Spec spec;
+};
+/// For each setting that is pinned, what costs least to change first.
+std::vector<Unpinned> withoutEachPin(const Spec &spec);
+
+} // namespace dtc::plan

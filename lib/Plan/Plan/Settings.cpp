@@ -1,0 +1,280 @@
+// The table of a plan's settings.
+#include "dtc/Plan/Plan/Settings.h"
+
+namespace dtc::plan {
+
+static std::string text(int64_t number) { return std::to_string(number); }
+
+static std::string countText(int64_t count, const char *one, const char *several) {
+  return text(count) + " " + (count == 1 ? one : several);
+}
+
+//===-- sentences ---------------------------------------------------------===//
+
+static std::string aboutZero(const Degrees &degrees, const SentenceFacts &) {
+  if (degrees.zero == 1)
+    return "ZeRO-1: the optimizer's state is stored in parts over the data-parallel ranks";
+  if (degrees.zero == 2)
+    return "ZeRO-2: optimizer state and gradients are stored in parts over the data-parallel ranks";
+  return "ZeRO-3: optimizer state, gradients and parameters are stored in parts over the "
+         "data-parallel ranks; parameters are gathered before each use";
+}
+
+static std::string aboutRecomputation(const Degrees &degrees, const SentenceFacts &) {
+  if (degrees.recompute == Recompute::Selective)
+    return "What attention keeps inside is computed again in the backward pass instead of being "
+           "kept";
+  return "Only the inputs of layers are kept for the backward pass, which computes the rest "
+         "again: less memory, up to a third more arithmetic";
+}
+
+static std::string aboutBatch(const Degrees &degrees, const SentenceFacts &facts) {
+  const bool isUniform = degrees.groups.empty();
+  return "A step's " + facts.samples + " samples are cut" +
+         (isUniform ? ", on each copy of the model," : "") + " into " +
+         countText(degrees.numMicrobatches, "microbatch", "microbatches") + " of " +
+         (isUniform ? countText(degrees.microBatch, "sample", "samples")
+                    : countText(degrees.dataRanks() * degrees.microBatch, "sample", "samples") +
+                          ", which the copies of a stage share");
+}
+
+//===-- the table ---------------------------------------------------------===//
+
+/// How layers and tokens are split.
+static std::vector<Setting> meshSettings() {
+  return {
+      {.name = "dp",
+       .member = Member<int64_t>{&Degrees::dp, &Spec::dp, &StageGroup::dp},
+       .isRequired = true,
+       .topic = Topic::Layers,
+       .said = Said::Always,
+       .about =
+           [](const Degrees &d, const SentenceFacts &) {
+             return "Data parallel: " + text(d.dp) +
+                    " copies of the model work on different samples and sum their gradients once "
+                    "a step";
+           }},
+      {.name = "tp",
+       .member = Member<int64_t>{&Degrees::tp, &Spec::tp, &StageGroup::tp},
+       .isRequired = true,
+       .topic = Topic::Layers,
+       .said = Said::Always,
+       .about =
+           [](const Degrees &d, const SentenceFacts &) {
+             return "Tensor parallel: weight matrices are cut into " + text(d.tp) +
+                    " parts, held by " + text(d.tp) +
+                    " devices that work on the same samples and exchange partial results inside "
+                    "every layer. It wants fast links";
+           }},
+      {.name = "pp",
+       .member = Member<int64_t>{&Degrees::pp, &Spec::pp, &StageGroup::pp},
+       .topic = Topic::Pipeline,
+       .isExecutable = [](const Degrees &d) { return d.pp <= 1; },
+       .about =
+           [](const Degrees &d, const SentenceFacts &) {
+             return "Pipeline parallel: the layers are cut into stages on " + text(d.pp) +
+                    " ranks; microbatches flow through them. Little is sent, but ranks wait for "
+                    "each other";
+           }},
+      {.name = "cp",
+       .member = Member<int64_t>{&Degrees::cp, &Spec::cp},
+       .topic = Topic::Tokens,
+       .isExecutable = [](const Degrees &d) { return d.cp <= 1; },
+       .about =
+           [](const Degrees &d, const SentenceFacts &) {
+             return "Context parallel: each sequence is cut into " + text(d.cp) +
+                    " parts on as many devices";
+           }},
+      {.name = "ep",
+       .member = Member<int64_t>{&Degrees::ep, &Spec::ep},
+       .topic = Topic::Tokens,
+       .about =
+           [](const Degrees &d, const SentenceFacts &) {
+             return "Expert parallel: experts are spread over " + text(d.ep) +
+                    " devices; tokens travel to theirs";
+           }},
+      // A SPEC that doesn't pin it leaves it to the search, whatever a plan of it has.
+      {.name = "sp",
+       .member = Member<bool>{&Degrees::sp, &Spec::sp, &StageGroup::sp},
+       .effort = Effort::Placement,
+       .topic = Topic::Layers,
+       .isPlain =
+           [](const Degrees &d) {
+             for (size_t group = 0; group < groupCount(d); ++group)
+               if (inGroup(d, group).sp)
+                 return false;
+             return true;
+           },
+       .isDecided = [](const Degrees &) { return false; },
+       .about = [](const Degrees &, const SentenceFacts &) -> std::string {
+         return "Sequence parallel: what tensor parallelism would leave whole (norms, residual "
+                "sums) is split along the sequence, which saves memory";
+       }}};
+}
+
+static std::vector<Setting> zeroSettings() {
+  return {{.name = "zero",
+           .member = Member<int>{&Degrees::zero, &Spec::zero},
+           .inSpec = {0, 3},
+           .inFile = {0, kNoLimit},
+           .expects = "0, 1, 2 or 3",
+           .blocks = &Degrees::zeroBlocks,
+           .effort = Effort::Memory,
+           .topic = Topic::Memory,
+           .isDecided = [](const Degrees &d) { return d.zeroBlocks == 0; },
+           .isExecutable = [](const Degrees &d) { return d.zero <= 0; },
+           .about = aboutZero},
+          {.name = "zero_blocks",
+           .member = Member<int64_t>{&Degrees::zeroBlocks},
+           .inFile = {0, kNoLimit},
+           .effort = Effort::Memory,
+           .topic = Topic::Memory,
+           .said = Said::WithOthers,
+           .isExecutable = [](const Degrees &d) { return d.zeroBlocks <= 0; },
+           .about =
+               [](const Degrees &d, const SentenceFacts &) {
+                 return "So in " + text(d.zeroBlocks) + " of the layers; elsewhere ZeRO-" +
+                        text(d.zero - 1);
+               }},
+          {.name = "zero_group",
+           .member = Member<int64_t>{&Degrees::zeroGroup, &Spec::zeroGroup},
+           .inFile = {0, kNoLimit},
+           .ifZero = &Degrees::dp,
+           .effort = Effort::Placement,
+           .topic = Topic::Memory,
+           .said = Said::IfSet,
+           .isDecided = [](const Degrees &d) { return d.zeroGroup > 0; },
+           .isExecutable = [](const Degrees &d) { return d.zeroGroup <= 1; },
+           .about =
+               [](const Degrees &d, const SentenceFacts &) {
+                 return "ZeRO's parts are spread over groups of " + text(d.zeroGroup) + " ranks";
+               }}};
+}
+
+static std::vector<Setting> timetableSettings() {
+  return {
+      {.name = "schedule",
+       .member = Member<ScheduleKind>{&Degrees::schedule, &Spec::schedule},
+       .effort = Effort::Pipeline,
+       .topic = Topic::Pipeline,
+       .isPlain = [](const Degrees &d) { return d.pp <= 1; },
+       .about = [](const Degrees &, const SentenceFacts &) -> std::string {
+         return "In which order the ranks of the pipeline work; drawn below";
+       }},
+      {.name = "chunks",
+       .member = Member<int64_t>{&Degrees::chunks, &Spec::chunks},
+       .effort = Effort::Pipeline,
+       .topic = Topic::Pipeline,
+       .isExecutable = [](const Degrees &d) { return d.chunks <= 1; },
+       .about =
+           [](const Degrees &d, const SentenceFacts &) {
+             return "Each rank of the pipeline holds " + text(d.chunks) + " stages";
+           }},
+      {.name = "micro_batch",
+       .member = Member<int64_t>{&Degrees::microBatch, &Spec::microBatch, &StageGroup::microBatch},
+       .effort = Effort::Memory,
+       .topic = Topic::Batch,
+       .isPlain = [](const Degrees &d) { return d.numMicrobatches <= 1; },
+       .about = aboutBatch},
+      {.name = "num_microbatches",
+       .member = Member<int64_t>{&Degrees::numMicrobatches},
+       .topic = Topic::Batch,
+       .said = Said::WithOthers}};
+}
+
+static std::vector<Setting> memorySettings() {
+  return {{.name = "recompute",
+           .member = Member<Recompute>{&Degrees::recompute, &Spec::recompute},
+           .blocks = &Degrees::recomputeBlocks,
+           .effort = Effort::Memory,
+           .topic = Topic::Memory,
+           .isDecided = [](const Degrees &d) { return d.recomputeBlocks == 0; },
+           .isExecutable = [](const Degrees &d) { return d.recompute == Recompute::None; },
+           .about = aboutRecomputation},
+          {.name = "recompute_blocks",
+           .member = Member<int64_t>{&Degrees::recomputeBlocks},
+           .inFile = {0, kNoLimit},
+           .effort = Effort::Memory,
+           .topic = Topic::Memory,
+           .said = Said::WithOthers,
+           .about =
+               [](const Degrees &d, const SentenceFacts &) {
+                 return "In " + text(d.recomputeBlocks) + " of the layers";
+               }},
+          {.name = "offload",
+           .member = Member<Offload>{&Degrees::offload, &Spec::offload},
+           .effort = Effort::Placement,
+           .topic = Topic::Memory,
+           .isExecutable = [](const Degrees &d) { return d.offload == Offload::None; },
+           .about =
+               [](const Degrees &, const SentenceFacts &facts) {
+                 return "The optimizer's state lies in the hosts' memory: " + facts.hostMemory;
+               }}};
+}
+
+static std::vector<Setting> placementSettings() {
+  return {{.name = "order",
+           .member = Member<AxisOrder>{&Degrees::order, &Spec::order},
+           .effort = Effort::Placement,
+           .topic = Topic::Placement,
+           .said = Said::IfSet,
+           .isPlain = hasDefaultPlacement,
+           .isExecutable = hasDefaultPlacement,
+           .about = [](const Degrees &, const SentenceFacts &) -> std::string {
+             return "How the axes lie on the devices, innermost first: ranks of the first are "
+                    "neighbours";
+           }},
+          {.name = "stage_groups",
+           .member = Member<StageGroups, StageGroups>{&Degrees::groups, &Spec::groups},
+           .said = Said::WithOthers,
+           .isExecutable = [](const Degrees &d) { return d.groups.empty(); }}};
+}
+
+std::span<const Setting> settings() {
+  static const std::vector<Setting> table = [] {
+    std::vector<Setting> all;
+    for (auto part :
+         {meshSettings, zeroSettings, timetableSettings, memorySettings, placementSettings})
+      for (Setting &setting : part())
+        all.push_back(setting);
+    return all;
+  }();
+  return table;
+}
+
+//===-- parts of it -------------------------------------------------------===//
+
+bool isList(const Setting &setting) {
+  return std::holds_alternative<Member<StageGroups, StageGroups>>(setting.member);
+}
+
+bool isDegree(const Setting &setting) {
+  return std::holds_alternative<Member<int64_t>>(setting.member) && setting.inFile.least > 0;
+}
+
+bool isBlockCount(const Setting &setting) {
+  return std::any_of(settings().begin(), settings().end(), [&](const Setting &other) {
+    return other.blocks && &settingOf(other.blocks) == &setting;
+  });
+}
+
+std::vector<const Setting *> settingsAsSaid() {
+  std::vector<const Setting *> said, batch;
+  for (const Setting &setting : settings())
+    (setting.topic == Topic::Batch ? batch : said).push_back(&setting);
+  auto last = std::find(said.begin(), said.end(), &settingOf(&Degrees::recomputeBlocks));
+  said.insert(last + 1, batch.begin(), batch.end());
+  return said;
+}
+
+std::vector<const Setting *> groupSettings() {
+  const Setting *ranks = &settingOf(&Degrees::pp);
+  std::vector<const Setting *> result = {ranks};
+  for (const Setting &setting : settings())
+    if (&setting != ranks &&
+        std::visit([](auto member) { return member.group != nullptr; }, setting.member))
+      result.push_back(&setting);
+  return result;
+}
+
+} // namespace dtc::plan

@@ -1,0 +1,89 @@
+#include "dtc/Report/Failure.h"
+
+#include "dtc/Plan/Plan/Settings.h"
+
+#include <cstdio>
+
+namespace dtc::report {
+
+using plan::MemoryUse;
+using plan::Prediction;
+
+/// In the unit of the capacity, so that all figures add up as they are read.
+static std::string sizeText(double bytes, double capacity) {
+  constexpr double gib = 1024.0 * 1024 * 1024, mib = 1024.0 * 1024;
+  char text[64];
+  if (capacity >= gib)
+    std::snprintf(text, sizeof(text), "%.1f GiB", bytes / gib);
+  else
+    std::snprintf(text, sizeof(text), "%.2f MiB", bytes / mib);
+  return text;
+}
+
+/// " on stage 3": the one whose devices are fullest.
+static std::string fullestStage(const Prediction &predicted) {
+  if (predicted.stages.size() <= 1)
+    return "";
+  size_t worst = 0;
+  auto filled = [&](size_t stage) {
+    return double(predicted.stages[stage].peakMemory) / predicted.stages[stage].memoryCapacity;
+  };
+  for (size_t i = 0; i < predicted.stages.size(); ++i)
+    if (filled(i) > filled(worst))
+      worst = i;
+  return " on stage " + std::to_string(worst);
+}
+
+/// Of a device's memory.
+static std::string ofDevice(const Prediction &predicted) {
+  const MemoryUse &memory = predicted.memory;
+  auto size = [&](double bytes) { return sizeText(bytes, predicted.memoryCapacity); };
+  std::string reserved =
+      memory.reserved > 0 ? ", reserved " + size(double(memory.reserved)) : std::string();
+  if (memory.cached > 0)
+    reserved += ", cached " + size(double(memory.cached));
+  return size(double(memory.total())) + " a rank" + fullestStage(predicted) + " (parameters " +
+         size(double(memory.parameters)) + ", gradients " + size(double(memory.gradients)) +
+         ", optimizer " + size(double(memory.optimizer)) + ", activations " +
+         size(double(memory.activations)) + reserved + "), there are " +
+         size(predicted.memoryCapacity) + ": " + size(predicted.shortBytes()) + " short";
+}
+
+/// Of a host's.
+static std::string ofHost(const plan::HostUse &host) {
+  auto size = [&](double bytes) { return sizeText(bytes, host.capacity); };
+  return size(host.bytes) + " of host memory in node " + std::to_string(host.node) +
+         " for the optimizer states of " + std::to_string(host.ranks) +
+         (host.ranks == 1 ? " rank" : " ranks") + ", there are " + size(host.capacity) + ": " +
+         size(host.shortBytes()) + " short";
+}
+
+static std::string neededText(const Prediction &predicted) {
+  if (predicted.host.shortBytes() <= 0)
+    return ofDevice(predicted);
+  if (predicted.shortBytes() <= 0)
+    return ofHost(predicted.host);
+  return ofDevice(predicted) + "; and " + ofHost(predicted.host);
+}
+
+/// "; with tp=8 a plan fits", or "".
+static std::string remedyText(const plan::Remedy &remedy) {
+  if (remedy.setting)
+    return "; with " + settingText(*remedy.setting, *remedy.plan) + " a plan fits";
+  if (remedy.plan)
+    return "; with nothing pinned a plan fits: " + summary(*remedy.plan);
+  if (remedy.devices == 0)
+    return "";
+  return "; on " + std::to_string(remedy.devices) + " devices" +
+         (remedy.unpins ? ", with nothing pinned," : "") + " a plan fits";
+}
+
+std::string failureText(const plan::SearchFailure &failure) {
+  if (!failure.shortage)
+    return failure.message;
+  const plan::Shortage &shortage = *failure.shortage;
+  return failure.message + ": " + summary(shortage.degrees) + " needs " +
+         neededText(shortage.predicted) + remedyText(shortage.remedy);
+}
+
+} // namespace dtc::report
