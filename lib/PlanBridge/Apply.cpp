@@ -3,6 +3,7 @@
 
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Plan/Plan/Blocks.h"
+#include "dtc/Plan/Plan/Crossings.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 
 #include <map>
@@ -110,20 +111,21 @@ LogicalResult Applier::annotateOps(func::FuncOp func) {
   return success();
 }
 
-/// An op of the backward pass belongs to the stage of its forward op.
+/// What is computed from buffers alone belongs to no stage: each that needs it computes it.
 void Applier::annotateStages(ArrayRef<Operation *> ops) {
   if (plan.stages.size() <= 1)
     return;
-  Builder builder(context);
-  for (auto [i, op] : llvm::enumerate(ops)) {
-    int64_t forward = problem.ops[i].forward;
-    auto stage = llvm::find_if(plan.stages, [&](const plan::Stage &stage) {
-      return forward >= stage.firstOp && forward <= stage.lastOp;
+  auto stageAt = [&](plan::OpId position) {
+    auto after = llvm::find_if(plan.stages, [&](const plan::Stage &stage) {
+      return position <= stage.lastOp;
     });
-    if (stage != plan.stages.end())
-      op->setAttr(dist::DistDialect::kStage,
-                  builder.getI64IntegerAttr(stage - plan.stages.begin()));
-  }
+    return static_cast<int>(std::min<size_t>(after - plan.stages.begin(), plan.stages.size() - 1));
+  };
+  Builder builder(context);
+  std::vector<int> stages = plan::partsOfOps(problem, plan::ProblemFacts(problem), stageAt);
+  for (auto [op, stage] : llvm::zip_equal(ops, stages))
+    if (stage >= 0)
+      op->setAttr(dist::DistDialect::kStage, builder.getI64IntegerAttr(stage));
 }
 
 void Applier::annotateRecomputation(ArrayRef<Operation *> ops) {

@@ -1,5 +1,6 @@
 #include "dtc/Plan/Predict/UnitCosts.h"
 
+#include "dtc/Plan/Plan/Crossings.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
 #include <algorithm>
@@ -409,43 +410,11 @@ void UnitCosts::addTransfers(const Problem &problem, const ProblemFacts &facts,
       sent[std::max(begin, end) + 1] -= amount;
     }
   };
-  auto unitOfOp = [&](OpId op) { return executedUnitOf(facts.position[op]); };
-  // A gradient is summed up as soon as all its terms are there, and sent as one.
-  auto values = static_cast<ValueId>(problem.values.size());
-  std::vector<int> makers(values, executedUnits() - 1);
-  for (auto value = static_cast<ValueId>(problem.arguments); value < values; ++value) {
-    const Op &made = problem.ops[facts.producer[value]];
-    makers[value] = unitOfOp(facts.producer[value]);
-    if (made.kind != OpKind::GradientSum)
-      continue;
-    int complete = executedUnits() - 1;
-    for (ValueId term : made.operands)
-      complete = std::min(complete, makers[term]);
-    makers[value] = std::max(makers[value], complete);
-  }
-  for (auto value = static_cast<ValueId>(problem.arguments); value < values; ++value) {
-    OpId producer = facts.producer[value];
-    if (facts.isStatic[producer])
-      continue; // computed where it is needed
-    if (facts.gradientOf[value] >= 0 && facts.gradientOf[value] < problem.arguments)
-      continue; // stages that share a weight sum its gradients once a step: StageCosts
-    int maker = makers[value];
-    bool isForward = !problem.ops[producer].backward;
-    int last = maker, first = maker;
-    for (OpId reader : facts.consumers[value]) {
-      bool isSum = problem.ops[reader].kind == OpKind::GradientSum;
-      int unit = isSum ? makers[problem.ops[reader].results[0]] : unitOfOp(reader);
-      if (isForward && !problem.ops[reader].backward)
-        last = std::max(last, unit);
-      if (!isForward && !facts.isResult[value])
-        first = std::min(first, unit);
-    }
-    int64_t bytes = localBytes(problem.values[value], execution.layoutOf(value), mesh);
-    if (last > maker)
-      send(forward, maker, last, bytes);
-    if (first < maker)
-      send(backward, maker, first, bytes);
-  }
+  std::vector<int> parts = partsOfOps(
+      problem, facts, [&](OpId position) { return executedUnitOf(position); });
+  for (const Crossing &crossing : crossingsOf(problem, facts, parts))
+    send(crossing.to > crossing.from ? forward : backward, crossing.from, crossing.to,
+         localBytes(problem.values[crossing.value], execution.layoutOf(crossing.value), mesh));
   for (size_t i = 1; i < forward.size(); ++i) {
     forward[i] += forward[i - 1];
     backward[i] += backward[i - 1];

@@ -1,0 +1,55 @@
+#include "dtc/Plan/Plan/Crossings.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dtc::plan {
+
+std::vector<int> partsOfOps(const Problem &problem, const ProblemFacts &facts,
+                            const std::function<int(OpId)> &partAt) {
+  constexpr int kNone = std::numeric_limits<int>::max();
+  std::vector<int> parts;
+  parts.reserve(problem.ops.size());
+  for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id) {
+    parts.push_back(facts.isStatic[id] ? -1 : partAt(facts.position[id]));
+    const Op &op = problem.ops[id];
+    if (op.kind != OpKind::GradientSum)
+      continue;
+    // A gradient is summed up as soon as all its terms are there, and sent as one.
+    int complete = kNone;
+    for (ValueId term : op.operands)
+      if (OpId producer = facts.producer[term]; producer >= 0 && parts[producer] >= 0)
+        complete = std::min(complete, parts[producer]);
+    if (complete != kNone)
+      parts.back() = std::max(parts.back(), complete);
+  }
+  return parts;
+}
+
+std::vector<Crossing> crossingsOf(const Problem &problem, const ProblemFacts &facts,
+                                  const std::vector<int> &parts) {
+  std::vector<Crossing> result;
+  for (auto value = static_cast<ValueId>(problem.arguments);
+       value < static_cast<ValueId>(problem.values.size()); ++value) {
+    OpId producer = facts.producer[value];
+    if (parts[producer] < 0)
+      continue; // computed where it is needed
+    if (facts.gradientOf[value] >= 0 && facts.gradientOf[value] < problem.arguments)
+      continue; // parts that share a weight sum its gradients once a step
+    int maker = parts[producer], last = maker, first = maker;
+    bool isForward = !problem.ops[producer].backward;
+    for (OpId reader : facts.consumers[value]) {
+      if (isForward && !problem.ops[reader].backward)
+        last = std::max(last, parts[reader]);
+      if (!isForward && !facts.isResult[value])
+        first = std::min(first, parts[reader]);
+    }
+    if (last > maker)
+      result.push_back({value, maker, last});
+    if (first < maker)
+      result.push_back({value, maker, first});
+  }
+  return result;
+}
+
+} // namespace dtc::plan
