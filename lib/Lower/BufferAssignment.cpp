@@ -1,5 +1,7 @@
 #include "BufferAssignment.h"
 
+#include "dtc/Dialect/Dist/StageOps.h"
+
 using namespace mlir;
 
 namespace dtc::lower {
@@ -9,7 +11,7 @@ namespace {
 int64_t overwritable(Operation *op, unsigned result) {
   if (auto launch = dyn_cast<exec::LaunchOp>(op))
     return launch.getInPlace()[result];
-  return isa<dist::AllReduceOp>(op) ? static_cast<int64_t>(result) : -1;
+  return isa<dist::AllReduceOp, dist::StageSumOp>(op) ? static_cast<int64_t>(result) : -1;
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "Instructions.h"
 
+#include "dtc/Dialect/Dist/StageOps.h"
 #include "dtc/Target/LibraryRecords.h"
 
 using namespace mlir;
@@ -54,6 +55,9 @@ LogicalResult fillCollective(Operation *op, fbs::CollectiveT &call) {
   if (auto all = dyn_cast<dist::AllReduceOp>(op)) {
     call.kind = fbs::CollectiveKind::AllReduce;
     reduce = all.getKind();
+  } else if (isa<dist::StageSumOp>(op)) {
+    call.kind = fbs::CollectiveKind::AllReduce;
+    reduce = graph::ReduceKind::Sum;
   } else if (auto gather = dyn_cast<dist::AllGatherOp>(op)) {
     call.kind = fbs::CollectiveKind::AllGather;
     call.dim = gather.getDim();
@@ -185,7 +189,7 @@ LogicalResult FunctionTranslator::translateOp(Operation *op) {
   if (auto index = dyn_cast<dist::AxisIndexOp>(op))
     return translateAxisIndex(index);
   if (isa<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
-          dist::PermuteOp, dist::SliceOp>(op))
+          dist::PermuteOp, dist::SliceOp, dist::StageSumOp>(op))
     return translateCollective(op);
   if (auto copy = dyn_cast<exec::CopyOp>(op)) {
     fbs::CopyT call;
@@ -292,8 +296,23 @@ LogicalResult FunctionTranslator::translateConv(Operation *op) {
   return success();
 }
 
-FailureOr<uint32_t> FunctionTranslator::groupOf(Operation *op, dist::AxesAttr attr) {
-  std::optional<sharding::AxisList> axes = dist::toAxes(attr, mesh);
+/// Ranks at the same position of several stages.
+static std::vector<std::vector<int32_t>> ranksOf(dist::StageSumOp op, int64_t positions) {
+  auto mesh = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(op, op.getMeshAttr());
+  auto devices = mesh->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
+  std::vector<std::vector<int32_t>> lists(static_cast<size_t>(positions));
+  for (int64_t stage : op.getStages())
+    for (auto [list, rank] :
+         llvm::zip_equal(lists, cast<DenseI64ArrayAttr>(devices[stage]).asArrayRef()))
+      list.push_back(static_cast<int32_t>(rank));
+  return lists;
+}
+
+FailureOr<uint32_t> FunctionTranslator::groupOf(Operation *op) {
+  if (auto sum = dyn_cast<dist::StageSumOp>(op))
+    return tables.groups.find(ranksOf(sum, mesh.devices()));
+  std::optional<sharding::AxisList> axes =
+      dist::toAxes(op->getAttrOfType<dist::AxesAttr>("axes"), mesh);
   if (!axes)
     return op->emitError("names an axis that the mesh lacks");
   return tables.groups.find(*axes);
@@ -301,7 +320,7 @@ FailureOr<uint32_t> FunctionTranslator::groupOf(Operation *op, dist::AxesAttr at
 
 LogicalResult FunctionTranslator::translateCollective(Operation *op) {
   fbs::CollectiveT call;
-  FailureOr<uint32_t> group = groupOf(op, op->getAttrOfType<dist::AxesAttr>("axes"));
+  FailureOr<uint32_t> group = groupOf(op);
   if (failed(group) || failed(fillCollective(op, call)))
     return failure();
   call.group = *group;
@@ -338,7 +357,7 @@ LogicalResult FunctionTranslator::translateMessage(Operation *op, fbs::MessageKi
 }
 
 LogicalResult FunctionTranslator::translateAxisIndex(dist::AxisIndexOp op) {
-  FailureOr<uint32_t> group = groupOf(op, op.getAxes());
+  FailureOr<uint32_t> group = groupOf(op);
   if (failed(group))
     return failure();
   fbs::GroupPositionT call;

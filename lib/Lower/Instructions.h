@@ -66,7 +66,7 @@ private:
   void enterResults();
   void enterValue(mlir::Value value, uint64_t offset, exec::Space space);
   std::vector<uint32_t> valuesOf(mlir::ValueRange range) const;
-  mlir::FailureOr<uint32_t> groupOf(mlir::Operation *op, dist::AxesAttr axes);
+  mlir::FailureOr<uint32_t> groupOf(mlir::Operation *op);
   rt::fbs::Ref refAt(uint64_t offset, exec::Space space) const;
   rt::fbs::Ref refOf(mlir::Value value) const {
     return result->values[values.at(value)].ref();

@@ -20,4 +20,18 @@ uint32_t RankGroups::find(const sharding::AxisList &axes) {
   return it->second;
 }
 
+uint32_t RankGroups::find(const std::vector<std::vector<int32_t>> &lists) {
+  auto [it, isNew] = knownLists.try_emplace(lists, static_cast<uint32_t>(groups.size()));
+  if (!isNew)
+    return it->second;
+  auto group = std::make_unique<rt::fbs::GroupT>();
+  for (const std::vector<int32_t> &ranks : lists) {
+    auto list = std::make_unique<rt::fbs::RankListT>();
+    list->ranks = ranks;
+    group->lists.push_back(std::move(list));
+  }
+  groups.push_back(std::move(group));
+  return it->second;
+}
+
 } // namespace dtc::lower

@@ -21,6 +21,8 @@ public:
 
   /// The index of a group in the program.
   uint32_t find(const sharding::AxisList &axes);
+  /// The same of a group whose lists are given: a rank of this role and ranks of other ones.
+  uint32_t find(const std::vector<std::vector<int32_t>> &lists);
   /// All that were asked for, in the order of their indices.
   std::vector<std::unique_ptr<rt::fbs::GroupT>> take() { return std::move(groups); }
 
@@ -28,6 +30,7 @@ private:
   const sharding::Mesh &mesh;
   const std::vector<int32_t> &ranks;
   std::map<sharding::AxisList, uint32_t> known;
+  std::map<std::vector<std::vector<int32_t>>, uint32_t> knownLists;
   std::vector<std::unique_ptr<rt::fbs::GroupT>> groups;
 };
 

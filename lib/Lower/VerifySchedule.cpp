@@ -2,6 +2,7 @@
 #include "Flights.h"
 #include "Homes.h"
 
+#include "dtc/Dialect/Dist/StageOps.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Target/LibraryRecords.h"
 
@@ -17,7 +18,7 @@ bool mayRemain(Operation *op) {
   return isa<exec::LaunchOp, exec::MatmulOp, exec::CopyOp, exec::ZeroOp, exec::SendOp,
              exec::ReceiveOp, dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp,
              dist::AllToAllOp, dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp,
-             func::ReturnOp>(op) ||
+             dist::StageSumOp, func::ReturnOp>(op) ||
          exec::isView(op) || target::isConv(op);
 }
 
@@ -225,7 +226,7 @@ private:
     unsigned i = result.getResultNumber();
     if (auto launch = dyn_cast<exec::LaunchOp>(result.getOwner()))
       return launch.getInPlace()[i];
-    return isa<dist::AllReduceOp>(result.getOwner()) ? static_cast<int64_t>(i) : -1;
+    return isa<dist::AllReduceOp, dist::StageSumOp>(result.getOwner()) ? static_cast<int64_t>(i) : -1;
   }
 
   /// At the end every result is at home, and so are arguments that nothing

@@ -1,6 +1,8 @@
 // Verifiers of the collectives.
 #include "Axes.h"
 
+#include "dtc/Dialect/Dist/StageOps.h"
+
 #include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
@@ -211,5 +213,9 @@ void DistDialect::registerOperations() {
   addOperations<
 #define GET_OP_LIST
 #include "dtc/Dialect/Dist/DistOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dtc/Dialect/Dist/StageOps.cpp.inc"
       >();
 }

@@ -1,0 +1,23 @@
+// What the ranks of a pipeline do together, beside messages.
+#ifndef DTC_DIALECT_DIST_STAGEOPS_TD
+#define DTC_DIALECT_DIST_STAGEOPS_TD
+
+include "dtc/Dialect/Dist/DistBase.td"
+
+def Dist_StageSumOp : Dist_Op<"stage_sum", [Pure, AllTypesMatch<["inputs", "outputs"]>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>, ShardingRule]> {
+  let summary = "every pipeline rank of a list gets the sum of what each has";
+  let description = [{
+    Ranks of a pipeline have programs of their own. Each that holds one of the `stages`, of which
+    no two lie on the same rank, makes this call; output `i` is the sum of their inputs `i`, in the
+    order of the list. Devices at the same position of their stages' meshes add up.
+
+        %g = dist.stage_sum %mine on @mesh stages [0, 3] : tensor<512x64xf32>
+  }];
+  let arguments = (ins Variadic<AnyStaticShapeTensor>:$inputs, FlatSymbolRefAttr:$mesh,
+                       DenseI64ArrayAttr:$stages);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$outputs);
+  let assemblyFormat = "$inputs `on` $mesh `stages` $stages attr-dict `:` type($inputs)";
+}
+
+#endif // DTC_DIALECT_DIST_STAGEOPS_TD
