@@ -48,8 +48,8 @@ LogicalResult decomposeLayers(func::FuncOp function, const target::Target &targe
                  failed(simplify(function)));
 }
 
-KernelFormation::KernelFormation(ModuleOp module, const target::Target &target, Formed formed)
-    : outliner(std::make_unique<Outliner>(module, target, std::move(formed))) {}
+KernelFormation::KernelFormation(const target::Target &target, Formed formed)
+    : outliner(std::make_unique<Outliner>(target, std::move(formed))) {}
 KernelFormation::~KernelFormation() = default;
 
 LogicalResult KernelFormation::form(func::FuncOp function) {
@@ -58,8 +58,13 @@ LogicalResult KernelFormation::form(func::FuncOp function) {
 
 LogicalResult formKernels(ModuleOp module, const target::Target &target,
                           KernelFormation::Formed formed) {
-  KernelFormation formation(module, target, std::move(formed));
-  for (auto function : llvm::reverse(llvm::to_vector(module.getOps<func::FuncOp>())))
+  KernelFormation formation(target, std::move(formed));
+  SmallVector<func::FuncOp> functions;
+  module.walk<WalkOrder::PreOrder>([&](func::FuncOp function) {
+    functions.push_back(function);
+    return WalkResult::skip();
+  });
+  for (func::FuncOp function : llvm::reverse(functions))
     if (!function.isExternal() && (failed(decomposeLayers(function, target)) ||
                                    failed(normalizeContractions(function, target)) ||
                                    failed(formation.form(function))))
@@ -85,7 +90,7 @@ struct FormKernelsPass : impl::FormKernelsBase<FormKernelsPass> {
     FailureOr<const target::Target *> target = target::targetOf(getOperation());
     if (failed(target))
       return signalPassFailure();
-    KernelFormation formation(getOperation(), **target);
+    KernelFormation formation(**target);
     for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>()))
       if (!function.isExternal() && failed(formation.form(function)))
         return signalPassFailure();

@@ -12,8 +12,21 @@ namespace dtc::kernels {
 
 using graph::shapeOf;
 
-Outliner::Outliner(ModuleOp module, const target::Target &target, KernelFormation::Formed formed)
-    : module(module), target(target), formed(std::move(formed)), symbols(module) {}
+Outliner::Outliner(const target::Target &target, KernelFormation::Formed formed)
+    : target(target), formed(std::move(formed)) {}
+
+void Outliner::enter(ModuleOp next) {
+  if (module == next)
+    return;
+  module = next;
+  symbols.emplace(next);
+}
+
+/// Behind the mesh, which every sharding asks for: symbols are looked up from the front.
+void Outliner::insert(exec::KernelOp kernel) {
+  Operation *front = &module.getBody()->front();
+  symbols->insert(kernel, Block::iterator(isa<dist::MeshOp>(front) ? front->getNextNode() : front));
+}
 
 exec::KernelOp Outliner::build(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
                                ArrayRef<Value> outputs, Location loc) {
@@ -108,9 +121,7 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   if (shape->geometry)
     kernel.setGeometryAttr(shape->geometry);
   kernel.setSymName((nameOf(*kind) + "_" + Twine(numbers[size_t(*kind)]++)).str());
-  // Behind the mesh, which every sharding asks for: symbols are looked up from the front.
-  Operation *front = &module.getBody()->front();
-  symbols.insert(kernel, Block::iterator(isa<dist::MeshOp>(front) ? front->getNextNode() : front));
+  insert(kernel);
   entry->second = {kernel, shape->inPlace};
   if (formed && failed(formed(kernel)))
     return failure();
@@ -150,6 +161,8 @@ LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuil
   }
   SmallVector<Type> types = llvm::map_to_vector(outputs, [](Value v) { return v.getType(); });
   exec::KernelOp shared = found.kernel->kernel;
+  if (shared->getParentOp() != module && !symbols->lookup(shared.getSymName()))
+    insert(shared.clone());
   auto op = exec::LaunchOp::create(builder, loc, types, shared.getSymName(),
                                    inputs.getArrayRef(), found.extent,
                                    found.kernel->inPlace);
@@ -177,6 +190,7 @@ LogicalResult Outliner::outlineUpdates(func::FuncOp func) {
 }
 
 LogicalResult Outliner::outline(func::FuncOp func) {
+  enter(func->getParentOfType<ModuleOp>());
   return failed(outlineUpdates(func)) ? failure() : outlinePrimitives(func);
 }
 

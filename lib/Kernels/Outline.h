@@ -8,12 +8,15 @@
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <optional>
+
 namespace dtc::kernels {
 
-/// Makes kernels of clusters, one for all clusters that compute the same.
+/// Makes kernels of clusters, one for all clusters that compute the same. Functions may be of
+/// several modules, the programs of roles: each has a copy of the kernels that it launches.
 class Outliner {
 public:
-  Outliner(mlir::ModuleOp module, const target::Target &target, KernelFormation::Formed formed);
+  Outliner(const target::Target &target, KernelFormation::Formed formed);
 
   /// Replaces the primitive ops and whole updates of `func` by launches.
   mlir::LogicalResult outline(mlir::func::FuncOp func);
@@ -38,10 +41,14 @@ private:
   /// Gives a planned kernel its name and a place in the module.
   mlir::FailureOr<Launch> findOrAdd(exec::KernelOp kernel);
 
-  mlir::ModuleOp module;
+  /// Makes the module of a function the one that kernels are put into.
+  void enter(mlir::ModuleOp next);
+  void insert(exec::KernelOp kernel);
+
+  mlir::ModuleOp module; ///< of the function that is outlined
   const target::Target &target;
   KernelFormation::Formed formed;
-  mlir::SymbolTable symbols;
+  std::optional<mlir::SymbolTable> symbols; ///< of that module
   llvm::StringMap<Known> known; ///< by what they compute
   /// The same by the clusters' own ops: layer after layer is found without
   /// building its kernels first.

@@ -16,9 +16,9 @@ class Outliner;
 /// target keeps whole.
 mlir::LogicalResult decomposeLayers(mlir::func::FuncOp function, const target::Target &target);
 
-/// Groups primitive ops into kernels, which all functions of a module share:
+/// Groups primitive ops into kernels, which all functions share:
 ///
-///     kernels::KernelFormation formation(module, target, [&](exec::KernelOp kernel) {
+///     kernels::KernelFormation formation(target, [&](exec::KernelOp kernel) {
 ///       return compilation.add(kernel); // others compile it while further ones are formed
 ///     });
 ///     formation.form(update);
@@ -28,7 +28,7 @@ public:
   /// Told of each new kernel once it has its name and a place in the module.
   using Formed = std::function<mlir::LogicalResult(exec::KernelOp)>;
 
-  KernelFormation(mlir::ModuleOp module, const target::Target &target, Formed formed = {});
+  explicit KernelFormation(const target::Target &target, Formed formed = {});
   ~KernelFormation();
 
   /// The function's layers must have been decomposed.
@@ -38,9 +38,9 @@ private:
   std::unique_ptr<Outliner> outliner;
 };
 
-/// Brings all functions of a module to kernels, contractions to matrix products. From the last
-/// function on: in a step that is the update, whose kernels are formed soonest and keep other
-/// threads busy meanwhile.
+/// Brings all functions of a module, and of the modules of roles in it, to kernels, contractions to
+/// matrix products. From the last function on: in a step that is the update, whose kernels are
+/// formed soonest and keep other threads busy meanwhile.
 mlir::LogicalResult formKernels(mlir::ModuleOp module, const target::Target &target,
                                 KernelFormation::Formed formed = {});
 

@@ -114,7 +114,7 @@ TEST_F(KernelFormationTest, NewKernelsAreToldOf) {
     auto module = parseSourceString<ModuleOp>(text, &context);
     ASSERT_TRUE(module) << errors;
     std::vector<std::string> told;
-    kernels::KernelFormation formation(*module, target, [&](exec::KernelOp kernel) {
+    kernels::KernelFormation formation(target, [&](exec::KernelOp kernel) {
       EXPECT_EQ(module->lookupSymbol(kernel.getSymName()), kernel.getOperation());
       told.push_back(kernel.getSymName().str());
       return failure(stops && told.size() == 2);
