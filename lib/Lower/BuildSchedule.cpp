@@ -1,8 +1,10 @@
 #include "Homes.h"
+#include "MessageFunctions.h"
 
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Schedule/Descriptor.h"
+#include "dtc/Schedule/FunctionCalls.h"
 
 using namespace mlir;
 
@@ -17,20 +19,6 @@ using graph::RoleKind;
 
 constexpr StringLiteral kClear = "clear";
 
-Passes passesOf(schedule::Pass pass) {
-  switch (pass) {
-  case schedule::Pass::Forward:
-    return Passes::Forward;
-  case schedule::Pass::Backward:
-    return Passes::Backward;
-  case schedule::Pass::InputGrad:
-    return Passes::InputGrad;
-  case schedule::Pass::WeightGrad:
-    return Passes::WeightGrad;
-  }
-  return Passes::None;
-}
-
 bool covers(Passes all, Passes some) { return (all & some) == some; }
 
 SmallVector<graph::RoleAttr> argumentRoles(func::FuncOp function) {
@@ -40,28 +28,45 @@ SmallVector<graph::RoleAttr> argumentRoles(func::FuncOp function) {
   return roles;
 }
 
-/// Writes the calls of one rank's list of a schedule, with what runs once a step around them.
+/// Writes the steps of one rank of a schedule as calls, with what runs once a step around them.
 class ScheduleWriter {
 public:
   ScheduleWriter(ModuleOp module, const schedule::Schedule &schedule, int64_t rank)
-      : module(module), calls(schedule.calls[rank]), microbatches(schedule.shape.microbatches) {}
+      : module(module), schedule(schedule), rank(rank) {}
 
   LogicalResult run() {
     if (failed(sortFunctions()) || failed(buildClear()))
       return failure();
-    auto builder = OpBuilder::atBlockEnd(module.getBody());
-    auto op = exec::ScheduleOp::create(builder, module.getLoc(), microbatches);
-    builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
-    for (func::FuncOp function : before)
-      addCall(builder, function, {});
-    if (failed(addList(builder)))
+    MessageFunctions messages(module, schedule, perMicrobatch);
+    if (failed(messages.prepare()))
       return failure();
-    for (func::FuncOp function : after)
-      addCall(builder, function, {});
+    SmallVector<func::FuncOp> functions = llvm::to_vector(
+        llvm::concat<func::FuncOp>(before, perMicrobatch, after));
+    FailureOr<std::vector<schedule::StageFunction>> described = describe(functions);
+    if (failed(described))
+      return failure();
+    // Other times would cost places and seconds, not correctness.
+    schedule::Communication communication =
+        schedule::communicationOf(schedule, schedule::evenTimes(schedule.shape));
+    schedule::FunctionSteps steps =
+        schedule::functionSteps(schedule, communication, rank, *described);
+    if (!steps.error.empty())
+      return module.emitError(steps.error);
+    write(steps.steps, communication, messages, functions);
+    writeRanks();
     return success();
   }
 
 private:
+  /// An update reports the step, also on a rank that trains nothing.
+  static bool reports(func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (graph::RoleAttr role = graph::getResultRole(function, i);
+          role && role.getKind() == RoleKind::GradNorm)
+        return true;
+    return false;
+  }
+
   /// What runs once a step comes after the microbatches if it takes what these give.
   LogicalResult sortFunctions() {
     DenseSet<Attribute> given;
@@ -71,13 +76,9 @@ private:
       if (!graph::runsPerMicrobatch(function))
         continue;
       perMicrobatch.push_back(function);
-      all = all | graph::getRuns(function).getPasses();
       for (unsigned i = 0; i < function.getNumResults(); ++i)
         if (graph::RoleAttr role = graph::getResultRole(function, i))
           given.insert(homeRole(role));
-      for (graph::RoleAttr role : argumentRoles(function))
-        if (role && scopeOf(role.getKind()) >= Scope::Inbox)
-          return function.emitError("messages have no place in a list of passes: ") << role;
     }
     for (auto function : module.getOps<func::FuncOp>()) {
       if (graph::runsPerMicrobatch(function))
@@ -85,24 +86,29 @@ private:
       bool takes = llvm::any_of(argumentRoles(function), [&](graph::RoleAttr role) {
         return role && given.contains(homeRole(role));
       });
-      (takes ? after : before).push_back(function);
+      (takes || reports(function) ? after : before).push_back(function);
     }
     return success();
+  }
+
+  static bool isSum(graph::RoleAttr role) {
+    return role.getKind() == RoleKind::Gradient || role.getKind() == RoleKind::Loss;
   }
 
   /// Makes @clear, whose results have the roles of what microbatches add to.
   LogicalResult buildClear() {
     llvm::MapVector<graph::RoleAttr, Type> sums;
+    int64_t microbatches = schedule.shape.microbatches;
     for (func::FuncOp function : perMicrobatch) {
-      size_t known = sums.size();
       for (auto [role, type] :
            llvm::zip_equal(argumentRoles(function), function.getArgumentTypes()))
-        if (role && (role.getKind() == RoleKind::Gradient || role.getKind() == RoleKind::Loss))
+        if (role && isSum(role))
           sums.insert({role, type});
-      bool adds = covers(graph::getRuns(function).getPasses(), Passes::WeightGrad);
-      if (microbatches > 1 && adds && sums.size() == known)
-        return function.emitError("more than one microbatch needs accumulators: ")
-               << microbatches;
+      for (unsigned i = 0; microbatches > 1 && i < function.getNumResults(); ++i)
+        if (graph::RoleAttr role = graph::getResultRole(function, i);
+            role && isSum(role) && !sums.contains(role))
+          return function.emitError("more than one microbatch needs accumulators: ")
+                 << microbatches;
     }
     if (sums.empty())
       return success();
@@ -126,59 +132,57 @@ private:
     return success();
   }
 
-  void addCall(OpBuilder &builder, func::FuncOp function, const schedule::Call &call) {
-    exec::CallOp::create(builder, module.getLoc(), function.getSymName(), call.microbatch,
-                         call.slot);
-  }
-
-  /// The function that makes the pass; null after an error.
-  func::FuncOp find(const schedule::Call &call) {
-    func::FuncOp found;
-    for (func::FuncOp function : perMicrobatch) {
+  /// What each function makes of a chunk's passes, in the order of the functions.
+  FailureOr<std::vector<schedule::StageFunction>> describe(ArrayRef<func::FuncOp> functions) {
+    std::vector<schedule::StageFunction> result;
+    for (func::FuncOp function : functions) {
       graph::RunsAttr runs = graph::getRuns(function);
-      if (runs.getChunk() != call.chunk || !covers(runs.getPasses(), passesOf(call.pass)))
-        continue;
-      if (found) {
-        function.emitError("makes the same pass of a chunk as @") << found.getSymName();
-        return nullptr;
-      }
-      found = function;
+      for (func::FuncOp other : functions.take_front(result.size()))
+        if (graph::RunsAttr its = graph::getRuns(other);
+            its.getChunk() == runs.getChunk() && (its.getPasses() & runs.getPasses()) != Passes::None)
+          return function.emitError("makes the same pass of a chunk as @") << other.getSymName();
+      result.push_back({function.getSymName().str(), static_cast<int32_t>(runs.getChunk()),
+                        covers(runs.getPasses(), Passes::Forward),
+                        covers(runs.getPasses(), Passes::InputGrad),
+                        covers(runs.getPasses(), Passes::WeightGrad)});
     }
-    if (!found)
-      module.emitError("no function makes the pass ")
-          << graph::textOf(passesOf(call.pass)) << " of chunk " << call.chunk;
-    return found;
+    return result;
   }
 
-  /// A function may make several passes at once, which must follow one another directly.
-  LogicalResult addList(OpBuilder &builder) {
-    for (size_t i = 0; i < calls.size(); ++i) {
-      const schedule::Call &call = calls[i];
-      if ((all & passesOf(call.pass)) == Passes::None)
-        continue; // what only infers has no backward pass
-      func::FuncOp function = find(call);
-      if (!function)
-        return failure();
-      addCall(builder, function, call);
-      Passes rest = graph::getRuns(function).getPasses() & ~passesOf(call.pass);
-      while (rest != Passes::None) {
-        bool follows = ++i < calls.size() && calls[i].chunk == call.chunk &&
-                       calls[i].microbatch == call.microbatch &&
-                       covers(rest, passesOf(calls[i].pass));
-        if (!follows)
-          return function.emitError("makes passes at once that lie apart in the schedule: ")
-                 << graph::textOf(graph::getRuns(function).getPasses());
-        rest = rest & ~passesOf(calls[i].pass);
-      }
+  void write(ArrayRef<schedule::FunctionStep> steps, const schedule::Communication &communication,
+             MessageFunctions &messages, ArrayRef<func::FuncOp> functions) {
+    auto builder = OpBuilder::atBlockEnd(module.getBody());
+    auto op = exec::ScheduleOp::create(builder, module.getLoc(), schedule.shape.microbatches);
+    builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
+    for (const schedule::FunctionStep &step : steps) {
+      func::FuncOp callee =
+          step.kind == schedule::Step::Kind::Call
+              ? functions[step.function]
+              : messages.functionOf(communication.messages[step.message],
+                                    step.kind == schedule::Step::Kind::Send);
+      if (callee)
+        exec::CallOp::create(builder, module.getLoc(), callee.getSymName(), step.microbatch,
+                             step.slot, step.inbox, step.outbox);
     }
-    return success();
+  }
+
+  /// Of a pipeline's rank, its world ranks.
+  void writeRanks() {
+    for (auto mesh : module.getOps<dist::MeshOp>()) {
+      auto devices = mesh->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
+      if (!devices)
+        continue;
+      auto own = cast<DenseI64ArrayAttr>(devices[schedule.stage(rank, 0)]);
+      SmallVector<int32_t> ranks(own.asArrayRef());
+      module->setAttr(exec::ExecDialect::kRanks,
+                      DenseI32ArrayAttr::get(module.getContext(), ranks));
+    }
   }
 
   ModuleOp module;
-  const std::vector<schedule::Call> &calls;
-  int64_t microbatches;
+  const schedule::Schedule &schedule;
+  int64_t rank;
   SmallVector<func::FuncOp> before, perMicrobatch, after;
-  Passes all = Passes::None; ///< that any function makes
 };
 
 struct BuildSchedule : impl::BuildScheduleBase<BuildSchedule> {

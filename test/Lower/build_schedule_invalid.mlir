@@ -2,14 +2,15 @@
 
 module {
   // expected-error @below {{more than one microbatch needs accumulators: 4}}
-  func.func @loss_and_grads(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">}) attributes {dtc.runs = #dtc.runs<microbatch, forward|backward>} {
-    return
+  func.func @loss_and_grads(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">})
+      -> (tensor<4xf32> {dtc.role = #dtc.role<gradient, "w">}) attributes {dtc.runs = #dtc.runs<microbatch, forward|backward>} {
+    return %x : tensor<4xf32>
   }
 }
 
 // -----
 
-// expected-error @below {{no function makes the pass backward of chunk 0}}
+// expected-error @below {{microbatch 0 of chunk 0: no function makes its input gradients}}
 module {
   func.func @forward() attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
     return
@@ -35,8 +36,8 @@ module {
 
 // -----
 
+// expected-error @below {{sends messages, but its mesh doesn't say where the 1 stages of the schedule lie (dist.devices)}}
 module {
-  // expected-error @below {{messages have no place in a list of passes: #dtc.role<inbox, "x">}}
   func.func @forward(%x: tensor<4xf32> {dtc.role = #dtc.role<inbox, "x">}) attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
     return
   }
