@@ -1,6 +1,7 @@
 // The phases after planning: partition, schedule, lower, package.
 #include "Phases.h"
 
+#include "dtc-rt/PartialFiles.h"
 #include "dtc/Interpreter/Step.h"
 #include "dtc/Lower/Program.h"
 #include "dtc/Pipelines/Pipelines.h"
@@ -8,7 +9,8 @@
 #include "dtc/Report/Artifact.h"
 #include "dtc/Report/Json.h"
 #include "dtc/Report/Words.h"
-#include "dtc-rt/PartialFiles.h"
+#include "dtc/Schedule/Descriptor.h"
+#include "dtc/Stages/Stages.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -22,6 +24,11 @@ namespace dtc::driver {
 
 /// At most a few minutes of the interpreter, which makes up to two calls on either side.
 static ExitCode checkVerifiable(const Planned &planned) {
+  const plan::Plan &plan = planned.search.plan;
+  if (plan.stages.size() > 1)
+    return fail({"--verify can't follow the stages of a pipeline yet: pp=" +
+                     std::to_string(plan.degrees.pp),
+                 plan::ErrorCategory::Usage});
   constexpr double kMostFlops = 2e11, kMostElements = 5e8;
   double flops = 0, elements = 0;
   for (const plan::Op &op : planned.problem.ops) {
@@ -62,10 +69,24 @@ static Outcome<std::string> verifyRanks(const Options &options, const BatchChoic
   return report::verifiedText(found);
 }
 
+/// Parameters and buffers in the order of the model, which the ranks of a pipeline don't keep.
+static std::vector<std::string> parametersOf(ModuleOp module) {
+  std::vector<std::string> names;
+  auto joint = module.lookupSymbol<func::FuncOp>("loss_and_grads");
+  for (unsigned i = 0; joint && i < joint.getNumArguments(); ++i) {
+    graph::RoleAttr role = graph::getArgRole(joint, i);
+    if (role &&
+        (role.getKind() == graph::RoleKind::Parameter || role.getKind() == graph::RoleKind::Buffer))
+      names.push_back(role.getName().str());
+  }
+  return names;
+}
+
 Outcome<Partitioned> partition(const Options &options, Planned planned) {
   auto missing = plan::unimplemented(planned.problem, planned.search.plan);
   if (!missing.empty())
-    return fail({"this plan cannot be compiled yet: " + missing.front(), plan::ErrorCategory::Usage});
+    return fail(
+        {"this plan cannot be compiled yet: " + missing.front(), plan::ErrorCategory::Usage});
   const plan::Prediction &predicted = planned.search.predicted;
   if (!predicted.fits())
     return fail({"the plan needs " + report::formatBytes(predicted.memory.total()) +
@@ -78,7 +99,11 @@ Outcome<Partitioned> partition(const Options &options, Planned planned) {
       return code;
     global = planned.module().clone();
   }
-  if (failed(pipelines::run(planned.module(), partition::PartitionOptions())))
+  std::vector<std::string> parameters = parametersOf(planned.module());
+  schedule::ScheduleShape shape = plan::scheduleShape(planned.search.plan.degrees);
+  pipelines::PartitionPipeline asked;
+  asked.splitBackward = schedule::describe(shape.kind).splitsBackward();
+  if (failed(pipelines::run(planned.module(), asked)))
     return ExitCode::Failed;
   std::string verified;
   if (options.verify) {
@@ -87,7 +112,7 @@ Outcome<Partitioned> partition(const Options &options, Planned planned) {
       return found.code();
     verified = std::move(*found);
   }
-  return Partitioned{std::move(planned), std::move(verified)};
+  return Partitioned{std::move(planned), std::move(verified), std::move(parameters)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -100,6 +125,10 @@ static LogicalResult scheduleModule(Environment &env, const Options &options,
   pipelines::SchedulePipeline asked;
   asked.microbatches = scheduled.batch.numMicrobatches;
   asked.threads = options.threadsPerRank;
+  schedule::ScheduleShape shape = plan::scheduleShape(scheduled.search.plan.degrees);
+  asked.kind = schedule::name(shape.kind);
+  asked.ranks = shape.ranks;
+  asked.chunks = shape.chunks;
   if (options.until > Phase::Schedule) {
     scheduled.kernels = env.target->kernelCompilation(env.context);
     asked.compilation = scheduled.kernels.get();
@@ -111,7 +140,8 @@ static LogicalResult scheduleModule(Environment &env, const Options &options,
 
 Outcome<Scheduled> schedule(Environment &env, const Options &options, Partitioned partitioned) {
   if (!env.target)
-    return fail({"--target cuda can be planned for, but not compiled for yet", plan::ErrorCategory::Usage});
+    return fail(
+        {"--target cuda can be planned for, but not compiled for yet", plan::ErrorCategory::Usage});
   Scheduled scheduled{std::move(partitioned), nullptr};
   if (succeeded(scheduleModule(env, options, scheduled)))
     return scheduled;
@@ -186,12 +216,17 @@ static ExitCode replayPrograms(const std::vector<package::Role> &roles) {
 
 ExitCode package(const Environment &env, const Options &options, Scheduled &scheduled,
                  const Weights &weights) {
-  auto built = lower::buildProgram(scheduled.module());
-  if (failed(built))
-    return ExitCode::Failed;
   package::PackageInputs inputs;
   inputs.path = options.output;
-  inputs.roles.push_back({built->program.get(), std::move(built->ranks), scheduled.module()});
+  inputs.parameters = scheduled.parameters;
+  std::vector<lower::RoleProgram> programs; // live until they are written
+  for (ModuleOp role : stages::rankModules(scheduled.module())) {
+    auto built = lower::buildProgram(role);
+    if (failed(built))
+      return ExitCode::Failed;
+    inputs.roles.push_back({built->program.get(), built->ranks, role});
+    programs.push_back(std::move(*built));
+  }
   if (ExitCode code = replayPrograms(inputs.roles); code != ExitCode::Done)
     return code;
   target::CodeObject code; // lives until it is written

@@ -4,7 +4,7 @@
 //     importModel   ->  Imported       @forward
 //     buildTraining ->  Trained        @loss_and_grads, @update
 //     makePlan      ->  Planned        the same with shardings; the problem and its plan
-//     partition     ->  Partitioned    local shapes, collectives
+//     partition     ->  Partitioned    local shapes, collectives; a module for each pipeline rank
 //     schedule      ->  Scheduled      kernels, the list of calls, memory
 //     lower         ->  Lowered        machine code
 //     package                          the artifact
@@ -54,6 +54,7 @@ struct Planned : Trained {
 
 struct Partitioned : Planned {
   std::string verified; ///< what --verify found; empty without it
+  std::vector<std::string> parameters; ///< and buffers, in the order of the model
 };
 
 struct Scheduled : Partitioned {

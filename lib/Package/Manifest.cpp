@@ -2,6 +2,8 @@
 
 #include "dtc/Dialect/Exec/Exec.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <array>
@@ -50,7 +52,19 @@ public:
     return llvm::Error::success();
   }
 
-  Json take() { return std::move(result); }
+  /// Roles have their parameters in orders of their own.
+  Json take() {
+    llvm::StringMap<size_t> places;
+    for (const std::string &name : inputs.parameters)
+      places.try_emplace(name, places.size());
+    auto placeOf = [&](const Json &entry) {
+      auto known = places.find(entry["name"].get_ref<const std::string &>());
+      return known == places.end() ? places.size() : known->second;
+    };
+    llvm::stable_sort(result["parameters"].get_ref<Json::array_t &>(),
+                      [&](const Json &a, const Json &b) { return placeOf(a) < placeOf(b); });
+    return std::move(result);
+  }
 
 private:
   bool isNew(const char *list, StringRef name) {

@@ -27,12 +27,8 @@ static LogicalResult checkStorage(func::FuncOp func, graph::RoleAttr role,
   return success();
 }
 
-/// What a plan may say and no program does yet.
+/// What a plan may say and no program does yet, and stages that were not cut.
 static LogicalResult checkPlan(ModuleOp module) {
-  for (auto mesh : module.getOps<dist::MeshOp>())
-    if (Attribute devices = mesh->getAttr(dist::DistDialect::kDevices))
-      return mesh.emitError("stages, or devices in another order, can't be partitioned yet: ")
-             << devices;
   for (auto func : module.getOps<func::FuncOp>()) {
     for (unsigned i = 0; i < func.getNumArguments(); ++i)
       if (failed(checkStorage(func, graph::getArgRole(func, i), func.getArgAttrDict(i))))
@@ -42,10 +38,13 @@ static LogicalResult checkPlan(ModuleOp module) {
         return failure();
     if (func.isExternal())
       continue;
-    for (Operation &op : func.getBody().front())
-      for (StringRef name : {dist::DistDialect::kStage, dist::DistDialect::kRecompute})
-        if (Attribute attr = op.getAttr(name))
-          return op.emitError("can't be partitioned yet: ") << name << " = " << attr;
+    for (Operation &op : func.getBody().front()) {
+      if (Attribute stage = op.getAttr(dist::DistDialect::kStage))
+        return op.emitError("the step must be cut into stages before, this belongs to: ") << stage;
+      if (Attribute attr = op.getAttr(dist::DistDialect::kRecompute))
+        return op.emitError("can't be partitioned yet: ")
+               << dist::DistDialect::kRecompute << " = " << attr;
+    }
   }
   return success();
 }
@@ -62,7 +61,7 @@ LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
   }
   // What reads gradients comes after what leaves them pending.
   llvm::stable_sort(functions, [](func::FuncOp a, func::FuncOp b) {
-    return returnsGradients(a) && !returnsGradients(b);
+    return returnsSums(a) && !returnsSums(b);
   });
   SmallVector<func::FuncOp> producers;
   for (func::FuncOp func : functions) {
@@ -70,7 +69,7 @@ LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
       adoptResults(func, producer);
     if (failed(Localizer(func, *mesh).run()))
       return failure();
-    if (returnsGradients(func))
+    if (returnsSums(func))
       producers.push_back(func);
   }
   for (func::FuncOp func : functions)

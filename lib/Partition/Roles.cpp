@@ -99,10 +99,11 @@ LogicalResult unifyShardings(ModuleOp module, FlatSymbolRefAttr mesh) {
   return success();
 }
 
-bool returnsGradients(func::FuncOp func) {
+bool returnsSums(func::FuncOp func) {
   for (unsigned i = 0; i < func.getNumResults(); ++i)
     if (graph::RoleAttr role = graph::getResultRole(func, i))
-      if (role.getKind() == RoleKind::Gradient)
+      if (role.getKind() == RoleKind::Gradient ||
+          (role.getKind() == RoleKind::Loss && graph::runsPerMicrobatch(func)))
         return true;
   return false;
 }

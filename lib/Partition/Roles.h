@@ -15,7 +15,7 @@ mlir::LogicalResult unifyShardings(mlir::ModuleOp module, mlir::FlatSymbolRefAtt
 /// `producer` returns them.
 void adoptResults(mlir::func::FuncOp func, mlir::func::FuncOp producer);
 
-/// Whether the function returns a gradient, which others then read.
-bool returnsGradients(mlir::func::FuncOp func);
+/// Whether the function returns gradients or the loss of a microbatch, which others then read.
+bool returnsSums(mlir::func::FuncOp func);
 
 } // namespace dtc::partition

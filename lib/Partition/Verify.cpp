@@ -3,6 +3,8 @@
 
 #include "Roles.h"
 
+#include "dtc/Dialect/Dist/StageOps.h"
+
 #include <bit>
 #include <map>
 
@@ -59,6 +61,11 @@ public:
       if (auto reduce = dyn_cast<dist::AllReduceOp>(op)) { // a bucket: each for itself
         for (auto [input, output] : llvm::zip_equal(reduce.getInputs(), reduce.getOutputs()))
           varies[output] = varies.lookup(input) & ~axesOf(reduce.getAxes());
+        continue;
+      }
+      if (isa<dist::StageSumOp>(op)) { // on all positions alike
+        for (auto [input, output] : llvm::zip_equal(op.getOperands(), op.getResults()))
+          varies[output] = varies.lookup(input);
         continue;
       }
       AxisSet set = transfer(&op);
@@ -178,7 +185,7 @@ static LogicalResult verifyRoles(ModuleOp module) {
       look(func, graph::getArgRole(func, i), func.getArgAttr(i, kSharding));
     for (unsigned i = 0; i < func.getNumResults(); ++i) {
       graph::RoleAttr role = graph::getResultRole(func, i);
-      bool mean = role && role.getKind() == RoleKind::Loss && !returnsGradients(func);
+      bool mean = role && role.getKind() == RoleKind::Loss && !returnsSums(func);
       if (!mean) // the update takes the sum and returns the mean
         look(func, role, func.getResultAttr(i, kSharding));
     }

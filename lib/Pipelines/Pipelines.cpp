@@ -4,6 +4,8 @@
 #include "dtc/Lower/Passes.h"
 #include "dtc/Partition/Passes.h"
 #include "dtc/Raise/Passes.h"
+#include "dtc/Stages/Passes.h"
+#include "dtc/Stages/Stages.h"
 #include "dtc/Training/Passes.h"
 
 #include "mlir/Pass/PassOptions.h"
@@ -12,6 +14,39 @@
 using namespace mlir;
 
 namespace dtc::pipelines {
+namespace {
+
+/// Runs passes on the module of each rank of a pipeline, or on the whole module where it isn't
+/// cut.
+class OnRanks : public PassWrapper<OnRanks, OperationPass<ModuleOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OnRanks)
+
+  using Build = std::function<void(OpPassManager &passes, int64_t rank, bool isCut)>;
+  explicit OnRanks(Build build) : build(std::move(build)) {}
+
+  StringRef getName() const override { return "OnRanks"; }
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    OpPassManager passes(ModuleOp::getOperationName());
+    build(passes, 0, true);
+    passes.getDependentDialects(registry);
+  }
+
+  void runOnOperation() override {
+    for (auto [index, rank] : llvm::enumerate(stages::rankModules(getOperation()))) {
+      OpPassManager passes(ModuleOp::getOperationName());
+      build(passes, static_cast<int64_t>(index), rank != getOperation());
+      if (failed(runPipeline(passes, rank)))
+        return signalPassFailure();
+    }
+  }
+
+private:
+  Build build;
+};
+
+} // namespace
 
 void build(OpPassManager &passes, const RaisePipeline &options) {
   raise::buildRaisePipeline(passes, options.batch);
@@ -21,16 +56,27 @@ void build(OpPassManager &passes, const training::TrainOptions &options) {
   passes.addPass(training::createBuildTraining(training::passOptions(options)));
 }
 
-void build(OpPassManager &passes, const partition::PartitionOptions &options) {
-  passes.addPass(partition::createPartitionModule({options.bucketBytes}));
-  passes.addPass(partition::createVerifyPartition());
+void build(OpPassManager &passes, const PartitionPipeline &options) {
+  passes.addPass(stages::createCutStages());
+  passes.addPass(std::make_unique<OnRanks>([options](OpPassManager &ofRank, int64_t, bool isCut) {
+    ofRank.addPass(partition::createPartitionModule({options.options.bucketBytes}));
+    ofRank.addPass(partition::createVerifyPartition());
+    if (isCut)
+      ofRank.addPass(stages::createSplitPasses({.splitBackward = options.splitBackward}));
+  }));
 }
 
 void build(OpPassManager &passes, const SchedulePipeline &options) {
   passes.addPass(kernels::createLayersToKernels(options.compilation));
-  passes.addPass(lower::createBuildSchedule({.microbatches = options.microbatches}));
-  passes.addPass(lower::createPlanMemory({.threads = options.threads}));
-  passes.addPass(lower::createVerifySchedule());
+  passes.addPass(std::make_unique<OnRanks>([options](OpPassManager &ofRank, int64_t rank, bool) {
+    ofRank.addPass(lower::createBuildSchedule({.microbatches = options.microbatches,
+                                               .kind = options.kind,
+                                               .ranks = options.ranks,
+                                               .chunks = options.chunks,
+                                               .rank = rank}));
+    ofRank.addPass(lower::createPlanMemory({.threads = options.threads}));
+    ofRank.addPass(lower::createVerifySchedule());
+  }));
 }
 
 //===----------------------------------------------------------------------===//
@@ -49,14 +95,19 @@ struct RaiseFlags : PassPipelineOptions<RaiseFlags> {
 struct PartitionFlags : PassPipelineOptions<PartitionFlags> {
   Option<int64_t> bucketBytes{*this, "bucket-bytes",
                               llvm::cl::init(partition::PartitionOptions().bucketBytes)};
-  partition::PartitionOptions values() const { return {bucketBytes}; }
+  Option<bool> splitBackward{*this, "split-backward",
+                             llvm::cl::init(PartitionPipeline().splitBackward)};
+  PartitionPipeline values() const { return {{bucketBytes}, splitBackward}; }
 };
 
 struct ScheduleFlags : PassPipelineOptions<ScheduleFlags> {
   Option<int64_t> microbatches{*this, "microbatches",
                                llvm::cl::init(SchedulePipeline().microbatches)};
   Option<int64_t> threads{*this, "threads", llvm::cl::init(SchedulePipeline().threads)};
-  SchedulePipeline values() const { return {microbatches, threads}; }
+  Option<std::string> kind{*this, "kind", llvm::cl::init(SchedulePipeline().kind)};
+  Option<int64_t> ranks{*this, "ranks", llvm::cl::init(SchedulePipeline().ranks)};
+  Option<int64_t> chunks{*this, "chunks", llvm::cl::init(SchedulePipeline().chunks)};
+  SchedulePipeline values() const { return {microbatches, threads, kind, ranks, chunks}; }
 };
 
 struct Entry {
@@ -106,6 +157,7 @@ static LogicalResult addNamed(OpPassManager &passes, StringRef text, ErrorHandle
 void registerPipelines() {
   raise::registerRaisePasses();
   training::registerTrainingPasses();
+  stages::registerStagesPasses();
   partition::registerPartitionPasses();
   kernels::registerKernelsPasses();
   lower::registerLowerPasses();

@@ -38,6 +38,7 @@ ALLOWED = {
     "Import/ONNX": GRAPH | {"Import", "Raise", "Weights"},
     "Training": GRAPH,
     "PlanBridge": DIST | {"Plan/Plan", "Plan/Predict", "Plan/Shard", "Plan/Search", "Report"},
+    "Stages": DIST,
     "Partition": DIST,
     "Replay": set(),
     "Target": EXEC,
@@ -45,7 +46,7 @@ ALLOWED = {
     "Lower": EXEC | {"Schedule", "Target"},
     "Target/CPU": EXEC | {"Target", "Kernels"},
     "Target/Targets": EXEC | {"Target", "Target/CPU"},  # two files: the list of targets
-    "Pipelines": EXEC | {"Raise", "Training", "Partition", "Kernels", "Lower", "Target"},
+    "Pipelines": EXEC | {"Raise", "Training", "Stages", "Partition", "Kernels", "Lower", "Target"},
     "Package": EXEC | {"Weights"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)

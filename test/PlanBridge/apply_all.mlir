@@ -5,7 +5,8 @@
 // RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=dp=2,zero=3 all" --dtc-pipeline=partition %s 2>&1 | FileCheck %s --check-prefix=NO-STORAGE
 // RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=1 plan=recompute=full all" --dtc-pipeline=partition %s 2>&1 | FileCheck %s --check-prefix=NO-RECOMPUTATION
 
-// All that a plan says is written into the module, and refused by the phase that can't do it.
+// All that a plan says is written into the module, and refused by the phase that can't do it, or
+// comes too early.
 
 // STAGES: dist.mesh @mesh {{.*}}dist.devices = [array<i64: 0>, array<i64: 1>]
 // STAGES-LABEL: func.func @loss_and_grads(
@@ -14,7 +15,7 @@
 // The backward pass begins where the forward pass ended.
 // STAGES: dist.stage = 1 : i64{{.*}}dtc.backward
 // STAGES: dist.stage = 0 : i64{{.*}}dtc.backward
-// NO-STAGES: error: stages, or devices in another order, can't be partitioned yet: [array<i64: 0>, array<i64: 1>]
+// NO-STAGES: error: the step must be cut into stages before, this belongs to: 0
 
 // STORAGE-LABEL: func.func @loss_and_grads(
 // STORAGE-SAME: dist.storage = #dist.axes<{"dp"}>, dtc.role = #dtc.role<parameter, "w0">

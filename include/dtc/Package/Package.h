@@ -39,6 +39,8 @@ struct CodeFile {
 struct PackageInputs {
   std::string path; ///< of the artifact
   std::vector<Role> roles; ///< at least one; every rank of the world is in one
+  /// Parameters and buffers in the order of the model, which --init draws by; others follow.
+  std::vector<std::string> parameters;
   /// Gives the files of the kernels, which are asked for once everything before them is
   /// written. Without it there are none.
   std::function<llvm::Expected<std::vector<CodeFile>>()> code;

@@ -7,8 +7,8 @@
 //     name        from                         to                                   options of
 //     raise       what an importer wrote       @forward in raised ops               RaisePipeline
 //     train       @forward                     @loss_and_grads, @update             dtc-train
-//     partition   the above with shardings     local shapes, explicit collectives   dtc-partition
-//     schedule    that                         kernels, a list of calls, memory SchedulePipeline
+//     partition   the above with shardings     local shapes, collectives            PartitionPipeline
+//     schedule    that                         kernels, a list of calls, memory     SchedulePipeline
 //
 // Importing, planning and lowering are no passes: they read a file, search, and make machine code.
 #pragma once
@@ -25,16 +25,25 @@ struct RaisePipeline {
   int64_t batch = 0; ///< samples of one call; 0 keeps the file's
 };
 
+/// With stages, there is a module for each rank of the pipeline afterwards (Stages/Stages.h).
+struct PartitionPipeline {
+  partition::PartitionOptions options;
+  bool splitBackward = false; ///< gradients of data and of weights are passes of their own
+};
+
 struct SchedulePipeline {
   int64_t microbatches = 1; ///< of a step
   int64_t threads = 1;      ///< of a rank
+  std::string kind = "1f1b"; ///< name of the schedule
+  int64_t ranks = 1;         ///< of the pipeline
+  int64_t chunks = 1;        ///< stages of a rank
   /// Compiles the kernels while the passes go on; null: they stay IR.
   target::KernelCompilation *compilation = nullptr;
 };
 
 void build(mlir::OpPassManager &passes, const RaisePipeline &options);
 void build(mlir::OpPassManager &passes, const training::TrainOptions &options);
-void build(mlir::OpPassManager &passes, const partition::PartitionOptions &options);
+void build(mlir::OpPassManager &passes, const PartitionPipeline &options);
 void build(mlir::OpPassManager &passes, const SchedulePipeline &options);
 
 /// Runs a phase's passes. The module isn't verified after each of them: that would be a tenth of a

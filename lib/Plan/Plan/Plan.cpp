@@ -107,9 +107,6 @@ std::vector<std::string> unimplemented(const Plan &plan) {
       if (isDegree(setting) == degrees && setting.isExecutable &&
           !setting.isExecutable(plan.degrees))
         result.push_back(refusalOf(setting, plan.degrees));
-  if (plan.stages.size() > 1)
-    result.push_back(std::string(kNotYet) +
-                     "several stages: " + std::to_string(plan.stages.size()));
   for (const ParameterStorage &storage : plan.storage)
     if (!storage.storageAxes.empty() || !storage.gradientAxes.empty() ||
         !storage.stateAxes.empty()) {
@@ -127,6 +124,11 @@ std::vector<std::string> unimplemented(const Plan &plan) {
 
 std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan) {
   std::vector<std::string> result = unimplemented(plan);
+  bool trains = std::any_of(problem.ops.begin(), problem.ops.end(),
+                            [](const Op &op) { return op.backward.has_value(); });
+  if (plan.degrees.pp > 1 && !trains)
+    result.push_back("not implemented yet: stages without a backward pass: pp=" +
+                     std::to_string(plan.degrees.pp));
   auto groupedExperts = std::find_if(problem.ops.begin(), problem.ops.end(),
                              [](const Op &op) { return op.groupedExperts >= 0; });
   if (plan.degrees.ep > 1 && groupedExperts != problem.ops.end())

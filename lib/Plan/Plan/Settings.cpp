@@ -69,7 +69,6 @@ static std::vector<Setting> meshSettings() {
       {.name = "pp",
        .member = Member<int64_t>{&Degrees::pp, &Spec::pp, &StageGroup::pp},
        .topic = Topic::Pipeline,
-       .isExecutable = [](const Degrees &d) { return d.pp <= 1; },
        .about =
            [](const Degrees &d, const SentenceFacts &) {
              return "Pipeline parallel: the layers are cut into stages on " + text(d.pp) +
@@ -165,7 +164,6 @@ static std::vector<Setting> timetableSettings() {
        .member = Member<int64_t>{&Degrees::chunks, &Spec::chunks},
        .effort = Effort::Pipeline,
        .topic = Topic::Pipeline,
-       .isExecutable = [](const Degrees &d) { return d.chunks <= 1; },
        .about =
            [](const Degrees &d, const SentenceFacts &) {
              return "Each rank of the pipeline holds " + text(d.chunks) + " stages";

@@ -1,0 +1,53 @@
+// From a planned step to the programs of pipeline ranks.
+//
+// A plan's stages are in the IR as `dist.stage` on ops and `dist.devices` on the mesh. The step is
+// cut in two moves, before partitioning and after it. A model of three ops on two stages, whose
+// second weight is the first one's transpose (tied):
+//
+//   @loss_and_grads
+//     %h = dtc.contract %x, %w         stage 0       %dh = dtc.contract %dy, %w    stage 1
+//     %a = tanh %h                     stage 0       %w1 = dtc.contract %dy, %a    stage 1
+//     %y = dtc.contract %a, %w         stage 1       %da, %w0 = ... %dh ...        stage 0
+//     %loss = ...                      stage 1       return %loss, sum(%w1, %w0)
+//
+// cutStages makes a module for each rank of the pipeline, and in it a function for each of its
+// stages, with the ops of both directions in one. A value that another stage reads leaves as an
+// outbox and arrives as an inbox of the same name, in the layout in which it is made; stages in
+// between pass it on. Ops without a stage are cloned where they are read.
+//
+//   module @rank0  @stage(%x, %w, inbox %dh)                      -> outbox %a, gradient %w0
+//   module @rank1  @stage(%w, target, count, inbox %a)            -> loss, gradient %w1, outbox %dh
+//
+// Each stage adds up its own terms of a tied weight's gradient. @update then has the weight on both
+// ranks: they sum their parts (dist.stage_sum) and make the same update of equal copies. The step
+// vector follows: loss, count and the squared norm of each stage's gradients are summed over all
+// ranks, so that all clip alike. A weight counts for the norm in the first stage that has it.
+//
+// Then each module is partitioned. Forward and backward ops of a stage are still in one function,
+// so a tensor that was gathered for the forward pass is there for the backward pass, as without a
+// pipeline. splitPasses takes the function apart. What a later pass reads becomes kept:
+//
+//   @forward(%x, %w) -> outbox %a, kept %a                          F of the schedule
+//   @backward(%x, %w, kept %a, inbox %dh) -> gradient %w0           B
+//
+// or @input_grad and @weight_grad, for schedules whose backward pass is two calls: what gradients
+// of data depend on is the first.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Support/LLVM.h"
+
+namespace dtc::stages {
+
+/// Replaces the functions of a planned module by a module for each rank of the pipeline, named
+/// @rank0, @rank1, ... A module whose mesh has no stages stays as it is. Refused: a gradient that
+/// a later stage needs.
+mlir::LogicalResult cutStages(mlir::ModuleOp module);
+
+/// The modules of the pipeline's ranks in their order; the module itself where it wasn't cut.
+llvm::SmallVector<mlir::ModuleOp> rankModules(mlir::ModuleOp module);
+
+/// Splits the partitioned stages of a rank's module into passes.
+mlir::LogicalResult splitPasses(mlir::ModuleOp rank, bool splitBackward);
+
+} // namespace dtc::stages

@@ -1,0 +1,131 @@
+#include "dtc/Stages/Stages.h"
+
+#include "CutUpdate.h"
+#include "StageFunction.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::stages {
+namespace {
+
+class StageCutter {
+public:
+  StageCutter(ModuleOp module, StepGraph step) : module(module), step(std::move(step)) {}
+
+  LogicalResult run() {
+    SmallVector<Operation *> old;
+    for (Operation &op : *module.getBody())
+      old.push_back(&op);
+    for (int rank = 0; rank < step.numRanks(); ++rank)
+      createModule(rank);
+    for (int stage = 0; stage < step.numStages(); ++stage)
+      if (failed(buildStage(step, stage, modules[step.rankOf(stage)])))
+        return failure();
+    findFacts();
+    for (int rank = 0; rank < step.numRanks(); ++rank) {
+      if (failed(addPrologue(rank)) || failed(buildUpdate(step, facts, rank, modules[rank])))
+        return failure();
+      addParameters(modules[rank]);
+    }
+    for (Operation *op : llvm::reverse(old))
+      op->erase();
+    return success();
+  }
+
+private:
+  void createModule(int rank) {
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    auto made = ModuleOp::create(builder, module.getLoc(), "rank" + std::to_string(rank));
+    builder.setInsertionPointToStart(made.getBody());
+    builder.clone(*step.getMesh());
+    modules.push_back(made);
+  }
+
+  /// The ranks whose functions take an argument of a role.
+  SmallVector<int> takersOf(RoleKind kind, StringRef name) {
+    SmallVector<int> result;
+    for (auto [rank, made] : llvm::enumerate(modules))
+      for (auto function : made.getOps<func::FuncOp>())
+        for (unsigned i = 0; i < function.getNumArguments(); ++i)
+          if (RoleAttr role = getArgRole(function, i);
+              role.getKind() == kind && role.getName() == name &&
+              !llvm::is_contained(result, static_cast<int>(rank)))
+            result.push_back(static_cast<int>(rank));
+    return result;
+  }
+
+  void findFacts() {
+    for (const ReturnedSum &sum : step.getReturned()) {
+      SmallVector<int> terms;
+      for (int stage : sum.stages)
+        if (int rank = step.rankOf(stage); !llvm::is_contained(terms, rank))
+          terms.push_back(rank);
+      llvm::sort(terms);
+      if (sum.role.getKind() == RoleKind::Loss) {
+        facts.lossRank = terms.back();
+        continue;
+      }
+      SmallVector<int> holders = takersOf(RoleKind::Parameter, sum.role.getName());
+      for (int rank : terms)
+        if (!llvm::is_contained(holders, rank))
+          holders.push_back(rank);
+      llvm::sort(holders);
+      facts.parameters.push_back({sum.role.getName().str(), holders, terms, sum.stages.front()});
+    }
+  }
+
+  /// Where the count of valid targets is read: with the loss, by its gradient and by the mean.
+  LogicalResult addPrologue(int rank) {
+    bool reads = rank == facts.lossRank;
+    for (auto function : modules[rank].getOps<func::FuncOp>())
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        reads |= getArgRole(function, i).getScalar() == ScalarKind::Count;
+    if (reads)
+      OpBuilder::atBlockEnd(modules[rank].getBody()).clone(*step.getPrologue());
+    return success();
+  }
+
+  /// Of those that the rank's functions take, in the order of the model.
+  void addParameters(ModuleOp rank) {
+    DenseSet<StringRef> taken;
+    for (auto function : rank.getOps<func::FuncOp>())
+      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+        RoleAttr role = getArgRole(function, i);
+        if (role.getKind() == RoleKind::Parameter || role.getKind() == RoleKind::Buffer)
+          taken.insert(role.getName());
+      }
+    OpBuilder builder(rank.getContext());
+    builder.setInsertionPointAfter(&rank.getBody()->front()); // behind the mesh
+    for (auto parameter : module.getOps<ParameterOp>())
+      if (taken.contains(parameter.getSymName()))
+        builder.clone(*parameter);
+  }
+
+  ModuleOp module;
+  StepGraph step;
+  SmallVector<ModuleOp> modules; ///< by rank
+  UpdateFacts facts;
+};
+
+} // namespace
+
+LogicalResult cutStages(ModuleOp module) {
+  auto meshes = module.getOps<dist::MeshOp>();
+  auto devices = meshes.empty()
+                     ? ArrayAttr()
+                     : (*meshes.begin())->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
+  if (!devices || devices.size() <= 1)
+    return success();
+  FailureOr<StepGraph> step = StepGraph::build(module);
+  return failed(step) ? failure() : StageCutter(module, std::move(*step)).run();
+}
+
+SmallVector<ModuleOp> rankModules(ModuleOp module) {
+  SmallVector<ModuleOp> ranks(module.getOps<ModuleOp>());
+  if (ranks.empty())
+    ranks.push_back(module);
+  return ranks;
+}
+
+} // namespace dtc::stages

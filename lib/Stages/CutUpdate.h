@@ -1,0 +1,40 @@
+// @update of one pipeline rank.
+//
+// Of two stages that share the weight w, where stage 1 has v beside it and the loss:
+//
+//   whole    %n = sum(|dw|^2, |dv|^2)          %norm = sqrt %n   ... new w, new v, loss / count
+//   rank 0   %dw' = dist.stage_sum %dw stages [0, 1]
+//            %l, %c, %n0, %n1 = dist.stage_sum 0, 0, |dw'|^2, 0 stages [0, 1]
+//            %n = sum(%n0, %n1)                %norm = sqrt %n   ... new w, %l / %c
+//   rank 1   %dw' = dist.stage_sum %dw stages [0, 1]
+//            %l, %c, %n0, %n1 = dist.stage_sum loss, count, 0, |dv|^2 stages [0, 1]
+//            ...
+//
+// Squares of each stage are a number of their own, so that the norm doesn't depend on which
+// stages lie on one rank.
+#pragma once
+
+#include "StepGraph.h"
+
+#include <string>
+
+namespace dtc::stages {
+
+/// Where the parameters that a step trains are.
+struct TrainedParameter {
+  std::string name;
+  llvm::SmallVector<int> holders; ///< ranks that have it, ascending
+  llvm::SmallVector<int> terms;   ///< of these, which have a term of its gradient
+  int countedAt = 0;              ///< stage that counts it for the gradient norm
+};
+
+/// Of a step whose stages' functions are there.
+struct UpdateFacts {
+  std::vector<TrainedParameter> parameters;
+  int lossRank = 0;
+};
+
+mlir::LogicalResult buildUpdate(const StepGraph &step, const UpdateFacts &facts, int rank,
+                                mlir::ModuleOp module);
+
+} // namespace dtc::stages

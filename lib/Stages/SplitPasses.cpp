@@ -1,0 +1,269 @@
+#include "dtc/Stages/Stages.h"
+
+#include "StageFunction.h"
+
+#include "dtc/Dialect/Graph/MergeDuplicates.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::stages {
+namespace {
+
+/// In the order in which a schedule makes them.
+enum Pass : int { kForward, kInputGrad, kWeightGrad, kPasses };
+
+/// Takes the function of a stage apart.
+class PassSplitter {
+public:
+  PassSplitter(func::FuncOp joint, bool splitBackward)
+      : joint(joint), splitBackward(splitBackward), chunk(getRuns(joint).getChunk()) {}
+
+  LogicalResult run() {
+    if (failed(takeApartShared()))
+      return failure();
+    findBackward();
+    if (splitBackward)
+      findWeightGrads();
+    if (failed(placeResults()))
+      return failure();
+    for (Pass pass : {kForward, kInputGrad, kWeightGrad})
+      findKept(pass);
+    build(kForward, "forward", Passes::Forward);
+    if (splitBackward) {
+      build(kInputGrad, "input_grad", Passes::InputGrad);
+      build(kWeightGrad, "weight_grad", Passes::WeightGrad);
+    } else {
+      build(kInputGrad, "backward", Passes::Backward);
+    }
+    joint.erase();
+    return success();
+  }
+
+private:
+  /// Ops that keep something inside for their backward pass (attention its scores) are taken apart
+  /// together with it: what both compute becomes one value, which is kept.
+  LogicalResult takeApartShared() {
+    SmallVector<DecomposableOpInterface> shared;
+    DenseSet<int64_t> keeps;
+    for (Operation &op : joint.front().without_terminator()) {
+      auto id = op.getAttrOfType<IntegerAttr>(GraphDialect::kId);
+      auto backward = op.getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
+      auto cost = dyn_cast<CostOpInterface>(op);
+      if (id && cost && cost.getCost().saved > 0)
+        keeps.insert(id.getInt());
+      bool isPart =
+          id ? keeps.contains(id.getInt()) : backward && keeps.contains(backward.getForward());
+      if (auto decomposable = dyn_cast<DecomposableOpInterface>(op); isPart && decomposable)
+        shared.push_back(decomposable);
+    }
+    for (DecomposableOpInterface op : shared) {
+      OpBuilder builder(op);
+      auto results = op.decompose(builder);
+      if (failed(results))
+        return op.emitOpError("cannot be taken apart for its backward pass");
+      op->replaceAllUsesWith(*results);
+      op->erase();
+    }
+    if (!shared.empty())
+      mergeDuplicates(joint);
+    return success();
+  }
+
+  static bool isInbox(func::FuncOp function, unsigned argument, Passes pass) {
+    auto runs = function.getArgAttrOfType<RunsAttr>(argument, GraphDialect::kRuns);
+    return runs && runs.getPasses() == pass;
+  }
+
+  Operation *terminator() { return joint.front().getTerminator(); }
+  Pass passOf(Value value) const {
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return isInbox(joint, argument.getArgNumber(), Passes::InputGrad) ? kInputGrad : kForward;
+    return passes.lookup(value.getDefiningOp());
+  }
+
+  /// What is marked as such, and what depends on it. What partitioning made for the backward pass
+  /// alone belongs to it as well.
+  void findBackward() {
+    for (Operation &op : joint.front().without_terminator()) {
+      bool isBackward = op.hasAttr(GraphDialect::kBackward) ||
+                        llvm::any_of(op.getOperands(),
+                                     [&](Value operand) { return passOf(operand) != kForward; });
+      passes[&op] = isBackward ? kInputGrad : kForward;
+    }
+    DenseSet<Value> returned(terminator()->operand_begin(), terminator()->operand_end());
+    for (Operation &op : llvm::reverse(joint.front().without_terminator())) {
+      bool isForward = op.hasAttr(GraphDialect::kId) || op.use_empty() ||
+                       llvm::any_of(op.getResults(), [&](Value v) { return returned.contains(v); });
+      if (!isForward && llvm::all_of(op.getUsers(), [&](Operation *user) {
+            return passes.lookup(user) != kForward;
+          }))
+        passes[&op] = kInputGrad;
+    }
+  }
+
+  /// Of the backward pass, all but what gradients of data depend on.
+  void findWeightGrads() {
+    DenseSet<Value> needed;
+    for (auto [i, value] : llvm::enumerate(terminator()->getOperands()))
+      if (getResultRole(joint, i).getKind() == RoleKind::Outbox)
+        needed.insert(value);
+    for (Operation &op : llvm::reverse(joint.front().without_terminator())) {
+      if (passes.lookup(&op) == kForward)
+        continue;
+      auto mark = op.getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
+      bool isInputGrad = (mark && mark.getKind() == BackwardKind::InputGrad) ||
+                         llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v); });
+      if (isInputGrad)
+        needed.insert_range(op.getOperands());
+      else
+        passes[&op] = kWeightGrad;
+    }
+  }
+
+  /// Messages leave with their pass, all else with the pass that makes it.
+  LogicalResult placeResults() {
+    for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
+      auto runs = joint.getResultAttrOfType<RunsAttr>(i, GraphDialect::kRuns);
+      Pass pass = passOf(value);
+      if (runs)
+        pass = runs.getPasses() == Passes::Forward ? kForward : kInputGrad;
+      if (pass < passOf(value))
+        return joint.emitOpError("sends what a later pass makes, result: ") << i;
+      results[pass].push_back(i);
+    }
+    return success();
+  }
+
+  /// Positions, masks and the like, which are made of numbers alone.
+  static bool isConstantExpression(Operation *op) {
+    bool isPlain =
+        op->getNumOperands() == 0 || isElementwise(op) || isa<BroadcastOp, ReshapeOp, SliceOp>(op);
+    return isPlain && isPure(op) && llvm::all_of(op->getOperands(), [](Value operand) {
+             Operation *producer = operand.getDefiningOp();
+             return producer && isConstantExpression(producer);
+           });
+  }
+
+  /// Cheaper to make again than to keep.
+  static bool isRemade(Operation *op) {
+    return isa<BroadcastOp, ReshapeOp>(op) || isConstantExpression(op);
+  }
+
+  /// Notes what `pass` needs from outside: arguments, and what earlier passes have to keep.
+  void need(Pass pass, Value value) {
+    if (passOf(value) == pass && !isa<BlockArgument>(value))
+      return;
+    if (Operation *op = value.getDefiningOp(); op && isRemade(op)) {
+      if (remade[pass].insert(op))
+        for (Value operand : op->getOperands())
+          need(pass, operand);
+      return;
+    }
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      bool isMessage = joint.getArgAttr(argument.getArgNumber(), GraphDialect::kRuns) != nullptr;
+      if (!isMessage || passOf(argument) == pass) {
+        arguments[pass].insert(argument);
+        return;
+      }
+      arguments[passOf(argument)].insert(argument);
+    }
+    taken[pass].insert(value);
+    if (kept[passOf(value)].insert(value))
+      keptNames.try_emplace(value, "kept " + std::to_string(keptNames.size()) + " of chunk " +
+                                       std::to_string(chunk));
+  }
+
+  void findKept(Pass pass) {
+    for (Operation &op : joint.front().without_terminator())
+      if (passes.lookup(&op) == pass)
+        for (Value operand : op.getOperands())
+          need(pass, operand);
+    for (unsigned i : results[pass])
+      need(pass, terminator()->getOperand(i));
+  }
+
+  DictionaryAttr keptAttributes(Value value) {
+    Builder builder(joint.getContext());
+    auto role = RoleAttr::get(joint.getContext(), RoleKind::Kept, keptNames.at(value), std::nullopt,
+                              std::nullopt);
+    return builder.getDictionaryAttr(builder.getNamedAttr(GraphDialect::kRole, role));
+  }
+
+  static DictionaryAttr withoutRuns(DictionaryAttr attributes) {
+    NamedAttrList list(attributes);
+    list.erase(GraphDialect::kRuns);
+    return list.getDictionary(attributes.getContext());
+  }
+
+  void build(Pass pass, StringRef name, Passes runs) {
+    Signature signature;
+    SmallVector<Value> given;
+    for (BlockArgument argument : joint.getArguments())
+      if (arguments[pass].contains(argument)) {
+        given.push_back(argument);
+        signature.add(argument.getType(),
+                      withoutRuns(argumentAttributes(joint, argument.getArgNumber())));
+      }
+    for (Value value : taken[pass]) {
+      given.push_back(value);
+      signature.add(value.getType(), keptAttributes(value));
+    }
+    std::string suffix = chunk == 0 ? "" : "_" + std::to_string(chunk);
+    func::FuncOp function = createFunction(joint->getParentOfType<ModuleOp>(),
+                                           (name + suffix).str(), joint.getLoc(), signature);
+    function->moveBefore(joint);
+    function->setAttr(dist::DistDialect::kLocal, UnitAttr::get(joint.getContext()));
+    setRuns(function, Cadence::Microbatch, runs, chunk);
+    fill(pass, function, given);
+  }
+
+  void fill(Pass pass, func::FuncOp function, ArrayRef<Value> given) {
+    IRMapping mapping;
+    mapping.map(given, function.getArguments());
+    OpBuilder builder = OpBuilder::atBlockEnd(&function.front());
+    for (Operation &op : joint.front().without_terminator())
+      if (passes.lookup(&op) == pass || remade[pass].contains(&op))
+        builder.clone(op, mapping);
+    SmallVector<Value> values;
+    SmallVector<DictionaryAttr> attributes;
+    for (unsigned i : results[pass]) {
+      values.push_back(mapping.lookup(terminator()->getOperand(i)));
+      attributes.push_back(withoutRuns(resultAttributes(joint, i)));
+    }
+    for (Value value : kept[pass]) {
+      values.push_back(mapping.lookup(value));
+      attributes.push_back(keptAttributes(value));
+    }
+    finishFunction(function, values, attributes);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+
+  func::FuncOp joint;
+  bool splitBackward;
+  int64_t chunk;
+  DenseMap<Operation *, Pass> passes;
+  SmallVector<unsigned> results[kPasses];
+  llvm::SetVector<Value> arguments[kPasses], taken[kPasses], kept[kPasses];
+  llvm::SetVector<Operation *> remade[kPasses];
+  DenseMap<Value, std::string> keptNames;
+};
+
+} // namespace
+
+LogicalResult splitPasses(ModuleOp rank, bool splitBackward) {
+  for (auto function : llvm::to_vector(rank.getOps<func::FuncOp>())) {
+    RunsAttr runs = getRuns(function);
+    bool isStage = runs && (runs.getPasses() & Passes::Forward) != Passes::None &&
+                   (runs.getPasses() & Passes::Backward) != Passes::None;
+    if (isStage && failed(PassSplitter(function, splitBackward).run()))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace dtc::stages

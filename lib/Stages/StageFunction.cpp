@@ -1,0 +1,189 @@
+#include "StageFunction.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::stages {
+
+void Signature::add(Type type, DictionaryAttr attribute) {
+  types.push_back(type);
+  attributes.push_back(attribute);
+}
+
+static DictionaryAttr orEmpty(DictionaryAttr attributes, MLIRContext *context) {
+  return attributes ? attributes : DictionaryAttr::get(context);
+}
+
+DictionaryAttr argumentAttributes(func::FuncOp function, unsigned index) {
+  return orEmpty(function.getArgAttrDict(index), function.getContext());
+}
+
+DictionaryAttr resultAttributes(func::FuncOp function, unsigned index) {
+  return orEmpty(function.getResultAttrDict(index), function.getContext());
+}
+
+func::FuncOp createFunction(ModuleOp module, StringRef name, Location location,
+                            const Signature &arguments) {
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  auto function =
+      func::FuncOp::create(builder, location, name, builder.getFunctionType(arguments.types, {}));
+  function.setAllArgAttrs(arguments.attributes);
+  function.addEntryBlock();
+  return function;
+}
+
+void finishFunction(func::FuncOp function, ValueRange values, ArrayRef<DictionaryAttr> attributes) {
+  OpBuilder builder = OpBuilder::atBlockEnd(&function.front());
+  func::ReturnOp::create(builder, function.getLoc(), values);
+  function.setType(
+      builder.getFunctionType(function.getArgumentTypes(), llvm::to_vector(values.getTypes())));
+  function.setAllResultAttrs(attributes);
+}
+
+namespace {
+
+class StageBuilder {
+public:
+  StageBuilder(const StepGraph &step, int stage, ModuleOp rank)
+      : step(step), stage(stage), rank(rank), context(rank.getContext()), ops(step.opsOf(stage)) {}
+
+  LogicalResult build() {
+    addArguments();
+    if (failed(addInboxes()))
+      return failure();
+    int chunk = step.chunkOf(stage);
+    std::string name = chunk == 0 ? "stage" : "stage_" + std::to_string(chunk);
+    func::FuncOp function = createFunction(rank, name, step.getJoint().getLoc(), signature);
+    setRuns(function, Cadence::Microbatch, Passes::Forward | Passes::Backward, chunk);
+    mapping.map(arguments, function.getArguments());
+    OpBuilder builder = OpBuilder::atBlockEnd(&function.front());
+    for (Operation *op : ops)
+      builder.clone(*op, mapping)->removeAttr(dist::DistDialect::kStage);
+    addSums(builder);
+    if (failed(addOutboxes()))
+      return failure();
+    finishFunction(function, results, resultAttrs);
+    return success();
+  }
+
+private:
+  bool isAccumulator(BlockArgument argument) const {
+    return llvm::any_of(step.getReturned(), [&](const ReturnedSum &sum) {
+      return sum.accumulator == argument && llvm::is_contained(sum.stages, stage);
+    });
+  }
+
+  /// Arguments in their order. What nobody reads is held by the first stage.
+  void addArguments() {
+    DenseSet<Value> read;
+    for (Operation *op : ops)
+      read.insert_range(op->getOperands());
+    for (BlockArgument argument : step.getJoint().getArguments()) {
+      bool isUnread = stage == 0 && argument.use_empty();
+      if (read.contains(argument) || isAccumulator(argument) || isUnread)
+        add(argument, argumentAttributes(step.getJoint(), argument.getArgNumber()));
+    }
+  }
+
+  void add(Value value, DictionaryAttr attributes) {
+    arguments.push_back(value);
+    signature.add(value.getType(), attributes);
+  }
+
+  /// The n-th value of the message to stage `to`. Both ends have it under the same name.
+  FailureOr<DictionaryAttr> messageAttributes(RoleKind kind, int to, size_t n, Passes pass,
+                                              Value value) {
+    FailureOr<dist::ShardingAttr> layout = step.layoutOf(value);
+    if (failed(layout))
+      return failure();
+    // Each stage gets two messages: of activations and of gradients.
+    StringRef what = pass == Passes::Forward ? "activation " : "gradient ";
+    std::string name = (what + std::to_string(n) + " to stage " + std::to_string(to)).str();
+    Builder builder(context);
+    return builder.getDictionaryAttr(
+        {builder.getNamedAttr(GraphDialect::kRole,
+                              RoleAttr::get(context, kind, name, std::nullopt, std::nullopt)),
+         builder.getNamedAttr(GraphDialect::kRuns,
+                              RunsAttr::get(context, Cadence::Microbatch, pass, 0)),
+         builder.getNamedAttr(dist::DistDialect::kSharding, *layout)});
+  }
+
+  LogicalResult addInboxes() {
+    for (auto [pass, values] : {std::pair(Passes::Forward, step.activationsTo(stage)),
+                                {Passes::InputGrad, step.gradientsTo(stage)}})
+      for (auto [n, value] : llvm::enumerate(values)) {
+        auto attributes = messageAttributes(RoleKind::Inbox, stage, n, pass, value);
+        if (failed(attributes))
+          return failure();
+        add(value, *attributes);
+      }
+    return success();
+  }
+
+  LogicalResult addOutboxes() {
+    auto addTo = [&](Passes pass, int to, ArrayRef<Value> values) -> LogicalResult {
+      for (auto [n, value] : llvm::enumerate(values)) {
+        auto attributes = messageAttributes(RoleKind::Outbox, to, n, pass, value);
+        if (failed(attributes))
+          return failure();
+        results.push_back(mapping.lookup(value));
+        resultAttrs.push_back(*attributes);
+      }
+      return success();
+    };
+    if (stage + 1 < step.numStages() &&
+        failed(addTo(Passes::Forward, stage + 1, step.activationsTo(stage + 1))))
+      return failure();
+    return stage == 0 ? success()
+                      : addTo(Passes::InputGrad, stage - 1, step.gradientsTo(stage - 1));
+  }
+
+  /// The loss and gradients. Of a tied weight's, the terms of this stage.
+  void addSums(OpBuilder &builder) {
+    for (const ReturnedSum &sum : step.getReturned()) {
+      if (!llvm::is_contained(sum.stages, stage))
+        continue;
+      Value whole = step.getJoint().front().getTerminator()->getOperand(sum.index);
+      results.push_back(sum.isTied() ? ownSum(builder, sum) : mapping.lookup(whole));
+      resultAttrs.push_back(resultAttributes(step.getJoint(), sum.index));
+    }
+  }
+
+  Value ownSum(OpBuilder &builder, const ReturnedSum &sum) {
+    SmallVector<Value> terms;
+    for (Value term : sum.terms)
+      if (llvm::is_contained(ops, term.getDefiningOp()))
+        terms.push_back(mapping.lookup(term));
+    Value total = terms.size() == 1 ? terms.front() : sumOf(builder, sum, terms);
+    if (!sum.accumulator)
+      return total;
+    return sumOf(builder, sum, {mapping.lookup(Value(sum.accumulator)), total});
+  }
+
+  static Value sumOf(OpBuilder &builder, const ReturnedSum &like, ArrayRef<Value> terms) {
+    Operation *model = like.sums.back();
+    auto sum = SumOp::create(builder, model->getLoc(), terms.front().getType(), terms);
+    sum->setDiscardableAttrs(model->getDiscardableAttrDictionary());
+    sum->removeAttr(dist::DistDialect::kStage);
+    return sum;
+  }
+
+  const StepGraph &step;
+  int stage;
+  ModuleOp rank;
+  MLIRContext *context;
+  SmallVector<Operation *> ops;
+  Signature signature;
+  SmallVector<Value> arguments; ///< values of the step that are arguments here
+  IRMapping mapping;
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> resultAttrs;
+};
+
+} // namespace
+
+LogicalResult buildStage(const StepGraph &step, int stage, ModuleOp rank) {
+  return StageBuilder(step, stage, rank).build();
+}
+
+} // namespace dtc::stages

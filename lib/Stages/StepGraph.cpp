@@ -1,0 +1,182 @@
+#include "StepGraph.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::stages {
+
+FailureOr<StepGraph> StepGraph::build(ModuleOp module) {
+  StepGraph step;
+  if (failed(step.findFunctions(module)) || failed(step.findRanks()) || failed(step.findStages()) ||
+      failed(step.findReturned()) || failed(step.findCrossings()))
+    return failure();
+  return step;
+}
+
+LogicalResult StepGraph::findFunctions(ModuleOp module) {
+  auto meshes = module.getOps<dist::MeshOp>();
+  if (!llvm::hasSingleElement(meshes))
+    return module.emitError("needs one dist.mesh to be cut into stages, has: ")
+           << std::distance(meshes.begin(), meshes.end());
+  meshOp = *meshes.begin();
+  mesh = dist::toMesh(meshOp);
+  for (auto [function, name] :
+       {std::pair(&joint, "loss_and_grads"), {&prologue, "prologue"}, {&update, "update"}}) {
+    *function = module.lookupSymbol<func::FuncOp>(name);
+    if (!*function || !function->getBody().hasOneBlock())
+      return module.emitError("needs a function of one block to be cut into stages: ") << name;
+  }
+  return success();
+}
+
+/// Stages of the same devices are chunks of one rank.
+LogicalResult StepGraph::findRanks() {
+  auto devices = meshOp->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
+  if (!devices)
+    return meshOp.emitError("says of no stages: ") << dist::DistDialect::kDevices;
+  DenseMap<Attribute, int> known;
+  SmallVector<int> chunks;
+  for (Attribute stage : devices) {
+    auto [rank, isNew] = known.try_emplace(stage, ranks);
+    if (isNew) {
+      ++ranks;
+      chunks.push_back(0);
+    }
+    rankByStage.push_back(rank->second);
+    chunkByStage.push_back(chunks[rank->second]++);
+  }
+  activations.resize(devices.size());
+  gradients.resize(devices.size());
+  return success();
+}
+
+LogicalResult StepGraph::findStages() {
+  for (Operation &op : joint.front().without_terminator()) {
+    auto stage = op.getAttrOfType<IntegerAttr>(dist::DistDialect::kStage);
+    if (stage && stage.getInt() >= numStages())
+      return op.emitOpError("belongs to a stage that the mesh doesn't have: ") << stage.getInt();
+    stages[&op] = stage ? static_cast<int>(stage.getInt()) : -1;
+    for (Value operand : op.getOperands())
+      if (Operation *producer = operand.getDefiningOp(); !stage && producer)
+        if (stages.lookup(producer) >= 0)
+          return op.emitOpError("belongs to no stage, but reads what one makes");
+  }
+  return success();
+}
+
+static bool isAccumulation(SumOp sum) {
+  auto backward = sum->getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
+  return backward && backward.getKind() == BackwardKind::Accumulate;
+}
+
+void StepGraph::collectTerms(Value value, ReturnedSum &into) {
+  if (auto sum = value.getDefiningOp<SumOp>(); sum && value.hasOneUse() && isAccumulation(sum)) {
+    into.sums.push_back(sum);
+    for (Value input : sum.getInputs())
+      collectTerms(input, into);
+    return;
+  }
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (argument && getArgRole(joint, argument.getArgNumber()) == into.role)
+    into.accumulator = argument;
+  else
+    into.terms.push_back(value);
+}
+
+LogicalResult StepGraph::findReturned() {
+  for (auto [i, value] : llvm::enumerate(joint.front().getTerminator()->getOperands())) {
+    ReturnedSum sum;
+    sum.role = getResultRole(joint, i);
+    sum.index = i;
+    if (!sum.role ||
+        (sum.role.getKind() != RoleKind::Loss && sum.role.getKind() != RoleKind::Gradient))
+      return joint.emitOpError("can't be cut into stages, returns neither loss nor gradient: ")
+             << i;
+    collectTerms(value, sum);
+    for (Value term : sum.terms) {
+      Operation *producer = term.getDefiningOp();
+      int stage = producer ? stages.lookup(producer) : -1;
+      if (stage < 0)
+        return joint.emitOpError("no stage makes a term of ") << sum.role;
+      if (!llvm::is_contained(sum.stages, stage))
+        sum.stages.push_back(stage);
+    }
+    llvm::sort(sum.stages);
+    if (sum.isTied() && sum.role.getKind() == RoleKind::Loss)
+      return joint.emitOpError("several stages make terms of the loss");
+    for (SumOp op : sum.sums)
+      if (sum.isTied())
+        stages.erase(op);
+      else
+        stages[op] = sum.stages.front();
+    returned.push_back(std::move(sum));
+  }
+  return success();
+}
+
+LogicalResult StepGraph::findCrossing(OpResult value, int stage, bool isForward) {
+  int last = stage, first = stage;
+  for (Operation *user : value.getUsers()) {
+    auto reader = stages.find(user);
+    if (reader == stages.end())
+      continue; // the return, or a sum to which each stage adds its own terms
+    last = std::max(last, reader->second);
+    first = std::min(first, reader->second);
+  }
+  if (last > stage && !isForward)
+    return value.getOwner()->emitOpError("makes in the backward pass what a later stage needs: ")
+           << last;
+  for (int to = stage + 1; to <= last; ++to)
+    activations[to].push_back(value);
+  for (int to = stage - 1; to >= first; --to)
+    gradients[to].push_back(value);
+  return success();
+}
+
+LogicalResult StepGraph::findCrossings() {
+  for (Operation &op : joint.front().without_terminator()) {
+    auto stage = stages.find(&op);
+    if (stage == stages.end() || stage->second < 0)
+      continue;
+    for (OpResult value : op.getResults())
+      if (failed(findCrossing(value, stage->second, op.hasAttr(GraphDialect::kId))))
+        return failure();
+  }
+  return success();
+}
+
+SmallVector<Operation *> StepGraph::opsOf(int stage) const {
+  DenseSet<Operation *> needed;
+  SmallVector<Operation *> result;
+  for (Operation &op : llvm::reverse(getJoint().front())) {
+    auto known = stages.find(&op);
+    if (known == stages.end())
+      continue;
+    bool isRead =
+        known->second < 0 &&
+        llvm::any_of(op.getUsers(), [&](Operation *user) { return needed.contains(user); });
+    if (known->second != stage && !isRead)
+      continue;
+    needed.insert(&op);
+    result.push_back(&op);
+  }
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+FailureOr<dist::ShardingAttr> StepGraph::layoutOf(Value value) const {
+  Operation *op = value.getDefiningOp();
+  auto planned = op->getAttrOfType<dist::OpShardingAttr>(dist::DistDialect::kOp);
+  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+  std::optional<sharding::OpSharding> choice =
+      planned ? dist::toOpSharding(planned, mesh) : std::nullopt;
+  if (!ruled || !choice)
+    return op->emitOpError("makes what another stage needs, in a layout that isn't planned");
+  sharding::TensorSharding layout = sharding::resultSharding(
+      ruled.getShardingRule(), *choice, cast<OpResult>(value).getResultNumber());
+  layout.partial.clear();
+  return dist::toAttr(op->getContext(), FlatSymbolRefAttr::get(getMesh().getSymNameAttr()), layout,
+                      mesh);
+}
+
+} // namespace dtc::stages

@@ -1,0 +1,68 @@
+// A planned step as stages see it: who carries out what, and what crosses.
+#pragma once
+
+#include "dtc/Dialect/Dist/Dist.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <vector>
+
+namespace dtc::stages {
+
+/// The loss or a gradient, as the sum of its terms.
+struct ReturnedSum {
+  graph::RoleAttr role;
+  unsigned index = 0;              ///< among the results of @loss_and_grads
+  mlir::BlockArgument accumulator; ///< null with one microbatch
+  llvm::SmallVector<mlir::Value> terms;
+  llvm::SmallVector<graph::SumOp> sums; ///< that add these up
+  llvm::SmallVector<int> stages;        ///< that have terms, ascending
+  /// Several stages have terms: each adds up its own, and @update adds what they have.
+  bool isTied() const { return stages.size() > 1; }
+};
+
+class StepGraph {
+public:
+  static mlir::FailureOr<StepGraph> build(mlir::ModuleOp module);
+
+  mlir::func::FuncOp getJoint() const { return joint; } ///< @loss_and_grads
+  mlir::func::FuncOp getPrologue() const { return prologue; }
+  mlir::func::FuncOp getUpdate() const { return update; }
+  dist::MeshOp getMesh() const { return meshOp; }
+  const std::vector<ReturnedSum> &getReturned() const { return returned; }
+
+  int numStages() const { return static_cast<int>(rankByStage.size()); }
+  int numRanks() const { return ranks; }
+  int rankOf(int stage) const { return rankByStage[stage]; }
+  int chunkOf(int stage) const { return chunkByStage[stage]; }
+
+  /// Ops of the stage in order, with those without a stage that it needs.
+  llvm::SmallVector<mlir::Operation *> opsOf(int stage) const;
+  /// Values that come to a stage from the one before it, and gradients from the one after it,
+  /// in the order in which messages have them.
+  llvm::ArrayRef<mlir::Value> activationsTo(int stage) const { return activations[stage]; }
+  llvm::ArrayRef<mlir::Value> gradientsTo(int stage) const { return gradients[stage]; }
+  /// The layout in which a value crosses: that in which it is made, complete.
+  mlir::FailureOr<dist::ShardingAttr> layoutOf(mlir::Value value) const;
+
+private:
+  mlir::LogicalResult findFunctions(mlir::ModuleOp module);
+  mlir::LogicalResult findRanks();
+  mlir::LogicalResult findStages();
+  mlir::LogicalResult findReturned();
+  mlir::LogicalResult findCrossings();
+  mlir::LogicalResult findCrossing(mlir::OpResult value, int stage, bool isForward);
+  void collectTerms(mlir::Value value, ReturnedSum &into);
+
+  mlir::func::FuncOp joint, prologue, update;
+  dist::MeshOp meshOp;
+  sharding::Mesh mesh;
+  std::vector<ReturnedSum> returned;
+  int ranks = 0;
+  std::vector<int> rankByStage, chunkByStage;
+  /// -1: wherever it is needed; absent: a sum whose terms several stages have.
+  llvm::DenseMap<mlir::Operation *, int> stages;
+  std::vector<llvm::SmallVector<mlir::Value>> activations, gradients; ///< by stage
+};
+
+} // namespace dtc::stages

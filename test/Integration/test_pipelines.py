@@ -1,0 +1,108 @@
+"""Pipelines: every rank a program of its own, against PyTorch and against each other."""
+
+import json
+
+import pytest
+
+from conftest import MODELS, call, check_call, compare_steps, reference
+from test_training import compare_weights
+
+ONE_F_ONE_B = "pp=2,dp=1,schedule=1f1b,micro_batch=1"
+PIPELINES = [
+    (2, "pp=2,dp=1,schedule=gpipe,micro_batch=2"),
+    (4, "pp=4,dp=1,schedule=1f1b,micro_batch=1"),
+    (4, "pp=2,dp=2,schedule=1f1b,micro_batch=1"),
+    (4, "pp=2,tp=2,schedule=1f1b,micro_batch=2"),
+    (2, "pp=2,dp=1,schedule=interleaved,chunks=2,micro_batch=1"),
+    (4, "pp=4,dp=1,schedule=zb,micro_batch=1"),
+]
+
+
+@pytest.mark.parametrize("devices,plan", PIPELINES)
+@pytest.mark.parametrize("model", ["gpt2", "llama"])
+def test_pipelines_train_as_pytorch_does(trainer, model, devices, plan):
+    """Losses, norms and weights of ten steps; targets are ragged, GPT-2's embedding is tied."""
+    expected = reference(model, "adamw")
+    run = trainer.train(model, model, *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+    compare_weights(run, model, expected)
+
+
+@pytest.mark.parametrize("model,recipe,plan", [
+    ("bart", "adamw", "pp=4,dp=1,schedule=1f1b,micro_batch=1"),  # decoders read the encoder's result
+    ("t5", "sgd", "pp=4,dp=1,schedule=1f1b,micro_batch=1"),      # and layers a common bias
+    ("gpt2_mask", "adamw", "pp=2,dp=2,schedule=1f1b,micro_batch=1"),  # a mask made from an input
+    ("resnet_tiny", "adamw", "pp=4,dp=1,schedule=1f1b,micro_batch=2"),  # skip connections
+    ("mixtral", "adamw", "pp=2,dp=2,schedule=zb,micro_batch=1"),
+    ("moe", "adamw", "pp=2,dp=2,schedule=1f1b,micro_batch=1"),
+])
+def test_any_graph_is_cut(trainer, model, recipe, plan):
+    """Values that skip stages are passed on by those in between."""
+    expected = reference(model, recipe)
+    run = trainer.train(model, model, *expected["flags"], devices=4, plan=plan)
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+@pytest.mark.parametrize("devices,plan", [(2, ONE_F_ONE_B), PIPELINES[2]])
+def test_all_stages_clip_alike(trainer, devices, plan):
+    expected = reference("gpt2", "clip_cosine")
+    run = trainer.train("gpt2", "gpt2", *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+def test_bf16(trainer):
+    """The bounds of test_training's runs without a pipeline."""
+    expected = reference("gpt2", "bf16")
+    run = trainer.train("gpt2", "gpt2", *expected["flags"], devices=2, plan=ONE_F_ONE_B)
+    compare_steps(run, expected, loss=2e-3, norm=5e-2)
+
+
+@pytest.mark.parametrize("plans", [
+    [(2, "pp=2,dp=1,schedule=gpipe,micro_batch=1"), (2, ONE_F_ONE_B)],
+    [(4, "pp=4,dp=1,schedule=1f1b,micro_batch=1"),
+     (2, "pp=2,dp=1,schedule=interleaved,chunks=2,micro_batch=1")],
+])
+def test_schedules_with_equal_cuts_agree_bitwise(trainer, plans):
+    """Gradients are added in ascending order of microbatches, and norms stage by stage."""
+    flags = reference("gpt2", "adamw")["flags"]
+    first, second = (trainer.train("gpt2", "gpt2", *flags, devices=devices, plan=plan)
+                     for devices, plan in plans)
+    for key in ("loss", "grad_norm"):
+        assert first.column(key).tolist() == second.column(key).tolist(), key
+    for name, weight in first.weights.items():
+        assert weight.tobytes() == second.weights[name].tobytes(), name
+
+
+def test_every_rank_has_a_program(trainer):
+    flags = reference("gpt2", "adamw")["flags"]
+    run = trainer.train("gpt2", "gpt2", *flags, devices=2, plan=ONE_F_ONE_B)
+    facts = json.loads(check_call("dtc", "inspect", run.artifact, "--json").out)
+    assert len(facts["arena_bytes"]) == 2
+    # One message a microbatch and direction; the tied weight and the step vector once a step.
+    collectives = facts["collectives"]
+    assert collectives["send"] == collectives["recv"] == 8 and collectives["all_reduce"] == 2
+
+
+def test_drawn_weights_do_not_depend_on_stages(tmp_path):
+    """--init numbers parameters as the model does, whatever the order in which roles have them."""
+    saved = []
+    for plan in ("pp=1,dp=2", ONE_F_ONE_B):
+        artifact, weights = tmp_path / "model.dtc", tmp_path / "weights.safetensors"
+        check_call("dtc", "compile", MODELS / "gpt2_b1.onnx", "--devices", 2, "--plan", plan,
+                   "--loss", "cross_entropy", "--global-batch", 8, "--init", "--lr", 0,
+                   "--weight-decay", 0, "-o", artifact)
+        check_call("dtc-run", artifact, "--data", MODELS / "gpt2.data.safetensors", "--steps", 1,
+                   "--save-weights", weights)
+        saved.append(weights.read_bytes())
+    assert saved[0] == saved[1]
+
+
+@pytest.mark.parametrize("flags,message", [
+    (["--loss", "none", "--plan", "pp=2,dp=1"], "stages without a backward pass: pp=2"),
+    (["--loss", "cross_entropy", "--plan", ONE_F_ONE_B, "--verify"], "--verify can't follow"),
+])
+def test_what_is_not_done_yet_is_refused(tmp_path, flags, message):
+    outcome = call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", 2, "--global-batch", 8,
+                   *flags, "-o", tmp_path / "model.dtc")
+    assert outcome.code == 2 and message in outcome.error_line()
+    assert not (tmp_path / "model.dtc").exists()
