@@ -159,7 +159,7 @@ def test_processors_have_nowhere_to_offload_states_to():
 
 
 @pytest.mark.parametrize("arguments", [
-    ["compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "pp=2", "-o", "mlp.dtc"],
+    ["compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "recompute=full", "-o", "mlp.dtc"],
     ["compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "zero=1", "-o", "mlp.dtc"],
 ])
 def test_what_is_not_implemented_is_refused(tmp_path, arguments):

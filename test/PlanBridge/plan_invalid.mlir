@@ -6,7 +6,7 @@
 
 // DEGREES: error: plan: dp*tp*pp*cp*ep = 3 doesn't divide the number of devices: 4
 // KEY: error: plan: unknown key: dpp (did you mean dp?)
-// UNIMPLEMENTED: error: plan: not implemented yet: pp=2
+// UNIMPLEMENTED: error: plan: not implemented yet: stages without a backward pass: pp=2
 // BATCH: error: no plan for 8 devices: dp doesn't divide the batch of 4: 8
 // CLUSTER: error: unknown cluster: dgx
 module {

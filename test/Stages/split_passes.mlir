@@ -31,7 +31,7 @@
 // SPLIT-NOT: dtc.sum
 // SPLIT-LABEL: func.func @weight_grad_1(
 // SPLIT-SAME: #dtc.role<gradient, "w">
-// SPLIT-SAME: #dtc.role<kept, "kept 0 of chunk 1">
+// SPLIT-SAME: #dtc.role<kept, "kept 1 of chunk 1">
 // SPLIT-SAME: #dtc.role<kept, "kept 2 of chunk 1">
 // SPLIT: dist.all_gather
 // SPLIT: dtc.sum
