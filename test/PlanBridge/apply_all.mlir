@@ -1,7 +1,7 @@
 // RUN: dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=pp=2 all" %s | FileCheck %s --check-prefix=STAGES
 // RUN: dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=dp=2,zero=3 all" %s | FileCheck %s --check-prefix=STORAGE
 // RUN: dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=1 plan=recompute=full all" %s | FileCheck %s --check-prefix=RECOMPUTE
-// RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=pp=2 all" --dtc-pipeline=partition %s 2>&1 | FileCheck %s --check-prefix=NO-STAGES
+// RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=pp=2 all" --dtc-partition %s 2>&1 | FileCheck %s --check-prefix=NO-STAGES
 // RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=dp=2,zero=3 all" --dtc-pipeline=partition %s 2>&1 | FileCheck %s --check-prefix=NO-STORAGE
 // RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=1 plan=recompute=full all" --dtc-pipeline=partition %s 2>&1 | FileCheck %s --check-prefix=NO-RECOMPUTATION
 

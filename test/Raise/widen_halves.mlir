@@ -1,5 +1,5 @@
 // RUN: dtc-opt --split-input-file --dtc-widen-halves %s | FileCheck %s
-// RUN: dtc-opt --split-input-file --dtc-raise-pipeline %s | FileCheck --check-prefix=RAISED %s
+// RUN: dtc-opt --split-input-file --dtc-pipeline=raise %s | FileCheck --check-prefix=RAISED %s
 
 // A file of halves becomes the graph of the same file in f32. Casts between the two vanish, one to
 // f64 stays, and the largest number of a half, with which masks hide, becomes that of f32.
