@@ -32,7 +32,7 @@ def test_pipelines_train_as_pytorch_does(trainer, model, devices, plan):
     ("bart", "adamw", "pp=4,dp=1,schedule=1f1b,micro_batch=1"),  # decoders read the encoder's result
     ("t5", "sgd", "pp=4,dp=1,schedule=1f1b,micro_batch=1"),      # and layers a common bias
     ("gpt2_mask", "adamw", "pp=2,dp=2,schedule=1f1b,micro_batch=1"),  # a mask made from an input
-    ("resnet_tiny", "adamw", "pp=4,dp=1,schedule=1f1b,micro_batch=2"),  # skip connections
+    ("resnet_tiny", "adamw", "pp=2,dp=2,schedule=1f1b,micro_batch=1"),  # skip connections
     ("mixtral", "adamw", "pp=2,dp=2,schedule=zb,micro_batch=1"),
     ("moe", "adamw", "pp=2,dp=2,schedule=1f1b,micro_batch=1"),
 ])
@@ -48,13 +48,6 @@ def test_all_stages_clip_alike(trainer, devices, plan):
     expected = reference("gpt2", "clip_cosine")
     run = trainer.train("gpt2", "gpt2", *expected["flags"], devices=devices, plan=plan)
     compare_steps(run, expected, loss=1e-4, norm=1e-3)
-
-
-def test_bf16(trainer):
-    """The bounds of test_training's runs without a pipeline."""
-    expected = reference("gpt2", "bf16")
-    run = trainer.train("gpt2", "gpt2", *expected["flags"], devices=2, plan=ONE_F_ONE_B)
-    compare_steps(run, expected, loss=2e-3, norm=5e-2)
 
 
 @pytest.mark.parametrize("plans", [
