@@ -1,0 +1,58 @@
+// What cuBLASLt's opaque handles hold: the description of a product.
+#pragma once
+
+#include "dtc-cuda/CublasLt.h"
+
+#include <string>
+
+namespace dtc::emulator {
+
+struct MatrixLayout {
+  cuda::cudaDataType_t type;
+  cuda::cublasLtOrder_t order = cuda::CUBLASLT_ORDER_COL;
+  uint64_t rows, columns;
+  int64_t leading;
+  int32_t batches = 1;
+  int64_t batchStride = 0; // in elements
+
+  uint64_t index(uint64_t row, uint64_t column) const {
+    return order == cuda::CUBLASLT_ORDER_COL ? row + column * leading : row * leading + column;
+  }
+  /// Elements that lie one after another, and how many such runs a matrix has.
+  uint64_t runLength() const { return order == cuda::CUBLASLT_ORDER_COL ? rows : columns; }
+  uint64_t runs() const { return order == cuda::CUBLASLT_ORDER_COL ? columns : rows; }
+  std::string text() const;
+};
+
+struct MatmulDescription {
+  cuda::cublasComputeType_t compute;
+  cuda::cudaDataType_t scaleType;
+  cuda::cublasOperation_t a = cuda::CUBLAS_OP_N, b = cuda::CUBLAS_OP_N;
+  cuda::cublasLtEpilogue_t epilogue = cuda::CUBLASLT_EPILOGUE_DEFAULT;
+  uint64_t bias = 0; // an address
+};
+
+struct MatmulPreference {
+  uint64_t workspaceBytes = 0;
+  uint32_t alignment[4] = {256, 256, 256, 256}; // of A, B, C and D
+};
+
+/// The whole problem that a heuristic or a call is about.
+struct MatmulProblem {
+  const MatmulDescription &description;
+  const MatrixLayout &a, &b, &c, &d;
+
+  uint64_t m() const { return d.rows; }
+  uint64_t n() const { return d.columns; }
+  uint64_t k() const { return description.a == cuda::CUBLAS_OP_N ? a.columns : a.rows; }
+
+  /// Throws a Fault where the descriptions contradict each other or the emulator lacks something.
+  void check() const;
+
+  /// A number that tells problems apart, to find an algorithm that was chosen for another one.
+  uint64_t fingerprint() const;
+};
+
+unsigned bytesOf(cuda::cudaDataType_t type);
+
+} // namespace dtc::emulator

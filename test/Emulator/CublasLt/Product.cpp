@@ -1,0 +1,221 @@
+#include "Emulator/CublasLt/Product.h"
+
+#include "Emulator/Device/DeviceMemory.h"
+#include "Emulator/Interpreter/Half.h"
+
+#include <bit>
+#include <cmath>
+
+namespace dtc::emulator {
+
+using namespace dtc::cuda;
+
+namespace {
+
+template <HalfKind Kind> double loadHalf(const std::byte *place) {
+  uint16_t bits;
+  std::memcpy(&bits, place, sizeof(bits));
+  if constexpr (Kind == HalfKind::BF16)
+    return std::bit_cast<float>(uint32_t(bits) << 16);
+  else
+    return static_cast<float>(std::bit_cast<_Float16>(bits));
+}
+
+uint16_t roundToBf16(float value) {
+  if (std::isnan(value))
+    return 0x7fff;
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+double load(const std::byte *place, cudaDataType_t type) {
+  switch (type) {
+  case CUDA_R_32F: {
+    float value;
+    std::memcpy(&value, place, sizeof(value));
+    return value;
+  }
+  case CUDA_R_64F: {
+    double value;
+    std::memcpy(&value, place, sizeof(value));
+    return value;
+  }
+  case CUDA_R_16F:
+    return loadHalf<HalfKind::F16>(place);
+  case CUDA_R_16BF:
+    return loadHalf<HalfKind::BF16>(place);
+  }
+  return 0;
+}
+
+void store(std::byte *place, cudaDataType_t type, double value) {
+  auto single = static_cast<float>(value);
+  switch (type) {
+  case CUDA_R_32F:
+    std::memcpy(place, &single, sizeof(single));
+    break;
+  case CUDA_R_64F:
+    std::memcpy(place, &value, sizeof(value));
+    break;
+  case CUDA_R_16F: {
+    auto half = static_cast<_Float16>(single);
+    std::memcpy(place, &half, sizeof(half));
+    break;
+  }
+  case CUDA_R_16BF: {
+    uint16_t half = roundToBf16(single);
+    std::memcpy(place, &half, sizeof(half));
+    break;
+  }
+  }
+}
+
+/// Adds the bytes of a matrix's batch, run by run.
+void note(std::vector<Range> &ranges, uint64_t address, const MatrixLayout &layout, int batch) {
+  unsigned bytes = bytesOf(layout.type);
+  for (uint64_t run = 0; run < layout.runs(); ++run) {
+    uint64_t begin =
+        address + (uint64_t(batch) * layout.batchStride + run * layout.leading) * bytes;
+    uint64_t end = begin + layout.runLength() * bytes;
+    if (!ranges.empty() && ranges.back().end == begin)
+      ranges.back().end = end;
+    else
+      ranges.push_back({begin, end});
+  }
+}
+
+/// Sorts ranges and joins those that touch: batches may share a matrix or lie in any order.
+void normalize(std::vector<Range> &ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range &x, const Range &y) { return x.begin < y.begin; });
+  std::vector<Range> joined;
+  for (const Range &range : ranges)
+    if (!joined.empty() && range.begin <= joined.back().end)
+      joined.back().end = std::max(joined.back().end, range.end);
+    else
+      joined.push_back(range);
+  ranges = std::move(joined);
+}
+
+/// Copies op(X) of one batch into dense rows.
+template <typename T>
+std::vector<T> dense(uint64_t address, const MatrixLayout &layout, bool isTransposed, int batch,
+                     uint64_t rows, uint64_t columns, const DeviceMemory &memory) {
+  std::vector<T> result(rows * columns);
+  unsigned bytes = bytesOf(layout.type);
+  const std::byte *first =
+      memory.hostAddress(address) + uint64_t(batch) * layout.batchStride * bytes;
+  for (uint64_t i = 0; i < rows; ++i)
+    for (uint64_t j = 0; j < columns; ++j) {
+      uint64_t at = isTransposed ? layout.index(j, i) : layout.index(i, j);
+      result[i * columns + j] = static_cast<T>(load(first + at * bytes, layout.type));
+    }
+  return result;
+}
+
+/// Rows of the sum times columns: the innermost loop runs along a row, in vectors.
+template <typename T>
+std::vector<T> multiply(const std::vector<T> &a, const std::vector<T> &b, uint64_t m, uint64_t n,
+                        uint64_t k) {
+  std::vector<T> sums(m * n, T(0));
+  for (uint64_t p = 0; p < k; ++p) {
+    const T *row = b.data() + p * n;
+    for (uint64_t i = 0; i < m; ++i) {
+      T factor = a[i * k + p];
+      T *sum = sums.data() + i * n;
+      for (uint64_t j = 0; j < n; ++j)
+        sum[j] += factor * row[j];
+    }
+  }
+  return sums;
+}
+
+/// In blocks of rows that stay in the cache.
+template <typename T>
+std::vector<T> multiplyBlocked(const std::vector<T> &a, const std::vector<T> &b, uint64_t m,
+                               uint64_t n, uint64_t k) {
+  uint64_t block = std::max<uint64_t>(1, 32768 / sizeof(T) / std::max<uint64_t>(n, 1));
+  std::vector<T> result;
+  result.reserve(m * n);
+  for (uint64_t first = 0; first < m; first += block) {
+    uint64_t rows = std::min(block, m - first);
+    std::vector<T> part(a.begin() + first * k, a.begin() + (first + rows) * k);
+    std::vector<T> sums = multiply(part, b, rows, n, k);
+    result.insert(result.end(), sums.begin(), sums.end());
+  }
+  return result;
+}
+
+/// GELU as cuBLASLt has it, by way of tanh.
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+double finish(const Product &product, double sum, uint64_t row, const DeviceMemory &memory) {
+  cublasLtEpilogue_t epilogue = product.description.epilogue;
+  if (epilogue & CUBLASLT_EPILOGUE_BIAS)
+    sum += load(memory.hostAddress(product.description.bias + row * bytesOf(product.layoutD.type)),
+                product.layoutD.type);
+  return epilogue & CUBLASLT_EPILOGUE_GELU ? gelu(sum) : sum;
+}
+
+template <typename T> void runBatch(const Product &product, int batch, const DeviceMemory &memory) {
+  MatmulProblem problem = product.problem();
+  uint64_t m = problem.m(), n = problem.n(), k = problem.k();
+  auto a = dense<T>(product.a, product.layoutA, product.description.a == CUBLAS_OP_T, batch, m, k,
+                    memory);
+  auto b = dense<T>(product.b, product.layoutB, product.description.b == CUBLAS_OP_T, batch, k, n,
+                    memory);
+  std::vector<T> sums = multiplyBlocked(a, b, m, n, k);
+  const MatrixLayout &c = product.layoutC, &d = product.layoutD;
+  const std::byte *old =
+      memory.hostAddress(product.c) + uint64_t(batch) * c.batchStride * bytesOf(c.type);
+  std::byte *result =
+      memory.hostAddress(product.d) + uint64_t(batch) * d.batchStride * bytesOf(d.type);
+  for (uint64_t i = 0; i < m; ++i)
+    for (uint64_t j = 0; j < n; ++j) {
+      double value = product.alpha * sums[i * n + j];
+      if (product.beta != 0)
+        value += product.beta * load(old + c.index(i, j) * bytesOf(c.type), c.type);
+      store(result + d.index(i, j) * bytesOf(d.type), d.type, finish(product, value, i, memory));
+    }
+}
+
+Accesses accessesOf(const Product &product) {
+  Accesses accesses;
+  for (int batch = 0; batch < product.layoutD.batches; ++batch) {
+    note(accesses.reads, product.a, product.layoutA, batch);
+    note(accesses.reads, product.b, product.layoutB, batch);
+    if (product.beta != 0)
+      note(accesses.reads, product.c, product.layoutC, batch);
+    note(accesses.writes, product.d, product.layoutD, batch);
+  }
+  if (product.description.epilogue & CUBLASLT_EPILOGUE_BIAS)
+    accesses.reads.push_back(
+        {product.description.bias,
+         product.description.bias + product.problem().m() * bytesOf(product.layoutD.type)});
+  if (product.workspaceBytes > 0)
+    accesses.writes.push_back({product.workspace, product.workspace + product.workspaceBytes});
+  normalize(accesses.reads);
+  normalize(accesses.writes);
+  return accesses;
+}
+
+} // namespace
+
+Accesses runProduct(const Product &product, const DeviceMemory &memory) {
+  Accesses accesses = accessesOf(product);
+  for (const Range &range : accesses.reads)
+    memory.translate(range.begin, range.end - range.begin);
+  for (const Range &range : accesses.writes)
+    memory.translate(range.begin, range.end - range.begin);
+  // Whatever else lies in the workspace is lost, as with a true library.
+  if (product.workspaceBytes > 0)
+    std::memset(memory.hostAddress(product.workspace), 0xff, product.workspaceBytes);
+  for (int batch = 0; batch < product.layoutD.batches; ++batch)
+    product.layoutA.type == CUDA_R_64F ? runBatch<double>(product, batch, memory)
+                                       : runBatch<float>(product, batch, memory);
+  return accesses;
+}
+
+} // namespace dtc::emulator

@@ -1,0 +1,25 @@
+// Computes a product on emulated memory.
+#pragma once
+
+#include "Emulator/CublasLt/Descriptions.h"
+#include "Emulator/Device/AccessHistory.h"
+
+namespace dtc::emulator {
+
+class DeviceMemory;
+
+/// A call of cublasLtMatmul, with everything copied that may be gone when it runs.
+struct Product {
+  MatmulDescription description;
+  MatrixLayout layoutA, layoutB, layoutC, layoutD;
+  uint64_t a, b, c, d, workspace; // addresses
+  uint64_t workspaceBytes;
+  double alpha, beta;
+
+  MatmulProblem problem() const { return {description, layoutA, layoutB, layoutC, layoutD}; }
+};
+
+/// Computes D, overwrites the workspace, and says what was read and written.
+Accesses runProduct(const Product &product, const DeviceMemory &memory);
+
+} // namespace dtc::emulator

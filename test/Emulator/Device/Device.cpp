@@ -1,0 +1,71 @@
+#include "Emulator/Device/Device.h"
+
+#include "Emulator/Device/Fault.h"
+
+#include <cstdio>
+
+namespace dtc::emulator {
+
+Device::Device(int ordinal, uint64_t memoryBytes) : number(ordinal), bytes(memoryBytes) {}
+
+Stream &Device::defaultStream() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!nullStream)
+    nullStream = std::make_unique<Stream>(*this, true);
+  return *nullStream;
+}
+
+void Device::add(Stream &stream) {
+  std::lock_guard<std::mutex> lock(mutex);
+  streams.push_back(&stream);
+}
+
+void Device::remove(Stream &stream) {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::erase(streams, &stream);
+}
+
+void Device::orderDefaultStream(Stream &next) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (&next == nullStream.get()) {
+    for (Stream *stream : streams)
+      if (stream->isBlocking() && !stream->capture)
+        next.wait(stream->mark());
+  } else if (nullStream && next.isBlocking()) {
+    next.wait(nullStream->mark());
+  }
+}
+
+void Device::synchronize() {
+  std::vector<Mark> marks;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (Stream *stream : streams)
+      marks.push_back(stream->mark());
+    if (nullStream)
+      marks.push_back(nullStream->mark());
+  }
+  for (const Mark &mark : marks) {
+    Timeline::get().await(*mark.ticket);
+    Timeline::get().joinHost(mark.clock);
+  }
+}
+
+void Device::fail(const Fault &fault) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (failed)
+    return;
+  faultCode = fault.code;
+  faultMessage = fault.what();
+  failed = true;
+  std::fprintf(stderr, "emulated GPU %d: %s\n", number, fault.what());
+}
+
+void Device::checkHealthy() {
+  if (!failed)
+    return;
+  std::lock_guard<std::mutex> lock(mutex);
+  throw Fault(faultCode, faultMessage, true);
+}
+
+} // namespace dtc::emulator

@@ -1,0 +1,62 @@
+// One emulated device: its memory, its streams, and the first mistake that was found on it.
+#pragma once
+
+#include "Emulator/Device/DeviceMemory.h"
+#include "Emulator/Device/Stream.h"
+
+#include <set>
+
+namespace dtc::emulator {
+
+class Fault;
+
+/// What every emulated device allows, as an H100 does.
+struct DeviceLimits {
+  static constexpr unsigned threadsPerBlock = 1024;
+  static constexpr unsigned blockX = 1024, blockY = 1024, blockZ = 64;
+  static constexpr unsigned gridX = 2147483647, gridY = 65535, gridZ = 65535;
+  static constexpr unsigned sharedPerBlock = 48 * 1024;
+  static constexpr unsigned sharedPerBlockOptIn = 227 * 1024;
+  static constexpr unsigned staticSharedPerBlock = 48 * 1024;
+  static constexpr unsigned multiprocessors = 132;
+};
+
+class Device {
+public:
+  Device(int ordinal, uint64_t memoryBytes);
+
+  int ordinal() const { return number; }
+  DeviceMemory &memory() { return bytes; }
+  AccessHistory &history() { return accesses; }
+
+  /// The stream that a null handle means.
+  Stream &defaultStream();
+  void add(Stream &stream);
+  void remove(Stream &stream);
+
+  /// The default stream waits for all blocking streams, and these for it.
+  void orderDefaultStream(Stream &next);
+
+  /// Waits until every stream is idle.
+  void synchronize();
+
+  /// Keeps the first fault and prints it. Nothing more runs on this device.
+  void fail(const Fault &fault);
+  bool hasFailed() const { return failed; }
+
+  /// Throws the fault that was kept, if there is one.
+  void checkHealthy();
+
+private:
+  int number;
+  DeviceMemory bytes;
+  AccessHistory accesses;
+  std::mutex mutex;
+  std::vector<Stream *> streams; // in the order of creation
+  std::unique_ptr<Stream> nullStream;
+  std::atomic<bool> failed{false};
+  int faultCode = 0;
+  std::string faultMessage;
+};
+
+} // namespace dtc::emulator

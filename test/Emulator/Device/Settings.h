@@ -1,0 +1,20 @@
+// What the environment says about the emulated machine.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace dtc::emulator {
+
+struct Settings {
+  uint64_t memory;                        // DTC_EMULATED_GPU_MEMORY: bytes, or with K, M or G
+  int devices;                            // DTC_EMULATED_GPU_COUNT
+  uint64_t seed;                          // DTC_EMULATED_GPU_SEED
+  std::chrono::microseconds maximumDelay; // DTC_EMULATED_GPU_DELAY_US; 0 for none
+  std::chrono::seconds collectiveTimeout; // DTC_EMULATED_NCCL_TIMEOUT_S
+};
+
+/// Read once. A value that isn't a number ends the program with a message.
+const Settings &settings();
+
+} // namespace dtc::emulator

@@ -1,0 +1,114 @@
+#include "Emulator/Device/Stream.h"
+
+#include "Emulator/Device/Capture.h"
+#include "Emulator/Device/Device.h"
+#include "Emulator/Device/Fault.h"
+#include "Emulator/Device/Settings.h"
+
+namespace dtc::emulator {
+
+Stream::Stream(Device &device, bool blocking)
+    : owner(device), blocking(blocking), id(Timeline::get().newStream()),
+      random(static_cast<unsigned>(settings().seed * 7919 + id)), worker([this] { work(); }) {}
+
+Stream::~Stream() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    closing = true;
+  }
+  changed.notify_all();
+  worker.join();
+}
+
+void Stream::push(Entry entry) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    entries.push_back(std::move(entry));
+  }
+  changed.notify_all();
+}
+
+void Stream::submit(Operation operation) {
+  if (capture) {
+    capture->add(*this, std::move(operation));
+    return;
+  }
+  owner.orderDefaultStream(*this);
+  enqueue(std::move(operation));
+}
+
+void Stream::enqueue(Operation operation) {
+  auto stamp = std::make_shared<OperationStamp>();
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    clock.join(Timeline::get().hostClock());
+    stamp->time = clock.advance(id);
+    stamp->clock = clock;
+  }
+  stamp->name = std::move(operation.name);
+  stamp->stream = id;
+  push({std::move(stamp), std::move(operation.run), nullptr, nullptr});
+}
+
+Mark Stream::mark() {
+  Mark mark{std::make_shared<Ticket>(), {}};
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    mark.clock = clock;
+  }
+  push({nullptr, nullptr, nullptr, mark.ticket});
+  return mark;
+}
+
+void Stream::wait(const Mark &mark) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    clock.join(mark.clock);
+  }
+  push({nullptr, nullptr, mark.ticket, nullptr});
+}
+
+void Stream::synchronize() {
+  Mark all = mark();
+  Timeline::get().await(*all.ticket);
+  Timeline::get().joinHost(all.clock);
+  owner.checkHealthy();
+}
+
+void Stream::delay() {
+  // A quarter of the operations start late, so that a run doesn't always see the same order.
+  if (settings().maximumDelay.count() > 0 && random() % 4 == 0)
+    std::this_thread::sleep_for(settings().maximumDelay * (random() % 1000) / 1000);
+}
+
+void Stream::execute(Entry &entry) {
+  if (entry.waitsFor)
+    Timeline::get().await(*entry.waitsFor);
+  if (entry.run && !owner.hasFailed()) {
+    delay();
+    try {
+      owner.history().record(entry.stamp, entry.run());
+    } catch (const Fault &fault) {
+      owner.fail(fault);
+    }
+  }
+  if (entry.completes)
+    Timeline::get().complete(*entry.completes);
+}
+
+void Stream::work() {
+  while (true) {
+    Entry entry;
+    {
+      std::unique_lock<std::mutex> lock(mutex);
+      changed.wait(lock, [&] { return closing || !entries.empty(); });
+      if (entries.empty())
+        return;
+      entry = std::move(entries.front());
+      entries.pop_front();
+    }
+    execute(entry);
+  }
+}
+
+} // namespace dtc::emulator

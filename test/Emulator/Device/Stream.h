@@ -1,0 +1,78 @@
+// A stream: a worker thread that carries out operations one after another.
+//
+// Everything that the driver or a library does to a device is an Operation that is put on a stream.
+// While the stream is being captured, the operation becomes a node of a graph instead.
+#pragma once
+
+#include "Emulator/Device/AccessHistory.h"
+#include "Emulator/Device/Timeline.h"
+
+#include <deque>
+#include <functional>
+#include <random>
+#include <thread>
+
+namespace dtc::emulator {
+
+class Device;
+class Capture;
+
+struct Operation {
+  std::string name;
+  /// Carries it out on a worker's thread, and says what it has read and written. Throws a Fault.
+  std::function<Accesses()> run;
+};
+
+class Stream {
+public:
+  Stream(Device &device, bool blocking);
+  ~Stream();
+  Stream(const Stream &) = delete;
+  Stream &operator=(const Stream &) = delete;
+
+  /// Puts an operation at the stream's end, or into the graph that is being captured.
+  void submit(Operation operation);
+
+  /// The moment when everything put on the stream so far is over.
+  Mark mark();
+
+  /// Whatever is put on the stream from now on starts after a mark.
+  void wait(const Mark &mark);
+
+  void synchronize();
+
+  /// Puts an operation of a graph onto the stream, whether or not it is being captured.
+  void enqueue(Operation operation);
+
+  Device &device() { return owner; }
+  bool isBlocking() const { return blocking; }
+  size_t index() const { return id; }
+
+  /// The graph that is being captured from this stream, or null.
+  std::shared_ptr<Capture> capture;
+
+private:
+  struct Entry {
+    StampRef stamp; // null for a mark or a wait
+    std::function<Accesses()> run;
+    std::shared_ptr<Ticket> waitsFor, completes;
+  };
+
+  void push(Entry entry);
+  void work();
+  void execute(Entry &entry);
+  void delay();
+
+  Device &owner;
+  bool blocking;
+  size_t id;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Entry> entries;
+  bool closing = false;
+  VectorClock clock;
+  std::minstd_rand random;
+  std::thread worker;
+};
+
+} // namespace dtc::emulator

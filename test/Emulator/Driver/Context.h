@@ -1,0 +1,52 @@
+// The devices of the process, the context of a thread, and the frame around every entry point.
+#pragma once
+
+#include "Emulator/Device/Capture.h"
+#include "Emulator/Device/Device.h"
+#include "Emulator/Driver/Handles.h"
+
+#include <optional>
+
+namespace dtc::emulator {
+
+struct Event {
+  bool hasTiming;
+  std::optional<Mark> mark;
+  std::optional<CaptureMark> captured;
+};
+
+/// The device behind an ordinal, made when it is first asked for.
+Device &deviceAt(int ordinal);
+
+/// The device of this thread's current context.
+Device &currentDevice();
+
+Handles<Stream> &streamHandles();
+Handles<Event> &eventHandles();
+
+/// The stream behind a handle, which may be null; it isn't part of a broken device.
+Stream &streamOf(cuda::CUstream handle);
+
+/// Refuses a call before cuInit.
+void requireInitialized();
+
+/// Prints a fault once, where a caller wouldn't expect its code.
+void report(const Fault &fault, const char *function);
+
+/// Runs an entry point, and turns a fault into its result.
+template <typename Body> cuda::CUresult enter(const char *function, Body &&body) {
+  try {
+    body();
+    return cuda::CUDA_SUCCESS;
+  } catch (const Fault &fault) {
+    report(fault, function);
+    return static_cast<cuda::CUresult>(fault.code);
+  }
+}
+
+} // namespace dtc::emulator
+
+#define DTC_CUDA_FUNCTION(result, name, ...) extern "C" result name(__VA_ARGS__);
+namespace dtc::cuda {
+#include "dtc-cuda/DriverFunctions.def"
+} // namespace dtc::cuda

@@ -1,0 +1,253 @@
+// Allocations, copies and fills.
+#include "Emulator/Driver/Context.h"
+
+#include <cstring>
+#include <map>
+
+namespace dtc::emulator {
+
+namespace {
+
+/// Host memory that cuMemHostAlloc gave out; only this can be copied asynchronously.
+class PinnedMemory {
+public:
+  static PinnedMemory &get() {
+    static auto *memory = new PinnedMemory;
+    return *memory;
+  }
+
+  void *allocate(size_t bytes) {
+    void *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    if (!address)
+      throw Fault(cuda::CUDA_ERROR_OUT_OF_MEMORY,
+                  "the host has no " + std::to_string(bytes) + " bytes");
+    std::lock_guard<std::mutex> lock(mutex);
+    blocks[static_cast<std::byte *>(address)] = bytes;
+    return address;
+  }
+
+  void release(void *address) {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (blocks.erase(static_cast<std::byte *>(address)) == 0)
+      throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "cuMemFreeHost of memory that isn't pinned");
+    std::free(address);
+  }
+
+  /// Throws where a copy leaves the block that it begins in.
+  bool contains(const void *address, size_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex);
+    const auto *first = static_cast<const std::byte *>(address);
+    auto after = blocks.upper_bound(const_cast<std::byte *>(first));
+    if (after == blocks.begin())
+      return false;
+    auto [begin, size] = *std::prev(after);
+    if (first >= begin + size)
+      return false;
+    if (bytes > static_cast<size_t>(begin + size - first))
+      throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "a copy of " + std::to_string(bytes) +
+                                                      " bytes leaves its block of pinned memory");
+    return true;
+  }
+
+private:
+  std::mutex mutex;
+  std::map<std::byte *, size_t> blocks;
+};
+
+void requireHost(const void *host) {
+  if (!host)
+    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "the host's address is null");
+}
+
+/// Like the true driver, takes pageable memory before the call returns.
+void copyToDevice(cuda::CUdeviceptr target, const void *source, size_t bytes, Stream &stream) {
+  if (bytes == 0)
+    return;
+  requireHost(source);
+  stream.device().memory().translate(target, bytes);
+  std::shared_ptr<std::vector<std::byte>> staged;
+  if (!PinnedMemory::get().contains(source, bytes)) {
+    const auto *first = static_cast<const std::byte *>(source);
+    staged = std::make_shared<std::vector<std::byte>>(first, first + bytes);
+  }
+  stream.submit({"copy of " + std::to_string(bytes) + " bytes to the device",
+                 [=, &memory = stream.device().memory()] {
+                   std::memcpy(memory.translate(target, bytes), staged ? staged->data() : source,
+                               bytes);
+                   return Accesses{{}, {{target, target + bytes}}};
+                 }});
+}
+
+void copyToHost(void *target, cuda::CUdeviceptr source, size_t bytes, Stream &stream) {
+  if (bytes == 0)
+    return;
+  requireHost(target);
+  stream.device().memory().translate(source, bytes);
+  bool isPinned = PinnedMemory::get().contains(target, bytes);
+  stream.submit({"copy of " + std::to_string(bytes) + " bytes to the host",
+                 [=, &memory = stream.device().memory()] {
+                   std::memcpy(target, memory.translate(source, bytes), bytes);
+                   return Accesses{{{source, source + bytes}}, {}};
+                 }});
+  if (!isPinned && !stream.capture)
+    stream.synchronize();
+}
+
+void copyOnDevice(cuda::CUdeviceptr target, cuda::CUdeviceptr source, size_t bytes,
+                  Stream &stream) {
+  if (bytes == 0)
+    return;
+  stream.device().memory().translate(source, bytes);
+  stream.device().memory().translate(target, bytes);
+  if (target < source + bytes && source < target + bytes)
+    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "source and target of a copy overlap");
+  stream.submit(
+      {"copy of " + std::to_string(bytes) + " bytes", [=, &memory = stream.device().memory()] {
+         std::memcpy(memory.translate(target, bytes), memory.translate(source, bytes), bytes);
+         return Accesses{{{source, source + bytes}}, {{target, target + bytes}}};
+       }});
+}
+
+template <typename Value>
+void fill(cuda::CUdeviceptr target, Value value, size_t count, Stream &stream) {
+  if (count == 0)
+    return;
+  size_t bytes = count * sizeof(Value);
+  if (target % sizeof(Value) != 0)
+    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "the address of a fill isn't aligned");
+  stream.device().memory().translate(target, bytes);
+  stream.submit(
+      {"fill of " + std::to_string(bytes) + " bytes", [=, &memory = stream.device().memory()] {
+         auto *first = reinterpret_cast<Value *>(memory.translate(target, bytes));
+         std::fill_n(first, count, value);
+         return Accesses{{}, {{target, target + bytes}}};
+       }});
+}
+
+/// One side of a two-dimensional copy, as the address of each row.
+struct Rows {
+  bool onDevice;
+  std::byte *host;
+  cuda::CUdeviceptr device;
+  size_t pitch;
+};
+
+Rows rowsOf(cuda::CUmemorytype type, void *host, cuda::CUdeviceptr device, size_t x, size_t y,
+            size_t pitch, const cuda::CUDA_MEMCPY2D &copy) {
+  if (type != cuda::CU_MEMORYTYPE_HOST && type != cuda::CU_MEMORYTYPE_DEVICE)
+    throw Fault(cuda::CUDA_ERROR_NOT_SUPPORTED, "cuMemcpy2DAsync: only host and device memory");
+  if (pitch < copy.WidthInBytes && copy.Height > 1)
+    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "cuMemcpy2DAsync: the pitch is below the width");
+  size_t offset = y * pitch + x;
+  return {type == cuda::CU_MEMORYTYPE_DEVICE, static_cast<std::byte *>(host) + offset,
+          device + offset, pitch};
+}
+
+std::byte *row(const Rows &rows, size_t index, size_t width, DeviceMemory &memory,
+               std::vector<Range> &touched) {
+  if (!rows.onDevice)
+    return rows.host + index * rows.pitch;
+  uint64_t address = rows.device + index * rows.pitch;
+  touched.push_back({address, address + width});
+  return memory.translate(address, width);
+}
+
+void copyRows(const cuda::CUDA_MEMCPY2D &copy, Stream &stream) {
+  Rows source = rowsOf(copy.srcMemoryType, const_cast<void *>(copy.srcHost), copy.srcDevice,
+                       copy.srcXInBytes, copy.srcY, copy.srcPitch, copy);
+  Rows target = rowsOf(copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstXInBytes,
+                       copy.dstY, copy.dstPitch, copy);
+  size_t width = copy.WidthInBytes, height = copy.Height;
+  if (width == 0 || height == 0)
+    return;
+  auto isPageable = [&](const Rows &rows) {
+    return !rows.onDevice &&
+           !PinnedMemory::get().contains(rows.host, (height - 1) * rows.pitch + width);
+  };
+  bool mustWait = isPageable(source) || isPageable(target);
+  stream.submit(
+      {"copy of " + std::to_string(height) + " rows of " + std::to_string(width) + " bytes",
+       [=, &memory = stream.device().memory()] {
+         Accesses accesses;
+         for (size_t i = 0; i < height; ++i)
+           std::memcpy(row(target, i, width, memory, accesses.writes),
+                       row(source, i, width, memory, accesses.reads), width);
+         return accesses;
+       }});
+  if (mustWait && !stream.capture)
+    stream.synchronize();
+}
+
+} // namespace
+} // namespace dtc::emulator
+
+namespace dtc::cuda {
+
+using namespace dtc::emulator;
+
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
+  return enter("cuMemGetInfo", [&] {
+    *free = currentDevice().memory().available();
+    *total = currentDevice().memory().capacity();
+  });
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
+  return enter("cuMemAlloc", [&] { *address = currentDevice().memory().allocate(bytes); });
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  return enter("cuMemFree", [&] {
+    if (!address)
+      return;
+    Device &device = currentDevice();
+    device.synchronize();
+    Range range = device.memory().find(address);
+    device.memory().release(address);
+    device.history().forget(range);
+  });
+}
+
+CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
+  return enter("cuMemHostAlloc", [&] {
+    currentDevice();
+    if (bytes == 0 || (flags & ~(kMemHostAllocPortable | kMemHostAllocDeviceMap)) != 0)
+      throw Fault(CUDA_ERROR_INVALID_VALUE, "0 bytes, or flags that aren't known");
+    *address = PinnedMemory::get().allocate(bytes);
+  });
+}
+
+CUresult cuMemFreeHost(void *address) {
+  return enter("cuMemFreeHost", [&] {
+    currentDevice().synchronize();
+    PinnedMemory::get().release(address);
+  });
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr target, const void *source, size_t bytes,
+                              CUstream stream) {
+  return enter("cuMemcpyHtoDAsync", [&] { copyToDevice(target, source, bytes, streamOf(stream)); });
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void *target, CUdeviceptr source, size_t bytes, CUstream stream) {
+  return enter("cuMemcpyDtoHAsync", [&] { copyToHost(target, source, bytes, streamOf(stream)); });
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr target, CUdeviceptr source, size_t bytes,
+                              CUstream stream) {
+  return enter("cuMemcpyDtoDAsync", [&] { copyOnDevice(target, source, bytes, streamOf(stream)); });
+}
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream) {
+  return enter("cuMemcpy2DAsync", [&] { copyRows(*copy, streamOf(stream)); });
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t count, CUstream stream) {
+  return enter("cuMemsetD8Async", [&] { fill(target, value, count, streamOf(stream)); });
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr target, unsigned value, size_t count, CUstream stream) {
+  return enter("cuMemsetD32Async", [&] { fill(target, value, count, streamOf(stream)); });
+}
+
+} // namespace dtc::cuda

@@ -1,0 +1,267 @@
+// Modules, kernels and their launches.
+#include "Emulator/Driver/Context.h"
+#include "Emulator/Interpreter/Block.h"
+#include "Emulator/PTX/Decoder.h"
+
+#include <cstdio>
+#include <cstring>
+
+namespace dtc::emulator {
+
+namespace {
+
+struct Kernel {
+  Device *device;
+  std::shared_ptr<const Program> program;
+  unsigned dynamicSharedLimit;
+};
+
+struct Module {
+  Device *device;
+  std::vector<uint64_t> variables; // addresses
+  std::map<std::string, std::unique_ptr<Kernel>> kernels;
+};
+
+Handles<Module> &moduleHandles() {
+  static auto *handles = new Handles<Module>("module");
+  return *handles;
+}
+
+std::vector<std::string> linesOf(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    size_t first = std::min(line.find_first_not_of(" \t"), line.size());
+    lines.emplace_back(line.substr(first));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+/// Puts a variable into the device's memory, with its initial value.
+uint64_t placeVariable(Device &device, const ptx::Variable &variable,
+                       const ptx::VariableAddresses &known) {
+  if (variable.isExternal || variable.bytes == 0)
+    ptx::syntaxError(variable.line, "variables without a definition aren't supported");
+  uint64_t address = device.memory().allocate(variable.bytes);
+  std::vector<uint8_t> initial = variable.initial;
+  initial.resize(variable.bytes, 0);
+  for (const auto &[offset, symbol] : variable.relocations) {
+    auto at = known.find(symbol.name);
+    if (at == known.end())
+      ptx::syntaxError(variable.line, "unknown name '" + symbol.name + "'");
+    uint64_t target = at->second + symbol.offset;
+    std::memcpy(initial.data() + offset, &target, sizeof(target));
+  }
+  std::memcpy(device.memory().translate(address, variable.bytes), initial.data(), initial.size());
+  // Written by the host before anything that comes later.
+  auto stamp = std::make_shared<OperationStamp>();
+  stamp->name = "loading of the variable " + variable.name;
+  device.history().record(stamp, {{}, {{address, address + variable.bytes}}});
+  return address;
+}
+
+std::unique_ptr<Module> loadModule(std::string_view text, Device &device) {
+  ptx::Module parsed = ptx::parse(text);
+  auto module = std::make_unique<Module>();
+  module->device = &device;
+  ptx::VariableAddresses addresses;
+  for (const ptx::Variable &variable : parsed.variables)
+    if (variable.space != "shared") {
+      addresses[variable.name] = placeVariable(device, variable, addresses);
+      module->variables.push_back(addresses[variable.name]);
+    }
+  std::vector<std::string> lines = linesOf(text);
+  for (const ptx::Kernel &kernel : parsed.kernels) {
+    std::shared_ptr<const Program> program = ptx::decode(parsed, kernel, addresses, lines);
+    if (program->sharedBytes > DeviceLimits::staticSharedPerBlock)
+      ptx::syntaxError(kernel.line, "kernel '" + kernel.name + "' uses " +
+                                        std::to_string(program->sharedBytes) +
+                                        " bytes of static shared memory, and 49152 are allowed");
+    unsigned limit = DeviceLimits::sharedPerBlock - program->sharedBytes;
+    module->kernels[kernel.name] = std::make_unique<Kernel>(Kernel{&device, program, limit});
+  }
+  return module;
+}
+
+/// Hands a complaint about PTX to the buffer that the caller gave for it.
+void fillErrorLog(const std::string &message, unsigned count, const cuda::CUjit_option *options,
+                  void **values) {
+  char *buffer = nullptr;
+  size_t size = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == cuda::CU_JIT_ERROR_LOG_BUFFER)
+      buffer = static_cast<char *>(values[i]);
+    if (options[i] == cuda::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+      size = reinterpret_cast<size_t>(values[i]);
+  }
+  if (buffer && size > 0)
+    std::snprintf(buffer, size, "%s", message.c_str());
+}
+
+std::string_view textOf(const void *image) {
+  const auto *text = static_cast<const char *>(image);
+  if (std::memcmp(text,
+                  "\x7f"
+                  "ELF",
+                  4) == 0)
+    throw Fault(cuda::CUDA_ERROR_NO_BINARY_FOR_GPU, "the emulated device takes PTX alone");
+  return text;
+}
+
+Kernel &kernelOf(cuda::CUfunction function) {
+  if (!function)
+    throw Fault(cuda::CUDA_ERROR_INVALID_HANDLE, "the function is null");
+  return *reinterpret_cast<Kernel *>(function);
+}
+
+void require(bool condition, cuda::CUresult code, const std::string &message) {
+  if (!condition)
+    throw Fault(code, message);
+}
+
+void checkGeometry(const Kernel &kernel, Extent blocks, Extent threads, unsigned sharedBytes) {
+  using Limits = DeviceLimits;
+  const Program &program = *kernel.program;
+  auto text = [](Extent extent) {
+    return std::to_string(extent.x) + " x " + std::to_string(extent.y) + " x " +
+           std::to_string(extent.z);
+  };
+  bool isGridValid = blocks.count() > 0 && blocks.x <= Limits::gridX && blocks.y <= Limits::gridY &&
+                     blocks.z <= Limits::gridZ;
+  require(isGridValid, cuda::CUDA_ERROR_INVALID_VALUE,
+          program.name + ": no grid of " + text(blocks) + " blocks");
+  bool isBlockValid = threads.count() > 0 && threads.x <= Limits::blockX &&
+                      threads.y <= Limits::blockY && threads.z <= Limits::blockZ &&
+                      threads.count() <= Limits::threadsPerBlock;
+  require(isBlockValid, cuda::CUDA_ERROR_INVALID_VALUE,
+          program.name + ": no block of " + text(threads) + " threads");
+  require(program.maximumThreads == 0 || threads.count() <= program.maximumThreads,
+          cuda::CUDA_ERROR_INVALID_VALUE,
+          program.name + ": " + text(threads) + " threads, and .maxntid says " +
+              std::to_string(program.maximumThreads));
+  require(program.requiredThreads == 0 || threads.count() == program.requiredThreads,
+          cuda::CUDA_ERROR_INVALID_VALUE,
+          program.name + ": " + text(threads) + " threads, and .reqntid says " +
+              std::to_string(program.requiredThreads));
+  require(sharedBytes <= kernel.dynamicSharedLimit, cuda::CUDA_ERROR_INVALID_VALUE,
+          program.name + ": " + std::to_string(sharedBytes) +
+              " bytes of dynamic shared memory, and " + std::to_string(kernel.dynamicSharedLimit) +
+              " are allowed; CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it");
+}
+
+void launch(Kernel &kernel, Extent blocks, Extent threads, unsigned sharedBytes, Stream &stream,
+            void **values) {
+  require(&stream.device() == kernel.device, cuda::CUDA_ERROR_INVALID_HANDLE,
+          kernel.program->name + ": the stream and the kernel are of two devices");
+  checkGeometry(kernel, blocks, threads, sharedBytes);
+  Launch made{kernel.program, blocks, threads, sharedBytes,
+              std::vector<std::byte>(kernel.program->parameterBytes)};
+  for (size_t i = 0; i < kernel.program->parameters.size(); ++i) {
+    const Parameter &parameter = kernel.program->parameters[i];
+    require(values && values[i], cuda::CUDA_ERROR_INVALID_VALUE,
+            kernel.program->name + ": parameter " + std::to_string(i) + " is missing");
+    std::memcpy(made.parameters.data() + parameter.offset, values[i], parameter.bytes);
+  }
+  stream.submit({"kernel " + kernel.program->name,
+                 [made = std::move(made), &memory = stream.device().memory()] {
+                   return runLaunch(made, memory);
+                 }});
+}
+
+int attributeOf(const Kernel &kernel, cuda::CUfunction_attribute attribute) {
+  switch (attribute) {
+  case cuda::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    return kernel.program->maximumThreads ? static_cast<int>(kernel.program->maximumThreads)
+                                          : static_cast<int>(DeviceLimits::threadsPerBlock);
+  case cuda::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+    return static_cast<int>(kernel.program->sharedBytes);
+  case cuda::CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+    return 0;
+  case cuda::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+    return static_cast<int>(kernel.program->localBytes);
+  case cuda::CU_FUNC_ATTRIBUTE_NUM_REGS:
+    return 32;
+  case cuda::CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    return 80;
+  case cuda::CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+    return 90;
+  case cuda::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+    return static_cast<int>(kernel.dynamicSharedLimit);
+  }
+  throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "unknown attribute of a function");
+}
+
+} // namespace
+} // namespace dtc::emulator
+
+namespace dtc::cuda {
+
+using namespace dtc::emulator;
+
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
+                            CUjit_option *options, void **values) {
+  return enter("cuModuleLoadDataEx", [&] {
+    try {
+      *module = moduleHandles().add<CUmodule>(loadModule(textOf(image), currentDevice()));
+    } catch (const Fault &fault) {
+      fillErrorLog(fault.what(), count, options, values);
+      throw;
+    }
+  });
+}
+
+extern "C" CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
+}
+
+CUresult cuModuleUnload(CUmodule module) {
+  return enter("cuModuleUnload", [&] {
+    std::unique_ptr<dtc::emulator::Module> taken = moduleHandles().take(module);
+    taken->device->synchronize();
+    for (uint64_t address : taken->variables) {
+      taken->device->history().forget(taken->device->memory().find(address));
+      taken->device->memory().release(address);
+    }
+  });
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
+  return enter("cuModuleGetFunction", [&] {
+    auto &kernels = moduleHandles().find(module).kernels;
+    auto at = kernels.find(name);
+    require(at != kernels.end(), CUDA_ERROR_NOT_FOUND,
+            std::string("the module has no kernel '") + name + "'");
+    *function = reinterpret_cast<CUfunction>(at->second.get());
+  });
+}
+
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
+  return enter("cuFuncGetAttribute", [&] { *value = attributeOf(kernelOf(function), attribute); });
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+  return enter("cuFuncSetAttribute", [&] {
+    require(attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CUDA_ERROR_INVALID_VALUE,
+            "only the size of dynamic shared memory can be set");
+    Kernel &kernel = kernelOf(function);
+    unsigned most = DeviceLimits::sharedPerBlockOptIn - kernel.program->sharedBytes;
+    require(value >= 0 && static_cast<unsigned>(value) <= most, CUDA_ERROR_INVALID_VALUE,
+            kernel.program->name + ": " + std::to_string(value) +
+                " bytes of dynamic shared memory, and " + std::to_string(most) + " are possible");
+    kernel.dynamicSharedLimit = static_cast<unsigned>(value);
+  });
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ,
+                        unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,
+                        CUstream stream, void **parameters, void **extra) {
+  return enter("cuLaunchKernel", [&] {
+    require(!extra, CUDA_ERROR_INVALID_VALUE, "parameters are taken from kernelParams alone");
+    launch(kernelOf(function), {gridX, gridY, gridZ}, {blockX, blockY, blockZ}, sharedBytes,
+           streamOf(stream), parameters);
+  });
+}
+
+} // namespace dtc::cuda

@@ -1,0 +1,77 @@
+// Values of the 32 lanes of a warp, as clang's vectors: arithmetic on them becomes vector
+// instructions.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace dtc::emulator {
+
+inline constexpr unsigned kLanes = 32;
+inline constexpr uint32_t kAllLanes = ~uint32_t(0);
+
+template <typename T> struct LanesOf {
+  typedef T Type __attribute__((ext_vector_type(32)));
+};
+template <typename T> using Lanes = typename LanesOf<T>::Type;
+
+typedef bool LaneBits __attribute__((ext_vector_type(32)));
+
+template <unsigned Bytes> struct SignedOfSize;
+template <> struct SignedOfSize<1> {
+  using Type = int8_t;
+};
+template <> struct SignedOfSize<2> {
+  using Type = int16_t;
+};
+template <> struct SignedOfSize<4> {
+  using Type = int32_t;
+};
+template <> struct SignedOfSize<8> {
+  using Type = int64_t;
+};
+template <typename T> using SignedLike = typename SignedOfSize<sizeof(T)>::Type;
+template <typename T> using UnsignedLike = std::make_unsigned_t<SignedLike<T>>;
+
+/// For each lane, all ones where its bit is set.
+template <typename T> inline Lanes<SignedLike<T>> expand(uint32_t mask) {
+  return -__builtin_convertvector(__builtin_bit_cast(LaneBits, mask), Lanes<SignedLike<T>>);
+}
+
+/// A bit for each lane whose value isn't zero: the result of a comparison of vectors.
+template <typename V> inline uint32_t maskOf(V truth) {
+  return __builtin_bit_cast(uint32_t, __builtin_convertvector(truth != 0, LaneBits));
+}
+
+template <typename T> inline Lanes<T> select(uint32_t mask, Lanes<T> yes, Lanes<T> no) {
+  return expand<T>(mask) ? yes : no;
+}
+
+template <typename To, typename From> inline Lanes<To> convert(Lanes<From> value) {
+  return __builtin_convertvector(value, Lanes<To>);
+}
+
+template <typename To, typename From> inline Lanes<To> reinterpret(Lanes<From> value) {
+  return __builtin_bit_cast(Lanes<To>, value);
+}
+
+template <typename T> inline Lanes<T> broadcast(T value) { return Lanes<T>(value); }
+
+/// Calls a function for each lane of a mask, the lowest first.
+template <typename Function> inline void forLanes(uint32_t mask, Function &&function) {
+  for (; mask; mask &= mask - 1)
+    function(static_cast<unsigned>(std::countr_zero(mask)));
+}
+
+/// Applies a function of one value to each lane.
+template <typename To, typename V, typename Function>
+inline Lanes<To> mapLanes(V value, Function &&function) {
+  Lanes<To> result;
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    result[lane] = function(value[lane]);
+  return result;
+}
+
+} // namespace dtc::emulator

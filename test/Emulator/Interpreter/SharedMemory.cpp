@@ -1,0 +1,70 @@
+#include "Emulator/Interpreter/SharedMemory.h"
+
+#include <algorithm>
+
+namespace dtc::emulator {
+
+namespace {
+
+std::string race(const char *does, const char *did, uint32_t other, uint32_t offset) {
+  return std::string("shared-memory race: it ") + does + " shared byte " + std::to_string(offset) +
+         " that thread " + std::to_string(other) + " " + did + " since the last barrier";
+}
+
+} // namespace
+
+SharedMemory::SharedMemory(uint32_t size, uint32_t granule)
+    : bytes(size), granules((size + granule - 1) / granule), granule(granule) {}
+
+void SharedMemory::reset() {
+  std::fill(bytes.begin(), bytes.end(), std::byte{0xff});
+  firstEpoch = ++epoch;
+}
+
+void SharedMemory::noteReader(Granule &place, uint32_t thread, uint32_t warpEpoch, bool isAtomic) {
+  Touch &reader = place.reader;
+  bool isSameWarp = reader.thread / 32 == thread / 32;
+  if (reader.epoch != epoch) {
+    reader = {epoch, warpEpoch, static_cast<uint16_t>(thread), isAtomic};
+    place.hasManyReaders = place.hasReadersInOtherWarps = false;
+  } else if (isSameWarp && reader.warpEpoch != warpEpoch) {
+    reader = {epoch, warpEpoch, static_cast<uint16_t>(thread), isAtomic};
+    place.hasManyReaders = false;
+  } else {
+    place.hasManyReaders |= reader.thread != thread;
+    place.hasReadersInOtherWarps |= !isSameWarp;
+    reader.isAtomic &= isAtomic;
+  }
+}
+
+std::string SharedMemory::read(uint32_t offset, uint32_t count, uint32_t thread, uint32_t warpEpoch,
+                               bool isAtomic) {
+  for (uint32_t i = offset / granule; i <= (offset + count - 1) / granule; ++i) {
+    Granule &place = granules[i];
+    if (place.writer.epoch < firstEpoch)
+      return "uninitialized read of shared byte " + std::to_string(i * granule);
+    if (isConcurrent(place.writer, thread, warpEpoch) && !(isAtomic && place.writer.isAtomic))
+      return race("reads", "wrote", place.writer.thread, i * granule);
+    noteReader(place, thread, warpEpoch, isAtomic);
+  }
+  return "";
+}
+
+std::string SharedMemory::write(uint32_t offset, uint32_t count, uint32_t thread,
+                                uint32_t warpEpoch, bool isAtomic) {
+  for (uint32_t i = offset / granule; i <= (offset + count - 1) / granule; ++i) {
+    Granule &place = granules[i];
+    if (isConcurrent(place.writer, thread, warpEpoch) && !(isAtomic && place.writer.isAtomic))
+      return race("writes", "wrote", place.writer.thread, i * granule);
+    const Touch &reader = place.reader;
+    bool othersRead = place.hasReadersInOtherWarps ||
+                      (place.hasManyReaders && reader.warpEpoch == warpEpoch) ||
+                      isConcurrent(reader, thread, warpEpoch);
+    if (reader.epoch == epoch && othersRead && !(isAtomic && reader.isAtomic))
+      return race("writes", "read", reader.thread, i * granule);
+    place.writer = {epoch, warpEpoch, static_cast<uint16_t>(thread), isAtomic};
+  }
+  return "";
+}
+
+} // namespace dtc::emulator

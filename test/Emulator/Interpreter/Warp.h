@@ -1,0 +1,83 @@
+// A warp: its registers, and which of its lanes are where.
+#pragma once
+
+#include "Emulator/Interpreter/Lanes.h"
+#include "Emulator/Interpreter/Program.h"
+
+namespace dtc::emulator {
+
+class Block;
+
+class Warp {
+public:
+  enum class State { Running, AtBarrier, Exited };
+
+  Warp(Block &block, unsigned index, std::byte *registers, const Program &program);
+
+  /// Prepares the warp for the block's present position.
+  void start(uint32_t lanes);
+
+  /// Executes until a barrier or until all lanes have exited; returns instructions times lanes.
+  uint64_t run();
+
+  template <typename T> Lanes<T> read(OperandCode operand) const {
+    Lanes<T> value;
+    std::memcpy(&value, files[operand >> 31] + (operand & ~kConstant), sizeof(value));
+    return value;
+  }
+
+  template <typename T> void write(OperandCode operand, Lanes<T> value, uint32_t mask) {
+    std::byte *place = registers() + operand;
+    if (mask != kAllLanes)
+      value = select<T>(mask, value, read<T>(operand));
+    std::memcpy(place, &value, sizeof(value));
+  }
+
+  uint32_t readPredicate(OperandCode operand) const {
+    uint32_t value;
+    std::memcpy(&value, files[operand >> 31] + (operand & ~kConstant), sizeof(value));
+    return value;
+  }
+
+  void writePredicate(OperandCode operand, uint32_t value, uint32_t mask) {
+    value = (readPredicate(operand) & ~mask) | (value & mask);
+    std::memcpy(registers() + operand, &value, sizeof(value));
+  }
+
+  /// Ends the kernel: "kernel softmax, line 40 (ld.global…), block 3, thread 17: …".
+  [[noreturn]] void fail(int code, const Instruction &at, unsigned lane,
+                         const std::string &what) const;
+
+  Block &block() { return owner; }
+  unsigned index() const { return number; }
+  State state() const { return current; }
+  uint32_t liveLanes() const { return live; }
+  unsigned firstThread() const { return number * kLanes; }
+
+  /// Counts the warp's own barriers, for shared memory's races between lanes.
+  uint32_t epoch = 0;
+  const Instruction *waitsAt = nullptr; // the barrier
+
+private:
+  struct Path {
+    uint32_t pc, reconvergence, mask;
+  };
+
+  std::byte *registers() { return const_cast<std::byte *>(files[0]); }
+  void branch(const Instruction &at, uint32_t taken);
+  void branchIndirect(const Instruction &at, uint32_t mask);
+  void part(uint32_t reconvergence, const Path *paths, size_t count);
+  void exit(uint32_t lanes);
+  void arrive(const Instruction &at, uint32_t mask);
+  void popReconverged();
+
+  Block &owner;
+  const Program &program;
+  unsigned number;
+  const std::byte *files[2]; // registers and constants
+  std::vector<Path> paths;   // the last is carried out
+  uint32_t live = 0;
+  State current = State::Exited;
+};
+
+} // namespace dtc::emulator

@@ -1,0 +1,381 @@
+// The entry points of the emulated NCCL. Ranks are threads of one process.
+#include "Emulator/Device/Settings.h"
+#include "Emulator/Driver/Context.h"
+#include "Emulator/NCCL/Clique.h"
+
+#include <cstring>
+
+#define DTC_CUDA_FUNCTION(result, name, ...) extern "C" result name(__VA_ARGS__);
+namespace dtc::cuda {
+#include "dtc-cuda/NcclFunctions.def"
+} // namespace dtc::cuda
+
+namespace dtc::emulator {
+
+using namespace dtc::cuda;
+
+namespace {
+
+struct Communicator {
+  std::shared_ptr<Clique> clique;
+  unsigned rank;
+  Device *device;
+  bool isBlocking;
+  uint64_t splits = 0; // how often this rank has split it
+};
+
+Handles<Communicator> &communicators() {
+  static auto *handles = new Handles<Communicator>("communicator");
+  return *handles;
+}
+
+/// Cliques by what their ranks know: a unique id, or which split of which clique they come from.
+std::shared_ptr<Clique> cliqueNamed(const std::string &name, size_t size) {
+  static std::mutex mutex;
+  static auto *cliques = new std::map<std::string, std::shared_ptr<Clique>>;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<Clique> &clique = (*cliques)[name];
+  if (!clique)
+    clique = std::make_shared<Clique>(name, size);
+  if (clique->size() != size)
+    throw Fault(ncclInvalidArgument, "communicator " + name + " has " +
+                                         std::to_string(clique->size()) + " ranks for one and " +
+                                         std::to_string(size) + " for another");
+  return clique;
+}
+
+/// Where the ranks of a clique say which part of a split they want.
+class Split {
+public:
+  explicit Split(size_t size) : size(size) {}
+
+  static std::shared_ptr<Split> of(const std::string &name, size_t size) {
+    static std::mutex mutex;
+    static auto *splits = new std::map<std::string, std::shared_ptr<Split>>;
+    std::lock_guard<std::mutex> lock(mutex);
+    std::shared_ptr<Split> &split = (*splits)[name];
+    if (!split)
+      split = std::make_shared<Split>(size);
+    return split;
+  }
+
+  /// The ranks of the same color, in the order of their keys, once all have asked.
+  std::vector<unsigned> members(unsigned rank, int color, int key) {
+    std::unique_lock<std::mutex> lock(mutex);
+    requests[rank] = {color, key};
+    changed.notify_all();
+    if (!changed.wait_for(lock, settings().collectiveTimeout,
+                          [&] { return requests.size() == size; }))
+      throw Fault(ncclRemoteError, "rank " + std::to_string(rank) +
+                                       " waited in ncclCommSplit, and " +
+                                       std::to_string(requests.size()) + " of " +
+                                       std::to_string(size) + " ranks came");
+    std::vector<std::pair<int, unsigned>> order;
+    for (const auto &[other, request] : requests)
+      if (request.first == color)
+        order.emplace_back(request.second, other);
+    std::sort(order.begin(), order.end());
+    std::vector<unsigned> result;
+    for (const auto &[sortedBy, other] : order)
+      result.push_back(other);
+    return result;
+  }
+
+private:
+  size_t size;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<unsigned, std::pair<int, int>> requests; // color and key by rank
+};
+
+/// What a thread has put into the group that it has open.
+struct OpenGroup {
+  int depth = 0;
+  struct Entry {
+    Communicator *communicator;
+    Stream *stream;
+    std::vector<Message> messages;
+  };
+  std::vector<Entry> entries;
+  std::vector<Communicator *> initialized;
+};
+thread_local OpenGroup group;
+thread_local std::string lastError;
+
+template <typename Body> ncclResult_t enterLibrary(const char *function, Body &&body) {
+  try {
+    return body();
+  } catch (const Fault &fault) {
+    report(fault, function);
+    lastError = fault.what();
+    return fault.code <= ncclInProgress ? static_cast<ncclResult_t>(fault.code)
+                                        : ncclUnhandledCudaError;
+  }
+}
+
+void require(bool condition, ncclResult_t code, const std::string &message) {
+  if (!condition)
+    throw Fault(code, message);
+}
+
+bool isBlocking(const ncclConfig_t *config) {
+  if (!config)
+    return true;
+  require(config->magic == 0xcafebeef && config->size >= sizeof(ncclConfig_t), ncclInvalidArgument,
+          "the configuration wasn't initialized");
+  return config->blocking != 0;
+}
+
+Communicator &usable(ncclComm_t handle) {
+  Communicator &communicator = communicators().find(handle);
+  require(communicator.clique->isComplete(), ncclInvalidUsage,
+          "the communicator is used before all of its ranks have joined");
+  std::string failure = communicator.clique->failure();
+  require(failure.empty(), ncclRemoteError, failure);
+  return communicator;
+}
+
+ncclResult_t finishJoining(Communicator &communicator) {
+  if (communicator.isBlocking && group.depth > 0) {
+    group.initialized.push_back(&communicator);
+    return ncclSuccess;
+  }
+  if (communicator.isBlocking)
+    communicator.clique->awaitComplete(communicator.rank);
+  return communicator.clique->isComplete() ? ncclSuccess : ncclInProgress;
+}
+
+void requireOverlapFree(const Contribution &part, unsigned rank, size_t ranks) {
+  Range source = part.sourceRange(ranks), target = part.targetRange(ranks);
+  uint64_t shift = rank * part.count * bytesOf(part.type);
+  bool isInPlace = part.kind == Collective::AllReduce   ? part.source == part.target
+                   : part.kind == Collective::AllGather ? part.source == part.target + shift
+                                                        : part.target == part.source + shift;
+  require(isInPlace || source.end <= target.begin || target.end <= source.begin,
+          ncclInvalidArgument,
+          "source and target of " + part.text() + " overlap, and it isn't in place");
+}
+
+ncclResult_t collective(Collective kind, const void *source, void *target, size_t count,
+                        ncclDataType_t type, ncclRedOp_t reduction, ncclComm_t handle,
+                        CUstream streamHandle) {
+  Communicator &communicator = usable(handle);
+  Stream &stream = streamOf(streamHandle);
+  require(&stream.device() == communicator.device, ncclInvalidUsage,
+          "the stream is of another device than the communicator");
+  Contribution part{kind,
+                    reinterpret_cast<uint64_t>(source),
+                    reinterpret_cast<uint64_t>(target),
+                    count,
+                    type,
+                    reduction,
+                    communicator.device};
+  require(reduction <= ncclAvg, ncclInvalidArgument, "unknown reduction");
+  bytesOf(type);
+  requireOverlapFree(part, communicator.rank, communicator.clique->size());
+  if (count > 0)
+    stream.submit({part.text(), [part, clique = communicator.clique, rank = communicator.rank] {
+                     return clique->meet(rank, part);
+                   }});
+  return ncclSuccess;
+}
+
+void submitMessages() {
+  for (OpenGroup::Entry &entry : group.entries) {
+    std::string name = std::to_string(entry.messages.size()) + " sends and receives";
+    entry.stream->submit(
+        {name, [messages = std::move(entry.messages), clique = entry.communicator->clique,
+                rank = entry.communicator->rank] { return clique->exchange(rank, messages); }});
+  }
+  group.entries.clear();
+}
+
+ncclResult_t message(bool isSend, const void *address, size_t count, ncclDataType_t type, int peer,
+                     ncclComm_t handle, CUstream streamHandle) {
+  Communicator &communicator = usable(handle);
+  Stream &stream = streamOf(streamHandle);
+  require(peer >= 0 && static_cast<size_t>(peer) < communicator.clique->size(), ncclInvalidArgument,
+          "there is no rank " + std::to_string(peer));
+  bytesOf(type);
+  Message made{isSend, static_cast<unsigned>(peer), reinterpret_cast<uint64_t>(address), count,
+               type,   communicator.device};
+  OpenGroup::Entry *found = nullptr;
+  for (OpenGroup::Entry &entry : group.entries)
+    if (entry.communicator == &communicator && entry.stream == &stream)
+      found = &entry;
+  if (!found)
+    found = &group.entries.emplace_back(OpenGroup::Entry{&communicator, &stream, {}});
+  found->messages.push_back(made);
+  if (group.depth == 0)
+    submitMessages();
+  return ncclSuccess;
+}
+
+ncclResult_t split(Communicator &parent, int color, int key, ncclComm_t *result,
+                   const ncclConfig_t *config) {
+  bool blocks = config ? isBlocking(config) : parent.isBlocking;
+  std::string name = parent.clique->title() + "/" + std::to_string(++parent.splits);
+  std::vector<unsigned> members =
+      Split::of(name, parent.clique->size())->members(parent.rank, color, key);
+  *result = nullptr;
+  if (color < 0)
+    return ncclSuccess;
+  auto made = std::make_unique<Communicator>();
+  made->clique = cliqueNamed(name + "." + std::to_string(color), members.size());
+  made->rank = static_cast<unsigned>(std::find(members.begin(), members.end(), parent.rank) -
+                                     members.begin());
+  made->device = parent.device;
+  made->isBlocking = blocks;
+  made->clique->join(made->rank, *made->device);
+  Communicator &joined = *made;
+  *result = communicators().add<ncclComm_t>(std::move(made));
+  return finishJoining(joined);
+}
+
+} // namespace
+} // namespace dtc::emulator
+
+namespace dtc::cuda {
+
+using namespace dtc::emulator;
+
+ncclResult_t ncclGetVersion(int *version) {
+  *version = 22809;
+  return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t result) {
+  constexpr const char *texts[] = {"no error",
+                                   "unhandled cuda error",
+                                   "unhandled system error",
+                                   "internal error",
+                                   "invalid argument",
+                                   "invalid usage",
+                                   "remote process exited or there was a network error",
+                                   "NCCL operation in progress"};
+  return result < std::size(texts) ? texts[result] : "unknown result code";
+}
+
+const char *ncclGetLastError(ncclComm_t comm) {
+  if (comm)
+    if (std::string failure = communicators().find(comm).clique->failure(); !failure.empty())
+      lastError = failure;
+  return lastError.c_str();
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+  static std::atomic<unsigned> next{0};
+  std::memset(id, 0, sizeof(*id));
+  std::snprintf(id->internal, sizeof(id->internal), "%u", next++);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config) {
+  return enterLibrary("ncclCommInitRankConfig", [&] {
+    require(ranks > 0 && rank >= 0 && rank < ranks, ncclInvalidArgument,
+            "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " can't exist");
+    auto made = std::make_unique<Communicator>();
+    made->isBlocking = isBlocking(config);
+    made->clique = cliqueNamed(std::string(id.internal, strnlen(id.internal, sizeof(id.internal))),
+                               static_cast<size_t>(ranks));
+    made->rank = static_cast<unsigned>(rank);
+    made->device = &currentDevice();
+    made->clique->join(made->rank, *made->device);
+    Communicator &joined = *made;
+    *comm = communicators().add<ncclComm_t>(std::move(made));
+    return finishJoining(joined);
+  });
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newComm,
+                           ncclConfig_t *config) {
+  return enterLibrary("ncclCommSplit",
+                      [&] { return split(usable(comm), color, key, newComm, config); });
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
+  return enterLibrary("ncclCommGetAsyncError", [&] {
+    Clique &clique = *communicators().find(comm).clique;
+    *error = !clique.failure().empty() ? ncclRemoteError
+             : clique.isComplete()     ? ncclSuccess
+                                       : ncclInProgress;
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  return enterLibrary("ncclCommAbort", [&] {
+    std::unique_ptr<Communicator> taken = communicators().take(comm);
+    taken->clique->abort("rank " + std::to_string(taken->rank) + " has aborted");
+    return ncclSuccess;
+  });
+}
+
+extern "C" ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  return enterLibrary("ncclCommFinalize", [&] {
+    communicators().find(comm);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  return enterLibrary("ncclCommDestroy", [&] {
+    communicators().take(comm);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group.depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  return enterLibrary("ncclGroupEnd", [&] {
+    require(group.depth > 0, ncclInvalidUsage, "no group is open");
+    if (--group.depth > 0)
+      return ncclSuccess;
+    submitMessages();
+    std::vector<Communicator *> initialized = std::move(group.initialized);
+    group.initialized.clear();
+    for (Communicator *communicator : initialized)
+      communicator->clique->awaitComplete(communicator->rank);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclAllReduce(const void *source, void *target, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, CUstream stream) {
+  return enterLibrary("ncclAllReduce", [&] {
+    return collective(Collective::AllReduce, source, target, count, type, op, comm, stream);
+  });
+}
+
+ncclResult_t ncclAllGather(const void *source, void *target, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, CUstream stream) {
+  return enterLibrary("ncclAllGather", [&] {
+    return collective(Collective::AllGather, source, target, count, type, ncclSum, comm, stream);
+  });
+}
+
+ncclResult_t ncclReduceScatter(const void *source, void *target, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, CUstream stream) {
+  return enterLibrary("ncclReduceScatter", [&] {
+    return collective(Collective::ReduceScatter, source, target, count, type, op, comm, stream);
+  });
+}
+
+ncclResult_t ncclSend(const void *source, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, CUstream stream) {
+  return enterLibrary("ncclSend",
+                      [&] { return message(true, source, count, type, peer, comm, stream); });
+}
+
+ncclResult_t ncclRecv(void *target, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      CUstream stream) {
+  return enterLibrary("ncclRecv",
+                      [&] { return message(false, target, count, type, peer, comm, stream); });
+}
+
+} // namespace dtc::cuda

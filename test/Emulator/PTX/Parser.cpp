@@ -1,0 +1,461 @@
+#include "Emulator/Device/Fault.h"
+#include "Emulator/PTX/Lexer.h"
+#include "Emulator/PTX/Syntax.h"
+#include "dtc-cuda/Driver.h"
+
+#include <charconv>
+#include <cstring>
+
+namespace dtc::emulator::ptx {
+
+void syntaxError(int line, const std::string &message) {
+  throw Fault(cuda::CUDA_ERROR_INVALID_PTX, "PTX line " + std::to_string(line) + ": " + message);
+}
+
+unsigned bytesOfType(std::string_view type, int line) {
+  static const std::map<std::string_view, unsigned> sizes = {
+      {"b8", 1},   {"u8", 1},  {"s8", 1},    {"b16", 2},    {"u16", 2},  {"s16", 2}, {"f16", 2},
+      {"bf16", 2}, {"b32", 4}, {"u32", 4},   {"s32", 4},    {"f32", 4},  {"b64", 8}, {"u64", 8},
+      {"s64", 8},  {"f64", 8}, {"f16x2", 4}, {"bf16x2", 4}, {"b128", 16}};
+  auto at = sizes.find(type);
+  if (at == sizes.end())
+    syntaxError(line, "unknown type '" + std::string(type) + "'");
+  return at->second;
+}
+
+namespace {
+
+class Parser {
+public:
+  explicit Parser(std::string_view text) : lexer(text) {}
+
+  Module run() {
+    while (lexer.peek().kind != Token::Kind::End)
+      topLevel();
+    if (module.version.empty() || module.target.empty())
+      syntaxError(lexer.peek().line, "the file lacks .version or .target");
+    return std::move(module);
+  }
+
+private:
+  void topLevel();
+  void entry();
+  void skipFunction();
+  void skipBraces();
+  void skipLine();
+  Variable variable(std::string_view space, bool isExternal);
+  void initialValue(Variable &result, unsigned elementBytes);
+  void appendInitial(Variable &result, unsigned elementBytes);
+  void parameters();
+  void tuning();
+  void body();
+  void statement();
+  void bodyDirective(const Token &directive);
+  void registers();
+  void branchTargets(const std::string &label);
+  void instruction(const Token &first);
+  Operand operand();
+  Operand address();
+  Operand number(bool isNegative);
+  uint64_t integer(const Token &token);
+  unsigned extent();
+
+  bool accept(std::string_view text) {
+    if (!lexer.peek().is(text))
+      return false;
+    lexer.next();
+    return true;
+  }
+  void expect(std::string_view text) {
+    if (!accept(text))
+      syntaxError(lexer.peek().line, "expected '" + std::string(text) + "' instead of '" +
+                                         std::string(lexer.peek().text) + "'");
+  }
+  std::string word() {
+    if (lexer.peek().kind != Token::Kind::Word)
+      syntaxError(lexer.peek().line,
+                  "expected a name instead of '" + std::string(lexer.peek().text) + "'");
+    return std::string(lexer.next().text);
+  }
+
+  /// The name that a register of this text has here: scopes may declare a name again.
+  std::string scoped(const std::string &name) const {
+    for (auto scope = scopes.rbegin(); scope != scopes.rend(); ++scope)
+      if (auto at = scope->find(name); at != scope->end())
+        return at->second;
+    return name;
+  }
+
+  Lexer lexer;
+  Module module;
+  Kernel *kernel = nullptr;
+  std::vector<std::map<std::string, std::string>> scopes;
+  unsigned scopeNumber = 0;
+};
+
+void Parser::skipLine() {
+  int line = lexer.peek().line;
+  while (lexer.peek().line == line && lexer.peek().kind != Token::Kind::End)
+    lexer.next();
+}
+
+void Parser::skipBraces() {
+  expect("{");
+  for (int depth = 1; depth > 0;) {
+    if (lexer.peek().kind == Token::Kind::End)
+      syntaxError(lexer.peek().line, "'{' without '}'");
+    Token token = lexer.next();
+    depth += token.is("{") ? 1 : token.is("}") ? -1 : 0;
+  }
+}
+
+void Parser::topLevel() {
+  Token token = lexer.next();
+  if (token.is(".version")) {
+    module.version = lexer.next().text;
+  } else if (token.is(".target")) {
+    module.target = word();
+    while (accept(","))
+      word();
+  } else if (token.is(".address_size")) {
+    if (!accept("64"))
+      syntaxError(token.line, "only .address_size 64 is known");
+  } else if (token.is(".visible") || token.is(".weak")) {
+    return;
+  } else if (token.is(".entry")) {
+    entry();
+  } else if (token.is(".func")) {
+    skipFunction();
+  } else if (token.is(".file")) {
+    skipLine();
+  } else if (token.is(".section")) {
+    word();
+    skipBraces();
+  } else if (token.is(".extern")) {
+    if (accept(".func"))
+      return skipFunction();
+    std::string space = word();
+    module.variables.push_back(variable(space, true));
+  } else if (token.is(".global") || token.is(".const") || token.is(".shared")) {
+    module.variables.push_back(variable(token.text, false));
+  } else {
+    syntaxError(token.line, "unknown directive '" + std::string(token.text) + "'");
+  }
+}
+
+/// Functions are only kept where they are called, and calls are refused when kernels are decoded.
+void Parser::skipFunction() {
+  while (!lexer.peek().is("{") && !lexer.peek().is(";") && lexer.peek().kind != Token::Kind::End)
+    lexer.next();
+  if (!accept(";"))
+    skipBraces();
+}
+
+unsigned Parser::extent() { return static_cast<unsigned>(integer(lexer.next())); }
+
+uint64_t Parser::integer(const Token &token) {
+  std::string_view text = token.text;
+  int base = 10;
+  if (text.starts_with("0x") || text.starts_with("0X")) {
+    base = 16;
+    text.remove_prefix(2);
+  }
+  if (text.ends_with("U"))
+    text.remove_suffix(1);
+  uint64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (token.kind != Token::Kind::Number || error != std::errc() || end != text.data() + text.size())
+    syntaxError(token.line, "expected an integer instead of '" + std::string(token.text) + "'");
+  return value;
+}
+
+Variable Parser::variable(std::string_view space, bool isExternal) {
+  Variable result;
+  result.line = lexer.peek().line;
+  result.space = space.substr(1);
+  result.isExternal = isExternal;
+  unsigned elementBytes = 0;
+  while (lexer.peek().text.starts_with(".")) {
+    Token token = lexer.next();
+    if (token.is(".align")) {
+      result.alignment = integer(lexer.next());
+    } else if (token.is(".ptr")) { // what a parameter points to: .ptr .global .align 16
+      for (std::string_view pointee : {".global", ".const", ".shared", ".local"})
+        accept(pointee);
+      if (accept(".align"))
+        lexer.next();
+    } else if (token.is(".v2") || token.is(".v4")) {
+      syntaxError(token.line, "variables of vector types aren't supported");
+    } else {
+      elementBytes = bytesOfType(token.text.substr(1), token.line);
+    }
+  }
+  result.name = word();
+  result.alignment = std::max<uint64_t>(result.alignment, elementBytes);
+  result.bytes = elementBytes;
+  while (accept("[")) {
+    if (accept("]")) {
+      result.bytes = 0;
+      continue;
+    }
+    result.bytes *= integer(lexer.next());
+    expect("]");
+  }
+  if (accept("="))
+    initialValue(result, elementBytes);
+  if (result.space != "param")
+    expect(";");
+  return result;
+}
+
+void Parser::initialValue(Variable &result, unsigned elementBytes) {
+  if (!accept("{"))
+    return appendInitial(result, elementBytes);
+  int depth = 1;
+  while (depth > 0) {
+    if (accept("{"))
+      ++depth;
+    else if (accept("}"))
+      --depth;
+    else if (!accept(","))
+      appendInitial(result, elementBytes);
+  }
+}
+
+void Parser::appendInitial(Variable &result, unsigned elementBytes) {
+  Operand value = operand();
+  size_t offset = result.initial.size();
+  result.initial.resize(offset + elementBytes, 0);
+  if (value.kind == Operand::Kind::Symbol)
+    result.relocations.emplace_back(offset, value);
+  else
+    std::memcpy(result.initial.data() + offset, &value.bits, elementBytes);
+  if (result.initial.size() > result.bytes)
+    syntaxError(result.line, "more initial values than '" + result.name + "' holds");
+}
+
+void Parser::entry() {
+  Kernel made;
+  made.line = lexer.peek().line;
+  made.name = word();
+  kernel = &made;
+  parameters();
+  tuning();
+  body();
+  kernel = nullptr;
+  module.kernels.push_back(std::move(made));
+}
+
+void Parser::parameters() {
+  if (!accept("("))
+    return;
+  while (!accept(")")) {
+    expect(".param");
+    kernel->parameters.push_back(variable(".param", false));
+    accept(",");
+  }
+}
+
+void Parser::tuning() {
+  auto product = [&] {
+    unsigned value = extent();
+    while (accept(","))
+      value *= extent();
+    return value;
+  };
+  while (!lexer.peek().is("{")) {
+    Token token = lexer.next();
+    if (token.is(".maxntid"))
+      kernel->maximumThreads = product();
+    else if (token.is(".reqntid"))
+      kernel->requiredThreads = product();
+    else if (token.is(".minnctapersm") || token.is(".maxnreg"))
+      extent();
+    else
+      syntaxError(token.line, "unknown directive '" + std::string(token.text) + "' of a kernel");
+  }
+}
+
+void Parser::body() {
+  expect("{");
+  scopes = {{}};
+  while (!scopes.empty())
+    statement();
+}
+
+void Parser::statement() {
+  Token token = lexer.next();
+  if (token.kind == Token::Kind::End)
+    syntaxError(token.line, "the kernel '" + kernel->name + "' has no end");
+  if (token.is("{")) {
+    scopes.emplace_back();
+  } else if (token.is("}")) {
+    scopes.pop_back();
+  } else if (token.is(";")) {
+    return;
+  } else if (token.text.starts_with(".")) {
+    bodyDirective(token);
+  } else if (token.kind == Token::Kind::Word && lexer.peek().is(":")) {
+    lexer.next();
+    std::string label(token.text);
+    if (accept(".branchtargets"))
+      branchTargets(label);
+    else
+      kernel->labels[label] = kernel->instructions.size();
+  } else {
+    instruction(token);
+  }
+}
+
+void Parser::bodyDirective(const Token &directive) {
+  if (directive.is(".reg"))
+    return registers();
+  if (directive.is(".local") || directive.is(".shared")) {
+    kernel->variables.push_back(variable(directive.text, false));
+    return;
+  }
+  if (directive.is(".loc") || directive.is(".file"))
+    return skipLine();
+  if (directive.is(".pragma")) {
+    while (!accept(";"))
+      lexer.next();
+    return;
+  }
+  syntaxError(directive.line,
+              "unknown directive '" + std::string(directive.text) + "' in a kernel");
+}
+
+void Parser::registers() {
+  std::string type = word().substr(1);
+  auto declare = [&](const std::string &name) {
+    std::string unique = name;
+    if (scopes.size() > 1)
+      unique += "#" + std::to_string(++scopeNumber);
+    scopes.back()[name] = unique;
+    kernel->registers[unique] = type;
+  };
+  do {
+    std::string name = word();
+    if (accept("<")) {
+      unsigned count = extent();
+      expect(">");
+      for (unsigned i = 0; i < count; ++i)
+        declare(name + std::to_string(i));
+    } else {
+      declare(name);
+    }
+  } while (accept(","));
+  expect(";");
+}
+
+void Parser::branchTargets(const std::string &label) {
+  std::vector<std::string> &targets = kernel->branchTargets[label];
+  do
+    targets.push_back(word());
+  while (accept(","));
+  expect(";");
+}
+
+void Parser::instruction(const Token &first) {
+  Instruction result;
+  result.line = first.line;
+  Token opcode = first;
+  if (first.is("@")) {
+    result.isGuardNegated = accept("!");
+    result.guard = scoped(word());
+    opcode = lexer.next();
+  }
+  std::string_view text = opcode.text;
+  if (opcode.kind != Token::Kind::Word)
+    syntaxError(opcode.line, "expected an instruction instead of '" + std::string(text) + "'");
+  size_t dot = std::min(text.find('.'), text.size());
+  result.opcode = text.substr(0, dot);
+  while (dot < text.size()) {
+    size_t end = std::min(text.find('.', dot + 1), text.size());
+    result.modifiers.emplace_back(text.substr(dot + 1, end - dot - 1));
+    dot = end;
+  }
+  while (!accept(";")) {
+    if (lexer.peek().is("(")) // the lists of a call
+      syntaxError(result.line,
+                  "'" + std::string(text) + "': calls aren't supported; inline the function");
+    result.operands.push_back(operand());
+    // A second result is written after a bar: %p|%q.
+    if (!accept(",") && !accept("|") && !lexer.peek().is(";"))
+      syntaxError(lexer.peek().line, "unexpected '" + std::string(lexer.peek().text) + "'");
+  }
+  kernel->instructions.push_back(std::move(result));
+}
+
+Operand Parser::number(bool isNegative) {
+  Token token = lexer.next();
+  Operand result;
+  std::string_view text = token.text;
+  bool isSingle = text.starts_with("0f") || text.starts_with("0F");
+  bool isDouble = text.starts_with("0d") || text.starts_with("0D");
+  if (isSingle || isDouble) {
+    result.kind = Operand::Kind::Float;
+    result.floatBits = isSingle ? 32 : 64;
+    std::from_chars(text.data() + 2, text.data() + text.size(), result.bits, 16);
+    if (isNegative)
+      result.bits ^= uint64_t(1) << (result.floatBits - 1);
+    return result;
+  }
+  result.kind = Operand::Kind::Integer;
+  result.bits = integer(token);
+  if (isNegative)
+    result.bits = 0 - result.bits;
+  return result;
+}
+
+Operand Parser::address() {
+  Operand result;
+  if (lexer.peek().kind == Token::Kind::Number)
+    result.offset = static_cast<int64_t>(integer(lexer.next()));
+  else
+    result.name = scoped(word());
+  result.kind = Operand::Kind::Address;
+  while (!accept("]")) {
+    bool isNegative = accept("-");
+    if (!isNegative)
+      expect("+");
+    isNegative ^= accept("-");
+    auto value = static_cast<int64_t>(integer(lexer.next()));
+    result.offset += isNegative ? -value : value;
+  }
+  return result;
+}
+
+Operand Parser::operand() {
+  if (accept("["))
+    return address();
+  if (accept("-"))
+    return number(true);
+  if (lexer.peek().kind == Token::Kind::Number)
+    return number(false);
+  Operand result;
+  if (accept("{")) {
+    result.kind = Operand::Kind::Vector;
+    while (!accept("}")) {
+      result.elements.push_back(operand());
+      accept(",");
+    }
+    return result;
+  }
+  result.isNegated = accept("!");
+  std::string name = word();
+  if (name == "_")
+    return result;
+  result.name = scoped(name);
+  bool isRegister = name.starts_with("%") || (kernel && kernel->registers.contains(result.name));
+  result.kind = isRegister ? Operand::Kind::Register : Operand::Kind::Symbol;
+  if (result.kind == Operand::Kind::Symbol && accept("+"))
+    result.offset = static_cast<int64_t>(integer(lexer.next()));
+  return result;
+}
+
+} // namespace
+
+Module parse(std::string_view text) { return Parser(text).run(); }
+
+} // namespace dtc::emulator::ptx

@@ -1,0 +1,224 @@
+// The emulated cuBLASLt against plain loops, and what it refuses.
+#include "EmulatedDevice.h"
+
+#include "dtc-cuda/CublasLt.h"
+
+#include <bit>
+
+#define DTC_CUDA_FUNCTION(result, name, ...) extern "C" result name(__VA_ARGS__);
+namespace dtc::cuda {
+#include "dtc-cuda/CublasLtFunctions.def"
+} // namespace dtc::cuda
+
+namespace dtc::emulator::test {
+
+namespace {
+
+/// One matrix of a test's product, in row order.
+struct Matrix {
+  uint64_t rows, columns;
+  int batches = 1;
+};
+
+class CublasLtTest : public EmulatedDevice {
+protected:
+  void SetUp() override {
+    EmulatedDevice::SetUp();
+    ASSERT_EQ(cublasLtCreate(&handle), CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+              CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(cublasLtMatmulPreferenceCreate(&preference), CUBLAS_STATUS_SUCCESS);
+    workspace = allocate(1 << 20);
+    setWorkspace(1 << 20);
+  }
+
+  void setWorkspace(uint64_t bytes) {
+    ASSERT_EQ(cublasLtMatmulPreferenceSetAttribute(
+                  preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof(bytes)),
+              CUBLAS_STATUS_SUCCESS);
+  }
+
+  cublasLtMatrixLayout_t layout(cudaDataType_t type, Matrix matrix) {
+    cublasLtMatrixLayout_t made = nullptr;
+    auto leading = static_cast<int64_t>(matrix.columns);
+    EXPECT_EQ(cublasLtMatrixLayoutCreate(&made, type, matrix.rows, matrix.columns, leading),
+              CUBLAS_STATUS_SUCCESS);
+    int32_t order = CUBLASLT_ORDER_ROW;
+    int64_t stride = leading * static_cast<int64_t>(matrix.rows);
+    EXPECT_EQ(
+        cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_ORDER, &order, sizeof(order)),
+        CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                               &matrix.batches, sizeof(matrix.batches)),
+              CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                               &stride, sizeof(stride)),
+              CUBLAS_STATUS_SUCCESS);
+    return made;
+  }
+
+  cublasLtMatmulAlgo_t choose(cublasLtMatrixLayout_t la, cublasLtMatrixLayout_t lb,
+                              cublasLtMatrixLayout_t lc) {
+    cublasLtMatmulHeuristicResult_t result = {};
+    int count = 0;
+    EXPECT_EQ(cublasLtMatmulAlgoGetHeuristic(handle, desc, la, lb, lc, lc, preference, 1, &result,
+                                             &count),
+              CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(count, 1);
+    return result.algo;
+  }
+
+  cublasStatus_t multiply(const cublasLtMatmulAlgo_t &algo, CUdeviceptr a,
+                          cublasLtMatrixLayout_t la, CUdeviceptr b, cublasLtMatrixLayout_t lb,
+                          CUdeviceptr d, cublasLtMatrixLayout_t ld,
+                          uint64_t workspaceBytes = 1 << 20) {
+    auto pointer = [](CUdeviceptr address) { return reinterpret_cast<void *>(address); };
+    return cublasLtMatmul(handle, desc, &alpha, pointer(a), la, pointer(b), lb, &beta, pointer(d),
+                          ld, pointer(d), ld, &algo, pointer(workspace), workspaceBytes, stream);
+  }
+
+  cublasLtHandle_t handle = nullptr;
+  cublasLtMatmulDesc_t desc = nullptr;
+  cublasLtMatmulPreference_t preference = nullptr;
+  CUdeviceptr workspace = 0;
+  float alpha = 1, beta = 0;
+};
+
+std::vector<float> numbers(size_t count, int modulus) {
+  std::vector<float> result(count);
+  for (size_t i = 0; i < count; ++i)
+    result[i] = static_cast<float>(static_cast<int>(i * 7 % modulus) - modulus / 2);
+  return result;
+}
+
+TEST_F(CublasLtTest, BatchedProductInRowOrder) {
+  const uint64_t m = 5, n = 7, k = 9;
+  std::vector<float> a = numbers(2 * m * k, 11), b = numbers(2 * k * n, 5),
+                     c = numbers(2 * m * n, 3);
+  CUdeviceptr deviceA = upload(a), deviceB = upload(b), deviceC = upload(c);
+  auto la = layout(CUDA_R_32F, {m, k, 2}), lb = layout(CUDA_R_32F, {k, n, 2}),
+       lc = layout(CUDA_R_32F, {m, n, 2});
+  alpha = 2;
+  beta = 3;
+  ASSERT_EQ(multiply(choose(la, lb, lc), deviceA, la, deviceB, lb, deviceC, lc),
+            CUBLAS_STATUS_SUCCESS);
+  std::vector<float> result = download<float>(deviceC, c.size());
+  for (uint64_t batch = 0; batch < 2; ++batch)
+    for (uint64_t i = 0; i < m; ++i)
+      for (uint64_t j = 0; j < n; ++j) {
+        float sum = 0;
+        for (uint64_t p = 0; p < k; ++p)
+          sum += a[(batch * m + i) * k + p] * b[(batch * k + p) * n + j];
+        uint64_t at = (batch * m + i) * n + j;
+        ASSERT_EQ(result[at], 2 * sum + 3 * c[at]);
+      }
+}
+
+TEST_F(CublasLtTest, TransposedProductOfBf16) {
+  const uint64_t m = 4, n = 6, k = 8;
+  std::vector<float> a = numbers(k * m, 9), b = numbers(n * k, 7);
+  auto halves = [](const std::vector<float> &values) {
+    std::vector<uint16_t> result;
+    for (float value : values)
+      result.push_back(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+    return result;
+  };
+  int32_t transposed = CUBLAS_OP_T;
+  for (auto attribute : {CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB})
+    ASSERT_EQ(cublasLtMatmulDescSetAttribute(desc, attribute, &transposed, sizeof(transposed)),
+              CUBLAS_STATUS_SUCCESS);
+  CUdeviceptr deviceA = upload(halves(a)), deviceB = upload(halves(b)),
+              deviceD = allocate(m * n * 4);
+  auto la = layout(CUDA_R_16BF, {k, m}), lb = layout(CUDA_R_16BF, {n, k}),
+       ld = layout(CUDA_R_32F, {m, n});
+  ASSERT_EQ(multiply(choose(la, lb, ld), deviceA, la, deviceB, lb, deviceD, ld),
+            CUBLAS_STATUS_SUCCESS);
+  std::vector<float> result = download<float>(deviceD, m * n);
+  for (uint64_t i = 0; i < m; ++i)
+    for (uint64_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (uint64_t p = 0; p < k; ++p)
+        sum += a[p * m + i] * b[j * k + p];
+      ASSERT_EQ(result[i * n + j], sum);
+    }
+}
+
+class CublasLtMistakeTest : public CublasLtTest {
+protected:
+  void SetUp() override {
+    CublasLtTest::SetUp();
+    matrix = upload(std::vector<float>(64 * 64, 1));
+    square = layout(CUDA_R_32F, {32, 32});
+    result = allocate(32 * 32 * 4);
+  }
+  void expectRefusal(cublasStatus_t status, const std::string &text) {
+    std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(status, CUBLAS_STATUS_INVALID_VALUE);
+    EXPECT_NE(said.find(text), std::string::npos) << said;
+  }
+  CUdeviceptr matrix = 0, result = 0;
+  cublasLtMatrixLayout_t square = nullptr;
+};
+
+TEST_F(CublasLtMistakeTest, WorkspaceTooSmall) {
+  cublasLtMatmulAlgo_t algo = choose(square, square, square);
+  ::testing::internal::CaptureStderr();
+  expectRefusal(multiply(algo, matrix, square, matrix, square, result, square, 1024),
+                "the workspace has 1024 bytes");
+}
+
+TEST_F(CublasLtMistakeTest, AlgorithmOfAnotherProblem) {
+  cublasLtMatmulAlgo_t algo = choose(square, square, square);
+  auto smaller = layout(CUDA_R_32F, {16, 32}), narrow = layout(CUDA_R_32F, {16, 32});
+  ::testing::internal::CaptureStderr();
+  expectRefusal(multiply(algo, matrix, smaller, matrix, square, result, narrow),
+                "chosen for another problem");
+}
+
+TEST_F(CublasLtMistakeTest, ShapesThatDontFit) {
+  auto wrong = layout(CUDA_R_32F, {31, 32});
+  ::testing::internal::CaptureStderr();
+  cublasLtMatmulHeuristicResult_t found = {};
+  int count = 0;
+  cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, desc, square, wrong, square,
+                                                         square, preference, 1, &found, &count);
+  expectRefusal(status, "B of 31 x 32");
+}
+
+TEST_F(CublasLtMistakeTest, MisalignedMatrix) {
+  cublasLtMatmulAlgo_t algo = choose(square, square, square);
+  ::testing::internal::CaptureStderr();
+  expectRefusal(multiply(algo, matrix + 64, square, matrix, square, result, square),
+                "isn't aligned to the 256 bytes");
+}
+
+TEST_F(CublasLtMistakeTest, MatrixOutOfBounds) {
+  cublasLtMatmulAlgo_t algo = choose(square, square, square);
+  ::testing::internal::CaptureStderr();
+  ASSERT_EQ(multiply(algo, matrix + 64 * 64 * 4 - 256, square, matrix, square, result, square),
+            CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("out of bounds: 4096 bytes"),
+            std::string::npos);
+}
+
+TEST_F(CublasLtMistakeTest, WorkspaceOfTwoStreams) {
+  CUstream first = stream, second = nullptr;
+  CUdeviceptr other = allocate(4096);
+  ASSERT_EQ(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  cublasLtMatmulAlgo_t algo = choose(square, square, square);
+  ::testing::internal::CaptureStderr();
+  ASSERT_EQ(multiply(algo, matrix, square, matrix, square, result, square), CUBLAS_STATUS_SUCCESS);
+  stream = second;
+  ASSERT_EQ(multiply(algo, matrix, square, matrix, square, other, square), CUBLAS_STATUS_SUCCESS);
+  stream = first;
+  cuStreamSynchronize(first);
+  EXPECT_EQ(cuStreamSynchronize(second), CUDA_ERROR_LAUNCH_FAILED);
+  std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("race between streams: matmul 32 x 32 x 32"), std::string::npos) << said;
+  cuStreamDestroy_v2(second);
+}
+
+} // namespace
+} // namespace dtc::emulator::test

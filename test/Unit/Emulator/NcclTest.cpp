@@ -1,0 +1,210 @@
+// The emulated NCCL with ranks as threads, and what it finds.
+#include "EmulatedDevice.h"
+
+#include "dtc-cuda/Nccl.h"
+
+#include <bit>
+#include <thread>
+
+#define DTC_CUDA_FUNCTION(result, name, ...) extern "C" result name(__VA_ARGS__);
+namespace dtc::cuda {
+#include "dtc-cuda/NcclFunctions.def"
+} // namespace dtc::cuda
+
+namespace dtc::emulator::test {
+
+namespace {
+
+/// What a rank's thread has.
+struct Rank {
+  unsigned number;
+  CUstream stream;
+  ncclComm_t comm;
+
+  void *upload(const std::vector<float> &values) const {
+    CUdeviceptr address = 0;
+    EXPECT_EQ(cuMemAlloc_v2(&address, values.size() * 4), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemcpyHtoDAsync_v2(address, values.data(), values.size() * 4, stream),
+              CUDA_SUCCESS);
+    return reinterpret_cast<void *>(address);
+  }
+  std::vector<float> download(const void *address, size_t count) const {
+    std::vector<float> values(count);
+    EXPECT_EQ(cuMemcpyDtoHAsync_v2(values.data(), reinterpret_cast<CUdeviceptr>(address), count * 4,
+                                   stream),
+              CUDA_SUCCESS);
+    return values;
+  }
+};
+
+class NcclTest : public ::testing::Test {
+protected:
+  static constexpr unsigned kRanks = 4;
+  inline static int nextDevice = 255;
+
+  /// Runs a function as each rank, on devices that no other test uses.
+  template <typename Body> void run(Body &&body) {
+    ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
+    ncclUniqueId id;
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    std::vector<std::thread> threads;
+    for (unsigned rank = 0; rank < kRanks; ++rank)
+      threads.emplace_back([&, rank, device = nextDevice--] {
+        CUcontext context = nullptr;
+        Rank made{rank, nullptr, nullptr};
+        ASSERT_EQ(cuDevicePrimaryCtxRetain(&context, device), CUDA_SUCCESS);
+        ASSERT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+        ASSERT_EQ(cuStreamCreate(&made.stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+        ncclConfig_t config;
+        ASSERT_EQ(ncclCommInitRankConfig(&made.comm, kRanks, id, static_cast<int>(rank), &config),
+                  ncclSuccess);
+        body(made);
+        cuStreamDestroy_v2(made.stream);
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+  /// Runs ranks of which at least one fails; returns what is printed.
+  template <typename Body> std::string runFailing(Body &&body) {
+    std::atomic<unsigned> failures{0};
+    ::testing::internal::CaptureStderr();
+    run([&](Rank &rank) {
+      body(rank);
+      // A rank that comes late hears of it from the communicator.
+      ncclResult_t asynchronous = ncclSuccess;
+      bool isBroken = cuStreamSynchronize(rank.stream) != CUDA_SUCCESS;
+      ncclCommGetAsyncError(rank.comm, &asynchronous);
+      failures += isBroken || asynchronous == ncclRemoteError;
+    });
+    EXPECT_EQ(failures, kRanks) << "every rank must end with an error";
+    return ::testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(NcclTest, AllReduceAddsInTheOrderOfRanks) {
+  run([](Rank &rank) {
+    // (2^24 + 1) + 1 - 2^24 is 0 in 32 bits in this order.
+    float values[] = {16777216.0f, 1.0f, 1.0f, -16777216.0f};
+    void *buffer = rank.upload({values[rank.number], float(rank.number)});
+    ASSERT_EQ(ncclAllReduce(buffer, buffer, 2, ncclFloat32, ncclSum, rank.comm, rank.stream),
+              ncclSuccess);
+    EXPECT_EQ(rank.download(buffer, 2), (std::vector<float>{0, 6}));
+  });
+}
+
+TEST_F(NcclTest, GatherAndScatter) {
+  run([](Rank &rank) {
+    void *one = rank.upload({float(rank.number)}), *all = rank.upload({9, 9, 9, 9});
+    ASSERT_EQ(ncclAllGather(one, all, 1, ncclFloat32, rank.comm, rank.stream), ncclSuccess);
+    EXPECT_EQ(rank.download(all, 4), (std::vector<float>{0, 1, 2, 3}));
+    ASSERT_EQ(ncclReduceScatter(all, one, 1, ncclFloat32, ncclAvg, rank.comm, rank.stream),
+              ncclSuccess);
+    EXPECT_EQ(rank.download(one, 1), (std::vector<float>{float(rank.number)}));
+  });
+}
+
+TEST_F(NcclTest, GroupedMessagesMakeAnAllToAll) {
+  run([](Rank &rank) {
+    std::vector<float> mine(4);
+    for (unsigned i = 0; i < 4; ++i)
+      mine[i] = float(rank.number * 10 + i);
+    auto *from = static_cast<float *>(rank.upload(mine)),
+         *to = static_cast<float *>(rank.upload({9, 9, 9, 9}));
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int peer = 0; peer < 4; ++peer) {
+      ASSERT_EQ(ncclSend(from + peer, 1, ncclFloat32, peer, rank.comm, rank.stream), ncclSuccess);
+      ASSERT_EQ(ncclRecv(to + peer, 1, ncclFloat32, peer, rank.comm, rank.stream), ncclSuccess);
+    }
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+    float own = float(rank.number);
+    EXPECT_EQ(rank.download(to, 4), (std::vector<float>{own, 10 + own, 20 + own, 30 + own}));
+  });
+}
+
+TEST_F(NcclTest, SplitCommunicators) {
+  run([](Rank &rank) {
+    ncclComm_t half = nullptr;
+    ASSERT_EQ(
+        ncclCommSplit(rank.comm, rank.number % 2, -static_cast<int>(rank.number), &half, nullptr),
+        ncclSuccess);
+    void *one = rank.upload({float(rank.number)}), *all = rank.upload({9, 9});
+    ASSERT_EQ(ncclAllGather(one, all, 1, ncclFloat32, half, rank.stream), ncclSuccess);
+    float low = float(rank.number % 2);
+    EXPECT_EQ(rank.download(all, 2), (std::vector<float>{low + 2, low})) << "ordered by key";
+  });
+}
+
+TEST_F(NcclTest, CountsThatDisagree) {
+  std::string said = runFailing([](Rank &rank) {
+    void *buffer = rank.upload({1, 2});
+    ncclAllReduce(buffer, buffer, rank.number == 2 ? 1 : 2, ncclFloat32, ncclSum, rank.comm,
+                  rank.stream);
+  });
+  EXPECT_NE(said.find("ranks disagree about collective 1"), std::string::npos) << said;
+  EXPECT_NE(said.find("all_reduce of 1 f32 (sum)"), std::string::npos) << said;
+}
+
+TEST_F(NcclTest, SwappedOrder) {
+  std::string said = runFailing([](Rank &rank) {
+    void *buffer = rank.upload({1, 2, 3, 4}), *one = rank.upload({1});
+    if (rank.number == 1)
+      ncclAllGather(one, buffer, 1, ncclFloat32, rank.comm, rank.stream);
+    ncclAllReduce(one, one, 1, ncclFloat32, ncclSum, rank.comm, rank.stream);
+    if (rank.number != 1)
+      ncclAllGather(one, buffer, 1, ncclFloat32, rank.comm, rank.stream);
+  });
+  EXPECT_NE(said.find("ranks disagree"), std::string::npos) << said;
+}
+
+TEST_F(NcclTest, SwappedCommunicator) {
+  std::string said = runFailing([](Rank &rank) {
+    ncclComm_t half = nullptr;
+    ASSERT_EQ(ncclCommSplit(rank.comm, rank.number / 2, 0, &half, nullptr), ncclSuccess);
+    void *buffer = rank.upload({1});
+    ncclComm_t used = rank.number == 0 ? rank.comm : half;
+    ncclAllReduce(buffer, buffer, 1, ncclFloat32, ncclSum, used, rank.stream);
+    ncclAllReduce(buffer, buffer, 1, ncclFloat32, ncclSum, rank.comm, rank.stream);
+  });
+  EXPECT_NE(said.find("waited 1 s in collective"), std::string::npos) << said;
+}
+
+TEST_F(NcclTest, MissingRank) {
+  std::string said = runFailing([](Rank &rank) {
+    void *buffer = rank.upload({1});
+    if (rank.number != 3)
+      ncclAllReduce(buffer, buffer, 1, ncclFloat32, ncclSum, rank.comm, rank.stream);
+    else
+      ncclSend(buffer, 1, ncclFloat32, 0, rank.comm, rank.stream);
+  });
+  EXPECT_NE(said.find("collectives begun by rank: 1 1 1 0"), std::string::npos) << said;
+}
+
+TEST_F(NcclTest, MessageOfAnotherSize) {
+  std::string said = runFailing([](Rank &rank) {
+    void *buffer = rank.upload({1, 2});
+    int peer = static_cast<int>(rank.number ^ 1);
+    if (rank.number % 2)
+      ncclRecv(buffer, 2, ncclFloat32, peer, rank.comm, rank.stream);
+    else
+      ncclSend(buffer, 1, ncclFloat32, peer, rank.comm, rank.stream);
+  });
+  EXPECT_NE(said.find("sends 1 f32, and rank"), std::string::npos) << said;
+}
+
+TEST_F(NcclTest, MissingWaitBeforeACollective) {
+  std::string said = runFailing([](Rank &rank) {
+    CUstream communication = nullptr;
+    ASSERT_EQ(cuStreamCreate(&communication, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    void *buffer = rank.upload({1});
+    ASSERT_EQ(cuStreamSynchronize(rank.stream), CUDA_SUCCESS);
+    cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(buffer), 0, 1, rank.stream);
+    ncclAllReduce(buffer, buffer, 1, ncclFloat32, ncclSum, rank.comm, communication);
+    cuStreamSynchronize(communication);
+  });
+  EXPECT_NE(said.find("race between streams"), std::string::npos) << said;
+  EXPECT_NE(said.find("all_reduce of 1 f32"), std::string::npos) << said;
+}
+
+} // namespace
+} // namespace dtc::emulator::test
