@@ -37,7 +37,9 @@ Status RankProgress::fail(Status reason) {
   if (recording != 0)
     return reason;
   if (failure.isOk()) {
-    failure = std::move(reason);
+    // Where another rank failed first, what happens to this one follows from it.
+    Status others = communicator.check();
+    failure = others.isOk() ? std::move(reason) : std::move(others);
     communicator.abort(failure);
     abortGroups();
   }

@@ -1,6 +1,7 @@
 // Whole runs of a hand-made artifact: y = x w, mean squared error, SGD, on two
 // ranks that share the batch, against the same in plain loops.
 #include "TestArtifact.h"
+#include "TestGpu.h"
 
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/Run.h"
@@ -112,6 +113,22 @@ std::string artifact(const Json &manifest = manifestOf()) {
                                {"weights.safetensors", bytesOf(kWeight)}});
 }
 
+/// The same program for GPUs.
+std::string artifactForGpus() {
+  Json manifest = manifestOf();
+  manifest["target"] = "cuda";
+  manifest["code"] = {"code/kernels.ptx"};
+  fbs::ProgramT program = programOf(manifest);
+  for (auto &instruction : program.functions[0]->instructions)
+    if (fbs::LaunchT *launch = instruction->op.AsLaunch())
+      launch->geometry =
+          std::make_unique<fbs::Geometry>(1, static_cast<uint32_t>(launch->extent), 0);
+  return artifactOf(manifest,
+                    {{"program/0.bin", serialized(program)},
+                     {"code/kernels.ptx", readFile(DTC_TEST_DIR "/Unit/Runtime/TestKernels.ptx")},
+                     {"weights.safetensors", bytesOf(kWeight)}});
+}
+
 /// What the run must give: losses, and the weight at the end.
 std::vector<double> expectedLosses(int64_t steps, std::vector<double> &weight) {
   auto x = sampleValues(18, 1), target = sampleValues(12, 0.5f);
@@ -172,10 +189,7 @@ void expectSeedDecides(RunOptions options) {
   EXPECT_NE(readFile(options.saveWeights), first);
 }
 
-} // namespace
-
-TEST(Run, TrainsLikePlainLoops) {
-  Files files;
+void expectTrainsLikePlainLoops(const Files &files) {
   Status status = run(files.options);
   ASSERT_TRUE(status.isOk()) << status.message();
   std::vector<double> weight;
@@ -203,6 +217,21 @@ TEST(Run, TrainsLikePlainLoops) {
       EXPECT_NEAR(value, weight[i], 1e-6);
     }
   }
+}
+
+} // namespace
+
+TEST(Run, TrainsLikePlainLoops) {
+  Files files;
+  expectTrainsLikePlainLoops(files);
+}
+
+TEST(Run, TrainsLikePlainLoopsOnGpus) {
+  if (std::string why = whyNoGpus(2); !why.empty())
+    GTEST_SKIP() << why;
+  Files files;
+  writeFile(files.options.artifact, artifactForGpus());
+  expectTrainsLikePlainLoops(files);
 }
 
 TEST(Run, SameBitsEveryTime) {
