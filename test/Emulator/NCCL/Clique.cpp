@@ -51,6 +51,8 @@ template <typename Condition>
 void Clique::await(Lock &lock, unsigned rank, const std::string &what, Condition &&condition) {
   auto deadline = std::chrono::steady_clock::now() + settings().collectiveTimeout;
   while (!condition()) {
+    if (isAborted)
+      throw Aborted();
     if (!failed.empty())
       throw Fault(CUDA_ERROR_LAUNCH_FAILED, "NCCL, communicator " + name + ": " + failed, true);
     for (unsigned other = 0; other < size(); ++other)
@@ -86,7 +88,7 @@ void Clique::requireAgreement(const Round &round, unsigned rank) {
            " has " + theirs.text());
 }
 
-Accesses Clique::meet(unsigned rank, const Contribution &contribution) {
+Accesses Clique::takePart(unsigned rank, const Contribution &contribution) {
   Lock lock(mutex);
   uint64_t number = ++rounds[rank];
   Round &round = open.try_emplace(number, Round{{}, false, size()}).first->second;
@@ -152,7 +154,7 @@ std::shared_ptr<bool> Clique::post(unsigned rank, const Message &message) {
   return other.isDone;
 }
 
-Accesses Clique::exchange(unsigned rank, const std::vector<Message> &messages) {
+Accesses Clique::takePart(unsigned rank, const std::vector<Message> &messages) {
   Lock lock(mutex);
   std::vector<std::shared_ptr<bool>> done;
   Accesses accesses;
@@ -177,6 +179,7 @@ void Clique::abort(const std::string &why) {
   Lock lock(mutex);
   if (failed.empty())
     failed = why;
+  isAborted = true;
   changed.notify_all();
 }
 

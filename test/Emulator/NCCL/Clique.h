@@ -64,12 +64,17 @@ public:
   void awaitComplete(unsigned rank);
 
   /// Carries out a rank's next collective; called by its stream.
-  Accesses meet(unsigned rank, const Contribution &contribution);
+  Accesses meet(unsigned rank, const Contribution &contribution) {
+    return unlessAborted([&] { return takePart(rank, contribution); });
+  }
 
   /// Carries out messages that may all be under way at once.
-  Accesses exchange(unsigned rank, const std::vector<Message> &messages);
+  Accesses exchange(unsigned rank, const std::vector<Message> &messages) {
+    return unlessAborted([&] { return takePart(rank, messages); });
+  }
 
-  /// Ends every wait of every rank.
+  /// Ends every wait of every rank. What was waiting moves nothing, and no device fails: as with
+  /// NCCL, the ranks learn of it from ncclCommGetAsyncError.
   void abort(const std::string &why);
 
   /// The first failure, or empty.
@@ -86,7 +91,17 @@ private:
     std::shared_ptr<bool> isDone;
   };
   using Lock = std::unique_lock<std::mutex>;
+  struct Aborted {}; ///< thrown out of a wait
 
+  template <typename Work> Accesses unlessAborted(Work &&work) {
+    try {
+      return work();
+    } catch (const Aborted &) {
+      return {};
+    }
+  }
+  Accesses takePart(unsigned rank, const Contribution &contribution);
+  Accesses takePart(unsigned rank, const std::vector<Message> &messages);
   void carryOut(const Round &round);
   void requireAgreement(const Round &round, unsigned rank);
   std::shared_ptr<bool> post(unsigned rank, const Message &message);
@@ -104,6 +119,7 @@ private:
   std::map<std::pair<unsigned, unsigned>, std::deque<Pending>> sends,
       receives; // by source and target
   std::string failed;
+  bool isAborted = false;
 };
 
 } // namespace dtc::emulator
