@@ -2,6 +2,8 @@
 #include "LoopEmitter.h"
 #include "MachineCode.h"
 
+#include "dtc/Target/PartCompiler.h"
+
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/IR/Verifier.h"
@@ -11,12 +13,6 @@
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-
-#include <algorithm>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-#include <thread>
 
 using namespace mlir;
 
@@ -73,7 +69,7 @@ static MachineOptions machineOptions(const CompileOptions &options) {
 }
 
 /// Some of the kernels, compiled together.
-static FailureOr<std::unique_ptr<TranslatedModule>> emitPart(ArrayRef<exec::KernelOp> kernels,
+static FailureOr<std::unique_ptr<target::TranslatedModule>> emitPart(ArrayRef<exec::KernelOp> kernels,
                                                              Location loc,
                                                              const std::string &dumpPath) {
   OwningOpRef<ModuleOp> part = ModuleOp::create(loc);
@@ -89,88 +85,27 @@ static FailureOr<std::unique_ptr<TranslatedModule>> emitPart(ArrayRef<exec::Kern
   }
   if (failed(lowerToLLVM(*part)))
     return failure();
-  auto translated = translate(*part);
+  auto translated = target::translate(*part);
   if (!translated)
     return failure();
   return translated;
 }
 
-/// Parts are handed in one after another, and compiled by whoever is free, in that order.
 struct KernelCompilation::State {
   explicit State(const CompileOptions &options)
-      : options(options), machine(machineOptions(options)) {}
-
-  ~State() {
-    {
-      std::lock_guard lock(mutex);
-      next = parts.size();
-    }
-    close();
-    for (std::thread &thread : threads)
-      thread.join();
-  }
-
-  void handIn(std::unique_ptr<TranslatedModule> module) {
-    {
-      std::lock_guard lock(mutex);
-      parts.push_back({std::move(module), {}, {}});
-    }
-    changed.notify_one();
-    size_t most = options.threads ? options.threads : std::thread::hardware_concurrency();
-    if (threads.size() + 1 < most) // one is who calls `finish`
-      threads.emplace_back([this] { work(); });
-  }
-
-  /// There are no further parts.
-  void close() {
-    std::lock_guard lock(mutex);
-    isClosed = true;
-    changed.notify_all();
-  }
-
-  /// Compiles until nothing is left.
-  void work() {
-    for (std::unique_lock lock(mutex);;) {
-      changed.wait(lock, [this] { return next < parts.size() || isClosed; });
-      if (next >= parts.size())
-        return;
-      size_t number = next++;
-      Part &part = parts[number];
-      lock.unlock();
-      compile(part, number);
-      lock.lock();
-    }
-  }
-
-  struct Part {
-    std::unique_ptr<TranslatedModule> module;
-    std::vector<char> object;
-    std::string error;
-  };
-
-  void compile(Part &part, size_t number) const {
-    MachineOptions own = machine;
-    own.dumpPath = dumpPath(options, "kernels" + Twine(number));
-    auto object = compileObject(*part.module, own);
-    part.module.reset();
-    if (object)
-      part.object = std::move(*object);
-    else
-      part.error = llvm::toString(object.takeError());
-  }
+      : options(options), machine(machineOptions(options)),
+        parts(options.threads, [this](target::TranslatedModule &part, size_t number) {
+          MachineOptions own = machine;
+          own.dumpPath = dumpPath(this->options, "kernels" + Twine(number));
+          return compileObject(part, own);
+        }) {}
 
   CompileOptions options;
   MachineOptions machine;
   std::vector<std::string> symbols;
   SmallVector<exec::KernelOp, kKernelsInPart> pending; ///< of the next part
   size_t handedIn = 0;                                 ///< parts
-
-  std::mutex mutex; ///< of what follows, but for a part that somebody compiles
-  std::condition_variable changed;
-  std::deque<Part> parts; ///< which stay where they are
-  size_t next = 0; ///< the first that nobody compiles yet
-  bool isClosed = false;
-  std::vector<std::thread> threads;
+  target::PartCompiler parts;
 };
 
 KernelCompilation::~KernelCompilation() = default;
@@ -197,29 +132,22 @@ LogicalResult KernelCompilation::handIn() {
   if (failed(part))
     return failure();
   state->pending.clear();
-  state->handIn(std::move(*part));
+  state->parts.handIn(std::move(*part));
   return success();
 }
 
 LogicalResult KernelCompilation::close() {
   if (!state->pending.empty() && failed(handIn()))
     return failure();
-  state->close();
+  state->parts.close();
   return success();
 }
 
 llvm::Expected<target::CodeObject> KernelCompilation::finish() {
-  state->work();
-  for (std::thread &thread : state->threads)
-    thread.join();
-  state->threads.clear();
-  std::vector<std::vector<char>> objects;
-  for (State::Part &part : state->parts) {
-    if (!part.error.empty())
-      return llvm::createStringError(part.error);
-    objects.push_back(std::move(part.object));
-  }
-  auto linked = linkSharedObject(objects, state->symbols);
+  auto objects = state->parts.finish();
+  if (!objects)
+    return objects.takeError();
+  auto linked = linkSharedObject(*objects, state->symbols);
   if (!linked)
     return linked.takeError();
   return target::CodeObject{{{"kernels.so", std::move(*linked)}}, state->symbols,

@@ -23,9 +23,8 @@ void LoopEmitter::emitKind() {
   case KernelKind::Scatter:
     return emitScatter();
   case KernelKind::Scan:
-    return emitScan();
   case KernelKind::Pool:
-    return emitPool();
+    return emitItems();
   }
 }
 

@@ -1,6 +1,8 @@
 #include "KernelPlan.h"
 #include "LoopEmitter.h"
 
+#include "dtc/Kernels/InPlace.h"
+
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -151,12 +153,6 @@ static void firstLoops(const BodyInfo &info, KernelPlan &plan) {
       add(LoopId::Output, number, group.columns);
 }
 
-static int64_t scanLines(Operation *op) {
-  ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
-  auto cumsum = dyn_cast<graph::CumSumOp>(op);
-  return IndexMath::numElements(shape) / (cumsum ? shape[cumsum.getDim()] : shape.back());
-}
-
 /// What follows from the extents of the loops.
 static void deriveExtent(const BodyInfo &info, KernelPlan &plan) {
   Value result = info.results[0];
@@ -183,10 +179,8 @@ static void deriveExtent(const BodyInfo &info, KernelPlan &plan) {
     break;
   }
   case KernelKind::Scan:
-    plan.extent = scanLines(result.getDefiningOp());
-    break;
   case KernelKind::Pool:
-    plan.extent = IndexMath::numElements(shapeOf(result).take_front(2));
+    plan.extent = ItemLoops::itemsOf(result.getDefiningOp());
     break;
   }
 }
@@ -222,39 +216,17 @@ static void deriveGrain(const BodyInfo &info, KernelPlan &plan) {
 /// Results may overwrite operands that are read, element by element, no later than they are
 /// written.
 static void deriveInPlace(const BodyInfo &info, const Findings &findings, KernelPlan &plan) {
-  std::set<unsigned> taken;
-  auto fits = [&](unsigned operand, unsigned result) {
-    Value from = info.body.getArgument(operand), to = info.results[result];
+  plan.inPlace = chooseInPlace(info, [&](unsigned operand, unsigned result) {
     auto written = findings.writtenIn.find(result);
     auto reads = findings.reads.find(operand);
-    if (taken.count(operand) || written == findings.writtenIn.end() ||
-        reads == findings.reads.end() || elementsOf(from) != elementsOf(to) ||
-        storageBytes(getElementTypeOrSelf(from)) != storageBytes(getElementTypeOrSelf(to)))
+    if (written == findings.writtenIn.end() || reads == findings.reads.end())
       return false;
     for (auto [loop, onlyWritten] : reads->second.onlyWrittenElement)
       if (loop > written->second || (loop == written->second && !onlyWritten) ||
           (loop < written->second && !reads->second.onlyThisRow))
         return false;
     return true;
-  };
-  // What results are the new values of is kept for them.
-  SmallVector<int64_t> replaces(info.results.size(), -1);
-  auto kernel = dyn_cast<exec::KernelOp>(info.body.getParentOp());
-  if (kernel && kernel.getReplaces())
-    replaces.assign(kernel.getReplaces()->begin(), kernel.getReplaces()->end());
-  auto choose = [&](unsigned result) -> int64_t {
-    if (replaces[result] >= 0 && fits(replaces[result], result))
-      return replaces[result];
-    for (unsigned operand = 0; operand < info.body.getNumArguments(); ++operand)
-      if (!llvm::is_contained(replaces, operand) && fits(operand, result))
-        return operand;
-    return -1;
-  };
-  for (unsigned result = 0; result < info.results.size(); ++result) {
-    plan.inPlace.push_back(choose(result));
-    if (plan.inPlace.back() >= 0)
-      taken.insert(plan.inPlace.back());
-  }
+  });
 }
 
 static void split(LoopShape &shape, unsigned position, int64_t inner) {

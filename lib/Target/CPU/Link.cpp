@@ -1,10 +1,10 @@
 // Linking by lld as a library.
 #include "MachineCode.h"
 
+#include "dtc/Target/TemporaryFolder.h"
+
 #include "lld/Common/Driver.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 
 #include <mutex>
 
@@ -14,47 +14,11 @@ using namespace llvm;
 
 namespace dtc::cpu {
 
-namespace {
-
-/// A folder that disappears with its files.
-class TemporaryFolder {
-public:
-  TemporaryFolder() { code = sys::fs::createUniqueDirectory("dtc", path); }
-  ~TemporaryFolder() {
-    if (!code)
-      sys::fs::remove_directories(path);
-  }
-  std::string file(const Twine &name) const {
-    SmallString<128> full(path);
-    sys::path::append(full, name);
-    return std::string(full);
-  }
-
-  std::error_code code;
-
-private:
-  SmallString<128> path;
-};
-
-} // namespace
-
-static Error write(const std::string &path, StringRef bytes) {
-  std::error_code code;
-  raw_fd_ostream file(path, code);
-  if (code)
-    return createStringError(code, "cannot write " + path);
-  file << bytes;
-  file.close();
-  if (file.has_error())
-    return createStringError(file.error(), "cannot write " + path);
-  return Error::success();
-}
-
 Expected<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> &objects,
                                              const std::vector<std::string> &symbols) {
-  TemporaryFolder folder;
-  if (folder.code)
-    return createStringError(folder.code, "cannot create a temporary folder");
+  target::TemporaryFolder folder;
+  if (folder.error())
+    return createStringError(folder.error(), "cannot create a temporary folder");
   std::string output = folder.file("kernels.so"), exports = folder.file("exports");
   std::string script = "{ global:";
   for (const std::string &symbol : symbols)
@@ -62,7 +26,7 @@ Expected<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>
   script += " local: *; };\n";
   if (symbols.empty())
     script = "{ local: *; };\n";
-  if (Error failed = write(exports, script))
+  if (Error failed = target::writeFile(exports, script))
     return failed;
   std::vector<std::string> arguments = {"ld.lld",          "-shared",     "--build-id=none",
                                         "--hash-style=gnu", "--gc-sections", "-z", "noexecstack",
@@ -70,7 +34,7 @@ Expected<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>
                                         "-o", output};
   for (size_t i = 0; i < objects.size(); ++i) {
     arguments.push_back(folder.file("kernels" + Twine(i) + ".o"));
-    if (Error failed = write(arguments.back(), StringRef(objects[i].data(), objects[i].size())))
+    if (Error failed = target::writeFile(arguments.back(), StringRef(objects[i].data(), objects[i].size())))
       return failed;
   }
   std::vector<const char *> pointers;

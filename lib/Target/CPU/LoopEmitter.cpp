@@ -1,6 +1,6 @@
 #include "LoopEmitter.h"
 
-#include "MathApproximation.h"
+#include "dtc/Kernels/MathApproximation.h"
 
 using namespace mlir;
 
@@ -244,7 +244,7 @@ LoopEmitter::Values LoopEmitter::reduceTogether(ArrayRef<graph::ReduceOp> ops, c
 }
 
 Value LoopEmitter::approximate(Operation *op, ValueRange operands) {
-  return cpu::approximate(builder, op, operands);
+  return kernels::approximate(builder, op, operands);
 }
 
 } // namespace dtc::cpu

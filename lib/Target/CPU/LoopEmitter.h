@@ -7,7 +7,7 @@
 
 #include "KernelPlan.h"
 
-#include "dtc/Kernels/ElementEvaluator.h"
+#include "dtc/Kernels/ItemLoops.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -46,7 +46,7 @@ struct Findings {
   std::map<unsigned, int> writtenIn;
 };
 
-class LoopEmitter : private kernels::ElementHost {
+class LoopEmitter : private kernels::ElementHost, private kernels::ItemHost {
 public:
   LoopEmitter(const BodyInfo &info, const KernelPlan &plan, mlir::OpBuilder &builder);
 
@@ -65,7 +65,7 @@ private:
     mlir::AffineExpr variable;
     mlir::Attribute accessGroup;
   };
-  using Values = llvm::SmallVector<mlir::Value, 2>;
+  using Values = kernels::ItemHost::Values;
   using Accumulators = mlir::ValueRange;
 
   // Kinds of kernels.
@@ -95,11 +95,7 @@ private:
   void emitColumnBlock(mlir::AffineExpr item);
   void initializeScatter(const SpecialResult &special, graph::ScatterAddOp op, int64_t width);
   void emitScatter();
-  void emitScan();
-  void emitCumSum(graph::CumSumOp op);
-  void emitTopK(graph::TopKOp op);
-  void emitPool();
-  void emitPoolPlane(graph::MaxPoolGradOp op, mlir::AffineExpr plane);
+  void emitItems();
   /// Computes results at their element `number`, then stores them.
   void writeResults(llvm::ArrayRef<unsigned> results, mlir::AffineExpr number);
 
@@ -131,6 +127,15 @@ private:
   mlir::Value approximate(mlir::Operation *op, mlir::ValueRange operands) override;
   void noteDivision(mlir::AffineExpr expr) override;
   void noteBoundary(mlir::AffineExpr position, int64_t boundary) override;
+
+  // What items' own loops ask of it.
+  Values itemLoop(Range range, mlir::ValueRange initial, const LoopBody &body) override {
+    return loop(range, std::nullopt, 0, initial, body);
+  }
+  void storeResult(mlir::AffineExpr offset, mlir::Value value) override {
+    storeAt(0, offset, value);
+  }
+  void addToResult(mlir::AffineExpr offset, mlir::Value value) override { addTo(offset, value); }
 
   // Values that are kept.
   const Stash *stashOf(mlir::Operation *op) const;

@@ -1,6 +1,5 @@
 #include "MachineCode.h"
 
-#include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -38,10 +37,10 @@ static Expected<std::unique_ptr<TargetMachine>> targetMachine(const MachineOptio
   });
   Triple triple(sys::getProcessTriple());
   std::string message;
-  const Target *target = TargetRegistry::lookupTarget(triple, message);
-  if (!target)
+  const llvm::Target *found = TargetRegistry::lookupTarget(triple, message);
+  if (!found)
     return error(message);
-  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
+  std::unique_ptr<TargetMachine> machine(found->createTargetMachine(
       triple, options.processor.name, featureString(options.processor), TargetOptions(),
       Reloc::PIC_, CodeModel::Small,
       options.optLevel >= 3 ? CodeGenOptLevel::Aggressive : CodeGenOptLevel::Default));
@@ -105,19 +104,7 @@ static void dump(const std::string &path, StringRef bytes) {
     file << bytes;
 }
 
-TranslatedModule::TranslatedModule() : context(std::make_unique<LLVMContext>()) {}
-TranslatedModule::~TranslatedModule() = default;
-
-std::unique_ptr<TranslatedModule> translate(mlir::ModuleOp module) {
-  auto translated = std::make_unique<TranslatedModule>();
-  translated->module = mlir::translateModuleToLLVMIR(module, *translated->context, "kernels");
-  if (translated->module)
-    return translated;
-  module.emitError() << "kernels cannot be translated to LLVM IR";
-  return nullptr;
-}
-
-Expected<std::vector<char>> compileObject(TranslatedModule &translated,
+Expected<std::vector<char>> compileObject(target::TranslatedModule &translated,
                                           const MachineOptions &options) {
   auto machine = targetMachine(options);
   if (!machine)

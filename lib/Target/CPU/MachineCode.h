@@ -2,17 +2,10 @@
 #pragma once
 
 #include "dtc/Target/CPU/Features.h"
+#include "dtc/Target/PartCompiler.h"
 
-#include "mlir/IR/BuiltinOps.h"
-
-#include <memory>
 #include <string>
 #include <vector>
-
-namespace llvm {
-class LLVMContext;
-class Module;
-} // namespace llvm
 
 namespace dtc::cpu {
 
@@ -22,20 +15,9 @@ struct MachineOptions {
   std::string dumpPath; ///< if set: path.ll and path.o are left
 };
 
-/// A module in LLVM's own IR, apart from any MLIR context.
-struct TranslatedModule {
-  TranslatedModule();
-  ~TranslatedModule();
-  std::unique_ptr<llvm::LLVMContext> context;
-  std::unique_ptr<llvm::Module> module;
-};
-
-/// Translates a module in the LLVM dialect; null with a diagnostic where that fails.
-std::unique_ptr<TranslatedModule> translate(mlir::ModuleOp module);
-
 /// The object file of a module, optimized for a processor. Several threads may compile modules
 /// at once.
-llvm::Expected<std::vector<char>> compileObject(TranslatedModule &translated,
+llvm::Expected<std::vector<char>> compileObject(target::TranslatedModule &translated,
                                                 const MachineOptions &options);
 
 /// Links object files into a shared object that exports `symbols`.

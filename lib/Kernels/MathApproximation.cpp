@@ -1,4 +1,4 @@
-#include "MathApproximation.h"
+#include "dtc/Kernels/MathApproximation.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -8,7 +8,7 @@
 
 using namespace mlir;
 
-namespace dtc::cpu {
+namespace dtc::kernels {
 
 namespace {
 
@@ -179,4 +179,4 @@ Value approximate(OpBuilder &builder, Operation *op, ValueRange operands) {
       .Default([](Operation *) { return Value(); });
 }
 
-} // namespace dtc::cpu
+} // namespace dtc::kernels

@@ -3,7 +3,7 @@
 
 #include "mlir/IR/Builders.h"
 
-namespace dtc::cpu {
+namespace dtc::kernels {
 
 /// `op` on the scalar `operands`, or null where there is no approximation for
 /// it (it then stays an op, and at last a call of libm). Errors are below 2.5
@@ -11,4 +11,4 @@ namespace dtc::cpu {
 mlir::Value approximate(mlir::OpBuilder &builder, mlir::Operation *op,
                         mlir::ValueRange operands);
 
-} // namespace dtc::cpu
+} // namespace dtc::kernels

@@ -1,0 +1,40 @@
+#include "dtc/Kernels/InPlace.h"
+#include "dtc/Kernels/ElementTypes.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace dtc::kernels {
+
+SmallVector<int64_t> chooseInPlace(const BodyInfo &info,
+                                   llvm::function_ref<bool(unsigned, unsigned)> fits) {
+  std::set<unsigned> taken;
+  auto isFree = [&](unsigned operand, unsigned result) {
+    Value from = info.body.getArgument(operand), to = info.results[result];
+    return !taken.count(operand) && elementsOf(from) == elementsOf(to) &&
+           storageBytes(getElementTypeOrSelf(from)) == storageBytes(getElementTypeOrSelf(to)) &&
+           fits(operand, result);
+  };
+  SmallVector<int64_t> replaces(info.results.size(), -1);
+  auto kernel = dyn_cast<exec::KernelOp>(info.body.getParentOp());
+  if (kernel && kernel.getReplaces())
+    replaces.assign(kernel.getReplaces()->begin(), kernel.getReplaces()->end());
+  auto choose = [&](unsigned result) -> int64_t {
+    if (replaces[result] >= 0 && isFree(replaces[result], result))
+      return replaces[result];
+    for (unsigned operand = 0; operand < info.body.getNumArguments(); ++operand)
+      if (!llvm::is_contained(replaces, operand) && isFree(operand, result))
+        return operand;
+    return -1;
+  };
+  SmallVector<int64_t> chosen;
+  for (unsigned result = 0; result < info.results.size(); ++result) {
+    chosen.push_back(choose(result));
+    if (chosen.back() >= 0)
+      taken.insert(chosen.back());
+  }
+  return chosen;
+}
+
+} // namespace dtc::kernels
