@@ -3,7 +3,10 @@
 #include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Plan/Plan/TextFile.h"
 #include "dtc/Plan/Plan/YamlReader.h"
+#include "dtc/Target/Targets.h"
 #include "dtc-rt/PackageFormat.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 #include <charconv>
@@ -183,6 +186,23 @@ std::optional<Error> resolveLearningRate(RawOptions &raw, Options &options) {
   return std::nullopt;
 }
 
+std::optional<Error> resolveArchitectures(const RawOptions &raw, Options &options) {
+  if (raw.architectures.empty())
+    return std::nullopt;
+  std::vector<std::string> known = target::find(raw.target)->architectures();
+  if (known.empty())
+    return usage("--arch is for --target cuda");
+  for (std::string &name : split(raw.architectures, ',')) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return usage("--arch must be among " + llvm::join(known, ", ") + ", got '" + name + "'");
+    if (std::find(options.architectures.begin(), options.architectures.end(), name) !=
+        options.architectures.end())
+      return usage("--arch names one twice: " + name);
+    options.architectures.push_back(name);
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Options &options) {
   bool gpus = command.count("--gpus") > 0;
   if (gpus && command.count("--devices"))
@@ -203,13 +223,20 @@ std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Op
     return error;
   if (options.cluster.empty())
     options.cluster = options.target == Target::CUDA ? "dgx-h100" : "cpu";
+  if (auto error = resolveArchitectures(raw, options))
+    return error;
   bool hasThreads = command.count("--threads-per-rank") > 0;
   if (hasThreads && (options.threadsPerRank < 1 || options.threadsPerRank > rt::kMostThreads))
     return usage("--threads-per-rank must be between 1 and " + std::to_string(rt::kMostThreads) +
                  ", got " + std::to_string(options.threadsPerRank));
-  if (!hasThreads)
+  if (options.target == Target::CUDA) {
+    if (hasThreads)
+      return usage("--threads-per-rank is for --target cpu");
+    options.threadsPerRank = 1;
+  } else if (!hasThreads) {
     options.threadsPerRank =
         std::max<int64_t>(1, std::thread::hardware_concurrency() / options.devices);
+  }
   return std::nullopt;
 }
 
@@ -281,6 +308,8 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   command.add_option("--trace", o.trace, "write the simulated step for ui.perfetto.dev (JSON)");
   if (flags.lowering) {
     command.add_option("-o,--output", o.output, "the artifact to write");
+    command.add_option("--arch", raw.architectures,
+                       "GPUs to make code for ahead: sm_80,sm_90,sm_100");
     command.add_flag("--embed-weights", o.embedWeights, "put external weights into the artifact");
     command.add_option("--emit", raw.emit,
                        "stop after import, train, plan, partition, schedule or lower");

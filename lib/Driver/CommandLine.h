@@ -19,7 +19,7 @@ struct FlagSet {
 struct RawOptions {
   Options options;
   std::string target, betas, lrSchedule = "constant", precision = "fp32", optimizer = "adamw";
-  std::string emit, config, lossText, noDecay, freeze, train;
+  std::string emit, config, lossText, noDecay, freeze, train, architectures;
   double clipGradNorm = 0;
   int64_t gpus = 0, globalBatch = 0, microBatch = 0;
   std::vector<std::string> shapes, paddingRows;

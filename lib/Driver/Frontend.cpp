@@ -16,7 +16,6 @@ using namespace mlir;
 
 namespace dtc::driver {
 
-/// The target as a compiler's; null where it can only be planned for.
 static const target::Target *targetOf(const Options &options) {
   return target::find(options.target == Target::CPU ? "cpu" : "cuda");
 }
@@ -26,8 +25,7 @@ static DialectRegistry makeRegistry(const target::Target *target) {
   registry.insert<graph::GraphDialect, dist::DistDialect, exec::ExecDialect, arith::ArithDialect,
                   math::MathDialect, func::FuncDialect>();
   graph::registerElementwiseModels(registry);
-  if (target)
-    target::chooseTarget(registry, *target);
+  target::chooseTarget(registry, *target);
   return registry;
 }
 
@@ -178,7 +176,7 @@ Outcome<Weights> prepareToCompile(const Environment &env, const Options &options
         "fp16 is planned, but not compiled yet, as it needs loss scaling; use bf16");
     return ExitCode::InputRefused;
   }
-  if (env.target && failed(env.target->checkElementTypes(trained.module())))
+  if (failed(env.target->checkElementTypes(trained.module())))
     return ExitCode::InputRefused;
   if (options.train.loss == training::LossKind::None &&
       failed(checkOutputs(trained.module(), trained.batch.perCall())))

@@ -130,7 +130,7 @@ static LogicalResult scheduleModule(Environment &env, const Options &options,
   asked.ranks = shape.ranks;
   asked.chunks = shape.chunks;
   if (options.until > Phase::Schedule) {
-    scheduled.kernels = env.target->kernelCompilation(env.context);
+    scheduled.kernels = env.target->kernelCompilation(env.context, {options.architectures});
     asked.compilation = scheduled.kernels.get();
   }
   if (failed(pipelines::run(scheduled.module(), asked)))
@@ -139,9 +139,6 @@ static LogicalResult scheduleModule(Environment &env, const Options &options,
 }
 
 Outcome<Scheduled> schedule(Environment &env, const Options &options, Partitioned partitioned) {
-  if (!env.target)
-    return fail(
-        {"--target cuda can be planned for, but not compiled for yet", plan::ErrorCategory::Usage});
   Scheduled scheduled{std::move(partitioned), nullptr};
   if (succeeded(scheduleModule(env, options, scheduled)))
     return scheduled;
@@ -245,7 +242,11 @@ ExitCode package(const Environment &env, const Options &options, Scheduled &sche
   inputs.init = weights.init;
   inputs.about = aboutArtifact(env, options, scheduled);
   rt::removeAbandonedPartials(inputs.path);
-  return succeeded(package::writePackage(inputs)) ? ExitCode::Done : ExitCode::Failed;
+  if (failed(package::writePackage(inputs)))
+    return ExitCode::Failed;
+  if (!code.warning.empty())
+    printWarning(code.warning);
+  return ExitCode::Done;
 }
 
 } // namespace dtc::driver

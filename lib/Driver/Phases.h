@@ -28,7 +28,7 @@ namespace dtc::driver {
 struct Environment {
   explicit Environment(const Options &options);
 
-  const target::Target *target; ///< null: one that is only planned for
+  const target::Target *target;
   mlir::MLIRContext context;
   DiagnosticPrinter printer;
 };
@@ -46,7 +46,7 @@ struct Trained : Imported {
 
 struct Planned : Trained {
   plan::Problem problem;
-  std::unique_ptr<plan::Workspace> workspace; ///< null: the target isn't at hand
+  std::unique_ptr<plan::Workspace> workspace; ///< null: not measured
   plan::SearchResult search;
   std::optional<plan::Explanation> explanation; ///< of the plan as it was searched; --explain
   double planningSeconds = 0;

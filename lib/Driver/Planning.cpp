@@ -55,10 +55,11 @@ Outcome<plan::Problem> extractProblem(const Options &options, Trained &trained) 
   return problem;
 }
 
-/// Ops are scheduled alone as the program will be.
+/// Ops are scheduled alone as the program will be. Plans for many GPUs, which are made in seconds,
+/// do without.
 static std::unique_ptr<plan::Workspace> makeWorkspace(Environment &env, const Options &options,
                                                       ModuleOp module) {
-  if (!env.target)
+  if (options.onlyPlan && options.target == Target::CUDA)
     return nullptr;
   auto measure = [&env, threads = options.threadsPerRank](
                      ModuleOp alone, const std::vector<bool> &spent) -> FailureOr<int64_t> {
@@ -88,7 +89,8 @@ static plan::SearchOptions searchOptions(const Planner &planner, const Candidate
   asked.spec = pins;
   // For CPUs `dtc plan` answers what `dtc compile` would do, unless it is asked
   // for what can't be compiled yet.
-  bool compilable = planner.env.target && plan::unimplemented(candidate.problem, spec).empty();
+  bool compilable = planner.request.options.target == Target::CPU &&
+                    plan::unimplemented(candidate.problem, spec).empty();
   asked.executable = !options.onlyPlan || compilable;
   asked.workspace = candidate.workspace.get();
   asked.fixedCalls = candidate.step.batch.numMicrobatches > 1;
@@ -110,7 +112,7 @@ static ExitCode fail(const plan::SearchFailure &failure) {
 
 /// The best shardings for given degrees.
 static plan::SearchOutcome searchPinned(const Planner &planner, const Candidate &candidate,
-                                               const plan::Degrees &degrees) {
+                                        const plan::Degrees &degrees) {
   plan::Spec spec = plan::pinned(degrees, planner.request.spec);
   return plan::search(candidate.problem, planner.request.cluster,
                       searchOptions(planner, candidate, spec, spec));

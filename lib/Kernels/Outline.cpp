@@ -105,12 +105,12 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   }
   if (flat)
     flatten(kernel);
-  flat &= target.kernelLimits().anyExtent;
+  bool anyExtent = flat && target.kernelLimits().anyExtent;
   int64_t extent = IndexMath::numElements(shapeOf(kernel.getYield().getValues()[0]));
-  auto [entry, fresh] = known.try_emplace(structure(kernel, flat));
+  auto [entry, fresh] = known.try_emplace(structure(kernel, anyExtent));
   if (!fresh) {
     kernel.erase();
-    return Launch{&entry->second, flat ? extent : int64_t(entry->second.kernel.getExtent())};
+    return Launch{&entry->second, anyExtent ? extent : int64_t(entry->second.kernel.getExtent())};
   }
   FailureOr<target::KernelShape> shape = target.planKernel(body);
   if (failed(shape))

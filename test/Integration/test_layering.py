@@ -45,7 +45,8 @@ ALLOWED = {
     "Kernels": EXEC | {"Target"},
     "Lower": EXEC | {"Schedule", "Target"},
     "Target/CPU": EXEC | {"Target", "Kernels"},
-    "Target/Targets": EXEC | {"Target", "Target/CPU"},  # two files: the list of targets
+    "Target/CUDA": EXEC | {"Target", "Kernels"},
+    "Target/Targets": EXEC | {"Target", "Target/CPU", "Target/CUDA"},  # two files: the list of targets
     "Pipelines": EXEC | {"Raise", "Training", "Stages", "Partition", "Kernels", "Lower", "Target"},
     "Package": EXEC | {"Weights"},
 }

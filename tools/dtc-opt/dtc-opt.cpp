@@ -13,6 +13,7 @@
 #ifdef DTC_TEST_PASSES
 namespace dtc::test {
 void registerCpuTestPasses();
+void registerCudaTestPasses();
 void registerGraphTestPasses();
 void registerLowerTestPasses();
 void registerPartitionTestPasses();
@@ -20,12 +21,27 @@ void registerTrainingTestPasses();
 } // namespace dtc::test
 #endif
 
+/// What `--target=NAME` says, if it is the first argument, which is then taken away; else cpu.
+static llvm::StringRef takeTarget(int &argc, char **argv) {
+  llvm::StringRef name = argc > 1 ? argv[1] : "";
+  if (!name.consume_front("--target="))
+    return "cpu";
+  std::copy(argv + 2, argv + argc + 1, argv + 1); // the null behind them too
+  --argc;
+  return name;
+}
+
 int main(int argc, char **argv) {
+  const dtc::target::Target *target = dtc::target::find(takeTarget(argc, argv));
+  if (!target) {
+    llvm::errs() << "unknown target\n";
+    return 2;
+  }
   mlir::DialectRegistry registry;
   registry.insert<dtc::graph::GraphDialect, dtc::dist::DistDialect, dtc::exec::ExecDialect>();
   registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect>();
   dtc::graph::registerElementwiseModels(registry);
-  dtc::target::chooseTarget(registry, *dtc::target::find("cpu"));
+  dtc::target::chooseTarget(registry, *target);
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   dtc::interpreter::registerInterpreterPasses();
@@ -33,6 +49,7 @@ int main(int argc, char **argv) {
   dtc::planbridge::registerPlanBridgePasses();
 #ifdef DTC_TEST_PASSES
   dtc::test::registerCpuTestPasses();
+  dtc::test::registerCudaTestPasses();
   dtc::test::registerGraphTestPasses();
   dtc::test::registerLowerTestPasses();
   dtc::test::registerPartitionTestPasses();

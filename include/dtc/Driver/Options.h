@@ -37,6 +37,7 @@ struct Options {
   std::optional<int64_t> globalBatch, microBatch;
   std::string plan = "auto";  ///< SPEC or FILE.yaml
   int64_t threadsPerRank = 0; ///< 0: this machine's cores / ranks, at least 1
+  std::vector<std::string> architectures; ///< GPUs to make code for ahead; none: the usual
   std::string weights;        ///< safetensors file or folder
   bool init = false, embedWeights = false;
   std::vector<std::string> compare; ///< two of what --plan takes; or none

@@ -60,11 +60,17 @@ struct CodeObject {
   std::vector<CodeFile> files;
   std::vector<std::string> symbols;  ///< its kernels
   std::vector<std::string> features; ///< what it needs of the processor
+  std::string warning;               ///< what the user should know of it; may be empty
+};
+
+struct CodeOptions {
+  /// Of which code is made ahead; none: the target's choice.
+  std::vector<std::string> architectures;
 };
 
 /// Kernels that threads compile while the caller goes on with something else:
 ///
-///     auto kernels = target.kernelCompilation(context);
+///     auto kernels = target.kernelCompilation(context, options);
 ///     ... kernels->add(kernel), as they are formed ...
 ///     kernels->close();
 ///     ... plan the memory of what launches them ...
@@ -99,6 +105,8 @@ public:
   /// As --target and the manifest have it.
   virtual llvm::StringRef name() const = 0;
   virtual Processor processor() const = 0;
+  /// Those that --arch may name; none where the target has no choice of them.
+  virtual std::vector<std::string> architectures() const { return {}; }
   /// Loads the dialects that kernels become; contexts that compile for the target have them.
   virtual void loadDialects(mlir::MLIRContext &context) const = 0;
 
@@ -117,7 +125,7 @@ public:
   virtual std::unique_ptr<Workspace> workspace(mlir::ModuleOp module, int64_t threads) const = 0;
 
   virtual std::unique_ptr<KernelCompilation>
-  kernelCompilation(mlir::MLIRContext &context) const = 0;
+  kernelCompilation(mlir::MLIRContext &context, const CodeOptions &options) const = 0;
 };
 
 /// Makes `target`, which must live longer, the one that contexts with this registry compile for.

@@ -50,19 +50,23 @@ LogicalResult KernelOp::verify() {
   return success();
 }
 
-/// A flat kernel runs on any number of elements; only their types matter.
-static bool matches(Type given, Type declared, bool flat) {
-  return flat ? getElementTypeOrSelf(given) == getElementTypeOrSelf(declared) : given == declared;
+/// A flat kernel runs on any shape, and on any number of elements where it has no geometry.
+static bool matches(Type given, Type declared, KernelOp kernel) {
+  if (!kernel.getFlat())
+    return given == declared;
+  auto a = cast<ShapedType>(given), b = cast<ShapedType>(declared);
+  return a.getElementType() == b.getElementType() &&
+         (!kernel.getGeometry() || a.getNumElements() == b.getNumElements());
 }
 
-static LogicalResult verifyTypes(LaunchOp launch, TypeRange given, TypeRange declared, bool flat,
-                                 StringRef what) {
+static LogicalResult verifyTypes(LaunchOp launch, TypeRange given, TypeRange declared,
+                                 KernelOp kernel, StringRef what) {
   if (given.size() != declared.size())
     return launch.emitOpError("kernel ")
            << launch.getKernel() << " has " << declared.size() << " " << what
            << ", the launch: " << given.size();
   for (auto [a, b] : llvm::zip_equal(given, declared))
-    if (!matches(a, b, flat))
+    if (!matches(a, b, kernel))
       return launch.emitOpError("kernel ")
              << launch.getKernel() << " has " << what << " of type " << b << ", the launch: " << a;
   return success();
@@ -72,13 +76,13 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &tables) {
   auto kernel = tables.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
   if (!kernel)
     return emitOpError("kernel is not declared: ") << getKernelAttr();
-  bool flat = kernel.getFlat();
-  if (flat ? getExtentAttr().getInt() < 0 : getExtent() != kernel.getExtent())
+  bool anyExtent = kernel.getFlat() && !kernel.getGeometry();
+  if (anyExtent ? getExtentAttr().getInt() < 0 : getExtent() != kernel.getExtent())
     return emitOpError("kernel ") << getKernel() << " has extent " << kernel.getExtent()
                                   << ", the launch: " << getExtent();
-  if (failed(verifyTypes(*this, getInputs().getTypes(), kernel.getBody().getArgumentTypes(), flat,
+  if (failed(verifyTypes(*this, getInputs().getTypes(), kernel.getBody().getArgumentTypes(), kernel,
                          "operands")) ||
-      failed(verifyTypes(*this, getResultTypes(), kernel.getYield().getOperandTypes(), flat,
+      failed(verifyTypes(*this, getResultTypes(), kernel.getYield().getOperandTypes(), kernel,
                          "results")))
     return failure();
   if (getInPlace().size() != getNumResults())

@@ -151,7 +151,7 @@ llvm::Expected<target::CodeObject> KernelCompilation::finish() {
   if (!linked)
     return linked.takeError();
   return target::CodeObject{{{"kernels.so", std::move(*linked)}}, state->symbols,
-                            recordedFeatures(state->machine.processor.features)};
+                            recordedFeatures(state->machine.processor.features), {}};
 }
 
 FailureOr<target::CodeObject> compileKernels(ModuleOp module, const CompileOptions &options) {

@@ -51,7 +51,7 @@ public:
   }
 
   std::unique_ptr<target::KernelCompilation>
-  kernelCompilation(MLIRContext &context) const override {
+  kernelCompilation(MLIRContext &context, const target::CodeOptions &) const override {
     return std::make_unique<KernelCompilation>(context, CompileOptions());
   }
 };

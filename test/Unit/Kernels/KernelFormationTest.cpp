@@ -17,7 +17,7 @@ struct PlainTarget : target::Target {
   void loadDialects(MLIRContext &) const override {}
   bool staysWhole(Operation *op) const override { return isa<graph::SoftmaxOp>(op); }
   target::MatmulLimits matmulLimits() const override { return {productRank}; }
-  target::KernelLimits kernelLimits() const override { return {kernelOps}; }
+  target::KernelLimits kernelLimits() const override { return {kernelOps, anyExtent}; }
   FailureOr<target::KernelShape> planKernel(Block &body) const override {
     ++planned;
     auto result = cast<RankedTensorType>(body.getTerminator()->getOperand(0).getType());
@@ -25,11 +25,13 @@ struct PlainTarget : target::Target {
   }
   LogicalResult checkElementTypes(ModuleOp) const override { return success(); }
   std::unique_ptr<target::Workspace> workspace(ModuleOp, int64_t) const override { return nullptr; }
-  std::unique_ptr<target::KernelCompilation> kernelCompilation(MLIRContext &) const override {
+  std::unique_ptr<target::KernelCompilation>
+  kernelCompilation(MLIRContext &, const target::CodeOptions &) const override {
     return nullptr;
   }
 
   size_t kernelOps = 100, productRank = 5;
+  bool anyExtent = true;
   mutable int planned = 0;
 };
 
@@ -99,6 +101,21 @@ TEST_F(KernelFormationTest, TargetLimitsTheDimensionsOfAProduct) {
   EXPECT_EQ(count<exec::LaunchOp>(*module), 2);
   auto product = *module->lookupSymbol<func::FuncOp>("f").getOps<exec::MatmulOp>().begin();
   EXPECT_EQ(product.getBatch(), ArrayRef<int64_t>{6});
+}
+
+/// Where a launch is of fixed size, each size of tensor has a kernel, whatever its shape.
+TEST_F(KernelFormationTest, TargetSaysWhetherSizesShareKernels) {
+  const char *text = "func.func @f(%x: tensor<4x4xf32>, %y: tensor<16xf32>, %z: tensor<8xf32>)\n"
+                     "    -> (tensor<4x4xf32>, tensor<16xf32>, tensor<8xf32>) {\n"
+                     "  %0 = arith.addf %x, %x : tensor<4x4xf32>\n"
+                     "  %1 = arith.addf %y, %y : tensor<16xf32>\n"
+                     "  %2 = arith.addf %z, %z : tensor<8xf32>\n"
+                     "  return %0, %1, %2 : tensor<4x4xf32>, tensor<16xf32>, tensor<8xf32>\n}\n";
+  EXPECT_EQ(count<exec::KernelOp>(*form(text)), 1);
+  target.anyExtent = false;
+  auto module = form(text);
+  EXPECT_EQ(count<exec::KernelOp>(*module), 2);
+  EXPECT_EQ(count<exec::LaunchOp>(*module), 3);
 }
 
 /// Functions share kernels, and each is told of once; who is told may stop it.

@@ -3,6 +3,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/APFloat.h"
 
+#include <cmath>
 #include <cstring>
 
 using namespace mlir;

@@ -30,7 +30,7 @@ struct WritePackagePass : PassWrapper<WritePackagePass, OperationPass<ModuleOp>>
     auto target = target::targetOf(getOperation());
     if (failed(target))
       return failure();
-    auto kernels = (*target)->kernelCompilation(getContext());
+    auto kernels = (*target)->kernelCompilation(getContext(), {});
     package::PackageInputs inputs;
     std::vector<lower::RoleProgram> programs;
     std::vector<replay::Role> replayed;

@@ -95,7 +95,8 @@ def Exec_KernelOp : Exec_Op<"kernel",
     the one that it should overwrite.
 
     For a GPU, a kernel has a `geometry`, and the threads of its blocks share the
-    iterations: it takes a pointer for each operand and result, in global memory.
+    iterations: it takes a pointer for each operand and result, in global memory. If
+    it is flat, tensors have any shape of as many elements.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$extent, I64Attr:$scratchBytes,
                        UnitAttr:$flat, OptionalAttr<DenseI64ArrayAttr>:$replaces,

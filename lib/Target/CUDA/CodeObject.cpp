@@ -1,0 +1,146 @@
+#include "dtc/Target/CUDA/CodeObject.h"
+#include "Ptx.h"
+#include "Ptxas.h"
+#include "ThreadEmitter.h"
+
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+
+#include <future>
+
+using namespace mlir;
+
+namespace dtc::cuda {
+
+static constexpr size_t kKernelsInPart = 4;
+
+static LogicalResult emitKernel(exec::KernelOp kernel, OpBuilder &builder) {
+  Block &body = kernel.getBody().front();
+  FailureOr<KernelPlan> plan = planKernel(body);
+  if (failed(plan))
+    return failure();
+  exec::GeometryAttr geometry = kernel.getGeometryAttr();
+  if (!geometry || geometry.getBlocks() != plan->blocks || geometry.getThreads() != plan->threads)
+    return kernel.emitError("geometry differs from that of its threads: ")
+           << plan->blocks << " blocks of " << plan->threads;
+  BodyInfo info(body);
+  ThreadEmitter emitter(info, *plan, builder);
+  return emitter.emitFunction(kernel.getSymName());
+}
+
+static LogicalResult lowerToLLVM(ModuleOp module) {
+  PassManager passes(module.getContext());
+  passes.enableVerifier(false); // once at the end, not after each
+  passes.addPass(createSCFToControlFlowPass());
+  passes.addPass(createConvertMathToLLVMPass());
+  passes.addPass(createArithToLLVMConversionPass());
+  passes.addPass(createConvertControlFlowToLLVMPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+  return failed(passes.run(module)) ? failure() : verify(module);
+}
+
+/// Some of the kernels, compiled together.
+static std::unique_ptr<target::TranslatedModule> emitPart(ArrayRef<exec::KernelOp> kernels) {
+  exec::KernelOp first = kernels.front();
+  OwningOpRef<ModuleOp> part = ModuleOp::create(first.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(part->getBody());
+  for (exec::KernelOp kernel : kernels)
+    if (failed(verify(kernel)) || failed(emitKernel(kernel, builder)))
+      return nullptr;
+  if (failed(lowerToLLVM(*part)))
+    return nullptr;
+  return target::translate(*part);
+}
+
+struct KernelCompilation::State {
+  explicit State(const CompileOptions &options)
+      : options(options), parts(options.threads, [](target::TranslatedModule &part, size_t) {
+          return compilePtx(part);
+        }) {}
+
+  CompileOptions options;
+  std::vector<std::string> symbols;
+  SmallVector<exec::KernelOp, kKernelsInPart> pending; ///< of the next part
+  target::PartCompiler parts;
+};
+
+KernelCompilation::~KernelCompilation() = default;
+
+KernelCompilation::KernelCompilation(MLIRContext &context, const CompileOptions &options)
+    : state(std::make_unique<State>(options)) {
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+  context.appendDialectRegistry(registry);
+  context
+      .loadDialect<LLVM::LLVMDialect, NVVM::NVVMDialect, scf::SCFDialect, cf::ControlFlowDialect>();
+}
+
+LogicalResult KernelCompilation::add(exec::KernelOp kernel) {
+  state->symbols.push_back(kernel.getSymName().str());
+  state->pending.push_back(kernel);
+  return state->pending.size() == kKernelsInPart ? handIn() : success();
+}
+
+LogicalResult KernelCompilation::handIn() {
+  auto part = emitPart(state->pending);
+  if (!part)
+    return failure();
+  state->pending.clear();
+  state->parts.handIn(std::move(part));
+  return success();
+}
+
+LogicalResult KernelCompilation::close() {
+  if (!state->pending.empty() && failed(handIn()))
+    return failure();
+  state->parts.close();
+  return success();
+}
+
+static std::vector<char> bytesOf(const std::string &text) { return {text.begin(), text.end()}; }
+
+llvm::Expected<target::CodeObject> KernelCompilation::finish() {
+  auto parts = state->parts.finish();
+  if (!parts)
+    return parts.takeError();
+  std::string ptx = joinPtx(*parts);
+  target::CodeObject code;
+  code.symbols = state->symbols;
+  code.features = {kOldestArchitecture};
+  if (ptx.empty())
+    return code;
+  code.files.push_back({"kernels.ptx", bytesOf(ptx)});
+  std::string ptxas = findPtxas();
+  if (ptxas.empty()) {
+    code.warning = "ptxas isn't found (DTC_PTXAS, PATH, CUDA_HOME): the artifact has PTX alone, "
+                   "which the driver compiles at the start of each run";
+    return code;
+  }
+  std::vector<std::future<llvm::Expected<std::vector<char>>>> assembling;
+  for (const std::string &architecture : state->options.architectures)
+    assembling.push_back(std::async(std::launch::async, [&ptxas, &ptx, &architecture] {
+      return assemble(ptxas, ptx, architecture);
+    }));
+  llvm::Error failed = llvm::Error::success();
+  for (auto [architecture, cubin] : llvm::zip(state->options.architectures, assembling)) {
+    llvm::Expected<std::vector<char>> bytes = cubin.get();
+    if (bytes)
+      code.files.push_back({architecture + ".cubin", std::move(*bytes)});
+    else
+      failed = llvm::joinErrors(std::move(failed), bytes.takeError());
+  }
+  if (failed)
+    return failed;
+  return code;
+}
+
+} // namespace dtc::cuda

@@ -1,0 +1,74 @@
+#include "dtc/Target/CUDA/CudaTarget.h"
+
+#include "KernelPlan.h"
+#include "LibraryCalls.h"
+#include "Ptx.h"
+
+#include "dtc/Target/CUDA/CodeObject.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace dtc::cuda {
+namespace {
+
+/// Larger kernels need more registers than there are, and compile slowly.
+constexpr size_t kMostOps = 160;
+
+class CudaTarget : public target::Target {
+public:
+  StringRef name() const override { return "cuda"; }
+
+  target::Processor processor() const override { return {"cuda", {kOldestArchitecture}}; }
+
+  void loadDialects(MLIRContext &context) const override {
+    context.loadDialect<LLVM::LLVMDialect, NVVM::NVVMDialect, scf::SCFDialect>();
+  }
+
+  bool staysWhole(Operation *) const override { return false; }
+  target::MatmulLimits matmulLimits() const override { return {kMostProductDims}; }
+  target::KernelLimits kernelLimits() const override { return {kMostOps, /*anyExtent=*/false}; }
+
+  FailureOr<target::KernelShape> planKernel(Block &body) const override {
+    FailureOr<KernelPlan> plan = cuda::planKernel(body);
+    if (failed(plan))
+      return failure();
+    MLIRContext *context = body.getParentOp()->getContext();
+    return target::KernelShape{
+        plan->items, /*scratchBytes=*/0, plan->inPlace,
+        exec::GeometryAttr::get(context, plan->blocks, plan->threads, /*sharedBytes=*/0)};
+  }
+
+  LogicalResult checkElementTypes(ModuleOp module) const override {
+    return checkLibraryCalls(module);
+  }
+
+  std::unique_ptr<target::Workspace> workspace(ModuleOp, int64_t) const override {
+    return std::make_unique<LibraryWorkspace>();
+  }
+
+  std::vector<std::string> architectures() const override {
+    return {kOldestArchitecture, "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"};
+  }
+
+  std::unique_ptr<target::KernelCompilation>
+  kernelCompilation(MLIRContext &context, const target::CodeOptions &options) const override {
+    CompileOptions own;
+    own.architectures = options.architectures;
+    if (own.architectures.empty())
+      own.architectures = {kOldestArchitecture, "sm_90", "sm_100"};
+    return std::make_unique<KernelCompilation>(context, own);
+  }
+};
+
+} // namespace
+
+const target::Target &cudaTarget() {
+  static const CudaTarget target;
+  return target;
+}
+
+} // namespace dtc::cuda

@@ -1,0 +1,46 @@
+// How the threads of a GPU share a kernel's work.
+//
+//   pointwise  a thread computes `unit` neighbouring elements of each result, which memory moves
+//              in one access of up to 16 bytes.
+//   rows       `lanes` threads share a row: one thread, a warp, or a block of several warps. A
+//              thread takes units of neighbouring columns, `lanes` units apart. What a thread
+//              has of a row stays in registers where it is few; else each pass reads it again.
+//   columns    a warp has 32 columns, one a lane; `lanes` warps of a block share the rows, and
+//              the first adds up what they found, in their order.
+//   scatter    a warp owns a row of the table and looks through the indices for its own.
+//   scan, pool a thread does an item.
+//
+// With rows of 768 columns: three warps, units of 4, two units a thread; the row is read once.
+//
+// Sums are formed in an order that depends on the plan alone: the same bits every time.
+#pragma once
+
+#include "dtc/Kernels/KernelBody.h"
+
+namespace dtc::cuda {
+
+using kernels::BodyInfo;
+using kernels::KernelKind;
+
+inline constexpr int64_t kWarp = 32;
+
+struct KernelPlan {
+  KernelKind kind = KernelKind::Pointwise;
+  int64_t items = 1; ///< units, rows, result elements or items: what groups of threads share
+  int64_t unit = 1;  ///< neighbouring elements that a thread does together
+  int64_t lanes = 1; ///< rows: threads that share a row; columns: warps that share the columns
+  int64_t blocks = 1, threads = 1;
+  /// For each result, an operand whose buffer it may overwrite, or -1.
+  llvm::SmallVector<int64_t> inPlace;
+
+  /// Items that a block does.
+  int64_t itemsInBlock() const;
+  /// Whether every group of threads has an item.
+  bool isFull() const { return blocks * itemsInBlock() == items; }
+};
+
+/// Plans the kernel whose body is `body` (ended by exec.yield). Reports what
+/// cannot be computed at the op's location.
+llvm::FailureOr<KernelPlan> planKernel(mlir::Block &body);
+
+} // namespace dtc::cuda

@@ -1,0 +1,16 @@
+// Elementary functions on a GPU, without a library of them.
+#pragma once
+
+#include "mlir/IR/Builders.h"
+
+namespace dtc::cuda {
+
+/// Whether the op has a form on a GPU: all of arithmetic, of `math` what is said below.
+bool isComputable(mlir::Operation *op);
+
+/// `op` on the scalar `operands`; null where it stays an op that the GPU has itself. The
+/// functions that networks are made of are, in f32, those of Kernels (MathApproximation.h);
+/// others and those of f64 are computed in f64.
+mlir::Value approximate(mlir::OpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands);
+
+} // namespace dtc::cuda

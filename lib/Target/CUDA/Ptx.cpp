@@ -1,0 +1,95 @@
+#include "Ptx.h"
+
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <mutex>
+
+// Of the NVPTX back end; TargetSelect.h has only all targets at once.
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+using namespace llvm;
+
+namespace dtc::cuda {
+
+/// The oldest version of PTX that has all that kernels use.
+static constexpr const char *kPtxVersion = "+ptx70";
+
+static Error error(const Twine &message) {
+  return createStringError(inconvertibleErrorCode(), message);
+}
+
+static Expected<std::unique_ptr<TargetMachine>> targetMachine() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  Triple triple("nvptx64-nvidia-cuda");
+  std::string message;
+  const Target *found = TargetRegistry::lookupTarget(triple, message);
+  if (!found)
+    return error(message);
+  std::unique_ptr<TargetMachine> machine(
+      found->createTargetMachine(triple, kOldestArchitecture, kPtxVersion, TargetOptions(),
+                                 std::nullopt, std::nullopt, CodeGenOptLevel::Aggressive));
+  if (!machine)
+    return error("LLVM has no back end for PTX");
+  return machine;
+}
+
+static void optimize(Module &module, TargetMachine &machine) {
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = false; // threads are the vectors
+  PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
+}
+
+Expected<std::vector<char>> compilePtx(target::TranslatedModule &translated) {
+  auto machine = targetMachine();
+  if (!machine)
+    return machine.takeError();
+  Module &module = *translated.module;
+  module.setDataLayout((*machine)->createDataLayout());
+  module.setTargetTriple((*machine)->getTargetTriple());
+  optimize(module, **machine);
+  SmallVector<char, 0> bytes;
+  raw_svector_ostream stream(bytes);
+  legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::AssemblyFile))
+    return error("the back end for PTX writes no PTX");
+  passes.run(module);
+  return std::vector<char>(bytes.begin(), bytes.end());
+}
+
+std::string joinPtx(const std::vector<std::vector<char>> &parts) {
+  constexpr StringRef kEndOfHeader = ".address_size 64\n";
+  std::string text;
+  for (const std::vector<char> &part : parts) {
+    StringRef own(part.data(), part.size());
+    text += text.empty() ? own : own.substr(own.find(kEndOfHeader) + kEndOfHeader.size());
+  }
+  return text;
+}
+
+} // namespace dtc::cuda

@@ -1,0 +1,171 @@
+#include "ThreadEmitter.h"
+#include "MathFunctions.h"
+#include "WarpOps.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace dtc::cuda {
+
+using namespace kernels;
+
+using graph::shapeOf;
+
+/// Reductions of at most this many elements are written out where they are needed.
+static constexpr int64_t kUnrolledReduction = 16;
+
+ThreadEmitter::ThreadEmitter(const BodyInfo &info, const KernelPlan &plan, OpBuilder &builder)
+    : info(info), plan(plan), builder(builder), loc(info.body.getParentOp()->getLoc()),
+      evaluator(info, builder, *this), math(evaluator.math) {}
+
+FailureOr<LLVM::LLVMFuncOp> ThreadEmitter::emitFunction(StringRef name) {
+  MLIRContext *context = builder.getContext();
+  Type pointer =
+      LLVM::LLVMPointerType::get(context, static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
+  Type i32 = builder.getI32Type();
+  unsigned count = info.body.getNumArguments() + info.results.size();
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
+                                          SmallVector<Type>(count, pointer));
+  function = LLVM::LLVMFuncOp::create(builder, loc, name, type);
+  function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+  function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
+                    builder.getDenseI32ArrayAttr({static_cast<int32_t>(plan.threads)}));
+  setArgumentAttributes();
+  OpBuilder::InsertionGuard guard(builder);
+  Block *entry = function.addEntryBlock(builder);
+  evaluator.pushScope(entry);
+  llvm::append_range(arguments, entry->getArguments());
+  evaluator.position();
+  auto range = [&](int64_t high) {
+    return LLVM::ConstantRangeAttr::get(context, APInt(32, 0), APInt(32, high));
+  };
+  block = NVVM::BlockIdXOp::create(builder, loc, i32, range(plan.blocks));
+  thread = NVVM::ThreadIdXOp::create(builder, loc, i32, range(plan.threads));
+  emitKind();
+  evaluator.position();
+  LLVM::ReturnOp::create(builder, loc, ValueRange());
+  evaluator.popScope();
+  if (evaluator.hasFailed())
+    return failure();
+  return function;
+}
+
+// Numbers of threads.
+
+static Value number(OpBuilder &builder, Location loc, int64_t value) {
+  return arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(value));
+}
+
+Value ThreadEmitter::groupNumber(int64_t perBlock, Value own) {
+  evaluator.position();
+  auto noWrap = arith::IntegerOverflowFlags::nsw | arith::IntegerOverflowFlags::nuw;
+  Type i64 = builder.getI64Type();
+  // In 32 bits where they are enough, which is most often.
+  bool isWide = plan.blocks * perBlock > std::numeric_limits<int32_t>::max();
+  Value first = isWide ? arith::ExtUIOp::create(builder, loc, i64, block).getResult() : block;
+  Value each = isWide ? evaluator.constantInt(perBlock) : number(builder, loc, perBlock);
+  Value result = arith::MulIOp::create(builder, loc, first, each, noWrap);
+  if (own && isWide)
+    own = arith::ExtUIOp::create(builder, loc, i64, own);
+  if (own)
+    result = arith::AddIOp::create(builder, loc, result, own, noWrap);
+  return isWide ? result : arith::ExtUIOp::create(builder, loc, i64, result).getResult();
+}
+
+Value ThreadEmitter::threadOver(int64_t divisor) {
+  evaluator.position();
+  return arith::DivUIOp::create(builder, loc, thread, number(builder, loc, divisor));
+}
+
+Value ThreadEmitter::threadModulo(int64_t divisor) {
+  evaluator.position();
+  return arith::RemUIOp::create(builder, loc, thread, number(builder, loc, divisor));
+}
+
+Value ThreadEmitter::isBelow(Value value, int64_t bound) {
+  Value high = evaluator.constantInt(bound);
+  evaluator.position();
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, value, high);
+}
+
+// Control.
+
+void ThreadEmitter::when(Value condition, llvm::function_ref<void()> body) {
+  evaluator.position();
+  auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+  branch.thenBlock()->getTerminator()->erase();
+  Operation *before = evaluator.continueBefore(branch);
+  evaluator.pushScope(branch.thenBlock());
+  body();
+  evaluator.position();
+  scf::YieldOp::create(builder, loc);
+  evaluator.popScope();
+  evaluator.continueBefore(before);
+}
+
+ThreadEmitter::Values ThreadEmitter::loop(Value low, Value high, int64_t step, Range range,
+                                          ValueRange initial,
+                                          llvm::function_ref<Values(AffineExpr, ValueRange)> body) {
+  Value stride = evaluator.constantInt(step);
+  evaluator.position();
+  auto loop = scf::ForOp::create(builder, loc, low, high, stride, initial);
+  if (!loop.getBody()->empty() && initial.empty())
+    loop.getBody()->getTerminator()->erase();
+  Operation *before = evaluator.continueBefore(loop);
+  evaluator.pushScope(loop.getBody());
+  Values results =
+      body(evaluator.variableFor(loop.getInductionVar(), range), loop.getRegionIterArgs());
+  evaluator.position();
+  scf::YieldOp::create(builder, loc, results);
+  evaluator.popScope();
+  evaluator.continueBefore(before);
+  return Values(loop.getResults());
+}
+
+ThreadEmitter::Values ThreadEmitter::itemLoop(Range range, ValueRange initial,
+                                              const LoopBody &body) {
+  return loop(evaluator.constantInt(range.low), evaluator.constantInt(range.high), 1, range,
+              initial, body);
+}
+
+void ThreadEmitter::withItem(Value item, llvm::function_ref<void(AffineExpr)> body) {
+  auto inScope = [&] { body(evaluator.variableFor(item, {0, plan.items})); };
+  if (plan.isFull())
+    return inScope();
+  when(isBelow(item, plan.items), inScope);
+}
+
+// What the evaluator asks for.
+
+Value ThreadEmitter::kept(Operation *op, const Index &index) {
+  Value result = columnResults.lookup(op);
+  if (!result)
+    return {};
+  if (math.linearize(index, shapeOf(op->getResult(0))) != writtenElement)
+    evaluator.fail(op, "sums over rows can only be followed by elementwise ops in a kernel");
+  return result;
+}
+
+/// By one thread: of few elements, or of none that its row or column has.
+Value ThreadEmitter::reduce(graph::ReduceOp op, const Index &index) {
+  int64_t results = elementsOf(op.getResult());
+  int64_t count = results ? elementsOf(op.getInput()) / results : 0;
+  if (count <= kUnrolledReduction)
+    return evaluator.writtenOut(op, index);
+  Type scalar = computeType(getElementTypeOrSelf(op.getType()));
+  Value identity = evaluator.identityOf(op.getKind(), scalar);
+  return itemLoop({0, count}, {identity}, [&](AffineExpr element, ValueRange sums) {
+    Value term = evaluator.emit(op.getInput(), evaluator.reductionSource(op, index, element));
+    return Values{evaluator.combine(op.getKind(), sums[0], term, /*reorder=*/false)};
+  })[0];
+}
+
+Value ThreadEmitter::approximate(Operation *op, ValueRange operands) {
+  if (!isComputable(op))
+    evaluator.fail(op, "cannot be computed on a GPU yet: " + op->getName().getStringRef());
+  return cuda::approximate(builder, op, operands);
+}
+
+} // namespace dtc::cuda

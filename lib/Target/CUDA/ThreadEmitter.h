@@ -1,0 +1,173 @@
+// Writes a kernel's body as what one thread of a GPU does: hosts an ElementEvaluator.
+//
+// The plan says which threads share what. Indices of blocks and threads become variables of the
+// evaluator's index arithmetic, as loop variables do on a processor:
+//
+//     unit = block * 256 + thread          a pointwise kernel of 10,000 elements, units of 4
+//     if (unit < 2500)
+//       for e in 0..3: result[4 * unit + e] = body at 4 * unit + e
+//
+// A guard opens a scope of its own, so that nothing within it is computed, or read, before it.
+// Straight code for the units of a row leaves the evaluator's memory of scalars intact from the
+// pass of a reduction to that of the results: a row that fits into registers is read once.
+#pragma once
+
+#include "KernelPlan.h"
+
+#include "dtc/Kernels/ItemLoops.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+#include <functional>
+#include <map>
+
+namespace dtc::cuda {
+
+using kernels::ColumnShape;
+using kernels::ElementPlace;
+using kernels::Index;
+using kernels::IndexMath;
+using kernels::Range;
+
+/// Elements of a row that a thread keeps in registers, at most.
+inline constexpr int64_t kMostInRegisters = 8;
+
+/// How operands are read and results written. Phases are numbered: 0 is before any element is
+/// written, and the threads of an item meet at its end.
+struct Accesses {
+  struct Reads {
+    /// By phase: whether a thread reads only the element that it writes.
+    std::map<int, bool> onlyWrittenElement;
+    bool onlyThisRow = true; ///< in phase 0
+  };
+  std::map<unsigned, Reads> reads;   ///< by operand
+  std::map<unsigned, int> writtenIn; ///< by result
+};
+
+class ThreadEmitter : private kernels::ElementHost, private kernels::ItemHost {
+public:
+  ThreadEmitter(const BodyInfo &info, const KernelPlan &plan, mlir::OpBuilder &builder);
+
+  /// Writes the kernel `name`, of a pointer for each operand and result, at the builder's
+  /// insertion point.
+  llvm::FailureOr<mlir::LLVM::LLVMFuncOp> emitFunction(llvm::StringRef name);
+
+  Accesses accesses;
+
+private:
+  using Values = kernels::ItemHost::Values;
+
+  // Kinds of kernels (ThreadKinds.cpp).
+  void emitKind();
+  void emitPointwise();
+  void emitRows();
+  void emitRow(mlir::AffineExpr row);
+  void emitRowReductions(mlir::AffineExpr row, llvm::ArrayRef<graph::ReduceOp> group);
+  mlir::Value rowTerm(graph::ReduceOp op, const Index &index, mlir::AffineExpr column,
+                      mlir::Value valid);
+  void emitRowResults(mlir::AffineExpr row);
+  void emitRowScalars(mlir::AffineExpr row, llvm::ArrayRef<unsigned> results);
+  void emitColumns();
+  /// What a warp finds of the columns: the accumulators of its rows.
+  Values columnSums(const ColumnShape &shape, mlir::AffineExpr number, mlir::Value slice);
+  mlir::Value columnTerm(graph::ReduceOp op, const ColumnShape &shape, mlir::AffineExpr number,
+                         mlir::AffineExpr row);
+  void keepSums(llvm::ArrayRef<mlir::Value> arrays, const Values &sums, mlir::Value slice);
+  mlir::Value addUpSlices(graph::ReduceOp op, mlir::Value array);
+  void emitScatter();
+  void initializeTableRow(mlir::AffineExpr row, int64_t width);
+  /// Which of 32 indices, from `first` on, name the row: a bit for each.
+  mlir::Value matchesOf(graph::ScatterAddOp op, mlir::AffineExpr row, mlir::AffineExpr first);
+  void addMatches(graph::ScatterAddOp op, mlir::AffineExpr row, mlir::AffineExpr first,
+                  mlir::Value matches);
+  void emitItems();
+
+  // Columns of a row, shared by its lanes.
+  /// A unit of columns: the first one, and whether the thread has it (null: it does).
+  struct ColumnUnit {
+    mlir::AffineExpr first;
+    mlir::Value valid;
+  };
+  int64_t unitOf(int64_t columns) const { return columns % plan.unit == 0 ? plan.unit : 1; }
+  bool staysInRegisters(int64_t columns) const;
+  /// The thread's units where they are few enough for straight code; each is made once.
+  llvm::ArrayRef<ColumnUnit> unitsOf(int64_t columns);
+  /// Calls `body` for each unit of a row of so many columns that is the thread's.
+  Values forEachUnit(int64_t columns, mlir::ValueRange initial,
+                     llvm::function_ref<Values(ColumnUnit, mlir::ValueRange)> body);
+  /// What all lanes of a row have together, in every lane.
+  Values acrossLanes(llvm::ArrayRef<graph::ReduceOp> ops, Values values);
+  /// Lets no lane write before all have read.
+  void meetBeforeWriting();
+
+  // Control.
+  void when(mlir::Value condition, llvm::function_ref<void()> body);
+  Values loop(mlir::Value low, mlir::Value high, int64_t step, Range range,
+              mlir::ValueRange initial,
+              llvm::function_ref<Values(mlir::AffineExpr, mlir::ValueRange)> body);
+  /// Calls `body` with the group's item, where it has one.
+  void withItem(mlir::Value item, llvm::function_ref<void(mlir::AffineExpr)> body);
+  /// The number of a group of threads: `perBlock` a block, `number` within its own.
+  mlir::Value groupNumber(int64_t perBlock, mlir::Value number);
+  mlir::Value isBelow(mlir::Value number, int64_t bound);
+  /// Quotient and remainder of a thread's number.
+  mlir::Value threadOver(int64_t divisor);
+  mlir::Value threadModulo(int64_t divisor);
+
+  // What the evaluator asks of its host.
+  mlir::Value load(unsigned argument, mlir::AffineExpr offset) override;
+  mlir::Value loadOneOf(llvm::ArrayRef<ElementPlace>, llvm::ArrayRef<mlir::Value>) override {
+    return {};
+  }
+  mlir::Value loadConstant(mlir::DenseElementsAttr elements, mlir::AffineExpr offset) override;
+  mlir::Value kept(mlir::Operation *op, const Index &index) override;
+  void computed(mlir::Operation *, const Index &, mlir::Value) override {}
+  mlir::Value reduce(graph::ReduceOp op, const Index &index) override;
+  mlir::Value approximate(mlir::Operation *op, mlir::ValueRange operands) override;
+  void noteDivision(mlir::AffineExpr) override {}
+  void noteBoundary(mlir::AffineExpr, int64_t) override {}
+
+  // What items' own loops ask of it.
+  Values itemLoop(Range range, mlir::ValueRange initial, const LoopBody &body) override;
+  void storeResult(mlir::AffineExpr offset, mlir::Value value) override {
+    storeAt(0, offset, value);
+  }
+  void addToResult(mlir::AffineExpr offset, mlir::Value value) override;
+
+  // Memory (ThreadMemory.cpp).
+  mlir::Value address(mlir::Value base, mlir::AffineExpr offset, mlir::Type element);
+  void storeAt(unsigned result, mlir::AffineExpr offset, mlir::Value value);
+  /// Computes results at some of their elements, then stores them.
+  void writeResults(llvm::ArrayRef<unsigned> results, llvm::ArrayRef<mlir::AffineExpr> numbers);
+  void noteRead(unsigned argument, mlir::AffineExpr offset);
+  void setArgumentAttributes();
+  /// Memory of the block: an array of so many elements.
+  mlir::Value sharedArray(mlir::Type element, int64_t count);
+  mlir::Value loadShared(mlir::Value array, mlir::Value index, mlir::Type element);
+  void storeShared(mlir::Value array, mlir::Value index, mlir::Value value);
+
+  const BodyInfo &info;
+  const KernelPlan &plan;
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  kernels::ElementEvaluator evaluator;
+  IndexMath &math;
+  mlir::LLVM::LLVMFuncOp function;
+  llvm::SmallVector<mlir::Value> arguments; ///< pointers: operands, then results
+  mlir::Value block, thread;                ///< their numbers, as i32
+  unsigned numGlobals = 0;
+
+  // Of the rows kernel being written.
+  mlir::AffineExpr rowVariable, laneVariable;
+  mlir::Value lane;                                       ///< as i64
+  std::map<int64_t, llvm::SmallVector<ColumnUnit>> units; ///< by columns
+
+  // Of the columns kernel being written: reductions, and what became of them.
+  llvm::SmallVector<graph::ReduceOp> columnReductions;
+  llvm::DenseMap<mlir::Operation *, mlir::Value> columnResults;
+
+  int phase = 0;
+  mlir::AffineExpr writtenElement; ///< that this thread writes now; null outside
+};
+
+} // namespace dtc::cuda

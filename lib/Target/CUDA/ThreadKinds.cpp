@@ -1,0 +1,272 @@
+// What a thread does in pointwise, columns and scatter kernels, and in those of items.
+#include "ThreadEmitter.h"
+#include "WarpOps.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace dtc::cuda {
+
+using namespace kernels;
+
+using graph::ReduceKind;
+using graph::ReduceOp;
+using graph::shapeOf;
+
+/// Rows of a columns kernel that are read before they are added up.
+static constexpr int64_t kRowsAtOnce = 4;
+
+void ThreadEmitter::emitKind() {
+  switch (plan.kind) {
+  case KernelKind::Pointwise:
+    return emitPointwise();
+  case KernelKind::Rows:
+    return emitRows();
+  case KernelKind::Columns:
+    return emitColumns();
+  case KernelKind::Scatter:
+    return emitScatter();
+  case KernelKind::Scan:
+  case KernelKind::Pool:
+    return emitItems();
+  }
+}
+
+static SmallVector<unsigned> allResults(const BodyInfo &info) {
+  return llvm::to_vector(llvm::seq<unsigned>(0, info.results.size()));
+}
+
+void ThreadEmitter::emitPointwise() {
+  phase = 1;
+  withItem(groupNumber(plan.threads, thread), [&](AffineExpr item) {
+    SmallVector<AffineExpr> numbers;
+    for (int64_t i = 0; i < plan.unit; ++i)
+      numbers.push_back(math.add(math.multiply(item, plan.unit), i));
+    writeResults(allResults(info), numbers);
+  });
+}
+
+void ThreadEmitter::emitItems() {
+  ItemLoops items(builder, evaluator, *this);
+  withItem(groupNumber(plan.threads, thread),
+           [&](AffineExpr item) { items.emit(info.results[0].getDefiningOp(), item); });
+}
+
+// Columns.
+
+Value ThreadEmitter::columnTerm(ReduceOp op, const ColumnShape &shape, AffineExpr number,
+                                AffineExpr row) {
+  ArrayRef<int64_t> sizes = shapeOf(op.getInput());
+  Index source(sizes.size());
+  auto place = [&](ArrayRef<int64_t> dims, AffineExpr linear) {
+    SmallVector<int64_t> extents = llvm::map_to_vector(dims, [&](int64_t d) { return sizes[d]; });
+    for (auto [dim, expr] : llvm::zip(dims, math.delinearize(linear, extents)))
+      source[dim] = expr;
+  };
+  place(shape.outerDims, math.floorDivide(number, shape.columns));
+  place(shape.reducedDims, row);
+  place(shape.columnDims, math.modulo(number, shape.columns));
+  return evaluator.emit(op.getInput(), source);
+}
+
+static Type accumulatorType(ReduceOp op) { return computeType(getElementTypeOrSelf(op.getType())); }
+
+/// A warp's rows are `slice`, slice + warps, slice + 2 * warps...
+ThreadEmitter::Values ThreadEmitter::columnSums(const ColumnShape &shape, AffineExpr number,
+                                                Value slice) {
+  int64_t warps = plan.lanes, whole = shape.reduced / warps, rest = shape.reduced % warps;
+  AffineExpr own = warps == 1 ? math.constant(0) : evaluator.variableFor(slice, {0, warps});
+  Values sums;
+  for (ReduceOp op : columnReductions)
+    sums.push_back(evaluator.identityOf(op.getKind(), accumulatorType(op)));
+  auto addRows = [&](int64_t first, int64_t count, int64_t atOnce) {
+    if (count <= 0)
+      return;
+    sums = itemLoop({0, count}, sums, [&](AffineExpr step, ValueRange before) {
+      Values next(before);
+      for (auto [op, sum] : llvm::zip(columnReductions, next)) {
+        Values terms;
+        for (int64_t i = 0; i < atOnce; ++i) {
+          AffineExpr turn = math.add(math.multiply(step, atOnce), first + i);
+          terms.push_back(columnTerm(op, shape, number, math.add(math.multiply(turn, warps), own)));
+        }
+        for (Value term : terms)
+          sum = evaluator.combine(op.getKind(), sum, term, /*reorder=*/false);
+      }
+      return next;
+    });
+  };
+  int64_t together = whole / kRowsAtOnce;
+  addRows(0, together, kRowsAtOnce);
+  addRows(together * kRowsAtOnce, whole % kRowsAtOnce, 1);
+  if (rest == 0)
+    return sums;
+  // The last rows are of some warps; the others read the last one of all, for nothing.
+  Value last = evaluator.lower(math.add(own, whole * warps));
+  Value valid = isBelow(last, shape.reduced), most = evaluator.constantInt(shape.reduced - 1);
+  evaluator.position();
+  last = arith::MinSIOp::create(builder, loc, last, most);
+  AffineExpr row = evaluator.variableFor(last, {0, shape.reduced});
+  for (auto [op, sum] : llvm::zip(columnReductions, sums)) {
+    Value term = columnTerm(op, shape, number, row);
+    term = evaluator.select(valid, term, evaluator.identityOf(op.getKind(), accumulatorType(op)));
+    sum = evaluator.combine(op.getKind(), sum, term, /*reorder=*/false);
+  }
+  return sums;
+}
+
+void ThreadEmitter::keepSums(ArrayRef<Value> arrays, const Values &sums, Value slice) {
+  Value own = evaluator.lower(laneVariable), wide = evaluator.constantInt(kWarp);
+  evaluator.position();
+  Value place = arith::MulIOp::create(builder, loc, slice, wide);
+  place = arith::AddIOp::create(builder, loc, place, own);
+  for (auto [array, sum] : llvm::zip(arrays, sums))
+    storeShared(array, place, sum);
+  evaluator.position();
+  WarpOps{builder, loc}.meetInBlock();
+}
+
+Value ThreadEmitter::addUpSlices(ReduceOp op, Value array) {
+  Value sum;
+  for (int64_t slice = 0; slice < plan.lanes; ++slice) {
+    Value place = evaluator.lower(math.add(laneVariable, slice * kWarp));
+    Value term = loadShared(array, place, accumulatorType(op));
+    sum = sum ? evaluator.combine(op.getKind(), sum, term, /*reorder=*/false) : term;
+  }
+  return sum;
+}
+
+void ThreadEmitter::emitColumns() {
+  for (Operation *op : info.ops)
+    if (auto reduce = dyn_cast<ReduceOp>(op); reduce && !isSmall(reduce))
+      columnReductions.push_back(reduce);
+  Value own = threadModulo(kWarp), slice32 = threadOver(kWarp);
+  Value column = groupNumber(kWarp, own), most = evaluator.constantInt(plan.items - 1);
+  evaluator.position();
+  Value slice = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), slice32);
+  lane = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), own);
+  laneVariable = evaluator.variableFor(lane, {0, kWarp});
+  Value safe = plan.isFull() ? column : arith::MinSIOp::create(builder, loc, column, most);
+  Values sums = columnSums(columnShape(columnReductions.front()),
+                           evaluator.variableFor(safe, {0, plan.items}), slice);
+  SmallVector<Value> arrays;
+  if (plan.lanes > 1) {
+    for (ReduceOp op : columnReductions)
+      arrays.push_back(sharedArray(accumulatorType(op), plan.lanes * kWarp));
+    keepSums(arrays, sums, slice);
+  }
+  auto write = [&] {
+    phase = 1;
+    for (auto [i, op] : llvm::enumerate(columnReductions))
+      columnResults[op] = arrays.empty() ? sums[i] : addUpSlices(op, arrays[i]);
+    withItem(column, [&](AffineExpr number) { writeResults(allResults(info), {number}); });
+  };
+  if (plan.lanes == 1)
+    return write();
+  when(isBelow(slice, 1), write);
+}
+
+// Scatter.
+
+/// Each row of the table is what the sum is added to, or zero.
+void ThreadEmitter::initializeTableRow(AffineExpr row, int64_t width) {
+  SpecialResult special = specialResult(info);
+  Type element = getElementTypeOrSelf(info.results[0]);
+  phase = 1;
+  loop(lane, evaluator.constantInt(width), kWarp, {0, width}, {},
+       [&](AffineExpr column, ValueRange) {
+         AffineExpr number = math.add(math.multiply(row, width), column);
+         writtenElement = number;
+         Value sum;
+         for (Value term : special.terms) {
+           Value value = evaluator.emit(term, math.delinearize(number, shapeOf(info.results[0])));
+           sum = sum ? evaluator.combine(ReduceKind::Sum, sum, value, /*reorder=*/false) : value;
+         }
+         storeAt(0, number, sum ? sum : evaluator.constantOf(element, 0));
+         writtenElement = {};
+         return Values();
+       });
+}
+
+Value ThreadEmitter::matchesOf(graph::ScatterAddOp op, AffineExpr row, AffineExpr first) {
+  ArrayRef<int64_t> indexShape = shapeOf(op.getIndices());
+  int64_t count = IndexMath::numElements(indexShape), size = shapeOf(op.getResult())[op.getAxis()];
+  Value number = evaluator.lower(math.add(first, laneVariable));
+  Value exists = isBelow(number, count), most = evaluator.constantInt(count - 1);
+  evaluator.position();
+  number = arith::MinSIOp::create(builder, loc, number, most);
+  AffineExpr safe = evaluator.variableFor(number, {0, count});
+  auto [at, valid] =
+      evaluator.checkedIndex(op.getIndices(), math.delinearize(safe, indexShape), size);
+  Value named = evaluator.lower(at), own = evaluator.lower(math.modulo(row, size));
+  evaluator.position();
+  Value match = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, named, own);
+  match = arith::AndIOp::create(builder, loc, match, valid);
+  match = arith::AndIOp::create(builder, loc, match, exists);
+  return WarpOps{builder, loc}.ballot(match);
+}
+
+/// The updates that `matches` has, lowest index first.
+void ThreadEmitter::addMatches(graph::ScatterAddOp op, AffineExpr row, AffineExpr first,
+                               Value matches) {
+  ArrayRef<int64_t> shape = shapeOf(op.getResult()), indexShape = shapeOf(op.getIndices());
+  int64_t axis = op.getAxis(), width = IndexMath::numElements(shape.drop_front(axis + 1));
+  Type i32 = builder.getI32Type();
+  Value zero = evaluator.constant(builder.getI32IntegerAttr(0));
+  Value one = evaluator.constant(builder.getI32IntegerAttr(1));
+  Value wide = evaluator.constantInt(width);
+  evaluator.position();
+  auto loop = scf::WhileOp::create(builder, loc, TypeRange{i32}, ValueRange{matches});
+  Block *test = builder.createBlock(&loop.getBefore(), {}, {i32}, {loc});
+  Value isLeft =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, test->getArgument(0), zero);
+  scf::ConditionOp::create(builder, loc, isLeft, test->getArguments());
+  Block *body = builder.createBlock(&loop.getAfter(), {}, {i32}, {loc});
+  Operation *before = evaluator.continueBefore(loop);
+  evaluator.pushScope(body);
+  evaluator.position();
+  Value left = body->getArgument(0);
+  Value bit = math::CountTrailingZerosOp::create(builder, loc, left);
+  bit = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), bit);
+  AffineExpr number = math.add(first, evaluator.variableFor(bit, {0, kWarp}));
+  Index leading = math.delinearize(math.floorDivide(row, shape[axis]), shape.take_front(axis));
+  leading.append(math.delinearize(number, indexShape));
+  this->loop(lane, wide, kWarp, {0, width}, {}, [&](AffineExpr column, ValueRange) {
+    Index source = leading;
+    source.append(math.delinearize(column, shape.drop_front(axis + 1)));
+    Value update = evaluator.emit(op.getUpdates(), source);
+    addToResult(math.add(math.multiply(row, width), column), update);
+    return Values();
+  });
+  evaluator.position();
+  Value rest = arith::SubIOp::create(builder, loc, left, one);
+  rest = arith::AndIOp::create(builder, loc, left, rest);
+  scf::YieldOp::create(builder, loc, rest);
+  evaluator.popScope();
+  evaluator.continueBefore(before);
+}
+
+void ThreadEmitter::emitScatter() {
+  auto op = cast<graph::ScatterAddOp>(specialResult(info).op);
+  ArrayRef<int64_t> shape = shapeOf(op.getResult());
+  int64_t width = IndexMath::numElements(shape.drop_front(op.getAxis() + 1));
+  int64_t count = IndexMath::numElements(shapeOf(op.getIndices()));
+  Type element = getElementTypeOrSelf(op.getType());
+  if (computeType(element) != element)
+    return evaluator.fail(op, "a kernel needs scatter_add in f32");
+  Value own = threadModulo(kWarp), warp = threadOver(kWarp);
+  lane = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), own);
+  laneVariable = evaluator.variableFor(lane, {0, kWarp});
+  withItem(groupNumber(plan.itemsInBlock(), warp), [&](AffineExpr row) {
+    initializeTableRow(row, width);
+    phase = 2; // operands read from here on cannot share the result's buffer
+    loop(evaluator.constantInt(0), evaluator.constantInt(count), kWarp, {0, count}, {},
+         [&](AffineExpr first, ValueRange) {
+           addMatches(op, row, first, matchesOf(op, row, first));
+           return Values();
+         });
+  });
+}
+
+} // namespace dtc::cuda

@@ -1,0 +1,178 @@
+// Where the elements of a kernel's arguments and constants lie, and what a block shares.
+#include "ThreadEmitter.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+
+namespace dtc::cuda {
+
+using namespace kernels;
+
+using graph::shapeOf;
+
+/// Of buffers in the arena, at least.
+static constexpr int64_t kBufferAlignment = 64;
+/// Bytes that a thread reads at most of a block's memory at once.
+static constexpr int64_t kSharedAccess = 16;
+
+/// No buffer overlaps another, but for a result and the operand whose buffer it may take over;
+/// operands that stay are read past the coherent cache.
+void ThreadEmitter::setArgumentAttributes() {
+  unsigned operands = info.body.getNumArguments();
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    bool isShared = i < operands ? llvm::is_contained(plan.inPlace, static_cast<int64_t>(i))
+                                 : plan.inPlace[i - operands] >= 0;
+    function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
+                        builder.getI64IntegerAttr(kBufferAlignment));
+    if (isShared)
+      continue;
+    function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
+    if (i < operands)
+      function.setArgAttr(i, LLVM::LLVMDialect::getReadonlyAttrName(), builder.getUnitAttr());
+  }
+}
+
+Value ThreadEmitter::address(Value base, AffineExpr offset, Type element) {
+  Value index = evaluator.lower(offset);
+  evaluator.position();
+  return LLVM::GEPOp::create(builder, loc, base.getType(), element, base,
+                             ArrayRef<LLVM::GEPArg>{index}, LLVM::GEPNoWrapFlags::inbounds);
+}
+
+void ThreadEmitter::noteRead(unsigned argument, AffineExpr offset) {
+  Accesses::Reads &reads = accesses.reads[argument];
+  bool written = writtenElement && offset == writtenElement;
+  auto [entry, fresh] = reads.onlyWrittenElement.try_emplace(phase, written);
+  if (!fresh)
+    entry->second &= written;
+  if (phase != 0)
+    return;
+  bool inRow = false;
+  if (rowVariable) {
+    int64_t columns = elementsOf(info.body.getArgument(argument)) / plan.items;
+    Range range = math.range(math.add(offset, math.multiply(rowVariable, -columns)));
+    inRow = columns > 0 && range.low >= 0 && range.high <= columns;
+  }
+  reads.onlyThisRow &= inRow;
+}
+
+Value ThreadEmitter::load(unsigned argument, AffineExpr offset) {
+  noteRead(argument, offset);
+  Type element = getElementTypeOrSelf(info.body.getArgument(argument).getType());
+  Type stored = storageType(element);
+  Value from = address(arguments[argument], offset, stored);
+  evaluator.position();
+  Value loaded = LLVM::LoadOp::create(builder, loc, stored, from, storageBytes(element));
+  return fromStorage(builder, loc, loaded, element);
+}
+
+void ThreadEmitter::storeAt(unsigned result, AffineExpr offset, Value value) {
+  accesses.writtenIn.try_emplace(result, phase);
+  Type element = getElementTypeOrSelf(info.results[result]), stored = storageType(element);
+  Value to = address(arguments[info.body.getNumArguments() + result], offset, stored);
+  evaluator.position();
+  Value bits = toStorage(builder, loc, value, element);
+  LLVM::StoreOp::create(builder, loc, bits, to, storageBytes(element));
+}
+
+void ThreadEmitter::addToResult(AffineExpr offset, Value value) {
+  Type element = getElementTypeOrSelf(info.results[0]);
+  Value place = address(arguments[info.body.getNumArguments()], offset, element);
+  evaluator.position();
+  Value old = LLVM::LoadOp::create(builder, loc, element, place, storageBytes(element));
+  storeAt(0, offset, evaluator.combine(graph::ReduceKind::Sum, old, value, /*reorder=*/false));
+}
+
+void ThreadEmitter::writeResults(ArrayRef<unsigned> results, ArrayRef<AffineExpr> numbers) {
+  SmallVector<Values> values(results.size());
+  for (AffineExpr number : numbers) {
+    writtenElement = number;
+    for (auto [result, own] : llvm::zip(results, values)) {
+      Value tensor = info.results[result];
+      own.push_back(evaluator.emitStored(tensor, math.delinearize(number, shapeOf(tensor))));
+    }
+  }
+  writtenElement = {};
+  for (auto [result, own] : llvm::zip(results, values))
+    for (auto [number, value] : llvm::zip(numbers, own))
+      storeAt(result, number, value);
+}
+
+/// A table in the code, in the compute type; booleans are bytes.
+Value ThreadEmitter::loadConstant(DenseElementsAttr elements, AffineExpr offset) {
+  Type element = elements.getElementType();
+  bool boolean = element.isInteger(1);
+  Type scalar = boolean ? builder.getI8Type() : computeType(element);
+  SmallVector<Attribute> values;
+  for (Attribute value : elements.getValues<Attribute>()) {
+    if (auto number = dyn_cast<FloatAttr>(value))
+      value = builder.getFloatAttr(scalar, number.getValueAsDouble());
+    else if (boolean)
+      value = builder.getI8IntegerAttr(cast<IntegerAttr>(value).getValue().getZExtValue());
+    values.push_back(value);
+  }
+  int64_t count = elements.getNumElements();
+  auto type = RankedTensorType::get({count}, scalar);
+  std::string name = (function.getName() + "_table" + Twine(numGlobals++)).str();
+  LLVM::GlobalOp table;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(function);
+    table = LLVM::GlobalOp::create(builder, loc, LLVM::LLVMArrayType::get(scalar, count),
+                                   /*isConstant=*/true, LLVM::Linkage::Internal, name,
+                                   DenseElementsAttr::get(type, values), kBufferAlignment,
+                                   unsigned(NVVM::NVVMMemorySpace::Global));
+  }
+  Value base;
+  {
+    ElementEvaluator::OuterScopes outer(evaluator, 0);
+    evaluator.position();
+    base = LLVM::AddressOfOp::create(builder, loc, table);
+  }
+  Value from = address(base, offset, scalar);
+  evaluator.position();
+  Value loaded = LLVM::LoadOp::create(builder, loc, scalar, from);
+  return boolean ? fromStorage(builder, loc, loaded, element) : loaded;
+}
+
+Value ThreadEmitter::sharedArray(Type element, int64_t count) {
+  std::string name = (function.getName() + "_shared" + Twine(numGlobals++)).str();
+  LLVM::GlobalOp array;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(function);
+    auto type = LLVM::LLVMArrayType::get(storageType(element), count);
+    // LLVM reads up to an aligned end: only what is there may be aligned more than its elements.
+    int64_t size = storageBytes(element);
+    int64_t alignment = count * size % kSharedAccess == 0 ? kSharedAccess : size;
+    array = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/false,
+                                   LLVM::Linkage::Internal, name, Attribute(), alignment,
+                                   unsigned(NVVM::NVVMMemorySpace::Shared));
+  }
+  evaluator.position();
+  return LLVM::AddressOfOp::create(builder, loc, array);
+}
+
+static Value placeIn(OpBuilder &builder, Location loc, Value array, Value index, Type stored) {
+  return LLVM::GEPOp::create(builder, loc, array.getType(), stored, array,
+                             ArrayRef<LLVM::GEPArg>{index}, LLVM::GEPNoWrapFlags::inbounds);
+}
+
+Value ThreadEmitter::loadShared(Value array, Value index, Type element) {
+  evaluator.position();
+  Type stored = storageType(element);
+  Value from = placeIn(builder, loc, array, index, stored);
+  Value loaded = LLVM::LoadOp::create(builder, loc, stored, from, storageBytes(element));
+  return fromStorage(builder, loc, loaded, element);
+}
+
+void ThreadEmitter::storeShared(Value array, Value index, Value value) {
+  evaluator.position();
+  Type element = value.getType();
+  Value to = placeIn(builder, loc, array, index, storageType(element));
+  LLVM::StoreOp::create(builder, loc, toStorage(builder, loc, value, element), to,
+                        storageBytes(element));
+}
+
+} // namespace dtc::cuda

@@ -1,0 +1,99 @@
+"""Artifacts for GPUs, compiled on any machine: what is in them, and what is refused."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sysconfig
+import zipfile
+
+import pytest
+
+from conftest import MODELS, call, check_call
+
+PTXAS = pathlib.Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin" / "ptxas"
+CUDA = ["--target", "cuda"]
+
+
+def compile_mlp(path, *flags: object, **kwargs):
+    return call("dtc", "compile", MODELS / "mlp.onnx", "--loss", "cross_entropy", "--global-batch", 8,
+                *flags, "-o", path, **kwargs)
+
+
+def members(path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def test_without_ptxas_the_artifact_has_ptx_alone(tmp_path):
+    alone = {"PATH": "/nowhere", "HOME": str(tmp_path)}
+    done = compile_mlp(tmp_path / "mlp.dtc", *CUDA, env=alone)
+    assert done.code == 0, done.err
+    warnings = [line for line in done.err.splitlines() if "warning" in line]
+    assert len(warnings) == 1 and "ptxas isn't found" in warnings[0] and "PTX alone" in warnings[0]
+    code = [name for name in members(tmp_path / "mlp.dtc") if name.startswith("code/")]
+    assert code == ["code/kernels.ptx"]
+
+
+def test_ptxas_that_fails(tmp_path):
+    tool = tmp_path / "ptxas"
+    tool.write_text("#!/bin/sh\necho \"fatal: Unresolved extern function 'pow'\"\nexit 255\n")
+    tool.chmod(0o755)
+    done = compile_mlp(tmp_path / "mlp.dtc", *CUDA, "--arch", "sm_90", env={**os.environ, "DTC_PTXAS": str(tool)})
+    assert done.code == 1 and not (tmp_path / "mlp.dtc").exists()
+    line = done.error_line()
+    assert "ptxas -arch=sm_90" in line and "Unresolved extern function 'pow'" in line
+
+
+@pytest.mark.parametrize("flags,words", [
+    (["--target", "cuda", "--arch", "sm_70"], ["--arch", "sm_70", "sm_80"]),
+    (["--target", "cuda", "--arch", "sm_90,sm_90"], ["--arch", "twice", "sm_90"]),
+    (["--arch", "sm_90"], ["--arch", "--target cuda"]),
+    (["--target", "cuda", "--threads-per-rank", 2], ["--threads-per-rank", "--target cpu"]),
+])
+def test_flags_that_do_not_fit(tmp_path, flags, words):
+    done = compile_mlp(tmp_path / "mlp.dtc", *flags)
+    assert done.code == 2 and not (tmp_path / "mlp.dtc").exists()
+    assert all(word in done.error_line() for word in words), done.err
+
+
+def test_convolutions_are_refused(tmp_path):
+    done = call("dtc", "compile", MODELS / "resnet_tiny.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
+                "-o", tmp_path / "resnet.dtc")
+    assert done.code == 3 and "convolutions" in done.error_line()
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    """The PTX of each test model's kernels, compiled once."""
+    folder, known = tmp_path_factory.mktemp("ptx"), {}
+
+    def ptx_of(model: str) -> pathlib.Path:
+        if model not in known:
+            check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8,
+                       *CUDA, "-o", folder / f"{model}.dtc", env={**os.environ, "DTC_PTXAS": str(PTXAS)})
+            code = {name: text for name, text in members(folder / f"{model}.dtc").items() if name.startswith("code/")}
+            assert set(code) == {"code/kernels.ptx", *(f"code/sm_{number}.cubin" for number in (80, 90, 100))}
+            known[model] = folder / f"{model}.ptx"
+            known[model].write_bytes(code["code/kernels.ptx"])
+        return known[model]
+    return ptx_of
+
+
+@pytest.mark.parametrize("model", ["mlp", "gpt2", "llama", "bert_classifier"])
+def test_kernels_keep_to_registers(kernels, model):
+    """Local memory is where a GPU puts what registers can't hold; and nothing is called."""
+    ptx = kernels(model).read_text()
+    assert len(re.findall(r"\.entry ", ptx)) > 8
+    for word in (".local", "call.uni", ".extern", "atom."):
+        assert word not in ptx, word
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("model", ["mlp", "gpt2"])
+def test_ptxas_finds_no_spills(kernels, model, architecture, tmp_path):
+    done = subprocess.run([PTXAS, "-v", f"-arch={architecture}", kernels(model), "-o", tmp_path / "cubin"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr)
+    assert frames and set(frames) == {("0", "0", "0")}
