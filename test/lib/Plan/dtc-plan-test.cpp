@@ -12,6 +12,8 @@
 #include "RandomProblem.h"
 #include "ShardingStatement.h"
 
+#include "dtc/Report/Failure.h"
+
 #include <nlohmann/json.hpp>
 
 #include <chrono>
@@ -146,7 +148,7 @@ static int printSearch(const std::vector<std::string> &words) {
     line["step_s"] = found->predicted.stepSeconds;
     line["plan"] = summary(found->plan.degrees);
   } else {
-    line["error"] = report::failureText(found.error());
+    line["error"] = dtc::report::failureText(found.error());
   }
   std::cout << line << "\n";
   return 0;
