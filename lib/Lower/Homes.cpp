@@ -181,6 +181,13 @@ LogicalResult HomeTable::enter(func::FuncOp function, graph::RoleAttr role, Type
     Home home;
     home.role = role;
     home.type = tensor;
+    // Targets that only the prologue reads: those of all microbatches, as they are loaded.
+    if (!graph::runsPerMicrobatch(function) && home.scope() == Scope::Microbatch &&
+        tensor.getRank() > 0 && tensor.getDimSize(0) % microbatches == 0) {
+      SmallVector<int64_t> shape(tensor.getShape());
+      shape.front() /= static_cast<int64_t>(microbatches);
+      home.type = tensor.clone(shape);
+    }
     home.sharding = sharding;
     home.space = space ? space.getValue() : exec::Space::Device;
     homes.push_back(home);
