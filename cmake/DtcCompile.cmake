@@ -10,6 +10,13 @@ endif()
 add_link_options(-Wl,--gc-sections)
 add_compile_options(-ffunction-sections -fdata-sections)
 
+if(DTC_FUZZ)
+  # LLVM has no run-time types, which -fsanitize=vptr needs.
+  add_compile_options(-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize=vptr
+                      -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=address,undefined -fno-sanitize=vptr)
+endif()
+
 find_program(DTC_CCACHE ccache)
 if(DTC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER

@@ -33,7 +33,7 @@ struct ArrayFile {
 
 /// The two readers behind ArrayFile::open.
 Result<ArrayFile> openSafetensors(MappedFile file);
-Result<ArrayFile> openNpz(const std::string &path);
+Result<ArrayFile> openNpz(MappedFile file);
 
 /// A safetensors file that is written in place, by several threads if need be,
 /// and appears under its name with `commit`.

@@ -85,6 +85,7 @@ struct Manifest {
   std::string loss;
   int64_t ignoreIndex = -100;
   std::vector<ParameterInfo> parameters;
+  std::map<std::string, size_t> parameterIndex; ///< by name
   std::vector<TensorInfo> inputs, outputs;
   WeightIndex weights;
   LearningRateInfo learningRate;

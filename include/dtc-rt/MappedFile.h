@@ -1,6 +1,8 @@
 // A file mapped into memory: read whole, or written in place and then renamed.
 #pragma once
 
+#include "dtc-io/InputFile.h"
+#include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/Status.h"
 
 #include <memory>
@@ -9,22 +11,13 @@
 
 namespace dtc::rt {
 
-/// A read-only mapping; copies share it.
-class MappedFile {
+/// A file that is read where it lies; errors as the runtime has them.
+class MappedFile : public io::MappedFile {
 public:
   static Result<MappedFile> open(const std::string &path);
 
-  const std::string &path() const { return state->path; }
-  std::span<const char> bytes() const { return {state->data, state->size}; }
-
 private:
-  struct State {
-    std::string path;
-    const char *data = nullptr;
-    size_t size = 0;
-    ~State();
-  };
-  std::shared_ptr<const State> state;
+  explicit MappedFile(io::MappedFile file) : io::MappedFile(std::move(file)) {}
 };
 
 /// A file that appears under its name complete or not at all: written under
@@ -46,6 +39,7 @@ public:
 private:
   OutputFile() = default;
   std::string path, temporary;
+  std::optional<io::UnfinishedFile> unfinished;
   int descriptor = -1;
   char *bytes = nullptr;
   size_t length = 0;

@@ -1,5 +1,7 @@
-// Shapes of row-major tensors, checked arithmetic on them, and boxes in them.
+// Shapes of row-major tensors, and boxes in them.
 #pragma once
+
+#include "dtc-io/CheckedSize.h"
 
 #include <cstdint>
 #include <optional>
@@ -9,10 +11,10 @@
 
 namespace dtc::rt {
 
+using io::CheckedSize;
+
 using Dims = std::vector<int64_t>;
 
-/// The product of non-negative sizes; nothing when negative or beyond 2^62.
-std::optional<int64_t> checkedProduct(std::span<const int64_t> sizes, int64_t factor = 1);
 /// The product of sizes that were checked before.
 int64_t product(std::span<const int64_t> sizes);
 /// "8x32x64"; "scalar" for no dimension.

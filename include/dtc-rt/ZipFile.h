@@ -17,9 +17,9 @@ struct ZipMember {
 
 class ZipFile {
 public:
-  /// Refuses what is not a zip, members that repeat or reach out of the file,
+  /// Refuses what is not a zip, members that repeat, overlap or reach out of the file,
   /// encryption.
-  static Result<ZipFile> open(const std::string &path);
+  static Result<ZipFile> open(MappedFile file);
 
   const MappedFile &file() const { return mapping; }
   const std::map<std::string, ZipMember> &members() const { return entries; }

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <regex>
+#include <re2/re2.h>
 #include <set>
 #include <thread>
 
@@ -100,11 +100,9 @@ std::optional<Error> checkRegex(const char *flag, const std::string &text,
                                 std::optional<std::string> &result) {
   if (text.empty())
     return std::nullopt;
-  try {
-    std::regex compiled(text);
-  } catch (const std::regex_error &) {
-    return usage(std::string(flag) + ": not a regular expression: '" + text + "'");
-  }
+  if (RE2 pattern(text, RE2::Quiet); !pattern.ok())
+    return usage(std::string(flag) + ": not a regular expression (" + pattern.error() + "): '" +
+                 text + "'");
   result = text;
   return std::nullopt;
 }
@@ -483,9 +481,9 @@ static Result<std::vector<std::string>> argumentsIn(const YAML::Node &root,
 
 Result<std::vector<std::string>> configArguments(const std::string &path,
                                                  const CLI::App &command) {
-  std::optional<std::string> text = plan::readText(path);
+  Result<std::string> text = plan::readText(path, "configuration");
   if (!text)
-    return Error{path + ": cannot read the configuration"};
+    return text.error();
   return plan::readYaml<std::vector<std::string>>(
       *text, path, [&](const YAML::Node &root) { return argumentsIn(root, path, command); });
 }

@@ -5,8 +5,11 @@
 #include "Outcome.h"
 
 #include "dtc/Plan/Plan/Spec.h"
+#include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/CommandLine.h"
 #include "dtc-rt/PackageFormat.h"
+
+#include "llvm/Support/ErrorHandling.h"
 
 #include <iostream>
 
@@ -56,6 +59,11 @@ static int usageError(const CLI::App &app, const CLI::ParseError &error) {
   }
   printError(message);
   return int(ExitCode::Usage);
+}
+
+/// LLVM's own memory comes from malloc, whose failure it reports here.
+static void outOfMemory(void *, const char *, bool) {
+  io::endSuddenly(ExitCode::Failed, "", "out of memory");
 }
 
 /// Re-reads the command line with the flags of `--config` in front.
@@ -131,6 +139,8 @@ static int dispatch(CommandLine &line) {
 }
 
 int run(int argc, char **argv) {
+  io::endSuddenlyWithoutMemory();
+  llvm::install_bad_alloc_error_handler(outOfMemory);
   std::vector<std::string> arguments = rt::normalizeArguments(argc, argv);
   auto line = std::make_unique<CommandLine>();
   try {

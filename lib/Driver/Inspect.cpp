@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <iostream>
+#include <set>
 
 namespace dtc::driver {
 
@@ -39,13 +40,11 @@ static rt::Result<Programs> openPrograms(const rt::Package &package) {
 /// The kernels that any role uses, in order of first use.
 static ordered_json kernelsOf(const Programs &programs, const std::string &arch) {
   ordered_json kernels = ordered_json::array();
-  for (const rt::ProgramView &program : programs) {
-    for (const flatbuffers::String *name : *program->kernels()) {
-      ordered_json kernel = {{"name", name->str()}, {"arch", arch}};
-      if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end())
-        kernels.push_back(kernel);
-    }
-  }
+  std::set<std::string> known;
+  for (const rt::ProgramView &program : programs)
+    for (const flatbuffers::String *name : *program->kernels())
+      if (known.insert(name->str()).second)
+        kernels.push_back({{"name", name->str()}, {"arch", arch}});
   return kernels;
 }
 
@@ -70,7 +69,7 @@ static std::map<std::string, ordered_json> shardingsOf(const Programs &programs)
 
 /// The facts of the contract; throws where the manifest lacks one.
 static rt::Result<ordered_json> factsOf(const rt::Package &package) {
-  const auto manifest = ordered_json::parse(package.manifestText());
+  const auto manifest = ordered_json::parse(package.manifestText()); // it was checked before
   auto programs = openPrograms(package);
   if (!programs)
     return programs.status();

@@ -20,9 +20,9 @@ bool isPlanFile(const std::string &plan) {
 /// What a plan file's degrees say is pinned, the batch and its microbatches too.
 static Result<plan::Spec> specOfPlanFile(Request &request) {
   const Options &options = request.options;
-  std::optional<std::string> text = plan::readText(options.plan);
+  Result<std::string> text = plan::readText(options.plan, "plan");
   if (!text)
-    return Error{options.plan + ": cannot read the plan"};
+    return text.error();
   request.planText = std::move(*text);
   auto degrees = plan::degreesFromYaml(request.planText, options.plan);
   if (!degrees)

@@ -3,18 +3,17 @@
 
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Plan/Plan/Problem.h"
+#include "dtc-io/InputFile.h"
+#include "dtc-io/Json.h"
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/DType.h"
 
 #include "llvm/ADT/StringExtras.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 namespace dtc::driver {
@@ -50,12 +49,18 @@ Result<std::vector<std::string>> listFiles(const std::string &path) {
   } else if (index.extension() != ".json") {
     return std::vector<std::string>{path};
   }
-  std::ifstream stream(index);
-  auto json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
+  constexpr uint64_t kMostBytes = 64 << 20;
+  std::string why;
+  std::optional<std::string> text = io::readFile(index.string(), kMostBytes, why);
+  std::optional<nlohmann::json> json;
+  if (text)
+    json = io::parseJson<nlohmann::json>(*text, why);
+  if (!json)
+    return Error{index.string() + ": cannot read the index of safetensors files: " + why};
+  if (!json->is_object() || !json->contains("weight_map") || !json->at("weight_map").is_object())
     return Error{index.string() + ": not an index of safetensors files"};
   std::set<std::string> files;
-  for (auto &[name, file] : json["weight_map"].items()) {
+  for (auto &[name, file] : json->at("weight_map").items()) {
     if (!file.is_string() || filesystem::path(file.get<std::string>()).has_parent_path())
       return Error{index.string() + ": '" + name + "' is not in a file of this folder"};
     files.insert((index.parent_path() / file.get<std::string>()).string());

@@ -1,10 +1,10 @@
 #include "Manifest.h"
 
+#include "dtc-io/InputFile.h"
 #include "dtc-rt/PackageFormat.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 namespace dtc::package {
 namespace {
@@ -78,16 +78,17 @@ void embed(std::vector<Entry> entries, WeightSection &section) {
 llvm::Expected<Json> describeFile(const std::string &path, const std::string &artifact) {
   namespace fs = std::filesystem;
   std::error_code code;
-  uint64_t size = fs::file_size(path, code);
-  std::ifstream stream(path, std::ios::binary);
-  std::vector<char> head(std::min(size, code ? 0 : rt::kHeadBytes));
-  if (code || !stream.read(head.data(), static_cast<std::streamsize>(head.size())))
-    return llvm::createStringError("cannot read weight file: " + path);
+  std::string why;
+  std::optional<io::MappedFile> file = io::MappedFile::open(path, why);
+  if (!file)
+    return llvm::createStringError(path + ": cannot read the weights: " + why);
+  std::span<const char> bytes = file->bytes();
   fs::path folder = fs::absolute(artifact, code).parent_path();
   fs::path relative = fs::relative(path, folder, code);
   return Json{{"path", code || relative.empty() ? path : relative.string()},
-              {"size", size},
-              {"head_sha256", sha256({std::as_bytes(std::span(head))})}};
+              {"size", bytes.size()},
+              {"head_sha256",
+               sha256({std::as_bytes(bytes.first(std::min(bytes.size(), rt::kHeadBytes)))})}};
 }
 
 llvm::Error refer(const std::vector<Entry> &entries, const std::string &artifact,

@@ -141,6 +141,7 @@ llvm::Expected<std::unique_ptr<ZipWriter>> ZipWriter::create(const std::string &
     writer->file.reset(); // whatever is there is not ours to remove
     return std::move(error);
   }
+  writer->unfinished.emplace(writer->temporary);
   zlib_filefunc64_def functions = {openStream, readStream,  writeStream, tellStream,
                                    seekStream, closeStream, errorOf,     file.stream};
   file.zip = zipOpen2_64("", APPEND_STATUS_CREATE, nullptr, &functions);
@@ -185,6 +186,7 @@ llvm::Error ZipWriter::commit(const std::string &comment) {
     return fail("close");
   if (::rename(temporary.c_str(), path.c_str()) != 0)
     return fail("rename");
+  unfinished.reset();
   file.reset();
   std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (syncPath(folder.empty() ? "." : folder.string(), O_RDONLY | O_DIRECTORY) != 0)

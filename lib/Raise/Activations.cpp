@@ -7,7 +7,11 @@ using namespace mlir;
 
 namespace dtc::raise {
 
-static void collectFactors(Value value, Product &product, bool root) {
+/// No pattern looks at products of more: what they are made of stays one factor. Without an end,
+/// squares of squares would have 2^n factors.
+static constexpr unsigned kMostFactors = 16;
+
+static void collectFactors(Value value, Product &product, unsigned depth) {
   if (auto splat = splatValue(value)) {
     product.constant *= *splat;
     product.numbers.push_back(*splat);
@@ -15,17 +19,18 @@ static void collectFactors(Value value, Product &product, bool root) {
   }
   auto mul = value.getDefiningOp<arith::MulFOp>();
   auto div = value.getDefiningOp<arith::DivFOp>();
-  if (root || value.hasOneUse() || (mul && mul.getLhs() == mul.getRhs())) {
+  const bool isShort = depth < kMostFactors && product.factors.size() < kMostFactors;
+  if (depth == 0 || (isShort && (value.hasOneUse() || (mul && mul.getLhs() == mul.getRhs())))) {
     if (mul) {
-      collectFactors(mul.getLhs(), product, false);
-      collectFactors(mul.getRhs(), product, false);
+      collectFactors(mul.getLhs(), product, depth + 1);
+      collectFactors(mul.getRhs(), product, depth + 1);
       return;
     }
     auto splat = div ? splatValue(div.getRhs()) : std::nullopt;
     if (splat) {
       product.constant /= *splat;
       product.numbers.push_back(*splat);
-      collectFactors(div.getLhs(), product, false);
+      collectFactors(div.getLhs(), product, depth + 1);
       return;
     }
   }
@@ -34,7 +39,7 @@ static void collectFactors(Value value, Product &product, bool root) {
 
 Product flattenProduct(Value value) {
   Product product;
-  collectFactors(value, product, /*root=*/true);
+  collectFactors(value, product, /*depth=*/0);
   return product;
 }
 

@@ -10,6 +10,8 @@
 #include "BatchPlace.h"
 #include "dtc/Raise/Passes.h"
 
+#include "dtc-io/CheckedSize.h"
+
 #include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
@@ -30,7 +32,7 @@ public:
       return failure();
     if (old == batch || old == 0)
       return success();
-    if (failed(propagate()) || failed(checkSources()))
+    if (failed(propagate()) || failed(checkSources()) || failed(checkSizes()))
       return failure();
     retype();
     return success();
@@ -43,6 +45,7 @@ private:
   LogicalResult visitReshape(graph::ReshapeOp op);
   LogicalResult place(Value value, const BatchPlace &at);
   LogicalResult checkSources();
+  LogicalResult checkSizes();
   void retype();
   void retypeResult(OpResult result);
   void repeatOperands(Operation *op);
@@ -186,6 +189,18 @@ LogicalResult Rebatcher::checkSources() {
     return WalkResult::advance();
   });
   return failure(result.wasInterrupted());
+}
+
+/// The batch comes from the command line: with it no size may overflow.
+LogicalResult Rebatcher::checkSizes() {
+  constexpr int64_t kWidestElement = 8; // bytes
+  for (const auto &[value, at] : places) {
+    Shape shape(tensorType(value).getShape());
+    shape[at.dim] = 1;
+    if (!(io::CheckedSize::product(shape) * at.outer * at.inner * batch * kWidestElement))
+      return func.emitError() << "tensors would have too many elements with the batch " << batch;
+  }
+  return success();
 }
 
 /// A batch of one: operands without it that meet it are repeated.

@@ -1,5 +1,6 @@
 #include "dtc-rt/CommandLine.h"
 
+#include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/Run.h"
 
 #include <CLI/CLI.hpp>
@@ -122,6 +123,7 @@ std::vector<std::string> normalizeArguments(int argc, char **argv) {
 }
 
 int runCommand(int argc, char **argv) {
+  io::endSuddenlyWithoutMemory();
   CLI::App app("Trains the model of an artifact.", "dtc-run");
   app.set_version_flag("--version", std::string("dtc-run ") + DTC_VERSION);
   app.allow_extras();

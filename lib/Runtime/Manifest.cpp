@@ -2,7 +2,7 @@
 
 #include "dtc-rt/PackageFormat.h"
 
-#include <nlohmann/json.hpp>
+#include "dtc-io/Json.h"
 
 #include <algorithm>
 #include <cmath>
@@ -74,7 +74,7 @@ DType getDType(const json &object, const char *key) {
 
 Dims getShape(const json &object, const char *key) {
   Dims shape = get<Dims>(object, key);
-  if (!checkedProduct(shape, 8))
+  if (!(CheckedSize::product(shape) * 8))
     throw Wrong{"has an impossible shape: " + shapeText(shape)};
   return shape;
 }
@@ -118,7 +118,7 @@ WeightLocation parseLocation(const std::string &name, const json &object, const 
   location.dtype = getDType(object, "dtype");
   if (get<Dims>(object, "shape") != parameter->shape)
     throw Wrong{name + ": the weight's shape is not the parameter's"};
-  std::optional<int64_t> size = checkedProduct(parameter->shape, sizeOf(location.dtype));
+  CheckedSize size = CheckedSize::product(parameter->shape) * sizeOf(location.dtype);
   if (!size || static_cast<uint64_t>(*size) != location.size)
     throw Wrong{name + ": the weight has a wrong size: " + std::to_string(location.size)};
   if (location.file && *location.file >= result.weights.files.size())
@@ -180,6 +180,7 @@ void parseTensors(const json &root, Manifest &result) {
   std::set<std::string> names;
   for (const json &item : getArray(root, "parameters")) {
     result.parameters.push_back(parseParameter(item));
+    result.parameterIndex[result.parameters.back().name] = result.parameters.size() - 1;
     const ParameterInfo &info = result.parameters.back();
     bool fresh = names.insert(info.name).second;
     for (const std::string &alias : info.aliases)
@@ -240,11 +241,12 @@ Manifest parseRoot(const json &root) {
 } // namespace
 
 Result<Manifest> Manifest::parse(std::span<const char> text) {
-  json root = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded())
-    return refused("is not JSON");
+  std::string why;
+  std::optional<json> root = io::parseJson<json>({text.data(), text.size()}, why);
+  if (!root)
+    return refused(why);
   try {
-    return parseRoot(root);
+    return parseRoot(*root);
   } catch (const Wrong &wrong) {
     return refused(wrong.message);
   } catch (const json::exception &error) {
@@ -253,10 +255,8 @@ Result<Manifest> Manifest::parse(std::span<const char> text) {
 }
 
 const ParameterInfo *Manifest::findParameter(const std::string &name) const {
-  for (const ParameterInfo &info : parameters)
-    if (info.name == name)
-      return &info;
-  return nullptr;
+  auto found = parameterIndex.find(name);
+  return found == parameterIndex.end() ? nullptr : &parameters[found->second];
 }
 
 std::pair<size_t, size_t> Manifest::roleOf(int rank) const {

@@ -29,37 +29,12 @@ void syncFolder(const std::string &path) {
 
 } // namespace
 
-MappedFile::State::~State() {
-  if (data)
-    ::munmap(const_cast<char *>(data), size);
-}
-
 Result<MappedFile> MappedFile::open(const std::string &path) {
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0)
-    return systemError("cannot open", path, ExitCode::InputRefused);
-  struct stat info;
-  bool known = ::fstat(descriptor, &info) == 0;
-  if (!known || !S_ISREG(info.st_mode)) {
-    ::close(descriptor);
-    return refused(path + ": not a regular file");
-  }
-  auto state = std::make_shared<State>();
-  state->path = path;
-  size_t size = static_cast<size_t>(info.st_size);
-  if (size > 0) {
-    void *data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (data == MAP_FAILED) {
-      ::close(descriptor);
-      return systemError("cannot map", path, ExitCode::InputRefused);
-    }
-    state->data = static_cast<const char *>(data);
-    state->size = size;
-  }
-  ::close(descriptor);
-  MappedFile file;
-  file.state = std::move(state);
-  return file;
+  std::string why;
+  std::optional<io::MappedFile> file = io::MappedFile::open(path, why);
+  if (!file)
+    return refused(path + ": " + why);
+  return MappedFile(std::move(*file));
 }
 
 Result<OutputFile> OutputFile::create(const std::string &path, size_t size) {
@@ -74,6 +49,7 @@ Result<OutputFile> OutputFile::create(const std::string &path, size_t size) {
   file.descriptor = ::open(file.temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file.descriptor < 0)
     return systemError("cannot create", path, ExitCode::Failed);
+  file.unfinished.emplace(file.temporary);
   // Reserved in full: a disk that fills up later would be a crash.
   int error = size > 0 ? ::posix_fallocate(file.descriptor, 0, static_cast<off_t>(size)) : 0;
   if (error != 0) {
@@ -91,8 +67,8 @@ Result<OutputFile> OutputFile::create(const std::string &path, size_t size) {
 
 OutputFile::OutputFile(OutputFile &&other) noexcept
     : path(std::move(other.path)), temporary(std::move(other.temporary)),
-      descriptor(std::exchange(other.descriptor, -1)), bytes(std::exchange(other.bytes, nullptr)),
-      length(other.length) {
+      unfinished(std::move(other.unfinished)), descriptor(std::exchange(other.descriptor, -1)),
+      bytes(std::exchange(other.bytes, nullptr)), length(other.length) {
   other.temporary.clear();
 }
 
@@ -109,6 +85,7 @@ void OutputFile::discard() {
   if (!temporary.empty())
     ::unlink(temporary.c_str());
   temporary.clear();
+  unfinished.reset();
 }
 
 Status OutputFile::commit() {
@@ -119,6 +96,7 @@ Status OutputFile::commit() {
   if (::rename(temporary.c_str(), path.c_str()) != 0)
     return systemError("cannot rename to", path, ExitCode::Failed);
   temporary.clear();
+  unfinished.reset();
   syncFolder(path);
   return Status::ok();
 }

@@ -77,11 +77,10 @@ Result<Array> parseNpy(std::span<const char> bytes) {
     return refused("unsupported element type: " + std::string(descr.substr(0, 12)));
   array.dtype = *dtype;
   std::optional<Dims> shape = parseShape(valueOf(header, "shape"));
-  std::optional<int64_t> size =
-      shape ? checkedProduct(*shape, sizeOf(array.dtype)) : std::nullopt;
-  if (!size)
+  if (!shape || !(CheckedSize::product(*shape) * sizeOf(array.dtype)))
     return refused("malformed .npy header");
   array.shape = *shape;
+  CheckedSize size = CheckedSize::product(*shape) * sizeOf(array.dtype);
   if (!valueOf(header, "fortran_order").starts_with("False") && array.shape.size() > 1)
     return refused("is in Fortran order; save it in C order");
   if (bytes.size() - start - length < static_cast<size_t>(*size))
@@ -89,6 +88,9 @@ Result<Array> parseNpy(std::span<const char> bytes) {
   array.data = bytes.data() + start + length;
   return array;
 }
+
+/// Of memory for members that are compressed; others are read where they lie.
+constexpr int64_t kMostExtracted = int64_t(1) << 30;
 
 /// The open zip and the members that had to be decompressed.
 struct NpzBytes {
@@ -98,10 +100,18 @@ struct NpzBytes {
 
 } // namespace
 
-Result<ArrayFile> openNpz(const std::string &path) {
-  Result<ZipFile> zip = ZipFile::open(path);
+Result<ArrayFile> openNpz(MappedFile file) {
+  const std::string path = file.path();
+  Result<ZipFile> zip = ZipFile::open(std::move(file));
   if (!zip)
     return zip.status();
+  CheckedSize extracted = 0;
+  for (const auto &[member, info] : zip->members())
+    if (!info.stored)
+      extracted = extracted + static_cast<int64_t>(info.size);
+  if (!extracted.isAtMost(kMostExtracted))
+    return refused(path + ": its arrays take more than 1 GiB when they are decompressed; save them "
+                          "uncompressed (numpy.savez)");
   auto bytes = std::make_shared<NpzBytes>(NpzBytes{std::move(*zip), {}});
   ArrayFile result;
   result.path = path;
@@ -132,7 +142,7 @@ Result<ArrayFile> ArrayFile::open(const std::string &path) {
     return file.status();
   std::span<const char> bytes = file->bytes();
   if (bytes.size() >= 4 && std::memcmp(bytes.data(), "PK", 2) == 0 && bytes[2] < 8 && bytes[3] < 9)
-    return openNpz(path);
+    return openNpz(std::move(*file));
   return openSafetensors(std::move(*file));
 }
 

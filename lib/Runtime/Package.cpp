@@ -5,7 +5,10 @@
 namespace dtc::rt {
 
 Result<Package> Package::open(const std::string &path) {
-  Result<ZipFile> zip = ZipFile::open(path);
+  Result<MappedFile> file = MappedFile::open(path);
+  if (!file)
+    return file.status();
+  Result<ZipFile> zip = ZipFile::open(std::move(*file));
   if (!zip)
     return zip.status();
   Package package(std::move(*zip));

@@ -95,7 +95,7 @@ std::string ProgramChecker::checkPlacement(const fbs::Binding &binding) const {
   Dims shape = dimsOf(binding.shape()), local = dimsOf(binding.local_shape());
   Placement placement = placementOf(binding);
   int64_t size = sizeOf(dtypeOf(binding.dtype()));
-  if (!checkedProduct(shape, size) || placement.dims.size() != shape.size())
+  if (!(CheckedSize::product(shape) * size) || placement.dims.size() != shape.size())
     return "impossible shape: " + shapeText(shape);
   for (size_t dim = 0; dim < shape.size(); ++dim)
     if (shape[dim] % mesh.sizeOf(placement.dims[dim]) != 0)
@@ -113,7 +113,7 @@ std::string ProgramChecker::checkPlacement(const fbs::Binding &binding) const {
   if (local != (placement.flatAxes.empty() ? part.shard.shape : Dims{part.stored}))
     return "is not the part of " + shapeText(shape) + " that its placement says: " +
            shapeText(local);
-  std::optional<int64_t> bytes = checkedProduct(local, size);
+  CheckedSize bytes = CheckedSize::product(local) * size;
   if (!bytes)
     return "impossible shape: " + shapeText(local);
   return checkRef(binding.ref(), static_cast<uint64_t>(*bytes), static_cast<uint64_t>(size));

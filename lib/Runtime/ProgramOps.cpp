@@ -66,7 +66,7 @@ std::string ProgramChecker::checkView(const fbs::Tensor &tensor, bool written) c
     return "unknown element type";
   Dims shape = dimsOf(tensor.shape()), strides = dimsOf(tensor.strides());
   int64_t size = sizeOf(dtypeOf(tensor.dtype()));
-  std::optional<int64_t> elements = checkedProduct(shape, size);
+  CheckedSize elements = CheckedSize::product(shape) * size;
   if (!elements || *elements == 0 || strides.size() != shape.size())
     return "impossible shape: " + shapeText(shape);
   std::optional<uint64_t> bytes = spanBytes(shape, strides, size);
@@ -186,7 +186,7 @@ std::string ProgramChecker::checkOperand(const fbs::Collective &op,
   using Kind = fbs::CollectiveKind;
   int64_t element = sizeOf(dtypeOf(op.dtype()));
   Dims shape = dimsOf(operand.shape());
-  std::optional<int64_t> source = checkedProduct(shape, element);
+  CheckedSize source = CheckedSize::product(shape) * element;
   if (!source)
     return "impossible shape: " + shapeText(shape);
   bool usesDim = op.kind() != Kind::AllReduce && op.kind() != Kind::Permute;

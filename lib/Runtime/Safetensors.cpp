@@ -1,6 +1,5 @@
+#include "dtc-io/Json.h"
 #include "dtc-rt/ArrayFile.h"
-
-#include <nlohmann/json.hpp>
 
 #include <cstring>
 
@@ -35,7 +34,7 @@ Result<Array> parseEntry(const json &entry, std::span<const char> data) {
   } catch (const json::exception &) {
     return refused("malformed header entry");
   }
-  std::optional<int64_t> size = checkedProduct(array.shape, sizeOf(array.dtype));
+  CheckedSize size = CheckedSize::product(array.shape) * sizeOf(array.dtype);
   if (begin > end || end > data.size())
     return refused("reaches beyond the end of the file");
   if (!size || static_cast<uint64_t>(*size) != end - begin)
@@ -54,14 +53,15 @@ Result<ArrayFile> openSafetensors(MappedFile file) {
   uint64_t length = readLength(bytes);
   if (length > kMostHeader || length > bytes.size() - kLengthBytes)
     return refused(file.path() + ": truncated, or not a safetensors file");
-  std::span<const char> text = bytes.subspan(kLengthBytes, length);
-  json header = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object())
-    return refused(file.path() + ": its header is not a JSON object");
+  std::string why;
+  std::optional<json> header =
+      io::parseJson<json>({bytes.data() + kLengthBytes, static_cast<size_t>(length)}, why);
+  if (!header || !header->is_object())
+    return refused(file.path() + ": its header " + (why.empty() ? "is not a JSON object" : why));
   ArrayFile result;
   result.path = file.path();
   result.bytes = bytes;
-  for (auto &[name, entry] : header.items()) {
+  for (auto &[name, entry] : header->items()) {
     if (name == "__metadata__")
       continue;
     Result<Array> array = parseEntry(entry, bytes.subspan(kLengthBytes + length));

@@ -5,23 +5,6 @@
 
 namespace dtc::rt {
 
-std::optional<int64_t> checkedProduct(std::span<const int64_t> sizes, int64_t factor) {
-  constexpr int64_t kLimit = int64_t(1) << 62;
-  bool isEmpty = false;
-  for (int64_t size : sizes) {
-    if (size < 0)
-      return std::nullopt;
-    isEmpty = isEmpty || size == 0;
-  }
-  if (isEmpty)
-    return 0;
-  int64_t result = factor;
-  for (int64_t size : sizes)
-    if (__builtin_mul_overflow(result, size, &result) || result > kLimit)
-      return std::nullopt;
-  return result;
-}
-
 int64_t product(std::span<const int64_t> sizes) {
   int64_t result = 1;
   for (int64_t size : sizes)

@@ -2,6 +2,7 @@
 
 #include <minizip/unzip.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -12,6 +13,48 @@ struct CloseZip {
   void operator()(void *zip) const { unzClose(zip); }
 };
 using ZipHandle = std::unique_ptr<void, CloseZip>;
+
+/// A place in the mapped file. minizip reads through these functions, so that it sees the bytes
+/// that were checked and opens nothing by itself.
+struct Cursor {
+  std::span<const char> bytes;
+  uint64_t at = 0;
+};
+
+Cursor &cursorOf(void *stream) { return *static_cast<Cursor *>(stream); }
+void *openCursor(void *file, const void *, int) {
+  return new Cursor{static_cast<const MappedFile *>(file)->bytes()};
+}
+uLong readCursor(void *, void *stream, void *buffer, uLong size) {
+  Cursor &cursor = cursorOf(stream);
+  uint64_t count = std::min<uint64_t>(size, cursor.bytes.size() - cursor.at);
+  std::memcpy(buffer, cursor.bytes.data() + cursor.at, count);
+  cursor.at += count;
+  return count;
+}
+ZPOS64_T tellCursor(void *, void *stream) { return cursorOf(stream).at; }
+long seekCursor(void *, void *stream, ZPOS64_T offset, int origin) {
+  Cursor &cursor = cursorOf(stream);
+  uint64_t from = origin == ZLIB_FILEFUNC_SEEK_CUR   ? cursor.at
+                  : origin == ZLIB_FILEFUNC_SEEK_END ? cursor.bytes.size()
+                                                     : 0;
+  uint64_t to = from + offset; // wraps where it goes back
+  if (to > cursor.bytes.size())
+    return -1;
+  cursor.at = to;
+  return 0;
+}
+int closeCursor(void *, void *stream) {
+  delete &cursorOf(stream);
+  return 0;
+}
+
+ZipHandle openZip(const MappedFile &file) {
+  zlib_filefunc64_def functions = {openCursor, readCursor,  nullptr, tellCursor,
+                                   seekCursor, closeCursor, [](void *, void *) { return 0; },
+                                   const_cast<MappedFile *>(&file)};
+  return ZipHandle(unzOpen2_64("", &functions));
+}
 
 /// The longest name a member may have.
 constexpr size_t kMaxName = 4096;
@@ -50,17 +93,31 @@ Status addMember(void *zip, const MappedFile &file, std::map<std::string, ZipMem
   return Status::ok();
 }
 
+/// Members that share bytes could claim any size in a small file.
+Status checkOverlaps(const std::map<std::string, ZipMember> &entries) {
+  std::vector<std::pair<uint64_t, const std::pair<const std::string, ZipMember> *>> byOffset;
+  for (const auto &entry : entries)
+    if (entry.second.compressedSize > 0)
+      byOffset.emplace_back(entry.second.offset, &entry);
+  std::sort(byOffset.begin(), byOffset.end());
+  for (size_t i = 1; i < byOffset.size(); ++i) {
+    const auto &[offset, before] = byOffset[i - 1];
+    if (byOffset[i].first - offset < before->second.compressedSize)
+      return refused("members overlap: " + before->first + " and " + byOffset[i].second->first);
+  }
+  return Status::ok();
+}
+
 } // namespace
 
-Result<ZipFile> ZipFile::open(const std::string &path) {
-  Result<MappedFile> file = MappedFile::open(path);
-  if (!file)
-    return file.status();
-  ZipFile result(*file);
-  ZipHandle zip(unzOpen64(path.c_str()));
+Result<ZipFile> ZipFile::open(MappedFile mapped) {
+  const std::string path = mapped.path();
+  ZipFile result(std::move(mapped));
+  const MappedFile &file = result.mapping;
+  ZipHandle zip = openZip(file);
   unz_global_info64 info;
   if (!zip || unzGetGlobalInfo64(zip.get(), &info) != UNZ_OK ||
-      !endsWithDirectory(file->bytes(), info.size_comment))
+      !endsWithDirectory(file.bytes(), info.size_comment))
     return refused(path + ": truncated, or not a zip file");
   std::string comment(info.size_comment + 1, '\0');
   int length = unzGetGlobalComment(zip.get(), comment.data(), comment.size());
@@ -68,10 +125,12 @@ Result<ZipFile> ZipFile::open(const std::string &path) {
   result.text = comment.c_str();
   int more = info.number_entry > 0 ? unzGoToFirstFile(zip.get()) : UNZ_END_OF_LIST_OF_FILE;
   for (; more == UNZ_OK; more = unzGoToNextFile(zip.get()))
-    if (Status status = addMember(zip.get(), *file, result.entries); !status.isOk())
+    if (Status status = addMember(zip.get(), file, result.entries); !status.isOk())
       return std::move(status).in(path);
   if (more != UNZ_END_OF_LIST_OF_FILE)
     return refused(path + ": damaged directory of the zip");
+  if (Status status = checkOverlaps(result.entries); !status.isOk())
+    return std::move(status).in(path);
   return result;
 }
 
@@ -83,7 +142,7 @@ Result<std::vector<char>> ZipFile::extract(const std::string &name) const {
   // Deflate packs at most 1032 bytes into one; more is a lie about the size.
   if (member.size / 1032 > member.compressedSize + 1)
     return refused(mapping.path() + ": " + name + ": impossible size");
-  ZipHandle zip(unzOpen64(mapping.path().c_str()));
+  ZipHandle zip = openZip(mapping);
   if (!zip || unzLocateFile(zip.get(), name.c_str(), 1) != UNZ_OK ||
       unzOpenCurrentFile(zip.get()) != UNZ_OK)
     return refused(mapping.path() + ": " + name + ": cannot be read");

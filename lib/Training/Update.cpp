@@ -2,7 +2,7 @@
 
 #include "Loss.h"
 
-#include "llvm/Support/Regex.h"
+#include <re2/re2.h>
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -35,7 +35,7 @@ public:
       : function(module, "update"), context(module.getContext()), parameters(parameters),
         options(options), states(stateKinds(options)), builder(function.builder()),
         b(builder, NameLoc::get(StringAttr::get(context, "update"), module.getLoc())),
-        noDecay(options.noDecay.value_or("")) {}
+        noDecay(options.noDecay.value_or(""), RE2::Quiet) {}
 
   void build() {
     addArguments();
@@ -111,7 +111,7 @@ private:
   }
 
   double weightDecay(const TrainedParameter &parameter) {
-    bool exempt = options.noDecay && noDecay.match(parameter.name);
+    bool exempt = options.noDecay && RE2::PartialMatch(parameter.name, noDecay);
     return exempt ? 0.0 : options.weightDecay;
   }
 
@@ -157,7 +157,7 @@ private:
   SmallVector<StateKind> states;
   OpBuilder builder;
   TensorBuilder b;
-  llvm::Regex noDecay;
+  RE2 noDecay;
   SmallVector<Operands> arguments;
   SmallVector<SmallVector<Value>> updates;
   Value loss, rate, step, count, gradScale, correction1, correction2;
@@ -197,10 +197,10 @@ LogicalResult checkOptions(ModuleOp module, const TrainOptions &options) {
     return module.emitError() << "only sgd has a momentum: " << options.momentum;
   if (options.nesterov && (options.optimizer != OptimizerKind::Sgd || options.momentum == 0.0))
     return module.emitError("Nesterov's momentum needs sgd with a momentum");
-  std::string why;
-  if (options.noDecay && !llvm::Regex(*options.noDecay).isValid(why))
-    return module.emitError() << "not a regular expression (" << why
-                              << "): " << *options.noDecay;
+  if (options.noDecay)
+    if (RE2 pattern(*options.noDecay, RE2::Quiet); !pattern.ok())
+      return module.emitError() << "not a regular expression (" << pattern.error()
+                                << "): " << *options.noDecay;
   return checkNumbers(module, options);
 }
 

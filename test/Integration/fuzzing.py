@@ -199,11 +199,35 @@ def overwrite(content: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
+def repacked(members: dict[str, bytes]) -> bytes:
+    """An artifact of these members, aligned as dtc does it, with the hash of its manifest."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        for name, member in members.items():
+            info = zipfile.ZipInfo(name)
+            padding = -(out.tell() + 30 + len(name) + 4) % 64
+            info.extra = struct.pack("<HH", 0xD935, padding) + bytes(padding)
+            file.writestr(info, member)
+        file.comment = hashlib.sha256(members["manifest.json"]).hexdigest().encode()
+    return out.getvalue()
+
+
+def members_of(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def with_manifest(content: bytes, change) -> bytes:
+    """The artifact with another manifest, the text that `change` makes of its own."""
+    members = members_of(content)
+    members["manifest.json"] = change(members["manifest.json"])
+    return repacked(members)
+
+
 def rehashed(choose):
     """Mutates a member of an artifact that `choose` likes and makes its hash fit again."""
     def mutate(content: bytes, rng: random.Random) -> bytes:
-        with zipfile.ZipFile(io.BytesIO(content)) as file:
-            members = {name: file.read(name) for name in file.namelist()}
+        members = members_of(content)
         name = rng.choice([name for name in sorted(members) if choose(name)])
         if name == "manifest.json":
             members[name] = mutate_json(members[name], rng)
@@ -215,15 +239,7 @@ def rehashed(choose):
                     section[name] = {"size": len(members[name]),
                                      "sha256": hashlib.sha256(members[name]).hexdigest()}
             members["manifest.json"] = json.dumps(manifest).encode()
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w") as file:
-            for name, member in members.items():
-                info = zipfile.ZipInfo(name)
-                padding = -(out.tell() + 30 + len(name) + 4) % 64
-                info.extra = struct.pack("<HH", 0xD935, padding) + bytes(padding)
-                file.writestr(info, member)
-            file.comment = hashlib.sha256(members["manifest.json"]).hexdigest().encode()
-        return out.getvalue()
+        return repacked(members)
     return mutate
 
 
@@ -391,10 +407,10 @@ def unharmed(kinds: dict[str, Kind], folder: pathlib.Path) -> None:
             run_dtc(*[{"FILE": path, "OUT": folder / "output"}.get(word, word) for word in command])
 
 
-def fuzz(kind: str, given: Kind, seed: int, cases: int, folder: pathlib.Path) -> list[Finding]:
-    """The findings of `cases` mutations; the same for the same seed."""
+def fuzz(kind: str, given: Kind, seed: int, cases: int, folder: pathlib.Path, first: int = 0) -> list[Finding]:
+    """The findings of `cases` mutations from the `first` on; the same for the same seed."""
     findings = []
-    for number in range(cases):
+    for number in range(first, first + cases):
         rng = random.Random(f"{kind} {seed} {number}")
         content = given.mutate(rng.choice(given.seeds), rng)
         place = folder / "case"

@@ -115,6 +115,31 @@ def test_compiler_shares_only_the_package_format_with_the_runtime():
     assert not wrong, "\n".join(wrong)
 
 
+def test_what_opens_files_sees_nothing_but_the_package_format():
+    wrong = [
+        f"{path.relative_to(ROOT)}: {include}"
+        for path, includes in sources()
+        if "dtc-io" in path.parts or "IO" in path.parts
+        for include in includes
+        if include.startswith(("dtc/", "dtc-rt/", "mlir/", "llvm/")) and include != "dtc-rt/PackageFormat.h"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_files_are_opened_in_one_place():
+    """include/dtc-io says how; what is written, the kernel's own files and temporary ones aside."""
+    openers = re.compile(r"ifstream|\bfopen\(|MemoryBuffer::getFile|YAML::LoadFile|unzOpen(64)?\(|O_RDONLY")
+    may = {"lib/IO/InputFile.cpp", "lib/Runtime/MappedFile.cpp", "lib/Package/ZipWriter.cpp", "lib/Target/CPU/Link.cpp",
+           "lib/Runtime/CPU/Processor.cpp"}
+    wrong = [
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path, _ in sources()
+        if path.relative_to(ROOT).as_posix() not in may and "Testing" not in path.parts and "dtc-plan-test" not in path.parts
+        for match in openers.finditer(path.read_text())
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_a_device_is_known_to_its_target_alone():
     """dtc-cpu says how library calls are made: for the CPU's target, its device in the runtime, and
     what measures it; dtc-cuda, CUDA's libraries, for the runtime's device. Other phases see targets

@@ -2,6 +2,8 @@
 // they can be mapped from the file as they are.
 #pragma once
 
+#include "dtc-io/SuddenEnd.h"
+
 #include "llvm/Support/Error.h"
 
 #include <cstddef>
@@ -44,6 +46,7 @@ private:
   llvm::Error fail(const std::string &what) const;
 
   std::string path, temporary;
+  std::optional<io::UnfinishedFile> unfinished;
   std::unique_ptr<File> file;
 };
 

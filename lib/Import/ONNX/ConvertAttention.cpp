@@ -64,6 +64,9 @@ static LogicalResult convertAttention(NodeConverter &node) {
   if (causal && qs[1] != ks[1])
     return node.error() << "is causal with as many queries as keys only: " << qs[1] << " and "
                         << ks[1];
+  if (failed(node.checkShape({qs[0], qs[2], qs[1], ks[1]})) ||
+      failed(node.checkShape({qs[0], qs[1], qs[2], vs[3]})))
+    return failure();
   Value bias;
   if (node.has(3)) {
     auto term = biasOf(node, {qs[0], qs[2], qs[1], ks[1]});

@@ -67,7 +67,7 @@ public:
     auto [inputs, output] = StringRef(packed).split("->");
     SmallVector<StringRef> terms;
     inputs.split(terms, ',');
-    if (terms.size() != ranks.size())
+    if (terms.size() != ranks.size() || terms.size() > kMostOperands)
       return false;
     for (size_t i = 0; i < terms.size(); ++i) {
       const int64_t letters = llvm::count_if(terms[i], llvm::isAlpha);
@@ -93,6 +93,7 @@ public:
 
 private:
   static constexpr int64_t kLetters = 256;
+  static constexpr size_t kMostOperands = 64;
 
   bool term(StringRef text, int64_t dots, Shape &into) {
     for (size_t i = 0; i < text.size(); ++i) {

@@ -130,6 +130,8 @@ static FailureOr<Tensor> binary(NodeConverter &node, StringRef op, const Tensor 
   auto shape = broadcastShapes({lhs.shape(), rhs.shape()});
   if (failed(shape))
     return node.error() << "operands of shapes that do not broadcast";
+  if (failed(node.checkShape(*shape)))
+    return failure();
   const bool same = lhs.element() == rhs.element();
   if (lhs.host && rhs.host && same)
     if (Host constant = evaluateBinary(op, lhs.host, rhs.host))
@@ -170,7 +172,7 @@ static LogicalResult convertVariadic(NodeConverter &node) {
   Tensor result = node.input(0);
   for (int i = 1; i < node.numInputs(); ++i) {
     auto next = binary(node, op, result, node.input(i));
-    if (failed(next))
+    if (failed(next) || failed(node.chargeNodes(1)) || failed(node.chargeFolded(*next)))
       return failure();
     result = *next;
   }

@@ -4,6 +4,7 @@
 #include "Movement.h"
 
 #include <numeric>
+#include <set>
 
 using namespace mlir;
 
@@ -264,13 +265,11 @@ static LogicalResult convertGatherND(NodeConverter &node) {
 static LogicalResult replaceRows(NodeConverter &node, const Tensor &data, ArrayRef<int64_t> rows,
                                  const Tensor &updates) {
   const int64_t size = data.shape()[0], count = rows.size();
-  std::vector<int64_t> from(size);
-  std::iota(from.begin(), from.end(), 0);
   bool consecutive = true;
+  std::set<int64_t> written;
   for (int64_t i = 0; i < count; ++i) {
-    if (from[rows[i]] >= size)
+    if (!written.insert(rows[i]).second)
       return node.error() << "writes an element twice: row " << rows[i];
-    from[rows[i]] = size + i;
     consecutive &= rows[i] == rows[0] + i;
   }
   if (consecutive) {
@@ -284,6 +283,12 @@ static LogicalResult replaceRows(NodeConverter &node, const Tensor &data, ArrayR
   auto both = concatTensors(node, {data, updates}, 0);
   if (failed(both))
     return failure();
+  if (!fitsConstant(node.emit.getI64Type(), {size}))
+    return node.error() << "writes single rows into too many: " << size;
+  std::vector<int64_t> from(size);
+  std::iota(from.begin(), from.end(), 0);
+  for (int64_t i = 0; i < count; ++i)
+    from[rows[i]] = size + i;
   Host at = HostTensor::ofInts(node.emit.getI64Type(), {size}, std::move(from));
   return node.define(gatherAtConstants(node.emit, node.value(*both), *at, 0));
 }

@@ -121,7 +121,7 @@ static LogicalResult convertCumSum(NodeConverter &node) {
   const HostTensor &host = *tensor.host;
   Shape stored = host.stored;
   const int64_t size = stored[*axis] = host.shape[*axis];
-  if (!fitsConstant(host.element, product(stored)))
+  if (!fitsConstant(host.element, stored))
     return node.error() << "of a constant of more than 1 MiB is not supported";
   auto result = std::make_shared<HostTensor>(host.element, host.shape, stored);
   const Shape steps = host.strides();
@@ -140,8 +140,9 @@ static LogicalResult convertCumSum(NodeConverter &node) {
         result->floats[at] = (sum = roundTo(host.element, sum + host.floats[from]),
                               exclusive ? before : sum);
       else
-        result->ints[at] = (count = wrapTo(host.element, count + host.ints[from]),
-                            exclusive ? countBefore : count);
+        result->ints[at] =
+            (count = wrapTo(host.element, int64_t(uint64_t(count) + uint64_t(host.ints[from]))),
+             exclusive ? countBefore : count);
     }
   });
   result->compress();
@@ -161,6 +162,8 @@ static LogicalResult convertOneHot(NodeConverter &node) {
   const bool same = values->isSplat();
   Shape shape = node.input(0).shape(), dims;
   shape.insert(shape.begin() + *axis, *depth);
+  if (failed(node.checkShape(shape)))
+    return failure();
   for (int64_t i = 0; i <= rank; ++i)
     if (i != *axis)
       dims.push_back(i);

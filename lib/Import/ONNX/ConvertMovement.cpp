@@ -1,6 +1,8 @@
 // Operators that rearrange elements: reshapes, slices, joins, padding.
 #include "Movement.h"
 
+#include "dtc-io/CheckedSize.h"
+
 #include <climits>
 
 using namespace mlir;
@@ -33,7 +35,7 @@ static FailureOr<Shape> resolveReshape(NodeConverter &node, const Shape &from,
     shape[unknown] = count / known;
   if (unknown >= 0 && known == 0)
     shape[unknown] = 0;
-  if (product(shape) != count)
+  if (const auto elements = io::CheckedSize::product(shape); !elements || *elements != count)
     return LogicalResult(node.error() << "cannot give " << count << " elements the shape "
                                       << listed(requested));
   return shape;
@@ -112,6 +114,8 @@ static LogicalResult convertExpand(NodeConverter &node) {
   if (failed(shape))
     return node.error() << "cannot broadcast to the shape "
                         << listed(*requested);
+  if (failed(node.checkShape(*shape)))
+    return failure();
   return node.define(expandTensor(node, node.input(0), *shape));
 }
 
@@ -128,7 +132,10 @@ static LogicalResult convertTile(NodeConverter &node) {
     if ((*repeats)[i] == 1)
       continue;
     Shape shape = tensor.shape(), merged = shape;
-    merged[i] *= (*repeats)[i];
+    const io::CheckedSize repeated = io::CheckedSize(merged[i]) * (*repeats)[i];
+    merged[i] = repeated ? *repeated : -1;
+    if (failed(node.checkShape(merged)))
+      return failure();
     shape.insert(shape.begin() + i, 1);
     Tensor lifted = reshapeTensor(node, tensor, shape);
     shape[i] = (*repeats)[i];
@@ -199,6 +206,9 @@ static LogicalResult convertSlice(NodeConverter &node) {
     clampRange(size, (*starts)[i], (*ends)[i], steps[i], offset, taken);
     if (taken == size && steps[i] == 1)
       continue;
+    // A descending slice of a value becomes one operation for each element.
+    if (!tensor.host && steps[i] < 0 && failed(node.chargeNodes(taken)))
+      return failure();
     tensor = sliceTensor(node, tensor, *axis, offset, taken, steps[i]);
   }
   return node.define(tensor);
@@ -218,15 +228,16 @@ static LogicalResult convertSplit(NodeConverter &node) {
     sizes = *given;
   } else {
     const int64_t parts = node.attrInt("num_outputs", node.numOutputs());
-    if (parts < 1)
-      return node.error() << "splits into no parts";
+    if (parts < 1 || parts > std::max(node.numOutputs(), 1))
+      return node.error() << "splits into " << parts << " parts and has " << node.numOutputs()
+                          << " outputs";
     const int64_t each = (size + parts - 1) / parts;
     for (int64_t i = 0; i < parts; ++i)
       sizes.push_back(std::clamp<int64_t>(size - i * each, 0, each));
   }
   int64_t offset = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] < 0 || offset + sizes[i] > size)
+    if (sizes[i] < 0 || sizes[i] > size - offset)
       return node.error() << "splits beyond the size " << size;
     if (node.hasOutput(i) &&
         failed(node.define(i, sliceTensor(node, tensor, *axis, offset, sizes[i]))))
@@ -255,8 +266,11 @@ static LogicalResult convertPad(NodeConverter &node) {
   }
   Shape low(rank, 0), high(rank, 0);
   for (size_t i = 0; i < axes->size(); ++i) {
-    low[(*axes)[i]] = (*pads)[i];
-    high[(*axes)[i]] = (*pads)[i + axes->size()];
+    for (auto [pad, into] : {std::pair((*pads)[i], &low), {(*pads)[i + axes->size()], &high}}) {
+      if (pad < -Budget::kMostElements || pad > Budget::kMostElements)
+        return node.error() << "pads by too much: " << pad;
+      (*into)[(*axes)[i]] = pad;
+    }
   }
   Value value = node.value(0);
   for (int64_t i = 0; i < rank; ++i) { // negative padding crops
@@ -268,6 +282,11 @@ static LogicalResult convertPad(NodeConverter &node) {
     low[i] = std::max<int64_t>(low[i], 0);
     high[i] = std::max<int64_t>(high[i], 0);
   }
+  Shape padded(tensorType(value).getShape());
+  for (int64_t i = 0; i < rank; ++i)
+    padded[i] += low[i] + high[i];
+  if (failed(node.checkShape(padded)))
+    return failure();
   return node.define(pad(node.emit, value, low, high, fill));
 }
 

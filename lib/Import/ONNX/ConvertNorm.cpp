@@ -53,8 +53,8 @@ static LogicalResult convertTrailingNorm(NodeConverter &node) {
 /// Statistics of groups of channels; scale and bias per channel.
 static LogicalResult convertGroupNorm(NodeConverter &node) {
   const Shape shape = node.input(0).shape();
-  if (shape.size() < 3 || node.input(1).shape() != Shape{shape[1]} ||
-      node.input(2).shape() != Shape{shape[1]})
+  if (shape.size() < 3 || llvm::is_contained(shape, 0) ||
+      node.input(1).shape() != Shape{shape[1]} || node.input(2).shape() != Shape{shape[1]})
     return node.error() << "needs one scale and one bias per channel";
   const int64_t groups =
       node.op() == "InstanceNormalization" ? shape[1] : node.attrInt("num_groups", 1);

@@ -11,18 +11,27 @@ static Host reduceHost(const HostTensor &host, StringRef op, ArrayRef<int64_t> a
   Shape shape = host.shape, region = host.shape;
   for (int64_t axis : axes)
     shape[axis] = 1;
-  if (host.size() == 0 || host.size() > (1 << 22) || !fitsConstant(host.element, product(shape)))
+  if (host.size() == 0 || host.size() > (1 << 22) || !fitsConstant(host.element, shape))
     return {};
   auto result = std::make_shared<HostTensor>(host.element, shape, shape);
   const Shape steps = host.strides(), to = result->strides();
   SmallVector<int64_t> counts(product(shape), 0);
+  // Integers wrap as two's complement does.
+  auto add = [](auto a, auto b) { return a + b; };
+  auto multiply = [](auto a, auto b) { return a * b; };
+  auto wrapping = [](auto apply, auto a, auto b) {
+    if constexpr (std::is_floating_point_v<decltype(a)>)
+      return apply(a, b);
+    else
+      return int64_t(apply(uint64_t(a), uint64_t(b)));
+  };
   auto combine = [&](auto &into, auto value, bool first) {
     if (first)
       into = value;
     else if (op == "ReduceSum" || op == "ReduceMean")
-      into += value;
+      into = wrapping(add, into, value);
     else if (op == "ReduceProd")
-      into *= value;
+      into = wrapping(multiply, into, value);
     else if (op == "ReduceMax")
       into = std::max(into, value);
     else

@@ -78,7 +78,7 @@ static FailureOr<Value> resizeNearest(NodeConverter &node, Value value, const Re
 static FailureOr<Value> resizeLinear(NodeConverter &node, Value value, const ResizedDim &resized) {
   const Type element = elementOf(value);
   const Shape sizes = {resized.to, resized.from};
-  if (!fitsConstant(element, product(sizes)))
+  if (!fitsConstant(element, sizes))
     return LogicalResult(node.error() << "interpolates too large a dimension: " << resized.from);
   HostTensor weights(element, sizes, sizes);
   for (int64_t i = 0; i < resized.to; ++i) {

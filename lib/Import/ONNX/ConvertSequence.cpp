@@ -21,6 +21,8 @@ static LogicalResult convertSplitToSequence(NodeConverter &node) {
   Shape sizes;
   bool keep = true;
   if (!node.has(1)) {
+    if (failed(node.chargeNodes(size)))
+      return failure();
     sizes.assign(size, 1);
     keep = node.attrInt("keepdims", 1);
   } else {
@@ -33,6 +35,8 @@ static LogicalResult convertSplitToSequence(NodeConverter &node) {
       const int64_t each = split->front();
       if (each < 1)
         return node.error() << "splits into parts of size " << each;
+      if (failed(node.chargeNodes((size - 1) / each + 1)))
+        return failure();
       for (int64_t at = 0; at < size; at += each)
         sizes.push_back(std::min(each, size - at));
     }
@@ -40,7 +44,7 @@ static LogicalResult convertSplitToSequence(NodeConverter &node) {
   std::vector<Tensor> parts;
   int64_t offset = 0;
   for (int64_t part : sizes) {
-    if (part < 1 || offset + part > size)
+    if (part < 1 || part > size - offset)
       return node.error() << "splits beyond the size " << size;
     Tensor piece = sliceTensor(node, tensor, *axis, offset, part);
     if (!keep) {

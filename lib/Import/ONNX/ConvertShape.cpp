@@ -87,8 +87,8 @@ static LogicalResult convertConstantOfShape(NodeConverter &node) {
   auto shape = node.ints(0, "the shape");
   if (failed(shape))
     return failure();
-  if (llvm::any_of(*shape, [](int64_t size) { return size < 0; }))
-    return node.error() << "has a negative size in its shape";
+  if (failed(node.checkShape(*shape)))
+    return failure();
   const auto *value = node.attribute("value");
   if (!value)
     return node.define(Tensor(HostTensor::splat(node.emit.getF32Type(), *shape, 0)));
@@ -110,14 +110,18 @@ static LogicalResult convertRange(NodeConverter &node) {
   const double first = start->number(0), last = limit->number(0), step = delta->number(0);
   if (step == 0)
     return node.error() << "has the step 0";
-  const int64_t count = std::max(0.0, std::ceil((last - first) / step));
-  if (fitsConstant(element, count)) {
+  const double steps = std::ceil((last - first) / step);
+  if (!(steps <= double(Budget::kMostElements)))
+    return node.error() << "has too many elements, or bounds that are no numbers";
+  const int64_t count = std::max(0.0, steps);
+  if (fitsConstant(element, {count})) {
     auto result = std::make_shared<HostTensor>(element, Shape{count}, Shape{count});
     for (int64_t i = 0; i < count; ++i) {
       if (result->isFloat())
         result->floats[i] = roundTo(element, first + i * step);
       else
-        result->ints[i] = start->ints[0] + i * delta->ints[0];
+        result->ints[i] =
+            int64_t(uint64_t(start->ints[0]) + uint64_t(i) * uint64_t(delta->ints[0]));
     }
     result->compress();
     return node.define(Tensor(result));
@@ -161,7 +165,7 @@ static LogicalResult convertTrilu(NodeConverter &node) {
     Shape stored = host.stored;
     stored[rank - 2] = shape[rank - 2];
     stored[rank - 1] = shape[rank - 1];
-    if (fitsConstant(host.element, product(stored))) {
+    if (fitsConstant(host.element, stored)) {
       auto result = std::make_shared<HostTensor>(host.element, shape, stored);
       const Shape steps = host.strides();
       int64_t next = 0;

@@ -1,5 +1,8 @@
 // Convolution and pooling.
+#include "HostElementwise.h"
 #include "Movement.h"
+
+#include "dtc-io/CheckedSize.h"
 
 using namespace mlir;
 
@@ -24,10 +27,12 @@ static FailureOr<Window> readWindow(NodeConverter &node, const Shape &kernel,
   if (kernel.size() != n || window.strides.size() != n || window.dilations.size() != n ||
       pads.size() != 2 * n)
     return LogicalResult(node.error() << "has attributes for another number of dimensions");
-  auto positive = [](int64_t size) { return size > 0; };
+  // Products of two of them, and sums with a tensor's size, don't overflow.
+  constexpr int64_t kMost = INT32_MAX;
+  auto positive = [](int64_t size) { return size > 0 && size <= kMost; };
   if (!llvm::all_of(kernel, positive) || !llvm::all_of(window.strides, positive) ||
       !llvm::all_of(window.dilations, positive) ||
-      llvm::any_of(pads, [](int64_t size) { return size < 0; }))
+      llvm::any_of(pads, [](int64_t size) { return size < 0 || size > kMost; }))
     return LogicalResult(node.error() << "has a window of bad sizes");
   const std::string automatic = node.attrString("auto_pad", "NOTSET");
   if (automatic == "VALID")
@@ -76,7 +81,7 @@ static LogicalResult convertConv(NodeConverter &node) {
   const Shape input = node.input(0).shape(), weight = node.input(1).shape();
   const int64_t groups = node.attrInt("group", 1);
   if (input.size() < 3 || weight.size() != input.size() || groups < 1 ||
-      weight[1] * groups != input[1] || weight[0] % groups != 0)
+      input[1] % groups != 0 || weight[1] != input[1] / groups || weight[0] % groups != 0)
     return node.error() << "operands of shapes that do not fit: "
                         << listed(input) << " and "
                         << listed(weight);
@@ -129,30 +134,51 @@ static LogicalResult convertMaxPool(NodeConverter &node) {
                          .getResult());
 }
 
-/// How many elements each window of an average counts, per output position.
+/// How many elements along one dimension each window of an average counts.
 static Host windowCounts(NodeConverter &node, const Window &window, ArrayRef<int64_t> sizes,
-                         bool includePad) {
-  const Shape outs = outputSizes(window, sizes);
-  const Shape pads = node.attrInts("pads").value_or(Shape(2 * sizes.size(), 0));
-  auto counts = std::make_shared<HostTensor>(node.input(0).element(), outs, outs);
-  int64_t next = 0;
-  forEachIndex(outs, [&](ArrayRef<int64_t> at) {
-    double count = 1;
-    for (size_t i = 0; i < at.size(); ++i) {
-      int64_t inside = 0;
-      // Padding that only ceil_mode appended is never counted.
-      const int64_t low = includePad ? -window.low[i] : 0;
-      const int64_t high = sizes[i] + (includePad ? pads[i + sizes.size()] : 0);
-      for (int64_t k = 0; k < window.kernel[i]; ++k) {
-        const int64_t from = at[i] * window.strides[i] + k * window.dilations[i] - window.low[i];
-        inside += from >= low && from < high;
-      }
-      count *= inside;
-    }
-    counts->floats[next++] = count;
-  });
+                         size_t dim, bool includePad) {
+  const size_t n = sizes.size();
+  const Shape pads = node.attrInts("pads").value_or(Shape(2 * n, 0));
+  // Padding that only ceil_mode appended is never counted.
+  const int64_t low = includePad ? 0 : window.low[dim];
+  const int64_t high = window.low[dim] + sizes[dim] + (includePad ? pads[dim + n] : 0);
+  // The k with low <= from + k * dilation < high, k < kernel.
+  auto before = [&](int64_t limit, int64_t from) {
+    const int64_t step = window.dilations[dim];
+    const int64_t count = limit <= from ? 0 : (limit - from + step - 1) / step;
+    return std::min(count, window.kernel[dim]);
+  };
+  Shape shape(n, 1);
+  shape[dim] = outputSizes(window, sizes)[dim];
+  auto counts = std::make_shared<HostTensor>(node.input(0).element(), shape, shape);
+  for (int64_t at = 0; at < shape[dim]; ++at) {
+    const int64_t from = at * window.strides[dim];
+    counts->floats[at] = before(high, from) - before(low, from);
+  }
   counts->compress();
   return counts;
+}
+
+/// The sum divided by what each window counts, dimension by dimension where the product of all is
+/// too large.
+static FailureOr<Value> divideByCounts(NodeConverter &node, Value sum, const Window &window,
+                                       ArrayRef<int64_t> sizes) {
+  const Type element = node.input(0).element();
+  const Shape outs = outputSizes(window, sizes);
+  SmallVector<Host> divisors = {HostTensor::splat(element, {}, 1)};
+  for (size_t dim = 0; dim < sizes.size(); ++dim) {
+    if (!fitsConstant(element, {outs[dim]}))
+      return LogicalResult(node.error() << "averages too many windows: " << outs[dim]);
+    Host counts = windowCounts(node, window, sizes, dim, node.attrInt("count_include_pad", 0));
+    if (Host both = evaluateBinary("Mul", divisors.back(), counts))
+      divisors.back() = both;
+    else
+      divisors.push_back(counts);
+  }
+  for (const Host &divisor : divisors)
+    sum = arith::DivFOp::create(node.emit, sum,
+                                node.valueAs(Tensor(divisor), tensorType(sum).getShape()));
+  return sum;
 }
 
 /// The sum of one strided slice per position in the window, over the counts.
@@ -164,6 +190,9 @@ static LogicalResult convertAveragePool(NodeConverter &node) {
   const Shape input = node.input(0).shape();
   const auto sizes = ArrayRef(input).drop_front(2);
   const Shape outs = outputSizes(*window, sizes);
+  const io::CheckedSize positions = io::CheckedSize::product(window->kernel);
+  if (failed(node.chargeNodes(positions ? *positions : INT64_MAX)))
+    return failure();
   Shape low = {0, 0}, high = {0, 0};
   low.append(window->low);
   high.append(window->high);
@@ -176,9 +205,8 @@ static LogicalResult convertAveragePool(NodeConverter &node) {
                       window->strides[i]);
     sum = sum ? arith::AddFOp::create(emit, sum, part).getResult() : part;
   });
-  Host counts = windowCounts(node, *window, sizes, node.attrInt("count_include_pad", 0));
-  Value divisor = node.valueAs(Tensor(counts), tensorType(sum).getShape());
-  return node.define(arith::DivFOp::create(emit, sum, divisor).getResult());
+  auto average = divideByCounts(node, sum, *window, sizes);
+  return failed(average) ? failure() : node.define(*average);
 }
 
 static LogicalResult convertGlobalPool(NodeConverter &node) {

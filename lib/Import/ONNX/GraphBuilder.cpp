@@ -10,7 +10,6 @@ namespace dtc::import {
 
 /// Sizes, axes and the like; far beyond any rank.
 static constexpr int64_t kMaxListed = 1 << 12;
-static constexpr int64_t kMaxElements = int64_t(1) << 50;
 
 const ConverterTable &converters() {
   static const ConverterTable table = [] {
@@ -36,8 +35,9 @@ const ConverterTable &converters() {
 
 NodeConverter::NodeConverter(const onnx::NodeProto &node, Emitter &emit,
                              llvm::StringMap<Tensor> &values, TensorReader &tensors,
-                             Location fileLocation)
-    : node(node), emit(emit), tensors(tensors), values(values), fileLocation(fileLocation) {}
+                             Location fileLocation, Budget &budget)
+    : node(node), emit(emit), tensors(tensors), values(values), fileLocation(fileLocation),
+      budget(budget) {}
 
 bool NodeConverter::has(int index) const {
   return index >= 0 && index < node.input_size() && !node.input(index).empty();
@@ -157,9 +157,31 @@ FailureOr<Shape> NodeConverter::axes(int index, int64_t rank, bool allByDefault)
   return result;
 }
 
+LogicalResult NodeConverter::checkShape(ArrayRef<int64_t> shape) const {
+  const std::string wrong = describeBadShape(shape);
+  return wrong.empty() ? success() : error() << "makes a tensor that " << wrong;
+}
+
+LogicalResult NodeConverter::charge(StringRef text) const {
+  return text.empty() ? success() : error() << text;
+}
+
+LogicalResult NodeConverter::chargeNodes(int64_t count) {
+  return charge(budget.takeNodes(count));
+}
+
+LogicalResult NodeConverter::chargeFolded(const Tensor &tensor) {
+  return tensor.host ? charge(budget.fold(tensor.host->numStored())) : success();
+}
+
 LogicalResult NodeConverter::define(int output, Tensor tensor) {
-  if (hasOutput(output))
-    values[node.output(output)] = std::move(tensor);
+  if (!hasOutput(output))
+    return success();
+  if (failed(chargeNodes(tensor.sequence.size())) || failed(chargeFolded(tensor)))
+    return failure();
+  if (tensor.host && failed(charge(budget.hold(tensor.host->bytes()))))
+    return failure();
+  values[node.output(output)] = std::move(tensor);
   return success();
 }
 
@@ -213,13 +235,9 @@ static LogicalResult checkInputs(const NodeConverter &node) {
 static LogicalResult checkSize(const NodeConverter &node, const Tensor &tensor) {
   if (tensor.isSequence)
     return success();
-  int64_t elements = 1;
   if (tensor.value && llvm::is_contained(tensor.shape(), 0))
     return node.error() << "makes a tensor without elements: " << listed(tensor.shape());
-  for (int64_t size : tensor.shape())
-    if (__builtin_mul_overflow(elements, size, &elements) || elements > kMaxElements)
-      return node.error() << "makes a tensor of too many elements: " << listed(tensor.shape());
-  return success();
+  return node.checkShape(tensor.shape());
 }
 
 /// Reports every live node whose operator has no converter.
@@ -238,8 +256,38 @@ static LogicalResult checkSupported(const Model &model,
   return diagnostic;
 }
 
+namespace {
+/// How many inputs of later nodes each value is: what nobody reads any more is let go.
+class Readers {
+public:
+  Readers(ArrayRef<const onnx::NodeProto *> nodes, ArrayRef<std::string> outputs) {
+    for (const onnx::NodeProto *node : nodes)
+      for (const std::string &name : node->input())
+        ++count[name];
+    for (const std::string &name : outputs)
+      ++count[name];
+  }
+
+  /// The values that nobody reads after this node.
+  std::vector<std::string> finish(const onnx::NodeProto &node) {
+    std::vector<std::string> ended;
+    for (const std::string &name : node.input())
+      if (--count[name] == 0)
+        ended.push_back(name);
+    for (const std::string &name : node.output())
+      if (!count.contains(name))
+        ended.push_back(name);
+    return ended;
+  }
+
+private:
+  llvm::StringMap<int64_t> count;
+};
+} // namespace
+
 LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Emitter &emit,
-                           llvm::StringMap<Tensor> &values, TensorReader &tensors) {
+                           llvm::StringMap<Tensor> &values, TensorReader &tensors,
+                           Budget &budget) {
   const auto live = liveValues(model, outputs);
   std::vector<const onnx::NodeProto *> nodes;
   std::set<std::string> undefined, defined;
@@ -261,11 +309,12 @@ LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Em
     llvm::interleaveComma(undefined, diagnostic);
     return diagnostic;
   }
+  Readers readers(nodes, outputs);
   for (const onnx::NodeProto *node : nodes) {
     if (node->op_type() == "Constant" && values.contains(node->output(0)))
       continue; // read like an initializer
     emit.setLoc(NameLoc::get(StringAttr::get(emit.getContext(), node->name())));
-    NodeConverter converter(*node, emit, values, tensors, model.location);
+    NodeConverter converter(*node, emit, values, tensors, model.location, budget);
     if (failed(checkInputs(converter)) ||
         failed(converters().lookup(node->op_type())(converter)))
       return failure();
@@ -276,6 +325,12 @@ LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Em
       if (found != values.end() && failed(checkSize(converter, found->second)))
         return failure();
     }
+    for (const std::string &name : readers.finish(*node))
+      if (auto found = values.find(name); found != values.end()) {
+        if (Host host = found->second.host)
+          budget.release(host->bytes());
+        values.erase(found);
+      }
   }
   return success();
 }

@@ -57,7 +57,7 @@ class NodeConverter {
 public:
   NodeConverter(const onnx::NodeProto &node, Emitter &emit,
                 llvm::StringMap<Tensor> &values, TensorReader &tensors,
-                mlir::Location fileLocation);
+                mlir::Location fileLocation, Budget &budget);
 
   const onnx::NodeProto &node;
   Emitter &emit;
@@ -96,6 +96,13 @@ public:
   /// both are absent and `allByDefault`.
   llvm::FailureOr<Shape> axes(int index, int64_t rank, bool allByDefault);
 
+  /// To be called before a shape is made of numbers that the file states.
+  llvm::LogicalResult checkShape(llvm::ArrayRef<int64_t> shape) const;
+  /// To be called before a loop that emits so many operations, or makes as many tensors.
+  llvm::LogicalResult chargeNodes(int64_t count);
+  /// For a constant that was computed on the way to the one that is defined.
+  llvm::LogicalResult chargeFolded(const Tensor &tensor);
+
   llvm::LogicalResult define(Tensor tensor) { return define(0, std::move(tensor)); }
   llvm::LogicalResult define(int output, Tensor tensor);
 
@@ -103,16 +110,19 @@ public:
   mlir::InFlightDiagnostic error() const;
 
 private:
+  llvm::LogicalResult charge(llvm::StringRef error) const;
+
   llvm::StringMap<Tensor> &values;
   mlir::Location fileLocation;
+  Budget &budget;
 };
 
 /// Converts the nodes on which `outputs` depend. `values` holds initializers and
-/// inputs before, every converted value afterwards. Operators that are not
+/// inputs before, and `outputs` afterwards. Operators that are not
 /// supported are reported all at once.
 llvm::LogicalResult convertNodes(const Model &model, llvm::ArrayRef<std::string> outputs,
                                  Emitter &emit, llvm::StringMap<Tensor> &values,
-                                 TensorReader &tensors);
+                                 TensorReader &tensors, Budget &budget);
 
 /// Names of values on which `outputs` depend.
 llvm::StringMap<bool> liveValues(const Model &model, llvm::ArrayRef<std::string> outputs);

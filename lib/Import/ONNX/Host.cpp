@@ -1,6 +1,7 @@
 #include "Host.h"
 
 #include "dtc/Dialect/Graph/Graph.h"
+#include "dtc-io/CheckedSize.h"
 #include "dtc/Weights/WeightStore.h"
 
 #include "llvm/ADT/APFloat.h"
@@ -29,8 +30,8 @@ static int64_t byteLimit(Type element) {
   return kConstantLimit / ((element.getIntOrFloatBitWidth() + 7) / 8);
 }
 
-bool fitsConstant(Type element, int64_t count) {
-  return count <= std::min(byteLimit(element), kMaxEvaluated);
+bool fitsConstant(Type element, ArrayRef<int64_t> shape) {
+  return io::CheckedSize::product(shape).isAtMost(std::min(byteLimit(element), kMaxEvaluated));
 }
 
 double roundTo(Type element, double value) {
@@ -197,7 +198,7 @@ Host rearrange(const HostTensor &source, Shape shape, Shape stored,
   for (size_t i = 0; i < shape.size(); ++i)
     if (shape[i] == 0)
       stored[i] = 0;
-  if (!fitsConstant(source.element, product(stored)))
+  if (!fitsConstant(source.element, stored))
     return {};
   auto result = std::make_shared<HostTensor>(source.element, std::move(shape), stored);
   int64_t next = 0;
@@ -240,9 +241,13 @@ static Value affineSequence(OpBuilder &builder, Location loc, const HostTensor &
                             int64_t count) {
   if (tensor.isFloat() || tensor.element.isInteger(1) || count < 2)
     return {};
-  const int64_t first = tensor.ints[0], step = tensor.ints[1] - first;
+  const int64_t first = tensor.ints[0];
+  int64_t step;
+  if (__builtin_sub_overflow(tensor.ints[1], first, &step))
+    return {};
   for (int64_t i = 0; i < count; ++i)
-    if (tensor.ints[i] != first + i * step)
+    if (wrapTo(tensor.element, int64_t(uint64_t(first) + uint64_t(i) * uint64_t(step))) !=
+        tensor.ints[i])
       return {};
   auto type = RankedTensorType::get({count}, tensor.element);
   auto constant = [&](int64_t value) -> Value {

@@ -50,6 +50,7 @@ public:
   int64_t numStored() const;
   bool isSplat() const { return numStored() == 1; }
   int64_t size() const;
+  int64_t bytes() const { return 8 * numStored(); }
   /// Element strides of the stored data, 0 along dimensions stored once.
   Shape strides() const;
   double number(int64_t position) const { return isFloat() ? floats[position] : ints[position]; }
@@ -60,8 +61,8 @@ public:
   void compress();
 };
 
-/// Whether `count` computed elements may be held as a constant.
-bool fitsConstant(mlir::Type element, int64_t count);
+/// Whether so many computed elements may be held as a constant.
+bool fitsConstant(mlir::Type element, llvm::ArrayRef<int64_t> shape);
 
 /// The nearest value of the element type.
 double roundTo(mlir::Type element, double value);

@@ -152,7 +152,7 @@ static Host zip(Type element, ArrayRef<Host> inputs, Visit visit) {
   for (size_t i = 0; i < stored.size(); ++i)
     if ((*shape)[i] == 0)
       stored[i] = 0;
-  if (!fitsConstant(element, product(stored)))
+  if (!fitsConstant(element, stored))
     return {};
   auto result = std::make_shared<HostTensor>(element, *shape, stored);
   bool defined = true;

@@ -46,6 +46,7 @@ private:
   MLIRContext &context;
   const ImportOptions &options;
   const Model &model;
+  Budget budget = model.budget; ///< what reading the file left
   std::optional<int64_t> batch; ///< that is asked for
   TensorReader reader;
   std::vector<DataInput> inputs;
@@ -137,6 +138,8 @@ FailureOr<RankedTensorType> Importer::typeOf(const onnx::ValueInfoProto &info,
       return failure();
     shape.push_back(*size);
   }
+  if (failed(checkShape(model, shape, "the input " + info.name())))
+    return failure();
   return RankedTensorType::get(shape, element);
 }
 
@@ -234,6 +237,8 @@ LogicalResult Importer::declare(const std::vector<FileTensor> &tensors, Imported
       if (!constant)
         return emitError(model.location)
                << "the constant " << tensor.name << " takes more than 1 MiB";
+      if (StringRef error = budget.hold(constant->bytes()); !error.empty())
+        return emitError(model.location) << "the constant " << tensor.name << " " << error;
       values[tensor.name] = Tensor(constant);
     }
   return success();
@@ -305,8 +310,8 @@ FailureOr<ImportedModel> Importer::run() {
     return failure();
   Emitter emit(func.getLoc(), &context);
   emit.setInsertionPointToEnd(&func.getBody().front());
-  if (failed(convertNodes(model, outputs, emit, values, reader)) || failed(finish(outputs)) ||
-      failed(markPaddingRows()) || failed(verify(*result.module)))
+  if (failed(convertNodes(model, outputs, emit, values, reader, budget)) ||
+      failed(finish(outputs)) || failed(markPaddingRows()) || failed(verify(*result.module)))
     return failure();
   std::optional<int64_t> wanted = batch ? batch : shapeBatch;
   PassManager passes(&context);

@@ -1,21 +1,23 @@
 #include "Model.h"
 
+#include "dtc-io/InputFile.h"
+
 #include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/io/zero_copy_stream_impl.h"
+#include "google/protobuf/wire_format_lite.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <map>
 #include <set>
+#include <unistd.h>
 
 using namespace mlir;
 
 namespace dtc::import {
 
 static constexpr int64_t kFirstOpset = 13, kLastOpset = 26;
-static constexpr int kMaxInlineDepth = 32;
 
 bool isDefaultDomain(const std::string &domain) { return domain.empty() || domain == "ai.onnx"; }
 
@@ -27,19 +29,73 @@ std::string metadata(const google::protobuf::RepeatedPtrField<onnx::StringString
   return {};
 }
 
+namespace {
+/// Counts the entries of a model's graph and functions, and those of their nodes. Two bytes of a
+/// file become some hundred of memory, so that they are counted before they are made.
+class EntryCounter {
+public:
+  explicit EntryCounter(int descriptor) : stream(descriptor), input(&stream) {}
+
+  int64_t run() {
+    walk([](uint32_t number) { return number == onnx::ModelProto::kGraphFieldNumber ? Graph
+                                    : number == onnx::ModelProto::kFunctionsFieldNumber ? Function
+                                                                                        : Leaf; });
+    return entries;
+  }
+
+private:
+  enum Message { Graph, Function, Node, Leaf };
+
+  void walk(llvm::function_ref<Message(uint32_t)> messageOf) {
+    using Format = google::protobuf::internal::WireFormatLite;
+    while (const uint32_t tag = input.ReadTag()) {
+      ++entries;
+      const Message message = messageOf(Format::GetTagFieldNumber(tag));
+      uint32_t size;
+      if (message == Leaf || Format::GetTagWireType(tag) != Format::WIRETYPE_LENGTH_DELIMITED) {
+        if (!Format::SkipField(&input, tag))
+          return;
+        continue;
+      }
+      if (!input.ReadVarint32(&size))
+        return;
+      const auto limit = input.PushLimit(size);
+      walk([&](uint32_t number) { return nodeIn(message) == number ? Node : Leaf; });
+      input.Skip(std::max(input.BytesUntilLimit(), 0));
+      input.PopLimit(limit);
+    }
+  }
+
+  static uint32_t nodeIn(Message message) {
+    return message == Graph      ? onnx::GraphProto::kNodeFieldNumber
+           : message == Function ? onnx::FunctionProto::kNodeFieldNumber
+                                 : 0;
+  }
+
+  google::protobuf::io::FileInputStream stream;
+  google::protobuf::io::CodedInputStream input;
+  int64_t entries = 0;
+};
+} // namespace
+
 static LogicalResult parse(Model &model) {
-  auto buffer = llvm::MemoryBuffer::getFile(model.path, /*IsText=*/false,
-                                            /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return emitError(model.location) << "cannot read the model: " << buffer.getError().message();
-  const size_t size = (*buffer)->getBufferSize();
-  if (size > size_t(INT32_MAX))
+  std::string why;
+  std::optional<io::InputFile> file = io::InputFile::open(model.path, why);
+  if (!file)
+    return emitError(model.location) << "cannot read the model: " << why;
+  if (file->size() > uint64_t(INT32_MAX))
     return emitError(model.location)
            << "the file is larger than 2 GiB, which ONNX does not allow; keep its weights as "
               "external data";
+  if (const int64_t entries = EntryCounter(file->descriptor()).run();
+      entries > Budget::kMostEntries)
+    return emitError(model.location) << "has more than " << Budget::kMostEntries
+                                     << " entries in its graph and nodes: " << entries;
+  ::lseek(file->descriptor(), 0, SEEK_SET);
   model.arena = std::make_shared<google::protobuf::Arena>();
   model.proto = google::protobuf::Arena::CreateMessage<onnx::ModelProto>(model.arena.get());
-  google::protobuf::io::ArrayInputStream stream((*buffer)->getBufferStart(), size);
+  // Read piece by piece, not mapped: a file that is truncated meanwhile is a malformed one.
+  google::protobuf::io::FileInputStream stream(file->descriptor());
   google::protobuf::io::CodedInputStream input(&stream);
   if (!model.proto->ParseFromCodedStream(&input) || !input.ConsumedEntireMessage() ||
       !model.proto->has_graph())
@@ -80,16 +136,22 @@ private:
   }
 
   LogicalResult add(const onnx::NodeProto &node, int depth) {
+    if (failed(charge(node, model.budget.takeNodes(1))))
+      return failure();
     auto found = functions.find(key(node.domain(), node.op_type(), node.overload()));
     if (found == functions.end()) {
       model.nodes.push_back(&node);
       return success();
     }
-    if (depth == kMaxInlineDepth)
+    if (depth == Budget::kMostDepth)
       return emitError(model.location)
-             << "functions call each other more than " << kMaxInlineDepth << " deep: "
+             << "functions call each other more than " << Budget::kMostDepth << " deep: "
              << node.op_type();
     const onnx::FunctionProto &function = *found->second;
+    constexpr int64_t kNameBytes = 64; // at least, in a map of names
+    if (failed(charge(node, model.budget.hold(kNameBytes * (function.input_size() +
+                                                            function.output_size())))))
+      return failure();
     const std::string prefix = node.name() + "/" + std::to_string(calls++) + "/";
     std::map<std::string, std::string> names;
     for (int i = 0; i < function.input_size(); ++i)
@@ -98,10 +160,19 @@ private:
       names[function.output(i)] = i < node.output_size() && !node.output(i).empty()
                                       ? node.output(i)
                                       : prefix + function.output(i);
-    for (const auto &inner : function.node())
-      if (failed(add(*instantiate(inner, node, function, names, prefix), depth + 1)))
+    for (const auto &inner : function.node()) {
+      const onnx::NodeProto *copy = instantiate(inner, node, function, names, prefix);
+      if (failed(charge(node, model.budget.hold(copy->ByteSizeLong()))) ||
+          failed(add(*copy, depth + 1)))
         return failure();
+    }
     return success();
+  }
+
+  LogicalResult charge(const onnx::NodeProto &node, StringRef error) const {
+    if (error.empty())
+      return success();
+    return emitError(model.location) << "inlining " << node.op_type() << " " << error;
   }
 
   onnx::NodeProto *instantiate(const onnx::NodeProto &inner, const onnx::NodeProto &call,

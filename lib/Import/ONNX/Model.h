@@ -1,6 +1,7 @@
 // An ONNX file in memory: parsed, checked, functions inlined.
 #pragma once
 
+#include "Budget.h"
 #include "onnx-ml.pb.h"
 
 #include "mlir/IR/Location.h"
@@ -10,10 +11,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
-namespace llvm {
-class MemoryBuffer;
-}
 
 namespace dtc::import {
 
@@ -25,6 +22,7 @@ struct Model {
   std::vector<const onnx::NodeProto *> nodes; ///< functions inlined, in topological order
   int64_t opset = 0;
   mlir::Location location; ///< of the file
+  Budget budget;           ///< of the whole import
 
   explicit Model(mlir::Location location) : location(location) {}
   const onnx::GraphProto &graph() const { return proto->graph(); }

@@ -1,5 +1,7 @@
 #include "Movement.h"
 
+#include "dtc-io/CheckedSize.h"
+
 using namespace mlir;
 
 namespace dtc::import {
@@ -122,7 +124,7 @@ static Host concatHosts(ArrayRef<Tensor> parts, int64_t dim, const Shape &shape)
   for (size_t i = 0; i < stored.size(); ++i)
     if (shape[i] == 0)
       stored[i] = 0;
-  if (!fitsConstant(first.element, product(stored)))
+  if (!fitsConstant(first.element, stored))
     return {};
   auto result = std::make_shared<HostTensor>(first.element, shape, stored);
   const Shape steps = rowMajor(stored);
@@ -158,7 +160,10 @@ FailureOr<Tensor> concatTensors(NodeConverter &node, ArrayRef<Tensor> parts, int
       if (int64_t(i) != dim && other[i] != shape[i])
         return LogicalResult(node.error() << "joins tensors whose other sizes differ: "
                                           << shape[i] << " and " << other[i]);
-    shape[dim] += other[dim];
+    const io::CheckedSize joined = io::CheckedSize(shape[dim]) + other[dim];
+    if (!joined)
+      return LogicalResult(node.error() << "joins too many elements");
+    shape[dim] = *joined;
     constant &= part.host != nullptr;
   }
   if (constant)

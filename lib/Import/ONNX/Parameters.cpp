@@ -2,8 +2,10 @@
 #include "Host.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/Regex.h"
+
+#include <re2/re2.h>
 
 #include <set>
 
@@ -48,6 +50,7 @@ public:
       if (llvm::any_of(node->input(), [&](const auto &name) { return dependent.contains(name); }))
         for (const std::string &name : node->output())
           dependent.insert(name);
+    findTrained();
   }
 
   static bool isWeightKind(const std::string &kind) {
@@ -63,7 +66,7 @@ public:
       tensor.kind = TensorKind::Constant;
     else if (kind == "BUFFER" || !isFloat)
       tensor.kind = TensorKind::Buffer;
-    else if (kind != "PARAMETER" && !isTrained(tensor.name))
+    else if (kind != "PARAMETER" && !trained.contains(tensor.name))
       tensor.kind = TensorKind::Buffer;
     tensor.trainable = tensor.kind == TensorKind::Parameter;
   }
@@ -83,53 +86,53 @@ public:
     llvm::StringMap<FileTensor *> byName;
     for (FileTensor &tensor : tensors)
       byName[tensor.name] = &tensor;
-    for (const std::string &target : signatureParameters(model)) {
-      if (byName.contains(target))
-        continue;
-      for (const onnx::NodeProto *node : model.nodes) {
-        if (moduleOf(*node) != ownerOf(target))
-          continue;
-        for (const std::string &name : node->input())
-          if (FileTensor *tensor = byName.lookup(name))
-            addAlias(*tensor, target);
-      }
+    // By the name that a module's own parameter would have: tensors of others that it reads.
+    llvm::StringMap<llvm::SetVector<FileTensor *>> readFromOthers;
+    for (const onnx::NodeProto *node : model.nodes) {
+      const std::string module = moduleOf(*node);
+      for (const std::string &name : node->input())
+        if (FileTensor *tensor = byName.lookup(name); tensor && ownerOf(name) != module)
+          readFromOthers[module + "." + StringRef(name).rsplit('.').second.str()].insert(tensor);
     }
+    llvm::StringSet<> seen;
+    for (const std::string &target : signatureParameters(model))
+      if (!byName.contains(target) && seen.insert(target).second)
+        if (auto found = readFromOthers.find(target); found != readFromOthers.end())
+          for (FileTensor *tensor : found->second)
+            tensor->aliases.push_back(target);
     for (FileTensor &tensor : tensors)
-      for (const std::string &name : readers.namesOf(tensor.name))
-        if (tensor.trainable)
-          addAlias(tensor, name);
+      if (tensor.trainable)
+        addRenamings(tensor);
   }
 
 private:
-  static void addAlias(FileTensor &tensor, const std::string &name) {
-    if (ownerOf(name) != ownerOf(tensor.name) &&
-        StringRef(name).rsplit('.').second == StringRef(tensor.name).rsplit('.').second &&
-        !llvm::is_contained(tensor.aliases, name))
-      tensor.aliases.push_back(name);
+  /// Identity nodes give one tensor the names of several modules.
+  void addRenamings(FileTensor &tensor) const {
+    llvm::StringSet<> known;
+    for (const std::string &alias : tensor.aliases)
+      known.insert(alias);
+    const StringRef last = StringRef(tensor.name).rsplit('.').second;
+    for (const std::string &name : readers.namesOf(tensor.name))
+      if (ownerOf(name) != ownerOf(tensor.name) && StringRef(name).rsplit('.').second == last &&
+          known.insert(name).second)
+        tensor.aliases.push_back(name);
   }
 
-  /// Without recorded kinds: whether a gradient can reach the tensor.
-  bool isTrained(const std::string &name) const {
-    std::set<std::string> seen;
-    std::vector<std::string> open = {name};
-    while (!open.empty()) {
-      const std::string value = open.back();
-      open.pop_back();
-      if (!seen.insert(value).second)
-        continue;
-      for (auto [node, index] : readers.of(value)) {
-        if (node->op_type() == "BatchNormalization" && index >= 3)
-          continue;
-        if (node->op_type() == "Gather" && index == 0)
-          return true;
-        if (endsGradient(*node))
-          continue;
-        if (llvm::any_of(node->input(), [&](const auto &i) { return dependent.contains(i); }))
-          return true;
-        open.insert(open.end(), node->output().begin(), node->output().end());
+  /// Notes the values that a gradient can reach, from the last node to the first.
+  void findTrained() {
+    for (const onnx::NodeProto *node : llvm::reverse(model.nodes)) {
+      const bool passes =
+          !endsGradient(*node) &&
+          (llvm::any_of(node->input(),
+                        [&](const auto &name) { return dependent.contains(name); }) ||
+           llvm::any_of(node->output(), [&](const auto &name) { return trained.contains(name); }));
+      for (int i = 0; i < node->input_size(); ++i) {
+        const bool isStatistic = node->op_type() == "BatchNormalization" && i >= 3;
+        const bool isTable = node->op_type() == "Gather" && i == 0;
+        if (!isStatistic && (passes || isTable))
+          trained.insert(node->input(i));
       }
     }
-    return false;
   }
 
   /// Operators through which no gradient comes back, or only that of a rotary table.
@@ -148,6 +151,7 @@ private:
   const Model &model;
   const Readers &readers;
   std::set<std::string> dependent; ///< values that depend on data
+  std::set<std::string> trained;   ///< values that a gradient can reach, as far as a file tells
 };
 } // namespace
 
@@ -158,14 +162,14 @@ static LogicalResult applyPatterns(const Model &model, const ImportOptions &opti
        {std::pair(options.freeze, false), std::pair(options.train, true)}) {
     if (!pattern)
       continue;
-    llvm::Regex regex(*pattern);
-    std::string why;
-    if (!regex.isValid(why))
-      return emitError(model.location) << "bad regular expression (" << why << "): " << *pattern;
+    RE2 regex(*pattern, RE2::Quiet);
+    if (!regex.ok())
+      return emitError(model.location) << "bad regular expression (" << regex.error()
+                                       << "): " << *pattern;
     bool matched = false;
     for (FileTensor &tensor : tensors)
       if (tensor.kind != TensorKind::Constant && isa<FloatType>(tensor.element) &&
-          regex.match(tensor.name)) {
+          RE2::PartialMatch(tensor.name, regex)) {
         matched = true;
         tensor.trainable = trains;
         if (trains)
@@ -194,6 +198,8 @@ static FailureOr<FileTensor> weightInput(const Model &model, const onnx::ValueIn
                            << "the weight " << input.name() << " has no fixed shape");
     tensor.weight.shape.push_back(dim.dim_value());
   }
+  if (failed(checkShape(model, tensor.weight.shape, "the weight " + input.name())))
+    return failure();
   return tensor;
 }
 

@@ -1,10 +1,12 @@
 #include "Tensors.h"
 
+#include "Host.h"
+#include "dtc-io/CheckedSize.h"
+
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <algorithm>
 #include <cstring>
@@ -49,6 +51,20 @@ std::string safetensorsName(Type type) {
   return (type.isUnsignedInteger() ? "U" : "I") + std::to_string(type.getIntOrFloatBitWidth());
 }
 
+std::string describeBadShape(ArrayRef<int64_t> shape) {
+  if (shape.size() > size_t(Budget::kMostDims))
+    return "has more than " + std::to_string(Budget::kMostDims) +
+           " dimensions: " + std::to_string(shape.size());
+  if (!io::CheckedSize::product(shape).isAtMost(Budget::kMostElements))
+    return "has a negative size or too many elements: " + listed(shape);
+  return {};
+}
+
+LogicalResult checkShape(const Model &model, ArrayRef<int64_t> shape, const Twine &what) {
+  const std::string wrong = describeBadShape(shape);
+  return wrong.empty() ? success() : emitError(model.location) << what << " " << wrong;
+}
+
 FailureOr<Weight> TensorReader::read(const onnx::TensorProto &tensor) {
   Type type = elementType(model.location.getContext(), tensor.data_type());
   if (!type)
@@ -57,12 +73,9 @@ FailureOr<Weight> TensorReader::read(const onnx::TensorProto &tensor) {
   Weight weight;
   weight.dtype = safetensorsName(type);
   weight.shape.assign(tensor.dims().begin(), tensor.dims().end());
-  uint64_t size = elementBytes(type);
-  for (int64_t dim : weight.shape)
-    if (dim < 0 || __builtin_mul_overflow(size, uint64_t(dim), &size))
-      return emitError(model.location) << "the tensor " << tensor.name() << " has the bad size "
-                                       << dim;
-  weight.size = size;
+  if (failed(checkShape(model, weight.shape, "the tensor " + tensor.name())))
+    return failure();
+  weight.size = *(io::CheckedSize::product(weight.shape) * elementBytes(type));
   const bool external = tensor.data_location() == onnx::TensorProto::EXTERNAL;
   if (failed(external ? readExternal(tensor, weight) : readInline(tensor, type, weight)))
     return failure();
@@ -134,21 +147,21 @@ LogicalResult TensorReader::readExternal(const onnx::TensorProto &tensor, Weight
   auto file = map(location, tensor.name());
   if (failed(file))
     return failure();
-  const uint64_t available = (*file)->getBufferSize();
+  const uint64_t available = file->bytes().size();
   if (weight.offset > available || weight.size > available - weight.offset)
     return emitError(model.location)
            << "external data of the tensor " << tensor.name() << " ends beyond the " << available
            << " bytes of " << location;
   const std::filesystem::path normal = std::filesystem::path(location).lexically_normal();
   weight.file = (std::filesystem::path(model.path).parent_path() / normal).string();
-  weight.data = reinterpret_cast<const std::byte *>((*file)->getBufferStart()) + weight.offset;
-  weight.owner = *file;
+  weight.data = reinterpret_cast<const std::byte *>(file->bytes().data()) + weight.offset;
+  weight.owner = std::make_shared<io::MappedFile>(*file);
   ranges.push_back({normal.string(), tensor.name(), weight.offset, weight.offset + weight.size});
   return success();
 }
 
-FailureOr<std::shared_ptr<llvm::MemoryBuffer>> TensorReader::map(const std::string &location,
-                                                                const std::string &tensor) {
+FailureOr<io::MappedFile> TensorReader::map(const std::string &location,
+                                            const std::string &tensor) {
   namespace fs = std::filesystem;
   auto refuse = [&](const std::string &why) {
     return emitError(model.location)
@@ -171,13 +184,11 @@ FailureOr<std::shared_ptr<llvm::MemoryBuffer>> TensorReader::map(const std::stri
   const auto [end, ignored] = std::mismatch(folder.begin(), folder.end(), file.begin(), file.end());
   if (end != folder.end())
     return refuse("leaves the model's folder through a symbolic link");
-  if (!fs::is_regular_file(file, error))
-    return refuse("is not a plain file");
-  auto buffer = llvm::MemoryBuffer::getFile(file.string(), /*IsText=*/false,
-                                            /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return refuse("cannot be read (" + buffer.getError().message() + ")");
-  return files[key] = std::shared_ptr<llvm::MemoryBuffer>(std::move(*buffer));
+  std::string why;
+  std::optional<io::MappedFile> mapped = io::MappedFile::open(file.string(), why);
+  if (!mapped)
+    return refuse("cannot be read (" + why + ")");
+  return files.emplace(key, *mapped).first->second;
 }
 
 LogicalResult TensorReader::checkOverlaps() {

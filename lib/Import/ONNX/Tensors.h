@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Model.h"
+#include "dtc-io/InputFile.h"
 #include "dtc/Weights/WeightStore.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -19,6 +20,12 @@ int64_t elementBytes(mlir::Type type);
 
 /// The name of the type in a safetensors file, "F32", "I64", "BOOL", ...
 std::string safetensorsName(mlir::Type type);
+
+/// What is wrong with the sizes that a file states for a tensor; empty where nothing is.
+std::string describeBadShape(llvm::ArrayRef<int64_t> shape);
+/// The same, as a diagnostic about `what`.
+llvm::LogicalResult checkShape(const Model &model, llvm::ArrayRef<int64_t> shape,
+                               const llvm::Twine &what);
 
 /// Finds the bytes of initializers. External data is mapped, never read whole:
 /// the location must be a plain file below the model's folder, and the ranges
@@ -42,11 +49,10 @@ private:
   llvm::LogicalResult readInline(const onnx::TensorProto &tensor, mlir::Type type,
                                  Weight &weight);
   llvm::LogicalResult readExternal(const onnx::TensorProto &tensor, Weight &weight);
-  llvm::FailureOr<std::shared_ptr<llvm::MemoryBuffer>> map(const std::string &location,
-                                                           const std::string &tensor);
+  llvm::FailureOr<io::MappedFile> map(const std::string &location, const std::string &tensor);
 
   const Model &model;
-  std::map<std::string, std::shared_ptr<llvm::MemoryBuffer>> files;
+  std::map<std::string, io::MappedFile> files;
   std::vector<Range> ranges;
 };
 

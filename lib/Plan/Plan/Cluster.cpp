@@ -7,7 +7,7 @@
 #include "dtc/Plan/Plan/TextFile.h"
 
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
 
 namespace dtc::plan {
 
@@ -86,15 +86,15 @@ Result<Cluster> loadCluster(const std::string &nameOrFile) {
   if (std::optional<Cluster> cluster = builtinCluster(nameOrFile))
     return *cluster;
   bool isPath = nameOrFile.find_first_of("./") != std::string::npos;
-  if (!isPath && !std::ifstream(nameOrFile)) {
+  if (!isPath && !std::filesystem::exists(nameOrFile)) {
     std::string close = nearest(nameOrFile, builtinClusters());
     return Error{"unknown cluster: " + nameOrFile +
                      (close.empty() ? "" : " (did you mean " + close + "?)"),
                  ErrorCategory::Usage};
   }
-  std::optional<std::string> text = readText(nameOrFile);
+  Result<std::string> text = readText(nameOrFile, "cluster");
   if (!text)
-    return Error{"cannot read cluster file: " + nameOrFile};
+    return text.error();
   return clusterFromYaml(*text, nameOrFile);
 }
 

@@ -1,5 +1,7 @@
 #include "dtc/Plan/Plan/Problem.h"
 
+#include "dtc-io/CheckedSize.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -156,6 +158,7 @@ static std::string checkGradients(const Problem &problem) {
 }
 
 std::string check(const Problem &problem) {
+  constexpr int64_t kWidestElement = 8; // bytes
   auto numValues = static_cast<int64_t>(problem.values.size());
   if (problem.arguments < 0 || problem.arguments > numValues)
     return "number of arguments is out of range: " + std::to_string(problem.arguments);
@@ -169,6 +172,9 @@ std::string check(const Problem &problem) {
       if (size < 1)
         return "value " + std::to_string(value) + " has a dimension of size " +
                std::to_string(size);
+    if (!(io::CheckedSize::product(problem.values[value].shape) * kWidestElement))
+      return "value " + std::to_string(value) + " has too many elements: " +
+             shapeText(problem.values[value].shape);
   }
   for (size_t op = 0; op < problem.ops.size(); ++op)
     if (std::string error = checkOp(problem, op, defined); !error.empty())

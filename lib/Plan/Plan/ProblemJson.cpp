@@ -1,7 +1,7 @@
 // PlanProblem as JSON, so that planning can be tested from files.
 #include "dtc/Plan/Plan/Problem.h"
 
-#include <nlohmann/json.hpp>
+#include "dtc-io/Json.h"
 
 /// Throws what nlohmann's parser throws where a name is not one of an enum's:
 /// its macros alone would take the first.
@@ -173,6 +173,8 @@ std::string toJson(const Problem &problem) {
 }
 
 Result<Problem> problemFromJson(const std::string &text, const std::string &file) {
+  if (std::string wrong = io::checkJson(text); !wrong.empty())
+    return Error{file + ": " + wrong};
   try {
     json j = json::parse(text);
     Problem problem;

@@ -1,6 +1,8 @@
 // The same graph for another number of samples.
 #include "dtc/Plan/Plan/Problem.h"
 
+#include "dtc-io/CheckedSize.h"
+
 #include <map>
 
 namespace dtc::plan {
@@ -45,10 +47,16 @@ private:
 } // namespace
 
 void Rebatcher::scale(int64_t &size, const std::string &what) {
-  if (error.empty() && size * to % from != 0)
+  const io::CheckedSize all = io::CheckedSize(size) * to;
+  if (error.empty() && !all)
+    error = "plan: cannot be planned for a batch of " + std::to_string(to) + ": " + what +
+            " would have too large a size";
+  if (!error.empty())
+    return;
+  if (*all % from != 0)
     error = "plan: cannot be planned for a batch of " + std::to_string(to) + ": " + what +
             " has " + std::to_string(size) + " parts of the batch of " + std::to_string(from);
-  size = size * to / from;
+  size = *all / from;
 }
 
 sharding::ShardingRule Rebatcher::scaled(const Op &op, FactorId batch) {

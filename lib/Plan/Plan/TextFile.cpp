@@ -1,18 +1,16 @@
 #include "dtc/Plan/Plan/TextFile.h"
 
-#include <fstream>
-#include <sstream>
+#include "dtc-io/InputFile.h"
 
 namespace dtc::plan {
 
-std::optional<std::string> readText(const std::string &path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  // `<< rdbuf()` fails where there is nothing to copy.
-  const bool isEmpty = file.peek() == std::ifstream::traits_type::eof() && file.eof();
-  if (!isEmpty && (!file || !(text << file.rdbuf())))
-    return std::nullopt;
-  return text.str();
+Result<std::string> readText(const std::string &path, const std::string &what) {
+  constexpr uint64_t kMostBytes = 32 << 20; // plans of the largest models take a tenth of it
+  std::string why;
+  std::optional<std::string> text = io::readFile(path, kMostBytes, why);
+  if (!text)
+    return Error{path + ": cannot read the " + what + ": " + why};
+  return std::move(*text);
 }
 
 } // namespace dtc::plan

@@ -44,13 +44,6 @@ TEST(DType, ConvertsUnaligned) {
   EXPECT_EQ(wide[1], 70000);
 }
 
-TEST(Shape, ProductsThatOverflow) {
-  EXPECT_EQ(checkedProduct(Dims{3, 4}, 4), 48);
-  EXPECT_EQ(checkedProduct(Dims{int64_t(1) << 40, int64_t(1) << 40}), std::nullopt);
-  EXPECT_EQ(checkedProduct(Dims{-1, 0}), std::nullopt);
-  EXPECT_EQ(checkedProduct(Dims{int64_t(1) << 60, int64_t(1) << 60, 0}), 0);
-}
-
 TEST(Shape, RunsCoverTheBoxOnce) {
   // The box of 2x2x3 at (1,1,0) of 4x3x3 against a packed one: rows of 3 merge with
   // nothing, since the middle dimension is cut.

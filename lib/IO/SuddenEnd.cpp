@@ -1,0 +1,79 @@
+#include "dtc-io/SuddenEnd.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <unistd.h>
+
+namespace dtc::io {
+
+/// Slots are used again and never freed, so that a signal handler may walk them at any time.
+struct UnfinishedFile::Slot {
+  std::atomic<bool> taken{true};
+  std::atomic<const char *> path{nullptr};
+  Slot *next = nullptr;
+};
+
+static std::atomic<UnfinishedFile::Slot *> unfinished{nullptr};
+
+UnfinishedFile::UnfinishedFile(const std::string &path) : slot(unfinished.load()) {
+  for (; slot; slot = slot->next)
+    if (bool taken = false; slot->taken.compare_exchange_strong(taken, true))
+      break;
+  if (!slot) {
+    slot = new Slot;
+    slot->next = unfinished.load();
+    while (!unfinished.compare_exchange_weak(slot->next, slot)) {
+    }
+  }
+  slot->path = ::strdup(path.c_str()); // not freed: a handler may be reading it
+}
+
+void UnfinishedFile::forget() {
+  if (!slot)
+    return;
+  slot->path = nullptr;
+  slot->taken = false;
+  slot = nullptr;
+}
+
+static void write(const char *text) {
+  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) {
+    // Nobody is there to be told.
+  }
+}
+
+void endSuddenly(rt::ExitCode code, const char *where, const char *what) {
+  for (auto *slot = unfinished.load(); slot; slot = slot->next)
+    if (const char *path = slot->path.load())
+      ::unlink(path);
+  for (const char *text : {static_cast<const char *>(program_invocation_short_name),
+                           ": error: ", where, *where ? ": " : "", what, "\n"})
+    write(text);
+  ::_exit(static_cast<int>(code));
+}
+
+/// What ends a thread that has thrown, as one without memory does.
+[[noreturn]] static void terminate() {
+  if (std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc &) {
+      endSuddenly(rt::ExitCode::Failed, "", "out of memory");
+    } catch (const std::exception &error) {
+      endSuddenly(rt::ExitCode::Failed, "", error.what());
+    } catch (...) {
+    }
+  }
+  std::abort();
+}
+
+void endSuddenlyWithoutMemory() {
+  std::set_new_handler([] { endSuddenly(rt::ExitCode::Failed, "", "out of memory"); });
+  std::set_terminate(terminate);
+}
+
+} // namespace dtc::io

@@ -1,0 +1,48 @@
+// What the planner reads, in process: clusters, SPECs, plans and problems.
+#include "FuzzInput.h"
+
+#include "dtc/Plan/Plan/Cluster.h"
+#include "dtc/Plan/Plan/Plan.h"
+#include "dtc/Plan/Plan/Problem.h"
+#include "dtc/Plan/Plan/Spec.h"
+#include "dtc/Plan/Plan/TextFile.h"
+#include "dtc/Plan/Plan/Verify.h"
+
+#include <optional>
+
+using namespace dtc;
+
+namespace {
+
+std::string kind;
+plan::Cluster cluster = *plan::builtinCluster("dgx-h100");
+std::optional<plan::Problem> problem; ///< of the model that plans are read for
+
+} // namespace
+
+extern "C" int LLVMFuzzerInitialize(int *argc, char ***argv) {
+  kind = fuzz::flag(*argc, *argv, "kind");
+  const std::string path = fuzz::flag(*argc, *argv, "problem");
+  auto text = plan::readText(path, "problem");
+  auto read = text ? plan::problemFromJson(*text, path) : text.error();
+  if (!read) {
+    std::fprintf(stderr, "%s\n", read.error().message.c_str());
+    std::exit(2);
+  }
+  problem.emplace(std::move(*read));
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const std::string text(reinterpret_cast<const char *>(data), size);
+  if (kind == "cluster") {
+    (void)plan::clusterFromYaml(text, "input");
+  } else if (kind == "problem") {
+    (void)plan::problemFromJson(text, "input");
+  } else {
+    (void)plan::degreesFromYaml(text, "input");
+    if (auto read = plan::planFromYaml(text, "input", *problem))
+      (void)plan::verify(*problem, *read, cluster);
+  }
+  return 0;
+}
