@@ -39,13 +39,24 @@ private:
   Destroy destroy;
 };
 
+/// cuBLASLt takes a workspace at a multiple of 256 bytes; the arena's scratch may lie elsewhere.
+constexpr uint64_t kWorkspaceAlignment = 256;
+uint64_t workspaceIn(uint64_t scratchBytes) {
+  return scratchBytes > kWorkspaceAlignment ? scratchBytes - kWorkspaceAlignment : 0;
+}
+Address alignWorkspace(Address scratch) {
+  uint64_t beyond = pointerOf(scratch) % kWorkspaceAlignment;
+  return beyond ? scratch + (kWorkspaceAlignment - beyond) : scratch;
+}
+
 class MatmulOperation : public Operation {
 public:
   MatmulOperation(CudaQueue &queue, Products &products, const MatmulSpec &spec, MatmulPlan given)
       : queue(queue), lt(products.library()), cublas(products.handle()), plan(std::move(given)),
-        scratchBytes(spec.scratchBytes), isDouble(spec.call.c.dtype == fbs::DType::F64),
-        desc(lt.cublasLtMatmulDescDestroy), first(lt.cublasLtMatrixLayoutDestroy),
-        second(lt.cublasLtMatrixLayoutDestroy), result(lt.cublasLtMatrixLayoutDestroy) {
+        workspaceBytes(workspaceIn(spec.scratchBytes)),
+        isDouble(spec.call.c.dtype == fbs::DType::F64), desc(lt.cublasLtMatmulDescDestroy),
+        first(lt.cublasLtMatrixLayoutDestroy), second(lt.cublasLtMatrixLayoutDestroy),
+        result(lt.cublasLtMatrixLayoutDestroy) {
     elementBytes = {sizeOf(static_cast<DType>(spec.call.a.dtype)),
                     sizeOf(static_cast<DType>(spec.call.b.dtype)),
                     sizeOf(static_cast<DType>(spec.call.c.dtype))};
@@ -69,7 +80,7 @@ private:
   const CublasLt &lt;
   cublasLtHandle_t cublas;
   MatmulPlan plan;
-  uint64_t scratchBytes;
+  uint64_t workspaceBytes;
   bool isDouble;
   std::array<int64_t, 3> elementBytes = {};
   uint64_t offsetBits = 0; ///< of all offsets in bytes
@@ -121,8 +132,8 @@ Status MatmulOperation::choose(bool isWide) {
   Owned<cublasLtMatmulPreference_t> preference(lt.cublasLtMatmulPreferenceDestroy);
   DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulPreferenceCreate, &preference.handle));
   DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulPreferenceSetAttribute, preference.handle,
-                             CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &scratchBytes,
-                             sizeof(scratchBytes)));
+                             CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspaceBytes,
+                             sizeof(workspaceBytes)));
   for (auto [attribute, operand] : {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 0),
                                     {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 1},
                                     {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 2},
@@ -155,14 +166,15 @@ Status MatmulOperation::issue(std::span<const Address> addresses) {
   const float floats[] = {1, 0};
   const void *alpha = isDouble ? static_cast<const void *>(&doubles[0]) : &floats[0];
   const void *beta = isDouble ? static_cast<const void *>(&doubles[1]) : &floats[1];
+  Address workspace = workspaceBytes ? alignWorkspace(addresses[3]) : nullptr;
   for (const auto &call : plan.calls) {
     const char *a = addresses[0] + call[0] * elementBytes[0];
     const char *b = addresses[1] + call[1] * elementBytes[1];
     char *c = addresses[2] + call[2] * elementBytes[2];
-    Status status = DTC_CUDA_CALL(
-        lt, cublasLtMatmul, cublas, desc.handle, alpha, plan.isSwapped ? b : a, first.handle,
-        plan.isSwapped ? a : b, second.handle, beta, c, result.handle, c, result.handle,
-        &*algorithms[isWide], scratchBytes ? addresses[3] : nullptr, scratchBytes, queue.stream);
+    Status status = DTC_CUDA_CALL(lt, cublasLtMatmul, cublas, desc.handle, alpha,
+                                  plan.isSwapped ? b : a, first.handle, plan.isSwapped ? a : b,
+                                  second.handle, beta, c, result.handle, c, result.handle,
+                                  &*algorithms[isWide], workspace, workspaceBytes, queue.stream);
     if (!status.isOk())
       return queue.note(std::move(status));
   }
