@@ -1,4 +1,8 @@
-"""Artifacts for GPUs, compiled on any machine: what is in them, and what is refused."""
+"""Artifacts for GPUs: compiled on any machine, trained by the shipped dtc-run on an emulated GPU.
+
+The emulator's libraries are found by DTC_CUDA_LIBRARY_PATH alone; losses and gradient norms are PyTorch's, as in
+test_training.py.
+"""
 
 import os
 import pathlib
@@ -9,15 +13,54 @@ import zipfile
 
 import pytest
 
-from conftest import MODELS, call, check_call
+from conftest import BIN, MODELS, call, check_call, compare_steps, reference
 
 PTXAS = pathlib.Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin" / "ptxas"
+EMULATOR = BIN.parent / "lib" / "gpu-emulator"
 CUDA = ["--target", "cuda"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulator():
+    """A GPU that is there, if one is wanted: DTC_CUDA_LIBRARY_PATH of the caller wins."""
+    before = os.environ.get("DTC_CUDA_LIBRARY_PATH")
+    os.environ.setdefault("DTC_CUDA_LIBRARY_PATH", str(EMULATOR))
+    yield
+    if before is None:
+        del os.environ["DTC_CUDA_LIBRARY_PATH"]
 
 
 def compile_mlp(path, *flags: object, **kwargs):
     return call("dtc", "compile", MODELS / "mlp.onnx", "--loss", "cross_entropy", "--global-batch", 8,
                 *flags, "-o", path, **kwargs)
+
+
+@pytest.mark.parametrize("model,devices,plan", [
+    ("mlp", 1, "auto"),
+    ("gpt2", 1, "auto"),
+    ("gpt2", 2, "dp=2"),
+    ("gpt2", 2, "tp=2"),
+    ("llama", 4, "dp=2,tp=2"),
+])
+def test_trains_as_pytorch(trainer, model, devices, plan):
+    expected = reference(model, "adamw")
+    run = trainer.train(model, model, *CUDA, *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+@pytest.mark.parametrize("recipe", ["sgd", "nesterov", "adam"])
+def test_optimizers(trainer, recipe):
+    expected = reference("mlp", recipe)
+    run = trainer.train("mlp", "mlp", *CUDA, *expected["flags"])
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+def test_same_bits_every_time(trainer):
+    flags = [*CUDA, *reference("mlp", "adamw")["flags"]]
+    first = trainer.train("mlp", "mlp", *flags)
+    again = trainer.train("mlp", "mlp", *flags, fresh=True)
+    assert first.column("loss").tolist() == again.column("loss").tolist()
+    assert all((first.weights[name] == again.weights[name]).all() for name in first.weights)
 
 
 def members(path) -> dict[str, bytes]:
