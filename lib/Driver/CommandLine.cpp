@@ -1,10 +1,10 @@
 #include "CommandLine.h"
 
+#include "dtc-rt/PackageFormat.h"
 #include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Plan/Plan/TextFile.h"
 #include "dtc/Plan/Plan/YamlReader.h"
 #include "dtc/Target/Targets.h"
-#include "dtc-rt/PackageFormat.h"
 
 #include "llvm/ADT/StringExtras.h"
 

@@ -4,10 +4,10 @@
 #include "Commands.h"
 #include "Outcome.h"
 
-#include "dtc/Plan/Plan/Spec.h"
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/CommandLine.h"
 #include "dtc-rt/PackageFormat.h"
+#include "dtc/Plan/Plan/Spec.h"
 
 #include "llvm/Support/ErrorHandling.h"
 

@@ -163,7 +163,7 @@ static Outcome<Weights> resolveWeights(const Options &options, Trained &trained)
   for (const std::string &name : withoutData(module, weights.store))
     if (!weights.init.contains(name))
       return fail({options.model + ": has no data for '" + name +
-                       "'; give --weights FILE, or --init to draw it"});
+                   "'; give --weights FILE, or --init to draw it"});
   return weights;
 }
 

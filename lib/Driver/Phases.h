@@ -53,7 +53,7 @@ struct Planned : Trained {
 };
 
 struct Partitioned : Planned {
-  std::string verified; ///< what --verify found; empty without it
+  std::string verified;                ///< what --verify found; empty without it
   std::vector<std::string> parameters; ///< and buffers, in the order of the model
 };
 

@@ -2,9 +2,9 @@
 
 #include "ExitCodes.h"
 
+#include "dtc-rt/OutputConflicts.h"
 #include "dtc/Plan/Plan/Plan.h"
 #include "dtc/Plan/Plan/TextFile.h"
-#include "dtc-rt/OutputConflicts.h"
 
 #include <algorithm>
 

@@ -1,12 +1,12 @@
 #include "Weights.h"
 #include "ExitCodes.h"
 
-#include "dtc/Dialect/Graph/Graph.h"
-#include "dtc/Plan/Plan/Problem.h"
 #include "dtc-io/InputFile.h"
 #include "dtc-io/Json.h"
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/DType.h"
+#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Plan/Plan/Problem.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -119,8 +119,7 @@ void addPrefixes(graph::ParameterOp parameter, const Arrays &arrays,
 
 /// The shortest of the pairs under which most parameters are found; none if a name is an array's
 /// as it is: what is missing then is missing, though a guess might find something.
-Prefixes choosePrefixes(const std::vector<graph::ParameterOp> &parameters,
-                        const Arrays &arrays) {
+Prefixes choosePrefixes(const std::vector<graph::ParameterOp> &parameters, const Arrays &arrays) {
   // A few parameters tell: one may be missing, and must not hide the others.
   constexpr size_t kAsked = 4;
   std::map<std::pair<std::string, std::string>, Prefixes> candidates;
@@ -178,7 +177,7 @@ Result<Weight> makeWeight(graph::ParameterOp parameter, const Found &found) {
 
 /// The arrays of all files by name.
 static Result<Arrays> indexArrays(const std::vector<std::string> &files,
-                                                        std::vector<rt::ArrayFile> &opened) {
+                                  std::vector<rt::ArrayFile> &opened) {
   Arrays arrays;
   opened.reserve(files.size());
   for (const std::string &file : files) {
@@ -201,7 +200,7 @@ static std::optional<Error> checkTies(llvm::ArrayRef<Arrays::const_iterator> ent
                        std::memcmp(first.data, next.data, bytesOf(first)) == 0;
     if (!equal)
       return Error{entries[i]->second.file->path + ": '" + entries[0]->first + "' and '" +
-                       entries[i]->first + "' differ, the model has one parameter for both"};
+                   entries[i]->first + "' differ, the model has one parameter for both"};
   }
   return std::nullopt;
 }

@@ -38,6 +38,8 @@ void onMissingPage(int signal, siginfo_t *info, void *) {
                   "was truncated while it was read");
   }
   ::sigaction(signal, &before, nullptr); // not ours: the same access again ends as it would have
+  if (info->si_code <= 0)                // nor is what a process sends, which doesn't come again
+    ::raise(signal);
 }
 
 void handleMissingPages() {

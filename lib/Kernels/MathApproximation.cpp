@@ -90,8 +90,8 @@ Value Arithmetic::exponential(Value x) {
   Value nearest = arith::SubFOp::create(builder, loc, shifted, shifter);
   Value r = multiplyAdd(nearest, number(-0.693359375f), x);
   r = multiplyAdd(nearest, number(2.12194440e-4f), r);
-  Value p = polynomial(r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
-                           4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f});
+  Value p = polynomial(r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                           1.6666665459e-1f, 5.0000001201e-1f});
   Value result = add(multiplyAdd(p, multiply(r, r), r), number(1.0f));
   // In two steps: 2^n alone may be subnormal or infinite where the result is not.
   Value half = shiftRight(n, 1);
@@ -110,9 +110,9 @@ Value Arithmetic::logarithm(Value x) {
   Value m = fromBits(addInt(andInt(shifted, integer(0x7fffff)), base));
   Value e = add(arith::SIToFPOp::create(builder, loc, builder.getF32Type(), exponent), correction);
   Value r = subtract(m, number(1.0f)), square = multiply(r, r);
-  Value p = polynomial(r, {7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f,
-                           -1.2420140846e-1f, 1.4249322787e-1f, -1.6668057665e-1f,
-                           2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f});
+  Value p = polynomial(r, {7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f,
+                           1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f,
+                           3.3333331174e-1f});
   Value y = multiply(multiply(p, r), square);
   y = multiplyAdd(e, number(-2.12194440e-4f), y);
   y = multiplyAdd(square, number(-0.5f), y);
@@ -130,8 +130,7 @@ Value Arithmetic::logarithmOfOnePlus(Value x) {
   Value u = arith::AddFOp::create(builder, loc, x, one);
   Value rest = arith::SubFOp::create(builder, loc, u, one);
   Value corrected = multiply(logarithm(u), divide(x, rest));
-  Value infinite =
-      compare(Predicate::OEQ, x, number(std::numeric_limits<float>::infinity()));
+  Value infinite = compare(Predicate::OEQ, x, number(std::numeric_limits<float>::infinity()));
   Value result = select(compare(Predicate::OEQ, u, one), x, corrected);
   return select(infinite, x, result);
 }

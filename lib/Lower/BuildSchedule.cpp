@@ -40,8 +40,8 @@ public:
     MessageFunctions messages(module, schedule, perMicrobatch);
     if (failed(messages.prepare()))
       return failure();
-    SmallVector<func::FuncOp> functions = llvm::to_vector(
-        llvm::concat<func::FuncOp>(before, perMicrobatch, after));
+    SmallVector<func::FuncOp> functions =
+        llvm::to_vector(llvm::concat<func::FuncOp>(before, perMicrobatch, after));
     FailureOr<std::vector<schedule::StageFunction>> described = describe(functions);
     if (failed(described))
       return failure();
@@ -139,7 +139,8 @@ private:
       graph::RunsAttr runs = graph::getRuns(function);
       for (func::FuncOp other : functions.take_front(result.size()))
         if (graph::RunsAttr its = graph::getRuns(other);
-            its.getChunk() == runs.getChunk() && (its.getPasses() & runs.getPasses()) != Passes::None)
+            its.getChunk() == runs.getChunk() &&
+            (its.getPasses() & runs.getPasses()) != Passes::None)
           return function.emitError("makes the same pass of a chunk as @") << other.getSymName();
       result.push_back({function.getSymName().str(), static_cast<int32_t>(runs.getChunk()),
                         covers(runs.getPasses(), Passes::Forward),
@@ -155,11 +156,10 @@ private:
     auto op = exec::ScheduleOp::create(builder, module.getLoc(), schedule.shape.microbatches);
     builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
     for (const schedule::FunctionStep &step : steps) {
-      func::FuncOp callee =
-          step.kind == schedule::Step::Kind::Call
-              ? functions[step.function]
-              : messages.functionOf(communication.messages[step.message],
-                                    step.kind == schedule::Step::Kind::Send);
+      func::FuncOp callee = step.kind == schedule::Step::Kind::Call
+                                ? functions[step.function]
+                                : messages.functionOf(communication.messages[step.message],
+                                                      step.kind == schedule::Step::Kind::Send);
       if (callee)
         exec::CallOp::create(builder, module.getLoc(), callee.getSymName(), step.microbatch,
                              step.slot, step.inbox, step.outbox);

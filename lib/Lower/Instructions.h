@@ -32,7 +32,7 @@ struct ProgramKernel {
 struct ProgramTables {
   RankGroups groups;
   std::vector<exec::QueueKind> queues = {exec::QueueKind::Compute};
-  std::vector<std::vector<int32_t>> peers;
+  std::vector<std::vector<int32_t>> peers = {};
 
   uint8_t queue(exec::QueueKind kind);
   uint32_t peerList(llvm::ArrayRef<int32_t> ranks);

@@ -110,8 +110,8 @@ private:
       ProgramKernel &entry = kernels[kernel.getSymName()];
       entry = {static_cast<uint32_t>(program->kernels.size()), kernel.getScratchBytes(), {}};
       if (exec::GeometryAttr geometry = kernel.getGeometryAttr())
-        entry.geometry = fbs::Geometry(geometry.getBlocks(), geometry.getThreads(),
-                                       geometry.getSharedBytes());
+        entry.geometry =
+            fbs::Geometry(geometry.getBlocks(), geometry.getThreads(), geometry.getSharedBytes());
       program->kernels.push_back(kernel.getSymName().str());
     }
   }

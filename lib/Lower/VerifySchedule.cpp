@@ -17,8 +17,8 @@ namespace {
 bool mayRemain(Operation *op) {
   return isa<exec::LaunchOp, exec::MatmulOp, exec::CopyOp, exec::ZeroOp, exec::SendOp,
              exec::ReceiveOp, dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp,
-             dist::AllToAllOp, dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp,
-             dist::StageSumOp, func::ReturnOp>(op) ||
+             dist::AllToAllOp, dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp, dist::StageSumOp,
+             func::ReturnOp>(op) ||
          exec::isView(op) || target::isConv(op);
 }
 
@@ -226,7 +226,8 @@ private:
     unsigned i = result.getResultNumber();
     if (auto launch = dyn_cast<exec::LaunchOp>(result.getOwner()))
       return launch.getInPlace()[i];
-    return isa<dist::AllReduceOp, dist::StageSumOp>(result.getOwner()) ? static_cast<int64_t>(i) : -1;
+    return isa<dist::AllReduceOp, dist::StageSumOp>(result.getOwner()) ? static_cast<int64_t>(i)
+                                                                       : -1;
   }
 
   /// At the end every result is at home, and so are arguments that nothing

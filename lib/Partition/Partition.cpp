@@ -60,9 +60,8 @@ LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
     functions.push_back(func);
   }
   // What reads gradients comes after what leaves them pending.
-  llvm::stable_sort(functions, [](func::FuncOp a, func::FuncOp b) {
-    return returnsSums(a) && !returnsSums(b);
-  });
+  llvm::stable_sort(
+      functions, [](func::FuncOp a, func::FuncOp b) { return returnsSums(a) && !returnsSums(b); });
   SmallVector<func::FuncOp> producers;
   for (func::FuncOp func : functions) {
     for (func::FuncOp producer : producers)

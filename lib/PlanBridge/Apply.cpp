@@ -116,9 +116,8 @@ void Applier::annotateStages(ArrayRef<Operation *> ops) {
   if (plan.stages.size() <= 1)
     return;
   auto stageAt = [&](plan::OpId position) {
-    auto after = llvm::find_if(plan.stages, [&](const plan::Stage &stage) {
-      return position <= stage.lastOp;
-    });
+    auto after = llvm::find_if(plan.stages,
+                               [&](const plan::Stage &stage) { return position <= stage.lastOp; });
     return static_cast<int>(std::min<size_t>(after - plan.stages.begin(), plan.stages.size() - 1));
   };
   Builder builder(context);

@@ -59,7 +59,8 @@ Status checkLauncher() {
 void addOptions(CLI::App &app, RunOptions &options) {
   app.add_option("artifact", options.artifact, "artifact written by dtc compile")
       ->type_name("OUT.dtc");
-  app.add_option("--data", options.data, "samples: .safetensors or .npz of arrays named as the model's inputs and target, "
+  app.add_option("--data", options.data,
+                 "samples: .safetensors or .npz of arrays named as the model's inputs and target, "
                  "or .bin of tokens (uint16; uint32 for vocabularies of 65,536 and more)")
       ->type_name("FILE");
   app.add_option("--outputs", options.outputs,

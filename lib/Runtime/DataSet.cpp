@@ -136,9 +136,10 @@ Status DataSet::addTokens(const MappedFile &file, const Manifest &manifest) {
     return refused(std::string("is not a whole number of elements ") + nameOf(dtype));
   if (looksWider(bytes, dtype))
     return refused(std::string("looks like tokens of more bytes, as every second element is 0; a "
-                               "vocabulary of ") + std::to_string(*vocabulary) + " takes elements " +
-                   nameOf(dtype) + " (numpy: tokens.astype(\"" +
-                   (dtype == DType::U16 ? "uint16" : "uint32") + "\").tofile(FILE))");
+                               "vocabulary of ") +
+                   std::to_string(*vocabulary) + " takes elements " + nameOf(dtype) +
+                   " (numpy: tokens.astype(\"" + (dtype == DType::U16 ? "uint16" : "uint32") +
+                   "\").tofile(FILE))");
   int64_t tokens = static_cast<int64_t>(bytes.size()) / sizeOf(dtype), length = *manifest.sequence;
   samples = tokens > 0 ? (tokens - 1) / length : 0;
   int numInputs = 0;

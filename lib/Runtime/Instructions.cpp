@@ -29,8 +29,12 @@ public:
     for (const fbs::Ref *ref : *op.args())
       result.refs.push_back(*ref);
     addScratch(op.scratch(), op.scratch_per_thread());
-    LaunchSpec spec{program.kernels()->Get(op.kernel())->str(), op.args()->size(),
-                    op.extent(), op.grain(), op.scratch_per_thread(), std::nullopt};
+    LaunchSpec spec{program.kernels()->Get(op.kernel())->str(),
+                    op.args()->size(),
+                    op.extent(),
+                    op.grain(),
+                    op.scratch_per_thread(),
+                    std::nullopt};
     if (const fbs::Geometry *geometry = op.geometry())
       spec.geometry = {geometry->blocks(), geometry->threads(), geometry->shared_bytes()};
     result.operation = std::move(spec);

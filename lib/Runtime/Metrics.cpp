@@ -96,8 +96,9 @@ void MetricsReporter::appendToLog(const StepMetrics &metrics) {
     return;
   saidLogFailed = true;
   endProgressLine();
-  std::fprintf(stderr, "dtc-run: warning: %s; training goes on, from step %lld on the log lacks "
-                       "lines\n",
+  std::fprintf(stderr,
+               "dtc-run: warning: %s; training goes on, from step %lld on the log lacks "
+               "lines\n",
                status.message().c_str(), static_cast<long long>(metrics.step));
 }
 

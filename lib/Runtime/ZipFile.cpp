@@ -50,8 +50,13 @@ int closeCursor(void *, void *stream) {
 }
 
 ZipHandle openZip(const MappedFile &file) {
-  zlib_filefunc64_def functions = {openCursor, readCursor,  nullptr, tellCursor,
-                                   seekCursor, closeCursor, [](void *, void *) { return 0; },
+  zlib_filefunc64_def functions = {openCursor,
+                                   readCursor,
+                                   nullptr,
+                                   tellCursor,
+                                   seekCursor,
+                                   closeCursor,
+                                   [](void *, void *) { return 0; },
                                    const_cast<MappedFile *>(&file)};
   return ZipHandle(unzOpen2_64("", &functions));
 }

@@ -30,8 +30,7 @@ SmallVector<StateKind> stateKinds(const TrainOptions &options) {
 
 class UpdateBuilder {
 public:
-  UpdateBuilder(ModuleOp module, ArrayRef<TrainedParameter> parameters,
-                const TrainOptions &options)
+  UpdateBuilder(ModuleOp module, ArrayRef<TrainedParameter> parameters, const TrainOptions &options)
       : function(module, "update"), context(module.getContext()), parameters(parameters),
         options(options), states(stateKinds(options)), builder(function.builder()),
         b(builder, NameLoc::get(StringAttr::get(context, "update"), module.getLoc())),

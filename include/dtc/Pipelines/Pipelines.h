@@ -7,8 +7,8 @@
 //     name        from                         to                                   options of
 //     raise       what an importer wrote       @forward in raised ops               RaisePipeline
 //     train       @forward                     @loss_and_grads, @update             dtc-train
-//     partition   the above with shardings     local shapes, collectives            PartitionPipeline
-//     schedule    that                         kernels, a list of calls, memory     SchedulePipeline
+//     partition   the above with shardings     local shapes, collectives PartitionPipeline schedule
+//     that                         kernels, a list of calls, memory     SchedulePipeline
 //
 // Importing, planning and lowering are no passes: they read a file, search, and make machine code.
 #pragma once
@@ -32,8 +32,8 @@ struct PartitionPipeline {
 };
 
 struct SchedulePipeline {
-  int64_t microbatches = 1; ///< of a step
-  int64_t threads = 1;      ///< of a rank
+  int64_t microbatches = 1;  ///< of a step
+  int64_t threads = 1;       ///< of a rank
   std::string kind = "1f1b"; ///< name of the schedule
   int64_t ranks = 1;         ///< of the pipeline
   int64_t chunks = 1;        ///< stages of a rank

@@ -80,8 +80,8 @@ static void roundUp(Window &window, ArrayRef<int64_t> sizes) {
 static LogicalResult convertConv(NodeConverter &node) {
   const Shape input = node.input(0).shape(), weight = node.input(1).shape();
   const int64_t groups = node.attrInt("group", 1);
-  if (input.size() < 3 || weight.size() != input.size() || groups < 1 ||
-      input[1] % groups != 0 || weight[1] != input[1] / groups || weight[0] % groups != 0)
+  if (input.size() < 3 || weight.size() != input.size() || groups < 1 || input[1] % groups != 0 ||
+      weight[1] != input[1] / groups || weight[0] % groups != 0)
     return node.error() << "operands of shapes that do not fit: "
                         << listed(input) << " and "
                         << listed(weight);

@@ -166,9 +166,7 @@ LogicalResult NodeConverter::charge(StringRef text) const {
   return text.empty() ? success() : error() << text;
 }
 
-LogicalResult NodeConverter::chargeNodes(int64_t count) {
-  return charge(budget.takeNodes(count));
-}
+LogicalResult NodeConverter::chargeNodes(int64_t count) { return charge(budget.takeNodes(count)); }
 
 LogicalResult NodeConverter::chargeFolded(const Tensor &tensor) {
   return tensor.host ? charge(budget.fold(tensor.host->numStored())) : success();
@@ -286,8 +284,7 @@ private:
 } // namespace
 
 LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Emitter &emit,
-                           llvm::StringMap<Tensor> &values, TensorReader &tensors,
-                           Budget &budget) {
+                           llvm::StringMap<Tensor> &values, TensorReader &tensors, Budget &budget) {
   const auto live = liveValues(model, outputs);
   std::vector<const onnx::NodeProto *> nodes;
   std::set<std::string> undefined, defined;

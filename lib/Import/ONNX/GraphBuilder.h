@@ -55,9 +55,8 @@ void addLossConverters(ConverterTable &table);
 /// What a converter sees: one node, its inputs, and where its outputs go.
 class NodeConverter {
 public:
-  NodeConverter(const onnx::NodeProto &node, Emitter &emit,
-                llvm::StringMap<Tensor> &values, TensorReader &tensors,
-                mlir::Location fileLocation, Budget &budget);
+  NodeConverter(const onnx::NodeProto &node, Emitter &emit, llvm::StringMap<Tensor> &values,
+                TensorReader &tensors, mlir::Location fileLocation, Budget &budget);
 
   const onnx::NodeProto &node;
   Emitter &emit;

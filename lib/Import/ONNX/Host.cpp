@@ -1,7 +1,7 @@
 #include "Host.h"
 
-#include "dtc/Dialect/Graph/Graph.h"
 #include "dtc-io/CheckedSize.h"
+#include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Weights/WeightStore.h"
 
 #include "llvm/ADT/APFloat.h"

@@ -37,9 +37,11 @@ public:
   explicit EntryCounter(int descriptor) : stream(descriptor), input(&stream) {}
 
   int64_t run() {
-    walk([](uint32_t number) { return number == onnx::ModelProto::kGraphFieldNumber ? Graph
-                                    : number == onnx::ModelProto::kFunctionsFieldNumber ? Function
-                                                                                        : Leaf; });
+    walk([](uint32_t number) {
+      return number == onnx::ModelProto::kGraphFieldNumber       ? Graph
+             : number == onnx::ModelProto::kFunctionsFieldNumber ? Function
+                                                                 : Leaf;
+    });
     return entries;
   }
 
@@ -144,13 +146,12 @@ private:
       return success();
     }
     if (depth == Budget::kMostDepth)
-      return emitError(model.location)
-             << "functions call each other more than " << Budget::kMostDepth << " deep: "
-             << node.op_type();
+      return emitError(model.location) << "functions call each other more than "
+                                       << Budget::kMostDepth << " deep: " << node.op_type();
     const onnx::FunctionProto &function = *found->second;
     constexpr int64_t kNameBytes = 64; // at least, in a map of names
-    if (failed(charge(node, model.budget.hold(kNameBytes * (function.input_size() +
-                                                            function.output_size())))))
+    if (failed(charge(node, model.budget.hold(kNameBytes *
+                                              (function.input_size() + function.output_size())))))
       return failure();
     const std::string prefix = node.name() + "/" + std::to_string(calls++) + "/";
     std::map<std::string, std::string> names;

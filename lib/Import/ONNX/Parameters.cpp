@@ -164,8 +164,8 @@ static LogicalResult applyPatterns(const Model &model, const ImportOptions &opti
       continue;
     RE2 regex(*pattern, RE2::Quiet);
     if (!regex.ok())
-      return emitError(model.location) << "bad regular expression (" << regex.error()
-                                       << "): " << *pattern;
+      return emitError(model.location)
+             << "bad regular expression (" << regex.error() << "): " << *pattern;
     bool matched = false;
     for (FileTensor &tensor : tensors)
       if (tensor.kind != TensorKind::Constant && isa<FloatType>(tensor.element) &&

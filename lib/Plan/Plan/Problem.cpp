@@ -173,8 +173,8 @@ std::string check(const Problem &problem) {
         return "value " + std::to_string(value) + " has a dimension of size " +
                std::to_string(size);
     if (!(io::CheckedSize::product(problem.values[value].shape) * kWidestElement))
-      return "value " + std::to_string(value) + " has too many elements: " +
-             shapeText(problem.values[value].shape);
+      return "value " + std::to_string(value) +
+             " has too many elements: " + shapeText(problem.values[value].shape);
   }
   for (size_t op = 0; op < problem.ops.size(); ++op)
     if (std::string error = checkOp(problem, op, defined); !error.empty())

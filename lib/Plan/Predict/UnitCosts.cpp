@@ -410,8 +410,8 @@ void UnitCosts::addTransfers(const Problem &problem, const ProblemFacts &facts,
       sent[std::max(begin, end) + 1] -= amount;
     }
   };
-  std::vector<int> parts = partsOfOps(
-      problem, facts, [&](OpId position) { return executedUnitOf(position); });
+  std::vector<int> parts =
+      partsOfOps(problem, facts, [&](OpId position) { return executedUnitOf(position); });
   for (const Crossing &crossing : crossingsOf(problem, facts, parts))
     send(crossing.to > crossing.from ? forward : backward, crossing.from, crossing.to,
          localBytes(problem.values[crossing.value], execution.layoutOf(crossing.value), mesh));

@@ -69,9 +69,8 @@ static MachineOptions machineOptions(const CompileOptions &options) {
 }
 
 /// Some of the kernels, compiled together.
-static FailureOr<std::unique_ptr<target::TranslatedModule>> emitPart(ArrayRef<exec::KernelOp> kernels,
-                                                             Location loc,
-                                                             const std::string &dumpPath) {
+static FailureOr<std::unique_ptr<target::TranslatedModule>>
+emitPart(ArrayRef<exec::KernelOp> kernels, Location loc, const std::string &dumpPath) {
   OwningOpRef<ModuleOp> part = ModuleOp::create(loc);
   OpBuilder builder = OpBuilder::atBlockEnd(part->getBody());
   for (exec::KernelOp kernel : kernels)
@@ -150,8 +149,10 @@ llvm::Expected<target::CodeObject> KernelCompilation::finish() {
   auto linked = linkSharedObject(*objects, state->symbols);
   if (!linked)
     return linked.takeError();
-  return target::CodeObject{{{"kernels.so", std::move(*linked)}}, state->symbols,
-                            recordedFeatures(state->machine.processor.features), {}};
+  return target::CodeObject{{{"kernels.so", std::move(*linked)}},
+                            state->symbols,
+                            recordedFeatures(state->machine.processor.features),
+                            {}};
 }
 
 FailureOr<target::CodeObject> compileKernels(ModuleOp module, const CompileOptions &options) {

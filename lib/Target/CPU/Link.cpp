@@ -34,7 +34,8 @@ Expected<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>
                                         "-o", output};
   for (size_t i = 0; i < objects.size(); ++i) {
     arguments.push_back(folder.file("kernels" + Twine(i) + ".o"));
-    if (Error failed = target::writeFile(arguments.back(), StringRef(objects[i].data(), objects[i].size())))
+    if (Error failed =
+            target::writeFile(arguments.back(), StringRef(objects[i].data(), objects[i].size())))
       return failed;
   }
   std::vector<const char *> pointers;

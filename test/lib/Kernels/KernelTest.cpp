@@ -92,8 +92,8 @@ func::FuncOp asFunction(exec::KernelOp kernel, ModuleOp module) {
 Tensors drawInputs(func::FuncOp func, const DrawOptions &options) {
   Tensors inputs;
   for (Type type : func.getArgumentTypes()) {
-    inputs.push_back(randomTensor(cast<RankedTensorType>(type), options.seed + inputs.size(),
-                                  options.intBound));
+    inputs.push_back(
+        randomTensor(cast<RankedTensorType>(type), options.seed + inputs.size(), options.intBound));
     for (int64_t &value : inputs.back().ints)
       if (!inputs.back().type.getElementType().isInteger(1))
         value += options.intLow;
@@ -116,8 +116,7 @@ LogicalResult compareResults(exec::KernelOp kernel, func::FuncOp func, const Ten
     double allowed = toleranceOf(tensor.type.getElementType(), tolerance) +
                      4 * maxDifference((*rounded)[i], tensor);
     Tensor given = fromBuffer(results[i], tensor.type);
-    double difference = std::min(maxDifference(given, tensor),
-                                 maxDifference(given, (*rounded)[i]));
+    double difference = std::min(maxDifference(given, tensor), maxDifference(given, (*rounded)[i]));
     if (!(difference <= allowed))
       return kernel.emitError("result ") << i << " differs by " << difference;
   }
@@ -140,9 +139,8 @@ static KernelBuffers buffersOf(func::FuncOp func, const Tensors &inputs) {
   for (const Tensor &input : inputs)
     buffers.inputs.push_back(toBuffer(input));
   for (Type type : func.getResultTypes())
-    buffers.results.emplace_back(cast<RankedTensorType>(type).getNumElements() *
-                                     bytesOf(getElementTypeOrSelf(type)),
-                                 0x55);
+    buffers.results.emplace_back(
+        cast<RankedTensorType>(type).getNumElements() * bytesOf(getElementTypeOrSelf(type)), 0x55);
   return buffers;
 }
 

@@ -28,7 +28,7 @@ public:
 
 struct DrawOptions {
   uint64_t seed = 0;
-  int64_t intLow = -1, intBound = 8; ///< least drawn integer, and how many
+  int64_t intLow = -1, intBound = 8;  ///< least drawn integer, and how many
   double scale = 1, tolerance = 1e-5; ///< of floats; of f32 results
   bool compare = true;
 };
