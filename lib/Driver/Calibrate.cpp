@@ -82,13 +82,25 @@ private:
   void measureContractions() {
     omp_set_num_threads(1);
     for (plan::DType type : {plan::DType::F32, plan::DType::BF16}) {
+      if (!computes(type))
+        continue;
       double best = 0;
-      for (auto [batch, m, n, k] : std::initializer_list<std::array<int64_t, 4>>{
-               {1, 32, 32, 32},     {1, 64, 64, 64},       {1, 128, 128, 128},
-               {1, 256, 256, 256},  {1, 512, 512, 512},    {1, 1024, 1024, 1024},
-               {1, 2048, 384, 384}, {1, 256, 1536, 384},   {1, 384, 384, 2048},
-               {1, 32, 512, 512},   {1, 8, 1024, 1024},    {1, 1024, 1024, 32},
-               {32, 32, 32, 16},    {32, 256, 256, 64},    {32, 256, 64, 256}}) {
+      for (auto [batch, m, n, k] :
+           std::initializer_list<std::array<int64_t, 4>>{{1, 32, 32, 32},
+                                                         {1, 64, 64, 64},
+                                                         {1, 128, 128, 128},
+                                                         {1, 256, 256, 256},
+                                                         {1, 512, 512, 512},
+                                                         {1, 1024, 1024, 1024},
+                                                         {1, 2048, 384, 384},
+                                                         {1, 256, 1536, 384},
+                                                         {1, 384, 384, 2048},
+                                                         {1, 32, 512, 512},
+                                                         {1, 8, 1024, 1024},
+                                                         {1, 1024, 1024, 32},
+                                                         {32, 32, 32, 16},
+                                                         {32, 256, 256, 64},
+                                                         {32, 256, 64, 256}}) {
         double seconds = measureProduct({type, batch, m, n, k});
         cluster.contractions.push_back({type, batch, m, n, k, seconds});
         best = std::max(best, 2.0 * double(batch * m * n * k) / seconds);
@@ -98,18 +110,33 @@ private:
     }
   }
 
+  /// Whether this processor has what oneDNN needs for the type.
+  static bool computes(plan::DType type) {
+    try {
+      dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+      cpu::describe(callOf({type, 1, 32, 32, 32}), engine);
+      return true;
+    } catch (const dnnl::error &) {
+      return false;
+    }
+  }
+
+  static cpu::MatmulCall callOf(const MatrixProduct &product) {
+    auto type = product.type == plan::DType::BF16 ? rt::fbs::DType::BF16 : rt::fbs::DType::F32;
+    auto layout = [&](int64_t rows, int64_t columns) {
+      return product.batch == 1 ? cpu::TensorLayout{type, {rows, columns}, {columns, 1}}
+                                : cpu::TensorLayout{type,
+                                                    {product.batch, rows, columns},
+                                                    {rows * columns, columns, 1}};
+    };
+    return {layout(product.m, product.k), layout(product.k, product.n),
+            layout(product.m, product.n)};
+  }
+
   double measureProduct(const MatrixProduct &product) {
     dnnl::engine engine(dnnl::engine::kind::cpu, 0);
     dnnl::stream stream(engine);
-    auto type = product.type == plan::DType::BF16 ? rt::fbs::DType::BF16 : rt::fbs::DType::F32;
-    auto layout = [&](int64_t rows, int64_t columns) {
-      return product.batch == 1
-                 ? cpu::TensorLayout{type, {rows, columns}, {columns, 1}}
-                 : cpu::TensorLayout{type, {product.batch, rows, columns},
-                                    {rows * columns, columns, 1}};
-    };
-    cpu::MatmulCall call{layout(product.m, product.k), layout(product.k, product.n),
-                        layout(product.m, product.n)};
+    cpu::MatmulCall call = callOf(product);
     auto description = cpu::describe(call, engine);
     std::vector<dnnl::memory> memories;
     for (const auto &desc : {description.src_desc(), description.weights_desc(),
@@ -232,10 +259,12 @@ ExitCode calibrate(const CalibrateOptions &options) {
   const plan::Cluster &cluster = calibration.result();
   if (ExitCode code = writeText(options.output, plan::toYaml(cluster)); code != ExitCode::Done)
     return code;
-  std::cout << "per core: f32 " << cluster.device.achieved.at(plan::DType::F32) / 1e9
-            << " GFLOP/s, bf16 " << cluster.device.achieved.at(plan::DType::BF16) / 1e9
-            << " GFLOP/s, memory " << cluster.device.bandwidth / 1e9 << " GB/s; written to "
-            << options.output << "\n";
+  std::cout << "per core: ";
+  for (auto [type, name] : {std::pair(plan::DType::F32, "f32"), {plan::DType::BF16, "bf16"}})
+    if (auto rate = cluster.device.achieved.find(type); rate != cluster.device.achieved.end())
+      std::cout << name << " " << rate->second / 1e9 << " GFLOP/s, ";
+  std::cout << "memory " << cluster.device.bandwidth / 1e9 << " GB/s; written to " << options.output
+            << "\n";
   return ExitCode::Done;
 }
 

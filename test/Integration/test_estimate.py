@@ -87,7 +87,7 @@ def test_what_a_way_holds_is_what_planning_it_says(models):
     assert {way["plan"]["recompute"] for way in ways} == {"none", "full"}
     for way in ways:
         plan = way["plan"]
-        if plan["pp"] == 1 and plan["zero"] == 0 and plan["recompute"] == "none":
+        if plan["zero"] == 0 and plan["recompute"] == "none":
             continue  # can be compiled, so that dtc plan adds the ops that sum gradients up
         spec = ",".join(f"{key}={plan[key]}" for key in ("dp", "tp", "pp", "cp", "ep", "zero", "recompute",
                                                          "micro_batch", "schedule"))

@@ -130,7 +130,7 @@ def test_files_are_opened_in_one_place():
     """include/dtc-io says how; what is written, the kernel's own files and temporary ones aside."""
     openers = re.compile(r"ifstream|\bfopen\(|MemoryBuffer::getFile|YAML::LoadFile|unzOpen(64)?\(|O_RDONLY")
     may = {"lib/IO/InputFile.cpp", "lib/Runtime/MappedFile.cpp", "lib/Package/ZipWriter.cpp", "lib/Target/CPU/Link.cpp",
-           "lib/Runtime/CPU/Processor.cpp"}
+           "lib/Target/CUDA/Ptxas.cpp", "lib/Runtime/CPU/Processor.cpp"}
     wrong = [
         f"{path.relative_to(ROOT)}: {match.group()}"
         for path, _ in sources()
@@ -167,7 +167,7 @@ def test_passes_are_declared_with_an_example():
     """In the Passes.td of their library, of which the documents are made (ninja -C build dtc-docs)."""
     by_hand = [path.relative_to(ROOT).as_posix() for path, _ in sources()
                if re.search(r"\bPass(Wrapper|Registration|PipelineRegistration)<", path.read_text())]
-    assert not by_hand
+    assert by_hand == ["lib/Pipelines/Pipelines.cpp"]  # which runs others on each rank
     declared = [each for path in sorted((ROOT / "include").rglob("Passes.td"))
                 for each in re.split(r"^(?=def )", path.read_text(), flags=re.M)[1:]]
     assert len(declared) > 10
