@@ -108,8 +108,8 @@ template <typename Body> ncclResult_t enterLibrary(const char *function, Body &&
   } catch (const Fault &fault) {
     report(fault, function);
     lastError = fault.what();
-    return fault.code <= ncclInProgress ? static_cast<ncclResult_t>(fault.code)
-                                        : ncclUnhandledCudaError;
+    return fault.code <= static_cast<int>(ncclInProgress) ? static_cast<ncclResult_t>(fault.code)
+                                                          : ncclUnhandledCudaError;
   }
 }
 
