@@ -58,6 +58,16 @@ struct MatrixProduct {
   int64_t batch, m, n, k;
 };
 
+/// Batch, m, n and k of the products that are measured.
+// clang-format off
+constexpr std::array<int64_t, 4> kProducts[] = {
+    {1, 32, 32, 32},     {1, 64, 64, 64},       {1, 128, 128, 128},
+    {1, 256, 256, 256},  {1, 512, 512, 512},    {1, 1024, 1024, 1024},
+    {1, 2048, 384, 384}, {1, 256, 1536, 384},   {1, 384, 384, 2048},
+    {1, 32, 512, 512},   {1, 8, 1024, 1024},    {1, 1024, 1024, 32},
+    {32, 32, 32, 16},    {32, 256, 256, 64},    {32, 256, 64, 256}};
+// clang-format on
+
 /// Collects measurements into a cluster.
 class Calibration {
 public:
@@ -85,22 +95,7 @@ private:
       if (!computes(type))
         continue;
       double best = 0;
-      for (auto [batch, m, n, k] :
-           std::initializer_list<std::array<int64_t, 4>>{{1, 32, 32, 32},
-                                                         {1, 64, 64, 64},
-                                                         {1, 128, 128, 128},
-                                                         {1, 256, 256, 256},
-                                                         {1, 512, 512, 512},
-                                                         {1, 1024, 1024, 1024},
-                                                         {1, 2048, 384, 384},
-                                                         {1, 256, 1536, 384},
-                                                         {1, 384, 384, 2048},
-                                                         {1, 32, 512, 512},
-                                                         {1, 8, 1024, 1024},
-                                                         {1, 1024, 1024, 32},
-                                                         {32, 32, 32, 16},
-                                                         {32, 256, 256, 64},
-                                                         {32, 256, 64, 256}}) {
+      for (auto [batch, m, n, k] : kProducts) {
         double seconds = measureProduct({type, batch, m, n, k});
         cluster.contractions.push_back({type, batch, m, n, k, seconds});
         best = std::max(best, 2.0 * double(batch * m * n * k) / seconds);

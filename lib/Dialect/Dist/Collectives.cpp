@@ -1,5 +1,6 @@
 // Verifiers of the collectives.
 #include "Axes.h"
+#include "Verify.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
 
@@ -64,13 +65,19 @@ static LogicalResult checkReduceKind(Operation *op, graph::ReduceKind kind) {
   return op->emitOpError("cannot reduce by: ") << graph::stringifyReduceKind(kind);
 }
 
+LogicalResult dist::checkOneElementType(Operation *op, ValueRange operands) {
+  if (operands.empty())
+    return op->emitOpError("needs an operand");
+  Type element = getElementTypeOrSelf(operands.front());
+  for (Value operand : operands)
+    if (getElementTypeOrSelf(operand) != element)
+      return op->emitOpError("operands must have one element type, got: ") << operand.getType();
+  return success();
+}
+
 LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &tables) {
-  if (getInputs().empty())
-    return emitOpError("needs an operand");
-  Type element = getElementTypeOrSelf(getInputs().front());
-  for (Value input : getInputs())
-    if (getElementTypeOrSelf(input) != element)
-      return emitOpError("operands must have one element type, got: ") << input.getType();
+  if (failed(checkOneElementType(*this, getInputs())))
+    return failure();
   if (failed(checkReduceKind(*this, getKind())))
     return failure();
   return groupSize(*this, getMeshAttr(), getAxes(), tables);

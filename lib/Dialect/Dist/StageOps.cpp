@@ -1,5 +1,7 @@
 #include "dtc/Dialect/Dist/StageOps.h"
 
+#include "Verify.h"
+
 #include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
@@ -10,12 +12,8 @@ LogicalResult StageSumOp::verifySymbolUses(SymbolTableCollection &tables) {
   auto mesh = tables.lookupNearestSymbolFrom<MeshOp>(*this, getMeshAttr());
   if (!mesh)
     return emitOpError("mesh is not declared: ") << getMeshAttr();
-  if (getInputs().empty())
-    return emitOpError("needs an operand");
-  Type element = getElementTypeOrSelf(getInputs().front());
-  for (Value input : getInputs())
-    if (getElementTypeOrSelf(input) != element)
-      return emitOpError("operands must have one element type, got: ") << input.getType();
+  if (failed(checkOneElementType(*this, getInputs())))
+    return failure();
   auto devices = mesh->getAttrOfType<ArrayAttr>(DistDialect::kDevices);
   llvm::SmallDenseSet<Attribute> ranks;
   for (int64_t stage : getStages()) {

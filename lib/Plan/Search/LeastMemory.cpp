@@ -24,7 +24,7 @@ static bool fits(SearchState &state, const Degrees &degrees, const ShardVariant 
   Estimate estimate;
   if (state.estimate(degrees, variant, {noLimit}, estimate) != Estimator::Outcome::Found)
     return false;
-  auto plan = completePlan(state.problem, state.cluster, state.library, estimate);
+  auto plan = completePlan(state.problem, state.cluster, state.shardings, estimate);
   return plan && plan->predicted.fits();
 }
 

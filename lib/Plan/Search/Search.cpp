@@ -31,13 +31,12 @@ static int64_t expertRanks(const Experts &experts, const SearchOptions &options)
 void addCandidates(SearchState &state) {
   const Cluster &cluster = state.cluster;
   const SearchOptions &options = state.options;
-  Candidates all = findCandidates(
-      state.problem, state.facts, state.spec, options,
-      {static_cast<int64_t>(state.library.getBlocks().size()),
-       nearDevices(cluster, options.devices),
-       expertRanks(Experts(state.problem, state.facts), options),
-       alikeDevices(cluster, options.devices), cluster.software.evenStages,
-       !cluster.others.empty()});
+  Candidates all = findCandidates(state.problem, state.facts, state.spec, options,
+                                  {static_cast<int64_t>(state.shardings.getBlocks().size()),
+                                   nearDevices(cluster, options.devices),
+                                   expertRanks(Experts(state.problem, state.facts), options),
+                                   alikeDevices(cluster, options.devices),
+                                   cluster.software.evenStages, !cluster.others.empty()});
   state.refusal = all.refusal;
   ShardVariant first = plainVariants(state).front();
   state.estimator.lookAhead(all.list, first);
@@ -55,7 +54,7 @@ bool canHoldModel(const SearchState &state) {
     return true;
   ParameterBytes all = modelBytes(state.problem, state.facts, state.cluster.software);
   return double(all.parameter + all.gradient) <=
-         double(state.options.devices) * state.library.getModel().memoryPerRank();
+         double(state.options.devices) * state.shardings.getModel().memoryPerRank();
 }
 
 //===-- the answer --------------------------------------------------------===//
@@ -69,7 +68,7 @@ static std::vector<Completed> completeRunnersUp(SearchState &state) {
   std::vector<Completed> result(state.found.size());
   inParallel(best.size(), [&](size_t i) {
     result[best[i] - state.found.data()] =
-        completePlan(state.problem, state.cluster, state.library, *best[i]);
+        completePlan(state.problem, state.cluster, state.shardings, *best[i]);
   });
   return result;
 }
@@ -89,9 +88,9 @@ static Result<std::vector<CompletePlan>> completeBest(SearchState &state, bool a
           return runnerUpOf(other.plan.degrees) == runnerUpOf(found[i].degrees);
         }))
       continue;
-    Result<CompletePlan> whole = known[i] ? std::move(*known[i])
-                                      : completePlan(state.problem, state.cluster, state.library,
-                                                found[i]);
+    Result<CompletePlan> whole =
+        known[i] ? std::move(*known[i])
+                 : completePlan(state.problem, state.cluster, state.shardings, found[i]);
     if (!whole)
       lastError = whole.error();
     else if (anyMemory || whole->predicted.fits())
@@ -111,7 +110,7 @@ static SearchOutcome answer(SearchState &state, bool anyMemory) {
   if (!best)
     return best.error();
   CompletePlan &first = best->front();
-  Result<Problem> planned = unfoldPlan(state.library, first);
+  Result<Problem> planned = unfoldPlan(state.shardings, first);
   if (!planned)
     return planned.error();
   SearchResult result;

@@ -67,7 +67,7 @@ const std::vector<AxisOrder> &OrderSearch::ordersOf(const Degrees &degrees) {
 
 bool OrderSearch::nearPays() {
   if (!known.nearIsFaster)
-    known.nearIsFaster = nearIsFaster(state.library.getModel(), state.options.devices);
+    known.nearIsFaster = nearIsFaster(state.shardings.getModel(), state.options.devices);
   return *known.nearIsFaster;
 }
 

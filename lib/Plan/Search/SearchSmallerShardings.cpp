@@ -15,13 +15,13 @@ static bool holdsTooMuch(const SearchState &state, const Degrees &degrees, doubl
   if (degrees.zero > 0)
     ranks *= double(storing * degrees.ep * degrees.cp);
   return degrees.offload == Offload::None &&
-         states > ranks * state.library.getModel().memoryPerRank();
+         states > ranks * state.shardings.getModel().memoryPerRank();
 }
 
 /// The Pareto front of these degrees.
 static std::vector<ShardVariant> frontVariants(SearchState &state, const Degrees &degrees) {
   std::vector<ShardVariant> result;
-  const ShardingSolver::Frontier *front = state.library.frontier(degrees, state.spec.sp);
+  const ShardingSolver::Frontier *front = state.shardings.frontier(degrees, state.spec.sp);
   for (size_t i = 0; front && i < front->shardings.size(); ++i)
     if (!holdsTooMuch(state, degrees, front->shardings[i].states))
       result.push_back({state.spec.sp, evenPrice(state), static_cast<int32_t>(i)});
@@ -29,7 +29,7 @@ static std::vector<ShardVariant> frontVariants(SearchState &state, const Degrees
 }
 
 void searchSmallerShardings(SearchState &state, const SearchRound &round) {
-  const bool isSmall = state.library.isSmall();
+  const bool isSmall = state.shardings.isSmall();
   if (state.found.empty() || !state.cluster.others.empty() || !state.spec.groups.empty() ||
       !(isSmall || round.isLastResort))
     return;

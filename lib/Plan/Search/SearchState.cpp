@@ -31,9 +31,9 @@ std::vector<int> SearchState::zeroLevels(const Degrees &degrees) const {
 std::vector<Recompute> SearchState::recomputations() const {
   if (spec.recompute)
     return {*spec.recompute};
-  if (options.executable || !trains() || library.getBlocks().empty())
+  if (options.executable || !trains() || shardings.getBlocks().empty())
     return {Recompute::None};
-  if (!library.keepsInsideOps()) // a fused attention has nothing to select
+  if (!shardings.keepsInsideOps()) // a fused attention has nothing to select
     return {Recompute::Full};
   return {Recompute::Selective, Recompute::Full};
 }
@@ -102,7 +102,7 @@ double evenPrice(const SearchState &state) {
   double step = state.candidates.empty()
                     ? 0
                     : state.candidates.front().floor * double(state.problem.globalBatch());
-  return std::max(step, 1e-9) / state.library.getModel().memoryPerRank();
+  return std::max(step, 1e-9) / state.shardings.getModel().memoryPerRank();
 }
 
 std::vector<ShardVariant> plainVariants(const SearchState &state) {

@@ -40,15 +40,15 @@ struct SearchState {
   SearchState(const Problem &problem, const Cluster &cluster, const SearchOptions &options,
               Spec spec)
       : problem(problem), cluster(cluster), options(options), spec(std::move(spec)),
-        library(problem, cluster, options), facts(library.getFacts()),
-        estimator(library, problem, facts) {}
+        shardings(problem, cluster, options), facts(shardings.getFacts()),
+        estimator(shardings, problem, facts) {}
   SearchState(const SearchState &) = delete;
 
   const Problem &problem;
   const Cluster &cluster;
   const SearchOptions &options;
   const Spec spec;
-  ShardLibrary library;
+  ShardLibrary shardings;
   const ProblemFacts &facts;
   Estimator estimator;
 
@@ -68,7 +68,7 @@ struct SearchState {
   /// In the order in which they are tried: of as few blocks as will do, unless pinned.
   std::vector<Recompute> recomputations() const;
   /// What has been spent, in estimates. Solving a sharding takes as long as ten of them.
-  int64_t effort() const { return estimates + 10 * library.solves(); }
+  int64_t effort() const { return estimates + 10 * shardings.solves(); }
 
   Estimator::Outcome estimate(const Degrees &degrees, const ShardVariant &variant,
                               const EstimateOptions &asked, Estimate &estimated);

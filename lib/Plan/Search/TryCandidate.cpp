@@ -24,7 +24,7 @@ static std::vector<int64_t> smallerZeroGroups(SearchState &state, const Degrees 
   std::vector<int64_t> result;
   int64_t rank = 0;
   for (size_t group = 0; group < candidate.groups.size(); ++group) {
-    const Cluster &own = state.library.on(ranges[static_cast<size_t>(rank)]).getCluster();
+    const Cluster &own = state.shardings.on(ranges[static_cast<size_t>(rank)]).getCluster();
     for (int64_t ranks : zeroGroups(inGroup(candidate, group), own))
       if (suitsGroups(candidate, ranks))
         result.push_back(ranks);

@@ -7,7 +7,6 @@
 //    .member = Member<int64_t>{&Degrees::chunks, &Spec::chunks},
 //    .effort = Effort::Pipeline,
 //    .topic = Topic::Pipeline,
-//    .isExecutable = [](const Degrees &d) { return d.chunks <= 1; },
 //    .about = [](const Degrees &d, const SentenceFacts &) { return "Each rank of the ... "; }}
 //
 // and everything else follows from it:
@@ -18,7 +17,8 @@
 //   in a line      ... schedule=interleaved chunks=2 ...     summary, report::degreesText
 //   on the page    Each rank of the pipeline holds 2 stages. Report/SummarySection.cpp
 //   explanations   what another value or no pin would cost   Explain.cpp, Remedy.cpp
-//   refusals       not implemented yet: chunks=2             unimplemented
+//
+// A row that also has isExecutable, as that of `cp`, is refused by `dtc compile` where it says no.
 //
 // The table is in the order of files and JSON.
 #pragma once
