@@ -1,0 +1,4 @@
+// The headers that unit tests of the compiler share.
+#pragma once
+#include "Pch.h"
+#include <gtest/gtest.h>
