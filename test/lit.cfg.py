@@ -12,3 +12,10 @@ config.test_exec_root = os.path.join(config.dtc_obj_root, "test")
 tools = [os.path.join(config.dtc_obj_root, "bin"), config.llvm_tools_dir]
 config.environment["PATH"] = os.pathsep.join([*tools, os.environ.get("PATH", "")])
 config.substitutions.append(("%models", os.path.join(config.dtc_src_root, "test", "models")))
+
+# A GPU that is there, if one is wanted; else the emulated one, where it is built.
+emulator = os.path.join(config.dtc_obj_root, "lib", "gpu-emulator")
+libraries = os.environ.get("DTC_CUDA_LIBRARY_PATH", emulator)
+config.environment["DTC_CUDA_LIBRARY_PATH"] = libraries
+if os.path.exists(os.path.join(libraries, "libcuda.so.1")):
+    config.available_features.add("gpu")

@@ -14,7 +14,6 @@ using namespace kernels;
 using graph::ReduceOp;
 using graph::shapeOf;
 
-static constexpr int64_t kAccessBytes = 16;
 /// Below this, threads with one element each fill a GPU better.
 static constexpr int64_t kLeastElementsForUnits = 4096;
 static constexpr int64_t kPointwiseThreads = 256;

@@ -23,6 +23,8 @@ using kernels::BodyInfo;
 using kernels::KernelKind;
 
 inline constexpr int64_t kWarp = 32;
+/// What memory moves at most for a thread in one access.
+inline constexpr int64_t kAccessBytes = 16;
 
 struct KernelPlan {
   KernelKind kind = KernelKind::Pointwise;

@@ -16,6 +16,13 @@ static constexpr int64_t kBufferAlignment = 64;
 /// Bytes that a thread reads at most of a block's memory at once.
 static constexpr int64_t kSharedAccess = 16;
 
+/// LLVM widens loads up to the alignment that it is told. So where a buffer doesn't end with a
+/// whole access, it is told no more than the buffer's size allows, and reads nothing behind it.
+static int64_t alignmentOf(Value buffer) {
+  int64_t bytes = elementsOf(buffer) * storageBytes(getElementTypeOrSelf(buffer));
+  return bytes % kAccessBytes == 0 ? kBufferAlignment : bytes & -bytes;
+}
+
 /// No buffer overlaps another, but for a result and the operand whose buffer it may take over;
 /// operands that stay are read past the coherent cache.
 void ThreadEmitter::setArgumentAttributes() {
@@ -24,7 +31,9 @@ void ThreadEmitter::setArgumentAttributes() {
     bool isShared = i < operands ? llvm::is_contained(plan.inPlace, static_cast<int64_t>(i))
                                  : plan.inPlace[i - operands] >= 0;
     function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
-                        builder.getI64IntegerAttr(kBufferAlignment));
+                        builder.getI64IntegerAttr(alignmentOf(
+                            i < operands ? Value(info.body.getArgument(i))
+                                         : Value(info.results[i - operands]))));
     if (isShared)
       continue;
     function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
