@@ -11,7 +11,7 @@ packages=(
   cmake ninja-build ccache git
   libprotobuf-dev protobuf-compiler
   libdnnl-dev libflatbuffers-dev flatbuffers-compiler libminizip-dev zlib1g-dev libssl-dev
-  libcli11-dev nlohmann-json3-dev libyaml-cpp-dev libre2-dev libmimalloc-dev libgtest-dev
+  libcli11-dev libasio-dev nlohmann-json3-dev libyaml-cpp-dev libre2-dev libmimalloc-dev libgtest-dev
   python3
 )
 if [ "${1:-}" = --tests ]; then

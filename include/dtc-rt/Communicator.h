@@ -7,7 +7,7 @@
 // reductions add in the order of positions, in f32 for 16-bit floats.
 //
 // A message has a sender and a receiver. From one rank to another, the n-th message
-// sent on a channel is the n-th received on it; `send` returns when it has arrived.
+// sent on a channel is the n-th received on it; `send` returns when its buffers may be reused.
 //
 // Ranks wait blocked, never spinning, and at most the run's time limit. When one
 // rank aborts, every waiting and every later call on any rank returns an error.
@@ -48,6 +48,9 @@ template <typename T> struct MessageBlock {
 };
 using SendBlock = MessageBlock<const char>;
 using ReceiveBlock = MessageBlock<char>;
+
+/// The channel of messages that the runtime itself sends.
+inline constexpr uint32_t kRuntimeChannel = ~0u;
 
 /// One rank's end; for one thread.
 class Communicator {
@@ -96,6 +99,22 @@ public:
 
 protected:
   const char *purpose = "";
+};
+
+/// The ranks of a run, of which some or one are in this process. Outlives their communicators.
+class World {
+public:
+  virtual ~World() = default;
+
+  /// Those in this process.
+  virtual std::vector<int> ranks() const = 0;
+  virtual std::unique_ptr<Communicator> communicator(int rank) = 0;
+  /// As Communicator::abort, from any thread.
+  virtual void abort(const Status &reason) = 0;
+  /// Why the run was aborted; ok when it wasn't.
+  virtual Status abortReason() const = 0;
+  /// The last call, with how the run went in this process; how it went for all.
+  virtual Status close(const Status &status) = 0;
 };
 
 } // namespace dtc::rt

@@ -1,6 +1,9 @@
 // A whole run: opens the artifact, starts the ranks, steps, reports, saves.
+//
+// The ranks are threads of this process, or this process is one of them.
 #pragma once
 
+#include "dtc-rt/Launch.h"
 #include "dtc-rt/Status.h"
 
 #include <cstdint>
@@ -18,6 +21,7 @@ struct RunOptions {
   bool shuffle = true;
   uint64_t seed = 0;
   double timeoutSeconds = 1800;
+  std::optional<Launch> launch; ///< where this process is one rank
 };
 
 /// Progress goes to stderr, the summary to stdout.

@@ -16,17 +16,17 @@
 
 namespace dtc::rt {
 
-/// What the ranks of a process share. Outlives their communicators.
-class ThreadWorld {
+/// All ranks are in this process.
+class ThreadWorld : public World {
 public:
   ThreadWorld(int worldSize, std::chrono::milliseconds timeLimit);
-  ~ThreadWorld();
+  ~ThreadWorld() override;
 
-  std::unique_ptr<Communicator> communicator(int rank);
-  /// As Communicator::abort, from any thread.
-  void abort(const Status &reason);
-  /// Why the run was aborted; ok when it wasn't.
-  Status abortReason() const;
+  std::vector<int> ranks() const override;
+  std::unique_ptr<Communicator> communicator(int rank) override;
+  void abort(const Status &reason) override;
+  Status abortReason() const override;
+  Status close(const Status &status) override { return status; }
 
   class Impl;
 

@@ -43,19 +43,6 @@ std::string unknownFlag(const CLI::App &app, const std::string &argument) {
   return "unknown flag (the nearest known one is " + nearest + "): " + flag;
 }
 
-/// Launchers set these for each of several processes.
-Status checkLauncher() {
-  for (const char *name :
-       {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    const char *value = std::getenv(name);
-    if (value && std::atol(value) > 1)
-      return {ExitCode::Usage, std::string("started by a launcher, but ranks in several processes "
-                                           "are not implemented; start dtc-run once, it starts all "
-                                           "ranks itself: ") + name + "=" + value};
-  }
-  return Status::ok();
-}
-
 void addOptions(CLI::App &app, RunOptions &options) {
   app.add_option("artifact", options.artifact, "artifact written by dtc compile")
       ->type_name("OUT.dtc");
@@ -83,7 +70,7 @@ void addOptions(CLI::App &app, RunOptions &options) {
       ->type_name("S");
 }
 
-Status parse(CLI::App &app, std::vector<std::string> arguments, const RunOptions &options) {
+Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &options) {
   std::reverse(arguments.begin(), arguments.end()); // CLI11 wants the last first
   app.parse(std::move(arguments));
   std::vector<std::string> rest = app.remaining();
@@ -97,7 +84,12 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, const RunOptions
     return {ExitCode::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
   if (options.data.empty())
     return {ExitCode::Usage, "--data is missing: dtc-run OUT.dtc --data FILE"};
-  return checkLauncher();
+  Result<std::optional<Launch>> launch =
+      readLaunch([](const char *name) -> const char * { return std::getenv(name); });
+  if (!launch)
+    return launch.status();
+  options.launch = *launch;
+  return Status::ok();
 }
 
 int report(const Status &status) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -43,13 +44,9 @@ Status RankWorker::runSteps() {
   int64_t number = 1;
   const int64_t lag = device->isFarBehind() && !session.isInference() ? 1 : 0;
   lastFinished = std::chrono::steady_clock::now();
-  for (; number <= session.numSteps; ++number) {
-    if (communicator.rank() == 0)
-      session.stop = stopSignal.load() != 0;
-    if (Status status = communicator.barrier(world); !status.isOk())
-      return status;
-    if (session.stop)
-      break;
+  if (Status status = exchangeNews(); !status.isOk())
+    return status;
+  for (; number <= session.numSteps && news.stopSignal == 0; ++number) {
     if (Status status = issue(number); !status.isOk())
       return status;
     if (Status status = conclude(number - lag); !status.isOk())
@@ -58,22 +55,43 @@ Status RankWorker::runSteps() {
   if (lag > 0 && number > 1)
     if (Status status = conclude(number - 1); !status.isOk())
       return status;
-  return session.weightWriter ? saveWeights() : Status::ok();
+  return session.savesWeights() ? saveWeights() : Status::ok();
 }
 
 Status RankWorker::conclude(int64_t number) {
   if (number > 0)
     if (Status status = finish(number); !status.isOk())
       return status;
-  // All have read `stop` and finished the step; the leader may go on.
-  if (Status status = communicator.barrier(world); !status.isOk())
+  if (Status status = exchangeNews(); !status.isOk())
     return status;
-  if (number == 0 || communicator.rank() != 0)
+  if (number == 0)
     return Status::ok();
   auto now = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(now - std::exchange(lastFinished, now)).count();
-  session.stepsDone = number;
-  session.metrics->report(measure(number, seconds));
+  lastDone = number;
+  if (leads())
+    session.metrics->report(measure(number, seconds));
+  return Status::ok();
+}
+
+Status RankWorker::exchangeNews() {
+  constexpr size_t kItems = 3;
+  constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+  double mine[kItems] = {own.loss.value_or(kNothing), own.gradNorm.value_or(kNothing),
+                         static_cast<double>(stopSignal.load())};
+  std::vector<double> all(kItems * world.ranks.size());
+  Transfer transfer{reinterpret_cast<const char *>(mine), reinterpret_cast<char *>(all.data()),
+                    {static_cast<int64_t>(kItems)}};
+  Status status = communicator.allGather(world, DType::F64, {&transfer, 1}, 0);
+  if (!status.isOk())
+    return status;
+  news = {};
+  for (const double *item = all.data(); item != all.data() + all.size(); item += kItems) {
+    for (auto [value, into] : {std::pair(item[0], &news.loss), {item[1], &news.gradNorm}})
+      if (!std::isnan(value))
+        *into = value;
+    news.stopSignal = std::max(news.stopSignal, static_cast<int>(item[2]));
+  }
   return Status::ok();
 }
 
@@ -210,67 +228,106 @@ Status RankWorker::lookAt(int64_t number, size_t result) {
                                      (isLoss ? "loss" : "gradient norm") +
                                      " is not finite: " + std::to_string(value)};
   if (place.second == 0 && speaksFor(isLoss ? session.speakers.loss : session.speakers.gradNorm))
-    (isLoss ? session.loss : session.gradNorm) = value;
+    (isLoss ? own.loss : own.gradNorm) = value;
   return Status::ok();
 }
 
 StepMetrics RankWorker::measure(int64_t number, double seconds) const {
-  return {number, session.loss, session.gradNorm,
+  return {number, news.loss, news.gradNorm,
           learningRateAt(session.manifest().learningRate, number), seconds};
 }
 
-Status RankWorker::storeOutputs(int64_t number) {
-  for (const fbs::Binding *binding : program.bindings({Kind::Output})) {
-    size_t output = indexOf(session.manifest().outputs, binding->name()->str());
-    if (!partOf(*binding).shard.first || !speaksFor(session.speakers.outputs[output]))
+Status RankWorker::collect(size_t role, const fbs::Binding &binding, uint32_t microbatch,
+                           const Store &store) {
+  const std::vector<int> &ranks = session.manifest().roles[role].ranks;
+  RankMesh theirs = meshOf(*session.programs[role]);
+  for (size_t position = 0; position < ranks.size(); ++position) {
+    Part part = theirs.part(dimsOf(binding.shape()), placementOf(binding),
+                            static_cast<int64_t>(position));
+    bool isHolder = ranks[position] == communicator.rank();
+    if (!part.shard.first || (!isHolder && !leads()))
       continue;
-    for (uint32_t microbatch = 0; microbatch < program->num_microbatches(); ++microbatch)
-      if (Status status = storeOutput(*binding, output, number, microbatch); !status.isOk())
-        return status;
+    Status status = Status::ok();
+    if (isHolder) {
+      Status read = device->read(at(binding, microbatch), bytesOf(binding), [&](const char *host) {
+        SendBlock block{host, bytesOf(binding)};
+        if (leads())
+          store(part, host);
+        else
+          status = communicator.send(/*to=*/0, kRuntimeChannel, {&block, 1});
+      });
+      if (status.isOk())
+        status = std::move(read);
+    } else {
+      collected.resize(bytesOf(binding));
+      ReceiveBlock block{collected.data(), collected.size()};
+      status = communicator.receive(ranks[position], kRuntimeChannel, {&block, 1});
+      if (status.isOk())
+        store(part, collected.data());
+    }
+    if (!status.isOk())
+      return status;
   }
   return Status::ok();
 }
 
-Status RankWorker::storeOutput(const fbs::Binding &binding, size_t output, int64_t number,
-                               uint32_t microbatch) {
+Status RankWorker::storeOutputs(int64_t number) {
+  const Manifest &manifest = session.manifest();
+  for (size_t output = 0; output < manifest.outputs.size(); ++output) {
+    auto role = static_cast<size_t>(session.speakers.outputs[output]);
+    const ProgramView &theirs = session.programs[role];
+    for (const fbs::Binding *binding : theirs.bindings({Kind::Output})) {
+      if (binding->name()->str() != manifest.outputs[output].name)
+        continue;
+      for (uint32_t microbatch = 0; microbatch < theirs->num_microbatches(); ++microbatch) {
+        int64_t first = (number - 1) * manifest.globalBatch +
+                        microbatch * manifest.outputs[output].shape[0];
+        Status status = collect(role, *binding, microbatch, [&](const Part &part, const char *host) {
+          storeOutput(output, dtypeOf(binding->dtype()), part, first, host);
+        });
+        if (!status.isOk())
+          return status;
+      }
+    }
+  }
+  return Status::ok();
+}
+
+/// What lies beyond the last sample was computed on samples that came again.
+void RankWorker::storeOutput(size_t output, DType dtype, const Part &part, int64_t first,
+                             const char *source) {
   const TensorInfo &info = session.manifest().outputs[output];
-  Shard shard = partOf(binding).shard;
-  // What lies beyond the last sample was computed on samples that came again.
-  Box from{shard.shape, Dims(shard.shape.size(), 0)}, to{info.shape, shard.offset};
+  Box from{part.shard.shape, Dims(part.shard.shape.size(), 0)}, to{info.shape, part.shard.offset};
   to.whole[0] = session.data.numSamples();
-  to.offset[0] += (number - 1) * session.manifest().globalBatch + microbatch * info.shape[0];
-  Dims part = shard.shape;
-  part[0] = std::min(part[0], to.whole[0] - to.offset[0]);
-  if (part[0] <= 0)
-    return Status::ok();
-  DType dtype = dtypeOf(binding.dtype());
+  to.offset[0] += first;
+  Dims shape = part.shard.shape;
+  shape[0] = std::min(shape[0], to.whole[0] - to.offset[0]);
+  if (shape[0] <= 0)
+    return;
   char *target = session.outputWriter->data(output);
-  return device->read(at(binding, microbatch), bytesOf(binding), [&](const char *source) {
-    forEachRun(part, to, from, [&](int64_t toIndex, int64_t fromIndex, int64_t count) {
-      convert(info.dtype, target + toIndex * sizeOf(info.dtype), dtype,
-              source + fromIndex * sizeOf(dtype), count);
-    });
+  forEachRun(shape, to, from, [&](int64_t toIndex, int64_t fromIndex, int64_t count) {
+    convert(info.dtype, target + toIndex * sizeOf(info.dtype), dtype,
+            source + fromIndex * sizeOf(dtype), count);
   });
 }
 
 /// Masters after parameters: they have the full precision.
 Status RankWorker::saveWeights() {
   const Manifest &manifest = session.manifest();
-  std::vector<const fbs::Binding *> best(manifest.parameters.size(), nullptr);
-  for (auto kinds : {std::initializer_list<Kind>{Kind::Parameter, Kind::Buffer}, {Kind::Master}})
-    for (const fbs::Binding *binding : program.bindings(kinds))
-      best[indexOf(manifest, *binding)] = binding;
-  for (size_t i = 0; i < best.size(); ++i) {
-    if (!best[i] || !speaksFor(session.speakers.parameters[i]))
-      continue;
-    Part part = partOf(*best[i]);
-    if (!part.shard.first)
-      continue;
-    Status status = device->read(at(*best[i]), bytesOf(*best[i]), [&](const char *host) {
-      session.weightWriter->put(i, part, dtypeOf(best[i]->dtype()), host);
-    });
-    if (!status.isOk())
-      return status;
+  for (size_t role = 0; role < session.programs.size(); ++role) {
+    std::vector<const fbs::Binding *> best(manifest.parameters.size(), nullptr);
+    for (auto kinds : {std::initializer_list<Kind>{Kind::Parameter, Kind::Buffer}, {Kind::Master}})
+      for (const fbs::Binding *binding : session.programs[role].bindings(kinds))
+        best[indexOf(manifest, *binding)] = binding;
+    for (size_t i = 0; i < best.size(); ++i) {
+      if (!best[i] || session.speakers.parameters[i] != static_cast<int>(role))
+        continue;
+      Status status = collect(role, *best[i], 0, [&](const Part &part, const char *host) {
+        session.weightWriter->put(i, part, dtypeOf(best[i]->dtype()), host);
+      });
+      if (!status.isOk())
+        return status;
+    }
   }
   return communicator.barrier(world);
 }

@@ -4,6 +4,9 @@
 #include "dtc-rt/CPU/ThreadTeam.h"
 #include "dtc-rt/OutputConflicts.h"
 #include "dtc-rt/Platforms.h"
+#include "dtc-rt/ProcessCommunicator.h"
+#include "dtc-rt/Sha256.h"
+#include "dtc-rt/ThreadCommunicator.h"
 
 #include <condition_variable>
 #include <csignal>
@@ -47,10 +50,26 @@ private:
   struct sigaction old[std::size(kSignals)];
 };
 
+Status checkLaunch(const Launch &launch, const Manifest &manifest) {
+  if (manifest.isForGpu())
+    return {ExitCode::NoFit, "has ranks on GPUs, which are threads of one process so far; start "
+                             "dtc-run once, without a launcher"};
+  if (launch.worldSize != manifest.worldSize)
+    return {ExitCode::NoFit, "was compiled for other than the " + std::to_string(launch.worldSize) +
+                                 " ranks that were started (start as many, or compile with "
+                                 "--devices " +
+                                 std::to_string(launch.worldSize) +
+                                 "): " + std::to_string(manifest.worldSize)};
+  return Status::ok();
+}
+
 Status checkMode(const RunOptions &options, const Manifest &manifest) {
   if (Status status = checkTarget(manifest); !status.isOk())
     return std::move(status).in(options.artifact);
-  if (manifest.worldSize * manifest.threadsPerRank > kMostThreads)
+  if (options.launch)
+    if (Status status = checkLaunch(*options.launch, manifest); !status.isOk())
+      return std::move(status).in(options.artifact);
+  if (!options.launch && manifest.worldSize * manifest.threadsPerRank > kMostThreads)
     return {ExitCode::NoFit, options.artifact + ": has more ranks than one machine can run "
                              "(compile with fewer --devices): " +
                                  std::to_string(manifest.worldSize)};
@@ -64,13 +83,27 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
   return Status::ok();
 }
 
+/// Launchers number the ranks of a machine one after another.
+std::vector<int> ranksOfMachine(const RunOptions &options, const Manifest &manifest) {
+  int first = 0, count = static_cast<int>(manifest.worldSize);
+  if (options.launch) {
+    first = options.launch->rank - options.launch->localRank;
+    count = std::min(count - first, options.launch->localWorldSize);
+  }
+  std::vector<int> ranks(static_cast<size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), first);
+  return ranks;
+}
+
 /// All ranks' arenas must fit into the machine's memory: later would be too late. A GPU's own
 /// memory is asked for by its device.
-Status checkMemory(const std::vector<ProgramView> &programs, const Manifest &manifest) {
+Status checkMemory(const std::vector<ProgramView> &programs, const Manifest &manifest,
+                   const RunOptions &options) {
   uint64_t needed = 0;
-  for (size_t role = 0; role < programs.size(); ++role) {
-    uint64_t ofDevice = manifest.isForGpu() ? 0 : programs[role]->arena_bytes();
-    needed += manifest.roles[role].ranks.size() * (ofDevice + programs[role]->host_arena_bytes());
+  for (int rank : ranksOfMachine(options, manifest)) {
+    const ProgramView &program = programs[manifest.roleOf(rank).first];
+    uint64_t ofDevice = manifest.isForGpu() ? 0 : program->arena_bytes();
+    needed += ofDevice + program->host_arena_bytes();
   }
   uint64_t there = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                    static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -80,7 +113,8 @@ Status checkMemory(const std::vector<ProgramView> &programs, const Manifest &man
                                std::to_string(there) + " bytes: " + std::to_string(needed)};
 }
 
-Result<std::vector<ProgramView>> openPrograms(const Package &package) {
+Result<std::vector<ProgramView>> openPrograms(const Package &package,
+                                              const RunOptions &options) {
   const Manifest &manifest = package.manifest();
   std::vector<ProgramView> programs;
   for (size_t role = 0; role < manifest.roles.size(); ++role) {
@@ -93,7 +127,7 @@ Result<std::vector<ProgramView>> openPrograms(const Package &package) {
       return std::move(program.status()).in(package.path() + ": " + member);
     programs.push_back(*program);
   }
-  if (Status status = checkMemory(programs, manifest); !status.isOk())
+  if (Status status = checkMemory(programs, manifest, options); !status.isOk())
     return std::move(status).in(package.path());
   return programs;
 }
@@ -164,7 +198,7 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   Result<std::unique_ptr<Platform>> platform = openPlatform(manifest);
   if (!platform)
     return std::move(platform.status()).in(options.artifact);
-  Result<std::vector<ProgramView>> programs = openPrograms(*package);
+  Result<std::vector<ProgramView>> programs = openPrograms(*package, options);
   if (!programs)
     return programs.status();
   Result<Speakers> speakers = findSpeakers(*programs, *package);
@@ -199,8 +233,10 @@ Status openResults(Session &session) {
   const Manifest &manifest = session.manifest();
   int64_t epoch = (session.data.numSamples() + manifest.globalBatch - 1) / manifest.globalBatch;
   session.numSteps = session.options.steps.value_or(epoch);
+  if (session.options.launch && session.options.launch->rank != 0)
+    return Status::ok(); // results are rank 0's
   sayRateEnds(manifest.learningRate, session.numSteps);
-  if (!session.options.saveWeights.empty()) {
+  if (session.savesWeights()) {
     Result<WeightWriter> writer = WeightWriter::create(session.options.saveWeights, manifest);
     if (!writer)
       return writer.status();
@@ -229,14 +265,19 @@ Status openResults(Session &session) {
   return Status::ok();
 }
 
-/// Cores of each rank where there are enough for all; else the system decides.
-std::vector<std::vector<int>> divideCpus(int64_t ranks, int64_t threads) {
+/// Cores of each rank of this process where the machine has enough for all its ranks; else the
+/// system decides.
+std::vector<std::vector<int>> divideCpus(const Session &session, const World &world) {
+  auto ranks = ranksOfMachine(session.options, session.manifest());
+  auto threads = static_cast<size_t>(session.manifest().threadsPerRank);
   std::vector<int> cpus = availableCpus();
-  std::vector<std::vector<int>> result(static_cast<size_t>(ranks));
-  if (ranks * threads > static_cast<int64_t>(cpus.size()))
-    return result;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    result[rank].assign(cpus.begin() + rank * threads, cpus.begin() + (rank + 1) * threads);
+  std::vector<std::vector<int>> result;
+  for (int rank : world.ranks()) {
+    std::vector<int> &own = result.emplace_back();
+    auto place = static_cast<size_t>(rank - ranks.front());
+    if (ranks.size() * threads <= cpus.size())
+      own.assign(cpus.begin() + place * threads, cpus.begin() + (place + 1) * threads);
+  }
   return result;
 }
 
@@ -258,25 +299,21 @@ Status runWorker(RankWorker &worker) {
   std::_Exit(static_cast<int>(reason.code()));
 }
 
-/// Runs all ranks to their end. When one fails, the others have a few seconds to
+/// Runs the ranks of this process to their end. When one fails, the others have a few seconds to
 /// notice; a rank that hangs in its own code then ends with the process.
-Status runRanks(Session &session) {
-  int64_t ranks = session.manifest().worldSize;
-  auto limit = std::chrono::milliseconds(
-      static_cast<int64_t>(session.options.timeoutSeconds * 1000));
-  ThreadWorld world(static_cast<int>(ranks), limit);
-  auto cpus = divideCpus(ranks, session.manifest().threadsPerRank);
+Status runRanks(Session &session, World &world) {
+  auto cpus = divideCpus(session, world);
   std::mutex mutex;
   std::condition_variable changed;
-  int64_t running = ranks;
   std::vector<std::unique_ptr<Communicator>> communicators;
   std::vector<std::unique_ptr<RankWorker>> workers; // arenas live until all have ended
   std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    communicators.push_back(world.communicator(static_cast<int>(rank)));
-    workers.push_back(
-        std::make_unique<RankWorker>(session, *communicators.back(), std::move(cpus[rank])));
+  for (int rank : world.ranks()) {
+    communicators.push_back(world.communicator(rank));
+    workers.push_back(std::make_unique<RankWorker>(session, *communicators.back(),
+                                                   std::move(cpus[workers.size()])));
   }
+  size_t running = workers.size();
   auto work = [&](RankWorker *worker) {
     if (Status status = runWorker(*worker); !status.isOk())
       world.abort(status);
@@ -290,9 +327,9 @@ Status runRanks(Session &session) {
     for (auto &worker : workers)
       threads.emplace_back(work, worker.get());
   } catch (const std::system_error &error) {
-    world.abort(failed("cannot start a thread for rank " + std::to_string(threads.size()) + ": " +
-                       error.what()));
-    running -= ranks - static_cast<int64_t>(threads.size());
+    world.abort(failed("cannot start a thread for rank " +
+                       std::to_string(world.ranks()[threads.size()]) + ": " + error.what()));
+    running -= workers.size() - threads.size();
   }
   while (!changed.wait_for(lock, std::chrono::milliseconds(200), [&] {
     return running == 0 || !world.abortReason().isOk();
@@ -304,10 +341,12 @@ Status runRanks(Session &session) {
   lock.unlock();
   for (std::thread &thread : threads)
     thread.join();
+  session.stepsDone = workers.front()->stepsDone();
+  session.stoppedBy = workers.front()->stoppedBy();
   return world.abortReason();
 }
 
-Status finish(Session &session) {
+Status saveResults(Session &session) {
   if (session.weightWriter) {
     std::vector<bool> wasPut;
     for (int role : session.speakers.parameters)
@@ -318,34 +357,87 @@ Status finish(Session &session) {
   return Status::ok();
 }
 
-} // namespace
-
-Status run(const RunOptions &options) {
-  Result<std::unique_ptr<Session>> opened = openSession(options);
-  if (!opened)
-    return opened.status();
-  Session &session = **opened;
+/// From the opened artifact to the saved results.
+Status runSession(Session &session, World &world) {
   if (Status status = openResults(session); !status.isOk())
     return status;
-  StopOnSignal stopping;
-  Status status = runRanks(session);
-  std::string summary = session.metrics->finish();
+  Status status = runRanks(session, world);
+  std::string summary = session.metrics ? session.metrics->finish() : "";
   if (!status.isOk())
     return status;
-  if (status = finish(session); !status.isOk())
+  if (status = saveResults(session); !status.isOk())
     return status;
   if (!summary.empty())
     std::printf("%s\n", summary.c_str());
-  if (int number = stopSignal.load(); number != 0 && session.stepsDone < session.numSteps) {
-    std::string when = "stopped by signal " + std::to_string(number) + " after step " +
+  if (session.stoppedBy != 0 && session.stepsDone < session.numSteps) {
+    std::string when = "stopped by signal " + std::to_string(session.stoppedBy) + " after step " +
                        std::to_string(session.stepsDone);
-    if (session.weightWriter)
+    if (session.savesWeights())
       return {ExitCode::Stopped, when + ", weights saved"};
-    return {static_cast<ExitCode>(128 + number), when};
+    return {static_cast<ExitCode>(128 + session.stoppedBy), when};
   }
   if (session.outputWriter)
     return session.outputWriter->commit();
   return Status::ok();
+}
+
+/// What must be the same for all ranks: the artifact, and what decides which steps they make.
+Status checkAgreement(const Session &session, Communicator &communicator) {
+  const RunOptions &options = session.options;
+  std::string job = sha256(session.package->manifestText());
+  size_t artifactLength = job.size();
+  std::string command = std::to_string(options.steps.value_or(0)) + (options.shuffle ? " shuffle " : " ") +
+                        std::to_string(options.seed) + (session.savesWeights() ? " save " : " ") +
+                        std::to_string(session.data.numSamples());
+  job += sha256(command);
+  std::vector<int> everyone(static_cast<size_t>(communicator.worldSize()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  std::string all(job.size() * everyone.size(), ' ');
+  Transfer transfer{job.data(), all.data(), {static_cast<int64_t>(job.size())}};
+  Group group = communicator.group(everyone);
+  if (Status status = communicator.allGather(group, DType::U8, {&transfer, 1}, 0); !status.isOk())
+    return status;
+  for (int rank : everyone) {
+    auto theirs = all.substr(static_cast<size_t>(rank) * job.size(), job.size());
+    std::string who = "rank " + std::to_string(rank);
+    if (theirs.substr(0, artifactLength) != all.substr(0, artifactLength))
+      return {ExitCode::RankLost, who + " has another artifact than rank 0"};
+    if (theirs != all.substr(0, job.size()))
+      return {ExitCode::RankLost, who + " has another command line or other data than rank 0"};
+  }
+  return Status::ok();
+}
+
+/// This process is one rank. The others are met first: what goes wrong later ends them too.
+Status runAsProcess(const RunOptions &options, std::chrono::milliseconds limit) {
+  Result<std::unique_ptr<ProcessWorld>> connected = ProcessWorld::connect(*options.launch, limit);
+  if (!connected)
+    return connected.status();
+  ProcessWorld &world = **connected;
+  auto work = [&]() -> Status {
+    Result<std::unique_ptr<Session>> session = openSession(options);
+    if (!session)
+      return session.status();
+    auto agreement = world.communicator(options.launch->rank)->forQueue("agreement");
+    if (Status status = checkAgreement(**session, *agreement); !status.isOk())
+      return status;
+    return runSession(**session, world);
+  };
+  return world.close(work());
+}
+
+} // namespace
+
+Status run(const RunOptions &options) {
+  auto limit = std::chrono::milliseconds(static_cast<int64_t>(options.timeoutSeconds * 1000));
+  StopOnSignal stopping;
+  if (options.launch)
+    return runAsProcess(options, limit);
+  Result<std::unique_ptr<Session>> session = openSession(options);
+  if (!session)
+    return session.status();
+  ThreadWorld world(static_cast<int>((*session)->manifest().worldSize), limit);
+  return runSession(**session, world);
 }
 
 } // namespace dtc::rt

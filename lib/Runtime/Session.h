@@ -7,12 +7,12 @@
 #include "dtc-rt/Package.h"
 #include "dtc-rt/Run.h"
 #include "dtc-rt/SampleOrder.h"
-#include "dtc-rt/ThreadCommunicator.h"
 #include "dtc-rt/Weights.h"
 
 #include "StepPipeline.h"
 
 #include <atomic>
+#include <functional>
 #include <optional>
 
 namespace dtc::rt {
@@ -23,7 +23,7 @@ struct Speakers {
   int loss = -1, gradNorm = -1;
 };
 
-/// Read by all ranks; what is written while they run is said where it is.
+/// Read by all ranks of a process; what is written while they run is said where it is.
 struct Session {
   RunOptions options;
   std::unique_ptr<const Package> package; ///< others point into it
@@ -34,21 +34,27 @@ struct Session {
   WeightReader weights;
   SampleOrder order;
   int64_t numSteps = 1;
-  std::optional<WeightWriter> weightWriter = std::nullopt;      ///< ranks write disjoint places
-  std::optional<SafetensorsWriter> outputWriter = std::nullopt; ///< the same
-  std::optional<MetricsReporter> metrics = std::nullopt;        ///< rank 0's
-  std::atomic<bool> stop{false}; ///< written by rank 0 between two meetings of the world
-  int64_t stepsDone = 0;         ///< rank 0's
-  /// Of the last step, written before a meeting of the world by the first rank of the role that
-  /// speaks for it, and read after it.
-  std::optional<double> loss = std::nullopt, gradNorm = std::nullopt;
+  /// Rank 0's, and written by it alone.
+  std::optional<WeightWriter> weightWriter = std::nullopt;
+  std::optional<SafetensorsWriter> outputWriter = std::nullopt;
+  std::optional<MetricsReporter> metrics = std::nullopt;
+  int64_t stepsDone = 0; ///< when all ranks have ended, likewise below
+  int stoppedBy = 0;     ///< a signal; 0: all steps were done
 
   const Manifest &manifest() const { return package->manifest(); }
   bool isInference() const { return !options.outputs.empty(); }
+  bool savesWeights() const { return !options.saveWeights.empty(); }
 };
 
-/// Set by a signal handler; the run ends after the current step.
+/// Set by a signal handler; the run ends after a step, on all ranks after the same one.
 extern std::atomic<int> stopSignal;
+
+/// What the ranks tell each other when a step is done. Those that don't speak for something
+/// tell nothing.
+struct StepNews {
+  std::optional<double> loss, gradNorm;
+  int stopSignal = 0;
+};
 
 /// One rank, on its own thread.
 class RankWorker {
@@ -60,6 +66,9 @@ public:
 
   /// Everything from the arena to the saved weights.
   Status run();
+  /// The last step, and the signal that ended the run before all steps were done; else 0.
+  int64_t stepsDone() const { return lastDone; }
+  int stoppedBy() const { return news.stopSignal; }
 
 private:
   /// What a step takes: a binding, for one microbatch.
@@ -80,10 +89,17 @@ private:
   Status writeBatch(int64_t number, size_t index, const StepInput &input);
   Status writeScalar(int64_t number, size_t index, const fbs::Binding &scalar);
   Status lookAt(int64_t number, size_t result);
+  /// Tells the other ranks `own`, and puts together in `news` what all say.
+  Status exchangeNews();
   Status storeOutputs(int64_t number);
-  Status storeOutput(const fbs::Binding &binding, size_t output, int64_t number,
-                     uint32_t microbatch);
+  void storeOutput(size_t output, DType dtype, const Part &part, int64_t first,
+                   const char *source);
   Status saveWeights();
+  /// Brings what the ranks of a role hold of a tensor to rank 0, which stores each part once.
+  /// All ranks make the same calls.
+  using Store = std::function<void(const Part &, const char *)>;
+  Status collect(size_t role, const fbs::Binding &binding, uint32_t microbatch,
+                 const Store &store);
   StepMetrics measure(int64_t number, double seconds) const;
 
   Address at(const fbs::Binding &binding, uint32_t microbatch = 0) const {
@@ -100,6 +116,7 @@ private:
                      static_cast<int64_t>(place.second));
   }
   bool speaksFor(int role) const { return role == static_cast<int>(place.first); }
+  bool leads() const { return communicator.rank() == 0; }
 
   Session &session;
   Communicator &communicator;
@@ -111,6 +128,9 @@ private:
   std::unique_ptr<Device> device;
   std::unique_ptr<Memory> arena, hostArena;
   std::chrono::steady_clock::time_point lastFinished;
+  StepNews own, news;
+  int64_t lastDone = 0;
+  std::vector<char> collected; ///< rank 0's: a part of another rank
 
   std::vector<StepInput> stepInputs; ///< in the pipeline's order, likewise below
   std::vector<const fbs::Binding *> stepResults;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace dtc::rt {
 namespace {
@@ -266,6 +267,11 @@ ThreadWorld::ThreadWorld(int worldSize, std::chrono::milliseconds timeLimit)
     : impl(std::make_unique<Impl>(worldSize, timeLimit)) {}
 ThreadWorld::~ThreadWorld() = default;
 
+std::vector<int> ThreadWorld::ranks() const {
+  std::vector<int> all(static_cast<size_t>(impl->size()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
 std::unique_ptr<Communicator> ThreadWorld::communicator(int rank) {
   return std::make_unique<ThreadCommunicator>(*impl, rank);
 }

@@ -1,3 +1,4 @@
+#include "dtc-rt/ProcessCommunicator.h"
 #include "dtc-rt/RankMesh.h"
 #include "dtc-rt/ThreadCommunicator.h"
 
@@ -10,29 +11,61 @@
 #include <numeric>
 #include <random>
 #include <thread>
+#include <unistd.h>
 
 using namespace dtc::rt;
 using namespace std::chrono_literals;
 
 namespace {
 
-/// Runs `body` on every rank, each on its thread; statuses by rank.
-std::vector<Status> onRanks(int ranks, std::function<Status(Communicator &)> body,
-                            std::chrono::milliseconds limit = 20s) {
-  ThreadWorld world(ranks, limit);
-  std::vector<Status> statuses(ranks, Status::ok());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      auto communicator = world.communicator(rank);
-      statuses[rank] = body(*communicator);
-      if (!statuses[rank].isOk())
-        communicator->abort(statuses[rank]);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  return statuses;
-}
+/// Ranks as threads that share a world, or each with a world of its own as processes have it.
+class CommunicatorTest : public testing::TestWithParam<bool> {
+protected:
+  /// Runs `body` on every rank, each on its thread; statuses by rank.
+  std::vector<Status> onRanks(int ranks, std::function<Status(Communicator &)> body,
+                              std::chrono::milliseconds limit = 20s) {
+    std::unique_ptr<ThreadWorld> shared;
+    if (!GetParam())
+      shared = std::make_unique<ThreadWorld>(ranks, limit);
+    std::vector<Status> statuses(ranks, Status::ok());
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank)
+      threads.emplace_back([&, rank] {
+        statuses[rank] = shared ? onRank(*shared, rank, body) : onProcess(rank, ranks, body, limit);
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    return statuses;
+  }
+
+private:
+  static Status onRank(World &world, int rank, const std::function<Status(Communicator &)> &body) {
+    auto communicator = world.communicator(rank);
+    Status status = body(*communicator);
+    if (!status.isOk())
+      communicator->abort(status);
+    return status;
+  }
+
+  Status onProcess(int rank, int ranks, const std::function<Status(Communicator &)> &body,
+                   std::chrono::milliseconds limit) {
+    Launch launch;
+    launch.rank = launch.localRank = rank;
+    launch.worldSize = launch.localWorldSize = ranks;
+    launch.port = static_cast<uint16_t>(20000 + ::getpid() % 10000);
+    launch.token = testing::UnitTest::GetInstance()->current_test_info()->name();
+    auto world = ProcessWorld::connect(launch, limit);
+    if (!world)
+      return world.status();
+    Status status = onRank(**world, rank, body);
+    Status closed = (*world)->close(status);
+    return status.isOk() ? closed : status;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CommunicatorTest, testing::Bool(), [](const auto &info) {
+  return info.param ? "AsProcesses" : "AsThreads";
+});
 
 void expectOk(const std::vector<Status> &statuses) {
   for (const Status &status : statuses)
@@ -73,7 +106,7 @@ std::vector<float> tensorOf(int rank, int64_t size) {
 
 } // namespace
 
-TEST(Communicator, AllReduceSumsInRankOrder) {
+TEST_P(CommunicatorTest, AllReduceSumsInRankOrder) {
   // Sizes around the pieces that are reduced at a time, and fewer elements than ranks.
   for (int64_t size : {1, 3, 16, 17, 1000, 5000, 100003}) {
     std::vector<std::vector<float>> inputs;
@@ -95,7 +128,7 @@ TEST(Communicator, AllReduceSumsInRankOrder) {
   }
 }
 
-TEST(Communicator, AllReduceOfSeveralBuffers) {
+TEST_P(CommunicatorTest, AllReduceOfSeveralBuffers) {
   std::vector<int64_t> sizes = {5, 1, 3000, 7};
   std::vector<std::vector<std::vector<float>>> data(2);
   for (int rank = 0; rank < 2; ++rank)
@@ -114,7 +147,7 @@ TEST(Communicator, AllReduceOfSeveralBuffers) {
         ASSERT_EQ(data[rank][i][j], inputs[0][i][j] + inputs[1][i][j]);
 }
 
-TEST(Communicator, MaximumKeepsNaN) {
+TEST_P(CommunicatorTest, MaximumKeepsNaN) {
   std::vector<std::vector<float>> data = {{1, NAN, -5}, {2, 3, -7}};
   expectOk(onRanks(2, [&](Communicator &c) {
     Transfer buffer = transfer(data[c.rank()], data[c.rank()], {3});
@@ -125,7 +158,7 @@ TEST(Communicator, MaximumKeepsNaN) {
   EXPECT_EQ(data[1][2], -5);
 }
 
-TEST(Communicator, BFloat16SumsInFloat) {
+TEST_P(CommunicatorTest, BFloat16SumsInFloat) {
   // 256 + 1 is not a bf16; adding in bf16 would lose every one of them.
   constexpr int kRanks = 4;
   std::vector<uint16_t> values[kRanks];
@@ -139,7 +172,7 @@ TEST(Communicator, BFloat16SumsInFloat) {
   EXPECT_EQ(floatFromBFloat16(values[2][0]), 260.0f); // 259 rounds to even
 }
 
-TEST(Communicator, GroupsOfAMesh) {
+TEST_P(CommunicatorTest, GroupsOfAMesh) {
   // Ranks 0 1 2 3 are (dp, tp) = (0,0) (0,1) (1,0) (1,1).
   for (auto [axes, expected] :
        {std::pair(AxisList{0}, std::vector<float>{2, 4, 2, 4}),
@@ -157,7 +190,7 @@ TEST(Communicator, GroupsOfAMesh) {
   }
 }
 
-TEST(Communicator, GroupOrderFollowsTheAxes) {
+TEST_P(CommunicatorTest, GroupOrderFollowsTheAxes) {
   // Over (tp, dp) rank 1 = (dp 0, tp 1) has position 2.
   std::vector<std::vector<float>> gathered(4, std::vector<float>(4));
   expectOk(onRanks(4, [&](Communicator &c) {
@@ -170,7 +203,7 @@ TEST(Communicator, GroupOrderFollowsTheAxes) {
     EXPECT_EQ(values, (std::vector<float>{0, 2, 1, 3}));
 }
 
-TEST(Communicator, AllGatherJoinsAlongTheDimension) {
+TEST_P(CommunicatorTest, AllGatherJoinsAlongTheDimension) {
   for (int dim : {0, 1, 2})
     for (bool inPlace : {false, true}) {
       Dims shape = {2, 3, 4}, whole = shape;
@@ -192,7 +225,7 @@ TEST(Communicator, AllGatherJoinsAlongTheDimension) {
     }
 }
 
-TEST(Communicator, ReduceScatterKeepsOwnPart) {
+TEST_P(CommunicatorTest, ReduceScatterKeepsOwnPart) {
   for (int dim : {0, 1})
     for (bool inPlace : {false, true}) {
       Dims shape = {4, 6}, part = shape;
@@ -215,7 +248,7 @@ TEST(Communicator, ReduceScatterKeepsOwnPart) {
     }
 }
 
-TEST(Communicator, AllToAllExchangesParts) {
+TEST_P(CommunicatorTest, AllToAllExchangesParts) {
   // Split dimension 0 of 4x2, join along 1: 2x4; and back again.
   std::vector<std::vector<float>> middle(2, std::vector<float>(8)), back = middle;
   expectOk(onRanks(2, [&](Communicator &c) {
@@ -233,7 +266,7 @@ TEST(Communicator, AllToAllExchangesParts) {
     EXPECT_EQ(back[rank], tensorOf(rank, 8));
 }
 
-TEST(Communicator, PermuteTakesFromItsSource) {
+TEST_P(CommunicatorTest, PermuteTakesFromItsSource) {
   constexpr int64_t kSize = 20000; // more than one piece
   std::vector<int64_t> sources = {2, 0, 1};
   for (bool inPlace : {false, true}) {
@@ -251,7 +284,7 @@ TEST(Communicator, PermuteTakesFromItsSource) {
   }
 }
 
-TEST(Communicator, BroadcastFromTheRoot) {
+TEST_P(CommunicatorTest, BroadcastFromTheRoot) {
   std::vector<std::vector<float>> data = {{1}, {2}, {3}};
   expectOk(onRanks(3, [&](Communicator &c) {
     return c.broadcast(everyone(c), reinterpret_cast<char *>(data[c.rank()].data()), 4, 1);
@@ -260,7 +293,7 @@ TEST(Communicator, BroadcastFromTheRoot) {
     EXPECT_EQ(values[0], 2);
 }
 
-TEST(Communicator, BarrierWaitsForAll) {
+TEST_P(CommunicatorTest, BarrierWaitsForAll) {
   std::atomic<int> arrived{0};
   std::atomic<bool> early{false};
   expectOk(onRanks(4, [&](Communicator &c) {
@@ -277,7 +310,7 @@ TEST(Communicator, BarrierWaitsForAll) {
   EXPECT_FALSE(early);
 }
 
-TEST(Communicator, SameBitsEveryTime) {
+TEST_P(CommunicatorTest, SameBitsEveryTime) {
   std::vector<float> first;
   for (int run = 0; run < 5; ++run) {
     std::vector<std::vector<float>> data;
@@ -296,7 +329,7 @@ TEST(Communicator, SameBitsEveryTime) {
   }
 }
 
-TEST(Communicator, FailureOfOneRankEndsAll) {
+TEST_P(CommunicatorTest, FailureOfOneRankEndsAll) {
   auto start = std::chrono::steady_clock::now();
   auto statuses = onRanks(4, [&](Communicator &c) {
     if (c.rank() == 2) {
@@ -313,7 +346,7 @@ TEST(Communicator, FailureOfOneRankEndsAll) {
   }
 }
 
-TEST(Communicator, TimeoutNamesRankAndWait) {
+TEST_P(CommunicatorTest, TimeoutNamesRankAndWait) {
   std::atomic<bool> done{false};
   auto statuses = onRanks(3, [&](Communicator &c) {
     if (c.rank() == 1) { // hangs until the others have given up
@@ -335,7 +368,7 @@ TEST(Communicator, TimeoutNamesRankAndWait) {
   }
 }
 
-TEST(Communicator, DifferentCallsAreNoticed) {
+TEST_P(CommunicatorTest, DifferentCallsAreNoticed) {
   auto statuses = onRanks(2, [&](Communicator &c) {
     std::vector<float> value = {1, 2};
     Transfer buffer = transfer(value, value, {c.rank() + 1});

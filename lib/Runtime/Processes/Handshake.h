@@ -1,0 +1,38 @@
+// How two processes of a job find out that they are.
+//
+// Each proves with an HMAC over both ends' nonces that it knows the token, which itself is
+// never sent:
+//
+//   caller     nonce c                                          ->
+//          <-  nonce s, proof(token, "listener", c, s)              listener
+//   caller     claim, proof(token, "caller", c, s, claim)       ->
+//
+// The claim says which rank calls and for what. A stranger's connection is closed.
+#pragma once
+
+#include "dtc-rt/Status.h"
+
+#include "Asio.h"
+
+#include <array>
+#include <optional>
+
+namespace dtc::rt {
+
+/// What a caller says of itself.
+struct Claim {
+  uint32_t rank = 0;
+  uint32_t worldSize = 0;
+  uint32_t port = 0; ///< that it listens at itself
+  uint32_t isControl = 0;
+  std::array<uint8_t, 32> stream{}; ///< of a connection for data: the digest of its name
+};
+
+/// Both throw std::system_error where the connection fails.
+/// False where the other end doesn't know the token.
+asio::awaitable<bool> callPeer(asio::ip::tcp::socket &socket, std::string token, Claim claim);
+/// Nothing where it doesn't.
+asio::awaitable<std::optional<Claim>> answerCaller(asio::ip::tcp::socket &socket,
+                                                   std::string token);
+
+} // namespace dtc::rt

@@ -1,0 +1,112 @@
+// The other processes of a job, as one process sees them.
+//
+// A thread of its own answers callers and reads the control connections, so that a rank that
+// computes or waits still learns of an abort. Everything that touches these connections runs on
+// that thread; what others read is behind the mutex.
+#pragma once
+
+#include "dtc-rt/ProcessCommunicator.h"
+
+#include "Handshake.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace dtc::rt {
+
+class ProcessWorld::Impl {
+public:
+  using Clock = std::chrono::steady_clock;
+  using Socket = asio::ip::tcp::socket;
+  using SharedSocket = std::shared_ptr<Socket>;
+
+  Impl(const Launch &launch, std::chrono::milliseconds timeLimit);
+  ~Impl();
+
+  /// Meets the other ranks.
+  Status connect();
+  int rank() const { return launch.rank; }
+  int worldSize() const { return launch.worldSize; }
+  std::chrono::milliseconds limit() const { return timeLimit; }
+
+  void abort(const Status &reason);
+  bool isAborted() const { return aborted.load(std::memory_order_acquire); }
+  Status reason() const;
+  /// The error that a call gets after an abort.
+  Status check() const;
+  Status close(const Status &status);
+
+  /// A new connection of both ranks' ends of a stream; the rank that `calls` is the same on both.
+  Result<Socket> open(asio::io_context &io, int peer, const std::string &stream, bool calls);
+  /// What to say where the connection to a peer has ended: why the run was aborted, which is
+  /// often told a moment later, or else that the peer is lost.
+  Status lost(int peer, const std::string &why);
+  /// Contexts that end their waiting when the run is aborted.
+  void attach(asio::io_context &io);
+  void detach(asio::io_context &io);
+
+private:
+  enum class Kind : uint32_t { Table, Abort, Done };
+  struct FrameHead {
+    Kind kind;
+    uint32_t bytes;
+  };
+  /// A rank that this one has a control connection to.
+  struct Control {
+    SharedSocket socket;
+    std::deque<std::string> outbox;
+    bool isDone = false; ///< has said so
+  };
+  using StreamKey = std::pair<int, std::array<uint8_t, 32>>;
+
+  // On the thread of `io`, by file: Rendezvous.cpp.
+  Status listenAsLeader();
+  asio::awaitable<void> findLeader();
+  asio::awaitable<bool> tryLeader(asio::ip::tcp::endpoint endpoint);
+  void accept();
+  asio::awaitable<void> greet(SharedSocket socket);
+  void admit(SharedSocket socket, const Claim &claim);
+  void sendTable();
+  void readTable(const std::string &text);
+  std::string missingRanks() const;
+
+  // Control.cpp
+  asio::awaitable<void> follow(int peer);
+  void handle(int peer, Kind kind, const std::string &text);
+  void ended(int peer);
+  void post(int peer, Kind kind, const std::string &text);
+  void write(int peer);
+  /// Keeps the first reason, wakes all who wait, and tells the other ranks.
+  void end(const Status &reason, const std::string &told);
+  void waitUntilSent();
+  bool waitFor(std::chrono::milliseconds time, const std::function<bool()> &condition);
+
+  Claim claimOf(bool isControl, const std::string &stream) const;
+
+  Launch launch;
+  std::chrono::milliseconds timeLimit;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::atomic<bool> aborted{false};
+  Status why = Status::ok();
+  bool isReady = false; ///< all ranks are there
+  bool sawStranger = false;
+  size_t unsent = 0;                                ///< frames
+  std::map<int, asio::ip::tcp::endpoint> endpoints; ///< where ranks listen
+  std::map<int, Control> controls;
+  std::map<StreamKey, int> arrived; ///< descriptors of connections that nobody has asked for yet
+  std::set<asio::io_context *> waiting;
+
+  asio::io_context io;
+  asio::ip::tcp::acceptor acceptor;
+  asio::executor_work_guard<asio::io_context::executor_type> work;
+  std::thread thread;
+};
+
+} // namespace dtc::rt
