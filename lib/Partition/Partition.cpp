@@ -27,7 +27,7 @@ static LogicalResult checkStorage(func::FuncOp func, graph::RoleAttr role,
   return success();
 }
 
-/// What a plan may say and no program does yet, and stages that were not cut.
+/// What a plan may say and no program does yet, and what passes before this one carry out.
 static LogicalResult checkPlan(ModuleOp module) {
   for (auto func : module.getOps<func::FuncOp>()) {
     for (unsigned i = 0; i < func.getNumArguments(); ++i)
@@ -42,8 +42,7 @@ static LogicalResult checkPlan(ModuleOp module) {
       if (Attribute stage = op.getAttr(dist::DistDialect::kStage))
         return op.emitError("the step must be cut into stages before, this belongs to: ") << stage;
       if (Attribute attr = op.getAttr(dist::DistDialect::kRecompute))
-        return op.emitError("can't be partitioned yet: ")
-               << dist::DistDialect::kRecompute << " = " << attr;
+        return op.emitError("what is computed again must be cloned before: ") << attr;
     }
   }
   return success();

@@ -1,7 +1,9 @@
 #include "dtc/Partition/Passes.h"
+#include "dtc/Partition/Recompute.h"
 
 namespace dtc::partition {
 #define GEN_PASS_DEF_PARTITIONMODULE
+#define GEN_PASS_DEF_RECOMPUTEBLOCKS
 #define GEN_PASS_DEF_VERIFYPARTITION
 #include "dtc/Partition/Passes.h.inc"
 
@@ -12,6 +14,13 @@ struct PartitionModule : impl::PartitionModuleBase<PartitionModule> {
 
   void runOnOperation() override {
     if (failed(partition(getOperation(), {.bucketBytes = bucketBytes})))
+      signalPassFailure();
+  }
+};
+
+struct RecomputeBlocks : impl::RecomputeBlocksBase<RecomputeBlocks> {
+  void runOnOperation() override {
+    if (failed(recompute(getOperation())))
       signalPassFailure();
   }
 };

@@ -59,6 +59,7 @@ void build(OpPassManager &passes, const training::TrainOptions &options) {
 void build(OpPassManager &passes, const PartitionPipeline &options) {
   passes.addPass(stages::createCutStages());
   passes.addPass(std::make_unique<OnRanks>([options](OpPassManager &ofRank, int64_t, bool isCut) {
+    ofRank.addPass(partition::createRecomputeBlocks());
     ofRank.addPass(partition::createPartitionModule({options.options.bucketBytes}));
     ofRank.addPass(partition::createVerifyPartition());
     if (isCut)

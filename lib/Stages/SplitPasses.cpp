@@ -104,7 +104,8 @@ private:
     }
   }
 
-  /// Of the backward pass, all but what gradients of data depend on.
+  /// Of the backward pass, all but what gradients of data depend on, and what is computed again
+  /// for either.
   void findWeightGrads() {
     DenseSet<Value> needed;
     for (auto [i, value] : llvm::enumerate(terminator()->getOperands()))
@@ -114,7 +115,9 @@ private:
       if (passes.lookup(&op) == kForward)
         continue;
       auto mark = op.getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
-      bool isInputGrad = (mark && mark.getKind() == BackwardKind::InputGrad) ||
+      bool isEarly = mark && (mark.getKind() == BackwardKind::InputGrad ||
+                              mark.getKind() == BackwardKind::Recompute);
+      bool isInputGrad = isEarly ||
                          llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v); });
       if (isInputGrad)
         needed.insert_range(op.getOperands());

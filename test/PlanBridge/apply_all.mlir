@@ -3,7 +3,7 @@
 // RUN: dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=1 plan=recompute=full all" %s | FileCheck %s --check-prefix=RECOMPUTE
 // RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=pp=2 all" --dtc-partition %s 2>&1 | FileCheck %s --check-prefix=NO-STAGES
 // RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=dp=2,zero=3 all" --dtc-pipeline=partition %s 2>&1 | FileCheck %s --check-prefix=NO-STORAGE
-// RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=1 plan=recompute=full all" --dtc-pipeline=partition %s 2>&1 | FileCheck %s --check-prefix=NO-RECOMPUTATION
+// RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=1 plan=recompute=full all" --dtc-partition %s 2>&1 | FileCheck %s --check-prefix=NO-RECOMPUTATION
 
 // All that a plan says is written into the module, and refused by the phase that can't do it, or
 // comes too early.
@@ -25,10 +25,11 @@
 // NO-STORAGE: error: storage can't be partitioned yet: dist.storage of #dtc.role<parameter, "w0">
 
 // RECOMPUTE-LABEL: func.func @loss_and_grads(
-// RECOMPUTE: dtc.activation {{.*}}dist.recompute = #dist.recompute<full>
+// RECOMPUTE: dtc.activation {{.*}}dist.recompute = #dist.recompute<full, 0>
+// RECOMPUTE: dist.recompute = #dist.recompute<full, 1>
 // RECOMPUTE-NOT: dist.recompute{{.*}}dtc.backward
 // RECOMPUTE-LABEL: func.func @prologue
-// NO-RECOMPUTATION: error: can't be partitioned yet: dist.recompute = #dist.recompute<full>
+// NO-RECOMPUTATION: error: what is computed again must be cloned before: #dist.recompute<full, 0>
 module {
   dtc.parameter trainable @w0 : tensor<64x64xf32> file tensor<64x64xf32>
   dtc.parameter trainable @w1 : tensor<64x64xf32> file tensor<64x64xf32>

@@ -24,6 +24,23 @@ def PartitionModule : Pass<"dtc-partition", "::mlir::ModuleOp"> {
                         "size up to which reductions are packed">];
 }
 
+def RecomputeBlocks : Pass<"dtc-recompute", "::mlir::ModuleOp"> {
+  let summary = "clone what the backward pass computes again";
+  let description = [{
+    Of the forward ops with dist.recompute, those whose results the backward pass reads are cloned in
+    front of it, behind barriers (how: dtc/Partition/Recompute.h).
+
+        %f = dtc.contract %x, %w {dist.recompute = #dist.recompute<full, 0>, dtc.id = 4 : i64}
+        %dw = dtc.contract %f, %dy {dtc.backward = #dtc.backward<5, weight_grad>}
+      becomes
+        %f = dtc.contract %x, %w {dtc.id = 4 : i64}
+        %b = dtc.barrier %x {dtc.backward = #dtc.backward<4, recompute>}
+        %r = dtc.contract %b, %w {dtc.backward = #dtc.backward<4, recompute>}
+        %dw = dtc.contract %r, %dy {dtc.backward = #dtc.backward<5, weight_grad>}
+  }];
+  let dependentDialects = ["::dtc::dist::DistDialect"];
+}
+
 def VerifyPartition : Pass<"dtc-verify-partition", "::mlir::ModuleOp"> {
   let summary = "refuse what is not the program of one rank";
   let description = [{

@@ -113,12 +113,6 @@ std::vector<std::string> unimplemented(const Plan &plan) {
       result.push_back(std::string(kNotYet) + "sharded storage of " + storage.parameter);
       break;
     }
-  for (const BlockRecompute &block : plan.recompute)
-    if (block.kind != Recompute::None) {
-      result.push_back(std::string(kNotYet) + "recomputation of block " +
-                       std::to_string(block.block));
-      break;
-    }
   return result;
 }
 

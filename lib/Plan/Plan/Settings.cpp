@@ -187,7 +187,6 @@ static std::vector<Setting> memorySettings() {
            .effort = Effort::Memory,
            .topic = Topic::Memory,
            .isDecided = [](const Degrees &d) { return d.recomputeBlocks == 0; },
-           .isExecutable = [](const Degrees &d) { return d.recompute == Recompute::None; },
            .about = aboutRecomputation},
           {.name = "recompute_blocks",
            .member = Member<int64_t>{&Degrees::recomputeBlocks},

@@ -1,6 +1,9 @@
 #include "dtc/Plan/Predict/Recomputation.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 
 namespace dtc::plan {
 
@@ -21,6 +24,8 @@ public:
   }
   bool empty() const { return steps.empty(); }
   const std::vector<ExecutionStep> &get() const { return steps; }
+  /// Leaves out the steps that make nothing that these backward steps read.
+  void keepRead(const std::vector<const ExecutionStep *> &backward);
   /// Lets a backward step read what was made again.
   void redirect(ExecutionStep &step) const { redirect(step.reads); }
 
@@ -65,9 +70,36 @@ void Replay::add(ExecutionStep step) {
   steps.push_back(std::move(step));
 }
 
+void Replay::keepRead(const std::vector<const ExecutionStep *> &backward) {
+  std::set<int> read;
+  for (const ExecutionStep *step : backward)
+    for (int buffer : step->reads)
+      if (auto it = copies.find(buffer); it != copies.end())
+        read.insert(it->second);
+  auto isRead = [&](int buffer) { return read.count(buffer) > 0; };
+  std::vector<ExecutionStep> kept;
+  std::set<OpId> keptOps;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    // Communication inside an op comes before it and writes nothing of its own.
+    bool isInside = step->writes.empty() && step->reads.empty() && keptOps.count(step->op);
+    const std::vector<int> &made = step->writes.empty() ? step->reads : step->writes;
+    if (!isInside && std::none_of(made.begin(), made.end(), isRead))
+      continue;
+    read.insert(step->reads.begin(), step->reads.end());
+    keptOps.insert(step->op);
+    kept.push_back(std::move(*step));
+  }
+  steps.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+}
+
+/// Whether a block is computed again as a whole, whatever its backward pass reads.
+static bool runsWholeBlocks(const Software &software) {
+  return !software.compiled || software.cachingAllocator;
+}
+
 void addRecomputation(RankExecution &execution, const Problem &problem,
-                      const std::vector<Block> &blocks,
-                      const std::vector<BlockRecompute> &kinds) {
+                      const std::vector<Block> &blocks, const std::vector<BlockRecompute> &kinds,
+                      const Software &software) {
   std::vector<Replay> replays;
   std::vector<int> replayOf(problem.ops.size(), -1);
   for (const BlockRecompute &entry : kinds) {
@@ -83,10 +115,21 @@ void addRecomputation(RankExecution &execution, const Problem &problem,
   }
   if (replays.empty())
     return;
+  auto replayFor = [&](const ExecutionStep &step) {
+    return step.backward() && step.op >= 0 ? replayOf[step.position] : -1;
+  };
+  if (!runsWholeBlocks(software)) {
+    std::vector<std::vector<const ExecutionStep *>> readers(replays.size());
+    for (const ExecutionStep &step : execution.steps)
+      if (int replay = replayFor(step); replay >= 0)
+        readers[replay].push_back(&step);
+    for (size_t i = 0; i < replays.size(); ++i)
+      replays[i].keepRead(readers[i]);
+  }
   std::vector<bool> done(replays.size(), false);
   std::vector<ExecutionStep> steps;
   for (ExecutionStep &step : execution.steps) {
-    int replay = step.backward() && step.op >= 0 ? replayOf[step.position] : -1;
+    int replay = replayFor(step);
     if (replay >= 0) {
       if (!done[replay])
         steps.insert(steps.end(), replays[replay].get().begin(), replays[replay].get().end());

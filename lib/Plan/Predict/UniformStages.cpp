@@ -77,11 +77,13 @@ bool UniformStages::start() {
     auto folded = foldCuts(*folding, planned.blocks, at);
     if (!kinds || !folded)
       return false;
-    addRecomputation(execution, problem, folding->blocks, *kinds);
+    addRecomputation(execution, problem, folding->blocks, *kinds,
+                     model.getCluster().software);
     allocated = *folded;
     unitCosts = UnitCosts::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at));
   } else {
-    addRecomputation(execution, problem, planned.blocks, plan.recompute);
+    addRecomputation(execution, problem, planned.blocks, plan.recompute,
+                     model.getCluster().software);
     allocated.cuts = at;
     unitCosts = std::make_unique<UnitCosts>(problem, facts, execution, plan.mesh, std::move(at));
   }

@@ -43,7 +43,8 @@ std::unique_ptr<UnitCosts> ShardCosts::makeUnitCosts(Recompute recompute,
   if (recompute == Recompute::None)
     return of(execution);
   RankExecution again(problem, facts, plan, model, workspace);
-  addRecomputation(again, problem, blocks, recomputeAll(blocks, recompute));
+  addRecomputation(again, problem, blocks, recomputeAll(blocks, recompute),
+                   model.getCluster().software);
   return of(again);
 }
 

@@ -83,8 +83,14 @@ def Dist_OpShardingAttr : Dist_Attr<"OpSharding", "op_sharding"> {
   let hasCustomAssemblyFormat = 1;
 }
 
-def Dist_RecomputeAttr : EnumAttr<Dist_Dialect, Dist_Recompute, "recompute"> {
-  let assemblyFormat = "`<` $value `>`";
+def Dist_RecomputeAttr : Dist_Attr<"Recompute", "recompute"> {
+  let summary = "what of a block the backward pass computes again";
+  let description = [{
+    `#dist.recompute<full, 3>`: all of the model's block 3. `selective` is what its attention keeps
+    inside.
+  }];
+  let parameters = (ins EnumParameter<Dist_Recompute>:$kind, "int64_t":$block);
+  let assemblyFormat = "`<` $kind `,` $block `>`";
 }
 
 class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;

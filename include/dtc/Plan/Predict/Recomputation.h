@@ -15,8 +15,12 @@ namespace dtc::plan {
 ///
 ///   none   f g ... g' f'           keeps x, f(x) and what g keeps
 ///   full   f g ... f g g' f'       keeps x
+///
+/// What no gradient reads isn't computed again: g's last product, say. PyTorch's checkpoints are
+/// functions of Python, which run as a whole. Our programs are made by
+/// dtc/Partition/Recompute.h.
 void addRecomputation(RankExecution &execution, const Problem &problem,
-                      const std::vector<Block> &blocks,
-                      const std::vector<BlockRecompute> &kinds);
+                      const std::vector<Block> &blocks, const std::vector<BlockRecompute> &kinds,
+                      const Software &software);
 
 } // namespace dtc::plan

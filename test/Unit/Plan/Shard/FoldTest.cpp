@@ -178,6 +178,7 @@ TEST(Fold, ProfilesAsWithoutIt) {
   for (const Block &block : blocks)
     inside.push_back(block.first + 4);
   std::sort(inside.begin(), inside.end());
+  const Software &software = model.getCluster().software;
   int leaving = 0; // gradients that are brought to their parameters in the end
   for (auto [dp, tp, cp] : {std::tuple(1, 1, 1), {1, 8, 1}, {2, 2, 2}, {1, 2, 1}}) {
     Degrees degrees;
@@ -195,9 +196,9 @@ TEST(Fold, ProfilesAsWithoutIt) {
         for (const std::vector<OpId> &cuts : {between, inside}) {
           RankExecution run(folding->problem, foldedFacts, plan, model);
           addRecomputation(run, folding->problem, folding->blocks,
-                           recomputeAll(folding->blocks, kind));
+                           recomputeAll(folding->blocks, kind), software);
           RankExecution wholeRun(whole, facts, wholePlan, model);
-          addRecomputation(wholeRun, whole, blocks, recomputeAll(blocks, kind));
+          addRecomputation(wholeRun, whole, blocks, recomputeAll(blocks, kind), software);
           std::optional<FoldedCuts> at = foldCuts(*folding, blocks, cuts);
           ASSERT_TRUE(at);
           auto unitCosts =

@@ -1,0 +1,58 @@
+"""Recomputation: the backward pass computes again what the forward pass computed, in less memory."""
+
+import numpy
+import pytest
+
+from conftest import MODELS, compare_steps, reference
+from test_memory import arena_bytes, check_prediction
+from test_training import compare_weights
+
+ROWS = [
+    ("gpt2", "adamw", 1, "dp=1"),
+    ("gpt2", "adamw", 2, "dp=2"),
+    ("gpt2", "adamw", 2, "tp=2,sp=off"),
+    ("llama", "adamw", 4, "dp=2,tp=2,micro_batch=2"),
+    ("t5", "sgd", 2, "tp=2"),
+    ("bart", "adamw", 1, "dp=1"),
+    ("gpt2_mask", "adamw", 2, "tp=2"),
+    ("resnet_tiny", "adamw", 2, "dp=2"),
+    ("mixtral", "adamw", 1, "micro_batch=4"),
+]
+
+
+@pytest.mark.parametrize("kind", ["full", "selective"])
+@pytest.mark.parametrize("model,recipe,devices,plan", ROWS)
+def test_trains_as_pytorch_does(trainer, model, recipe, devices, plan, kind):
+    expected = reference(model, recipe)
+    run = trainer.train(model, model, *expected["flags"], devices=devices, plan=f"{plan},recompute={kind}")
+    compare_steps(run, expected)
+
+
+@pytest.mark.parametrize("kind,most", [("full", 1e-6), ("selective", 0)])
+def test_numbers_are_those_of_a_run_that_keeps_all(trainer, kind, most):
+    """Bitwise, but where a clone is in one kernel with other ops than the original."""
+    flags = reference("gpt2", "adamw")["flags"]
+    kept = trainer.train("gpt2", "gpt2", *flags, devices=2, plan="dp=2")
+    again = trainer.train("gpt2", "gpt2", *flags, devices=2, plan=f"dp=2,recompute={kind}")
+    for key in ("loss", "grad_norm"):
+        assert numpy.abs(again.column(key) / kept.column(key) - 1).max() <= most, key
+
+
+def flags_of(model: str, devices: int, plan: str, *flags: object) -> list:
+    return [MODELS / f"{model}.onnx", "--devices", devices, "--target", "cpu", "--loss", "cross_entropy",
+            "--global-batch", 8, "--plan", plan, *flags]
+
+
+@pytest.mark.parametrize("kind", ["full", "selective"])
+@pytest.mark.parametrize("model,devices,plan,precision", [
+    ("gpt2", 1, "dp=1", "fp32"), ("gpt2", 4, "dp=2,tp=2", "bf16"), ("llama", 2, "tp=2", "fp32"),
+    ("t5", 2, "tp=2", "fp32"), ("resnet_tiny", 2, "dp=2", "fp32"), ("mixtral", 1, "dp=1", "fp32"),
+])
+def test_memory_is_what_was_predicted(model, devices, plan, precision, kind):
+    check_prediction(*flags_of(model, devices, f"{plan},recompute={kind}", "--precision", precision))
+
+
+def test_memory_falls():
+    """Of two layers' activations those of one are there at a time."""
+    need = {kind: arena_bytes(*flags_of("gpt2", 1, f"dp=1,recompute={kind}")) for kind in ("none", "selective", "full")}
+    assert need["full"] < 0.7 * need["none"] and need["full"] < need["selective"] < need["none"]
