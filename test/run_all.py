@@ -4,13 +4,16 @@ The last line printed is `N passed, N failed`; the exit status is 1 when
 anything failed or a suite did not run at all.
 """
 
+import concurrent.futures
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+SLOWEST = "PlanSearchTests"
 
 
 def run(title: str, command: list[str]) -> int:
@@ -35,24 +38,32 @@ def run_lit(build: pathlib.Path) -> tuple[int, int]:
     return good, bad if codes else 1
 
 
+def run_shard(binary: pathlib.Path, shard: int, shards: int) -> tuple[int, int]:
+    """One part of a GoogleTest program, printed when it ends: the passed and the failed tests."""
+    report = binary.with_suffix(f".{shard}.json")
+    report.unlink(missing_ok=True)
+    done = subprocess.run(
+        [str(binary), "--gtest_brief=1", f"--gtest_output=json:{report}"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        env=os.environ | {"GTEST_SHARD_INDEX": str(shard), "GTEST_TOTAL_SHARDS": str(shards)},
+    )
+    print(f"== GoogleTest {binary.name}{f' {shard + 1}/{shards}' if shards > 1 else ''}\n{done.stdout}", end="", flush=True)
+    if not report.exists():
+        return 0, 1
+    result = json.loads(report.read_text())
+    failed = result["failures"] + result.get("errors", 0)
+    return result["tests"] - failed - result["disabled"], failed if failed or not done.returncode else 1
+
+
 def run_unit(build: pathlib.Path) -> tuple[int, int]:
-    good = bad = 0
-    for binary in sorted((build / "test" / "Unit").rglob("*Tests")):
-        if not binary.is_file():
-            continue
-        report = binary.with_suffix(".json")
-        report.unlink(missing_ok=True)
-        status = run(
-            f"GoogleTest {binary.name}",
-            [str(binary), "--gtest_brief=1", f"--gtest_output=json:{report}"],
-        )
-        if not report.exists():
-            bad += 1
-            continue
-        result = json.loads(report.read_text())
-        failed = result["failures"] + result.get("errors", 0)
-        good += result["tests"] - failed - result["disabled"]
-        bad += failed if failed or not status else 1
+    """As many programs at once as there are processors; the slowest is split and goes first."""
+    binaries = [path for path in sorted((build / "test" / "Unit").rglob("*Tests")) if path.is_file()]
+    slowest = [path for path in binaries if path.name == SLOWEST]
+    parts = [(path, shard, 4) for path in slowest for shard in range(4)]
+    parts += [(path, 0, 1) for path in binaries if path.name != SLOWEST]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
+        results = list(workers.map(lambda part: run_shard(*part), parts))
+    good, bad = (sum(column) for column in zip(*results, strict=True)) if results else (0, 0)
     return good, bad if good + bad else 1
 
 
@@ -61,7 +72,8 @@ def run_pytest(build: pathlib.Path) -> tuple[int, int]:
     report.unlink(missing_ok=True)
     run(
         "pytest",
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(os.cpu_count()),
+         "--dist", "loadfile", f"--junitxml={report}",
          "--rootdir", str(ROOT / "test"), str(ROOT / "test" / "Integration")],
     )
     if not report.exists():
