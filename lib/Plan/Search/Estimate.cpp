@@ -175,21 +175,22 @@ public:
     result.blockingSends = blockingSends(cluster.software, degrees.schedule);
     return result;
   }
-  /// Whether all ranks together can hold what is kept from step to step.
-  bool holdStates() const {
+  /// Whether all ranks together can hold what is kept from step to step, each this many bytes
+  /// more than it has.
+  bool holdStates(double extra = 0) const {
     if (!degrees.groups.empty())
       return true; // how much that is depends on where the cuts are
     double capacity = 0;
     for (const auto &rank : byRank)
-      capacity += rank->capacity;
+      capacity += rank->capacity + extra;
     StageRun all(0, units);
     all.zeroEnd = units;
     return byRank[0]->costs.rank({all}).staticBytes <= capacity;
   }
   /// Whether any rank holds too much, whenever its calls are made.
-  bool holdTooMuch(const simulate::Costs &all) const {
+  bool holdTooMuch(const simulate::Costs &all, double extra = 0) const {
     for (size_t rank = 0; rank < byRank.size(); ++rank)
-      if (!holds(all, rank, 1))
+      if (!holds(all, rank, 1, extra))
         return true;
     return false;
   }
@@ -248,9 +249,9 @@ private:
   static constexpr double kDearest = 2;
 
   int stages() const { return static_cast<int>(schedule.shape.stages()); }
-  bool holds(const simulate::Costs &all, size_t rank, double share) const {
+  bool holds(const simulate::Costs &all, size_t rank, double share, double extra = 0) const {
     return simulate::leastPeakBytes(schedule, all, static_cast<int64_t>(rank)) <=
-           share * byRank[rank]->capacity;
+           share * byRank[rank]->capacity + extra;
   }
   struct StageOn {
     RankStages *own = nullptr;
@@ -410,14 +411,15 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
   const std::vector<Block> &blocks = library.getBlocks();
   Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule,
                       fixedCuts(unitCosts, static_cast<int>(shape.stages())));
-  if (!options.anyMemory && !pipelines.holdStates())
+  const double extra = options.anyMemory ? options.mostShort : 0;
+  if (!pipelines.holdStates(extra))
     return Outcome::TooLarge;
   auto simulated = [&] {
     simulate::Costs all = pipelines.stageCosts();
     if (simulate::lowerBound(shape, all) > options.limit)
       return Outcome::TooSlow;
     HostUse host = pipelines.hostUse();
-    if (!options.anyMemory && (host.shortBytes() > 0 || pipelines.holdTooMuch(all)))
+    if ((!options.anyMemory && host.shortBytes() > 0) || pipelines.holdTooMuch(all, extra))
       return Outcome::TooLarge;
     StepEstimate step = steps.estimate(shape, all);
     if (!step.error.empty()) {

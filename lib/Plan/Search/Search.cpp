@@ -148,20 +148,26 @@ SearchOutcome runStrategies(SearchState &state) {
     return Error{"no plan for " + std::to_string(options.devices) + " devices" +
                      (state.refusal.empty() ? "" : ": " + state.refusal),
                  ErrorCategory::NoPlan};
-  for (const SearchRound &round : roundsOf(state)) {
+  const std::vector<SearchRound> rounds = roundsOf(state);
+  bool outOfReach = false;
+  for (size_t i = 0; i < rounds.size() && !outOfReach; ++i) {
     state.found.clear();
     for (const Strategy &strategy : kStrategies)
       if (!options.without.count(strategy.name))
-        strategy.run(state, round);
+        strategy.run(state, rounds[i]);
     // What is estimated to fit may turn out not to.
     if (!state.found.empty())
       if (auto fitting = answer(state, false))
         return fitting;
+    // The first round is quick and usually finds something; the others take their time.
+    outOfReach = i == 0 && isOutOfReach(state);
   }
   if (!options.findClosest && !isPinned(state.spec))
     return Error{"no plan fits", ErrorCategory::NoPlan};
-  state.found.clear();
-  searchClosest(state);
+  if (!outOfReach) {
+    state.found.clear();
+    searchClosest(state);
+  }
   auto closest = answer(state, true);
   // What was estimated not to fit may do.
   if (!closest || isPinned(state.spec) || closest->predicted.fits())

@@ -7,6 +7,7 @@
 #include "dtc/Plan/Search/RankStages.h"
 #include "dtc/Plan/Search/Search.h"
 
+#include <limits>
 #include <set>
 
 namespace dtc::plan {
@@ -41,6 +42,8 @@ struct EstimateOptions {
   /// Some blocks are stored by Degrees::zero, as memory asks for, and the rest by the level
   /// below; only where that keeps the limit.
   bool mixesLevels = false;
+  /// Bytes that a rank is short of, with anyMemory, that aren't worth more effort.
+  double mostShort = std::numeric_limits<double>::infinity();
 };
 
 class Estimator {

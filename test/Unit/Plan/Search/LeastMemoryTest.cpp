@@ -23,3 +23,26 @@ TEST(LeastMemory, FitsWhereASearchFindsAPlan) {
   EXPECT_GT(fitting, 3);
   EXPECT_GT(lacking, 3);
 }
+
+// Where memory just suffices the search goes on after its first round, which finds nothing there.
+TEST(LeastMemory, SearchFindsWhatBarelyFits) {
+  Problem problem = transformer({4, 2048, 16, 1024, 16, 32000});
+  SearchOptions options = optionsOf(2, "auto");
+  options.findClosest = options.adviseOtherwise = false;
+  Cluster on = cluster("p3");
+  auto fitsIn = [&](double bytes) {
+    on.device.memoryBytes = bytes;
+    return fitsWithLeastMemory(problem, on, options);
+  };
+  double lacking = 1e8, enough = on.device.memoryBytes;
+  ASSERT_TRUE(fitsIn(enough));
+  ASSERT_FALSE(fitsIn(lacking));
+  while (enough > 1.01 * lacking) {
+    double middle = (lacking + enough) / 2;
+    (fitsIn(middle) ? enough : lacking) = middle;
+  }
+  on.device.memoryBytes = enough;
+  EXPECT_TRUE(search(problem, on, options)) << enough;
+  on.device.memoryBytes = lacking / 1.2;
+  EXPECT_FALSE(search(problem, on, options)) << lacking;
+}
