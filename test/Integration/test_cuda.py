@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 
-from conftest import BIN, MODELS, call, compare_steps, reference
+from conftest import BIN, MODELS, ROOT, call, compare_steps, encode_model, reference
 
 PTXAS = pathlib.Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin" / "ptxas"
 EMULATOR = BIN.parent / "lib" / "gpu-emulator"
@@ -98,10 +98,12 @@ def test_flags_that_do_not_fit(tmp_path, flags, words):
     assert all(word in done.error_line() for word in words), done.err
 
 
-def test_convolutions_are_refused(tmp_path):
-    done = call("dtc", "compile", MODELS / "resnet_tiny.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
-                "-o", tmp_path / "resnet.dtc")
-    assert done.code == 3 and "convolutions" in done.error_line()
+def test_paddings_that_cudnn_has_not_are_refused(tmp_path):
+    """Its convolutions pad both ends of a dimension alike."""
+    text = (ROOT / "test/Import/Inputs/padded_conv.txtpb").read_text()
+    model = encode_model(text, tmp_path / "model.onnx")
+    done = call("dtc", "compile", model, "--loss", "cross_entropy", "--global-batch", 2, *CUDA, "-o", tmp_path / "model.dtc")
+    assert done.code == 3 and "cuDNN pads both ends of a convolution alike: 0 and 1" in done.error_line()
 
 
 def test_an_artifact_has_cubins_of_three_architectures(tmp_path):

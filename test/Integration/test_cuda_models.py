@@ -1,6 +1,6 @@
 """The test models on 1, 2, 4 and 8 GPUs, as PyTorch trains them, and their kernels as the interpreter computes them.
 
-A part of it always runs; `ninja -C build check-cuda` runs all (DTC_ALL_OF_CUDA=1). Convolutions aren't compiled yet.
+A part of it always runs; `ninja -C build check-cuda` runs all (DTC_ALL_OF_CUDA=1).
 """
 
 import os
@@ -14,7 +14,10 @@ from test_cuda import CUDA, PTXAS, emulator, members  # noqa: F401 (a fixture th
 from test_pipelines import PIPELINES
 
 LANGUAGE = ["gpt2", "gpt2_mask", "llama", "qwen2", "gpt_neox", "bert", "bert_classifier", "t5", "bart", "mixtral", "moe"]
+VISION = ["resnet_tiny", "vit", "mobilenet", "convnext"]
+MODELS_OF_CUDA = [*LANGUAGE, *VISION]
 PLANS = [(1, "dp=1"), (2, "dp=2"), (2, "tp=2,sp=on"), (2, "tp=2,sp=off"), (4, "dp=2,tp=2"), (8, "dp=8"), (8, "dp=4,tp=2")]
+IMAGE_PLANS = [(1, "dp=1"), (2, "dp=2"), (4, "dp=2,tp=2"), (8, "dp=8")]
 EXPERTS = [(2, "ep=2"), (4, "ep=4"), (4, "dp=2,ep=2"), (4, "ep=2,tp=2"), (8, "dp=2,ep=4")]
 PRECISIONS = ["fp32", "bf16"]
 # T5's update by Adam divides by gradients that are rounding alone (test_families.py).
@@ -26,6 +29,7 @@ ALWAYS = {
     ("gpt2", 8, "dp=4,tp=2"), ("llama", 2, "tp=2,sp=on"), ("qwen2", 2, "tp=2,sp=off"), ("gpt_neox", 2, "dp=2"),
     ("bert", 4, "dp=2,tp=2"), ("t5", 2, "dp=2"), ("bart", 4, "dp=2,tp=2"), ("mixtral", 2, "dp=2"),
     ("moe", 4, "ep=4"), ("moe", 4, "dp=2,ep=2"), ("moe", 4, "ep=2,tp=2"), ("moe", 8, "dp=2,ep=4"),
+    ("resnet_tiny", 4, "dp=2,tp=2"), ("vit", 1, "dp=1"), ("mobilenet", 2, "dp=2"), ("convnext", 2, "dp=2"),
     ("gpt2", *PIPELINES[2]), ("llama", *PIPELINES[4]),
     ("mlp", "bf16", 1), ("gpt2", "bf16", 2), ("llama", "bf16", 4),
     ("mlp", "fp32"), ("gpt2", "fp32"), ("llama", "bf16"), ("moe", "bf16"),
@@ -40,6 +44,7 @@ def cases(*all_of_them: tuple) -> list:
 
 @pytest.mark.parametrize("model,devices,plan", cases(
     *((model, *plan) for model in LANGUAGE for plan in PLANS),
+    *((model, *plan) for model in VISION for plan in IMAGE_PLANS),
     *(("moe", *plan) for plan in EXPERTS),
     *((model, *plan) for model in ("gpt2", "llama") for plan in PIPELINES),
 ))
@@ -62,7 +67,7 @@ def test_bf16_trains_as_pytorch(trainer, model, recipe, devices):
 
 
 @pytest.mark.parametrize("model,precision", cases(
-    *((model, precision) for model in ["mlp", *LANGUAGE] for precision in PRECISIONS)))
+    *((model, precision) for model in ["mlp", *MODELS_OF_CUDA] for precision in PRECISIONS)))
 def test_kernels_compute_what_the_interpreter_does(tmp_path, model, precision):
     """Each kernel alone, on drawn inputs: fp32 within 1e-5, bf16 within its rounding."""
     kernels = tmp_path / "kernels.mlir"
@@ -73,7 +78,7 @@ def test_kernels_compute_what_the_interpreter_does(tmp_path, model, precision):
 
 
 @pytest.mark.parametrize("model,precision", cases(
-    *((model, precision) for model in ["mlp", *LANGUAGE] for precision in PRECISIONS)))
+    *((model, precision) for model in ["mlp", *MODELS_OF_CUDA] for precision in PRECISIONS)))
 def test_kernels_keep_to_registers(tmp_path, model, precision):
     """Local memory is where a GPU puts what registers can't hold. There is none by ptxas' own account, and nothing is called."""
     artifact, ptx = tmp_path / "model.dtc", tmp_path / "kernels.ptx"

@@ -26,8 +26,37 @@ private:
   cublasLtHandle_t context = nullptr;
 };
 
+/// cuDNN for one GPU, made when a convolution first needs it.
+class Convolutions {
+public:
+  explicit Convolutions(LoadedOnce<Cudnn> &loader) : loader(loader) {}
+  Convolutions(const Convolutions &) = delete;
+  Convolutions &operator=(const Convolutions &) = delete;
+  ~Convolutions();
+
+  Status open();
+  const Cudnn &library() const { return *table; }
+  cudnnHandle_t handle() const { return context; }
+
+private:
+  LoadedOnce<Cudnn> &loader;
+  const Cudnn *table = nullptr;
+  cudnnHandle_t context = nullptr;
+};
+
+/// Libraries take a workspace at a multiple of 256 bytes; the arena's scratch may lie elsewhere.
+inline constexpr uint64_t kWorkspaceAlignment = 256;
+inline uint64_t workspaceIn(uint64_t scratchBytes) {
+  return scratchBytes > kWorkspaceAlignment ? scratchBytes - kWorkspaceAlignment : 0;
+}
+inline Address alignWorkspace(Address scratch) {
+  uint64_t beyond = pointerOf(scratch) % kWorkspaceAlignment;
+  return beyond ? scratch + (kWorkspaceAlignment - beyond) : scratch;
+}
+
 MadeOperation makeLaunch(CudaQueue &queue, const LaunchSpec &spec, const KernelModule &kernels);
 MadeOperation makeMatmul(CudaQueue &queue, const MatmulSpec &spec, Products &products);
+MadeOperation makeConv(CudaQueue &queue, const ConvSpec &spec, Convolutions &convolutions);
 MadeOperation makeCollective(CudaQueue &queue, const CollectiveSpec &spec, int rank,
                              const std::string &name);
 MadeOperation makeMessage(CudaQueue &queue, const MessageSpec &spec, int rank,

@@ -13,7 +13,7 @@ public:
              Communicator &communicator, LedgerBook &book, Libraries &libraries)
       : gpu(std::move(gpu)), kernels(std::move(kernels)), rank(communicator.rank()),
         progress(communicator, book, libraries.nccl), products(libraries.cublasLt),
-        staging(*this->gpu) {}
+        convolutions(libraries.cudnn), staging(*this->gpu) {}
 
   ~CudaDevice() override { gpu->makeCurrent(); }
 
@@ -82,9 +82,8 @@ private:
   MadeOperation make(CudaQueue &queue, const MatmulSpec &spec, const std::string &) {
     return makeMatmul(queue, spec, products);
   }
-  MadeOperation make(CudaQueue &, const ConvSpec &, const std::string &) {
-    return Status(ExitCode::NoFit, "has a convolution, which this dtc-run does not do on GPUs "
-                                   "(compile with --target cpu)");
+  MadeOperation make(CudaQueue &queue, const ConvSpec &spec, const std::string &) {
+    return makeConv(queue, spec, convolutions);
   }
   MadeOperation make(CudaQueue &queue, const CollectiveSpec &spec, const std::string &name) {
     return makeCollective(queue, spec, rank, name);
@@ -107,6 +106,7 @@ private:
   int rank;
   RankProgress progress;
   Products products;
+  Convolutions convolutions;
   Staging staging;
 };
 

@@ -7,12 +7,15 @@ namespace {
 
 constexpr const char *kDriverFiles[] = {"libcuda.so.1"};
 constexpr const char *kCublasLtFiles[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+constexpr const char *kCudnnFiles[] = {"libcudnn.so.9"};
 constexpr const char *kNcclFiles[] = {"libnccl.so.2"};
 
 constexpr LibraryInfo kDriver = {"CUDA's driver", kDriverFiles,
                                  "install it with `apt install nvidia-driver`"};
 constexpr LibraryInfo kCublasLt = {"cuBLASLt", kCublasLtFiles,
                                    "install it with `pip install nvidia-cublas`"};
+constexpr LibraryInfo kCudnn = {"cuDNN", kCudnnFiles,
+                                "install it with `pip install nvidia-cudnn-cu13`"};
 constexpr LibraryInfo kNccl = {"NCCL", kNcclFiles,
                                "install it with `pip install nvidia-nccl-cu13`"};
 
@@ -75,6 +78,27 @@ Result<CublasLt> CublasLt::load() {
 
 Status CublasLt::error(cublasStatus_t status, const char *call) const {
   return failed(callText(call, cublasLtGetStatusName(status), cublasLtGetStatusString(status)));
+}
+
+Result<Cudnn> Cudnn::load() {
+  Result<SharedLibrary> library = SharedLibrary::open(kCudnn);
+  if (!library)
+    return library.status();
+  Cudnn table;
+  SymbolBinder symbols(*library);
+#define DTC_CUDA_FUNCTION(result, name, ...) symbols.bind(table.name, #name);
+#include "dtc-cuda/CudnnFunctions.def"
+  DTC_CUDA_TRY(symbols.status());
+  return table;
+}
+
+Status Cudnn::error(cudnnStatus_t status, const char *call) const {
+  // Statuses of a thousand are of one category.
+  bool isMisfit = status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000;
+  char last[512] = "";
+  cudnnGetLastErrorString(last, sizeof(last));
+  return {isMisfit ? ExitCode::NoFit : ExitCode::Failed,
+          callText(call, cudnnGetErrorString(status), *last ? last : nullptr)};
 }
 
 Result<Nccl> Nccl::load() {

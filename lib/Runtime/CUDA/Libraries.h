@@ -1,4 +1,4 @@
-// The functions of CUDA's driver, cuBLASLt and NCCL, and what their errors mean.
+// The functions of CUDA's driver, cuBLASLt, cuDNN and NCCL, and what their errors mean.
 //
 // A call goes through DTC_CUDA_CALL, so that an error says which call it was:
 //
@@ -7,6 +7,7 @@
 #pragma once
 
 #include "dtc-cuda/CublasLt.h"
+#include "dtc-cuda/Cudnn.h"
 #include "dtc-cuda/Nccl.h"
 #include "dtc-rt/Status.h"
 
@@ -51,6 +52,20 @@ private:
   Status error(cublasStatus_t status, const char *call) const;
 };
 
+struct Cudnn {
+#define DTC_CUDA_FUNCTION(result, name, ...) result (*name)(__VA_ARGS__) = nullptr;
+#include "dtc-cuda/CudnnFunctions.def"
+
+  static Result<Cudnn> load();
+  /// What it can't do has ExitCode::NoFit.
+  Status check(cudnnStatus_t status, const char *call) const {
+    return status == CUDNN_STATUS_SUCCESS ? Status::ok() : error(status, call);
+  }
+
+private:
+  Status error(cudnnStatus_t status, const char *call) const;
+};
+
 struct Nccl {
 #define DTC_CUDA_FUNCTION(result, name, ...) result (*name)(__VA_ARGS__) = nullptr;
 #include "dtc-cuda/NcclFunctions.def"
@@ -87,6 +102,7 @@ private:
 struct Libraries {
   LoadedOnce<Driver> driver;
   LoadedOnce<CublasLt> cublasLt;
+  LoadedOnce<Cudnn> cudnn;
   LoadedOnce<Nccl> nccl;
 };
 

@@ -39,16 +39,6 @@ private:
   Destroy destroy;
 };
 
-/// cuBLASLt takes a workspace at a multiple of 256 bytes; the arena's scratch may lie elsewhere.
-constexpr uint64_t kWorkspaceAlignment = 256;
-uint64_t workspaceIn(uint64_t scratchBytes) {
-  return scratchBytes > kWorkspaceAlignment ? scratchBytes - kWorkspaceAlignment : 0;
-}
-Address alignWorkspace(Address scratch) {
-  uint64_t beyond = pointerOf(scratch) % kWorkspaceAlignment;
-  return beyond ? scratch + (kWorkspaceAlignment - beyond) : scratch;
-}
-
 class MatmulOperation : public Operation {
 public:
   MatmulOperation(CudaQueue &queue, Products &products, const MatmulSpec &spec, MatmulPlan given)

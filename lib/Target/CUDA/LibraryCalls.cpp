@@ -7,45 +7,71 @@ using namespace mlir;
 namespace dtc::cuda {
 
 /// What NVIDIA advises for the largest GPUs.
-static constexpr uint64_t kProductWorkspace = uint64_t(32) << 20;
+static constexpr uint64_t kWorkspace = uint64_t(32) << 20;
 
-static bool hasProduct(Operation *op) {
-  Type lhs = getElementTypeOrSelf(op->getOperand(0)), rhs = getElementTypeOrSelf(op->getOperand(1));
-  Type result = getElementTypeOrSelf(op->getResult(0));
-  bool isHalf = lhs.isBF16() || lhs.isF16();
-  return lhs == rhs && (isHalf || lhs.isF32() || lhs.isF64()) &&
-         (result == lhs || (isHalf && result.isF32()));
+static bool isHalf(Type type) { return type.isBF16() || type.isF16(); }
+
+static SmallVector<Type, 3> elementTypesOf(Operation *op) {
+  return {getElementTypeOrSelf(op->getOperand(0)), getElementTypeOrSelf(op->getOperand(1)),
+          getElementTypeOrSelf(op->getResult(0))};
+}
+
+/// Both libraries have the same: operands of one type, results of it or of fp32.
+static bool hasTypes(ArrayRef<Type> types) {
+  Type lhs = types[0], rhs = types[1], result = types[2];
+  return lhs == rhs && (isHalf(lhs) || lhs.isF32() || lhs.isF64()) &&
+         (result == lhs || (isHalf(lhs) && result.isF32()));
+}
+
+/// cuDNN pads both ends alike, and has images and volumes; sequences are images of one row.
+static LogicalResult checkWindow(Operation *op) {
+  rt::fbs::ConvT conv = target::convRecord(op);
+  if (conv.strides.empty() || conv.strides.size() > 3)
+    return op->emitError("cuDNN has no convolution over so many dimensions: ")
+           << conv.strides.size();
+  for (auto [low, high] : llvm::zip_equal(conv.pad_low, conv.pad_high))
+    if (low != high)
+      return op->emitError("cuDNN pads both ends of a convolution alike: ")
+             << low << " and " << high;
+  return success();
 }
 
 LogicalResult checkLibraryCalls(ModuleOp module) {
-  SmallVector<std::pair<OperationName, SmallVector<Type>>> known;
+  SmallVector<std::pair<OperationName, SmallVector<Type, 3>>> known;
   LogicalResult result = success();
   module.walk([&](Operation *op) {
-    bool isProduct = isa<graph::ContractOp, graph::AttentionOp, graph::AttentionGradOp>(op);
-    bool isLacking = target::isConv(op) || (isProduct && !hasProduct(op));
-    if (!isLacking)
+    bool isConv = target::isConv(op);
+    if (!isConv && !isa<graph::ContractOp, graph::AttentionOp, graph::AttentionGradOp>(op))
       return WalkResult::advance();
-    if (target::isConv(op)) {
-      result = op->emitError("convolutions can't be compiled for --target cuda yet");
+    if (isConv && failed(checkWindow(op))) {
+      result = failure();
       return WalkResult::interrupt();
     }
-    SmallVector<Type> types = {getElementTypeOrSelf(op->getOperand(0)),
-                               getElementTypeOrSelf(op->getOperand(1))};
-    if (llvm::is_contained(known, std::pair(op->getName(), types)))
+    SmallVector<Type, 3> types = elementTypesOf(op);
+    std::pair key(op->getName(), types);
+    if (hasTypes(types) || llvm::is_contained(known, key))
       return WalkResult::advance();
-    known.push_back({op->getName(), types});
-    result = op->emitError("cuBLASLt has no such operation for these element types: ")
-             << op->getName().stripDialect() << " of " << types[0] << " and " << types[1] << " to "
-             << getElementTypeOrSelf(op->getResult(0));
+    known.push_back(std::move(key));
+    result = op->emitError(isConv ? "cuDNN" : "cuBLASLt")
+             << " has no such operation for these element types: " << op->getName().stripDialect()
+             << " of " << types[0] << " and " << types[1] << " to " << types[2];
     return WalkResult::advance();
   });
   return result;
 }
 
+static uint64_t bytesOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
+}
+
 FailureOr<uint64_t> LibraryWorkspace::bytesOf(Operation *op) {
-  if (target::isConv(op))
-    return op->emitOpError("convolutions can't be compiled for --target cuda yet");
-  return isa<exec::MatmulOp>(op) ? kProductWorkspace : 0;
+  if (isa<exec::MatmulOp>(op))
+    return kWorkspace;
+  if (!target::isConv(op))
+    return 0;
+  return kWorkspace + cuda::bytesOf(op->getOperand(0).getType()) +
+         cuda::bytesOf(op->getOperand(1).getType()) + cuda::bytesOf(op->getResult(0).getType());
 }
 
 } // namespace dtc::cuda

@@ -1,4 +1,4 @@
-// What the libraries of a GPU are asked for: products by cuBLASLt.
+// What the libraries of a GPU are asked for: products by cuBLASLt, convolutions by cuDNN.
 #pragma once
 
 #include "dtc/Target/Target.h"
@@ -8,11 +8,11 @@ namespace dtc::cuda {
 /// Two of a matrix, and one over which products of equal strides follow each other.
 inline constexpr size_t kMostProductDims = 3;
 
-/// Refuses convolutions, for which there is no library call yet, and products of element types
-/// that cuBLASLt hasn't, naming the first op of each.
+/// Refuses products and convolutions that the libraries haven't, naming the first op of each.
 mlir::LogicalResult checkLibraryCalls(mlir::ModuleOp module);
 
-/// The same for every product: cuBLASLt takes what it finds useful of it.
+/// The same for every product: cuBLASLt takes what it finds useful of it. cuDNN may also need its
+/// operands in another layout.
 class LibraryWorkspace : public target::Workspace {
 public:
   mlir::FailureOr<uint64_t> bytesOf(mlir::Operation *op) override;

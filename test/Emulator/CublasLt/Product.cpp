@@ -1,10 +1,11 @@
 #include "Emulator/CublasLt/Product.h"
 
 #include "Emulator/Device/DeviceMemory.h"
-#include "Emulator/Interpreter/Half.h"
+#include "Emulator/Device/FloatElements.h"
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace dtc::emulator {
 
@@ -12,62 +13,24 @@ using namespace dtc::cuda;
 
 namespace {
 
-template <HalfKind Kind> double loadHalf(const std::byte *place) {
-  uint16_t bits;
-  std::memcpy(&bits, place, sizeof(bits));
-  if constexpr (Kind == HalfKind::BF16)
-    return std::bit_cast<float>(uint32_t(bits) << 16);
-  else
-    return static_cast<float>(std::bit_cast<_Float16>(bits));
-}
-
-uint16_t roundToBf16(float value) {
-  if (std::isnan(value))
-    return 0x7fff;
-  uint32_t bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-double load(const std::byte *place, cudaDataType_t type) {
-  switch (type) {
-  case CUDA_R_32F: {
-    float value;
-    std::memcpy(&value, place, sizeof(value));
-    return value;
-  }
-  case CUDA_R_64F: {
-    double value;
-    std::memcpy(&value, place, sizeof(value));
-    return value;
-  }
-  case CUDA_R_16F:
-    return loadHalf<HalfKind::F16>(place);
-  case CUDA_R_16BF:
-    return loadHalf<HalfKind::BF16>(place);
-  }
-  return 0;
-}
-
-void store(std::byte *place, cudaDataType_t type, double value) {
-  auto single = static_cast<float>(value);
+FloatKind kindOf(cudaDataType_t type) {
   switch (type) {
   case CUDA_R_32F:
-    std::memcpy(place, &single, sizeof(single));
-    break;
+    return FloatKind::F32;
   case CUDA_R_64F:
-    std::memcpy(place, &value, sizeof(value));
-    break;
-  case CUDA_R_16F: {
-    auto half = static_cast<_Float16>(single);
-    std::memcpy(place, &half, sizeof(half));
-    break;
+    return FloatKind::F64;
+  case CUDA_R_16F:
+    return FloatKind::F16;
+  case CUDA_R_16BF:
+    return FloatKind::BF16;
   }
-  case CUDA_R_16BF: {
-    uint16_t half = roundToBf16(single);
-    std::memcpy(place, &half, sizeof(half));
-    break;
-  }
-  }
+  return FloatKind::F32;
+}
+
+double load(const std::byte *place, cudaDataType_t type) { return loadFloat(place, kindOf(type)); }
+
+void store(std::byte *place, cudaDataType_t type, double value) {
+  storeFloat(place, kindOf(type), value);
 }
 
 /// Adds the bytes of a matrix's batch, run by run.

@@ -1,0 +1,210 @@
+// The entry points of the emulated cuDNN.
+#include "Emulator/Cudnn/Descriptors.h"
+#include "Emulator/Driver/Context.h"
+
+#include <algorithm>
+
+#define DTC_CUDA_FUNCTION(result, name, ...) extern "C" result name(__VA_ARGS__);
+namespace dtc::cuda {
+#include "dtc-cuda/CudnnFunctions.def"
+} // namespace dtc::cuda
+
+namespace dtc::emulator {
+
+using namespace dtc::cuda;
+
+namespace {
+
+struct Library {
+  CUstream stream = nullptr;
+};
+
+Handles<Library> &libraries() {
+  static auto *handles = new Handles<Library>("handle of cuDNN");
+  return *handles;
+}
+
+/// Faults of the driver have its codes; here they all mean a bad parameter.
+template <typename Body> cudnnStatus_t enterLibrary(const char *function, Body &&body) {
+  try {
+    body();
+    return CUDNN_STATUS_SUCCESS;
+  } catch (const Fault &fault) {
+    report(fault, function);
+    auto status = static_cast<cudnnStatus_t>(fault.code);
+    return status >= CUDNN_STATUS_NOT_INITIALIZED ? status : CUDNN_STATUS_BAD_PARAM;
+  }
+}
+
+void require(bool condition, const std::string &message) {
+  if (!condition)
+    throw Fault(CUDNN_STATUS_BAD_PARAM, message);
+}
+
+/// What is asked of a finished descriptor; fills at most `requested` elements.
+struct Answer {
+  cudnnBackendAttributeType_t type;
+  int64_t requested;
+  int64_t *count;
+  void *elements;
+
+  template <typename T>
+  void give(cudnnBackendAttributeType_t ofType, const std::vector<T> &values) const {
+    require(type == ofType, "an attribute is asked for as another type");
+    *count = static_cast<int64_t>(values.size());
+    std::memcpy(elements, values.data(), std::min(requested, *count) * sizeof(T));
+  }
+  /// Makes engines, or configurations of them, of descriptors that the caller has made.
+  void giveEngines(const BackendDescriptor &of, const std::vector<int> &numbers,
+                   cudnnBackendDescriptorType_t kind) const {
+    require(type == CUDNN_TYPE_BACKEND_DESCRIPTOR, "an attribute is asked for as another type");
+    *count = std::min<int64_t>(static_cast<int64_t>(numbers.size()), requested);
+    for (int64_t i = 0; i < *count; ++i) {
+      BackendDescriptor &filled = backendDescriptors().find(static_cast<void **>(elements)[i]);
+      require(filled.type() == kind, "a descriptor to be filled has another type");
+      filled.setEngine(of.convolution, numbers[i]);
+    }
+  }
+};
+
+void get(const BackendDescriptor &from, cudnnBackendAttributeName_t name, const Answer &answer) {
+  from.requireFinal();
+  switch (name) {
+  case CUDNN_ATTR_ENGINEHEUR_RESULTS:
+    return answer.giveEngines(
+        from, enginesFor(from.one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE)),
+        CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  case CUDNN_ATTR_ENGINECFG_ENGINE:
+    return answer.giveEngines(from, {from.number()}, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
+    return answer.give(CUDNN_TYPE_NUMERICAL_NOTE, from.engine().notes);
+  case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
+    return answer.give(CUDNN_TYPE_INT64, std::vector{static_cast<int64_t>(
+                                             from.engine().workspaceBytes(*from.convolution))});
+  default:
+    throw Fault(CUDNN_STATUS_NOT_SUPPORTED,
+                "the emulator doesn't tell attribute " + std::to_string(name));
+  }
+}
+
+/// The address that a pack has for a tensor.
+uint64_t addressOf(const BackendDescriptor &pack, const ConvTensor &tensor) {
+  auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  auto pointers = pack.all<uint64_t>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  size_t at = std::ranges::find(ids, tensor.id) - ids.begin();
+  require(at < ids.size(), "no address for the tensor " + std::to_string(tensor.id));
+  require(pointers[at] % tensor.alignment == 0,
+          "a tensor at " + hex(pointers[at]) + " isn't aligned to the " +
+              std::to_string(tensor.alignment) + " bytes that its plan was made for");
+  return pointers[at];
+}
+
+void execute(Stream &stream, const BackendDescriptor &plan, const BackendDescriptor &pack) {
+  plan.requireFinal();
+  pack.requireFinal();
+  const Convolution &convolution = *plan.convolution;
+  const Engine &engine = plan.engine();
+  ConvCall call{convolution,
+                engine.roundsToTF32 && convolution.input.kind == FloatKind::F32,
+                addressOf(pack, convolution.input),
+                addressOf(pack, convolution.weight),
+                addressOf(pack, convolution.output),
+                pack.one<uint64_t>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE),
+                engine.workspaceBytes(convolution)};
+  require(call.workspaceBytes == 0 || call.workspace, "the plan needs a workspace");
+  stream.submit(
+      {"convolution " + convolution.input.text() + " with " + convolution.weight.text(),
+       [call, &memory = stream.device().memory()] { return runConvolution(call, memory); }});
+}
+
+} // namespace
+} // namespace dtc::emulator
+
+namespace dtc::cuda {
+
+using namespace dtc::emulator;
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
+  return enterLibrary("cudnnCreate", [&] {
+    currentDevice();
+    *handle = libraries().add<cudnnHandle_t>(std::make_unique<Library>());
+  });
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  return enterLibrary("cudnnDestroy", [&] { libraries().take(handle); });
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, CUstream stream) {
+  return enterLibrary("cudnnSetStream", [&] {
+    streamOf(stream);
+    libraries().find(handle).stream = stream;
+  });
+}
+
+const char *cudnnGetErrorString(cudnnStatus_t status) {
+  switch (status) {
+  case CUDNN_STATUS_SUCCESS:
+    return "CUDNN_STATUS_SUCCESS";
+  case CUDNN_STATUS_BAD_PARAM:
+    return "CUDNN_STATUS_BAD_PARAM";
+  case CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED:
+    return "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED";
+  case CUDNN_STATUS_NOT_SUPPORTED:
+    return "CUDNN_STATUS_NOT_SUPPORTED";
+  default:
+    return "CUDNN_STATUS_UNKNOWN";
+  }
+}
+
+void cudnnGetLastErrorString(char *message, size_t bytes) {
+  if (bytes > 0)
+    *message = 0; // what is wrong was printed
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t *descriptor) {
+  return enterLibrary("cudnnBackendCreateDescriptor", [&] {
+    *descriptor = backendDescriptors().add<cudnnBackendDescriptor_t>(
+        std::make_unique<BackendDescriptor>(type));
+  });
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  return enterLibrary("cudnnBackendDestroyDescriptor",
+                      [&] { backendDescriptors().take(descriptor); });
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  return enterLibrary("cudnnBackendFinalize",
+                      [&] { backendDescriptors().find(descriptor).finalize(); });
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void *elements) {
+  return enterLibrary("cudnnBackendSetAttribute", [&] {
+    backendDescriptors().find(descriptor).set(name, type, count, elements);
+  });
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t requested,
+                                       int64_t *count, void *elements) {
+  return enterLibrary("cudnnBackendGetAttribute", [&] {
+    require(count && elements, "there is no room for an attribute");
+    get(backendDescriptors().find(descriptor), name, {type, requested, count, elements});
+  });
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack) {
+  return enterLibrary("cudnnBackendExecute", [&] {
+    execute(streamOf(libraries().find(handle).stream), backendDescriptors().find(plan),
+            backendDescriptors().find(pack));
+  });
+}
+
+} // namespace dtc::cuda

@@ -1,0 +1,223 @@
+#include "Emulator/Cudnn/Convolution.h"
+
+#include "Emulator/Device/DeviceMemory.h"
+#include "Emulator/Device/Fault.h"
+#include "dtc-cuda/Cudnn.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace dtc::emulator {
+
+using namespace dtc::cuda;
+
+namespace {
+
+void require(bool condition, const std::string &message) {
+  if (!condition)
+    throw Fault(CUDNN_STATUS_BAD_PARAM, message);
+}
+
+/// Batch, channels and three spatial dimensions, of which the first may be missing.
+using Shape = std::array<int64_t, 5>;
+
+Shape shapeOf(const std::vector<int64_t> &dims) {
+  Shape shape = {dims[0], dims[1], 1, 1, 1};
+  std::copy(dims.begin() + 2, dims.end(), shape.end() - (dims.size() - 2));
+  return shape;
+}
+
+/// Of windows: what a missing dimension has.
+std::array<int64_t, 3> windowOf(const std::vector<int64_t> &values, int64_t missing) {
+  std::array<int64_t, 3> window = {missing, missing, missing};
+  std::copy(values.begin(), values.end(), window.end() - values.size());
+  return window;
+}
+
+float roundToTF32(float value) {
+  constexpr uint32_t kDropped = 13;
+  auto bits = std::bit_cast<uint32_t>(value);
+  bits += (1U << (kDropped - 1)) - 1 + (bits >> kDropped & 1);
+  return std::bit_cast<float>(bits & ~((1U << kDropped) - 1));
+}
+
+/// Calls visit(number in the dense order, element in memory) for each element.
+template <typename Visit> void forEachElement(const ConvTensor &tensor, Visit &&visit) {
+  std::vector<int64_t> index(tensor.dims.size(), 0);
+  int64_t place = 0;
+  for (int64_t number = 0; number < tensor.elements(); ++number) {
+    visit(number, place);
+    for (size_t dim = index.size(); dim-- > 0;) {
+      place += tensor.strides[dim];
+      if (++index[dim] < tensor.dims[dim])
+        break;
+      place -= tensor.strides[dim] * tensor.dims[dim];
+      index[dim] = 0;
+    }
+  }
+}
+
+std::vector<double> loadDense(const ConvTensor &tensor, uint64_t address, bool roundsToTF32,
+                              const DeviceMemory &memory) {
+  std::vector<double> values(tensor.elements());
+  const std::byte *first = memory.hostAddress(address);
+  forEachElement(tensor, [&](int64_t number, int64_t place) {
+    double value = loadFloat(first + place * bytesOf(tensor.kind), tensor.kind);
+    values[number] = roundsToTF32 ? roundToTF32(static_cast<float>(value)) : value;
+  });
+  return values;
+}
+
+/// The loops over all products of an element of the weight with a row of the input or output.
+class Loops {
+public:
+  Loops(const Convolution &convolution, double *input, double *weight, double *output)
+      : kind(convolution.kind), input(input), weight(weight), output(output),
+        x(shapeOf(convolution.input.dims)), w(shapeOf(convolution.weight.dims)),
+        y(shapeOf(convolution.output.dims)), strides(windowOf(convolution.strides, 1)),
+        pads(windowOf(convolution.pre, 0)), dilations(windowOf(convolution.dilations, 1)) {}
+
+  void run() {
+    int64_t perGroup = y[1] / (x[1] / w[1]);
+    for (int64_t n = 0; n < y[0]; ++n)
+      for (int64_t o = 0; o < y[1]; ++o)
+        for (int64_t c = 0; c < w[1]; ++c)
+          channel(n, o, c, o / perGroup * w[1] + c);
+  }
+
+private:
+  void channel(int64_t n, int64_t o, int64_t c, int64_t inputChannel) {
+    for (int64_t i = 0; i < w[2]; ++i)
+      for (int64_t j = 0; j < w[3]; ++j)
+        for (int64_t k = 0; k < w[4]; ++k) {
+          double *factor = weight + (((o * w[1] + c) * w[2] + i) * w[3] + j) * w[4] + k;
+          for (int64_t d = 0; d < y[2]; ++d)
+            for (int64_t h = 0; h < y[3]; ++h) {
+              int64_t z = place(0, d, i), v = place(1, h, j);
+              if (z < 0 || z >= x[2] || v < 0 || v >= x[3])
+                continue;
+              row(factor, input + (((n * x[1] + inputChannel) * x[2] + z) * x[3] + v) * x[4],
+                  output + (((n * y[1] + o) * y[2] + d) * y[3] + h) * y[4], k);
+            }
+        }
+  }
+
+  int64_t place(int dim, int64_t out, int64_t kernel) const {
+    return out * strides[dim] - pads[dim] + kernel * dilations[dim];
+  }
+
+  void row(double *factor, double *in, double *out, int64_t k) const {
+    for (int64_t i = 0; i < y[4]; ++i) {
+      int64_t at = place(2, i, k);
+      if (at < 0 || at >= x[4])
+        continue;
+      if (kind == ConvKind::Forward)
+        out[i] += *factor * in[at];
+      else if (kind == ConvKind::BackwardData)
+        in[at] += *factor * out[i];
+      else
+        *factor += in[at] * out[i];
+    }
+  }
+
+  ConvKind kind;
+  double *input, *weight, *output;
+  Shape x, w, y;
+  std::array<int64_t, 3> strides, pads, dilations;
+};
+
+} // namespace
+
+int64_t ConvTensor::elements() const {
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    count *= dim;
+  return count;
+}
+
+uint64_t ConvTensor::extent() const {
+  int64_t last = 0;
+  for (size_t dim = 0; dim < dims.size(); ++dim)
+    last += (dims[dim] - 1) * strides[dim];
+  return (last + 1) * bytesOf(kind);
+}
+
+std::string ConvTensor::text() const {
+  std::string text;
+  for (int64_t dim : dims)
+    text += (text.empty() ? "" : "x") + std::to_string(dim);
+  return text;
+}
+
+const ConvTensor &Convolution::result() const {
+  return kind == ConvKind::Forward ? output : kind == ConvKind::BackwardData ? input : weight;
+}
+
+void Convolution::check() const {
+  size_t rank = strides.size() + 2;
+  std::string shapes = input.text() + " with " + weight.text() + " to " + output.text();
+  require(rank == 4 || rank == 5, "a convolution has two or three spatial dimensions");
+  for (const ConvTensor *tensor : {&input, &weight, &output}) {
+    require(tensor->dims.size() == rank && tensor->strides.size() == rank,
+            "a tensor's rank differs from that of its convolution: " + shapes);
+    for (int64_t dim : tensor->dims)
+      require(dim > 0, "a tensor is empty: " + shapes);
+    require(tensor->extent() == tensor->elements() * uint64_t(bytesOf(tensor->kind)),
+            "the emulator takes dense tensors alone");
+  }
+  require(pre.size() + 2 == rank && post == pre && dilations.size() + 2 == rank,
+          "paddings and dilations differ from the convolution's dimensions, or from each other");
+  require(input.dims[0] == output.dims[0] && weight.dims[0] == output.dims[1] &&
+              input.dims[1] % weight.dims[1] == 0 &&
+              output.dims[1] % (input.dims[1] / weight.dims[1]) == 0,
+          "channels or batches don't fit: " + shapes);
+  for (size_t dim = 0; dim < strides.size(); ++dim) {
+    int64_t window = (weight.dims[dim + 2] - 1) * dilations[dim] + 1;
+    int64_t rest = input.dims[dim + 2] + pre[dim] + post[dim] - window;
+    require(rest >= 0 && rest / strides[dim] + 1 == output.dims[dim + 2],
+            "windows don't fit: " + shapes);
+  }
+}
+
+Accesses runConvolution(const ConvCall &call, const DeviceMemory &memory) {
+  const Convolution &convolution = call.convolution;
+  std::array<const ConvTensor *, 3> tensors = {&convolution.input, &convolution.weight,
+                                               &convolution.output};
+  std::array<uint64_t, 3> addresses = {call.input, call.weight, call.output};
+  std::array<std::vector<double>, 3> values;
+  Accesses accesses;
+  size_t result = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Range range{addresses[i], addresses[i] + tensors[i]->extent()};
+    memory.translate(range.begin, tensors[i]->extent());
+    if (tensors[i] == &convolution.result()) {
+      result = i;
+      values[i].assign(tensors[i]->elements(), 0);
+      accesses.writes.push_back(range);
+      continue;
+    }
+    values[i] = loadDense(*tensors[i], addresses[i], call.roundsToTF32, memory);
+    accesses.reads.push_back(range);
+  }
+  if (call.workspaceBytes > 0) {
+    // Whatever else lies in the workspace is lost, as with a true library.
+    memory.translate(call.workspace, call.workspaceBytes);
+    std::memset(memory.hostAddress(call.workspace), 0xff, call.workspaceBytes);
+    accesses.writes.push_back({call.workspace, call.workspace + call.workspaceBytes});
+  }
+  Loops(convolution, values[0].data(), values[1].data(), values[2].data()).run();
+  const ConvTensor &target = *tensors[result];
+  std::byte *first = memory.hostAddress(addresses[result]);
+  forEachElement(target, [&](int64_t number, int64_t place) {
+    storeFloat(first + place * bytesOf(target.kind), target.kind,
+               convolution.alpha * values[result][number]);
+  });
+  auto byAddress = [](const Range &a, const Range &b) { return a.begin < b.begin; };
+  std::ranges::sort(accesses.reads, byAddress);
+  std::ranges::sort(accesses.writes, byAddress);
+  return accesses;
+}
+
+} // namespace dtc::emulator

@@ -1,0 +1,263 @@
+#include "Emulator/Cudnn/Descriptors.h"
+
+#include <algorithm>
+#include <set>
+
+namespace dtc::emulator {
+
+using namespace dtc::cuda;
+
+namespace {
+
+void require(bool condition, const std::string &message) {
+  if (!condition)
+    throw Fault(CUDNN_STATUS_BAD_PARAM, message);
+}
+
+/// Attributes are numbered in hundreds, one for each kind of descriptor; operations share theirs.
+struct Rule {
+  cudnnBackendDescriptorType_t owner;
+  cudnnBackendAttributeName_t first, last;
+  cudnnBackendAttributeType_t type;
+};
+
+constexpr Rule kRules[] = {
+    {CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_ATTR_CONVOLUTION_COMP_TYPE,
+     CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE},
+    {CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+     CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE},
+    {CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_ATTR_CONVOLUTION_DILATIONS,
+     CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64},
+    {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_ATTR_ENGINEHEUR_MODE,
+     CUDNN_TYPE_HEUR_MODE},
+    {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+     CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
+     CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE},
+    {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+     CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+     CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_HANDLE,
+     CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE},
+    {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS,
+     CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_DATA_TYPE,
+     CUDNN_TYPE_DATA_TYPE},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
+     CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_ATTR_TENSOR_STRIDES,
+     CUDNN_TYPE_INT64},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_UNIQUE_ID,
+     CUDNN_TYPE_INT64},
+    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
+     CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64},
+    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+     CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR},
+    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
+     CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR},
+};
+
+/// The attributes of an operation, in the order that all have.
+struct OperationNames {
+  ConvKind kind;
+  cudnnBackendAttributeName_t alpha, beta, window, weight, input, output;
+};
+
+const OperationNames *operationNames(cudnnBackendDescriptorType_t type) {
+  static const std::map<cudnnBackendDescriptorType_t, OperationNames> all = {
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+       {ConvKind::Forward, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y}},
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+       {ConvKind::BackwardData, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY}},
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+       {ConvKind::BackwardFilter, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY}},
+  };
+  auto found = all.find(type);
+  return found == all.end() ? nullptr : &found->second;
+}
+
+unsigned sizeOf(cudnnBackendAttributeType_t type) {
+  switch (type) {
+  case CUDNN_TYPE_HANDLE:
+  case CUDNN_TYPE_INT64:
+  case CUDNN_TYPE_DOUBLE:
+  case CUDNN_TYPE_VOID_PTR:
+  case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+    return 8;
+  case CUDNN_TYPE_DATA_TYPE:
+  case CUDNN_TYPE_FLOAT:
+  case CUDNN_TYPE_CONVOLUTION_MODE:
+  case CUDNN_TYPE_HEUR_MODE:
+  case CUDNN_TYPE_NUMERICAL_NOTE:
+    return 4;
+  }
+  throw Fault(CUDNN_STATUS_BAD_PARAM, "unknown type of attributes");
+}
+
+FloatKind kindOf(cudnnDataType_t type) {
+  switch (type) {
+  case CUDNN_DATA_FLOAT:
+    return FloatKind::F32;
+  case CUDNN_DATA_DOUBLE:
+    return FloatKind::F64;
+  case CUDNN_DATA_HALF:
+    return FloatKind::F16;
+  case CUDNN_DATA_BFLOAT16:
+    return FloatKind::BF16;
+  }
+  throw Fault(CUDNN_STATUS_NOT_SUPPORTED, "the emulator lacks a type of elements");
+}
+
+std::string nameOf(cudnnBackendAttributeName_t name) { return "attribute " + std::to_string(name); }
+
+} // namespace
+
+Handles<BackendDescriptor> &backendDescriptors() {
+  static auto *handles = new Handles<BackendDescriptor>("descriptor of cuDNN");
+  return *handles;
+}
+
+BackendDescriptor::BackendDescriptor(cudnnBackendDescriptorType_t type) : ownType(type) {
+  constexpr cudnnBackendDescriptorType_t kFilled[] = {CUDNN_BACKEND_ENGINE_DESCRIPTOR,
+                                                      CUDNN_BACKEND_ENGINECFG_DESCRIPTOR};
+  auto isOwner = [&](const Rule &rule) { return rule.owner == type; };
+  require(std::ranges::any_of(kRules, isOwner) || std::ranges::count(kFilled, type),
+          "the emulator lacks descriptors of type " + std::to_string(type));
+}
+
+void BackendDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                            int64_t count, const void *elements) {
+  require(!isFinal, nameOf(name) + " is set after its descriptor was finalized");
+  require(elements && count > 0, nameOf(name) + " has no elements");
+  const OperationNames *names = operationNames(ownType);
+  bool isScale = names && (name == names->alpha || name == names->beta) &&
+                 (type == CUDNN_TYPE_FLOAT || type == CUDNN_TYPE_DOUBLE);
+  auto allows = [&](const Rule &rule) {
+    return rule.owner == ownType && name >= rule.first && name <= rule.last && rule.type == type;
+  };
+  require(isScale || std::ranges::any_of(kRules, allows),
+          nameOf(name) + " of type " + std::to_string(type) + " isn't one of a descriptor " +
+              std::to_string(ownType));
+  const auto *first = static_cast<const std::byte *>(elements);
+  attributes[name].assign(first, first + count * sizeOf(type));
+}
+
+const std::vector<std::byte> &BackendDescriptor::bytesOf(cudnnBackendAttributeName_t name) const {
+  auto found = attributes.find(name);
+  require(found != attributes.end(), nameOf(name) + " isn't set");
+  return found->second;
+}
+
+void BackendDescriptor::requireFinal() const {
+  if (!isFinal)
+    throw Fault(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a descriptor isn't finalized");
+}
+
+const BackendDescriptor &BackendDescriptor::nested(cudnnBackendAttributeName_t name) const {
+  const BackendDescriptor &found = backendDescriptors().find(one<void *>(name));
+  found.requireFinal();
+  return found;
+}
+
+double BackendDescriptor::scale(cudnnBackendAttributeName_t name) const {
+  return bytesOf(name).size() == sizeof(float) ? one<float>(name) : one<double>(name);
+}
+
+ConvTensor BackendDescriptor::tensor() const {
+  require(ownType == CUDNN_BACKEND_TENSOR_DESCRIPTOR, "an operand isn't a tensor");
+  return {kindOf(one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE)),
+          all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS), all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES),
+          one<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT),
+          one<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID)};
+}
+
+void BackendDescriptor::finalizeOperation() {
+  const OperationNames &names = *operationNames(ownType);
+  const BackendDescriptor &window = nested(names.window);
+  require(window.ownType == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "a window isn't a convolution's");
+  auto made = std::make_shared<Convolution>();
+  made->kind = names.kind;
+  made->input = nested(names.input).tensor();
+  made->weight = nested(names.weight).tensor();
+  made->output = nested(names.output).tensor();
+  made->strides = window.all<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+  made->pre = window.all<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+  made->post = window.all<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
+  made->dilations = window.all<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
+  made->alpha = scale(names.alpha);
+  require(scale(names.beta) == 0, "the emulator adds nothing to a convolution's result");
+  require(window.one<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) ==
+              CUDNN_CROSS_CORRELATION,
+          "the emulator turns no weights");
+  require(window.one<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS) ==
+              static_cast<int64_t>(made->strides.size()),
+          "the window has another number of dimensions than it says");
+  made->check();
+  convolution = std::move(made);
+}
+
+void BackendDescriptor::finalize() {
+  require(!isFinal, "a descriptor is finalized twice");
+  switch (ownType) {
+  case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
+    (void)tensor();
+    break;
+  case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
+    (void)one<void *>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
+    require(all<void *>(CUDNN_ATTR_OPERATIONGRAPH_OPS).size() == 1,
+            "the emulator takes one operation a graph");
+    convolution = nested(CUDNN_ATTR_OPERATIONGRAPH_OPS).convolution;
+    break;
+  case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+    (void)one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE);
+    convolution = nested(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).convolution;
+    break;
+  case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
+    (void)one<void *>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+    const BackendDescriptor &configuration = nested(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    convolution = configuration.convolution;
+    engineNumber = configuration.engineNumber;
+    break;
+  }
+  case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR: {
+    auto ids = all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+    require(ids.size() == all<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).size() &&
+                std::set<int64_t>(ids.begin(), ids.end()).size() == ids.size(),
+            "a variant pack hasn't one address for each id");
+    break;
+  }
+  default:
+    if (operationNames(ownType))
+      finalizeOperation();
+  }
+  isFinal = true;
+}
+
+void BackendDescriptor::setEngine(std::shared_ptr<const Convolution> of, int number) {
+  convolution = std::move(of);
+  engineNumber = number;
+  isFinal = true;
+}
+
+} // namespace dtc::emulator

@@ -1,0 +1,56 @@
+// What cuDNN's opaque descriptors hold.
+#pragma once
+
+#include "Emulator/Cudnn/Engines.h"
+#include "Emulator/Driver/Handles.h"
+
+#include <cstring>
+#include <map>
+
+namespace dtc::emulator {
+
+class BackendDescriptor {
+public:
+  explicit BackendDescriptor(cuda::cudnnBackendDescriptorType_t type);
+
+  cuda::cudnnBackendDescriptorType_t type() const { return ownType; }
+  /// Throws a Fault where the attribute isn't one of this descriptor, or has another type.
+  void set(cuda::cudnnBackendAttributeName_t name, cuda::cudnnBackendAttributeType_t type,
+           int64_t count, const void *elements);
+  /// Checks that nothing is missing and that all fits together.
+  void finalize();
+  void requireFinal() const;
+
+  template <typename T> std::vector<T> all(cuda::cudnnBackendAttributeName_t name) const {
+    const std::vector<std::byte> &bytes = bytesOf(name);
+    std::vector<T> values(bytes.size() / sizeof(T));
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+    return values;
+  }
+  template <typename T> T one(cuda::cudnnBackendAttributeName_t name) const {
+    return all<T>(name).at(0);
+  }
+
+  /// Of an operation and all that is made of it.
+  std::shared_ptr<const Convolution> convolution;
+  /// Of an engine, its configuration and its plan.
+  void setEngine(std::shared_ptr<const Convolution> of, int number);
+  const Engine &engine() const { return engineAt(engineNumber); }
+  int number() const { return engineNumber; }
+
+private:
+  const std::vector<std::byte> &bytesOf(cuda::cudnnBackendAttributeName_t name) const;
+  const BackendDescriptor &nested(cuda::cudnnBackendAttributeName_t name) const;
+  double scale(cuda::cudnnBackendAttributeName_t name) const;
+  ConvTensor tensor() const;
+  void finalizeOperation();
+
+  cuda::cudnnBackendDescriptorType_t ownType;
+  bool isFinal = false;
+  std::map<cuda::cudnnBackendAttributeName_t, std::vector<std::byte>> attributes;
+  int engineNumber = 0;
+};
+
+Handles<BackendDescriptor> &backendDescriptors();
+
+} // namespace dtc::emulator
