@@ -74,18 +74,21 @@ public:
       : activations(activations), block(block), inside(block.forward.begin(), block.forward.end()) {}
 
   void run() {
+    bool isFull = block.kind == dist::Recompute::Full;
+    for (Operation *op : block.forward)
+      for (Value result : op->getResults())
+        if (!isFull)
+          copies[result] = result;
     const auto *first = llvm::find_if(block.backward, [&](Operation *op) {
-      return llvm::any_of(op->getOperands(), [&](Value v) { return activations.contains(v); });
+      return llvm::any_of(op->getOperands(), [&](Value operand) {
+        return activations.contains(operand) && !copies.contains(operand);
+      });
     });
     if (first == block.backward.end())
       return;
     builder.emplace(*first);
-    if (block.kind == dist::Recompute::Full)
+    if (isFull)
       cloneNeeded();
-    else
-      for (Operation *op : block.forward)
-        for (Value result : op->getResults())
-          copies[result] = result;
     for (Operation *op : block.backward)
       for (OpOperand &operand : op->getOpOperands())
         operand.set(again(operand.get()));

@@ -47,8 +47,9 @@ func.func @full(
 // CHECK-SAME: %[[W:[^:]*]]: tensor<4x4xf32> {{{[^}]*}}parameter, "w">}
 // CHECK: %[[X:.*]] = math.exp
 // CHECK: %[[M:.*]] = math.exp %[[M0]]
-// CHECK: %[[A:.*]] = arith.mulf
 // CHECK: arith.mulf
+// CHECK: %[[A:.*]] = arith.mulf
+// CHECK: arith.mulf %[[A]], %[[A]]
 // CHECK: %[[DY:.*]] = math.log
 // The later block comes first.
 // CHECK: %[[BA:.*]] = dtc.barrier %[[A]] {dtc.backward = #dtc.backward<5, recompute>}
