@@ -21,6 +21,7 @@ struct RunOptions {
   bool shuffle = true;
   uint64_t seed = 0;
   double timeoutSeconds = 1800;
+  bool processes = false;       ///< `--processes`, which the caller sees to
   std::optional<Launch> launch; ///< where this process is one rank
 };
 

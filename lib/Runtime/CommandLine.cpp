@@ -1,6 +1,7 @@
 #include "dtc-rt/CommandLine.h"
 
 #include "dtc-io/SuddenEnd.h"
+#include "dtc-rt/LocalProcesses.h"
 #include "dtc-rt/Run.h"
 
 #include <CLI/CLI.hpp>
@@ -64,6 +65,8 @@ void addOptions(CLI::App &app, RunOptions &options) {
   app.add_option("--log", options.log, "write a JSON object a step")->type_name("FILE.jsonl");
   app.add_option("--save-weights", options.saveWeights, "write the trained weights")
       ->type_name("FILE.safetensors");
+  app.add_flag("--processes", options.processes,
+               "start the ranks as processes of this machine (default: as threads)");
   app.add_option("--timeout", options.timeoutSeconds,
                  "seconds that a rank waits for another (default: 1800)")
       ->check(CLI::Range(0.001, 1e7))
@@ -90,6 +93,15 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
     return launch.status();
   options.launch = *launch;
   return Status::ok();
+}
+
+/// Ranks that this program started itself have `--processes` too.
+Status start(const RunOptions &options, bool isStartedByParent, char **argv) {
+  if (!options.processes || isStartedByParent)
+    return run(options);
+  if (options.launch)
+    return {ExitCode::Usage, "--processes starts all ranks, but a launcher has started this one"};
+  return runLocalProcesses(options.artifact, argv);
 }
 
 int report(const Status &status) {
@@ -122,10 +134,15 @@ int runCommand(int argc, char **argv) {
   app.allow_extras();
   RunOptions options;
   addOptions(app, options);
+  std::optional<ParentLink> parent = ParentLink::find();
   try {
     if (Status status = parse(app, normalizeArguments(argc, argv), options); !status.isOk())
       return report(status);
-    return report(run(options));
+    Status status = start(options, parent.has_value(), argv);
+    if (!parent)
+      return report(status);
+    parent->tell(status);
+    return static_cast<int>(status.code());
   } catch (const CLI::Success &success) {
     return app.exit(success); // --help, --version
   } catch (const CLI::ParseError &error) {

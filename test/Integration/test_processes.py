@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -86,3 +88,199 @@ def test_processes_give_the_bits_of_threads(compiled, tmp_path, plan, ranks):
     expected = trained(*results("threads"))
     assert len(expected[0]) == 4
     assert trained(*results("processes")) == expected
+
+
+@pytest.fixture(scope="module")
+def mlp(tmp_path_factory):
+    """A small artifact of two ranks."""
+    artifact = tmp_path_factory.mktemp("mlp") / "mlp.dtc"
+    check_call("dtc", "compile", MODELS / "mlp.onnx", "--devices", 2, "--plan", "dp=2", "--loss", "cross_entropy",
+               "--global-batch", 8, "-o", artifact)
+    return artifact
+
+
+def command(artifact, *flags) -> tuple:
+    return (artifact, "--data", MODELS / "mlp.data.safetensors", "--no-shuffle", *flags)
+
+
+def wait_for_steps(log) -> None:
+    """Until a run is well under way."""
+    end = time.monotonic() + 60
+    while not log.exists() or log.read_text().count("\n") < 3:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def endless(artifact, log, *flags) -> tuple:
+    return command(artifact, "--steps", 10**9, "--log", log, *flags)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_rank_ends_the_others(mlp, tmp_path, victim):
+    job = launch([endless(mlp, tmp_path / "log.jsonl")] * 2)
+    wait_for_steps(tmp_path / "log.jsonl")
+    job.processes[victim].kill()
+    code, said = job.finish(timeout=10)[1 - victim]
+    assert code == 5
+    assert f"rank {victim} was lost" in said
+
+
+def test_a_rank_that_hangs_ends_the_others(mlp, tmp_path):
+    job = launch([endless(mlp, tmp_path / "log.jsonl", "--timeout", 2)] * 2)
+    wait_for_steps(tmp_path / "log.jsonl")
+    job.processes[1].send_signal(signal.SIGSTOP)
+    try:
+        said = job.processes[0].communicate(timeout=12)[1]
+        assert job.processes[0].returncode == 5
+        assert "rank 0 waited 2 s in" in said and "for rank: 1" in said
+    finally:
+        job.processes[1].kill()
+        job.finish()
+
+
+def test_a_rank_that_fails_ends_the_others(mlp, tmp_path):
+    """Each says why: the one that failed with its own exit code, the others with 5."""
+    broken = tmp_path / "data.safetensors"
+    broken.write_bytes(b"short")
+    (code, said), (broken_code, broken_said) = launch(
+        [command(mlp), (mlp, "--data", broken)]).finish(timeout=10)
+    assert broken_code == 3 and str(broken) in broken_said
+    assert code == 5 and "ended because of rank 1" in said and str(broken) in said
+
+
+def test_another_artifact_is_noticed(mlp, tmp_path):
+    other = tmp_path / "other.dtc"
+    check_call("dtc", "compile", MODELS / "mlp.onnx", "--devices", 2, "--plan", "dp=2", "--loss", "cross_entropy",
+               "--global-batch", 8, "--lr", "0.5", "-o", other)
+    for code, said in launch([command(mlp), command(other)]).finish(timeout=10):
+        assert code == 5
+        assert "rank 1 has another artifact" in said
+
+
+def test_another_command_line_is_noticed(mlp):
+    for code, said in launch([command(mlp), command(mlp, "--seed", 3)]).finish(timeout=10):
+        assert code == 5
+        assert "rank 1 has another command line" in said
+
+
+def test_a_missing_rank_is_named(mlp):
+    job = launch([command(mlp, "--timeout", 1)] * 2)
+    job.processes[1].kill()
+    code, said = job.finish(timeout=11)[0]
+    assert code == 5
+    assert "rank: 1" in said or "rank 1 was lost" in said
+
+
+def test_other_than_the_artifacts_ranks_are_refused(mlp):
+    for code, said in launch([command(mlp)] * 3).finish(timeout=20):
+        assert code in (4, 5)  # each finds it, unless another one ends it first
+        assert "--devices 3" in said
+
+
+def test_part_of_a_launchers_variables_is_wrong_usage(mlp):
+    outcome = call("dtc-run", *command(mlp), env=os.environ | {"RANK": "0", "WORLD_SIZE": "2"})
+    assert outcome.code == 2
+    assert "LOCAL_RANK is missing" in outcome.error_line()
+
+
+def test_strangers_change_nothing(mlp, tmp_path):
+    """One that talks nonsense and one that is silent: neither joins, neither holds up the ranks."""
+    port, weights = free_port(), tmp_path / "w.safetensors"
+    job = launch([command(mlp, "--steps", 3, "--save-weights", weights)], port=port, WORLD_SIZE="2")
+    strangers = []
+    end = time.monotonic() + 20
+    while len(strangers) < 2:
+        assert time.monotonic() < end
+        try:
+            strangers.append(socket.create_connection(("127.0.0.1", port)))
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    strangers[0].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
+    second = subprocess.Popen([str(BIN / "dtc-run"), *map(str, command(mlp, "--steps", 3, "--save-weights", weights))],
+                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              env=os.environ | variables(1, 2, port))
+    job.processes.append(second)
+    assert [code for code, _ in job.finish()] == [0, 0]
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_another_token_keeps_a_rank_out(mlp):
+    port = free_port()
+    first = launch([command(mlp, "--timeout", 2)], port=port, WORLD_SIZE="2", DTC_JOB_TOKEN="ours")
+    other = subprocess.run([str(BIN / "dtc-run"), *map(str, command(mlp, "--timeout", 2))], capture_output=True,
+                           text=True, env=os.environ | variables(1, 2, port) | {"DTC_JOB_TOKEN": "theirs"})
+    assert other.returncode == 5 and "another job listens" in other.stderr
+    code, said = first.finish(timeout=12)[0]
+    assert code == 5 and "for the start of rank: 1" in said
+
+
+def test_a_signal_to_one_rank_stops_all(mlp, tmp_path):
+    weights = tmp_path / "w.safetensors"
+    job = launch([endless(mlp, tmp_path / "log.jsonl", "--save-weights", weights)] * 2)
+    wait_for_steps(tmp_path / "log.jsonl")
+    job.processes[1].send_signal(signal.SIGTERM)
+    assert [code for code, _ in job.finish(timeout=20)] == [75, 75]
+    assert weights.exists()
+
+
+class TestStartedByItself:
+    """`dtc-run --processes`."""
+
+    def test_gives_the_bits_of_threads(self, mlp, tmp_path):
+        results = []
+        for flags in ([], ["--processes"]):
+            log, weights = (tmp_path / f"run{len(flags)}{suffix}" for suffix in (".jsonl", ".safetensors"))
+            outcome = check_call("dtc-run", *command(mlp, "--steps", 5, "--log", log, "--save-weights", weights), *flags)
+            assert outcome.out.count("5 steps, loss") == 1
+            results.append(trained(log, weights))
+        assert results[0] == results[1]
+
+    def test_says_in_one_line_why_it_failed(self, mlp, tmp_path):
+        missing = tmp_path / "none.safetensors"
+        outcome = call("dtc-run", mlp, "--data", missing, "--processes")
+        assert outcome.code == 3
+        assert str(missing) in outcome.error_line()
+
+    def test_a_killed_rank_ends_the_run(self, mlp, tmp_path):
+        log = tmp_path / "log.jsonl"
+        run = subprocess.Popen([str(BIN / "dtc-run"), *map(str, endless(mlp, log)), "--processes"],
+                               stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        wait_for_steps(log)
+        children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        assert len(children) == 2
+        os.kill(int(children[1]), signal.SIGKILL)
+        said = run.communicate(timeout=12)[1]
+        assert run.returncode == 5
+        assert said.count("error:") == 1 and "rank 1 was lost: it was ended by signal 9" in said
+
+    def test_a_signal_stops_it(self, mlp, tmp_path):
+        log, weights = tmp_path / "log.jsonl", tmp_path / "w.safetensors"
+        run = subprocess.Popen([str(BIN / "dtc-run"), *map(str, endless(mlp, log, "--save-weights", weights)),
+                                "--processes"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        wait_for_steps(log)
+        run.send_signal(signal.SIGTERM)
+        run.communicate(timeout=20)
+        assert run.returncode == 75
+        assert weights.exists()
+
+    def test_not_under_a_launcher(self, mlp):
+        outcome = call("dtc-run", *command(mlp), "--processes", env=os.environ | variables(0, 2, free_port()))
+        assert outcome.code == 2
+        assert "--processes" in outcome.error_line()
+
+
+def test_mpirun(mlp, tmp_path):
+    """Debian's Open MPI starts the ranks; dtc-run uses nothing else of it."""
+    if not shutil.which("mpirun"):
+        pytest.skip("mpirun is not installed (scripts/install.sh --tests does it)")
+    log, weights = tmp_path / "log.jsonl", tmp_path / "w.safetensors"
+    flags = command(mlp, "--steps", 3, "--log", log, "--save-weights", weights)
+    environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(["mpirun", "-n", "2", "--oversubscribe", BIN / "dtc-run", *map(str, flags)],
+                          capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("3 steps, loss") == 1
+    expected = tmp_path / "threads.jsonl", tmp_path / "threads.safetensors"
+    check_call("dtc-run", *command(mlp, "--steps", 3, "--log", expected[0], "--save-weights", expected[1]))
+    assert trained(log, weights) == trained(*expected)
