@@ -1,6 +1,7 @@
 #include "dtc/Replay/ReplayPrograms.h"
 
 #include "RankReplay.h"
+#include "StoredParts.h"
 
 namespace dtc::replay {
 
@@ -12,6 +13,8 @@ std::string replayPrograms(const std::vector<Role> &roles) {
   for (size_t role = 0; role < roles.size(); ++role) {
     programs.emplace_back(*roles[role].program);
     if (std::string wrong = programs.back().prepare(); !wrong.empty())
+      return "role " + std::to_string(role) + ": " + wrong;
+    if (std::string wrong = checkStoredParts(roles[role]); !wrong.empty())
       return "role " + std::to_string(role) + ": " + wrong;
   }
   std::vector<Traffic> traffic(classes.size());

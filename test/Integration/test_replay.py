@@ -23,6 +23,8 @@ PROGRAMS = [
     ("t5", 4, "dp=2,tp=2", []),
     ("moe", 4, "ep=4,micro_batch=1", []),
     ("gpt2", 2, "tp=2,micro_batch=2", ["--loss", "none"]),
+    ("mlp", 2, "dp=2,zero=1", []),
+    ("gpt2", 4, "dp=2,tp=2,zero=3,micro_batch=1", ["--clip-grad-norm", 1]),
 ]
 
 
@@ -46,4 +48,8 @@ def test_faults_are_found(tmp_path, model, devices, plan, flags):
         kinds |= {"swapped calls"}
     if "micro_batch=1" in plan:  # one microbatch alone adds to nothing that has to be cleared
         kinds |= {"missing clear", "swapped microbatches", "wrong stride", "wrong scope"}
+    if "zero" in plan:
+        kinds |= {"wrong bucket"}
+    if "zero=3" in plan:
+        kinds |= {"parts of other ranks", "wrong group"}
     assert kinds <= set(result["planted"])

@@ -37,6 +37,9 @@
 // Ranks that can't be told apart are replayed once: those of one role whose peers
 // and groups lead to ranks that can't be told apart either (lib/Replay/RankClasses.h).
 //
+// Stored parts (ZeRO) are gathered and scattered among the ranks that their placements name, and
+// all that is stored of a parameter lies alike (lib/Replay/StoredParts.h).
+//
 // Not known here: what a kernel computes, which part of a value a product reads,
 // and whether all ranks of a role together use the wrong group of the right size.
 #pragma once

@@ -96,6 +96,7 @@ public:
     for (uint32_t i = 0; i < program.functions.size(); ++i)
       functionFaults(i);
     bindings();
+    wrongBuckets();
     messages();
     thin();
   }
@@ -162,7 +163,9 @@ private:
   void earlyReuse(uint32_t index, const std::vector<Life> &lives);
   void queueFaults(uint32_t index, size_t i, const std::string &place);
   void collectiveFaults(uint32_t index, size_t i, const std::string &place);
+  void partFaults(uint32_t index, size_t i, const std::string &place);
   void bindings();
+  void wrongBuckets();
   void messages();
   void thin();
 
@@ -240,6 +243,7 @@ void MutantMaker::functionFaults(uint32_t index) {
     operandFaults(index, i, place);
     queueFaults(index, i, place);
     collectiveFaults(index, i, place);
+    partFaults(index, i, place);
   }
   earlyReuse(index, lives);
 }
@@ -406,6 +410,40 @@ void MutantMaker::bindings() {
     add("moved binding", program.bindings[binding]->name, [binding](fbs::ProgramT &p) {
       setOffset(*p.bindings[binding]->ref, p.bindings[binding]->ref->offset() + 64);
     });
+}
+
+/// Parts gathered among as many other ranks.
+void MutantMaker::partFaults(uint32_t index, size_t i, const std::string &place) {
+  const fbs::FunctionT &function = *program.functions[index];
+  const fbs::InstructionT &instruction = *function.instructions[i];
+  const auto *op = instruction.op.AsCollective();
+  if (!op || op->kind != fbs::CollectiveKind::AllGather)
+    return;
+  auto isPart = [&](const fbs::BoundValue &bound) {
+    return bound.value() == instruction.reads[0] &&
+           !program.bindings[bound.binding()]->placement->flat_axes.empty();
+  };
+  if (std::ranges::none_of(function.arguments, isPart))
+    return;
+  for (uint32_t group = 0; group < program.groups.size(); ++group)
+    if (group != op->group && program.groups[group]->lists[0]->ranks.size() ==
+                                  program.groups[op->group]->lists[0]->ranks.size())
+      add("parts of other ranks", place, [=](fbs::ProgramT &p) {
+        p.functions[index]->instructions[i]->op.AsCollective()->group = group;
+      });
+}
+
+/// One of several things that are stored of a parameter lies elsewhere in its bucket.
+void MutantMaker::wrongBuckets() {
+  std::map<std::string, std::vector<size_t>> stored;
+  for (size_t i = 0; i < program.bindings.size(); ++i)
+    if (!program.bindings[i]->placement->flat_axes.empty())
+      stored[program.bindings[i]->name].push_back(i);
+  for (const auto &[name, list] : stored)
+    for (size_t i = 0; list.size() > 1 && i < list.size(); ++i)
+      add("wrong bucket", name, [binding = list[i]](fbs::ProgramT &p) {
+        p.bindings[binding]->placement->bucket_offset += 1;
+      });
 }
 
 void MutantMaker::messages() {
