@@ -3,6 +3,8 @@
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Interpreter/Interpreter.h"
 
+#include "RankLayout.h"
+
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -13,7 +15,6 @@ namespace dtc::interpreter {
 
 using graph::RoleAttr;
 using graph::RoleKind;
-using sharding::TensorSharding;
 
 namespace {
 
@@ -24,7 +25,7 @@ using Key = std::tuple<RoleKind, std::string, int>;
 struct Twin {
   Tensor whole;
   Tensors shards;
-  TensorSharding sharding;
+  RankLayout layout;
 };
 
 class Step {
@@ -43,7 +44,7 @@ private:
   LogicalResult keep(func::FuncOp whole, func::FuncOp part, const Tensors &results,
                      std::vector<Tensors> &ofRanks);
   LogicalResult compare(bool isUpdate);
-  FailureOr<TensorSharding> shardingOf(func::FuncOp func, Attribute attr);
+  FailureOr<RankLayout> layoutOf(func::FuncOp func, DictionaryAttr attributes);
 
   ModuleOp global, local;
   StepOptions options;
@@ -175,12 +176,11 @@ FailureOr<Tensor> Step::samples(func::FuncOp func, unsigned index, RoleAttr role
 // Calls
 //===----------------------------------------------------------------------===//
 
-FailureOr<TensorSharding> Step::shardingOf(func::FuncOp func, Attribute attr) {
-  auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
-  auto result = sharding ? dist::toSharding(sharding, mesh) : std::nullopt;
-  if (!result)
+FailureOr<RankLayout> Step::layoutOf(func::FuncOp func, DictionaryAttr attributes) {
+  std::optional<RankLayout> layout = RankLayout::of(attributes, mesh);
+  if (!layout)
     return func.emitError() << "has an argument or result without a sharding";
-  return *result;
+  return *layout;
 }
 
 FailureOr<Twin> Step::argument(func::FuncOp whole, func::FuncOp part, unsigned index,
@@ -189,14 +189,13 @@ FailureOr<Twin> Step::argument(func::FuncOp whole, func::FuncOp part, unsigned i
   if (!role || !Tensor::isSupported(whole.getArgumentTypes()[index]))
     return whole.emitError() << "argument " << index << " has no role or a type that isn't "
                              << "interpreted";
-  auto sharding =
-      shardingOf(part, part.getArgAttr(index, dist::DistDialect::kSharding));
-  if (failed(sharding))
+  auto layout = layoutOf(part, part.getArgAttrDict(index));
+  if (failed(layout))
     return failure();
   bool isData = role.getKind() == RoleKind::Input || role.getKind() == RoleKind::Target;
   auto found = values.find(keyOf(role));
   if (!isData && found != values.end()) {
-    if (!(found->second.sharding == *sharding))
+    if (!(found->second.layout == *layout))
       return part.emitError() << "argument " << index << " is laid out otherwise than '"
                               << role.getName() << "' was left";
     return found->second;
@@ -205,10 +204,11 @@ FailureOr<Twin> Step::argument(func::FuncOp whole, func::FuncOp part, unsigned i
       isData ? samples(whole, index, role, microbatch) : draw(whole, index, role);
   if (failed(tensor))
     return failure();
-  std::string wrong = sharding->check(tensor->shape().vec(), mesh);
+  std::string wrong = layout->sharding.check(tensor->shape().vec(), mesh);
   if (!wrong.empty())
     return part.emitError() << "argument " << index << ": " << wrong;
-  Twin twin{*tensor, shard(*tensor, *sharding, mesh), *sharding};
+  auto local = cast<RankedTensorType>(part.getArgumentTypes()[index]);
+  Twin twin{*tensor, layout->divide(*tensor, local, mesh), *layout};
   if (!isData)
     values.insert_or_assign(keyOf(role), twin);
   return twin;
@@ -219,21 +219,21 @@ LogicalResult Step::keep(func::FuncOp whole, func::FuncOp part, const Tensors &r
   returned.clear();
   for (auto [i, result] : llvm::enumerate(results)) {
     RoleAttr role = graph::getResultRole(whole, i);
-    auto sharding = shardingOf(part, part.getResultAttr(i, dist::DistDialect::kSharding));
-    if (!role || failed(sharding))
+    auto layout = layoutOf(part, part.getResultAttrDict(i));
+    if (!role || failed(layout))
       return whole.emitError() << "result " << i << " has no role or sharding";
     if (!isFinite(result))
       return whole.emitError() << "computes nothing finite from drawn values: "
                                << describe(keyOf(role), false);
-    if (!sharding->check(result.shape().vec(), mesh).empty())
+    if (!layout->sharding.check(result.shape().vec(), mesh).empty())
       return part.emitError() << "result " << i << " can't be laid out as it says";
     Tensors shards;
     for (Tensors &rank : ofRanks) {
       shards.push_back(std::move(rank[i]));
-      if (shards.back().shape().vec() != sharding->localShape(result.shape().vec(), mesh))
+      if (!layout->fits(shards.back().shape(), result.shape(), mesh))
         return part.emitError() << "result " << i << " hasn't the shape of its shard";
     }
-    values.insert_or_assign(keyOf(role), Twin{result, std::move(shards), *sharding});
+    values.insert_or_assign(keyOf(role), Twin{result, std::move(shards), *layout});
     returned.push_back(keyOf(role));
   }
   return success();
@@ -276,10 +276,10 @@ LogicalResult Step::compare(bool isUpdate) {
     const Twin &twin = values.at(key);
     double unit = std::max({largest(twin.whole), 1e-4 * scale, 1e-30});
     // Copies that differ are a difference, too.
-    auto whole = unshard(twin.shards, twin.sharding, mesh, twin.whole.type,
-                         std::numeric_limits<double>::infinity());
-    auto same = unshard(twin.shards, twin.sharding, mesh, twin.whole.type,
-                        StepComparison::kTolerance * std::min(unit, 1.0));
+    auto whole = twin.layout.join(twin.shards, mesh, twin.whole.type,
+                                  std::numeric_limits<double>::infinity());
+    auto same = twin.layout.join(twin.shards, mesh, twin.whole.type,
+                                 StepComparison::kTolerance * std::min(unit, 1.0));
     double difference = whole && same ? 0 : std::numeric_limits<double>::infinity();
     for (size_t i = 0; whole && i < whole->floats.size(); ++i) {
       double delta = std::fabs(whole->floats[i] - twin.whole.floats[i]) / unit;

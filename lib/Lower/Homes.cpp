@@ -175,6 +175,7 @@ LogicalResult HomeTable::enter(func::FuncOp function, graph::RoleAttr role, Type
     return attributes ? attributes.getAs<T>(name) : T();
   };
   auto sharding = find(dist::ShardingAttr(), dist::DistDialect::kSharding);
+  auto flat = find(dist::FlatAttr(), dist::DistDialect::kFlat);
   auto space = find(exec::SpaceAttr(), exec::ExecDialect::kSpace);
   auto [it, isNew] = index.try_emplace(homeRole(role), homes.size());
   if (isNew) {
@@ -189,13 +190,18 @@ LogicalResult HomeTable::enter(func::FuncOp function, graph::RoleAttr role, Type
       home.type = tensor.clone(shape);
     }
     home.sharding = sharding;
+    home.flat = flat;
     home.space = space ? space.getValue() : exec::Space::Device;
     homes.push_back(home);
     return success();
   }
   Home &home = homes[it->second];
-  if (!home.sharding)
+  if (!home.sharding) {
     home.sharding = sharding;
+    home.flat = flat;
+  }
+  if (sharding && home.flat != flat)
+    return function.emitError("functions disagree about how this is stored: ") << role;
   if (home.space != (space ? space.getValue() : exec::Space::Device))
     return function.emitError("functions disagree about the space of ") << role;
   if (home.type == tensor ||

@@ -38,6 +38,7 @@ struct Home {
   graph::RoleAttr role;
   mlir::RankedTensorType type; ///< of one copy
   dist::ShardingAttr sharding; ///< null: every rank has the whole
+  dist::FlatAttr flat;         ///< null: it lies as it is sharded
   exec::Space space = exec::Space::Device;
   uint64_t offset = 0;
   uint64_t stride = 0; ///< from one copy to the next; 0: there is one

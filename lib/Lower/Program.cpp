@@ -202,17 +202,40 @@ private:
                                   : std::optional(sharding::TensorSharding());
     if (!sharding)
       return module.emitError("a sharding names an axis that the mesh lacks: ") << home.sharding;
-    sharding->dims.resize(home.type.getRank());
-    binding.shape = binding.local_shape;
     binding.placement = std::make_unique<fbs::PlacementT>();
-    for (auto [size, dim] : llvm::zip_equal(binding.shape, sharding->dims)) {
-      size *= mesh.size(dim);
-      auto axes = std::make_unique<fbs::AxisListT>();
-      axes->axes.assign(dim.begin(), dim.end());
-      binding.placement->dims.push_back(std::move(axes));
-    }
     for (const sharding::Partial &partial : sharding->partial)
       binding.placement->partial_axes.push_back(partial.axis);
+    if (home.flat)
+      return placeFlat(home, binding);
+    sharding->dims.resize(home.type.getRank());
+    binding.shape = binding.local_shape;
+    for (auto [size, dim] : llvm::zip_equal(binding.shape, sharding->dims)) {
+      size *= mesh.size(dim);
+      addDim(dim, *binding.placement);
+    }
+    return success();
+  }
+
+  static void addDim(const sharding::AxisList &dim, fbs::PlacementT &placement) {
+    auto axes = std::make_unique<fbs::AxisListT>();
+    axes->axes.assign(dim.begin(), dim.end());
+    placement.dims.push_back(std::move(axes));
+  }
+
+  /// A bucket of its own.
+  LogicalResult placeFlat(const Home &home, fbs::BindingT &binding) {
+    binding.shape.assign(home.flat.getShape().begin(), home.flat.getShape().end());
+    std::optional<sharding::AxisList> over = dist::toAxes(home.flat.getAxes(), mesh);
+    if (!over)
+      return module.emitError("storage names an axis that the mesh lacks: ") << home.flat;
+    for (dist::AxesAttr attr : home.flat.getDims()) {
+      std::optional<sharding::AxisList> dim = dist::toAxes(attr, mesh);
+      if (!dim)
+        return module.emitError("storage names an axis that the mesh lacks: ") << home.flat;
+      addDim(*dim, *binding.placement);
+    }
+    binding.placement->flat_axes.assign(over->begin(), over->end());
+    binding.placement->bucket_elements = home.type.getNumElements() * mesh.size(*over);
     return success();
   }
 

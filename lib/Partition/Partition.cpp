@@ -5,6 +5,7 @@
 #include "Collectives.h"
 #include "Localizer.h"
 #include "Roles.h"
+#include "Storage.h"
 
 using namespace mlir;
 
@@ -21,9 +22,9 @@ static FailureOr<NamedMesh> findMesh(ModuleOp module) {
 
 static LogicalResult checkStorage(func::FuncOp func, graph::RoleAttr role,
                                   DictionaryAttr attributes) {
-  for (StringRef name : {dist::DistDialect::kStorage, dist::DistDialect::kOnHost})
-    if (attributes && attributes.get(name))
-      return func.emitError("storage can't be partitioned yet: ") << name << " of " << role;
+  if (attributes && attributes.get(dist::DistDialect::kOnHost))
+    return func.emitError("storage can't be partitioned yet: ")
+           << dist::DistDialect::kOnHost << " of " << role;
   return success();
 }
 
@@ -72,7 +73,7 @@ LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
   }
   for (func::FuncOp func : functions)
     graph::mergeDuplicates(func);
-  if (failed(fuseScatters(module)))
+  if (failed(realizeStorage(module, *mesh)) || failed(fuseScatters(module)))
     return failure();
   for (func::FuncOp func : functions)
     bucketAllReduces(func, options.bucketBytes);

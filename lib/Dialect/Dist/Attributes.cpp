@@ -133,6 +133,32 @@ void OpShardingAttr::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
+//===----------------------------------------------------------------------===//
+// FlatAttr
+//===----------------------------------------------------------------------===//
+
+Attribute FlatAttr::parse(AsmParser &parser, Type) {
+  SmallVector<int64_t> shape;
+  SmallVector<AxesAttr> dims;
+  AxesAttr axes;
+  if (parser.parseLess() ||
+      parser.parseDimensionList(shape, /*allowDynamic=*/false, /*withTrailingX=*/false) ||
+      parseAxesList(parser, dims) || parser.parseKeyword("over") || parseAxes(parser, axes) ||
+      parser.parseGreater())
+    return {};
+  return FlatAttr::get(parser.getContext(), shape, dims, axes);
+}
+
+void FlatAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  llvm::interleave(getShape(), printer, "x");
+  printer << ' ';
+  printAxesList(printer, getDims());
+  printer << " over ";
+  printAxes(printer, getAxes());
+  printer << '>';
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "dtc/Dialect/Dist/DistAttrs.cpp.inc"
 

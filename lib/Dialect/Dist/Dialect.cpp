@@ -30,6 +30,18 @@ static bool isReplicated(ShardingAttr attr) {
          isEmpty(attr.getMax()) && isEmpty(attr.getMin());
 }
 
+/// `dist.flat` on an argument or result of type `type`.
+static LogicalResult verifyFlat(Operation *op, Type type, Attribute value) {
+  auto flat = dyn_cast<FlatAttr>(value);
+  if (!flat || flat.getShape().size() != flat.getDims().size())
+    return op->emitOpError("dist.flat must be a #dist.flat with axes for each dimension, got: ")
+           << value;
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || tensor.getRank() != 1 || !op->hasAttr(DistDialect::kLocal))
+    return op->emitOpError("dist.flat belongs to parts of one dimension, got: ") << type;
+  return success();
+}
+
 /// `dist.sharding` on an argument or result of type `type`.
 static LogicalResult verifySharding(Operation *op, Type type, NamedAttribute attribute) {
   if (attribute.getName() == DistDialect::kStorage)
@@ -40,6 +52,8 @@ static LogicalResult verifySharding(Operation *op, Type type, NamedAttribute att
     return isa<UnitAttr>(attribute.getValue())
                ? success()
                : op->emitOpError("dist.on_host takes no value, got: ") << attribute.getValue();
+  if (attribute.getName() == DistDialect::kFlat)
+    return verifyFlat(op, type, attribute.getValue());
   if (attribute.getName() != DistDialect::kSharding)
     return op->emitOpError("unknown attribute: ") << attribute.getName();
   auto attr = dyn_cast<ShardingAttr>(attribute.getValue());

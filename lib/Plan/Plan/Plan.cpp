@@ -107,12 +107,6 @@ std::vector<std::string> unimplemented(const Plan &plan) {
       if (isDegree(setting) == degrees && setting.isExecutable &&
           !setting.isExecutable(plan.degrees))
         result.push_back(refusalOf(setting, plan.degrees));
-  for (const ParameterStorage &storage : plan.storage)
-    if (!storage.storageAxes.empty() || !storage.gradientAxes.empty() ||
-        !storage.stateAxes.empty()) {
-      result.push_back(std::string(kNotYet) + "sharded storage of " + storage.parameter);
-      break;
-    }
   return result;
 }
 

@@ -121,7 +121,6 @@ static std::vector<Setting> zeroSettings() {
            .effort = Effort::Memory,
            .topic = Topic::Memory,
            .isDecided = [](const Degrees &d) { return d.zeroBlocks == 0; },
-           .isExecutable = [](const Degrees &d) { return d.zero <= 0; },
            .about = aboutZero},
           {.name = "zero_blocks",
            .member = Member<int64_t>{&Degrees::zeroBlocks},
@@ -129,7 +128,6 @@ static std::vector<Setting> zeroSettings() {
            .effort = Effort::Memory,
            .topic = Topic::Memory,
            .said = Said::WithOthers,
-           .isExecutable = [](const Degrees &d) { return d.zeroBlocks <= 0; },
            .about =
                [](const Degrees &d, const SentenceFacts &) {
                  return "So in " + text(d.zeroBlocks) + " of the layers; elsewhere ZeRO-" +
@@ -143,7 +141,6 @@ static std::vector<Setting> zeroSettings() {
            .topic = Topic::Memory,
            .said = Said::IfSet,
            .isDecided = [](const Degrees &d) { return d.zeroGroup > 0; },
-           .isExecutable = [](const Degrees &d) { return d.zeroGroup <= 1; },
            .about =
                [](const Degrees &d, const SentenceFacts &) {
                  return "ZeRO's parts are spread over groups of " + text(d.zeroGroup) + " ranks";

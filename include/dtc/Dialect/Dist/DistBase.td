@@ -40,6 +40,8 @@ def Dist_Dialect : Dialect {
     /// and, without a value, that it lies on the host.
     static constexpr llvm::StringLiteral kStorage = "dist.storage";
     static constexpr llvm::StringLiteral kOnHost = "dist.on_host";
+    /// On a partitioned argument or result: a FlatAttr. Its type is then the rank's part.
+    static constexpr llvm::StringLiteral kFlat = "dist.flat";
     /// On the mesh: the devices of each stage in the order of its ranks, as arrays of i64; none:
     /// one stage on the devices from 0 on.
     static constexpr llvm::StringLiteral kDevices = "dist.devices";
@@ -91,6 +93,19 @@ def Dist_RecomputeAttr : Dist_Attr<"Recompute", "recompute"> {
   }];
   let parameters = (ins EnumParameter<Dist_Recompute>:$kind, "int64_t":$block);
   let assemblyFormat = "`<` $kind `,` $block `>`";
+}
+
+def Dist_FlatAttr : Dist_Attr<"Flat", "flat"> {
+  let summary = "how a tensor is stored as flattened parts (ZeRO)";
+  let description = [{
+    `#dist.flat<6x5 [{"tp"}, {} ] over {"dp"}>`: of a tensor 6x5, sharded over tp and then
+    divided over dp. On <dp=2, tp=2> a rank's shard is 3x5, flattened 15 elements, padded 16, of
+    which each rank along dp has 8. What has the attribute is a tensor of 8 elements, whose
+    dist.sharding is that of the parts one after another, `[{"tp", "dp"} ]`.
+  }];
+  let parameters = (ins OptionalArrayRefParameter<"int64_t">:$shape,
+                        OptionalArrayRefParameter<"AxesAttr">:$dims, "AxesAttr":$axes);
+  let hasCustomAssemblyFormat = 1;
 }
 
 class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;

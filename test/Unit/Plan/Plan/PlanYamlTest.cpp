@@ -28,7 +28,7 @@ TEST(PlanYaml, KeepsWhatIsNotImplementedYet) {
   auto read = planFromYaml(toYaml(written, problem), "plan.yaml", problem);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, written);
-  EXPECT_EQ(unimplemented(*read).size(), 5u);
+  EXPECT_EQ(unimplemented(*read).size(), 3u);
 }
 
 /// Replaces the first `from` of a valid plan and expects the error.

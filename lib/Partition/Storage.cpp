@@ -1,0 +1,72 @@
+#include "Storage.h"
+
+#include "FlatForm.h"
+#include "OpForms.h"
+
+using namespace mlir;
+using namespace dtc::sharding;
+using dtc::graph::RoleKind;
+
+namespace dtc::partition {
+
+/// Notes the axes of a role; fails where another function says otherwise.
+static LogicalResult enter(func::FuncOp func, graph::RoleAttr role, DictionaryAttr attributes,
+                           const NamedMesh &mesh, StorageTable &table) {
+  auto attr =
+      attributes ? attributes.getAs<dist::AxesAttr>(dist::DistDialect::kStorage) : dist::AxesAttr();
+  if (!attr)
+    return success();
+  std::optional<AxisList> axes = dist::toAxes(attr, mesh.mesh);
+  if (!axes)
+    return func.emitOpError("storage names an axis that the mesh lacks: ") << attr;
+  dropTrivialAxes(*axes, mesh.mesh);
+  if (axes->empty())
+    return success();
+  ParameterAxes &known = table[role.getName()];
+  AxisList &own = role.getKind() == RoleKind::Parameter  ? known.parameter
+                  : role.getKind() == RoleKind::Gradient ? known.gradient
+                                                         : known.state;
+  if (!own.empty() && own != *axes)
+    return func.emitOpError("functions disagree about the storage of ") << role;
+  own = *axes;
+  return success();
+}
+
+/// What is divided at all is divided over the same axes.
+static LogicalResult checkNested(ModuleOp module, const StorageTable &table) {
+  for (const auto &entry : table) {
+    const ParameterAxes &axes = entry.second;
+    for (const AxisList *list : {&axes.parameter, &axes.gradient, &axes.state})
+      if (!list->empty() && *list != axes.ofUpdate())
+        return module.emitError("parts of a parameter are stored over different axes: ")
+               << entry.first();
+    if (!axes.parameter.empty() && axes.gradient.empty())
+      return module.emitError("a parameter is divided, but its gradient isn't: ") << entry.first();
+  }
+  return success();
+}
+
+LogicalResult realizeStorage(ModuleOp module, const NamedMesh &mesh) {
+  StorageTable table;
+  for (auto func : module.getOps<func::FuncOp>()) {
+    for (unsigned i = 0; i < func.getNumArguments(); ++i)
+      if (failed(enter(func, graph::getArgRole(func, i), func.getArgAttrDict(i), mesh, table)))
+        return failure();
+    for (unsigned i = 0; i < func.getNumResults(); ++i)
+      if (failed(
+              enter(func, graph::getResultRole(func, i), func.getResultAttrDict(i), mesh, table)))
+        return failure();
+  }
+  if (failed(checkNested(module, table)))
+    return failure();
+  for (auto func : module.getOps<func::FuncOp>()) {
+    StoredFunction stored(func, table, mesh);
+    bool isPass = graph::runsPerMicrobatch(func);
+    if (failed(isPass ? realizePasses(stored) : realizeUpdate(stored)))
+      return failure();
+    stored.finish();
+  }
+  return success();
+}
+
+} // namespace dtc::partition
