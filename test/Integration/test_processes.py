@@ -132,9 +132,23 @@ def test_a_rank_that_hangs_ends_the_others(mlp, tmp_path):
     try:
         said = job.processes[0].communicate(timeout=12)[1]
         assert job.processes[0].returncode == 5
-        assert "rank 0 waited 2 s in" in said and "for rank: 1" in said
+        assert "rank 0 waited 2 s in" in said and "for rank: 1, whose process does not answer" in said
     finally:
         job.processes[1].kill()
+        job.finish()
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_stopped_process_is_noticed_before_the_time_limit(mlp, tmp_path, victim):
+    job = launch([endless(mlp, tmp_path / "log.jsonl", "--timeout", 1000)] * 2)
+    wait_for_steps(tmp_path / "log.jsonl")
+    job.processes[victim].send_signal(signal.SIGSTOP)
+    try:
+        said = job.processes[1 - victim].communicate(timeout=12)[1]
+        assert job.processes[1 - victim].returncode == 5
+        assert f"rank {victim} was lost: its process has not answered" in said
+    finally:
+        job.processes[victim].kill()
         job.finish()
 
 
@@ -222,6 +236,18 @@ def test_a_signal_to_one_rank_stops_all(mlp, tmp_path):
     job.processes[1].send_signal(signal.SIGTERM)
     assert [code for code, _ in job.finish(timeout=20)] == [75, 75]
     assert weights.exists()
+
+
+def test_outputs_are_collected(tmp_path):
+    """Without a loss: each process computes its samples, rank 0 writes all of them."""
+    artifact, outputs = tmp_path / "mlp.dtc", {}
+    check_call("dtc", "compile", MODELS / "mlp.onnx", "--devices", 2, "--plan", "dp=2", "--loss", "none",
+               "--global-batch", 8, "-o", artifact)
+    for flags in ([], ["--processes"]):
+        written = tmp_path / f"out{len(flags)}.safetensors"
+        check_call("dtc-run", artifact, "--data", MODELS / "mlp.data.safetensors", "--outputs", written, *flags)
+        outputs[len(flags)] = written.read_bytes()
+    assert outputs[0] == outputs[1]
 
 
 class TestStartedByItself:

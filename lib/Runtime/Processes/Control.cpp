@@ -52,9 +52,20 @@ asio::awaitable<void> ProcessWorld::Impl::follow(int peer) {
 }
 
 void ProcessWorld::Impl::handle(int peer, Kind kind, const std::string &text) {
+  {
+    std::lock_guard lock(mutex);
+    controls[peer].silentBeats = 0;
+  }
   switch (kind) {
   case Kind::Table:
     readTable(text);
+    asio::co_spawn(io, beat(), asio::detached);
+    break;
+  case Kind::Alive:
+    hearAlive(peer, text);
+    break;
+  case Kind::TimedOut:
+    hearTimedOut(text);
     break;
   case Kind::Abort:
     end({ExitCode::RankLost, text}, text);
@@ -95,8 +106,8 @@ void ProcessWorld::Impl::end(const Status &reason, const std::string &told) {
     aborted.store(true, std::memory_order_release);
     for (const auto &[peer, control] : controls)
       peers.push_back(peer);
-    for (asio::io_context *context : waiting)
-      context->stop();
+    for (Waiter *waiter : waiters)
+      waiter->io.stop();
   }
   for (int peer : peers)
     post(peer, Kind::Abort, told);
@@ -173,16 +184,6 @@ Status ProcessWorld::Impl::lost(int peer, const std::string &reason) {
   waitFor(kToldTime, [&] { return isAborted(); });
   abort({ExitCode::RankLost, "rank " + std::to_string(peer) + " was lost: " + reason});
   return check();
-}
-
-void ProcessWorld::Impl::attach(asio::io_context &context) {
-  std::lock_guard lock(mutex);
-  waiting.insert(&context);
-}
-
-void ProcessWorld::Impl::detach(asio::io_context &context) {
-  std::lock_guard lock(mutex);
-  waiting.erase(&context);
 }
 
 Result<std::unique_ptr<ProcessWorld>> ProcessWorld::connect(const Launch &launch,

@@ -35,19 +35,24 @@ std::string atPurpose(const ExchangeCall &call) {
 
 Exchange::Exchange(ProcessWorld::Impl &world, std::string queue)
     : world(world), queue(std::move(queue)) {
-  world.attach(io);
+  world.attach(waiter);
 }
 
-Exchange::~Exchange() { world.detach(io); }
+Exchange::~Exchange() { world.detach(waiter); }
 
-Result<tcp::socket *> Exchange::socketOf(int peer) {
-  auto known = sockets.find(peer);
-  if (known != sockets.end())
-    return &known->second;
-  Result<tcp::socket> made = world.open(io, peer, queue, /*calls=*/world.rank() < peer);
-  if (!made)
-    return world.isAborted() ? world.check() : world.lost(peer, made.status().message());
-  return &sockets.emplace(peer, std::move(*made)).first->second;
+Status Exchange::connect(const ExchangeCall &call, int peer) {
+  if (sockets.contains(peer))
+    return Status::ok();
+  waiter.peer = peer;
+  bool calls = world.rank() < peer;
+  Result<tcp::socket> made = world.open(io, peer, queue, calls);
+  if (made) {
+    sockets.emplace(peer, std::move(*made));
+    return Status::ok();
+  }
+  if (world.isAborted())
+    return world.check();
+  return calls ? world.lost(peer, made.status().message()) : timedOut(call, {peer});
 }
 
 Status Exchange::prepare(const ExchangeCall &call, std::span<const Outgoing> outgoing,
@@ -72,11 +77,11 @@ Status Exchange::prepare(const ExchangeCall &call, std::span<const Outgoing> out
     made.buffers = buffersOf<asio::mutable_buffer>(&made.head, sizeof(Head), message.blocks);
   }
   for (const auto &message : sent)
-    if (auto socket = socketOf(message.peer); !socket)
-      return socket.status();
+    if (Status status = connect(call, message.peer); !status.isOk())
+      return status;
   for (const auto &message : received)
-    if (auto socket = socketOf(message.peer); !socket)
-      return socket.status();
+    if (Status status = connect(call, message.peer); !status.isOk())
+      return status;
   return Status::ok();
 }
 
@@ -129,6 +134,7 @@ Status Exchange::run(const ExchangeCall &call, std::span<const Outgoing> outgoin
       start(message);
     status = await(call);
   }
+  waiter.peer = -1;
   if (!status.isOk())
     sockets.clear(); // nothing writes into the buffers any more
   return status;
@@ -139,14 +145,13 @@ Status Exchange::await(const ExchangeCall &call) {
     if (world.isAborted()) // looked at after io.restart: a later abort stops the waiting
       return world.check();
     auto end = lastMoved + world.limit();
+    std::vector<int> missing = missingRanks();
+    waiter.peer = missing.empty() ? -1 : missing.front();
     bool happened = io.run_one_until(end) > 0;
     if (lostPeer >= 0)
       return world.lost(lostPeer, lostWhy);
-    if (!happened && !world.isAborted() && std::chrono::steady_clock::now() >= end) {
-      Status status = timedOut(call);
-      world.abort(status);
-      return status;
-    }
+    if (!happened && !world.isAborted() && std::chrono::steady_clock::now() >= end)
+      return timedOut(call, missing);
   }
   for (const Received &message : received)
     if (!fits(message))
@@ -159,19 +164,27 @@ Status Exchange::differ(const ExchangeCall &call, const Received &message) const
                 " while another does something else: " + rankText(message.peer));
 }
 
-/// Waiting for what a rank sends, or for it to receive; the first says more.
-Status Exchange::timedOut(const ExchangeCall &call) const {
-  std::string missing;
-  auto add = [&](int peer) { missing += (missing.empty() ? "" : ", ") + std::to_string(peer); };
+std::vector<int> Exchange::missingRanks() const {
+  std::vector<int> missing;
   for (const Received &message : received)
     if (!message.isComplete)
-      add(message.peer);
-  for (const Sent &message : sent)
-    if (missing.empty() && !message.isComplete)
-      add(message.peer);
+      missing.push_back(message.peer);
+  if (missing.empty())
+    for (const Sent &message : sent)
+      if (!message.isComplete)
+        missing.push_back(message.peer);
+  return missing;
+}
+
+Status Exchange::timedOut(const ExchangeCall &call, const std::vector<int> &missing) {
+  std::string ranks;
+  for (int peer : missing)
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(peer);
   auto seconds = std::chrono::duration_cast<std::chrono::seconds>(world.limit()).count();
-  return {ExitCode::RankLost, rankText(world.rank()) + " waited " + std::to_string(seconds) +
-                                  " s in " + call.name + atPurpose(call) + " for rank: " + missing};
+  Status status(ExitCode::RankLost, rankText(world.rank()) + " waited " + std::to_string(seconds) +
+                                        " s in " + call.name + atPurpose(call) +
+                                        " for rank: " + ranks);
+  return world.timedOut(status, missing.front());
 }
 
 } // namespace dtc::rt

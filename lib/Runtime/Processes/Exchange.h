@@ -48,7 +48,7 @@ private:
   using Sent = Message<asio::const_buffer>;
   using Received = Message<asio::mutable_buffer>;
 
-  Result<asio::ip::tcp::socket *> socketOf(int peer);
+  Status connect(const ExchangeCall &call, int peer);
   Status prepare(const ExchangeCall &call, std::span<const Outgoing> outgoing,
                  std::span<const Incoming> incoming);
   void start(Sent &message);
@@ -60,13 +60,16 @@ private:
     return message.head.signature == signature && message.head.bytes == message.bytes;
   }
   template <typename Buffer> void finish(Message<Buffer> &message, std::error_code error);
+  /// The ranks whose messages are missing, or that don't take what is sent to them.
+  std::vector<int> missingRanks() const;
   Status await(const ExchangeCall &call);
   Status differ(const ExchangeCall &call, const Received &message) const;
-  Status timedOut(const ExchangeCall &call) const;
+  Status timedOut(const ExchangeCall &call, const std::vector<int> &missing);
 
   ProcessWorld::Impl &world;
   std::string queue;
   asio::io_context io{1}; // for one thread; destroyed after the sockets
+  Waiter waiter{io};
   std::map<int, asio::ip::tcp::socket> sockets;
   uint64_t signature = 0; ///< of the call under way, likewise below
   std::vector<Sent> sent;

@@ -19,6 +19,13 @@
 
 namespace dtc::rt {
 
+/// Waiting that ends when the run is aborted.
+struct Waiter {
+  explicit Waiter(asio::io_context &io) : io(io) {}
+  asio::io_context &io;
+  std::atomic<int> peer{-1}; ///< a rank that is waited for; -1: none
+};
+
 class ProcessWorld::Impl {
 public:
   using Clock = std::chrono::steady_clock;
@@ -46,12 +53,13 @@ public:
   /// What to say where the connection to a peer has ended: why the run was aborted, which is
   /// often told a moment later, or else that the peer is lost.
   Status lost(int peer, const std::string &why);
-  /// Contexts that end their waiting when the run is aborted.
-  void attach(asio::io_context &io);
-  void detach(asio::io_context &io);
+  /// Ends the run because a rank has waited too long for another, and names the rank to blame.
+  Status timedOut(const Status &status, int missing);
+  void attach(Waiter &waiter);
+  void detach(Waiter &waiter);
 
 private:
-  enum class Kind : uint32_t { Table, Abort, Done };
+  enum class Kind : uint32_t { Table, Abort, Done, Alive, TimedOut };
   struct FrameHead {
     Kind kind;
     uint32_t bytes;
@@ -61,6 +69,8 @@ private:
     SharedSocket socket;
     std::deque<std::string> outbox;
     bool isDone = false; ///< has said so
+    int silentBeats = 0; ///< since it was heard
+    int waitsFor = -1;   ///< as it said last
   };
   using StreamKey = std::pair<int, std::array<uint8_t, 32>>;
 
@@ -86,6 +96,13 @@ private:
   void waitUntilSent();
   bool waitFor(std::chrono::milliseconds time, const std::function<bool()> &condition);
 
+  // Liveness.cpp
+  asio::awaitable<void> beat();
+  asio::awaitable<void> blame(int missing, std::string text);
+  void hearAlive(int peer, const std::string &text);
+  void hearTimedOut(const std::string &text);
+  int waitsFor() const;
+
   Claim claimOf(bool isControl, const std::string &stream) const;
 
   Launch launch;
@@ -101,7 +118,7 @@ private:
   std::map<int, asio::ip::tcp::endpoint> endpoints; ///< where ranks listen
   std::map<int, Control> controls;
   std::map<StreamKey, int> arrived; ///< descriptors of connections that nobody has asked for yet
-  std::set<asio::io_context *> waiting;
+  std::set<Waiter *> waiters;
 
   asio::io_context io;
   asio::ip::tcp::acceptor acceptor;

@@ -167,7 +167,11 @@ void ProcessWorld::Impl::accept() {
       return;
     if (!error)
       asio::co_spawn(io, greet(std::make_shared<tcp::socket>(std::move(socket))), asio::detached);
-    accept();
+    if (error == asio::error::no_descriptors)
+      abort(failed("rank " + std::to_string(launch.rank) + " has no descriptors left for " +
+                   "connections (raise the limit with ulimit -n)"));
+    else
+      accept();
   });
 }
 
@@ -223,6 +227,7 @@ void ProcessWorld::Impl::sendTable() {
              std::to_string(endpoint.port()) + "\n";
   for (int peer = 1; peer < launch.worldSize; ++peer)
     post(peer, Kind::Table, table);
+  asio::co_spawn(io, beat(), asio::detached);
 }
 
 /// Where rank 0 is, this rank knows better.
@@ -245,7 +250,7 @@ Result<tcp::socket> ProcessWorld::Impl::open(asio::io_context &own, int peer,
     std::lock_guard lock(mutex);
     auto found = arrived.find(key);
     if (isAborted() || found == arrived.end())
-      return Status(ExitCode::RankLost, "");
+      return Status(ExitCode::RankLost, "it has opened no connection");
     tcp::socket socket(own, endpoints[launch.rank == 0 ? 0 : peer].protocol(), found->second);
     arrived.erase(found);
     return socket;

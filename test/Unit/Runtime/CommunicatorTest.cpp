@@ -377,3 +377,24 @@ TEST_P(CommunicatorTest, DifferentCallsAreNoticed) {
   EXPECT_FALSE(statuses[0].isOk());
   EXPECT_FALSE(statuses[1].isOk());
 }
+
+TEST_P(CommunicatorTest, TheRankThatOthersWaitForIsNamed) {
+  if (!GetParam())
+    GTEST_SKIP() << "threads name the rank that they wait for themselves";
+  std::atomic<int> ended{0};
+  auto statuses = onRanks(3, [&](Communicator &c) {
+    Status status = Status::ok();
+    char byte = 0;
+    ReceiveBlock block{&byte, 1};
+    if (c.rank() < 2) // rank 0 waits for rank 1, and rank 1 for rank 2
+      status = c.receive(c.rank() + 1, /*channel=*/0, {&block, 1});
+    for (++ended; c.rank() == 2 && ended < 3;)
+      std::this_thread::sleep_for(5ms);
+    return status;
+  }, 1500ms);
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(statuses[rank].code(), ExitCode::RankLost);
+    EXPECT_NE(statuses[rank].message().find("for rank: 2"), std::string::npos)
+        << statuses[rank].message();
+  }
+}
