@@ -4,6 +4,58 @@
 // RUN: dtc-opt %s -dtc-train="optimizer=adamw" -dtc-plan="devices=2 plan=dp=2,zero=3" -dtc-pipeline=partition | FileCheck %s --check-prefix=PARAMETERS
 // RUN: dtc-opt %s -dtc-train="optimizer=adamw precision=bf16" -dtc-plan="devices=2 plan=dp=2,zero=1" -dtc-pipeline=partition | FileCheck %s --check-prefix=MASTERS
 
+// States: the update scatters the gradient, updates its part, and gathers the parameter.
+// STATES-LABEL: func.func @loss_and_grads
+// STATES-SAME: %arg0: tensor<3x5xf32>
+// STATES-NOT: dist.{{all|reduce|slice}}
+// STATES-LABEL: func.func @prologue
+// STATES-LABEL: func.func @update
+// STATES-SAME: %arg1: tensor<8xf32> {dist.flat = #dist.flat<3x5 [{}, {}] over {"dp"}>, dist.sharding = #dist.sharding<@mesh, [{"dp"}]>, dtc.role = #dtc.role<state, "w", exp_avg>}
+// STATES-SAME: %arg3: tensor<3x5xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {}], sum = {"dp"}>
+// STATES: %[[FLAT:.*]] = dtc.reshape %arg3 : tensor<3x5xf32> -> tensor<15xf32>
+// STATES: %[[PADDED:.*]] = dtc.pad %[[FLAT]] low [0] interior [0] value 0.000000e+00
+// STATES: %[[G:.*]] = dist.reduce_scatter sum %[[PADDED]] dim 0 on @mesh {"dp"} : tensor<16xf32> -> tensor<8xf32>
+// The norm is that of all parts, reduced with the loss.
+// STATES: %[[SQUARES:.*]] = arith.mulf %[[G]], %[[G]] : tensor<8xf32>
+// STATES: %[[SUM:.*]] = dtc.reduce sum %{{.*}} [0] : tensor<2xf32> -> tensor<f32>
+// STATES: %[[TOTAL:.*]]:2 = dist.all_reduce sum %arg4, %[[SUM]] on @mesh {"dp"}
+// STATES: math.sqrt %[[TOTAL]]#1
+// STATES: %[[PART:.*]] = dist.slice %{{.*}} dim 0 on @mesh {"dp"} : tensor<16xf32> -> tensor<8xf32>
+// STATES: %[[NEW:.*]], %{{.*}}, %{{.*}} = dtc.adam_update %[[PART]], %[[G]], %arg1, %arg2
+// STATES: %[[ALL:.*]] = dist.all_gather %[[NEW]] dim 0 on @mesh {"dp"} : tensor<8xf32> -> tensor<16xf32>
+// STATES: dtc.slice %[[ALL]] offsets [0] strides [1] : tensor<16xf32> -> tensor<15xf32>
+
+// Gradients: each microbatch's is scattered, then added.
+// GRADIENTS-LABEL: func.func @loss_and_grads
+// GRADIENTS-SAME: %arg5: tensor<8xf32> {dist.flat = #dist.flat<3x5 [{}, {}] over {"dp"}>, dist.sharding = #dist.sharding<@mesh, [{"dp"}]>, dtc.role = #dtc.role<gradient, "w">}
+// GRADIENTS: %[[TERM:.*]] = dist.reduce_scatter sum %{{.*}} dim 0 on @mesh {"dp"}
+// GRADIENTS: dtc.sum %arg5, %[[TERM]] : tensor<8xf32>
+// GRADIENTS-LABEL: func.func @update
+// GRADIENTS-NOT: dist.reduce_scatter
+// GRADIENTS: dtc.adam_update %{{.*}}, %arg3,
+// GRADIENTS: dist.all_gather
+
+// Parameters: gathered before their first use in each direction.
+// PARAMETERS-LABEL: func.func @loss_and_grads
+// PARAMETERS-SAME: %arg0: tensor<8xf32> {dist.flat
+// PARAMETERS: dist.all_gather %arg0
+// PARAMETERS-NOT: dist.all_gather
+// PARAMETERS: dtc.cross_entropy_grad
+// PARAMETERS: %[[AGAIN:.*]] = dtc.barrier %arg0
+// PARAMETERS: dist.all_gather %[[AGAIN]]
+// PARAMETERS-NOT: dist.all_gather
+// PARAMETERS: dist.reduce_scatter
+// PARAMETERS-LABEL: func.func @update
+// PARAMETERS-NOT: dist.all_gather
+// PARAMETERS: dtc.adam_update %arg0, %arg3, %arg1, %arg2
+// PARAMETERS-NOT: dist.all_gather
+
+// Masters: what is gathered is in the precision of the parameter.
+// MASTERS-LABEL: func.func @update
+// MASTERS-SAME: %arg1: tensor<8xf32> {dist.flat{{.*}}dtc.role = #dtc.role<master, "w">}
+// MASTERS: dtc.adam_update %arg1,
+// MASTERS: dist.all_gather %{{.*}} dim 0 on @mesh {"dp"} : tensor<8xbf16> -> tensor<16xbf16>
+
 dtc.parameter trainable @w : tensor<3x5xf32> file tensor<3x5xf32>
 
 func.func @forward(%w: tensor<3x5xf32> {dtc.role = #dtc.role<parameter, "w">},

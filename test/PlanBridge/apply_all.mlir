@@ -2,7 +2,7 @@
 // RUN: dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=dp=2,zero=3 all" %s | FileCheck %s --check-prefix=STORAGE
 // RUN: dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=1 plan=recompute=full all" %s | FileCheck %s --check-prefix=RECOMPUTE
 // RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=pp=2 all" --dtc-partition %s 2>&1 | FileCheck %s --check-prefix=NO-STAGES
-// RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=dp=2,offload=optimizer cluster=8xh100 all" --dtc-pipeline=partition %s 2>&1 | FileCheck %s --check-prefix=NO-STORAGE
+// RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=2 plan=dp=2,offload=optimizer cluster=h100 all" --dtc-pipeline=partition %s 2>&1 | FileCheck %s --check-prefix=NO-STORAGE
 // RUN: not dtc-opt --dtc-train="optimizer=adamw" "--dtc-plan=devices=1 plan=recompute=full all" --dtc-partition %s 2>&1 | FileCheck %s --check-prefix=NO-RECOMPUTATION
 
 // All that a plan says is written into the module, and refused by the phase that can't do it, or
