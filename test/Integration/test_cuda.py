@@ -98,6 +98,13 @@ def test_flags_that_do_not_fit(tmp_path, flags, words):
     assert all(word in done.error_line() for word in words), done.err
 
 
+def test_gradients_that_cudnn_has_not_are_refused(tmp_path):
+    """It has no gradient in fp32 of weights in bf16."""
+    done = call("dtc", "compile", MODELS / "resnet_tiny.onnx", "--loss", "cross_entropy", "--global-batch", 8,
+                "--precision", "bf16", *CUDA, "-o", tmp_path / "model.dtc")
+    assert done.code == 3 and "cuDNN has no such operation for these element types: conv_weight_grad" in done.err
+
+
 def test_paddings_that_cudnn_has_not_are_refused(tmp_path):
     """Its convolutions pad both ends of a dimension alike."""
     text = (ROOT / "test/Import/Inputs/padded_conv.txtpb").read_text()

@@ -104,7 +104,7 @@ private:
     std::unique_ptr<Descriptor> plan; ///< null where there is none yet
   };
   static constexpr int64_t kWide = 16, kTensors = 3;
-  static constexpr size_t kMostEngines = 32;
+  static constexpr size_t kMostEngines = 128;
 
   /// A plan for operands that begin at multiples of kWide bytes, or of an element.
   Status choose(bool isWide);

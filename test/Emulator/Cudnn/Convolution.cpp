@@ -159,6 +159,8 @@ void Convolution::check() const {
   size_t rank = strides.size() + 2;
   std::string shapes = input.text() + " with " + weight.text() + " to " + output.text();
   require(rank == 4 || rank == 5, "a convolution has two or three spatial dimensions");
+  if (weight.kind != input.kind || output.kind != input.kind)
+    throw Fault(CUDNN_STATUS_NOT_SUPPORTED, "cuDNN has no engine for several types of elements");
   for (const ConvTensor *tensor : {&input, &weight, &output}) {
     require(tensor->dims.size() == rank && tensor->strides.size() == rank,
             "a tensor's rank differs from that of its convolution: " + shapes);

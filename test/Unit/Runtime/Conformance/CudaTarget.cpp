@@ -16,6 +16,6 @@ std::string readKernels() {
 
 dtc::rt::conformance::RegisterTarget cuda({"CUDA", dtc::rt::createCudaPlatform, "kernels.ptx",
                                            readKernels, [] { return dtc::rt::test::whyNoGpus(); },
-                                           /*hasConvolutions=*/false, /*dropsIssuedWork=*/false});
+                                           /*hasConvolutions=*/true, /*dropsIssuedWork=*/false});
 
 } // namespace
