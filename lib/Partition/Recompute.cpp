@@ -32,8 +32,7 @@ bool isReceivedActivation(Value value) {
     return false;
   auto argument = cast<BlockArgument>(value);
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  auto runs =
-      function.getArgAttrOfType<RunsAttr>(argument.getArgNumber(), GraphDialect::kRuns);
+  auto runs = function.getArgAttrOfType<RunsAttr>(argument.getArgNumber(), GraphDialect::kRuns);
   return runs && runs.getPasses() == Passes::Forward;
 }
 
@@ -71,7 +70,8 @@ private:
 class BlockClone {
 public:
   BlockClone(const Activations &activations, const Block &block)
-      : activations(activations), block(block), inside(block.forward.begin(), block.forward.end()) {}
+      : activations(activations), block(block), inside(block.forward.begin(), block.forward.end()) {
+  }
 
   void run() {
     bool isFull = block.kind == dist::Recompute::Full;

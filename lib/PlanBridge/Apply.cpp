@@ -136,9 +136,8 @@ void Applier::annotateRecomputation(ArrayRef<Operation *> ops) {
     if (recompute.kind == plan::Recompute::None || !known)
       continue;
     bool full = recompute.kind == plan::Recompute::Full;
-    auto attr =
-        dist::RecomputeAttr::get(context, full ? dist::Recompute::Full : dist::Recompute::Selective,
-                                 recompute.block);
+    auto attr = dist::RecomputeAttr::get(
+        context, full ? dist::Recompute::Full : dist::Recompute::Selective, recompute.block);
     const plan::Block &block = blocks[recompute.block];
     for (int64_t op = block.first; op <= block.last; ++op)
       ops[op]->setAttr(dist::DistDialect::kRecompute, attr);

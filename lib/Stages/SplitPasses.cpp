@@ -117,8 +117,8 @@ private:
       auto mark = op.getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
       bool isEarly = mark && (mark.getKind() == BackwardKind::InputGrad ||
                               mark.getKind() == BackwardKind::Recompute);
-      bool isInputGrad = isEarly ||
-                         llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v); });
+      bool isInputGrad =
+          isEarly || llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v); });
       if (isInputGrad)
         needed.insert_range(op.getOperands());
       else

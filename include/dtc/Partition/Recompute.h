@@ -17,8 +17,8 @@
 //   %dw = dtc.contract %b, %df
 //
 // So x alone is kept. The barrier keeps the contractions two, and its place keeps the second behind
-// the gradients of later blocks. Views of what comes from outside the block are taken again, too, so
-// that what they are views of is kept. What depends on no parameter (masks, positions) isn't
+// the gradients of later blocks. Views of what comes from outside the block are taken again, too,
+// so that what they are views of is kept. What depends on no parameter (masks, positions) isn't
 // computed again.
 //
 // A selective block computes again what its attention keeps inside: the gradient of attention reads
@@ -33,7 +33,8 @@
 
 namespace dtc::partition {
 
-/// Clones what `dist.recompute` asks for in all functions of a module, and takes that attribute away.
+/// Clones what `dist.recompute` asks for in all functions of a module, and takes that attribute
+/// away.
 mlir::LogicalResult recompute(mlir::ModuleOp module);
 
 } // namespace dtc::partition

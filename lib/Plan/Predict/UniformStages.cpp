@@ -77,8 +77,7 @@ bool UniformStages::start() {
     auto folded = foldCuts(*folding, planned.blocks, at);
     if (!kinds || !folded)
       return false;
-    addRecomputation(execution, problem, folding->blocks, *kinds,
-                     model.getCluster().software);
+    addRecomputation(execution, problem, folding->blocks, *kinds, model.getCluster().software);
     allocated = *folded;
     unitCosts = UnitCosts::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at));
   } else {
