@@ -19,6 +19,7 @@ PROGRAMS = [
     ("gpt2", 1, "micro_batch=2", []),
     ("gpt2", 4, "dp=2,tp=2,micro_batch=1", ["--precision", "bf16", "--clip-grad-norm", 1]),
     ("llama", 2, "tp=2,micro_batch=4", []),
+    ("gpt2", 1, "micro_batch=4,recompute=full", []),
     ("resnet_tiny", 2, "dp=2,micro_batch=2", []),
     ("t5", 4, "dp=2,tp=2", []),
     ("moe", 4, "ep=4,micro_batch=1", []),
@@ -43,7 +44,7 @@ def test_faults_are_found(tmp_path, model, devices, plan, flags):
     assert done.returncode == 0, done.stderr
     kinds = {"dropped call", "doubled call", "dropped instruction", "swapped instructions",
              "wrong address read", "wrong address written", "swapped operands", "early reuse",
-             "moved binding"}
+             "moved binding", "stale value read"}
     if "none" not in flags:
         kinds |= {"swapped calls"}
     if "micro_batch=1" in plan:  # one microbatch alone adds to nothing that has to be cleared

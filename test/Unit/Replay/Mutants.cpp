@@ -159,6 +159,8 @@ private:
   void functionFaults(uint32_t index);
   void dropInstruction(uint32_t index, size_t i, const std::string &place);
   void operandFaults(uint32_t index, size_t i, const std::string &place);
+  void staleReads(uint32_t index, size_t i, const std::string &place,
+                  const std::vector<Life> &lives);
   Plant move(uint32_t index, uint32_t moved, uint32_t over) const;
   void earlyReuse(uint32_t index, const std::vector<Life> &lives);
   void queueFaults(uint32_t index, size_t i, const std::string &place);
@@ -241,6 +243,7 @@ void MutantMaker::functionFaults(uint32_t index) {
           break;
         }
     operandFaults(index, i, place);
+    staleReads(index, i, place, lives);
     queueFaults(index, i, place);
     collectiveFaults(index, i, place);
     partFaults(index, i, place);
@@ -291,6 +294,38 @@ void MutantMaker::operandFaults(uint32_t index, size_t i, const std::string &pla
       fbs::InstructionT &instruction = *p.functions[index]->instructions[i];
       setScratch(instruction, *refsOf(instruction)[0]);
     });
+}
+
+/// Operands are read where the first instruction of the same kind left a value of the same size: what
+/// was to be computed again, as it was before.
+void MutantMaker::staleReads(uint32_t index, size_t i, const std::string &place,
+                             const std::vector<Life> &lives) {
+  const fbs::FunctionT &function = *program.functions[index];
+  fbs::InstructionT copy = *function.instructions[i];
+  std::vector<fbs::Ref *> refs = refsOf(copy);
+  for (size_t operand = 0; operand < std::min(refs.size(), copy.reads.size()); ++operand) {
+    uint32_t read = copy.reads[operand];
+    const fbs::Value &value = function.values[read];
+    if (lives[read].first < 0 || lives[read].isBound || value.bytes() == 0)
+      continue;
+    const fbs::InstructionT &maker = *function.instructions[lives[read].first];
+    for (int before = 0; before < lives[read].first; ++before) {
+      const fbs::InstructionT &earlier = *function.instructions[before];
+      auto alike = std::ranges::find_if(earlier.writes, [&](uint32_t other) {
+        const fbs::Value &stale = function.values[other];
+        return stale.bytes() == value.bytes() && stale.ref().scope() == value.ref().scope() &&
+               stale.ref().offset() != value.ref().offset();
+      });
+      if (earlier.op.type != maker.op.type || alike == earlier.writes.end())
+        continue;
+      uint64_t from = value.ref().offset(), to = function.values[*alike].ref().offset();
+      add("stale value read", place + " operand " + std::to_string(operand), [=](fbs::ProgramT &p) {
+        fbs::Ref &ref = *refsOf(*p.functions[index]->instructions[i])[operand];
+        setOffset(ref, ref.offset() - from + to);
+      });
+      break;
+    }
+  }
 }
 
 /// A temporary is moved, wherever it is used, onto another.
