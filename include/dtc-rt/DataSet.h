@@ -18,6 +18,9 @@ namespace dtc::rt {
 class DataSet {
 public:
   static Result<DataSet> open(const std::string &path, const Manifest &manifest);
+  /// Exactly a global batch, which the caller keeps alive.
+  static Result<DataSet> ofBatch(const std::map<std::string, Array> &arrays,
+                                 const Manifest &manifest);
 
   int64_t numSamples() const { return samples; }
 

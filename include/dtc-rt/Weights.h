@@ -36,20 +36,25 @@ private:
 class WeightWriter {
 public:
   static Result<WeightWriter> create(const std::string &path, const Manifest &manifest);
+  /// Into memory: a place for each parameter of the manifest, none for aliases.
+  static WeightWriter into(std::vector<char *> places, const Manifest &manifest);
 
   /// A part that the rank holds as `dtype`; call for the first holder only.
   void put(size_t parameter, const Part &part, DType dtype, const char *source);
   /// Parameters that no rank put in come from `reader`.
   Status finish(const WeightReader &reader, const std::vector<bool> &wasPut);
   /// Leaves no file; for a run that ends with ranks still at work.
-  void discard() { file.discard(); }
+  void discard() {
+    if (file)
+      file->discard();
+  }
 
 private:
-  WeightWriter(const Manifest &manifest, SafetensorsWriter file)
-      : manifest(&manifest), file(std::move(file)) {}
+  explicit WeightWriter(const Manifest &manifest) : manifest(&manifest) {}
   const Manifest *manifest;
-  SafetensorsWriter file;
-  std::vector<size_t> entries; ///< first entry of each parameter; aliases follow
+  std::optional<SafetensorsWriter> file;
+  std::vector<size_t> entries; ///< of the file: first entry of each parameter; aliases follow
+  std::vector<char *> places;  ///< of each parameter
 };
 
 } // namespace dtc::rt

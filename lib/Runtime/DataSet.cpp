@@ -59,6 +59,13 @@ bool looksWider(std::span<const char> bytes, DType dtype) {
   return count >= kFewest && !allZero;
 }
 
+Status checkInputs(const Manifest &manifest) {
+  for (const TensorInfo &input : manifest.inputs)
+    if (input.shape.empty() || input.shape[0] < 1 || manifest.globalBatch % input.shape[0] != 0)
+      return refused("the artifact's input has no batch dimension: " + input.name);
+  return Status::ok();
+}
+
 std::string joinNames(const std::vector<TensorInfo> &inputs) {
   std::string text;
   for (const TensorInfo &input : inputs)
@@ -71,9 +78,8 @@ std::string joinNames(const std::vector<TensorInfo> &inputs) {
 Result<DataSet> DataSet::open(const std::string &path, const Manifest &manifest) {
   DataSet set;
   set.path = path;
-  for (const TensorInfo &input : manifest.inputs)
-    if (input.shape.empty() || input.shape[0] < 1 || manifest.globalBatch % input.shape[0] != 0)
-      return refused("the artifact's input has no batch dimension: " + input.name);
+  if (Status status = checkInputs(manifest); !status.isOk())
+    return status;
   Status status = Status::ok();
   if (path.ends_with(".bin")) {
     Result<MappedFile> file = MappedFile::open(path);
@@ -90,6 +96,20 @@ Result<DataSet> DataSet::open(const std::string &path, const Manifest &manifest)
     return std::move(status).in(path);
   if (set.samples < manifest.globalBatch)
     return refused(path + ": has fewer samples than the global batch of " +
+                   std::to_string(manifest.globalBatch) + ": " + std::to_string(set.samples));
+  return set;
+}
+
+Result<DataSet> DataSet::ofBatch(const std::map<std::string, Array> &arrays,
+                                 const Manifest &manifest) {
+  DataSet set;
+  set.path = "the batch";
+  if (Status status = checkInputs(manifest); !status.isOk())
+    return status;
+  if (Status status = set.addArrays({set.path, arrays, nullptr, {}}, manifest); !status.isOk())
+    return std::move(status).in(set.path);
+  if (set.samples != manifest.globalBatch)
+    return refused("the batch: has another number of samples than the global batch of " +
                    std::to_string(manifest.globalBatch) + ": " + std::to_string(set.samples));
   return set;
 }

@@ -31,7 +31,7 @@ using Kind = fbs::BindingKind;
 Status RankWorker::run() {
   Status status = prepare();
   if (status.isOk())
-    status = runSteps();
+    status = session.requests ? serveRequests() : runSteps();
   if (!status.isOk())
     communicator.abort(status);
   executor.reset();
@@ -58,6 +58,26 @@ Status RankWorker::runSteps() {
   return session.savesWeights() ? saveWeights() : Status::ok();
 }
 
+Status RankWorker::serveRequests() {
+  using Request = RankRequests::Kind;
+  int64_t number = 1;
+  Status status = Status::ok();
+  while (status.isOk()) {
+    Request request = session.requests->next();
+    if (request == Request::End)
+      break;
+    if (request == Request::SaveWeights) {
+      status = saveWeights();
+      continue;
+    }
+    lastFinished = std::chrono::steady_clock::now();
+    status = issue(number);
+    if (status.isOk())
+      status = conclude(number++);
+  }
+  return status;
+}
+
 Status RankWorker::conclude(int64_t number) {
   if (number > 0)
     if (Status status = finish(number); !status.isOk())
@@ -69,8 +89,11 @@ Status RankWorker::conclude(int64_t number) {
   auto now = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(now - std::exchange(lastFinished, now)).count();
   lastDone = number;
-  if (leads())
-    session.metrics->report(measure(number, seconds));
+  if (!leads())
+    return Status::ok();
+  session.lastStep = measure(number, seconds);
+  if (session.metrics)
+    session.metrics->report(session.lastStep);
   return Status::ok();
 }
 

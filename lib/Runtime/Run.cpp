@@ -185,6 +185,8 @@ Status checkFiles(const RunOptions &options, const Package &package) {
   return checkOutputConflicts(inputs, outputs);
 }
 
+} // namespace
+
 Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   Result<Package> opened = Package::open(options.artifact);
   if (!opened)
@@ -206,7 +208,8 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
     return speakers.status();
   if (Status status = loadCode(**platform, *package); !status.isOk())
     return status;
-  Result<DataSet> data = DataSet::open(options.data, manifest);
+  Result<DataSet> data =
+      options.data.empty() ? DataSet() : DataSet::open(options.data, manifest);
   if (!data)
     return data.status();
   Result<WeightReader> weights = WeightReader::open(*package, options.seed);
@@ -218,6 +221,8 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
                                               std::move(*speakers), std::move(*platform),
                                               std::move(*data), std::move(*weights), order});
 }
+
+namespace {
 
 /// The rest of a run would be made with the last learning rate.
 void sayRateEnds(const LearningRateInfo &rate, int64_t steps) {
@@ -265,8 +270,8 @@ Status openResults(Session &session) {
   return Status::ok();
 }
 
-/// Cores of each rank of this process where the machine has enough for all its ranks; else the
-/// system decides.
+} // namespace
+
 std::vector<std::vector<int>> divideCpus(const Session &session, const World &world) {
   auto ranks = ranksOfMachine(session.options, session.manifest());
   auto threads = static_cast<size_t>(session.manifest().threadsPerRank);
@@ -288,6 +293,8 @@ Status runWorker(RankWorker &worker) {
     return failed(error.what());
   }
 }
+
+namespace {
 
 /// Ends the process although a rank hangs in its own code.
 [[noreturn]] void leaveBehind(Session &session, const Status &reason) {
@@ -346,6 +353,8 @@ Status runRanks(Session &session, World &world) {
   return world.abortReason();
 }
 
+} // namespace
+
 Status saveResults(Session &session) {
   if (session.weightWriter) {
     std::vector<bool> wasPut;
@@ -356,6 +365,8 @@ Status saveResults(Session &session) {
   }
   return Status::ok();
 }
+
+namespace {
 
 /// From the opened artifact to the saved results.
 Status runSession(Session &session, World &world) {

@@ -9,6 +9,7 @@
 #include "dtc-rt/SampleOrder.h"
 #include "dtc-rt/Weights.h"
 
+#include "RankRequests.h"
 #include "StepPipeline.h"
 
 #include <atomic>
@@ -40,11 +41,23 @@ struct Session {
   std::optional<MetricsReporter> metrics = std::nullopt;
   int64_t stepsDone = 0; ///< when all ranks have ended, likewise below
   int stoppedBy = 0;     ///< a signal; 0: all steps were done
+  StepMetrics lastStep = {};        ///< rank 0's
+  RankRequests *requests = nullptr; ///< null: numSteps steps are made in one go
 
   const Manifest &manifest() const { return package->manifest(); }
   bool isInference() const { return !options.outputs.empty(); }
   bool savesWeights() const { return !options.saveWeights.empty(); }
 };
+
+/// Without data where the options name none.
+Result<std::unique_ptr<Session>> openSession(const RunOptions &options);
+
+/// Ends the weight writer, if there is one, when all ranks have put theirs in.
+Status saveResults(Session &session);
+
+/// Cores of each rank of this process where the machine has enough for all its ranks; else the
+/// system decides.
+std::vector<std::vector<int>> divideCpus(const Session &session, const World &world);
 
 /// Set by a signal handler; the run ends after a step, on all ranks after the same one.
 extern std::atomic<int> stopSignal;
@@ -79,6 +92,8 @@ private:
 
   Status prepare();
   Status runSteps();
+  /// Makes steps and saves weights as it is asked to.
+  Status serveRequests();
   Status loadWeights();
   Status createPipeline();
   /// A step is issued. Its results are looked at when the next one is under way.
@@ -137,5 +152,8 @@ private:
   std::optional<StepPipeline> pipeline;
   std::optional<Executor> executor; ///< destroyed first: its queues may be at work
 };
+
+/// Its run, whatever is thrown.
+Status runWorker(RankWorker &worker);
 
 } // namespace dtc::rt

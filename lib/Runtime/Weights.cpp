@@ -116,14 +116,23 @@ Result<WeightWriter> WeightWriter::create(const std::string &path, const Manifes
   Result<SafetensorsWriter> file = SafetensorsWriter::create(path, std::move(entries));
   if (!file)
     return file.status();
-  WeightWriter writer(manifest, std::move(*file));
+  WeightWriter writer(manifest);
+  writer.file.emplace(std::move(*file));
+  for (size_t entry : first)
+    writer.places.push_back(writer.file->data(entry));
   writer.entries = std::move(first);
+  return writer;
+}
+
+WeightWriter WeightWriter::into(std::vector<char *> places, const Manifest &manifest) {
+  WeightWriter writer(manifest);
+  writer.places = std::move(places);
   return writer;
 }
 
 void WeightWriter::put(size_t parameter, const Part &part, DType dtype, const char *source) {
   const ParameterInfo &info = manifest->parameters[parameter];
-  char *target = file.data(entries[parameter]);
+  char *target = places[parameter];
   forEachRun(info.view, part, [&](int64_t at, int64_t from, int64_t count) {
     convert(info.dtype, target + at * sizeOf(info.dtype), dtype, source + from * sizeOf(dtype),
             count);
@@ -131,17 +140,15 @@ void WeightWriter::put(size_t parameter, const Part &part, DType dtype, const ch
 }
 
 Status WeightWriter::finish(const WeightReader &reader, const std::vector<bool> &wasPut) {
-  for (size_t i = 0; i < entries.size(); ++i) {
+  for (size_t i = 0; i < places.size(); ++i) {
     const ParameterInfo &info = manifest->parameters[i];
-    char *first = file.data(entries[i]);
-    if (!wasPut[i]) {
-      reader.read(i, Part::whole(info.view), info.dtype, first);
-    }
-    for (size_t alias = 1; alias <= info.aliases.size(); ++alias)
-      std::memcpy(file.data(entries[i] + alias), first,
+    if (!wasPut[i])
+      reader.read(i, Part::whole(info.view), info.dtype, places[i]);
+    for (size_t alias = 1; file && alias <= info.aliases.size(); ++alias)
+      std::memcpy(file->data(entries[i] + alias), places[i],
                   static_cast<size_t>(product(info.shape) * sizeOf(info.dtype)));
   }
-  return file.commit();
+  return file ? file->commit() : Status::ok();
 }
 
 } // namespace dtc::rt

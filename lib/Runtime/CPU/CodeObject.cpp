@@ -19,14 +19,20 @@ Result<CodeObject> CodeObject::load(std::span<const char> bytes) {
     }
     done += static_cast<size_t>(wrote);
   }
+  // dlopen takes a path that it has loaded already for the same code: the descriptor, whose number
+  // is in the path, is kept as long as the code.
   std::string path = "/proc/self/fd/" + std::to_string(descriptor);
   void *handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  std::string error = handle ? "" : ::dlerror();
-  ::close(descriptor);
-  if (!handle)
+  if (!handle) {
+    std::string error = ::dlerror();
+    ::close(descriptor);
     return refused("not a loadable code object: " + error);
+  }
   CodeObject object;
-  object.handle.reset(handle, [](void *handle) { ::dlclose(handle); });
+  object.handle.reset(handle, [descriptor](void *handle) {
+    ::dlclose(handle);
+    ::close(descriptor);
+  });
   return object;
 }
 

@@ -1,0 +1,51 @@
+// The ranks of an artifact, at hand between steps: what `dtc-run` does in one go, step by step.
+//
+//   auto trainer = Trainer::open("gpt2.dtc", {});   // ranks are started, weights loaded
+//   trainer->step(batch)->loss;                     // all ranks make one step
+//   trainer->readWeights(places);
+//
+// The steps are those of dtc-run: with the same samples the losses are the same, bit by bit. One
+// caller at a time. After an error of a rank no more steps are made.
+#pragma once
+
+#include "dtc-rt/ArrayFile.h"
+#include "dtc-rt/Manifest.h"
+#include "dtc-rt/Metrics.h"
+
+#include <memory>
+
+namespace dtc::rt {
+
+class Trainer {
+public:
+  struct Options {
+    uint64_t seed = 0; ///< of initial weights and of shuffling
+    double timeoutSeconds = 1800;
+  };
+  static Result<std::unique_ptr<Trainer>> open(const std::string &artifact, const Options &options);
+  /// Ends the ranks.
+  ~Trainer();
+
+  const Manifest &manifest() const;
+  int64_t stepsDone() const;
+
+  /// A step of the global batch: an array for each input, `target` among them.
+  Result<StepMetrics> step(const std::map<std::string, Array> &batch);
+  /// Where `step()` takes its samples: those that dtc-run would take for a step of that number.
+  Status setData(const std::string &path, bool shuffle);
+  Result<StepMetrics> step();
+  int64_t numSamples() const; ///< of that file; 0: there is none
+
+  /// Copies each parameter and buffer, in the manifest's order, in its shape and type in the model
+  /// file.
+  Status readWeights(const std::vector<char *> &places);
+  /// As `dtc-run --save-weights`.
+  Status saveWeights(const std::string &path);
+
+private:
+  struct Ranks;
+  explicit Trainer(std::unique_ptr<Ranks> ranks);
+  std::unique_ptr<Ranks> ranks;
+};
+
+} // namespace dtc::rt

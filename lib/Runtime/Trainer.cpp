@@ -1,0 +1,179 @@
+#include "dtc-rt/Trainer.h"
+
+#include "RankRequests.h"
+#include "Session.h"
+
+#include "dtc-rt/OutputConflicts.h"
+#include "dtc-rt/ThreadCommunicator.h"
+
+#include <system_error>
+#include <thread>
+
+namespace dtc::rt {
+
+/// How long ranks may take to notice that another one has failed.
+static constexpr auto kGrace = std::chrono::seconds(5);
+
+struct Trainer::Ranks {
+  Ranks(std::unique_ptr<Session> opened, const Options &options)
+      : session(std::move(opened)), requests(session->manifest().worldSize),
+        world(static_cast<int>(session->manifest().worldSize),
+              std::chrono::milliseconds(static_cast<int64_t>(options.timeoutSeconds * 1000))) {
+    session->requests = &requests;
+  }
+
+  Status start();
+  Status ask(RankRequests::Kind kind);
+  Status write();
+  /// Takes no more requests. False where a rank hangs in its own code, likewise below.
+  bool stop();
+  bool end();
+
+  std::unique_ptr<Session> session;
+  RankRequests requests;
+  ThreadWorld world;
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  std::vector<std::unique_ptr<RankWorker>> workers; ///< arenas live until all have ended
+  std::vector<std::thread> threads;
+};
+
+Status Trainer::Ranks::start() {
+  auto cpus = divideCpus(*session, world);
+  for (int rank : world.ranks()) {
+    communicators.push_back(world.communicator(rank));
+    workers.push_back(std::make_unique<RankWorker>(*session, *communicators.back(),
+                                                   std::move(cpus[workers.size()])));
+  }
+  auto work = [this](RankWorker *worker) {
+    Status status = runWorker(*worker);
+    if (!status.isOk())
+      world.abort(status);
+    requests.leave(!status.isOk());
+  };
+  threads.reserve(workers.size());
+  try {
+    for (auto &worker : workers)
+      threads.emplace_back(work, worker.get());
+  } catch (const std::system_error &error) {
+    world.abort(failed("cannot start a thread for rank " + std::to_string(threads.size()) + ": " +
+                       error.what()));
+    for (size_t rank = threads.size(); rank < workers.size(); ++rank)
+      requests.leave(/*hasFailed=*/true);
+  }
+  return requests.await() ? Status::ok() : world.abortReason();
+}
+
+/// When a rank has failed, no other one is at work afterwards.
+Status Trainer::Ranks::ask(RankRequests::Kind kind) {
+  if (requests.ask(kind))
+    return Status::ok();
+  stop();
+  return world.abortReason();
+}
+
+bool Trainer::Ranks::stop() {
+  requests.ask(RankRequests::Kind::End);
+  return requests.awaitEnd(kGrace);
+}
+
+/// Ends what the ranks have written to the session's weight writer.
+Status Trainer::Ranks::write() {
+  Status status = ask(RankRequests::Kind::SaveWeights);
+  if (status.isOk())
+    status = saveResults(*session);
+  session->weightWriter.reset();
+  return status;
+}
+
+bool Trainer::Ranks::end() {
+  if (!stop())
+    return false;
+  for (std::thread &thread : threads)
+    thread.join();
+  return true;
+}
+
+Trainer::Trainer(std::unique_ptr<Ranks> ranks) : ranks(std::move(ranks)) {}
+
+/// What a rank that hangs is using must stay.
+Trainer::~Trainer() {
+  if (ranks->end())
+    return;
+  for (std::thread &thread : ranks->threads)
+    thread.detach();
+  static_cast<void>(ranks.release());
+}
+
+Result<std::unique_ptr<Trainer>> Trainer::open(const std::string &artifact,
+                                               const Options &options) {
+  RunOptions asked;
+  asked.artifact = artifact;
+  asked.seed = options.seed;
+  Result<std::unique_ptr<Session>> session = openSession(asked);
+  if (!session)
+    return session.status();
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(std::make_unique<Ranks>(std::move(*session), options)));
+  if (Status status = trainer->ranks->start(); !status.isOk())
+    return status;
+  return trainer;
+}
+
+const Manifest &Trainer::manifest() const { return ranks->session->manifest(); }
+
+int64_t Trainer::stepsDone() const { return ranks->session->lastStep.step; }
+
+Result<StepMetrics> Trainer::step(const std::map<std::string, Array> &batch) {
+  Result<DataSet> samples = DataSet::ofBatch(batch, manifest());
+  if (!samples)
+    return samples.status();
+  Session &session = *ranks->session;
+  DataSet data = std::exchange(session.data, std::move(*samples));
+  SampleOrder order =
+      std::exchange(session.order, SampleOrder(manifest().globalBatch, /*shuffled=*/false, 0));
+  Status status = ranks->ask(RankRequests::Kind::Step);
+  session.data = std::move(data);
+  session.order = order;
+  if (!status.isOk())
+    return status;
+  return session.lastStep;
+}
+
+Status Trainer::setData(const std::string &path, bool shuffle) {
+  Result<DataSet> data = DataSet::open(path, manifest());
+  if (!data)
+    return data.status();
+  Session &session = *ranks->session;
+  session.order = SampleOrder(data->numSamples(), shuffle, session.options.seed);
+  session.data = std::move(*data);
+  return Status::ok();
+}
+
+int64_t Trainer::numSamples() const { return ranks->session->data.numSamples(); }
+
+Result<StepMetrics> Trainer::step() {
+  if (numSamples() == 0)
+    return Status(ExitCode::Usage, "a step without a batch needs a data set");
+  if (Status status = ranks->ask(RankRequests::Kind::Step); !status.isOk())
+    return status;
+  return ranks->session->lastStep;
+}
+
+Status Trainer::readWeights(const std::vector<char *> &places) {
+  ranks->session->weightWriter.emplace(WeightWriter::into(places, manifest()));
+  return ranks->write();
+}
+
+Status Trainer::saveWeights(const std::string &path) {
+  NamedFile inputs[] = {{"the artifact", ranks->session->options.artifact}};
+  NamedFile outputs[] = {{"the weights", path}};
+  if (Status status = checkOutputConflicts(inputs, outputs); !status.isOk())
+    return status;
+  Result<WeightWriter> writer = WeightWriter::create(path, manifest());
+  if (!writer)
+    return writer.status();
+  ranks->session->weightWriter.emplace(std::move(*writer));
+  return ranks->write();
+}
+
+} // namespace dtc::rt
