@@ -1,7 +1,7 @@
 // dtc calibrate: measures this machine with the very primitives a run uses.
 #include "Commands.h"
-#include "Diagnostics.h"
 #include "WriteText.h"
+#include "dtc/Driver/Diagnostics.h"
 
 #include "dtc/Plan/Plan/Cluster.h"
 #include "dtc-cpu/LibraryCalls.h"
@@ -12,7 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
-#include <iostream>
+#include <ostream>
 #include <thread>
 #include <unistd.h>
 
@@ -244,7 +244,7 @@ private:
 
 } // namespace
 
-ExitCode calibrate(const CalibrateOptions &options) {
+ExitCode calibrate(const CalibrateOptions &options, const Answer &answer) {
   if (auto file = rt::OutputFile::create(options.output, 0); !file) { // before it takes its time
     printError(file.status().message());
     return file.status().code();
@@ -254,12 +254,12 @@ ExitCode calibrate(const CalibrateOptions &options) {
   const plan::Cluster &cluster = calibration.result();
   if (ExitCode code = writeText(options.output, plan::toYaml(cluster)); code != ExitCode::Done)
     return code;
-  std::cout << "per core: ";
+  answer.out << "per core: ";
   for (auto [type, name] : {std::pair(plan::DType::F32, "f32"), {plan::DType::BF16, "bf16"}})
     if (auto rate = cluster.device.achieved.find(type); rate != cluster.device.achieved.end())
-      std::cout << name << " " << rate->second / 1e9 << " GFLOP/s, ";
-  std::cout << "memory " << cluster.device.bandwidth / 1e9 << " GB/s; written to " << options.output
-            << "\n";
+      answer.out << name << " " << rate->second / 1e9 << " GFLOP/s, ";
+  answer.out << "memory " << cluster.device.bandwidth / 1e9 << " GB/s; written to "
+             << options.output << "\n";
   return ExitCode::Done;
 }
 

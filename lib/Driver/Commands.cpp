@@ -1,30 +1,16 @@
 #include "Commands.h"
 
-#include "Phases.h"
+#include "PlanAnswers.h"
 #include "WriteText.h"
 
-#include "dtc/Report/Explanation.h"
+#include "dtc/Report/Comparison.h"
 #include "dtc/Report/Json.h"
 #include "dtc/Report/PlanText.h"
 #include "dtc/Report/PlanTrace.h"
-#include "dtc/Report/Report.h"
-
-#include "llvm/Support/Base64.h"
-#include "llvm/Support/SHA256.h"
 
 #include <iostream>
 
 namespace dtc::driver {
-
-static report::PlanFacts factsOf(const Request &request, const Planned &planned) {
-  return {planned.problem,         planned.search,          request.cluster,
-          request.options.devices, planned.planningSeconds, planned.workspace.get()};
-}
-
-/// `--report`: what it takes to allow the page its own style sheet alone.
-static std::string digest(const std::string &text) {
-  return llvm::encodeBase64(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)));
-}
 
 static ExitCode writeResult(const std::string &path, const plan::Result<std::string> &text) {
   return text ? writeText(path, *text) : fail(text.error());
@@ -45,14 +31,11 @@ static ExitCode savePlan(const Request &request, const Planned &planned) {
       return code;
   if (options.report.empty())
     return ExitCode::Done;
-  const std::optional<plan::Explanation> &explanation = planned.explanation;
-  return writeResult(options.report, report::reportPage(facts, digest,
-                                                        explanation ? &*explanation : nullptr));
+  return writeResult(options.report, pageOf(request, planned));
 }
 
-static void warnOfPlan(const report::PlanFacts &facts, const Options &options) {
-  bool isBf16 = options.train.precision == training::Precision::BF16;
-  for (const std::string &warning : report::planWarnings(facts, isBf16))
+static void warnOfPlan(const Request &request, const Planned &planned) {
+  for (const std::string &warning : warningsOf(request, planned))
     printWarning(warning);
 }
 
@@ -61,18 +44,19 @@ static void warnOfPlan(const report::PlanFacts &facts, const Options &options) {
 //===----------------------------------------------------------------------===//
 
 /// `--emit`: the IR after a phase, to -o or stdout.
-static ExitCode emit(const Options &options, mlir::ModuleOp module) {
+static ExitCode emit(const Options &options, mlir::ModuleOp module, std::ostream &out) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream);
   if (!options.output.empty())
     return writeText(options.output, text);
-  std::cout << text;
+  out << text;
   return ExitCode::Done;
 }
 
 /// The end of a compilation after a phase that gave no value, or after that of `--emit`.
-template <typename Value> static ExitCode endAfter(const Request &request, Outcome<Value> &value) {
+template <typename Value>
+static ExitCode endAfter(const Request &request, Outcome<Value> &value, const Answer &answer) {
   if (!value)
     return value.code();
   if constexpr (std::derived_from<Value, Planned>)
@@ -81,18 +65,18 @@ template <typename Value> static ExitCode endAfter(const Request &request, Outco
   if constexpr (std::derived_from<Value, Partitioned>)
     if (!value->verified.empty()) // beside IR on stdout it would be in the way
       std::cerr << value->verified << "\n";
-  return emit(request.options, value->module());
+  return emit(request.options, value->module(), answer.out);
 }
 
 /// What is told of a plan whose artifact has been written.
-static ExitCode tellCompiled(const Request &request, const Partitioned &compiled) {
+static ExitCode tellCompiled(const Request &request, const Partitioned &compiled,
+                             std::ostream &out) {
   if (ExitCode code = savePlan(request, compiled); code != ExitCode::Done)
     return code;
   if (!compiled.verified.empty())
-    std::cout << compiled.verified << "\n";
-  report::PlanFacts facts = factsOf(request, compiled);
-  warnOfPlan(facts, request.options);
-  std::cout << report::planText(facts);
+    out << compiled.verified << "\n";
+  warnOfPlan(request, compiled);
+  out << report::planText(factsOf(request, compiled));
   return ExitCode::Done;
 }
 
@@ -104,7 +88,7 @@ template <typename Value> static void keepUntilTheEnd(Value value) {
 }
 
 /// The way of a model, phase by phase, up to that of `--emit`.
-static ExitCode compile(Environment &env, const Options &options) {
+static ExitCode compile(Environment &env, const Options &options, const Answer &answer) {
   auto request = readRequest(options);
   if (!request)
     return request.code();
@@ -113,43 +97,46 @@ static ExitCode compile(Environment &env, const Options &options) {
     return file.code();
   auto imported = importModel(*request, **file);
   if (!imported || options.until == Phase::Import)
-    return endAfter(*request, imported);
+    return endAfter(*request, imported, answer);
 
   auto trained = buildTraining(options, std::move(*imported));
   if (!trained || options.until == Phase::Train)
-    return endAfter(*request, trained);
+    return endAfter(*request, trained, answer);
 
   auto weights = prepareToCompile(env, options, *trained);
   if (!weights)
     return weights.code();
   auto planned = makePlan(env, *request, **file, std::move(*trained));
   if (!planned || options.until == Phase::Plan)
-    return endAfter(*request, planned);
+    return endAfter(*request, planned, answer);
 
   auto partitioned = partition(options, std::move(*planned));
   if (!partitioned || options.until == Phase::Partition)
-    return endAfter(*request, partitioned);
+    return endAfter(*request, partitioned, answer);
 
   auto scheduled = schedule(env, options, std::move(*partitioned));
   if (!scheduled || options.until == Phase::Schedule)
-    return endAfter(*request, scheduled);
+    return endAfter(*request, scheduled, answer);
 
   if (options.until == Phase::Lower) {
     auto lowered = lower(std::move(*scheduled));
-    return endAfter(*request, lowered);
+    return endAfter(*request, lowered, answer);
   }
   if (ExitCode code = package(env, options, *scheduled, *weights); code != ExitCode::Done)
     return code;
-  ExitCode code = tellCompiled(*request, *scheduled);
-  keepUntilTheEnd(std::move(*scheduled));
-  keepUntilTheEnd(std::move(*weights));
+  ExitCode code = tellCompiled(*request, *scheduled, answer.out);
+  if (answer.processEnds) {
+    keepUntilTheEnd(std::move(*scheduled));
+    keepUntilTheEnd(std::move(*weights));
+  }
   return code;
 }
 
-ExitCode compile(const Options &options) {
+ExitCode compile(const Options &options, const Answer &answer) {
   auto env = std::make_unique<Environment>(options);
-  ExitCode code = compile(*env, options);
-  keepUntilTheEnd(std::move(env));
+  ExitCode code = compile(*env, options, answer);
+  if (answer.processEnds)
+    keepUntilTheEnd(std::move(env));
   return code;
 }
 
@@ -157,20 +144,8 @@ ExitCode compile(const Options &options) {
 // dtc plan
 //===----------------------------------------------------------------------===//
 
-/// The phases up to the plan.
-static Outcome<Planned> planModel(Environment &env, const Request &request,
-                                  const import::ModelFile &file) {
-  auto imported = importModel(request, file);
-  if (!imported)
-    return imported.code();
-  auto trained = buildTraining(request.options, std::move(*imported));
-  if (!trained)
-    return trained.code();
-  return makePlan(env, request, file, std::move(*trained));
-}
-
 /// `--compare`: two plans of one model, planned one after the other.
-static ExitCode comparePlans(Environment &env, Options options) {
+static ExitCode comparePlans(Environment &env, Options options, std::ostream &out) {
   std::vector<Request> requests;
   std::vector<Planned> plans;
   std::unique_ptr<import::ModelFile> file;
@@ -194,51 +169,17 @@ static ExitCode comparePlans(Environment &env, Options options) {
   report::Compared a{options.compare[0], factsOf(requests[0], plans[0])};
   report::Compared b{options.compare[1], factsOf(requests[1], plans[1])};
   if (options.json)
-    std::cout << report::comparisonJson(a, b).dump(2) << "\n";
+    out << report::comparisonJson(a, b).dump(2) << "\n";
   else
-    std::cout << report::comparisonText(a, b);
+    out << report::comparisonText(a, b);
   return ExitCode::Done;
 }
 
-/// `--explain=NAME`; without it, nothing.
-static Outcome<std::vector<plan::ShardingExplanation>> explainName(const Request &request,
-                                                                   const Planned &planned) {
-  const std::string &name = request.options.explainName;
-  if (name.empty())
-    return std::vector<plan::ShardingExplanation>();
-  const plan::SearchResult &search = planned.search;
-  auto found = plan::explainSharding(planned.problem, search.plan, search.predicted,
-                                     request.cluster, search.solver, name, planned.workspace.get());
-  if (!found)
-    return fail(found.error());
-  return std::move(*found);
-}
-
-/// What `dtc plan` prints.
-static std::string answer(const Options &options, const report::PlanFacts &facts,
-                          const std::optional<plan::Explanation> &explanation,
-                          const std::vector<plan::ShardingExplanation> &subjects) {
-  if (options.json) {
-    nlohmann::ordered_json json = report::planJson(facts);
-    if (explanation)
-      json["explanation"] = report::explanationJson(*explanation);
-    if (!subjects.empty())
-      json["explanation"]["subject"] = report::subjectJson(subjects);
-    return json.dump(2) + "\n";
-  }
-  std::string text = report::planText(facts);
-  if (explanation)
-    text += report::explanationText(*explanation);
-  if (!subjects.empty())
-    text += report::subjectText(subjects, facts.search.plan.degrees);
-  return text;
-}
-
-ExitCode planOnly(Options options) {
+ExitCode planOnly(Options options, const Answer &answer) {
   options.onlyPlan = true;
   Environment env(options);
   if (!options.compare.empty())
-    return comparePlans(env, std::move(options));
+    return comparePlans(env, std::move(options), answer.out);
   auto request = readRequest(options);
   if (!request)
     return request.code();
@@ -248,14 +189,16 @@ ExitCode planOnly(Options options) {
   auto planned = planModel(env, *request, **file);
   if (!planned)
     return planned.code();
-  auto subjects = explainName(*request, *planned);
+  Outcome<Subjects> subjects = Subjects();
+  if (!options.explainName.empty())
+    subjects = explainName(*request, *planned, options.explainName);
   if (!subjects)
     return subjects.code();
   if (ExitCode code = savePlan(*request, *planned); code != ExitCode::Done)
     return code;
-  report::PlanFacts facts = factsOf(*request, *planned);
-  warnOfPlan(facts, options);
-  std::cout << answer(options, facts, planned->explanation, *subjects);
+  warnOfPlan(*request, *planned);
+  auto tell = options.json ? planJson : planText;
+  answer.out << tell(factsOf(*request, *planned), planned->explanation, *subjects);
   return ExitCode::Done;
 }
 

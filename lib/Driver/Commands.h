@@ -4,13 +4,21 @@
 #include "dtc/Driver/Options.h"
 #include "dtc-rt/PackageFormat.h"
 
+#include <iosfwd>
+
 namespace dtc::driver {
 
+/// Where a command's answer goes, and what comes after it.
+struct Answer {
+  std::ostream &out;
+  bool processEnds; ///< then what is large isn't taken apart
+};
+
 /// Compiles a model into an artifact and prints the plan it chose.
-rt::ExitCode compile(const Options &options);
+rt::ExitCode compile(const Options &options, const Answer &answer);
 
 /// Plans and prints; needs neither weights nor a toolchain.
-rt::ExitCode planOnly(Options options);
+rt::ExitCode planOnly(Options options, const Answer &answer);
 
 struct EstimateOptions {
   Options base; ///< model, cluster (empty: every built-in device), loss, shapes
@@ -21,18 +29,18 @@ struct EstimateOptions {
   bool json = false;
 };
 /// Prints how many devices of each type a model needs.
-rt::ExitCode estimate(const EstimateOptions &options);
+rt::ExitCode estimate(const EstimateOptions &options, const Answer &answer);
 
 struct InspectOptions {
   std::string artifact;
   bool json = false;
 };
-rt::ExitCode inspect(const InspectOptions &options);
+rt::ExitCode inspect(const InspectOptions &options, const Answer &answer);
 
 struct CalibrateOptions {
   std::string output;
 };
 /// Measures this machine and writes it as a cluster file.
-rt::ExitCode calibrate(const CalibrateOptions &options);
+rt::ExitCode calibrate(const CalibrateOptions &options, const Answer &answer);
 
 } // namespace dtc::driver

@@ -1,7 +1,7 @@
-#include "Diagnostics.h"
+#include "dtc/Driver/Diagnostics.h"
 
 #include "ExitCodes.h"
-#include "Outcome.h"
+#include "dtc/Driver/Outcome.h"
 
 #include "mlir/IR/Location.h"
 #include "llvm/Support/ConvertUTF.h"
@@ -56,33 +56,54 @@ static std::string printable(llvm::StringRef message) {
   return line;
 }
 
-void printError(const std::string &message) {
-  llvm::errs() << "dtc: error: " << printable(message) << "\n";
+/// Of the innermost scope of the thread; null: stderr.
+static thread_local const DiagnosticHandler *current = nullptr;
+
+DiagnosticScope::DiagnosticScope(DiagnosticHandler handler)
+    : handler(std::move(handler)), before(current) {
+  current = &this->handler;
 }
+
+DiagnosticScope::~DiagnosticScope() { current = before; }
+
+static void say(Severity severity, llvm::StringRef message) {
+  static constexpr const char *kWords[] = {"error", "warning", "note"};
+  std::string line = printable(message);
+  if (current)
+    (*current)(severity, line);
+  else
+    llvm::errs() << "dtc: " << kWords[size_t(severity)] << ": " << line << "\n";
+}
+
+void printError(const std::string &message) { say(Severity::Error, message); }
 
 ExitCode fail(const plan::Error &error) {
   printError(error.message);
   return exitCodeOf(error.category);
 }
 
-void printWarning(const std::string &message) {
-  llvm::errs() << "dtc: warning: " << printable(message) << "\n";
+void printWarning(const std::string &message) { say(Severity::Warning, message); }
+
+static Severity severityOf(DiagnosticSeverity severity) {
+  switch (severity) {
+  case DiagnosticSeverity::Error:
+    return Severity::Error;
+  case DiagnosticSeverity::Warning:
+    return Severity::Warning;
+  default:
+    return Severity::Note;
+  }
 }
 
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file)
     : handler(&context, [file = std::move(file)](Diagnostic &diagnostic) {
-        const char *severity = diagnostic.getSeverity() == DiagnosticSeverity::Error ? "error"
-                               : diagnostic.getSeverity() == DiagnosticSeverity::Warning
-                                   ? "warning"
-                                   : "note";
         std::string text = diagnostic.str();
         // A message that names the file already (import errors) stands alone.
         std::string prefix =
             text.starts_with(file) ? "" : file + ": " + describe(diagnostic.getLocation());
-        llvm::errs() << "dtc: " << severity << ": " << printable(prefix + text) << "\n";
+        say(severityOf(diagnostic.getSeverity()), prefix + text);
         for (auto &note : diagnostic.getNotes())
-          llvm::errs() << "dtc: note: "
-                       << printable(describe(note.getLocation()) + note.str()) << "\n";
+          say(Severity::Note, describe(note.getLocation()) + note.str());
         return success();
       }) {}
 

@@ -2,16 +2,17 @@
 
 #include "CommandLine.h"
 #include "Commands.h"
-#include "Outcome.h"
 
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/CommandLine.h"
 #include "dtc-rt/PackageFormat.h"
+#include "dtc/Driver/Outcome.h"
 #include "dtc/Plan/Plan/Spec.h"
 
 #include "llvm/Support/ErrorHandling.h"
 
 #include <iostream>
+#include <sstream>
 
 namespace dtc::driver {
 
@@ -35,7 +36,7 @@ static std::string commandError(const CLI::App &app) {
 }
 
 /// CLI11's message as one line; an unknown flag names the nearest known one.
-static int usageError(const CLI::App &app, const CLI::ParseError &error) {
+static ExitCode usageError(const CLI::App &app, const CLI::ParseError &error) {
   std::string message = error.what();
   std::replace(message.begin(), message.end(), '\n', ' ');
   if (app.get_subcommands().empty() && dynamic_cast<const CLI::RequiredError *>(&error))
@@ -57,8 +58,7 @@ static int usageError(const CLI::App &app, const CLI::ParseError &error) {
       break;
     }
   }
-  printError(message);
-  return int(ExitCode::Usage);
+  return fail({message, plan::ErrorCategory::Usage});
 }
 
 /// LLVM's own memory comes from malloc, whose failure it reports here.
@@ -122,49 +122,81 @@ struct CommandLine {
 
 } // namespace
 
-static int dispatch(CommandLine &line) {
-  if (line.inspectCommand->parsed())
-    return int(inspect(line.inspect));
-  if (line.calibrateCommand->parsed())
-    return int(calibrate(line.calibrate));
-  if (line.estimateCommand->parsed()) {
-    auto options = resolveEstimate(*line.estimateCommand, line.estimate);
-    return options ? int(estimate(*options)) : int(fail(options.error()));
+/// Parses, and again with the flags of `--config`.
+static Outcome<std::unique_ptr<CommandLine>> parse(const std::vector<std::string> &arguments,
+                                                   std::ostream &out) {
+  auto line = std::make_unique<CommandLine>();
+  try {
+    line->parse(arguments);
+    if (line->raw.config.empty())
+      return line;
+    auto &command = line->compile->parsed() ? *line->compile : *line->plan;
+    auto merged = withConfig(arguments, line->raw.config, command);
+    if (!merged)
+      return fail(merged.error());
+    line = std::make_unique<CommandLine>();
+    line->parse(*merged);
+    return line;
+  } catch (const CLI::Success &help) {
+    line->app.exit(help, out, std::cerr);
+    return ExitCode::Done;
+  } catch (const CLI::ParseError &error) {
+    return usageError(line->app, error);
   }
+}
+
+static Outcome<Options> resolveOptions(CommandLine &line) {
   bool compiling = line.compile->parsed();
   auto options = resolve(compiling ? *line.compile : *line.plan, line.raw, compiling);
   if (!options)
-    return int(fail(options.error()));
-  return int(compiling ? compile(*options) : planOnly(*options));
+    return fail(options.error());
+  return std::move(*options);
+}
+
+static ExitCode dispatch(CommandLine &line, const Answer &answer) {
+  if (line.inspectCommand->parsed())
+    return inspect(line.inspect, answer);
+  if (line.calibrateCommand->parsed())
+    return calibrate(line.calibrate, answer);
+  if (line.estimateCommand->parsed()) {
+    auto options = resolveEstimate(*line.estimateCommand, line.estimate);
+    return options ? estimate(*options, answer) : fail(options.error());
+  }
+  auto options = resolveOptions(line);
+  if (!options)
+    return options.code();
+  return line.compile->parsed() ? compile(*options, answer) : planOnly(*options, answer);
+}
+
+static ExitCode run(const std::vector<std::string> &arguments, const Answer &answer) {
+  try {
+    auto line = parse(arguments, answer.out);
+    return line ? dispatch(**line, answer) : line.code();
+  } catch (const std::bad_alloc &) {
+    return fail({"out of memory", plan::ErrorCategory::Failed});
+  } catch (const std::exception &error) {
+    return fail({error.what(), plan::ErrorCategory::Failed});
+  }
+}
+
+ExitCode run(const std::vector<std::string> &arguments, std::ostream &out) {
+  return run(arguments, {out, /*processEnds=*/false});
 }
 
 int run(int argc, char **argv) {
   io::endSuddenlyWithoutMemory();
   llvm::install_bad_alloc_error_handler(outOfMemory);
-  std::vector<std::string> arguments = rt::normalizeArguments(argc, argv);
-  auto line = std::make_unique<CommandLine>();
-  try {
-    line->parse(arguments);
-    if (!line->raw.config.empty()) {
-      auto &command = line->compile->parsed() ? *line->compile : *line->plan;
-      auto merged = withConfig(arguments, line->raw.config, command);
-      if (!merged)
-        return int(fail(merged.error()));
-      line = std::make_unique<CommandLine>();
-      line->parse(*merged);
-    }
-  } catch (const CLI::Success &help) {
-    return line->app.exit(help, std::cout, std::cerr);
-  } catch (const CLI::ParseError &error) {
-    return usageError(line->app, error);
-  }
-  try {
-    return dispatch(*line);
-  } catch (const std::bad_alloc &) {
-    return int(fail({"out of memory", plan::ErrorCategory::Failed}));
-  } catch (const std::exception &error) {
-    return int(fail({error.what(), plan::ErrorCategory::Failed}));
-  }
+  return int(run(rt::normalizeArguments(argc, argv), {std::cout, /*processEnds=*/true}));
+}
+
+Outcome<Options> readPlanFlags(const std::vector<std::string> &flags) {
+  std::vector<std::string> arguments = {"plan"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  std::ostringstream help; // nobody asked for it
+  auto line = parse(arguments, help);
+  if (!line)
+    return line.code();
+  return resolveOptions(**line);
 }
 
 } // namespace dtc::driver

@@ -7,7 +7,7 @@
 #include "dtc/Report/Json.h"
 
 #include <algorithm>
-#include <iostream>
+#include <ostream>
 
 namespace dtc::driver {
 
@@ -193,7 +193,7 @@ static Outcome<plan::Problem> problemOf(const Job &job, const EstimateOptions &o
   return problem;
 }
 
-ExitCode estimate(const EstimateOptions &options) {
+ExitCode estimate(const EstimateOptions &options, const Answer &answer) {
   auto clusters = clustersOf(options);
   if (!clusters)
     return fail(clusters.error());
@@ -213,9 +213,9 @@ ExitCode estimate(const EstimateOptions &options) {
     result.jobs.push_back(needOf(job, *problem, *clusters, options.gpus));
   }
   if (options.json)
-    std::cout << report::estimateJson(result).dump(2) << "\n";
+    answer.out << report::estimateJson(result).dump(2) << "\n";
   else
-    std::cout << report::estimateText(result);
+    answer.out << report::estimateText(result);
   return ExitCode::Done;
 }
 

@@ -1,6 +1,6 @@
 // dtc inspect: what is in an artifact.
 #include "Commands.h"
-#include "Diagnostics.h"
+#include "dtc/Driver/Diagnostics.h"
 
 #include "dtc-rt/Package.h"
 #include "dtc-rt/ProgramView.h"
@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <iostream>
+#include <ostream>
 #include <set>
 
 namespace dtc::driver {
@@ -90,7 +90,7 @@ static rt::Result<ordered_json> factsOf(const rt::Package &package) {
   return facts;
 }
 
-ExitCode inspect(const InspectOptions &options) {
+ExitCode inspect(const InspectOptions &options, const Answer &answer) {
   auto package = rt::Package::open(options.artifact);
   if (!package)
     return fail(package.status());
@@ -98,7 +98,7 @@ ExitCode inspect(const InspectOptions &options) {
     auto facts = factsOf(*package);
     if (!facts)
       return fail(facts.status());
-    std::cout << (options.json ? facts->dump(2) + "\n" : report::artifactText(*facts));
+    answer.out << (options.json ? facts->dump(2) + "\n" : report::artifactText(*facts));
     return ExitCode::Done;
   } catch (const nlohmann::json::exception &error) {
     return fail(package->wrong(std::string("manifest.json: ") + error.what()));

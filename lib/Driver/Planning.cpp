@@ -159,7 +159,7 @@ static bool needsCalls(const Request &request, const Candidate &whole) {
     return false;
   // As files, which are of the calls as they will be, are compared with.
   bool isCompared = std::any_of(options.compare.begin(), options.compare.end(), isPlanFile);
-  return !options.onlyPlan || !options.savePlan.empty() || isCompared ||
+  return !options.onlyPlan || options.exactCalls || !options.savePlan.empty() || isCompared ||
          plan::unimplemented(whole.problem, whole.search.plan).empty();
 }
 

@@ -1,7 +1,7 @@
 // What a command was asked, with what the named files say.
 #pragma once
 
-#include "Outcome.h"
+#include "dtc/Driver/Outcome.h"
 
 #include "dtc/Driver/Options.h"
 #include "dtc/Plan/Plan/Cluster.h"

@@ -1,6 +1,6 @@
 #include "WriteText.h"
 
-#include "Diagnostics.h"
+#include "dtc/Driver/Diagnostics.h"
 
 #include "dtc-rt/MappedFile.h"
 

@@ -1,9 +1,23 @@
 // The commands of dtc.
 #pragma once
 
+#include "dtc/Driver/Outcome.h"
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
 namespace dtc::driver {
+
+struct Options;
 
 /// Runs the command line and returns the exit code (dtc-rt/PackageFormat.h).
 int run(int argc, char **argv);
+
+/// The same for a caller that goes on: `arguments` begin with the name of the command.
+ExitCode run(const std::vector<std::string> &arguments, std::ostream &out);
+
+/// What the flags of `dtc plan` mean, of which the first is the model.
+Outcome<Options> readPlanFlags(const std::vector<std::string> &flags);
 
 } // namespace dtc::driver

@@ -1,7 +1,7 @@
 // What a phase gives: a value, or the exit code of an error that has been printed.
 #pragma once
 
-#include "Diagnostics.h"
+#include "dtc/Driver/Diagnostics.h"
 
 #include "dtc-rt/PackageFormat.h"
 #include "dtc/Plan/Plan/Result.h"

@@ -1,0 +1,77 @@
+#include "PlanAnswers.h"
+
+#include "dtc/Report/Explanation.h"
+#include "dtc/Report/Json.h"
+#include "dtc/Report/PlanText.h"
+#include "dtc/Report/Report.h"
+
+#include "llvm/Support/Base64.h"
+#include "llvm/Support/SHA256.h"
+
+namespace dtc::driver {
+
+report::PlanFacts factsOf(const Request &request, const Planned &planned) {
+  return {planned.problem,         planned.search,          request.cluster,
+          request.options.devices, planned.planningSeconds, planned.workspace.get()};
+}
+
+Outcome<Planned> planModel(Environment &env, const Request &request,
+                           const import::ModelFile &file) {
+  auto imported = importModel(request, file);
+  if (!imported)
+    return imported.code();
+  auto trained = buildTraining(request.options, std::move(*imported));
+  if (!trained)
+    return trained.code();
+  return makePlan(env, request, file, std::move(*trained));
+}
+
+std::vector<std::string> warningsOf(const Request &request, const Planned &planned) {
+  bool isBf16 = request.options.train.precision == training::Precision::BF16;
+  return report::planWarnings(factsOf(request, planned), isBf16);
+}
+
+/// What it takes to allow the page its own style sheet alone.
+static std::string digest(const std::string &text) {
+  return llvm::encodeBase64(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)));
+}
+
+plan::Result<std::string> pageOf(const Request &request, const Planned &planned) {
+  const std::optional<plan::Explanation> &explanation = planned.explanation;
+  return report::reportPage(factsOf(request, planned), digest,
+                            explanation ? &*explanation : nullptr);
+}
+
+Outcome<Subjects> explainName(const Request &request, const Planned &planned,
+                              const std::string &name) {
+  const plan::SearchResult &search = planned.search;
+  auto found = plan::explainSharding(planned.problem, search.plan, search.predicted,
+                                     request.cluster, search.solver, name, planned.workspace.get());
+  if (!found)
+    return fail(found.error());
+  return std::move(*found);
+}
+
+std::string planText(const report::PlanFacts &facts,
+                     const std::optional<plan::Explanation> &explanation,
+                     const Subjects &subjects) {
+  std::string text = report::planText(facts);
+  if (explanation)
+    text += report::explanationText(*explanation);
+  if (!subjects.empty())
+    text += report::subjectText(subjects, facts.search.plan.degrees);
+  return text;
+}
+
+std::string planJson(const report::PlanFacts &facts,
+                     const std::optional<plan::Explanation> &explanation,
+                     const Subjects &subjects) {
+  nlohmann::ordered_json json = report::planJson(facts);
+  if (explanation)
+    json["explanation"] = report::explanationJson(*explanation);
+  if (!subjects.empty())
+    json["explanation"]["subject"] = report::subjectJson(subjects);
+  return json.dump(2) + "\n";
+}
+
+} // namespace dtc::driver
