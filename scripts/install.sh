@@ -15,7 +15,7 @@ packages=(
   python3
 )
 if [ "${1:-}" = --tests ]; then
-  packages+=(python3-venv clang-format-22 clang-tidy-22 openmpi-bin)
+  packages+=(python3-venv python3-dev clang-format-22 clang-tidy-22 openmpi-bin)
 fi
 
 [ -r /etc/debian_version ] || fail "this script knows Debian 12 only; install by hand: ${packages[*]}"

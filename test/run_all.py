@@ -74,7 +74,7 @@ def run_pytest(build: pathlib.Path) -> tuple[int, int]:
         "pytest",
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(os.cpu_count()),
          "--dist", "loadfile", f"--junitxml={report}",
-         "--rootdir", str(ROOT / "test"), str(ROOT / "test" / "Integration")],
+         "--rootdir", str(ROOT / "test"), str(ROOT / "test" / "Integration"), str(ROOT / "test" / "Python")],
     )
     if not report.exists():
         return 0, 1

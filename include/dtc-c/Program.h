@@ -1,0 +1,59 @@
+/* Training: an artifact whose ranks stay at hand between steps. */
+#ifndef DTC_C_PROGRAM_H
+#define DTC_C_PROGRAM_H
+
+#include "dtc-c/Error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct DtcProgram DtcProgram;
+
+/* A row-major tensor. The type is written as in safetensors: "F32", "BF16", "I64". */
+typedef struct DtcTensor {
+  const char *name, *dtype;
+  const int64_t *shape;
+  size_t rank;
+  void *data; /* null where only the type is asked for */
+} DtcTensor;
+
+typedef struct DtcStep {
+  int64_t step; /* counted from 1 */
+  double loss;
+  double gradNorm; /* NaN where it isn't computed */
+  double lr, seconds;
+} DtcStep;
+
+/* Starts the ranks and loads the weights; those without data are drawn by the seed. */
+DTC_API DtcError *dtcProgramOpen(const char *artifact, uint64_t seed, DtcProgram **program);
+/* Ends the ranks. */
+DTC_API void dtcProgramDestroy(DtcProgram *program);
+
+DTC_API int64_t dtcProgramStepsDone(const DtcProgram *program);
+DTC_API int64_t dtcProgramWorldSize(const DtcProgram *program);
+DTC_API int64_t dtcProgramGlobalBatch(const DtcProgram *program);
+/* What a batch is made of; the first dimension is the global batch. NULL beyond the last. */
+DTC_API const DtcTensor *dtcProgramInput(const DtcProgram *program, size_t index);
+/* The parameters and buffers of the model file, aliases of tied weights after them. */
+DTC_API const DtcTensor *dtcProgramParameter(const DtcProgram *program, size_t index);
+/* The index of the parameter that has the data; of an alias another one's. */
+DTC_API size_t dtcProgramParameterOwner(const DtcProgram *program, size_t index);
+
+/* One step of a global batch, which is only read: a tensor for each input. */
+DTC_API DtcError *dtcProgramStep(DtcProgram *program, const DtcTensor *batch, size_t numTensors,
+                                 DtcStep *result);
+/* The file that steps without a batch take their samples of, as `dtc-run --data` does. */
+DTC_API DtcError *dtcProgramSetData(DtcProgram *program, const char *path, int shuffle);
+DTC_API int64_t dtcProgramNumSamples(const DtcProgram *program);
+DTC_API DtcError *dtcProgramStepOnData(DtcProgram *program, DtcStep *result);
+
+/* Copies the weights to a place for each parameter that isn't an alias. */
+DTC_API DtcError *dtcProgramReadWeights(DtcProgram *program, void *const *places, size_t numPlaces);
+/* As `dtc-run --save-weights`: a safetensors file. */
+DTC_API DtcError *dtcProgramSaveWeights(DtcProgram *program, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,51 @@
+#include "dtc-c/Commands.h"
+
+#include "Error.h"
+
+#include "dtc-rt/CommandLine.h"
+#include "dtc/Driver/Driver.h"
+#include "dtc/Plan/Plan/Cluster.h"
+
+#include <sstream>
+
+using namespace dtc;
+using dtc::rt::ExitCode;
+
+DtcError *dtcCommand(const char *const *arguments, size_t numArguments, DtcWarningHandler handler,
+                     void *context, DtcText **text) {
+  auto command = [&] {
+    std::ostringstream out;
+    ExitCode code = driver::run({arguments, arguments + numArguments}, out);
+    if (code == ExitCode::Done)
+      *text = capi::textOf(out.str());
+    return code;
+  };
+  return capi::reported(command, handler, context);
+}
+
+DtcError *dtcClusterYaml(const char *nameOrFile, DtcText **text) {
+  return capi::reported([&] {
+    auto cluster = plan::loadCluster(nameOrFile);
+    if (!cluster)
+      return driver::fail(cluster.error());
+    *text = capi::textOf(plan::toYaml(*cluster));
+    return ExitCode::Done;
+  });
+}
+
+DtcError *dtcClusterNames(DtcText **text) {
+  return capi::guarded([&]() -> DtcError * {
+    std::string lines;
+    for (const auto &names : {plan::builtinClusters(), plan::builtinDevices()})
+      for (const std::string &name : names)
+        lines += name + "\n";
+    *text = capi::textOf(lines);
+    return nullptr;
+  });
+}
+
+int dtcMain(int numArguments, char **arguments) { return driver::run(numArguments, arguments); }
+
+int dtcRunMain(int numArguments, char **arguments) {
+  return rt::runCommand(numArguments, arguments);
+}

@@ -1,0 +1,51 @@
+#include "Error.h"
+
+using namespace dtc;
+
+DtcCategory dtcErrorCategory(const DtcError *error) { return error->category; }
+const char *dtcErrorText(const DtcError *error) { return error->text.c_str(); }
+void dtcErrorDestroy(DtcError *error) { delete error; }
+
+const char *dtcTextData(const DtcText *text) { return text->text.c_str(); }
+size_t dtcTextSize(const DtcText *text) { return text->text.size(); }
+void dtcTextDestroy(DtcText *text) { delete text; }
+
+namespace dtc::capi {
+
+static DtcCategory categoryOf(rt::ExitCode code) {
+  switch (code) {
+  case rt::ExitCode::Usage:
+    return DTC_USAGE;
+  case rt::ExitCode::InputRefused:
+    return DTC_INPUT_REFUSED;
+  case rt::ExitCode::NoFit:
+    return DTC_NO_FIT;
+  case rt::ExitCode::RankLost:
+    return DTC_RANK_LOST;
+  case rt::ExitCode::NotFinite:
+    return DTC_NOT_FINITE;
+  default:
+    return DTC_FAILED;
+  }
+}
+
+void Report::add(driver::Severity severity, const std::string &line) {
+  if (severity != driver::Severity::Note)
+    isAboutError = severity == driver::Severity::Error;
+  if (isAboutError)
+    errors += (errors.empty() ? "" : "\n") + line;
+  else if (handler)
+    handler(line.c_str(), context);
+}
+
+DtcError *Report::errorOf(rt::ExitCode code) {
+  if (code == rt::ExitCode::Done)
+    return nullptr;
+  return new DtcError{categoryOf(code), errors};
+}
+
+DtcError *errorOf(const rt::Status &status) {
+  return status.isOk() ? nullptr : new DtcError{categoryOf(status.code()), status.message()};
+}
+
+} // namespace dtc::capi

@@ -1,0 +1,62 @@
+"""What goes wrong, with the text and the exit code that the command line has for it."""
+
+from __future__ import annotations
+
+import warnings
+
+
+class Error(Exception):
+    """A call failed. The text is what the command line prints."""
+
+    exit_code: int = 1
+
+
+class UsageError(Error, ValueError):
+    """The request can't be meant: an unknown name, a number out of range."""
+
+    exit_code = 2
+
+
+class InputError(Error):
+    """A model, a data set, a batch or another file was refused."""
+
+    exit_code = 3
+
+
+class UnsupportedError(InputError):
+    """The input is sound, but this version of dtc can't take it."""
+
+
+class PlanError(Error):
+    """No plan fits, or the program doesn't fit this machine."""
+
+    exit_code = 4
+
+
+class RankLostError(Error):
+    """A rank was lost, or kept the others waiting for too long."""
+
+    exit_code = 5
+
+
+class NotFiniteError(Error, ArithmeticError):
+    """The loss or the gradient is not finite."""
+
+    exit_code = 6
+
+
+class DtcWarning(UserWarning):
+    """What may not be what it seems, of something that was done."""
+
+
+_BY_CODE = {kind.exit_code: kind for kind in (Error, UsageError, InputError, PlanError, RankLostError, NotFiniteError)}
+
+
+def error_of(code: int, text: str) -> Error:
+    """The exception of an error of the C API."""
+    return _BY_CODE.get(code, Error)(text)
+
+
+def warn(text: str) -> None:
+    """Warns at the line of the user's program that called the package."""
+    warnings.warn(text, DtcWarning, stacklevel=4)

@@ -1,0 +1,179 @@
+"""`dtc.parallelize`: a model as a program of several ranks, which trains step by step."""
+
+from __future__ import annotations
+
+import math
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _dtc
+from ._cluster import Cluster
+from ._errors import InputError, UnsupportedError, UsageError
+from ._flags import LearningRate, Optimizer, flags_of, plan_flag, shape_flags
+from ._models import shapes_of, source_of
+from ._plan import Text
+
+Step = _dtc.Step
+
+
+class Program:
+    """A compiled model whose ranks stay at hand between steps.
+
+    Its weights begin as those of the artifact. Steps are those of `dtc-run`: with the same samples the losses are the
+    same, bit by bit.
+    """
+
+    def __init__(self, artifact: str | os.PathLike, *, seed: int = 0, plan: str = "",
+                 folder: tempfile.TemporaryDirectory | None = None, from_torch: bool = False):
+        self._artifact = os.fspath(artifact)
+        self._folder = folder
+        self._from_torch = from_torch
+        self._program = _dtc.Program(self._artifact, seed)
+        self._data: tuple[str, bool] | None = None
+        self.plan = Text(plan)  #: the table of the plan that was compiled; empty for one that was loaded
+
+    @property
+    def steps_done(self) -> int:
+        """Steps since the weights were loaded."""
+        return self._program.steps_done
+
+    @property
+    def devices(self) -> int:
+        """Ranks."""
+        return self._program.world_size
+
+    @property
+    def global_batch(self) -> int:
+        """Samples of a step."""
+        return self._program.global_batch
+
+    @property
+    def inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Of each input, the target among them, the element type and the shape of a batch."""
+        return {name: (dtype, shape) for name, dtype, shape in self._program.inputs()}
+
+    def step(self, batch: Mapping[str, Any] | Sequence[Any]) -> Step:
+        """Makes a step of one global batch, and returns its loss, gradient norm, learning rate and time.
+
+        The batch has an array for each of `inputs`: a mapping by name, or a sequence in that order. Arrays are whatever
+        has DLPack or the buffer protocol, such as NumPy's and PyTorch's, in the memory of the host. They aren't copied.
+        """
+        if not isinstance(batch, Mapping):
+            names = list(self.inputs)
+            if len(batch) != len(names):
+                raise InputError(f"the batch: has {len(batch)} arrays, the program takes {', '.join(names)}")
+            batch = dict(zip(names, batch))
+        return self._program.step(dict(batch))
+
+    def fit(self, dataset: Any, steps: int | None = None, *, shuffle: bool = True) -> list[Step]:
+        """Makes steps and returns them.
+
+        The data set is a file, as `dtc-run --data` takes it: without `steps`, one epoch of it is made, and a second call
+        goes on where the first one ended. Or it iterates over batches, again and again until there are `steps`.
+        """
+        if isinstance(dataset, (str, os.PathLike)):
+            return self._fit_file(os.fspath(dataset), steps, shuffle)
+        made: list[Step] = []
+        while True:
+            before = len(made)
+            for batch in dataset:
+                if steps is not None and len(made) >= steps:
+                    return made
+                made.append(self.step(batch))
+            if steps is None:
+                return made
+            if len(made) == before:
+                raise InputError(f"the data set ended after {before} of {steps} steps; an iterator runs only once")
+
+    def _fit_file(self, path: str, steps: int | None, shuffle: bool) -> list[Step]:
+        if self._data != (path, shuffle):
+            self._program.set_data(path, shuffle)
+            self._data = path, shuffle
+        if steps is None:
+            steps = math.ceil(self._program.num_samples / self.global_batch)
+        return [self._program.step_on_data() for _ in range(steps)]
+
+    def state_dict(self, framework: str | None = None) -> dict[str, Any]:
+        """Parameters and buffers by the model's names, in its shapes and types.
+
+        The values are NumPy's arrays or PyTorch's tensors (`framework="numpy"` or `"torch"`); by default PyTorch's where
+        the model is a PyTorch module. NumPy has no bf16.
+        """
+        framework = framework or ("torch" if self._from_torch else "numpy")
+        convert = _converter(framework)
+        return {name: convert(name, array) for name, array in self._program.weights().items()}
+
+    def save_weights(self, path: str | os.PathLike) -> None:
+        """Writes the weights as a safetensors file."""
+        self._program.save_weights(os.fspath(path))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the artifact, which `dtc.load` and `dtc-run` take.
+
+        Raises `UnsupportedError` after a step: an artifact has the weights of compile time. `save_weights` writes the
+        trained ones.
+        """
+        if self.steps_done:
+            raise UnsupportedError("an artifact with trained weights can't be written yet: save_weights writes them, and "
+                                   "parallelize(..., weights=FILE) compiles with them")
+        shutil.copyfile(self._artifact, path)
+
+
+def _converter(framework: str):
+    if framework == "torch":
+        import torch
+        return lambda name, array: torch.from_dlpack(array)
+    if framework != "numpy":
+        raise UsageError(f"framework: expected numpy|torch, got '{framework}'")
+    import numpy
+
+    def to_numpy(name: str, array: Any) -> Any:
+        try:
+            return numpy.from_dlpack(array)
+        except (BufferError, RuntimeError, TypeError):
+            raise UnsupportedError(f"{name}: NumPy has no such elements; state_dict(framework=\"torch\") has") from None
+
+    return to_numpy
+
+
+def parallelize(model: Any, example_inputs: Any = None, *, loss: str, devices: int | None = None,
+                gpus: int | None = None, target: str | None = None,
+                optimizer: Optimizer | None = None, learning_rate: LearningRate | None = None,
+                clip_grad_norm: float | None = None, cluster: str | os.PathLike | Cluster | None = None,
+                global_batch: int | None = None, micro_batch: int | None = None, precision: str | None = None,
+                plan: str | os.PathLike | Mapping[str, Any] | None = None,
+                shapes: Mapping[str, Sequence[int]] | None = None, weights: str | os.PathLike | None = None,
+                init: bool = False, freeze: str | None = None, train: str | None = None,
+                embed_weights: bool = True, threads_per_rank: int | None = None, verify: bool = False, seed: int = 0,
+                flags: Sequence[str] = ()) -> Program:
+    """Compiles a model for several ranks and starts them.
+
+    Model, shapes and plan are those of `dtc.plan`. `loss` is `cross_entropy`, `mse` or `output:NAME`. Weights come from
+    the model, from `weights` (safetensors), or with `init` from the seed; without `embed_weights` the program reads those of
+    other files where they are, and can't be moved. `verify` proves first that the ranks compute
+    what one rank does. `flags` are further ones of `dtc compile`.
+    """
+    source = source_of(model, example_inputs)
+    if not source.from_torch:
+        shapes = {**shapes_of(example_inputs), **(shapes or {})}
+    folder = tempfile.TemporaryDirectory(prefix="dtc-")
+    artifact = pathlib.Path(folder.name) / "program.dtc"
+    asked = flags_of({
+        "devices": devices, "gpus": gpus, "target": target, "loss": loss,
+        "cluster": cluster.name if isinstance(cluster, Cluster) else cluster,
+        **(optimizer.flags() if optimizer else {}), **(learning_rate.flags() if learning_rate else {}),
+        "clip_grad_norm": clip_grad_norm, "global_batch": global_batch, "micro_batch": micro_batch,
+        "precision": precision, "plan": plan_flag(plan), "shape": shape_flags(shapes), "weights": weights, "init": init,
+        "embed_weights": embed_weights,
+        "freeze": freeze, "train": train, "threads_per_rank": threads_per_rank, "verify": verify, "output": artifact})
+    table = _dtc.command(["compile", source.path, *asked, *flags])
+    return Program(artifact, seed=seed, plan=table, folder=folder, from_torch=source.from_torch)
+
+
+def load(artifact: str | os.PathLike, *, seed: int = 0) -> Program:
+    """Starts the ranks of an artifact that `Program.save` or `dtc compile` wrote."""
+    return Program(artifact, seed=seed)

@@ -1,0 +1,169 @@
+"""dtc.parallelize trains as dtc compile and dtc-run do."""
+
+import json
+
+import numpy
+import pytest
+from package import MODELS, command
+from safetensors.numpy import load_file
+
+import dtc
+
+GPT2 = MODELS / "gpt2.onnx"
+DATA = MODELS / "gpt2.data.safetensors"
+FLAGS = ["--devices", "4", "--loss", "cross_entropy", "--lr", "3e-4", "--global-batch", "8", "--threads-per-rank", "1"]
+
+
+def make(**changes) -> dtc.Program:
+    asked = {"loss": "cross_entropy", "optimizer": dtc.AdamW(lr=3e-4), "devices": 4, "target": "cpu",
+             "global_batch": 8, "threads_per_rank": 1, **changes}
+    return dtc.parallelize(GPT2, **asked)
+
+
+@pytest.fixture(scope="module")
+def batches() -> list[dict]:
+    """Global batches of eight samples, in order."""
+    data = load_file(DATA)
+    return [{name: array[at:at + 8] for name, array in data.items()} for at in range(0, len(data["target"]) - 7, 8)]
+
+
+def check(program: str, *arguments: object) -> None:
+    done = command(program, *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The artifact, the log and the weights of five steps of dtc-run, in order and shuffled."""
+    folder = tmp_path_factory.mktemp("run")
+    check("dtc", "compile", GPT2, *FLAGS, "-o", folder / "gpt2.dtc")
+    for name, more in (("ordered", ["--no-shuffle"]), ("shuffled", ["--seed", "7"])):
+        check("dtc-run", folder / "gpt2.dtc", "--data", DATA, "--steps", 5, *more, "--log", folder / f"{name}.jsonl",
+              "--save-weights", folder / f"{name}.safetensors")
+    return folder
+
+
+def log(run, name: str) -> list[tuple]:
+    lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
+    return [(line["step"], line["loss"], line["grad_norm"], line["lr"]) for line in lines]
+
+
+def facts(steps) -> list[tuple]:
+    return [(step.step, step.loss, step.grad_norm, step.lr) for step in steps]
+
+
+def check_weights(program: dtc.Program, expected) -> None:
+    weights = load_file(expected)
+    got = program.state_dict()
+    assert got.keys() == weights.keys()
+    for name, array in weights.items():
+        assert got[name].dtype == array.dtype and numpy.array_equal(got[name], array), name
+
+
+def test_steps_are_those_of_the_command_line(run, batches):
+    program = make()
+    assert "chosen" in program.plan and (program.devices, program.global_batch) == (4, 8)
+    assert program.inputs["input_ids"] == ("I64", (8, 32))
+    program.save(run / "m.dtc")
+    steps = [program.step(batch) for batch in batches[:5]]
+    assert facts(steps) == log(run, "ordered")
+    assert program.steps_done == 5
+    loaded = dtc.load(run / "m.dtc")
+    assert facts([loaded.step(batches[0])]) == log(run, "ordered")[:1]
+    check_weights(program, run / "ordered.safetensors")
+    program.save_weights(run / "again.safetensors")
+    assert (run / "again.safetensors").read_bytes() == (run / "ordered.safetensors").read_bytes()
+
+
+def test_a_file_is_fitted_as_dtc_run_does(run):
+    program = dtc.load(run / "gpt2.dtc", seed=7)
+    assert facts(program.fit(DATA, steps=2) + program.fit(DATA, steps=3)) == log(run, "shuffled")
+    check_weights(program, run / "shuffled.safetensors")
+
+
+def test_batches_are_fitted_again_and_again(run, batches):
+    program = dtc.load(run / "gpt2.dtc")
+    made = program.fit(batches[:5])
+    assert facts(made) == log(run, "ordered")
+    assert len(program.fit([list(batch.values()) for batch in batches[:2]], steps=3)) == 3
+    with pytest.raises(dtc.InputError, match="after 2 of 4 steps"):
+        program.fit(iter(batches[:2]), steps=4)
+
+
+def test_programs_of_several_models_train_side_by_side(run, batches):
+    """Each has kernels of its own."""
+    data = load_file(MODELS / "mlp.data.safetensors")
+    alone = [step.loss for step in make_mlp().fit([{name: array[:8] for name, array in data.items()}], steps=3)]
+    program, mlp = dtc.load(run / "gpt2.dtc"), make_mlp()
+    steps, losses = [], []
+    for batch in batches[:3]:
+        steps.append(program.step(batch))
+        losses.append(mlp.step({name: array[:8] for name, array in data.items()}).loss)
+    assert facts(steps) == log(run, "ordered")[:3]
+    assert losses == alone
+
+
+def make_mlp() -> dtc.Program:
+    return dtc.parallelize(MODELS / "mlp.onnx", loss="cross_entropy", devices=1, global_batch=8, threads_per_rank=1)
+
+
+def test_arrays_of_any_kind_are_read_where_they_are(run, batches):
+    program = dtc.load(run / "gpt2.dtc")
+    batch = {name: array.astype("int32") for name, array in batches[0].items()}
+    batch["target"] = memoryview(batch["target"])  # the buffer protocol alone
+    batch["input_ids"].flags.writeable = False
+    assert facts([program.step(batch)]) == log(run, "ordered")[:1]
+
+
+@pytest.mark.parametrize("change, kind, text", [
+    (lambda batch: batch | {"target": batch["target"][:4]}, dtc.InputError, "another number of samples"),
+    (lambda batch: {name: array[:4] for name, array in batch.items()}, dtc.InputError, "global batch of 8: 4"),
+    (lambda batch: batch | {"input_ids": batch["input_ids"] * 0 + 512}, dtc.InputError, "is not in \\[0, 512\\): 512"),
+    (lambda batch: batch | {"input_ids": batch["input_ids"].astype("float32")}, dtc.InputError, "elements F32"),
+    (lambda batch: batch | {"input_ids": batch["input_ids"][:, ::2]}, ValueError, "input_ids: .* not contiguous"),
+    (lambda batch: batch | {"more": batch["target"]}, dtc.InputError, "not an input of the model"),
+    (lambda batch: {"target": batch["target"]}, dtc.InputError, "no array for the model's input: input_ids"),
+    (lambda batch: [batch["target"]], dtc.InputError, "has 1 arrays, the program takes"),
+])
+def test_bad_batches_are_refused(run, batches, change, kind, text):
+    program = dtc.load(run / "gpt2.dtc")
+    with pytest.raises(kind, match=text):
+        program.step(change(batches[0]))
+
+
+def test_a_batch_that_only_its_shape_refuses_costs_no_step(run, batches):
+    program = dtc.load(run / "gpt2.dtc")
+    with pytest.raises(dtc.InputError):
+        program.step({name: array[:4] for name, array in batches[0].items()})
+    assert facts([program.step(batches[0])]) == log(run, "ordered")[:1]
+
+
+def test_after_a_rank_failed_no_step_is_made(run, batches):
+    program = dtc.load(run / "gpt2.dtc")
+    for _ in range(2):
+        with pytest.raises(dtc.InputError, match="is not in"):
+            program.step(batches[0] | {"input_ids": batches[0]["input_ids"] * 0 - 1})
+
+
+def test_a_loss_that_is_not_finite_has_its_exception(batches):
+    program = make(optimizer=dtc.SGD(lr=1e30))
+    with pytest.raises(dtc.NotFiniteError, match="is not finite"):
+        for batch in batches[:5]:
+            program.step(batch)
+
+
+def test_errors_of_compiling_are_those_of_the_command_line():
+    with pytest.raises(dtc.InputError, match="fp16 is planned, but not compiled yet"):
+        make(precision="fp16")
+    with pytest.raises(dtc.UsageError, match="--loss: expected"):
+        make(loss="nonsense")
+    with pytest.raises(dtc.InputError, match="none.dtc"):
+        dtc.load("none.dtc")
+
+
+def test_trained_weights_are_not_saved_as_an_artifact_without_a_word(run, batches, tmp_path):
+    program = dtc.load(run / "gpt2.dtc")
+    program.step(batches[0])
+    with pytest.raises(dtc.UnsupportedError, match="save_weights"):
+        program.save(tmp_path / "m.dtc")
+    assert not (tmp_path / "m.dtc").exists()
