@@ -1,4 +1,4 @@
-"""`python -m dtc`: the command line; `python -m dtc run` is `dtc-run`."""
+"""`python -m dtc`: the command line; `python -m dtc run` is `dtc-run`, `python -m dtc watch` shows a run."""
 
 import os
 import sys
@@ -9,6 +9,9 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["calibrate"]:
         # What is measured must wait as the ranks' threads do; libgomp reads this when it is loaded.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if arguments[:1] == ["watch"]:
+        from . import _watch
+        return _watch.main(arguments[1:])
     from . import _dtc
     if arguments[:1] == ["run"]:
         return _dtc.run_main(["dtc-run", *arguments[1:]])
