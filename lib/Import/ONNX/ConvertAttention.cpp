@@ -1,7 +1,6 @@
 // The Attention and RotaryEmbedding operators of opset 23 and later.
-#include "Movement.h"
-
-#include <cmath>
+#include "GraphBuilder.h"
+#include "dtc/Import/Build/Attention.h"
 
 using namespace mlir;
 
@@ -18,32 +17,6 @@ static Value byPosition(NodeConverter &node, int index, int64_t heads) {
   return reshape(node.emit, value, {shape[0], shape[1], heads, shape[2] / heads});
 }
 
-/// The mask as a term of the scores, repeated to their shape.
-static FailureOr<Value> biasOf(NodeConverter &node, ArrayRef<int64_t> scores) {
-  Emitter &emit = node.emit;
-  const Tensor &mask = node.input(3);
-  auto shape = broadcastShapes({Shape(scores), mask.shape()});
-  if (failed(shape) || ArrayRef(*shape) != scores)
-    return LogicalResult(node.error() << "has a mask of a shape that does not fit: "
-                                      << listed(mask.shape()));
-  if (!mask.element().isInteger(1))
-    return node.valueAs(mask, scores);
-  Value seen = node.value(3);
-  auto type = tensorType(seen).clone(node.input(0).element());
-  Value term = arith::SelectOp::create(emit, seen, splat(emit, type, 0),
-                                       splat(emit, type, -INFINITY));
-  return broadcastTo(emit, term, scores);
-}
-
-/// Attention in simple ops, for a bias that trains: dtc.attention gives it no gradient.
-static Value spellOut(Emitter &emit, Value q, Value k, Value v, Value bias, double scale) {
-  Value scores = contract(emit, q, {0, 2, 1, 4}, k, {0, 3, 1, 4}, {0, 1, 2, 3});
-  scores = arith::MulFOp::create(emit, scores, splatLike(emit, scores, scale));
-  scores = arith::AddFOp::create(emit, scores, bias);
-  Value probs = graph::SoftmaxOp::create(emit, scores.getType(), scores, 3);
-  return contract(emit, probs, {0, 2, 1, 4}, v, {0, 4, 2, 3}, {0, 1, 2, 3});
-}
-
 static LogicalResult convertAttention(NodeConverter &node) {
   Emitter &emit = node.emit;
   if (node.has(4) || node.has(5) || node.has(6))
@@ -51,48 +24,24 @@ static LogicalResult convertAttention(NodeConverter &node) {
   if (node.attrFloat("softcap", 0) != 0)
     return node.error() << "has an unsupported attribute softcap: "
                         << node.attrFloat("softcap", 0);
-  Value q = byPosition(node, 0, node.attrInt("q_num_heads", 0));
-  Value k = byPosition(node, 1, node.attrInt("kv_num_heads", 0));
-  Value v = byPosition(node, 2, node.attrInt("kv_num_heads", 0));
-  if (!q || !k || !v)
+  AttentionOperands operands;
+  operands.query = byPosition(node, 0, node.attrInt("q_num_heads", 0));
+  operands.key = byPosition(node, 1, node.attrInt("kv_num_heads", 0));
+  operands.value = byPosition(node, 2, node.attrInt("kv_num_heads", 0));
+  if (!operands.query || !operands.key || !operands.value)
     return node.error() << "operands of unexpected ranks";
-  auto qs = graph::shapeOf(q), ks = graph::shapeOf(k), vs = graph::shapeOf(v);
-  if (qs[0] != ks[0] || qs[3] != ks[3] || ks.take_front(3) != vs.take_front(3) || ks[2] == 0 ||
-      qs[2] % ks[2] != 0)
-    return node.error() << "operands of shapes that do not fit";
-  const bool causal = node.attrInt("is_causal", 0);
-  if (causal && qs[1] != ks[1])
-    return node.error() << "is causal with as many queries as keys only: " << qs[1] << " and "
-                        << ks[1];
-  if (failed(node.checkShape({qs[0], qs[2], qs[1], ks[1]})) ||
-      failed(node.checkShape({qs[0], qs[1], qs[2], vs[3]})))
-    return failure();
-  Value bias;
-  if (node.has(3)) {
-    auto term = biasOf(node, {qs[0], qs[2], qs[1], ks[1]});
-    if (failed(term))
-      return failure();
-    bias = *term;
-  }
+  operands.mask = node.has(3) ? &node.input(3) : nullptr;
   const auto *scale = node.attribute("scale");
-  const double factor = scale && scale->f() != 0 ? scale->f() : 1 / std::sqrt(double(qs[3]));
-  auto defineResult = [&](Value result) { // [b,s,heads,feature]
-    if (node.input(0).rank() == 4)
-      return node.define(transpose(emit, result, {0, 2, 1, 3}));
-    return node.define(reshape(emit, result, {qs[0], qs[1], qs[2] * vs[3]}));
-  };
-  if (bias && dependsOnParameter(bias)) {
-    if (causal || qs[2] != ks[2])
-      return node.error() << "with a trained mask is not supported beside is_causal or shared "
-                             "key-value heads";
-    return defineResult(spellOut(emit, q, k, v, bias, factor));
-  }
-  Type statistic = elementOf(q).isF64() ? emit.getF64Type() : emit.getF32Type();
-  auto attention = graph::AttentionOp::create(
-      emit, tensorType(q).clone({qs[0], qs[1], qs[2], vs[3]}),
-      RankedTensorType::get({qs[0], qs[2], qs[1]}, statistic), q, k, v, bias,
-      emit.getF64FloatAttr(factor), causal ? emit.getUnitAttr() : UnitAttr());
-  return defineResult(attention.getResult());
+  if (scale && scale->f() != 0)
+    operands.scale = scale->f();
+  operands.causal = node.attrInt("is_causal", 0);
+  auto result = attention(node, operands);
+  if (failed(result))
+    return failure();
+  if (node.input(0).rank() == 4)
+    return node.define(transpose(emit, *result, {0, 2, 1, 3}));
+  auto shape = graph::shapeOf(*result);
+  return node.define(reshape(emit, *result, {shape[0], shape[1], shape[2] * shape[3]}));
 }
 
 /// cos or sin per position as [b,s,1 or absent,...] broadcast to the halves [b,s,heads,half].

@@ -1,23 +1,13 @@
 // Matrix products in all their forms.
-#include "Movement.h"
+#include "GraphBuilder.h"
+#include "dtc/Import/Build/Contraction.h"
 
 using namespace mlir;
 
 namespace dtc::import {
 
 static LogicalResult convertMatMul(NodeConverter &node) {
-  const Shape lhs = node.input(0).shape(), rhs = node.input(1).shape();
-  if (lhs.empty() || rhs.empty() || !isa<FloatType>(node.input(0).element()) ||
-      node.input(0).element() != node.input(1).element())
-    return node.error() << "needs two float tensors of equal type";
-  const int64_t k = rhs[rhs.size() < 2 ? 0 : rhs.size() - 2];
-  Shape lhsLead(ArrayRef(lhs).drop_back(std::min<size_t>(lhs.size(), 2)));
-  Shape rhsLead(ArrayRef(rhs).drop_back(std::min<size_t>(rhs.size(), 2)));
-  if (lhs.back() != k || failed(broadcastShapes({lhsLead, rhsLead})))
-    return node.error() << "operands of shapes that do not fit: "
-                        << listed(lhs) << " and "
-                        << listed(rhs);
-  return node.define(matmul(node.emit, node.value(0), node.value(1)));
+  return node.define(matmulTensors(node, node.input(0), node.input(1)));
 }
 
 static Value scaled(Emitter &emit, Value value, double factor) {
@@ -54,159 +44,11 @@ static LogicalResult convertGemm(NodeConverter &node) {
   return node.define(result);
 }
 
-namespace {
-/// Index numbers of an einsum: letters, and one number per dimension of an ellipsis.
-class Equation {
-public:
-  /// Splits `text`; `ranks` are those of the operands. False where it is malformed.
-  bool parse(StringRef text, ArrayRef<int64_t> ranks) {
-    std::string packed;
-    for (char c : text)
-      if (c != ' ')
-        packed += c;
-    auto [inputs, output] = StringRef(packed).split("->");
-    SmallVector<StringRef> terms;
-    inputs.split(terms, ',');
-    if (terms.size() != ranks.size() || terms.size() > kMostOperands)
-      return false;
-    for (size_t i = 0; i < terms.size(); ++i) {
-      const int64_t letters = llvm::count_if(terms[i], llvm::isAlpha);
-      const bool dots = terms[i].contains("...");
-      if (dots)
-        ellipsis = std::max(ellipsis, ranks[i] - letters);
-      if (ranks[i] < letters || (!dots && ranks[i] != letters))
-        return false;
-    }
-    for (size_t i = 0; i < terms.size(); ++i) {
-      const int64_t letters = llvm::count_if(terms[i], llvm::isAlpha);
-      operands.emplace_back();
-      if (!term(terms[i], ranks[i] - letters, operands.back()))
-        return false;
-    }
-    if (StringRef(packed).contains("->"))
-      return term(output, ellipsis, result);
-    return implicitResult(inputs);
-  }
-
-  std::vector<Shape> operands;
-  Shape result;
-
-private:
-  static constexpr int64_t kLetters = 256;
-  static constexpr size_t kMostOperands = 64;
-
-  bool term(StringRef text, int64_t dots, Shape &into) {
-    for (size_t i = 0; i < text.size(); ++i) {
-      if (llvm::isAlpha(text[i])) {
-        if (llvm::is_contained(into, int64_t(text[i])))
-          return false; // a diagonal
-        into.push_back(text[i]);
-      } else if (text.substr(i).starts_with("...")) {
-        for (int64_t k = ellipsis - dots; k < ellipsis; ++k)
-          into.push_back(kLetters + k);
-        i += 2;
-      } else {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  /// Without `->`: the ellipsis, then letters that appear once, alphabetically.
-  bool implicitResult(StringRef inputs) {
-    for (int64_t k = 0; k < ellipsis; ++k)
-      result.push_back(kLetters + k);
-    for (int c = 0; c < kLetters; ++c)
-      if (llvm::isAlpha(c) && inputs.count(char(c)) == 1)
-        result.push_back(c);
-    return true;
-  }
-
-  int64_t ellipsis = 0;
-};
-} // namespace
-
-/// Sums away the indices that nothing else needs.
-static Value sumOut(Emitter &emit, Value value, Shape &indices, ArrayRef<int64_t> needed) {
-  Shape dims, kept;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    if (llvm::is_contained(needed, indices[i]))
-      kept.push_back(indices[i]);
-    else
-      dims.push_back(i);
-  }
-  indices = kept;
-  return reduce(emit, graph::ReduceKind::Sum, value, dims);
-}
-
-/// Numbers indices from 0 without gaps, as dtc.contract wants them.
-static Shape renumber(ArrayRef<int64_t> indices, Shape &seen) {
-  Shape numbers;
-  for (int64_t index : indices) {
-    auto *found = llvm::find(seen, index);
-    numbers.push_back(found - seen.begin());
-    if (found == seen.end())
-      seen.push_back(index);
-  }
-  return numbers;
-}
-
-static LogicalResult checkSizes(NodeConverter &node, const Equation &equation) {
-  std::map<int64_t, int64_t> sizes;
-  for (int i = 0; i < node.numInputs(); ++i) {
-    const Shape shape = node.input(i).shape();
-    for (size_t d = 0; d < shape.size(); ++d)
-      if (sizes.try_emplace(equation.operands[i][d], shape[d]).first->second != shape[d])
-        return node.error() << "gives one index two sizes: "
-                            << node.attrString("equation", "");
-  }
-  for (int64_t index : equation.result)
-    if (!sizes.contains(index))
-      return node.error() << "has an index in its result only: "
-                          << node.attrString("equation", "");
-  return success();
-}
-
 static LogicalResult convertEinsum(NodeConverter &node) {
-  Emitter &emit = node.emit;
-  Equation equation;
-  SmallVector<int64_t> ranks;
+  SmallVector<Tensor> operands;
   for (int i = 0; i < node.numInputs(); ++i)
-    ranks.push_back(node.input(i).rank());
-  if (!equation.parse(node.attrString("equation", ""), ranks) || ranks.empty() ||
-      !isa<FloatType>(node.input(0).element()))
-    return node.error() << "has an unsupported equation: " << node.attrString("equation", "");
-  if (failed(checkSizes(node, equation)))
-    return failure();
-  Value value = node.value(0);
-  Shape indices = equation.operands[0];
-  for (int i = 1; i < node.numInputs(); ++i) {
-    Value other = node.value(i);
-    Shape otherIndices = equation.operands[i], later = equation.result;
-    for (int k = i + 1; k < node.numInputs(); ++k)
-      later.append(equation.operands[k]);
-    Shape needed = later, otherNeeded = later;
-    needed.append(otherIndices);
-    otherNeeded.append(indices);
-    value = sumOut(emit, value, indices, needed);
-    other = sumOut(emit, other, otherIndices, otherNeeded);
-    Shape result;
-    const bool lastOne = i + 1 == node.numInputs();
-    for (int64_t index : lastOne ? equation.result : later)
-      if ((llvm::is_contained(indices, index) || llvm::is_contained(otherIndices, index)) &&
-          !llvm::is_contained(result, index))
-        result.push_back(index);
-    Shape seen;
-    const Shape resultNumbers = renumber(result, seen), left = renumber(indices, seen),
-                right = renumber(otherIndices, seen);
-    value = contract(emit, value, left, other, right, resultNumbers);
-    indices = result;
-  }
-  value = sumOut(emit, value, indices, equation.result);
-  Shape perm;
-  for (int64_t index : equation.result)
-    perm.push_back(llvm::find(indices, index) - indices.begin());
-  return node.define(transpose(emit, value, perm));
+    operands.push_back(node.input(i));
+  return node.define(einsum(node, node.attrString("equation", ""), operands));
 }
 
 void addContractionConverters(ConverterTable &table) {

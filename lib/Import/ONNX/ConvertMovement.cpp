@@ -1,5 +1,6 @@
 // Operators that rearrange elements: reshapes, slices, joins, padding.
-#include "Movement.h"
+#include "GraphBuilder.h"
+#include "dtc/Import/Build/Movement.h"
 
 #include "dtc-io/CheckedSize.h"
 

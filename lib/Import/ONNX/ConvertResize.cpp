@@ -1,7 +1,8 @@
 // Resize: each resized dimension by itself, nearest elements by their positions, linear
 // interpolation by a product with the matrix of its weights.
-#include "Indices.h"
-#include "Movement.h"
+#include "GraphBuilder.h"
+#include "dtc/Import/Build/Indices.h"
+#include "dtc/Import/Build/Movement.h"
 
 #include <cmath>
 

@@ -1,5 +1,6 @@
 // Sequences with constant positions, as aten.split and aten.chunk are exported.
-#include "Movement.h"
+#include "GraphBuilder.h"
+#include "dtc/Import/Build/Movement.h"
 
 using namespace mlir;
 

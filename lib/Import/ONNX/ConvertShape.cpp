@@ -1,8 +1,8 @@
 // Operators that make tensors out of shapes and attributes.
-#include "Movement.h"
+#include "GraphBuilder.h"
+#include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Build/Sequences.h"
 #include "Tensors.h"
-
-#include <cmath>
 
 using namespace mlir;
 
@@ -100,98 +100,23 @@ static LogicalResult convertConstantOfShape(NodeConverter &node) {
   return node.define(expandTensor(node, reshapeTensor(node, *scalar, {}), *shape));
 }
 
-/// start, start + delta, ...: a constant, or an iota where that would be too large.
 static LogicalResult convertRange(NodeConverter &node) {
   Host start = node.host(0), limit = node.host(1), delta = node.host(2);
   if (!start || !limit || !delta || start->size() != 1 || limit->size() != 1 ||
       delta->size() != 1)
     return node.error() << "needs bounds known while compiling";
-  Type element = start->element;
-  const double first = start->number(0), last = limit->number(0), step = delta->number(0);
-  if (step == 0)
-    return node.error() << "has the step 0";
-  const double steps = std::ceil((last - first) / step);
-  if (!(steps <= double(Budget::kMostElements)))
-    return node.error() << "has too many elements, or bounds that are no numbers";
-  const int64_t count = std::max(0.0, steps);
-  if (fitsConstant(element, {count})) {
-    auto result = std::make_shared<HostTensor>(element, Shape{count}, Shape{count});
-    for (int64_t i = 0; i < count; ++i) {
-      if (result->isFloat())
-        result->floats[i] = roundTo(element, first + i * step);
-      else
-        result->ints[i] =
-            int64_t(uint64_t(start->ints[0]) + uint64_t(i) * uint64_t(delta->ints[0]));
-    }
-    result->compress();
-    return node.define(Tensor(result));
-  }
-  Emitter &emit = node.emit;
-  Value index =
-      graph::IotaOp::create(emit, RankedTensorType::get({count}, emit.getI64Type()), 0);
-  index = castTo(emit, index, element);
-  if (isa<FloatType>(element)) {
-    index = arith::MulFOp::create(emit, index, splatLike(emit, index, step));
-    return node.define(
-        arith::AddFOp::create(emit, index, splatLike(emit, index, first)).getResult());
-  }
-  if (step != 1)
-    index = arith::MulIOp::create(emit, index, splatLike(emit, index, step));
-  if (first != 0)
-    index = arith::AddIOp::create(emit, index, splatLike(emit, index, first));
-  return node.define(index);
+  return node.define(range(node, *start, *limit, *delta));
 }
 
-/// Keeps the upper or lower triangle of the last two dimensions.
 static LogicalResult convertTrilu(NodeConverter &node) {
-  const Tensor &tensor = node.input(0);
-  const Shape shape = tensor.shape();
-  const int64_t rank = shape.size();
-  const bool upper = node.attrInt("upper", 1);
   int64_t diagonal = 0;
-  if (rank < 2)
-    return node.error() << "needs at least two dimensions";
   if (node.has(1)) {
     auto k = node.scalarInt(1, "k");
     if (failed(k))
       return failure();
     diagonal = *k;
   }
-  auto keeps = [&](int64_t row, int64_t column) {
-    return upper ? column - row >= diagonal : column - row <= diagonal;
-  };
-  if (tensor.host) {
-    const HostTensor &host = *tensor.host;
-    Shape stored = host.stored;
-    stored[rank - 2] = shape[rank - 2];
-    stored[rank - 1] = shape[rank - 1];
-    if (fitsConstant(host.element, stored)) {
-      auto result = std::make_shared<HostTensor>(host.element, shape, stored);
-      const Shape steps = host.strides();
-      int64_t next = 0;
-      forEachIndex(stored, [&](ArrayRef<int64_t> index) {
-        const bool kept = keeps(index[rank - 2], index[rank - 1]);
-        const int64_t from = dot(index, steps), to = next++;
-        if (host.isFloat())
-          result->floats[to] = kept ? host.floats[from] : 0;
-        else
-          result->ints[to] = kept ? host.ints[from] : 0;
-      });
-      result->compress();
-      return node.define(Tensor(result));
-    }
-  }
-  Emitter &emit = node.emit;
-  Value value = node.value(0);
-  auto indexType = RankedTensorType::get(shape, emit.getI64Type());
-  Value row = graph::IotaOp::create(emit, indexType, rank - 2);
-  Value column = graph::IotaOp::create(emit, indexType, rank - 1);
-  if (diagonal != 0)
-    row = arith::AddIOp::create(emit, row, splatLike(emit, row, diagonal));
-  Value kept = arith::CmpIOp::create(
-      emit, upper ? arith::CmpIPredicate::sge : arith::CmpIPredicate::sle, column, row);
-  return node.define(
-      arith::SelectOp::create(emit, kept, value, splatLike(emit, value, 0)).getResult());
+  return node.define(triangle(node, node.input(0), node.attrInt("upper", 1), diagonal));
 }
 
 void addShapeConverters(ConverterTable &table) {

@@ -36,8 +36,8 @@ const ConverterTable &converters() {
 NodeConverter::NodeConverter(const onnx::NodeProto &node, Emitter &emit,
                              llvm::StringMap<Tensor> &values, TensorReader &tensors,
                              Location fileLocation, Budget &budget)
-    : node(node), emit(emit), tensors(tensors), values(values), fileLocation(fileLocation),
-      budget(budget) {}
+    : Conversion(emit, budget), node(node), tensors(tensors), values(values),
+      fileLocation(fileLocation) {}
 
 bool NodeConverter::has(int index) const {
   return index >= 0 && index < node.input_size() && !node.input(index).empty();
@@ -56,16 +56,6 @@ bool NodeConverter::allHost() const {
     if (has(i) && !host(i))
       return false;
   return true;
-}
-
-Value NodeConverter::value(const Tensor &tensor) {
-  return tensor.host ? toValue(emit, emit.getLoc(), *tensor.host) : tensor.value;
-}
-
-Value NodeConverter::valueAs(const Tensor &tensor, ArrayRef<int64_t> shape) {
-  if (tensor.host)
-    return toValue(emit, emit.getLoc(), *expandHost(tensor.host, shape));
-  return broadcastTo(emit, tensor.value, shape);
 }
 
 FailureOr<Shape> NodeConverter::ints(int index, StringRef what) {
@@ -124,13 +114,6 @@ std::string NodeConverter::attrString(StringRef name, const std::string &byDefau
   return found ? found->s() : byDefault;
 }
 
-FailureOr<int64_t> NodeConverter::axis(int64_t axis, int64_t rank) {
-  const int64_t at = axis < 0 ? axis + rank : axis;
-  if (at < 0 || at >= rank)
-    return error() << "axis out of range for rank " << rank << ": " << axis;
-  return at;
-}
-
 FailureOr<Shape> NodeConverter::axes(int index, int64_t rank, bool allByDefault) {
   Shape list;
   if (has(index)) {
@@ -157,27 +140,10 @@ FailureOr<Shape> NodeConverter::axes(int index, int64_t rank, bool allByDefault)
   return result;
 }
 
-LogicalResult NodeConverter::checkShape(ArrayRef<int64_t> shape) const {
-  const std::string wrong = describeBadShape(shape);
-  return wrong.empty() ? success() : error() << "makes a tensor that " << wrong;
-}
-
-LogicalResult NodeConverter::charge(StringRef text) const {
-  return text.empty() ? success() : error() << text;
-}
-
-LogicalResult NodeConverter::chargeNodes(int64_t count) { return charge(budget.takeNodes(count)); }
-
-LogicalResult NodeConverter::chargeFolded(const Tensor &tensor) {
-  return tensor.host ? charge(budget.fold(tensor.host->numStored())) : success();
-}
-
 LogicalResult NodeConverter::define(int output, Tensor tensor) {
   if (!hasOutput(output))
     return success();
-  if (failed(chargeNodes(tensor.sequence.size())) || failed(chargeFolded(tensor)))
-    return failure();
-  if (tensor.host && failed(charge(budget.hold(tensor.host->bytes()))))
+  if (failed(chargeResult(tensor)))
     return failure();
   values[node.output(output)] = std::move(tensor);
   return success();
@@ -227,15 +193,6 @@ static LogicalResult checkInputs(const NodeConverter &node) {
       return node.error() << "cannot take a sequence: " << node.node.input(i);
   }
   return success();
-}
-
-/// Tensors whose sizes make sense; arithmetic on sizes cannot overflow then.
-static LogicalResult checkSize(const NodeConverter &node, const Tensor &tensor) {
-  if (tensor.isSequence)
-    return success();
-  if (tensor.value && llvm::is_contained(tensor.shape(), 0))
-    return node.error() << "makes a tensor without elements: " << listed(tensor.shape());
-  return node.checkShape(tensor.shape());
 }
 
 /// Reports every live node whose operator has no converter.
@@ -319,7 +276,7 @@ LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Em
       auto found = values.find(name);
       if (found == values.end() && !name.empty() && live.contains(name))
         return converter.error() << "the output " << name << " is not supported";
-      if (found != values.end() && failed(checkSize(converter, found->second)))
+      if (found != values.end() && failed(converter.checkResult(found->second)))
         return failure();
     }
     for (const std::string &name : readers.finish(*node))

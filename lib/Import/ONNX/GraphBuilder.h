@@ -1,34 +1,15 @@
 // Converts the nodes of a model, in order, to `dtc` ops.
 //
-// A value of the file is a value of the graph, a constant known while
-// importing (see Host.h), or a sequence of such. A converter is a function on
-// a NodeConverter; each family of operators has its own file and registers its
-// converters by operator name.
+// A converter is a function on a NodeConverter; each family of operators has its
+// own file and registers its converters by operator name.
 #pragma once
 
-#include "Host.h"
 #include "Tensors.h"
-#include "dtc/Raise/Emit.h"
+#include "dtc/Import/Build/Conversion.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace dtc::import {
-
-struct Tensor {
-  mlir::Value value;            ///< in the graph, or
-  Host host;                    ///< a constant, or
-  std::vector<Tensor> sequence; ///< elements of a sequence
-  bool isSequence = false;
-
-  Tensor() = default;
-  Tensor(mlir::Value value) : value(value) {}
-  Tensor(Host host) : host(std::move(host)) {}
-
-  mlir::Type element() const { return host ? host->element : elementOf(value); }
-  Shape shape() const { return host ? host->shape : Shape(tensorType(value).getShape()); }
-  int64_t rank() const { return shape().size(); }
-};
 
 class NodeConverter;
 using Converter = llvm::LogicalResult (*)(NodeConverter &);
@@ -53,13 +34,12 @@ void addSequenceConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
 
 /// What a converter sees: one node, its inputs, and where its outputs go.
-class NodeConverter {
+class NodeConverter : public Conversion {
 public:
   NodeConverter(const onnx::NodeProto &node, Emitter &emit, llvm::StringMap<Tensor> &values,
                 TensorReader &tensors, mlir::Location fileLocation, Budget &budget);
 
   const onnx::NodeProto &node;
-  Emitter &emit;
   TensorReader &tensors; ///< for tensors inside attributes
 
   std::string op() const { return node.op_type(); }
@@ -74,10 +54,8 @@ public:
   Host host(int index) const { return has(index) ? input(index).host : Host(); }
   bool allHost() const;
   /// The input as a value of the graph, constants materialized.
-  mlir::Value value(int index) { return value(input(index)); }
-  mlir::Value value(const Tensor &tensor);
-  /// The same, broadcast to `shape`.
-  mlir::Value valueAs(const Tensor &tensor, llvm::ArrayRef<int64_t> shape);
+  mlir::Value value(int index) { return Conversion::value(input(index)); }
+  using Conversion::value;
 
   /// The integers of a constant input; a diagnostic where it is not constant.
   llvm::FailureOr<Shape> ints(int index, llvm::StringRef what);
@@ -89,31 +67,24 @@ public:
   double attrFloat(llvm::StringRef name, double byDefault) const;
   std::optional<Shape> attrInts(llvm::StringRef name) const;
   std::string attrString(llvm::StringRef name, const std::string &byDefault) const;
-  /// An axis counted from the end when negative; a diagnostic when out of range.
-  llvm::FailureOr<int64_t> axis(int64_t axis, int64_t rank);
   /// Axes from input `index` (-1: none) or the attribute "axes", normalized; all axes where
   /// both are absent and `allByDefault`.
   llvm::FailureOr<Shape> axes(int index, int64_t rank, bool allByDefault);
 
-  /// To be called before a shape is made of numbers that the file states.
-  llvm::LogicalResult checkShape(llvm::ArrayRef<int64_t> shape) const;
-  /// To be called before a loop that emits so many operations, or makes as many tensors.
-  llvm::LogicalResult chargeNodes(int64_t count);
-  /// For a constant that was computed on the way to the one that is defined.
-  llvm::LogicalResult chargeFolded(const Tensor &tensor);
-
   llvm::LogicalResult define(Tensor tensor) { return define(0, std::move(tensor)); }
+  llvm::LogicalResult define(llvm::FailureOr<Tensor> tensor) {
+    return failed(tensor) ? llvm::failure() : define(0, std::move(*tensor));
+  }
+  llvm::LogicalResult define(mlir::Value value) { return define(0, Tensor(value)); }
+  llvm::LogicalResult define(Host constant) { return define(0, Tensor(std::move(constant))); }
   llvm::LogicalResult define(int output, Tensor tensor);
+  using Conversion::checkResult;
 
-  /// A diagnostic that names the file and the node.
-  mlir::InFlightDiagnostic error() const;
+  mlir::InFlightDiagnostic error() const override;
 
 private:
-  llvm::LogicalResult charge(llvm::StringRef error) const;
-
   llvm::StringMap<Tensor> &values;
   mlir::Location fileLocation;
-  Budget &budget;
 };
 
 /// Converts the nodes on which `outputs` depend. `values` holds initializers and

@@ -1,7 +1,7 @@
 // An ONNX file in memory: parsed, checked, functions inlined.
 #pragma once
 
-#include "Budget.h"
+#include "dtc/Import/Build/Budget.h"
 #include "onnx-ml.pb.h"
 
 #include "mlir/IR/Location.h"

@@ -1,11 +1,9 @@
 #include "ExporterChanges.h"
-#include "Host.h"
+#include "dtc/Import/Build/Host.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
-
-#include <re2/re2.h>
 
 #include <set>
 
@@ -155,33 +153,6 @@ private:
 };
 } // namespace
 
-/// --freeze and --train.
-static LogicalResult applyPatterns(const Model &model, const ImportOptions &options,
-                                   std::vector<FileTensor> &tensors) {
-  for (const auto &[pattern, trains] :
-       {std::pair(options.freeze, false), std::pair(options.train, true)}) {
-    if (!pattern)
-      continue;
-    RE2 regex(*pattern, RE2::Quiet);
-    if (!regex.ok())
-      return emitError(model.location)
-             << "bad regular expression (" << regex.error() << "): " << *pattern;
-    bool matched = false;
-    for (FileTensor &tensor : tensors)
-      if (tensor.kind != TensorKind::Constant && isa<FloatType>(tensor.element) &&
-          RE2::PartialMatch(tensor.name, regex)) {
-        matched = true;
-        tensor.trainable = trains;
-        if (trains)
-          tensor.kind = TensorKind::Parameter;
-      }
-    if (!matched)
-      return emitError(model.location) << "no parameter matches the regular expression: "
-                                       << *pattern;
-  }
-  return success();
-}
-
 /// A graph input that PyTorch's exporter marked as a parameter or buffer.
 static FailureOr<FileTensor> weightInput(const Model &model, const onnx::ValueInfoProto &input) {
   FileTensor tensor;
@@ -288,7 +259,7 @@ FailureOr<std::vector<FileTensor>> classifyTensors(const Model &model,
   }
   if (failed(addConstants(model, live, classifier, reader, tensors)))
     return failure();
-  if (failed(reader.checkOverlaps()) || failed(applyPatterns(model, options, tensors)) ||
+  if (failed(reader.checkOverlaps()) || failed(applyPatterns(model.location, options, tensors)) ||
       failed(checkExporterChanges(model, options, readers, live, tensors)))
     return failure();
   classifier.findAliases(tensors);

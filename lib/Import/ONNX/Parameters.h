@@ -1,25 +1,13 @@
-// What each tensor of the file is to training: a parameter, a buffer, a constant.
+// What each tensor of an ONNX file is to training.
 #pragma once
 
 #include "Tensors.h"
+#include "dtc/Import/Build/FileTensor.h"
 #include "dtc/Import/ImportedModel.h"
 
 #include "llvm/ADT/StringMap.h"
 
 namespace dtc::import {
-
-enum class TensorKind { Parameter, Buffer, Constant };
-
-/// An initializer, or a graph input that stands for a weight without data.
-struct FileTensor {
-  std::string name;
-  mlir::Type element;
-  Weight weight;
-  TensorKind kind = TensorKind::Parameter;
-  bool kindRecorded = false; ///< by PyTorch's exporter
-  bool trainable = false;
-  std::vector<std::string> aliases; ///< further names of the same (tied) tensor
-};
 
 /// The tensors on which the outputs depend, in the file's order, with kinds
 /// decided. Reports merged initializers (an error when training).

@@ -1,6 +1,5 @@
 #include "Tensors.h"
 
-#include "Host.h"
 #include "dtc-io/CheckedSize.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -37,27 +36,6 @@ Type elementType(MLIRContext *context, int32_t dataType) {
   case T::UINT64: return integer(64, IntegerType::Unsigned);
   default: return {};
   }
-}
-
-int64_t elementBytes(Type type) { return (type.getIntOrFloatBitWidth() + 7) / 8; }
-
-std::string safetensorsName(Type type) {
-  if (type.isBF16())
-    return "BF16";
-  if (isa<FloatType>(type))
-    return "F" + std::to_string(type.getIntOrFloatBitWidth());
-  if (type.isInteger(1))
-    return "BOOL";
-  return (type.isUnsignedInteger() ? "U" : "I") + std::to_string(type.getIntOrFloatBitWidth());
-}
-
-std::string describeBadShape(ArrayRef<int64_t> shape) {
-  if (shape.size() > size_t(Budget::kMostDims))
-    return "has more than " + std::to_string(Budget::kMostDims) +
-           " dimensions: " + std::to_string(shape.size());
-  if (!io::CheckedSize::product(shape).isAtMost(Budget::kMostElements))
-    return "has a negative size or too many elements: " + listed(shape);
-  return {};
 }
 
 LogicalResult checkShape(const Model &model, ArrayRef<int64_t> shape, const Twine &what) {

@@ -3,7 +3,7 @@
 
 #include "Model.h"
 #include "dtc-io/InputFile.h"
-#include "dtc/Weights/WeightStore.h"
+#include "dtc/Import/Build/FileTensor.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -15,15 +15,7 @@ namespace dtc::import {
 /// Unsigned integers keep their sign in the type; they exist only as constants.
 mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType);
 
-/// Bytes of one element in a file (a boolean takes one).
-int64_t elementBytes(mlir::Type type);
-
-/// The name of the type in a safetensors file, "F32", "I64", "BOOL", ...
-std::string safetensorsName(mlir::Type type);
-
-/// What is wrong with the sizes that a file states for a tensor; empty where nothing is.
-std::string describeBadShape(llvm::ArrayRef<int64_t> shape);
-/// The same, as a diagnostic about `what`.
+/// A diagnostic about `what` where the sizes that a file states for it are bad.
 llvm::LogicalResult checkShape(const Model &model, llvm::ArrayRef<int64_t> shape,
                                const llvm::Twine &what);
 

@@ -42,8 +42,8 @@ public:
 
   mlir::Type element;
   Shape shape;
-  Shape stored; ///< per dimension the size, or 1 where all elements are equal along it
-  std::vector<int64_t> ints;  ///< integers and booleans
+  Shape stored;              ///< per dimension the size, or 1 where all elements are equal along it
+  std::vector<int64_t> ints; ///< integers and booleans
   std::vector<double> floats; ///< floats, rounded to the element type
 
   bool isFloat() const { return mlir::isa<mlir::FloatType>(element); }

@@ -1,13 +1,13 @@
 // Indices of gathers: constants, values of the graph, inputs.
 #pragma once
 
-#include "GraphBuilder.h"
+#include "dtc/Import/Build/Conversion.h"
 
 namespace dtc::import {
 
 /// Constant indices with negative ones counted from the end; null with a
 /// diagnostic where one is out of range.
-Host normalizeIndices(NodeConverter &node, const Host &indices, int64_t size);
+Host normalizeIndices(Conversion &node, const Host &indices, int64_t size);
 
 /// A gather at constant indices: only their distinct part is looked up, as a
 /// slice where it is evenly spaced, and then repeated.
@@ -24,7 +24,7 @@ struct RunTimeIndices {
 /// never do: exports of embeddings would look up other rows than PyTorch, which refuses them.
 /// No integer says that something was looked up outside: a diagnostic where `element`, the
 /// table's type, is an integer and the computed indices may be there.
-mlir::FailureOr<RunTimeIndices> runTimeIndices(NodeConverter &node, mlir::Value indices,
+mlir::FailureOr<RunTimeIndices> runTimeIndices(Conversion &node, mlir::Value indices,
                                                mlir::Type element, int64_t size);
 
 /// What was looked up outside is no number, so that the step is reported as not finite. `dims`

@@ -1,4 +1,4 @@
-#include "Host.h"
+#include "dtc/Import/Build/Host.h"
 
 #include "dtc-io/CheckedSize.h"
 #include "dtc/Dialect/Graph/Graph.h"
@@ -74,8 +74,7 @@ Host HostTensor::ofInts(Type element, Shape shape, std::vector<int64_t> values) 
   return tensor;
 }
 
-template <typename T>
-static int64_t load(const std::byte *data, int64_t index) {
+template <typename T> static int64_t load(const std::byte *data, int64_t index) {
   T value;
   std::memcpy(&value, data + index * sizeof(T), sizeof(T));
   return static_cast<int64_t>(value);
@@ -84,10 +83,14 @@ static int64_t load(const std::byte *data, int64_t index) {
 static int64_t loadInt(Type element, const std::byte *data, int64_t i) {
   const bool isUnsigned = element.isUnsignedInteger() || element.isInteger(1);
   switch ((element.getIntOrFloatBitWidth() + 7) / 8) {
-  case 1: return isUnsigned ? load<uint8_t>(data, i) : load<int8_t>(data, i);
-  case 2: return isUnsigned ? load<uint16_t>(data, i) : load<int16_t>(data, i);
-  case 4: return isUnsigned ? load<uint32_t>(data, i) : load<int32_t>(data, i);
-  default: return load<int64_t>(data, i);
+  case 1:
+    return isUnsigned ? load<uint8_t>(data, i) : load<int8_t>(data, i);
+  case 2:
+    return isUnsigned ? load<uint16_t>(data, i) : load<int16_t>(data, i);
+  case 4:
+    return isUnsigned ? load<uint32_t>(data, i) : load<int32_t>(data, i);
+  default:
+    return load<int64_t>(data, i);
   }
 }
 
@@ -225,8 +228,7 @@ static DenseElementsAttr storedElements(RankedTensorType type, const HostTensor 
   if (element.isF64())
     return DenseElementsAttr::get(type, ArrayRef<double>(tensor.floats));
   if (element.isF32())
-    return DenseElementsAttr::get(
-        type, ArrayRef<float>(llvm::to_vector_of<float>(tensor.floats)));
+    return DenseElementsAttr::get(type, ArrayRef<float>(llvm::to_vector_of<float>(tensor.floats)));
   if (element.isSignlessInteger(64))
     return DenseElementsAttr::get(type, ArrayRef<int64_t>(tensor.ints));
   Builder builder(type.getContext());

@@ -1,4 +1,4 @@
-#include "Movement.h"
+#include "dtc/Import/Build/Movement.h"
 
 #include "dtc-io/CheckedSize.h"
 
@@ -50,14 +50,14 @@ static Host reshapeHost(const HostTensor &tensor, ArrayRef<int64_t> shape) {
   });
 }
 
-Tensor reshapeTensor(NodeConverter &node, const Tensor &tensor, ArrayRef<int64_t> shape) {
+Tensor reshapeTensor(Conversion &node, const Tensor &tensor, ArrayRef<int64_t> shape) {
   if (tensor.host)
     if (Host constant = reshapeHost(*tensor.host, shape))
       return constant;
   return reshape(node.emit, node.value(tensor), shape);
 }
 
-Tensor transposeTensor(NodeConverter &node, const Tensor &tensor, ArrayRef<int64_t> perm) {
+Tensor transposeTensor(Conversion &node, const Tensor &tensor, ArrayRef<int64_t> perm) {
   if (!tensor.host)
     return transpose(node.emit, tensor.value, perm);
   const HostTensor &host = *tensor.host;
@@ -72,7 +72,7 @@ Tensor transposeTensor(NodeConverter &node, const Tensor &tensor, ArrayRef<int64
                    [&](ArrayRef<int64_t> index) { return dot(index, permuted); });
 }
 
-Tensor expandTensor(NodeConverter &node, const Tensor &tensor, ArrayRef<int64_t> shape) {
+Tensor expandTensor(Conversion &node, const Tensor &tensor, ArrayRef<int64_t> shape) {
   if (tensor.host)
     return expandHost(tensor.host, shape);
   return broadcastTo(node.emit, tensor.value, shape);
@@ -89,7 +89,7 @@ static Value reverseSlice(Emitter &emit, Value value, int64_t dim, int64_t offse
   return graph::ConcatOp::create(emit, tensorType(value).clone(shape), parts, dim);
 }
 
-Tensor sliceTensor(NodeConverter &node, const Tensor &tensor, int64_t dim, int64_t offset,
+Tensor sliceTensor(Conversion &node, const Tensor &tensor, int64_t dim, int64_t offset,
                    int64_t size, int64_t stride) {
   if (!tensor.host && size == 0) {
     Shape shape = tensor.shape();
@@ -146,7 +146,7 @@ static Host concatHosts(ArrayRef<Tensor> parts, int64_t dim, const Shape &shape)
   return result;
 }
 
-FailureOr<Tensor> concatTensors(NodeConverter &node, ArrayRef<Tensor> parts, int64_t dim) {
+FailureOr<Tensor> concatTensors(Conversion &node, ArrayRef<Tensor> parts, int64_t dim) {
   if (parts.empty())
     return LogicalResult(node.error() << "joins no tensors");
   Shape shape = parts[0].shape();
@@ -158,8 +158,8 @@ FailureOr<Tensor> concatTensors(NodeConverter &node, ArrayRef<Tensor> parts, int
       return LogicalResult(node.error() << "joins tensors of different ranks or types");
     for (size_t i = 0; i < shape.size(); ++i)
       if (int64_t(i) != dim && other[i] != shape[i])
-        return LogicalResult(node.error() << "joins tensors whose other sizes differ: "
-                                          << shape[i] << " and " << other[i]);
+        return LogicalResult(node.error() << "joins tensors whose other sizes differ: " << shape[i]
+                                          << " and " << other[i]);
     const io::CheckedSize joined = io::CheckedSize(shape[dim]) + other[dim];
     if (!joined)
       return LogicalResult(node.error() << "joins too many elements");

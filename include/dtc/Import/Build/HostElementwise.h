@@ -1,7 +1,7 @@
 // Elementwise operators on constants.
 #pragma once
 
-#include "Host.h"
+#include "dtc/Import/Build/Host.h"
 
 #include "llvm/ADT/StringRef.h"
 

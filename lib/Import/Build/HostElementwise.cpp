@@ -1,4 +1,4 @@
-#include "HostElementwise.h"
+#include "dtc/Import/Build/HostElementwise.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -27,7 +27,9 @@ static FloatUnary floatUnary(StringRef op) {
       .Case("Floor", [](double x) { return std::floor(x); })
       .Case("Ceil", [](double x) { return std::ceil(x); })
       .Case("Round", [](double x) { return std::nearbyint(x); })
-      .Case("Relu", [](double x) { return x > 0 ? x : x == x ? 0.0 : x; })
+      .Case("Relu", [](double x) { return x > 0    ? x
+                                          : x == x ? 0.0
+                                                   : x; })
       .Case("Sigmoid", [](double x) { return 1.0 / (1.0 + std::exp(-x)); })
       .Case("Sign", [](double x) { return double((x > 0) - (x < 0)); })
       .Default(nullptr);
@@ -68,8 +70,7 @@ static IntBinary intBinary(StringRef op) {
 }
 
 /// -1 where `op` is no comparison, else its truth value.
-template <typename T>
-static int compare(StringRef op, T a, T b) {
+template <typename T> static int compare(StringRef op, T a, T b) {
   if (op == "Equal")
     return a == b;
   if (op == "Less")
@@ -134,8 +135,7 @@ static void forEachOffset(ArrayRef<int64_t> shape, ArrayRef<Shape> strides,
 }
 
 /// Visits the distinct elements of several constants seen under one shape.
-template <typename Visit>
-static Host zip(Type element, ArrayRef<Host> inputs, Visit visit) {
+template <typename Visit> static Host zip(Type element, ArrayRef<Host> inputs, Visit visit) {
   SmallVector<Shape> shapes = llvm::map_to_vector(inputs, [](const Host &h) { return h->shape; });
   auto shape = broadcastShapes(shapes);
   if (failed(shape))
@@ -156,9 +156,8 @@ static Host zip(Type element, ArrayRef<Host> inputs, Visit visit) {
     return {};
   auto result = std::make_shared<HostTensor>(element, *shape, stored);
   bool defined = true;
-  forEachOffset(stored, strides, [&](int64_t to, ArrayRef<int64_t> at) {
-    defined &= visit(*result, to, at);
-  });
+  forEachOffset(stored, strides,
+                [&](int64_t to, ArrayRef<int64_t> at) { defined &= visit(*result, to, at); });
   if (!defined)
     return {};
   result->compress();
@@ -178,8 +177,8 @@ Host evaluateBinary(StringRef op, const Host &lhs, const Host &rhs) {
     return !apply ? Host()
                   : zip(lhs->element, {lhs, rhs},
                         [&](HostTensor &out, int64_t to, ArrayRef<int64_t> at) {
-                          out.floats[to] = roundTo(
-                              lhs->element, apply(lhs->floats[at[0]], rhs->floats[at[1]]));
+                          out.floats[to] =
+                              roundTo(lhs->element, apply(lhs->floats[at[0]], rhs->floats[at[1]]));
                           return true;
                         });
   }

@@ -1,11 +1,11 @@
-#include "Indices.h"
+#include "dtc/Import/Build/Indices.h"
 #include "dtc/Raise/IndexRange.h"
 
 using namespace mlir;
 
 namespace dtc::import {
 
-Host normalizeIndices(NodeConverter &node, const Host &indices, int64_t size) {
+Host normalizeIndices(Conversion &node, const Host &indices, int64_t size) {
   auto result = std::make_shared<HostTensor>(*indices);
   for (int64_t &index : result->ints) {
     if (index < -size || index >= size) {
@@ -18,8 +18,7 @@ Host normalizeIndices(NodeConverter &node, const Host &indices, int64_t size) {
   return result;
 }
 
-Value gatherAtConstants(Emitter &emit, Value table, const HostTensor &indices,
-                        int64_t axis) {
+Value gatherAtConstants(Emitter &emit, Value table, const HostTensor &indices, int64_t axis) {
   Shape core, dims;
   for (size_t i = 0; i < indices.shape.size(); ++i)
     if (indices.stored[i] != 1) {
@@ -71,7 +70,7 @@ static bool isCheckedInput(Value value) {
          isCheckedInput(op->getOperand(0));
 }
 
-FailureOr<RunTimeIndices> runTimeIndices(NodeConverter &node, Value indices, Type element,
+FailureOr<RunTimeIndices> runTimeIndices(Conversion &node, Value indices, Type element,
                                          int64_t size) {
   using Predicate = arith::CmpIPredicate;
   if (isCheckedInput(indices))

@@ -1,0 +1,51 @@
+// The @forward function of an imported model, from its arguments to its results.
+//
+//   Forward forward(context, file);
+//   forward.declare(tensors, inputs, budget, values)   arguments, and constants into `values`
+//   ... convert the file's operators with an emitter at forward.end() ...
+//   forward.finish(outputs)                            results
+//   forward.raise(options, inputs, batch)              the passes that every importer runs
+#pragma once
+
+#include "dtc/Import/Build/Conversion.h"
+#include "dtc/Import/Build/FileTensor.h"
+#include "dtc/Import/Build/Inputs.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace dtc::import {
+
+/// An output of the file. It may have been found to be a sequence, or not at all.
+struct FileOutput {
+  std::string name;
+  const Tensor *tensor;
+};
+
+class Forward {
+public:
+  /// Errors are diagnostics at `file`.
+  Forward(mlir::MLIRContext &context, mlir::Location file);
+
+  /// Parameters, buffers and inputs become arguments; these and constants become `values`.
+  llvm::LogicalResult declare(const std::vector<FileTensor> &tensors,
+                              const std::vector<DataInput> &inputs, Budget &budget,
+                              llvm::StringMap<Tensor> &values);
+  /// Where operators are converted.
+  Emitter end();
+  llvm::LogicalResult finish(llvm::ArrayRef<FileOutput> outputs);
+  /// --padding-idx, for files that don't say which row of an embedding gets no gradient.
+  llvm::LogicalResult markPaddingRows(const std::map<std::string, int64_t> &rows);
+  /// The model, raised and brought to `batch` samples.
+  llvm::FailureOr<ImportedModel> raise(const BoundInputs &inputs, std::optional<int64_t> batch,
+                                       int64_t nodes);
+
+private:
+  graph::RoleAttr role(graph::RoleKind kind, llvm::StringRef name);
+
+  mlir::MLIRContext &context;
+  mlir::Location file;
+  ImportedModel model;
+  mlir::func::FuncOp func;
+};
+
+} // namespace dtc::import

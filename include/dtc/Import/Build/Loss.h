@@ -1,0 +1,25 @@
+// Losses that a model computes itself: trained with --loss output:NAME.
+#pragma once
+
+#include "dtc/Import/Build/Conversion.h"
+
+#include <limits>
+
+namespace dtc::import {
+
+enum class LossReduction { None, Mean, Sum };
+
+struct ClassLoss {
+  LossReduction reduction = LossReduction::Mean;
+  /// The target that isn't counted; no class where nothing is ignored.
+  int64_t ignore = std::numeric_limits<int64_t>::min();
+};
+
+/// Of scores [n, classes, ...] and targets [n, ...].
+llvm::FailureOr<Tensor> crossEntropy(Conversion &node, const Tensor &scores, const Tensor &target,
+                                     const ClassLoss &asked);
+/// The same of log-probabilities.
+llvm::FailureOr<Tensor> logLikelihood(Conversion &node, const Tensor &scores, const Tensor &target,
+                                      const ClassLoss &asked);
+
+} // namespace dtc::import

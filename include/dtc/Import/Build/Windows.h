@@ -1,0 +1,27 @@
+// Convolution and pooling.
+#pragma once
+
+#include "dtc/Import/Build/Conversion.h"
+
+namespace dtc::import {
+
+/// What convolutions and pools share: a size for each spatial dimension, and the padding before
+/// (`low`) and behind (`high`).
+struct Window {
+  Shape kernel, strides, dilations, low, high;
+};
+
+/// A diagnostic where sizes make no sense or, if asked, the window is larger than its input. To be
+/// called before a window is used.
+llvm::LogicalResult checkWindow(Conversion &node, const Window &window,
+                                llvm::ArrayRef<int64_t> sizes, bool fits = true);
+
+/// Of [batch, channel, spatial...]. The bias may be null.
+llvm::FailureOr<Tensor> convolve(Conversion &node, const Tensor &x, const Tensor &kernel,
+                                 const Tensor *bias, const Window &window, int64_t groups);
+llvm::FailureOr<Tensor> maxPool(Conversion &node, const Tensor &input, Window window,
+                                bool ceilMode);
+llvm::FailureOr<Tensor> averagePool(Conversion &node, const Tensor &input, Window window,
+                                    bool ceilMode, bool includePad);
+
+} // namespace dtc::import

@@ -1,0 +1,282 @@
+#include "dtc/Import/Build/Elementwise.h"
+
+#include "dtc/Import/Build/HostElementwise.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+/// x^exponent by products where that is exact enough, else by math.powf.
+static Value emitPower(Emitter &emit, Value base, const Tensor &exponent, Value exponentValue) {
+  if (exponent.host && exponent.host->isSplat()) {
+    const double power = exponent.host->number(0);
+    auto square = [&] { return arith::MulFOp::create(emit, base, base).getResult(); };
+    if (power == 1)
+      return base;
+    if (power == 2)
+      return square();
+    if (power == 3)
+      return arith::MulFOp::create(emit, square(), base);
+    if (power == 0.5)
+      return math::SqrtOp::create(emit, base);
+    if (power == -0.5)
+      return math::RsqrtOp::create(emit, base);
+  }
+  return math::PowFOp::create(emit, base, exponentValue);
+}
+
+static std::optional<arith::CmpFPredicate> floatPredicate(StringRef op) {
+  using P = arith::CmpFPredicate;
+  return llvm::StringSwitch<std::optional<P>>(op)
+      .Case("Equal", P::OEQ)
+      .Case("Less", P::OLT)
+      .Case("LessOrEqual", P::OLE)
+      .Case("Greater", P::OGT)
+      .Case("GreaterOrEqual", P::OGE)
+      .Default(std::nullopt);
+}
+
+static arith::CmpIPredicate intPredicate(StringRef op) {
+  using P = arith::CmpIPredicate;
+  return llvm::StringSwitch<P>(op)
+      .Case("Equal", P::eq)
+      .Case("Less", P::slt)
+      .Case("LessOrEqual", P::sle)
+      .Case("Greater", P::sgt)
+      .Default(P::sge);
+}
+
+static Value emitFloatBinary(Emitter &emit, StringRef op, Value a, Value b) {
+  if (op == "Add")
+    return arith::AddFOp::create(emit, a, b);
+  if (op == "Sub")
+    return arith::SubFOp::create(emit, a, b);
+  if (op == "Mul")
+    return arith::MulFOp::create(emit, a, b);
+  if (op == "Div")
+    return arith::DivFOp::create(emit, a, b);
+  if (op == "Max")
+    return arith::MaximumFOp::create(emit, a, b);
+  if (op == "Min")
+    return arith::MinimumFOp::create(emit, a, b);
+  return {};
+}
+
+static Value emitIntBinary(Emitter &emit, StringRef op, Value a, Value b) {
+  if (op == "Add")
+    return arith::AddIOp::create(emit, a, b);
+  if (op == "Sub")
+    return arith::SubIOp::create(emit, a, b);
+  if (op == "Mul")
+    return arith::MulIOp::create(emit, a, b);
+  if (op == "Div")
+    return arith::DivSIOp::create(emit, a, b);
+  if (op == "Max")
+    return arith::MaxSIOp::create(emit, a, b);
+  if (op == "Min")
+    return arith::MinSIOp::create(emit, a, b);
+  if (op == "And" || op == "BitwiseAnd")
+    return arith::AndIOp::create(emit, a, b);
+  if (op == "Or" || op == "BitwiseOr")
+    return arith::OrIOp::create(emit, a, b);
+  if (op == "Xor" || op == "BitwiseXor")
+    return arith::XOrIOp::create(emit, a, b);
+  return {};
+}
+
+bool isSplatOf(const Host &host, double value) {
+  return host && host->isSplat() && host->number(0) == value;
+}
+
+/// `x op constant` where it is x itself: nothing is emitted for it.
+static const Tensor *neutral(StringRef op, const Tensor &lhs, const Tensor &rhs,
+                             ArrayRef<int64_t> shape) {
+  const bool bit = lhs.element().isInteger(1);
+  auto keeps = [&](const Tensor &kept, const Tensor &other) {
+    return kept.value && ArrayRef(kept.shape()) == shape && other.host &&
+           ((op == "Mul" && isSplatOf(other.host, 1)) ||
+            // Not for floats: -0 + 0 is 0.
+            (op == "Add" && !other.host->isFloat() && isSplatOf(other.host, 0)) ||
+            (op == "And" && bit && isSplatOf(other.host, 1)) ||
+            (op == "Or" && bit && isSplatOf(other.host, 0)));
+  };
+  if (keeps(lhs, rhs) || ((op == "Div" || op == "Pow") && lhs.value && isSplatOf(rhs.host, 1) &&
+                          ArrayRef(lhs.shape()) == shape))
+    return &lhs;
+  return keeps(rhs, lhs) ? &rhs : nullptr;
+}
+
+/// And/Or with a constant that decides.
+static Host dominated(StringRef op, const Tensor &lhs, const Tensor &rhs, ArrayRef<int64_t> shape) {
+  const double deciding = op == "And" ? 0 : 1;
+  if ((op == "And" || op == "Or") &&
+      (isSplatOf(lhs.host, deciding) || isSplatOf(rhs.host, deciding)))
+    return HostTensor::splat(lhs.element(), Shape(shape), deciding);
+  return {};
+}
+
+FailureOr<Tensor> binary(Conversion &node, StringRef op, const Tensor &lhs, const Tensor &rhs) {
+  if (lhs.element() != rhs.element() && op != "Pow")
+    return LogicalResult(node.error() << "operands of different types " << lhs.element() << " and "
+                                      << rhs.element());
+  auto shape = broadcastShapes({lhs.shape(), rhs.shape()});
+  if (failed(shape))
+    return LogicalResult(node.error() << "operands of shapes that do not broadcast");
+  if (failed(node.checkShape(*shape)))
+    return failure();
+  const bool same = lhs.element() == rhs.element();
+  if (lhs.host && rhs.host && same)
+    if (Host constant = evaluateBinary(op, lhs.host, rhs.host))
+      return Tensor(constant);
+  if (const Tensor *kept = neutral(op, lhs, rhs, *shape))
+    return *kept;
+  if (Host constant = dominated(op, lhs, rhs, *shape))
+    return Tensor(constant);
+  Emitter &emit = node.emit;
+  Value a = node.valueAs(lhs, *shape), b = node.valueAs(rhs, *shape);
+  const bool isFloat = isa<FloatType>(lhs.element());
+  Value result;
+  if (auto predicate = floatPredicate(op)) {
+    result = isFloat ? arith::CmpFOp::create(emit, *predicate, a, b).getResult()
+                     : arith::CmpIOp::create(emit, intPredicate(op), a, b).getResult();
+  } else if (op == "Pow") {
+    if (!isFloat)
+      return LogicalResult(node.error() << "integer powers are supported on constants only");
+    result = emitPower(emit, a, rhs, castTo(emit, b, lhs.element()));
+  } else {
+    result = isFloat ? emitFloatBinary(emit, op, a, b) : emitIntBinary(emit, op, a, b);
+  }
+  if (!result)
+    return LogicalResult(node.error() << "is not supported on " << lhs.element());
+  return Tensor(result);
+}
+
+static Value emitSign(Emitter &emit, Value x) {
+  Value zero = splatLike(emit, x, 0);
+  auto is = [&](arith::CmpFPredicate predicate, double then) {
+    Value condition = arith::CmpFOp::create(emit, predicate, x, zero);
+    return arith::SelectOp::create(emit, condition, splatLike(emit, x, then), zero).getResult();
+  };
+  return arith::AddFOp::create(emit, is(arith::CmpFPredicate::OGT, 1),
+                               is(arith::CmpFPredicate::OLT, -1));
+}
+
+static Value emitUnary(Emitter &emit, StringRef op, Value x) {
+  if (op == "Neg")
+    return arith::NegFOp::create(emit, x);
+  if (op == "Abs")
+    return math::AbsFOp::create(emit, x);
+  if (op == "Exp")
+    return math::ExpOp::create(emit, x);
+  if (op == "Log")
+    return math::LogOp::create(emit, x);
+  if (op == "Sqrt")
+    return math::SqrtOp::create(emit, x);
+  if (op == "Reciprocal")
+    return arith::DivFOp::create(emit, splatLike(emit, x, 1), x);
+  if (op == "Sin")
+    return math::SinOp::create(emit, x);
+  if (op == "Cos")
+    return math::CosOp::create(emit, x);
+  if (op == "Tanh")
+    return math::TanhOp::create(emit, x);
+  if (op == "Erf")
+    return math::ErfOp::create(emit, x);
+  if (op == "Floor")
+    return math::FloorOp::create(emit, x);
+  if (op == "Ceil")
+    return math::CeilOp::create(emit, x);
+  if (op == "Round")
+    return math::RoundEvenOp::create(emit, x);
+  if (op == "Sign")
+    return emitSign(emit, x);
+  if (op == "IsNaN") // the only value that differs from itself
+    return arith::CmpFOp::create(emit, arith::CmpFPredicate::UNE, x, x);
+  return {};
+}
+
+FailureOr<Tensor> unary(Conversion &node, StringRef op, const Tensor &input) {
+  if (input.host)
+    if (Host constant = evaluateUnary(op, input.host))
+      return Tensor(constant);
+  Emitter &emit = node.emit;
+  Value x = node.value(input);
+  Value result;
+  if (op == "Not" && input.element().isInteger(1))
+    result = arith::XOrIOp::create(emit, x, splatLike(emit, x, 1));
+  else if (op == "Neg" && isa<IntegerType>(input.element()))
+    result = arith::SubIOp::create(emit, splatLike(emit, x, 0), x);
+  else if (isa<FloatType>(input.element()))
+    result = emitUnary(emit, op, x);
+  if (!result)
+    return LogicalResult(node.error() << "is not supported on " << input.element());
+  return Tensor(result);
+}
+
+FailureOr<Tensor> activation(Conversion &node, graph::Activation kind, const Tensor &input) {
+  if (!isa<FloatType>(input.element()))
+    return LogicalResult(node.error() << "is not supported on " << input.element());
+  Value x = node.value(input);
+  return Tensor(graph::ActivationOp::create(node.emit, x.getType(), kind, x).getResult());
+}
+
+FailureOr<Tensor> clamp(Conversion &node, const Tensor &input, const Tensor *low,
+                        const Tensor *high) {
+  const bool isFloat = isa<FloatType>(input.element());
+  if (isFloat && low && high && isSplatOf(low->host, 0) && isSplatOf(high->host, 6))
+    return activation(node, graph::Activation::Relu6, input);
+  FailureOr<Tensor> result = input;
+  if (low)
+    result = binary(node, "Max", *result, *low);
+  if (high && succeeded(result))
+    result = binary(node, "Min", *result, *high);
+  return result;
+}
+
+FailureOr<Tensor> select(Conversion &node, const Tensor &condition, const Tensor &lhs,
+                         const Tensor &rhs) {
+  if (!condition.element().isInteger(1) || lhs.element() != rhs.element())
+    return LogicalResult(node.error() << "operands of unexpected types");
+  auto shape = broadcastShapes({condition.shape(), lhs.shape(), rhs.shape()});
+  if (failed(shape))
+    return LogicalResult(node.error() << "operands of shapes that do not broadcast");
+  if (condition.host && lhs.host && rhs.host)
+    if (Host constant = evaluateWhere(condition.host, lhs.host, rhs.host))
+      return Tensor(constant);
+  if (condition.host && condition.host->isSplat()) {
+    const Tensor &chosen = condition.host->ints[0] ? lhs : rhs;
+    return chosen.host ? Tensor(expandHost(chosen.host, *shape))
+                       : Tensor(node.valueAs(chosen, *shape));
+  }
+  return Tensor(arith::SelectOp::create(node.emit, node.valueAs(condition, *shape),
+                                        node.valueAs(lhs, *shape), node.valueAs(rhs, *shape))
+                    .getResult());
+}
+
+FailureOr<Tensor> cast(Conversion &node, const Tensor &input, Type to) {
+  if (input.host)
+    if (Host constant = evaluateCast(input.host, to))
+      return Tensor(constant);
+  if (to.isUnsignedInteger() || input.element().isUnsignedInteger())
+    return LogicalResult(node.error() << "unsigned integers are supported as constants only");
+  return Tensor(castTo(node.emit, node.value(input), to));
+}
+
+Value whereAbove(Emitter &emit, Value x, Value below) {
+  Value positive = arith::CmpFOp::create(emit, arith::CmpFPredicate::OGT, x, splatLike(emit, x, 0));
+  return arith::SelectOp::create(emit, positive, x, below);
+}
+
+Value mish(Emitter &emit, Value x) {
+  Value y = graph::ActivationOp::create(emit, x.getType(), graph::Activation::Softplus, x);
+  return arith::MulFOp::create(emit, x, math::TanhOp::create(emit, y));
+}
+
+Value elu(Emitter &emit, Value x, double alpha) {
+  Value below = math::ExpM1Op::create(emit, x);
+  return whereAbove(emit, x, arith::MulFOp::create(emit, below, splatLike(emit, x, alpha)));
+}
+
+} // namespace dtc::import

@@ -1,0 +1,138 @@
+#include "dtc/Import/Build/Forward.h"
+
+#include "dtc/Raise/Passes.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+Forward::Forward(MLIRContext &context, Location file) : context(context), file(file) {
+  model.module = ModuleOp::create(UnknownLoc::get(&context));
+}
+
+graph::RoleAttr Forward::role(graph::RoleKind kind, StringRef name) {
+  return graph::RoleAttr::get(&context, kind, name, std::nullopt, std::nullopt);
+}
+
+LogicalResult Forward::declare(const std::vector<FileTensor> &tensors,
+                               const std::vector<DataInput> &inputs, Budget &budget,
+                               llvm::StringMap<Tensor> &values) {
+  OpBuilder builder(&context);
+  builder.setInsertionPointToEnd(model.module->getBody());
+  SmallVector<Type> types;
+  SmallVector<std::pair<std::string, graph::RoleKind>> arguments;
+  for (TensorKind kind : {TensorKind::Parameter, TensorKind::Buffer})
+    for (const FileTensor &tensor : tensors) {
+      if (tensor.kind != kind)
+        continue;
+      if (tensor.element.isUnsignedInteger())
+        return emitError(file) << "the tensor " << tensor.name << " has the unsupported type "
+                               << tensor.element;
+      auto type = RankedTensorType::get(tensor.weight.shape, tensor.element);
+      SmallVector<StringRef> aliases(tensor.aliases.begin(), tensor.aliases.end());
+      const bool buffer = kind == TensorKind::Buffer;
+      graph::ParameterOp::create(builder, NameLoc::get(builder.getStringAttr(tensor.name)),
+                                 tensor.name, type, type, tensor.trainable, buffer,
+                                 builder.getStrArrayAttr(aliases));
+      types.push_back(type);
+      arguments.push_back(
+          {tensor.name, buffer ? graph::RoleKind::Buffer : graph::RoleKind::Parameter});
+      model.weights[tensor.name] = tensor.weight;
+    }
+  for (const DataInput &input : inputs) {
+    types.push_back(input.type);
+    arguments.push_back({input.name, graph::RoleKind::Input});
+  }
+  func = func::FuncOp::create(builder, builder.getUnknownLoc(), "forward",
+                              builder.getFunctionType(types, {}));
+  graph::setRuns(func, graph::Cadence::Microbatch, graph::Passes::Forward);
+  Block *body = func.addEntryBlock();
+  SmallVector<Attribute> roles;
+  for (auto [i, argument] : llvm::enumerate(arguments)) {
+    roles.push_back(role(argument.second, argument.first));
+    values[argument.first] = Tensor(Value(body->getArgument(i)));
+  }
+  graph::setArgAttrs(func, graph::GraphDialect::kRole, roles);
+  for (const FileTensor &tensor : tensors)
+    if (tensor.kind == TensorKind::Constant) {
+      Host constant = HostTensor::ofWeight(tensor.element, tensor.weight);
+      if (!constant)
+        return emitError(file) << "the constant " << tensor.name << " takes more than 1 MiB";
+      if (StringRef error = budget.hold(constant->bytes()); !error.empty())
+        return emitError(file) << "the constant " << tensor.name << " " << error;
+      values[tensor.name] = Tensor(constant);
+    }
+  return success();
+}
+
+Emitter Forward::end() {
+  Emitter emit(func.getLoc(), &context);
+  emit.setInsertionPointToEnd(&func.getBody().front());
+  return emit;
+}
+
+LogicalResult Forward::finish(ArrayRef<FileOutput> outputs) {
+  Emitter emit = end();
+  SmallVector<Value> results;
+  SmallVector<Attribute> roles;
+  for (const FileOutput &output : outputs) {
+    if (!output.tensor || output.tensor->isSequence)
+      return emitError(file) << "the output " << output.name << " is not a tensor";
+    const Tensor &tensor = *output.tensor;
+    if (llvm::is_contained(tensor.shape(), 0))
+      return emitError(file) << "the output " << output.name << " has no elements";
+    results.push_back(tensor.host ? toValue(emit, func.getLoc(), *tensor.host) : tensor.value);
+    roles.push_back(role(graph::RoleKind::Output, output.name));
+  }
+  func::ReturnOp::create(emit, results);
+  func.setType(FunctionType::get(&context, func.getArgumentTypes(), TypeRange(results)));
+  graph::setResultAttrs(func, graph::GraphDialect::kRole, roles);
+  return success();
+}
+
+LogicalResult Forward::markPaddingRows(const std::map<std::string, int64_t> &paddingRows) {
+  for (const auto &[weight, row] : paddingRows) {
+    bool found = false;
+    for (BlockArgument argument : func.getArguments()) {
+      auto role = graph::getArgRole(func, argument.getArgNumber());
+      if (role.getName() != weight)
+        continue;
+      for (Operation *user : argument.getUsers()) {
+        auto gather = dyn_cast<graph::GatherOp>(user);
+        if (!gather || gather.getTable() != argument)
+          continue;
+        const int64_t rows = graph::shapeOf(argument)[gather.getAxis()];
+        if (row < -rows || row >= rows)
+          return emitError(file) << "--padding-idx is outside the " << rows << " rows of " << weight
+                                 << ": " << row;
+        gather.setPaddingRow(row < 0 ? row + rows : row);
+        found = true;
+      }
+    }
+    if (!found)
+      return emitError(file) << "--padding-idx names no weight that is looked up by an input: "
+                             << weight;
+  }
+  return success();
+}
+
+FailureOr<ImportedModel> Forward::raise(const BoundInputs &inputs, std::optional<int64_t> batch,
+                                        int64_t nodes) {
+  if (failed(verify(*model.module)))
+    return failure();
+  const int64_t inFile = inputs.fileBatch;
+  std::optional<int64_t> wanted = batch ? batch : inputs.shapeBatch;
+  PassManager passes(&context);
+  passes.enableVerifier(false); // once at the end, not after each
+  raise::buildRaisePipeline(passes, inFile > 0 && wanted && *wanted != inFile ? *wanted : 0);
+  if (failed(passes.run(*model.module)) || failed(verify(*model.module)))
+    return failure();
+  model.nodes = nodes;
+  model.fileBatch = std::max<int64_t>(inFile, 0);
+  return std::move(model);
+}
+
+} // namespace dtc::import
