@@ -1,8 +1,8 @@
 // An opened artifact: its manifest and members, each verified before use.
 #pragma once
 
+#include "dtc-io/ZipFile.h"
 #include "dtc-rt/Manifest.h"
-#include "dtc-rt/ZipFile.h"
 
 #include <string>
 
@@ -24,9 +24,9 @@ public:
   Status wrong(std::string message) const { return refused(std::move(message)).in(path()); }
 
 private:
-  explicit Package(ZipFile zip) : zip(std::move(zip)) {}
+  explicit Package(io::ZipFile zip) : zip(std::move(zip)) {}
   Status checkManifest();
-  ZipFile zip;
+  io::ZipFile zip;
   Manifest info;
 };
 

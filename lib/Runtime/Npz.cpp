@@ -1,5 +1,5 @@
 #include "dtc-rt/ArrayFile.h"
-#include "dtc-rt/ZipFile.h"
+#include "dtc-io/ZipFile.h"
 
 #include <cctype>
 #include <cstring>
@@ -94,7 +94,7 @@ constexpr int64_t kMostExtracted = int64_t(1) << 30;
 
 /// The open zip and the members that had to be decompressed.
 struct NpzBytes {
-  ZipFile zip;
+  io::ZipFile zip;
   std::vector<std::vector<char>> extracted;
 };
 
@@ -102,9 +102,10 @@ struct NpzBytes {
 
 Result<ArrayFile> openNpz(MappedFile file) {
   const std::string path = file.path();
-  Result<ZipFile> zip = ZipFile::open(std::move(file));
+  std::string why;
+  std::optional<io::ZipFile> zip = io::ZipFile::open(std::move(file), why);
   if (!zip)
-    return zip.status();
+    return refused(why);
   CheckedSize extracted = 0;
   for (const auto &[member, info] : zip->members())
     if (!info.stored)
@@ -120,9 +121,9 @@ Result<ArrayFile> openNpz(MappedFile file) {
     if (info.stored) {
       content = bytes->zip.bytes(info);
     } else {
-      Result<std::vector<char>> extracted = bytes->zip.extract(member);
+      std::optional<std::vector<char>> extracted = bytes->zip.extract(member, why);
       if (!extracted)
-        return extracted.status();
+        return refused(why);
       bytes->extracted.push_back(std::move(*extracted));
       content = bytes->extracted.back();
     }

@@ -1,5 +1,6 @@
 #include "dtc-rt/Package.h"
 
+#include "dtc-rt/MappedFile.h"
 #include "dtc-rt/Sha256.h"
 
 namespace dtc::rt {
@@ -8,9 +9,10 @@ Result<Package> Package::open(const std::string &path) {
   Result<MappedFile> file = MappedFile::open(path);
   if (!file)
     return file.status();
-  Result<ZipFile> zip = ZipFile::open(std::move(*file));
+  std::string why;
+  std::optional<io::ZipFile> zip = io::ZipFile::open(std::move(*file), why);
   if (!zip)
-    return zip.status();
+    return refused(why);
   Package package(std::move(*zip));
   if (Status status = package.checkManifest(); !status.isOk())
     return std::move(status).in(path);

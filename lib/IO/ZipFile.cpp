@@ -1,4 +1,4 @@
-#include "dtc-rt/ZipFile.h"
+#include "dtc-io/ZipFile.h"
 
 #include <minizip/unzip.h>
 
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <memory>
 
-namespace dtc::rt {
+namespace dtc::io {
 namespace {
 
 struct CloseZip {
@@ -72,34 +72,36 @@ bool endsWithDirectory(std::span<const char> bytes, size_t commentSize) {
          std::memcmp(bytes.data() + bytes.size() - kEndRecord - commentSize, "PK\5\6", 4) == 0;
 }
 
-Status addMember(void *zip, const MappedFile &file, std::map<std::string, ZipMember> &entries) {
+/// What is wrong with the member that `zip` stands at; empty where nothing is.
+std::string addMember(void *zip, const MappedFile &file,
+                      std::map<std::string, ZipMember> &entries) {
   char name[kMaxName];
   unz_file_info64 info;
   if (unzGetCurrentFileInfo64(zip, &info, name, sizeof(name), nullptr, 0, nullptr, 0) != UNZ_OK)
-    return refused("damaged directory of the zip");
+    return "damaged directory of the zip";
   if (info.size_filename >= kMaxName)
-    return refused("a member's name is too long");
+    return "a member's name is too long";
   if (info.flag & 1)
-    return refused(std::string(name) + ": is encrypted");
+    return std::string(name) + ": is encrypted";
   ZipMember member;
   member.stored = info.compression_method == 0;
   member.size = info.uncompressed_size;
   member.compressedSize = info.compressed_size;
   if (unzOpenCurrentFile(zip) != UNZ_OK)
-    return refused(std::string(name) + ": damaged header");
+    return std::string(name) + ": damaged header";
   member.offset = unzGetCurrentFileZStreamPos64(zip);
   unzCloseCurrentFile(zip);
   uint64_t fileSize = file.bytes().size();
   if (member.offset > fileSize || member.compressedSize > fileSize - member.offset ||
       (member.stored && member.size != member.compressedSize))
-    return refused(std::string(name) + ": reaches beyond the end of the file");
+    return std::string(name) + ": reaches beyond the end of the file";
   if (!entries.emplace(name, member).second)
-    return refused(std::string(name) + ": is there twice");
-  return Status::ok();
+    return std::string(name) + ": is there twice";
+  return {};
 }
 
 /// Members that share bytes could claim any size in a small file.
-Status checkOverlaps(const std::map<std::string, ZipMember> &entries) {
+std::string describeOverlap(const std::map<std::string, ZipMember> &entries) {
   std::vector<std::pair<uint64_t, const std::pair<const std::string, ZipMember> *>> byOffset;
   for (const auto &entry : entries)
     if (entry.second.compressedSize > 0)
@@ -108,49 +110,57 @@ Status checkOverlaps(const std::map<std::string, ZipMember> &entries) {
   for (size_t i = 1; i < byOffset.size(); ++i) {
     const auto &[offset, before] = byOffset[i - 1];
     if (byOffset[i].first - offset < before->second.compressedSize)
-      return refused("members overlap: " + before->first + " and " + byOffset[i].second->first);
+      return "members overlap: " + before->first + " and " + byOffset[i].second->first;
   }
-  return Status::ok();
+  return {};
 }
 
 } // namespace
 
-Result<ZipFile> ZipFile::open(MappedFile mapped) {
+std::optional<ZipFile> ZipFile::open(MappedFile mapped, std::string &why) {
   const std::string path = mapped.path();
+  auto refuse = [&](const std::string &text) {
+    why = path + ": " + text;
+    return std::nullopt;
+  };
   ZipFile result(std::move(mapped));
   const MappedFile &file = result.mapping;
   ZipHandle zip = openZip(file);
   unz_global_info64 info;
   if (!zip || unzGetGlobalInfo64(zip.get(), &info) != UNZ_OK ||
       !endsWithDirectory(file.bytes(), info.size_comment))
-    return refused(path + ": truncated, or not a zip file");
+    return refuse("truncated, or not a zip file");
   std::string comment(info.size_comment + 1, '\0');
   int length = unzGetGlobalComment(zip.get(), comment.data(), comment.size());
   comment.resize(length < 0 ? 0 : static_cast<size_t>(length));
   result.text = comment.c_str();
   int more = info.number_entry > 0 ? unzGoToFirstFile(zip.get()) : UNZ_END_OF_LIST_OF_FILE;
   for (; more == UNZ_OK; more = unzGoToNextFile(zip.get()))
-    if (Status status = addMember(zip.get(), file, result.entries); !status.isOk())
-      return std::move(status).in(path);
+    if (std::string wrong = addMember(zip.get(), file, result.entries); !wrong.empty())
+      return refuse(wrong);
   if (more != UNZ_END_OF_LIST_OF_FILE)
-    return refused(path + ": damaged directory of the zip");
-  if (Status status = checkOverlaps(result.entries); !status.isOk())
-    return std::move(status).in(path);
+    return refuse("damaged directory of the zip");
+  if (std::string wrong = describeOverlap(result.entries); !wrong.empty())
+    return refuse(wrong);
   return result;
 }
 
-Result<std::vector<char>> ZipFile::extract(const std::string &name) const {
+std::optional<std::vector<char>> ZipFile::extract(const std::string &name, std::string &why) const {
+  auto refuse = [&](const std::string &text) {
+    why = mapping.path() + ": " + text;
+    return std::nullopt;
+  };
   auto found = entries.find(name);
   if (found == entries.end())
-    return refused(mapping.path() + ": has no member: " + name);
+    return refuse("has no member: " + name);
   const ZipMember &member = found->second;
   // Deflate packs at most 1032 bytes into one; more is a lie about the size.
   if (member.size / 1032 > member.compressedSize + 1)
-    return refused(mapping.path() + ": " + name + ": impossible size");
+    return refuse(name + ": impossible size");
   ZipHandle zip = openZip(mapping);
   if (!zip || unzLocateFile(zip.get(), name.c_str(), 1) != UNZ_OK ||
       unzOpenCurrentFile(zip.get()) != UNZ_OK)
-    return refused(mapping.path() + ": " + name + ": cannot be read");
+    return refuse(name + ": cannot be read");
   std::vector<char> bytes(member.size);
   size_t done = 0;
   while (done < bytes.size()) {
@@ -161,8 +171,8 @@ Result<std::vector<char>> ZipFile::extract(const std::string &name) const {
     done += static_cast<size_t>(got);
   }
   if (done != bytes.size() || unzCloseCurrentFile(zip.get()) != UNZ_OK)
-    return refused(mapping.path() + ": " + name + ": damaged");
+    return refuse(name + ": damaged");
   return bytes;
 }
 
-} // namespace dtc::rt
+} // namespace dtc::io

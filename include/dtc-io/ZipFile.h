@@ -1,13 +1,13 @@
 // The members of a zip file; stored ones are read where they lie in the mapping.
 #pragma once
 
-#include "dtc-rt/MappedFile.h"
+#include "dtc-io/InputFile.h"
 
 #include <cstdint>
 #include <map>
 #include <vector>
 
-namespace dtc::rt {
+namespace dtc::io {
 
 struct ZipMember {
   bool stored = true;         ///< uncompressed
@@ -19,7 +19,8 @@ class ZipFile {
 public:
   /// Refuses what is not a zip, members that repeat, overlap or reach out of the file,
   /// encryption.
-  static Result<ZipFile> open(MappedFile file);
+  /// Then there is nothing, and `why` says what is wrong, beginning with the file's path.
+  static std::optional<ZipFile> open(MappedFile file, std::string &why);
 
   const MappedFile &file() const { return mapping; }
   const std::map<std::string, ZipMember> &members() const { return entries; }
@@ -29,7 +30,7 @@ public:
     return mapping.bytes().subspan(member.offset, member.size);
   }
   /// Decompresses a member and checks its CRC.
-  Result<std::vector<char>> extract(const std::string &name) const;
+  std::optional<std::vector<char>> extract(const std::string &name, std::string &why) const;
 
 private:
   explicit ZipFile(MappedFile mapping) : mapping(std::move(mapping)) {}
@@ -38,4 +39,4 @@ private:
   std::string text;
 };
 
-} // namespace dtc::rt
+} // namespace dtc::io
