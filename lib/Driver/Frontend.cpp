@@ -5,6 +5,7 @@
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Import/ONNX/Import.h"
+#include "dtc/Import/PyTorch/Import.h"
 #include "dtc/Pipelines/Pipelines.h"
 #include "dtc/Target/Targets.h"
 
@@ -45,7 +46,9 @@ Environment::Environment(const Options &options)
 Outcome<std::unique_ptr<import::ModelFile>> openModel(Environment &env, const Options &options) {
   import::ImportOptions asked = options.import;
   asked.path = options.model;
-  auto file = import::openONNX(env.context, asked);
+  auto file = import::isExportedProgram(asked.path)
+                  ? import::openExportedProgram(env.context, asked)
+                  : import::openONNX(env.context, asked);
   if (failed(file))
     return ExitCode::InputRefused;
   return std::move(*file);

@@ -112,9 +112,10 @@ class Trainer:
         key = (export, data, tuple(map(str, flags)), devices, plan, batch, steps, loss)
         if not fresh and key in self.runs:
             return self.runs[key]
+        file = MODELS / (export if export.endswith(".pt2") else f"{export}.onnx")
         stem = self.folder / f"run{len(self.runs)}{'again' if fresh else ''}"
         artifact, log, weights = (stem.with_suffix(s) for s in (".dtc", ".jsonl", ".safetensors"))
-        check_call("dtc", "compile", MODELS / f"{export}.onnx", "--devices", devices, "--loss", loss,
+        check_call("dtc", "compile", file, "--devices", devices, "--loss", loss,
                    "--global-batch", batch, "--plan", plan, *flags, "-o", artifact)
         check_call("dtc-run", artifact, "--data", MODELS / f"{data}.data.safetensors",
                    "--no-shuffle", "--steps", steps, "--log", log, "--save-weights", weights)

@@ -37,6 +37,7 @@ ALLOWED = {
     "Import": {"Weights"},
     "Import/Build": GRAPH | {"Import", "Raise", "Weights"},
     "Import/ONNX": GRAPH | {"Import", "Import/Build", "Raise", "Weights"},
+    "Import/PyTorch": GRAPH | {"Import", "Import/Build", "Raise", "Weights"},
     "Training": GRAPH,
     "PlanBridge": DIST | {"Plan/Plan", "Plan/Predict", "Plan/Shard", "Plan/Search", "Report"},
     "Stages": DIST,

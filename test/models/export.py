@@ -4,6 +4,7 @@
     export.py                   writes all of them beside this script
     export.py --output DIR      ... into DIR
     export.py --only MODEL,...  writes the files of these models alone
+    export.py --programs        writes the .pt2 files alone, of all models or of those of --only
     export.py --check           writes them to a temporary folder and compares them with those here
     export.py --weights DIR     writes DIR/resnet18.safetensors, the initial weights that are too large to be here
                                 (draw.py does the same without PyTorch)
@@ -26,6 +27,7 @@ from safetensors.numpy import load_file, save_file
 import compare
 import draw
 import onnx_export
+import pt2_export
 import reference
 import samples
 import zoo
@@ -50,12 +52,21 @@ def write_model(name: str, folder: Path) -> None:
         if export.model == name:
             _progress(f"{export.name}.onnx")
             onnx_export.write(export, folder)
+    write_programs(name, folder)
     if name in _STATE_DICT:
         _write_state_dict(name, folder)
     if name in _DRAWN:
         draw.save_distributions(folder / f"{name}.weights.json", zoo.distributions(model.build()))
     save_file(samples.arrays(model, folder), folder / f"{name}.data.safetensors")
     _write_trajectories(model, folder)
+
+
+def write_programs(name: str, folder: Path) -> None:
+    """Writes the .pt2 files of one model to the folder."""
+    for program in zoo.PROGRAMS:
+        if program.model == name:
+            _progress(f"{program.name}.pt2")
+            pt2_export.write(program, folder)
 
 
 def _write_state_dict(name: str, folder: Path) -> None:
@@ -93,6 +104,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=HERE, metavar="DIR")
     parser.add_argument("--only", type=lambda names: names.split(","), metavar="MODEL,...")
+    parser.add_argument("--programs", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--weights", type=Path, metavar="DIR")
     arguments = parser.parse_args()
@@ -109,14 +121,18 @@ def main() -> int:
             write_all(Path(folder))
             return compare.report(HERE, Path(folder))
     arguments.output.mkdir(parents=True, exist_ok=True)
-    if not arguments.only:
+    if not arguments.only and not arguments.programs:
         write_all(arguments.output)
         return 0
-    unknown = [name for name in arguments.only if name not in zoo.MODELS]
+    names = arguments.only or list(zoo.MODELS)
+    unknown = [name for name in names if name not in zoo.MODELS]
     if unknown:
         parser.error(f"no such model: {', '.join(unknown)}")
-    for name in arguments.only:
-        write_model(name, arguments.output)
+    for name in names:
+        if arguments.programs:
+            write_programs(name, arguments.output)
+        else:
+            write_model(name, arguments.output)
     return 0
 
 

@@ -259,6 +259,38 @@ EXPORTS = (
 )
 
 
+@dataclass(frozen=True)
+class Program:
+    """One .pt2 file. `weights` are inside, or fake: shapes and types without data."""
+
+    name: str
+    model: str
+    batch: int | None = 8  # None: symbolic
+    weights: str = "inside"
+
+
+PROGRAMS = (
+    Program("mlp", "mlp"),
+    Program("mlp_dyn", "mlp", batch=None),
+    Program("gpt2", "gpt2"),
+    Program("gpt2_fake", "gpt2", weights="fake"),
+    Program("gpt2_mask", "gpt2_mask"),
+    Program("llama", "llama"),
+    Program("llama_dyn", "llama", batch=None),
+    Program("resnet_tiny", "resnet_tiny"),
+    Program("bert", "bert"),
+    Program("vit", "vit"),
+    Program("t5", "t5"),
+    Program("bart", "bart"),
+    Program("qwen2", "qwen2"),
+    Program("gpt_neox", "gpt_neox"),
+    Program("mobilenet", "mobilenet"),
+    Program("convnext", "convnext"),
+    Program("mixtral", "mixtral"),
+    Program("moe", "moe"),
+)
+
+
 def example_inputs(model: Model, batch: int) -> tuple[torch.Tensor, ...]:
     """Inputs to trace the model with: only shapes and types matter."""
     # A tensor for each: torch.export takes inputs that are the same tensor for a single input.

@@ -1,0 +1,15 @@
+// PyTorch programs in, `dtc` module out.
+#pragma once
+
+#include "dtc/Import/ImportedModel.h"
+
+namespace dtc::import {
+
+/// Whether the file is an archive as torch.export.save writes it, by its content.
+bool isExportedProgram(const std::string &path);
+
+/// Reads the archive at options.path. What it gives is as openONNX (Import/ONNX/Import.h) says.
+mlir::FailureOr<std::unique_ptr<ModelFile>> openExportedProgram(mlir::MLIRContext &context,
+                                                                const ImportOptions &options);
+
+} // namespace dtc::import

@@ -1,0 +1,368 @@
+// Operators that act element by element.
+#include "AtenConverter.h"
+
+#include "dtc/Import/Build/Elementwise.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace dtc::import {
+
+using Operand = AtenConverter::Operand;
+
+/// Both operands in one element type, and the operator of ONNX on them.
+static FailureOr<Tensor> apply(AtenConverter &node, StringRef op, const Operand &a,
+                               const Operand &b, Type type) {
+  auto left = cast(node, a.tensor, type), right = cast(node, b.tensor, type);
+  if (failed(left) || failed(right))
+    return failure();
+  return binary(node, op, *left, *right);
+}
+
+/// The operands self and other, in that order.
+static FailureOr<std::pair<Operand, Operand>> operands(AtenConverter &node) {
+  auto self = node.operand("self"), other = node.operand("other");
+  if (failed(self) || failed(other))
+    return failure();
+  return std::pair(*self, *other);
+}
+
+static Type floatFor(AtenConverter &node, Type type) {
+  return isa<FloatType>(type) ? type : Type(node.emit.getF32Type());
+}
+
+/// self + alpha * other, and the same with minus.
+static LogicalResult convertSum(AtenConverter &node) {
+  auto both = operands(node);
+  auto alpha = node.number("alpha", 1);
+  if (failed(both) || failed(alpha))
+    return failure();
+  auto [self, other] = *both;
+  const bool reversed = node.op() == "aten.rsub";
+  if (reversed)
+    std::swap(self, other);
+  const Type type = promoted(self, other);
+  if (*alpha != 1) {
+    Operand &scaled = reversed ? self : other;
+    auto term =
+        apply(node, "Mul", scaled, {Tensor(HostTensor::splat(type, {}, *alpha)), true}, type);
+    if (failed(term))
+      return failure();
+    scaled.tensor = *term;
+  }
+  return node.define(apply(node, node.op() == "aten.add" ? "Add" : "Sub", self, other, type));
+}
+
+static LogicalResult convertProduct(AtenConverter &node) {
+  auto both = operands(node);
+  if (failed(both))
+    return failure();
+  return node.define(
+      apply(node, "Mul", both->first, both->second, promoted(both->first, both->second)));
+}
+
+static LogicalResult convertQuotient(AtenConverter &node) {
+  auto both = operands(node);
+  auto mode = node.text("rounding_mode", node.op() == "aten.floor_divide" ? "floor" : "");
+  if (failed(both) || failed(mode))
+    return failure();
+  const Type type = promoted(both->first, both->second);
+  if (mode->empty())
+    return node.define(apply(node, "Div", both->first, both->second, floatFor(node, type)));
+  auto quotient = apply(node, "Div", both->first, both->second, type);
+  if (failed(quotient))
+    return failure();
+  if (isa<FloatType>(type) && *mode == "floor")
+    return node.define(unary(node, "Floor", *quotient));
+  // Quotients of integers are cut towards zero: the floor of what isn't negative.
+  const Host a = both->first.tensor.host, b = both->second.tensor.host;
+  auto natural = [](const Host &host) {
+    return host && llvm::all_of(host->ints, [](int64_t each) { return each >= 0; });
+  };
+  if (isa<FloatType>(type) || (*mode == "floor" && !(natural(a) && natural(b))))
+    return node.error() << "rounds in a way that is not supported: " << *mode << " of " << type;
+  return node.define(*quotient);
+}
+
+static LogicalResult convertPower(AtenConverter &node) {
+  auto self = node.operand("self"), exponent = node.operand("exponent");
+  if (failed(self) || failed(exponent))
+    return failure();
+  const Type type = promoted(*self, *exponent);
+  return node.define(apply(node, "Pow", *self, *exponent, type));
+}
+
+static LogicalResult convertRemainder(AtenConverter &node) {
+  auto both = operands(node);
+  if (failed(both))
+    return failure();
+  const Type type = promoted(both->first, both->second);
+  if (isa<FloatType>(type) || !both->first.tensor.host || !both->second.tensor.host)
+    return node.error() << "is supported on integer constants only";
+  return node.define(apply(node, "Mod", both->first, both->second, type));
+}
+
+/// maximum and minimum; max.other and min.other are the same.
+LogicalResult convertExtreme(AtenConverter &node) {
+  auto both = operands(node);
+  if (failed(both))
+    return failure();
+  const bool isMax = StringRef(node.op()).starts_with("aten.max");
+  return node.define(apply(node, isMax ? "Max" : "Min", both->first, both->second,
+                           promoted(both->first, both->second)));
+}
+
+/// Truths, or the bits of integers.
+static LogicalResult convertLogic(AtenConverter &node) {
+  auto both = operands(node);
+  if (failed(both))
+    return failure();
+  const std::string op = node.op();
+  const StringRef name = op;
+  const bool isLogical = name.contains("logical");
+  const Type type = isLogical ? Type(node.emit.getI1Type()) : promoted(both->first, both->second);
+  if (isa<FloatType>(type))
+    return node.error() << "is not supported on " << type;
+  const char *onnx = name.contains("xor") ? "Xor" : name.contains("and") ? "And" : "Or";
+  return node.define(apply(node, onnx, both->first, both->second, type));
+}
+
+static LogicalResult convertNot(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  if (node.op() == "aten.logical_not")
+    self = cast(node, *self, node.emit.getI1Type());
+  return failed(self) ? failure() : node.define(unary(node, "Not", *self));
+}
+
+void addArithmetic(AtenTable &table) {
+  for (const char *op : {"aten.add", "aten.sub", "aten.rsub"})
+    table[op] = convertSum;
+  table["aten.mul"] = convertProduct;
+  for (const char *op : {"aten.div", "aten.floor_divide"})
+    table[op] = convertQuotient;
+  table["aten.pow"] = convertPower;
+  table["aten.remainder"] = convertRemainder;
+  for (const char *op : {"aten.maximum", "aten.minimum"})
+    table[op] = convertExtreme;
+  for (const char *op :
+       {"aten.__and__", "aten.__or__", "aten.__xor__", "aten.logical_and", "aten.logical_or",
+        "aten.logical_xor", "aten.bitwise_and", "aten.bitwise_or", "aten.bitwise_xor"})
+    table[op] = convertLogic;
+  for (const char *op : {"aten.logical_not", "aten.bitwise_not"})
+    table[op] = convertNot;
+}
+
+static LogicalResult convertComparison(AtenConverter &node) {
+  auto both = operands(node);
+  if (failed(both))
+    return failure();
+  const std::string name = node.op();
+  StringRef op = llvm::StringSwitch<StringRef>(name)
+                     .Cases({"aten.eq", "aten.ne"}, "Equal")
+                     .Case("aten.lt", "Less")
+                     .Case("aten.le", "LessOrEqual")
+                     .Case("aten.gt", "Greater")
+                     .Default("GreaterOrEqual");
+  auto truth = apply(node, op, both->first, both->second, promoted(both->first, both->second));
+  if (name == "aten.ne" && succeeded(truth))
+    truth = unary(node, "Not", *truth);
+  return node.define(truth);
+}
+
+static LogicalResult convertWhere(AtenConverter &node) {
+  auto condition = node.tensor("condition");
+  auto self = node.operand("self"), other = node.operand("other");
+  if (failed(condition) || failed(self) || failed(other))
+    return failure();
+  const Type type = promoted(*self, *other);
+  auto left = cast(node, self->tensor, type), right = cast(node, other->tensor, type);
+  if (failed(left) || failed(right))
+    return failure();
+  return node.define(select(node, *condition, *left, *right));
+}
+
+static LogicalResult convertMaskedFill(AtenConverter &node) {
+  auto self = node.tensor("self"), mask = node.tensor("mask");
+  auto filling = node.operand("value");
+  if (failed(self) || failed(mask) || failed(filling))
+    return failure();
+  auto value = cast(node, filling->tensor, self->element());
+  return failed(value) ? failure() : node.define(select(node, *mask, *value, *self));
+}
+
+static LogicalResult convertClamp(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  std::optional<Tensor> bounds[2];
+  for (int i : {0, 1}) {
+    const char *name = i == 0 ? "min" : "max";
+    if (!node.has(name))
+      continue;
+    auto bound = node.operand(name);
+    if (failed(bound))
+      return failure();
+    auto value = cast(node, bound->tensor, self->element());
+    if (failed(value))
+      return failure();
+    bounds[i] = *value;
+  }
+  return node.define(
+      clamp(node, *self, bounds[0] ? &*bounds[0] : nullptr, bounds[1] ? &*bounds[1] : nullptr));
+}
+
+static LogicalResult convertIsInfinite(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  if (!isa<FloatType>(self->element()))
+    return node.error() << "is supported on floats only";
+  auto size = unary(node, "Abs", *self);
+  if (failed(size))
+    return failure();
+  Host infinity = HostTensor::splat(self->element(), {}, std::numeric_limits<double>::infinity());
+  return node.define(binary(node, "Equal", *size, Tensor(infinity)));
+}
+
+void addComparisons(AtenTable &table) {
+  for (const char *op : {"aten.eq", "aten.ne", "aten.lt", "aten.le", "aten.gt", "aten.ge"})
+    table[op] = convertComparison;
+  table["aten.where"] = convertWhere;
+  table["aten.masked_fill"] = convertMaskedFill;
+  for (const char *op : {"aten.clamp", "aten.clamp_min", "aten.clamp_max", "aten.clip"})
+    table[op] = convertClamp;
+  table["aten.isinf"] = convertIsInfinite;
+}
+
+/// Operators of one tensor that ONNX has under another name.
+static StringRef unaryName(StringRef op) {
+  return llvm::StringSwitch<StringRef>(op)
+      .Case("aten.neg", "Neg")
+      .Case("aten.abs", "Abs")
+      .Case("aten.exp", "Exp")
+      .Case("aten.log", "Log")
+      .Case("aten.sqrt", "Sqrt")
+      .Case("aten.reciprocal", "Reciprocal")
+      .Case("aten.sin", "Sin")
+      .Case("aten.cos", "Cos")
+      .Case("aten.tanh", "Tanh")
+      .Case("aten.erf", "Erf")
+      .Case("aten.floor", "Floor")
+      .Case("aten.ceil", "Ceil")
+      .Case("aten.round", "Round")
+      .Case("aten.sign", "Sign")
+      .Case("aten.isnan", "IsNaN")
+      .Default("");
+}
+
+static LogicalResult convertUnary(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  const std::string op = node.op();
+  const bool keepsIntegers = op == "aten.neg" || op == "aten.abs" || op == "aten.sign";
+  if (!isa<FloatType>(self->element()) && !keepsIntegers)
+    self = cast(node, *self, node.emit.getF32Type());
+  return failed(self) ? failure() : node.define(unary(node, unaryName(op), *self));
+}
+
+static LogicalResult convertRsqrt(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  Host power = HostTensor::splat(self->element(), {}, -0.5);
+  return node.define(binary(node, "Pow", *self, Tensor(power)));
+}
+
+template <graph::Activation kind> static LogicalResult convertActivation(AtenConverter &node) {
+  auto self = node.tensor("self");
+  return failed(self) ? failure() : node.define(activation(node, kind, *self));
+}
+
+static LogicalResult convertGelu(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto form = node.text("approximate", "none");
+  if (failed(self) || failed(form))
+    return failure();
+  if (*form != "none" && *form != "tanh")
+    return node.error() << "has an unknown argument approximate: " << *form;
+  return node.define(activation(
+      node, *form == "tanh" ? graph::Activation::GeluTanh : graph::Activation::Gelu, *self));
+}
+
+static LogicalResult convertHardtanh(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto low = node.number("min_val", -1), high = node.number("max_val", 1);
+  if (failed(self) || failed(low) || failed(high))
+    return failure();
+  Tensor bounds[] = {HostTensor::splat(self->element(), {}, *low),
+                     HostTensor::splat(self->element(), {}, *high)};
+  return node.define(clamp(node, *self, &bounds[0], &bounds[1]));
+}
+
+static LogicalResult convertRelu6(AtenConverter &node) {
+  return convertActivation<graph::Activation::Relu6>(node);
+}
+
+static LogicalResult convertLeakyRelu(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto slope = node.number("negative_slope", 0.01);
+  if (failed(self) || failed(slope))
+    return failure();
+  Value x = node.value(*self);
+  return node.define(whereAbove(
+      node.emit, x, arith::MulFOp::create(node.emit, x, splatLike(node.emit, x, *slope))));
+}
+
+static LogicalResult convertElu(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto alpha = node.number("alpha", 1), scale = node.number("scale", 1);
+  auto inner = node.number("input_scale", 1);
+  if (failed(self) || failed(alpha) || failed(scale) || failed(inner))
+    return failure();
+  if (*scale != 1 || *inner != 1)
+    return node.error() << "is supported without scales only";
+  return node.define(elu(node.emit, node.value(*self), *alpha));
+}
+
+static LogicalResult convertMish(AtenConverter &node) {
+  auto self = node.tensor("self");
+  return failed(self) ? failure() : node.define(mish(node.emit, node.value(*self)));
+}
+
+static LogicalResult convertSoftplus(AtenConverter &node) {
+  auto beta = node.number("beta", 1);
+  if (failed(beta))
+    return failure();
+  if (*beta != 1)
+    return node.error() << "is supported with beta 1 only";
+  return convertActivation<graph::Activation::Softplus>(node);
+}
+
+void addActivations(AtenTable &table) {
+  using graph::Activation;
+  for (const char *op : {"aten.neg", "aten.abs", "aten.exp", "aten.log", "aten.sqrt",
+                         "aten.reciprocal", "aten.sin", "aten.cos", "aten.tanh", "aten.erf",
+                         "aten.floor", "aten.ceil", "aten.round", "aten.sign", "aten.isnan"})
+    table[op] = convertUnary;
+  table["aten.rsqrt"] = convertRsqrt;
+  table["aten.relu"] = convertActivation<Activation::Relu>;
+  table["aten.relu6"] = convertRelu6;
+  table["aten.sigmoid"] = convertActivation<Activation::Sigmoid>;
+  table["aten.silu"] = convertActivation<Activation::Silu>;
+  table["aten.hardswish"] = convertActivation<Activation::HardSwish>;
+  table["aten.hardsigmoid"] = convertActivation<Activation::HardSigmoid>;
+  table["aten.softplus"] = convertSoftplus;
+  table["aten.gelu"] = convertGelu;
+  table["aten.hardtanh"] = convertHardtanh;
+  table["aten.leaky_relu"] = convertLeakyRelu;
+  table["aten.elu"] = convertElu;
+  table["aten.mish"] = convertMish;
+}
+
+} // namespace dtc::import

@@ -1,0 +1,505 @@
+// Operators that rearrange elements, and those that only give a tensor another name.
+#include "AtenConverter.h"
+
+#include "dtc/Import/Build/Elementwise.h"
+#include "dtc/Import/Build/Movement.h"
+
+#include "dtc-io/CheckedSize.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+/// The tensor self as it is.
+static LogicalResult convertAlias(AtenConverter &node) {
+  auto self = node.tensor("self");
+  return failed(self) ? failure() : node.define(*self);
+}
+
+/// Detached values, and results of torch.no_grad(), get no gradient. Here all do.
+static LogicalResult convertDetach(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  if (self->value && dependsOnParameter(self->value))
+    return node.error() << "stops gradients of parameters, which is not supported";
+  return node.define(*self);
+}
+
+static LogicalResult convertDropout(AtenConverter &node) {
+  auto self = node.tensor("input");
+  auto p = node.number("p");
+  auto train = node.boolean("train");
+  if (failed(self) || failed(p) || failed(train))
+    return failure();
+  if (*train && *p != 0)
+    return node.error() << "in training mode is not supported; export the model in eval mode "
+                           "(model.eval()); then training drops nothing either";
+  return node.define(*self);
+}
+
+/// The overloads of `to` differ in how they say the element type.
+static LogicalResult convertTo(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto type = node.type("dtype", self->element());
+  if (node.has("other")) {
+    auto other = node.tensor("other");
+    if (failed(other))
+      return failure();
+    type = other->element();
+  }
+  return failed(type) ? failure() : node.define(cast(node, *self, *type));
+}
+
+/// The sizes that PyTorch's view means: -1 is what remains.
+static FailureOr<Shape> resolve(AtenConverter &node, int64_t count, Shape shape) {
+  const Shape asked = shape;
+  int64_t *open = nullptr;
+  io::CheckedSize known = 1;
+  for (int64_t &size : shape) {
+    if (size == -1 && !open)
+      open = &size;
+    else
+      known = known * io::CheckedSize(size);
+  }
+  if (open && known && *known != 0)
+    *open = count / *known;
+  const auto elements = io::CheckedSize::product(shape);
+  if (!elements || *elements != count)
+    return LogicalResult(node.error()
+                         << "cannot give " << count << " elements the shape " << listed(asked));
+  return shape;
+}
+
+static LogicalResult convertView(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto asked = node.integers(node.has("shape") ? "shape" : "size");
+  if (failed(asked))
+    return failure();
+  auto shape = resolve(node, product(self->shape()), *asked);
+  return failed(shape) ? failure() : node.define(reshapeTensor(node, *self, *shape));
+}
+
+static LogicalResult convertFlatten(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  const Shape shape = self->shape();
+  if (shape.empty())
+    return node.define(reshapeTensor(node, *self, {1}));
+  auto start = node.axisOf("start_dim", shape.size(), 0);
+  auto end = node.axisOf("end_dim", shape.size(), -1);
+  if (failed(start) || failed(end))
+    return failure();
+  if (*start > *end)
+    return node.error() << "ends before it starts";
+  Shape flat(shape.begin(), shape.begin() + *start);
+  flat.push_back(product(ArrayRef(shape).slice(*start, *end - *start + 1)));
+  flat.append(shape.begin() + *end + 1, shape.end());
+  return node.define(reshapeTensor(node, *self, flat));
+}
+
+static LogicalResult convertUnflatten(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto sizes = node.integers("sizes");
+  if (failed(self) || failed(sizes))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank());
+  if (failed(dim))
+    return failure();
+  Shape shape = self->shape();
+  auto inner = resolve(node, shape[*dim], *sizes);
+  if (failed(inner))
+    return failure();
+  shape.erase(shape.begin() + *dim);
+  shape.insert(shape.begin() + *dim, inner->begin(), inner->end());
+  return node.define(reshapeTensor(node, *self, shape));
+}
+
+static LogicalResult convertUnsqueeze(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank() + 1);
+  if (failed(dim))
+    return failure();
+  Shape shape = self->shape();
+  shape.insert(shape.begin() + *dim, 1);
+  return node.define(reshapeTensor(node, *self, shape));
+}
+
+/// Dimensions of size 1 vanish; others stay as they are.
+static LogicalResult convertSqueeze(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dims = node.axesOf("dim", self->rank());
+  if (failed(dims))
+    return failure();
+  const Shape shape = self->shape();
+  Shape kept;
+  for (int64_t i = 0; i < self->rank(); ++i)
+    if (shape[i] != 1 || !llvm::is_contained(*dims, i))
+      kept.push_back(shape[i]);
+  return node.define(reshapeTensor(node, *self, kept));
+}
+
+/// Two dimensions exchanged: transpose, t and mT.
+static LogicalResult convertTranspose(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  const int64_t rank = self->rank();
+  if (node.op() == "aten.t" && rank < 2)
+    return node.define(*self);
+  const bool matrix = node.op() != "aten.transpose";
+  auto first = matrix ? node.axis(-2, rank) : node.axisOf("dim0", rank);
+  auto second = matrix ? node.axis(-1, rank) : node.axisOf("dim1", rank);
+  if (failed(first) || failed(second))
+    return failure();
+  Shape perm = llvm::to_vector(llvm::seq<int64_t>(rank));
+  std::swap(perm[*first], perm[*second]);
+  return node.define(transposeTensor(node, *self, perm));
+}
+
+static LogicalResult convertPermute(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto dims = node.integers("dims");
+  if (failed(self) || failed(dims))
+    return failure();
+  Shape perm;
+  for (int64_t dim : *dims) {
+    auto at = node.axis(dim, self->rank());
+    if (failed(at))
+      return failure();
+    perm.push_back(*at);
+  }
+  Shape sorted = perm;
+  llvm::sort(sorted);
+  if (sorted != llvm::to_vector(llvm::seq<int64_t>(self->rank())))
+    return node.error() << "does not name every dimension once: " << listed(*dims);
+  return node.define(transposeTensor(node, *self, perm));
+}
+
+/// -1 keeps a size; new dimensions come first.
+static LogicalResult convertExpand(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  FailureOr<Shape> asked = Shape();
+  if (node.op() == "aten.expand_as") {
+    auto other = node.tensor("other");
+    if (failed(other))
+      return failure();
+    *asked = other->shape();
+  } else {
+    asked = node.integers("size");
+  }
+  if (failed(asked))
+    return failure();
+  const Shape from = self->shape();
+  Shape shape = *asked;
+  const size_t lead = shape.size() - std::min(shape.size(), from.size());
+  for (size_t i = lead; i < shape.size(); ++i)
+    if (shape[i] == -1)
+      shape[i] = from[i - lead];
+  auto common = broadcastShapes({from, shape});
+  if (shape.size() < from.size() || failed(common) || *common != shape ||
+      failed(node.checkShape(shape)))
+    return node.error() << "cannot expand " << listed(from) << " to " << listed(*asked);
+  return node.define(expandTensor(node, *self, shape));
+}
+
+/// As often in each dimension as the list says; new dimensions come first.
+static LogicalResult convertRepeat(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto repeats = node.integers(node.op() == "aten.tile" ? "dims" : "repeats");
+  if (failed(self) || failed(repeats))
+    return failure();
+  Shape from = self->shape();
+  const int64_t rank = std::max(repeats->size(), from.size());
+  from.insert(from.begin(), rank - from.size(), 1);
+  repeats->insert(repeats->begin(), rank - repeats->size(), 1);
+  Shape apart, spread, joined;
+  for (auto [times, size] : llvm::zip_equal(*repeats, from)) {
+    if (times < 1 || times > Budget::kMostElements)
+      return node.error() << "repeats a dimension too often, or not at all: " << times;
+    apart.append({1, size});
+    spread.append({times, size});
+  }
+  if (failed(node.checkShape(spread)))
+    return failure();
+  for (auto [times, size] : llvm::zip_equal(*repeats, from))
+    joined.push_back(times * size);
+  Tensor repeated = expandTensor(node, reshapeTensor(node, *self, apart), spread);
+  return node.define(reshapeTensor(node, repeated, joined));
+}
+
+/// Each element several times in a row.
+static LogicalResult convertRepeatInterleave(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto repeats = node.integer("repeats");
+  if (failed(self) || failed(repeats))
+    return failure();
+  Tensor tensor = *self;
+  if (!node.has("dim"))
+    tensor = reshapeTensor(node, tensor, {product(tensor.shape())});
+  auto dim = node.axisOf("dim", tensor.rank(), 0);
+  if (failed(dim))
+    return failure();
+  if (*repeats < 1 || *repeats > Budget::kMostElements)
+    return node.error() << "repeats elements too often, or not at all: " << *repeats;
+  Shape apart = tensor.shape(), joined = apart;
+  apart.insert(apart.begin() + *dim + 1, 1);
+  Shape spread = apart;
+  spread[*dim + 1] = *repeats;
+  if (failed(node.checkShape(spread)))
+    return failure();
+  joined[*dim] *= *repeats;
+  tensor = expandTensor(node, reshapeTensor(node, tensor, apart), spread);
+  return node.define(reshapeTensor(node, tensor, joined));
+}
+
+/// Where a slice runs along a dimension, as Python has it.
+static LogicalResult convertSlice(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank(), 0);
+  if (failed(dim))
+    return failure();
+  const int64_t size = self->shape()[*dim];
+  auto start = node.integer("start", 0), end = node.integer("end", size);
+  auto step = node.integer("step", 1);
+  if (failed(start) || failed(end) || failed(step))
+    return failure();
+  if (*step < 1)
+    return node.error() << "has a step below 1: " << *step;
+  auto within = [&](int64_t at) {
+    return std::clamp<int64_t>(at < 0 && at >= -size ? at + size : at, 0, size);
+  };
+  const int64_t from = within(*start), to = std::max(within(*end), from);
+  const int64_t count = (to - from) / *step + ((to - from) % *step != 0);
+  return node.define(sliceTensor(node, *self, *dim, from, count, *step));
+}
+
+static LogicalResult convertNarrow(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto length = node.integer("length"), start = node.integer("start");
+  if (failed(self) || failed(length) || failed(start))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank());
+  if (failed(dim))
+    return failure();
+  const int64_t size = self->shape()[*dim];
+  const int64_t from = *start < 0 ? *start + size : *start;
+  if (from < 0 || from > size || *length < 0 || *length > size - from)
+    return node.error() << "takes elements outside of the " << size << " there are";
+  return node.define(sliceTensor(node, *self, *dim, from, *length));
+}
+
+/// One slice along a dimension, which vanishes.
+static Tensor pick(AtenConverter &node, const Tensor &tensor, int64_t dim, int64_t index) {
+  Shape shape = tensor.shape();
+  shape.erase(shape.begin() + dim);
+  return reshapeTensor(node, sliceTensor(node, tensor, dim, index, 1), shape);
+}
+
+static LogicalResult convertSelect(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank());
+  auto index =
+      failed(dim) ? FailureOr<int64_t>(failure()) : node.axisOf("index", self->shape()[*dim]);
+  return failed(index) ? failure() : node.define(pick(node, *self, *dim, *index));
+}
+
+static LogicalResult convertUnbind(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank(), 0);
+  if (failed(dim))
+    return failure();
+  const int64_t size = self->shape()[*dim];
+  if (failed(node.chargeNodes(size)))
+    return failure();
+  for (int64_t i = 0; i < size; ++i)
+    if (failed(node.define(i, pick(node, *self, *dim, i))))
+      return failure();
+  return success();
+}
+
+/// The sizes of the parts: given, all of one size but the last, or as many as are asked for.
+static FailureOr<Shape> partSizes(AtenConverter &node, int64_t size) {
+  if (node.op() == "aten.split_with_sizes" || node.overload() == "sizes")
+    return node.integers(node.has("split_sizes") ? "split_sizes" : "split_size");
+  const bool chunks = node.op() == "aten.chunk";
+  auto number = node.integer(chunks ? "chunks" : "split_size");
+  if (failed(number))
+    return failure();
+  if (*number < 1)
+    return LogicalResult(node.error() << "cannot make parts of a tensor: " << *number);
+  const int64_t part = chunks ? std::max<int64_t>((size - 1) / *number + 1, 1) : *number;
+  if (failed(node.chargeNodes(size / part + 1)))
+    return failure();
+  Shape sizes;
+  for (int64_t done = 0; done < size; done += sizes.back())
+    sizes.push_back(std::min(part, size - done));
+  return sizes;
+}
+
+static LogicalResult convertSplit(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank(), 0);
+  if (failed(dim))
+    return failure();
+  auto sizes = partSizes(node, self->shape()[*dim]);
+  if (failed(sizes))
+    return failure();
+  io::CheckedSize all = 0;
+  for (int64_t size : *sizes)
+    all = all + io::CheckedSize(size);
+  if (!all || *all != self->shape()[*dim])
+    return node.error() << "has parts that are not the whole: " << listed(*sizes);
+  int64_t done = 0;
+  for (auto [i, size] : llvm::enumerate(*sizes)) {
+    if (failed(node.define(i, sliceTensor(node, *self, *dim, done, size))))
+      return failure();
+    done += size;
+  }
+  return success();
+}
+
+static LogicalResult convertCat(AtenConverter &node) {
+  auto parts = node.tensors("tensors");
+  if (failed(parts))
+    return failure();
+  // Empty tensors of one dimension join anything.
+  llvm::erase_if(*parts, [](const Tensor &part) { return part.shape() == Shape{0}; });
+  if (parts->empty())
+    return node.error() << "joins no tensors";
+  auto dim = node.axisOf("dim", parts->front().rank(), 0);
+  return failed(dim) ? failure() : node.define(concatTensors(node, *parts, *dim));
+}
+
+static LogicalResult convertStack(AtenConverter &node) {
+  auto parts = node.tensors("tensors");
+  if (failed(parts))
+    return failure();
+  if (parts->empty())
+    return node.error() << "joins no tensors";
+  auto dim = node.axisOf("dim", parts->front().rank() + 1, 0);
+  if (failed(dim) || failed(node.chargeNodes(parts->size())))
+    return failure();
+  for (Tensor &part : *parts) {
+    if (part.rank() < *dim)
+      return node.error() << "joins tensors of different ranks";
+    Shape shape = part.shape();
+    shape.insert(shape.begin() + *dim, 1);
+    part = reshapeTensor(node, part, shape);
+  }
+  return node.define(concatTensors(node, *parts, *dim));
+}
+
+/// Pairs from the last dimension backwards: [left, right, top, bottom].
+static LogicalResult convertPad(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto amounts = node.integers("pad");
+  auto mode = node.text("mode", "constant");
+  auto value = node.number("value", 0);
+  if (failed(self) || failed(amounts) || failed(mode) || failed(value))
+    return failure();
+  const int64_t rank = self->rank(), pairs = amounts->size() / 2;
+  if (*mode != "constant" || amounts->size() % 2 != 0 || pairs > rank)
+    return node.error() << "is supported with constants in its dimensions only";
+  Shape low(rank, 0), high(rank, 0), shape = self->shape();
+  for (int64_t i = 0; i < pairs; ++i) {
+    const int64_t before = (*amounts)[2 * i], after = (*amounts)[2 * i + 1];
+    if (before < 0 || after < 0 || before > INT32_MAX || after > INT32_MAX)
+      return node.error() << "cuts its input, or pads it too much: " << listed(*amounts);
+    low[rank - 1 - i] = before;
+    high[rank - 1 - i] = after;
+    shape[rank - 1 - i] += before + after;
+  }
+  if (failed(node.checkShape(shape)))
+    return failure();
+  return node.define(pad(node.emit, node.value(*self), low, high, *value));
+}
+
+/// Differences of neighbours along a dimension, where `prepend` and `append` stand before and
+/// behind.
+static LogicalResult convertDiff(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto n = node.integer("n", 1);
+  if (failed(self) || failed(n))
+    return failure();
+  if (*n != 1)
+    return node.error() << "is supported once only: " << *n;
+  auto dim = node.axisOf("dim", self->rank(), -1);
+  if (failed(dim))
+    return failure();
+  SmallVector<Tensor> parts = {*self};
+  for (const char *name : {"prepend", "append"}) {
+    if (!node.has(name))
+      continue;
+    auto part = node.tensor(name);
+    if (failed(part))
+      return failure();
+    parts.insert(StringRef(name) == "prepend" ? parts.begin() : parts.end(), *part);
+  }
+  auto all = concatTensors(node, parts, *dim);
+  if (failed(all))
+    return failure();
+  const int64_t count = all->shape()[*dim] - 1;
+  if (count < 1)
+    return node.error() << "has no neighbours";
+  const bool bits = all->element().isInteger(1);
+  return node.define(binary(node, bits ? "Xor" : "Sub", sliceTensor(node, *all, *dim, 1, count),
+                            sliceTensor(node, *all, *dim, 0, count)));
+}
+
+void addMovement(AtenTable &table) {
+  for (const char *op : {"aten.alias", "aten.contiguous", "aten.clone", "aten.lift_fresh_copy",
+                         "aten.lift_fresh", "aten.positive"})
+    table[op] = convertAlias;
+  table["aten.detach"] = convertDetach;
+  table["aten.dropout"] = convertDropout;
+  for (const char *op : {"aten.to", "aten.type_as", "aten._to_copy"})
+    table[op] = convertTo;
+  for (const char *op : {"aten.view", "aten.reshape", "aten._unsafe_view"})
+    table[op] = convertView;
+  table["aten.flatten"] = convertFlatten;
+  table["aten.unflatten"] = convertUnflatten;
+  table["aten.unsqueeze"] = convertUnsqueeze;
+  table["aten.squeeze"] = convertSqueeze;
+  for (const char *op : {"aten.transpose", "aten.t", "aten.mT"})
+    table[op] = convertTranspose;
+  table["aten.permute"] = convertPermute;
+  for (const char *op : {"aten.expand", "aten.expand_as"})
+    table[op] = convertExpand;
+  for (const char *op : {"aten.repeat", "aten.tile"})
+    table[op] = convertRepeat;
+  table["aten.repeat_interleave"] = convertRepeatInterleave;
+  table["aten.slice"] = convertSlice;
+  table["aten.narrow"] = convertNarrow;
+  table["aten.select"] = convertSelect;
+  table["aten.unbind"] = convertUnbind;
+  for (const char *op : {"aten.split", "aten.split_with_sizes", "aten.chunk"})
+    table[op] = convertSplit;
+  for (const char *op : {"aten.cat", "aten.concat"})
+    table[op] = convertCat;
+  table["aten.stack"] = convertStack;
+  for (const char *op : {"aten.pad", "aten.constant_pad_nd"})
+    table[op] = convertPad;
+  table["aten.diff"] = convertDiff;
+}
+
+} // namespace dtc::import

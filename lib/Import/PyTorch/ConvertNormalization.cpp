@@ -1,0 +1,273 @@
+// Reductions, normalizations and losses.
+#include "AtenConverter.h"
+
+#include "dtc/Import/Build/Elementwise.h"
+#include "dtc/Import/Build/Loss.h"
+#include "dtc/Import/Build/Norms.h"
+#include "dtc/Import/Build/Reduction.h"
+#include "dtc/Import/Build/Selection.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace dtc::import {
+
+/// Over the axes in `dim`, in the type that `dtype` says; sums of integers are wide.
+static LogicalResult convertReduction(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto keep = node.boolean("keepdim", false);
+  if (failed(self) || failed(keep))
+    return failure();
+  const std::string op = node.op();
+  Type byDefault = self->element();
+  if ((op == "aten.sum" || op == "aten.prod") && !isa<FloatType>(byDefault))
+    byDefault = node.emit.getI64Type();
+  auto type = node.type("dtype", byDefault);
+  auto axes = node.axesOf("dim", self->rank());
+  if (failed(type) || failed(axes))
+    return failure();
+  auto input = cast(node, *self, *type);
+  if (failed(input))
+    return failure();
+  const char *name = op == "aten.sum"    ? "ReduceSum"
+                     : op == "aten.mean" ? "ReduceMean"
+                     : op == "aten.prod" ? "ReduceProd"
+                     : op == "aten.amax" ? "ReduceMax"
+                                         : "ReduceMin";
+  return node.define(reduceTensor(node, name, *input, *axes, *keep));
+}
+
+/// max and min: of all elements, of a dimension with positions, or of two tensors.
+static LogicalResult convertMax(AtenConverter &node) {
+  if (node.overload() == "other")
+    return convertExtreme(node);
+  auto self = node.tensor("self");
+  auto keep = node.boolean("keepdim", false);
+  if (failed(self) || failed(keep))
+    return failure();
+  auto axes = node.axesOf("dim", self->rank());
+  if (failed(axes))
+    return failure();
+  const bool isMax = node.op() == "aten.max";
+  if (node.has("dim")) {
+    auto at = argExtreme(node, *self, axes->front(), {isMax, false, *keep});
+    if (failed(at) || failed(node.define(1, *at)))
+      return failure();
+  }
+  return node.define(reduceTensor(node, isMax ? "ReduceMax" : "ReduceMin", *self, *axes, *keep));
+}
+
+/// any and all of truths.
+static LogicalResult convertAny(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto keep = node.boolean("keepdim", false);
+  if (failed(self) || failed(keep))
+    return failure();
+  auto axes = node.axesOf("dim", self->rank());
+  auto numbers = cast(node, *self, node.emit.getI1Type());
+  if (succeeded(numbers))
+    numbers = cast(node, *numbers, node.emit.getI64Type());
+  if (failed(axes) || failed(numbers))
+    return failure();
+  auto reduced = reduceTensor(node, node.op() == "aten.any" ? "ReduceMax" : "ReduceMin", *numbers,
+                              *axes, *keep);
+  return failed(reduced) ? failure() : node.define(cast(node, *reduced, node.emit.getI1Type()));
+}
+
+/// The mean of squared distances from the mean; `correction` is taken off the count.
+static LogicalResult convertVariance(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto keep = node.boolean("keepdim", false);
+  auto correction = node.number("correction", 1);
+  auto unbiased = node.boolean("unbiased", true);
+  if (failed(self) || failed(keep) || failed(correction) || failed(unbiased))
+    return failure();
+  auto axes = node.axesOf("dim", self->rank());
+  if (failed(axes))
+    return failure();
+  double count = *unbiased ? -*correction : 0;
+  int64_t elements = 1;
+  for (int64_t axis : *axes)
+    elements *= self->shape()[axis];
+  count += double(elements);
+  if (!(count > 0) || !isa<FloatType>(self->element()))
+    return node.error() << "needs floats, and more of them than its correction";
+  auto mean = reduceTensor(node, "ReduceMean", *self, *axes, true);
+  auto distance = failed(mean) ? mean : binary(node, "Sub", *self, *mean);
+  auto square = failed(distance) ? distance : binary(node, "Mul", *distance, *distance);
+  auto sum = failed(square) ? square : reduceTensor(node, "ReduceSum", *square, *axes, *keep);
+  if (failed(sum))
+    return failure();
+  Host divisor = HostTensor::splat(self->element(), {}, count);
+  auto variance = binary(node, "Div", *sum, Tensor(divisor));
+  if (node.op() == "aten.std" && succeeded(variance))
+    variance = unary(node, "Sqrt", *variance);
+  return node.define(variance);
+}
+
+static LogicalResult convertSoftmax(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank());
+  auto type = node.type("dtype", self->element());
+  if (failed(dim) || failed(type))
+    return failure();
+  auto input = cast(node, *self, *type);
+  if (failed(input))
+    return failure();
+  if (!isa<FloatType>(input->element()))
+    return node.error() << "is not supported on " << input->element();
+  Value x = node.value(*input);
+  const bool isLog = StringRef(node.op()).contains("log_softmax");
+  return node.define(isLog ? logSoftmax(node.emit, x, *dim) : softmax(node.emit, x, *dim));
+}
+
+void addReductions(AtenTable &table) {
+  for (const char *op : {"aten.sum", "aten.mean", "aten.prod", "aten.amax", "aten.amin"})
+    table[op] = convertReduction;
+  for (const char *op : {"aten.max", "aten.min"})
+    table[op] = convertMax;
+  for (const char *op : {"aten.any", "aten.all"})
+    table[op] = convertAny;
+  for (const char *op : {"aten.var", "aten.std"})
+    table[op] = convertVariance;
+  for (const char *op : {"aten.softmax", "aten._softmax", "aten.log_softmax", "aten._log_softmax"})
+    table[op] = convertSoftmax;
+}
+
+static const Tensor *pointer(const std::optional<Tensor> &tensor) {
+  return tensor ? &*tensor : nullptr;
+}
+
+/// The first of the dimensions that normalized_shape covers.
+static FailureOr<int64_t> normalizedFrom(AtenConverter &node, const Tensor &input) {
+  auto sizes = node.integers("normalized_shape");
+  if (failed(sizes))
+    return failure();
+  const Shape shape = input.shape();
+  if (sizes->empty() || sizes->size() > shape.size() ||
+      ArrayRef(shape).take_back(sizes->size()) != ArrayRef(*sizes))
+    return LogicalResult(node.error()
+                         << "normalizes dimensions that its input lacks: " << listed(*sizes));
+  return int64_t(shape.size() - sizes->size());
+}
+
+static LogicalResult convertLayerNorm(AtenConverter &node) {
+  auto input = node.tensor("input");
+  auto weight = node.optionalTensor("weight"), bias = node.optionalTensor("bias");
+  auto epsilon = node.number("eps", 1e-5);
+  if (failed(input) || failed(weight) || failed(bias) || failed(epsilon))
+    return failure();
+  auto axis = normalizedFrom(node, *input);
+  if (failed(axis))
+    return failure();
+  auto norm = layerNorm(node, *input, *axis, pointer(*weight), pointer(*bias), *epsilon);
+  if (failed(norm))
+    return failure();
+  if (node.op() == "aten.native_layer_norm" &&
+      (failed(node.define(1, norm->mean)) || failed(node.define(2, norm->rstd))))
+    return failure();
+  return node.define(norm->result);
+}
+
+static LogicalResult convertRmsNorm(AtenConverter &node) {
+  auto input = node.tensor("input");
+  auto weight = node.optionalTensor("weight");
+  if (failed(input) || failed(weight))
+    return failure();
+  auto epsilon =
+      node.number("eps", input->element().isF64() ? std::numeric_limits<double>::epsilon()
+                                                  : std::numeric_limits<float>::epsilon());
+  auto axis = normalizedFrom(node, *input);
+  if (failed(axis) || failed(epsilon))
+    return failure();
+  return node.define(rmsNorm(node, *input, *axis, pointer(*weight), *epsilon));
+}
+
+static LogicalResult convertGroupNorm(AtenConverter &node) {
+  auto input = node.tensor("input");
+  auto weight = node.optionalTensor("weight"), bias = node.optionalTensor("bias");
+  auto epsilon = node.number("eps", 1e-5);
+  auto groups = node.integer("num_groups");
+  if (failed(input) || failed(weight) || failed(bias) || failed(epsilon) || failed(groups))
+    return failure();
+  return node.define(groupNorm(node, *input, *groups, pointer(*weight), pointer(*bias), *epsilon));
+}
+
+static LogicalResult convertBatchNorm(AtenConverter &node) {
+  auto input = node.tensor("input");
+  auto weight = node.optionalTensor("weight"), bias = node.optionalTensor("bias");
+  auto training = node.boolean("training", false);
+  auto epsilon = node.number("eps", 1e-5);
+  if (failed(input) || failed(weight) || failed(bias) || failed(training) || failed(epsilon))
+    return failure();
+  if (*training)
+    return node.error() << kTrainingBatchNorm;
+  auto mean = node.tensor("running_mean"), variance = node.tensor("running_var");
+  if (failed(mean) || failed(variance))
+    return failure();
+  return node.define(
+      batchNorm(node, *input, pointer(*weight), pointer(*bias), {&*mean, &*variance, *epsilon}));
+}
+
+void addNormalizations(AtenTable &table) {
+  table["aten.layer_norm"] = convertLayerNorm;
+  table["aten.native_layer_norm"] = convertLayerNorm;
+  table["aten.rms_norm"] = convertRmsNorm;
+  table["aten.group_norm"] = convertGroupNorm;
+  for (const char *op : {"aten.batch_norm", "aten._native_batch_norm_legit_no_training"})
+    table[op] = convertBatchNorm;
+}
+
+/// PyTorch numbers reductions: none, mean, sum.
+static FailureOr<LossReduction> reductionOf(AtenConverter &node) {
+  auto number = node.integer("reduction", 1);
+  if (failed(number))
+    return failure();
+  if (*number < 0 || *number > 2)
+    return LogicalResult(node.error() << "has an unknown reduction: " << *number);
+  return *number == 0   ? LossReduction::None
+         : *number == 1 ? LossReduction::Mean
+                        : LossReduction::Sum;
+}
+
+static LogicalResult convertClassLoss(AtenConverter &node) {
+  auto self = node.tensor("self"), target = node.tensor("target");
+  auto reduction = reductionOf(node);
+  auto ignore = node.integer("ignore_index", -100);
+  auto smoothing = node.number("label_smoothing", 0);
+  if (failed(self) || failed(target) || failed(reduction) || failed(ignore) || failed(smoothing))
+    return failure();
+  if (node.has("weight") || *smoothing != 0 || !isa<IntegerType>(target->element()))
+    return node.error() << "is supported with classes as targets, without weights of classes and "
+                           "label smoothing only";
+  const ClassLoss loss = {*reduction, *ignore};
+  if (node.op() == "aten.cross_entropy_loss")
+    return node.define(crossEntropy(node, *self, *target, loss));
+  return node.define(logLikelihood(node, *self, *target, loss));
+}
+
+static LogicalResult convertSquaredError(AtenConverter &node) {
+  auto self = node.tensor("self"), target = node.tensor("target");
+  auto reduction = reductionOf(node);
+  if (failed(self) || failed(target) || failed(reduction))
+    return failure();
+  auto distance = binary(node, "Sub", *self, *target);
+  auto square = failed(distance) ? distance : binary(node, "Mul", *distance, *distance);
+  if (failed(square) || *reduction == LossReduction::None)
+    return node.define(square);
+  const Shape all = llvm::to_vector(llvm::seq<int64_t>(square->rank()));
+  return node.define(reduceTensor(
+      node, *reduction == LossReduction::Mean ? "ReduceMean" : "ReduceSum", *square, all, false));
+}
+
+void addLosses(AtenTable &table) {
+  for (const char *op :
+       {"aten.cross_entropy_loss", "aten.nll_loss", "aten.nll_loss_nd", "aten.nll_loss2d"})
+    table[op] = convertClassLoss;
+  table["aten.mse_loss"] = convertSquaredError;
+}
+
+} // namespace dtc::import

@@ -1,0 +1,127 @@
+#include "dtc/Import/PyTorch/Import.h"
+
+#include "AtenConverter.h"
+#include "ExportedProgram.h"
+#include "InPlace.h"
+
+#include "dtc-io/InputFile.h"
+#include "dtc/Import/Build/Forward.h"
+
+#include <cstring>
+#include <set>
+
+using namespace mlir;
+
+namespace dtc::import {
+
+/// The tensors on which the outputs depend. Of those that are one storage the first that is read
+/// stays, under its own name; the others are its aliases, and `renamed` says whose values they are.
+static std::vector<FileTensor> liveTensors(const AtenGraph &graph,
+                                           std::map<std::string, std::string> &names) {
+  const auto live = liveValues(graph);
+  std::vector<FileTensor> tensors;
+  std::map<const std::byte *, size_t> stored;
+  auto isShared = [](const FileTensor &tensor) {
+    return tensor.weight.data && tensor.weight.size > 0 && tensor.kind != TensorKind::Constant;
+  };
+  for (const AtenTensor &each : graph.tensors) {
+    if (!live.contains(each.value))
+      continue;
+    const FileTensor &tensor = each.tensor;
+    if (isShared(tensor)) {
+      auto [found, fresh] = stored.try_emplace(tensor.weight.data, tensors.size());
+      if (!fresh) {
+        tensors[found->second].aliases.push_back(tensor.name);
+        names[each.value] = tensors[found->second].name;
+        continue;
+      }
+    }
+    names[each.value] = tensor.name;
+    tensors.push_back(tensor);
+  }
+  for (const AtenTensor &each : graph.tensors)
+    if (auto found = stored.find(each.tensor.weight.data);
+        !live.contains(each.value) && isShared(each.tensor) && found != stored.end())
+      tensors[found->second].aliases.push_back(each.tensor.name);
+  return tensors;
+}
+
+namespace {
+
+class ProgramFile : public ModelFile {
+public:
+  ProgramFile(MLIRContext &context, const ImportOptions &options, AtenGraph graph, Budget budget)
+      : context(context), options(options), file(FileLineColLoc::get(&context, options.path, 0, 0)),
+        graph(std::move(graph)), budget(budget) {}
+
+  FailureOr<ImportedModel> import(std::optional<int64_t> batch) const override;
+
+private:
+  MLIRContext &context;
+  ImportOptions options;
+  Location file;
+  AtenGraph graph;
+  Budget budget; ///< what reading the file left
+};
+
+} // namespace
+
+FailureOr<ImportedModel> ProgramFile::import(std::optional<int64_t> batch) const {
+  Budget left = budget;
+  std::map<std::string, std::string> names; // of weights, by value
+  std::vector<FileTensor> tensors = liveTensors(graph, names);
+  if (failed(applyPatterns(file, options, tensors)))
+    return failure();
+  std::set<std::string> taken;
+  for (const FileTensor &tensor : tensors)
+    taken.insert(tensor.name);
+  for (const FileInput &input : graph.inputs)
+    if (!taken.insert(input.name).second)
+      return LogicalResult(emitError(file)
+                           << "an input and a weight have the same name: " << input.name);
+  auto inputs = bindInputs(file, options, graph.inputs, batch);
+  if (failed(inputs))
+    return failure();
+  Forward forward(context, file);
+  llvm::StringMap<Tensor> declared, values;
+  if (failed(forward.declare(tensors, inputs->inputs, left, declared)))
+    return failure();
+  for (const auto &[value, name] : names)
+    values[value] = declared.lookup(name);
+  for (const FileInput &input : graph.inputs)
+    values[input.name] = declared.lookup(input.name);
+  Emitter emit = forward.end();
+  if (failed(convertAten(graph, emit, values, file, left)))
+    return failure();
+  std::vector<FileOutput> results;
+  for (const std::string &name : graph.outputs) {
+    auto found = values.find(name);
+    results.push_back({name, found == values.end() ? nullptr : &found->second});
+  }
+  if (failed(forward.finish(results)) || failed(forward.markPaddingRows(options.paddingRows)))
+    return failure();
+  return forward.raise(*inputs, batch, graph.nodes.size());
+}
+
+bool isExportedProgram(const std::string &path) {
+  std::string why;
+  std::optional<io::MappedFile> mapped = io::MappedFile::open(path, why);
+  constexpr char kMemberHeader[] = {'P', 'K', 3, 4};
+  return mapped && mapped->bytes().size() >= sizeof(kMemberHeader) &&
+         std::memcmp(mapped->bytes().data(), kMemberHeader, sizeof(kMemberHeader)) == 0;
+}
+
+FailureOr<std::unique_ptr<ModelFile>> openExportedProgram(MLIRContext &context,
+                                                          const ImportOptions &options) {
+  context.loadDialect<graph::GraphDialect, arith::ArithDialect, func::FuncDialect,
+                      math::MathDialect>();
+  Location file = FileLineColLoc::get(&context, options.path, 0, 0);
+  Budget budget;
+  auto graph = readExportedProgram(options.path, file, budget);
+  if (failed(graph) || failed(makeFunctional(*graph, file)))
+    return failure();
+  return std::unique_ptr<ModelFile>(
+      std::make_unique<ProgramFile>(context, options, std::move(*graph), budget));
+}
+
+} // namespace dtc::import

@@ -1,0 +1,81 @@
+"""PyTorch programs (.pt2) plan and train as the same models do through ONNX, and as PyTorch trains them."""
+
+import json
+
+import numpy
+import pytest
+
+from conftest import MODELS, call, check_call, compare_steps, reference
+
+TRAINED = {
+    "mlp": "adamw", "gpt2": "adamw", "gpt2_mask": "adamw", "llama": "adamw", "resnet_tiny": "adamw", "bert": "adamw",
+    "vit": "adamw", "t5": "sgd", "bart": "adamw", "qwen2": "adamw", "gpt_neox": "adamw", "mobilenet": "adamw",
+    "convnext": "adamw", "mixtral": "adamw", "moe": "adamw",
+}
+# The row of an embedding that gets no gradient is in the program; ONNX loses it.
+OWN_PADDING = "--padding-idx"
+
+
+def flags_of(expected: dict) -> list[str]:
+    flags = list(expected["flags"])
+    if OWN_PADDING in flags:
+        at = flags.index(OWN_PADDING)
+        del flags[at:at + 2]
+    return flags
+
+
+@pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (4, "dp=2,tp=2")], ids=["one", "dp2tp2"])
+@pytest.mark.parametrize("model", TRAINED)
+def test_training(trainer, model, devices, plan):
+    expected = reference(model, TRAINED[model])
+    run = trainer.train(f"{model}.pt2", model, *flags_of(expected), devices=devices, plan=plan)
+    compare_steps(run, expected, loss=2e-5, norm=1e-4)
+
+
+def predicted(path, *options) -> dict:
+    out = check_call("dtc", "plan", path, "--gpus", 4, "--cluster", "dgx-h100", "--loss", "cross_entropy", *options, "--json").out
+    plan = json.loads(out)
+    del plan["planning_time_s"]
+    return plan
+
+
+@pytest.mark.parametrize("model", TRAINED)
+def test_plan_is_that_of_onnx(model):
+    ours = predicted(MODELS / f"{model}.pt2", "--global-batch", 8)
+    theirs = predicted(MODELS / f"{model}.onnx", "--global-batch", 8)
+    assert ours["plan"] == theirs["plan"]
+    for key in ("step_time_s", "peak_memory_bytes"):
+        assert ours["predicted"][key] == pytest.approx(theirs["predicted"][key], rel=0.01)
+    assert ours["model"]["parameters"] == theirs["model"]["parameters"]
+
+
+@pytest.mark.parametrize("model", ["mlp", "llama"])
+def test_symbolic_batch(model):
+    """A batch that the program leaves open is the one that is asked for."""
+    symbolic = predicted(MODELS / f"{model}_dyn.pt2", "--global-batch", 16)
+    fixed = predicted(MODELS / f"{model}.pt2", "--global-batch", 16)
+    assert symbolic["plan"] == fixed["plan"]
+    assert symbolic["predicted"] == fixed["predicted"]
+
+
+def test_tied_weights_are_one(tmp_path):
+    """Training keeps GPT-2's tied weights equal; both names are saved."""
+    from safetensors.numpy import load_file
+
+    artifact, weights = tmp_path / "gpt2.dtc", tmp_path / "gpt2.safetensors"
+    check_call("dtc", "compile", MODELS / "gpt2.pt2", "--devices", 1, "--loss", "cross_entropy", "--global-batch", 8,
+               "-o", artifact)
+    check_call("dtc-run", artifact, "--data", MODELS / "gpt2.data.safetensors", "--steps", 1, "--save-weights", weights)
+    saved = load_file(weights)
+    assert numpy.array_equal(saved["m.lm_head.weight"], saved["m.transformer.wte.weight"])
+
+
+def test_program_without_weights(tmp_path):
+    """Fake tensors have no data: such a program is planned as it is, and trains from --init."""
+    assert predicted(MODELS / "gpt2_fake.pt2", "--global-batch", 8)["plan"] == predicted(
+        MODELS / "gpt2.pt2", "--global-batch", 8)["plan"]
+    options = ("--devices", 1, "--loss", "cross_entropy", "--global-batch", 8, "-o", tmp_path / "gpt2.dtc")
+    refused = call("dtc", "compile", MODELS / "gpt2_fake.pt2", *options)
+    assert refused.code == 3
+    assert "has no data for" in refused.error_line() and "--init" in refused.error_line()
+    check_call("dtc", "compile", MODELS / "gpt2_fake.pt2", "--init", *options)
