@@ -53,6 +53,16 @@ def test_optimizers(trainer, recipe):
     compare_steps(run, expected, loss=1e-4, norm=1e-3)
 
 
+def test_a_gpu_that_hangs(tmp_path):
+    """All has been called, and the GPU takes minutes: the run ends soon after its time limit."""
+    assert compile_mlp(tmp_path / "mlp.dtc", *CUDA).code == 0
+    slow = {**os.environ, "DTC_EMULATED_GPU_DELAY_US": "60000000"}
+    done = call("dtc-run", tmp_path / "mlp.dtc", "--data", MODELS / "mlp.data.safetensors", "--steps", 2, "--timeout", 1,
+                env=slow, timeout=30)
+    assert done.code == 5
+    assert "rank 0 waited 1 s for its GPU" in done.error_line()
+
+
 def test_same_bits_every_time(trainer):
     flags = [*CUDA, *reference("mlp", "adamw")["flags"]]
     first = trainer.train("mlp", "mlp", *flags)

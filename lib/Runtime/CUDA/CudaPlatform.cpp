@@ -13,7 +13,7 @@ public:
              Communicator &communicator, LedgerBook &book, Libraries &libraries)
       : gpu(std::move(gpu)), kernels(std::move(kernels)), rank(communicator.rank()),
         progress(communicator, book, libraries.nccl), products(libraries.cublasLt),
-        convolutions(libraries.cudnn), staging(*this->gpu) {}
+        convolutions(libraries.cudnn), staging(*this->gpu, progress) {}
 
   ~CudaDevice() override { gpu->makeCurrent(); }
 

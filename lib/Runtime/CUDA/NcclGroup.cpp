@@ -68,11 +68,13 @@ Status RankProgress::checkTime(Clock::time_point &since, uint64_t &activity) {
     return Status::ok();
   }
   auto seconds = std::chrono::duration_cast<std::chrono::seconds>(communicator.timeLimit());
+  std::string waited = "rank " + std::to_string(communicator.rank()) + " waited " +
+                       std::to_string(seconds.count()) + " s ";
   for (auto &[key, group] : groups)
     if (std::optional<std::string> what = group->waitsFor())
-      return fail({ExitCode::RankLost, "rank " + std::to_string(communicator.rank()) + " waited " +
-                                           std::to_string(seconds.count()) + " s " + *what});
-  return Status::ok(); // its own GPU is at work
+      return fail({ExitCode::RankLost, waited + *what});
+  return fail({ExitCode::RankLost, waited + "for its GPU, which doesn't end what all ranks have "
+                                            "called (--timeout)"});
 }
 
 uint64_t RankProgress::activityOfOthers() const {

@@ -44,8 +44,8 @@ public:
   uint64_t currentRecording() const { return recording; }
   /// Before a call of NCCL.
   Status announce(NcclGroup &group, const std::shared_ptr<const ExchangeCall> &call);
-  /// Waits until poll(), a Result<bool>, is true; until the run ends, or other ranks have let
-  /// this one wait for the time limit.
+  /// Waits until poll(), a Result<bool>, is true; until the run ends, or for the time limit in
+  /// which no other rank has done anything.
   template <typename Poll> Status await(Poll &&poll);
   /// The last queue that ends takes the communicators with it.
   void queueBegins() { ++openQueues; }
@@ -55,7 +55,8 @@ private:
   using Clock = std::chrono::steady_clock;
   /// An error of this rank's communicators, or that of another rank.
   Status interruption();
-  /// Fails where the ranks that this one waits for have done nothing since `activity`.
+  /// Fails where other ranks have done nothing since `activity`. Says which of them this one waits
+  /// for, or that its GPU hangs.
   Status checkTime(Clock::time_point &since, uint64_t &activity);
   uint64_t activityOfOthers() const;
   void abortGroups();

@@ -33,16 +33,26 @@ Status Staging::reserve(uint64_t bytes) {
   return Status::ok();
 }
 
+Status Staging::synchronize() {
+  return progress.await([&]() -> Result<bool> {
+    CUresult result = gpu.driver.cuStreamQuery(stream);
+    if (result == CUDA_ERROR_NOT_READY)
+      return false;
+    DTC_CUDA_TRY(gpu.driver.check(result, "a copy between host and GPU"));
+    return true;
+  });
+}
+
 Status Staging::copyIn(Address target, const char *source, uint64_t bytes) {
   DTC_CUDA_TRY(
       DTC_CUDA_CALL(gpu.driver, cuMemcpyHtoDAsync_v2, pointerOf(target), source, bytes, stream));
-  return DTC_CUDA_CALL(gpu.driver, cuStreamSynchronize, stream);
+  return synchronize();
 }
 
 Status Staging::copyOut(char *target, Address source, uint64_t bytes) {
   DTC_CUDA_TRY(
       DTC_CUDA_CALL(gpu.driver, cuMemcpyDtoHAsync_v2, target, pointerOf(source), bytes, stream));
-  return DTC_CUDA_CALL(gpu.driver, cuStreamSynchronize, stream);
+  return synchronize();
 }
 
 Status Staging::write(Address target, uint64_t bytes, const std::function<void(char *)> &fill) {

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "Gpu.h"
+#include "NcclGroup.h"
 
 namespace dtc::rt::cuda {
 
 class Staging {
 public:
-  explicit Staging(Gpu &gpu) : gpu(gpu) {}
+  Staging(Gpu &gpu, RankProgress &progress) : gpu(gpu), progress(progress) {}
   ~Staging();
 
   /// As Device's; they return when the copy is done.
@@ -17,10 +18,12 @@ public:
 private:
   /// Makes the stream, and pinned memory for as many bytes, at most kMostPinned.
   Status reserve(uint64_t bytes);
+  Status synchronize();
   Status copyIn(Address target, const char *source, uint64_t bytes);
   Status copyOut(char *target, Address source, uint64_t bytes);
 
   Gpu &gpu;
+  RankProgress &progress;
   CUstream stream = nullptr;
   std::unique_ptr<Memory> pinned;
 };
