@@ -113,8 +113,6 @@ public:
   virtual void abort(const Status &reason) = 0;
   /// Why the run was aborted; ok when it wasn't.
   virtual Status abortReason() const = 0;
-  /// The last call, with how the run went in this process; how it went for all.
-  virtual Status close(const Status &status) = 0;
 };
 
 } // namespace dtc::rt

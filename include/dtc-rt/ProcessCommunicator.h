@@ -30,7 +30,7 @@ public:
   Status abortReason() const override;
   /// The end of this rank's part, with how it went. A failure is told to all; else it returns
   /// when all ranks have come here, rank 0 last. Returns how the run ended for this rank.
-  Status close(const Status &status) override;
+  Status close(const Status &status);
 
   class Impl;
 

@@ -26,7 +26,6 @@ public:
   std::unique_ptr<Communicator> communicator(int rank) override;
   void abort(const Status &reason) override;
   Status abortReason() const override;
-  Status close(const Status &status) override { return status; }
 
   class Impl;
 

@@ -103,7 +103,8 @@ Status RankWorker::exchangeNews() {
   double mine[kItems] = {own.loss.value_or(kNothing), own.gradNorm.value_or(kNothing),
                          static_cast<double>(stopSignal.load())};
   std::vector<double> all(kItems * world.ranks.size());
-  Transfer transfer{reinterpret_cast<const char *>(mine), reinterpret_cast<char *>(all.data()),
+  Transfer transfer{reinterpret_cast<const char *>(mine),
+                    reinterpret_cast<char *>(all.data()),
                     {static_cast<int64_t>(kItems)}};
   Status status = communicator.allGather(world, DType::F64, {&transfer, 1}, 0);
   if (!status.isOk())
@@ -256,8 +257,8 @@ Status RankWorker::lookAt(int64_t number, size_t result) {
 }
 
 StepMetrics RankWorker::measure(int64_t number, double seconds) const {
-  return {number, news.loss, news.gradNorm,
-          learningRateAt(session.manifest().learningRate, number), seconds};
+  return {number, news.loss, news.gradNorm, learningRateAt(session.manifest().learningRate, number),
+          seconds};
 }
 
 Status RankWorker::collect(size_t role, const fbs::Binding &binding, uint32_t microbatch,
@@ -265,8 +266,8 @@ Status RankWorker::collect(size_t role, const fbs::Binding &binding, uint32_t mi
   const std::vector<int> &ranks = session.manifest().roles[role].ranks;
   RankMesh theirs = meshOf(*session.programs[role]);
   for (size_t position = 0; position < ranks.size(); ++position) {
-    Part part = theirs.part(dimsOf(binding.shape()), placementOf(binding),
-                            static_cast<int64_t>(position));
+    Part part =
+        theirs.part(dimsOf(binding.shape()), placementOf(binding), static_cast<int64_t>(position));
     bool isHolder = ranks[position] == communicator.rank();
     if (!part.shard.first || (!isHolder && !leads()))
       continue;
@@ -303,11 +304,12 @@ Status RankWorker::storeOutputs(int64_t number) {
       if (binding->name()->str() != manifest.outputs[output].name)
         continue;
       for (uint32_t microbatch = 0; microbatch < theirs->num_microbatches(); ++microbatch) {
-        int64_t first = (number - 1) * manifest.globalBatch +
-                        microbatch * manifest.outputs[output].shape[0];
-        Status status = collect(role, *binding, microbatch, [&](const Part &part, const char *host) {
-          storeOutput(output, dtypeOf(binding->dtype()), part, first, host);
-        });
+        int64_t first =
+            (number - 1) * manifest.globalBatch + microbatch * manifest.outputs[output].shape[0];
+        Status status =
+            collect(role, *binding, microbatch, [&](const Part &part, const char *host) {
+              storeOutput(output, dtypeOf(binding->dtype()), part, first, host);
+            });
         if (!status.isOk())
           return status;
       }

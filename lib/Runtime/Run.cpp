@@ -353,6 +353,10 @@ Status runRanks(Session &session, World &world) {
   return world.abortReason();
 }
 
+bool wasStopped(const Session &session) {
+  return session.stoppedBy != 0 && session.stepsDone < session.numSteps;
+}
+
 } // namespace
 
 Status saveResults(Session &session) {
@@ -363,6 +367,8 @@ Status saveResults(Session &session) {
     if (Status status = session.weightWriter->finish(session.weights, wasPut); !status.isOk())
       return status;
   }
+  if (session.outputWriter && !wasStopped(session))
+    return session.outputWriter->commit();
   return Status::ok();
 }
 
@@ -380,16 +386,18 @@ Status runSession(Session &session, World &world) {
     return status;
   if (!summary.empty())
     std::printf("%s\n", summary.c_str());
-  if (session.stoppedBy != 0 && session.stepsDone < session.numSteps) {
-    std::string when = "stopped by signal " + std::to_string(session.stoppedBy) + " after step " +
-                       std::to_string(session.stepsDone);
-    if (session.savesWeights())
-      return {ExitCode::Stopped, when + ", weights saved"};
-    return {static_cast<ExitCode>(128 + session.stoppedBy), when};
-  }
-  if (session.outputWriter)
-    return session.outputWriter->commit();
   return Status::ok();
+}
+
+/// All ranks stop after the same step: for none of them another one has failed.
+Status stopOf(const Session &session) {
+  if (!wasStopped(session))
+    return Status::ok();
+  std::string when = "stopped by signal " + std::to_string(session.stoppedBy) + " after step " +
+                     std::to_string(session.stepsDone);
+  if (session.savesWeights())
+    return {ExitCode::Stopped, when + ", weights saved"};
+  return {static_cast<ExitCode>(128 + session.stoppedBy), when};
 }
 
 /// What must be the same for all ranks: the artifact, and what decides which steps they make.
@@ -425,16 +433,19 @@ Status runAsProcess(const RunOptions &options, std::chrono::milliseconds limit) 
   if (!connected)
     return connected.status();
   ProcessWorld &world = **connected;
+  std::unique_ptr<Session> session;
   auto work = [&]() -> Status {
-    Result<std::unique_ptr<Session>> session = openSession(options);
-    if (!session)
-      return session.status();
+    Result<std::unique_ptr<Session>> opened = openSession(options);
+    if (!opened)
+      return opened.status();
+    session = std::move(*opened);
     auto agreement = world.communicator(options.launch->rank)->forQueue("agreement");
-    if (Status status = checkAgreement(**session, *agreement); !status.isOk())
+    if (Status status = checkAgreement(*session, *agreement); !status.isOk())
       return status;
-    return runSession(**session, world);
+    return runSession(*session, world);
   };
-  return world.close(work());
+  Status status = world.close(work());
+  return status.isOk() ? stopOf(*session) : status;
 }
 
 } // namespace
@@ -448,7 +459,8 @@ Status run(const RunOptions &options) {
   if (!session)
     return session.status();
   ThreadWorld world(static_cast<int>((*session)->manifest().worldSize), limit);
-  return runSession(**session, world);
+  Status status = runSession(**session, world);
+  return status.isOk() ? stopOf(**session) : status;
 }
 
 } // namespace dtc::rt

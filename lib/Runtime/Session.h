@@ -107,14 +107,12 @@ private:
   /// Tells the other ranks `own`, and puts together in `news` what all say.
   Status exchangeNews();
   Status storeOutputs(int64_t number);
-  void storeOutput(size_t output, DType dtype, const Part &part, int64_t first,
-                   const char *source);
+  void storeOutput(size_t output, DType dtype, const Part &part, int64_t first, const char *source);
   Status saveWeights();
   /// Brings what the ranks of a role hold of a tensor to rank 0, which stores each part once.
   /// All ranks make the same calls.
   using Store = std::function<void(const Part &, const char *)>;
-  Status collect(size_t role, const fbs::Binding &binding, uint32_t microbatch,
-                 const Store &store);
+  Status collect(size_t role, const fbs::Binding &binding, uint32_t microbatch, const Store &store);
   StepMetrics measure(int64_t number, double seconds) const;
 
   Address at(const fbs::Binding &binding, uint32_t microbatch = 0) const {
