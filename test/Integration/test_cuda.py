@@ -39,6 +39,8 @@ def compile_mlp(path, *flags: object, **kwargs):
     ("gpt2", 2, "dp=2"),
     ("gpt2", 2, "tp=2"),
     ("llama", 4, "dp=2,tp=2"),
+    ("gpt2", 2, "dp=2,zero=1"),
+    ("gpt2", 2, "dp=2,zero=3,micro_batch=2"),
 ])
 def test_trains_as_pytorch(trainer, model, devices, plan):
     expected = reference(model, "adamw")
