@@ -131,6 +131,13 @@ void MetricsReporter::endProgressLine() {
   lineOpen = false;
 }
 
+/// "812.3 us", "1.662 ms", "16.95 s": four digits, in the unit in which they are read.
+static std::string timeText(double seconds) {
+  if (seconds >= 1)
+    return format(seconds >= 1000 ? "%.0f s" : "%.4g s", seconds);
+  return seconds >= 1e-3 ? format("%.4g ms", seconds * 1e3) : format("%.4g us", seconds * 1e6);
+}
+
 std::string MetricsReporter::finish() {
   endProgressLine();
   if (times.empty())
@@ -139,8 +146,8 @@ std::string MetricsReporter::finish() {
   std::string text = std::to_string(times.size()) + (times.size() == 1 ? " step" : " steps");
   if (first.loss && last.loss)
     text += ", loss " + format("%.4f", *first.loss) + " -> " + format("%.4f", *last.loss);
-  text += ", " + format("%.4g ms a step (median)", typical * 1e3) + ", " + rate(setup, typical) +
-          ", " + format("%.1f MiB a rank", static_cast<double>(setup.arenaBytes) / (1 << 20));
+  text += ", " + timeText(typical) + " a step (median)" + ", " + rate(setup, typical) + ", " +
+          format("%.1f MiB a rank", static_cast<double>(setup.arenaBytes) / (1 << 20));
   return text;
 }
 

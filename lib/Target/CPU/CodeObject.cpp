@@ -146,6 +146,8 @@ llvm::Expected<target::CodeObject> KernelCompilation::finish() {
   auto objects = state->parts.finish();
   if (!objects)
     return objects.takeError();
+  if (state->symbols.empty()) // libraries do it all
+    return target::CodeObject{{}, {}, recordedFeatures(state->machine.processor.features), {}};
   auto linked = linkSharedObject(*objects, state->symbols);
   if (!linked)
     return linked.takeError();

@@ -24,8 +24,6 @@ Expected<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>
   for (const std::string &symbol : symbols)
     script += " \"" + symbol + "\";";
   script += " local: *; };\n";
-  if (symbols.empty())
-    script = "{ local: *; };\n";
   if (Error failed = target::writeFile(exports, script))
     return failed;
   std::vector<std::string> arguments = {"ld.lld",          "-shared",     "--build-id=none",
