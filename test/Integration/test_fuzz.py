@@ -1,9 +1,16 @@
-"""A few mutations of every kind of input; `fuzzing.py` makes as many as one likes."""
+"""A few mutations of every kind of input; `fuzzing.py` makes as many as one likes.
+
+CI makes more of them, by a seed that it prints: DTC_FUZZ_SEED and DTC_FUZZ_CASES repeat them.
+"""
+
+import os
 
 import pytest
 
 import fuzzing
 
+SEED = int(os.environ.get("DTC_FUZZ_SEED", 0))
+CASES = int(os.environ.get("DTC_FUZZ_CASES", 12))
 KINDS = ["bytes", "onnx", "graph", "cluster", "plan", "plan_gpt2", "config", "problem", "artifact",
          "manifest", "program", "members", "safetensors", "header", "npz", "bin", "weights"]
 
@@ -19,5 +26,5 @@ def kinds(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_mutated_inputs(kinds, kind, tmp_path):
-    findings = fuzzing.fuzz(kind, kinds[kind], 0, 12, tmp_path)
-    assert not findings, [(finding.number, finding.what) for finding in findings]
+    findings = fuzzing.fuzz(kind, kinds[kind], SEED, CASES, tmp_path)
+    assert not findings, [f"DTC_FUZZ_SEED={SEED}", *((finding.number, finding.what) for finding in findings)]
