@@ -10,6 +10,7 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.dtc_obj_root, "test")
 
 tools = [os.path.join(config.dtc_obj_root, "bin"), config.llvm_tools_dir]
+config.environment["DTC_CALIBRATION"] = "off"  # plans must be the same everywhere
 config.environment["PATH"] = os.pathsep.join([*tools, os.environ.get("PATH", "")])
 config.substitutions.append(("%models", os.path.join(config.dtc_src_root, "test", "models")))
 

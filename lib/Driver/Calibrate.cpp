@@ -1,5 +1,6 @@
 // dtc calibrate: measures this machine with the very primitives a run uses.
 #include "Commands.h"
+#include "OwnCluster.h"
 #include "WriteText.h"
 #include "dtc/Driver/Diagnostics.h"
 
@@ -244,14 +245,18 @@ private:
 
 } // namespace
 
+plan::Cluster measureMachine() {
+  Calibration calibration;
+  calibration.run();
+  return calibration.result();
+}
+
 ExitCode calibrate(const CalibrateOptions &options, const Answer &answer) {
   if (auto file = rt::OutputFile::create(options.output, 0); !file) { // before it takes its time
     printError(file.status().message());
     return file.status().code();
   }
-  Calibration calibration;
-  calibration.run();
-  const plan::Cluster &cluster = calibration.result();
+  const plan::Cluster cluster = measureMachine();
   if (ExitCode code = writeText(options.output, plan::toYaml(cluster)); code != ExitCode::Done)
     return code;
   answer.out << "per core: ";

@@ -1,9 +1,8 @@
 #include "CommandLine.h"
 
 #include "dtc-rt/PackageFormat.h"
+#include "dtc/Plan/Plan/Cluster.h"
 #include "dtc/Plan/Plan/Spec.h"
-#include "dtc/Plan/Plan/TextFile.h"
-#include "dtc/Plan/Plan/YamlReader.h"
 #include "dtc/Target/Targets.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -12,7 +11,6 @@
 #include <charconv>
 #include <cmath>
 #include <re2/re2.h>
-#include <set>
 #include <thread>
 
 namespace dtc::driver {
@@ -201,6 +199,19 @@ std::optional<Error> resolveArchitectures(const RawOptions &raw, Options &option
   return std::nullopt;
 }
 
+/// A cluster of GPUs means GPUs, where nothing else is said.
+std::optional<Error> resolveTarget(RawOptions &raw, const Options &options) {
+  if (raw.target.empty() && options.cluster.empty())
+    raw.target = "cpu";
+  if (!raw.target.empty())
+    return std::nullopt;
+  plan::Result<plan::Cluster> cluster = plan::loadCluster(options.cluster);
+  if (!cluster)
+    return cluster.error();
+  raw.target = cluster->sharedMemory ? "cpu" : "cuda";
+  return std::nullopt;
+}
+
 std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Options &options) {
   bool gpus = command.count("--gpus") > 0;
   if (gpus && command.count("--devices"))
@@ -214,8 +225,8 @@ std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Op
   if (options.devices < 1 || options.devices > plan::kMostDegree)
     return usage("the number of devices must be between 1 and " +
                  std::to_string(plan::kMostDegree) + ", got " + std::to_string(options.devices));
-  if (raw.target.empty())
-    raw.target = "cpu";
+  if (auto error = resolveTarget(raw, options))
+    return error;
   if (auto error = choose<Target>("--target", raw.target,
                                   {{"cpu", Target::CPU}, {"cuda", Target::CUDA}}, options.target))
     return error;
@@ -267,47 +278,78 @@ std::optional<Error> resolveEmit(RawOptions &raw, Options &options) {
 
 } // namespace
 
+/// Shows in -h what holds where the flag isn't given.
+static void shows(CLI::Option *option, const std::string &otherwise) {
+  option->default_str(otherwise);
+}
+
+static void declareTrainingFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
+  Options &o = raw.options;
+  shows(command.add_option("--loss", raw.lossText, "cross_entropy, mse, output:NAME or none"),
+        flags.lowering ? "" : "cross_entropy");
+  shows(command.add_option("--optimizer", raw.optimizer, "sgd, adam or adamw"), raw.optimizer);
+  shows(command.add_option("--lr", o.learningRate.lr, "learning rate"), "0.001");
+  shows(command.add_option("--betas", raw.betas, "Adam's A,B"), "0.9,0.999");
+  shows(command.add_option("--eps", o.train.eps, "Adam's epsilon"), "1e-8");
+  shows(command.add_option("--momentum", o.train.momentum, "SGD's momentum"), "0");
+  command.add_flag("--nesterov", o.train.nesterov, "Nesterov momentum");
+  shows(command.add_option("--weight-decay", o.train.weightDecay, "weight decay"),
+        "0.01 for adamw, else 0");
+  shows(command.add_option("--no-decay", raw.noDecay, "parameters without weight decay (regex)"),
+        "none");
+  shows(command.add_option("--clip-grad-norm", raw.clipGradNorm, "largest norm of the gradient"),
+        "any");
+  shows(command.add_option("--lr-schedule", raw.lrSchedule, "constant, linear or cosine"),
+        raw.lrSchedule);
+  shows(command.add_option("--warmup-steps", o.learningRate.warmupSteps, "steps of linear warm-up"),
+        "0");
+  shows(command.add_option("--total-steps", o.learningRate.totalSteps, "steps until --min-lr"),
+        "none");
+  shows(command.add_option("--min-lr", o.learningRate.minLr, "learning rate at the end"), "0");
+  shows(command.add_option("--global-batch", raw.globalBatch, "samples a step"),
+        "the file's for each data-parallel rank");
+  shows(command.add_option("--micro-batch", raw.microBatch, "samples a microbatch and rank"),
+        "the planner's choice");
+  shows(command.add_option("--precision", raw.precision, "fp32, bf16 or fp16"), raw.precision);
+}
+
+static void declareModelFlags(CLI::App &command, RawOptions &raw) {
+  Options &o = raw.options;
+  shows(command.add_option("--shape", raw.shapes, "INPUT=DxDx...[xTYPE]")->allow_extra_args(false),
+        "as in the file");
+  shows(command.add_option("--padding-idx", raw.paddingRows, "WEIGHT=ROW")->allow_extra_args(false),
+        "none");
+  shows(command.add_option("--freeze", raw.freeze, "parameters not to train (regex)"), "none");
+  shows(command.add_option("--train", raw.train, "tensors to train (regex)"),
+        "the parameters, not the buffers");
+  command.add_flag("--allow-merged", o.import.allowMerged, "train merged initializers");
+  shows(command.add_option("--weights", o.weights, "safetensors file or folder"),
+        "the model's own");
+  command.add_flag("--init", o.init, "draw the weights that have no data");
+}
+
 void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   Options &o = raw.options;
   command.add_option("model", o.model, "the model: an ONNX file")->required();
   command.add_option("--gpus", raw.gpus, "GPUs: --devices N --target cuda");
-  command.add_option("--devices", o.devices, "number of ranks");
-  command.add_option("--target", raw.target, "cpu or cuda");
-  command.add_option("--cluster", o.cluster, "built-in cluster or YAML file");
-  command.add_option("--loss", raw.lossText, "cross_entropy, mse, output:NAME or none");
-  command.add_option("--optimizer", raw.optimizer, "sgd, adam or adamw");
-  command.add_option("--lr", o.learningRate.lr, "learning rate");
-  command.add_option("--betas", raw.betas, "Adam's A,B");
-  command.add_option("--eps", o.train.eps, "Adam's epsilon");
-  command.add_option("--momentum", o.train.momentum, "SGD's momentum");
-  command.add_flag("--nesterov", o.train.nesterov, "Nesterov momentum");
-  command.add_option("--weight-decay", o.train.weightDecay, "weight decay");
-  command.add_option("--no-decay", raw.noDecay, "parameters without weight decay (regex)");
-  command.add_option("--clip-grad-norm", raw.clipGradNorm, "largest norm of the gradient");
-  command.add_option("--lr-schedule", raw.lrSchedule, "constant, linear or cosine");
-  command.add_option("--warmup-steps", o.learningRate.warmupSteps, "steps of linear warm-up");
-  command.add_option("--total-steps", o.learningRate.totalSteps, "steps until --min-lr");
-  command.add_option("--min-lr", o.learningRate.minLr, "learning rate at the end");
-  command.add_option("--global-batch", raw.globalBatch, "samples a step");
-  command.add_option("--micro-batch", raw.microBatch, "samples a microbatch and rank");
-  command.add_option("--precision", raw.precision, "fp32, bf16 or fp16");
-  command.add_option("--plan", o.plan, "auto, SPEC (dp=2,tp=4) or FILE.yaml");
-  command.add_option("--shape", raw.shapes, "INPUT=DxDx...[xTYPE]")->allow_extra_args(false);
-  command.add_option("--padding-idx", raw.paddingRows, "WEIGHT=ROW")->allow_extra_args(false);
-  command.add_option("--threads-per-rank", o.threadsPerRank, "CPU threads a rank");
-  command.add_option("--freeze", raw.freeze, "parameters not to train (regex)");
-  command.add_option("--train", raw.train, "tensors to train (regex)");
-  command.add_flag("--allow-merged", o.import.allowMerged, "train merged initializers");
-  command.add_option("--weights", o.weights, "safetensors file or folder");
-  command.add_flag("--init", o.init, "draw the weights that have no data");
-  command.add_option("--config", raw.config, "YAML file of flags");
+  shows(command.add_option("--devices", o.devices, "number of ranks"), "1");
+  shows(command.add_option("--target", raw.target, "cpu or cuda"),
+        "cuda with --gpus or a cluster of GPUs, else cpu");
+  shows(command.add_option("--cluster", o.cluster, "built-in cluster or YAML file"),
+        "dgx-h100 for cuda, this machine for cpu");
+  declareTrainingFlags(command, raw, flags);
+  shows(command.add_option("--plan", o.plan, "auto, SPEC (dp=2,tp=4) or FILE.yaml"), o.plan);
+  shows(command.add_option("--threads-per-rank", o.threadsPerRank, "CPU threads a rank"),
+        "cores / ranks");
+  declareModelFlags(command, raw);
+  shows(command.add_option("--config", raw.config, "YAML file of flags"), "none");
   command.add_option("--save-plan", o.savePlan, "write the plan (YAML)");
   command.add_option("--report", o.report, "write a page about the plan (HTML)");
   command.add_option("--trace", o.trace, "write the simulated step for ui.perfetto.dev (JSON)");
   if (flags.lowering) {
     command.add_option("-o,--output", o.output, "the artifact to write");
-    command.add_option("--arch", raw.architectures,
-                       "GPUs to make code for ahead: sm_80,sm_90,sm_100");
+    shows(command.add_option("--arch", raw.architectures, "GPUs to make code for ahead"),
+          "sm_80,sm_90,sm_100");
     command.add_flag("--embed-weights", o.embedWeights, "put external weights into the artifact");
     command.add_option("--emit", raw.emit,
                        "stop after import, train, plan, partition, schedule or lower");
@@ -323,6 +365,10 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
 
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling) {
   Options &options = raw.options;
+  for (const CLI::Option *option : command.get_options())
+    if (option->count() > 0)
+      for (const std::string &name : option->get_lnames())
+        options.given.insert("--" + name);
   if (auto error = resolveDevices(command, raw, options))
     return *error;
   if (auto error = resolveLoss(raw, options, compiling))
@@ -373,17 +419,24 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
 void declareEstimateFlags(CLI::App &command, RawEstimate &raw) {
   Options &o = raw.common.options;
   command.add_option("model", o.model, "the model: an ONNX file")->required();
-  command.add_option("--cluster", o.cluster,
-                     "built-in cluster or YAML file (every built-in device)");
+  shows(command.add_option("--cluster", o.cluster, "built-in cluster or YAML file"),
+        "every built-in device");
   command.add_option("--gpu-memory", raw.memories, "of other devices: 48GB, 80GiB; may be repeated")
       ->allow_extra_args(false);
-  command.add_option("--gpus", raw.common.gpus, "what so many hold, not how few will do");
-  command.add_option("--lora-rank", raw.options.loraRank, "of adapters (16); 0: without them");
-  command.add_option("--gradients", raw.gradients, "type in which they are kept: bf16 or fp32");
-  command.add_option("--loss", raw.common.lossText, "cross_entropy, mse or output:NAME");
-  command.add_option("--shape", raw.common.shapes, "INPUT=DxDx...[xTYPE]")->allow_extra_args(false);
-  command.add_option("--padding-idx", raw.common.paddingRows, "WEIGHT=ROW")
-      ->allow_extra_args(false);
+  shows(command.add_option("--gpus", raw.common.gpus, "what so many hold"), "how few will do");
+  shows(command.add_option("--lora-rank", raw.options.loraRank, "of adapters; 0: without them"),
+        std::to_string(raw.options.loraRank));
+  shows(
+      command.add_option("--gradients", raw.gradients, "type in which they are kept: bf16 or fp32"),
+      raw.gradients);
+  shows(command.add_option("--loss", raw.common.lossText, "cross_entropy, mse or output:NAME"),
+        "cross_entropy");
+  shows(command.add_option("--shape", raw.common.shapes, "INPUT=DxDx...[xTYPE]")
+            ->allow_extra_args(false),
+        "as in the file");
+  shows(command.add_option("--padding-idx", raw.common.paddingRows, "WEIGHT=ROW")
+            ->allow_extra_args(false),
+        "none");
   command.add_flag("--json", raw.options.json, "print JSON");
 }
 
@@ -434,58 +487,6 @@ plan::Result<EstimateOptions> resolveEstimate(const CLI::App &command, RawEstima
   }
   options.base = base;
   return options;
-}
-
-/// "global_batch: 64" becomes "--global-batch=64".
-static Result<std::vector<std::string>> argumentsIn(const YAML::Node &root,
-                                                    const std::string &path,
-                                                    const CLI::App &command) {
-  auto refuse = [&](const YAML::Node &at, const std::string &what) {
-    return Error{path + ":" + std::to_string(at.Mark().line + 1) + ": " + what};
-  };
-  std::vector<std::string> known, arguments;
-  std::set<std::string> given;
-  for (const CLI::Option *option : command.get_options())
-    for (auto &name : option->get_lnames())
-      known.push_back(name);
-  if (root.IsNull())
-    return arguments;
-  if (!root.IsMap())
-    return refuse(root, "expected a mapping of flags");
-  for (auto entry : root) {
-    std::string name = entry.first.as<std::string>(), key = name;
-    std::replace(key.begin(), key.end(), '_', '-');
-    if (std::find(known.begin(), known.end(), key) == known.end() || key == "config") {
-      std::string close = plan::nearest(key, known);
-      return refuse(entry.first, "unknown key '" + name + "'" +
-                                     (close.empty() ? "" : " (did you mean '" + close + "'?)"));
-    }
-    if (!given.insert(key).second)
-      return refuse(entry.first, "key is given twice: '" + name + "'");
-    bool flag = command.get_option("--" + key)->get_items_expected_max() == 0;
-    auto add = [&](const YAML::Node &value) {
-      std::string text = value.as<std::string>();
-      if (!flag)
-        arguments.push_back("--" + key + "=" + text);
-      else if (value.as<bool>())
-        arguments.push_back("--" + key);
-    };
-    if (entry.second.IsSequence())
-      for (auto value : entry.second)
-        add(value);
-    else
-      add(entry.second);
-  }
-  return arguments;
-}
-
-Result<std::vector<std::string>> configArguments(const std::string &path,
-                                                 const CLI::App &command) {
-  Result<std::string> text = plan::readText(path, "configuration");
-  if (!text)
-    return text.error();
-  return plan::readYaml<std::vector<std::string>>(
-      *text, path, [&](const YAML::Node &root) { return argumentsIn(root, path, command); });
 }
 
 } // namespace dtc::driver

@@ -12,6 +12,21 @@
 
 namespace dtc::driver {
 
+static report::PlanFacts factsOf(const Request &request, const Planned &planned) {
+  return {planned.problem,
+          planned.search,
+          request.cluster,
+          request.options.devices,
+          planned.planningSeconds,
+          planned.workspace.get(),
+          conditionsOf(request, planned)};
+}
+
+/// `--report`: what it takes to allow the page its own style sheet alone.
+static std::string digest(const std::string &text) {
+  return llvm::encodeBase64(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)));
+}
+
 static ExitCode writeResult(const std::string &path, const plan::Result<std::string> &text) {
   return text ? writeText(path, *text) : fail(text.error());
 }
@@ -20,7 +35,8 @@ static ExitCode writeResult(const std::string &path, const plan::Result<std::str
 static ExitCode savePlan(const Request &request, const Planned &planned) {
   const Options &options = request.options;
   if (!options.savePlan.empty()) {
-    std::string text = plan::toYaml(planned.search.plan, planned.problem);
+    std::string text = planned.toSave ? plan::toYaml(planned.toSave->plan, planned.toSave->problem)
+                                      : plan::toYaml(planned.search.plan, planned.problem);
     if (ExitCode code = writeText(options.savePlan, text); code != ExitCode::Done)
       return code;
   }

@@ -4,6 +4,7 @@
 
 #include "dtc-rt/Package.h"
 #include "dtc-rt/ProgramView.h"
+#include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Report/Artifact.h"
 
 #include <nlohmann/json.hpp>
@@ -67,9 +68,34 @@ static std::map<std::string, ordered_json> shardingsOf(const Programs &programs)
   return shardings;
 }
 
+/// The manifest, which was checked before, with the plan in the order of its settings. Weights are
+/// an object with a key for each, which ordered objects would look up one by one.
+static ordered_json manifestOf(const std::string &text) {
+  const auto unordered = nlohmann::json::parse(text);
+  ordered_json manifest = ordered_json::object(), settings = ordered_json::object();
+  for (auto &[key, value] : unordered.items())
+    if (key != "weights" && key != "plan")
+      manifest[key] = value;
+  const nlohmann::json &plan = unordered.at("plan");
+  for (const plan::Setting &setting : plan::settings())
+    if (plan.contains(setting.name))
+      settings[setting.name] = plan[setting.name];
+  manifest["plan"] = std::move(settings);
+  return manifest;
+}
+
+/// Inputs as `dtc-run --data` wants them.
+static ordered_json inputsOf(const ordered_json &manifest) {
+  ordered_json inputs = ordered_json::array();
+  for (const ordered_json &input : manifest.at("inputs"))
+    inputs.push_back(
+        {{"name", input.at("name")}, {"shape", input.at("shape")}, {"dtype", input.at("dtype")}});
+  return inputs;
+}
+
 /// The facts of the contract; throws where the manifest lacks one.
 static rt::Result<ordered_json> factsOf(const rt::Package &package) {
-  const auto manifest = ordered_json::parse(package.manifestText()); // it was checked before
+  const ordered_json manifest = manifestOf(package.manifestText());
   auto programs = openPrograms(package);
   if (!programs)
     return programs.status();
@@ -83,6 +109,9 @@ static rt::Result<ordered_json> factsOf(const rt::Package &package) {
   ordered_json facts;
   for (const char *key : {"target", "world_size", "plan"})
     facts[key] = manifest.at(key);
+  for (const char *key : {"loss", "optimizer", "learning_rate", "global_batch", "sequence"})
+    facts[key] = manifest.value(key, ordered_json());
+  facts["inputs"] = inputsOf(manifest);
   facts["parameters"] = parameters;
   facts["kernels"] = kernelsOf(*programs, manifest.at("processor").at("arch"));
   for (const char *key : {"library_calls", "collectives", "arena_bytes"})

@@ -44,11 +44,19 @@ struct Trained : Imported {
   int64_t vocabulary = 0; ///< of the token input; 0: none
 };
 
+/// A plan with the problem that names its ops.
+struct PlanToSave {
+  plan::Plan plan;
+  plan::Problem problem;
+};
+
 struct Planned : Trained {
   plan::Problem problem;
   std::unique_ptr<plan::Workspace> workspace; ///< null: not measured
   plan::SearchResult search;
   std::optional<plan::Explanation> explanation; ///< of the plan as it was searched; --explain
+  std::optional<PlanToSave> toSave =
+      std::nullopt; ///< for --save-plan, where calls are searched uncut
   double planningSeconds = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "PlanAnswers.h"
 
+#include "Conditions.h"
+
 #include "dtc/Report/Explanation.h"
 #include "dtc/Report/Json.h"
 #include "dtc/Report/PlanText.h"
@@ -11,8 +13,13 @@
 namespace dtc::driver {
 
 report::PlanFacts factsOf(const Request &request, const Planned &planned) {
-  return {planned.problem,         planned.search,          request.cluster,
-          request.options.devices, planned.planningSeconds, planned.workspace.get()};
+  return {planned.problem,
+          planned.search,
+          request.cluster,
+          request.options.devices,
+          planned.planningSeconds,
+          planned.workspace.get(),
+          conditionsOf(request, planned)};
 }
 
 Outcome<Planned> planModel(Environment &env, const Request &request,

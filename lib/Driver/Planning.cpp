@@ -18,8 +18,8 @@ using namespace mlir;
 
 namespace dtc::driver {
 
+using plan::Alternative;
 using plan::Result;
-using Alternative = plan::SearchResult::Alternative;
 
 namespace {
 
@@ -159,7 +159,7 @@ static bool needsCalls(const Request &request, const Candidate &whole) {
     return false;
   // As files, which are of the calls as they will be, are compared with.
   bool isCompared = std::any_of(options.compare.begin(), options.compare.end(), isPlanFile);
-  return !options.onlyPlan || options.exactCalls || !options.savePlan.empty() || isCompared ||
+  return !options.onlyPlan || options.exactCalls || isCompared ||
          plan::unimplemented(whole.problem, whole.search.plan).empty();
 }
 
@@ -182,6 +182,7 @@ static Outcome<Candidate> replan(const Planner &planner, const plan::SearchResul
   std::stable_sort(others.begin(), others.end(), isFaster);
   best->search.alternatives = std::move(others);
   best->search.pinned = first.pinned;
+  best->search.advice = first.advice;
   return best;
 }
 
@@ -203,12 +204,27 @@ static Planned planned(Candidate candidate, std::optional<plan::Explanation> exp
           std::move(candidate.search), std::move(explanation)};
 }
 
+/// A file is about calls as they will be, and the plan is still the one that was searched: what is
+/// written doesn't change the answer.
+static ExitCode addPlanToSave(const Planner &planner, Planned &planned) {
+  const plan::Degrees &degrees = planned.search.plan.degrees;
+  BatchChoice cut{degrees.samples(), degrees.numMicrobatches};
+  if (planner.request.options.savePlan.empty() || cut == planned.batch)
+    return ExitCode::Done;
+  auto inCalls = planCalls(planner, degrees, cut);
+  if (!inCalls)
+    return inCalls.code();
+  planned.toSave = {std::move(inCalls->search.plan), std::move(inCalls->search.problem)};
+  return ExitCode::Done;
+}
+
 /// The best plan, its degrees and microbatches included. The problem is for the samples of one of
 /// its calls.
 static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
   const Request &request = planner.request;
   plan::SearchOptions asked = firstOptions(planner, whole);
   auto found = plan::search(whole.problem, request.cluster, asked);
+  plan::adviseOn(found, whole.problem, request.cluster, asked);
   if (!found)
     return fail(found.error());
   whole.search = std::move(*found);
@@ -217,7 +233,10 @@ static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
     explanation = plan::explain(whole.problem, request.cluster, asked, whole.search);
   if (!needsCalls(request, whole)) {
     whole.problem = std::move(whole.search.problem);
-    return planned(std::move(whole), std::move(explanation));
+    Planned result = planned(std::move(whole), std::move(explanation));
+    if (ExitCode code = addPlanToSave(planner, result); code != ExitCode::Done)
+      return code;
+    return result;
   }
   auto best = replan(planner, whole.search);
   if (!best)
@@ -254,7 +273,9 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
     std::string node = first.op >= 0 && !problem.ops[first.op].location.empty()
                            ? problem.ops[first.op].location + ": "
                            : "";
-    return fail({path + ": " + node + first.message + more});
+    return fail({path + ": " + node + first.message + more +
+                 "; where an edit leaves other parts as they were, keep the part plan: alone, and "
+                 "the rest is planned anew"});
   }
   search.predicted =
       plan::predict(problem, search.plan, request.cluster, candidate.workspace.get());

@@ -1,9 +1,11 @@
 #include "Request.h"
 
 #include "ExitCodes.h"
+#include "OwnCluster.h"
 
 #include "dtc-rt/OutputConflicts.h"
 #include "dtc/Plan/Plan/Plan.h"
+#include "dtc/Plan/Plan/PlanFile.h"
 #include "dtc/Plan/Plan/TextFile.h"
 
 #include <algorithm>
@@ -38,6 +40,11 @@ static Result<plan::Spec> specOfPlanFile(Request &request) {
     return Error{options.plan + ": its batch is out of range"};
   if (!request.globalBatch)
     request.globalBatch = degrees->dp * degrees->ep * calls;
+  auto isAlone = plan::hasDegreesAlone(request.planText, options.plan);
+  if (!isAlone)
+    return isAlone.error();
+  if (*isAlone)
+    request.planText.clear(); // a SPEC, then
   return spec;
 }
 
@@ -54,13 +61,23 @@ static rt::Status checkFiles(const Options &options) {
   return rt::checkOutputConflicts(inputs, outputs);
 }
 
+/// Who names no cluster and compiles for this processor has it measured.
+static Outcome<plan::Cluster> clusterOf(const Options &options) {
+  if (options.target == Target::CPU && !options.given.contains("--cluster"))
+    return ownCluster(!options.onlyPlan && options.until >= Phase::Plan);
+  auto cluster = plan::loadCluster(options.cluster);
+  if (!cluster)
+    return fail(cluster.error());
+  return std::move(*cluster);
+}
+
 Outcome<Request> readRequest(const Options &options) {
   if (rt::Status status = checkFiles(options); !status.isOk())
     return fail(errorOf(status));
   Request request{options, {}, {}, {}, {}, options.globalBatch};
-  auto cluster = plan::loadCluster(options.cluster);
+  auto cluster = clusterOf(options);
   if (!cluster)
-    return fail(cluster.error());
+    return cluster.code();
   request.cluster = *cluster;
   // The artifact fixes the threads of a rank: fewer than there are cores for are planned for.
   if (cluster->sharedMemory)

@@ -43,6 +43,7 @@ private:
   LogicalResult propagate();
   LogicalResult visit(Operation *op);
   LogicalResult visitReshape(graph::ReshapeOp op);
+  LogicalResult refuse(Location at, const Twine &why) const;
   LogicalResult place(Value value, const BatchPlace &at);
   LogicalResult checkSources();
   LogicalResult checkSizes();
@@ -83,15 +84,20 @@ LogicalResult Rebatcher::start() {
   return success();
 }
 
+/// Says how to leave the batch as the file has it.
+LogicalResult Rebatcher::refuse(Location at, const Twine &why) const {
+  return emitError(at) << "cannot change the batch: " << why << "; --global-batch " << old
+                       << " keeps the file's, and an export with another batch has another";
+}
+
 /// Notes that `value` has the batch at `at`.
 LogicalResult Rebatcher::place(Value value, const BatchPlace &at) {
   auto [entry, fresh] = places.try_emplace(value, at);
   changed |= fresh;
   if (entry->second == at)
     return success();
-  return emitError(value.getLoc()) << "cannot change the batch: dimensions "
-                                   << entry->second.dim << " and " << at.dim
-                                   << " of one value would both hold it";
+  return refuse(value.getLoc(), "dimensions " + Twine(entry->second.dim) + " and " + Twine(at.dim) +
+                                    " of one value would both hold it");
 }
 
 LogicalResult Rebatcher::propagate() {
@@ -119,7 +125,7 @@ LogicalResult Rebatcher::visitReshape(graph::ReshapeOp op) {
       return success();
     auto moved = moveThroughReshape(*at, graph::shapeOf(from), graph::shapeOf(to), old);
     if (!moved)
-      return op.emitError() << "cannot change the batch: the reshape takes it apart";
+      return refuse(op->getLoc(), "the reshape takes it apart");
     return place(to, *moved);
   };
   if (failed(move(op.getInput(), op.getResult())))
@@ -138,7 +144,7 @@ LogicalResult Rebatcher::visit(Operation *op) {
     return success();
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
   if (!ruled)
-    return op->emitError() << "cannot change the batch: it has no sharding rule";
+    return refuse(op->getLoc(), "it has no sharding rule");
   const sharding::ShardingRule rule = ruled.getRuleWithUnits();
   auto dimsOf = [&](size_t i) -> const sharding::TensorFactors & {
     return i < op->getNumOperands() ? rule.operands[i] : rule.results[i - op->getNumOperands()];
@@ -150,11 +156,11 @@ LogicalResult Rebatcher::visit(Operation *op) {
       continue;
     auto found = factorOf(rule, dimsOf(i), *at, old);
     if (!found || (factor && *factor != *found))
-      return op->emitError() << "cannot change the batch: it is not one factor of this operation";
+      return refuse(op->getLoc(), "it is not one factor of this operation");
     factor = found;
   }
   if (rule.factors[factor->factor].kind != sharding::FactorKind::Parallel)
-    return op->emitError() << "cannot change the batch: the operation mixes samples";
+    return refuse(op->getLoc(), "the operation mixes samples");
   for (auto [i, tensor] : llvm::enumerate(tensors)) {
     const bool isResult = i >= op->getNumOperands();
     auto at = placeOf(rule, dimsOf(i), *factor);
@@ -169,8 +175,7 @@ LogicalResult Rebatcher::checkSources() {
   for (BlockArgument argument : func.getArguments()) {
     auto role = graph::getArgRole(func, argument.getArgNumber());
     if (places.contains(argument) && role.getKind() != graph::RoleKind::Input)
-      return func.emitError() << "cannot change the batch: it is a dimension of "
-                              << role.getName();
+      return refuse(func.getLoc(), "it is a dimension of " + Twine(role.getName()));
   }
   WalkResult result = func.walk([&](Operation *op) {
     if (op->getNumResults() != 1 || !places.contains(op->getResult(0)))
@@ -178,12 +183,12 @@ LogicalResult Rebatcher::checkSources() {
     const BatchPlace at = places.find(op->getResult(0))->second;
     DenseElementsAttr elements;
     if (matchPattern(op, m_Constant(&elements)) && !elements.isSplat()) {
-      op->emitError() << "cannot change the batch: this constant varies along it";
+      (void)refuse(op->getLoc(), "this constant varies along it");
       return WalkResult::interrupt();
     }
     auto iota = dyn_cast<graph::IotaOp>(op);
     if (iota && int64_t(iota.getDim()) == at.dim && (at.outer != 1 || at.inner != 1)) {
-      op->emitError() << "cannot change the batch: it is a part of an index range";
+      (void)refuse(op->getLoc(), "it is a part of an index range");
       return WalkResult::interrupt();
     }
     return WalkResult::advance();

@@ -27,13 +27,45 @@ std::string differenceText(const StepVerification &found) {
          largestDifference(found);
 }
 
+/// "adamw (beta1=0.9, ...)", without what is off.
+static std::string settingsText(const Json &settings, const char *name) {
+  if (!settings.is_object())
+    return "";
+  std::string text = settings.value(name, ""), more;
+  for (auto &[key, value] : settings.items())
+    if (key != name && !value.is_null() && value != 0 && value != false)
+      more += (more.empty() ? "" : ", ") + key + "=" + value.dump();
+  return text + (more.empty() ? "" : " (" + more + ")");
+}
+
+/// How it trains, and the arrays that it reads.
+static void writeTraining(std::ostringstream &text, const Json &facts) {
+  auto add = [&](const char *title, const char *key, const std::string &value) {
+    if (!facts[key].is_null())
+      text << title << " " << value << "\n";
+  };
+  add("loss", "loss", facts["loss"].is_string() ? facts["loss"].get<std::string>() : "");
+  if (facts["loss"] != "none") {
+    add("optimizer", "optimizer", settingsText(facts["optimizer"], "kind"));
+    add("learning rate", "learning_rate", settingsText(facts["learning_rate"], "schedule"));
+  }
+  add("global batch", "global_batch", facts["global_batch"].dump());
+  add("sequence", "sequence", facts["sequence"].dump());
+  text << "inputs\n";
+  for (const Json &input : facts["inputs"])
+    text << "  " << input["name"].get<std::string>() << "  " << input["dtype"].get<std::string>()
+         << " " << input["shape"].dump() << "\n";
+}
+
 std::string artifactText(const Json &facts) {
   std::ostringstream text;
   text << "target " << facts["target"].get<std::string>() << ", world size " << facts["world_size"]
        << "\nplan";
   for (auto &[key, value] : facts["plan"].items())
     text << " " << key << "=" << (value.is_string() ? value.get<std::string>() : value.dump());
-  text << "\nparameters\n";
+  text << "\n";
+  writeTraining(text, facts);
+  text << "parameters\n";
   for (const Json &parameter : facts["parameters"])
     text << "  " << parameter["name"].get<std::string>() << "  "
          << parameter["dtype"].get<std::string>() << " " << parameter["shape"].dump() << "  "

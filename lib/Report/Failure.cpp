@@ -1,6 +1,7 @@
 #include "dtc/Report/Failure.h"
 
 #include "dtc/Plan/Plan/Settings.h"
+#include "dtc/Report/Words.h"
 
 #include <cstdio>
 
@@ -78,9 +79,25 @@ static std::string remedyText(const plan::Remedy &remedy) {
          (remedy.unpins ? ", with nothing pinned," : "") + " a plan fits";
 }
 
+std::string adviceText(const plan::Advice &advice, int64_t devices) {
+  std::string text;
+  if (advice.fewer) {
+    const plan::Degrees &degrees = advice.fewer->degrees;
+    text = std::to_string(degrees.devices()) + " of the " + std::to_string(devices) +
+           (advice.isOnlyWay ? " have a plan: " : " are faster: ") + degreesText(degrees) +
+           ", step time " + formatSeconds(advice.fewer->predicted.stepSeconds);
+  }
+  if (advice.globalBatch > 0)
+    text += (text.empty() ? "" : "; ") + ("--global-batch " + std::to_string(advice.globalBatch)) +
+            " divides among " + std::to_string(devices);
+  return text;
+}
+
 std::string failureText(const plan::SearchFailure &failure) {
-  if (!failure.shortage)
-    return failure.message;
+  if (!failure.shortage) {
+    std::string advice = adviceText(failure.advice, failure.devices);
+    return failure.message + (advice.empty() ? "" : "; " + advice);
+  }
   const plan::Shortage &shortage = *failure.shortage;
   return failure.message + ": " + summary(shortage.degrees) + " needs " +
          neededText(shortage.predicted) + remedyText(shortage.remedy);

@@ -18,8 +18,11 @@ static plan::DType computeType(const plan::Problem &problem) {
   return plan::DType::F32;
 }
 
-/// Mean of the devices that are used, flop/s.
+/// Mean of the devices that are used, flop/s. 0 for processors: what they do at most isn't known,
+/// and what was measured of them isn't their most.
 static double peakOf(const PlanFacts &facts) {
+  if (facts.cluster.sharedMemory)
+    return 0;
   plan::DType type = computeType(facts.problem);
   if (facts.cluster.others.empty())
     return plan::CostModel(facts.cluster, facts.devices).peakFlops(type);
@@ -32,6 +35,10 @@ static double peakOf(const PlanFacts &facts) {
     sum += peak->second;
   }
   return sum / double(facts.devices);
+}
+
+bool isRough(const PlanFacts &facts) {
+  return facts.cluster.sharedMemory && facts.cluster.contractions.empty();
 }
 
 /// The arguments that forward ops of a group's stages read.

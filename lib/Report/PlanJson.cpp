@@ -3,6 +3,7 @@
 #include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Report/Words.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace dtc::report {
@@ -130,6 +131,36 @@ static ordered_json stagesJson(const Prediction &predicted, const Degrees &degre
   return stages;
 }
 
+/// Sizes as numbers, everything else as words.
+static ordered_json conditionsJson(const PlanFacts &facts) {
+  ordered_json json = ordered_json::object(), assumed = ordered_json::array();
+  for (const Condition &condition : facts.conditions) {
+    std::string key = condition.name;
+    std::replace(key.begin(), key.end(), '-', '_');
+    if (std::optional<int64_t> number = plan::toInteger(condition.value))
+      json[key] = *number;
+    else
+      json[key] = condition.value;
+    if (condition.isAssumed)
+      assumed.push_back(key);
+  }
+  json["assumed"] = std::move(assumed);
+  json["rough"] = isRough(facts);
+  return json;
+}
+
+/// Null where there is none.
+static ordered_json adviceJson(const plan::Advice &advice) {
+  ordered_json json = nullptr;
+  if (advice.fewer)
+    json["fewer_devices"] = {{"devices", advice.fewer->degrees.devices()},
+                             {"plan", degreesJson(advice.fewer->degrees)},
+                             {"step_time_s", knownOrNull(advice.fewer->predicted.stepSeconds)}};
+  if (advice.globalBatch > 0)
+    json["global_batch"] = advice.globalBatch;
+  return json;
+}
+
 ordered_json planJson(const PlanFacts &facts) {
   const plan::SearchResult &search = facts.search;
   ordered_json collectives = ordered_json::array(), alternatives = ordered_json::array();
@@ -146,12 +177,14 @@ ordered_json planJson(const PlanFacts &facts) {
   return {{"model",
            {{"parameters", facts.problem.parameterElements()}, {"nodes", facts.problem.fileNodes}}},
           {"devices", facts.devices},
+          {"conditions", conditionsJson(facts)},
           {"planning_time_s", facts.planningSeconds},
           {"plan", degreesJson(search.plan.degrees)},
           {"predicted", predictionJson(search.predicted, search.plan.degrees, facts)},
           {"stages", stagesJson(search.predicted, search.plan.degrees)},
           {"collectives", collectives},
-          {"alternatives", alternatives}};
+          {"alternatives", alternatives},
+          {"advice", adviceJson(search.advice)}};
 }
 
 } // namespace dtc::report

@@ -1,10 +1,13 @@
 #include "dtc/Report/PlanText.h"
 
+#include "dtc/Report/Failure.h"
 #include "dtc/Report/Words.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <sstream>
 
 namespace dtc::report {
@@ -52,6 +55,27 @@ static std::string padded(std::string text, size_t width) {
   return text;
 }
 
+/// Weights of products that tp leaves whole: its ranks exchange activations instead.
+static std::set<plan::ValueId> wholeWeights(const PlanFacts &facts, const plan::Plan &plan) {
+  const sharding::AxisList axes = plan.mesh.ofDegree("tp");
+  std::set<plan::ValueId> whole;
+  for (const plan::Op &op : facts.problem.ops)
+    for (plan::ValueId value : op.operands) {
+      auto layout = plan.arguments.find(value);
+      bool isWeight = op.kind == plan::OpKind::Contraction && !op.backward &&
+                      facts.problem.values[value].kind == plan::ValueKind::Parameter;
+      if (!isWeight || axes.empty() || layout == plan.arguments.end())
+        continue;
+      bool isSplit = false;
+      for (const sharding::AxisList &dim : layout->second.dims)
+        for (sharding::AxisId axis : dim)
+          isSplit |= std::find(axes.begin(), axes.end(), axis) != axes.end();
+      if (!isSplit)
+        whole.insert(value);
+    }
+  return whole;
+}
+
 /// Parameters of equal family, shape and sharding share a line.
 static void printParameters(std::ostream &out, const PlanFacts &facts,
                             const MeshPart &part) {
@@ -63,6 +87,7 @@ static void printParameters(std::ostream &out, const PlanFacts &facts,
   std::vector<Row> rows;
   std::map<std::tuple<std::string, std::string, std::string>, size_t> known;
   size_t nameWidth = 0, shapeWidth = 0;
+  const std::set<plan::ValueId> whole = wholeWeights(facts, plan);
   for (int64_t value = 0; value < facts.problem.arguments; ++value) {
     const plan::Value &argument = facts.problem.values[value];
     auto layout = plan.arguments.find(value);
@@ -73,6 +98,8 @@ static void printParameters(std::ostream &out, const PlanFacts &facts,
     std::string shape = plan::shapeText(argument.shape), sharding = layout->second.str(plan.mesh);
     if (!argument.trainable)
       sharding += "  not trained";
+    if (whole.contains(value))
+      sharding += "  whole";
     auto [entry, fresh] =
         known.try_emplace({familyOf(argument.name), shape, sharding}, rows.size());
     if (fresh)
@@ -88,6 +115,9 @@ static void printParameters(std::ostream &out, const PlanFacts &facts,
   for (const Row &row : rows)
     out << "  " << padded(row.name, nameWidth) << "  " << padded(row.shape, shapeWidth) << "  "
         << row.sharding << (row.count > 1 ? "  x" + std::to_string(row.count) : "") << "\n";
+  if (!whole.empty())
+    out << "  whole: on each rank of tp, which exchange activations instead; tp_weights=split cuts "
+           "such weights\n";
 }
 
 static void printCollectives(std::ostream &out, const PlanFacts &facts) {
@@ -115,6 +145,9 @@ static void printTime(std::ostream &out, const PlanFacts &facts) {
   out << "step " << formatSeconds(step) << ": computing " << formatPercent(1 - exposed - bubble)
       << ", exposed communication " << formatPercent(exposed) << ", pipeline bubble "
       << formatPercent(bubble) << "\n";
+  if (isRough(facts))
+    out << "rough: this machine isn't measured; dtc calibrate -o cpu.yaml does it, and --cluster "
+           "cpu.yaml uses it\n";
   out << "per device:";
   if (rates.tokens > 0)
     out << " " << std::llround(rates.tokens) << " tokens/s,";
@@ -176,12 +209,30 @@ static void printMemory(std::ostream &out, const Prediction &predicted) {
     out << "offloaded to hosts: " << hostText(predicted.host) << "\n";
 }
 
+/// "for      precision fp32, global batch 32, ...", and which of it nobody asked for.
+static void printConditions(std::ostream &out, const PlanFacts &facts) {
+  std::string all, assumed;
+  for (const Condition &condition : facts.conditions) {
+    std::string words = condition.name;
+    std::replace(words.begin(), words.end(), '-', ' ');
+    all += (all.empty() ? "" : ", ") + words + " " + condition.value;
+    if (condition.isAssumed)
+      assumed += (assumed.empty() ? "--" : ", --") + condition.name + " " + condition.value +
+                 (condition.reason.empty() ? "" : " (" + condition.reason + ")");
+  }
+  if (!all.empty())
+    out << "for      " << all << "\n";
+  if (!assumed.empty())
+    out << "assumed  " << assumed << "\n";
+}
+
 std::string planText(const PlanFacts &facts) {
   const plan::SearchResult &search = facts.search;
   std::ostringstream out;
   out << facts.problem.model << ": " << facts.problem.parameterElements()
       << " parameters, global batch " << facts.problem.globalBatch() << ", "
       << devicesText(facts.cluster, facts.devices) << "\n";
+  printConditions(out, facts);
   out << "mesh ";
   if (search.plan.degrees.pp > 1)
     out << " pp=" << search.plan.degrees.pp;
@@ -206,6 +257,8 @@ std::string planText(const PlanFacts &facts) {
   for (const auto &alternative : search.alternatives)
     out << "runner-up  " << padded(degreesText(alternative.degrees), 12) << "  "
         << predictionText(alternative.predicted) << "\n";
+  if (std::string advice = adviceText(search.advice, facts.devices); !advice.empty())
+    out << "advice     " << advice << "\n";
   if (search.optimalityGap > 0)
     out << "the shardings are within " << 100 * search.optimalityGap << " % of optimal\n";
   return out.str();

@@ -61,6 +61,23 @@ static void writeTiles(Html &html, const Page &page) {
   html.close();
 }
 
+/// "Planned for precision fp32, global batch 32; assumed: ...".
+static void writeConditions(Html &html, const Page &page) {
+  if (page.facts.conditions.empty())
+    return;
+  html.open("p", {{"id", "conditions"}}).text("Planned for ");
+  std::string separator;
+  for (const Condition &condition : page.facts.conditions) {
+    std::string words = condition.name;
+    std::replace(words.begin(), words.end(), '-', ' ');
+    html.text(separator + words + " ").name(condition.value);
+    if (condition.isAssumed)
+      html.text(condition.reason.empty() ? " (assumed)" : " (assumed: " + condition.reason + ")");
+    separator = ", ";
+  }
+  html.text(".").close();
+}
+
 void writeSummary(Html &html, const Page &page) {
   const plan::Prediction &predicted = page.predicted();
   int64_t parameters = page.facts.problem.parameterElements(), devices = page.facts.devices;
@@ -80,6 +97,7 @@ void writeSummary(Html &html, const Page &page) {
   html.open("p").element("code", {{"id", "degrees"}, {"class", "degrees"}},
                          degreesText(page.degrees()));
   html.close();
+  writeConditions(html, page);
   if (predicted.shortBytes() > 0)
     html.element("p", {{"class", "warning"}, {"role", "note"}},
                  "This plan does not fit: the fullest device needs " +

@@ -66,6 +66,15 @@ Status checkInputs(const Manifest &manifest) {
   return Status::ok();
 }
 
+/// "ids of 8x32 i64, target of 8x32 i64".
+std::string contentsOf(const ArrayFile &file) {
+  std::string text;
+  for (const auto &[name, array] : file.arrays)
+    text += (text.empty() ? "" : ", ") + name + " of " + shapeText(array.shape) + " " +
+            nameOf(array.dtype);
+  return text.empty() ? "nothing" : text;
+}
+
 std::string joinNames(const std::vector<TensorInfo> &inputs) {
   std::string text;
   for (const TensorInfo &input : inputs)
@@ -119,7 +128,9 @@ Status DataSet::addArrays(const ArrayFile &file, const Manifest &manifest) {
   for (const TensorInfo &input : manifest.inputs) {
     auto found = file.arrays.find(input.name);
     if (found == file.arrays.end())
-      return refused("has no array for the model's input: " + input.name);
+      return refused("has no array for the model's input " + input.name + ", a sample of " +
+                     shapeText(Dims(input.shape.begin() + 1, input.shape.end())) + " " +
+                     nameOf(input.dtype) + "; it holds " + contentsOf(file));
     const Array &array = found->second;
     if (Status status = checkArray(array, input); !status.isOk())
       return std::move(status).in(input.name);

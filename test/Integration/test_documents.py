@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from conftest import ROOT, call, check_call, encode_model
+from conftest import MODELS, ROOT, call, check_call, encode_model
 
 SECTION = (ROOT / "docs" / "OneLayer.md").read_text()
 
@@ -65,3 +65,13 @@ def test_a_target_answers_the_questions_that_the_page_lists():
     lines = [line.strip() for line in page.splitlines() if line.startswith("    ")]
     for line, listed in zip(lines, ("Target/Targets.cpp", "Runtime/Platforms.cpp"), strict=True):
         assert line in (ROOT / "lib" / listed).read_text()
+
+
+def test_cluster_files_of_the_page_are_read(tmp_path):
+    examples = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "Clusters.md").read_text(), re.S)
+    assert len(examples) == 3
+    for text in examples:
+        (tmp_path / "cluster.yaml").write_text(text)
+        out = check_call("dtc", "plan", MODELS / "mlp.onnx", "--devices", 32, "--cluster", tmp_path / "cluster.yaml",
+                         "--global-batch", 64, "--plan", "dp=32,tp=1").out
+        assert "MFU" in out, out

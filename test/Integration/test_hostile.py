@@ -237,6 +237,22 @@ def test_many_aliases(tmp_path):
     assert (tmp_path / "out").read_text().count('"m') >= 20_000
 
 
+def test_many_weights(tmp_path, artifacts):
+    """The manifest has a key for each weight, which nothing may look up one by one."""
+    def change(text: bytes) -> bytes:
+        manifest = json.loads(text)
+        known = manifest["parameters"][0]
+        for i in range(100_000):
+            manifest["parameters"].append(dict(known, name=f"more.{i}", shape=[1], view=[1], aliases=[]))
+            manifest["weights"]["tensors"][f"more.{i}"] = {"offset": 0, "size": 4, "dtype": known["dtype"], "shape": [1]}
+        return json.dumps(manifest).encode()
+    path = tmp_path / "many.dtc"
+    path.write_bytes(with_manifest((artifacts / "mlp.dtc").read_bytes(), change))
+    outcome = limited("dtc", "inspect", path, "--json")
+    assert outcome.code == 0, outcome.err
+    assert len(json.loads(outcome.out)["parameters"]) > 100_000
+
+
 @pytest.mark.parametrize("flag", ["--freeze", "--train", "--no-decay"])
 @pytest.mark.parametrize("pattern", ["(" * 48_000 + "a" + ")" * 47_999, "((((((((a{100}){100}){100}){100}){100}){100}){100}){100})",
                                      "(" * 60_000])

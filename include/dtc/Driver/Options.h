@@ -7,6 +7,7 @@
 #include "dtc/Training/Train.h"
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct LearningRate {
 
 struct Options {
   std::string model;
+  std::set<std::string> given; ///< flags that the user typed or configured: "--loss"
   std::string output;
   Target target = Target::CPU;
   int64_t devices = 1;
@@ -44,7 +46,7 @@ struct Options {
   bool explain = false;
   std::string explainName; ///< a tensor or node; empty: of the plan as a whole
   bool onlyPlan = false; ///< any plan will do, also one that can't be compiled yet
-  bool exactCalls = false; ///< the plan is of its calls as they will be, as --save-plan needs it
+  bool exactCalls = false; ///< the plan is of its calls as they will be, though nothing is compiled
   std::string savePlan;
   std::string trace;  ///< file for the simulated step
   std::string report; ///< file for the page about the plan

@@ -7,6 +7,14 @@
 
 namespace dtc::report {
 
+/// What a plan holds for, and whether anybody asked for it.
+struct Condition {
+  std::string name;  ///< as its flag without the dashes: "global-batch"
+  std::string value; ///< "32"
+  bool isAssumed = false;
+  std::string reason = ""; ///< why this was assumed, where that isn't the flag's default
+};
+
 struct PlanFacts {
   const plan::Problem &problem;
   const plan::SearchResult &search;
@@ -14,7 +22,11 @@ struct PlanFacts {
   int64_t devices = 1;
   double planningSeconds = 0;
   const plan::Workspace *workspace = nullptr;
+  std::vector<Condition> conditions = {};
 };
+
+/// Whether its times are those of a usual processor, as this one wasn't measured.
+bool isRough(const PlanFacts &facts);
 
 /// Pipeline ranks that have one mesh.
 struct MeshPart {

@@ -1,4 +1,5 @@
 // Normalizations.
+#include "ExportHint.h"
 #include "GraphBuilder.h"
 #include "dtc/Import/Build/Norms.h"
 
@@ -32,7 +33,7 @@ static LogicalResult convertGroupNorm(NodeConverter &node) {
 
 static LogicalResult convertBatchNorm(NodeConverter &node) {
   if (node.attrInt("training_mode", 0) || node.hasOutput(1))
-    return node.error() << kTrainingBatchNorm;
+    return node.error() << kTrainingBatchNorm << ": " << kExport;
   BatchStatistics statistics = {&node.input(3), &node.input(4),
                                 node.attrFloat("epsilon", 1e-5f)};
   return node.define(

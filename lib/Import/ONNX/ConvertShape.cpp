@@ -1,4 +1,5 @@
 // Operators that make tensors out of shapes and attributes.
+#include "ExportHint.h"
 #include "GraphBuilder.h"
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Sequences.h"
@@ -16,8 +17,9 @@ static LogicalResult convertDropout(NodeConverter &node) {
     if (failed(training))
       return failure();
     if (*training && (!node.has(1) || !node.host(1) || node.host(1)->number(0) != 0))
-      return node.error() << "in training mode is not supported; export the model in eval mode "
-                             "(model.eval()); then training drops nothing either";
+      return node.error() << "in training mode is not supported; in eval mode training drops "
+                             "nothing either: "
+                          << kExport;
   }
   return node.define(node.input(0));
 }

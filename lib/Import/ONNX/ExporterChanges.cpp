@@ -1,5 +1,7 @@
 #include "ExporterChanges.h"
 
+#include "ExportHint.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -11,8 +13,6 @@ using namespace mlir;
 namespace dtc::import {
 
 static constexpr const char *kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
-static constexpr const char *kExport =
-    "export with torch.onnx.export(model.eval(), ..., dynamo=True, optimize=False)";
 
 /// The targets of lines `p_NAME: PARAMETER target='m.x.weight'`.
 std::vector<std::string> signatureParameters(const Model &model) {

@@ -204,7 +204,7 @@ static LogicalResult convertBatchNorm(AtenConverter &node) {
   if (failed(input) || failed(weight) || failed(bias) || failed(training) || failed(epsilon))
     return failure();
   if (*training)
-    return node.error() << kTrainingBatchNorm;
+    return node.error() << kTrainingBatchNorm << ": export model.eval()";
   auto mean = node.tensor("running_mean"), variance = node.tensor("running_var");
   if (failed(mean) || failed(variance))
     return failure();

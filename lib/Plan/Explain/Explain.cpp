@@ -28,7 +28,7 @@ public:
     options.adviseOtherwise = false;
     result.chosen = chosen.plan.degrees;
     result.predicted = chosen.predicted;
-    for (const SearchResult::Alternative &alternative : chosen.alternatives)
+    for (const Alternative &alternative : chosen.alternatives)
       result.runnersUp.push_back(rivalOf(alternative.degrees, alternative.predicted, result));
   }
 

@@ -88,8 +88,12 @@ Result<Cluster> loadCluster(const std::string &nameOrFile) {
   bool isPath = nameOrFile.find_first_of("./") != std::string::npos;
   if (!isPath && !std::filesystem::exists(nameOrFile)) {
     std::string close = nearest(nameOrFile, builtinClusters());
+    std::string known;
+    for (const std::string &name : builtinClusters())
+      known += (known.empty() ? "" : ", ") + name;
     return Error{"unknown cluster: " + nameOrFile +
-                     (close.empty() ? "" : " (did you mean " + close + "?)"),
+                     (close.empty() ? ", neither a file nor among " + known
+                                    : " (did you mean " + close + "?)"),
                  ErrorCategory::Usage};
   }
   Result<std::string> text = readText(nameOrFile, "cluster");

@@ -133,10 +133,9 @@ static DeviceSpec toDevice(const DeviceRow &row) {
   device.name = row.name;
   device.memoryBytes = row.memoryGiB * 1024 * 1024 * 1024;
   device.bandwidth = row.bandwidthGBs * 1e9;
-  // Volta has no bf16 units: such products run at the fp32 rate.
-  double bf16 = row.architecture == Volta ? row.fp32Tflops : row.halfTflops;
+  // Volta has no bf16 units: a plan in bf16 holds for a run in fp16.
   device.peak = {{DType::F32, row.fp32Tflops * 1e12},
-                 {DType::BF16, bf16 * 1e12},
+                 {DType::BF16, row.halfTflops * 1e12},
                  {DType::F16, row.halfTflops * 1e12}};
   if (row.achievedTflops > 0)
     device.achieved = {{DType::BF16, row.achievedTflops * 1e12},

@@ -8,6 +8,8 @@
 //   ops:
 //     - {op: dtc.contract, at: node_12, factors: [[dp], [], [tp]], pending: [[tp, 0]]}
 //
+// A file with the part `plan` alone is a SPEC: the rest is planned anew.
+//
 // Where pipeline ranks differ, `plan` lists them in groups and the layouts of the second
 // and later ones follow:
 //
@@ -19,6 +21,7 @@
 #include "PlanWords.h"
 #include "SettingValues.h"
 
+#include "dtc/Plan/Plan/PlanFile.h"
 #include "dtc/Plan/Plan/Problem.h"
 #include "dtc/Plan/Plan/YamlReader.h"
 
@@ -63,6 +66,7 @@ private:
   void storage();
   void ops();
   OpSharding op(YamlMap &map, const Op &op);
+  std::string origin(bool isKnown) const;
 
   YamlMap &root;
   const Problem &problem;
@@ -218,9 +222,13 @@ void LayoutReader::arguments() {
       if (problem.values[value].name == argumentName && !made.arguments.contains(value) &&
           name(problem.values[value].kind) == kind)
         found = value;
-    if (found < 0)
-      map.fail(map.at("name"), "the model has no " + kind + " (or it is given twice): " +
-                                   argumentName);
+    if (found < 0) {
+      bool isOfModel = kind == name(ValueKind::Parameter) || kind == name(ValueKind::Buffer) ||
+                       kind == name(ValueKind::Input);
+      map.fail(map.at("name"), "the model has no " + kind + " (or it is given twice" +
+                                   (isOfModel ? "" : ", or --loss or the batch is another") +
+                                   "): " + argumentName);
+    }
     made.arguments[found] = layout(map, problem.values[found].shape.size());
     map.finish();
   }
@@ -248,11 +256,25 @@ void LayoutReader::storage() {
   }
 }
 
+/// Of which model a plan with other ops is. It is of this one where it has all parameters, which
+/// have been read before the ops, and its ops are known.
+std::string LayoutReader::origin(bool isKnown) const {
+  for (ValueId value = 0; value < problem.arguments; ++value)
+    isKnown &= problem.values[value].kind != ValueKind::Parameter || made.arguments.contains(value);
+  if (!isKnown)
+    return "the plan is of another model";
+  return "the plan is of this model with other flags, such as --loss, --precision or the batch";
+}
+
 OpSharding LayoutReader::op(YamlMap &map, const Op &expected) {
   auto opName = map.get<std::string>("op"), location = map.get<std::string>("at", "");
-  if (opName != expected.name || location != expected.location)
+  if (opName != expected.name || location != expected.location) {
+    bool isKnown = std::any_of(problem.ops.begin(), problem.ops.end(), [&](const Op &other) {
+      return other.name == opName && other.location == location;
+    });
     map.fail(map.at("op"), "the model has " + expected.name + " (" + expected.location +
-                               ") here, the plan is of another model: " + opName);
+                               ") here, " + origin(isKnown) + ": " + opName);
+  }
   OpSharding result;
   result.factors = lists(map.at("factors"));
   if (result.factors.size() != expected.rule->factors.size())
@@ -275,9 +297,8 @@ OpSharding LayoutReader::op(YamlMap &map, const Op &expected) {
 void LayoutReader::ops() {
   std::vector<YamlMap> list = root.items("ops");
   if (list.size() != problem.ops.size())
-    root.fail(root.at("ops"), "the model has " + std::to_string(problem.ops.size()) +
-                                  " ops, the plan is of another model: " +
-                                  std::to_string(list.size()));
+    root.fail(root.at("ops"), "the model has " + std::to_string(problem.ops.size()) + " ops, " +
+                                  origin(true) + ": " + std::to_string(list.size()));
   for (size_t i = 0; i < list.size(); ++i)
     made.ops.push_back(op(list[i], problem.ops[i]));
 }
@@ -307,6 +328,12 @@ Plan PlanReader::run() {
 Result<Degrees> degreesFromYaml(const std::string &text, const std::string &file) {
   return readYaml<Degrees>(text, file, [&](const YAML::Node &node) {
     return readDegrees(YamlMap(node, file, "the plan").map("plan"));
+  });
+}
+
+Result<bool> hasDegreesAlone(const std::string &text, const std::string &file) {
+  return readYaml<bool>(text, file, [&](const YAML::Node &node) {
+    return node.IsMap() && node.size() == 1 && node["plan"].IsDefined();
   });
 }
 

@@ -10,6 +10,8 @@ static const Names<Recompute> recomputeNames = {
     {Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}};
 static const Names<Offload> offloadNames = {{Offload::None, "none"},
                                             {Offload::Optimizer, "optimizer"}};
+static const Names<TensorWeights> tensorWeightsNames = {{TensorWeights::Any, "any"},
+                                                        {TensorWeights::Split, "split"}};
 
 template <typename Word> static const char *nameOf(const Names<Word> &names, Word word) {
   for (auto [known, name] : names)
@@ -28,11 +30,15 @@ static std::optional<Word> fromName(const Names<Word> &names, const std::string 
 
 const char *name(Recompute kind) { return nameOf(recomputeNames, kind); }
 const char *name(Offload kind) { return nameOf(offloadNames, kind); }
+const char *name(TensorWeights kind) { return nameOf(tensorWeightsNames, kind); }
 std::optional<Recompute> recomputeFromName(const std::string &text) {
   return fromName(recomputeNames, text);
 }
 std::optional<Offload> offloadFromName(const std::string &text) {
   return fromName(offloadNames, text);
+}
+std::optional<TensorWeights> tensorWeightsFromName(const std::string &text) {
+  return fromName(tensorWeightsNames, text);
 }
 
 //===-- values in words ---------------------------------------------------===//
@@ -166,6 +172,7 @@ template <typename Word> static std::string wordsOf(const Names<Word> &names) {
 static std::string expected(ScheduleKind) { return wordsOf(schedule::allSchedules()); }
 static std::string expected(Recompute) { return wordsOf(recomputeNames); }
 static std::string expected(Offload) { return wordsOf(offloadNames); }
+static std::string expected(TensorWeights) { return wordsOf(tensorWeightsNames); }
 static std::string expected(bool) { return "on|off"; }
 static std::string expected(std::integral auto) { return "a positive integer"; }
 static std::string expected(const AxisOrder &) {

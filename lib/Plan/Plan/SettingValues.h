@@ -26,6 +26,9 @@ template <> inline std::optional<Recompute> fromText(const std::string &text) {
 template <> inline std::optional<Offload> fromText(const std::string &text) {
   return offloadFromName(text);
 }
+template <> inline std::optional<TensorWeights> fromText(const std::string &text) {
+  return tensorWeightsFromName(text);
+}
 template <> inline std::optional<AxisOrder> fromText(const std::string &text) {
   return orderFromName(text);
 }

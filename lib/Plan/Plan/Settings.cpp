@@ -108,6 +108,16 @@ static std::vector<Setting> meshSettings() {
        .about = [](const Degrees &, const SentenceFacts &) -> std::string {
          return "Sequence parallel: what tensor parallelism would leave whole (norms, residual "
                 "sums) is split along the sequence, which saves memory";
+       }},
+      {.name = "tp_weights",
+       .member = Member<TensorWeights>{&Degrees::tensorWeights, &Spec::tensorWeights},
+       .effort = Effort::Placement,
+       .topic = Topic::Layers,
+       .said = Said::IfSet,
+       .isDecided = [](const Degrees &d) { return d.tensorWeights == TensorWeights::Split; },
+       .about = [](const Degrees &, const SentenceFacts &) -> std::string {
+         return "Every weight matrix that tensor parallelism can cut is cut, also where exchanging "
+                "activations would be faster";
        }}};
 }
 

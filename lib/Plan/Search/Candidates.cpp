@@ -28,11 +28,7 @@ public:
               const SearchOptions &options, const SearchRange &range)
       : problem(problem), facts(facts), spec(spec), options(options), range(range) {}
 
-  /// Stages of less than a layer are for those who ask for them.
-  int64_t mostStages(const std::optional<int64_t> &pinned) const {
-    int64_t ops = static_cast<int64_t>(facts.lastForward) + 1;
-    return pinned || range.layers == 0 ? ops : std::min(ops, range.layers + 2);
-  }
+  int64_t mostStages(const std::optional<int64_t> &pinned) const;
 
   Candidates run() {
     if (!spec.groups.empty()) {
@@ -112,6 +108,17 @@ private:
 
 } // namespace
 
+/// Stages of less than a layer, and those without a product, are for those who ask for them.
+int64_t Enumeration::mostStages(const std::optional<int64_t> &pinned) const {
+  int64_t ops = static_cast<int64_t>(facts.lastForward) + 1;
+  if (pinned)
+    return ops;
+  int64_t products = std::count_if(problem.ops.begin(), problem.ops.begin() + ops,
+                                   [](const Op &op) { return op.flops > 0; });
+  int64_t most = std::max<int64_t>(1, std::min(ops, products));
+  return range.layers == 0 ? most : std::min(most, range.layers + 2);
+}
+
 /// Ranks with fewer tokens of a sequence have less to do than to send.
 int64_t Enumeration::mostContext() const {
   constexpr int64_t shortest = 2048;
@@ -186,7 +193,9 @@ std::string Enumeration::whyTooMany() const {
   add("tp", spec.tp.has_value(), largest(spec.tp, range.tensorParallel));
   add("cp", spec.cp.has_value(), largest(spec.cp, mostContext()));
   add("pp", spec.pp.has_value(), largest(executableOr(spec.pp), mostStages(spec.pp)));
-  return product < double(devices) ? "they are more than these make up: " + text : "";
+  return product < double(devices)
+             ? "degrees divide the number of devices, and those that do make up fewer: " + text
+             : "";
 }
 
 /// Why the degrees don't suit the problem, or "".
@@ -272,8 +281,10 @@ std::string Enumeration::cannotShare(const Degrees &degrees) {
   return "dp can be " + list + "no multiple of zero_group" + group;
 }
 
-/// Sets the ranks that share ZeRO's storage; false, with the reason, where these can't.
+/// Sets what is pinned of weights, and the ranks that share ZeRO's storage; false, with the reason,
+/// where these can't.
 bool Enumeration::shares(Degrees &degrees) {
+  degrees.tensorWeights = spec.tensorWeights.value_or(TensorWeights::Any);
   degrees.zeroGroup = spec.zeroGroup.value_or(0);
   int64_t most = 1;
   for (size_t group = 0; group < groupCount(degrees); ++group)

@@ -261,6 +261,8 @@ std::vector<SizedPlan> ClusterSizer::configurations(int64_t devices) {
     degrees.tp = tp;
     degrees.pp = pp;
     degrees.dp = devices / (tp * pp);
+    if (tp > 1) // what people mean by a row of tp
+      degrees.tensorWeights = TensorWeights::Split;
     degrees.microBatch = options.samples;
     degrees.numMicrobatches = trains ? options.microbatches : 1;
     bool known = std::find(meshes.begin(), meshes.end(), degrees) != meshes.end();

@@ -105,10 +105,34 @@ static Result<std::vector<CompletePlan>> completeBest(SearchState &state, bool a
   return result;
 }
 
+/// Where each rank brings its own samples, degrees decide the batch. What is told beside the best
+/// plan has its batch, or steps couldn't be compared.
+static void keepBatch(SearchState &state, std::vector<CompletePlan> &best) {
+  const int64_t batch = best.front().globalBatch();
+  std::erase_if(best, [&](const CompletePlan &plan) { return plan.globalBatch() != batch; });
+  for (const Estimate &estimate : state.found) {
+    if (best.size() > kRunnersUp)
+      break;
+    bool isKnown = std::any_of(best.begin(), best.end(), [&](const CompletePlan &other) {
+      return runnerUpOf(other.plan.degrees) == runnerUpOf(estimate.degrees);
+    });
+    if (isKnown || estimate.degrees.samples() != batch)
+      continue;
+    auto whole = completePlan(state.problem, state.cluster, state.shardings, estimate);
+    if (whole && whole->predicted.fits())
+      best.push_back(std::move(*whole));
+  }
+  std::stable_sort(best.begin() + 1, best.end(), [](const CompletePlan &a, const CompletePlan &b) {
+    return a.predicted.stepSeconds < b.predicted.stepSeconds;
+  });
+}
+
 static SearchOutcome answer(SearchState &state, bool anyMemory) {
   auto best = completeBest(state, anyMemory);
   if (!best)
     return best.error();
+  if (state.options.samplesPerRank && !anyMemory)
+    keepBatch(state, *best);
   CompletePlan &first = best->front();
   Result<Problem> planned = unfoldPlan(state.shardings, first);
   if (!planned)

@@ -359,6 +359,7 @@ ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees, const Stri
       ranksBelow(cluster, degrees, strides, {Axis::TP, Axis::CP, Axis::EP});
   Degrees inside;
   inside.tp = degrees.tp;
+  inside.tensorWeights = degrees.tensorWeights;
   inside.ep = degrees.ep;
   inside.cp = degrees.cp;
   inside.microBatch = degrees.microBatch;
@@ -366,7 +367,8 @@ ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees, const Stri
                         weighedMicrobatches(problem, degrees, devices)};
   if (strides != stridesOf(inside))
     options.strides = strides;
-  return {{degrees.tp, degrees.ep, degrees.cp, degrees.microBatch, joined, variant},
+  return {{degrees.tp, degrees.tensorWeights, degrees.ep, degrees.cp, degrees.microBatch, joined,
+           variant},
           inside,
           options};
 }

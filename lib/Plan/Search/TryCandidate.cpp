@@ -146,7 +146,8 @@ bool Trial::tryRecomputation(Degrees degrees, size_t &recompute) {
 
 void Trial::run(const Degrees &candidate) {
   std::vector<int64_t> groups = {candidate.zeroGroup};
-  if (!state.spec.zeroGroup) {
+  // Who asks for ZeRO-1 means all of dp, as a distributed optimizer has it.
+  if (!state.spec.zeroGroup && state.spec.zero != 1) {
     std::vector<int64_t> smaller = smallerZeroGroups(state, candidate);
     groups.insert(groups.end(), smaller.begin(), smaller.end());
   }

@@ -16,9 +16,9 @@ using sharding::TensorSharding;
 
 Choices::Choices(const Problem &problem, const ProblemFacts &facts, const OpBundles &bundles,
                  const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work,
-                 std::optional<bool> sequenceParallel)
+                 std::optional<bool> sequenceParallel, TensorWeights weights)
     : problem(problem), facts(facts), bundles(bundles), mesh(mesh), layouts(layouts), work(work),
-      sequenceParallel(sequenceParallel), dataAxes(mesh.ofDegree("dp")),
+      sequenceParallel(sequenceParallel), weights(weights), dataAxes(mesh.ofDegree("dp")),
       expertAxes(mesh.ofDegree("ep")), sequenceAxes(mesh.ofDegree("cp")),
       tensorAxes(mesh.ofDegree("tp")) {}
 
@@ -166,6 +166,27 @@ void Choices::assignTensor(const OpBundle &bundle, const Assignment &start,
   }
 }
 
+/// Leaves the choices that cut the weight of a product over all of tp, if there are any.
+void Choices::keepSplitWeights(OpId id, std::vector<Assignment> &all) const {
+  const Op &op = problem.ops[id];
+  if (weights == TensorWeights::Any || op.kind != OpKind::Contraction)
+    return;
+  for (size_t operand = 0; operand < op.operands.size(); ++operand) {
+    if (problem.values[op.operands[operand]].kind != ValueKind::Parameter)
+      continue;
+    auto isWhole = [&](const Assignment &assignment) {
+      TensorSharding weight = operandSharding(op.rule, assignment.first, operand);
+      return std::any_of(tensorAxes.begin(), tensorAxes.end(), [&](AxisId axis) {
+        return std::none_of(weight.dims.begin(), weight.dims.end(), [&](const AxisList &axes) {
+          return std::find(axes.begin(), axes.end(), axis) != axes.end();
+        });
+      });
+    };
+    if (!std::all_of(all.begin(), all.end(), isWhole))
+      std::erase_if(all, isWhole);
+  }
+}
+
 /// Whether ep may split the factor that counts experts.
 static bool maySplitExperts(const Op &op, FactorId factor) {
   return factor >= 0 && (op.rule->factors[factor].kind == FactorKind::Parallel ||
@@ -189,6 +210,7 @@ std::vector<Choices::Assignment> Choices::enumerate(const OpBundle &bundle) cons
       return true;
     return !sharding::check(op.rule, assignment.first, mesh).empty();
   });
+  keepSplitWeights(id, all);
   return all;
 }
 

@@ -86,14 +86,15 @@ ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts
                                const Cluster &cluster, const Degrees &degrees,
                                const SolverOptions &options)
     : problem(problem), facts(facts), degrees(degrees),
-      secondsPerByte(options.mostHeld ? 0 : options.secondsPerByte),
-      tableLimit(options.tableLimit), mostHeld(options.mostHeld), forced(options.forced),
-      numMicrobatches(double(options.numMicrobatches ? options.numMicrobatches
-                                                     : problem.numMicrobatches)),
+      secondsPerByte(options.mostHeld ? 0 : options.secondsPerByte), tableLimit(options.tableLimit),
+      mostHeld(options.mostHeld), forced(options.forced),
+      numMicrobatches(
+          double(options.numMicrobatches ? options.numMicrobatches : problem.numMicrobatches)),
       mesh(meshFor(problem, facts, degrees, options)),
       model(cluster, options.devices ? options.devices : degrees.devices()),
       work(problem, facts, model), layouts(mesh, model), bundles(problem, facts),
-      choices(problem, facts, bundles, mesh, layouts, work, options.sequenceParallel) {}
+      choices(problem, facts, bundles, mesh, layouts, work, options.sequenceParallel,
+              degrees.tensorWeights) {}
 
 ShardingId ShardingSolver::complete(ShardingId layout) {
   TensorSharding sharding = layouts[layout];

@@ -22,8 +22,8 @@ llvm::FailureOr<Tensor> groupNorm(Conversion &node, const Tensor &input, int64_t
 
 /// Why batch norm is refused where it would normalize by the batch's statistics.
 inline constexpr const char *kTrainingBatchNorm =
-    "in training mode is not supported; export the model in eval mode (model.eval()), in which it "
-    "normalizes by its running statistics; training leaves these as they are";
+    "in training mode is not supported; in eval mode it normalizes by its running statistics, "
+    "which training leaves as they are";
 
 struct BatchStatistics {
   const Tensor *mean, *variance; ///< per channel

@@ -21,6 +21,9 @@ inline constexpr ScheduleKind kDefaultSchedule = ScheduleKind::OneFOneB;
 
 enum class Recompute : uint8_t { None, Selective, Full };
 enum class Offload : uint8_t { None, Optimizer };
+/// What tensor parallelism does with weight matrices. Any: cuts them, or leaves them whole and
+/// exchanges activations, whichever is faster. Split: cuts each that can be cut, as Megatron does.
+enum class TensorWeights : uint8_t { Any, Split };
 
 /// The largest degree of parallelism, number of devices and batch.
 inline constexpr int64_t kMostDegree = int64_t{1} << 24;
@@ -45,6 +48,7 @@ struct StageGroup {
 struct Degrees {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   bool sp = false;
+  TensorWeights tensorWeights = TensorWeights::Any;
   int zero = 0;
   /// How many of the model's repeated blocks are stored by that level of ZeRO, where all
   /// else is stored by the one below; 0: all alike.

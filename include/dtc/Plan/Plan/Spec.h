@@ -10,6 +10,7 @@ namespace dtc::plan {
 struct Spec {
   std::optional<int64_t> dp, tp, pp, cp, ep;
   std::optional<bool> sp;
+  std::optional<TensorWeights> tensorWeights;
   std::optional<int> zero;
   std::optional<int64_t> zeroGroup, chunks, microBatch;
   std::optional<ScheduleKind> schedule;
@@ -50,7 +51,9 @@ using schedule::name;
 using schedule::scheduleFromName;
 const char *name(Recompute kind);
 const char *name(Offload kind);
+const char *name(TensorWeights kind);
 std::optional<Recompute> recomputeFromName(const std::string &name);
 std::optional<Offload> offloadFromName(const std::string &name);
+std::optional<TensorWeights> tensorWeightsFromName(const std::string &name);
 
 } // namespace dtc::plan

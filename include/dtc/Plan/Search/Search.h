@@ -10,15 +10,25 @@
 
 namespace dtc::plan {
 
+/// What a plan that is not the chosen one has.
+struct Alternative {
+  Degrees degrees;
+  Prediction predicted;
+};
+
+/// What suits the model better than a number of devices that shares few divisors with the batch.
+/// 65 devices have one copy of the model for a batch of 256, and 64 have 64 copies.
+struct Advice {
+  std::optional<Alternative> fewer; ///< faster on some of the devices
+  bool isOnlyWay = false;           ///< there is no plan on all of them
+  int64_t globalBatch = 0;          ///< the next one that all devices can share; 0: none
+};
+
 struct SearchResult {
   Plan plan;
   Prediction predicted;
   /// What was planned: the given problem, for the samples of one call under this plan.
   Problem problem;
-  struct Alternative {
-    Degrees degrees;
-    Prediction predicted;
-  };
   std::vector<Alternative> alternatives; ///< best first, without the chosen one
   /// Upper bound on (found - optimal) / optimal of the shardings under the
   /// chosen mesh; 0 when solved exactly.
@@ -26,6 +36,7 @@ struct SearchResult {
   SolverOptions solver; ///< what the shardings were solved for
   /// Nothing was left to search but what costs no memory.
   bool pinned = false;
+  Advice advice = {}; ///< as adviseOn gives it
 };
 
 struct Setting;
@@ -54,6 +65,8 @@ struct SearchFailure {
   std::string message; ///< without what is short
   ErrorCategory category;
   std::optional<Shortage> shortage; ///< where plans exist, but memory is too small
+  Advice advice = {};               ///< as adviseOn gives it
+  int64_t devices = 0;              ///< that the advice is about
 };
 
 using SearchOutcome = Result<SearchResult, SearchFailure>;
@@ -92,5 +105,10 @@ struct SearchOptions {
 /// is returned even when it doesn't fit (prediction.fits() says so). Errors: Usage
 /// where the SPEC can't be honoured, NoPlan where nothing fits, with what is short.
 SearchOutcome search(const Problem &problem, const Cluster &cluster, const SearchOptions &options);
+
+/// Adds advice to what a search found, or to why it found nothing. Only a number of devices that
+/// doesn't divide the batch, with all degrees open, has any.
+void adviseOn(SearchOutcome &found, const Problem &problem, const Cluster &cluster,
+              const SearchOptions &options);
 
 } // namespace dtc::plan

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "dtc/Plan/Cost/OpWork.h"
+#include "dtc/Plan/Plan/Plan.h"
 #include "dtc/Plan/Shard/OpBundles.h"
 #include "dtc/Plan/Shard/TensorShardings.h"
 
@@ -30,7 +31,7 @@ class Choices {
 public:
   Choices(const Problem &problem, const ProblemFacts &facts, const OpBundles &bundles,
           const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work,
-          std::optional<bool> sequenceParallel);
+          std::optional<bool> sequenceParallel, TensorWeights weights);
 
   /// The outcomes of all choices of bundles of this kind, without those that look
   /// the same from outside and cost more.
@@ -52,6 +53,7 @@ private:
   bool isWhole(const Op &op) const;
   bool maySplit(OpId op, sharding::FactorId factor) const;
   bool mustSplitSequence(const Op &op) const;
+  void keepSplitWeights(OpId op, std::vector<Assignment> &all) const;
 
   const Problem &problem;
   const ProblemFacts &facts;
@@ -60,6 +62,7 @@ private:
   TensorShardings &layouts;
   const OpWork &work;
   std::optional<bool> sequenceParallel;
+  TensorWeights weights;
   sharding::AxisList dataAxes, expertAxes, sequenceAxes, tensorAxes;
   std::map<int, std::vector<ChoiceOutcome>> cache;
 };

@@ -158,7 +158,7 @@ TEST(PlanSearch, HoldsNoMoreCopiesOfWeightsThanFitWhereThatIsFaster) {
   SearchResult chosen = best(problem, 4, "auto", on);
   EXPECT_EQ(chosen.plan.degrees.tp, 4);
   EXPECT_TRUE(chosen.predicted.fits());
-  for (const SearchResult::Alternative &other : chosen.alternatives)
+  for (const Alternative &other : chosen.alternatives)
     EXPECT_EQ(other.degrees.zero, 0); // nothing to store apart
   SearchResult pipelined = best(problem, 4, "pp=4", on);
   EXPECT_TRUE(pipelined.predicted.fits());

@@ -66,12 +66,14 @@ TEST(Search, SaysWhyNoMeshIsPossible) {
   EXPECT_EQ(refusal(layers(16), 4, "dp=2,tp=2,micro_batch=3", ErrorCategory::NoPlan),
             "no plan for 4 devices: with dp=2 a rank has 8 samples, which can't be cut into "
             "microbatches of 3");
-  EXPECT_EQ(refusal(layers(16), 512, "dp=1", ErrorCategory::NoPlan),
-            "no plan for 512 devices: they are more than these make up: dp=1, tp up to 8, cp up to "
-            "1, pp up to 1");
-  EXPECT_EQ(refusal(layers(16), 4096, "auto", ErrorCategory::NoPlan),
-            "no plan for 4096 devices: they are more than these make up: dp up to 16 (of a batch "
-            "of 16), tp up to 8, cp up to 1, pp up to 1");
+  EXPECT_EQ(
+      refusal(layers(16), 512, "dp=1", ErrorCategory::NoPlan),
+      "no plan for 512 devices: degrees divide the number of devices, and those that do make up "
+      "fewer: dp=1, tp up to 8, cp up to 1, pp up to 1");
+  EXPECT_EQ(
+      refusal(layers(16), 4096, "auto", ErrorCategory::NoPlan),
+      "no plan for 4096 devices: degrees divide the number of devices, and those that do make "
+      "up fewer: dp up to 16 (of a batch of 16), tp up to 8, cp up to 1, pp up to 1");
 }
 
 TEST(Search, WhatCostsLeastToChangeIsUnpinnedFirst) {

@@ -234,7 +234,7 @@ TEST(StageGroups, SearchHybridShardingAndContextParallelism) {
   auto allFound = [&](const char *spec) {
     SearchResult result = best(problem, slow.devices(), spec, slow);
     std::vector<Degrees> all = {result.plan.degrees};
-    for (const SearchResult::Alternative &other : result.alternatives)
+    for (const Alternative &other : result.alternatives)
       all.push_back(other.degrees);
     return all;
   };

@@ -1,0 +1,66 @@
+#include "Conditions.h"
+
+#include <algorithm>
+
+namespace dtc::driver {
+
+using report::Condition;
+
+static const char *nameOf(training::Precision precision) {
+  switch (precision) {
+  case training::Precision::F32:
+    return "fp32";
+  case training::Precision::BF16:
+    return "bf16";
+  case training::Precision::F16:
+    return "fp16";
+  }
+  return "";
+}
+
+static const char *nameOf(training::OptimizerKind optimizer) {
+  switch (optimizer) {
+  case training::OptimizerKind::Sgd:
+    return "sgd";
+  case training::OptimizerKind::Adam:
+    return "adam";
+  case training::OptimizerKind::AdamW:
+    return "adamw";
+  }
+  return "";
+}
+
+static Condition batchOf(const Request &request, const Planned &planned) {
+  Condition batch{"global-batch", std::to_string(planned.problem.globalBatch())};
+  if (request.globalBatch)
+    return batch;
+  batch.isAssumed = true;
+  int64_t samples = std::max<int64_t>(planned.model.fileBatch, 1);
+  batch.reason = planned.model.fileBatch > 0
+                     ? "the file's " + std::to_string(samples) + " for each data-parallel rank"
+                     : "1 for each data-parallel rank";
+  return batch;
+}
+
+static std::string clusterName(const Request &request) {
+  bool isMeasured = request.cluster.sharedMemory && !request.cluster.contractions.empty();
+  bool isAsked = request.options.given.contains("--cluster");
+  return request.options.cluster + (isMeasured && !isAsked ? " as measured" : "");
+}
+
+std::vector<Condition> conditionsOf(const Request &request, const Planned &planned) {
+  const Options &options = request.options;
+  auto isAssumed = [&](const char *flag) { return !options.given.contains(flag); };
+  std::vector<Condition> conditions = {
+      {"precision", nameOf(options.train.precision), isAssumed("--precision")},
+      batchOf(request, planned)};
+  if (planned.problem.tokensPerSample > 0)
+    conditions.push_back({"sequence", std::to_string(planned.problem.tokensPerSample)});
+  conditions.push_back({"loss", options.loss, isAssumed("--loss")});
+  if (options.train.loss != training::LossKind::None)
+    conditions.push_back({"optimizer", nameOf(options.train.optimizer), isAssumed("--optimizer")});
+  conditions.push_back({"cluster", clusterName(request), isAssumed("--cluster")});
+  return conditions;
+}
+
+} // namespace dtc::driver

@@ -1,0 +1,61 @@
+#include "OwnCluster.h"
+
+#include "WriteText.h"
+
+#include "dtc-rt/MappedFile.h"
+
+#include "llvm/TargetParser/Host.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+namespace dtc::driver {
+
+namespace fs = std::filesystem;
+
+static std::string variable(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// Empty where nothing is to be kept, or there is no place for it.
+static std::string measuredFile() {
+  if (std::string asked = variable("DTC_CALIBRATION"); !asked.empty())
+    return asked == "off" ? "" : asked;
+  fs::path cache = variable("XDG_CACHE_HOME");
+  if (cache.empty() && !variable("HOME").empty())
+    cache = fs::path(variable("HOME")) / ".cache";
+  if (!cache.is_absolute())
+    return "";
+  int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  return cache / "dtc" /
+         ("cpu-" + llvm::sys::getHostCPUName().str() + "-" + std::to_string(cores) + ".yaml");
+}
+
+static Outcome<plan::Cluster> load(const std::string &nameOrFile) {
+  auto cluster = plan::loadCluster(nameOrFile);
+  if (!cluster)
+    return fail(cluster.error());
+  return std::move(*cluster);
+}
+
+Outcome<plan::Cluster> ownCluster(bool measures) {
+  std::string file = measuredFile();
+  std::error_code error;
+  if (!file.empty() && fs::exists(file, error))
+    return load(file);
+  if (!file.empty() && measures)
+    fs::create_directories(fs::path(file).parent_path(), error);
+  if (file.empty() || !measures || !rt::OutputFile::create(file, 0))
+    return load("cpu");
+  std::cerr << "measuring this machine, once: " << file
+            << " (--cluster cpu or DTC_CALIBRATION=off do without)\n";
+  if (ExitCode code = writeText(file, plan::toYaml(measureMachine())); code != ExitCode::Done)
+    return code;
+  return load(file);
+}
+
+} // namespace dtc::driver
