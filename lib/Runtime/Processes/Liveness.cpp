@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kBeat = std::chrono::seconds(1);
 /// Beats are counted, not timed: where all processes are suspended and go on, none is missing.
-constexpr int kMostSilentBeats = 8;
+constexpr int kMostSilentBeats = 6;
 /// A rank that was silent as long as this doesn't answer.
 constexpr int kSilentBeats = 2;
 /// After which silence shows.

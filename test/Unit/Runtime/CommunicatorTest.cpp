@@ -53,7 +53,7 @@ private:
     launch.rank = launch.localRank = rank;
     launch.worldSize = launch.localWorldSize = ranks;
     launch.port = static_cast<uint16_t>(20000 + ::getpid() % 10000);
-    launch.token = testing::UnitTest::GetInstance()->current_test_info()->name();
+    launch.token = "tests of process " + std::to_string(::getpid());
     auto world = ProcessWorld::connect(launch, limit);
     if (!world)
       return world.status();
@@ -378,9 +378,11 @@ TEST_P(CommunicatorTest, DifferentCallsAreNoticed) {
   EXPECT_FALSE(statuses[1].isOk());
 }
 
-TEST_P(CommunicatorTest, TheRankThatOthersWaitForIsNamed) {
-  if (!GetParam())
-    GTEST_SKIP() << "threads name the rank that they wait for themselves";
+/// What only processes need to find out.
+class ProcessesTest : public CommunicatorTest {};
+INSTANTIATE_TEST_SUITE_P(Ranks, ProcessesTest, testing::Values(true));
+
+TEST_P(ProcessesTest, TheRankThatOthersWaitForIsNamed) {
   std::atomic<int> ended{0};
   auto statuses = onRanks(3, [&](Communicator &c) {
     Status status = Status::ok();
