@@ -208,8 +208,7 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
     return speakers.status();
   if (Status status = loadCode(**platform, *package); !status.isOk())
     return status;
-  Result<DataSet> data =
-      options.data.empty() ? DataSet() : DataSet::open(options.data, manifest);
+  Result<DataSet> data = options.data.empty() ? DataSet() : DataSet::open(options.data, manifest);
   if (!data)
     return data.status();
   Result<WeightReader> weights = WeightReader::open(*package, options.seed);
