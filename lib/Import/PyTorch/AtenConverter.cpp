@@ -3,6 +3,7 @@
 #include "dtc/Import/Build/Elementwise.h"
 
 #include <map>
+#include <utility>
 
 using namespace mlir;
 
@@ -19,6 +20,7 @@ const AtenTable &atenConverters() {
     addActivations(all);
     addCreation(all);
     addMovement(all);
+    addParts(all);
     addLookups(all);
     addContractions(all);
     addReductions(all);
@@ -282,7 +284,10 @@ InFlightDiagnostic AtenConverter::error() const {
   InFlightDiagnostic diagnostic = emitError(file) << "node " << node.name << " (" << node.op;
   if (!node.source.empty())
     diagnostic << ", " << node.source;
-  return std::move(diagnostic) << "): ";
+  diagnostic << "): ";
+  if (std::exchange(reported, true))
+    diagnostic.abandon();
+  return diagnostic;
 }
 
 Type promoted(const AtenConverter::Operand &a, const AtenConverter::Operand &b) {

@@ -25,6 +25,7 @@ void addComparisons(AtenTable &table);
 void addActivations(AtenTable &table);
 void addCreation(AtenTable &table);
 void addMovement(AtenTable &table);
+void addParts(AtenTable &table);
 void addLookups(AtenTable &table);
 void addContractions(AtenTable &table);
 void addReductions(AtenTable &table);
@@ -90,6 +91,7 @@ public:
     return failed(tensor) ? llvm::failure() : define(0, std::move(*tensor));
   }
 
+  /// Of an operator only the first error is reported.
   mlir::InFlightDiagnostic error() const override;
 
 private:
@@ -98,6 +100,7 @@ private:
 
   llvm::StringMap<Tensor> &values;
   mlir::Location file;
+  mutable bool reported = false;
 };
 
 /// What arithmetic between the operands is done in, as PyTorch promotes them.

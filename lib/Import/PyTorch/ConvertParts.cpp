@@ -1,0 +1,230 @@
+// Operators that take tensors apart and join them.
+#include "AtenConverter.h"
+
+#include "dtc/Import/Build/Elementwise.h"
+#include "dtc/Import/Build/Movement.h"
+
+#include "dtc-io/CheckedSize.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+/// Where a slice runs along a dimension, as Python has it.
+static LogicalResult convertSlice(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank(), 0);
+  if (failed(dim))
+    return failure();
+  const int64_t size = self->shape()[*dim];
+  auto start = node.integer("start", 0), end = node.integer("end", size);
+  auto step = node.integer("step", 1);
+  if (failed(start) || failed(end) || failed(step))
+    return failure();
+  if (*step < 1)
+    return node.error() << "has a step below 1: " << *step;
+  auto within = [&](int64_t at) {
+    return std::clamp<int64_t>(at < 0 && at >= -size ? at + size : at, 0, size);
+  };
+  const int64_t from = within(*start), to = std::max(within(*end), from);
+  const int64_t count = (to - from) / *step + ((to - from) % *step != 0);
+  return node.define(sliceTensor(node, *self, *dim, from, count, *step));
+}
+
+static LogicalResult convertNarrow(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto length = node.integer("length"), start = node.integer("start");
+  if (failed(self) || failed(length) || failed(start))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank());
+  if (failed(dim))
+    return failure();
+  const int64_t size = self->shape()[*dim];
+  const int64_t from = *start < 0 ? *start + size : *start;
+  if (from < 0 || from > size || *length < 0 || *length > size - from)
+    return node.error() << "takes elements outside of the " << size << " there are";
+  return node.define(sliceTensor(node, *self, *dim, from, *length));
+}
+
+/// One slice along a dimension, which vanishes.
+static Tensor pick(AtenConverter &node, const Tensor &tensor, int64_t dim, int64_t index) {
+  Shape shape = tensor.shape();
+  shape.erase(shape.begin() + dim);
+  return reshapeTensor(node, sliceTensor(node, tensor, dim, index, 1), shape);
+}
+
+static LogicalResult convertSelect(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank());
+  auto index =
+      failed(dim) ? FailureOr<int64_t>(failure()) : node.axisOf("index", self->shape()[*dim]);
+  return failed(index) ? failure() : node.define(pick(node, *self, *dim, *index));
+}
+
+static LogicalResult convertUnbind(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank(), 0);
+  if (failed(dim))
+    return failure();
+  const int64_t size = self->shape()[*dim];
+  if (failed(node.chargeNodes(size)))
+    return failure();
+  for (int64_t i = 0; i < size; ++i)
+    if (failed(node.define(i, pick(node, *self, *dim, i))))
+      return failure();
+  return success();
+}
+
+/// The sizes of the parts: given, all of one size but the last, or as many as are asked for.
+static FailureOr<Shape> partSizes(AtenConverter &node, int64_t size) {
+  if (node.op() == "aten.split_with_sizes" || node.overload() == "sizes")
+    return node.integers(node.has("split_sizes") ? "split_sizes" : "split_size");
+  const bool chunks = node.op() == "aten.chunk";
+  auto number = node.integer(chunks ? "chunks" : "split_size");
+  if (failed(number))
+    return failure();
+  if (*number < 1)
+    return LogicalResult(node.error() << "cannot make parts of a tensor: " << *number);
+  const int64_t part = chunks ? std::max<int64_t>((size - 1) / *number + 1, 1) : *number;
+  if (failed(node.chargeNodes(size / part + 1)))
+    return failure();
+  Shape sizes;
+  for (int64_t done = 0; done < size; done += sizes.back())
+    sizes.push_back(std::min(part, size - done));
+  return sizes;
+}
+
+static LogicalResult convertSplit(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank(), 0);
+  if (failed(dim))
+    return failure();
+  auto sizes = partSizes(node, self->shape()[*dim]);
+  if (failed(sizes))
+    return failure();
+  io::CheckedSize all = 0;
+  for (int64_t size : *sizes)
+    all = all + io::CheckedSize(size);
+  if (!all || *all != self->shape()[*dim])
+    return node.error() << "has parts that are not the whole: " << listed(*sizes);
+  int64_t done = 0;
+  for (auto [i, size] : llvm::enumerate(*sizes)) {
+    if (failed(node.define(i, sliceTensor(node, *self, *dim, done, size))))
+      return failure();
+    done += size;
+  }
+  return success();
+}
+
+static LogicalResult convertCat(AtenConverter &node) {
+  auto parts = node.tensors("tensors");
+  if (failed(parts))
+    return failure();
+  // Empty tensors of one dimension join anything.
+  llvm::erase_if(*parts, [](const Tensor &part) { return part.shape() == Shape{0}; });
+  if (parts->empty())
+    return node.error() << "joins no tensors";
+  auto dim = node.axisOf("dim", parts->front().rank(), 0);
+  return failed(dim) ? failure() : node.define(concatTensors(node, *parts, *dim));
+}
+
+static LogicalResult convertStack(AtenConverter &node) {
+  auto parts = node.tensors("tensors");
+  if (failed(parts))
+    return failure();
+  if (parts->empty())
+    return node.error() << "joins no tensors";
+  auto dim = node.axisOf("dim", parts->front().rank() + 1, 0);
+  if (failed(dim) || failed(node.chargeNodes(parts->size())))
+    return failure();
+  for (Tensor &part : *parts) {
+    if (part.rank() < *dim)
+      return node.error() << "joins tensors of different ranks";
+    Shape shape = part.shape();
+    shape.insert(shape.begin() + *dim, 1);
+    part = reshapeTensor(node, part, shape);
+  }
+  return node.define(concatTensors(node, *parts, *dim));
+}
+
+/// Pairs from the last dimension backwards: [left, right, top, bottom].
+static LogicalResult convertPad(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto amounts = node.integers("pad");
+  auto mode = node.text("mode", "constant");
+  auto value = node.number("value", 0);
+  if (failed(self) || failed(amounts) || failed(mode) || failed(value))
+    return failure();
+  const int64_t rank = self->rank(), pairs = amounts->size() / 2;
+  if (*mode != "constant" || amounts->size() % 2 != 0 || pairs > rank)
+    return node.error() << "is supported with constants in its dimensions only";
+  Shape low(rank, 0), high(rank, 0), shape = self->shape();
+  for (int64_t i = 0; i < pairs; ++i) {
+    const int64_t before = (*amounts)[2 * i], after = (*amounts)[2 * i + 1];
+    if (before < 0 || after < 0 || before > INT32_MAX || after > INT32_MAX)
+      return node.error() << "cuts its input, or pads it too much: " << listed(*amounts);
+    low[rank - 1 - i] = before;
+    high[rank - 1 - i] = after;
+    shape[rank - 1 - i] += before + after;
+  }
+  if (failed(node.checkShape(shape)))
+    return failure();
+  return node.define(pad(node.emit, node.value(*self), low, high, *value));
+}
+
+/// Differences of neighbours along a dimension, where `prepend` and `append` stand before and
+/// behind.
+static LogicalResult convertDiff(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto n = node.integer("n", 1);
+  if (failed(self) || failed(n))
+    return failure();
+  if (*n != 1)
+    return node.error() << "is supported once only: " << *n;
+  auto dim = node.axisOf("dim", self->rank(), -1);
+  if (failed(dim))
+    return failure();
+  SmallVector<Tensor> parts = {*self};
+  for (const char *name : {"prepend", "append"}) {
+    if (!node.has(name))
+      continue;
+    auto part = node.tensor(name);
+    if (failed(part))
+      return failure();
+    parts.insert(StringRef(name) == "prepend" ? parts.begin() : parts.end(), *part);
+  }
+  auto all = concatTensors(node, parts, *dim);
+  if (failed(all))
+    return failure();
+  const int64_t count = all->shape()[*dim] - 1;
+  if (count < 1)
+    return node.error() << "has no neighbours";
+  const bool bits = all->element().isInteger(1);
+  return node.define(binary(node, bits ? "Xor" : "Sub", sliceTensor(node, *all, *dim, 1, count),
+                            sliceTensor(node, *all, *dim, 0, count)));
+}
+
+void addParts(AtenTable &table) {
+  table["aten.slice"] = convertSlice;
+  table["aten.narrow"] = convertNarrow;
+  table["aten.select"] = convertSelect;
+  table["aten.unbind"] = convertUnbind;
+  for (const char *op : {"aten.split", "aten.split_with_sizes", "aten.chunk"})
+    table[op] = convertSplit;
+  for (const char *op : {"aten.cat", "aten.concat"})
+    table[op] = convertCat;
+  table["aten.stack"] = convertStack;
+  for (const char *op : {"aten.pad", "aten.constant_pad_nd"})
+    table[op] = convertPad;
+  table["aten.diff"] = convertDiff;
+}
+
+} // namespace dtc::import
