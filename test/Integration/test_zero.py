@@ -50,6 +50,24 @@ def test_final_weights_are_those_of_pytorch(trainer, model, recipe, devices, pla
 
 
 @pytest.mark.parametrize("model,recipe,plan", [
+    ("gpt2", "adamw", "pp=2,dp=2,zero=3,schedule=interleaved,chunks=2,micro_batch=1"),
+    ("gpt2", "adamw", "pp=2,dp=2,zero=2,schedule=gpipe,micro_batch=2"),
+    ("t5", "sgd", "pp=2,dp=2,zero=3,schedule=1f1b,micro_batch=1"),
+    ("moe", "adamw", "dp=2,ep=2,zero=3"),  # experts are divided over dp, all else over dp and ep
+])
+def test_other_schedules_and_graphs(trainer, model, recipe, plan):
+    expected = reference(model, recipe)
+    run = trainer.train(model, model, *expected["flags"], devices=4, plan=plan)
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+def test_recomputation_with_zero_is_refused(tmp_path):
+    outcome = call("dtc", "compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "cross_entropy", "--plan",
+                   "dp=2,zero=3,recompute=full", "--global-batch", 8, "-o", tmp_path / "model.dtc")
+    assert outcome.code == 2 and "not implemented yet: zero=3 with recompute=full" in outcome.error_line()
+
+
+@pytest.mark.parametrize("model,recipe,plan", [
     ("gpt2", "sgd", "dp=2,zero=3"), ("mlp", "nesterov", "dp=2,zero=2"), ("mlp", "sgd", "dp=2,zero=1")])
 def test_sgd(trainer, model, recipe, plan):
     """Without momentum there is no state to divide; gradients and parameters are all the same."""
