@@ -92,9 +92,15 @@ private:
     };
     if (owned.contains(root))
       return refuse("changes an input or a weight in place: " + root);
-    auto isReadLater = [&](const std::string &other) {
+    auto reads = [&](const std::string &other) {
       auto found = lastRead.find(other);
       return other != name && found != lastRead.end() && found->second > at;
+    };
+    // Earlier names of a value may be what the program still calls it.
+    auto isReadLater = [&](const std::string &other) {
+      return reads(other) || llvm::any_of(renamed, [&](const auto &pair) {
+               return pair.second == other && reads(pair.first);
+             });
     };
     for (const auto &[other, of] : roots)
       if (of == root && other != now && isReadLater(other))
@@ -109,7 +115,7 @@ private:
     for (auto &[from, to] : renamed)
       if (to == now)
         to = node.results[0];
-    renamed[name] = node.results[0];
+    renamed[name] = renamed[now] = node.results[0];
     return success();
   }
 
