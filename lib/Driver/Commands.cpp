@@ -12,21 +12,6 @@
 
 namespace dtc::driver {
 
-static report::PlanFacts factsOf(const Request &request, const Planned &planned) {
-  return {planned.problem,
-          planned.search,
-          request.cluster,
-          request.options.devices,
-          planned.planningSeconds,
-          planned.workspace.get(),
-          conditionsOf(request, planned)};
-}
-
-/// `--report`: what it takes to allow the page its own style sheet alone.
-static std::string digest(const std::string &text) {
-  return llvm::encodeBase64(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)));
-}
-
 static ExitCode writeResult(const std::string &path, const plan::Result<std::string> &text) {
   return text ? writeText(path, *text) : fail(text.error());
 }

@@ -1,8 +1,7 @@
 // The processor of this machine as a cluster: measured once, and kept in a file.
 #pragma once
 
-#include "Outcome.h"
-
+#include "dtc/Driver/Outcome.h"
 #include "dtc/Plan/Plan/Cluster.h"
 
 namespace dtc::driver {
