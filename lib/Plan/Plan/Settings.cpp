@@ -223,7 +223,6 @@ static std::vector<Setting> placementSettings() {
            .topic = Topic::Placement,
            .said = Said::IfSet,
            .isPlain = hasDefaultPlacement,
-           .isExecutable = hasDefaultPlacement,
            .about = [](const Degrees &, const SentenceFacts &) -> std::string {
              return "How the axes lie on the devices, innermost first: ranks of the first are "
                     "neighbours";

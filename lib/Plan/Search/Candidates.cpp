@@ -230,10 +230,8 @@ std::string Enumeration::whyNot(const Degrees &degrees) const {
                       std::to_string(ranks);
 }
 
-/// The same for the order of axes; what is compiled has the default one.
+/// The same for the order of axes.
 std::string Enumeration::whyNotPlaced(const Degrees &degrees) const {
-  if (options.executable && !hasDefaultPlacement(degrees))
-    return "not implemented yet: order=" + name(degrees.order);
   return plan::whyNotPlaced(degrees, range.severalTypes);
 }
 
