@@ -19,12 +19,9 @@ static ExitCode writeResult(const std::string &path, const plan::Result<std::str
 /// `--save-plan`, `--trace` and `--report`.
 static ExitCode savePlan(const Request &request, const Planned &planned) {
   const Options &options = request.options;
-  if (!options.savePlan.empty()) {
-    std::string text = planned.toSave ? plan::toYaml(planned.toSave->plan, planned.toSave->problem)
-                                      : plan::toYaml(planned.search.plan, planned.problem);
-    if (ExitCode code = writeText(options.savePlan, text); code != ExitCode::Done)
+  if (!options.savePlan.empty())
+    if (ExitCode code = writeText(options.savePlan, yamlOf(planned)); code != ExitCode::Done)
       return code;
-  }
   report::PlanFacts facts = factsOf(request, planned);
   if (!options.trace.empty())
     if (ExitCode code = writeResult(options.trace, report::planTrace(facts));

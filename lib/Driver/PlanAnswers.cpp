@@ -38,6 +38,11 @@ std::vector<std::string> warningsOf(const Request &request, const Planned &plann
   return report::planWarnings(factsOf(request, planned), isBf16);
 }
 
+std::string yamlOf(const Planned &planned) {
+  return planned.toSave ? plan::toYaml(planned.toSave->plan, planned.toSave->problem)
+                        : plan::toYaml(planned.search.plan, planned.problem);
+}
+
 /// What it takes to allow the page its own style sheet alone.
 static std::string digest(const std::string &text) {
   return llvm::encodeBase64(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)));

@@ -17,6 +17,9 @@ Outcome<Planned> planModel(Environment &env, const Request &request, const impor
 
 std::vector<std::string> warningsOf(const Request &request, const Planned &planned);
 
+/// The file of `--save-plan`.
+std::string yamlOf(const Planned &planned);
+
 /// The page of `--report`.
 plan::Result<std::string> pageOf(const Request &request, const Planned &planned);
 

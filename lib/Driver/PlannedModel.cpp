@@ -26,7 +26,7 @@ PlannedModel::PlannedModel(std::unique_ptr<State> state) : state(std::move(state
 PlannedModel::~PlannedModel() = default;
 
 Outcome<std::unique_ptr<PlannedModel>> PlannedModel::create(Options options) {
-  options.onlyPlan = options.exactCalls = true;
+  options.onlyPlan = options.keepsPlan = true;
   auto state = std::make_unique<State>(options);
   auto request = readRequest(options);
   if (!request)
@@ -53,9 +53,7 @@ std::string PlannedModel::json() const {
   return planJson(state->facts(), state->planned->explanation, {});
 }
 
-std::string PlannedModel::yaml() const {
-  return plan::toYaml(state->planned->search.plan, state->planned->problem);
-}
+std::string PlannedModel::yaml() const { return yamlOf(*state->planned); }
 
 static Outcome<std::string> outcomeOf(plan::Result<std::string> result) {
   if (!result)

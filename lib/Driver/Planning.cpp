@@ -159,7 +159,7 @@ static bool needsCalls(const Request &request, const Candidate &whole) {
     return false;
   // As files, which are of the calls as they will be, are compared with.
   bool isCompared = std::any_of(options.compare.begin(), options.compare.end(), isPlanFile);
-  return !options.onlyPlan || options.exactCalls || isCompared ||
+  return !options.onlyPlan || isCompared ||
          plan::unimplemented(whole.problem, whole.search.plan).empty();
 }
 
@@ -209,7 +209,9 @@ static Planned planned(Candidate candidate, std::optional<plan::Explanation> exp
 static ExitCode addPlanToSave(const Planner &planner, Planned &planned) {
   const plan::Degrees &degrees = planned.search.plan.degrees;
   BatchChoice cut{degrees.samples(), degrees.numMicrobatches};
-  if (planner.request.options.savePlan.empty() || cut == planned.batch)
+  const Options &options = planner.request.options;
+  bool isKept = options.keepsPlan || !options.savePlan.empty();
+  if (!isKept || cut == planned.batch)
     return ExitCode::Done;
   auto inCalls = planCalls(planner, degrees, cut);
   if (!inCalls)

@@ -46,7 +46,7 @@ struct Options {
   bool explain = false;
   std::string explainName; ///< a tensor or node; empty: of the plan as a whole
   bool onlyPlan = false; ///< any plan will do, also one that can't be compiled yet
-  bool exactCalls = false; ///< the plan is of its calls as they will be, though nothing is compiled
+  bool keepsPlan = false; ///< the plan may be saved later, as by --save-plan
   std::string savePlan;
   std::string trace;  ///< file for the simulated step
   std::string report; ///< file for the page about the plan
