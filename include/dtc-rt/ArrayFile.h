@@ -35,15 +35,26 @@ struct ArrayFile {
 Result<ArrayFile> openSafetensors(MappedFile file);
 Result<ArrayFile> openNpz(MappedFile file);
 
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype;
+  Dims shape;
+};
+
+/// What a safetensors file begins with; offsets count from the start of the file.
+struct SafetensorsHeader {
+  std::string bytes;
+  std::vector<uint64_t> offsets; ///< of the entries' elements
+  uint64_t fileSize = 0;
+
+  static Result<SafetensorsHeader> of(std::span<const SafetensorsEntry> entries);
+};
+
 /// A safetensors file that is written in place, by several threads if need be,
 /// and appears under its name with `commit`.
 class SafetensorsWriter {
 public:
-  struct Entry {
-    std::string name;
-    DType dtype;
-    Dims shape;
-  };
+  using Entry = SafetensorsEntry;
   static Result<SafetensorsWriter> create(const std::string &path, std::vector<Entry> entries);
 
   /// Where the elements of entry `index` go.

@@ -4,6 +4,7 @@
 #include "dtc-rt/Status.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,8 +15,12 @@ namespace dtc::rt {
 /// the object lives. What is no regular file (a pipe, a terminal) is written as it is.
 class LogFile {
 public:
-  /// Empties the file. Refused with ExitCode::Usage while another run writes it.
-  static Result<LogFile> create(const std::string &path);
+  /// Whether a line that is there stays.
+  using Keep = std::function<bool(std::string_view line)>;
+
+  /// Cuts the file behind the first lines, as long as they are to be kept; without `keep` it is
+  /// emptied. Refused with ExitCode::Usage while another run writes it.
+  static Result<LogFile> create(const std::string &path, const Keep &keep = {});
   LogFile(LogFile &&other) noexcept
       : path(std::move(other.path)), descriptor(std::exchange(other.descriptor, -1)),
         isRegular(other.isRegular), length(other.length) {}

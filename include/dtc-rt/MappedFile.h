@@ -20,6 +20,9 @@ private:
   explicit MappedFile(io::MappedFile file) : io::MappedFile(std::move(file)) {}
 };
 
+/// Puts the names in a folder onto the disk, so that a rename survives a crash.
+void syncFolder(const std::string &folder);
+
 /// A file that appears under its name complete or not at all: written under
 /// another name in the same folder, synced and renamed by `commit`, removed
 /// when dropped before. Its bytes may be written by several threads.

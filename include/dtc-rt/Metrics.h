@@ -23,6 +23,7 @@ struct MetricsSetup {
   std::optional<int64_t> sequence;
   uint64_t arenaBytes = 0; ///< of the rank that has most
   std::optional<double> predictedStepTime;
+  int64_t stepsBefore = 0; ///< of the run that this one goes on with; the log keeps their lines
   int64_t lastStep = 1;
 };
 

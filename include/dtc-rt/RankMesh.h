@@ -66,11 +66,14 @@ public:
   /// The rank's part of a tensor; every dimension must be divisible.
   Shard shard(const Dims &shape, const Sharding &sharding, int64_t rank) const;
   Part part(const Dims &shape, const Placement &placement, int64_t rank) const;
+  /// The rank's share of its part: those that hold the same elements have disjoint shares, which
+  /// make up the part.
+  Part share(const Dims &shape, const Placement &placement, int64_t rank) const;
 
 private:
   Dims coordinates(int64_t rank) const;
-  /// True for the first of the ranks that differ only along axes other than `splitting`.
-  bool isFirst(int64_t rank, const std::vector<bool> &splitting) const;
+  /// The axes along which ranks hold the same part.
+  AxisList copyAxes(const Placement &placement) const;
   std::vector<Axis> axes;
 };
 

@@ -19,7 +19,10 @@ struct RunOptions {
   std::string saveWeights;
   std::optional<int64_t> steps; ///< one epoch where not given
   bool shuffle = true;
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed; ///< 0, or the checkpoint's, where not given
+  std::string checkpointDir;
+  std::optional<int64_t> checkpointEvery; ///< steps; else at the end alone
+  bool resume = false;
   double timeoutSeconds = 1800;
   bool processes = false;       ///< `--processes`, which the caller sees to
   std::optional<Launch> launch; ///< where this process is one rank

@@ -13,8 +13,7 @@ namespace dtc::rt {
 namespace {
 
 /// Flags of the contract that are not implemented: refused, never ignored.
-constexpr const char *kMissing[] = {"--tensorboard", "--checkpoint-dir", "--checkpoint-every",
-                                    "--resume", "--profile"};
+constexpr const char *kMissing[] = {"--profile"};
 
 size_t editDistance(const std::string &a, const std::string &b) {
   std::vector<size_t> row(b.size() + 1);
@@ -59,10 +58,20 @@ void addOptions(CLI::App &app, RunOptions &options) {
       ->type_name("N");
   app.add_flag_callback(
       "--no-shuffle", [&options] { options.shuffle = false; }, "take the samples in order");
-  app.add_option("--seed", options.seed, "of shuffling and initial weights (default: 0)")
+  app.add_option("--seed", options.seed,
+                 "of shuffling and initial weights (default: 0, or the checkpoint's)")
       ->check(CLI::Range(int64_t(0), std::numeric_limits<int64_t>::max()))
       ->type_name("N");
   app.add_option("--log", options.log, "write a JSON object a step")->type_name("FILE.jsonl");
+  app.add_option("--checkpoint-dir", options.checkpointDir,
+                 "save checkpoints in this folder: at the end, on SIGTERM or SIGUSR1 (exit code "
+                 "75), and as --checkpoint-every says")
+      ->type_name("DIR");
+  app.add_option("--checkpoint-every", options.checkpointEvery, "save every N steps")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+      ->type_name("N");
+  app.add_flag("--resume", options.resume,
+               "go on from the newest checkpoint, or begin where there is none");
   app.add_option("--save-weights", options.saveWeights, "write the trained weights")
       ->type_name("FILE.safetensors");
   app.add_flag("--processes", options.processes,
@@ -87,6 +96,10 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
     return {ExitCode::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
   if (options.data.empty())
     return {ExitCode::Usage, "--data is missing: dtc-run OUT.dtc --data FILE"};
+  if (options.checkpointDir.empty() && (options.checkpointEvery || options.resume))
+    return {ExitCode::Usage, std::string("--checkpoint-dir is missing, which says where the "
+                                         "checkpoints are: ") +
+                                 (options.resume ? "--resume" : "--checkpoint-every")};
   Result<std::optional<Launch>> launch =
       readLaunch([](const char *name) -> const char * { return std::getenv(name); });
   if (!launch)

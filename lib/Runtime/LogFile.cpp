@@ -1,5 +1,7 @@
 #include "dtc-rt/LogFile.h"
 
+#include "dtc-rt/MappedFile.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -28,7 +30,20 @@ int writeAll(int descriptor, std::string_view bytes) {
 
 } // namespace
 
-Result<LogFile> LogFile::create(const std::string &path) {
+/// The bytes of the lines at the start of the file that are to be kept.
+static Result<uint64_t> lengthOf(const std::string &path, const LogFile::Keep &keep) {
+  Result<MappedFile> file = MappedFile::open(path);
+  if (!file)
+    return file.status();
+  std::string_view text(file->bytes().data(), file->bytes().size());
+  uint64_t length = 0;
+  for (size_t end; (end = text.find('\n', length)) != text.npos; length = end + 1)
+    if (!keep(text.substr(length, end - length)))
+      break;
+  return length;
+}
+
+Result<LogFile> LogFile::create(const std::string &path, const Keep &keep) {
   LogFile file;
   file.path = path;
   file.descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
@@ -41,7 +56,14 @@ Result<LogFile> LogFile::create(const std::string &path) {
   // The lock ends with the process, however that ends. A file system without locks has none.
   if (::flock(file.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return Status(ExitCode::Usage, path + ": another run writes this log; give each its own --log");
-  if (::ftruncate(file.descriptor, 0) != 0)
+  if (keep) {
+    Result<uint64_t> kept = lengthOf(path, keep);
+    if (!kept)
+      return kept.status();
+    file.length = *kept;
+  }
+  if (::ftruncate(file.descriptor, static_cast<off_t>(file.length)) != 0 ||
+      ::lseek(file.descriptor, static_cast<off_t>(file.length), SEEK_SET) < 0)
     return systemError(path, errno);
   return file;
 }

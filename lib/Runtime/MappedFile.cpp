@@ -16,18 +16,20 @@ Status systemError(const std::string &what, const std::string &path, ExitCode co
   return {code, path + ": " + what + ": " + std::strerror(errno)};
 }
 
-/// Syncs the folder of `path`, so that a rename in it survives a crash.
-void syncFolder(const std::string &path) {
+std::string folderOf(const std::string &path) {
   size_t slash = path.rfind('/');
-  std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+} // namespace
+
+void syncFolder(const std::string &folder) {
   int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0)
     return;
   ::fsync(descriptor);
   ::close(descriptor);
 }
-
-} // namespace
 
 Result<MappedFile> MappedFile::open(const std::string &path) {
   std::string why;
@@ -97,7 +99,7 @@ Status OutputFile::commit() {
     return systemError("cannot rename to", path, ExitCode::Failed);
   temporary.clear();
   unfinished.reset();
-  syncFolder(path);
+  syncFolder(folderOf(path));
   return Status::ok();
 }
 

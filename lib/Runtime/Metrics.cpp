@@ -1,6 +1,6 @@
 #include "dtc-rt/Metrics.h"
 
-#include <nlohmann/json.hpp>
+#include "dtc-io/Json.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -47,6 +47,16 @@ std::string rate(const MetricsSetup &setup, double seconds) {
   return format("%.1f samples/s", perSecond);
 }
 
+/// Whether a line of a log is of one of the first steps.
+bool isStepUpTo(int64_t last, std::string_view line) {
+  std::string why;
+  std::optional<Json> json = io::parseJson<Json>(line, why);
+  if (!json || !json->is_object())
+    return false;
+  auto step = json->find("step");
+  return step != json->end() && step->is_number_integer() && *step <= last;
+}
+
 } // namespace
 
 std::string logLine(const StepMetrics &metrics, const MetricsSetup &setup) {
@@ -73,7 +83,9 @@ Result<MetricsReporter> MetricsReporter::create(const MetricsSetup &setup,
   MetricsReporter reporter(setup);
   if (logPath.empty())
     return reporter;
-  Result<LogFile> log = LogFile::create(logPath);
+  auto isBefore = [&setup](std::string_view line) { return isStepUpTo(setup.stepsBefore, line); };
+  Result<LogFile> log =
+      setup.stepsBefore > 0 ? LogFile::create(logPath, isBefore) : LogFile::create(logPath);
   if (!log)
     return log.status();
   reporter.log.emplace(std::move(*log));

@@ -55,25 +55,27 @@ std::vector<int> RankMesh::group(int64_t rank, const AxisList &list) const {
 
 Shard RankMesh::shard(const Dims &shape, const Sharding &sharding, int64_t rank) const {
   Shard result;
-  std::vector<bool> splits(axes.size(), false);
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     int64_t size = shape[dim] / sizeOf(sharding[dim]);
     result.shape.push_back(size);
     result.offset.push_back(size * position(rank, sharding[dim]));
-    for (int32_t axis : sharding[dim])
-      splits[axis] = true;
   }
-  result.first = isFirst(rank, splits);
+  result.first = position(rank, copyAxes({sharding, {}})) == 0;
   return result;
 }
 
-/// Copies lie along the axes that split nothing; the first has coordinate 0 on all of them.
-bool RankMesh::isFirst(int64_t rank, const std::vector<bool> &splitting) const {
-  Dims at = coordinates(rank);
+AxisList RankMesh::copyAxes(const Placement &placement) const {
+  std::vector<bool> splits(axes.size(), false);
+  for (const AxisList &list : placement.dims)
+    for (int32_t axis : list)
+      splits[axis] = true;
+  for (int32_t axis : placement.flatAxes)
+    splits[axis] = true;
+  AxisList result;
   for (size_t axis = 0; axis < axes.size(); ++axis)
-    if (!splitting[axis] && at[axis] != 0)
-      return false;
-  return true;
+    if (!splits[axis])
+      result.push_back(static_cast<int32_t>(axis));
+  return result;
 }
 
 Part RankMesh::part(const Dims &shape, const Placement &placement, int64_t rank) const {
@@ -90,13 +92,19 @@ Part RankMesh::part(const Dims &shape, const Placement &placement, int64_t rank)
   result.begin = std::clamp<int64_t>(from - start, 0, elements);
   result.end = std::clamp<int64_t>(to - start, 0, elements);
   result.at = std::clamp<int64_t>(start - from, 0, result.stored);
-  std::vector<bool> splits(axes.size(), false);
-  for (const AxisList &list : placement.dims)
-    for (int32_t axis : list)
-      splits[axis] = true;
-  for (int32_t axis : placement.flatAxes)
-    splits[axis] = true;
-  result.shard.first = isFirst(rank, splits);
+  result.shard.first = position(rank, copyAxes(placement)) == 0;
+  return result;
+}
+
+Part RankMesh::share(const Dims &shape, const Placement &placement, int64_t rank) const {
+  Part result = part(shape, placement, rank);
+  AxisList copies = copyAxes(placement);
+  int64_t count = result.end - result.begin, held = sizeOf(copies), mine = position(rank, copies);
+  int64_t skipped = count / held * mine + count % held * mine / held;
+  int64_t next = count / held * (mine + 1) + count % held * (mine + 1) / held;
+  result.end = result.begin + next;
+  result.begin += skipped;
+  result.at += skipped;
   return result;
 }
 

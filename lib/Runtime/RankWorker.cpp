@@ -27,13 +27,17 @@ using Kind = fbs::BindingKind;
 
 } // namespace
 
-/// Queues end before the rank does: others may be reading its arena until all have.
+/// Queues end before the rank does: others may be reading its arena until all have. What the ranks
+/// copied for a checkpoint is written first, whatever happened since.
 Status RankWorker::run() {
   Status status = prepare();
   if (status.isOk())
     status = session.requests ? serveRequests() : runSteps();
-  if (!status.isOk())
+  if (!status.isOk()) {
+    if (checkpointWriter)
+      (void)checkpointWriter->finish();
     communicator.abort(status);
+  }
   executor.reset();
   pipeline.reset();
   return status;
@@ -41,26 +45,40 @@ Status RankWorker::run() {
 
 /// The outputs of a step are taken before the next one overwrites them.
 Status RankWorker::runSteps() {
-  int64_t number = 1;
   const int64_t lag = device->isFarBehind() && !session.isInference() ? 1 : 0;
   lastFinished = std::chrono::steady_clock::now();
+  issued = concluded = saved = session.start.step;
   if (Status status = exchangeNews(); !status.isOk())
     return status;
-  for (; number <= session.numSteps && news.stopSignal == 0; ++number) {
-    if (Status status = issue(number); !status.isOk())
+  while (issued < session.numSteps && news.stopSignal == 0) {
+    if (Status status = issue(++issued); !status.isOk())
       return status;
-    if (Status status = conclude(number - lag); !status.isOk())
+    bool isDue = session.checkpoints && session.checkpoints->isDue(issued);
+    if (Status status = concludeUpTo(isDue ? issued : issued - lag); !status.isOk())
+      return status;
+    if (isDue)
+      if (Status status = saveCheckpoint(); !status.isOk())
+        return status;
+  }
+  return finishRun();
+}
+
+Status RankWorker::finishRun() {
+  if (concluded < issued)
+    if (Status status = concludeUpTo(issued); !status.isOk())
+      return status;
+  if (checkpointWriter) {
+    if (saved < concluded)
+      if (Status status = saveCheckpoint(); !status.isOk())
+        return status;
+    if (Status status = checkpointWriter->finish(); !status.isOk())
       return status;
   }
-  if (lag > 0 && number > 1)
-    if (Status status = conclude(number - 1); !status.isOk())
-      return status;
   return session.savesWeights() ? saveWeights() : Status::ok();
 }
 
 Status RankWorker::serveRequests() {
   using Request = RankRequests::Kind;
-  int64_t number = 1;
   Status status = Status::ok();
   while (status.isOk()) {
     Request request = session.requests->next();
@@ -71,24 +89,34 @@ Status RankWorker::serveRequests() {
       continue;
     }
     lastFinished = std::chrono::steady_clock::now();
-    status = issue(number);
+    status = issue(++issued);
     if (status.isOk())
-      status = conclude(number++);
+      status = concludeUpTo(issued);
   }
   return status;
 }
 
-Status RankWorker::conclude(int64_t number) {
-  if (number > 0)
-    if (Status status = finish(number); !status.isOk())
+Status RankWorker::saveCheckpoint() {
+  saved = concluded;
+  return checkpointWriter->save(session.pointAfter(saved));
+}
+
+Status RankWorker::concludeUpTo(int64_t number) {
+  if (concluded >= number)
+    return exchangeNews();
+  while (concluded < number)
+    if (Status status = conclude(++concluded); !status.isOk())
       return status;
+  return Status::ok();
+}
+
+Status RankWorker::conclude(int64_t number) {
+  if (Status status = finish(number); !status.isOk())
+    return status;
   if (Status status = exchangeNews(); !status.isOk())
     return status;
-  if (number == 0)
-    return Status::ok();
   auto now = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(now - std::exchange(lastFinished, now)).count();
-  lastDone = number;
   if (!leads())
     return Status::ok();
   session.lastStep = measure(number, seconds);
@@ -143,7 +171,9 @@ Status RankWorker::prepare() {
   executor.emplace(std::move(*ready));
   if (Status status = createPipeline(); !status.isOk())
     return status;
-  return loadWeights();
+  if (Status status = loadWeights(); !status.isOk())
+    return status;
+  return session.checkpoints ? createCheckpointWriter() : Status::ok();
 }
 
 Status RankWorker::createPipeline() {
@@ -168,22 +198,47 @@ Status RankWorker::createPipeline() {
   return Status::ok();
 }
 
-/// Other states begin as zeros, which the arena is. Tensors of a bucket lie one after
-/// another, with padding between them: each writes what is its own.
+/// States of the optimizer begin as zeros, which the arena is.
 Status RankWorker::loadWeights() {
   for (const fbs::Binding *binding :
-       program.bindings({Kind::Parameter, Kind::Buffer, Kind::Master})) {
-    Part part = partOf(*binding);
-    DType dtype = dtypeOf(binding->dtype());
-    Address target = at(*binding) + part.at * sizeOf(dtype);
-    part.at = 0;
-    uint64_t bytes = static_cast<uint64_t>((part.end - part.begin) * sizeOf(dtype));
-    auto fill = [&](char *host) {
-      session.weights.read(indexOf(session.manifest(), *binding), part, dtype, host);
-    };
-    if (Status status = device->write(target, bytes, fill); !status.isOk())
+       program.bindings({Kind::Parameter, Kind::Buffer, Kind::Master}))
+    if (Status status = load(*binding); !status.isOk())
       return status;
-  }
+  if (session.checkpoints && session.checkpoints->resumed)
+    for (const fbs::Binding *binding : program.bindings({Kind::State}))
+      if (Status status = load(*binding); !status.isOk())
+        return status;
+  return Status::ok();
+}
+
+/// Tensors of a bucket lie one after another, with padding between them: each writes what is
+/// its own.
+Status RankWorker::load(const fbs::Binding &binding) {
+  Part part = partOf(binding);
+  DType dtype = dtypeOf(binding.dtype());
+  Address target = at(binding) + part.at * sizeOf(dtype);
+  part.at = 0;
+  uint64_t bytes = static_cast<uint64_t>((part.end - part.begin) * sizeOf(dtype));
+  Status read = Status::ok();
+  Status written = device->write(target, bytes, [&](char *host) {
+    if (session.checkpoints && session.checkpoints->resumed)
+      read = session.checkpoints->read(binding, part, host);
+    else
+      session.weights.read(indexOf(session.manifest(), binding), part, dtype, host);
+  });
+  return read.isOk() ? written : read;
+}
+
+Status RankWorker::createCheckpointWriter() {
+  const RunCheckpoints &checkpoints = *session.checkpoints;
+  std::vector<Address> sources;
+  for (const OwnedPart &owned : checkpoints.layout.ranks[communicator.rank()].parts)
+    sources.push_back(at(*owned.binding) + owned.part.at * sizeOf(dtypeOf(owned.binding->dtype())));
+  auto made = CheckpointWriter::create({checkpoints.layout, checkpoints.folder, checkpoints.cpus},
+                                       communicator, *device, std::move(sources));
+  if (!made)
+    return made.status();
+  checkpointWriter = std::move(*made);
   return Status::ok();
 }
 
@@ -206,7 +261,7 @@ Status RankWorker::writeBatch(int64_t number, size_t index, const StepInput &inp
   size_t column = indexOf(session.manifest().inputs, binding.name()->str());
   const TensorInfo &info = session.manifest().inputs[column];
   std::vector<int64_t> samples(static_cast<size_t>(info.shape[0]));
-  int64_t first = (number - 1) * session.manifest().globalBatch + input.microbatch * info.shape[0];
+  int64_t first = session.pointAfter(number - 1).position + input.microbatch * info.shape[0];
   for (int64_t i = 0; i < info.shape[0]; ++i)
     samples[i] = session.order.at(first + i);
   Status read = Status::ok();

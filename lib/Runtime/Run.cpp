@@ -78,8 +78,10 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
     return {ExitCode::Usage, "the artifact computes outputs alone (--loss none); give --outputs"};
   if (!inference && !options.outputs.empty())
     return {ExitCode::Usage, "--outputs needs an artifact compiled with --loss none"};
-  if (inference && (options.steps || !options.saveWeights.empty()))
-    return {ExitCode::Usage, "--steps and --save-weights need an artifact that trains"};
+  if (inference &&
+      (options.steps || !options.saveWeights.empty() || !options.checkpointDir.empty()))
+    return {ExitCode::Usage,
+            "--steps, --save-weights and --checkpoint-dir need an artifact that trains"};
   return Status::ok();
 }
 
@@ -95,15 +97,16 @@ std::vector<int> ranksOfMachine(const RunOptions &options, const Manifest &manif
   return ranks;
 }
 
-/// All ranks' arenas must fit into the machine's memory: later would be too late. A GPU's own
-/// memory is asked for by its device.
+/// All ranks' arenas, and what they copy for a checkpoint, must fit into the machine's memory:
+/// later would be too late. A GPU's own memory is asked for by its device.
 Status checkMemory(const std::vector<ProgramView> &programs, const Manifest &manifest,
-                   const RunOptions &options) {
+                   const RunOptions &options, const std::optional<RunCheckpoints> &checkpoints) {
   uint64_t needed = 0;
   for (int rank : ranksOfMachine(options, manifest)) {
     const ProgramView &program = programs[manifest.roleOf(rank).first];
     uint64_t ofDevice = manifest.isForGpu() ? 0 : program->arena_bytes();
     needed += ofDevice + program->host_arena_bytes();
+    needed += checkpoints ? checkpoints->layout.bytesOf(rank) : 0;
   }
   uint64_t there = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                    static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -113,8 +116,7 @@ Status checkMemory(const std::vector<ProgramView> &programs, const Manifest &man
                                std::to_string(there) + " bytes: " + std::to_string(needed)};
 }
 
-Result<std::vector<ProgramView>> openPrograms(const Package &package,
-                                              const RunOptions &options) {
+Result<std::vector<ProgramView>> openPrograms(const Package &package) {
   const Manifest &manifest = package.manifest();
   std::vector<ProgramView> programs;
   for (size_t role = 0; role < manifest.roles.size(); ++role) {
@@ -127,8 +129,6 @@ Result<std::vector<ProgramView>> openPrograms(const Package &package,
       return std::move(program.status()).in(package.path() + ": " + member);
     programs.push_back(*program);
   }
-  if (Status status = checkMemory(programs, manifest, options); !status.isOk())
-    return std::move(status).in(package.path());
   return programs;
 }
 
@@ -200,7 +200,7 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   Result<std::unique_ptr<Platform>> platform = openPlatform(manifest);
   if (!platform)
     return std::move(platform.status()).in(options.artifact);
-  Result<std::vector<ProgramView>> programs = openPrograms(*package, options);
+  Result<std::vector<ProgramView>> programs = openPrograms(*package);
   if (!programs)
     return programs.status();
   Result<Speakers> speakers = findSpeakers(*programs, *package);
@@ -211,14 +211,19 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   Result<DataSet> data = options.data.empty() ? DataSet() : DataSet::open(options.data, manifest);
   if (!data)
     return data.status();
-  Result<WeightReader> weights = WeightReader::open(*package, options.seed);
+  auto checkpoints = RunCheckpoints::open(options, *programs, manifest, data->numSamples());
+  if (!checkpoints)
+    return checkpoints.status();
+  if (Status status = checkMemory(*programs, manifest, options, *checkpoints); !status.isOk())
+    return std::move(status).in(options.artifact);
+  TrainingPoint start = startOf(options, *checkpoints, data->numSamples());
+  Result<WeightReader> weights = WeightReader::open(*package, start.seed);
   if (!weights)
     return weights.status();
-  bool shuffle = options.shuffle && options.outputs.empty();
-  SampleOrder order(data->numSamples(), shuffle, options.seed);
-  return std::unique_ptr<Session>(new Session{options, std::move(package), std::move(*programs),
-                                              std::move(*speakers), std::move(*platform),
-                                              std::move(*data), std::move(*weights), order});
+  SampleOrder order(start.samples, start.shuffle, start.seed);
+  return std::unique_ptr<Session>(new Session{
+      options, std::move(package), std::move(*programs), std::move(*speakers), std::move(*platform),
+      std::move(*data), std::move(*weights), order, start, std::move(*checkpoints)});
 }
 
 namespace {
@@ -258,8 +263,8 @@ Status openResults(Session &session) {
       return writer.status();
     session.outputWriter.emplace(std::move(*writer));
   }
-  MetricsSetup setup{manifest.globalBatch, manifest.sequence, 0, manifest.predictedStepTime,
-                     session.numSteps};
+  MetricsSetup setup{manifest.globalBatch,       manifest.sequence,  0,
+                     manifest.predictedStepTime, session.start.step, session.numSteps};
   for (const ProgramView &program : session.programs)
     setup.arenaBytes = std::max(setup.arenaBytes, program->arena_bytes());
   Result<MetricsReporter> metrics = MetricsReporter::create(setup, session.options.log);
@@ -301,6 +306,8 @@ namespace {
     session.weightWriter->discard();
   if (session.outputWriter)
     session.outputWriter->discard();
+  if (session.checkpoints)
+    session.checkpoints->folder.removePartials();
   std::fprintf(stderr, "dtc-run: error: %s\n", reason.message().c_str());
   std::_Exit(static_cast<int>(reason.code()));
 }
@@ -379,6 +386,8 @@ Status runSession(Session &session, World &world) {
     return status;
   Status status = runRanks(session, world);
   std::string summary = session.metrics ? session.metrics->finish() : "";
+  if (session.checkpoints)
+    session.checkpoints->folder.removePartials(); // what a lost rank had begun
   if (!status.isOk())
     return status;
   if (status = saveResults(session); !status.isOk())
@@ -394,6 +403,8 @@ Status stopOf(const Session &session) {
     return Status::ok();
   std::string when = "stopped by signal " + std::to_string(session.stoppedBy) + " after step " +
                      std::to_string(session.stepsDone);
+  if (session.checkpoints)
+    return {ExitCode::Stopped, when + ", which is saved; add --resume to go on"};
   if (session.savesWeights())
     return {ExitCode::Stopped, when + ", weights saved"};
   return {static_cast<ExitCode>(128 + session.stoppedBy), when};
@@ -401,12 +412,15 @@ Status stopOf(const Session &session) {
 
 /// What must be the same for all ranks: the artifact, and what decides which steps they make.
 Status checkAgreement(const Session &session, Communicator &communicator) {
-  const RunOptions &options = session.options;
   std::string job = sha256(session.package->manifestText());
   size_t artifactLength = job.size();
-  std::string command = std::to_string(options.steps.value_or(0)) + (options.shuffle ? " shuffle " : " ") +
-                        std::to_string(options.seed) + (session.savesWeights() ? " save " : " ") +
-                        std::to_string(session.data.numSamples());
+  const TrainingPoint &start = session.start;
+  std::string command = std::to_string(session.options.steps.value_or(0)) +
+                        (start.shuffle ? " shuffle " : " ") + std::to_string(start.seed) +
+                        (session.savesWeights() ? " save " : " ") + std::to_string(start.samples);
+  if (session.checkpoints)
+    command += " from " + std::to_string(start.step) + " every " +
+               std::to_string(session.checkpoints->every.value_or(0));
   job += sha256(command);
   std::vector<int> everyone(static_cast<size_t>(communicator.worldSize()));
   std::iota(everyone.begin(), everyone.end(), 0);

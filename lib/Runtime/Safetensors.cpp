@@ -73,35 +73,44 @@ Result<ArrayFile> openSafetensors(MappedFile file) {
   return result;
 }
 
-Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
-                                                    std::vector<Entry> entries) {
+Result<SafetensorsHeader> SafetensorsHeader::of(std::span<const SafetensorsEntry> entries) {
   nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
-  std::vector<uint64_t> offsets;
+  SafetensorsHeader result;
   uint64_t end = 0;
-  for (const Entry &entry : entries) {
+  for (const SafetensorsEntry &entry : entries) {
     uint64_t size = static_cast<uint64_t>(product(entry.shape) * sizeOf(entry.dtype));
     header[entry.name] = {{"dtype", nameOf(entry.dtype)},
                           {"shape", entry.shape},
                           {"data_offsets", {end, end + size}}};
-    offsets.push_back(end);
+    result.offsets.push_back(end);
     end += size;
   }
   std::string text;
   try {
     text = header.dump();
   } catch (const json::exception &) {
-    return failed(path + ": a name is not UTF-8");
+    return failed("a name is not UTF-8");
   }
   text.append((8 - text.size() % 8) % 8, ' ');
-  Result<OutputFile> file = OutputFile::create(path, kLengthBytes + text.size() + end);
+  for (uint64_t i = 0, length = text.size(); i < kLengthBytes; ++i)
+    result.bytes += static_cast<char>(length >> (8 * i));
+  result.bytes += text;
+  for (uint64_t &offset : result.offsets)
+    offset += result.bytes.size();
+  result.fileSize = result.bytes.size() + end;
+  return result;
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
+                                                    std::vector<Entry> entries) {
+  Result<SafetensorsHeader> header = SafetensorsHeader::of(entries);
+  if (!header)
+    return std::move(header.status()).in(path);
+  Result<OutputFile> file = OutputFile::create(path, header->fileSize);
   if (!file)
     return file.status();
-  for (uint64_t i = 0, length = text.size(); i < kLengthBytes; ++i)
-    file->data()[i] = static_cast<char>(length >> (8 * i));
-  std::memcpy(file->data() + kLengthBytes, text.data(), text.size());
-  for (uint64_t &offset : offsets)
-    offset += kLengthBytes + text.size();
-  return SafetensorsWriter(std::move(*file), std::move(offsets));
+  std::memcpy(file->data(), header->bytes.data(), header->bytes.size());
+  return SafetensorsWriter(std::move(*file), std::move(header->offsets));
 }
 
 } // namespace dtc::rt

@@ -1,6 +1,8 @@
 // What the ranks of a run share, and what one rank does.
 #pragma once
 
+#include "dtc-rt/Checkpoint/RunCheckpoints.h"
+#include "dtc-rt/Checkpoint/Writer.h"
 #include "dtc-rt/DataSet.h"
 #include "dtc-rt/Executor.h"
 #include "dtc-rt/Metrics.h"
@@ -34,6 +36,8 @@ struct Session {
   DataSet data;
   WeightReader weights;
   SampleOrder order;
+  TrainingPoint start;                       ///< after which the run begins
+  std::optional<RunCheckpoints> checkpoints; ///< none: it saves none
   int64_t numSteps = 1;
   /// Rank 0's, and written by it alone.
   std::optional<WeightWriter> weightWriter = std::nullopt;
@@ -47,6 +51,13 @@ struct Session {
   const Manifest &manifest() const { return package->manifest(); }
   bool isInference() const { return !options.outputs.empty(); }
   bool savesWeights() const { return !options.saveWeights.empty(); }
+  /// Where the run is after a step.
+  TrainingPoint pointAfter(int64_t step) const {
+    TrainingPoint point = start;
+    point.position += (step - start.step) * manifest().globalBatch;
+    point.step = step;
+    return point;
+  }
 };
 
 /// Without data where the options name none.
@@ -80,7 +91,7 @@ public:
   /// Everything from the arena to the saved weights.
   Status run();
   /// The last step, and the signal that ended the run before all steps were done; else 0.
-  int64_t stepsDone() const { return lastDone; }
+  int64_t stepsDone() const { return concluded; }
   int stoppedBy() const { return news.stopSignal; }
 
 private:
@@ -95,12 +106,20 @@ private:
   /// Makes steps and saves weights as it is asked to.
   Status serveRequests();
   Status loadWeights();
+  /// Fills a weight or state with what it is at the start.
+  Status load(const fbs::Binding &binding);
+  Status createCheckpointWriter();
   Status createPipeline();
   /// A step is issued. Its results are looked at when the next one is under way.
   Status issue(int64_t number);
   Status finish(int64_t number);
-  /// Finishes a step, none where it is 0, meets the others, and writes the log.
+  /// Finishes a step, meets the others, and writes the log.
   Status conclude(int64_t number);
+  /// The same of all steps that are issued, up to this one; meets the others in any case.
+  Status concludeUpTo(int64_t number);
+  Status saveCheckpoint();
+  /// What is left when all steps are issued.
+  Status finishRun();
   Status writeBatch(int64_t number, size_t index, const StepInput &input);
   Status writeScalar(int64_t number, size_t index, const fbs::Binding &scalar);
   Status lookAt(int64_t number, size_t result);
@@ -142,12 +161,13 @@ private:
   std::unique_ptr<Memory> arena, hostArena;
   std::chrono::steady_clock::time_point lastFinished;
   StepNews own, news;
-  int64_t lastDone = 0;
+  int64_t issued = 0, concluded = 0, saved = 0; ///< steps
   std::vector<char> collected; ///< rank 0's: a part of another rank
 
   std::vector<StepInput> stepInputs; ///< in the pipeline's order, likewise below
   std::vector<const fbs::Binding *> stepResults;
   std::optional<StepPipeline> pipeline;
+  std::unique_ptr<CheckpointWriter> checkpointWriter;
   std::optional<Executor> executor; ///< destroyed first: its queues may be at work
 };
 

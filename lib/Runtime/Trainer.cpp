@@ -144,7 +144,7 @@ Status Trainer::setData(const std::string &path, bool shuffle) {
   if (!data)
     return data.status();
   Session &session = *ranks->session;
-  session.order = SampleOrder(data->numSamples(), shuffle, session.options.seed);
+  session.order = SampleOrder(data->numSamples(), shuffle, session.start.seed);
   session.data = std::move(*data);
   return Status::ok();
 }

@@ -1,9 +1,10 @@
 // Placements against plain loops over all elements.
-#include "dtc-rt/RankMesh.h"
+#include "dtc-rt/PartRuns.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
 using namespace dtc::rt;
@@ -67,6 +68,64 @@ void expectAsDefined(const Dims &shape, const Placement &placement, const RankMe
 
 const RankMesh kMesh({{"dp", 2}, {"tp", 3}, {"cp", 2}});
 
+/// Some placement on kMesh, and a shape that it divides.
+struct RandomPlacement {
+  Dims shape;
+  Placement placement;
+
+  explicit RandomPlacement(std::mt19937 &generator) {
+    auto below = [&](int64_t n) { return static_cast<int64_t>(generator() % n); };
+    size_t rank = static_cast<size_t>(below(4));
+    placement.dims.resize(rank);
+    std::vector<int32_t> axes = {0, 1, 2};
+    std::shuffle(axes.begin(), axes.end(), generator);
+    for (int32_t axis : axes)
+      if (size_t place = static_cast<size_t>(below(static_cast<int64_t>(rank) + 2)); place < rank)
+        placement.dims[place].push_back(axis);
+      else if (place == rank)
+        placement.flatAxes.push_back(axis);
+    int64_t local = 1;
+    for (const AxisList &list : placement.dims) {
+      int64_t size = 1 + below(4);
+      local *= size;
+      shape.push_back(size * kMesh.sizeOf(list));
+    }
+    if (!placement.flatAxes.empty()) {
+      int64_t ranks = kMesh.sizeOf(placement.flatAxes);
+      placement.bucketOffset = below(20);
+      int64_t needed = placement.bucketOffset + local + below(20);
+      placement.bucketElements = (needed + ranks - 1) / ranks * ranks;
+    }
+  }
+};
+
+/// The elements of a part, in the order in which they are stored.
+std::vector<int64_t> elementsOf(const Dims &shape, const Part &part) {
+  std::vector<int64_t> elements;
+  forEachRun(shape, part, [&](int64_t whole, int64_t, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      elements.push_back(whole + i);
+  });
+  return elements;
+}
+
+/// Elements of `wanted`, taken from those parts of `stored` that have them.
+std::vector<int64_t> elementsThrough(const Dims &shape, const Part &wanted, const Dims &view,
+                                     const std::vector<Part> &stored) {
+  std::vector<int64_t> result(static_cast<size_t>(wanted.end - wanted.begin), -1);
+  for (const Part &part : stored) {
+    std::vector<int64_t> there = elementsOf(view, part);
+    forEachCommonRun(PartRuns(shape, wanted), PartRuns(view, part),
+                     [&](int64_t to, int64_t from, int64_t count) {
+                       for (int64_t i = 0; i < count; ++i) {
+                         EXPECT_EQ(result.at(to + i), -1);
+                         result.at(to + i) = there.at(from + i);
+                       }
+                     });
+  }
+  return result;
+}
+
 } // namespace
 
 TEST(Placement, TensorInABucket) {
@@ -99,30 +158,81 @@ TEST(Placement, BucketsAndPadding) {
 
 TEST(Placement, ManyAtRandom) {
   std::mt19937 generator(7);
-  auto below = [&](int64_t n) { return static_cast<int64_t>(generator() % n); };
   for (int trial = 0; trial < 300; ++trial) {
-    size_t rank = static_cast<size_t>(below(4));
-    Placement placement{Sharding(rank), {}};
-    std::vector<int32_t> axes = {0, 1, 2};
-    std::shuffle(axes.begin(), axes.end(), generator);
-    for (int32_t axis : axes)
-      if (size_t place = static_cast<size_t>(below(static_cast<int64_t>(rank) + 2)); place < rank)
-        placement.dims[place].push_back(axis);
-      else if (place == rank)
-        placement.flatAxes.push_back(axis);
-    Dims shape;
-    int64_t local = 1;
-    for (const AxisList &list : placement.dims) {
-      int64_t size = 1 + below(4);
-      local *= size;
-      shape.push_back(size * kMesh.sizeOf(list));
+    RandomPlacement random(generator);
+    expectAsDefined(random.shape, random.placement, kMesh);
+  }
+}
+
+TEST(Placement, SharesOfCopiesMakeUpThePart) {
+  std::mt19937 generator(8);
+  for (int trial = 0; trial < 300; ++trial) {
+    RandomPlacement random(generator);
+    std::vector<int64_t> all;
+    for (int64_t rank = 0; rank < kMesh.numRanks(); ++rank) {
+      Part share = kMesh.share(random.shape, random.placement, rank);
+      std::vector<int64_t> elements = elementsOf(random.shape, share);
+      all.insert(all.end(), elements.begin(), elements.end());
+      std::vector<int64_t> stored =
+          storageByRuns(random.shape, kMesh.part(random.shape, random.placement, rank));
+      for (size_t i = 0; i < elements.size(); ++i) // where the share says that it lies
+        EXPECT_EQ(stored.at(share.at + i), elements[i]);
     }
-    if (!placement.flatAxes.empty()) {
-      int64_t ranks = kMesh.sizeOf(placement.flatAxes);
-      placement.bucketOffset = below(20);
-      int64_t needed = placement.bucketOffset + local + below(20);
-      placement.bucketElements = (needed + ranks - 1) / ranks * ranks;
+    std::sort(all.begin(), all.end());
+    std::vector<int64_t> expected(static_cast<size_t>(product(random.shape)));
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(all, expected) << shapeText(random.shape);
+  }
+}
+
+TEST(PartRuns, AreThoseOfForEachRun) {
+  std::mt19937 generator(9);
+  for (int trial = 0; trial < 300; ++trial) {
+    RandomPlacement random(generator);
+    Part part = kMesh.share(random.shape, random.placement, trial % kMesh.numRanks());
+    PartRuns runs(random.shape, part);
+    std::vector<int64_t> elements;
+    for (int64_t i = 0; i < runs.size(); ++i) {
+      EXPECT_EQ(runs[i].local, static_cast<int64_t>(elements.size()));
+      EXPECT_EQ(runs.findEndingAfter(runs[i].at), i);
+      for (int64_t j = 0; j < runs[i].count; ++j)
+        elements.push_back(runs[i].at + j);
     }
-    expectAsDefined(shape, placement, kMesh);
+    EXPECT_EQ(elements, elementsOf(random.shape, part));
+  }
+}
+
+TEST(PartRuns, LeadFromAnyPlacementToAnyOther) {
+  std::mt19937 generator(10);
+  for (int trial = 0; trial < 300; ++trial) {
+    RandomPlacement from(generator), to(generator);
+    // Another view of as many elements: dimensions are added where one has too few.
+    int64_t a = product(from.shape), b = product(to.shape);
+    for (auto [random, factor] : {std::pair(&from, b), {&to, a}}) {
+      if (!random->placement.flatAxes.empty())
+        random->placement = {Sharding(random->shape.size()), {}};
+      random->shape.push_back(factor);
+      random->placement.dims.emplace_back();
+    }
+    std::vector<Part> stored;
+    for (int64_t rank = 0; rank < kMesh.numRanks(); ++rank)
+      stored.push_back(kMesh.share(from.shape, from.placement, rank));
+    for (int64_t rank = 0; rank < kMesh.numRanks(); ++rank) {
+      Part wanted = kMesh.part(to.shape, to.placement, rank);
+      EXPECT_EQ(elementsThrough(to.shape, wanted, from.shape, stored), elementsOf(to.shape, wanted))
+          << shapeText(from.shape) << " to " << shapeText(to.shape) << " rank " << rank;
+    }
+  }
+}
+
+TEST(PartRuns, LeadFromOneBucketToAnother) {
+  Dims shape = {4, 6};
+  Placement from{{{}, {1}}, {0}, 2, 12}, to{{{2}, {}}, {1, 0}, 5, 24};
+  std::vector<Part> stored;
+  for (int64_t rank = 0; rank < kMesh.numRanks(); ++rank)
+    stored.push_back(kMesh.share(shape, from, rank));
+  for (int64_t rank = 0; rank < kMesh.numRanks(); ++rank) {
+    Part wanted = kMesh.part(shape, to, rank);
+    EXPECT_EQ(elementsThrough(shape, wanted, shape, stored), elementsOf(shape, wanted));
   }
 }

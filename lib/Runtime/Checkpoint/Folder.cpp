@@ -1,0 +1,112 @@
+#include "dtc-rt/Checkpoint/Folder.h"
+
+#include "dtc-rt/MappedFile.h"
+#include "dtc-rt/PackageFormat.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace dtc::rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStep = "step-";
+
+/// N of a name step-N.
+std::optional<int64_t> stepOf(std::string_view name) {
+  if (!name.starts_with(kStep))
+    return std::nullopt;
+  name.remove_prefix(kStep.size());
+  int64_t step = 0;
+  auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  bool isNumber = error == std::errc() && end == name.data() + name.size() && step > 0;
+  return isNumber && std::to_string(step) == name ? std::optional(step) : std::nullopt;
+}
+
+template <typename Use> void forEachName(const std::string &path, Use &&use) {
+  std::error_code error;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error))
+    use(entry->path().filename().string());
+}
+
+} // namespace
+
+Result<CheckpointFolder> CheckpointFolder::claim(const std::string &path) {
+  CheckpointFolder folder;
+  folder.path = path;
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error)
+    folder.descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder.descriptor < 0)
+    return failed(path + ": cannot be a folder of checkpoints: " +
+                  (error ? error.message() : std::strerror(errno)));
+  // The lock ends with the process, however that ends. A file system without locks has none.
+  if (::flock(folder.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return Status(ExitCode::Usage, path + ": another run writes its checkpoints here; give each "
+                                          "its own --checkpoint-dir");
+  folder.removePartials();
+  return folder;
+}
+
+CheckpointFolder CheckpointFolder::visit(const std::string &path) {
+  CheckpointFolder folder;
+  folder.path = path;
+  return folder;
+}
+
+CheckpointFolder::~CheckpointFolder() {
+  if (descriptor >= 0)
+    ::close(descriptor);
+}
+
+std::vector<int64_t> CheckpointFolder::steps() const {
+  std::vector<int64_t> found;
+  forEachName(path, [&](const std::string &name) {
+    if (std::optional<int64_t> step = stepOf(name))
+      found.push_back(*step);
+  });
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
+/// A folder can't be renamed onto another, so one of the same step is first moved aside. Only a
+/// damaged one is ever replaced.
+Status CheckpointFolder::commit(const std::string &partial, int64_t step) const {
+  syncFolder(partial);
+  std::string target = nameOf(step), old = partial + "-replaced";
+  std::error_code error;
+  if (fs::exists(target, error))
+    fs::rename(target, old, error);
+  if (!error)
+    fs::rename(partial, target, error);
+  if (error)
+    return failed(target + ": cannot be renamed to: " + error.message());
+  syncFolder(path);
+  fs::remove_all(old, error);
+  return Status::ok();
+}
+
+void CheckpointFolder::removePartials() const {
+  if (descriptor < 0)
+    return;
+  std::vector<std::string> partials;
+  forEachName(path, [&](const std::string &name) {
+    size_t suffix = name.find(kPartialSuffix);
+    if (suffix != std::string::npos && stepOf(name.substr(0, suffix)))
+      partials.push_back(name);
+  });
+  std::error_code error;
+  for (const std::string &name : partials)
+    fs::remove_all(path + "/" + name, error);
+}
+
+} // namespace dtc::rt
