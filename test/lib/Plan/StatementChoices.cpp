@@ -103,7 +103,7 @@ double Statement::madeBytes(OpId id, const OpSharding &choice) const {
 void Statement::addBundles() {
   OpBundles bundles(problem, facts);
   TensorShardings planners(mesh, model);
-  Choices choices(problem, facts, bundles, mesh, planners, work, {});
+  Choices choices(problem, facts, bundles, mesh, planners, work, {}, TensorWeights::Any);
   deciderOf.assign(problem.ops.size(), -1);
   for (const OpBundle &bundle : bundles.bundles) {
     Decider decider;
