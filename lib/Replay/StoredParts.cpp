@@ -12,7 +12,9 @@ namespace {
 using fbs::BindingKind;
 using RankLists = std::set<std::vector<int32_t>>;
 
-bool isFlat(const fbs::BindingT &binding) { return !binding.placement->flat_axes.empty(); }
+bool isFlat(const fbs::BindingT &binding) {
+  return binding.placement && !binding.placement->flat_axes.empty();
+}
 
 class StoredParts {
 public:

@@ -111,14 +111,6 @@ def test_a_number_of_devices_without_a_plan_is_told_a_way_out(llama):
     assert json.loads(check_call(*flags, "--global-batch", 291, "--json").out)["plan"]["dp"] == 97
 
 
-def test_no_stage_is_without_work():
-    """mlp has three products; without a pin it isn't cut into more stages."""
-    out = call("dtc", "plan", MODELS / "mlp.onnx", "--gpus", 13, "--global-batch", 64)
-    assert out.code == 4 and "8 of the 13 have a plan" in out.error_line()
-    pinned = planned(MODELS / "mlp.onnx", "--gpus", 12, "--global-batch", 64, "--plan", "pp=12,tp=1,dp=1")
-    assert pinned["plan"]["pp"] == 12
-
-
 def test_the_answer_is_the_same_whatever_is_written(llama, tmp_path):
     flags = [llama, "--gpus", 16, "--precision", "bf16", "--global-batch", 64]
     plain = planned(*flags)

@@ -122,7 +122,7 @@ def test_arrays_of_any_kind_are_read_where_they_are(run, batches):
     (lambda batch: batch | {"input_ids": batch["input_ids"].astype("float32")}, dtc.InputError, "elements F32"),
     (lambda batch: batch | {"input_ids": batch["input_ids"][:, ::2]}, ValueError, "input_ids: .* not contiguous"),
     (lambda batch: batch | {"more": batch["target"]}, dtc.InputError, "not an input of the model"),
-    (lambda batch: {"target": batch["target"]}, dtc.InputError, "no array for the model's input: input_ids"),
+    (lambda batch: {"target": batch["target"]}, dtc.InputError, "no array for the model's input input_ids"),
     (lambda batch: [batch["target"]], dtc.InputError, "has 1 arrays, the program takes"),
 ])
 def test_bad_batches_are_refused(run, batches, change, kind, text):

@@ -28,7 +28,11 @@ public:
               const SearchOptions &options, const SearchRange &range)
       : problem(problem), facts(facts), spec(spec), options(options), range(range) {}
 
-  int64_t mostStages(const std::optional<int64_t> &pinned) const;
+  /// Stages of less than a layer are for those who ask for them.
+  int64_t mostStages(const std::optional<int64_t> &pinned) const {
+    int64_t ops = static_cast<int64_t>(facts.lastForward) + 1;
+    return pinned || range.layers == 0 ? ops : std::min(ops, range.layers + 2);
+  }
 
   Candidates run() {
     if (!spec.groups.empty()) {
@@ -107,17 +111,6 @@ private:
 };
 
 } // namespace
-
-/// Stages of less than a layer, and those without a product, are for those who ask for them.
-int64_t Enumeration::mostStages(const std::optional<int64_t> &pinned) const {
-  int64_t ops = static_cast<int64_t>(facts.lastForward) + 1;
-  if (pinned)
-    return ops;
-  int64_t products = std::count_if(problem.ops.begin(), problem.ops.begin() + ops,
-                                   [](const Op &op) { return op.flops > 0; });
-  int64_t most = std::max<int64_t>(1, std::min(ops, products));
-  return range.layers == 0 ? most : std::min(most, range.layers + 2);
-}
 
 /// Ranks with fewer tokens of a sequence have less to do than to send.
 int64_t Enumeration::mostContext() const {

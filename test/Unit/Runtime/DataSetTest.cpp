@@ -111,7 +111,7 @@ TEST(DataSet, RefusesWhatDoesNotFitTheModel) {
   std::string alone = safetensorsOf(
       {{"ids", {{"dtype", "I64"}, {"shape", {4, 3}}, {"data_offsets", {0, 96}}}}},
       bytesOf(count(12)));
-  expectRefused(alone, "no array for the model's input: target");
+  expectRefused(alone, "no array for the model's input target");
 }
 
 TEST(DataSet, InferenceIgnoresTheTarget) {
