@@ -10,8 +10,8 @@
 namespace dtc::io {
 
 struct ZipMember {
-  bool stored = true;         ///< uncompressed
-  uint64_t offset = 0;        ///< of a stored member's bytes in the file
+  bool stored = true;  ///< uncompressed
+  uint64_t offset = 0; ///< of a stored member's bytes in the file
   uint64_t compressedSize = 0, size = 0;
 };
 

@@ -1,5 +1,5 @@
-#include "dtc-rt/ArrayFile.h"
 #include "dtc-io/ZipFile.h"
+#include "dtc-rt/ArrayFile.h"
 
 #include <cctype>
 #include <cstring>

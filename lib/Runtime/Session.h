@@ -43,8 +43,8 @@ struct Session {
   std::optional<WeightWriter> weightWriter = std::nullopt;
   std::optional<SafetensorsWriter> outputWriter = std::nullopt;
   std::optional<MetricsReporter> metrics = std::nullopt;
-  int64_t stepsDone = 0; ///< when all ranks have ended, likewise below
-  int stoppedBy = 0;     ///< a signal; 0: all steps were done
+  int64_t stepsDone = 0;            ///< when all ranks have ended, likewise below
+  int stoppedBy = 0;                ///< a signal; 0: all steps were done
   StepMetrics lastStep = {};        ///< rank 0's
   RankRequests *requests = nullptr; ///< null: numSteps steps are made in one go
 
@@ -162,7 +162,7 @@ private:
   std::chrono::steady_clock::time_point lastFinished;
   StepNews own, news;
   int64_t issued = 0, concluded = 0, saved = 0; ///< steps
-  std::vector<char> collected; ///< rank 0's: a part of another rank
+  std::vector<char> collected;                  ///< rank 0's: a part of another rank
 
   std::vector<StepInput> stepInputs; ///< in the pipeline's order, likewise below
   std::vector<const fbs::Binding *> stepResults;

@@ -1,7 +1,7 @@
 // Operators that act element by element: arithmetic, comparison, activations.
 #include "GraphBuilder.h"
-#include "dtc/Import/Build/Elementwise.h"
 #include "Tensors.h"
+#include "dtc/Import/Build/Elementwise.h"
 
 #include <cmath>
 #include <limits>

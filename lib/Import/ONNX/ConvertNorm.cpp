@@ -26,18 +26,15 @@ static LogicalResult convertTrailingNorm(NodeConverter &node) {
 static LogicalResult convertGroupNorm(NodeConverter &node) {
   const Shape shape = node.input(0).shape();
   const bool each = node.op() == "InstanceNormalization" && shape.size() > 1;
-  return node.define(groupNorm(node, node.input(0),
-                               each ? shape[1] : node.attrInt("num_groups", 1), &node.input(1),
-                               &node.input(2), node.attrFloat("epsilon", 1e-5f)));
+  return node.define(groupNorm(node, node.input(0), each ? shape[1] : node.attrInt("num_groups", 1),
+                               &node.input(1), &node.input(2), node.attrFloat("epsilon", 1e-5f)));
 }
 
 static LogicalResult convertBatchNorm(NodeConverter &node) {
   if (node.attrInt("training_mode", 0) || node.hasOutput(1))
     return node.error() << kTrainingBatchNorm << ": " << kExport;
-  BatchStatistics statistics = {&node.input(3), &node.input(4),
-                                node.attrFloat("epsilon", 1e-5f)};
-  return node.define(
-      batchNorm(node, node.input(0), &node.input(1), &node.input(2), statistics));
+  BatchStatistics statistics = {&node.input(3), &node.input(4), node.attrFloat("epsilon", 1e-5f)};
+  return node.define(batchNorm(node, node.input(0), &node.input(1), &node.input(2), statistics));
 }
 
 void addNormConverters(ConverterTable &table) {

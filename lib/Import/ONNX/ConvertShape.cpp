@@ -1,9 +1,9 @@
 // Operators that make tensors out of shapes and attributes.
 #include "ExportHint.h"
 #include "GraphBuilder.h"
+#include "Tensors.h"
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Sequences.h"
-#include "Tensors.h"
 
 using namespace mlir;
 

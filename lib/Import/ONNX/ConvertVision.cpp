@@ -41,8 +41,8 @@ static LogicalResult convertConv(NodeConverter &node) {
   if (input.size() < 3 || weight.size() != input.size())
     return node.error() << "operands of shapes that do not fit: " << listed(input) << " and "
                         << listed(weight);
-  auto window = readWindow(node, Shape(ArrayRef(weight).drop_front(2)),
-                           ArrayRef(input).drop_front(2));
+  auto window =
+      readWindow(node, Shape(ArrayRef(weight).drop_front(2)), ArrayRef(input).drop_front(2));
   if (failed(window))
     return failure();
   const Tensor *bias = node.has(2) ? &node.input(2) : nullptr;

@@ -108,9 +108,8 @@ std::vector<std::string> unimplemented(const Plan &plan) {
           !setting.isExecutable(plan.degrees))
         result.push_back(refusalOf(setting, plan.degrees));
   if (plan.degrees.zero > 0 && plan.degrees.recompute != Recompute::None) // never seen to train
-    result.push_back(std::string(kNotYet) +
-                     settingText(settingOf(&Degrees::zero), plan.degrees) + " with " +
-                     settingText(settingOf(&Degrees::recompute), plan.degrees));
+    result.push_back(std::string(kNotYet) + settingText(settingOf(&Degrees::zero), plan.degrees) +
+                     " with " + settingText(settingOf(&Degrees::recompute), plan.degrees));
   return result;
 }
 

@@ -45,9 +45,8 @@ static void searchAnyMemory(SearchState &state, Offload offload, double enough) 
 
 static void searchWithin(SearchState &state, double enough) {
   const bool mayOffload = state.mayOffload();
-  searchAnyMemory(state,
-                  state.spec.offload.value_or(mayOffload ? Offload::Optimizer : Offload::None),
-                  enough);
+  searchAnyMemory(
+      state, state.spec.offload.value_or(mayOffload ? Offload::Optimizer : Offload::None), enough);
   std::vector<Estimate> &found = state.found;
   // Where hosts are short, devices may lack less.
   if (mayOffload && std::all_of(found.begin(), found.end(), [](const Estimate &estimate) {

@@ -30,10 +30,10 @@ void ThreadEmitter::setArgumentAttributes() {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     bool isShared = i < operands ? llvm::is_contained(plan.inPlace, static_cast<int64_t>(i))
                                  : plan.inPlace[i - operands] >= 0;
-    function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
-                        builder.getI64IntegerAttr(alignmentOf(
-                            i < operands ? Value(info.body.getArgument(i))
-                                         : Value(info.results[i - operands]))));
+    function.setArgAttr(
+        i, LLVM::LLVMDialect::getAlignAttrName(),
+        builder.getI64IntegerAttr(alignmentOf(i < operands ? Value(info.body.getArgument(i))
+                                                           : Value(info.results[i - operands]))));
     if (isShared)
       continue;
     function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());

@@ -63,9 +63,8 @@ private:
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Ranks, CommunicatorTest, testing::Bool(), [](const auto &info) {
-  return info.param ? "AsProcesses" : "AsThreads";
-});
+INSTANTIATE_TEST_SUITE_P(Ranks, CommunicatorTest, testing::Bool(),
+                         [](const auto &info) { return info.param ? "AsProcesses" : "AsThreads"; });
 
 void expectOk(const std::vector<Status> &statuses) {
   for (const Status &status : statuses)
@@ -384,16 +383,19 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ProcessesTest, testing::Values(true));
 
 TEST_P(ProcessesTest, TheRankThatOthersWaitForIsNamed) {
   std::atomic<int> ended{0};
-  auto statuses = onRanks(3, [&](Communicator &c) {
-    Status status = Status::ok();
-    char byte = 0;
-    ReceiveBlock block{&byte, 1};
-    if (c.rank() < 2) // rank 0 waits for rank 1, and rank 1 for rank 2
-      status = c.receive(c.rank() + 1, /*channel=*/0, {&block, 1});
-    for (++ended; c.rank() == 2 && ended < 3;)
-      std::this_thread::sleep_for(5ms);
-    return status;
-  }, 1500ms);
+  auto statuses = onRanks(
+      3,
+      [&](Communicator &c) {
+        Status status = Status::ok();
+        char byte = 0;
+        ReceiveBlock block{&byte, 1};
+        if (c.rank() < 2) // rank 0 waits for rank 1, and rank 1 for rank 2
+          status = c.receive(c.rank() + 1, /*channel=*/0, {&block, 1});
+        for (++ended; c.rank() == 2 && ended < 3;)
+          std::this_thread::sleep_for(5ms);
+        return status;
+      },
+      1500ms);
   for (int rank : {0, 1}) {
     EXPECT_EQ(statuses[rank].code(), ExitCode::RankLost);
     EXPECT_NE(statuses[rank].message().find("for rank: 2"), std::string::npos)
