@@ -16,9 +16,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SLOWEST = "PlanSearchTests"
 
 
-def run(title: str, command: list[str]) -> int:
+def run(title: str, command: list[str], **environment: str) -> int:
     print(f"== {title}", flush=True)
-    return subprocess.run(command, cwd=ROOT).returncode
+    return subprocess.run(command, cwd=ROOT, env=os.environ | environment).returncode
 
 
 def run_lint() -> tuple[int, int]:
@@ -75,6 +75,7 @@ def run_pytest(build: pathlib.Path) -> tuple[int, int]:
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(os.cpu_count()),
          "--dist", "loadfile", f"--junitxml={report}",
          "--rootdir", str(ROOT / "test"), str(ROOT / "test" / "Integration"), str(ROOT / "test" / "Python")],
+        PYTHONPATH=str(build / "python"),  # the workers report warnings of the package's own kinds
     )
     if not report.exists():
         return 0, 1

@@ -53,18 +53,16 @@ def test_final_weights_are_those_of_pytorch(trainer, model, recipe, devices, pla
     ("gpt2", "adamw", "pp=2,dp=2,zero=3,schedule=interleaved,chunks=2,micro_batch=1"),
     ("gpt2", "adamw", "pp=2,dp=2,zero=2,schedule=gpipe,micro_batch=2"),
     ("t5", "sgd", "pp=2,dp=2,zero=3,schedule=1f1b,micro_batch=1"),
+    ("gpt2", "adamw", "dp=4,zero=3,recompute=full,micro_batch=1"),
+    ("gpt2", "adamw", "dp=2,tp=2,zero=2,recompute=selective,micro_batch=2"),
+    ("gpt2", "adamw", "pp=2,dp=2,zero=3,recompute=full,schedule=1f1b,micro_batch=1"),
+    ("t5", "sgd", "pp=2,dp=2,zero=3,recompute=full,schedule=zb,micro_batch=1"),
     ("moe", "adamw", "dp=2,ep=2,zero=3"),  # experts are divided over dp, all else over dp and ep
 ])
 def test_other_schedules_and_graphs(trainer, model, recipe, plan):
     expected = reference(model, recipe)
     run = trainer.train(model, model, *expected["flags"], devices=4, plan=plan)
     compare_steps(run, expected, loss=1e-4, norm=1e-3)
-
-
-def test_recomputation_with_zero_is_refused(tmp_path):
-    outcome = call("dtc", "compile", MODELS / "mlp.onnx", "--devices", 2, "--loss", "cross_entropy", "--plan",
-                   "dp=2,zero=3,recompute=full", "--global-batch", 8, "-o", tmp_path / "model.dtc")
-    assert outcome.code == 2 and "not implemented yet: zero=3 with recompute=full" in outcome.error_line()
 
 
 @pytest.mark.parametrize("model,recipe,plan", [

@@ -107,9 +107,6 @@ std::vector<std::string> unimplemented(const Plan &plan) {
       if (isDegree(setting) == degrees && setting.isExecutable &&
           !setting.isExecutable(plan.degrees))
         result.push_back(refusalOf(setting, plan.degrees));
-  if (plan.degrees.zero > 0 && plan.degrees.recompute != Recompute::None) // never seen to train
-    result.push_back(std::string(kNotYet) + settingText(settingOf(&Degrees::zero), plan.degrees) +
-                     " with " + settingText(settingOf(&Degrees::recompute), plan.degrees));
   return result;
 }
 
