@@ -26,11 +26,29 @@ class ModelSource:
 def from_torch(model: Any, example_inputs: Any) -> ModelSource:
     """A PyTorch module as a model, through `torch.export`.
 
-    Raises `UnsupportedError`: this version of dtc has no importer of exported programs.
+    `example_inputs` are what the module is called with: a tensor, a tuple of tensors, or a mapping of names to them.
+    Parameters keep the names of `state_dict`, and train; buffers don't. Weights may be fake (`FakeTensorMode`) where a
+    model is only planned.
+
+    Raises `UnsupportedError` where PyTorch is missing or can't export the module, `UsageError` for what is no module.
     """
-    raise UnsupportedError(
-        "PyTorch modules are not supported yet: export the module with torch.onnx.export(module, example_inputs, "
-        "\"model.onnx\", dynamo=True, optimize=False, external_data=False) and give the file")
+    try:
+        import torch
+    except ImportError:
+        raise UnsupportedError("PyTorch modules need PyTorch: pip install torch") from None
+    if not isinstance(model, torch.nn.Module):
+        raise UsageError(f"from_torch takes a torch.nn.Module, got {type(model).__name__}")
+    if example_inputs is None:
+        raise UsageError("a PyTorch module needs example_inputs, what it is called with")
+    named = dict(example_inputs) if isinstance(example_inputs, Mapping) else {}
+    inputs = () if named else example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+    folder = tempfile.TemporaryDirectory(prefix="dtc-")
+    path = str(pathlib.Path(folder.name) / "model.pt2")
+    try:
+        torch.export.save(torch.export.export(model, inputs, named or None), path)
+    except Exception as error:  # of many kinds, from all that a module can do
+        raise UnsupportedError(f"torch.export doesn't take the module: {error}") from error
+    return ModelSource(path, folder, from_torch=True)
 
 
 def _is_torch_module(model: Any) -> bool:

@@ -80,6 +80,29 @@ def test_a_step_is_simulated(tmp_path):
     assert simulation.step_time == plan.step_time and len(simulation.events) > 10
 
 
-def test_pytorch_modules_are_refused_with_what_to_do():
-    with pytest.raises(dtc.UnsupportedError, match="torch.onnx.export"):
+def test_pytorch_modules_need_pytorch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(dtc.UnsupportedError, match="pip install torch"):
         dtc.from_torch(object(), ())
+
+
+def test_a_pytorch_module_trains_as_pytorch_does():
+    torch = pytest.importorskip("torch", reason="PyTorch isn't installed")
+    torch.manual_seed(0)
+    embedding, head = torch.nn.Embedding(64, 32), torch.nn.Linear(32, 64, bias=False)
+    head.weight = embedding.weight
+    module = torch.nn.Sequential(embedding, torch.nn.Linear(32, 32), torch.nn.GELU(), head).eval()
+    ids, target = torch.randint(0, 64, (2, 8, 16))
+    program = dtc.parallelize(module, ids, loss="cross_entropy", optimizer=dtc.AdamW(lr=1e-2), devices=2, target="cpu",
+                              global_batch=8)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
+    for _ in range(3):
+        loss = torch.nn.functional.cross_entropy(module(ids).flatten(0, 1), target.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        assert program.step({"input": ids, "target": target}).loss == pytest.approx(loss.item(), rel=1e-5)
+    trained = program.state_dict()
+    for name, weight in module.state_dict().items():
+        assert torch.allclose(trained[name], weight, atol=1e-5), name
+    module.load_state_dict(trained)
