@@ -87,15 +87,14 @@ def test_what_a_way_holds_is_what_planning_it_says(models):
     assert {way["plan"]["recompute"] for way in ways} == {"none", "full"}
     for way in ways:
         plan = way["plan"]
-        if plan["zero"] == 0 and plan["recompute"] == "none":
-            continue  # can be compiled, so that dtc plan adds the ops that sum gradients up
         spec = ",".join(f"{key}={plan[key]}" for key in ("dp", "tp", "pp", "cp", "ep", "zero", "recompute",
                                                          "micro_batch", "schedule"))
         planned = json.loads(check_call(
             "dtc", "plan", models["13B"], "--gpus", 4, "--precision", "bf16", "--loss", "cross_entropy",
             "--global-batch", plan["dp"] * plan["num_microbatches"], "--plan", spec, "--json").out)
-        assert way["peak_memory_bytes"] == planned["predicted"]["peak_memory_bytes"]
-        assert {**planned["predicted"]["memory"], "keys_and_values": 0} == way["memory"]
+        # These can be compiled, so that dtc plan adds the ops that sum gradients up.
+        assert way["peak_memory_bytes"] == pytest.approx(planned["predicted"]["peak_memory_bytes"], rel=0.005)
+        assert {**planned["predicted"]["memory"], "keys_and_values": 0} == pytest.approx(way["memory"], rel=0.02)
         assert way["fits"] == planned["predicted"]["fits"]
 
 

@@ -18,12 +18,12 @@ def refusal(*arguments, code) -> str:
     return outcome.error_line()
 
 
-def test_a_pt_file_is_not_onnx(tmp_path):
+def test_a_pt_file_is_no_program(tmp_path):
     saved = tmp_path / "model.pt"
     with zipfile.ZipFile(saved, "w") as archive:
         archive.writestr("model/data.pkl", b"\x80\x02}.")
     line = refusal("dtc", "plan", saved, code=3)
-    assert "PyTorch's .pt" in line and EXPORT in line
+    assert "PyTorch's .pt" in line and "torch.export.save" in line
 
 
 def test_unknown_clusters_are_told_which_there_are():

@@ -1,6 +1,5 @@
 #include "Model.h"
 
-#include "ExportHint.h"
 
 #include "dtc-io/InputFile.h"
 
@@ -82,13 +81,6 @@ private:
 };
 } // namespace
 
-/// Whether it begins as zip files do, which torch.save and torch.export write.
-static bool isArchive(const io::InputFile &file) {
-  char start[4] = {};
-  return ::pread(file.descriptor(), start, sizeof(start), 0) == sizeof(start) &&
-         StringRef(start, sizeof(start)) == StringRef("PK\x03\x04", 4);
-}
-
 static LogicalResult parse(Model &model) {
   std::string why;
   std::optional<io::InputFile> file = io::InputFile::open(model.path, why);
@@ -98,9 +90,6 @@ static LogicalResult parse(Model &model) {
     return emitError(model.location)
            << "the file is larger than 2 GiB, which ONNX does not allow; keep its weights as "
               "external data";
-  if (isArchive(*file))
-    return emitError(model.location)
-           << "is an archive, as PyTorch's .pt files are, and not ONNX: " << kExport;
   if (const int64_t entries = EntryCounter(file->descriptor()).run();
       entries > Budget::kMostEntries)
     return emitError(model.location) << "has more than " << Budget::kMostEntries

@@ -78,8 +78,8 @@ FailureOr<std::string> Archive::text(const std::string &member) const {
 
 LogicalResult Archive::checkFormat() const {
   if (root.empty())
-    return refuse() << "is no exported program; save it with torch.export.save of PyTorch 2.8 or "
-                       "later";
+    return refuse() << "is no exported program, which PyTorch's .pt files aren't; save it with "
+                       "torch.export.save of PyTorch 2.8 or later";
   auto format = text("archive_format");
   if (failed(format))
     return failure();
