@@ -9,7 +9,6 @@ from safetensors.numpy import load_file, save_file
 
 from conftest import MODELS, call, check_call, encode_model
 
-EXPORT = 'torch.onnx.export(model.eval(), (input,), "model.onnx", dynamo=True, optimize=False)'
 
 
 def refusal(*arguments, code) -> str:
