@@ -10,7 +10,6 @@ from safetensors.numpy import load_file, save_file
 from conftest import MODELS, call, check_call, encode_model
 
 
-
 def refusal(*arguments, code) -> str:
     outcome = call(*arguments)
     assert outcome.code == code, outcome.err
