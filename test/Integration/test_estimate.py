@@ -93,7 +93,7 @@ def test_what_a_way_holds_is_what_planning_it_says(models):
             "dtc", "plan", models["13B"], "--gpus", 4, "--precision", "bf16", "--loss", "cross_entropy",
             "--global-batch", plan["dp"] * plan["num_microbatches"], "--plan", spec, "--json").out)
         # These can be compiled, so that dtc plan adds the ops that sum gradients up.
-        assert way["peak_memory_bytes"] == pytest.approx(planned["predicted"]["peak_memory_bytes"], rel=0.005)
+        assert way["peak_memory_bytes"] == pytest.approx(planned["predicted"]["peak_memory_bytes"], rel=0.01)
         told = {**planned["predicted"]["memory"], "keys_and_values": 0}
         assert told | {"activations": 0} == way["memory"] | {"activations": 0}
         assert way["fits"] == planned["predicted"]["fits"]
