@@ -1,6 +1,5 @@
 #include "Model.h"
 
-
 #include "dtc-io/InputFile.h"
 
 #include "google/protobuf/io/coded_stream.h"

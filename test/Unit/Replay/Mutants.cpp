@@ -9,6 +9,11 @@
 namespace dtc::replay::test {
 namespace {
 
+/// Programs that are written by hand have no placements.
+bool isFlat(const fbs::BindingT &binding) {
+  return binding.placement && !binding.placement->flat_axes.empty();
+}
+
 using fbs::BindingKind;
 using fbs::Scope;
 
@@ -455,8 +460,7 @@ void MutantMaker::partFaults(uint32_t index, size_t i, const std::string &place)
   if (!op || op->kind != fbs::CollectiveKind::AllGather)
     return;
   auto isPart = [&](const fbs::BoundValue &bound) {
-    return bound.value() == instruction.reads[0] &&
-           !program.bindings[bound.binding()]->placement->flat_axes.empty();
+    return bound.value() == instruction.reads[0] && isFlat(*program.bindings[bound.binding()]);
   };
   if (std::ranges::none_of(function.arguments, isPart))
     return;
@@ -472,7 +476,7 @@ void MutantMaker::partFaults(uint32_t index, size_t i, const std::string &place)
 void MutantMaker::wrongBuckets() {
   std::map<std::string, std::vector<size_t>> stored;
   for (size_t i = 0; i < program.bindings.size(); ++i)
-    if (!program.bindings[i]->placement->flat_axes.empty())
+    if (isFlat(*program.bindings[i]))
       stored[program.bindings[i]->name].push_back(i);
   for (const auto &[name, list] : stored)
     for (size_t i = 0; list.size() > 1 && i < list.size(); ++i)

@@ -28,7 +28,8 @@ TEST(PlanYaml, KeepsWhatIsNotImplementedYet) {
   auto read = planFromYaml(toYaml(written, problem), "plan.yaml", problem);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, written);
-  EXPECT_EQ(unimplemented(*read), std::vector<std::string>{"not implemented yet: offload=optimizer"});
+  EXPECT_EQ(unimplemented(*read),
+            std::vector<std::string>{"not implemented yet: offload=optimizer"});
 }
 
 /// Replaces the first `from` of a valid plan and expects the error.
