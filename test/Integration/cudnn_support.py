@@ -43,17 +43,17 @@ class Cudnn:
                 ctypes.CDLL(str(name), mode=ctypes.RTLD_GLOBAL)
             except OSError:
                 pass  # some need a driver, and aren't needed
-        self.library = ctypes.CDLL(str(folder / "libcudnn.so.9"), mode=ctypes.RTLD_GLOBAL)
-        self.library.cudnnGetErrorString.restype = ctypes.c_char_p
+        self.cudnn = ctypes.CDLL(str(folder / "libcudnn.so.9"), mode=ctypes.RTLD_GLOBAL)
+        self.cudnn.cudnnGetErrorString.restype = ctypes.c_char_p
         text = json.dumps(H200).encode()
         self.device = self.make(DEVICE)
         self.call("SetAttribute", self.device, 2702, CHAR, ctypes.c_int64(len(text)), ctypes.create_string_buffer(text))
         self.call("Finalize", self.device)
 
     def call(self, name: str, *arguments) -> None:
-        status = getattr(self.library, f"cudnnBackend{name}")(*arguments)
+        status = getattr(self.cudnn, f"cudnnBackend{name}")(*arguments)
         if status:
-            raise RuntimeError(f"{name}: {self.library.cudnnGetErrorString(status).decode()}")
+            raise RuntimeError(f"{name}: {self.cudnn.cudnnGetErrorString(status).decode()}")
 
     def make(self, kind: int) -> ctypes.c_void_p:
         made = ctypes.c_void_p()

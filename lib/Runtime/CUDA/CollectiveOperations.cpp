@@ -226,7 +226,7 @@ Status CollectiveOperation::prepare(const std::string &name) {
   if (!joined)
     return joined.status();
   group = *joined;
-  nccl = &group->library();
+  nccl = &group->calls();
   return packedBytes > 0 ? queue.reservePacked(packedBytes) : Status::ok();
 }
 
@@ -382,7 +382,7 @@ public:
 
 private:
   Status exchange(Address buffer, uint64_t count) {
-    const Nccl &nccl = group.library();
+    const Nccl &nccl = group.calls();
     if (receives)
       return DTC_CUDA_CALL(nccl, ncclRecv, buffer, count, ncclUint8, /*peer=*/0, group.handle(),
                            queue.stream);

@@ -91,7 +91,7 @@ bool isFaithful(const std::vector<cudnnBackendNumericalNote_t> &notes, cudnnData
 class ConvOperation : public Operation {
 public:
   ConvOperation(CudaQueue &queue, Convolutions &library, const ConvSpec &spec)
-      : queue(queue), cudnn(library.library()), context(library.handle()),
+      : queue(queue), cudnn(library.calls()), context(library.handle()),
         call(withTwoDimensions(spec.call)), workspaceBytes(workspaceIn(spec.scratchBytes)) {}
 
   Status prepare();

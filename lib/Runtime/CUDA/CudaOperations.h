@@ -17,7 +17,7 @@ public:
   ~Products();
 
   Status open();
-  const CublasLt &library() const { return *table; }
+  const CublasLt &calls() const { return *table; }
   cublasLtHandle_t handle() const { return context; }
 
 private:
@@ -35,7 +35,7 @@ public:
   ~Convolutions();
 
   Status open();
-  const Cudnn &library() const { return *table; }
+  const Cudnn &calls() const { return *table; }
   cudnnHandle_t handle() const { return context; }
 
 private:

@@ -42,7 +42,7 @@ private:
 class MatmulOperation : public Operation {
 public:
   MatmulOperation(CudaQueue &queue, Products &products, const MatmulSpec &spec, MatmulPlan given)
-      : queue(queue), lt(products.library()), cublas(products.handle()), plan(std::move(given)),
+      : queue(queue), lt(products.calls()), cublas(products.handle()), plan(std::move(given)),
         workspaceBytes(workspaceIn(spec.scratchBytes)),
         isDouble(spec.call.c.dtype == fbs::DType::F64), desc(lt.cublasLtMatmulDescDestroy),
         first(lt.cublasLtMatrixLayoutDestroy), second(lt.cublasLtMatrixLayoutDestroy),

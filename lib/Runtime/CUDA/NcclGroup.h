@@ -95,7 +95,7 @@ public:
   uint64_t activityOfOthers() const { return ledger->activityOfOthers(position); }
   void abort();
 
-  const Nccl &library() const { return nccl; }
+  const Nccl &calls() const { return nccl; }
   ncclComm_t handle() const { return comm; }
 
 private:
