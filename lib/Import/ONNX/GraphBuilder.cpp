@@ -8,9 +8,6 @@ using namespace mlir;
 
 namespace dtc::import {
 
-/// Sizes, axes and the like; far beyond any rank.
-static constexpr int64_t kMaxListed = 1 << 12;
-
 const ConverterTable &converters() {
   static const ConverterTable table = [] {
     ConverterTable all;
@@ -62,7 +59,7 @@ FailureOr<Shape> NodeConverter::ints(int index, StringRef what) {
   if (!has(index))
     return error() << "needs its input " << what;
   Host constant = host(index);
-  if (constant && constant->size() > kMaxListed)
+  if (constant && size_t(constant->size()) > kMaxListed)
     return error() << what << " has too many numbers: " << constant->size();
   if (constant)
     return constant->intList();

@@ -9,9 +9,6 @@ using namespace mlir;
 
 namespace dtc::import {
 
-/// Sizes, axes and the like; far beyond any rank.
-static constexpr size_t kMaxListed = 1 << 12;
-
 const AtenTable &atenConverters() {
   static const AtenTable table = [] {
     AtenTable all;

@@ -10,15 +10,24 @@ using namespace mlir;
 
 namespace dtc::import {
 
-/// Where a slice runs along a dimension, as Python has it.
-static LogicalResult convertSlice(AtenConverter &node) {
+/// The tensor, and the dimension along which it is taken apart.
+static FailureOr<std::pair<Tensor, int64_t>> tensorAlongDim(AtenConverter &node) {
   auto self = node.tensor("self");
   if (failed(self))
     return failure();
   auto dim = node.axisOf("dim", self->rank(), 0);
   if (failed(dim))
     return failure();
-  const int64_t size = self->shape()[*dim];
+  return std::pair(std::move(*self), *dim);
+}
+
+/// Where a slice runs along a dimension, as Python has it.
+static LogicalResult convertSlice(AtenConverter &node) {
+  auto self = tensorAlongDim(node);
+  if (failed(self))
+    return failure();
+  const auto &[tensor, dim] = *self;
+  const int64_t size = tensor.shape()[dim];
   auto start = node.integer("start", 0), end = node.integer("end", size);
   auto step = node.integer("step", 1);
   if (failed(start) || failed(end) || failed(step))
@@ -30,7 +39,7 @@ static LogicalResult convertSlice(AtenConverter &node) {
   };
   const int64_t from = within(*start), to = std::max(within(*end), from);
   const int64_t count = (to - from) / *step + ((to - from) % *step != 0);
-  return node.define(sliceTensor(node, *self, *dim, from, count, *step));
+  return node.define(sliceTensor(node, tensor, dim, from, count, *step));
 }
 
 static LogicalResult convertNarrow(AtenConverter &node) {
@@ -66,17 +75,15 @@ static LogicalResult convertSelect(AtenConverter &node) {
 }
 
 static LogicalResult convertUnbind(AtenConverter &node) {
-  auto self = node.tensor("self");
+  auto self = tensorAlongDim(node);
   if (failed(self))
     return failure();
-  auto dim = node.axisOf("dim", self->rank(), 0);
-  if (failed(dim))
-    return failure();
-  const int64_t size = self->shape()[*dim];
+  const auto &[tensor, dim] = *self;
+  const int64_t size = tensor.shape()[dim];
   if (failed(node.chargeNodes(size)))
     return failure();
   for (int64_t i = 0; i < size; ++i)
-    if (failed(node.define(i, pick(node, *self, *dim, i))))
+    if (failed(node.define(i, pick(node, tensor, dim, i))))
       return failure();
   return success();
 }
@@ -101,23 +108,21 @@ static FailureOr<Shape> partSizes(AtenConverter &node, int64_t size) {
 }
 
 static LogicalResult convertSplit(AtenConverter &node) {
-  auto self = node.tensor("self");
+  auto self = tensorAlongDim(node);
   if (failed(self))
     return failure();
-  auto dim = node.axisOf("dim", self->rank(), 0);
-  if (failed(dim))
-    return failure();
-  auto sizes = partSizes(node, self->shape()[*dim]);
+  const auto &[tensor, dim] = *self;
+  auto sizes = partSizes(node, tensor.shape()[dim]);
   if (failed(sizes))
     return failure();
   io::CheckedSize all = 0;
   for (int64_t size : *sizes)
     all = all + io::CheckedSize(size);
-  if (!all || *all != self->shape()[*dim])
+  if (!all || *all != tensor.shape()[dim])
     return node.error() << "has parts that are not the whole: " << listed(*sizes);
   int64_t done = 0;
   for (auto [i, size] : llvm::enumerate(*sizes)) {
-    if (failed(node.define(i, sliceTensor(node, *self, *dim, done, size))))
+    if (failed(node.define(i, sliceTensor(node, tensor, dim, done, size))))
       return failure();
     done += size;
   }

@@ -268,21 +268,6 @@ Status ConvOperation::issue(std::span<const Address> addresses) {
 
 } // namespace
 
-Convolutions::~Convolutions() {
-  if (context)
-    table->cudnnDestroy(context);
-}
-
-Status Convolutions::open() {
-  if (context)
-    return Status::ok();
-  Result<const Cudnn *> loaded = loader.get();
-  if (!loaded)
-    return loaded.status();
-  table = *loaded;
-  return DTC_CUDA_CALL(*table, cudnnCreate, &context);
-}
-
 MadeOperation makeConv(CudaQueue &queue, const ConvSpec &spec, Convolutions &convolutions) {
   DTC_CUDA_TRY(convolutions.open());
   auto operation = std::make_unique<ConvOperation>(queue, convolutions, spec);

@@ -8,41 +8,37 @@ namespace dtc::rt::cuda {
 
 using MadeOperation = Result<std::unique_ptr<Operation>>;
 
-/// cuBLASLt for one GPU, made when a product first needs it.
-class Products {
+/// A library for one GPU, made when an operation first needs it.
+template <typename Library> class LibraryContext {
 public:
-  explicit Products(LoadedOnce<CublasLt> &loader) : loader(loader) {}
-  Products(const Products &) = delete;
-  Products &operator=(const Products &) = delete;
-  ~Products();
+  explicit LibraryContext(LoadedOnce<Library> &loader) : loader(loader) {}
+  LibraryContext(const LibraryContext &) = delete;
+  LibraryContext &operator=(const LibraryContext &) = delete;
+  ~LibraryContext() {
+    if (context)
+      table->destroy(context);
+  }
 
-  Status open();
-  const CublasLt &calls() const { return *table; }
-  cublasLtHandle_t handle() const { return context; }
+  Status open() {
+    if (context)
+      return Status::ok();
+    Result<const Library *> loaded = loader.get();
+    if (!loaded)
+      return loaded.status();
+    table = *loaded;
+    return table->create(context);
+  }
+  const Library &calls() const { return *table; }
+  typename Library::Context handle() const { return context; }
 
 private:
-  LoadedOnce<CublasLt> &loader;
-  const CublasLt *table = nullptr;
-  cublasLtHandle_t context = nullptr;
+  LoadedOnce<Library> &loader;
+  const Library *table = nullptr;
+  typename Library::Context context = nullptr;
 };
 
-/// cuDNN for one GPU, made when a convolution first needs it.
-class Convolutions {
-public:
-  explicit Convolutions(LoadedOnce<Cudnn> &loader) : loader(loader) {}
-  Convolutions(const Convolutions &) = delete;
-  Convolutions &operator=(const Convolutions &) = delete;
-  ~Convolutions();
-
-  Status open();
-  const Cudnn &calls() const { return *table; }
-  cudnnHandle_t handle() const { return context; }
-
-private:
-  LoadedOnce<Cudnn> &loader;
-  const Cudnn *table = nullptr;
-  cudnnHandle_t context = nullptr;
-};
+using Products = LibraryContext<CublasLt>;
+using Convolutions = LibraryContext<Cudnn>;
 
 /// Libraries take a workspace at a multiple of 256 bytes; the arena's scratch may lie elsewhere.
 inline constexpr uint64_t kWorkspaceAlignment = 256;

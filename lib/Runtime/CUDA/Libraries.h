@@ -43,7 +43,11 @@ struct CublasLt {
 #define DTC_CUDA_FUNCTION(result, name, ...) result (*name)(__VA_ARGS__) = nullptr;
 #include "dtc-cuda/CublasLtFunctions.def"
 
+  using Context = cublasLtHandle_t;
+
   static Result<CublasLt> load();
+  Status create(Context &context) const { return DTC_CUDA_CALL(*this, cublasLtCreate, &context); }
+  void destroy(Context context) const { cublasLtDestroy(context); }
   Status check(cublasStatus_t status, const char *call) const {
     return status == CUBLAS_STATUS_SUCCESS ? Status::ok() : error(status, call);
   }
@@ -56,7 +60,11 @@ struct Cudnn {
 #define DTC_CUDA_FUNCTION(result, name, ...) result (*name)(__VA_ARGS__) = nullptr;
 #include "dtc-cuda/CudnnFunctions.def"
 
+  using Context = cudnnHandle_t;
+
   static Result<Cudnn> load();
+  Status create(Context &context) const { return DTC_CUDA_CALL(*this, cudnnCreate, &context); }
+  void destroy(Context context) const { cudnnDestroy(context); }
   /// What it can't do has ExitCode::NoFit.
   Status check(cudnnStatus_t status, const char *call) const {
     return status == CUDNN_STATUS_SUCCESS ? Status::ok() : error(status, call);

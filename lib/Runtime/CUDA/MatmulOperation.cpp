@@ -173,21 +173,6 @@ Status MatmulOperation::issue(std::span<const Address> addresses) {
 
 } // namespace
 
-Products::~Products() {
-  if (context)
-    table->cublasLtDestroy(context);
-}
-
-Status Products::open() {
-  if (context)
-    return Status::ok();
-  Result<const CublasLt *> loaded = loader.get();
-  if (!loaded)
-    return loaded.status();
-  table = *loaded;
-  return DTC_CUDA_CALL(*table, cublasLtCreate, &context);
-}
-
 MadeOperation makeMatmul(CudaQueue &queue, const MatmulSpec &spec, Products &products) {
   Result<MatmulPlan> plan = planMatmul(spec.call);
   if (!plan)

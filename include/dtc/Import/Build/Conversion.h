@@ -29,6 +29,9 @@ struct Tensor {
   int64_t rank() const { return shape().size(); }
 };
 
+/// The most numbers of a list that says sizes, axes and the like; far beyond any rank.
+inline constexpr size_t kMaxListed = 1 << 12;
+
 class Conversion {
 public:
   Conversion(Emitter &emit, Budget &budget) : emit(emit), budget(budget) {}
