@@ -84,6 +84,8 @@ ExitCode fail(const plan::Error &error) {
 
 void printWarning(const std::string &message) { say(Severity::Warning, message); }
 
+void printNote(const std::string &message) { say(Severity::Note, message); }
+
 static Severity severityOf(DiagnosticSeverity severity) {
   switch (severity) {
   case DiagnosticSeverity::Error:

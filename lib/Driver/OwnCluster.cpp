@@ -1,6 +1,7 @@
 #include "OwnCluster.h"
 
 #include "WriteText.h"
+#include "dtc/Driver/Diagnostics.h"
 
 #include "dtc-rt/MappedFile.h"
 
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <thread>
 
 namespace dtc::driver {
@@ -51,8 +51,8 @@ Outcome<plan::Cluster> ownCluster(bool measures) {
     fs::create_directories(fs::path(file).parent_path(), error);
   if (file.empty() || !measures || !rt::OutputFile::create(file, 0))
     return load("cpu");
-  std::cerr << "measuring this machine, once: " << file
-            << " (--cluster cpu or DTC_CALIBRATION=off do without)\n";
+  printNote("measuring this machine, once: " + file +
+            " (--cluster cpu or DTC_CALIBRATION=off do without)");
   if (ExitCode code = writeText(file, plan::toYaml(measureMachine())); code != ExitCode::Done)
     return code;
   return load(file);

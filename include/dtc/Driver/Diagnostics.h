@@ -31,6 +31,7 @@ private:
 void printError(const std::string &message);
 /// The command goes on.
 void printWarning(const std::string &message);
+void printNote(const std::string &message);
 
 /// Says the context's diagnostics while it lives. Locations are ONNX nodes
 /// (NameLoc); a note comes after its error.
