@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 
@@ -217,6 +218,31 @@ def test_strangers_change_nothing(mlp, tmp_path):
     assert [code for code, _ in job.finish()] == [0, 0]
     for stranger in strangers:
         stranger.close()
+
+
+def test_who_only_knows_the_protocol_is_kept_out(mlp, tmp_path):
+    """It claims to be rank 1, with a proof that it can't make; then the true one comes."""
+    port, weights = free_port(), tmp_path / "w.safetensors"
+    words = command(mlp, "--steps", 3, "--timeout", 20, "--save-weights", weights)
+    job = launch([words], port=port, WORLD_SIZE="2", DTC_JOB_TOKEN="ours")
+    end = time.monotonic() + 20
+    while True:
+        assert time.monotonic() < end
+        try:
+            stranger = socket.create_connection(("127.0.0.1", port), timeout=10)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    with stranger:
+        stranger.sendall(b"dtc-run ranks 1\0" + bytes(16))
+        answer = stranger.recv(64, socket.MSG_WAITALL)
+        assert len(answer) == 64 and answer.startswith(b"dtc-run ranks 1\0")
+        stranger.sendall(struct.pack("<4I", 1, 2, port, 1) + bytes(32) + bytes(32))
+        assert stranger.recv(1) == b""  # closed without a word
+    second = subprocess.Popen([str(BIN / "dtc-run"), *map(str, words)], stderr=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True, env=os.environ | variables(1, 2, port) | {"DTC_JOB_TOKEN": "ours"})
+    job.processes.append(second)
+    assert [code for code, _ in job.finish()] == [0, 0]
 
 
 def test_another_token_keeps_a_rank_out(mlp):
