@@ -151,12 +151,6 @@ Value ElementEvaluator::summed(graph::SumOp op, const Index &index) {
 
 // Elementwise ops.
 
-static void allowContraction(Operation *op) {
-  auto contract = arith::FastMathFlagsAttr::get(op->getContext(), arith::FastMathFlags::contract);
-  if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(op))
-    op->setAttr("fastmath", contract);
-}
-
 Value ElementEvaluator::elementwise(Operation *op, const Index &index) {
   Type element = getElementTypeOrSelf(op->getResult(0)), scalar = computeType(element);
   if (!graph::isElementwise(op) || op->getNumResults() != 1) {
@@ -187,7 +181,6 @@ Value ElementEvaluator::elementwise(Operation *op, const Index &index) {
   state.attributes.erase(graph::GraphDialect::kId);
   state.attributes.erase(graph::GraphDialect::kBackward);
   Operation *clone = builder.create(state);
-  allowContraction(clone);
   Value value = clone->getResult(0);
   return isa<arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp>(op)
              ? rounded(builder, loc, value, element)
@@ -222,9 +215,8 @@ Value ElementEvaluator::identityOf(ReduceKind kind, Type type) {
 Value ElementEvaluator::combine(ReduceKind kind, Value a, Value b, bool reorder) {
   position();
   bool isFloat = isa<FloatType>(a.getType()), isBool = a.getType().isInteger(1);
-  auto flags = arith::FastMathFlags::contract;
-  if (reorder)
-    flags = flags | arith::FastMathFlags::reassoc;
+  // Nothing is contracted: a sum must not depend on whether its term was stored before.
+  auto flags = reorder ? arith::FastMathFlags::reassoc : arith::FastMathFlags::none;
   switch (kind) {
   case ReduceKind::Sum:
     if (isFloat)

@@ -72,6 +72,7 @@ _SGD = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9}
 _COSINE = {"lr-schedule": "cosine", "warmup-steps": 3, "total-steps": STEPS, "min-lr": 1e-5}
 
 _FAMILIES = ("bert", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mixtral", "moe")
+_GRID = ("gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny")
 
 RECIPES = (
     Recipe("adamw", _ADAMW, ("gpt2", "gpt2_mask", "llama", "mlp", "resnet_tiny", *_FAMILIES)),
@@ -80,6 +81,9 @@ RECIPES = (
     Recipe("sgd", _SGD | {"weight-decay": 0.0}, ("gpt2", "llama", "mlp", "resnet_tiny", *_FAMILIES, "t5")),
     Recipe("nesterov", _SGD | {"nesterov": True, "weight-decay": 0.01}, ("gpt2", "mlp")),
     Recipe("clip_cosine", _ADAMW | {"clip-grad-norm": 1.0} | _COSINE, ("gpt2",)),
+    # A bound that every step's norm exceeds; the grid of plans (test_grid.py) trains with these.
+    Recipe("clip", _ADAMW | {"clip-grad-norm": 0.25}, _GRID),
+    Recipe("sgd_clip", _SGD | {"weight-decay": 0.0, "clip-grad-norm": 0.25}, _GRID),
     Recipe("bf16", _ADAMW | {"precision": "bf16"}, ("gpt2", "llama", "mlp", "resnet_tiny")),
 )
 
