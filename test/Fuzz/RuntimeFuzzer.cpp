@@ -37,7 +37,8 @@ void readData(const std::string &path) {
     return;
   const int64_t samples[] = {0, data->numSamples() - 1};
   for (size_t input = 0; input < manifest.inputs.size(); ++input) {
-    rt::Shard shard{manifest.inputs[input].shape, rt::Dims(manifest.inputs[input].shape.size(), 0)};
+    const rt::Dims &shape = manifest.inputs[input].shape;
+    rt::Shard shard{.offset = rt::Dims(shape.size(), 0), .shape = shape};
     shard.shape[0] = 2;
     const rt::DType dtype = manifest.inputs[input].dtype;
     std::vector<char> target(static_cast<size_t>(rt::product(shard.shape) * rt::sizeOf(dtype)));

@@ -79,7 +79,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=20_000, help="of each kind")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
     parser.add_argument("kinds", nargs="*", choices=[*FUZZERS, []])
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     build = options.build.resolve()
     total = wrong = 0
     print(f"seed {options.seed}", flush=True)
