@@ -24,6 +24,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace dtc::rt {
 
@@ -118,6 +119,8 @@ public:
 struct DeviceOptions {
   int threads = 1;       ///< of the rank, where kernels use processors
   std::vector<int> cpus; ///< that the rank is kept on; empty: any
+  /// The number of the rank's process on this machine; nothing where ranks are threads of one.
+  std::optional<int> localProcess = std::nullopt;
 };
 
 /// A file of the artifact's kernels: "kernels.so", "sm_90.cubin".

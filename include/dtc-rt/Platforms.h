@@ -12,8 +12,8 @@ namespace dtc::rt {
 /// Exit code 4 where no platform has the artifact's target.
 Status checkTarget(const Manifest &manifest);
 
-/// The platform of the artifact's target, without the artifact's code. Exit code 4 where
-/// this machine can't run what the artifact was compiled for.
-Result<std::unique_ptr<Platform>> openPlatform(const Manifest &manifest);
+/// The platform of the artifact's target, without the artifact's code, for so many ranks of this
+/// process. Exit code 4 where this machine can't run what the artifact was compiled for.
+Result<std::unique_ptr<Platform>> openPlatform(const Manifest &manifest, int64_t ranksHere);
 
 } // namespace dtc::rt

@@ -10,7 +10,7 @@ namespace {
 
 struct Entry {
   const char *target;
-  Result<std::unique_ptr<Platform>> (*open)(const Manifest &manifest);
+  Result<std::unique_ptr<Platform>> (*open)(const Manifest &manifest, int64_t ranksHere);
 };
 
 constexpr Entry kPlatforms[] = {
@@ -36,10 +36,10 @@ Status checkTarget(const Manifest &manifest) {
                                known + "): " + manifest.target};
 }
 
-Result<std::unique_ptr<Platform>> openPlatform(const Manifest &manifest) {
+Result<std::unique_ptr<Platform>> openPlatform(const Manifest &manifest, int64_t ranksHere) {
   if (Status status = checkTarget(manifest); !status.isOk())
     return status;
-  return find(manifest.target)->open(manifest);
+  return find(manifest.target)->open(manifest, ranksHere);
 }
 
 } // namespace dtc::rt

@@ -152,7 +152,10 @@ Status RankWorker::prepare() {
   std::iota(everyone.begin(), everyone.end(), 0);
   world = communicator.group(everyone);
   int threads = static_cast<int>(session.manifest().threadsPerRank);
-  auto made = session.platform->createDevice(communicator, {threads, cpus});
+  DeviceOptions options{threads, cpus};
+  if (session.options.launch)
+    options.localProcess = session.options.launch->localRank;
+  auto made = session.platform->createDevice(communicator, options);
   if (!made)
     return made.status();
   device = std::move(*made);

@@ -51,9 +51,6 @@ private:
 };
 
 Status checkLaunch(const Launch &launch, const Manifest &manifest) {
-  if (manifest.isForGpu())
-    return {ExitCode::NoFit, "has ranks on GPUs, which are threads of one process so far; start "
-                             "dtc-run once, without a launcher"};
   if (launch.worldSize != manifest.worldSize)
     return {ExitCode::NoFit, "was compiled for other than the " + std::to_string(launch.worldSize) +
                                  " ranks that were started (start as many, or compile with "
@@ -197,7 +194,8 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
     return status;
   if (Status status = checkFiles(options, *package); !status.isOk())
     return status;
-  Result<std::unique_ptr<Platform>> platform = openPlatform(manifest);
+  int64_t ranksHere = options.launch ? 1 : manifest.worldSize;
+  Result<std::unique_ptr<Platform>> platform = openPlatform(manifest, ranksHere);
   if (!platform)
     return std::move(platform.status()).in(options.artifact);
   Result<std::vector<ProgramView>> programs = openPrograms(*package);

@@ -14,7 +14,7 @@ namespace dtc::rt {
 Status checkProcessor(const Manifest &manifest);
 
 /// The platform, once the processor has been checked.
-Result<std::unique_ptr<Platform>> openCpuPlatform(const Manifest &manifest);
+Result<std::unique_ptr<Platform>> openCpuPlatform(const Manifest &manifest, int64_t ranksHere);
 
 std::unique_ptr<Platform> createCpuPlatform();
 

@@ -130,7 +130,7 @@ private:
 
 std::unique_ptr<Platform> createCpuPlatform() { return std::make_unique<CpuPlatform>(); }
 
-Result<std::unique_ptr<Platform>> openCpuPlatform(const Manifest &manifest) {
+Result<std::unique_ptr<Platform>> openCpuPlatform(const Manifest &manifest, int64_t) {
   if (Status status = checkProcessor(manifest); !status.isOk())
     return status;
   return createCpuPlatform();

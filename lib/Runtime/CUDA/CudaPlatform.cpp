@@ -1,7 +1,10 @@
 #include "dtc-rt/CUDA/CudaPlatform.h"
 
 #include "CudaOperations.h"
+#include "ProcessLedger.h"
 #include "Staging.h"
+
+#include <cstdlib>
 
 namespace dtc::rt {
 namespace cuda {
@@ -10,10 +13,11 @@ namespace {
 class CudaDevice : public Device {
 public:
   CudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr<KernelModule> kernels,
-             Communicator &communicator, LedgerBook &book, Libraries &libraries)
+             Communicator &communicator, std::shared_ptr<LedgerBook> ledgers, Libraries &libraries)
       : gpu(std::move(gpu)), kernels(std::move(kernels)), rank(communicator.rank()),
-        progress(communicator, book, libraries.nccl), products(libraries.cublasLt),
-        convolutions(libraries.cudnn), staging(*this->gpu, progress) {}
+        ledgers(std::move(ledgers)), progress(communicator, *this->ledgers, libraries.nccl),
+        products(libraries.cublasLt), convolutions(libraries.cudnn), staging(*this->gpu, progress) {
+  }
 
   ~CudaDevice() override { gpu->makeCurrent(); }
 
@@ -104,6 +108,7 @@ private:
   std::unique_ptr<Gpu> gpu; ///< destroyed last: the others use it
   std::unique_ptr<KernelModule> kernels;
   int rank;
+  std::shared_ptr<LedgerBook> ledgers;
   RankProgress progress;
   Products products;
   Convolutions convolutions;
@@ -117,40 +122,70 @@ public:
     return checkCode(files);
   }
 
-  /// The driver's GPUs must be as many as the ranks: NCCL takes one rank for each.
-  Status checkMachine(int64_t worldSize) {
-    Result<const Driver *> driver = libraries.driver.get();
-    if (!driver)
-      return driver.status();
-    Result<int> count = Gpu::count(**driver);
+  /// There must be a GPU for each rank of this process: NCCL takes one rank for each.
+  Status checkMachine(int64_t ranksHere) {
+    Result<int> count = countGpus();
     if (!count)
       return count.status();
-    if (*count >= worldSize)
+    if (*count >= ranksHere)
       return Status::ok();
     return {ExitCode::NoFit, "has more ranks than this machine has GPUs, " +
                                  std::to_string(*count) +
-                                 " (compile with fewer --devices): " + std::to_string(worldSize)};
+                                 " (compile with fewer --devices): " + std::to_string(ranksHere)};
   }
 
   Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
-                                               const DeviceOptions &) override {
-    if (Status status = checkMachine(communicator.worldSize()); !status.isOk())
-      return status;
+                                               const DeviceOptions &options) override {
+    Result<int> ordinal = options.localProcess
+                              ? gpuOfProcess(communicator.rank(), *options.localProcess)
+                              : gpuOfThread(communicator);
+    if (!ordinal)
+      return ordinal.status();
     Result<const Driver *> driver = libraries.driver.get();
-    Result<std::unique_ptr<Gpu>> gpu = Gpu::open(**driver, communicator.rank());
+    Result<std::unique_ptr<Gpu>> gpu = Gpu::open(**driver, *ordinal);
     if (!gpu)
       return gpu.status();
     Result<std::unique_ptr<KernelModule>> kernels = KernelModule::load(**gpu, code);
     if (!kernels)
       return kernels.status();
+    std::shared_ptr<LedgerBook> ledgers = book;
+    if (options.localProcess)
+      ledgers = std::make_shared<ProcessLedgerBook>(communicator);
     return std::unique_ptr<Device>(std::make_unique<CudaDevice>(
-        std::move(*gpu), std::move(*kernels), communicator, book, libraries));
+        std::move(*gpu), std::move(*kernels), communicator, std::move(ledgers), libraries));
   }
 
 private:
+  Result<int> countGpus() {
+    Result<const Driver *> driver = libraries.driver.get();
+    return driver ? Gpu::count(**driver) : Result<int>(driver.status());
+  }
+
+  Result<int> gpuOfThread(const Communicator &communicator) {
+    if (Status status = checkMachine(communicator.worldSize()); !status.isOk())
+      return status;
+    return communicator.rank();
+  }
+
+  /// Some launchers show each process a GPU of its own, and no other.
+  Result<int> gpuOfProcess(int rank, int localProcess) {
+    Result<int> count = countGpus();
+    if (!count)
+      return count;
+    if (*count == 1 && std::getenv("CUDA_VISIBLE_DEVICES"))
+      return 0;
+    if (localProcess < *count)
+      return localProcess;
+    return Status(ExitCode::NoFit, "rank " + std::to_string(rank) + " needs GPU " +
+                                       std::to_string(localProcess) +
+                                       " of this machine, which has fewer (start one process for "
+                                       "each): " +
+                                       std::to_string(*count));
+  }
+
   std::vector<CodeFile> code;
   Libraries libraries;
-  LedgerBook book;
+  std::shared_ptr<LedgerBook> book = std::make_shared<LedgerBook>(); ///< of ranks that are threads
 };
 
 } // namespace
@@ -158,9 +193,9 @@ private:
 
 std::unique_ptr<Platform> createCudaPlatform() { return std::make_unique<cuda::CudaPlatform>(); }
 
-Result<std::unique_ptr<Platform>> openCudaPlatform(const Manifest &manifest) {
+Result<std::unique_ptr<Platform>> openCudaPlatform(const Manifest &, int64_t ranksHere) {
   auto platform = std::make_unique<cuda::CudaPlatform>();
-  if (Status status = platform->checkMachine(manifest.worldSize); !status.isOk())
+  if (Status status = platform->checkMachine(ranksHere); !status.isOk())
     return status;
   return std::unique_ptr<Platform>(std::move(platform));
 }

@@ -10,7 +10,7 @@ std::string rankText(int rank) { return "rank " + std::to_string(rank); }
 } // namespace
 
 GroupLedger::GroupLedger(std::vector<int> ranks)
-    : members(std::move(ranks)), joined(members.size()), counts(members.size()) {}
+    : joined(ranks.size()), members(std::move(ranks)), counts(members.size()) {}
 
 Result<ncclUniqueId> GroupLedger::join(int position, const Nccl &nccl) {
   std::lock_guard lock(mutex);

@@ -1,4 +1,5 @@
-// What the ranks of a group have called so far, for ranks that are threads of one process.
+// What the ranks of a group have called so far. Ranks that are threads of one process share a
+// ledger; a process hears what others write into theirs (ProcessLedger.h).
 //
 // NCCL neither says which rank is missing nor notices that two ranks call different things; it
 // waits, or moves the wrong bytes. So each rank writes its call down before it makes it:
@@ -38,12 +39,13 @@ struct GroupKey {
 class GroupLedger {
 public:
   explicit GroupLedger(std::vector<int> ranks);
+  virtual ~GroupLedger() = default;
 
   const std::vector<int> &ranks() const { return members; }
   /// The same id for all; a rank that has asked for it takes part.
-  Result<ncclUniqueId> join(int position, const Nccl &nccl);
+  virtual Result<ncclUniqueId> join(int position, const Nccl &nccl);
   /// Writes a rank's next call down. An error where another rank's is a different one.
-  Status enter(int position, std::shared_ptr<const ExchangeCall> call);
+  virtual Status enter(int position, std::shared_ptr<const ExchangeCall> call);
   /// How often other ranks have joined or called.
   uint64_t activityOfOthers(int position) const;
   /// The ranks that a rank waits for, and the first call that they haven't made; the call is
@@ -54,6 +56,11 @@ public:
   };
   std::optional<Missing> missing(int position) const;
 
+protected:
+  mutable std::mutex mutex;
+  std::optional<ncclUniqueId> id;
+  std::vector<bool> joined; ///< by position
+
 private:
   struct Entry {
     std::shared_ptr<const ExchangeCall> call;
@@ -61,10 +68,7 @@ private:
   };
   Status differ(const Entry &first, const Entry &second) const;
 
-  mutable std::mutex mutex;
   std::vector<int> members;
-  std::optional<ncclUniqueId> id;
-  std::vector<bool> joined;
   std::vector<uint64_t> counts; ///< calls of each rank
   std::deque<Entry> entries;    ///< calls that some have made and others haven't
   uint64_t firstEntry = 0;      ///< the number of entries.front()
@@ -73,7 +77,8 @@ private:
 /// The ledgers of a process.
 class LedgerBook {
 public:
-  std::shared_ptr<GroupLedger> find(const GroupKey &key);
+  virtual ~LedgerBook() = default;
+  virtual std::shared_ptr<GroupLedger> find(const GroupKey &key);
 
 private:
   std::mutex mutex;

@@ -1,7 +1,7 @@
-// The entry points of the emulated NCCL. Ranks are threads of one process.
+// The entry points of the emulated NCCL. Ranks are threads of one process, or processes.
 #include "Emulator/Device/Settings.h"
 #include "Emulator/Driver/Context.h"
-#include "Emulator/NCCL/Clique.h"
+#include "Emulator/NCCL/RemoteClique.h"
 
 #include <cstring>
 
@@ -27,21 +27,6 @@ struct Communicator {
 Handles<Communicator> &communicators() {
   static auto *handles = new Handles<Communicator>("communicator");
   return *handles;
-}
-
-/// Cliques by what their ranks know: a unique id, or which split of which clique they come from.
-std::shared_ptr<Clique> cliqueNamed(const std::string &name, size_t size) {
-  static std::mutex mutex;
-  static auto *cliques = new std::map<std::string, std::shared_ptr<Clique>>;
-  std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<Clique> &clique = (*cliques)[name];
-  if (!clique)
-    clique = std::make_shared<Clique>(name, size);
-  if (clique->size() != size)
-    throw Fault(ncclInvalidArgument, "communicator " + name + " has " +
-                                         std::to_string(clique->size()) + " ranks for one and " +
-                                         std::to_string(size) + " for another");
-  return clique;
 }
 
 /// Where the ranks of a clique say which part of a split they want.
@@ -156,6 +141,18 @@ void requireOverlapFree(const Contribution &part, unsigned rank, size_t ranks) {
           "source and target of " + part.text() + " overlap, and it isn't in place");
 }
 
+/// Carried out by the rank's stream. What was aborted has touched nothing.
+Accesses meet(const Communicator &communicator, Contribution part) {
+  size_t ranks = communicator.clique->size();
+  Range source = part.sourceRange(ranks), target = part.targetRange(ranks);
+  DeviceMemory &memory = communicator.device->memory();
+  part.sourceBytes = memory.translate(source.begin, source.end - source.begin);
+  part.targetBytes = memory.translate(target.begin, target.end - target.begin);
+  if (!communicator.clique->meet(communicator.rank, part))
+    return {};
+  return {{source}, {target}};
+}
+
 ncclResult_t collective(Collective kind, const void *source, void *target, size_t count,
                         ncclDataType_t type, ncclRedOp_t reduction, ncclComm_t handle,
                         CUstream streamHandle) {
@@ -163,29 +160,31 @@ ncclResult_t collective(Collective kind, const void *source, void *target, size_
   Stream &stream = streamOf(streamHandle);
   require(&stream.device() == communicator.device, ncclInvalidUsage,
           "the stream is of another device than the communicator");
-  Contribution part{kind,
-                    reinterpret_cast<uint64_t>(source),
-                    reinterpret_cast<uint64_t>(target),
-                    count,
-                    type,
-                    reduction,
-                    communicator.device};
+  Contribution part{
+      kind,     reinterpret_cast<uint64_t>(source), reinterpret_cast<uint64_t>(target), count, type,
+      reduction};
   require(reduction <= ncclAvg, ncclInvalidArgument, "unknown reduction");
   bytesOf(type);
   requireOverlapFree(part, communicator.rank, communicator.clique->size());
   if (count > 0)
-    stream.submit({part.text(), [part, clique = communicator.clique, rank = communicator.rank] {
-                     return clique->meet(rank, part);
-                   }});
+    stream.submit({part.text(), [part, own = communicator] { return meet(own, part); }});
   return ncclSuccess;
+}
+
+Accesses exchange(const Communicator &communicator, std::vector<Message> messages) {
+  for (Message &message : messages)
+    message.data = communicator.device->memory().translate(message.address, message.bytes());
+  if (!communicator.clique->exchange(communicator.rank, messages))
+    return {};
+  return accessesOf(messages);
 }
 
 void submitMessages() {
   for (OpenGroup::Entry &entry : group.entries) {
     std::string name = std::to_string(entry.messages.size()) + " sends and receives";
-    entry.stream->submit(
-        {name, [messages = std::move(entry.messages), clique = entry.communicator->clique,
-                rank = entry.communicator->rank] { return clique->exchange(rank, messages); }});
+    entry.stream->submit({name, [messages = std::move(entry.messages), own = *entry.communicator] {
+                            return exchange(own, messages);
+                          }});
   }
   group.entries.clear();
 }
@@ -198,7 +197,7 @@ ncclResult_t message(bool isSend, const void *address, size_t count, ncclDataTyp
           "there is no rank " + std::to_string(peer));
   bytesOf(type);
   Message made{isSend, static_cast<unsigned>(peer), reinterpret_cast<uint64_t>(address), count,
-               type,   communicator.device};
+               type};
   OpenGroup::Entry *found = nullptr;
   for (OpenGroup::Entry &entry : group.entries)
     if (entry.communicator == &communicator && entry.stream == &stream)
@@ -213,6 +212,8 @@ ncclResult_t message(bool isSend, const void *address, size_t count, ncclDataTyp
 
 ncclResult_t split(Communicator &parent, int color, int key, ncclComm_t *result,
                    const ncclConfig_t *config) {
+  require(isLocal(*parent.clique), ncclInvalidUsage,
+          "communicators whose ranks are processes aren't split by the emulator");
   bool blocks = config ? isBlocking(config) : parent.isBlocking;
   std::string name = parent.clique->title() + "/" + std::to_string(++parent.splits);
   std::vector<unsigned> members =
@@ -226,7 +227,7 @@ ncclResult_t split(Communicator &parent, int color, int key, ncclComm_t *result,
                                      members.begin());
   made->device = parent.device;
   made->isBlocking = blocks;
-  made->clique->join(made->rank, *made->device);
+  made->clique->join(made->rank, made->device);
   Communicator &joined = *made;
   *result = communicators().add<ncclComm_t>(std::move(made));
   return finishJoining(joined);
@@ -264,10 +265,12 @@ const char *ncclGetLastError(ncclComm_t comm) {
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
-  static std::atomic<unsigned> next{0};
-  std::memset(id, 0, sizeof(*id));
-  std::snprintf(id->internal, sizeof(id->internal), "%u", next++);
-  return ncclSuccess;
+  return enterLibrary("ncclGetUniqueId", [&] {
+    std::string name = newCliqueName();
+    std::memset(id, 0, sizeof(*id));
+    std::memcpy(id->internal, name.data(), std::min(name.size(), sizeof(id->internal) - 1));
+    return ncclSuccess;
+  });
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
@@ -281,7 +284,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
                                static_cast<size_t>(ranks));
     made->rank = static_cast<unsigned>(rank);
     made->device = &currentDevice();
-    made->clique->join(made->rank, *made->device);
+    made->clique->join(made->rank, made->device);
     Communicator &joined = *made;
     *comm = communicators().add<ncclComm_t>(std::move(made));
     return finishJoining(joined);
@@ -307,7 +310,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return enterLibrary("ncclCommAbort", [&] {
     std::unique_ptr<Communicator> taken = communicators().take(comm);
-    taken->clique->abort("rank " + std::to_string(taken->rank) + " has aborted");
+    taken->clique->abort(taken->rank);
     return ncclSuccess;
   });
 }

@@ -3,6 +3,7 @@
 #include "Emulator/Device/Fault.h"
 #include "Emulator/Device/Settings.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace dtc::emulator {
@@ -26,37 +27,53 @@ Range Contribution::targetRange(size_t ranks) const {
   return {target, target + elements * bytesOf(type)};
 }
 
-void Clique::fail(const std::string &message) {
+void LocalClique::fail(const std::string &message) {
   if (failed.empty())
     failed = message;
   changed.notify_all();
-  throw Fault(CUDA_ERROR_LAUNCH_FAILED, "NCCL, communicator " + name + ": " + message);
+  throw Fault(CUDA_ERROR_LAUNCH_FAILED, "NCCL, communicator " + title() + ": " + message);
 }
 
-void Clique::join(unsigned rank, Device &device) {
+Accesses accessesOf(const std::vector<Message> &messages) {
+  Accesses accesses;
+  for (const Message &message : messages)
+    (message.isSend ? accesses.reads : accesses.writes)
+        .push_back({message.address, message.address + message.bytes()});
+  auto byBegin = [](const Range &a, const Range &b) { return a.begin < b.begin; };
+  std::sort(accesses.reads.begin(), accesses.reads.end(), byBegin);
+  std::sort(accesses.writes.begin(), accesses.writes.end(), byBegin);
+  return accesses;
+}
+
+void LocalClique::join(unsigned rank, Device *device) {
   Lock lock(mutex);
-  if (rank >= size() || devices[rank])
+  if (rank >= size() || members[rank])
     throw Fault(ncclInvalidArgument, "rank " + std::to_string(rank) + " of " +
                                          std::to_string(size()) + " exists already or can't exist");
-  devices[rank] = &device;
+  members[rank] = device;
   changed.notify_all();
 }
 
-bool Clique::isComplete() {
+bool LocalClique::hasAll() const {
+  return std::all_of(members.begin(), members.end(),
+                     [](const auto &member) { return member.has_value(); });
+}
+
+bool LocalClique::isComplete() {
   Lock lock(mutex);
-  return std::find(devices.begin(), devices.end(), nullptr) == devices.end();
+  return hasAll();
 }
 
 template <typename Condition>
-void Clique::await(Lock &lock, unsigned rank, const std::string &what, Condition &&condition) {
+void LocalClique::await(Lock &lock, unsigned rank, const std::string &what, Condition &&condition) {
   auto deadline = std::chrono::steady_clock::now() + settings().collectiveTimeout;
   while (!condition()) {
     if (isAborted)
       throw Aborted();
     if (!failed.empty())
-      throw Fault(CUDA_ERROR_LAUNCH_FAILED, "NCCL, communicator " + name + ": " + failed, true);
+      throw Fault(CUDA_ERROR_LAUNCH_FAILED, "NCCL, communicator " + title() + ": " + failed, true);
     for (unsigned other = 0; other < size(); ++other)
-      if (devices[other] && devices[other]->hasFailed())
+      if (Device *device = members[other].value_or(nullptr); device && device->hasFailed())
         fail("rank " + std::to_string(rank) + " waits in " + what + ", and the device of rank " +
              std::to_string(other) + " has failed");
     if (std::chrono::steady_clock::now() > deadline)
@@ -66,20 +83,20 @@ void Clique::await(Lock &lock, unsigned rank, const std::string &what, Condition
   }
 }
 
-std::string Clique::missing(const std::string &what) const {
+std::string LocalClique::missing(const std::string &what) const {
   std::string text = what + "; collectives begun by rank:";
   for (unsigned rank = 0; rank < size(); ++rank)
-    text += (devices[rank] ? " " + std::to_string(rounds[rank]) : std::string(" (not joined)"));
+    text += (members[rank] ? " " + std::to_string(rounds[rank]) : std::string(" (not joined)"));
   return text;
 }
 
-void Clique::awaitComplete(unsigned rank) {
+void LocalClique::awaitComplete(unsigned rank) {
   Lock lock(mutex);
   await(lock, rank, "the initialization of a communicator of " + std::to_string(size()) + " ranks",
-        [&] { return std::find(devices.begin(), devices.end(), nullptr) == devices.end(); });
+        [&] { return hasAll(); });
 }
 
-void Clique::requireAgreement(const Round &round, unsigned rank) {
+void LocalClique::requireAgreement(const Round &round, unsigned rank) {
   const Contribution &mine = round.contributions.at(rank);
   for (const auto &[other, theirs] : round.contributions)
     if (!theirs.agrees(mine))
@@ -88,7 +105,7 @@ void Clique::requireAgreement(const Round &round, unsigned rank) {
            " has " + theirs.text());
 }
 
-Accesses Clique::takePart(unsigned rank, const Contribution &contribution) {
+void LocalClique::takePart(unsigned rank, const Contribution &contribution) {
   Lock lock(mutex);
   uint64_t number = ++rounds[rank];
   Round &round = open.try_emplace(number, Round{{}, false, size()}).first->second;
@@ -104,17 +121,14 @@ Accesses Clique::takePart(unsigned rank, const Contribution &contribution) {
   }
   if (--open[number].left == 0)
     open.erase(number);
-  return {{contribution.sourceRange(size())}, {contribution.targetRange(size())}};
 }
 
-void Clique::carryOut(const Round &round) {
+void LocalClique::carryOut(const Round &round) {
   const Contribution &any = round.contributions.begin()->second;
   std::vector<const std::byte *> inputs;
   uint64_t bytes = any.count * bytesOf(any.type);
-  for (const auto &[rank, part] : round.contributions) {
-    Range source = part.sourceRange(size());
-    inputs.push_back(part.device->memory().translate(source.begin, source.end - source.begin));
-  }
+  for (const auto &[rank, part] : round.contributions)
+    inputs.push_back(part.sourceBytes);
   std::vector<std::byte> result;
   if (any.kind == Collective::AllGather) {
     for (const std::byte *input : inputs)
@@ -125,13 +139,12 @@ void Clique::carryOut(const Round &round) {
   }
   for (const auto &[rank, part] : round.contributions) {
     Range target = part.targetRange(size());
-    std::byte *place = part.device->memory().translate(target.begin, target.end - target.begin);
     uint64_t offset = any.kind == Collective::ReduceScatter ? rank * bytes : 0;
-    std::memcpy(place, result.data() + offset, target.end - target.begin);
+    std::memcpy(part.targetBytes, result.data() + offset, target.end - target.begin);
   }
 }
 
-std::shared_ptr<bool> Clique::post(unsigned rank, const Message &message) {
+std::shared_ptr<bool> LocalClique::post(unsigned rank, const Message &message) {
   auto channel = message.isSend ? std::pair(rank, message.peer) : std::pair(message.peer, rank);
   auto &waiting = message.isSend ? receives[channel] : sends[channel];
   if (waiting.empty()) {
@@ -147,43 +160,34 @@ std::shared_ptr<bool> Clique::post(unsigned rank, const Message &message) {
     fail("rank " + std::to_string(channel.first) + " sends " + std::to_string(send.count) + " " +
          nameOf(send.type) + ", and rank " + std::to_string(channel.second) + " receives " +
          std::to_string(receive.count) + " " + nameOf(receive.type));
-  std::memcpy(receive.device->memory().translate(receive.address, receive.bytes()),
-              send.device->memory().translate(send.address, send.bytes()), send.bytes());
+  std::memcpy(receive.data, send.data, send.bytes());
   *other.isDone = true;
   changed.notify_all();
   return other.isDone;
 }
 
-Accesses Clique::takePart(unsigned rank, const std::vector<Message> &messages) {
+void LocalClique::takePart(unsigned rank, const std::vector<Message> &messages) {
   Lock lock(mutex);
   std::vector<std::shared_ptr<bool>> done;
-  Accesses accesses;
-  for (const Message &message : messages) {
+  for (const Message &message : messages)
     done.push_back(post(rank, message));
-    (message.isSend ? accesses.reads : accesses.writes)
-        .push_back({message.address, message.address + message.bytes()});
-  }
   for (size_t i = 0; i < messages.size(); ++i)
     await(lock, rank,
           std::string(messages[i].isSend ? "a send of " : "a receive of ") +
               std::to_string(messages[i].count) + " " + nameOf(messages[i].type) +
               (messages[i].isSend ? " to rank " : " from rank ") + std::to_string(messages[i].peer),
           [&] { return *done[i]; });
-  auto byBegin = [](const Range &a, const Range &b) { return a.begin < b.begin; };
-  std::sort(accesses.reads.begin(), accesses.reads.end(), byBegin);
-  std::sort(accesses.writes.begin(), accesses.writes.end(), byBegin);
-  return accesses;
 }
 
-void Clique::abort(const std::string &why) {
+void LocalClique::abort(unsigned rank) {
   Lock lock(mutex);
   if (failed.empty())
-    failed = why;
+    failed = "rank " + std::to_string(rank) + " has aborted";
   isAborted = true;
   changed.notify_all();
 }
 
-std::string Clique::failure() {
+std::string LocalClique::failure() {
   Lock lock(mutex);
   return failed;
 }

@@ -10,11 +10,13 @@
 #include "Emulator/Device/Device.h"
 #include "Emulator/NCCL/Elements.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 namespace dtc::emulator {
 
@@ -27,7 +29,7 @@ struct Contribution {
   size_t count = 0;
   cuda::ncclDataType_t type = cuda::ncclFloat32;
   cuda::ncclRedOp_t reduction = cuda::ncclSum;
-  Device *device = nullptr;
+  std::byte *sourceBytes = nullptr, *targetBytes = nullptr; // what lies there
 
   bool agrees(const Contribution &other) const {
     return kind == other.kind && count == other.count && type == other.type &&
@@ -45,40 +47,63 @@ struct Message {
   uint64_t address;
   size_t count;
   cuda::ncclDataType_t type;
-  Device *device;
+  std::byte *data = nullptr; // what lies at the address
 
   uint64_t bytes() const { return count * bytesOf(type); }
 };
 
+/// The bytes that messages read and write.
+Accesses accessesOf(const std::vector<Message> &messages);
+
+/// The ranks of a communicator: of this process (LocalClique), or of that which made its id
+/// (RemoteClique.h).
 class Clique {
 public:
-  Clique(std::string name, size_t size)
-      : name(std::move(name)), devices(size, nullptr), rounds(size, 0) {}
+  Clique(std::string name, size_t size) : name(std::move(name)), numRanks(size) {}
+  virtual ~Clique() = default;
 
-  size_t size() const { return devices.size(); }
+  size_t size() const { return numRanks; }
   const std::string &title() const { return name; }
 
-  /// A rank joins with its device. Throws where another one has this rank already.
-  void join(unsigned rank, Device &device);
-  bool isComplete();
-  void awaitComplete(unsigned rank);
+  /// A rank joins with its device, which is null for a rank of another process. Throws where
+  /// another one has this rank already.
+  virtual void join(unsigned rank, Device *device) = 0;
+  virtual bool isComplete() = 0;
+  virtual void awaitComplete(unsigned rank) = 0;
 
-  /// Carries out a rank's next collective; called by its stream.
-  Accesses meet(unsigned rank, const Contribution &contribution) {
-    return unlessAborted([&] { return takePart(rank, contribution); });
-  }
+  /// Carries out a rank's next collective; called by its stream. False where it was aborted.
+  virtual bool meet(unsigned rank, const Contribution &contribution) = 0;
+  /// Carries out messages that may all be under way at once; likewise.
+  virtual bool exchange(unsigned rank, const std::vector<Message> &messages) = 0;
 
-  /// Carries out messages that may all be under way at once.
-  Accesses exchange(unsigned rank, const std::vector<Message> &messages) {
-    return unlessAborted([&] { return takePart(rank, messages); });
-  }
-
-  /// Ends every wait of every rank. What was waiting moves nothing, and no device fails: as with
-  /// NCCL, the ranks learn of it from ncclCommGetAsyncError.
-  void abort(const std::string &why);
+  /// A rank ends every wait of every rank. What was waiting moves nothing, and no device fails: as
+  /// with NCCL, the ranks learn of it from ncclCommGetAsyncError.
+  virtual void abort(unsigned rank) = 0;
 
   /// The first failure, or empty.
-  std::string failure();
+  virtual std::string failure() = 0;
+
+private:
+  std::string name;
+  size_t numRanks;
+};
+
+class LocalClique : public Clique {
+public:
+  LocalClique(std::string name, size_t size)
+      : Clique(std::move(name), size), members(size), rounds(size, 0) {}
+
+  void join(unsigned rank, Device *device) override;
+  bool isComplete() override;
+  void awaitComplete(unsigned rank) override;
+  bool meet(unsigned rank, const Contribution &contribution) override {
+    return unlessAborted([&] { takePart(rank, contribution); });
+  }
+  bool exchange(unsigned rank, const std::vector<Message> &messages) override {
+    return unlessAborted([&] { takePart(rank, messages); });
+  }
+  void abort(unsigned rank) override;
+  std::string failure() override;
 
 private:
   struct Round {
@@ -93,15 +118,16 @@ private:
   using Lock = std::unique_lock<std::mutex>;
   struct Aborted {}; ///< thrown out of a wait
 
-  template <typename Work> Accesses unlessAborted(Work &&work) {
+  template <typename Work> bool unlessAborted(Work &&work) {
     try {
-      return work();
+      work();
+      return true;
     } catch (const Aborted &) {
-      return {};
+      return false;
     }
   }
-  Accesses takePart(unsigned rank, const Contribution &contribution);
-  Accesses takePart(unsigned rank, const std::vector<Message> &messages);
+  void takePart(unsigned rank, const Contribution &contribution);
+  void takePart(unsigned rank, const std::vector<Message> &messages);
   void carryOut(const Round &round);
   void requireAgreement(const Round &round, unsigned rank);
   std::shared_ptr<bool> post(unsigned rank, const Message &message);
@@ -109,11 +135,11 @@ private:
   void await(Lock &lock, unsigned rank, const std::string &what, Condition &&condition);
   [[noreturn]] void fail(const std::string &message);
   std::string missing(const std::string &what) const;
+  bool hasAll() const;
 
-  std::string name;
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<Device *> devices; // by rank; null until it has joined
+  std::vector<std::optional<Device *>> members; // by rank; none until it has joined
   std::vector<uint64_t> rounds;  // how many collectives each rank has begun
   std::map<uint64_t, Round> open;
   std::map<std::pair<unsigned, unsigned>, std::deque<Pending>> sends,

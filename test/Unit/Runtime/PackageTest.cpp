@@ -187,14 +187,14 @@ TEST(Processor, MissingFeaturesAreExitCode4) {
   EXPECT_EQ(status.message().find("sse2"), std::string::npos);
   manifest["processor"] = {{"arch", "riscv64"}, {"features", Json::array()}};
   EXPECT_EQ(checkProcessor(parsed(manifest)).code(), ExitCode::NoFit);
-  EXPECT_EQ(openPlatform(parsed(manifest)).status().code(), ExitCode::NoFit);
+  EXPECT_EQ(openPlatform(parsed(manifest), /*ranksHere=*/1).status().code(), ExitCode::NoFit);
 }
 
 TEST(Platforms, AnUnknownTargetIsExitCode4) {
   Json manifest = emptyManifest();
-  EXPECT_TRUE(openPlatform(parsed(manifest)));
+  EXPECT_TRUE(openPlatform(parsed(manifest), /*ranksHere=*/1));
   manifest["target"] = "abacus";
-  Status status = openPlatform(parsed(manifest)).status();
+  Status status = openPlatform(parsed(manifest), /*ranksHere=*/1).status();
   EXPECT_EQ(status.code(), ExitCode::NoFit);
   EXPECT_NE(status.message().find("abacus"), std::string::npos);
 }

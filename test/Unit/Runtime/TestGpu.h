@@ -13,7 +13,7 @@ inline std::string whyNoGpus(int64_t number = 1) {
   ::setenv("DTC_CUDA_LIBRARY_PATH", DTC_GPU_EMULATOR, /*overwrite=*/0);
   Manifest manifest;
   manifest.worldSize = number;
-  auto platform = openCudaPlatform(manifest);
+  auto platform = openCudaPlatform(manifest, manifest.worldSize);
   return platform ? "" : platform.status().message();
 }
 

@@ -1,0 +1,95 @@
+"""A process for each GPU: the same bits as threads, and how a run ends when one of them does. On emulated GPUs."""
+
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from conftest import BIN, MODELS, check_call
+from test_cuda import CUDA, emulator  # noqa: F401 (a fixture that applies by itself)
+from test_processes import command, endless, launch, trained, wait_for_steps
+
+
+@pytest.fixture(scope="module")
+def mlp(tmp_path_factory):
+    """A small artifact of two GPUs."""
+    artifact = tmp_path_factory.mktemp("mlp") / "mlp.dtc"
+    check_call("dtc", "compile", MODELS / "mlp.onnx", "--devices", 2, "--plan", "dp=2", *CUDA, "--loss", "cross_entropy",
+               "--global-batch", 8, "-o", artifact)
+    return artifact
+
+
+def results(folder, name: str):
+    return folder / f"{name}.jsonl", folder / f"{name}.safetensors"
+
+
+def flags(folder, name: str) -> tuple:
+    log, weights = results(folder, name)
+    return ("--log", log, "--save-weights", weights)
+
+
+def test_launched_processes_give_the_bits_of_threads(mlp, tmp_path):
+    words = command(mlp, "--steps", 4)
+    check_call("dtc-run", *words, *flags(tmp_path, "threads"))
+    ended = launch([(*words, *flags(tmp_path, "processes"))] * 2).finish()
+    assert [code for code, _ in ended] == [0, 0], ended
+    expected = trained(*results(tmp_path, "threads"))
+    assert len(expected[0]) == 4
+    assert trained(*results(tmp_path, "processes")) == expected
+
+
+def test_a_pipeline_of_processes_gives_the_bits_of_threads(tmp_path):
+    """Messages in both directions."""
+    artifact = tmp_path / "gpt2.dtc"
+    check_call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", 2, "--plan", "pp=2", *CUDA, "--loss",
+               "cross_entropy", "--global-batch", 2, "-o", artifact)
+    words = (artifact, "--data", MODELS / "gpt2.data.safetensors", "--no-shuffle", "--steps", 1)
+    check_call("dtc-run", *words, *flags(tmp_path, "threads"))
+    check_call("dtc-run", *words, *flags(tmp_path, "processes"), "--processes")
+    assert trained(*results(tmp_path, "threads")) == trained(*results(tmp_path, "processes"))
+
+
+def test_mpirun(mlp, tmp_path):
+    if not shutil.which("mpirun"):
+        pytest.skip("mpirun is not installed (scripts/install.sh --tests does it)")
+    words = command(mlp, "--steps", 2)
+    check_call("dtc-run", *words, *flags(tmp_path, "threads"))
+    environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(["mpirun", "-n", "2", "--oversubscribe", BIN / "dtc-run",
+                           *map(str, (*words, *flags(tmp_path, "processes")))],
+                          capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert trained(*results(tmp_path, "threads")) == trained(*results(tmp_path, "processes"))
+
+
+def test_a_killed_rank_ends_the_others(mlp, tmp_path):
+    job = launch([endless(mlp, tmp_path / "log.jsonl")] * 2)
+    wait_for_steps(tmp_path / "log.jsonl")
+    job.processes[1].kill()
+    code, said = job.finish(timeout=10)[0]
+    assert code == 5 and "rank 1 was lost" in said
+
+
+def test_a_rank_that_hangs_ends_the_others(mlp, tmp_path):
+    job = launch([endless(mlp, tmp_path / "log.jsonl", "--timeout", 2)] * 2)
+    wait_for_steps(tmp_path / "log.jsonl")
+    job.processes[1].send_signal(signal.SIGSTOP)
+    try:
+        said = job.processes[0].communicate(timeout=12)[1]
+        assert job.processes[0].returncode == 5
+        assert "rank 0 waited 2 s" in said and "rank: 1" in said
+    finally:
+        job.processes[1].kill()
+        job.finish()
+
+
+def test_each_process_needs_a_gpu(mlp):
+    """One that sees a GPU of its own alone has enough."""
+    words = command(mlp, "--steps", 1)
+    ended = launch([words] * 2, DTC_EMULATED_GPU_COUNT="1").finish(timeout=20)
+    assert ended[1][0] == 4 and "rank 1 needs GPU 1 of this machine, which has fewer" in ended[1][1]
+    assert ended[0][0] == 5 and "ended because of rank 1" in ended[0][1]
+    ended = launch([words] * 2, DTC_EMULATED_GPU_COUNT="1", CUDA_VISIBLE_DEVICES="0").finish(timeout=20)
+    assert [code for code, _ in ended] == [0, 0], ended
