@@ -22,6 +22,7 @@ struct RunOptions {
   std::optional<uint64_t> seed; ///< 0, or the checkpoint's, where not given
   std::string checkpointDir;
   std::optional<int64_t> checkpointEvery; ///< steps; else at the end alone
+  std::optional<int64_t> checkpointKeep;  ///< the newest so many; all where not given
   bool resume = false;
   double timeoutSeconds = 1800;
   bool processes = false;       ///< `--processes`, which the caller sees to

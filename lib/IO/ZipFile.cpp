@@ -28,7 +28,8 @@ void *openCursor(void *file, const void *, int) {
 uLong readCursor(void *, void *stream, void *buffer, uLong size) {
   Cursor &cursor = cursorOf(stream);
   uint64_t count = std::min<uint64_t>(size, cursor.bytes.size() - cursor.at);
-  std::copy_n(cursor.bytes.begin() + static_cast<ptrdiff_t>(cursor.at), count, static_cast<char *>(buffer));
+  std::copy_n(cursor.bytes.begin() + static_cast<ptrdiff_t>(cursor.at), count,
+              static_cast<char *>(buffer));
   cursor.at += count;
   return count;
 }

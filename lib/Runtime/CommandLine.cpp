@@ -70,6 +70,10 @@ void addOptions(CLI::App &app, RunOptions &options) {
   app.add_option("--checkpoint-every", options.checkpointEvery, "save every N steps")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
       ->type_name("N");
+  app.add_option("--checkpoint-keep", options.checkpointKeep,
+                 "remove all but the newest N after each save (default: keep all)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+      ->type_name("N");
   app.add_flag("--resume", options.resume,
                "go on from the newest checkpoint, or begin where there is none");
   app.add_option("--save-weights", options.saveWeights, "write the trained weights")
@@ -96,10 +100,13 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
     return {ExitCode::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
   if (options.data.empty())
     return {ExitCode::Usage, "--data is missing: dtc-run OUT.dtc --data FILE"};
-  if (options.checkpointDir.empty() && (options.checkpointEvery || options.resume))
+  bool needsFolder = options.checkpointEvery || options.checkpointKeep || options.resume;
+  if (options.checkpointDir.empty() && needsFolder)
     return {ExitCode::Usage, std::string("--checkpoint-dir is missing, which says where the "
                                          "checkpoints are: ") +
-                                 (options.resume ? "--resume" : "--checkpoint-every")};
+                                 (options.resume            ? "--resume"
+                                  : options.checkpointEvery ? "--checkpoint-every"
+                                                            : "--checkpoint-keep")};
   Result<std::optional<Launch>> launch =
       readLaunch([](const char *name) -> const char * { return std::getenv(name); });
   if (!launch)

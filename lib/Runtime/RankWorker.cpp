@@ -237,8 +237,9 @@ Status RankWorker::createCheckpointWriter() {
   std::vector<Address> sources;
   for (const OwnedPart &owned : checkpoints.layout.ranks[communicator.rank()].parts)
     sources.push_back(at(*owned.binding) + owned.part.at * sizeOf(dtypeOf(owned.binding->dtype())));
-  auto made = CheckpointWriter::create({checkpoints.layout, checkpoints.folder, checkpoints.cpus},
-                                       communicator, *device, std::move(sources));
+  auto made = CheckpointWriter::create(
+      {checkpoints.layout, checkpoints.folder, checkpoints.cpus, checkpoints.keep}, communicator,
+      *device, std::move(sources));
   if (!made)
     return made.status();
   checkpointWriter = std::move(*made);

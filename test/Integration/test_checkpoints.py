@@ -336,6 +336,17 @@ def test_what_a_killed_run_left_is_removed(artifacts, tmp_path):
     assert steps_in(tmp_path / "c") == ["step-1"]
 
 
+def test_old_checkpoints_are_removed(artifacts, straight, tmp_path):
+    """The newest two stay, also of those that an earlier run saved; the run goes on from the newest."""
+    artifact = artifacts("dp2", "mlp")
+    flags = ["--checkpoint-dir", tmp_path / "c", "--checkpoint-every", 2, "--log", tmp_path / "log"]
+    assert run(artifact, "--steps", 7, *flags).code == 0
+    assert steps_in(tmp_path / "c") == ["step-2", "step-4", "step-6", "step-7"]
+    assert run(artifact, "--steps", 9, *flags, "--resume", "--checkpoint-keep", 2).code == 0
+    assert steps_in(tmp_path / "c") == ["step-8", "step-9"]
+    assert trained(tmp_path / "log") == straight(artifact, 9)[0]
+
+
 def test_an_empty_folder_is_a_beginning(artifacts, straight, tmp_path):
     """One command line serves every requeue; the log of an earlier run is begun anew."""
     artifact = artifacts("dp2", "mlp")

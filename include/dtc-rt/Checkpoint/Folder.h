@@ -33,6 +33,9 @@ public:
   std::vector<int64_t> steps() const;
   /// Gives a written checkpoint its name; one of the same step is replaced.
   Status commit(const std::string &partial, int64_t step) const;
+  /// Removes all checkpoints but the newest; each is first given a name that says that it isn't
+  /// complete any more.
+  void removeAllBut(int64_t newest) const;
   /// Removes what isn't complete; nothing where another process holds the folder.
   void removePartials() const;
 

@@ -15,6 +15,7 @@ struct RunCheckpoints {
   CheckpointFolder folder;
   std::optional<CheckpointReader> resumed; ///< what the run goes on with
   std::optional<int64_t> every;            ///< steps
+  std::optional<int64_t> keep;             ///< the newest so many
   std::vector<int> cpus;                   ///< of the process
 
   /// None without --checkpoint-dir. With --resume the newest checkpoint that is intact; damaged

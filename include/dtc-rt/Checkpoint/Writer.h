@@ -25,6 +25,7 @@ public:
     const CheckpointLayout &layout;
     const CheckpointFolder &folder;
     std::vector<int> cpus; ///< that it may use
+    std::optional<int64_t> keep; ///< the newest so many checkpoints
   };
 
   /// Takes the memory of the copy. `sources` are the addresses of the parts that the layout has

@@ -95,6 +95,14 @@ Status CheckpointFolder::commit(const std::string &partial, int64_t step) const 
   return Status::ok();
 }
 
+void CheckpointFolder::removeAllBut(int64_t newest) const {
+  std::vector<int64_t> all = steps();
+  std::error_code error;
+  for (size_t i = static_cast<size_t>(newest); i < all.size(); ++i)
+    fs::rename(nameOf(all[i]), nameOf(all[i]) + kPartialSuffix + "removed", error);
+  removePartials();
+}
+
 void CheckpointFolder::removePartials() const {
   if (descriptor < 0)
     return;

@@ -86,7 +86,8 @@ Result<std::optional<RunCheckpoints>> RunCheckpoints::open(const RunOptions &opt
   if (!resumed)
     return resumed.status();
   return std::optional(RunCheckpoints{std::move(*layout), std::move(*folder), std::move(*resumed),
-                                      options.checkpointEvery, availableCpus()});
+                                      options.checkpointEvery, options.checkpointKeep,
+                                      availableCpus()});
 }
 
 TrainingPoint startOf(const RunOptions &options, const std::optional<RunCheckpoints> &checkpoints,

@@ -226,7 +226,10 @@ Status CheckpointWriter::commit(const std::string &partial, CheckpointInfo info)
   manifest.add(checkpointText(info));
   if (Result<std::string> written = manifest.finish(); !written)
     return written.status();
-  return target.folder.commit(partial, info.point.step);
+  Status status = target.folder.commit(partial, info.point.step);
+  if (status.isOk() && target.keep)
+    target.folder.removeAllBut(*target.keep);
+  return status;
 }
 
 } // namespace dtc::rt
