@@ -3,6 +3,7 @@
 #include "AtenConverter.h"
 #include "ExportedProgram.h"
 #include "InPlace.h"
+#include "TorchScript.h"
 
 #include "dtc-io/InputFile.h"
 #include "dtc/Import/Build/Forward.h"
@@ -111,13 +112,27 @@ bool isExportedProgram(const std::string &path) {
          std::memcmp(mapped->bytes().data(), kMemberHeader, sizeof(kMemberHeader)) == 0;
 }
 
+/// The operators of the file, whichever of PyTorch's archives it is.
+static FailureOr<AtenGraph> readArchive(ImportOptions &options, Location file, Budget &budget) {
+  std::string why;
+  std::optional<io::MappedFile> mapped = io::MappedFile::open(options.path, why);
+  auto zip = mapped ? io::ZipFile::open(*mapped, why) : std::nullopt;
+  auto root = zip ? torchScriptRoot(*zip) : std::nullopt;
+  if (!root)
+    return readExportedProgram(options.path, file, budget);
+  auto graph = readTorchScript(*zip, *root, options, file, budget);
+  options.shapes.clear(); // the module was recorded with them
+  return graph;
+}
+
 FailureOr<std::unique_ptr<ModelFile>> openExportedProgram(MLIRContext &context,
-                                                          const ImportOptions &options) {
+                                                          const ImportOptions &asked) {
   context.loadDialect<graph::GraphDialect, arith::ArithDialect, func::FuncDialect,
                       math::MathDialect>();
+  ImportOptions options = asked;
   Location file = FileLineColLoc::get(&context, options.path, 0, 0);
   Budget budget;
-  auto graph = readExportedProgram(options.path, file, budget);
+  auto graph = readArchive(options, file, budget);
   if (failed(graph) || failed(makeFunctional(*graph, file)))
     return failure();
   return std::unique_ptr<ModelFile>(

@@ -421,6 +421,15 @@ std::optional<Program> parseProgram(std::string_view text, MLIRContext *context,
   return program;
 }
 
+/// The elements of a small constant, as hexadecimal digits.
+static std::shared_ptr<const std::vector<char>> bytesOf(Reader &reader, const json &value) {
+  const std::string digits = reader.text(value, "bytes");
+  std::string bytes;
+  if (!llvm::tryGetFromHex(digits, bytes))
+    reader.fail("has bytes that are no hexadecimal digits");
+  return std::make_shared<const std::vector<char>>(bytes.begin(), bytes.end());
+}
+
 std::optional<Payloads> parsePayloads(std::string_view text, MLIRContext *context,
                                       std::string &why) {
   auto root = io::parseJson<json>(text, why);
@@ -434,7 +443,10 @@ std::optional<Payloads> parsePayloads(std::string_view text, MLIRContext *contex
   else
     for (const auto &[name, entry] : config.items()) {
       Payload payload;
-      payload.member = reader.text(reader.field(entry, "path_name"), "a file's name");
+      if (entry.is_object() && entry.contains("bytes"))
+        payload.bytes = bytesOf(reader, entry["bytes"]);
+      else
+        payload.member = reader.text(reader.field(entry, "path_name"), "a file's name");
       const json &pickled = reader.field(entry, "use_pickle");
       payload.pickled = !pickled.is_boolean() || pickled.get<bool>();
       if (!payload.pickled)

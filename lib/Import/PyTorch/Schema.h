@@ -9,6 +9,7 @@
 #include "mlir/IR/MLIRContext.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 
 namespace dtc::import {
@@ -24,7 +25,8 @@ struct TensorMeta {
 
 /// Where a tensor's storage lies in the archive.
 struct Payload {
-  std::string member; ///< the file's name in its folder
+  std::string member;                             ///< the file's name in its folder
+  std::shared_ptr<const std::vector<char>> bytes; ///< instead of a member
   bool pickled = false;
   TensorMeta meta;
 };

@@ -5,10 +5,11 @@
 
 namespace dtc::import {
 
-/// Whether the file is an archive as torch.export.save writes it, by its content.
+/// Whether the file is an archive as torch.export.save or torch.jit.save writes it, by its content.
 bool isExportedProgram(const std::string &path);
 
-/// Reads the archive at options.path. What it gives is as openONNX (Import/ONNX/Import.h) says.
+/// Reads the archive at options.path; one of torch.jit.save with the shapes in options. What it
+/// gives is as openONNX (Import/ONNX/Import.h) says.
 mlir::FailureOr<std::unique_ptr<ModelFile>> openExportedProgram(mlir::MLIRContext &context,
                                                                 const ImportOptions &options);
 

@@ -1,0 +1,37 @@
+// Tensors where they lie in a PyTorch archive: members that hold raw bytes.
+#pragma once
+
+#include "Schema.h"
+
+#include "dtc-io/ZipFile.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+namespace dtc::import {
+
+/// Reads the tensors of an open archive. Errors are diagnostics at `file`.
+class StoredTensors {
+public:
+  /// `root`: the folder that holds everything.
+  StoredTensors(mlir::Location file, const io::ZipFile &zip, std::string root)
+      : file(file), zip(zip), root(std::move(root)),
+        owner(std::make_shared<io::MappedFile>(zip.file())) {}
+
+  /// `folder`: where the members that payloads name lie.
+  llvm::FailureOr<AtenTensor> read(const NamedTensor &named, const Payloads &payloads,
+                                   const std::string &folder) const;
+  /// Refuses tensors that share a part of their elements. Those that share all are one.
+  llvm::LogicalResult tie(const AtenGraph &graph) const;
+
+private:
+  mlir::InFlightDiagnostic refuse() const { return emitError(file); }
+  llvm::LogicalResult locate(const Payload &payload, const std::string &folder,
+                             FileTensor &tensor) const;
+
+  mlir::Location file;
+  const io::ZipFile &zip;
+  std::string root;
+  std::shared_ptr<io::MappedFile> owner; ///< of the bytes of all tensors
+};
+
+} // namespace dtc::import
