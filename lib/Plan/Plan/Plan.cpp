@@ -119,11 +119,17 @@ std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan)
                      std::to_string(plan.degrees.pp));
   auto groupedExperts = std::find_if(problem.ops.begin(), problem.ops.end(),
                              [](const Op &op) { return op.groupedExperts >= 0; });
-  if (plan.degrees.ep > 1 && groupedExperts != problem.ops.end())
-    result.push_back(
-        std::string(kNotYet) + "experts on several ranks where rows choose them, at " +
-        (groupedExperts->location.empty() ? groupedExperts->name : groupedExperts->location) +
-        ": ep=" + std::to_string(plan.degrees.ep));
+  if (groupedExperts == problem.ops.end())
+    return result;
+  const std::string &at =
+      groupedExperts->location.empty() ? groupedExperts->name : groupedExperts->location;
+  if (plan.degrees.ep > 1)
+    result.push_back(std::string(kNotYet) + "experts on several ranks where rows choose them, at " +
+                     at + ": ep=" + std::to_string(plan.degrees.ep));
+  if (plan.degrees.cp > 1)
+    result.push_back(std::string(kNotYet) +
+                     "parts of a sequence where rows choose their experts, at " + at +
+                     ": cp=" + std::to_string(plan.degrees.cp));
   return result;
 }
 

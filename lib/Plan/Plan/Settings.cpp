@@ -78,7 +78,6 @@ static std::vector<Setting> meshSettings() {
       {.name = "cp",
        .member = Member<int64_t>{&Degrees::cp, &Spec::cp},
        .topic = Topic::Tokens,
-       .isExecutable = [](const Degrees &d) { return d.cp <= 1; },
        .about =
            [](const Degrees &d, const SentenceFacts &) {
              return "Context parallel: each sequence is cut into " + text(d.cp) +

@@ -15,6 +15,9 @@ public:
   Replay(RankExecution &execution, const Problem &problem, const Block &block, Recompute kind)
       : execution(execution), problem(problem), block(block), kind(kind) {
     for (const ExecutionStep &step : execution.steps)
+      if (step.saved >= 0 && problem.ops[step.op].kind == OpKind::Attention)
+        selected.insert(step.op);
+    for (const ExecutionStep &step : execution.steps)
       if (!step.backward() && contains(step))
         add(step);
   }
@@ -42,11 +45,16 @@ private:
     return it->second;
   }
   void add(ExecutionStep step);
+  /// Whether attention that keeps something inside runs in this step, or takes what it brings.
+  bool isSelected(const ExecutionStep &step) const {
+    return step.op >= 0 && selected.count(step.op) > 0;
+  }
 
   RankExecution &execution;
   const Problem &problem;
   const Block &block;
   Recompute kind;
+  std::set<OpId> selected; ///< attention that keeps something inside
   std::map<int, int> copies;
   std::vector<ExecutionStep> steps;
 };
@@ -54,13 +62,13 @@ private:
 } // namespace
 
 void Replay::add(ExecutionStep step) {
-  if (kind == Recompute::Selective) {
-    if (step.collective || step.saved < 0 || problem.ops[step.op].kind != OpKind::Attention)
-      return;
+  if (kind == Recompute::Selective && !isSelected(step))
+    return;
+  redirect(step.reads);
+  if (kind == Recompute::Selective && !step.collective) {
     step.saved = copyOf(step.saved);
     step.writes = {step.saved};
   } else {
-    redirect(step.reads);
     for (int &buffer : step.writes)
       buffer = copyOf(buffer);
     if (step.saved >= 0)

@@ -54,8 +54,6 @@ TEST(Search, RefusesWhatIsNotImplemented) {
             "plan: not implemented yet: stages without a backward pass: pp=2");
   EXPECT_EQ(refusal(layers(16), 4, "offload=optimizer", ErrorCategory::Usage),
             "plan: not implemented yet: offload=optimizer");
-  EXPECT_EQ(refusal(layers(16), 4, "cp=4", ErrorCategory::Usage),
-            "plan: not implemented yet: cp=4");
 }
 
 TEST(Search, SaysWhyNoMeshIsPossible) {

@@ -1,0 +1,145 @@
+"""Context parallelism: ranks with a part of every sequence each, against PyTorch, one rank and the prediction."""
+
+import json
+
+import numpy
+import pytest
+from safetensors.numpy import load_file
+
+from conftest import MODELS, check_call, compare_steps, reference
+from test_cuda import CUDA, emulator  # noqa: F401 (a fixture that applies by itself)
+from test_memory import check_prediction
+
+FLAGS = ["--loss", "cross_entropy", "--global-batch", 8]
+
+# T5's update by Adam divides by gradients that are rounding alone (test_families.py).
+PLANS = [
+    ("gpt2", "clip_cosine", 4, "cp=4"),
+    ("gpt2", "adamw", 4, "dp=2,cp=2,zero=3"),
+    ("gpt2", "adamw", 4, "dp=2,cp=2,zero=1,micro_batch=1"),
+    ("gpt2", "adamw", 4, "pp=2,cp=2,schedule=1f1b,micro_batch=1"),
+    ("gpt2", "adamw", 4, "cp=2,tp=2,sp=on,recompute=full"),
+    ("llama", "adamw", 4, "cp=2,tp=2,sp=off"),  # grouped keys and values, rotary embeddings
+    ("llama", "adamw", 2, "cp=2,recompute=selective"),
+    ("llama", "adamw", 4, "pp=2,cp=2,zero=3,schedule=zb,micro_batch=1,recompute=full"),
+    ("bert", "adamw", 4, "dp=2,cp=2"),  # every token sees all others but the padding
+    ("bart", "adamw", 2, "cp=2"),       # keys of another sequence
+    ("t5", "sgd", 4, "cp=4"),           # biases by distance
+    ("qwen2", "adamw", 4, "cp=4"),
+]
+
+
+@pytest.mark.parametrize("model,recipe,devices,plan", PLANS)
+def test_trains_as_pytorch_does(trainer, model, recipe, devices, plan):
+    expected = reference(model, recipe)
+    run = trainer.train(model, model, *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+def test_gpus_train_as_pytorch_does(trainer):
+    expected = reference("llama", "adamw")
+    run = trainer.train("llama", "llama", *CUDA, *expected["flags"], devices=2, plan="cp=2,recompute=full")
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+def test_bf16(trainer):
+    expected = reference("llama", "bf16")
+    run = trainer.train("llama", "llama", *expected["flags"], devices=4, plan="dp=2,cp=2")
+    compare_steps(run, expected, loss=2e-3, norm=5e-2)
+
+
+@pytest.mark.parametrize("model,plan", [
+    ("gpt2", "cp=2,tp=2"), ("llama", "cp=2,dp=2,zero=3"), ("bert", "cp=4"), ("t5", "cp=2,tp=2"), ("bart", "cp=4"),
+    ("gpt2_mask", "cp=2,dp=2"), ("gpt2", "cp=2,dp=2,recompute=full")])
+def test_ranks_compute_what_one_computes(tmp_path, model, plan):
+    """Every gradient and one update, by the reference interpreter."""
+    outcome = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--devices", 4, *FLAGS, "--plan", plan,
+                         "--clip-grad-norm", 1, "--verify", "--emit", "partition", "-o", tmp_path / "o.mlir")
+    assert "verified " in outcome.err
+
+
+@pytest.mark.parametrize("model,devices,plan,precision", [
+    ("gpt2", 4, "dp=2,cp=2,zero=1,micro_batch=1", "fp32"), ("llama", 4, "tp=2,cp=2", "bf16"), ("bert", 2, "cp=2", "fp32"),
+    ("t5", 2, "cp=2", "fp32"), ("gpt2", 2, "cp=2,recompute=selective", "fp32")])
+def test_memory_is_what_was_predicted(model, devices, plan, precision):
+    check_prediction(MODELS / f"{model}.onnx", "--devices", devices, "--target", "cpu", "--plan", plan, *FLAGS,
+                     "--precision", precision)
+
+
+@pytest.mark.parametrize("model,plan", [
+    ("gpt2", "cp=2"), ("llama", "cp=2,recompute=selective"), ("llama", "cp=2,recompute=full")])
+def test_what_is_priced_is_what_is_sent(tmp_path, model, plan):
+    """Keys and values are gathered, and their gradients summed up in parts."""
+    arguments = [MODELS / f"{model}.onnx", "--devices", 2, "--cluster", "cpu", *FLAGS, "--plan", plan]
+    check_call("dtc", "compile", *arguments, "-o", tmp_path / "model.dtc")
+    sent = json.loads(check_call("dtc", "inspect", tmp_path / "model.dtc", "--json").out)["collectives"]
+    priced = dict.fromkeys(sent, 0)
+    for use in json.loads(check_call("dtc", "plan", *arguments, "--json").out)["collectives"]:
+        priced[use["kind"]] += use["count"]
+    priced["all_reduce"] += 1  # how many targets count
+    assert sent == priced
+    assert sent["all_gather"] >= 4 and sent["reduce_scatter"] >= 4
+
+
+def trained(tmp_path, plan: str, devices: int, *flags: object) -> tuple[list, dict]:
+    artifact, log, weights = (tmp_path / f"{plan}.{suffix}" for suffix in ("dtc", "jsonl", "safetensors"))
+    if not artifact.exists():
+        check_call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", devices, *FLAGS, "--optimizer", "sgd",
+                   "--lr", 0.1, "--plan", plan, "-o", artifact)
+    check_call("dtc-run", artifact, *flags, "--log", log, "--save-weights", weights)
+    return [json.loads(line) for line in log.read_text().splitlines()], load_file(weights)
+
+
+def test_parts_of_a_text(tmp_path):
+    """Targets are the next tokens, also where a rank's part ends."""
+    flags = ["--data", MODELS / "text.bin", "--steps", 4]
+    (whole, weights), (parts, theirs) = trained(tmp_path, "dp=1", 1, *flags), trained(tmp_path, "cp=4", 4, *flags)
+    for key in ("loss", "grad_norm"):
+        assert numpy.allclose([line[key] for line in parts], [line[key] for line in whole], rtol=1e-5)
+    tokens = [line["tokens_per_s"] * line["step_time_s"] for line in whole + parts]
+    assert numpy.allclose(tokens, 8 * 32)
+    assert all(numpy.allclose(theirs[name], weight, atol=1e-5) for name, weight in weights.items())
+
+
+def test_processes_give_the_bits_of_threads(tmp_path):
+    flags = ["--data", MODELS / "text.bin", "--steps", 3]
+    threads, weights = trained(tmp_path, "cp=2", 2, *flags)
+    processes, theirs = trained(tmp_path, "cp=2", 2, *flags, "--processes")
+    assert [line["loss"] for line in processes] == [line["loss"] for line in threads]
+    assert all(theirs[name].tobytes() == weight.tobytes() for name, weight in weights.items())
+
+
+@pytest.mark.parametrize("saved,loaded", [("cp=2", "dp=1"), ("dp=1", "cp=2")])
+def test_other_plans_go_on_with_its_checkpoints(tmp_path, saved, loaded):
+    flags = ["--data", MODELS / "gpt2.data.safetensors", "--no-shuffle", "--steps"]
+    devices = {"dp=1": 1, "cp=2": 2}
+    straight, _ = trained(tmp_path, loaded, devices[loaded], *flags, 4)
+    resume = ["--checkpoint-dir", tmp_path / "saved"]
+    trained(tmp_path, saved, devices[saved], *flags, 2, *resume)
+    resumed, _ = trained(tmp_path, loaded, devices[loaded], *flags, 4, *resume, "--resume")
+    for key in ("loss", "grad_norm"):
+        assert numpy.allclose([line[key] for line in resumed][-2:], [line[key] for line in straight][-2:], rtol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["gpt2", "bert"])
+def test_outputs_are_put_together(tmp_path, model):
+    outputs = []
+    for plan in ("dp=1", "cp=2"):
+        artifact, written = tmp_path / f"{plan}.dtc", tmp_path / f"{plan}.safetensors"
+        check_call("dtc", "compile", MODELS / f"{model}.onnx", "--devices", 1 + ("cp" in plan), "--plan", plan,
+                   "--loss", "none", "--global-batch", 8, "-o", artifact)
+        check_call("dtc-run", artifact, "--data", MODELS / f"{model}.data.safetensors", "--outputs", written)
+        outputs.append(load_file(written))
+    assert outputs[0].keys() == outputs[1].keys()
+    for name, output in outputs[0].items():
+        assert numpy.allclose(outputs[1][name], output, rtol=1e-4, atol=1e-5), name
+
+
+def test_a_saved_plan_is_compiled(tmp_path):
+    """Whole, and by its settings alone."""
+    saved, artifact = tmp_path / "plan.yaml", tmp_path / "gpt2.dtc"
+    job = [MODELS / "gpt2.onnx", "--devices", 2, *FLAGS]
+    check_call("dtc", "compile", *job, "--plan", "cp=2", "--save-plan", saved, "-o", artifact)
+    first = artifact.read_bytes()
+    check_call("dtc", "compile", *job, "--plan", saved, "-o", artifact)
+    assert artifact.read_bytes() == first
