@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+"""Tests artifacts for GPUs on true GPUs, on a machine that needs no build, no LLVM and no Python package.
+
+    scripts/gpu_tests.py pack build/gpu-tests                          where dtc is built: makes a folder to carry over
+    build/gpu-tests/gpu_tests.py run -o docs/GpuResults.md             on the machine with GPUs; every part
+    build/gpu-tests/gpu_tests.py run --part train -o docs/GpuResults.md
+
+The folder has dtc-run, the device's unit tests, the libraries that they need, compiled artifacts of the test models with
+their data, and what PyTorch computed. The libraries of CUDA are those of the machine, or of PyTorch's packages on it, or
+those that DTC_CUDA_LIBRARY_PATH names. Each part ends within --seconds (540); what it didn't reach is said. Exit codes: 0 all
+passed, 1 something failed, 4 no GPU.
+"""
+
+import argparse
+import ctypes
+import datetime
+import glob
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+STEPS = 10
+NO_GPU = 4
+# Model, PyTorch's run, GPUs, plan, and how far losses and gradient norms may be off, relatively: as in test_cuda_models.py.
+FP32, BF16 = (1e-4, 1e-3), (2e-3, 5e-2)
+CASES = [
+    ("mlp", "adamw", 1, "dp=1", FP32), ("gpt2", "adamw", 1, "dp=1", FP32), ("llama", "adamw", 1, "dp=1", FP32),
+    ("qwen2", "adamw", 1, "dp=1", FP32), ("bert", "adamw", 1, "dp=1", FP32), ("t5", "sgd", 1, "dp=1", (1e-4, 5e-3)),
+    ("bart", "adamw", 1, "dp=1", FP32), ("moe", "adamw", 1, "dp=1", FP32), ("mixtral", "adamw", 1, "dp=1", FP32),
+    ("vit", "adamw", 1, "dp=1", FP32), ("convnext", "adamw", 1, "dp=1", FP32), ("resnet_tiny", "adamw", 1, "dp=1", FP32),
+    ("mlp", "bf16", 1, "dp=1", (6e-3, 5e-2)), ("gpt2", "bf16", 1, "dp=1", BF16), ("llama", "bf16", 1, "dp=1", BF16),
+    ("mlp", "adamw", 2, "dp=2", FP32), ("gpt2", "adamw", 2, "tp=2", FP32), ("gpt2", "adamw", 2, "pp=2", FP32),
+    ("gpt2", "adamw", 2, "dp=2,zero=3", FP32), ("llama", "adamw", 4, "dp=2,tp=2", FP32), ("moe", "adamw", 4, "ep=4", FP32),
+    ("gpt2", "adamw", 8, "dp=4,tp=2", FP32), ("gpt2", "bf16", 8, "dp=4,tp=2", BF16),
+]
+QUICK = [case for case in CASES if case[0] == "mlp" and case[1] == "adamw"]
+SANITIZED = [("mlp", "adamw", 1), ("gpt2", "adamw", 1), ("gpt2", "bf16", 1), ("resnet_tiny", "adamw", 1)]
+TOOLS = ["memcheck", "racecheck", "initcheck"]
+
+
+def name_of(model: str, recipe: str, gpus: int, plan: str) -> str:
+    return f"{model}-{recipe}-{gpus}-{plan.replace(',', '-').replace('=', '')}"
+
+
+# --- where dtc is built
+
+
+def needed_libraries(binary: pathlib.Path) -> list[pathlib.Path]:
+    """Those that another machine may lack: all but the C library's."""
+    lines = subprocess.run(["ldd", binary], capture_output=True, text=True, check=True).stdout.splitlines()
+    paths = [pathlib.Path(match[1]) for line in lines if (match := re.search(r"=> (/\S+)", line))]
+    return [path for path in paths if not re.match(r"lib(c|m|dl|rt|pthread)\.so", path.name)]
+
+
+def pack(folder: pathlib.Path, cases: list, build: pathlib.Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("bin", "lib", "models"):
+        (folder / name).mkdir(parents=True)
+    models = ROOT / "test" / "models"
+    packed = []
+    for model, recipe, gpus, plan, bounds in cases:
+        reference = json.loads((models / f"{model}.{recipe}.json").read_text())
+        name = name_of(model, recipe, gpus, plan)
+        subprocess.run([build / "bin" / "dtc", "compile", models / f"{model}.onnx", "--target", "cuda", "--devices", str(gpus),
+                        "--plan", plan, "--loss", "cross_entropy", "--global-batch", "8", *map(str, reference["flags"]),
+                        "-o", folder / "models" / f"{name}.dtc"], check=True, stdout=subprocess.DEVNULL)
+        shutil.copy(models / f"{model}.data.safetensors", folder / "models")
+        packed.append({"name": name, "model": model, "recipe": recipe, "gpus": gpus, "bounds": bounds,
+                       "steps": [{key: step[key] for key in ("loss", "grad_norm")} for step in reference["steps"]]})
+    for binary in (build / "bin" / "dtc-run", build / "test" / "Unit" / "DeviceConformanceTests"):
+        shutil.copy(binary, folder / "bin")
+        for library in needed_libraries(binary):
+            shutil.copy(library, folder / "lib")
+    shutil.copy(ROOT / "test" / "Unit" / "Runtime" / "TestKernels.ptx", folder / "bin")
+    shutil.copy(__file__, folder / "gpu_tests.py")
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
+    (folder / "cases.json").write_text(json.dumps({"commit": commit.stdout.strip() or "unknown", "cases": packed}, indent=1))
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"{folder}: {len(packed)} artifacts, {size >> 20} MiB")
+
+
+# --- on the machine with GPUs
+
+
+def link_cuda(folder: pathlib.Path) -> None:
+    """Links of the libraries that PyTorch's packages and the toolkit bring, for dtc-run to find."""
+    patterns = [f"{place}/nvidia/*/lib" for place in sys.path if place] + ["/usr/local/cuda*/lib64"]
+    for base in glob.glob("/usr/local/lib/python3*/*-packages") + glob.glob("/opt/*/lib/python3*/site-packages"):
+        patterns.append(f"{base}/nvidia/*/lib")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for pattern in patterns:
+        for path in sorted(glob.glob(f"{pattern}/lib*.so*")):
+            link = folder / pathlib.Path(path).name
+            if re.match(r"lib(cublas|cudnn|nccl|nvrtc|nvJitLink)", link.name) and not link.exists():
+                link.symlink_to(path)
+
+
+def find_gpus(libraries: str) -> list[str]:
+    """As the driver names them; none where there is no driver."""
+    for path in (os.path.join(libraries, "libcuda.so.1"), "libcuda.so.1"):
+        try:
+            driver = ctypes.CDLL(path)
+            break
+        except OSError:
+            continue
+    else:
+        return []
+    count = ctypes.c_int()
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return []
+    names = []
+    for ordinal in range(count.value):
+        text = ctypes.create_string_buffer(256)
+        driver.cuDeviceGetName(text, 255, ordinal)
+        names.append(text.value.decode())
+    return names
+
+
+class Machine:
+    """What runs commands here, until a part's time is over."""
+
+    def __init__(self, seconds: float):
+        given = os.environ.get("DTC_CUDA_LIBRARY_PATH")
+        self.libraries = given or str(HERE / "cuda")
+        if not given:
+            link_cuda(HERE / "cuda")
+        self.environment = os.environ | {
+            "DTC_CUDA_LIBRARY_PATH": self.libraries, "DTC_TEST_PTX": str(HERE / "bin" / "TestKernels.ptx"),
+            "LD_LIBRARY_PATH": ":".join([str(HERE / "lib"), self.libraries, os.environ.get("LD_LIBRARY_PATH", "")])}
+        self.seconds = seconds
+        self.end = time.monotonic() + seconds
+        # In a process of its own: what a driver does at the end of this one is no test.
+        asked = subprocess.run([sys.executable, __file__, "gpus", self.libraries], capture_output=True, text=True)
+        self.gpus = json.loads(asked.stdout) if asked.returncode == 0 else []
+
+    def begin_part(self) -> None:
+        self.end = time.monotonic() + self.seconds
+
+    def run(self, *command: object) -> tuple[int, str]:
+        """Exit code and all that was said; 124 where the part's time is over."""
+        try:
+            done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  errors="replace", env=self.environment, cwd=HERE, stdin=subprocess.DEVNULL,
+                                  timeout=max(1.0, self.end - time.monotonic()))
+            return done.returncode, done.stdout
+        except subprocess.TimeoutExpired as late:
+            said = late.stdout or b""
+            return 124, said.decode(errors="replace") if isinstance(said, bytes) else said
+
+    def is_late(self) -> bool:
+        return time.monotonic() > self.end
+
+
+def last_line(text: str) -> str:
+    errors = [line for line in text.splitlines() if "error" in line.lower()]
+    lines = errors or text.splitlines() or [""]
+    return lines[-1].strip()[:200].replace("|", "/")
+
+
+def training(case: dict, log: pathlib.Path, *flags: object) -> list:
+    folder = HERE / "models"
+    return [HERE / "bin" / "dtc-run", folder / f"{case['name']}.dtc", "--data", folder / f"{case['model']}.data.safetensors",
+            "--no-shuffle", "--log", log, *flags]
+
+
+def check_losses(case: dict, log: pathlib.Path) -> tuple[bool, str]:
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    if len(lines) != len(case["steps"]):
+        return False, f"{len(lines)} of {len(case['steps'])} steps"
+    worst = {}
+    for key, bound in zip(("loss", "grad_norm"), case["bounds"]):
+        errors = [abs(got[key] - want[key]) / abs(want[key]) for got, want in zip(lines, case["steps"])]
+        worst[key] = (max(errors), bound)
+    times = sorted(line["step_time_s"] for line in lines[2:])
+    figures = ", ".join(f"{key} off by {error:.1e} (bound {bound:.0e})" for key, (error, bound) in worst.items())
+    return (all(error < bound for error, bound in worst.values()),
+            f"{figures}, {1000 * times[len(times) // 2]:.2f} ms a step")
+
+
+# Each part yields (check, True | False | None: not run, what is said of it).
+
+
+def part_train(machine: Machine, cases: list):
+    """Ten steps of each model against PyTorch's losses and gradient norms."""
+    log = HERE / "train.jsonl"
+    for case in cases:
+        if case["gpus"] > len(machine.gpus):
+            yield case["name"], None, f"needs {case['gpus']} GPUs"
+        elif machine.is_late():
+            yield case["name"], None, "the part's time was over"
+        else:
+            log.unlink(missing_ok=True)
+            code, said = machine.run(*training(case, log, "--steps", STEPS))
+            yield (case["name"], False, f"exit code {code}: {last_line(said)}") if code else (case["name"], *check_losses(case, log))
+
+
+def part_device(machine: Machine, cases: list):
+    """What any device must do (test/Unit/Runtime/Conformance)."""
+    report = HERE / "device.json"
+    report.unlink(missing_ok=True)
+    code, said = machine.run(HERE / "bin" / "DeviceConformanceTests", "--gtest_filter=*/CUDA", f"--gtest_output=json:{report}")
+    if not report.exists():
+        yield "unit tests", False, f"exit code {code}: {last_line(said)}"
+        return
+    for suite in json.loads(report.read_text())["testsuites"]:
+        for test in suite["testsuite"]:
+            if test.get("result") == "SKIPPED":
+                yield test["name"], None, "skipped"
+            else:
+                why = test["failures"][0]["failure"].splitlines()[0][:200] if "failures" in test else test["time"]
+                yield test["name"], "failures" not in test, why.replace("|", "/")
+
+
+def part_processes(machine: Machine, cases: list):
+    """A process for each GPU computes the bits that threads do."""
+    for case in cases:
+        if case["gpus"] == 1:
+            continue
+        if case["gpus"] > len(machine.gpus) or machine.is_late():
+            yield case["name"], None, f"needs {case['gpus']} GPUs" if not machine.is_late() else "the part's time was over"
+            continue
+        results = []
+        for flags in ([], ["--processes"]):
+            log, weights = HERE / "processes.jsonl", HERE / "processes.safetensors"
+            log.unlink(missing_ok=True)
+            code, said = machine.run(*training(case, log, "--steps", 3, "--save-weights", weights, *flags))
+            if code:
+                yield case["name"], False, f"exit code {code}: {last_line(said)}"
+                break
+            results.append(([json.loads(line)["loss"] for line in log.read_text().splitlines()], weights.read_bytes()))
+        else:
+            same = results[0] == results[1]
+            yield case["name"], same, "the same bits" if same else "other bits than threads"
+
+
+def part_sanitizer(machine: Machine, cases: list):
+    """compute-sanitizer finds nothing in two steps."""
+    tool = shutil.which("compute-sanitizer") or next(iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")), None)
+    for case in cases:
+        if (case["model"], case["recipe"], case["gpus"]) not in SANITIZED:
+            continue
+        for check in TOOLS:
+            name = f"{check} of {case['name']}"
+            if not tool or machine.is_late():
+                yield name, None, "compute-sanitizer isn't installed" if not tool else "the part's time was over"
+                continue
+            code, said = machine.run(tool, "--tool", check, "--error-exitcode", 9,
+                                     *training(case, HERE / "sanitizer.jsonl", "--steps", 2))
+            summary = [line for line in said.splitlines() if "SUMMARY" in line]
+            yield name, code == 0, (summary or [f"exit code {code}: {last_line(said)}"])[-1].strip("= ")
+
+
+PARTS = {"train": part_train, "device": part_device, "processes": part_processes, "sanitizer": part_sanitizer}
+
+
+def driver_version() -> str:
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    if not shutil.which(query[0]):
+        return "unknown (no nvidia-smi)"
+    return subprocess.run(query, capture_output=True, text=True).stdout.splitlines()[0]
+
+
+def report(machine: Machine, commit: str, results: dict) -> str:
+    """Results of one run, as a page."""
+    gpus = ", ".join(f"{machine.gpus.count(name)} x {name}" for name in sorted(set(machine.gpus)))
+    emulated = any("emulated" in name.lower() for name in machine.gpus)
+    lines = ["# GPU results", "",
+             "Written by `scripts/gpu_tests.py run`, which packs and runs as its first lines say. It is overwritten by the next run.", ""]
+    if emulated:
+        lines += ["**The GPU is emulated: this page says nothing of a true one.**", ""]
+    lines += ["| | |", "|---|---|", f"| date | {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC |",
+              f"| GPUs | {gpus} |", f"| driver | {driver_version()} |", f"| machine | {platform.platform()}, {os.cpu_count()} processors |",
+              f"| dtc | {commit} |", f"| command | `{' '.join(map(str, ['gpu_tests.py', *sys.argv[1:]]))}` |"]
+    for part, (rows, seconds) in results.items():
+        good, bad, none = (sum(row[1] is wanted for row in rows) for wanted in (True, False, None))
+        lines += ["", f"## {part}", "", PARTS[part].__doc__, "",
+                  f"{good} passed, {bad} failed, {none} not run, in {seconds:.0f} s.", "", "| check | result | |", "|---|---|---|"]
+        words = {True: "passed", False: "**failed**", None: "not run"}
+        lines += [f"| {name} | {words[result]} | {text} |" for name, result, text in rows]
+    return "\n".join(lines) + "\n"
+
+
+def run(parts: list, output: pathlib.Path, seconds: float) -> int:
+    packed = json.loads((HERE / "cases.json").read_text())
+    machine = Machine(seconds)
+    if not machine.gpus:
+        print("gpu_tests: no GPU: there is no driver (libcuda.so.1), or it sees none", file=sys.stderr)
+        return NO_GPU
+    results = {}
+    for part in parts:
+        machine.begin_part()
+        begin, rows = time.monotonic(), []
+        for row in PARTS[part](machine, packed["cases"]):
+            rows.append(row)
+            print(f"{part}: {row[0]}: { {True: 'passed', False: 'FAILED', None: 'not run'}[row[1]]}: {row[2]}", flush=True)
+        results[part] = (rows, time.monotonic() - begin)
+        output.write_text(report(machine, packed["commit"], results))  # also what came before a crash
+    rows = [row for part_rows, _ in results.values() for row in part_rows]
+    failed, passed = sum(row[1] is False for row in rows), sum(row[1] is True for row in rows)
+    print(f"{passed} passed, {failed} failed, {len(rows) - passed - failed} not run: {output}")
+    return 1 if failed or not passed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    packing = commands.add_parser("pack")
+    packing.add_argument("folder", type=pathlib.Path)
+    packing.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    packing.add_argument("--quick", action="store_true", help="the smallest model alone")
+    running = commands.add_parser("run")
+    running.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("GpuResults.md"))
+    running.add_argument("--part", choices=PARTS, action="append")
+    running.add_argument("--seconds", type=float, default=540, help="of each part")
+    commands.add_parser("gpus").add_argument("libraries")
+    options = parser.parse_args()
+    if options.command == "pack":
+        pack(options.folder.resolve(), QUICK if options.quick else CASES, options.build)
+        return 0
+    if options.command == "gpus":
+        print(json.dumps(find_gpus(options.libraries)))
+        return 0
+    return run(options.part or list(PARTS), options.output.resolve(), options.seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""The script that tests artifacts on true GPUs: packed and run, on an emulated one."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BIN, ROOT
+from test_cuda import EMULATOR
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gpu") / "packed"
+    subprocess.run([sys.executable, ROOT / "scripts" / "gpu_tests.py", "pack", "--quick", "--build", BIN.parent, folder], check=True)
+    return folder
+
+
+def run(folder, output, *flags: str) -> subprocess.CompletedProcess:
+    """From another folder, without what the checkout has."""
+    environment = {"PATH": os.environ["PATH"], "DTC_CUDA_LIBRARY_PATH": str(EMULATOR)}
+    return subprocess.run([sys.executable, folder / "gpu_tests.py", "run", "-o", output, *flags], capture_output=True, text=True,
+                          cwd=folder.parent, env=environment, timeout=300)
+
+
+def test_a_packed_folder_says_what_passed(packed, tmp_path):
+    page = tmp_path / "GpuResults.md"
+    done = run(packed, page, "--part", "train", "--part", "processes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith("3 passed, 0 failed, 0 not run")
+    text = page.read_text()
+    assert "The GPU is emulated: this page says nothing of a true one" in text
+    assert "| mlp-adamw-1-dp1 | passed | loss off by " in text and "| mlp-adamw-2-dp2 | passed | the same bits |" in text
+
+
+def test_wrong_losses_fail(packed, tmp_path):
+    folder = shutil.copytree(packed, tmp_path / "packed")
+    cases = json.loads((folder / "cases.json").read_text())
+    cases["cases"][0]["steps"][3]["loss"] *= 1.001
+    (folder / "cases.json").write_text(json.dumps(cases))
+    done = run(folder, tmp_path / "page.md", "--part", "train")
+    assert done.returncode == 1 and "train: mlp-adamw-1-dp1: FAILED" in done.stdout
+    assert "| mlp-adamw-1-dp1 | **failed** |" in (tmp_path / "page.md").read_text()
+
+
+def test_what_there_is_no_time_for_is_not_run(packed, tmp_path):
+    """A page on which nothing passed is no success."""
+    done = run(packed, tmp_path / "page.md", "--part", "train", "--seconds", "0")
+    assert done.returncode == 1 and done.stdout.count("not run: the part's time was over") == 2
