@@ -20,6 +20,7 @@ PLANS = {
         "dp=2,zero=3,micro_batch=2",
         "dp=2,recompute=full,micro_batch=2",
         "dp=1,tp=2,recompute=selective",
+        "cp=2,dp=1,recompute=full",
         "pp=2,dp=1,schedule=gpipe,micro_batch=2",
         "pp=2,dp=1,schedule=1f1b,micro_batch=1",
         "pp=2,dp=1,schedule=zb,micro_batch=1",
@@ -32,6 +33,8 @@ PLANS = {
         "dp=2,tp=2,zero=1,micro_batch=2",
         "dp=2,tp=2,zero=3,recompute=full,micro_batch=2",
         "dp=1,tp=4",
+        "dp=2,cp=2,zero=2,micro_batch=1",
+        "cp=2,tp=2,sp=on",
         "pp=2,dp=2,schedule=gpipe,micro_batch=1",
         "pp=2,dp=2,zero=3,schedule=1f1b,micro_batch=1",
         "pp=2,dp=2,zero=2,schedule=zb,micro_batch=1",
@@ -44,14 +47,16 @@ PLANS = {
         "dp=4,tp=2,zero=2,micro_batch=1",
         "pp=2,dp=2,tp=2,schedule=1f1b,micro_batch=1",
         "pp=2,dp=2,tp=2,zero=3,schedule=zb,micro_batch=1",
+        "pp=2,dp=2,cp=2,zero=3,schedule=zb,micro_batch=1,recompute=full",
+        "dp=2,cp=2,tp=2,zero=1,micro_batch=2",
         "pp=2,dp=4,zero=1,schedule=gpipe,micro_batch=1",
         "pp=4,dp=2,zero=2,schedule=1f1b,micro_batch=1,recompute=full",
     ],
 }
 EXPERTS = [(2, "dp=1,ep=2"), (4, "dp=2,ep=2,zero=1"), (4, "dp=2,ep=2,zero=3,recompute=full"), (8, "dp=2,ep=2,tp=2")]
 MODELS = ["gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny"]
-# What the model itself rules out, as `dtc compile` says; an integer is the number of ranks.
-NOT_SPLIT = {"resnet_tiny": "tp="}
+# What a model's shapes rule out, or what `dtc compile` refuses for it.
+NOT_SPLIT = {"resnet_tiny": ("tp=", "cp="), "mixtral": ("cp=",), "moe": ("cp=",)}
 SHARE = 14  # one of so many runs always
 
 
@@ -61,7 +66,7 @@ def combinations():
         plans = [(devices, plan) for devices, each in PLANS.items() for plan in each]
         plans += EXPERTS if model == "moe" else []
         for number, (devices, plan) in enumerate(plans):
-            if NOT_SPLIT.get(model, "none") not in plan:
+            if not any(axis in plan for axis in NOT_SPLIT.get(model, ())):
                 yield model, ("clip", "sgd_clip")[number % 2], devices, plan
 
 
