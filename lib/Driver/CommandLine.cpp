@@ -330,7 +330,7 @@ static void declareModelFlags(CLI::App &command, RawOptions &raw) {
 
 void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   Options &o = raw.options;
-  command.add_option("model", o.model, "the model: an ONNX file")->required();
+  declareModel(command, raw.huggingFace, o);
   command.add_option("--gpus", raw.gpus, "GPUs: --devices N --target cuda");
   shows(command.add_option("--devices", o.devices, "number of ranks"), "1");
   shows(command.add_option("--target", raw.target, "cpu or cuda"),
@@ -418,7 +418,7 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
 
 void declareEstimateFlags(CLI::App &command, RawEstimate &raw) {
   Options &o = raw.common.options;
-  command.add_option("model", o.model, "the model: an ONNX file")->required();
+  declareModel(command, raw.common.huggingFace, o);
   shows(command.add_option("--cluster", o.cluster, "built-in cluster or YAML file"),
         "every built-in device");
   command.add_option("--gpu-memory", raw.memories, "of other devices: 48GB, 80GiB; may be repeated")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Commands.h"
+#include "HuggingFace.h"
 
 #include "dtc/Driver/Options.h"
 
@@ -24,6 +25,7 @@ struct RawOptions {
   int64_t gpus = 0, globalBatch = 0, microBatch = 0;
   std::vector<std::string> shapes, paddingRows;
   std::string explain; ///< the flag's value, if any
+  HuggingFaceFlags huggingFace;
 };
 
 void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags);

@@ -97,12 +97,16 @@ static Severity severityOf(DiagnosticSeverity severity) {
   }
 }
 
-DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file)
-    : handler(&context, [file = std::move(file)](Diagnostic &diagnostic) {
+DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file, std::string name)
+    : handler(&context, [file = std::move(file), name = std::move(name)](Diagnostic &diagnostic) {
         std::string text = diagnostic.str();
+        const std::string &called = name.empty() ? file : name;
         // A message that names the file already (import errors) stands alone.
+        const bool namesFile = text.starts_with(file);
         std::string prefix =
-            text.starts_with(file) ? "" : file + ": " + describe(diagnostic.getLocation());
+            namesFile ? called : called + ": " + describe(diagnostic.getLocation());
+        if (namesFile)
+          text.erase(0, file.size());
         say(severityOf(diagnostic.getSeverity()), prefix + text);
         for (auto &note : diagnostic.getNotes())
           say(Severity::Note, describe(note.getLocation()) + note.str());

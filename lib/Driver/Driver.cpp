@@ -118,6 +118,16 @@ struct CommandLine {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
   }
+
+  void checkModel() const {
+    auto check = [](const CLI::App &command, const std::string &model) {
+      if (auto wrong = command.parsed() ? wrongModel(command, model) : std::nullopt)
+        throw CLI::ValidationError(*wrong);
+    };
+    check(*compile, raw.options.model);
+    check(*plan, raw.options.model);
+    check(*estimateCommand, estimate.common.options.model);
+  }
 };
 
 } // namespace
@@ -128,14 +138,17 @@ static Outcome<std::unique_ptr<CommandLine>> parse(const std::vector<std::string
   auto line = std::make_unique<CommandLine>();
   try {
     line->parse(arguments);
-    if (line->raw.config.empty())
+    if (line->raw.config.empty()) {
+      line->checkModel();
       return line;
+    }
     auto &command = line->compile->parsed() ? *line->compile : *line->plan;
     auto merged = withConfig(arguments, line->raw.config, command);
     if (!merged)
       return fail(merged.error());
     line = std::make_unique<CommandLine>();
     line->parse(*merged);
+    line->checkModel();
     return line;
   } catch (const CLI::Success &help) {
     line->app.exit(help, out, std::cerr);
@@ -153,6 +166,22 @@ static Outcome<Options> resolveOptions(CommandLine &line) {
   return std::move(*options);
 }
 
+/// The model of --hf as a file, which lives as long as what is returned.
+static Outcome<std::optional<HuggingFaceModel>> writeHuggingFace(const HuggingFaceFlags &flags,
+                                                                 Options &options, bool compiling) {
+  if (flags.path.empty())
+    return std::optional<HuggingFaceModel>();
+  const bool withWeights =
+      compiling && options.until == Phase::End && options.weights.empty() && !options.init;
+  auto model = HuggingFaceModel::write(flags, withWeights);
+  if (!model)
+    return model.code();
+  options.model = model->path();
+  if (options.modelName.empty())
+    options.modelName = flags.path;
+  return std::optional(std::move(*model));
+}
+
 static ExitCode dispatch(CommandLine &line, const Answer &answer) {
   if (line.inspectCommand->parsed())
     return inspect(line.inspect, answer);
@@ -160,12 +189,19 @@ static ExitCode dispatch(CommandLine &line, const Answer &answer) {
     return calibrate(line.calibrate, answer);
   if (line.estimateCommand->parsed()) {
     auto options = resolveEstimate(*line.estimateCommand, line.estimate);
-    return options ? estimate(*options, answer) : fail(options.error());
+    if (!options)
+      return fail(options.error());
+    auto written = writeHuggingFace(line.estimate.common.huggingFace, options->base, false);
+    return written ? estimate(*options, answer) : written.code();
   }
   auto options = resolveOptions(line);
   if (!options)
     return options.code();
-  return line.compile->parsed() ? compile(*options, answer) : planOnly(*options, answer);
+  const bool compiling = line.compile->parsed();
+  auto written = writeHuggingFace(line.raw.huggingFace, *options, compiling);
+  if (!written)
+    return written.code();
+  return compiling ? compile(*options, answer) : planOnly(*options, answer);
 }
 
 static ExitCode run(const std::vector<std::string> &arguments, const Answer &answer) {
@@ -196,6 +232,9 @@ Outcome<Options> readPlanFlags(const std::vector<std::string> &flags) {
   auto line = parse(arguments, help);
   if (!line)
     return line.code();
+  if (!(*line)->raw.huggingFace.path.empty())
+    return fail({"--hf is for the command line; dtc.from_hf makes a model of a folder",
+                 plan::ErrorCategory::Usage});
   return resolveOptions(**line);
 }
 

@@ -32,7 +32,7 @@ static DialectRegistry makeRegistry(const target::Target *target) {
 
 Environment::Environment(const Options &options)
     : target(targetOf(options)), context(makeRegistry(target), MLIRContext::Threading::DISABLED),
-      printer(context, options.model) {
+      printer(context, options.model, options.modelName) {
   // The constructor's flag leaves types and attributes with their locks.
   context.disableMultithreading();
   context.loadAllAvailableDialects();

@@ -49,7 +49,7 @@ Outcome<plan::Problem> extractProblem(const Options &options, Trained &trained) 
   if (failed(extracted))
     return ExitCode::Failed;
   plan::Problem problem = std::move(*extracted);
-  problem.model = options.model;
+  problem.model = options.modelName.empty() ? options.model : options.modelName;
   problem.numMicrobatches = trained.batch.numMicrobatches;
   problem.fileNodes = trained.model.nodes;
   return problem;

@@ -14,13 +14,13 @@ from ._errors import (DtcWarning, Error, InputError, NotFiniteError, PlanError, 
                       UsageError)
 from ._estimate import DeviceNeed, Estimate, Simulation, estimate, simulate
 from ._flags import SGD, Adam, AdamW, LearningRate
-from ._models import from_torch
+from ._models import from_hf, from_torch
 from ._plan import Explanation, Memory, Plan, Stage, plan
 from ._program import Program, Step, load, parallelize
 
 __all__ = [
     "Adam", "AdamW", "Cluster", "DeviceNeed", "DtcWarning", "Error", "Estimate", "Explanation", "InputError",
     "LearningRate", "Memory", "NotFiniteError", "Plan", "PlanError", "Program", "RankLostError", "SGD", "Simulation",
-    "Stage", "Step", "UnsupportedError", "UsageError", "calibrate", "estimate", "from_torch", "load", "parallelize",
+    "Stage", "Step", "UnsupportedError", "UsageError", "calibrate", "estimate", "from_hf", "from_torch", "load", "parallelize",
     "plan", "simulate",
 ]

@@ -1,4 +1,6 @@
-"""`python -m dtc`: the command line; `python -m dtc run` is `dtc-run`, `python -m dtc watch` shows a run."""
+"""`python -m dtc`: the command line; `python -m dtc run` is `dtc-run`, `python -m dtc watch` shows a run.
+
+`python -m dtc hf` takes models of Hugging Face in and out."""
 
 import os
 import sys
@@ -12,6 +14,10 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["watch"]:
         from . import _watch
         return _watch.main(arguments[1:])
+    if arguments[:1] == ["hf"]:
+        from . import hf
+        return hf.main(arguments[1:])
+    os.environ.setdefault("DTC_PYTHON", sys.executable)  # which writes the models of --hf
     from . import _dtc
     if arguments[:1] == ["run"]:
         return _dtc.run_main(["dtc-run", *arguments[1:]])

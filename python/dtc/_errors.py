@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
 import warnings
+from collections.abc import Iterator
 
 
 class Error(Exception):
@@ -57,6 +61,26 @@ def error_of(code: int, text: str) -> Error:
     return _BY_CODE.get(code, Error)(text)
 
 
+_collected = threading.local()
+
+
+@contextlib.contextmanager
+def collect_warnings() -> Iterator[list[str]]:
+    """Inside, warnings of this thread are kept for whoever has the user's program on its stack."""
+    _collected.texts = []
+    try:
+        yield _collected.texts
+    finally:
+        del _collected.texts
+
+
 def warn(text: str) -> None:
     """Warns at the line of the user's program that called the package."""
-    warnings.warn(text, DtcWarning, stacklevel=4)
+    texts = getattr(_collected, "texts", None)
+    if texts is not None:
+        texts.append(text)
+        return
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "dtc":
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(text, DtcWarning, stacklevel=depth)

@@ -12,6 +12,7 @@ from typing import Any
 from . import _dtc
 from ._cluster import Cluster
 from ._flags import flags_of, shape_flags
+from ._interruptible import interruptible
 from ._models import shapes_of, source_of
 from ._plan import Plan
 
@@ -50,20 +51,21 @@ def _needs(job: Mapping[str, Any]) -> tuple[DeviceNeed, ...]:
                             need.get("peak_memory_bytes")) for need in job["devices"])
 
 
-def estimate(model: Any, example_inputs: Any = None, *, cluster: str | os.PathLike | Cluster | None = None,
+def estimate(model: Any = None, example_inputs: Any = None, *, hf: str | os.PathLike | None = None,
+             sequence: int | None = None, cluster: str | os.PathLike | Cluster | None = None,
              gpu_memory: Sequence[str] = (), gpus: int | None = None, lora_rank: int = 16, gradients: str = "bf16",
              loss: str | None = None, shapes: Mapping[str, Sequence[int]] | None = None) -> Estimate:
     """Says how few devices of each type will do; with `gpus`, what so many hold.
 
-    Model and shapes are those of `dtc.plan`. `gpu_memory` names devices by their memory: `["48GB"]`.
+    Model, `hf` and shapes are those of `dtc.plan`. `gpu_memory` names devices by their memory: `["48GB"]`.
     """
-    source = source_of(model, example_inputs)
+    source = source_of(model, example_inputs, hf, sequence)
     if not source.from_torch:
         shapes = {**shapes_of(example_inputs), **(shapes or {})}
     asked = flags_of({"cluster": cluster.name if isinstance(cluster, Cluster) else cluster,
                       "gpu_memory": list(gpu_memory), "gpus": gpus, "lora_rank": lora_rank, "gradients": gradients,
                       "loss": loss, "shape": shape_flags(shapes), "json": True})
-    facts = json.loads(_dtc.command(["estimate", source.path, *asked]))
+    facts = json.loads(interruptible(_dtc.command, ["estimate", *source.arguments, *asked]))
     full, *adapters, inference = facts["jobs"]  # in this order; without adapters there are two
     return Estimate(facts["model"]["parameters"], _needs(full), _needs(adapters[0]) if adapters else (),
                     _needs(inference), facts)

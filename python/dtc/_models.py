@@ -1,25 +1,39 @@
-"""What a model may be: a path, the bytes of an ONNX file, or a PyTorch module."""
+"""What a model may be: a path, the bytes of an ONNX file, a PyTorch module, or a model of Hugging Face."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ._errors import UnsupportedError, UsageError
+from ._errors import UnsupportedError, UsageError, error_of
 
 Model = str | os.PathLike | bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class HfOrigin:
+    """The folder or config.json of transformers that a model comes from."""
+
+    path: str
+    architecture: str | None = None
 
 
 class ModelSource:
     """A model as a file. A file that was written for it lives as long as this object."""
 
-    def __init__(self, path: str, folder: tempfile.TemporaryDirectory | None = None, from_torch: bool = False):
+    def __init__(self, path: str, folder: tempfile.TemporaryDirectory | None = None, from_torch: bool = False,
+                 name: str | None = None, origin: HfOrigin | None = None, state_names: frozenset[str] | None = None):
         self.path = path
         self.from_torch = from_torch
+        self.state_names = state_names  #: of a module's `state_dict`, which has no buffers that it computes
+        self.origin = origin
+        #: As arguments of the command line. The path of a file that was written for it says nothing.
+        self.arguments = [path] if name is None else [path, f"--model-name={name}"]
         self._folder = folder
 
 
@@ -48,7 +62,35 @@ def from_torch(model: Any, example_inputs: Any) -> ModelSource:
         torch.export.save(torch.export.export(model, inputs, named or None), path)
     except Exception as error:  # of many kinds, from all that a module can do
         raise UnsupportedError(f"torch.export doesn't take the module: {error}") from error
-    return ModelSource(path, folder, from_torch=True)
+    return ModelSource(path, folder, from_torch=True, name=type(model).__name__, state_names=frozenset(model.state_dict()))
+
+
+def from_hf(path: str | os.PathLike, *, sequence: int | None = None, decoder_sequence: int | None = None,
+            inputs: Sequence[str] | None = None, architecture: str | None = None,
+            with_weights: bool = False) -> ModelSource:
+    """A model of Hugging Face's transformers: a folder as `save_pretrained` writes it, or a config.json.
+
+    Nothing is downloaded. `sequence` is the number of tokens of a sample, which models of text need. `inputs` are the
+    names of what the model is called with; by default it is what the model can't do without. `architecture` is the class
+    of transformers that is trained, if it isn't the configuration's. A graph is planned without weights; `with_weights`
+    reads those of the folder, from safetensors.
+
+    Raises `UnsupportedError` where PyTorch or transformers is missing, `InputError` for what transformers or
+    torch.export refuses, `UsageError` where the request can't be meant.
+    """
+    from . import hf
+
+    folder = tempfile.TemporaryDirectory(prefix="dtc-")
+    file = str(pathlib.Path(folder.name) / "model.pt2")
+    try:
+        names = hf.export(path, file, sequence=sequence, decoder_sequence=decoder_sequence, inputs=inputs,
+                          architecture=architecture, with_weights=with_weights)
+    except hf.HfError as error:
+        if error.library_missing:
+            raise UnsupportedError(str(error)) from error
+        raise error_of(error.exit_code, str(error)) from error
+    return ModelSource(file, folder, from_torch=True, name=os.fspath(path), origin=HfOrigin(os.fspath(path), architecture),
+                       state_names=names)
 
 
 def _is_torch_module(model: Any) -> bool:
@@ -56,8 +98,15 @@ def _is_torch_module(model: Any) -> bool:
     return torch is not None and isinstance(model, torch.nn.Module)
 
 
-def source_of(model: Any, example_inputs: Any) -> ModelSource:
+def source_of(model: Any, example_inputs: Any, hf: str | os.PathLike | None = None, sequence: int | None = None,
+              with_weights: bool = False) -> ModelSource:
     """The file of whatever the user calls a model."""
+    if hf is not None:
+        if model is not None or example_inputs is not None:
+            raise UsageError("hf is the model: neither another one nor example inputs go with it")
+        return from_hf(hf, sequence=sequence, with_weights=with_weights)
+    if sequence is not None:
+        raise UsageError("sequence is for hf; shapes says the sizes of a file's inputs")
     if isinstance(model, ModelSource):
         return model
     if isinstance(model, (str, os.PathLike)):

@@ -14,6 +14,7 @@ from typing import Any
 from . import _dtc
 from ._cluster import Cluster
 from ._flags import LearningRate, Optimizer, flags_of, plan_flag, shape_flags
+from ._interruptible import interruptible
 from ._models import ModelSource, shapes_of, source_of
 
 
@@ -75,7 +76,7 @@ class Plan:
     def __init__(self, source: ModelSource, cluster: Cluster | None, flags: list[str]):
         self._source = source  # whose file the plan reads again
         self._cluster = cluster
-        self._plan = _dtc.Plan([source.path, *flags])
+        self._plan = interruptible(_dtc.Plan, [*source.arguments, *flags])
 
     @functools.cached_property
     def facts(self) -> dict[str, Any]:
@@ -115,7 +116,7 @@ class Plan:
 
     def explain(self, subject: str | None = None) -> Explanation:
         """Why the plan is as it is, or why one setting (`"tp"`), parameter or node is."""
-        text, facts = self._plan.explain(subject)
+        text, facts = interruptible(self._plan.explain, subject)
         return Explanation(text, json.loads(facts))
 
     def compare(self, other: Plan) -> Text:
@@ -140,7 +141,8 @@ class Plan:
         return f'<iframe srcdoc="{page}" style="width: 100%; height: 48em; border: 0" sandbox></iframe>'
 
 
-def plan(model: Any, example_inputs: Any = None, *, gpus: int | None = None, devices: int | None = None,
+def plan(model: Any = None, example_inputs: Any = None, *, hf: str | os.PathLike | None = None,
+         sequence: int | None = None, gpus: int | None = None, devices: int | None = None,
          target: str | None = None, cluster: str | os.PathLike | Cluster | None = None,
          loss: str | None = None, optimizer: Optimizer | None = None, learning_rate: LearningRate | None = None,
          global_batch: int | None = None, micro_batch: int | None = None, precision: str | None = None,
@@ -150,13 +152,14 @@ def plan(model: Any, example_inputs: Any = None, *, gpus: int | None = None, dev
     """Plans how to train a model on GPUs (`gpus=64`) or on ranks of this processor (`devices=4`).
 
     `model` is the path of a model file, the bytes of an ONNX file, or a PyTorch module with `example_inputs`. Of a file,
-    example inputs are a mapping of names to arrays, whose shapes replace symbolic ones, as `shapes` does. `plan` pins
+    example inputs are a mapping of names to arrays, whose shapes replace symbolic ones, as `shapes` does. `hf` is a folder
+    or config.json of Hugging Face instead, with samples of `sequence` tokens; `from_hf` has more to choose. `plan` pins
     settings: `{"tp": 8}`, `"dp=2,tp=4"`, or a file that `Plan.save` wrote. `flags` are further ones of `dtc plan`.
 
     Raises `PlanError` where nothing fits, `InputError` where a file is refused, `UsageError` where the request can't be
     meant. It needs no weights, and no GPU.
     """
-    source = source_of(model, example_inputs)
+    source = source_of(model, example_inputs, hf, sequence)
     if not source.from_torch:
         shapes = {**shapes_of(example_inputs), **(shapes or {})}
     made = cluster if isinstance(cluster, Cluster) else None

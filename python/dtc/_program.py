@@ -12,9 +12,10 @@ from typing import Any
 
 from . import _dtc
 from ._cluster import Cluster
-from ._errors import InputError, UnsupportedError, UsageError
+from ._errors import InputError, UnsupportedError, UsageError, error_of
 from ._flags import LearningRate, Optimizer, flags_of, plan_flag, shape_flags
-from ._models import shapes_of, source_of
+from ._interruptible import interruptible
+from ._models import HfOrigin, ModelSource, shapes_of, source_of
 from ._plan import Text
 
 Step = _dtc.Step
@@ -28,10 +29,10 @@ class Program:
     """
 
     def __init__(self, artifact: str | os.PathLike, *, seed: int = 0, plan: str = "",
-                 folder: tempfile.TemporaryDirectory | None = None, from_torch: bool = False):
+                 compilation: Compilation | None = None):
         self._artifact = os.fspath(artifact)
-        self._folder = folder
-        self._from_torch = from_torch
+        self._compilation = compilation
+        self._source = compilation.source if compilation else ModelSource("")
         self._program = _dtc.Program(self._artifact, seed)
         self._data: tuple[str, bool] | None = None
         self.plan = Text(plan)  #: the table of the plan that was compiled; empty for one that was loaded
@@ -103,24 +104,76 @@ class Program:
         The values are NumPy's arrays or PyTorch's tensors (`framework="numpy"` or `"torch"`); by default PyTorch's where
         the model is a PyTorch module. NumPy has no bf16.
         """
-        framework = framework or ("torch" if self._from_torch else "numpy")
+        framework = framework or ("torch" if self._source.from_torch else "numpy")
         convert = _converter(framework)
-        return {name: convert(name, array) for name, array in self._program.weights().items()}
+        kept = self._source.state_names
+        return {name: convert(name, array) for name, array in self._program.weights().items()
+                if kept is None or name in kept}
 
     def save_weights(self, path: str | os.PathLike) -> None:
         """Writes the weights as a safetensors file."""
         self._program.save_weights(os.fspath(path))
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes the artifact, which `dtc.load` and `dtc-run` take.
+    def save_pretrained(self, folder: str | os.PathLike, *, base: str | os.PathLike | None = None,
+                        architecture: str | None = None) -> None:
+        """Writes the weights as a folder that `from_pretrained` of transformers loads.
 
-        Raises `UnsupportedError` after a step: an artifact has the weights of compile time. `save_weights` writes the
-        trained ones.
+        Configuration and tokenizer are those of the folder that the model came from; `base` names it for a program that
+        was loaded. The weights are fp32.
         """
-        if self.steps_done:
-            raise UnsupportedError("an artifact with trained weights can't be written yet: save_weights writes them, and "
-                                   "parallelize(..., weights=FILE) compiles with them")
-        shutil.copyfile(self._artifact, path)
+        from . import hf
+
+        origin = HfOrigin(os.fspath(base), architecture) if base is not None else self._source.origin
+        if origin is None:
+            raise UsageError("the model isn't one of Hugging Face; base=FOLDER says which one it was")
+        try:
+            hf.save(origin.path, self.state_dict("torch"), folder, architecture=origin.architecture)
+        except hf.HfError as error:
+            raise error_of(error.exit_code, str(error)) from error
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes an artifact with the weights as they are, which `dtc.load` and `dtc-run` take.
+
+        After a step the model is compiled again under its plan, for the weights. The optimizer's states aren't part of
+        an artifact. Raises `UnsupportedError` after a step of a program that was loaded, whose model isn't at hand.
+        """
+        if not self.steps_done:
+            shutil.copyfile(self._artifact, path)
+        elif self._compilation:
+            self._compilation.write(path, self)
+        else:
+            raise UnsupportedError("a loaded artifact can't be written with trained weights: save_weights writes them, "
+                                   "and parallelize(..., weights=FILE) compiles the model with them")
+
+
+class Compilation:
+    """A model with the flags it is compiled with, and a folder for what is written on the way."""
+
+    def __init__(self, source: ModelSource, arguments: Mapping[str, Any], flags: Sequence[str]):
+        self.source = source
+        self._arguments = dict(arguments)
+        self._flags = list(flags)
+        self._folder = tempfile.TemporaryDirectory(prefix="dtc-")
+        self.artifact = pathlib.Path(self._folder.name) / "program.dtc"
+        self._plan = pathlib.Path(self._folder.name) / "plan.yaml"
+
+    def run(self) -> str:
+        """Writes the artifact; the result is the table of its plan."""
+        return self._compile({"output": self.artifact, "save_plan": self._plan})
+
+    def write(self, path: str | os.PathLike, program: Program) -> None:
+        """Writes an artifact of the same plan with the program's weights."""
+        weights = pathlib.Path(self._folder.name) / "trained.safetensors"
+        program.save_weights(weights)
+        try:
+            self._compile({"output": path, "plan": self._plan, "micro_batch": None, "global_batch": program.global_batch,
+                           "weights": weights, "embed_weights": True, "init": False, "verify": False})
+        finally:
+            weights.unlink()
+
+    def _compile(self, changes: Mapping[str, Any]) -> str:
+        asked = flags_of({**self._arguments, **changes})
+        return interruptible(_dtc.command, ["compile", *self.source.arguments, *asked, *self._flags])
 
 
 def _converter(framework: str):
@@ -140,7 +193,8 @@ def _converter(framework: str):
     return to_numpy
 
 
-def parallelize(model: Any, example_inputs: Any = None, *, loss: str, devices: int | None = None,
+def parallelize(model: Any = None, example_inputs: Any = None, *, loss: str, hf: str | os.PathLike | None = None,
+                sequence: int | None = None, devices: int | None = None,
                 gpus: int | None = None, target: str | None = None,
                 optimizer: Optimizer | None = None, learning_rate: LearningRate | None = None,
                 clip_grad_norm: float | None = None, cluster: str | os.PathLike | Cluster | None = None,
@@ -152,26 +206,36 @@ def parallelize(model: Any, example_inputs: Any = None, *, loss: str, devices: i
                 flags: Sequence[str] = ()) -> Program:
     """Compiles a model for several ranks and starts them.
 
-    Model, shapes and plan are those of `dtc.plan`. `loss` is `cross_entropy`, `mse` or `output:NAME`. Weights come from
+    Model, `hf`, shapes and plan are those of `dtc.plan`. `loss` is `cross_entropy`, `mse` or `output:NAME`. Weights come from
     the model, from `weights` (safetensors), or with `init` from the seed; without `embed_weights` the program reads those of
     other files where they are, and can't be moved. `verify` proves first that the ranks compute
-    what one rank does. `flags` are further ones of `dtc compile`.
+    what one rank does. The global batch is that of the example inputs, if nothing else is said; without any it is the
+    file's for each data-parallel rank. `flags` are further ones of `dtc compile`.
     """
-    source = source_of(model, example_inputs)
+    source = source_of(model, example_inputs, hf, sequence, with_weights=weights is None and not init)
     if not source.from_torch:
         shapes = {**shapes_of(example_inputs), **(shapes or {})}
-    folder = tempfile.TemporaryDirectory(prefix="dtc-")
-    artifact = pathlib.Path(folder.name) / "program.dtc"
-    asked = flags_of({
+    compilation = Compilation(source, {
         "devices": devices, "gpus": gpus, "target": target, "loss": loss,
         "cluster": cluster.name if isinstance(cluster, Cluster) else cluster,
         **(optimizer.flags() if optimizer else {}), **(learning_rate.flags() if learning_rate else {}),
-        "clip_grad_norm": clip_grad_norm, "global_batch": global_batch, "micro_batch": micro_batch,
+        "clip_grad_norm": clip_grad_norm, "global_batch": global_batch or _batch_of(example_inputs), "micro_batch": micro_batch,
         "precision": precision, "plan": plan_flag(plan), "shape": shape_flags(shapes), "weights": weights, "init": init,
         "embed_weights": embed_weights,
-        "freeze": freeze, "train": train, "threads_per_rank": threads_per_rank, "verify": verify, "output": artifact})
-    table = _dtc.command(["compile", source.path, *asked, *flags])
-    return Program(artifact, seed=seed, plan=table, folder=folder, from_torch=source.from_torch)
+        "freeze": freeze, "train": train, "threads_per_rank": threads_per_rank, "verify": verify}, flags)
+    table = compilation.run()
+    return Program(compilation.artifact, seed=seed, plan=table, compilation=compilation)
+
+
+def _batch_of(example_inputs: Any) -> int | None:
+    """The samples of example inputs, if there are any."""
+    first = example_inputs
+    if isinstance(first, Mapping):
+        first = next(iter(first.values()), None)
+    elif isinstance(first, (tuple, list)):
+        first = first[0] if first else None
+    shape = getattr(first, "shape", ())
+    return int(shape[0]) if len(shape) else None
 
 
 def load(artifact: str | os.PathLike, *, seed: int = 0) -> Program:

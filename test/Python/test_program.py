@@ -1,6 +1,10 @@
 """dtc.parallelize trains as dtc compile and dtc-run do."""
 
 import json
+import os
+import signal
+import threading
+import time
 
 import numpy
 import pytest
@@ -8,6 +12,7 @@ from package import MODELS, command
 from safetensors.numpy import load_file
 
 import dtc
+from dtc._interruptible import interruptible
 
 GPT2 = MODELS / "gpt2.onnx"
 DATA = MODELS / "gpt2.data.safetensors"
@@ -167,3 +172,39 @@ def test_trained_weights_are_not_saved_as_an_artifact_without_a_word(run, batche
     with pytest.raises(dtc.UnsupportedError, match="save_weights"):
         program.save(tmp_path / "m.dtc")
     assert not (tmp_path / "m.dtc").exists()
+
+
+def test_a_trained_program_is_saved_with_its_weights(batches, tmp_path):
+    program = make()
+    for batch in batches[:3]:
+        program.step(batch)
+    program.save(tmp_path / "m.dtc")
+    loaded = dtc.load(tmp_path / "m.dtc")
+    assert (loaded.devices, loaded.global_batch) == (program.devices, program.global_batch)
+    weights, saved = program.state_dict(), loaded.state_dict()
+    assert weights.keys() == saved.keys()
+    for name, array in weights.items():
+        assert numpy.array_equal(saved[name], array), name
+    # The weights are those after three steps, so that the losses are the same but for Adam's states.
+    assert loaded.step(batches[3]).loss == program.step(batches[3]).loss
+
+
+def test_the_batch_of_an_example_is_the_global_batch():
+    example = {"input_ids": numpy.zeros((8, 32), dtype=numpy.int64)}
+    program = dtc.parallelize(MODELS / "gpt2_dyn.onnx", example, loss="cross_entropy", devices=2, plan="dp=2",
+                              threads_per_rank=1)
+    assert program.global_batch == 8
+
+
+def test_control_c_ends_a_long_call():
+    """As in planning: the call is one of C++, which doesn't look at signals."""
+    released = threading.Event()
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(released.wait, 20)
+    assert time.monotonic() - begin < 10
+    released.set()
+    assert interruptible(len, "four") == 4
+    with pytest.raises(dtc.UsageError):
+        interruptible(dtc.Cluster, "nowhere")

@@ -37,7 +37,8 @@ void printNote(const std::string &message);
 /// (NameLoc); a note comes after its error.
 class DiagnosticPrinter {
 public:
-  DiagnosticPrinter(mlir::MLIRContext &context, std::string file);
+  /// `name` is what the user calls the file, where that isn't its path.
+  DiagnosticPrinter(mlir::MLIRContext &context, std::string file, std::string name);
 
 private:
   mlir::ScopedDiagnosticHandler handler;

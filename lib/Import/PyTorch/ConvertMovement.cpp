@@ -166,6 +166,15 @@ static LogicalResult convertTranspose(AtenConverter &node) {
   return node.define(transposeTensor(node, *self, perm));
 }
 
+/// x.T: all dimensions in reverse.
+static LogicalResult convertReversed(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  Shape perm = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(self->rank())));
+  return node.define(transposeTensor(node, *self, perm));
+}
+
 static LogicalResult convertPermute(AtenConverter &node) {
   auto self = node.tensor("self");
   auto dims = node.integers("dims");
@@ -280,6 +289,7 @@ void addMovement(AtenTable &table) {
   table["aten.squeeze"] = convertSqueeze;
   for (const char *op : {"aten.transpose", "aten.t", "aten.mT"})
     table[op] = convertTranspose;
+  table["aten.numpy_T"] = convertReversed;
   table["aten.permute"] = convertPermute;
   for (const char *op : {"aten.expand", "aten.expand_as"})
     table[op] = convertExpand;

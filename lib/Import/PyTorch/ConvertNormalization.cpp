@@ -212,7 +212,25 @@ static LogicalResult convertBatchNorm(AtenConverter &node) {
       batchNorm(node, *input, pointer(*weight), pointer(*bias), {&*mean, &*variance, *epsilon}));
 }
 
+/// v * g / |v|, where the norm is taken over all dimensions but one.
+static LogicalResult convertWeightNorm(AtenConverter &node) {
+  auto v = node.tensor("v"), g = node.tensor("g");
+  if (failed(v) || failed(g))
+    return failure();
+  auto kept = node.axisOf("dim", v->rank(), 0);
+  if (failed(kept))
+    return failure();
+  Shape axes = llvm::to_vector(llvm::seq<int64_t>(v->rank()));
+  axes.erase(axes.begin() + *kept);
+  auto square = binary(node, "Mul", *v, *v);
+  auto sum = failed(square) ? square : reduceTensor(node, "ReduceSum", *square, axes, true);
+  auto norm = failed(sum) ? sum : unary(node, "Sqrt", *sum);
+  auto scale = failed(norm) ? norm : binary(node, "Div", *g, *norm);
+  return failed(scale) ? failure() : node.define(binary(node, "Mul", *v, *scale));
+}
+
 void addNormalizations(AtenTable &table) {
+  table["aten._weight_norm"] = convertWeightNorm;
   table["aten.layer_norm"] = convertLayerNorm;
   table["aten.native_layer_norm"] = convertLayerNorm;
   table["aten.rms_norm"] = convertRmsNorm;

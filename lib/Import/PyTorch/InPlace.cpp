@@ -24,7 +24,7 @@ static bool mayAlias(StringRef op) {
       "expand_as", "flatten", "lift_fresh", "narrow",           "permute",   "positive", "reshape",
       "select",    "slice",   "split",      "split_with_sizes", "squeeze",   "t",        "to",
       "transpose", "type_as", "unbind",     "unflatten",        "unsqueeze", "view",     "view_as",
-      "mT",        "movedim", "unfold",     "_unsafe_view"};
+      "mT",        "movedim", "unfold",     "_unsafe_view",     "numpy_T"};
   return views.contains(baseOf(op));
 }
 

@@ -1,0 +1,330 @@
+"""Models of Hugging Face's transformers as PyTorch programs, and trained weights back as a folder of theirs.
+
+    python -m dtc.hf export FOLDER|config.json -o model.pt2 --sequence 8192 [--with-weights]
+    python -m dtc.hf save FOLDER --weights trained.safetensors -o OUT
+
+The command `dtc` carries this file and runs it for `--hf` with whatever Python has transformers. So it sees nothing else
+of the package. Nothing is downloaded, and no code of a model's folder runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import inspect
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+INSTALL = "pip install torch transformers"
+
+USAGE, REFUSED = 2, 3  # exit codes of the command line
+
+# A batch of one may stand for a broadcast, so that two are exported.
+_EXAMPLES = 2
+_TEXT = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+_DECODER_TEXT = frozenset({"decoder_input_ids", "decoder_attention_mask"})
+
+
+class HfError(Exception):
+    """What can't be exported or saved, and the exit code that says of which kind it is."""
+
+    def __init__(self, text: str, exit_code: int = REFUSED, *, library_missing: bool = False):
+        super().__init__(text)
+        self.exit_code = exit_code
+        self.library_missing = library_missing
+
+
+def _libraries() -> tuple[Any, Any]:
+    """PyTorch and transformers, which only this file needs."""
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise HfError(f"models of Hugging Face need PyTorch and transformers ({error}): {INSTALL}",
+                      library_missing=True) from None
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return torch, transformers
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+class Checkpoint:
+    """A folder or config.json: its configuration, and the class of transformers that is trained."""
+
+    def __init__(self, path: str | os.PathLike, architecture: str | None = None):
+        self.path = pathlib.Path(path)
+        self._torch, self._transformers = _libraries()
+        if not self.path.exists():
+            raise HfError(f"{path}: no such folder or config.json; nothing is downloaded", USAGE)
+        if self.path.is_dir() and not (self.path / "config.json").is_file():
+            raise HfError(f"{path}: the folder has no config.json")
+        try:
+            self.config = self._transformers.AutoConfig.from_pretrained(
+                str(self.path), local_files_only=True, trust_remote_code=False)
+        except Exception as error:  # of many kinds, from all that a file may say
+            raise HfError(f"{path}: transformers refuses the configuration: {_first_line(error)}") from error
+        self.model_class = self._class_of(architecture)
+        # The other forms of experts loop over those that are found at run time.
+        if hasattr(self.config, "_experts_implementation"):
+            self.config._experts_implementation = "batched_mm"
+
+    def _class_of(self, architecture: str | None) -> type:
+        asked = architecture or next(iter(self.config.architectures or []), None)
+        likely = self._likely_class()
+        if asked is None and likely is None:
+            raise HfError(f"{self.path}: has no architectures; give one, as BertForMaskedLM", USAGE)
+        found = getattr(self._transformers, asked, None) if asked else likely
+        if not (inspect.isclass(found) and issubclass(found, self._transformers.PreTrainedModel)):
+            raise HfError(f"{self.path}: transformers has no model {asked}; models with code of their own are not taken")
+        if not architecture and "For" not in found.__name__ and "LMHead" not in found.__name__:
+            other = f", as {likely.__name__}" if likely else ""
+            raise HfError(f"{self.path}: {found.__name__} ends without a head that is trained; name a class with one as "
+                          f"the architecture{other}", USAGE)
+        return found
+
+    def _likely_class(self) -> type | None:
+        kinds = ("Seq2SeqLM", "SpeechSeq2Seq", "MaskedLM", "CausalLM", "ImageClassification")
+        for kind in kinds:
+            known = getattr(self._transformers, f"AutoModelFor{kind}", None)
+            if known is not None and type(self.config) in known._model_mapping:
+                found = known._model_mapping[type(self.config)]
+                return found[0] if isinstance(found, tuple) else found
+        return None
+
+    def skeleton(self) -> Any:
+        """The model with parameters of no memory. Its buffers are computed, as masks and angles are made of them."""
+        with _parameters_on_meta(self._torch):
+            return self.model_class._from_config(self.config, dtype=self._torch.float32).eval()
+
+    def has_weights(self) -> bool:
+        """Whether the folder has safetensors."""
+        return self.path.is_dir() and any(self.path.glob("*.safetensors"))
+
+    def with_weights(self) -> Any:
+        """The model with the folder's weights. Weights that the folder lacks are an error."""
+        if not self.path.is_dir():
+            raise HfError(f"{self.path}: a configuration has no weights; give the folder", USAGE)
+        try:
+            model, loaded = self.model_class.from_pretrained(
+                str(self.path), config=self.config, dtype=self._torch.float32, use_safetensors=True,
+                local_files_only=True, output_loading_info=True)
+        except Exception as error:  # of many kinds, from all that a folder may hold
+            raise HfError(f"{self.path}: transformers can't load the weights: {_first_line(error)}") from error
+        for what in ("missing_keys", "mismatched_keys", "error_msgs"):
+            if loaded.get(what):
+                names = ", ".join(sorted(map(str, loaded[what]))[:8])
+                raise HfError(f"{self.path}: the weights don't fit {self.model_class.__name__} ({what[:-5]}): {names}")
+        return model.eval()
+
+
+@contextlib.contextmanager
+def _parameters_on_meta(torch: Any) -> Iterator[None]:
+    """Inside, parameters of new modules lose their memory as soon as they are registered."""
+    register = torch.nn.Module.register_parameter
+
+    def without_memory(module: Any, name: str, parameter: Any) -> None:
+        register(module, name, parameter)
+        if parameter is not None and parameter.device.type != "meta":
+            module._parameters[name] = torch.nn.Parameter(parameter.to("meta"), parameter.requires_grad)
+
+    torch.nn.Module.register_parameter = without_memory
+    try:
+        yield
+    finally:
+        torch.nn.Module.register_parameter = register
+
+
+def _make_fake(torch: Any, model: Any) -> None:
+    """Meta parameters as fake ones on the processor, where the buffers are; tied ones stay tied."""
+    from torch._subclasses import FakeTensorMode
+
+    made: dict[int, Any] = {}
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        for module in model.modules():
+            for name, parameter in module._parameters.items():
+                if parameter is None:
+                    continue
+                if id(parameter) not in made:
+                    fake = torch.empty(parameter.shape, dtype=parameter.dtype)
+                    # The meta parameter is kept, so that no other one gets its identity.
+                    made[id(parameter)] = torch.nn.Parameter(fake, parameter.requires_grad), parameter
+                module._parameters[name] = made[id(parameter)][0]
+
+
+def _size_of_images(config: Any) -> tuple[int, ...]:
+    vision = getattr(config, "vision_config", None) or config
+    size = getattr(vision, "image_size", None)
+    if size is None:
+        raise HfError("the configuration has no image_size")
+    sides = (size, size) if isinstance(size, int) else tuple(size)
+    return getattr(vision, "num_channels", 3), *sides
+
+
+def _shape_of(config: Any, name: str, sequence: int | None, decoder_sequence: int | None) -> tuple[int, ...]:
+    """Of one sample."""
+    if name in _TEXT | _DECODER_TEXT | {"input_values"}:
+        length = (decoder_sequence or sequence) if name in _DECODER_TEXT else sequence
+        if not length:
+            raise HfError("--sequence is required: how many tokens a sample has", USAGE)
+        if length < 1:
+            raise HfError(f"--sequence must be above 0, got {length}", USAGE)
+        return (length,)
+    if name == "pixel_values":
+        return _size_of_images(config)
+    if name == "input_features":
+        return config.num_mel_bins, 2 * config.max_source_positions
+    known = ", ".join(sorted(_TEXT | _DECODER_TEXT | {"pixel_values", "input_features", "input_values"}))
+    raise HfError(f"{name}: an input of unknown shape; known are {known}", USAGE)
+
+
+def _inputs_of(checkpoint: Checkpoint, asked: Sequence[str] | None) -> list[str]:
+    """The names of what the model is called with: what it can't do without, if nothing is asked for."""
+    if asked:
+        return list(asked)
+    names = [checkpoint.model_class.main_input_name]
+    if getattr(checkpoint.config, "is_encoder_decoder", False):
+        names.append("decoder_input_ids")
+    return names
+
+
+def _only_logits(model: Any, names: Sequence[str]) -> None:
+    """Makes the model take tensors by name and return what its loss is computed of. Parameters keep their names."""
+    import torch
+
+    kind = type(model)
+    takes = inspect.signature(kind.forward).parameters
+    unknown = [name for name in names if name not in takes]
+    if unknown:
+        raise HfError(f"{kind.__name__} takes no {', '.join(unknown)}", USAGE)
+    # BERT and its kin take segments of zeros from a table, by positions that may depend on the tokens. Others, such as
+    # GPT-2, have none unless they are given.
+    has_segments = (getattr(model.config, "type_vocab_size", 0) > 0 and "token_type_ids" in takes
+                    and "input_ids" in names and "token_type_ids" not in names)
+
+    def forward(self: Any, **inputs: Any) -> Any:
+        if has_segments:
+            inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
+        if "use_cache" in takes:
+            inputs["use_cache"] = False
+        result = kind.forward(self, **inputs)
+        return result.logits if hasattr(result, "logits") else result[0]
+
+    forward.__signature__ = inspect.Signature(  # which torch.export calls the inputs after
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *names)])
+    model.__class__ = type(kind.__name__, (kind,), {"forward": forward})
+
+
+def _export(torch: Any, model: Any, examples: Mapping[str, Any]) -> Any:
+    """With an open batch; where the model fixes its batch, with the one of the examples."""
+    batch = torch.export.Dim("batch", min=1)
+    try:
+        return torch.export.export(model, (), dict(examples), dynamic_shapes={name: {0: batch} for name in examples})
+    except Exception:  # a model may compute with its batch as with any number
+        pass
+    try:
+        return torch.export.export(model, (), dict(examples))
+    except Exception as error:  # of many kinds, from all that a model can do
+        raise HfError(f"torch.export doesn't take {type(model).__name__}: {_first_line(error)}") from error
+
+
+def export(path: str | os.PathLike, output: str | os.PathLike, *, sequence: int | None = None,
+           decoder_sequence: int | None = None, inputs: Sequence[str] | None = None, architecture: str | None = None,
+           with_weights: bool = False) -> frozenset[str]:
+    """Writes the model of a folder or config.json as a program (.pt2), with its weights or without any.
+
+    Returns the names of its `state_dict`.
+    """
+    checkpoint = Checkpoint(path, architecture)
+    import torch
+
+    names = _inputs_of(checkpoint, inputs)
+    shapes = {name: _shape_of(checkpoint.config, name, sequence, decoder_sequence) for name in names}
+    model = checkpoint.with_weights() if with_weights else checkpoint.skeleton()
+    if not with_weights:
+        _make_fake(torch, model)
+    _only_logits(model, names)
+    examples = {name: torch.zeros((_EXAMPLES, *shape), dtype=torch.int64 if name in _TEXT | _DECODER_TEXT else torch.float32)
+                for name, shape in shapes.items()}
+    for name in set(names) & {"attention_mask", "decoder_attention_mask"}:
+        examples[name].fill_(1)
+    torch.export.save(_export(torch, model, examples), os.fspath(output))
+    return frozenset(model.state_dict())
+
+
+def save(path: str | os.PathLike, tensors: Mapping[str, Any], output: str | os.PathLike, *,
+         architecture: str | None = None) -> None:
+    """Writes trained weights as a folder that `from_pretrained` loads. Tokenizers and the like come from the old one."""
+    checkpoint = Checkpoint(path, architecture)
+    # What the logits don't depend on was never part of the program, and stays as it was.
+    model = checkpoint.with_weights() if checkpoint.has_weights() else checkpoint.skeleton()
+    own = set(model.state_dict())
+    strange = sorted(set(tensors) - own - {name for name, _ in model.named_buffers()})
+    if strange:
+        raise HfError(f"{path}: {checkpoint.model_class.__name__} has no {', '.join(strange[:8])}")
+    model.load_state_dict({name: tensors[name] for name in own & set(tensors)}, strict=False, assign=True)
+    model.tie_weights()
+    lacking = sorted(name for name, tensor in model.state_dict().items() if tensor.device.type == "meta")
+    if lacking:
+        raise HfError(f"{path}: the weights lack {', '.join(lacking[:8])}")
+    model.save_pretrained(os.fspath(output))
+    if checkpoint.path.is_dir():
+        _copy_beside(checkpoint.path, pathlib.Path(output))
+
+
+def _copy_beside(folder: pathlib.Path, output: pathlib.Path) -> None:
+    """Vocabularies and settings, which training leaves as they are."""
+    weights = (".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json")
+    for file in sorted(folder.iterdir()):
+        kept = file.suffix in {".json", ".txt", ".model", ".jinja"} and not file.name.endswith(weights)
+        if kept and file.is_file() and not (output / file.name).exists():
+            shutil.copyfile(file, output / file.name)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m dtc.hf", description="models of Hugging Face, in and out")
+    commands = parser.add_subparsers(dest="command", required=True)
+    writes = commands.add_parser("export", help="write a model as a program (.pt2)")
+    writes.add_argument("--sequence", type=int, help="tokens of a sample")
+    writes.add_argument("--decoder-sequence", type=int, help="tokens of a sample of the decoder, if others")
+    writes.add_argument("--inputs", type=lambda text: text.split(","), help="what the model is called with: NAME,...")
+    writes.add_argument("--with-weights", action="store_true", help="with the weights of the folder")
+    saves = commands.add_parser("save", help="write trained weights as a folder that from_pretrained loads")
+    saves.add_argument("--weights", required=True, help="what dtc-run --save-weights wrote")
+    for command in (writes, saves):
+        command.add_argument("model", help="a folder, or a config.json")
+        command.add_argument("--architecture", help="the class of transformers, if not that of the configuration")
+        command.add_argument("-o", "--output", required=True)
+    return parser
+
+
+def _run(asked: argparse.Namespace) -> None:
+    if asked.command == "export":
+        export(asked.model, asked.output, sequence=asked.sequence, decoder_sequence=asked.decoder_sequence,
+               inputs=asked.inputs, architecture=asked.architecture, with_weights=asked.with_weights)
+        return
+    _libraries()
+    import safetensors.torch  # which transformers needs, too
+
+    save(asked.model, safetensors.torch.load_file(asked.weights), asked.output, architecture=asked.architecture)
+
+
+def main(arguments: Iterable[str] | None = None) -> int:
+    """Runs a command and returns its exit code."""
+    try:
+        _run(_parser().parse_args(None if arguments is None else list(arguments)))
+    except HfError as error:
+        print(f"dtc: error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

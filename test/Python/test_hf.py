@@ -1,0 +1,61 @@
+"""Models of Hugging Face where transformers is missing; test/HuggingFace has the rest."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+from package import BIN, MODELS
+
+import dtc
+from dtc import hf
+
+MISSING = importlib.util.find_spec("transformers") is None
+without = pytest.mark.skipif(not MISSING, reason="transformers is installed")
+
+
+def plan(*arguments: object, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run([BIN / "dtc", "plan", *map(str, arguments)], capture_output=True, text=True,
+                          env={**os.environ, "DTC_PYTHON": sys.executable, **environment})
+
+
+@without
+def test_what_is_missing_is_said_with_the_command_that_installs_it(tmp_path, capsys):
+    with pytest.raises(dtc.UnsupportedError, match=r"need PyTorch and transformers .*: pip install torch transformers"):
+        dtc.plan(hf=tmp_path, sequence=16, gpus=4)
+    assert hf.main(["export", str(tmp_path), "-o", str(tmp_path / "m.pt2")]) == 3
+    assert capsys.readouterr().err.startswith("dtc: error: models of Hugging Face need PyTorch and transformers")
+    assert not (tmp_path / "m.pt2").exists()
+
+
+@without
+def test_the_command_says_so_too(tmp_path):
+    done = plan("--hf", tmp_path, "--sequence", 16, "--gpus", 4, TMPDIR=str(tmp_path))
+    assert done.returncode == 3
+    assert done.stderr.startswith("dtc: error: models of Hugging Face need PyTorch") and done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments, code, text", [
+    (["--hf", "x", MODELS / "gpt2.onnx"], 2, "--hf and a model file exclude each other"),
+    ([MODELS / "gpt2.onnx", "--sequence", 8], 2, "--sequence is for --hf"),
+    ([], 2, "model is required"),
+])
+def test_what_can_not_be_meant(arguments, code, text):
+    done = plan(*arguments, "--gpus", 4)
+    assert (done.returncode, done.stderr) == (code, f"dtc: error: {text}\n")
+
+
+def test_without_python_there_is_one_line():
+    done = plan("--hf", "x", "--gpus", 4, DTC_PYTHON="no-such-python")
+    assert done.returncode == 3
+    assert done.stderr == ("dtc: error: --hf needs Python with PyTorch and transformers, and there is no no-such-python; "
+                           "DTC_PYTHON names another one\n")
+
+
+def test_a_model_is_one_thing():
+    with pytest.raises(dtc.UsageError, match="hf is the model"):
+        dtc.plan(MODELS / "gpt2.onnx", hf="x")
+    with pytest.raises(dtc.UsageError, match="sequence is for hf"):
+        dtc.plan(MODELS / "gpt2.onnx", sequence=8)
