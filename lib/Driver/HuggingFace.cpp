@@ -1,11 +1,11 @@
 #include "HuggingFace.h"
 
 #include "HuggingFaceScript.h"
+#include "dtc-io/InputFile.h"
 #include "dtc/Driver/Diagnostics.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Signals.h"
 
@@ -79,11 +79,13 @@ static plan::Result<std::string> findPython() {
 
 /// What the script said of its error, else the last line of all that was said.
 static std::string lastWords(const std::string &path) {
-  auto text = llvm::MemoryBuffer::getFile(path);
+  constexpr uint64_t kMostBytes = 16 << 20;
+  std::string why;
+  std::optional<std::string> text = io::readFile(path, kMostBytes, why);
   if (!text)
     return "";
   llvm::SmallVector<llvm::StringRef> lines;
-  (*text)->getBuffer().split(lines, '\n', -1, /*KeepEmpty=*/false);
+  llvm::StringRef(*text).split(lines, '\n', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef line : llvm::reverse(lines))
     if (line.consume_front("dtc: error: "))
       return line.str();
@@ -97,8 +99,8 @@ Outcome<HuggingFaceModel> HuggingFaceModel::write(const HuggingFaceFlags &flags,
   auto program = makeTemporary("pt2"), said = makeTemporary("txt");
   if (!program || !said)
     return fail({"--hf: can't write a temporary file", ErrorCategory::Failed});
-  std::vector<std::string> words = {*python, "-c", kHuggingFaceScript, "export",
-                                    flags.path, "--output=" + *program};
+  std::vector<std::string> words = {*python,  "-c",       kHuggingFaceScript,
+                                    "export", flags.path, "--output=" + *program};
   for (const BesideFlag &flag : kBeside)
     if (!(flags.*flag.value).empty())
       words.push_back(std::string(flag.name) + "=" + flags.*flag.value);
@@ -106,9 +108,10 @@ Outcome<HuggingFaceModel> HuggingFaceModel::write(const HuggingFaceFlags &flags,
     words.push_back("--with-weights");
   std::vector<llvm::StringRef> arguments(words.begin(), words.end());
   std::string why;
-  int code = llvm::sys::ExecuteAndWait(*python, arguments, std::nullopt,
-                                       {llvm::StringRef(), llvm::StringRef(), llvm::StringRef(*said)},
-                                       /*SecondsToWait=*/0, /*MemoryLimit=*/0, &why);
+  int code =
+      llvm::sys::ExecuteAndWait(*python, arguments, std::nullopt,
+                                {llvm::StringRef(), llvm::StringRef(), llvm::StringRef(*said)},
+                                /*SecondsToWait=*/0, /*MemoryLimit=*/0, &why);
   if (code == 0)
     return HuggingFaceModel(std::move(program));
   std::string message = why.empty() ? lastWords(*said) : why;

@@ -1,7 +1,7 @@
 // `--hf`: a model of Hugging Face's transformers, which a Python with PyTorch writes as a program.
 //
-// The script is python/dtc/hf.py, which the binary carries. It runs as a process of its own, so that
-// neither dtc nor the interpreter must have been built for the other.
+// The script is python/dtc/hf.py, which the binary carries. It runs as a process of its own, so
+// that neither dtc nor the interpreter must have been built for the other.
 #pragma once
 
 #include "dtc/Driver/Options.h"

@@ -61,8 +61,29 @@ def from_torch(model: Any, example_inputs: Any) -> ModelSource:
     try:
         torch.export.save(torch.export.export(model, inputs, named or None), path)
     except Exception as error:  # of many kinds, from all that a module can do
-        raise UnsupportedError(f"torch.export doesn't take the module: {error}") from error
+        breaks = _graph_breaks(torch, model, inputs, named)
+        why = f"it decides by what tensors hold: {'; '.join(breaks)}" if breaks else str(error)
+        raise UnsupportedError(f"torch.export doesn't take the module: {why}") from error
     return ModelSource(path, folder, from_torch=True, name=type(model).__name__, state_names=frozenset(model.state_dict()))
+
+
+def _graph_breaks(torch: Any, model: Any, inputs: tuple, named: dict[str, Any]) -> list[str]:
+    """All lines where values decide how the module goes on, as PyTorch's draft of a program reports them.
+
+    The report is no stable interface of PyTorch. Where it is another one there are none, and the first error is told.
+    """
+    try:
+        report = torch.export.draft_export(model, inputs, named or None)._report
+        # Files have numbers, which PyTorch gives when it first meets them: before the draft, too.
+        names = {number: file for file, number in torch._logging.structured.INTERN_TABLE.items()}
+        lines = []
+        for failure in report.failures:
+            frames = [(names[frame["filename"]], frame) for frame in failure.data["user_stack"]]
+            file, frame = [each for each in frames if "/torch/" not in each[0]][-1]
+            lines.append(f"{os.path.basename(file)}:{frame['line']}: {frame['loc']}")
+        return list(dict.fromkeys(lines))
+    except Exception:  # of many kinds, from all that a module can do
+        return []
 
 
 def from_hf(path: str | os.PathLike, *, sequence: int | None = None, decoder_sequence: int | None = None,

@@ -217,6 +217,23 @@ def members_of(content: bytes) -> dict[str, bytes]:
         return {name: file.read(name) for name in file.namelist()}
 
 
+def mutate_exported(content: bytes, rng: random.Random) -> bytes:
+    """A PyTorch program: mostly its graph or what is said of its weights, in a sound archive."""
+    if rng.random() < 0.2:
+        return mutate_bytes(content, rng)
+    members = members_of(content)
+    name = rng.choice(sorted(members) + [name for name in sorted(members) if name.endswith(".json")] * 8)
+    change = mutate_json if name.endswith(".json") else mutate_bytes
+    members[name] = change(members[name], rng)
+    if rng.random() < 0.1:
+        del members[name]
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        for name, member in members.items():
+            file.writestr(zipfile.ZipInfo(name), member)
+    return out.getvalue()
+
+
 def with_manifest(content: bytes, change) -> bytes:
     """The artifact with another manifest, the text that `change` makes of its own."""
     members = members_of(content)
@@ -316,6 +333,8 @@ def compiler_kinds(mlp_plans: list[bytes], gpt2_plans: list[bytes]) -> dict[str,
         "onnx": Kind(".onnx", small, mutate_proto, commands),
         "graph": Kind(".onnx", graphs, mutate_proto,
                       [["dtc", "plan", "FILE", "--devices", "2", "--loss", "cross_entropy"]]),
+        "exported": Kind(".pt2", [(MODELS / f"{name}.pt2").read_bytes() for name in ("mlp", "mlp_dyn", "gpt2_fake")],
+                         mutate_exported, commands[:1]),
         "cluster": Kind(".yaml", CLUSTERS, mutate_text, [
             ["dtc", "plan", mlp, "--gpus", "8", "--cluster", "FILE"]]),
         "plan": Kind(".yaml", mlp_plans, mutate_text, [

@@ -27,7 +27,7 @@ struct LearningRate {
 
 struct Options {
   std::string model;
-  std::string modelName; ///< what the user calls it, where that isn't the file's path
+  std::string modelName;       ///< what the user calls it, where that isn't the file's path
   std::set<std::string> given; ///< flags that the user typed or configured: "--loss"
   std::string output;
   Target target = Target::CPU;
