@@ -17,6 +17,7 @@ struct RunOptions {
   std::string outputs;     ///< empty: none (likewise below)
   std::string log;
   std::string saveWeights;
+  std::string profile;
   std::optional<int64_t> steps; ///< one epoch where not given
   bool shuffle = true;
   std::optional<uint64_t> seed; ///< 0, or the checkpoint's, where not given

@@ -34,6 +34,7 @@ rt::ExitCode estimate(const EstimateOptions &options, const Answer &answer);
 struct InspectOptions {
   std::string artifact;
   bool json = false;
+  std::string compare; ///< the profile of a run; empty: none
 };
 rt::ExitCode inspect(const InspectOptions &options, const Answer &answer);
 

@@ -106,6 +106,10 @@ struct CommandLine {
     inspectCommand = app.add_subcommand("inspect", "show what is in an artifact");
     inspectCommand->add_option("artifact", inspect.artifact, "the artifact")->required();
     inspectCommand->add_flag("--json", inspect.json, "print JSON");
+    inspectCommand
+        ->add_option("--compare", inspect.compare,
+                     "lay a run's profile (dtc-run --profile) over what was predicted")
+        ->type_name("RUN.json");
     estimateCommand = app.add_subcommand("estimate", "how many devices a model needs for what");
     declareEstimateFlags(*estimateCommand, estimate);
     calibrateCommand = app.add_subcommand("calibrate", "measure this machine");

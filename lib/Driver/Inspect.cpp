@@ -1,5 +1,7 @@
 // dtc inspect: what is in an artifact.
 #include "Commands.h"
+#include "InFlight.h"
+#include "RunProfile.h"
 #include "dtc/Driver/Diagnostics.h"
 
 #include "dtc-rt/Package.h"
@@ -116,7 +118,35 @@ static rt::Result<ordered_json> factsOf(const rt::Package &package) {
   facts["kernels"] = kernelsOf(*programs, manifest.at("processor").at("arch"));
   for (const char *key : {"library_calls", "collectives", "arena_bytes"})
     facts[key] = manifest.at(key);
+  facts["in_flight"] = inFlight(*programs);
   return facts;
+}
+
+/// What the artifact's plan predicts of a step and rank.
+static ordered_json predictionOf(const rt::Package &package) {
+  ordered_json predicted = manifestOf(package.manifestText()).value("predicted", ordered_json());
+  auto secondsOf = [&](const char *key) {
+    return predicted.contains(key) && predicted[key].is_number() ? predicted[key].get<double>() : 0;
+  };
+  if (!predicted.is_object() || !predicted.contains("exposed_communication_s"))
+    return predicted;
+  double step = secondsOf("step_time_s"), waiting = step * secondsOf("bubble_fraction");
+  predicted["waiting_s"] = waiting;
+  predicted["computing_s"] = step - waiting - secondsOf("exposed_communication_s");
+  return predicted;
+}
+
+static ExitCode compareRun(const rt::Package &package, const InspectOptions &options,
+                           const Answer &answer) {
+  auto measured = summarizeProfile(options.compare);
+  if (!measured)
+    return fail(measured.status());
+  ordered_json predicted = predictionOf(package);
+  if (options.json)
+    answer.out << ordered_json{{"predicted", predicted}, {"measured", *measured}}.dump(2) << "\n";
+  else
+    answer.out << comparisonText(predicted, *measured);
+  return ExitCode::Done;
 }
 
 ExitCode inspect(const InspectOptions &options, const Answer &answer) {
@@ -124,6 +154,8 @@ ExitCode inspect(const InspectOptions &options, const Answer &answer) {
   if (!package)
     return fail(package.status());
   try {
+    if (!options.compare.empty())
+      return compareRun(*package, options, answer);
     auto facts = factsOf(*package);
     if (!facts)
       return fail(facts.status());

@@ -195,6 +195,8 @@ static nlohmann::ordered_json aboutArtifact(const Environment &env, const Option
                         {"nesterov", train.nesterov}};
   about["plan"] = report::degreesJson(search.plan.degrees);
   about["predicted"] = {{"step_time_s", search.predicted.stepSeconds},
+                        {"exposed_communication_s", search.predicted.communicationSeconds},
+                        {"bubble_fraction", search.predicted.bubbleFraction},
                         {"peak_memory_bytes", search.predicted.memory.total()}};
   return about;
 }

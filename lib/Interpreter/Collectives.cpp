@@ -14,11 +14,12 @@ bool isCollective(Operation *op) {
 }
 
 namespace {
-/// What a collective sees on one rank: the operands of its group, and which of
-/// them is the rank's own.
+/// What a collective sees on one rank of one operand: those of its group, and which of them is
+/// the rank's own; and what it makes of it.
 struct Member {
   SmallVector<const Tensor *> group;
   int64_t position;
+  RankedTensorType type;
 
   const Tensor &own() const { return *group[position]; }
 };
@@ -61,16 +62,15 @@ static Tensor onMember(dist::AllReduceOp op, const Member &member) {
 }
 
 static Tensor onMember(dist::ReduceScatterOp op, const Member &member) {
-  return part(reduced(member, op.getKind()), cast<RankedTensorType>(op.getType()), op.getDim(),
-              member.position);
+  return part(reduced(member, op.getKind()), member.type, op.getDim(), member.position);
 }
 
 static Tensor onMember(dist::SliceOp op, const Member &member) {
-  return part(member.own(), cast<RankedTensorType>(op.getType()), op.getDim(), member.position);
+  return part(member.own(), member.type, op.getDim(), member.position);
 }
 
 static Tensor onMember(dist::AllGatherOp op, const Member &member) {
-  Tensor result(cast<RankedTensorType>(op.getType()));
+  Tensor result(member.type);
   int64_t dim = op.getDim(), start = 0;
   for (const Tensor *tensor : member.group) {
     copyBlock(*tensor, result, tensor->shape(), dim, 0, dim, start);
@@ -80,7 +80,7 @@ static Tensor onMember(dist::AllGatherOp op, const Member &member) {
 }
 
 static Tensor onMember(dist::AllToAllOp op, const Member &member) {
-  Tensor result(cast<RankedTensorType>(op.getType()));
+  Tensor result(member.type);
   int64_t splitDim = op.getSplitDim(), concatDim = op.getConcatDim(), start = 0;
   for (const Tensor *tensor : member.group) {
     SmallVector<int64_t> block(tensor->shape());
@@ -97,13 +97,13 @@ static Tensor onMember(dist::PermuteOp op, const Member &member) {
 }
 
 static Tensor onMember(dist::AxisIndexOp op, const Member &member) {
-  Tensor result(cast<RankedTensorType>(op.getType()));
+  Tensor result(member.type);
   result.ints[0] = member.position;
   return result;
 }
 
 /// Sizes that verifiers without a mesh at hand may have let pass.
-static LogicalResult checkSizes(Operation *op, int64_t groupSize) {
+static LogicalResult checkSizes(Operation *op, int64_t groupSize, unsigned result) {
   auto check = [&](Value whole, Value shard, int64_t dim) -> LogicalResult {
     SmallVector<int64_t> expected(graph::shapeOf(shard));
     if (dim < 0 || dim >= static_cast<int64_t>(expected.size()))
@@ -115,8 +115,10 @@ static LogicalResult checkSizes(Operation *op, int64_t groupSize) {
   };
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<dist::ReduceScatterOp, dist::SliceOp>(
-          [&](auto o) { return check(o.getInput(), o.getResult(), o.getDim()); })
-      .Case([&](dist::AllGatherOp o) { return check(o.getResult(), o.getInput(), o.getDim()); })
+          [&](auto o) { return check(o->getOperand(result), o->getResult(result), o.getDim()); })
+      .Case([&](dist::AllGatherOp o) {
+        return check(o->getResult(result), o->getOperand(result), o.getDim());
+      })
       .Case([&](dist::AllToAllOp o) -> LogicalResult {
         SmallVector<int64_t> expected(graph::shapeOf(o.getInput()));
         if (o.getSplitDim() >= expected.size() || o.getConcatDim() >= expected.size() ||
@@ -146,12 +148,13 @@ FailureOr<std::vector<Tensor>> evaluateCollective(Operation *op, const sharding:
   std::optional<sharding::AxisList> axes = dist::toAxes(axesAttr, mesh);
   if (!axes)
     return op->emitOpError() << "names an axis that the mesh lacks: " << axesAttr;
-  if (failed(checkSizes(op, mesh.size(*axes))))
+  if (failed(checkSizes(op, mesh.size(*axes), result)))
     return failure();
   std::vector<Tensor> results;
   for (int64_t rank = 0; rank < mesh.devices(); ++rank) {
     Member member;
     member.position = mesh.position(rank, *axes);
+    member.type = cast<RankedTensorType>(op->getResult(result).getType());
     if (op->getNumOperands() > 0)
       for (int64_t other : mesh.group(rank, *axes))
         member.group.push_back(operands[other][result]);

@@ -1,4 +1,4 @@
-// Packing of all-reduces.
+// Packing of collectives.
 #include "Collectives.h"
 
 using namespace mlir;
@@ -6,84 +6,166 @@ using namespace dtc::dist;
 
 namespace dtc::partition {
 
+bool isOfStorage(Operation *op) { return op->hasAttr(DistDialect::kBlock); }
+
+Operation *mergeCalls(OpBuilder &builder, ArrayRef<Operation *> members) {
+  Operation *last = members.back();
+  OperationState state(last->getLoc(), last->getName());
+  SmallVector<Value> outputs;
+  for (Operation *op : members) {
+    state.addOperands(op->getOperands());
+    state.addTypes(op->getResultTypes());
+    llvm::append_range(outputs, op->getResults());
+  }
+  state.propertiesAttr = last->getPropertiesAsAttribute();
+  Operation *merged = builder.create(state);
+  for (auto [before, after] : llvm::zip_equal(outputs, merged->getResults()))
+    before.replaceAllUsesWith(after);
+  for (Operation *op : members)
+    op->erase();
+  return merged;
+}
+
+CallKey callKeyOf(Operation *op) {
+  return {op->getName(), op->getPropertiesAsAttribute(),
+          getElementTypeOrSelf(op->getOperand(0).getType())};
+}
+
 namespace {
-/// All-reduces that may become one call at the place of the last.
-struct Bucket {
-  SmallVector<AllReduceOp> members;
+
+int64_t bytesOf(Operation *op) {
   int64_t bytes = 0;
-
-  bool takes(AllReduceOp op) const {
-    AllReduceOp first = members.front();
-    return first.getMeshAttr() == op.getMeshAttr() && first.getAxes() == op.getAxes() &&
-           first.getKind() == op.getKind() &&
-           getElementTypeOrSelf(first.getInputs().front()) ==
-               getElementTypeOrSelf(op.getInputs().front());
-  }
-
-  bool isReadBy(Operation *op) const {
-    return llvm::any_of(op->getOperands(), [&](Value operand) {
-      auto producer = operand.getDefiningOp<AllReduceOp>();
-      return producer && llvm::is_contained(members, producer);
-    });
-  }
-};
-} // namespace
-
-static int64_t bytesOf(AllReduceOp op) {
-  int64_t bytes = 0;
-  for (Value input : op.getInputs()) {
+  for (Value input : op->getOperands()) {
     auto type = cast<RankedTensorType>(input.getType());
     bytes += type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
   }
   return bytes;
 }
 
-static void merge(const Bucket &bucket) {
-  if (bucket.members.size() < 2)
-    return;
-  AllReduceOp last = bucket.members.back();
-  OpBuilder builder(last);
-  SmallVector<Value> inputs, outputs;
-  for (AllReduceOp op : bucket.members) {
-    llvm::append_range(inputs, op.getInputs());
-    llvm::append_range(outputs, op.getOutputs());
-  }
-  auto merged = AllReduceOp::create(builder, last.getLoc(), TypeRange(ValueRange(inputs)), inputs,
-                                    last.getMesh(), last.getAxes(), last.getKind());
-  for (auto [before, after] : llvm::zip_equal(outputs, merged.getOutputs()))
-    before.replaceAllUsesWith(after);
-  for (AllReduceOp op : bucket.members)
-    op.erase();
+/// True where what the op makes of a stored tensor is only returned, so that it can come later: a
+/// sum of gradients, a gathered parameter without its padding.
+bool isReturned(Operation *op) {
+  return isa<graph::SumOp, graph::ReshapeOp, graph::SliceOp>(op) &&
+         llvm::all_of(op->getUsers(), [](Operation *user) {
+           return isa<func::ReturnOp>(user) || isReturned(user);
+         });
 }
 
-void bucketAllReduces(func::FuncOp func, int64_t bytes) {
-  std::vector<Bucket> open, closed;
-  auto close = [&](size_t index) {
-    closed.push_back(std::move(open[index]));
-    open.erase(open.begin() + index);
-  };
-  for (Operation &op : func.getBody().front()) {
-    for (size_t i = open.size(); i-- > 0;)
-      if (open[i].isReadBy(&op))
-        close(i);
-    auto reduce = dyn_cast<AllReduceOp>(op);
-    if (!reduce)
-      continue;
-    int64_t size = bytesOf(reduce);
-    auto it = llvm::find_if(open, [&](const Bucket &bucket) { return bucket.takes(reduce); });
-    if (it != open.end() && it->bytes + size > bytes) {
+/// Moves what is only returned, and reads a value, in front of an op that comes later.
+void moveReadersBefore(Value value, Operation *place) {
+  for (Operation *user : llvm::make_early_inc_range(value.getUsers()))
+    if (isReturned(user) && user->isBeforeInBlock(place)) {
+      user->moveBefore(place);
+      moveReadersBefore(user->getResult(0), place);
+    }
+}
+
+/// Calls that may become one at the place of the last.
+struct Bucket {
+  CallKey key;
+  Attribute block; ///< null: of any
+  SmallVector<Operation *> members;
+  int64_t bytes = 0;
+
+  bool mustPrecede(Operation *op) const {
+    bool canWait = isOfStorage(members.front()) && isReturned(op);
+    return !canWait && llvm::any_of(op->getOperands(), [&](Value operand) {
+      return operand.getDefiningOp() && llvm::is_contained(members, operand.getDefiningOp());
+    });
+  }
+};
+
+class BucketFinder {
+public:
+  BucketFinder(func::FuncOp func, int64_t bytes)
+      : func(func), limit(bytes), isPass(graph::runsPerMicrobatch(func)) {}
+
+  std::vector<Bucket> run() {
+    for (Operation &op : func.getBody().front()) {
+      for (size_t i = open.size(); i-- > 0;)
+        if (open[i].mustPrecede(&op))
+          close(i);
+      if (isBucketed(&op))
+        add(&op);
+    }
+    closed.insert(closed.end(), std::make_move_iterator(open.begin()),
+                  std::make_move_iterator(open.end()));
+    return std::move(closed);
+  }
+
+private:
+  bool isBucketed(Operation *op) const {
+    if (isa<AllReduceOp>(op))
+      return true;
+    return isOfStorage(op) && (isa<ReduceScatterOp>(op) || !isPass);
+  }
+
+  void add(Operation *op) {
+    CallKey key = callKeyOf(op);
+    Attribute block = isPass ? op->getAttr(DistDialect::kBlock) : Attribute();
+    int64_t size = bytesOf(op);
+    auto it = llvm::find_if(
+        open, [&](const Bucket &bucket) { return bucket.key == key && bucket.block == block; });
+    if (it != open.end() && !block && it->bytes + size > limit) {
       close(it - open.begin());
       it = open.end();
     }
     if (it == open.end())
-      it = open.insert(open.end(), Bucket());
-    it->members.push_back(reduce);
+      it = open.insert(open.end(), Bucket{key, block, {}, 0});
+    it->members.push_back(op);
     it->bytes += size;
   }
-  for (const Bucket &bucket : closed)
-    merge(bucket);
-  for (const Bucket &bucket : open)
-    merge(bucket);
+
+  void close(size_t index) {
+    closed.push_back(std::move(open[index]));
+    open.erase(open.begin() + index);
+  }
+
+  func::FuncOp func;
+  int64_t limit;
+  bool isPass;
+  std::vector<Bucket> open, closed;
+};
+
+/// What reads the members' results comes behind the call.
+void mergeInPlace(const Bucket &bucket) {
+  Operation *last = bucket.members.back();
+  for (Operation *op : bucket.members)
+    moveReadersBefore(op->getResult(0), last->getNextNode());
+  OpBuilder builder(last);
+  Operation *merged = mergeCalls(builder, bucket.members);
+  if (bucket.block)
+    merged->setAttr(DistDialect::kBlock, bucket.block);
+}
+
+/// Moves what reads the gradients of a block behind the next block's call.
+void delaySums(func::FuncOp func) {
+  Operation *before = nullptr;
+  auto moveSums = [&](Operation *next) {
+    for (Value part : before->getResults())
+      moveReadersBefore(part, next);
+  };
+  Block &block = func.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
+    if (isa<ReduceScatterOp>(op) && isOfStorage(&op)) {
+      if (before)
+        moveSums(op.getNextNode());
+      before = &op;
+    }
+  if (before)
+    moveSums(block.getTerminator());
+}
+
+} // namespace
+
+void bucketCollectives(func::FuncOp func, int64_t bytes) {
+  for (const Bucket &bucket : BucketFinder(func, bytes).run())
+    if (bucket.members.size() > 1)
+      mergeInPlace(bucket);
+  if (graph::runsPerMicrobatch(func))
+    delaySums(func);
+  for (Operation &op : func.getBody().front())
+    op.removeAttr(DistDialect::kBlock);
 }
 
 } // namespace dtc::partition

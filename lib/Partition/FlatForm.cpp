@@ -13,9 +13,9 @@ namespace dtc::partition {
 
 static int64_t alignUp(int64_t size, int64_t to) { return (size + to - 1) / to * to; }
 
-FlatForm::FlatForm(RankedTensorType type, dist::ShardingAttr sharding, AxisList list,
+FlatForm::FlatForm(RankedTensorType type, dist::ShardingAttr sharding, AxisList list, int64_t block,
                    const NamedMesh &mesh)
-    : shard(type.getShape()), sharding(sharding), axes(std::move(list)), mesh(mesh),
+    : shard(type.getShape()), sharding(sharding), axes(std::move(list)), mesh(mesh), block(block),
       elements(type.getNumElements()), ranks(mesh.mesh.size(axes)) {
   partElements = alignUp(elements, ranks) / ranks;
   if (partElements > kFineElements)
@@ -71,6 +71,12 @@ Value FlatForm::allReduce(OpBuilder &builder, Value value, const AxisList &over)
       .getResult(0);
 }
 
+Value FlatForm::inBlock(Operation *collective) const {
+  Builder builder(collective->getContext());
+  collective->setAttr(dist::DistDialect::kBlock, builder.getI64IntegerAttr(block));
+  return collective->getResult(0);
+}
+
 Value FlatForm::scatter(OpBuilder &builder, Value whole, AxisList &pending) const {
   AxisList both;
   for (AxisId axis : axes)
@@ -79,17 +85,19 @@ Value FlatForm::scatter(OpBuilder &builder, Value whole, AxisList &pending) cons
   llvm::erase_if(pending, [&](AxisId axis) { return llvm::is_contained(both, axis); });
   if (both != axes) // along some of them all ranks have the same already
     return cut(builder, both.empty() ? whole : allReduce(builder, whole, both));
-  return dist::ReduceScatterOp::create(
-      builder, whole.getLoc(), partType(getElementTypeOrSelf(whole)), flatten(builder, whole),
-      mesh.name.getValue(), toAttr(axes), graph::ReduceKind::Sum, 0);
+  return inBlock(dist::ReduceScatterOp::create(
+      builder, whole.getLoc(), TypeRange{partType(getElementTypeOrSelf(whole))},
+      ValueRange{flatten(builder, whole)}, mesh.name.getValue(), toAttr(axes),
+      graph::ReduceKind::Sum, 0));
 }
 
 Value FlatForm::gather(OpBuilder &builder, Value part) const {
   Type element = getElementTypeOrSelf(part);
   int64_t padded = partElements * ranks;
+  Type type = RankedTensorType::get({padded}, element);
   Value flat =
-      dist::AllGatherOp::create(builder, part.getLoc(), RankedTensorType::get({padded}, element),
-                                part, mesh.name.getValue(), toAttr(axes), 0);
+      inBlock(dist::AllGatherOp::create(builder, part.getLoc(), TypeRange{type}, ValueRange{part},
+                                        mesh.name.getValue(), toAttr(axes), 0));
   if (padded != elements)
     flat =
         graph::SliceOp::create(builder, part.getLoc(), RankedTensorType::get({elements}, element),
@@ -133,7 +141,7 @@ void StoredFunction::addForm(graph::RoleAttr role, Type type, Attribute attr,
       (role.getKind() == graph::RoleKind::Parameter || role.getKind() == graph::RoleKind::Gradient);
   if (isStored)
     forms.try_emplace(role.getName(), cast<RankedTensorType>(type), sharding,
-                      known->second.ofUpdate(), mesh);
+                      known->second.ofUpdate(), known->second.block, mesh);
 }
 
 const FlatForm *StoredFunction::updatedAs(StringRef name) const {
@@ -182,6 +190,7 @@ void StoredFunction::finish() {
   auto write = [&](MutableArrayRef<NamedAttrList> lists) {
     return llvm::map_to_vector(lists, [&](NamedAttrList &list) {
       list.erase(dist::DistDialect::kStorage);
+      list.erase(dist::DistDialect::kBlock);
       return list.getDictionary(func.getContext());
     });
   };

@@ -17,9 +17,10 @@ class FlatForm {
 public:
   static constexpr int64_t kFineElements = 4096, kPartElements = 64;
 
-  /// `shard`: the type of a rank's shard under `sharding`. None of `axes` splits it.
+  /// `shard`: the type of a rank's shard under `sharding`. None of `axes` splits it. `block`: with
+  /// which part of the model it is gathered and scattered.
   FlatForm(mlir::RankedTensorType shard, dist::ShardingAttr sharding, sharding::AxisList axes,
-           const NamedMesh &mesh);
+           int64_t block, const NamedMesh &mesh);
 
   mlir::ArrayRef<int64_t> shardShape() const { return shard; }
   const sharding::AxisList &getAxes() const { return axes; }
@@ -42,21 +43,28 @@ public:
 
 private:
   mlir::Value flatten(mlir::OpBuilder &builder, mlir::Value whole) const;
+  /// The result of a collective, which may become one call with others of the block.
+  mlir::Value inBlock(mlir::Operation *collective) const;
   dist::AxesAttr toAttr(const sharding::AxisList &list) const;
 
   llvm::SmallVector<int64_t> shard;
   dist::ShardingAttr sharding;
   sharding::AxisList axes;
   const NamedMesh &mesh;
-  int64_t elements, partElements, ranks;
+  int64_t block, elements, partElements, ranks;
 };
 
 /// How the parameters of a module are stored, by name: the axes of dist.storage.
 struct ParameterAxes {
   sharding::AxisList parameter, gradient, state;
+  sharding::AxisList update; ///< over which a new parameter is computed
+  int64_t block = 0;
   /// Over which its update is divided.
   const sharding::AxisList &ofUpdate() const {
-    return !state.empty() ? state : !gradient.empty() ? gradient : parameter;
+    for (const sharding::AxisList *list : {&update, &state, &gradient})
+      if (!list->empty())
+        return *list;
+    return parameter;
   }
 };
 using StorageTable = llvm::StringMap<ParameterAxes>;

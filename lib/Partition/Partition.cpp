@@ -75,8 +75,11 @@ LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
     graph::mergeDuplicates(func);
   if (failed(realizeStorage(module, *mesh)) || failed(fuseScatters(module)))
     return failure();
-  for (func::FuncOp func : functions)
-    bucketAllReduces(func, options.bucketBytes);
+  for (func::FuncOp func : functions) {
+    if (graph::runsPerMicrobatch(func))
+      gatherBlocksAhead(func);
+    bucketCollectives(func, options.bucketBytes);
+  }
   return success();
 }
 

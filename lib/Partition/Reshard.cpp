@@ -36,11 +36,13 @@ Value emitStep(OpBuilder &builder, Location loc, const NamedMesh &mesh, RankedTe
                                      mesh.name.getValue(), axes, toGraph(step.reduce))
         .getResult(0);
   case StepKind::ReduceScatter:
-    return dist::ReduceScatterOp::create(builder, loc, type, local, mesh.name.getValue(), axes,
-                                         toGraph(step.reduce), step.dim);
+    return dist::ReduceScatterOp::create(builder, loc, TypeRange{type}, ValueRange{local},
+                                         mesh.name.getValue(), axes, toGraph(step.reduce), step.dim)
+        .getResult(0);
   case StepKind::AllGather:
-    return dist::AllGatherOp::create(builder, loc, type, local, mesh.name.getValue(), axes,
-                                     step.dim);
+    return dist::AllGatherOp::create(builder, loc, TypeRange{type}, ValueRange{local},
+                                     mesh.name.getValue(), axes, step.dim)
+        .getResult(0);
   case StepKind::AllToAll:
     return dist::AllToAllOp::create(builder, loc, type, local, mesh.name.getValue(), axes, step.dim,
                                     step.concatDim);

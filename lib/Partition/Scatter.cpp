@@ -31,9 +31,10 @@ struct FuseScatter : OpRewritePattern<AllReduceOp> {
       llvm::erase(rest, name);
     }
     rewriter.setInsertionPoint(op);
-    Value part = ReduceScatterOp::create(rewriter, op.getLoc(), first.getType(),
-                                         op.getInputs().front(), op.getMesh(), axes,
-                                         op.getKind(), first.getDim());
+    Value part =
+        ReduceScatterOp::create(rewriter, op.getLoc(), TypeRange{first.getType()}, op.getInputs(),
+                                op.getMesh(), axes, op.getKind(), first.getDim())
+            .getResult(0);
     if (!rest.empty())
       part = AllReduceOp::create(rewriter, op.getLoc(), TypeRange{part.getType()}, part,
                                  op.getMesh(), AxesAttr::get(getContext(), rest),

@@ -9,9 +9,9 @@ using dtc::graph::RoleKind;
 
 namespace dtc::partition {
 
-/// Notes the axes of a role; fails where another function says otherwise.
+/// Notes the axes of an argument's or a result's role; fails where another function says otherwise.
 static LogicalResult enter(func::FuncOp func, graph::RoleAttr role, DictionaryAttr attributes,
-                           const NamedMesh &mesh, StorageTable &table) {
+                           bool isResult, const NamedMesh &mesh, StorageTable &table) {
   auto attr =
       attributes ? attributes.getAs<dist::AxesAttr>(dist::DistDialect::kStorage) : dist::AxesAttr();
   if (!attr)
@@ -23,12 +23,16 @@ static LogicalResult enter(func::FuncOp func, graph::RoleAttr role, DictionaryAt
   if (axes->empty())
     return success();
   ParameterAxes &known = table[role.getName()];
-  AxisList &own = role.getKind() == RoleKind::Parameter  ? known.parameter
+  bool isParameter = role.getKind() == RoleKind::Parameter;
+  AxisList &own = isParameter && isResult                ? known.update
+                  : isParameter                          ? known.parameter
                   : role.getKind() == RoleKind::Gradient ? known.gradient
                                                          : known.state;
   if (!own.empty() && own != *axes)
     return func.emitOpError("functions disagree about the storage of ") << role;
   own = *axes;
+  if (auto block = attributes.getAs<IntegerAttr>(dist::DistDialect::kBlock))
+    known.block = block.getInt();
   return success();
 }
 
@@ -36,7 +40,7 @@ static LogicalResult enter(func::FuncOp func, graph::RoleAttr role, DictionaryAt
 static LogicalResult checkNested(ModuleOp module, const StorageTable &table) {
   for (const auto &entry : table) {
     const ParameterAxes &axes = entry.second;
-    for (const AxisList *list : {&axes.parameter, &axes.gradient, &axes.state})
+    for (const AxisList *list : {&axes.parameter, &axes.gradient, &axes.state, &axes.update})
       if (!list->empty() && *list != axes.ofUpdate())
         return module.emitError("parts of a parameter are stored over different axes: ")
                << entry.first();
@@ -50,11 +54,12 @@ LogicalResult realizeStorage(ModuleOp module, const NamedMesh &mesh) {
   StorageTable table;
   for (auto func : module.getOps<func::FuncOp>()) {
     for (unsigned i = 0; i < func.getNumArguments(); ++i)
-      if (failed(enter(func, graph::getArgRole(func, i), func.getArgAttrDict(i), mesh, table)))
+      if (failed(
+              enter(func, graph::getArgRole(func, i), func.getArgAttrDict(i), false, mesh, table)))
         return failure();
     for (unsigned i = 0; i < func.getNumResults(); ++i)
-      if (failed(
-              enter(func, graph::getResultRole(func, i), func.getResultAttrDict(i), mesh, table)))
+      if (failed(enter(func, graph::getResultRole(func, i), func.getResultAttrDict(i), true, mesh,
+                       table)))
         return failure();
   }
   if (failed(checkNested(module, table)))

@@ -97,9 +97,7 @@ private:
     if (!inBackward)
       return success();
     OpBuilder builder(inBackward);
-    Value part = argument;
-    if (inForward)
-      part = graph::BarrierOp::create(builder, argument.getLoc(), argument.getType(), argument);
+    Value part = graph::BarrierOp::create(builder, argument.getLoc(), argument.getType(), argument);
     gatherBefore(inBackward, part, form, uses[1]);
     return success();
   }

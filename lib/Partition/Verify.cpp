@@ -58,14 +58,10 @@ public:
         return op.emitOpError("is still to be partitioned");
       if (isa<UnrealizedConversionCastOp>(op))
         return op.emitOpError("was left over by the partitioner");
-      if (auto reduce = dyn_cast<dist::AllReduceOp>(op)) { // a bucket: each for itself
-        for (auto [input, output] : llvm::zip_equal(reduce.getInputs(), reduce.getOutputs()))
-          varies[output] = varies.lookup(input) & ~axesOf(reduce.getAxes());
-        continue;
-      }
-      if (isa<dist::StageSumOp>(op)) { // on all positions alike
+      if (isa<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::StageSumOp>(
+              op)) { // a bucket: each for itself
         for (auto [input, output] : llvm::zip_equal(op.getOperands(), op.getResults()))
-          varies[output] = varies.lookup(input);
+          varies[output] = ofBucket(&op, varies.lookup(input));
         continue;
       }
       AxisSet set = transfer(&op);
@@ -98,14 +94,20 @@ private:
     return axes ? setOf(*axes) : 0;
   }
 
-  AxisSet transfer(Operation *op) {
-    AxisSet set = 0;
-    for (Value operand : op->getOperands())
-      set |= varies.lookup(operand);
+  AxisSet ofBucket(Operation *op, AxisSet set) {
+    if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
+      return set & ~axesOf(reduce.getAxes());
     if (auto gather = dyn_cast<dist::AllGatherOp>(op))
       return set & ~axesOf(gather.getAxes());
     if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op))
       return set | axesOf(scatter.getAxes());
+    return set; // a sum of stages: on all positions alike
+  }
+
+  AxisSet transfer(Operation *op) {
+    AxisSet set = 0;
+    for (Value operand : op->getOperands())
+      set |= varies.lookup(operand);
     if (auto slice = dyn_cast<dist::SliceOp>(op))
       return set | axesOf(slice.getAxes());
     if (auto exchange = dyn_cast<dist::AllToAllOp>(op))

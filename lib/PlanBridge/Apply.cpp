@@ -6,6 +6,7 @@
 #include "dtc/Plan/Plan/Crossings.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 
+#include <limits>
 #include <map>
 
 using namespace mlir;
@@ -46,8 +47,9 @@ private:
   void annotateStages(ArrayRef<Operation *> ops);
   void annotateRecomputation(ArrayRef<Operation *> ops);
   void annotateSignature(func::FuncOp func);
+  void findParameterBlocks();
   void annotateStorage(func::FuncOp func);
-  dist::AxesAttr storageOf(RoleAttr role) const;
+  dist::AxesAttr storageOf(RoleAttr role, bool isResult) const;
   dist::ShardingAttr shardingOf(RoleAttr role, Type type) const;
 
   ModuleOp module;
@@ -61,6 +63,8 @@ private:
     dist::ShardingAttr sharding;
   };
   std::map<ValueKind, llvm::StringMap<Argument>> arguments; ///< by name
+  /// By name: with which part of the model a parameter is gathered and its gradient scattered.
+  llvm::StringMap<int64_t> parameterBlocks;
   using Choices = SmallVector<std::pair<const sharding::OpSharding *, dist::OpShardingAttr>, 2>;
   llvm::DenseMap<const sharding::ShardingRule *, Choices> choices; ///< of the ops so far
 };
@@ -201,8 +205,9 @@ void Applier::annotateSignature(func::FuncOp func) {
   setResultAttrs(func, dist::DistDialect::kSharding, results);
 }
 
-/// The axes over which what has the role is divided beyond its sharding; null: over none.
-dist::AxesAttr Applier::storageOf(RoleAttr role) const {
+/// The axes over which what has the role is divided beyond its sharding; null: over none. Of a new
+/// parameter, over which it is computed: that of a divided update is gathered where it is whole.
+dist::AxesAttr Applier::storageOf(RoleAttr role, bool isResult) const {
   auto storage = llvm::find_if(plan.storage, [&](const plan::ParameterStorage &storage) {
     return storage.parameter == role.getName();
   });
@@ -211,7 +216,7 @@ dist::AxesAttr Applier::storageOf(RoleAttr role) const {
   auto axesOf = [&]() -> const sharding::AxisList * {
     switch (role.getKind()) {
     case RoleKind::Parameter:
-      return &storage->storageAxes;
+      return isResult ? &storage->stateAxes : &storage->storageAxes;
     case RoleKind::Gradient:
       return &storage->gradientAxes;
     case RoleKind::Master:
@@ -225,25 +230,51 @@ dist::AxesAttr Applier::storageOf(RoleAttr role) const {
   return axes && !axes->empty() ? dist::toAttr(context, *axes, plan.mesh) : nullptr;
 }
 
+/// The block where it is read first. What comes before all blocks is one part, and what comes
+/// after them another.
+void Applier::findParameterBlocks() {
+  plan::ProblemFacts facts(problem);
+  std::vector<plan::Block> blocks = plan::findBlocks(problem, facts);
+  for (ValueId value = 0; value < problem.arguments; ++value) {
+    if (problem.values[value].kind != ValueKind::Parameter || facts.consumers[value].empty())
+      continue;
+    plan::OpId first = std::numeric_limits<plan::OpId>::max();
+    for (plan::OpId reader : facts.consumers[value])
+      first = std::min(first, facts.position[reader]);
+    int64_t part = llvm::count_if(blocks, [&](auto &block) { return block.first <= first; });
+    bool isBehind = !blocks.empty() && first > blocks.back().last;
+    parameterBlocks[problem.values[value].name] = part + isBehind;
+  }
+}
+
 void Applier::annotateStorage(func::FuncOp func) {
-  SmallVector<Attribute> storage(func.getNumArguments()), host(func.getNumArguments());
-  SmallVector<Attribute> resultStorage(func.getNumResults()), resultHost(func.getNumResults());
+  /// Of arguments or of results.
+  struct Notes {
+    explicit Notes(size_t count) : storage(count), block(count), host(count) {}
+    SmallVector<Attribute> storage, block, host;
+  };
+  Notes arguments(func.getNumArguments()), results(func.getNumResults());
   bool offloads = plan.degrees.offload == plan::Offload::Optimizer;
-  auto annotate = [&](RoleAttr role, Attribute &axes, Attribute &space) {
+  Builder builder(context);
+  auto annotate = [&](RoleAttr role, Notes &notes, unsigned i) {
     if (!role)
       return;
-    axes = storageOf(role);
+    notes.storage[i] = storageOf(role, &notes == &results);
+    if (notes.storage[i])
+      notes.block[i] = builder.getI64IntegerAttr(parameterBlocks.lookup(role.getName()));
     if (offloads && (role.getKind() == RoleKind::State || role.getKind() == RoleKind::Master))
-      space = UnitAttr::get(context);
+      notes.host[i] = UnitAttr::get(context);
   };
   for (unsigned i = 0; i < func.getNumArguments(); ++i)
-    annotate(getArgRole(func, i), storage[i], host[i]);
+    annotate(getArgRole(func, i), arguments, i);
   for (unsigned i = 0; i < func.getNumResults(); ++i)
-    annotate(getResultRole(func, i), resultStorage[i], resultHost[i]);
-  setArgAttrs(func, dist::DistDialect::kStorage, storage);
-  setArgAttrs(func, dist::DistDialect::kOnHost, host);
-  setResultAttrs(func, dist::DistDialect::kStorage, resultStorage);
-  setResultAttrs(func, dist::DistDialect::kOnHost, resultHost);
+    annotate(getResultRole(func, i), results, i);
+  setArgAttrs(func, dist::DistDialect::kStorage, arguments.storage);
+  setArgAttrs(func, dist::DistDialect::kBlock, arguments.block);
+  setArgAttrs(func, dist::DistDialect::kOnHost, arguments.host);
+  setResultAttrs(func, dist::DistDialect::kStorage, results.storage);
+  setResultAttrs(func, dist::DistDialect::kBlock, results.block);
+  setResultAttrs(func, dist::DistDialect::kOnHost, results.host);
 }
 
 /// A module has one mesh.
@@ -261,6 +292,7 @@ LogicalResult Applier::run() {
     return module.emitError("has neither @loss_and_grads nor @forward to plan");
   if (failed(checkWritable()) || failed(addMesh()) || failed(annotateOps(main)))
     return failure();
+  findParameterBlocks();
   for (auto func : module.getOps<func::FuncOp>()) {
     annotateSignature(func);
     annotateStorage(func);

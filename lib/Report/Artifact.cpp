@@ -72,7 +72,8 @@ std::string artifactText(const Json &facts) {
          << parameter["sharding"].dump() << "\n";
   text << "kernels " << facts["kernels"].size() << ", library calls "
        << facts["library_calls"].dump() << "\ncollectives a step and rank "
-       << facts["collectives"].dump() << "\narena a rank";
+       << facts["collectives"].dump() << "\nbeside computation " << facts["in_flight"].dump()
+       << "\narena a rank";
   for (const Json &bytes : facts["arena_bytes"])
     text << " " << formatBytes(bytes.get<double>());
   text << "\n";

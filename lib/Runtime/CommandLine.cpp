@@ -12,9 +12,6 @@
 namespace dtc::rt {
 namespace {
 
-/// Flags of the contract that are not implemented: refused, never ignored.
-constexpr const char *kMissing[] = {"--profile"};
-
 size_t editDistance(const std::string &a, const std::string &b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j)
@@ -78,6 +75,9 @@ void addOptions(CLI::App &app, RunOptions &options) {
                "go on from the newest checkpoint, or begin where there is none");
   app.add_option("--save-weights", options.saveWeights, "write the trained weights")
       ->type_name("FILE.safetensors");
+  app.add_option("--profile", options.profile,
+                 "write when each rank carried out each instruction, as a trace for Perfetto")
+      ->type_name("FILE.json");
   app.add_flag("--processes", options.processes,
                "start the ranks as processes of this machine (default: as threads)");
   app.add_option("--timeout", options.timeoutSeconds,
@@ -90,10 +90,6 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
   std::reverse(arguments.begin(), arguments.end()); // CLI11 wants the last first
   app.parse(std::move(arguments));
   std::vector<std::string> rest = app.remaining();
-  for (const std::string &argument : rest)
-    for (const char *missing : kMissing)
-      if (argument.substr(0, argument.find('=')) == missing)
-        return {ExitCode::Usage, std::string("not implemented yet: ") + missing};
   if (!rest.empty())
     return {ExitCode::Usage, unknownFlag(app, rest.front())};
   if (options.artifact.empty())

@@ -51,11 +51,14 @@ Status RankWorker::runSteps() {
   if (Status status = exchangeNews(); !status.isOk())
     return status;
   while (issued < session.numSteps && news.stopSignal == 0) {
+    int64_t begin = Profile::now();
     if (Status status = issue(++issued); !status.isOk())
       return status;
     bool isDue = session.checkpoints && session.checkpoints->isDue(issued);
     if (Status status = concludeUpTo(isDue ? issued : issued - lag); !status.isOk())
       return status;
+    if (profile)
+      profile->addStep(issued, begin, Profile::now());
     if (isDue)
       if (Status status = saveCheckpoint(); !status.isOk())
         return status;
@@ -74,6 +77,9 @@ Status RankWorker::finishRun() {
     if (Status status = checkpointWriter->finish(); !status.isOk())
       return status;
   }
+  if (profile)
+    if (Status status = profile->write(communicator, session.options.profile); !status.isOk())
+      return status;
   return session.savesWeights() ? saveWeights() : Status::ok();
 }
 
@@ -151,11 +157,7 @@ Status RankWorker::prepare() {
   std::vector<int> everyone(communicator.worldSize());
   std::iota(everyone.begin(), everyone.end(), 0);
   world = communicator.group(everyone);
-  int threads = static_cast<int>(session.manifest().threadsPerRank);
-  DeviceOptions options{threads, cpus};
-  if (session.options.launch)
-    options.localProcess = session.options.launch->localRank;
-  auto made = session.platform->createDevice(communicator, options);
+  auto made = createDevice();
   if (!made)
     return made.status();
   device = std::move(*made);
@@ -177,6 +179,19 @@ Status RankWorker::prepare() {
   if (Status status = loadWeights(); !status.isOk())
     return status;
   return session.checkpoints ? createCheckpointWriter() : Status::ok();
+}
+
+Result<std::unique_ptr<Device>> RankWorker::createDevice() {
+  DeviceOptions options{static_cast<int>(session.manifest().threadsPerRank), cpus};
+  if (session.options.launch)
+    options.localProcess = session.options.launch->localRank;
+  if (session.options.profile.empty())
+    return session.platform->createDevice(communicator, options);
+  auto *profiling = dynamic_cast<ProfilingPlatform *>(session.platform.get());
+  if (!profiling)
+    return Status(ExitCode::Usage, "--profile is for artifacts of CPUs; use NVIDIA's Nsight "
+                                   "Systems on GPUs");
+  return profiling->createDevice(communicator, options, profile.emplace());
 }
 
 Status RankWorker::createPipeline() {

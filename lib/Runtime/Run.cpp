@@ -178,6 +178,7 @@ Status checkFiles(const RunOptions &options, const Package &package) {
     inputs.push_back({"the artifact's weights", weightPath(package, file)});
   NamedFile outputs[] = {{"--log", options.log},
                          {"--save-weights", options.saveWeights},
+                         {"--profile", options.profile},
                          {"--outputs", options.outputs}};
   return checkOutputConflicts(inputs, outputs);
 }
@@ -278,12 +279,14 @@ std::vector<std::vector<int>> divideCpus(const Session &session, const World &wo
   auto ranks = ranksOfMachine(session.options, session.manifest());
   auto threads = static_cast<size_t>(session.manifest().threadsPerRank);
   std::vector<int> cpus = availableCpus();
+  // One more than its threads where there is one for each rank: for what is exchanged meanwhile.
+  size_t each = ranks.size() * (threads + 1) <= cpus.size() ? threads + 1 : threads;
   std::vector<std::vector<int>> result;
   for (int rank : world.ranks()) {
     std::vector<int> &own = result.emplace_back();
     auto place = static_cast<size_t>(rank - ranks.front());
-    if (ranks.size() * threads <= cpus.size())
-      own.assign(cpus.begin() + place * threads, cpus.begin() + (place + 1) * threads);
+    if (ranks.size() * each <= cpus.size())
+      own.assign(cpus.begin() + place * each, cpus.begin() + (place + 1) * each);
   }
   return result;
 }
@@ -413,9 +416,10 @@ Status checkAgreement(const Session &session, Communicator &communicator) {
   std::string job = sha256(session.package->manifestText());
   size_t artifactLength = job.size();
   const TrainingPoint &start = session.start;
-  std::string command = std::to_string(session.options.steps.value_or(0)) +
-                        (start.shuffle ? " shuffle " : " ") + std::to_string(start.seed) +
-                        (session.savesWeights() ? " save " : " ") + std::to_string(start.samples);
+  std::string command =
+      std::to_string(session.options.steps.value_or(0)) + (start.shuffle ? " shuffle " : " ") +
+      std::to_string(start.seed) + (session.savesWeights() ? " save " : " ") +
+      (session.options.profile.empty() ? "" : "profile ") + std::to_string(start.samples);
   if (session.checkpoints)
     command += " from " + std::to_string(start.step) + " every " +
                std::to_string(session.checkpoints->every.value_or(0));

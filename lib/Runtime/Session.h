@@ -7,6 +7,7 @@
 #include "dtc-rt/Executor.h"
 #include "dtc-rt/Metrics.h"
 #include "dtc-rt/Package.h"
+#include "dtc-rt/Profile.h"
 #include "dtc-rt/Run.h"
 #include "dtc-rt/SampleOrder.h"
 #include "dtc-rt/Weights.h"
@@ -109,6 +110,7 @@ private:
   /// Fills a weight or state with what it is at the start.
   Status load(const fbs::Binding &binding);
   Status createCheckpointWriter();
+  Result<std::unique_ptr<Device>> createDevice();
   Status createPipeline();
   /// A step is issued. Its results are looked at when the next one is under way.
   Status issue(int64_t number);
@@ -153,6 +155,7 @@ private:
   Session &session;
   Communicator &communicator;
   std::vector<int> cpus;
+  std::optional<Profile> profile;  ///< outlives the device
   std::pair<size_t, size_t> place; ///< role, and position in it
   ProgramView program;
   RankMesh mesh;

@@ -29,6 +29,10 @@ func.func @local(%x: tensor<1x16xf32> {dist.sharding = #dist.sharding<@mesh, [{"
   %1:2 = dist.all_reduce max %x, %y on @mesh {"dp", "tp.0"} : tensor<1x16xf32>, tensor<16xf32>
   // CHECK: dist.all_gather %{{.*}} dim 0 on @mesh {"dp"} : tensor<1x16xf32> -> tensor<2x16xf32>
   %2 = dist.all_gather %x dim 0 on @mesh {"dp"} : tensor<1x16xf32> -> tensor<2x16xf32>
+  // CHECK: dist.all_gather %{{.*}}, %{{.*}} dim 0 on @mesh {"dp"} : tensor<1x16xf32>, tensor<16xf32> -> tensor<2x16xf32>, tensor<32xf32>
+  %gathered:2 = dist.all_gather %x, %y dim 0 on @mesh {"dp"} : tensor<1x16xf32>, tensor<16xf32> -> tensor<2x16xf32>, tensor<32xf32>
+  // CHECK: dist.reduce_scatter sum %{{.*}}, %{{.*}} dim 0 on @mesh {"dp"} : tensor<2x16xf32>, tensor<32xf32> -> tensor<1x16xf32>, tensor<16xf32>
+  %scattered:2 = dist.reduce_scatter sum %gathered#0, %gathered#1 dim 0 on @mesh {"dp"} : tensor<2x16xf32>, tensor<32xf32> -> tensor<1x16xf32>, tensor<16xf32>
   // CHECK: dist.reduce_scatter sum %{{.*}} dim 1 on @mesh {"tp.0", "tp.1"} : tensor<1x16xf32> -> tensor<1x4xf32>
   %3 = dist.reduce_scatter sum %x dim 1 on @mesh {"tp.0", "tp.1"} : tensor<1x16xf32> -> tensor<1x4xf32>
   // CHECK: dist.all_to_all %{{.*}} split 1 concat 0 on @mesh {"dp"} : tensor<1x16xf32> -> tensor<2x8xf32>

@@ -184,3 +184,30 @@ dist.mesh @mesh ["dp" = 2]
 func.func @f() attributes {dist.op = #dist.op_sharding<@mesh, []>} {
   return
 }
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @f(%x: tensor<4xf32>, %y: tensor<4xi32>) {
+  // expected-error @+1 {{operands must have one element type, got: 'tensor<4xi32>'}}
+  %0:2 = dist.all_gather %x, %y dim 0 on @mesh {"dp"} : tensor<4xf32>, tensor<4xi32> -> tensor<8xf32>, tensor<8xi32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @f(%x: tensor<4xf32>, %y: tensor<6xf32>) {
+  // expected-error @+1 {{result must be 'tensor<3xf32>', got: 'tensor<6xf32>'}}
+  %0:2 = dist.reduce_scatter sum %x, %y dim 0 on @mesh {"dp"} : tensor<4xf32>, tensor<6xf32> -> tensor<2xf32>, tensor<6xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @f(%x: tensor<4xf32>, %y: tensor<6xf32>) {
+  // expected-error @+1 {{needs a result for each of 2 operands, has: 1}}
+  %0 = "dist.all_gather"(%x, %y) {mesh = @mesh, axes = #dist.axes<{"dp"}>, dim = 0 : i64} : (tensor<4xf32>, tensor<6xf32>) -> tensor<8xf32>
+  return
+}

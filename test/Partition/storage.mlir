@@ -3,6 +3,7 @@
 // RUN: dtc-opt %s -dtc-train="optimizer=adamw microbatches=2" -dtc-plan="devices=2 plan=dp=2,zero=2" -dtc-pipeline=partition | FileCheck %s --check-prefix=GRADIENTS
 // RUN: dtc-opt %s -dtc-train="optimizer=adamw" -dtc-plan="devices=2 plan=dp=2,zero=3" -dtc-pipeline=partition | FileCheck %s --check-prefix=PARAMETERS
 // RUN: dtc-opt %s -dtc-train="optimizer=adamw precision=bf16" -dtc-plan="devices=2 plan=dp=2,zero=1" -dtc-pipeline=partition | FileCheck %s --check-prefix=MASTERS
+// RUN: dtc-opt %s -dtc-train="optimizer=sgd" -dtc-plan="devices=2 plan=dp=2,zero=1" -dtc-pipeline=partition | FileCheck %s --check-prefix=STATELESS
 
 // States: the update scatters the gradient, updates its part, and gathers the parameter.
 // STATES-LABEL: func.func @loss_and_grads
@@ -35,15 +36,14 @@
 // GRADIENTS: dtc.adam_update %{{.*}}, %arg3,
 // GRADIENTS: dist.all_gather
 
-// Parameters: gathered before their first use in each direction.
+// Parameters: gathered for each direction, while what comes before computes.
 // PARAMETERS-LABEL: func.func @loss_and_grads
 // PARAMETERS-SAME: %arg0: tensor<8xf32> {dist.flat
 // PARAMETERS: dist.all_gather %arg0
-// PARAMETERS-NOT: dist.all_gather
-// PARAMETERS: dtc.cross_entropy_grad
 // PARAMETERS: %[[AGAIN:.*]] = dtc.barrier %arg0
 // PARAMETERS: dist.all_gather %[[AGAIN]]
 // PARAMETERS-NOT: dist.all_gather
+// PARAMETERS: dtc.cross_entropy_grad
 // PARAMETERS: dist.reduce_scatter
 // PARAMETERS-LABEL: func.func @update
 // PARAMETERS-NOT: dist.all_gather
@@ -55,6 +55,14 @@
 // MASTERS-SAME: %arg1: tensor<8xf32> {dist.flat{{.*}}dtc.role = #dtc.role<master, "w">}
 // MASTERS: dtc.adam_update %arg1,
 // MASTERS: dist.all_gather %{{.*}} dim 0 on @mesh {"dp"} : tensor<8xbf16> -> tensor<16xbf16>
+
+// Without any state, too, the update is divided.
+// STATELESS-LABEL: func.func @update
+// STATELESS-SAME: tensor<3x5xf32> {{.*}}dtc.role = #dtc.role<parameter, "w">}
+// STATELESS: %[[G:.*]] = dist.reduce_scatter sum
+// STATELESS: %[[PART:.*]] = dist.slice
+// STATELESS: dtc.sgd_update %[[PART]], %[[G]]
+// STATELESS: dist.all_gather
 
 dtc.parameter trainable @w : tensor<3x5xf32> file tensor<3x5xf32>
 

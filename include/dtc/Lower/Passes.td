@@ -32,6 +32,25 @@ def BuildSchedule : Pass<"dtc-build-schedule", "::mlir::ModuleOp"> {
                  Option<"rank", "rank", "int64_t", "0", "the rank whose calls are listed">];
 }
 
+def StartCollectives : Pass<"dtc-start-collectives", "::mlir::ModuleOp"> {
+  let summary = "let collectives go on while other things are computed";
+  let description = [{
+    Where anything is computed between a collective of a function and what reads its result, the
+    collectives of that function are started on a queue of their own. Each is waited for where its
+    result is read first.
+
+        %s = dist.reduce_scatter sum %g dim 0 on @mesh {"dp"} : ...
+        %y = exec.matmul %x, %w ...
+        %a = exec.launch @add(%sum, %s) ...
+      becomes
+        %s = dist.reduce_scatter sum %g dim 0 on @mesh {"dp"} {exec.queue = #exec.queue<collective>} : ...
+        %y = exec.matmul %x, %w ...
+        %t = exec.wait %s : ...
+        %a = exec.launch @add(%sum, %t) ...
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect"];
+}
+
 def PlanMemory : Pass<"dtc-plan-memory", "::mlir::ModuleOp"> {
   let summary = "give every tensor a place in the arena";
   let description = [{

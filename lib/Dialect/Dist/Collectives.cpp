@@ -43,14 +43,13 @@ static LogicalResult checkDim(Operation *op, Value value, int64_t dim) {
   return op->emitOpError("has no dimension: ") << dim;
 }
 
-/// The result type must be the operand's with `shape`.
-static LogicalResult checkResult(Operation *op, ArrayRef<int64_t> shape) {
-  auto input = cast<RankedTensorType>(op->getOperand(0).getType());
+/// The type of result `i` must be that of operand `i` with `shape`.
+static LogicalResult checkResult(Operation *op, ArrayRef<int64_t> shape, unsigned i = 0) {
+  auto input = cast<RankedTensorType>(op->getOperand(i).getType());
   auto expected = RankedTensorType::get(shape, input.getElementType());
-  if (op->getResult(0).getType() == expected)
+  if (op->getResult(i).getType() == expected)
     return success();
-  return op->emitOpError("result must be ")
-         << expected << ", got: " << op->getResult(0).getType();
+  return op->emitOpError("result must be ") << expected << ", got: " << op->getResult(i).getType();
 }
 
 static LogicalResult checkDivides(Operation *op, int64_t size, int64_t parts) {
@@ -83,37 +82,56 @@ LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &tables) {
   return groupSize(*this, getMeshAttr(), getAxes(), tables);
 }
 
-LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &tables) {
-  FailureOr<int64_t> ranks = groupSize(*this, getMeshAttr(), getAxes(), tables);
-  if (failed(ranks) || failed(checkDim(*this, getInput(), getDim())))
+/// A bucket: operands of one element type, and a result for each.
+static LogicalResult checkBucket(Operation *op) {
+  if (failed(checkOneElementType(op, op->getOperands())))
     return failure();
-  SmallVector<int64_t> shape(graph::shapeOf(getInput()));
-  shape[getDim()] *= *ranks;
-  return checkResult(*this, shape);
+  if (op->getNumResults() == op->getNumOperands())
+    return success();
+  return op->emitOpError("needs a result for each of ")
+         << op->getNumOperands() << " operands, has: " << op->getNumResults();
 }
 
-/// reduce_scatter and slice: `dim` is cut into one part a rank.
-static LogicalResult verifyCut(Operation *op, Value input, int64_t dim,
-                               const FailureOr<int64_t> &ranks) {
+LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &tables) {
+  FailureOr<int64_t> ranks = groupSize(*this, getMeshAttr(), getAxes(), tables);
+  if (failed(ranks) || failed(checkBucket(*this)))
+    return failure();
+  for (auto [i, input] : llvm::enumerate(getInputs())) {
+    if (failed(checkDim(*this, input, getDim())))
+      return failure();
+    SmallVector<int64_t> shape(graph::shapeOf(input));
+    shape[getDim()] *= *ranks;
+    if (failed(checkResult(*this, shape, i)))
+      return failure();
+  }
+  return success();
+}
+
+/// reduce_scatter and slice: `dim` of operand `i` is cut into one part a rank.
+static LogicalResult verifyCut(Operation *op, int64_t dim, const FailureOr<int64_t> &ranks,
+                               unsigned i = 0) {
+  Value input = op->getOperand(i);
   if (failed(ranks) || failed(checkDim(op, input, dim)))
     return failure();
   SmallVector<int64_t> shape(graph::shapeOf(input));
   if (failed(checkDivides(op, shape[dim], *ranks)))
     return failure();
   shape[dim] /= *ranks;
-  return checkResult(op, shape);
+  return checkResult(op, shape, i);
 }
 
 LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &tables) {
-  if (failed(checkReduceKind(*this, getKind())))
+  if (failed(checkBucket(*this)) || failed(checkReduceKind(*this, getKind())))
     return failure();
-  return verifyCut(*this, getInput(), getDim(),
-                   groupSize(*this, getMeshAttr(), getAxes(), tables));
+  FailureOr<int64_t> ranks = groupSize(*this, getMeshAttr(), getAxes(), tables);
+  for (unsigned i = 0; i < getInputs().size(); ++i)
+    if (failed(verifyCut(*this, getDim(), ranks, i)))
+      return failure();
+  return success();
 }
 
 LogicalResult SliceOp::verifySymbolUses(SymbolTableCollection &tables) {
-  return verifyCut(*this, getInput(), getDim(),
-                   groupSize(*this, getMeshAttr(), getAxes(), tables));
+  return verifyCut(*this, getDim(), groupSize(*this, getMeshAttr(), getAxes(), tables));
 }
 
 namespace {

@@ -42,12 +42,23 @@ static LogicalResult verifyFlat(Operation *op, Type type, Attribute value) {
   return success();
 }
 
+/// A stage or a block.
+static LogicalResult verifyNumber(Operation *op, NamedAttribute attribute) {
+  auto number = dyn_cast<IntegerAttr>(attribute.getValue());
+  return number && number.getInt() >= 0 ? success()
+                                        : op->emitOpError()
+                                              << attribute.getName().getValue()
+                                              << " must be a number, got: " << attribute.getValue();
+}
+
 /// `dist.sharding` on an argument or result of type `type`.
 static LogicalResult verifySharding(Operation *op, Type type, NamedAttribute attribute) {
   if (attribute.getName() == DistDialect::kStorage)
     return isa<AxesAttr>(attribute.getValue())
                ? success()
                : op->emitOpError("dist.storage must be #dist.axes, got: ") << attribute.getValue();
+  if (attribute.getName() == DistDialect::kBlock)
+    return verifyNumber(op, attribute);
   if (attribute.getName() == DistDialect::kOnHost)
     return isa<UnitAttr>(attribute.getValue())
                ? success()
@@ -116,12 +127,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return isa<UnitAttr>(attribute.getValue())
                ? success()
                : op->emitOpError("dist.local takes no value, got: ") << attribute.getValue();
-  if (attribute.getName() == kStage) {
-    auto stage = dyn_cast<IntegerAttr>(attribute.getValue());
-    return stage && stage.getInt() >= 0
-               ? success()
-               : op->emitOpError("dist.stage must be a number, got: ") << attribute.getValue();
-  }
+  if (attribute.getName() == kStage || attribute.getName() == kBlock)
+    return verifyNumber(op, attribute);
   if (attribute.getName() == kRecompute)
     return isa<RecomputeAttr>(attribute.getValue())
                ? success()

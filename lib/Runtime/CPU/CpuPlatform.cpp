@@ -4,6 +4,10 @@
 
 #include "dtc-rt/CPU/Arena.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
 namespace dtc::rt {
 namespace {
 
@@ -17,11 +21,43 @@ private:
   Arena arena;
 };
 
+const char *kindOf(const CollectiveSpec &spec) {
+  switch (spec.kind) {
+  case fbs::CollectiveKind::AllReduce:
+    return "all_reduce";
+  case fbs::CollectiveKind::AllGather:
+    return "all_gather";
+  case fbs::CollectiveKind::ReduceScatter:
+    return "reduce_scatter";
+  case fbs::CollectiveKind::AllToAll:
+    return "all_to_all";
+  case fbs::CollectiveKind::Permute:
+    return "permute";
+  case fbs::CollectiveKind::Slice:
+    return "slice";
+  }
+  return "collective";
+}
+
+/// As profiles name it.
+const char *kindOf(const OperationSpec &spec) {
+  if (const auto *collective = std::get_if<CollectiveSpec>(&spec))
+    return kindOf(*collective);
+  if (const auto *message = std::get_if<MessageSpec>(&spec))
+    return message->receives ? "receive" : "send";
+  if (std::holds_alternative<LaunchSpec>(spec))
+    return "kernel";
+  if (std::holds_alternative<MatmulSpec>(spec))
+    return "matmul";
+  return std::holds_alternative<ConvSpec>(spec) ? "convolution" : "copy";
+}
+
 class CpuDevice : public Device {
 public:
-  CpuDevice(Communicator &communicator, const DeviceOptions &options, CodeObject code)
+  CpuDevice(Communicator &communicator, const DeviceOptions &options, CodeObject code,
+            CollectiveMoment moment, Profile *profile)
       : communicator(communicator), progress(communicator), team(options.threads, options.cpus),
-        code(std::move(code)) {}
+        code(std::move(code)), moment(moment), profile(profile) {}
 
   Result<std::unique_ptr<Memory>> allocate(Space, uint64_t bytes) override {
     Result<Arena> arena = Arena::create(bytes);
@@ -41,17 +77,23 @@ public:
 
   Result<std::vector<std::unique_ptr<Queue>>>
   createQueues(std::span<const QueueSpec> specs) override {
+    bool hasThreads = std::ranges::any_of(specs, [&](const QueueSpec &spec) {
+      return &spec != &specs[0] &&
+             (spec.kind != QueueKind::Collective || moment == CollectiveMoment::Thread);
+    });
     std::vector<std::unique_ptr<Queue>> queues;
     for (const QueueSpec &spec : specs) {
       auto end = communicator.forQueue(spec.name);
-      if (specs.size() == 1) {
+      if (queues.empty() && !hasThreads)
         queues.push_back(std::make_unique<InlineQueue>(progress, team, std::move(end)));
-        break;
-      }
-      // What only moves data keeps one processor busy.
-      int threads = spec.kind == QueueKind::Compute ? team.size() : 1;
-      queues.push_back(std::make_unique<ThreadQueue>(progress, threads, std::move(end)));
+      else if (queues.empty() || spec.kind != QueueKind::Collective)
+        queues.push_back(threadQueue(spec, std::move(end)));
+      else
+        queues.push_back(
+            collectiveQueue(static_cast<CpuQueue &>(*queues[0]), spec, std::move(end)));
     }
+    for (size_t i = 0; profile && i < specs.size(); ++i)
+      static_cast<CpuQueue &>(*queues[i]).setProfile(profile->addQueue(specs[i].name));
     return queues;
   }
 
@@ -59,6 +101,8 @@ public:
 
   Status await(Event &event) override {
     auto &own = static_cast<CpuEvent &>(event);
+    if (own.delayed)
+      own.delayed->bring(own);
     progress.await(own, own.issued);
     return progress.status();
   }
@@ -66,12 +110,34 @@ public:
   Result<std::unique_ptr<Operation>> prepare(Queue &queue, const OperationSpec &spec,
                                              const std::string &name) override {
     auto &own = static_cast<CpuQueue &>(queue);
-    return std::visit([&](const auto &kind) { return make(own, kind, name); }, spec);
+    MadeOperation made = std::visit([&](const auto &kind) { return make(own, kind, name); }, spec);
+    if (profile && made)
+      static_cast<CpuOperation &>(**made).setProfiled(profile->addOperation(kindOf(spec), name));
+    return made;
   }
 
   Status status() const override { return progress.status(); }
 
 private:
+  /// What only moves data keeps one processor busy.
+  std::unique_ptr<Queue> threadQueue(const QueueSpec &spec, std::unique_ptr<Communicator> end) {
+    int threads = spec.kind == QueueKind::Compute ? team.size() : 1;
+    return std::make_unique<ThreadQueue>(progress, threads, std::move(end));
+  }
+
+  std::unique_ptr<Queue> collectiveQueue(CpuQueue &compute, const QueueSpec &spec,
+                                         std::unique_ptr<Communicator> end) {
+    switch (moment) {
+    case CollectiveMoment::Start:
+      return std::make_unique<JoinedQueue>(compute, std::move(end));
+    case CollectiveMoment::Wait:
+      return std::make_unique<DelayedQueue>(progress, compute, std::move(end));
+    case CollectiveMoment::Thread:
+      break;
+    }
+    return threadQueue(spec, std::move(end));
+  }
+
   MadeOperation make(CpuQueue &queue, const LaunchSpec &spec, const std::string &) {
     return makeLaunch(queue, spec, code);
   }
@@ -101,10 +167,14 @@ private:
   RankProgress progress;
   ThreadTeam team;
   CodeObject code;
+  CollectiveMoment moment;
+  Profile *profile; ///< null: nothing is noted
 };
 
-class CpuPlatform : public Platform {
+class CpuPlatform : public Platform, public ProfilingPlatform {
 public:
+  explicit CpuPlatform(std::optional<CollectiveMoment> moment) : moment(moment) {}
+
   Status load(std::span<const CodeFile> files) override {
     if (files.size() > 1)
       return refused("has more than one file of code: " + std::to_string(files.size()));
@@ -119,21 +189,54 @@ public:
 
   Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
                                                const DeviceOptions &options) override {
-    return std::unique_ptr<Device>(std::make_unique<CpuDevice>(communicator, options, code));
+    return create(communicator, options, nullptr);
+  }
+
+  Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
+                                               const DeviceOptions &options,
+                                               Profile &profile) override {
+    return create(communicator, options, &profile);
   }
 
 private:
+  Result<std::unique_ptr<Device>> create(Communicator &communicator, const DeviceOptions &options,
+                                         Profile *profile) const {
+    bool hasSpare = options.cpus.size() > static_cast<size_t>(options.threads);
+    CollectiveMoment usual = hasSpare ? CollectiveMoment::Thread : CollectiveMoment::Start;
+    return std::unique_ptr<Device>(
+        std::make_unique<CpuDevice>(communicator, options, code, moment.value_or(usual), profile));
+  }
+
+  std::optional<CollectiveMoment> moment;
   CodeObject code;
 };
 
 } // namespace
 
-std::unique_ptr<Platform> createCpuPlatform() { return std::make_unique<CpuPlatform>(); }
+std::unique_ptr<Platform> createCpuPlatform(std::optional<CollectiveMoment> moment) {
+  return std::make_unique<CpuPlatform>(moment);
+}
+
+static Result<std::optional<CollectiveMoment>> momentFromEnvironment() {
+  const char *name = std::getenv("DTC_COLLECTIVES");
+  if (!name || !*name)
+    return std::optional<CollectiveMoment>();
+  for (auto [known, moment] : {std::pair("start", CollectiveMoment::Start),
+                               {"wait", CollectiveMoment::Wait},
+                               {"thread", CollectiveMoment::Thread}})
+    if (std::string_view(name) == known)
+      return std::optional(moment);
+  return Status(ExitCode::Usage,
+                std::string("DTC_COLLECTIVES must be start, wait or thread: ") + name);
+}
 
 Result<std::unique_ptr<Platform>> openCpuPlatform(const Manifest &manifest, int64_t) {
   if (Status status = checkProcessor(manifest); !status.isOk())
     return status;
-  return createCpuPlatform();
+  auto moment = momentFromEnvironment();
+  if (!moment)
+    return moment.status();
+  return createCpuPlatform(*moment);
 }
 
 } // namespace dtc::rt

@@ -36,6 +36,55 @@ Status RankProgress::status() const {
   return failure;
 }
 
+void CpuQueue::wait(Event &event) {
+  auto &own = static_cast<CpuEvent &>(event);
+  if (own.delayed)
+    own.delayed->bring(own);
+  waitFor(own, own.issued);
+}
+
+Status DelayedQueue::submit(CpuOperation &operation, std::span<const Address> addresses) {
+  entries.push_back({&operation, {addresses.begin(), addresses.end()}});
+  return progress.status();
+}
+
+void DelayedQueue::signal(Event &event) {
+  auto &own = static_cast<CpuEvent &>(event);
+  own.delayed = this;
+  ++own.delayedSignals;
+  entries.push_back({nullptr, {}, &own});
+}
+
+void DelayedQueue::waitFor(CpuEvent &event, uint64_t number) {
+  entries.push_back({nullptr, {}, &event, number});
+}
+
+void DelayedQueue::issue(const Entry &entry) {
+  if (entry.operation) {
+    if (Status status = inner.submit(*entry.operation, entry.addresses); !status.isOk())
+      progress.fail(status);
+  } else if (entry.awaited) {
+    inner.waitFor(*entry.event, *entry.awaited);
+  } else {
+    --entry.event->delayedSignals;
+    inner.signal(*entry.event);
+  }
+}
+
+void DelayedQueue::bring(const CpuEvent &event) {
+  while (event.delayedSignals > 0 && !entries.empty()) {
+    Entry first = std::move(entries.front());
+    entries.pop_front();
+    issue(first);
+  }
+}
+
+Status DelayedQueue::synchronize() {
+  for (; !entries.empty(); entries.pop_front())
+    issue(entries.front());
+  return inner.synchronize();
+}
+
 ThreadQueue::ThreadQueue(RankProgress &progress, int threads,
                          std::unique_ptr<Communicator> end)
     : CpuQueue(std::move(end)), progress(progress), thread([this, threads] { work(threads); }) {}
@@ -61,9 +110,8 @@ void ThreadQueue::signal(Event &event) {
   push({nullptr, {}, &own, ++own.issued, /*signals=*/true});
 }
 
-void ThreadQueue::wait(Event &event) {
-  auto &own = static_cast<CpuEvent &>(event);
-  push({nullptr, {}, &own, own.issued, /*signals=*/false});
+void ThreadQueue::waitFor(CpuEvent &event, uint64_t number) {
+  push({nullptr, {}, &event, number, /*signals=*/false});
 }
 
 Status ThreadQueue::synchronize() {
@@ -114,7 +162,7 @@ void ThreadQueue::carryOut(const Entry &entry) {
     return;
   }
   try {
-    if (Status status = entry.operation->run(entry.addresses.data()); !status.isOk())
+    if (Status status = entry.operation->carryOut(entry.addresses.data()); !status.isOk())
       progress.fail(status);
   } catch (const std::exception &error) { // out of memory; no other is known
     progress.fail(failed(error.what()));

@@ -3,20 +3,26 @@
 
 #include "dtc-rt/CPU/ThreadTeam.h"
 #include "dtc-rt/Device.h"
+#include "dtc-rt/Profile.h"
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 namespace dtc::rt {
 
+class DelayedQueue;
+
 /// The signals of an event are numbered as they are issued.
 class CpuEvent : public Event {
 public:
-  uint64_t issued = 0;    ///< the last one; of the rank's thread
-  uint64_t completed = 0; ///< guarded by RankProgress
+  uint64_t issued = 0;             ///< the last one; of the rank's thread
+  uint64_t completed = 0;          ///< guarded by RankProgress
+  DelayedQueue *delayed = nullptr; ///< that may still have signals of it
+  uint64_t delayedSignals = 0;
 };
 
 /// What the queues of a rank tell each other: events, and the first failure.
@@ -52,9 +58,17 @@ public:
   /// Of the thread that carries the queue's work out; use it there.
   virtual ThreadTeam &team() = 0;
   Communicator &communicator() { return *end; }
+  /// Null: nothing is noted.
+  QueueProfile *profile() const { return noted; }
+  void setProfile(QueueProfile &profile) { noted = &profile; }
+
+  void wait(Event &event) final;
+  /// Waits for the signal of this number.
+  virtual void waitFor(CpuEvent &event, uint64_t number) = 0;
 
 private:
   std::unique_ptr<Communicator> end;
+  QueueProfile *noted = nullptr;
 };
 
 class CpuOperation : public Operation {
@@ -63,30 +77,88 @@ public:
   Status issue(std::span<const Address> addresses) final {
     return queue.submit(*this, addresses);
   }
-  /// On the queue's thread.
+  /// On the queue's thread; noted where the queue has a profile.
+  Status carryOut(const Address *addresses) {
+    QueueProfile *profile = queue.profile();
+    if (!profile)
+      return run(addresses);
+    int64_t begin = Profile::now();
+    Status status = run(addresses);
+    profile->add(profiled, begin, Profile::now());
+    return status;
+  }
+  /// Its number in the rank's profile.
+  void setProfiled(uint32_t number) { profiled = number; }
+
+private:
   virtual Status run(const Address *addresses) = 0;
+  uint32_t profiled = 0;
 
 protected:
   CpuQueue &queue;
 };
 
-/// The only queue of a rank: carries out each operation as it is issued.
+/// Of a rank that computes on its own thread: carries out each operation as it is issued.
 class InlineQueue : public CpuQueue {
 public:
   InlineQueue(RankProgress &progress, ThreadTeam &team, std::unique_ptr<Communicator> end)
       : CpuQueue(std::move(end)), progress(progress), threads(team) {}
 
   Status submit(CpuOperation &operation, std::span<const Address> addresses) override {
-    return operation.run(addresses.data());
+    return operation.carryOut(addresses.data());
   }
   ThreadTeam &team() override { return threads; }
   void signal(Event &) override {}
-  void wait(Event &) override {}
+  void waitFor(CpuEvent &, uint64_t) override {}
   Status synchronize() override { return progress.status(); }
 
 private:
   RankProgress &progress;
   ThreadTeam &threads;
+};
+
+/// A queue whose work another one carries out, as it is issued.
+class JoinedQueue : public CpuQueue {
+public:
+  JoinedQueue(CpuQueue &queue, std::unique_ptr<Communicator> end)
+      : CpuQueue(std::move(end)), inner(queue) {}
+
+  Status submit(CpuOperation &operation, std::span<const Address> addresses) override {
+    return inner.submit(operation, addresses);
+  }
+  ThreadTeam &team() override { return inner.team(); }
+  void signal(Event &event) override { inner.signal(event); }
+  void waitFor(CpuEvent &event, uint64_t number) override { inner.waitFor(event, number); }
+  Status synchronize() override { return inner.synchronize(); }
+
+protected:
+  CpuQueue &inner;
+};
+
+/// A queue whose work another one carries out when that is told to wait for it.
+class DelayedQueue : public JoinedQueue {
+public:
+  DelayedQueue(RankProgress &progress, CpuQueue &queue, std::unique_ptr<Communicator> end)
+      : JoinedQueue(queue, std::move(end)), progress(progress) {}
+
+  Status submit(CpuOperation &operation, std::span<const Address> addresses) override;
+  void signal(Event &event) override;
+  void waitFor(CpuEvent &event, uint64_t number) override;
+  Status synchronize() override;
+  /// Issues what comes before the last signal of an event.
+  void bring(const CpuEvent &event);
+
+private:
+  struct Entry {
+    CpuOperation *operation = nullptr; ///< null: a signal or a wait
+    std::vector<Address> addresses;
+    CpuEvent *event = nullptr;
+    std::optional<uint64_t> awaited = std::nullopt; ///< none: a signal
+  };
+  void issue(const Entry &entry);
+
+  RankProgress &progress;
+  std::deque<Entry> entries;
 };
 
 /// One of several queues of a rank, with a thread of its own.
@@ -99,7 +171,7 @@ public:
   Status submit(CpuOperation &operation, std::span<const Address> addresses) override;
   ThreadTeam &team() override { return *threads; }
   void signal(Event &event) override;
-  void wait(Event &event) override;
+  void waitFor(CpuEvent &event, uint64_t number) override;
   Status synchronize() override;
 
 private:

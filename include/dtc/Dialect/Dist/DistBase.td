@@ -40,6 +40,9 @@ def Dist_Dialect : Dialect {
     /// and, without a value, that it lies on the host.
     static constexpr llvm::StringLiteral kStorage = "dist.storage";
     static constexpr llvm::StringLiteral kOnHost = "dist.on_host";
+    /// On an argument or result with dist.storage, and on the collectives that this becomes: the
+    /// part of the model (as i64) with which it is gathered and scattered.
+    static constexpr llvm::StringLiteral kBlock = "dist.block";
     /// On a partitioned argument or result: a FlatAttr. Its type is then the rank's part.
     static constexpr llvm::StringLiteral kFlat = "dist.flat";
     /// On the mesh: the devices of each stage in the order of its ranks, as arrays of i64; none:

@@ -41,18 +41,25 @@ def Dist_AllReduceOp : Dist_GroupOp<"all_reduce",
   let assemblyFormat =
       "$kind $inputs `on` $mesh custom<Axes>($axes) attr-dict `:` type($inputs)";
 }
-def Dist_AllGatherOp : Dist_Collective<"all_gather", (ins I64Attr:$dim)> {
+// Several tensors of one element type may be exchanged by one call (a bucket): output `i` is
+// made of input `i`, all along the same dimension.
+class Dist_BucketOp<string mnemonic, dag attrs>
+    : Dist_GroupOp<mnemonic, (ins Variadic<AnyStaticShapeTensor>:$inputs), attrs,
+                   (outs Variadic<AnyStaticShapeTensor>:$outputs)> {
+}
+
+def Dist_AllGatherOp : Dist_BucketOp<"all_gather", (ins I64Attr:$dim)> {
   let summary = "every rank gets all operands joined along a dimension";
   // rank 0: A            A B
   // rank 1: B     ->     A B
-  let assemblyFormat = "$input `dim` $dim `on` $mesh custom<Axes>($axes) attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$inputs `dim` $dim `on` $mesh custom<Axes>($axes) attr-dict `:` type($inputs) `->` type($outputs)";
 }
 def Dist_ReduceScatterOp
-    : Dist_Collective<"reduce_scatter", (ins Graph_ReduceKindAttr:$kind, I64Attr:$dim)> {
+    : Dist_BucketOp<"reduce_scatter", (ins Graph_ReduceKindAttr:$kind, I64Attr:$dim)> {
   let summary = "the reduction, of which every rank keeps its part along a dimension";
   // rank 0: A0 A1        A0+B0
   // rank 1: B0 B1   ->   A1+B1
-  let assemblyFormat = "$kind $input `dim` $dim `on` $mesh custom<Axes>($axes) attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$kind $inputs `dim` $dim `on` $mesh custom<Axes>($axes) attr-dict `:` type($inputs) `->` type($outputs)";
 }
 def Dist_AllToAllOp
     : Dist_Collective<"all_to_all", (ins I64Attr:$splitDim, I64Attr:$concatDim)> {

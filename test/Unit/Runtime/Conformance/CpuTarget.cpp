@@ -14,7 +14,16 @@ std::string readKernels() {
   return text.str();
 }
 
-dtc::rt::conformance::RegisterTarget cpu({"CPU", dtc::rt::createCpuPlatform, "kernels.so",
-                                          readKernels});
+using dtc::rt::CollectiveMoment;
+using dtc::rt::conformance::RegisterTarget;
+
+template <CollectiveMoment moment> std::unique_ptr<dtc::rt::Platform> create() {
+  return dtc::rt::createCpuPlatform(moment);
+}
+
+RegisterTarget atStart({"CPU", create<CollectiveMoment::Start>, "kernels.so", readKernels});
+RegisterTarget atWait({"CPUAtWait", create<CollectiveMoment::Wait>, "kernels.so", readKernels});
+RegisterTarget onThread({"CPUOnThread", create<CollectiveMoment::Thread>, "kernels.so",
+                         readKernels});
 
 } // namespace

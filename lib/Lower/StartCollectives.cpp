@@ -1,0 +1,104 @@
+#include "dtc/Dialect/Dist/StageOps.h"
+#include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Lower/Passes.h"
+#include "dtc/Target/LibraryRecords.h"
+
+using namespace mlir;
+
+namespace dtc::lower {
+#define GEN_PASS_DEF_STARTCOLLECTIVES
+#include "dtc/Lower/Passes.h.inc"
+
+namespace {
+
+bool mayStart(Operation *op) {
+  return isa<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
+             dist::PermuteOp>(op);
+}
+
+bool computes(Operation *op) {
+  return isa<exec::LaunchOp, exec::MatmulOp>(op) || target::isConv(op);
+}
+
+/// Starts what one function exchanges.
+class FunctionStarter {
+public:
+  explicit FunctionStarter(func::FuncOp function) : block(function.getBody().front()) {}
+
+  void run() {
+    SmallVector<Operation *> collectives;
+    for (Operation &op : block)
+      if (mayStart(&op))
+        collectives.push_back(&op);
+    // Collectives of a group come in one order on all its ranks: they share a queue.
+    if (!llvm::any_of(collectives, [&](Operation *op) { return hasCompany(op); }))
+      return;
+    for (Operation *op : llvm::reverse(collectives))
+      start(op);
+  }
+
+private:
+  /// The first op that reads a value or what views show of it.
+  Operation *firstReader(Value value) const {
+    Operation *first = nullptr;
+    for (Operation *user : value.getUsers()) {
+      Operation *reader = exec::isView(user) ? firstReader(user->getResult(0)) : user;
+      if (reader && (!first || reader->isBeforeInBlock(first)))
+        first = reader;
+    }
+    return first;
+  }
+
+  Operation *firstReader(Operation *op) const {
+    Operation *first = block.getTerminator();
+    for (Value result : op->getResults())
+      if (Operation *reader = firstReader(result); reader && reader->isBeforeInBlock(first))
+        first = reader;
+    return first;
+  }
+
+  /// Whether anything is computed between a collective and what reads its results.
+  bool hasCompany(Operation *op) const {
+    Operation *reader = firstReader(op);
+    for (Operation *next = op->getNextNode(); next != reader; next = next->getNextNode())
+      if (computes(next))
+        return true;
+    return false;
+  }
+
+  void start(Operation *op) {
+    Operation *reader = firstReader(op);
+    OpBuilder builder(reader);
+    op->setAttr(exec::ExecDialect::kQueue,
+                exec::QueueKindAttr::get(op->getContext(), exec::QueueKind::Collective));
+    for (Value result : op->getResults()) {
+      if (result.use_empty())
+        continue;
+      auto wait = exec::WaitOp::create(builder, op->getLoc(), result.getType(), result);
+      result.replaceAllUsesExcept(wait, wait);
+      moveViewsBefore(wait, reader);
+    }
+  }
+
+  /// What shows a value that is waited for comes behind the wait.
+  void moveViewsBefore(Value value, Operation *reader) {
+    for (Operation *user : llvm::make_early_inc_range(value.getUsers()))
+      if (exec::isView(user) && user->isBeforeInBlock(reader)) {
+        user->moveBefore(reader);
+        moveViewsBefore(user->getResult(0), reader);
+      }
+  }
+
+  Block &block;
+};
+
+struct StartCollectives : impl::StartCollectivesBase<StartCollectives> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal())
+        FunctionStarter(function).run();
+  }
+};
+
+} // namespace
+} // namespace dtc::lower

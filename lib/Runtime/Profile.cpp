@@ -1,0 +1,141 @@
+#include "dtc-rt/Profile.h"
+
+#include "dtc-rt/PackageFormat.h"
+#include "dtc-rt/PartialFiles.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+namespace dtc::rt {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+/// Some 6 MB a queue.
+constexpr size_t kMostSlices = 1 << 18;
+/// Of the trace: steps, and the queues behind them.
+constexpr int kStepThread = 0, kFirstQueue = 1;
+
+double microseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e3; }
+
+std::string textOf(const ordered_json &event) {
+  return event.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + ",\n";
+}
+
+std::string nameEvent(int rank, int thread, const char *kind, const std::string &name) {
+  return textOf(
+      {{"ph", "M"}, {"pid", rank}, {"tid", thread}, {"name", kind}, {"args", {{"name", name}}}});
+}
+
+std::string slice(int rank, int thread, const std::string &kind, const std::string &name,
+                  int64_t begin, int64_t end) {
+  return textOf({{"ph", "X"},
+                 {"pid", rank},
+                 {"tid", thread},
+                 {"ts", microseconds(begin)},
+                 {"dur", microseconds(end - begin)},
+                 {"name", name},
+                 {"cat", kind}});
+}
+
+/// Sends a text to rank 0, which gets it.
+Status sendText(Communicator &communicator, const std::string &text) {
+  uint64_t size = text.size();
+  SendBlock length{reinterpret_cast<const char *>(&size), sizeof(size)};
+  if (Status status = communicator.send(0, kRuntimeChannel, {&length, 1}); !status.isOk())
+    return status;
+  SendBlock block{text.data(), size};
+  return communicator.send(0, kRuntimeChannel, {&block, 1});
+}
+
+Status receiveText(Communicator &communicator, int from, std::string &text) {
+  uint64_t size = 0;
+  ReceiveBlock length{reinterpret_cast<char *>(&size), sizeof(size)};
+  if (Status status = communicator.receive(from, kRuntimeChannel, {&length, 1}); !status.isOk())
+    return status;
+  text.resize(size);
+  ReceiveBlock block{text.data(), size};
+  return communicator.receive(from, kRuntimeChannel, {&block, 1});
+}
+
+Status writeFile(const std::string &path, const std::string &events) {
+  removeAbandonedPartials(path);
+  std::string partial = path + kPartialSuffix + std::to_string(::getpid());
+  std::ofstream out(partial, std::ios::binary);
+  // The last event has no comma behind it.
+  out << "{\"traceEvents\":[\n"
+      << std::string_view(events).substr(0, events.size() - std::min<size_t>(events.size(), 2))
+      << "\n]}\n";
+  out.close();
+  std::error_code error;
+  if (out)
+    std::filesystem::rename(partial, path, error);
+  if (out && !error)
+    return Status::ok();
+  std::error_code ignored;
+  std::filesystem::remove(partial, ignored);
+  return failed("cannot write the profile").in(path);
+}
+
+} // namespace
+
+void QueueProfile::add(uint32_t operation, int64_t begin, int64_t end) {
+  if (slices.size() < kMostSlices)
+    slices.push_back({operation, begin, end});
+  else
+    isFull = true;
+}
+
+int64_t Profile::now() {
+  auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+}
+
+QueueProfile &Profile::addQueue(const std::string &name) {
+  return *queues.emplace_back(std::make_unique<QueueProfile>(name));
+}
+
+uint32_t Profile::addOperation(const std::string &kind, const std::string &name) {
+  operations.push_back({kind, name});
+  return static_cast<uint32_t>(operations.size() - 1);
+}
+
+std::string Profile::events(int rank) const {
+  std::string text = nameEvent(rank, kStepThread, "process_name", "rank " + std::to_string(rank)) +
+                     nameEvent(rank, kStepThread, "thread_name", "steps");
+  for (const Step &step : steps)
+    text += slice(rank, kStepThread, "step", "step " + std::to_string(step.number), step.begin,
+                  step.end);
+  for (size_t i = 0; i < queues.size(); ++i) {
+    int thread = kFirstQueue + static_cast<int>(i);
+    const QueueProfile &queue = *queues[i];
+    text += nameEvent(rank, thread, "thread_name",
+                      queue.name + (queue.isFull ? " (not all of the run)" : ""));
+    for (const QueueProfile::Slice &one : queue.slices)
+      text += slice(rank, thread, operations[one.operation].kind, operations[one.operation].name,
+                    one.begin, one.end);
+  }
+  return text;
+}
+
+Status Profile::write(Communicator &communicator, const std::string &path) const {
+  std::string text = events(communicator.rank());
+  if (communicator.rank() != 0)
+    return sendText(communicator, text);
+  for (int rank = 1; rank < communicator.worldSize(); ++rank) {
+    std::string theirs;
+    if (Status status = receiveText(communicator, rank, theirs); !status.isOk())
+      return status;
+    text += theirs;
+  }
+  return writeFile(path, text);
+}
+
+} // namespace dtc::rt

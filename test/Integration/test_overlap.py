@@ -1,0 +1,63 @@
+"""Collectives that are started before their results are needed: carried out at their start, when they are waited
+for, or on another thread, with the same bits."""
+
+import json
+import math
+
+import pytest
+
+from conftest import MODELS, call, check_call
+
+
+def compiled(tmp_path, devices, plan, *flags):
+    check_call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", devices, "--target", "cpu", "--cluster", "cpu",
+               "--plan", plan, "--loss", "cross_entropy", "--global-batch", 8, *flags, "-o", tmp_path / "m.dtc")
+    return tmp_path / "m.dtc"
+
+
+def run(artifact, moment, monkeypatch, *flags):
+    monkeypatch.setenv("DTC_COLLECTIVES", moment)
+    log, weights = (artifact.with_suffix(suffix) for suffix in (".jsonl", ".safetensors"))
+    check_call("dtc-run", artifact, "--data", MODELS / "text.bin", "--steps", 4, "--log", log, "--save-weights", weights,
+               *flags)
+    steps = [json.loads(line) for line in log.read_text().splitlines()]
+    return [(step["loss"], step["grad_norm"]) for step in steps], weights.read_bytes()
+
+
+@pytest.mark.parametrize("devices,plan", [
+    (2, "dp=2,zero=2,micro_batch=2"),
+    (4, "dp=2,tp=2,zero=3,micro_batch=2"),
+    (4, "pp=2,dp=2,zero=3,schedule=1f1b,micro_batch=1"),
+    (2, "tp=2"),
+])
+def test_moments_agree_bitwise(tmp_path, monkeypatch, devices, plan):
+    artifact = compiled(tmp_path, devices, plan, "--clip-grad-norm", 0.5)
+    expected = run(artifact, "start", monkeypatch)
+    for moment, flags in [("wait", []), ("thread", []), ("thread", ["--processes"])]:
+        assert run(artifact, moment, monkeypatch, *flags) == expected, (moment, flags)
+
+
+def inspected(artifact):
+    return json.loads(check_call("dtc", "inspect", artifact, "--json").out)
+
+
+def test_blocks_are_gathered_and_scattered_together(tmp_path):
+    """Embeddings, two layers and the last norm: a gather of each in both directions, one scatter each."""
+    facts = inspected(compiled(tmp_path, 2, "dp=2,zero=3,micro_batch=4"))
+    assert facts["collectives"]["all_gather"] == 8
+    assert facts["collectives"]["reduce_scatter"] == 4
+    # Parameters arrive while another block computes.
+    gathered = facts["in_flight"]["all_gather"]
+    assert gathered["calls"] >= 6
+    whole = sum(4 * math.prod(parameter["shape"]) for parameter in facts["parameters"])
+    assert whole < gathered["bytes"] < 2 * whole
+    assert facts["in_flight"]["reduce_scatter"]["calls"] >= 3
+    counts = inspected(compiled(tmp_path, 2, "dp=2,zero=1"))["collectives"]
+    assert counts["all_gather"] == counts["reduce_scatter"] == 1
+
+
+def test_unknown_moment_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("DTC_COLLECTIVES", "later")
+    outcome = call("dtc-run", compiled(tmp_path, 2, "dp=2"), "--data", MODELS / "text.bin", "--steps", 1)
+    assert outcome.code == 2
+    assert "DTC_COLLECTIVES must be start, wait or thread: later" in outcome.error_line()

@@ -1,0 +1,63 @@
+"""`dtc-run --profile` and `dtc inspect --compare`: what ranks did, beside what was predicted."""
+
+import json
+
+import pytest
+
+from conftest import MODELS, call, check_call
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory):
+    path = tmp_path_factory.mktemp("profile") / "m.dtc"
+    check_call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", 2, "--target", "cpu", "--cluster", "cpu", "--plan",
+               "dp=2,zero=3,micro_batch=4", "--loss", "cross_entropy", "--global-batch", 8, "-o", path)
+    return path
+
+
+@pytest.mark.parametrize("flags", [[], ["--processes"]])
+def test_every_instruction_of_every_rank(artifact, tmp_path, flags):
+    trace = tmp_path / "run.json"
+    check_call("dtc-run", artifact, "--data", MODELS / "text.bin", "--steps", 3, "--profile", trace, *flags)
+    slices = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    facts = json.loads(check_call("dtc", "inspect", artifact, "--json").out)
+    for rank in (0, 1):
+        own = [event for event in slices if event["pid"] == rank]
+        steps = [event for event in own if event["cat"] == "step"]
+        assert [step["name"] for step in steps] == ["step 1", "step 2", "step 3"]
+        for kind, count in facts["collectives"].items():
+            assert sum(event["cat"] == kind for event in own) == 3 * count, kind
+        assert sum(event["cat"] == "matmul" for event in own) == 3 * facts["library_calls"]["matmul"]
+        begin, end = steps[0]["ts"], steps[-1]["ts"] + steps[-1]["dur"]
+        assert all(begin <= event["ts"] and event["ts"] + event["dur"] <= end + 1 for event in own)
+
+
+def test_a_run_is_laid_over_the_prediction(artifact, tmp_path):
+    trace = tmp_path / "run.json"
+    check_call("dtc-run", artifact, "--data", MODELS / "text.bin", "--steps", 3, "--profile", trace)
+    both = json.loads(check_call("dtc", "inspect", artifact, "--compare", trace, "--json").out)
+    predicted, measured = both["predicted"], both["measured"]
+    for facts in (predicted, measured):
+        parts = facts["computing_s"] + facts["exposed_communication_s"] + facts["waiting_s"]
+        assert parts == pytest.approx(facts["step_time_s"], rel=1e-6)
+        assert facts["computing_s"] > 0
+    assert measured["kinds"]["all_gather"]["calls"] == 8
+    text = check_call("dtc", "inspect", artifact, "--compare", trace).out
+    assert text.splitlines()[0].split() == ["a", "step", "and", "rank", "predicted", "measured"]
+
+
+@pytest.mark.parametrize("text,why", [("{", "is not JSON"), ("{}", "no list traceEvents"),
+                                      ('{"traceEvents": [{"ph": "X"}]}', "an event that dtc-run doesn't write"),
+                                      ('{"traceEvents": []}', "has no steps")])
+def test_what_is_no_profile_is_refused(artifact, tmp_path, text, why):
+    trace = tmp_path / "run.json"
+    trace.write_text(text)
+    outcome = call("dtc", "inspect", artifact, "--compare", trace)
+    assert outcome.code == 3
+    assert str(trace) in outcome.error_line() and why in outcome.error_line()
+
+
+def test_profile_writes_over_nothing_that_is_read(artifact):
+    outcome = call("dtc-run", artifact, "--data", MODELS / "text.bin", "--steps", 1, "--profile", MODELS / "text.bin")
+    assert outcome.code == 2
+    assert "would write over" in outcome.error_line()
