@@ -102,6 +102,7 @@ Outcome<Partitioned> partition(const Options &options, Planned planned) {
   std::vector<std::string> parameters = parametersOf(planned.module());
   schedule::ScheduleShape shape = plan::scheduleShape(planned.search.plan.degrees);
   pipelines::PartitionPipeline asked;
+  asked.options.regather = planned.search.plan.degrees.regather;
   asked.splitBackward = schedule::describe(shape.kind).splitsBackward();
   if (failed(pipelines::run(planned.module(), asked)))
     return ExitCode::Failed;

@@ -6,17 +6,19 @@ using namespace dtc::sharding;
 
 namespace dtc::partition {
 
-void Localizer::define(Value value, const Sharding *sharding, Value local) {
-  layouts[value].push_back({sharding, local});
+void Localizer::define(Value value, const Sharding *sharding, Value local, bool gathered) {
+  layouts[value].push_back({sharding, local, gathered});
 }
 
 const Layout *Localizer::find(Value value, const Sharding &sharding) const {
   auto it = layouts.find(value);
   if (it == layouts.end())
     return nullptr;
-  const auto *layout = llvm::find_if(
-      it->second, [&](const Layout &layout) { return *layout.sharding == sharding; });
-  return layout == it->second.end() ? nullptr : layout;
+  const Layout *found = nullptr;
+  for (const Layout &layout : it->second)
+    if (*layout.sharding == sharding && (!found || found->gathered))
+      found = &layout;
+  return found;
 }
 
 const Layout &Localizer::current(Value value) const {
@@ -34,36 +36,54 @@ bool Localizer::isPendingSum(Value value, AxisId axis) const {
   });
 }
 
-FailureOr<Value> Localizer::fetch(OpBuilder &builder, Value value, const Sharding &target,
-                                  Operation *user) {
-  if (const Layout *layout = find(value, target))
-    return layout->local;
-  if (rebuild(builder, value, target))
-    return find(value, target)->local;
+std::optional<Localizer::Way> Localizer::cheapestWay(Value value, const Sharding &target,
+                                                     bool again) const {
   auto type = cast<RankedTensorType>(value.getType());
-  std::optional<std::vector<ReshardStep>> best;
-  Layout source;
+  std::optional<Way> best;
   int64_t bestBytes = 0;
-  for (const Layout &layout : layouts[value]) {
+  for (const Layout &layout : layouts.find(value)->second) {
     auto steps = reshard(*layout.sharding, target, mesh.mesh);
-    if (!steps)
+    if (!steps || (again && layout.gathered))
       continue;
     int64_t bytes = communicatedBytes(*steps, *layout.sharding, type, mesh.mesh);
     if (best && bytes >= bestBytes)
       continue;
-    best = std::move(steps);
-    source = layout;
+    best = {layout, std::move(*steps)};
     bestBytes = bytes;
   }
-  if (!best)
+  return best;
+}
+
+/// What is computed again stands for the forward pass.
+static bool isBackward(Operation *op) {
+  auto mark = op->getAttrOfType<graph::BackwardAttr>(graph::GraphDialect::kBackward);
+  return mark && mark.getKind() != graph::BackwardKind::Recompute;
+}
+
+FailureOr<Value> Localizer::fetch(OpBuilder &builder, Value value, const Sharding &target,
+                                  Operation *user) {
+  bool again = regather && isBackward(user);
+  const Layout *known = find(value, target);
+  if (known && !(again && known->gathered))
+    return known->local;
+  if (!known && rebuild(builder, value, target))
+    return find(value, target)->local;
+  std::optional<Way> way = cheapestWay(value, target, again);
+  if (!way)
     return user->emitOpError("cannot take an operand that is there as ")
            << current(value).sharding->str(mesh.mesh) << " in the form "
            << target.str(mesh.mesh);
-  for (const ReshardStep &step : *best) {
+  Layout source = way->from;
+  if (known) // nobody shall find that this was gathered before
+    source.local =
+        graph::BarrierOp::create(builder, value.getLoc(), source.local.getType(), source.local);
+  auto type = cast<RankedTensorType>(value.getType());
+  for (const ReshardStep &step : way->steps) {
     Value local = emitStep(builder, value.getLoc(), mesh, type, source.local, *source.sharding,
                            step);
-    source = {pool.keep(step.after), local};
-    define(value, source.sharding, local);
+    bool gathered = source.gathered || (step.kind == StepKind::AllGather && !isBackward(user));
+    source = {pool.keep(step.after), local, gathered};
+    define(value, source.sharding, local, gathered);
   }
   return source.local;
 }

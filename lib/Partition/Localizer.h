@@ -9,6 +9,7 @@ namespace dtc::partition {
 struct Layout {
   const sharding::TensorSharding *sharding = nullptr; ///< in the localizer's pool
   mlir::Value local;
+  bool gathered = false; ///< from parts, for the forward pass
 };
 
 /// Goes through a function's ops in order and builds each on its shards, in a
@@ -16,8 +17,9 @@ struct Layout {
 /// then: they tell the global types and how a value can be built again.
 class Localizer {
 public:
-  Localizer(mlir::func::FuncOp func, const NamedMesh &mesh)
-      : func(func), mesh(mesh), forms(mesh, pool) {}
+  /// `regather`: what the forward pass gathered is gathered again for the backward pass.
+  Localizer(mlir::func::FuncOp func, const NamedMesh &mesh, bool regather)
+      : func(func), mesh(mesh), regather(regather), forms(mesh, pool) {}
 
   /// Arguments have the layout that their dist.sharding says, results get one.
   mlir::LogicalResult run();
@@ -57,8 +59,16 @@ private:
                                         mlir::BlockArgument accumulator);
 
   // Layouts (Layouts.cpp).
-  void define(mlir::Value value, const Sharding *sharding, mlir::Value local);
+  void define(mlir::Value value, const Sharding *sharding, mlir::Value local,
+              bool gathered = false);
+  /// One that was gathered for the forward pass only where there is no other.
   const Layout *find(mlir::Value value, const Sharding &sharding) const;
+  /// The cheapest reshard from the forms in which a value is there; `again`: but the gathered ones.
+  struct Way {
+    Layout from;
+    std::vector<sharding::ReshardStep> steps;
+  };
+  std::optional<Way> cheapestWay(mlir::Value value, const Sharding &target, bool again) const;
   /// The layout that ops follow: a complete one rather than a pending one.
   const Layout &current(mlir::Value value) const;
   bool isPendingSum(mlir::Value value, sharding::AxisId axis) const;
@@ -71,6 +81,7 @@ private:
 
   mlir::func::FuncOp func;
   const NamedMesh &mesh;
+  bool regather;
   ShardingPool pool;
   OpForms forms;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Layout, 2>> layouts;

@@ -66,7 +66,7 @@ LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
   for (func::FuncOp func : functions) {
     for (func::FuncOp producer : producers)
       adoptResults(func, producer);
-    if (failed(Localizer(func, *mesh).run()))
+    if (failed(Localizer(func, *mesh, options.regather).run()))
       return failure();
     if (returnsSums(func))
       producers.push_back(func);

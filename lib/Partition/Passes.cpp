@@ -13,7 +13,7 @@ struct PartitionModule : impl::PartitionModuleBase<PartitionModule> {
   using PartitionModuleBase::PartitionModuleBase;
 
   void runOnOperation() override {
-    if (failed(partition(getOperation(), {.bucketBytes = bucketBytes})))
+    if (failed(partition(getOperation(), {.bucketBytes = bucketBytes, .regather = regather})))
       signalPassFailure();
   }
 };

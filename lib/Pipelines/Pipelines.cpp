@@ -60,7 +60,8 @@ void build(OpPassManager &passes, const PartitionPipeline &options) {
   passes.addPass(stages::createCutStages());
   passes.addPass(std::make_unique<OnRanks>([options](OpPassManager &ofRank, int64_t, bool isCut) {
     ofRank.addPass(partition::createRecomputeBlocks());
-    ofRank.addPass(partition::createPartitionModule({options.options.bucketBytes}));
+    ofRank.addPass(
+        partition::createPartitionModule({options.options.bucketBytes, options.options.regather}));
     ofRank.addPass(partition::createVerifyPartition());
     if (isCut)
       ofRank.addPass(stages::createSplitPasses({.splitBackward = options.splitBackward}));
@@ -97,9 +98,10 @@ struct RaiseFlags : PassPipelineOptions<RaiseFlags> {
 struct PartitionFlags : PassPipelineOptions<PartitionFlags> {
   Option<int64_t> bucketBytes{*this, "bucket-bytes",
                               llvm::cl::init(partition::PartitionOptions().bucketBytes)};
+  Option<bool> regather{*this, "regather", llvm::cl::init(partition::PartitionOptions().regather)};
   Option<bool> splitBackward{*this, "split-backward",
                              llvm::cl::init(PartitionPipeline().splitBackward)};
-  PartitionPipeline values() const { return {{bucketBytes}, splitBackward}; }
+  PartitionPipeline values() const { return {{bucketBytes, regather}, splitBackward}; }
 };
 
 struct ScheduleFlags : PassPipelineOptions<ScheduleFlags> {

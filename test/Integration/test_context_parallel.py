@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 
 from conftest import MODELS, check_call, compare_steps, reference
 from test_cuda import CUDA, emulator  # noqa: F401 (a fixture that applies by itself)
-from test_memory import check_prediction
+from test_memory import arena_bytes, check_prediction
 
 FLAGS = ["--loss", "cross_entropy", "--global-batch", 8]
 
@@ -26,6 +26,10 @@ PLANS = [
     ("bart", "adamw", 2, "cp=2"),       # keys of another sequence
     ("t5", "sgd", 4, "cp=4"),           # biases by distance
     ("qwen2", "adamw", 4, "cp=4"),
+    ("gpt2", "adamw", 4, "dp=2,cp=2,cp_by=heads,zero=1"),
+    ("llama", "adamw", 4, "cp=2,tp=2,cp_by=heads"),  # keys have a head on each rank of tp, so queries' are exchanged
+    ("t5", "sgd", 2, "cp=2,cp_by=heads"),
+    ("llama", "adamw", 4, "cp=2,tp=2,sp=on,regather=on"),
 ]
 
 
@@ -50,7 +54,8 @@ def test_bf16(trainer):
 
 @pytest.mark.parametrize("model,plan", [
     ("gpt2", "cp=2,tp=2"), ("llama", "cp=2,dp=2,zero=3"), ("bert", "cp=4"), ("t5", "cp=2,tp=2"), ("bart", "cp=4"),
-    ("gpt2_mask", "cp=2,dp=2"), ("gpt2", "cp=2,dp=2,recompute=full")])
+    ("gpt2_mask", "cp=2,dp=2"), ("gpt2", "cp=2,dp=2,recompute=full"), ("bart", "cp=4,cp_by=heads"),
+    ("llama", "cp=2,tp=2,cp_by=heads,regather=on")])
 def test_ranks_compute_what_one_computes(tmp_path, model, plan):
     """Every gradient and one update, by the reference interpreter."""
     outcome = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--devices", 4, *FLAGS, "--plan", plan,
@@ -60,25 +65,45 @@ def test_ranks_compute_what_one_computes(tmp_path, model, plan):
 
 @pytest.mark.parametrize("model,devices,plan,precision", [
     ("gpt2", 4, "dp=2,cp=2,zero=1,micro_batch=1", "fp32"), ("llama", 4, "tp=2,cp=2", "bf16"), ("bert", 2, "cp=2", "fp32"),
-    ("t5", 2, "cp=2", "fp32"), ("gpt2", 2, "cp=2,recompute=selective", "fp32")])
+    ("t5", 2, "cp=2", "fp32"), ("gpt2", 2, "cp=2,cp_by=heads", "fp32"), ("llama", 2, "cp=2,regather=on", "fp32"),
+    ("gpt2", 2, "cp=2,recompute=selective", "fp32")])
 def test_memory_is_what_was_predicted(model, devices, plan, precision):
     check_prediction(MODELS / f"{model}.onnx", "--devices", devices, "--target", "cpu", "--plan", plan, *FLAGS,
                      "--precision", precision)
 
 
 @pytest.mark.parametrize("model,plan", [
-    ("gpt2", "cp=2"), ("llama", "cp=2,recompute=selective"), ("llama", "cp=2,recompute=full")])
+    ("gpt2", "cp=2"), ("llama", "cp=2,recompute=selective"), ("llama", "cp=2,recompute=full"),
+    ("gpt2", "cp=2,cp_by=heads"), ("gpt2", "cp=2,regather=on"), ("gpt2", "tp=2,sp=on,regather=on")])
 def test_what_is_priced_is_what_is_sent(tmp_path, model, plan):
-    """Keys and values are gathered, and their gradients summed up in parts."""
+    """Keys and values are gathered, and their gradients summed up in parts. Heads of queries, keys, values and results are
+    exchanged in both passes of two layers. What is gathered again is gathered in both passes."""
     arguments = [MODELS / f"{model}.onnx", "--devices", 2, "--cluster", "cpu", *FLAGS, "--plan", plan]
     check_call("dtc", "compile", *arguments, "-o", tmp_path / "model.dtc")
     sent = json.loads(check_call("dtc", "inspect", tmp_path / "model.dtc", "--json").out)["collectives"]
     priced = dict.fromkeys(sent, 0)
     for use in json.loads(check_call("dtc", "plan", *arguments, "--json").out)["collectives"]:
         priced[use["kind"]] += use["count"]
-    priced["all_reduce"] += 1  # how many targets count
+    priced["all_reduce"] += "cp" in plan  # how many targets count
     assert sent == priced
-    assert sent["all_gather"] >= 4 and sent["reduce_scatter"] >= 4
+    if "heads" in plan:
+        assert (sent["all_to_all"], sent["all_gather"], sent["reduce_scatter"]) == (16, 1, 0)  # 1: of positions' gradient
+    else:
+        assert sent["all_gather"] >= (4 if plan == "cp=2" else 8) and sent["reduce_scatter"] >= 4
+
+
+@pytest.mark.parametrize("plan", ["cp=2", "tp=2,sp=on"])
+def test_what_is_gathered_again_is_not_kept(plan):
+    flags = [MODELS / "llama.onnx", "--devices", 2, "--target", "cpu", *FLAGS]
+    kept, again = (arena_bytes(*flags, "--plan", f"{plan},regather={value}") for value in ("off", "on"))
+    assert again < 0.97 * kept
+
+
+def test_heads_that_cannot_be_divided(tmp_path):
+    """Four ranks and two heads of keys with two of queries each: keys and values are gathered."""
+    outcome = check_call("dtc", "compile", MODELS / "llama.onnx", "--devices", 4, *FLAGS, "--plan", "cp=4,cp_by=heads",
+                         "--emit", "partition")
+    assert "dist.all_to_all" not in outcome.out and "dist.all_gather" in outcome.out
 
 
 def trained(tmp_path, plan: str, devices: int, *flags: object) -> tuple[list, dict]:

@@ -32,6 +32,8 @@ namespace dtc::partition {
 struct PartitionOptions {
   /// Pending reductions are packed into calls of about this many bytes.
   int64_t bucketBytes = 25 << 20;
+  /// What the forward pass gathered is gathered again for the backward pass, instead of kept.
+  bool regather = false;
 };
 
 /// Rewrites every function of a module with one dist.mesh. Afterwards the

@@ -21,7 +21,9 @@ def PartitionModule : Pass<"dtc-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::dtc::dist::DistDialect"];
   let options = [Option<"bucketBytes", "bucket-bytes", "int64_t",
                         "::dtc::partition::PartitionOptions().bucketBytes",
-                        "size up to which reductions are packed">];
+                        "size up to which reductions are packed">,
+                 Option<"regather", "regather", "bool", "false",
+                        "gather again for the backward pass instead of keeping">];
 }
 
 def RecomputeBlocks : Pass<"dtc-recompute", "::mlir::ModuleOp"> {

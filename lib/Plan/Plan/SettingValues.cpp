@@ -12,6 +12,8 @@ static const Names<Offload> offloadNames = {{Offload::None, "none"},
                                             {Offload::Optimizer, "optimizer"}};
 static const Names<TensorWeights> tensorWeightsNames = {{TensorWeights::Any, "any"},
                                                         {TensorWeights::Split, "split"}};
+static const Names<ContextExchange> contextExchangeNames = {{ContextExchange::Keys, "keys"},
+                                                            {ContextExchange::Heads, "heads"}};
 
 template <typename Word> static const char *nameOf(const Names<Word> &names, Word word) {
   for (auto [known, name] : names)
@@ -31,6 +33,7 @@ static std::optional<Word> fromName(const Names<Word> &names, const std::string 
 const char *name(Recompute kind) { return nameOf(recomputeNames, kind); }
 const char *name(Offload kind) { return nameOf(offloadNames, kind); }
 const char *name(TensorWeights kind) { return nameOf(tensorWeightsNames, kind); }
+const char *name(ContextExchange kind) { return nameOf(contextExchangeNames, kind); }
 std::optional<Recompute> recomputeFromName(const std::string &text) {
   return fromName(recomputeNames, text);
 }
@@ -39,6 +42,9 @@ std::optional<Offload> offloadFromName(const std::string &text) {
 }
 std::optional<TensorWeights> tensorWeightsFromName(const std::string &text) {
   return fromName(tensorWeightsNames, text);
+}
+std::optional<ContextExchange> contextExchangeFromName(const std::string &text) {
+  return fromName(contextExchangeNames, text);
 }
 
 //===-- values in words ---------------------------------------------------===//
@@ -173,6 +179,7 @@ static std::string expected(ScheduleKind) { return wordsOf(schedule::allSchedule
 static std::string expected(Recompute) { return wordsOf(recomputeNames); }
 static std::string expected(Offload) { return wordsOf(offloadNames); }
 static std::string expected(TensorWeights) { return wordsOf(tensorWeightsNames); }
+static std::string expected(ContextExchange) { return wordsOf(contextExchangeNames); }
 static std::string expected(bool) { return "on|off"; }
 static std::string expected(std::integral auto) { return "a positive integer"; }
 static std::string expected(const AxisOrder &) {

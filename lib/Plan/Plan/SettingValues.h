@@ -29,6 +29,9 @@ template <> inline std::optional<Offload> fromText(const std::string &text) {
 template <> inline std::optional<TensorWeights> fromText(const std::string &text) {
   return tensorWeightsFromName(text);
 }
+template <> inline std::optional<ContextExchange> fromText(const std::string &text) {
+  return contextExchangeFromName(text);
+}
 template <> inline std::optional<AxisOrder> fromText(const std::string &text) {
   return orderFromName(text);
 }

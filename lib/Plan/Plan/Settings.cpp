@@ -108,6 +108,26 @@ static std::vector<Setting> meshSettings() {
          return "Sequence parallel: what tensor parallelism would leave whole (norms, residual "
                 "sums) is split along the sequence, which saves memory";
        }},
+      {.name = "regather",
+       .member = Member<bool>{&Degrees::regather, &Spec::regather},
+       .effort = Effort::Memory,
+       .topic = Topic::Memory,
+       .said = Said::IfSet,
+       .isDecided = [](const Degrees &d) { return d.regather; },
+       .about = [](const Degrees &, const SentenceFacts &) -> std::string {
+         return "What ranks gather of activations isn't kept for the backward pass, which gathers "
+                "it again: less memory, more communication";
+       }},
+      {.name = "cp_by",
+       .member = Member<ContextExchange>{&Degrees::contextExchange, &Spec::contextExchange},
+       .effort = Effort::Placement,
+       .topic = Topic::Tokens,
+       .said = Said::IfSet,
+       .isDecided = [](const Degrees &d) { return d.contextExchange == ContextExchange::Heads; },
+       .about = [](const Degrees &, const SentenceFacts &) -> std::string {
+         return "For attention, ranks that share a sequence exchange tokens for heads, where "
+                "these can be divided, instead of gathering keys and values";
+       }},
       {.name = "tp_weights",
        .member = Member<TensorWeights>{&Degrees::tensorWeights, &Spec::tensorWeights},
        .effort = Effort::Placement,

@@ -103,12 +103,12 @@ RankExecution::Copy RankExecution::reshard(ValueId id, const Copy &from, const T
 }
 
 /// The copy of a value in a layout; made on first use, from then on shared.
-/// Where software keeps parts alone, the backward pass gathers them once more.
+/// Where a plan or software keeps parts alone, the backward pass gathers them once more.
 RankExecution::Copy &RankExecution::bring(ValueId value, const TensorSharding &layout,
                                           OpId reader) {
   std::vector<Copy> &known = copies[value];
   bool backward = reader >= 0 && problem.ops[reader].backward.has_value();
-  bool again = backward && model.getCluster().software.gathersAgain;
+  bool again = backward && (plan.degrees.regather || model.getCluster().software.gathersAgain);
   for (Copy &copy : known)
     if (copy.layout == layout && !(again && copy.gathered))
       return copy;

@@ -13,7 +13,7 @@ namespace {
 class Replay {
 public:
   Replay(RankExecution &execution, const Problem &problem, const Block &block, Recompute kind)
-      : execution(execution), problem(problem), block(block), kind(kind) {
+      : execution(execution), block(block), kind(kind) {
     for (const ExecutionStep &step : execution.steps)
       if (step.saved >= 0 && problem.ops[step.op].kind == OpKind::Attention)
         selected.insert(step.op);
@@ -51,7 +51,6 @@ private:
   }
 
   RankExecution &execution;
-  const Problem &problem;
   const Block &block;
   Recompute kind;
   std::set<OpId> selected; ///< attention that keeps something inside

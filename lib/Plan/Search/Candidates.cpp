@@ -276,6 +276,8 @@ std::string Enumeration::cannotShare(const Degrees &degrees) {
 /// where these can't.
 bool Enumeration::shares(Degrees &degrees) {
   degrees.tensorWeights = spec.tensorWeights.value_or(TensorWeights::Any);
+  degrees.contextExchange = spec.contextExchange.value_or(ContextExchange::Keys);
+  degrees.regather = spec.regather.value_or(false);
   degrees.zeroGroup = spec.zeroGroup.value_or(0);
   int64_t most = 1;
   for (size_t group = 0; group < groupCount(degrees); ++group)

@@ -360,6 +360,8 @@ ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees, const Stri
   Degrees inside;
   inside.tp = degrees.tp;
   inside.tensorWeights = degrees.tensorWeights;
+  inside.contextExchange = degrees.contextExchange;
+  inside.regather = degrees.regather;
   inside.ep = degrees.ep;
   inside.cp = degrees.cp;
   inside.microBatch = degrees.microBatch;
@@ -367,8 +369,8 @@ ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees, const Stri
                         weighedMicrobatches(problem, degrees, devices)};
   if (strides != stridesOf(inside))
     options.strides = strides;
-  return {{degrees.tp, degrees.tensorWeights, degrees.ep, degrees.cp, degrees.microBatch, joined,
-           variant},
+  return {{degrees.tp, degrees.tensorWeights, degrees.contextExchange, degrees.regather, degrees.ep,
+           degrees.cp, degrees.microBatch, joined, variant},
           inside,
           options};
 }

@@ -16,11 +16,12 @@ using sharding::TensorSharding;
 
 Choices::Choices(const Problem &problem, const ProblemFacts &facts, const OpBundles &bundles,
                  const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work,
-                 std::optional<bool> sequenceParallel, TensorWeights weights)
+                 std::optional<bool> sequenceParallel, TensorWeights weights,
+                 ContextExchange contextExchange)
     : problem(problem), facts(facts), bundles(bundles), mesh(mesh), layouts(layouts), work(work),
-      sequenceParallel(sequenceParallel), weights(weights), dataAxes(mesh.ofDegree("dp")),
-      expertAxes(mesh.ofDegree("ep")), sequenceAxes(mesh.ofDegree("cp")),
-      tensorAxes(mesh.ofDegree("tp")) {}
+      sequenceParallel(sequenceParallel), weights(weights), contextExchange(contextExchange),
+      dataAxes(mesh.ofDegree("dp")), expertAxes(mesh.ofDegree("ep")),
+      sequenceAxes(mesh.ofDegree("cp")), tensorAxes(mesh.ofDegree("tp")) {}
 
 TensorSharding Choices::batchLayout(ValueId value) const {
   TensorSharding result = TensorSharding::replicated(problem.values[value].shape.size());
@@ -38,7 +39,7 @@ TensorSharding Choices::batchLayout(ValueId value) const {
 }
 
 /// The part of the choice that data, expert and context parallelism fix.
-OpSharding Choices::base(OpId id, bool acrossExperts) const {
+OpSharding Choices::base(OpId id, Across across) const {
   const Op &op = problem.ops[id];
   OpSharding result{std::vector<AxisList>(op.rule->factors.size()), {}};
   auto split = [&](const AxisList &axes, FactorId factor, int linearSet) {
@@ -52,8 +53,9 @@ OpSharding Choices::base(OpId id, bool acrossExperts) const {
   };
   split(dataAxes, facts.batchFactor[id], facts.batchLinear[id]);
   // Rows are in the order of the sequence's parts first.
-  split(sequenceAxes, facts.sequenceSplit[id], facts.sequenceLinear[id]);
-  if (acrossExperts)
+  if (across != Across::Heads)
+    split(sequenceAxes, facts.sequenceSplit[id], facts.sequenceLinear[id]);
+  if (across == Across::Experts)
     split(expertAxes, bundles.experts.factor[id], -1);
   else if (!facts.isStatic[id] || bundles.experts.factor[id] < 0) // whole, it has a part for either
     split(expertAxes, facts.batchFactor[id], facts.batchLinear[id]);
@@ -193,15 +195,40 @@ static bool maySplitExperts(const Op &op, FactorId factor) {
                          op.rule->factors[factor].kind == FactorKind::Reduction);
 }
 
+/// Attention whose heads are split over cp, behind tp: those of keys or, where these are too few,
+/// the queries of each. None where heads can't be divided so.
+std::vector<Choices::Assignment> Choices::acrossHeads(const OpBundle &bundle) const {
+  OpId id = bundle.ops[0];
+  const Op &op = problem.ops[id];
+  std::vector<Assignment> result, all;
+  if (contextExchange == ContextExchange::Keys || op.kind != OpKind::Attention ||
+      facts.isStatic[id] || op.rule->operands[0].size() != 4)
+    return result;
+  assignTensor(bundle, {base(id, Across::Heads), {}}, all);
+  for (const Assignment &assignment : all)
+    for (FactorId heads : op.rule->operands[0][2]) {
+      Assignment split = assignment;
+      AxisList &axes = split.first.factors[heads];
+      axes.insert(axes.end(), sequenceAxes.begin(), sequenceAxes.end());
+      if (!sharding::check(op.rule, split.first, mesh).empty())
+        continue;
+      result.push_back(std::move(split));
+      break;
+    }
+  return result;
+}
+
 std::vector<Choices::Assignment> Choices::enumerate(const OpBundle &bundle) const {
   OpId id = bundle.ops[0];
   const Op &op = problem.ops[id];
   std::vector<Assignment> all;
-  if (expertAxes.empty() || !bundles.experts.runs[id])
-    assignTensor(bundle, {base(id, false), {}}, all);
+  if (!sequenceAxes.empty())
+    all = acrossHeads(bundle);
+  if (all.empty() && (expertAxes.empty() || !bundles.experts.runs[id]))
+    assignTensor(bundle, {base(id, Across::Batch), {}}, all);
   if (!expertAxes.empty() && !facts.isStatic[id] &&
       maySplitExperts(op, bundles.experts.factor[id]))
-    assignTensor(bundle, {base(id, true), {}}, all);
+    assignTensor(bundle, {base(id, Across::Experts), {}}, all);
   std::erase_if(all, [&](Assignment &assignment) {
     std::sort(assignment.first.pending.begin(), assignment.first.pending.end());
     const std::vector<FactorId> &sequence = facts.sequenceFactors[id];

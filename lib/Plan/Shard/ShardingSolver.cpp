@@ -94,7 +94,7 @@ ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts
       model(cluster, options.devices ? options.devices : degrees.devices()),
       work(problem, facts, model), layouts(mesh, model), bundles(problem, facts),
       choices(problem, facts, bundles, mesh, layouts, work, options.sequenceParallel,
-              degrees.tensorWeights) {}
+              degrees.tensorWeights, degrees.contextExchange) {}
 
 ShardingId ShardingSolver::complete(ShardingId layout) {
   TensorSharding sharding = layouts[layout];

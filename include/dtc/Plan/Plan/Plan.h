@@ -24,6 +24,9 @@ enum class Offload : uint8_t { None, Optimizer };
 /// What tensor parallelism does with weight matrices. Any: cuts them, or leaves them whole and
 /// exchanges activations, whichever is faster. Split: cuts each that can be cut, as Megatron does.
 enum class TensorWeights : uint8_t { Any, Split };
+/// What ranks that share a sequence exchange for attention. Keys: they gather keys and values.
+/// Heads: all ranks get all tokens of some of the heads, where these can be divided.
+enum class ContextExchange : uint8_t { Keys, Heads };
 
 /// The largest degree of parallelism, number of devices and batch.
 inline constexpr int64_t kMostDegree = int64_t{1} << 24;
@@ -48,6 +51,9 @@ struct StageGroup {
 struct Degrees {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   bool sp = false;
+  /// What the forward pass gathered of activations is gathered again for the backward pass.
+  bool regather = false;
+  ContextExchange contextExchange = ContextExchange::Keys;
   TensorWeights tensorWeights = TensorWeights::Any;
   int zero = 0;
   /// How many of the model's repeated blocks are stored by that level of ZeRO, where all

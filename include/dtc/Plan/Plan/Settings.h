@@ -43,9 +43,10 @@ template <typename T, typename Pin = std::optional<T>> struct Member {
 
 using StageGroups = std::vector<StageGroup>;
 /// The kinds of values: integers, a flag, words, and lists, which a SPEC can't say.
-using SettingMember = std::variant<Member<int64_t>, Member<int>, Member<bool>, Member<ScheduleKind>,
-                                   Member<Recompute>, Member<Offload>, Member<TensorWeights>,
-                                   Member<AxisOrder>, Member<StageGroups, StageGroups>>;
+using SettingMember =
+    std::variant<Member<int64_t>, Member<int>, Member<bool>, Member<ScheduleKind>,
+                 Member<Recompute>, Member<Offload>, Member<TensorWeights>, Member<ContextExchange>,
+                 Member<AxisOrder>, Member<StageGroups, StageGroups>>;
 
 /// The values that an integer may have.
 struct Limits {

@@ -9,7 +9,8 @@ namespace dtc::plan {
 /// What is absent is to be searched. Each member has a row in the table of settings (Settings.h).
 struct Spec {
   std::optional<int64_t> dp, tp, pp, cp, ep;
-  std::optional<bool> sp;
+  std::optional<bool> sp, regather;
+  std::optional<ContextExchange> contextExchange;
   std::optional<TensorWeights> tensorWeights;
   std::optional<int> zero;
   std::optional<int64_t> zeroGroup, chunks, microBatch;
@@ -52,8 +53,10 @@ using schedule::scheduleFromName;
 const char *name(Recompute kind);
 const char *name(Offload kind);
 const char *name(TensorWeights kind);
+const char *name(ContextExchange kind);
 std::optional<Recompute> recomputeFromName(const std::string &name);
 std::optional<Offload> offloadFromName(const std::string &name);
 std::optional<TensorWeights> tensorWeightsFromName(const std::string &name);
+std::optional<ContextExchange> contextExchangeFromName(const std::string &name);
 
 } // namespace dtc::plan

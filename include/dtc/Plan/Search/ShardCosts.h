@@ -172,10 +172,10 @@ private:
   mutable std::mutex mutex; ///< of batches, libraries of other devices and places of frontiers
   /// By samples and cp.
   std::map<std::pair<int64_t, int64_t>, Batch> batches, foldedBatches;
-  /// tp, its weights, ep, cp, samples of a rank, and how many ranks of these axes lie below one
-  /// switch
-  using Key = std::tuple<int64_t, TensorWeights, int64_t, int64_t, int64_t, std::vector<int64_t>,
-                         ShardVariant>;
+  /// tp, its weights, what cp exchanges, what is gathered again, ep, cp, samples of a rank, and how
+  /// many ranks of these axes lie below one switch
+  using Key = std::tuple<int64_t, TensorWeights, ContextExchange, bool, int64_t, int64_t, int64_t,
+                         std::vector<int64_t>, ShardVariant>;
   struct Solved {
     bool tried = false;
     std::unique_ptr<ShardCosts> folded, whole; ///< one or both; neither where there is an error

@@ -31,7 +31,8 @@ class Choices {
 public:
   Choices(const Problem &problem, const ProblemFacts &facts, const OpBundles &bundles,
           const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work,
-          std::optional<bool> sequenceParallel, TensorWeights weights);
+          std::optional<bool> sequenceParallel, TensorWeights weights,
+          ContextExchange contextExchange = ContextExchange::Keys);
 
   /// The outcomes of all choices of bundles of this kind, without those that look
   /// the same from outside and cost more.
@@ -43,7 +44,10 @@ public:
 private:
   using Assignment = std::pair<sharding::OpSharding, sharding::AxisList>;
 
-  sharding::OpSharding base(OpId op, bool acrossExperts) const;
+  /// What goes to ranks of expert parallelism, and of context parallelism.
+  enum class Across : uint8_t { Batch, Experts, Heads };
+  sharding::OpSharding base(OpId op, Across across) const;
+  std::vector<Assignment> acrossHeads(const OpBundle &bundle) const;
   void assignTensor(const OpBundle &bundle, const Assignment &start,
                     std::vector<Assignment> &result) const;
   std::vector<Assignment> enumerate(const OpBundle &bundle) const;
@@ -63,6 +67,7 @@ private:
   const OpWork &work;
   std::optional<bool> sequenceParallel;
   TensorWeights weights;
+  ContextExchange contextExchange;
   sharding::AxisList dataAxes, expertAxes, sequenceAxes, tensorAxes;
   std::map<int, std::vector<ChoiceOutcome>> cache;
 };

@@ -13,15 +13,17 @@ using namespace dtc::plan::testing;
 /// The bindings don't compile once a member is added, and its row is looked for.
 TEST(Settings, EveryMemberOfAPlanHasARow) {
   const Degrees degrees;
-  const auto &[dp, tp, pp, cp, ep, sp, tensorWeights, zero, zeroBlocks, zeroGroup, schedule, chunks,
-               microBatch, numMicrobatches, recompute, recomputeBlocks, offload, order, groups] =
-      degrees;
+  const auto &[dp, tp, pp, cp, ep, sp, regather, contextExchange, tensorWeights, zero, zeroBlocks,
+               zeroGroup, schedule, chunks, microBatch, numMicrobatches, recompute, recomputeBlocks,
+               offload, order, groups] = degrees;
   std::set<const void *> rows, members = {&dp,
                                           &tp,
                                           &pp,
                                           &cp,
                                           &ep,
                                           &sp,
+                                          &regather,
+                                          &contextExchange,
                                           &tensorWeights,
                                           &zero,
                                           &zeroBlocks,
@@ -44,12 +46,17 @@ TEST(Settings, EveryMemberOfAPlanHasARow) {
 
 TEST(Settings, EveryMemberOfASpecHasARow) {
   const Spec spec;
-  const auto &[dp, tp, pp, cp, ep, sp, tensorWeights, zero, zeroGroup, chunks, microBatch, schedule,
-               recompute, offload, order, groups] = spec;
-  std::set<const void *> rows,
-      members = {&dp,    &tp,        &pp,         &cp,           &ep,        &sp,
-                 &zero,  &chunks,    &microBatch, &schedule,     &recompute, &offload,
-                 &order, &zeroGroup, &groups,     &tensorWeights};
+  const auto &[dp, tp, pp, cp, ep, sp, regather, contextExchange, tensorWeights, zero, zeroGroup,
+               chunks, microBatch, schedule, recompute, offload, order, groups] = spec;
+  std::set<const void *> rows, members = {&dp,         &tp,
+                                          &pp,         &cp,
+                                          &ep,         &sp,
+                                          &zero,       &chunks,
+                                          &microBatch, &schedule,
+                                          &recompute,  &offload,
+                                          &order,      &zeroGroup,
+                                          &groups,     &tensorWeights,
+                                          &regather,   &contextExchange};
   for (const Setting &setting : settings())
     std::visit(
         [&](auto member) {
@@ -79,7 +86,7 @@ TEST(Settings, EachSurvivesASpec) {
     unpin(setting, *spec);
     EXPECT_EQ(*spec, Spec()) << setting.name;
   }
-  EXPECT_EQ(sayable, 14); // all of a SPEC but sp, which no plan decides
+  EXPECT_EQ(sayable, 16); // all of a SPEC but sp, which no plan decides
 }
 
 TEST(Settings, ASpecRefusesWhatHasNoSuchValue) {
