@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests artifacts for GPUs on true GPUs, on a machine that needs no build, no LLVM and no Python package.
 
-    scripts/gpu_tests.py pack build/gpu-tests                          where dtc is built: makes a folder to carry over
+    scripts/gpu_tests.py pack build/gpu-tests                          where dtc is built: a folder, and build/gpu-tests.tar.gz
     build/gpu-tests/gpu_tests.py run -o docs/GpuResults.md             on the machine with GPUs; every part
     build/gpu-tests/gpu_tests.py run --part train -o docs/GpuResults.md
 
@@ -83,8 +83,8 @@ def pack(folder: pathlib.Path, cases: list, build: pathlib.Path) -> None:
     shutil.copy(__file__, folder / "gpu_tests.py")
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
     (folder / "cases.json").write_text(json.dumps({"commit": commit.stdout.strip() or "unknown", "cases": packed}, indent=1))
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"{folder}: {len(packed)} artifacts, {size >> 20} MiB")
+    archive = pathlib.Path(shutil.make_archive(str(folder), "gztar", folder.parent, folder.name))
+    print(f"{folder}: {len(packed)} artifacts; {archive}: {archive.stat().st_size >> 20} MiB")
 
 
 # --- on the machine with GPUs

@@ -30,12 +30,14 @@ uint64_t readNumber(const char *name, uint64_t otherwise) {
 } // namespace
 
 const Settings &settings() {
+  const char *trafficFile = std::getenv("DTC_EMULATED_GPU_TRAFFIC");
   static const Settings read = {
       readNumber("DTC_EMULATED_GPU_MEMORY", uint64_t(16) << 30),
       static_cast<int>(readNumber("DTC_EMULATED_GPU_COUNT", 8)),
       readNumber("DTC_EMULATED_GPU_SEED", 1),
       std::chrono::microseconds(readNumber("DTC_EMULATED_GPU_DELAY_US", 50)),
       std::chrono::seconds(readNumber("DTC_EMULATED_NCCL_TIMEOUT_S", 30)),
+      trafficFile ? trafficFile : "",
   };
   return read;
 }

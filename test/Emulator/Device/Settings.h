@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace dtc::emulator {
 
@@ -12,6 +13,7 @@ struct Settings {
   uint64_t seed;                          // DTC_EMULATED_GPU_SEED
   std::chrono::microseconds maximumDelay; // DTC_EMULATED_GPU_DELAY_US; 0 for none
   std::chrono::seconds collectiveTimeout; // DTC_EMULATED_NCCL_TIMEOUT_S
+  std::string trafficFile;                // DTC_EMULATED_GPU_TRAFFIC; empty: none is written
 };
 
 /// Read once. A value that isn't a number ends the program with a message.

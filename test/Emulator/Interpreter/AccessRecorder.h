@@ -1,7 +1,7 @@
 // The bytes of a device that a launch reads and writes, a bit for each.
 #pragma once
 
-#include "Emulator/Device/AccessHistory.h"
+#include "Emulator/Interpreter/Traffic.h"
 
 #include <array>
 #include <unordered_map>
@@ -14,8 +14,9 @@ class AccessRecorder {
 public:
   explicit AccessRecorder(const DeviceMemory &) {}
 
-  void read(uint64_t address, uint64_t bytes) { mark(address, bytes, 0); }
-  void write(uint64_t address, uint64_t bytes) { mark(address, bytes, 1); }
+  void read(uint64_t address, uint64_t bytes) { note(address, bytes, 0); }
+  void write(uint64_t address, uint64_t bytes) { note(address, bytes, 1); }
+  Traffic &traffic() { return moved; }
 
   /// The accesses so far, as sorted ranges.
   Accesses take();
@@ -36,6 +37,12 @@ private:
     if (entry.number != number)
       entry = {number, &pages[number]};
     return *entry.page;
+  }
+
+  void note(uint64_t address, uint64_t bytes, int kind) {
+    if (Traffic::isCounted())
+      moved.count(address, bytes, kind);
+    mark(address, bytes, kind);
   }
 
   void mark(uint64_t address, uint64_t bytes, int kind) {
@@ -59,6 +66,7 @@ private:
 
   std::unordered_map<uint64_t, Page> pages; // by address / kPageBytes; nodes don't move
   std::array<CacheEntry, 256> cache;
+  Traffic moved;
 };
 
 } // namespace dtc::emulator

@@ -51,6 +51,7 @@ std::string Block::position() const {
 }
 
 void Block::run(Extent position) {
+  accesses.traffic().beginBlock();
   place = position;
   sharedMemory.reset();
   for (Warp &warp : warps)
@@ -169,7 +170,11 @@ Accesses runLaunch(const Launch &launch, const DeviceMemory &memory) {
       for (position.x = 0; position.x < launch.blocks.x; ++position.x)
         block.run(position);
   executedTotal += block.executed;
-  return block.recorder().take();
+  Accesses accesses = block.recorder().take();
+  if (Traffic::isCounted())
+    block.recorder().traffic().write(launch.program->name, launch.blocks.count(),
+                                     launch.threads.count(), accesses);
+  return accesses;
 }
 
 } // namespace dtc::emulator

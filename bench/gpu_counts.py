@@ -1,0 +1,163 @@
+"""What bounds the speed of programs for GPUs, counted without a GPU.
+
+    python3 bench/gpu_counts.py [--models gpt2.adamw llama.bf16 …] [--output FILE.json]
+    python3 bench/gpu_counts.py --layers          what a layer of GPT-2 124M and of a Llama of 1B adds; needs torch and transformers
+
+For test models on one GPU, fp32 and bf16 where PyTorch's run is recorded: the launches and library calls of a step; the bytes
+that each kernel moves against the least (DTC_EMULATED_GPU_TRAFFIC of the emulated GPU: sectors of 32 bytes, once a block); registers and
+spilled bytes by ptxas, and the share of an SM's 2,048 threads that these let run. The models are small, so kernels of little data
+move relatively much: the sums over a step weigh them. Needs ptxas (DTC_PTXAS or PATH) for registers; a minute in all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BIN = ROOT / "build" / "bin"
+EMULATOR = ROOT / "build" / "lib" / "gpu-emulator"
+MODELS = ROOT / "test" / "models"
+ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
+# Of one SM: threads, registers, in what numbers these are handed to a warp, blocks.
+THREADS, REGISTERS, GRANULE, BLOCKS = 2048, 65536, 256, 32
+
+
+def call(*command: object, **environment: str) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=os.environ | environment)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def kind_of(kernel: str) -> str:
+    return re.sub(r"_\d+$", "", kernel)
+
+
+def occupancy(registers: int, threads: int) -> float:
+    """The share of an SM's threads that run at once, by registers, threads and blocks."""
+    warps = -(-threads // 32)
+    per_warp = -(-registers * 32 // GRANULE) * GRANULE
+    blocks = min(REGISTERS // (per_warp * warps), THREADS // (warps * 32), BLOCKS)
+    return blocks * warps * 32 / THREADS
+
+
+def registers_of(ptx: bytes, folder: pathlib.Path, architecture: str) -> dict[str, tuple[int, int]]:
+    """Registers and spilled bytes by kernel."""
+    source = folder / "kernels.ptx"
+    source.write_bytes(ptx)
+    done = subprocess.run([os.environ.get("DTC_PTXAS", "ptxas"), "-v", f"-arch={architecture}", source, "-o", folder / "cubin"],
+                          capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"ptxas: {done.stderr.strip()}")
+    found, spilled = {}, {}
+    name = ""
+    for line in done.stderr.splitlines():
+        if match := re.search(r"Compiling entry function '(\S+)'", line):
+            name = match[1]
+        elif match := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            spilled[name] = sum(map(int, match.groups()))
+        elif match := re.search(r"Used (\d+) registers", line):
+            found[name] = (int(match[1]), spilled[name])
+    return found
+
+
+def count(model: str, recipe: str, folder: pathlib.Path) -> dict:
+    """Of one step, after a first one that PyTorch's loss has confirmed."""
+    reference = json.loads((MODELS / f"{model}.{recipe}.json").read_text())
+    artifact, traffic, log = folder / "model.dtc", folder / "traffic.jsonl", folder / "log.jsonl"
+    for file in (traffic, log):
+        file.unlink(missing_ok=True)
+    call(BIN / "dtc", "compile", MODELS / f"{model}.onnx", "--target", "cuda", "--devices", 1, "--loss", "cross_entropy",
+         "--global-batch", 8, *reference["flags"], "-o", artifact)
+    call(BIN / "dtc-run", artifact, "--data", MODELS / f"{model}.data.safetensors", "--no-shuffle", "--steps", 1, "--log", log,
+         DTC_CUDA_LIBRARY_PATH=str(EMULATOR), DTC_EMULATED_GPU_TRAFFIC=str(traffic), DTC_EMULATED_GPU_DELAY_US="0")
+    loss = json.loads(log.read_text().splitlines()[0])["loss"]
+    if abs(loss / reference["steps"][0]["loss"] - 1) > 1e-2:
+        sys.exit(f"{model}: loss {loss} is not PyTorch's")
+    launches = [json.loads(line) for line in traffic.read_text().splitlines()]
+    kinds: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    for launch in launches:
+        kinds[kind_of(launch["kernel"])].update(launches=1, moved=launch["read"] + launch["written"],
+                                                least=launch["least_read"] + launch["least_written"])
+    calls = json.loads(call(BIN / "dtc", "inspect", artifact, "--json"))["library_calls"]
+    ptx = zipfile.ZipFile(artifact).read("code/kernels.ptx")
+    threads = {launch["kernel"]: launch["threads"] for launch in launches}
+    registers = {}
+    for architecture in ARCHITECTURES:
+        used = registers_of(ptx, folder, architecture)
+        shares = sorted(occupancy(used[kernel][0], threads[kernel]) for kernel in threads)
+        registers[architecture] = {"most": max(count for count, _ in used.values()), "spilled": sum(s for _, s in used.values()),
+                                   "least_occupancy": shares[0], "median_occupancy": shares[len(shares) // 2]}
+    worst = sorted(launches, key=lambda l: (l["least_read"] + l["least_written"]) - (l["read"] + l["written"]))[:3]
+    return {"model": model, "recipe": recipe, "launches": len(launches), "kernels": len(threads), "library_calls": sum(calls.values()),
+            "kinds": {name: dict(kinds[name]) for name in sorted(kinds)}, "registers": registers,
+            "most_moved_beyond_least": [launch["kernel"] for launch in worst]}
+
+
+def ratio(kinds: list[dict]) -> str:
+    least = sum(kind["least"] for kind in kinds)
+    return f"{sum(kind['moved'] for kind in kinds) / least:.2f}" if least else "-"
+
+
+def count_layers() -> None:
+    """What a third layer adds to two, by the scheduled program. No layer is run, so that no weights are needed."""
+    sys.path.insert(0, str(ROOT / "bench" / "published"))
+    import graphs
+
+    models = {"GPT-2 124M": ("gpt", 768, 12, 12, 3072, 50257, 1024), "Llama 1B": ("llama", 2048, 16, 8, 8192, 32000, 2048)}
+    print("| model | launches a layer | products a layer |\n|---|---|---|")
+    for name, (architecture, *sizes) in models.items():
+        counts = []
+        for layers in (2, 3):
+            path = graphs.export(graphs.Dimensions(architecture, layers, *sizes))
+            program = call(BIN / "dtc", "compile", path, "--target", "cuda", "--devices", 1, "--precision", "bf16", "--plan",
+                           "dp=1,recompute=none", "--loss", "cross_entropy", "--global-batch", 8, "--emit", "schedule")
+            counts.append((program.count("exec.launch"), len(re.findall("= exec.matmul", program))))
+        print(f"| {name}, bf16 | {counts[1][0] - counts[0][0]} | {counts[1][1] - counts[0][1]} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=["gpt2.adamw", "gpt2.bf16", "llama.adamw", "llama.bf16", "bert.adamw", "vit.adamw"])
+    parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--layers", action="store_true")
+    options = parser.parse_args()
+    if options.layers:
+        return count_layers()
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.models:
+            model, _, recipe = name.partition(".")
+            results.append(count(model, recipe or "adamw", pathlib.Path(folder)))
+    names = sorted({kind for result in results for kind in result["kinds"]})
+    print("| model | launches | kernels | library calls | moved / least | " + " | ".join(names) + " |")
+    print("|" + "---|" * (5 + len(names)))
+    for result in results:
+        kinds = result["kinds"]
+        cells = [ratio([kinds[name]]) if name in kinds else "-" for name in names]
+        print(f"| {result['model']}, {result['recipe']} | {result['launches']} | {result['kernels']} | {result['library_calls']} | "
+              f"{ratio(list(kinds.values()))} | {' | '.join(cells)} |")
+    print()
+    print("| model | architecture | most registers | spilled bytes | occupancy: median | least |")
+    print("|" + "---|" * 6)
+    for result in results:
+        for architecture, used in result["registers"].items():
+            print(f"| {result['model']}, {result['recipe']} | {architecture} | {used['most']} | {used['spilled']} | "
+                  f"{100 * used['median_occupancy']:.0f} % | {100 * used['least_occupancy']:.0f} % |")
+    for result in results:
+        print(f"{result['model']}, {result['recipe']}: most beyond the least: {', '.join(result['most_moved_beyond_least'])}")
+    if options.output:
+        options.output.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+#include "Emulator/Interpreter/Traffic.h"
+
+#include "Emulator/Device/Settings.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+namespace dtc::emulator {
+
+namespace {
+
+unsigned long long bytesOf(const std::vector<Range> &ranges) {
+  unsigned long long bytes = 0;
+  for (const Range &range : ranges)
+    bytes += range.end - range.begin;
+  return bytes;
+}
+
+} // namespace
+
+bool Traffic::isCounted() {
+  static const bool result = !settings().trafficFile.empty();
+  return result;
+}
+
+void Traffic::write(const std::string &kernel, uint64_t blocks, uint64_t threads,
+                    const Accesses &accesses) const {
+  static std::mutex mutex;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::FILE *file = std::fopen(settings().trafficFile.c_str(), "a");
+  if (!file) {
+    std::fprintf(stderr, "emulated GPU: DTC_EMULATED_GPU_TRAFFIC can't be written: %s\n",
+                 settings().trafficFile.c_str());
+    std::exit(2);
+  }
+  std::fprintf(file,
+               "{\"kernel\": \"%s\", \"blocks\": %llu, \"threads\": %llu, \"read\": %llu, "
+               "\"written\": %llu, \"least_read\": %llu, \"least_written\": %llu}\n",
+               kernel.c_str(), static_cast<unsigned long long>(blocks),
+               static_cast<unsigned long long>(threads), static_cast<unsigned long long>(moved[0]),
+               static_cast<unsigned long long>(moved[1]), bytesOf(accesses.reads),
+               bytesOf(accesses.writes));
+  std::fclose(file);
+}
+
+} // namespace dtc::emulator

@@ -1,0 +1,23 @@
+"""The counts of bench/gpu_counts.py, for the smallest model."""
+
+import json
+import os
+import subprocess
+import sys
+
+from conftest import ROOT
+from test_cuda import PTXAS
+
+
+def test_counts_of_a_step(tmp_path):
+    output = tmp_path / "counts.json"
+    done = subprocess.run([sys.executable, ROOT / "bench" / "gpu_counts.py", "--models", "mlp.adamw", "--output", output],
+                          capture_output=True, text=True, env=os.environ | {"DTC_PTXAS": str(PTXAS), "DTC_CALIBRATION": "off"})
+    assert done.returncode == 0, done.stderr
+    (counts,) = json.loads(output.read_text())
+    assert counts["library_calls"] > 0 and counts["launches"] >= counts["kernels"] > 0
+    for kind, sums in counts["kinds"].items():
+        assert sums["moved"] >= sums["least"] > 0, kind
+    for architecture, used in counts["registers"].items():
+        assert used["spilled"] == 0 and 16 <= used["most"] <= 255, architecture
+        assert 0 < used["least_occupancy"] <= used["median_occupancy"] <= 1, architecture
