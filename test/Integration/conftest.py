@@ -113,7 +113,7 @@ class Trainer:
         key = (export, data, tuple(map(str, flags)), devices, plan, batch, steps, loss)
         if not fresh and key in self.runs:
             return self.runs[key]
-        file = MODELS / (export if export.endswith(".pt2") else f"{export}.onnx")
+        file = MODELS / (export if export.endswith((".pt", ".pt2")) else f"{export}.onnx")
         stem = self.folder / f"run{len(self.runs)}{'again' if fresh else ''}"
         artifact, log, weights = (stem.with_suffix(s) for s in (".dtc", ".jsonl", ".safetensors"))
         check_call("dtc", "compile", file, "--devices", devices, "--loss", loss,

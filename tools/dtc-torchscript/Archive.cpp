@@ -1,13 +1,11 @@
 #include "Archive.h"
 
+#include "dtc-io/InputFile.h"
+
 #include <caffe2/serialize/inline_container.h>
 #include <caffe2/serialize/read_adapter_interface.h>
 #include <torch/csrc/jit/serialization/import.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace dtc::torchscript {
@@ -16,22 +14,13 @@ namespace dtc::torchscript {
 /// read straight into its storage.
 class FileReader : public caffe2::serialize::ReadAdapterInterface {
 public:
-  explicit FileReader(const std::string &path)
-      : handle(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    struct stat about;
-    if (handle < 0 || ::fstat(handle, &about) != 0 || !S_ISREG(about.st_mode))
-      throw Refusal(std::string("cannot be read (") + std::strerror(errno) + ")");
-    bytes = about.st_size;
-  }
-  ~FileReader() override { ::close(handle); }
-  FileReader(const FileReader &) = delete;
-  FileReader &operator=(const FileReader &) = delete;
+  explicit FileReader(io::InputFile file) : file(std::move(file)) {}
 
-  size_t size() const override { return bytes; }
+  size_t size() const override { return file.size(); }
   size_t read(uint64_t position, void *into, size_t count, const char *) const override {
     size_t done = 0;
     while (done < count) {
-      const ssize_t got = ::pread(handle, static_cast<char *>(into) + done, count - done,
+      const ssize_t got = ::pread(file.descriptor(), static_cast<char *>(into) + done, count - done,
                                   static_cast<off_t>(position + done));
       if (got <= 0)
         break;
@@ -44,11 +33,18 @@ public:
   mutable std::map<const void *, uint64_t> readFrom;
 
 private:
-  int handle;
-  size_t bytes = 0;
+  io::InputFile file;
 };
 
-Archive::Archive(const std::string &path) : reader(std::make_shared<FileReader>(path)) {
+static std::shared_ptr<FileReader> open(const std::string &path) {
+  std::string why;
+  auto file = io::InputFile::open(path, why);
+  if (!file)
+    throw Refusal("cannot be read (" + why + ")");
+  return std::make_shared<FileReader>(std::move(*file));
+}
+
+Archive::Archive(const std::string &path) : reader(open(path)) {
   {
     caffe2::serialize::PyTorchStreamReader zip(reader);
     for (const std::string &name : zip.getAllRecords())

@@ -12,6 +12,11 @@ using torch::jit::Stack;
 
 static std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
 
+static void apply(const torch::jit::Operator &op, const Node &node, Stack &stack) {
+  torch::jit::Operation operation = op.getOperation(&node);
+  operation(stack);
+}
+
 static bool isOneOf(const std::string &name, std::initializer_list<const char *> names) {
   return std::any_of(names.begin(), names.end(), [&](const char *each) { return name == each; });
 }
@@ -33,7 +38,7 @@ static bool readsElements(const std::string &name) {
   return isOneOf(name, {"aten::Int", "aten::Float", "aten::Bool", "aten::Complex",
                         "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit",
                         "prim::tolist", "aten::tensor", "aten::as_tensor", "aten::eq", "aten::ne",
-                        "aten::index", "aten::count", "aten::remove", "aten::__contains__"});
+                        "aten::index", "aten::count", "aten::__contains__"});
 }
 
 /// The inputs with the elements of their tensors; nothing where one isn't known.
@@ -96,7 +101,7 @@ void Operators::run(const Node &node, Stack &stack, const std::string &source) {
 /// Lists, numbers, texts; what is asked of tensors without a tensor as an answer.
 void Operators::runOnHost(const torch::jit::Operator &op, const Node &node, Stack &stack) {
   const std::string name = op.schema().name();
-  const bool readsData = (readsElements(name) || op.isC10Op()) && !tensorsOf(stack).empty();
+  const bool readsData = readsElements(name) || (op.isC10Op() && !tensorsOf(stack).empty());
   std::optional<Stack> known = readsData ? knownInputs(values, stack) : std::nullopt;
   if (readsData && !known && readsElements(name))
     refuseData();
@@ -106,12 +111,17 @@ void Operators::runOnHost(const torch::jit::Operator &op, const Node &node, Stac
     tracksGradients = stack.back().toBool();
     return torch::jit::drop(stack, 1);
   }
-  if (known)
+  if (name == "aten::is_grad_enabled")
+    return stack.emplace_back(tracksGradients), void();
+  if (known) {
     stack = *known;
-  else if (op.isC10Op() && stack.size() == op.schema().arguments().size())
+    if (name == "aten::tensor" || name == "aten::as_tensor")
+      for (c10::IValue &value : stack)
+        value = value.isDevice() ? c10::IValue(c10::Device(at::kCPU)) : value;
+  } else if (op.isC10Op() && stack.size() == op.schema().arguments().size())
     setDevice(op.schema(), stack, at::kMeta);
   try {
-    op.getOperation (&node)(stack);
+    apply(op, node, stack);
   } catch (const c10::NotImplementedError &) {
     refuseData();
   }
@@ -133,7 +143,7 @@ static Stack runOnDrawn(const torch::jit::Operator &op, const Node &node, const 
           return at::full(tensor.sizes(), fill, tensor.options().device(at::kCPU));
         }));
   setDevice(op.schema(), stack, at::kCPU);
-  op.getOperation (&node)(stack);
+  apply(op, node, stack);
   return stack;
 }
 
@@ -164,7 +174,7 @@ static Stack shapesOf(const torch::jit::Operator &op, const Node &node, const St
   setDevice(op.schema(), stack, at::kMeta);
   std::string error;
   try {
-    op.getOperation (&node)(stack);
+    apply(op, node, stack);
     return stack;
   } catch (const c10::NotImplementedError &missing) {
     error = missing.what_without_backtrace();
@@ -177,7 +187,7 @@ static Stack shapesOf(const torch::jit::Operator &op, const Node &node, const St
   if (known) {
     stack = *known;
     setDevice(op.schema(), stack, at::kCPU);
-    op.getOperation (&node)(stack);
+    apply(op, node, stack);
     dropElements(stack);
     return stack;
   }
@@ -276,7 +286,7 @@ void Operators::runOnTensors(const torch::jit::Operator &op, const Node &node, S
       throw;
     stack = *known; // all of it is known, even what depends on data
     setDevice(schema, stack, at::kCPU);
-    op.getOperation (&node)(stack);
+    apply(op, node, stack);
     for (c10::IValue &value : stack)
       value = values.adopt(value);
     return;
@@ -288,7 +298,7 @@ void Operators::runOnTensors(const torch::jit::Operator &op, const Node &node, S
   std::vector<at::Tensor> elements;
   if (known && isSmall) {
     setDevice(schema, *known, at::kCPU);
-    op.getOperation (&node)(*known);
+    apply(op, node, *known);
     elements = tensorsOf(*known);
   }
   if (changed)

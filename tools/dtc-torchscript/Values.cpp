@@ -279,7 +279,8 @@ void Values::addBufferChanges() {
 }
 
 void Values::setBuffer(const std::string &buffer, const at::Tensor &tensor) {
-  program.addBufferChange(buffer, name(tensor));
+  if (value(tensor).elements->buffer != buffer) // which addBufferChanges tells
+    program.addBufferChange(buffer, name(tensor));
 }
 
 std::string Values::bufferOf(const at::Tensor &tensor) const {

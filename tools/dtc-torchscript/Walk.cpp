@@ -94,7 +94,8 @@ c10::IValue Walk::call(Function &function, std::vector<c10::IValue> arguments) {
 void Walk::runBlock(const Block &block, Frame &frame) {
   for (const Node *node : block.nodes()) {
     if (++steps > kMostSteps)
-      throw Refusal("runs more than " + std::to_string(kMostSteps) + " operations");
+      throw Refusal("runs more than " + std::to_string(kMostSteps) + " operations (" +
+                    sourceOf(*node) + ")");
     runNode(*node, frame);
   }
 }

@@ -246,7 +246,7 @@ std::string Machine::run() {
     const auto opcode = static_cast<unsigned char>(bytes[at++]);
     if (opcode == '.') // STOP
       return checkDepth();
-    if (!step(opcode))
+    if (!step(opcode) || !why.empty())
       return why;
   }
   return "ends too early";
