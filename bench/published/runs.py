@@ -123,7 +123,7 @@ def spec(run: dict) -> str:
 
 
 def software(run: dict, suite: dict) -> dict:
-    """What the suite's program does; `half_gradients` lists the precisions in which it keeps gradients in the
+    """What the suite's program does otherwise than its preset (lib/Plan/Plan/Presets.yaml); `half_gradients` lists the precisions in which it keeps gradients in the
     parameters' type (Megatron sums them up in fp32 beside bf16 alone), `keeps_half_gradients` those in which a
     microbatch's stay beside such sums, `reduces_half_sums` those in which such sums are copied to be reduced;
     `unfused_rotary` lists the models whose rotary embeddings its fused kernel doesn't take."""
@@ -131,7 +131,7 @@ def software(run: dict, suite: dict) -> dict:
     if run["model"].get("family") in facts.pop("unfused_rotary", ()):
         facts["fused_rotary"] = False
     for key in ("half_gradients", "keeps_half_gradients", "reduces_half_sums"):
-        if key in facts:
+        if isinstance(facts.get(key), list):
             facts[key] = run["plan"]["precision"].split("/")[0] in facts[key]
     return facts
 

@@ -18,12 +18,23 @@ namespace dtc::driver {
 using plan::Error;
 using plan::Result;
 
+Error usage(std::string message) { return Error{std::move(message), plan::ErrorCategory::Usage}; }
+
+std::optional<double> toDouble(const std::string &text) {
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    return std::nullopt;
+  return value;
+}
+
+/// Shows in -h what holds where the flag isn't given.
+void shows(CLI::Option *option, const std::string &otherwise) { option->default_str(otherwise); }
+
 namespace {
 
 /// What CLI11 gives for a flag without a value.
 constexpr const char *kFlagAlone = "true";
-
-Error usage(std::string message) { return Error{std::move(message), plan::ErrorCategory::Usage}; }
 
 std::vector<std::string> split(const std::string &text, char separator) {
   std::vector<std::string> parts;
@@ -32,14 +43,6 @@ std::vector<std::string> split(const std::string &text, char separator) {
     parts.push_back(text.substr(start, end - start));
   parts.push_back(text.substr(start));
   return parts;
-}
-
-std::optional<double> toDouble(const std::string &text) {
-  double value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    return std::nullopt;
-  return value;
 }
 
 /// `choices` maps what the user may write to what it means.
@@ -278,11 +281,6 @@ std::optional<Error> resolveEmit(RawOptions &raw, Options &options) {
 
 } // namespace
 
-/// Shows in -h what holds where the flag isn't given.
-static void shows(CLI::Option *option, const std::string &otherwise) {
-  option->default_str(otherwise);
-}
-
 static void declareTrainingFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   Options &o = raw.options;
   shows(command.add_option("--loss", raw.lossText, "cross_entropy, mse, output:NAME or none"),
@@ -358,6 +356,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
     command.add_flag("--json", o.json, "print JSON");
     command.add_flag("--explain", raw.explain,
                      "say why: runners-up, the price of pins; --explain=NAME: of a tensor or node");
+    declareProgramFlags(command, raw);
     command.add_option("--compare", o.compare, "two plans side by side: A B, each as for --plan")
         ->expected(2);
   }
@@ -394,6 +393,8 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
   for (auto &text : raw.paddingRows)
     if (auto error = parsePaddingRow(text, options.import))
       return *error;
+  if (auto error = resolveProgram(command, raw, options))
+    return *error;
   if (auto error = checkRegex("--freeze", raw.freeze, options.import.freeze))
     return *error;
   if (auto error = checkRegex("--train", raw.train, options.import.train))

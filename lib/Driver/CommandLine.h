@@ -26,6 +26,7 @@ struct RawOptions {
   std::vector<std::string> shapes, paddingRows;
   std::string explain; ///< the flag's value, if any
   HuggingFaceFlags huggingFace;
+  std::string memoryHeadroom;
 };
 
 void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags);
@@ -42,6 +43,17 @@ struct RawEstimate {
 };
 void declareEstimateFlags(CLI::App &command, RawEstimate &raw);
 plan::Result<EstimateOptions> resolveEstimate(const CLI::App &command, RawEstimate &raw);
+
+/// Of the program that is to run the plan: --for and what belongs to it.
+void declareProgramFlags(CLI::App &command, RawOptions &raw);
+std::optional<plan::Error> resolveProgram(const CLI::App &command, const RawOptions &raw,
+                                          Options &options);
+
+plan::Error usage(std::string message);
+/// None for a text that isn't a finite number as a whole.
+std::optional<double> toDouble(const std::string &text);
+/// Shows in -h what holds where the flag isn't given.
+void shows(CLI::Option *option, const std::string &otherwise);
 
 /// Flags read from a YAML mapping (`--config`), in front of those typed: flags win.
 plan::Result<std::vector<std::string>> configArguments(const std::string &path,

@@ -1,6 +1,7 @@
 #include "Commands.h"
 
 #include "PlanAnswers.h"
+#include "PlanFromSettings.h"
 #include "WriteText.h"
 
 #include "dtc/Report/Comparison.h"
@@ -173,9 +174,20 @@ static ExitCode comparePlans(Environment &env, Options options, std::ostream &ou
   return ExitCode::Done;
 }
 
+/// `--save-settings`.
+static ExitCode saveSettings(const Request &request, const Planned &planned) {
+  if (request.options.saveSettings.empty())
+    return ExitCode::Done;
+  const report::ToolPlan tool = toolPlanOf(request, planned);
+  return writeText(request.options.saveSettings,
+                   settingsText(tool.preset, tool.facts, tool.settings, /*isFile=*/true));
+}
+
 ExitCode planOnly(Options options, const Answer &answer) {
   options.onlyPlan = true;
   Environment env(options);
+  if (!options.planFrom.empty())
+    return planFromSettings(env, std::move(options), answer.out);
   if (!options.compare.empty())
     return comparePlans(env, std::move(options), answer.out);
   auto request = readRequest(options);
@@ -194,9 +206,11 @@ ExitCode planOnly(Options options, const Answer &answer) {
     return subjects.code();
   if (ExitCode code = savePlan(*request, *planned); code != ExitCode::Done)
     return code;
+  if (ExitCode code = saveSettings(*request, *planned); code != ExitCode::Done)
+    return code;
   warnOfPlan(*request, *planned);
   auto tell = options.json ? planJson : planText;
-  answer.out << tell(factsOf(*request, *planned), planned->explanation, *subjects);
+  answer.out << tell(*request, *planned, *subjects);
   return ExitCode::Done;
 }
 

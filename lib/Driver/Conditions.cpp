@@ -6,7 +6,7 @@ namespace dtc::driver {
 
 using report::Condition;
 
-static const char *nameOf(training::Precision precision) {
+const char *nameOf(training::Precision precision) {
   switch (precision) {
   case training::Precision::F32:
     return "fp32";
@@ -60,6 +60,8 @@ std::vector<Condition> conditionsOf(const Request &request, const Planned &plann
   if (options.train.loss != training::LossKind::None)
     conditions.push_back({"optimizer", nameOf(options.train.optimizer), isAssumed("--optimizer")});
   conditions.push_back({"cluster", clusterName(request), isAssumed("--cluster")});
+  if (request.preset)
+    conditions.push_back({"program", request.preset->name});
   return conditions;
 }
 

@@ -1,5 +1,6 @@
 // --config: a YAML mapping as flags.
 #include "CommandLine.h"
+#include "TrainingFile.h"
 
 #include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Plan/Plan/TextFile.h"
@@ -13,8 +14,8 @@ namespace dtc::driver {
 using plan::Error;
 using plan::Result;
 
-/// "global_batch: 64" becomes "--global-batch=64".
-static Result<std::vector<std::string>> argumentsIn(const YAML::Node &root, const std::string &path,
+/// "global_batch: 64" becomes "--global-batch=64". The model is taken where none is typed.
+static Result<std::vector<std::string>> argumentsIn(YAML::Node root, const std::string &path,
                                                     const CLI::App &command) {
   auto refuse = [&](const YAML::Node &at, const std::string &what) {
     return Error{path + ":" + std::to_string(at.Mark().line + 1) + ": " + what};
@@ -28,6 +29,13 @@ static Result<std::vector<std::string>> argumentsIn(const YAML::Node &root, cons
     return arguments;
   if (!root.IsMap())
     return refuse(root, "expected a mapping of flags");
+  for (const auto &[flag, value] : takeTrainingKeys(root, path)) {
+    if (flag != "model")
+      arguments.push_back("--" + flag + "=" + value);
+    else if (command.count("model") == 0)
+      arguments.push_back(value);
+    given.insert(flag);
+  }
   for (auto entry : root) {
     std::string name = entry.first.as<std::string>(), key = name;
     std::replace(key.begin(), key.end(), '_', '-');

@@ -77,7 +77,7 @@ static plan::Result<std::vector<std::string>> withConfig(std::vector<std::string
   std::vector<std::string> result = {arguments.front()};
   for (auto &argument : *extra) {
     std::string name = argument.substr(0, argument.find('='));
-    if (command.count(name) == 0)
+    if (!name.starts_with("--") || command.count(name) == 0)
       result.push_back(argument);
   }
   result.insert(result.end(), arguments.begin() + 1, arguments.end());

@@ -43,15 +43,18 @@ std::string yamlOf(const Planned &planned) {
                         : plan::toYaml(planned.search.plan, planned.problem);
 }
 
+/// What was found out to comment on settings isn't told beside them.
+static const plan::Explanation *explanationOf(const Request &request, const Planned &planned) {
+  return request.options.explain && planned.explanation ? &*planned.explanation : nullptr;
+}
+
 /// What it takes to allow the page its own style sheet alone.
 static std::string digest(const std::string &text) {
   return llvm::encodeBase64(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)));
 }
 
 plan::Result<std::string> pageOf(const Request &request, const Planned &planned) {
-  const std::optional<plan::Explanation> &explanation = planned.explanation;
-  return report::reportPage(factsOf(request, planned), digest,
-                            explanation ? &*explanation : nullptr);
+  return report::reportPage(factsOf(request, planned), digest, explanationOf(request, planned));
 }
 
 Outcome<Subjects> explainName(const Request &request, const Planned &planned,
@@ -64,22 +67,29 @@ Outcome<Subjects> explainName(const Request &request, const Planned &planned,
   return std::move(*found);
 }
 
-std::string planText(const report::PlanFacts &facts,
-                     const std::optional<plan::Explanation> &explanation,
-                     const Subjects &subjects) {
-  std::string text = report::planText(facts);
-  if (explanation)
+report::ToolPlan toolPlanOf(const Request &request, const Planned &planned) {
+  const std::optional<plan::Explanation> &explanation = planned.explanation;
+  return report::toolPlan(*request.preset, factsOf(request, planned),
+                          nameOf(request.options.train.precision), request.headroom,
+                          explanation ? &*explanation : nullptr);
+}
+
+std::string planText(const Request &request, const Planned &planned, const Subjects &subjects) {
+  std::string text = report::planText(factsOf(request, planned));
+  if (request.preset)
+    text += report::toolText(toolPlanOf(request, planned), planned.search.predicted);
+  if (const plan::Explanation *explanation = explanationOf(request, planned))
     text += report::explanationText(*explanation);
   if (!subjects.empty())
-    text += report::subjectText(subjects, facts.search.plan.degrees);
+    text += report::subjectText(subjects, planned.search.plan.degrees);
   return text;
 }
 
-std::string planJson(const report::PlanFacts &facts,
-                     const std::optional<plan::Explanation> &explanation,
-                     const Subjects &subjects) {
-  nlohmann::ordered_json json = report::planJson(facts);
-  if (explanation)
+std::string planJson(const Request &request, const Planned &planned, const Subjects &subjects) {
+  nlohmann::ordered_json json = report::planJson(factsOf(request, planned));
+  if (request.preset)
+    json["for"] = report::toolJson(toolPlanOf(request, planned), planned.search.predicted);
+  if (const plan::Explanation *explanation = explanationOf(request, planned))
     json["explanation"] = report::explanationJson(*explanation);
   if (!subjects.empty())
     json["explanation"]["subject"] = report::subjectJson(subjects);

@@ -5,6 +5,7 @@
 
 #include "dtc/Plan/Explain/ShardingExplanation.h"
 #include "dtc/Report/PlanFacts.h"
+#include "dtc/Report/ToolSettings.h"
 
 namespace dtc::driver {
 
@@ -28,9 +29,10 @@ Outcome<Subjects> explainName(const Request &request, const Planned &planned,
                               const std::string &name);
 
 /// What `dtc plan` prints.
-std::string planText(const report::PlanFacts &facts,
-                     const std::optional<plan::Explanation> &explanation, const Subjects &subjects);
-std::string planJson(const report::PlanFacts &facts,
-                     const std::optional<plan::Explanation> &explanation, const Subjects &subjects);
+std::string planText(const Request &request, const Planned &planned, const Subjects &subjects);
+std::string planJson(const Request &request, const Planned &planned, const Subjects &subjects);
+
+/// The plan in the settings of the program of --for.
+report::ToolPlan toolPlanOf(const Request &request, const Planned &planned);
 
 } // namespace dtc::driver

@@ -47,11 +47,9 @@ std::vector<std::string> PlannedModel::warnings() const {
   return warningsOf(state->request, *state->planned);
 }
 
-std::string PlannedModel::text() const { return report::planText(state->facts()); }
+std::string PlannedModel::text() const { return planText(state->request, *state->planned, {}); }
 
-std::string PlannedModel::json() const {
-  return planJson(state->facts(), state->planned->explanation, {});
-}
+std::string PlannedModel::json() const { return planJson(state->request, *state->planned, {}); }
 
 std::string PlannedModel::yaml() const { return yamlOf(*state->planned); }
 

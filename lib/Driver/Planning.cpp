@@ -87,6 +87,8 @@ static plan::SearchOptions searchOptions(const Planner &planner, const Candidate
   plan::SearchOptions asked;
   asked.devices = options.devices;
   asked.spec = pins;
+  if (const plan::Preset *preset = planner.request.preset)
+    asked.abilities = plan::abilitiesOn(*preset, planner.request.cluster, options.devices);
   // For CPUs `dtc plan` answers what `dtc compile` would do, unless it is asked
   // for what can't be compiled yet.
   bool compilable = planner.request.options.target == Target::CPU &&
@@ -231,7 +233,7 @@ static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
     return fail(found.error());
   whole.search = std::move(*found);
   std::optional<plan::Explanation> explanation;
-  if (request.options.explain)
+  if (request.options.explain || request.explainsSettings())
     explanation = plan::explain(whole.problem, request.cluster, asked, whole.search);
   if (!needsCalls(request, whole)) {
     whole.problem = std::move(whole.search.problem);

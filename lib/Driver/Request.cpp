@@ -6,6 +6,7 @@
 #include "dtc-rt/OutputConflicts.h"
 #include "dtc/Plan/Plan/Plan.h"
 #include "dtc/Plan/Plan/PlanFile.h"
+#include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Plan/Plan/TextFile.h"
 
 #include <algorithm>
@@ -53,38 +54,94 @@ static rt::Status checkFiles(const Options &options) {
   rt::NamedFile inputs[] = {{"the model", options.model},
                             {"--weights", options.weights},
                             {"--cluster", options.cluster},
-                            {"--plan", isPlanFile(options.plan) ? options.plan : ""}};
+                            {"--plan", isPlanFile(options.plan) ? options.plan : ""},
+                            {"--plan-from", options.planFrom}};
   rt::NamedFile outputs[] = {{"-o", options.output},
                              {"--save-plan", options.savePlan},
                              {"--report", options.report},
+                             {"--save-settings", options.saveSettings},
                              {"--trace", options.trace}};
   return rt::checkOutputConflicts(inputs, outputs);
 }
 
+static plan::DType typeOf(training::Precision precision) {
+  switch (precision) {
+  case training::Precision::BF16:
+    return plan::DType::BF16;
+  case training::Precision::F16:
+    return plan::DType::F16;
+  case training::Precision::F32:
+    break;
+  }
+  return plan::DType::F32;
+}
+
+/// What is left of each device for a plan.
+static void keepFree(plan::Cluster &cluster, double share) {
+  cluster.device.memoryBytes *= 1 - share;
+  for (plan::NodeGroup &group : cluster.others)
+    group.device.memoryBytes *= 1 - share;
+}
+
+/// The cluster as the program of --for uses it.
+static Result<plan::Cluster> clusterFor(const Options &options, const plan::Preset &preset) {
+  auto software = preset.software.find(typeOf(options.train.precision));
+  if (software == preset.software.end())
+    return Error{preset.title + " isn't planned for this --precision", plan::ErrorCategory::Usage};
+  return plan::loadClusterFor(options.cluster, software->second);
+}
+
 /// Who names no cluster and compiles for this processor has it measured.
-static Outcome<plan::Cluster> clusterOf(const Options &options) {
+static Outcome<plan::Cluster> clusterOf(const Options &options, const plan::Preset *preset) {
   if (options.target == Target::CPU && !options.given.contains("--cluster"))
     return ownCluster(!options.onlyPlan && options.until >= Phase::Plan);
-  auto cluster = plan::loadCluster(options.cluster);
+  auto cluster = preset ? clusterFor(options, *preset) : plan::loadCluster(options.cluster);
   if (!cluster)
     return fail(cluster.error());
   return std::move(*cluster);
 }
 
+/// Adds what --plan-from says; what is wrong, or "".
+static std::string addRead(const plan::Spec &read, plan::Spec &spec) {
+  for (const plan::Setting &setting : plan::settings()) {
+    auto said = plan::pinnedValue(setting, read), asked = plan::pinnedValue(setting, spec);
+    if (!said)
+      continue;
+    if (asked && *asked != *said)
+      return std::string("--plan ") + setting.name + "=" + *asked + " contradicts " + setting.name +
+             "=" + *said + " of --plan-from";
+    plan::pinValue(setting, *said, spec);
+  }
+  return "";
+}
+
 Outcome<Request> readRequest(const Options &options) {
   if (rt::Status status = checkFiles(options); !status.isOk())
     return fail(errorOf(status));
-  Request request{options, {}, {}, {}, {}, options.globalBatch};
-  auto cluster = clusterOf(options);
+  Request request;
+  request.options = options;
+  request.globalBatch = options.globalBatch;
+  if (!options.program.empty()) {
+    auto preset = plan::findPreset(options.program);
+    if (!preset)
+      return fail(preset.error());
+    request.preset = *preset;
+  }
+  auto cluster = clusterOf(options, request.preset);
   if (!cluster)
     return cluster.code();
   request.cluster = *cluster;
+  request.headroom =
+      options.memoryHeadroom.value_or(request.preset ? request.preset->errors.memory : 0);
+  keepFree(request.cluster, request.headroom);
   // The artifact fixes the threads of a rank: fewer than there are cores for are planned for.
   if (cluster->sharedMemory)
     request.cluster.cores = std::min(cluster->cores, options.threadsPerRank * options.devices);
   auto parsed = isPlanFile(options.plan) ? specOfPlanFile(request) : plan::parseSpec(options.plan);
   if (!parsed)
     return fail(parsed.error());
+  if (std::string twice = addRead(options.readSpec, *parsed); !twice.empty())
+    return fail({twice, plan::ErrorCategory::Usage});
   auto filled = plan::fill(*parsed, options.devices);
   if (!filled)
     return fail(filled.error());

@@ -4,7 +4,7 @@
 #include "dtc/Driver/Outcome.h"
 
 #include "dtc/Driver/Options.h"
-#include "dtc/Plan/Plan/Cluster.h"
+#include "dtc/Plan/Plan/Preset.h"
 #include "dtc/Plan/Plan/Spec.h"
 
 namespace dtc::driver {
@@ -19,11 +19,15 @@ struct BatchChoice {
 struct Request {
   Options options;
   plan::Cluster cluster;
+  const plan::Preset *preset = nullptr; ///< --for
+  double headroom = 0;                  ///< the share of each device that plans keep free
   plan::Spec given;                   ///< by --plan and --micro-batch
   plan::Spec spec;                    ///< that, filled for the number of devices
   std::string planText;               ///< of a plan file; empty: --plan names none
   std::optional<int64_t> globalBatch; ///< by --global-batch or the plan file
 
+  /// Each setting of --for is told with what others would cost; those of --plan-from aren't.
+  bool explainsSettings() const { return preset && options.planFrom.empty(); }
   bool hasPlanFile() const { return !planText.empty(); }
   /// True while the data-parallel degree, and with it the batch, isn't known.
   bool isBatchOpen() const { return !spec.dp; }

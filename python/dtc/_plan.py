@@ -70,6 +70,38 @@ class Explanation(Text):
         return made
 
 
+class ToolSettings(Text):
+    """A plan in the settings of the program that is to run it, with a comment on each."""
+
+    plan: Plan  #: the best that the program can run, with its figures
+    facts: dict[str, Any]  #: the key `for` of docs/Json.md
+
+    def __new__(cls, plan: Plan) -> ToolSettings:
+        """The settings are the string, as `--save-settings` writes them."""
+        made = super().__new__(cls, plan.facts["for"]["text"])
+        made.plan, made.facts = plan, plan.facts["for"]
+        return made
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the file that the program reads."""
+        pathlib.Path(path).write_text(self)
+
+
+class Settings(dict):
+    """The settings of a plan by name. Called, they are those of another program."""
+
+    def __init__(self, values: dict[str, Any], plan: Plan):
+        super().__init__(values)
+        self._plan = plan
+
+    def __call__(self, program: str) -> ToolSettings:
+        """What `dtc plan --for PROGRAM` says: `plan.settings("megatron-core")`.
+
+        The program can't run every plan, so that the model is planned again, as this program computes it.
+        """
+        return ToolSettings(self._plan._for(program))
+
+
 class Plan:
     """A model with its plan. Printed, it is a table; in a notebook, the report."""
 
@@ -77,6 +109,13 @@ class Plan:
         self._source = source  # whose file the plan reads again
         self._cluster = cluster
         self._plan = interruptible(_dtc.Plan, [*source.arguments, *flags])
+        self._flags = flags
+
+    def _for(self, program: str) -> Plan:
+        if f"--for={program}" in self._flags:
+            return self
+        return Plan(self._source, self._cluster,
+                    [*(flag for flag in self._flags if not flag.startswith("--for=")), f"--for={program}"])
 
     @functools.cached_property
     def facts(self) -> dict[str, Any]:
@@ -84,9 +123,10 @@ class Plan:
         return json.loads(self._plan.json())
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """The degrees and everything else that was decided: `plan.settings["tp"]`."""
-        return self.facts["plan"]
+    def settings(self) -> Settings:
+        """The degrees and everything else that was decided: `plan.settings["tp"]`. For another program they are
+        `plan.settings("megatron-core")`."""
+        return Settings(self.facts["plan"], self)
 
     @property
     def step_time(self) -> float:

@@ -13,6 +13,7 @@ COST = {"Sharding", "Schedule", "Plan/Plan", "Plan/Solve", "Plan/Cost"}
 SEARCH = COST | {"Simulate", "Plan/Predict", "Plan/Shard"}
 PLAN = {
     "Plan/Plan": {"Sharding", "Schedule"},
+    "Plan/Tools": {"Schedule", "Plan/Plan"},
     "Plan/Solve": set(),
     "Plan/Cost": COST,
     "Plan/Emulate": {"Schedule"},

@@ -55,6 +55,18 @@ def test_stages_and_memory_have_what_the_facts_have(plan):
     assert 0 < plan.step_time < 1
 
 
+def test_settings_of_other_programs_are_those_of_the_command_line(plan, tmp_path):
+    settings = plan.settings("megatron-core")
+    command("dtc", "plan", GPT2, "--gpus", 4, "--cluster", "dgx-h100", "--global-batch", 8, "--precision", "bf16",
+            "--for", "megatron-core", "--save-settings", tmp_path / "expected.yaml")
+    assert settings == (tmp_path / "expected.yaml").read_text()
+    settings.save(tmp_path / "settings.yaml")
+    assert (tmp_path / "settings.yaml").read_text() == settings
+    assert settings.facts["program"] == "megatron-core" and settings.plan.settings("megatron-core") == settings
+    with pytest.raises(dtc.UsageError, match="unknown program"):
+        plan.settings("nowhere")
+
+
 def test_explanations_are_of_the_plan_of_a_setting_or_of_a_parameter(plan):
     whole = plan.explain()
     assert whole.startswith("why this plan: dp=")

@@ -4,6 +4,7 @@
 
 #include "dtc/Import/ImportedModel.h"
 #include "dtc/Plan/Plan/Result.h"
+#include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Training/Train.h"
 
 #include <optional>
@@ -49,6 +50,11 @@ struct Options {
   bool onlyPlan = false; ///< any plan will do, also one that can't be compiled yet
   bool keepsPlan = false; ///< the plan may be saved later, as by --save-plan
   std::string savePlan;
+  std::string program;                  ///< --for: a preset of the planner
+  std::optional<double> memoryHeadroom; ///< the share of each device that is kept free
+  std::string saveSettings;             ///< file for the program's settings
+  std::string planFrom;                 ///< settings to predict: a file, or arguments
+  plan::Spec readSpec;                  ///< what they say
   std::string trace;  ///< file for the simulated step
   std::string report; ///< file for the page about the plan
   bool verify = false; ///< compare all ranks with one, by the interpreter

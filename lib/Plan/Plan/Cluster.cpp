@@ -2,7 +2,9 @@
 #include "dtc/Plan/Plan/Cluster.h"
 
 #include "ClusterCatalog.h"
+#include "SoftwareYaml.h"
 
+#include "dtc/Plan/Plan/Preset.h"
 #include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Plan/Plan/TextFile.h"
 
@@ -83,8 +85,14 @@ int Cluster::levelBetween(int64_t a, int64_t b) const {
 }
 
 Result<Cluster> loadCluster(const std::string &nameOrFile) {
-  if (std::optional<Cluster> cluster = builtinCluster(nameOrFile))
+  return loadClusterFor(nameOrFile, {});
+}
+
+Result<Cluster> loadClusterFor(const std::string &nameOrFile, const Software &software) {
+  if (std::optional<Cluster> cluster = builtinCluster(nameOrFile)) {
+    cluster->software = software;
     return *cluster;
+  }
   bool isPath = nameOrFile.find_first_of("./") != std::string::npos;
   if (!isPath && !std::filesystem::exists(nameOrFile)) {
     std::string close = nearest(nameOrFile, builtinClusters());
@@ -99,7 +107,7 @@ Result<Cluster> loadCluster(const std::string &nameOrFile) {
   Result<std::string> text = readText(nameOrFile, "cluster");
   if (!text)
     return text.error();
-  return clusterFromYaml(*text, nameOrFile);
+  return clusterFromYaml(*text, nameOrFile, software);
 }
 
 } // namespace dtc::plan

@@ -1,6 +1,7 @@
 // Clusters from YAML.
 #include "ClusterCatalog.h"
 #include "ClusterWords.h"
+#include "SoftwareYaml.h"
 
 #include "dtc/Plan/Plan/Cluster.h"
 #include "dtc/Plan/Plan/YamlReader.h"
@@ -9,8 +10,6 @@ namespace dtc::plan {
 
 /// More is a mistake, and their bytes may not fit in 64 bits.
 static constexpr double kMostMemoryGb = 1e9;
-static constexpr int64_t kMostTemporaries = 100;
-static constexpr int64_t kMostMetrics = 100;
 
 template <typename Enum>
 static Enum word(YamlMap &map, const std::string &key,
@@ -280,52 +279,8 @@ static void readMeasured(YamlMap map, Cluster &cluster) {
   map.finish();
 }
 
-/// A flag or a version: true means the newest.
-static Software readSoftware(YamlMap map) {
-  Software software;
-  if (map.has("flash_attention")) {
-    std::string text = map.at("flash_attention").Scalar();
-    if (text == "true" || text == "false")
-      software.flashAttention = text == "true" ? 3 : 0;
-    else
-      software.flashAttention = map.within<int>("flash_attention", 0, 3);
-  }
-  software.fusedNorm = map.get("fused_norm", true);
-  software.fusedSoftmax = map.get("fused_softmax", true);
-  software.compiled = map.get("compiled", true);
-  software.overlapCommunication = map.get("overlap_communication", true);
-  software.waitsForKernels = map.get("waits_for_kernels", false);
-  software.softmaxMultiple =
-      map.number<int64_t>("softmax_multiple", 1, std::optional<int64_t>(1));
-  software.evenStages = map.get("even_stages", false);
-  software.waitsForBatches = map.get("waits_for_batches", false);
-  software.scattersSends = map.get("scatters_sends", false);
-  software.overlapsSends = map.get("overlaps_sends", false);
-  software.fusedLoss = map.get("fused_loss", true);
-  software.fusedRotary = map.get("fused_rotary", true);
-  software.lossMetrics = map.within<int64_t>("loss_metrics", 0, kMostMetrics, 0);
-  software.dropout = map.get("dropout", false);
-  software.gathersAgain = map.get("gathers_again", false);
-  software.asyncInputGradients = map.get("async_input_gradients", false);
-  software.overlapsProducts = map.get("overlaps_products", false);
-  software.gathersWeights = map.get("gathers_weights", true);
-  software.halfGradients = map.get("half_gradients", false);
-  software.keepsHalfGradients = map.get("keeps_half_gradients", false);
-  software.reducesHalfSums = map.get("reduces_half_sums", false);
-  software.castsGradients = map.get("casts_gradients", false);
-  software.normTemporaries = map.within<int64_t>("norm_temporaries", 0, kMostTemporaries, 0);
-  software.flattens = map.get("flattens", false);
-  software.updateTemporaries = map.within<int64_t>("update_temporaries", 0, kMostTemporaries, 0);
-  software.ownersBroadcast = map.get("owners_broadcast", false);
-  software.bucketElements = map.number<int64_t>("bucket_elements", 0, std::optional<int64_t>(0));
-  software.lazyLoading = map.get("lazy_loading", true);
-  software.updatesFirst = map.get("updates_first", false);
-  software.cachingAllocator = map.get("caching_allocator", false);
-  map.finish();
-  return software;
-}
-
-static Cluster readCluster(const YAML::Node &node, const std::string &file) {
+static Cluster readCluster(const YAML::Node &node, const std::string &file,
+                           const Software &software) {
   YamlMap root(node, file, "the cluster");
   Cluster cluster;
   if (root.has("groups")) {
@@ -339,15 +294,21 @@ static Cluster readCluster(const YAML::Node &node, const std::string &file) {
   cluster.cores = root.count("cores", 1, std::optional(cluster.cores));
   if (root.has("measured"))
     readMeasured(root.map("measured"), cluster);
+  cluster.software = software;
   if (root.has("software"))
-    cluster.software = readSoftware(root.map("software"));
+    cluster.software = readSoftware(root, software);
   root.finish();
   return cluster;
 }
 
+Result<Cluster> clusterFromYaml(const std::string &text, const std::string &file,
+                                const Software &software) {
+  return readYaml<Cluster>(
+      text, file, [&](const YAML::Node &node) { return readCluster(node, file, software); });
+}
+
 Result<Cluster> clusterFromYaml(const std::string &text, const std::string &file) {
-  return readYaml<Cluster>(text, file,
-                           [&](const YAML::Node &node) { return readCluster(node, file); });
+  return clusterFromYaml(text, file, {});
 }
 
 } // namespace dtc::plan

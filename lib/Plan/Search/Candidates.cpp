@@ -332,8 +332,8 @@ void Enumeration::addMesh(Degrees degrees) {
 /// more than a few types could do is too much to try.)
 bool Enumeration::mayDiffer() const {
   constexpr size_t mostTypes = 4;
-  return options.unequalMeshes && !options.executable && range.alike.size() > 1 &&
-         range.alike.size() <= mostTypes && !options.samplesPerRank &&
+  return options.unequalMeshes && !options.executable && !options.abilities.hasLimits() &&
+         range.alike.size() > 1 && range.alike.size() <= mostTypes && !options.samplesPerRank &&
          problem.globalBatch() > 0 && !spec.dp && !spec.tp;
 }
 
@@ -471,7 +471,10 @@ void Enumeration::addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks
   }
   degrees.schedule = kind;
   degrees.chunks = chunks;
-  if (std::string reason = schedule::unsupported(scheduleShape(degrees)); reason.empty())
+  if (std::string reason = whyUnable(options.abilities, problem, range.layers, degrees);
+      options.abilities.hasLimits() && !reason.empty())
+    result.refusal = reason;
+  else if (reason = schedule::unsupported(scheduleShape(degrees)); reason.empty())
     result.list.push_back(degrees);
   else
     result.refusal = reason + (options.samplesPerRank ? ", as no global batch is given" : "");
@@ -488,7 +491,8 @@ void Enumeration::addSchedules(Degrees degrees) {
     return addSchedule(degrees, spec.schedule.value_or(kDefaultSchedule), 1);
   std::vector<ScheduleKind> single, chunked; // one chunk a rank, and several
   for (ScheduleKind kind : schedule::allSchedules())
-    if (describe(kind).isSearched || spec.schedule == kind)
+    if ((describe(kind).isSearched || spec.schedule == kind) &&
+        isAble(options.abilities.schedules, kind))
       (describe(kind).mostChunks == 1 ? single : chunked).push_back(kind);
   for (ScheduleKind kind : single)
     addSchedule(degrees, kind, 1);

@@ -47,7 +47,7 @@ static bool anyFits(SearchState &state, Offload offload) {
 
 bool fitsWithLeastMemory(const Problem &problem, const Cluster &cluster,
                          const SearchOptions &options) {
-  Result<Spec> spec = fill(options.spec, options.devices);
+  Result<Spec> spec = fill(withFixed(options.abilities, options.spec), options.devices);
   if (!spec)
     return false;
   SearchState state(problem, cluster, options, *spec);

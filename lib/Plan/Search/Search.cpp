@@ -165,6 +165,11 @@ static std::vector<SearchRound> roundsOf(const SearchState &state) {
   return rounds;
 }
 
+static bool isUsed(const SearchState &state, SearchStrategy strategy) {
+  const bool mixes = strategy == SearchStrategy::BetweenZeroLevels;
+  return !state.options.without.count(strategy) && (!mixes || state.options.abilities.mixesBlocks);
+}
+
 SearchOutcome runStrategies(SearchState &state) {
   addCandidates(state);
   const SearchOptions &options = state.options;
@@ -177,7 +182,7 @@ SearchOutcome runStrategies(SearchState &state) {
   for (size_t i = 0; i < rounds.size() && !outOfReach; ++i) {
     state.found.clear();
     for (const Strategy &strategy : kStrategies)
-      if (!options.without.count(strategy.name))
+      if (isUsed(state, strategy.name))
         strategy.run(state, rounds[i]);
     // What is estimated to fit may turn out not to.
     if (!state.found.empty())
@@ -213,7 +218,9 @@ SearchOutcome search(const Problem &problem, const Cluster &cluster, const Searc
     return Error{"plan: the devices of the cluster " + cluster.name +
                      " have no memory beside their host's: offload=optimizer",
                  ErrorCategory::Usage};
-  Result<Spec> spec = fill(options.spec, options.devices);
+  if (auto unable = unableTo(options.abilities, options.spec); !unable.empty())
+    return Error{"plan: " + unable.front(), ErrorCategory::Usage};
+  Result<Spec> spec = fill(withFixed(options.abilities, options.spec), options.devices);
   if (!spec)
     return spec.error();
   SearchState state(problem, cluster, options, *spec);

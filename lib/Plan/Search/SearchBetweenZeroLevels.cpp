@@ -23,7 +23,7 @@ static void tryBetweenLevels(SearchState &state, const Degrees &degrees,
   constexpr double worthMixing = 0.99;
   EstimateOptions asked;
   asked.limit = worthMixing * beatsBest(state) * double(degrees.samples());
-  asked.someBlocks = !state.spec.recompute && degrees.recompute != Recompute::None;
+  asked.someBlocks = state.recomputesSome(degrees);
   asked.mixesLevels = true;
   Estimate mixed;
   if (state.estimate(degrees, variant, asked, mixed) == Estimator::Outcome::Found)

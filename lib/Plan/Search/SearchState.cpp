@@ -11,8 +11,8 @@ bool SearchState::trains() const {
 }
 
 bool SearchState::mayOffload() const {
-  return !spec.offload && cluster.device.hasOwnMemory() && !options.executable &&
-         !isPinned(spec) && trains();
+  return !spec.offload && isAble(options.abilities.offload, Offload::Optimizer) &&
+         cluster.device.hasOwnMemory() && !options.executable && !isPinned(spec) && trains();
 }
 
 std::vector<int> SearchState::zeroLevels(const Degrees &degrees) const {
@@ -25,7 +25,9 @@ std::vector<int> SearchState::zeroLevels(const Degrees &degrees) const {
     ranks = std::min(ranks, degrees.zeroGroup);
   if (options.executable || !trains() || ranks * degrees.ep * degrees.cp == 1)
     return {0};
-  return {0, 1, 2, 3};
+  std::vector<int> levels = {0, 1, 2, 3};
+  std::erase_if(levels, [&](int zero) { return !isAble(options.abilities.zero, zero); });
+  return levels;
 }
 
 std::vector<Recompute> SearchState::recomputations() const {
@@ -33,9 +35,17 @@ std::vector<Recompute> SearchState::recomputations() const {
     return {*spec.recompute};
   if (options.executable || !trains() || shardings.getBlocks().empty())
     return {Recompute::None};
+  std::vector<Recompute> ways = {Recompute::Selective, Recompute::Full};
   if (!shardings.keepsInsideOps()) // a fused attention has nothing to select
-    return {Recompute::Full};
-  return {Recompute::Selective, Recompute::Full};
+    ways.erase(ways.begin());
+  if (!options.abilities.mixesBlocks) // as few blocks as will do may be none
+    ways.insert(ways.begin(), Recompute::None);
+  std::erase_if(ways, [&](Recompute way) { return !isAble(options.abilities.recompute, way); });
+  return ways;
+}
+
+bool SearchState::recomputesSome(const Degrees &degrees) const {
+  return options.abilities.mixesBlocks && !spec.recompute && degrees.recompute != Recompute::None;
 }
 
 Estimator::Outcome SearchState::estimate(const Degrees &degrees, const ShardVariant &variant,

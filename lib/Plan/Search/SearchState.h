@@ -67,6 +67,8 @@ struct SearchState {
   std::vector<int> zeroLevels(const Degrees &degrees) const;
   /// In the order in which they are tried: of as few blocks as will do, unless pinned.
   std::vector<Recompute> recomputations() const;
+  /// Whether as few blocks as will do are recomputed by such degrees.
+  bool recomputesSome(const Degrees &degrees) const;
   /// What has been spent, in estimates. Solving a sharding takes as long as ten of them.
   int64_t effort() const { return estimates + 10 * shardings.solves(); }
 

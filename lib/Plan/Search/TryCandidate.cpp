@@ -35,6 +35,11 @@ static std::vector<int64_t> smallerZeroGroups(SearchState &state, const Degrees 
   return result;
 }
 
+static bool mayShare(const SearchOptions &options, int64_t ranks) {
+  const Abilities &abilities = options.abilities;
+  return abilities.groupsZero && (!abilities.zeroGroup || *abilities.zeroGroup == ranks);
+}
+
 namespace {
 
 class Trial {
@@ -82,7 +87,7 @@ void Trial::take(Outcome outcome, Shardings &tried) const {
 
 void Trial::trySharding(const ShardVariant &variant, Shardings &tried) {
   const Degrees &degrees = tried.degrees;
-  bool someBlocks = !state.spec.recompute && degrees.recompute != Recompute::None;
+  const bool someBlocks = state.recomputesSome(degrees);
   auto [fits, isNew] = state.mayFit.try_emplace({tried.like1F1B, variant}, true);
   if (isNew && degrees != tried.like1F1B)
     fits->second = state.estimator.mayFit(tried.like1F1B, variant, someBlocks);
@@ -125,6 +130,9 @@ Outcome Trial::tryDegrees(const Degrees &degrees) {
   for (const ShardVariant &variant : attempt.variants(state, degrees)) {
     if (variant.sequenceParallel && mostTensorRanks(degrees) == 1 && !state.spec.sp)
       continue; // nothing to be parallel over
+    if (variant.sequenceParallel != true &&
+        needsSp(state.options.abilities, degrees.tp, degrees.ep))
+      continue;
     trySharding(variant, tried);
     if (tried.isDone)
       break;
@@ -149,6 +157,7 @@ void Trial::run(const Degrees &candidate) {
   // Who asks for ZeRO-1 means all of dp, as a distributed optimizer has it.
   if (!state.spec.zeroGroup && state.spec.zero != 1) {
     std::vector<int64_t> smaller = smallerZeroGroups(state, candidate);
+    std::erase_if(smaller, [&](int64_t ranks) { return !mayShare(state.options, ranks); });
     groups.insert(groups.end(), smaller.begin(), smaller.end());
   }
   for (int zero : state.zeroLevels(candidate)) {

@@ -2,7 +2,7 @@
 // with its prediction and the runners-up.
 #pragma once
 
-#include "dtc/Plan/Plan/Spec.h"
+#include "dtc/Plan/Plan/Abilities.h"
 #include "dtc/Plan/Predict/Prediction.h"
 #include "dtc/Plan/Shard/SolveSharding.h"
 
@@ -83,6 +83,7 @@ enum class SearchStrategy : uint8_t {
 struct SearchOptions {
   int64_t devices = 1;
   Spec spec; ///< what is pinned
+  Abilities abilities = {}; ///< of the program that is to run the plan
   /// Only plans that can be compiled (`unimplemented` names nothing).
   bool executable = true;
   /// The global batch is this many samples for each data-parallel rank; 0: it is
