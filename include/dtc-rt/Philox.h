@@ -9,7 +9,7 @@
 namespace dtc::rt {
 
 /// What numbers are drawn for: part of the counter, so that streams differ.
-enum class RandomStream : uint32_t { Weights = 1, Samples = 2 };
+enum class RandomStream : uint32_t { Weights = 1, Samples = 2, Dropout = 3 };
 
 /// Four random words for a counter.
 std::array<uint32_t, 4> philox(uint64_t seed, RandomStream stream, uint32_t item, uint64_t index);

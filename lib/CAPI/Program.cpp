@@ -2,6 +2,7 @@
 
 #include "Error.h"
 
+#include "dtc-rt/DropoutKeys.h"
 #include "dtc-rt/Trainer.h"
 
 #include <deque>
@@ -34,6 +35,8 @@ void DtcProgram::describe(std::deque<Described> &list, std::string name, rt::DTy
 static void describeAll(DtcProgram &program) {
   const rt::Manifest &manifest = program.trainer->manifest();
   for (const rt::TensorInfo &input : manifest.inputs) {
+    if (input.name == rt::kDropoutKeys)
+      continue; // made by the runtime
     rt::Dims shape = input.shape;
     if (!shape.empty())
       shape[0] = manifest.globalBatch; // the manifest's is that of a microbatch

@@ -24,6 +24,7 @@ const KernelTable &kernels() {
     addReduceKernels(all);
     addIndexKernels(all);
     addVisionKernels(all);
+    addRandomKernels(all);
     return all;
   }();
   return table;

@@ -42,6 +42,7 @@ void addShapeKernels(KernelTable &table);
 void addReduceKernels(KernelTable &table);
 void addIndexKernels(KernelTable &table);
 void addVisionKernels(KernelTable &table);
+void addRandomKernels(KernelTable &table);
 
 //===-- what kernels are built of -----------------------------------------===//
 

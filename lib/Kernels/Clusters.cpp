@@ -1,4 +1,6 @@
 #include "Clusters.h"
+
+#include "dtc/Dialect/Graph/RandomOps.h"
 #include "dtc/Kernels/IndexMath.h"
 
 using namespace mlir;
@@ -123,6 +125,9 @@ bool Clustering::isCheapElementwise(Operation *op) {
     }
   if (leaves.size() > mostLeaves)
     return false;
+  // A byte that is kept costs less than drawing again.
+  if (llvm::any_of(chain, llvm::IsaPred<graph::PhiloxOp>))
+    return false;
   // Computing again what one tensor determines saves storing it, unless columns would do so
   // for each row.
   auto dear = llvm::count_if(chain, isDear);
@@ -153,7 +158,7 @@ void Clustering::findFree() {
       continue;
     bool elsewhere = isRequired(op->getResult(0)) &&
                      isa<graph::TransposeOp, graph::SliceOp>(op);
-    if (isa<arith::ConstantOp, graph::IotaOp>(op) || (isView(op) && !elsewhere) ||
+    if (isa<arith::ConstantOp, graph::IotaOp, graph::PhiloxOp>(op) || (isView(op) && !elsewhere) ||
         repeatsTable(op) || isCheapElementwise(op))
       freeOps.insert(op);
   }

@@ -1,5 +1,9 @@
 #include "dtc/Kernels/ElementEvaluator.h"
 
+#include "PhiloxWord.h"
+
+#include "dtc/Dialect/Graph/RandomOps.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -105,6 +109,11 @@ Value ElementEvaluator::compute(Operation *op, const Index &index) {
       .Case([&](graph::ReduceOp op) { return host.reduce(op, index); })
       .Case([&](graph::MaxPoolOp op) { return pooled(op, index); })
       .Case([&](graph::SumOp op) { return summed(op, index); })
+      .Case([&](graph::PhiloxOp op) {
+        Value key = emit(op.getKeys(), index), at = emit(op.getIndex(), index);
+        position();
+        return philoxWord(builder, loc, key, at, op.getNumber());
+      })
       .Default([&](Operation *op) { return elementwise(op, index); });
 }
 

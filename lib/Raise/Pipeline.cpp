@@ -8,6 +8,7 @@ void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch) {
   passes.addPass(createWidenHalves());
   if (batch != 0)
     passes.addPass(createRebatch({batch}));
+  passes.addPass(createKeyDropout()); // before equal ones become one
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());
   passes.addPass(createUnflatten());

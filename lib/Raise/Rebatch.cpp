@@ -1,13 +1,11 @@
 // Gives a graph exported with one batch size another one.
 //
-// From dimension 0 of every input the batch is followed through the ops by
-// their sharding rules, in both directions, until every dimension that contains
-// it is known; then types change. What cannot follow is refused by name.
+// From dimension 0 of every input the batch is followed (BatchTrace.h) until every dimension that
+// contains it is known; then types change. What cannot follow is refused by name.
 //
-// A batch of one cannot be told from a dimension of size 1 of a parameter, so
-// it is followed from the inputs downwards only, and what does not depend on an
-// input is repeated where it meets the batch.
-#include "BatchPlace.h"
+// A batch of one is followed downwards only, and what does not depend on an input is repeated
+// where it meets the batch.
+#include "BatchTrace.h"
 #include "dtc/Raise/Passes.h"
 
 #include "dtc-io/CheckedSize.h"
@@ -25,170 +23,60 @@ namespace {
 
 class Rebatcher {
 public:
-  Rebatcher(func::FuncOp func, int64_t batch) : func(func), batch(batch) {}
+  Rebatcher(func::FuncOp func, int64_t batch)
+      : func(func), batch(batch),
+        trace(func, BatchTrace::Ends::Refused, "cannot change the batch") {}
 
   LogicalResult run() {
-    if (failed(start()))
+    if (failed(trace.start()))
       return failure();
-    if (old == batch || old == 0)
+    if (trace.size() == batch || trace.size() == 0)
       return success();
-    if (failed(propagate()) || failed(checkSources()) || failed(checkSizes()))
+    if (failed(trace.propagate()) || failed(checkSources()) || failed(checkSizes()))
       return failure();
     retype();
     return success();
   }
 
 private:
-  LogicalResult start();
-  LogicalResult propagate();
-  LogicalResult visit(Operation *op);
-  LogicalResult visitReshape(graph::ReshapeOp op);
-  LogicalResult refuse(Location at, const Twine &why) const;
-  LogicalResult place(Value value, const BatchPlace &at);
   LogicalResult checkSources();
   LogicalResult checkSizes();
   void retype();
   void retypeResult(OpResult result);
   void repeatOperands(Operation *op);
 
-  std::optional<BatchPlace> placeIn(Value value) const {
-    auto found = places.find(value);
-    return found == places.end() ? std::nullopt : std::optional(found->second);
-  }
   RankedTensorType rebatched(Value value) const {
     Shape shape(tensorType(value).getShape());
-    const BatchPlace &at = places.find(value)->second;
+    const BatchPlace at = *trace.placeIn(value);
     shape[at.dim] = at.outer * batch * at.inner;
     return tensorType(value).clone(shape);
   }
   func::FuncOp func;
-  int64_t batch, old = 0;
-  llvm::DenseMap<Value, BatchPlace> places; // looked up only
-  bool changed = false;
+  int64_t batch;
+  BatchTrace trace;
 };
 
 } // namespace
-
-LogicalResult Rebatcher::start() {
-  for (BlockArgument argument : func.getArguments()) {
-    auto role = graph::getArgRole(func, argument.getArgNumber());
-    auto shape = graph::shapeOf(argument);
-    if (!role || role.getKind() != graph::RoleKind::Input || shape.empty())
-      continue;
-    if (old != 0 && shape[0] != old)
-      return func.emitError() << "inputs have different batch sizes: " << old << " and "
-                              << shape[0];
-    old = shape[0];
-    places[argument] = {0, 1, 1};
-  }
-  return success();
-}
-
-/// Says how to leave the batch as the file has it.
-LogicalResult Rebatcher::refuse(Location at, const Twine &why) const {
-  return emitError(at) << "cannot change the batch: " << why << "; --global-batch " << old
-                       << " keeps the file's, and an export with another batch has another";
-}
-
-/// Notes that `value` has the batch at `at`.
-LogicalResult Rebatcher::place(Value value, const BatchPlace &at) {
-  auto [entry, fresh] = places.try_emplace(value, at);
-  changed |= fresh;
-  if (entry->second == at)
-    return success();
-  return refuse(value.getLoc(), "dimensions " + Twine(entry->second.dim) + " and " + Twine(at.dim) +
-                                    " of one value would both hold it");
-}
-
-LogicalResult Rebatcher::propagate() {
-  SmallVector<Operation *> ops;
-  func.getBody().walk([&](Operation *op) {
-    if (!isa<func::FuncOp, func::ReturnOp>(op))
-      ops.push_back(op);
-  });
-  do {
-    changed = false;
-    for (Operation *op : ops)
-      if (failed(visit(op)))
-        return failure();
-    for (Operation *op : llvm::reverse(ops))
-      if (old > 1 && failed(visit(op)))
-        return failure();
-  } while (changed);
-  return success();
-}
-
-LogicalResult Rebatcher::visitReshape(graph::ReshapeOp op) {
-  auto move = [&](Value from, Value to) -> LogicalResult {
-    auto at = placeIn(from);
-    if (!at)
-      return success();
-    auto moved = moveThroughReshape(*at, graph::shapeOf(from), graph::shapeOf(to), old);
-    if (!moved)
-      return refuse(op->getLoc(), "the reshape takes it apart");
-    return place(to, *moved);
-  };
-  if (failed(move(op.getInput(), op.getResult())))
-    return failure();
-  return old == 1 ? success() : move(op.getResult(), op.getInput());
-}
-
-LogicalResult Rebatcher::visit(Operation *op) {
-  if (auto reshape = dyn_cast<graph::ReshapeOp>(op))
-    return visitReshape(reshape);
-  if (op->hasTrait<OpTrait::ConstantLike>())
-    return success(); // see checkSources
-  SmallVector<Value> tensors(op->getOperands());
-  tensors.append(op->result_begin(), op->result_end());
-  if (llvm::none_of(tensors, [&](Value value) { return places.contains(value); }))
-    return success();
-  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
-  if (!ruled)
-    return refuse(op->getLoc(), "it has no sharding rule");
-  const sharding::ShardingRule rule = ruled.getRuleWithUnits();
-  auto dimsOf = [&](size_t i) -> const sharding::TensorFactors & {
-    return i < op->getNumOperands() ? rule.operands[i] : rule.results[i - op->getNumOperands()];
-  };
-  std::optional<BatchFactor> factor;
-  for (auto [i, tensor] : llvm::enumerate(tensors)) {
-    auto at = placeIn(tensor);
-    if (!at)
-      continue;
-    auto found = factorOf(rule, dimsOf(i), *at, old);
-    if (!found || (factor && *factor != *found))
-      return refuse(op->getLoc(), "it is not one factor of this operation");
-    factor = found;
-  }
-  if (rule.factors[factor->factor].kind != sharding::FactorKind::Parallel)
-    return refuse(op->getLoc(), "the operation mixes samples");
-  for (auto [i, tensor] : llvm::enumerate(tensors)) {
-    const bool isResult = i >= op->getNumOperands();
-    auto at = placeOf(rule, dimsOf(i), *factor);
-    if (at && (isResult || old > 1) && failed(place(tensor, *at)))
-      return failure();
-  }
-  return success();
-}
 
 /// Parameters and constants may not contain the batch.
 LogicalResult Rebatcher::checkSources() {
   for (BlockArgument argument : func.getArguments()) {
     auto role = graph::getArgRole(func, argument.getArgNumber());
-    if (places.contains(argument) && role.getKind() != graph::RoleKind::Input)
-      return refuse(func.getLoc(), "it is a dimension of " + Twine(role.getName()));
+    if (trace.placeIn(argument) && role.getKind() != graph::RoleKind::Input)
+      return trace.refuse(func.getLoc(), "it is a dimension of " + Twine(role.getName()));
   }
   WalkResult result = func.walk([&](Operation *op) {
-    if (op->getNumResults() != 1 || !places.contains(op->getResult(0)))
+    if (op->getNumResults() != 1 || !trace.placeIn(op->getResult(0)))
       return WalkResult::advance();
-    const BatchPlace at = places.find(op->getResult(0))->second;
+    const BatchPlace at = *trace.placeIn(op->getResult(0));
     DenseElementsAttr elements;
     if (matchPattern(op, m_Constant(&elements)) && !elements.isSplat()) {
-      (void)refuse(op->getLoc(), "this constant varies along it");
+      (void)trace.refuse(op->getLoc(), "this constant varies along it");
       return WalkResult::interrupt();
     }
     auto iota = dyn_cast<graph::IotaOp>(op);
     if (iota && int64_t(iota.getDim()) == at.dim && (at.outer != 1 || at.inner != 1)) {
-      (void)refuse(op->getLoc(), "it is a part of an index range");
+      (void)trace.refuse(op->getLoc(), "it is a part of an index range");
       return WalkResult::interrupt();
     }
     return WalkResult::advance();
@@ -199,7 +87,7 @@ LogicalResult Rebatcher::checkSources() {
 /// The batch comes from the command line: with it no size may overflow.
 LogicalResult Rebatcher::checkSizes() {
   constexpr int64_t kWidestElement = 8; // bytes
-  for (const auto &[value, at] : places) {
+  for (const auto &[value, at] : trace.all()) {
     Shape shape(tensorType(value).getShape());
     shape[at.dim] = 1;
     if (!(io::CheckedSize::product(shape) * at.outer * at.inner * batch * kWidestElement))
@@ -218,15 +106,15 @@ void Rebatcher::repeatOperands(Operation *op) {
   const sharding::ShardingRule rule = ruled.getRuleWithUnits();
   std::optional<BatchFactor> factor;
   for (auto [i, result] : llvm::enumerate(op->getResults()))
-    if (auto at = placeIn(result))
-      factor = factorOf(rule, rule.results[i], *at, old);
+    if (auto at = trace.placeIn(result))
+      factor = factorOf(rule, rule.results[i], *at, trace.size());
   if (!factor)
     return;
   Emitter emit(op->getLoc(), OpBuilder(op));
   for (OpOperand &operand : op->getOpOperands()) {
     Value value = operand.get();
     auto at = placeOf(rule, rule.operands[operand.getOperandNumber()], *factor);
-    if (!at || places.contains(value))
+    if (!at || trace.placeIn(value))
       continue;
     // [inner] becomes [batch, inner], merged again where the batch is part of a dimension.
     Shape shape(tensorType(value).getShape()), dims;
@@ -255,15 +143,15 @@ void Rebatcher::retypeResult(OpResult result) {
 void Rebatcher::retype() {
   SmallVector<Operation *> ops;
   func.getBody().walk([&](Operation *op) { ops.push_back(op); });
-  if (old == 1)
+  if (trace.size() == 1)
     for (Operation *op : ops)
       repeatOperands(op);
   for (BlockArgument argument : func.getArguments())
-    if (places.contains(argument))
+    if (trace.placeIn(argument))
       argument.setType(rebatched(argument));
   for (Operation *op : ops)
     for (OpResult result : op->getResults())
-      if (places.contains(result))
+      if (trace.placeIn(result))
         retypeResult(result);
   Operation *end = func.getBody().front().getTerminator();
   func.setType(FunctionType::get(func.getContext(), func.getBody().getArgumentTypes(),

@@ -1,5 +1,7 @@
 #include "dtc-rt/DataSet.h"
 
+#include "dtc-rt/DropoutKeys.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -78,7 +80,8 @@ std::string contentsOf(const ArrayFile &file) {
 std::string joinNames(const std::vector<TensorInfo> &inputs) {
   std::string text;
   for (const TensorInfo &input : inputs)
-    text += (text.empty() ? "" : ", ") + input.name;
+    if (input.name != kDropoutKeys)
+      text += (text.empty() ? "" : ", ") + input.name;
   return text;
 }
 
@@ -125,7 +128,12 @@ Result<DataSet> DataSet::ofBatch(const std::map<std::string, Array> &arrays,
 
 Status DataSet::addArrays(const ArrayFile &file, const Manifest &manifest) {
   owner = file.owner;
+  const std::string *first = nullptr;
   for (const TensorInfo &input : manifest.inputs) {
+    if (input.name == kDropoutKeys) {
+      columns.emplace_back(); // made by who asks
+      continue;
+    }
     auto found = file.arrays.find(input.name);
     if (found == file.arrays.end())
       return refused("has no array for the model's input " + input.name + ", a sample of " +
@@ -138,9 +146,10 @@ Status DataSet::addArrays(const ArrayFile &file, const Manifest &manifest) {
                   ignoredValue(input, manifest)};
     column.sampleShape = Dims(array.shape.begin() + 1, array.shape.end());
     column.sampleBytes = product(column.sampleShape) * sizeOf(array.dtype);
-    if (!columns.empty() && array.shape[0] != samples)
-      return refused(input.name + ": has another number of samples than " + columns[0].name +
-                     ": " + std::to_string(array.shape[0]));
+    if (first && array.shape[0] != samples)
+      return refused(input.name + ": has another number of samples than " + *first + ": " +
+                     std::to_string(array.shape[0]));
+    first = first ? first : &input.name;
     samples = array.shape[0];
     columns.push_back(std::move(column));
   }
@@ -148,7 +157,7 @@ Status DataSet::addArrays(const ArrayFile &file, const Manifest &manifest) {
     // Without a loss the targets of a data set have no use, and do no harm.
     bool known = manifest.loss == "none" && name == kTarget;
     for (const TensorInfo &input : manifest.inputs)
-      known = known || input.name == name;
+      known = known || (input.name == name && name != kDropoutKeys);
     if (!known)
       return refused("has an array that is not an input of the model (" +
                      joinNames(manifest.inputs) + "): " + name);
@@ -175,6 +184,10 @@ Status DataSet::addTokens(const MappedFile &file, const Manifest &manifest) {
   samples = tokens > 0 ? (tokens - 1) / length : 0;
   int numInputs = 0;
   for (const TensorInfo &input : manifest.inputs) {
+    if (input.name == kDropoutKeys) {
+      columns.emplace_back();
+      continue;
+    }
     bool target = input.name == kTarget;
     numInputs += !target;
     if (!isInteger(input.dtype) || input.shape.size() != 2 || input.shape[1] != length ||

@@ -1,6 +1,8 @@
 // Checks of what the outside sees of a program: tensors by name, scalars, results.
 #include "ProgramChecker.h"
 
+#include "dtc-rt/DropoutKeys.h"
+
 #include <set>
 #include <tuple>
 
@@ -141,6 +143,8 @@ std::string ProgramChecker::checkData(const fbs::Binding &binding, const Dims &s
       find(output ? manifest.outputs : manifest.inputs, binding.name()->str());
   if (!info || !isConvertible(info->dtype, dtypeOf(binding.dtype())))
     return "binds an unknown input or output, or as a wrong type";
+  if (info->name == kDropoutKeys && (binding.dtype() != fbs::DType::I64 || shape.size() != 1))
+    return "does not hold keys, one i64 a sample";
   if (shape != info->shape)
     return "is not of the manifest's shape " + shapeText(info->shape) + ": " + shapeText(shape);
   if (binding.placement()->flat_axes() && binding.placement()->flat_axes()->size() > 0)

@@ -1,6 +1,8 @@
 #include "Session.h"
 
+#include "dtc-rt/DropoutKeys.h"
 #include "dtc-rt/LearningRate.h"
+#include "dtc-rt/Philox.h"
 
 #include <cmath>
 #include <cstring>
@@ -279,8 +281,10 @@ Status RankWorker::writeBatch(int64_t number, size_t index, const StepInput &inp
   const fbs::Binding &binding = *input.binding;
   size_t column = indexOf(session.manifest().inputs, binding.name()->str());
   const TensorInfo &info = session.manifest().inputs[column];
-  std::vector<int64_t> samples(static_cast<size_t>(info.shape[0]));
   int64_t first = session.pointAfter(number - 1).position + input.microbatch * info.shape[0];
+  if (info.name == kDropoutKeys)
+    return writeKeys(number, index, binding, first);
+  std::vector<int64_t> samples(static_cast<size_t>(info.shape[0]));
   for (int64_t i = 0; i < info.shape[0]; ++i)
     samples[i] = session.order.at(first + i);
   Status read = Status::ok();
@@ -289,6 +293,20 @@ Status RankWorker::writeBatch(int64_t number, size_t index, const StepInput &inp
         session.data.read(column, samples, partOf(binding).shard, dtypeOf(binding.dtype()), host);
   });
   return read.isOk() ? written : read;
+}
+
+/// A sample's key follows from its place in the whole training.
+Status RankWorker::writeKeys(int64_t number, size_t index, const fbs::Binding &keys,
+                             int64_t first) {
+  Shard shard = partOf(keys).shard;
+  return pipeline->write(number, index, [&](char *host) {
+    for (int64_t i = 0; i < shard.shape[0]; ++i) {
+      auto sample = static_cast<uint64_t>(first + shard.offset[0] + i);
+      auto words = philox(session.start.seed, RandomStream::Dropout, 0, sample);
+      uint64_t key = words[0] | static_cast<uint64_t>(words[1]) << 32;
+      std::memcpy(host + i * sizeof(key), &key, sizeof(key));
+    }
+  });
 }
 
 Status RankWorker::writeScalar(int64_t number, size_t index, const fbs::Binding &scalar) {

@@ -123,6 +123,7 @@ private:
   /// What is left when all steps are issued.
   Status finishRun();
   Status writeBatch(int64_t number, size_t index, const StepInput &input);
+  Status writeKeys(int64_t number, size_t index, const fbs::Binding &keys, int64_t first);
   Status writeScalar(int64_t number, size_t index, const fbs::Binding &scalar);
   Status lookAt(int64_t number, size_t result);
   /// Tells the other ranks `own`, and puts together in `news` what all say.

@@ -398,6 +398,62 @@ func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x2x2xf32>) {
 
 // -----
 
+func.func @f(%k: tensor<4xi32>) {
+  // expected-error @+1 {{result must have the element type 'i64': 'i32'}}
+  %0 = dtc.philox %k, %k 0 : tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{ratio must be between 0 and 1: 1.5}}
+  %0 = dtc.dropout %x ratio 1.5 : tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xi64>) {
+  // expected-error @+1 {{input must have a float element type: 'i64'}}
+  %0 = dtc.dropout %x ratio 0.5 : tensor<4x3xi64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>, %k: tensor<3xi64>) {
+  // expected-error @+1 {{keys must have the shape [4]: [3]}}
+  %0 = dtc.dropout %x keys %k : tensor<3xi64> ratio 0.5 : tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>, %k: tensor<4xi32>) {
+  // expected-error @+1 {{keys must have the element type 'i64': 'i32'}}
+  %0 = dtc.dropout %x keys %k : tensor<4xi32> ratio 0.5 : tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>, %k: tensor<4xi64>) {
+  // expected-error @+1 {{batch outside a tensor of rank 2: 2}}
+  %0 = dtc.dropout %x keys %k : tensor<4xi64> ratio 0.5 {batch = 2} : tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>, %k: tensor<4xi64>) {
+  // expected-error @+1 {{number must be an unsigned integer of 32 bits: -1}}
+  %0 = dtc.dropout %x keys %k : tensor<4xi64> ratio 0.5 {number = -1} : tensor<4x3xf32>
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<4x3xf32>, %t: tensor<3xi64>) {
   // expected-error @+1 {{target must have the shape [4]: [3]}}
   %0:2 = dtc.cross_entropy %x, %t ignore -100 : tensor<4x3xf32>, tensor<3xi64> -> tensor<4xf32>, tensor<4xf32>

@@ -79,6 +79,13 @@ func.func @layers(%x: tensor<2x4x8xbf16>, %h: tensor<8xf32>, %q: tensor<2x3x4x2x
   %5:2 = dtc.attention %q, %k, %k bias %bias : tensor<2x4x3x5xf32> scale 0.5 causal : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x4x3xf32>
   // CHECK: dtc.cross_entropy %{{.*}}, %{{.*}} ignore -100 : tensor<2x4x8xbf16>, tensor<2x4xi64> -> tensor<2x4xf32>, tensor<2x4xf32>
   %6:2 = dtc.cross_entropy %x, %t ignore -100 : tensor<2x4x8xbf16>, tensor<2x4xi64> -> tensor<2x4xf32>, tensor<2x4xf32>
+  // CHECK: dtc.dropout %{{.*}} ratio 1.000000e-01 : tensor<2x4x8xbf16>
+  %7 = dtc.dropout %x ratio 1.0e-1 : tensor<2x4x8xbf16>
+  // CHECK: dtc.dropout %{{.*}} keys %{{.*}} : tensor<8xi64> ratio 1.000000e-01 {batch = 2 : i64, number = 7 : i64} : tensor<2x4x8xbf16>
+  %keys = arith.constant dense<5> : tensor<8xi64>
+  %8 = dtc.dropout %x keys %keys : tensor<8xi64> ratio 1.0e-1 {batch = 2, number = 7} : tensor<2x4x8xbf16>
+  // CHECK: dtc.philox %{{.*}}, %{{.*}} 7 : tensor<8xi64>
+  %9 = dtc.philox %keys, %keys 7 : tensor<8xi64>
   return
 }
 

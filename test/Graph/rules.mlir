@@ -136,6 +136,18 @@ func.func @cross_entropy(%x: tensor<4x4x8xf32>, %t: tensor<4x4xi64>, %u: tensor<
   return
 }
 
+// A shard draws what the whole does there.
+// CHECK-LABEL: @dropout({{.*}}test.shardings = 37 :
+func.func @dropout(%x: tensor<4x8x2xf32>, %k: tensor<4xi64>, %l: tensor<8xi64>) {
+  // RULE{LITERAL}: ([a,b,c],[a])->([a,b,c]) {a=4,b=8,c=2} linear{{0}}
+  %0 = dtc.dropout %x keys %k : tensor<4xi64> ratio 0.5 : tensor<4x8x2xf32>
+  // RULE{LITERAL}: ([a,b,c],[b])->([a,b,c]) {a=4,b=8,c=2} linear{{0}}
+  %1 = dtc.dropout %x keys %l : tensor<8xi64> ratio 0.25 {batch = 1, number = 9} : tensor<4x8x2xf32>
+  // RULE{LITERAL}: ([a],[a])->([a]) {a=8}
+  %2 = dtc.philox %l, %l 9 : tensor<8xi64>
+  return
+}
+
 // CHECK-LABEL: @vision({{.*}}test.shardings = 150 :
 func.func @vision(%x: tensor<4x8x5x5xf32>, %w: tensor<12x8x3x3xf32>, %y: tensor<4x12x3x3xf32>, %v: tensor<8x4x3x3xf32>, %d: tensor<8x1x3x3xf32>, %z: tensor<4x8x3x3xf32>) {
   // RULE{LITERAL}: ([a,b,d,e],[c,b,f,g])->([a,c,h,i]) {a=4,b=8,c=12,d=5,e=5,f=3,g=3,h=3,i=3} reduce{b} whole{d,e,f,g,h,i} linear{{0},{1}}

@@ -26,6 +26,7 @@ from safetensors.numpy import load_file, save_file
 
 import compare
 import draw
+import dropout
 import onnx_export
 import pt2_export
 import reference
@@ -35,6 +36,7 @@ import zoo
 HERE = Path(__file__).resolve().parent
 _STATE_DICT = ("gpt2",)  # models whose weights are also here as Hugging Face saves them
 _FINAL = ("gpt2", "llama", "mlp", "resnet_tiny")  # models whose weights after AdamW are here
+_DROPOUT = ("gpt2",)  # models that are also trained with dropout
 _DRAWN = ("resnet18",)  # models whose weights are described, not stored
 
 
@@ -59,6 +61,9 @@ def write_model(name: str, folder: Path) -> None:
         draw.save_distributions(folder / f"{name}.weights.json", zoo.distributions(model.build()))
     save_file(samples.arrays(model, folder), folder / f"{name}.data.safetensors")
     _write_trajectories(model, folder)
+    if name in _DROPOUT:
+        _progress(f"{name}_dropout")
+        dropout.write(model, folder)
 
 
 def write_programs(name: str, folder: Path) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ContextManager
 
 import numpy as np
 import torch
@@ -107,14 +109,17 @@ class Numerics:
     nudge: int = 0  # unless 0, each weight begins up to one rounding away; numbers the draws
 
 
-def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], numerics: Numerics) -> Trajectory:
-    """Trains the model for STEPS steps.
+def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], numerics: Numerics,
+          draws: Callable[[int], ContextManager] | None = None) -> Trajectory:
+    """Trains the model for STEPS steps; in training mode where `draws` says, of each step, what dropout draws.
 
     The module computes in `numerics.compute`; the optimizer keeps its own copy of the parameters in `numerics.master`,
     which is rounded into the module after each update. Batch norm statistics have the parameters' type, as PyTorch
     wants it; rotary frequencies stay in float32 unless everything is in double.
     """
     module = model.instantiate()
+    if draws:
+        module.train()
     if numerics.nudge:
         _nudge(module, numerics.nudge)
     if numerics.compute == torch.float64:
@@ -131,7 +136,8 @@ def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], nume
     for step in range(1, STEPS + 1):
         chosen = (np.arange(GLOBAL_BATCH) + (step - 1) * GLOBAL_BATCH) % model.samples
         batch = {name: torch.from_numpy(array[chosen]) for name, array in data.items()}
-        loss = _gradients(module, model.inputs, batch, numerics, masters)
+        with draws(step) if draws else nullcontext():
+            loss = _gradients(module, model.inputs, batch, numerics, masters)
         norm = math.sqrt(sum(float(master.grad.double().square().sum()) for master in masters))
         if step == 1:
             result.gradient_norms = {name: float(master.grad.double().norm()) for name, master in of_name.items()}

@@ -267,6 +267,7 @@ class Program:
     model: str
     batch: int | None = 8  # None: symbolic
     weights: str = "inside"
+    training: bool = False  # exported in training mode, with dropout
 
 
 PROGRAMS = (
@@ -274,6 +275,7 @@ PROGRAMS = (
     Program("mlp_dyn", "mlp", batch=None),
     Program("gpt2", "gpt2"),
     Program("gpt2_fake", "gpt2", weights="fake"),
+    Program("gpt2_dropout", "gpt2", training=True),
     Program("gpt2_mask", "gpt2_mask"),
     Program("llama", "llama"),
     Program("llama_dyn", "llama", batch=None),

@@ -41,6 +41,22 @@ def Rebatch : Pass<"dtc-rebatch", "::mlir::ModuleOp"> {
   let dependentDialects = ["::dtc::graph::GraphDialect"];
 }
 
+def KeyDropout : Pass<"dtc-key-dropout", "::mlir::ModuleOp"> {
+  let summary = "say by what dropout draws";
+  let description = [{
+    Each dtc.dropout gets a number, its place among them, and the keys of the samples, an
+    argument that dtc-run fills from its seed and the samples' places in the training. The
+    batch is followed from the inputs to it; where it can't be, the dropout is refused.
+
+        func.func @forward(%x: tensor<8x4xf32>)
+        %0 = dtc.dropout %x ratio 0.1 : tensor<8x4xf32>
+      becomes
+        func.func @forward(%x: tensor<8x4xf32>, %k: tensor<8xi64> {dtc.role = #dtc.role<input, "dropout_keys">})
+        %0 = dtc.dropout %x keys %k : tensor<8xi64> ratio 0.1 : tensor<8x4xf32>
+  }];
+  let dependentDialects = ["::dtc::graph::GraphDialect"];
+}
+
 def Unflatten : Pass<"dtc-unflatten"> {
   let summary = "move reshapes and transposes into contractions and weights";
   let description = [{

@@ -1,4 +1,4 @@
-#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Dialect/Graph/RandomOps.h"
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -8,11 +8,17 @@ using namespace dtc::graph;
 #define GET_OP_CLASSES
 #include "dtc/Dialect/Graph/GraphOps.cpp.inc"
 
+#define GET_OP_CLASSES
+#include "dtc/Dialect/Graph/RandomOps.cpp.inc"
+
 void GraphDialect::initialize() {
   registerAttributes();
   addOperations<
 #define GET_OP_LIST
 #include "dtc/Dialect/Graph/GraphOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "dtc/Dialect/Graph/RandomOps.cpp.inc"
       >();
 }
 

@@ -1,5 +1,7 @@
 #include "dtc/Import/Build/Attention.h"
 
+#include "dtc/Import/Build/Dropout.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -23,18 +25,36 @@ static FailureOr<Value> biasOf(Conversion &node, const Tensor &mask, Type elemen
   return broadcastTo(emit, term, scores);
 }
 
-/// Attention in simple ops, for a bias that trains: dtc.attention gives it no gradient.
-static Value spellOut(Emitter &emit, Value q, Value k, Value v, Value bias, double scale) {
+/// -inf where a query of `scores` comes before the key.
+static Value causalBias(Emitter &emit, RankedTensorType scores) {
+  auto type = scores.clone(emit.getI64Type());
+  Value query = graph::IotaOp::create(emit, type, 2), key = graph::IotaOp::create(emit, type, 3);
+  Value seen = arith::CmpIOp::create(emit, arith::CmpIPredicate::sge, query, key);
+  return arith::SelectOp::create(emit, seen, splat(emit, scores, 0),
+                                 splat(emit, scores, -INFINITY));
+}
+
+/// Attention in simple ops, for what dtc.attention doesn't have: a bias that trains, and dropout.
+static FailureOr<Value> spellOut(Conversion &node, const AttentionOperands &operands, Value bias,
+                                 double scale) {
+  Emitter &emit = node.emit;
+  auto [q, k, v] = std::tuple(operands.query, operands.key, operands.value);
   Value scores = contract(emit, q, {0, 2, 1, 4}, k, {0, 3, 1, 4}, {0, 1, 2, 3});
   scores = arith::MulFOp::create(emit, scores, splatLike(emit, scores, scale));
-  scores = arith::AddFOp::create(emit, scores, bias);
-  Value probs = graph::SoftmaxOp::create(emit, scores.getType(), scores, 3);
-  return contract(emit, probs, {0, 2, 1, 4}, v, {0, 4, 2, 3}, {0, 1, 2, 3});
+  if (bias)
+    scores = arith::AddFOp::create(emit, scores, bias);
+  if (operands.causal)
+    scores = arith::AddFOp::create(emit, scores, causalBias(emit, tensorType(scores)));
+  Value whole = graph::SoftmaxOp::create(emit, scores.getType(), scores, 3);
+  auto probs = dropout(node, Tensor(whole), operands.dropout);
+  if (failed(probs))
+    return failure();
+  return contract(emit, probs->value, {0, 2, 1, 4}, v, {0, 4, 2, 3}, {0, 1, 2, 3});
 }
 
 FailureOr<Value> attention(Conversion &node, const AttentionOperands &operands) {
   Emitter &emit = node.emit;
-  auto [q, k, v, mask, scale, causal] = operands;
+  auto [q, k, v, mask, scale, causal, dropped] = operands;
   auto qs = graph::shapeOf(q), ks = graph::shapeOf(k), vs = graph::shapeOf(v);
   if (qs[0] != ks[0] || qs[3] != ks[3] || ks.take_front(3) != vs.take_front(3) || ks[2] == 0 ||
       qs[2] % ks[2] != 0)
@@ -53,11 +73,11 @@ FailureOr<Value> attention(Conversion &node, const AttentionOperands &operands) 
     bias = *term;
   }
   const double factor = scale.value_or(1 / std::sqrt(double(qs[3])));
-  if (bias && dependsOnParameter(bias)) {
-    if (causal || qs[2] != ks[2])
-      return LogicalResult(node.error() << "with a trained mask is not supported beside is_causal "
-                                           "or shared key-value heads");
-    return spellOut(emit, q, k, v, bias, factor);
+  if (dropped != 0 || (bias && dependsOnParameter(bias))) {
+    if (qs[2] != ks[2])
+      return LogicalResult(node.error() << "with a trained mask or dropout is not supported beside "
+                                           "shared key-value heads");
+    return spellOut(node, operands, bias, factor);
   }
   Type statistic = elementOf(q).isF64() ? emit.getF64Type() : emit.getF32Type();
   auto made = graph::AttentionOp::create(emit, tensorType(q).clone({qs[0], qs[1], qs[2], vs[3]}),

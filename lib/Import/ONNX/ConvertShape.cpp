@@ -2,6 +2,7 @@
 #include "ExportHint.h"
 #include "GraphBuilder.h"
 #include "Tensors.h"
+#include "dtc/Import/Build/Dropout.h"
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Sequences.h"
 
@@ -12,16 +13,20 @@ namespace dtc::import {
 static LogicalResult convertIdentity(NodeConverter &node) { return node.define(node.input(0)); }
 
 static LogicalResult convertDropout(NodeConverter &node) {
-  if (node.has(2)) {
-    auto training = node.scalarInt(2, "training_mode");
-    if (failed(training))
-      return failure();
-    if (*training && (!node.has(1) || !node.host(1) || node.host(1)->number(0) != 0))
-      return node.error() << "in training mode is not supported; in eval mode training drops "
-                             "nothing either: "
-                          << kExport;
-  }
-  return node.define(node.input(0));
+  if (!node.has(2))
+    return node.define(node.input(0));
+  auto training = node.scalarInt(2, "training_mode");
+  if (failed(training))
+    return failure();
+  if (!*training)
+    return node.define(node.input(0));
+  if (node.hasOutput(1))
+    return node.error() << "in training mode is not supported where its mask is read";
+  if (node.has(1) && !node.host(1))
+    return node.error() << "in training mode is not supported with a ratio that is no constant";
+  constexpr double kDefaultRatio = 0.5;
+  const double ratio = node.has(1) ? node.host(1)->number(0) : kDefaultRatio;
+  return node.define(dropout(node, node.input(0), ratio));
 }
 
 static LogicalResult convertShape(NodeConverter &node) {

@@ -96,10 +96,7 @@ static LogicalResult convertAttention(AtenConverter &node) {
   auto dropout = node.number("dropout_p", 0);
   if (failed(q) || failed(k) || failed(v) || failed(mask) || failed(causal) || failed(dropout))
     return failure();
-  if (*dropout != 0)
-    return node.error() << "with dropout is not supported; export the model in eval mode "
-                           "(model.eval())";
-  AttentionOperands operands = {*q, *k, *v, nullptr, std::nullopt, *causal};
+  AttentionOperands operands = {*q, *k, *v, nullptr, std::nullopt, *causal, *dropout};
   operands.mask = *mask ? &**mask : nullptr;
   if (node.has("scale")) {
     auto scale = node.number("scale");

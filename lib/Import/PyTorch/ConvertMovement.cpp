@@ -1,6 +1,7 @@
 // Operators that rearrange elements, and those that only give a tensor another name.
 #include "AtenConverter.h"
 
+#include "dtc/Import/Build/Dropout.h"
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Movement.h"
 
@@ -32,10 +33,7 @@ static LogicalResult convertDropout(AtenConverter &node) {
   auto train = node.boolean("train");
   if (failed(self) || failed(p) || failed(train))
     return failure();
-  if (*train && *p != 0)
-    return node.error() << "in training mode is not supported; export the model in eval mode "
-                           "(model.eval()); then training drops nothing either";
-  return node.define(*self);
+  return *train ? node.define(dropout(node, *self, *p)) : node.define(*self);
 }
 
 /// The overloads of `to` differ in how they say the element type.
@@ -279,6 +277,7 @@ void addMovement(AtenTable &table) {
     table[op] = convertAlias;
   table["aten.detach"] = convertDetach;
   table["aten.dropout"] = convertDropout;
+  table["aten.native_dropout"] = convertDropout;
   for (const char *op : {"aten.to", "aten.type_as", "aten._to_copy"})
     table[op] = convertTo;
   for (const char *op : {"aten.view", "aten.reshape", "aten._unsafe_view"})

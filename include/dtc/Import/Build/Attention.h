@@ -12,6 +12,7 @@ struct AttentionOperands {
   const Tensor *mask = nullptr;  ///< added to scores [batch, head, query, key], or true where seen
   std::optional<double> scale;   ///< default: 1 / sqrt(feature)
   bool causal = false;
+  double dropout = 0; ///< of the probabilities
 };
 
 /// The result as [batch, position, head, feature].

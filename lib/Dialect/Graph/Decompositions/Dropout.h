@@ -1,0 +1,14 @@
+#pragma once
+
+#include "dtc/Dialect/Graph/RandomOps.h"
+#include "dtc/Dialect/Graph/TensorBuilder.h"
+
+namespace dtc::graph {
+
+/// The op on a part of its input. `indexAlong` gives, for a dimension of more than one element,
+/// the index in the whole tensor of each element of the part, as a tensor of i64 of the part's
+/// shape.
+mlir::Value dropoutOf(TensorBuilder &b, DropoutOp op, mlir::Value input, mlir::Value keys,
+                      llvm::function_ref<mlir::Value(int64_t dim)> indexAlong);
+
+} // namespace dtc::graph
