@@ -8,6 +8,10 @@ using namespace mlir;
 
 namespace dtc::import {
 
+bool isSplatOf(const Host &host, double value) {
+  return host && host->isSplat() && host->number(0) == value;
+}
+
 /// x^exponent by products where that is exact enough, else by math.powf.
 static Value emitPower(Emitter &emit, Value base, const Tensor &exponent, Value exponentValue) {
   if (exponent.host && exponent.host->isSplat()) {
@@ -25,6 +29,20 @@ static Value emitPower(Emitter &emit, Value base, const Tensor &exponent, Value 
       return math::RsqrtOp::create(emit, base);
   }
   return math::PowFOp::create(emit, base, exponentValue);
+}
+
+/// The remainder of a division whose quotient is rounded down: it has the divisor's sign.
+static Value emitFloatModulo(Emitter &emit, Value a, Value b) {
+  using Predicate = arith::CmpFPredicate;
+  Value zero = splatLike(emit, b, 0), remainder = arith::RemFOp::create(emit, a, b);
+  auto is = [&](Predicate predicate, Value x) -> Value {
+    return arith::CmpFOp::create(emit, predicate, x, zero);
+  };
+  Value differ = arith::XOrIOp::create(emit, is(Predicate::OLT, remainder), is(Predicate::OLT, b));
+  Value moved =
+      arith::SelectOp::create(emit, differ, arith::AddFOp::create(emit, remainder, b), remainder);
+  return arith::SelectOp::create(emit, is(Predicate::OEQ, remainder),
+                                 math::CopySignOp::create(emit, remainder, b), moved);
 }
 
 static std::optional<arith::CmpFPredicate> floatPredicate(StringRef op) {
@@ -61,7 +79,44 @@ static Value emitFloatBinary(Emitter &emit, StringRef op, Value a, Value b) {
     return arith::MaximumFOp::create(emit, a, b);
   if (op == "Min")
     return arith::MinimumFOp::create(emit, a, b);
+  if (op == "Remainder")
+    return arith::RemFOp::create(emit, a, b);
+  if (op == "Mod")
+    return emitFloatModulo(emit, a, b);
   return {};
+}
+
+/// Processors trap where integers are divided by zero, and where the least one is divided by -1.
+/// The quotient is 0 and -a there, and so is the remainder 0, as in NumPy.
+static Value emitDivision(Emitter &emit, StringRef op, Value a, Value b) {
+  using Predicate = arith::CmpIPredicate;
+  Value zero = splatLike(emit, b, 0), one = splatLike(emit, b, 1);
+  auto is = [&](Value x, Predicate predicate, Value y) -> Value {
+    return arith::CmpIOp::create(emit, predicate, x, y);
+  };
+  auto select = [&](Value condition, Value then, Value otherwise) -> Value {
+    return arith::SelectOp::create(emit, condition, then, otherwise);
+  };
+  Value isZero = is(b, Predicate::eq, zero);
+  Value isMinusOne = is(b, Predicate::eq, splatLike(emit, b, -1));
+  Value safe = select(isZero, one, select(isMinusOne, one, b));
+  if (op == "Div") {
+    Value quotient = arith::DivSIOp::create(emit, a, safe);
+    quotient = select(isMinusOne, arith::SubIOp::create(emit, zero, a), quotient);
+    return select(isZero, zero, quotient);
+  }
+  Value remainder = arith::RemSIOp::create(emit, a, safe);
+  if (op == "Remainder")
+    return remainder;
+  Value differ =
+      arith::XOrIOp::create(emit, is(remainder, Predicate::slt, zero), is(b, Predicate::slt, zero));
+  Value moves = arith::AndIOp::create(emit, is(remainder, Predicate::ne, zero), differ);
+  return select(moves, arith::AddIOp::create(emit, remainder, b), remainder);
+}
+
+/// Whether no element is one that integers can't be divided by; see emitDivision.
+static bool dividesSafely(const Host &divisor) {
+  return divisor && llvm::none_of(divisor->ints, [](int64_t x) { return x == 0 || x == -1; });
 }
 
 static Value emitIntBinary(Emitter &emit, StringRef op, Value a, Value b) {
@@ -86,8 +141,20 @@ static Value emitIntBinary(Emitter &emit, StringRef op, Value a, Value b) {
   return {};
 }
 
-bool isSplatOf(const Host &host, double value) {
-  return host && host->isSplat() && host->number(0) == value;
+/// Powers of integers, in f64, which has all that 32 bits hold; those of floats are rounded
+/// towards zero. Null for wider ones, which would be rounded.
+static Value emitIntPower(Emitter &emit, Value base, const Tensor &exponent, Value exponentValue) {
+  if (isSplatOf(exponent.host, 2))
+    return arith::MulIOp::create(emit, base, base);
+  if (isSplatOf(exponent.host, 3))
+    return arith::MulIOp::create(emit, base, arith::MulIOp::create(emit, base, base));
+  const bool isExact = elementOf(base).getIntOrFloatBitWidth() <= 32;
+  if (!isExact && isa<IntegerType>(elementOf(exponentValue)))
+    return {};
+  Type wide = emit.getF64Type();
+  Value power =
+      math::PowFOp::create(emit, castTo(emit, base, wide), castTo(emit, exponentValue, wide));
+  return castTo(emit, power, elementOf(base));
 }
 
 /// `x op constant` where it is x itself: nothing is emitted for it.
@@ -127,6 +194,7 @@ FailureOr<Tensor> binary(Conversion &node, StringRef op, const Tensor &lhs, cons
   if (failed(node.checkShape(*shape)))
     return failure();
   const bool same = lhs.element() == rhs.element();
+  const bool isUnsigned = lhs.element().isUnsignedInteger() || rhs.element().isUnsignedInteger();
   if (lhs.host && rhs.host && same)
     if (Host constant = evaluateBinary(op, lhs.host, rhs.host))
       return Tensor(constant);
@@ -134,6 +202,8 @@ FailureOr<Tensor> binary(Conversion &node, StringRef op, const Tensor &lhs, cons
     return *kept;
   if (Host constant = dominated(op, lhs, rhs, *shape))
     return Tensor(constant);
+  if (isUnsigned)
+    return LogicalResult(node.error() << "unsigned integers are supported as constants only");
   Emitter &emit = node.emit;
   Value a = node.valueAs(lhs, *shape), b = node.valueAs(rhs, *shape);
   const bool isFloat = isa<FloatType>(lhs.element());
@@ -142,9 +212,14 @@ FailureOr<Tensor> binary(Conversion &node, StringRef op, const Tensor &lhs, cons
     result = isFloat ? arith::CmpFOp::create(emit, *predicate, a, b).getResult()
                      : arith::CmpIOp::create(emit, intPredicate(op), a, b).getResult();
   } else if (op == "Pow") {
-    if (!isFloat)
-      return LogicalResult(node.error() << "integer powers are supported on constants only");
-    result = emitPower(emit, a, rhs, castTo(emit, b, lhs.element()));
+    result = isFloat ? emitPower(emit, a, rhs, castTo(emit, b, lhs.element()))
+                     : emitIntPower(emit, a, rhs, b);
+    if (!result)
+      return LogicalResult(node.error() << "powers of 64-bit integers are supported on constants "
+                                           "only");
+  } else if (!isFloat &&
+             (op == "Mod" || op == "Remainder" || (op == "Div" && !dividesSafely(rhs.host)))) {
+    result = emitDivision(emit, op, a, b);
   } else {
     result = isFloat ? emitFloatBinary(emit, op, a, b) : emitIntBinary(emit, op, a, b);
   }
@@ -163,37 +238,63 @@ static Value emitSign(Emitter &emit, Value x) {
                                is(arith::CmpFPredicate::OLT, -1));
 }
 
+template <typename Op> static Value create(Emitter &emit, Value x) { return Op::create(emit, x); }
+using UnaryOp = Value (*)(Emitter &, Value);
+
+static UnaryOp unaryOp(StringRef op) {
+  return llvm::StringSwitch<UnaryOp>(op)
+      .Case("Neg", create<arith::NegFOp>)
+      .Case("Abs", create<math::AbsFOp>)
+      .Case("Exp", create<math::ExpOp>)
+      .Case("Log", create<math::LogOp>)
+      .Case("Sqrt", create<math::SqrtOp>)
+      .Case("Sin", create<math::SinOp>)
+      .Case("Cos", create<math::CosOp>)
+      .Case("Tan", create<math::TanOp>)
+      .Case("Asin", create<math::AsinOp>)
+      .Case("Acos", create<math::AcosOp>)
+      .Case("Atan", create<math::AtanOp>)
+      .Case("Sinh", create<math::SinhOp>)
+      .Case("Cosh", create<math::CoshOp>)
+      .Case("Tanh", create<math::TanhOp>)
+      .Case("Asinh", create<math::AsinhOp>)
+      .Case("Acosh", create<math::AcoshOp>)
+      .Case("Atanh", create<math::AtanhOp>)
+      .Case("Erf", create<math::ErfOp>)
+      .Case("Floor", create<math::FloorOp>)
+      .Case("Ceil", create<math::CeilOp>)
+      .Case("Round", create<math::RoundEvenOp>)
+      .Case("Sign", emitSign)
+      .Default(nullptr);
+}
+
 static Value emitUnary(Emitter &emit, StringRef op, Value x) {
-  if (op == "Neg")
-    return arith::NegFOp::create(emit, x);
-  if (op == "Abs")
-    return math::AbsFOp::create(emit, x);
-  if (op == "Exp")
-    return math::ExpOp::create(emit, x);
-  if (op == "Log")
-    return math::LogOp::create(emit, x);
-  if (op == "Sqrt")
-    return math::SqrtOp::create(emit, x);
+  if (UnaryOp make = unaryOp(op))
+    return make(emit, x);
   if (op == "Reciprocal")
     return arith::DivFOp::create(emit, splatLike(emit, x, 1), x);
-  if (op == "Sin")
-    return math::SinOp::create(emit, x);
-  if (op == "Cos")
-    return math::CosOp::create(emit, x);
-  if (op == "Tanh")
-    return math::TanhOp::create(emit, x);
-  if (op == "Erf")
-    return math::ErfOp::create(emit, x);
-  if (op == "Floor")
-    return math::FloorOp::create(emit, x);
-  if (op == "Ceil")
-    return math::CeilOp::create(emit, x);
-  if (op == "Round")
-    return math::RoundEvenOp::create(emit, x);
-  if (op == "Sign")
-    return emitSign(emit, x);
   if (op == "IsNaN") // the only value that differs from itself
     return arith::CmpFOp::create(emit, arith::CmpFPredicate::UNE, x, x);
+  return {};
+}
+
+static Value emitIntUnary(Emitter &emit, StringRef op, Value x) {
+  Value zero = splatLike(emit, x, 0);
+  auto is = [&](arith::CmpIPredicate predicate) -> Value {
+    return arith::CmpIOp::create(emit, predicate, x, zero);
+  };
+  if (op == "Neg")
+    return arith::SubIOp::create(emit, zero, x);
+  if (op == "Abs")
+    return arith::MaxSIOp::create(emit, x, arith::SubIOp::create(emit, zero, x));
+  if (op == "BitwiseNot")
+    return arith::XOrIOp::create(emit, x, splatLike(emit, x, -1));
+  if (op == "Sign") {
+    Value below =
+        arith::SelectOp::create(emit, is(arith::CmpIPredicate::slt), splatLike(emit, x, -1), zero);
+    return arith::SelectOp::create(emit, is(arith::CmpIPredicate::sgt), splatLike(emit, x, 1),
+                                   below);
+  }
   return {};
 }
 
@@ -206,8 +307,8 @@ FailureOr<Tensor> unary(Conversion &node, StringRef op, const Tensor &input) {
   Value result;
   if (op == "Not" && input.element().isInteger(1))
     result = arith::XOrIOp::create(emit, x, splatLike(emit, x, 1));
-  else if (op == "Neg" && isa<IntegerType>(input.element()))
-    result = arith::SubIOp::create(emit, splatLike(emit, x, 0), x);
+  else if (input.element().isSignlessInteger() && !input.element().isInteger(1))
+    result = emitIntUnary(emit, op, x);
   else if (isa<FloatType>(input.element()))
     result = emitUnary(emit, op, x);
   if (!result)
@@ -261,6 +362,8 @@ FailureOr<Tensor> cast(Conversion &node, const Tensor &input, Type to) {
       return Tensor(constant);
   if (to.isUnsignedInteger() || input.element().isUnsignedInteger())
     return LogicalResult(node.error() << "unsigned integers are supported as constants only");
+  if (to.isInteger(16))
+    return LogicalResult(node.error() << "integers of 16 bits are supported as constants only");
   return Tensor(castTo(node.emit, node.value(input), to));
 }
 

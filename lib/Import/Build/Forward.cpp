@@ -82,6 +82,9 @@ LogicalResult Forward::finish(ArrayRef<FileOutput> outputs) {
     if (!output.tensor || output.tensor->isSequence)
       return emitError(file) << "the output " << output.name << " is not a tensor";
     const Tensor &tensor = *output.tensor;
+    if (tensor.element().isUnsignedInteger() || tensor.element().isInteger(16))
+      return emitError(file) << "the output " << output.name << " has the unsupported type "
+                             << tensor.element();
     if (llvm::is_contained(tensor.shape(), 0))
       return emitError(file) << "the output " << output.name << " has no elements";
     results.push_back(tensor.host ? toValue(emit, func.getLoc(), *tensor.host) : tensor.value);

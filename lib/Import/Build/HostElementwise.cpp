@@ -48,6 +48,16 @@ static FloatBinary floatBinary(StringRef op) {
 }
 
 // Arithmetic wraps as two's complement does; unsigned arithmetic keeps it defined.
+static int64_t intPower(int64_t base, int64_t exponent) {
+  if (exponent < 0) // rounded towards zero, of 1 and -1 alone there is something left
+    return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
+  uint64_t power = 1, square = uint64_t(base);
+  for (uint64_t left = uint64_t(exponent); left; left >>= 1, square *= square)
+    if (left & 1)
+      power *= square;
+  return int64_t(power);
+}
+
 static IntBinary intBinary(StringRef op) {
   return llvm::StringSwitch<IntBinary>(op)
       .Case("Add", [](int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); })
@@ -61,6 +71,8 @@ static IntBinary intBinary(StringRef op) {
               const int64_t r = a % b;
               return r != 0 && (r < 0) != (b < 0) ? r + b : r;
             })
+      .Case("Remainder", [](int64_t a, int64_t b) { return b == -1 ? 0 : a % b; })
+      .Case("Pow", intPower)
       .Case("Max", [](int64_t a, int64_t b) { return std::max(a, b); })
       .Case("Min", [](int64_t a, int64_t b) { return std::min(a, b); })
       .Cases({"And", "BitwiseAnd"}, [](int64_t a, int64_t b) { return a & b; })
@@ -183,7 +195,7 @@ Host evaluateBinary(StringRef op, const Host &lhs, const Host &rhs) {
                         });
   }
   IntBinary apply = intBinary(op);
-  const bool divides = op == "Div" || op == "Mod";
+  const bool divides = op == "Div" || op == "Mod" || op == "Remainder";
   return !apply ? Host()
                 : zip(lhs->element, {lhs, rhs},
                       [&](HostTensor &out, int64_t to, ArrayRef<int64_t> at) {

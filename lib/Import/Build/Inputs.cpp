@@ -78,7 +78,7 @@ static std::string typeName(Type type) {
 /// What the file and --shape, where it gives one, say of an input.
 FailureOr<RankedTensorType> Binder::typeOf(const FileInput &input, const InputShape *given) {
   auto refuse = [&] { return emitError(file) << "the input " << input.name << " has "; };
-  if (!input.element || input.element.isUnsignedInteger())
+  if (!input.element || input.element.isUnsignedInteger() || input.element.isInteger(16))
     return refuse() << "an unsupported type";
   if (!input.dims && !given)
     return refuse() << "no shape in the file; give it with --shape " << input.name << "=...";

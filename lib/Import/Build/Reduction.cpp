@@ -1,6 +1,9 @@
 #include "dtc/Import/Build/Reduction.h"
 
+#include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Movement.h"
+
+#include <limits>
 
 using namespace mlir;
 
@@ -54,6 +57,18 @@ static Host reduceHost(const HostTensor &host, StringRef op, ArrayRef<int64_t> a
   return result;
 }
 
+/// log(sum(exp(x))), with the largest element taken out so that nothing overflows.
+static Value logSumExp(Emitter &emit, Value x, ArrayRef<int64_t> axes) {
+  graph::TensorBuilder b(emit, emit.getLoc());
+  Value most = b.reduce(graph::ReduceKind::Max, x, axes);
+  Value finite = b.compare(arith::CmpFPredicate::OLT, b.unary<math::AbsFOp>(most),
+                           std::numeric_limits<double>::infinity());
+  most = b.selectOr(finite, most, 0.0);
+  Value shifted = b.sub(x, b.spread(most, tensorType(x).getShape(), axes));
+  Value sum = b.sum(b.unary<math::ExpOp>(shifted), axes);
+  return b.add(b.unary<math::LogOp>(sum), most);
+}
+
 static Value emitReduction(Emitter &emit, StringRef op, Value x, ArrayRef<int64_t> axes,
                            int64_t count) {
   using K = graph::ReduceKind;
@@ -67,11 +82,15 @@ static Value emitReduction(Emitter &emit, StringRef op, Value x, ArrayRef<int64_
     x = arith::MulFOp::create(emit, x, x);
   if (op == "ReduceL1")
     x = math::AbsFOp::create(emit, x);
+  if (op == "ReduceLogSumExp")
+    return logSumExp(emit, x, axes);
   Value sum = reduce(emit, K::Sum, x, axes);
   if (op == "ReduceMean")
     return divideByCount(emit, sum, count);
   if (op == "ReduceL2")
     return math::SqrtOp::create(emit, sum);
+  if (op == "ReduceLogSum")
+    return math::LogOp::create(emit, sum);
   return sum;
 }
 
@@ -97,6 +116,11 @@ FailureOr<Tensor> reduceTensor(Conversion &node, StringRef op, const Tensor &ten
   if (!isFloat && (!plain || op == "ReduceMean"))
     return LogicalResult(node.error() << "is not supported on " << tensor.element());
   Value x = node.value(tensor);
+  if (tensor.element().isInteger(1)) { // of one bit, the true value is the negative one
+    Value wide = castTo(node.emit, x, node.emit.getI32Type());
+    wide = emitReduction(node.emit, op, wide, axes, count);
+    return Tensor(reshape(node.emit, castTo(node.emit, wide, tensor.element()), shape));
+  }
   return Tensor(reshape(node.emit, emitReduction(node.emit, op, x, axes, count), shape));
 }
 

@@ -137,13 +137,11 @@ static FailureOr<Value> divideByCounts(Conversion &node, Value sum, const Window
   return sum;
 }
 
-// The sum of one strided slice per position in the window, over the counts.
-FailureOr<Tensor> averagePool(Conversion &node, const Tensor &input, Window window, bool ceilMode,
-                              bool includePad) {
+// The sum of one strided slice per position in the window.
+FailureOr<Tensor> sumPool(Conversion &node, const Tensor &input, Window window, bool ceilMode) {
   Emitter &emit = node.emit;
   const Shape from = input.shape();
   const auto sizes = ArrayRef(from).drop_front(2);
-  const Shape padding = window.high;
   if (ceilMode)
     roundUp(window, sizes);
   const Shape outs = outputSizes(window, sizes);
@@ -161,7 +159,20 @@ FailureOr<Tensor> averagePool(Conversion &node, const Tensor &input, Window wind
       part = sliceDim(emit, part, i + 2, k[i] * window.dilations[i], outs[i], window.strides[i]);
     sum = sum ? arith::AddFOp::create(emit, sum, part).getResult() : part;
   });
-  auto average = divideByCounts(node, sum, window, padding, sizes, includePad);
+  return Tensor(sum);
+}
+
+FailureOr<Tensor> averagePool(Conversion &node, const Tensor &input, Window window, bool ceilMode,
+                              bool includePad) {
+  const Shape from = input.shape();
+  const auto sizes = ArrayRef(from).drop_front(2);
+  const Shape padding = window.high;
+  auto sum = sumPool(node, input, window, ceilMode);
+  if (failed(sum))
+    return failure();
+  if (ceilMode)
+    roundUp(window, sizes);
+  auto average = divideByCounts(node, sum->value, window, padding, sizes, includePad);
   if (failed(average))
     return failure();
   return Tensor(*average);

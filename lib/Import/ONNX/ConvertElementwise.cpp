@@ -1,6 +1,7 @@
 // Operators that act element by element: arithmetic, comparison, activations.
 #include "GraphBuilder.h"
 #include "Tensors.h"
+#include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Elementwise.h"
 
 #include <cmath>
@@ -29,11 +30,10 @@ static LogicalResult convertVariadic(NodeConverter &node) {
   return node.define(result);
 }
 
+/// The remainder has the sign of the divisor or, if asked, that of the dividend.
 static LogicalResult convertMod(NodeConverter &node) {
-  const Tensor &lhs = node.input(0), &rhs = node.input(1);
-  if (isa<FloatType>(lhs.element()) || !lhs.host || !rhs.host || node.attrInt("fmod", 0))
-    return node.error() << "is supported on integer constants only";
-  return convertBinary(node);
+  const bool ofDividend = node.attrInt("fmod", 0);
+  return node.define(binary(node, ofDividend ? "Remainder" : "Mod", node.input(0), node.input(1)));
 }
 
 static LogicalResult convertUnary(NodeConverter &node) {
@@ -41,14 +41,21 @@ static LogicalResult convertUnary(NodeConverter &node) {
 }
 
 static LogicalResult convertIsInf(NodeConverter &node) {
-  if (!isa<FloatType>(node.input(0).element()) || !node.attrInt("detect_negative", 1) ||
-      !node.attrInt("detect_positive", 1))
-    return node.error() << "is supported on floats and infinities of both signs only";
-  Emitter &emit = node.emit;
-  Value size = math::AbsFOp::create(emit, node.value(0));
-  Value infinity = splatLike(emit, size, std::numeric_limits<double>::infinity());
-  return node.define(
-      arith::CmpFOp::create(emit, arith::CmpFPredicate::OEQ, size, infinity).getResult());
+  if (!isa<FloatType>(node.input(0).element()))
+    return node.error() << "is not supported on " << node.input(0).element();
+  graph::TensorBuilder b(node.emit, node.emit.getLoc());
+  const bool negative = node.attrInt("detect_negative", 1);
+  const bool positive = node.attrInt("detect_positive", 1);
+  const double infinity = std::numeric_limits<double>::infinity();
+  Value x = node.value(0);
+  if (negative && positive)
+    x = math::AbsFOp::create(node.emit, x);
+  else if (negative)
+    x = b.negate(x);
+  if (!negative && !positive) // none is looked for
+    return node.define(
+        Tensor(HostTensor::splat(node.emit.getI1Type(), node.input(0).shape(), false)));
+  return node.define(b.compare(arith::CmpFPredicate::OEQ, x, infinity));
 }
 
 static LogicalResult activation(NodeConverter &node, graph::Activation kind) {
@@ -102,10 +109,21 @@ static LogicalResult convertElu(NodeConverter &node) {
   return node.define(elu(node.emit, node.value(0), node.attrFloat("alpha", 1)));
 }
 
+/// Before opset 11 the bounds are attributes.
 static LogicalResult convertClip(NodeConverter &node) {
-  const Tensor *low = node.has(1) ? &node.input(1) : nullptr;
-  const Tensor *high = node.has(2) ? &node.input(2) : nullptr;
-  return node.define(clamp(node, node.input(0), low, high));
+  const Tensor *bounds[2] = {};
+  Tensor constants[2];
+  for (int i = 0; i < 2; ++i) {
+    const char *name = i == 0 ? "min" : "max";
+    if (node.has(i + 1)) {
+      bounds[i] = &node.input(i + 1);
+    } else if (node.attribute(name)) {
+      constants[i] =
+          Tensor(HostTensor::splat(node.input(0).element(), {}, node.attrFloat(name, 0)));
+      bounds[i] = &constants[i];
+    }
+  }
+  return node.define(clamp(node, node.input(0), bounds[0], bounds[1]));
 }
 
 static LogicalResult convertWhere(NodeConverter &node) {
@@ -128,19 +146,16 @@ void addElementwiseConverters(ConverterTable &table) {
     table[op] = convertBinary;
   for (const char *op : {"Max", "Min", "Sum"})
     table[op] = convertVariadic;
-  for (const char *op : {"Neg", "Abs", "Exp", "Log", "Sqrt", "Reciprocal", "Sin", "Cos", "Tanh",
-                         "Erf", "Floor", "Ceil", "Round", "Sign", "IsNaN", "Not"})
+  for (const char *op :
+       {"Neg",  "Abs",   "Exp",  "Log",   "Sqrt", "Reciprocal", "Sin",   "Cos",        "Tanh",
+        "Erf",  "Floor", "Ceil", "Round", "Sign", "IsNaN",      "Not",   "BitwiseNot", "Tan",
+        "Asin", "Acos",  "Atan", "Sinh",  "Cosh", "Asinh",      "Acosh", "Atanh"})
     table[op] = convertUnary;
   using graph::Activation;
   table["Relu"] = [](NodeConverter &n) { return activation(n, Activation::Relu); };
   table["Sigmoid"] = [](NodeConverter &n) { return activation(n, Activation::Sigmoid); };
   table["Softplus"] = [](NodeConverter &n) { return activation(n, Activation::Softplus); };
   table["HardSwish"] = [](NodeConverter &n) { return activation(n, Activation::HardSwish); };
-  table["Swish"] = [](NodeConverter &n) {
-    if (n.attrFloat("alpha", 1) != 1)
-      return LogicalResult(n.error() << "is supported with alpha 1 only");
-    return activation(n, Activation::Silu);
-  };
   table["Gelu"] = convertGelu;
   table["HardSigmoid"] = convertHardSigmoid;
   table["LeakyRelu"] = convertLeakyRelu;

@@ -1,11 +1,8 @@
-// GatherND and ScatterND: positions by several indices at once.
+// GatherND: positions by several indices at once.
 #include "GraphBuilder.h"
 #include "dtc/Import/Build/GatherAt.h"
 #include "dtc/Import/Build/Indices.h"
 #include "dtc/Import/Build/Movement.h"
-
-#include <numeric>
-#include <set>
 
 using namespace mlir;
 
@@ -53,63 +50,6 @@ static LogicalResult convertGatherND(NodeConverter &node) {
   return node.define(gatherAt(node, data, std::move(parts), lead));
 }
 
-/// Rows of `data` replaced by those of `updates`: consecutive ones are joined with what stays
-/// around them, others are looked up in both.
-static LogicalResult replaceRows(NodeConverter &node, const Tensor &data, ArrayRef<int64_t> rows,
-                                 const Tensor &updates) {
-  const int64_t size = data.shape()[0], count = rows.size();
-  bool consecutive = true;
-  std::set<int64_t> written;
-  for (int64_t i = 0; i < count; ++i) {
-    if (!written.insert(rows[i]).second)
-      return node.error() << "writes an element twice: row " << rows[i];
-    consecutive &= rows[i] == rows[0] + i;
-  }
-  if (consecutive) {
-    const int64_t end = rows[0] + count;
-    auto joined = concatTensors(node,
-                                {sliceTensor(node, data, 0, 0, rows[0]), updates,
-                                 sliceTensor(node, data, 0, end, size - end)},
-                                0);
-    return failed(joined) ? failure() : node.define(*joined);
-  }
-  auto both = concatTensors(node, {data, updates}, 0);
-  if (failed(both))
-    return failure();
-  if (!fitsConstant(node.emit.getI64Type(), {size}))
-    return node.error() << "writes single rows into too many: " << size;
-  std::vector<int64_t> from(size);
-  std::iota(from.begin(), from.end(), 0);
-  for (int64_t i = 0; i < count; ++i)
-    from[rows[i]] = size + i;
-  Host at = HostTensor::ofInts(node.emit.getI64Type(), {size}, std::move(from));
-  return node.define(gatherAtConstants(node.emit, node.value(*both), *at, 0));
-}
-
-static LogicalResult convertScatterND(NodeConverter &node) {
-  const Tensor &data = node.input(0), &indices = node.input(1), &updates = node.input(2);
-  if (node.attrString("reduction", "none") != "none")
-    return node.error() << "is supported without reduction only";
-  if (!indices.host || indices.rank() < 1 || data.rank() < 1 || indices.shape().back() != 1 ||
-      !isa<IntegerType>(indices.element()))
-    return node.error() << "is supported for rows known while compiling only";
-  Host at = normalizeIndices(node, indices.host, data.shape()[0]);
-  if (!at)
-    return failure();
-  Shape shape(ArrayRef(indices.shape()).drop_back()), rows = data.shape();
-  rows[0] = product(shape);
-  shape.append(rows.begin() + 1, rows.end());
-  if (updates.shape() != shape)
-    return node.error() << "needs updates of the shape " << listed(shape) << ", got "
-                        << listed(updates.shape());
-  if (rows[0] == 0)
-    return node.define(data);
-  return replaceRows(node, data, at->intList(), reshapeTensor(node, updates, rows));
-}
-
-void addGatherNDConverter(ConverterTable &table) {
-  table["GatherND"] = convertGatherND;
-  table["ScatterND"] = convertScatterND;
-}
+void addGatherNDConverter(ConverterTable &table) { table["GatherND"] = convertGatherND; }
 
 } // namespace dtc::import

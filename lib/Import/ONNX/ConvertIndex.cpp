@@ -1,6 +1,8 @@
 // Operators that address elements by value: gathers, one-hot, running sums.
 #include "GraphBuilder.h"
+#include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Lookup.h"
+#include "dtc/Import/Build/Movement.h"
 
 using namespace mlir;
 
@@ -34,6 +36,34 @@ static LogicalResult convertCumSum(NodeConverter &node) {
   return node.define(cumulativeSum(node, node.input(0), *axis, exclusive, reverse));
 }
 
+/// One product for each position.
+static LogicalResult convertCumProd(NodeConverter &node) {
+  auto given = node.scalarInt(1, "axis");
+  if (failed(given))
+    return failure();
+  auto axis = node.axis(*given, node.input(0).rank());
+  if (failed(axis))
+    return failure();
+  const bool exclusive = node.attrInt("exclusive", 0), reverse = node.attrInt("reverse", 0);
+  const int64_t size = node.input(0).shape()[*axis];
+  if (failed(node.chargeNodes(3 * size)))
+    return failure();
+  Shape single = node.input(0).shape();
+  single[*axis] = 1;
+  Tensor running(HostTensor::splat(node.input(0).element(), single, 1));
+  std::vector<Tensor> parts(size);
+  for (int64_t i = 0; i < size; ++i) {
+    const int64_t at = reverse ? size - 1 - i : i;
+    auto next = binary(node, "Mul", running, sliceTensor(node, node.input(0), *axis, at, 1));
+    if (failed(next) || failed(node.chargeFolded(*next)))
+      return failure();
+    parts[at] = exclusive ? running : *next;
+    running = *next;
+  }
+  auto result = concatTensors(node, parts, *axis);
+  return failed(result) ? failure() : node.define(*result);
+}
+
 static LogicalResult convertOneHot(NodeConverter &node) {
   auto depth = node.scalarInt(1, "depth");
   Host values = node.host(2);
@@ -50,6 +80,7 @@ void addIndexConverters(ConverterTable &table) {
   table["Gather"] = convertGather;
   table["GatherElements"] = convertGatherElements;
   table["CumSum"] = convertCumSum;
+  table["CumProd"] = convertCumProd;
   table["OneHot"] = convertOneHot;
 }
 

@@ -72,7 +72,7 @@ static LogicalResult convertSqueeze(NodeConverter &node) {
     const bool named = llvm::is_contained(*axes, int64_t(i));
     if (named && shape[i] != 1)
       return node.error() << "removes a dimension of size " << shape[i];
-    if (!(named || (axes->empty() && !node.has(1) && shape[i] == 1)))
+    if (!(named || (axes->empty() && !node.has(1) && !node.attribute("axes") && shape[i] == 1)))
       kept.push_back(shape[i]);
   }
   return node.define(reshapeTensor(node, node.input(0), kept));
@@ -80,7 +80,7 @@ static LogicalResult convertSqueeze(NodeConverter &node) {
 
 static LogicalResult convertUnsqueeze(NodeConverter &node) {
   Shape shape = node.input(0).shape();
-  auto list = node.ints(1, "axes");
+  auto list = node.listed(1, "axes");
   if (failed(list))
     return failure();
   auto axes = node.axes(1, shape.size() + list->size(), false);
@@ -176,7 +176,7 @@ static void clampRange(int64_t size, int64_t start, int64_t end, int64_t step, i
 
 static LogicalResult convertSlice(NodeConverter &node) {
   Tensor tensor = node.input(0);
-  auto starts = node.ints(1, "starts"), ends = node.ints(2, "ends");
+  auto starts = node.listed(1, "starts"), ends = node.listed(2, "ends");
   if (failed(starts) || failed(ends))
     return failure();
   const size_t count = starts->size();
@@ -184,9 +184,9 @@ static LogicalResult convertSlice(NodeConverter &node) {
   for (size_t i = 0; i < count; ++i)
     axes.push_back(i);
   auto take = [&](int index, StringRef what, Shape &into) -> LogicalResult {
-    if (!node.has(index))
+    if (!node.has(index) && !node.attribute(what))
       return success();
-    auto list = node.ints(index, what);
+    auto list = node.listed(index, what);
     if (failed(list))
       return failure();
     into = *list;
@@ -222,8 +222,8 @@ static LogicalResult convertSplit(NodeConverter &node) {
     return failure();
   const int64_t size = tensor.shape()[*axis];
   Shape sizes;
-  if (node.has(1)) {
-    auto given = node.ints(1, "split");
+  if (node.has(1) || node.attribute("split")) {
+    auto given = node.listed(1, "split");
     if (failed(given))
       return failure();
     sizes = *given;
@@ -250,7 +250,7 @@ static LogicalResult convertSplit(NodeConverter &node) {
 
 static LogicalResult convertPad(NodeConverter &node) {
   const int64_t rank = node.input(0).rank();
-  auto pads = node.ints(1, "pads");
+  auto pads = node.listed(1, "pads");
   auto axes = node.axes(3, rank, true);
   if (failed(pads) || failed(axes))
     return failure();
@@ -258,7 +258,7 @@ static LogicalResult convertPad(NodeConverter &node) {
     return node.error() << "has an unsupported mode: " << node.attrString("mode", "");
   if (pads->size() != 2 * axes->size())
     return node.error() << "needs two pads per axis";
-  double fill = 0;
+  double fill = node.attrFloat("value", 0); // an input from opset 11 on
   if (node.has(2)) {
     auto value = node.scalarFloat(2, "the value");
     if (failed(value))

@@ -1,4 +1,4 @@
-// Reductions and softmax.
+// Reductions.
 #include "GraphBuilder.h"
 #include "dtc/Import/Build/Reduction.h"
 
@@ -15,21 +15,11 @@ static LogicalResult convertReduce(NodeConverter &node) {
       reduceTensor(node, node.op(), node.input(0), *axes, node.attrInt("keepdims", 1)));
 }
 
-static LogicalResult convertSoftmax(NodeConverter &node) {
-  auto axis = node.axis(node.attrInt("axis", -1), node.input(0).rank());
-  if (failed(axis))
-    return failure();
-  Value x = node.value(0);
-  return node.define(node.op() == "Softmax" ? softmax(node.emit, x, *axis)
-                                            : logSoftmax(node.emit, x, *axis));
-}
-
 void addReductionConverters(ConverterTable &table) {
-  for (const char *op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
-                         "ReduceL1", "ReduceL2", "ReduceSumSquare"})
+  for (const char *op :
+       {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+        "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"})
     table[op] = convertReduce;
-  table["Softmax"] = convertSoftmax;
-  table["LogSoftmax"] = convertSoftmax;
 }
 
 } // namespace dtc::import

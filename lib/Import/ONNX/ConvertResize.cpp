@@ -18,9 +18,14 @@ struct ResizedDim {
 };
 } // namespace
 
+/// Upsample, and Resize of opset 10: scales alone, elements at the multiples of their inverse.
+static bool isOldForm(NodeConverter &node) { return node.op() == "Upsample" || node.opset < 11; }
+
 /// Where element `at` of the result lies in the input, in float32 as onnxruntime computes it.
 static FailureOr<float> sourcePosition(NodeConverter &node, const ResizedDim &resized, int64_t at) {
-  const std::string mode = node.attrString("coordinate_transformation_mode", "half_pixel");
+  const std::string mode = isOldForm(node)
+                               ? "asymmetric"
+                               : node.attrString("coordinate_transformation_mode", "half_pixel");
   const bool half = mode == "half_pixel", pytorch = mode == "pytorch_half_pixel";
   if (half || (pytorch && resized.to > 1))
     return (float(at) + 0.5f) / resized.scale - 0.5f;
@@ -35,7 +40,8 @@ static FailureOr<float> sourcePosition(NodeConverter &node, const ResizedDim &re
 }
 
 static FailureOr<int64_t> nearest(NodeConverter &node, float position) {
-  const std::string mode = node.attrString("nearest_mode", "round_prefer_floor");
+  const std::string mode =
+      isOldForm(node) ? "floor" : node.attrString("nearest_mode", "round_prefer_floor");
   if (mode == "round_prefer_floor")
     return int64_t(std::ceil(position - 0.5f));
   if (mode == "round_prefer_ceil")
@@ -103,13 +109,26 @@ static FailureOr<Value> resizeLinear(NodeConverter &node, Value value, const Res
   return contract(node.emit, value, lhs, matrix, {resized.dim, rank}, result);
 }
 
+/// An input of the old form, or in opset 7 an attribute.
+static Host oldScales(NodeConverter &node) {
+  const auto *given = node.attribute("scales");
+  if (!given)
+    return node.host(1);
+  const int64_t count = std::min<int64_t>(given->floats_size(), kMaxListed);
+  auto scales = std::make_shared<HostTensor>(node.emit.getF32Type(), Shape{count}, Shape{count});
+  for (int64_t i = 0; i < count; ++i)
+    scales->floats[i] = given->floats(i);
+  scales->compress();
+  return scales;
+}
+
 /// The dimensions that change, from `scales` or `sizes`, whichever is given.
 static FailureOr<std::vector<ResizedDim>> resizedDims(NodeConverter &node) {
   const Shape shape = node.input(0).shape();
   auto axes = node.axes(-1, shape.size(), true);
   if (failed(axes))
     return failure();
-  const Host scales = node.host(2), sizes = node.host(3);
+  const Host scales = isOldForm(node) ? oldScales(node) : node.host(2), sizes = node.host(3);
   const bool scaled = scales && scales->size() > 0;
   const Host given = scaled ? scales : sizes;
   if (!given || given->shape.size() != 1 || given->isFloat() != scaled ||
@@ -155,6 +174,9 @@ static LogicalResult convertResize(NodeConverter &node) {
   return node.define(value);
 }
 
-void addResizeConverter(ConverterTable &table) { table["Resize"] = convertResize; }
+void addResizeConverter(ConverterTable &table) {
+  table["Resize"] = convertResize;
+  table["Upsample"] = convertResize; // its name before opset 10
+}
 
 } // namespace dtc::import

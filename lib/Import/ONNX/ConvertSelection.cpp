@@ -8,7 +8,8 @@ namespace dtc::import {
 
 static LogicalResult convertTopK(NodeConverter &node) {
   auto axis = node.axis(node.attrInt("axis", -1), node.input(0).rank());
-  auto k = node.scalarInt(1, "K");
+  auto k = node.has(1) || !node.attribute("k") ? node.scalarInt(1, "K") // an input from opset 10 on
+                                               : FailureOr<int64_t>(node.attrInt("k", 0));
   if (failed(axis) || failed(k))
     return failure();
   auto top = topK(node, node.input(0), *k, *axis, node.attrInt("largest", 1) != 0);

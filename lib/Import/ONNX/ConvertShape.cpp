@@ -12,14 +12,22 @@ namespace dtc::import {
 
 static LogicalResult convertIdentity(NodeConverter &node) { return node.define(node.input(0)); }
 
+/// In eval mode nothing is dropped, and the mask keeps all.
+static LogicalResult keepAll(NodeConverter &node) {
+  if (failed(node.define(
+          1, Tensor(HostTensor::splat(node.emit.getI1Type(), node.input(0).shape(), true)))))
+    return failure();
+  return node.define(node.input(0));
+}
+
 static LogicalResult convertDropout(NodeConverter &node) {
   if (!node.has(2))
-    return node.define(node.input(0));
+    return keepAll(node);
   auto training = node.scalarInt(2, "training_mode");
   if (failed(training))
     return failure();
   if (!*training)
-    return node.define(node.input(0));
+    return keepAll(node);
   if (node.hasOutput(1))
     return node.error() << "in training mode is not supported where its mask is read";
   if (node.has(1) && !node.host(1))
@@ -27,6 +35,28 @@ static LogicalResult convertDropout(NodeConverter &node) {
   constexpr double kDefaultRatio = 0.5;
   const double ratio = node.has(1) ? node.host(1)->number(0) : kDefaultRatio;
   return node.define(dropout(node, node.input(0), ratio));
+}
+
+static LogicalResult convertEyeLike(NodeConverter &node) {
+  const Shape shape = node.input(0).shape();
+  Type element = node.input(0).element();
+  if (node.attribute("dtype"))
+    element = elementType(node.emit.getContext(), node.attrInt("dtype", 0));
+  if (shape.size() != 2 || !element || !fitsConstant(element, shape))
+    return node.error() << "needs two dimensions of a known type, of at most 1 MiB";
+  const int64_t diagonal = node.attrInt("k", 0);
+  auto eye = std::make_shared<HostTensor>(element, shape, shape);
+  for (int64_t row = 0; row < shape[0]; ++row) {
+    const int64_t column = row + std::clamp(diagonal, -shape[0], shape[1]);
+    if (column < 0 || column >= shape[1])
+      continue;
+    if (eye->isFloat())
+      eye->floats[row * shape[1] + column] = 1;
+    else
+      eye->ints[row * shape[1] + column] = 1;
+  }
+  eye->compress();
+  return node.define(Tensor(Host(eye)));
 }
 
 static LogicalResult convertShape(NodeConverter &node) {
@@ -129,6 +159,7 @@ static LogicalResult convertTrilu(NodeConverter &node) {
 void addShapeConverters(ConverterTable &table) {
   table["Identity"] = convertIdentity;
   table["Dropout"] = convertDropout;
+  table["EyeLike"] = convertEyeLike;
   table["Shape"] = convertShape;
   table["Size"] = convertSize;
   table["Constant"] = convertConstant;

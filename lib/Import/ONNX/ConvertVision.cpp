@@ -1,5 +1,6 @@
 // Convolution and pooling.
 #include "GraphBuilder.h"
+#include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Windows.h"
 
 using namespace mlir;
@@ -75,6 +76,45 @@ static LogicalResult convertAveragePool(NodeConverter &node) {
                                  node.attrInt("count_include_pad", 0)));
 }
 
+/// The p-th root of what |x|^p sums up to. A sum of 0 has no gradient, instead of an infinite one.
+static Value powerMean(NodeConverter &node, int64_t order, Value sum) {
+  if (order == 1)
+    return sum;
+  graph::TensorBuilder b(node.emit, node.emit.getLoc());
+  Value isZero = b.compare(arith::CmpFPredicate::OEQ, sum, 0.0);
+  Value safe = b.selectOr(isZero, 1.0, sum);
+  Value root =
+      order == 2
+          ? b.unary<math::SqrtOp>(safe)
+          : Value(math::PowFOp::create(node.emit, safe, b.constantLike(safe, 1.0 / double(order))));
+  return b.selectOr(isZero, 0.0, root);
+}
+
+static LogicalResult convertLpPool(NodeConverter &node) {
+  const int64_t order = node.attrInt("p", 2);
+  const Shape shape = node.input(0).shape();
+  if (order < 1 || !isa<FloatType>(node.input(0).element()) || shape.size() < 3)
+    return node.error() << "needs floats with spatial dimensions, and a positive p: " << order;
+  graph::TensorBuilder b(node.emit, node.emit.getLoc());
+  Value x = node.value(0);
+  Value powers = order == 2 ? b.square(x) : b.unary<math::AbsFOp>(x);
+  if (order > 2)
+    powers = math::PowFOp::create(node.emit, powers, b.constantLike(powers, double(order)));
+  if (node.op() == "LpPool") {
+    auto window = readPool(node);
+    auto sum = failed(window)
+                   ? FailureOr<Tensor>(failure())
+                   : sumPool(node, Tensor(powers), *window, node.attrInt("ceil_mode", 0));
+    return failed(sum) ? failure() : node.define(powerMean(node, order, sum->value));
+  }
+  Shape axes, kept = shape;
+  for (size_t i = 2; i < shape.size(); ++i) {
+    axes.push_back(i);
+    kept[i] = 1;
+  }
+  return node.define(reshape(node.emit, powerMean(node, order, b.sum(powers, axes)), kept));
+}
+
 static LogicalResult convertGlobalPool(NodeConverter &node) {
   const Shape input = node.input(0).shape();
   Shape axes, kept = input;
@@ -96,6 +136,8 @@ void addVisionConverters(ConverterTable &table) {
   table["Conv"] = convertConv;
   table["MaxPool"] = convertMaxPool;
   table["AveragePool"] = convertAveragePool;
+  table["LpPool"] = convertLpPool;
+  table["GlobalLpPool"] = convertLpPool;
   table["GlobalAveragePool"] = convertGlobalPool;
   table["GlobalMaxPool"] = convertGlobalPool;
 }

@@ -1,5 +1,7 @@
 #include "GraphBuilder.h"
 
+#include "Subgraphs.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 #include <set>
@@ -12,6 +14,7 @@ const ConverterTable &converters() {
   static const ConverterTable table = [] {
     ConverterTable all;
     addElementwiseConverters(all);
+    addActivationConverters(all);
     addShapeConverters(all);
     addMovementConverters(all);
     addIndexConverters(all);
@@ -25,16 +28,21 @@ const ConverterTable &converters() {
     addVisionConverters(all);
     addSequenceConverters(all);
     addLossConverters(all);
+    addControlConverters(all);
+    addRecurrentConverters(all);
+    addScatterConverters(all);
+    addSpatialConverters(all);
+    addSignalConverters(all);
+    addSamplingConverters(all);
     return all;
   }();
   return table;
 }
 
 NodeConverter::NodeConverter(const onnx::NodeProto &node, Emitter &emit,
-                             llvm::StringMap<Tensor> &values, TensorReader &tensors,
-                             Location fileLocation, Budget &budget)
-    : Conversion(emit, budget), node(node), tensors(tensors), values(values),
-      fileLocation(fileLocation) {}
+                             llvm::StringMap<Tensor> &values, TensorReader &tensors, Budget &budget)
+    : Conversion(emit, budget), node(node), tensors(tensors), opset(tensors.model.opset),
+      values(values), budget(budget) {}
 
 bool NodeConverter::has(int index) const {
   return index >= 0 && index < node.input_size() && !node.input(index).empty();
@@ -64,6 +72,15 @@ FailureOr<Shape> NodeConverter::ints(int index, StringRef what) {
   if (constant)
     return constant->intList();
   return error() << what << " must be known while compiling: " << node.input(index);
+}
+
+FailureOr<Shape> NodeConverter::listed(int index, StringRef name) {
+  const auto *given = attribute(name);
+  if (has(index) || !given)
+    return ints(index, name);
+  if (size_t(given->ints_size()) > kMaxListed)
+    return error() << name << " has too many numbers: " << given->ints_size();
+  return *attrInts(name);
 }
 
 FailureOr<int64_t> NodeConverter::scalarInt(int index, StringRef what) {
@@ -147,7 +164,8 @@ LogicalResult NodeConverter::define(int output, Tensor tensor) {
 }
 
 InFlightDiagnostic NodeConverter::error() const {
-  return emitError(fileLocation) << "node " << node.name() << " (" << node.op_type() << "): ";
+  return emitError(tensors.model.location)
+         << "node " << node.name() << " (" << node.op_type() << "): ";
 }
 
 llvm::StringMap<bool> liveValues(const Model &model, ArrayRef<std::string> outputs) {
@@ -156,7 +174,7 @@ llvm::StringMap<bool> liveValues(const Model &model, ArrayRef<std::string> outpu
     live[name] = true;
   for (const onnx::NodeProto *node : llvm::reverse(model.nodes))
     if (llvm::any_of(node->output(), [&](const auto &name) { return live.contains(name); }))
-      for (const std::string &name : node->input())
+      for (const std::string &name : readNames(*node))
         live[name] = true;
   return live;
 }
@@ -164,16 +182,20 @@ llvm::StringMap<bool> liveValues(const Model &model, ArrayRef<std::string> outpu
 /// How many leading inputs an operator cannot do without.
 static int requiredInputs(StringRef op) {
   return llvm::StringSwitch<int>(op)
-      .Cases({"Constant", "SequenceConstruct", "Max", "Min", "Sum", "Concat"}, 0)
+      .Cases({"Constant", "SequenceConstruct", "Max", "Min", "Sum", "Mean", "Concat"}, 0)
+      .Cases({"Loop", "Scan"}, 0)
       .Case("BatchNormalization", 5)
-      .Cases({"Where", "Range", "OneHot", "Slice", "ScatterND", "Attention"}, 3)
+      .Cases({"Where", "Range", "OneHot", "ScatterND", "Attention"}, 3)
       .Cases({"RotaryEmbedding", "GroupNormalization", "InstanceNormalization"}, 3)
       .Cases({"Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or"}, 2)
       .Cases({"Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}, 2)
       .Cases({"BitwiseAnd", "BitwiseOr", "BitwiseXor", "CastLike", "PRelu"}, 2)
       .Cases({"MatMul", "Gemm", "Conv", "LayerNormalization", "RMSNormalization"}, 2)
-      .Cases({"Reshape", "Expand", "Tile", "Unsqueeze", "Pad"}, 2)
-      .Cases({"Gather", "GatherND", "GatherElements", "CumSum", "TopK", "SequenceAt"}, 2)
+      .Cases({"Reshape", "Expand", "Tile", "SwiGLU", "CenterCropPad"}, 2)
+      .Cases({"RNN", "GRU", "LSTM", "ScatterElements", "Scatter", "TensorScatter"}, 3)
+      .Cases({"ConvTranspose", "GridSample", "AffineGrid", "CumProd", "ReverseSequence"}, 2)
+      .Case("Col2Im", 3)
+      .Cases({"Gather", "GatherND", "GatherElements", "CumSum", "SequenceAt"}, 2)
       .Default(1);
 }
 
@@ -181,11 +203,11 @@ static int requiredInputs(StringRef op) {
 static LogicalResult checkInputs(const NodeConverter &node) {
   const std::string op = node.op();
   for (int i = 0; i < std::max(requiredInputs(op), node.numInputs()); ++i) {
-    const bool listed = requiredInputs(op) == 0;
+    const bool listed = requiredInputs(op) == 0 && op != "Loop" && op != "Scan";
     if (!node.has(i) && (i < requiredInputs(op) || listed))
       return node.error() << "lacks its input " << i;
     const bool takesSequence = op == "SequenceAt" || op == "ConcatFromSequence" ||
-                               op == "SequenceLength" || op == "Identity";
+                               op == "SequenceLength" || op == "Identity" || op == "Loop";
     if (node.has(i) && node.input(i).isSequence && !takesSequence)
       return node.error() << "cannot take a sequence: " << node.node.input(i);
   }
@@ -214,7 +236,7 @@ class Readers {
 public:
   Readers(ArrayRef<const onnx::NodeProto *> nodes, ArrayRef<std::string> outputs) {
     for (const onnx::NodeProto *node : nodes)
-      for (const std::string &name : node->input())
+      for (const std::string &name : readNames(*node))
         ++count[name];
     for (const std::string &name : outputs)
       ++count[name];
@@ -223,7 +245,7 @@ public:
   /// The values that nobody reads after this node.
   std::vector<std::string> finish(const onnx::NodeProto &node) {
     std::vector<std::string> ended;
-    for (const std::string &name : node.input())
+    for (const std::string &name : readNames(node))
       if (--count[name] == 0)
         ended.push_back(name);
     for (const std::string &name : node.output())
@@ -237,6 +259,23 @@ private:
 };
 } // namespace
 
+LogicalResult convertNode(const onnx::NodeProto &node, Emitter &emit,
+                          llvm::StringMap<Tensor> &values, TensorReader &tensors, Budget &budget) {
+  emit.setLoc(NameLoc::get(StringAttr::get(emit.getContext(), node.name())));
+  NodeConverter converter(node, emit, values, tensors, budget);
+  const Converter convert =
+      isDefaultDomain(node.domain()) ? converters().lookup(node.op_type()) : Converter(nullptr);
+  if (!convert)
+    return converter.error() << "is not supported";
+  if (failed(checkInputs(converter)) || failed(convert(converter)))
+    return failure();
+  for (const std::string &name : node.output())
+    if (auto found = values.find(name); found != values.end())
+      if (failed(converter.checkResult(found->second)))
+        return failure();
+  return success();
+}
+
 LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Emitter &emit,
                            llvm::StringMap<Tensor> &values, TensorReader &tensors, Budget &budget) {
   const auto live = liveValues(model, outputs);
@@ -246,7 +285,7 @@ LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Em
     if (llvm::none_of(node->output(), [&](const auto &name) { return live.contains(name); }))
       continue;
     nodes.push_back(node);
-    for (const std::string &name : node->input())
+    for (const std::string &name : readNames(*node))
       if (!name.empty() && !values.contains(name) && !defined.contains(name))
         undefined.insert(name);
     defined.insert(node->output().begin(), node->output().end());
@@ -264,18 +303,12 @@ LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Em
   for (const onnx::NodeProto *node : nodes) {
     if (node->op_type() == "Constant" && values.contains(node->output(0)))
       continue; // read like an initializer
-    emit.setLoc(NameLoc::get(StringAttr::get(emit.getContext(), node->name())));
-    NodeConverter converter(*node, emit, values, tensors, model.location, budget);
-    if (failed(checkInputs(converter)) ||
-        failed(converters().lookup(node->op_type())(converter)))
+    if (failed(convertNode(*node, emit, values, tensors, budget)))
       return failure();
-    for (const std::string &name : node->output()) {
-      auto found = values.find(name);
-      if (found == values.end() && !name.empty() && live.contains(name))
-        return converter.error() << "the output " << name << " is not supported";
-      if (found != values.end() && failed(converter.checkResult(found->second)))
-        return failure();
-    }
+    for (const std::string &name : node->output())
+      if (!name.empty() && live.contains(name) && !values.contains(name))
+        return NodeConverter(*node, emit, values, tensors, budget).error()
+               << "the output " << name << " is not supported";
     for (const std::string &name : readers.finish(*node))
       if (auto found = values.find(name); found != values.end()) {
         if (Host host = found->second.host)

@@ -18,6 +18,7 @@ using ConverterTable = llvm::StringMap<Converter>;
 /// The converters of all operators, by name in the default domain.
 const ConverterTable &converters();
 
+void addActivationConverters(ConverterTable &table);
 void addElementwiseConverters(ConverterTable &table);
 void addShapeConverters(ConverterTable &table);
 void addMovementConverters(ConverterTable &table);
@@ -32,15 +33,24 @@ void addResizeConverter(ConverterTable &table);
 void addVisionConverters(ConverterTable &table);
 void addSequenceConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
+void addControlConverters(ConverterTable &table);
+void addRecurrentConverters(ConverterTable &table);
+void addScatterConverters(ConverterTable &table);
+void addSpatialConverters(ConverterTable &table);
+void addSignalConverters(ConverterTable &table);
+void addSamplingConverters(ConverterTable &table);
 
 /// What a converter sees: one node, its inputs, and where its outputs go.
 class NodeConverter : public Conversion {
 public:
   NodeConverter(const onnx::NodeProto &node, Emitter &emit, llvm::StringMap<Tensor> &values,
-                TensorReader &tensors, mlir::Location fileLocation, Budget &budget);
+                TensorReader &tensors, Budget &budget);
 
   const onnx::NodeProto &node;
   TensorReader &tensors; ///< for tensors inside attributes
+  const int64_t opset;   ///< of the file; older operators have other forms
+  llvm::StringMap<Tensor> &values; ///< by the file's names
+  Budget &budget;                  ///< of the import
 
   std::string op() const { return node.op_type(); }
   int numInputs() const { return node.input_size(); }
@@ -59,6 +69,8 @@ public:
 
   /// The integers of a constant input; a diagnostic where it is not constant.
   llvm::FailureOr<Shape> ints(int index, llvm::StringRef what);
+  /// The same of an input or, in older opsets, of the attribute of this name.
+  llvm::FailureOr<Shape> listed(int index, llvm::StringRef name);
   llvm::FailureOr<int64_t> scalarInt(int index, llvm::StringRef what);
   llvm::FailureOr<double> scalarFloat(int index, llvm::StringRef what);
 
@@ -81,11 +93,12 @@ public:
   using Conversion::checkResult;
 
   mlir::InFlightDiagnostic error() const override;
-
-private:
-  llvm::StringMap<Tensor> &values;
-  mlir::Location fileLocation;
 };
+
+/// Converts one node, whose inputs are in `values`, where its outputs go.
+llvm::LogicalResult convertNode(const onnx::NodeProto &node, Emitter &emit,
+                                llvm::StringMap<Tensor> &values, TensorReader &tensors,
+                                Budget &budget);
 
 /// Converts the nodes on which `outputs` depend. `values` holds initializers and
 /// inputs before, and `outputs` afterwards. Operators that are not

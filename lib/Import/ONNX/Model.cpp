@@ -1,5 +1,7 @@
 #include "Model.h"
 
+#include "Subgraphs.h"
+
 #include "dtc-io/InputFile.h"
 
 #include "google/protobuf/io/coded_stream.h"
@@ -17,7 +19,7 @@ using namespace mlir;
 
 namespace dtc::import {
 
-static constexpr int64_t kFirstOpset = 13, kLastOpset = 26;
+static constexpr int64_t kFirstOpset = 7, kLastOpset = 26;
 
 bool isDefaultDomain(const std::string &domain) { return domain.empty() || domain == "ai.onnx"; }
 
@@ -46,7 +48,7 @@ public:
   }
 
 private:
-  enum Message { Graph, Function, Node, Leaf };
+  enum Message { Graph, Function, Node, Attribute, Leaf };
 
   void walk(llvm::function_ref<Message(uint32_t)> messageOf) {
     using Format = google::protobuf::internal::WireFormatLite;
@@ -62,21 +64,40 @@ private:
       if (!input.ReadVarint32(&size))
         return;
       const auto limit = input.PushLimit(size);
-      walk([&](uint32_t number) { return nodeIn(message) == number ? Node : Leaf; });
+      if (++depth <= kMostNested) // deeper ones aren't parsed either
+        walk([&](uint32_t number) { return messageIn(message, number); });
+      --depth;
       input.Skip(std::max(input.BytesUntilLimit(), 0));
       input.PopLimit(limit);
     }
   }
 
-  static uint32_t nodeIn(Message message) {
-    return message == Graph      ? onnx::GraphProto::kNodeFieldNumber
-           : message == Function ? onnx::FunctionProto::kNodeFieldNumber
-                                 : 0;
+  static Message messageIn(Message message, uint32_t number) {
+    using onnx::AttributeProto;
+    switch (message) {
+    case Graph:
+      return number == onnx::GraphProto::kNodeFieldNumber ? Node : Leaf;
+    case Function:
+      return number == onnx::FunctionProto::kNodeFieldNumber ? Node : Leaf;
+    case Node:
+      return number == onnx::NodeProto::kAttributeFieldNumber ? Attribute : Leaf;
+    case Attribute:
+      return number == AttributeProto::kGFieldNumber || number == AttributeProto::kGraphsFieldNumber
+                 ? Graph
+                 : Leaf;
+    case Leaf:
+      break;
+    }
+    return Leaf;
   }
+
+  /// Protobuf's own limit of messages inside of one another.
+  static constexpr int kMostNested = 100;
 
   google::protobuf::io::FileInputStream stream;
   google::protobuf::io::CodedInputStream input;
   int64_t entries = 0;
+  int depth = 0;
 };
 } // namespace
 
@@ -109,9 +130,13 @@ static LogicalResult checkOpset(Model &model) {
   for (const auto &entry : model.proto->opset_import())
     if (isDefaultDomain(entry.domain()))
       model.opset = entry.version();
-  if (model.opset < kFirstOpset || model.opset > kLastOpset)
-    return emitError(model.location) << "opset versions " << kFirstOpset << " to " << kLastOpset
-                                     << " are supported, the file has " << model.opset;
+  if (model.opset < kFirstOpset)
+    return emitError(model.location) << "opset versions from " << kFirstOpset
+                                     << " on are supported, the file has " << model.opset;
+  if (model.opset > kLastOpset)
+    emitWarning(model.location) << "has opset " << model.opset
+                                << ", dtc knows operators up to opset " << kLastOpset
+                                << "; what changed since is not known";
   return success();
 }
 
@@ -191,13 +216,48 @@ private:
       rename(&name);
     for (std::string &name : *copy->mutable_output())
       rename(&name);
-    copy->clear_attribute();
+    bindAttributes(*copy, inner, call, function);
+    for (auto &attribute : *copy->mutable_attribute()) {
+      if (attribute.has_g())
+        instantiateGraph(*attribute.mutable_g(), call, function, rename);
+      for (auto &graph : *attribute.mutable_graphs())
+        instantiateGraph(graph, call, function, rename);
+    }
+    return copy;
+  }
+
+  static void bindAttributes(onnx::NodeProto &copy, const onnx::NodeProto &inner,
+                             const onnx::NodeProto &call, const onnx::FunctionProto &function) {
+    copy.clear_attribute();
     for (const auto &attribute : inner.attribute())
       if (const onnx::AttributeProto *bound = bind(attribute, call, function)) {
-        *copy->add_attribute() = *bound;
-        copy->mutable_attribute()->rbegin()->set_name(attribute.name());
+        *copy.add_attribute() = *bound;
+        copy.mutable_attribute()->rbegin()->set_name(attribute.name());
       }
-    return copy;
+  }
+
+  /// A graph inside of a node of a function.
+  static void instantiateGraph(onnx::GraphProto &graph, const onnx::NodeProto &call,
+                               const onnx::FunctionProto &function,
+                               llvm::function_ref<void(std::string *)> rename) {
+    for (auto *values : {graph.mutable_input(), graph.mutable_output()})
+      for (auto &value : *values)
+        rename(value.mutable_name());
+    for (auto &tensor : *graph.mutable_initializer())
+      rename(tensor.mutable_name());
+    for (auto &node : *graph.mutable_node()) {
+      const onnx::NodeProto inner = node;
+      bindAttributes(node, inner, call, function);
+      for (auto *names : {node.mutable_input(), node.mutable_output()})
+        for (std::string &name : *names)
+          rename(&name);
+      for (auto &attribute : *node.mutable_attribute()) {
+        if (attribute.has_g())
+          instantiateGraph(*attribute.mutable_g(), call, function, rename);
+        for (auto &each : *attribute.mutable_graphs())
+          instantiateGraph(each, call, function, rename);
+      }
+    }
   }
 
   /// The attribute's value inside the call; null when it is absent there.
@@ -260,7 +320,7 @@ static LogicalResult sortNodes(Model &model) {
   std::vector<size_t> waiting(model.nodes.size());
   std::vector<std::vector<size_t>> readers(model.nodes.size());
   for (size_t i = 0; i < model.nodes.size(); ++i)
-    for (const std::string &name : model.nodes[i]->input())
+    for (const std::string &name : readNames(*model.nodes[i]))
       if (auto found = producer.find(name); found != producer.end()) {
         ++waiting[i];
         readers[found->second].push_back(i);

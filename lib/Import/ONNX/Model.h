@@ -28,7 +28,7 @@ struct Model {
   const onnx::GraphProto &graph() const { return proto->graph(); }
 };
 
-/// Reads, parses and checks the file: opset 13 to 26, no cycles, every value
+/// Reads, parses and checks the file: opset 7 and later, no cycles, every value
 /// defined once. Fails with a diagnostic that names the file.
 llvm::FailureOr<Model> loadModel(mlir::MLIRContext &context, const std::string &path);
 

@@ -1,4 +1,5 @@
 #include "ExporterChanges.h"
+#include "Subgraphs.h"
 #include "dtc/Import/Build/Host.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -45,7 +46,8 @@ public:
       if (!stored.contains(input.name()) && !isWeightKind(recordedKind(input)))
         dependent.insert(input.name());
     for (const onnx::NodeProto *node : model.nodes)
-      if (llvm::any_of(node->input(), [&](const auto &name) { return dependent.contains(name); }))
+      if (llvm::any_of(readNames(*node),
+                       [&](const auto &name) { return dependent.contains(name); }))
         for (const std::string &name : node->output())
           dependent.insert(name);
     findTrained();
@@ -73,7 +75,8 @@ public:
   bool onlySetsSizes(const std::string &name) const {
     ArrayRef<TensorUse> uses = readers.of(name);
     return !uses.empty() && llvm::all_of(uses, [](const TensorUse &use) {
-      return use.node->op_type() == "Resize" && use.input >= 1;
+      const std::string &op = use.node->op_type();
+      return (op == "Resize" || op == "Upsample") && use.input >= 1;
     });
   }
 
@@ -121,9 +124,12 @@ private:
     for (const onnx::NodeProto *node : llvm::reverse(model.nodes)) {
       const bool passes =
           !endsGradient(*node) &&
-          (llvm::any_of(node->input(),
+          (llvm::any_of(readNames(*node),
                         [&](const auto &name) { return dependent.contains(name); }) ||
            llvm::any_of(node->output(), [&](const auto &name) { return trained.contains(name); }));
+      const std::vector<std::string> read = readNames(*node);
+      for (size_t i = node->input_size(); i < read.size() && passes; ++i)
+        trained.insert(read[i]); // by the graphs inside of it
       for (int i = 0; i < node->input_size(); ++i) {
         const bool isStatistic = node->op_type() == "BatchNormalization" && i >= 3;
         const bool isTable = node->op_type() == "Gather" && i == 0;

@@ -26,6 +26,8 @@ class TensorReader {
 public:
   explicit TensorReader(const Model &model) : model(model) {}
 
+  const Model &model;
+
   /// Shape, type and bytes of a tensor.
   llvm::FailureOr<Weight> read(const onnx::TensorProto &tensor);
 
@@ -43,7 +45,6 @@ private:
   llvm::LogicalResult readExternal(const onnx::TensorProto &tensor, Weight &weight);
   llvm::FailureOr<io::MappedFile> map(const std::string &location, const std::string &tensor);
 
-  const Model &model;
   std::map<std::string, io::MappedFile> files;
   std::vector<Range> ranges;
 };

@@ -21,6 +21,9 @@ llvm::FailureOr<Tensor> convolve(Conversion &node, const Tensor &x, const Tensor
                                  const Tensor *bias, const Window &window, int64_t groups);
 llvm::FailureOr<Tensor> maxPool(Conversion &node, const Tensor &input, Window window,
                                 bool ceilMode);
+/// The sum of each window, padding counted as zeros.
+llvm::FailureOr<Tensor> sumPool(Conversion &node, const Tensor &input, Window window,
+                                bool ceilMode);
 llvm::FailureOr<Tensor> averagePool(Conversion &node, const Tensor &input, Window window,
                                     bool ceilMode, bool includePad);
 

@@ -1,0 +1,252 @@
+// Transposed convolution, and what moves elements between channels and space.
+#include "GraphBuilder.h"
+#include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "dtc/Import/Build/Elementwise.h"
+#include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Build/Windows.h"
+
+#include "dtc-io/CheckedSize.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+using graph::TensorBuilder;
+
+/// A tensor among zeros: `interior` between its elements, and `low` before them.
+static Value spreadOut(Emitter &emit, Value x, ArrayRef<int64_t> shape, ArrayRef<int64_t> low,
+                       ArrayRef<int64_t> interior) {
+  return graph::PadOp::create(emit, tensorType(x).clone(shape), x, low, interior, APFloat(0.0));
+}
+
+namespace {
+/// A transposed convolution along one spatial dimension.
+struct Transposed {
+  int64_t size, kernel, stride, dilation, low, high, extra;
+};
+} // namespace
+
+/// Where the output's shape is given, the padding follows from it.
+static void fitOutput(const std::string &automatic, std::optional<int64_t> wanted, Transposed &t) {
+  if (!wanted && !StringRef(automatic).starts_with("SAME"))
+    return;
+  const int64_t output = wanted.value_or(t.size * t.stride);
+  const int64_t total =
+      t.stride * (t.size - 1) + t.extra + (t.kernel - 1) * t.dilation + 1 - output;
+  if (total < 0)
+    t.extra -= total; // zeros behind
+  const int64_t padding = std::max<int64_t>(total, 0);
+  t.low = automatic == "SAME_UPPER" ? padding / 2 : padding - padding / 2;
+  t.high = padding - t.low;
+}
+
+static FailureOr<std::vector<Transposed>> readTransposed(NodeConverter &node) {
+  const Shape input = node.input(0).shape(), weight = node.input(1).shape();
+  const size_t n = input.size() - 2;
+  const Shape strides = node.attrInts("strides").value_or(Shape(n, 1)),
+              dilations = node.attrInts("dilations").value_or(Shape(n, 1)),
+              pads = node.attrInts("pads").value_or(Shape(2 * n, 0)),
+              extra = node.attrInts("output_padding").value_or(Shape(n, 0));
+  auto wanted = node.attrInts("output_shape");
+  if (strides.size() != n || dilations.size() != n || pads.size() != 2 * n || extra.size() != n ||
+      (wanted && wanted->size() < n))
+    return LogicalResult(node.error() << "has attributes for another number of dimensions");
+  const std::string automatic = node.attrString("auto_pad", "NOTSET");
+  std::vector<Transposed> result;
+  for (size_t i = 0; i < n; ++i) {
+    Transposed t{input[i + 2], weight[i + 2], strides[i], dilations[i],
+                 pads[i],      pads[i + n],   extra[i]};
+    for (int64_t size : {t.kernel - 1, t.stride - 1, t.dilation - 1, t.low, t.high, t.extra})
+      if (size < 0 || size > INT32_MAX)
+        return LogicalResult(node.error() << "has a window of bad sizes");
+    if (automatic == "VALID")
+      t.low = t.high = 0;
+    const std::optional<int64_t> output =
+        wanted ? std::optional((*wanted)[wanted->size() - n + i]) : std::nullopt;
+    if (output && (*output < 1 || *output > INT32_MAX))
+      return LogicalResult(node.error() << "has a bad output_shape: " << *output);
+    fitOutput(automatic, output, t);
+    result.push_back(t);
+  }
+  return result;
+}
+
+/// weight[c, m/groups, kernel] as that of the convolution: [m, c/groups, kernel in reverse].
+static FailureOr<Tensor> turned(NodeConverter &node, int64_t groups) {
+  Tensor weight = node.input(1);
+  Shape shape = weight.shape(), split = shape, perm;
+  split[0] /= groups;
+  split.insert(split.begin(), groups);
+  for (size_t i = 0; i < split.size(); ++i)
+    perm.push_back(i);
+  std::swap(perm[1], perm[2]);
+  weight = transposeTensor(node, reshapeTensor(node, weight, split), perm);
+  Shape merged = {shape[1] * groups, shape[0] / groups};
+  merged.append(shape.begin() + 2, shape.end());
+  weight = reshapeTensor(node, weight, merged);
+  for (size_t i = 2; i < merged.size(); ++i) {
+    if (failed(node.chargeNodes(merged[i])))
+      return failure();
+    if (merged[i] > 1)
+      weight = sliceTensor(node, weight, i, merged[i] - 1, merged[i], -1);
+  }
+  return weight;
+}
+
+// A convolution of the input with zeros between its elements.
+static LogicalResult convertConvTranspose(NodeConverter &node) {
+  const Shape input = node.input(0).shape(), weight = node.input(1).shape();
+  const int64_t groups = node.attrInt("group", 1);
+  if (input.size() < 3 || weight.size() != input.size() || groups < 1 || weight[0] != input[1] ||
+      input[1] % groups != 0)
+    return node.error() << "operands of shapes that do not fit: " << listed(input) << " and "
+                        << listed(weight);
+  auto dims = readTransposed(node);
+  if (failed(dims))
+    return failure();
+  auto kernel = turned(node, groups);
+  if (failed(kernel))
+    return failure();
+  Shape spread(ArrayRef(input).take_front(2)), interior(2, 0);
+  for (const Transposed &t : *dims) {
+    spread.push_back((t.size - 1) * t.stride + 1);
+    interior.push_back(t.stride - 1);
+  }
+  if (failed(node.checkShape(spread)))
+    return failure();
+  Value x = spreadOut(node.emit, node.value(0), spread, Shape(spread.size(), 0), interior);
+  Window window;
+  for (auto [i, t] : llvm::enumerate(*dims)) {
+    const int64_t reach = (t.kernel - 1) * t.dilation;
+    int64_t low = reach - t.low, high = reach - t.high + t.extra;
+    const int64_t size = spread[i + 2] + std::min<int64_t>(low, 0) + std::min<int64_t>(high, 0);
+    if (size < 1)
+      return node.error() << "pads away all of dimension " << i + 2;
+    x = sliceDim(node.emit, x, i + 2, std::max<int64_t>(-low, 0), size);
+    window.low.push_back(std::max<int64_t>(low, 0));
+    window.high.push_back(std::max<int64_t>(high, 0));
+    window.kernel.push_back(t.kernel);
+    window.strides.push_back(1);
+    window.dilations.push_back(t.dilation);
+  }
+  if (failed(checkWindow(node, window, tensorType(x).getShape().drop_front(2))))
+    return failure();
+  const Tensor *bias = node.has(2) ? &node.input(2) : nullptr;
+  return node.define(convolve(node, Tensor(x), *kernel, bias, window, groups));
+}
+
+/// Sums the columns of an image's blocks where they overlap.
+static LogicalResult convertCol2Im(NodeConverter &node) {
+  auto image = node.ints(1, "image_shape"), block = node.ints(2, "block_shape");
+  if (failed(image) || failed(block))
+    return failure();
+  const size_t n = image->size();
+  Window window;
+  window.kernel = *block;
+  window.strides = node.attrInts("strides").value_or(Shape(n, 1));
+  window.dilations = node.attrInts("dilations").value_or(Shape(n, 1));
+  const Shape pads = node.attrInts("pads").value_or(Shape(2 * n, 0)), input = node.input(0).shape();
+  if (pads.size() != 2 * n || n == 0 || input.size() != 3)
+    return node.error() << "has attributes for another number of dimensions";
+  window.low.assign(pads.begin(), pads.begin() + n);
+  window.high.assign(pads.begin() + n, pads.end());
+  if (failed(checkWindow(node, window, *image)))
+    return failure();
+  const io::CheckedSize positions = io::CheckedSize::product(*block);
+  if (failed(node.chargeNodes(positions ? *positions : INT64_MAX)) || input[1] % *positions != 0)
+    return node.error() << "operands of shapes that do not fit";
+  Shape columns = {input[0], input[1] / *positions}, full = columns, interior(2, 0);
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t extent = ((*block)[i] - 1) * window.dilations[i] + 1;
+    full.push_back((*image)[i] + window.low[i] + window.high[i]);
+    columns.push_back((full.back() - extent) / window.strides[i] + 1);
+    interior.push_back(window.strides[i] - 1);
+  }
+  if (failed(node.checkShape(full)) || product(ArrayRef(columns).drop_front(2)) != input[2])
+    return node.error() << "operands of shapes that do not fit";
+  Emitter &emit = node.emit;
+  Value x = reshape(emit, node.value(0), {input[0], columns[1], *positions, input[2]}), sum;
+  int64_t position = 0;
+  forEachIndex(*block, [&](ArrayRef<int64_t> k) {
+    Shape low = {0, 0};
+    for (size_t i = 0; i < n; ++i)
+      low.push_back(k[i] * window.dilations[i]);
+    Value part = reshape(emit, sliceDim(emit, x, 2, position++, 1), columns);
+    part = spreadOut(emit, part, full, low, interior);
+    sum = sum ? arith::AddFOp::create(emit, sum, part).getResult() : part;
+  });
+  for (size_t i = 0; i < n; ++i)
+    sum = sliceDim(emit, sum, i + 2, window.low[i], (*image)[i]);
+  return node.define(sum);
+}
+
+static LogicalResult convertDepthToSpace(NodeConverter &node) {
+  const Shape s = node.input(0).shape();
+  const int64_t block = node.attrInt("blocksize", 0);
+  const std::string mode = node.attrString("mode", "DCR");
+  const bool toSpace = node.op() == "DepthToSpace";
+  if (s.size() != 4 || block < 1 || block > INT32_MAX ||
+      (toSpace ? s[1] % block || s[1] / block % block : s[2] % block || s[3] % block))
+    return node.error() << "cannot divide " << listed(s) << " into blocks of " << block;
+  if (mode != "DCR" && mode != "CRD")
+    return node.error() << "has an unknown mode: " << mode;
+  const bool blocksFirst = mode == "DCR";
+  if (toSpace) {
+    const int64_t c = s[1] / block / block;
+    Tensor x =
+        blocksFirst
+            ? transposeTensor(
+                  node, reshapeTensor(node, node.input(0), {s[0], block, block, c, s[2], s[3]}),
+                  {0, 3, 4, 1, 5, 2})
+            : transposeTensor(
+                  node, reshapeTensor(node, node.input(0), {s[0], c, block, block, s[2], s[3]}),
+                  {0, 1, 4, 2, 5, 3});
+    return node.define(reshapeTensor(node, x, {s[0], c, s[2] * block, s[3] * block}));
+  }
+  Tensor x =
+      reshapeTensor(node, node.input(0), {s[0], s[1], s[2] / block, block, s[3] / block, block});
+  x = transposeTensor(node, x, blocksFirst ? Shape{0, 3, 5, 1, 2, 4} : Shape{0, 1, 3, 5, 2, 4});
+  return node.define(
+      reshapeTensor(node, x, {s[0], s[1] * block * block, s[2] / block, s[3] / block}));
+}
+
+static LogicalResult convertCenterCropPad(NodeConverter &node) {
+  Shape shape = node.input(0).shape();
+  auto axes = node.attrInts("axes");
+  auto wanted = node.ints(1, "the shape");
+  if (failed(wanted))
+    return failure();
+  if (!axes) {
+    axes.emplace();
+    for (size_t i = 0; i < shape.size(); ++i)
+      axes->push_back(i);
+  }
+  if (axes->size() != wanted->size())
+    return node.error() << "needs one size for each axis";
+  Value x = node.value(0);
+  for (size_t i = 0; i < axes->size(); ++i) {
+    auto axis = node.axis((*axes)[i], shape.size());
+    if (failed(axis))
+      return failure();
+    const int64_t have = shape[*axis], want = (*wanted)[i];
+    shape[*axis] = want;
+    if (want < 1 || failed(node.checkShape(shape)))
+      return node.error() << "has a bad size: " << want;
+    Shape low(shape.size(), 0), high = low;
+    low[*axis] = std::max<int64_t>(want - have, 0) / 2;
+    high[*axis] = std::max<int64_t>(want - have, 0) - low[*axis];
+    x = sliceDim(node.emit, x, *axis, std::max<int64_t>(have - want, 0) / 2, std::min(have, want));
+    x = pad(node.emit, x, low, high, 0);
+  }
+  return node.define(x);
+}
+
+void addSpatialConverters(ConverterTable &table) {
+  table["ConvTranspose"] = convertConvTranspose;
+  table["Col2Im"] = convertCol2Im;
+  table["DepthToSpace"] = convertDepthToSpace;
+  table["SpaceToDepth"] = convertDepthToSpace;
+  table["CenterCropPad"] = convertCenterCropPad;
+}
+
+} // namespace dtc::import
