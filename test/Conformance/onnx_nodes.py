@@ -31,6 +31,7 @@ from onnx import TensorProto, helper, numpy_helper
 import arrays
 from reasons import reason_of
 
+BF16 = 2.0 ** -7  # two roundings
 SAMPLES, NOTHING = "/samples", "nothing"
 SMALL = 4096  # elements of an input that may be a constant
 
@@ -147,12 +148,15 @@ def differences(case, got: dict[str, numpy.ndarray]) -> str:
         if info.name not in got:
             return f"lacks {info.name}"
         have, want = got[info.name], numpy.asarray(want)
-        if have.dtype != want.dtype or have.shape != want.shape:
+        # Floats come in the precision that dtc computes in.
+        same = have.dtype == want.dtype or {have.dtype.kind, want.dtype.kind} <= set("fV")
+        if not same or have.shape != want.shape:
             return f"{info.name}: {have.dtype}{list(have.shape)}, not {want.dtype}{list(want.shape)}"
         if want.dtype.kind in "fV":
             have, want = have.astype(numpy.float64), want.astype(numpy.float64)
             largest = numpy.abs(want[numpy.isfinite(want)]).max(initial=0)  # sums of float32 are seldom exactly 0
-            close = numpy.allclose(have, want, case.rtol, case.atol + 1e-6 * largest, equal_nan=True)
+            rtol = max(case.rtol, BF16) if info.type.tensor_type.elem_type == TensorProto.BFLOAT16 else case.rtol
+            close = numpy.allclose(have, want, rtol, case.atol + 1e-6 * largest, equal_nan=True)
         else:
             close = numpy.array_equal(have, want)
         if not close:

@@ -115,6 +115,8 @@ FailureOr<Tensor> reduceTensor(Conversion &node, StringRef op, const Tensor &ten
       return reshapeTensor(node, Tensor(constant), shape);
   if (!isFloat && (!plain || op == "ReduceMean"))
     return LogicalResult(node.error() << "is not supported on " << tensor.element());
+  if (llvm::is_contained(tensor.shape(), 0))
+    return LogicalResult(node.error() << "reduces a tensor without elements");
   Value x = node.value(tensor);
   if (tensor.element().isInteger(1)) { // of one bit, the true value is the negative one
     Value wide = castTo(node.emit, x, node.emit.getI32Type());

@@ -17,8 +17,20 @@ static Value byPosition(NodeConverter &node, int index, int64_t heads) {
   return reshape(node.emit, value, {shape[0], shape[1], heads, shape[2] / heads});
 }
 
+/// Later opsets give the operator further attributes, such as windows, that change its result.
+static LogicalResult checkAttributes(NodeConverter &node) {
+  for (const auto &attribute : node.node.attribute())
+    if (!llvm::is_contained({"is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode",
+                             "scale", "softcap", "softmax_precision"},
+                            StringRef(attribute.name())))
+      return node.error() << "has an unsupported attribute: " << attribute.name();
+  return success();
+}
+
 static LogicalResult convertAttention(NodeConverter &node) {
   Emitter &emit = node.emit;
+  if (failed(checkAttributes(node)))
+    return failure();
   if (node.has(4) || node.has(5) || node.has(6))
     return node.error() << "with past keys or padded lengths is not supported";
   if (node.attrFloat("softcap", 0) != 0)

@@ -125,20 +125,24 @@ static Host oldScales(NodeConverter &node) {
 /// The dimensions that change, from `scales` or `sizes`, whichever is given.
 static FailureOr<std::vector<ResizedDim>> resizedDims(NodeConverter &node) {
   const Shape shape = node.input(0).shape();
-  auto axes = node.axes(-1, shape.size(), true);
-  if (failed(axes))
+  auto sorted = node.axes(-1, shape.size(), true);
+  if (failed(sorted))
     return failure();
+  Shape axes = *sorted;
+  if (auto given = node.attrInts("axes"); given && !given->empty()) // in the order of the sizes
+    for (size_t i = 0; i < axes.size(); ++i)
+      axes[i] = (*given)[i] < 0 ? (*given)[i] + int64_t(shape.size()) : (*given)[i];
   const Host scales = isOldForm(node) ? oldScales(node) : node.host(2), sizes = node.host(3);
   const bool scaled = scales && scales->size() > 0;
   const Host given = scaled ? scales : sizes;
   if (!given || given->shape.size() != 1 || given->isFloat() != scaled ||
-      given->size() != int64_t(axes->size()))
+      given->size() != int64_t(axes.size()))
     return LogicalResult(node.error() << "needs a scale or size for each axis, known while "
                                          "compiling");
   std::vector<ResizedDim> dims;
   const int64_t step = given->strides()[0];
-  for (size_t i = 0; i < axes->size(); ++i) {
-    const int64_t dim = (*axes)[i], from = shape[dim];
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t dim = axes[i], from = shape[dim];
     const double number = given->number(int64_t(i) * step);
     const double to = scaled ? std::floor(double(from) * number) : number;
     if (!(to >= 1 && to <= double(kMaxEvaluated)))
