@@ -57,15 +57,17 @@ Spec withFixed(const Abilities &abilities, Spec asked) {
   return asked;
 }
 
-/// Of queries and of keys: what tensor parallelism cuts attention along.
+/// Of queries and of keys: what tensor parallelism cuts attention along. Several ranks may hold the
+/// same keys. Shapes are [batch, sequence, heads, head size].
 static std::string whyNotByHeads(const Problem &problem, const Degrees &degrees) {
   for (const Op &op : problem.ops) {
     if (op.kind != OpKind::Attention || op.backward || op.operands.size() < 2)
       continue;
     for (size_t operand : {0, 1}) {
       const std::vector<int64_t> &shape = problem.values[op.operands[operand]].shape;
-      if (shape.size() > 1 && shape[1] % degrees.tp != 0)
-        return "tp=" + std::to_string(degrees.tp) + " doesn't divide " + std::to_string(shape[1]) +
+      const bool mayShare = operand == 1 && shape.size() > 2 && degrees.tp % shape[2] == 0;
+      if (shape.size() > 2 && shape[2] % degrees.tp != 0 && !mayShare)
+        return "tp=" + std::to_string(degrees.tp) + " doesn't divide " + std::to_string(shape[2]) +
                " heads (" + op.location + ")";
     }
   }
