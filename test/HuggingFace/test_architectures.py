@@ -3,18 +3,16 @@
 import pathlib
 import sys
 
-import numpy
 import pytest
 import torch
 import transformers
-from architectures import ARCHITECTURES, CLASSES, VOCABULARY, Architecture
+from architectures import ARCHITECTURES, Architecture
+from training import BATCH, RATE, batches, looking_trained, pytorch_losses
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "Python"))
 import package  # noqa: F401  finds the package of the build folder
 
 import dtc
-
-STEPS, BATCH, RATE = 10, 8, 1e-3
 
 
 @pytest.fixture(scope="session")
@@ -24,49 +22,15 @@ def folders(tmp_path_factory):
 
     def folder_of(name: str) -> pathlib.Path:
         if name not in made:
-            torch.manual_seed(1)
-            model = getattr(transformers, ARCHITECTURES[name].model)(ARCHITECTURES[name].config())
-            with torch.no_grad():
-                for parameter in model.parameters():
-                    parameter.add_(torch.randn_like(parameter) * 0.05)
             made[name] = tmp_path_factory.mktemp(name)
-            model.save_pretrained(made[name], max_shard_size="40KB")
+            looking_trained(ARCHITECTURES[name]).save_pretrained(made[name], max_shard_size="40KB")
         return made[name]
 
     return folder_of
 
 
-def batches(architecture: Architecture) -> list[dict]:
-    random = numpy.random.default_rng(3)
-
-    def draw(name: str, shape: tuple[int, ...]) -> numpy.ndarray:
-        if name.endswith("ids"):
-            return random.integers(3, VOCABULARY, (BATCH, *shape))
-        return random.standard_normal((BATCH, *shape), dtype=numpy.float32)
-
-    classes = VOCABULARY if architecture.targets else CLASSES
-    return [{**{name: draw(name, shape) for name, shape in architecture.sample.items()},
-             "target": random.integers(0, classes, (BATCH, *architecture.targets))} for _ in range(STEPS)]
-
-
-def pytorch_losses(architecture: Architecture, folder: pathlib.Path, data: list[dict]) -> list[float]:
-    model = getattr(transformers, architecture.model).from_pretrained(folder, dtype=torch.float32).eval()
-    if hasattr(model.config, "_experts_implementation"):
-        model.config._experts_implementation = "eager"
-    optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=RATE)
-    losses = []
-    for batch in data:
-        tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
-        target = tensors.pop("target")
-        if "use_cache" in model.forward.__code__.co_varnames:
-            tensors["use_cache"] = False
-        logits = model(**tensors).logits
-        loss = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), target.reshape(-1))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+def load(name: str, folders) -> torch.nn.Module:
+    return getattr(transformers, ARCHITECTURES[name].model).from_pretrained(folders(name), dtype=torch.float32)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -90,7 +54,7 @@ def test_trains_as_pytorch(name, devices, plan, folders, tmp_path):
                               optimizer=dtc.AdamW(lr=RATE), devices=devices, target="cpu", global_batch=BATCH, plan=plan,
                               threads_per_rank=1)
     losses = [program.step(batch).loss for batch in data]
-    assert losses == pytest.approx(pytorch_losses(architecture, folders(name), data), rel=1e-4)
+    assert losses == pytest.approx(pytorch_losses(load(name, folders), data), rel=1e-4)
     assert losses[0] != losses[-1]
     if devices > 1:
         check_back(architecture, program, tmp_path / "trained")

@@ -1,10 +1,12 @@
 """Models of Hugging Face where transformers is missing; test/HuggingFace has the rest."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
 
+import numpy
 import pytest
 from package import BIN, MODELS
 
@@ -59,3 +61,16 @@ def test_a_model_is_one_thing():
         dtc.plan(MODELS / "gpt2.onnx", hf="x")
     with pytest.raises(dtc.UsageError, match="sequence is for hf"):
         dtc.plan(MODELS / "gpt2.onnx", sequence=8)
+
+
+@pytest.mark.parametrize("devices, plan", [(1, "dp=1"), (4, "dp=2,tp=2")], ids=["one", "dp2tp2"])
+@pytest.mark.parametrize("name", ["falcon", "mamba", "whisper"])
+def test_models_of_transformers_train_as_in_pytorch(name, devices, plan):
+    """Programs and losses that test/HuggingFace/write_fixtures.py wrote."""
+    folder = MODELS / "hf"
+    expected = json.loads((folder / f"{name}.json").read_text())
+    data = dict(numpy.load(folder / f"{name}.npz"))
+    program = dtc.parallelize(folder / f"{name}.pt2", loss="cross_entropy", optimizer=dtc.AdamW(lr=expected["lr"]),
+                              devices=devices, target="cpu", cluster="cpu", global_batch=8, plan=plan, threads_per_rank=1)
+    losses = [program.step({key: array[at:at + 8] for key, array in data.items()}).loss for at in range(0, 80, 8)]
+    assert losses == pytest.approx(expected["losses"], rel=1e-4)

@@ -37,7 +37,7 @@ def write(export: zoo.Program, folder: Path) -> Path:
     with tempfile.TemporaryDirectory() as temporary:
         saved = Path(temporary) / f"{export.name}.pt2"
         torch.export.save(program, saved)
-        _rewrite(saved, path)
+        rewrite(saved, path)
     return path
 
 
@@ -49,7 +49,7 @@ def _with_named_inputs(module: nn.Module, names: tuple[str, ...]) -> nn.Module:
     return module
 
 
-def _rewrite(saved: Path, path: Path) -> None:
+def rewrite(saved: Path, path: Path) -> None:
     """The archive without what differs from run to run and from machine to machine; its members are stored as before."""
     with zipfile.ZipFile(saved) as before, zipfile.ZipFile(path, "w") as after:
         for info in before.infolist():
