@@ -137,7 +137,7 @@ def test_prediction_is_within_5_percent(model, devices, plan, precision):
 
 @pytest.mark.parametrize("plan", ["dp=4,zero=2,micro_batch=1", "dp=4,zero=3", "dp=2,tp=2,zero=3"])
 def test_no_more_memory_is_taken_than_predicted(plan):
-    """The planner counts two blocks' gathered parameters, and there is one tensor at a time."""
+    """The planner counts twice the mean of what blocks gather and scatter; those of two are there at a time."""
     flags = [MODELS / "gpt2.onnx", "--devices", 4, "--target", "cpu", "--plan", plan, "--loss",
              "cross_entropy", "--global-batch", 8]
     assert arena_bytes(*flags) <= predicted_bytes(*flags)

@@ -73,7 +73,7 @@ inline Status runRoles(const std::vector<const fbs::ProgramT *> &programs, const
       return view.status();
     views.push_back(*view);
   }
-  std::unique_ptr<Platform> platform = createCpuPlatform();
+  std::unique_ptr<Platform> platform = createCpuPlatform(CollectiveMoment::Thread);
   std::vector<CodeFile> files = {{"kernels.so", setup.code}};
   if (!setup.code.empty())
     if (Status status = platform->load(files); !status.isOk())

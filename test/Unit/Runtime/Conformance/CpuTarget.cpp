@@ -14,16 +14,10 @@ std::string readKernels() {
   return text.str();
 }
 
-using dtc::rt::CollectiveMoment;
-using dtc::rt::conformance::RegisterTarget;
-
-template <CollectiveMoment moment> std::unique_ptr<dtc::rt::Platform> create() {
-  return dtc::rt::createCpuPlatform(moment);
+std::unique_ptr<dtc::rt::Platform> create() {
+  return dtc::rt::createCpuPlatform(dtc::rt::CollectiveMoment::Thread);
 }
 
-RegisterTarget atStart({"CPU", create<CollectiveMoment::Start>, "kernels.so", readKernels});
-RegisterTarget atWait({"CPUAtWait", create<CollectiveMoment::Wait>, "kernels.so", readKernels});
-RegisterTarget onThread({"CPUOnThread", create<CollectiveMoment::Thread>, "kernels.so",
-                         readKernels});
+dtc::rt::conformance::RegisterTarget cpu({"CPU", create, "kernels.so", readKernels});
 
 } // namespace
