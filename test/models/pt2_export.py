@@ -22,7 +22,8 @@ _KEPT_METADATA = frozenset({"stack_trace"})
 def write(export: zoo.Program, folder: Path) -> Path:
     """Exports one model to FOLDER/NAME.pt2 and returns that path."""
     model = zoo.MODELS[export.model]
-    module = _with_named_inputs(model.instantiate().train(export.training), model.inputs)
+    module = model.instantiate()
+    module = _with_named_inputs(zoo.dropping(module) if export.training else module, model.inputs)
     examples = zoo.example_inputs(model, export.batch or 8)
     dynamic = None
     if export.batch is None:

@@ -119,7 +119,7 @@ def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], nume
     """
     module = model.instantiate()
     if draws:
-        module.train()
+        zoo.dropping(module)
     if numerics.nudge:
         _nudge(module, numerics.nudge)
     if numerics.compute == torch.float64:
