@@ -9,6 +9,7 @@
 #include "dtc/Import/Build/Movement.h"
 
 #include <numeric>
+#include <set>
 
 using namespace mlir;
 
@@ -29,12 +30,17 @@ static Shape rowMajor(ArrayRef<int64_t> shape) {
   return strides;
 }
 
+/// To be called before a position is stored for each row.
+static LogicalResult checkRows(NodeConverter &node, int64_t size) {
+  if (fitsConstant(node.emit.getI64Type(), {size}))
+    return success();
+  return node.error() << "writes single rows into too many: " << size;
+}
+
 /// The first dimension of `tensor` at constant positions.
 static FailureOr<Tensor> lookUp(NodeConverter &node, const Tensor &tensor,
                                 std::vector<int64_t> from) {
   const int64_t size = from.size();
-  if (!fitsConstant(node.emit.getI64Type(), {size}))
-    return LogicalResult(node.error() << "writes single rows into too many: " << size);
   Host at = HostTensor::ofInts(node.emit.getI64Type(), {size}, std::move(from));
   return Tensor(gatherAtConstants(node.emit, node.value(tensor), *at, 0));
 }
@@ -43,11 +49,10 @@ static FailureOr<Tensor> replaceRows(NodeConverter &node, const Tensor &data,
                                      const Writes &writes) {
   const int64_t size = data.shape()[0], count = writes.rows.size(), first = writes.rows[0];
   bool consecutive = true;
-  std::vector<bool> written(size);
+  std::set<int64_t> written;
   for (int64_t i = 0; i < count; ++i) {
-    if (written[writes.rows[i]])
+    if (!written.insert(writes.rows[i]).second)
       return LogicalResult(node.error() << "writes an element twice: row " << writes.rows[i]);
-    written[writes.rows[i]] = true;
     consecutive &= writes.rows[i] == first + i;
   }
   if (consecutive)
@@ -56,7 +61,7 @@ static FailureOr<Tensor> replaceRows(NodeConverter &node, const Tensor &data,
                           sliceTensor(node, data, 0, first + count, size - first - count)},
                          0);
   auto both = concatTensors(node, {data, writes.updates}, 0);
-  if (failed(both))
+  if (failed(both) || failed(checkRows(node, size)))
     return failure();
   std::vector<int64_t> from(size);
   std::iota(from.begin(), from.end(), 0);
@@ -70,6 +75,8 @@ static FailureOr<Tensor> replaceRows(NodeConverter &node, const Tensor &data,
 static FailureOr<Tensor> reduceRows(NodeConverter &node, Tensor data, const Writes &writes,
                                     StringRef op) {
   const int64_t size = data.shape()[0];
+  if (failed(checkRows(node, size)))
+    return failure();
   const bool extreme = op == "Max" || op == "Min";
   std::vector<std::vector<int64_t>> rounds;
   std::vector<int64_t> met(size);
