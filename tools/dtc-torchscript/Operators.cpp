@@ -267,9 +267,6 @@ void Operators::runOnTensors(const torch::jit::Operator &op, const Node &node, S
   if (isOneOf(name, {"aten::cpu", "aten::cuda", "aten::requires_grad_", "aten::pin_memory"}))
     return stack.resize(1);
   const auto changed = changedArgument(schema);
-  if (isOneOf(name, {"aten::resize_", "aten::set_", "aten::unsqueeze_", "aten::squeeze_",
-                     "aten::t_", "aten::transpose_", "aten::detach_", "aten::resize_as_"}))
-    throw Refusal("changes the shape of a tensor in place, which is not supported");
   const Stack inputs = stack;
   std::optional<Stack> known = knownInputs(values, inputs);
   auto handle = c10::Dispatcher::singleton().findSchema({name, schema.overload_name()});
@@ -291,6 +288,8 @@ void Operators::runOnTensors(const torch::jit::Operator &op, const Node &node, S
       value = values.adopt(value);
     return;
   }
+  if (changed && values.isReshaped(inputs[0].toTensor()))
+    throw Refusal("changes the shape of a tensor in place, which is not supported");
   const std::vector<at::Tensor> results = tensorsOf(stack);
   const bool isSmall = std::all_of(results.begin(), results.end(), [](const at::Tensor &tensor) {
     return tensor.numel() <= kMostKnown;
@@ -320,6 +319,34 @@ void Operators::change(const std::shared_ptr<Application> &application, const at
   values.assign(self, changedValue(*application, self), !known.empty(), *application);
 }
 
+static const at::Tensor &tensorAt(const Application &application, size_t i) {
+  return application.arguments[i].second.toTensor();
+}
+
+/// Whether x[mask] = y writes where a single mask is true.
+static bool isMasked(const Application &application) {
+  const c10::List<c10::IValue> indices = application.arguments[1].second.toList();
+  return indices.size() == 1 && indices.get(0).isTensor() &&
+         indices.get(0).toTensor().scalar_type() == at::kBool;
+}
+
+/// x[mask] = number
+std::string Operators::maskedValue(const Application &application, const at::Tensor &self) {
+  const at::Tensor mask = application.arguments[1].second.toList().get(0).toTensor();
+  const at::Tensor &written = tensorAt(application, 2);
+  const c10::IValue &accumulates = application.arguments[3].second;
+  if (written.numel() != 1 || mask.sizes() != self.sizes() ||
+      written.scalar_type() != self.scalar_type() || accumulates.toBool())
+    refuseData();
+  auto tensor = [&](const char *name, const at::Tensor &of) {
+    return named(name, tensorArgument(values.name(of)));
+  };
+  return values.emit(
+      "aten.where.self",
+      Json::array({tensor("condition", mask), tensor("self", written), tensor("other", self)}),
+      application);
+}
+
 /// The operator that gives what the one in place writes.
 std::string Operators::changedValue(const Application &application, const at::Tensor &self) {
   const Json type = {{"as_scalar_type", serializedType(self.scalar_type())}};
@@ -346,23 +373,8 @@ std::string Operators::changedValue(const Application &application, const at::Te
   if (target == "aten.zero.default")
     return values.emit("aten.zeros_like.default", Json::array({tensor("self", values.name(self))}),
                        application);
-  if (target == "aten.index_put.default") {
-    const c10::List<c10::IValue> indices = application.arguments[1].second.toList();
-    const at::Tensor added = application.arguments[2].second.toTensor();
-    const bool isMask = indices.size() == 1 && indices.get(0).isTensor() &&
-                        indices.get(0).toTensor().scalar_type() == at::kBool;
-    if (isMask) {
-      const at::Tensor mask = indices.get(0).toTensor();
-      if (added.numel() != 1 || mask.sizes() != self.sizes() ||
-          added.scalar_type() != self.scalar_type())
-        refuseData();
-      return values.emit(
-          "aten.where.self",
-          Json::array({tensor("condition", values.name(mask)), tensor("self", values.name(added)),
-                       tensor("other", values.name(self))}),
-          application);
-    }
-  }
+  if (target == "aten.index_put.default" && isMasked(application))
+    return maskedValue(application, self);
   if (target.rfind("aten.fill.", 0) == 0) {
     Application full = application;
     full.target = "aten.full_like.default";
@@ -371,7 +383,10 @@ std::string Operators::changedValue(const Application &application, const at::Te
     full.arguments[1].first = c10::Argument("fill_value", full.arguments[1].first.type());
     return values.emit(full).front();
   }
-  bool isMixed = false;
+  const std::string op = target.substr(0, target.rfind('.'));
+  bool isMixed =
+      isOneOf(op, {"aten.eq", "aten.ne", "aten.lt", "aten.le", "aten.gt", "aten.ge",
+                   "aten.logical_not", "aten.logical_and", "aten.logical_or", "aten.logical_xor"});
   for (const auto &[argument, value] : application.arguments)
     isMixed = isMixed || (value.isTensor() && value.toTensor().defined() &&
                           value.toTensor().scalar_type() != self.scalar_type() &&

@@ -27,6 +27,7 @@ private:
               torch::jit::Stack &stack, const std::vector<at::Tensor> &known,
               const std::vector<at::Tensor> &results);
   std::string changedValue(const Application &application, const at::Tensor &self);
+  std::string maskedValue(const Application &application, const at::Tensor &self);
   void checkIndices(const Application &application) const;
 
   Values &values;

@@ -105,6 +105,8 @@ Value &Values::insert(const at::Tensor &tensor, std::shared_ptr<Elements> elemen
   kept.push_back(tensor);
   Value &value = values[tensor.unsafeGetTensorImpl()];
   value.tensor = tensor;
+  value.sizes = tensor.sizes().vec();
+  value.strides = tensor.strides().vec();
   value.name = name;
   value.version = elements->version;
   value.elements = std::move(elements);

@@ -56,6 +56,7 @@ struct Elements {
 
 struct Value {
   at::Tensor tensor;
+  std::vector<int64_t> sizes, strides;
   std::shared_ptr<Elements> elements;
   std::string name;
   uint64_t version = 0;
@@ -78,6 +79,11 @@ public:
   /// The elements; undefined where they depend on inputs or are many.
   at::Tensor known(const at::Tensor &tensor) const;
   bool isKnown(const at::Tensor &tensor) const { return known(tensor).defined(); }
+  /// Whether its shape isn't what it was when it was made.
+  bool isReshaped(const at::Tensor &tensor) const {
+    return value(tensor).strides != tensor.strides().vec() ||
+           value(tensor).sizes != tensor.sizes().vec();
+  }
   std::string name(const at::Tensor &tensor);
   const Value &value(const at::Tensor &tensor) const;
 

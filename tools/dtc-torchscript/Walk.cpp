@@ -101,7 +101,8 @@ void Walk::runBlock(const Block &block, Frame &frame) {
 }
 
 void Walk::runNode(const Node &node, Frame &frame) {
-  if (runControl(node, frame) || runAttribute(node, frame) || runConstruction(node, frame))
+  if (runControl(node, frame) || runAttribute(node, frame) || runConstruction(node, frame) ||
+      runUnpacking(node, frame))
     return;
   torch::jit::Stack stack;
   const std::string source = sourceOf(node);
@@ -259,7 +260,7 @@ void Walk::runSetAttribute(const Node &node, Frame &frame) {
   attributes[{holder.get(), slot}] = value;
 }
 
-/// What isn't an operator of its own: tuples, lists, dictionaries, questions for types.
+/// What isn't an operator of its own: tuples, lists, dictionaries.
 bool Walk::runConstruction(const Node &node, Frame &frame) {
   std::vector<c10::IValue> inputs;
   auto take = [&] {
@@ -291,6 +292,19 @@ bool Walk::runConstruction(const Node &node, Frame &frame) {
     frame[node.output()] = dict;
     return true;
   }
+  default:
+    return false;
+  }
+}
+
+/// What tuples and lists hold, and questions for types.
+bool Walk::runUnpacking(const Node &node, Frame &frame) {
+  std::vector<c10::IValue> inputs;
+  auto take = [&] {
+    for (size_t i = 0; i < node.inputs().size(); ++i)
+      inputs.push_back(input(node, i, frame));
+  };
+  switch (node.kind()) {
   case prim::ListUnpack: {
     take();
     const c10::List<c10::IValue> list = inputs[0].toList();

@@ -26,6 +26,7 @@ private:
   bool runControl(const torch::jit::Node &node, Frame &frame);
   bool runAttribute(const torch::jit::Node &node, Frame &frame);
   bool runConstruction(const torch::jit::Node &node, Frame &frame);
+  bool runUnpacking(const torch::jit::Node &node, Frame &frame);
   void runIf(const torch::jit::Node &node, Frame &frame);
   void runLoop(const torch::jit::Node &node, Frame &frame);
   void runCall(const torch::jit::Node &node, Frame &frame);
