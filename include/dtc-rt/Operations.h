@@ -45,6 +45,9 @@ struct ConvSpec {
   uint64_t scratchBytes = 0;
 };
 
+/// "all_gather".
+const char *nameOf(fbs::CollectiveKind kind);
+
 /// A collective of the ranks of a group, by position; this rank is one of them.
 /// See Collective in Program.fbs. Addresses: source and target of each operand.
 struct CollectiveSpec {

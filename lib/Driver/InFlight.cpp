@@ -1,5 +1,7 @@
 #include "InFlight.h"
 
+#include "dtc-rt/Operations.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -26,25 +28,10 @@ bool computes(const fbs::Instruction &instruction) {
          instruction.op_type() == fbs::Op::Conv;
 }
 
+/// Nothing where no bytes move.
 const char *kindOf(const fbs::Instruction &instruction) {
   const fbs::Collective *op = instruction.op_as_Collective();
-  if (!op)
-    return nullptr;
-  switch (op->kind()) {
-  case fbs::CollectiveKind::AllReduce:
-    return "all_reduce";
-  case fbs::CollectiveKind::AllGather:
-    return "all_gather";
-  case fbs::CollectiveKind::ReduceScatter:
-    return "reduce_scatter";
-  case fbs::CollectiveKind::AllToAll:
-    return "all_to_all";
-  case fbs::CollectiveKind::Permute:
-    return "permute";
-  case fbs::CollectiveKind::Slice:
-    break;
-  }
-  return nullptr;
+  return op && op->kind() != fbs::CollectiveKind::Slice ? rt::nameOf(op->kind()) : nullptr;
 }
 
 /// The larger of what the call reads and what it writes.

@@ -3,6 +3,24 @@
 #include <algorithm>
 
 namespace dtc::rt {
+
+const char *nameOf(fbs::CollectiveKind kind) {
+  switch (kind) {
+  case fbs::CollectiveKind::AllReduce:
+    return "all_reduce";
+  case fbs::CollectiveKind::AllGather:
+    return "all_gather";
+  case fbs::CollectiveKind::ReduceScatter:
+    return "reduce_scatter";
+  case fbs::CollectiveKind::AllToAll:
+    return "all_to_all";
+  case fbs::CollectiveKind::Permute:
+    return "permute";
+  case fbs::CollectiveKind::Slice:
+    return "slice";
+  }
+  return "collective";
+}
 namespace {
 
 TensorLayout layoutOf(const fbs::Tensor &tensor) {

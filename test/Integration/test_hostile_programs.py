@@ -69,7 +69,7 @@ def test_archive_is_truncated(tmp_path):
 def test_archive_of_another_kind(tmp_path):
     archive = Archive()
     del archive.members["archive_format"]
-    assert "is no exported program" in archive.refused(tmp_path)
+    assert "is no program" in archive.refused(tmp_path)
     archive.members["archive_format"] = b"pickle"
     assert "is an archive of another format: pickle" in archive.refused(tmp_path)
 

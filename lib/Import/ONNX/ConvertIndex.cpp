@@ -25,11 +25,14 @@ static LogicalResult convertGatherElements(NodeConverter &node) {
                       : node.define(gatherElements(node, node.input(0), node.input(1), *axis));
 }
 
-static LogicalResult convertCumSum(NodeConverter &node) {
+/// Along which sums and products run.
+static FailureOr<int64_t> runningAxis(NodeConverter &node) {
   auto given = node.scalarInt(1, "axis");
-  if (failed(given))
-    return failure();
-  auto axis = node.axis(*given, node.input(0).rank());
+  return failed(given) ? FailureOr<int64_t>() : node.axis(*given, node.input(0).rank());
+}
+
+static LogicalResult convertCumSum(NodeConverter &node) {
+  auto axis = runningAxis(node);
   if (failed(axis))
     return failure();
   const bool exclusive = node.attrInt("exclusive", 0), reverse = node.attrInt("reverse", 0);
@@ -38,10 +41,7 @@ static LogicalResult convertCumSum(NodeConverter &node) {
 
 /// One product for each position.
 static LogicalResult convertCumProd(NodeConverter &node) {
-  auto given = node.scalarInt(1, "axis");
-  if (failed(given))
-    return failure();
-  auto axis = node.axis(*given, node.input(0).rank());
+  auto axis = runningAxis(node);
   if (failed(axis))
     return failure();
   const bool exclusive = node.attrInt("exclusive", 0), reverse = node.attrInt("reverse", 0);

@@ -1,13 +1,10 @@
-#include "Candidates.h"
+#include "Enumeration.h"
 
 #include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Plan/Solve/StageCuts.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <numeric>
-#include <set>
 
 namespace dtc::plan {
 
@@ -20,97 +17,38 @@ bool isPinned(const Spec &spec) {
          spec.microBatch;
 }
 
-namespace {
-
-class Enumeration {
-public:
-  Enumeration(const Problem &problem, const ProblemFacts &facts, const Spec &spec,
-              const SearchOptions &options, const SearchRange &range)
-      : problem(problem), facts(facts), spec(spec), options(options), range(range) {}
-
-  /// Stages of less than a layer are for those who ask for them.
-  int64_t mostStages(const std::optional<int64_t> &pinned) const {
-    int64_t ops = static_cast<int64_t>(facts.lastForward) + 1;
-    return pinned || range.layers == 0 ? ops : std::min(ops, range.layers + 2);
-  }
-
-  Candidates run() {
-    if (!spec.groups.empty()) {
-      addPinnedGroups();
-      return std::move(result);
-    }
-    result.refusal = whyNotPinned();
-    if (!result.refusal.empty())
-      return std::move(result);
-    int64_t devices = options.devices;
-    for (int64_t tp : divisors(devices, spec.tp, range.tensorParallel))
-      for (int64_t cp : divisors(devices / tp, spec.cp, mostContext()))
-        for (int64_t ep : divisors(devices / (tp * cp), spec.ep, range.expertRanks))
-          for (int64_t pp : divisors(devices / (tp * cp * ep), executableOr(spec.pp),
-                                     mostStages(spec.pp))) {
-            Degrees degrees;
-            degrees.tp = tp;
-            degrees.cp = cp;
-            degrees.pp = pp;
-            degrees.ep = ep;
-            degrees.dp = devices / (tp * cp * ep * pp);
-            if (!spec.dp || *spec.dp == degrees.dp)
-              addMesh(degrees);
-          }
-    for (int64_t cp : divisors(devices, spec.cp, mostContext()))
-      for (int64_t ep : divisors(devices / cp, spec.ep, range.expertRanks))
-        if (mayDiffer())
-          addGroups(cp, ep, {});
-    if (result.list.empty())
-      if (std::string reason = whyTooMany(); !reason.empty())
-        result.refusal = reason;
+Candidates Enumeration::run() {
+  if (!spec.groups.empty()) {
+    addPinnedGroups();
     return std::move(result);
   }
-
-private:
-  static std::vector<int64_t> divisors(int64_t number, std::optional<int64_t> pinned,
-                                       int64_t most) {
-    std::vector<int64_t> list;
-    for (int64_t divisor = 1; divisor <= number; ++divisor)
-      if (number % divisor == 0 && (pinned ? divisor == *pinned : divisor <= most))
-        list.push_back(divisor);
-    return list;
-  }
-  std::optional<int64_t> executableOr(std::optional<int64_t> pinned) const {
-    return options.executable ? pinned.value_or(1) : pinned;
-  }
-  int64_t mostContext() const;
-  std::string whyNoContext(int64_t cp) const;
-  std::string whyNoExperts(int64_t ep) const;
-  std::string whyNotPinned() const;
-  std::string whyTooMany() const;
-  std::string whyNot(const Degrees &degrees) const;
-  std::string whyNotPlaced(const Degrees &degrees) const;
-  void addMesh(Degrees degrees);
-  bool mayDiffer() const;
-  void addGroups(int64_t cp, int64_t ep, std::vector<StageGroup> groups);
-  void addGrouped(Degrees degrees);
-  void addPinnedGroups();
-  bool suits(const Degrees &degrees);
-  std::string cannotShare(const Degrees &degrees);
-  bool shares(Degrees &degrees);
-  int64_t mostSamples() const;
-  void addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks);
-  void addSchedules(Degrees degrees);
-  std::vector<int64_t> microBatches(int64_t samples) const;
-  std::string cannotCut(int64_t samples, const Degrees &degrees) const;
-
-  const Problem &problem;
-  const ProblemFacts &facts;
-  const Spec &spec;
-  const SearchOptions &options;
-  const SearchRange &range;
-  Candidates result;
-  std::set<int64_t> unshared; ///< degrees of dp that zero_group doesn't divide
-  std::map<std::array<int64_t, 3>, bool> suitable; ///< by dp, cp and ep of a group of stages
-};
-
-} // namespace
+  result.refusal = whyNotPinned();
+  if (!result.refusal.empty())
+    return std::move(result);
+  int64_t devices = options.devices;
+  for (int64_t tp : divisors(devices, spec.tp, range.tensorParallel))
+    for (int64_t cp : divisors(devices / tp, spec.cp, mostContext()))
+      for (int64_t ep : divisors(devices / (tp * cp), spec.ep, range.expertRanks))
+        for (int64_t pp :
+             divisors(devices / (tp * cp * ep), executableOr(spec.pp), mostStages(spec.pp))) {
+          Degrees degrees;
+          degrees.tp = tp;
+          degrees.cp = cp;
+          degrees.pp = pp;
+          degrees.ep = ep;
+          degrees.dp = devices / (tp * cp * ep * pp);
+          if (!spec.dp || *spec.dp == degrees.dp)
+            addMesh(degrees);
+        }
+  for (int64_t cp : divisors(devices, spec.cp, mostContext()))
+    for (int64_t ep : divisors(devices / cp, spec.ep, range.expertRanks))
+      if (mayDiffer())
+        addGroups(cp, ep, {});
+  if (result.list.empty())
+    if (std::string reason = whyTooMany(); !reason.empty())
+      result.refusal = reason;
+  return std::move(result);
+}
 
 /// Ranks with fewer tokens of a sequence have less to do than to send.
 int64_t Enumeration::mostContext() const {
@@ -324,116 +262,6 @@ void Enumeration::addMesh(Degrees degrees) {
     degrees.numMicrobatches = samples / size;
     addSchedules(degrees);
   }
-}
-
-//===-- stages with meshes of their own -----------------------------------===//
-
-/// Each type of device has a mesh for its stages, if the user leaves that open. (What
-/// more than a few types could do is too much to try.)
-bool Enumeration::mayDiffer() const {
-  constexpr size_t mostTypes = 4;
-  return options.unequalMeshes && !options.executable && !options.abilities.hasLimits() &&
-         range.alike.size() > 1 && range.alike.size() <= mostTypes && !options.samplesPerRank &&
-         problem.globalBatch() > 0 && !spec.dp && !spec.tp;
-}
-
-/// All ways for the devices after those that have their groups already. Of more than
-/// two types, each is one stage or all stages have as many devices.
-void Enumeration::addGroups(int64_t cp, int64_t ep, std::vector<StageGroup> groups) {
-  Degrees degrees;
-  degrees.cp = cp;
-  degrees.ep = ep;
-  if (groups.size() == range.alike.size()) {
-    degrees.groups = std::move(groups);
-    return addGrouped(std::move(degrees));
-  }
-  int64_t devices = range.alike[groups.size()];
-  int64_t stages = 0;
-  for (const StageGroup &group : groups)
-    stages += group.pp;
-  for (int64_t pp : divisors(devices, std::nullopt, mostStages(spec.pp) - stages)) {
-    int64_t first = groups.empty() ? 0 : range.alike[0] / groups[0].pp;
-    bool isRegular = range.alike.size() == 2 || groups.empty() || devices / pp == first ||
-                     (pp == 1 && groups[0].pp == 1);
-    if (!isRegular || devices / pp % (degrees.cp * degrees.ep) != 0)
-      continue;
-    int64_t rest = devices / pp / (degrees.cp * degrees.ep);
-    for (int64_t tp : divisors(rest, std::nullopt, range.tensorParallel)) {
-      groups.push_back({pp, rest / tp, tp, false, 1});
-      addGroups(cp, ep, groups);
-      groups.pop_back();
-    }
-  }
-}
-
-/// Whether so many data-parallel ranks suit the problem.
-bool Enumeration::suits(const Degrees &degrees) {
-  auto [it, isNew] = suitable.try_emplace({degrees.dp, degrees.cp, degrees.ep}, false);
-  if (isNew)
-    it->second = whyNot(degrees).empty();
-  return it->second;
-}
-
-/// With microbatches that all groups can share out among their ranks.
-void Enumeration::addGrouped(Degrees degrees) {
-  const StageGroup &first = degrees.groups.front();
-  degrees.tp = first.tp;
-  degrees.dp = first.dp;
-  degrees.pp = 0;
-  int64_t together = 1, fewest = first.dp;
-  bool areAlike = true;
-  for (const StageGroup &group : degrees.groups) {
-    degrees.pp += group.pp;
-    together = std::lcm(together, group.dp);
-    fewest = std::min(fewest, group.dp);
-    areAlike &= group.dp == first.dp && group.tp == first.tp;
-  }
-  if (areAlike || (spec.pp && *spec.pp != degrees.pp) || degrees.pp > mostStages(spec.pp))
-    return;
-  for (size_t group = 0; group < degrees.groups.size(); ++group)
-    if (!suits(inGroup(degrees, group)))
-      return;
-  if (!shares(degrees))
-    return;
-  int64_t all = options.fixedCalls ? problem.batch : problem.globalBatch();
-  int64_t least = options.fixedCalls ? all : together * degrees.ep;
-  for (int64_t samples = least; samples <= all; samples *= 2) {
-    if (all % samples != 0 || samples % (together * degrees.ep) != 0)
-      continue;
-    for (StageGroup &group : degrees.groups)
-      group.microBatch = samples / (group.dp * degrees.ep);
-    degrees.microBatch = first.microBatch;
-    degrees.numMicrobatches = problem.globalBatch() / samples;
-    bool isAsked = !spec.microBatch || *spec.microBatch == degrees.microBatch;
-    if (isAsked && samples / (fewest * degrees.ep) <= mostSamples())
-      addSchedules(degrees);
-  }
-}
-
-/// Those of a plan that is planned again.
-void Enumeration::addPinnedGroups() {
-  Degrees degrees;
-  degrees.dp = *spec.dp;
-  degrees.tp = *spec.tp;
-  degrees.pp = *spec.pp;
-  degrees.cp = spec.cp.value_or(1);
-  degrees.ep = spec.ep.value_or(1);
-  degrees.microBatch = *spec.microBatch;
-  degrees.groups = spec.groups;
-  int64_t samples = degrees.dataRanks() * degrees.microBatch;
-  int64_t all = options.fixedCalls ? problem.batch : problem.globalBatch();
-  for (size_t group = 0; group < degrees.groups.size(); ++group)
-    if (std::string reason = whyNot(inGroup(degrees, group)); !reason.empty())
-      result.refusal = reason;
-  if (!result.refusal.empty() || !shares(degrees))
-    return;
-  if (samples < 1 || all % samples != 0 || (options.fixedCalls && samples != all)) {
-    result.refusal = "the batch of " + std::to_string(all) +
-                     " samples can't be cut into microbatches of " + std::to_string(samples);
-    return;
-  }
-  degrees.numMicrobatches = problem.globalBatch() / samples;
-  addSchedules(degrees);
 }
 
 //===-- schedules ---------------------------------------------------------===//

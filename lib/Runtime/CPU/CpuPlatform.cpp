@@ -21,28 +21,10 @@ private:
   Arena arena;
 };
 
-const char *kindOf(const CollectiveSpec &spec) {
-  switch (spec.kind) {
-  case fbs::CollectiveKind::AllReduce:
-    return "all_reduce";
-  case fbs::CollectiveKind::AllGather:
-    return "all_gather";
-  case fbs::CollectiveKind::ReduceScatter:
-    return "reduce_scatter";
-  case fbs::CollectiveKind::AllToAll:
-    return "all_to_all";
-  case fbs::CollectiveKind::Permute:
-    return "permute";
-  case fbs::CollectiveKind::Slice:
-    return "slice";
-  }
-  return "collective";
-}
-
 /// As profiles name it.
 const char *kindOf(const OperationSpec &spec) {
   if (const auto *collective = std::get_if<CollectiveSpec>(&spec))
-    return kindOf(*collective);
+    return nameOf(collective->kind);
   if (const auto *message = std::get_if<MessageSpec>(&spec))
     return message->receives ? "receive" : "send";
   if (std::holds_alternative<LaunchSpec>(spec))

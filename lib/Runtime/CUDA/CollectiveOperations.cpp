@@ -85,24 +85,6 @@ ncclRedOp_t reductionOf(Reduction kind) {
   return ncclSum;
 }
 
-const char *nameOf(Kind kind) {
-  switch (kind) {
-  case Kind::AllReduce:
-    return "all_reduce";
-  case Kind::AllGather:
-    return "all_gather";
-  case Kind::ReduceScatter:
-    return "reduce_scatter";
-  case Kind::AllToAll:
-    return "all_to_all";
-  case Kind::Permute:
-    return "permute";
-  case Kind::Slice:
-    return "slice";
-  }
-  return "collective";
-}
-
 std::string signatureOf(const CollectiveSpec &spec) {
   static constexpr const char *kReductions[] = {"sum", "max", "min"};
   std::string text = nameOf(spec.kind);

@@ -1,6 +1,7 @@
 #include "Mutants.h"
 
 #include "Edit.h"
+#include "TokenOrder.h"
 
 #include <algorithm>
 #include <optional>
@@ -94,7 +95,8 @@ std::vector<Life> livesOf(const fbs::FunctionT &function) {
 class MutantMaker {
 public:
   MutantMaker(const Role &role, size_t index, size_t most, std::vector<Mutant> &out)
-      : program(*role.program), own(role.ranks[0]), ranks(role.ranks.size()), role(index), most(most), out(out) {}
+      : program(*role.program), own(role.ranks[0]), ranks(role.ranks.size()), role(index),
+        most(most), out(out), tokens(program) {}
 
   void run() {
     calls();
@@ -180,6 +182,7 @@ private:
   int32_t own; ///< a rank of the role
   size_t ranks, role, most;
   std::vector<Mutant> &out;
+  TokenOrder tokens;
   std::vector<Mutant> made;
 };
 
@@ -378,19 +381,22 @@ void MutantMaker::queueFaults(uint32_t index, size_t i, const std::string &place
   const fbs::FunctionT &function = *program.functions[index];
   const fbs::InstructionT &instruction = *function.instructions[i];
   for (size_t wait = 0; wait < instruction.waits.size(); ++wait)
-    if (reusesPlaces() || touchesMessage(function, instruction.reads))
+    if (tokens.isNews(index, i, instruction.waits[wait]) &&
+        (reusesPlaces() || touchesMessage(function, instruction.reads)))
       add("dropped wait", place, [=](fbs::ProgramT &p) {
         auto &waits = p.functions[index]->instructions[i]->waits;
         waits.erase(waits.begin() + wait);
       });
   for (size_t signal = 0; signal < instruction.signals.size(); ++signal)
-    if (reusesPlaces() || touchesMessage(function, instruction.writes))
+    if (tokens.isHeard(index, i, instruction.signals[signal]) &&
+        (reusesPlaces() || touchesMessage(function, instruction.writes)))
       add("dropped signal", place, [=](fbs::ProgramT &p) {
         auto &signals = p.functions[index]->instructions[i]->signals;
         signals.erase(signals.begin() + signal);
       });
   // Beside the one before, whose result it reads.
   if (program.queues.size() > 1 && instruction.op.type == fbs::Op::Launch && i > 0 &&
+      function.instructions[i - 1]->queue == instruction.queue &&
       std::ranges::find(instruction.reads, function.instructions[i - 1]->writes[0]) !=
           instruction.reads.end())
     add("wrong queue", place, [=](fbs::ProgramT &p) {

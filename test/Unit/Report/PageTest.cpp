@@ -11,7 +11,8 @@ using plan::testing::Transformer;
 
 static std::string page(plan::Problem problem, const plan::Cluster &cluster, int64_t devices,
                         const std::string &spec) {
-  auto found = plan::search(problem, cluster, {.devices = devices, .spec = *plan::parseSpec(spec), .executable = false});
+  auto found = plan::search(
+      problem, cluster, {.devices = devices, .spec = *plan::parseSpec(spec), .executable = false});
   EXPECT_TRUE(found) << found.error().message;
   if (!found)
     return "";
