@@ -154,6 +154,12 @@ private:
     return program.num_microbatches > places;
   }
 
+  bool sendsMessages() const {
+    return std::ranges::any_of(program.schedule, [&](const fbs::Call &call) {
+      return hasScope(call, Scope::Inbox) || hasScope(call, Scope::Outbox);
+    });
+  }
+
   bool touchesMessage(const fbs::FunctionT &function, const std::vector<uint32_t> &values) const {
     return std::ranges::any_of(values, [&](uint32_t value) {
       Scope scope = function.values[value].ref().scope();
@@ -381,15 +387,15 @@ void MutantMaker::queueFaults(uint32_t index, size_t i, const std::string &place
   const fbs::FunctionT &function = *program.functions[index];
   const fbs::InstructionT &instruction = *function.instructions[i];
   for (size_t wait = 0; wait < instruction.waits.size(); ++wait)
-    if (tokens.isNews(index, i, instruction.waits[wait]) &&
-        (reusesPlaces() || touchesMessage(function, instruction.reads)))
+    if (sendsMessages() ? reusesPlaces() || touchesMessage(function, instruction.reads)
+                        : tokens.needsWait(index, i, instruction.waits[wait]))
       add("dropped wait", place, [=](fbs::ProgramT &p) {
         auto &waits = p.functions[index]->instructions[i]->waits;
         waits.erase(waits.begin() + wait);
       });
   for (size_t signal = 0; signal < instruction.signals.size(); ++signal)
-    if (tokens.isHeard(index, i, instruction.signals[signal]) &&
-        (reusesPlaces() || touchesMessage(function, instruction.writes)))
+    if (sendsMessages() ? reusesPlaces() || touchesMessage(function, instruction.writes)
+                        : tokens.needsSignal(index, i, instruction.signals[signal]))
       add("dropped signal", place, [=](fbs::ProgramT &p) {
         auto &signals = p.functions[index]->instructions[i]->signals;
         signals.erase(signals.begin() + signal);

@@ -1,60 +1,55 @@
 #include "TokenOrder.h"
 
+#include <algorithm>
+#include <optional>
+
 namespace dtc::replay::test {
 
 using namespace rt;
 
 TokenOrder::TokenOrder(const fbs::ProgramT &program) {
   for (int step = 0; step < 2; ++step)
-    for (const fbs::Call &call : program.schedule) {
-      const auto &instructions = program.functions[call.function()]->instructions;
-      for (size_t i = 0; i < instructions.size(); ++i) {
-        for (uint32_t token : instructions[i]->waits)
-          events.push_back({call.function(), i, token, instructions[i]->queue, false});
-        for (uint32_t token : instructions[i]->signals)
-          events.push_back({call.function(), i, token, instructions[i]->queue, true});
-      }
-    }
+    for (const fbs::Call &each : program.schedule)
+      call(*program.functions[each.function()], each.function());
 }
 
-bool TokenOrder::isAt(const Event &event, uint32_t function, size_t instruction, uint32_t token,
-                      bool signals) const {
-  return event.function == function && event.instruction == instruction && event.token == token &&
-         event.signals == signals;
+void TokenOrder::call(const fbs::FunctionT &function, uint32_t index) {
+  std::map<uint32_t, Write> writes; ///< by value
+  for (size_t i = 0; i < function.instructions.size(); ++i) {
+    const fbs::InstructionT &instruction = *function.instructions[i];
+    wait(instruction, index, i, writes);
+    Clock &clock = clocks[instruction.queue];
+    int64_t number = ++clock[instruction.queue];
+    for (uint32_t value : instruction.writes)
+      writes[value] = {instruction.queue, number};
+    for (uint32_t token : instruction.signals)
+      tokens[token] = {clock, tokens[token].clock, {index, i, token}};
+  }
 }
 
-bool TokenOrder::isHeard(uint32_t function, size_t instruction, uint32_t token) const {
-  for (size_t at = 0; at < events.size(); ++at) {
-    if (!isAt(events[at], function, instruction, token, true))
-      continue;
-    for (size_t next = at + 1; next < events.size(); ++next) {
-      if (events[next].token != token)
+void TokenOrder::wait(const fbs::InstructionT &instruction, uint32_t index, size_t i,
+                      const std::map<uint32_t, Write> &writes) {
+  auto joinOthers = [&](std::optional<uint32_t> left) {
+    Clock joined = clocks[instruction.queue];
+    for (uint32_t token : instruction.waits)
+      if (token != left)
+        for (auto [queue, number] : tokens[token].clock)
+          joined[queue] = std::max(joined[queue], number);
+    return joined;
+  };
+  for (uint32_t token : instruction.waits) {
+    Clock without = joinOthers(token);
+    Signal &signal = tokens[token];
+    for (uint32_t value : instruction.reads) {
+      auto write = writes.find(value);
+      if (write == writes.end() || write->second.number <= without[write->second.queue])
         continue;
-      if (events[next].signals)
-        break;
-      if (events[next].queue != events[at].queue)
-        return true;
+      waits.insert({index, i, token});
+      if (write->second.number > signal.before[write->second.queue])
+        signals.insert(signal.place);
     }
   }
-  return false;
-}
-
-bool TokenOrder::isNews(uint32_t function, size_t instruction, uint32_t token) const {
-  for (size_t at = 0; at < events.size(); ++at) {
-    if (!isAt(events[at], function, instruction, token, false))
-      continue;
-    bool known = false;
-    for (size_t before = at; before-- > 0 && !known;) {
-      if (events[before].token != token)
-        continue;
-      if (events[before].signals)
-        break;
-      known = events[before].queue == events[at].queue;
-    }
-    if (!known)
-      return true;
-  }
-  return false;
+  clocks[instruction.queue] = joinOthers(std::nullopt);
 }
 
 } // namespace dtc::replay::test
