@@ -50,3 +50,29 @@ def test_all_unsupported_operators_are_named_with_their_lines():
     assert "linalg_qr" in str(raised.value) and "bessel_j0" in str(raised.value)
     first = Unsupported.forward.__code__.co_firstlineno
     assert f"test_modules.py:{first + 1}" in str(raised.value) and f"test_modules.py:{first + 2}" in str(raised.value)
+
+
+class Normed(torch.nn.Module):
+    """As wav2vec 2.0 normalizes a convolution's weights."""
+
+    def __init__(self):
+        super().__init__()
+        weight_norm = torch.nn.utils.parametrizations.weight_norm
+        self.first = weight_norm(torch.nn.Linear(16, 24), dim=0)
+        self.last = weight_norm(torch.nn.Linear(24, 8), dim=1)
+
+    def forward(self, x):
+        return self.last(torch.nn.functional.gelu(self.first(x)))
+
+
+def test_weights_by_length_and_direction_train_as_in_pytorch():
+    torch.manual_seed(0)
+    module, x, target = Normed(), torch.randn(8, 16), torch.arange(8)
+    program = dtc.parallelize(module, x, loss="cross_entropy", optimizer=dtc.SGD(lr=0.5), devices=1, target="cpu")
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+    for _ in range(4):
+        loss = torch.nn.functional.cross_entropy(module(x), target)
+        assert program.step({"x": x, "target": target}).loss == pytest.approx(loss.item(), rel=1e-5)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
