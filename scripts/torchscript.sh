@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds build/bin/dtc-torchscript, which reads TorchScript (.pt) for dtc. LibTorch is that of
-# PyTorch's CPU wheel, installed into build/libtorch, or the package of the Python interpreter that
-# is given. Safe to repeat.
+# PyPI's torch, installed into build/libtorch, or the package of the Python interpreter that is
+# given. Of what torch depends on, libtorch_cpu.so needs two libraries of CUDA. Safe to repeat.
 #
 #   scripts/torchscript.sh [PYTHON_WITH_TORCH]
 set -euo pipefail
@@ -17,9 +17,9 @@ else
   if [ ! -f "$torch/lib/libtorch_cpu.so" ]; then
     python=build/venv/bin/python
     [ -x "$python" ] || { python3 -m venv build/venv; }
-    echo "torchscript: PyTorch's CPU wheel into build/libtorch"
+    echo "torchscript: PyPI's torch into build/libtorch"
     "$python" -m pip install -q --disable-pip-version-check --no-deps --target build/libtorch \
-      --index-url https://download.pytorch.org/whl/cpu torch || fail "pip could not install torch"
+      torch nvidia-cuda-runtime nvidia-cuda-cupti || fail "pip could not install torch"
   fi
 fi
 [ -f "$torch/lib/libtorch_cpu.so" ] || fail "$torch has no lib/libtorch_cpu.so"
