@@ -15,6 +15,12 @@
 
 namespace dtc::rt {
 
+/// Calls of the schedule that come before those that take the sums over all microbatches.
+size_t callsBeforeUpdate(const fbs::Program &program);
+
+/// What is issued of a step.
+enum class StepPart : uint8_t { All, BeforeUpdate };
+
 /// Of a rank. Outlives the executor.
 struct RankContext {
   ProgramView program;
@@ -29,9 +35,10 @@ public:
   /// Makes the device's queues. Call on the rank's thread, as all of this.
   static Result<Executor> create(const RankContext &context);
 
-  /// Issues the whole schedule of one step. It begins when what was issued to the compute queue
-  /// before is done, and what is issued there afterwards begins when the step is done.
-  Status issueStep();
+  /// Issues one step, or what is in front of its update. It begins when what was issued to the
+  /// compute queue before is done, and what is issued there afterwards begins when the step is
+  /// done.
+  Status issueStep(StepPart part = StepPart::All);
   Queue &computeQueue() { return *queues.front(); }
   /// Waits until all that was issued is done.
   Status synchronize();
@@ -64,7 +71,7 @@ private:
   Result<Instruction> prepare(const fbs::Instruction &given);
   Place placeOf(const fbs::Ref &ref) const;
   Status issue(const Instruction &instruction, const Numbers &numbers);
-  Status issueCalls();
+  Status issueCalls(size_t count);
   Event &event(size_t token, const Numbers &numbers) {
     Token &known = tokens[token];
     return *known.events[numbers[static_cast<size_t>(known.scope)]];

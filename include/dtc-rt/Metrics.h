@@ -15,6 +15,7 @@ struct StepMetrics {
   int64_t step = 0;
   std::optional<double> loss, gradNorm;
   double lr = 0, seconds = 0;
+  std::optional<double> evalLoss = std::nullopt; ///< after the step's update
 };
 
 /// What doesn't change from step to step.

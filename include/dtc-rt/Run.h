@@ -14,6 +14,8 @@ namespace dtc::rt {
 
 struct RunOptions {
   std::string artifact, data;
+  std::string evalData;             ///< empty: none is evaluated
+  std::optional<int64_t> evalEvery; ///< steps; else at the end alone
   std::string outputs;     ///< empty: none (likewise below)
   std::string log;
   std::string saveWeights;

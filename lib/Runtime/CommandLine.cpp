@@ -47,6 +47,13 @@ void addOptions(CLI::App &app, RunOptions &options) {
                  "samples: .safetensors or .npz of arrays named as the model's inputs and target, "
                  "or .bin of tokens (uint16; uint32 for vocabularies of 65,536 and more)")
       ->type_name("FILE");
+  app.add_option("--eval-data", options.evalData,
+                 "log the mean loss on these samples as eval_loss: at the end, and as "
+                 "--eval-every says")
+      ->type_name("FILE");
+  app.add_option("--eval-every", options.evalEvery, "evaluate every N steps")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+      ->type_name("N");
   app.add_option("--outputs", options.outputs,
                  "write the outputs of a model compiled with --loss none")
       ->type_name("FILE.safetensors");
@@ -96,6 +103,8 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
     return {ExitCode::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
   if (options.data.empty())
     return {ExitCode::Usage, "--data is missing: dtc-run OUT.dtc --data FILE"};
+  if (options.evalEvery && options.evalData.empty())
+    return {ExitCode::Usage, "--eval-data is missing, which says what to evaluate: --eval-every"};
   bool needsFolder = options.checkpointEvery || options.checkpointKeep || options.resume;
   if (options.checkpointDir.empty() && needsFolder)
     return {ExitCode::Usage, std::string("--checkpoint-dir is missing, which says where the "

@@ -5,6 +5,15 @@
 
 namespace dtc::rt {
 
+size_t callsBeforeUpdate(const fbs::Program &program) {
+  uint32_t count = program.schedule()->size();
+  while (
+      count > 0 &&
+      !program.functions()->Get(program.schedule()->Get(count - 1)->function())->per_microbatch())
+    --count;
+  return count;
+}
+
 Result<Executor> Executor::create(const RankContext &context) {
   Executor executor(context);
   if (Status status = executor.createQueues(); !status.isOk())
@@ -105,21 +114,25 @@ Status Executor::issue(const Instruction &instruction, const Numbers &numbers) {
 }
 
 /// The first step is issued as it is: a device may still make up its mind about operations.
-Status Executor::issueStep() {
+Status Executor::issueStep(StepPart part) {
+  if (part == StepPart::BeforeUpdate)
+    return issueCalls(callsBeforeUpdate(*context.program));
+  size_t all = context.program->schedule()->size();
   if (++stepsIssued == 2) {
-    auto made = context.device.record(computeQueue(), [&] { return issueCalls(); });
+    auto made = context.device.record(computeQueue(), [&] { return issueCalls(all); });
     if (!made)
       return made.status();
     recorded = std::move(*made);
   }
-  return recorded ? recorded->issue({}) : issueCalls();
+  return recorded ? recorded->issue({}) : issueCalls(all);
 }
 
-Status Executor::issueCalls() {
+Status Executor::issueCalls(size_t count) {
   computeQueue().signal(*begun);
   for (size_t i = 1; i < queues.size(); ++i)
     queues[i]->wait(*begun);
-  for (const fbs::Call *call : *context.program->schedule()) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const fbs::Call *call = context.program->schedule()->Get(i);
     if (Status status = context.device.status(); !status.isOk())
       return status;
     Numbers numbers = numbersOf(*call);

@@ -64,6 +64,8 @@ std::string logLine(const StepMetrics &metrics, const MetricsSetup &setup) {
   Json line;
   line["step"] = metrics.step;
   line["loss"] = orNull(metrics.loss);
+  if (metrics.evalLoss)
+    line["eval_loss"] = *metrics.evalLoss;
   line["lr"] = metrics.lr;
   line["grad_norm"] = orNull(metrics.gradNorm);
   line["step_time_s"] = metrics.seconds;
@@ -118,7 +120,7 @@ void MetricsReporter::showProgress(const StepMetrics &metrics) {
   Clock::time_point now = Clock::now();
   // A terminal's line may change often; a log file gets a line now and then.
   auto pause = std::chrono::milliseconds(terminal ? 100 : 2000);
-  bool edge = times.size() == 1 || metrics.step == setup.lastStep;
+  bool edge = times.size() == 1 || metrics.step == setup.lastStep || metrics.evalLoss;
   if (!edge && now - shown < pause)
     return;
   shown = now;
@@ -127,6 +129,8 @@ void MetricsReporter::showProgress(const StepMetrics &metrics) {
   std::string text = "step " + std::to_string(metrics.step) + "/" + std::to_string(setup.lastStep);
   if (metrics.loss)
     text += "  loss " + format("%.4f", *metrics.loss);
+  if (metrics.evalLoss)
+    text += "  eval loss " + format("%.4f", *metrics.evalLoss);
   text += "  " + rate(setup, metrics.seconds) + "  ETA " +
           duration(mean * static_cast<double>(setup.lastStep - metrics.step));
   if (terminal)

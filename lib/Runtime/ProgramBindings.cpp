@@ -71,6 +71,7 @@ std::string ProgramChecker::checkBinding(const fbs::Binding &binding) const {
     return checkData(binding, shape);
   case Kind::LearningRate:
   case Kind::StepNumber:
+  case Kind::Count:
   case Kind::Loss:
   case Kind::GradNorm:
     return checkScalar(binding);
@@ -160,7 +161,8 @@ std::string ProgramChecker::checkData(const fbs::Binding &binding, const Dims &s
 
 std::string ProgramChecker::checkScalar(const fbs::Binding &binding) const {
   using Kind = fbs::BindingKind;
-  bool result = binding.kind() == Kind::Loss || binding.kind() == Kind::GradNorm;
+  bool result = binding.kind() == Kind::Loss || binding.kind() == Kind::GradNorm ||
+                binding.kind() == Kind::Count;
   bool isFloat = binding.dtype() == fbs::DType::F32 ||
                  (!result && binding.dtype() == fbs::DType::F64);
   if (!isFloat || binding.shape()->size() != 0)

@@ -57,7 +57,8 @@ Status RankWorker::runSteps() {
     if (Status status = issue(++issued); !status.isOk())
       return status;
     bool isDue = session.checkpoints && session.checkpoints->isDue(issued);
-    if (Status status = concludeUpTo(isDue ? issued : issued - lag); !status.isOk())
+    bool isLooked = isDue || isEvaluated(issued);
+    if (Status status = concludeUpTo(isLooked ? issued : issued - lag); !status.isOk())
       return status;
     if (profile)
       profile->addStep(issued, begin, Profile::now());
@@ -125,6 +126,11 @@ Status RankWorker::conclude(int64_t number) {
     return status;
   auto now = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(now - std::exchange(lastFinished, now)).count();
+  if (isEvaluated(number) && news.stopSignal == 0) {
+    if (Status status = evaluate(number); !status.isOk())
+      return status;
+    lastFinished = std::chrono::steady_clock::now();
+  }
   if (!leads())
     return Status::ok();
   session.lastStep = measure(number, seconds);
@@ -138,21 +144,28 @@ Status RankWorker::exchangeNews() {
   constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
   double mine[kItems] = {own.loss.value_or(kNothing), own.gradNorm.value_or(kNothing),
                          static_cast<double>(stopSignal.load())};
-  std::vector<double> all(kItems * world.ranks.size());
-  Transfer transfer{reinterpret_cast<const char *>(mine),
-                    reinterpret_cast<char *>(all.data()),
-                    {static_cast<int64_t>(kItems)}};
-  Status status = communicator.allGather(world, DType::F64, {&transfer, 1}, 0);
-  if (!status.isOk())
-    return status;
+  Result<std::vector<double>> all = tellAll(mine);
+  if (!all)
+    return all.status();
   news = {};
-  for (const double *item = all.data(); item != all.data() + all.size(); item += kItems) {
+  for (const double *item = all->data(); item != all->data() + all->size(); item += kItems) {
     for (auto [value, into] : {std::pair(item[0], &news.loss), {item[1], &news.gradNorm}})
       if (!std::isnan(value))
         *into = value;
     news.stopSignal = std::max(news.stopSignal, static_cast<int>(item[2]));
   }
   return Status::ok();
+}
+
+Result<std::vector<double>> RankWorker::tellAll(std::span<const double> mine) {
+  std::vector<double> all(mine.size() * world.ranks.size());
+  Transfer transfer{reinterpret_cast<const char *>(mine.data()),
+                    reinterpret_cast<char *>(all.data()),
+                    {static_cast<int64_t>(mine.size())}};
+  Status status = communicator.allGather(world, DType::F64, {&transfer, 1}, 0);
+  if (!status.isOk())
+    return status;
+  return all;
 }
 
 Status RankWorker::prepare() {
@@ -266,31 +279,30 @@ Status RankWorker::createCheckpointWriter() {
 Status RankWorker::issue(int64_t number) {
   if (Status status = pipeline->begin(number); !status.isOk())
     return status;
+  Samples samples{session.data, session.order, session.pointAfter(number - 1).position};
   for (size_t i = 0; i < stepInputs.size(); ++i) {
     const fbs::Binding &binding = *stepInputs[i].binding;
-    bool isBatch = binding.kind() == Kind::Input || binding.kind() == Kind::Target;
     Status status =
-        isBatch ? writeBatch(number, i, stepInputs[i]) : writeScalar(number, i, binding);
+        isData(binding) ? writeBatch(number, i, samples) : writeScalar(number, i, binding);
     if (!status.isOk())
       return status;
   }
   return pipeline->issue(number);
 }
 
-Status RankWorker::writeBatch(int64_t number, size_t index, const StepInput &input) {
-  const fbs::Binding &binding = *input.binding;
+Status RankWorker::writeBatch(int64_t number, size_t index, const Samples &batch) {
+  const fbs::Binding &binding = *stepInputs[index].binding;
   size_t column = indexOf(session.manifest().inputs, binding.name()->str());
   const TensorInfo &info = session.manifest().inputs[column];
-  int64_t first = session.pointAfter(number - 1).position + input.microbatch * info.shape[0];
+  int64_t first = batch.position + stepInputs[index].microbatch * info.shape[0];
   if (info.name == kDropoutKeys)
     return writeKeys(number, index, binding, first);
   std::vector<int64_t> samples(static_cast<size_t>(info.shape[0]));
   for (int64_t i = 0; i < info.shape[0]; ++i)
-    samples[i] = session.order.at(first + i);
+    samples[i] = batch.order.at(first + i);
   Status read = Status::ok();
   Status written = pipeline->write(number, index, [&](char *host) {
-    read =
-        session.data.read(column, samples, partOf(binding).shard, dtypeOf(binding.dtype()), host);
+    read = batch.data.read(column, samples, partOf(binding).shard, dtypeOf(binding.dtype()), host);
   });
   return read.isOk() ? written : read;
 }
@@ -349,8 +361,9 @@ Status RankWorker::lookAt(int64_t number, size_t result) {
 }
 
 StepMetrics RankWorker::measure(int64_t number, double seconds) const {
-  return {number, news.loss, news.gradNorm, learningRateAt(session.manifest().learningRate, number),
-          seconds};
+  return {number,        news.loss,
+          news.gradNorm, learningRateAt(session.manifest().learningRate, number),
+          seconds,       news.evalLoss};
 }
 
 Status RankWorker::collect(size_t role, const fbs::Binding &binding, uint32_t microbatch,

@@ -75,10 +75,10 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
     return {ExitCode::Usage, "the artifact computes outputs alone (--loss none); give --outputs"};
   if (!inference && !options.outputs.empty())
     return {ExitCode::Usage, "--outputs needs an artifact compiled with --loss none"};
-  if (inference &&
-      (options.steps || !options.saveWeights.empty() || !options.checkpointDir.empty()))
-    return {ExitCode::Usage,
-            "--steps, --save-weights and --checkpoint-dir need an artifact that trains"};
+  if (inference && (options.steps || !options.saveWeights.empty() ||
+                    !options.checkpointDir.empty() || !options.evalData.empty()))
+    return {ExitCode::Usage, "--steps, --save-weights, --checkpoint-dir and --eval-data need an "
+                             "artifact that trains"};
   return Status::ok();
 }
 
@@ -173,7 +173,9 @@ Status loadCode(Platform &platform, const Package &package) {
 
 /// Nothing that a run reads may be written by it: `--log` onto the data would empty them.
 Status checkFiles(const RunOptions &options, const Package &package) {
-  std::vector<NamedFile> inputs = {{"the artifact", options.artifact}, {"--data", options.data}};
+  std::vector<NamedFile> inputs = {{"the artifact", options.artifact},
+                                   {"--data", options.data},
+                                   {"--eval-data", options.evalData}};
   for (const WeightFile &file : package.manifest().weights.files)
     inputs.push_back({"the artifact's weights", weightPath(package, file)});
   NamedFile outputs[] = {{"--log", options.log},
@@ -210,6 +212,9 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   Result<DataSet> data = options.data.empty() ? DataSet() : DataSet::open(options.data, manifest);
   if (!data)
     return data.status();
+  auto evaluation = Evaluation::open(options, *programs, manifest);
+  if (!evaluation)
+    return evaluation.status();
   auto checkpoints = RunCheckpoints::open(options, *programs, manifest, data->numSamples());
   if (!checkpoints)
     return checkpoints.status();
@@ -220,9 +225,10 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   if (!weights)
     return weights.status();
   SampleOrder order(start.samples, start.shuffle, start.seed);
-  return std::unique_ptr<Session>(new Session{
-      options, std::move(package), std::move(*programs), std::move(*speakers), std::move(*platform),
-      std::move(*data), std::move(*weights), order, start, std::move(*checkpoints)});
+  return std::unique_ptr<Session>(new Session{options, std::move(package), std::move(*programs),
+                                              std::move(*speakers), std::move(*platform),
+                                              std::move(*data), std::move(*weights), order, start,
+                                              std::move(*checkpoints), std::move(*evaluation)});
 }
 
 namespace {
@@ -423,6 +429,9 @@ Status checkAgreement(const Session &session, Communicator &communicator) {
   if (session.checkpoints)
     command += " from " + std::to_string(start.step) + " every " +
                std::to_string(session.checkpoints->every.value_or(0));
+  if (session.evaluation)
+    command += " evaluate " + std::to_string(session.evaluation->numBatches) + " every " +
+               std::to_string(session.evaluation->every.value_or(0));
   job += sha256(command);
   std::vector<int> everyone(static_cast<size_t>(communicator.worldSize()));
   std::iota(everyone.begin(), everyone.end(), 0);

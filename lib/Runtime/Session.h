@@ -12,6 +12,7 @@
 #include "dtc-rt/SampleOrder.h"
 #include "dtc-rt/Weights.h"
 
+#include "Evaluation.h"
 #include "RankRequests.h"
 #include "StepPipeline.h"
 
@@ -39,6 +40,7 @@ struct Session {
   SampleOrder order;
   TrainingPoint start;                       ///< after which the run begins
   std::optional<RunCheckpoints> checkpoints; ///< none: it saves none
+  std::optional<Evaluation> evaluation;      ///< none: nothing is evaluated
   int64_t numSteps = 1;
   /// Rank 0's, and written by it alone.
   std::optional<WeightWriter> weightWriter = std::nullopt;
@@ -77,7 +79,7 @@ extern std::atomic<int> stopSignal;
 /// What the ranks tell each other when a step is done. Those that don't speak for something
 /// tell nothing.
 struct StepNews {
-  std::optional<double> loss, gradNorm;
+  std::optional<double> loss, gradNorm, evalLoss;
   int stopSignal = 0;
 };
 
@@ -122,12 +124,28 @@ private:
   Status saveCheckpoint();
   /// What is left when all steps are issued.
   Status finishRun();
-  Status writeBatch(int64_t number, size_t index, const StepInput &input);
+  /// Where a global batch is read.
+  struct Samples {
+    const DataSet &data;
+    SampleOrder order;
+    int64_t position; ///< of its first sample, in the order
+  };
+  Status writeBatch(int64_t number, size_t index, const Samples &samples);
   Status writeKeys(int64_t number, size_t index, const fbs::Binding &keys, int64_t first);
   Status writeScalar(int64_t number, size_t index, const fbs::Binding &scalar);
   Status lookAt(int64_t number, size_t result);
   /// Tells the other ranks `own`, and puts together in `news` what all say.
   Status exchangeNews();
+  /// A few numbers of each rank, one after another.
+  Result<std::vector<double>> tellAll(std::span<const double> mine);
+  bool isEvaluated(int64_t step) const {
+    return session.evaluation && session.evaluation->isDue(step, session.numSteps);
+  }
+  /// After the last step that was issued; `news` then has the loss, unless the run is stopped
+  /// meanwhile.
+  Status evaluate(int64_t number);
+  static constexpr size_t kLossTermItems = 3;
+  Result<std::vector<double>> evaluateBatch(int64_t number, int64_t batch);
   Status storeOutputs(int64_t number);
   void storeOutput(size_t output, DType dtype, const Part &part, int64_t first, const char *source);
   Status saveWeights();
@@ -145,6 +163,10 @@ private:
   static uint64_t bytesOf(const fbs::Binding &binding) {
     return static_cast<uint64_t>(product(dimsOf(binding.local_shape())) *
                                  sizeOf(dtypeOf(binding.dtype())));
+  }
+  /// Whether it is read from the data, or made for each sample of it.
+  static bool isData(const fbs::Binding &binding) {
+    return binding.kind() == fbs::BindingKind::Input || binding.kind() == fbs::BindingKind::Target;
   }
   Part partOf(const fbs::Binding &binding) const {
     return mesh.part(dimsOf(binding.shape()), placementOf(binding),

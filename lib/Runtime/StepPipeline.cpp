@@ -42,7 +42,7 @@ Status StepPipeline::write(int64_t step, size_t input, const std::function<void(
   return device->write(hostPlace(step, copy), copy.entry.bytes, fill);
 }
 
-Status StepPipeline::issue(int64_t step) {
+Status StepPipeline::issue(int64_t step, StepPart part) {
   Queue &queue = executor->computeQueue();
   for (const Copy &copy : inputs) {
     Address addresses[] = {hostPlace(step, copy), copy.entry.place};
@@ -50,7 +50,7 @@ Status StepPipeline::issue(int64_t step) {
       return status;
   }
   queue.signal(*slotOf(step).taken);
-  if (Status status = executor->issueStep(); !status.isOk())
+  if (Status status = executor->issueStep(part); !status.isOk())
     return status;
   for (const Copy &copy : results) {
     Address addresses[] = {copy.entry.place, hostPlace(step, copy)};

@@ -27,7 +27,7 @@ public:
   Status begin(int64_t step);
   /// Writes an input of the step, as Device::write.
   Status write(int64_t step, size_t input, const std::function<void(char *)> &fill);
-  Status issue(int64_t step);
+  Status issue(int64_t step, StepPart part = StepPart::All);
   /// Waits until the step's results have arrived. At most two steps are under way.
   Status await(int64_t step);
   Status read(int64_t step, size_t result, const std::function<void(const char *)> &use) const;

@@ -10,8 +10,10 @@ import sysconfig
 import zipfile
 
 import pytest
+from safetensors.numpy import load_file, save_file
 
-from conftest import BIN, MODELS, ROOT, call, compare_steps, encode_model, reference
+from conftest import BIN, MODELS, ROOT, call, check_call, compare_steps, encode_model, reference
+from test_eval import expect_next_losses
 
 PTXAS = pathlib.Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin" / "ptxas"
 EMULATOR = BIN.parent / "lib" / "gpu-emulator"
@@ -53,6 +55,17 @@ def test_optimizers(trainer, recipe):
     expected = reference("mlp", recipe)
     run = trainer.train("mlp", "mlp", *CUDA, *expected["flags"])
     compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+@pytest.mark.parametrize("devices,plan", [(1, "auto"), (2, "dp=2,zero=3,micro_batch=2"),
+                                          (2, "pp=2,dp=1,schedule=1f1b,micro_batch=2")])
+def test_evaluation_is_the_next_steps_loss(tmp_path, devices, plan):
+    """Steps after the first are graphs; what is evaluated between them isn't one."""
+    check_call("dtc", "compile", MODELS / "gpt2.onnx", *CUDA, "--loss", "cross_entropy", "--global-batch", 8, "--lr", 1e-2,
+               "--devices", devices, "--plan", plan, "-o", tmp_path / "m.dtc")
+    samples = load_file(MODELS / "gpt2.data.safetensors")
+    save_file({name: array[:8].copy() for name, array in samples.items()}, tmp_path / "first.safetensors")
+    expect_next_losses(tmp_path / "m.dtc", tmp_path / "first.safetensors", tmp_path)
 
 
 def test_a_gpu_that_hangs(tmp_path):

@@ -308,6 +308,30 @@ TEST(Run, ModesAreChecked) {
   EXPECT_EQ(run(files.options).code(), ExitCode::NoFit);
 }
 
+/// A model that keeps something from microbatch to microbatch, as running statistics are.
+TEST(Run, EvaluationMayNotChangeWhatIsKept) {
+  Files files;
+  Json manifest = manifestOf();
+  fbs::ProgramT program = programOf(manifest);
+  program.functions[0]->per_microbatch = true;
+  program.functions[0]->values = {fbs::Value(stepRef(Loss), 4), fbs::Value(stepRef(Rate), 8),
+                                  fbs::Value(stepRef(W + 20), 4)};
+  auto expectRefused = [&](const std::string &words) {
+    writeFile(files.options.artifact,
+              artifactOf(manifest, {{"program/0.bin", serialized(program)},
+                                    {"code/kernels.so", readFile(DTC_TEST_KERNELS)},
+                                    {"weights.safetensors", bytesOf(kWeight)}}));
+    Status status = run(files.options);
+    EXPECT_EQ(status.code(), ExitCode::Usage);
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  };
+  files.options.evalData = files.options.data;
+  program.functions[0]->instructions.back()->writes = {0, 1};
+  expectRefused("has its loss before the update");
+  program.functions[0]->instructions.back()->writes = {0, 2};
+  expectRefused("would change what the model keeps from step to step: w");
+}
+
 TEST(Run, OutputsOfAllSamples) {
   // Inference: y = x w, of 6 samples in batches of 4; the last batch is ragged.
   Json manifest = manifestOf();

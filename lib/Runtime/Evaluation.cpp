@@ -1,0 +1,209 @@
+#include "Evaluation.h"
+#include "Session.h"
+
+#include "dtc-rt/DropoutKeys.h"
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+namespace dtc::rt {
+namespace {
+
+using Kind = fbs::BindingKind;
+
+/// Bytes of an arena, by space and offset.
+struct Range {
+  fbs::Space space;
+  uint64_t begin, end;
+};
+
+uint64_t bytesOf(const fbs::Binding &binding) {
+  return static_cast<uint64_t>(product(dimsOf(binding.local_shape())) *
+                               sizeOf(dtypeOf(binding.dtype())));
+}
+
+/// Weights, states and running statistics, by where they lie.
+class KeptTensors {
+public:
+  explicit KeptTensors(const ProgramView &program) {
+    for (const fbs::Binding *binding :
+         program.bindings({Kind::Parameter, Kind::Buffer, Kind::Master, Kind::State}))
+      if (uint64_t bytes = bytesOf(*binding))
+        byEnd.emplace(std::pair(binding->ref()->space(), binding->ref()->offset() + bytes),
+                      binding);
+  }
+  /// The one that has bytes in the range, or null.
+  const fbs::Binding *find(const Range &range) const {
+    auto next = byEnd.upper_bound({range.space, range.begin});
+    bool meets = next != byEnd.end() && next->first.first == range.space &&
+                 next->second->ref()->offset() < range.end;
+    return meets ? next->second : nullptr;
+  }
+
+private:
+  std::map<std::pair<fbs::Space, uint64_t>, const fbs::Binding *> byEnd;
+};
+
+/// What a call writes of what training keeps, or null.
+const fbs::Binding *findWritten(const fbs::Program &program, const fbs::Call &call,
+                                const KeptTensors &kept) {
+  const fbs::Function &function = *program.functions()->Get(call.function());
+  for (const fbs::Instruction *instruction : *function.instructions())
+    for (uint32_t i = 0; instruction->writes() && i < instruction->writes()->size(); ++i) {
+      const fbs::Value &value = *function.values()->Get(instruction->writes()->Get(i));
+      uint64_t begin = offsetOf(value.ref(), call);
+      if (const fbs::Binding *binding =
+              kept.find({value.ref().space(), begin, begin + value.bytes()}))
+        return binding;
+    }
+  return nullptr;
+}
+
+Status checkKeepsState(const ProgramView &program) {
+  KeptTensors kept(program);
+  size_t calls = callsBeforeUpdate(*program);
+  for (uint32_t i = 0; i < calls; ++i)
+    if (const fbs::Binding *binding = findWritten(*program, *program->schedule()->Get(i), kept))
+      return {ExitCode::Usage, "--eval-data would change what the model keeps from step to step: " +
+                                   binding->name()->str()};
+  return Status::ok();
+}
+
+Status checkModel(const RunOptions &options, const Manifest &manifest) {
+  if (!options.profile.empty())
+    return {ExitCode::Usage, "--eval-data and --profile are for separate runs: a profile is of "
+                             "training alone"};
+  for (const TensorInfo &input : manifest.inputs)
+    if (input.name == kDropoutKeys)
+      return {ExitCode::Usage, "--eval-data needs a model without active dropout: this one would "
+                               "drop in evaluation too"};
+  return Status::ok();
+}
+
+Status checkPrograms(const std::vector<ProgramView> &programs) {
+  bool hasLoss = false, hasCount = false;
+  for (const ProgramView &program : programs) {
+    if (Status status = checkKeepsState(program); !status.isOk())
+      return status;
+    LossTerm term = LossTerm::of(program, 0);
+    hasLoss = hasLoss || term.loss;
+    hasCount = hasCount || term.count;
+  }
+  if (!hasLoss || !hasCount)
+    return {ExitCode::Usage, "--eval-data needs an artifact that has its loss before the update"};
+  return Status::ok();
+}
+
+/// A function of the step in front of its update that gives this; null: none does.
+const fbs::Binding *findGiven(const fbs::Program &program, Kind kind) {
+  size_t calls = callsBeforeUpdate(program);
+  for (uint32_t i = 0; i < calls; ++i) {
+    const fbs::Function &function =
+        *program.functions()->Get(program.schedule()->Get(i)->function());
+    if (kind == Kind::Loss && !function.per_microbatch())
+      continue; // what clears it
+    for (const fbs::BoundValue *result : *function.results()) {
+      const fbs::Binding *binding = program.bindings()->Get(result->binding());
+      if (binding->kind() == kind)
+        return binding;
+    }
+  }
+  return nullptr;
+}
+
+} // namespace
+
+Result<std::optional<Evaluation>> Evaluation::open(const RunOptions &options,
+                                                   const std::vector<ProgramView> &programs,
+                                                   const Manifest &manifest) {
+  using Opened = std::optional<Evaluation>;
+  if (options.evalData.empty())
+    return Opened();
+  for (Status status : {checkModel(options, manifest), checkPrograms(programs)})
+    if (!status.isOk())
+      return std::move(status).in(options.artifact);
+  Result<DataSet> data = DataSet::open(options.evalData, manifest);
+  if (!data)
+    return data.status();
+  int64_t batches = data->numSamples() / manifest.globalBatch;
+  return Opened(Evaluation{std::move(*data), options.evalEvery, batches});
+}
+
+/// Ranks that differ along an axis on which the loss is no sum have the same term.
+LossTerm LossTerm::of(const ProgramView &program, size_t position) {
+  LossTerm term;
+  const fbs::Binding *loss = findGiven(*program, Kind::Loss);
+  if (!loss)
+    return term;
+  RankMesh mesh = meshOf(*program);
+  std::set<int32_t> summed;
+  if (const auto *axes = loss->placement()->partial_axes())
+    summed.insert(axes->begin(), axes->end());
+  AxisList others;
+  for (size_t axis = 0; axis < mesh.getAxes().size(); ++axis)
+    if (!summed.contains(static_cast<int32_t>(axis)))
+      others.push_back(static_cast<int32_t>(axis));
+  if (mesh.position(static_cast<int64_t>(position), others) == 0)
+    term.loss = loss;
+  if (position == 0)
+    term.count = findGiven(*program, Kind::Count);
+  return term;
+}
+
+/// All ranks add up the same terms in the same order, and end early after the same batch.
+Status RankWorker::evaluate(int64_t number) {
+  double loss = 0, count = 0;
+  for (int64_t batch = 0; batch < session.evaluation->numBatches; ++batch) {
+    Result<std::vector<double>> terms = evaluateBatch(number, batch);
+    if (!terms)
+      return terms.status();
+    for (size_t i = 0; i < terms->size(); i += kLossTermItems) {
+      loss += (*terms)[i];
+      count += (*terms)[i + 1];
+      news.stopSignal = std::max(news.stopSignal, static_cast<int>((*terms)[i + 2]));
+    }
+    if (news.stopSignal != 0)
+      return Status::ok();
+  }
+  double mean = loss / count;
+  if (!std::isfinite(mean))
+    return {ExitCode::NotFinite, "evaluation after step " + std::to_string(number) +
+                                     ": the loss is not finite: " + std::to_string(mean)};
+  news.evalLoss = mean;
+  return Status::ok();
+}
+
+/// Of all ranks: the term of the loss, the number of targets, and a signal to stop. The step's
+/// place for inputs is free, as it is complete; what else it took is still there.
+Result<std::vector<double>> RankWorker::evaluateBatch(int64_t number, int64_t batch) {
+  const Evaluation &evaluation = *session.evaluation;
+  Samples samples{evaluation.data,
+                  SampleOrder(evaluation.data.numSamples(), /*shuffled=*/false, /*seed=*/0),
+                  batch * session.manifest().globalBatch};
+  if (Status status = pipeline->begin(number); !status.isOk())
+    return status;
+  for (size_t i = 0; i < stepInputs.size(); ++i)
+    if (isData(*stepInputs[i].binding))
+      if (Status status = writeBatch(number, i, samples); !status.isOk())
+        return status;
+  if (Status status = pipeline->issue(number, StepPart::BeforeUpdate); !status.isOk())
+    return status;
+  if (Status status = pipeline->await(number); !status.isOk())
+    return status;
+  LossTerm term = LossTerm::of(program, place.second);
+  double mine[kLossTermItems] = {0, 0, static_cast<double>(stopSignal.load())};
+  for (auto [binding, into] : {std::pair(term.loss, &mine[0]), {term.count, &mine[1]}})
+    if (binding) {
+      float value = 0;
+      Status status = device->read(at(*binding), sizeof(value), [&](const char *host) {
+        std::memcpy(&value, host, sizeof(value));
+      });
+      if (!status.isOk())
+        return status;
+      *into = value;
+    }
+  return tellAll(mine);
+}
+
+} // namespace dtc::rt
