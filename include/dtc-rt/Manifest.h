@@ -33,6 +33,7 @@ struct ParameterInfo : TensorInfo {
   std::vector<std::string> aliases; ///< further names of a tied weight
   Dims view;                        ///< row-major reshape of `shape` that is divided
   bool trainable = true;
+  bool isAdapter = false;     ///< made for training: in no model file
   DType storage = DType::F32; ///< of the copy that the functions read
   std::optional<Distribution> init;
 };

@@ -18,7 +18,7 @@
 //   "vocabulary": 512 | null,                                    bound of integer inputs, if known
 //   "loss": "cross_entropy", "ignore_index": -100,
 //   "parameters": [{"name", "aliases": [], "dtype", "shape", "view", "trainable": bool,
-//                   "storage_dtype",                             dtype of the arena copy
+//                   "adapter": bool, "storage_dtype",            made by --lora; of the arena copy
 //                   "init": {"mean": F, "sd": F} | null}],       normal, where weights has no data
 //   "inputs": [{"name", "dtype", "shape", "limit": N | null}],   of one global microbatch
 //   "outputs": [{"name", "dtype", "shape"}],                     how ranks hold them all: bindings

@@ -5,6 +5,7 @@
 
 #include "dtc-rt/Launch.h"
 #include "dtc-rt/Status.h"
+#include "dtc-rt/Weights.h"
 
 #include <cstdint>
 #include <optional>
@@ -20,6 +21,7 @@ struct RunOptions {
   std::string log;
   std::string saveWeights;
   std::string profile;
+  SavedWeights savedWeights = SavedWeights::All;
   std::optional<int64_t> steps; ///< one epoch where not given
   bool shuffle = true;
   std::optional<uint64_t> seed; ///< 0, or the checkpoint's, where not given

@@ -31,11 +31,15 @@ private:
   std::vector<MappedFile> files;
 };
 
-/// Writes all parameters under the names (aliases too), shapes and types of the
+/// What a file of trained weights holds.
+enum class SavedWeights : uint8_t { All, Adapters };
+
+/// Writes parameters under the names (aliases too), shapes and types of the
 /// model file. Every rank puts its shards in; then `finish` once.
 class WeightWriter {
 public:
-  static Result<WeightWriter> create(const std::string &path, const Manifest &manifest);
+  static Result<WeightWriter> create(const std::string &path, const Manifest &manifest,
+                                     SavedWeights saved = SavedWeights::All);
   /// Into memory: a place for each parameter of the manifest, none for aliases.
   static WeightWriter into(std::vector<char *> places, const Manifest &manifest);
 
@@ -54,7 +58,7 @@ private:
   const Manifest *manifest;
   std::optional<SafetensorsWriter> file;
   std::vector<size_t> entries; ///< of the file: first entry of each parameter; aliases follow
-  std::vector<char *> places;  ///< of each parameter
+  std::vector<char *> places;  ///< of each parameter; null: it isn't saved
 };
 
 } // namespace dtc::rt

@@ -285,6 +285,7 @@ static void declareTrainingFlags(CLI::App &command, RawOptions &raw, FlagSet fla
   Options &o = raw.options;
   shows(command.add_option("--loss", raw.lossText, "cross_entropy, mse, output:NAME or none"),
         flags.lowering ? "" : "cross_entropy");
+  declareLossFlags(command, raw);
   shows(command.add_option("--optimizer", raw.optimizer, "sgd, adam or adamw"), raw.optimizer);
   shows(command.add_option("--lr", o.learningRate.lr, "learning rate"), "0.001");
   shows(command.add_option("--betas", raw.betas, "Adam's A,B"), "0.9,0.999");
@@ -373,6 +374,8 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
   if (auto error = resolveLoss(raw, options, compiling))
     return *error;
   options.import.training = compiling && options.train.loss != training::LossKind::None;
+  if (auto error = resolveLossFlags(raw, options))
+    return *error;
   if (auto error = resolveOptimizer(command, raw, options))
     return *error;
   if (auto error = resolveLearningRate(raw, options))

@@ -20,7 +20,7 @@ struct FlagSet {
 struct RawOptions {
   Options options;
   std::string target, betas, lrSchedule = "constant", precision = "fp32", optimizer = "adamw";
-  std::string emit, config, lossText, noDecay, freeze, train, architectures;
+  std::string emit, config, lossText, noDecay, freeze, train, architectures, classWeights, lora;
   double clipGradNorm = 0;
   int64_t gpus = 0, globalBatch = 0, microBatch = 0;
   std::vector<std::string> shapes, paddingRows;
@@ -28,6 +28,10 @@ struct RawOptions {
   HuggingFaceFlags huggingFace;
   std::string memoryHeadroom;
 };
+
+/// Flags beside --loss: label smoothing, class weights, adapters (LossFlags.cpp).
+void declareLossFlags(CLI::App &command, RawOptions &raw);
+std::optional<plan::Error> resolveLossFlags(RawOptions &raw, Options &options);
 
 void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags);
 

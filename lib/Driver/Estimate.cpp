@@ -42,7 +42,7 @@ static std::vector<Job> jobsOf(const EstimateOptions &options) {
                     "adapters of rank " + std::to_string(options.loraRank) +
                         " beside every product with a weight, the model frozen in bf16; " + step +
                         ", everything recomputed",
-                    [rank = options.loraRank](Options &run) { run.train.adapterRank = rank; }});
+                    [rank = options.loraRank](Options &run) { run.train.adapters.rank = rank; }});
   jobs.push_back({"inference",
                   "bf16 weights, one sample of the graph's shape at a time, and the keys and "
                   "values of its tokens kept",

@@ -157,11 +157,12 @@ static Outcome<Weights> resolveWeights(const Options &options, Trained &trained)
     warn(loaded->missing, "lacks what is drawn at random");
     warn(loaded->unread, "has what the model lacks, which is not read");
   }
+  weights.init = drawnAdapters(module, weights.store);
   if (options.init) {
     auto chosen = chooseInitialization(module, weights.store);
     if (!chosen)
       return fail(chosen.error());
-    weights.init = std::move(*chosen);
+    weights.init.merge(*chosen);
   }
   for (const std::string &name : withoutData(module, weights.store))
     if (!weights.init.contains(name))

@@ -5,7 +5,7 @@
 #include "dtc-io/Json.h"
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/DType.h"
-#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Dialect/Graph/Adapters.h"
 #include "dtc/Plan/Plan/Problem.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -222,6 +222,8 @@ Result<LoadedWeights> loadWeights(const std::string &path, mlir::ModuleOp module
   for (graph::ParameterOp parameter : parameters) {
     std::string name = parameter.getSymName().str();
     auto entries = findAll(*arrays, parameter, prefixes);
+    if (entries.empty() && graph::adapterDeviation(parameter))
+      continue; // a fresh adapter
     if (entries.empty()) {
       (store[name].data ? loaded.kept : loaded.missing).push_back(name);
       continue;
@@ -245,6 +247,16 @@ Result<LoadedWeights> loadWeights(const std::string &path, mlir::ModuleOp module
   return loaded;
 }
 
+std::map<std::string, package::Distribution> drawnAdapters(mlir::ModuleOp module,
+                                                           const WeightStore &store) {
+  std::map<std::string, package::Distribution> result;
+  mlir::SymbolTable symbols(module);
+  for (const std::string &name : withoutData(module, store))
+    if (auto deviation = graph::adapterDeviation(symbols.lookup<graph::ParameterOp>(name)))
+      result[name].sd = *deviation;
+  return result;
+}
+
 std::vector<std::string> withoutData(mlir::ModuleOp module, const WeightStore &store) {
   std::vector<std::string> names;
   for (auto parameter : module.getOps<graph::ParameterOp>()) {
@@ -261,6 +273,8 @@ chooseInitialization(mlir::ModuleOp module, const WeightStore &store) {
   mlir::SymbolTable symbols(module);
   for (const std::string &name : withoutData(module, store)) {
     auto parameter = symbols.lookup<graph::ParameterOp>(name);
+    if (graph::adapterDeviation(parameter))
+      continue;
     auto type = llvm::cast<mlir::RankedTensorType>(parameter.getFileType());
     llvm::StringRef text = name;
     package::Distribution &draw = result[name];

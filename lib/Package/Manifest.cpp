@@ -1,6 +1,7 @@
 #include "Manifest.h"
 
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Dialect/Graph/Adapters.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -132,6 +133,7 @@ private:
     entry["shape"] = file.getShape();
     entry["view"] = view.getShape();
     entry["trainable"] = op.getTrainable();
+    entry["adapter"] = graph::adapterDeviation(op).has_value();
     entry["storage_dtype"] = dtypeOf(local.getElementType());
     entry["init"] = std::move(init);
     return llvm::Error::success();

@@ -80,7 +80,17 @@ void addOptions(CLI::App &app, RunOptions &options) {
       ->type_name("N");
   app.add_flag("--resume", options.resume,
                "go on from the newest checkpoint, or begin where there is none");
-  app.add_option("--save-weights", options.saveWeights, "write the trained weights")
+  app.add_option_function<std::string>(
+         "--save-weights",
+         [&options](const std::string &text) {
+           constexpr std::string_view kAdapters = "adapters=";
+           bool adapters = text.starts_with(kAdapters);
+           options.savedWeights = adapters ? SavedWeights::Adapters : SavedWeights::All;
+           options.saveWeights = adapters ? text.substr(kAdapters.size()) : text;
+           if (adapters && options.saveWeights.empty())
+             throw CLI::ValidationError("--save-weights", "adapters=FILE needs a file");
+         },
+         "write the trained weights; adapters=FILE: those that --lora made alone")
       ->type_name("FILE.safetensors");
   app.add_option("--profile", options.profile,
                  "write when each rank carried out each instruction, as a trace for Perfetto")

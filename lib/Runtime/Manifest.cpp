@@ -96,6 +96,7 @@ ParameterInfo parseParameter(const json &object) {
   info.shape = getShape(object, "shape");
   info.view = isAbsent(object, "view") ? info.shape : getShape(object, "view");
   info.trainable = get<bool>(object, "trainable");
+  info.isAdapter = getOr<bool>(object, "adapter", false);
   info.storage = isAbsent(object, "storage_dtype") ? info.dtype : getDType(object, "storage_dtype");
   if (!isAbsent(object, "init"))
     info.init =

@@ -251,7 +251,8 @@ Status openResults(Session &session) {
     return Status::ok(); // results are rank 0's
   sayRateEnds(manifest.learningRate, session.numSteps);
   if (session.savesWeights()) {
-    Result<WeightWriter> writer = WeightWriter::create(session.options.saveWeights, manifest);
+    Result<WeightWriter> writer =
+        WeightWriter::create(session.options.saveWeights, manifest, session.options.savedWeights);
     if (!writer)
       return writer.status();
     session.weightWriter.emplace(std::move(*writer));

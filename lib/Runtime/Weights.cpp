@@ -104,22 +104,30 @@ void WeightReader::read(size_t parameter, const Part &part, DType dtype, char *t
   });
 }
 
-Result<WeightWriter> WeightWriter::create(const std::string &path, const Manifest &manifest) {
+Result<WeightWriter> WeightWriter::create(const std::string &path, const Manifest &manifest,
+                                          SavedWeights saved) {
   std::vector<SafetensorsWriter::Entry> entries;
   std::vector<size_t> first;
   for (const ParameterInfo &info : manifest.parameters) {
     first.push_back(entries.size());
+    if (saved == SavedWeights::Adapters && !info.isAdapter)
+      continue;
     entries.push_back({info.name, info.dtype, info.shape});
     for (const std::string &alias : info.aliases)
       entries.push_back({alias, info.dtype, info.shape});
   }
+  if (entries.empty() && saved == SavedWeights::Adapters)
+    return Status(ExitCode::Usage, "the artifact trains no adapters to save (dtc compile --lora)");
+  const size_t count = entries.size();
   Result<SafetensorsWriter> file = SafetensorsWriter::create(path, std::move(entries));
   if (!file)
     return file.status();
   WeightWriter writer(manifest);
   writer.file.emplace(std::move(*file));
-  for (size_t entry : first)
-    writer.places.push_back(writer.file->data(entry));
+  for (size_t i = 0; i < first.size(); ++i) {
+    const size_t next = i + 1 < first.size() ? first[i + 1] : count;
+    writer.places.push_back(next > first[i] ? writer.file->data(first[i]) : nullptr);
+  }
   writer.entries = std::move(first);
   return writer;
 }
@@ -133,6 +141,8 @@ WeightWriter WeightWriter::into(std::vector<char *> places, const Manifest &mani
 void WeightWriter::put(size_t parameter, const Part &part, DType dtype, const char *source) {
   const ParameterInfo &info = manifest->parameters[parameter];
   char *target = places[parameter];
+  if (!target)
+    return;
   forEachRun(info.view, part, [&](int64_t at, int64_t from, int64_t count) {
     convert(info.dtype, target + at * sizeOf(info.dtype), dtype, source + from * sizeOf(dtype),
             count);
@@ -142,6 +152,8 @@ void WeightWriter::put(size_t parameter, const Part &part, DType dtype, const ch
 Status WeightWriter::finish(const WeightReader &reader, const std::vector<bool> &wasPut) {
   for (size_t i = 0; i < places.size(); ++i) {
     const ParameterInfo &info = manifest->parameters[i];
+    if (!places[i])
+      continue;
     if (!wasPut[i])
       reader.read(i, Part::whole(info.view), info.dtype, places[i]);
     for (size_t alias = 1; file && alias <= info.aliases.size(); ++alias)

@@ -2,7 +2,16 @@
 
 #include "PhaseFunction.h"
 
+#include "dtc/Dialect/Graph/Adapters.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
+
+#include "llvm/ADT/StringSet.h"
+
+#include <re2/re2.h>
+
+#include <array>
+#include <cmath>
+#include <numeric>
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -26,22 +35,31 @@ struct Adapted {
 
 class AdapterBuilder {
 public:
-  AdapterBuilder(ModuleOp module, func::FuncOp forward, int64_t rank)
-      : module(module), forward(forward), symbols(module), rank(rank) {}
+  AdapterBuilder(ModuleOp module, func::FuncOp forward, const AdapterOptions &options)
+      : module(module), forward(forward), symbols(module), options(options),
+        targets(options.targets.value_or(""), RE2::Quiet) {}
 
   LogicalResult run() {
+    if (!targets.ok())
+      return forward.emitError() << "not a regular expression (" << targets.error()
+                                 << "): " << *options.targets;
     std::vector<Adapted> products;
     Block &body = forward.getBody().front();
     for (ContractOp op : body.getOps<ContractOp>())
       if (std::optional<Adapted> adapted = adaptable(op))
         products.push_back(*adapted);
     if (products.empty())
-      return forward.emitError("the model has no product with a trainable weight to adapt");
+      return forward.emitError() << "the model has no product with a trainable weight to adapt"
+                                 << (options.targets ? " that matches: " + *options.targets
+                                                     : std::string());
+    if (options.targets)
+      warnOfOthers(products);
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       parameter.setTrainable(false);
     roles.resize(forward.getNumArguments()); // those stay as they are
     for (Adapted &adapted : products)
-      adapt(adapted);
+      if (failed(adapt(adapted)))
+        return failure();
     forward.setType(FunctionType::get(forward.getContext(), body.getArgumentTypes(),
                                       forward.getResultTypes()));
     setArgAttrs(forward, GraphDialect::kRole, roles);
@@ -57,7 +75,8 @@ private:
         continue;
       RoleAttr role = getArgRole(forward, argument.getArgNumber());
       auto parameter = symbols.lookup<ParameterOp>(role.getName());
-      if (role.getKind() != RoleKind::Parameter || !parameter || !parameter.getTrainable())
+      if (role.getKind() != RoleKind::Parameter || !parameter || !parameter.getTrainable() ||
+          !isTarget(role.getName()))
         continue;
       Adapted result{op, onRight ? op.getLhs() : op.getRhs(), argument,
                      Indices(onRight ? op.getLhsIndices() : op.getRhsIndices()),
@@ -74,24 +93,82 @@ private:
     return std::nullopt;
   }
 
+  bool isTarget(StringRef name) const {
+    return !options.targets || RE2::PartialMatch(std::string_view(name), targets);
+  }
+
+  /// Matrices that were asked for, but that no product reads as they are.
+  void warnOfOthers(ArrayRef<Adapted> products) {
+    llvm::StringSet<> adapted;
+    for (const Adapted &product : products)
+      adapted.insert(getArgRole(forward, product.weight.getArgNumber()).getName());
+    for (ParameterOp parameter : module.getOps<ParameterOp>())
+      if (parameter.getTrainable() && isTarget(parameter.getSymName()) &&
+          !adapted.contains(parameter.getSymName()) &&
+          cast<RankedTensorType>(parameter.getFileType()).getRank() > 1)
+        forward.emitWarning() << "gets no adapter, as no product reads it: "
+                              << parameter.getSymName();
+  }
+
   int64_t sizeOf(Adapted &adapted, int64_t index) {
     auto type = cast<RankedTensorType>(adapted.weight.getType());
     return type.getDimSize(llvm::find(adapted.weightIndices, index) -
                            adapted.weightIndices.begin());
   }
 
-  Value parameter(Adapted &adapted, StringRef suffix, const Indices &shape) {
+  /// The sizes of some of the weight's indices.
+  Indices sizesOf(Adapted &adapted, const Indices &indices) {
+    return llvm::map_to_vector(indices, [&](int64_t index) { return sizeOf(adapted, index); });
+  }
+
+  static int64_t productOf(ArrayRef<int64_t> sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+  }
+
+  Value parameter(Adapted &adapted, StringRef suffix, const Indices &view, const Indices &shape,
+                  double deviation) {
     RoleAttr base = getArgRole(forward, adapted.weight.getArgNumber());
-    auto type = RankedTensorType::get(
-        shape, cast<RankedTensorType>(adapted.weight.getType()).getElementType());
+    StringRef stem = base.getName();
+    stem.consume_back(".weight");
+    Type element = cast<RankedTensorType>(adapted.weight.getType()).getElementType();
     OpBuilder builder(forward);
-    auto made = ParameterOp::create(builder, adapted.product.getLoc(),
-                                    (base.getName() + suffix).str(), type, type,
-                                    /*trainable=*/true, /*buffer=*/false,
-                                    builder.getStrArrayAttr({}));
-    symbols.insert(made); // a weight that several products read has an adapter for each
+    auto made = ParameterOp::create(
+        builder, adapted.product.getLoc(), (stem + suffix).str(),
+        RankedTensorType::get(view, element), RankedTensorType::get(shape, element),
+        /*trainable=*/true, /*buffer=*/false, builder.getStrArrayAttr({}));
+    setAdapter(made, deviation);
+    symbols.insert(made);
     roles.push_back(roleOf(forward.getContext(), RoleKind::Parameter, made.getSymName()));
-    return forward.getBody().front().addArgument(type, made.getLoc());
+    return forward.getBody().front().addArgument(made.getType(), made.getLoc());
+  }
+
+  /// A weight that several products read has one adapter, which fits all of them.
+  LogicalResult chooseParameters(Adapted &adapted, Value &a, Value &b) {
+    Indices shared = sizesOf(adapted, adapted.shared), in = sizesOf(adapted, adapted.summed),
+            out = sizesOf(adapted, adapted.made);
+    auto joined = [&](std::initializer_list<Indices> parts) {
+      Indices all = shared;
+      for (const Indices &part : parts)
+        llvm::append_range(all, part);
+      return all;
+    };
+    auto [known, fresh] = made.try_emplace(adapted.weight);
+    if (fresh) {
+      Indices rank = {options.rank};
+      const int64_t from = productOf(in), to = productOf(out);
+      known->second.a = parameter(adapted, ".lora_A.weight", joined({rank, in}),
+                                  joined({rank, {from}}), 1 / std::sqrt(3.0 * double(from)));
+      known->second.b =
+          parameter(adapted, ".lora_B.weight", joined({out, rank}), joined({{to}, rank}), 0);
+      known->second.sizes = {shared, in, out};
+    } else if (known->second.sizes != std::array{shared, in, out}) {
+      return adapted.product.emitError()
+             << "products read this weight in different ways, which no adapter fits: "
+             << getArgRole(forward, adapted.weight.getArgNumber()).getName();
+    }
+    a = known->second.a;
+    b = known->second.b;
+    return success();
   }
 
   /// Contractions number their indices without gaps.
@@ -104,24 +181,16 @@ private:
     return b.contract(lhs, lhsIndices, rhs, rhsIndices, result, elementType);
   }
 
-  void adapt(Adapted &adapted) {
+  LogicalResult adapt(Adapted &adapted) {
+    Value a, b;
+    if (failed(chooseParameters(adapted, a, b)))
+      return failure();
+    const int64_t inner = adapted.product.getIndexSizes().size(); // a new index
     Indices down = adapted.shared, up = adapted.shared;
-    llvm::append_range(down, adapted.summed);
-    Indices downShape, upShape;
-    for (int64_t index : down)
-      downShape.push_back(sizeOf(adapted, index));
-    for (int64_t index : adapted.shared)
-      upShape.push_back(sizeOf(adapted, index));
-    int64_t inner = adapted.product.getIndexSizes().size(); // a new index
     down.push_back(inner);
-    downShape.push_back(rank);
+    llvm::append_range(down, adapted.summed);
+    llvm::append_range(up, adapted.made);
     up.push_back(inner);
-    upShape.push_back(rank);
-    for (int64_t index : adapted.made) {
-      up.push_back(index);
-      upShape.push_back(sizeOf(adapted, index));
-    }
-    Value a = parameter(adapted, ".lora_A", downShape), b = parameter(adapted, ".lora_B", upShape);
     Indices middle;
     for (int64_t index : adapted.resultIndices)
       if (!llvm::is_contained(adapted.made, index))
@@ -133,22 +202,33 @@ private:
     Value y = adapted.product.getResult();
     Type type = getElementTypeOrSelf(y);
     Value low = contract(tensors, adapted.input, adapted.inputIndices, a, down, middle, type);
+    if (options.alpha != 0)
+      low = tensors.scale(low, options.alpha / double(options.rank));
     Value added = contract(tensors, low, middle, b, up, adapted.resultIndices, type);
     Value sum = tensors.add(y, added);
     y.replaceAllUsesExcept(sum, sum.getDefiningOp());
+    return success();
   }
+
+  /// Of a weight: its adapter, and the sizes that it was made for.
+  struct Made {
+    Value a, b;
+    std::array<Indices, 3> sizes;
+  };
 
   ModuleOp module;
   func::FuncOp forward;
   SymbolTable symbols;
-  int64_t rank;
-  SmallVector<Attribute> roles; ///< of the function's arguments
+  const AdapterOptions &options;
+  RE2 targets;
+  llvm::DenseMap<Value, Made> made; ///< looked up only
+  SmallVector<Attribute> roles;     ///< of the function's arguments
 };
 
 } // namespace
 
-LogicalResult addAdapters(ModuleOp module, func::FuncOp forward, int64_t rank) {
-  return AdapterBuilder(module, forward, rank).run();
+LogicalResult addAdapters(ModuleOp module, func::FuncOp forward, const AdapterOptions &options) {
+  return AdapterBuilder(module, forward, options).run();
 }
 
 } // namespace dtc::training

@@ -2,6 +2,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace dtc::graph;
 
@@ -46,6 +48,26 @@ LogicalResult checkTargetName(func::FuncOp func) {
   return success();
 }
 
+Value weightTable(TensorBuilder &b, Type element, const TrainOptions &options) {
+  const auto classes = int64_t(options.classWeights.size());
+  SmallVector<Attribute> values =
+      llvm::map_to_vector(options.classWeights, [&](double weight) -> Attribute {
+        return b.builder.getFloatAttr(element, weight);
+      });
+  auto type = RankedTensorType::get({classes}, element);
+  return arith::ConstantOp::create(b.builder, b.loc, DenseElementsAttr::get(type, values));
+}
+
+/// The class weight of each target, 0 of ignored ones.
+Value weightsOf(TensorBuilder &b, Value target, Type element, const TrainOptions &options) {
+  Value table = weightTable(b, element, options);
+  Value weights =
+      GatherOp::create(b.builder, b.loc, cast<RankedTensorType>(target.getType()).clone(element),
+                       table, target, /*axis=*/b.builder.getI64IntegerAttr(0),
+                       /*paddingRow=*/IntegerAttr());
+  return b.selectOr(b.compare(arith::CmpIPredicate::eq, target, options.ignoreIndex), 0.0, weights);
+}
+
 class LossBuilder {
 public:
   LossBuilder(PhaseFunction &function, ValueRange outputs, ArrayRef<RoleAttr> roles,
@@ -79,9 +101,45 @@ private:
     TensorBuilder b(builder, nameLoc("loss"));
     Type rows = RankedTensorType::get(shape.drop_back(),
                                       statisticsType(getElementTypeOrSelf(*logits)));
+    const int64_t classes = shape.back();
+    if (failed(checkClasses(classes)))
+      return failure();
     auto op = CrossEntropyOp::create(builder, b.loc, rows, rows, *logits, target,
                                      static_cast<uint64_t>(options.ignoreIndex));
-    return Loss{scalarSum(b, op.getLoss()), op.getLoss(), /*squared=*/false, count};
+    Value losses = op.getLoss();
+    if (!options.classWeights.empty())
+      losses = b.mul(losses, weightsOf(b, target, getElementTypeOrSelf(losses), options));
+    if (options.labelSmoothing != 0)
+      losses = smoothed(b, losses, op);
+    return Loss{scalarSum(b, losses), losses, /*squared=*/false, count};
+  }
+
+  /// PyTorch's: (1 - e) * losses + e / C * the losses that all C classes would have as targets,
+  /// each with its weight. That of class c is lse - logits[c], and lse is loss + logits[target].
+  Value smoothed(TensorBuilder &b, Value losses, CrossEntropyOp op) {
+    Value logits = b.widen(op.getLogits()), target = op.getTarget();
+    ArrayRef<int64_t> shape = shapeOf(logits);
+    const int64_t last = shape.size() - 1, classes = shape.back();
+    Value picked = PickOp::create(b.builder, b.loc, op.getLoss().getType(), logits, target);
+    Value lse = b.add(op.getLoss(), picked);
+    double total = double(classes);
+    if (!options.classWeights.empty()) {
+      total = std::accumulate(options.classWeights.begin(), options.classWeights.end(), 0.0);
+      Value table = weightTable(b, getElementTypeOrSelf(logits), options);
+      logits = b.mul(logits, b.broadcast(table, {last}, shape));
+    }
+    Value uniform = b.sub(b.scale(lse, total), b.sum(logits, {last}));
+    Value ignored = b.compare(arith::CmpIPredicate::eq, target, options.ignoreIndex);
+    uniform = b.selectOr(ignored, 0.0, uniform);
+    const double share = options.labelSmoothing;
+    return b.add(b.scale(losses, 1 - share), b.scale(uniform, share / double(classes)));
+  }
+
+  LogicalResult checkClasses(int64_t classes) {
+    if (options.classWeights.empty() || int64_t(options.classWeights.size()) == classes)
+      return success();
+    return func.emitError() << "has " << classes << " classes, but there are "
+                            << options.classWeights.size() << " class weights";
   }
 
   FailureOr<Loss> meanSquaredError() {
@@ -166,9 +224,12 @@ Value sumOfAll(TensorBuilder &b, Value value) {
   return b.sum(value, otherDims(shapeOf(value).size(), {}));
 }
 
-/// Valid targets are counted as integers: f32 sums stand still at 2^24.
-static Value countValid(TensorBuilder &b, Value target, int64_t ignoreIndex) {
-  Value valid = b.compare(arith::CmpIPredicate::ne, target, ignoreIndex);
+/// Valid targets are counted as integers: f32 sums stand still at 2^24. With class weights the mean
+/// is over these.
+static Value countValid(TensorBuilder &b, Value target, const TrainOptions &options) {
+  if (!options.classWeights.empty())
+    return sumOfAll(b, weightsOf(b, target, b.builder.getF32Type(), options));
+  Value valid = b.compare(arith::CmpIPredicate::ne, target, options.ignoreIndex);
   Value ones = arith::ExtUIOp::create(b.builder, b.loc, target.getType(), valid);
   return b.convert(sumOfAll(b, ones), b.builder.getF32Type());
 }
@@ -192,7 +253,7 @@ LogicalResult buildPrologue(ModuleOp module, func::FuncOp lossAndGrads,
       shape.front() *= options.numMicrobatches;
     Value target =
         function.argument(type.clone(shape), roleOf(context, RoleKind::Target, kTarget));
-    count = countValid(b, target, options.ignoreIndex);
+    count = countValid(b, target, options);
   } else {
     double total = static_cast<double>(valuesPerMicrobatch) * options.numMicrobatches;
     count = b.constant(RankedTensorType::get({}, builder.getF32Type()), total);

@@ -22,7 +22,11 @@ BuildTrainingOptions passOptions(const TrainOptions &options) {
   result.clipGradNorm = options.clipGradNorm.value_or(result.clipGradNorm);
   result.precision = options.precision;
   result.microbatches = options.numMicrobatches;
-  result.adapterRank = options.adapterRank;
+  result.labelSmoothing = options.labelSmoothing;
+  result.classWeights.assign(options.classWeights.begin(), options.classWeights.end());
+  result.adapterRank = options.adapters.rank;
+  result.adapterAlpha = options.adapters.alpha;
+  result.adapterTargets = options.adapters.targets.value_or("");
   return result;
 }
 
@@ -49,7 +53,12 @@ struct BuildTraining : impl::BuildTrainingBase<BuildTraining> {
       options.clipGradNorm = clipGradNorm;
     options.precision = precision;
     options.numMicrobatches = microbatches;
-    options.adapterRank = adapterRank;
+    options.labelSmoothing = labelSmoothing;
+    options.classWeights.assign(classWeights.begin(), classWeights.end());
+    options.adapters.rank = adapterRank;
+    options.adapters.alpha = adapterAlpha;
+    if (!adapterTargets.empty())
+      options.adapters.targets = adapterTargets;
     if (failed(buildTraining(getOperation(), options)))
       signalPassFailure();
   }

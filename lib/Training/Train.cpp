@@ -24,7 +24,7 @@ public:
   LogicalResult build() {
     if (failed(checkOptions(module, options)) || failed(findForward()))
       return failure();
-    if (options.adapterRank > 0 && failed(addAdapters(module, forward, options.adapterRank)))
+    if (options.adapters.rank > 0 && failed(addAdapters(module, forward, options.adapters)))
       return failure();
     if (failed(findTrainable()) || failed(convertPrecision()))
       return failure();

@@ -189,9 +189,9 @@ LogicalResult checkOptions(ModuleOp module, const TrainOptions &options) {
   if (options.numMicrobatches < 1)
     return module.emitError() << "the number of microbatches must be at least 1: "
                               << options.numMicrobatches;
-  if (options.adapterRank < 0)
+  if (options.adapters.rank < 0)
     return module.emitError() << "the rank of adapters must not be negative: "
-                              << options.adapterRank;
+                              << options.adapters.rank;
   if (options.optimizer != OptimizerKind::Sgd && options.momentum != 0.0)
     return module.emitError() << "only sgd has a momentum: " << options.momentum;
   if (options.nesterov && (options.optimizer != OptimizerKind::Sgd || options.momentum == 0.0))

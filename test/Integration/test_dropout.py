@@ -1,16 +1,14 @@
 """Dropout of models that are exported in training mode: by NumPy, with Philox written down once more, and by dtc under
 many plans."""
 
-import json
-
 import numpy
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
-from conftest import MODELS, check_call, compare_steps, encode_model, reference
+from conftest import MODELS, check_call, compare_steps, reference
+from perceptron import BATCH, HIDDEN, STEPS, Perceptron, compare, log_of, train
 
-BATCH, STEPS, IGNORED = 8, 6, -100
-INPUTS, HIDDEN, CLASSES, RATIO, RATE = 6, 8, 4, 0.3, 0.3
+RATIO = 0.3
 PLANS = [(1, "dp=1"), (1, "micro_batch=2"), (2, "dp=2"), (2, "tp=2"), (4, "dp=2,tp=2"), (2, "pp=2,micro_batch=2"),
          (2, "dp=2,zero=3,micro_batch=2")]
 
@@ -40,98 +38,27 @@ def test_philox_is_philox():
     assert [hex(int(word)) for word in philox(0, (0, 0, 0, 0))] == ["0x6627e8d5", "0xe169c58d"]
 
 
-def tensors(seed=1):
-    draw = numpy.random.default_rng(seed)
-    return {"w1.weight": draw.normal(0, 0.6, (INPUTS, HIDDEN)).astype("f4"),
-            "w2.weight": draw.normal(0, 0.6, (HIDDEN, CLASSES)).astype("f4")}
-
-
-def samples():
-    draw = numpy.random.default_rng(2)
-    target = draw.integers(0, CLASSES, 24)
-    target[[3, 4, 17]] = IGNORED
-    return {"x": draw.normal(size=(24, INPUTS)).astype("f4"), "target": target}
-
-
-def model(path):
-    def initializer(name, array):
-        values = " ".join(f"float_data: {value}" for value in array.flatten())
-        dims = " ".join(f"dims: {size}" for size in array.shape)
-        return f'initializer {{ name: "{name}" data_type: 1 {dims} {values} }}'
-
-    def value(name, *sizes):
-        dims = " ".join(f"dim {{ dim_value: {size} }}" for size in sizes)
-        return f'{{ name: "{name}" type {{ tensor_type {{ elem_type: 1 shape {{ {dims} }} }} }} }}'
-
-    weights = " ".join(initializer(name, array) for name, array in tensors().items())
-    return encode_model(f"""ir_version: 10 opset_import {{ version: 20 }} graph {{ name: "perceptron"
-        input {value("x", BATCH, INPUTS)} output {value("logits", BATCH, CLASSES)} {weights}
-        initializer {{ name: "ratio" data_type: 1 float_data: {RATIO} }}
-        initializer {{ name: "training" data_type: 9 int32_data: 1 }}
-        node {{ op_type: "MatMul" input: "x" input: "w1.weight" output: "h" }}
-        node {{ op_type: "Dropout" name: "drop" input: "h" input: "ratio" input: "training" output: "d" }}
-        node {{ op_type: "Tanh" input: "d" output: "a" }}
-        node {{ op_type: "MatMul" input: "a" input: "w2.weight" output: "logits" }} }}""", path)
-
-
-class Perceptron:
-    """The same in NumPy: SGD on the mean over the global batch."""
-
-    def __init__(self, seed=0):
-        self.seed = seed
-        self.weights = {name: array.astype("f8") for name, array in tensors().items()}
-
-    def step(self, number, data):
-        chosen = (numpy.arange(BATCH) + (number - 1) * BATCH) % len(data["target"])
-        x, target, (w1, w2) = data["x"][chosen].astype("f8"), data["target"][chosen], self.weights.values()
-        mask = kept(numpy.arange(BATCH) + (number - 1) * BATCH, HIDDEN, RATIO, self.seed) / (1 - RATIO)
-        a = numpy.tanh(x @ w1 * mask)
-        logits = a @ w2
-        log_p = logits - numpy.log(numpy.exp(logits).sum(1, keepdims=True))
-        valid = (target != IGNORED)[:, None] / (target != IGNORED).sum()
-        hot = numpy.eye(CLASSES)[numpy.where(target == IGNORED, 0, target)]
-        by_logits = (numpy.exp(log_p) - hot) * valid
-        gradients = {"w1.weight": x.T @ ((1 - a * a) * (by_logits @ w2.T) * mask), "w2.weight": a.T @ by_logits}
-        for name, gradient in gradients.items():
-            self.weights[name] = self.weights[name] - RATE * gradient
-        return -(hot * log_p * valid).sum(), numpy.sqrt(sum((gradient**2).sum() for gradient in gradients.values()))
-
-
-def train(folder, *run_flags, devices=1, plan="dp=1"):
-    save_file(samples(), folder / "data.safetensors")
-    check_call("dtc", "compile", model(folder / "model.onnx"), "--devices", devices, "--plan", plan, "--loss",
-               "cross_entropy", "--global-batch", BATCH, "--optimizer", "sgd", "--lr", RATE, "-o", folder / "m.dtc")
-    check_call("dtc-run", folder / "m.dtc", "--data", folder / "data.safetensors", "--no-shuffle", "--steps", STEPS, "--log",
-               folder / "log.jsonl", "--save-weights", folder / "weights.safetensors", *run_flags)
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-
-
-def compare(log, perceptron, bound=2e-6):
-    data = samples()
-    for line in log:
-        loss, norm = perceptron.step(line["step"], data)
-        assert line["loss"] == pytest.approx(loss, rel=bound), line
-        assert line["grad_norm"] == pytest.approx(norm, rel=10 * bound), line
-    assert len(log) == STEPS
+def mask(seed=0):
+    """What multiplies the perceptron's hidden layer in a step."""
+    return lambda step: kept(numpy.arange(BATCH) + (step - 1) * BATCH, HIDDEN, RATIO, seed) / (1 - RATIO)
 
 
 @pytest.mark.parametrize("devices,plan", PLANS)
 def test_dropout_draws_the_same_under_every_plan(tmp_path, devices, plan):
-    perceptron = Perceptron()
-    compare(train(tmp_path, devices=devices, plan=plan), perceptron)
+    perceptron = Perceptron(mask())
+    compare(train(tmp_path, devices=devices, plan=plan, ratio=RATIO), perceptron)
     for name, array in load_file(tmp_path / "weights.safetensors").items():
         assert numpy.allclose(array, perceptron.weights[name], atol=2e-6)
 
 
 def test_dropout_goes_by_the_seed_and_goes_on_after_a_restart(tmp_path):
-    log = train(tmp_path, "--seed", 7)
-    compare(log, Perceptron(seed=7))
+    log = train(tmp_path, run_flags=("--seed", 7), ratio=RATIO)
+    compare(log, Perceptron(mask(seed=7)))
     again = ("--data", tmp_path / "data.safetensors", "--no-shuffle", "--seed", 7, "--checkpoint-dir", tmp_path / "saved",
              "--log", tmp_path / "again.jsonl")
     check_call("dtc-run", tmp_path / "m.dtc", *again, "--steps", 3)
     check_call("dtc-run", tmp_path / "m.dtc", *again, "--steps", STEPS, "--resume")
-    resumed = [json.loads(line) for line in (tmp_path / "again.jsonl").read_text().splitlines()]
-    assert [line["loss"] for line in resumed] == [line["loss"] for line in log]
+    assert [line["loss"] for line in log_of(tmp_path / "again.jsonl")] == [line["loss"] for line in log]
 
 
 @pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (4, "dp=2,tp=2,sp=on,recompute=full"), (4, "pp=2,tp=2,micro_batch=4")])

@@ -43,6 +43,7 @@ _DRAWN = ("resnet18",)  # models whose weights are described, not stored
 def write_all(folder: Path) -> None:
     """Writes every file of the README's table to the folder."""
     samples.write_text(folder)
+    samples.write_class_weights(folder)
     for name in zoo.MODELS:
         write_model(name, folder)
 

@@ -1,8 +1,8 @@
 """Training trajectories by PyTorch in eager mode on one CPU thread: what dtc's programs are compared with.
 
 A step takes the next 8 samples in order, wrapping around. Its loss is the sum of the cross entropies of the valid
-targets over their number in the whole batch; grad_norm is the L2 norm of its gradient over all parameters, a tied one
-once, before clipping. Batch norm statistics are frozen.
+targets over their number in the whole batch, or over the sum of their class weights; grad_norm is the L2 norm of its
+gradient over all parameters, a tied one once, before clipping. Batch norm statistics are frozen.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import ContextManager
 
 import numpy as np
 import torch
+from safetensors.numpy import load_file
 from torch import nn
 
 import zoo
@@ -56,6 +57,11 @@ class Recipe:
         done = (step - warmup) / (int(self.options["total-steps"]) - warmup)
         return low + (rate - low) * 0.5 * (1.0 + math.cos(math.pi * done))
 
+    def class_weights(self) -> torch.Tensor | None:
+        """Those of cross entropy, if any."""
+        name = self.options.get("class-weights")
+        return torch.from_numpy(load_file(Path(__file__).parent / name)["weights"]) if name else None
+
     def optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
         """PyTorch's optimizer of that name, one tensor at a time."""
         kind = self.options["optimizer"]
@@ -73,6 +79,8 @@ _ADAMW = {"optimizer": "adamw", "lr": 1e-3, "weight-decay": 0.01}
 _SGD = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9}
 _COSINE = {"lr-schedule": "cosine", "warmup-steps": 3, "total-steps": STEPS, "min-lr": 1e-5}
 
+_CLASS_WEIGHTS = "gpt2.class_weights.safetensors"  # beside the trajectories
+
 _FAMILIES = ("bert", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mixtral", "moe")
 _GRID = ("gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny")
 
@@ -86,6 +94,7 @@ RECIPES = (
     # A bound that every step's norm exceeds; the grid of plans (test_grid.py) trains with these.
     Recipe("clip", _ADAMW | {"clip-grad-norm": 0.25}, _GRID),
     Recipe("sgd_clip", _SGD | {"weight-decay": 0.0, "clip-grad-norm": 0.25}, _GRID),
+    Recipe("weighted", _SGD | {"weight-decay": 0.0, "label-smoothing": 0.1, "class-weights": _CLASS_WEIGHTS}, ("gpt2",)),
     Recipe("bf16", _ADAMW | {"precision": "bf16"}, ("gpt2", "llama", "mlp", "resnet_tiny")),
 )
 
@@ -137,7 +146,7 @@ def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], nume
         chosen = (np.arange(GLOBAL_BATCH) + (step - 1) * GLOBAL_BATCH) % model.samples
         batch = {name: torch.from_numpy(array[chosen]) for name, array in data.items()}
         with draws(step) if draws else nullcontext():
-            loss = _gradients(module, model.inputs, batch, numerics, masters)
+            loss = _gradients(module, model.inputs, batch, numerics, masters, recipe)
         norm = math.sqrt(sum(float(master.grad.double().square().sum()) for master in masters))
         if step == 1:
             result.gradient_norms = {name: float(master.grad.double().norm()) for name, master in of_name.items()}
@@ -169,9 +178,13 @@ def _gradients(
     batch: Mapping[str, torch.Tensor],
     numerics: Numerics,
     masters: list[nn.Parameter],
+    recipe: Recipe,
 ) -> float:
     """Sets the masters' gradients to those of the batch's mean loss, which is returned."""
-    valid = (batch["target"] != IGNORED).sum()
+    weights, smoothing = recipe.class_weights(), float(recipe.options.get("label-smoothing", 0))
+    valid = batch["target"][batch["target"] != IGNORED]
+    count = len(valid) if weights is None else weights[valid].sum()
+    weights = None if weights is None else weights.to(numerics.master)
     total = 0.0
     for master in masters:
         master.grad = torch.zeros_like(master)
@@ -180,7 +193,8 @@ def _gradients(
         arguments = [value.to(numerics.compute) if value.is_floating_point() else value for value in arguments]
         logits = module(*arguments).to(numerics.master)
         target = batch["target"][part]
-        loss = nn.functional.cross_entropy(logits.flatten(0, -2), target.flatten(), reduction="sum") / valid
+        loss = nn.functional.cross_entropy(logits.flatten(0, -2), target.flatten(), weights, reduction="sum",
+                                           label_smoothing=smoothing) / count
         gradients = torch.autograd.grad(loss, list(module.parameters()))
         for master, gradient in zip(masters, gradients, strict=True):
             master.grad += gradient

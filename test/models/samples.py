@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import save_file
 
 import sizes
 import zoo
@@ -160,3 +161,9 @@ def _ignore_samples(name: str, target: np.ndarray) -> None:
     """Ignores one whole sample in ten, and EMPTY_RUN."""
     target[uniform(f"{name}.empty", len(target)) < 0.1] = IGNORED
     target[EMPTY_RUN.start : EMPTY_RUN.stop] = IGNORED
+
+
+def write_class_weights(folder: Path) -> None:
+    """Writes gpt2.class_weights.safetensors: a weight for each token of the vocabulary, some of them 0."""
+    weights = np.arange(sizes.VOCABULARY) % 7 / 4
+    save_file({"weights": weights.astype(np.float32)}, folder / "gpt2.class_weights.safetensors")

@@ -51,7 +51,14 @@ def BuildTraining : Pass<"dtc-train", "::mlir::ModuleOp"> {
                clEnumValN(::dtc::training::Precision::BF16, "bf16", "bf16 with f32 masters"),
                clEnumValN(::dtc::training::Precision::F16, "fp16", "fp16 with f32 masters, without loss scaling"))}]>,
     Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of a step">,
-    Option<"adapterRank", "adapter-rank", "int64_t", "0", "rank of LoRA adapters; 0: none">];
+    Option<"labelSmoothing", "label-smoothing", "double", "0.0",
+           "share of cross entropy's target that is spread over all classes">,
+    ListOption<"classWeights", "class-weights", "double", "of cross entropy; none: all 1">,
+    Option<"adapterRank", "adapter-rank", "int64_t", "0", "rank of LoRA adapters; 0: none">,
+    Option<"adapterAlpha", "adapter-alpha", "double", "0.0",
+           "adapters are scaled by alpha / rank; 0: by 1">,
+    Option<"adapterTargets", "adapter-targets", "std::string", "",
+           "regular expression of the weights to adapt; empty: all">];
 }
 
 #endif // DTC_TRAINING_PASSES_TD

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace dtc::training {
 
@@ -14,10 +15,19 @@ enum class LossKind : uint8_t { CrossEntropy, MeanSquaredError, Output, None };
 enum class OptimizerKind : uint8_t { Sgd, Adam, AdamW };
 enum class Precision : uint8_t { F32, BF16, F16 };
 
+/// Low-rank adapters (LoRA), which are trained instead of the model.
+struct AdapterOptions {
+  int64_t rank = 0;                   ///< 0: none
+  double alpha = 0;                   ///< what they give is scaled by alpha / rank; 0: by 1
+  std::optional<std::string> targets; ///< of weights matching this; all otherwise
+};
+
 struct TrainOptions {
   LossKind loss = LossKind::CrossEntropy;
   std::string lossOutput; ///< for LossKind::Output
   int64_t ignoreIndex = -100;
+  double labelSmoothing = 0;        ///< of cross entropy, as PyTorch's
+  std::vector<double> classWeights; ///< of cross entropy; empty: all are 1
   OptimizerKind optimizer = OptimizerKind::AdamW;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0.01, momentum = 0.0;
   bool nesterov = false;
@@ -25,7 +35,7 @@ struct TrainOptions {
   std::optional<double> clipGradNorm;
   Precision precision = Precision::F32;
   int64_t numMicrobatches = 1;
-  int64_t adapterRank = 0; ///< above 0: trains low-rank adapters (LoRA) of this rank alone
+  AdapterOptions adapters;
 };
 
 /// Replaces @forward by the functions of a training step (LossKind::None: keeps

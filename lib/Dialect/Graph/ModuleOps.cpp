@@ -1,4 +1,4 @@
-#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Dialect/Graph/Adapters.h"
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -13,4 +13,16 @@ LogicalResult ParameterOp::verify() {
   if (getTrainable() && !isa<FloatType>(type.getElementType()))
     return emitOpError() << "only floats are trainable: " << type.getElementType();
   return success();
+}
+
+/// On a dtc.parameter.
+static constexpr llvm::StringLiteral kAdapter = "dtc.adapter";
+
+void dtc::graph::setAdapter(ParameterOp parameter, double deviation) {
+  parameter->setAttr(kAdapter, Builder(parameter.getContext()).getF64FloatAttr(deviation));
+}
+
+std::optional<double> dtc::graph::adapterDeviation(ParameterOp parameter) {
+  auto deviation = parameter->getAttrOfType<FloatAttr>(kAdapter);
+  return deviation ? std::optional(deviation.getValueAsDouble()) : std::nullopt;
 }

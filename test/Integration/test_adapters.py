@@ -1,0 +1,93 @@
+"""Adapters (LoRA): against NumPy under many plans; what is trained, saved and loaded."""
+
+import json
+
+import numpy
+import pytest
+from safetensors.numpy import load_file
+
+from conftest import MODELS, call, check_call
+from perceptron import HIDDEN, INPUTS, Perceptron, compare, log_of, model, tensors, train
+
+LORA = ("--lora", "rank=2,alpha=8,targets=w1")
+
+
+def save_adapters(folder, steps, name):
+    check_call("dtc-run", folder / "m.dtc", "--data", folder / "data.safetensors", "--no-shuffle", "--steps", steps,
+               "--save-weights", f"adapters={folder / name}")
+    return load_file(folder / name)
+
+
+@pytest.mark.parametrize("devices,plan", [
+    (1, "dp=1"), (2, "dp=2,zero=3"), (2, "tp=2"), (4, "dp=2,tp=2,zero=1,micro_batch=2"), (2, "pp=2,micro_batch=4")])
+def test_adapters(tmp_path, devices, plan):
+    """A is drawn, B is 0, and the model stays as it was; the adapters are saved alone."""
+    log = train(tmp_path, LORA, devices=devices, plan=plan)
+    whole = load_file(tmp_path / "weights.safetensors")
+    assert sorted(whole) == ["w1.lora_A.weight", "w1.lora_B.weight", "w1.weight", "w2.weight"]
+    for name, array in tensors().items():
+        assert (whole[name] == array).all()
+    one = save_adapters(tmp_path, 1, "one.safetensors")
+    assert {name: array.shape for name, array in one.items()} == {
+        "w1.lora_A.weight": (2, INPUTS), "w1.lora_B.weight": (HIDDEN, 2)}
+    # B is 0 at first, so the first step leaves A as it was drawn.
+    first = one["w1.lora_A.weight"].astype("f8")
+    assert 0.05 < first.std() < 0.6
+    perceptron = Perceptron(adapter={"A": first, "B": numpy.zeros((HIDDEN, 2)), "factor": 4.0})
+    compare(log, perceptron)
+    for key in ("A", "B"):
+        assert numpy.allclose(whole[f"w1.lora_{key}.weight"], perceptron.adapter[key], atol=2e-6)
+
+
+def test_adapters_go_on_from_a_file(tmp_path):
+    train(tmp_path, LORA)
+    before = save_adapters(tmp_path, 4, "saved.safetensors")
+    train(tmp_path, (*LORA, "--weights", tmp_path / "saved.safetensors"), rate=0)
+    after = save_adapters(tmp_path, 1, "again.safetensors")
+    assert sorted(after) == sorted(before)
+    for name, array in before.items():
+        assert (after[name] == array).all()
+
+
+def test_only_adapters_have_states(tmp_path):
+    """A transformer's, in a checkpoint; a run that goes on from there is the one that wasn't stopped."""
+    compiled = check_call(
+        "dtc", "compile", MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--global-batch", 8, "--devices", 4, "--plan",
+        "dp=2,tp=2,zero=1", "--lora", "rank=2,targets=c_attn|c_fc|wpe", "--verify", "-o", tmp_path / "m.dtc")
+    assert "gets no adapter, as no product reads it: m.transformer.wpe.weight" in compiled.err
+    run = ("dtc-run", tmp_path / "m.dtc", "--data", MODELS / "text.bin", "--checkpoint-dir", tmp_path / "saved")
+    check_call(*run[:4], "--steps", 4, "--log", tmp_path / "whole.jsonl")
+    check_call(*run, "--steps", 2, "--log", tmp_path / "log.jsonl")
+    check_call(*run, "--steps", 4, "--log", tmp_path / "log.jsonl", "--resume")
+    resumed, whole = ([line["loss"] for line in log_of(tmp_path / f"{name}.jsonl")] for name in ("log", "whole"))
+    assert resumed == whole and len(set(whole)) == 4
+    content = json.loads((tmp_path / "saved" / "step-2" / "checkpoint.json").read_text())["content"]
+    states = {tensor["name"] for tensor in content["tensors"] if tensor["state"]}
+    assert len(states) == 8 and all(".lora_" in name for name in states)
+
+
+@pytest.mark.parametrize("flags,code,message", [
+    (("--lora", "alpha=2"), 2, "without a rank"),
+    (("--lora", "rank=2,beta=1"), 2, "'beta=1'"),
+    (("--lora", "rank=2,alpha=0"), 2, "'alpha=0'"),
+    (("--lora", "rank=2,targets=("), 2, "missing"),
+    (("--lora", "rank=2,targets=w7"), 3, "no product with a trainable weight to adapt that matches: w7"),
+    (("--lora", "rank=2", "--loss", "none"), 2, "--lora is for training"),
+])
+def test_refusals(tmp_path, flags, code, message):
+    loss = () if "--loss" in flags else ("--loss", "cross_entropy")
+    refused = call("dtc", "compile", model(tmp_path / "model.onnx"), *loss, *flags, "-o", tmp_path / "m.dtc")
+    assert refused.code == code, refused.err
+    assert message in refused.error_line()
+    assert not (tmp_path / "m.dtc").exists()
+
+
+def test_no_adapters_to_save(tmp_path):
+    train(tmp_path)
+    refused = call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--steps", 1, "--save-weights",
+                   f"adapters={tmp_path}/a.safetensors")
+    assert refused.code == 2
+    assert "trains no adapters" in refused.error_line()
+    refused = call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--save-weights", "adapters=")
+    assert refused.code == 2
+    assert "adapters=FILE needs a file" in refused.error_line()
