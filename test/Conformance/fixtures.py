@@ -39,7 +39,11 @@ NODES = {
     "gridsample_reflection_padding": set(), "affine_grid_2d": {"size"}, "eyelike_with_dtype": set(),
     "cumprod_2d_axis_1": {"axis"}, "cumprod_1d_reverse_exclusive": {"axis"}, "upsample_nearest": {"scales"},
     "hannwindow": {"x"}, "dft": {"axis"}, "center_crop_pad_crop_and_pad": {"shape"},
-    "swiglu": set(), "logsoftmax_axis_1": set(),
+    "swiglu": set(), "logsoftmax_axis_1": set(), "edge_pad": {"pads"}, "reflect_pad": {"pads"}, "wrap_pad": {"pads"},
+    "einsum_batch_diagonal": set(), "nllloss_NCd1_weight_ii": set(), "sce_mean_weight_ii_log_prob": set(),
+    "sce_none_weights_log_prob": set(), "rotary_embedding_no_position_ids_interleaved": set(),
+    "gathernd_example_int32_batch_dim1": {"indices"}, "scan_sum": set(),
+    "melweightmatrix": {"num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz"},
 }
 
 

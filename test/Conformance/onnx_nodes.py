@@ -29,9 +29,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import arrays
-from reasons import reason_of
+from reasons import BY_ONNXRUNTIME, reason_of
 
-BF16 = 2.0 ** -7  # two roundings
+ROUNDINGS = {TensorProto.BFLOAT16: 2.0 ** -6, TensorProto.FLOAT16: 2.0 ** -9}  # four of these types
 SAMPLES, NOTHING = "/samples", "nothing"
 SMALL = 4096  # elements of an input that may be a constant
 
@@ -63,10 +63,16 @@ def is_array(value: object) -> bool:
     return isinstance(value, numpy.ndarray) and value.dtype in arrays.CODES
 
 
+def as_array(value: object) -> object:
+    """onnx gives some scalars and tensors of bfloat16 in forms of their own."""
+    if isinstance(value, TensorProto) and value.data_type != TensorProto.STRING:
+        return numpy_helper.to_array(value)
+    return numpy.asarray(value) if isinstance(value, numpy.generic) else value
+
+
 def inputs_of(case) -> dict:
-    """The test's inputs by name; onnx gives some scalars as such."""
-    values = [numpy.asarray(value) if isinstance(value, numpy.generic) else value for value in case.data_sets[0][0]]
-    return dict(zip((info.name for info in case.model.graph.input), values))
+    """The test's inputs by name."""
+    return dict(zip((info.name for info in case.model.graph.input), map(as_array, case.data_sets[0][0])))
 
 
 def variant(case, constants: set[str]) -> onnx.ModelProto:
@@ -142,12 +148,21 @@ class Runner:
         return done.returncode, message
 
 
+def wanted(case) -> list:
+    if case.name not in BY_ONNXRUNTIME:
+        return case.data_sets[0][1]
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(case.model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, inputs_of(case))
+
+
 def differences(case, got: dict[str, numpy.ndarray]) -> str:
     """How the outputs differ from the test's; empty where they don't."""
-    for info, want in zip(case.model.graph.output, case.data_sets[0][1]):
+    for info, want in zip(case.model.graph.output, wanted(case)):
         if info.name not in got:
             return f"lacks {info.name}"
-        have, want = got[info.name], numpy.asarray(want)
+        have, want = got[info.name], numpy.asarray(as_array(want))
         # Floats come in the precision that dtc computes in.
         same = have.dtype == want.dtype or {have.dtype.kind, want.dtype.kind} <= set("fV")
         if not same or have.shape != want.shape:
@@ -155,7 +170,7 @@ def differences(case, got: dict[str, numpy.ndarray]) -> str:
         if want.dtype.kind in "fV":
             have, want = have.astype(numpy.float64), want.astype(numpy.float64)
             largest = numpy.abs(want[numpy.isfinite(want)]).max(initial=0)  # sums of float32 are seldom exactly 0
-            rtol = max(case.rtol, BF16) if info.type.tensor_type.elem_type == TensorProto.BFLOAT16 else case.rtol
+            rtol = max(case.rtol, ROUNDINGS.get(info.type.tensor_type.elem_type, 0))
             close = numpy.allclose(have, want, rtol, case.atol + 1e-6 * largest, equal_nan=True)
         else:
             close = numpy.array_equal(have, want)

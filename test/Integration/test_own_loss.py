@@ -33,17 +33,23 @@ def write(path, node: str, labels: int = 7, rows: int = 4):
         output {{ {value("loss", 1)} }} }}""", path)
 
 
-def node(op: str, reduction: str, ignore: int | None) -> str:
+def node(op: str, reduction: str, ignore: int | None, shares: list[float] | None = None) -> str:
+    constant = f"""node {{ name: "shares" op_type: "Constant" output: "shares" attribute {{ name: "value" type: TENSOR
+                 t {{ data_type: 1 dims: 3 float_data: {shares} }} }} }}""" if shares else ""
+    given = 'input: "shares"' if shares else ""
     scores = "scores" if op == "SoftmaxCrossEntropyLoss" else "log"
     ignored = f'attribute {{ name: "ignore_index" i: {ignore} type: INT }}' if ignore is not None else ""
-    return f"""node {{ name: "loss" op_type: "{op}" input: "{scores}" input: "labels" output: "loss" {ignored}
+    return f"""{constant} node {{ name: "loss" op_type: "{op}" input: "{scores}" input: "labels" {given}
+                output: "loss" {ignored}
                 attribute {{ name: "reduction" s: "{reduction}" type: STRING }} }}"""
 
 
-def expected(x, labels, reduction: str, ignore: int | None) -> tuple[list[float], numpy.ndarray]:
+def expected(x, labels, reduction: str, ignore: int | None, shares=None) -> tuple[list[float], numpy.ndarray]:
     """Losses of plain gradient descent, and the weight after it."""
     weight, losses = WEIGHT.T.astype(float), []
     counted = labels != ignore if ignore is not None else numpy.full(labels.shape, True)
+    if shares:
+        counted = counted * numpy.array(shares)[numpy.where(counted, labels, 0)]
     hot = numpy.eye(CLASSES)[numpy.where(counted, labels, 0)].transpose(0, 2, 1)
     scale = 1 / counted.sum() if reduction == "mean" else 1
     for _ in range(STEPS):
@@ -56,20 +62,22 @@ def expected(x, labels, reduction: str, ignore: int | None) -> tuple[list[float]
 
 @pytest.mark.parametrize("devices,plan", [(1, "auto"), (2, "dp=2")])
 @pytest.mark.parametrize("op", ["SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"])
-@pytest.mark.parametrize("reduction,ignore", [("mean", -100), ("sum", 1), ("mean", None)])
-def test_losses_of_classes(tmp_path, op, reduction, ignore, devices, plan):
+@pytest.mark.parametrize("reduction,ignore,shares", [
+    ("mean", -100, None), ("sum", 1, None), ("mean", None, None), ("mean", 1, [0.5, 2.0, 1.25])])
+def test_losses_of_classes(tmp_path, op, reduction, ignore, shares, devices, plan):
     random = numpy.random.default_rng(0)
     x, labels = random.standard_normal((4, 2, 5)).astype(numpy.float32), random.integers(0, 3, (4, 5))
     if ignore is not None:
         labels[0, :3] = labels[2] = ignore
-    model, data = write(tmp_path / "m.onnx", node(op, reduction, ignore)), tmp_path / "data.safetensors"
+    model = write(tmp_path / "m.onnx", node(op, reduction, ignore, shares))
+    data = tmp_path / "data.safetensors"
     save_file({"x": x, "labels": labels}, data)
     check_call("dtc", "compile", model, "--devices", devices, "--plan", plan, "--loss", "output:loss",
                "--optimizer", "sgd", "--lr", RATE, "--weight-decay", 0, "-o", tmp_path / "m.dtc",
                "--global-batch", 4)
     check_call("dtc-run", tmp_path / "m.dtc", "--data", data, "--steps", STEPS, "--no-shuffle", "--log",
                tmp_path / "log.jsonl", "--save-weights", tmp_path / "w.safetensors")
-    losses, weight = expected(x, labels, reduction, ignore)
+    losses, weight = expected(x, labels, reduction, ignore, shares)
     log = [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert numpy.allclose(log, losses, rtol=1e-6)
     assert numpy.allclose(load_file(tmp_path / "w.safetensors")["w"], weight, rtol=1e-6, atol=1e-7)
@@ -87,8 +95,7 @@ def test_a_label_that_is_no_class_is_no_loss(tmp_path, op):
 
 
 @pytest.mark.parametrize("change,words", [
-    (('input: "labels" output', 'input: "labels" input: "w" output'), "weights of classes"),
-    (('output: "loss"', 'output: "loss" output: "more"'), "one result"),
+    (('input: "labels"', 'input: "labels" input: "w"'), "a weight for each class"),
     (('s: "mean"', 's: "middle"'), "middle"),
     (('input: "scores" input: "labels"', 'input: "labels" input: "scores"'), "targets [n, ...]"),
 ])

@@ -1,5 +1,7 @@
 #include "dtc/Import/Build/Contraction.h"
 
+#include "dtc/Import/Build/Indices.h"
+
 #include <map>
 
 using namespace mlir;
@@ -50,7 +52,7 @@ public:
         return false;
     }
     if (StringRef(packed).contains("->"))
-      return term(output, ellipsis, result);
+      return term(output, ellipsis, result) && !repeats(result);
     return implicitResult(inputs);
   }
 
@@ -61,11 +63,13 @@ private:
   static constexpr int64_t kLetters = 256;
   static constexpr size_t kMostOperands = 64;
 
+  static bool repeats(const Shape &indices) {
+    return llvm::any_of(indices, [&](int64_t index) { return llvm::count(indices, index) > 1; });
+  }
+
   bool term(StringRef text, int64_t dots, Shape &into) {
     for (size_t i = 0; i < text.size(); ++i) {
       if (llvm::isAlpha(text[i])) {
-        if (llvm::is_contained(into, int64_t(text[i])))
-          return false; // a diagonal
         into.push_back(text[i]);
       } else if (text.substr(i).starts_with("...")) {
         for (int64_t k = ellipsis - dots; k < ellipsis; ++k)
@@ -105,6 +109,37 @@ static Value sumOut(Emitter &emit, Value value, Shape &indices, ArrayRef<int64_t
   return reduce(emit, graph::ReduceKind::Sum, value, dims);
 }
 
+/// Of each index that stands twice, the elements where both are equal.
+static FailureOr<Value> diagonals(Conversion &node, Value value, Shape &indices) {
+  for (size_t i = 0; i < indices.size(); ++i) {
+    for (size_t j = i + 1; j < indices.size();) {
+      if (indices[j] != indices[i]) {
+        ++j;
+        continue;
+      }
+      Shape perm;
+      for (size_t d = 0; d < indices.size(); ++d)
+        if (d != j)
+          perm.push_back(d);
+      perm.insert(perm.begin() + i + 1, j);
+      value = transpose(node.emit, value, perm);
+      Shape merged(tensorType(value).getShape());
+      const int64_t size = merged[i];
+      if (!fitsConstant(node.emit.getI64Type(), {size}))
+        return LogicalResult(node.error() << "takes too large a diagonal: " << size);
+      std::vector<int64_t> equal(size);
+      for (int64_t k = 0; k < size; ++k)
+        equal[k] = k * (size + 1);
+      merged[i] *= size;
+      merged.erase(merged.begin() + i + 1);
+      Host at = HostTensor::ofInts(node.emit.getI64Type(), {size}, std::move(equal));
+      value = gatherAtConstants(node.emit, reshape(node.emit, value, merged), *at, i);
+      indices.erase(indices.begin() + j);
+    }
+  }
+  return value;
+}
+
 /// Numbers indices from 0 without gaps, as dtc.contract wants them.
 static Shape renumber(ArrayRef<int64_t> indices, Shape &seen) {
   Shape numbers;
@@ -142,10 +177,17 @@ FailureOr<Tensor> einsum(Conversion &node, StringRef text, ArrayRef<Tensor> oper
     return LogicalResult(node.error() << "has an unsupported equation: " << text);
   if (failed(checkSizes(node, operands, text, equation)))
     return failure();
-  Value value = node.value(operands[0]);
+  SmallVector<Value> values;
+  for (auto [operand, indices] : llvm::zip_equal(operands, equation.operands)) {
+    auto each = diagonals(node, node.value(operand), indices);
+    if (failed(each))
+      return failure();
+    values.push_back(*each);
+  }
+  Value value = values[0];
   Shape indices = equation.operands[0];
   for (int i = 1; i < int(operands.size()); ++i) {
-    Value other = node.value(operands[i]);
+    Value other = values[i];
     Shape otherIndices = equation.operands[i], later = equation.result;
     for (int k = i + 1; k < int(operands.size()); ++k)
       later.append(equation.operands[k]);

@@ -29,8 +29,8 @@ static FailureOr<LossInputs> readInputs(Conversion &node, const Tensor &of, cons
   return loss;
 }
 
-/// Of the losses by row what is asked for; `counted` are the rows that aren't ignored.
-static Value reduced(Emitter &emit, Value rows, Value counted, Type element,
+/// Of the losses by row what is asked for; `shares` is how much each row counts.
+static Value reduced(Emitter &emit, Value rows, Value shares, Type element,
                      LossReduction reduction) {
   Shape all;
   for (int64_t i = 0; i < tensorType(rows).getRank(); ++i)
@@ -39,7 +39,7 @@ static Value reduced(Emitter &emit, Value rows, Value counted, Type element,
     return castTo(emit, rows, element);
   Value result = reduce(emit, graph::ReduceKind::Sum, rows, all);
   if (reduction == LossReduction::Mean) {
-    Value count = reduce(emit, graph::ReduceKind::Sum, castTo(emit, counted, elementOf(rows)), all);
+    Value count = reduce(emit, graph::ReduceKind::Sum, shares, all);
     result = arith::DivFOp::create(emit, result, count);
   }
   return castTo(emit, result, element);
@@ -52,6 +52,38 @@ static Value isCounted(Emitter &emit, Value target, int64_t ignore) {
   return arith::CmpIOp::create(emit, arith::CmpIPredicate::ne, target, ignored);
 }
 
+/// Where a target is a class.
+static Value isClassOf(Emitter &emit, const LossInputs &loss) {
+  const auto classes = static_cast<uint64_t>(tensorType(loss.scores).getShape().back());
+  auto bound = arith::ConstantOp::create(
+      emit, DenseElementsAttr::get(tensorType(loss.target), APInt(64, classes)));
+  return arith::CmpIOp::create(emit, arith::CmpIPredicate::ult, loss.target, bound);
+}
+
+/// The targets, with 0 where they are no class.
+static Value safeTarget(Emitter &emit, const LossInputs &loss) {
+  return arith::SelectOp::create(emit, isClassOf(emit, loss), loss.target,
+                                 splatLike(emit, loss.target, 0));
+}
+
+/// The losses by row, multiplied by their classes' weights, and reduced.
+static FailureOr<Tensor> weighted(Conversion &node, Value rows, const LossInputs &loss,
+                                  const ClassLoss &asked, Type element) {
+  Emitter &emit = node.emit;
+  Value counted = isCounted(emit, loss.target, asked.ignore);
+  Value shares = castTo(emit, counted, elementOf(rows));
+  if (asked.weights) {
+    if (asked.weights->shape() != Shape{tensorType(loss.scores).getShape().back()} ||
+        !isa<FloatType>(asked.weights->element()))
+      return LogicalResult(node.error() << "takes a weight for each class");
+    Value weights = castTo(emit, node.value(*asked.weights), elementOf(rows));
+    Value each = gather(emit, weights, safeTarget(emit, loss), 0);
+    rows = arith::MulFOp::create(emit, rows, each);
+    shares = arith::SelectOp::create(emit, counted, each, splatLike(emit, each, 0));
+  }
+  return Tensor(reduced(emit, rows, shares, element, asked.reduction));
+}
+
 FailureOr<Tensor> crossEntropy(Conversion &node, const Tensor &scores, const Tensor &target,
                                const ClassLoss &asked) {
   FailureOr<LossInputs> loss = readInputs(node, scores, target);
@@ -62,8 +94,7 @@ FailureOr<Tensor> crossEntropy(Conversion &node, const Tensor &scores, const Ten
   RankedTensorType rows = tensorType(loss->target).clone(statistic);
   auto made =
       graph::CrossEntropyOp::create(emit, rows, rows, loss->scores, loss->target, asked.ignore);
-  Value counted = isCounted(emit, loss->target, asked.ignore);
-  return Tensor(reduced(emit, made.getLoss(), counted, scores.element(), asked.reduction));
+  return weighted(node, made.getLoss(), *loss, asked, scores.element());
 }
 
 // A target that is no class gives NaN, as in the cross entropy.
@@ -75,19 +106,14 @@ FailureOr<Tensor> logLikelihood(Conversion &node, const Tensor &scores, const Te
   Emitter &emit = node.emit;
   Shape rows = Shape(tensorType(loss->target).getShape()), single = rows;
   single.push_back(1);
-  auto classes = arith::ConstantOp::create(
-      emit, DenseElementsAttr::get(tensorType(loss->target),
-                                   APInt(64, tensorType(loss->scores).getShape().back())));
-  Value isClass = arith::CmpIOp::create(emit, arith::CmpIPredicate::ult, loss->target, classes);
-  Value counted = isCounted(emit, loss->target, asked.ignore);
-  Value index =
-      arith::SelectOp::create(emit, isClass, loss->target, splatLike(emit, loss->target, 0));
-  Value picked = pickEach(emit, loss->scores, reshape(emit, index, single));
+  Value isClass = isClassOf(emit, *loss), counted = isCounted(emit, loss->target, asked.ignore);
+  Value index = reshape(emit, safeTarget(emit, *loss), single);
+  Value picked = pickEach(emit, loss->scores, index);
   Value negated = arith::NegFOp::create(emit, reshape(emit, picked, rows));
   Value none = splatLike(emit, negated, std::numeric_limits<double>::quiet_NaN());
   Value each = arith::SelectOp::create(emit, isClass, negated, none);
   each = arith::SelectOp::create(emit, counted, each, splatLike(emit, each, 0));
-  return Tensor(reduced(emit, each, counted, scores.element(), asked.reduction));
+  return weighted(node, each, *loss, asked, scores.element());
 }
 
 } // namespace dtc::import

@@ -67,20 +67,39 @@ static Value rotation(NodeConverter &node, int cache, ArrayRef<int64_t> half) {
   return broadcastAlong(emit, table, half, {0, 1, 3});
 }
 
+/// The elements at even (0) or odd (1) places of the last of four dimensions.
+static Value everySecond(Emitter &emit, Value value, int64_t first) {
+  const int64_t size = tensorType(value).getDimSize(3);
+  return sliceDim(emit, value, 3, first, size / 2, 2);
+}
+
+/// Both halves, their elements in turn.
+static Value interleave(Emitter &emit, Value first, Value second) {
+  Shape shape(tensorType(first).getShape()), single = shape;
+  single.push_back(1);
+  Shape pair = single;
+  pair.back() = 2;
+  shape.back() *= 2;
+  SmallVector<Value> parts = {reshape(emit, first, single), reshape(emit, second, single)};
+  auto type = tensorType(first).clone(pair);
+  return reshape(emit, graph::ConcatOp::create(emit, type, parts, 4), shape);
+}
+
 static LogicalResult convertRotaryEmbedding(NodeConverter &node) {
   Emitter &emit = node.emit;
   Value x = byPosition(node, 0, node.attrInt("num_heads", 0));
   if (!x || (node.has(3) && (node.input(1).rank() != 2 || node.input(2).rank() != 2)))
     return node.error() << "operands of unexpected ranks";
-  if (node.attrInt("interleaved", 0))
-    return node.error() << "is supported with halves, not interleaved";
+  const bool interleaved = node.attrInt("interleaved", 0);
   const Shape shape(tensorType(x).getShape());
   int64_t rotated = node.attrInt("rotary_embedding_dim", 0);
   rotated = rotated == 0 ? shape[3] : rotated;
   if (rotated % 2 != 0 || rotated < 0 || rotated > shape[3])
     return node.error() << "has a bad rotary_embedding_dim: " << rotated;
-  Value first = sliceDim(emit, x, 3, 0, rotated / 2);
-  Value second = sliceDim(emit, x, 3, rotated / 2, rotated / 2);
+  Value turned = sliceDim(emit, x, 3, 0, rotated);
+  Value first = interleaved ? everySecond(emit, turned, 0) : sliceDim(emit, x, 3, 0, rotated / 2);
+  Value second =
+      interleaved ? everySecond(emit, turned, 1) : sliceDim(emit, x, 3, rotated / 2, rotated / 2);
   auto half = graph::shapeOf(first);
   Value cos = rotation(node, 1, half), sin = rotation(node, 2, half);
   if (!cos || !sin)
@@ -89,6 +108,8 @@ static LogicalResult convertRotaryEmbedding(NodeConverter &node) {
   SmallVector<Value> parts = {
       arith::SubFOp::create(emit, mul(cos, first), mul(sin, second)),
       arith::AddFOp::create(emit, mul(sin, first), mul(cos, second))};
+  if (interleaved)
+    parts = {interleave(emit, parts[0], parts[1])};
   if (rotated < shape[3])
     parts.push_back(sliceDim(emit, x, 3, rotated, shape[3] - rotated));
   Value result = graph::ConcatOp::create(emit, x.getType(), parts, 3);

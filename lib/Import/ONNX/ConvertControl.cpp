@@ -151,15 +151,16 @@ struct Scanned {
 };
 } // namespace
 
-static FailureOr<std::vector<Scanned>> scannedInputs(NodeConverter &node, int64_t first) {
-  const auto axes = node.attrInts("scan_input_axes"), ends = node.attrInts("scan_input_directions");
+static FailureOr<std::vector<Scanned>> scannedInputs(NodeConverter &node,
+                                                     ArrayRef<Tensor> tensors) {
+  const auto axes = node.attrInts("scan_input_axes"),
+             ends = node.attrInts(node.opset < 9 ? "directions" : "scan_input_directions");
   std::vector<Scanned> scanned;
-  for (int64_t i = first; i < node.numInputs(); ++i) {
-    const Tensor &tensor = node.input(i);
-    auto axis = node.axis(numberOf(axes, i - first), tensor.rank());
+  for (auto [i, tensor] : llvm::enumerate(tensors)) {
+    auto axis = node.axis(numberOf(axes, i), tensor.rank());
     if (failed(axis))
       return failure();
-    scanned.push_back({tensor, *axis, numberOf(ends, i - first) != 0});
+    scanned.push_back({tensor, *axis, numberOf(ends, i) != 0});
     if (tensor.shape()[*axis] != scanned[0].tensor.shape()[scanned[0].axis])
       return LogicalResult(node.error() << "goes along inputs of different lengths");
   }
@@ -175,31 +176,26 @@ static Tensor elementAt(NodeConverter &node, const Scanned &scanned, int64_t rou
   return reshapeTensor(node, part, shape);
 }
 
-static LogicalResult convertScan(NodeConverter &node) {
-  const auto *body = graphOf(node, "body");
-  if (!body)
-    return failure();
-  if (node.opset < 9)
-    return node.error() << "is supported from opset 9 on";
+/// What a Scan gives for `inputs`: its states, then the tensors that it goes along.
+static FailureOr<std::vector<Tensor>> scan(NodeConverter &node, const onnx::GraphProto &body,
+                                           ArrayRef<Tensor> inputs) {
   const int64_t numScanned = node.attrInt("num_scan_inputs", 0);
-  const int64_t numCarried = node.numInputs() - numScanned;
-  if (numScanned < 1 || numCarried < 0 || body->output_size() < numCarried)
-    return node.error() << "has a bad number of scanned inputs: " << numScanned;
-  auto scanned = scannedInputs(node, numCarried);
+  const int64_t numCarried = int64_t(inputs.size()) - numScanned;
+  if (numScanned < 1 || numCarried < 0 || body.output_size() < numCarried)
+    return LogicalResult(node.error() << "has a bad number of scanned inputs: " << numScanned);
+  auto scanned = scannedInputs(node, inputs.drop_front(numCarried));
   if (failed(scanned))
     return failure();
-  std::vector<Tensor> carried;
-  for (int64_t i = 0; i < numCarried; ++i)
-    carried.push_back(node.input(i));
-  std::vector<std::vector<Tensor>> given(body->output_size() - numCarried);
+  std::vector<Tensor> carried = inputs.take_front(numCarried).vec();
+  std::vector<std::vector<Tensor>> given(body.output_size() - numCarried);
   const int64_t length = scanned->front().tensor.shape()[scanned->front().axis];
   for (int64_t round = 0; round < length; ++round) {
     if (failed(node.chargeNodes(1 + 2 * numScanned)))
       return failure();
-    std::vector<Tensor> inputs = carried;
+    std::vector<Tensor> taken = carried;
     for (const Scanned &each : *scanned)
-      inputs.push_back(elementAt(node, each, round));
-    auto outputs = convertGraph(node, *body, inputs);
+      taken.push_back(elementAt(node, each, round));
+    auto outputs = convertGraph(node, body, taken);
     if (failed(outputs))
       return failure();
     for (size_t i = 0; i < outputs->size(); ++i)
@@ -216,7 +212,54 @@ static LogicalResult convertScan(NodeConverter &node) {
       return failure();
     carried.push_back(*joined);
   }
-  return defineAll(node, carried);
+  return carried;
+}
+
+/// Scan of opset 8 goes along each sample by itself: all its tensors begin with the batch.
+static FailureOr<std::vector<Tensor>> scanSamples(NodeConverter &node,
+                                                  const onnx::GraphProto &body) {
+  if (node.has(0))
+    return LogicalResult(node.error() << "of opset 8 is supported without lengths only");
+  std::vector<std::vector<Tensor>> samples;
+  for (int64_t sample = 0, batch = 1; sample < batch; ++sample) {
+    std::vector<Tensor> inputs;
+    for (int i = 1; i < node.numInputs(); ++i) {
+      const Tensor &whole = node.input(i);
+      if (whole.rank() < 1 || (i > 1 && whole.shape()[0] != batch))
+        return LogicalResult(node.error() << "needs a batch as the first dimension");
+      batch = whole.shape()[0];
+      inputs.push_back(elementAt(node, {whole, 0, false}, sample));
+    }
+    auto outputs = scan(node, body, inputs);
+    if (failed(outputs))
+      return failure();
+    samples.resize(outputs->size());
+    for (auto [all, output] : llvm::zip_equal(samples, *outputs))
+      all.push_back(output);
+  }
+  std::vector<Tensor> outputs;
+  for (auto &all : samples) {
+    auto joined = stack(node, all, 0, false);
+    if (failed(joined))
+      return failure();
+    outputs.push_back(*joined);
+  }
+  return outputs;
+}
+
+static LogicalResult convertScan(NodeConverter &node) {
+  const auto *body = graphOf(node, "body");
+  if (!body)
+    return failure();
+  if (node.opset < 9) {
+    auto outputs = scanSamples(node, *body);
+    return failed(outputs) ? failure() : defineAll(node, *outputs);
+  }
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < node.numInputs(); ++i)
+    inputs.push_back(node.input(i));
+  auto outputs = scan(node, *body, inputs);
+  return failed(outputs) ? failure() : defineAll(node, *outputs);
 }
 
 void addControlConverters(ConverterTable &table) {

@@ -36,17 +36,30 @@ static SmallVector<Tensor> indexComponents(NodeConverter &node, const Tensor &in
   return parts;
 }
 
+/// The position of each index in dimension `dim` of the indices.
+static Tensor ownPosition(NodeConverter &node, ArrayRef<int64_t> shape, int64_t dim) {
+  std::vector<int64_t> at;
+  forEachIndex(shape, [&](ArrayRef<int64_t> index) { at.push_back(index[dim]); });
+  return Tensor(HostTensor::ofInts(node.emit.getI64Type(), Shape(shape), std::move(at)));
+}
+
 static LogicalResult convertGatherND(NodeConverter &node) {
   const Tensor &data = node.input(0), &indices = node.input(1);
-  if (node.attrInt("batch_dims", 0) != 0)
-    return node.error() << "is supported with batch_dims 0 only";
-  if (indices.rank() < 1 || indices.shape().back() > data.rank() ||
+  const int64_t batched = node.attrInt("batch_dims", 0);
+  if (batched < 0 || indices.rank() <= batched || indices.shape().back() > data.rank() - batched ||
       !isa<IntegerType>(indices.element()))
     return node.error() << "has bad indices";
+  if (batched > 0 && (!indices.host || !fitsConstant(indices.element(), indices.shape())))
+    return node.error() << "with batch_dims needs indices known while compiling";
   const Shape shape = indices.shape(), lead(ArrayRef(shape).drop_back());
   SmallVector<Tensor> parts = indexComponents(node, indices);
   if (parts.empty())
     return node.error() << "needs indices known while compiling";
+  for (int64_t dim = batched - 1; dim >= 0; --dim) {
+    if (shape[dim] != data.shape()[dim])
+      return node.error() << "has indices for another batch: " << shape[dim];
+    parts.insert(parts.begin(), ownPosition(node, lead, dim));
+  }
   return node.define(gatherAt(node, data, std::move(parts), lead));
 }
 

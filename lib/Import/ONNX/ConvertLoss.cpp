@@ -1,6 +1,7 @@
 // Losses that a model computes itself: trained with --loss output:NAME.
 #include "GraphBuilder.h"
 #include "dtc/Import/Build/Loss.h"
+#include "dtc/Import/Build/Reduction.h"
 
 using namespace mlir;
 
@@ -8,11 +9,9 @@ namespace dtc::import {
 
 /// The loss that a node computes, but for what it is of.
 static FailureOr<ClassLoss> readLoss(NodeConverter &node) {
-  if (node.has(2))
-    return LogicalResult(node.error() << "is supported without weights of classes only");
-  if (node.hasOutput(1))
-    return LogicalResult(node.error() << "is supported with one result only");
   ClassLoss loss;
+  if (node.has(2))
+    loss.weights = node.input(2);
   if (node.attribute("ignore_index"))
     loss.ignore = node.attrInt("ignore_index", 0);
   const std::string reduction = node.attrString("reduction", "mean");
@@ -26,8 +25,11 @@ static FailureOr<ClassLoss> readLoss(NodeConverter &node) {
 
 static LogicalResult convertCrossEntropy(NodeConverter &node) {
   auto loss = readLoss(node);
-  return failed(loss) ? failure()
-                      : node.define(crossEntropy(node, node.input(0), node.input(1), *loss));
+  if (failed(loss) || failed(node.define(crossEntropy(node, node.input(0), node.input(1), *loss))))
+    return failure();
+  if (!node.hasOutput(1))
+    return success();
+  return node.define(1, Tensor(logSoftmax(node.emit, node.value(0), 1)));
 }
 
 static LogicalResult convertLogLikelihood(NodeConverter &node) {

@@ -36,6 +36,52 @@ static LogicalResult convertWindow(NodeConverter &node) {
   return node.define(Tensor(Host(window)));
 }
 
+/// The bins of a spectrum between which mel bands lie: one more at each end than there are bands.
+static std::vector<int64_t> melEdges(int64_t bands, int64_t length, int64_t rate, double low,
+                                     double high) {
+  auto toMel = [](double frequency) { return 2595 * std::log10(1 + frequency / 700); };
+  const double step = (toMel(high) - toMel(low)) / double(bands + 2);
+  std::vector<int64_t> edges;
+  for (int64_t i = 0; i < bands + 2; ++i) {
+    const double frequency = 700 * (std::pow(10, (toMel(low) + double(i) * step) / 2595) - 1);
+    edges.push_back(int64_t(std::floor((double(length) + 1) * frequency / double(rate))));
+  }
+  return edges;
+}
+
+/// Bands that rise from one edge to the next one and fall to the one after it.
+static LogicalResult convertMelWeights(NodeConverter &node) {
+  auto bands = node.scalarInt(0, "num_mel_bins"), length = node.scalarInt(1, "dft_length"),
+       rate = node.scalarInt(2, "sample_rate");
+  auto low = node.scalarFloat(3, "lower_edge_hertz"),
+       high = node.scalarFloat(4, "upper_edge_hertz");
+  if (failed(bands) || failed(length) || failed(rate) || failed(low) || failed(high))
+    return failure();
+  Type element = elementType(node.emit.getContext(),
+                             node.attrInt("output_datatype", onnx::TensorProto::FLOAT));
+  if (!isa_and_present<FloatType>(element) || *bands < 1 || *length < 1 || *rate < 1 ||
+      !(*low >= 0 && *high > *low && *high <= double(*rate)) ||
+      !fitsConstant(element, {*length / 2 + 1, *bands}))
+    return node.error() << "has bad sizes, frequencies or a bad type";
+  const int64_t bins = *length / 2 + 1;
+  const std::vector<int64_t> edges = melEdges(*bands, *length, *rate, *low, *high);
+  if (edges.back() > bins)
+    return node.error() << "has frequencies above half the sample rate";
+  auto weights = std::make_shared<HostTensor>(element, Shape{bins, *bands}, Shape{bins, *bands});
+  if (failed(node.chargeFolded(Tensor(Host(weights)))))
+    return failure();
+  for (int64_t band = 0; band < *bands; ++band) {
+    const int64_t begin = edges[band], middle = edges[band + 1], end = edges[band + 2];
+    for (int64_t bin = begin; bin < std::max(end, middle + 1) && bin < bins; ++bin) {
+      const double rising = middle > begin ? double(bin - begin) / double(middle - begin) : 1,
+                   falling = end > middle ? double(end - bin) / double(end - middle) : 1;
+      weights->floats[bin * *bands + band] = roundTo(element, std::min(rising, falling));
+    }
+  }
+  weights->compress();
+  return node.define(Tensor(Host(weights)));
+}
+
 namespace {
 /// A transform of `length` numbers that have one part (real) or two, to `bins` of them.
 struct Transform {
@@ -171,6 +217,7 @@ static LogicalResult convertStft(NodeConverter &node) {
 void addSignalConverters(ConverterTable &table) {
   for (const char *op : {"HannWindow", "HammingWindow", "BlackmanWindow"})
     table[op] = convertWindow;
+  table["MelWeightMatrix"] = convertMelWeights;
   table["DFT"] = convertDft;
   table["STFT"] = convertStft;
 }

@@ -8,7 +8,7 @@ namespace dtc::import {
 /// NumPy's matmul: leading dimensions broadcast.
 llvm::FailureOr<Tensor> matmulTensors(Conversion &node, const Tensor &left, const Tensor &right);
 
-/// NumPy's einsum, without diagonals: "bsk,bske->bse", "...ij,jk".
+/// NumPy's einsum: "bsk,bske->bse", "...ij,jk", "ii->i".
 llvm::FailureOr<Tensor> einsum(Conversion &node, llvm::StringRef text,
                                llvm::ArrayRef<Tensor> operands);
 

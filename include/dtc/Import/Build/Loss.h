@@ -4,6 +4,7 @@
 #include "dtc/Import/Build/Conversion.h"
 
 #include <limits>
+#include <optional>
 
 namespace dtc::import {
 
@@ -13,6 +14,8 @@ struct ClassLoss {
   LossReduction reduction = LossReduction::Mean;
   /// The target that isn't counted; no class where nothing is ignored.
   int64_t ignore = std::numeric_limits<int64_t>::min();
+  /// [classes]: how much a row of each class counts.
+  std::optional<Tensor> weights;
 };
 
 /// Of scores [n, classes, ...] and targets [n, ...].
