@@ -15,7 +15,7 @@ using namespace dtc;
 namespace {
 
 std::string kind;
-plan::Cluster cluster = *plan::builtinCluster("dgx-h100");
+plan::Cluster cluster = *plan::loadCluster("dgx-h100");
 std::optional<plan::Problem> problem; ///< of the model that plans are read for
 
 } // namespace
