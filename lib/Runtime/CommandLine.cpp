@@ -89,6 +89,8 @@ void addOptions(CLI::App &app, RunOptions &options) {
            options.saveWeights = adapters ? text.substr(kAdapters.size()) : text;
            if (adapters && options.saveWeights.empty())
              throw CLI::ValidationError("--save-weights", "adapters=FILE needs a file");
+           if (text.starts_with("merged="))
+             throw CLI::ValidationError("--save-weights", "adapters can't be merged into weights");
          },
          "write the trained weights; adapters=FILE: those that --lora made alone")
       ->type_name("FILE.safetensors");

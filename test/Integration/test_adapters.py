@@ -88,6 +88,7 @@ def test_no_adapters_to_save(tmp_path):
                    f"adapters={tmp_path}/a.safetensors")
     assert refused.code == 2
     assert "trains no adapters" in refused.error_line()
-    refused = call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--save-weights", "adapters=")
-    assert refused.code == 2
-    assert "adapters=FILE needs a file" in refused.error_line()
+    for value, message in (("adapters=", "adapters=FILE needs a file"), ("merged=x", "adapters can't be merged")):
+        refused = call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--save-weights", value)
+        assert refused.code == 2
+        assert message in refused.error_line()
