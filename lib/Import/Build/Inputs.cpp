@@ -95,8 +95,6 @@ FailureOr<RankedTensorType> Binder::typeOf(const FileInput &input, const InputSh
       return failure();
     shape.push_back(*size);
   }
-  if (llvm::is_contained(shape, 0))
-    return refuse() << "no elements";
   if (const std::string wrong = describeBadShape(shape); !wrong.empty())
     return LogicalResult(emitError(file) << "the input " << input.name << " " << wrong);
   return RankedTensorType::get(shape, input.element);
