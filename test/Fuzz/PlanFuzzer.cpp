@@ -15,7 +15,7 @@ using namespace dtc;
 namespace {
 
 std::string kind;
-plan::Cluster cluster = *plan::loadCluster("dgx-h100");
+std::optional<plan::Cluster> cluster; ///< that plans are checked for
 std::optional<plan::Problem> problem; ///< of the model that plans are read for
 
 } // namespace
@@ -30,6 +30,7 @@ extern "C" int LLVMFuzzerInitialize(int *argc, char ***argv) {
     std::exit(2);
   }
   problem.emplace(std::move(*read));
+  cluster = *plan::loadCluster("dgx-h100");
   return 0;
 }
 
@@ -42,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   } else {
     (void)plan::degreesFromYaml(text, "input");
     if (auto read = plan::planFromYaml(text, "input", *problem))
-      (void)plan::verify(*problem, *read, cluster);
+      (void)plan::verify(*problem, *read, *cluster);
   }
   return 0;
 }

@@ -64,7 +64,7 @@ def fuzz(build: pathlib.Path, kind: str, place: pathlib.Path, inputs: int, seed:
                                env=os.environ | {"ASAN_OPTIONS": "detect_container_overflow=0:allocator_may_return_null=1",
                                                  "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"})
         executed = re.search(r"stat::number_of_executed_units: *(\d+)", ended.stderr)
-        done += int(executed.group(1)) if executed else inputs
+        done += int(executed.group(1)) if executed else 0
         if ended.returncode:
             found += 1
             print(ended.stderr[-4000:], flush=True)

@@ -60,3 +60,30 @@ def test_positions(tmp_path, devices):
             "joined": numpy.concatenate([new, x[:, 2:]], 1), "spread": spread, "all": x}
     for name, value in want.items():
         assert numpy.array_equal(got[name], value), name
+
+
+LIKE_NOTHING = """
+ir_version: 10 opset_import { version: 21 }
+graph { name: "g"
+  node { op_type: "CastLike" input: "x" input: "like" output: "y" }
+  initializer { dims: 0 data_type: 6 name: "like" }
+  input { name: "x" type { tensor_type { elem_type: 1 shape { dim { dim_value: 2 } dim { dim_value: 3 } } } } }
+  output { name: "y" type { tensor_type { elem_type: 6 shape { dim { dim_value: 2 } dim { dim_value: 3 } } } } }
+}
+"""
+
+
+def test_a_tensor_without_elements_is_no_parameter(tmp_path):
+    """It tells a type alone."""
+    model = encode_model(LIKE_NOTHING, tmp_path / "m.onnx")
+    save_file({"x": numpy.array([[1.5, -1.5, 2], [0, 3, -0.5]], numpy.float32)}, tmp_path / "data.safetensors")
+    check_call("dtc", "compile", model, "--devices", 1, "--loss", "none", "-o", tmp_path / "m.dtc")
+    check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--no-shuffle",
+               "--outputs", tmp_path / "outputs.safetensors")
+    assert load_file(tmp_path / "outputs.safetensors")["y"].tolist() == [[1, -1, 2], [0, 3, 0]]
+
+
+def test_a_parameter_without_elements_is_left_out(tmp_path):
+    model = encode_model(LIKE_NOTHING.replace("data_type: 6 name", "data_type: 1 name").replace("elem_type: 6", "elem_type: 1"),
+                         tmp_path / "m.onnx")
+    check_call("dtc", "compile", model, "--devices", 1, "--loss", "none", "-o", tmp_path / "m.dtc")

@@ -96,7 +96,8 @@ static int64_t loadInt(Type element, const std::byte *data, int64_t i) {
 
 Host HostTensor::ofWeight(Type element, const Weight &weight) {
   Shape shape(weight.shape.begin(), weight.shape.end());
-  if (!weight.data || product(shape) > byteLimit(element))
+  const bool hasData = weight.data || product(shape) == 0;
+  if (!hasData || product(shape) > byteLimit(element))
     return {};
   auto tensor = std::make_shared<HostTensor>(element, shape, shape);
   const int64_t count = product(shape);

@@ -62,7 +62,8 @@ public:
     tensor.kindRecorded = isWeightKind(kind);
     const bool setting = tensor.weight.shape.empty() || onlySetsSizes(tensor.name);
     const bool small = tensor.weight.size <= uint64_t(kConstantLimit);
-    if (tensor.weight.data && ((!isFloat && small) || (setting && kind != "PARAMETER")))
+    const bool empty = llvm::is_contained(tensor.weight.shape, 0);
+    if (empty || (tensor.weight.data && ((!isFloat && small) || (setting && kind != "PARAMETER"))))
       tensor.kind = TensorKind::Constant;
     else if (kind == "BUFFER" || !isFloat)
       tensor.kind = TensorKind::Buffer;
