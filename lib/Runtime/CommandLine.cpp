@@ -40,6 +40,12 @@ std::string unknownFlag(const CLI::App &app, const std::string &argument) {
   return "unknown flag (the nearest known one is " + nearest + "): " + flag;
 }
 
+void addCount(CLI::App &app, const char *flag, std::optional<int64_t> &count, const char *about) {
+  app.add_option(flag, count, about)
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+      ->type_name("N");
+}
+
 void addOptions(CLI::App &app, RunOptions &options) {
   app.add_option("artifact", options.artifact, "artifact written by dtc compile")
       ->type_name("OUT.dtc");
@@ -51,15 +57,11 @@ void addOptions(CLI::App &app, RunOptions &options) {
                  "log the mean loss on these samples as eval_loss: at the end, and as "
                  "--eval-every says")
       ->type_name("FILE");
-  app.add_option("--eval-every", options.evalEvery, "evaluate every N steps")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
-      ->type_name("N");
+  addCount(app, "--eval-every", options.evalEvery, "evaluate every N steps");
   app.add_option("--outputs", options.outputs,
                  "write the outputs of a model compiled with --loss none")
       ->type_name("FILE.safetensors");
-  app.add_option("--steps", options.steps, "number of steps (default: one epoch)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
-      ->type_name("N");
+  addCount(app, "--steps", options.steps, "number of steps (default: one epoch)");
   app.add_flag_callback(
       "--no-shuffle", [&options] { options.shuffle = false; }, "take the samples in order");
   app.add_option("--seed", options.seed,
@@ -71,13 +73,9 @@ void addOptions(CLI::App &app, RunOptions &options) {
                  "save checkpoints in this folder: at the end, on SIGTERM or SIGUSR1 (exit code "
                  "75), and as --checkpoint-every says")
       ->type_name("DIR");
-  app.add_option("--checkpoint-every", options.checkpointEvery, "save every N steps")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
-      ->type_name("N");
-  app.add_option("--checkpoint-keep", options.checkpointKeep,
-                 "remove all but the newest N after each save (default: keep all)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
-      ->type_name("N");
+  addCount(app, "--checkpoint-every", options.checkpointEvery, "save every N steps");
+  addCount(app, "--checkpoint-keep", options.checkpointKeep,
+           "remove all but the newest N after each save (default: keep all)");
   app.add_flag("--resume", options.resume,
                "go on from the newest checkpoint, or begin where there is none");
   app.add_option_function<std::string>(

@@ -107,7 +107,7 @@ def from_hf(path: str | os.PathLike, *, sequence: int | None = None, decoder_seq
         names = hf.export(path, file, sequence=sequence, decoder_sequence=decoder_sequence, inputs=inputs,
                           architecture=architecture, with_weights=with_weights)
     except hf.HfError as error:
-        if error.library_missing:
+        if error.lacks_package:
             raise UnsupportedError(str(error)) from error
         raise error_of(error.exit_code, str(error)) from error
     return ModelSource(file, folder, from_torch=True, name=os.fspath(path), origin=HfOrigin(os.fspath(path), architecture),

@@ -32,10 +32,10 @@ _DECODER_TEXT = frozenset({"decoder_input_ids", "decoder_attention_mask"})
 class HfError(Exception):
     """What can't be exported or saved, and the exit code that says of which kind it is."""
 
-    def __init__(self, text: str, exit_code: int = REFUSED, *, library_missing: bool = False):
+    def __init__(self, text: str, exit_code: int = REFUSED, *, lacks_package: bool = False):
         super().__init__(text)
         self.exit_code = exit_code
-        self.library_missing = library_missing
+        self.lacks_package = lacks_package
 
 
 def _libraries() -> tuple[Any, Any]:
@@ -45,7 +45,7 @@ def _libraries() -> tuple[Any, Any]:
         import transformers
     except ImportError as error:
         raise HfError(f"models of Hugging Face need PyTorch and transformers ({error}): {INSTALL}",
-                      library_missing=True) from None
+                      lacks_package=True) from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     return torch, transformers

@@ -129,7 +129,7 @@ def convolutions(model: str) -> list[dict]:
 
 def main() -> int:
     cudnn, lacking = Cudnn(pathlib.Path(sys.argv[1])), 0
-    print(f"cuDNN {cudnn.library.cudnnGetVersion()}, {H200['deviceName']}")
+    print(f"cuDNN {cudnn.cudnn.cudnnGetVersion()}, {H200['deviceName']}")
     for model in VISION:
         for conv in convolutions(model):
             count = cudnn.engines(conv)

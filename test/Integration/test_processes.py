@@ -126,17 +126,23 @@ def test_a_killed_rank_ends_the_others(mlp, tmp_path, victim):
     assert f"rank {victim} was lost" in said
 
 
-def test_a_rank_that_hangs_ends_the_others(mlp, tmp_path):
-    job = launch([endless(mlp, tmp_path / "log.jsonl", "--timeout", 2)] * 2)
-    wait_for_steps(tmp_path / "log.jsonl")
+def said_of_a_hanging_rank(artifact, log) -> str:
+    """By rank 0, which must end with 5 although rank 1 is stopped."""
+    job = launch([endless(artifact, log, "--timeout", 2)] * 2)
+    wait_for_steps(log)
     job.processes[1].send_signal(signal.SIGSTOP)
     try:
         said = job.processes[0].communicate(timeout=12)[1]
         assert job.processes[0].returncode == 5
-        assert "rank 0 waited 2 s in" in said and "for rank: 1, whose process does not answer" in said
+        return said
     finally:
         job.processes[1].kill()
         job.finish()
+
+
+def test_a_rank_that_hangs_ends_the_others(mlp, tmp_path):
+    said = said_of_a_hanging_rank(mlp, tmp_path / "log.jsonl")
+    assert "rank 0 waited 2 s in" in said and "for rank: 1, whose process does not answer" in said
 
 
 @pytest.mark.parametrize("victim", [0, 1])

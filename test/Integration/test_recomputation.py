@@ -1,5 +1,7 @@
 """Recomputation: the backward pass computes again what the forward pass computed, in less memory."""
 
+import pathlib
+
 import numpy
 import pytest
 
@@ -17,6 +19,9 @@ ROWS = [
     ("resnet_tiny", "adamw", 2, "dp=2"),
     ("mixtral", "adamw", 1, "micro_batch=4"),
 ]
+
+# Products need no scratch there, so that what is predicted too much is a larger share of the arena.
+HAS_AVX512 = "avx512" in pathlib.Path("/proc/cpuinfo").read_text()
 
 
 @pytest.mark.parametrize("kind", ["full", "selective"])
@@ -63,16 +68,16 @@ def flags_of(model: str, devices: int, plan: str, *flags: object) -> list:
 ])
 def test_memory_is_what_was_predicted(model, devices, plan, precision, kind):
     flags = flags_of(model, devices, f"{plan},recompute={kind}", "--precision", precision)
-    check_prediction(*flags, most=0.055 if (model, kind) == ("llama", "full") else 0.05)
+    check_prediction(*flags, most=0.055 if HAS_AVX512 and (model, kind) == ("llama", "full") else 0.05)
 
 
 @pytest.mark.parametrize("model", ["gpt2", "llama"])
 def test_no_more_memory_than_predicted(model):
     """A layer's activation is computed in the kernel of its gradient, which takes its place: predictions
-    are 6 to 8 % too high where that is much of a rank's memory. Where products need no scratch, as with AVX-512, it is more of it."""
+    are 6 to 8 % too high where that is much of a rank's memory."""
     flags = flags_of(model, 1, "dp=1,recompute=full")
     arena = arena_bytes(*flags)
-    assert arena <= predicted_bytes(*flags) < 1.085 * arena
+    assert arena <= predicted_bytes(*flags) < (1.085 if HAS_AVX512 else 1.08) * arena
 
 
 def test_memory_falls():

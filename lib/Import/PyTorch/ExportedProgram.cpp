@@ -121,17 +121,12 @@ FailureOr<AtenGraph> Archive::read() {
   auto constants = payloads(constantsFolder, "constants");
   if (failed(weights) || failed(constants))
     return failure();
-  const StoredTensors tensors(file, *zip, root);
-  for (const NamedTensor &named : program->tensors) {
-    // Buffers that aren't part of state_dict are stored with the constants.
-    const bool isWeight = weights->contains(named.name);
-    auto tensor = tensors.read(named, isWeight ? *weights : *constants,
-                               isWeight ? weightsFolder : constantsFolder);
-    if (failed(tensor))
-      return failure();
-    program->graph.tensors.push_back(std::move(*tensor));
-  }
-  if (failed(tensors.tie(program->graph)))
+  // Buffers that aren't part of state_dict are stored with the constants.
+  auto sourceOf = [&](const NamedTensor &named) {
+    return weights->contains(named.name) ? StoredTensors::Source{*weights, weightsFolder}
+                                         : StoredTensors::Source{*constants, constantsFolder};
+  };
+  if (failed(StoredTensors(file, *zip, root).readAll(*program, sourceOf)))
     return failure();
   return std::move(program->graph);
 }

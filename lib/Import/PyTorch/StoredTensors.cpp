@@ -119,4 +119,17 @@ LogicalResult StoredTensors::tie(const AtenGraph &graph) const {
   return success();
 }
 
+LogicalResult
+StoredTensors::readAll(Program &program,
+                       llvm::function_ref<Source(const NamedTensor &)> sourceOf) const {
+  for (const NamedTensor &named : program.tensors) {
+    const Source source = sourceOf(named);
+    auto tensor = read(named, source.payloads, source.folder);
+    if (failed(tensor))
+      return failure();
+    program.graph.tensors.push_back(std::move(*tensor));
+  }
+  return tie(program.graph);
+}
+
 } // namespace dtc::import

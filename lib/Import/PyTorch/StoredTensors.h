@@ -17,13 +17,20 @@ public:
       : file(file), zip(zip), root(std::move(root)),
         owner(std::make_shared<io::MappedFile>(zip.file())) {}
 
-  /// `folder`: where the members that payloads name lie.
+  /// Where tensors lie: the members that the payloads name are in the folder.
+  struct Source {
+    const Payloads &payloads;
+    std::string folder;
+  };
+  /// Reads all tensors of a program into its graph, each from the source that `sourceOf` names.
+  llvm::LogicalResult readAll(Program &program,
+                              llvm::function_ref<Source(const NamedTensor &)> sourceOf) const;
+
+private:
   llvm::FailureOr<AtenTensor> read(const NamedTensor &named, const Payloads &payloads,
                                    const std::string &folder) const;
   /// Refuses tensors that share a part of their elements. Those that share all are one.
   llvm::LogicalResult tie(const AtenGraph &graph) const;
-
-private:
   mlir::InFlightDiagnostic refuse() const { return emitError(file); }
   llvm::LogicalResult locate(const Payload &payload, const std::string &folder,
                              FileTensor &tensor) const;

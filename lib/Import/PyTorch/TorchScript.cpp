@@ -124,14 +124,8 @@ FailureOr<AtenGraph> readTorchScript(const io::ZipFile &zip, const std::string &
   auto payloads = program ? parsePayloads(weightsText, file.getContext(), why) : std::nullopt;
   if (!payloads)
     return LogicalResult(emitError(file) << why);
-  const StoredTensors tensors(file, zip, root);
-  for (const NamedTensor &named : program->tensors) {
-    auto tensor = tensors.read(named, *payloads, "");
-    if (failed(tensor))
-      return failure();
-    program->graph.tensors.push_back(std::move(*tensor));
-  }
-  if (failed(tensors.tie(program->graph)))
+  auto sourceOf = [&](const NamedTensor &) { return StoredTensors::Source{*payloads, ""}; };
+  if (failed(StoredTensors(file, zip, root).readAll(*program, sourceOf)))
     return failure();
   return std::move(program->graph);
 }
