@@ -48,6 +48,11 @@ DTC_API DtcError *dtcProgramSetData(DtcProgram *program, const char *path, int s
 DTC_API int64_t dtcProgramNumSamples(const DtcProgram *program);
 DTC_API DtcError *dtcProgramStepOnData(DtcProgram *program, DtcStep *result);
 
+/* The mean loss of the weights as they are, on the whole global batches of a file, or on one. */
+DTC_API DtcError *dtcProgramEvaluate(DtcProgram *program, const char *path, double *loss);
+DTC_API DtcError *dtcProgramEvaluateBatch(DtcProgram *program, const DtcTensor *batch,
+                                          size_t numTensors, double *loss);
+
 /* Copies the weights to a place for each parameter that isn't an alias. */
 DTC_API DtcError *dtcProgramReadWeights(DtcProgram *program, void *const *places, size_t numPlaces);
 /* As `dtc-run --save-weights`: a safetensors file. */

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "dtc-rt/ArrayFile.h"
+#include "dtc-rt/DataSet.h"
 #include "dtc-rt/Manifest.h"
 #include "dtc-rt/Metrics.h"
 
@@ -36,6 +37,11 @@ public:
   Result<StepMetrics> step();
   int64_t numSamples() const; ///< of that file; 0: there is none
 
+  /// The mean loss of the weights as they are, on the whole global batches of a file, as
+  /// `dtc-run --eval-data`; or on one of them.
+  Result<double> evaluate(const std::string &path);
+  Result<double> evaluate(const std::map<std::string, Array> &batch);
+
   /// Copies each parameter and buffer, in the manifest's order, in its shape and type in the model
   /// file.
   Status readWeights(const std::vector<char *> &places);
@@ -44,6 +50,7 @@ public:
 
 private:
   struct Ranks;
+  Result<double> evaluate(Result<DataSet> samples, const std::string &name);
   explicit Trainer(std::unique_ptr<Ranks> ranks);
   std::unique_ptr<Ranks> ranks;
 };

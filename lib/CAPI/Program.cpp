@@ -107,20 +107,48 @@ static DtcError *store(rt::Result<rt::StepMetrics> metrics, DtcStep *result) {
   return nullptr;
 }
 
+static DtcError *store(rt::Result<double> loss, double *result) {
+  if (!loss)
+    return capi::errorOf(loss.status());
+  *result = *loss;
+  return nullptr;
+}
+
+static rt::Result<std::map<std::string, rt::Array>> arraysOf(std::span<const DtcTensor> batch) {
+  std::map<std::string, rt::Array> arrays;
+  for (const DtcTensor &tensor : batch) {
+    auto dtype = rt::parseDType(tensor.dtype);
+    if (!dtype)
+      return rt::refused(std::string("the batch: ") + tensor.name +
+                         ": unknown element type: " + tensor.dtype);
+    arrays[tensor.name] = {*dtype,
+                           {tensor.shape, tensor.shape + tensor.rank},
+                           static_cast<const char *>(tensor.data)};
+  }
+  return arrays;
+}
+
 DtcError *dtcProgramStep(DtcProgram *program, const DtcTensor *batch, size_t numTensors,
                          DtcStep *result) {
   return capi::guarded([&]() -> DtcError * {
-    std::map<std::string, rt::Array> arrays;
-    for (const DtcTensor &tensor : std::span(batch, numTensors)) {
-      auto dtype = rt::parseDType(tensor.dtype);
-      if (!dtype)
-        return capi::errorOf(rt::refused(std::string("the batch: ") + tensor.name +
-                                         ": unknown element type: " + tensor.dtype));
-      arrays[tensor.name] = {*dtype,
-                             {tensor.shape, tensor.shape + tensor.rank},
-                             static_cast<const char *>(tensor.data)};
-    }
-    return store(program->trainer->step(arrays), result);
+    auto arrays = arraysOf({batch, numTensors});
+    if (!arrays)
+      return capi::errorOf(arrays.status());
+    return store(program->trainer->step(*arrays), result);
+  });
+}
+
+DtcError *dtcProgramEvaluate(DtcProgram *program, const char *path, double *loss) {
+  return capi::guarded([&] { return store(program->trainer->evaluate(std::string(path)), loss); });
+}
+
+DtcError *dtcProgramEvaluateBatch(DtcProgram *program, const DtcTensor *batch, size_t numTensors,
+                                  double *loss) {
+  return capi::guarded([&]() -> DtcError * {
+    auto arrays = arraysOf({batch, numTensors});
+    if (!arrays)
+      return capi::errorOf(arrays.status());
+    return store(program->trainer->evaluate(*arrays), loss);
   });
 }
 

@@ -65,18 +65,15 @@ Status checkKeepsState(const ProgramView &program) {
   size_t calls = callsBeforeUpdate(*program);
   for (uint32_t i = 0; i < calls; ++i)
     if (const fbs::Binding *binding = findWritten(*program, *program->schedule()->Get(i), kept))
-      return {ExitCode::Usage, "--eval-data would change what the model keeps from step to step: " +
+      return {ExitCode::Usage, "evaluation would change what the model keeps from step to step: " +
                                    binding->name()->str()};
   return Status::ok();
 }
 
-Status checkModel(const RunOptions &options, const Manifest &manifest) {
-  if (!options.profile.empty())
-    return {ExitCode::Usage, "--eval-data and --profile are for separate runs: a profile is of "
-                             "training alone"};
+Status checkModel(const Manifest &manifest) {
   for (const TensorInfo &input : manifest.inputs)
     if (input.name == kDropoutKeys)
-      return {ExitCode::Usage, "--eval-data needs a model without active dropout: this one would "
+      return {ExitCode::Usage, "evaluation needs a model without active dropout: this one would "
                                "drop in evaluation too"};
   return Status::ok();
 }
@@ -91,7 +88,7 @@ Status checkPrograms(const std::vector<ProgramView> &programs) {
     hasCount = hasCount || term.count;
   }
   if (!hasLoss || !hasCount)
-    return {ExitCode::Usage, "--eval-data needs an artifact that has its loss before the update"};
+    return {ExitCode::Usage, "evaluation needs an artifact that has its loss before the update"};
   return Status::ok();
 }
 
@@ -120,14 +117,28 @@ Result<std::optional<Evaluation>> Evaluation::open(const RunOptions &options,
   using Opened = std::optional<Evaluation>;
   if (options.evalData.empty())
     return Opened();
-  for (Status status : {checkModel(options, manifest), checkPrograms(programs)})
-    if (!status.isOk())
-      return std::move(status).in(options.artifact);
+  if (!options.profile.empty())
+    return Status(ExitCode::Usage, "--eval-data and --profile are for separate runs: a profile is "
+                                   "of training alone")
+        .in(options.artifact);
   Result<DataSet> data = DataSet::open(options.evalData, manifest);
   if (!data)
     return data.status();
-  int64_t batches = data->numSamples() / manifest.globalBatch;
-  return Opened(Evaluation{std::move(*data), options.evalEvery, batches});
+  Result<Evaluation> made = of(std::move(*data), options.artifact, programs, manifest);
+  if (!made)
+    return made.status();
+  made->every = options.evalEvery;
+  return Opened(std::move(*made));
+}
+
+Result<Evaluation> Evaluation::of(DataSet data, const std::string &name,
+                                  const std::vector<ProgramView> &programs,
+                                  const Manifest &manifest) {
+  for (Status status : {checkModel(manifest), checkPrograms(programs)})
+    if (!status.isOk())
+      return std::move(status).in(name);
+  int64_t batches = data.numSamples() / manifest.globalBatch;
+  return Evaluation{std::move(data), std::nullopt, batches};
 }
 
 /// Ranks that differ along an axis on which the loss is no sum have the same term.

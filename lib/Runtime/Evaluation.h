@@ -23,6 +23,9 @@ struct Evaluation {
   static Result<std::optional<Evaluation>> open(const RunOptions &options,
                                                 const std::vector<ProgramView> &programs,
                                                 const Manifest &manifest);
+  /// `name` is what a refusal names.
+  static Result<Evaluation> of(DataSet data, const std::string &name,
+                               const std::vector<ProgramView> &programs, const Manifest &manifest);
   bool isDue(int64_t step, int64_t lastStep) const {
     return step == lastStep || (every && step % *every == 0);
   }

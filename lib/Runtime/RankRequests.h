@@ -14,7 +14,7 @@ namespace dtc::rt {
 
 class RankRequests {
 public:
-  enum class Kind : uint8_t { Step, SaveWeights, End };
+  enum class Kind : uint8_t { Step, Evaluate, SaveWeights, End };
 
   /// The ranks begin by getting ready.
   explicit RankRequests(int64_t ranks) : ranks(ranks), busy(ranks) {}

@@ -97,6 +97,12 @@ Status RankWorker::serveRequests() {
       status = saveWeights();
       continue;
     }
+    if (request == Request::Evaluate) {
+      status = evaluate(issued);
+      if (leads())
+        session.evalLoss = news.evalLoss.value_or(0);
+      continue;
+    }
     lastFinished = std::chrono::steady_clock::now();
     status = issue(++issued);
     if (status.isOk())

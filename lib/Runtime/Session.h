@@ -49,6 +49,7 @@ struct Session {
   int64_t stepsDone = 0;            ///< when all ranks have ended, likewise below
   int stoppedBy = 0;                ///< a signal; 0: all steps were done
   StepMetrics lastStep = {};        ///< rank 0's
+  double evalLoss = 0;              ///< of the last evaluation that was asked for
   RankRequests *requests = nullptr; ///< null: numSteps steps are made in one go
 
   const Manifest &manifest() const { return package->manifest(); }

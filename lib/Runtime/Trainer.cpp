@@ -159,6 +159,29 @@ Result<StepMetrics> Trainer::step() {
   return ranks->session->lastStep;
 }
 
+Result<double> Trainer::evaluate(Result<DataSet> samples, const std::string &name) {
+  if (!samples)
+    return samples.status();
+  Session &session = *ranks->session;
+  auto evaluation = Evaluation::of(std::move(*samples), name, session.programs, manifest());
+  if (!evaluation)
+    return evaluation.status();
+  session.evaluation.emplace(std::move(*evaluation));
+  Status status = ranks->ask(RankRequests::Kind::Evaluate);
+  session.evaluation.reset();
+  if (!status.isOk())
+    return status;
+  return session.evalLoss;
+}
+
+Result<double> Trainer::evaluate(const std::string &path) {
+  return evaluate(DataSet::open(path, manifest()), path);
+}
+
+Result<double> Trainer::evaluate(const std::map<std::string, Array> &batch) {
+  return evaluate(DataSet::ofBatch(batch, manifest()), "the batch");
+}
+
 Status Trainer::readWeights(const std::vector<char *> &places) {
   ranks->session->weightWriter.emplace(WeightWriter::into(places, manifest()));
   return ranks->write();

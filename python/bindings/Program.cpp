@@ -130,6 +130,18 @@ public:
   void setData(const std::string &path, bool shuffle) {
     inTurn([&] { return dtcProgramSetData(handle, path.c_str(), shuffle); });
   }
+  double evaluate(const std::string &path) {
+    double loss = 0;
+    inTurn([&] { return dtcProgramEvaluate(handle, path.c_str(), &loss); });
+    return loss;
+  }
+  double evaluateBatch(const nb::dict &batch) {
+    BatchTensors tensors(batch);
+    double loss = 0;
+    inTurn(
+        [&] { return dtcProgramEvaluateBatch(handle, tensors.data(), tensors.size(), &loss); });
+    return loss;
+  }
   void saveWeights(const std::string &path) {
     inTurn([&] { return dtcProgramSaveWeights(handle, path.c_str()); });
   }
@@ -204,6 +216,8 @@ void defineProgram(nb::module_ &module) {
       .def("set_data", &Program::setData, nb::arg("path"), nb::arg("shuffle"),
            "The file that steps without a batch take their samples of.")
       .def("step_on_data", &Program::stepOnData, "One step of that file.")
+      .def("evaluate", &Program::evaluate, nb::arg("path"), "The mean loss on a file.")
+      .def("evaluate_batch", &Program::evaluateBatch, nb::arg("batch"), "The loss on a batch.")
       .def("weights", &Program::weights, "Parameters and buffers, copied, by name.")
       .def("save_weights", &Program::saveWeights, nb::arg("path"), "Writes a safetensors file.")
       .def("inputs", &Program::inputs, "Name, element type and shape of what a batch has.")

@@ -63,12 +63,25 @@ class Program:
         The batch has an array for each of `inputs`: a mapping by name, or a sequence in that order. Arrays are whatever
         has DLPack or the buffer protocol, such as NumPy's and PyTorch's, in the memory of the host. They aren't copied.
         """
-        if not isinstance(batch, Mapping):
-            names = list(self.inputs)
-            if len(batch) != len(names):
-                raise InputError(f"the batch: has {len(batch)} arrays, the program takes {', '.join(names)}")
-            batch = dict(zip(names, batch))
-        return self._program.step(dict(batch))
+        return self._program.step(self._named(batch))
+
+    def _named(self, batch: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+        if isinstance(batch, Mapping):
+            return dict(batch)
+        names = list(self.inputs)
+        if len(batch) != len(names):
+            raise InputError(f"the batch: has {len(batch)} arrays, the program takes {', '.join(names)}")
+        return dict(zip(names, batch))
+
+    def evaluate(self, data: str | os.PathLike | Mapping[str, Any] | Sequence[Any]) -> float:
+        """The mean loss of the weights as they are, which nothing changes.
+
+        `data` is a file, of which whole global batches are taken in order, as of `dtc-run --eval-data`; or one global
+        batch as `step` takes it.
+        """
+        if isinstance(data, (str, os.PathLike)):
+            return self._program.evaluate(os.fspath(data))
+        return self._program.evaluate_batch(self._named(data))
 
     def fit(self, dataset: Any, steps: int | None = None, *, shuffle: bool = True) -> list[Step]:
         """Makes steps and returns them.

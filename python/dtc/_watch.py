@@ -80,6 +80,9 @@ def summary(steps: Sequence[dict[str, Any]], total: int | None) -> str:
     parts = [f"step {last['step']}" + (f"/{total}" if total else "")]
     if last.get("loss") is not None:
         parts.append(f"loss {last['loss']:.4f}")
+    evaluated = [step["eval_loss"] for step in steps if step.get("eval_loss") is not None]
+    if evaluated:
+        parts.append(f"eval loss {evaluated[-1]:.4f}")
     parts.append(f"lr {last['lr']:.3g}")
     rate, unit = (last["tokens_per_s"], "tokens/s") if last.get("tokens_per_s") else (last["samples_per_s"], "samples/s")
     parts.append(f"{rate * last['step_time_s'] / seconds:.0f} {unit}")
@@ -97,7 +100,7 @@ def page(steps: Sequence[dict[str, Any]], total: int | None, width: int) -> str:
 
 def scalars(step: dict[str, Any]) -> Iterator[tuple[str, float]]:
     """A step's figures under the tags that torchtitan gives them."""
-    tags = {"loss": "loss_metrics/global_avg_loss", "grad_norm": "grad_norm", "lr": "lr",
+    tags = {"loss": "loss_metrics/global_avg_loss", "eval_loss": "validation_metrics/loss", "grad_norm": "grad_norm", "lr": "lr",
             "step_time_s": "time_metrics/end_to_end(s)", "tokens_per_s": "throughput(tps)"}
     for key, tag in tags.items():
         if step.get(key) is not None:

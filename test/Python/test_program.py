@@ -217,3 +217,17 @@ def test_calls_beside_signals_end_as_others():
     assert interruptible(len, "four") == 4
     with pytest.raises(dtc.UsageError):
         interruptible(dtc.Cluster, "nowhere")
+
+def test_evaluation_is_that_of_the_command_line_and_changes_nothing(run, batches):
+    check("dtc-run", run / "gpt2.dtc", "--data", DATA, "--steps", 2, "--no-shuffle", "--eval-data", DATA, "--log", run / "eval.jsonl")
+    lines = [json.loads(line) for line in (run / "eval.jsonl").read_text().splitlines()]
+    program = make()
+    first = program.evaluate(batches[0])
+    steps = [program.step(batch) for batch in batches[:2]]
+    assert first == pytest.approx(steps[0].loss, rel=1e-6)
+    assert program.evaluate(DATA) == lines[-1]["eval_loss"]
+    assert facts(steps) == log(run, "ordered")[:2]
+    assert facts([program.step(batches[2])]) == log(run, "ordered")[2:3]
+    with pytest.raises(dtc.InputError, match="nothing.npz"):
+        program.evaluate("nothing.npz")
+    assert facts([program.step(batches[3])]) == log(run, "ordered")[3:4]

@@ -32,6 +32,12 @@ def test_the_summary_has_loss_rate_and_time_left():
     assert text == "step 10/130  loss 3.2500  lr 0.001  512 tokens/s  500 ms a step (median)  ETA 1:00"
 
 
+def test_the_last_evaluation_is_shown_until_the_next_one():
+    steps = [step(1), {**step(2), "eval_loss": 2.5}, step(3)]
+    assert "loss 2.0000  eval loss 2.5000  lr" in _watch.summary(steps, total=None)
+    assert ("validation_metrics/loss", 2.5) in list(_watch.scalars(steps[1]))
+
+
 def test_a_log_is_read_line_by_line_as_it_grows(tmp_path):
     log = tmp_path / "run.jsonl"
     write(log, [step(1), step(2)])
