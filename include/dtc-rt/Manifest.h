@@ -89,6 +89,7 @@ struct Manifest {
   std::map<std::string, size_t> parameterIndex; ///< by name
   std::vector<TensorInfo> inputs, outputs;
   WeightIndex weights;
+  std::string data; ///< samples of a run that is given none, as a weight file's path; or empty
   LearningRateInfo learningRate;
   std::optional<double> predictedStepTime;
   std::map<std::string, MemberInfo> members;

@@ -14,7 +14,9 @@
 namespace dtc::rt {
 
 struct RunOptions {
-  std::string artifact, data;
+  std::string artifact;
+  std::string data;                 ///< empty: the artifact's, where it has one
+  bool hasData = true;              ///< else batches are given one by one
   std::string evalData;             ///< empty: none is evaluated
   std::optional<int64_t> evalEvery; ///< steps; else at the end alone
   std::string outputs;     ///< empty: none (likewise below)

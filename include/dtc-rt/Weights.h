@@ -8,7 +8,7 @@
 namespace dtc::rt {
 
 /// Where a file that the manifest describes is now.
-std::string weightPath(const Package &package, const WeightFile &info);
+std::string pathOf(const Package &package, const std::string &named);
 
 /// Finds the bytes of every parameter: in the artifact or in files beside it.
 class WeightReader {

@@ -121,9 +121,8 @@ static rt::Result<std::map<std::string, rt::Array>> arraysOf(std::span<const Dtc
     if (!dtype)
       return rt::refused(std::string("the batch: ") + tensor.name +
                          ": unknown element type: " + tensor.dtype);
-    arrays[tensor.name] = {*dtype,
-                           {tensor.shape, tensor.shape + tensor.rank},
-                           static_cast<const char *>(tensor.data)};
+    arrays[tensor.name] = {
+        *dtype, {tensor.shape, tensor.shape + tensor.rank}, static_cast<const char *>(tensor.data)};
   }
   return arrays;
 }

@@ -349,6 +349,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
     command.add_option("-o,--output", o.output, "the artifact to write");
     shows(command.add_option("--arch", raw.architectures, "GPUs to make code for ahead"),
           "sm_80,sm_90,sm_100");
+    command.add_option("--data", o.data, "samples that dtc-run takes where it is given none");
     command.add_flag("--embed-weights", o.embedWeights, "put external weights into the artifact");
     command.add_option("--emit", raw.emit,
                        "stop after import, train, plan, partition, schedule or lower");

@@ -39,7 +39,10 @@ static Result<std::vector<std::string>> argumentsIn(YAML::Node root, const std::
   for (auto entry : root) {
     std::string name = entry.first.as<std::string>(), key = name;
     std::replace(key.begin(), key.end(), '_', '-');
-    if (std::find(known.begin(), known.end(), key) == known.end() || key == "config") {
+    bool isKnown = std::find(known.begin(), known.end(), key) != known.end();
+    if (!isKnown && key == "data")
+      continue; // compile's, which a plan doesn't depend on
+    if (!isKnown || key == "config") {
       std::string close = plan::nearest(key, known);
       return refuse(entry.first, "unknown key '" + name + "'" +
                                      (close.empty() ? "" : " (did you mean '" + close + "'?)"));

@@ -111,7 +111,7 @@ static rt::Result<ordered_json> factsOf(const rt::Package &package) {
   ordered_json facts;
   for (const char *key : {"target", "world_size", "plan"})
     facts[key] = manifest.at(key);
-  for (const char *key : {"loss", "optimizer", "learning_rate", "global_batch", "sequence"})
+  for (const char *key : {"loss", "optimizer", "learning_rate", "global_batch", "sequence", "data"})
     facts[key] = manifest.value(key, ordered_json());
   facts["inputs"] = inputsOf(manifest);
   facts["parameters"] = parameters;

@@ -242,6 +242,7 @@ ExitCode package(const Environment &env, const Options &options, Scheduled &sche
   };
   inputs.weights = &weights.store;
   inputs.embedWeights = options.embedWeights;
+  inputs.data = options.data;
   inputs.init = weights.init;
   inputs.about = aboutArtifact(env, options, scheduled);
   rt::removeAbandonedPartials(inputs.path);

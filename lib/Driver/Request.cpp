@@ -3,6 +3,7 @@
 #include "ExitCodes.h"
 #include "OwnCluster.h"
 
+#include "dtc-io/InputFile.h"
 #include "dtc-rt/OutputConflicts.h"
 #include "dtc/Plan/Plan/Plan.h"
 #include "dtc/Plan/Plan/PlanFile.h"
@@ -53,6 +54,7 @@ static Result<plan::Spec> specOfPlanFile(Request &request) {
 static rt::Status checkFiles(const Options &options) {
   rt::NamedFile inputs[] = {{"the model", options.model},
                             {"--weights", options.weights},
+                            {"--data", options.data},
                             {"--cluster", options.cluster},
                             {"--plan", isPlanFile(options.plan) ? options.plan : ""},
                             {"--plan-from", options.planFrom}};
@@ -118,6 +120,8 @@ static std::string addRead(const plan::Spec &read, plan::Spec &spec) {
 Outcome<Request> readRequest(const Options &options) {
   if (rt::Status status = checkFiles(options); !status.isOk())
     return fail(errorOf(status));
+  if (std::string why; !options.data.empty() && !io::MappedFile::open(options.data, why))
+    return fail({options.data + ": cannot read the data: " + why});
   Request request;
   request.options = options;
   request.globalBatch = options.globalBatch;

@@ -23,6 +23,9 @@ struct WeightSection {
 
 /// Collects the data of `parameters` (the manifest's list). Fails for one that
 /// has neither data nor an "init".
+/// How the manifest names a file that isn't part of the artifact: by its path from there.
+std::string pathFrom(const std::string &artifact, const std::string &path);
+
 llvm::Expected<WeightSection> collectWeights(const Json &parameters, const PackageInputs &inputs);
 
 } // namespace dtc::package

@@ -62,6 +62,8 @@ llvm::Expected<Json> describe(const PackageInputs &inputs) {
                    {"threads_per_rank", inputs.roles.front().program->threads},
                    {"collectives", countCollectives(inputs.roles)},
                    {"library_calls", countLibraryCalls(inputs.roles)}};
+  if (!inputs.data.empty())
+    manifest["data"] = pathFrom(inputs.path, inputs.data);
   llvm::Expected<Json> described = describeModules(inputs);
   if (!described)
     return described.takeError();

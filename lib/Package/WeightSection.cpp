@@ -74,18 +74,14 @@ void embed(std::vector<Entry> entries, WeightSection &section) {
   }
 }
 
-/// The manifest's entry of a weight file, by its path from the artifact.
+/// The manifest's entry of a weight file.
 llvm::Expected<Json> describeFile(const std::string &path, const std::string &artifact) {
-  namespace fs = std::filesystem;
-  std::error_code code;
   std::string why;
   std::optional<io::MappedFile> file = io::MappedFile::open(path, why);
   if (!file)
     return llvm::createStringError(path + ": cannot read the weights: " + why);
   std::span<const char> bytes = file->bytes();
-  fs::path folder = fs::absolute(artifact, code).parent_path();
-  fs::path relative = fs::relative(path, folder, code);
-  return Json{{"path", code || relative.empty() ? path : relative.string()},
+  return Json{{"path", pathFrom(artifact, path)},
               {"size", bytes.size()},
               {"head_sha256",
                sha256({std::as_bytes(bytes.first(std::min(bytes.size(), rt::kHeadBytes)))})}};
@@ -113,6 +109,14 @@ llvm::Error refer(const std::vector<Entry> &entries, const std::string &artifact
 }
 
 } // namespace
+
+std::string pathFrom(const std::string &artifact, const std::string &path) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  fs::path folder = fs::absolute(artifact, code).parent_path();
+  fs::path relative = fs::relative(path, folder, code);
+  return code || relative.empty() ? path : relative.string();
+}
 
 llvm::Expected<WeightSection> collectWeights(const Json &parameters, const PackageInputs &inputs) {
   static const WeightStore kNone;

@@ -51,6 +51,7 @@ static void writeTraining(std::ostringstream &text, const Json &facts) {
   }
   add("global batch", "global_batch", facts["global_batch"].dump());
   add("sequence", "sequence", facts["sequence"].dump());
+  add("data", "data", facts["data"].is_string() ? facts["data"].get<std::string>() : "");
   text << "inputs\n";
   for (const Json &input : facts["inputs"])
     text << "  " << input["name"].get<std::string>() << "  " << input["dtype"].get<std::string>()

@@ -49,9 +49,11 @@ void addCount(CLI::App &app, const char *flag, std::optional<int64_t> &count, co
 void addOptions(CLI::App &app, RunOptions &options) {
   app.add_option("artifact", options.artifact, "artifact written by dtc compile")
       ->type_name("OUT.dtc");
-  app.add_option("--data", options.data,
-                 "samples: .safetensors or .npz of arrays named as the model's inputs and target, "
-                 "or .bin of tokens (uint16; uint32 for vocabularies of 65,536 and more)")
+  app.add_option(
+         "--data", options.data,
+         "samples: .safetensors or .npz of arrays named as the model's inputs and target, "
+         "or .bin of tokens (uint16; uint32 for vocabularies of 65,536 and more); by default "
+         "what was given to dtc compile")
       ->type_name("FILE");
   app.add_option("--eval-data", options.evalData,
                  "log the mean loss on these samples as eval_loss: at the end, and as "
@@ -111,8 +113,6 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
     return {ExitCode::Usage, unknownFlag(app, rest.front())};
   if (options.artifact.empty())
     return {ExitCode::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
-  if (options.data.empty())
-    return {ExitCode::Usage, "--data is missing: dtc-run OUT.dtc --data FILE"};
   if (options.evalEvery && options.evalData.empty())
     return {ExitCode::Usage, "--eval-data is missing, which says what to evaluate: --eval-every"};
   bool needsFolder = options.checkpointEvery || options.checkpointKeep || options.resume;

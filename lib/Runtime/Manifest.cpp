@@ -231,6 +231,7 @@ Manifest parseRoot(const json &root) {
   result.ignoreIndex = getOr<int64_t>(root, "ignore_index", -100);
   parseTensors(root, result);
   parseWeights(at(root, "weights"), result);
+  result.data = getOr<std::string>(root, "data", "");
   if (!isAbsent(root, "learning_rate"))
     result.learningRate = parseLearningRate(root["learning_rate"]);
   if (!isAbsent(root, "predicted"))

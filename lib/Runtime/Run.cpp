@@ -177,7 +177,7 @@ Status checkFiles(const RunOptions &options, const Package &package) {
                                    {"--data", options.data},
                                    {"--eval-data", options.evalData}};
   for (const WeightFile &file : package.manifest().weights.files)
-    inputs.push_back({"the artifact's weights", weightPath(package, file)});
+    inputs.push_back({"the artifact's weights", pathOf(package, file.path)});
   NamedFile outputs[] = {{"--log", options.log},
                          {"--save-weights", options.saveWeights},
                          {"--profile", options.profile},
@@ -187,7 +187,7 @@ Status checkFiles(const RunOptions &options, const Package &package) {
 
 } // namespace
 
-Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
+Result<std::unique_ptr<Session>> openSession(RunOptions options) {
   Result<Package> opened = Package::open(options.artifact);
   if (!opened)
     return opened.status();
@@ -195,6 +195,11 @@ Result<std::unique_ptr<Session>> openSession(const RunOptions &options) {
   const Manifest &manifest = package->manifest();
   if (Status status = checkMode(options, manifest); !status.isOk())
     return status;
+  if (options.hasData && options.data.empty()) {
+    if (manifest.data.empty())
+      return Status(ExitCode::Usage, "--data is missing: dtc-run OUT.dtc --data FILE");
+    options.data = pathOf(*package, manifest.data);
+  }
   if (Status status = checkFiles(options, *package); !status.isOk())
     return status;
   int64_t ranksHere = options.launch ? 1 : manifest.worldSize;

@@ -65,7 +65,7 @@ struct Session {
 };
 
 /// Without data where the options name none.
-Result<std::unique_ptr<Session>> openSession(const RunOptions &options);
+Result<std::unique_ptr<Session>> openSession(RunOptions options);
 
 /// Ends the weight writer, if there is one, when all ranks have put theirs in.
 Status saveResults(Session &session);

@@ -109,6 +109,7 @@ Result<std::unique_ptr<Trainer>> Trainer::open(const std::string &artifact,
   RunOptions asked;
   asked.artifact = artifact;
   asked.seed = options.seed;
+  asked.hasData = false;
   Result<std::unique_ptr<Session>> session = openSession(asked);
   if (!session)
     return session.status();

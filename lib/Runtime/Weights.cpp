@@ -8,18 +8,18 @@
 
 namespace dtc::rt {
 
-std::string weightPath(const Package &package, const WeightFile &info) {
+std::string pathOf(const Package &package, const std::string &named) {
   size_t slash = package.path().rfind('/');
-  if (info.path.starts_with('/') || slash == std::string::npos)
-    return info.path;
-  return package.path().substr(0, slash + 1) + info.path;
+  if (named.starts_with('/') || slash == std::string::npos)
+    return named;
+  return package.path().substr(0, slash + 1) + named;
 }
 
 namespace {
 
 /// The file that the manifest describes, as it was at compile time.
 Result<MappedFile> openWeightFile(const Package &package, const WeightFile &info) {
-  std::string path = weightPath(package, info);
+  std::string path = pathOf(package, info.path);
   Result<MappedFile> file = MappedFile::open(path);
   if (!file)
     return file.status();

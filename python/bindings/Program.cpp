@@ -138,8 +138,7 @@ public:
   double evaluateBatch(const nb::dict &batch) {
     BatchTensors tensors(batch);
     double loss = 0;
-    inTurn(
-        [&] { return dtcProgramEvaluateBatch(handle, tensors.data(), tensors.size(), &loss); });
+    inTurn([&] { return dtcProgramEvaluateBatch(handle, tensors.data(), tensors.size(), &loss); });
     return loss;
   }
   void saveWeights(const std::string &path) {

@@ -63,3 +63,23 @@ def test_a_compilation_writes_over_nothing_that_it_reads(tmp_path, flags):
     assert "would write" in outcome.error_line()
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
     assert (tmp_path / "m.onnx").read_bytes() == model
+
+
+def test_a_run_takes_the_data_of_its_configuration(files):
+    """They are found from the artifact, wherever the run begins."""
+    config = files / "train.yaml"
+    config.write_text(f"model: {MODELS / 'mlp.onnx'}\nloss: cross_entropy\nglobal_batch: 8\ndata: {files / 'data.safetensors'}\n")
+    check_call("dtc", "plan", "--config", config)
+    check_call("dtc", "compile", "--config", config, "-o", files / "own.dtc")
+    assert "\ndata data.safetensors\n" in check_call("dtc", "inspect", files / "own.dtc").out
+    moved = files / "moved"
+    moved.mkdir()
+    for name in ("own.dtc", "data.safetensors"):
+        (files / name).rename(moved / name)
+    check_call("dtc-run", moved / "own.dtc", "--steps", STEPS)
+    (moved / "data.safetensors").unlink()
+    outcome = call("dtc-run", moved / "own.dtc", "--steps", STEPS)
+    assert outcome.code == 3 and "data.safetensors: cannot open" in outcome.error_line()
+    assert call("dtc", "compile", "--config", config, "-o", files / "own.dtc").code == 3
+    assert not (files / "own.dtc").exists()
+    assert "--data is missing" in call("dtc-run", files / "mlp.dtc").error_line()

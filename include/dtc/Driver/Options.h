@@ -44,6 +44,7 @@ struct Options {
   std::vector<std::string> architectures; ///< GPUs to make code for ahead; none: the usual
   std::string weights;        ///< safetensors file or folder
   bool init = false, embedWeights = false;
+  std::string data;                 ///< samples that a run takes where it is given none
   std::vector<std::string> compare; ///< two of what --plan takes; or none
   bool explain = false;
   std::string explainName; ///< a tensor or node; empty: of the plan as a whole

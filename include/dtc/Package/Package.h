@@ -47,6 +47,7 @@ struct PackageInputs {
 
   const WeightStore *weights = nullptr;
   bool embedWeights = false; ///< also those that lie outside the model file
+  std::string data;          ///< file that a run takes its samples of; empty: it is told which
   /// For parameters of which `weights` has no data (--init).
   std::map<std::string, Distribution> init;
 
