@@ -60,7 +60,7 @@ static std::shared_ptr<const std::string> makeTemporary(llvm::StringRef ending) 
     return nullptr;
   llvm::sys::RemoveFileOnSignal(path);
   return {new std::string(path.str()), [](const std::string *made) {
-            llvm::sys::fs::remove(*made);
+            (void)llvm::sys::fs::remove(*made);
             llvm::sys::DontRemoveFileOnSignal(*made);
             delete made;
           }};

@@ -15,8 +15,8 @@ namespace dtc::plan {
 
 /// Thrown inside a reader, turned into an Error at its entry.
 struct YamlError : std::runtime_error {
-  YamlError(std::string message, ErrorCategory category)
-      : std::runtime_error(std::move(message)), category(category) {}
+  YamlError(const std::string &message, ErrorCategory category)
+      : std::runtime_error(message), category(category) {}
   ErrorCategory category;
 };
 
