@@ -56,10 +56,12 @@ def from_torch(model: Any, example_inputs: Any) -> ModelSource:
         raise UsageError("a PyTorch module needs example_inputs, what it is called with")
     named = dict(example_inputs) if isinstance(example_inputs, Mapping) else {}
     inputs = () if named else example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+    from . import hf
+
     folder = tempfile.TemporaryDirectory(prefix="dtc-")
     path = str(pathlib.Path(folder.name) / "model.pt2")
     try:
-        torch.export.save(torch.export.export(model, inputs, named or None), path)
+        torch.export.save(torch.export.export(model, inputs, named or None), path, extra_files=hf.ties_of(model))
     except Exception as error:  # of many kinds, from all that a module can do
         breaks = _graph_breaks(torch, model, inputs, named)
         why = f"it decides by what tensors hold: {'; '.join(breaks)}" if breaks else str(error)

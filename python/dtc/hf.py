@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
+import json
 import os
 import pathlib
 import shutil
@@ -159,6 +160,18 @@ def _make_fake(torch: Any, model: Any) -> None:
                 module._parameters[name] = made[id(parameter)][0]
 
 
+def ties_of(model: Any) -> dict[str, str]:
+    """What a program without weights is saved with: which names of its fake tensors are one weight."""
+    from torch._subclasses import FakeTensor
+
+    names: dict[int, list[str]] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if isinstance(tensor.data, FakeTensor):
+            names.setdefault(id(tensor), []).append(name)
+    ties = [group for group in names.values() if len(group) > 1]
+    return {"tied_weights.json": json.dumps(ties)} if ties else {}
+
+
 def _size_of_images(config: Any) -> tuple[int, ...]:
     vision = getattr(config, "vision_config", None) or config
     size = getattr(vision, "image_size", None)
@@ -255,7 +268,7 @@ def export(path: str | os.PathLike, output: str | os.PathLike, *, sequence: int 
                 for name, shape in shapes.items()}
     for name in set(names) & {"attention_mask", "decoder_attention_mask"}:
         examples[name].fill_(1)
-    torch.export.save(_export(torch, model, examples), os.fspath(output))
+    torch.export.save(_export(torch, model, examples), os.fspath(output), extra_files=ties_of(model))
     return frozenset(model.state_dict())
 
 

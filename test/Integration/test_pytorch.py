@@ -1,9 +1,12 @@
 """PyTorch programs (.pt2) plan and train as the same models do through ONNX, and as PyTorch trains them."""
 
 import json
+import shutil
+import zipfile
 
 import numpy
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from conftest import MODELS, call, check_call, compare_steps, reference
 
@@ -60,14 +63,43 @@ def test_symbolic_batch(model):
 
 def test_tied_weights_are_one(tmp_path):
     """Training keeps GPT-2's tied weights equal; both names are saved."""
-    from safetensors.numpy import load_file
-
     artifact, weights = tmp_path / "gpt2.dtc", tmp_path / "gpt2.safetensors"
     check_call("dtc", "compile", MODELS / "gpt2.pt2", "--devices", 1, "--loss", "cross_entropy", "--global-batch", 8,
                "-o", artifact)
     check_call("dtc-run", artifact, "--data", MODELS / "gpt2.data.safetensors", "--steps", 1, "--save-weights", weights)
     saved = load_file(weights)
     assert numpy.array_equal(saved["m.lm_head.weight"], saved["m.transformer.wte.weight"])
+
+
+def with_ties(path, ties: object):
+    """The program without weights, saved with what the package says of its tied ones."""
+    shutil.copy(MODELS / "gpt2_fake.pt2", path)
+    with zipfile.ZipFile(path, "a") as archive:
+        root = archive.namelist()[0].split("/")[0]
+        archive.writestr(f"{root}/extra/tied_weights.json", json.dumps(ties))
+    return path
+
+
+def test_ties_of_a_program_without_weights(tmp_path):
+    """Its storages don't say what is tied: the file that the package adds does."""
+    tied, separate = ["m.transformer.wte.weight", "m.lm_head.weight"], ["m.transformer.wte.weight", "m.transformer.wpe.weight"]
+    artifact, weights = tmp_path / "gpt2.dtc", tmp_path / "gpt2.safetensors"
+    flags = ("--devices", 1, "--loss", "cross_entropy", "--global-batch", 8, "-o", artifact)
+    run = ("dtc-run", artifact, "--data", MODELS / "gpt2.data.safetensors", "--steps", 1, "--save-weights")
+    check_call("dtc", "compile", MODELS / "gpt2.pt2", *flags)
+    check_call(*run, weights)
+    both = load_file(weights)
+    save_file({name: each for name, each in both.items() if name != "m.lm_head.weight"}, weights)
+    assert "m.lm_head.weight" in call("dtc", "compile", MODELS / "gpt2_fake.pt2", "--weights", weights, *flags).error_line()
+    check_call("dtc", "compile", with_ties(tmp_path / "tied.pt2", [tied]), "--weights", weights, *flags)
+    check_call(*run, tmp_path / "trained.safetensors")
+    trained = load_file(tmp_path / "trained.safetensors")
+    assert trained.keys() == both.keys()
+    assert numpy.array_equal(trained[tied[0]], trained[tied[1]]) and not numpy.array_equal(trained[tied[0]], both[tied[0]])
+    for ties, message in (([separate], "ties the tensors m.transformer.wte.weight and m.transformer.wpe.weight"),
+                          ([tied, tied], "which can't be one"), ("no list", "is no list of lists of names")):
+        refused = call("dtc", "plan", with_ties(tmp_path / "wrong.pt2", ties), "--gpus", 4)
+        assert refused.code == 3 and message in refused.error_line()
 
 
 def test_program_without_weights(tmp_path):

@@ -65,6 +65,7 @@ struct AtenNode {
 struct AtenTensor {
   std::string value; ///< its name as a value
   FileTensor tensor;
+  std::string tiedTo; ///< the first of its group where no storage says so (fake tensors); or empty
 };
 
 struct AtenGraph {

@@ -14,6 +14,10 @@ namespace dtc::import {
 /// What the member that describes the program may take: JSON takes some thirty times its text.
 static constexpr uint64_t kMostText = uint64_t(1) << 30;
 
+/// Written by the package `dtc` where a program has no weights, as fake tensors all have one
+/// storage.
+static constexpr char kTiesMember[] = "extra/tied_weights.json";
+
 namespace {
 
 /// The open archive, and the tensors of the program on their way out of it.
@@ -126,8 +130,19 @@ FailureOr<AtenGraph> Archive::read() {
     return weights->contains(named.name) ? StoredTensors::Source{*weights, weightsFolder}
                                          : StoredTensors::Source{*constants, constantsFolder};
   };
-  if (failed(StoredTensors(file, *zip, root).readAll(*program, sourceOf)))
+  StoredTensors stored(file, *zip, root);
+  if (failed(stored.readAll(*program, sourceOf)))
     return failure();
+  if (has(kTiesMember)) {
+    auto text = this->text(kTiesMember);
+    if (failed(text))
+      return failure();
+    auto ties = parseTies(*text, why);
+    if (!ties)
+      return LogicalResult(refuse() << root << kTiesMember << ": " << why);
+    if (failed(stored.tieAs(*ties, program->graph)))
+      return failure();
+  }
   return std::move(program->graph);
 }
 

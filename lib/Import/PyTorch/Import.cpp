@@ -15,22 +15,29 @@ using namespace mlir;
 
 namespace dtc::import {
 
+/// What tells tensors apart that may be one; empty for those that can't.
+using Storage = std::pair<const std::byte *, std::string>;
+
+static Storage storageOf(const AtenTensor &each) {
+  const FileTensor &tensor = each.tensor;
+  if (tensor.kind == TensorKind::Constant || tensor.weight.size == 0)
+    return {};
+  return {tensor.weight.data, each.tiedTo};
+}
+
 /// The tensors on which the outputs depend. Of those that are one storage the first that is read
 /// stays, under its own name; the others are its aliases, and `renamed` says whose values they are.
 static std::vector<FileTensor> liveTensors(const AtenGraph &graph,
                                            std::map<std::string, std::string> &names) {
   const auto live = liveValues(graph);
   std::vector<FileTensor> tensors;
-  std::map<const std::byte *, size_t> stored;
-  auto isShared = [](const FileTensor &tensor) {
-    return tensor.weight.data && tensor.weight.size > 0 && tensor.kind != TensorKind::Constant;
-  };
+  std::map<Storage, size_t> stored;
   for (const AtenTensor &each : graph.tensors) {
     if (!live.contains(each.value))
       continue;
     const FileTensor &tensor = each.tensor;
-    if (isShared(tensor)) {
-      auto [found, fresh] = stored.try_emplace(tensor.weight.data, tensors.size());
+    if (const Storage storage = storageOf(each); storage != Storage()) {
+      auto [found, fresh] = stored.try_emplace(storage, tensors.size());
       if (!fresh) {
         tensors[found->second].aliases.push_back(tensor.name);
         names[each.value] = tensors[found->second].name;
@@ -41,8 +48,8 @@ static std::vector<FileTensor> liveTensors(const AtenGraph &graph,
     tensors.push_back(tensor);
   }
   for (const AtenTensor &each : graph.tensors)
-    if (auto found = stored.find(each.tensor.weight.data);
-        !live.contains(each.value) && isShared(each.tensor) && found != stored.end())
+    if (auto found = stored.find(storageOf(each));
+        !live.contains(each.value) && found != stored.end())
       tensors[found->second].aliases.push_back(each.tensor.name);
   return tensors;
 }

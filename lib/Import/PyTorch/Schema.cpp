@@ -421,6 +421,18 @@ std::optional<Program> parseProgram(std::string_view text, MLIRContext *context,
   return program;
 }
 
+std::optional<Ties> parseTies(std::string_view text, std::string &why) {
+  auto root = io::parseJson<json>(text, why);
+  if (!root)
+    return std::nullopt;
+  try {
+    return root->get<Ties>();
+  } catch (const json::exception &) {
+    why = "is no list of lists of names";
+    return std::nullopt;
+  }
+}
+
 /// The elements of a small constant, as hexadecimal digits.
 static std::shared_ptr<const std::vector<char>> bytesOf(Reader &reader, const json &value) {
   const std::string digits = reader.text(value, "bytes");

@@ -31,6 +31,7 @@ struct Payload {
   TensorMeta meta;
 };
 using Payloads = std::map<std::string, Payload>;
+using Ties = std::vector<std::vector<std::string>>; ///< names in state_dict of one tensor each
 
 /// A weight or constant that the program names.
 struct NamedTensor {
@@ -49,5 +50,7 @@ std::optional<Program> parseProgram(std::string_view text, mlir::MLIRContext *co
                                     Budget &budget, std::string &why);
 std::optional<Payloads> parsePayloads(std::string_view text, mlir::MLIRContext *context,
                                       std::string &why);
+
+std::optional<Ties> parseTies(std::string_view text, std::string &why);
 
 } // namespace dtc::import

@@ -79,7 +79,7 @@ FailureOr<AtenTensor> StoredTensors::read(const NamedTensor &named, const Payloa
   if (payload.pickled)
     return LogicalResult(refuse() << "the tensor " << named.name
                                   << " is a pickle of a class of its own, which is not read");
-  AtenTensor result{named.value, {}};
+  AtenTensor result{named.value, {}, ""};
   FileTensor &tensor = result.tensor;
   tensor.name = named.name;
   tensor.kind = named.kind;
@@ -115,6 +115,29 @@ LogicalResult StoredTensors::tie(const AtenGraph &graph) const {
     if (!same && weight.data < before.data + before.size)
       return refuse() << "the tensors " << order[i - 1]->tensor.name << " and "
                       << order[i]->tensor.name << " share some of their elements";
+  }
+  return success();
+}
+
+LogicalResult StoredTensors::tieAs(const Ties &ties, AtenGraph &graph) const {
+  std::map<std::string, AtenTensor *> byName;
+  for (AtenTensor &each : graph.tensors)
+    byName.emplace(each.tensor.name, &each);
+  for (const std::vector<std::string> &names : ties) {
+    const AtenTensor *first = nullptr;
+    for (const std::string &name : names) {
+      auto found = byName.find(name);
+      if (found == byName.end())
+        continue; // nothing reads it
+      AtenTensor &each = *found->second;
+      first = first ? first : &each;
+      const Weight &weight = each.tensor.weight, &other = first->tensor.weight;
+      if (weight.data || !each.tiedTo.empty() || weight.shape != other.shape ||
+          weight.dtype != other.dtype)
+        return refuse() << "ties the tensors " << first->tensor.name << " and " << name
+                        << ", which can't be one";
+      each.tiedTo = first->tensor.name;
+    }
   }
   return success();
 }

@@ -25,12 +25,14 @@ public:
   /// Reads all tensors of a program into its graph, each from the source that `sourceOf` names.
   llvm::LogicalResult readAll(Program &program,
                               llvm::function_ref<Source(const NamedTensor &)> sourceOf) const;
+  /// Has groups of names be one tensor each, as `ties` says of tensors without elements.
+  llvm::LogicalResult tieAs(const Ties &ties, AtenGraph &graph) const;
 
 private:
-  llvm::FailureOr<AtenTensor> read(const NamedTensor &named, const Payloads &payloads,
-                                   const std::string &folder) const;
   /// Refuses tensors that share a part of their elements. Those that share all are one.
   llvm::LogicalResult tie(const AtenGraph &graph) const;
+  llvm::FailureOr<AtenTensor> read(const NamedTensor &named, const Payloads &payloads,
+                                   const std::string &folder) const;
   mlir::InFlightDiagnostic refuse() const { return emitError(file); }
   llvm::LogicalResult locate(const Payload &payload, const std::string &folder,
                              FileTensor &tensor) const;
