@@ -184,7 +184,7 @@ static Outcome<plan::Problem> problemOf(const Job &job, const EstimateOptions &o
   job.adjust(run);
   Imported copy{{imported.module().clone(), {}, imported.model.nodes, imported.model.fileBatch},
                 imported.batch};
-  auto trained = buildTraining(run, std::move(copy));
+  auto trained = buildTraining(run, std::move(copy), {});
   if (!trained)
     return trained.code();
   auto problem = extractProblem(run, *trained);

@@ -6,7 +6,6 @@
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Import/ONNX/Import.h"
 #include "dtc/Import/PyTorch/Import.h"
-#include "dtc/Pipelines/Pipelines.h"
 #include "dtc/Target/Targets.h"
 
 #include "mlir/IR/Verifier.h"
@@ -108,7 +107,17 @@ static int64_t vocabularyOf(ModuleOp module) {
   return 0;
 }
 
-Outcome<Trained> buildTraining(const Options &options, Imported imported) {
+pipelines::SlotsPipeline slotsFor(const Options &options, int64_t expertRanks,
+                                  int64_t contextRanks) {
+  if (options.onlyPlan && options.target != Target::CPU)
+    return {};
+  return {expertRanks, contextRanks};
+}
+
+Outcome<Trained> buildTraining(const Options &options, Imported imported,
+                               const pipelines::SlotsPipeline &slots) {
+  if (failed(pipelines::run(imported.module(), slots)))
+    return ExitCode::InputRefused;
   training::TrainOptions asked = options.train;
   asked.numMicrobatches = imported.batch.numMicrobatches;
   if (failed(pipelines::run(imported.module(), asked)))

@@ -16,6 +16,7 @@
 #include "Request.h"
 
 #include "dtc/Package/Package.h"
+#include "dtc/Pipelines/Pipelines.h"
 #include "dtc/Plan/Explain/Explain.h"
 #include "dtc/PlanBridge/LocalWorkspace.h"
 #include "dtc/Target/Target.h"
@@ -85,7 +86,15 @@ Outcome<std::unique_ptr<import::ModelFile>> openModel(Environment &env, const Op
 
 Outcome<Imported> importModel(const Request &request, const import::ModelFile &file);
 
-Outcome<Trained> buildTraining(const Options &options, Imported imported);
+/// `slots`: the ranks of the plan that share experts or sequences, as far as the program has to be
+/// built for them (slotsFor).
+Outcome<Trained> buildTraining(const Options &options, Imported imported,
+                               const pipelines::SlotsPipeline &slots);
+
+/// What a program that runs needs of experts that rows look up. Plans for other machines take it
+/// that all are chosen equally often, and need none.
+pipelines::SlotsPipeline slotsFor(const Options &options, int64_t expertRanks,
+                                  int64_t contextRanks);
 
 /// Refuses, before any long work, what could be planned but not compiled. Where an artifact is
 /// asked for, gives its weights; those of the model file are moved there.

@@ -127,7 +127,8 @@ static Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees 
   auto model = planner.file.import(cut.perCall());
   if (failed(model))
     return ExitCode::InputRefused;
-  auto step = buildTraining(planner.request.options, Imported{std::move(*model), cut});
+  auto step = buildTraining(planner.request.options, Imported{std::move(*model), cut},
+                            slotsFor(planner.request.options, degrees.ep, degrees.cp));
   if (!step)
     return step.code();
   auto candidate = prepare(planner, std::move(*step));

@@ -10,6 +10,7 @@
 
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 
@@ -50,6 +51,14 @@ private:
 
 void build(OpPassManager &passes, const RaisePipeline &options) {
   raise::buildRaisePipeline(passes, options.batch);
+}
+
+void build(OpPassManager &passes, const SlotsPipeline &options) {
+  if (options.expertRanks <= 1 && options.contextRanks <= 1)
+    return;
+  passes.addPass(raise::createExpertSlots({options.expertRanks, options.contextRanks}));
+  passes.addPass(mlir::createCSEPass());
+  passes.addPass(raise::createViewParameters());
 }
 
 void build(OpPassManager &passes, const training::TrainOptions &options) {
@@ -93,6 +102,12 @@ using ErrorHandler = function_ref<LogicalResult(const Twine &)>;
 struct RaiseFlags : PassPipelineOptions<RaiseFlags> {
   Option<int64_t> batch{*this, "batch", llvm::cl::init(RaisePipeline().batch)};
   RaisePipeline values() const { return {batch}; }
+};
+
+struct SlotsFlags : PassPipelineOptions<SlotsFlags> {
+  Option<int64_t> parts{*this, "parts", llvm::cl::init(SlotsPipeline().expertRanks)};
+  Option<int64_t> sections{*this, "sections", llvm::cl::init(SlotsPipeline().contextRanks)};
+  SlotsPipeline values() const { return {parts, sections}; }
 };
 
 struct PartitionFlags : PassPipelineOptions<PartitionFlags> {
@@ -140,10 +155,8 @@ static LogicalResult addTraining(OpPassManager &passes, StringRef text, ErrorHan
 }
 
 static constexpr Entry kPipelines[] = {
-    {"raise", add<RaiseFlags>},
-    {"train", addTraining},
-    {"partition", add<PartitionFlags>},
-    {"schedule", add<ScheduleFlags>},
+    {"raise", add<RaiseFlags>},         {"slots", add<SlotsFlags>},       {"train", addTraining},
+    {"partition", add<PartitionFlags>}, {"schedule", add<ScheduleFlags>},
 };
 
 /// `text`: the phase's name, then its options.

@@ -606,8 +606,136 @@ func.func @f(%x: tensor<2x8x6xf32>, %i: tensor<2x8xi64>) {
 
 // -----
 
+func.func @f(%i: tensor<2x8xi64>) {
+  // expected-error @+1 {{must have the same number of experts in each part: 4 in 3}}
+  %0 = dtc.expert_slots %i experts 4 sections 1 parts 3 capacity 8 : tensor<2x8xi64>
+  return
+}
+
+// -----
+
+func.func @f(%i: tensor<2x8xi64>) {
+  // expected-error @+1 {{must have the same number of rows in each section: 8 in 3}}
+  %0 = dtc.expert_slots %i experts 4 sections 3 parts 2 capacity 8 : tensor<2x8xi64>
+  return
+}
+
+// -----
+
+func.func @f(%i: tensor<2x8xi64>) {
+  // expected-error @+1 {{capacity must be at least 1: 0}}
+  %0 = dtc.expert_slots %i experts 4 sections 1 parts 2 capacity 0 : tensor<2x8xi64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x6xf32>, %s: tensor<2x8xi64>) {
+  // expected-error @+1 {{must be between [sample, row, ...] and [sample, part, slot, ...]: }}
+  %0 = dtc.to_slots %x, %s : tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x16x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x6xf32>, %s: tensor<2x8xi64>) {
+  // expected-error @+1 {{rows and slots must have the same samples and elements: }}
+  %0 = dtc.to_slots %x, %s : tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x2x8x5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%y: tensor<2x2x8x6xf32>, %s: tensor<2x4xi64>) {
+  // expected-error @+1 {{slots must have the shape [2, 8]: [2, 4]}}
+  %0 = dtc.from_slots %y, %s : tensor<2x2x8x6xf32>, tensor<2x4xi64> -> tensor<2x8x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%y: tensor<2x3x2x4x6xf32>, %s: tensor<2x8xi64>) {
+  // expected-error @+1 {{must have the same number of rows in each section: 8 in 3}}
+  %0 = dtc.from_slots %y, %s : tensor<2x3x2x4x6xf32>, tensor<2x8xi64> -> tensor<2x8x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x6xf32>, %w: tensor<4x10x6xf32>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{choices must have samples and rows: rank 1}}
+  %0 = dtc.grouped_contract %x [0, 3], %w [1, 2, 3] -> [0, 2] by %i [0] of 1 : tensor<2x6xf32>, tensor<4x10x6xf32>, tensor<2xi64> -> tensor<2x10xf32>
+  return
+}
+
+// -----
+
 // expected-error @below {{passes belong to what runs for each microbatch, and to nothing else: step, forward}}
 func.func @f() attributes {dtc.runs = #dtc.runs<step, forward>} { return }
+
+// -----
+
+func.func @f(%i: tensor<2x8xi64>) {
+  // expected-error @+1 {{must have the same number of experts in each part: 4 in 3}}
+  %0 = dtc.expert_slots %i experts 4 sections 1 parts 3 capacity 8 : tensor<2x8xi64>
+  return
+}
+
+// -----
+
+func.func @f(%i: tensor<2x8xi64>) {
+  // expected-error @+1 {{must have the same number of rows in each section: 8 in 3}}
+  %0 = dtc.expert_slots %i experts 4 sections 3 parts 2 capacity 8 : tensor<2x8xi64>
+  return
+}
+
+// -----
+
+func.func @f(%i: tensor<2x8xi64>) {
+  // expected-error @+1 {{capacity must be at least 1: 0}}
+  %0 = dtc.expert_slots %i experts 4 sections 1 parts 2 capacity 0 : tensor<2x8xi64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x6xf32>, %s: tensor<2x8xi64>) {
+  // expected-error @+1 {{must be between [sample, row, ...] and [sample, part, slot, ...]: }}
+  %0 = dtc.to_slots %x, %s : tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x16x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x6xf32>, %s: tensor<2x8xi64>) {
+  // expected-error @+1 {{rows and slots must have the same samples and elements: }}
+  %0 = dtc.to_slots %x, %s : tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x2x8x5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%y: tensor<2x2x8x6xf32>, %s: tensor<2x4xi64>) {
+  // expected-error @+1 {{slots must have the shape [2, 8]: [2, 4]}}
+  %0 = dtc.from_slots %y, %s : tensor<2x2x8x6xf32>, tensor<2x4xi64> -> tensor<2x8x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%y: tensor<2x3x2x4x6xf32>, %s: tensor<2x8xi64>) {
+  // expected-error @+1 {{must have the same number of rows in each section: 8 in 3}}
+  %0 = dtc.from_slots %y, %s : tensor<2x3x2x4x6xf32>, tensor<2x8xi64> -> tensor<2x8x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x6xf32>, %w: tensor<4x10x6xf32>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{choices must have samples and rows: rank 1}}
+  %0 = dtc.grouped_contract %x [0, 3], %w [1, 2, 3] -> [0, 2] by %i [0] of 1 : tensor<2x6xf32>, tensor<4x10x6xf32>, tensor<2xi64> -> tensor<2x10xf32>
+  return
+}
 
 // -----
 

@@ -159,7 +159,8 @@ def test_processors_have_nowhere_to_offload_states_to():
 
 
 @pytest.mark.parametrize("arguments", [
-    ["compile", MODELS / "mixtral.onnx", "--devices", 2, "--loss", "cross_entropy", "--plan", "cp=2", "-o", "m.dtc"],
+    ["compile", MODELS / "mixtral.onnx", "--devices", 3, "--loss", "cross_entropy", "--plan", "cp=3", "-o", "m.dtc"],
+    ["compile", MODELS / "mixtral.onnx", "--devices", 3, "--loss", "cross_entropy", "--plan", "ep=3", "-o", "m.dtc"],
 ])
 def test_what_is_not_implemented_is_refused(tmp_path, arguments):
     refused(call("dtc", *arguments, cwd=tmp_path), 2, "not implemented yet")

@@ -76,8 +76,9 @@ def test_models_without_experts_have_no_expert_parallelism():
         assert "no op runs experts side by side, with weights of their own: ep=4" in refused.err
 
 
-def test_experts_chosen_at_run_time_are_planned_but_not_compiled(tmp_path):
-    """Where tokens look up their experts' weights, too, ep shares these out."""
+def test_experts_chosen_at_run_time_are_shared_out(tmp_path):
+    """Where tokens look up their experts' weights, too, ep shares these out. What is compiled has slots for the worst case: a
+    rank's one expert may be chosen by all 32 tokens of a sample once. That is what is priced, and what is sent."""
     options = ("--loss", "cross_entropy", "--global-batch", 8)
     planned = json.loads(check_call("dtc", "plan", MODELS / "mixtral.onnx", "--gpus", 4, "--cluster", "dgx-h100", "--plan",
                                     "ep=4,dp=1,zero=0", *options, "--json").out)
@@ -87,10 +88,18 @@ def test_experts_chosen_at_run_time_are_planned_but_not_compiled(tmp_path):
     experts = 4 * 3 * 64 * 32  # gate, up and down
     assert whole["stages"][0]["parameters"] - planned["stages"][0]["parameters"] == experts * 3 // 4
     assert any(use["axis"] == "ep" for use in planned["collectives"])
-    refused = call("dtc", "compile", MODELS / "mixtral.onnx", "--devices", 4, "--plan", "ep=4", *options,
-                   "-o", tmp_path / "mixtral.dtc")
-    assert refused.code == 2
-    assert "not implemented yet: experts on several ranks where rows choose them" in refused.err
+    saved = tmp_path / "plan.yaml"
+    check_call("dtc", "compile", MODELS / "mixtral.onnx", "--devices", 4, "--plan", "ep=4,dp=1,zero=0", *options,
+               "--save-plan", saved, "-o", tmp_path / "mixtral.dtc")
+    found = json.loads(check_call("dtc", "inspect", tmp_path / "mixtral.dtc", "--json").out)
+    priced = json.loads(check_call("dtc", "plan", MODELS / "mixtral.onnx", "--devices", 4, "--plan", "ep=4,dp=1,zero=0", *options,
+                                   "--json").out)
+    sent = {use["bytes"]: use["count"] for use in priced["collectives"] if use["kind"] == "all_to_all"}
+    slots = 8 // 4 * 4 * 32  # of 2 samples a rank, 4 parts with 32 slots each
+    assert sent == {slots * 32 * 4: 4, slots * 8: 1}
+    assert found["collectives"]["all_to_all"] == 5
+    check_call("dtc", "compile", MODELS / "mixtral.onnx", "--devices", 4, "--plan", saved, *options, "-o", tmp_path / "again.dtc")
+    assert (tmp_path / "again.dtc").read_bytes() == (tmp_path / "mixtral.dtc").read_bytes()
     free = json.loads(check_call("dtc", "plan", MODELS / "mixtral.onnx", "--devices", 4, *options, "--json").out)
     assert free["plan"]["ep"] == 1
 

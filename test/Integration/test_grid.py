@@ -54,9 +54,11 @@ PLANS = {
     ],
 }
 EXPERTS = [(2, "dp=1,ep=2"), (4, "dp=2,ep=2,zero=1"), (4, "dp=2,ep=2,zero=3,recompute=full"), (8, "dp=2,ep=2,tp=2")]
+CHOSEN_EXPERTS = [(4, "dp=1,ep=4"), (4, "dp=1,cp=2,ep=2,micro_batch=2"), (8, "dp=2,cp=2,ep=2,zero=2"), (8, "cp=2,ep=2,tp=2,zero=1"),
+                  (8, "pp=2,dp=1,cp=2,ep=2,schedule=1f1b,micro_batch=1")]
 MODELS = ["gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny"]
 # What a model's shapes rule out, or what `dtc compile` refuses for it.
-NOT_SPLIT = {"resnet_tiny": ("tp=", "cp="), "mixtral": ("cp=",), "moe": ("cp=",)}
+NOT_SPLIT = {"resnet_tiny": ("tp=", "cp="), "moe": ("cp=",)}
 SHARE = 14  # one of so many runs always
 
 
@@ -64,7 +66,8 @@ def combinations():
     """Model, recipe, ranks and plan; the recipe alternates."""
     for model in MODELS:
         plans = [(devices, plan) for devices, each in PLANS.items() for plan in each]
-        plans += EXPERTS if model == "moe" else []
+        plans += EXPERTS if model in ("moe", "mixtral") else []
+        plans += CHOSEN_EXPERTS if model == "mixtral" else []
         for number, (devices, plan) in enumerate(plans):
             if not any(axis in plan for axis in NOT_SPLIT.get(model, ())):
                 yield model, ("clip", "sgd_clip")[number % 2], devices, plan

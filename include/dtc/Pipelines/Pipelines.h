@@ -6,6 +6,7 @@
 //
 //     name        from                         to                                   options of
 //     raise       what an importer wrote       @forward in raised ops               RaisePipeline
+//     slots       @forward                     mixtures whose rows have slots dtc-expert-slots
 //     train       @forward                     @loss_and_grads, @update             dtc-train
 //     partition   the above with shardings     local shapes, collectives PartitionPipeline schedule
 //     that                         kernels, a list of calls, memory     SchedulePipeline
@@ -25,6 +26,11 @@ struct RaisePipeline {
   int64_t batch = 0; ///< samples of one call; 0 keeps the file's
 };
 
+/// For mixtures of experts under plans with several ranks of either axis.
+struct SlotsPipeline {
+  int64_t expertRanks = 1, contextRanks = 1;
+};
+
 /// With stages, there is a module for each rank of the pipeline afterwards (Stages/Stages.h).
 struct PartitionPipeline {
   partition::PartitionOptions options;
@@ -42,6 +48,7 @@ struct SchedulePipeline {
 };
 
 void build(mlir::OpPassManager &passes, const RaisePipeline &options);
+void build(mlir::OpPassManager &passes, const SlotsPipeline &options);
 void build(mlir::OpPassManager &passes, const training::TrainOptions &options);
 void build(mlir::OpPassManager &passes, const PartitionPipeline &options);
 void build(mlir::OpPassManager &passes, const SchedulePipeline &options);

@@ -106,4 +106,33 @@ def ViewParameters : Pass<"dtc-view-parameters", "::mlir::ModuleOp"> {
   let dependentDialects = ["::dtc::graph::GraphDialect"];
 }
 
+def ExpertSlots : Pass<"dtc-expert-slots", "::mlir::ModuleOp"> {
+  let summary = "give rows that choose their experts slots with them";
+  let description = [{
+    How many rows choose an expert is known when a program runs. Where experts are shared out
+    among `parts` ranks, each part gets as many slots as a sample has rows, which is enough for
+    whatever these choose. `sections` ranks with a part each of every sequence give slots to
+    their own rows. Slots are dimensions, which are then planned as all others.
+
+        %0 = dtc.dispatch %x, %c experts 4 : tensor<2x8x6xf32>, tensor<2x8xi64>
+        %1 = dtc.dispatch %c, %c experts 4 : tensor<2x8xi64>, tensor<2x8xi64>
+        %2 = dtc.grouped_contract %0 [0, 1, 4], %w [2, 3, 4] -> [0, 1, 3] by %1 [0, 1] of 2 : ...
+        %3 = dtc.combine %2, %c experts 4 : tensor<2x8x5xf32>, tensor<2x8xi64>
+      becomes for parts=2
+        %s = dtc.expert_slots %c experts 4 sections 1 parts 2 capacity 8 : tensor<2x8xi64>
+        %0 = dtc.to_slots %x, %s : tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x2x8x6xf32>
+        %1 = dtc.to_slots %c, %s : tensor<2x8xi64>, tensor<2x8xi64> -> tensor<2x2x8xi64>
+        %p = ... the first expert of each part ...
+        %l = arith.subi %1, %p : tensor<2x2x8xi64>
+        %2 = dtc.grouped_contract %0 [0, 5, 1, 4], %v [5, 2, 3, 4] -> [0, 5, 1, 3] by %l [0, 5, 1] of 2 : ...
+        %3 = dtc.from_slots %2, %s : tensor<2x2x8x5xf32>, tensor<2x8xi64> -> tensor<2x8x5xf32>
+
+    A mixture whose experts or rows can't be shared out evenly stays as it is.
+  }];
+  let options = [Option<"parts", "parts", "int64_t", /*default=*/"1", "ranks that share experts">,
+                 Option<"sections", "sections", "int64_t", /*default=*/"1",
+                        "ranks that share a sequence">];
+  let dependentDialects = ["::dtc::graph::GraphDialect"];
+}
+
 #endif // DTC_RAISE_PASSES_TD

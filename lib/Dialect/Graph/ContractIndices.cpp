@@ -50,4 +50,14 @@ SmallVector<int64_t> sizesByIndex(ArrayRef<IndexedTensor> tensors) {
   return sizes;
 }
 
+SmallVector<int64_t> partIndices(GroupedContractOp op) {
+  SmallVector<int64_t> parts;
+  for (int64_t index : op.getChoiceIndices())
+    if (llvm::is_contained(op.getLhsIndices(), index) &&
+        llvm::is_contained(op.getRhsIndices(), index) &&
+        llvm::is_contained(op.getResultIndices(), index))
+      parts.push_back(index);
+  return parts;
+}
+
 } // namespace dtc::graph

@@ -20,4 +20,8 @@ mlir::LogicalResult verifyIndexSizes(mlir::Operation *op, llvm::ArrayRef<Indexed
 /// The size of each index, by number; 1 of those that no tensor has.
 llvm::SmallVector<int64_t> sizesByIndex(llvm::ArrayRef<IndexedTensor> tensors);
 
+/// The indices of a grouped contraction that its choices share with all others: parts of the
+/// experts, where rows have slots (SlotOps.td). Choices are then numbers of experts of a part.
+llvm::SmallVector<int64_t> partIndices(GroupedContractOp op);
+
 } // namespace dtc::graph

@@ -1,4 +1,5 @@
 #include "dtc/Dialect/Graph/RandomOps.h"
+#include "dtc/Dialect/Graph/SlotOps.h"
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -11,6 +12,9 @@ using namespace dtc::graph;
 #define GET_OP_CLASSES
 #include "dtc/Dialect/Graph/RandomOps.cpp.inc"
 
+#define GET_OP_CLASSES
+#include "dtc/Dialect/Graph/SlotOps.cpp.inc"
+
 void GraphDialect::initialize() {
   registerAttributes();
   addOperations<
@@ -19,6 +23,9 @@ void GraphDialect::initialize() {
       ,
 #define GET_OP_LIST
 #include "dtc/Dialect/Graph/RandomOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "dtc/Dialect/Graph/SlotOps.cpp.inc"
       >();
 }
 

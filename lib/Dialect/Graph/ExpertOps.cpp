@@ -11,6 +11,12 @@ namespace dtc::graph {
 /// Among how many ranks experts and rows can both be shared out evenly.
 static int64_t partsOf(int64_t experts, int64_t rows) { return std::gcd(experts, rows); }
 
+/// Rows that have slots are in parts already, a dimension of its own.
+static int64_t partsOf(GroupedContractOp op) {
+  ArrayRef<int64_t> choices = shapeOf(op.getChoices());
+  return choices.size() == 2 ? partsOf(op.getIndexSizes()[op.getExperts()], choices[1]) : 1;
+}
+
 /// The factor of the parts where `rows`, the dimension of rows that belong to experts, has one.
 static FactorId partsIn(const std::vector<FactorId> &rows, int64_t parts) {
   return parts > 1 ? rows.front() : -1;
@@ -23,8 +29,7 @@ int expertsFactor(Operation *op, const ShardingRule &rule) {
   if (auto combine = dyn_cast<CombineOp>(op))
     return partsIn(rule.operands[0][1], partsOfExchange(combine));
   if (auto grouped = dyn_cast<GroupedContractOp>(op))
-    return partsIn(rule.operands[2][1], partsOf(grouped.getIndexSizes()[grouped.getExperts()],
-                                                shapeOf(grouped.getChoices())[1]));
+    return partsIn(rule.operands[2][1], partsOf(grouped));
   return -1;
 }
 
@@ -115,19 +120,23 @@ static SmallVector<IndexedTensor, 4> tensorsOf(GroupedContractOp op) {
           {op.getChoices(), op.getChoiceIndices(), "choices"}};
 }
 
-/// Where the experts and the rows are: each in its own of lhs, rhs and result.
+/// Where the experts and the rows are: each in its own of lhs, rhs and result, parts in all.
 static LogicalResult verifyPlaces(GroupedContractOp op) {
   int64_t experts = op.getExperts();
+  if (shapeOf(op.getChoices()).size() < 2)
+    return op.emitOpError() << "choices must have samples and rows: rank "
+                            << shapeOf(op.getChoices()).size();
   for (int64_t index : op.getChoiceIndices())
     if (index == experts)
       return op.emitOpError() << "choices must not have the index of the experts: " << index;
   int withExperts = 0;
+  SmallVector<int64_t> parts = partIndices(op);
   for (ArrayRef<int64_t> tensor :
        {op.getLhsIndices(), op.getRhsIndices(), op.getResultIndices()}) {
     bool counts = llvm::is_contained(tensor, experts);
     withExperts += counts;
     for (int64_t index : op.getChoiceIndices())
-      if (llvm::is_contained(tensor, index) == counts)
+      if (llvm::is_contained(tensor, index) == counts && !llvm::is_contained(parts, index))
         return op.emitOpError() << "of left operand, right operand and result each must have "
                                    "either the experts or the choices' index: "
                                 << index;
@@ -142,8 +151,7 @@ static LogicalResult verifyPlaces(GroupedContractOp op) {
 LogicalResult GroupedContractOp::verify() {
   if (failed(verifySameElementType(*this, getRhs(), getLhs(), "right operand")) ||
       failed(verifySameOrWider(*this, getResult(), getLhs(), "result")) ||
-      failed(verifyIndices(*this, getChoices(), "choices")) ||
-      failed(verifyRank(*this, getChoices(), 2, "choices")))
+      failed(verifyIndices(*this, getChoices(), "choices")))
     return failure();
   if (failed(verifyIndexSizes(*this, tensorsOf(*this), /*numbering=*/3)) ||
       failed(verifyPlaces(*this)))
@@ -166,8 +174,7 @@ SmallVector<int64_t> GroupedContractOp::getIndexSizes() { return sizesByIndex(te
 ShardingRule GroupedContractOp::buildShardingRule(UnitFactors units) {
   OpRule rule(*this, units);
   SmallVector<int64_t> sizes = getIndexSizes();
-  int64_t experts = getExperts(), row = getChoiceIndices().back();
-  int64_t count = partsOf(sizes[experts], sizes[row]);
+  int64_t experts = getExperts(), row = getChoiceIndices().back(), count = partsOf(*this);
   FactorId parts = rule.factor(count);
   SmallVector<SmallVector<FactorId>> dims(sizes.size());
   for (auto [i, size] : llvm::enumerate(sizes)) {

@@ -124,12 +124,14 @@ std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan)
   const std::string &at =
       groupedExperts->location.empty() ? groupedExperts->name : groupedExperts->location;
   if (plan.degrees.ep > 1)
-    result.push_back(std::string(kNotYet) + "experts on several ranks where rows choose them, at " +
-                     at + ": ep=" + std::to_string(plan.degrees.ep));
+    result.push_back(std::string(kNotYet) +
+                     "experts that ranks can't share evenly, where rows choose them, at " + at +
+                     ": ep=" + std::to_string(plan.degrees.ep));
   if (plan.degrees.cp > 1)
     result.push_back(std::string(kNotYet) +
-                     "parts of a sequence where rows choose their experts, at " + at +
-                     ": cp=" + std::to_string(plan.degrees.cp));
+                     "sequences that ranks can't share evenly, where rows choose their experts, "
+                     "at " +
+                     at + ": cp=" + std::to_string(plan.degrees.cp));
   return result;
 }
 

@@ -25,8 +25,11 @@ static int dimensionOf(const Op &op, const TensorFactors &tensor, FactorId facto
   return -1;
 }
 
-/// A product of matrices, nothing that slides over its operands as convolutions do.
+/// A product of matrices, nothing that slides over its operands as convolutions do. Of rows in
+/// slots each meets one expert of its part.
 static bool isProduct(const Op &op) {
+  if (op.isGroupedProduct() && op.results.size() == 1)
+    return true;
   return op.kind == OpKind::Contraction && op.operands.size() == 2 && op.results.size() == 1 &&
          std::all_of(op.rule->factors.begin(), op.rule->factors.end(),
                      [](const sharding::Factor &factor) {

@@ -18,3 +18,17 @@ func.func @transposed(%w: tensor<5x3x4xf32>, %x: tensor<2x4x4xf32>) -> tensor<2x
   %0 = dtc.grouped_contract %w [3, 2, 4], %x [0, 1, 4] -> [0, 3, 1] by %i [0, 1] of 2 : tensor<5x3x4xf32>, tensor<2x4x4xf32>, tensor<2x4xi64> -> tensor<2x5x4xf32>
   return %0 : tensor<2x5x4xf32>
 }
+
+// Rows in slots of 2 parts with 2 experts each; row 6 finds part 0 full.
+// expected-remark@+1 {{gradient ok: 100 elements}}
+func.func @slots(%x: tensor<1x8x5xf32>, %w: tensor<2x2x3x5xf32>) -> tensor<1x8x3xf32> attributes {check_gradients} {
+  %i = arith.constant dense<[[0, 1, 3, 1, 2, 3, 0, 2]]> : tensor<1x8xi64>
+  %first = arith.constant dense<[[[0, 0, 0], [2, 2, 2]]]> : tensor<1x2x3xi64>
+  %s = dtc.expert_slots %i experts 4 sections 1 parts 2 capacity 3 : tensor<1x8xi64>
+  %0 = dtc.to_slots %x, %s : tensor<1x8x5xf32>, tensor<1x8xi64> -> tensor<1x2x3x5xf32>
+  %1 = dtc.to_slots %i, %s : tensor<1x8xi64>, tensor<1x8xi64> -> tensor<1x2x3xi64>
+  %2 = arith.subi %1, %first : tensor<1x2x3xi64>
+  %3 = dtc.grouped_contract %0 [0, 4, 1, 5], %w [4, 2, 3, 5] -> [0, 4, 1, 3] by %2 [0, 4, 1] of 2 : tensor<1x2x3x5xf32>, tensor<2x2x3x5xf32>, tensor<1x2x3xi64> -> tensor<1x2x3x3xf32>
+  %4 = dtc.from_slots %3, %s : tensor<1x2x3x3xf32>, tensor<1x8xi64> -> tensor<1x8x3xf32>
+  return %4 : tensor<1x8x3xf32>
+}

@@ -14,8 +14,9 @@
 // shared out by experts in between, in an order of their own: dimension 1 is then (parts of the
 // experts, rows of a part), as if all experts were chosen equally often, which is what plans take
 // for granted. What rows a rank really has is known only when it runs, so that an op with this
-// factor split is refused where it is built on shards. Programs with experts of fixed capacity
-// (GShard) need none of this: there contractions have a dimension that counts experts.
+// factor split is refused where it is built on shards. Programs that run give rows slots instead
+// (SlotOps.td). Those with experts of fixed capacity (GShard) need none of this: there contractions
+// have a dimension that counts experts.
 #ifndef DTC_DIALECT_GRAPH_EXPERTOPS_TD
 #define DTC_DIALECT_GRAPH_EXPERTOPS_TD
 

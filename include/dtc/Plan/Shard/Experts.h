@@ -15,6 +15,8 @@
 // and of the exchanges before and after it. How many rows an expert really has is
 // nobody's to know: plans take it that all have as many. Under context parallelism
 // parts of the sequence come before it, (s e c): withSplitSequence, Problem.h.
+// Programs that run have slots for rows, and parts of the experts are a dimension of
+// the product as they are of GShard's (SlotOps.td).
 //
 // Expert parallelism splits that factor over the axis ep, which splits the batch
 // everywhere else: hidden[e{ep}, b{dp}], inputs[e, b{dp,ep}] before it. What lies
@@ -34,7 +36,7 @@ struct Experts {
   /// The greatest number of ranks among which all experts can be shared out; 1:
   /// there are none.
   int64_t mostRanks = 1;
-  bool areGrouped = false; ///< which ranks can't carry out yet
+  bool areGrouped = false; ///< chosen equally often, as no program can rely on
 };
 
 } // namespace dtc::plan

@@ -1,4 +1,5 @@
 // What the ops of mixtures of experts are on one device.
+#include "../ContractIndices.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
 using namespace mlir;
@@ -81,10 +82,68 @@ static Value sumTo(TensorBuilder &b, Value product, ArrayRef<int64_t> order,
   return llvm::is_sorted(perm) ? sum : b.transpose(sum, perm);
 }
 
+//===-- rows in parts -----------------------------------------------------===//
+
+/// The numbers of the experts of part p among all, where choices are those in the part: a choice
+/// that is none there is none here.
+static Value numbersAmongAll(GroupedContractOp op, TensorBuilder &b, int64_t part) {
+  Value choices = op.getChoices();
+  Type element = getElementTypeOrSelf(choices);
+  int64_t experts = op.getIndexSizes()[op.getExperts()];
+  auto constant = [&](int64_t value) { return b.integer(choices.getType(), value); };
+  Value first = arith::MulIOp::create(
+      b.builder, b.loc, b.iota(element, shapeOf(choices), positionOf(op.getChoiceIndices(), part)),
+      constant(experts));
+  Value isThere = arith::AndIOp::create(b.builder, b.loc,
+                                        b.compare(arith::CmpIPredicate::sge, choices, int64_t(0)),
+                                        b.compare(arith::CmpIPredicate::slt, choices, experts));
+  return b.select(isThere, arith::AddIOp::create(b.builder, b.loc, choices, first), constant(-1));
+}
+
+/// One table of the experts of all parts, whose rows have the part as one more index of rows. The
+/// part comes right before its experts.
+static FailureOr<Value> withoutParts(GroupedContractOp op, TensorBuilder &b, int64_t part) {
+  auto experts = static_cast<int64_t>(op.getExperts());
+  auto merge = [&](ArrayRef<int64_t> indices, ArrayRef<int64_t> sizes,
+                   SmallVector<int64_t> &mergedIndices,
+                   SmallVector<int64_t> &mergedSizes) -> LogicalResult {
+    bool hasExperts = llvm::is_contained(indices, experts);
+    for (auto [place, index] : llvm::enumerate(indices)) {
+      if (hasExperts && index == part) {
+        if (place + 1 == indices.size() || indices[place + 1] != experts)
+          return failure();
+        continue;
+      }
+      bool counts = index == experts;
+      mergedIndices.push_back(index);
+      mergedSizes.push_back(counts ? sizes[place] * sizes[place - 1] : sizes[place]);
+    }
+    return success();
+  };
+  SmallVector<int64_t> indices[3], shapes[3];
+  if (failed(merge(op.getLhsIndices(), shapeOf(op.getLhs()), indices[0], shapes[0])) ||
+      failed(merge(op.getRhsIndices(), shapeOf(op.getRhs()), indices[1], shapes[1])) ||
+      failed(merge(op.getResultIndices(), shapeOf(op.getResult()), indices[2], shapes[2])))
+    return op.emitOpError("must have the parts right before their experts"), failure();
+  Value result = GroupedContractOp::create(
+      b.builder, b.loc, op.getType().clone(shapes[2]), b.reshape(op.getLhs(), shapes[0]),
+      b.reshape(op.getRhs(), shapes[1]), numbersAmongAll(op, b, part), indices[0], indices[1],
+      indices[2], op.getChoiceIndices(), op.getExperts());
+  return b.reshape(result, shapeOf(op.getResult()));
+}
+
+//===-- as lookups --------------------------------------------------------===//
+
 /// Products and their sum are one kernel, so that no row's slice of the experts is stored. Its
 /// innermost dimension is that of the experts' tensor, which is read without strides.
 FailureOr<SmallVector<Value>> GroupedContractOp::decompose(OpBuilder &builder) {
   TensorBuilder b(builder, getLoc());
+  if (SmallVector<int64_t> parts = partIndices(*this); !parts.empty()) {
+    FailureOr<Value> result = withoutParts(*this, b, parts.front());
+    if (failed(result))
+      return failure();
+    return SmallVector<Value>{*result};
+  }
   Indexed lhs = lookedUp(*this, b, getLhs(), getLhsIndices());
   Indexed rhs = lookedUp(*this, b, getRhs(), getRhsIndices());
   bool scatters = llvm::is_contained(getResultIndices(), static_cast<int64_t>(getExperts()));

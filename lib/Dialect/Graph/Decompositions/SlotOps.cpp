@@ -1,0 +1,117 @@
+// Slots are counted, and rows looked up by them.
+//
+// Both compare every row with every other row, or slot, of its section. That is little beside the
+// products that the rows are in, and one kernel, which stores none of the comparisons.
+#include "dtc/Dialect/Graph/SlotOps.h"
+#include "../SlotShape.h"
+#include "dtc/Dialect/Graph/TensorBuilder.h"
+
+using namespace mlir;
+
+namespace dtc::graph {
+
+static Value both(TensorBuilder &b, Value x, Value y) {
+  return arith::AndIOp::create(b.builder, b.loc, x, y);
+}
+
+static Value plus(TensorBuilder &b, Value x, Value y) {
+  return arith::AddIOp::create(b.builder, b.loc, x, y);
+}
+
+static Value times(TensorBuilder &b, Value x, int64_t factor) {
+  return arith::MulIOp::create(b.builder, b.loc, x, b.integer(x.getType(), factor));
+}
+
+/// Whether 0 <= x < end.
+static Value isBelow(TensorBuilder &b, Value x, int64_t end) {
+  return both(b, b.compare(arith::CmpIPredicate::sge, x, int64_t(0)),
+              b.compare(arith::CmpIPredicate::slt, x, end));
+}
+
+/// `x` where the condition holds, -1 elsewhere.
+static Value orNone(TensorBuilder &b, Value condition, Value x) {
+  return b.select(condition, x, b.integer(x.getType(), -1));
+}
+
+/// A row's slot is the number of earlier rows of its section that have the same part.
+FailureOr<SmallVector<Value>> ExpertSlotsOp::decompose(OpBuilder &builder) {
+  TensorBuilder b(builder, getLoc());
+  const auto sections = static_cast<int64_t>(getSections());
+  const auto capacity = static_cast<int64_t>(getCapacity());
+  const auto experts = static_cast<int64_t>(getExperts());
+  const int64_t samples = shapeOf(getChoices())[0], rows = shapeOf(getChoices())[1] / sections;
+  Type element = getElementTypeOrSelf(getChoices());
+  Value choices = b.reshape(getChoices(), {samples, sections, rows});
+  Value isExpert = isBelow(b, choices, experts);
+  Value perPart = b.integer(choices.getType(), experts / static_cast<int64_t>(getParts()));
+  Value part = orNone(b, isExpert, arith::DivSIOp::create(builder, getLoc(), choices, perPart));
+
+  SmallVector<int64_t> pairs = {samples, sections, rows, rows};
+  Value isSame = b.compare(arith::CmpIPredicate::eq, b.broadcast(part, {0, 1, 2}, pairs),
+                           b.broadcast(part, {0, 1, 3}, pairs));
+  Value isEarlier =
+      b.compare(arith::CmpIPredicate::slt, b.iota(element, pairs, 3), b.iota(element, pairs, 2));
+  auto counted = RankedTensorType::get(pairs, element);
+  Value before = b.sum(
+      b.select(both(b, isSame, isEarlier), b.integer(counted, 1), b.integer(counted, 0)), {3});
+  Value hasSlot = both(b, isExpert, isBelow(b, before, capacity));
+  Value slot = orNone(b, hasSlot, plus(b, times(b, part, capacity), before));
+  return SmallVector<Value>{b.reshape(slot, shapeOf(getResult()))};
+}
+
+/// Slices of `table`, whose first dimension is one of all samples, sections and rows (or slots), by
+/// their numbers in it; -1 gives zeros.
+static Value lookUp(TensorBuilder &b, Value table, Value numbers) {
+  SmallVector<int64_t> shape(shapeOf(numbers));
+  llvm::append_range(shape, shapeOf(table).drop_front());
+  auto type = RankedTensorType::get(shape, getElementTypeOrSelf(table));
+  return GatherOp::create(b.builder, b.loc, type, table, numbers, 0, IntegerAttr());
+}
+
+/// [a, b, ...] as [a * b, ...], of the first `count` dimensions.
+static Value merged(TensorBuilder &b, Value value, int64_t count) {
+  ArrayRef<int64_t> sizes = shapeOf(value);
+  SmallVector<int64_t> shape = {1};
+  for (int64_t size : sizes.take_front(count))
+    shape[0] *= size;
+  llvm::append_range(shape, sizes.drop_front(count));
+  return b.reshape(value, shape);
+}
+
+/// The number of the first row, or slot, of each sample and section; of `shape`.
+static Value firstOf(TensorBuilder &b, Type element, ArrayRef<int64_t> shape, int64_t sections,
+                     int64_t each) {
+  return plus(b, times(b, b.iota(element, shape, 0), sections * each),
+              times(b, b.iota(element, shape, 1), each));
+}
+
+/// Each slot finds its row: the one, if any, that has it.
+FailureOr<SmallVector<Value>> ToSlotsOp::decompose(OpBuilder &builder) {
+  TensorBuilder b(builder, getLoc());
+  const SlotShape shape(getInput(), getResult());
+  Type element = getElementTypeOrSelf(getSlots());
+  SmallVector<int64_t> pairs = {shape.samples, shape.sections, shape.slots(), shape.rows};
+  Value slots = b.reshape(getSlots(), {shape.samples, shape.sections, shape.rows});
+  Value isIts = b.compare(arith::CmpIPredicate::eq, b.broadcast(slots, {0, 1, 3}, pairs),
+                          b.iota(element, pairs, 2));
+  Value row = b.reduce(ReduceKind::Max, orNone(b, isIts, b.iota(element, pairs, 3)), {3});
+  Value first = firstOf(b, element, shapeOf(row), shape.sections, shape.rows);
+  Value hasRow = b.compare(arith::CmpIPredicate::sge, row, int64_t(0));
+  Value result = lookUp(b, merged(b, getInput(), 2), orNone(b, hasRow, plus(b, row, first)));
+  if (getElementTypeOrSelf(result).isInteger())
+    result = orNone(b, b.broadcast(hasRow, {0, 1, 2}, shapeOf(result)), result);
+  return SmallVector<Value>{b.reshape(result, shapeOf(getResult()))};
+}
+
+FailureOr<SmallVector<Value>> FromSlotsOp::decompose(OpBuilder &builder) {
+  TensorBuilder b(builder, getLoc());
+  const SlotShape shape(getResult(), getInput());
+  Type element = getElementTypeOrSelf(getSlots());
+  Value slots = b.reshape(getSlots(), {shape.samples, shape.sections, shape.rows});
+  Value first = firstOf(b, element, shapeOf(slots), shape.sections, shape.slots());
+  Value number = orNone(b, isBelow(b, slots, shape.slots()), plus(b, slots, first));
+  Value result = lookUp(b, merged(b, getInput(), shape.partDim() + 2), number);
+  return SmallVector<Value>{b.reshape(result, shapeOf(getResult()))};
+}
+
+} // namespace dtc::graph

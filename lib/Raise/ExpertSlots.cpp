@@ -1,0 +1,273 @@
+// Rows of mixtures get slots before they are planned.
+//
+// What dispatch and combine enclose (Experts.cpp) is computed row by row, of [sample, row, ...].
+// Here the same is built of [sample, part, slot, ...] or, where each rank has a section of the
+// rows, of [sample, section, part, slot, ...]. One part needs no slots: sections are a reshape
+// then.
+#include "Reshapes.h"
+#include "dtc/Dialect/Graph/SlotOps.h"
+#include "dtc/Raise/Passes.h"
+
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+
+namespace dtc::raise {
+
+#define GEN_PASS_DEF_EXPERTSLOTS
+#include "dtc/Raise/Passes.h.inc"
+
+namespace {
+
+class SlotBuilder {
+public:
+  SlotBuilder(func::FuncOp func, int64_t parts, int64_t sections)
+      : func(func), parts(parts), sections(sections), rewriter(func.getContext()) {}
+
+  /// Whether experts and rows of all products can be shared out so.
+  bool isEven();
+  LogicalResult run();
+
+private:
+  LogicalResult visit(Operation *op);
+  Value sent(Emitter &emit, graph::DispatchOp op);
+  Value returned(Emitter &emit, graph::CombineOp op);
+  Value rebuilt(Emitter &emit, Operation *op);
+  Value product(Emitter &emit, graph::GroupedContractOp op);
+  Value choicesInPart(Emitter &emit, Value choices, int64_t experts);
+  Value slotsOf(Emitter &emit, Value choices, int64_t experts);
+  Shape inSlots(ArrayRef<int64_t> rows) const;
+  Shape leading() const;
+  int64_t mostOfPart(Value choices, int64_t experts) const;
+  Value operandThere(Emitter &emit, Value operand, ArrayRef<int64_t> shape);
+
+  func::FuncOp func;
+  int64_t parts, sections;
+  PatternRewriter rewriter;
+  int64_t samples = 0, rows = 0, capacity = 0; ///< of the op at hand
+  llvm::DenseMap<Value, Value> there;          ///< by value: the same of rows in slots
+  llvm::DenseMap<Value, Value> slots;          ///< by choices
+  SmallVector<Operation *> replaced;
+};
+
+} // namespace
+
+bool SlotBuilder::isEven() {
+  bool isEven = true;
+  func.walk([&](graph::DispatchOp op) {
+    isEven &= op.getExperts() % parts == 0 && graph::shapeOf(op.getChoices())[1] % sections == 0;
+  });
+  return isEven;
+}
+
+/// The dimensions in place of [sample, row].
+Shape SlotBuilder::leading() const {
+  Shape shape = {samples};
+  if (sections > 1 || parts == 1)
+    shape.push_back(sections);
+  if (parts > 1)
+    shape.push_back(parts);
+  shape.push_back(capacity);
+  return shape;
+}
+
+/// How many rows of a section can choose experts of one part. What top_k chooses for a token are
+/// different experts, so that a part of fewer gets only some of a token's rows.
+int64_t SlotBuilder::mostOfPart(Value choices, int64_t experts) const {
+  int64_t all = rows / sections;
+  auto best = graph::withoutReshapes(choices).getDefiningOp<graph::TopKOp>();
+  int64_t each = best ? graph::shapeOf(best).back() : 1;
+  if (each < 1 || all % each != 0)
+    return all;
+  return all / each * std::min(each, experts / parts);
+}
+
+Shape SlotBuilder::inSlots(ArrayRef<int64_t> shape) const {
+  Shape result = leading();
+  llvm::append_range(result, shape.drop_front(2));
+  return result;
+}
+
+Value SlotBuilder::slotsOf(Emitter &emit, Value choices, int64_t experts) {
+  Value &known = slots[choices];
+  if (!known)
+    known = graph::ExpertSlotsOp::create(emit, choices.getType(), choices, experts, sections, parts,
+                                         capacity);
+  return known;
+}
+
+Value SlotBuilder::sent(Emitter &emit, graph::DispatchOp op) {
+  Shape shape = inSlots(graph::shapeOf(op));
+  if (parts == 1)
+    return reshape(emit, op.getInput(), shape);
+  return graph::ToSlotsOp::create(emit, tensorType(op).clone(shape), op.getInput(),
+                                  slotsOf(emit, op.getChoices(), op.getExperts()));
+}
+
+Value SlotBuilder::returned(Emitter &emit, graph::CombineOp op) {
+  Value input = there.at(op.getInput());
+  if (parts == 1)
+    return reshape(emit, input, graph::shapeOf(op));
+  return graph::FromSlotsOp::create(emit, op.getType(), input,
+                                    slotsOf(emit, op.getChoices(), op.getExperts()));
+}
+
+/// Numbers of experts among those of the slot's part. What is -1 stays below 0.
+Value SlotBuilder::choicesInPart(Emitter &emit, Value choices, int64_t experts) {
+  if (parts == 1)
+    return choices;
+  auto type = tensorType(choices);
+  int64_t partDim = type.getRank() - 2;
+  Value part = graph::IotaOp::create(emit, type, partDim);
+  Value first = arith::MulIOp::create(
+      emit, part,
+      arith::ConstantOp::create(
+          emit, DenseElementsAttr::get(
+                    type, emit.getIntegerAttr(type.getElementType(), experts / parts))));
+  return arith::SubIOp::create(emit, choices, first);
+}
+
+/// Indices of rows become those of slots, and each part has its own experts.
+Value SlotBuilder::product(Emitter &emit, graph::GroupedContractOp op) {
+  ArrayRef<int64_t> rowIndices = op.getChoiceIndices();
+  auto experts = static_cast<int64_t>(op.getExperts());
+  int64_t free = op.getIndexSizes().size(), section = -1, part = -1;
+  Shape leadingIndices = {rowIndices[0]};
+  if (sections > 1 || parts == 1)
+    leadingIndices.push_back(section = free++);
+  if (parts > 1)
+    leadingIndices.push_back(part = free++);
+  leadingIndices.push_back(rowIndices[1]);
+  auto renumbered = [&](ArrayRef<int64_t> indices) {
+    Shape result;
+    for (int64_t index : indices) {
+      if (index == rowIndices[0])
+        llvm::append_range(result, leadingIndices);
+      else if (index == experts && parts > 1)
+        result.append({part, experts});
+      else if (index != rowIndices[1])
+        result.push_back(index);
+    }
+    return result;
+  };
+  auto operand = [&](Value value, ArrayRef<int64_t> indices) -> Value {
+    if (auto it = there.find(value); it != there.end())
+      return it->second;
+    Shape shape;
+    for (auto [index, size] : llvm::zip_equal(indices, graph::shapeOf(value)))
+      if (index == experts && parts > 1)
+        shape.append({parts, size / parts});
+      else
+        shape.push_back(size);
+    return reshape(emit, value, shape);
+  };
+  Value choices = choicesInPart(emit, there.at(op.getChoices()), op.getIndexSizes()[experts]);
+  return graph::GroupedContractOp::create(
+      emit, op.getType().clone(inSlots(graph::shapeOf(op))),
+      operand(op.getLhs(), op.getLhsIndices()), operand(op.getRhs(), op.getRhsIndices()), choices,
+      renumbered(op.getLhsIndices()), renumbered(op.getRhsIndices()),
+      renumbered(op.getResultIndices()), leadingIndices, experts);
+}
+
+/// A constant for all rows, or what is there already; null where it is neither.
+Value SlotBuilder::operandThere(Emitter &emit, Value operand, ArrayRef<int64_t> shape) {
+  auto it = there.find(operand);
+  return it != there.end() ? it->second : reshapeSplat(emit, operand, shape);
+}
+
+static bool startsWith(Value value, ArrayRef<int64_t> sizes) {
+  return graph::shapeOf(value).size() >= sizes.size() &&
+         graph::shapeOf(value).take_front(sizes.size()) == sizes;
+}
+
+/// What is computed row by row, of rows in slots; null where that isn't known.
+Value SlotBuilder::rebuilt(Emitter &emit, Operation *op) {
+  if (op->getNumResults() != 1)
+    return {};
+  Value result = op->getResult(0);
+  if (!startsWith(result, {samples, rows}))
+    return {};
+  Shape shape = inSlots(graph::shapeOf(result));
+  if (auto grouped = dyn_cast<graph::GroupedContractOp>(op)) {
+    bool leads = grouped.getResultIndices().take_front(2) == grouped.getChoiceIndices();
+    return leads && there.contains(grouped.getChoices()) ? product(emit, grouped) : Value();
+  }
+  if (isa<graph::ReshapeOp>(op))
+    return reshape(emit, there.at(op->getOperand(0)), shape);
+  if (auto gather = dyn_cast<graph::GatherOp>(op)) {
+    bool byRows = gather.getAxis() == 0 && there.contains(gather.getIndices()) &&
+                  !there.contains(gather.getTable()) && !gather.getPaddingRow();
+    return byRows ? raise::gather(emit, gather.getTable(), there.at(gather.getIndices()), 0)
+                  : Value();
+  }
+  if (auto slice = dyn_cast<graph::SliceOp>(op)) {
+    if (!startsWith(slice.getInput(), {samples, rows}))
+      return {};
+    Shape offsets(leading().size(), 0), strides(leading().size(), 1);
+    llvm::append_range(offsets, slice.getOffsets().drop_front(2));
+    llvm::append_range(strides, slice.getStrides().drop_front(2));
+    return graph::SliceOp::create(emit, tensorType(result).clone(shape), there.at(slice.getInput()),
+                                  offsets, strides);
+  }
+  if (!actsElementwise(op))
+    return {};
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    if (operands.emplace_back(operandThere(emit, operand, shape)); !operands.back())
+      return {};
+  return rebuildHere(rewriter, op, operands, shape)->getResult(0);
+}
+
+LogicalResult SlotBuilder::visit(Operation *op) {
+  rewriter.setInsertionPoint(op);
+  Emitter emit(op->getLoc(), rewriter);
+  if (auto dispatch = dyn_cast<graph::DispatchOp>(op)) {
+    samples = graph::shapeOf(dispatch)[0];
+    rows = graph::shapeOf(dispatch)[1];
+    capacity = mostOfPart(dispatch.getChoices(), dispatch.getExperts());
+    there[dispatch.getResult()] = sent(emit, dispatch);
+    replaced.push_back(op);
+    return success();
+  }
+  if (llvm::none_of(op->getOperands(), [&](Value value) { return there.contains(value); }))
+    return success();
+  if (auto combine = dyn_cast<graph::CombineOp>(op)) {
+    combine.getResult().replaceAllUsesWith(returned(emit, combine));
+    replaced.push_back(op);
+    return success();
+  }
+  Value result = rebuilt(emit, op);
+  if (!result)
+    return op->emitError() << "can't be computed where rows have slots with their experts, between "
+                              "dispatch and combine: "
+                           << op->getName();
+  there[op->getResult(0)] = result;
+  replaced.push_back(op);
+  return success();
+}
+
+LogicalResult SlotBuilder::run() {
+  for (Operation &op : llvm::make_early_inc_range(func.front()))
+    if (failed(visit(&op)))
+      return failure();
+  for (Operation *op : llvm::reverse(replaced))
+    op->erase();
+  return success();
+}
+
+namespace {
+struct ExpertSlots : impl::ExpertSlotsBase<ExpertSlots> {
+  using ExpertSlotsBase::ExpertSlotsBase;
+
+  void runOnOperation() override {
+    auto func = getOperation().lookupSymbol<func::FuncOp>("forward");
+    if (!func || func.isExternal() || (parts <= 1 && sections <= 1))
+      return;
+    SlotBuilder builder(func, std::max<int64_t>(1, parts), std::max<int64_t>(1, sections));
+    if (builder.isEven() && failed(builder.run()))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+} // namespace dtc::raise
