@@ -14,6 +14,7 @@ namespace dtc::rt {
 struct StepMetrics {
   int64_t step = 0;
   std::optional<double> loss, gradNorm;
+  std::optional<double> nonFinite; ///< elements of the gradients
   double lr = 0, seconds = 0;
   std::optional<double> evalLoss = std::nullopt; ///< after the step's update
 };

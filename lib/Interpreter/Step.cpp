@@ -84,7 +84,7 @@ static std::string describe(const Key &key, bool isUpdate) {
   case RoleKind::GradNorm:
     return "norm of the gradient";
   case RoleKind::Count:
-    return "count of targets";
+    return name.empty() ? "count of targets" : "count of gradients that aren't finite";
   case RoleKind::Parameter:
   case RoleKind::Buffer:
     return name + after;

@@ -296,21 +296,30 @@ LogicalResult FunctionTranslator::translateConv(Operation *op) {
   return success();
 }
 
-/// Ranks at the same position of several stages.
-static std::vector<std::vector<int32_t>> ranksOf(dist::StageSumOp op, int64_t positions) {
-  auto mesh = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(op, op.getMeshAttr());
-  auto devices = mesh->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
-  std::vector<std::vector<int32_t>> lists(static_cast<size_t>(positions));
-  for (int64_t stage : op.getStages())
-    for (auto [list, rank] :
-         llvm::zip_equal(lists, cast<DenseI64ArrayAttr>(devices[stage]).asArrayRef()))
-      list.push_back(static_cast<int32_t>(rank));
+/// Ranks at the same position of several stages, or at positions that differ along the op's axes.
+static std::vector<std::vector<int32_t>> ranksOf(dist::StageSumOp op, const sharding::Mesh &mesh) {
+  auto declared = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(op, op.getMeshAttr());
+  auto devices = declared->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
+  sharding::AxisList axes;
+  if (op.getAxesAttr())
+    axes = *dist::toAxes(op.getAxesAttr(), mesh);
+  std::vector<std::vector<int32_t>> lists;
+  for (int64_t position = 0; position < mesh.devices(); ++position) {
+    std::vector<int64_t> group = mesh.group(position, axes);
+    if (group.front() != position)
+      continue;
+    std::vector<int32_t> &list = lists.emplace_back();
+    for (int64_t stage : op.getStages())
+      for (int64_t member : group)
+        list.push_back(
+            static_cast<int32_t>(cast<DenseI64ArrayAttr>(devices[stage]).asArrayRef()[member]));
+  }
   return lists;
 }
 
 FailureOr<uint32_t> FunctionTranslator::groupOf(Operation *op) {
   if (auto sum = dyn_cast<dist::StageSumOp>(op))
-    return tables.groups.find(ranksOf(sum, mesh.devices()));
+    return tables.groups.find(ranksOf(sum, mesh));
   std::optional<sharding::AxisList> axes =
       dist::toAxes(op->getAttrOfType<dist::AxesAttr>("axes"), mesh);
   if (!axes)

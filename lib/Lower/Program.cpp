@@ -1,6 +1,7 @@
 #include "dtc/Lower/Program.h"
 #include "Instructions.h"
 
+#include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Target/LibraryRecords.h"
 
 using namespace mlir;
@@ -35,7 +36,8 @@ std::optional<fbs::BindingKind> bindingKindOf(graph::RoleAttr role) {
   case RoleKind::GradNorm:
     return fbs::BindingKind::GradNorm;
   case RoleKind::Count:
-    return fbs::BindingKind::Count;
+    return role.getName() == graph::kNonFinite ? fbs::BindingKind::NonFinite
+                                               : fbs::BindingKind::Count;
   case RoleKind::Kept:
     return fbs::BindingKind::Kept;
   case RoleKind::Inbox:

@@ -96,7 +96,7 @@ public:
 private:
   bool isBucketed(Operation *op) const {
     if (isa<AllReduceOp>(op))
-      return true;
+      return op->getNumOperands() == 1;
     return isOfStorage(op) && (isa<ReduceScatterOp>(op) || !isPass);
   }
 

@@ -1,9 +1,13 @@
 // Merging of collectives in local functions.
 #pragma once
 
-#include "dtc/Dialect/Dist/Dist.h"
+#include "Reshard.h"
 
 namespace dtc::partition {
+
+/// Sums the step vector over all ranks by one call. Of what only some axes pend over, the ranks
+/// at position 0 along the others give the term, and the rest give zero.
+void sumStepVector(mlir::func::FuncOp func, const NamedMesh &mesh);
 
 /// An all-reduce of which every rank keeps only a part becomes a reduce-scatter.
 mlir::LogicalResult fuseScatters(mlir::ModuleOp module);
@@ -11,7 +15,7 @@ mlir::LogicalResult fuseScatters(mlir::ModuleOp module);
 /// Packs collectives into calls of several operands, as far as none of their results is needed
 /// before the last operand is there:
 ///
-/// - all-reduces of the same axes, kind and element type, in calls of about `bytes`;
+/// - all-reduces of one operand of the same axes, kind and element type, in calls of about `bytes`;
 /// - in what runs once a step, what ZeRO scatters and gathers (dist.block), likewise;
 /// - in each microbatch, the gradients of a block that ZeRO scatters. They are added to those of
 ///   earlier microbatches once the next block's are there.

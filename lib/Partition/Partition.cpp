@@ -73,7 +73,11 @@ LogicalResult partition(ModuleOp module, const PartitionOptions &options) {
   }
   for (func::FuncOp func : functions)
     graph::mergeDuplicates(func);
-  if (failed(realizeStorage(module, *mesh)) || failed(fuseScatters(module)))
+  if (failed(realizeStorage(module, *mesh)))
+    return failure();
+  for (func::FuncOp func : functions)
+    sumStepVector(func, *mesh);
+  if (failed(fuseScatters(module)))
     return failure();
   for (func::FuncOp func : functions) {
     if (graph::runsPerMicrobatch(func))

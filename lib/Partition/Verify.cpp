@@ -4,6 +4,7 @@
 #include "Roles.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
+#include "dtc/Dialect/Graph/StepOps.h"
 
 #include <bit>
 #include <map>
@@ -56,6 +57,8 @@ public:
     for (Operation &op : func.getBody().front()) {
       if (op.hasAttr(dist::DistDialect::kOp))
         return op.emitOpError("is still to be partitioned");
+      if (isa<graph::StepVectorOp>(op))
+        return op.emitOpError("is still to be summed over all ranks");
       if (isa<UnrealizedConversionCastOp>(op))
         return op.emitOpError("was left over by the partitioner");
       if (isa<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::StageSumOp>(
@@ -101,7 +104,9 @@ private:
       return set & ~axesOf(gather.getAxes());
     if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op))
       return set | axesOf(scatter.getAxes());
-    return set; // a sum of stages: on all positions alike
+    if (dist::AxesAttr axes = cast<dist::StageSumOp>(op).getAxesAttr())
+      return set & ~axesOf(axes);
+    return set; // on all positions alike
   }
 
   AxisSet transfer(Operation *op) {

@@ -16,7 +16,7 @@ bool isGiven(BindingKind kind) {
 /// What the host reads after each step.
 bool isAskedFor(BindingKind kind) {
   return persists(kind) || kind == BindingKind::Output || kind == BindingKind::Loss ||
-         kind == BindingKind::GradNorm;
+         kind == BindingKind::GradNorm || kind == BindingKind::NonFinite;
 }
 
 bool communicates(const fbs::CollectiveT &op) { return op.kind != fbs::CollectiveKind::Slice; }

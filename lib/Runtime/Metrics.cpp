@@ -3,6 +3,7 @@
 #include "dtc-io/Json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <unistd.h>
 
@@ -68,6 +69,8 @@ std::string logLine(const StepMetrics &metrics, const MetricsSetup &setup) {
     line["eval_loss"] = *metrics.evalLoss;
   line["lr"] = metrics.lr;
   line["grad_norm"] = orNull(metrics.gradNorm);
+  line["nonfinite_grads"] =
+      metrics.nonFinite ? Json(std::llround(*metrics.nonFinite)) : Json(nullptr);
   line["step_time_s"] = metrics.seconds;
   line["samples_per_s"] = samples;
   line["tokens_per_s"] =

@@ -74,6 +74,7 @@ std::string ProgramChecker::checkBinding(const fbs::Binding &binding) const {
   case Kind::Count:
   case Kind::Loss:
   case Kind::GradNorm:
+  case Kind::NonFinite:
     return checkScalar(binding);
   default: // nothing outside the program touches it
     return {};
@@ -162,7 +163,7 @@ std::string ProgramChecker::checkData(const fbs::Binding &binding, const Dims &s
 std::string ProgramChecker::checkScalar(const fbs::Binding &binding) const {
   using Kind = fbs::BindingKind;
   bool result = binding.kind() == Kind::Loss || binding.kind() == Kind::GradNorm ||
-                binding.kind() == Kind::Count;
+                binding.kind() == Kind::NonFinite || binding.kind() == Kind::Count;
   bool isFloat = binding.dtype() == fbs::DType::F32 ||
                  (!result && binding.dtype() == fbs::DType::F64);
   if (!isFloat || binding.shape()->size() != 0)

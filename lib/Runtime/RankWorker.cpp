@@ -27,6 +27,16 @@ size_t indexOf(const Manifest &manifest, const fbs::Binding &binding) {
 
 using Kind = fbs::BindingKind;
 
+/// What a step that failed has to say of its gradients.
+std::string aboutGradients(std::optional<double> nonFinite) {
+  if (!nonFinite)
+    return {};
+  if (*nonFinite == 0)
+    return "; every element of the gradients is finite";
+  std::string count = std::to_string(std::llround(*nonFinite));
+  return "; elements of the gradients that are infinite or no numbers: " + count;
+}
+
 } // namespace
 
 /// Queues end before the rank does: others may be reading its arena until all have. What the ranks
@@ -146,19 +156,20 @@ Status RankWorker::conclude(int64_t number) {
 }
 
 Status RankWorker::exchangeNews() {
-  constexpr size_t kItems = 3;
+  constexpr size_t kItems = 4;
   constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
   double mine[kItems] = {own.loss.value_or(kNothing), own.gradNorm.value_or(kNothing),
-                         static_cast<double>(stopSignal.load())};
+                         own.nonFinite.value_or(kNothing), static_cast<double>(stopSignal.load())};
   Result<std::vector<double>> all = tellAll(mine);
   if (!all)
     return all.status();
   news = {};
   for (const double *item = all->data(); item != all->data() + all->size(); item += kItems) {
-    for (auto [value, into] : {std::pair(item[0], &news.loss), {item[1], &news.gradNorm}})
+    for (auto [value, into] :
+         {std::pair(item[0], &news.loss), {item[1], &news.gradNorm}, {item[2], &news.nonFinite}})
       if (!std::isnan(value))
         *into = value;
-    news.stopSignal = std::max(news.stopSignal, static_cast<int>(item[2]));
+    news.stopSignal = std::max(news.stopSignal, static_cast<int>(item[3]));
   }
   return Status::ok();
 }
@@ -224,7 +235,7 @@ Status RankWorker::createPipeline() {
     stepInputs.push_back({scalar});
   for (const StepInput &input : stepInputs)
     inputs.push_back({at(*input.binding, input.microbatch), bytesOf(*input.binding)});
-  for (Kind kind : {Kind::Loss, Kind::GradNorm})
+  for (Kind kind : {Kind::Loss, Kind::GradNorm, Kind::NonFinite})
     if (const fbs::Binding *binding = program.binding(kind)) {
       stepResults.push_back(binding);
       results.push_back({at(*binding), sizeof(float)});
@@ -342,34 +353,52 @@ Status RankWorker::finish(int64_t number) {
   if (session.isInference())
     if (Status status = storeOutputs(number); !status.isOk())
       return status;
-  for (size_t i = 0; i < stepResults.size(); ++i)
-    if (Status status = lookAt(number, i); !status.isOk())
-      return status;
+  return lookAtResults(number);
+}
+
+/// The loss is named first: gradients that aren't finite mostly follow from it.
+Status RankWorker::lookAtResults(int64_t number) {
+  StepNews seen;
+  for (size_t i = 0; i < stepResults.size(); ++i) {
+    Result<double> value = readResult(number, i);
+    if (!value)
+      return value.status();
+    Kind kind = stepResults[i]->kind();
+    (kind == Kind::Loss       ? seen.loss
+     : kind == Kind::GradNorm ? seen.gradNorm
+                              : seen.nonFinite) = *value;
+  }
+  for (auto [value, name] : {std::pair(seen.loss, "loss"), {seen.gradNorm, "gradient norm"}})
+    if (value && !std::isfinite(*value))
+      return {ExitCode::NotFinite, "step " + std::to_string(number) + ": rank " +
+                                       std::to_string(communicator.rank()) + ": the " + name +
+                                       " is not finite: " + std::to_string(*value) +
+                                       aboutGradients(seen.nonFinite)};
+  for (auto [role, value, into] : {std::tuple(session.speakers.loss, seen.loss, &own.loss),
+                                   {session.speakers.gradNorm, seen.gradNorm, &own.gradNorm},
+                                   {session.speakers.nonFinite, seen.nonFinite, &own.nonFinite}})
+    if (place.second == 0 && speaksFor(role))
+      *into = value;
   return Status::ok();
 }
 
-/// Checks a result, and tells it where this rank speaks for it.
-Status RankWorker::lookAt(int64_t number, size_t result) {
+Result<double> RankWorker::readResult(int64_t number, size_t result) const {
   float value = 0;
   Status status = pipeline->read(
       number, result, [&](const char *host) { std::memcpy(&value, host, sizeof(value)); });
   if (!status.isOk())
     return status;
-  bool isLoss = stepResults[result]->kind() == Kind::Loss;
-  if (!std::isfinite(value))
-    return {ExitCode::NotFinite, "step " + std::to_string(number) + ": rank " +
-                                     std::to_string(communicator.rank()) + ": the " +
-                                     (isLoss ? "loss" : "gradient norm") +
-                                     " is not finite: " + std::to_string(value)};
-  if (place.second == 0 && speaksFor(isLoss ? session.speakers.loss : session.speakers.gradNorm))
-    (isLoss ? own.loss : own.gradNorm) = value;
-  return Status::ok();
+  return value;
 }
 
 StepMetrics RankWorker::measure(int64_t number, double seconds) const {
-  return {number,        news.loss,
-          news.gradNorm, learningRateAt(session.manifest().learningRate, number),
-          seconds,       news.evalLoss};
+  return {number,
+          news.loss,
+          news.gradNorm,
+          news.nonFinite,
+          learningRateAt(session.manifest().learningRate, number),
+          seconds,
+          news.evalLoss};
 }
 
 Status RankWorker::collect(size_t role, const fbs::Binding &binding, uint32_t microbatch,

@@ -145,8 +145,9 @@ Result<Speakers> findSpeakers(const std::vector<ProgramView> &programs, const Pa
       for (size_t i = 0; i < manifest.outputs.size(); ++i)
         if (manifest.outputs[i].name == binding->name()->str())
           result.outputs[i] = role;
-    for (auto [kind, speaker] :
-         {std::pair(Kind::Loss, &result.loss), {Kind::GradNorm, &result.gradNorm}})
+    for (auto [kind, speaker] : {std::pair(Kind::Loss, &result.loss),
+                                 {Kind::GradNorm, &result.gradNorm},
+                                 {Kind::NonFinite, &result.nonFinite}})
       if (programs[role].binding(kind))
         *speaker = role;
   }

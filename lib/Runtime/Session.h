@@ -25,7 +25,7 @@ namespace dtc::rt {
 /// The roles whose ranks speak for all that hold the same; -1: none does.
 struct Speakers {
   std::vector<int> parameters, outputs; ///< in the manifest's order
-  int loss = -1, gradNorm = -1;
+  int loss = -1, gradNorm = -1, nonFinite = -1;
 };
 
 /// Read by all ranks of a process; what is written while they run is said where it is.
@@ -80,7 +80,7 @@ extern std::atomic<int> stopSignal;
 /// What the ranks tell each other when a step is done. Those that don't speak for something
 /// tell nothing.
 struct StepNews {
-  std::optional<double> loss, gradNorm, evalLoss;
+  std::optional<double> loss, gradNorm, nonFinite, evalLoss;
   int stopSignal = 0;
 };
 
@@ -134,7 +134,9 @@ private:
   Status writeBatch(int64_t number, size_t index, const Samples &samples);
   Status writeKeys(int64_t number, size_t index, const fbs::Binding &keys, int64_t first);
   Status writeScalar(int64_t number, size_t index, const fbs::Binding &scalar);
-  Status lookAt(int64_t number, size_t result);
+  /// Checks a step's results, and tells those that this rank speaks for.
+  Status lookAtResults(int64_t number);
+  Result<double> readResult(int64_t number, size_t result) const;
   /// Tells the other ranks `own`, and puts together in `news` what all say.
   Status exchangeNews();
   /// A few numbers of each rank, one after another.

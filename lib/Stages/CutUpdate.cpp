@@ -3,6 +3,7 @@
 #include "StageFunction.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
+#include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -37,9 +38,9 @@ public:
     builder = OpBuilder::atBlockEnd(&function.front());
     sumTiedGradients();
     for (Operation &op : step.getUpdate().front().without_terminator()) {
-      if (&op == norm)
+      if (&op == vector)
         sumStepVector();
-      else if (failed(cloneOwn(&op)))
+      else if (!isTotal(&op) && failed(cloneOwn(&op)))
         return failure();
     }
     addResults();
@@ -62,29 +63,38 @@ private:
     }
   }
 
-  /// What is about several parameters must be the sum of their squares: all else that
-  /// one parameter's update reads is its own or everybody's.
+  /// A number of the step vector, of all parameters.
+  bool isTotal(Operation *op) const {
+    return isa<SumOp>(op) && op->hasOneUse() && *op->user_begin() == vector;
+  }
+
+  /// What is about several parameters must be a number of the step vector: all else that one
+  /// parameter's update reads is its own or everybody's.
   LogicalResult findOwners() {
+    for (auto op : step.getUpdate().front().getOps<StepVectorOp>())
+      vector = op;
+    if (!vector)
+      return step.getUpdate().emitOpError("has no step vector");
+    for (unsigned place : {StepVectorOp::kNonFinite, StepVectorOp::kSquares})
+      if (Operation *total = vector.getOperand(place).getDefiningOp(); !total || !isTotal(total))
+        return vector.emitOpError("has a number that isn't a sum of its own: ") << place;
     for (BlockArgument argument : step.getUpdate().getArguments())
       owners[argument] = ownerOf(getArgRole(step.getUpdate(), argument.getArgNumber()));
     for (Operation &op : step.getUpdate().front().without_terminator()) {
-      auto sum = dyn_cast<SumOp>(op);
-      if (sum && !norm && shapeOf(sum.getResult()).empty()) {
-        norm = sum;
-        continue; // everybody's from here on
-      }
+      if (&op == vector || isTotal(&op))
+        continue; // everybody's
       int owner = kNone;
       for (Value operand : op.getOperands()) {
         auto known = owners.find(operand);
         int other = known == owners.end() ? kNone : known->second;
         if (owner != kNone && other != kNone && owner != other)
-          return op.emitOpError("mixes parameters, and isn't the sum of their squares");
+          return op.emitOpError("mixes parameters, and isn't a number of the step vector");
         owner = std::max(owner, other);
       }
       for (Value result : op.getResults())
         owners[result] = owner;
     }
-    return norm ? success() : step.getUpdate().emitOpError("has no sum of squares of gradients");
+    return success();
   }
 
   bool isOwn(int owner) const { return owner == kNone || own.contains(owner); }
@@ -122,7 +132,8 @@ private:
   Operation *stageSum(ArrayRef<Value> values, ArrayRef<int64_t> stages) {
     return dist::StageSumOp::create(builder, step.getUpdate().getLoc(),
                                     TypeRange(ValueRange(values)), values,
-                                    step.getMesh().getSymName(), stages);
+                                    step.getMesh().getSymName(), stages,
+                                    /*axes=*/nullptr);
   }
 
   /// One after the other in the order of parameters, which is the same on all ranks.
@@ -140,41 +151,43 @@ private:
     }
   }
 
-  Value loss() const { return argumentOf(RoleKind::Loss); }
-  Value count() const { return argumentOf(RoleKind::Scalar); }
-  /// The loss, or the count.
-  BlockArgument argumentOf(RoleKind kind) const {
-    for (BlockArgument argument : step.getUpdate().getArguments()) {
-      RoleAttr role = getArgRole(step.getUpdate(), argument.getArgNumber());
-      if (role.getKind() == kind &&
-          (kind != RoleKind::Scalar || role.getScalar() == ScalarKind::Count))
-        return argument;
-    }
-    return {};
-  }
-
   void sumStepVector() {
-    SmallVector<Value> vector = {ownOrZero(loss()), ownOrZero(count())};
-    for (int stage = 0; stage < step.numStages(); ++stage)
-      vector.push_back(squaresOf(stage));
-    Operation *sums = stageSum(vector, llvm::to_vector(llvm::seq<int64_t>(0, step.numRanks())));
-    mapping.map(loss(), sums->getResult(0));
-    mapping.map(count(), sums->getResult(1));
-    SmallVector<Value> squares(sums->getResults().drop_front(2));
-    auto total = SumOp::create(builder, norm.getLoc(), norm.getType(), squares);
-    mapping.map(norm.getResult(), total.getResult());
+    SmallVector<Value> numbers(StepVectorOp::kSquares);
+    for (unsigned place : {StepVectorOp::kLoss, StepVectorOp::kCount})
+      numbers[place] = ownOrZero(vector.getOperand(place));
+    auto stages = llvm::to_vector(llvm::seq(0, step.numStages()));
+    numbers[StepVectorOp::kNonFinite] = sumOf(termsOf(StepVectorOp::kNonFinite, stages));
+    for (int stage : stages)
+      numbers.push_back(sumOf(termsOf(StepVectorOp::kSquares, stage)));
+    auto own = StepVectorOp::create(builder, vector.getLoc(), TypeRange(ValueRange(numbers)),
+                                    ValueRange(numbers));
+    Operation *sums = stageSum(llvm::to_vector_of<Value>(own.getResults()),
+                               llvm::to_vector(llvm::seq<int64_t>(0, step.numRanks())));
+    for (unsigned place = 0; place < StepVectorOp::kSquares; ++place)
+      mapping.map(vector.getResult(place), sums->getResult(place));
+    mapping.map(
+        vector.getResult(StepVectorOp::kSquares),
+        sumOf(llvm::to_vector_of<Value>(sums->getResults().drop_front(StepVectorOp::kSquares))));
   }
 
-  /// Zero on other ranks.
-  Value squaresOf(int stage) {
+  /// What the rank adds to a number of the vector for parameters that some of its stages count.
+  SmallVector<Value> termsOf(unsigned place, ArrayRef<int> stages) {
     SmallVector<Value> terms;
-    for (Value term : norm.getInputs())
-      if (int owner = ownerOf(term); owner != kNone && facts.parameters[owner].countedAt == stage &&
-                                     step.rankOf(stage) == rank)
+    for (Value term : vector.getOperand(place).getDefiningOp<SumOp>().getInputs()) {
+      int owner = ownerOf(term);
+      if (owner == kNone)
+        continue;
+      int stage = facts.parameters[owner].countedAt;
+      if (llvm::is_contained(stages, stage) && step.rankOf(stage) == rank)
         terms.push_back(mapping.lookup(term));
+    }
+    return terms;
+  }
+
+  Value sumOf(ArrayRef<Value> terms) {
     if (terms.empty())
-      return zeroLike(norm.getResult());
-    return SumOp::create(builder, norm.getLoc(), norm.getType(), terms);
+      return zeroLike(vector.getResult(0));
+    return SumOp::create(builder, vector.getLoc(), terms.front().getType(), terms);
   }
 
   LogicalResult cloneOwn(Operation *op) {
@@ -208,7 +221,7 @@ private:
   llvm::StringMap<int> index; ///< of parameters, by name
   llvm::SmallDenseSet<int> own;
   DenseMap<Value, int> owners;
-  SumOp norm; ///< of squares
+  StepVectorOp vector;
   Signature signature;
   SmallVector<Value> arguments;
   func::FuncOp function;

@@ -2,16 +2,19 @@
 //
 // Of two stages that share the weight w, where stage 1 has v beside it and the loss:
 //
-//   whole    %n = sum(|dw|^2, |dv|^2)          %norm = sqrt %n   ... new w, new v, loss / count
+//   whole    %l, %c, %f, %n = dtc.step_vector loss, count, bad(dw) + bad(dv), |dw|^2 + |dv|^2
+//            %norm = sqrt %n   ... new w, new v, %l / %c
 //   rank 0   %dw' = dist.stage_sum %dw stages [0, 1]
-//            %l, %c, %n0, %n1 = dist.stage_sum 0, 0, |dw'|^2, 0 stages [0, 1]
-//            %n = sum(%n0, %n1)                %norm = sqrt %n   ... new w, %l / %c
+//            %l, %c, %f, %n0, %n1 = dist.stage_sum
+//                (dtc.step_vector 0, 0, bad(dw'), |dw'|^2, 0) stages [0, 1]
+//            %norm = sqrt (%n0 + %n1)          ... new w, %l / %c
 //   rank 1   %dw' = dist.stage_sum %dw stages [0, 1]
-//            %l, %c, %n0, %n1 = dist.stage_sum loss, count, 0, |dv|^2 stages [0, 1]
+//            %l, %c, %f, %n0, %n1 = dist.stage_sum
+//                (dtc.step_vector loss, count, bad(dv), 0, |dv|^2) stages [0, 1]
 //            ...
 //
-// Squares of each stage are a number of their own, so that the norm doesn't depend on which
-// stages lie on one rank.
+// Partitioning lets the last sum be one over all ranks. Squares of each stage are a number of their
+// own, so that the norm doesn't depend on which stages lie on one rank.
 #pragma once
 
 #include "StepGraph.h"

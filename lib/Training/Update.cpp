@@ -2,7 +2,11 @@
 
 #include "Loss.h"
 
+#include "dtc/Dialect/Graph/StepOps.h"
+
 #include <re2/re2.h>
+
+#include <limits>
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -38,7 +42,8 @@ public:
 
   void build() {
     addArguments();
-    Value norm = gradientNorm();
+    sumStepVector();
+    Value norm = b.unary<math::SqrtOp>(squaredNorm);
     gradScale = clippingFactor(norm);
     if (options.optimizer != OptimizerKind::Sgd) {
       correction1 = correction(options.beta1);
@@ -49,6 +54,7 @@ public:
     addResults();
     function.result(norm, roleOf(context, RoleKind::GradNorm));
     function.result(b.div(loss, count), roleOf(context, RoleKind::Loss));
+    function.result(nonFinite, roleOf(context, RoleKind::Count, kNonFinite));
     function.finish();
   }
 
@@ -84,15 +90,31 @@ private:
     count = scalar(builder.getF32Type(), ScalarKind::Count);
   }
 
-  /// Squares are summed per parameter and the sums once, so that what is
-  /// pending over ranks needs a single reduction.
-  Value gradientNorm() {
-    SmallVector<Value> squares;
-    for (const Operands &operands : arguments)
-      squares.push_back(
-          b.convert(sumOfAll(b, b.square(operands.gradient)), builder.getF32Type()));
-    Value total = SumOp::create(builder, b.loc, squares.front().getType(), squares);
-    return b.unary<math::SqrtOp>(total);
+  /// Squares and elements that aren't finite are summed per parameter, and the sums once.
+  void sumStepVector() {
+    SmallVector<Value> squares, faults;
+    for (const Operands &operands : arguments) {
+      squares.push_back(total(b.square(operands.gradient)));
+      faults.push_back(total(b.convert(isNotFinite(operands.gradient), builder.getF32Type())));
+    }
+    SmallVector<Value> numbers(StepVectorOp::kSquares + 1);
+    numbers[StepVectorOp::kLoss] = loss;
+    numbers[StepVectorOp::kCount] = count;
+    numbers[StepVectorOp::kNonFinite] = SumOp::create(builder, b.loc, loss.getType(), faults);
+    numbers[StepVectorOp::kSquares] = SumOp::create(builder, b.loc, loss.getType(), squares);
+    auto vector =
+        StepVectorOp::create(builder, b.loc, TypeRange(ValueRange(numbers)), ValueRange(numbers));
+    loss = vector.getResult(StepVectorOp::kLoss);
+    count = vector.getResult(StepVectorOp::kCount);
+    nonFinite = vector.getResult(StepVectorOp::kNonFinite);
+    squaredNorm = vector.getResult(StepVectorOp::kSquares);
+  }
+
+  Value total(Value values) { return b.convert(sumOfAll(b, values), builder.getF32Type()); }
+
+  Value isNotFinite(Value values) {
+    return b.compare(arith::CmpFPredicate::UGE, b.unary<math::AbsFOp>(values),
+                     std::numeric_limits<double>::infinity());
   }
 
   /// min(1, max / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
@@ -159,7 +181,9 @@ private:
   RE2 noDecay;
   SmallVector<Operands> arguments;
   SmallVector<SmallVector<Value>> updates;
-  Value loss, rate, step, count, gradScale, correction1, correction2;
+  Value rate, step, gradScale, correction1, correction2;
+  Value loss, count;            ///< of the step vector, once it is summed
+  Value nonFinite, squaredNorm; ///< likewise
 };
 
 struct NamedNumber {

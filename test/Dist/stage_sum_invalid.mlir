@@ -41,3 +41,12 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = dist.stage_sum %x on @mesh stages [0] : tensor<4xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+dist.mesh @mesh ["dp" = 1] {dist.devices = [array<i64: 0>, array<i64: 1>]}
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{names an axis that the mesh lacks: #dist.axes<{"tp"}>}}
+  %y = dist.stage_sum %x on @mesh stages [0, 1] over <{"tp"}> : tensor<4xf32>
+  return %y : tensor<4xf32>
+}

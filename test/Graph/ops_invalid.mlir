@@ -746,3 +746,11 @@ func.func @f() attributes {dtc.runs = #dtc.runs<microbatch>} { return }
 
 // expected-error @below {{no chunk of a stage runs like this: -1}}
 func.func @f() attributes {dtc.runs = #dtc.runs<microbatch, forward, chunk -1>} { return }
+
+// -----
+
+func.func @step_vector(%a: tensor<f32>) {
+  // expected-error @+1 {{needs at least 4 numbers: 1}}
+  dtc.step_vector %a : tensor<f32>
+  return
+}

@@ -29,7 +29,7 @@ def test_loss_falls_on_real_text(job):
 
 
 def test_log_has_the_contract_keys(job):
-    keys = {"step", "loss", "lr", "grad_norm", "step_time_s", "samples_per_s", "tokens_per_s",
+    keys = {"step", "loss", "lr", "grad_norm", "nonfinite_grads", "step_time_s", "samples_per_s", "tokens_per_s",
             "peak_memory_bytes", "predicted_step_time_s"}
     assert all(set(line) == keys for line in job[3])
     assert all(line["tokens_per_s"] > line["samples_per_s"] > 0 for line in job[3])

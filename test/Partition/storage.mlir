@@ -16,11 +16,14 @@
 // STATES: %[[FLAT:.*]] = dtc.reshape %arg3 : tensor<3x5xf32> -> tensor<15xf32>
 // STATES: %[[PADDED:.*]] = dtc.pad %[[FLAT]] low [0] interior [0] value 0.000000e+00
 // STATES: %[[G:.*]] = dist.reduce_scatter sum %[[PADDED]] dim 0 on @mesh {"dp"} : tensor<16xf32> -> tensor<8xf32>
-// The norm is that of all parts, reduced with the loss.
+// The norm is that of all parts, reduced with the rest of the step vector.
 // STATES: %[[SQUARES:.*]] = arith.mulf %[[G]], %[[G]] : tensor<8xf32>
 // STATES: %[[SUM:.*]] = dtc.reduce sum %{{.*}} [0] : tensor<2xf32> -> tensor<f32>
-// STATES: %[[TOTAL:.*]]:2 = dist.all_reduce sum %arg4, %[[SUM]] on @mesh {"dp"}
-// STATES: math.sqrt %[[TOTAL]]#1
+// STATES: %[[FAULT:.*]] = arith.cmpf uge, %{{.*}}, %{{.*}} : tensor<8xf32>
+// STATES: %[[FAULTS:.*]] = dtc.reduce sum %{{.*}} [0] : tensor<2xf32> -> tensor<f32>
+// STATES: %[[COUNT:.*]] = arith.select %{{.*}}, %arg7, %{{.*}} : tensor<i1>, tensor<f32>
+// STATES: %[[TOTAL:.*]]:4 = dist.all_reduce sum %arg4, %[[COUNT]], %[[FAULTS]], %[[SUM]] on @mesh {"dp"}
+// STATES: math.sqrt %[[TOTAL]]#3
 // STATES: %[[PART:.*]] = dist.slice %{{.*}} dim 0 on @mesh {"dp"} : tensor<16xf32> -> tensor<8xf32>
 // STATES: %[[NEW:.*]], %{{.*}}, %{{.*}} = dtc.adam_update %[[PART]], %[[G]], %arg1, %arg2
 // STATES: %[[ALL:.*]] = dist.all_gather %[[NEW]] dim 0 on @mesh {"dp"} : tensor<8xf32> -> tensor<16xf32>

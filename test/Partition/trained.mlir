@@ -12,13 +12,15 @@
 // CHECK: test.partitions = 30
 // GIVEN: test.partitions = 1
 
-// Data parallelism alone: nothing but the count of targets, and one bucket.
+// Data parallelism alone: nothing but the count of targets, one bucket, and the step vector.
 // DP-LABEL: func.func @loss_and_grads
 // DP-NOT: dist.{{all|reduce|slice|permute}}
 // DP-LABEL: func.func @prologue
 // DP: dist.all_reduce sum %{{[^,]*}} on @mesh {"dp"} : tensor<i64>
 // DP-LABEL: func.func @update
 // DP: dist.all_reduce sum %{{.*}}, %{{.*}}
+// DP-NOT: dist.{{all|reduce|slice|permute}}
+// DP: dist.all_reduce sum %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} on @mesh {"dp"} : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
 // DP-NOT: dist.
 // DP: return
 

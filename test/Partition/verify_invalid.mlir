@@ -25,6 +25,15 @@ func.func @f(%x: tensor<4xf32> {dist.sharding = #dist.sharding<@mesh, [{"dp"}]>}
 
 // -----
 
+dist.mesh @mesh ["dp" = 2]
+func.func @f(%l: tensor<f32> {dist.sharding = #dist.sharding<@mesh, []>}) attributes {dist.local} {
+  // expected-error @+1 {{is still to be summed over all ranks}}
+  dtc.step_vector %l, %l, %l, %l : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+  return
+}
+
+// -----
+
 // A missing reduction: ranks hold different rows, the sum is said to be whole.
 dist.mesh @mesh ["dp" = 2, "tp" = 2]
 // expected-error @+1 {{result 0 is said to be the same along an axis along which it differs: dp}}

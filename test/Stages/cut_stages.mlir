@@ -33,9 +33,13 @@
 // CHECK-NOT: #dtc.role<loss
 // CHECK-SAME: {
 // CHECK: %[[G:.*]] = dist.stage_sum %{{.*}} on @mesh stages [0, 1] : tensor<4x4xf32>
-// CHECK: dtc.reduce sum
-// CHECK: %[[STEP:.*]]:4 = dist.stage_sum {{.*}} on @mesh stages [0, 1] : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
-// CHECK: %[[NORM:.*]] = dtc.sum %[[STEP]]#2, %[[STEP]]#3
+// CHECK: %[[R:.*]] = dtc.reduce sum
+// CHECK: %[[B:.*]] = dtc.reduce sum
+// CHECK: %[[BAD:.*]] = dtc.sum %[[B]] : tensor<f32>
+// CHECK: %[[SQUARES:.*]] = dtc.sum %[[R]] : tensor<f32>
+// CHECK: %[[OWN:.*]]:5 = dtc.step_vector %[[ZERO:.*]], %{{.*}}, %[[BAD]], %[[SQUARES]], %{{.*}}
+// CHECK: %[[STEP:.*]]:5 = dist.stage_sum %[[OWN]]#0, %[[OWN]]#1, %[[OWN]]#2, %[[OWN]]#3, %[[OWN]]#4 on @mesh stages [0, 1] : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+// CHECK: %[[NORM:.*]] = dtc.sum %[[STEP]]#3, %[[STEP]]#4
 // CHECK: dtc.sgd_update %{{.*}}, %[[G]]
 // CHECK: arith.divf %[[STEP]]#0, %[[STEP]]#1
 
@@ -48,7 +52,7 @@
 // The weight counts for the norm on rank 0.
 // CHECK-LABEL: func.func @update(
 // CHECK: dist.stage_sum %{{.*}} on @mesh stages [0, 1] : tensor<4x4xf32>
-// CHECK-NOT: dtc.reduce
+// CHECK: dtc.step_vector
 // CHECK: dist.stage_sum
 module {
   dist.mesh @mesh ["dp" = 2] {dist.devices = [array<i64: 0, 1>, array<i64: 2, 3>]}
@@ -86,15 +90,18 @@ module {
       %l: tensor<f32> {dtc.role = #dtc.role<loss, "">},
       %lr: tensor<f64> {dtc.role = #dtc.role<scalar, "", lr>},
       %n: tensor<f32> {dtc.role = #dtc.role<scalar, "", count>})
-      -> (tensor<4x4xf32> {dtc.role = #dtc.role<parameter, "w">}, tensor<f32> {dtc.role = #dtc.role<grad_norm, "">}, tensor<f32> {dtc.role = #dtc.role<loss, "">})
+      -> (tensor<4x4xf32> {dtc.role = #dtc.role<parameter, "w">}, tensor<f32> {dtc.role = #dtc.role<grad_norm, "">}, tensor<f32> {dtc.role = #dtc.role<loss, "">}, tensor<f32> {dtc.role = #dtc.role<count, "non_finite">})
       attributes {dtc.runs = #dtc.runs<step>} {
     %q = arith.mulf %g, %g : tensor<4x4xf32>
     %r = dtc.reduce sum %q [0, 1] : tensor<4x4xf32> -> tensor<f32>
+    %b = dtc.reduce sum %g [0, 1] : tensor<4x4xf32> -> tensor<f32>
     %t = dtc.sum %r : tensor<f32>
-    %norm = math.sqrt %t : tensor<f32>
+    %f = dtc.sum %b : tensor<f32>
+    %v:4 = dtc.step_vector %l, %n, %f, %t : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+    %norm = math.sqrt %v#3 : tensor<f32>
     %scale = arith.constant dense<1.0> : tensor<f32>
     %new = dtc.sgd_update %w, %g, %lr, %scale {momentum = 0.0 : f64, weightDecay = 0.0 : f64} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f64>, tensor<f32>) -> tensor<4x4xf32>
-    %mean = arith.divf %l, %n : tensor<f32>
-    return %new, %norm, %mean : tensor<4x4xf32>, tensor<f32>, tensor<f32>
+    %mean = arith.divf %v#0, %v#1 : tensor<f32>
+    return %new, %norm, %mean, %v#2 : tensor<4x4xf32>, tensor<f32>, tensor<f32>, tensor<f32>
   }
 }

@@ -48,14 +48,20 @@
 // CHECK:         %[[SQUARE:.*]] = arith.mulf %[[G0]], %[[G0]]
 // CHECK:         %[[ROWS:.*]] = dtc.reduce sum %[[SQUARE]] [1]
 // CHECK:         %[[PART:.*]] = dtc.reduce sum %[[ROWS]] [0]
+// Elements that are infinite or no numbers are counted.
+// CHECK:         %[[SIZE:.*]] = math.absf %[[G0]]
+// CHECK:         %[[FAULT:.*]] = arith.cmpf uge, %[[SIZE]], %{{.*}} : tensor<10x32xf32>
+// CHECK:         arith.uitofp %[[FAULT]]
+// CHECK:         %[[FAULTS:.*]] = dtc.sum %{{.*}}, %{{.*}} : tensor<f32>
 // CHECK:         %[[TOTAL:.*]] = dtc.sum %[[PART]], %{{.*}} : tensor<f32>
-// CHECK:         %[[NORM:.*]] = math.sqrt %[[TOTAL]]
+// CHECK:         %[[VECTOR:.*]]:4 = dtc.step_vector %[[L]], %[[N]], %[[FAULTS]], %[[TOTAL]]
+// CHECK:         %[[NORM:.*]] = math.sqrt %[[VECTOR]]#3
 // CHECK:         %[[ONE:.*]] = arith.constant dense<1.000000e+00> : tensor<f32>
 // CHECK:         %[[POWER1:.*]] = math.powf %{{.*}}, %[[STEP]] : tensor<f64>
 // CHECK:         %[[C1:.*]] = arith.subf %{{.*}}, %[[POWER1]]
 // CHECK:         dtc.adam_update %[[P0]], %[[G0]], %{{.*}}, %{{.*}}, %[[RATE]], %[[ONE]], %[[C1]], %{{.*}} {beta1 = 9.000000e-01 : f64, beta2 = {{[0-9.e-]+}} : f64, decoupled, eps = 1.000000e-08 : f64, weightDecay = 1.000000e-02 : f64}
-// CHECK:         %[[MEAN:.*]] = arith.divf %[[L]], %[[N]]
-// CHECK:         return {{.*}}, %[[NORM]], %[[MEAN]]
+// CHECK:         %[[MEAN:.*]] = arith.divf %[[VECTOR]]#0, %[[VECTOR]]#1
+// CHECK:         return {{.*}}, %[[NORM]], %[[MEAN]], %[[VECTOR]]#2
 module {
   dtc.parameter trainable @head.weight : tensor<10x32xf32> file tensor<10x32xf32>
   dtc.parameter trainable @head.bias : tensor<10xf32> file tensor<10xf32>

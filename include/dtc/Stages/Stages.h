@@ -20,8 +20,9 @@
 //
 // Each stage adds up its own terms of a tied weight's gradient. @update then has the weight on both
 // ranks: they sum their parts (dist.stage_sum) and make the same update of equal copies. The step
-// vector follows: loss, count and the squared norm of each stage's gradients are summed over all
-// ranks, so that all clip alike. A weight counts for the norm in the first stage that has it.
+// vector follows: loss, count, elements of gradients that aren't finite and the squared norm of
+// each stage's gradients are summed over all ranks, so that all clip alike. A weight counts for the
+// norm in the first stage that has it.
 //
 // Then each module is partitioned. Forward and backward ops of a stage are still in one function,
 // so a tensor that was gathered for the forward pass is there for the backward pass, as without a

@@ -15,7 +15,7 @@ def BuildTraining : Pass<"dtc-train", "::mlir::ModuleOp"> {
         func.func @prologue(%target) -> %count
         func.func @loss_and_grads(%w, %x, %target, %count) -> (%loss, %dw)
         func.func @update(%w, %state, %dw, %loss, %lr, %step, %count)
-                       -> (%w, %state, %grad_norm, %loss)
+                       -> (%w, %state, %grad_norm, %loss, %non_finite)
   }];
   let dependentDialects = ["::dtc::graph::GraphDialect"];
   let options = [

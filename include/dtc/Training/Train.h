@@ -52,7 +52,8 @@ struct TrainOptions {
 ///     there with more than one microbatch; then the results include them.
 ///   @update(parameters, [masters], states, gradients, loss, scalars lr : f64,
 ///           step : f64, count : f32) ->
-///          (parameters, [masters], states, grad_norm : f32, loss : f32 mean)
+///          (parameters, [masters], states, grad_norm : f32, loss : f32 mean,
+///           non_finite : f32, how many elements of the gradients aren't finite)
 ///     a result of a role and name that is also an argument replaces it.
 ///
 /// The loss is about the output named "logits", or the only float one. With

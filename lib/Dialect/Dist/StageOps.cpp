@@ -22,6 +22,8 @@ LogicalResult StageSumOp::verifySymbolUses(SymbolTableCollection &tables) {
     if (!ranks.insert(devices[stage]).second)
       return emitOpError("names two stages of one rank: ") << stage;
   }
+  if (getAxesAttr() && !toAxes(getAxesAttr(), toMesh(mesh)))
+    return emitOpError("names an axis that the mesh lacks: ") << getAxesAttr();
   return success();
 }
 

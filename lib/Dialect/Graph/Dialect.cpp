@@ -1,5 +1,6 @@
 #include "dtc/Dialect/Graph/RandomOps.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
+#include "dtc/Dialect/Graph/StepOps.h"
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -15,6 +16,9 @@ using namespace dtc::graph;
 #define GET_OP_CLASSES
 #include "dtc/Dialect/Graph/SlotOps.cpp.inc"
 
+#define GET_OP_CLASSES
+#include "dtc/Dialect/Graph/StepOps.cpp.inc"
+
 void GraphDialect::initialize() {
   registerAttributes();
   addOperations<
@@ -26,6 +30,9 @@ void GraphDialect::initialize() {
       ,
 #define GET_OP_LIST
 #include "dtc/Dialect/Graph/SlotOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "dtc/Dialect/Graph/StepOps.cpp.inc"
       >();
 }
 

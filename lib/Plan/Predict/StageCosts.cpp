@@ -316,12 +316,10 @@ simulate::RankCost StageCosts::sumOf(std::span<const StageRun> runs) const {
       }
       cost.update.blocking += regather(weights, run).seconds;
     }
-  cost.update.compute = model.streamSeconds(traffic) +
-                        2 * count * model.launchSeconds() +
+  cost.update.compute = model.streamSeconds(traffic) + 2 * count * model.launchSeconds() +
                         std::max(overLink / kHostLinkBandwidth, inHost / kHostMemoryBandwidth);
-  constexpr double scalarBytes = 8;
   for (const AxisList &axes : scalarSums)
-    cost.update.blocking += exchange(StepKind::AllReduce, axes, scalarBytes, 1).seconds;
+    cost.update.blocking += exchange(StepKind::AllReduce, axes, kStepVectorBytes, 1).seconds;
   return cost;
 }
 

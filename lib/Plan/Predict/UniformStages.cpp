@@ -13,29 +13,19 @@ namespace dtc::plan {
 using sharding::AxisList;
 using sharding::StepKind;
 
-std::vector<AxisList> normSums(const Problem &problem, const ProblemFacts &facts,
-                               const Plan &plan) {
-  std::vector<AxisList> result;
-  for (ValueId value = 0; value < problem.arguments; ++value) {
-    if (facts.gradientResult[value] < 0)
-      continue;
-    AxisList axes;
-    for (const AxisList &dim : plan.arguments.at(value).dims)
-      axes.insert(axes.end(), dim.begin(), dim.end());
-    std::sort(axes.begin(), axes.end());
-    if (!axes.empty() && std::find(result.begin(), result.end(), axes) == result.end())
-      result.push_back(axes);
-  }
-  return result;
-}
-
-std::vector<AxisList> scalarSums(const Problem &problem, const sharding::Mesh &mesh,
-                                 std::vector<AxisList> normSums) {
+std::vector<AxisList> scalarSums(const Problem &problem, const sharding::Mesh &mesh) {
   bool counts = std::any_of(problem.values.begin(), problem.values.end(),
                             [](const Value &v) { return v.kind == ValueKind::Target; });
+  std::vector<AxisList> sums;
   if (AxisList batch = batchAxes(mesh); counts && !batch.empty())
-    normSums.insert(normSums.begin(), batch);
-  return normSums;
+    sums.push_back(batch);
+  AxisList all;
+  for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
+    if (mesh.axes[axis].size > 1)
+      all.push_back(static_cast<sharding::AxisId>(axis));
+  if (!all.empty())
+    sums.push_back(all);
+  return sums;
 }
 
 /// The cuts between stages, and between blocks where these are told apart: folded, or in
@@ -100,9 +90,8 @@ bool UniformStages::start() {
   if (plan.degrees.zeroBlocks > 0)
     weights.higherBlocks = blocksOfLevel(plan.degrees.zero, problem, facts, planned.blocks,
                                          plan.storage);
-  stageCosts.emplace(model, plan.degrees, plan.mesh, *unitCosts, std::move(weights),
-                     planned.blocks,
-                     scalarSums(problem, plan.mesh, normSums(problem, facts, plan)));
+  stageCosts.emplace(model, plan.degrees, plan.mesh, *unitCosts, std::move(weights), planned.blocks,
+                     scalarSums(problem, plan.mesh));
   return true;
 }
 
@@ -169,12 +158,11 @@ void UniformStages::addStorageCollectives(int64_t rank, std::vector<CollectiveUs
 }
 
 void UniformStages::addScalarCollectives(std::vector<CollectiveUse> &uses) const {
-  constexpr int64_t bytes = 8;
-  for (const AxisList &axes :
-       scalarSums(problem, plan.mesh, normSums(problem, facts, plan)))
+  for (const AxisList &axes : scalarSums(problem, plan.mesh))
     if (plan.mesh.size(axes) > 1)
-      merge(uses, {StepKind::AllReduce, degreesOf(axes, plan.mesh), 1, bytes,
-                   model.collectiveSeconds(StepKind::AllReduce, axes, bytes, plan.mesh)});
+      merge(uses,
+            {StepKind::AllReduce, degreesOf(axes, plan.mesh), 1, kStepVectorBytes,
+             model.collectiveSeconds(StepKind::AllReduce, axes, kStepVectorBytes, plan.mesh)});
 }
 
 //===-- memory ------------------------------------------------------------===//

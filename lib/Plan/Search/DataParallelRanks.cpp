@@ -32,12 +32,4 @@ Weights amongDataRanks(Weights weights, const Degrees &degrees, const sharding::
   return weights;
 }
 
-std::vector<AxisList> sumsAmongDataRanks(const ShardCosts &shard, const sharding::Mesh &mesh) {
-  std::vector<AxisList> norms = shard.getNormSums();
-  for (AxisList &axes : norms)
-    for (sharding::AxisId &axis : axes)
-      axis += static_cast<int>(mesh.ofDegree("dp").size());
-  return scalarSums(shard.getProblem(), mesh, std::move(norms));
-}
-
 } // namespace dtc::plan

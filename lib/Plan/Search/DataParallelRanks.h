@@ -10,8 +10,4 @@ namespace dtc::plan {
 Weights amongDataRanks(Weights weights, const Degrees &degrees, const sharding::Mesh &mesh,
                    bool mixesLevels);
 
-/// Groups that sum up single numbers, as scalarSums finds them in the whole plan.
-std::vector<sharding::AxisList> sumsAmongDataRanks(const ShardCosts &shard,
-                                               const sharding::Mesh &mesh);
-
 } // namespace dtc::plan

@@ -29,11 +29,11 @@ static const UnitCosts &profileOf(const RankStages::Request &request, Recompute 
 RankStages::RankStages(const Request &request)
     : degrees(request.degrees),
       unitCosts(profileOf(request, request.someBlocks ? Recompute::None : degrees.recompute)),
-      mesh(meshOf(request)),
-      costs(
-          request.shardings->getModel(), degrees, mesh, unitCosts,
-          amongDataRanks(request.shard->weights(*request.cuts), degrees, mesh, request.mixesLevels),
-          request.shardings->getBlocks(), sumsAmongDataRanks(*request.shard, mesh), request.times),
+      mesh(meshOf(request)), costs(request.shardings->getModel(), degrees, mesh, unitCosts,
+                                   amongDataRanks(request.shard->weights(*request.cuts), degrees,
+                                                  mesh, request.mixesLevels),
+                                   request.shardings->getBlocks(),
+                                   scalarSums(request.shard->getProblem(), mesh), request.times),
       prices(costs, degrees, unitCosts, request.shardings->getBlocks(),
              request.someBlocks ? &profileOf(request, degrees.recompute) : nullptr),
       capacity(request.shardings->getModel().availableBytes(communicators(degrees))) {

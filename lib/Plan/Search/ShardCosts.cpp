@@ -26,8 +26,7 @@ ShardCosts::ShardCosts(const Problem &problem, const ProblemFacts &facts, const 
                        const std::vector<Block> &blocks, Plan given, const Workspace *workspace,
                        std::optional<FoldedModel> folded)
     : problem(problem), facts(facts), model(model), blocks(blocks), workspace(workspace),
-      plan(std::move(given)), execution(problem, facts, plan, model, workspace),
-      norms(normSums(problem, facts, plan)), folded(folded) {}
+      plan(std::move(given)), execution(problem, facts, plan, model, workspace), folded(folded) {}
 
 std::unique_ptr<UnitCosts> ShardCosts::makeUnitCosts(Recompute recompute,
                                                  const std::vector<OpId> &cuts) const {

@@ -10,7 +10,7 @@ namespace dtc::test {
 
 StepRunner::Key StepRunner::keyOf(RoleAttr role) {
   // The prologue's count is what the others read as a scalar.
-  if (role.getKind() == RoleKind::Count)
+  if (role.getKind() == RoleKind::Count && role.getName().empty())
     return {RoleKind::Scalar, "", static_cast<int>(ScalarKind::Count)};
   int detail = role.getState()    ? static_cast<int>(*role.getState())
                : role.getScalar() ? static_cast<int>(*role.getScalar())

@@ -10,14 +10,16 @@ def Dist_StageSumOp : Dist_Op<"stage_sum", [Pure, AllTypesMatch<["inputs", "outp
   let description = [{
     Ranks of a pipeline have programs of their own. Each that holds one of the `stages`, of which
     no two lie on the same rank, makes this call; output `i` is the sum of their inputs `i`, in the
-    order of the list. Devices at the same position of their stages' meshes add up.
+    order of the list. Devices at the same position of their stages' meshes add up; with `over`,
+    in a partitioned function, also those that differ along its axes.
 
         %g = dist.stage_sum %mine on @mesh stages [0, 3] : tensor<512x64xf32>
+        %n = dist.stage_sum %mine on @mesh stages [0, 3] over <{"dp"}> : tensor<f32>
   }];
   let arguments = (ins Variadic<AnyStaticShapeTensor>:$inputs, FlatSymbolRefAttr:$mesh,
-                       DenseI64ArrayAttr:$stages);
+                       DenseI64ArrayAttr:$stages, OptionalAttr<Dist_AxesAttr>:$axes);
   let results = (outs Variadic<AnyStaticShapeTensor>:$outputs);
-  let assemblyFormat = "$inputs `on` $mesh `stages` $stages attr-dict `:` type($inputs)";
+  let assemblyFormat = "$inputs `on` $mesh `stages` $stages (`over` $axes^)? attr-dict `:` type($inputs)";
 }
 
 #endif // DTC_DIALECT_DIST_STAGEOPS_TD

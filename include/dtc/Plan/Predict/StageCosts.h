@@ -136,12 +136,10 @@ Weights findWeights(const Problem &problem, const ProblemFacts &facts, const Pla
 /// The axes of a list that aren't in another.
 sharding::AxisList without(const sharding::AxisList &axes, const sharding::AxisList &taken);
 
-/// Groups that sum up single numbers once a step: the norm of gradients that are
-/// split; and with it the valid targets.
-std::vector<sharding::AxisList> normSums(const Problem &problem, const ProblemFacts &facts,
-                                         const Plan &plan);
-std::vector<sharding::AxisList> scalarSums(const Problem &problem, const sharding::Mesh &mesh,
-                                           std::vector<sharding::AxisList> normSums);
+/// Groups that sum up single numbers once a step: the ranks that have samples count the valid
+/// targets, and all ranks sum up the step vector (loss, norm, what isn't finite).
+std::vector<sharding::AxisList> scalarSums(const Problem &problem, const sharding::Mesh &mesh);
+constexpr int64_t kStepVectorBytes = 16;
 
 /// Whether what is sent between stages keeps the sender from computing.
 bool blockingSends(const Software &software, ScheduleKind schedule);

@@ -56,7 +56,6 @@ public:
   }
   /// Parameters, stored whole; axes are those of the plan.
   const Weights &weights(const std::vector<OpId> &cuts) const;
-  const std::vector<sharding::AxisList> &getNormSums() const { return norms; }
   const Problem &getProblem() const { return problem; }
   const ProblemFacts &getFacts() const { return facts; }
   const Plan &getPlan() const { return plan; }
@@ -80,7 +79,6 @@ private:
   const Workspace *workspace;
   Plan plan;
   RankExecution execution;
-  std::vector<sharding::AxisList> norms;
   std::optional<FoldedModel> folded;
   mutable std::deque<Units> units; ///< few: there are as many as numbers of stages, at most
 };

@@ -1,0 +1,29 @@
+// What a training step says of itself.
+#ifndef DTC_DIALECT_GRAPH_STEPOPS_TD
+#define DTC_DIALECT_GRAPH_STEPOPS_TD
+
+include "dtc/Dialect/Graph/GraphBase.td"
+
+def Graph_StepVectorOp : Graph_TensorOp<"step_vector",
+    [ShardingRule, NoGradient, Decomposable, AllTypesMatch<["inputs", "outputs"]>]> {
+  let summary = "the numbers of a step that all ranks must agree on";
+  let description = [{
+    Sum of the losses, count of targets, count of gradient elements that are infinite or no
+    numbers, and the squared norm of the gradient, which has a term for each stage of a pipeline.
+    Result `i` is operand `i`. Partitioning makes one sum over all ranks of it, to which each term
+    belongs once. So all ranks read the same bits, and decide alike what they make of them.
+
+        %l, %c, %f, %n = dtc.step_vector %loss, %count, %bad, %squares
+            : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+  }];
+  let arguments = (ins Variadic<0DTensorOf<[F32]>>:$inputs);
+  let results = (outs Variadic<0DTensorOf<[F32]>>:$outputs);
+  let assemblyFormat = "$inputs attr-dict `:` type($inputs)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Places of the numbers. Squares are the last, and may be several.
+    static constexpr unsigned kLoss = 0, kCount = 1, kNonFinite = 2, kSquares = 3;
+  }];
+}
+
+#endif // DTC_DIALECT_GRAPH_STEPOPS_TD
