@@ -11,10 +11,21 @@ add_link_options(-Wl,--gc-sections)
 add_compile_options(-ffunction-sections -fdata-sections)
 
 if(DTC_FUZZ)
+  set(DTC_SANITIZE address)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(DTC_SANITIZE STREQUAL "address")
   # LLVM has no run-time types, which -fsanitize=vptr needs.
-  add_compile_options(-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize=vptr
-                      -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all)
   add_link_options(-fsanitize=address,undefined -fno-sanitize=vptr)
+elseif(DTC_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread)
+  add_link_options(-fsanitize=thread)
+elseif(DTC_SANITIZE)
+  message(FATAL_ERROR "DTC_SANITIZE is address or thread: ${DTC_SANITIZE}")
+endif()
+if(DTC_SANITIZE)
+  add_compile_options(-fno-omit-frame-pointer -g1)
 endif()
 
 find_program(DTC_CCACHE ccache)

@@ -1,6 +1,6 @@
 // The samples that a run reads: one column per model input, `target` among them.
 //
-//   .safetensors, .npz    an array per input, first dimension samples
+//   .safetensors, .npz    an array per input, first dimension samples (but see TensorInfo)
 //   .bin                  tokens, uint16 for vocabularies below 65,536, else
 //                         uint32; of sequence length s, sample i has the input
 //                         tokens[i*s .. i*s+s) and the target one further on
@@ -38,6 +38,7 @@ private:
     int64_t sampleBytes = 0; ///< from one sample to the next
     Dims sampleShape;
     std::optional<int64_t> limit, ignored;
+    std::shared_ptr<std::vector<char>> owner; ///< of data that was rearranged
   };
 
   Status addArrays(const ArrayFile &file, const Manifest &manifest);

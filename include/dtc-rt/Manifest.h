@@ -22,6 +22,13 @@ struct TensorInfo {
   DType dtype = DType::F32; ///< as in the model file
   Dims shape;
   std::optional<int64_t> limit; ///< integer inputs: values are below this
+  /// Programs have samples first; files of arrays have them here. None: a program has a first
+  /// dimension of 1, and arrays are taken whole.
+  std::optional<int64_t> batchDim = 0;
+
+  bool isWhole() const { return !batchDim; }
+  /// The shape that an array of so many samples has in a file.
+  Dims fileShape(int64_t samples) const;
 };
 
 /// Normal distribution that a parameter without data is drawn from.

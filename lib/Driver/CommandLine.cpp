@@ -36,15 +36,6 @@ namespace {
 /// What CLI11 gives for a flag without a value.
 constexpr const char *kFlagAlone = "true";
 
-std::vector<std::string> split(const std::string &text, char separator) {
-  std::vector<std::string> parts;
-  size_t start = 0;
-  for (size_t end; (end = text.find(separator, start)) != std::string::npos; start = end + 1)
-    parts.push_back(text.substr(start, end - start));
-  parts.push_back(text.substr(start));
-  return parts;
-}
-
 /// `choices` maps what the user may write to what it means.
 template <typename T>
 std::optional<Error> choose(const char *flag, const std::string &text,
@@ -61,40 +52,6 @@ std::optional<Error> choose(const char *flag, const std::string &text,
   for (auto &name : known)
     list += (list.empty() ? "" : "|") + name;
   return usage(std::string(flag) + ": expected " + list + ", got '" + text + "'");
-}
-
-std::optional<Error> parseShape(const std::string &text, import::ImportOptions &options) {
-  auto bad = [&] {
-    return usage("--shape: expected INPUT=DxDx...[xTYPE], got '" + text + "'");
-  };
-  size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0)
-    return bad();
-  import::InputShape shape;
-  auto parts = split(text.substr(equals + 1), 'x');
-  static const std::vector<std::string> types = {"f64", "f32", "bf16", "f16", "i64",
-                                                 "i32", "i8",  "i1"};
-  if (!parts.empty() && std::find(types.begin(), types.end(), parts.back()) != types.end()) {
-    shape.type = parts.back();
-    parts.pop_back();
-  }
-  for (auto &part : parts) {
-    auto size = plan::toInteger(part);
-    if (!size || *size <= 0)
-      return bad();
-    shape.dims.push_back(*size);
-  }
-  options.shapes[text.substr(0, equals)] = shape;
-  return std::nullopt;
-}
-
-std::optional<Error> parsePaddingRow(const std::string &text, import::ImportOptions &options) {
-  size_t equals = text.rfind('=');
-  auto row = equals == std::string::npos ? std::nullopt : plan::toInteger(text.substr(equals + 1));
-  if (!row || equals == 0)
-    return usage("--padding-idx: expected WEIGHT=ROW, got '" + text + "'");
-  options.paddingRows[text.substr(0, equals)] = *row;
-  return std::nullopt;
 }
 
 std::optional<Error> checkRegex(const char *flag, const std::string &text,
@@ -318,6 +275,9 @@ static void declareModelFlags(CLI::App &command, RawOptions &raw) {
         "as in the file");
   shows(command.add_option("--padding-idx", raw.paddingRows, "WEIGHT=ROW")->allow_extra_args(false),
         "none");
+  shows(command.add_option("--batch-dim", raw.batchDims, "INPUT=AXIS, or INPUT=none")
+            ->allow_extra_args(false),
+        "the first dimension");
   shows(command.add_option("--freeze", raw.freeze, "parameters not to train (regex)"), "none");
   shows(command.add_option("--train", raw.train, "tensors to train (regex)"),
         "the parameters, not the buffers");
@@ -399,6 +359,11 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
       return *error;
   if (auto error = resolveProgram(command, raw, options))
     return *error;
+  for (auto &text : raw.batchDims)
+    if (auto error = parseBatchDim(text, options.import))
+      return *error;
+  if (!raw.batchDims.empty() && options.train.loss != training::LossKind::None)
+    return usage("--batch-dim needs --loss none: losses are means over the first dimension");
   if (auto error = checkRegex("--freeze", raw.freeze, options.import.freeze))
     return *error;
   if (auto error = checkRegex("--train", raw.train, options.import.train))

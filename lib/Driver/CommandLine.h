@@ -23,7 +23,7 @@ struct RawOptions {
   std::string emit, config, lossText, noDecay, freeze, train, architectures, classWeights, lora;
   double clipGradNorm = 0;
   int64_t gpus = 0, globalBatch = 0, microBatch = 0;
-  std::vector<std::string> shapes, paddingRows;
+  std::vector<std::string> shapes, paddingRows, batchDims;
   std::string explain; ///< the flag's value, if any
   HuggingFaceFlags huggingFace;
   std::string memoryHeadroom;
@@ -37,6 +37,13 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags);
 
 /// Checks what was given and fills Options; errors are usage errors.
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling);
+
+std::vector<std::string> split(const std::string &text, char separator);
+
+// Each takes one flag's NAME=VALUE into the options.
+std::optional<plan::Error> parseShape(const std::string &text, import::ImportOptions &options);
+std::optional<plan::Error> parsePaddingRow(const std::string &text, import::ImportOptions &options);
+std::optional<plan::Error> parseBatchDim(const std::string &text, import::ImportOptions &options);
 
 /// The flags of `dtc estimate`, likewise.
 struct RawEstimate {

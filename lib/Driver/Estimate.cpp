@@ -182,7 +182,11 @@ static Outcome<plan::Problem> problemOf(const Job &job, const EstimateOptions &o
                                         Imported &imported) {
   Options run = options.base;
   job.adjust(run);
-  Imported copy{{imported.module().clone(), {}, imported.model.nodes, imported.model.fileBatch},
+  Imported copy{{imported.module().clone(),
+                 {},
+                 imported.model.nodes,
+                 imported.model.fileBatch,
+                 imported.model.batchDims},
                 imported.batch};
   auto trained = buildTraining(run, std::move(copy), {});
   if (!trained)

@@ -128,13 +128,26 @@ Outcome<Trained> buildTraining(const Options &options, Imported imported,
   return Trained{std::move(imported), vocabulary};
 }
 
-/// dtc-run writes outputs sample by sample.
-static LogicalResult checkOutputs(ModuleOp module, int64_t samples) {
+/// dtc-run reads inputs and writes outputs sample by sample, but for those without samples.
+static LogicalResult checkSamples(ModuleOp module, const import::BatchDims &batchDims,
+                                  int64_t samples) {
   auto function = module.lookupSymbol<func::FuncOp>("forward");
+  auto isWhole = [&](graph::RoleAttr role) {
+    auto found = batchDims.find(role.getName().str());
+    return found != batchDims.end() && !found->second;
+  };
+  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
+    auto role = graph::getArgRole(function, i);
+    if (role.getKind() == graph::RoleKind::Input && cast<RankedTensorType>(type).getRank() == 0)
+      return function.emitError() << "the input '" << role.getName()
+                                  << "' has no samples; say --batch-dim " << role.getName()
+                                  << "=none";
+  }
   for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
     auto shape = cast<RankedTensorType>(type).getShape();
-    if (shape.empty() || shape.front() != samples)
-      return function.emitError() << "the output '" << graph::getResultRole(function, i).getName()
+    auto role = graph::getResultRole(function, i);
+    if (!isWhole(role) && (shape.empty() || shape.front() != samples))
+      return function.emitError() << "the output '" << role.getName()
                                   << "' is not one of each of the " << samples
                                   << " samples, its type is " << type;
   }
@@ -192,7 +205,7 @@ Outcome<Weights> prepareToCompile(const Environment &env, const Options &options
   if (failed(env.target->checkElementTypes(trained.module())))
     return ExitCode::InputRefused;
   if (options.train.loss == training::LossKind::None &&
-      failed(checkOutputs(trained.module(), trained.batch.perCall())))
+      failed(checkSamples(trained.module(), trained.model.batchDims, trained.batch.perCall())))
     return ExitCode::InputRefused;
   return options.until == Phase::End ? resolveWeights(options, trained) : Weights();
 }

@@ -219,6 +219,7 @@ ExitCode package(const Environment &env, const Options &options, Scheduled &sche
   package::PackageInputs inputs;
   inputs.path = options.output;
   inputs.parameters = scheduled.parameters;
+  inputs.batchDims = scheduled.model.batchDims;
   std::vector<lower::RoleProgram> programs; // live until they are written
   for (ModuleOp role : stages::rankModules(scheduled.module())) {
     auto built = lower::buildProgram(role);

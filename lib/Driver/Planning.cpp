@@ -298,6 +298,27 @@ static bool isWritable(const Options &options, const Planned &planned) {
          (!options.onlyPlan || plan::unimplemented(planned.problem, planned.search.plan).empty());
 }
 
+/// More stages than the model has parts leave some with reshapes alone.
+static std::optional<plan::Error> findIdleStage(const plan::SearchResult &search) {
+  constexpr double kLeast = 1e-3; // of the mean of all stages
+  std::vector<std::string> idle;
+  const auto &stages = search.predicted.stages;
+  auto seconds = [](const plan::StagePrediction &stage) {
+    return stage.forwardSeconds + stage.backwardSeconds;
+  };
+  double sum = 0;
+  for (const plan::StagePrediction &stage : stages)
+    sum += seconds(stage);
+  for (size_t i = 0; i < stages.size(); ++i)
+    if (seconds(stages[i]) * double(stages.size()) < kLeast * sum)
+      idle.push_back(std::to_string(i));
+  if (idle.empty())
+    return std::nullopt;
+  return plan::Error{"of " + std::to_string(stages.size()) + " stages " +
+                     std::to_string(idle.size()) + " would have nothing to do, the first is " +
+                     idle.front() + "; ask for fewer (pp, chunks), or leave their number open"};
+}
+
 Outcome<Planned> makePlan(Environment &env, const Request &request, const import::ModelFile &file,
                           Trained trained) {
   auto start = std::chrono::steady_clock::now();
@@ -311,6 +332,8 @@ Outcome<Planned> makePlan(Environment &env, const Request &request, const import
     return result;
   result->planningSeconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (auto idle = findIdleStage(result->search))
+    return fail(*idle);
   const plan::Plan &plan = result->search.plan;
   if (!request.hasPlanFile() &&
       failed(planbridge::verify(result->module(), result->problem, plan, request.cluster)))

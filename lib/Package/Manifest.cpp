@@ -110,7 +110,11 @@ private:
         for (StringAttr axis : axes.getNames())
           if (sharding::AxisId known = mesh.find(axis.str()); known >= 0)
             size *= mesh.axes[known].size;
-    return {{"name", name.str()}, {"dtype", dtypeOf(local.getElementType())}, {"shape", shape}};
+    Json tensor = {
+        {"name", name.str()}, {"dtype", dtypeOf(local.getElementType())}, {"shape", shape}};
+    if (auto found = inputs.batchDims.find(name.str()); found != inputs.batchDims.end())
+      tensor["batch_dim"] = found->second ? Json(*found->second) : Json("none");
+    return tensor;
   }
 
   llvm::Error describeParameter(StringRef name, RankedTensorType local) {

@@ -288,12 +288,17 @@ void Extractor::addOptimizer() {
 }
 
 void Extractor::addBatch() {
+  auto isData = [](const plan::Value &value) {
+    bool hasKind = value.kind == ValueKind::Input || value.kind == ValueKind::Target;
+    return hasKind && !value.shape.empty();
+  };
+  // Inputs without samples have a first dimension of 1.
+  for (const plan::Value &value : problem.values)
+    if (isData(value))
+      problem.batch = std::max(problem.batch, value.shape[0]);
   for (const plan::Value &value : problem.values) {
-    bool isData = value.kind == ValueKind::Input || value.kind == ValueKind::Target;
-    if (!isData || value.shape.empty())
+    if (!isData(value) || value.shape[0] != problem.batch)
       continue;
-    if (problem.batch == 0)
-      problem.batch = value.shape[0];
     bool integer = value.type == plan::DType::I64 || value.type == plan::DType::I32;
     if (value.kind == ValueKind::Input && integer && value.shape.size() >= 2 &&
         problem.tokensPerSample == 0)

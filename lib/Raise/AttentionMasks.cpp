@@ -53,7 +53,7 @@ private:
           elements.push_back(element.convertToDouble());
       else
         for (const APInt &element : attr.getValues<APInt>())
-          elements.push_back(element.getBitWidth() == 1 ? element.getZExtValue()
+          elements.push_back(element.getBitWidth() == 1 ? int64_t(element.getZExtValue())
                                                         : element.getSExtValue());
     }
     int64_t position = 0;

@@ -6,11 +6,12 @@ using namespace mlir;
 
 namespace dtc::raise {
 
-LogicalResult BatchTrace::start() {
+LogicalResult BatchTrace::start(ArrayRef<std::string> whole) {
   for (BlockArgument argument : func.getArguments()) {
     auto role = graph::getArgRole(func, argument.getArgNumber());
     auto shape = graph::shapeOf(argument);
-    if (!role || role.getKind() != graph::RoleKind::Input || shape.empty())
+    if (!role || role.getKind() != graph::RoleKind::Input || shape.empty() ||
+        llvm::is_contained(whole, role.getName()))
       continue;
     if (old != 0 && shape[0] != old)
       return func.emitError() << "inputs have different batch sizes: " << old << " and "

@@ -20,8 +20,8 @@ public:
   BatchTrace(mlir::func::FuncOp func, Ends ends, std::string purpose)
       : func(func), ends(ends), purpose(std::move(purpose)) {}
 
-  /// Finds the size of the batch; 0: no input has one.
-  mlir::LogicalResult start();
+  /// Finds the size of the batch; 0: no input has one. Those in `whole` don't.
+  mlir::LogicalResult start(llvm::ArrayRef<std::string> whole = {});
   mlir::LogicalResult propagate();
 
   int64_t size() const { return old; }

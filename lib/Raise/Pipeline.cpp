@@ -4,10 +4,11 @@
 
 namespace dtc::raise {
 
-void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch) {
+void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch,
+                        llvm::ArrayRef<std::string> whole) {
   passes.addPass(createWidenHalves());
   if (batch != 0)
-    passes.addPass(createRebatch({batch}));
+    passes.addPass(createRebatch({batch, llvm::to_vector(whole)}));
   passes.addPass(createKeyDropout()); // before equal ones become one
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());

@@ -23,12 +23,12 @@ namespace {
 
 class Rebatcher {
 public:
-  Rebatcher(func::FuncOp func, int64_t batch)
-      : func(func), batch(batch),
+  Rebatcher(func::FuncOp func, int64_t batch, ArrayRef<std::string> whole)
+      : func(func), batch(batch), whole(whole),
         trace(func, BatchTrace::Ends::Refused, "cannot change the batch") {}
 
   LogicalResult run() {
-    if (failed(trace.start()))
+    if (failed(trace.start(whole)))
       return failure();
     if (trace.size() == batch || trace.size() == 0)
       return success();
@@ -53,6 +53,7 @@ private:
   }
   func::FuncOp func;
   int64_t batch;
+  ArrayRef<std::string> whole; ///< inputs without samples
   BatchTrace trace;
 };
 
@@ -170,7 +171,7 @@ struct Rebatch : impl::RebatchBase<Rebatch> {
       func.emitError() << "the batch must be positive: " << batch.getValue();
       return signalPassFailure();
     }
-    if (failed(Rebatcher(func, batch).run()))
+    if (failed(Rebatcher(func, batch, llvm::to_vector(whole)).run()))
       signalPassFailure();
   }
 };

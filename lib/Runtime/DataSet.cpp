@@ -28,10 +28,32 @@ Status checkArray(const Array &array, const TensorInfo &input) {
     return refused(std::string("has elements ") + nameOf(array.dtype) + ", the model takes " +
                    nameOf(input.dtype));
   Dims expected(input.shape.begin() + 1, input.shape.end());
-  if (array.shape.empty() || Dims(array.shape.begin() + 1, array.shape.end()) != expected)
+  if (input.isWhole())
+    return array.shape == expected
+               ? Status::ok()
+               : refused("has the wrong shape " + shapeText(array.shape) +
+                         ", the model takes it whole as " + shapeText(expected));
+  auto dim = static_cast<size_t>(*input.batchDim);
+  if (array.shape.size() != input.shape.size() || input.fileShape(array.shape[dim]) != array.shape)
     return refused("has the wrong shape " + shapeText(array.shape) +
-                   ", the model takes samples of " + shapeText(expected));
+                   ", the model takes samples of " + shapeText(expected) +
+                   (dim > 0 ? " along dimension " + std::to_string(dim) : ""));
   return Status::ok();
+}
+
+/// The array with its samples first.
+std::shared_ptr<std::vector<char>> samplesFirst(const Array &array, int64_t dim) {
+  int64_t size = sizeOf(array.dtype), outer = 1, inner = size;
+  for (size_t i = 0; i < array.shape.size(); ++i)
+    (static_cast<int64_t>(i) < dim ? outer : inner) *=
+        static_cast<int64_t>(i) == dim ? 1 : array.shape[i];
+  int64_t samples = array.shape[static_cast<size_t>(dim)];
+  auto result = std::make_shared<std::vector<char>>(static_cast<size_t>(outer * samples * inner));
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t s = 0; s < samples; ++s)
+      std::memcpy(result->data() + (s * outer + o) * inner, array.data + (o * samples + s) * inner,
+                  static_cast<size_t>(inner));
+  return result;
 }
 
 /// The manifest's, or else what the token input is below.
@@ -128,7 +150,8 @@ Result<DataSet> DataSet::ofBatch(const std::map<std::string, Array> &arrays,
 
 Status DataSet::addArrays(const ArrayFile &file, const Manifest &manifest) {
   owner = file.owner;
-  const std::string *first = nullptr;
+  const std::string *first = nullptr; // of the inputs with samples
+  samples = manifest.globalBatch;     // where no input has any
   for (const TensorInfo &input : manifest.inputs) {
     if (input.name == kDropoutKeys) {
       columns.emplace_back(); // made by who asks
@@ -142,15 +165,23 @@ Status DataSet::addArrays(const ArrayFile &file, const Manifest &manifest) {
     const Array &array = found->second;
     if (Status status = checkArray(array, input); !status.isOk())
       return std::move(status).in(input.name);
-    Column column{input.name, array.dtype, array.data, 0, {}, input.limit,
-                  ignoredValue(input, manifest)};
-    column.sampleShape = Dims(array.shape.begin() + 1, array.shape.end());
-    column.sampleBytes = product(column.sampleShape) * sizeOf(array.dtype);
-    if (first && array.shape[0] != samples)
-      return refused(input.name + ": has another number of samples than " + *first + ": " +
-                     std::to_string(array.shape[0]));
-    first = first ? first : &input.name;
-    samples = array.shape[0];
+    Column column{
+        input.name, array.dtype, array.data, 0, {}, input.limit, ignoredValue(input, manifest),
+        nullptr};
+    column.sampleShape = Dims(input.shape.begin() + 1, input.shape.end());
+    if (!input.isWhole()) {
+      column.sampleBytes = product(column.sampleShape) * sizeOf(array.dtype);
+      int64_t count = array.shape[static_cast<size_t>(*input.batchDim)];
+      if (first && count != samples)
+        return refused(input.name + ": has another number of samples than " + *first + ": " +
+                       std::to_string(count));
+      first = first ? first : &input.name;
+      samples = count;
+      if (*input.batchDim > 0) {
+        column.owner = samplesFirst(array, *input.batchDim);
+        column.data = column.owner->data();
+      }
+    }
     columns.push_back(std::move(column));
   }
   for (const auto &[name, array] : file.arrays) {
@@ -190,12 +221,17 @@ Status DataSet::addTokens(const MappedFile &file, const Manifest &manifest) {
     }
     bool target = input.name == kTarget;
     numInputs += !target;
-    if (!isInteger(input.dtype) || input.shape.size() != 2 || input.shape[1] != length ||
-        numInputs > 1)
+    if (!isInteger(input.dtype) || input.shape.size() != 2 || input.batchDim != 0 ||
+        input.shape[1] != length || numInputs > 1)
       return refused("holds tokens and nothing else; the model also takes: " + input.name);
-    Column column{input.name, dtype,       bytes.data() + (target ? sizeOf(dtype) : 0),
-                  length * sizeOf(dtype), {length},    input.limit ? input.limit : vocabulary,
-                  std::nullopt};
+    Column column{input.name,
+                  dtype,
+                  bytes.data() + (target ? sizeOf(dtype) : 0),
+                  length * sizeOf(dtype),
+                  {length},
+                  input.limit ? input.limit : vocabulary,
+                  std::nullopt,
+                  {}};
     columns.push_back(std::move(column));
   }
   return Status::ok();

@@ -85,6 +85,15 @@ TensorInfo parseTensor(const json &object) {
   info.dtype = getDType(object, "dtype");
   info.shape = getShape(object, "shape");
   info.limit = getOptional<int64_t>(object, "limit");
+  if (isAbsent(object, "batch_dim"))
+    return info;
+  if (object["batch_dim"] == "none")
+    info.batchDim = std::nullopt;
+  else
+    info.batchDim = get<int64_t>(object, "batch_dim");
+  int64_t rank = static_cast<int64_t>(info.shape.size());
+  if (info.batchDim ? *info.batchDim < 0 || *info.batchDim >= rank : rank < 1 || info.shape[0] != 1)
+    throw Wrong{"has a bad batch_dim: " + info.name};
   return info;
 }
 
@@ -241,6 +250,13 @@ Manifest parseRoot(const json &root) {
 }
 
 } // namespace
+
+Dims TensorInfo::fileShape(int64_t samples) const {
+  Dims result(shape.begin() + 1, shape.end());
+  if (batchDim)
+    result.insert(result.begin() + *batchDim, samples);
+  return result;
+}
 
 Result<Manifest> Manifest::parse(std::span<const char> text) {
   std::string why;

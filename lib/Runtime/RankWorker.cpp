@@ -458,18 +458,42 @@ Status RankWorker::storeOutputs(int64_t number) {
   return Status::ok();
 }
 
+/// Elements of samples that the file has along another dimension than the first.
+static void storeMoved(const TensorInfo &info, const Dims &whole, const Dims &part,
+                       const Dims &offset, DType dtype, const char *source, char *target) {
+  auto dim = static_cast<size_t>(*info.batchDim);
+  Dims strides(whole.size(), 1); // in the file, by the program's dimensions
+  int64_t stride = 1;
+  for (size_t i = whole.size(); i-- > 0;) { // dimension i of the file
+    size_t ours = i == dim ? 0 : i < dim ? i + 1 : i;
+    strides[ours] = stride;
+    stride *= whole[ours];
+  }
+  int64_t count = product(part);
+  for (int64_t n = 0; n < count; ++n) {
+    int64_t rest = n, at = 0;
+    for (size_t i = part.size(); i-- > 0; rest /= part[i])
+      at += (offset[i] + rest % part[i]) * strides[i];
+    convert(info.dtype, target + at * sizeOf(info.dtype), dtype, source + n * sizeOf(dtype), 1);
+  }
+}
+
 /// What lies beyond the last sample was computed on samples that came again.
 void RankWorker::storeOutput(size_t output, DType dtype, const Part &part, int64_t first,
                              const char *source) {
   const TensorInfo &info = session.manifest().outputs[output];
   Box from{part.shard.shape, Dims(part.shard.shape.size(), 0)}, to{info.shape, part.shard.offset};
-  to.whole[0] = session.data.numSamples();
-  to.offset[0] += first;
+  if (!info.isWhole()) {
+    to.whole[0] = session.data.numSamples();
+    to.offset[0] += first;
+  }
   Dims shape = part.shard.shape;
   shape[0] = std::min(shape[0], to.whole[0] - to.offset[0]);
   if (shape[0] <= 0)
     return;
   char *target = session.outputWriter->data(output);
+  if (info.batchDim.value_or(0) > 0)
+    return storeMoved(info, to.whole, shape, to.offset, dtype, source, target);
   forEachRun(shape, to, from, [&](int64_t toIndex, int64_t fromIndex, int64_t count) {
     convert(info.dtype, target + toIndex * sizeOf(info.dtype), dtype,
             source + fromIndex * sizeOf(dtype), count);

@@ -266,8 +266,7 @@ Status openResults(Session &session) {
   if (session.isInference()) {
     std::vector<SafetensorsWriter::Entry> entries;
     for (const TensorInfo &output : manifest.outputs) {
-      entries.push_back({output.name, output.dtype, output.shape});
-      entries.back().shape[0] = session.data.numSamples();
+      entries.push_back({output.name, output.dtype, output.fileShape(session.data.numSamples())});
     }
     Result<SafetensorsWriter> writer =
         SafetensorsWriter::create(session.options.outputs, std::move(entries));

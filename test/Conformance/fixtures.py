@@ -43,6 +43,16 @@ NODES = {
     "einsum_batch_diagonal": set(), "nllloss_NCd1_weight_ii": set(), "sce_mean_weight_ii_log_prob": set(),
     "sce_none_weights_log_prob": set(), "rotary_embedding_no_position_ids_interleaved": set(),
     "gathernd_example_int32_batch_dim1": {"indices"}, "scan_sum": set(),
+    "attention_4d_causal_with_past_and_present": set(), "attention_4d_gqa_softcap": set(),
+    "attention_4d_causal_nonpad_continued_prefill": set(), "attention_local_window_gqa_rank4_mask": set(),
+    "attention_4d_with_past_and_present_qk_matmul_bias_4d_mask_causal": set(), "attention_3d_causal": set(),
+    "resize_downsample_sizes_cubic_antialias": {"sizes"}, "resize_tf_crop_and_resize_extrapolation_value": {"roi", "sizes"},
+    "resize_upsample_scales_cubic_A_n0p5_exclude_outside": {"scales"}, "resize_upsample_sizes_nearest_not_larger": {"sizes"},
+    "resize_upsample_scales_linear_half_pixel_symmetric": {"scales"}, "roialign_aligned_false": set(), "roialign_mode_max": set(),
+    "deform_conv_with_mask_bias": set(), "deform_conv_with_multiple_offset_groups": set(), "det_nd": set(),
+    "bitshift_left_int8_overflow": set(), "bitshift_right_int32_negative_input": set(),
+    "bitshift_right_int8_shift_ge_width": set(), "linear_attention_gated_delta": set(),
+    "causal_conv_with_state_silu_with_past_state": set(),
     "melweightmatrix": {"num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz"},
 }
 

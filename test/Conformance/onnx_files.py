@@ -21,7 +21,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 import arrays
-from onnx_nodes import Runner, with_samples
+from onnx_nodes import Runner
 
 LIMIT = 1e-4
 SEED = 1
@@ -35,7 +35,7 @@ class File:
     path: str  # inside of the wheel
     inputs: dict  # shape by name
     constants: dict = dataclasses.field(default_factory=dict)  # values by name, stored in the model
-    samples: bool = True  # whether each input's first dimension is the batch
+    batch: dict = dataclasses.field(default_factory=dict)  # where inputs have it, if not first; None: nowhere
     below: int = 0  # inputs are integers below this number
     page: bool = False  # inputs are images of dark strokes on white, where noise shows nothing to be found
     refused: str = ""  # what the message must say, where dtc doesn't take the file
@@ -48,6 +48,7 @@ class File:
 OCR, VAD, CAPTCHA = "rapidocr-onnxruntime==1.4.4", "silero-vad==6.2.3", "ddddocr==1.6.1"
 SPEECH = {"input": (1, 576), "state": (2, 1, 128)}
 RATE = {"sr": numpy.int64(16000)}
+STATE = {"state": 1}
 LIGHT = {"bvlc_alexnet": "data_0", "densenet121": "data_0", "inception_v1": "data_0", "inception_v2": "data_0",
          "resnet50": "gpu_0/data_0", "shufflenet": "gpu_0/data_0", "squeezenet": "data_0", "vgg19": "data_0",
          "zfnet512": "gpu_0/data_0"}
@@ -56,16 +57,17 @@ FILES = [
     File(OCR, "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 320, 320)}, page=True),
     File(OCR, "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)}),
     File(OCR, "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)}),
-    File(VAD, "silero_vad/data/silero_vad.onnx", SPEECH, RATE, samples=False),
-    File(VAD, "silero_vad/data/silero_vad_16k_op15.onnx", SPEECH, RATE, samples=False),
-    File(VAD, "silero_vad/data/silero_vad_op18_ifless.onnx", SPEECH, RATE, samples=False),
+    File(VAD, "silero_vad/data/silero_vad.onnx", SPEECH, RATE, STATE),
+    File(VAD, "silero_vad/data/silero_vad_16k_op15.onnx", SPEECH, RATE, STATE),
+    File(VAD, "silero_vad/data/silero_vad_op18_ifless.onnx", SPEECH, RATE, STATE),
     File(VAD, "silero_vad/data/silero_vad_16k_sequence.onnx",
-         {"input": (8, 576), "h": (1, 1, 128), "c": (1, 1, 128)}, samples=False),
-    File(VAD, "silero_vad/data/silero_vad_half.onnx", SPEECH, samples=False),
-    File(VAD, "silero_vad/data/silero_vad_openvino_16k.onnx", SPEECH, samples=False),
+         {"input": (8, 576), "h": (1, 1, 128), "c": (1, 1, 128)},
+         batch={"input": None, "h": None, "c": None}),
+    File(VAD, "silero_vad/data/silero_vad_half.onnx", SPEECH, batch=STATE),
+    File(VAD, "silero_vad/data/silero_vad_openvino_16k.onnx", SPEECH, batch=STATE),
     File("magika==1.0.3", "magika/models/standard_v3_3/model.onnx", {"bytes": (2, 2048)}, below=257),
     File("nudenet==3.4.2", "nudenet/320n.onnx", {"images": (1, 3, 320, 320)}),
-    File(CAPTCHA, "ddddocr/common.onnx", {"input1": (1, 1, 64, 128)}, samples=False),
+    File(CAPTCHA, "ddddocr/common.onnx", {"input1": (1, 1, 64, 128)}, batch={"input1": None}),
     File(CAPTCHA, "ddddocr/common_det.onnx", {"images": (1, 3, 416, 416)}),
     File(CAPTCHA, "ddddocr/common_old.onnx", {"input1": (1, 1, 64, 128)}, refused="unsupported type 'ui8'"),
 ]
@@ -155,12 +157,11 @@ def by_onnxruntime(model: onnx.ModelProto, inputs: dict) -> dict[str, numpy.ndar
 
 def by_dtc(file: File, model: onnx.ModelProto, inputs: dict, runner: Runner, work: pathlib.Path):
     """The outputs by name, or the message that says why there are none."""
-    if not file.samples:
-        outcome = runner.run(model, inputs, work)
-        return outcome if isinstance(outcome, dict) else outcome[1]
     onnx.save(model, work / "m.onnx")
     arrays.save(inputs, work / "data.safetensors")
-    done = runner.call("dtc", "compile", work / "m.onnx", "--devices", 1, "--loss", "none", "-o", work / "m.dtc")
+    flags = [word for name, dim in file.batch.items()
+             for word in ("--batch-dim", f"{name}={'none' if dim is None else dim}")]
+    done = runner.call("dtc", "compile", work / "m.onnx", "--devices", 1, "--loss", "none", *flags, "-o", work / "m.dtc")
     if done.returncode == 0:
         done = runner.call("dtc-run", work / "m.dtc", "--data", work / "data.safetensors", "--no-shuffle",
                            "--outputs", work / "outputs.safetensors")

@@ -13,9 +13,10 @@ QUANTIZED = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLi
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 DATA_DEPENDENT = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
 IMAGES = {"ImageDecoder"}
+LACKING = {"BitCast", "MaxUnpool", "TfIdfVectorizer"}
 # Where onnx's own output isn't what the standard says, ONNX Runtime's is taken. With align_corners, a scale of 0.6 and
 # 4 elements, onnx divides by 0.6 * 4 - 1; the standard, PyTorch and ONNX Runtime divide by the resized length of 2 - 1.
-BY_ONNXRUNTIME = {"test_resize_downsample_scales_linear_align_corners"}
+BY_ONNXRUNTIME = {"test_resize_downsample_scales_linear_align_corners", "test_resize_downsample_scales_cubic_align_corners"}
 
 
 def nodes_of(graph):
@@ -40,6 +41,11 @@ def element_types(model: onnx.ModelProto) -> set[int]:
     return types
 
 
+def input_types(model: onnx.ModelProto) -> set[int]:
+    """Of the first inputs alone, not of sizes and axes."""
+    return {model.graph.input[0].type.tensor_type.elem_type}
+
+
 def has_kind(model: onnx.ModelProto, kind: str) -> bool:
     return any(value.type.HasField(kind) for value in itertools.chain(model.graph.input, model.graph.output))
 
@@ -53,6 +59,16 @@ def trains(node: onnx.NodeProto) -> bool:
     return training or node.op_type == "Dropout" and len(node.input) > 2
 
 
+def draws(case) -> bool:
+    """Whether the outputs depend on what dropout draws: onnx's then are one draw of many."""
+    inputs = [info.name for info in case.model.graph.input]
+    for node in nodes_of(case.model.graph):
+        if node.op_type == "Dropout" and len(node.input) > 2:
+            ratio, training = (case.data_sets[0][0][inputs.index(name)] if name else None for name in node.input[1:3])
+            return bool(training) and (ratio is None or ratio > 0)
+    return False
+
+
 def reason_of(case) -> str:
     """The reason that the test's model gives; empty where there is none."""
     model, nodes = case.model, list(nodes_of(case.model.graph))
@@ -64,12 +80,17 @@ def reason_of(case) -> str:
         (has_kind(model, "sequence_type"), "sequences at run time"),
         (bool(names & QUANTIZED) or bool(types - PLAIN - UNSIGNED - {0, TensorProto.STRING}), "quantized types"),
         ("ai.onnx.preview.training" in domains or any(map(trains, nodes)), "training operators and modes"),
+        ("ai.onnx.preview" in domains, "operators in preview (ai.onnx.preview)"),
         ("ai.onnx.ml" in domains, "classical machine learning (ai.onnx.ml)"),
+        (min((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=7) < 7, "opsets before 7"),
         (bool(names & RANDOM), "random numbers"),
         (bool(names & DATA_DEPENDENT), "shapes that depend on data"),
         (bool(names & IMAGES), "encoded images"),
         (is_empty(case), "tensors without elements"),
         (bool(types & UNSIGNED), "unsigned integers at run time"),
         (TensorProto.INT16 in types, "integers of 16 bits at run time"),
+        (bool(names & LACKING), "operators that dtc lacks"),
+        (any(node.op_type == "MaxPool" and len(node.output) > 1 for node in nodes), "operators that dtc lacks"),
+        ("TopK" in names and TensorProto.INT64 in input_types(model), "operators that dtc lacks"),
     ]
     return next((reason for holds, reason in checks if holds), "")

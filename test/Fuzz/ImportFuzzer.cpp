@@ -1,8 +1,8 @@
-// What the compiler reads before it plans, in process: models and files of flags.
+// Models, as the importers read them, in process.
 #include "FuzzInput.h"
 
-#include "CommandLine.h"
 #include "dtc/Import/ONNX/Import.h"
+#include "dtc/Import/PyTorch/Import.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -17,24 +17,10 @@ static void importModel(const std::string &path) {
   import::ImportOptions options;
   options.path = path;
   options.training = false;
-  (void)mlir::succeeded(import::importONNX(context, options));
-}
-
-/// Flags as `dtc compile --config` reads them, and what they say together.
-static void readFlags(const std::string &path) {
-  driver::RawOptions raw;
-  CLI::App command;
-  driver::declareFlags(command, raw, {.lowering = true});
-  auto flags = driver::configArguments(path, command);
-  if (!flags)
-    return;
-  flags->push_back("model.onnx");
-  try {
-    command.parse(std::vector<std::string>(flags->rbegin(), flags->rend()));
-    (void)driver::resolve(command, raw, /*compiling=*/true);
-  } catch (const CLI::Error &) {
-    // Wrong usage, as it is told to the user.
-  }
+  auto file = kind == "exported" ? import::openExportedProgram(context, options)
+                                 : import::openONNX(context, options);
+  if (mlir::succeeded(file))
+    (void)mlir::succeeded((*file)->import(std::nullopt));
 }
 
 extern "C" int LLVMFuzzerInitialize(int *argc, char ***argv) {
@@ -44,9 +30,6 @@ extern "C" int LLVMFuzzerInitialize(int *argc, char ***argv) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   fuzz::InputPath input(data, size);
-  if (kind == "config")
-    readFlags(input.path());
-  else
-    importModel(input.path());
+  importModel(input.path());
   return 0;
 }

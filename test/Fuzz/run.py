@@ -31,8 +31,9 @@ FUZZERS = {  # kind: program, seeds' kind, flags
     "cluster": ("dtc-fuzz-plan", ["cluster"]),
     "plan": ("dtc-fuzz-plan", ["plan", "plan_gpt2"]),
     "problem": ("dtc-fuzz-plan", ["problem"]),
-    "config": ("dtc-fuzz-import", ["config"]),
     "model": ("dtc-fuzz-import", ["bytes", "onnx"]),
+    "exported": ("dtc-fuzz-import", ["exported"]),
+    "config": ("dtc-fuzz-flags", ["config"]),
 }
 
 

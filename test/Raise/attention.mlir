@@ -188,3 +188,29 @@ func.func @scores_read(%q: tensor<2x8x16xf32>, %k: tensor<2x8x16xf32>, %v: tenso
   %r = dtc.contract %p [0, 1, 3], %v [0, 3, 2] -> [0, 1, 2] : tensor<2x8x8xf32>, tensor<2x8x16xf32> -> tensor<2x8x16xf32>
   return %r, %s : tensor<2x8x16xf32>, tensor<2x8x8xf32>
 }
+
+// -----
+
+// Keys before 8 - 3 * sample: the second sample does not see all of them.
+// CHECK-LABEL: func.func @forward
+// CHECK: dtc.attention
+// CHECK-SAME: bias
+// CHECK-NOT: causal
+// CHECK: return
+func.func @forward(%q: tensor<2x1x4x8xf32>, %k: tensor<2x8x2x8xf32>, %v: tensor<2x8x2x8xf32>)
+    -> tensor<2x1x4x8xf32> {
+  %step = arith.constant dense<-3> : tensor<2xi64>
+  %first = arith.constant dense<8> : tensor<2xi64>
+  %sample = dtc.iota 0 : tensor<2xi64>
+  %less = arith.muli %sample, %step : tensor<2xi64>
+  %lengths = arith.addi %less, %first : tensor<2xi64>
+  %length = dtc.broadcast %lengths [0] : tensor<2xi64> -> tensor<2x4x1x8xi64>
+  %key = dtc.iota 3 : tensor<2x4x1x8xi64>
+  %seen = arith.cmpi slt, %key, %length : tensor<2x4x1x8xi64>
+  %zero = arith.constant dense<0.0> : tensor<2x4x1x8xf32>
+  %hidden = arith.constant dense<0xFF800000> : tensor<2x4x1x8xf32>
+  %mask = arith.select %seen, %zero, %hidden : tensor<2x4x1x8xi1>, tensor<2x4x1x8xf32>
+  %result, %lse = dtc.attention %q, %k, %v bias %mask : tensor<2x4x1x8xf32> scale 0.5
+      : tensor<2x1x4x8xf32>, tensor<2x8x2x8xf32>, tensor<2x8x2x8xf32> -> tensor<2x1x4x8xf32>, tensor<2x4x1xf32>
+  return %result : tensor<2x1x4x8xf32>
+}

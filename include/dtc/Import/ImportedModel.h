@@ -16,6 +16,10 @@
 
 namespace dtc::import {
 
+/// --batch-dim: where the samples of an input lie. Elsewhere they are its first dimension.
+using BatchDim = std::optional<int64_t>; ///< none: it has no samples, and all take it whole
+using BatchDims = std::map<std::string, BatchDim>;
+
 struct InputShape {
   std::vector<int64_t> dims;
   std::string type; ///< MLIR element type ("i64"); empty: the file's
@@ -26,6 +30,7 @@ struct ImportOptions {
   std::map<std::string, InputShape> shapes;   ///< --shape
   std::optional<std::string> freeze, train;   ///< regular expressions on parameter names
   std::map<std::string, int64_t> paddingRows; ///< --padding-idx WEIGHT=ROW
+  BatchDims batchDims;                        ///< --batch-dim INPUT=AXIS|none
   bool allowMerged = false;                   ///< --allow-merged
   bool training = true;                       ///< false: the merged-initializer trap only warns
 };
@@ -35,6 +40,9 @@ struct ImportedModel {
   WeightStore weights;   ///< by the file's names; entries without data where the file has none
   int64_t nodes = 0;     ///< of the file's graph, functions inlined
   int64_t fileBatch = 0; ///< the batch the file was exported with; 0: symbolic
+  /// Inputs and outputs whose samples aren't their first dimension in the file. @forward has them
+  /// with samples first, those without samples with a first dimension of 1.
+  BatchDims batchDims;
 };
 
 /// A model file that has been read. It is asked again for each number of samples.

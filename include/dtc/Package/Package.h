@@ -51,6 +51,9 @@ struct PackageInputs {
   /// For parameters of which `weights` has no data (--init).
   std::map<std::string, Distribution> init;
 
+  /// Inputs and outputs whose samples aren't first in the model's own layout, or that have none.
+  std::map<std::string, std::optional<int64_t>> batchDims;
+
   /// The manifest's keys that only the driver knows: target, processor,
   /// global_batch, sequence, vocabulary, loss, ignore_index, learning_rate,
   /// optimizer, plan, predicted.

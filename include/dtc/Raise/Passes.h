@@ -14,7 +14,9 @@ namespace dtc::raise {
 #define GEN_PASS_REGISTRATION
 #include "dtc/Raise/Passes.h.inc"
 
-/// What every importer runs on the graph it has built: `--dtc-pipeline="raise batch=N"`.
-void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch);
+/// What every importer runs on the graph it has built: `--dtc-pipeline="raise batch=N"`. `whole`:
+/// inputs without samples.
+void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch,
+                        llvm::ArrayRef<std::string> whole = {});
 
 } // namespace dtc::raise

@@ -37,7 +37,8 @@ def Rebatch : Pass<"dtc-rebatch", "::mlir::ModuleOp"> {
         func.func @forward(%x: tensor<3x4xf32>, %w: tensor<4x5xf32>)
         %0 = dtc.contract %x [0, 2], %w [2, 1] -> [0, 1] : ... -> tensor<3x5xf32>
   }];
-  let options = [Option<"batch", "batch", "int64_t", /*default=*/"0", "samples of one call">];
+  let options = [Option<"batch", "batch", "int64_t", /*default=*/"0", "samples of one call">,
+                 ListOption<"whole", "whole", "std::string", "inputs without samples">];
   let dependentDialects = ["::dtc::graph::GraphDialect"];
 }
 

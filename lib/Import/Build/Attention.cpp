@@ -1,5 +1,6 @@
 #include "dtc/Import/Build/Attention.h"
 
+#include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Dropout.h"
 
 #include <cmath>
@@ -34,27 +35,59 @@ static Value causalBias(Emitter &emit, RankedTensorType scores) {
                                  splat(emit, scores, -INFINITY));
 }
 
-/// Attention in simple ops, for what dtc.attention doesn't have: a bias that trains, and dropout.
-static FailureOr<Value> spellOut(Conversion &node, const AttentionOperands &operands, Value bias,
-                                 double scale) {
+/// Heads of keys or values, each repeated for the queries that share it.
+static Value shareHeads(Emitter &emit, Value value, int64_t heads) {
+  Shape shape(tensorType(value).getShape()), full = shape;
+  if (shape[2] == heads)
+    return value;
+  full.insert(full.begin() + 3, heads / shape[2]);
+  shape[2] = heads;
+  return reshape(emit, broadcastAlong(emit, value, full, {0, 1, 2, 4}), shape);
+}
+
+double scaleOf(const AttentionOperands &operands) {
+  const double features = double(graph::shapeOf(operands.query)[3]);
+  return operands.scale.value_or(1 / std::sqrt(features));
+}
+
+/// 1 where no key of a query is seen.
+static Value seesNothing(graph::TensorBuilder &b, Value bias) {
+  Value largest = b.reduce(graph::ReduceKind::Max, bias, {3});
+  Value nothing = b.compare(arith::CmpFPredicate::OEQ, largest, -INFINITY);
+  return b.spread(nothing, graph::shapeOf(bias), {3});
+}
+
+FailureOr<SpelledAttention> spellOutAttention(Conversion &node, const AttentionOperands &operands,
+                                              Value bias, double softcap, bool guarded) {
   Emitter &emit = node.emit;
-  auto [q, k, v] = std::tuple(operands.query, operands.key, operands.value);
-  Value scores = contract(emit, q, {0, 2, 1, 4}, k, {0, 3, 1, 4}, {0, 1, 2, 3});
-  scores = arith::MulFOp::create(emit, scores, splatLike(emit, scores, scale));
-  if (bias)
-    scores = arith::AddFOp::create(emit, scores, bias);
+  graph::TensorBuilder b(emit, emit.getLoc());
+  const int64_t heads = graph::shapeOf(operands.query)[2];
+  Value q = operands.query, k = shareHeads(emit, operands.key, heads),
+        v = shareHeads(emit, operands.value, heads);
+  SpelledAttention spelled;
+  spelled.products =
+      b.scale(contract(emit, q, {0, 2, 1, 4}, k, {0, 3, 1, 4}, {0, 1, 2, 3}), scaleOf(operands));
+  Value scores = spelled.products;
+  if (softcap != 0)
+    scores = b.scale(b.unary<math::TanhOp>(b.scale(scores, 1 / softcap)), softcap);
+  spelled.capped = scores;
+  spelled.biased = bias ? b.add(scores, bias) : scores;
+  Value blind = bias && guarded ? seesNothing(b, bias) : Value();
+  scores = blind ? b.add(scores, b.selectOr(blind, 0.0, bias)) : spelled.biased;
   if (operands.causal)
-    scores = arith::AddFOp::create(emit, scores, causalBias(emit, tensorType(scores)));
+    scores = b.add(scores, causalBias(emit, tensorType(scores)));
   Value whole = graph::SoftmaxOp::create(emit, scores.getType(), scores, 3);
-  auto probs = dropout(node, Tensor(whole), operands.dropout);
+  spelled.probabilities = blind ? b.selectOr(blind, 0.0, whole) : whole;
+  auto probs = dropout(node, Tensor(spelled.probabilities), operands.dropout);
   if (failed(probs))
     return failure();
-  return contract(emit, probs->value, {0, 2, 1, 4}, v, {0, 4, 2, 3}, {0, 1, 2, 3});
+  spelled.result = contract(emit, probs->value, {0, 2, 1, 4}, v, {0, 4, 2, 3}, {0, 1, 2, 3});
+  return spelled;
 }
 
 FailureOr<Value> attention(Conversion &node, const AttentionOperands &operands) {
   Emitter &emit = node.emit;
-  auto [q, k, v, mask, scale, causal, dropped] = operands;
+  const auto &[q, k, v, mask, scale, causal, dropped] = operands;
   auto qs = graph::shapeOf(q), ks = graph::shapeOf(k), vs = graph::shapeOf(v);
   if (qs[0] != ks[0] || qs[3] != ks[3] || ks.take_front(3) != vs.take_front(3) || ks[2] == 0 ||
       qs[2] % ks[2] != 0)
@@ -72,17 +105,17 @@ FailureOr<Value> attention(Conversion &node, const AttentionOperands &operands) 
       return failure();
     bias = *term;
   }
-  const double factor = scale.value_or(1 / std::sqrt(double(qs[3])));
   if (dropped != 0 || (bias && dependsOnParameter(bias))) {
     if (qs[2] != ks[2])
       return LogicalResult(node.error() << "with a trained mask or dropout is not supported beside "
                                            "shared key-value heads");
-    return spellOut(node, operands, bias, factor);
+    auto spelled = spellOutAttention(node, operands, bias, /*softcap=*/0, /*guarded=*/false);
+    return failed(spelled) ? FailureOr<Value>(failure()) : spelled->result;
   }
   Type statistic = elementOf(q).isF64() ? emit.getF64Type() : emit.getF32Type();
   auto made = graph::AttentionOp::create(emit, tensorType(q).clone({qs[0], qs[1], qs[2], vs[3]}),
                                          RankedTensorType::get({qs[0], qs[2], qs[1]}, statistic), q,
-                                         k, v, bias, emit.getF64FloatAttr(factor),
+                                         k, v, bias, emit.getF64FloatAttr(scaleOf(operands)),
                                          causal ? emit.getUnitAttr() : UnitAttr());
   return Value(made.getResult());
 }

@@ -319,6 +319,8 @@ FailureOr<Tensor> unary(Conversion &node, StringRef op, const Tensor &input) {
 FailureOr<Tensor> activation(Conversion &node, graph::Activation kind, const Tensor &input) {
   if (!isa<FloatType>(input.element()))
     return LogicalResult(node.error() << "is not supported on " << input.element());
+  if (input.host && kind == graph::Activation::Relu)
+    return binary(node, "Max", input, Tensor(HostTensor::splat(input.element(), {}, 0)));
   Value x = node.value(input);
   return Tensor(graph::ActivationOp::create(node.emit, x.getType(), kind, x).getResult());
 }

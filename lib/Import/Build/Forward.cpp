@@ -17,9 +17,21 @@ graph::RoleAttr Forward::role(graph::RoleKind kind, StringRef name) {
   return graph::RoleAttr::get(&context, kind, name, std::nullopt, std::nullopt);
 }
 
-LogicalResult Forward::declare(const std::vector<FileTensor> &tensors,
-                               const std::vector<DataInput> &inputs, Budget &budget,
-                               llvm::StringMap<Tensor> &values) {
+/// With samples first; a first dimension of 1 where there are none.
+static RankedTensorType argumentType(const DataInput &input, const BoundInputs &inputs) {
+  auto found = inputs.batchDims.find(input.name);
+  if (found == inputs.batchDims.end())
+    return input.type;
+  Shape shape(input.type.getShape());
+  if (found->second)
+    std::rotate(shape.begin(), shape.begin() + *found->second, shape.begin() + *found->second + 1);
+  else
+    shape.insert(shape.begin(), 1);
+  return input.type.clone(shape);
+}
+
+LogicalResult Forward::declare(const std::vector<FileTensor> &tensors, const BoundInputs &inputs,
+                               Budget &budget, llvm::StringMap<Tensor> &values) {
   OpBuilder builder(&context);
   builder.setInsertionPointToEnd(model.module->getBody());
   SmallVector<Type> types;
@@ -42,8 +54,9 @@ LogicalResult Forward::declare(const std::vector<FileTensor> &tensors,
           {tensor.name, buffer ? graph::RoleKind::Buffer : graph::RoleKind::Parameter});
       model.weights[tensor.name] = tensor.weight;
     }
-  for (const DataInput &input : inputs) {
-    types.push_back(input.type);
+  model.batchDims = inputs.batchDims;
+  for (const DataInput &input : inputs.inputs) {
+    types.push_back(argumentType(input, inputs));
     arguments.push_back({input.name, graph::RoleKind::Input});
   }
   func = func::FuncOp::create(builder, builder.getUnknownLoc(), "forward",
@@ -56,6 +69,11 @@ LogicalResult Forward::declare(const std::vector<FileTensor> &tensors,
     values[argument.first] = Tensor(Value(body->getArgument(i)));
   }
   graph::setArgAttrs(func, graph::GraphDialect::kRole, roles);
+  Emitter emit = end();
+  for (const DataInput &input : inputs.inputs)
+    if (auto found = inputs.batchDims.find(input.name); found != inputs.batchDims.end())
+      values[input.name] =
+          Tensor(raise::fromSamplesFirst(emit, values[input.name].value, found->second));
   for (const FileTensor &tensor : tensors)
     if (tensor.kind == TensorKind::Constant) {
       Host constant = HostTensor::ofWeight(tensor.element, tensor.weight);
@@ -74,6 +92,34 @@ Emitter Forward::end() {
   return emit;
 }
 
+/// The inputs that have no samples.
+static std::vector<std::string> wholeInputs(const ImportedModel &model) {
+  std::vector<std::string> names;
+  for (const auto &[name, dim] : model.batchDims)
+    if (!dim)
+      names.push_back(name);
+  return names;
+}
+
+LogicalResult Forward::putSamplesFirst(ArrayRef<FileOutput> outputs,
+                                       SmallVectorImpl<Value> &results) {
+  if (model.batchDims.empty())
+    return success();
+  auto samples = raise::followSamples(func, wholeInputs(model), results);
+  if (failed(samples))
+    return failure();
+  Emitter emit = end();
+  for (auto [result, output, found] : llvm::zip_equal(results, outputs, *samples)) {
+    if (found.any && !found.dim)
+      return emitError(file) << "the output " << output.name << " of type " << result.getType()
+                             << " has no dimension of samples alone";
+    if (found.dim != 0)
+      model.batchDims[output.name] = found.dim;
+    result = raise::toSamplesFirst(emit, result, found.dim);
+  }
+  return success();
+}
+
 LogicalResult Forward::finish(ArrayRef<FileOutput> outputs) {
   Emitter emit = end();
   SmallVector<Value> results;
@@ -90,6 +136,8 @@ LogicalResult Forward::finish(ArrayRef<FileOutput> outputs) {
     results.push_back(tensor.host ? toValue(emit, func.getLoc(), *tensor.host) : tensor.value);
     roles.push_back(role(graph::RoleKind::Output, output.name));
   }
+  if (failed(putSamplesFirst(outputs, results)))
+    return failure();
   func::ReturnOp::create(emit, results);
   func.setType(FunctionType::get(&context, func.getArgumentTypes(), TypeRange(results)));
   graph::setResultAttrs(func, graph::GraphDialect::kRole, roles);
@@ -128,13 +176,19 @@ FailureOr<ImportedModel> Forward::raise(const BoundInputs &inputs, std::optional
     return failure();
   const int64_t inFile = inputs.fileBatch;
   std::optional<int64_t> wanted = batch ? batch : inputs.shapeBatch;
+  const bool hasNoSamples = !inputs.batchDims.empty() && inputs.batchOf.empty();
+  if (hasNoSamples && wanted.value_or(1) != 1)
+    return LogicalResult(emitError(file) << "no input has samples, so that the global batch is 1, "
+                                            "not "
+                                         << *wanted);
   PassManager passes(&context);
   passes.enableVerifier(false); // once at the end, not after each
-  raise::buildRaisePipeline(passes, inFile > 0 && wanted && *wanted != inFile ? *wanted : 0);
+  raise::buildRaisePipeline(passes, inFile > 0 && wanted && *wanted != inFile ? *wanted : 0,
+                            wholeInputs(model));
   if (failed(passes.run(*model.module)) || failed(verify(*model.module)))
     return failure();
   model.nodes = nodes;
-  model.fileBatch = std::max<int64_t>(inFile, 0);
+  model.fileBatch = hasNoSamples ? 1 : std::max<int64_t>(inFile, 0);
   return std::move(model);
 }
 

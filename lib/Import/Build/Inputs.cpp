@@ -19,6 +19,11 @@ public:
 
 private:
   FailureOr<int64_t> bindDim(const std::string &input, int64_t index, const FileDim &dim);
+  /// Which dimension has the samples; none where no dimension has.
+  std::optional<int64_t> batchDimOf(const std::string &input) const {
+    const auto given = options.batchDims.find(input);
+    return given == options.batchDims.end() ? 0 : given->second;
+  }
   FailureOr<RankedTensorType> typeOf(const FileInput &input, const InputShape *given);
   LogicalResult noteBatch(const FileInput &input, ArrayRef<int64_t> shape, const InputShape *given);
 
@@ -32,6 +37,7 @@ private:
 /// The size of one dimension of an input.
 FailureOr<int64_t> Binder::bindDim(const std::string &input, int64_t index, const FileDim &dim) {
   const auto given = options.shapes.find(input);
+  const bool isBatch = batchDimOf(input) == index;
   std::optional<int64_t> wanted;
   if (given != options.shapes.end())
     wanted = given->second.dims[index];
@@ -39,17 +45,17 @@ FailureOr<int64_t> Binder::bindDim(const std::string &input, int64_t index, cons
     const int64_t size = *dim.size;
     if (size < 1)
       return LogicalResult(emitError(file) << "the input " << input << " has a bad size: " << size);
-    if (wanted && *wanted != size && index != 0)
+    if (wanted && *wanted != size && !isBatch)
       return LogicalResult(emitError(file)
                            << "the input " << input << " has the fixed size " << size
                            << " in dimension " << index << ", not " << *wanted);
     return size;
   }
-  if (index == 0 && batch)
+  if (isBatch && batch)
     wanted = *batch;
   const std::string &symbol = dim.symbol;
   if (!symbol.empty()) {
-    auto [known, fresh] = bound.symbols.try_emplace(symbol, wanted.value_or(index == 0 ? 1 : 0));
+    auto [known, fresh] = bound.symbols.try_emplace(symbol, wanted.value_or(isBatch ? 1 : 0));
     if (fresh && known->second == 0) {
       bound.symbols.erase(known);
     } else {
@@ -60,7 +66,7 @@ FailureOr<int64_t> Binder::bindDim(const std::string &input, int64_t index, cons
       return known->second;
     }
   }
-  if (!wanted && index == 0)
+  if (!wanted && isBatch)
     wanted = 1;
   if (!wanted)
     return LogicalResult(emitError(file) << "dimension " << index << " of the input " << input
@@ -103,25 +109,35 @@ FailureOr<RankedTensorType> Binder::typeOf(const FileInput &input, const InputSh
 /// The batch of an input must be that of the others, where the file fixes it.
 LogicalResult Binder::noteBatch(const FileInput &input, ArrayRef<int64_t> shape,
                                 const InputShape *given) {
-  if (shape.empty())
+  const std::optional<int64_t> dim = batchDimOf(input.name);
+  if (dim != 0) {
+    if (dim && (*dim < 0 || *dim >= int64_t(shape.size())))
+      return emitError(file) << "--batch-dim names dimension " << *dim << " of the input "
+                             << input.name << ", which has " << shape.size();
+    bound.batchDims[input.name] = dim;
+  }
+  if (!dim || shape.empty())
     return success();
-  const bool fixed = input.dims && !input.dims->empty() && input.dims->front().size;
-  if (bound.fileBatch > 0 && fixed && shape[0] != bound.fileBatch)
+  const bool fixed = input.dims && !input.dims->empty() && (*input.dims)[*dim].size;
+  if (bound.fileBatch > 0 && fixed && shape[*dim] != bound.fileBatch)
     return emitError(file) << "inputs have different batch sizes, the first dimension of each: "
                            << bound.batchOf << " has " << bound.fileBatch << ", " << input.name
-                           << " has " << shape[0];
+                           << " has " << shape[*dim] << " (--batch-dim says where else it is)";
   if (bound.fileBatch < 0 || fixed) {
-    bound.fileBatch = fixed ? shape[0] : 0;
+    bound.fileBatch = fixed ? shape[*dim] : 0;
     bound.batchOf = input.name;
   }
   if (given)
-    bound.shapeBatch = given->dims[0];
+    bound.shapeBatch = given->dims[*dim];
   return success();
 }
 
 FailureOr<BoundInputs> Binder::run(const std::vector<FileInput> &inputs) {
   std::map<std::string, InputShape> unknown = options.shapes;
   std::map<std::string, RankedTensorType> types;
+  for (const auto &[name, dim] : options.batchDims)
+    if (llvm::none_of(inputs, [&](const FileInput &input) { return input.name == name; }))
+      return LogicalResult(emitError(file) << "--batch-dim names no input of the model: " << name);
   // Inputs with a given shape come first: their symbols bind those of the others.
   for (bool withShape : {true, false})
     for (const FileInput &input : inputs) {

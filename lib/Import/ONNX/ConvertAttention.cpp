@@ -1,5 +1,6 @@
 // The Attention and RotaryEmbedding operators of opset 23 and later.
 #include "GraphBuilder.h"
+#include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Attention.h"
 
 using namespace mlir;
@@ -17,39 +18,214 @@ static Value byPosition(NodeConverter &node, int index, int64_t heads) {
   return reshape(node.emit, value, {shape[0], shape[1], heads, shape[2] / heads});
 }
 
-/// Later opsets give the operator further attributes, such as windows, that change its result.
+/// Later opsets give the operator further attributes that change its result.
 static LogicalResult checkAttributes(NodeConverter &node) {
   for (const auto &attribute : node.node.attribute())
     if (!llvm::is_contained({"is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode",
-                             "scale", "softcap", "softmax_precision"},
+                             "scale", "softcap", "softmax_precision", "left_window_size",
+                             "right_window_size"},
                             StringRef(attribute.name())))
       return node.error() << "has an unsupported attribute: " << attribute.name();
   return success();
+}
+
+namespace {
+enum Input { kMask = 3, kPastKey = 4, kPastValue = 5, kLengths = 6 };
+enum Output { kPresentKey = 1, kPresentValue = 2, kProducts = 3 };
+
+/// Which keys the node lets a query see. Queries are numbered on from the keys that came before.
+class Visibility {
+public:
+  /// `scores`: [batch, head, query, key]; `past`: keys that came before.
+  Visibility(NodeConverter &node, Shape scores, int64_t past)
+      : node(node), emit(node.emit), b(node.emit, node.emit.getLoc()), scores(std::move(scores)),
+        past(past) {}
+
+  /// Whether dtc.attention's own forms, a mask and causality from the first key on, are enough.
+  bool isPlain() const {
+    return left() < 0 && right() < 0 && !node.has(kLengths) &&
+           (!causal() || (past == 0 && scores[2] == scores[3])) &&
+           (!node.has(kMask) || node.input(kMask).shape().back() == scores[3]);
+  }
+  bool causal() const { return node.attrInt("is_causal", 0); }
+  /// What is added to the scores; null where all is seen.
+  FailureOr<Value> bias(Type element);
+
+private:
+  int64_t left() const { return node.attrInt("left_window_size", -1); }
+  int64_t right() const { return node.attrInt("right_window_size", -1); }
+  void require(Value condition) {
+    seen = seen ? Value(arith::AndIOp::create(emit, seen, condition)) : condition;
+  }
+  void seeByPlace();
+  FailureOr<Value> mask();
+
+  NodeConverter &node;
+  Emitter &emit;
+  graph::TensorBuilder b;
+  Shape scores;
+  int64_t past;
+  Value seen; ///< of the type i1
+};
+} // namespace
+
+void Visibility::seeByPlace() {
+  const Type index = emit.getI64Type();
+  Value query = b.iota(index, scores, 2), key = b.iota(index, scores, 3), lengths;
+  auto plus = [&](Value value, int64_t term) {
+    return Value(arith::AddIOp::create(emit, value, b.integer(value.getType(), term)));
+  };
+  if (node.has(kLengths)) {
+    lengths = broadcastAlong(emit, castTo(emit, node.value(kLengths), index), scores, {0});
+    query = arith::AddIOp::create(emit, query, plus(lengths, -scores[2]));
+    require(b.compare(arith::CmpIPredicate::slt, key, lengths));
+  }
+  query = plus(query, past);
+  if (causal())
+    require(b.compare(arith::CmpIPredicate::sle, key, query));
+  if (left() >= 0)
+    require(b.compare(arith::CmpIPredicate::sge, key, plus(query, -left())));
+  if (right() >= 0)
+    require(b.compare(arith::CmpIPredicate::sle, key, plus(query, right())));
+}
+
+/// The mask in the shape of the scores. It may be of fewer keys; the others aren't seen.
+FailureOr<Value> Visibility::mask() {
+  Value mask = node.value(kMask);
+  Shape shape(tensorType(mask).getShape());
+  const bool truths = elementOf(mask).isInteger(1);
+  if (shape.empty() || shape.back() > scores[3])
+    return LogicalResult(node.error() << "has a mask of a shape that does not fit");
+  if (int64_t missing = scores[3] - shape.back(); missing > 0 && shape.back() != 1) {
+    Shape low(shape.size(), 0), high = low;
+    high.back() = missing;
+    mask = truths ? castTo(emit, pad(emit, castTo(emit, mask, emit.getF32Type()), low, high, 0),
+                           emit.getI1Type())
+                  : pad(emit, mask, low, high, -INFINITY);
+    shape.back() = scores[3];
+  }
+  auto whole = broadcastShapes({scores, shape});
+  if (failed(whole) || *whole != scores)
+    return LogicalResult(node.error() << "has a mask of a shape that does not fit");
+  mask = broadcastTo(emit, mask, scores);
+  if (truths)
+    require(mask);
+  return truths ? Value() : mask;
+}
+
+FailureOr<Value> Visibility::bias(Type element) {
+  if (left() < -1 || right() < -1 || failed(node.checkShape(scores)))
+    return LogicalResult(node.error() << "has a bad window");
+  if (node.has(kLengths) && node.input(kLengths).shape() != Shape{scores[0]})
+    return LogicalResult(node.error() << "needs a length of each sample");
+  seeByPlace();
+  Value term;
+  if (node.has(kMask)) {
+    auto masked = mask();
+    if (failed(masked))
+      return failure();
+    term = *masked;
+  }
+  if (!seen)
+    return term;
+  return term
+             ? b.selectOr(seen, term, -INFINITY)
+             : b.selectOr(seen, 0.0, b.constant(RankedTensorType::get(scores, element), -INFINITY));
+}
+
+/// The keys or values that came before, [b,heads,s,e], and then the new ones.
+static FailureOr<Value> withPast(NodeConverter &node, Value fresh, int index) {
+  if (!node.has(index))
+    return fresh;
+  Shape shape(tensorType(fresh).getShape()), before = node.input(index).shape();
+  if (before.size() != 4 || node.input(index).element() != elementOf(fresh) ||
+      Shape{before[0], before[1], before[3]} != Shape{shape[0], shape[2], shape[3]})
+    return LogicalResult(node.error() << "past keys of a shape or type that does not fit");
+  shape[1] += before[2];
+  if (failed(node.checkShape(shape)))
+    return failure();
+  Value past = transpose(node.emit, node.value(index), {0, 2, 1, 3});
+  return graph::ConcatOp::create(node.emit, tensorType(fresh).clone(shape), ValueRange{past, fresh},
+                                 1)
+      .getResult();
+}
+
+static FailureOr<AttentionOperands> readOperands(NodeConverter &node) {
+  AttentionOperands operands;
+  operands.query = byPosition(node, 0, node.attrInt("q_num_heads", 0));
+  operands.key = byPosition(node, 1, node.attrInt("kv_num_heads", 0));
+  operands.value = byPosition(node, 2, node.attrInt("kv_num_heads", 0));
+  if (!operands.query || !operands.key || !operands.value)
+    return LogicalResult(node.error() << "operands of unexpected ranks");
+  const auto *scale = node.attribute("scale");
+  if (scale && scale->f() != 0)
+    operands.scale = scale->f();
+  if (node.has(kPastKey) != node.has(kPastValue) || (node.has(kPastKey) && node.has(kLengths)))
+    return LogicalResult(node.error() << "takes past keys with past values, and without lengths");
+  auto key = withPast(node, operands.key, kPastKey),
+       value = withPast(node, operands.value, kPastValue);
+  if (failed(key) || failed(value))
+    return failure();
+  operands.key = *key, operands.value = *value;
+  auto qs = graph::shapeOf(operands.query), ks = graph::shapeOf(*key), vs = graph::shapeOf(*value);
+  if (qs[0] != ks[0] || qs[3] != ks[3] || ks.take_front(3) != vs.take_front(3) || ks[2] == 0 ||
+      qs[2] % ks[2] != 0)
+    return LogicalResult(node.error() << "operands of shapes that do not fit");
+  return operands;
+}
+
+/// The scores at the stage that the node asks for.
+static LogicalResult defineProducts(NodeConverter &node, const SpelledAttention &spelled) {
+  const int64_t mode = node.attrInt("qk_matmul_output_mode", 0);
+  const Value stages[] = {spelled.products, spelled.capped, spelled.biased, spelled.probabilities};
+  if (mode < 0 || mode > 3)
+    return node.error() << "has an unknown qk_matmul_output_mode: " << mode;
+  return node.define(kProducts, Tensor(stages[mode]));
+}
+
+/// The result as [b,s,heads,e].
+static FailureOr<Value> attend(NodeConverter &node, AttentionOperands operands) {
+  auto qs = graph::shapeOf(operands.query), ks = graph::shapeOf(operands.key);
+  const int64_t past = node.has(kPastKey) ? node.input(kPastKey).shape()[2] : 0;
+  Visibility visibility(node, {qs[0], qs[2], qs[1], ks[1]}, past);
+  const double softcap = node.attrFloat("softcap", 0);
+  const bool isSpelled = softcap != 0 || node.hasOutput(kProducts);
+  if (visibility.isPlain() && !isSpelled) {
+    operands.mask = node.has(kMask) ? &node.input(kMask) : nullptr;
+    operands.causal = visibility.causal();
+    return attention(node, operands);
+  }
+  auto bias = visibility.bias(elementOf(operands.query));
+  if (failed(bias))
+    return failure();
+  if (!isSpelled) {
+    const Tensor mask(*bias);
+    operands.mask = *bias ? &mask : nullptr;
+    return attention(node, operands);
+  }
+  if (!(softcap >= 0))
+    return LogicalResult(node.error() << "has a bad softcap: " << softcap);
+  auto spelled = spellOutAttention(node, operands, *bias, softcap, /*guarded=*/true);
+  if (failed(spelled) || (node.hasOutput(kProducts) && failed(defineProducts(node, *spelled))))
+    return failure();
+  return spelled->result;
 }
 
 static LogicalResult convertAttention(NodeConverter &node) {
   Emitter &emit = node.emit;
   if (failed(checkAttributes(node)))
     return failure();
-  if (node.has(4) || node.has(5) || node.has(6))
-    return node.error() << "with past keys or padded lengths is not supported";
-  if (node.attrFloat("softcap", 0) != 0)
-    return node.error() << "has an unsupported attribute softcap: "
-                        << node.attrFloat("softcap", 0);
-  AttentionOperands operands;
-  operands.query = byPosition(node, 0, node.attrInt("q_num_heads", 0));
-  operands.key = byPosition(node, 1, node.attrInt("kv_num_heads", 0));
-  operands.value = byPosition(node, 2, node.attrInt("kv_num_heads", 0));
-  if (!operands.query || !operands.key || !operands.value)
-    return node.error() << "operands of unexpected ranks";
-  operands.mask = node.has(3) ? &node.input(3) : nullptr;
-  const auto *scale = node.attribute("scale");
-  if (scale && scale->f() != 0)
-    operands.scale = scale->f();
-  operands.causal = node.attrInt("is_causal", 0);
-  auto result = attention(node, operands);
+  auto operands = readOperands(node);
+  if (failed(operands))
+    return failure();
+  auto result = attend(node, *operands);
   if (failed(result))
     return failure();
+  for (auto [output, present] :
+       {std::pair{kPresentKey, operands->key}, {kPresentValue, operands->value}})
+    if (node.hasOutput(output) &&
+        failed(node.define(output, Tensor(transpose(emit, present, {0, 2, 1, 3})))))
+      return failure();
   if (node.input(0).rank() == 4)
     return node.define(transpose(emit, *result, {0, 2, 1, 3}));
   auto shape = graph::shapeOf(*result);

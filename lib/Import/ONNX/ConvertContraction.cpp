@@ -2,6 +2,8 @@
 #include "GraphBuilder.h"
 #include "dtc/Import/Build/Contraction.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace dtc::import {
@@ -51,7 +53,52 @@ static LogicalResult convertEinsum(NodeConverter &node) {
   return node.define(einsum(node, node.attrString("equation", ""), operands));
 }
 
+/// Determinants by expansion along rows: each subset of columns has one for the last rows.
+static LogicalResult convertDet(NodeConverter &node) {
+  constexpr int64_t kMostRows = 6;
+  const Shape shape = node.input(0).shape();
+  const int64_t rank = shape.size(), n = rank < 2 ? 0 : shape[rank - 1];
+  if (n < 1 || shape[rank - 2] != n || n > kMostRows || !isa<FloatType>(node.input(0).element()))
+    return node.error() << "is supported on square matrices of up to " << kMostRows
+                        << " rows: " << listed(shape);
+  Emitter &emit = node.emit;
+  const Shape batch(shape.begin(), shape.end() - 2);
+  auto element = [&](int64_t row, int64_t column) {
+    Value part =
+        sliceDim(emit, sliceDim(emit, node.value(0), rank - 2, row, 1), rank - 1, column, 1);
+    return reshape(emit, part, batch);
+  };
+  std::map<unsigned, Value> minors; // by the set of columns; of as many of the last rows
+  for (int64_t column = 0; column < n; ++column)
+    minors[1u << column] = element(n - 1, column);
+  for (int64_t row = n - 2; row >= 0; --row) {
+    std::map<unsigned, Value> larger;
+    for (unsigned columns = 1; columns < (1u << n); ++columns) {
+      if (llvm::popcount(columns) != n - row)
+        continue;
+      Value sum;
+      bool negative = false;
+      for (int64_t column = 0; column < n; ++column) {
+        if (!(columns & (1u << column)))
+          continue;
+        Value term =
+            arith::MulFOp::create(emit, element(row, column), minors.at(columns & ~(1u << column)));
+        if (!sum)
+          sum = term;
+        else
+          sum = negative ? Value(arith::SubFOp::create(emit, sum, term))
+                         : Value(arith::AddFOp::create(emit, sum, term));
+        negative = !negative;
+      }
+      larger[columns] = sum;
+    }
+    minors = std::move(larger);
+  }
+  return node.define(minors.begin()->second);
+}
+
 void addContractionConverters(ConverterTable &table) {
+  table["Det"] = convertDet;
   table["MatMul"] = convertMatMul;
   table["Gemm"] = convertGemm;
   table["Einsum"] = convertEinsum;

@@ -64,14 +64,29 @@ static LogicalResult convertCumProd(NodeConverter &node) {
   return failed(result) ? failure() : node.define(*result);
 }
 
+/// Values that aren't known while importing, as they are computed or train.
+static LogicalResult chooseHot(NodeConverter &node, int64_t axis, int64_t depth) {
+  Emitter &emit = node.emit;
+  auto hot = oneHot(node, node.input(0), axis, depth, {emit.getI1Type(), 0, 1});
+  if (failed(hot))
+    return failure();
+  auto spread = [&](int64_t i) {
+    Value one = reshape(emit, sliceDim(emit, node.value(2), 0, i, 1), {});
+    return broadcastAlong(emit, one, tensorType(hot->value).getShape(), {});
+  };
+  return node.define(arith::SelectOp::create(emit, hot->value, spread(1), spread(0)).getResult());
+}
+
 static LogicalResult convertOneHot(NodeConverter &node) {
   auto depth = node.scalarInt(1, "depth");
   Host values = node.host(2);
   auto axis = node.axis(node.attrInt("axis", -1), node.input(0).rank() + 1);
   if (failed(depth) || failed(axis))
     return failure();
-  if (!values || values->size() != 2 || *depth < 1)
-    return node.error() << "needs depth and values known while compiling";
+  if (node.input(2).shape() != Shape{2} || *depth < 1)
+    return node.error() << "needs a positive depth and two values";
+  if (!values)
+    return chooseHot(node, *axis, *depth);
   const double off = values->number(0), on = values->number(values->isSplat() ? 0 : 1);
   return node.define(oneHot(node, node.input(0), *axis, *depth, {values->element, off, on}));
 }

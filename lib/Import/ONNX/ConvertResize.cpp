@@ -11,11 +11,16 @@ using namespace mlir;
 namespace dtc::import {
 
 namespace {
-/// One resized dimension. `scale` is what the file says, which needn't be to / from.
+/// One resized dimension. `scale` is what the file says, which needn't be to / from. `begin` and
+/// `end` are the part that is cropped, 1 being the last element.
 struct ResizedDim {
   int64_t dim, from, to;
   float scale;
+  float begin = 0, end = 1;
 };
+
+/// How much of each element of the input an element of the result is.
+using Share = std::pair<int64_t, double>;
 } // namespace
 
 /// Upsample, and Resize of opset 10: scales alone, elements at the multiples of their inverse.
@@ -31,6 +36,15 @@ static FailureOr<float> sourcePosition(NodeConverter &node, const ResizedDim &re
     return (float(at) + 0.5f) / resized.scale - 0.5f;
   if (mode == "asymmetric")
     return float(at) / resized.scale;
+  if (mode == "half_pixel_symmetric") { // the centres of both fall together
+    const float adjusted = float(resized.to) / (resized.scale * float(resized.from));
+    return float(resized.from) / 2 * (1 - adjusted) + (float(at) + 0.5f) / resized.scale - 0.5f;
+  }
+  if (mode == "tf_crop_and_resize") {
+    const float last = float(resized.from - 1), part = (resized.end - resized.begin) * last;
+    return resized.begin * last +
+           (resized.to > 1 ? float(at) * part / float(resized.to - 1) : part / 2);
+  }
   if (mode == "align_corners" && resized.to > 1)
     return float(at) * float(resized.from - 1) / float(resized.to - 1);
   if (mode == "align_corners" || pytorch)
@@ -82,22 +96,78 @@ static FailureOr<Value> resizeNearest(NodeConverter &node, Value value, const Re
   return gatherAtConstants(node.emit, value, *at, resized.dim);
 }
 
-static FailureOr<Value> resizeLinear(NodeConverter &node, Value value, const ResizedDim &resized) {
+/// Linear or cubic interpolation by the distance from an element.
+static double kernelAt(double distance, bool cubic, double slope) {
+  const double t = std::abs(distance);
+  if (!cubic)
+    return std::max(0.0, 1 - t);
+  if (t <= 1)
+    return ((slope + 2) * t - (slope + 3)) * t * t + 1;
+  return t < 2 ? ((t - 5) * t + 8) * t * slope - 4 * slope : 0;
+}
+
+/// The elements around a position. Antialiasing widens the kernel where a dimension shrinks.
+static FailureOr<std::vector<Share>> sharesAt(NodeConverter &node, const ResizedDim &resized,
+                                              float position) {
+  const std::string mode = node.attrString("mode", "nearest");
+  if (mode == "nearest") {
+    auto index = nearest(node, position);
+    if (failed(index))
+      return failure();
+    return std::vector<Share>{{*index, 1.0}};
+  }
+  const bool cubic = mode == "cubic", antialias = node.attrInt("antialias", 0),
+             excludes = node.attrInt("exclude_outside", 0);
+  const double shrink = antialias ? std::min(double(resized.scale), 1.0) : 1.0;
+  const double slope = node.attrFloat("cubic_coeff_a", -0.75), low = std::floor(position);
+  const int64_t first = int64_t(std::floor((cubic ? -2 : -1) / shrink)) + 1;
+  std::vector<Share> shares;
+  double sum = 0;
+  for (int64_t i = first; i <= 1 - first; ++i) {
+    const int64_t index = int64_t(low) + i;
+    const bool outside = index < 0 || index >= resized.from;
+    const double weight =
+        excludes && outside ? 0 : kernelAt((low + double(i) - position) * shrink, cubic, slope);
+    shares.push_back({index, weight});
+    sum += weight;
+  }
+  for (Share &share : shares)
+    share.second /= (antialias || excludes) && sum != 0 ? sum : 1;
+  return shares;
+}
+
+/// Where a position is outside of what a crop is taken from, which then has another value.
+static bool isOutside(NodeConverter &node, const ResizedDim &resized, float position) {
+  return node.attrString("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" &&
+         (position < 0 || position > float(resized.from - 1));
+}
+
+/// A product with the matrix of all shares.
+static FailureOr<Value> resizeByMatrix(NodeConverter &node, Value value,
+                                       const ResizedDim &resized) {
+  Emitter &emit = node.emit;
   const Type element = elementOf(value);
   const Shape sizes = {resized.to, resized.from};
   if (!fitsConstant(element, sizes))
     return LogicalResult(node.error() << "interpolates too large a dimension: " << resized.from);
-  HostTensor weights(element, sizes, sizes);
+  HostTensor weights(element, sizes, sizes), beyond(element, {resized.to}, {resized.to});
+  const double other = node.attrFloat("extrapolation_value", 0);
   for (int64_t i = 0; i < resized.to; ++i) {
     auto position = sourcePosition(node, resized, i);
     if (failed(position))
       return failure();
-    const float inside = std::clamp(*position, 0.0f, float(resized.from - 1));
-    const int64_t low = int64_t(inside), high = std::min(low + 1, resized.from - 1);
-    const float share = inside - float(low);
-    weights.floats[i * resized.from + low] += 1 - share;
-    weights.floats[i * resized.from + high] += share;
+    if (isOutside(node, resized, *position)) {
+      beyond.floats[i] = roundTo(element, other);
+      continue;
+    }
+    auto shares = sharesAt(node, resized, *position);
+    if (failed(shares))
+      return failure();
+    for (auto [index, share] : *shares)
+      weights.floats[i * resized.from + std::clamp<int64_t>(index, 0, resized.from - 1)] += share;
   }
+  for (double &weight : weights.floats)
+    weight = roundTo(element, weight);
   weights.compress();
   const int64_t rank = tensorType(value).getRank();
   Shape lhs, result;
@@ -105,8 +175,14 @@ static FailureOr<Value> resizeLinear(NodeConverter &node, Value value, const Res
     lhs.push_back(i == resized.dim ? rank : i);
     result.push_back(i);
   }
-  Value matrix = toValue(node.emit, node.emit.getLoc(), weights);
-  return contract(node.emit, value, lhs, matrix, {resized.dim, rank}, result);
+  Value matrix = toValue(emit, emit.getLoc(), weights);
+  Value inside = contract(emit, value, lhs, matrix, {resized.dim, rank}, result);
+  if (llvm::all_of(beyond.floats, [](double term) { return term == 0; }))
+    return inside;
+  Value term = toValue(emit, emit.getLoc(), beyond);
+  return arith::AddFOp::create(
+             emit, inside, broadcastAlong(emit, term, tensorType(inside).getShape(), {resized.dim}))
+      .getResult();
 }
 
 /// An input of the old form, or in opset 7 an attribute.
@@ -120,6 +196,45 @@ static Host oldScales(NodeConverter &node) {
     scales->floats[i] = given->floats(i);
   scales->compress();
   return scales;
+}
+
+/// Sizes that keep the ratio of dimensions: as large as fits into those that are given, or as small
+/// as covers them.
+static LogicalResult keepAspectRatio(NodeConverter &node, std::vector<ResizedDim> &dims) {
+  const std::string policy = node.attrString("keep_aspect_ratio_policy", "stretch");
+  if (policy == "stretch" || dims.empty())
+    return success();
+  if (policy != "not_larger" && policy != "not_smaller")
+    return node.error() << "has an unknown keep_aspect_ratio_policy: " << policy;
+  float scale = dims.front().scale;
+  for (const ResizedDim &dim : dims)
+    scale = policy == "not_larger" ? std::min(scale, dim.scale) : std::max(scale, dim.scale);
+  for (ResizedDim &dim : dims) {
+    dim.scale = scale;
+    dim.to = int64_t(double(scale) * double(dim.from) + 0.5);
+    if (dim.to < 1 || dim.to > kMaxEvaluated)
+      return node.error() << "has a bad size for dimension " << dim.dim;
+  }
+  return success();
+}
+
+/// What a crop takes of each dimension.
+static LogicalResult readCrop(NodeConverter &node, std::vector<ResizedDim> &dims) {
+  if (node.attrString("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize")
+    return success();
+  const Host crop = node.host(1);
+  if (!crop || !crop->isFloat() || crop->shape.size() != 1 ||
+      crop->size() != int64_t(2 * dims.size()))
+    return node.error() << "needs a begin and end for each axis, known while compiling";
+  const int64_t step = crop->strides()[0], count = int64_t(dims.size());
+  for (int64_t i = 0; i < count; ++i) {
+    dims[i].begin = float(crop->number(i * step));
+    dims[i].end = float(crop->number((count + i) * step));
+    if (!std::isfinite(dims[i].begin) || !std::isfinite(dims[i].end) ||
+        std::max(std::abs(dims[i].begin), std::abs(dims[i].end)) > float(kMaxEvaluated))
+      return node.error() << "has a bad crop of dimension " << dims[i].dim;
+  }
+  return success();
 }
 
 /// The dimensions that change, from `scales` or `sizes`, whichever is given.
@@ -147,30 +262,35 @@ static FailureOr<std::vector<ResizedDim>> resizedDims(NodeConverter &node) {
     const double to = scaled ? std::floor(double(from) * number) : number;
     if (!(to >= 1 && to <= double(kMaxEvaluated)))
       return LogicalResult(node.error() << "has a bad size for dimension " << dim);
-    const float scale = scaled ? float(number) : float(to) / float(from);
-    if (to != double(from) || scale != 1)
-      dims.push_back({dim, from, int64_t(to), scale});
+    dims.push_back({dim, from, int64_t(to), scaled ? float(number) : float(to) / float(from)});
   }
+  if (failed(readCrop(node, dims)) || (!scaled && failed(keepAspectRatio(node, dims))))
+    return failure();
+  llvm::erase_if(dims, [](const ResizedDim &dim) {
+    return dim.to == dim.from && dim.scale == 1 && dim.begin == 0 && dim.end == 1;
+  });
   return dims;
 }
 
 static LogicalResult convertResize(NodeConverter &node) {
   const std::string mode = node.attrString("mode", "nearest");
-  if (mode != "nearest" && mode != "linear")
-    return node.error() << "has an unsupported mode: " << mode;
-  if (!isa<FloatType>(node.input(0).element()))
+  if (mode != "nearest" && mode != "linear" && mode != "cubic")
+    return node.error() << "has an unknown mode: " << mode;
+  const bool crops =
+      node.attrString("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" &&
+      !isOldForm(node);
+  const bool looksUp = mode == "nearest" && !crops;
+  if (!looksUp && !isa<FloatType>(node.input(0).element()))
     return node.error() << "is not supported on " << node.input(0).element();
-  const std::string policy = node.attrString("keep_aspect_ratio_policy", "stretch");
-  if (node.attrInt("antialias", 0) || node.attrInt("exclude_outside", 0) || policy != "stretch")
-    return node.error() << "is supported without antialias, exclude_outside and "
-                           "keep_aspect_ratio_policy only";
+  if (mode == "nearest" && node.attrInt("antialias", 0))
+    return node.error() << "has antialias, which the mode nearest lacks";
   auto dims = resizedDims(node);
   if (failed(dims))
     return failure();
   Value value = node.value(0);
   for (const ResizedDim &resized : *dims) {
-    auto next = mode == "nearest" ? resizeNearest(node, value, resized)
-                                  : resizeLinear(node, value, resized);
+    auto next =
+        looksUp ? resizeNearest(node, value, resized) : resizeByMatrix(node, value, resized);
     if (failed(next))
       return failure();
     value = *next;

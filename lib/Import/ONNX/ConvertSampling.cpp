@@ -2,6 +2,7 @@
 //
 // Every sample looks up its own elements, so that a batch stays one that can be divided.
 #include "GraphBuilder.h"
+#include "Taps.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
 using namespace mlir;
@@ -13,12 +14,6 @@ using graph::TensorBuilder;
 namespace {
 enum class Mode { Nearest, Linear, Cubic };
 enum class Padding { Zeros, Border, Reflection };
-
-/// One element that an output is made of: its index along a dimension, how much of it is taken,
-/// both of [batch, outputs].
-struct Tap {
-  Value index, weight;
-};
 
 class Sampler {
 public:
@@ -138,7 +133,7 @@ LogicalResult Sampler::run() {
   const int64_t count = product(ArrayRef(grid).drop_front().drop_back());
   const int64_t space = product(ArrayRef(x).drop_front(2));
   Value places = reshape(emit, node.value(1), {x[0], count, n});
-  std::vector<Tap> taps = {{}};
+  std::vector<Tap> taps;
   for (int64_t dim = 0; dim < n; ++dim) { // the last coordinate is that of the first dimension
     Value place = reshape(emit, sliceDim(emit, places, 2, n - 1 - dim, 1), {x[0], count});
     const int64_t size = x[dim + 2];
@@ -147,27 +142,10 @@ LogicalResult Sampler::run() {
       place = clip(place, size);
     else if (mode != Mode::Cubic && padding == Padding::Reflection)
       place = clip(reflect(place, size), size);
-    std::vector<Tap> both;
-    for (const Tap &outer : taps)
-      for (const Tap &inner : tapsOf(place, size)) {
-        if (!outer.index) {
-          both.push_back(inner);
-          continue;
-        }
-        Value index =
-            arith::MulIOp::create(emit, outer.index, splatLike(emit, outer.index, double(size)));
-        both.push_back(
-            {arith::AddIOp::create(emit, index, inner.index), b.mul(outer.weight, inner.weight)});
-      }
-    taps = std::move(both);
+    std::vector<Tap> own = tapsOf(place, size);
+    taps = dim == 0 ? std::move(own) : mergeTaps(emit, taps, own, size);
   }
-  const Shape all = {x[0], x[1], count};
-  Value rows = reshape(emit, node.value(0), {x[0], x[1], space}), sum;
-  for (const Tap &tap : taps) {
-    Value found = pickEach(emit, rows, broadcastAlong(emit, tap.index, all, {0, 2}));
-    Value term = b.mul(found, broadcastAlong(emit, tap.weight, all, {0, 2}));
-    sum = sum ? b.add(sum, term) : term;
-  }
+  Value sum = sumTaps(emit, reshape(emit, node.value(0), {x[0], x[1], space}), taps);
   Shape shape = {x[0], x[1]};
   shape.append(grid.begin() + 1, grid.end() - 1);
   return node.define(reshape(emit, sum, shape));

@@ -34,6 +34,9 @@ const ConverterTable &converters() {
     addSpatialConverters(all);
     addSignalConverters(all);
     addSamplingConverters(all);
+    addRegionConverters(all);
+    addStateConverters(all);
+    addShiftConverters(all);
     return all;
   }();
   return table;
@@ -187,6 +190,8 @@ static int requiredInputs(StringRef op) {
       .Case("BatchNormalization", 5)
       .Cases({"Where", "Range", "OneHot", "ScatterND", "Attention"}, 3)
       .Cases({"RotaryEmbedding", "GroupNormalization", "InstanceNormalization"}, 3)
+      .Cases({"RoiAlign", "DeformConv", "LinearAttention"}, 3)
+      .Cases({"CausalConvWithState", "BitShift"}, 2)
       .Cases({"Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or"}, 2)
       .Cases({"Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}, 2)
       .Cases({"BitwiseAnd", "BitwiseOr", "BitwiseXor", "CastLike", "PRelu"}, 2)

@@ -39,6 +39,9 @@ void addScatterConverters(ConverterTable &table);
 void addSpatialConverters(ConverterTable &table);
 void addSignalConverters(ConverterTable &table);
 void addSamplingConverters(ConverterTable &table);
+void addRegionConverters(ConverterTable &table);
+void addStateConverters(ConverterTable &table);
+void addShiftConverters(ConverterTable &table);
 
 /// What a converter sees: one node, its inputs, and where its outputs go.
 class NodeConverter : public Conversion {

@@ -59,7 +59,7 @@ static FailureOr<ImportedModel> importModel(MLIRContext &context, const ImportOp
     return failure();
   Forward forward(context, model.location);
   llvm::StringMap<Tensor> values;
-  if (failed(forward.declare(*tensors, inputs->inputs, budget, values)))
+  if (failed(forward.declare(*tensors, *inputs, budget, values)))
     return failure();
   Emitter emit = forward.end();
   if (failed(convertNodes(model, outputs, emit, values, reader, budget)))

@@ -92,7 +92,7 @@ FailureOr<ImportedModel> ProgramFile::import(std::optional<int64_t> batch) const
     return failure();
   Forward forward(context, file);
   llvm::StringMap<Tensor> declared, values;
-  if (failed(forward.declare(tensors, inputs->inputs, left, declared)))
+  if (failed(forward.declare(tensors, *inputs, left, declared)))
     return failure();
   for (const auto &[value, name] : names)
     values[value] = declared.lookup(name);

@@ -97,7 +97,11 @@ void Propagation::visit(OpId id) {
   waiting[id] = false; // to its own tensors it adds only what it knows
 }
 
-static bool isData(ValueKind kind) { return kind == ValueKind::Input || kind == ValueKind::Target; }
+/// Data with samples; inputs without any have a first dimension of 1.
+static bool hasSamples(const Problem &problem, const Value &value) {
+  const bool isData = value.kind == ValueKind::Input || value.kind == ValueKind::Target;
+  return isData && !value.shape.empty() && (problem.batch < 1 || value.shape[0] == problem.batch);
+}
 
 static bool isInteger(DType type) {
   return type == DType::I64 || type == DType::I32 || type == DType::I8 || type == DType::U8;
@@ -278,9 +282,10 @@ ProblemFacts::ProblemFacts(const Problem &problem)
   Propagation batch(problem, *this), sequence(problem, *this);
   for (ValueId value = 0; value < problem.arguments; ++value) {
     const Value &argument = problem.values[value];
-    if (isData(argument.kind) && !argument.shape.empty())
-      batch.seed(value, 0);
-    if (isData(argument.kind) && isInteger(argument.type) && argument.shape.size() >= 2)
+    if (!hasSamples(problem, argument))
+      continue;
+    batch.seed(value, 0);
+    if (isInteger(argument.type) && argument.shape.size() >= 2)
       sequence.seed(value, 1);
   }
   batch.run();

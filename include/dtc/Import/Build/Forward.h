@@ -10,6 +10,7 @@
 #include "dtc/Import/Build/Conversion.h"
 #include "dtc/Import/Build/FileTensor.h"
 #include "dtc/Import/Build/Inputs.h"
+#include "dtc/Raise/FollowBatch.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -27,9 +28,8 @@ public:
   Forward(mlir::MLIRContext &context, mlir::Location file);
 
   /// Parameters, buffers and inputs become arguments; these and constants become `values`.
-  llvm::LogicalResult declare(const std::vector<FileTensor> &tensors,
-                              const std::vector<DataInput> &inputs, Budget &budget,
-                              llvm::StringMap<Tensor> &values);
+  llvm::LogicalResult declare(const std::vector<FileTensor> &tensors, const BoundInputs &inputs,
+                              Budget &budget, llvm::StringMap<Tensor> &values);
   /// Where operators are converted.
   Emitter end();
   llvm::LogicalResult finish(llvm::ArrayRef<FileOutput> outputs);
@@ -41,6 +41,11 @@ public:
 
 private:
   graph::RoleAttr role(graph::RoleKind kind, llvm::StringRef name);
+
+  /// Brings outputs into the form that dtc-run takes: samples first, or a first dimension of 1
+  /// without any.
+  llvm::LogicalResult putSamplesFirst(llvm::ArrayRef<FileOutput> outputs,
+                                      llvm::SmallVectorImpl<mlir::Value> &results);
 
   mlir::MLIRContext &context;
   mlir::Location file;

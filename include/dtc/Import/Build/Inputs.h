@@ -32,7 +32,7 @@ struct FileInput {
 
 struct DataInput {
   std::string name;
-  mlir::RankedTensorType type;
+  mlir::RankedTensorType type; ///< as in the file
 };
 
 struct BoundInputs {
@@ -41,6 +41,7 @@ struct BoundInputs {
   std::string batchOf;                    ///< the input that says so
   std::optional<int64_t> shapeBatch;      ///< from --shape
   std::map<std::string, int64_t> symbols; ///< sizes of symbolic dimensions
+  std::map<std::string, std::optional<int64_t>> batchDims; ///< of inputs where it isn't the first
 };
 
 /// `batch`: what is asked for, where the file leaves it open. Errors are diagnostics at `file`.
