@@ -24,6 +24,7 @@ struct MetricsSetup {
   int64_t globalBatch = 1;
   std::optional<int64_t> sequence;
   uint64_t arenaBytes = 0; ///< of the rank that has most
+  uint64_t hostBytes = 0;  ///< beside them in its host's memory, likewise
   std::optional<double> predictedStepTime;
   int64_t stepsBefore = 0; ///< of the run that this one goes on with; the log keeps their lines
   int64_t lastStep = 1;

@@ -118,6 +118,9 @@ static rt::Result<ordered_json> factsOf(const rt::Package &package) {
   facts["kernels"] = kernelsOf(*programs, manifest.at("processor").at("arch"));
   for (const char *key : {"library_calls", "collectives", "arena_bytes"})
     facts[key] = manifest.at(key);
+  facts["host_bytes"] = ordered_json::array();
+  for (const rt::ProgramView &program : *programs)
+    facts["host_bytes"].push_back(program->host_arena_bytes());
   facts["in_flight"] = inFlight(*programs);
   return facts;
 }

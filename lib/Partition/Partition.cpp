@@ -20,23 +20,9 @@ static FailureOr<NamedMesh> findMesh(ModuleOp module) {
   return NamedMesh{FlatSymbolRefAttr::get(mesh.getSymNameAttr()), dist::toMesh(mesh)};
 }
 
-static LogicalResult checkStorage(func::FuncOp func, graph::RoleAttr role,
-                                  DictionaryAttr attributes) {
-  if (attributes && attributes.get(dist::DistDialect::kOnHost))
-    return func.emitError("storage can't be partitioned yet: ")
-           << dist::DistDialect::kOnHost << " of " << role;
-  return success();
-}
-
-/// What a plan may say and no program does yet, and what passes before this one carry out.
+/// What passes before this one carry out.
 static LogicalResult checkPlan(ModuleOp module) {
   for (auto func : module.getOps<func::FuncOp>()) {
-    for (unsigned i = 0; i < func.getNumArguments(); ++i)
-      if (failed(checkStorage(func, graph::getArgRole(func, i), func.getArgAttrDict(i))))
-        return failure();
-    for (unsigned i = 0; i < func.getNumResults(); ++i)
-      if (failed(checkStorage(func, graph::getResultRole(func, i), func.getResultAttrDict(i))))
-        return failure();
     if (func.isExternal())
       continue;
     for (Operation &op : func.getBody().front()) {

@@ -2,6 +2,7 @@
 
 #include "dtc/Report/Words.h"
 
+#include <algorithm>
 #include <sstream>
 
 namespace dtc::report {
@@ -78,6 +79,13 @@ std::string artifactText(const Json &facts) {
   for (const Json &bytes : facts["arena_bytes"])
     text << " " << formatBytes(bytes.get<double>());
   text << "\n";
+  const Json &host = facts["host_bytes"];
+  if (std::any_of(host.begin(), host.end(), [](const Json &bytes) { return bytes > 0; })) {
+    text << "on the host, a rank";
+    for (const Json &bytes : host)
+      text << " " << formatBytes(bytes.get<double>());
+    text << "\n";
+  }
   return text.str();
 }
 

@@ -167,6 +167,8 @@ std::string MetricsReporter::finish() {
     text += ", loss " + format("%.4f", *first.loss) + " -> " + format("%.4f", *last.loss);
   text += ", " + timeText(typical) + " a step (median)" + ", " + rate(setup, typical) + ", " +
           format("%.1f MiB a rank", static_cast<double>(setup.arenaBytes) / (1 << 20));
+  if (setup.hostBytes > 0)
+    text += format(", %.1f MiB on its host", static_cast<double>(setup.hostBytes) / (1 << 20));
   return text;
 }
 

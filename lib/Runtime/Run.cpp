@@ -274,10 +274,12 @@ Status openResults(Session &session) {
       return writer.status();
     session.outputWriter.emplace(std::move(*writer));
   }
-  MetricsSetup setup{manifest.globalBatch,       manifest.sequence,  0,
-                     manifest.predictedStepTime, session.start.step, session.numSteps};
-  for (const ProgramView &program : session.programs)
+  MetricsSetup setup{manifest.globalBatch, manifest.sequence, 0, 0, manifest.predictedStepTime,
+                     session.start.step,   session.numSteps};
+  for (const ProgramView &program : session.programs) {
     setup.arenaBytes = std::max(setup.arenaBytes, program->arena_bytes());
+    setup.hostBytes = std::max(setup.hostBytes, program->host_arena_bytes());
+  }
   Result<MetricsReporter> metrics = MetricsReporter::create(setup, session.options.log);
   if (!metrics)
     return metrics.status();

@@ -153,11 +153,6 @@ def test_data_of_too_few_samples(artifact, tmp_path):
     refused(run_with(artifact, tmp_path, change), 3, "data.safetensors", "3")
 
 
-def test_processors_have_nowhere_to_offload_states_to():
-    refused(call("dtc", "plan", MODELS / "mlp.onnx", "--devices", 2, "--loss", "mse", "--plan", "offload=optimizer"),
-            2, "no memory beside their host's", "offload=optimizer")
-
-
 @pytest.mark.parametrize("arguments", [
     ["compile", MODELS / "mixtral.onnx", "--devices", 3, "--loss", "cross_entropy", "--plan", "cp=3", "-o", "m.dtc"],
     ["compile", MODELS / "mixtral.onnx", "--devices", 3, "--loss", "cross_entropy", "--plan", "ep=3", "-o", "m.dtc"],

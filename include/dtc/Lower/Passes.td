@@ -32,6 +32,33 @@ def BuildSchedule : Pass<"dtc-build-schedule", "::mlir::ModuleOp"> {
                  Option<"rank", "rank", "int64_t", "0", "the rank whose calls are listed">];
 }
 
+def BringFromHost : Pass<"dtc-bring-from-host", "::mlir::ModuleOp"> {
+  let summary = "let what lies on the host pass through the device";
+  let description = [{
+    Only exec.copy touches host memory. What an argument has there (dist.on_host) is copied to the
+    device before the first op that reads it, and a result that belongs there is copied back once
+    it is made. Both are started on a queue of their own: while an op computes, what the next one
+    reads arrives, and what the last one made leaves. So the device holds what three such ops
+    have, however much lies on the host.
+
+        @update(%m: tensor<64xf32> {dist.on_host}, %n: ... {dist.on_host})
+          %m1 = exec.launch @adam(%m, ...)
+          %n1 = exec.launch @adam(%n, ...)
+      becomes
+        @update(%m: tensor<64xf32> {exec.space = #exec.space<host>}, %n: ...)
+          %a = exec.copy %m {exec.queue = #exec.queue<copy>}
+          %c = exec.wait %a
+          %b = exec.copy %n {exec.queue = #exec.queue<copy>}
+          %m1 = exec.launch @adam(%c, ...)
+          %d = exec.copy %m1 to_host {exec.queue = #exec.queue<copy>}
+          %e = exec.wait %b
+          %n1 = exec.launch @adam(%e, ...)
+          %f = exec.copy %n1 to_host {exec.queue = #exec.queue<copy>}
+          ... both waited for, and returned
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect"];
+}
+
 def StartCollectives : Pass<"dtc-start-collectives", "::mlir::ModuleOp"> {
   let summary = "let collectives go on while other things are computed";
   let description = [{

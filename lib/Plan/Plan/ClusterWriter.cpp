@@ -98,6 +98,7 @@ static void writeSoftware(YAML::Emitter &out, const Software &software) {
   field(out, "bucket_elements", software.bucketElements);
   field(out, "lazy_loading", software.lazyLoading);
   field(out, "updates_first", software.updatesFirst);
+  field(out, "updates_on_host", software.updatesOnHost);
   field(out, "caching_allocator", software.cachingAllocator);
   out << YAML::EndMap;
 }

@@ -228,11 +228,9 @@ static std::vector<Setting> memorySettings() {
            .member = Member<Offload>{&Degrees::offload, &Spec::offload},
            .effort = Effort::Placement,
            .topic = Topic::Memory,
-           .isExecutable = [](const Degrees &d) { return d.offload == Offload::None; },
-           .about =
-               [](const Degrees &, const SentenceFacts &facts) {
-                 return "The optimizer's state lies in the hosts' memory: " + facts.hostMemory;
-               }}};
+           .about = [](const Degrees &, const SentenceFacts &facts) {
+             return "The optimizer's state lies in the hosts' memory: " + facts.hostMemory;
+           }}};
 }
 
 static std::vector<Setting> placementSettings() {

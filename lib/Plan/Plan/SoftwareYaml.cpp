@@ -51,6 +51,7 @@ Software readSwitches(YamlMap map, Software software) {
       map.number<int64_t>("bucket_elements", 0, std::optional(software.bucketElements));
   software.lazyLoading = map.get("lazy_loading", software.lazyLoading);
   software.updatesFirst = map.get("updates_first", software.updatesFirst);
+  software.updatesOnHost = map.get("updates_on_host", software.updatesOnHost);
   software.cachingAllocator = map.get("caching_allocator", software.cachingAllocator);
   map.finish();
   return software;

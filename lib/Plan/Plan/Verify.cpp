@@ -40,8 +40,6 @@ void Verifier::checkDegrees() {
       degrees.microBatch * degrees.dp * degrees.ep != problem.batch)
     report("micro_batch * dp * ep is not the batch of " + std::to_string(problem.batch) + ": " +
            std::to_string(degrees.microBatch * degrees.dp * degrees.ep));
-  if (degrees.offload != Offload::None && !cluster.device.hasOwnMemory())
-    report("devices have no memory beside their host's to offload states to");
   if (!isPermutation(degrees.order))
     report("order doesn't have each axis once: " + name(degrees.order));
   else if (std::string reason = whyNotPlaced(degrees, !cluster.others.empty()); !reason.empty())

@@ -42,8 +42,10 @@ HostUse fullestHost(const Cluster &cluster, const Degrees &degrees,
         fullest = use;
     }
   };
+  // Of a machine whose processors are the devices, the host's memory is what they share.
+  double ofHost = cluster.sharedMemory ? cluster.device.memoryBytes : cluster.hostMemoryBytes;
   addNodes(cluster.devicesPerNode > 0 ? cluster.devicesPerNode : devices,
-           cluster.others.empty() ? devices : cluster.nodes, cluster.hostMemoryBytes);
+           cluster.others.empty() ? devices : cluster.nodes, ofHost);
   for (const NodeGroup &group : cluster.others)
     addNodes(group.devicesPerNode, group.nodes, group.hostMemoryBytes);
   fullest.unknown = unknown;

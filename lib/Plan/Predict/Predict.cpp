@@ -249,6 +249,8 @@ void Predictor::addMemory() {
     use.reserved = std::llround(own.getModel().reservedBytes(communicators));
     use.workspace = std::llround(own.getModel().reserve(communicators).workspace);
     double capacity = own.getModel().memoryPerRank();
+    if (!cluster.device.hasOwnMemory()) // there, offloaded states take as much elsewhere
+      capacity -= own.costs().hostBytes(runs);
     if (!calls.empty())
       use.cached = own.cachedBytes(static_cast<int64_t>(rank), calls[rank], use);
     for (int64_t chunk = 0; chunk < placement.chunks(); ++chunk) {

@@ -296,6 +296,7 @@ simulate::RankCost StageCosts::sumOf(std::span<const StageRun> runs) const {
   MemoryUse use = staticBytes(runs);
   cost.staticBytes = double(use.allocated());
   cost.updateTransient = double(betweenCalls(runs).most());
+  const Software &software = model.getCluster().software;
   double traffic = 0, overLink = 0, inHost = 0, count = 0;
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes) {
@@ -307,17 +308,23 @@ simulate::RankCost StageCosts::sumOf(std::span<const StageRun> runs) const {
       double states = double(weights.states(run) + weights.update(run)) / ways;
       count += double(weights.count(run));
       // The gradient's norm reads it once more.
-      if (degrees.offload == Offload::Optimizer) {
+      if (degrees.offload == Offload::Optimizer && software.updatesOnHost) {
         traffic += gradient;
         overLink += gradient + parameter;
         inHost += gradient + parameter + 2 * states;
       } else {
         traffic += 2 * parameter + 2 * gradient + 2 * states;
       }
+      if (degrees.offload == Offload::Optimizer && !software.updatesOnHost) {
+        overLink += 2 * states; // one after the other: one queue copies
+        traffic += 2 * states;
+      }
       cost.update.blocking += regather(weights, run).seconds;
     }
-  cost.update.compute = model.streamSeconds(traffic) + 2 * count * model.launchSeconds() +
-                        std::max(overLink / kHostLinkBandwidth, inHost / kHostMemoryBandwidth);
+  double onDevice = model.streamSeconds(traffic) + 2 * count * model.launchSeconds();
+  double atHost = std::max(overLink / kHostLinkBandwidth, inHost / kHostMemoryBandwidth);
+  // States that pass through do so beside the update of others.
+  cost.update.compute = software.updatesOnHost ? onDevice + atHost : std::max(onDevice, atHost);
   for (const AxisList &axes : scalarSums)
     cost.update.blocking += exchange(StepKind::AllReduce, axes, kStepVectorBytes, 1).seconds;
   return cost;

@@ -144,12 +144,31 @@ BetweenCalls StageCosts::betweenCalls(const WeightClass &weights, const StageRun
   return result;
 }
 
+/// Of offloaded states that pass through the device: what one update has, what arrives for the
+/// next one, and what leaves of the last (dtc-bring-from-host). At most those of the three largest.
+int64_t StageCosts::passingStates(std::span<const StageRun> runs) const {
+  if (degrees.offload == Offload::None || model.getCluster().software.updatesOnHost)
+    return 0;
+  constexpr size_t kAtOnce = 3;
+  std::vector<int64_t> states;
+  for (const StageRun &run : runs)
+    for (const WeightClass &weights : classes)
+      if (int64_t all = weights.parameters(run); all > 0)
+        for (int64_t bytes : weights.sizes(run))
+          states.push_back(std::llround(double(bytes) / double(all) * double(weights.states(run))) /
+                           weights.ranks.state);
+  size_t count = std::min(kAtOnce, states.size());
+  std::partial_sort(states.begin(), states.begin() + count, states.end(), std::greater());
+  return std::accumulate(states.begin(), states.begin() + count, int64_t(0));
+}
+
 BetweenCalls StageCosts::betweenCalls(std::span<const StageRun> runs) const {
   BetweenCalls result;
   result.norm = overlaps() ? 0 : bucketBytes(runs);
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes)
       result += betweenCalls(weights, run);
+  result.update += passingStates(runs);
   if (result.initial == 0)
     return result;
   // The optimizer's states aren't there yet, nor are gradients that a backward pass makes.

@@ -214,10 +214,6 @@ SearchOutcome search(const Problem &problem, const Cluster &cluster, const Searc
     return Error{"plan: the cluster " + cluster.name + " has " + std::to_string(limit) +
                      " devices, fewer than are asked for: " + std::to_string(options.devices),
                  ErrorCategory::Usage};
-  if (options.spec.offload == Offload::Optimizer && !cluster.device.hasOwnMemory())
-    return Error{"plan: the devices of the cluster " + cluster.name +
-                     " have no memory beside their host's: offload=optimizer",
-                 ErrorCategory::Usage};
   if (auto unable = unableTo(options.abilities, options.spec); !unable.empty())
     return Error{"plan: " + unable.front(), ErrorCategory::Usage};
   Result<Spec> spec = fill(withFixed(options.abilities, options.spec), options.devices);

@@ -44,7 +44,7 @@ struct DeviceSpec {
   double launchSeconds = 0;         ///< of one kernel, launched on its own
   Architecture architecture = Architecture::None;
   int64_t multiprocessors = 0; ///< of GPUs
-  /// Beside their host's, to which states can be offloaded.
+  /// Beside their host's, so that it pays to offload states to that.
   bool hasOwnMemory() const { return multiprocessors > 0; }
   bool operator==(const DeviceSpec &) const = default;
 };
@@ -145,6 +145,8 @@ struct Software {
   /// Once with zeros, which makes the optimizer's states: they take no more, but an allocator
   /// that caches has them elsewhere.
   bool updatesFirst = false;
+  /// Offloaded states are updated by the host's processors; else they pass through the device.
+  bool updatesOnHost = false;
   /// Of a rank's batches times heads.
   bool fusesSoftmax(int64_t count) const { return fusedSoftmax && count % softmaxMultiple == 0; }
   bool operator==(const Software &) const = default;

@@ -2,7 +2,7 @@
 //
 // It is what a planner returns, what `--save-plan` writes and `--plan FILE`
 // reads, and what PlanBridge applies to the IR. Parts that no phase
-// implements yet (offloaded states...) have their place here from the
+// implements yet (stages with meshes of their own) have their place here from the
 // start; `unimplemented` names what a plan uses beyond what can be compiled.
 #pragma once
 

@@ -18,8 +18,8 @@
 //   on the page    Each rank of the pipeline holds 2 stages. Report/SummarySection.cpp
 //   explanations   what another value or no pin would cost   Explain.cpp, Remedy.cpp
 //
-// A row that also has isExecutable, as that of `offload`, is refused by `dtc compile` where it says
-// no.
+// A row that also has isExecutable, as that of `stage_groups`, is refused by `dtc compile` where it
+// says no.
 //
 // The table is in the order of files and JSON.
 #pragma once

@@ -69,7 +69,7 @@ struct WeightClass {
     void finish();
     StageTable parameters, gradients, states, kept, update, elements, count;
     /// By parameter, in their order: the units that read it, and its bytes. Only where an
-    /// allocator is asked for them.
+    /// allocator is asked for them, or their states pass through the device.
     std::vector<std::pair<std::vector<int>, int64_t>> parts;
   };
   std::shared_ptr<Tables> tables; ///< the same however they are stored
@@ -266,6 +266,7 @@ private:
   GradientLife gradientLife() const;
   bool isFlat(const WeightClass &weights) const;
   BetweenCalls betweenCalls(const WeightClass &weights, const StageRun &run) const;
+  int64_t passingStates(std::span<const StageRun> runs) const;
   void addExchanges(int unit, RankRequests &to) const;
   void addCasts(const Runs &runs, RankRequests &to) const;
   void addRequests(const WeightClass &weights, const StageRun &run, RankRequests &to) const;

@@ -162,6 +162,7 @@ TEST(Cluster, EveryBuiltInSurvivesWritingAndReading) {
     cluster.software.halfGradients = cluster.software.keepsHalfGradients = true;
     cluster.software.cachingAllocator = cluster.software.flattens = true;
     cluster.software.updatesFirst = cluster.software.ownersBroadcast = true;
+    cluster.software.updatesOnHost = true;
     cluster.software.reducesHalfSums = cluster.software.castsGradients = true;
     cluster.software.normTemporaries = 1;
     cluster.software.updateTemporaries = 2;

@@ -52,8 +52,6 @@ static std::string refusal(const Problem &problem, int64_t devices, const std::s
 TEST(Search, RefusesWhatIsNotImplemented) {
   EXPECT_EQ(refusal(layers(16), 4, "pp=2", ErrorCategory::Usage),
             "plan: not implemented yet: stages without a backward pass: pp=2");
-  EXPECT_EQ(refusal(layers(16), 4, "offload=optimizer", ErrorCategory::Usage),
-            "plan: not implemented yet: offload=optimizer");
 }
 
 TEST(Search, SaysWhyNoMeshIsPossible) {
