@@ -1,9 +1,9 @@
 // What a rank did when: `dtc-run --profile FILE`.
 //
 // Each queue of a device notes when it carried out which operation. Times are of the machine's
-// steady clock, so that ranks on one machine share them. The file is a trace as Chromium's tracing
-// page and Perfetto read it: a process for each rank, a thread for each queue, a slice for each
-// instruction and step.
+// steady clock, so that ranks on one machine share them; a GPU's are set to it once. The file is a
+// trace as Chromium's tracing page and Perfetto read it: a process for each rank, a thread for each
+// queue, a slice for each instruction and step.
 #pragma once
 
 #include "dtc-rt/Device.h"
@@ -17,7 +17,10 @@ namespace dtc::rt {
 
 class Profile;
 
-/// Of one queue; written by the thread that carries out its work.
+/// As profiles name it.
+const char *kindOf(const OperationSpec &spec);
+
+/// Of one queue; written by one thread.
 class QueueProfile {
 public:
   explicit QueueProfile(std::string name) : name(std::move(name)) {}

@@ -86,6 +86,18 @@ Status writeFile(const std::string &path, const std::string &events) {
 
 } // namespace
 
+const char *kindOf(const OperationSpec &spec) {
+  if (const auto *collective = std::get_if<CollectiveSpec>(&spec))
+    return nameOf(collective->kind);
+  if (const auto *message = std::get_if<MessageSpec>(&spec))
+    return message->receives ? "receive" : "send";
+  if (std::holds_alternative<LaunchSpec>(spec))
+    return "kernel";
+  if (std::holds_alternative<MatmulSpec>(spec))
+    return "matmul";
+  return std::holds_alternative<ConvSpec>(spec) ? "convolution" : "copy";
+}
+
 void QueueProfile::add(uint32_t operation, int64_t begin, int64_t end) {
   if (slices.size() < kMostSlices)
     slices.push_back({operation, begin, end});

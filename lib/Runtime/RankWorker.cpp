@@ -55,9 +55,10 @@ Status RankWorker::run() {
   return status;
 }
 
-/// The outputs of a step are taken before the next one overwrites them.
+/// The outputs of a step are taken before the next one overwrites them. A step that a profile
+/// shows has all that it issued.
 Status RankWorker::runSteps() {
-  const int64_t lag = device->isFarBehind() && !session.isInference() ? 1 : 0;
+  const int64_t lag = device->isFarBehind() && !session.isInference() && !profile ? 1 : 0;
   lastFinished = std::chrono::steady_clock::now();
   issued = concluded = saved = session.start.step;
   if (Status status = exchangeNews(); !status.isOk())
@@ -221,8 +222,7 @@ Result<std::unique_ptr<Device>> RankWorker::createDevice() {
     return session.platform->createDevice(communicator, options);
   auto *profiling = dynamic_cast<ProfilingPlatform *>(session.platform.get());
   if (!profiling)
-    return Status(ExitCode::Usage, "--profile is for artifacts of CPUs; use NVIDIA's Nsight "
-                                   "Systems on GPUs");
+    return Status(ExitCode::Usage, "--profile: devices of this target don't note what they do");
   return profiling->createDevice(communicator, options, profile.emplace());
 }
 

@@ -1,10 +1,13 @@
 """`dtc-run --profile` and `dtc inspect --compare`: what ranks did, beside what was predicted."""
 
 import json
+import os
 
 import pytest
 
-from conftest import MODELS, call, check_call
+from conftest import BIN, MODELS, call, check_call
+
+EMULATOR = BIN.parent / "lib" / "gpu-emulator"
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +33,32 @@ def test_every_instruction_of_every_rank(artifact, tmp_path, flags):
         assert sum(event["cat"] == "matmul" for event in own) == 3 * facts["library_calls"]["matmul"]
         begin, end = steps[0]["ts"], steps[-1]["ts"] + steps[-1]["dur"]
         assert all(begin <= event["ts"] and event["ts"] + event["dur"] <= end + 1 for event in own)
+
+
+@pytest.mark.parametrize("flags", [[], ["--processes"]])
+def test_gpus(tmp_path, monkeypatch, flags):
+    """Times between events: on an emulated GPU those of the emulator. Each queue does one thing at a time."""
+    monkeypatch.setenv("DTC_CUDA_LIBRARY_PATH", os.environ.get("DTC_CUDA_LIBRARY_PATH", str(EMULATOR)))
+    artifact, trace = tmp_path / "m.dtc", tmp_path / "run.json"
+    check_call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", 2, "--target", "cuda", "--plan", "dp=2,micro_batch=4",
+               "--loss", "cross_entropy", "--global-batch", 8, "-o", artifact)
+    check_call("dtc-run", artifact, "--data", MODELS / "text.bin", "--steps", 3, "--profile", trace, *flags)
+    facts = json.loads(check_call("dtc", "inspect", artifact, "--json").out)
+    slices = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    for rank in (0, 1):
+        own = [event for event in slices if event["pid"] == rank]
+        steps = [event for event in own if event["cat"] == "step"]
+        assert [step["name"] for step in steps] == ["step 1", "step 2", "step 3"]
+        assert sum(event["cat"] == "matmul" for event in own) == 3 * facts["library_calls"]["matmul"]
+        for kind, count in facts["collectives"].items():
+            assert sum(event["cat"] == kind for event in own) == 3 * count, kind
+        for queue in {event["tid"] for event in own}:
+            events = [event for event in own if event["tid"] == queue]
+            assert all(first["ts"] + first["dur"] <= second["ts"] + 0.01 for first, second in zip(events, events[1:]))
+        begin, end = steps[0]["ts"], steps[-1]["ts"] + steps[-1]["dur"]
+        assert all(begin - 1000 <= event["ts"] and event["ts"] + event["dur"] <= end + 1000 for event in own)
+    measured = json.loads(check_call("dtc", "inspect", artifact, "--compare", trace, "--json").out)["measured"]
+    assert 0 < measured["computing_s"] <= measured["step_time_s"]
 
 
 def test_a_run_is_laid_over_the_prediction(artifact, tmp_path):

@@ -21,19 +21,6 @@ private:
   Arena arena;
 };
 
-/// As profiles name it.
-const char *kindOf(const OperationSpec &spec) {
-  if (const auto *collective = std::get_if<CollectiveSpec>(&spec))
-    return nameOf(collective->kind);
-  if (const auto *message = std::get_if<MessageSpec>(&spec))
-    return message->receives ? "receive" : "send";
-  if (std::holds_alternative<LaunchSpec>(spec))
-    return "kernel";
-  if (std::holds_alternative<MatmulSpec>(spec))
-    return "matmul";
-  return std::holds_alternative<ConvSpec>(spec) ? "convolution" : "copy";
-}
-
 class CpuDevice : public Device {
 public:
   CpuDevice(Communicator &communicator, const DeviceOptions &options, CodeObject code,

@@ -1,6 +1,6 @@
 #include "dtc-rt/CUDA/CudaPlatform.h"
 
-#include "CudaOperations.h"
+#include "OperationTimer.h"
 #include "ProcessLedger.h"
 #include "Staging.h"
 
@@ -13,11 +13,12 @@ namespace {
 class CudaDevice : public Device {
 public:
   CudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr<KernelModule> kernels,
-             Communicator &communicator, std::shared_ptr<LedgerBook> ledgers, Libraries &libraries)
+             Communicator &communicator, std::shared_ptr<LedgerBook> ledgers, Libraries &libraries,
+             Profile *profile)
       : gpu(std::move(gpu)), kernels(std::move(kernels)), rank(communicator.rank()),
         ledgers(std::move(ledgers)), progress(communicator, *this->ledgers, libraries.nccl),
-        products(libraries.cublasLt), convolutions(libraries.cudnn), staging(*this->gpu, progress) {
-  }
+        products(libraries.cublasLt), convolutions(libraries.cudnn), staging(*this->gpu, progress),
+        profile(profile) {}
 
   ~CudaDevice() override { gpu->makeCurrent(); }
 
@@ -42,6 +43,12 @@ public:
       auto queue = CudaQueue::create(*gpu, progress, spec.name);
       if (!queue)
         return queue.status();
+      if (profile) {
+        auto timer = QueueTimer::create(**queue, profile->addQueue(spec.name));
+        if (!timer)
+          return timer.status();
+        timers[queue->get()] = std::move(*timer);
+      }
       queues.push_back(std::move(*queue));
     }
     return queues;
@@ -57,24 +64,32 @@ public:
   }
 
   Status await(Event &event) override {
-    return progress.await([&]() -> Result<bool> {
+    DTC_CUDA_TRY(progress.await([&]() -> Result<bool> {
       CUresult result = gpu->driver.cuEventQuery(static_cast<CudaEvent &>(event).event);
       if (result == CUDA_ERROR_NOT_READY)
         return false;
       DTC_CUDA_TRY(gpu->driver.check(result, "a kernel or copy of the step"));
       return true;
-    });
+    }));
+    for (auto &[queue, timer] : timers)
+      DTC_CUDA_TRY(timer->collect());
+    return Status::ok();
   }
 
   Result<std::unique_ptr<Operation>> record(Queue &queue,
                                             const std::function<Status()> &issue) override {
+    if (profile) // events within a graph have no times
+      return std::unique_ptr<Operation>();
     return recordGraph(static_cast<CudaQueue &>(queue), issue);
   }
 
   Result<std::unique_ptr<Operation>> prepare(Queue &queue, const OperationSpec &spec,
                                              const std::string &name) override {
     auto &own = static_cast<CudaQueue &>(queue);
-    return std::visit([&](const auto &kind) { return make(own, kind, name); }, spec);
+    MadeOperation made = std::visit([&](const auto &kind) { return make(own, kind, name); }, spec);
+    if (!profile || !made)
+      return made;
+    return timed(std::move(*made), *timers.at(&own), profile->addOperation(kindOf(spec), name));
   }
 
   Status status() const override { return progress.status(); }
@@ -113,9 +128,11 @@ private:
   Products products;
   Convolutions convolutions;
   Staging staging;
+  Profile *profile;                                          ///< null: nothing is noted
+  std::map<CudaQueue *, std::unique_ptr<QueueTimer>> timers; ///< where it is noted
 };
 
-class CudaPlatform : public Platform {
+class CudaPlatform : public Platform, public ProfilingPlatform {
 public:
   Status load(std::span<const CodeFile> files) override {
     code.assign(files.begin(), files.end());
@@ -136,6 +153,18 @@ public:
 
   Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
                                                const DeviceOptions &options) override {
+    return create(communicator, options, nullptr);
+  }
+
+  Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
+                                               const DeviceOptions &options,
+                                               Profile &profile) override {
+    return create(communicator, options, &profile);
+  }
+
+private:
+  Result<std::unique_ptr<Device>> create(Communicator &communicator, const DeviceOptions &options,
+                                         Profile *profile) {
     Result<int> ordinal = options.localProcess
                               ? gpuOfProcess(communicator.rank(), *options.localProcess)
                               : gpuOfThread(communicator);
@@ -151,11 +180,11 @@ public:
     std::shared_ptr<LedgerBook> ledgers = book;
     if (options.localProcess)
       ledgers = std::make_shared<ProcessLedgerBook>(communicator);
-    return std::unique_ptr<Device>(std::make_unique<CudaDevice>(
-        std::move(*gpu), std::move(*kernels), communicator, std::move(ledgers), libraries));
+    return std::unique_ptr<Device>(
+        std::make_unique<CudaDevice>(std::move(*gpu), std::move(*kernels), communicator,
+                                     std::move(ledgers), libraries, profile));
   }
 
-private:
   Result<int> countGpus() {
     Result<const Driver *> driver = libraries.driver.get();
     return driver ? Gpu::count(**driver) : Result<int>(driver.status());

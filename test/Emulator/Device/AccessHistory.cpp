@@ -33,6 +33,15 @@ bool covers(const std::vector<Range> &ranges, uint64_t begin, uint64_t end) {
 
 } // namespace
 
+AccessHistory &AccessHistory::ofPinned() {
+  static auto *history = [] {
+    auto *made = new AccessHistory;
+    made->isOfHost = true;
+    return made;
+  }();
+  return *history;
+}
+
 void AccessHistory::split(uint64_t address) {
   auto next = states.upper_bound(address);
   if (next == states.begin())
@@ -66,7 +75,7 @@ void AccessHistory::read(const StampRef &operation, Range range,
   split(range.end);
   uint64_t covered = range.begin;
   auto requireWritten = [&](uint64_t begin, uint64_t end) {
-    if (begin < end && !covers(ownWrites, begin, end))
+    if (begin < end && !isOfHost && !covers(ownWrites, begin, end))
       throw Fault(cuda::CUDA_ERROR_LAUNCH_FAILED, "uninitialized read: " + describe(*operation) +
                                                       " reads " + std::to_string(end - begin) +
                                                       " bytes at " + hex(begin) +
@@ -104,6 +113,8 @@ void AccessHistory::write(const StampRef &operation, Range range) {
 }
 
 void AccessHistory::record(const StampRef &operation, const Accesses &accesses) {
+  if (accesses.reads.empty() && accesses.writes.empty())
+    return;
   std::lock_guard<std::mutex> lock(mutex);
   for (const Range &range : accesses.reads) {
     read(operation, range, accesses.writes);

@@ -13,13 +13,18 @@ struct Range {
   uint64_t begin, end;
 };
 
-/// The bytes that an operation has read and written, each list sorted and without overlaps.
+/// The bytes that an operation has read and written, each list sorted and without overlaps; those
+/// of pinned memory at the host's addresses.
 struct Accesses {
-  std::vector<Range> reads, writes;
+  std::vector<Range> reads = {}, writes = {};
+  std::vector<Range> pinnedReads = {}, pinnedWrites = {};
 };
 
 class AccessHistory {
 public:
+  /// Of pinned memory. The host writes there as it likes, which nobody sees.
+  static AccessHistory &ofPinned();
+
   /// Enters a finished operation. Throws a Fault where it conflicts with an operation that isn't
   /// ordered with it, or where it reads bytes that nothing has written.
   void record(const StampRef &operation, const Accesses &accesses);
@@ -45,6 +50,7 @@ private:
   void write(const StampRef &operation, Range range);
 
   std::mutex mutex;
+  bool isOfHost = false;
   Map states; // by first byte; bytes that no state covers were never written
 };
 

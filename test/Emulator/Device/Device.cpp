@@ -47,7 +47,7 @@ void Device::synchronize() {
   }
   for (const Mark &mark : marks) {
     Timeline::get().await(*mark.ticket);
-    Timeline::get().joinHost(mark.clock);
+    Timeline::get().joinHost(mark.ticket->clock);
   }
 }
 

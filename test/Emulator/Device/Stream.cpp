@@ -38,40 +38,21 @@ void Stream::submit(Operation operation) {
 }
 
 void Stream::enqueue(Operation operation) {
-  auto stamp = std::make_shared<OperationStamp>();
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    clock.join(Timeline::get().hostClock());
-    stamp->time = clock.advance(id);
-    stamp->clock = clock;
-  }
-  stamp->name = std::move(operation.name);
-  stamp->stream = id;
-  push({std::move(stamp), std::move(operation.run), nullptr, nullptr});
+  push({std::move(operation), Timeline::get().hostClock(), nullptr, nullptr});
 }
 
 Mark Stream::mark() {
-  Mark mark{std::make_shared<Ticket>(), {}};
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    mark.clock = clock;
-  }
-  push({nullptr, nullptr, nullptr, mark.ticket});
+  Mark mark{std::make_shared<Ticket>()};
+  push({std::nullopt, {}, nullptr, mark.ticket});
   return mark;
 }
 
-void Stream::wait(const Mark &mark) {
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    clock.join(mark.clock);
-  }
-  push({nullptr, nullptr, mark.ticket, nullptr});
-}
+void Stream::wait(const Mark &mark) { push({std::nullopt, {}, mark.ticket, nullptr}); }
 
 void Stream::synchronize() {
   Mark all = mark();
   Timeline::get().await(*all.ticket);
-  Timeline::get().joinHost(all.clock);
+  Timeline::get().joinHost(all.ticket->clock);
   owner.checkHealthy();
 }
 
@@ -81,19 +62,38 @@ void Stream::delay() {
     std::this_thread::sleep_for(settings().maximumDelay * (random() % 1000) / 1000);
 }
 
-void Stream::execute(Entry &entry) {
-  if (entry.waitsFor)
-    Timeline::get().await(*entry.waitsFor);
-  if (entry.run && !owner.hasFailed()) {
-    delay();
-    try {
-      owner.history().record(entry.stamp, entry.run());
-    } catch (const Fault &fault) {
-      owner.fail(fault);
-    }
+void Stream::carryOut(const Operation &operation) {
+  auto stamp = std::make_shared<OperationStamp>();
+  stamp->name = operation.name;
+  stamp->stream = id;
+  stamp->time = clock.advance(id);
+  stamp->clock = clock;
+  if (owner.hasFailed())
+    return;
+  delay();
+  try {
+    if (operation.releases)
+      WordClocks::get().release(operation.releases, clock);
+    Accesses accesses = operation.run();
+    owner.history().record(stamp, accesses);
+    AccessHistory::ofPinned().record(stamp, {accesses.pinnedReads, accesses.pinnedWrites});
+    if (operation.acquires)
+      clock.join(WordClocks::get().acquire(operation.acquires));
+  } catch (const Fault &fault) {
+    owner.fail(fault);
   }
+}
+
+void Stream::execute(Entry &entry) {
+  clock.join(entry.host);
+  if (entry.waitsFor) {
+    Timeline::get().await(*entry.waitsFor);
+    clock.join(entry.waitsFor->clock);
+  }
+  if (entry.operation)
+    carryOut(*entry.operation);
   if (entry.completes)
-    Timeline::get().complete(*entry.completes);
+    Timeline::get().complete(*entry.completes, clock);
 }
 
 void Stream::work() {

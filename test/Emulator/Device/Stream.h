@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <functional>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -21,6 +22,9 @@ struct Operation {
   std::string name;
   /// Carries it out on a worker's thread, and says what it has read and written. Throws a Fault.
   std::function<Accesses()> run;
+  /// Words of the host: what other streams have done before they wrote one is over when this is;
+  /// who waits for the other comes after this.
+  const void *acquires = nullptr, *releases = nullptr;
 };
 
 class Stream {
@@ -53,14 +57,15 @@ public:
 
 private:
   struct Entry {
-    StampRef stamp; // null for a mark or a wait
-    std::function<Accesses()> run;
+    std::optional<Operation> operation; // none for a mark or a wait
+    VectorClock host;                   // what the host had waited for
     std::shared_ptr<Ticket> waitsFor, completes;
   };
 
   void push(Entry entry);
   void work();
   void execute(Entry &entry);
+  void carryOut(const Operation &operation);
   void delay();
 
   Device &owner;
@@ -70,7 +75,7 @@ private:
   std::condition_variable changed;
   std::deque<Entry> entries;
   bool closing = false;
-  VectorClock clock;
+  VectorClock clock; // the worker's
   std::minstd_rand random;
   std::thread worker;
 };

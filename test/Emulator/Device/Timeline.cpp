@@ -8,9 +8,10 @@ Timeline &Timeline::get() {
   return *timeline;
 }
 
-void Timeline::complete(Ticket &ticket) {
+void Timeline::complete(Ticket &ticket, const VectorClock &clock) {
   {
     std::lock_guard<std::mutex> lock(mutex);
+    ticket.clock = clock;
     ticket.at = std::chrono::steady_clock::now();
     ticket.done = true;
   }
@@ -32,6 +33,21 @@ void Timeline::joinHost(const VectorClock &clock) {
 VectorClock Timeline::hostClock() {
   std::lock_guard<std::mutex> lock(mutex);
   return host;
+}
+
+WordClocks &WordClocks::get() {
+  static auto *words = new WordClocks;
+  return *words;
+}
+
+void WordClocks::release(const void *word, const VectorClock &clock) {
+  std::lock_guard<std::mutex> lock(mutex);
+  clocks[word] = clock;
+}
+
+VectorClock WordClocks::acquire(const void *word) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return clocks[word];
 }
 
 } // namespace dtc::emulator

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 
 namespace dtc::emulator {
@@ -14,12 +15,12 @@ namespace dtc::emulator {
 struct Ticket {
   std::atomic<bool> done{false};
   std::chrono::steady_clock::time_point at;
+  VectorClock clock; ///< once it is done: what is over then
 };
 
 /// A moment of a stream: what an event holds after it was recorded.
 struct Mark {
   std::shared_ptr<Ticket> ticket;
-  VectorClock clock;
 };
 
 class Timeline {
@@ -28,7 +29,7 @@ public:
 
   size_t newStream() { return streams++; }
 
-  void complete(Ticket &ticket);
+  void complete(Ticket &ticket, const VectorClock &clock);
   void await(const Ticket &ticket);
 
   /// The host waited for a mark: whatever it puts on any stream from now on comes after it.
@@ -40,6 +41,18 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   VectorClock host;
+};
+
+/// What was over when a stream last wrote a word that another stream may wait for.
+class WordClocks {
+public:
+  static WordClocks &get();
+  void release(const void *word, const VectorClock &clock);
+  VectorClock acquire(const void *word);
+
+private:
+  std::mutex mutex;
+  std::map<const void *, VectorClock> clocks;
 };
 
 } // namespace dtc::emulator

@@ -1,12 +1,18 @@
 // Allocations, copies and fills.
 #include "Emulator/Driver/Context.h"
 
+#include <atomic>
 #include <cstring>
 #include <map>
 
 namespace dtc::emulator {
 
 namespace {
+
+Range rangeOf(const void *address, size_t bytes) {
+  auto begin = reinterpret_cast<uint64_t>(address);
+  return {begin, begin + bytes};
+}
 
 /// Host memory that cuMemHostAlloc gave out; only this can be copied asynchronously.
 class PinnedMemory {
@@ -28,8 +34,11 @@ public:
 
   void release(void *address) {
     std::lock_guard<std::mutex> lock(mutex);
-    if (blocks.erase(static_cast<std::byte *>(address)) == 0)
+    auto block = blocks.find(static_cast<std::byte *>(address));
+    if (block == blocks.end())
       throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "cuMemFreeHost of memory that isn't pinned");
+    AccessHistory::ofPinned().forget(rangeOf(address, block->second));
+    blocks.erase(block);
     std::free(address);
   }
 
@@ -74,7 +83,10 @@ void copyToDevice(cuda::CUdeviceptr target, const void *source, size_t bytes, St
                  [=, &memory = stream.device().memory()] {
                    std::memcpy(memory.translate(target, bytes), staged ? staged->data() : source,
                                bytes);
-                   return Accesses{{}, {{target, target + bytes}}};
+                   Accesses accesses{{}, {{target, target + bytes}}};
+                   if (!staged)
+                     accesses.pinnedReads = {rangeOf(source, bytes)};
+                   return accesses;
                  }});
 }
 
@@ -87,7 +99,10 @@ void copyToHost(void *target, cuda::CUdeviceptr source, size_t bytes, Stream &st
   stream.submit({"copy of " + std::to_string(bytes) + " bytes to the host",
                  [=, &memory = stream.device().memory()] {
                    std::memcpy(target, memory.translate(source, bytes), bytes);
-                   return Accesses{{{source, source + bytes}}, {}};
+                   Accesses accesses{{{source, source + bytes}}};
+                   if (isPinned)
+                     accesses.pinnedWrites = {rangeOf(target, bytes)};
+                   return accesses;
                  }});
   if (!isPinned && !stream.capture)
     stream.synchronize();
@@ -106,6 +121,25 @@ void copyOnDevice(cuda::CUdeviceptr target, cuda::CUdeviceptr source, size_t byt
          std::memcpy(memory.translate(target, bytes), memory.translate(source, bytes), bytes);
          return Accesses{{{source, source + bytes}}, {{target, target + bytes}}};
        }});
+}
+
+/// A word that streams write and wait for; only those in pinned memory are emulated.
+unsigned *wordAt(cuda::CUdeviceptr address) {
+  auto *word = reinterpret_cast<unsigned *>(address);
+  if (address % sizeof(unsigned) != 0 || !PinnedMemory::get().contains(word, sizeof(unsigned)))
+    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "the word isn't aligned, or not in pinned memory");
+  return word;
+}
+
+bool hasCome(unsigned found, unsigned value, unsigned flags) {
+  switch (flags) {
+  case cuda::CU_STREAM_WAIT_VALUE_GEQ:
+    return static_cast<int>(found - value) >= 0;
+  case cuda::CU_STREAM_WAIT_VALUE_EQ:
+    return found == value;
+  default:
+    return (found & value) != 0;
+  }
 }
 
 template <typename Value>
@@ -248,6 +282,39 @@ CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t count, 
 
 CUresult cuMemsetD32Async(CUdeviceptr target, unsigned value, size_t count, CUstream stream) {
   return enter("cuMemsetD32Async", [&] { fill(target, value, count, streamOf(stream)); });
+}
+
+CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, unsigned value,
+                                 unsigned flags) {
+  return enter("cuStreamWriteValue32", [&] {
+    auto *word = wordAt(address);
+    if (flags != CU_STREAM_WRITE_VALUE_DEFAULT)
+      throw Fault(CUDA_ERROR_INVALID_VALUE, "unknown flags");
+    Operation operation{"write of a word", [word, value] {
+                          std::atomic_ref<unsigned>(*word).store(value);
+                          return Accesses{};
+                        }};
+    operation.releases = word;
+    streamOf(stream).submit(std::move(operation));
+  });
+}
+
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, unsigned value,
+                                unsigned flags) {
+  return enter("cuStreamWaitValue32", [&] {
+    auto *word = wordAt(address);
+    if (flags > CU_STREAM_WAIT_VALUE_AND)
+      throw Fault(CUDA_ERROR_INVALID_VALUE, "unknown flags");
+    Stream &found = streamOf(stream);
+    Operation operation{"wait for a word", [=, &device = found.device()] {
+                          while (!hasCome(std::atomic_ref<unsigned>(*word).load(), value, flags) &&
+                                 !device.hasFailed())
+                            std::this_thread::sleep_for(std::chrono::microseconds(20));
+                          return Accesses{};
+                        }};
+    operation.acquires = word;
+    found.submit(std::move(operation));
+  });
 }
 
 } // namespace dtc::cuda

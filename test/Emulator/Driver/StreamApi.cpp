@@ -92,7 +92,7 @@ CUresult cuStreamQuery(CUstream stream) {
       std::this_thread::yield();
     if (!mark.ticket->done)
       throw Fault(CUDA_ERROR_NOT_READY, "not ready");
-    Timeline::get().joinHost(mark.clock);
+    Timeline::get().joinHost(mark.ticket->clock);
   });
 }
 
@@ -155,7 +155,7 @@ CUresult cuEventSynchronize(CUevent event) {
       return;
     const Mark &mark = recordedMark(found);
     Timeline::get().await(*mark.ticket);
-    Timeline::get().joinHost(mark.clock);
+    Timeline::get().joinHost(mark.ticket->clock);
     currentDevice().checkHealthy();
   });
 }
@@ -168,12 +168,12 @@ CUresult cuEventQuery(CUevent event) {
     const Mark &mark = recordedMark(found);
     if (!mark.ticket->done)
       throw Fault(CUDA_ERROR_NOT_READY, "not ready");
-    Timeline::get().joinHost(mark.clock);
+    Timeline::get().joinHost(mark.ticket->clock);
     currentDevice().checkHealthy();
   });
 }
 
-extern "C" CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end) {
+CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
   return enter("cuEventElapsedTime", [&] {
     Event &first = eventHandles().find(start), &last = eventHandles().find(end);
     if (!first.mark || !last.mark || !first.hasTiming || !last.hasTiming)
@@ -185,10 +185,6 @@ extern "C" CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CU
         last.mark->ticket->at - first.mark->ticket->at;
     *milliseconds = elapsed.count();
   });
-}
-
-extern "C" CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
-  return cuEventElapsedTime_v2(milliseconds, start, end);
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
