@@ -143,3 +143,42 @@ def test_an_artifact_has_cubins_of_three_architectures(tmp_path):
     assert done.code == 0, done.err
     code = {name for name in members(tmp_path / "mlp.dtc") if name.startswith("code/")}
     assert code == {"code/kernels.ptx", *(f"code/sm_{number}.cubin" for number in (80, 90, 100))}
+
+
+@pytest.mark.parametrize("devices,plan,flags", [
+    (2, "dp=2", []),
+    (2, "tp=2", ["--precision", "bf16"]),
+    (2, "dp=2,zero=3,micro_batch=2", []),
+    (4, "dp=2,pp=2,schedule=1f1b,micro_batch=2", []),
+])
+def test_ranks_that_share_a_gpu(tmp_path, devices, plan, flags):
+    """They compute what ranks with a GPU each do, and whatever streams exchange has an order."""
+    artifact = tmp_path / "m.dtc"
+    check_call("dtc", "compile", MODELS / "gpt2.onnx", *CUDA, "--loss", "cross_entropy", "--global-batch", 8, "--lr", 1e-2,
+               "--devices", devices, "--plan", plan, *flags, "-o", artifact)
+    found = []
+    for gpus in (devices, 1):
+        weights = tmp_path / f"{gpus}.safetensors"
+        check_call("dtc-run", artifact, "--data", MODELS / "gpt2.data.safetensors", "--steps", 3, "--save-weights", weights,
+                   env={**os.environ, "DTC_EMULATED_GPU_COUNT": str(gpus), "DTC_SHARE_GPU": str(int(gpus == 1))})
+        found.append(weights.read_bytes())
+    assert found[0] == found[1]
+
+
+def test_a_gpu_is_shared_where_that_is_asked_for(tmp_path):
+    artifact = tmp_path / "m.dtc"
+    assert compile_mlp(artifact, *CUDA, "--devices", 2, "--plan", "dp=2").code == 0
+    for share, flags, code, said in (("0", [], 4, "more ranks than this machine has GPUs"),
+                                     ("1", ["--processes"], 2, "threads of one process")):
+        run = call("dtc-run", artifact, "--data", MODELS / "mlp.data.safetensors", "--steps", 1, *flags,
+                   env={**os.environ, "DTC_EMULATED_GPU_COUNT": "1", "DTC_SHARE_GPU": share})
+        assert run.code == code and said in run.error_line()
+
+
+def test_a_rank_that_fails_ends_those_that_share_its_gpu(tmp_path):
+    """The loss isn't finite on the second step; streams that wait for other ranks end too."""
+    artifact = tmp_path / "m.dtc"
+    assert compile_mlp(artifact, *CUDA, "--devices", 2, "--plan", "dp=2", "--lr", 1e30).code == 0
+    run = call("dtc-run", artifact, "--data", MODELS / "mlp.data.safetensors", "--steps", 20, timeout=60,
+               env={**os.environ, "DTC_EMULATED_GPU_COUNT": "1", "DTC_SHARE_GPU": "1"})
+    assert run.code not in (0, None) and "finite" in run.error_line()

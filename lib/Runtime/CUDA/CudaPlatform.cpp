@@ -2,6 +2,7 @@
 
 #include "OperationTimer.h"
 #include "ProcessLedger.h"
+#include "SharedGpu.h"
 #include "Staging.h"
 
 #include <cstdlib>
@@ -134,17 +135,23 @@ private:
 
 class CudaPlatform : public Platform, public ProfilingPlatform {
 public:
+  CudaPlatform() {
+    if (isShared)
+      prepareToShareGpu();
+  }
+
   Status load(std::span<const CodeFile> files) override {
     code.assign(files.begin(), files.end());
     return checkCode(files);
   }
 
-  /// There must be a GPU for each rank of this process: NCCL takes one rank for each.
+  /// There must be a GPU for each rank of this process, unless they share one: NCCL takes one rank
+  /// for each.
   Status checkMachine(int64_t ranksHere) {
     Result<int> count = countGpus();
     if (!count)
       return count.status();
-    if (*count >= ranksHere)
+    if (*count >= (isShared ? 1 : ranksHere))
       return Status::ok();
     return {ExitCode::NoFit, "has more ranks than this machine has GPUs, " +
                                  std::to_string(*count) +
@@ -171,6 +178,8 @@ private:
     if (!ordinal)
       return ordinal.status();
     Result<const Driver *> driver = libraries.driver.get();
+    if (isShared)
+      libraries.nccl.provide([&] { return sharedGpuCalls(**driver); });
     Result<std::unique_ptr<Gpu>> gpu = Gpu::open(**driver, *ordinal);
     if (!gpu)
       return gpu.status();
@@ -193,11 +202,13 @@ private:
   Result<int> gpuOfThread(const Communicator &communicator) {
     if (Status status = checkMachine(communicator.worldSize()); !status.isOk())
       return status;
-    return communicator.rank();
+    return isShared ? 0 : communicator.rank();
   }
 
   /// Some launchers show each process a GPU of its own, and no other.
   Result<int> gpuOfProcess(int rank, int localProcess) {
+    if (isShared)
+      return Status(ExitCode::Usage, "DTC_SHARE_GPU is for ranks that are threads of one process");
     Result<int> count = countGpus();
     if (!count)
       return count;
@@ -212,6 +223,7 @@ private:
                                        std::to_string(*count));
   }
 
+  const bool isShared = sharesGpu();
   std::vector<CodeFile> code;
   Libraries libraries;
   std::shared_ptr<LedgerBook> book = std::make_shared<LedgerBook>(); ///< of ranks that are threads

@@ -102,6 +102,13 @@ public:
     return library.get();
   }
 
+  /// Takes what `make` returns instead of a library, unless there is one.
+  template <typename Make> void provide(Make &&make) {
+    std::lock_guard lock(mutex);
+    if (!library)
+      library = std::make_unique<Library>(make());
+  }
+
 private:
   std::mutex mutex;
   std::unique_ptr<Library> library;
