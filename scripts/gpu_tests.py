@@ -37,6 +37,7 @@ CASES = [
     ("bart", "adamw", 1, "dp=1", FP32), ("moe", "adamw", 1, "dp=1", FP32), ("mixtral", "adamw", 1, "dp=1", FP32),
     ("vit", "adamw", 1, "dp=1", FP32), ("convnext", "adamw", 1, "dp=1", FP32), ("resnet_tiny", "adamw", 1, "dp=1", FP32),
     ("mlp", "bf16", 1, "dp=1", (6e-3, 5e-2)), ("gpt2", "bf16", 1, "dp=1", BF16), ("llama", "bf16", 1, "dp=1", BF16),
+    ("gpt2", "adamw", 1, "dp=1,offload=optimizer", FP32), ("gpt2", "bf16", 2, "dp=2,zero=1,offload=optimizer", BF16),
     ("mlp", "adamw", 2, "dp=2", FP32), ("gpt2", "adamw", 2, "tp=2", FP32), ("gpt2", "adamw", 2, "pp=2", FP32),
     ("gpt2", "adamw", 2, "dp=2,zero=3", FP32), ("llama", "adamw", 4, "dp=2,tp=2", FP32), ("moe", "adamw", 4, "ep=4", FP32),
     ("gpt2", "adamw", 8, "dp=4,tp=2", FP32), ("gpt2", "bf16", 8, "dp=4,tp=2", BF16),
@@ -186,21 +187,32 @@ def check_losses(case: dict, log: pathlib.Path) -> tuple[bool, str]:
             f"{figures}, {1000 * times[len(times) // 2]:.2f} ms a step")
 
 
+def compare_losses(machine: Machine, case: dict, *before: str) -> tuple[str, bool | None, str]:
+    log = HERE / "train.jsonl"
+    log.unlink(missing_ok=True)
+    if machine.is_late():
+        return case["name"], None, "the part's time was over"
+    code, said = machine.run(*before, *training(case, log, "--steps", STEPS))
+    return (case["name"], False, f"exit code {code}: {last_line(said)}") if code else (case["name"], *check_losses(case, log))
+
+
 # Each part yields (check, True | False | None: not run, what is said of it).
 
 
 def part_train(machine: Machine, cases: list):
     """Ten steps of each model against PyTorch's losses and gradient norms."""
-    log = HERE / "train.jsonl"
     for case in cases:
         if case["gpus"] > len(machine.gpus):
             yield case["name"], None, f"needs {case['gpus']} GPUs"
-        elif machine.is_late():
-            yield case["name"], None, "the part's time was over"
         else:
-            log.unlink(missing_ok=True)
-            code, said = machine.run(*training(case, log, "--steps", STEPS))
-            yield (case["name"], False, f"exit code {code}: {last_line(said)}") if code else (case["name"], *check_losses(case, log))
+            yield compare_losses(machine, case)
+
+
+def part_shared(machine: Machine, cases: list):
+    """The same of ranks that share one GPU, by collectives of dtc's own in the place of NCCL's."""
+    for case in cases:
+        if case["gpus"] > 1:
+            yield compare_losses(machine, case, "env", "DTC_SHARE_GPU=1")
 
 
 def part_device(machine: Machine, cases: list):
@@ -259,7 +271,7 @@ def part_sanitizer(machine: Machine, cases: list):
             yield name, code == 0, (summary or [f"exit code {code}: {last_line(said)}"])[-1].strip("= ")
 
 
-PARTS = {"train": part_train, "device": part_device, "processes": part_processes, "sanitizer": part_sanitizer}
+PARTS = {"train": part_train, "shared": part_shared, "device": part_device, "processes": part_processes, "sanitizer": part_sanitizer}
 
 
 def driver_version() -> str:

@@ -28,9 +28,9 @@ def run(folder, output, *flags: str) -> subprocess.CompletedProcess:
 
 def test_a_packed_folder_says_what_passed(packed, tmp_path):
     page = tmp_path / "GpuResults.md"
-    done = run(packed, page, "--part", "train", "--part", "processes")
+    done = run(packed, page, "--part", "train", "--part", "shared", "--part", "processes")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1].startswith("3 passed, 0 failed, 0 not run")
+    assert done.stdout.splitlines()[-1].startswith("4 passed, 0 failed, 0 not run")
     text = page.read_text()
     assert "The GPU is emulated: this page says nothing of a true one" in text
     assert "| mlp-adamw-1-dp1 | passed | loss off by " in text and "| mlp-adamw-2-dp2 | passed | the same bits |" in text

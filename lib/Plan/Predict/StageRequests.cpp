@@ -29,6 +29,7 @@ RankRequests StageCosts::requests(const Runs &runs) const {
   addCasts(runs, result);
   result.resident.push_back(residentBuckets(runs));
   result.norm.push_back(overlaps() ? 0 : bucketBytes(runs));
+  result.update.push_back(passingStates(runs));
   result.resident.push_back(std::llround(model.reserve(0).workspace));
   result.resident.push_back(dataBytes(runs, true) + dataBytes(runs, false));
   return result;

@@ -47,19 +47,17 @@ public:
   Result<std::vector<std::unique_ptr<Queue>>>
   createQueues(std::span<const QueueSpec> specs) override {
     bool hasThreads = std::ranges::any_of(specs, [&](const QueueSpec &spec) {
-      return &spec != &specs[0] &&
-             (spec.kind != QueueKind::Collective || moment == CollectiveMoment::Thread);
+      return &spec != &specs[0] && (!choosesMoment(spec) || moment == CollectiveMoment::Thread);
     });
     std::vector<std::unique_ptr<Queue>> queues;
     for (const QueueSpec &spec : specs) {
       auto end = communicator.forQueue(spec.name);
       if (queues.empty() && !hasThreads)
         queues.push_back(std::make_unique<InlineQueue>(progress, team, std::move(end)));
-      else if (queues.empty() || spec.kind != QueueKind::Collective)
+      else if (queues.empty() || !choosesMoment(spec))
         queues.push_back(threadQueue(spec, std::move(end)));
       else
-        queues.push_back(
-            collectiveQueue(static_cast<CpuQueue &>(*queues[0]), spec, std::move(end)));
+        queues.push_back(queueOfMoment(static_cast<CpuQueue &>(*queues[0]), spec, std::move(end)));
     }
     for (size_t i = 0; profile && i < specs.size(); ++i)
       static_cast<CpuQueue &>(*queues[i]).setProfile(profile->addQueue(specs[i].name));
@@ -94,8 +92,13 @@ private:
     return std::make_unique<ThreadQueue>(progress, threads, std::move(end));
   }
 
-  std::unique_ptr<Queue> collectiveQueue(CpuQueue &compute, const QueueSpec &spec,
-                                         std::unique_ptr<Communicator> end) {
+  /// Whether what is started may be carried out at its start, at its wait or beside both.
+  static bool choosesMoment(const QueueSpec &spec) {
+    return spec.kind == QueueKind::Collective || spec.kind == QueueKind::Copy;
+  }
+
+  std::unique_ptr<Queue> queueOfMoment(CpuQueue &compute, const QueueSpec &spec,
+                                       std::unique_ptr<Communicator> end) {
     switch (moment) {
     case CollectiveMoment::Start:
       return std::make_unique<JoinedQueue>(compute, std::move(end));

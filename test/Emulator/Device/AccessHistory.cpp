@@ -34,12 +34,12 @@ bool covers(const std::vector<Range> &ranges, uint64_t begin, uint64_t end) {
 } // namespace
 
 AccessHistory &AccessHistory::ofPinned() {
-  static auto *history = [] {
-    auto *made = new AccessHistory;
-    made->isOfHost = true;
-    return made;
-  }();
+  static auto *history = new AccessHistory;
   return *history;
+}
+
+void AccessHistory::initialize(Range range) {
+  record(std::make_shared<OperationStamp>(), Accesses{{}, {range}});
 }
 
 void AccessHistory::split(uint64_t address) {
@@ -75,7 +75,7 @@ void AccessHistory::read(const StampRef &operation, Range range,
   split(range.end);
   uint64_t covered = range.begin;
   auto requireWritten = [&](uint64_t begin, uint64_t end) {
-    if (begin < end && !isOfHost && !covers(ownWrites, begin, end))
+    if (begin < end && !covers(ownWrites, begin, end))
       throw Fault(cuda::CUDA_ERROR_LAUNCH_FAILED, "uninitialized read: " + describe(*operation) +
                                                       " reads " + std::to_string(end - begin) +
                                                       " bytes at " + hex(begin) +

@@ -24,6 +24,8 @@ class AccessHistory {
 public:
   /// Of pinned memory. The host writes there as it likes, which nobody sees.
   static AccessHistory &ofPinned();
+  /// Memory that was written before everything.
+  void initialize(Range range);
 
   /// Enters a finished operation. Throws a Fault where it conflicts with an operation that isn't
   /// ordered with it, or where it reads bytes that nothing has written.
@@ -50,7 +52,6 @@ private:
   void write(const StampRef &operation, Range range);
 
   std::mutex mutex;
-  bool isOfHost = false;
   Map states; // by first byte; bytes that no state covers were never written
 };
 

@@ -29,6 +29,7 @@ public:
                   "the host has no " + std::to_string(bytes) + " bytes");
     std::lock_guard<std::mutex> lock(mutex);
     blocks[static_cast<std::byte *>(address)] = bytes;
+    AccessHistory::ofPinned().initialize(rangeOf(address, bytes));
     return address;
   }
 
