@@ -313,7 +313,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
     command.add_flag("--embed-weights", o.embedWeights, "put external weights into the artifact");
     command.add_option("--emit", raw.emit,
                        "stop after import, train, plan, partition, schedule or lower");
-    command.add_flag("--verify", o.verify, "prove on this plan that N ranks compute what one does");
+    command.add_flag("--verify,!--no-verify", o.verify, "prove that N ranks compute what one does");
   } else {
     command.add_flag("--json", o.json, "print JSON");
     command.add_flag("--explain", raw.explain,
@@ -368,6 +368,8 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
     return *error;
   if (auto error = checkRegex("--train", raw.train, options.import.train))
     return *error;
+  if (!options.given.contains("--verify"))
+    options.verify.reset(); // CLI11 sets a flag that isn't given to false
   options.explain = !raw.explain.empty();
   if (options.explain && raw.explain != kFlagAlone)
     options.explainName = raw.explain;
@@ -378,7 +380,7 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
        {std::tuple{!options.savePlan.empty(), "--save-plan", Phase::Plan},
         std::tuple{!options.trace.empty(), "--trace", Phase::Plan},
         std::tuple{!options.report.empty(), "--report", Phase::Plan},
-        std::tuple{options.verify, "--verify", Phase::Partition}})
+        std::tuple{options.verify.value_or(false), "--verify", Phase::Partition}})
     if (given && options.until < phase)
       return usage(std::string(flag) + " is about what --emit " + raw.emit + " doesn't come to");
   if (compiling && options.output.empty() && options.until == Phase::End)

@@ -1,8 +1,9 @@
 // The phases after planning: partition, schedule, lower, package.
 #include "Phases.h"
 
+#include "Verification.h"
+
 #include "dtc-rt/PartialFiles.h"
-#include "dtc/Interpreter/Step.h"
 #include "dtc/Lower/Program.h"
 #include "dtc/Pipelines/Pipelines.h"
 #include "dtc/Replay/ReplayPrograms.h"
@@ -21,53 +22,6 @@ namespace dtc::driver {
 //===----------------------------------------------------------------------===//
 // Partition
 //===----------------------------------------------------------------------===//
-
-/// At most a few minutes of the interpreter, which makes up to two calls on either side.
-static ExitCode checkVerifiable(const Planned &planned) {
-  const plan::Plan &plan = planned.search.plan;
-  if (plan.stages.size() > 1)
-    return fail({"--verify can't follow the stages of a pipeline yet: pp=" +
-                     std::to_string(plan.degrees.pp),
-                 plan::ErrorCategory::Usage});
-  constexpr double kMostFlops = 2e11, kMostElements = 5e8;
-  double flops = 0, elements = 0;
-  for (const plan::Op &op : planned.problem.ops) {
-    flops += op.flops;
-    for (plan::ValueId result : op.results)
-      elements += double(planned.problem.values[result].elements());
-    // A grouped product is taken apart: each row's weights, the row as often, and their products.
-    if (op.isGroupedProduct())
-      elements += 3 * op.flops / 2;
-  }
-  auto calls = double(std::min<int64_t>(planned.batch.numMicrobatches, 2));
-  flops *= calls;
-  elements *= calls;
-  if (flops <= kMostFlops && elements <= kMostElements)
-    return ExitCode::Done;
-  char text[160];
-  std::snprintf(text, sizeof(text),
-                "--verify: the reference interpreter is too slow for this step: %.3g flops and "
-                "%.3g elements, at most %.3g and %.3g",
-                flops, elements, kMostFlops, kMostElements);
-  return fail({text, plan::ErrorCategory::Usage});
-}
-
-/// What --verify found.
-static Outcome<std::string> verifyRanks(const Options &options, const BatchChoice &batch,
-                                        ModuleOp global, ModuleOp local) {
-  interpreter::StepOptions asked;
-  asked.microbatches = batch.numMicrobatches;
-  if (options.train.loss == training::LossKind::CrossEntropy)
-    asked.ignoreIndex = options.train.ignoreIndex;
-  auto compared = interpreter::compareStep(global, local, asked);
-  if (failed(compared))
-    return ExitCode::Failed;
-  report::StepVerification found{compared->ranks, compared->tensors, compared->worst,
-                                 compared->worstTensor};
-  if (!compared->isEqual())
-    return fail({report::differenceText(found), plan::ErrorCategory::Failed});
-  return report::verifiedText(found);
-}
 
 /// Parameters and buffers in the order of the model, which the ranks of a pipeline don't keep.
 static std::vector<std::string> parametersOf(ModuleOp module) {
@@ -93,27 +47,20 @@ Outcome<Partitioned> partition(const Options &options, Planned planned) {
                      " a rank, more than the " + report::formatBytes(predicted.memoryCapacity) +
                      " there are",
                  plan::ErrorCategory::NoPlan});
-  OwningOpRef<ModuleOp> global;
-  if (options.verify) {
-    if (ExitCode code = checkVerifiable(planned); code != ExitCode::Done)
-      return code;
-    global = planned.module().clone();
-  }
   std::vector<std::string> parameters = parametersOf(planned.module());
   schedule::ScheduleShape shape = plan::scheduleShape(planned.search.plan.degrees);
   pipelines::PartitionPipeline asked;
   asked.options.regather = planned.search.plan.degrees.regather;
   asked.splitBackward = schedule::describe(shape.kind).splitsBackward();
+  auto verification = Verification::prepare(options, planned, asked);
+  if (!verification)
+    return verification.code();
   if (failed(pipelines::run(planned.module(), asked)))
     return ExitCode::Failed;
-  std::string verified;
-  if (options.verify) {
-    auto found = verifyRanks(options, planned.batch, *global, planned.module());
-    if (!found)
-      return found.code();
-    verified = std::move(*found);
-  }
-  return Partitioned{std::move(planned), std::move(verified), std::move(parameters)};
+  auto verified = verification->finish(planned.module());
+  if (!verified)
+    return verified.code();
+  return Partitioned{std::move(planned), std::move(*verified), std::move(parameters)};
 }
 
 //===----------------------------------------------------------------------===//

@@ -62,7 +62,7 @@ struct Planned : Trained {
 };
 
 struct Partitioned : Planned {
-  std::string verified;                ///< what --verify found; empty without it
+  std::string verified;                ///< what was verified, or why not; empty: neither was asked
   std::vector<std::string> parameters; ///< and buffers, in the order of the model
 };
 

@@ -1,13 +1,10 @@
 #include "dtc/Interpreter/Step.h"
 
-#include "dtc/Dialect/Dist/Dist.h"
-#include "dtc/Interpreter/Interpreter.h"
+#include "RankStep.h"
 
-#include "RankLayout.h"
+#include "dtc/Dialect/Dist/Dist.h"
 
 #include <cmath>
-#include <map>
-#include <tuple>
 
 using namespace mlir;
 
@@ -16,90 +13,7 @@ namespace dtc::interpreter {
 using graph::RoleAttr;
 using graph::RoleKind;
 
-namespace {
-
-/// What a value is, the same in all functions of a step.
-using Key = std::tuple<RoleKind, std::string, int>;
-
-/// A value on one rank and on all.
-struct Twin {
-  Tensor whole;
-  Tensors shards;
-  RankLayout layout;
-};
-
-class Step {
-public:
-  Step(ModuleOp global, ModuleOp local, const StepOptions &options)
-      : global(global), local(local), options(options) {}
-  FailureOr<StepComparison> run();
-
-private:
-  LogicalResult train();
-  LogicalResult call(StringRef name, int64_t microbatch);
-  FailureOr<Twin> argument(func::FuncOp whole, func::FuncOp part, unsigned index,
-                           int64_t microbatch);
-  Tensor draw(func::FuncOp func, unsigned index, RoleAttr role);
-  FailureOr<Tensor> samples(func::FuncOp func, unsigned index, RoleAttr role, int64_t microbatch);
-  LogicalResult keep(func::FuncOp whole, func::FuncOp part, const Tensors &results,
-                     std::vector<Tensors> &ofRanks);
-  LogicalResult compare(bool isUpdate);
-  FailureOr<RankLayout> layoutOf(func::FuncOp func, DictionaryAttr attributes);
-
-  ModuleOp global, local;
-  StepOptions options;
-  sharding::Mesh mesh;
-  std::map<Key, Twin> values;
-  std::map<std::string, Tensor> data; ///< inputs and targets of all microbatches
-  uint64_t drawn = 0;                 ///< tensors
-  std::vector<Key> returned;          ///< by the last function
-  StepComparison comparison;
-};
-
-} // namespace
-
-static Key keyOf(RoleAttr role) {
-  bool isCount = role.getKind() == RoleKind::Scalar && role.getScalar() &&
-                 *role.getScalar() == graph::ScalarKind::Count;
-  if (isCount)
-    return {RoleKind::Count, "", -1};
-  int detail = role.getState() ? int(*role.getState()) : -1;
-  if (role.getKind() == RoleKind::Scalar && role.getScalar())
-    detail = int(*role.getScalar());
-  return {role.getKind(), role.getName().str(), detail};
-}
-
-static std::string describe(const Key &key, bool isUpdate) {
-  const auto &[kind, name, detail] = key;
-  std::string after = isUpdate ? " after the update" : "";
-  switch (kind) {
-  case RoleKind::Loss:
-    return "loss" + after;
-  case RoleKind::Gradient:
-    return "gradient of " + name;
-  case RoleKind::State:
-    return graph::stringifyStateKind(graph::StateKind(detail)).str() + " of " + name + after;
-  case RoleKind::Master:
-    return "master copy of " + name + after;
-  case RoleKind::GradNorm:
-    return "norm of the gradient";
-  case RoleKind::Count:
-    return name.empty() ? "count of targets" : "count of gradients that aren't finite";
-  case RoleKind::Parameter:
-  case RoleKind::Buffer:
-    return name + after;
-  case RoleKind::Output:
-    return "output " + name;
-  case RoleKind::Input:
-  case RoleKind::Target:
-  case RoleKind::Scalar:
-  case RoleKind::Kept:
-  case RoleKind::Inbox:
-  case RoleKind::Outbox:
-    return name;
-  }
-  return name;
-}
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 static double largest(const Tensor &tensor) {
   double result = 0;
@@ -112,128 +26,90 @@ static bool isFinite(const Tensor &tensor) {
   return llvm::all_of(tensor.floats, [](double value) { return std::isfinite(value); });
 }
 
-//===----------------------------------------------------------------------===//
-// What is drawn
-//===----------------------------------------------------------------------===//
-
-/// Parameters such that activations keep their size through layers, states that an
-/// optimizer may have (second moments aren't negative), samples below their limits.
-Tensor Step::draw(func::FuncOp func, unsigned index, RoleAttr role) {
-  auto type = cast<RankedTensorType>(func.getArgumentTypes()[index]);
-  auto limit = func.getArgAttrOfType<IntegerAttr>(index, graph::GraphDialect::kLimit);
-  Tensor tensor = randomTensor(type, options.seed + 1000 * drawn++, limit ? limit.getInt() : 8);
-  RoleKind kind = role.getKind();
-  if (kind == RoleKind::Parameter && type.getRank() > 1)
-    for (double &value : tensor.floats)
-      value *= std::sqrt(3.0) / std::pow(double(type.getNumElements()), 0.25);
-  if (kind == RoleKind::State || kind == RoleKind::Buffer) // variances
-    for (double &value : tensor.floats)
-      value = std::fabs(value) + 0.05;
-  if (kind == RoleKind::Scalar && role.getScalar())
-    for (double &value : tensor.floats)
-      value = *role.getScalar() == graph::ScalarKind::LearningRate ? 0.01 : 3;
-  if (kind == RoleKind::Gradient || kind == RoleKind::Loss) // nothing is summed up yet
-    for (double &value : tensor.floats)
-      value = 0;
-  // Integers that are no indices are masks: mostly ones, each first column.
-  if (!limit && type.getElementType().isInteger() && type.getRank() > 0)
-    for (auto [i, value] : llvm::enumerate(tensor.ints))
-      value = value > 0 || i % type.getShape().back() == 0;
-  if (kind == RoleKind::Target && options.ignoreIndex)
-    for (size_t i = 2; i < tensor.ints.size(); i += 5)
-      tensor.ints[i] = *options.ignoreIndex;
-  return tensor;
-}
-
-/// The part of an input or target that one call gets. What the prologue has seen
-/// whole is cut; of the rest each call has its own.
-FailureOr<Tensor> Step::samples(func::FuncOp func, unsigned index, RoleAttr role,
-                                int64_t microbatch) {
-  auto type = cast<RankedTensorType>(func.getArgumentTypes()[index]);
-  auto found = data.find(role.getName().str());
-  if (found == data.end()) {
-    Tensor drawn = draw(func, index, role);
-    if (options.microbatches == 1 || microbatch < 0)
-      data.emplace(role.getName().str(), drawn);
-    return drawn;
+/// The largest difference over `unit`; of integers, infinity where any differs.
+static double difference(const Tensor &a, const Tensor &b, double unit) {
+  double result = a.ints == b.ints ? 0 : kInfinity;
+  for (size_t i = 0; i < a.floats.size(); ++i) {
+    double delta = std::fabs(a.floats[i] - b.floats[i]) / unit;
+    result = std::max(result, std::isnan(delta) ? kInfinity : delta);
   }
-  const Tensor &all = found->second;
-  int64_t size = type.getNumElements(), calls = microbatch < 0 ? 1 : options.microbatches;
-  if (type.getRank() == 0 || all.size() != calls * size)
-    return func.emitError() << "argument " << index << " is no microbatch of '" << role.getName()
-                            << "'";
-  Tensor part(type);
-  auto copy = [&](auto &out, const auto &in) {
-    if (!in.empty())
-      std::copy_n(in.begin() + std::max<int64_t>(microbatch, 0) * size, size, out.begin());
-  };
-  copy(part.floats, all.floats);
-  copy(part.ints, all.ints);
-  return part;
+  return result;
 }
+
+namespace {
+
+class Step {
+public:
+  Step(ModuleOp global, RankStep ranks, const StepOptions &options)
+      : global(global), ranks(std::move(ranks)), options(options), draws(options) {}
+  FailureOr<StepComparison> run();
+
+private:
+  LogicalResult train();
+  LogicalResult call(StringRef name, int64_t microbatch);
+  /// Draws what a function takes and nothing has given.
+  FailureOr<Tensor> argument(func::FuncOp whole, unsigned index, int64_t microbatch);
+  LogicalResult keep(func::FuncOp whole, Tensors results);
+  LogicalResult compare(bool isUpdate);
+  LogicalResult compare(const Key &key, bool isUpdate, double scale);
+  /// How the ranks' tensor differs; infinity where they don't even make one.
+  FailureOr<double> differenceOn(const Key &key, const HeldByRank &held, bool isSummed,
+                                 double unit);
+
+  ModuleOp global;
+  RankStep ranks;
+  StepOptions options;
+  Draws draws;
+  Wholes values;             ///< on one rank
+  std::vector<Key> returned; ///< by the last function, in the order in which they are computed
+  StepComparison comparison;
+};
+
+} // namespace
 
 //===----------------------------------------------------------------------===//
 // Calls
 //===----------------------------------------------------------------------===//
 
-FailureOr<RankLayout> Step::layoutOf(func::FuncOp func, DictionaryAttr attributes) {
-  std::optional<RankLayout> layout = RankLayout::of(attributes, mesh);
-  if (!layout)
-    return func.emitError() << "has an argument or result without a sharding";
-  return *layout;
-}
-
-FailureOr<Twin> Step::argument(func::FuncOp whole, func::FuncOp part, unsigned index,
-                               int64_t microbatch) {
+FailureOr<Tensor> Step::argument(func::FuncOp whole, unsigned index, int64_t microbatch) {
   RoleAttr role = graph::getArgRole(whole, index);
   if (!role || !Tensor::isSupported(whole.getArgumentTypes()[index]))
     return whole.emitError() << "argument " << index << " has no role or a type that isn't "
                              << "interpreted";
-  auto layout = layoutOf(part, part.getArgAttrDict(index));
-  if (failed(layout))
-    return failure();
-  bool isData = role.getKind() == RoleKind::Input || role.getKind() == RoleKind::Target;
   auto found = values.find(keyOf(role));
-  if (!isData && found != values.end()) {
-    if (!(found->second.layout == *layout))
-      return part.emitError() << "argument " << index << " is laid out otherwise than '"
-                              << role.getName() << "' was left";
-    return found->second;
+  if (isData(role.getKind())) {
+    FailureOr<Tensor> tensor = draws.samples(whole, index, role, microbatch);
+    if (succeeded(tensor))
+      values.insert_or_assign(keyOf(role), *tensor);
+    return tensor;
   }
-  FailureOr<Tensor> tensor =
-      isData ? samples(whole, index, role, microbatch) : draw(whole, index, role);
-  if (failed(tensor))
-    return failure();
-  std::string wrong = layout->sharding.check(tensor->shape().vec(), mesh);
-  if (!wrong.empty())
-    return part.emitError() << "argument " << index << ": " << wrong;
-  auto local = cast<RankedTensorType>(part.getArgumentTypes()[index]);
-  Twin twin{*tensor, layout->divide(*tensor, local, mesh), *layout};
-  if (!isData)
-    values.insert_or_assign(keyOf(role), twin);
-  return twin;
+  if (found == values.end())
+    found = values.emplace(keyOf(role), draws.draw(whole, index, role)).first;
+  return found->second;
 }
 
-LogicalResult Step::keep(func::FuncOp whole, func::FuncOp part, const Tensors &results,
-                         std::vector<Tensors> &ofRanks) {
+/// The results of a function, those first that are computed first.
+static SmallVector<unsigned> inOrder(func::FuncOp function) {
+  auto order = llvm::to_vector(llvm::seq<unsigned>(0, function.getNumResults()));
+  Operation *terminator = function.front().getTerminator();
+  llvm::stable_sort(order, [&](unsigned a, unsigned b) {
+    Operation *first = terminator->getOperand(a).getDefiningOp();
+    Operation *second = terminator->getOperand(b).getDefiningOp();
+    return first && second ? first != second && first->isBeforeInBlock(second) : second != nullptr;
+  });
+  return order;
+}
+
+LogicalResult Step::keep(func::FuncOp whole, Tensors results) {
   returned.clear();
-  for (auto [i, result] : llvm::enumerate(results)) {
+  for (unsigned i : inOrder(whole)) {
     RoleAttr role = graph::getResultRole(whole, i);
-    auto layout = layoutOf(part, part.getResultAttrDict(i));
-    if (!role || failed(layout))
-      return whole.emitError() << "result " << i << " has no role or sharding";
-    if (!isFinite(result))
+    if (!role)
+      return whole.emitError() << "result " << i << " has no role";
+    if (!isFinite(results[i]))
       return whole.emitError() << "computes nothing finite from drawn values: "
                                << describe(keyOf(role), false);
-    if (!layout->sharding.check(result.shape().vec(), mesh).empty())
-      return part.emitError() << "result " << i << " can't be laid out as it says";
-    Tensors shards;
-    for (Tensors &rank : ofRanks) {
-      shards.push_back(std::move(rank[i]));
-      if (!layout->fits(shards.back().shape(), result.shape(), mesh))
-        return part.emitError() << "result " << i << " hasn't the shape of its shard";
-    }
-    values.insert_or_assign(keyOf(role), Twin{result, std::move(shards), *layout});
+    values.insert_or_assign(keyOf(role), std::move(results[i]));
     returned.push_back(keyOf(role));
   }
   return success();
@@ -241,59 +117,86 @@ LogicalResult Step::keep(func::FuncOp whole, func::FuncOp part, const Tensors &r
 
 LogicalResult Step::call(StringRef name, int64_t microbatch) {
   auto whole = global.lookupSymbol<func::FuncOp>(name);
-  auto part = local.lookupSymbol<func::FuncOp>(name);
-  if (!part || part.getNumArguments() != whole.getNumArguments() ||
-      part.getNumResults() != whole.getNumResults())
-    return whole.emitError() << "is not among the partitioned functions as it was: " << name;
   Tensors inputs;
-  std::vector<Tensors> ofRanks(mesh.devices());
   for (unsigned i = 0; i < whole.getNumArguments(); ++i) {
-    FailureOr<Twin> twin = argument(whole, part, i, microbatch);
-    if (failed(twin))
+    FailureOr<Tensor> tensor = argument(whole, i, microbatch);
+    if (failed(tensor))
       return failure();
-    inputs.push_back(std::move(twin->whole));
-    for (auto [rank, shard] : llvm::zip_equal(ofRanks, twin->shards))
-      rank.push_back(std::move(shard));
+    inputs.push_back(std::move(*tensor));
   }
   auto results = evaluate(whole, inputs, Numerics::Double);
   if (failed(results))
     return failure();
-  auto rankResults = evaluateRanks(part, mesh, ofRanks, Numerics::Double);
-  if (failed(rankResults))
+  bool isPass = name != "prologue" && name != "update";
+  if (failed(isPass ? ranks.callPasses(name, values) : ranks.callTogether(name, values)))
     return failure();
-  return keep(whole, part, *results, *rankResults);
+  return keep(whole, std::move(*results));
+}
+
+//===----------------------------------------------------------------------===//
+// Comparison
+//===----------------------------------------------------------------------===//
+
+FailureOr<double> Step::differenceOn(const Key &key, const HeldByRank &held, bool isSummed,
+                                     double unit) {
+  const Tensor &whole = values.at(key);
+  double result = 0;
+  Tensor sum(whole.type);
+  for (const auto &[rank, value] : held) {
+    const sharding::Mesh &mesh = ranks.getMesh();
+    if (!value.layout.sharding.check(whole.shape().vec(), mesh).empty() ||
+        !llvm::all_of(value.shards, [&](const Tensor &shard) {
+          return value.layout.fits(shard.shape(), whole.shape(), mesh);
+        }))
+      return global.emitError() << "is laid out otherwise than its ranks say: "
+                                << describe(key, false);
+    // Copies that differ are a difference, too.
+    auto tensor = value.layout.join(value.shards, mesh, whole.type, kInfinity);
+    bool same = tensor && value.layout.join(value.shards, mesh, whole.type,
+                                            StepComparison::kTolerance * std::min(unit, 1.0));
+    if (!same)
+      return kInfinity;
+    if (!isSummed)
+      result = std::max(result, difference(*tensor, whole, unit));
+    for (size_t i = 0; i < sum.floats.size(); ++i)
+      sum.floats[i] += tensor->floats[i];
+  }
+  return isSummed ? difference(sum, whole, unit) : result;
+}
+
+LogicalResult Step::compare(const Key &key, bool isUpdate, double scale) {
+  auto held = ranks.getReturned().find(key);
+  if (held == ranks.getReturned().end())
+    return global.emitError() << "computes what no rank computes: " << describe(key, isUpdate);
+  double unit = std::max({largest(values.at(key)), 1e-4 * scale, 1e-30});
+  bool isSummed = !isUpdate && isSum(std::get<RoleKind>(key));
+  FailureOr<double> found = differenceOn(key, held->second, isSummed, unit);
+  if (failed(found))
+    return failure();
+  ++comparison.tensors;
+  if (*found > StepComparison::kTolerance && comparison.firstWrong.empty())
+    comparison.firstWrong = describe(key, isUpdate);
+  if (*found > comparison.worst || comparison.worstTensor.empty()) {
+    comparison.worst = *found;
+    comparison.worstTensor = describe(key, isUpdate);
+  }
+  return success();
 }
 
 /// What the last function returned.
 LogicalResult Step::compare(bool isUpdate) {
   double scale = 0;
   for (const Key &key : returned)
-    scale = std::max(scale, largest(values.at(key).whole));
+    scale = std::max(scale, largest(values.at(key)));
   if (scale == 0 && !returned.empty())
     return global.emitError() << "computes zeros alone from drawn values, which prove nothing: "
                               << describe(returned.front(), isUpdate);
-  for (const Key &key : returned) {
-    const Twin &twin = values.at(key);
-    double unit = std::max({largest(twin.whole), 1e-4 * scale, 1e-30});
-    // Copies that differ are a difference, too.
-    auto whole = twin.layout.join(twin.shards, mesh, twin.whole.type,
-                                  std::numeric_limits<double>::infinity());
-    auto same = twin.layout.join(twin.shards, mesh, twin.whole.type,
-                                 StepComparison::kTolerance * std::min(unit, 1.0));
-    double difference = whole && same ? 0 : std::numeric_limits<double>::infinity();
-    for (size_t i = 0; whole && i < whole->floats.size(); ++i) {
-      double delta = std::fabs(whole->floats[i] - twin.whole.floats[i]) / unit;
-      difference = std::max(difference, std::isnan(delta)
-                                            ? std::numeric_limits<double>::infinity() : delta);
-    }
-    if (whole && whole->ints != twin.whole.ints)
-      difference = std::numeric_limits<double>::infinity();
-    ++comparison.tensors;
-    if (difference > comparison.worst || comparison.worstTensor.empty()) {
-      comparison.worst = difference;
-      comparison.worstTensor = describe(key, isUpdate);
-    }
-  }
+  for (const Key &key : returned)
+    if (failed(compare(key, isUpdate, scale)))
+      return failure();
+  for (const auto &[key, held] : ranks.getReturned())
+    if (!llvm::is_contained(returned, key))
+      return global.emitError() << "doesn't compute what its ranks do: " << describe(key, isUpdate);
   return success();
 }
 
@@ -311,11 +214,7 @@ LogicalResult Step::train() {
 }
 
 FailureOr<StepComparison> Step::run() {
-  auto meshes = local.getOps<dist::MeshOp>();
-  if (meshes.empty())
-    return local.emitError() << "has no mesh";
-  mesh = dist::toMesh(*meshes.begin());
-  comparison.ranks = mesh.devices();
+  comparison.ranks = ranks.devices();
   if (global.lookupSymbol<func::FuncOp>("loss_and_grads"))
     return failed(train()) ? FailureOr<StepComparison>() : comparison;
   if (!global.lookupSymbol<func::FuncOp>("forward"))
@@ -326,7 +225,9 @@ FailureOr<StepComparison> Step::run() {
 }
 
 FailureOr<StepComparison> compareStep(ModuleOp global, ModuleOp local, const StepOptions &options) {
-  return Step(global, local, options).run();
+  FailureOr<RankStep> ranks = RankStep::build(local);
+  return failed(ranks) ? FailureOr<StepComparison>()
+                       : Step(global, std::move(*ranks), options).run();
 }
 
 } // namespace dtc::interpreter

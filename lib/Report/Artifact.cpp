@@ -15,7 +15,8 @@ static std::string largestDifference(const StepVerification &found) {
   std::string ranks = found.ranks == 1 ? "1 rank" : std::to_string(found.ranks) + " ranks";
   std::snprintf(text, sizeof(text),
                 "%s, largest difference %.2g of its largest element: ", ranks.c_str(), found.worst);
-  return text + found.worstTensor;
+  std::string twin = found.mesh.empty() ? "" : ", on a twin of small dimensions with " + found.mesh;
+  return text + found.worstTensor + twin;
 }
 
 std::string verifiedText(const StepVerification &found) {
@@ -24,8 +25,8 @@ std::string verifiedText(const StepVerification &found) {
 }
 
 std::string differenceText(const StepVerification &found) {
-  return "--verify: the partitioned program doesn't compute what one rank computes: " +
-         largestDifference(found);
+  return "--verify: the partitioned program doesn't compute what one rank computes, first in " +
+         found.firstWrong + "; " + largestDifference(found);
 }
 
 /// "adamw (beta1=0.9, ...)", without what is off.

@@ -27,6 +27,7 @@ PLANS = {
     "dp2": (2, "dp=2"),
     "tp2": (2, "tp=2"),
     "dp2tp2": (4, "dp=2,tp=2"),
+    "zero3": (2, "dp=2,zero=3"),
     "pp2": (2, "pp=2,dp=1,schedule=1f1b,micro_batch=2"),
     "pp2dp2": (4, "pp=2,dp=2,schedule=interleaved,chunks=2,micro_batch=1"),
 }
@@ -200,13 +201,16 @@ def test_a_signal_saves(artifacts, straight, tmp_path, number):
     assert (trained(log), (tmp_path / "w").read_bytes()) == straight(artifact, steps)
 
 
-def test_kills_lose_nothing_that_was_saved(artifacts, straight, tmp_path):
+@pytest.mark.parametrize("plan,model,share,each", [
+    ("dp2", "mlp", 0.5, 20), ("zero3", "gpt2", 0.25, 4), ("pp2", "gpt2", 0.25, 4)])
+def test_kills_lose_nothing_that_was_saved(artifacts, straight, tmp_path, plan, model, share, each):
     """At random moments; as a checkpoint is being written nearly all the time, many hit one."""
-    artifact, log, folder, moments = artifacts("dp2", "mlp"), tmp_path / "log", tmp_path / "c", random.Random(16)
-    steps = 200 + 20 * KILLS
+    artifact, log, folder, moments = artifacts(plan, model), tmp_path / "log", tmp_path / "c", random.Random(16)
+    kills = round(share * KILLS)
+    steps = 200 + each * kills
     flags = ["--steps", steps, "--log", log, "--checkpoint-dir", folder, "--resume"]
     writing = 0
-    for _ in range(KILLS):
+    for _ in range(kills):
         process = start(artifact, *flags, "--checkpoint-every", 5)
         time.sleep(moments.uniform(0.02, 0.4))
         process.kill()
@@ -225,7 +229,7 @@ def test_kills_lose_nothing_that_was_saved(artifacts, straight, tmp_path):
     assert "damaged" not in outcome.err
     assert (trained(log), (tmp_path / "w").read_bytes()) == straight(artifact, steps)
     assert not any("partial" in name for name in steps_in(folder))
-    print(f"{KILLS} kills, {writing} of them while a checkpoint was written")
+    print(f"{plan}: {kills} kills, {writing} of them while a checkpoint was written")
 
 
 def limit_files() -> None:

@@ -42,6 +42,7 @@ ALLOWED = {
     "Training": GRAPH,
     "PlanBridge": DIST | {"Plan/Plan", "Plan/Predict", "Plan/Shard", "Plan/Search", "Report"},
     "Stages": DIST,
+    "Twin": DIST,
     "Partition": DIST,
     "Replay": set(),
     "Target": EXEC,

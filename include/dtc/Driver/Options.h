@@ -58,7 +58,9 @@ struct Options {
   plan::Spec readSpec;                  ///< what they say
   std::string trace;  ///< file for the simulated step
   std::string report; ///< file for the page about the plan
-  bool verify = false; ///< compare all ranks with one, by the interpreter
+  /// Compare all ranks with one, by the interpreter, or fail. Without a value an artifact's plan is
+  /// compared on a twin where that takes seconds.
+  std::optional<bool> verify;
   Phase until = Phase::End; ///< --emit
   bool json = false;
 };

@@ -8,6 +8,9 @@
 //   one rank     prologue -> count; loss_and_grads, each microbatch -> loss, gradients; update
 //   N ranks      the same on shards; gradients may be pending sums until the update
 //
+// A pipeline's ranks have functions of their own. These are called as their messages arrive, so
+// that the proof holds for every schedule; the order of calls is what the replay is about.
+//
 // Loss, gradients, the gradient's norm, and parameters and states after the update
 // are put together from their shards and compared. Both sides calculate in fp64
 // without rounding to the program's types, so that what differs is the program: a
@@ -37,15 +40,20 @@ struct StepComparison {
   /// (of a tensor of the step, where that is below 1e-4 of it), and where.
   double worst = 0;
   std::string worstTensor; ///< "gradient of h.0.attn.weight"
+  /// Of those that differ, the one that is computed first; empty: none does.
+  std::string firstWrong;
   bool isEqual() const { return worst <= kTolerance; }
 
   /// Sums in another order differ by about 1e-15.
   static constexpr double kTolerance = 1e-8;
 };
 
+/// How long the comparison takes at most, roughly, with the mesh of `global` before partitioning.
+double estimatedSeconds(mlir::ModuleOp global, const StepOptions &options);
+
 /// `global` has functions of whole tensors, `local` the same ones after
-/// partitioning. Fails, with a diagnostic, where a function can't be interpreted or
-/// computes nothing finite.
+/// partitioning, in a module for each rank of a pipeline. Fails, with a diagnostic, where a
+/// function can't be interpreted or computes nothing finite.
 mlir::FailureOr<StepComparison> compareStep(mlir::ModuleOp global, mlir::ModuleOp local,
                                             const StepOptions &options = {});
 

@@ -1,0 +1,88 @@
+#include "Verification.h"
+
+#include "dtc/Report/Artifact.h"
+#include "dtc/Twin/Twin.h"
+
+using namespace mlir;
+
+namespace dtc::driver {
+
+/// Whether the step itself is interpreted in at most a few minutes.
+static bool isSmall(const Planned &planned) {
+  constexpr double kMostFlops = 2e11, kMostElements = 5e8;
+  double flops = 0, elements = 0;
+  for (const plan::Op &op : planned.problem.ops) {
+    flops += op.flops;
+    for (plan::ValueId result : op.results)
+      elements += double(planned.problem.values[result].elements());
+    // A grouped product is taken apart: each row's weights, the row as often, and their products.
+    if (op.isGroupedProduct())
+      elements += 3 * op.flops / 2;
+  }
+  auto calls = double(std::min<int64_t>(planned.batch.numMicrobatches, 2));
+  return flops * calls <= kMostFlops && elements * calls <= kMostElements;
+}
+
+/// Runs the passes of the phase on a twin. Their errors are about the twin, not about the plan.
+static bool partitionTwin(ModuleOp module, pipelines::PartitionPipeline asked, double shrinkage,
+                          std::string &reason) {
+  auto bytes = static_cast<int64_t>(double(asked.options.bucketBytes) * shrinkage);
+  asked.options.bucketBytes = std::max<int64_t>(bytes, 1); // as many buckets as there will be
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    if (reason.empty())
+      reason = diagnostic.str();
+    return success();
+  });
+  return succeeded(pipelines::run(module, asked));
+}
+
+Outcome<Verification> Verification::prepare(const Options &options, Planned &planned,
+                                            const pipelines::PartitionPipeline &asked) {
+  constexpr double kMostSeconds = 10, kMostSecondsAsked = 300;
+  Verification result;
+  bool isAsked = options.verify.value_or(false);
+  if (!options.verify.value_or(options.until == Phase::End))
+    return result;
+  if (options.train.loss == training::LossKind::CrossEntropy)
+    result.step.ignoreIndex = options.train.ignoreIndex;
+  result.step.microbatches = planned.batch.numMicrobatches;
+  if (isAsked && isSmall(planned)) {
+    result.global = planned.module().clone();
+    return result;
+  }
+  twin::Twin twin = twin::makeTwin(planned.module(), planned.batch.numMicrobatches);
+  result.reason = twin.reason;
+  if (twin.module) {
+    result.step.microbatches = twin.microbatches;
+    double seconds = interpreter::estimatedSeconds(*twin.module, result.step);
+    result.local = twin.module->clone();
+    if (seconds > (isAsked ? kMostSecondsAsked : kMostSeconds))
+      result.reason = "a twin with small dimensions takes too long: some " +
+                      std::to_string(static_cast<int64_t>(seconds)) + " s";
+    else if (partitionTwin(*result.local, asked, twin.shrinkage, result.reason))
+      result.global = std::move(twin.module);
+    result.mesh = twin.mesh;
+  }
+  if (isAsked && !result.global)
+    return fail({"--verify: can't verify this plan: " + result.reason, plan::ErrorCategory::Usage});
+  return result;
+}
+
+Outcome<std::string> Verification::compare(ModuleOp module) const {
+  auto compared = interpreter::compareStep(*global, module, step);
+  if (failed(compared))
+    return ExitCode::Failed;
+  report::StepVerification found{compared->ranks,       compared->tensors,    compared->worst,
+                                 compared->worstTensor, compared->firstWrong, mesh};
+  if (!compared->isEqual())
+    return fail({report::differenceText(found), plan::ErrorCategory::Failed});
+  return report::verifiedText(found);
+}
+
+Outcome<std::string> Verification::finish(ModuleOp partitioned) {
+  if (global)
+    return compare(local ? *local : partitioned);
+  return reason.empty() ? std::string() : "not verified: " + reason;
+}
+
+} // namespace dtc::driver

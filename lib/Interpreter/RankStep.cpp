@@ -1,0 +1,241 @@
+#include "RankStep.h"
+
+#include "JoinRanks.h"
+
+#include "dtc/Dialect/Dist/Dist.h"
+
+using namespace mlir;
+
+namespace dtc::interpreter {
+
+using graph::RoleAttr;
+using graph::RoleKind;
+
+FailureOr<RankStep> RankStep::build(ModuleOp local) {
+  RankStep step;
+  llvm::append_range(step.modules, local.getOps<ModuleOp>());
+  if (step.modules.empty())
+    step.modules.push_back(local);
+  for (ModuleOp module : step.modules) {
+    auto meshes = module.getOps<dist::MeshOp>();
+    if (meshes.empty())
+      return module.emitError() << "has no mesh";
+    sharding::Mesh mesh = dist::toMesh(*meshes.begin());
+    if (module != step.modules.front() && mesh != step.mesh)
+      return module.emitError() << "has another mesh than the first rank of the pipeline";
+    step.mesh = std::move(mesh);
+  }
+  return step;
+}
+
+FailureOr<RankLayout> RankStep::layoutOf(func::FuncOp function, DictionaryAttr attributes) const {
+  std::optional<RankLayout> layout = RankLayout::of(attributes, mesh);
+  if (!layout)
+    return function.emitError() << "has an argument or result without a sharding";
+  return *layout;
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+FailureOr<Held> RankStep::divided(const Member &member, unsigned index, const Wholes &wholes) {
+  func::FuncOp function = member.function;
+  RoleAttr role = graph::getArgRole(function, index);
+  auto whole = wholes.find(keyOf(role));
+  if (whole == wholes.end())
+    return function.emitError() << "argument " << index << " is nothing that one rank has: "
+                                << describe(keyOf(role), false);
+  auto layout = layoutOf(function, function.getArgAttrDict(index));
+  if (failed(layout))
+    return failure();
+  std::string wrong = layout->sharding.check(whole->second.shape().vec(), mesh);
+  if (!wrong.empty())
+    return function.emitError() << "argument " << index << ": " << wrong;
+  auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
+  return Held{layout->divide(whole->second, type, mesh), *layout};
+}
+
+FailureOr<Held> RankStep::argument(const Member &member, unsigned index, const Wholes &wholes) {
+  func::FuncOp function = member.function;
+  RoleAttr role = graph::getArgRole(function, index);
+  if (!role)
+    return function.emitError() << "argument " << index << " has no role";
+  std::string name = role.getName().str();
+  if (role.getKind() == RoleKind::Kept)
+    return kept.at({member.rank, name});
+  if (isData(role.getKind()))
+    return divided(member, index, wholes);
+  auto layout = layoutOf(function, function.getArgAttrDict(index));
+  if (failed(layout))
+    return failure();
+  Key key = keyOf(role);
+  const Held *found = nullptr;
+  if (role.getKind() == RoleKind::Inbox) {
+    found = &messages.at(name);
+  } else if (auto ranks = held.find(key); ranks != held.end()) {
+    auto own = ranks->second.find(member.rank);
+    found = own == ranks->second.end() ? nullptr : &own->second;
+  }
+  if (found && !(found->layout == *layout))
+    return function.emitError() << "argument " << index << " is laid out otherwise than '" << name
+                                << "' was left";
+  if (found)
+    return *found;
+  if (computed.contains(key))
+    return function.emitError() << "takes what other ranks of the pipeline have alone: "
+                                << describe(key, false);
+  FailureOr<Held> value = divided(member, index, wholes);
+  if (succeeded(value))
+    held[key].insert_or_assign(member.rank, *value);
+  return value;
+}
+
+LogicalResult RankStep::take(const Member &member, const Wholes &wholes,
+                             std::vector<Tensors> &inputs) {
+  for (unsigned i = 0; i < func::FuncOp(member.function).getNumArguments(); ++i) {
+    FailureOr<Held> value = argument(member, i, wholes);
+    if (failed(value))
+      return failure();
+    for (auto [device, shard] : llvm::zip_equal(inputs, value->shards))
+      device.push_back(std::move(shard));
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+LogicalResult RankStep::keepReturned(const Member &member, unsigned index, Held value) {
+  func::FuncOp function = member.function;
+  Key key = keyOf(graph::getResultRole(function, index));
+  bool isTaken = false;
+  for (unsigned i = 0; i < function.getNumArguments() && !isTaken; ++i)
+    isTaken = keyOf(graph::getArgRole(function, i)) == key;
+  HeldByRank &ranks = returned[key];
+  if (ranks.contains(member.rank) && !isTaken)
+    return function.emitError() << "gives what another function of the rank has given: "
+                                << describe(key, false);
+  held[key].insert_or_assign(member.rank, value);
+  ranks.insert_or_assign(member.rank, std::move(value));
+  return success();
+}
+
+LogicalResult RankStep::keep(const Member &member, std::vector<Tensors> &results, size_t first) {
+  func::FuncOp function = member.function;
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    RoleAttr role = graph::getResultRole(function, i);
+    if (!role)
+      return function.emitError() << "result " << i << " has no role";
+    Held value;
+    for (Tensors &device : results)
+      value.shards.push_back(std::move(device[first + i]));
+    std::string name = role.getName().str();
+    if (role.getKind() == RoleKind::Kept) {
+      kept.insert_or_assign({member.rank, name}, std::move(value));
+      continue;
+    }
+    auto layout = layoutOf(function, function.getResultAttrDict(i));
+    if (failed(layout))
+      return failure();
+    value.layout = *layout;
+    if (role.getKind() == RoleKind::Outbox) {
+      if (!messages.try_emplace(name, std::move(value)).second)
+        return function.emitError() << "sends a message that was sent before: " << name;
+    } else if (failed(keepReturned(member, i, std::move(value)))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+bool RankStep::isReady(const Member &member) const {
+  func::FuncOp function = member.function;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    RoleAttr role = graph::getArgRole(function, i);
+    if (!role)
+      continue; // refused when it is called
+    std::string name = role.getName().str();
+    if ((role.getKind() == RoleKind::Kept && !kept.contains({member.rank, name})) ||
+        (role.getKind() == RoleKind::Inbox && !messages.contains(name)))
+      return false;
+  }
+  return true;
+}
+
+LogicalResult RankStep::call(const Member &member, const Wholes &wholes) {
+  std::vector<Tensors> inputs(mesh.devices());
+  if (failed(take(member, wholes, inputs)))
+    return failure();
+  auto results = evaluateRanks(member.function, mesh, inputs, Numerics::Double);
+  return failed(results) ? failure() : keep(member, *results, 0);
+}
+
+void RankStep::beginCall() {
+  for (const auto &[key, ranks] : returned)
+    computed.insert(key);
+  returned.clear();
+}
+
+LogicalResult RankStep::callPasses(StringRef wholeName, const Wholes &wholes) {
+  beginCall();
+  kept.clear();
+  messages.clear();
+  SmallVector<Member> waiting;
+  for (auto [rank, module] : llvm::enumerate(modules))
+    for (auto function : module.getOps<func::FuncOp>())
+      if (graph::runsPerMicrobatch(function) || function.getSymName() == wholeName)
+        waiting.push_back({static_cast<int>(rank), function});
+  if (waiting.empty())
+    return modules.front().emitError() << "has no function that makes a pass of a microbatch";
+  while (!waiting.empty()) {
+    auto next = llvm::find_if(waiting, [&](const Member &member) { return isReady(member); });
+    if (next == waiting.end())
+      return waiting.front().function.emitError()
+             << "waits for a message that no rank of the pipeline sends";
+    Member member = *next;
+    waiting.erase(next);
+    if (failed(call(member, wholes)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult RankStep::callTogether(StringRef name, const Wholes &wholes) {
+  beginCall();
+  SmallVector<Member> members;
+  SmallVector<func::FuncOp> functions;
+  for (auto [rank, module] : llvm::enumerate(modules)) {
+    functions.push_back(module.lookupSymbol<func::FuncOp>(name));
+    if (functions.back())
+      members.push_back({static_cast<int>(rank), functions.back()});
+  }
+  if (members.empty())
+    return modules.front().emitError() << "has no function of this name: " << name;
+  if (modules.size() == 1)
+    return call(members.front(), wholes);
+  auto joined = joinRanks(functions, modules.front().getContext());
+  if (failed(joined))
+    return failure();
+  std::vector<Tensors> inputs(mesh.devices());
+  for (const Member &member : members)
+    if (failed(take(member, wholes, inputs)))
+      return failure();
+  auto results = evaluateRanks(**joined, mesh, inputs, Numerics::Double);
+  if (failed(results))
+    return failure();
+  size_t first = 0;
+  for (const Member &member : members) {
+    if (failed(keep(member, *results, first)))
+      return failure();
+    first += func::FuncOp(member.function).getNumResults();
+  }
+  return success();
+}
+
+} // namespace dtc::interpreter

@@ -1,0 +1,69 @@
+// A step on all ranks of a plan, with or without a pipeline.
+//
+// Each rank of a pipeline has functions of its own (dtc/Stages/Stages.h). Those of a microbatch are
+// called as soon as what they take has been kept or sent, so that no schedule is needed:
+//
+//   rank 0   forward -> outbox "activation 0 to stage 1", kept          backward -> gradients
+//   rank 1               forward -> kept     backward -> gradients, outbox "gradient 0 to stage 0"
+//
+// What all ranks do together, the update with its sums over stages, is one function (JoinRanks.h).
+#pragma once
+
+#include "RankLayout.h"
+#include "StepValues.h"
+
+#include <set>
+
+namespace dtc::interpreter {
+
+/// What the devices of one rank of a pipeline have of a value.
+struct Held {
+  Tensors shards;
+  RankLayout layout;
+};
+using HeldByRank = std::map<int, Held>;
+
+class RankStep {
+public:
+  static mlir::FailureOr<RankStep> build(mlir::ModuleOp local);
+
+  const sharding::Mesh &getMesh() const { return mesh; }
+  int64_t devices() const { return mesh.devices() * static_cast<int64_t>(modules.size()); }
+
+  /// Calls what the ranks do in one microbatch. What none has yet is divided from `wholes`.
+  mlir::LogicalResult callPasses(llvm::StringRef wholeName, const Wholes &wholes);
+  /// Calls the functions of this name on all ranks that have one.
+  mlir::LogicalResult callTogether(llvm::StringRef name, const Wholes &wholes);
+  /// By the last of these calls.
+  const std::map<Key, HeldByRank> &getReturned() const { return returned; }
+
+private:
+  struct Member {
+    int rank;
+    mlir::func::FuncOp function;
+  };
+
+  /// What was given before is no longer divided from whole values.
+  void beginCall();
+  bool isReady(const Member &member) const;
+  mlir::LogicalResult call(const Member &member, const Wholes &wholes);
+  /// Appends the arguments of a function to those of every device.
+  mlir::LogicalResult take(const Member &member, const Wholes &wholes,
+                           std::vector<Tensors> &inputs);
+  mlir::FailureOr<Held> argument(const Member &member, unsigned index, const Wholes &wholes);
+  mlir::FailureOr<Held> divided(const Member &member, unsigned index, const Wholes &wholes);
+  /// Keeps results from `first` on as those of a function.
+  mlir::LogicalResult keep(const Member &member, std::vector<Tensors> &results, size_t first);
+  mlir::LogicalResult keepReturned(const Member &member, unsigned index, Held value);
+  mlir::FailureOr<RankLayout> layoutOf(mlir::func::FuncOp function,
+                                       mlir::DictionaryAttr attributes) const;
+
+  llvm::SmallVector<mlir::ModuleOp> modules; ///< by rank of the pipeline
+  sharding::Mesh mesh;                       ///< of each
+  std::map<Key, HeldByRank> held, returned;
+  std::set<Key> computed;                           ///< by earlier calls
+  std::map<std::pair<int, std::string>, Held> kept; ///< in this microbatch, by rank and name
+  std::map<std::string, Held> messages;
+};
+
+} // namespace dtc::interpreter

@@ -1,0 +1,264 @@
+#include "Dimensions.h"
+
+using namespace mlir;
+using namespace dtc::graph;
+
+namespace dtc::twin {
+
+Dimensions::Dims &Dimensions::dimsOf(Value value) {
+  auto [entry, isNew] = dims.try_emplace(value);
+  if (isNew)
+    for (int64_t size : shapeOf(value))
+      entry->second.push_back(classes.create(size));
+  return entry->second;
+}
+
+LogicalResult Dimensions::find() {
+  auto meshes = module.getOps<dist::MeshOp>();
+  if (meshes.empty())
+    return module.emitError() << "has no mesh";
+  mesh = dist::toMesh(*meshes.begin());
+  // Passes first: the prologue has the samples of all of them.
+  SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+  llvm::stable_sort(functions, [](func::FuncOp a, func::FuncOp b) {
+    return runsPerMicrobatch(a) && !runsPerMicrobatch(b);
+  });
+  for (func::FuncOp function : functions)
+    if (failed(visitFunction(function)))
+      return failure();
+  module.walk([&](Operation *op) { tieParts(op); });
+  for (func::FuncOp function : functions)
+    splitBy(function);
+  classes.solve();
+  return success();
+}
+
+LogicalResult Dimensions::visitFunction(func::FuncOp function) {
+  if (!function.getBody().hasOneBlock())
+    return function.emitError() << "must have one block";
+  for (BlockArgument argument : function.getArguments())
+    visitRole(getArgRole(function, argument.getArgNumber()), argument);
+  for (Operation &op : function.front().without_terminator())
+    if (failed(visitOp(&op)))
+      return failure();
+  for (auto [i, value] : llvm::enumerate(function.front().getTerminator()->getOperands()))
+    visitRole(getResultRole(function, i), value);
+  return success();
+}
+
+/// What is of one parameter has its dimensions; so have inputs wherever they are read.
+void Dimensions::visitRole(RoleAttr role, Value value) {
+  if (!role)
+    return;
+  RoleKind kind = role.getKind();
+  if (kind == RoleKind::Gradient || kind == RoleKind::State || kind == RoleKind::Master)
+    kind = RoleKind::Parameter;
+  if (kind != RoleKind::Parameter && kind != RoleKind::Buffer && kind != RoleKind::Input &&
+      kind != RoleKind::Target)
+    return;
+  auto [known, isNew] = roles.try_emplace({int(kind), role.getName().str()}, value);
+  if (isNew)
+    return;
+  Dims there = dimsOf(known->second), here = dimsOf(value);
+  if (there.size() != here.size())
+    return;
+  for (size_t i = 0; i < here.size(); ++i) {
+    int64_t of = shapeOf(value)[i], in = shapeOf(known->second)[i];
+    Atoms sizes = there[i];
+    if (i == 0 && of > in && of % in == 0) {
+      Atoms &calls = microbatchAtoms[of / in];
+      if (calls.empty())
+        calls = classes.create(of / in);
+      sizes.insert(sizes.begin(), calls.begin(), calls.end());
+    }
+    classes.unify(sizes, here[i]);
+  }
+}
+
+int64_t Dimensions::microbatchesInTwin(int64_t microbatches) {
+  auto found = microbatchAtoms.find(microbatches);
+  return found == microbatchAtoms.end() ? microbatches : classes.sizeInTwin(found->second);
+}
+
+Atoms Dimensions::atomsOf(ArrayRef<sharding::FactorId> factors, ArrayRef<Atoms> known) const {
+  Atoms result;
+  for (sharding::FactorId factor : factors)
+    result.append(known[factor]);
+  return result;
+}
+
+LogicalResult Dimensions::visitOp(Operation *op) {
+  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!ruled)
+    return op->emitOpError() << "has no sharding rule, by which its dimensions would be known";
+  sharding::ShardingRule rule = ruled.getShardingRule();
+  std::vector<Atoms> factors;
+  for (const sharding::Factor &factor : rule.factors)
+    factors.push_back(classes.create(factor.size));
+  auto unify = [&](Value value, const sharding::TensorFactors &tensor) {
+    Dims own = dimsOf(value);
+    for (size_t i = 0; i < own.size(); ++i)
+      classes.unify(atomsOf(tensor[i], factors), own[i]);
+  };
+  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+    unify(operand, rule.operands[i]);
+  for (auto [i, result] : llvm::enumerate(op->getResults()))
+    unify(result, rule.results[i]);
+  pinCounted(op, rule, factors);
+  if (op->hasAttr(dist::DistDialect::kOp))
+    factorsOf[op] = std::move(factors);
+  return success();
+}
+
+/// Whether integers come from an input as it is, whose limit follows the table's size.
+static bool isGiven(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp, DispatchOp, CombineOp, arith::ExtSIOp,
+             arith::ExtUIOp, arith::TruncIOp>(op))
+      return false;
+    value = op->getOperand(0);
+  }
+  return true;
+}
+
+/// Dimensions in which an op counts: its attributes or other tensors have numbers of them.
+void Dimensions::pinCounted(Operation *op, const sharding::ShardingRule &rule,
+                            ArrayRef<Atoms> factors) {
+  auto pinDims = [&](Value value) {
+    for (const Atoms &dim : dimsOf(value))
+      classes.pin(dim);
+  };
+  bool countsInWhole = isa<ReshapeOp, TopKOp, ConvOp, ConvInputGradOp, ConvWeightGradOp, MaxPoolOp,
+                           MaxPoolGradOp, DispatchOp, CombineOp, GroupedContractOp>(op);
+  for (auto [factor, atoms] : llvm::zip_equal(rule.factors, factors))
+    if (countsInWhole && factor.kind == sharding::FactorKind::Whole)
+      classes.pin(atoms);
+  TypeSwitch<Operation *>(op)
+      .Case([&](GatherOp gather) {
+        if (!isGiven(gather.getIndices()) || gather.getPaddingRow().value_or(0) > 0)
+          classes.pin(dimsOf(gather.getTable())[gather.getAxis()]);
+      })
+      .Case([&](ScatterAddOp scatter) {
+        if (!isGiven(scatter.getIndices()))
+          classes.pin(dimsOf(scatter.getResult())[scatter.getAxis()]);
+      })
+      .Case([&](PickOp pick) {
+        if (!isGiven(pick.getIndices()))
+          classes.pin(dimsOf(pick.getInput()).back());
+      })
+      .Case<CrossEntropyOp, CrossEntropyGradOp>([&](auto loss) {
+        if (!isGiven(loss.getTarget()))
+          classes.pin(dimsOf(loss.getLogits()).back());
+      })
+      .Case<ConvOp, ConvInputGradOp, ConvWeightGradOp>([&](auto conv) {
+        if (conv.getGroups() != 1)
+          for (Value operand : op->getOperands())
+            classes.pin(dimsOf(operand)[1]);
+      })
+      .Case<DispatchOp, CombineOp, GroupedContractOp>([&](auto) {
+        pinDims(op->getOperands().back()); // the choices
+        for (Value value : {op->getOperand(0), Value(op->getResult(0))})
+          classes.pin(dimsOf(value)[1]);
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+/// `to` is a part of `from`, or the other way round, from an offset on.
+void Dimensions::tieTo(Value from, Value to, ArrayRef<int64_t> offsets) {
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    Atoms a = classes.resolve(dimsOf(from)[i]), b = classes.resolve(dimsOf(to)[i]);
+    if (a == b && offsets[i] == 0)
+      continue;
+    if (a.size() != 1 || b.size() != 1) {
+      classes.pin(a);
+      classes.pin(b);
+      continue;
+    }
+    classes.tie(a.front(), b.front(), offsets[i]);
+  }
+}
+
+void Dimensions::tieParts(Operation *op) {
+  TypeSwitch<Operation *>(op)
+      .Case([&](SliceOp slice) {
+        for (auto [i, stride] : llvm::enumerate(slice.getStrides()))
+          if (stride != 1) {
+            classes.pin(dimsOf(slice.getInput())[i]);
+            classes.pin(dimsOf(slice.getResult())[i]);
+          }
+        tieTo(slice.getInput(), slice.getResult(), slice.getOffsets());
+      })
+      .Case([&](PadOp pad) {
+        for (auto [i, interior] : llvm::enumerate(pad.getInterior()))
+          if (interior != 0) {
+            classes.pin(dimsOf(pad.getInput())[i]);
+            classes.pin(dimsOf(pad.getResult())[i]);
+          }
+        tieTo(pad.getInput(), pad.getResult(), pad.getLow());
+      })
+      .Case([&](ConcatOp concat) {
+        SmallVector<int64_t> offsets(shapeOf(concat.getResult()).size());
+        for (Value input : concat.getInputs())
+          tieTo(input, concat.getResult(), offsets);
+      });
+}
+
+int64_t Dimensions::offsetInTwin(Value value, size_t dim, int64_t offset) {
+  return offset == 0 ? 0 : classes.scaled(classes.resolve(dimsOf(value)[dim]).front(), offset);
+}
+
+//===----------------------------------------------------------------------===//
+// Shards
+//===----------------------------------------------------------------------===//
+
+/// Its smallest prime factor: what the axis divides stays divisible.
+int64_t Dimensions::axisInTwin(int64_t size) const {
+  for (int64_t factor = 2; factor * factor <= size; ++factor)
+    if (size % factor == 0)
+      return factor;
+  return size;
+}
+
+SmallVector<SizeClasses::Split> Dimensions::toSplits(const sharding::AxisList &axes) const {
+  return llvm::map_to_vector(axes, [&](sharding::AxisId axis) -> SizeClasses::Split {
+    int64_t size = mesh.axes[axis].size;
+    return {size, axisInTwin(size)};
+  });
+}
+
+void Dimensions::splitValue(Attribute attribute, Value value) {
+  auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attribute);
+  auto layout = sharding ? dist::toSharding(sharding, mesh) : std::nullopt;
+  if (!layout)
+    return;
+  for (auto [axes, dim] : llvm::zip(layout->dims, dimsOf(value)))
+    classes.split(dim, toSplits(axes));
+}
+
+void Dimensions::splitFactors(Operation *op) {
+  auto attribute = op->getAttrOfType<dist::OpShardingAttr>(dist::DistDialect::kOp);
+  auto choice = attribute ? dist::toOpSharding(attribute, mesh) : std::nullopt;
+  if (choice)
+    for (auto [axes, atoms] : llvm::zip(choice->factors, factorsOf[op]))
+      classes.split(atoms, toSplits(axes));
+}
+
+void Dimensions::splitBy(func::FuncOp function) {
+  for (BlockArgument argument : function.getArguments())
+    splitValue(function.getArgAttr(argument.getArgNumber(), dist::DistDialect::kSharding),
+               argument);
+  for (Operation &op : function.front().without_terminator())
+    splitFactors(&op);
+  for (auto [i, value] : llvm::enumerate(function.front().getTerminator()->getOperands()))
+    splitValue(function.getResultAttr(i, dist::DistDialect::kSharding), value);
+}
+
+SmallVector<int64_t> Dimensions::shapeInTwin(Value value) {
+  return llvm::map_to_vector(dimsOf(value),
+                             [&](const Atoms &dim) { return classes.sizeInTwin(dim); });
+}
+
+} // namespace dtc::twin

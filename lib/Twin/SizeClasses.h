@@ -1,0 +1,67 @@
+// Which sizes belong together, and how small they may become.
+//
+// Atoms are independent factors of dimensions. A reshape of [b,s,h] to [(b s),h] says
+//
+//   unify([c], [b, s])     c, of b * s elements, is split into b and s
+//
+// Atoms that must be scaled by one ratio, as a slice and what it is cut from, are in one group with
+// all numbers that say where it is cut: halves of 128 at 0 and 64 allow 4 with halves of 2.
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace dtc::twin {
+
+using Atom = int;
+using Atoms = llvm::SmallVector<Atom, 2>;
+
+class SizeClasses {
+public:
+  /// Of a dimension before others know it; none for a size of 1.
+  Atoms create(int64_t size);
+  /// The atoms by which these are represented now, those that were split in their parts.
+  Atoms resolve(llvm::ArrayRef<Atom> atoms);
+  /// Two lists are the same elements. Those without a common refinement keep their sizes.
+  void unify(llvm::ArrayRef<Atom> a, llvm::ArrayRef<Atom> b);
+  void pin(llvm::ArrayRef<Atom> atoms);
+
+  // After all have been unified.
+
+  /// Both are scaled by one ratio, and so is `number`.
+  void tie(Atom a, Atom b, int64_t number);
+  /// Shards of `axis` ranks, one after another from the major atom on, become those of fewer.
+  struct Split {
+    int64_t ranks, ranksInTwin;
+  };
+  void split(llvm::ArrayRef<Atom> atoms, llvm::ArrayRef<Split> axes);
+
+  void solve();
+  int64_t sizeOf(llvm::ArrayRef<Atom> atoms);
+  int64_t sizeInTwin(llvm::ArrayRef<Atom> atoms);
+  int64_t scaled(Atom atom, int64_t number);
+
+private:
+  struct State {
+    int64_t size = 1;
+    Atom parent = -1;
+    Atoms parts; ///< of an atom that was split
+    bool isPinned = false;
+    std::vector<Split> splits; ///< products of axes
+    // Of groups.
+    Atom group = -1; ///< -1: its own
+    int64_t divisor = 0, scale = 1;
+  };
+  Atom find(Atom atom);
+  Atom groupOf(Atom atom) const;
+  Atom add(int64_t size, bool isPinned);
+  void join(Atom a, Atom b);
+  bool fits(const State &state, int64_t size) const;
+
+  std::vector<State> states;
+};
+
+} // namespace dtc::twin

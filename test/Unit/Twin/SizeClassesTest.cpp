@@ -1,0 +1,86 @@
+#include "SizeClasses.h"
+
+#include "gtest/gtest.h"
+
+using namespace dtc::twin;
+
+namespace {
+
+TEST(SizeClassesTest, KeepsAFewElementsARank) {
+  SizeClasses classes;
+  Atoms width = classes.create(16384), other = classes.create(16384);
+  classes.unify(width, other);
+  classes.split(other, {{16, 2}, {8, 2}});
+  classes.solve();
+  EXPECT_EQ(classes.sizeInTwin(width), 16);
+}
+
+TEST(SizeClassesTest, WhatARankHasOneOfStaysOne) {
+  SizeClasses classes;
+  Atoms heads = classes.create(8);
+  classes.split(heads, {{8, 2}});
+  classes.solve();
+  EXPECT_EQ(classes.sizeInTwin(heads), 4); // as few as there may be at all
+}
+
+TEST(SizeClassesTest, MergedDimensionsAreTakenApart) {
+  SizeClasses classes;
+  Atoms merged = classes.create(8 * 4096), batch = classes.create(8),
+        sequence = classes.create(4096);
+  Atoms both = batch;
+  both.append(sequence);
+  classes.unify(merged, both);
+  classes.split(batch, {{4, 2}});
+  classes.solve();
+  EXPECT_EQ(classes.sizeInTwin(batch), 4);
+  EXPECT_EQ(classes.sizeInTwin(sequence), 4);
+  EXPECT_EQ(classes.sizeInTwin(merged), 16);
+}
+
+TEST(SizeClassesTest, HalvesAreScaledWithTheWhole) {
+  SizeClasses classes;
+  Atoms head = classes.create(128), half = classes.create(64);
+  classes.tie(head[0], half[0], 64);
+  classes.solve();
+  EXPECT_EQ(classes.sizeInTwin(head), 8);
+  EXPECT_EQ(classes.sizeInTwin(half), 4);
+  EXPECT_EQ(classes.scaled(head[0], 64), 4);
+}
+
+TEST(SizeClassesTest, SizesWithoutACommonRefinementStay) {
+  SizeClasses classes;
+  Atoms a = classes.create(12), b = classes.create(8);
+  classes.unify(a, b);
+  classes.solve();
+  EXPECT_EQ(classes.sizeInTwin(a), 12);
+  EXPECT_EQ(classes.sizeInTwin(b), 8);
+}
+
+TEST(SizeClassesTest, PartsOfWhatIsPinnedStay) {
+  SizeClasses classes;
+  Atoms merged = classes.create(96), outer = classes.create(12);
+  classes.pin(merged);
+  classes.unify(merged, outer);
+  classes.solve();
+  EXPECT_EQ(classes.sizeInTwin(merged), 96);
+  EXPECT_EQ(classes.sizeInTwin(outer), 12);
+}
+
+TEST(SizeClassesTest, OffsetsInWhatIsPinnedStay) {
+  SizeClasses classes;
+  Atoms three = classes.create(3);
+  classes.pin(three);
+  classes.solve();
+  EXPECT_EQ(classes.scaled(three[0], 2), 2);
+}
+
+TEST(SizeClassesTest, AnAxisAcrossFactorsPins) {
+  SizeClasses classes;
+  Atoms list = classes.create(6);
+  list.append(classes.create(64));
+  classes.split(list, {{4, 2}});
+  classes.solve();
+  EXPECT_EQ(classes.sizeInTwin(list), 6 * 64);
+}
+
+} // namespace

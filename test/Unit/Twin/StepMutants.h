@@ -1,0 +1,28 @@
+// Faults planted into partitioned steps: what a wrong partitioner would make.
+//
+// Those of calls, buffers and messages' places are planted into programs (../Replay/Mutants.h).
+// Here are the others: programs in which each instruction reads what it says, but says the wrong
+// thing.
+#pragma once
+
+#include "dtc/Dialect/Dist/Dist.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace dtc::twin::test {
+
+struct StepMutant {
+  std::string kind, place;
+  /// Into the op of this number of a copy of the module.
+  unsigned op = 0;
+  std::function<void(mlir::Operation *)> plant;
+};
+
+/// Of each kind at most `most`, spread over all places.
+std::vector<StepMutant> makeStepMutants(mlir::ModuleOp local, size_t most);
+/// A copy of the module with the fault.
+mlir::OwningOpRef<mlir::ModuleOp> planted(mlir::ModuleOp local, const StepMutant &mutant);
+
+} // namespace dtc::twin::test
