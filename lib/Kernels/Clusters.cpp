@@ -143,9 +143,8 @@ void Clustering::findLeavingRows() {
       continue;
     bool leaves = llvm::any_of(op->getUses(), [&](OpOperand &use) {
       Operation *user = use.getOwner();
-      return primitives.contains(user) &&
-             (stepOf(user, use.getOperandNumber()) >= Way::Repeated ||
-              (leavingRows.contains(user) && elementsOf(user) == elementsOf(op)));
+      return primitives.contains(user) && (stepOf(user, use.getOperandNumber()) >= Way::Repeated ||
+                                           (leavingRows.contains(user) && isView(user)));
     });
     if (leaves)
       leavingRows.insert(op);

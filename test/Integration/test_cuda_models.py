@@ -27,7 +27,7 @@ NORMS = {"t5": 5e-3}
 ALWAYS = {
     ("gpt2", 8, "dp=4,tp=2"), ("llama", 2, "tp=2,sp=on"), ("qwen2", 2, "tp=2,sp=off"), ("gpt_neox", 2, "dp=2"),
     ("bert", 4, "dp=2,tp=2"), ("t5", 2, "dp=2"), ("bart", 4, "dp=2,tp=2"), ("mixtral", 2, "dp=2"),
-    ("moe", 4, "ep=4"), ("moe", 4, "dp=2,ep=2"), ("moe", 4, "ep=2,tp=2"), ("moe", 8, "dp=2,ep=4"),
+    ("moe", 4, "ep=4"), ("mixtral", 4, "cp=2,ep=2"), ("moe", 4, "dp=2,ep=2"), ("moe", 4, "ep=2,tp=2"), ("moe", 8, "dp=2,ep=4"),
     ("resnet_tiny", 4, "dp=2,tp=2"), ("vit", 1, "dp=1"), ("mobilenet", 2, "dp=2"), ("convnext", 2, "dp=2"),
     ("gpt2", *PIPELINES[2]), ("llama", *PIPELINES[4]),
     ("mlp", "bf16", 1), ("gpt2", "bf16", 2), ("llama", "bf16", 4),
@@ -44,7 +44,8 @@ def cases(*all_of_them: tuple) -> list:
 @pytest.mark.parametrize("model,devices,plan", cases(
     *((model, *plan) for model in LANGUAGE for plan in PLANS),
     *((model, *plan) for model in VISION for plan in IMAGE_PLANS),
-    *(("moe", *plan) for plan in EXPERTS),
+    *((model, *plan) for model in ("moe", "mixtral") for plan in EXPERTS),
+    ("mixtral", 4, "cp=2,ep=2"),
     *((model, *plan) for model in ("gpt2", "llama") for plan in PIPELINES),
 ))
 def test_trains_as_pytorch(trainer, model, devices, plan):

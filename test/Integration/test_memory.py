@@ -22,6 +22,8 @@ ROWS = [
       for model in ("bert", "vit", "t5", "bart", "qwen2", "gpt_neox", "mobilenet", "moe")),
     ("mixtral", 4, "tp=4", "fp32", None, "adamw"),
     ("mixtral", 4, "dp=2,tp=2", "fp32", None, "adamw"),
+    *(("mixtral", devices, plan, "fp32", None, "adamw")
+      for devices, plan in ((1, "auto"), (2, "dp=1,ep=2"), (2, "cp=2"), (4, "ep=4"), (4, "cp=2,ep=2"))),
     ("resnet18", 1, "auto", "fp32", None, "sgd"),
     ("resnet18", 2, "dp=2", "bf16", 1, "adamw"),
     ("resnet18", 4, "tp=4", "bf16", None, "adamw"),
