@@ -45,6 +45,12 @@ struct ConvSpec {
   uint64_t scratchBytes = 0;
 };
 
+/// Addresses: those of the call's tensors, scratch.
+struct AttentionSpec {
+  AttentionCall call;
+  uint64_t scratchBytes = 0;
+};
+
 /// "all_gather".
 const char *nameOf(fbs::CollectiveKind kind);
 
@@ -83,7 +89,7 @@ struct ConstantSpec {
   int64_t value = 0;
 };
 
-using OperationSpec = std::variant<LaunchSpec, MatmulSpec, ConvSpec, CollectiveSpec, MessageSpec,
-                                   CopySpec, ZeroSpec, ConstantSpec>;
+using OperationSpec = std::variant<LaunchSpec, MatmulSpec, ConvSpec, AttentionSpec, CollectiveSpec,
+                                   MessageSpec, CopySpec, ZeroSpec, ConstantSpec>;
 
 } // namespace dtc::rt

@@ -1,4 +1,4 @@
-// Products and convolutions, as any library of any target is asked for them.
+// Products, convolutions and attention, as any library of any target is asked for them.
 #pragma once
 
 #include "dtc-rt/Program_generated.h"
@@ -27,6 +27,14 @@ struct ConvCall {
   TensorLayout input, weight, output;
   Dims strides, padLow, padHigh, dilations;
   int64_t groups = 1;
+};
+
+/// See Attention in Program.fbs.
+struct AttentionCall {
+  fbs::AttentionKind kind = fbs::AttentionKind::Forward;
+  std::vector<TensorLayout> tensors;
+  double scale = 1;
+  bool causal = false;
 };
 
 } // namespace dtc::rt

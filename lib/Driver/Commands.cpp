@@ -104,6 +104,7 @@ static ExitCode compile(Environment &env, const Options &options, const Answer &
   if (!trained || options.until == Phase::Train)
     return endAfter(*request, trained, answer);
 
+  priceAttention(env, *trained, request->cluster);
   auto weights = prepareToCompile(env, options, *trained);
   if (!weights)
     return weights.code();

@@ -96,6 +96,10 @@ Outcome<Trained> buildTraining(const Options &options, Imported imported,
 pipelines::SlotsPipeline slotsFor(const Options &options, int64_t expertRanks,
                                   int64_t contextRanks);
 
+/// Has attention priced as it will be compiled: in one call where the target computes all of the
+/// model's whole, else as products and kernels.
+void priceAttention(const Environment &env, Trained &trained, plan::Cluster &cluster);
+
 /// Refuses, before any long work, what could be planned but not compiled. Where an artifact is
 /// asked for, gives its weights; those of the model file are moved there.
 Outcome<Weights> prepareToCompile(const Environment &env, const Options &options, Trained &trained);

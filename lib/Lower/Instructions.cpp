@@ -186,6 +186,8 @@ LogicalResult FunctionTranslator::translateOp(Operation *op) {
     return translateMatmul(matmul);
   if (target::isConv(op))
     return translateConv(op);
+  if (target::isAttention(op))
+    return translateAttention(op);
   if (auto index = dyn_cast<dist::AxisIndexOp>(op))
     return translateAxisIndex(index);
   if (isa<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
@@ -291,6 +293,17 @@ LogicalResult FunctionTranslator::translateConv(Operation *op) {
   call.input->ref = own(refOf(input));
   call.weight->ref = own(refOf(weight));
   call.output->ref = own(refOf(output));
+  setScratch(op, call, 0);
+  append(op, std::move(call));
+  return success();
+}
+
+LogicalResult FunctionTranslator::translateAttention(Operation *op) {
+  fbs::AttentionT call = target::attentionRecord(op);
+  size_t next = 0;
+  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+    for (Value value : values)
+      call.tensors[next++]->ref = own(refOf(value));
   setScratch(op, call, 0);
   append(op, std::move(call));
   return success();

@@ -57,6 +57,7 @@ private:
   mlir::LogicalResult translateLaunch(exec::LaunchOp op);
   mlir::LogicalResult translateMatmul(exec::MatmulOp op);
   mlir::LogicalResult translateConv(mlir::Operation *op);
+  mlir::LogicalResult translateAttention(mlir::Operation *op);
   mlir::LogicalResult translateCollective(mlir::Operation *op);
   mlir::LogicalResult translateAxisIndex(dist::AxisIndexOp op);
   mlir::LogicalResult translateMessage(mlir::Operation *op, rt::fbs::MessageKind kind,

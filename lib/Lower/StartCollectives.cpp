@@ -17,7 +17,7 @@ bool mayStart(Operation *op) {
 }
 
 bool computes(Operation *op) {
-  return isa<exec::LaunchOp, exec::MatmulOp>(op) || target::isConv(op);
+  return isa<exec::LaunchOp, exec::MatmulOp>(op) || target::isLibraryCall(op);
 }
 
 /// Starts what one function exchanges.

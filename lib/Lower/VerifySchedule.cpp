@@ -19,7 +19,7 @@ bool mayRemain(Operation *op) {
              exec::ReceiveOp, dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp,
              dist::AllToAllOp, dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp, dist::StageSumOp,
              func::ReturnOp>(op) ||
-         exec::isView(op) || target::isConv(op);
+         exec::isView(op) || target::isLibraryCall(op);
 }
 
 /// A stretch of an arena.

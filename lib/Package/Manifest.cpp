@@ -192,21 +192,25 @@ Json countCollectives(ArrayRef<Role> roles) {
 }
 
 Json countLibraryCalls(ArrayRef<Role> roles) {
-  int64_t mostMatmuls = 0, mostConvolutions = 0;
+  int64_t mostMatmuls = 0, mostConvolutions = 0, mostAttentions = 0;
   for (const Role &role : roles) {
-    int64_t matmuls = 0, convolutions = 0;
+    int64_t matmuls = 0, convolutions = 0, attentions = 0;
     forEachExecuted(*role.program, [&](const rt::fbs::InstructionT &instruction) {
       matmuls += instruction.op.AsMatmul() != nullptr;
       convolutions += instruction.op.AsConv() != nullptr;
+      attentions += instruction.op.AsAttention() != nullptr;
     });
     mostMatmuls = std::max(mostMatmuls, matmuls);
     mostConvolutions = std::max(mostConvolutions, convolutions);
+    mostAttentions = std::max(mostAttentions, attentions);
   }
   Json counts = Json::object();
   if (mostMatmuls)
     counts["matmul"] = mostMatmuls;
   if (mostConvolutions)
     counts["convolution"] = mostConvolutions;
+  if (mostAttentions)
+    counts["attention"] = mostAttentions;
   return counts;
 }
 

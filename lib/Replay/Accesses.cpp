@@ -219,6 +219,8 @@ std::string AccessCollector::operandsOf(const fbs::InstructionT &instruction,
     return operandsOf(*instruction.op.AsMatmul(), operands);
   case fbs::Op::Conv:
     return operandsOf(*instruction.op.AsConv(), operands);
+  case fbs::Op::Attention:
+    return operandsOf(*instruction.op.AsAttention(), operands);
   case fbs::Op::Collective:
     return operandsOf(*instruction.op.AsCollective(), operands);
   case fbs::Op::Message:
@@ -265,6 +267,14 @@ std::string AccessCollector::operandsOf(const fbs::ConvT &op, Operands &operands
     std::swap(weight, output);
   operands.reads = {input, weight};
   operands.writes = {output};
+  operands.setScratch(op.scratch.get(), op.scratch_bytes);
+  return {};
+}
+
+std::string AccessCollector::operandsOf(const fbs::AttentionT &op, Operands &operands) const {
+  const size_t firstWritten = op.kind == fbs::AttentionKind::Forward ? 3 : 6;
+  for (size_t i = 0; i < op.tensors.size(); ++i)
+    (i < firstWritten ? operands.reads : operands.writes).push_back(Operand::of(*op.tensors[i]));
   operands.setScratch(op.scratch.get(), op.scratch_bytes);
   return {};
 }

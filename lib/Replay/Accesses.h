@@ -102,6 +102,7 @@ private:
   std::string operandsOf(const fbs::LaunchT &op, size_t numReads, Operands &operands) const;
   std::string operandsOf(const fbs::MatmulT &op, Operands &operands) const;
   std::string operandsOf(const fbs::ConvT &op, Operands &operands) const;
+  std::string operandsOf(const fbs::AttentionT &op, Operands &operands) const;
   std::string operandsOf(const fbs::CollectiveT &op, Operands &operands) const;
   std::string operandsOf(const fbs::MessageT &op, Operands &operands) const;
   std::string checkGroup(uint32_t group) const;

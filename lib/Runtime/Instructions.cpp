@@ -80,6 +80,16 @@ public:
     result.operation = ConvSpec{std::move(call), op.scratch() ? op.scratch_bytes() : 0};
   }
 
+  void add(const fbs::Attention &op) {
+    AttentionCall call{op.kind(), {}, op.scale(), op.causal()};
+    for (const fbs::Tensor *tensor : *op.tensors()) {
+      result.refs.push_back(*tensor->ref());
+      call.tensors.push_back(layoutOf(*tensor));
+    }
+    addScratch(op.scratch(), op.scratch_bytes());
+    result.operation = AttentionSpec{std::move(call), op.scratch() ? op.scratch_bytes() : 0};
+  }
+
   void add(const fbs::Collective &op) {
     CollectiveSpec spec;
     spec.kind = op.kind();
@@ -155,6 +165,9 @@ InstructionSpec specOf(const fbs::Program &program, const fbs::Instruction &inst
     break;
   case fbs::Op::Conv:
     translation.add(*instruction.op_as_Conv());
+    break;
+  case fbs::Op::Attention:
+    translation.add(*instruction.op_as_Attention());
     break;
   case fbs::Op::Collective:
     translation.add(*instruction.op_as_Collective());

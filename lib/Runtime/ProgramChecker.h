@@ -40,6 +40,7 @@ private:
   Text check(const fbs::Launch &op) const;
   Text check(const fbs::Matmul &op) const;
   Text check(const fbs::Conv &op) const;
+  Text check(const fbs::Attention &op) const;
   Text check(const fbs::Collective &op) const;
   Text checkOperand(const fbs::Collective &op, const fbs::CollectiveOperand &operand,
                     int64_t groupSize) const;

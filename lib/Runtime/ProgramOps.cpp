@@ -43,6 +43,8 @@ std::string ProgramChecker::checkOp(const fbs::Instruction &instruction) const {
     return check(*instruction.op_as_Matmul());
   case fbs::Op::Conv:
     return check(*instruction.op_as_Conv());
+  case fbs::Op::Attention:
+    return check(*instruction.op_as_Attention());
   case fbs::Op::Collective:
     return check(*instruction.op_as_Collective());
   case fbs::Op::Message:
@@ -150,6 +152,38 @@ std::string ProgramChecker::check(const fbs::Conv &op) const {
     if (padded < window || (padded - window) / stride + 1 != out[i + 2])
       return "shapes do not fit: " + shapes;
   }
+  return op.scratch_bytes() ? checkRef(op.scratch(), op.scratch_bytes(), 64) : Text();
+}
+
+std::string ProgramChecker::check(const fbs::Attention &op) const {
+  if (!isKnown(op.kind(), fbs::AttentionKind::MAX))
+    return "unknown kind of attention";
+  bool backward = op.kind() == fbs::AttentionKind::Backward;
+  const uint32_t count = backward ? 9 : 5, firstWritten = backward ? 6 : 3;
+  if (op.tensors()->size() != count)
+    return "wrong number of tensors: " + std::to_string(op.tensors()->size());
+  std::vector<Dims> shapes;
+  Text text;
+  for (uint32_t i = 0; i < count; ++i) {
+    const fbs::Tensor &tensor = *op.tensors()->Get(i);
+    if (Text wrong = checkView(tensor, i >= firstWritten); !wrong.empty())
+      return wrong;
+    shapes.push_back(dimsOf(tensor.shape()));
+    text += (i ? ", " : "") + shapeText(shapes.back());
+  }
+  const Dims &query = shapes[0], &key = shapes[1], &value = shapes[2];
+  if (query.size() != 4 || key.size() != 4 || value.size() != 4)
+    return "operands of wrong rank: " + text;
+  Dims output = {query[0], query[1], query[2], value[3]};
+  std::vector<Dims> fitting = {query,
+                               {query[0], key[1], key[2], query[3]},
+                               {query[0], key[1], key[2], value[3]},
+                               output,
+                               {query[0], query[2], query[1]}};
+  if (backward)
+    fitting.insert(fitting.end(), {output, query, key, value});
+  if (shapes != fitting || query[2] % key[2] != 0 || (op.causal() && query[1] > key[1]))
+    return "shapes do not fit: " + text;
   return op.scratch_bytes() ? checkRef(op.scratch(), op.scratch_bytes(), 64) : Text();
 }
 

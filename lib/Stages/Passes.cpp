@@ -2,6 +2,8 @@
 
 #include "dtc/Stages/Stages.h"
 
+#include "dtc/Dialect/Exec/Exec.h"
+
 using namespace mlir;
 
 namespace dtc::stages {

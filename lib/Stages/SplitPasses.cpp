@@ -3,6 +3,7 @@
 #include "StageFunction.h"
 
 #include "dtc/Dialect/Graph/MergeDuplicates.h"
+#include "dtc/Target/Target.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -22,7 +23,8 @@ public:
       : joint(joint), splitBackward(splitBackward), chunk(getRuns(joint).getChunk()) {}
 
   LogicalResult run() {
-    if (failed(takeApartShared()))
+    FailureOr<const target::Target *> target = target::targetOf(joint);
+    if (failed(target) || failed(takeApartShared(**target)))
       return failure();
     findBackward();
     if (splitBackward)
@@ -44,15 +46,16 @@ public:
 
 private:
   /// Ops that keep something inside for their backward pass (attention its scores) are taken apart
-  /// together with it: what both compute becomes one value, which is kept.
-  LogicalResult takeApartShared() {
+  /// together with it: what both compute becomes one value, which is kept. A library that computes
+  /// both whole keeps nothing inside.
+  LogicalResult takeApartShared(const target::Target &target) {
     SmallVector<DecomposableOpInterface> shared;
     DenseSet<int64_t> keeps;
     for (Operation &op : joint.front().without_terminator()) {
       auto id = op.getAttrOfType<IntegerAttr>(GraphDialect::kId);
       auto backward = op.getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
       auto cost = dyn_cast<CostOpInterface>(op);
-      if (id && cost && cost.getCost().saved > 0)
+      if (id && cost && cost.getCost().saved > 0 && !target.staysWhole(&op))
         keeps.insert(id.getInt());
       bool isPart =
           id ? keeps.contains(id.getInt()) : backward && keeps.contains(backward.getForward());

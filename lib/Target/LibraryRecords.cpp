@@ -85,6 +85,10 @@ bool isConv(Operation *op) {
   return isa<graph::ConvOp, graph::ConvInputGradOp, graph::ConvWeightGradOp>(op);
 }
 
+bool isAttention(Operation *op) { return isa<graph::AttentionOp, graph::AttentionGradOp>(op); }
+
+bool isLibraryCall(Operation *op) { return isConv(op) || isAttention(op); }
+
 fbs::MatmulT matmulRecord(exec::MatmulOp op) {
   int64_t m = op.getMnk()[0], n = op.getMnk()[1], k = op.getMnk()[2];
   fbs::MatmulT record;
@@ -115,6 +119,23 @@ fbs::ConvT convRecord(Operation *op) {
     fill(fbs::ConvKind::WeightGrad, weightGrad.getInput(), weightGrad.getResult(),
          weightGrad.getGrad());
   }
+  return record;
+}
+
+fbs::AttentionT attentionRecord(Operation *op) {
+  fbs::AttentionT record;
+  auto fill = [&](auto attention, fbs::AttentionKind kind) {
+    record.kind = kind;
+    record.scale = attention.getScale().convertToDouble();
+    record.causal = attention.getCausal();
+  };
+  if (auto forward = dyn_cast<graph::AttentionOp>(op))
+    fill(forward, fbs::AttentionKind::Forward);
+  else
+    fill(cast<graph::AttentionGradOp>(op), fbs::AttentionKind::Backward);
+  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+    for (Value value : values)
+      record.tensors.push_back(denseTensor(value));
   return record;
 }
 

@@ -1,21 +1,27 @@
-"""Asks true cuDNN, without a GPU, whether it supports the convolutions that dtc gives it.
+"""Asks true cuDNN, without a GPU, whether it supports the convolutions and the attention that dtc gives it.
 
-    python cudnn_support.py FOLDER       FOLDER has libcudnn.so.9, as PyPI's nvidia-cudnn-cu13
+    python cudnn_support.py FOLDER       FOLDER has libcudnn.so.9, as PyPI's nvidia-cudnn-cu13; beside it are
+                                         PyPI's nvidia-cublas, nvidia-cuda-nvrtc and nvidia-cuda-runtime
 
 cuDNN plans for a device that it is told the properties of. An engine counts where dtc would take it
-(lib/Runtime/CUDA/ConvOperation.cpp): exact in fp32, deterministic, within the workspace that the compiler plans.
+(lib/Runtime/CUDA/CudnnPlan.cpp): exact in fp32, deterministic, within the workspace that the compiler plans.
+It takes a driver for granted, so cudnn_driver.c stands in for one that loads kernels and launches none.
 """
 
 import ctypes
 import json
 import math
+import os
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 
 from conftest import MODELS, check_call
 
 VISION = ["resnet_tiny", "resnet18", "vit", "mobilenet", "convnext"]
+LANGUAGE = ["gpt2", "llama", "qwen2", "gpt_neox", "bert", "bart", "mixtral", "moe"]
 H200 = {
     "deviceId": 0, "deviceVer": 900, "driverVer": 13000, "maxGridSize": [2147483647, 65535, 65535],
     "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536, "multiProcessorCount": 132, "warpSize": 32,
@@ -23,13 +29,24 @@ H200 = {
     "maxRegistersPerSM": 65536, "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0,
     "isTccDriver": 0, "supportCoopLaunch": 1, "smClockRateKHz": 1980000, "memClockRateKHz": 3201000,
     "l2CacheSize": 62914560, "totalGlobalMem": 150121545728, "deviceName": "NVIDIA H200", "cudaDeviceId": 0,
+    "memoryBusWidth": 6144, "smCountOrigin": 0, "oversizedSharedMemoryPerBlock": 0,
 }
+A100 = {**H200, "deviceVer": 800, "multiProcessorCount": 108, "maxSharedMemoryPerBlockOptin": 166912, "deviceName": "NVIDIA A100"}
+B200 = {**H200, "deviceVer": 1000, "multiProcessorCount": 148, "deviceName": "NVIDIA B200"}
+# Of models beside the tests': batch, query heads, key heads, queries, keys, size of a query's and of a value's head, causal.
+ATTENTION = [(8, 12, 12, 1024, 1024, 64, 64, True), (2, 32, 8, 2048, 2048, 128, 128, True), (2, 8, 2, 128, 256, 64, 64, True),
+             (4, 16, 16, 197, 197, 64, 64, False), (1, 3, 1, 37, 37, 96, 96, True), (2, 4, 4, 100, 52, 24, 40, False)]
 # Attributes' types, and numbers, of cudnn_graph_v9.h; include/dtc-cuda/Cudnn.h has those that dtc-run uses.
-DATA_TYPE, INT64, FLOAT, MODE, HEURISTIC, NOTE, DESCRIPTOR, CHAR = 1, 3, 4, 7, 8, 11, 15, 24
+DATA_TYPE, BOOLEAN, INT64, FLOAT, MODE, HEURISTIC, NOTE, POINTWISE, DESCRIPTOR, CHAR = 1, 2, 3, 4, 7, 8, 11, 14, 15, 24
 CONVOLUTION, ENGINE, CONFIGURATION, HEURISTICS, PLAN, GRAPH, TENSOR, DEVICE = 1, 2, 3, 4, 5, 15, 17, 38
+MASK, NOT_LESS, FP32, INT32, BF16 = 44, 303, 0, 4, 9
+# Descriptor, tensors in the order of Attention in Program.fbs, scale, subgraph and its ends.
+FORWARD = (41, [2800, 2801, 2802, 2803, 2804], 2805, [2811, 2812, 2813])
+BACKWARD = (43, [2851, 2852, 2853, 2854, 2855, 2862, 2859, 2860, 2861], 2856, [2867, 2868, 2869])
 # Kind: descriptor, first attribute, and which of the three tensors follow in attributes' order.
 OPERATIONS = {"conv": (10, 700, "wxy"), "conv_input_grad": (12, 706, "wxy"), "conv_weight_grad": (11, 712, "wxy")}
-NOT_TAKEN = {0, 1, 2, 3, 4}  # tensor cores, which round fp32; converted inputs; coarse sums; FFT; nondeterministic
+NOT_TAKEN = {1, 2, 3, 4}  # converted inputs; coarse sums; FFT; nondeterministic
+TENSOR_CORE = 0  # rounds fp32
 MOST_ENGINES = 128
 WORKSPACE = 32 << 20
 
@@ -37,7 +54,7 @@ WORKSPACE = 32 << 20
 class Cudnn:
     """The library, and the device that it plans for."""
 
-    def __init__(self, folder: pathlib.Path):
+    def __init__(self, folder: pathlib.Path, device: dict = H200):
         for name in sorted(folder.glob("../../cu13/lib/lib*.so.*")):  # where PyPI's wheels put what it needs
             try:
                 ctypes.CDLL(str(name), mode=ctypes.RTLD_GLOBAL)
@@ -45,7 +62,7 @@ class Cudnn:
                 pass  # some need a driver, and aren't needed
         self.cudnn = ctypes.CDLL(str(folder / "libcudnn.so.9"), mode=ctypes.RTLD_GLOBAL)
         self.cudnn.cudnnGetErrorString.restype = ctypes.c_char_p
-        text = json.dumps(H200).encode()
+        text = json.dumps(device).encode()
         self.device = self.make(DEVICE)
         self.call("SetAttribute", self.device, 2702, CHAR, ctypes.c_int64(len(text)), ctypes.create_string_buffer(text))
         self.call("Finalize", self.device)
@@ -62,7 +79,7 @@ class Cudnn:
 
     def finished(self, kind: int, *attributes: tuple) -> ctypes.c_void_p:
         made = self.make(kind)
-        types = {INT64: ctypes.c_int64, FLOAT: ctypes.c_float, DESCRIPTOR: ctypes.c_void_p}
+        types = {INT64: ctypes.c_int64, FLOAT: ctypes.c_float, DESCRIPTOR: ctypes.c_void_p, BOOLEAN: ctypes.c_bool}
         for name, code, values in attributes:
             values = [value.value if code == DESCRIPTOR else value for value in values]
             array = (types.get(code, ctypes.c_int) * len(values))(*values)
@@ -80,8 +97,8 @@ class Cudnn:
         return self.finished(TENSOR, (901, DATA_TYPE, [0]), (902, INT64, dims), (903, INT64, strides), (900, INT64, [16]),
                              (906, INT64, [number]))
 
-    def engines(self, conv: dict) -> int:
-        """How many engines dtc would take."""
+    def has_convolution(self, conv: dict) -> bool:
+        """Whether there is an engine that dtc would take."""
         dims = len(conv["strides"])
         window = self.finished(CONVOLUTION, (100, DATA_TYPE, [0]), (101, MODE, [1]), (102, INT64, conv["dilations"]),
                                (103, INT64, conv["strides"]), (104, INT64, conv["high"]), (105, INT64, conv["low"]),
@@ -90,18 +107,27 @@ class Cudnn:
         tensors = [(first + 3 + i, DESCRIPTOR, [self.tensor(i, conv[name])]) for i, name in enumerate(order)]
         operation = self.finished(kind, (first, FLOAT, [1.0]), (first + 1, FLOAT, [0.0]),
                                   (first + 2, DESCRIPTOR, [window]), *tensors)
-        graph = self.finished(GRAPH, (801, DESCRIPTOR, [operation]))
-        heuristic = self.finished(HEURISTICS, (200, HEURISTIC, [3]), (201, DESCRIPTOR, [graph]),
-                                  (204, DESCRIPTOR, [self.device]))
-        configurations = [self.make(CONFIGURATION) for _ in range(MOST_ENGINES)]
-        found = self.get(heuristic, 202, DESCRIPTOR, (ctypes.c_void_p * MOST_ENGINES)(*[c.value for c in configurations]))
         workspace = WORKSPACE + 4 * sum(math.prod(conv[name]) for name in "xwy")
-        return sum(self.is_taken(each, workspace) for each in configurations[:found])
+        return self.has_engine(operation, workspace, NOT_TAKEN | {TENSOR_CORE})
 
-    def is_taken(self, configuration, workspace: int) -> bool:
+    def has_engine(self, operation, workspace: int, not_taken: set[int]) -> bool:
+        graph = self.finished(GRAPH, (801, DESCRIPTOR, [operation]))
+        for mode in (3, 2):
+            try:
+                heuristic = self.finished(HEURISTICS, (200, HEURISTIC, [mode]), (201, DESCRIPTOR, [graph]),
+                                          (204, DESCRIPTOR, [self.device]))
+            except RuntimeError:
+                continue  # no engine in this mode
+            made = [self.make(CONFIGURATION) for _ in range(MOST_ENGINES)]
+            count = self.get(heuristic, 202, DESCRIPTOR, (ctypes.c_void_p * MOST_ENGINES)(*[c.value for c in made]))
+            if any(self.is_taken(each, workspace, not_taken) for each in made[:count]):
+                return True
+        return False
+
+    def is_taken(self, configuration, workspace: int, not_taken: set[int]) -> bool:
         engine, notes, bytes_needed = self.make(ENGINE), (ctypes.c_int * 10)(), (ctypes.c_int64 * 1)()
         self.get(configuration, 300, DESCRIPTOR, (ctypes.c_void_p * 1)(engine.value))
-        if NOT_TAKEN & set(notes[:self.get(engine, 1303, NOTE, notes)]):
+        if not_taken & set(notes[:self.get(engine, 1303, NOTE, notes)]):
             return False
         try:
             plan = self.finished(PLAN, (401, DESCRIPTOR, [configuration]), (407, DESCRIPTOR, [self.device]))
@@ -109,6 +135,46 @@ class Cudnn:
             return False
         self.get(plan, 402, INT64, bytes_needed)
         return bytes_needed[0] <= workspace
+
+    def view(self, number: int, shape: tuple, kind: int = BF16, **flags: bool) -> ctypes.c_void_p:
+        """A tensor [b,s,h,e] of memory, with its heads before the sequence; or [b,h,s] with a column."""
+        strides = [math.prod(shape[dim + 1:]) for dim in range(len(shape))]
+        order = [0, 2, 1, 3] if len(shape) == 4 and not flags else range(len(shape))
+        dims, strides = [shape[i] for i in order], [strides[i] for i in order]
+        if len(shape) == 3:
+            dims, strides = [*dims, 1], [*strides, 1]
+        return self.finished(TENSOR, (901, DATA_TYPE, [kind]), (902, INT64, dims), (903, INT64, strides), (900, INT64, [16]),
+                             (906, INT64, [number]), (907, BOOLEAN, [flags.get("virtual", False)]),
+                             (908, BOOLEAN, [flags.get("host", False)]))
+
+    def mask(self, shape: tuple) -> ctypes.c_void_p:
+        ends = [(name, DESCRIPTOR, [self.view(number, shape, FP32, virtual=True)]) for name, number in ((3000, 16), (3006, 17))]
+        numbers = [(3005, 19, FP32)] + ([(3001, 20, INT32), (3002, 21, INT32)] if shape[2] != shape[3] else [])
+        hosts = [(name, DESCRIPTOR, [self.view(number, (1, 1, 1, 1), kind, host=True)]) for name, number, kind in numbers]
+        mask = self.finished(MASK, *ends, *hosts, (3007, POINTWISE, [NOT_LESS]))
+        return self.finished(GRAPH, (801, DESCRIPTOR, [mask]))
+
+    def has_attention(self, backward: bool, b, h, g, s, t, e, f, causal) -> bool:
+        """The same, described as in lib/Runtime/CUDA/AttentionOperation.cpp."""
+        query, key, value, output = (b, s, h, e), (b, t, g, e), (b, t, g, f), (b, s, h, f)
+        shapes = [query, key, value, output, (b, h, s), *([output, query, key, value] if backward else [])]
+        kind, names, scale, subgraph = BACKWARD if backward else FORWARD
+        tensors = [(name, DESCRIPTOR, [self.view(number, shape, FP32 if number == 4 else BF16)])
+                   for number, (name, shape) in enumerate(zip(names, shapes, strict=True))]
+        ends = [(subgraph[0], DESCRIPTOR, [self.mask((b, h, s, t))]), (subgraph[1], INT64, [16]), (subgraph[2], INT64, [17])]
+        operation = self.finished(kind, *tensors, (scale, DESCRIPTOR, [self.view(18, (1, 1, 1, 1), FP32, host=True)]),
+                                  *(ends if causal else []))
+        return self.has_engine(operation, attention_workspace(backward, b, h, g, s, t, e, f), NOT_TAKEN)
+
+
+def attention_workspace(backward: bool, b, h, g, s, t, e, f) -> int:
+    """As the compiler plans it (lib/Target/CUDA/LibraryCalls.cpp)."""
+    def tiles(count: int) -> int:
+        return -(-count // 128) * 128
+
+    if not backward:
+        return 1024
+    return 1024 + 4 * b * h * tiles(s) * (e + 1) + (2 * b * h * tiles(t) * (e + f) if h != g else 0)
 
 
 def convolutions(model: str) -> list[dict]:
@@ -127,15 +193,55 @@ def convolutions(model: str) -> list[dict]:
     return found
 
 
+def attentions(model: str) -> list[tuple]:
+    """The different ones that dtc makes of a model in bf16, forward: their gradients have the same shapes."""
+    text = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8,
+                      "--precision", "bf16", "--target", "cuda", "--emit", "schedule").out
+    found = set()
+    for causal, types in re.findall(r"dtc\.attention %.*? scale \S+( causal)? .*?: (tensor<.*?) ->", text):
+        (b, s, h, e), (_, t, g, _), (*_, f) = [[int(dim) for dim in shape.split("x")]
+                                               for shape in re.findall(r"tensor<([0-9x]+)xbf16", types)]
+        found.add((b, h, g, s, t, e, f, bool(causal)))
+    return sorted(found)
+
+
+def ask_for_attention(folder: pathlib.Path) -> int:
+    wanted = sorted({*ATTENTION, *(each for model in LANGUAGE for each in attentions(model))})
+    lacking = 0
+    for device in (A100, H200, B200):
+        cudnn = Cudnn(folder, device)
+        for shape in wanted:
+            found = [cudnn.has_attention(backward, *shape) for backward in (False, True)]
+            lacking += found.count(False)
+            print(f"{device['deviceName']}: attention {shape}: {'an engine' if all(found) else f'engines: {found}'}", flush=True)
+    return lacking
+
+
+def with_driver() -> None:
+    """Begins again with a library in the driver's place, unless there is one."""
+    if "DTC_CUDNN_DRIVER" in os.environ:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        library = pathlib.Path(folder) / "libcuda.so.1"
+        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", library,
+                        pathlib.Path(__file__).with_name("cudnn_driver.c")], check=True)
+        sys.exit(subprocess.run([sys.executable, *sys.argv], check=False,
+                                env=os.environ | {"LD_PRELOAD": str(library), "DTC_CUDNN_DRIVER": str(library)}).returncode)
+
+
 def main() -> int:
-    cudnn, lacking = Cudnn(pathlib.Path(sys.argv[1])), 0
+    with_driver()
+    os.environ.pop("LD_PRELOAD")  # the compiler needs none
+    folder = pathlib.Path(sys.argv[1])
+    cudnn, lacking = Cudnn(folder), 0
     print(f"cuDNN {cudnn.cudnn.cudnnGetVersion()}, {H200['deviceName']}")
     for model in VISION:
         for conv in convolutions(model):
-            count = cudnn.engines(conv)
-            lacking += count == 0
-            print(f"{model}: {conv['kind']} {conv['x']} with {conv['w']}: {count} engines", flush=True)
-    print(f"{lacking} convolutions without an engine")
+            found = cudnn.has_convolution(conv)
+            lacking += not found
+            print(f"{model}: {conv['kind']} {conv['x']} with {conv['w']}: {'an' if found else 'no'} engine", flush=True)
+    lacking += ask_for_attention(folder)
+    print(f"{lacking} operations without an engine")
     return 1 if lacking else 0
 
 

@@ -6,14 +6,17 @@ test_training.py.
 
 import os
 import pathlib
+import re
 import sysconfig
 import zipfile
 
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import llama_graph
 from conftest import BIN, MODELS, ROOT, call, check_call, compare_steps, encode_model, reference
 from test_eval import expect_next_losses
+from test_memory import arena_bytes
 
 PTXAS = pathlib.Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin" / "ptxas"
 EMULATOR = BIN.parent / "lib" / "gpu-emulator"
@@ -121,6 +124,37 @@ def test_flags_that_do_not_fit(tmp_path, flags, words):
     done = compile_mlp(tmp_path / "mlp.dtc", *flags)
     assert done.code == 2 and not (tmp_path / "mlp.dtc").exists()
     assert all(word in done.error_line() for word in words), done.err
+
+
+@pytest.mark.parametrize("model,precision,devices,plan,calls", [
+    ("gpt2", "bf16", 1, "dp=1", 4),  # two layers, forward and backward
+    ("gpt2", "fp32", 1, "dp=1", 0),
+    ("llama", "bf16", 1, "recompute=full", 6),  # forward twice
+    ("gpt2", "bf16", 2, "cp=2,cp_by=heads", 4),
+    ("gpt2", "bf16", 2, "cp=2", 0),  # a rank's queries begin where it alone knows
+    ("gpt2_mask", "bf16", 1, "dp=1", 0),  # a bias
+])
+def test_attention_as_one_call(model, precision, devices, plan, calls):
+    program = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
+                         "--precision", precision, "--devices", devices, "--plan", plan, "--emit", "schedule").out
+    assert len(re.findall(r"= dtc\.attention(?:_grad)? ", program)) == calls
+
+
+@pytest.mark.parametrize("devices,plan", [
+    (2, "pp=2,dp=1,schedule=1f1b,micro_batch=2"), (2, "cp=2,cp_by=heads"), (1, "recompute=full")])
+def test_attention_under_plans_is_that_of_pytorch(trainer, devices, plan):
+    """Where heads share keys; other plans are in test_cuda_models.py."""
+    expected = reference("llama", "bf16")
+    run = trainer.train("llama", "llama", *CUDA, *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=2e-3, norm=5e-2)
+
+
+def test_a_long_sequence_keeps_no_scores(tmp_path):
+    """Those of one layer take 512 MiB."""
+    path = tmp_path / "model.onnx"
+    llama_graph.write(path, llama_graph.Llama(2, 256, 4, 2, 512, 512, 2048))
+    flags = [path, *CUDA, "--devices", 1, "--plan", "recompute=none", "--loss", "cross_entropy", "--global-batch", 8, "--precision"]
+    assert arena_bytes(*flags, "bf16") < 512 << 20 < arena_bytes(*flags, "fp32")
 
 
 def test_gradients_that_cudnn_has_not_are_refused(tmp_path):

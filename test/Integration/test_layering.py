@@ -41,7 +41,7 @@ ALLOWED = {
     "Import/PyTorch": GRAPH | {"Import", "Import/Build", "Raise", "Weights"},
     "Training": GRAPH,
     "PlanBridge": DIST | {"Plan/Plan", "Plan/Predict", "Plan/Shard", "Plan/Search", "Report"},
-    "Stages": DIST,
+    "Stages": EXEC | {"Target"},
     "Twin": DIST,
     "Partition": DIST,
     "Replay": set(),

@@ -26,13 +26,15 @@ def SplitPasses : Pass<"dtc-split-passes", "::mlir::ModuleOp"> {
   let description = [{
     Takes each function that makes a forward and a backward pass apart, in the module and in those
     of pipeline ranks inside. What a later pass reads of an earlier one is returned, and
-    taken, with the role kept. Ops that take no operands, and views, are cloned instead.
+    taken, with the role kept. Ops that take no operands, and views, are cloned instead. Attention
+    is decomposed first, unless the target computes it whole.
 
         func.func @stage(%x, %w, inbox %dh) -> outbox %a, gradient %dw
       becomes
         func.func @forward(%x, %w) -> outbox %a, kept %a
         func.func @backward(%x, %w, kept %a, inbox %dh) -> gradient %dw
   }];
+  let dependentDialects = ["::dtc::exec::ExecDialect"];
   let options = [Option<"splitBackward", "split-backward", "bool", "false",
                         "the backward pass is two calls: gradients of inputs, then of weights">];
 }

@@ -17,7 +17,14 @@ std::optional<rt::fbs::DType> dtypeOf(mlir::Type elementType);
 /// dtc.conv, dtc.conv_input_grad or dtc.conv_weight_grad.
 bool isConv(mlir::Operation *op);
 
+/// dtc.attention or dtc.attention_grad, where a library computes them as they are.
+bool isAttention(mlir::Operation *op);
+/// What a library computes as it is in the graph.
+bool isLibraryCall(mlir::Operation *op);
+
 rt::fbs::MatmulT matmulRecord(exec::MatmulOp op);
 rt::fbs::ConvT convRecord(mlir::Operation *conv);
+/// Without a bias.
+rt::fbs::AttentionT attentionRecord(mlir::Operation *attention);
 
 } // namespace dtc::target

@@ -119,6 +119,10 @@ private:
   MadeOperation make(CpuQueue &queue, const ConvSpec &spec, const std::string &) {
     return makeConv(queue, spec);
   }
+  MadeOperation make(CpuQueue &, const AttentionSpec &, const std::string &) {
+    return Status(ExitCode::InputRefused,
+                  "no library of a processor computes attention as one call");
+  }
   MadeOperation make(CpuQueue &queue, const CollectiveSpec &spec, const std::string &name) {
     return makeCollective(queue, spec, name);
   }

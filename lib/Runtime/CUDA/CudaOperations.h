@@ -38,7 +38,7 @@ private:
 };
 
 using Products = LibraryContext<CublasLt>;
-using Convolutions = LibraryContext<Cudnn>;
+using Networks = LibraryContext<Cudnn>;
 
 /// Libraries take a workspace at a multiple of 256 bytes; the arena's scratch may lie elsewhere.
 inline constexpr uint64_t kWorkspaceAlignment = 256;
@@ -52,7 +52,8 @@ inline Address alignWorkspace(Address scratch) {
 
 MadeOperation makeLaunch(CudaQueue &queue, const LaunchSpec &spec, const KernelModule &kernels);
 MadeOperation makeMatmul(CudaQueue &queue, const MatmulSpec &spec, Products &products);
-MadeOperation makeConv(CudaQueue &queue, const ConvSpec &spec, Convolutions &convolutions);
+MadeOperation makeConv(CudaQueue &queue, const ConvSpec &spec, Networks &networks);
+MadeOperation makeAttention(CudaQueue &queue, const AttentionSpec &spec, Networks &networks);
 MadeOperation makeCollective(CudaQueue &queue, const CollectiveSpec &spec, int rank,
                              const std::string &name);
 MadeOperation makeMessage(CudaQueue &queue, const MessageSpec &spec, int rank,

@@ -18,7 +18,7 @@ public:
              Profile *profile)
       : gpu(std::move(gpu)), kernels(std::move(kernels)), rank(communicator.rank()),
         ledgers(std::move(ledgers)), progress(communicator, *this->ledgers, libraries.nccl),
-        products(libraries.cublasLt), convolutions(libraries.cudnn), staging(*this->gpu, progress),
+        products(libraries.cublasLt), networks(libraries.cudnn), staging(*this->gpu, progress),
         profile(profile) {}
 
   ~CudaDevice() override { gpu->makeCurrent(); }
@@ -103,7 +103,10 @@ private:
     return makeMatmul(queue, spec, products);
   }
   MadeOperation make(CudaQueue &queue, const ConvSpec &spec, const std::string &) {
-    return makeConv(queue, spec, convolutions);
+    return makeConv(queue, spec, networks);
+  }
+  MadeOperation make(CudaQueue &queue, const AttentionSpec &spec, const std::string &) {
+    return makeAttention(queue, spec, networks);
   }
   MadeOperation make(CudaQueue &queue, const CollectiveSpec &spec, const std::string &name) {
     return makeCollective(queue, spec, rank, name);
@@ -127,7 +130,7 @@ private:
   std::shared_ptr<LedgerBook> ledgers;
   RankProgress progress;
   Products products;
-  Convolutions convolutions;
+  Networks networks;
   Staging staging;
   Profile *profile;                                          ///< null: nothing is noted
   std::map<CudaQueue *, std::unique_ptr<QueueTimer>> timers; ///< where it is noted

@@ -18,11 +18,13 @@ template <cudnnBackendAttributeType_t Code> struct CudnnTypeCode {
 };
 template <> struct CudnnType<cudnnHandle_t> : CudnnTypeCode<CUDNN_TYPE_HANDLE> {};
 template <> struct CudnnType<cudnnDataType_t> : CudnnTypeCode<CUDNN_TYPE_DATA_TYPE> {};
+template <> struct CudnnType<bool> : CudnnTypeCode<CUDNN_TYPE_BOOLEAN> {};
 template <> struct CudnnType<int64_t> : CudnnTypeCode<CUDNN_TYPE_INT64> {};
 template <> struct CudnnType<float> : CudnnTypeCode<CUDNN_TYPE_FLOAT> {};
 template <> struct CudnnType<double> : CudnnTypeCode<CUDNN_TYPE_DOUBLE> {};
 template <>
 struct CudnnType<cudnnConvolutionMode_t> : CudnnTypeCode<CUDNN_TYPE_CONVOLUTION_MODE> {};
+template <> struct CudnnType<cudnnPointwiseMode_t> : CudnnTypeCode<CUDNN_TYPE_POINTWISE_MODE> {};
 template <> struct CudnnType<cudnnBackendHeurMode_t> : CudnnTypeCode<CUDNN_TYPE_HEUR_MODE> {};
 
 class Descriptor {

@@ -1,4 +1,5 @@
 #include "dtc/Target/CUDA/CodeObject.h"
+#include "CubinCache.h"
 #include "Ptx.h"
 #include "Ptxas.h"
 #include "ThreadEmitter.h"
@@ -128,7 +129,8 @@ llvm::Expected<target::CodeObject> KernelCompilation::finish() {
   std::vector<std::future<llvm::Expected<std::vector<char>>>> assembling;
   for (const std::string &architecture : state->options.architectures)
     assembling.push_back(std::async(std::launch::async, [&ptxas, &ptx, &architecture] {
-      return assemble(ptxas, ptx, architecture);
+      return cachedCubin(ptxas, ptx, architecture,
+                         [&] { return assemble(ptxas, ptx, architecture); });
     }));
   llvm::Error failed = llvm::Error::success();
   for (auto [architecture, cubin] : llvm::zip(state->options.architectures, assembling)) {

@@ -28,7 +28,7 @@ public:
     context.loadDialect<LLVM::LLVMDialect, NVVM::NVVMDialect, scf::SCFDialect>();
   }
 
-  bool staysWhole(Operation *) const override { return false; }
+  bool staysWhole(Operation *op) const override { return takesAttention(op); }
   target::MatmulLimits matmulLimits() const override { return {kMostProductDims}; }
   target::KernelLimits kernelLimits() const override { return {kMostOps, /*anyExtent=*/false}; }
 

@@ -60,14 +60,54 @@ LogicalResult checkLibraryCalls(ModuleOp module) {
   return result;
 }
 
+static bool hasHeadsOfCudnn(Value value) {
+  constexpr int64_t kMultiple = 8, kMost = 128;
+  int64_t size = graph::shapeOf(value).back();
+  return size % kMultiple == 0 && size <= kMost;
+}
+
+template <typename Op> static bool takesAttentionOf(Op op) {
+  Type type = getElementTypeOrSelf(op.getQuery());
+  int64_t queries = graph::shapeOf(op.getQuery())[1], keys = graph::shapeOf(op.getKey())[1];
+  return isHalf(type) && !op.getBias() && hasHeadsOfCudnn(op.getQuery()) &&
+         hasHeadsOfCudnn(op.getValue()) && (!op.getCausal() || queries <= keys);
+}
+
+bool takesAttention(Operation *op) {
+  if (auto forward = dyn_cast<graph::AttentionOp>(op))
+    return takesAttentionOf(forward);
+  auto backward = dyn_cast<graph::AttentionGradOp>(op);
+  return backward && takesAttentionOf(backward);
+}
+
 static uint64_t bytesOf(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
 
+/// The gradients of queries are summed up in fp32, as are a number for each row. Where heads share
+/// keys, those of keys and values are made for each head. Queries and keys come in tiles.
+static uint64_t attentionWorkspace(Operation *op) {
+  constexpr uint64_t kTile = 128, kFixed = 1024;
+  auto backward = dyn_cast<graph::AttentionGradOp>(op);
+  if (!backward)
+    return kFixed;
+  ArrayRef<int64_t> query = graph::shapeOf(backward.getQuery()),
+                    key = graph::shapeOf(backward.getKey()),
+                    value = graph::shapeOf(backward.getValue());
+  uint64_t heads = query[0] * query[2], queries = llvm::alignTo(query[1], kTile),
+           keys = llvm::alignTo(key[1], kTile);
+  uint64_t bytes = kFixed + 4 * heads * queries * (query[3] + 1);
+  if (query[2] != key[2])
+    bytes += 2 * heads * keys * (query[3] + value[3]);
+  return bytes;
+}
+
 FailureOr<uint64_t> LibraryWorkspace::bytesOf(Operation *op) {
   if (isa<exec::MatmulOp>(op))
     return kWorkspace;
+  if (target::isAttention(op))
+    return attentionWorkspace(op);
   if (!target::isConv(op))
     return 0;
   return kWorkspace + cuda::bytesOf(op->getOperand(0).getType()) +

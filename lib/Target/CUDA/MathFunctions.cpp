@@ -76,6 +76,22 @@ struct Doubles {
   Value hyperbolicTangent(Value x);
   /// Of x, or of x + pi / 2 where `quarter` is 1.
   Value sine(Value x, int64_t quarter);
+
+  Value root(Value x) { return math::SqrtOp::create(builder, loc, x); }
+  Value absolute(Value x) { return math::AbsFOp::create(builder, loc, x); }
+  Value withSign(Value size, Value sign) {
+    return math::CopySignOp::create(builder, loc, size, sign);
+  }
+  Value logarithm(Value x) { return multiply(binaryLogarithm(x), number(std::numbers::ln2)); }
+  Value logarithmOfOnePlus(Value x);
+  Value inverseSine(Value x);
+  Value inverseCosine(Value x);
+  Value inverseTangent(Value x);
+  Value angle(Value y, Value x);
+  Value inverseHyperbolicSine(Value x);
+  Value inverseHyperbolicCosine(Value x);
+  Value inverseHyperbolicTangent(Value x);
+  Value cubeRoot(Value x);
 };
 
 /// 2^x = 2^n 2^f with n the integer nearest to x.
@@ -190,6 +206,93 @@ Value Doubles::sine(Value x, int64_t quarter) {
   return select(isOdd(half), negate(result), result);
 }
 
+/// log(u) x / (u - 1), where u is 1 + x after rounding.
+Value Doubles::logarithmOfOnePlus(Value x) {
+  // Contracting either sum would undo the rounding that this is about.
+  Value u = arith::AddFOp::create(builder, loc, x, number(1));
+  Value rest = arith::SubFOp::create(builder, loc, u, number(1));
+  Value result = divide(multiply(logarithm(u), x), rest);
+  result = select(compare(Predicate::OEQ, u, number(1)), x, result);
+  Value infinite = compare(Predicate::OEQ, x, number(std::numeric_limits<double>::infinity()));
+  return select(infinite, x, result);
+}
+
+/// Halving the angle twice, by tan(a / 2) = t / (1 + sqrt(1 + t^2)), leaves at most pi / 16 of what
+/// is at most pi / 4; the series does the rest.
+Value Doubles::inverseTangent(Value x) {
+  Value size = absolute(x);
+  Value isLarge = compare(Predicate::OGT, size, number(1));
+  Value t = select(isLarge, divide(number(1), size), size);
+  for (int i = 0; i < 2; ++i)
+    t = divide(t, add(number(1), root(add(number(1), multiply(t, t)))));
+  std::vector<double> coefficients; // 1/25, -1/23, ..., -1/3, 1
+  for (int i = 25; i >= 1; i -= 2)
+    coefficients.push_back((i % 4 == 1 ? 1.0 : -1.0) / i);
+  Value result = multiply(multiply(t, number(4)), polynomial(multiply(t, t), coefficients));
+  result = select(isLarge, add(number(std::numbers::pi / 2), negate(result)), result);
+  return withSign(result, x);
+}
+
+/// sqrt((1 - x)(1 + x)) loses no digits near 1.
+Value Doubles::inverseSine(Value x) {
+  Value other = root(multiply(add(number(1), negate(x)), add(number(1), x)));
+  return inverseTangent(divide(x, other));
+}
+
+Value Doubles::inverseCosine(Value x) {
+  Value half = root(divide(add(number(1), negate(x)), add(number(1), x)));
+  return multiply(number(2), inverseTangent(half));
+}
+
+/// atan2(y, x).
+Value Doubles::angle(Value y, Value x) {
+  Value size = absolute(x), other = absolute(y), ratio = divide(other, size);
+  ratio = select(compare(Predicate::OEQ, other, size), number(1), ratio); // also of infinities
+  ratio = select(compare(Predicate::OEQ, other, number(0)), number(0), ratio);
+  Value result = inverseTangent(ratio);
+  Value isLeft = compare(Predicate::OLT, withSign(number(1), x), number(0));
+  result = select(isLeft, add(number(std::numbers::pi), negate(result)), result);
+  result = select(compare(Predicate::UNO, x, y), add(x, y), result);
+  return withSign(result, y);
+}
+
+/// log(1 + x + x^2 / (1 + sqrt(1 + x^2))); log(2 x) where x^2 could be infinite.
+Value Doubles::inverseHyperbolicSine(Value x) {
+  constexpr double kLarge = 1e8;
+  Value size = absolute(x), bounded = clamped(size, 0, kLarge);
+  Value square = multiply(bounded, bounded);
+  Value tail = divide(square, add(number(1), root(add(number(1), square))));
+  Value small = logarithmOfOnePlus(add(bounded, tail));
+  Value large = add(logarithm(size), number(std::numbers::ln2));
+  return withSign(select(compare(Predicate::OGT, size, number(kLarge)), large, small), x);
+}
+
+/// log(1 + t + sqrt(t (t + 2))) with t = x - 1.
+Value Doubles::inverseHyperbolicCosine(Value x) {
+  constexpr double kLarge = 1e8;
+  Value t = clamped(add(x, number(-1)), 0, kLarge);
+  Value small = logarithmOfOnePlus(add(t, root(multiply(t, add(t, number(2))))));
+  Value large = add(logarithm(x), number(std::numbers::ln2));
+  Value result = select(compare(Predicate::OGT, x, number(kLarge)), large, small);
+  Value none = compare(Predicate::ULT, x, number(1)); // or NaN
+  return select(none, number(std::numeric_limits<double>::quiet_NaN()), result);
+}
+
+Value Doubles::inverseHyperbolicTangent(Value x) {
+  Value size = absolute(x);
+  Value ratio = divide(add(size, size), add(number(1), negate(size)));
+  Value result = multiply(logarithmOfOnePlus(ratio), number(0.5));
+  Value none = compare(Predicate::UGT, size, number(1)); // or NaN
+  result = select(none, number(std::numeric_limits<double>::quiet_NaN()), result);
+  return withSign(result, x);
+}
+
+Value Doubles::cubeRoot(Value x) {
+  Value size = powerOfTwo(multiply(binaryLogarithm(absolute(x)), number(1.0 / 3)));
+  size = select(compare(Predicate::OEQ, x, number(0)), number(0), size);
+  return withSign(size, x);
+}
+
 } // namespace
 
 /// Those that a GPU has instructions for, or few of them.
@@ -205,9 +308,10 @@ bool isComputable(Operation *op) {
   bool isF32 = kernels::computeType(getElementTypeOrSelf(op->getResult(0))).isF32();
   if (isa<math::ErfOp, math::Log1pOp>(op))
     return isF32;
-  return isa<math::CosOp, math::CoshOp, math::ExpOp, math::Exp2Op, math::ExpM1Op, math::FPowIOp,
-             math::LogOp, math::Log2Op, math::Log10Op, math::PowFOp, math::SinOp, math::SinhOp,
-             math::TanOp, math::TanhOp>(op);
+  return isa<math::AcosOp, math::AcoshOp, math::AsinOp, math::AsinhOp, math::AtanOp, math::Atan2Op,
+             math::AtanhOp, math::CbrtOp, math::CosOp, math::CoshOp, math::ExpOp, math::Exp2Op,
+             math::ExpM1Op, math::FPowIOp, math::LogOp, math::Log2Op, math::Log10Op, math::PowFOp,
+             math::SinOp, math::SinhOp, math::TanOp, math::TanhOp>(op);
 }
 
 /// Functions that are computed in f64; null for others.
@@ -219,9 +323,7 @@ static Value inDoubles(Doubles &d, Operation *op, Value x, Value y) {
           [&](math::ExpOp) { return d.powerOfTwo(d.multiply(x, d.number(1 / std::numbers::ln2))); })
       .Case([&](math::Exp2Op) { return d.powerOfTwo(x); })
       .Case([&](math::ExpM1Op) { return d.exponentialMinusOne(x); })
-      .Case([&](math::LogOp) {
-        return d.multiply(d.binaryLogarithm(x), d.number(std::numbers::ln2));
-      })
+      .Case([&](math::LogOp) { return d.logarithm(x); })
       .Case([&](math::Log2Op) { return d.binaryLogarithm(x); })
       .Case([&](math::Log10Op) {
         return d.multiply(d.binaryLogarithm(x), d.number(std::numbers::ln2 / std::numbers::ln10));
@@ -232,6 +334,14 @@ static Value inDoubles(Doubles &d, Operation *op, Value x, Value y) {
       .Case([&](math::TanhOp) { return d.hyperbolicTangent(x); })
       .Case([&](math::SinhOp) { return d.hyperbolicSine(x); })
       .Case([&](math::CoshOp) { return d.hyperbolicCosine(x); })
+      .Case([&](math::AsinOp) { return d.inverseSine(x); })
+      .Case([&](math::AcosOp) { return d.inverseCosine(x); })
+      .Case([&](math::AtanOp) { return d.inverseTangent(x); })
+      .Case([&](math::Atan2Op) { return d.angle(x, y); })
+      .Case([&](math::AsinhOp) { return d.inverseHyperbolicSine(x); })
+      .Case([&](math::AcoshOp) { return d.inverseHyperbolicCosine(x); })
+      .Case([&](math::AtanhOp) { return d.inverseHyperbolicTangent(x); })
+      .Case([&](math::CbrtOp) { return d.cubeRoot(x); })
       .Default([](Operation *) { return Value(); });
 }
 

@@ -62,7 +62,7 @@ struct Answer {
     for (int64_t i = 0; i < *count; ++i) {
       BackendDescriptor &filled = backendDescriptors().find(static_cast<void **>(elements)[i]);
       require(filled.type() == kind, "a descriptor to be filled has another type");
-      filled.setEngine(of.convolution, numbers[i]);
+      filled.setEngine(of.operation, numbers[i]);
     }
   }
 };
@@ -80,41 +80,51 @@ void get(const BackendDescriptor &from, cudnnBackendAttributeName_t name, const 
     return answer.give(CUDNN_TYPE_NUMERICAL_NOTE, from.engine().notes);
   case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
     return answer.give(CUDNN_TYPE_INT64, std::vector{static_cast<int64_t>(
-                                             from.engine().workspaceBytes(*from.convolution))});
+                                             from.engine().workspaceBytes(*from.operation))});
   default:
     throw Fault(CUDNN_STATUS_NOT_SUPPORTED,
                 "the emulator doesn't tell attribute " + std::to_string(name));
   }
 }
 
-/// The address that a pack has for a tensor.
-uint64_t addressOf(const BackendDescriptor &pack, const ConvTensor &tensor) {
+/// One number of the host, as it is now.
+double numberAt(uint64_t address, const CudnnTensor &tensor) {
+  if (tensor.isInteger)
+    return *reinterpret_cast<const int32_t *>(address);
+  return loadFloat(reinterpret_cast<const std::byte *>(address), tensor.kind);
+}
+
+CudnnCall callOf(const BackendDescriptor &plan, const BackendDescriptor &pack) {
   auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   auto pointers = pack.all<uint64_t>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
-  size_t at = std::ranges::find(ids, tensor.id) - ids.begin();
-  require(at < ids.size(), "no address for the tensor " + std::to_string(tensor.id));
-  require(pointers[at] % tensor.alignment == 0,
-          "a tensor at " + hex(pointers[at]) + " isn't aligned to the " +
-              std::to_string(tensor.alignment) + " bytes that its plan was made for");
-  return pointers[at];
+  CudnnCall call;
+  for (const CudnnTensor &tensor : plan.operation->tensors()) {
+    size_t at = std::ranges::find(ids, tensor.id) - ids.begin();
+    require(at < ids.size(), "no address for the tensor " + std::to_string(tensor.id));
+    require(pointers[at] % tensor.alignment == 0,
+            "a tensor at " + hex(pointers[at]) + " isn't aligned to the " +
+                std::to_string(tensor.alignment) + " bytes that its plan was made for");
+    if (tensor.isOfHost)
+      call.hostNumbers[tensor.id] = numberAt(pointers[at], tensor);
+    else
+      call.addresses[tensor.id] = pointers[at];
+  }
+  call.workspace = pack.one<uint64_t>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  call.workspaceBytes = plan.engine().workspaceBytes(*plan.operation);
+  call.roundsToTF32 = plan.engine().roundsToTF32;
+  return call;
 }
 
 void execute(Stream &stream, const BackendDescriptor &plan, const BackendDescriptor &pack) {
   plan.requireFinal();
   pack.requireFinal();
-  const Convolution &convolution = *plan.convolution;
-  const Engine &engine = plan.engine();
-  ConvCall call{convolution,
-                engine.roundsToTF32 && convolution.input.kind == FloatKind::F32,
-                addressOf(pack, convolution.input),
-                addressOf(pack, convolution.weight),
-                addressOf(pack, convolution.output),
-                pack.one<uint64_t>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE),
-                engine.workspaceBytes(convolution)};
+  CudnnCall call = callOf(plan, pack);
   require(call.workspaceBytes == 0 || call.workspace, "the plan needs a workspace");
-  stream.submit(
-      {"convolution " + convolution.input.text() + " with " + convolution.weight.text(),
-       [call, &memory = stream.device().memory()] { return runConvolution(call, memory); }});
+  plan.operation->checkNumbers(call);
+  stream.submit({plan.operation->text(),
+                 [call, operation = plan.operation, &memory = stream.device().memory()] {
+                   return operation->run(call, memory);
+                 }});
 }
 
 } // namespace
@@ -140,6 +150,11 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, CUstream stream) {
     streamOf(stream);
     libraries().find(handle).stream = stream;
   });
+}
+
+size_t cudnnGetVersion() {
+  constexpr size_t kVersion = 92801;
+  return kVersion;
 }
 
 const char *cudnnGetErrorString(cudnnStatus_t status) {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 
 namespace dtc::emulator {
 
@@ -41,33 +40,6 @@ float roundToTF32(float value) {
   auto bits = std::bit_cast<uint32_t>(value);
   bits += (1U << (kDropped - 1)) - 1 + (bits >> kDropped & 1);
   return std::bit_cast<float>(bits & ~((1U << kDropped) - 1));
-}
-
-/// Calls visit(number in the dense order, element in memory) for each element.
-template <typename Visit> void forEachElement(const ConvTensor &tensor, Visit &&visit) {
-  std::vector<int64_t> index(tensor.dims.size(), 0);
-  int64_t place = 0;
-  for (int64_t number = 0; number < tensor.elements(); ++number) {
-    visit(number, place);
-    for (size_t dim = index.size(); dim-- > 0;) {
-      place += tensor.strides[dim];
-      if (++index[dim] < tensor.dims[dim])
-        break;
-      place -= tensor.strides[dim] * tensor.dims[dim];
-      index[dim] = 0;
-    }
-  }
-}
-
-std::vector<double> loadDense(const ConvTensor &tensor, uint64_t address, bool roundsToTF32,
-                              const DeviceMemory &memory) {
-  std::vector<double> values(tensor.elements());
-  const std::byte *first = memory.hostAddress(address);
-  forEachElement(tensor, [&](int64_t number, int64_t place) {
-    double value = loadFloat(first + place * bytesOf(tensor.kind), tensor.kind);
-    values[number] = roundsToTF32 ? roundToTF32(static_cast<float>(value)) : value;
-  });
-  return values;
 }
 
 /// The loops over all products of an element of the weight with a row of the input or output.
@@ -130,28 +102,7 @@ private:
 
 } // namespace
 
-int64_t ConvTensor::elements() const {
-  int64_t count = 1;
-  for (int64_t dim : dims)
-    count *= dim;
-  return count;
-}
-
-uint64_t ConvTensor::extent() const {
-  int64_t last = 0;
-  for (size_t dim = 0; dim < dims.size(); ++dim)
-    last += (dims[dim] - 1) * strides[dim];
-  return (last + 1) * bytesOf(kind);
-}
-
-std::string ConvTensor::text() const {
-  std::string text;
-  for (int64_t dim : dims)
-    text += (text.empty() ? "" : "x") + std::to_string(dim);
-  return text;
-}
-
-const ConvTensor &Convolution::result() const {
+const CudnnTensor &Convolution::result() const {
   return kind == ConvKind::Forward ? output : kind == ConvKind::BackwardData ? input : weight;
 }
 
@@ -161,7 +112,7 @@ void Convolution::check() const {
   require(rank == 4 || rank == 5, "a convolution has two or three spatial dimensions");
   if (weight.kind != input.kind || output.kind != input.kind)
     throw Fault(CUDNN_STATUS_NOT_SUPPORTED, "cuDNN has no engine for several types of elements");
-  for (const ConvTensor *tensor : {&input, &weight, &output}) {
+  for (const CudnnTensor *tensor : {&input, &weight, &output}) {
     require(tensor->dims.size() == rank && tensor->strides.size() == rank,
             "a tensor's rank differs from that of its convolution: " + shapes);
     for (int64_t dim : tensor->dims)
@@ -183,42 +134,40 @@ void Convolution::check() const {
   }
 }
 
-Accesses runConvolution(const ConvCall &call, const DeviceMemory &memory) {
-  const Convolution &convolution = call.convolution;
-  std::array<const ConvTensor *, 3> tensors = {&convolution.input, &convolution.weight,
-                                               &convolution.output};
-  std::array<uint64_t, 3> addresses = {call.input, call.weight, call.output};
+uint64_t Convolution::workspaceBytes() const {
+  return input.extent() + weight.extent() + output.extent();
+}
+
+std::string Convolution::text() const {
+  return "convolution " + input.text() + " with " + weight.text();
+}
+
+Accesses Convolution::run(const CudnnCall &call, const DeviceMemory &memory) const {
+  std::array<const CudnnTensor *, 3> all = {&input, &weight, &output};
   std::array<std::vector<double>, 3> values;
   Accesses accesses;
-  size_t result = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    Range range{addresses[i], addresses[i] + tensors[i]->extent()};
-    memory.translate(range.begin, tensors[i]->extent());
-    if (tensors[i] == &convolution.result()) {
-      result = i;
-      values[i].assign(tensors[i]->elements(), 0);
-      accesses.writes.push_back(range);
+  size_t made = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    uint64_t address = call.addresses.at(all[i]->id);
+    memory.translate(address, all[i]->extent());
+    if (all[i] == &result()) {
+      made = i;
+      values[i].assign(all[i]->elements(), 0);
+      accesses.writes.push_back(all[i]->at(address));
       continue;
     }
-    values[i] = loadDense(*tensors[i], addresses[i], call.roundsToTF32, memory);
-    accesses.reads.push_back(range);
+    values[i] = loadDense(*all[i], address, memory);
+    if (call.roundsToTF32 && input.kind == FloatKind::F32)
+      for (double &number : values[i])
+        number = roundToTF32(static_cast<float>(number));
+    accesses.reads.push_back(all[i]->at(address));
   }
-  if (call.workspaceBytes > 0) {
-    // Whatever else lies in the workspace is lost, as with a true library.
-    memory.translate(call.workspace, call.workspaceBytes);
-    std::memset(memory.hostAddress(call.workspace), 0xff, call.workspaceBytes);
-    accesses.writes.push_back({call.workspace, call.workspace + call.workspaceBytes});
-  }
-  Loops(convolution, values[0].data(), values[1].data(), values[2].data()).run();
-  const ConvTensor &target = *tensors[result];
-  std::byte *first = memory.hostAddress(addresses[result]);
-  forEachElement(target, [&](int64_t number, int64_t place) {
-    storeFloat(first + place * bytesOf(target.kind), target.kind,
-               convolution.alpha * values[result][number]);
-  });
-  auto byAddress = [](const Range &a, const Range &b) { return a.begin < b.begin; };
-  std::ranges::sort(accesses.reads, byAddress);
-  std::ranges::sort(accesses.writes, byAddress);
+  overwriteWorkspace(call, memory, accesses);
+  Loops(*this, values[0].data(), values[1].data(), values[2].data()).run();
+  for (double &number : values[made])
+    number *= alpha;
+  storeDense(result(), values[made], call.addresses.at(result().id), memory);
+  sortByAddress(accesses);
   return accesses;
 }
 

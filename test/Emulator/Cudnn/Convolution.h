@@ -1,49 +1,26 @@
 // Computes convolutions on emulated memory.
 #pragma once
 
-#include "Emulator/Device/AccessHistory.h"
-#include "Emulator/Device/FloatElements.h"
-
-#include <cstdint>
-#include <string>
+#include "Emulator/Cudnn/Operation.h"
 
 namespace dtc::emulator {
 
-class DeviceMemory;
-
-struct ConvTensor {
-  FloatKind kind = FloatKind::F32;
-  std::vector<int64_t> dims, strides; // in elements
-  int64_t alignment = 1, id = 0;
-
-  int64_t elements() const;
-  /// Bytes from the first element to the end of the last one.
-  uint64_t extent() const;
-  std::string text() const;
-};
-
 enum class ConvKind { Forward, BackwardData, BackwardFilter };
 
-struct Convolution {
+struct Convolution : CudnnOperation {
   ConvKind kind = ConvKind::Forward;
-  ConvTensor input, weight, output;
+  CudnnTensor input, weight, output;
   std::vector<int64_t> strides, pre, post, dilations;
-  bool isDouble = false;
-  double alpha = 1, beta = 0;
+  double alpha = 1;
 
-  const ConvTensor &result() const;
+  const CudnnTensor &result() const;
   /// Throws a Fault where the shapes contradict each other or the emulator lacks something.
   void check() const;
-};
 
-/// A call on addresses.
-struct ConvCall {
-  Convolution convolution;
-  bool roundsToTF32 = false;
-  uint64_t input, weight, output, workspace, workspaceBytes;
+  std::vector<CudnnTensor> tensors() const override { return {input, weight, output}; }
+  uint64_t workspaceBytes() const override;
+  std::string text() const override;
+  Accesses run(const CudnnCall &call, const DeviceMemory &memory) const override;
 };
-
-/// Computes the result, overwrites the workspace, and says what was read and written.
-Accesses runConvolution(const ConvCall &call, const DeviceMemory &memory);
 
 } // namespace dtc::emulator

@@ -1,5 +1,7 @@
 #include "Emulator/Cudnn/Descriptors.h"
 
+#include "Emulator/Cudnn/Convolution.h"
+
 #include <algorithm>
 #include <set>
 
@@ -57,6 +59,31 @@ constexpr Rule kRules[] = {
      CUDNN_TYPE_INT64},
     {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_UNIQUE_ID,
      CUDNN_TYPE_INT64},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_ATTR_TENSOR_IS_BY_VALUE,
+     CUDNN_TYPE_BOOLEAN},
+    {CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR, CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC,
+     CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR, CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH,
+     CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR, CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_INPUT_UID,
+     CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_OUTPUT_UID, CUDNN_TYPE_INT64},
+    {CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR, CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC,
+     CUDNN_ATTR_OPERATION_SDPA_BWD_SCALEDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR, CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC,
+     CUDNN_ATTR_OPERATION_SDPA_BWD_DODDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR, CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH,
+     CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR, CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_INPUT_UID,
+     CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_OUTPUT_UID, CUDNN_TYPE_INT64},
+    {CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_XDESC,
+     CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_SEQ_LEN_QDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_BDESC, CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_YDESC,
+     CUDNN_TYPE_BACKEND_DESCRIPTOR},
+    {CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_COMPARISON_MODE,
+     CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_COMPARISON_MODE, CUDNN_TYPE_POINTWISE_MODE},
     {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
      CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64},
     {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
@@ -110,7 +137,10 @@ unsigned sizeOf(cudnnBackendAttributeType_t type) {
   case CUDNN_TYPE_CONVOLUTION_MODE:
   case CUDNN_TYPE_HEUR_MODE:
   case CUDNN_TYPE_NUMERICAL_NOTE:
+  case CUDNN_TYPE_POINTWISE_MODE:
     return 4;
+  case CUDNN_TYPE_BOOLEAN:
+    return 1;
   }
   throw Fault(CUDNN_STATUS_BAD_PARAM, "unknown type of attributes");
 }
@@ -125,6 +155,8 @@ FloatKind kindOf(cudnnDataType_t type) {
     return FloatKind::F16;
   case CUDNN_DATA_BFLOAT16:
     return FloatKind::BF16;
+  case CUDNN_DATA_INT32:
+    break;
   }
   throw Fault(CUDNN_STATUS_NOT_SUPPORTED, "the emulator lacks a type of elements");
 }
@@ -184,15 +216,26 @@ double BackendDescriptor::scale(cudnnBackendAttributeName_t name) const {
   return bytesOf(name).size() == sizeof(float) ? one<float>(name) : one<double>(name);
 }
 
-ConvTensor BackendDescriptor::tensor() const {
+CudnnTensor BackendDescriptor::tensor() const {
   require(ownType == CUDNN_BACKEND_TENSOR_DESCRIPTOR, "an operand isn't a tensor");
-  return {kindOf(one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE)),
-          all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS), all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES),
-          one<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT),
-          one<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID)};
+  auto flag = [&](cudnnBackendAttributeName_t name) {
+    return has(name) && one<uint8_t>(name) != 0;
+  };
+  auto type = one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
+  CudnnTensor made;
+  made.dims = all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
+  made.strides = all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
+  made.alignment = one<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+  made.id = one<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+  made.isVirtual = flag(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+  made.isOfHost = flag(CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+  made.isInteger = made.isOfHost && type == CUDNN_DATA_INT32;
+  if (!made.isInteger)
+    made.kind = kindOf(type);
+  return made;
 }
 
-void BackendDescriptor::finalizeOperation() {
+void BackendDescriptor::finalizeConvolution() {
   const OperationNames &names = *operationNames(ownType);
   const BackendDescriptor &window = nested(names.window);
   require(window.ownType == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "a window isn't a convolution's");
@@ -214,7 +257,17 @@ void BackendDescriptor::finalizeOperation() {
               static_cast<int64_t>(made->strides.size()),
           "the window has another number of dimensions than it says");
   made->check();
-  convolution = std::move(made);
+  operation = std::move(made);
+}
+
+void BackendDescriptor::finalizeGraph() {
+  require(all<void *>(CUDNN_ATTR_OPERATIONGRAPH_OPS).size() == 1,
+          "the emulator takes one operation a graph");
+  const BackendDescriptor &only = nested(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  operation = only.operation;
+  mask = only.mask;
+  if (!mask)
+    (void)one<void *>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
 }
 
 void BackendDescriptor::finalize() {
@@ -224,19 +277,24 @@ void BackendDescriptor::finalize() {
     (void)tensor();
     break;
   case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-    (void)one<void *>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
-    require(all<void *>(CUDNN_ATTR_OPERATIONGRAPH_OPS).size() == 1,
-            "the emulator takes one operation a graph");
-    convolution = nested(CUDNN_ATTR_OPERATIONGRAPH_OPS).convolution;
+    finalizeGraph();
+    break;
+  case CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR:
+  case CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR:
+    finalizeAttention();
+    break;
+  case CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR:
+    finalizeMask();
     break;
   case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
     (void)one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE);
-    convolution = nested(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).convolution;
+    operation = nested(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).operation;
+    require(operation != nullptr, "there is no engine for a mask alone");
     break;
   case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
     (void)one<void *>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
     const BackendDescriptor &configuration = nested(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-    convolution = configuration.convolution;
+    operation = configuration.operation;
     engineNumber = configuration.engineNumber;
     break;
   }
@@ -249,13 +307,13 @@ void BackendDescriptor::finalize() {
   }
   default:
     if (operationNames(ownType))
-      finalizeOperation();
+      finalizeConvolution();
   }
   isFinal = true;
 }
 
-void BackendDescriptor::setEngine(std::shared_ptr<const Convolution> of, int number) {
-  convolution = std::move(of);
+void BackendDescriptor::setEngine(std::shared_ptr<const CudnnOperation> of, int number) {
+  operation = std::move(of);
   engineNumber = number;
   isFinal = true;
 }

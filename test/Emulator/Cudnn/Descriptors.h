@@ -9,6 +9,8 @@
 
 namespace dtc::emulator {
 
+struct BandMask;
+
 class BackendDescriptor {
 public:
   explicit BackendDescriptor(cuda::cudnnBackendDescriptorType_t type);
@@ -32,18 +34,24 @@ public:
   }
 
   /// Of an operation and all that is made of it.
-  std::shared_ptr<const Convolution> convolution;
+  std::shared_ptr<const CudnnOperation> operation;
+  /// Of a mask of scores, and of a graph of one.
+  std::shared_ptr<const BandMask> mask;
   /// Of an engine, its configuration and its plan.
-  void setEngine(std::shared_ptr<const Convolution> of, int number);
+  void setEngine(std::shared_ptr<const CudnnOperation> of, int number);
   const Engine &engine() const { return engineAt(engineNumber); }
   int number() const { return engineNumber; }
 
 private:
+  bool has(cuda::cudnnBackendAttributeName_t name) const { return attributes.contains(name); }
   const std::vector<std::byte> &bytesOf(cuda::cudnnBackendAttributeName_t name) const;
   const BackendDescriptor &nested(cuda::cudnnBackendAttributeName_t name) const;
   double scale(cuda::cudnnBackendAttributeName_t name) const;
-  ConvTensor tensor() const;
-  void finalizeOperation();
+  CudnnTensor tensor() const;
+  void finalizeConvolution();
+  void finalizeMask();
+  void finalizeAttention();
+  void finalizeGraph();
 
   cuda::cudnnBackendDescriptorType_t ownType;
   bool isFinal = false;

@@ -15,11 +15,9 @@ static const std::vector<Engine> &engines() {
   return all;
 }
 
-uint64_t Engine::workspaceBytes(const Convolution &convolution) const {
+uint64_t Engine::workspaceBytes(const CudnnOperation &operation) const {
   constexpr uint64_t kHuge = uint64_t(1) << 40;
-  return needsHugeWorkspace ? kHuge
-                            : convolution.input.extent() + convolution.weight.extent() +
-                                  convolution.output.extent();
+  return needsHugeWorkspace ? kHuge : operation.workspaceBytes();
 }
 
 const Engine &engineAt(int number) { return engines().at(number); }

@@ -1,10 +1,10 @@
-// The engines that the emulated cuDNN offers for a convolution, best first as a heuristic would.
+// The engines that the emulated cuDNN offers for an operation, best first as a heuristic would.
 //
 // A program that doesn't read an engine's notes, or what workspace its plan needs, takes a wrong
 // one.
 #pragma once
 
-#include "Emulator/Cudnn/Convolution.h"
+#include "Emulator/Cudnn/Operation.h"
 #include "dtc-cuda/Cudnn.h"
 
 namespace dtc::emulator {
@@ -14,7 +14,7 @@ struct Engine {
   bool roundsToTF32 = false; ///< operands of fp32
   bool needsHugeWorkspace = false;
 
-  uint64_t workspaceBytes(const Convolution &convolution) const;
+  uint64_t workspaceBytes(const CudnnOperation &operation) const;
 };
 
 const Engine &engineAt(int number);

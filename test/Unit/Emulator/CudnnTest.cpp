@@ -1,19 +1,13 @@
 // The emulated cuDNN against plain loops, and what it refuses.
 #include "EmulatedDevice.h"
 
-#include "dtc-cuda/Cudnn.h"
-
-#define DTC_CUDA_FUNCTION(result, name, ...) extern "C" result name(__VA_ARGS__);
-namespace dtc::cuda {
-#include "dtc-cuda/CudnnFunctions.def"
-} // namespace dtc::cuda
+#include "CudnnDescriptors.h"
 
 namespace dtc::emulator::test {
 
 namespace {
 
 constexpr int64_t kInput = 1, kWeight = 2, kOutput = 3;
-using Dims = std::vector<int64_t>;
 
 /// A convolution of one image of 4x5 with one window of 3x2, steps of 1, no padding.
 class CudnnTest : public EmulatedDevice {
@@ -22,18 +16,6 @@ protected:
     EmulatedDevice::SetUp();
     ASSERT_EQ(cudnnCreate(&handle), CUDNN_STATUS_SUCCESS);
     ASSERT_EQ(cudnnSetStream(handle, stream), CUDNN_STATUS_SUCCESS);
-  }
-
-  static cudnnBackendDescriptor_t make(cudnnBackendDescriptorType_t type) {
-    cudnnBackendDescriptor_t made = nullptr;
-    EXPECT_EQ(cudnnBackendCreateDescriptor(type, &made), CUDNN_STATUS_SUCCESS);
-    return made;
-  }
-  template <typename T>
-  static cudnnStatus_t set(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-                           cudnnBackendAttributeType_t type, const std::vector<T> &values) {
-    return cudnnBackendSetAttribute(descriptor, name, type, static_cast<int64_t>(values.size()),
-                                    values.data());
   }
 
   static cudnnBackendDescriptor_t tensor(int64_t id, const Dims &dims) {

@@ -83,6 +83,21 @@ fbs::ConvT conv() {
   return op;
 }
 
+/// Of 4 heads that share 2 heads of keys.
+fbs::AttentionT attention() {
+  using Shape = std::vector<int64_t>;
+  fbs::AttentionT op;
+  op.scale = 0.5;
+  op.causal = true;
+  for (auto [offset, shape] : {std::pair(0, Shape{1, 2, 4, 2}),
+                               {64, Shape{1, 3, 2, 2}},
+                               {128, Shape{1, 3, 2, 2}},
+                               {256, Shape{1, 2, 4, 2}},
+                               {320, Shape{1, 4, 2}}})
+    op.tensors.push_back(tensorAt(offset, shape));
+  return op;
+}
+
 fbs::MessageT message() {
   fbs::MessageT op;
   op.kind = fbs::MessageKind::Send;
@@ -424,6 +439,28 @@ TEST(ProgramCheck, Conv) {
   test.expectRefused("padding", [](Op &op, Program &) { op.pad_low = {INT64_MAX}; });
   test.expectRefused("spatial rank", [](Op &op, Program &) { op.dilations = {1, 1}; });
   test.expectRefused("rank", [](Op &op, Program &) { op.input = tensorAt(0, {2, 6}); });
+}
+
+TEST(ProgramCheck, Attention) {
+  Case<fbs::AttentionT> test{attention};
+  test.expectOk();
+  using Op = fbs::AttentionT;
+  using Program = fbs::ProgramT;
+  test.expectRefused("number of tensors", [](Op &op, Program &) { op.tensors.pop_back(); });
+  test.expectRefused("number of tensors",
+                     [](Op &op, Program &) { op.kind = fbs::AttentionKind::Backward; });
+  test.expectRefused("do not fit",
+                     [](Op &op, Program &) { op.tensors[1] = tensorAt(64, {1, 2, 2, 2}); });
+  test.expectRefused("do not fit",
+                     [](Op &op, Program &) { op.tensors[4] = tensorAt(320, {1, 2, 4}); });
+  test.expectRefused("rank", [](Op &op, Program &) { op.tensors[0] = tensorAt(0, {1, 2, 8}); });
+  test.expectRefused("do not fit", [](Op &op, Program &) { // the first query sees no key
+    op.tensors[0] = tensorAt(0, {1, 4, 4, 1});
+    op.tensors[1] = tensorAt(64, {1, 3, 2, 1});
+    op.tensors[2] = tensorAt(128, {1, 3, 2, 2});
+    op.tensors[3] = tensorAt(256, {1, 4, 4, 2});
+    op.tensors[4] = tensorAt(320, {1, 4, 4});
+  });
 }
 
 TEST(ProgramCheck, Launch) {

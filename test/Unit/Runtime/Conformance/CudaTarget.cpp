@@ -19,6 +19,7 @@ std::string readKernels() {
 
 dtc::rt::conformance::RegisterTarget cuda({"CUDA", dtc::rt::createCudaPlatform, "kernels.ptx",
                                            readKernels, [] { return dtc::rt::test::whyNoGpus(); },
-                                           /*hasConvolutions=*/true, /*dropsIssuedWork=*/false});
+                                           /*hasConvolutions=*/true, /*hasAttention=*/true,
+                                           /*dropsIssuedWork=*/false});
 
 } // namespace

@@ -1,0 +1,52 @@
+// How cuDNN carries out an operation: the graph that says what is computed, and the plan of the
+// engine that was chosen for it.
+//
+//   CudnnPlan plan(cudnn, context);
+//   ... describe the operation by plan.add and plan.addTensor ...
+//   Status status = plan.make(operation, CUDNN_DATA_BFLOAT16, workspaceBytes);
+//   status = plan.execute(ids, pointers, workspace, stream);
+#pragma once
+
+#include "CudnnDescriptor.h"
+
+#include "dtc-rt/TensorCalls.h"
+
+#include <optional>
+
+namespace dtc::rt::cuda {
+
+/// None for what cuDNN doesn't compute with.
+std::optional<cudnnDataType_t> cudnnTypeOf(fbs::DType dtype);
+
+class CudnnPlan {
+public:
+  CudnnPlan(const Cudnn &library, cudnnHandle_t context) : cudnn(&library), context(context) {}
+
+  /// A descriptor that lives as long as the plan.
+  Descriptor &add(cudnnBackendDescriptorType_t kind);
+  /// A tensor at addresses of this alignment; 0: that of its elements.
+  Result<Descriptor *> addTensor(int64_t id, const TensorLayout &layout, int64_t alignment);
+  /// One element in the memory of the host, which is read when the plan is executed.
+  Result<Descriptor *> addHostNumber(int64_t id, cudnnDataType_t type, size_t rank);
+  /// What lies in no memory: it goes from one operation of a graph to another.
+  Result<Descriptor *> addVirtual(int64_t id, cudnnDataType_t type, const Dims &shape);
+
+  /// Takes the first engine that computes in `type` what the operation says, with the same bits
+  /// every time, and within the workspace. Has ExitCode::NoFit where there is none.
+  Status make(const Descriptor &operation, cudnnDataType_t type, uint64_t workspaceBytes);
+
+  Status execute(const std::vector<int64_t> &ids, std::span<void *const> pointers, void *workspace,
+                 CUstream stream) const;
+
+private:
+  Status findEngine(const Descriptor &graph, cudnnBackendHeurMode_t mode, cudnnDataType_t type,
+                    uint64_t workspaceBytes);
+  Status tryEngine(const Descriptor &configuration, cudnnDataType_t type, uint64_t workspaceBytes);
+
+  const Cudnn *cudnn;
+  cudnnHandle_t context;
+  std::vector<std::unique_ptr<Descriptor>> parts;
+  std::unique_ptr<Descriptor> plan; ///< null where there is none yet
+};
+
+} // namespace dtc::rt::cuda

@@ -1,0 +1,85 @@
+#include "Emulator/Cudnn/Operation.h"
+
+#include "Emulator/Device/DeviceMemory.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dtc::emulator {
+
+/// Calls visit(number in the dense order, element in memory) for each element.
+template <typename Visit> static void forEachElement(const CudnnTensor &tensor, Visit &&visit) {
+  std::vector<int64_t> index(tensor.dims.size(), 0);
+  int64_t place = 0;
+  for (int64_t number = 0; number < tensor.elements(); ++number) {
+    visit(number, place);
+    for (size_t dim = index.size(); dim-- > 0;) {
+      place += tensor.strides[dim];
+      if (++index[dim] < tensor.dims[dim])
+        break;
+      place -= tensor.strides[dim] * tensor.dims[dim];
+      index[dim] = 0;
+    }
+  }
+}
+
+std::vector<double> loadDense(const CudnnTensor &tensor, uint64_t address,
+                              const DeviceMemory &memory) {
+  std::vector<double> values(tensor.elements());
+  const std::byte *first = memory.hostAddress(address);
+  forEachElement(tensor, [&](int64_t number, int64_t place) {
+    values[number] = loadFloat(first + place * bytesOf(tensor.kind), tensor.kind);
+  });
+  return values;
+}
+
+void storeDense(const CudnnTensor &tensor, const std::vector<double> &values, uint64_t address,
+                const DeviceMemory &memory) {
+  std::byte *first = memory.hostAddress(address);
+  forEachElement(tensor, [&](int64_t number, int64_t place) {
+    storeFloat(first + place * bytesOf(tensor.kind), tensor.kind, values[number]);
+  });
+}
+
+double rounded(double value, FloatKind kind) {
+  std::byte bytes[sizeof(double)];
+  storeFloat(bytes, kind, value);
+  return loadFloat(bytes, kind);
+}
+
+int64_t CudnnTensor::elements() const {
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    count *= dim;
+  return count;
+}
+
+uint64_t CudnnTensor::extent() const {
+  int64_t last = 0;
+  for (size_t dim = 0; dim < dims.size(); ++dim)
+    last += (dims[dim] - 1) * strides[dim];
+  return (last + 1) * bytesOf(kind);
+}
+
+std::string CudnnTensor::text() const {
+  std::string text;
+  for (int64_t dim : dims)
+    text += (text.empty() ? "" : "x") + std::to_string(dim);
+  return text;
+}
+
+void overwriteWorkspace(const CudnnCall &call, const DeviceMemory &memory, Accesses &accesses) {
+  if (call.workspaceBytes == 0)
+    return;
+  memory.translate(call.workspace, call.workspaceBytes);
+  std::memset(memory.hostAddress(call.workspace), 0xff, call.workspaceBytes);
+  accesses.writes.push_back({call.workspace, call.workspace + call.workspaceBytes});
+}
+
+void sortByAddress(Accesses &accesses) {
+  auto byAddress = [](const Range &a, const Range &b) { return a.begin < b.begin; };
+  std::ranges::sort(accesses.reads, byAddress);
+  std::ranges::sort(accesses.writes, byAddress);
+}
+
+} // namespace dtc::emulator

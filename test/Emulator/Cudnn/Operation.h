@@ -1,0 +1,63 @@
+// What a graph of the emulated cuDNN computes: a convolution or attention.
+#pragma once
+
+#include "Emulator/Device/AccessHistory.h"
+#include "Emulator/Device/FloatElements.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace dtc::emulator {
+
+class DeviceMemory;
+
+struct CudnnTensor {
+  FloatKind kind = FloatKind::F32;
+  std::vector<int64_t> dims, strides; // in elements
+  int64_t alignment = 1, id = 0;
+  bool isVirtual = false; ///< lies in no memory
+  bool isOfHost = false;  ///< one number in the memory of the host
+  bool isInteger = false; ///< of 32 bits; numbers of the host alone
+
+  int64_t elements() const;
+  /// Bytes from the first element to the end of the last one.
+  uint64_t extent() const;
+  std::string text() const;
+  Range at(uint64_t address) const { return {address, address + extent()}; }
+};
+
+/// An operation on addresses.
+struct CudnnCall {
+  std::map<int64_t, uint64_t> addresses; ///< on the device, by a tensor's id
+  std::map<int64_t, double> hostNumbers; ///< as they were when it was called
+  uint64_t workspace = 0, workspaceBytes = 0;
+  bool roundsToTF32 = false; ///< operands of fp32
+};
+
+class CudnnOperation {
+public:
+  virtual ~CudnnOperation() = default;
+  /// What a call has an address for.
+  virtual std::vector<CudnnTensor> tensors() const = 0;
+  virtual uint64_t workspaceBytes() const = 0;
+  virtual std::string text() const = 0;
+  /// Throws a Fault for numbers of the host that don't fit.
+  virtual void checkNumbers(const CudnnCall &) const {}
+  /// Computes the results, overwrites the workspace, and says what was read and written.
+  virtual Accesses run(const CudnnCall &call, const DeviceMemory &memory) const = 0;
+};
+
+/// The elements of a tensor in dense order.
+std::vector<double> loadDense(const CudnnTensor &tensor, uint64_t address,
+                              const DeviceMemory &memory);
+void storeDense(const CudnnTensor &tensor, const std::vector<double> &values, uint64_t address,
+                const DeviceMemory &memory);
+/// As an element of this kind.
+double rounded(double value, FloatKind kind);
+
+/// Whatever else lies in the workspace is lost, as with a true library.
+void overwriteWorkspace(const CudnnCall &call, const DeviceMemory &memory, Accesses &accesses);
+void sortByAddress(Accesses &accesses);
+
+} // namespace dtc::emulator

@@ -1,0 +1,153 @@
+// Attention as one call against plain loops: causal, with fewer queries than keys, and heads that
+// share keys.
+#include "Conformance.h"
+
+#include "dtc-rt/DType.h"
+
+#include <cmath>
+
+using namespace dtc::rt;
+using namespace dtc::rt::conformance;
+
+namespace {
+
+using Numbers = std::vector<double>;
+constexpr int64_t kBatch = 2, kQueries = 3, kKeys = 5, kHeads = 4, kGroups = 2, kSize = 8;
+constexpr double kScale = 0.25;
+constexpr uint64_t kScratch = 1 << 20, kScratchBytes = 8 << 20, kArena = 16 << 20, kStep = 8192;
+/// Of the largest number: probabilities and gradients of scores are rounded to bf16.
+constexpr double kTolerance = 0.02;
+
+/// Query, key, value, output, statistics, the output's gradient, and three gradients.
+const std::vector<Dims> kShapes = {
+    {kBatch, kQueries, kHeads, kSize}, {kBatch, kKeys, kGroups, kSize},
+    {kBatch, kKeys, kGroups, kSize},   {kBatch, kQueries, kHeads, kSize},
+    {kBatch, kHeads, kQueries},        {kBatch, kQueries, kHeads, kSize},
+    {kBatch, kQueries, kHeads, kSize}, {kBatch, kKeys, kGroups, kSize},
+    {kBatch, kKeys, kGroups, kSize}};
+constexpr size_t kStatistics = 4;
+
+fbs::DType typeAt(size_t tensor) {
+  return tensor == kStatistics ? fbs::DType::F32 : fbs::DType::BF16;
+}
+
+TensorLayout layoutAt(size_t tensor) {
+  TensorLayout layout{typeAt(tensor), kShapes[tensor], Dims(kShapes[tensor].size(), 1)};
+  for (size_t i = layout.shape.size(); i-- > 1;)
+    layout.strides[i - 1] = layout.strides[i] * layout.shape[i];
+  return layout;
+}
+
+size_t elementsAt(size_t tensor) {
+  size_t count = 1;
+  for (int64_t size : kShapes[tensor])
+    count *= size;
+  return count;
+}
+
+/// Eighths between -1 and 1, which bf16 has.
+Numbers drawn(size_t tensor) {
+  Numbers values(elementsAt(tensor));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = (double((i * 37 + tensor * 11) % 17) - 8) / 8;
+  return values;
+}
+
+/// Elements as the floats that Rank moves.
+std::vector<float> packed(const Numbers &values, fbs::DType type) {
+  auto dtype = static_cast<DType>(type);
+  std::vector<float> bytes((values.size() * sizeOf(dtype) + 3) / 4);
+  convert(dtype, reinterpret_cast<char *>(bytes.data()), DType::F64,
+          reinterpret_cast<const char *>(values.data()), static_cast<int64_t>(values.size()));
+  return bytes;
+}
+
+Numbers unpacked(const std::vector<float> &bytes, size_t count, fbs::DType type) {
+  Numbers values(count);
+  convert(DType::F64, reinterpret_cast<char *>(values.data()), static_cast<DType>(type),
+          reinterpret_cast<const char *>(bytes.data()), static_cast<int64_t>(count));
+  return values;
+}
+
+/// All tensors, computed in fp64.
+std::vector<Numbers> expectedTensors() {
+  std::vector<Numbers> all;
+  for (size_t i = 0; i < kShapes.size(); ++i)
+    all.push_back(i < 3 || i == 5 ? drawn(i) : Numbers(elementsAt(i)));
+  auto queryAt = [](int64_t b, int64_t s, int64_t h) {
+    return ((b * kQueries + s) * kHeads + h) * kSize;
+  };
+  auto keyAt = [](int64_t b, int64_t t, int64_t h) {
+    return ((b * kKeys + t) * kGroups + h / (kHeads / kGroups)) * kSize;
+  };
+  auto dot = [&](size_t a, int64_t i, size_t b, int64_t j) {
+    double sum = 0;
+    for (int64_t e = 0; e < kSize; ++e)
+      sum += all[a][i + e] * all[b][j + e];
+    return sum;
+  };
+  auto add = [&](size_t to, int64_t i, double factor, size_t from, int64_t j) {
+    for (int64_t e = 0; e < kSize; ++e)
+      all[to][i + e] += factor * all[from][j + e];
+  };
+  for (int64_t b = 0; b < kBatch; ++b)
+    for (int64_t h = 0; h < kHeads; ++h)
+      for (int64_t s = 0; s < kQueries; ++s) {
+        int64_t visible = s + kKeys - kQueries + 1, q = queryAt(b, s, h);
+        Numbers p(visible);
+        double total = 0;
+        for (int64_t t = 0; t < visible; ++t)
+          total += p[t] = std::exp(kScale * dot(0, q, 1, keyAt(b, t, h)));
+        for (int64_t t = 0; t < visible; ++t)
+          add(3, q, p[t] / total, 2, keyAt(b, t, h));
+        all[kStatistics][(b * kHeads + h) * kQueries + s] = std::log(total);
+        double inner = dot(5, q, 3, q);
+        for (int64_t t = 0; t < visible; ++t) {
+          int64_t k = keyAt(b, t, h);
+          double grad = kScale * p[t] / total * (dot(5, q, 2, k) - inner);
+          add(6, q, grad, 1, k);
+          add(7, k, grad, 0, q);
+          add(8, k, p[t] / total, 5, q);
+        }
+      }
+  return all;
+}
+
+void expectNear(const Numbers &found, const Numbers &wanted, size_t tensor) {
+  double largest = 0;
+  for (double value : wanted)
+    largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < wanted.size(); ++i)
+    ASSERT_NEAR(found[i], wanted[i], kTolerance * largest) << "tensor " << tensor << ", " << i;
+}
+
+} // namespace
+
+TEST_P(Conformance, AttentionForwardAndBackward) {
+  if (!GetParam().hasAttention)
+    GTEST_SKIP() << "the target decomposes attention when it compiles";
+  onRanks(1, [&](Rank &rank) {
+    DTC_TRY(rank.begin({QueueKind::Compute}, kArena));
+    std::vector<Numbers> wanted = expectedTensors();
+    for (size_t i : {0, 1, 2, 5})
+      DTC_TRY(rank.put(i * kStep, packed(wanted[i], typeAt(i))));
+    for (auto kind : {fbs::AttentionKind::Forward, fbs::AttentionKind::Backward}) {
+      size_t count = kind == fbs::AttentionKind::Forward ? 5 : 9, first = count == 5 ? 3 : 6;
+      AttentionCall call{kind, {}, kScale, /*causal=*/true};
+      std::vector<uint64_t> places;
+      for (size_t i = 0; i < count; ++i) {
+        call.tensors.push_back(layoutAt(i));
+        places.push_back(i * kStep);
+      }
+      places.push_back(kScratch);
+      DTC_TRY(rank.issue(0, AttentionSpec{call, kScratchBytes}, places));
+      DTC_TRY(rank.queue(0).synchronize());
+      for (size_t i = first; i < count; ++i) {
+        size_t floats = packed(wanted[i], typeAt(i)).size();
+        expectNear(unpacked(rank.get(i * kStep, floats), wanted[i].size(), typeAt(i)), wanted[i],
+                   i);
+      }
+    }
+    return Status::ok();
+  });
+}
