@@ -1,5 +1,6 @@
 #include "JoinRanks.h"
 
+#include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Dist/StageOps.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -63,7 +64,7 @@ private:
     return llvm::all_of(sum.getStages(), [&](int64_t rank) {
       auto member = cursors.find(rank);
       dist::StageSumOp other = member == cursors.end() ? nullptr : member->second.sum();
-      return other && other.getStages() == sum.getStages() &&
+      return other && other.getStages() == sum.getStages() && other.getAxes() == sum.getAxes() &&
              other.getOperandTypes() == sum.getOperandTypes();
     });
   }
@@ -86,6 +87,7 @@ private:
 
   void add(dist::StageSumOp sum) {
     SmallVector<int64_t> ranks(sum.getStages());
+    SmallVector<Value> totals;
     for (unsigned i = 0; i < sum.getInputs().size(); ++i) {
       SmallVector<Value> terms;
       for (int64_t rank : ranks)
@@ -94,11 +96,18 @@ private:
                                       : graph::SumOp::create(builder, sum.getLoc(),
                                                              terms.front().getType(), terms)
                                             .getResult();
-      for (int64_t rank : ranks)
-        cursors[rank].mapping.map(cursors[rank].sum()->getResult(i), total);
+      totals.push_back(total);
     }
-    for (int64_t rank : ranks)
-      ++cursors[rank].at;
+    if (dist::AxesAttr axes = sum.getAxesAttr())
+      totals = llvm::to_vector_of<Value>(
+          dist::AllReduceOp::create(builder, sum.getLoc(), TypeRange(ValueRange(totals)), totals,
+                                    sum.getMesh(), axes, graph::ReduceKind::Sum)
+              .getResults());
+    for (int64_t rank : ranks) {
+      Cursor &cursor = cursors[rank];
+      cursor.mapping.map(cursor.sum().getResults(), totals);
+      ++cursor.at;
+    }
   }
 
   void finish() {

@@ -98,7 +98,6 @@ def test_drawn_weights_do_not_depend_on_stages(tmp_path):
 
 @pytest.mark.parametrize("flags,message", [
     (["--loss", "none", "--plan", "pp=2,dp=1"], "stages without a backward pass: pp=2"),
-    (["--loss", "cross_entropy", "--plan", ONE_F_ONE_B, "--verify"], "--verify can't follow"),
 ])
 def test_what_is_not_done_yet_is_refused(tmp_path, flags, message):
     outcome = call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", 2, "--global-batch", 8,
