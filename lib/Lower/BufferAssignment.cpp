@@ -14,6 +14,15 @@ int64_t overwritable(Operation *op, unsigned result) {
   return isa<dist::AllReduceOp, dist::StageSumOp>(op) ? static_cast<int64_t>(result) : -1;
 }
 
+/// What a sum over ranks alone reads, and so writes over; null: the value is no such sum.
+Value summedInPlace(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  if (!result || !isa<dist::AllReduceOp, dist::StageSumOp>(result.getOwner()))
+    return nullptr;
+  Value operand = result.getOwner()->getOperand(result.getResultNumber());
+  return operand.hasOneUse() && exec::bufferRoot(operand) == operand ? operand : nullptr;
+}
+
 } // namespace
 
 BufferAssignment::BufferAssignment(func::FuncOp function, const HomeTable &homes,
@@ -52,9 +61,11 @@ void BufferAssignment::findLastUses() {
     }
   }
   Operation *terminator = function.getBody().front().getTerminator();
-  for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
-    resultHomes.try_emplace(exec::bufferRoot(value),
-                            homes.find(graph::getResultRole(function, i)));
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    size_t home = homes.find(graph::getResultRole(function, i));
+    for (Value root = exec::bufferRoot(value); root; root = summedInPlace(root))
+      resultHomes.try_emplace(root, home);
+  }
 }
 
 void BufferAssignment::placeArguments(const std::vector<bool> *spent) {

@@ -96,6 +96,12 @@ struct HomeUse {
   llvm::BitVector reads, writes;
 };
 
+/// A call, and the slot that it works on.
+struct SlotUse {
+  const HomeUse *use;
+  uint64_t slot;
+};
+
 } // namespace
 
 /// Steps follow one another: after the last call comes the first.
@@ -103,19 +109,25 @@ void HomeTable::findSpent(exec::ScheduleOp schedule) {
   DenseMap<Attribute, HomeUse> uses;
   for (auto function : schedule->getParentOp()->getRegion(0).getOps<func::FuncOp>())
     uses.try_emplace(function.getSymNameAttr(), function, *this);
-  // Of several copies another call may have one; messages are written by other ranks.
-  llvm::BitVector shared(homes.size());
+  // Messages are written by other ranks.
+  llvm::BitVector shared(homes.size()), ofSlot(homes.size());
   for (auto [i, home] : llvm::enumerate(homes))
-    if (home.scope() > Scope::Microbatch)
+    if (home.scope() == Scope::Slot)
+      ofSlot.set(i);
+    else if (home.scope() > Scope::Microbatch)
       shared.set(i);
-  std::vector<const HomeUse *> calls;
+  std::vector<SlotUse> calls;
   for (auto call : schedule.getOps<exec::CallOp>())
     if (auto known = uses.find(call.getCalleeAttr().getAttr()); known != uses.end())
-      calls.push_back(&known->second);
-  // Without anybody who writes it, a home is filled from outside.
+      calls.push_back({&known->second, call.getSlot()});
+  // Without anybody who writes it, a home is filled from outside. What other slots keep there
+  // lies elsewhere.
   auto isRewritten = [&](size_t call, size_t home) {
     for (size_t after = 1; after <= calls.size(); ++after) {
-      const HomeUse &next = *calls[(call + after) % calls.size()];
+      const SlotUse &other = calls[(call + after) % calls.size()];
+      if (ofSlot.test(home) && other.slot != calls[call].slot)
+        continue;
+      const HomeUse &next = *other.use;
       if (next.reads.test(home))
         return false;
       if (next.writes.test(home))
@@ -124,14 +136,14 @@ void HomeTable::findSpent(exec::ScheduleOp schedule) {
     return false;
   };
   for (size_t i = 0; i < calls.size(); ++i) {
-    llvm::BitVector rewritten = calls[i]->reads;
-    rewritten.reset(calls[i]->writes);
+    llvm::BitVector rewritten = calls[i].use->reads;
+    rewritten.reset(calls[i].use->writes);
     rewritten.reset(shared);
     for (unsigned home : rewritten.set_bits())
       if (!isRewritten(i, home))
         rewritten.reset(home);
     // A function is called with several neighbours: what one of them asks for is kept.
-    auto [known, first] = spent.try_emplace(calls[i]->function, rewritten);
+    auto [known, first] = spent.try_emplace(calls[i].use->function, rewritten);
     if (!first)
       known->second &= rewritten;
   }

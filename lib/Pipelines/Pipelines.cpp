@@ -85,6 +85,7 @@ void build(OpPassManager &passes, const SchedulePipeline &options) {
                                                .ranks = options.ranks,
                                                .chunks = options.chunks,
                                                .rank = rank}));
+    ofRank.addPass(lower::createSumGradientsEarly({partition::PartitionOptions().bucketBytes}));
     ofRank.addPass(lower::createBringFromHost());
     ofRank.addPass(lower::createStartCollectives());
     ofRank.addPass(lower::createPlanMemory({.threads = options.threads}));

@@ -43,15 +43,32 @@ std::string ProgramFacts::checkSchedule() const {
   return {};
 }
 
-/// Once for each microbatch, or once.
-std::string ProgramFacts::checkCallCounts() const {
+static bool isAlike(const FunctionFacts &a, const FunctionFacts &b) {
+  auto sameBindings = [](const std::vector<Bound> &first, const std::vector<Bound> &second) {
+    return std::ranges::equal(first, second, {}, &Bound::binding, &Bound::binding);
+  };
+  return a.isPerMicrobatch && b.isPerMicrobatch && sameBindings(a.arguments, b.arguments) &&
+         sameBindings(a.results, b.results);
+}
+
+/// Once for each microbatch, or once. Functions that are alike may share out the microbatches.
+std::string ProgramFacts::checkCallCounts() {
+  std::vector<size_t> calls(functions.size());
+  for (const fbs::Call &call : program.schedule)
+    ++calls[call.function()];
+  for (uint32_t i = 0; i < functions.size(); ++i) {
+    uint32_t &family = familyOf.emplace_back(i);
+    for (uint32_t other = 0; other < i && calls[i] < numMicrobatches() && family == i; ++other)
+      if (calls[other] < numMicrobatches() && isAlike(functions[other], functions[i]))
+        family = familyOf[other];
+  }
   std::vector<std::set<uint32_t>> called(functions.size());
   for (const fbs::Call &call : program.schedule)
-    if (!called[call.function()].insert(call.microbatch()).second)
+    if (!called[familyOf[call.function()]].insert(call.microbatch()).second)
       return "the schedule calls @" + functionOf(call).name + " twice for microbatch " +
              std::to_string(call.microbatch());
   for (size_t i = 0; i < functions.size(); ++i)
-    if (size_t calls = called[i].size();
+    if (size_t calls = called[familyOf[i]].size();
         calls != (functions[i].isPerMicrobatch ? numMicrobatches() : 1))
       return "the schedule calls @" + program.functions[i]->name + " " + std::to_string(calls) +
              " times in a step of " + std::to_string(numMicrobatches()) + " microbatches";

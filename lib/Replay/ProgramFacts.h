@@ -37,6 +37,9 @@ public:
 
   const fbs::ProgramT &program;
   std::vector<FunctionFacts> functions;
+  /// By function: itself, or another one that takes and gives the same for other microbatches of
+  /// the step. So the last microbatch may have a function of its own.
+  std::vector<uint32_t> familyOf;
   std::vector<uint64_t> bindingBytes;
   /// By token: how many events it has.
   std::vector<uint64_t> tokenEvents;
@@ -62,7 +65,7 @@ public:
 
 private:
   std::string checkSchedule() const;
-  std::string checkCallCounts() const;
+  std::string checkCallCounts();
   std::string prepareFunction(const fbs::FunctionT &function, FunctionFacts &facts);
   std::string checkIssue(const fbs::InstructionT &instruction) const;
   std::string bind(const fbs::FunctionT &function, const fbs::BoundValue &bound,

@@ -112,7 +112,7 @@ std::string RankReplay::finishStep() {
   }
   for (size_t function = 0; function < role.functions.size(); ++function)
     for (uint32_t binding : role.functions[function].accumulators)
-      if (added[function][binding] != role.numMicrobatches())
+      if (added[role.familyOf[function]][binding] != role.numMicrobatches())
         return where + role.describeBinding(binding) + " lacks microbatches";
   return {};
 }
@@ -149,7 +149,7 @@ void RankReplay::bindArguments(const FunctionFacts &facts) {
 /// Microbatches are added in ascending order, each of them once.
 std::string RankReplay::accumulate(const FunctionFacts &facts) {
   for (uint32_t binding : facts.accumulators) {
-    uint32_t &count = added[call->function()][binding];
+    uint32_t &count = added[role.familyOf[call->function()]][binding];
     if (call->microbatch() != count)
       return "adds its microbatch to " + role.describeBinding(binding) +
              ", where microbatch " + std::to_string(count) + " comes next";
@@ -166,10 +166,10 @@ std::string RankReplay::checkWhole(const FunctionFacts &facts) {
     for (size_t function = 0; function < role.functions.size(); ++function)
       if (std::ranges::find(role.functions[function].accumulators, argument.binding) !=
               role.functions[function].accumulators.end() &&
-          added[function][argument.binding] != role.numMicrobatches())
+          added[role.familyOf[function]][argument.binding] != role.numMicrobatches())
         return "takes " + role.describeBinding(argument.binding) +
                ", which so far is the sum of only " +
-               std::to_string(added[function][argument.binding]) + " microbatches";
+               std::to_string(added[role.familyOf[function]][argument.binding]) + " microbatches";
   return {};
 }
 

@@ -33,6 +33,7 @@ public:
       return failure();
     for (Pass pass : {kForward, kInputGrad, kWeightGrad})
       findKept(pass);
+    dropUntaken();
     build(kForward, "forward", Passes::Forward);
     if (splitBackward) {
       build(kInputGrad, "input_grad", Passes::InputGrad);
@@ -189,6 +190,53 @@ private:
           need(pass, operand);
     for (unsigned i : results[pass])
       need(pass, terminator()->getOperand(i));
+    for (Operation &op : joint.front().without_terminator())
+      if (passes.lookup(&op) < pass && isRemadeFrom(pass, &op)) {
+        taken[pass].remove(op.getResult(0));
+        remade[pass].insert(&op);
+        for (Value operand : op.getOperands())
+          need(pass, operand);
+      }
+  }
+
+  static bool isArithmetic(Operation *op) {
+    return isElementwise(op) || isa<ActivationOp, ActivationGradOp>(op);
+  }
+
+  /// Whether nothing more has to be kept for a pass to make the value.
+  bool isThere(Pass pass, Value value) const {
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return arguments[pass].contains(argument) || taken[pass].contains(value);
+    Operation *op = value.getDefiningOp();
+    return taken[pass].contains(value) || remade[pass].contains(op) ||
+           (isRemade(op) &&
+            llvm::all_of(op->getOperands(), [&](Value operand) { return isThere(pass, operand); }));
+  }
+
+  /// True where kernels alone read the value in a pass: they compute it where they read it.
+  bool isFused(Pass pass, Value value) {
+    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+      if (user == joint.front().getTerminator())
+        return false;
+      if (passes.lookup(user) != pass && !remade[pass].contains(user))
+        return true;
+      return isa<ReshapeOp, BroadcastOp>(user) ? isFused(pass, user->getResult(0))
+                                               : isArithmetic(user) || isa<SumOp, ReduceOp>(user);
+    });
+  }
+
+  /// Arithmetic on what the pass has anyway, for arithmetic, isn't kept: of silu(g) and g, g is.
+  bool isRemadeFrom(Pass pass, Operation *op) {
+    return isArithmetic(op) && op->getNumResults() == 1 && isPure(op) &&
+           taken[pass].contains(op->getResult(0)) && isFused(pass, op->getResult(0)) &&
+           llvm::all_of(op->getOperands(), [&](Value operand) { return isThere(pass, operand); });
+  }
+
+  void dropUntaken() {
+    for (llvm::SetVector<Value> &values : kept)
+      values.remove_if([&](Value value) {
+        return llvm::none_of(taken, [&](auto &ofPass) { return ofPass.contains(value); });
+      });
   }
 
   DictionaryAttr keptAttributes(Value value) {

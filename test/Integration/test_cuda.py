@@ -71,6 +71,20 @@ def test_evaluation_is_the_next_steps_loss(tmp_path, devices, plan):
     expect_next_losses(tmp_path / "m.dtc", tmp_path / "first.safetensors", tmp_path)
 
 
+@pytest.mark.parametrize("devices,plan", [(1, "auto"), (2, "tp=2"), (4, "dp=2,tp=2,zero=3")])
+def test_gradients_that_are_no_numbers_are_counted(tmp_path, devices, plan):
+    """One bias is no number, and so no gradient is one."""
+    weights = load_file(MODELS / "mlp.adamw.final.safetensors")
+    weights["fc1.bias"][0] = float("nan")
+    save_file(weights, tmp_path / "w.safetensors")
+    made = compile_mlp(tmp_path / "m.dtc", *CUDA, "--devices", devices, "--plan", plan, "--weights", tmp_path / "w.safetensors")
+    assert made.code == 0, made.err
+    outcome = call("dtc-run", tmp_path / "m.dtc", "--data", MODELS / "mlp.data.safetensors", "--steps", 2)
+    assert outcome.code == 6
+    line, elements = outcome.error_line(), sum(array.size for array in weights.values())
+    assert "step 1: " in line and line.endswith(f"elements of the gradients that are infinite or no numbers: {elements}"), line
+
+
 def test_a_gpu_that_hangs(tmp_path):
     """All has been called, and the GPU takes minutes: the run ends soon after its time limit."""
     assert compile_mlp(tmp_path / "mlp.dtc", *CUDA).code == 0

@@ -98,6 +98,35 @@ def test_prediction_of_a_wider_model(tmp_path, loss, batch, devices, plan, preci
     check_prediction(*flags)
 
 
+@pytest.fixture(scope="module")
+def four_layers(tmp_path_factory):
+    size = llama_graph.Llama(layers=4, hidden=256, heads=8, kv_heads=4, ffn=704, vocabulary=1024, sequence=128)
+    return llama_graph.write(tmp_path_factory.mktemp("pipeline") / "llama.onnx", size)
+
+
+@pytest.mark.parametrize("devices,plan", [
+    (2, "pp=2,schedule=gpipe"), (2, "pp=2,schedule=1f1b"), (4, "pp=4,schedule=1f1b"), (4, "pp=2,dp=2,schedule=1f1b"),
+    (4, "pp=2,tp=2,schedule=1f1b"), (2, "pp=2,recompute=full,schedule=1f1b")])
+def test_prediction_of_each_rank_of_a_pipeline(four_layers, devices, plan):
+    """What calls keep for each other is what one function would have stored."""
+    flags = [four_layers, "--target", "cpu", "--loss", "cross_entropy", "--global-batch", 16, "--devices", devices,
+             "--plan", plan + ",micro_batch=1"]
+    stages = json.loads(check_call("dtc", "plan", *flags, "--json").out)["stages"]
+    scheduled = check_call("dtc", "compile", *flags, "--emit", "schedule").out
+    arenas = [int(bytes) for bytes in re.findall(r"exec\.arena_bytes = (\d+)", scheduled)]
+    assert len(arenas) == len(stages)
+    for stage, arena in zip(stages, arenas):
+        assert abs(stage["peak_memory_bytes"] / arena - 1) <= 0.05, (stage, arena)
+
+
+@pytest.mark.parametrize("plan", ["pp=2,schedule=interleaved,chunks=2", "pp=2,schedule=zb"])
+def test_prediction_of_schedules_that_keep_more(four_layers, plan):
+    """Places of chunks and gradients that wait for their weight's aren't predicted: up to a fifth is missing."""
+    flags = [four_layers, "--target", "cpu", "--loss", "cross_entropy", "--global-batch", 16, "--devices", 2,
+             "--plan", plan + ",micro_batch=1"]
+    assert 0.8 < predicted_bytes(*flags) / arena_bytes(*flags) <= 1.05
+
+
 def test_the_trace_of_a_compiled_plan_has_the_predicted_peak(tmp_path):
     """The prediction is made again after the IR has been lowered."""
     trace, artifact = tmp_path / "trace.json", tmp_path / "gpt2.dtc"

@@ -11,7 +11,8 @@ from conftest import MODELS, call, check_call
 
 def compiled(tmp_path, devices, plan, *flags):
     check_call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", devices, "--target", "cpu", "--cluster", "cpu",
-               "--plan", plan, "--loss", "cross_entropy", "--global-batch", 8, *flags, "-o", tmp_path / "m.dtc")
+               "--plan", plan, "--loss", "cross_entropy",
+               *([] if "--global-batch" in flags else ["--global-batch", 8]), *flags, "-o", tmp_path / "m.dtc")
     return tmp_path / "m.dtc"
 
 
@@ -29,6 +30,9 @@ def run(artifact, moment, monkeypatch, *flags):
     (4, "dp=2,tp=2,zero=3,micro_batch=2"),
     (4, "pp=2,dp=2,zero=3,schedule=1f1b,micro_batch=1"),
     (2, "tp=2"),
+    (2, "dp=2,zero=0"),
+    (4, "dp=2,tp=2,zero=0,micro_batch=1"),
+    (4, "pp=2,dp=2,zero=0,schedule=zb,micro_batch=1"),
 ])
 def test_moments_agree_bitwise(tmp_path, monkeypatch, devices, plan):
     artifact = compiled(tmp_path, devices, plan, "--clip-grad-norm", 0.5)
@@ -54,6 +58,23 @@ def test_blocks_are_gathered_and_scattered_together(tmp_path):
     assert facts["in_flight"]["reduce_scatter"]["calls"] >= 3
     counts = inspected(compiled(tmp_path, 2, "dp=2,zero=1"))["collectives"]
     assert counts["all_gather"] == counts["reduce_scatter"] == 1
+
+
+@pytest.mark.parametrize("devices,plan,share", [
+    (2, "dp=2,zero=0", 1 / 2), (4, "dp=2,tp=2,zero=0,micro_batch=2", 1 / 4),
+    (4, "pp=2,dp=2,zero=0,schedule=1f1b,micro_batch=1", 1 / 5)])
+def test_gradients_are_summed_beside_the_backward_pass(tmp_path, devices, plan, share):
+    """All but the last bucket, which is a quarter of what a rank has or more: embeddings come last."""
+    facts = inspected(compiled(tmp_path, devices, plan))
+    whole = sum(4 * math.prod(parameter["shape"]) for parameter in facts["parameters"])
+    assert facts["in_flight"]["all_reduce"]["bytes"] > share * whole
+
+
+def test_code_does_not_grow_with_microbatches(tmp_path):
+    """The last one has a function of its own, with the kernels of the others."""
+    facts = [inspected(compiled(tmp_path, 2, "dp=2,zero=0,micro_batch=2", "--global-batch", batch)) for batch in (8, 24)]
+    for key in ("kernels", "in_flight"):
+        assert facts[0][key] == facts[1][key], key
 
 
 def test_unknown_moment_is_refused(tmp_path, monkeypatch):

@@ -80,8 +80,8 @@ TEST_F(StepTest, RanksComputeWhatOneComputes) {
     StepComparison same = compareAfter([](ModuleOp) {});
     EXPECT_TRUE(same.isEqual()) << same.worstTensor << " " << same.worst;
     EXPECT_EQ(same.ranks, 4);
-    // The count; loss and 9 gradients; parameters, 18 states, loss and norm.
-    EXPECT_EQ(same.tensors, 1 + 10 + 9 + 18 + 2);
+    // The count; loss and 9 gradients; parameters, 18 states, loss, norm and what is not finite.
+    EXPECT_EQ(same.tensors, 1 + 10 + 9 + 18 + 3);
     EXPECT_LT(same.worst, 1e-12);
   }
 }

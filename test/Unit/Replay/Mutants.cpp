@@ -131,6 +131,17 @@ private:
            hasScope(call, Scope::Outbox);
   }
 
+  /// Calls of one function, or of the last microbatch's, which takes and gives the same.
+  bool areAlike(const fbs::Call &a, const fbs::Call &b) const {
+    const fbs::FunctionT &first = *program.functions[a.function()];
+    const fbs::FunctionT &second = *program.functions[b.function()];
+    auto same = [](const auto &x, const auto &y) {
+      return std::ranges::equal(x, y, {}, &fbs::BoundValue::binding, &fbs::BoundValue::binding);
+    };
+    return first.per_microbatch && second.per_microbatch &&
+           same(first.arguments, second.arguments) && same(first.results, second.results);
+  }
+
   /// Something of this step that one call computes and the other needs.
   bool feeds(const fbs::Call &from, const fbs::Call &to) const {
     for (const fbs::BoundValue &result : program.functions[from.function()]->results)
@@ -205,7 +216,7 @@ void MutantMaker::calls() {
       if (feeds(schedule[i], schedule[j]))
         add("swapped calls", nameOf(schedule[i]) + " and " + nameOf(schedule[j]),
             [i, j](fbs::ProgramT &p) { std::swap(p.schedule[i], p.schedule[j]); });
-      if (schedule[i].function() == schedule[j].function())
+      if (areAlike(schedule[i], schedule[j]))
         numbersOfCalls(i, j);
     }
   }
