@@ -95,6 +95,9 @@ def test_experts_chosen_at_run_time_are_shared_out(tmp_path):
     priced = json.loads(check_call("dtc", "plan", MODELS / "mixtral.onnx", "--devices", 4, "--plan", "ep=4,dp=1,zero=0", *options,
                                    "--json").out)
     sent = {use["bytes"]: use["count"] for use in priced["collectives"] if use["kind"] == "all_to_all"}
+    explained = check_call("dtc", "plan", MODELS / "mixtral.onnx", "--devices", 4, "--plan", "ep=4,dp=1,zero=0", *options,
+                           "--explain").out
+    assert "  dp=1" in explained and "  ep=4 " not in explained  # without it, this would be another program
     slots = 8 // 4 * 4 * 32  # of 2 samples a rank, 4 parts with 32 slots each
     assert sent == {slots * 32 * 4: 4, slots * 8: 1}
     assert found["collectives"]["all_to_all"] == 5

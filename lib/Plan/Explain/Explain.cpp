@@ -236,15 +236,26 @@ std::optional<Rival> Explainer::better(const Spec &spec) const {
   return rescues || faster ? std::optional(rival) : std::nullopt;
 }
 
+/// Whether rows that choose their experts have slots, which are those of the ranks that share
+/// experts and sequences in this program. With other ranks it would be another problem.
+static bool isBuiltForRanks(const Problem &problem) {
+  return std::any_of(problem.ops.begin(), problem.ops.end(), [&](const Op &op) {
+    return op.isGroupedProduct() && problem.values[op.operands[2]].shape.size() > 2;
+  });
+}
+
 void Explainer::addPins() {
   const std::vector<Unpinned> pins = withoutEachPin(options.spec);
+  const bool isBuilt = isBuiltForRanks(problem);
   for (const auto &[setting, without] : pins) {
+    if (isBuilt && (setting == &settingOf(&Degrees::ep) || setting == &settingOf(&Degrees::cp)))
+      continue;
     PinPrice price{settingText(*setting, result.chosen), better(without), ""};
     if (price.without)
       price.instead = settingText(*setting, price.without->degrees);
     result.pins.push_back(std::move(price));
   }
-  if (pins.size() > 1)
+  if (pins.size() > 1 && !isBuilt)
     result.unpinned = better({});
 }
 
