@@ -1,0 +1,43 @@
+"""The compiler with little memory: it does its work, or ends with one line and a documented code."""
+
+import os
+import resource
+import subprocess
+
+from conftest import BIN, MODELS
+
+MIB = 1 << 20
+JOB = ("--devices", "2", "--loss", "cross_entropy", "--global-batch", "8")
+
+
+def call_within(limit: int, *command: object) -> subprocess.CompletedProcess:
+    def bound() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    return subprocess.run([str(BIN / command[0]), *map(str, command[1:])], capture_output=True, text=True, errors="replace",
+                          preexec_fn=bound, timeout=60, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+def least(program: str) -> int:
+    """What it takes to load the program's libraries, to a few MiB."""
+    low, high = 1, 4096
+    while high - low > 4:
+        middle = (low + high) // 2
+        low, high = (low, middle) if call_within(middle * MIB, program, "--version").returncode == 0 else (middle, high)
+    return high * MIB
+
+
+def test_too_little_memory_ends_with_a_line(tmp_path):
+    commands = [("dtc", "compile", MODELS / "gpt2.onnx", *JOB, "-o", tmp_path / "out"),
+                ("dtc", "plan", MODELS / "gpt2.onnx", "--gpus", 64)]
+    start, codes = least("dtc"), set()
+    for more in (4, 16, 40, 96, 1024):
+        for command in commands:
+            done = call_within(start + more * MIB, *command)
+            lines = [line for line in done.stderr.splitlines() if "error:" in line]
+            assert done.returncode in (0, 1, 4), (more, command[1], done.returncode, done.stderr)
+            assert len(lines) == (done.returncode != 0), (more, done.stderr)
+            assert not done.returncode or not list(tmp_path.iterdir())
+            (tmp_path / "out").unlink(missing_ok=True)
+            codes.add(done.returncode)
+    assert 0 in codes and len(codes) > 1
