@@ -1,12 +1,12 @@
-"""What each strategy of the planner's search gains, and what it takes.
+"""What each dimension of the planner's search gains, and what it takes.
 
-    python3 bench/plan_strategies.py [--published] [--only NAME] [--jobs N]
+    python3 bench/plan_strategies.py [--published] [--only NAME] [--dimension NAME] [--jobs N]
 
-Searches plans with all strategies and with each one left out (`dtc-plan-test search`): Llama-3 70B and Llama-3.1 405B on
-64 to 16,384 GPUs, two clusters of two types of GPUs, and a small cluster with slow links. With --published also the
-jobs of bench/published that were run under two plans or more, of those whose graphs are there
-(bench/published/graphs.py). Prints for each strategy how much longer a step is without it, in percent, and the seconds
-of planning with and without it. Problems are kept in ~/.cache/dtc-strategies.
+Searches plans freely and with each dimension left out (`dtc-plan-test search`): Llama-3 70B and Llama-3.1 405B on 64 to
+16,384 GPUs, Mixtral 8x7B on 64, clusters of two types of GPUs, and a small cluster with slow links. With --published
+also the jobs of bench/published that were run under two plans or more, of those whose graphs are there
+(bench/published/graphs.py). Prints how much longer each step is without a dimension, in percent, and at the end the
+table of docs/SearchDimensions.md. Problems are kept in ~/.cache/dtc-strategies.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -26,21 +27,57 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(os.environ.get("DTC_BIN", ROOT / "build" / "bin"))
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "dtc-strategies"
 MAKE = ROOT / "test" / "Unit" / "Plan" / "problems" / "make.py"
-STRATEGIES = ("offloaded", "smaller-shardings", "between-zero-levels", "orders", "unequal-meshes")
-OF_ONE_TYPE = ("smaller-shardings", "orders")  # searched on one type of devices alone
-OF_SEVERAL = ("unequal-meshes",)
+@dataclasses.dataclass(frozen=True)
+class Dimension:
+    name: str
+    pin: str = ""  # a SPEC that leaves it out
+    without: str = ""  # or what dtc-plan-test leaves out
+    files: tuple[str, ...] = ()  # all that only it needs
+    where: str = "one type"  # of searches: all, of one type of GPUs, of several, or of experts
+
+
+DIMENSIONS = (
+    Dimension("tp", "tp=1"),
+    Dimension("pp", "pp=1", files=("include/dtc/Plan/Solve/StageCuts.h", "lib/Plan/Solve/StageCuts.cpp",
+                                   "lib/Plan/Search/PipelineFloor.cpp", "lib/Plan/Search/CutPositions.cpp")),
+    Dimension("cp", "cp=1", files=("lib/Plan/Plan/SplitSequence.cpp",)),
+    Dimension("ep", "ep=1", files=("include/dtc/Plan/Shard/Experts.h", "lib/Plan/Shard/Experts.cpp"), where="experts"),
+    Dimension("sp", "sp=off"),
+    Dimension("micro_batch", "micro_batch=1"),
+    Dimension("schedule=interleaved", without="interleaved",
+              files=("lib/Schedule/Kinds/Interleaved.cpp", "lib/Plan/Search/ChunkRecomputation.cpp")),
+    Dimension("schedule=zb", without="zb", files=("lib/Schedule/Kinds/ZeroBubble.cpp",)),
+    Dimension("zero", "zero=0", files=("include/dtc/Plan/Plan/Storage.h", "lib/Plan/Plan/Storage.cpp",
+                                       "lib/Plan/Plan/VerifyStorage.cpp")),
+    Dimension("zero above 1", "zero=1"),
+    Dimension("zero_group", without="zero-groups"),
+    Dimension("zero_blocks", without="between-zero-levels", files=("lib/Plan/Search/SearchBetweenZeroLevels.cpp",)),
+    Dimension("recompute", "recompute=none",
+              files=("include/dtc/Plan/Predict/Recomputation.h", "lib/Plan/Predict/Recomputation.cpp")),
+    Dimension("recompute_blocks", without="some-blocks", files=("lib/Plan/Search/ChunkRecomputation.cpp",)),
+    Dimension("offload", without="offloaded",
+              files=("lib/Plan/Search/SearchOffloaded.cpp", "lib/Plan/Predict/HostMemory.cpp")),
+    Dimension("stage_groups", without="unequal-meshes",
+              files=("lib/Plan/Search/GroupedCandidates.cpp", "lib/Plan/Search/DeviceGroups.cpp"), where="several"),
+)
 
 MODELS = {
     "8B": "llama --layers 32 --width 4096 --heads 32 --kv-heads 8 --hidden 14336 --sequence 8192 --vocabulary 128256",
     "70B": "llama --layers 80 --width 8192 --heads 64 --kv-heads 8 --hidden 28672 --sequence 8192 --vocabulary 128256",
     "405B": "llama --layers 126 --width 16384 --heads 128 --kv-heads 8 --hidden 53248 --sequence 8192 "
             "--vocabulary 128256",
+    "Mixtral 8x7B": "mixtral --layers 32 --width 4096 --heads 32 --hidden 14336 --experts 8 --sequence 4096 "
+                    "--vocabulary 32000",
     "175B": "gpt --layers 96 --width 12288 --heads 96 --sequence 2048 --vocabulary 51200",
 }
-H100_A100 = {"groups": [{"node": "dgx-h100", "nodes": 16}, {"node": "dgx-a100", "nodes": 16}],
-             "inter_node": {"bandwidth_gbs": 25, "latency_us": 10}}
-H100_L40S = {"groups": [{"node": "dgx-h100", "nodes": 2}, {"node": "l40s", "devices_per_node": 8, "nodes": 2}],
-             "inter_node": {"bandwidth_gbs": 25, "latency_us": 10}}
+INTER_NODE = {"bandwidth_gbs": 25, "latency_us": 10}
+
+
+def two_types(first: str, second: str, nodes: int) -> dict:
+    return {"groups": [{"node": f"dgx-{first}", "nodes": nodes},
+                       {"node": second, "devices_per_node": 8, "nodes": nodes}], "inter_node": INTER_NODE}
+
+
 SLOW = {"device": "a100-40", "devices_per_node": 2, "intra_node": {"bandwidth_gbs": 25, "latency_us": 5},
         "inter_node": {"bandwidth_gbs": 3, "latency_us": 20}}
 
@@ -52,11 +89,11 @@ class Search:
     cluster: str  # its name or file
     devices: int
     batch: int
-    mixed: bool = False  # GPUs of several types
+    kind: str = "one type"  # or experts, or several
 
-    def strategies(self) -> list[str]:
-        """Those that can find anything here."""
-        return [name for name in STRATEGIES if name not in (OF_ONE_TYPE if self.mixed else OF_SEVERAL)]
+    def has(self, dimension: Dimension) -> bool:
+        """Whether leaving it out can change anything here."""
+        return dimension.where == self.kind or (dimension.where == "one type" and self.kind == "experts")
 
 
 def problem_of(model: str) -> pathlib.Path:
@@ -92,8 +129,10 @@ def large_models() -> list[Search]:
              for gpus, batch in ((gpus, max(256, 2 * gpus)) for gpus in sizes)]
     found.append(Search("70B on 16", problem_of("70B"), "dgx-h100", 16, 256))
     found.append(Search("405B on 64", problem_of("405B"), "dgx-h100", 64, 256))
-    found.append(Search("175B on 128 H100, 128 A100", problem_of("175B"), cluster_file(H100_A100), 256, 512, True))
-    found.append(Search("8B on 16 H100, 16 L40S", problem_of("8B"), cluster_file(H100_L40S), 32, 128, True))
+    found.append(Search("Mixtral 8x7B on 64", problem_of("Mixtral 8x7B"), "dgx-h100", 64, 512, "experts"))
+    for model, second, nodes in (("8B", "a10g", 1), ("70B", "l40s", 8)):
+        found.append(Search(f"{model} on {8 * nodes} H100, {8 * nodes} {second.upper()}", problem_of(model),
+                            cluster_file(two_types("h100", second, nodes)), 16 * nodes, 64 * nodes, "several"))
     found.append(Search("8B on 16 slow A100", problem_of("8B"), cluster_file(SLOW), 16, 128))
     return found
 
@@ -123,42 +162,80 @@ def published() -> list[Search]:
     return found
 
 
-def searched(search: Search, without: tuple[str, ...]) -> dict:
-    done = subprocess.run([BIN / "dtc-plan-test", "search", search.problem, "auto", search.cluster, str(search.devices),
-                           str(search.batch), *without], check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)
+def searched(search: Search, left_out: Dimension | None = None) -> dict:
+    spec = left_out.pin if left_out and left_out.pin else "auto"
+    without = [left_out.without] if left_out and left_out.without else []
+    command = [BIN / "dtc-plan-test", "search", search.problem, spec, search.cluster, str(search.devices),
+               str(search.batch), *without]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+        line = running.stdout.read()
+        _, status, used = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(status)
+    if running.returncode:
+        raise subprocess.CalledProcessError(running.returncode, command)
+    return {**json.loads(line), "planning_s": used.ru_utime + used.ru_stime}
 
 
-def compared(search: Search) -> tuple[str, dict[str, float]]:
-    """A line of the table, and what a step loses in percent without each strategy."""
-    full, losses, cells = searched(search, ()), {}, ""
-    if "error" in full:
-        return f"{search.name:40} {full['error'][:80]}  {full['planning_s']:.1f} s", {}
-    for name in STRATEGIES:
-        if name not in search.strategies():
-            cells += f" {'-':>21}"
+@dataclasses.dataclass
+class Loss:
+    """What a search loses without a dimension."""
+
+    search: str
+    percent: float  # infinite: nothing fits
+    planning: float  # processor seconds with it, and
+    without: float
+
+
+def compared(search: Search, dimensions: list[Dimension]) -> dict[str, Loss]:
+    full = searched(search)
+    lines = [f"{search.name}: {full.get('step_s', 0):.4f} s, planned in {full['planning_s']:.2f} s: "
+             f"{full.get('plan', full.get('error'))}"]
+    losses = {}
+    for dimension in dimensions:
+        if "step_s" not in full or not search.has(dimension):
             continue
-        other = searched(search, (name,))
-        losses[name] = 100 * (other["step_s"] / full["step_s"] - 1) if "step_s" in other else float("inf")
-        cells += f" {losses[name]:9.2f} % {other['planning_s']:7.2f} s"
-    return f"{search.name:40} {full['step_s']:8.3f} {full['planning_s']:8.2f}{cells}   {full['plan']}", losses
+        other = searched(search, dimension)
+        percent = 100 * (other["step_s"] / full["step_s"] - 1) if "step_s" in other else float("inf")
+        losses[dimension.name] = Loss(search.name, percent, full["planning_s"], other["planning_s"])
+        lines.append(f"  without {dimension.name:20} {percent:8.2f} %  {other['planning_s']:7.2f} s")
+    print("\n".join(lines), flush=True)
+    return losses
+
+
+def lines_of(dimension: Dimension) -> int:
+    return sum(len((ROOT / file).read_text().splitlines()) for file in dimension.files)
+
+
+def percent_text(percent: float) -> str:
+    return "nothing fits" if percent == float("inf") else f"{percent:.1f} %"
+
+
+def table(dimensions: list[Dimension], found: list[dict[str, Loss]]) -> None:
+    print("\n| dimension | lines of its own | gains at most | where | gains 1 % in | planning with it | planning without |")
+    print("|---|---|---|---|---|---|---|")
+    for dimension in dimensions:
+        losses = [each[dimension.name] for each in found if dimension.name in each]
+        if not losses:
+            continue
+        best = max(losses, key=lambda loss: loss.percent)
+        paying = sum(loss.percent >= 1 for loss in losses)
+        where = best.search if best.percent > 0 else "-"
+        print(f"| {dimension.name} | {lines_of(dimension) or '-'} | {percent_text(best.percent)} | {where} | {paying} of "
+              f"{len(losses)} | {sum(loss.planning for loss in losses):.0f} s | "
+              f"{sum(loss.without for loss in losses):.0f} s |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--published", action="store_true", help="also the jobs of bench/published")
-    parser.add_argument("--only", default="", help="part of a search's name")
+    parser.add_argument("--only", default="", help="a regular expression for the name of a search")
+    parser.add_argument("--dimension", default="", help="part of a dimension's name")
     parser.add_argument("--jobs", type=int, default=1, help="searches at a time")
     options = parser.parse_args()
-    searches = [s for s in large_models() + (published() if options.published else []) if options.only in s.name]
-    worst = dict.fromkeys(STRATEGIES, 0.0)
-    print(f"{'':40} {'step':>8} {'planning':>8}" + "".join(f" {name:>21}" for name in STRATEGIES), flush=True)
+    searches = [s for s in large_models() + (published() if options.published else []) if re.search(options.only, s.name)]
+    dimensions = [d for d in DIMENSIONS if options.dimension in d.name]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for line, losses in pool.map(compared, searches):
-            print(line, flush=True)
-            for name, loss in losses.items():
-                worst[name] = max(worst[name], loss)
-    print("at most: " + ", ".join(f"{name} {loss:.2f} %" for name, loss in worst.items()))
+        table(dimensions, list(pool.map(lambda search: compared(search, dimensions), searches)))
 
 
 if __name__ == "__main__":

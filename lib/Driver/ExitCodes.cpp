@@ -13,7 +13,6 @@ static constexpr std::pair<ErrorCategory, ExitCode> kExitCodes[] = {
     {ErrorCategory::Usage, ExitCode::Usage},
     {ErrorCategory::InputRefused, ExitCode::InputRefused},
     {ErrorCategory::NoPlan, ExitCode::NoFit},
-    {ErrorCategory::GaveUp, ExitCode::NoFit},
 };
 
 ExitCode exitCodeOf(ErrorCategory category) {

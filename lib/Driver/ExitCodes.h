@@ -6,7 +6,7 @@
 
 namespace dtc::driver {
 
-/// Failed, Usage and InputRefused have the code of that name; NoPlan and GaveUp are NoFit.
+/// Failed, Usage and InputRefused have the code of that name; NoPlan is NoFit.
 rt::ExitCode exitCodeOf(plan::ErrorCategory category);
 
 /// An error of what compiler and runtime share, such as reading weights.

@@ -223,12 +223,46 @@ static ExitCode addPlanToSave(const Planner &planner, Planned &planned) {
   return ExitCode::Done;
 }
 
+/// With nothing that saves a rank's memory at the cost of messages, unless that is pinned.
+static plan::Spec withoutSavings(plan::Spec spec) {
+  auto add = [](auto &pin, auto value) {
+    if (!pin)
+      pin = value;
+  };
+  if (!spec.schedule && !spec.chunks)
+    add(spec.pp, 1);
+  if (!spec.contextExchange)
+    add(spec.cp, 1);
+  if (!spec.zeroGroup)
+    add(spec.zero, 0);
+  add(spec.recompute, plan::Recompute::None);
+  return spec;
+}
+
+/// Ranks of one processor share its memory: what saves a rank's is for models that don't fit
+/// without.
+static plan::SearchOutcome searchFreely(const Planner &planner, const Candidate &whole,
+                                        const plan::SearchOptions &asked) {
+  const plan::Cluster &cluster = planner.request.cluster;
+  if (asked.executable && planner.request.options.target == Target::CPU) {
+    plan::SearchOptions plain = asked;
+    plain.spec = withoutSavings(asked.spec);
+    plain.findClosest = plain.adviseOtherwise = false;
+    auto found = plan::search(whole.problem, cluster, plain);
+    if (found && found->predicted.fits()) {
+      found->pinned = found->pinned && asked.spec.zero && asked.spec.recompute;
+      return found;
+    }
+  }
+  return plan::search(whole.problem, cluster, asked);
+}
+
 /// The best plan, its degrees and microbatches included. The problem is for the samples of one of
 /// its calls.
 static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
   const Request &request = planner.request;
   plan::SearchOptions asked = firstOptions(planner, whole);
-  auto found = plan::search(whole.problem, request.cluster, asked);
+  auto found = searchFreely(planner, whole, asked);
   plan::adviseOn(found, whole.problem, request.cluster, asked);
   if (!found)
     return fail(found.error());

@@ -26,12 +26,12 @@ bool isArgument(Value value, RoleKind kind) {
   return role && role.getKind() == kind;
 }
 
-/// What an earlier stage computed of parameters.
+/// What an earlier stage computed of parameters, on another rank or on this one.
 bool isReceivedActivation(Value value) {
-  if (!isArgument(value, RoleKind::Inbox))
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
+  if (!function)
     return false;
-  auto argument = cast<BlockArgument>(value);
-  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   auto runs = function.getArgAttrOfType<RunsAttr>(argument.getArgNumber(), GraphDialect::kRuns);
   return runs && runs.getPasses() == Passes::Forward;
 }

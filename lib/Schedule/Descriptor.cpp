@@ -21,6 +21,13 @@ std::span<const ScheduleKind> allSchedules() {
 
 const Descriptor &describe(ScheduleKind kind) { return *kDescriptors[size_t(kind)]; }
 
+int64_t countLateWeightGrads(const CallList &calls, int64_t chunk) {
+  auto last = std::find_if(calls.rbegin(), calls.rend(),
+                           [](const Call &call) { return call.pass == Pass::InputGrad; });
+  return std::count_if(last.base(), calls.end(),
+                       [&](const Call &call) { return call.chunk == chunk; });
+}
+
 std::optional<ScheduleKind> scheduleFromName(const std::string &text) {
   std::span<const ScheduleKind> all = allSchedules();
   auto found =

@@ -2,6 +2,7 @@
 
 #include "dtc/Schedule/Descriptor.h"
 
+#include <algorithm>
 #include <functional>
 #include <queue>
 
@@ -29,6 +30,10 @@ std::string unsupported(const ScheduleShape &shape) {
   if (std::string reason = impossibleSize(shape); !reason.empty())
     return reason;
   const Descriptor &kind = describe(shape.kind);
+  if (shape.chunks < kind.fewestChunks)
+    return std::string("schedule=") + kind.name + " has at least " +
+           std::to_string(kind.fewestChunks) + " chunks a rank, got " +
+           std::to_string(shape.chunks);
   if (shape.chunks > kind.mostChunks)
     return std::string("schedule=") + kind.name + " has " +
            (kind.mostChunks == 1 ? "one chunk"
@@ -42,25 +47,43 @@ Placement placementOf(const ScheduleShape &shape) {
   return kind.placement ? kind.placement(shape) : Placement::inTurn(shape.ranks, shape.chunks);
 }
 
-/// A forward call takes the lowest slot that is free, the end of the backward
-/// pass returns it. Returns how many slots each chunk needs.
-static std::vector<int32_t> assignSlots(const ScheduleShape &shape, CallList &calls) {
+/// The first chunk of those whose stages follow each other up to this chunk's.
+static int64_t firstOfRun(const Placement &placement, int64_t rank, int64_t chunk) {
+  while (chunk > 0 && placement.stage(rank, chunk - 1) + 1 == placement.stage(rank, chunk))
+    --chunk;
+  return chunk;
+}
+
+/// The first forward call takes the lowest slot that is free, the end of the last backward pass
+/// returns it. Chunks whose stages follow each other hand over in their slots, so that a
+/// microbatch has the same slot in them. Returns how many slots each chunk needs.
+static std::vector<int32_t> assignSlots(const ScheduleShape &shape, const Placement &placement,
+                                        int64_t rank, CallList &calls) {
   using FreeSlots = std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>>;
+  struct Held {
+    int32_t slot = -1;
+    int64_t open = 0; ///< chunks whose backward pass isn't over
+  };
   std::vector<FreeSlots> free(shape.chunks);
-  std::vector<int32_t> slots(shape.chunks, 0);
-  std::vector<int32_t> held(shape.chunks * shape.microbatches, 0);
+  std::vector<int32_t> made(shape.chunks, 0), slots(shape.chunks, 0);
+  std::vector<int64_t> first(shape.chunks), length(shape.chunks, 0);
+  for (int64_t chunk = 0; chunk < shape.chunks; ++chunk)
+    ++length[first[chunk] = firstOfRun(placement, rank, chunk)];
+  std::vector<Held> held(shape.chunks * shape.microbatches);
   for (Call &call : calls) {
-    int32_t &slot = held[call.chunk * shape.microbatches + call.microbatch];
-    FreeSlots &pool = free[call.chunk];
-    if (call.pass == Pass::Forward) {
+    const int64_t run = first[call.chunk];
+    Held &own = held[run * shape.microbatches + call.microbatch];
+    FreeSlots &pool = free[run];
+    if (call.pass == Pass::Forward && own.slot < 0) {
       if (pool.empty())
-        pool.push(slots[call.chunk]++);
-      slot = pool.top();
+        pool.push(made[run]++);
+      own = {pool.top(), length[run]};
       pool.pop();
-    } else if (call.pass != Pass::InputGrad) {
-      pool.push(slot);
     }
-    call.slot = slot;
+    call.slot = own.slot;
+    slots[call.chunk] = std::max(slots[call.chunk], own.slot + 1);
+    if ((call.pass == Pass::Backward || call.pass == Pass::WeightGrad) && --own.open == 0)
+      pool.push(own.slot);
   }
   return slots;
 }
@@ -71,7 +94,7 @@ std::optional<Schedule> makeSchedule(const ScheduleShape &shape) {
   Schedule schedule{shape, placementOf(shape), {}, {}};
   for (int64_t rank = 0; rank < shape.ranks; ++rank) {
     schedule.calls.push_back(describe(shape.kind).calls(shape, rank));
-    schedule.slots.push_back(assignSlots(shape, schedule.calls.back()));
+    schedule.slots.push_back(assignSlots(shape, schedule.placement, rank, schedule.calls.back()));
   }
   return schedule;
 }

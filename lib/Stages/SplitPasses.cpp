@@ -113,7 +113,7 @@ private:
   void findWeightGrads() {
     DenseSet<Value> needed;
     for (auto [i, value] : llvm::enumerate(terminator()->getOperands()))
-      if (getResultRole(joint, i).getKind() == RoleKind::Outbox)
+      if (joint.getResultAttr(i, GraphDialect::kRuns)) // it leaves the stage
         needed.insert(value);
     for (Operation &op : llvm::reverse(joint.front().without_terminator())) {
       if (passes.lookup(&op) == kForward)

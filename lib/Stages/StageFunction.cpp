@@ -90,9 +90,12 @@ private:
     signature.add(value.getType(), attributes);
   }
 
-  /// The n-th value of the message to stage `to`. Both ends have it under the same name.
-  FailureOr<DictionaryAttr> messageAttributes(RoleKind kind, int to, size_t n, Passes pass,
+  /// The n-th value of the message to stage `to`. Both ends have it under the same name. Between
+  /// stages of one rank it is kept: nothing is sent.
+  FailureOr<DictionaryAttr> messageAttributes(RoleKind end, int to, size_t n, Passes pass,
                                               Value value) {
+    const int from = pass == Passes::Forward ? to - 1 : to + 1;
+    const RoleKind kind = step.rankOf(from) == step.rankOf(to) ? RoleKind::Kept : end;
     FailureOr<dist::ShardingAttr> layout = step.layoutOf(value);
     if (failed(layout))
       return failure();

@@ -18,7 +18,6 @@ class Statement:
     def __init__(self, stated: dict):
         self.costs = [decider["costs"] for decider in stated["deciders"]]
         self.names = [decider["name"] for decider in stated["deciders"]]
-        self.held = [decider["held"] for decider in stated["deciders"]]
         self.transfers = []
         for entry in stated["transfers"]:
             seconds = {(a, b): math.inf if s is None else s for a, b, s in entry["seconds"]}
@@ -40,15 +39,6 @@ class Statement:
         for deciders, classes, costs in self.tables:
             total += costs[tuple(c[choices[d]] for d, c in zip(deciders, classes))]
         return float(total)
-
-    def holds(self, choices: list[int]) -> list[float]:
-        """Bytes of states and of results."""
-        return [sum(held[choice][kind] for held, choice in zip(self.held, choices)) for kind in range(2)]
-
-    def together(self) -> list[set[int]]:
-        """Deciders whose choices something costs by."""
-        transfers = [{part["decider"] for part in [hub, *spokes]} for hub, spokes, _ in self.transfers]
-        return transfers + [set(deciders) for deciders, _, _ in self.tables]
 
 
 @dataclasses.dataclass
@@ -95,10 +85,8 @@ class Program:
         return solver
 
 
-def minimize(statement: Statement, about: float, most: list[float] | None = None,
-             alike: list[list[int]] | None = None) -> Optimum | None:
-    """`about`: seconds to which costs are scaled, so that HiGHS' tolerances mean the same for all. `most`: bytes of
-    states and of results that may be held; None where nothing holds as little. `alike`: deciders that choose alike."""
+def minimize(statement: Statement, about: float) -> Optimum:
+    """`about`: seconds to which costs are scaled, so that HiGHS' tolerances mean the same for all."""
     program = Program()
     chosen = [[program.variable(cost) for cost in costs] for costs in statement.costs]
     integers = len(program.costs)
@@ -108,19 +96,8 @@ def minimize(statement: Statement, about: float, most: list[float] | None = None
         add_transfer(program, chosen, hub, spokes, seconds)
     for deciders, classes, costs in statement.tables:
         add_table(program, [by_class(chosen[d], c) for d, c in zip(deciders, classes)], costs)
-    for group in alike or []:
-        assert len({len(chosen[decider]) for decider in group}) == 1, "deciders of different choices aren't alike"
-        for decider in group[1:]:
-            for a, b in zip(chosen[group[0]], chosen[decider]):
-                program.row({a: 1, b: -1}, 0, 0)
-    for kind, limit in enumerate(most or []):
-        terms = {x: held[kind] / max(limit, 1) for columns, choices in zip(chosen, statement.held)
-                 for x, held in zip(columns, choices) if held[kind] > 0}
-        program.row(terms, -math.inf, limit / max(limit, 1))
     solver = program.solve(integers, 1000 / about)
     status = solver.getModelStatus()
-    if most and status == highspy.HighsModelStatus.kInfeasible:
-        return None
     assert status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kSolutionLimit), status
     values = numpy.array(solver.getSolution().col_value)
     choices = [int(numpy.argmax(values[columns])) for columns in chosen]

@@ -15,6 +15,8 @@ PIPELINES = [
     (4, "pp=2,tp=2,schedule=1f1b,micro_batch=2"),
     (2, "pp=2,dp=1,schedule=interleaved,chunks=2,micro_batch=1"),
     (4, "pp=4,dp=1,schedule=zb,micro_batch=1"),
+    (2, "pp=2,dp=1,schedule=zbv,micro_batch=1"),
+    (4, "pp=2,tp=2,schedule=list,micro_batch=1"),
 ]
 
 
@@ -59,10 +61,21 @@ def test_all_stages_clip_alike(trainer, devices, plan):
     [(4, "pp=4,dp=1,schedule=zb,micro_batch=2"), (4, "pp=4,dp=1,schedule=1f1b,micro_batch=2")],
     [(4, "pp=4,dp=1,schedule=1f1b,micro_batch=1"),
      (2, "pp=2,dp=1,schedule=interleaved,chunks=2,micro_batch=1")],
+    [(4, "pp=4,dp=1,schedule=1f1b,micro_batch=1"), (4, "pp=4,dp=1,schedule=list,micro_batch=1")],
 ])
 def test_schedules_with_equal_cuts_agree_bitwise(trainer, model, plans):
     """Gradients are added in ascending order of microbatches, norms stage by stage, and no kernel rounds otherwise
     where a value is stored between two passes."""
+    check_bitwise(trainer, model, plans)
+
+
+def test_a_v_agrees_bitwise(trainer):
+    """The first and the last stage lie on one rank, which sums a tied weight's gradients in one place: Llama has none."""
+    check_bitwise(trainer, "llama", [(4, "pp=4,dp=1,schedule=1f1b,micro_batch=1"),
+                                     (2, "pp=2,dp=1,schedule=zbv,micro_batch=1")])
+
+
+def check_bitwise(trainer, model, plans):
     flags = reference(model, "adamw")["flags"]
     first, second = (trainer.train(model, model, *flags, devices=devices, plan=plan)
                      for devices, plan in plans)
@@ -104,3 +117,17 @@ def test_what_is_not_done_yet_is_refused(tmp_path, flags, message):
                    *flags, "-o", tmp_path / "model.dtc")
     assert outcome.code == 2 and message in outcome.error_line()
     assert not (tmp_path / "model.dtc").exists()
+
+
+@pytest.mark.parametrize("devices,plan", [
+    (2, ONE_F_ONE_B), (2, "pp=2,dp=1,schedule=zb,micro_batch=1"), (2, "pp=2,dp=1,schedule=zbv,micro_batch=1"),
+    (4, "pp=2,dp=2,zero=2,schedule=interleaved,chunks=2,micro_batch=1")])
+def test_stages_that_train_nothing(trainer, devices, plan):
+    """Adapters of the second layer alone: the stages before it have no backward pass."""
+    flags = reference("gpt2", "adamw")["flags"]
+    adapters = ("--lora", r"rank=4,alpha=8,targets=h\.1\.")
+    one, several = (trainer.train("gpt2", "gpt2", *flags, *adapters, devices=ranks, plan=given)
+                    for ranks, given in ((1, "dp=1"), (devices, plan)))
+    for key in ("loss", "grad_norm"):
+        assert several.column(key) == pytest.approx(one.column(key), rel=1e-4), key
+    assert min(one.column("grad_norm")) > 0

@@ -33,7 +33,7 @@ struct Descriptor {
   /// A sentence or two for reports.
   const char *about = "";
 
-  int64_t mostChunks = 1; ///< stages a rank
+  int64_t fewestChunks = 1, mostChunks = 1; ///< stages a rank
   /// A planner tries it without being asked to.
   bool isSearched = true;
   /// A rank keeps all microbatches of a step at once. Otherwise it keeps no more of

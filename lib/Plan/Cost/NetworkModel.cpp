@@ -76,6 +76,18 @@ int64_t ranksBelow(int64_t size, int64_t span, int64_t ranks, int64_t stride) {
   return std::max<int64_t>(1, fit);
 }
 
+std::vector<int64_t> ranksBelow(const Cluster &cluster, const Degrees &degrees,
+                                const std::vector<Axis> &axes) {
+  const Strides strides = stridesOf(degrees);
+  std::vector<int64_t> result;
+  for (Axis axis : axes)
+    if (int64_t ranks = degreeOf(degrees, axis); ranks > 1)
+      for (size_t i = 0; i + 1 < cluster.levels.size(); ++i)
+        result.push_back(ranksBelow(cluster.levels[i].size, degrees.devices(), ranks,
+                                    strides[static_cast<size_t>(axis)]));
+  return result;
+}
+
 /// Ranks that differ only in `axes`: along each axis, as many are below one switch as fit.
 /// Meshes may be of one stage, or of one data-parallel rank: what lies beside them tells as
 /// well where groups are torn apart.

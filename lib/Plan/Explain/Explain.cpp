@@ -1,7 +1,6 @@
 #include "dtc/Plan/Explain/Explain.h"
 
 #include "dtc/Plan/Plan/Settings.h"
-#include "dtc/Plan/Search/Orders.h"
 #include "dtc/Plan/Search/Remedy.h"
 
 #include <algorithm>
@@ -46,7 +45,6 @@ private:
   void addChanges();
   void changeMesh();
   void changeSchedule();
-  void changeOrder();
   void addPins();
   std::optional<Rival> better(const Spec &spec) const;
 
@@ -163,19 +161,6 @@ static int64_t mostCopies(const Degrees &degrees) {
   return most;
 }
 
-/// What other ranks below the same switches would cost.
-void Explainer::changeOrder() {
-  if (options.executable || options.spec.order)
-    return;
-  const bool near = nearIsFaster(CostModel(cluster, options.devices), options.devices);
-  for (const AxisOrder &order : distinctOrders(result.chosen, cluster, near))
-    if (order != result.chosen.order) {
-      Spec spec = everything();
-      spec.order = order;
-      change(std::move(spec));
-    }
-}
-
 void Explainer::addChanges() {
   const Degrees &chosen = result.chosen;
   Spec all = everything();
@@ -217,7 +202,6 @@ void Explainer::addChanges() {
     all.offload = Offload::None;
     change(all);
   }
-  changeOrder();
 }
 
 //===-- pins --------------------------------------------------------------===//

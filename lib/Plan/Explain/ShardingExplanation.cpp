@@ -110,9 +110,7 @@ ShardingWay SubjectExplainer::priced(const std::string &text, const SolverOption
   asked.forced = forced;
   auto solution = solveSharding(problem, facts, devices, plan.degrees, asked);
   if (!solution) {
-    const Error &error = solution.error();
-    way.refusal =
-        error.category == ErrorCategory::GaveUp ? error.message : "what is around it can't follow";
+    way.refusal = "what is around it can't follow";
     return way;
   }
   Plan other = whole.plan;

@@ -29,8 +29,7 @@ Candidates Enumeration::run() {
   for (int64_t tp : divisors(devices, spec.tp, range.tensorParallel))
     for (int64_t cp : divisors(devices / tp, spec.cp, mostContext()))
       for (int64_t ep : divisors(devices / (tp * cp), spec.ep, range.expertRanks))
-        for (int64_t pp :
-             divisors(devices / (tp * cp * ep), executableOr(spec.pp), mostStages(spec.pp))) {
+        for (int64_t pp : divisors(devices / (tp * cp * ep), spec.pp, mostStages(spec.pp))) {
           Degrees degrees;
           degrees.tp = tp;
           degrees.cp = cp;
@@ -53,8 +52,7 @@ Candidates Enumeration::run() {
 /// Ranks with fewer tokens of a sequence have less to do than to send.
 int64_t Enumeration::mostContext() const {
   constexpr int64_t shortest = 2048;
-  return options.executable && !spec.cp ? 1
-                                        : std::max<int64_t>(1, problem.tokensPerSample / shortest);
+  return std::max<int64_t>(1, problem.tokensPerSample / shortest);
 }
 
 static bool mayHoldBatch(const sharding::Factor &factor) {
@@ -123,7 +121,7 @@ std::string Enumeration::whyTooMany() const {
         " (of a batch of " + std::to_string(batch) + ")");
   add("tp", spec.tp.has_value(), largest(spec.tp, range.tensorParallel));
   add("cp", spec.cp.has_value(), largest(spec.cp, mostContext()));
-  add("pp", spec.pp.has_value(), largest(executableOr(spec.pp), mostStages(spec.pp)));
+  add("pp", spec.pp.has_value(), largest(spec.pp, mostStages(spec.pp)));
   return product < double(devices)
              ? "degrees divide the number of devices, and those that do make up fewer: " + text
              : "";
@@ -159,6 +157,14 @@ std::string Enumeration::whyNot(const Degrees &degrees) const {
   return splits ? ""
                 : "nothing carries a batch that could be split: " + names + "=" +
                       std::to_string(ranks);
+}
+
+/// Of the mesh; what is pinned beside it has been judged before.
+std::string Enumeration::whyNotExecutable(const Degrees &degrees) const {
+  Plan plan;
+  plan.degrees = degrees;
+  std::vector<std::string> missing = unimplemented(problem, plan);
+  return missing.empty() ? "" : missing.front();
 }
 
 /// The same for the order of axes.
@@ -237,7 +243,10 @@ std::string Enumeration::cannotCut(int64_t samples, const Degrees &degrees) cons
 }
 
 void Enumeration::addMesh(Degrees degrees) {
-  if (std::string reason = whyNot(degrees); !reason.empty()) {
+  std::string reason = whyNot(degrees);
+  if (reason.empty() && options.executable)
+    reason = whyNotExecutable(degrees);
+  if (!reason.empty()) {
     result.refusal = reason;
     return;
   }

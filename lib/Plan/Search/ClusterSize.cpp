@@ -24,13 +24,14 @@ static constexpr int64_t kTray = 8;
 
 int64_t cacheBytes(const Problem &problem, const Plan &plan) {
   std::vector<int64_t> ofRank(plan.degrees.pp, 0);
+  const schedule::Placement placement = placementOf(plan.degrees);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     for (int64_t id = plan.stages[stage].firstOp; id <= plan.stages[stage].lastOp; ++id) {
       const Op &op = problem.ops[id];
       if (op.kind != OpKind::Attention || op.backward || op.operands.size() < 3)
         continue;
       for (size_t operand : {1, 2})
-        ofRank[stage % ofRank.size()] +=
+        ofRank[static_cast<size_t>(placement.rank(int64_t(stage)))] +=
             placedBytes(localBytes(problem.values[op.operands[operand]],
                                    operandSharding(op.rule, plan.ops[id], operand), plan.mesh));
     }

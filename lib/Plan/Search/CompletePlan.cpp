@@ -12,17 +12,18 @@ namespace dtc::plan {
 
 static void place(const Estimate &estimate, Plan &plan) {
   std::vector<DeviceRange> ranges = neighbouringDevices(plan.degrees);
+  const schedule::Placement placement = placementOf(plan.degrees);
   plan.stages.clear();
   for (size_t i = 0; i + 1 < estimate.cuts.size(); ++i) {
     Stage stage{estimate.cuts[i], estimate.cuts[i + 1] - 1, {}};
+    const int64_t rank = placement.rank(static_cast<int64_t>(i));
     if (plan.degrees.groups.empty()) {
-      auto rank = static_cast<int64_t>(i % ranges.size());
       stage.devices = i < ranges.size() ? devicesOf(plan.degrees, plan.mesh, rank)
-                                        : plan.stages[rank].devices;
+                                        : plan.stages[static_cast<size_t>(rank)].devices;
       plan.stages.push_back(std::move(stage));
       continue;
     }
-    auto [first, count] = ranges[i % ranges.size()];
+    auto [first, count] = ranges[static_cast<size_t>(rank)];
     for (int64_t device = first; device < first + count; ++device)
       stage.devices.push_back(device);
     plan.stages.push_back(std::move(stage));
@@ -132,8 +133,6 @@ static Result<CompletePlan> completeGroups(const Problem &problem, const Cluster
 static Result<Solution> solved(ShardLibrary &library, const Estimate &estimate,
                                SolverOptions &options, bool &folded) {
   const Degrees &degrees = estimate.degrees;
-  if (estimate.variant.ofFrontier >= 0)
-    return library.solveOfFrontier(degrees, estimate.variant, options, folded);
   int64_t samples = degrees.microBatch * degrees.dataRanks();
   auto solution = library.solveFolded(samples, degrees, options);
   folded = solution.has_value();

@@ -31,15 +31,13 @@ private:
         list.push_back(divisor);
     return list;
   }
-  std::optional<int64_t> executableOr(std::optional<int64_t> pinned) const {
-    return options.executable ? pinned.value_or(1) : pinned;
-  }
   int64_t mostContext() const;
   std::string whyNoContext(int64_t cp) const;
   std::string whyNoExperts(int64_t ep) const;
   std::string whyNotPinned() const;
   std::string whyTooMany() const;
   std::string whyNot(const Degrees &degrees) const;
+  std::string whyNotExecutable(const Degrees &degrees) const;
   std::string whyNotPlaced(const Degrees &degrees) const;
   void addMesh(Degrees degrees);
   bool mayDiffer() const;

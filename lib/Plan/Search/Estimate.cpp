@@ -17,8 +17,6 @@ namespace dtc::plan {
 using sharding::AxisList;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Neighbours along each axis on neighbouring devices: more than any order can do.
-static constexpr Strides kInnermost = {1, 1, 1, 1, 1};
 
 const std::vector<OpId> &Estimator::cutsFor(const Degrees &degrees) {
   int64_t stages = degrees.pp * degrees.chunks;
@@ -117,13 +115,6 @@ double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant
   return least;
 }
 
-double Estimator::lowerBoundOfOrders(const Degrees &degrees, const ShardVariant &variant,
-                                     std::string &error) {
-  const std::vector<OpId> &cuts = cutsFor(degrees);
-  const ShardCosts *shard = library.get(degrees, kInnermost, variant, cuts, error);
-  return shard ? pipelineFloor(shard->unitCosts(degrees.recompute, cuts), degrees) : kInfinity;
-}
-
 /// The pipelines of one set of degrees, cut for a budget and simulated.
 class Estimator::Pipelines {
 public:
@@ -151,13 +142,6 @@ public:
   bool canBeCut(double share) {
     return fixed ? cheapest(share, kInfinity).has_value()
                  : canCut(units, stages(), pricesWithin(share));
-  }
-  /// Found: there are such cuts.
-  Estimator::Outcome tryCut(double share, double limit) {
-    if (fixed ? cheapest(share, kDearest * limit).has_value()
-              : canCut(units, stages(), pricesWithin(share), kDearest * limit))
-      return Estimator::Outcome::Found;
-    return canBeCut(share) ? Estimator::Outcome::TooSlow : Estimator::Outcome::TooLarge;
   }
   simulate::Costs stageCosts() const {
     simulate::Costs result;
@@ -469,30 +453,6 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     return outcome;
   result = std::move(*best);
   return Outcome::Found;
-}
-
-Estimator::Outcome Estimator::tryOrders(const Degrees &degrees, const ShardVariant &variant,
-                                        const EstimateOptions &options, std::string &error) {
-  const schedule::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
-  const std::vector<OpId> &cuts = cutsFor(degrees);
-  Degrees least = degrees;
-  if (options.someBlocks)
-    least.recompute = Recompute::None;
-  const ShardCosts *shard = library.get(least, kInnermost, variant, cuts, error);
-  if (!schedule || !shard)
-    return Outcome::Impossible;
-  if (pipelineFloor(shard->unitCosts(least.recompute, cuts), least) > options.limit)
-    return Outcome::TooSlow;
-  shard = library.get(degrees, kInnermost, variant, cuts, error);
-  if (!shard)
-    return Outcome::Impossible;
-  auto stages = rankStages.get(
-      {&library, shard, degrees, &cuts, options.someBlocks, false, 0, /*isInnermost=*/true});
-  Pipelines pipelines(library.getCluster(), degrees, Ranks(degrees.pp, stages), *schedule,
-                      fixedCuts(stages->unitCosts, static_cast<int>(schedule->shape.stages())));
-  return pipelines.holdStates()
-             ? pipelines.tryCut(sharesOf(degrees, false).front(), options.limit)
-             : Outcome::TooLarge;
 }
 
 } // namespace dtc::plan

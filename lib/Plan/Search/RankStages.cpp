@@ -4,22 +4,11 @@
 
 namespace dtc::plan {
 
-/// Neighbours along each axis on neighbouring devices: more than any order can do.
-static constexpr Strides kInnermost = {1, 1, 1, 1, 1};
-
 /// Communication buffers of a group for each degree; gradients of experts are summed
 /// over dp and cp, those of all others over ep, too.
 static int64_t communicators(const Degrees &degrees) {
   return (degrees.dp > 1) + (degrees.tp > 1) + (degrees.cp > 1) + (degrees.pp > 1) +
          (degrees.ep > 1) + (degrees.ep > 1 && degrees.dp * degrees.cp > 1);
-}
-
-static sharding::Mesh meshOf(const RankStages::Request &request) {
-  const ShardCosts &shard = *request.shard;
-  sharding::Mesh mesh = makeMesh(shard.getProblem(), shard.getFacts(), request.degrees);
-  if (request.isInnermost)
-    setStrides(mesh, kInnermost);
-  return mesh;
 }
 
 static const UnitCosts &profileOf(const RankStages::Request &request, Recompute recompute) {
@@ -29,11 +18,12 @@ static const UnitCosts &profileOf(const RankStages::Request &request, Recompute 
 RankStages::RankStages(const Request &request)
     : degrees(request.degrees),
       unitCosts(profileOf(request, request.someBlocks ? Recompute::None : degrees.recompute)),
-      mesh(meshOf(request)), costs(request.shardings->getModel(), degrees, mesh, unitCosts,
-                                   amongDataRanks(request.shard->weights(*request.cuts), degrees,
-                                                  mesh, request.mixesLevels),
-                                   request.shardings->getBlocks(),
-                                   scalarSums(request.shard->getProblem(), mesh), request.times),
+      mesh(makeMesh(request.shard->getProblem(), request.shard->getFacts(), degrees)),
+      costs(
+          request.shardings->getModel(), degrees, mesh, unitCosts,
+          amongDataRanks(request.shard->weights(*request.cuts), degrees, mesh, request.mixesLevels),
+          request.shardings->getBlocks(), scalarSums(request.shard->getProblem(), mesh),
+          request.times),
       prices(costs, degrees, unitCosts, request.shardings->getBlocks(),
              request.someBlocks ? &profileOf(request, degrees.recompute) : nullptr),
       capacity(request.shardings->getModel().availableBytes(communicators(degrees))) {
@@ -49,8 +39,7 @@ std::shared_ptr<RankStages> RankStagesStore::get(RankStages::Request request) {
   if (request.mixesLevels) // their prices depend on the schedule and the limit
     return std::make_shared<RankStages>(request);
   constexpr size_t most = 256;
-  Key key{request.shardings, request.shard, request.cuts, request.degrees, request.someBlocks,
-          request.isInnermost};
+  Key key{request.shardings, request.shard, request.cuts, request.degrees, request.someBlocks};
   key.degrees.schedule = kDefaultSchedule;
   key.degrees.chunks = 1;
   auto [at, isNew] = byKey.try_emplace(key, entries.begin());

@@ -23,18 +23,13 @@ static int64_t nearDevices(const Cluster &cluster, int64_t devices) {
   return size > 0 ? std::max(size, usualNode) : devices;
 }
 
-/// The most ranks of ep that a plan may have.
-static int64_t expertRanks(const Experts &experts, const SearchOptions &options) {
-  return options.executable && experts.areGrouped ? 1 : experts.mostRanks;
-}
-
 void addCandidates(SearchState &state) {
   const Cluster &cluster = state.cluster;
   const SearchOptions &options = state.options;
   Candidates all = findCandidates(state.problem, state.facts, state.spec, options,
                                   {static_cast<int64_t>(state.shardings.getBlocks().size()),
                                    nearDevices(cluster, options.devices),
-                                   expertRanks(Experts(state.problem, state.facts), options),
+                                   Experts(state.problem, state.facts).mostRanks,
                                    alikeDevices(cluster, options.devices),
                                    cluster.software.evenStages, !cluster.others.empty()});
   state.refusal = all.refusal;

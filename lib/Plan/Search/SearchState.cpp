@@ -23,7 +23,7 @@ std::vector<int> SearchState::zeroLevels(const Degrees &degrees) const {
     ranks = std::max(ranks, group.dp);
   if (degrees.zeroGroup > 0)
     ranks = std::min(ranks, degrees.zeroGroup);
-  if (options.executable || !trains() || ranks * degrees.ep * degrees.cp == 1)
+  if (!trains() || ranks * degrees.ep * degrees.cp == 1)
     return {0};
   std::vector<int> levels = {0, 1, 2, 3};
   std::erase_if(levels, [&](int zero) { return !isAble(options.abilities.zero, zero); });
@@ -33,7 +33,7 @@ std::vector<int> SearchState::zeroLevels(const Degrees &degrees) const {
 std::vector<Recompute> SearchState::recomputations() const {
   if (spec.recompute)
     return {*spec.recompute};
-  if (options.executable || !trains() || shardings.getBlocks().empty())
+  if (!trains() || shardings.getBlocks().empty())
     return {Recompute::None};
   std::vector<Recompute> ways = {Recompute::Selective, Recompute::Full};
   if (!shardings.keepsInsideOps()) // a fused attention has nothing to select

@@ -13,10 +13,8 @@
 
 #include "Candidates.h"
 
-#include "dtc/Plan/Search/Orders.h"
 #include "dtc/Plan/Search/CompletePlan.h"
 
-#include <array>
 #include <map>
 
 namespace dtc::plan {
@@ -25,15 +23,6 @@ struct Candidate {
   Degrees degrees;
   double floor = 0;     ///< seconds a sample
   bool isShort = false; ///< of memory, as it is sharded for speed
-};
-
-/// What is known of other orders of the axes (SearchOrders.cpp).
-struct KnownOrders {
-  std::optional<bool> nearIsFaster;
-  /// By tp, cp, ep, dp and pp.
-  std::map<std::array<int64_t, kAxes>, std::vector<AxisOrder>> distinct;
-  /// What becomes of all orders of some degrees, and for which limit.
-  std::map<std::pair<Degrees, ShardVariant>, std::pair<Estimator::Outcome, double>> outcomes;
 };
 
 struct SearchState {
@@ -58,7 +47,6 @@ struct SearchState {
   int64_t estimates = 0; ///< plans estimated, or found not to be worth it
   /// Whether degrees fit with 1F1B, as far as is known.
   std::map<std::pair<Degrees, ShardVariant>, bool> mayFit;
-  KnownOrders orders;
 
   bool trains() const;
   /// Whether states may be offloaded: plans that are pinned in full have them on the devices.

@@ -1,7 +1,7 @@
 #include "dtc/Plan/Search/ShardCosts.h"
 
+#include "dtc/Plan/Cost/NetworkModel.h"
 #include "dtc/Plan/Predict/StageDevices.h"
-#include "dtc/Plan/Search/Orders.h"
 #include "dtc/Plan/Search/Search.h"
 #include "dtc/Plan/Solve/Parallel.h"
 
@@ -225,98 +225,13 @@ Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOp
 /// Of one call of a data-parallel rank and those that share its experts.
 static int64_t samplesOf(const Degrees &degrees) { return degrees.microBatch * degrees.ep; }
 
-int64_t ShardLibrary::solves() const {
-  std::lock_guard lock(mutex);
-  return static_cast<int64_t>(solved.size() + 5 * frontiers.size());
-}
-
-void ShardLibrary::solveFrontier(Frontier &entry, const Request &request) {
-  SolverOptions options = request.options;
-  options.secondsPerByte = 0;
-  int64_t samples = samplesOf(request.inside);
-  int64_t contextRanks = request.inside.cp;
-  for (bool folded : {true, false}) {
-    if (folded && (!folding || isSmall()))
-      continue;
-    const Batch &batch = folded ? foldedBatchOf(samples, contextRanks)
-                                : batchOf(samples, contextRanks);
-    if (!batch.error.empty())
-      continue;
-    ShardingSolver solver(batch.problem, *batch.facts, cluster, request.inside, options);
-    entry.found = solver.frontier({}, folded ? &*folding : nullptr);
-    entry.folded = folded;
-    if (entry.found)
-      break;
-  }
-}
-
-const ShardLibrary::Frontier &ShardLibrary::frontierOf(const Request &request) {
-  Key key = request.key;
-  ShardVariant &variant = std::get<ShardVariant>(key);
-  variant = {variant.sequenceParallel};
-  std::unique_lock lock(mutex);
-  Frontier &entry = frontiers[key];
-  lock.unlock();
-  std::call_once(entry.once, [&] { solveFrontier(entry, request); });
-  return entry;
-}
-
-const ShardingSolver::Frontier *
-ShardLibrary::frontier(const Degrees &degrees, std::optional<bool> sequenceParallel) {
-  ShardVariant variant{sequenceParallel};
-  const Frontier &frontier = frontierOf(requestOf(degrees, stridesOf(degrees), variant));
-  return frontier.found ? &*frontier.found : nullptr;
-}
-
-Result<const ShardingSolver::Sharded *>
-ShardLibrary::shardingOf(const Frontier &frontier, const Degrees &degrees, int32_t number) {
-  size_t count = frontier.found ? frontier.found->shardings.size() : 0;
-  if (static_cast<size_t>(number) >= count)
-    return Error{"the frontier of shardings for " + summary(degrees) + " has " +
-                     std::to_string(count) + " of them, not number " + std::to_string(number),
-                 ErrorCategory::NoPlan};
-  return &frontier.found->shardings[number];
-}
-
-Result<Solution> ShardLibrary::solveOfFrontier(const Degrees &degrees,
-                                               const ShardVariant &variant,
-                                               SolverOptions &options, bool &folded) {
-  Request request = requestOf(degrees, stridesOf(degrees), variant);
-  const Frontier &frontier = frontierOf(request);
-  auto inside = shardingOf(frontier, request.inside, variant.ofFrontier);
-  if (!inside)
-    return inside.error();
-  int64_t samples = degrees.microBatch * degrees.dataRanks();
-  folded = frontier.folded;
-  const Batch &batch = folded ? foldedBatchOf(samples, degrees.cp)
-                              : batchOf(samples, degrees.cp);
-  if (!batch.error.empty())
-    return Error{batch.error, ErrorCategory::NoPlan};
-  ShardingSolver solver(batch.problem, *batch.facts, cluster, degrees, options);
-  solver.keepTo((*inside)->plan);
-  options.mostHeld = {(*inside)->states, (*inside)->results};
-  if (!folded)
-    return solver.solve();
-  auto solution = solver.solveFolded(*folding);
-  return solution
-             ? std::move(*solution)
-             : Error{"no sharding of equal layers for " + summary(degrees), ErrorCategory::NoPlan};
-}
+int64_t ShardLibrary::solves() const { return static_cast<int64_t>(solved.size()); }
 
 void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
   const auto &[key, degrees, options] = request;
   if (std::exchange(entry.tried, true))
     return;
-  std::optional<Result<Solution>> found;
-  if (int32_t number = std::get<ShardVariant>(key).ofFrontier; number >= 0) {
-    const Frontier &frontier = frontierOf(request);
-    auto sharding = shardingOf(frontier, degrees, number);
-    found = sharding ? Result<Solution>(Solution{(*sharding)->plan, 0, 0}) : sharding.error();
-    if (sharding && !frontier.folded)
-      return addWhole(entry, degrees, options, std::move(*found));
-  } else {
-    found = solveFolded(samplesOf(degrees), degrees, options);
-  }
+  std::optional<Result<Solution>> found = solveFolded(samplesOf(degrees), degrees, options);
   if (!found)
     return addWhole(entry, degrees, options);
   if (!*found) {
@@ -329,8 +244,7 @@ void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
                                               FoldedModel{&*folding, &blocks});
 }
 
-void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options,
-                            std::optional<Result<Solution>> known) {
+void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options) {
   const Batch &batch = batchOf(samplesOf(degrees), degrees.cp);
   if (!batch.error.empty()) {
     entry.error = batch.error;
@@ -340,22 +254,21 @@ void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverO
   if (entry.folded) {
     plan = unfold(*folding, batch.problem, entry.folded->getPlan());
   } else {
-    if (!known)
-      known = solveSharding(batch.problem, *batch.facts, cluster, degrees, options);
-    if (!*known) {
-      entry.error = known->error().message;
+    auto found = solveSharding(batch.problem, *batch.facts, cluster, degrees, options);
+    if (!found) {
+      entry.error = found.error().message;
       return;
     }
-    plan = std::move((*known)->plan);
+    plan = std::move(found->plan);
   }
   entry.whole = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, blocks,
                                              std::move(plan), workspace.get());
 }
 
-ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees, const Strides &strides,
+ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees,
                                               const ShardVariant &variant) const {
-  std::vector<int64_t> joined =
-      ranksBelow(cluster, degrees, strides, {Axis::TP, Axis::CP, Axis::EP});
+  const Strides strides = stridesOf(degrees);
+  std::vector<int64_t> joined = ranksBelow(cluster, degrees, {Axis::TP, Axis::CP, Axis::EP});
   Degrees inside;
   inside.tp = degrees.tp;
   inside.tensorWeights = degrees.tensorWeights;
@@ -393,7 +306,7 @@ void ShardLibrary::solveAhead(const std::vector<Asked> &list, const ShardVariant
   };
   std::vector<Job> jobs;
   for (const Asked &asked : list) {
-    Request request = requestOf(asked.degrees, stridesOf(asked.degrees), variant);
+    Request request = requestOf(asked.degrees, variant);
     Solved *entry = &solved[request.key];
     auto job = std::find_if(jobs.begin(), jobs.end(),
                             [&](const Job &known) { return known.entry == entry; });
@@ -410,10 +323,9 @@ void ShardLibrary::solveAhead(const std::vector<Asked> &list, const ShardVariant
   });
 }
 
-const ShardCosts *ShardLibrary::get(const Degrees &degrees, const Strides &strides,
-                                    const ShardVariant &variant, const std::vector<OpId> &cuts,
-                                    std::string &error) {
-  Request request = requestOf(degrees, strides, variant);
+const ShardCosts *ShardLibrary::get(const Degrees &degrees, const ShardVariant &variant,
+                                    const std::vector<OpId> &cuts, std::string &error) {
+  Request request = requestOf(degrees, variant);
   Solved &entry = solved[request.key];
   const ShardCosts *costs = costsOf(entry, request, degrees.recompute, cuts);
   if (!costs)
@@ -436,7 +348,7 @@ const ShardCosts *ShardLibrary::getFor(ShardLibrary &devices, const Degrees &deg
     return shared;
   if (const ShardCosts &own = devices.priced(*shared); own.fits(degrees.recompute, cuts))
     return &own;
-  auto [key, inside, options] = requestOf(degrees, stridesOf(degrees), variant);
+  auto [key, inside, options] = requestOf(degrees, variant);
   Solved &entry = solved[key];
   if (!entry.whole)
     addWhole(entry, inside, options);

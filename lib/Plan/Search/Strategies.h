@@ -29,9 +29,7 @@ struct SearchRound {
 
 void searchCandidates(SearchState &state, const SearchRound &round);
 void searchOffloaded(SearchState &state, const SearchRound &round);
-void searchSmallerShardings(SearchState &state, const SearchRound &round);
 void searchBetweenZeroLevels(SearchState &state, const SearchRound &round);
-void searchOrders(SearchState &state, const SearchRound &round);
 
 struct Strategy {
   SearchStrategy name;
@@ -40,9 +38,7 @@ struct Strategy {
 inline constexpr Strategy kStrategies[] = {
     {SearchStrategy::Candidates, searchCandidates},
     {SearchStrategy::Offloaded, searchOffloaded},
-    {SearchStrategy::SmallerShardings, searchSmallerShardings},
     {SearchStrategy::BetweenZeroLevels, searchBetweenZeroLevels},
-    {SearchStrategy::Orders, searchOrders},
 };
 
 /// Finds the candidates and their floors.

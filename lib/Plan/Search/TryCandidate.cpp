@@ -75,11 +75,6 @@ private:
 
 /// Takes note of an estimate that found nothing.
 void Trial::take(Outcome outcome, Shardings &tried) const {
-  if (attempt.everySharding) {
-    if (tried.outcome == Outcome::TooLarge)
-      tried.outcome = outcome; // what is smaller may be faster: it recomputes less
-    return;
-  }
   if (tried.outcome != Outcome::Found)
     tried.outcome = outcome;
   tried.isDone = outcome != Outcome::TooSlow || !mayReceiveLess(tried.degrees);
@@ -96,15 +91,6 @@ void Trial::trySharding(const ShardVariant &variant, Shardings &tried) {
   if (!fits->second && degrees.chunks == 1)
     return;
   EstimateOptions asked{attempt.limit(state) * double(degrees.samples()), false, someBlocks};
-  if (attempt.precheck) {
-    Outcome outcome = attempt.precheck(state, degrees, variant, asked);
-    if (outcome != Outcome::Found && outcome != Outcome::TooLarge) {
-      tried.outcome = outcome;
-      tried.isDone = true;
-    }
-    if (outcome != Outcome::Found)
-      return;
-  }
   Estimate estimated;
   Outcome outcome = state.estimate(degrees, variant, asked, estimated);
   if (outcome == Outcome::TooLarge) {
@@ -119,7 +105,7 @@ void Trial::trySharding(const ShardVariant &variant, Shardings &tried) {
   bool recomputes = someBlocks && estimated.degrees.recompute != Recompute::None;
   wasShort = wasShort || recomputes;
   state.keep(std::move(estimated));
-  tried.isDone = !recomputes && !attempt.everySharding && !mayReceiveLess(degrees);
+  tried.isDone = !recomputes && !mayReceiveLess(degrees);
 }
 
 Outcome Trial::tryDegrees(const Degrees &degrees) {

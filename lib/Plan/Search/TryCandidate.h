@@ -20,12 +20,6 @@ struct Attempt {
   std::function<std::vector<ShardVariant>(SearchState &, const Degrees &)> variants;
   /// Seconds a sample above which a plan is of no use, by what has been found so far.
   std::function<double(const SearchState &)> limit = worthTelling;
-  /// Every sharding is tried that may be faster, not only until one fits.
-  bool everySharding = false;
-  /// Looks at degrees and a sharding first: Found where these are worth an estimate.
-  std::function<Estimator::Outcome(SearchState &, const Degrees &, const ShardVariant &,
-                                   const EstimateOptions &)>
-      precheck = nullptr;
 };
 
 /// Keeps the plans that it finds in the state. Returns whether memory was short: something

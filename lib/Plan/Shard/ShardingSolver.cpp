@@ -85,9 +85,8 @@ static Mesh meshFor(const Problem &problem, const ProblemFacts &facts, const Deg
 ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
                                const SolverOptions &options)
-    : problem(problem), facts(facts), degrees(degrees),
-      secondsPerByte(options.mostHeld ? 0 : options.secondsPerByte), tableLimit(options.tableLimit),
-      mostHeld(options.mostHeld), forced(options.forced),
+    : problem(problem), facts(facts), degrees(degrees), secondsPerByte(options.secondsPerByte),
+      tableLimit(options.tableLimit), forced(options.forced),
       numMicrobatches(
           double(options.numMicrobatches ? options.numMicrobatches : problem.numMicrobatches)),
       mesh(meshFor(problem, facts, degrees, options)),
@@ -106,7 +105,6 @@ ShardingId ShardingSolver::complete(ShardingId layout) {
 CostNetwork::Variable ShardingSolver::addVariable(size_t choices, OpId op, ValueId value) {
   if (folding)
     variableHome.push_back(op >= 0 ? folding->opHome[op] : folding->valueHome[value]);
-  held.emplace_back(choices);
   return network.addVariable(static_cast<int>(choices));
 }
 
@@ -122,30 +120,8 @@ std::vector<OpSharding> ShardingSolver::choicesOf(OpId op) {
   return result;
 }
 
-/// The same without the first `count` axes, those of dp.
-static sharding::AxisList withoutFirst(const sharding::AxisList &axes, AxisId count) {
-  sharding::AxisList result;
-  for (AxisId axis : axes)
-    if (axis >= count)
-      result.push_back(axis - count);
-  return result;
-}
-
-static OpSharding withoutFirst(const OpSharding &sharding, AxisId count) {
-  OpSharding result;
-  for (const sharding::AxisList &axes : sharding.factors)
-    result.factors.push_back(withoutFirst(axes, count));
-  for (const OpSharding::Pending &pending : sharding.pending)
-    if (pending.axis >= count)
-      result.pending.push_back({pending.axis - count, pending.linearSet});
-  return result;
-}
-
 /// Whether something else was decided beforehand.
 bool ShardingSolver::isForbidden(const OpBundle &bundle, const ChoiceOutcome &outcome) const {
-  for (size_t i = 0; inside && i < bundle.ops.size(); ++i)
-    if (withoutFirst(outcome.ops[i], dataAxes()) != inside->ops[bundle.ops[i]])
-      return true;
   return forced && bundle.ops[0] == forced->op && !(outcome.ops[0] == forced->sharding);
 }
 
@@ -159,8 +135,6 @@ OpId ShardingSolver::addBundles() {
     std::vector<int> own(outcomes.size());
     std::iota(own.begin(), own.end(), 0);
     std::vector<double> costs;
-    for (size_t i = 0; i < outcomes.size(); ++i)
-      held[variable][i][1] = outcomes[i].bytes;
     for (const ChoiceOutcome &outcome : outcomes)
       costs.push_back(isForbidden(bundle, outcome) ? kInfinity
                                                  : numMicrobatches * outcome.seconds +
@@ -372,55 +346,7 @@ Result<Solution> ShardingSolver::solution(const CostNetwork::Solution &found) {
 Result<Solution> ShardingSolver::solve() {
   if (OpId op = build(); op >= 0)
     return illegal(op);
-  return mostHeld ? solveWithin(*mostHeld) : solution(network.solve(tableLimit));
-}
-
-/// One solution takes no part in a search, so that it may take more.
-static constexpr CostNetwork::FrontierLimits kLimitsOfOne = {1 << 16, 256, int64_t{1} << 24};
-
-Result<Solution> ShardingSolver::solveWithin(const CostNetwork::Held &most) {
-  constexpr double rounding = 1e-9;
-  CostNetwork::FrontierLimits limits = kLimitsOfOne;
-  for (size_t i = 0; i < most.size(); ++i)
-    limits.most[i] = most[i] * (1 + rounding);
-  auto excess = [&](const CostNetwork::Point &point) {
-    double sum = 0;
-    for (size_t i = 0; i < most.size(); ++i)
-      sum += std::max(0.0, point.held[i] - limits.most[i]) / std::max(most[i], 1.0);
-    return sum;
-  };
-  auto found = network.frontier(held, limits);
-  if (found && found->points.empty())
-    found = network.frontier(held, kLimitsOfOne);
-  if (!found)
-    return Error{"too many shardings hold as little", ErrorCategory::GaveUp};
-  auto best = std::min_element(found->points.begin(), found->points.end(),
-                               [&](const CostNetwork::Point &a, const CostNetwork::Point &b) {
-                                 return excess(a) < excess(b);
-                               });
-  if (best == found->points.end())
-    return Error{"no legal sharding for " + summary(degrees), ErrorCategory::NoPlan};
-  double bound = found->slack < kInfinity ? best->cost - found->slack
-                                          : network.solve(tableLimit).bound;
-  return solution({best->choices, best->cost, bound});
-}
-
-std::optional<ShardingSolver::Frontier>
-ShardingSolver::frontier(const CostNetwork::FrontierLimits &limits, const Folding *given) {
-  folding = given;
-  if (build() >= 0)
-    return std::nullopt;
-  auto found = given ? network.frontierOfChain({variableHome, given->repeated, given->copies},
-                                               held, limits)
-                     : network.frontier(held, limits);
-  if (!found || found->points.empty())
-    return std::nullopt;
-  Frontier result;
-  result.slack = found->slack;
-  for (const CostNetwork::Point &point : found->points)
-    result.shardings.push_back({assemble(point.choices), point.cost + fixedSeconds,
-                                point.held[0], point.held[1]});
-  return result;
+  return solution(network.solve(tableLimit));
 }
 
 std::optional<Result<Solution>> ShardingSolver::solveFolded(const Folding &given) {

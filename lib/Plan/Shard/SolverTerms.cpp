@@ -226,13 +226,6 @@ void ShardingSolver::addParameter(ValueId value) {
     std::erase_if(wanted, isWhole);
   if (forced && forced->argument == value)
     wanted = {layouts.intern(forced->layout)};
-  if (inside) {
-    TensorSharding layout = inside->arguments.at(value);
-    for (sharding::AxisList &axes : layout.dims)
-      for (sharding::AxisId &axis : axes)
-        axis += dataAxes();
-    wanted = {layouts.intern(layout)};
-  }
   Member member = addLayoutVariable(value, std::move(wanted));
   member.made = Tensor{};
   parameters[value] = member;
@@ -247,7 +240,6 @@ void ShardingSolver::addParameter(ValueId value) {
     // As in the prediction: the update, and the gradient's norm before it.
     double moved = trained ? double(bytes.updateTraffic() + bytes.gradient) : 0;
     double launches = trained ? 2 * model.launchSeconds() : 0;
-    held[member.variable][costs.size()][0] = double(bytes.most());
     costs.push_back(model.streamSeconds(moved) + launches +
                     secondsPerByte * double(bytes.most()));
   }

@@ -81,23 +81,14 @@ public:
   ChainSolver(const CostNetwork &network, const Chain &chain, int64_t tableLimit)
       : network(network), chain(chain), tableLimit(tableLimit), places(chain.home.size(), -1) {}
   std::optional<Solution> run();
-  std::optional<Frontier> frontier(const std::vector<std::vector<Held>> &held,
-                                   const FrontierLimits &limits);
 
 private:
-  /// The whole chain with one variable for those that are alike in all copies.
-  struct Merged {
-    CostNetwork network;
-    std::vector<Variable> numbers; ///< by variable of the chain's network
-  };
   bool isChain() {
     if (!sortVariables())
       return false;
     sortTerms();
     return findShared() && isApart();
   }
-  Merged merged() const;
-  void addMerged(const Term &term, double times, Merged &result) const;
   bool sortVariables();
   void sortTerms();
   int ownerOf(const Term &term) const;
@@ -328,96 +319,6 @@ std::optional<CostNetwork::Solution> CostNetwork::ChainSolver::run() {
   solution.cost = network.cost(solution.choices) + (chain.copies - 1) * once.at(state, state);
   solution.bound = best;
   return solution;
-}
-
-//===-- frontiers ---------------------------------------------------------===//
-
-/// A term over merged variables, some of which it may mention twice: then it costs by
-/// both classes of the one choice.
-void CostNetwork::ChainSolver::addMerged(const Term &term, double times, Merged &result) const {
-  std::vector<Variable> scope;
-  std::vector<std::vector<int>> classes;
-  std::vector<int> counts;
-  size_t entries = 1;
-  for (Variable variable : term.scope)
-    if (std::find(scope.begin(), scope.end(), result.numbers[variable]) == scope.end())
-      scope.push_back(result.numbers[variable]);
-  for (Variable number : scope) {
-    std::vector<const std::vector<int> *> maps;
-    for (size_t i = 0; i < term.scope.size(); ++i)
-      if (result.numbers[term.scope[i]] == number)
-        maps.push_back(&network.maps[term.maps[i]].classOf);
-    classes.push_back(jointClasses(maps, result.network.domains[number]));
-    counts.push_back(*std::max_element(classes.back().begin(), classes.back().end()) + 1);
-    entries *= counts.back();
-  }
-  std::vector<double> costs;
-  std::vector<int> choices(network.domains.size(), 0);
-  for (size_t index = 0; index < entries; ++index) {
-    size_t rest = index;
-    for (size_t i = scope.size(); i-- > 0; rest /= counts[i]) {
-      auto at = std::find(classes[i].begin(), classes[i].end(), int(rest % counts[i]));
-      for (Variable variable : term.scope)
-        if (result.numbers[variable] == scope[i])
-          choices[variable] = int(at - classes[i].begin());
-    }
-    costs.push_back(times * network.tables[term.table][network.entry(term, choices)]);
-  }
-  result.network.addTerm(scope, classes, costs);
-}
-
-CostNetwork::ChainSolver::Merged CostNetwork::ChainSolver::merged() const {
-  Merged result;
-  result.numbers.assign(network.domains.size(), -1);
-  for (Variable variable : variables[chain.repeated])
-    result.numbers[variable] = result.network.addVariable(network.domains[variable]);
-  for (int other : {chain.repeated - 1, chain.repeated + 1})
-    for (Variable variable : variables[other])
-      result.numbers[variable] = result.numbers[variables[chain.repeated][places[variable]]];
-  for (int place : sharedPlaces)
-    result.numbers[variables[chain.repeated - 2][place]] =
-        result.numbers[variables[chain.repeated][place]];
-  for (Variable variable = 0; variable < static_cast<Variable>(chain.home.size()); ++variable)
-    if (result.numbers[variable] < 0)
-      result.numbers[variable] = result.network.addVariable(network.domains[variable]);
-  for (int id : outside)
-    addMerged(network.terms[id], 1, result);
-  for (int id : owned[1])
-    addMerged(network.terms[id], chain.copies + 2, result);
-  return result;
-}
-
-std::optional<CostNetwork::Frontier>
-CostNetwork::ChainSolver::frontier(const std::vector<std::vector<Held>> &held,
-                                   const FrontierLimits &limits) {
-  if (!isChain())
-    return std::nullopt;
-  Merged all = merged();
-  std::vector<std::vector<Held>> sums(all.network.domains.size());
-  for (size_t variable = 0; variable < chain.home.size(); ++variable) {
-    std::vector<Held> &sum = sums[all.numbers[variable]];
-    sum.resize(held[variable].size());
-    double times = chain.home[variable] == chain.repeated ? chain.copies : 1;
-    for (size_t choice = 0; choice < sum.size(); ++choice)
-      for (size_t i = 0; i < sum[choice].size(); ++i)
-        sum[choice][i] += times * held[variable][choice][i];
-  }
-  auto found = all.network.frontier(sums, limits);
-  if (!found)
-    return std::nullopt;
-  for (Point &point : found->points) {
-    std::vector<int> choices;
-    for (Variable number : all.numbers)
-      choices.push_back(point.choices[number]);
-    point.choices = std::move(choices);
-  }
-  return found;
-}
-
-std::optional<CostNetwork::Frontier>
-CostNetwork::frontierOfChain(const Chain &chain, const std::vector<std::vector<Held>> &held,
-                             const FrontierLimits &limits) const {
-  return ChainSolver(*this, chain, kTableLimit).frontier(held, limits);
 }
 
 std::optional<CostNetwork::Solution> CostNetwork::solveChain(const Chain &chain,

@@ -15,4 +15,7 @@ namespace dtc::schedule {
 CallList oneForwardOneBackward(const ScheduleShape &shape, int64_t rank,
                                const std::function<void(CallList &, int32_t)> &backward);
 
+/// How many weight gradient calls of a chunk follow the last input gradient call.
+int64_t countLateWeightGrads(const CallList &calls, int64_t chunk);
+
 } // namespace dtc::schedule

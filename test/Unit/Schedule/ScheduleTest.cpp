@@ -64,6 +64,38 @@ TEST(Schedule, ZeroBubble) {
   EXPECT_EQ(text(schedule.calls[2]), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
 }
 
+/// Microbatches times chunks that a rank holds at most at a time.
+static int mostHeld(const std::vector<Call> &calls) {
+  int held = 0, most = 0;
+  for (const Call &call : calls) {
+    held += (call.pass == Pass::Forward) - (call.pass == Pass::WeightGrad);
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+/// Rank 1 turns round: its second chunk follows its first.
+TEST(Schedule, ZeroBubbleV) {
+  Schedule schedule = made(ScheduleKind::ZeroBubbleV, 2, 2, 3);
+  EXPECT_EQ(schedule.stage(0, 1), 3);
+  EXPECT_EQ(schedule.stage(1, 1), 2);
+  EXPECT_EQ(text(schedule.calls[0]),
+            "F0 F1 F2 F0.1 I0.1 W0.1 F1.1 I1.1 W1.1 I0 W0 F2.1 I2.1 W2.1 I1 W1 I2 W2");
+  EXPECT_EQ(text(schedule.calls[1]),
+            "F0 F0.1 F1 F1.1 I0.1 W0.1 F2 I0 W0 F2.1 I1.1 W1.1 I1 I2.1 I2 W1 W2.1 W2");
+  // As much as 1F1B's first rank, whose four microbatches are of twice as many layers.
+  for (const std::vector<Call> &calls : made(ScheduleKind::ZeroBubbleV, 4, 2, 16).calls)
+    EXPECT_EQ(mostHeld(calls), 8);
+}
+
+TEST(Schedule, ListScheduled) {
+  Schedule schedule = made(ScheduleKind::ListScheduled, 2, 1, 4);
+  EXPECT_EQ(text(schedule.calls[0]), "F0 F1 F2 I0 W0 I1 F3 I2 W1 W2 I3 W3");
+  EXPECT_EQ(text(schedule.calls[1]), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
+  for (const std::vector<Call> &calls : made(ScheduleKind::ListScheduled, 4, 1, 32).calls)
+    EXPECT_EQ(mostHeld(calls), 7);
+}
+
 /// Microbatches that each rank keeps at a time: GPipe all, 1F1B P - r, ZB-H1 P.
 TEST(Schedule, SlotsAreThoseOfTheLiterature) {
   Schedule gpipe = made(ScheduleKind::GPipe, 4, 1, 8);
@@ -88,6 +120,8 @@ TEST(Schedule, RefusesShapesWithoutOne) {
   EXPECT_EQ(refusal(ScheduleKind::GPipe, 1, 1, -1),
             "a schedule needs at least one microbatch, got -1");
   EXPECT_EQ(refusal(ScheduleKind::OneFOneB, 4, 2, 8), "schedule=1f1b has one chunk a rank, got 2");
+  EXPECT_EQ(refusal(ScheduleKind::ZeroBubbleV, 4, 1, 8),
+            "schedule=zbv has at least 2 chunks a rank, got 1");
   EXPECT_EQ(refusal(ScheduleKind::Interleaved, 4, 2, 6),
             "an interleaved schedule needs a multiple of its 4 ranks as microbatches, got 6");
   EXPECT_EQ(refusal(ScheduleKind::GPipe, INT64_MAX, 1, INT64_MAX),

@@ -50,7 +50,8 @@ Case randomCase(unsigned seed, bool contends) {
   shape.ranks = random.integer(1, 6);
   shape.microbatches = random.integer(1, 12);
   if (describe(shape.kind).mostChunks > 1) {
-    shape.chunks = random.integer(1, 3);
+    shape.chunks = random.integer(describe(shape.kind).fewestChunks,
+                                  std::min<int64_t>(3, describe(shape.kind).mostChunks));
     shape.microbatches = shape.ranks * random.integer(1, 3);
   }
   Costs &costs = made.costs;
@@ -102,7 +103,7 @@ double longestPath(const Schedule &schedule, const Costs &costs) {
   for (const RankCost &rank : costs.ranks)
     free.push_back(rank.prologue.compute + rank.prologue.blocking + rank.prologue.overlapped);
   auto latency = [&](int64_t stage) {
-    return shape.ranks == 1 ? 0 : costs.boundaries[stage].latency;
+    return schedule.placement.staysAfter(stage) ? 0 : costs.boundaries[stage].latency;
   };
   for (int64_t round = 0; round < shape.stages() * shape.microbatches * 3; ++round)
     for (int64_t rank = 0; rank < shape.ranks; ++rank) {

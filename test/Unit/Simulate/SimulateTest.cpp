@@ -44,6 +44,27 @@ TEST(Simulate, ZeroBubbleLosesAThird) {
   }
 }
 
+/// Qi et al. 2023, section 6: the pipeline fills twice as fast, and then no rank waits.
+TEST(Simulate, ZeroBubbleVOnlyFills) {
+  for (int64_t ranks : {1, 2, 4, 8}) {
+    ScheduleShape shape{ScheduleKind::ZeroBubbleV, ranks, 2, 16};
+    EXPECT_DOUBLE_EQ(run(shape, equalStages(shape, 0.5, 0.5, 0.5)).stepSeconds,
+                     48 + 0.5 * double(ranks - 1));
+  }
+}
+
+/// Where messages take a while, room for more microbatches hides what 1F1B's order waits for.
+TEST(Simulate, ListSchedulingHidesLatency) {
+  auto seconds = [](ScheduleKind kind) {
+    ScheduleShape shape{kind, 8, 1, 32};
+    Costs costs = equalStages(shape);
+    for (Boundary &boundary : costs.boundaries)
+      boundary.latency = 0.5;
+    return run(shape, costs).stepSeconds;
+  };
+  EXPECT_LT(seconds(ScheduleKind::ListScheduled), 0.92 * seconds(ScheduleKind::ZeroBubble));
+}
+
 //===----------------------------------------------------------------------===//
 // One rank
 //===----------------------------------------------------------------------===//

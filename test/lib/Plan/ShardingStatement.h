@@ -8,8 +8,7 @@
 // gradients, by the planner's own choices (Planners/Choices.h), of which only
 // the shardings are taken.
 //
-//   deciders   one of `costs` each: an op, or the layout of a parameter; `held` are a
-//              choice's bytes of states and of results
+//   deciders   one of `costs` each: an op, or the layout of a parameter
 //   transfers  a value laid out as the hub's choice says is brought to every
 //              distinct layout that choices of the spokes name, at `seconds`
 //   tables     a cost for each combination of classes of several deciders
@@ -27,13 +26,10 @@ struct StatementCase {
   Degrees degrees;
   SolverOptions options;
   bool folded = false; ///< solved as models of many equal layers are (Fold.h)
-  size_t frontierPoints = 0; ///< of a set, where the frontier is asked for, too
 };
 
 /// The statement, the solver's answer (its cost, its gap, its choice for each
-/// decider) and what `predict` says of the solver's plan; where it is asked for, the
-/// solver's frontier, by seconds, states and results, and of a folded problem the place of each
-/// decider in the folded model.
+/// decider) and what `predict` says of the solver's plan.
 nlohmann::json stateSharding(const StatementCase &given);
 
 } // namespace dtc::plan::testing

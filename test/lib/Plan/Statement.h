@@ -29,7 +29,6 @@ struct Decider {
   std::vector<std::vector<OpSharding>> choices; ///< by choice, by op
   std::vector<TensorSharding> layouts;          ///< of a parameter's choices
   std::vector<double> costs;
-  std::vector<std::array<double, 2>> held; ///< bytes of states and of results
 };
 
 /// A decider's part in a transfer; decider -1: always the same.
@@ -48,18 +47,12 @@ public:
         work(problem, facts, model), tensorAxes(mesh.ofDegree("tp")) {}
 
   nlohmann::json run(const Solution &solution);
-  /// By decider.
-  std::vector<int> choicesOf(const Plan &plan);
-  /// By decider, the block of the folded model that stands for its own and which of that
-  /// block's it is, counted from 0.
-  std::vector<std::pair<int, int>> placesIn(const Folding &folding);
 
 private:
   OpSharding pinned(OpId op) const;
   void place(const OpSharding &start, OpId op, const AxisList &axes,
              std::vector<OpSharding> &result) const;
   std::vector<OpSharding> enumerate(OpId op) const;
-  double madeBytes(OpId op, const OpSharding &choice) const;
   void addBundles();
   void addParameters();
 

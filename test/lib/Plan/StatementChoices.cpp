@@ -89,17 +89,6 @@ std::vector<OpSharding> Statement::enumerate(OpId id) const {
   return distinct;
 }
 
-/// What an op makes, where that is in memory at all.
-double Statement::madeBytes(OpId id, const OpSharding &choice) const {
-  double bytes = 0;
-  const Op &op = problem.ops[id];
-  for (size_t i = 0; i < op.results.size(); ++i)
-    if (facts.materialized[op.results[i]])
-      bytes += double(localBytes(problem.values[op.results[i]],
-                                 sharding::resultSharding(op.rule, choice, i), mesh));
-  return bytes;
-}
-
 void Statement::addBundles() {
   OpBundles bundles(problem, facts);
   TensorShardings planners(mesh, model);
@@ -120,7 +109,6 @@ void Statement::addBundles() {
       for (size_t i = 0; i < bundle.ops.size(); ++i)
         cost += work.seconds(bundle.ops[i], choice[i], mesh);
       decider.costs.push_back(calls * cost);
-      decider.held.push_back({0, madeBytes(bundle.ops[0], choice[0])});
     }
     for (OpId op : bundle.ops)
       deciderOf[op] = static_cast<int>(deciders.size());
@@ -153,7 +141,6 @@ void Statement::addParameters() {
           trained ? model.streamSeconds(double(bytes.updateTraffic() + bytes.gradient)) +
                         2 * model.launchSeconds()
                   : model.streamSeconds(0));
-      decider.held.push_back({double(bytes.most()), 0});
     }
     parameterDecider[value] = static_cast<int>(deciders.size());
     deciders.push_back(std::move(decider));

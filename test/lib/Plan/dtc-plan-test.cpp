@@ -3,16 +3,16 @@
 // object a line.
 //
 //   dtc-plan-test random FIRST COUNT forward|training|folded [TABLE_LIMIT]
-//   dtc-plan-test frontier FIRST COUNT forward|training|folded POINTS
 //   dtc-plan-test file PROBLEM.json SPEC CLUSTER [TABLE_LIMIT]
 //   dtc-plan-test search PROBLEM.json SPEC CLUSTER DEVICES GLOBAL_BATCH [WITHOUT...]
 //
-// WITHOUT: candidates, offloaded, smaller-shardings, between-zero-levels, orders, unequal-meshes,
-// or advice on what would fit.
+// WITHOUT: candidates, offloaded, between-zero-levels, unequal-meshes, zero-groups, some-blocks
+// (all are recomputed or none), a schedule, or advice on what would fit.
 #include "RandomProblem.h"
 #include "ShardingStatement.h"
 
 #include "dtc/Report/Failure.h"
+#include "dtc/Schedule/Descriptor.h"
 
 #include <nlohmann/json.hpp>
 
@@ -24,6 +24,8 @@
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
+using dtc::schedule::allSchedules;
+using dtc::schedule::scheduleFromName;
 
 /// Links on which bytes decide, links on which latency does, and a GPU's node.
 static Cluster clusterOf(unsigned seed) {
@@ -63,14 +65,12 @@ static int fail(const std::string &message) {
   return 1;
 }
 
-static int printRandom(unsigned first, unsigned count, const std::string &kind,
-                       int64_t limit, size_t frontierPoints) {
+static int printRandom(unsigned first, unsigned count, const std::string &kind, int64_t limit) {
   for (unsigned seed = first; seed < first + count; ++seed) {
     StatementCase given = randomCase(seed, kind);
     if (std::string error = check(given.problem); !error.empty())
       return fail("seed " + std::to_string(seed) + ": " + error);
     given.options.tableLimit = limit;
-    given.frontierPoints = frontierPoints;
     nlohmann::json line = stateSharding(given);
     line["seed"] = seed;
     std::cout << line << "\n";
@@ -105,13 +105,18 @@ static int printFile(const std::string &path, const std::string &degrees,
   return 0;
 }
 
+static void leaveOutSchedule(ScheduleKind kind, SearchOptions &options) {
+  std::vector<ScheduleKind> &kept = options.abilities.schedules;
+  if (kept.empty())
+    kept.assign(allSchedules().begin(), allSchedules().end());
+  std::erase(kept, kind);
+}
+
 static bool leaveOut(const std::string &name, SearchOptions &options) {
   static const std::map<std::string, SearchStrategy> names = {
       {"candidates", SearchStrategy::Candidates},
       {"offloaded", SearchStrategy::Offloaded},
-      {"smaller-shardings", SearchStrategy::SmallerShardings},
-      {"between-zero-levels", SearchStrategy::BetweenZeroLevels},
-      {"orders", SearchStrategy::Orders}};
+      {"between-zero-levels", SearchStrategy::BetweenZeroLevels}};
   auto found = names.find(name);
   if (found != names.end())
     options.without.insert(found->second);
@@ -119,6 +124,12 @@ static bool leaveOut(const std::string &name, SearchOptions &options) {
     options.unequalMeshes = false;
   else if (name == "advice")
     options.adviseOtherwise = false;
+  else if (name == "zero-groups")
+    options.abilities.groupsZero = false;
+  else if (name == "some-blocks")
+    options.abilities.mixesBlocks = false;
+  else if (auto schedule = scheduleFromName(name))
+    leaveOutSchedule(*schedule, options);
   else
     return false;
   return true;
@@ -159,16 +170,11 @@ int main(int argc, char **argv) {
   if (words.size() >= 6 && words[0] == "search")
     return printSearch({words.begin() + 1, words.end()});
   bool isFile = !words.empty() && words[0] == "file";
-  bool isFrontier = !words.empty() && words[0] == "frontier";
-  if (words.size() < (isFrontier ? 5 : 4) || words.size() > 5 ||
-      (words[0] != "random" && !isFile && !isFrontier))
+  if (words.size() < 4 || words.size() > 5 || (words[0] != "random" && !isFile))
     return fail("see the head of dtc-plan-test.cpp for its arguments");
-  int64_t limit = SolverOptions{}.tableLimit, points = 0;
-  if (words.size() == 5)
-    (isFrontier ? points : limit) = std::stoll(words[4]);
+  int64_t limit = words.size() == 5 ? std::stoll(words[4]) : SolverOptions{}.tableLimit;
   if (isFile)
     return printFile(words[1], words[2], words[3], limit);
   return printRandom(static_cast<unsigned>(std::stoul(words[1])),
-                     static_cast<unsigned>(std::stoul(words[2])), words[3], limit,
-                     static_cast<size_t>(points));
+                     static_cast<unsigned>(std::stoul(words[2])), words[3], limit);
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "dtc/Plan/Cost/CostModel.h"
+#include "dtc/Plan/Plan/Plan.h"
 
 namespace dtc::plan {
 
@@ -16,6 +17,10 @@ namespace dtc::plan {
 /// all), of `span` devices in all. Where groups straddle switches, the one that is torn apart
 /// most counts: 4 neighbours in nodes of 6 are 2 and 2 on the devices 4 to 7.
 int64_t ranksBelow(int64_t size, int64_t span, int64_t ranks, int64_t stride);
+/// Of each of these axes with several ranks, how many lie below one switch of each level but
+/// the outermost: all that collectives over them depend on (NetworkModel::shape).
+std::vector<int64_t> ranksBelow(const Cluster &cluster, const Degrees &degrees,
+                                const std::vector<Axis> &axes);
 
 class NetworkModel {
 public:

@@ -5,8 +5,7 @@
 //     [{"tp"}, {}]    1.9 % slower
 //
 // A way is priced by fixing it and solving the shardings of everything else again;
-// degrees, stages, ZeRO and recomputation stay. Where the plan's shardings were chosen for
-// what they hold (SolverOptions::mostHeld), no more is held, unless every such way holds more.
+// degrees, stages, ZeRO and recomputation stay.
 #pragma once
 
 #include "dtc/Plan/Explain/Compare.h"

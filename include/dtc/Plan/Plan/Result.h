@@ -16,7 +16,6 @@ enum class ErrorCategory : uint8_t {
   Usage,        ///< the request can't be meant: an unknown key, a product that can't be
   InputRefused, ///< a file can't be used: a model, a cluster, a plan, weights
   NoPlan,       ///< the request is sound, but no plan answers it
-  GaveUp,       ///< there may be a plan, but finding it would take too much
 };
 
 struct Error {

@@ -62,13 +62,6 @@ public:
   void lookAhead(const std::vector<Degrees> &list, const ShardVariant &variant);
   /// No step of these degrees takes less. `error`: why there is none.
   double lowerBound(const Degrees &degrees, const ShardVariant &variant, std::string &error);
-  /// Nor any whose axes lie on the devices in another order, where near ranks
-  /// communicate faster: as if all axes were the innermost.
-  double lowerBoundOfOrders(const Degrees &degrees, const ShardVariant &variant,
-                            std::string &error);
-  /// What becomes of all of these orders where none can keep the limit; Found: some may.
-  Outcome tryOrders(const Degrees &degrees, const ShardVariant &variant,
-                    const EstimateOptions &options, std::string &error);
   Outcome estimate(const Degrees &degrees, const ShardVariant &variant,
                    const EstimateOptions &options, Estimate &result, std::string &error);
 

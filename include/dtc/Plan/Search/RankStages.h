@@ -24,7 +24,6 @@ struct RankStages {
     /// As in EstimateOptions.
     bool someBlocks = false, mixesLevels = false;
     double limit = 0;
-    bool isInnermost = false; ///< neighbours along each axis on neighbouring devices
     std::shared_ptr<CollectiveTimes> times = nullptr; ///< of their model
   };
   explicit RankStages(const Request &request);
@@ -49,7 +48,7 @@ private:
     const ShardCosts *shard;
     const std::vector<OpId> *cuts;
     Degrees degrees; ///< of any schedule
-    bool someBlocks, isInnermost;
+    bool someBlocks;
     auto operator<=>(const Key &) const = default;
   };
   using Entries = std::list<std::pair<Key, std::shared_ptr<RankStages>>>;

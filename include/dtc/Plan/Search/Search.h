@@ -73,11 +73,9 @@ using SearchOutcome = Result<SearchResult, SearchFailure>;
 
 /// How plans are looked for, one way after the other (lib/Plan/Search/Strategies.h).
 enum class SearchStrategy : uint8_t {
-  Candidates,        ///< all degrees, as far as they may be the best
-  Offloaded,         ///< states in the hosts' memory where that is faster
-  SmallerShardings,  ///< that trade time for memory
-  BetweenZeroLevels, ///< some blocks stored by a higher level of ZeRO than others
-  Orders             ///< of the axes on the devices
+  Candidates,       ///< all degrees, as far as they may be the best
+  Offloaded,        ///< states in the hosts' memory where that is faster
+  BetweenZeroLevels ///< some blocks stored by a higher level of ZeRO than others
 };
 
 struct SearchOptions {

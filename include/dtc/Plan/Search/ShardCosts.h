@@ -20,9 +20,6 @@ namespace dtc::plan {
 struct ShardVariant {
   std::optional<bool> sequenceParallel;
   double secondsPerByte = 1e-18; ///< among equally fast plans the smaller one is better
-  /// If not negative, not what the price finds, but of the frontier (ShardingSolver::frontier)
-  /// this one, counted from the fastest.
-  int32_t ofFrontier = -1;
   auto operator<=>(const ShardVariant &) const = default;
 };
 
@@ -84,10 +81,10 @@ private:
 };
 
 /// Solves on first use. Models of many equal layers are solved folded, where that
-/// is known to find the best. Several threads at a time may ask for batches, frontiers, the
-/// libraries of other devices, and for solutions (solveFolded, solveWhole, solveOfFrontier). All
-/// else, `get` and what it returns above all, belongs to one thread; `solveAhead` has threads of
-/// its own, each of which has other entries.
+/// is known to find the best. Several threads at a time may ask for batches, the libraries of other
+/// devices, and for solutions (solveFolded, solveWhole). All else, `get` and what it returns above
+/// all, belongs to one thread; `solveAhead` has threads of its own, each of which has other
+/// entries.
 class ShardLibrary {
 public:
   ShardLibrary(const Problem &problem, const Cluster &cluster, const SearchOptions &options);
@@ -95,9 +92,7 @@ public:
   /// For a pipeline cut at some of `cuts`. Null where there is no such sharding;
   /// `error` then says why.
   const ShardCosts *get(const Degrees &degrees, const ShardVariant &variant,
-                        const std::vector<OpId> &cuts, std::string &error) {
-    return get(degrees, stridesOf(degrees), variant, cuts, error);
-  }
+                        const std::vector<OpId> &cuts, std::string &error);
   struct Asked {
     Degrees degrees;
     const std::vector<OpId> *cuts = nullptr;
@@ -105,10 +100,6 @@ public:
   /// Solves what `get` will be asked for, and finds unit costs with the degrees' recomputation,
   /// on as many threads as there are processors. What is found doesn't depend on them.
   void solveAhead(const std::vector<Asked> &list, const ShardVariant &variant);
-  /// The same with tp, cp and ep at these strides on the devices.
-  const ShardCosts *get(const Degrees &degrees, const Strides &strides,
-                        const ShardVariant &variant, const std::vector<OpId> &cuts,
-                        std::string &error);
   /// Of shardings that are the same for all types of devices, as these of them cost (on).
   const ShardCosts *getFor(ShardLibrary &devices, const Degrees &degrees,
                            const ShardVariant &variant, const std::vector<OpId> &cuts,
@@ -126,15 +117,6 @@ public:
   /// Of the folded model; nullopt where the whole one has to be solved.
   std::optional<Result<Solution>> solveFolded(int64_t samples, const Degrees &degrees,
                                               const SolverOptions &options);
-  /// The shardings that a variant of the frontier stands for, surrounded by data-parallel
-  /// ranks: of the folded model where `folded` says so, else of the whole one. `options` then say
-  /// what they hold.
-  Result<Solution> solveOfFrontier(const Degrees &degrees, const ShardVariant &variant,
-                                   SolverOptions &options, bool &folded);
-  /// Of the shardings under these degrees, to which ShardVariant::ofFrontier refers. Null:
-  /// it isn't known.
-  const ShardingSolver::Frontier *frontier(const Degrees &degrees,
-                                           std::optional<bool> sequenceParallel);
   /// Of the whole model, in any case.
   Result<Solution> solveWhole(const Degrees &degrees, const SolverOptions &options);
   const Folding *getFolding() const { return folding ? &*folding : nullptr; }
@@ -144,10 +126,8 @@ public:
   ShardLibrary &on(DeviceRange range);
   const Cluster &getCluster() const { return cluster; }
   const std::vector<Block> &getBlocks() const { return blocks; }
-  /// How many shardings were solved; a frontier takes as long as some.
+  /// How many shardings were solved.
   int64_t solves() const;
-  /// So few ops that the frontiers of all degrees can be searched, unfolded.
-  bool isSmall() const { return problem.ops.size() <= 256; }
   const CostModel &getModel() const { return model; }
   const ProblemFacts &getFacts() const { return facts; }
   /// Whether attention keeps more than its results for the backward pass.
@@ -167,7 +147,7 @@ private:
   std::optional<Folding> folding;
   std::unique_ptr<Workspace> foldedWorkspace;
   std::optional<ProblemFacts> foldedFacts;
-  mutable std::mutex mutex; ///< of batches, libraries of other devices and places of frontiers
+  mutable std::mutex mutex; ///< of batches and libraries of other devices
   /// By samples and cp.
   std::map<std::pair<int64_t, int64_t>, Batch> batches, foldedBatches;
   /// tp, its weights, what cp exchanges, what is gathered again, ep, cp, samples of a rank, and how
@@ -184,25 +164,13 @@ private:
     Degrees inside; ///< the axes that shardings are solved for
     SolverOptions options;
   };
-  struct Frontier {
-    std::once_flag once; ///< for the rest, which doesn't change then
-    std::optional<ShardingSolver::Frontier> found;
-    bool folded = false;
-  };
-  const Frontier &frontierOf(const Request &request);
-  void solveFrontier(Frontier &entry, const Request &request);
-  static Result<const ShardingSolver::Sharded *>
-  shardingOf(const Frontier &frontier, const Degrees &degrees, int32_t number);
-  Request requestOf(const Degrees &degrees, const Strides &strides,
-                    const ShardVariant &variant) const;
+  Request requestOf(const Degrees &degrees, const ShardVariant &variant) const;
   const ShardCosts *costsOf(Solved &entry, const Request &request, Recompute recompute,
                             const std::vector<OpId> &cuts);
   void solveOnce(Solved &entry, const Request &request);
-  void addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options,
-                std::optional<Result<Solution>> known = std::nullopt);
+  void addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options);
   const ShardCosts &priced(const ShardCosts &shared);
   std::map<Key, Solved> solved;
-  std::map<Key, Frontier> frontiers; ///< of the variants without a number
   std::vector<std::pair<std::unique_ptr<Cluster>, std::unique_ptr<ShardLibrary>>> elsewhere;
   std::map<std::pair<int64_t, int64_t>, ShardLibrary *> byRange;
   /// Those of the whole cluster's shardings, on the devices that this is for.

@@ -31,24 +31,6 @@ public:
   /// nullopt where that isn't known to be the best.
   std::optional<Result<Solution>> solveFolded(const Folding &folding);
 
-  struct Sharded {
-    Plan plan;
-    double seconds = 0; ///< of one step
-    double states = 0;  ///< bytes of parameters, gradients and optimizer states, without ZeRO
-    double results = 0; ///< bytes of what the forward ops make of a microbatch
-  };
-  struct Frontier {
-    std::vector<Sharded> shardings; ///< fastest first
-    double slack = 0; ///< seconds, as CostNetwork::Frontier says
-  };
-  /// Of all shardings those than which none is faster and holds no more (in the whole
-  /// model, of a folded one with equal copies); nothing where there are none, or where
-  /// it would take too long.
-  std::optional<Frontier> frontier(const CostNetwork::FrontierLimits &limits,
-                                   const Folding *folding = nullptr);
-  /// What is solved then has the shardings of this plan, whose mesh has no dp.
-  void keepTo(const Plan &plan) { inside = &plan; }
-
   /// The ways in which a forward op can be sharded, of those that look alike from
   /// outside the cheapest.
   std::vector<sharding::OpSharding> choicesOf(OpId op);
@@ -86,12 +68,7 @@ private:
 
   OpId build();
   CostNetwork::Variable addVariable(size_t choices, OpId op, ValueId value);
-  /// How many; they come first.
-  sharding::AxisId dataAxes() const {
-    return static_cast<sharding::AxisId>(mesh.ofDegree("dp").size());
-  }
   Error illegal(OpId op) const;
-  Result<Solution> solveWithin(const CostNetwork::Held &most);
   Result<Solution> solution(const CostNetwork::Solution &found);
   OpId addBundles();
   bool isForbidden(const OpBundle &bundle, const ChoiceOutcome &outcome) const;
@@ -137,7 +114,6 @@ private:
   const Degrees degrees;
   double secondsPerByte;
   int64_t tableLimit;
-  std::optional<CostNetwork::Held> mostHeld;
   std::optional<SolverOptions::Forced> forced;
   double numMicrobatches;
   sharding::Mesh mesh;
@@ -148,9 +124,6 @@ private:
   Choices choices;
   CostNetwork network;
   double fixedSeconds = 0; ///< of terms that no choice changes
-  /// By variable and choice, bytes of states and of results.
-  std::vector<std::vector<CostNetwork::Held>> held;
-  const Plan *inside = nullptr;
   const Folding *folding = nullptr;
   std::vector<int> variableHome; ///< its block, of a folded problem
   std::vector<int> bundleVariable;

@@ -4,8 +4,6 @@
 #include "dtc/Plan/Plan/Cluster.h"
 #include "dtc/Plan/Plan/Plan.h"
 
-#include <array>
-
 namespace dtc::plan {
 
 struct SolverOptions {
@@ -24,9 +22,6 @@ struct SolverOptions {
   std::optional<Forced> forced = std::nullopt;
   /// Of the mesh's axes; without, as the degrees place them.
   std::optional<Strides> strides = std::nullopt;
-  /// Instead of a price: bytes of a rank's states (without ZeRO) and of what its forward ops make
-  /// of a microbatch. Of what holds no more the fastest is found, or else what holds least more.
-  std::optional<std::array<double, 2>> mostHeld = std::nullopt;
 };
 
 /// Shardings of every op and argument under fixed degrees.
@@ -35,7 +30,7 @@ struct Solution {
   double seconds = 0; ///< of one step as the solver sees it
   double gap = 0;
 };
-/// Errors: GaveUp where SolverOptions::mostHeld leaves too many to choose from, else NoPlan.
+/// Errors: NoPlan.
 Result<Solution> solveSharding(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
                                const SolverOptions &options = {});

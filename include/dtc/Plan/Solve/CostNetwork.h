@@ -13,7 +13,6 @@
 // between bound and assignment is reported.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -74,54 +73,8 @@ public:
 
   double cost(const std::vector<int> &choices) const;
 
-  /// Two amounts that a choice of a variable has beside its costs; of an
-  /// assignment, their sums.
-  using Held = std::array<double, 2>;
-  struct Point {
-    std::vector<int> choices;
-    double cost = 0;
-    Held held{};
-  };
-  struct Frontier {
-    std::vector<Point> points; ///< cheapest first
-    /// For every assignment there is a point that holds no more and costs at most this more
-    /// (but for rounding). Infinite where points that hold other amounts had to be left out,
-    /// too: then only the least cost and the least of each amount are among the points.
-    double slack = 0;
-    bool isExact() const { return slack == 0; }
-  };
-  struct FrontierLimits {
-    std::size_t entries = 1 << 16; ///< of the largest table
-    std::size_t points = 64;       ///< of an entry
-    int64_t sums = int64_t{1} << 22; ///< of points that are looked at, in all
-    /// Points that hold more are left out. (No choice holds less than nothing.)
-    Held most = {std::numeric_limits<double>::infinity(),
-                 std::numeric_limits<double>::infinity()};
-  };
-  /// Of all assignments those than which none costs less and holds no more, found by
-  /// elimination as by `solve`, with a set of points for each entry of a table
-  /// instead of the least cost. With x in {0, 1} costing 3 or 0 and holding 0 or 4, y
-  /// likewise 2 or 0 and 0 or 4, and 2 more where x = y = 0:
-  ///
-  ///   x out:        y = 0: {(0, 4), (5, 0)}   y = 1: {(0, 4), (3, 0)}
-  ///   y out:        (2, 4) and (7, 0) of y = 0, (0, 8) and (3, 4) of y = 1
-  ///   which leaves  (0, 8), (2, 4) and (7, 0): (3, 4) is dominated
-  ///
-  /// No price of what is held finds (2, 4) if what lies at both ends is better under
-  /// each. By `held` of each variable's choices. Entries of more points than the limit
-  /// take ever more different costs as equal, which `Frontier::slack` adds up, and where
-  /// that doesn't do keep such points as are apart. nullopt where it would take too much.
-  std::optional<Frontier> frontier(const std::vector<std::vector<Held>> &held,
-                                   const FrontierLimits &limits) const;
-  /// The same of a whole chain, of assignments in which those three blocks and all copies are
-  /// alike, and the block before them as far as they share it.
-  std::optional<Frontier> frontierOfChain(const Chain &chain,
-                                          const std::vector<std::vector<Held>> &held,
-                                          const FrontierLimits &limits) const;
-
 private:
   class ChainSolver;
-  class FrontierSolver;
   struct Part;
   struct ClassMap {
     std::vector<int> classOf; ///< by choice

@@ -53,7 +53,7 @@ TEST(Spec, RefusesWhatItDoesNotKnow) {
   expectRefused("zero=4", "plan: zero expects 0, 1, 2 or 3, got '4'");
   expectRefused("sp=yes", "plan: sp expects on|off, got 'yes'");
   expectRefused("schedule=zigzag",
-                "plan: schedule expects gpipe|1f1b|interleaved|zb, got 'zigzag'");
+                "plan: schedule expects gpipe|1f1b|interleaved|zb|zbv|list, got 'zigzag'");
 }
 
 TEST(Spec, FillsDegreesThatAreDecided) {

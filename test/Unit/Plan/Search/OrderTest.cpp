@@ -1,20 +1,13 @@
-// In which order axes lie on the devices: where that puts ranks, which orders are worth
-// telling apart, and which one the search finds.
+// In which order axes lie on the devices: where that puts ranks, and what it costs.
 #include "Planner.h"
 #include "Predict/UniformStages.h"
-#include "RandomProblem.h"
-#include "Search/Candidates.h"
-#include "Search/Strategies.h"
 #include "StageGroups.h"
 
+#include "dtc/Plan/Cost/NetworkModel.h"
 #include "dtc/Plan/Cost/PipelineLinks.h"
-#include "dtc/Plan/Explain/Explain.h"
 #include "dtc/Plan/Plan/Verify.h"
-#include "dtc/Plan/Search/Orders.h"
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -156,7 +149,7 @@ TEST(AxisOrder, TiedWeightsAreSummedBetweenTheStagesThatHoldThem) {
 }
 
 /// Nodes of 6 devices tear groups apart that lie at 4 to 7.
-TEST(DistinctOrders, CountRanksAsTheNetworkPricesThem) {
+TEST(Orders, CountRanksAsTheNetworkPricesThem) {
   Cluster on = twoLevels(6, 100e9, 10e9);
   const std::vector<Axis> axes = {Axis::TP, Axis::CP, Axis::EP};
   int torn = 0;
@@ -177,8 +170,7 @@ TEST(DistinctOrders, CountRanksAsTheNetworkPricesThem) {
                 priced.push_back(CostModel(on, degrees.devices())
                                      .groupShape(mesh.ofDegree(name(axis)), mesh)
                                      .inside[0]);
-            EXPECT_EQ(ranksBelow(on, degrees, stridesOf(degrees), axes), priced)
-                << summary(degrees);
+            EXPECT_EQ(ranksBelow(on, degrees, axes), priced) << summary(degrees);
             torn += tp == 4 && !priced.empty() && priced[0] == 2;
           } while (std::next_permutation(degrees.order.begin(), degrees.order.end()));
         }
@@ -198,209 +190,6 @@ TEST(DistinctOrders, CountRanksAsTheNetworkPricesThem) {
   EXPECT_NE(joined, apart);
   EXPECT_LT(joined->unitCosts(Recompute::None, cuts).seconds(0, 1).forward,
             apart->unitCosts(Recompute::None, cuts).seconds(0, 1).forward);
-}
-
-TEST(DistinctOrders, JoinOtherRanksBelowSwitches) {
-  Degrees degrees = {.dp = 4, .tp = 4, .pp = 2};
-  auto names = [&](const Cluster &on, bool near) {
-    std::vector<std::string> result;
-    for (const AxisOrder &each : distinctOrders(degrees, on, near))
-      result.push_back(name(each));
-    return result;
-  };
-  Cluster on = twoLevels(8, 100e9, 10e9);
-  EXPECT_EQ(names(on, true),
-            (std::vector<std::string>{"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "dp-cp-ep-tp-pp",
-                                      "dp-cp-ep-pp-tp"}));
-  degrees = {.dp = 4, .tp = 8};
-  EXPECT_EQ(names(on, true), (std::vector<std::string>{"tp-cp-ep-dp-pp", "dp-cp-ep-tp-pp"}));
-  // Groups of 3 ranks don't fill nodes of 8.
-  degrees = {.dp = 3, .tp = 4, .pp = 2};
-  EXPECT_EQ(names(on, true), (std::vector<std::string>{"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"}));
-  on.levels.pop_back();
-  EXPECT_EQ(names(on, true), (std::vector<std::string>{"tp-cp-ep-dp-pp"}));
-  // Behind a node's 8 tp ranks it is all the same which leaf switch there is.
-  degrees = {.dp = 64, .tp = 8, .pp = 4};
-  EXPECT_EQ(names(cluster("dgx-h100"), true),
-            (std::vector<std::string>{"tp-cp-ep-dp-pp", "dp-cp-ep-tp-pp", "pp-cp-ep-tp-dp",
-                                      "pp-cp-ep-dp-tp"}));
-  Cluster mixed = cluster("dgx-h100");
-  mixed.nodes = 4;
-  mixed.others = {{cluster("dgx-a100").device, 8, 4, {}}};
-  degrees = {.dp = 8, .tp = 4, .pp = 2};
-  EXPECT_EQ(names(mixed, true), (std::vector<std::string>{"tp-cp-ep-dp-pp"}));
-}
-
-TEST(DistinctOrders, NearIsFasterWhereInnerLinksAre) {
-  for (const char *name : {"dgx-h100", "dgx-h200", "dgx-a100", "p4d", "p5", "a10g", "dgx-b200"})
-    EXPECT_TRUE(nearIsFaster(CostModel(cluster(name), 1024), 1024)) << name;
-  EXPECT_TRUE(nearIsFaster(CostModel(twoLevels(8, 100e9, 10e9), 64), 64));
-  EXPECT_FALSE(nearIsFaster(CostModel(twoLevels(8, 10e9, 100e9), 64), 64));
-}
-
-/// Each order of each mesh, pinned: none beats the free choice by more than an
-/// order has to, and none is below the floor of all orders.
-TEST(Orders, NoneBeatsTheFreeChoice) {
-  const std::string rest = "zero=1,recompute=none,micro_batch=1,schedule=1f1b,chunks=1";
-  int others = 0, cases = 0, floors = 0;
-  for (unsigned seed = 0; seed < 6; ++seed) {
-    Problem problem = randomProblem(seed, {3, 2, true});
-    if (problem.values[0].type != DType::I64)
-      continue; // no samples that could be split
-    problem.numMicrobatches = 2;
-    for (auto [inside, between] : {std::pair(1e11, 1e9), {1e9, 1e8}, {1e8, 1e10}}) {
-      Cluster on = twoLevels(2, inside, between);
-      const bool nearFaster = nearIsFaster(CostModel(on, 8), 8);
-      EXPECT_EQ(nearFaster, inside > between);
-      Planner planner(problem, on, 8);
-      double least = std::numeric_limits<double>::infinity();
-      std::string which;
-      for (int64_t tp : {1, 2, 4, 8})
-        for (int64_t pp : {1, 2, 4}) {
-          Degrees degrees = {.dp = 8 / (tp * pp), .tp = tp, .pp = pp};
-          if (tp * pp > 8)
-            continue;
-          for (const AxisOrder &each : distinctOrders(degrees, on, false)) {
-            std::string spec = "dp=" + std::to_string(degrees.dp) + ",tp=" + std::to_string(tp) +
-                               ",pp=" + std::to_string(pp) + ",cp=1,ep=1,order=" + name(each);
-            auto ordered = found(problem, 8, spec + "," + rest, on);
-            ASSERT_TRUE(ordered) << spec << ": " << ordered.error().message;
-            EXPECT_EQ(ordered->plan.degrees.order, each);
-            EXPECT_TRUE(verify(ordered->problem, ordered->plan, on).empty());
-            std::string error;
-            if (nearFaster) {
-              EXPECT_LE(planner.estimator.lowerBoundOfOrders(ordered->plan.degrees, {}, error),
-                        ordered->predicted.stepSeconds * (1 + 1e-9)) << spec;
-              EXPECT_EQ(error, "") << spec;
-              ++floors;
-            }
-            double perSample =
-                ordered->predicted.stepSeconds / double(ordered->problem.globalBatch());
-            if (perSample < least) {
-              least = perSample;
-              which = spec;
-            }
-          }
-        }
-      ASSERT_TRUE(std::isfinite(least)) << seed;
-      SearchResult free = best(problem, 8, rest, on);
-      double perSample = free.predicted.stepSeconds / double(free.problem.globalBatch());
-      EXPECT_LE(perSample, least * 1.0006) << seed << ": " << summary(free.plan.degrees)
-                                           << " instead of " << which;
-      others += free.plan.degrees.order != kDefaultOrder;
-      ++cases;
-    }
-  }
-  EXPECT_EQ(cases, 3 * 3);
-  EXPECT_GT(floors, 100);
-  EXPECT_GT(others, 0) << "some other order is the best";
-}
-
-/// All orders of all meshes, be they worth telling apart or not.
-TEST(Orders, NoneOfAllBeatsTheChoiceOnSeveralLevels) {
-  Problem problem = transformer({8, 2048, 16, 2048, 48, 8192});
-  auto levels = [](const std::vector<std::pair<int64_t, double>> &list) {
-    Cluster on = twoLevels(list[0].first, 0, 0);
-    on.levels.clear();
-    for (auto [size, bandwidth] : list)
-      on.levels.push_back({"level" + std::to_string(on.levels.size()), size, bandwidth, 5e-6});
-    return on;
-  };
-  for (const auto &[on, devices] : {std::pair(levels({{2, 300e9}, {8, 50e9}, {0, 5e9}}), 16),
-                                    {levels({{2, 300e9}, {4, 100e9}, {16, 25e9}, {0, 3e9}}), 32},
-                                    {levels({{4, 20e9}, {8, 100e9}, {16, 10e9}, {0, 2e9}}), 32},
-                                    {levels({{8, 300e9}, {0, 5e9}}), 12}}) {
-    Planner planner(problem, on, devices);
-    const SearchResult chosen = best(problem, devices, "zero=1,recompute=none,schedule=1f1b", on);
-    planner.options.spec = *parseSpec("zero=1,recompute=none,schedule=1f1b");
-    Candidates all = findCandidates(problem, planner.facts, planner.options.spec, planner.options,
-                                    {8, 8, 1, {devices}});
-    int tried = 0;
-    for (Degrees degrees : all.list) {
-      degrees.zero = 1;
-      AxisOrder each = kDefaultOrder;
-      std::set<Strides> placements;
-      do {
-        degrees.order = each;
-        Strides strides = stridesOf(degrees);
-        for (Axis axis : each) // of one rank: wherever it is
-          if (degreeOf(degrees, axis) == 1)
-            strides[static_cast<size_t>(axis)] = 0;
-        if (!placements.insert(strides).second)
-          continue;
-        Estimate estimate;
-        std::string error;
-        ASSERT_EQ(planner.estimator.estimate(degrees, {}, {1e9}, estimate, error),
-                  Estimator::Outcome::Found)
-            << summary(degrees) << ": " << error;
-        EXPECT_GE(estimate.seconds, 0.999 * chosen.predicted.stepSeconds)
-            << summary(degrees) << " instead of " << summary(chosen.plan.degrees);
-        ++tried;
-      } while (std::next_permutation(each.begin(), each.end()));
-    }
-    EXPECT_GT(tried, 200);
-  }
-}
-
-/// Activations of many long microbatches weigh more than the gradients of a small
-/// model, which are summed once a step.
-TEST(Orders, StagesLieInsideTheNodeWhereTheySendMost) {
-  Problem problem = transformer({4, 512, 8, 4096, 256, 1024});
-  const std::string rest = "dp=4,tp=1,pp=2,cp=1,ep=1,zero=0,micro_batch=1,schedule=1f1b";
-  Cluster on = twoLevels(2, 100e9, 1e9);
-  SearchResult found = best(problem, 8, rest, on),
-               plain = best(problem, 8, rest + ",order=tp-cp-ep-dp-pp", on);
-  EXPECT_EQ(name(found.plan.degrees.order), "tp-cp-ep-pp-dp");
-  EXPECT_EQ(found.plan.stages[0].devices, (std::vector<int64_t>{0, 2, 4, 6}));
-  EXPECT_EQ(found.plan.stages[1].devices, (std::vector<int64_t>{1, 3, 5, 7}));
-  EXPECT_LT(found.predicted.stepSeconds, 0.98 * plain.predicted.stepSeconds);
-  SearchOptions options{.devices = 8, .spec = *parseSpec(rest), .executable = false};
-  bool told = false;
-  for (const Change &change : explain(problem, on, options, found).changes)
-    if (change.setting == "order=tp-cp-ep-dp-pp" && change.rival) {
-      EXPECT_GT(change.rival->difference.share, 0.02);
-      told = true;
-    }
-  EXPECT_TRUE(told) << "what the default order would cost";
-  // Fully pinned, the default.
-  EXPECT_EQ(best(problem, 8, rest + ",recompute=none", on).plan.degrees.order, kDefaultOrder);
-}
-
-/// Of one mesh, which is told of, and then is among all that may be faster.
-TEST(Orders, AreSearchedOnceForEachMesh) {
-  Problem problem = transformer({4, 512, 8, 4096, 256, 1024});
-  Cluster on = twoLevels(2, 100e9, 1e9);
-  auto estimates = [&](const std::string &order) {
-    SearchOptions options = optionsOf(8);
-    SearchState searched(problem, on, options,
-                        *parseSpec("dp=4,tp=1,pp=2,cp=1,ep=1,zero=0,micro_batch=1,schedule=1f1b" +
-                                   order));
-    EXPECT_TRUE(runStrategies(searched));
-    return searched.estimates;
-  };
-  // One other order: what all have in common, and itself.
-  EXPECT_EQ(estimates("") - estimates(",order=tp-cp-ep-dp-pp"), 2);
-}
-
-/// GPUs whose sockets share slow PCIe, each with a fast card of its own.
-TEST(Orders, TensorParallelismAvoidsInnerLinksThatAreSlow) {
-  Problem problem = transformer({4, 1024, 16, 1024, 16, 1024});
-  Cluster on = twoLevels(2, 2e9, 50e9);
-  SearchResult found = best(problem, 4, "dp=2,tp=2,zero=0", on);
-  EXPECT_EQ(name(found.plan.degrees.order), "dp-cp-ep-tp-pp");
-  EXPECT_LT(found.predicted.stepSeconds,
-            0.9 * best(problem, 4, "dp=2,tp=2,zero=0,order=tp-cp-ep-dp-pp", on)
-                      .predicted.stepSeconds);
-  SearchOptions options = optionsOf(4, "dp=2,tp=2,zero=0");
-  options.without = {SearchStrategy::Orders};
-  auto leftOut = search(problem, on, options);
-  ASSERT_TRUE(leftOut);
-  EXPECT_EQ(leftOut->plan.degrees.order, kDefaultOrder);
-}
-
-TEST(Orders, TensorParallelismIsInTheNodeAndPipelinesAcross) {
-  SearchResult found = best(transformer(gpt175b(512)), 512, "tp=8", cluster("dgx-h100"));
-  EXPECT_TRUE(hasDefaultPlacement(found.plan.degrees)) << summary(found.plan.degrees);
 }
 
 /// Stages that differ are priced and verified side by side on the devices.
@@ -427,7 +216,6 @@ TEST(Orders, OnlyTheDefaultWhereStagesDiffer) {
     auto result = search(problem, each, options);
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().message, "no plan for 8 devices: " + message);
-    EXPECT_EQ(distinctOrders(groups, each, true), std::vector<AxisOrder>{kDefaultOrder});
     Degrees plain = groups;
     plain.order = kDefaultOrder;
     auto [plan, planned] = Planner(problem, each, 8).planOf(plain);
@@ -452,7 +240,7 @@ TEST(Orders, OfAxesWithOneRankAreCompiled) {
   EXPECT_TRUE(unimplemented(problem, options.spec).empty());
 }
 
-TEST(Orders, SearchesNoneForWhatIsCompiled) {
+TEST(Orders, AreTheDefaultUnlessPinned) {
   Problem problem = transformer({4, 1024, 16, 1024, 16, 1024});
   Cluster on = twoLevels(2, 2e9, 50e9);
   SearchOptions options{.devices = 4, .spec = *parseSpec("dp=2,tp=2,zero=0")};

@@ -63,11 +63,11 @@ TEST(Search, SaysWhyNoMeshIsPossible) {
   EXPECT_EQ(
       refusal(layers(16), 512, "dp=1", ErrorCategory::NoPlan),
       "no plan for 512 devices: degrees divide the number of devices, and those that do make up "
-      "fewer: dp=1, tp up to 8, cp up to 1, pp up to 1");
+      "fewer: dp=1, tp up to 8, cp up to 1, pp up to 2");
   EXPECT_EQ(
       refusal(layers(16), 4096, "auto", ErrorCategory::NoPlan),
       "no plan for 4096 devices: degrees divide the number of devices, and those that do make "
-      "up fewer: dp up to 16 (of a batch of 16), tp up to 8, cp up to 1, pp up to 1");
+      "up fewer: dp up to 16 (of a batch of 16), tp up to 8, cp up to 1, pp up to 2");
 }
 
 TEST(Search, WhatCostsLeastToChangeIsUnpinnedFirst) {

@@ -1,0 +1,44 @@
+"""What `dtc compile` chooses without a pin, of all that saves a rank's memory."""
+
+import json
+
+from conftest import MODELS, check_call, compare_steps, reference
+
+CLUSTER = """\
+name: small
+device: {{name: d, memory_gb: {memory}, bandwidth_gbs: 10, launch_us: 2, peak_tflops: {{fp32: 0.2}}}}
+shared_memory: true
+intra_node: {{bandwidth_gbs: 5, latency_us: 5}}
+"""
+
+
+def plan_of(artifact) -> dict:
+    return json.loads(check_call("dtc", "inspect", artifact, "--json").out)["plan"]
+
+
+def chosen(trainer, folder, memory: float) -> dict:
+    """The plan for two ranks that share so many MiB, which trains as PyTorch does."""
+    cluster = folder / f"{memory}.yaml"
+    cluster.write_text(CLUSTER.format(memory=memory * 2**20 / 1e9))
+    expected = reference("gpt2", "adamw")
+    run = trainer.train("gpt2", "gpt2", *expected["flags"], "--cluster", cluster, devices=2, plan="tp=1")
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+    return plan_of(run.artifact)
+
+
+def test_cpus_save_memory_where_nothing_fits_without(trainer, tmp_path):
+    plain = chosen(trainer, tmp_path, 1000)
+    assert (plain["pp"], plain["zero"], plain["recompute"]) == (1, 0, "none")
+    short = chosen(trainer, tmp_path, 4.4)
+    assert short["pp"] > 1 or short["zero"] > 0 or short["recompute"] != "none"
+
+
+def test_gpus_have_every_choice(tmp_path):
+    """Of the program that is compiled the planner says the same as of one that isn't."""
+    job = (MODELS / "gpt2.onnx", "--gpus", 4, "--loss", "cross_entropy", "--global-batch", 8)
+    check_call("dtc", "compile", *job, "-o", tmp_path / "gpu.dtc")
+    planned = json.loads(check_call("dtc", "plan", *job, "--json").out)["plan"]
+    compiled = plan_of(tmp_path / "gpu.dtc")
+    assert {key: compiled[key] for key in ("dp", "tp", "pp", "cp", "zero", "schedule")} == \
+        {key: planned[key] for key in ("dp", "tp", "pp", "cp", "zero", "schedule")}
+    assert compiled["pp"] > 1
