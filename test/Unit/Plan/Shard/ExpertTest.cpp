@@ -273,10 +273,10 @@ TEST(Experts, OfMixturesAreSharedOutUnaided) {
   EXPECT_LT(result.predicted.stepSeconds, without.predicted.stepSeconds);
 }
 
-TEST(Experts, WithRowsOfTheirOwnAreNotCompiledYet) {
+TEST(Experts, WhoseRowsHaveNoSlotsAreNotCompiled) {
   Problem problem = load("mixtral");
-  const std::string message = "not implemented yet: experts on several ranks where rows choose "
-                              "them, at dtc.dispatch: ep=2";
+  const std::string message = "not implemented yet: experts that ranks can't share evenly, where "
+                              "rows choose them, at dtc.dispatch: ep=2";
   Plan plan = best(problem, 4, "ep=2,tp=1,pp=1,zero=0,recompute=none").plan;
   EXPECT_EQ(unimplemented(problem, plan), std::vector<std::string>{message});
   EXPECT_TRUE(unimplemented(load("moe"), plan).empty());
@@ -289,8 +289,8 @@ TEST(Experts, WithRowsOfTheirOwnAreNotCompiledYet) {
   EXPECT_EQ(open->plan.degrees.cp, 1);
   plan = best(problem, 4, "cp=2,ep=1,tp=1,pp=1,zero=0,recompute=none").plan;
   EXPECT_EQ(unimplemented(problem, plan),
-            std::vector<std::string>{"not implemented yet: parts of a sequence where rows choose "
-                                     "their experts, at dtc.dispatch: cp=2"});
+            std::vector<std::string>{"not implemented yet: sequences that ranks can't share evenly, "
+                                     "where rows choose their experts, at dtc.dispatch: cp=2"});
 }
 
 /// Rows may be split among tensor-parallel ranks that all hold the whole of an expert; Megatron's ranks hold parts.
