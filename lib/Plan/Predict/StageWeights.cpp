@@ -140,7 +140,7 @@ void WeightFinder::add(ValueId value, WeightClass &to) {
   for (int copy = 0; copy < readers.copies; ++copy) {
     int shift = copy * unitCosts.folded().count;
     addTo(*to.tables, first, shift, bytes, elements);
-    if (software.cachingAllocator || plan.degrees.offload == Offload::Optimizer)
+    if (software.cachingAllocator || !software.updatesOnHost)
       to.tables->parts.emplace_back(unitsOf(readers, shift), bytes.parameter);
     if (isShared) {
       addTo(*to.shared, first, shift, bytes, elements);

@@ -69,7 +69,7 @@ struct WeightClass {
     void finish();
     StageTable parameters, gradients, states, kept, update, elements, count;
     /// By parameter, in their order: the units that read it, and its bytes. Only where an
-    /// allocator is asked for them, or their states pass through the device.
+    /// allocator is asked for them, or their states may pass through the device.
     std::vector<std::pair<std::vector<int>, int64_t>> parts;
   };
   std::shared_ptr<Tables> tables; ///< the same however they are stored
