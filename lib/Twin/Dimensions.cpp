@@ -1,5 +1,7 @@
 #include "Dimensions.h"
 
+#include "dtc/Dialect/Graph/SlotOps.h"
+
 using namespace mlir;
 using namespace dtc::graph;
 
@@ -159,6 +161,16 @@ void Dimensions::pinCounted(Operation *op, const sharding::ShardingRule &rule,
         pinDims(op->getOperands().back()); // the choices
         for (Value value : {op->getOperand(0), Value(op->getResult(0))})
           classes.pin(dimsOf(value)[1]);
+      })
+      .Case([&](ExpertSlotsOp slots) { classes.pin(dimsOf(slots.getChoices())[1]); })
+      .Case<ToSlotsOp, FromSlotsOp>([&](auto exchange) {
+        // Rows on the one side; sections, parts and slots on the other.
+        Dims in = dimsOf(exchange.getInput()), out = dimsOf(exchange.getResult());
+        const Dims &rows = in.size() < out.size() ? in : out,
+                   &slots = in.size() < out.size() ? out : in;
+        classes.pin(rows[1]);
+        for (size_t i = 1; i < slots.size() - rows.size() + 2; ++i)
+          classes.pin(slots[i]);
       });
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -146,14 +147,14 @@ def test_gradients_are_summed_in_place():
     assert arena_bytes(*flags, "--global-batch", 16, "--devices", 2, "--plan", "dp=2") == alone
 
 
-def resident_bytes(artifact, data) -> int:
-    """The most memory that two steps of a run have resident."""
+def resident_bytes(artifact, data, *flags: object, steps: int = 2) -> int:
+    """The most memory that a run of so many steps has resident."""
     # Measured by a small process: one that begins has as much as its parent had.
     measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
     done = subprocess.run(
-        [sys.executable, "-c", measure, str(BIN / "dtc-run"), str(artifact), "--data", str(data), "--steps", "2",
-         "--log", str(artifact) + ".jsonl"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+        [sys.executable, "-c", measure, str(BIN / "dtc-run"), str(artifact), "--data", str(data), "--steps", str(steps),
+         "--log", str(artifact) + ".jsonl", *map(str, flags)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
     return int(done.stdout.splitlines()[-1]) * 1024
 
 
@@ -174,3 +175,18 @@ def test_a_run_takes_its_arena_and_nothing_that_grows_with_it(tmp_path):
     growth = (residents[1] - residents[0]) / (arenas[1] - arenas[0])
     # From below: what is resident is the arena, nearly all of which a step writes.
     assert 0.9 <= growth <= 1.02, f"arenas {arenas}, resident {residents}"
+
+
+def test_a_resumed_run_needs_no_more_memory(tmp_path):
+    """A checkpoint of 70 MB is read through a small buffer: never mapped, nor held beside the arena."""
+    size = llama_graph.Llama(layers=2, hidden=384, heads=6, kv_heads=6, ffn=1024, vocabulary=3072, sequence=16)
+    artifact, tokens, folder = tmp_path / "llama.dtc", tmp_path / "tokens.bin", tmp_path / "c"
+    check_call("dtc", "compile", llama_graph.write(tmp_path / "llama.onnx", size), "--init", "--target", "cpu", "--loss",
+               "cross_entropy", "--threads-per-rank", 1, "--global-batch", 4, "-o", artifact)
+    (numpy.arange(64 * size.sequence + 1) % 3000).astype(numpy.uint16).tofile(tokens)
+    flags = ["--checkpoint-dir", folder, "--checkpoint-every", 2]
+    straight = resident_bytes(artifact, tokens, *flags, steps=4)
+    saved = sum(path.stat().st_size for path in (folder / "step-4").iterdir())
+    shutil.rmtree(folder / "step-4")
+    resumed = resident_bytes(artifact, tokens, *flags, "--resume", steps=4)
+    assert saved > 50e6 and resumed - straight < 0.05 * saved, f"{resumed} and {straight} bytes, {saved} saved"

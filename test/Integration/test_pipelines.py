@@ -1,6 +1,7 @@
 """Pipelines: every rank a program of its own, against PyTorch and against each other."""
 
 import json
+import zipfile
 
 import pytest
 
@@ -131,3 +132,22 @@ def test_stages_that_train_nothing(trainer, devices, plan):
     for key in ("loss", "grad_norm"):
         assert several.column(key) == pytest.approx(one.column(key), rel=1e-4), key
     assert min(one.column("grad_norm")) > 0
+
+
+def test_code_does_not_grow_with_microbatches(tmp_path):
+    """A microbatch is an argument of a call: there are as many kernels, bytes of code and instructions for 4 and for 32."""
+    sizes = []
+    for batch in (4, 32):
+        artifact = tmp_path / f"{batch}.dtc"
+        check_call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", 2, "--loss", "cross_entropy", "--global-batch", batch,
+                   "--plan", ONE_F_ONE_B, "-o", artifact)
+        with zipfile.ZipFile(artifact) as members:
+            length = {info.filename: info.file_size for info in members.infolist()}
+        kernels = json.loads(check_call("dtc", "inspect", artifact, "--json").out)["kernels"]
+        code = sum(size for name, size in length.items() if name.startswith("code/"))
+        programs = sum(size for name, size in length.items() if name.startswith("program/"))
+        sizes.append((len(kernels), code, programs))
+    (kernels, code, programs), (more_kernels, more_code, more_programs) = sizes
+    assert kernels == more_kernels and abs(code - more_code) < 100
+    # A call of a schedule is a few numbers; each rank makes at most ten a microbatch.
+    assert 0 < programs and more_programs - programs <= 28 * 2 * 10 * 40
