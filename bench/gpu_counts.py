@@ -114,15 +114,15 @@ def count_layers() -> None:
     import graphs
 
     models = {"GPT-2 124M": ("gpt", 768, 12, 12, 3072, 50257, 1024), "Llama 1B": ("llama", 2048, 16, 8, 8192, 32000, 2048)}
-    print("| model | launches a layer | products a layer |\n|---|---|---|")
+    print("| model | launches a layer | products a layer | attentions a layer |\n|---|---|---|---|")
     for name, (architecture, *sizes) in models.items():
         counts = []
         for layers in (2, 3):
             path = graphs.export(graphs.Dimensions(architecture, layers, *sizes))
             program = call(BIN / "dtc", "compile", path, "--target", "cuda", "--devices", 1, "--precision", "bf16", "--plan",
                            "dp=1,recompute=none", "--loss", "cross_entropy", "--global-batch", 8, "--emit", "schedule")
-            counts.append((program.count("exec.launch"), len(re.findall("= exec.matmul", program))))
-        print(f"| {name}, bf16 | {counts[1][0] - counts[0][0]} | {counts[1][1] - counts[0][1]} |")
+            counts.append([len(re.findall(op, program)) for op in ("exec.launch", "= exec.matmul", "= dtc.attention")])
+        print(f"| {name}, bf16 | {' | '.join(str(more - fewer) for fewer, more in zip(*counts))} |")
 
 
 def main() -> None:

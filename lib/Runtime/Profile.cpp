@@ -95,6 +95,8 @@ const char *kindOf(const OperationSpec &spec) {
     return "kernel";
   if (std::holds_alternative<MatmulSpec>(spec))
     return "matmul";
+  if (std::holds_alternative<AttentionSpec>(spec))
+    return "attention";
   return std::holds_alternative<ConvSpec>(spec) ? "convolution" : "copy";
 }
 

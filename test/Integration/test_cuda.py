@@ -178,6 +178,26 @@ def test_gradients_that_cudnn_has_not_are_refused(tmp_path):
     assert done.code == 3 and "cuDNN has no such operation for these element types: conv_weight_grad" in done.err
 
 
+@pytest.mark.skipif(not PTXAS.exists(), reason="needs ptxas")
+def test_cubins_are_assembled_once(tmp_path):
+    """An entry that is damaged isn't taken."""
+    tool, calls, cache = tmp_path / "ptxas", tmp_path / "calls", tmp_path / "cache"
+    tool.write_text(f'#!/bin/sh\necho once >> {calls}\nexec {PTXAS} "$@"\n')
+    tool.chmod(0o755)
+    environment = {**os.environ, "DTC_PTXAS": str(tool), "DTC_CUBIN_CACHE": str(cache)}
+
+    def compiled(name: str, **other: str) -> dict[str, bytes]:
+        assert compile_mlp(tmp_path / name, *CUDA, "--arch", "sm_90", env=environment | other).code == 0
+        return members(tmp_path / name)
+
+    first = compiled("first.dtc")
+    assert compiled("again.dtc") == first and calls.read_text() == "once\n"
+    assert compiled("off.dtc", DTC_CUBIN_CACHE="off") == first and calls.read_text() == "once\n" * 2
+    (entry,) = [path for path in cache.iterdir() if path.stat().st_size > 1000]
+    entry.write_bytes(entry.read_bytes()[:-1] + b"?")
+    assert compiled("damaged.dtc") == first and calls.read_text() == "once\n" * 3
+
+
 def test_paddings_that_cudnn_has_not_are_refused(tmp_path):
     """Its convolutions pad both ends of a dimension alike."""
     text = (ROOT / "test/Import/Inputs/padded_conv.txtpb").read_text()
