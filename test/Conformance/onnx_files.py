@@ -161,7 +161,8 @@ def by_dtc(file: File, model: onnx.ModelProto, inputs: dict, runner: Runner, wor
     arrays.save(inputs, work / "data.safetensors")
     flags = [word for name, dim in file.batch.items()
              for word in ("--batch-dim", f"{name}={'none' if dim is None else dim}")]
-    done = runner.call("dtc", "compile", work / "m.onnx", "--devices", 1, "--loss", "none", *flags, "-o", work / "m.dtc")
+    done = runner.call("dtc", "compile", work / "m.onnx", "--devices", 1, "--loss", "none", "--no-verify", *flags, "-o",
+                       work / "m.dtc")
     if done.returncode == 0:
         done = runner.call("dtc-run", work / "m.dtc", "--data", work / "data.safetensors", "--no-shuffle",
                            "--outputs", work / "outputs.safetensors")

@@ -16,7 +16,8 @@ def test_nodes(tmp_path, model):
     wanted = {name.removeprefix("output:"): array for name, array in arrays.items() if name.startswith("output:")}
     save_file({name: array for name, array in arrays.items() if not name.startswith("output:")},
               tmp_path / "data.safetensors")
-    check_call("dtc", "compile", model, "--devices", 1, "--loss", "none", "-o", tmp_path / "m.dtc")
+    # Some functions are defined for a part of the numbers alone, of which a verification would draw others.
+    check_call("dtc", "compile", model, "--devices", 1, "--loss", "none", "--no-verify", "-o", tmp_path / "m.dtc")
     check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--no-shuffle",
                "--outputs", tmp_path / "outputs.safetensors")
     got = load_file(tmp_path / "outputs.safetensors")
