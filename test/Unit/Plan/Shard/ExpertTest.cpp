@@ -288,9 +288,10 @@ TEST(Experts, WhoseRowsHaveNoSlotsAreNotCompiled) {
   EXPECT_EQ(open->plan.degrees.ep, 1);
   EXPECT_EQ(open->plan.degrees.cp, 1);
   plan = best(problem, 4, "cp=2,ep=1,tp=1,pp=1,zero=0,recompute=none").plan;
-  EXPECT_EQ(unimplemented(problem, plan),
-            std::vector<std::string>{"not implemented yet: sequences that ranks can't share evenly, "
-                                     "where rows choose their experts, at dtc.dispatch: cp=2"});
+  EXPECT_EQ(
+      unimplemented(problem, plan),
+      std::vector<std::string>{"not implemented yet: sequences that ranks can't share evenly, "
+                               "where rows choose their experts, at dtc.dispatch: cp=2"});
 }
 
 /// Rows may be split among tensor-parallel ranks that all hold the whole of an expert; Megatron's ranks hold parts.
