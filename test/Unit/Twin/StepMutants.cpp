@@ -20,6 +20,17 @@ Value doubled(OpBuilder &builder, Value value) {
   return SumOp::create(builder, value.getLoc(), value.getType(), ValueRange{value, value});
 }
 
+/// Whether an update's number counts elements that aren't finite. Those of a twin all are, so that
+/// the count is zero however often it is added.
+bool countsNonFinite(Value value, int depth = 0) {
+  Operation *op = value.getDefiningOp();
+  if (!op || depth == 24 || (depth == 0 && !shapeOf(value).empty()))
+    return false;
+  return isa<arith::CmpFOp>(op) || llvm::any_of(op->getOperands(), [&](Value operand) {
+           return countsNonFinite(operand, depth + 1);
+         });
+}
+
 class StepMutantMaker {
 public:
   StepMutantMaker(ModuleOp module, size_t most) : module(module), most(most) {}
@@ -118,7 +129,12 @@ void StepMutantMaker::visitCollective(Operation *op) {
     });
     break;
   }
-  if (isa<dist::AxisIndexOp>(op))
+  bool isOfCount = llvm::any_of(op->getUsers(), [](Operation *user) {
+    return llvm::any_of(user->getUsers(), [](Operation *select) {
+      return isa<arith::SelectOp>(select) && countsNonFinite(select->getOperand(1));
+    });
+  });
+  if (isa<dist::AxisIndexOp>(op) && !isOfCount)
     add("unsharded index", op, [](Operation *at) {
       OpBuilder builder(at);
       auto type = cast<RankedTensorType>(at->getResult(0).getType());
@@ -151,7 +167,8 @@ bool StepMutantMaker::othersAdd(dist::StageSumOp op, unsigned operand) {
   bool found = false;
   module.walk([&](dist::StageSumOp other) {
     found |= other != op && other.getStages() == op.getStages() && ordinal(other) == ordinal(op) &&
-             !matchPattern(other->getOperand(operand), m_Constant());
+             !matchPattern(other->getOperand(operand), m_Constant()) &&
+             !countsNonFinite(other->getOperand(operand));
   });
   return found;
 }
@@ -164,7 +181,7 @@ void StepMutantMaker::visitStageSum(dist::StageSumOp op) {
     if (othersAdd(op, i))
       add("unsummed tied weight", op,
           [i](Operation *at) { at->getResult(i).replaceAllUsesWith(at->getOperand(i)); });
-    if (matchPattern(op->getOperand(i), m_Constant()))
+    if (matchPattern(op->getOperand(i), m_Constant()) || countsNonFinite(op->getOperand(i)))
       continue; // twice nothing
     add("tied weight counted twice", op, [i](Operation *at) {
       OpBuilder builder(at);
@@ -177,7 +194,7 @@ void StepMutantMaker::visitStageSum(dist::StageSumOp op) {
 /// microbatches gave.
 void StepMutantMaker::visitTerms(SumOp op, func::FuncOp function) {
   for (unsigned i = 0; i < op->getNumOperands() && op->getNumOperands() > 1; ++i) {
-    if (matchPattern(op->getOperand(i), m_Constant()))
+    if (matchPattern(op->getOperand(i), m_Constant()) || countsNonFinite(op->getOperand(i)))
       continue;
     auto argument = dyn_cast<BlockArgument>(op->getOperand(i));
     RoleAttr role = argument ? getArgRole(function, argument.getArgNumber()) : RoleAttr();

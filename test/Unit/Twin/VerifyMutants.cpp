@@ -6,6 +6,7 @@
 
 #include "dtc/Interpreter/Step.h"
 #include "dtc/Pipelines/Pipelines.h"
+#include "dtc/Target/Targets.h"
 #include "dtc/Twin/Twin.h"
 
 #include "mlir/Parser/Parser.h"
@@ -68,6 +69,7 @@ DialectRegistry dialects() {
   registry.insert<graph::GraphDialect, dist::DistDialect, arith::ArithDialect, func::FuncDialect,
                   math::MathDialect>();
   graph::registerElementwiseModels(registry);
+  target::chooseTarget(registry, *target::find("cpu"));
   return registry;
 }
 
