@@ -40,7 +40,7 @@ Outcome<Verification> Verification::prepare(const Options &options, Planned &pla
                                             const pipelines::PartitionPipeline &asked) {
   constexpr double kMostSeconds = 10, kMostSecondsAsked = 300;
   Verification result;
-  bool isAsked = options.verify.value_or(false);
+  const bool isAsked = result.isAsked = options.verify.value_or(false);
   if (!options.verify.value_or(options.until == Phase::End))
     return result;
   if (options.train.loss == training::LossKind::CrossEntropy)
@@ -64,14 +64,24 @@ Outcome<Verification> Verification::prepare(const Options &options, Planned &pla
     result.mesh = twin.mesh;
   }
   if (isAsked && !result.global)
-    return fail({"--verify: can't verify this plan: " + result.reason, plan::ErrorCategory::Usage});
+    if (auto refused = result.unproven(result.reason); !refused)
+      return refused.code();
   return result;
+}
+
+/// Who asked for a proof gets an error where there is none.
+Outcome<std::string> Verification::unproven(const std::string &why) const {
+  if (isAsked)
+    return fail({"--verify: can't verify this plan: " + why, plan::ErrorCategory::Usage});
+  return "not verified: " + why;
 }
 
 Outcome<std::string> Verification::compare(ModuleOp module) const {
   auto compared = interpreter::compareStep(*global, module, step);
   if (failed(compared))
     return ExitCode::Failed;
+  if (!compared->unproven.empty())
+    return unproven(compared->unproven);
   report::StepVerification found{compared->ranks,       compared->tensors,    compared->worst,
                                  compared->worstTensor, compared->firstWrong, mesh};
   if (!compared->isEqual())
@@ -82,7 +92,7 @@ Outcome<std::string> Verification::compare(ModuleOp module) const {
 Outcome<std::string> Verification::finish(ModuleOp partitioned) {
   if (global)
     return compare(local ? *local : partitioned);
-  return reason.empty() ? std::string() : "not verified: " + reason;
+  return reason.empty() ? Outcome<std::string>(std::string()) : unproven(reason);
 }
 
 } // namespace dtc::driver

@@ -21,9 +21,11 @@ public:
 
 private:
   Outcome<std::string> compare(mlir::ModuleOp local) const;
+  Outcome<std::string> unproven(const std::string &why) const;
 
   mlir::OwningOpRef<mlir::ModuleOp> global; ///< null: nothing is compared
   mlir::OwningOpRef<mlir::ModuleOp> local;  ///< of a twin
+  bool isAsked = false;                     ///< else it is tried
   std::string mesh;                         ///< of a twin
   std::string reason;                       ///< why nothing is
   interpreter::StepOptions step;

@@ -4,7 +4,8 @@
 //   rank 1   %b = g %y    %t = dist.stage_sum %b stages [0, 1]   return h(%t)
 //   joined   (%x, %y)     %a = f %x   %b = g %y   %s = dtc.sum %a, %b   return %s, h(%s)
 //
-// Where the sum is also one over axes of a stage's mesh, an all-reduce follows. Ranks that wait for each other for ever are an error.
+// Where the sum is also one over axes of a stage's mesh, an all-reduce follows. Ranks that wait for
+// each other for ever are an error.
 #pragma once
 
 #include "dtc/Dialect/Graph/Graph.h"

@@ -46,10 +46,13 @@ public:
 
 private:
   LogicalResult train();
+  /// What was found; a failure that proves nothing is none.
+  FailureOr<StepComparison> compared(LogicalResult result) const;
   LogicalResult call(StringRef name, int64_t microbatch);
   /// Draws what a function takes and nothing has given.
   FailureOr<Tensor> argument(func::FuncOp whole, unsigned index, int64_t microbatch);
   LogicalResult keep(func::FuncOp whole, Tensors results);
+  LogicalResult provesNothing(StringRef why, const Key &key);
   LogicalResult compare(bool isUpdate);
   LogicalResult compare(const Key &key, bool isUpdate, double scale);
   /// How the ranks' tensor differs; infinity where they don't even make one.
@@ -88,6 +91,12 @@ FailureOr<Tensor> Step::argument(func::FuncOp whole, unsigned index, int64_t mic
   return found->second;
 }
 
+/// Ends the comparison.
+LogicalResult Step::provesNothing(StringRef why, const Key &key) {
+  comparison.unproven = (why + ": ").str() + describe(key, /*isUpdate=*/false);
+  return failure();
+}
+
 /// The results of a function, those first that are computed first.
 static SmallVector<unsigned> inOrder(func::FuncOp function) {
   auto order = llvm::to_vector(llvm::seq<unsigned>(0, function.getNumResults()));
@@ -107,8 +116,7 @@ LogicalResult Step::keep(func::FuncOp whole, Tensors results) {
     if (!role)
       return whole.emitError() << "result " << i << " has no role";
     if (!isFinite(results[i]))
-      return whole.emitError() << "computes nothing finite from drawn values: "
-                               << describe(keyOf(role), false);
+      return provesNothing("the model computes nothing finite from drawn values", keyOf(role));
     values.insert_or_assign(keyOf(role), std::move(results[i]));
     returned.push_back(keyOf(role));
   }
@@ -189,8 +197,7 @@ LogicalResult Step::compare(bool isUpdate) {
   for (const Key &key : returned)
     scale = std::max(scale, largest(values.at(key)));
   if (scale == 0 && !returned.empty())
-    return global.emitError() << "computes zeros alone from drawn values, which prove nothing: "
-                              << describe(returned.front(), isUpdate);
+    return provesNothing("the model computes zeros alone from drawn values", returned.front());
   for (const Key &key : returned)
     if (failed(compare(key, isUpdate, scale)))
       return failure();
@@ -213,15 +220,17 @@ LogicalResult Step::train() {
              ? success() : failure();
 }
 
+FailureOr<StepComparison> Step::compared(LogicalResult result) const {
+  return failed(result) && comparison.unproven.empty() ? FailureOr<StepComparison>() : comparison;
+}
+
 FailureOr<StepComparison> Step::run() {
   comparison.ranks = ranks.devices();
   if (global.lookupSymbol<func::FuncOp>("loss_and_grads"))
-    return failed(train()) ? FailureOr<StepComparison>() : comparison;
+    return compared(train());
   if (!global.lookupSymbol<func::FuncOp>("forward"))
     return global.emitError() << "has neither loss_and_grads nor forward";
-  if (failed(call("forward", 0)) || failed(compare(false)))
-    return failure();
-  return comparison;
+  return compared(success(succeeded(call("forward", 0)) && succeeded(compare(false))));
 }
 
 FailureOr<StepComparison> compareStep(ModuleOp global, ModuleOp local, const StepOptions &options) {

@@ -42,6 +42,8 @@ struct StepComparison {
   std::string worstTensor; ///< "gradient of h.0.attn.weight"
   /// Of those that differ, the one that is computed first; empty: none does.
   std::string firstWrong;
+  /// Why nothing is proven: on drawn values the step isn't defined, or is zero. Empty: it is.
+  std::string unproven;
   bool isEqual() const { return worst <= kTolerance; }
 
   /// Sums in another order differ by about 1e-15.
@@ -53,7 +55,7 @@ double estimatedSeconds(mlir::ModuleOp global, const StepOptions &options);
 
 /// `global` has functions of whole tensors, `local` the same ones after
 /// partitioning, in a module for each rank of a pipeline. Fails, with a diagnostic, where a
-/// function can't be interpreted or computes nothing finite.
+/// function can't be interpreted.
 mlir::FailureOr<StepComparison> compareStep(mlir::ModuleOp global, mlir::ModuleOp local,
                                             const StepOptions &options = {});
 

@@ -31,6 +31,17 @@ bool countsNonFinite(Value value, int depth = 0) {
          });
 }
 
+/// Whether an index says alone whose term of the step vector counts, and all of these are zero.
+bool selectsZerosAlone(Operation *index) {
+  SmallVector<Operation *> selects;
+  for (Operation *compare : index->getUsers())
+    llvm::append_range(selects, compare->getUsers());
+  return !selects.empty() && llvm::all_of(selects, [](Operation *select) {
+    return isa<arith::SelectOp>(select) && (countsNonFinite(select->getOperand(1)) ||
+                                            matchPattern(select->getOperand(1), m_Constant()));
+  });
+}
+
 class StepMutantMaker {
 public:
   StepMutantMaker(ModuleOp module, size_t most) : module(module), most(most) {}
@@ -129,12 +140,7 @@ void StepMutantMaker::visitCollective(Operation *op) {
     });
     break;
   }
-  bool isOfCount = llvm::any_of(op->getUsers(), [](Operation *user) {
-    return llvm::any_of(user->getUsers(), [](Operation *select) {
-      return isa<arith::SelectOp>(select) && countsNonFinite(select->getOperand(1));
-    });
-  });
-  if (isa<dist::AxisIndexOp>(op) && !isOfCount)
+  if (isa<dist::AxisIndexOp>(op) && !selectsZerosAlone(op))
     add("unsharded index", op, [](Operation *at) {
       OpBuilder builder(at);
       auto type = cast<RankedTensorType>(at->getResult(0).getType());

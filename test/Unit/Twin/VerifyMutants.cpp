@@ -35,6 +35,8 @@ struct Subject {
     auto compared = interpreter::compareStep(*global, module, options);
     if (failed(compared))
       return "refused: " + error;
+    if (!compared->unproven.empty())
+      return "unproven: " + compared->unproven;
     return compared->firstWrong;
   }
 };
