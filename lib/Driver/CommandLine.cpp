@@ -324,6 +324,16 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
   }
 }
 
+/// What --batch-dim says, and that it is of a model that isn't trained.
+static std::optional<Error> resolveBatchDims(const RawOptions &raw, Options &options) {
+  for (auto &text : raw.batchDims)
+    if (auto error = parseBatchDim(text, options.import))
+      return error;
+  if (!raw.batchDims.empty() && options.train.loss != training::LossKind::None)
+    return usage("--batch-dim needs --loss none: losses are means over the first dimension");
+  return std::nullopt;
+}
+
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling) {
   Options &options = raw.options;
   for (const CLI::Option *option : command.get_options())
@@ -359,11 +369,8 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
       return *error;
   if (auto error = resolveProgram(command, raw, options))
     return *error;
-  for (auto &text : raw.batchDims)
-    if (auto error = parseBatchDim(text, options.import))
-      return *error;
-  if (!raw.batchDims.empty() && options.train.loss != training::LossKind::None)
-    return usage("--batch-dim needs --loss none: losses are means over the first dimension");
+  if (auto error = resolveBatchDims(raw, options))
+    return *error;
   if (auto error = checkRegex("--freeze", raw.freeze, options.import.freeze))
     return *error;
   if (auto error = checkRegex("--train", raw.train, options.import.train))

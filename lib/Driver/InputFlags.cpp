@@ -52,7 +52,7 @@ std::optional<Error> parseBatchDim(const std::string &text, import::ImportOption
   auto dim = plan::toInteger(value);
   if (equals == 0 || (value != "none" && (!dim || *dim < 0)))
     return usage("--batch-dim: expected INPUT=AXIS or INPUT=none, got '" + text + "'");
-  options.batchDims[text.substr(0, equals)] = value == "none" ? import::BatchDim() : *dim;
+  options.batchDims[text.substr(0, equals)] = value == "none" ? import::BatchDim() : dim;
   return std::nullopt;
 }
 

@@ -48,7 +48,7 @@ def test_differences_add_up(plans):
     time = dict(difference["time"])
     exposed = time.pop("exposed_communication_s")
     assert sum(time.values()) + sum(exposed.values()) == pytest.approx(difference["step_time_s"])
-    assert {"dp", "pp"} <= set(exposed) <= {"dp", "pp", "tp"} and exposed["pp"] > 0
+    assert {"dp", "pp"} <= set(exposed) <= {"dp", "pp", "tp", "dp,tp"} and exposed["pp"] > 0
     assert time["bubble_s"] > 0
     assert sum(difference["memory"].values()) == b["peak_memory_bytes"] - a["peak_memory_bytes"]
     assert answer["winner"] == ("a" if a["step_time_s"] < b["step_time_s"] else "b")

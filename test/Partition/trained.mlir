@@ -4,10 +4,10 @@
 // RUN: dtc-opt %s -dtc-train -test-partition="each=false trials=30" | FileCheck %s
 // RUN: dtc-opt %s -dtc-train="microbatches=2 optimizer=sgd momentum=0.9 clip-grad-norm=1" -test-partition="each=false trials=30 mesh=4,2 seed=5" | FileCheck %s
 // RUN: dtc-opt %s -dtc-train="precision=bf16 microbatches=2" -test-partition="each=false trials=30 seed=9" | FileCheck %s
-// RUN: dtc-opt %s -dtc-train="microbatches=2" -dtc-plan="devices=4 plan=dp=2,tp=2" -test-partition="each=false trials=0 given" | FileCheck %s --check-prefix=GIVEN
+// RUN: dtc-opt %s -dtc-train="microbatches=2" -dtc-plan="devices=4 plan=dp=2,tp=2,zero=0" -test-partition="each=false trials=0 given" | FileCheck %s --check-prefix=GIVEN
 // RUN: dtc-opt %s -dtc-train -dtc-plan="devices=4 plan=tp=4" -test-partition="each=false trials=0 given" | FileCheck %s --check-prefix=GIVEN
-// RUN: dtc-opt %s -dtc-train -dtc-plan="devices=4 plan=dp=4" -test-partition="each=false trials=0 given" | FileCheck %s --check-prefix=GIVEN
-// RUN: dtc-opt %s -dtc-train -dtc-plan="devices=4 plan=dp=4" -dtc-pipeline=partition | FileCheck %s --check-prefix=DP
+// RUN: dtc-opt %s -dtc-train -dtc-plan="devices=4 plan=dp=4,zero=0" -test-partition="each=false trials=0 given" | FileCheck %s --check-prefix=GIVEN
+// RUN: dtc-opt %s -dtc-train -dtc-plan="devices=4 plan=dp=4,zero=0" -dtc-pipeline=partition | FileCheck %s --check-prefix=DP
 
 // CHECK: test.partitions = 30
 // GIVEN: test.partitions = 1

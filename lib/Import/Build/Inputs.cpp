@@ -52,7 +52,7 @@ FailureOr<int64_t> Binder::bindDim(const std::string &input, int64_t index, cons
     return size;
   }
   if (isBatch && batch)
-    wanted = *batch;
+    wanted = batch;
   const std::string &symbol = dim.symbol;
   if (!symbol.empty()) {
     auto [known, fresh] = bound.symbols.try_emplace(symbol, wanted.value_or(isBatch ? 1 : 0));

@@ -211,7 +211,7 @@ static LogicalResult keepAspectRatio(NodeConverter &node, std::vector<ResizedDim
     scale = policy == "not_larger" ? std::min(scale, dim.scale) : std::max(scale, dim.scale);
   for (ResizedDim &dim : dims) {
     dim.scale = scale;
-    dim.to = int64_t(double(scale) * double(dim.from) + 0.5);
+    dim.to = int64_t(std::floor(double(scale) * double(dim.from) + 0.5));
     if (dim.to < 1 || dim.to > kMaxEvaluated)
       return node.error() << "has a bad size for dimension " << dim.dim;
   }

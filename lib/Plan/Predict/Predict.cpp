@@ -229,8 +229,11 @@ void Predictor::addStages(const simulate::Costs &stages) {
 /// Each stage's against its own devices, and that of the rank which fills its own most.
 void Predictor::addMemory() {
   std::vector<std::string> groups;
+  // All ranks together sum a few numbers. That they have a communicator, from which the others are
+  // split, is part of what the context takes.
   for (const CollectiveUse &use : result.collectives)
-    if (std::find(groups.begin(), groups.end(), use.axis) == groups.end())
+    if (use.bytes > kStepVectorBytes &&
+        std::find(groups.begin(), groups.end(), use.axis) == groups.end())
       groups.push_back(use.axis);
   auto communicators = static_cast<int64_t>(groups.size());
   result.memoryCapacity = classes[0]->getModel().memoryPerRank();

@@ -23,7 +23,9 @@ std::vector<AxisList> scalarSums(const Problem &problem, const sharding::Mesh &m
   for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
     if (mesh.axes[axis].size > 1)
       all.push_back(static_cast<sharding::AxisId>(axis));
-  if (!all.empty())
+  bool trains = std::any_of(problem.results.begin(), problem.results.end(),
+                            [](const auto &r) { return r.kind == ResultKind::Gradient; });
+  if (trains && !all.empty())
     sums.push_back(all);
   return sums;
 }

@@ -55,7 +55,6 @@ TEST(CommandLine, UnknownFlagsNameTheNearest) {
 
 TEST(CommandLine, MissingAndWrongValues) {
   expectUsage(call({}), "artifact");
-  expectUsage(call({"a.dtc"}), "--data");
   expectUsage(call({"a.dtc", "--data", "x", "--steps", "0"}), "--steps");
   expectUsage(call({"a.dtc", "--data", "x", "--steps", "many"}), "--steps");
   expectUsage(call({"a.dtc", "--data", "x", "--seed", "-1"}), "--seed");
