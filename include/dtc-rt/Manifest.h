@@ -36,11 +36,20 @@ struct Distribution {
   double mean = 0, deviation = 0;
 };
 
+/// A parameter that was made for training: a factor of scale * B A, which is added to a weight.
+struct AdapterInfo {
+  std::string base;
+  bool isUp = false; ///< B, [..., out, rank]; else A, [..., rank, in]
+  double scale = 1;
+  /// The weight is [..., in, out] and not [..., out, in]; none: nothing can be merged into it.
+  std::optional<bool> isTransposed;
+};
+
 struct ParameterInfo : TensorInfo {
   std::vector<std::string> aliases; ///< further names of a tied weight
   Dims view;                        ///< row-major reshape of `shape` that is divided
   bool trainable = true;
-  bool isAdapter = false;     ///< made for training: in no model file
+  std::optional<AdapterInfo> adapter;
   DType storage = DType::F32; ///< of the copy that the functions read
   std::optional<Distribution> init;
 };

@@ -18,8 +18,8 @@
 //   "vocabulary": 512 | null,                                    bound of integer inputs, if known
 //   "loss": "cross_entropy", "ignore_index": -100,
 //   "parameters": [{"name", "aliases": [], "dtype", "shape", "view", "trainable": bool,
-//                   "adapter": bool, "storage_dtype",            made by --lora; of the arena copy
-//                   "init": {"mean": F, "sd": F} | null}],       normal, where weights has no data
+//                   "adapter": {"base", "part", "scale", "layout"} | null,      made by --lora
+//                   "storage_dtype", "init": {"mean", "sd"} | null}],   of the arena copy; normal
 //   "inputs": [{"name", "dtype", "shape", "limit": N | null}],   of one global microbatch
 //   "outputs": [{"name", "dtype", "shape"}],                     how ranks hold them all: bindings
 //   "weights": {"files": [{"path", "size", "head_sha256"}],      path from the artifact's folder

@@ -5,6 +5,8 @@
 #include "dtc-rt/Package.h"
 #include "dtc-rt/RankMesh.h"
 
+#include <map>
+
 namespace dtc::rt {
 
 /// Where a file that the manifest describes is now.
@@ -31,8 +33,18 @@ private:
   std::vector<MappedFile> files;
 };
 
+/// Both factors of one adapter, by their indices among the manifest's parameters.
+struct AdapterPair {
+  size_t base, a, b;
+};
+
 /// What a file of trained weights holds.
-enum class SavedWeights : uint8_t { All, Adapters };
+enum class SavedWeights : uint8_t {
+  All,
+  Adapters, ///< those that were made for training, alone
+  Merged,   ///< all but adapters, which are added to the weights that they are of
+  Peft      ///< adapters in a folder, as Hugging Face's PEFT stores them
+};
 
 /// Writes parameters under the names (aliases too), shapes and types of the
 /// model file. Every rank puts its shards in; then `finish` once.
@@ -55,7 +67,15 @@ public:
 
 private:
   explicit WeightWriter(const Manifest &manifest) : manifest(&manifest) {}
+  bool isSaved(const ParameterInfo &info) const;
+  Status prepareAdapters(const std::string &path);
+  Status commit();
+
   const Manifest *manifest;
+  SavedWeights saved = SavedWeights::All;
+  std::string path;                           ///< that was asked for
+  std::vector<AdapterPair> pairs;             ///< unless everything is saved as it is
+  std::map<size_t, std::vector<char>> merged; ///< adapters that are to be added, by parameter
   std::optional<SafetensorsWriter> file;
   std::vector<size_t> entries; ///< of the file: first entry of each parameter; aliases follow
   std::vector<char *> places;  ///< of each parameter; null: it isn't saved

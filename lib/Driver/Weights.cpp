@@ -222,7 +222,7 @@ Result<LoadedWeights> loadWeights(const std::string &path, mlir::ModuleOp module
   for (graph::ParameterOp parameter : parameters) {
     std::string name = parameter.getSymName().str();
     auto entries = findAll(*arrays, parameter, prefixes);
-    if (entries.empty() && graph::adapterDeviation(parameter))
+    if (entries.empty() && graph::adapterOf(parameter))
       continue; // a fresh adapter
     if (entries.empty()) {
       (store[name].data ? loaded.kept : loaded.missing).push_back(name);
@@ -252,8 +252,8 @@ std::map<std::string, package::Distribution> drawnAdapters(mlir::ModuleOp module
   std::map<std::string, package::Distribution> result;
   mlir::SymbolTable symbols(module);
   for (const std::string &name : withoutData(module, store))
-    if (auto deviation = graph::adapterDeviation(symbols.lookup<graph::ParameterOp>(name)))
-      result[name].sd = *deviation;
+    if (auto adapter = graph::adapterOf(symbols.lookup<graph::ParameterOp>(name)))
+      result[name].sd = adapter->deviation;
   return result;
 }
 
@@ -273,7 +273,7 @@ chooseInitialization(mlir::ModuleOp module, const WeightStore &store) {
   mlir::SymbolTable symbols(module);
   for (const std::string &name : withoutData(module, store)) {
     auto parameter = symbols.lookup<graph::ParameterOp>(name);
-    if (graph::adapterDeviation(parameter))
+    if (graph::adapterOf(parameter))
       continue;
     auto type = llvm::cast<mlir::RankedTensorType>(parameter.getFileType());
     llvm::StringRef text = name;

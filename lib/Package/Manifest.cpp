@@ -117,6 +117,19 @@ private:
     return tensor;
   }
 
+  static Json describeAdapter(graph::ParameterOp op) {
+    auto adapter = graph::adapterOf(op);
+    if (!adapter)
+      return nullptr;
+    Json layout = nullptr;
+    if (adapter->layout != graph::Adapter::Layout::Other)
+      layout = adapter->layout == graph::Adapter::Layout::OutIn ? "out_in" : "in_out";
+    return {{"base", adapter->base.str()},
+            {"part", adapter->isUp ? "B" : "A"},
+            {"scale", adapter->scale},
+            {"layout", std::move(layout)}};
+  }
+
   llvm::Error describeParameter(StringRef name, RankedTensorType local) {
     auto op = symbols->lookup<graph::ParameterOp>(name);
     if (!op)
@@ -137,7 +150,7 @@ private:
     entry["shape"] = file.getShape();
     entry["view"] = view.getShape();
     entry["trainable"] = op.getTrainable();
-    entry["adapter"] = graph::adapterDeviation(op).has_value();
+    entry["adapter"] = describeAdapter(op);
     entry["storage_dtype"] = dtypeOf(local.getElementType());
     entry["init"] = std::move(init);
     return llvm::Error::success();

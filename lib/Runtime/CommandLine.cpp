@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 
 namespace dtc::rt {
@@ -83,16 +84,22 @@ void addOptions(CLI::App &app, RunOptions &options) {
   app.add_option_function<std::string>(
          "--save-weights",
          [&options](const std::string &text) {
-           constexpr std::string_view kAdapters = "adapters=";
-           bool adapters = text.starts_with(kAdapters);
-           options.savedWeights = adapters ? SavedWeights::Adapters : SavedWeights::All;
-           options.saveWeights = adapters ? text.substr(kAdapters.size()) : text;
-           if (adapters && options.saveWeights.empty())
-             throw CLI::ValidationError("--save-weights", "adapters=FILE needs a file");
-           if (text.starts_with("merged="))
-             throw CLI::ValidationError("--save-weights", "adapters can't be merged into weights");
+           options.saveWeights = text;
+           options.savedWeights = SavedWeights::All;
+           for (auto [what, saved] : {std::pair{"adapters=", SavedWeights::Adapters},
+                                      {"merged=", SavedWeights::Merged},
+                                      {"peft=", SavedWeights::Peft}}) {
+             if (!text.starts_with(what))
+               continue;
+             options.savedWeights = saved;
+             options.saveWeights = text.substr(std::strlen(what));
+             if (options.saveWeights.empty())
+               throw CLI::ValidationError("--save-weights", std::string(what) + " needs a path");
+           }
          },
-         "write the trained weights; adapters=FILE: those that --lora made alone")
+         "write the trained weights; of what --lora trains adapters=FILE: alone, merged=FILE: "
+         "added "
+         "to the model's weights, peft=DIR: as Hugging Face's PEFT loads them")
       ->type_name("FILE.safetensors");
   app.add_option("--profile", options.profile,
                  "write when each rank carried out each instruction, as a trace for Perfetto")

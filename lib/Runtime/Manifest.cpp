@@ -97,6 +97,23 @@ TensorInfo parseTensor(const json &object) {
   return info;
 }
 
+AdapterInfo parseAdapter(const json &object) {
+  AdapterInfo info;
+  info.base = get<std::string>(object, "base");
+  const auto part = get<std::string>(object, "part");
+  if (part != "A" && part != "B")
+    throw Wrong{"has an unknown part of an adapter: " + part};
+  info.isUp = part == "B";
+  info.scale = get<double>(object, "scale");
+  if (isAbsent(object, "layout"))
+    return info;
+  const auto layout = get<std::string>(object, "layout");
+  if (layout != "out_in" && layout != "in_out")
+    throw Wrong{"has an unknown layout of a weight: " + layout};
+  info.isTransposed = layout == "in_out";
+  return info;
+}
+
 ParameterInfo parseParameter(const json &object) {
   ParameterInfo info;
   info.name = get<std::string>(object, "name");
@@ -105,7 +122,8 @@ ParameterInfo parseParameter(const json &object) {
   info.shape = getShape(object, "shape");
   info.view = isAbsent(object, "view") ? info.shape : getShape(object, "view");
   info.trainable = get<bool>(object, "trainable");
-  info.isAdapter = getOr<bool>(object, "adapter", false);
+  if (!isAbsent(object, "adapter"))
+    info.adapter = parseAdapter(object["adapter"]);
   info.storage = isAbsent(object, "storage_dtype") ? info.dtype : getDType(object, "storage_dtype");
   if (!isAbsent(object, "init"))
     info.init =

@@ -1,5 +1,7 @@
 #include "dtc-rt/Weights.h"
 
+#include "AdapterFiles.h"
+
 #include "dtc-rt/Philox.h"
 #include "dtc-rt/Sha256.h"
 
@@ -104,30 +106,61 @@ void WeightReader::read(size_t parameter, const Part &part, DType dtype, char *t
   });
 }
 
+bool WeightWriter::isSaved(const ParameterInfo &info) const {
+  if (saved == SavedWeights::All)
+    return true;
+  return info.adapter.has_value() == (saved != SavedWeights::Merged);
+}
+
+Status WeightWriter::prepareAdapters(const std::string &asked) {
+  path = asked;
+  if (saved == SavedWeights::All)
+    return Status::ok();
+  Result<std::vector<AdapterPair>> found = adapterPairs(*manifest);
+  if (!found)
+    return found.status();
+  pairs = std::move(*found);
+  if (saved == SavedWeights::Peft)
+    return PeftFolder(path).create(*manifest, pairs);
+  if (saved == SavedWeights::Adapters)
+    return Status::ok();
+  for (const AdapterPair &pair : pairs)
+    for (size_t factor : {pair.a, pair.b}) {
+      const ParameterInfo &info = manifest->parameters[factor];
+      merged[factor].resize(static_cast<size_t>(product(info.shape) * sizeOf(info.dtype)));
+    }
+  return checkMergeable(*manifest, pairs);
+}
+
 Result<WeightWriter> WeightWriter::create(const std::string &path, const Manifest &manifest,
                                           SavedWeights saved) {
+  WeightWriter writer(manifest);
+  writer.saved = saved;
+  if (Status status = writer.prepareAdapters(path); !status.isOk())
+    return status;
+  const std::string prefix = saved == SavedWeights::Peft ? PeftFolder::kPrefix : "";
   std::vector<SafetensorsWriter::Entry> entries;
   std::vector<size_t> first;
   for (const ParameterInfo &info : manifest.parameters) {
     first.push_back(entries.size());
-    if (saved == SavedWeights::Adapters && !info.isAdapter)
+    if (!writer.isSaved(info))
       continue;
-    entries.push_back({info.name, info.dtype, info.shape});
+    entries.push_back({prefix + info.name, info.dtype, info.shape});
     for (const std::string &alias : info.aliases)
       entries.push_back({alias, info.dtype, info.shape});
   }
-  if (entries.empty() && saved == SavedWeights::Adapters)
-    return Status(ExitCode::Usage, "the artifact trains no adapters to save (dtc compile --lora)");
   const size_t count = entries.size();
-  Result<SafetensorsWriter> file = SafetensorsWriter::create(path, std::move(entries));
+  Result<SafetensorsWriter> file = SafetensorsWriter::create(
+      saved == SavedWeights::Peft ? PeftFolder(path).weights() : path, std::move(entries));
   if (!file)
     return file.status();
-  WeightWriter writer(manifest);
   writer.file.emplace(std::move(*file));
   for (size_t i = 0; i < first.size(); ++i) {
     const size_t next = i + 1 < first.size() ? first[i + 1] : count;
     writer.places.push_back(next > first[i] ? writer.file->data(first[i]) : nullptr);
   }
+  for (auto &[factor, bytes] : writer.merged)
+    writer.places[factor] = bytes.data();
   writer.entries = std::move(first);
   return writer;
 }
@@ -149,18 +182,36 @@ void WeightWriter::put(size_t parameter, const Part &part, DType dtype, const ch
   });
 }
 
+/// Ranks may hold a frozen weight rounded: what an adapter is added to is the file's.
 Status WeightWriter::finish(const WeightReader &reader, const std::vector<bool> &wasPut) {
+  auto fill = [&](size_t i) {
+    const ParameterInfo &info = manifest->parameters[i];
+    reader.read(i, Part::whole(info.view), info.dtype, places[i]);
+  };
+  for (size_t i = 0; i < places.size(); ++i)
+    if (places[i] && !wasPut[i])
+      fill(i);
+  if (saved == SavedWeights::Merged)
+    for (const AdapterPair &pair : pairs) {
+      fill(pair.base);
+      mergeAdapter(*manifest, pair, places[pair.base], places[pair.a], places[pair.b]);
+    }
   for (size_t i = 0; i < places.size(); ++i) {
     const ParameterInfo &info = manifest->parameters[i];
-    if (!places[i])
-      continue;
-    if (!wasPut[i])
-      reader.read(i, Part::whole(info.view), info.dtype, places[i]);
-    for (size_t alias = 1; file && alias <= info.aliases.size(); ++alias)
+    for (size_t alias = 1; file && places[i] && alias <= info.aliases.size(); ++alias)
       std::memcpy(file->data(entries[i] + alias), places[i],
                   static_cast<size_t>(product(info.shape) * sizeOf(info.dtype)));
   }
-  return file ? file->commit() : Status::ok();
+  return commit();
+}
+
+Status WeightWriter::commit() {
+  if (!file)
+    return Status::ok();
+  Status status = file->commit();
+  return status.isOk() && saved == SavedWeights::Peft
+             ? PeftFolder(path).writeConfig(*manifest, pairs)
+             : status;
 }
 
 } // namespace dtc::rt

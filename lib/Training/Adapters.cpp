@@ -125,7 +125,20 @@ private:
     return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
   }
 
-  Value parameter(Adapted &adapted, StringRef suffix, const Indices &view, const Indices &shape,
+  /// How the weight's indices follow one another.
+  static Adapter::Layout layoutOf(const Adapted &adapted) {
+    auto follow = [&](const Indices &first, const Indices &second) {
+      Indices all = adapted.shared;
+      llvm::append_range(all, first);
+      llvm::append_range(all, second);
+      return all == adapted.weightIndices;
+    };
+    return follow(adapted.made, adapted.summed)   ? Adapter::Layout::OutIn
+           : follow(adapted.summed, adapted.made) ? Adapter::Layout::InOut
+                                                  : Adapter::Layout::Other;
+  }
+
+  Value parameter(Adapted &adapted, bool isUp, const Indices &view, const Indices &shape,
                   double deviation) {
     RoleAttr base = getArgRole(forward, adapted.weight.getArgNumber());
     StringRef stem = base.getName();
@@ -133,10 +146,13 @@ private:
     Type element = cast<RankedTensorType>(adapted.weight.getType()).getElementType();
     OpBuilder builder(forward);
     auto made = ParameterOp::create(
-        builder, adapted.product.getLoc(), (stem + suffix).str(),
+        builder, adapted.product.getLoc(),
+        (stem + (isUp ? ".lora_B.weight" : ".lora_A.weight")).str(),
         RankedTensorType::get(view, element), RankedTensorType::get(shape, element),
         /*trainable=*/true, /*buffer=*/false, builder.getStrArrayAttr({}));
-    setAdapter(made, deviation);
+    setAdapter(made,
+               {deviation, base.getName(), isUp,
+                options.alpha != 0 ? options.alpha / double(options.rank) : 1, layoutOf(adapted)});
     symbols.insert(made);
     roles.push_back(roleOf(forward.getContext(), RoleKind::Parameter, made.getSymName()));
     return forward.getBody().front().addArgument(made.getType(), made.getLoc());
@@ -156,10 +172,10 @@ private:
     if (fresh) {
       Indices rank = {options.rank};
       const int64_t from = productOf(in), to = productOf(out);
-      known->second.a = parameter(adapted, ".lora_A.weight", joined({rank, in}),
+      known->second.a = parameter(adapted, /*isUp=*/false, joined({rank, in}),
                                   joined({rank, {from}}), 1 / std::sqrt(3.0 * double(from)));
       known->second.b =
-          parameter(adapted, ".lora_B.weight", joined({out, rank}), joined({{to}, rank}), 0);
+          parameter(adapted, /*isUp=*/true, joined({out, rank}), joined({{to}, rank}), 0);
       known->second.sizes = {shared, in, out};
     } else if (known->second.sizes != std::array{shared, in, out}) {
       return adapted.product.emitError()

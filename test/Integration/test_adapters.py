@@ -4,7 +4,7 @@ import json
 
 import numpy
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from conftest import MODELS, call, check_call
 from perceptron import HIDDEN, INPUTS, Perceptron, compare, log_of, model, tensors, train
@@ -12,10 +12,10 @@ from perceptron import HIDDEN, INPUTS, Perceptron, compare, log_of, model, tenso
 LORA = ("--lora", "rank=2,alpha=8,targets=w1")
 
 
-def save_adapters(folder, steps, name):
+def save_adapters(folder, steps, name, form="adapters"):
     check_call("dtc-run", folder / "m.dtc", "--data", folder / "data.safetensors", "--no-shuffle", "--steps", steps,
-               "--save-weights", f"adapters={folder / name}")
-    return load_file(folder / name)
+               "--save-weights", f"{form}={folder / name}")
+    return load_file(folder / name) if form != "peft" else folder / name
 
 
 @pytest.mark.parametrize("devices,plan", [
@@ -47,6 +47,54 @@ def test_adapters_go_on_from_a_file(tmp_path):
     assert sorted(after) == sorted(before)
     for name, array in before.items():
         assert (after[name] == array).all()
+
+
+def test_adapters_are_merged_into_the_model(tmp_path):
+    """Into weights that are [in, out], under the names of the model alone."""
+    train(tmp_path, LORA, devices=2, plan="tp=2")
+    adapters, merged = save_adapters(tmp_path, 4, "a.safetensors"), save_adapters(tmp_path, 4, "m.safetensors", "merged")
+    assert sorted(merged) == sorted(tensors())
+    added = 4.0 * (adapters["w1.lora_B.weight"].astype("f8") @ adapters["w1.lora_A.weight"].astype("f8")).T
+    assert abs(added).max() > 1e-3
+    assert numpy.allclose(merged["w1.weight"], tensors()["w1.weight"] + added, rtol=0, atol=2e-7)
+    assert (merged["w2.weight"] == tensors()["w2.weight"]).all()
+
+
+@pytest.mark.parametrize("export,data,targets", [("gpt2", "gpt2", "c_attn|c_proj"), ("mlp", "mlp", "fc")])
+def test_weights_of_other_layouts_are_merged(tmp_path, export, data, targets):
+    """GPT-2's are [in, out] and seen by heads, those of the perceptron [out, in]; what is merged needs no adapters."""
+    compiled = ("--loss", "cross_entropy", "--global-batch", 8, "--devices", 2, "--plan", "tp=2")
+    check_call("dtc", "compile", MODELS / f"{export}.onnx", *compiled, "--lora", f"rank=2,alpha=64,targets={targets}",
+               "--optimizer", "sgd", "--lr", 0.1, "-o", tmp_path / "m.dtc")
+    run = ("dtc-run", tmp_path / "m.dtc", "--data", MODELS / f"{data}.data.safetensors", "--no-shuffle")
+    check_call(*run, "--steps", 3, "--log", tmp_path / "log.jsonl", "--save-weights", f"merged={tmp_path}/merged.safetensors")
+    check_call(*run, "--steps", 3, "--save-weights", tmp_path / "both.safetensors")
+    both, merged = load_file(tmp_path / "both.safetensors"), load_file(tmp_path / "merged.safetensors")
+    changed = {name for name in merged if (merged[name] != both[name]).any()}
+    assert changed == {name.replace(".lora_A", "") for name in both if ".lora_A" in name} and changed
+    # One more step from the adapters has the loss that the merged model has.
+    check_call(*run, "--steps", 4, "--log", tmp_path / "log.jsonl")
+    check_call("dtc", "compile", MODELS / f"{export}.onnx", "--weights", tmp_path / "merged.safetensors", *compiled, "-o",
+               tmp_path / "merged.dtc")
+    data = {name: numpy.roll(array, -24, axis=0) for name, array in load_file(MODELS / f"{data}.data.safetensors").items()}
+    save_file(data, tmp_path / "rolled.safetensors")
+    check_call("dtc-run", tmp_path / "merged.dtc", "--data", tmp_path / "rolled.safetensors", "--no-shuffle", "--steps", 1,
+               "--log", tmp_path / "merged.jsonl")
+    losses = [line["loss"] for line in log_of(tmp_path / "log.jsonl")]
+    assert log_of(tmp_path / "merged.jsonl")[0]["loss"] == pytest.approx(losses[3], rel=2e-6)
+    assert losses[3] != pytest.approx(losses[0], rel=1e-3)
+
+
+def test_adapters_in_the_layout_of_peft(tmp_path):
+    train(tmp_path, LORA)
+    adapters, folder = save_adapters(tmp_path, 4, "a.safetensors"), save_adapters(tmp_path, 4, "peft", "peft")
+    stored = load_file(folder / "adapter_model.safetensors")
+    assert sorted(stored) == ["base_model.model.w1.lora_A.weight", "base_model.model.w1.lora_B.weight"]
+    for name, array in adapters.items():
+        assert (stored[f"base_model.model.{name}"] == array).all()
+    config = json.loads((folder / "adapter_config.json").read_text())
+    assert {key: config[key] for key in ("peft_type", "r", "lora_alpha", "target_modules", "fan_in_fan_out", "bias")} == {
+        "peft_type": "LORA", "r": 2, "lora_alpha": 8.0, "target_modules": ["w1"], "fan_in_fan_out": True, "bias": "none"}
 
 
 def test_only_adapters_have_states(tmp_path):
@@ -88,7 +136,9 @@ def test_no_adapters_to_save(tmp_path):
                    f"adapters={tmp_path}/a.safetensors")
     assert refused.code == 2
     assert "trains no adapters" in refused.error_line()
-    for value, message in (("adapters=", "adapters=FILE needs a file"), ("merged=x", "adapters can't be merged")):
+    for value, message in (("adapters=", "adapters= needs a path"), ("peft=", "peft= needs a path"),
+                           (f"merged={tmp_path}/a.safetensors", "trains no adapters"),
+                           (f"peft={tmp_path}/a", "trains no adapters")):
         refused = call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--save-weights", value)
         assert refused.code == 2
         assert message in refused.error_line()

@@ -18,11 +18,21 @@ LogicalResult ParameterOp::verify() {
 /// On a dtc.parameter.
 static constexpr llvm::StringLiteral kAdapter = "dtc.adapter";
 
-void dtc::graph::setAdapter(ParameterOp parameter, double deviation) {
-  parameter->setAttr(kAdapter, Builder(parameter.getContext()).getF64FloatAttr(deviation));
+void dtc::graph::setAdapter(ParameterOp parameter, const Adapter &adapter) {
+  Builder b(parameter.getContext());
+  parameter->setAttr(kAdapter,
+                     b.getArrayAttr({b.getF64FloatAttr(adapter.deviation),
+                                     FlatSymbolRefAttr::get(b.getContext(), adapter.base),
+                                     b.getBoolAttr(adapter.isUp), b.getF64FloatAttr(adapter.scale),
+                                     b.getI64IntegerAttr(int64_t(adapter.layout))}));
 }
 
-std::optional<double> dtc::graph::adapterDeviation(ParameterOp parameter) {
-  auto deviation = parameter->getAttrOfType<FloatAttr>(kAdapter);
-  return deviation ? std::optional(deviation.getValueAsDouble()) : std::nullopt;
+std::optional<Adapter> dtc::graph::adapterOf(ParameterOp parameter) {
+  auto parts = parameter->getAttrOfType<ArrayAttr>(kAdapter);
+  if (!parts)
+    return std::nullopt;
+  return Adapter{cast<FloatAttr>(parts[0]).getValueAsDouble(),
+                 cast<FlatSymbolRefAttr>(parts[1]).getValue(), cast<BoolAttr>(parts[2]).getValue(),
+                 cast<FloatAttr>(parts[3]).getValueAsDouble(),
+                 Adapter::Layout(cast<IntegerAttr>(parts[4]).getInt())};
 }
