@@ -8,7 +8,7 @@
 //   weights.safetensors    weights that were inside the model file
 //
 // manifest.json: {
-//   "format": 4, "dtc": "0.1.0", "target": "cpu", "world_size": 4,
+//   "format": 5, "dtc": "0.1.0", "target": "cpu", "world_size": 4,
 //   "processor": {"arch": "x86-64", "features": ["avx2", ...]},   what the code needs
 //   "threads_per_rank": 1,
 //   "roles": [{"program": "program/0.bin", "ranks": [0, 1, 2, 3]}], every rank in one, in the
@@ -17,6 +17,7 @@
 //   "global_batch": 8, "sequence": 32 | null,                    tokens per sample, where known
 //   "vocabulary": 512 | null,                                    bound of integer inputs, if known
 //   "loss": "cross_entropy", "ignore_index": -100,
+//   "data": "train.bin",                                         samples, from the artifact's folder
 //   "parameters": [{"name", "aliases": [], "dtype", "shape", "view", "trainable": bool,
 //                   "adapter": {"base", "part", "scale", "layout"} | null,      made by --lora
 //                   "storage_dtype", "init": {"mean", "sd"} | null}],   of the arena copy; normal
@@ -42,7 +43,7 @@
 
 namespace dtc::rt {
 
-inline constexpr int kFormatVersion = 4;
+inline constexpr int kFormatVersion = 5;
 inline constexpr uint64_t kMemberAlignment = 64;
 inline constexpr uint64_t kHeadBytes = 65536;
 inline constexpr int64_t kMostThreads = 4096; ///< a rank
