@@ -1,11 +1,13 @@
 #include "dtc-io/SuddenEnd.h"
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <new>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace dtc::io {
@@ -40,19 +42,23 @@ void UnfinishedFile::forget() {
   slot = nullptr;
 }
 
-static void write(const char *text) {
-  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) {
-    // Nobody is there to be told.
-  }
-}
+static std::atomic<bool> isEnding{false};
 
 void endSuddenly(rt::ExitCode code, const char *where, const char *what) {
+  // Threads run out of memory together; the first one's line is enough.
+  while (isEnding.exchange(true))
+    ::pause();
   for (auto *slot = unfinished.load(); slot; slot = slot->next)
     if (const char *path = slot->path.load())
       ::unlink(path);
+  std::array<iovec, 6> line;
+  size_t count = 0;
   for (const char *text : {static_cast<const char *>(program_invocation_short_name),
                            ": error: ", where, *where ? ": " : "", what, "\n"})
-    write(text);
+    line[count++] = {const_cast<char *>(text), std::strlen(text)};
+  if (::writev(STDERR_FILENO, line.data(), static_cast<int>(count)) < 0) {
+    // Nobody is there to be told.
+  }
   ::_exit(static_cast<int>(code));
 }
 

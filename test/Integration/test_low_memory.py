@@ -1,10 +1,10 @@
-"""The compiler with little memory: it does its work, or ends with one line and a documented code."""
+"""The programs with little memory: each does its work, or ends with one line and a documented code."""
 
 import os
 import resource
 import subprocess
 
-from conftest import BIN, MODELS
+from conftest import BIN, MODELS, check_call
 
 MIB = 1 << 20
 JOB = ("--devices", "2", "--loss", "cross_entropy", "--global-batch", "8")
@@ -41,3 +41,17 @@ def test_too_little_memory_ends_with_a_line(tmp_path):
             (tmp_path / "out").unlink(missing_ok=True)
             codes.add(done.returncode)
     assert 0 in codes and len(codes) > 1
+
+
+def test_ranks_with_too_little_memory_end_with_a_line(tmp_path):
+    """Their libraries take memory too: oneDNN for its objects and its code, OpenMP for its threads."""
+    artifact, data = tmp_path / "gpt2.dtc", MODELS / "gpt2.data.safetensors"
+    check_call("dtc", "compile", MODELS / "gpt2.onnx", *JOB, "-o", artifact)
+    start, codes = least("dtc-run"), set()
+    for more in (10, 22, 24, 27, 30, 34, 38, 40, 42, 44, 46, 48, 50, 1024):
+        done = call_within(start + more * MIB, "dtc-run", artifact, "--data", data, "--steps", 1)
+        lines = [line for line in done.stderr.splitlines() if "error:" in line or line.startswith("libgomp: Out of memory")]
+        assert done.returncode in (0, 1, 4), (more, done.returncode, done.stderr)
+        assert len(lines) == (done.returncode != 0), (more, done.stderr)
+        codes.add(done.returncode)
+    assert 0 in codes and 1 in codes
