@@ -6,6 +6,9 @@
 #include "dtc/Kernels/NormalizeContractions.h"
 #include "dtc/Kernels/Passes.h"
 
+#include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "dtc/Target/LibraryRecords.h"
+
 using namespace mlir;
 
 namespace dtc::kernels {
@@ -37,6 +40,26 @@ static LogicalResult decomposeAll(func::FuncOp func, const target::Target &targe
   }
 }
 
+/// Gradients of weights, which are sums, are in f32 where their operands are halves. Libraries that
+/// round them give them in the type of the operands.
+static void narrowConvolutions(func::FuncOp func) {
+  func.walk([](Operation *op) {
+    if (!target::isConv(op))
+      return;
+    Value result = op->getResult(0);
+    auto type = cast<RankedTensorType>(result.getType());
+    Type narrow = getElementTypeOrSelf(op->getOperand(0));
+    if (narrow == type.getElementType())
+      return;
+    OpBuilder builder(op->getContext());
+    builder.setInsertionPointAfter(op);
+    result.setType(type.clone(narrow));
+    graph::TensorBuilder b(builder, op->getLoc());
+    Value wide = b.convert(result, type.getElementType());
+    result.replaceAllUsesExcept(wide, wide.getDefiningOp());
+  });
+}
+
 static LogicalResult checkOneBlock(func::FuncOp func) {
   if (!func.getBody().hasOneBlock())
     return func.emitError("has control flow, which kernels cannot have");
@@ -44,8 +67,11 @@ static LogicalResult checkOneBlock(func::FuncOp func) {
 }
 
 LogicalResult decomposeLayers(func::FuncOp function, const target::Target &target) {
-  return failure(failed(checkOneBlock(function)) || failed(decomposeAll(function, target)) ||
-                 failed(simplify(function)));
+  if (failed(checkOneBlock(function)) || failed(decomposeAll(function, target)))
+    return failure();
+  if (!target.hasWideConvolutions())
+    narrowConvolutions(function);
+  return simplify(function);
 }
 
 KernelFormation::KernelFormation(const target::Target &target, Formed formed)

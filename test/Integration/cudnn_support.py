@@ -92,9 +92,9 @@ class Cudnn:
         self.call("GetAttribute", descriptor, name, code, ctypes.c_int64(len(array)), ctypes.byref(count), array)
         return min(count.value, len(array))
 
-    def tensor(self, number: int, dims: list[int]) -> ctypes.c_void_p:
+    def tensor(self, number: int, dims: list[int], kind: int) -> ctypes.c_void_p:
         strides = [math.prod(dims[dim + 1:]) for dim in range(len(dims))]
-        return self.finished(TENSOR, (901, DATA_TYPE, [0]), (902, INT64, dims), (903, INT64, strides), (900, INT64, [16]),
+        return self.finished(TENSOR, (901, DATA_TYPE, [kind]), (902, INT64, dims), (903, INT64, strides), (900, INT64, [16]),
                              (906, INT64, [number]))
 
     def has_convolution(self, conv: dict) -> bool:
@@ -104,11 +104,11 @@ class Cudnn:
                                (103, INT64, conv["strides"]), (104, INT64, conv["high"]), (105, INT64, conv["low"]),
                                (106, INT64, [dims]))
         kind, first, order = OPERATIONS[conv["kind"]]
-        tensors = [(first + 3 + i, DESCRIPTOR, [self.tensor(i, conv[name])]) for i, name in enumerate(order)]
+        tensors = [(first + 3 + i, DESCRIPTOR, [self.tensor(i, conv[name], conv["type"])]) for i, name in enumerate(order)]
         operation = self.finished(kind, (first, FLOAT, [1.0]), (first + 1, FLOAT, [0.0]),
                                   (first + 2, DESCRIPTOR, [window]), *tensors)
         workspace = WORKSPACE + 4 * sum(math.prod(conv[name]) for name in "xwy")
-        return self.has_engine(operation, workspace, NOT_TAKEN | {TENSOR_CORE})
+        return self.has_engine(operation, workspace, NOT_TAKEN | ({TENSOR_CORE} if conv["type"] == FP32 else set()))
 
     def has_engine(self, operation, workspace: int, not_taken: set[int]) -> bool:
         graph = self.finished(GRAPH, (801, DESCRIPTOR, [operation]))
@@ -177,17 +177,20 @@ def attention_workspace(backward: bool, b, h, g, s, t, e, f) -> int:
     return 1024 + 4 * b * h * tiles(s) * (e + 1) + (2 * b * h * tiles(t) * (e + f) if h != g else 0)
 
 
-def convolutions(model: str) -> list[dict]:
-    """The different ones that dtc makes of a model, as input (x), weight (w) and output (y)."""
+def convolutions(model: str, precision: str) -> list[dict]:
+    """The different ones that dtc makes of a model in a precision, as input (x), weight (w) and output (y)."""
     text = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8,
-                      "--target", "cuda", "--emit", "schedule").out
+                      "--precision", precision, "--target", "cuda", "--emit", "schedule").out
     names = {"conv": "xwy", "conv_input_grad": "ywx", "conv_weight_grad": "xyw"}  # operands, then the result
     pattern = re.compile(r"dtc\.(conv\w*) .*?strides (\[.*?\]) pad (\[.*?\]), (\[.*?\]) dilations (\[.*?\]).*? : (.*)")
     found = []
     for kind, strides, low, high, dilations, types in pattern.findall(text):
-        shapes = [[int(dim) for dim in shape.split("x")] for shape in re.findall(r"tensor<([0-9x]+)xf32", types)]
-        conv = {"kind": kind, "strides": json.loads(strides), "low": json.loads(low), "high": json.loads(high),
-                "dilations": json.loads(dilations), **dict(zip(names[kind], shapes, strict=True))}
+        tensors = re.findall(r"tensor<([0-9x]+)x(\w+)>", types)
+        shapes = [[int(dim) for dim in shape.split("x")] for shape, _ in tensors]
+        (element,) = {element for _, element in tensors}
+        conv = {"kind": kind, "type": {"f32": FP32, "bf16": BF16}[element], "strides": json.loads(strides),
+                "low": json.loads(low), "high": json.loads(high), "dilations": json.loads(dilations),
+                **dict(zip(names[kind], shapes, strict=True))}
         if conv not in found:
             found.append(conv)
     return found
@@ -203,6 +206,20 @@ def attentions(model: str) -> list[tuple]:
                                                for shape in re.findall(r"tensor<([0-9x]+)xbf16", types)]
         found.add((b, h, g, s, t, e, f, bool(causal)))
     return sorted(found)
+
+
+def ask_for_convolutions(folder: pathlib.Path) -> int:
+    wanted = [(model, precision, conv) for model in VISION for precision in ("fp32", "bf16")
+              for conv in convolutions(model, precision)]
+    lacking = 0
+    for device in (H200, A100, B200):
+        cudnn = Cudnn(folder, device)
+        for model, precision, conv in wanted:
+            found = cudnn.has_convolution(conv)
+            lacking += not found
+            print(f"{device['deviceName']}, {model}, {precision}: {conv['kind']} {conv['x']} with {conv['w']}: "
+                  f"{'an' if found else 'no'} engine", flush=True)
+    return lacking
 
 
 def ask_for_attention(folder: pathlib.Path) -> int:
@@ -233,14 +250,8 @@ def main() -> int:
     with_driver()
     os.environ.pop("LD_PRELOAD")  # the compiler needs none
     folder = pathlib.Path(sys.argv[1])
-    cudnn, lacking = Cudnn(folder), 0
-    print(f"cuDNN {cudnn.cudnn.cudnnGetVersion()}, {H200['deviceName']}")
-    for model in VISION:
-        for conv in convolutions(model):
-            found = cudnn.has_convolution(conv)
-            lacking += not found
-            print(f"{model}: {conv['kind']} {conv['x']} with {conv['w']}: {'an' if found else 'no'} engine", flush=True)
-    lacking += ask_for_attention(folder)
+    print(f"cuDNN {Cudnn(folder).cudnn.cudnnGetVersion()}")
+    lacking = ask_for_convolutions(folder) + ask_for_attention(folder)
     print(f"{lacking} operations without an engine")
     return 1 if lacking else 0
 

@@ -112,6 +112,8 @@ public:
 
   /// True for an op that could be decomposed and that a library computes as it is.
   virtual bool staysWhole(mlir::Operation *op) const = 0;
+  /// Whether convolutions of half precision may have results in f32; else these are rounded first.
+  virtual bool hasWideConvolutions() const { return true; }
   virtual MatmulLimits matmulLimits() const = 0;
   virtual KernelLimits kernelLimits() const = 0;
   /// How a kernel is launched whose body is `body`, in an exec.kernel. Fails with a diagnostic at

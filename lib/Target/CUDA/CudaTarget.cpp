@@ -29,6 +29,7 @@ public:
   }
 
   bool staysWhole(Operation *op) const override { return takesAttention(op); }
+  bool hasWideConvolutions() const override { return false; }
   target::MatmulLimits matmulLimits() const override { return {kMostProductDims}; }
   target::KernelLimits kernelLimits() const override { return {kMostOps, /*anyExtent=*/false}; }
 

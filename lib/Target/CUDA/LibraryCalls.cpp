@@ -16,11 +16,11 @@ static SmallVector<Type, 3> elementTypesOf(Operation *op) {
           getElementTypeOrSelf(op->getResult(0))};
 }
 
-/// Operands and results of one type. Products of halves may also have results of fp32.
-static bool hasTypes(ArrayRef<Type> types, bool isConv) {
+/// Operands and results of one type. Those of halves may also have results of fp32.
+static bool hasTypes(ArrayRef<Type> types) {
   Type lhs = types[0], rhs = types[1], result = types[2];
   return lhs == rhs && (isHalf(lhs) || lhs.isF32() || lhs.isF64()) &&
-         (result == lhs || (!isConv && isHalf(lhs) && result.isF32()));
+         (result == lhs || (isHalf(lhs) && result.isF32()));
 }
 
 /// cuDNN pads both ends alike, and has images and volumes; sequences are images of one row.
@@ -49,7 +49,7 @@ LogicalResult checkLibraryCalls(ModuleOp module) {
     }
     SmallVector<Type, 3> types = elementTypesOf(op);
     std::pair key(op->getName(), types);
-    if (hasTypes(types, isConv) || llvm::is_contained(known, key))
+    if (hasTypes(types) || llvm::is_contained(known, key))
       return WalkResult::advance();
     known.push_back(std::move(key));
     result = op->emitError(isConv ? "cuDNN" : "cuBLASLt")
