@@ -21,6 +21,7 @@ struct RawOptions {
   Options options;
   std::string target, betas, lrSchedule = "constant", precision = "fp32", optimizer = "adamw";
   std::string emit, config, lossText, noDecay, freeze, train, architectures, classWeights, lora;
+  std::string batchNorm = "file";
   double clipGradNorm = 0;
   int64_t gpus = 0, globalBatch = 0, microBatch = 0;
   std::vector<std::string> shapes, paddingRows, batchDims;
@@ -29,7 +30,7 @@ struct RawOptions {
   std::string memoryHeadroom;
 };
 
-/// Flags beside --loss: label smoothing, class weights, adapters (LossFlags.cpp).
+/// Flags beside --loss: label smoothing, class weights, batch norm, adapters (LossFlags.cpp).
 void declareLossFlags(CLI::App &command, RawOptions &raw);
 std::optional<plan::Error> resolveLossFlags(RawOptions &raw, Options &options);
 

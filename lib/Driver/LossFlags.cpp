@@ -27,6 +27,10 @@ void declareLossFlags(CLI::App &command, RawOptions &raw) {
   shows(
       command.add_option("--lora", raw.lora, "train adapters alone: rank=R,alpha=A,targets=REGEX"),
       "none");
+  shows(command.add_option("--batch-norm", raw.batchNorm,
+                           "train: by the batch's statistics, also where the file has the running "
+                           "ones; file: as exported"),
+        "file");
 }
 
 /// One array of floats, none of them negative.
@@ -97,6 +101,10 @@ std::optional<Error> resolveLossFlags(RawOptions &raw, Options &options) {
       return usage(std::string(flag) + " is for --loss cross_entropy");
   if (!(train.labelSmoothing >= 0 && train.labelSmoothing <= 1))
     return usage("--label-smoothing must be between 0 and 1");
+  if (raw.batchNorm != "file" && raw.batchNorm != "train")
+    return usage("--batch-norm must be file or train, got '" + raw.batchNorm + "'");
+  options.import.batchNorm =
+      raw.batchNorm == "train" ? import::BatchNormMode::Train : import::BatchNormMode::AsInFile;
   if (!raw.lora.empty()) {
     if (train.loss == LossKind::None)
       return usage("--lora is for training, not for --loss none");

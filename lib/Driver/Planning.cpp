@@ -80,6 +80,16 @@ static Outcome<Candidate> prepare(const Planner &planner, Trained step) {
   return Candidate{std::move(step), std::move(*problem), std::move(workspace)};
 }
 
+/// Whether the step replaces buffers, as batch norms in training mode do.
+static bool changesBuffers(const Trained &step) {
+  ModuleOp module = *step.model.module;
+  auto function = module.lookupSymbol<func::FuncOp>("loss_and_grads");
+  for (unsigned i = 0; function && i < function.getNumResults(); ++i)
+    if (graph::getResultRole(function, i).getKind() == graph::RoleKind::Buffer)
+      return true;
+  return false;
+}
+
 /// `spec` is the filled one, `pins` what the search has to keep.
 static plan::SearchOptions searchOptions(const Planner &planner, const Candidate &candidate,
                                          const plan::Spec &spec, const plan::Spec &pins) {
@@ -95,7 +105,9 @@ static plan::SearchOptions searchOptions(const Planner &planner, const Candidate
                     plan::unimplemented(candidate.problem, spec).empty();
   asked.executable = !options.onlyPlan || compilable;
   asked.workspace = candidate.workspace.get();
-  asked.fixedCalls = candidate.step.batch.numMicrobatches > 1;
+  // Of how many samples statistics are is the user's to say: by default those of all.
+  asked.fixedCalls = candidate.step.batch.numMicrobatches > 1 ||
+                     (changesBuffers(candidate.step) && !pins.microBatch);
   return asked;
 }
 

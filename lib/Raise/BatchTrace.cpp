@@ -97,7 +97,9 @@ LogicalResult BatchTrace::visit(Operation *op) {
       return end(op->getLoc(), "it is not one factor of this operation");
     factor = found;
   }
-  if (rule.factors[factor->factor].kind != sharding::FactorKind::Parallel)
+  // A training batch norm is about whatever batch there is.
+  if (rule.factors[factor->factor].kind != sharding::FactorKind::Parallel &&
+      !isa<graph::BatchNormOp>(op))
     return end(op->getLoc(), "the operation mixes samples");
   for (auto [i, tensor] : llvm::enumerate(tensors)) {
     const bool isResult = i >= op->getNumOperands();

@@ -66,6 +66,8 @@ private:
         facts.lossRank = terms.back();
         continue;
       }
+      if (sum.role.getKind() == RoleKind::Buffer)
+        continue; // the update doesn't see it
       SmallVector<int> holders = takersOf(RoleKind::Parameter, sum.role.getName());
       for (int rank : terms)
         if (!llvm::is_contained(holders, rank))

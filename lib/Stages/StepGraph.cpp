@@ -83,16 +83,49 @@ void StepGraph::collectTerms(Value value, ReturnedSum &into) {
     into.terms.push_back(value);
 }
 
+static bool mayReturn(RoleAttr role) {
+  return role && (role.getKind() == RoleKind::Loss || role.getKind() == RoleKind::Gradient ||
+                  role.getKind() == RoleKind::Buffer);
+}
+
+/// What is computed from buffers alone becomes a part of the first stage where it replaces one.
+/// Whoever reads a buffer that is replaced must do so in that stage's forward pass: elsewhere it
+/// would be another microbatch's.
+LogicalResult StepGraph::placeChange(Value value, RoleAttr role) {
+  Operation *producer = value.getDefiningOp();
+  if (producer && stages.lookup(producer) < 0)
+    stages[producer] = 0;
+  SmallVector<Value> read;
+  for (BlockArgument argument : joint.getArguments())
+    if (getArgRole(joint, argument.getArgNumber()) == role)
+      read.push_back(argument);
+  while (!read.empty())
+    for (Operation *user : read.pop_back_val().getUsers()) {
+      auto stage = stages.find(user);
+      if (stage != stages.end() && stage->second < 0)
+        read.append(user->result_begin(), user->result_end());
+      else if (stage == stages.end() || !producer || stage->second != stages.lookup(producer) ||
+               user->hasAttr(GraphDialect::kBackward))
+        return user->emitOpError("can't be cut into stages, reads elsewhere what changes: ")
+               << role.getName();
+    }
+  return success();
+}
+
 LogicalResult StepGraph::findReturned() {
   for (auto [i, value] : llvm::enumerate(joint.front().getTerminator()->getOperands())) {
     ReturnedSum sum;
     sum.role = getResultRole(joint, i);
     sum.index = i;
-    if (!sum.role ||
-        (sum.role.getKind() != RoleKind::Loss && sum.role.getKind() != RoleKind::Gradient))
+    if (!mayReturn(sum.role))
       return joint.emitOpError("can't be cut into stages, returns neither loss nor gradient: ")
              << i;
-    collectTerms(value, sum);
+    if (sum.role.getKind() != RoleKind::Buffer)
+      collectTerms(value, sum);
+    else if (failed(placeChange(value, sum.role)))
+      return failure();
+    else
+      sum.terms.push_back(value);
     for (Value term : sum.terms) {
       Operation *producer = term.getDefiningOp();
       int stage = producer ? stages.lookup(producer) : -1;

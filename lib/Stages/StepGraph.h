@@ -9,7 +9,7 @@
 
 namespace dtc::stages {
 
-/// The loss or a gradient, as the sum of its terms.
+/// The loss or a gradient, as the sum of its terms; or what replaces a buffer, as one term.
 struct ReturnedSum {
   graph::RoleAttr role;
   unsigned index = 0;              ///< among the results of @loss_and_grads
@@ -49,6 +49,7 @@ private:
   mlir::LogicalResult findFunctions(mlir::ModuleOp module);
   mlir::LogicalResult findRanks();
   mlir::LogicalResult findStages();
+  mlir::LogicalResult placeChange(mlir::Value value, graph::RoleAttr role);
   mlir::LogicalResult findReturned();
   mlir::LogicalResult findCrossings();
   mlir::LogicalResult findCrossing(mlir::OpResult value, int stage, bool isForward);

@@ -1,6 +1,7 @@
 #include "dtc/Training/Train.h"
 
 #include "Adapters.h"
+#include "BatchNorms.h"
 #include "Loss.h"
 #include "Precision.h"
 #include "Update.h"
@@ -28,11 +29,8 @@ public:
       return failure();
     if (failed(findTrainable()) || failed(convertPrecision()))
       return failure();
-    if (options.loss == LossKind::None) {
-      annotateIndexLimits(forward);
-      numberForwardOps(forward.getBody().front());
-      return success();
-    }
+    if (options.loss == LossKind::None)
+      return finishForward();
     if (trainable.empty())
       return module.emitError("the model has no trainable parameter");
     if (failed(buildLossAndGrads()))
@@ -54,6 +52,48 @@ private:
       if (!getResultRole(forward, i))
         return forward.emitError() << "result must have a dtc.role: " << i;
     return success();
+  }
+
+  /// Nothing is trained, so that buffers stay as they are.
+  LogicalResult finishForward() {
+    SmallVector<Value> results(forward.getBody().front().getTerminator()->getOperands());
+    SmallVector<RoleAttr> roles;
+    for (unsigned i = 0; i < results.size(); ++i)
+      roles.push_back(getResultRole(forward, i));
+    PhaseFunction function(forward);
+    for (auto [result, role] : llvm::zip_equal(results, roles))
+      if (role.getKind() != RoleKind::Buffer)
+        function.result(result, role);
+    function.finish();
+    eraseDeadOps(function.body());
+    annotateIndexLimits(forward);
+    numberForwardOps(function.body());
+    return decomposeBatchNorms(forward);
+  }
+
+  /// What replaces buffers, in their types; takes it out of the outputs.
+  SmallVector<std::pair<Value, RoleAttr>> takeChanges(SmallVector<Value> &outputs,
+                                                      SmallVector<RoleAttr> &roles) {
+    SmallVector<std::pair<Value, RoleAttr>> changes;
+    SmallVector<Value> otherOutputs;
+    SmallVector<RoleAttr> otherRoles;
+    OpBuilder builder(forward.getBody().front().getTerminator());
+    for (auto [output, role] : llvm::zip_equal(outputs, roles)) {
+      if (role.getKind() != RoleKind::Buffer) {
+        otherOutputs.push_back(output);
+        otherRoles.push_back(role);
+        continue;
+      }
+      Value value = output;
+      TensorBuilder b(builder, value.getLoc());
+      for (BlockArgument argument : forward.getArguments())
+        if (getArgRole(forward, argument.getArgNumber()) == role)
+          value = b.convert(value, getElementTypeOrSelf(argument));
+      changes.push_back({value, role});
+    }
+    outputs = std::move(otherOutputs);
+    roles = std::move(otherRoles);
+    return changes;
   }
 
   LogicalResult findTrainable() {
@@ -90,6 +130,7 @@ private:
     SmallVector<RoleAttr> roles;
     for (unsigned i = 0; i < outputs.size(); ++i)
       roles.push_back(getResultRole(forward, i));
+    changes = takeChanges(outputs, roles);
     forward.setSymName("loss_and_grads");
     setRuns(forward, Cadence::Microbatch, Passes::Forward | Passes::Backward);
     PhaseFunction function(forward);
@@ -98,7 +139,10 @@ private:
       return failure();
     function.declareArguments();
     // Outputs that the loss does not read go before anything is numbered.
-    eraseDeadOps(function.body(), {loss->sum, loss->start});
+    SmallVector<Value> kept = {loss->sum, loss->start};
+    for (const auto &[value, role] : changes)
+      kept.push_back(value);
+    eraseDeadOps(function.body(), kept);
     numberForwardOps(function.body());
 
     Backward backward(function.body(), trainable);
@@ -112,6 +156,8 @@ private:
     addResults(function, backward, *loss);
     function.finish();
     eraseDeadOps(function.body());
+    if (failed(decomposeBatchNorms(forward)))
+      return failure();
     annotateIndexLimits(forward);
     return buildPrologue(
         module, forward, cast<RankedTensorType>(loss->start.getType()).getNumElements(), options);
@@ -134,6 +180,8 @@ private:
           sum.getDefiningOp()->moveAfter(producer);
       function.result(sum, role);
     }
+    for (const auto &[value, role] : changes)
+      function.result(value, role);
   }
 
   /// The gradient of a parameter in the type in which it is accumulated; notes
@@ -172,6 +220,7 @@ private:
   const TrainOptions &options;
   func::FuncOp forward;
   SmallVector<Value> trainable; ///< arguments of `forward`
+  SmallVector<std::pair<Value, RoleAttr>> changes; ///< what replaces buffers
   SmallVector<TrainedParameter> trained;
 };
 

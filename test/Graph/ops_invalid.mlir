@@ -367,6 +367,30 @@ func.func @f(%x: tensor<4x8xf32>, %h: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{mean must have the shape [8]: [4]}}
+  %0:4 = dtc.batch_norm %x eps 1.0e-5 : tensor<4x8xf32> -> tensor<4x8xf32>, tensor<4xf32>, tensor<8xf32>, tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x8xf32>) {
+  // expected-error @+1 {{needs several elements of each channel in a microbatch: 'tensor<1x8xf32>'}}
+  %0:4 = dtc.batch_norm %x eps 1.0e-5 : tensor<1x8xf32> -> tensor<1x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>, %m: tensor<8xf32>, %s: tensor<4xf32>) {
+  // expected-error @+1 {{scale gradient must have the shape [8]: [4]}}
+  %0:3 = dtc.batch_norm_grad %x, %m, %m, %x : tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<4x8xf32> -> tensor<4x8xf32>, tensor<4xf32>, tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
   // expected-error @+1 {{eps must be finite and not negative: -1.000000e+00}}
   %0:2 = dtc.rms_norm %x eps -1.0 : tensor<4x8xf32> -> tensor<4x8xf32>, tensor<4xf32>
   return

@@ -111,6 +111,15 @@ func.func @rows(%x: tensor<2x4x8xf32>, %row: tensor<2x4xf32>, %h: tensor<8xf32>)
   return
 }
 
+// CHECK-LABEL: @channels({{.*}}test.shardings = 4 :
+func.func @channels(%x: tensor<4x2x4xf32>, %c: tensor<2xf32>) {
+  // RULE{LITERAL}: ([a,b,c],[b],[b])->([a,b,c],[b],[b],[b]) {a=4,b=2,c=4} rounds{a,c}
+  %0:4 = dtc.batch_norm %x scale %c : tensor<2xf32> bias %c : tensor<2xf32> eps 1.0e-5 : tensor<4x2x4xf32> -> tensor<4x2x4xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+  // RULE{LITERAL}: ([a,b,c],[b],[b],[a,b,c],[b])->([a,b,c],[b],[b]) {a=4,b=2,c=4} rounds{a,c} linear{{3}}
+  %1:3 = dtc.batch_norm_grad %x, %c, %c, %x scale %c : tensor<2xf32> : tensor<4x2x4xf32>, tensor<2xf32>, tensor<2xf32>, tensor<4x2x4xf32> -> tensor<4x2x4xf32>, tensor<2xf32>, tensor<2xf32>
+  return
+}
+
 // CHECK-LABEL: @attention({{.*}}test.shardings = 53 :
 func.func @attention(%q: tensor<4x4x8x2xf32>, %k: tensor<4x4x2x2xf32>, %b: tensor<4x8x4x4xf32>, %lse: tensor<4x8x4xf32>) {
   // RULE{LITERAL}: ([a,d,(b c),f],[a,e,b,f],[a,e,b,g])->([a,d,(b c),g],[a,(b c),d]) {a=4,b=2,c=4,d=4,e=4,f=2,g=2} rounds{d,e} whole{f,g}

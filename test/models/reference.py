@@ -106,6 +106,7 @@ class Trajectory:
     steps: list[dict[str, float]] = field(default_factory=list)
     gradient_norms: dict[str, float] = field(default_factory=dict)
     final: dict[str, torch.Tensor] = field(default_factory=dict)
+    buffers: dict[str, torch.Tensor] = field(default_factory=dict)  # by name, in the end
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], nume
         rate = recipe.learning_rate(step)
         result.steps.append({"step": step, "loss": loss, "grad_norm": norm, "lr": rate})
         _update(module, masters, optimizer, rate, recipe.options.get("clip-grad-norm"))
+    result.buffers = {name: buffer.detach() for name, buffer in module.named_buffers()}
     result.final = {name: master.detach() for name, master in of_name.items()}
     return result
 

@@ -275,7 +275,7 @@ class Program:
     model: str
     batch: int | None = 8  # None: symbolic
     weights: str = "inside"
-    training: bool = False  # exported in training mode, with dropout
+    training: bool = False  # exported in training mode, with dropout or batch norm
 
 
 PROGRAMS = (
@@ -288,6 +288,7 @@ PROGRAMS = (
     Program("llama", "llama"),
     Program("llama_dyn", "llama", batch=None),
     Program("resnet_tiny", "resnet_tiny"),
+    Program("resnet_norms", "resnet_tiny", training=True),
     Program("bert", "bert"),
     Program("vit", "vit"),
     Program("t5", "t5"),

@@ -25,12 +25,19 @@ struct InputShape {
   std::string type; ///< MLIR element type ("i64"); empty: the file's
 };
 
+/// What batch norms normalize by.
+enum class BatchNormMode : uint8_t {
+  AsInFile, ///< running statistics where the model was exported in eval mode
+  Train     ///< the batch's statistics, also where the file has the running ones
+};
+
 struct ImportOptions {
   std::string path;
   std::map<std::string, InputShape> shapes;   ///< --shape
   std::optional<std::string> freeze, train;   ///< regular expressions on parameter names
   std::map<std::string, int64_t> paddingRows; ///< --padding-idx WEIGHT=ROW
   BatchDims batchDims;                        ///< --batch-dim INPUT=AXIS|none
+  BatchNormMode batchNorm = BatchNormMode::AsInFile; ///< --batch-norm
   bool allowMerged = false;                   ///< --allow-merged
   bool training = true;                       ///< false: the merged-initializer trap only warns
 };

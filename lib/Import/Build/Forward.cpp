@@ -120,7 +120,25 @@ LogicalResult Forward::putSamplesFirst(ArrayRef<FileOutput> outputs,
   return success();
 }
 
-LogicalResult Forward::finish(ArrayRef<FileOutput> outputs) {
+/// What replaces a buffer. Several modules that share one would have to take turns.
+FailureOr<Value> Forward::changed(const BufferChange &change) {
+  for (BlockArgument argument : func.getArguments()) {
+    auto role = graph::getArgRole(func, argument.getArgNumber());
+    if (role.getName() != change.buffer || role.getKind() == graph::RoleKind::Input)
+      continue;
+    if (role.getKind() != graph::RoleKind::Buffer)
+      return LogicalResult(emitError(file)
+                           << "changes a tensor that trains, not a buffer: " << change.buffer);
+    if (!change.tensor || change.tensor->host || change.tensor->isSequence ||
+        change.tensor->value.getType() != argument.getType())
+      return LogicalResult(emitError(file) << "changes the type of the buffer " << change.buffer);
+    return change.tensor->value;
+  }
+  return LogicalResult(emitError(file)
+                       << "changes what is no buffer of the file: " << change.buffer);
+}
+
+LogicalResult Forward::finish(ArrayRef<FileOutput> outputs, ArrayRef<BufferChange> changes) {
   Emitter emit = end();
   SmallVector<Value> results;
   SmallVector<Attribute> roles;
@@ -138,6 +156,13 @@ LogicalResult Forward::finish(ArrayRef<FileOutput> outputs) {
   }
   if (failed(putSamplesFirst(outputs, results)))
     return failure();
+  for (const BufferChange &change : changes) {
+    FailureOr<Value> value = changed(change);
+    if (failed(value))
+      return failure();
+    results.push_back(*value);
+    roles.push_back(role(graph::RoleKind::Buffer, change.buffer));
+  }
   func::ReturnOp::create(emit, results);
   func.setType(FunctionType::get(&context, func.getArgumentTypes(), TypeRange(results)));
   graph::setResultAttrs(func, graph::GraphDialect::kRole, roles);

@@ -1,5 +1,7 @@
 #include "dtc/Import/Build/Norms.h"
 
+#include "dtc/Dialect/Graph/TensorBuilder.h"
+
 using namespace mlir;
 
 namespace dtc::import {
@@ -104,12 +106,19 @@ FailureOr<Tensor> groupNorm(Conversion &node, const Tensor &input, int64_t group
   return Tensor(scaleChannels(node, reshape(emit, norm.getResult(), shape), scale, bias));
 }
 
+static LogicalResult checkBatchNorm(Conversion &node, const Shape &shape,
+                                    ArrayRef<const Tensor *> perChannel) {
+  for (const Tensor *each : perChannel)
+    if (shape.size() < 2 || !isPerChannel(each, shape))
+      return node.error() << "needs scale, bias, mean and variance per channel";
+  return success();
+}
+
 FailureOr<Tensor> batchNorm(Conversion &node, const Tensor &input, const Tensor *scale,
                             const Tensor *bias, const BatchStatistics &statistics) {
   const Shape shape = input.shape();
-  for (const Tensor *each : {scale, bias, statistics.mean, statistics.variance})
-    if (shape.size() < 2 || !isPerChannel(each, shape))
-      return LogicalResult(node.error() << "needs scale, bias, mean and variance per channel");
+  if (failed(checkBatchNorm(node, shape, {scale, bias, statistics.mean, statistics.variance})))
+    return failure();
   Emitter &emit = node.emit;
   Value x = node.value(input), variance = node.value(*statistics.variance);
   Value eps = splatLike(emit, variance, statistics.epsilon);
@@ -119,6 +128,37 @@ FailureOr<Tensor> batchNorm(Conversion &node, const Tensor &input, const Tensor 
   x = arith::SubFOp::create(emit, x, alongChannels(emit, node.value(*statistics.mean), shape));
   x = arith::MulFOp::create(emit, x, alongChannels(emit, factor, shape));
   return Tensor(scaleChannels(node, x, nullptr, bias));
+}
+
+/// Where the running statistic goes from what it was.
+static Value moved(graph::TensorBuilder &b, Value running, Value batch, double momentum) {
+  batch = b.convert(batch, elementOf(running));
+  return b.add(b.scale(running, 1 - momentum), b.scale(batch, momentum));
+}
+
+FailureOr<TrainedBatchNorm> trainBatchNorm(Conversion &node, const Tensor &input,
+                                           const Tensor *scale, const Tensor *bias,
+                                           const BatchStatistics &running, double momentum) {
+  const Shape shape = input.shape();
+  if (failed(checkBatchNorm(node, shape, {scale, bias, running.mean, running.variance})))
+    return failure();
+  if (!isa<FloatType>(input.element()))
+    return LogicalResult(node.error() << "is not supported on " << input.element());
+  if (product(shape) / std::max<int64_t>(shape[1], 1) < 2)
+    return LogicalResult(node.error() << "in training mode needs several elements of each channel");
+  Emitter &emit = node.emit;
+  Value x = node.value(input);
+  auto statistic = RankedTensorType::get(shape[1], graph::statisticsType(input.element()));
+  auto norm = graph::BatchNormOp::create(
+      emit, x.getType(), statistic, statistic, statistic, x, scale ? node.value(*scale) : Value(),
+      bias ? node.value(*bias) : Value(), emit.getF64FloatAttr(running.epsilon));
+  TrainedBatchNorm result = {norm.getResult(), {}, {}};
+  graph::TensorBuilder b(emit, emit.getLoc());
+  if (running.mean)
+    result.mean = moved(b, node.value(*running.mean), norm.getMean(), momentum);
+  if (running.variance)
+    result.variance = moved(b, node.value(*running.variance), norm.getVariance(), momentum);
+  return result;
 }
 
 } // namespace dtc::import

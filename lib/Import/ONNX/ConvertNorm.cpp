@@ -1,6 +1,6 @@
 // Normalizations.
-#include "ExportHint.h"
 #include "GraphBuilder.h"
+#include "TrainedNorms.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Norms.h"
@@ -117,10 +117,25 @@ static LogicalResult convertMeanVariance(NodeConverter &node) {
   return node.define(b.div(centred, b.spread(deviation, shape, axes)));
 }
 
+/// The new running statistics take the place of the old ones among the values, from where they
+/// become the function's results. ONNX has another formula for its further outputs.
+static LogicalResult convertTrainedBatchNorm(NodeConverter &node,
+                                             const BatchStatistics &statistics) {
+  auto norm = trainBatchNorm(node, node.input(0), &node.input(1), &node.input(2), statistics,
+                             1 - node.attrFloat("momentum", 0.9f));
+  if (failed(norm))
+    return failure();
+  node.values[node.node.input(3)] = Tensor(norm->mean);
+  node.values[node.node.input(4)] = Tensor(norm->variance);
+  return node.define(norm->result);
+}
+
 static LogicalResult convertBatchNorm(NodeConverter &node) {
-  if (node.attrInt("training_mode", 0) || node.hasOutput(1))
-    return node.error() << kTrainingBatchNorm << ": " << kExport;
   BatchStatistics statistics = {&node.input(3), &node.input(4), node.attrFloat("epsilon", 1e-5f)};
+  if (node.tensors.model.trainedNorms.contains(&node.node))
+    return convertTrainedBatchNorm(node, statistics);
+  if (isTrainingNorm(node.node))
+    return node.error() << "in training mode is not supported inside of control flow";
   return node.define(batchNorm(node, node.input(0), &node.input(1), &node.input(2), statistics));
 }
 

@@ -163,12 +163,15 @@ static void warnOfFolded(const Model &model, ArrayRef<FileTensor> tensors) {
 static void warnOfFrozenNorms(const Model &model, const llvm::StringMap<bool> &live) {
   std::vector<std::string> norms;
   for (const onnx::NodeProto *node : model.nodes)
-    if (node->op_type() == "BatchNormalization" && live.contains(node->output(0)))
+    if (node->op_type() == "BatchNormalization" && live.contains(node->output(0)) &&
+        !model.trainedNorms.contains(node))
       norms.push_back(node->name().empty() ? node->output(0) : node->name());
   if (!norms.empty())
     emitWarning(model.location)
         << "batch norm is frozen, as the model was exported in eval mode: it normalizes by its "
-           "running statistics, which training doesn't update: "
+           "running statistics, which training doesn't update (--batch-norm train: it normalizes "
+           "by "
+           "the batch, and updates them): "
         << someOf(norms);
 }
 

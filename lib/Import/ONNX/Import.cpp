@@ -2,6 +2,7 @@
 
 #include "GraphBuilder.h"
 #include "Parameters.h"
+#include "TrainedNorms.h"
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Import/Build/Forward.h"
 
@@ -51,7 +52,8 @@ static FailureOr<ImportedModel> importModel(MLIRContext &context, const ImportOp
     outputs.push_back(output.name());
   if (outputs.empty())
     return LogicalResult(emitError(model.location) << "the graph has no outputs");
-  auto tensors = classifyTensors(model, options, liveValues(model, outputs), reader);
+  const auto live = liveValues(model, outputs);
+  auto tensors = classifyTensors(model, options, live, reader);
   if (failed(tensors))
     return failure();
   auto inputs = bindInputs(model.location, options, dataInputs(model), batch);
@@ -62,14 +64,21 @@ static FailureOr<ImportedModel> importModel(MLIRContext &context, const ImportOp
   if (failed(forward.declare(*tensors, *inputs, budget, values)))
     return failure();
   Emitter emit = forward.end();
-  if (failed(convertNodes(model, outputs, emit, values, reader, budget)))
+  const std::vector<std::string> buffers = changedBuffers(model, live);
+  std::vector<std::string> kept = outputs;
+  llvm::append_range(kept, buffers);
+  if (failed(convertNodes(model, kept, emit, values, reader, budget)))
     return failure();
   std::vector<FileOutput> results;
   for (const std::string &name : outputs) {
     auto found = values.find(name);
     results.push_back({name, found == values.end() ? nullptr : &found->second});
   }
-  if (failed(forward.finish(results)) || failed(forward.markPaddingRows(options.paddingRows)))
+  std::vector<BufferChange> changes;
+  for (const std::string &name : buffers)
+    changes.push_back({name, &values[name]});
+  if (failed(forward.finish(results, changes)) ||
+      failed(forward.markPaddingRows(options.paddingRows)))
     return failure();
   return forward.raise(*inputs, batch, model.nodes.size());
 }
@@ -97,7 +106,7 @@ FailureOr<std::unique_ptr<ModelFile>> openONNX(MLIRContext &context, const Impor
   context.loadDialect<graph::GraphDialect, arith::ArithDialect, func::FuncDialect,
                       math::MathDialect>();
   auto model = loadModel(context, options.path);
-  if (failed(model))
+  if (failed(model) || failed(findTrainedNorms(*model, options.batchNorm)))
     return failure();
   return std::unique_ptr<ModelFile>(
       std::make_unique<OnnxFile>(context, options, std::move(*model)));

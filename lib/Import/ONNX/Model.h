@@ -6,6 +6,7 @@
 
 #include "mlir/IR/Location.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/LogicalResult.h"
 
 #include <memory>
@@ -20,6 +21,8 @@ struct Model {
   std::shared_ptr<google::protobuf::Arena> arena;
   onnx::ModelProto *proto = nullptr;
   std::vector<const onnx::NodeProto *> nodes; ///< functions inlined, in topological order
+  /// The batch norms among `nodes` that normalize by the statistics of the batch.
+  llvm::DenseSet<const onnx::NodeProto *> trainedNorms;
   int64_t opset = 0;
   mlir::Location location; ///< of the file
   Budget budget;           ///< of the whole import

@@ -326,6 +326,8 @@ llvm::StringMap<bool> liveValues(const AtenGraph &graph) {
   llvm::StringMap<bool> live;
   for (const std::string &name : graph.outputs)
     live[name] = true;
+  for (const auto &[buffer, value] : graph.bufferChanges)
+    live[value] = live[buffer] = true;
   for (const AtenNode &node : llvm::reverse(graph.nodes))
     if (isLive(node, live))
       forEachRead(node, [&](const std::string &name) { live[name] = true; });
@@ -360,6 +362,8 @@ LogicalResult convertAten(const AtenGraph &graph, Emitter &emit, llvm::StringMap
     }
   for (const std::string &name : graph.outputs)
     ++readers[name];
+  for (const auto &[buffer, value] : graph.bufferChanges)
+    ++readers[value];
   if (failed(checkSupported(nodes, file)))
     return failure();
   for (const AtenNode *node : nodes) {

@@ -15,6 +15,7 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -73,6 +74,7 @@ struct AtenGraph {
   std::vector<FileInput> inputs; ///< named as values
   std::vector<AtenNode> nodes;   ///< in order of execution
   std::vector<std::string> outputs;
+  std::map<std::string, std::string> bufferChanges; ///< by buffer: the value that replaces it
 };
 
 /// The MLIR type of PyTorch's number of an element type; null where there is none here.

@@ -196,15 +196,31 @@ static LogicalResult convertGroupNorm(AtenConverter &node) {
   return node.define(groupNorm(node, *input, *groups, pointer(*weight), pointer(*bias), *epsilon));
 }
 
+/// In training mode, as makeFunctional leaves it.
+static LogicalResult convertTrainedBatchNorm(AtenConverter &node) {
+  auto input = node.tensor("input");
+  auto weight = node.optionalTensor("weight"), bias = node.optionalTensor("bias");
+  auto mean = node.optionalTensor("running_mean"), variance = node.optionalTensor("running_var");
+  auto momentum = node.number("momentum", 0.1), epsilon = node.number("eps", 1e-5);
+  if (failed(input) || failed(weight) || failed(bias) || failed(mean) || failed(variance) ||
+      failed(momentum) || failed(epsilon))
+    return failure();
+  auto norm = trainBatchNorm(node, *input, pointer(*weight), pointer(*bias),
+                             {pointer(*mean), pointer(*variance), *epsilon}, *momentum);
+  if (failed(norm))
+    return failure();
+  if ((norm->mean && failed(node.define(3, norm->mean))) ||
+      (norm->variance && failed(node.define(4, norm->variance))))
+    return failure();
+  return node.define(norm->result);
+}
+
 static LogicalResult convertBatchNorm(AtenConverter &node) {
   auto input = node.tensor("input");
   auto weight = node.optionalTensor("weight"), bias = node.optionalTensor("bias");
-  auto training = node.boolean("training", false);
   auto epsilon = node.number("eps", 1e-5);
-  if (failed(input) || failed(weight) || failed(bias) || failed(training) || failed(epsilon))
+  if (failed(input) || failed(weight) || failed(bias) || failed(epsilon))
     return failure();
-  if (*training)
-    return node.error() << kTrainingBatchNorm << ": export model.eval()";
   auto mean = node.tensor("running_mean"), variance = node.tensor("running_var");
   if (failed(mean) || failed(variance))
     return failure();
@@ -237,6 +253,7 @@ void addNormalizations(AtenTable &table) {
   table["aten.group_norm"] = convertGroupNorm;
   for (const char *op : {"aten.batch_norm", "aten._native_batch_norm_legit_no_training"})
     table[op] = convertBatchNorm;
+  table["aten._native_batch_norm_legit_functional"] = convertTrainedBatchNorm;
 }
 
 /// PyTorch numbers reductions: none, mean, sum.

@@ -65,6 +65,8 @@ public:
   FailureOr<ImportedModel> import(std::optional<int64_t> batch) const override;
 
 private:
+  LogicalResult checkChanges(ArrayRef<BufferChange> changes) const;
+
   MLIRContext &context;
   ImportOptions options;
   Location file;
@@ -73,6 +75,15 @@ private:
 };
 
 } // namespace
+
+/// Buffers that are one storage would have to be changed together.
+LogicalResult ProgramFile::checkChanges(ArrayRef<BufferChange> changes) const {
+  std::set<std::string> changed;
+  for (const BufferChange &change : changes)
+    if (!changed.insert(change.buffer).second)
+      return emitError(file) << "changes a buffer under several names: " << change.buffer;
+  return success();
+}
 
 FailureOr<ImportedModel> ProgramFile::import(std::optional<int64_t> batch) const {
   Budget left = budget;
@@ -106,9 +117,35 @@ FailureOr<ImportedModel> ProgramFile::import(std::optional<int64_t> batch) const
     auto found = values.find(name);
     results.push_back({name, found == values.end() ? nullptr : &found->second});
   }
-  if (failed(forward.finish(results)) || failed(forward.markPaddingRows(options.paddingRows)))
+  std::vector<BufferChange> changes;
+  for (const auto &[buffer, name] : graph.bufferChanges) {
+    auto found = values.find(name);
+    changes.push_back({names.at(buffer), found == values.end() ? nullptr : &found->second});
+  }
+  if (failed(checkChanges(changes)) || failed(forward.finish(results, changes)) ||
+      failed(forward.markPaddingRows(options.paddingRows)))
     return failure();
   return forward.raise(*inputs, batch, graph.nodes.size());
+}
+
+/// Batch norms that makeFunctional left as they are, by their running means.
+static void warnOfFrozenNorms(const AtenGraph &graph, Location file) {
+  std::map<std::string, std::string> tensors;
+  for (const AtenTensor &each : graph.tensors)
+    tensors[each.value] = each.tensor.name;
+  std::vector<std::string> means;
+  for (const AtenNode &node : graph.nodes)
+    if (StringRef(node.op).starts_with("aten.batch_norm") ||
+        StringRef(node.op).starts_with("aten._native_batch_norm_legit_no_training"))
+      for (const NamedArgument &argument : node.arguments)
+        if (const auto *value = argument.value.as<ValueName>();
+            value && argument.name == "running_mean")
+          means.push_back(tensors[value->name]);
+  if (!means.empty())
+    emitWarning(file) << means.size()
+                      << " batch norms are frozen, as the model was exported in eval "
+                      << "mode; --batch-norm train trains them: " << means.front()
+                      << (means.size() > 1 ? ", ..." : "");
 }
 
 bool isExportedProgram(const std::string &path) {
@@ -140,8 +177,10 @@ FailureOr<std::unique_ptr<ModelFile>> openExportedProgram(MLIRContext &context,
   Location file = FileLineColLoc::get(&context, options.path, 0, 0);
   Budget budget;
   auto graph = readArchive(options, file, budget);
-  if (failed(graph) || failed(makeFunctional(*graph, file)))
+  if (failed(graph) || failed(makeFunctional(*graph, options.batchNorm, file)))
     return failure();
+  if (options.training)
+    warnOfFrozenNorms(*graph, file);
   return std::unique_ptr<ModelFile>(
       std::make_unique<ProgramFile>(context, options, std::move(*graph), budget));
 }

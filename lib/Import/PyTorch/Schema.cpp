@@ -341,14 +341,26 @@ void Nodes::add(const json &graph, const std::string &prefix) {
   }
 }
 
-/// A result is an output of the program; what changes buffers or inputs on the way is refused.
-static void readOutputs(Reader &reader, const json &signature, AtenGraph &graph) {
+/// The value that replaces a buffer.
+static void readMutation(Reader &reader, const json &value, Program &program) {
+  const std::string buffer = reader.text(reader.field(value, "buffer_name"), "a name");
+  for (const NamedTensor &tensor : program.tensors)
+    if (tensor.name == buffer) {
+      program.graph.bufferChanges[tensor.value] = reader.nameOf(reader.field(value, "arg"));
+      return;
+    }
+  reader.fail("changes a buffer that it doesn't have: " + buffer);
+}
+
+/// A result is an output of the program, or replaces a buffer; what changes inputs is refused.
+static void readOutputs(Reader &reader, const json &signature, Program &program) {
+  AtenGraph &graph = program.graph;
   for (const json &spec : reader.list(signature, "output_specs")) {
     auto [kind, value] = reader.only(spec, "output");
-    if (kind == "buffer_mutation")
-      return reader.fail("changes a buffer, which is not supported; export the model in eval mode "
-                         "(model.eval()): " +
-                         reader.text(reader.field(value, "buffer_name"), "a name"));
+    if (kind == "buffer_mutation") {
+      readMutation(reader, value, program);
+      continue;
+    }
     if (kind != "user_output" && kind != "loss_output")
       return reader.fail("has an output of a kind that is not supported: " + kind);
     const json &argument = reader.field(value, "arg");
@@ -411,7 +423,7 @@ std::optional<Program> parseProgram(std::string_view text, MLIRContext *context,
   const json &signature = reader.field(module, "signature");
   for (const json &spec : reader.list(signature, "input_specs"))
     readInput(reader, spec, reader.field(graph, "tensor_values"), program);
-  readOutputs(reader, signature, program.graph);
+  readOutputs(reader, signature, program);
   if (reader.isGood())
     Nodes(reader, budget, program.graph.nodes).add(graph, "");
   if (reader.isGood() && program.graph.outputs.empty())

@@ -1,5 +1,7 @@
 #include "StoredTensors.h"
 
+#include "InPlace.h"
+
 #include "dtc-io/CheckedSize.h"
 #include "dtc/Import/Build/Host.h"
 
@@ -55,13 +57,14 @@ LogicalResult StoredTensors::locate(const Payload &payload, const std::string &f
 }
 
 /// Floats of parameters train as the module says; small integers and single numbers are computed
-/// with while importing.
-static void decideKind(FileTensor &tensor, bool requiresGrad) {
+/// with while importing, but for buffers that change.
+static void decideKind(FileTensor &tensor, bool requiresGrad, bool changes) {
   const bool isFloat = isa<FloatType>(tensor.element);
   const bool small = tensor.weight.size <= uint64_t(kConstantLimit);
   const bool single = tensor.weight.shape.empty();
   tensor.kindRecorded = tensor.kind != TensorKind::Constant;
   const bool folds = tensor.weight.data && small && tensor.kind != TensorKind::Parameter &&
+                     !(changes && tensor.kind == TensorKind::Buffer) &&
                      (!isFloat || single || tensor.kind == TensorKind::Constant);
   if (folds)
     tensor.kind = TensorKind::Constant;
@@ -71,7 +74,7 @@ static void decideKind(FileTensor &tensor, bool requiresGrad) {
 }
 
 FailureOr<AtenTensor> StoredTensors::read(const NamedTensor &named, const Payloads &payloads,
-                                          const std::string &folder) const {
+                                          const std::string &folder, bool changes) const {
   auto found = payloads.find(named.name);
   if (found == payloads.end())
     return LogicalResult(refuse() << "does not say where the tensor " << named.name << " lies");
@@ -95,7 +98,7 @@ FailureOr<AtenTensor> StoredTensors::read(const NamedTensor &named, const Payloa
       *(io::CheckedSize::product(tensor.weight.shape) * elementBytes(tensor.element));
   if (failed(locate(payload, folder, tensor)))
     return failure();
-  decideKind(tensor, payload.meta.requiresGrad);
+  decideKind(tensor, payload.meta.requiresGrad, changes);
   return result;
 }
 
@@ -145,9 +148,10 @@ LogicalResult StoredTensors::tieAs(const Ties &ties, AtenGraph &graph) const {
 LogicalResult
 StoredTensors::readAll(Program &program,
                        llvm::function_ref<Source(const NamedTensor &)> sourceOf) const {
+  const llvm::StringSet<> changed = changedValues(program.graph);
   for (const NamedTensor &named : program.tensors) {
     const Source source = sourceOf(named);
-    auto tensor = read(named, source.payloads, source.folder);
+    auto tensor = read(named, source.payloads, source.folder, changed.contains(named.value));
     if (failed(tensor))
       return failure();
     program.graph.tensors.push_back(std::move(*tensor));

@@ -32,7 +32,7 @@ private:
   /// Refuses tensors that share a part of their elements. Those that share all are one.
   llvm::LogicalResult tie(const AtenGraph &graph) const;
   llvm::FailureOr<AtenTensor> read(const NamedTensor &named, const Payloads &payloads,
-                                   const std::string &folder) const;
+                                   const std::string &folder, bool changes) const;
   mlir::InFlightDiagnostic refuse() const { return emitError(file); }
   llvm::LogicalResult locate(const Payload &payload, const std::string &folder,
                              FileTensor &tensor) const;

@@ -40,3 +40,25 @@ func.func @rms_norm_plain(%x: tensor<2x6xf32>) -> tensor<2x6xf32> attributes {ch
   %y, %rstd = dtc.rms_norm %x eps 1.0e-5 : tensor<2x6xf32> -> tensor<2x6xf32>, tensor<2xf32>
   return %y : tensor<2x6xf32>
 }
+
+// Through the statistics of the batch.
+// expected-remark@+1 {{gradient ok: 66 elements}}
+func.func @batch_norm(%x: tensor<4x3x5xf32>, %scale: tensor<3xf32>, %bias: tensor<3xf32>) -> tensor<4x3x5xf32> attributes {check_gradients} {
+  %y, %mean, %rstd, %variance = dtc.batch_norm %x scale %scale : tensor<3xf32> bias %bias : tensor<3xf32> eps 1.0e-2
+    : tensor<4x3x5xf32> -> tensor<4x3x5xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+  return %y : tensor<4x3x5xf32>
+}
+
+// expected-remark@+1 {{gradient ok: 12 elements}}
+func.func @batch_norm_plain(%x: tensor<4x3xf32>) -> tensor<4x3xf32> attributes {check_gradients} {
+  %y, %mean, %rstd, %variance = dtc.batch_norm %x eps 1.0e-2
+    : tensor<4x3xf32> -> tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+  return %y : tensor<4x3xf32>
+}
+
+// expected-remark@+1 {{gradient ok: 15 elements}}
+func.func @batch_norm_without_scale(%x: tensor<4x3xf32>, %bias: tensor<3xf32>) -> tensor<4x3xf32> attributes {check_gradients} {
+  %y, %mean, %rstd, %variance = dtc.batch_norm %x bias %bias : tensor<3xf32> eps 1.0e-2
+    : tensor<4x3xf32> -> tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+  return %y : tensor<4x3xf32>
+}

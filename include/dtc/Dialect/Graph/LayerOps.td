@@ -104,6 +104,44 @@ def Graph_RmsNormGradOp : Graph_LayerOp<"rms_norm_grad", [NoGradient, Widens]> {
   let hasVerifier = 1;
 }
 
+def Graph_BatchNormOp : Graph_LayerOp<"batch_norm", [Differentiable, Statistics, AttrSizedOperandSegments]> {
+  let summary = "normalization of each channel by the statistics of the batch";
+  let description = [{
+    `result = (x - mean) * rstd * scale + bias`, `rstd = 1 / sqrt(var + eps)` with the biased
+    variance over all dimensions but channels, which are dimension 1. Mean, rstd and the
+    unbiased `variance`, which running averages take, are f32 (f64 for f64), one for each
+    channel. The dimensions that are averaged over are rounds factors.
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$input, Optional<AnyStaticShapeTensor>:$scale,
+                       Optional<AnyStaticShapeTensor>:$bias, F64Attr:$eps);
+  let results = (outs AnyStaticShapeTensor:$result, AnyStaticShapeTensor:$mean,
+                      AnyStaticShapeTensor:$rstd, AnyStaticShapeTensor:$variance);
+  let assemblyFormat = [{
+    $input (`scale` $scale^ `:` type($scale))? (`bias` $bias^ `:` type($bias))? `eps` $eps
+    attr-dict `:` type($input) `->` type($result) `,` type($mean) `,` type($rstd) `,`
+    type($variance)
+  }];
+  let hasVerifier = 1;
+}
+def Graph_BatchNormGradOp : Graph_LayerOp<"batch_norm_grad", [NoGradient, Widens]> {
+  let summary = "gradients of batch_norm with respect to input, scale and bias";
+  let description = [{
+    They flow through the statistics, so they are sums over the whole batch: splitting it takes
+    reductions here as in the forward pass.
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$mean,
+                       AnyStaticShapeTensor:$rstd, AnyStaticShapeTensor:$grad,
+                       Optional<AnyStaticShapeTensor>:$scale);
+  let results = (outs AnyStaticShapeTensor:$inputGrad, AnyStaticShapeTensor:$scaleGrad,
+                      AnyStaticShapeTensor:$biasGrad);
+  let assemblyFormat = [{
+    $input `,` $mean `,` $rstd `,` $grad (`scale` $scale^ `:` type($scale))? attr-dict `:`
+    type($input) `,` type($mean) `,` type($rstd) `,` type($grad)
+    `->` type($inputGrad) `,` type($scaleGrad) `,` type($biasGrad)
+  }];
+  let hasVerifier = 1;
+}
+
 def Graph_AttentionOp : Graph_LayerOp<"attention",
     [Differentiable, DeclareOpInterfaceMethods<PrecisionOpInterface, ["isStatistic", "mayStayWide"]>]> {
   let summary = "scaled dot-product attention with grouped keys and values";

@@ -3,7 +3,7 @@
 //   Forward forward(context, file);
 //   forward.declare(tensors, inputs, budget, values)   arguments, and constants into `values`
 //   ... convert the file's operators with an emitter at forward.end() ...
-//   forward.finish(outputs)                            results
+//   forward.finish(outputs, changes)                   results
 //   forward.raise(options, inputs, batch)              the passes that every importer runs
 #pragma once
 
@@ -22,6 +22,12 @@ struct FileOutput {
   const Tensor *tensor;
 };
 
+/// A buffer of the file, and its value after the function.
+struct BufferChange {
+  std::string buffer;
+  const Tensor *tensor;
+};
+
 class Forward {
 public:
   /// Errors are diagnostics at `file`.
@@ -32,7 +38,8 @@ public:
                               Budget &budget, llvm::StringMap<Tensor> &values);
   /// Where operators are converted.
   Emitter end();
-  llvm::LogicalResult finish(llvm::ArrayRef<FileOutput> outputs);
+  llvm::LogicalResult finish(llvm::ArrayRef<FileOutput> outputs,
+                             llvm::ArrayRef<BufferChange> changes);
   /// --padding-idx, for files that don't say which row of an embedding gets no gradient.
   llvm::LogicalResult markPaddingRows(const std::map<std::string, int64_t> &rows);
   /// The model, raised and brought to `batch` samples.
@@ -40,6 +47,7 @@ public:
                                        int64_t nodes);
 
 private:
+  llvm::FailureOr<mlir::Value> changed(const BufferChange &change);
   graph::RoleAttr role(graph::RoleKind kind, llvm::StringRef name);
 
   /// Brings outputs into the form that dtc-run takes: samples first, or a first dimension of 1

@@ -20,18 +20,24 @@ llvm::FailureOr<Tensor> rmsNorm(Conversion &node, const Tensor &input, int64_t a
 llvm::FailureOr<Tensor> groupNorm(Conversion &node, const Tensor &input, int64_t groups,
                                   const Tensor *scale, const Tensor *bias, double epsilon);
 
-/// Why batch norm is refused where it would normalize by the batch's statistics.
-inline constexpr const char *kTrainingBatchNorm =
-    "in training mode is not supported; in eval mode it normalizes by its running statistics, "
-    "which training leaves as they are";
-
 struct BatchStatistics {
-  const Tensor *mean, *variance; ///< per channel
+  const Tensor *mean, *variance; ///< per channel; null where a training batch norm has none
   double epsilon;
 };
 
 /// By running statistics: (x - mean) * (scale / sqrt(var + eps)) + bias.
 llvm::FailureOr<Tensor> batchNorm(Conversion &node, const Tensor &input, const Tensor *scale,
                                   const Tensor *bias, const BatchStatistics &statistics);
+
+/// A training batch norm, and what becomes of the running statistics; null where it has none.
+struct TrainedBatchNorm {
+  mlir::Value result, mean, variance;
+};
+
+/// By the batch's statistics. The running ones move towards them, as PyTorch's do:
+/// new = (1 - momentum) * old + momentum * batch's, where the variance is the unbiased one.
+llvm::FailureOr<TrainedBatchNorm> trainBatchNorm(Conversion &node, const Tensor &input,
+                                                 const Tensor *scale, const Tensor *bias,
+                                                 const BatchStatistics &running, double momentum);
 
 } // namespace dtc::import

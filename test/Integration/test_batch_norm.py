@@ -1,0 +1,81 @@
+"""Batch norm in training mode, against PyTorch: losses, gradient norms and running statistics under many plans."""
+
+import numpy
+import pytest
+from safetensors.numpy import load_file
+
+from conftest import MODELS, call, check_call, compare_steps, reference
+from perceptron import log_of
+
+PLANS = [(1, "dp=1"), (2, "tp=2"), (4, "dp=2,tp=2,zero=1"), (4, "dp=4,recompute=full"), (2, "dp=2,zero=3")]
+CUT = [(1, "micro_batch=4"), (2, "dp=2,micro_batch=2"), (2, "pp=2,micro_batch=4")]
+COUNT = "num_batches_tracked"
+
+
+def compare(run, name):
+    """Deviations as large as rounding makes them in ten steps."""
+    compare_steps(run, reference("resnet_norms", name), loss=2e-5, norm=5e-5)
+    statistics = load_file(MODELS / f"resnet_norms.{name}.statistics.safetensors")
+    known = {key: value for key, value in statistics.items() if key in run.weights}
+    assert len(known) >= 16
+    for key, value in known.items():
+        assert numpy.allclose(run.weights[key], value, rtol=2e-5, atol=2e-5), key
+    return known
+
+
+@pytest.mark.parametrize("devices,plan", PLANS)
+def test_statistics_are_those_of_the_whole_batch(trainer, devices, plan):
+    run = trainer.train("resnet_norms.pt2", "resnet_tiny", *reference("resnet_norms", "sgd")["flags"], devices=devices,
+                        plan=plan)
+    known = compare(run, "sgd")
+    assert all(int(value) == 10 for key, value in known.items() if key.endswith(COUNT))
+    assert any(key.endswith(COUNT) for key in known)
+
+
+@pytest.mark.parametrize("devices,plan", CUT)
+def test_each_microbatch_has_its_own(trainer, devices, plan):
+    """As in PyTorch, where the gradients of several batches are added up."""
+    run = trainer.train("resnet_norms.pt2", "resnet_tiny", *reference("resnet_norms", "micro")["flags"], devices=devices,
+                        plan=plan)
+    compare(run, "micro")
+
+
+@pytest.mark.parametrize("file", ["resnet_tiny", "resnet_tiny.pt2"])
+def test_norms_of_a_model_in_eval_mode(trainer, file):
+    run = trainer.train(file, "resnet_tiny", "--batch-norm", "train", *reference("resnet_norms", "sgd")["flags"],
+                        devices=2, plan="dp=2")
+    compare(run, "sgd")
+
+
+def test_the_planner_leaves_the_batch_whole(tmp_path):
+    """How many samples have statistics in common is not for a plan to choose."""
+    compiled = ("dtc", "compile", MODELS / "resnet_norms.pt2", "--loss", "cross_entropy", "--global-batch", 64, "--devices", 2)
+    check_call(*compiled, "--verify", "--save-plan", tmp_path / "plan.yaml", "-o", tmp_path / "m.dtc")
+    text = (tmp_path / "plan.yaml").read_text()
+    assert "microbatches: 1\n" in text, text
+
+
+def test_statistics_go_on_after_a_restart(tmp_path):
+    check_call("dtc", "compile", MODELS / "resnet_norms.pt2", "--loss", "cross_entropy", "--global-batch", 8, "--devices", 2,
+               "--plan", "dp=2", "-o", tmp_path / "m.dtc")
+    run = ("dtc-run", tmp_path / "m.dtc", "--data", MODELS / "resnet_tiny.data.safetensors", "--no-shuffle")
+    check_call(*run, "--steps", 6, "--log", tmp_path / "whole.jsonl", "--save-weights", tmp_path / "whole.safetensors")
+    saved = (*run, "--checkpoint-dir", tmp_path / "saved", "--log", tmp_path / "log.jsonl")
+    check_call(*saved, "--steps", 2)
+    check_call(*saved, "--steps", 6, "--resume", "--save-weights", tmp_path / "weights.safetensors")
+    assert [line["loss"] for line in log_of(tmp_path / "log.jsonl")] == [
+        line["loss"] for line in log_of(tmp_path / "whole.jsonl")]
+    whole = load_file(tmp_path / "whole.safetensors")
+    for name, array in load_file(tmp_path / "weights.safetensors").items():
+        assert (array == whole[name]).all(), name
+    refused = call(*run, "--steps", 1, "--eval-data", MODELS / "resnet_tiny.data.safetensors")
+    assert refused.code == 2
+    assert "would change what the model keeps from step to step: " in refused.error_line()
+
+
+def test_a_batch_of_one_is_refused(tmp_path):
+    refused = call("dtc", "compile", MODELS / "resnet_norms.pt2", "--loss", "cross_entropy", "--global-batch", 1, "-o",
+                   tmp_path / "m.dtc")
+    assert refused.code == 3
+    assert "several elements of each channel" in refused.error_line()
+    assert not (tmp_path / "m.dtc").exists()
