@@ -8,7 +8,8 @@ from conftest import MODELS, call, check_call, compare_steps, reference
 from perceptron import log_of
 
 PLANS = [(1, "dp=1"), (2, "tp=2"), (4, "dp=2,tp=2,zero=1"), (4, "dp=4,recompute=full"), (2, "dp=2,zero=3")]
-CUT = [(1, "micro_batch=4"), (2, "dp=2,micro_batch=2"), (2, "pp=2,micro_batch=4")]
+CUT = [(1, "micro_batch=4"), (2, "dp=2,micro_batch=2"), (2, "pp=2,micro_batch=4"),
+       (2, "pp=2,micro_batch=4,schedule=zb"), (2, "pp=2,micro_batch=4,schedule=interleaved,chunks=2")]
 COUNT = "num_batches_tracked"
 
 
