@@ -17,7 +17,7 @@
 //   "global_batch": 8, "sequence": 32 | null,                    tokens per sample, where known
 //   "vocabulary": 512 | null,                                    bound of integer inputs, if known
 //   "loss": "cross_entropy", "ignore_index": -100,
-//   "data": "train.bin",                                         samples, from the artifact's folder
+//   "data": "train.bin",                                         samples; may be absent
 //   "parameters": [{"name", "aliases": [], "dtype", "shape", "view", "trainable": bool,
 //                   "adapter": {"base", "part", "scale", "layout"} | null,      made by --lora
 //                   "storage_dtype", "init": {"mean", "sd"} | null}],   of the arena copy; normal
