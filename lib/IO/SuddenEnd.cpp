@@ -72,6 +72,7 @@ void endSuddenly(rt::ExitCode code, const char *where, const char *what) {
     } catch (const std::exception &error) {
       endSuddenly(rt::ExitCode::Failed, "", error.what());
     } catch (...) {
+      std::abort();
     }
   }
   std::abort();

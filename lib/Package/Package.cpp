@@ -69,7 +69,7 @@ llvm::Expected<Json> describe(const PackageInputs &inputs) {
     return described.takeError();
   Json about = inputs.about;
   for (Json *more : {&*described, &about}) {
-    for (auto entry : more->items()) {
+    for (const auto &entry : more->items()) {
       if (manifest.contains(entry.key()))
         return llvm::createStringError("manifest key given twice: " + entry.key());
       manifest[entry.key()] = std::move(entry.value());

@@ -107,8 +107,11 @@ FailureOr<std::optional<Tensor>> AtenConverter::optionalTensor(StringRef name) {
   if (!has(name))
     return std::optional<Tensor>();
   auto found = tensor(name);
-  return failed(found) ? FailureOr<std::optional<Tensor>>(failure())
-                       : std::optional<Tensor>(*found);
+  if (failed(found))
+    return failure();
+  std::optional<Tensor> result;
+  result.emplace(*found);
+  return result;
 }
 
 FailureOr<std::vector<Tensor>> AtenConverter::listOf(StringRef name, bool allowsNone) {

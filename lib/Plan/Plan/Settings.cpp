@@ -41,6 +41,7 @@ static std::string aboutBatch(const Degrees &degrees, const SentenceFacts &facts
 //===-- the table ---------------------------------------------------------===//
 
 /// How layers and tokens are split.
+// NOLINTNEXTLINE(readability-function-size): a table
 static std::vector<Setting> meshSettings() {
   return {
       {.name = "dp",

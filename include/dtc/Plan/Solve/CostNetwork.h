@@ -108,8 +108,11 @@ private:
     std::size_t entries() const;
     /// To the next entry's classes, row-major.
     void advance(std::vector<int> &classes) const {
-      for (std::size_t i = counts.size(); i-- > 0 && ++classes[i] == counts[i];)
-        classes[i] = 0;
+      for (std::size_t i = counts.size(); i > 0; --i) {
+        if (++classes[i - 1] < counts[i - 1])
+          return;
+        classes[i - 1] = 0;
+      }
     }
   };
   struct Eliminated {
