@@ -67,13 +67,4 @@ private:
   std::vector<Step> steps;
 };
 
-/// A platform whose devices can note what they do.
-class ProfilingPlatform {
-public:
-  virtual ~ProfilingPlatform() = default;
-  /// The profile outlives the device.
-  virtual Result<std::unique_ptr<Device>>
-  createDevice(Communicator &communicator, const DeviceOptions &options, Profile &profile) = 0;
-};
-
 } // namespace dtc::rt

@@ -218,12 +218,9 @@ Result<std::unique_ptr<Device>> RankWorker::createDevice() {
   DeviceOptions options{static_cast<int>(session.manifest().threadsPerRank), cpus};
   if (session.options.launch)
     options.localProcess = session.options.launch->localRank;
-  if (session.options.profile.empty())
-    return session.platform->createDevice(communicator, options);
-  auto *profiling = dynamic_cast<ProfilingPlatform *>(session.platform.get());
-  if (!profiling)
-    return Status(ExitCode::Usage, "--profile: devices of this target don't note what they do");
-  return profiling->createDevice(communicator, options, profile.emplace());
+  if (!session.options.profile.empty())
+    options.profile = &profile.emplace();
+  return session.platform->createDevice(communicator, options);
 }
 
 Status RankWorker::createPipeline() {

@@ -147,7 +147,7 @@ private:
   Profile *profile; ///< null: nothing is noted
 };
 
-class CpuPlatform : public Platform, public ProfilingPlatform {
+class CpuPlatform : public Platform {
 public:
   explicit CpuPlatform(std::optional<CollectiveMoment> moment) : moment(moment) {}
 
@@ -165,24 +165,13 @@ public:
 
   Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
                                                const DeviceOptions &options) override {
-    return create(communicator, options, nullptr);
-  }
-
-  Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
-                                               const DeviceOptions &options,
-                                               Profile &profile) override {
-    return create(communicator, options, &profile);
+    bool hasSpare = options.cpus.size() > static_cast<size_t>(options.threads);
+    CollectiveMoment usual = hasSpare ? CollectiveMoment::Thread : CollectiveMoment::Start;
+    return std::unique_ptr<Device>(std::make_unique<CpuDevice>(
+        communicator, options, code, moment.value_or(usual), options.profile));
   }
 
 private:
-  Result<std::unique_ptr<Device>> create(Communicator &communicator, const DeviceOptions &options,
-                                         Profile *profile) const {
-    bool hasSpare = options.cpus.size() > static_cast<size_t>(options.threads);
-    CollectiveMoment usual = hasSpare ? CollectiveMoment::Thread : CollectiveMoment::Start;
-    return std::unique_ptr<Device>(
-        std::make_unique<CpuDevice>(communicator, options, code, moment.value_or(usual), profile));
-  }
-
   std::optional<CollectiveMoment> moment;
   CodeObject code;
 };

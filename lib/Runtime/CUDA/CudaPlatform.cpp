@@ -136,7 +136,7 @@ private:
   std::map<CudaQueue *, std::unique_ptr<QueueTimer>> timers; ///< where it is noted
 };
 
-class CudaPlatform : public Platform, public ProfilingPlatform {
+class CudaPlatform : public Platform {
 public:
   CudaPlatform() {
     if (isShared)
@@ -163,18 +163,6 @@ public:
 
   Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
                                                const DeviceOptions &options) override {
-    return create(communicator, options, nullptr);
-  }
-
-  Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
-                                               const DeviceOptions &options,
-                                               Profile &profile) override {
-    return create(communicator, options, &profile);
-  }
-
-private:
-  Result<std::unique_ptr<Device>> create(Communicator &communicator, const DeviceOptions &options,
-                                         Profile *profile) {
     Result<int> ordinal = options.localProcess
                               ? gpuOfProcess(communicator.rank(), *options.localProcess)
                               : gpuOfThread(communicator);
@@ -194,9 +182,10 @@ private:
       ledgers = std::make_shared<ProcessLedgerBook>(communicator);
     return std::unique_ptr<Device>(
         std::make_unique<CudaDevice>(std::move(*gpu), std::move(*kernels), communicator,
-                                     std::move(ledgers), libraries, profile));
+                                     std::move(ledgers), libraries, options.profile));
   }
 
+private:
   Result<int> countGpus() {
     Result<const Driver *> driver = libraries.driver.get();
     return driver ? Gpu::count(**driver) : Result<int>(driver.status());

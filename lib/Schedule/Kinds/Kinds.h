@@ -18,4 +18,10 @@ CallList oneForwardOneBackward(const ScheduleShape &shape, int64_t rank,
 /// How many weight gradient calls of a chunk follow the last input gradient call.
 int64_t countLateWeightGrads(const CallList &calls, int64_t chunk);
 
+/// The same of a schedule that has no formula for it: it makes the calls.
+template <auto Calls>
+int64_t lateWeightGradsOf(const ScheduleShape &shape, int64_t rank, int64_t chunk) {
+  return countLateWeightGrads(Calls(shape, rank), chunk);
+}
+
 } // namespace dtc::schedule

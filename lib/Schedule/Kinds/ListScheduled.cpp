@@ -59,10 +59,6 @@ static CallList calls(const ScheduleShape &shape, int64_t rank) {
   return calls;
 }
 
-static int64_t lateWeightGrads(const ScheduleShape &shape, int64_t rank, int64_t chunk) {
-  return countLateWeightGrads(calls(shape, rank), chunk);
-}
-
 const Descriptor kListScheduled = {
     .name = "list",
     .about = "List scheduling: each rank makes the most urgent call that is ready, and keeps twice "
@@ -70,6 +66,6 @@ const Descriptor kListScheduled = {
     .isSearched = false,
     .sendsBesideCalls = true,
     .calls = calls,
-    .lateWeightGrads = lateWeightGrads};
+    .lateWeightGrads = lateWeightGradsOf<calls>};
 
 } // namespace dtc::schedule

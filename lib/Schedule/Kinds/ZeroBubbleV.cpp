@@ -77,10 +77,6 @@ static Placement placement(const ScheduleShape &shape) {
   return Placement(stages);
 }
 
-static int64_t lateWeightGrads(const ScheduleShape &shape, int64_t rank, int64_t chunk) {
-  return countLateWeightGrads(calls(shape, rank), chunk);
-}
-
 const Descriptor kZeroBubbleV = {
     .name = "zbv",
     .about = "V-shaped zero-bubble: each rank holds two stages, the first on the way there and the "
@@ -91,6 +87,6 @@ const Descriptor kZeroBubbleV = {
     .sendsBesideCalls = true,
     .placement = placement,
     .calls = calls,
-    .lateWeightGrads = lateWeightGrads};
+    .lateWeightGrads = lateWeightGradsOf<calls>};
 
 } // namespace dtc::schedule
