@@ -36,7 +36,7 @@ Result<std::unique_ptr<QueueTimer>> QueueTimer::create(CudaQueue &queue, QueuePr
   if (!anchor)
     return anchor.status();
   timer->anchor = *anchor;
-  DTC_CUDA_TRY(DTC_CUDA_CALL(queue.driver, cuEventSynchronize, timer->anchor));
+  DTC_CUDA_TRY(DTC_CUDA_CALL(timer->driver, cuEventSynchronize, timer->anchor));
   timer->anchorTime = static_cast<double>(Profile::now());
   return timer;
 }
@@ -47,18 +47,18 @@ QueueTimer::~QueueTimer() {
   unused.insert(unused.end(), {begun, anchor});
   for (CUevent event : unused)
     if (event)
-      queue.driver.cuEventDestroy_v2(event);
+      driver.cuEventDestroy_v2(event);
 }
 
 Result<CUevent> QueueTimer::record() {
   CUevent event = nullptr;
   if (unused.empty()) {
-    DTC_CUDA_TRY(DTC_CUDA_CALL(queue.driver, cuEventCreate, &event, CU_EVENT_DEFAULT));
+    DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuEventCreate, &event, CU_EVENT_DEFAULT));
   } else {
     event = unused.back();
     unused.pop_back();
   }
-  if (Status status = DTC_CUDA_CALL(queue.driver, cuEventRecord, event, queue.stream);
+  if (Status status = DTC_CUDA_CALL(driver, cuEventRecord, event, queue.stream);
       !status.isOk()) {
     unused.push_back(event);
     return queue.note(std::move(status));
@@ -83,17 +83,17 @@ Status QueueTimer::end(uint32_t operation) {
 
 Result<double> QueueTimer::nanoseconds(CUevent event) const {
   float milliseconds = 0;
-  DTC_CUDA_TRY(DTC_CUDA_CALL(queue.driver, cuEventElapsedTime, &milliseconds, anchor, event));
+  DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuEventElapsedTime, &milliseconds, anchor, event));
   return anchorTime + static_cast<double>(milliseconds) * kNanosecondsPerMillisecond;
 }
 
 Status QueueTimer::collect() {
   while (!pending.empty()) {
     Pending first = pending.front();
-    CUresult ended = queue.driver.cuEventQuery(first.end);
+    CUresult ended = driver.cuEventQuery(first.end);
     if (ended == CUDA_ERROR_NOT_READY)
       return Status::ok();
-    DTC_CUDA_TRY(queue.driver.check(ended, "cuEventQuery"));
+    DTC_CUDA_TRY(driver.check(ended, "cuEventQuery"));
     Result<double> from = nanoseconds(first.begin), to = nanoseconds(first.end);
     if (!from || !to)
       return (from ? to : from).status();

@@ -18,7 +18,8 @@ namespace dtc::rt::cuda {
 
 class QueueTimer {
 public:
-  /// Waits until the anchor, which it records, has happened. The queue and its profile outlive it.
+  /// Waits until the anchor, which it records, has happened. The driver and the profile outlive the
+  /// timer. The queue needn't: a rank ends its queues before its device, which owns the timers.
   static Result<std::unique_ptr<QueueTimer>> create(CudaQueue &queue, QueueProfile &profile);
   ~QueueTimer();
   QueueTimer(const QueueTimer &) = delete;
@@ -34,13 +35,15 @@ private:
     CUevent begin, end;
     uint32_t operation;
   };
-  QueueTimer(CudaQueue &queue, QueueProfile &profile) : queue(queue), profile(profile) {}
+  QueueTimer(CudaQueue &queue, QueueProfile &profile)
+      : queue(queue), driver(queue.driver), profile(profile) {}
   /// An event that is recorded in the stream now.
   Result<CUevent> record();
   /// On the machine's clock.
   Result<double> nanoseconds(CUevent event) const;
 
   CudaQueue &queue;
+  const Driver &driver;
   QueueProfile &profile;
   std::vector<CUevent> unused;
   std::deque<Pending> pending;
