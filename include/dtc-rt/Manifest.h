@@ -47,7 +47,9 @@ struct AdapterInfo {
 
 struct ParameterInfo : TensorInfo {
   std::vector<std::string> aliases; ///< further names of a tied weight
-  Dims view;                        ///< row-major reshape of `shape` that is divided
+  /// Row-major reshape of `shape` that is divided. Or it has more rows: no file has these, and
+  /// nothing depends on what they hold, which is 0 at first.
+  Dims view;
   bool trainable = true;
   std::optional<AdapterInfo> adapter;
   DType storage = DType::F32; ///< of the copy that the functions read

@@ -10,6 +10,8 @@
 #include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Plan/Plan/TextFile.h"
 
+#include "llvm/ADT/bit.h"
+
 #include <algorithm>
 
 namespace dtc::driver {
@@ -117,6 +119,18 @@ static std::string addRead(const plan::Spec &read, plan::Spec &spec) {
   return "";
 }
 
+/// To what dtc's own program pads the classes. GPUs read rows of 64 halves best, and powers of two
+/// divide 64; few clusters have a number of devices with another factor.
+static int64_t classMultiple(const Request &request) {
+  constexpr int64_t kLeast = 64, kMostOther = 16;
+  const Options &options = request.options;
+  const bool isOther = request.preset || !(request.cluster.software == plan::Software());
+  if (isOther || (options.target == Target::CPU && options.devices == 1))
+    return 1;
+  const int64_t other = options.devices >> llvm::countr_zero(uint64_t(options.devices));
+  return kLeast * (other <= kMostOther ? other : 1);
+}
+
 Outcome<Request> readRequest(const Options &options) {
   if (rt::Status status = checkFiles(options); !status.isOk())
     return fail(errorOf(status));
@@ -135,6 +149,7 @@ Outcome<Request> readRequest(const Options &options) {
   if (!cluster)
     return cluster.code();
   request.cluster = *cluster;
+  request.options.train.classMultiple = classMultiple(request);
   request.headroom =
       options.memoryHeadroom.value_or(request.preset ? request.preset->errors.memory : 0);
   keepFree(request.cluster, request.headroom);

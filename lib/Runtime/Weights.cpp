@@ -101,8 +101,13 @@ void WeightReader::read(size_t parameter, const Part &part, DType dtype, char *t
   DType from = found == manifest->weights.tensors.end() ? info.dtype : found->second.dtype;
   Stretch stretch{from, data[parameter], info.init ? &*info.init : nullptr, seed,
                   static_cast<uint32_t>(parameter)};
+  const int64_t elements = product(info.shape);
   forEachRun(info.view, part, [&](int64_t at, int64_t to, int64_t count) {
-    stretch.copy(at, count, dtype, target + to * sizeOf(dtype));
+    const int64_t there = std::clamp<int64_t>(elements - at, 0, count);
+    if (there > 0)
+      stretch.copy(at, there, dtype, target + to * sizeOf(dtype));
+    std::memset(target + (to + there) * sizeOf(dtype), 0,
+                static_cast<size_t>((count - there) * sizeOf(dtype)));
   });
 }
 
@@ -176,9 +181,12 @@ void WeightWriter::put(size_t parameter, const Part &part, DType dtype, const ch
   char *target = places[parameter];
   if (!target)
     return;
+  const int64_t elements = product(info.shape);
   forEachRun(info.view, part, [&](int64_t at, int64_t from, int64_t count) {
-    convert(info.dtype, target + at * sizeOf(info.dtype), dtype, source + from * sizeOf(dtype),
-            count);
+    const int64_t there = std::clamp<int64_t>(elements - at, 0, count);
+    if (there > 0)
+      convert(info.dtype, target + at * sizeOf(info.dtype), dtype, source + from * sizeOf(dtype),
+              there);
   });
 }
 
@@ -186,7 +194,8 @@ void WeightWriter::put(size_t parameter, const Part &part, DType dtype, const ch
 Status WeightWriter::finish(const WeightReader &reader, const std::vector<bool> &wasPut) {
   auto fill = [&](size_t i) {
     const ParameterInfo &info = manifest->parameters[i];
-    reader.read(i, Part::whole(info.view), info.dtype, places[i]);
+    const bool hasMoreRows = product(info.view) != product(info.shape);
+    reader.read(i, Part::whole(hasMoreRows ? info.shape : info.view), info.dtype, places[i]);
   };
   for (size_t i = 0; i < places.size(); ++i)
     if (places[i] && !wasPut[i])

@@ -94,6 +94,11 @@ private:
     FailureOr<Value> logits = predictions(func, outputs, roles);
     if (failed(logits) || failed(checkTargetName(func)))
       return failure();
+    std::optional<PaddedClasses> padded;
+    if (options.classWeights.empty() && options.labelSmoothing == 0)
+      padded = padClasses(func, *logits, options.classMultiple);
+    if (padded)
+      logits = padded->logits;
     ArrayRef<int64_t> shape = shapeOf(*logits);
     Value target = addTarget(shape.drop_back(), IntegerType::get(context, 64));
     Value count = addCount();
@@ -111,7 +116,7 @@ private:
       losses = b.mul(losses, weightsOf(b, target, getElementTypeOrSelf(losses), options));
     if (options.labelSmoothing != 0)
       losses = smoothed(b, losses, op);
-    return Loss{scalarSum(b, losses), losses, /*squared=*/false, count};
+    return Loss{scalarSum(b, losses), losses, /*squared=*/false, count, padded};
   }
 
   /// PyTorch's: (1 - e) * losses + e / C * the losses that all C classes would have as targets,

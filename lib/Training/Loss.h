@@ -10,6 +10,7 @@
 // over the global batch, however it is cut into microbatches and ranks.
 #pragma once
 
+#include "PadClasses.h"
 #include "PhaseFunction.h"
 
 #include "dtc/Dialect/Graph/TensorBuilder.h"
@@ -22,6 +23,7 @@ struct Loss {
   mlir::Value start; ///< where the backward pass starts
   bool squared;      ///< sum is that of start's squares, not of start
   mlir::Value count; ///< the argument `count`
+  std::optional<PaddedClasses> padded = {}; ///< of cross entropy
 };
 
 /// Appends the arguments `target` (where the loss has one) and `count` and the

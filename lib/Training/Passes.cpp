@@ -22,6 +22,7 @@ BuildTrainingOptions passOptions(const TrainOptions &options) {
   result.clipGradNorm = options.clipGradNorm.value_or(result.clipGradNorm);
   result.precision = options.precision;
   result.microbatches = options.numMicrobatches;
+  result.classMultiple = options.classMultiple;
   result.labelSmoothing = options.labelSmoothing;
   result.classWeights.assign(options.classWeights.begin(), options.classWeights.end());
   result.adapterRank = options.adapters.rank;
@@ -53,6 +54,7 @@ struct BuildTraining : impl::BuildTrainingBase<BuildTraining> {
       options.clipGradNorm = clipGradNorm;
     options.precision = precision;
     options.numMicrobatches = microbatches;
+    options.classMultiple = classMultiple;
     options.labelSmoothing = labelSmoothing;
     options.classWeights.assign(classWeights.begin(), classWeights.end());
     options.adapters.rank = adapterRank;

@@ -138,6 +138,8 @@ private:
     if (failed(loss))
       return failure();
     function.declareArguments();
+    if (loss->padded)
+      limitTargets(loss->padded->classes);
     // Outputs that the loss does not read go before anything is numbered.
     SmallVector<Value> kept = {loss->sum, loss->start};
     for (const auto &[value, role] : changes)
@@ -161,6 +163,12 @@ private:
     annotateIndexLimits(forward);
     return buildPrologue(
         module, forward, cast<RankedTensorType>(loss->start.getType()).getNumElements(), options);
+  }
+
+  void limitTargets(int64_t classes) {
+    for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+      if (getArgRole(forward, i).getKind() == RoleKind::Target)
+        forward.setArgAttr(i, GraphDialect::kLimit, OpBuilder(context).getI64IntegerAttr(classes));
   }
 
   void addResults(PhaseFunction &function, Backward &backward, const Loss &loss) {

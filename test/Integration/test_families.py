@@ -11,7 +11,7 @@ import pytest
 from conftest import MODELS, call, check_call, compare_steps, reference
 
 BOUND = 2e-5
-FAMILIES = ["bert", "bert_classifier", "vit", "t5", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext",
+FAMILIES = ["bert", "bert_odd", "bert_classifier", "vit", "t5", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext",
             "mixtral", "moe"]
 PLANS = [(1, "dp=1"), (4, "dp=2,tp=2")]
 

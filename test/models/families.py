@@ -9,7 +9,7 @@ import torchvision
 import transformers
 from torch import nn
 
-from sizes import CLASSES, POSITIONS, SMALL_IMAGE, VOCABULARY
+from sizes import CLASSES, ODD_VOCABULARY, POSITIONS, SMALL_IMAGE, VOCABULARY
 
 _SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 _ENCODER = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -30,12 +30,17 @@ class Logits(nn.Module):
         return self.m(**dict(zip(self.inputs, values, strict=True)), **self.fixed).logits
 
 
-def bert() -> nn.Module:
+def bert(vocabulary: int = VOCABULARY) -> nn.Module:
     """BERT for masked language modelling, its decoder tied to the embeddings: takes ids, padding mask and segments."""
     config = transformers.BertConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=POSITIONS, **_SIZES, **_ENCODER, pad_token_id=0
+        vocab_size=vocabulary, max_position_embeddings=POSITIONS, **_SIZES, **_ENCODER, pad_token_id=0
     )
     return Logits(transformers.BertForMaskedLM(config), "input_ids", "attention_mask", "token_type_ids")
+
+
+def bert_odd() -> nn.Module:
+    """The same with a vocabulary that no two ranks divide."""
+    return bert(ODD_VOCABULARY)
 
 
 def bert_classifier() -> nn.Module:

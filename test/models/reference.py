@@ -81,7 +81,7 @@ _COSINE = {"lr-schedule": "cosine", "warmup-steps": 3, "total-steps": STEPS, "mi
 
 _CLASS_WEIGHTS = "gpt2.class_weights.safetensors"  # beside the trajectories
 
-_FAMILIES = ("bert", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mixtral", "moe")
+_FAMILIES = ("bert", "bert_odd", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mixtral", "moe")
 _GRID = ("gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny")
 
 RECIPES = (

@@ -70,7 +70,11 @@ def arrays(model: zoo.Model, folder: Path) -> dict[str, np.ndarray]:
         zoo.Task.TEXT_CLASS: _text_classification,
         zoo.Task.CLASS: _classification,
     }
-    return make[model.task](model, folder)
+    result = make[model.task](model, folder)
+    if model.vocabulary != sizes.VOCABULARY:  # the last tokens of the text are rare
+        for name in ("input_ids", "target"):
+            np.minimum(result[name], model.vocabulary - 1, out=result[name])
+    return result
 
 
 def _windows(model: zoo.Model, folder: Path, first: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,7 @@
 """The sizes that the models and their data share."""
 
 VOCABULARY = 512
+ODD_VOCABULARY = 509  # no two ranks divide it
 SEQUENCE = 32
 POSITIONS = 64  # more than SEQUENCE: the position table is read in part
 FEATURES = 32

@@ -20,7 +20,7 @@ from torchvision.models.resnet import BasicBlock, ResNet
 import families
 import moe
 from draw import Distribution, draw
-from sizes import CLASSES, FEATURES, IMAGE, POSITIONS, SEQUENCE, SMALL_IMAGE, VOCABULARY
+from sizes import CLASSES, FEATURES, IMAGE, ODD_VOCABULARY, POSITIONS, SEQUENCE, SMALL_IMAGE, VOCABULARY
 
 
 class LogitsOfIds(nn.Module):
@@ -124,6 +124,7 @@ class Model:
     samples: int  # fewer than 10 steps of 8 need: the data wraps around
     task: Task = Task.NEXT_TOKEN
     shape: tuple[int, ...] = ()  # of a sample of `x`
+    vocabulary: int = VOCABULARY
     padding: str = ""  # WEIGHT=ROW, by the .onnx file's name: nn.Embedding's padding_idx, which ONNX loses
     salt: str = ""
 
@@ -205,6 +206,8 @@ MODELS = {
         Model("resnet18", resnet18, _IMAGE, 24, Task.CLASS, IMAGE),
         Model("bert", families.bert, (*_IDS_AND_MASK, "token_type_ids"), 32, Task.MASKED_TOKEN,
               padding="m.cls.predictions.decoder.weight=0"),
+        Model("bert_odd", families.bert_odd, (*_IDS_AND_MASK, "token_type_ids"), 32, Task.MASKED_TOKEN,
+              padding="m.cls.predictions.decoder.weight=0", vocabulary=ODD_VOCABULARY),
         Model("bert_classifier", families.bert_classifier, _IDS, 28, Task.TEXT_CLASS,
               padding="m.bert.embeddings.word_embeddings.weight=0"),
         Model("vit", families.vit, _IMAGE, 28, Task.CLASS, SMALL_IMAGE),
@@ -254,6 +257,7 @@ EXPORTS = (
     Export("resnet_tiny", "resnet_tiny"),
     Export("resnet18", "resnet18", weights="inputs"),
     Export("bert", "bert"),
+    Export("bert_odd", "bert_odd"),
     Export("bert_classifier", "bert_classifier"),
     Export("vit", "vit"),
     Export("t5", "t5"),

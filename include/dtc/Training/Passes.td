@@ -53,6 +53,8 @@ def BuildTraining : Pass<"dtc-train", "::mlir::ModuleOp"> {
     Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of a step">,
     Option<"labelSmoothing", "label-smoothing", "double", "0.0",
            "share of cross entropy's target that is spread over all classes">,
+    Option<"classMultiple", "class-multiple", "int64_t", "1",
+           "classes of cross entropy are padded to a multiple">,
     ListOption<"classWeights", "class-weights", "double", "of cross entropy; none: all 1">,
     Option<"adapterRank", "adapter-rank", "int64_t", "0", "rank of LoRA adapters; 0: none">,
     Option<"adapterAlpha", "adapter-alpha", "double", "0.0",

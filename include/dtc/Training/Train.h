@@ -35,6 +35,7 @@ struct TrainOptions {
   std::optional<double> clipGradNorm;
   Precision precision = Precision::F32;
   int64_t numMicrobatches = 1;
+  int64_t classMultiple = 1; ///< cross entropy's classes are padded to it (PadClasses.h)
   AdapterOptions adapters;
 };
 

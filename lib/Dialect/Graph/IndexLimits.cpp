@@ -61,9 +61,12 @@ void annotateIndexLimits(func::FuncOp function) {
     unsigned number = argument.getArgNumber();
     RoleAttr role = getArgRole(function, number);
     bool isTarget = role && role.getKind() == RoleKind::Target;
-    if (isa<IntegerType>(getElementTypeOrSelf(argument.getType())))
-      if (std::optional<int64_t> limit = limitOf(argument, isTarget))
-        limits[number] = builder.getI64IntegerAttr(*limit);
+    if (!isa<IntegerType>(getElementTypeOrSelf(argument.getType())))
+      continue;
+    std::optional<int64_t> limit = limitOf(argument, isTarget);
+    auto known = function.getArgAttrOfType<IntegerAttr>(number, GraphDialect::kLimit);
+    if (limit)
+      limits[number] = builder.getI64IntegerAttr(known ? std::min(known.getInt(), *limit) : *limit);
   }
   setArgAttrs(function, GraphDialect::kLimit, limits);
 }

@@ -5,9 +5,12 @@ using namespace dtc::graph;
 
 LogicalResult ParameterOp::verify() {
   auto type = cast<RankedTensorType>(getType()), fileType = cast<RankedTensorType>(getFileType());
-  if (type.getNumElements() != fileType.getNumElements())
-    return emitOpError() << "the file has " << fileType.getNumElements()
-                         << " elements, its view must have as many: " << type.getNumElements();
+  const int64_t elements = fileType.getNumElements(), seen = type.getNumElements();
+  const bool hasMoreRows = seen > elements && type.getRank() == fileType.getRank() &&
+                           type.getShape().drop_front() == fileType.getShape().drop_front();
+  if (seen != elements && !hasMoreRows)
+    return emitOpError() << "the file has " << elements
+                         << " elements, its view must have as many, or more rows: " << seen;
   if (getTrainable() && getBuffer())
     return emitOpError() << "a buffer is not trainable: " << getSymName();
   if (getTrainable() && !isa<FloatType>(type.getElementType()))

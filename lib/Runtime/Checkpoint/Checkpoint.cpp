@@ -85,7 +85,7 @@ Result<StoredTensor> tensorOf(const ordered_json &json, const CheckpointInfo &in
   tensor.view = valueOf<Dims>(json, "view");
   CheckedSize elements = CheckedSize::product(tensor.shape),
               seen = CheckedSize::product(tensor.view);
-  if (!dtype || !elements || !seen || *elements != *seen)
+  if (!dtype || !elements || !seen || *elements > *seen)
     return refused(tensor.text() + ": has an impossible type or shape");
   tensor.dtype = *dtype;
   CheckedSize stored = 0;
@@ -96,7 +96,7 @@ Result<StoredTensor> tensorOf(const ordered_json &json, const CheckpointInfo &in
     stored = stored + (part.part.end - part.part.begin);
     tensor.parts.push_back(std::move(part));
   }
-  if (!stored || *stored != *elements)
+  if (!stored || *stored != *seen)
     return refused(tensor.text() + ": has parts of other than all elements");
   return tensor;
 }
