@@ -71,7 +71,7 @@ LogicalResult decomposeLayers(func::FuncOp function, const target::Target &targe
     return failure();
   if (!target.hasWideConvolutions())
     narrowConvolutions(function);
-  return simplify(function);
+  return simplify(function, target.kernelLimits());
 }
 
 KernelFormation::KernelFormation(const target::Target &target, Formed formed)

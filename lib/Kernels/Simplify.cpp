@@ -1,5 +1,7 @@
 #include "Simplify.h"
+#include "dtc/Kernels/ElementTypes.h"
 #include "dtc/Kernels/IndexMath.h"
+#include "dtc/Kernels/KernelBody.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Graph/Graph.h"
@@ -20,6 +22,9 @@ namespace {
 constexpr int64_t kLargeReduction = 32768;
 /// Elements of a row when a flat tensor is reduced by rows.
 constexpr int64_t kReductionRow = 8192;
+
+/// Rows of a slice at least, and slices at most, which one pass more adds up.
+constexpr int64_t kLeastSlice = 256, kMostSlices = 64;
 
 /// contract(transpose(x), y) and transpose(contract(x, y)) to a contraction
 /// with other index lists.
@@ -160,6 +165,48 @@ struct WholeReduction : OpRewritePattern<graph::ReduceOp> {
   }
 };
 
+/// The least number of slices of so many rows that makes as many columns as are asked for, or the
+/// most that there are; 0 where nothing is won.
+int64_t slicesOf(int64_t rows, int64_t columns, int64_t wanted) {
+  int64_t most = 0;
+  for (int64_t slices = 2; slices <= kMostSlices && rows / slices >= kLeastSlice; ++slices)
+    if (rows % slices == 0) {
+      most = slices;
+      if (slices * columns >= wanted)
+        break;
+    }
+  return most;
+}
+
+/// sum over 8192 rows of 768 columns: of 16 slices of rows, then of the 16 sums. The dimensions
+/// that are reduced lie side by side.
+struct FewColumns : OpRewritePattern<graph::ReduceOp> {
+  FewColumns(MLIRContext *context, int64_t wanted) : OpRewritePattern(context), wanted(wanted) {}
+
+  LogicalResult matchAndRewrite(graph::ReduceOp op, PatternRewriter &rewriter) const override {
+    Type element = getElementTypeOrSelf(op.getType());
+    if (reducesInnermost(op) || computeType(element) != element)
+      return failure();
+    ColumnShape shape = columnShape(op);
+    ArrayRef<int64_t> reduced = shape.reducedDims;
+    if (reduced.back() - reduced.front() + 1 != int64_t(reduced.size()) ||
+        llvm::any_of(shape.outerDims, [&](int64_t dim) { return dim > reduced.front(); }))
+      return failure();
+    const int64_t columns = shape.outer * shape.columns;
+    const int64_t slices = columns < wanted ? slicesOf(shape.reduced, columns, wanted) : 0;
+    if (slices == 0)
+      return failure();
+    graph::TensorBuilder b(rewriter, op.getLoc());
+    SmallVector<int64_t> sliced{shape.outer, slices, shape.reduced / slices, shape.columns};
+    Value parts = b.reduce(op.getKind(), b.reshape(op.getInput(), sliced), {2});
+    Value whole = b.reduce(op.getKind(), parts, {1});
+    rewriter.replaceOp(op, b.reshape(whole, shapeOf(op.getResult())));
+    return success();
+  }
+
+  int64_t wanted;
+};
+
 /// Sums of more scalars than this are done in groups.
 constexpr size_t kManyTerms = 8;
 
@@ -246,13 +293,15 @@ struct HalfPoolGrad : OpRewritePattern<graph::MaxPoolGradOp> {
 
 } // namespace
 
-LogicalResult simplify(func::FuncOp func) {
+LogicalResult simplify(func::FuncOp func, const target::KernelLimits &limits) {
   MLIRContext *context = func.getContext();
   RewritePatternSet patterns(context);
   for (Dialect *dialect : context->getLoadedDialects())
     dialect->getCanonicalizationPatterns(patterns);
   patterns.add<TransposedOperand, TransposedResult, SumOfPads, WholeReduction,
                SumOfManyScalars, HalfScatter, HalfPoolGrad>(context);
+  if (limits.fewColumns > 0)
+    patterns.add<FewColumns>(context, limits.fewColumns);
   dist::SliceOp::getCanonicalizationPatterns(patterns, context);
   // A worklist of all ops is emptied once: what a rewrite touches is put on it again, so that
   // walking the function until nothing changes would find nothing more.

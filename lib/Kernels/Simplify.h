@@ -1,13 +1,16 @@
 // Rewrites before kernels are formed.
 #pragma once
 
+#include "dtc/Target/Target.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace dtc::kernels {
 
 /// Folds, merges duplicates, and rewrites what kernels can't do well: sums of disjoint pads to
-/// concatenations, whole reductions by rows first, transposes into contractions, half precision
-/// scatter_add and max_pool_grad in f32. The function has one block.
-mlir::LogicalResult simplify(mlir::func::FuncOp func);
+/// concatenations, whole reductions by rows first, those of few columns by slices of rows first,
+/// transposes into contractions, half precision scatter_add and max_pool_grad in f32. The function
+/// has one block.
+mlir::LogicalResult simplify(mlir::func::FuncOp func, const target::KernelLimits &limits = {});
 
 } // namespace dtc::kernels

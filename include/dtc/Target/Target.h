@@ -27,6 +27,9 @@ struct KernelLimits {
   size_t ops = 0; ///< most ops in a kernel
   /// Whether a kernel that does the same to every element serves tensors of any size.
   bool anyExtent = true;
+  /// Sums over the rows of fewer columns are made in two passes, as the first one's slices of rows
+  /// keep more of the device busy. 0: in one.
+  int64_t fewColumns = 0;
 };
 
 struct MatmulLimits {

@@ -17,6 +17,9 @@ namespace {
 
 /// Larger kernels need more registers than there are, and compile slowly.
 constexpr size_t kMostOps = 160;
+/// A block of a columns kernel has a warp's columns. Two for each of an H100's 132 processors hide
+/// that each waits for memory.
+constexpr int64_t kBusyBlocks = 264;
 
 class CudaTarget : public target::Target {
 public:
@@ -31,7 +34,9 @@ public:
   bool staysWhole(Operation *op) const override { return takesAttention(op); }
   bool hasWideConvolutions() const override { return false; }
   target::MatmulLimits matmulLimits() const override { return {kMostProductDims}; }
-  target::KernelLimits kernelLimits() const override { return {kMostOps, /*anyExtent=*/false}; }
+  target::KernelLimits kernelLimits() const override {
+    return {kMostOps, /*anyExtent=*/false, kBusyBlocks * kWarp};
+  }
 
   FailureOr<target::KernelShape> planKernel(Block &body) const override {
     FailureOr<KernelPlan> plan = cuda::planKernel(body);

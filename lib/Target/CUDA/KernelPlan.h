@@ -6,7 +6,8 @@
 //              thread takes units of neighbouring columns, `lanes` units apart. What a thread
 //              has of a row stays in registers where it is few; else each pass reads it again.
 //   columns    a warp has 32 columns, one a lane; `lanes` warps of a block share the rows, and
-//              the first adds up what they found, in their order.
+//              the first adds up what they found, in their order. Few columns of many rows are
+//              columns of slices first (KernelLimits::fewColumns).
 //   scatter    a warp owns a row of the table and looks through the indices for its own.
 //   scan, pool a thread does an item.
 //
