@@ -1,4 +1,4 @@
-/* Training: an artifact whose ranks stay at hand between steps. */
+/* Running: an artifact whose ranks stay at hand between steps. */
 #ifndef DTC_C_PROGRAM_H
 #define DTC_C_PROGRAM_H
 
@@ -33,8 +33,11 @@ DTC_API void dtcProgramDestroy(DtcProgram *program);
 DTC_API int64_t dtcProgramStepsDone(const DtcProgram *program);
 DTC_API int64_t dtcProgramWorldSize(const DtcProgram *program);
 DTC_API int64_t dtcProgramGlobalBatch(const DtcProgram *program);
-/* What a batch is made of; the first dimension is the global batch. NULL beyond the last. */
+/* What a batch is made of, in the shapes of a global batch. NULL beyond the last. */
 DTC_API const DtcTensor *dtcProgramInput(const DtcProgram *program, size_t index);
+/* What is computed where there is no loss (--loss none), of a global batch. NULL beyond the last.
+ */
+DTC_API const DtcTensor *dtcProgramOutput(const DtcProgram *program, size_t index);
 /* The parameters and buffers of the model file, aliases of tied weights after them. */
 DTC_API const DtcTensor *dtcProgramParameter(const DtcProgram *program, size_t index);
 /* The index of the parameter that has the data; of an alias another one's. */
@@ -47,6 +50,10 @@ DTC_API DtcError *dtcProgramStep(DtcProgram *program, const DtcTensor *batch, si
 DTC_API DtcError *dtcProgramSetData(DtcProgram *program, const char *path, int shuffle);
 DTC_API int64_t dtcProgramNumSamples(const DtcProgram *program);
 DTC_API DtcError *dtcProgramStepOnData(DtcProgram *program, DtcStep *result);
+
+/* Copies the outputs of a global batch to a place for each. */
+DTC_API DtcError *dtcProgramForward(DtcProgram *program, const DtcTensor *batch, size_t numTensors,
+                                    void *const *places, size_t numPlaces);
 
 /* The mean loss of the weights as they are, on the whole global batches of a file, or on one. */
 DTC_API DtcError *dtcProgramEvaluate(DtcProgram *program, const char *path, double *loss);

@@ -4,8 +4,9 @@
 //   trainer->step(batch)->loss;                     // all ranks make one step
 //   trainer->readWeights(places);
 //
-// The steps are those of dtc-run: with the same samples the losses are the same, bit by bit. One
-// caller at a time. After an error of a rank no more steps are made.
+// The steps are those of dtc-run: with the same samples the losses are the same, bit by bit. An
+// artifact without a loss (--loss none) makes no steps: `forward` gives its outputs. One caller at
+// a time. After an error of a rank no more steps are made.
 #pragma once
 
 #include "dtc-rt/ArrayFile.h"
@@ -28,7 +29,7 @@ public:
   ~Trainer();
 
   const Manifest &manifest() const;
-  int64_t stepsDone() const;
+  int64_t stepsDone() const; ///< of training
 
   /// A step of the global batch: an array for each input, `target` among them.
   Result<StepMetrics> step(const std::map<std::string, Array> &batch);
@@ -42,6 +43,10 @@ public:
   Result<double> evaluate(const std::string &path);
   Result<double> evaluate(const std::map<std::string, Array> &batch);
 
+  /// The outputs of a global batch, of an artifact without a loss: in the manifest's order, each in
+  /// its type in the model file and in the shape that `fileShape` says of a global batch.
+  Status forward(const std::map<std::string, Array> &batch, const std::vector<char *> &places);
+
   /// Copies each parameter and buffer, in the manifest's order, in its shape and type in the model
   /// file.
   Status readWeights(const std::vector<char *> &places);
@@ -50,6 +55,8 @@ public:
 
 private:
   struct Ranks;
+  /// Has the ranks make a step of this batch.
+  Status runOn(const std::map<std::string, Array> &batch);
   Result<double> evaluate(Result<DataSet> samples, const std::string &name);
   explicit Trainer(std::unique_ptr<Ranks> ranks);
   std::unique_ptr<Ranks> ranks;

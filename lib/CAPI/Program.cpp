@@ -21,8 +21,8 @@ struct DtcProgram {
   void describe(std::deque<Described> &list, std::string name, rt::DType dtype, rt::Dims shape);
 
   std::unique_ptr<rt::Trainer> trainer;
-  std::deque<Described> inputs, parameters; ///< which stay where they are
-  std::vector<size_t> owners;               ///< of parameters
+  std::deque<Described> inputs, outputs, parameters; ///< which stay where they are
+  std::vector<size_t> owners;                        ///< of parameters
 };
 
 void DtcProgram::describe(std::deque<Described> &list, std::string name, rt::DType dtype,
@@ -37,11 +37,12 @@ static void describeAll(DtcProgram &program) {
   for (const rt::TensorInfo &input : manifest.inputs) {
     if (input.name == rt::kDropoutKeys)
       continue; // made by the runtime
-    rt::Dims shape = input.shape;
-    if (!shape.empty())
-      shape[0] = manifest.globalBatch; // the manifest's is that of a microbatch
-    program.describe(program.inputs, input.name, input.dtype, shape);
+    program.describe(program.inputs, input.name, input.dtype,
+                     input.fileShape(manifest.globalBatch));
   }
+  for (const rt::TensorInfo &output : manifest.outputs)
+    program.describe(program.outputs, output.name, output.dtype,
+                     output.fileShape(manifest.globalBatch));
   for (const rt::ParameterInfo &info : manifest.parameters) {
     program.owners.push_back(program.parameters.size());
     program.describe(program.parameters, info.name, info.dtype, info.shape);
@@ -84,6 +85,10 @@ int64_t dtcProgramGlobalBatch(const DtcProgram *program) {
 
 const DtcTensor *dtcProgramInput(const DtcProgram *program, size_t index) {
   return index < program->inputs.size() ? &program->inputs[index].tensor : nullptr;
+}
+
+const DtcTensor *dtcProgramOutput(const DtcProgram *program, size_t index) {
+  return index < program->outputs.size() ? &program->outputs[index].tensor : nullptr;
 }
 
 const DtcTensor *dtcProgramParameter(const DtcProgram *program, size_t index) {
@@ -137,6 +142,23 @@ DtcError *dtcProgramStep(DtcProgram *program, const DtcTensor *batch, size_t num
   });
 }
 
+static std::vector<char *> placesOf(void *const *places, size_t numPlaces) {
+  std::vector<char *> result;
+  for (void *place : std::span(places, numPlaces))
+    result.push_back(static_cast<char *>(place));
+  return result;
+}
+
+DtcError *dtcProgramForward(DtcProgram *program, const DtcTensor *batch, size_t numTensors,
+                            void *const *places, size_t numPlaces) {
+  return capi::guarded([&]() -> DtcError * {
+    auto arrays = arraysOf({batch, numTensors});
+    if (!arrays)
+      return capi::errorOf(arrays.status());
+    return capi::errorOf(program->trainer->forward(*arrays, placesOf(places, numPlaces)));
+  });
+}
+
 DtcError *dtcProgramEvaluate(DtcProgram *program, const char *path, double *loss) {
   return capi::guarded([&] { return store(program->trainer->evaluate(std::string(path)), loss); });
 }
@@ -163,12 +185,8 @@ DtcError *dtcProgramStepOnData(DtcProgram *program, DtcStep *result) {
 }
 
 DtcError *dtcProgramReadWeights(DtcProgram *program, void *const *places, size_t numPlaces) {
-  return capi::guarded([&] {
-    std::vector<char *> targets;
-    for (void *place : std::span(places, numPlaces))
-      targets.push_back(static_cast<char *>(place));
-    return capi::errorOf(program->trainer->readWeights(targets));
-  });
+  return capi::guarded(
+      [&] { return capi::errorOf(program->trainer->readWeights(placesOf(places, numPlaces))); });
 }
 
 DtcError *dtcProgramSaveWeights(DtcProgram *program, const char *path) {

@@ -275,6 +275,8 @@ Manifest parseRoot(const json &root) {
 } // namespace
 
 Dims TensorInfo::fileShape(int64_t samples) const {
+  if (shape.empty())
+    return {};
   Dims result(shape.begin() + 1, shape.end());
   if (batchDim)
     result.insert(result.begin() + *batchDim, samples);

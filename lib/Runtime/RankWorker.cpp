@@ -441,8 +441,8 @@ Status RankWorker::storeOutputs(int64_t number) {
       if (binding->name()->str() != manifest.outputs[output].name)
         continue;
       for (uint32_t microbatch = 0; microbatch < theirs->num_microbatches(); ++microbatch) {
-        int64_t first =
-            (number - 1) * manifest.globalBatch + microbatch * manifest.outputs[output].shape[0];
+        int64_t first = (number - 1 - session.outputs.since) * manifest.globalBatch +
+                        microbatch * manifest.outputs[output].shape[0];
         Status status =
             collect(role, *binding, microbatch, [&](const Part &part, const char *host) {
               storeOutput(output, dtypeOf(binding->dtype()), part, first, host);
@@ -481,14 +481,14 @@ void RankWorker::storeOutput(size_t output, DType dtype, const Part &part, int64
   const TensorInfo &info = session.manifest().outputs[output];
   Box from{part.shard.shape, Dims(part.shard.shape.size(), 0)}, to{info.shape, part.shard.offset};
   if (!info.isWhole()) {
-    to.whole[0] = session.data.numSamples();
+    to.whole[0] = session.outputs.samples;
     to.offset[0] += first;
   }
   Dims shape = part.shard.shape;
   shape[0] = std::min(shape[0], to.whole[0] - to.offset[0]);
   if (shape[0] <= 0)
     return;
-  char *target = session.outputWriter->data(output);
+  char *target = session.outputs.data[output];
   if (info.batchDim.value_or(0) > 0)
     return storeMoved(info, to.whole, shape, to.offset, dtype, source, target);
   forEachRun(shape, to, from, [&](int64_t toIndex, int64_t fromIndex, int64_t count) {

@@ -71,7 +71,7 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
                              "(compile with fewer --devices): " +
                                  std::to_string(manifest.worldSize)};
   bool inference = manifest.loss == "none";
-  if (inference && options.outputs.empty())
+  if (inference && options.hasData && options.outputs.empty())
     return {ExitCode::Usage, "the artifact computes outputs alone (--loss none); give --outputs"};
   if (!inference && !options.outputs.empty())
     return {ExitCode::Usage, "--outputs needs an artifact compiled with --loss none"};
@@ -273,6 +273,9 @@ Status openResults(Session &session) {
     if (!writer)
       return writer.status();
     session.outputWriter.emplace(std::move(*writer));
+    session.outputs = {{}, session.start.step, session.data.numSamples()};
+    for (size_t i = 0; i < manifest.outputs.size(); ++i)
+      session.outputs.data.push_back(session.outputWriter->data(i));
   }
   MetricsSetup setup{manifest.globalBatch, manifest.sequence, 0, 0, manifest.predictedStepTime,
                      session.start.step,   session.numSteps};

@@ -28,6 +28,13 @@ struct Speakers {
   int loss = -1, gradNorm = -1, nonFinite = -1;
 };
 
+/// Where the outputs of some samples are put together.
+struct OutputPlaces {
+  std::vector<char *> data; ///< in the manifest's order
+  int64_t since = 0;        ///< the step before the first one whose outputs they take
+  int64_t samples = 0;
+};
+
 /// Read by all ranks of a process; what is written while they run is said where it is.
 struct Session {
   RunOptions options;
@@ -45,6 +52,7 @@ struct Session {
   /// Rank 0's, and written by it alone.
   std::optional<WeightWriter> weightWriter = std::nullopt;
   std::optional<SafetensorsWriter> outputWriter = std::nullopt;
+  OutputPlaces outputs = {};
   std::optional<MetricsReporter> metrics = std::nullopt;
   int64_t stepsDone = 0;            ///< when all ranks have ended, likewise below
   int stoppedBy = 0;                ///< a signal; 0: all steps were done
@@ -53,7 +61,7 @@ struct Session {
   RankRequests *requests = nullptr; ///< null: numSteps steps are made in one go
 
   const Manifest &manifest() const { return package->manifest(); }
-  bool isInference() const { return !options.outputs.empty(); }
+  bool isInference() const { return manifest().loss == "none"; }
   bool savesWeights() const { return !options.saveWeights.empty(); }
   /// Where the run is after a step.
   TrainingPoint pointAfter(int64_t step) const {

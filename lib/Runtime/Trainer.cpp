@@ -122,9 +122,18 @@ Result<std::unique_ptr<Trainer>> Trainer::open(const std::string &artifact,
 
 const Manifest &Trainer::manifest() const { return ranks->session->manifest(); }
 
-int64_t Trainer::stepsDone() const { return ranks->session->lastStep.step; }
+int64_t Trainer::stepsDone() const {
+  return ranks->session->isInference() ? 0 : ranks->session->lastStep.step;
+}
 
-Result<StepMetrics> Trainer::step(const std::map<std::string, Array> &batch) {
+static Status checkTrains(const Session &session) {
+  if (!session.isInference())
+    return Status::ok();
+  return {ExitCode::Usage, session.options.artifact + ": computes outputs alone (--loss none): "
+                                                      "forward gives them"};
+}
+
+Status Trainer::runOn(const std::map<std::string, Array> &batch) {
   Result<DataSet> samples = DataSet::ofBatch(batch, manifest());
   if (!samples)
     return samples.status();
@@ -135,9 +144,26 @@ Result<StepMetrics> Trainer::step(const std::map<std::string, Array> &batch) {
   Status status = ranks->ask(RankRequests::Kind::Step);
   session.data = std::move(data);
   session.order = order;
-  if (!status.isOk())
+  return status;
+}
+
+Result<StepMetrics> Trainer::step(const std::map<std::string, Array> &batch) {
+  if (Status status = checkTrains(*ranks->session); !status.isOk())
     return status;
-  return session.lastStep;
+  if (Status status = runOn(batch); !status.isOk())
+    return status;
+  return ranks->session->lastStep;
+}
+
+Status Trainer::forward(const std::map<std::string, Array> &batch,
+                        const std::vector<char *> &places) {
+  Session &session = *ranks->session;
+  if (!session.isInference())
+    return {ExitCode::Usage, session.options.artifact +
+                                 ": trains; outputs are those of artifacts without a loss "
+                                 "(--loss none)"};
+  session.outputs = {places, session.lastStep.step, manifest().globalBatch};
+  return runOn(batch);
 }
 
 Status Trainer::setData(const std::string &path, bool shuffle) {
@@ -153,6 +179,8 @@ Status Trainer::setData(const std::string &path, bool shuffle) {
 int64_t Trainer::numSamples() const { return ranks->session->data.numSamples(); }
 
 Result<StepMetrics> Trainer::step() {
+  if (Status status = checkTrains(*ranks->session); !status.isOk())
+    return status;
   if (numSamples() == 0)
     return Status(ExitCode::Usage, "a step without a batch needs a data set");
   if (Status status = ranks->ask(RankRequests::Kind::Step); !status.isOk())

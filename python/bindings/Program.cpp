@@ -44,7 +44,7 @@ const char *nameOf(nb::dlpack::dtype dtype) {
 }
 
 using Batch = nb::ndarray<nb::ro>;
-using Weights = nb::ndarray<nb::array_api>;
+using OwnArray = nb::ndarray<nb::array_api>;
 
 bool isRowMajor(const Batch &array) {
   int64_t expected = 1;
@@ -93,7 +93,7 @@ private:
   std::vector<DtcTensor> tensors;
 };
 
-Weights makeArray(const DtcTensor &tensor) {
+OwnArray makeArray(const DtcTensor &tensor) {
   const ElementType &type = typeNamed(tensor.dtype);
   std::vector<size_t> shape(tensor.shape, tensor.shape + tensor.rank);
   size_t bytes = type.bits / 8;
@@ -101,8 +101,8 @@ Weights makeArray(const DtcTensor &tensor) {
     bytes *= size;
   auto *data = new char[bytes];
   nb::capsule owner(data, [](void *bytes) noexcept { delete[] static_cast<char *>(bytes); });
-  return Weights(data, shape.size(), shape.data(), owner, nullptr,
-                 nb::dlpack::dtype{uint8_t(type.code), type.bits, 1});
+  return OwnArray(data, shape.size(), shape.data(), owner, nullptr,
+                  nb::dlpack::dtype{uint8_t(type.code), type.bits, 1});
 }
 
 /// A program of the C API. Its calls, from whatever threads, take turns.
@@ -141,13 +141,28 @@ public:
     inTurn([&] { return dtcProgramEvaluateBatch(handle, tensors.data(), tensors.size(), &loss); });
     return loss;
   }
+  nb::dict forward(const nb::dict &batch) {
+    BatchTensors tensors(batch);
+    std::vector<void *> places;
+    nb::dict result;
+    for (size_t i = 0; const DtcTensor *output = dtcProgramOutput(handle, i); ++i) {
+      OwnArray array = makeArray(*output);
+      places.push_back(array.data());
+      result[output->name] = array;
+    }
+    inTurn([&] {
+      return dtcProgramForward(handle, tensors.data(), tensors.size(), places.data(),
+                               places.size());
+    });
+    return result;
+  }
   void saveWeights(const std::string &path) {
     inTurn([&] { return dtcProgramSaveWeights(handle, path.c_str()); });
   }
 
   /// Aliases of a tied weight are the same array.
   nb::dict weights() {
-    std::vector<Weights> arrays;
+    std::vector<OwnArray> arrays;
     std::vector<void *> places;
     size_t count = 0;
     for (; const DtcTensor *tensor = dtcProgramParameter(handle, count); ++count) {
@@ -163,16 +178,8 @@ public:
     return result;
   }
 
-  nb::list inputs() const {
-    nb::list result;
-    for (size_t i = 0; const DtcTensor *input = dtcProgramInput(handle, i); ++i) {
-      nb::list shape;
-      for (size_t dim = 0; dim < input->rank; ++dim)
-        shape.append(input->shape[dim]);
-      result.append(nb::make_tuple(input->name, input->dtype, nb::tuple(shape)));
-    }
-    return result;
-  }
+  nb::list inputs() const { return described(dtcProgramInput); }
+  nb::list outputs() const { return described(dtcProgramOutput); }
 
   int64_t stepsDone() const { return dtcProgramStepsDone(handle); }
   int64_t worldSize() const { return dtcProgramWorldSize(handle); }
@@ -180,6 +187,16 @@ public:
   int64_t globalBatch() const { return dtcProgramGlobalBatch(handle); }
 
 private:
+  nb::list described(const DtcTensor *(*find)(const DtcProgram *, size_t)) const {
+    nb::list result;
+    for (size_t i = 0; const DtcTensor *tensor = find(handle, i); ++i) {
+      nb::list shape;
+      for (size_t dim = 0; dim < tensor->rank; ++dim)
+        shape.append(tensor->shape[dim]);
+      result.append(nb::make_tuple(tensor->name, tensor->dtype, nb::tuple(shape)));
+    }
+    return result;
+  }
   template <typename Call> void inTurn(Call &&call) {
     callUnlocked([&] {
       std::lock_guard turn(mutex);
@@ -217,9 +234,11 @@ void defineProgram(nb::module_ &module) {
       .def("step_on_data", &Program::stepOnData, "One step of that file.")
       .def("evaluate", &Program::evaluate, nb::arg("path"), "The mean loss on a file.")
       .def("evaluate_batch", &Program::evaluateBatch, nb::arg("batch"), "The loss on a batch.")
+      .def("forward", &Program::forward, nb::arg("batch"), "The outputs of a batch, by name.")
       .def("weights", &Program::weights, "Parameters and buffers, copied, by name.")
       .def("save_weights", &Program::saveWeights, nb::arg("path"), "Writes a safetensors file.")
       .def("inputs", &Program::inputs, "Name, element type and shape of what a batch has.")
+      .def("outputs", &Program::outputs, "Likewise of what is computed where there is no loss.")
       .def_prop_ro("num_samples", &Program::numSamples)
       .def_prop_ro("steps_done", &Program::stepsDone)
       .def_prop_ro("world_size", &Program::worldSize)

@@ -61,7 +61,8 @@ def from_torch(model: Any, example_inputs: Any) -> ModelSource:
     folder = tempfile.TemporaryDirectory(prefix="dtc-")
     path = str(pathlib.Path(folder.name) / "model.pt2")
     try:
-        torch.export.save(torch.export.export(model, inputs, named or None), path, extra_files=hf.ties_of(model))
+        program = hf.functional(torch, torch.export.export(model, inputs, named or None))
+        torch.export.save(program, path, extra_files=hf.ties_of(model))
     except Exception as error:  # of many kinds, from all that a module can do
         breaks = _graph_breaks(torch, model, inputs, named)
         why = f"it decides by what tensors hold: {'; '.join(breaks)}" if breaks else str(error)

@@ -7,7 +7,7 @@ import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _dtc
@@ -25,7 +25,7 @@ class Program:
     """A compiled model whose ranks stay at hand between steps.
 
     Its weights begin as those of the artifact. Steps are those of `dtc-run`: with the same samples the losses are the
-    same, bit by bit.
+    same, bit by bit. A program without a loss (`loss="none"`) makes no steps: `forward` gives its outputs.
     """
 
     def __init__(self, artifact: str | os.PathLike, *, seed: int = 0, plan: str = "",
@@ -57,6 +57,11 @@ class Program:
         """Of each input, the target among them, the element type and the shape of a batch."""
         return {name: (dtype, shape) for name, dtype, shape in self._program.inputs()}
 
+    @property
+    def outputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Of a program without a loss: of each output the element type and the shape of a batch. Else there are none."""
+        return {name: (dtype, shape) for name, dtype, shape in self._program.outputs()}
+
     def step(self, batch: Mapping[str, Any] | Sequence[Any]) -> Step:
         """Makes a step of one global batch, and returns its loss, gradient norm, learning rate and time.
 
@@ -64,6 +69,17 @@ class Program:
         has DLPack or the buffer protocol, such as NumPy's and PyTorch's, in the memory of the host. They aren't copied.
         """
         return self._program.step(self._named(batch))
+
+    def forward(self, batch: Mapping[str, Any] | Sequence[Any], framework: str | None = None) -> dict[str, Any]:
+        """The outputs of one global batch by name, of a program without a loss (`loss="none"`).
+
+        The batch is one as `step` takes it. The values are arrays of what `state_dict` gives, and have DLPack.
+        """
+        convert = self._converter(framework)
+        return {name: convert(name, array) for name, array in self._program.forward(self._named(batch)).items()}
+
+    def _converter(self, framework: str | None) -> Callable[[str, Any], Any]:
+        return _converter(framework or ("torch" if self._source.from_torch else "numpy"))
 
     def _named(self, batch: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
         if isinstance(batch, Mapping):
@@ -117,8 +133,7 @@ class Program:
         The values are NumPy's arrays or PyTorch's tensors (`framework="numpy"` or `"torch"`); by default PyTorch's where
         the model is a PyTorch module. NumPy has no bf16.
         """
-        framework = framework or ("torch" if self._source.from_torch else "numpy")
-        convert = _converter(framework)
+        convert = self._converter(framework)
         kept = self._source.state_names
         return {name: convert(name, array) for name, array in self._program.weights().items()
                 if kept is None or name in kept}
@@ -189,7 +204,7 @@ class Compilation:
         return interruptible(_dtc.command, ["compile", *self.source.arguments, *asked, *self._flags])
 
 
-def _converter(framework: str):
+def _converter(framework: str) -> Callable[[str, Any], Any]:
     if framework == "torch":
         import torch
         return lambda name, array: torch.from_dlpack(array)
@@ -219,7 +234,8 @@ def parallelize(model: Any = None, example_inputs: Any = None, *, loss: str, hf:
                 flags: Sequence[str] = ()) -> Program:
     """Compiles a model for several ranks and starts them.
 
-    Model, `hf`, shapes and plan are those of `dtc.plan`. `loss` is `cross_entropy`, `mse` or `output:NAME`. Weights come from
+    Model, `hf`, shapes and plan are those of `dtc.plan`. `loss` is `cross_entropy`, `mse` or `output:NAME`, or `none` of
+    a program that only computes outputs (`Program.forward`). Weights come from
     the model, from `weights` (safetensors), or with `init` from the seed; without `embed_weights` the program reads those of
     other files where they are, and can't be moved. `verify` proves first that the ranks compute
     what one rank does. The global batch is that of the example inputs, if nothing else is said; without any it is the

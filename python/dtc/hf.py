@@ -172,6 +172,20 @@ def ties_of(model: Any) -> dict[str, str]:
     return {"tied_weights.json": json.dumps(ties)} if ties else {}
 
 
+def functional(torch: Any, program: Any) -> Any:
+    """The program without operators that write into a part of a tensor; others may work in place."""
+
+    def writes_into_a_part(node: Any) -> bool:
+        schema = getattr(node.target, "_schema", None)
+        if node.op != "call_function" or schema is None or not schema.is_mutable:
+            return False
+        changed = node.args[0] if node.args else None
+        source = getattr(getattr(changed, "target", None), "_schema", None)
+        return source is not None and any(result.alias_info is not None for result in source.returns)
+
+    return program.run_decompositions({}) if any(map(writes_into_a_part, program.graph.nodes)) else program
+
+
 def _size_of_images(config: Any) -> tuple[int, ...]:
     vision = getattr(config, "vision_config", None) or config
     size = getattr(vision, "image_size", None)
@@ -239,11 +253,12 @@ def _export(torch: Any, model: Any, examples: Mapping[str, Any]) -> Any:
     """With an open batch; where the model fixes its batch, with the one of the examples."""
     batch = torch.export.Dim("batch", min=1)
     try:
-        return torch.export.export(model, (), dict(examples), dynamic_shapes={name: {0: batch} for name in examples})
+        program = torch.export.export(model, (), dict(examples), dynamic_shapes={name: {0: batch} for name in examples})
+        return functional(torch, program)
     except Exception:  # a model may compute with its batch as with any number
         pass
     try:
-        return torch.export.export(model, (), dict(examples))
+        return functional(torch, torch.export.export(model, (), dict(examples)))
     except Exception as error:  # of many kinds, from all that a model can do
         raise HfError(f"torch.export doesn't take {type(model).__name__}: {_first_line(error)}") from error
 
@@ -258,6 +273,9 @@ def export(path: str | os.PathLike, output: str | os.PathLike, *, sequence: int 
     checkpoint = Checkpoint(path, architecture)
     import torch
 
+    # RWKV would halve weights in place, which half precision needs when it computes outputs alone.
+    if getattr(checkpoint.config, "rescale_every", 0):
+        checkpoint.config.rescale_every = 0
     names = _inputs_of(checkpoint, inputs)
     shapes = {name: _shape_of(checkpoint.config, name, sequence, decoder_sequence) for name in names}
     model = checkpoint.with_weights() if with_weights else checkpoint.skeleton()

@@ -76,6 +76,11 @@ def _clip() -> Any:
     return transformers.CLIPConfig(vision_config={**_IMAGES, **_SIZES}, num_labels=CLASSES)
 
 
+def _rwkv() -> Any:
+    return transformers.RwkvConfig(vocab_size=VOCABULARY, context_length=POSITIONS, hidden_size=32, attention_hidden_size=32,
+                                   num_hidden_layers=2, intermediate_size=64)
+
+
 _TWO_TEXTS = {"input_ids": (SEQUENCE,), "decoder_input_ids": (SEQUENCE,)}
 
 ARCHITECTURES = {
@@ -108,6 +113,7 @@ ARCHITECTURES = {
     "bloom": _decoder("Bloom", listed=False, n_layer=2, n_head=4, hidden_dropout=0.0, attention_dropout=0.0),
     "mixtral": _decoder("Mixtral", listed=False, num_key_value_heads=2, num_local_experts=4),
     "mamba": _decoder("Mamba", listed=False, state_size=4),
+    "rwkv": Architecture("RwkvForCausalLM", _rwkv, {"input_ids": (SEQUENCE,)}),
     "bart": Architecture("BartForConditionalGeneration", _bart, _TWO_TEXTS),
     "dinov2": _images("Dinov2", lambda: transformers.Dinov2Config(**_IMAGES, **_SIZES, mlp_ratio=2, num_labels=CLASSES),
                       listed=False),

@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 import numpy
+import torch
 from architectures import ARCHITECTURES
 from training import RATE, batches, looking_trained, pytorch_losses
 
@@ -27,10 +28,39 @@ from dtc import hf  # noqa: E402
 FIXTURES = ("falcon", "mamba", "whisper")
 
 
+class WritesParts(torch.nn.Module):
+    """Writes at constant indices, which become operators that give new tensors; and padding that cuts."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.linspace(0.5, 1.5, 5))
+
+    def forward(self, x):
+        y = torch.zeros_like(x)
+        y[:, 1:4] = x[:, :3] * self.scale
+        y[:, -1, 3:] = x[:, 0, :2]
+        y[..., 2] = x.square().sum(-1)
+        y[:, 0] = 3
+        return torch.nn.functional.pad(y, (1, -2, -1, 2), value=0.5)
+
+
+def write_parts(folder: pathlib.Path) -> None:
+    """A program that writes into parts, and what it gives."""
+    module = WritesParts().eval()
+    x = torch.from_numpy(numpy.random.default_rng(5).standard_normal((4, 6, 5), dtype=numpy.float32))
+    with torch.no_grad():
+        numpy.savez_compressed(folder / "parts.npz", x=x.numpy(), y=module(x).numpy())
+    program = hf.functional(torch, torch.export.export(module, (x,)))
+    with tempfile.TemporaryDirectory() as temporary:
+        torch.export.save(program, f"{temporary}/parts.pt2")
+        pt2_export.rewrite(pathlib.Path(temporary) / "parts.pt2", folder / "parts.pt2")
+
+
 def main() -> None:
     """Writes all of them."""
     folder = MODELS / "hf"
     folder.mkdir(exist_ok=True)
+    write_parts(folder)
     for name in FIXTURES:
         architecture = ARCHITECTURES[name]
         model, data = looking_trained(architecture), batches(architecture)

@@ -56,6 +56,16 @@ def test_without_python_there_is_one_line():
                            "DTC_PYTHON names another one\n")
 
 
+def test_writes_into_parts_of_a_tensor():
+    """The program that test/HuggingFace/write_fixtures.py wrote, with PyTorch's output."""
+    data = numpy.load(MODELS / "hf" / "parts.npz")
+    for plan in ("dp=1", "dp=2"):
+        program = dtc.parallelize(MODELS / "hf" / "parts.pt2", loss="none", devices=int(plan[-1]), plan=plan, target="cpu",
+                                  cluster="cpu", global_batch=4, threads_per_rank=1)
+        (found,) = program.forward({"x": data["x"]}).values()
+        assert found.shape == data["y"].shape and numpy.allclose(found, data["y"], rtol=1e-6, atol=1e-6)
+
+
 def test_a_model_is_one_thing():
     with pytest.raises(dtc.UsageError, match="hf is the model"):
         dtc.plan(MODELS / "gpt2.onnx", hf="x")

@@ -23,7 +23,7 @@ def test_every_block_of_the_page_runs(tmp_path, monkeypatch, capsys):
     (tmp_path / "test").mkdir()
     os.symlink(MODELS, tmp_path / "test" / "models")
     monkeypatch.chdir(tmp_path)
-    assert run_blocks("Python.md")["number of blocks"] == 10
+    assert run_blocks("Python.md")["number of blocks"] == 11
     printed = capsys.readouterr().out
     assert "{'input_ids': ('I64', (8, 32)), 'target': ('I64', (8, 32))}" in printed
     assert re.search(r"unknown cluster: nowhere, neither a file nor among .* 2\n", printed)

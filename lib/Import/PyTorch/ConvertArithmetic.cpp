@@ -95,6 +95,11 @@ static LogicalResult convertPower(AtenConverter &node) {
   return node.define(apply(node, "Pow", *self, *exponent, type));
 }
 
+static LogicalResult convertSquare(AtenConverter &node) {
+  auto self = node.tensor("self");
+  return failed(self) ? failure() : node.define(binary(node, "Mul", *self, *self));
+}
+
 static LogicalResult convertRemainder(AtenConverter &node) {
   auto both = operands(node);
   if (failed(both))
@@ -146,6 +151,7 @@ void addArithmetic(AtenTable &table) {
   for (const char *op : {"aten.div", "aten.floor_divide"})
     table[op] = convertQuotient;
   table["aten.pow"] = convertPower;
+  table["aten.square"] = convertSquare;
   table["aten.remainder"] = convertRemainder;
   for (const char *op : {"aten.maximum", "aten.minimum"})
     table[op] = convertExtreme;

@@ -22,7 +22,12 @@ static FailureOr<std::pair<Tensor, int64_t>> tensorAlongDim(AtenConverter &node)
 }
 
 /// Where a slice runs along a dimension, as Python has it.
-static LogicalResult convertSlice(AtenConverter &node) {
+struct SlicedTensor {
+  Tensor tensor;
+  int64_t dim, from, count, step;
+};
+
+static FailureOr<SlicedTensor> sliceOf(AtenConverter &node) {
   auto self = tensorAlongDim(node);
   if (failed(self))
     return failure();
@@ -33,13 +38,21 @@ static LogicalResult convertSlice(AtenConverter &node) {
   if (failed(start) || failed(end) || failed(step))
     return failure();
   if (*step < 1)
-    return node.error() << "has a step below 1: " << *step;
+    return LogicalResult(node.error() << "has a step below 1: " << *step);
   auto within = [&](int64_t at) {
     return std::clamp<int64_t>(at < 0 && at >= -size ? at + size : at, 0, size);
   };
   const int64_t from = within(*start), to = std::max(within(*end), from);
   const int64_t count = (to - from) / *step + ((to - from) % *step != 0);
-  return node.define(sliceTensor(node, tensor, dim, from, count, *step));
+  return SlicedTensor{tensor, dim, from, count, *step};
+}
+
+static LogicalResult convertSlice(AtenConverter &node) {
+  auto where = sliceOf(node);
+  if (failed(where))
+    return failure();
+  return node.define(
+      sliceTensor(node, where->tensor, where->dim, where->from, where->count, where->step));
 }
 
 static LogicalResult convertNarrow(AtenConverter &node) {
@@ -160,7 +173,7 @@ static LogicalResult convertStack(AtenConverter &node) {
   return node.define(concatTensors(node, *parts, *dim));
 }
 
-/// Pairs from the last dimension backwards: [left, right, top, bottom].
+/// Pairs from the last dimension backwards: [left, right, top, bottom]. Those below 0 cut.
 static LogicalResult convertPad(AtenConverter &node) {
   auto self = node.tensor("self");
   auto amounts = node.integers("pad");
@@ -168,21 +181,29 @@ static LogicalResult convertPad(AtenConverter &node) {
   auto value = node.number("value", 0);
   if (failed(self) || failed(amounts) || failed(mode) || failed(value))
     return failure();
-  const int64_t rank = self->rank(), pairs = amounts->size() / 2;
+  Tensor kept = *self;
+  const int64_t rank = kept.rank(), pairs = amounts->size() / 2;
   if (*mode != "constant" || amounts->size() % 2 != 0 || pairs > rank)
     return node.error() << "is supported with constants in its dimensions only";
-  Shape low(rank, 0), high(rank, 0), shape = self->shape();
+  Shape low(rank, 0), high(rank, 0), shape = kept.shape();
   for (int64_t i = 0; i < pairs; ++i) {
     const int64_t before = (*amounts)[2 * i], after = (*amounts)[2 * i + 1];
-    if (before < 0 || after < 0 || before > INT32_MAX || after > INT32_MAX)
-      return node.error() << "cuts its input, or pads it too much: " << listed(*amounts);
-    low[rank - 1 - i] = before;
-    high[rank - 1 - i] = after;
-    shape[rank - 1 - i] += before + after;
+    const int64_t dim = rank - 1 - i, size = shape[dim];
+    if (std::min(before, after) < -INT32_MAX || std::max(before, after) > INT32_MAX)
+      return node.error() << "pads its input too much: " << listed(*amounts);
+    const int64_t cutBefore = std::max<int64_t>(-before, 0),
+                  cutAfter = std::max<int64_t>(-after, 0);
+    if (cutBefore + cutAfter > 0 && cutBefore + cutAfter >= size)
+      return node.error() << "cuts its input to nothing: " << listed(*amounts);
+    if (cutBefore + cutAfter > 0)
+      kept = sliceTensor(node, kept, dim, cutBefore, size - cutBefore - cutAfter);
+    low[dim] = std::max<int64_t>(before, 0);
+    high[dim] = std::max<int64_t>(after, 0);
+    shape[dim] += before + after;
   }
   if (failed(node.checkShape(shape)))
     return failure();
-  return node.define(pad(node.emit, node.value(*self), low, high, *value));
+  return node.define(pad(node.emit, node.value(kept), low, high, *value));
 }
 
 /// Differences of neighbours along a dimension, where `prepend` and `append` stand before and
@@ -217,10 +238,88 @@ static LogicalResult convertDiff(AtenConverter &node) {
                             sliceTensor(node, *all, *dim, 0, count)));
 }
 
+/// The source in the shape and the element type of `part`, as PyTorch's copy has it.
+static FailureOr<Tensor> copyOf(AtenConverter &node, const Tensor &part) {
+  auto source = node.tensor("src");
+  if (failed(source))
+    return failure();
+  const Shape from = source->shape(), to = part.shape();
+  auto common = broadcastShapes({from, to});
+  if (failed(common) || *common != to)
+    return LogicalResult(node.error() << "cannot copy " << listed(from) << " to " << listed(to));
+  auto converted = cast(node, *source, part.element());
+  if (failed(converted))
+    return failure();
+  return expandTensor(node, *converted, to);
+}
+
+static LogicalResult convertCopy(AtenConverter &node) {
+  auto self = node.tensor("self");
+  return failed(self) ? failure() : node.define(copyOf(node, *self));
+}
+
+static LogicalResult convertFill(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto filling = node.operand("value");
+  if (failed(self) || failed(filling))
+    return failure();
+  auto value = cast(node, filling->tensor, self->element());
+  return failed(value) ? failure() : node.define(expandTensor(node, *value, self->shape()));
+}
+
+/// The tensor with `part` in the place of its elements from `offset` on.
+static LogicalResult replacePart(AtenConverter &node, const Tensor &tensor, int64_t dim,
+                                 int64_t offset, Tensor part) {
+  const int64_t size = tensor.shape()[dim], end = offset + part.shape()[dim];
+  SmallVector<Tensor> parts;
+  if (offset > 0)
+    parts.push_back(sliceTensor(node, tensor, dim, 0, offset));
+  parts.push_back(std::move(part));
+  if (end < size)
+    parts.push_back(sliceTensor(node, tensor, dim, end, size - end));
+  return node.define(concatTensors(node, parts, dim));
+}
+
+static LogicalResult convertSelectScatter(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank());
+  auto index =
+      failed(dim) ? FailureOr<int64_t>(failure()) : node.axisOf("index", self->shape()[*dim]);
+  if (failed(index))
+    return failure();
+  auto source = copyOf(node, pick(node, *self, *dim, *index));
+  if (failed(source))
+    return failure();
+  Shape shape = source->shape();
+  shape.insert(shape.begin() + *dim, 1);
+  return replacePart(node, *self, *dim, *index, reshapeTensor(node, *source, shape));
+}
+
+static LogicalResult convertSliceScatter(AtenConverter &node) {
+  auto where = sliceOf(node);
+  if (failed(where))
+    return failure();
+  if (where->step != 1)
+    return node.error() << "is supported with a step of 1 only: " << where->step;
+  if (where->count == 0)
+    return node.define(where->tensor);
+  auto source =
+      copyOf(node, sliceTensor(node, where->tensor, where->dim, where->from, where->count));
+  if (failed(source))
+    return failure();
+  return replacePart(node, where->tensor, where->dim, where->from, *source);
+}
+
 void addParts(AtenTable &table) {
   table["aten.slice"] = convertSlice;
+  table["aten.slice_scatter"] = convertSliceScatter;
   table["aten.narrow"] = convertNarrow;
   table["aten.select"] = convertSelect;
+  table["aten.select_scatter"] = convertSelectScatter;
+  table["aten.copy"] = convertCopy;
+  table["aten.fill"] = convertFill;
   table["aten.unbind"] = convertUnbind;
   for (const char *op : {"aten.split", "aten.split_with_sizes", "aten.chunk"})
     table[op] = convertSplit;

@@ -63,7 +63,8 @@ static void decideKind(FileTensor &tensor, bool requiresGrad, bool changes) {
   const bool small = tensor.weight.size <= uint64_t(kConstantLimit);
   const bool single = tensor.weight.shape.empty();
   tensor.kindRecorded = tensor.kind != TensorKind::Constant;
-  const bool folds = tensor.weight.data && small && tensor.kind != TensorKind::Parameter &&
+  const bool known = tensor.weight.data || tensor.weight.size == 0; // such as an empty cache
+  const bool folds = known && small && tensor.kind != TensorKind::Parameter &&
                      !(changes && tensor.kind == TensorKind::Buffer) &&
                      (!isFloat || single || tensor.kind == TensorKind::Constant);
   if (folds)
