@@ -6,6 +6,7 @@
 #include "dtc-rt/PartialFiles.h"
 #include "dtc/Lower/Program.h"
 #include "dtc/Pipelines/Pipelines.h"
+#include "dtc/Plan/Plan/Trains.h"
 #include "dtc/Replay/ReplayPrograms.h"
 #include "dtc/Report/Artifact.h"
 #include "dtc/Report/Json.h"
@@ -27,6 +28,8 @@ namespace dtc::driver {
 static std::vector<std::string> parametersOf(ModuleOp module) {
   std::vector<std::string> names;
   auto joint = module.lookupSymbol<func::FuncOp>("loss_and_grads");
+  if (!joint)
+    joint = module.lookupSymbol<func::FuncOp>("forward");
   for (unsigned i = 0; joint && i < joint.getNumArguments(); ++i) {
     graph::RoleAttr role = graph::getArgRole(joint, i);
     if (role &&
@@ -77,6 +80,7 @@ static LogicalResult scheduleModule(Environment &env, const Options &options,
   asked.kind = schedule::name(shape.kind);
   asked.ranks = shape.ranks;
   asked.chunks = shape.chunks;
+  asked.trains = plan::trains(scheduled.problem);
   if (options.until > Phase::Schedule) {
     scheduled.kernels = env.target->kernelCompilation(env.context, {options.architectures});
     asked.compilation = scheduled.kernels.get();

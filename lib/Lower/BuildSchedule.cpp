@@ -4,6 +4,7 @@
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Schedule/Descriptor.h"
+#include "dtc/Schedule/ForwardPasses.h"
 #include "dtc/Schedule/FunctionCalls.h"
 
 using namespace mlir;
@@ -197,7 +198,7 @@ struct BuildSchedule : impl::BuildScheduleBase<BuildSchedule> {
     if (!known)
       return module.emitError("unknown schedule: ") << kind.getValue();
     schedule::ScheduleShape shape{*known, ranks, chunks, microbatches};
-    auto made = schedule::makeSchedule(shape);
+    auto made = schedule::makeSchedule(shape, trains);
     if (!made)
       return module.emitError("no such schedule: ") << schedule::unsupported(shape);
     if (rank < 0 || rank >= ranks)

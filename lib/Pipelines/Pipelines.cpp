@@ -84,7 +84,8 @@ void build(OpPassManager &passes, const SchedulePipeline &options) {
                                                .kind = options.kind,
                                                .ranks = options.ranks,
                                                .chunks = options.chunks,
-                                               .rank = rank}));
+                                               .rank = rank,
+                                               .trains = options.trains}));
     ofRank.addPass(lower::createSumGradientsEarly({partition::PartitionOptions().bucketBytes}));
     ofRank.addPass(lower::createBringFromHost());
     ofRank.addPass(lower::createStartCollectives());
@@ -128,7 +129,8 @@ struct ScheduleFlags : PassPipelineOptions<ScheduleFlags> {
   Option<std::string> kind{*this, "kind", llvm::cl::init(SchedulePipeline().kind)};
   Option<int64_t> ranks{*this, "ranks", llvm::cl::init(SchedulePipeline().ranks)};
   Option<int64_t> chunks{*this, "chunks", llvm::cl::init(SchedulePipeline().chunks)};
-  SchedulePipeline values() const { return {microbatches, threads, kind, ranks, chunks}; }
+  Option<bool> trains{*this, "trains", llvm::cl::init(SchedulePipeline().trains)};
+  SchedulePipeline values() const { return {microbatches, threads, kind, ranks, chunks, trains}; }
 };
 
 struct Entry {

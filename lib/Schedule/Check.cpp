@@ -1,5 +1,5 @@
 // Carries a schedule out, call by call, and looks for what is wrong.
-#include "dtc/Schedule/Schedule.h"
+#include "dtc/Schedule/ForwardPasses.h"
 
 namespace dtc::schedule {
 
@@ -21,7 +21,8 @@ const char *nameOf(Pass pass) {
 
 class Checker {
 public:
-  explicit Checker(const Schedule &schedule) : schedule(schedule), shape(schedule.shape) {}
+  explicit Checker(const Schedule &schedule)
+      : schedule(schedule), shape(schedule.shape), trains(schedule::trains(schedule)) {}
   std::string run();
 
 private:
@@ -33,6 +34,7 @@ private:
   bool ready(int64_t rank, const Call &call) const;
   std::string carryOut(int64_t rank, const Call &call);
   std::string takeSlot(int64_t rank, const Call &call);
+  void leaveSlot(int64_t rank, const Call &call);
   std::string addGradients(int64_t rank, const Call &call);
   std::string stuck() const;
   std::string describe(int64_t rank, const Call &call) const;
@@ -45,6 +47,7 @@ private:
 
   const Schedule &schedule;
   const ScheduleShape &shape;
+  const bool trains;
   std::vector<State> states; ///< by stage and microbatch
   /// By rank, chunk and slot: the microbatch it holds, or -1.
   std::vector<std::vector<std::vector<int32_t>>> holders;
@@ -116,6 +119,8 @@ std::string Checker::takeSlot(int64_t rank, const Call &call) {
       return "slot still holds microbatch " + std::to_string(holder) + ": " +
              describe(rank, call);
     holder = call.microbatch;
+    if (!trains)
+      leaveSlot(rank, call);
   } else {
     if (holder != call.microbatch)
       return "slot doesn't hold the microbatch: " + describe(rank, call);
@@ -123,6 +128,22 @@ std::string Checker::takeSlot(int64_t rank, const Call &call) {
       holder = -1;
   }
   return "";
+}
+
+/// Without a backward pass, a slot is held until the next stage has what it needs: sent by then
+/// to another rank, read by that stage's call on the same one.
+void Checker::leaveSlot(int64_t rank, const Call &call) {
+  int64_t stage = schedule.stage(rank, call.chunk);
+  auto isHere = [&](int64_t other) {
+    return other >= 0 && other < shape.stages() && schedule.placement.rank(other) == rank;
+  };
+  auto &slots = holders[rank];
+  if (!isHere(stage + 1))
+    slots[call.chunk][call.slot] = -1;
+  if (isHere(stage - 1))
+    for (int32_t &before : slots[schedule.placement.place(stage - 1).chunk])
+      if (before == call.microbatch)
+        before = -1;
 }
 
 /// The order of additions decides how sums are rounded.
@@ -148,7 +169,7 @@ std::string Checker::carryOut(int64_t rank, const Call &call) {
                 ? "made twice: "
                 : "made too early: ") +
            describe(rank, call);
-  current = call.pass == Pass::Forward     ? State::Kept
+  current = call.pass == Pass::Forward     ? (trains ? State::Kept : State::Over)
             : call.pass == Pass::InputGrad ? State::InputDone
                                            : State::Over;
   std::string error = takeSlot(rank, call);

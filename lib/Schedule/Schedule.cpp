@@ -1,6 +1,7 @@
 #include "dtc/Schedule/Schedule.h"
 
 #include "dtc/Schedule/Descriptor.h"
+#include "dtc/Schedule/ForwardPasses.h"
 
 #include <algorithm>
 #include <functional>
@@ -54,15 +55,15 @@ static int64_t firstOfRun(const Placement &placement, int64_t rank, int64_t chun
   return chunk;
 }
 
-/// The first forward call takes the lowest slot that is free, the end of the last backward pass
-/// returns it. Chunks whose stages follow each other hand over in their slots, so that a
-/// microbatch has the same slot in them. Returns how many slots each chunk needs.
+/// The first forward call takes the lowest slot that is free, the end of the last pass returns it.
+/// Chunks whose stages follow each other hand over in their slots, so that a microbatch has the
+/// same slot in them. Returns how many slots each chunk needs.
 static std::vector<int32_t> assignSlots(const ScheduleShape &shape, const Placement &placement,
-                                        int64_t rank, CallList &calls) {
+                                        int64_t rank, bool trains, CallList &calls) {
   using FreeSlots = std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>>;
   struct Held {
     int32_t slot = -1;
-    int64_t open = 0; ///< chunks whose backward pass isn't over
+    int64_t open = 0; ///< chunks whose last pass isn't over
   };
   std::vector<FreeSlots> free(shape.chunks);
   std::vector<int32_t> made(shape.chunks, 0), slots(shape.chunks, 0);
@@ -82,7 +83,8 @@ static std::vector<int32_t> assignSlots(const ScheduleShape &shape, const Placem
     }
     call.slot = own.slot;
     slots[call.chunk] = std::max(slots[call.chunk], own.slot + 1);
-    if ((call.pass == Pass::Backward || call.pass == Pass::WeightGrad) && --own.open == 0)
+    bool isLast = !trains || call.pass == Pass::Backward || call.pass == Pass::WeightGrad;
+    if (isLast && --own.open == 0)
       pool.push(own.slot);
   }
   return slots;
@@ -94,9 +96,32 @@ std::optional<Schedule> makeSchedule(const ScheduleShape &shape) {
   Schedule schedule{shape, placementOf(shape), {}, {}};
   for (int64_t rank = 0; rank < shape.ranks; ++rank) {
     schedule.calls.push_back(describe(shape.kind).calls(shape, rank));
-    schedule.slots.push_back(assignSlots(shape, schedule.placement, rank, schedule.calls.back()));
+    schedule.slots.push_back(
+        assignSlots(shape, schedule.placement, rank, /*trains=*/true, schedule.calls.back()));
   }
   return schedule;
+}
+
+bool trains(const Schedule &schedule) {
+  return std::any_of(schedule.calls.begin(), schedule.calls.end(), [](const CallList &calls) {
+    return std::any_of(calls.begin(), calls.end(),
+                       [](const Call &call) { return call.pass != Pass::Forward; });
+  });
+}
+
+Schedule forwardPasses(Schedule schedule) {
+  for (int64_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+    CallList &calls = schedule.calls[rank];
+    std::erase_if(calls, [](const Call &call) { return call.pass != Pass::Forward; });
+    schedule.slots[rank] =
+        assignSlots(schedule.shape, schedule.placement, rank, /*trains=*/false, calls);
+  }
+  return schedule;
+}
+
+std::optional<Schedule> makeSchedule(const ScheduleShape &shape, bool trains) {
+  std::optional<Schedule> made = makeSchedule(shape);
+  return made && !trains ? forwardPasses(std::move(*made)) : std::move(made);
 }
 
 } // namespace dtc::schedule

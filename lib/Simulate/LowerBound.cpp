@@ -33,6 +33,10 @@ static schedule::StepTimes timesOf(const schedule::ScheduleShape &shape,
     times.backward.push_back(callSeconds(back, costs.slowdown));
     times.weights.push_back(split ? callSeconds(stage.weightGrad, costs.slowdown) : 0);
   }
+  // Where no stage has a backward pass, nothing comes back.
+  bool goesBack = std::any_of(costs.stages.begin(), costs.stages.end(), [](const StageCost &stage) {
+    return serialSeconds(workOf(stage, schedule::Pass::Backward)) > 0;
+  });
   for (size_t i = 0; i < costs.boundaries.size(); ++i) {
     const Boundary &boundary = costs.boundaries[i];
     auto seconds = [&](double bytes) {
@@ -40,7 +44,7 @@ static schedule::StepTimes timesOf(const schedule::ScheduleShape &shape,
       return local ? 0 : boundary.latency + (bytes > 0 ? bytes / boundary.bandwidth : 0);
     };
     times.sendForward.push_back(seconds(boundary.forwardBytes));
-    times.sendBackward.push_back(seconds(boundary.backwardBytes));
+    times.sendBackward.push_back(goesBack ? seconds(boundary.backwardBytes) : 0);
   }
   for (int64_t rank = 0; rank < shape.ranks; ++rank) {
     const StageCost &first = costs.stages[rank];

@@ -4,6 +4,8 @@
 #include "Passes.h"
 #include "Streams.h"
 
+#include "dtc/Schedule/ForwardPasses.h"
+
 #include <algorithm>
 #include <deque>
 #include <limits>
@@ -25,8 +27,9 @@ struct Job {
 
 /// Of one stage and microbatch and direction.
 struct Message {
-  double sent = -1; ///< when its call was over; -1: not yet
-  bool arrived = false;
+  double sent = -1;    ///< when its call was over; -1: not yet
+  double arrived = -1; ///< -1: not yet
+  bool isHere() const { return arrived >= 0; }
 };
 
 struct Transfer {
@@ -63,6 +66,7 @@ private:
   }
 
   void proceed(int32_t rank);
+  bool hasRoom(int32_t rank) const;
   void startCall(int32_t rank);
   void finishCall(int32_t rank);
   void send(int32_t rank, const Call &call, bool forward);
@@ -81,6 +85,7 @@ private:
 
   const Schedule &schedule;
   const Costs &costs;
+  const bool trains;
   Options options;
   Streams streams;
   Timeline timeline;
@@ -95,7 +100,7 @@ private:
 } // namespace
 
 Simulator::Simulator(const Schedule &schedule, const Costs &costs, const Options &options)
-    : schedule(schedule), costs(costs), options(options),
+    : schedule(schedule), costs(costs), trains(schedule::trains(schedule)), options(options),
       streams(schedule.shape.ranks, costs.slowdown), ranks(schedule.shape.ranks),
       activations(schedule.shape.stages() * schedule.shape.microbatches),
       gradients(activations.size()) {
@@ -197,7 +202,19 @@ void Simulator::proceed(int32_t rank) {
     becomeReady(rank);
 }
 
+/// Where no gradients come back, a fast rank runs ahead of the one after it until the boxes on both
+/// sides are full: two of each, for a call and for what is on its way.
+bool Simulator::hasRoom(int32_t rank) const {
+  constexpr size_t boxes = 4;
+  const schedule::ScheduleShape &shape = schedule.shape;
+  if (trains || shape.chunks > 1 || rank + 1 == shape.ranks)
+    return true;
+  return ranks[rank].next < ranks[rank + 1].next + boxes;
+}
+
 void Simulator::startCall(int32_t rank) {
+  if (!hasRoom(rank))
+    return;
   RankState &state = ranks[rank];
   const Call &made = call(rank);
   const StageCost &stage = cost(rank, made);
@@ -207,10 +224,11 @@ void Simulator::startCall(int32_t rank) {
   RankTimeline &line = timeline.ranks[rank];
   if (forward ? index > 0 : made.pass != Pass::WeightGrad && index + 1 < schedule.shape.stages()) {
     const Message &needed = message(forward, index, made.microbatch);
-    if (!needed.arrived)
+    if (!needed.isHere())
       return;
     // Idle until what is needed was sent, and on account of communication from then on.
-    line.exposedSeconds += now - std::max(free, std::min(now, needed.sent));
+    line.exposedSeconds +=
+        std::max(0.0, needed.arrived - std::max(free, std::min(now, needed.sent)));
     const Boundary &boundary = costs.boundaries[forward ? index - 1 : index];
     addBytes(rank, -(forward ? boundary.forwardBytes : boundary.backwardBytes));
   }
@@ -240,7 +258,7 @@ void Simulator::send(int32_t rank, const Call &made, bool forward) {
   auto peer = int32_t(schedule.placement.rank(to));
   addBytes(peer, bytes);
   if (peer == rank || (bytes == 0 && boundary.latency == 0)) {
-    result.arrived = true;
+    result.arrived = result.sent;
     proceed(peer);
     return;
   }
@@ -261,7 +279,7 @@ void Simulator::finishTransfer(ActivityId id) {
          done.microbatch, streams.begin(id), done.to);
   streams.forget(id);
   addBytes(done.from, -(done.forward ? boundary.forwardBytes : boundary.backwardBytes));
-  message(done.forward, to, done.microbatch).arrived = true;
+  message(done.forward, to, done.microbatch).arrived = streams.now();
   if (costs.blockingSends) {
     --ranks[done.from].sending;
     ranks[done.from].sentUntil = streams.now();
@@ -301,6 +319,8 @@ void Simulator::finishCall(int32_t rank) {
   reduce(rank, made, false);
   if (made.pass != Pass::WeightGrad)
     send(rank, made, made.pass == Pass::Forward);
+  if (!trains && rank > 0)
+    proceed(rank - 1); // there is room
 }
 
 //===----------------------------------------------------------------------===//

@@ -22,12 +22,10 @@ public:
     for (int stage = 0; stage < step.numStages(); ++stage)
       if (failed(buildStage(step, stage, modules[step.rankOf(stage)])))
         return failure();
-    findFacts();
-    for (int rank = 0; rank < step.numRanks(); ++rank) {
-      if (failed(addPrologue(rank)) || failed(buildUpdate(step, facts, rank, modules[rank])))
-        return failure();
-      addParameters(modules[rank]);
-    }
+    if (step.trains() && failed(addWhatRunsOnce()))
+      return failure();
+    for (ModuleOp rank : modules)
+      addParameters(rank);
     for (Operation *op : llvm::reverse(old))
       op->erase();
     return success();
@@ -40,6 +38,14 @@ private:
     builder.setInsertionPointToStart(made.getBody());
     builder.clone(*step.getMesh());
     modules.push_back(made);
+  }
+
+  LogicalResult addWhatRunsOnce() {
+    findFacts();
+    for (int rank = 0; rank < step.numRanks(); ++rank)
+      if (failed(addPrologue(rank)) || failed(buildUpdate(step, facts, rank, modules[rank])))
+        return failure();
+    return success();
   }
 
   /// The ranks whose functions take an argument of a role.

@@ -52,9 +52,12 @@ public:
     if (failed(addInboxes()))
       return failure();
     int chunk = step.chunkOf(stage);
-    std::string name = chunk == 0 ? "stage" : "stage_" + std::to_string(chunk);
+    std::string name = step.trains() ? "stage" : "forward";
+    if (chunk > 0)
+      name += "_" + std::to_string(chunk);
     func::FuncOp function = createFunction(rank, name, step.getJoint().getLoc(), signature);
-    setRuns(function, Cadence::Microbatch, Passes::Forward | Passes::Backward, chunk);
+    setRuns(function, Cadence::Microbatch,
+            step.trains() ? Passes::Forward | Passes::Backward : Passes::Forward, chunk);
     mapping.map(arguments, function.getArguments());
     OpBuilder builder = OpBuilder::atBlockEnd(&function.front());
     for (Operation *op : ops)
@@ -73,6 +76,12 @@ private:
     });
   }
 
+  /// What is returned as it came is an output of the first stage.
+  bool isOutput(BlockArgument argument) const {
+    return stage == 0 && !step.trains() &&
+           llvm::is_contained(step.getJoint().front().getTerminator()->getOperands(), argument);
+  }
+
   /// Arguments in their order. What nobody reads is held by the first stage.
   void addArguments() {
     DenseSet<Value> read;
@@ -80,7 +89,7 @@ private:
       read.insert_range(op->getOperands());
     for (BlockArgument argument : step.getJoint().getArguments()) {
       bool isUnread = stage == 0 && argument.use_empty();
-      if (read.contains(argument) || isAccumulator(argument) || isUnread)
+      if (read.contains(argument) || isAccumulator(argument) || isUnread || isOutput(argument))
         add(argument, argumentAttributes(step.getJoint(), argument.getArgNumber()));
     }
   }
@@ -103,12 +112,13 @@ private:
     StringRef what = pass == Passes::Forward ? "activation " : "gradient ";
     std::string name = (what + std::to_string(n) + " to stage " + std::to_string(to)).str();
     Builder builder(context);
-    return builder.getDictionaryAttr(
-        {builder.getNamedAttr(GraphDialect::kRole,
-                              RoleAttr::get(context, kind, name, std::nullopt, std::nullopt)),
-         builder.getNamedAttr(GraphDialect::kRuns,
-                              RunsAttr::get(context, Cadence::Microbatch, pass, 0)),
-         builder.getNamedAttr(dist::DistDialect::kSharding, *layout)});
+    NamedAttrList attributes;
+    attributes.append(GraphDialect::kRole,
+                      RoleAttr::get(context, kind, name, std::nullopt, std::nullopt));
+    if (step.trains()) // the function will be split into passes
+      attributes.append(GraphDialect::kRuns, RunsAttr::get(context, Cadence::Microbatch, pass, 0));
+    attributes.append(dist::DistDialect::kSharding, *layout);
+    return attributes.getDictionary(context);
   }
 
   LogicalResult addInboxes() {
@@ -141,7 +151,7 @@ private:
                       : addTo(Passes::InputGrad, stage - 1, step.gradientsTo(stage - 1));
   }
 
-  /// The loss and gradients. Of a tied weight's, the terms of this stage.
+  /// The loss, gradients and outputs. Of a tied weight's, the terms of this stage.
   void addSums(OpBuilder &builder) {
     for (const ReturnedSum &sum : step.getReturned()) {
       if (!llvm::is_contained(sum.stages, stage))

@@ -20,8 +20,10 @@ LogicalResult StepGraph::findFunctions(ModuleOp module) {
            << std::distance(meshes.begin(), meshes.end());
   meshOp = *meshes.begin();
   mesh = dist::toMesh(meshOp);
-  for (auto [function, name] :
-       {std::pair(&joint, "loss_and_grads"), {&prologue, "prologue"}, {&update, "update"}}) {
+  SmallVector<std::pair<func::FuncOp *, StringRef>> wanted = {{&joint, "forward"}};
+  if (module.lookupSymbol<func::FuncOp>("loss_and_grads"))
+    wanted = {{&joint, "loss_and_grads"}, {&prologue, "prologue"}, {&update, "update"}};
+  for (auto [function, name] : wanted) {
     *function = module.lookupSymbol<func::FuncOp>(name);
     if (!*function || !function->getBody().hasOneBlock())
       return module.emitError("needs a function of one block to be cut into stages: ") << name;
@@ -83,9 +85,13 @@ void StepGraph::collectTerms(Value value, ReturnedSum &into) {
     into.terms.push_back(value);
 }
 
-static bool mayReturn(RoleAttr role) {
-  return role && (role.getKind() == RoleKind::Loss || role.getKind() == RoleKind::Gradient ||
-                  role.getKind() == RoleKind::Buffer);
+static bool mayReturn(RoleAttr role, bool trains) {
+  if (!role)
+    return false;
+  if (!trains)
+    return role.getKind() == RoleKind::Output;
+  return role.getKind() == RoleKind::Loss || role.getKind() == RoleKind::Gradient ||
+         role.getKind() == RoleKind::Buffer;
 }
 
 /// What is computed from buffers alone becomes a part of the first stage where it replaces one.
@@ -112,27 +118,38 @@ LogicalResult StepGraph::placeChange(Value value, RoleAttr role) {
   return success();
 }
 
+/// An output that is an argument, or made of buffers alone, is the first stage's.
+FailureOr<int> StepGraph::stageOfTerm(Value term, RoleAttr role) {
+  Operation *producer = term.getDefiningOp();
+  if (producer && stages.lookup(producer) >= 0)
+    return stages.lookup(producer);
+  if (role.getKind() != RoleKind::Output)
+    return joint.emitOpError("no stage makes a term of ") << role;
+  if (producer)
+    stages[producer] = 0;
+  return 0;
+}
+
 LogicalResult StepGraph::findReturned() {
   for (auto [i, value] : llvm::enumerate(joint.front().getTerminator()->getOperands())) {
     ReturnedSum sum;
     sum.role = getResultRole(joint, i);
     sum.index = i;
-    if (!mayReturn(sum.role))
-      return joint.emitOpError("can't be cut into stages, returns neither loss nor gradient: ")
+    if (!mayReturn(sum.role, trains()))
+      return joint.emitOpError("can't be cut into stages, returns something else than its stages: ")
              << i;
-    if (sum.role.getKind() != RoleKind::Buffer)
+    if (sum.role.getKind() == RoleKind::Loss || sum.role.getKind() == RoleKind::Gradient)
       collectTerms(value, sum);
-    else if (failed(placeChange(value, sum.role)))
-      return failure();
     else
       sum.terms.push_back(value);
+    if (sum.role.getKind() == RoleKind::Buffer && failed(placeChange(value, sum.role)))
+      return failure();
     for (Value term : sum.terms) {
-      Operation *producer = term.getDefiningOp();
-      int stage = producer ? stages.lookup(producer) : -1;
-      if (stage < 0)
-        return joint.emitOpError("no stage makes a term of ") << sum.role;
-      if (!llvm::is_contained(sum.stages, stage))
-        sum.stages.push_back(stage);
+      FailureOr<int> stage = stageOfTerm(term, sum.role);
+      if (failed(stage))
+        return failure();
+      if (!llvm::is_contained(sum.stages, *stage))
+        sum.stages.push_back(*stage);
     }
     llvm::sort(sum.stages);
     if (sum.isTied() && sum.role.getKind() == RoleKind::Loss)

@@ -9,10 +9,11 @@
 
 namespace dtc::stages {
 
-/// The loss or a gradient, as the sum of its terms; or what replaces a buffer, as one term.
+/// The loss or a gradient, as the sum of its terms; or what replaces a buffer, or an output, as
+/// one term.
 struct ReturnedSum {
   graph::RoleAttr role;
-  unsigned index = 0;              ///< among the results of @loss_and_grads
+  unsigned index = 0;              ///< among the results of the joint function
   mlir::BlockArgument accumulator; ///< null with one microbatch
   llvm::SmallVector<mlir::Value> terms;
   llvm::SmallVector<graph::SumOp> sums; ///< that add these up
@@ -25,7 +26,9 @@ class StepGraph {
 public:
   static mlir::FailureOr<StepGraph> build(mlir::ModuleOp module);
 
-  mlir::func::FuncOp getJoint() const { return joint; } ///< @loss_and_grads
+  mlir::func::FuncOp getJoint() const { return joint; } ///< @loss_and_grads, or @forward
+  /// Whether there is more than the forward pass, with a prologue and an update.
+  bool trains() const { return update != nullptr; }
   mlir::func::FuncOp getPrologue() const { return prologue; }
   mlir::func::FuncOp getUpdate() const { return update; }
   dist::MeshOp getMesh() const { return meshOp; }
@@ -50,6 +53,7 @@ private:
   mlir::LogicalResult findRanks();
   mlir::LogicalResult findStages();
   mlir::LogicalResult placeChange(mlir::Value value, graph::RoleAttr role);
+  mlir::FailureOr<int> stageOfTerm(mlir::Value term, graph::RoleAttr role);
   mlir::LogicalResult findReturned();
   mlir::LogicalResult findCrossings();
   mlir::LogicalResult findCrossing(mlir::OpResult value, int stage, bool isForward);

@@ -110,16 +110,6 @@ def test_drawn_weights_do_not_depend_on_stages(tmp_path):
     assert saved[0] == saved[1]
 
 
-@pytest.mark.parametrize("flags,message", [
-    (["--loss", "none", "--plan", "pp=2,dp=1"], "stages without a backward pass: pp=2"),
-])
-def test_what_is_not_done_yet_is_refused(tmp_path, flags, message):
-    outcome = call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", 2, "--global-batch", 8,
-                   *flags, "-o", tmp_path / "model.dtc")
-    assert outcome.code == 2 and message in outcome.error_line()
-    assert not (tmp_path / "model.dtc").exists()
-
-
 @pytest.mark.parametrize("devices,plan", [
     (2, ONE_F_ONE_B), (2, "pp=2,dp=1,schedule=zb,micro_batch=1"), (2, "pp=2,dp=1,schedule=zbv,micro_batch=1"),
     (4, "pp=2,dp=2,zero=2,schedule=interleaved,chunks=2,micro_batch=1")])

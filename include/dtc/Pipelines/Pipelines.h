@@ -43,6 +43,7 @@ struct SchedulePipeline {
   std::string kind = "1f1b"; ///< name of the schedule
   int64_t ranks = 1;         ///< of the pipeline
   int64_t chunks = 1;        ///< stages of a rank
+  bool trains = true;        ///< otherwise there are forward passes alone
   /// Compiles the kernels while the passes go on; null: they stay IR.
   target::KernelCompilation *compilation = nullptr;
 };

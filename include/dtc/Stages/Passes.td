@@ -6,8 +6,8 @@ include "mlir/Pass/PassBase.td"
 def CutStages : Pass<"dtc-cut-stages", "::mlir::ModuleOp"> {
   let summary = "cut a planned step into the programs of pipeline ranks";
   let description = [{
-    Makes a module for each rank of the pipeline from @prologue, @loss_and_grads and @update of
-    global shapes (dtc/Stages/Stages.h has an example). What crosses from stage to stage becomes
+    Makes a module for each rank of the pipeline from @prologue, @loss_and_grads and @update, or
+    from @forward, of global shapes (dtc/Stages/Stages.h has an example). What crosses from stage to stage becomes
     arguments of the role inbox and results of the role outbox. Before:
 
         %a = math.tanh %h {dist.stage = 0 : i64, ...}

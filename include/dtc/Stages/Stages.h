@@ -33,6 +33,9 @@
 //
 // or @input_grad and @weight_grad, for schedules whose backward pass is two calls: what gradients
 // of data depend on is the first.
+//
+// Where nothing is trained, @forward is cut likewise. Its stages are functions of the forward pass,
+// nothing has to be split, and a rank returns the outputs that its stages make.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

@@ -3,6 +3,7 @@
 #include "CachingAllocator.h"
 
 #include "dtc/Schedule/Descriptor.h"
+#include "dtc/Schedule/ForwardPasses.h"
 
 #include <algorithm>
 #include <cmath>
@@ -211,6 +212,7 @@ std::optional<int64_t> peakReserved(const RankRequests &rank, const std::vector<
 std::vector<std::vector<Call>> shortened(const schedule::Schedule &whole) {
   std::vector<std::vector<Call>> result;
   std::map<int64_t, std::optional<schedule::Schedule>> shorter; ///< by microbatches
+  const bool trains = schedule::trains(whole);
   for (size_t rank = 0; rank < whole.calls.size(); ++rank) {
     schedule::ScheduleShape shape = whole.shape;
     const std::vector<int32_t> &slots = whole.slots[rank];
@@ -223,7 +225,7 @@ std::vector<std::vector<Call>> shortened(const schedule::Schedule &whole) {
     shape.microbatches = least;
     auto [it, isNew] = shorter.try_emplace(least);
     if (isNew)
-      it->second = schedule::makeSchedule(shape);
+      it->second = schedule::makeSchedule(shape, trains);
     result.push_back(it->second ? it->second->calls[rank] : whole.calls[rank]);
   }
   return result;

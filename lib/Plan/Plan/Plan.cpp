@@ -112,11 +112,6 @@ std::vector<std::string> unimplemented(const Plan &plan) {
 
 std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan) {
   std::vector<std::string> result = unimplemented(plan);
-  bool trains = std::any_of(problem.ops.begin(), problem.ops.end(),
-                            [](const Op &op) { return op.backward.has_value(); });
-  if (plan.degrees.pp > 1 && !trains)
-    result.push_back("not implemented yet: stages without a backward pass: pp=" +
-                     std::to_string(plan.degrees.pp));
   auto groupedExperts = std::find_if(problem.ops.begin(), problem.ops.end(),
                              [](const Op &op) { return op.groupedExperts >= 0; });
   if (groupedExperts == problem.ops.end())

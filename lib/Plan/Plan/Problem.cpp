@@ -1,4 +1,4 @@
-#include "dtc/Plan/Plan/Problem.h"
+#include "dtc/Plan/Plan/Trains.h"
 
 #include "dtc-io/CheckedSize.h"
 
@@ -47,6 +47,12 @@ int64_t Problem::parameterElements() const {
     if (value.kind == ValueKind::Parameter)
       result += value.elements();
   return result;
+}
+
+bool trains(const Problem &problem) {
+  return std::any_of(
+      problem.results.begin(), problem.results.end(),
+      [](const FunctionResult &result) { return result.kind == ResultKind::Gradient; });
 }
 
 //===-- consistency -------------------------------------------------------===//

@@ -2,10 +2,12 @@
 #include "UniformStages.h"
 #include "StepParts.h"
 
+#include "dtc/Plan/Plan/Trains.h"
 #include "dtc/Plan/Predict/HostMemory.h"
 #include "dtc/Plan/Predict/Predict.h"
 #include "dtc/Plan/Predict/StageDevices.h"
 #include "dtc/Schedule/Descriptor.h"
+#include "dtc/Schedule/ForwardPasses.h"
 
 #include <algorithm>
 #include <cmath>
@@ -283,7 +285,7 @@ void Predictor::addHosts() {
 
 void Predictor::simulateStages(const simulate::Costs &stages) {
   schedule::ScheduleShape shape = scheduleShape(plan.degrees);
-  if ((schedule = schedule::makeSchedule(shape))) {
+  if ((schedule = schedule::makeSchedule(shape, trains(planned.problem)))) {
     timeline = simulate::simulate(*schedule, stages, options);
     return;
   }

@@ -1,6 +1,7 @@
 #include "dtc/Plan/Predict/StepEstimates.h"
 
 #include "dtc/Schedule/Descriptor.h"
+#include "dtc/Schedule/ForwardPasses.h"
 
 #include <algorithm>
 
@@ -19,8 +20,8 @@ const schedule::Schedule *StepEstimates::schedule(const schedule::ScheduleShape 
   auto [it, isNew] =
       schedules.try_emplace({shape.kind, shape.ranks, shape.chunks, microbatches});
   if (isNew)
-    if (auto made = schedule::makeSchedule(
-            {shape.kind, shape.ranks, shape.chunks, microbatches}))
+    if (auto made =
+            schedule::makeSchedule({shape.kind, shape.ranks, shape.chunks, microbatches}, trains))
       it->second = std::move(*made);
   return it->second ? &*it->second : nullptr;
 }

@@ -1,6 +1,7 @@
 #include "UniformStages.h"
 
 #include "dtc/Plan/Plan/Storage.h"
+#include "dtc/Plan/Plan/Trains.h"
 #include "dtc/Plan/Predict/Recomputation.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
@@ -23,9 +24,7 @@ std::vector<AxisList> scalarSums(const Problem &problem, const sharding::Mesh &m
   for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
     if (mesh.axes[axis].size > 1)
       all.push_back(static_cast<sharding::AxisId>(axis));
-  bool trains = std::any_of(problem.results.begin(), problem.results.end(),
-                            [](const auto &r) { return r.kind == ResultKind::Gradient; });
-  if (trains && !all.empty())
+  if (trains(problem) && !all.empty())
     sums.push_back(all);
   return sums;
 }

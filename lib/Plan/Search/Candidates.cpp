@@ -1,6 +1,7 @@
 #include "Enumeration.h"
 
 #include "dtc/Plan/Plan/Settings.h"
+#include "dtc/Plan/Plan/Trains.h"
 #include "dtc/Plan/Solve/StageCuts.h"
 
 #include <algorithm>
@@ -326,23 +327,26 @@ void Enumeration::addSchedules(Degrees degrees) {
   }
   if (degrees.pp == 1) // every schedule is the same
     return addSchedule(degrees, spec.schedule.value_or(kDefaultSchedule), 1);
+  // Without a backward pass there is nothing to split.
+  auto isWorthTrying = [&](ScheduleKind kind) {
+    return describe(kind).isSearched && (trains(problem) || !describe(kind).splitsBackward());
+  };
   std::vector<ScheduleKind> single, chunked; // one chunk a rank, and several
   for (ScheduleKind kind : schedule::allSchedules())
-    if ((describe(kind).isSearched || spec.schedule == kind) &&
-        isAble(options.abilities.schedules, kind))
+    if ((isWorthTrying(kind) || spec.schedule == kind) && isAble(options.abilities.schedules, kind))
       (describe(kind).mostChunks == 1 ? single : chunked).push_back(kind);
   for (ScheduleKind kind : single)
     addSchedule(degrees, kind, 1);
   int64_t most = std::max(range.evenStages ? kLargestEvenChunks : kLargestChunks,
                           spec.chunks.value_or(1));
-  auto isWorthTrying = [&](int64_t chunks) {
+  auto mayBeChunks = [&](int64_t chunks) {
     bool isPower = chunks <= kLargestChunks && (chunks & (chunks - 1)) == 0;
     bool isEven = range.evenStages && canBeEven(range.layers, degrees.pp * chunks);
     return spec.chunks || isPower || isEven;
   };
   for (int64_t chunks = 2; chunks <= most; ++chunks)
     for (ScheduleKind kind : chunked)
-      if (isWorthTrying(chunks) && chunks <= describe(kind).mostChunks)
+      if (mayBeChunks(chunks) && chunks <= describe(kind).mostChunks)
         addSchedule(degrees, kind, chunks);
   for (ScheduleKind kind : chunked)
     if (spec.schedule == kind && spec.chunks == 1)

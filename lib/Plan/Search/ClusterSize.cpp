@@ -2,6 +2,7 @@
 
 #include "Candidates.h"
 
+#include "dtc/Plan/Plan/Trains.h"
 #include "dtc/Plan/Search/CompletePlan.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
@@ -204,10 +205,7 @@ std::optional<SizedPlan> ClusterSizer::Planner::plan(const Degrees &degrees) {
 
 ClusterSizer::ClusterSizer(const Problem &problem, const Cluster &cluster,
                            const SizingOptions &options)
-    : problem(problem), cluster(cluster), options(options),
-      trains(std::any_of(
-          problem.results.begin(), problem.results.end(),
-          [](const FunctionResult &result) { return result.kind == ResultKind::Gradient; })) {
+    : problem(problem), cluster(cluster), options(options), trains(plan::trains(problem)) {
   if (int64_t all = cluster.devices(); all > 0)
     this->options.mostDevices = std::min(options.mostDevices, all);
   planner = std::make_unique<Planner>(problem, cluster, this->options, trains);

@@ -1,14 +1,13 @@
 #include "SearchState.h"
 
+#include "dtc/Plan/Plan/Trains.h"
+
 #include <algorithm>
 #include <limits>
 
 namespace dtc::plan {
 
-bool SearchState::trains() const {
-  return std::any_of(facts.gradientResult.begin(), facts.gradientResult.end(),
-                     [](int result) { return result >= 0; });
-}
+bool SearchState::trains() const { return plan::trains(problem); }
 
 bool SearchState::mayOffload() const {
   return !spec.offload && isAble(options.abilities.offload, Offload::Optimizer) &&

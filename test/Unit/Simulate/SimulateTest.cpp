@@ -1,5 +1,7 @@
 #include "Costs.h"
 
+#include "dtc/Schedule/ForwardPasses.h"
+
 #include <cmath>
 
 using namespace dtc::simulate;
@@ -51,6 +53,34 @@ TEST(Simulate, ZeroBubbleVOnlyFills) {
     EXPECT_DOUBLE_EQ(run(shape, equalStages(shape, 0.5, 0.5, 0.5)).stepSeconds,
                      48 + 0.5 * double(ranks - 1));
   }
+}
+
+/// Without a backward pass only filling the pipeline takes longer, and chunks divide that.
+TEST(Simulate, ForwardPassesOnlyFill) {
+  for (int64_t chunks : {1, 2, 4}) {
+    ScheduleShape shape{chunks == 1 ? ScheduleKind::OneFOneB : ScheduleKind::Interleaved, 4, chunks,
+                        16};
+    double part = 1.0 / double(chunks);
+    Costs costs = equalStages(shape, part, 0, 0);
+    Timeline timeline = simulate(*makeSchedule(shape, /*trains=*/false), costs);
+    EXPECT_NEAR(timeline.stepSeconds, 16 + 3 * part, 1e-9) << chunks;
+    EXPECT_LE(lowerBound(shape, costs), timeline.stepSeconds) << chunks;
+    EXPECT_EQ(timeline.exposedSeconds, 0) << chunks;
+  }
+}
+
+/// A rank that is faster than the next one waits once their boxes are full, two of each.
+TEST(Simulate, ForwardPassesDontPileUp) {
+  ScheduleShape shape{ScheduleKind::OneFOneB, 2, 1, 64};
+  Costs costs = equalStages(shape, 1, 0, 0);
+  costs.stages[1].forward.compute = 3;
+  for (auto &stage : costs.stages)
+    stage.savedBytes = 0;
+  costs.boundaries[0] = {8, 0, 64, 0.125, 0};
+  Timeline timeline = simulate(*makeSchedule(shape, /*trains=*/false), costs);
+  EXPECT_DOUBLE_EQ(timeline.stepSeconds, 1.25 + 3 * 64);
+  EXPECT_LE(timeline.ranks[1].peakBytes, 4 * 8);
+  EXPECT_LE(lowerBound(shape, costs), timeline.stepSeconds);
 }
 
 /// Where messages take a while, room for more microbatches hides what 1F1B's order waits for.

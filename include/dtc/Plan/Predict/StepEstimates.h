@@ -26,6 +26,9 @@ struct StepEstimate {
 
 class StepEstimates {
 public:
+  /// `trains`: whether steps have a backward pass.
+  explicit StepEstimates(bool trains) : trains(trains) {}
+
   /// A schedule that holds as many microbatches at once as one of this shape; null
   /// where there is none.
   const schedule::Schedule *likeSchedule(const schedule::ScheduleShape &shape);
@@ -34,6 +37,7 @@ public:
 private:
   const schedule::Schedule *schedule(const schedule::ScheduleShape &shape, int64_t microbatches);
 
+  const bool trains;
   using Key = std::tuple<schedule::ScheduleKind, int64_t, int64_t, int64_t>;
   std::map<Key, std::optional<schedule::Schedule>> schedules;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dtc/Plan/Plan/Storage.h"
+#include "dtc/Plan/Plan/Trains.h"
 #include "dtc/Plan/Predict/StepEstimates.h"
 #include "dtc/Plan/Search/RankStages.h"
 #include "dtc/Plan/Search/Search.h"
@@ -49,7 +50,7 @@ struct EstimateOptions {
 class Estimator {
 public:
   Estimator(ShardLibrary &library, const Problem &problem, const ProblemFacts &facts)
-      : library(library), problem(problem), facts(facts) {}
+      : library(library), problem(problem), facts(facts), steps(plan::trains(problem)) {}
 
   enum class Outcome : uint8_t {
     Found,
