@@ -1,12 +1,16 @@
-"""Runs the fuzzers of a build with -DDTC_FUZZ=ON (ninja check-fuzz-sanitized) on seeds that the plain build makes.
+"""Runs the fuzzers of a build with -DDTC_SANITIZE=address (ninja check-fuzz-sanitized) on seeds that the plain build makes.
 
-    build/venv/bin/python test/Fuzz/run.py build/fuzz --inputs 20000 [--seed N] [KIND...]
+    build/venv/bin/python test/Fuzz/run.py build/asan [--inputs 20000] [--minutes 60] [--seed N] [KIND...]
 
-Every kind gets as many inputs. The last line is their number and that of the findings, whose files stay in
-BUILD/findings. A finding is an error that AddressSanitizer or UBSan sees, more than ten seconds, or more than 2 GiB.
+Every kind gets as many inputs. Half of those of models are files that Integration/fuzzing.py mutates, which stay
+well-formed; libFuzzer makes the rest, guided by what they reach. A later call goes on where one ended: BUILD/fuzzed.json
+counts the inputs of each kind until --again is given. The last line has their number and that of the findings, whose
+files stay in BUILD/findings. A finding is an error that AddressSanitizer or UBSan sees, more than ten seconds, or more
+than 2 GiB.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import random
@@ -15,86 +19,124 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "test" / "Integration"))
+sys.path[:0] = [str(ROOT / "test" / "Integration"), str(ROOT / "test" / "Sanitized")]
 import fuzzing  # noqa: E402
+from sanitizers import OPTIONS  # noqa: E402
 
 PROBLEM = ROOT / "test/Unit/Plan/problems/gpt.json"
-FUZZERS = {  # kind: program, seeds' kind, flags
-    "artifact": ("dtc-fuzz-runtime", ["artifact"]),
-    "manifest": ("dtc-fuzz-runtime", ["manifest.json"]),
-    "program": ("dtc-fuzz-runtime", ["program/0.bin"]),
-    "arrays": ("dtc-fuzz-runtime", ["safetensors", "npz"]),
-    "data": ("dtc-fuzz-runtime", ["safetensors", "npz"]),
-    "tokens": ("dtc-fuzz-runtime", ["bin"]),
-    "cluster": ("dtc-fuzz-plan", ["cluster"]),
-    "plan": ("dtc-fuzz-plan", ["plan", "plan_gpt2"]),
-    "problem": ("dtc-fuzz-plan", ["problem"]),
-    "model": ("dtc-fuzz-import", ["bytes", "onnx"]),
-    "exported": ("dtc-fuzz-import", ["exported"]),
-    "config": ("dtc-fuzz-flags", ["config"]),
+BATCH = 500  # mutated files at a time
+LONGEST = 200_000  # bytes of what libFuzzer makes
+FUZZERS = {  # kind: program, seeds' kinds, whether their own mutators are used, too
+    "artifact": ("dtc-fuzz-runtime", ["artifact"], False),
+    "manifest": ("dtc-fuzz-runtime", ["manifest.json"], False),
+    "program": ("dtc-fuzz-runtime", ["program/0.bin"], False),
+    "arrays": ("dtc-fuzz-runtime", ["safetensors", "npz"], False),
+    "data": ("dtc-fuzz-runtime", ["safetensors", "npz"], False),
+    "tokens": ("dtc-fuzz-runtime", ["bin"], False),
+    "cluster": ("dtc-fuzz-plan", ["cluster"], False),
+    "plan": ("dtc-fuzz-plan", ["plan", "plan_gpt2"], False),
+    "problem": ("dtc-fuzz-plan", ["problem"], False),
+    "nodes": ("dtc-fuzz-import", ["nodes"], True),
+    "model": ("dtc-fuzz-import", ["onnx", "graph"], True),
+    "exported": ("dtc-fuzz-import", ["exported"], True),
+    "config": ("dtc-fuzz-flags", ["config"], False),
 }
 
 
+class Campaign:
+    """The inputs of one kind: how many ran, and what they found."""
+
+    def __init__(self, kind: str, build: pathlib.Path, place: pathlib.Path, seed: int):
+        self.kind, self.build, self.place, self.seed = kind, build, place, seed
+        self.done = self.found = 0
+
+    def call(self, folder: pathlib.Path, runs: int) -> int | None:
+        """Runs the fuzzer on a folder: its files alone where `runs` is 0. How many inputs it says to have run."""
+        findings = self.build / "findings"
+        findings.mkdir(exist_ok=True)
+        artifact = self.place / ("gpt2.dtc" if self.kind in ("tokens", "program") else "mlp.dtc")
+        command = [self.build / "bin" / FUZZERS[self.kind][0], folder, f"-runs={runs}", f"-seed={self.seed + self.found}",
+                   "-timeout=10", "-rss_limit_mb=2048", "-malloc_limit_mb=2048", f"-artifact_prefix={findings}/{self.kind}-",
+                   "-print_final_stats=1", f"-max_len={LONGEST if runs else 4_000_000}", "-len_control=0", "-verbosity=0",
+                   "-detect_leaks=0", f"--kind={self.kind}", f"--artifact={artifact}", f"--problem={PROBLEM}"]
+        ended = subprocess.run(list(map(str, command)), capture_output=True, text=True, errors="replace",
+                               env=os.environ | OPTIONS)
+        executed = re.search(r"stat::number_of_executed_units: *(\d+)", ended.stderr)
+        if ended.returncode:
+            self.found += 1
+            print(ended.stderr[-4000:], flush=True)
+        return int(executed.group(1)) if executed else None
+
+    def mutated(self, given: list[fuzzing.Kind], inputs: int, until: float) -> None:
+        """Files that stay well-formed, as `fuzzing.py` makes them."""
+        rng = random.Random(self.seed)
+        folder = self.place / f"{self.kind}-mutated"
+        while inputs > 0 and self.found < 5 and time.monotonic() < until:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            for number in range(min(inputs, BATCH)):
+                kind = rng.choice(given)
+                (folder / str(number)).write_bytes(kind.mutate(rng.choice(kind.seeds), rng))
+            count = self.call(folder, 0)
+            if count is None:
+                break
+            self.done, inputs = self.done + count, inputs - count
+
+    def guided(self, inputs: int, until: float) -> None:
+        """libFuzzer's own, in rounds, so that time can end them."""
+        while inputs > 0 and self.found < 5 and time.monotonic() < until:
+            count = self.call(self.place / self.kind, min(inputs, 5000))
+            if count is None:
+                break
+            self.seed += 1
+            self.done, inputs = self.done + count, inputs - count
+
+
 def seeds(folder: pathlib.Path, names: list[str], kinds: dict[str, fuzzing.Kind]) -> None:
-    """Writes the unharmed inputs of a kind as files."""
+    """Writes the unharmed inputs of a kind as files, but for those that libFuzzer would cut."""
     folder.mkdir()
     for name in names:
         if name in kinds:
             contents = kinds[name].seeds
         else:  # a member of an artifact
             contents = [fuzzing.members_of(each)[name] for each in kinds["manifest"].seeds]
-        for number, content in enumerate(contents):
+        for number, content in enumerate(each for each in contents if len(each) <= LONGEST):
             (folder / f"{name.replace('/', '-')}-{number}").write_bytes(content)
-
-
-def fuzz(build: pathlib.Path, kind: str, place: pathlib.Path, inputs: int, seed: int) -> tuple[int, int]:
-    """How many inputs ran, and how many were findings."""
-    program = FUZZERS[kind][0]
-    findings = build / "findings"
-    findings.mkdir(exist_ok=True)
-    done = found = 0
-    artifact = place / ("gpt2.dtc" if kind in ("tokens", "program") else "mlp.dtc")
-    while done < inputs and found < 5:
-        command = [build / "bin" / program, place / kind, f"-runs={inputs - done}", f"-seed={seed + found}", "-timeout=10",
-                   "-rss_limit_mb=2048", "-malloc_limit_mb=2048", f"-artifact_prefix={findings}/{kind}-", "-print_final_stats=1",
-                   "-max_len=200000", "-len_control=0", "-verbosity=0", "-detect_leaks=0",
-                   f"--kind={kind}", f"--artifact={artifact}", f"--problem={PROBLEM}"]
-        ended = subprocess.run(list(map(str, command)), capture_output=True, text=True, errors="replace",
-                               env=os.environ | {"ASAN_OPTIONS": "detect_container_overflow=0:allocator_may_return_null=1",
-                                                 "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"})
-        executed = re.search(r"stat::number_of_executed_units: *(\d+)", ended.stderr)
-        done += int(executed.group(1)) if executed else 0
-        if ended.returncode:
-            found += 1
-            print(ended.stderr[-4000:], flush=True)
-            if not executed:
-                break
-    return done, found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--inputs", type=int, default=20_000, help="of each kind")
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
     parser.add_argument("kinds", nargs="*", choices=[*FUZZERS, []])
     options = parser.parse_intermixed_args()
-    build = options.build.resolve()
+    build, until = options.build.resolve(), time.monotonic() + 60 * options.minutes
+    record = build / "fuzzed.json"
+    before = json.loads(record.read_text()) if record.exists() and not options.again else {}
+    chosen = options.kinds or list(FUZZERS)
     total = wrong = 0
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        made = fuzzing.prepare(folder)
-        for kind in options.kinds or FUZZERS:
-            shutil.rmtree(folder / kind, ignore_errors=True)
-            seeds(folder / kind, FUZZERS[kind][1], made)
-            done, found = fuzz(build, kind, folder, options.inputs, options.seed)
-            print(f"{kind}: {done} inputs, {found} findings", flush=True)
-            total, wrong = total + done, wrong + found
+        made = fuzzing.prepare(pathlib.Path(folder))
+        for kind in chosen:
+            campaign = Campaign(kind, build, pathlib.Path(folder), options.seed)
+            seeds(campaign.place / kind, FUZZERS[kind][1], made)
+            left = options.inputs - before.get(kind, 0)
+            if FUZZERS[kind][2]:
+                campaign.mutated([made[name] for name in FUZZERS[kind][1]], left - left // 2, until)
+            campaign.guided(left - campaign.done, until)
+            before[kind] = before.get(kind, 0) + campaign.done
+            record.write_text(json.dumps(before))
+            print(f"{kind}: {before[kind]} inputs, {campaign.done} of them now, {campaign.found} findings", flush=True)
+            total, wrong = total + before[kind], wrong + campaign.found
     print(f"{total} inputs, {wrong} findings")
-    return 1 if wrong else 0
+    return int(wrong > 0 or any(before[kind] < options.inputs for kind in chosen))
 
 
 if __name__ == "__main__":

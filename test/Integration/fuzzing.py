@@ -324,6 +324,7 @@ def compiler_kinds(mlp_plans: list[bytes], gpt2_plans: list[bytes]) -> dict[str,
     small = [(MODELS / f"{name}.onnx").read_bytes() for name in ("mlp", "resnet_tiny")]
     graphs = [(MODELS / f"{name}.onnx").read_bytes()
               for name in ("llama_b1", "gpt2_b1", "gpt2_dyn", "llama_opset24")]
+    nodes = [path.read_bytes() for path in sorted((ROOT / "test/Conformance/fixtures").glob("*.onnx"))]
     problems = [(ROOT / "test/Unit/Plan/problems" / f"{name}.json").read_bytes()
                 for name in ("gpt", "llama_kv2")]
     commands = [["dtc", "plan", "FILE", "--devices", "2"],
@@ -333,6 +334,7 @@ def compiler_kinds(mlp_plans: list[bytes], gpt2_plans: list[bytes]) -> dict[str,
         "onnx": Kind(".onnx", small, mutate_proto, commands),
         "graph": Kind(".onnx", graphs, mutate_proto,
                       [["dtc", "plan", "FILE", "--devices", "2", "--loss", "cross_entropy"]]),
+        "nodes": Kind(".onnx", nodes, mutate_proto, [["dtc", "plan", "FILE", "--devices", "1", "--loss", "none"]]),
         "exported": Kind(".pt2", [(MODELS / f"{name}.pt2").read_bytes() for name in ("mlp", "mlp_dyn", "gpt2_fake")],
                          mutate_exported, commands[:1]),
         "cluster": Kind(".yaml", CLUSTERS, mutate_text, [

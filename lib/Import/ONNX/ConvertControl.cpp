@@ -75,11 +75,8 @@ struct Rounds {
 /// Loop's body takes the round's number, the condition and what is carried.
 static FailureOr<Rounds> runLoop(NodeConverter &node, const onnx::GraphProto &body) {
   Rounds rounds;
-  for (int i = 2; i < node.numInputs(); ++i) {
-    if (!node.has(i))
-      return LogicalResult(node.error() << "lacks its input " << i);
+  for (int i = 2; i < node.numInputs(); ++i)
     rounds.carried.push_back(node.input(i));
-  }
   const int64_t numCarried = rounds.carried.size();
   if (body.output_size() < numCarried + 1)
     return LogicalResult(node.error() << "its body has too few outputs");

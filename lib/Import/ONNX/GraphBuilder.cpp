@@ -204,12 +204,20 @@ static int requiredInputs(StringRef op) {
       .Default(1);
 }
 
+/// The input from which on an operator takes as many as it is given, and leaves out none.
+static int firstListed(const NodeConverter &node) {
+  return llvm::StringSwitch<int>(node.op())
+      .Cases({"SequenceConstruct", "Max", "Min", "Sum", "Mean", "Concat", "Einsum"}, 0)
+      .Case("Scan", node.opset < 9 ? 1 : 0)
+      .Case("Loop", 2)
+      .Default(std::numeric_limits<int>::max());
+}
+
 /// Inputs that are there and of the kind a converter may rely on.
 static LogicalResult checkInputs(const NodeConverter &node) {
   const std::string op = node.op();
   for (int i = 0; i < std::max(requiredInputs(op), node.numInputs()); ++i) {
-    const bool listed = requiredInputs(op) == 0 && op != "Loop" && op != "Scan";
-    if (!node.has(i) && (i < requiredInputs(op) || listed))
+    if (!node.has(i) && (i < requiredInputs(op) || i >= firstListed(node)))
       return node.error() << "lacks its input " << i;
     const bool takesSequence = op == "SequenceAt" || op == "ConcatFromSequence" ||
                                op == "SequenceLength" || op == "Identity" || op == "Loop";

@@ -1,6 +1,9 @@
 #include "dtc-rt/CPU/ThreadTeam.h"
 
 #include <sched.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 // libgomp's interface to compiled parallel regions; declared by hand because
 // clang's -fopenmp would bring in LLVM's OpenMP runtime beside it.
@@ -21,11 +24,27 @@ struct Region {
   int members;
 };
 
+// libgomp isn't built with ThreadSanitizer, which can't see that a team begins after what its
+// caller did before, and that the caller goes on after the team. These two say so; elsewhere they
+// are nothing.
+void handOver(Region *region) {
+#ifdef __SANITIZE_THREAD__
+  __tsan_release(region);
+#endif
+}
+void takeOver(Region *region) {
+#ifdef __SANITIZE_THREAD__
+  __tsan_acquire(region);
+#endif
+}
+
 void enter(void *opaque) {
   auto *region = static_cast<Region *>(opaque);
+  takeOver(region);
   // The system may give fewer threads than asked for.
   for (int i = omp_get_thread_num(); i < region->members; i += omp_get_num_threads())
     region->work(region->data, i);
+  handOver(region);
 }
 
 } // namespace
@@ -45,7 +64,9 @@ ThreadTeam::ThreadTeam(int threads, const std::vector<int> &cpus) : threads(thre
 void ThreadTeam::runErased(int members, Erased work, void *data) {
   Region region{work, data, members};
   // Always the whole team: libgomp ends the threads that a smaller one leaves over.
+  handOver(&region);
   GOMP_parallel(enter, &region, static_cast<unsigned>(threads), 0);
+  takeOver(&region);
 }
 
 std::vector<int> availableCpus() {
