@@ -21,6 +21,7 @@ import statistics
 
 import metrics
 import predict
+import presets
 import runs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -265,6 +266,19 @@ def report(outcomes: list[Outcome], suites: dict) -> list[Summary]:
     return [summarize(name, part) for name, part in parts if part]
 
 
+def print_presets(outcomes: list[Outcome]) -> None:
+    """Of all runs of a preset's suites: within what share nine in ten lie, and how many within the stated one."""
+    print("\nruns of each program's suites, by all that were compared")
+    for name, preset in presets.load().items():
+        times = [o.times for o in outcomes if o.suite in preset.suites and o.times]
+        errors = [abs(predicted / measured - 1) for predicted, measured in times]
+        if not errors:
+            continue
+        within = sum(error <= preset.error + 1e-9 for error in errors)
+        print(f"  {name:14}{len(errors):4} of {preset.runs} runs   nine in ten within {percent(metrics.percentile(errors, 0.9))} %"
+              f"   {within} within the stated {percent(preset.error)} %")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dtc", type=pathlib.Path, default=ROOT / "build" / "bin" / "dtc")
@@ -292,6 +306,7 @@ def main() -> None:
           "more than 3 %; fits: ran and predicted to fit / ran but refused / "
           "failed but predicted to fit / failed and refused")
     print_order(outcomes, suites)
+    print_presets(outcomes)
     print_counts(f"{len(others)} runs that no plan of dtc can state:", others)
     print_counts("refused:", present([o.prediction.refused for o in outcomes]))
     if missing:

@@ -3,10 +3,14 @@
 import json
 import math
 import re
+import sys
 
 import pytest
 
 from conftest import MODELS, ROOT, call, check_call
+
+sys.path.append(str(ROOT / "bench" / "published"))
+import presets  # noqa: E402
 
 MODEL = MODELS / "llama.onnx"
 EXPECTED = ROOT / "test" / "Integration" / "tool_settings"
@@ -154,25 +158,15 @@ def test_presets_predict_what_was_validated(suite, tmp_path):
     assert found[0] == found[1]
 
 
-def presets() -> dict[str, tuple[list[str], float, int]]:
-    """The suites, the error and the runs of each preset."""
-    text = (ROOT / "lib" / "Plan" / "Plan" / "Presets.yaml").read_text()
-    shared = re.search(r"suites: &fsdp-suites (\[.*\])", text)[1]
-    found = {}
-    for name, body in re.findall(r"^([a-z-]+):\n(.*?)(?=^[a-z]|\Z)", text.replace("*fsdp-suites", shared), re.M | re.S):
-        suites = re.search(r"suites: (?:&fsdp-suites )?\[(.*)\]", body)[1].split(", ")
-        errors = re.search(r"step_time: ([\d.]+), runs: (\d+)", body)
-        found[name] = (suites, float(errors[1]), int(errors[2]))
-    return found
-
-
 def test_intervals_are_those_of_the_validation():
     """At least nine in ten runs of a preset's suites were predicted within its error, by the table of Validation.md."""
     rows = re.findall(r"^\| ([a-z0-9-]+)(?: \*)? \| (\d+) \| [\d.]+ \| ([\d.]+) \|",
                       (ROOT / "docs" / "Validation.md").read_text(), re.M)
     table = {name: (int(runs), float(p90) / 100) for name, runs, p90 in rows}
-    assert set(presets()) == set(PLANS)
-    for name, (suites, error, runs) in presets().items():
+    programs = presets.load()
+    assert set(programs) == set(PLANS)
+    for name, preset in programs.items():
+        suites, error, runs = preset.suites, preset.error, preset.runs
         assert runs == sum(table[suite][0] for suite in suites), name
         within = sum(math.ceil(0.9 * table[suite][0]) for suite in suites if table[suite][1] <= error + 1e-9)
         assert within >= 0.9 * runs, name

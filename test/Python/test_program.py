@@ -6,7 +6,7 @@ import sys
 
 import numpy
 import pytest
-from package import MODELS, command
+from package import MODELS, PACKAGE, command
 from safetensors.numpy import load_file
 
 import dtc
@@ -198,10 +198,12 @@ CONTROL_C = """
 import os, signal, threading, time
 from dtc._interruptible import interruptible
 released = threading.Event()
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+def call():
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    released.wait(20)
 begin = time.monotonic()
 try:
-    interruptible(released.wait, 20)
+    interruptible(call)
 except KeyboardInterrupt:
     print("interrupted", time.monotonic() - begin < 10)
 """
@@ -209,7 +211,8 @@ except KeyboardInterrupt:
 
 def test_control_c_ends_a_long_call():
     """As in planning: the call is one of C++, which doesn't look at signals. Tests may run beside the main thread."""
-    done = subprocess.run([sys.executable, "-c", CONTROL_C], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", CONTROL_C], capture_output=True, text=True, timeout=60,
+                          env={"PYTHONPATH": str(PACKAGE)})
     assert done.stdout == "interrupted True\n", done.stderr
 
 
