@@ -17,4 +17,8 @@ struct NamedFile {
 /// followed). An empty path is none. Devices and pipes may be written twice.
 Status checkOutputConflicts(std::span<const NamedFile> inputs, std::span<const NamedFile> outputs);
 
+/// ExitCode::Failed where there is no folder that an output could be made in: hours of work shall
+/// not end so.
+Status checkOutputFolders(std::span<const NamedFile> outputs);
+
 } // namespace dtc::rt

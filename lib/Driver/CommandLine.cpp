@@ -1,5 +1,8 @@
 #include "CommandLine.h"
 
+#include "ExitCodes.h"
+#include "OutputFiles.h"
+
 #include "dtc-rt/PackageFormat.h"
 #include "dtc/Plan/Plan/Cluster.h"
 #include "dtc/Plan/Plan/Spec.h"
@@ -113,11 +116,16 @@ std::optional<Error> resolveOptimizer(const CLI::App &command, RawOptions &raw, 
   for (const char *flag : {"--betas", "--eps"})
     if (sgd && command.count(flag))
       return usage(std::string(flag) + " is for --optimizer adam or adamw");
+  for (auto [flag, value] : {std::pair{"--eps", train.eps},
+                             {"--momentum", train.momentum},
+                             {"--weight-decay", train.weightDecay}})
+    if (!(value >= 0) || !std::isfinite(value))
+      return usage(std::string(flag) + " must be finite and not negative");
   if (train.nesterov && train.momentum <= 0)
     return usage("--nesterov needs a --momentum above 0");
   if (command.count("--clip-grad-norm")) {
-    if (!(raw.clipGradNorm > 0))
-      return usage("--clip-grad-norm must be above 0");
+    if (!(raw.clipGradNorm > 0) || !std::isfinite(raw.clipGradNorm))
+      return usage("--clip-grad-norm must be finite and above 0");
     train.clipGradNorm = raw.clipGradNorm;
   }
   return checkRegex("--no-decay", raw.noDecay, train.noDecay);
@@ -131,8 +139,9 @@ std::optional<Error> resolveLearningRate(RawOptions &raw, Options &options) {
                                                  {"cosine", LearningRateSchedule::Cosine}},
                                                 rate.schedule))
     return error;
-  if (!(rate.lr >= 0) || !(rate.minLr >= 0))
-    return usage("--lr and --min-lr must not be negative");
+  for (double value : {rate.lr, rate.minLr})
+    if (!(value >= 0) || !std::isfinite(value))
+      return usage("--lr and --min-lr must be finite and not negative");
   if (rate.warmupSteps < 0 || rate.totalSteps < 0)
     return usage("--warmup-steps and --total-steps must not be negative");
   if (rate.schedule != LearningRateSchedule::Constant && rate.totalSteps == 0)
@@ -392,6 +401,10 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
       return usage(std::string(flag) + " is about what --emit " + raw.emit + " doesn't come to");
   if (compiling && options.output.empty() && options.until == Phase::End)
     return usage("-o is required");
+  rt::Status status = checkOutputs(
+      options, {{"--config", raw.config}, {"--class-weights", raw.classWeights}});
+  if (!status.isOk())
+    return errorOf(status);
   return options;
 }
 

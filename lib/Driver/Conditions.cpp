@@ -37,7 +37,8 @@ static Condition batchOf(const Request &request, const Planned &planned) {
   batch.isAssumed = true;
   int64_t samples = std::max<int64_t>(planned.model.fileBatch, 1);
   batch.reason = planned.model.fileBatch > 0
-                     ? "the file's " + std::to_string(samples) + " for each data-parallel rank"
+                     ? (request.options.import.shapes.empty() ? "the file's " : "the model's ") +
+                           std::to_string(samples) + " for each data-parallel rank"
                      : "1 for each data-parallel rank";
   return batch;
 }

@@ -8,6 +8,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace mlir;
 
@@ -98,7 +99,8 @@ static Severity severityOf(DiagnosticSeverity severity) {
 }
 
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file, std::string name)
-    : handler(&context, [file = std::move(file), name = std::move(name)](Diagnostic &diagnostic) {
+    : handler(&context, [file = std::move(file), name = std::move(name),
+                         said = std::set<std::string>()](Diagnostic &diagnostic) mutable {
         std::string text = diagnostic.str();
         const std::string &called = name.empty() ? file : name;
         // A message that names the file already (import errors) stands alone.
@@ -107,6 +109,10 @@ DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file, std
             namesFile ? called : called + ": " + describe(diagnostic.getLocation());
         if (namesFile)
           text.erase(0, file.size());
+        // A model that is imported for two batches says the same twice.
+        if (!said.insert(prefix + text).second &&
+            diagnostic.getSeverity() == DiagnosticSeverity::Warning)
+          return success();
         say(severityOf(diagnostic.getSeverity()), prefix + text);
         for (auto &note : diagnostic.getNotes())
           say(Severity::Note, describe(note.getLocation()) + note.str());

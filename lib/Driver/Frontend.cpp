@@ -1,4 +1,6 @@
 // The phases from a file to a training step: import, train.
+#include "ExitCodes.h"
+#include "OutputFiles.h"
 #include "Phases.h"
 #include "Weights.h"
 
@@ -79,13 +81,19 @@ Outcome<Imported> importModel(const Request &request, const import::ModelFile &f
   auto batch = firstBatch(request, asInFile->fileBatch);
   if (!batch)
     return fail(batch.error());
+  auto accept = [&](import::ImportedModel model) -> Outcome<Imported> {
+    rt::Status status = checkOutputs(request.options, model.weights);
+    if (!status.isOk())
+      return fail(errorOf(status));
+    return Imported{std::move(model), *batch};
+  };
   if (!request.globalBatch && batch->perCall() == std::max<int64_t>(asInFile->fileBatch, 1))
-    return Imported{std::move(*asInFile), *batch};
+    return accept(std::move(*asInFile));
   // Without weights nothing can be trained, but everything can be planned.
   auto model = file.import(batch->perCall());
   if (failed(model))
     return ExitCode::InputRefused;
-  return Imported{std::move(*model), *batch};
+  return accept(std::move(*model));
 }
 
 //===----------------------------------------------------------------------===//

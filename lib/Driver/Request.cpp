@@ -1,10 +1,10 @@
 #include "Request.h"
 
 #include "ExitCodes.h"
+#include "OutputFiles.h"
 #include "OwnCluster.h"
 
 #include "dtc-io/InputFile.h"
-#include "dtc-rt/OutputConflicts.h"
 #include "dtc/Plan/Plan/Plan.h"
 #include "dtc/Plan/Plan/PlanFile.h"
 #include "dtc/Plan/Plan/Settings.h"
@@ -50,22 +50,6 @@ static Result<plan::Spec> specOfPlanFile(Request &request) {
   if (*isAlone)
     request.planText.clear(); // a SPEC, then
   return spec;
-}
-
-/// Nothing that a command reads may be written by it.
-static rt::Status checkFiles(const Options &options) {
-  rt::NamedFile inputs[] = {{"the model", options.model},
-                            {"--weights", options.weights},
-                            {"--data", options.data},
-                            {"--cluster", options.cluster},
-                            {"--plan", isPlanFile(options.plan) ? options.plan : ""},
-                            {"--plan-from", options.planFrom}};
-  rt::NamedFile outputs[] = {{"-o", options.output},
-                             {"--save-plan", options.savePlan},
-                             {"--report", options.report},
-                             {"--save-settings", options.saveSettings},
-                             {"--trace", options.trace}};
-  return rt::checkOutputConflicts(inputs, outputs);
 }
 
 static plan::DType typeOf(training::Precision precision) {
@@ -132,7 +116,7 @@ static int64_t classMultiple(const Request &request) {
 }
 
 Outcome<Request> readRequest(const Options &options) {
-  if (rt::Status status = checkFiles(options); !status.isOk())
+  if (rt::Status status = checkOutputs(options); !status.isOk())
     return fail(errorOf(status));
   if (std::string why; !options.data.empty() && !io::MappedFile::open(options.data, why))
     return fail({options.data + ": cannot read the data: " + why});

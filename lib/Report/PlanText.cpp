@@ -31,15 +31,17 @@ static double repeatedWork(const plan::Problem &problem, const plan::Plan &plan)
   return all > 0 ? done / all : 1;
 }
 
+/// From so many times on, repeated work is told.
+static constexpr double kMuchRepeated = 1.5;
+
 std::vector<std::string> planWarnings(const PlanFacts &facts, bool isBf16) {
-  constexpr double much = 1.5;
   std::vector<std::string> result;
   for (const MeshPart &part : meshParts(facts))
-    if (double times = repeatedWork(facts.problem, *part.plan); times > much) {
+    if (double times = repeatedWork(facts.problem, *part.plan); times > kMuchRepeated) {
       char text[32];
       std::snprintf(text, sizeof(text), "%.1f", times);
       result.push_back("ranks repeat each other's work, as the model's sizes can't be split over "
-                       "all of them: together " +
+                       "all of them, or splitting them would take longer: together " +
                        (part.ranks.empty() ? "they" : part.ranks) + " do it " + text + " times");
     }
   bool isVolta = facts.cluster.device.architecture == plan::Architecture::Volta;
@@ -55,7 +57,7 @@ static std::string padded(std::string text, size_t width) {
   return text;
 }
 
-/// Weights of products that tp leaves whole: its ranks exchange activations instead.
+/// Weights of products that tp leaves whole: its ranks exchange activations, or repeat work.
 static std::set<plan::ValueId> wholeWeights(const PlanFacts &facts, const plan::Plan &plan) {
   const sharding::AxisList axes = plan.mesh.ofDegree("tp");
   std::set<plan::ValueId> whole;
@@ -116,8 +118,10 @@ static void printParameters(std::ostream &out, const PlanFacts &facts,
     out << "  " << padded(row.name, nameWidth) << "  " << padded(row.shape, shapeWidth) << "  "
         << row.sharding << (row.count > 1 ? "  x" + std::to_string(row.count) : "") << "\n";
   if (!whole.empty())
-    out << "  whole: on each rank of tp, which exchange activations instead; tp_weights=split cuts "
-           "such weights\n";
+    out << "  whole: on each rank of tp, which "
+        << (repeatedWork(facts.problem, plan) > kMuchRepeated ? "repeat each other's work"
+                                                              : "exchange activations instead")
+        << "; tp_weights=split cuts such weights\n";
 }
 
 static void printCollectives(std::ostream &out, const PlanFacts &facts) {

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -120,6 +121,8 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
     return {ExitCode::Usage, unknownFlag(app, rest.front())};
   if (options.artifact.empty())
     return {ExitCode::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
+  if (!std::isfinite(options.timeoutSeconds)) // which no range refuses
+    return {ExitCode::Usage, "--timeout: is no number of seconds"};
   if (options.evalEvery && options.evalData.empty())
     return {ExitCode::Usage, "--eval-data is missing, which says what to evaluate: --eval-every"};
   bool needsFolder = options.checkpointEvery || options.checkpointKeep || options.resume;

@@ -1,7 +1,10 @@
 #include "dtc-rt/OutputConflicts.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <unistd.h>
 
 namespace dtc::rt {
 namespace {
@@ -37,6 +40,21 @@ Status checkOutputConflicts(std::span<const NamedFile> inputs, std::span<const N
       if (!other.path.empty() && areSame(other.path, output.path))
         return {ExitCode::Usage, output.path + ": " + other.name + " and " + output.name +
                                      " would write the same file; give one of them another path"};
+  }
+  return Status::ok();
+}
+
+Status checkOutputFolders(std::span<const NamedFile> outputs) {
+  for (const NamedFile &output : outputs) {
+    const std::string &path = output.path;
+    std::error_code error;
+    if (path.empty() || isWrittenAsItIs(path))
+      continue;
+    if (fs::is_directory(path, error))
+      return failed(path + ": cannot write: it is a folder");
+    const fs::path folder = fs::path(path).parent_path();
+    if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0)
+      return failed(path + ": cannot write: " + std::strerror(errno));
   }
   return Status::ok();
 }

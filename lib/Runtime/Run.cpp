@@ -183,7 +183,9 @@ Status checkFiles(const RunOptions &options, const Package &package) {
                          {"--save-weights", options.saveWeights},
                          {"--profile", options.profile},
                          {"--outputs", options.outputs}};
-  return checkOutputConflicts(inputs, outputs);
+  if (Status status = checkOutputConflicts(inputs, outputs); !status.isOk())
+    return status;
+  return checkOutputFolders(std::span(outputs).last(2)); // the others are opened at once
 }
 
 } // namespace

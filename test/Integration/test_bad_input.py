@@ -54,6 +54,12 @@ def test_missing_model(tmp_path):
     (["--threads-per-rank", "0"], ["--threads-per-rank", "between 1"]),
     (["--threads-per-rank", "100000"], ["--threads-per-rank", "100000"]),
     (["--lr-schedule", "cosine"], ["--total-steps"]),
+    (["--lr", "inf"], ["--lr", "finite"]),
+    (["--min-lr", "nan"], ["--min-lr", "finite"]),
+    (["--eps", "-1"], ["--eps", "finite"]),
+    (["--weight-decay", "1e400"], ["--weight-decay", "finite"]),
+    (["--optimizer", "sgd", "--momentum", "inf"], ["--momentum", "finite"]),
+    (["--clip-grad-norm", "inf"], ["--clip-grad-norm", "finite"]),
 ])
 def test_usage_errors(tmp_path, flags, words):
     refused(call("dtc", "compile", MODELS / "mlp.onnx", *COMPILE, "-o", tmp_path / "o", *flags), 2,
@@ -144,6 +150,10 @@ def test_flipped_bit(artifact, tmp_path, part):
 
 def test_unknown_run_flag(artifact):
     refused(call("dtc-run", artifact, "--dta", "x"), 2, "--dta", "--data")
+
+
+def test_a_time_limit_is_a_number(artifact):
+    refused(call("dtc-run", artifact, "--data", MODELS / "mlp.data.safetensors", "--timeout", "nan"), 2, "--timeout")
 
 
 def test_data_of_too_few_samples(artifact, tmp_path):

@@ -157,6 +157,51 @@ def test_integers_are_not_looked_up_where_indices_may_be_outside(tmp_path, index
     outcome = compile_integer_table(tmp_path, index, offset)
     assert outcome.code == 3, outcome.err
     assert outcome.error_line().endswith(
-        "looks integers up at computed indices that may be outside of the 4 there are" + bounds)
+        "takes integers at computed indices that may be outside of the 4 there are" + bounds)
     assert "look_up" in outcome.error_line()
     assert not (tmp_path / "m.dtc").exists()
+
+
+SCATTER = """ir_version: 9 opset_import { version: 18 }
+graph { name: "scatter"
+  node { op_type: "ScatterElements" input: "x" input: "at" input: "u" output: "replaced"
+    attribute { name: "axis" i: 1 type: INT } }
+  node { op_type: "ScatterElements" input: "x" input: "at" input: "u" output: "added"
+    attribute { name: "axis" i: 1 type: INT } attribute { name: "reduction" s: "add" type: STRING } }
+  node { op_type: "ScatterElements" input: "x" input: "at" input: "u" output: "larger"
+    attribute { name: "axis" i: 1 type: INT } attribute { name: "reduction" s: "max" type: STRING } }
+  input { name: "x" type { tensor_type { elem_type: 1 shape { dim { dim_param: "n" } dim { dim_value: 4 } } } } }
+  input { name: "at" type { tensor_type { elem_type: 7 shape { dim { dim_param: "n" } dim { dim_value: 3 } } } } }
+  input { name: "u" type { tensor_type { elem_type: 1 shape { dim { dim_param: "n" } dim { dim_value: 3 } } } } }
+  output { name: "replaced" } output { name: "added" } output { name: "larger" } }
+"""
+
+
+@pytest.mark.parametrize("flags", [["--devices", 1], ["--devices", 2, "--plan", "dp=2"]], ids=["one", "dp"])
+def test_elements_are_written_where_the_data_say(tmp_path, flags):
+    """The last of equal positions replaces, negative ones count from the end, and a row with one outside is NaN."""
+    model = encode_model(SCATTER, tmp_path / "m.onnx")
+    check_call("dtc", "compile", model, *flags, "--loss", "none", "--global-batch", 4, "-o", tmp_path / "m.dtc")
+    x = numpy.arange(16, dtype=numpy.float32).reshape(4, 4)
+    at = numpy.array([[0, 2, 0], [3, -1, 1], [0, 4, 1], [-4, -5, 2]])
+    u = numpy.array([[50, 60, 70], [-1, -2, -3], [7, 8, 9], [1, 2, 3]], numpy.float32)
+    replaced, added, larger = x.copy(), x.copy(), x.copy()
+    for row in range(2):
+        for j, column in enumerate(at[row]):
+            replaced[row, column] = u[row, j]
+            added[row, column] += u[row, j]
+            larger[row, column] = max(larger[row, column], u[row, j])
+    for array in (replaced, added, larger):
+        array[2:] = numpy.nan
+    data, outputs = tmp_path / "data.safetensors", tmp_path / "outputs.safetensors"
+    save_file({"x": x, "at": at, "u": u}, data)
+    check_call("dtc-run", tmp_path / "m.dtc", "--data", data, "--outputs", outputs, "--no-shuffle")
+    got = load_file(outputs)
+    for name, wanted in (("replaced", replaced), ("added", added), ("larger", larger)):
+        assert numpy.array_equal(got[name], wanted, equal_nan=True), (name, got[name])
+
+
+def test_integers_are_not_written_where_indices_may_be_outside(tmp_path):
+    model = encode_model(SCATTER.replace("elem_type: 1 ", "elem_type: 7 "), tmp_path / "m.onnx")
+    outcome = call("dtc", "compile", model, "--devices", 1, "--loss", "none", "-o", tmp_path / "m.dtc")
+    assert outcome.code == 3 and "takes integers at computed indices" in outcome.error_line()

@@ -39,6 +39,13 @@ def test_what_was_asked_for_is_not_assumed(tmp_path):
     assert "assumed" not in check_call("dtc", "plan", GPT2, *flags).out
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_shape_says_the_batch_that_the_file_leaves_open(devices):
+    told = planned(MODELS / "mlp_dyn.onnx", "--devices", devices, "--shape", "x=6x32", "--plan", f"dp={devices}")
+    assert told["conditions"]["global_batch"] == 6 * devices
+    assert told["plan"]["micro_batch"] * told["plan"]["num_microbatches"] == 6
+
+
 def test_a_configuration_asks_as_flags_do(tmp_path):
     config = tmp_path / "run.yaml"
     config.write_text("precision: bf16\n")

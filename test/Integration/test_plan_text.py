@@ -2,7 +2,7 @@
 
 import re
 
-from conftest import MODELS, call, check_call
+from conftest import MODELS, ROOT, call, check_call, encode_model
 
 JOB = ["dtc", "plan", MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--global-batch", 8192]
 
@@ -24,7 +24,15 @@ def test_warns_of_degrees_that_split_little():
     told = call(*JOB, "--devices", 5, "--plan", "tp=5")
     assert told.code == 0
     assert "warning: ranks repeat each other's work" in told.err and "5.0 times" in told.err, told.err
+    assert "whole: on each rank of tp, which repeat each other's work" in told.out
     assert call(*JOB, "--devices", 4, "--plan", "tp=4").err == ""
+
+
+def test_warns_once_of_a_model_that_is_read_twice(tmp_path):
+    """Without a global batch the file says its own, for which it is read first."""
+    model = encode_model((ROOT / "test/Import/Inputs/merged_identity.txtpb").read_text(), tmp_path / "m.onnx")
+    told = call("dtc", "plan", model, "--devices", 2)
+    assert told.code == 0 and told.err.count("are one tensor") == 1, told.err
 
 
 def test_warns_of_a_precision_that_the_devices_havent_got():

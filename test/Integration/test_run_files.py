@@ -1,10 +1,15 @@
 """Files of a run that get in each other's way: nothing of the user's is lost."""
 
+import functools
+import resource
+import signal
+import subprocess
+
 import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conftest import MODELS, call, check_call
+from conftest import BIN, MODELS, call, check_call, encode_model
 
 STEPS = 3
 
@@ -45,6 +50,60 @@ def test_a_killed_run_leaves_nothing_for_ever(files):
     abandoned.write_bytes(b"half")
     assert run(files, "--save-weights", files / "w.safetensors").code == 0
     assert not abandoned.exists()
+
+
+EXTERNAL = """ir_version: 9 opset_import { version: 20 } graph { name: "g"
+  node { op_type: "MatMul" input: "x" input: "w" output: "y" }
+  initializer { name: "w" data_type: 1 dims: 2 dims: 2 data_location: EXTERNAL
+    external_data { key: "location" value: "m.data" } }
+  input { name: "x" type { tensor_type { elem_type: 1 shape { dim { dim_value: 3 } dim { dim_value: 2 } } } } }
+  output { name: "y" } }"""
+
+
+@pytest.mark.parametrize("command", ["compile", "plan"])
+@pytest.mark.parametrize("written", ["m.data", "weights/model.safetensors", "run.yaml"])
+def test_files_that_others_name_are_not_written_over(tmp_path, command, written):
+    """A model names its external data; --weights and --config name files with others in them."""
+    encode_model(EXTERNAL, tmp_path / "m.onnx")
+    (tmp_path / "m.data").write_bytes(bytes(16))
+    (tmp_path / "weights").mkdir()
+    save_file({"w": numpy.ones((2, 2), numpy.float32)}, tmp_path / "weights/model.safetensors")
+    (tmp_path / "run.yaml").write_text("loss: mse\n")
+    before = (tmp_path / written).read_bytes()
+    output = ["-o" if command == "compile" else "--report", written]
+    outcome = call("dtc", command, "m.onnx", "--config", "run.yaml", "--weights", "weights", *output, cwd=tmp_path)
+    assert outcome.code == 2 and f"{written}: {output[0]} would write over" in outcome.error_line()
+    assert (tmp_path / written).read_bytes() == before
+
+
+def test_a_killed_compilation_leaves_nothing_for_ever(tmp_path):
+    compile_mlp = ["dtc", "compile", MODELS / "mlp.onnx", "--loss", "cross_entropy", "-o", tmp_path / "m.dtc"]
+    check_call(*compile_mlp)
+    most = (tmp_path / "m.dtc").stat().st_size - 100
+    (tmp_path / "m.dtc").unlink()
+    # The last bytes of the artifact kill the process, as no file may be so large.
+    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most, most))
+    killed = subprocess.run([BIN / "dtc", *map(str, compile_mlp[1:])], capture_output=True, preexec_fn=limit)
+    assert killed.returncode == -signal.SIGXFSZ, killed.stderr
+    assert len(list(tmp_path.iterdir())) == 1 and not (tmp_path / "m.dtc").exists()
+    check_call(*compile_mlp)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.dtc"]
+
+
+def test_a_profile_without_a_folder_is_told_before_the_run(files):
+    outcome = run(files, "--profile", files / "none/p.json")
+    assert outcome.code == 1 and "step 1" not in outcome.err
+    assert "none/p.json: cannot write: No such file" in outcome.error_line()
+
+
+@pytest.mark.parametrize("flag", ["-o", "--save-plan", "--report", "--trace"])
+def test_folders_of_outputs_are_looked_at_first(tmp_path, flag):
+    """Before a model is read, which would take its time: here there is none."""
+    own = [] if flag == "-o" else ["-o", tmp_path / "m.dtc"]
+    for path, words in ((tmp_path / "none/out", "No such file or directory"), (tmp_path, "it is a folder")):
+        outcome = call("dtc", "compile", tmp_path / "none.onnx", "--loss", "mse", *own, flag, path)
+        assert outcome.code == 1
+        assert f"{path}: cannot write: {words}" in outcome.error_line()
 
 
 def test_steps_beyond_the_learning_rate_are_said(files):

@@ -46,7 +46,7 @@ struct ImportedModel {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< dtc.parameter ops and one func.func @forward
   WeightStore weights;   ///< by the file's names; entries without data where the file has none
   int64_t nodes = 0;     ///< of the file's graph, functions inlined
-  int64_t fileBatch = 0; ///< the batch the file was exported with; 0: symbolic
+  int64_t fileBatch = 0; ///< the file's batch, or that of --shape; 0: symbolic
   /// Inputs and outputs whose samples aren't their first dimension in the file. @forward has them
   /// with samples first, those without samples with a first dimension of 1.
   BatchDims batchDims;

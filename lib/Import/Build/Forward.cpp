@@ -213,7 +213,7 @@ FailureOr<ImportedModel> Forward::raise(const BoundInputs &inputs, std::optional
   if (failed(passes.run(*model.module)) || failed(verify(*model.module)))
     return failure();
   model.nodes = nodes;
-  model.fileBatch = hasNoSamples ? 1 : std::max<int64_t>(inFile, 0);
+  model.fileBatch = hasNoSamples ? 1 : inFile > 0 ? inFile : inputs.shapeBatch.value_or(0);
   return std::move(model);
 }
 

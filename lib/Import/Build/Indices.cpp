@@ -72,15 +72,20 @@ static bool isCheckedInput(Value value) {
 
 FailureOr<RunTimeIndices> runTimeIndices(Conversion &node, Value indices, Type element,
                                          int64_t size) {
-  using Predicate = arith::CmpIPredicate;
   if (isCheckedInput(indices))
     return RunTimeIndices{indices, {}};
+  return computedIndices(node, indices, element, size);
+}
+
+FailureOr<RunTimeIndices> computedIndices(Conversion &node, Value indices, Type element,
+                                          int64_t size) {
+  using Predicate = arith::CmpIPredicate;
   Emitter &emit = node.emit;
   if (!isa<FloatType>(element)) {
     std::optional<IndexRange> range = rangeOf(indices);
     if (!range || range->low < -size || range->high >= size) {
       InFlightDiagnostic error = node.error();
-      error << "looks integers up at computed indices that may be outside of the " << size
+      error << "takes integers at computed indices that may be outside of the " << size
             << " there are";
       if (range)
         error << ": from " << range->low << " to " << range->high;

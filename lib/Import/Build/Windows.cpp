@@ -29,7 +29,7 @@ LogicalResult checkWindow(Conversion &node, const Window &window, ArrayRef<int64
   return success();
 }
 
-static Shape outputSizes(const Window &window, ArrayRef<int64_t> sizes) {
+Shape outputSizes(const Window &window, ArrayRef<int64_t> sizes) {
   Shape result;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int64_t extent = (window.kernel[i] - 1) * window.dilations[i] + 1;
@@ -38,9 +38,7 @@ static Shape outputSizes(const Window &window, ArrayRef<int64_t> sizes) {
   return result;
 }
 
-/// ceil_mode: as many windows as start inside the input or its left padding.
-/// What the last ones read beyond is padding that is appended here.
-static void roundUp(Window &window, ArrayRef<int64_t> sizes) {
+void roundUp(Window &window, ArrayRef<int64_t> sizes) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int64_t extent = (window.kernel[i] - 1) * window.dilations[i] + 1;
     const int64_t padded = sizes[i] + window.low[i] + window.high[i], step = window.strides[i];
@@ -77,7 +75,7 @@ FailureOr<Tensor> convolve(Conversion &node, const Tensor &x, const Tensor &kern
 
 FailureOr<Tensor> maxPool(Conversion &node, const Tensor &input, Window window, bool ceilMode) {
   if (!isa<FloatType>(input.element()))
-    return LogicalResult(node.error() << "is supported on floats and without indices only");
+    return LogicalResult(node.error() << "is supported on floats only");
   const Shape from = input.shape();
   const auto sizes = ArrayRef(from).drop_front(2);
   if (ceilMode)

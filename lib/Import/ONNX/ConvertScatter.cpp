@@ -1,12 +1,14 @@
-// Elements and rows written at positions known while compiling.
+// Elements and rows written at positions.
 //
-// What is written is looked up: the result is a gather, at constant positions, of what was there
-// and what is written. So gradients flow to both. Where a reduction meets a position several
-// times, there is a round for each time.
+// At positions known while compiling, what is written is looked up: the result is a gather, at
+// constant positions, of what was there and what is written. So gradients flow to both. Where a
+// reduction meets a position several times, there is a round for each time. For positions of run
+// time see ScatterAt.h.
 #include "GraphBuilder.h"
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Indices.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Build/ScatterAt.h"
 
 #include <numeric>
 #include <set>
@@ -108,15 +110,32 @@ static FailureOr<Tensor> reduceRows(NodeConverter &node, Tensor data, const Writ
   return data;
 }
 
+namespace {
+struct Reduction {
+  Write write;
+  StringRef op;
+};
+} // namespace
+
+static FailureOr<Reduction> readReduction(NodeConverter &node) {
+  static const std::map<std::string, Reduction> kReductions = {{"none", {Write::Replace, ""}},
+                                                               {"add", {Write::Add, "Add"}},
+                                                               {"mul", {Write::Multiply, "Mul"}},
+                                                               {"max", {Write::Max, "Max"}},
+                                                               {"min", {Write::Min, "Min"}}};
+  const std::string reduction = node.attrString("reduction", "none");
+  auto known = kReductions.find(reduction);
+  if (known == kReductions.end())
+    return LogicalResult(node.error() << "has an unknown reduction: " << reduction);
+  return known->second;
+}
+
 /// Defines the result: the first input, seen as so many rows, with what is written.
 static LogicalResult write(NodeConverter &node, int64_t numRows, const Writes &writes) {
   const Shape shape = node.input(0).shape();
-  const std::string reduction = node.attrString("reduction", "none");
-  static const std::map<std::string, StringRef> kReductions = {
-      {"none", ""}, {"add", "Add"}, {"mul", "Mul"}, {"max", "Max"}, {"min", "Min"}};
-  auto op = kReductions.find(reduction);
-  if (op == kReductions.end())
-    return node.error() << "has an unknown reduction: " << reduction;
+  auto reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
   if (writes.rows.empty())
     return node.define(node.input(0));
   Shape rows = shape; // whole rows keep their dimensions
@@ -125,36 +144,67 @@ static LogicalResult write(NodeConverter &node, int64_t numRows, const Writes &w
   Tensor data = reshapeTensor(node, node.input(0), rows);
   rows[0] = writes.rows.size();
   Writes flat{writes.rows, reshapeTensor(node, writes.updates, rows)};
-  auto result =
-      op->second.empty() ? replaceRows(node, data, flat) : reduceRows(node, data, flat, op->second);
+  auto result = reduction->op.empty() ? replaceRows(node, data, flat)
+                                      : reduceRows(node, data, flat, reduction->op);
   return failed(result) ? failure() : node.define(reshapeTensor(node, *result, shape));
 }
 
-static FailureOr<Host> constantIndices(NodeConverter &node) {
-  const Tensor &indices = node.input(1);
-  if (!indices.host || !isa<IntegerType>(indices.element()))
-    return LogicalResult(node.error() << "needs indices known while compiling");
-  return indices.host;
+/// ScatterND at positions of run time: their components are the last dimension.
+static LogicalResult scatterRowsAtRunTime(NodeConverter &node, int64_t depth) {
+  auto reduction = readReduction(node);
+  if (failed(reduction) || failed(node.chargeNodes(depth * 8)))
+    return failure();
+  Value indices = node.value(1);
+  Shape lead(tensorType(indices).getShape().drop_back());
+  SmallVector<Value> components;
+  for (int64_t k = 0; k < depth; ++k)
+    components.push_back(
+        reshape(node.emit, sliceDim(node.emit, indices, lead.size(), k, 1), lead));
+  return node.define(
+      scatterRows(node, node.input(0), components, node.input(2), reduction->write));
+}
+
+/// ScatterElements at positions of run time. Where there are fewer indices than elements, across
+/// the axis, the rest stays as it is.
+static LogicalResult scatterElementsAtRunTime(NodeConverter &node, int64_t axis) {
+  const Shape wanted = node.input(1).shape();
+  auto reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
+  Tensor part = node.input(0);
+  std::vector<Tensor> rest;
+  Shape cut;
+  for (int64_t i = 0; i < part.rank(); ++i) {
+    const int64_t size = part.shape()[i];
+    if (i == axis || wanted[i] == size)
+      continue;
+    cut.push_back(i);
+    rest.push_back(sliceTensor(node, part, i, wanted[i], size - wanted[i]));
+    part = sliceTensor(node, part, i, 0, wanted[i]);
+  }
+  auto result = scatterAlong(node, part, node.value(1), node.input(2), axis, reduction->write);
+  for (size_t i = cut.size(); i-- > 0 && succeeded(result);)
+    result = concatTensors(node, {*result, rest[i]}, cut[i]);
+  return node.define(result);
 }
 
 static LogicalResult convertScatterND(NodeConverter &node) {
   const Tensor &data = node.input(0), &indices = node.input(1), &updates = node.input(2);
   const Shape shape = data.shape();
   const int64_t depth = indices.rank() < 1 ? 0 : indices.shape().back();
-  if (depth < 1 || depth > data.rank())
+  if (depth < 1 || depth > data.rank() || !isa<IntegerType>(indices.element()))
     return node.error() << "has bad indices";
-  auto known = constantIndices(node);
-  if (failed(known))
-    return failure();
   Shape expected(ArrayRef(indices.shape()).drop_back());
   expected.append(shape.begin() + depth, shape.end());
   if (updates.shape() != expected || updates.element() != data.element())
     return node.error() << "needs updates of the shape " << listed(expected) << ", got "
                         << listed(updates.shape());
-  if (failed(node.chargeNodes((*known)->size() / 64)))
+  if (!indices.host)
+    return scatterRowsAtRunTime(node, depth);
+  if (failed(node.chargeNodes(indices.host->size() / 64)))
     return failure();
   Writes writes{{}, updates};
-  const auto list = (*known)->intList();
+  const auto list = indices.host->intList();
   for (size_t i = 0; i < list.size(); i += depth) {
     int64_t row = 0;
     for (int64_t k = 0; k < depth; ++k) {
@@ -174,18 +224,17 @@ static LogicalResult convertScatterElements(NodeConverter &node) {
   auto axis = node.axis(node.attrInt("axis", 0), data.rank());
   if (failed(axis))
     return failure();
-  auto known = constantIndices(node);
-  if (failed(known))
-    return failure();
   if (wanted.size() != shape.size() || updates.shape() != wanted ||
-      updates.element() != data.element())
+      updates.element() != data.element() || !isa<IntegerType>(indices.element()))
     return node.error() << "needs indices and updates of one shape and of rank " << shape.size();
-  Host at = normalizeIndices(node, *known, shape[*axis]);
-  if (!at || failed(node.chargeNodes(at->size() / 64)))
-    return failure();
   for (size_t i = 0; i < shape.size(); ++i)
     if (int64_t(i) != *axis && wanted[i] > shape[i])
       return node.error() << "has more indices than elements";
+  if (!indices.host)
+    return scatterElementsAtRunTime(node, *axis);
+  Host at = normalizeIndices(node, indices.host, shape[*axis]);
+  if (!at || failed(node.chargeNodes(at->size() / 64)))
+    return failure();
   const Shape strides = rowMajor(shape);
   Writes writes{{}, reshapeTensor(node, updates, {product(wanted)})};
   const Shape indexSteps = at->strides();
@@ -194,6 +243,27 @@ static LogicalResult convertScatterElements(NodeConverter &node) {
     writes.rows.push_back(dot(index, strides) + (along - index[*axis]) * strides[*axis]);
   });
   return write(node, product(shape), writes);
+}
+
+/// The same with write_indices of run time.
+static LogicalResult scatterFromRunTime(NodeConverter &node, int64_t axis, bool circular) {
+  Emitter &emit = node.emit;
+  const Tensor &data = node.input(0), &updates = node.input(1);
+  if (node.input(2).shape() != Shape{data.shape()[0]} ||
+      !isa<IntegerType>(node.input(2).element()))
+    return node.error() << "needs a write index for each sample";
+  Value start = castTo(emit, node.value(2), emit.getI64Type());
+  start = broadcastAlong(emit, start, updates.shape(), {0});
+  Value size = splatLike(emit, start, data.shape()[axis]);
+  Value at = arith::AddIOp::create(emit, start,
+                                   graph::IotaOp::create(emit, tensorType(start), axis));
+  if (circular)
+    at = arith::RemSIOp::create(emit, at, size);
+  // Negative ones are outside: they don't count from the end.
+  Value isNegative = arith::CmpIOp::create(emit, arith::CmpIPredicate::slt, start,
+                                           splatLike(emit, start, 0));
+  at = arith::SelectOp::create(emit, isNegative, size, at);
+  return node.define(scatterAlong(node, data, at, updates, axis, Write::Replace));
 }
 
 /// A cache's positions from write_indices on, for each sample.
@@ -205,7 +275,8 @@ static LogicalResult convertTensorScatter(NodeConverter &node) {
     return failure();
   const bool circular = node.attrString("mode", "linear") == "circular";
   Shape starts(shape.empty() ? 0 : shape[0], 0);
-  if (node.has(2)) {
+  const bool isComputed = node.has(2) && !node.input(2).host;
+  if (node.has(2) && !isComputed) {
     auto given = node.ints(2, "write_indices");
     if (failed(given))
       return failure();
@@ -217,6 +288,8 @@ static LogicalResult convertTensorScatter(NodeConverter &node) {
   if (*axis == 0 || wanted != expected || updates.element() != data.element() ||
       int64_t(starts.size()) != shape[0])
     return node.error() << "needs an update of each sample, and where it goes";
+  if (isComputed)
+    return scatterFromRunTime(node, *axis, circular);
   if (failed(node.chargeNodes(product(wanted) / 64)))
     return failure();
   const Shape strides = rowMajor(shape);

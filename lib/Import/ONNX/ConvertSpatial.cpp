@@ -1,8 +1,9 @@
-// Transposed convolution, and what moves elements between channels and space.
+// Transposed convolution, and what moves elements between channels and in space.
 #include "GraphBuilder.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Build/ScatterAt.h"
 #include "dtc/Import/Build/Windows.h"
 
 #include "dtc-io/CheckedSize.h"
@@ -241,12 +242,89 @@ static LogicalResult convertCenterCropPad(NodeConverter &node) {
   return node.define(x);
 }
 
+/// The sizes that the positions are counted in.
+static FailureOr<Shape> unpooledShape(NodeConverter &node) {
+  const Shape pooled = node.input(0).shape();
+  const size_t n = pooled.size() < 3 ? 0 : pooled.size() - 2;
+  const Shape kernel = node.attrInts("kernel_shape").value_or(Shape()),
+              strides = node.attrInts("strides").value_or(Shape(n, 1)),
+              pads = node.attrInts("pads").value_or(Shape(2 * n, 0));
+  if (n == 0 || kernel.size() != n || strides.size() != n || pads.size() != 2 * n)
+    return LogicalResult(node.error() << "has attributes for another number of dimensions");
+  Shape shape(ArrayRef(pooled).take_front(2));
+  for (size_t i = 0; i < n; ++i) {
+    for (int64_t size : {kernel[i] - 1, strides[i] - 1, pads[i], pads[i + n]})
+      if (size < 0 || size > INT32_MAX)
+        return LogicalResult(node.error() << "has a window of bad sizes");
+    const io::CheckedSize last = io::CheckedSize(pooled[i + 2] - 1) * strides[i];
+    shape.push_back(last ? *last + kernel[i] - pads[i] - pads[i + n] : -1);
+    if (shape.back() < 1)
+      return LogicalResult(node.error() << "has a bad size in dimension " << i + 2);
+  }
+  if (failed(node.checkShape(shape)))
+    return failure();
+  return shape;
+}
+
+/// Positions in each plane of so many elements. Those of another channel's plane, which MaxPool
+/// doesn't give, are outside. A sample's own number isn't looked at: it changes with the batch.
+static Value positionsInPlane(Emitter &emit, Value at, int64_t plane) {
+  const Shape shape(tensorType(at).getShape());
+  Value size = splatLike(emit, at, plane), channels = splatLike(emit, at, shape[1]);
+  Value planes = arith::DivSIOp::create(emit, at, size);
+  Value channel = graph::IotaOp::create(emit, tensorType(at), 1);
+  using Predicate = arith::CmpIPredicate;
+  Value isOwn = arith::CmpIOp::create(
+      emit, Predicate::eq, arith::RemSIOp::create(emit, planes, channels), channel);
+  Value isPosition = arith::CmpIOp::create(emit, Predicate::sge, at, splatLike(emit, at, 0));
+  return arith::SelectOp::create(emit, arith::AndIOp::create(emit, isOwn, isPosition),
+                                 arith::RemSIOp::create(emit, at, size), size);
+}
+
+static LogicalResult convertMaxUnpool(NodeConverter &node) {
+  Emitter &emit = node.emit;
+  const Tensor &pooled = node.input(0), &positions = node.input(1);
+  auto shape = unpooledShape(node);
+  if (failed(shape))
+    return failure();
+  if (positions.shape() != pooled.shape() || !positions.element().isSignlessInteger(64) ||
+      !isa<FloatType>(pooled.element()))
+    return node.error() << "needs floats, and a position of 64 bits for each";
+  const int64_t batch = (*shape)[0], channels = (*shape)[1],
+                plane = product(ArrayRef(*shape).drop_front(2)),
+                count = product(ArrayRef(pooled.shape()).drop_front(2));
+  Value at = positionsInPlane(emit, reshape(emit, node.value(1), {batch, channels, count}), plane);
+  Tensor zeros(HostTensor::splat(pooled.element(), {batch, channels, plane}, 0));
+  auto planes = scatterAlong(node, zeros, at,
+                             reshapeTensor(node, pooled, {batch, channels, count}), 2,
+                             Write::Replace);
+  if (failed(planes))
+    return failure();
+  Value result = reshape(emit, node.value(*planes), *shape);
+  if (!node.has(2))
+    return node.define(result);
+  // A larger output has zeros behind what the positions count.
+  auto wanted = node.ints(2, "output_shape");
+  if (failed(wanted))
+    return failure();
+  if (wanted->size() != shape->size() || (*wanted)[1] != channels || failed(node.checkShape(*wanted)))
+    return node.error() << "has a bad output_shape: " << listed(*wanted);
+  Shape low(shape->size(), 0), high = low;
+  for (size_t i = 2; i < shape->size(); ++i) {
+    high[i] = (*wanted)[i] - (*shape)[i];
+    if (high[i] < 0)
+      return node.error() << "has an output_shape below that of its windows: " << listed(*wanted);
+  }
+  return node.define(pad(emit, result, low, high, 0));
+}
+
 void addSpatialConverters(ConverterTable &table) {
   table["ConvTranspose"] = convertConvTranspose;
   table["Col2Im"] = convertCol2Im;
   table["DepthToSpace"] = convertDepthToSpace;
   table["SpaceToDepth"] = convertDepthToSpace;
   table["CenterCropPad"] = convertCenterCropPad;
+  table["MaxUnpool"] = convertMaxUnpool;
 }
 
 } // namespace dtc::import

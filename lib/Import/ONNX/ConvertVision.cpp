@@ -60,12 +60,17 @@ static FailureOr<Window> readPool(NodeConverter &node) {
 }
 
 static LogicalResult convertMaxPool(NodeConverter &node) {
-  if (node.hasOutput(1))
-    return node.error() << "is supported on floats and without indices only";
   auto window = readPool(node);
   if (failed(window))
     return failure();
-  return node.define(maxPool(node, node.input(0), *window, node.attrInt("ceil_mode", 0)));
+  const bool ceilMode = node.attrInt("ceil_mode", 0);
+  if (node.hasOutput(1)) {
+    auto positions = maxPositions(node, node.input(0), *window, ceilMode,
+                                  node.attrInt("storage_order", 0) != 0);
+    if (failed(positions) || failed(node.define(1, *positions)))
+      return failure();
+  }
+  return node.define(maxPool(node, node.input(0), *window, ceilMode));
 }
 
 static LogicalResult convertAveragePool(NodeConverter &node) {

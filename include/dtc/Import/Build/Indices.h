@@ -27,6 +27,11 @@ struct RunTimeIndices {
 mlir::FailureOr<RunTimeIndices> runTimeIndices(Conversion &node, mlir::Value indices,
                                                mlir::Type element, int64_t size);
 
+/// The same for positions that are written to: dtc-run doesn't know those of inputs, so that these
+/// are checked and counted from the end, too.
+mlir::FailureOr<RunTimeIndices> computedIndices(Conversion &node, mlir::Value indices,
+                                                mlir::Type element, int64_t size);
+
 /// What was looked up outside is no number, so that the step is reported as not finite. `dims`
 /// are the indices' dimensions in `found`.
 mlir::Value refuseOutside(Emitter &emit, mlir::Value found, const RunTimeIndices &indices,

@@ -16,11 +16,21 @@ struct Window {
 llvm::LogicalResult checkWindow(Conversion &node, const Window &window,
                                 llvm::ArrayRef<int64_t> sizes, bool fits = true);
 
+/// ceil_mode: as many windows as start inside the input or its left padding.
+/// What the last ones read beyond is padding that is appended here.
+void roundUp(Window &window, llvm::ArrayRef<int64_t> sizes);
+/// How many windows there are along each dimension.
+Shape outputSizes(const Window &window, llvm::ArrayRef<int64_t> sizes);
+
 /// Of [batch, channel, spatial...]. The bias may be null.
 llvm::FailureOr<Tensor> convolve(Conversion &node, const Tensor &x, const Tensor &kernel,
                                  const Tensor *bias, const Window &window, int64_t groups);
 llvm::FailureOr<Tensor> maxPool(Conversion &node, const Tensor &input, Window window,
                                 bool ceilMode);
+/// Where the maximum of each window stands, counted over the whole input, rows first; the first of
+/// equal ones. NaN stands for it. `columnsFirst`: positions in a plane are counted by columns.
+llvm::FailureOr<Tensor> maxPositions(Conversion &node, const Tensor &input, Window window,
+                                     bool ceilMode, bool columnsFirst);
 /// The sum of each window, padding counted as zeros.
 llvm::FailureOr<Tensor> sumPool(Conversion &node, const Tensor &input, Window window,
                                 bool ceilMode);
