@@ -401,8 +401,8 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
       return usage(std::string(flag) + " is about what --emit " + raw.emit + " doesn't come to");
   if (compiling && options.output.empty() && options.until == Phase::End)
     return usage("-o is required");
-  rt::Status status = checkOutputs(
-      options, {{"--config", raw.config}, {"--class-weights", raw.classWeights}});
+  rt::Status status =
+      checkOutputs(options, {{"--config", raw.config}, {"--class-weights", raw.classWeights}});
   if (!status.isOk())
     return errorOf(status);
   return options;

@@ -108,7 +108,8 @@ int errorOf(void *, void *stream) { return std::ferror(streamOf(stream)); }
 } // namespace
 
 ZipWriter::ZipWriter(std::string path)
-    : path(std::move(path)), temporary(this->path + rt::kPartialSuffix + std::to_string(::getpid())),
+    : path(std::move(path)),
+      temporary(this->path + rt::kPartialSuffix + std::to_string(::getpid())),
       file(std::make_unique<File>()) {}
 
 ZipWriter::~ZipWriter() {

@@ -74,7 +74,8 @@ Result<Array> parseNpy(std::span<const char> bytes) {
   std::optional<DType> dtype =
       descr.size() > 4 && descr.front() == '\'' ? parseDescr(descr.substr(1, 3)) : std::nullopt;
   if (!dtype || descr[4] != '\'')
-    return refused("unsupported element type: " + std::string(descr.substr(0, std::min(descr.find(','), size_t(12)))));
+    return refused("unsupported element type: " +
+                   std::string(descr.substr(0, std::min(descr.find(','), size_t(12)))));
   array.dtype = *dtype;
   std::optional<Dims> shape = parseShape(valueOf(header, "shape"));
   if (!shape || !(CheckedSize::product(*shape) * sizeOf(array.dtype)))

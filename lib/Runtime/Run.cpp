@@ -185,7 +185,7 @@ Status checkFiles(const RunOptions &options, const Package &package) {
                          {"--outputs", options.outputs}};
   if (Status status = checkOutputConflicts(inputs, outputs); !status.isOk())
     return status;
-  return checkOutputFolders(std::span(outputs).last(2)); // the others are opened at once
+  return checkOutputFolders(std::span(outputs).last(2)); // others are opened at once
 }
 
 } // namespace

@@ -13,7 +13,7 @@ QUANTIZED = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLi
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 DATA_DEPENDENT = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
 IMAGES = {"ImageDecoder"}
-LACKING = {"BitCast", "MaxUnpool", "TfIdfVectorizer"}
+LACKING = {"BitCast", "TfIdfVectorizer"}
 # Where onnx's own output isn't what the standard says, ONNX Runtime's is taken. With align_corners, a scale of 0.6 and
 # 4 elements, onnx divides by 0.6 * 4 - 1; the standard, PyTorch and ONNX Runtime divide by the resized length of 2 - 1.
 BY_ONNXRUNTIME = {"test_resize_downsample_scales_linear_align_corners", "test_resize_downsample_scales_cubic_align_corners"}
@@ -90,7 +90,6 @@ def reason_of(case) -> str:
         (bool(types & UNSIGNED), "unsigned integers at run time"),
         (TensorProto.INT16 in types, "integers of 16 bits at run time"),
         (bool(names & LACKING), "operators that dtc lacks"),
-        (any(node.op_type == "MaxPool" and len(node.output) > 1 for node in nodes), "operators that dtc lacks"),
         ("TopK" in names and TensorProto.INT64 in input_types(model), "operators that dtc lacks"),
     ]
     return next((reason for holds, reason in checks if holds), "")

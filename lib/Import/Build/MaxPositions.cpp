@@ -15,12 +15,10 @@ static Value coordinates(Conversion &node, const Window &window, size_t dim, int
                          int64_t size, int64_t count) {
   std::vector<int64_t> places;
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t place =
-        i * window.strides[dim] + k * window.dilations[dim] - window.low[dim];
+    const int64_t place = i * window.strides[dim] + k * window.dilations[dim] - window.low[dim];
     places.push_back(std::clamp<int64_t>(place, 0, size - 1));
   }
-  return node.value(
-      Tensor(HostTensor::ofInts(node.emit.getI64Type(), {count}, std::move(places))));
+  return node.value(Tensor(HostTensor::ofInts(node.emit.getI64Type(), {count}, std::move(places))));
 }
 
 static Value addScaled(Emitter &emit, Value sum, Value term, int64_t factor) {
@@ -64,8 +62,8 @@ FailureOr<Tensor> maxPositions(Conversion &node, const Tensor &input, Window win
   forEachIndex(window.kernel, [&](ArrayRef<int64_t> k) {
     Value element = x, place;
     for (size_t i = 0; i < k.size(); ++i) {
-      element = sliceDim(emit, element, i + 2, k[i] * window.dilations[i], outs[i],
-                         window.strides[i]);
+      element =
+          sliceDim(emit, element, i + 2, k[i] * window.dilations[i], outs[i], window.strides[i]);
       Value along = coordinates(node, window, i, k[i], sizes[i], outs[i]);
       along = broadcastAlong(emit, along, shape, {int64_t(i) + 2});
       place = addScaled(emit, place, along, scales[i]);

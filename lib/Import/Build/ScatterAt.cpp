@@ -70,8 +70,7 @@ static FailureOr<Value> combineRows(Conversion &node, const Rows &rows, Write wr
                           : write == Write::Multiply ? std::pair{ReduceKind::Prod, "Mul"}
                           : write == Write::Max      ? std::pair{ReduceKind::Max, "Max"}
                                                      : std::pair{ReduceKind::Min, "Min"};
-  auto result =
-      binary(node, op, Tensor(rows.data), Tensor(reduce(emit, kind, terms, {rank - 1})));
+  auto result = binary(node, op, Tensor(rows.data), Tensor(reduce(emit, kind, terms, {rank - 1})));
   return failed(result) ? FailureOr<Value>(failure()) : node.value(*result);
 }
 

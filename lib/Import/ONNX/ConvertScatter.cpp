@@ -158,10 +158,8 @@ static LogicalResult scatterRowsAtRunTime(NodeConverter &node, int64_t depth) {
   Shape lead(tensorType(indices).getShape().drop_back());
   SmallVector<Value> components;
   for (int64_t k = 0; k < depth; ++k)
-    components.push_back(
-        reshape(node.emit, sliceDim(node.emit, indices, lead.size(), k, 1), lead));
-  return node.define(
-      scatterRows(node, node.input(0), components, node.input(2), reduction->write));
+    components.push_back(reshape(node.emit, sliceDim(node.emit, indices, lead.size(), k, 1), lead));
+  return node.define(scatterRows(node, node.input(0), components, node.input(2), reduction->write));
 }
 
 /// ScatterElements at positions of run time. Where there are fewer indices than elements, across
@@ -249,19 +247,18 @@ static LogicalResult convertScatterElements(NodeConverter &node) {
 static LogicalResult scatterFromRunTime(NodeConverter &node, int64_t axis, bool circular) {
   Emitter &emit = node.emit;
   const Tensor &data = node.input(0), &updates = node.input(1);
-  if (node.input(2).shape() != Shape{data.shape()[0]} ||
-      !isa<IntegerType>(node.input(2).element()))
+  if (node.input(2).shape() != Shape{data.shape()[0]} || !isa<IntegerType>(node.input(2).element()))
     return node.error() << "needs a write index for each sample";
   Value start = castTo(emit, node.value(2), emit.getI64Type());
   start = broadcastAlong(emit, start, updates.shape(), {0});
   Value size = splatLike(emit, start, data.shape()[axis]);
-  Value at = arith::AddIOp::create(emit, start,
-                                   graph::IotaOp::create(emit, tensorType(start), axis));
+  Value at =
+      arith::AddIOp::create(emit, start, graph::IotaOp::create(emit, tensorType(start), axis));
   if (circular)
     at = arith::RemSIOp::create(emit, at, size);
   // Negative ones are outside: they don't count from the end.
-  Value isNegative = arith::CmpIOp::create(emit, arith::CmpIPredicate::slt, start,
-                                           splatLike(emit, start, 0));
+  Value isNegative =
+      arith::CmpIOp::create(emit, arith::CmpIPredicate::slt, start, splatLike(emit, start, 0));
   at = arith::SelectOp::create(emit, isNegative, size, at);
   return node.define(scatterAlong(node, data, at, updates, axis, Write::Replace));
 }

@@ -274,8 +274,8 @@ static Value positionsInPlane(Emitter &emit, Value at, int64_t plane) {
   Value planes = arith::DivSIOp::create(emit, at, size);
   Value channel = graph::IotaOp::create(emit, tensorType(at), 1);
   using Predicate = arith::CmpIPredicate;
-  Value isOwn = arith::CmpIOp::create(
-      emit, Predicate::eq, arith::RemSIOp::create(emit, planes, channels), channel);
+  Value isOwn = arith::CmpIOp::create(emit, Predicate::eq,
+                                      arith::RemSIOp::create(emit, planes, channels), channel);
   Value isPosition = arith::CmpIOp::create(emit, Predicate::sge, at, splatLike(emit, at, 0));
   return arith::SelectOp::create(emit, arith::AndIOp::create(emit, isOwn, isPosition),
                                  arith::RemSIOp::create(emit, at, size), size);
@@ -295,9 +295,8 @@ static LogicalResult convertMaxUnpool(NodeConverter &node) {
                 count = product(ArrayRef(pooled.shape()).drop_front(2));
   Value at = positionsInPlane(emit, reshape(emit, node.value(1), {batch, channels, count}), plane);
   Tensor zeros(HostTensor::splat(pooled.element(), {batch, channels, plane}, 0));
-  auto planes = scatterAlong(node, zeros, at,
-                             reshapeTensor(node, pooled, {batch, channels, count}), 2,
-                             Write::Replace);
+  auto planes = scatterAlong(node, zeros, at, reshapeTensor(node, pooled, {batch, channels, count}),
+                             2, Write::Replace);
   if (failed(planes))
     return failure();
   Value result = reshape(emit, node.value(*planes), *shape);
@@ -307,7 +306,8 @@ static LogicalResult convertMaxUnpool(NodeConverter &node) {
   auto wanted = node.ints(2, "output_shape");
   if (failed(wanted))
     return failure();
-  if (wanted->size() != shape->size() || (*wanted)[1] != channels || failed(node.checkShape(*wanted)))
+  if (wanted->size() != shape->size() || (*wanted)[1] != channels ||
+      failed(node.checkShape(*wanted)))
     return node.error() << "has a bad output_shape: " << listed(*wanted);
   Shape low(shape->size(), 0), high = low;
   for (size_t i = 2; i < shape->size(); ++i) {

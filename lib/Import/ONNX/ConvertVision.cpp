@@ -65,8 +65,8 @@ static LogicalResult convertMaxPool(NodeConverter &node) {
     return failure();
   const bool ceilMode = node.attrInt("ceil_mode", 0);
   if (node.hasOutput(1)) {
-    auto positions = maxPositions(node, node.input(0), *window, ceilMode,
-                                  node.attrInt("storage_order", 0) != 0);
+    auto positions =
+        maxPositions(node, node.input(0), *window, ceilMode, node.attrInt("storage_order", 0) != 0);
     if (failed(positions) || failed(node.define(1, *positions)))
       return failure();
   }
