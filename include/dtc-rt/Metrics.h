@@ -17,6 +17,8 @@ struct StepMetrics {
   std::optional<double> nonFinite; ///< elements of the gradients
   double lr = 0, seconds = 0;
   std::optional<double> evalLoss = std::nullopt; ///< after the step's update
+  /// Where the loss is scaled: the scale of the next step, and steps so far without an update.
+  std::optional<double> lossScale = std::nullopt, skippedSteps = std::nullopt;
 };
 
 /// What doesn't change from step to step.

@@ -3,6 +3,7 @@
 #include "Error.h"
 
 #include "dtc-rt/DropoutKeys.h"
+#include "dtc-rt/LossScaling.h"
 #include "dtc-rt/Trainer.h"
 
 #include <deque>
@@ -44,6 +45,8 @@ static void describeAll(DtcProgram &program) {
     program.describe(program.outputs, output.name, output.dtype,
                      output.fileShape(manifest.globalBatch));
   for (const rt::ParameterInfo &info : manifest.parameters) {
+    if (rt::isLossScaling(info.name))
+      continue; // they come last
     program.owners.push_back(program.parameters.size());
     program.describe(program.parameters, info.name, info.dtype, info.shape);
   }

@@ -370,6 +370,8 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
           {{"fp32", Precision::F32}, {"bf16", Precision::BF16}, {"fp16", Precision::F16}},
           options.train.precision))
     return *error;
+  if (auto error = checkLossScale(options))
+    return *error;
   for (auto &text : raw.shapes)
     if (auto error = parseShape(text, options.import))
       return *error;

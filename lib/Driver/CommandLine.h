@@ -33,6 +33,8 @@ struct RawOptions {
 /// Flags beside --loss: label smoothing, class weights, batch norm, adapters (LossFlags.cpp).
 void declareLossFlags(CLI::App &command, RawOptions &raw);
 std::optional<plan::Error> resolveLossFlags(RawOptions &raw, Options &options);
+/// Once the precision is known.
+std::optional<plan::Error> checkLossScale(const Options &options);
 
 void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags);
 

@@ -187,7 +187,7 @@ static Outcome<Weights> resolveWeights(const Options &options, Trained &trained)
     warn(loaded->missing, "lacks what is drawn at random");
     warn(loaded->unread, "has what the model lacks, which is not read");
   }
-  weights.init = drawnAdapters(module, weights.store);
+  weights.init = madeForTraining(module, weights.store);
   if (options.init) {
     auto chosen = chooseInitialization(module, weights.store);
     if (!chosen)
@@ -218,11 +218,6 @@ Outcome<Weights> prepareToCompile(const Environment &env, const Options &options
                                   Trained &trained) {
   if (options.until <= Phase::Plan)
     return Weights();
-  if (options.train.precision == training::Precision::F16) {
-    trained.module().emitError(
-        "fp16 is planned, but not compiled yet, as it needs loss scaling; use bf16");
-    return ExitCode::InputRefused;
-  }
   if (failed(env.target->checkElementTypes(trained.module())))
     return ExitCode::InputRefused;
   if (options.train.loss == training::LossKind::None &&

@@ -31,6 +31,26 @@ void declareLossFlags(CLI::App &command, RawOptions &raw) {
                            "train: by the batch's statistics, also where the file has the running "
                            "ones; file: as exported"),
         "file");
+  training::LossScaleOptions &scale = raw.options.train.lossScale;
+  shows(command.add_option("--loss-scale", scale.initial,
+                           "fp16: what the loss is scaled by at first"),
+        "65536");
+  shows(command.add_option("--loss-scale-growth-interval", scale.growthInterval,
+                           "fp16: steps without an overflow, after which the scale doubles"),
+        "2000");
+}
+
+std::optional<Error> checkLossScale(const Options &options) {
+  for (const char *flag : {"--loss-scale", "--loss-scale-growth-interval"})
+    if (options.given.contains(flag) && !options.train.scalesLoss())
+      return usage(std::string(flag) + " is for training with --precision fp16");
+  const training::LossScaleOptions &scale = options.train.lossScale;
+  if (!(scale.initial >= scale.kLeast && scale.initial <= scale.kMost))
+    return usage("--loss-scale must be from 2^-64 to 2^64");
+  if (scale.growthInterval < 1 || scale.growthInterval > scale.kMostInterval)
+    return usage("--loss-scale-growth-interval must be from 1 to " +
+                 std::to_string(scale.kMostInterval));
+  return std::nullopt;
 }
 
 /// One array of floats, none of them negative.

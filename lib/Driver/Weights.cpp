@@ -6,6 +6,7 @@
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/DType.h"
 #include "dtc/Dialect/Graph/Adapters.h"
+#include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Plan/Plan/Problem.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -205,6 +206,11 @@ static std::optional<Error> checkTies(llvm::ArrayRef<Arrays::const_iterator> ent
   return std::nullopt;
 }
 
+/// What no file has.
+static bool isMadeForTraining(graph::ParameterOp parameter) {
+  return graph::adapterOf(parameter) || graph::initialOf(parameter);
+}
+
 Result<LoadedWeights> loadWeights(const std::string &path, mlir::ModuleOp module,
                                   WeightStore &store, bool partial) {
   auto files = listFiles(path);
@@ -222,8 +228,8 @@ Result<LoadedWeights> loadWeights(const std::string &path, mlir::ModuleOp module
   for (graph::ParameterOp parameter : parameters) {
     std::string name = parameter.getSymName().str();
     auto entries = findAll(*arrays, parameter, prefixes);
-    if (entries.empty() && graph::adapterOf(parameter))
-      continue; // a fresh adapter
+    if (entries.empty() && isMadeForTraining(parameter))
+      continue;
     if (entries.empty()) {
       (store[name].data ? loaded.kept : loaded.missing).push_back(name);
       continue;
@@ -247,13 +253,17 @@ Result<LoadedWeights> loadWeights(const std::string &path, mlir::ModuleOp module
   return loaded;
 }
 
-std::map<std::string, package::Distribution> drawnAdapters(mlir::ModuleOp module,
-                                                           const WeightStore &store) {
+std::map<std::string, package::Distribution> madeForTraining(mlir::ModuleOp module,
+                                                             const WeightStore &store) {
   std::map<std::string, package::Distribution> result;
   mlir::SymbolTable symbols(module);
-  for (const std::string &name : withoutData(module, store))
-    if (auto adapter = graph::adapterOf(symbols.lookup<graph::ParameterOp>(name)))
+  for (const std::string &name : withoutData(module, store)) {
+    auto parameter = symbols.lookup<graph::ParameterOp>(name);
+    if (auto adapter = graph::adapterOf(parameter))
       result[name].sd = adapter->deviation;
+    else if (auto initial = graph::initialOf(parameter))
+      result[name].mean = *initial;
+  }
   return result;
 }
 
@@ -273,7 +283,7 @@ chooseInitialization(mlir::ModuleOp module, const WeightStore &store) {
   mlir::SymbolTable symbols(module);
   for (const std::string &name : withoutData(module, store)) {
     auto parameter = symbols.lookup<graph::ParameterOp>(name);
-    if (graph::adapterOf(parameter))
+    if (isMadeForTraining(parameter))
       continue;
     auto type = llvm::cast<mlir::RankedTensorType>(parameter.getFileType());
     llvm::StringRef text = name;

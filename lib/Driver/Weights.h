@@ -34,9 +34,9 @@ plan::Result<LoadedWeights> loadWeights(const std::string &path, mlir::ModuleOp 
 plan::Result<std::map<std::string, package::Distribution>>
 chooseInitialization(mlir::ModuleOp module, const WeightStore &store);
 
-/// How fresh adapters are drawn.
-std::map<std::string, package::Distribution> drawnAdapters(mlir::ModuleOp module,
-                                                           const WeightStore &store);
+/// How fresh adapters are drawn, and what the numbers of loss scaling begin with.
+std::map<std::string, package::Distribution> madeForTraining(mlir::ModuleOp module,
+                                                             const WeightStore &store);
 
 /// Names of the parameters and buffers that have no data.
 std::vector<std::string> withoutData(mlir::ModuleOp module, const WeightStore &store);

@@ -60,6 +60,28 @@ static void narrowConvolutions(func::FuncOp func) {
   });
 }
 
+/// Products and convolutions of fp16 that no library computes as they are become those of f32,
+/// rounded to what they were.
+static void widenLibraryCalls(func::FuncOp func, const target::Target &target) {
+  func.walk([&](Operation *op) {
+    if ((!isa<graph::ContractOp>(op) && !target::isConv(op)) ||
+        !getElementTypeOrSelf(op->getOperand(0)).isF16() || target.staysWhole(op))
+      return;
+    OpBuilder builder(op);
+    graph::TensorBuilder b(builder, op->getLoc());
+    for (OpOperand &operand : op->getOpOperands())
+      operand.set(b.convert(operand.get(), builder.getF32Type()));
+    Value result = op->getResult(0);
+    auto type = cast<RankedTensorType>(result.getType());
+    if (!type.getElementType().isF16())
+      return;
+    result.setType(type.clone(builder.getF32Type()));
+    builder.setInsertionPointAfter(op);
+    Value rounded = b.convert(result, type.getElementType());
+    result.replaceAllUsesExcept(rounded, rounded.getDefiningOp());
+  });
+}
+
 static LogicalResult checkOneBlock(func::FuncOp func) {
   if (!func.getBody().hasOneBlock())
     return func.emitError("has control flow, which kernels cannot have");
@@ -71,6 +93,7 @@ LogicalResult decomposeLayers(func::FuncOp function, const target::Target &targe
     return failure();
   if (!target.hasWideConvolutions())
     narrowConvolutions(function);
+  widenLibraryCalls(function, target);
   return simplify(function, target.kernelLimits());
 }
 

@@ -3,6 +3,8 @@
 #include "KernelIdentity.h"
 #include "Simplify.h"
 
+#include "dtc/Dialect/Graph/StepOps.h"
+
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -37,25 +39,41 @@ static bool isOnlyStored(Value value, const target::Target &target) {
                       [&](Operation *user) { return isStore(user, target); });
 }
 
-bool standsAlone(Operation *op, const target::Target &target) {
-  if (!isUpdate(op) || elementsOf(op) == 1)
-    return false;
+/// Whether an op of an update reads and makes only what lies in memory anyway.
+static bool meetsMemory(Operation *op, const target::Target &target) {
   auto loaded = [&](Value operand) {
-    return elementsOf(operand) == 1 || isLoaded(operand, target);
+    Operation *maker = operand.getDefiningOp();
+    return elementsOf(operand) == 1 || isLoaded(operand, target) || (maker && isUpdate(maker));
   };
   auto stored = [&](Operation *user) {
+    if (isa<graph::CommitOp>(user))
+      return meetsMemory(user, target);
     return isConversion(user) ? isOnlyStored(user->getResult(0), target) : isStore(user, target);
   };
   return llvm::all_of(op->getOperands(), loaded) && llvm::all_of(op->getUsers(), stored);
 }
 
-Update::Update(Operation *op) {
+/// The update that a commit is of; the op itself otherwise.
+static Operation *updateOf(Operation *op) {
+  auto commit = dyn_cast<graph::CommitOp>(op);
+  Operation *maker = commit ? commit.getFresh().getDefiningOp() : op;
+  return maker ? maker : op;
+}
+
+bool standsAlone(Operation *op, const target::Target &target) {
+  Operation *update = updateOf(op);
+  return isUpdate(update) && elementsOf(update) > 1 && meetsMemory(update, target);
+}
+
+Update::Update(Operation *op) { add(op); }
+
+void Update::add(Operation *op) {
   for (Value operand : op->getOperands()) {
     auto constant = operand.getDefiningOp<arith::ConstantOp>();
-    if (!constant)
-      inputs.insert(operand);
-    else if (!llvm::is_contained(ops, constant))
+    if (constant && !llvm::is_contained(ops, constant))
       ops.push_back(constant);
+    else if (!constant && !llvm::is_contained(ops, operand.getDefiningOp()))
+      inputs.insert(operand);
   }
   ops.push_back(op);
   for (Value result : op->getResults()) {
@@ -64,6 +82,8 @@ Update::Update(Operation *op) {
       if (isConversion(user)) {
         ops.push_back(user);
         outputs.push_back(user->getResult(0));
+      } else if (isa<graph::CommitOp>(user)) {
+        add(user);
       } else {
         stored = true;
       }
@@ -105,15 +125,17 @@ static OwningOpRef<func::FuncOp> copyAlone(const Update &update) {
 
 FailureOr<OwningOpRef<func::FuncOp>> decomposeAlone(const Update &update) {
   OwningOpRef<func::FuncOp> func = copyAlone(update);
-  Operation *whole = &*llvm::find_if(func->getBody().front(), [](Operation &op) {
-    return isUpdate(&op);
-  });
-  OpBuilder builder(whole);
-  auto results = cast<DecomposableOpInterface>(whole).decompose(builder);
-  if (failed(results))
-    return whole->emitOpError("cannot be decomposed for kernels");
-  whole->replaceAllUsesWith(*results);
-  whole->erase();
+  for (Operation &op : llvm::make_early_inc_range(func->getBody().front())) {
+    auto whole = dyn_cast<DecomposableOpInterface>(op);
+    if (!whole)
+      continue;
+    OpBuilder builder(&op);
+    auto results = whole.decompose(builder);
+    if (failed(results))
+      return op.emitOpError("cannot be decomposed for kernels");
+    op.replaceAllUsesWith(*results);
+    op.erase();
+  }
   if (failed(simplify(*func)))
     return failure();
   return func;

@@ -17,17 +17,20 @@
 
 namespace dtc::kernels {
 
-/// True if `op` is an optimizer update that no other op would share a kernel with: its
-/// tensors are arguments, results or those of library calls and collectives.
+/// True if `op` is an optimizer update that no other op would share a kernel with, or the commit of
+/// one: its tensors are arguments, results or those of library calls and collectives.
 bool standsAlone(mlir::Operation *op, const target::Target &target);
 
-/// An update with the constants that it takes and the conversions of what it returns.
+/// An update with the constants that it takes, and the commits and conversions of what it returns.
 struct Update {
   explicit Update(mlir::Operation *op);
 
   llvm::SmallVector<mlir::Operation *> ops; ///< in an order of evaluation
   llvm::SetVector<mlir::Value> inputs;
   llvm::SmallVector<mlir::Value> outputs;
+
+private:
+  void add(mlir::Operation *op);
 };
 
 /// The updates that `func` has and the target doesn't keep whole.

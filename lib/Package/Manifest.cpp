@@ -42,11 +42,11 @@ public:
       return llvm::createStringError("the module has no mesh");
     mesh = dist::toMesh(*meshes.begin());
     for (auto function : module.getOps<func::FuncOp>()) {
-      if (!graph::runsPerMicrobatch(function))
-        continue;
       for (unsigned i = 0; i < function.getNumArguments(); ++i)
         if (llvm::Error error = describeArgument(function, i))
           return error;
+      if (!graph::runsPerMicrobatch(function))
+        continue;
       for (unsigned i = 0; i < function.getNumResults(); ++i)
         describeResult(function, i);
     }
@@ -82,9 +82,10 @@ private:
     if ((role.getKind() == Kind::Parameter || role.getKind() == Kind::Buffer) &&
         isNew("parameters", role.getName()))
       return describeParameter(role.getName(), type);
+    // Data of one microbatch: what runs once a step sees all of them.
     StringRef name = role.getKind() == Kind::Target ? "target" : role.getName();
-    if ((role.getKind() == Kind::Input || role.getKind() == Kind::Target) &&
-        isNew("inputs", name)) {
+    bool isData = role.getKind() == Kind::Input || role.getKind() == Kind::Target;
+    if (isData && graph::runsPerMicrobatch(function) && isNew("inputs", name)) {
       Json input = describeTensor(name, type, sharding);
       auto limit = function.getArgAttrOfType<IntegerAttr>(index, graph::GraphDialect::kLimit);
       input["limit"] = limit ? Json(limit.getInt()) : Json(nullptr);

@@ -2,6 +2,7 @@
 #include "FlatForm.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
+#include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -81,9 +82,10 @@ private:
       return visitSum(reduce, *form);
     if (auto reduce = dyn_cast<graph::ReduceOp>(op))
       return visitReduction(reduce, *form);
-    bool isDivisible = graph::isElementwise(op) ||
-                       isa<graph::AdamUpdateOp, graph::SgdUpdateOp, graph::SumOp>(op) ||
-                       (isa<dist::StageSumOp>(op) && op->getNumOperands() == 1);
+    bool isDivisible =
+        graph::isElementwise(op) ||
+        isa<graph::AdamUpdateOp, graph::SgdUpdateOp, graph::CommitOp, graph::SumOp>(op) ||
+        (isa<dist::StageSumOp>(op) && op->getNumOperands() == 1);
     if (!isDivisible)
       return op->emitOpError("can't be divided with its parameter's update");
     divide(op, *form);
@@ -135,6 +137,8 @@ private:
   static unsigned dividedOperands(Operation *op) {
     if (isa<graph::AdamUpdateOp>(op))
       return 4;
+    if (isa<graph::CommitOp>(op))
+      return 2;
     if (auto sgd = dyn_cast<graph::SgdUpdateOp>(op))
       return sgd.getMomentumBuffer() ? 3 : 2;
     return op->getNumOperands();

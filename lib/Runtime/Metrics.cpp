@@ -71,6 +71,10 @@ std::string logLine(const StepMetrics &metrics, const MetricsSetup &setup) {
   line["grad_norm"] = orNull(metrics.gradNorm);
   line["nonfinite_grads"] =
       metrics.nonFinite ? Json(std::llround(*metrics.nonFinite)) : Json(nullptr);
+  if (metrics.lossScale)
+    line["loss_scale"] = *metrics.lossScale;
+  if (metrics.skippedSteps)
+    line["skipped_steps"] = std::llround(*metrics.skippedSteps);
   line["step_time_s"] = metrics.seconds;
   line["samples_per_s"] = samples;
   line["tokens_per_s"] =

@@ -4,9 +4,7 @@
 #include "dtc-rt/LearningRate.h"
 #include "dtc-rt/Philox.h"
 
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -26,16 +24,6 @@ size_t indexOf(const Manifest &manifest, const fbs::Binding &binding) {
 }
 
 using Kind = fbs::BindingKind;
-
-/// What a step that failed has to say of its gradients.
-std::string aboutGradients(std::optional<double> nonFinite) {
-  if (!nonFinite)
-    return {};
-  if (*nonFinite == 0)
-    return "; every element of the gradients is finite";
-  std::string count = std::to_string(std::llround(*nonFinite));
-  return "; elements of the gradients that are infinite or no numbers: " + count;
-}
 
 } // namespace
 
@@ -156,36 +144,6 @@ Status RankWorker::conclude(int64_t number) {
   return Status::ok();
 }
 
-Status RankWorker::exchangeNews() {
-  constexpr size_t kItems = 4;
-  constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
-  double mine[kItems] = {own.loss.value_or(kNothing), own.gradNorm.value_or(kNothing),
-                         own.nonFinite.value_or(kNothing), static_cast<double>(stopSignal.load())};
-  Result<std::vector<double>> all = tellAll(mine);
-  if (!all)
-    return all.status();
-  news = {};
-  for (const double *item = all->data(); item != all->data() + all->size(); item += kItems) {
-    for (auto [value, into] :
-         {std::pair(item[0], &news.loss), {item[1], &news.gradNorm}, {item[2], &news.nonFinite}})
-      if (!std::isnan(value))
-        *into = value;
-    news.stopSignal = std::max(news.stopSignal, static_cast<int>(item[3]));
-  }
-  return Status::ok();
-}
-
-Result<std::vector<double>> RankWorker::tellAll(std::span<const double> mine) {
-  std::vector<double> all(mine.size() * world.ranks.size());
-  Transfer transfer{reinterpret_cast<const char *>(mine.data()),
-                    reinterpret_cast<char *>(all.data()),
-                    {static_cast<int64_t>(mine.size())}};
-  Status status = communicator.allGather(world, DType::F64, {&transfer, 1}, 0);
-  if (!status.isOk())
-    return status;
-  return all;
-}
-
 Status RankWorker::prepare() {
   std::vector<int> everyone(communicator.worldSize());
   std::iota(everyone.begin(), everyone.end(), 0);
@@ -232,8 +190,9 @@ Status RankWorker::createPipeline() {
     stepInputs.push_back({scalar});
   for (const StepInput &input : stepInputs)
     inputs.push_back({at(*input.binding, input.microbatch), bytesOf(*input.binding)});
-  for (Kind kind : {Kind::Loss, Kind::GradNorm, Kind::NonFinite})
-    if (const fbs::Binding *binding = program.binding(kind)) {
+  for (const fbs::Binding *binding :
+       program.bindings({Kind::Loss, Kind::GradNorm, Kind::NonFinite, Kind::Buffer}))
+    if (StepNews::numberOf(*binding)) {
       stepResults.push_back(binding);
       results.push_back({at(*binding), sizeof(float)});
     }
@@ -353,41 +312,6 @@ Status RankWorker::finish(int64_t number) {
   return lookAtResults(number);
 }
 
-/// The loss is named first: gradients that aren't finite mostly follow from it.
-Status RankWorker::lookAtResults(int64_t number) {
-  StepNews seen;
-  for (size_t i = 0; i < stepResults.size(); ++i) {
-    Result<double> value = readResult(number, i);
-    if (!value)
-      return value.status();
-    Kind kind = stepResults[i]->kind();
-    (kind == Kind::Loss       ? seen.loss
-     : kind == Kind::GradNorm ? seen.gradNorm
-                              : seen.nonFinite) = *value;
-  }
-  for (auto [value, name] : {std::pair(seen.loss, "loss"), {seen.gradNorm, "gradient norm"}})
-    if (value && !std::isfinite(*value))
-      return {ExitCode::NotFinite, "step " + std::to_string(number) + ": rank " +
-                                       std::to_string(communicator.rank()) + ": the " + name +
-                                       " is not finite: " + std::to_string(*value) +
-                                       aboutGradients(seen.nonFinite)};
-  for (auto [role, value, into] : {std::tuple(session.speakers.loss, seen.loss, &own.loss),
-                                   {session.speakers.gradNorm, seen.gradNorm, &own.gradNorm},
-                                   {session.speakers.nonFinite, seen.nonFinite, &own.nonFinite}})
-    if (place.second == 0 && speaksFor(role))
-      *into = value;
-  return Status::ok();
-}
-
-Result<double> RankWorker::readResult(int64_t number, size_t result) const {
-  float value = 0;
-  Status status = pipeline->read(
-      number, result, [&](const char *host) { std::memcpy(&value, host, sizeof(value)); });
-  if (!status.isOk())
-    return status;
-  return value;
-}
-
 StepMetrics RankWorker::measure(int64_t number, double seconds) const {
   return {number,
           news.loss,
@@ -395,7 +319,9 @@ StepMetrics RankWorker::measure(int64_t number, double seconds) const {
           news.nonFinite,
           learningRateAt(session.manifest().learningRate, number),
           seconds,
-          news.evalLoss};
+          news.evalLoss,
+          news.lossScale,
+          news.skippedSteps};
 }
 
 Status RankWorker::collect(size_t role, const fbs::Binding &binding, uint32_t microbatch,

@@ -88,8 +88,15 @@ extern std::atomic<int> stopSignal;
 /// What the ranks tell each other when a step is done. Those that don't speak for something
 /// tell nothing.
 struct StepNews {
-  std::optional<double> loss, gradNorm, nonFinite, evalLoss;
+  std::optional<double> loss, gradNorm, nonFinite, lossScale, skippedSteps, evalLoss;
   int stopSignal = 0;
+
+  using Number = std::optional<double> StepNews::*;
+  /// Those that a step's program gives.
+  static constexpr Number kGiven[] = {&StepNews::loss, &StepNews::gradNorm, &StepNews::nonFinite,
+                                      &StepNews::lossScale, &StepNews::skippedSteps};
+  /// Which of them a binding is, or null.
+  static Number numberOf(const fbs::Binding &binding);
 };
 
 /// One rank, on its own thread.
@@ -144,6 +151,9 @@ private:
   Status writeScalar(int64_t number, size_t index, const fbs::Binding &scalar);
   /// Checks a step's results, and tells those that this rank speaks for.
   Status lookAtResults(int64_t number);
+  Status checkNumbers(int64_t number, const StepNews &seen) const;
+  /// The role that tells a number.
+  int speakerOf(StepNews::Number number) const;
   Result<double> readResult(int64_t number, size_t result) const;
   /// Tells the other ranks `own`, and puts together in `news` what all say.
   Status exchangeNews();

@@ -212,7 +212,9 @@ Result<double> Trainer::evaluate(const std::map<std::string, Array> &batch) {
 }
 
 Status Trainer::readWeights(const std::vector<char *> &places) {
-  ranks->session->weightWriter.emplace(WeightWriter::into(places, manifest()));
+  std::vector<char *> all = places;
+  all.resize(manifest().parameters.size(), nullptr); // those of loss scaling aren't asked for
+  ranks->session->weightWriter.emplace(WeightWriter::into(std::move(all), manifest()));
   return ranks->write();
 }
 

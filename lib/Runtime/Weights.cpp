@@ -2,6 +2,7 @@
 
 #include "AdapterFiles.h"
 
+#include "dtc-rt/LossScaling.h"
 #include "dtc-rt/Philox.h"
 #include "dtc-rt/Sha256.h"
 
@@ -112,8 +113,8 @@ void WeightReader::read(size_t parameter, const Part &part, DType dtype, char *t
 }
 
 bool WeightWriter::isSaved(const ParameterInfo &info) const {
-  if (saved == SavedWeights::All)
-    return true;
+  if (saved == SavedWeights::All || isLossScaling(info.name))
+    return !isLossScaling(info.name);
   return info.adapter.has_value() == (saved != SavedWeights::Merged);
 }
 

@@ -215,8 +215,8 @@ FailureOr<Loss> buildLoss(PhaseFunction &function, ValueRange outputs, ArrayRef<
   return LossBuilder(function, outputs, roles, options).build();
 }
 
-Value buildSeed(TensorBuilder &b, const Loss &loss) {
-  Value inverse = b.reciprocal(loss.count);
+Value buildSeed(TensorBuilder &b, const Loss &loss, Value scale) {
+  Value inverse = scale ? b.div(scale, loss.count) : b.reciprocal(loss.count);
   inverse = b.convert(inverse, getElementTypeOrSelf(loss.start));
   Value seed = b.broadcast(inverse, {}, shapeOf(loss.start));
   return loss.squared ? b.mul(b.scale(loss.start, 2.0), seed) : seed;

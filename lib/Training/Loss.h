@@ -32,8 +32,8 @@ mlir::FailureOr<Loss> buildLoss(PhaseFunction &function, mlir::ValueRange output
                                 llvm::ArrayRef<graph::RoleAttr> roles,
                                 const TrainOptions &options);
 
-/// Builds d(mean)/d(start), the first value of the backward pass.
-mlir::Value buildSeed(graph::TensorBuilder &b, const Loss &loss);
+/// Builds d(mean)/d(start), the first value of the backward pass, times `scale` where there is one.
+mlir::Value buildSeed(graph::TensorBuilder &b, const Loss &loss, mlir::Value scale);
 
 /// @prologue: counts the valid elements of all microbatches' targets, of which
 /// one microbatch's is given.

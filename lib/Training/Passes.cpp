@@ -21,6 +21,8 @@ BuildTrainingOptions passOptions(const TrainOptions &options) {
   result.noDecay = options.noDecay.value_or("");
   result.clipGradNorm = options.clipGradNorm.value_or(result.clipGradNorm);
   result.precision = options.precision;
+  result.lossScale = options.lossScale.initial;
+  result.lossScaleGrowthInterval = options.lossScale.growthInterval;
   result.microbatches = options.numMicrobatches;
   result.classMultiple = options.classMultiple;
   result.labelSmoothing = options.labelSmoothing;
@@ -53,6 +55,8 @@ struct BuildTraining : impl::BuildTrainingBase<BuildTraining> {
     if (clipGradNorm != std::numeric_limits<double>::infinity())
       options.clipGradNorm = clipGradNorm;
     options.precision = precision;
+    options.lossScale.initial = lossScale;
+    options.lossScale.growthInterval = lossScaleGrowthInterval;
     options.numMicrobatches = microbatches;
     options.classMultiple = classMultiple;
     options.labelSmoothing = labelSmoothing;

@@ -3,6 +3,7 @@
 #include "Adapters.h"
 #include "BatchNorms.h"
 #include "Loss.h"
+#include "LossScaling.h"
 #include "Precision.h"
 #include "Update.h"
 #include "WidenGradient.h"
@@ -33,6 +34,8 @@ public:
       return finishForward();
     if (trainable.empty())
       return module.emitError("the model has no trainable parameter");
+    if (options.scalesLoss() && failed(declareLossScale(module, options.lossScale)))
+      return failure();
     if (failed(buildLossAndGrads()))
       return failure();
     return buildUpdate(module, trained, options);
@@ -137,6 +140,7 @@ private:
     FailureOr<Loss> loss = buildLoss(function, outputs, roles, options);
     if (failed(loss))
       return failure();
+    Value scale = options.scalesLoss() ? addLossScale(function) : Value();
     function.declareArguments();
     if (loss->padded)
       limitTargets(loss->padded->classes);
@@ -152,7 +156,7 @@ private:
       return forward.emitError("the loss depends on no trainable parameter");
     if (failed(backward.run(loss->start, [&](OpBuilder &builder) {
           TensorBuilder b(builder, loss->start.getLoc());
-          return buildSeed(b, *loss);
+          return buildSeed(b, *loss, scale);
         })))
       return failure();
     addResults(function, backward, *loss);

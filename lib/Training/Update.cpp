@@ -1,6 +1,7 @@
 #include "Update.h"
 
 #include "Loss.h"
+#include "LossScaling.h"
 
 #include "dtc/Dialect/Graph/StepOps.h"
 
@@ -44,7 +45,14 @@ public:
     addArguments();
     sumStepVector();
     Value norm = b.unary<math::SqrtOp>(squaredNorm);
+    if (scaling)
+      norm = b.mul(norm, scaling->inverse(b));
     gradScale = clippingFactor(norm);
+    if (scaling) {
+      scaling->setFaults(b, nonFinite, squaredNorm);
+      gradScale = b.mul(gradScale, scaling->inverse(b));
+      step = scaling->updatesUntil(b, step);
+    }
     if (options.optimizer != OptimizerKind::Sgd) {
       correction1 = correction(options.beta1);
       correction2 = correction(options.beta2);
@@ -55,6 +63,8 @@ public:
     function.result(norm, roleOf(context, RoleKind::GradNorm));
     function.result(b.div(loss, count), roleOf(context, RoleKind::Loss));
     function.result(nonFinite, roleOf(context, RoleKind::Count, kNonFinite));
+    if (scaling)
+      scaling->addResults(b);
     function.finish();
   }
 
@@ -88,6 +98,8 @@ private:
     rate = scalar(builder.getF64Type(), ScalarKind::LearningRate);
     step = scalar(builder.getF64Type(), ScalarKind::Step);
     count = scalar(builder.getF32Type(), ScalarKind::Count);
+    if (options.scalesLoss())
+      scaling.emplace(function, options.lossScale);
   }
 
   /// Squares and elements that aren't finite are summed per parameter, and the sums once.
@@ -138,6 +150,17 @@ private:
 
   /// The new master and the new states.
   SmallVector<Value> update(const TrainedParameter &parameter, const Operands &operands) {
+    SmallVector<Value> fresh = updated(parameter, operands);
+    if (!scaling)
+      return fresh;
+    TensorBuilder at(builder, fresh.front().getLoc());
+    fresh[0] = scaling->committed(at, fresh[0], operands.master);
+    for (auto [i, state] : llvm::enumerate(operands.states))
+      fresh[i + 1] = scaling->committed(at, fresh[i + 1], state);
+    return fresh;
+  }
+
+  SmallVector<Value> updated(const TrainedParameter &parameter, const Operands &operands) {
     Location loc = NameLoc::get(builder.getStringAttr(parameter.name), b.loc);
     FloatAttr decay = builder.getF64FloatAttr(weightDecay(parameter));
     Type type = parameter.gradient;
@@ -181,7 +204,9 @@ private:
   RE2 noDecay;
   SmallVector<Operands> arguments;
   SmallVector<SmallVector<Value>> updates;
-  Value rate, step, gradScale, correction1, correction2;
+  std::optional<LossScaling> scaling; ///< none: the loss is as it is
+  Value rate, gradScale, correction1, correction2;
+  Value step;                   ///< its number; the update's where the loss is scaled
   Value loss, count;            ///< of the step vector, once it is summed
   Value nonFinite, squaredNorm; ///< likewise
 };
@@ -224,6 +249,13 @@ LogicalResult checkOptions(ModuleOp module, const TrainOptions &options) {
     if (RE2 pattern(*options.noDecay, RE2::Quiet); !pattern.ok())
       return module.emitError() << "not a regular expression (" << pattern.error()
                                 << "): " << *options.noDecay;
+  const LossScaleOptions &scale = options.lossScale;
+  if (scale.growthInterval < 1 || scale.growthInterval > scale.kMostInterval)
+    return module.emitError() << "the loss scale's growth interval must be from 1 to "
+                              << scale.kMostInterval << ": " << scale.growthInterval;
+  if (!(scale.initial >= scale.kLeast && scale.initial <= scale.kMost))
+    return module.emitError() << "the loss scale must be from " << scale.kLeast << " to "
+                              << scale.kMost << ": " << scale.initial;
   return checkNumbers(module, options);
 }
 

@@ -227,6 +227,7 @@ def parallelize(model: Any = None, example_inputs: Any = None, *, loss: str, hf:
                 optimizer: Optimizer | None = None, learning_rate: LearningRate | None = None,
                 clip_grad_norm: float | None = None, cluster: str | os.PathLike | Cluster | None = None,
                 global_batch: int | None = None, micro_batch: int | None = None, precision: str | None = None,
+                loss_scale: float | None = None, loss_scale_growth_interval: int | None = None,
                 plan: str | os.PathLike | Mapping[str, Any] | None = None,
                 shapes: Mapping[str, Sequence[int]] | None = None, weights: str | os.PathLike | None = None,
                 init: bool = False, freeze: str | None = None, train: str | None = None,
@@ -239,7 +240,8 @@ def parallelize(model: Any = None, example_inputs: Any = None, *, loss: str, hf:
     the model, from `weights` (safetensors), or with `init` from the seed; without `embed_weights` the program reads those of
     other files where they are, and can't be moved. `verify` proves first that the ranks compute
     what one rank does. The global batch is that of the example inputs, if nothing else is said; without any it is the
-    file's for each data-parallel rank. `flags` are further ones of `dtc compile`.
+    file's for each data-parallel rank. `loss_scale` and `loss_scale_growth_interval` are `init_scale` and `growth_interval` of
+    PyTorch's GradScaler, for `precision="fp16"`. `flags` are further ones of `dtc compile`.
     """
     source = source_of(model, example_inputs, hf, sequence, with_weights=weights is None and not init)
     if not source.from_torch:
@@ -249,7 +251,8 @@ def parallelize(model: Any = None, example_inputs: Any = None, *, loss: str, hf:
         "cluster": cluster.name if isinstance(cluster, Cluster) else cluster,
         **(optimizer.flags() if optimizer else {}), **(learning_rate.flags() if learning_rate else {}),
         "clip_grad_norm": clip_grad_norm, "global_batch": global_batch or _batch_of(example_inputs), "micro_batch": micro_batch,
-        "precision": precision, "plan": plan_flag(plan), "shape": shape_flags(shapes), "weights": weights, "init": init,
+        "precision": precision, "loss_scale": loss_scale, "loss_scale_growth_interval": loss_scale_growth_interval,
+        "plan": plan_flag(plan), "shape": shape_flags(shapes), "weights": weights, "init": init,
         "embed_weights": embed_weights,
         "freeze": freeze, "train": train, "threads_per_rank": threads_per_rank, "verify": verify}, flags)
     table = compilation.run()

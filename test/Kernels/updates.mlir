@@ -70,3 +70,25 @@ func.func @kept(%p: tensor<8xf32> {dtc.role = #dtc.role<parameter, "p">}, %g: te
   %3 = "dtc.sgd_update"(%q, %h, %lr, %s) {momentum = 0.0, weightDecay = 0.1} : (tensor<8xf32>, tensor<8xf32>, tensor<f64>, tensor<f32>) -> tensor<8xf32>
   return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// What an update commits is a part of its kernel, with the conversion of it.
+// WHOLE-LABEL: func.func @committed
+// WHOLE-COUNT-2: dtc.commit
+// CHECK: exec.kernel @pointwise_0 extent 8 scratch 0 flat replaces [4, -1, 1] {
+// CHECK-NOT: exec.kernel
+// CHECK-LABEL: func.func @committed
+// CHECK-NEXT: exec.launch @pointwise_0
+// CHECK-NEXT: return
+func.func @committed(%p: tensor<8xf32> {dtc.role = #dtc.role<master, "p">}, %g: tensor<8xf32>,
+                     %m: tensor<8xf32> {dtc.role = #dtc.role<state, "p", momentum_buffer>},
+                     %lr: tensor<f64>, %s: tensor<f32>, %faults: tensor<f32>)
+    -> (tensor<8xf16>, tensor<8xf32> {dtc.role = #dtc.role<master, "p">},
+        tensor<8xf32> {dtc.role = #dtc.role<state, "p", momentum_buffer>}) {
+  %0, %1 = "dtc.sgd_update"(%p, %g, %m, %lr, %s) {momentum = 0.9, weightDecay = 0.1} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f64>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>)
+  %2 = dtc.commit %0, %p, %faults : tensor<8xf32>, tensor<f32>
+  %3 = dtc.commit %1, %m, %faults : tensor<8xf32>, tensor<f32>
+  %4 = arith.truncf %2 : tensor<8xf32> to tensor<8xf16>
+  return %4, %2, %3 : tensor<8xf16>, tensor<8xf32>, tensor<8xf32>
+}

@@ -155,9 +155,22 @@ def test_a_loss_that_is_not_finite_has_its_exception(batches):
             program.step(batch)
 
 
+def test_fp16_scales_the_loss(batches, tmp_path):
+    """A scale that overflows, and one that doesn't; what holds it is no weight of the model."""
+    for scale, moves in ((2.0**40, False), (1024.0, True)):
+        program = make(precision="fp16", loss_scale=scale, loss_scale_growth_interval=5, devices=2)
+        before = program.state_dict()
+        assert program.step(batches[0]).loss == pytest.approx(8.6965, rel=1e-3)
+        after = program.state_dict()
+        program.save_weights(tmp_path / "w.safetensors")
+        assert after.keys() == before.keys() == load_file(tmp_path / "w.safetensors").keys()
+        assert not [name for name in after if name.startswith("dtc.")]
+        assert any(not numpy.array_equal(before[name], after[name]) for name in before) == moves
+
+
 def test_errors_of_compiling_are_those_of_the_command_line():
-    with pytest.raises(dtc.InputError, match="fp16 is planned, but not compiled yet"):
-        make(precision="fp16")
+    with pytest.raises(dtc.UsageError, match="--loss-scale is for training with --precision fp16"):
+        make(loss_scale=1024.0)
     with pytest.raises(dtc.UsageError, match="--loss: expected"):
         make(loss="nonsense")
     with pytest.raises(dtc.InputError, match="none.dtc"):

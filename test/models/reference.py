@@ -57,6 +57,13 @@ class Recipe:
         done = (step - warmup) / (int(self.options["total-steps"]) - warmup)
         return low + (rate - low) * 0.5 * (1.0 + math.cos(math.pi * done))
 
+    def scaler(self) -> torch.amp.GradScaler | None:
+        """What scales the loss of fp16."""
+        if self.options.get("precision") != "fp16":
+            return None
+        scale, interval = float(self.options["loss-scale"]), int(self.options["loss-scale-growth-interval"])
+        return torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=interval)
+
     def class_weights(self) -> torch.Tensor | None:
         """Those of cross entropy, if any."""
         name = self.options.get("class-weights")
@@ -79,6 +86,8 @@ _ADAMW = {"optimizer": "adamw", "lr": 1e-3, "weight-decay": 0.01}
 _SGD = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9}
 _COSINE = {"lr-schedule": "cosine", "warmup-steps": 3, "total-steps": STEPS, "min-lr": 1e-5}
 
+_SCALE = {"loss-scale": 2**21, "loss-scale-growth-interval": 3}
+
 _CLASS_WEIGHTS = "gpt2.class_weights.safetensors"  # beside the trajectories
 
 _FAMILIES = ("bert", "bert_odd", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mixtral", "moe")
@@ -96,6 +105,8 @@ RECIPES = (
     Recipe("sgd_clip", _SGD | {"weight-decay": 0.0, "clip-grad-norm": 0.25}, _GRID),
     Recipe("weighted", _SGD | {"weight-decay": 0.0, "label-smoothing": 0.1, "class-weights": _CLASS_WEIGHTS}, ("gpt2",)),
     Recipe("bf16", _ADAMW | {"precision": "bf16"}, ("gpt2", "llama", "mlp", "resnet_tiny")),
+    # Some of the first steps overflow, and the scale grows after others.
+    Recipe("fp16", _ADAMW | {"precision": "fp16", "clip-grad-norm": 0.25} | _SCALE, ("gpt2", "mlp")),
 )
 
 
@@ -109,6 +120,26 @@ class Trajectory:
     buffers: dict[str, torch.Tensor] = field(default_factory=dict)  # by name, in the end
 
 
+class _Rounded(torch.autograd.Function):
+    """Rounds to fp16 forwards and backwards, and keeps float32."""
+
+    @staticmethod
+    def forward(_, value: torch.Tensor) -> torch.Tensor:
+        return value.half().float()
+
+    @staticmethod
+    def backward(_, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient.half().float()
+
+
+def _round_activations(module: nn.Module) -> None:
+    """What each leaf gives and its gradient are fp16, but products are summed in float32, also to gradients of weights:
+    PyTorch's own of fp16 overflow earlier. Rows of an embedding are fp16 anyway, and their gradients those of weights."""
+    for leaf in module.modules():
+        if not list(leaf.children()) and not isinstance(leaf, nn.Embedding):
+            leaf.register_forward_hook(lambda _module, _inputs, output: _Rounded.apply(output))
+
+
 @dataclass(frozen=True)
 class Numerics:
     """How a run computes: the type of parameters and activations, of the optimizer's copy, and the microbatches."""
@@ -117,6 +148,16 @@ class Numerics:
     master: torch.dtype = torch.float32
     micro_batches: int = 1
     nudge: int = 0  # unless 0, each weight begins up to one rounding away; numbers the draws
+
+    @property
+    def simulates(self) -> bool:
+        """Whether float32 computes what is rounded to fp16."""
+        return self.compute == torch.float16
+
+
+def _stored(value: torch.Tensor, numerics: Numerics) -> torch.Tensor:
+    stored = value.to(numerics.compute)
+    return stored.float() if numerics.simulates else stored
 
 
 def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], numerics: Numerics,
@@ -136,24 +177,31 @@ def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], nume
         module.double()
     masters = [nn.Parameter(parameter.detach().to(numerics.master, copy=True)) for parameter in module.parameters()]
     for parameter in module.parameters():
-        parameter.data = parameter.data.to(numerics.compute)
+        parameter.data = _stored(parameter.data, numerics)
+    if numerics.simulates:
+        _round_activations(module)
     for name, buffer in module.named_buffers():
         if name.endswith(("running_mean", "running_var")):
-            buffer.data = buffer.data.to(numerics.compute)
+            buffer.data = _stored(buffer.data, numerics)
     of_name = _masters_by_name(module, masters)
     optimizer = recipe.optimizer(masters)
+    scaler = recipe.scaler()
     result = Trajectory()
     for step in range(1, STEPS + 1):
         chosen = (np.arange(GLOBAL_BATCH) + (step - 1) * GLOBAL_BATCH) % model.samples
         batch = {name: torch.from_numpy(array[chosen]) for name, array in data.items()}
         with draws(step) if draws else nullcontext():
-            loss = _gradients(module, model.inputs, batch, numerics, masters, recipe)
+            loss = _gradients(module, model.inputs, batch, numerics, masters, recipe, scaler)
+        if scaler:
+            scaler.unscale_(optimizer)
         norm = math.sqrt(sum(float(master.grad.double().square().sum()) for master in masters))
-        if step == 1:
+        if not result.gradient_norms and math.isfinite(norm):
             result.gradient_norms = {name: float(master.grad.double().norm()) for name, master in of_name.items()}
         rate = recipe.learning_rate(step)
         result.steps.append({"step": step, "loss": loss, "grad_norm": norm, "lr": rate})
-        _update(module, masters, optimizer, rate, recipe.options.get("clip-grad-norm"))
+        _update(module, masters, optimizer, rate, recipe.options.get("clip-grad-norm"), numerics, scaler)
+        if scaler:
+            result.steps[-1] |= {"grad_norm": norm if math.isfinite(norm) else None, "loss_scale": scaler.get_scale()}
     result.buffers = {name: buffer.detach() for name, buffer in module.named_buffers()}
     result.final = {name: master.detach() for name, master in of_name.items()}
     return result
@@ -181,8 +229,9 @@ def _gradients(
     numerics: Numerics,
     masters: list[nn.Parameter],
     recipe: Recipe,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> float:
-    """Sets the masters' gradients to those of the batch's mean loss, which is returned."""
+    """Sets the masters' gradients to those of the batch's mean loss, which is returned; scaled where there is a scaler."""
     weights, smoothing = recipe.class_weights(), float(recipe.options.get("label-smoothing", 0))
     valid = batch["target"][batch["target"] != IGNORED]
     count = len(valid) if weights is None else weights[valid].sum()
@@ -192,12 +241,13 @@ def _gradients(
         master.grad = torch.zeros_like(master)
     for part in torch.arange(GLOBAL_BATCH).chunk(numerics.micro_batches):
         arguments = [batch[name][part] for name in inputs]
-        arguments = [value.to(numerics.compute) if value.is_floating_point() else value for value in arguments]
+        arguments = [_stored(value, numerics) if value.is_floating_point() else value for value in arguments]
         logits = module(*arguments).to(numerics.master)
         target = batch["target"][part]
         loss = nn.functional.cross_entropy(logits.flatten(0, -2), target.flatten(), weights, reduction="sum",
                                            label_smoothing=smoothing) / count
-        gradients = torch.autograd.grad(loss, list(module.parameters()))
+        scaled = scaler.scale(loss) if scaler else loss
+        gradients = torch.autograd.grad(scaled, list(module.parameters()))
         for master, gradient in zip(masters, gradients, strict=True):
             master.grad += gradient
         total += loss.item()
@@ -210,21 +260,28 @@ def _update(
     optimizer: torch.optim.Optimizer,
     rate: float,
     clip: float | None,
+    numerics: Numerics,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> None:
-    """One step of the optimizer on the masters, rounded back into the module."""
+    """One step of the optimizer on the masters, rounded back into the module. A scaler may skip it."""
     if clip is not None:
         torch.nn.utils.clip_grad_norm_(masters, float(clip))
     for group in optimizer.param_groups:
         group["lr"] = rate
-    optimizer.step()
+    if scaler:
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        optimizer.step()
     with torch.no_grad():
         for parameter, master in zip(module.parameters(), masters, strict=True):
-            parameter.copy_(master)
+            parameter.copy_(_stored(master, numerics))
 
 
 def numerics_of(recipe: Recipe) -> Numerics:
     """The numerics that the recipe asks for."""
-    return Numerics(compute=torch.bfloat16 if recipe.options.get("precision") == "bf16" else torch.float32)
+    halves = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    return Numerics(compute=halves.get(str(recipe.options.get("precision")), torch.float32))
 
 
 def rounding(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], run: Trajectory) -> dict[str, object]:

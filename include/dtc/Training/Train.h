@@ -22,6 +22,16 @@ struct AdapterOptions {
   std::optional<std::string> targets; ///< of weights matching this; all otherwise
 };
 
+/// Dynamic loss scaling, by the rules of torch.amp.GradScaler and with its defaults.
+struct LossScaleOptions {
+  double initial = 65536;
+  int64_t growthInterval = 2000; ///< clean steps after which the scale doubles
+
+  /// Far from what an f32 holds, also after many steps; and up to which it counts.
+  static constexpr double kLeast = 0x1p-64, kMost = 0x1p64;
+  static constexpr int64_t kMostInterval = int64_t(1) << 24;
+};
+
 struct TrainOptions {
   LossKind loss = LossKind::CrossEntropy;
   std::string lossOutput; ///< for LossKind::Output
@@ -37,6 +47,10 @@ struct TrainOptions {
   int64_t numMicrobatches = 1;
   int64_t classMultiple = 1; ///< cross entropy's classes are padded to it (PadClasses.h)
   AdapterOptions adapters;
+  LossScaleOptions lossScale; ///< of fp16
+
+  /// Half the range of fp16 would be lost to gradients otherwise.
+  bool scalesLoss() const { return precision == Precision::F16 && loss != LossKind::None; }
 };
 
 /// Replaces @forward by the functions of a training step (LossKind::None: keeps
@@ -56,6 +70,9 @@ struct TrainOptions {
 ///          (parameters, [masters], states, grad_norm : f32, loss : f32 mean,
 ///           non_finite : f32, how many elements of the gradients aren't finite)
 ///     a result of a role and name that is also an argument replaces it.
+///
+/// With fp16, buffers hold the scale of the loss (LossScaling.h): loss_and_grads reads it, so that
+/// gradients are scaled, and update reads and replaces it.
 ///
 /// The loss is about the output named "logits", or the only float one. With
 /// bf16 or fp16 the parameters (and their dtc.parameter) are that, masters, states

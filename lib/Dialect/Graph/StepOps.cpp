@@ -1,5 +1,9 @@
 #include "dtc/Dialect/Graph/StepOps.h"
 
+#include "Rules.h"
+
+#include "dtc/Dialect/Graph/TensorBuilder.h"
+
 using namespace mlir;
 using namespace dtc;
 using namespace dtc::sharding;
@@ -21,4 +25,32 @@ OpCost StepVectorOp::getCost() { return {OpKind::View}; }
 /// Of one rank they are what they are.
 FailureOr<SmallVector<Value>> StepVectorOp::decompose(OpBuilder &) {
   return SmallVector<Value>(getInputs());
+}
+
+/// Elementwise; the number of faults has no dimensions.
+ShardingRule CommitOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
+  SmallVector<FactorId> dims = rule.factors(shapeOf(getResult()));
+  return rule.operand(0, dims).operand(1, dims).result(0, dims).build();
+}
+
+OpCost CommitOp::getCost() { return {OpKind::Elementwise}; }
+
+FailureOr<SmallVector<Value>> CommitOp::decompose(OpBuilder &builder) {
+  TensorBuilder b(builder, getLoc());
+  Value isClean = b.compare(arith::CmpFPredicate::OEQ, getFaults(), 0.0);
+  isClean = b.broadcast(isClean, {}, shapeOf(getResult()));
+  return SmallVector<Value>{b.select(isClean, getFresh(), getOld())};
+}
+
+/// On a dtc.parameter.
+static constexpr llvm::StringLiteral kInitial = "dtc.initial";
+
+void dtc::graph::setInitial(ParameterOp buffer, double value) {
+  buffer->setAttr(kInitial, Builder(buffer.getContext()).getF64FloatAttr(value));
+}
+
+std::optional<double> dtc::graph::initialOf(ParameterOp parameter) {
+  auto value = parameter->getAttrOfType<FloatAttr>(kInitial);
+  return value ? std::optional(value.getValueAsDouble()) : std::nullopt;
 }

@@ -1,5 +1,6 @@
 #include "LibraryScratch.h"
 
+#include "dtc/Target/CPU/Features.h"
 #include "dtc/Target/LibraryRecords.h"
 
 using namespace mlir;
@@ -10,9 +11,13 @@ namespace {
 /// The element types of a call are the same for whatever size it has.
 using ElementTypes = SmallVector<Type, 3>;
 
+/// As the library sees them.
 ElementTypes elementTypesOf(Operation *op) {
-  return {getElementTypeOrSelf(op->getOperand(0)), getElementTypeOrSelf(op->getOperand(1)),
-          getElementTypeOrSelf(op->getResult(0))};
+  auto typeOf = [](Value value) -> Type {
+    Type element = getElementTypeOrSelf(value);
+    return element.isF16() ? Float32Type::get(value.getContext()) : element;
+  };
+  return {typeOf(op->getOperand(0)), typeOf(op->getOperand(1)), typeOf(op->getResult(0))};
 }
 
 /// Whether the library has the smallest contraction of these types. Attention becomes contractions.
@@ -29,14 +34,24 @@ bool hasProduct(const ElementTypes &types) {
   }
 }
 
-bool hasConvolution(Operation *op) {
+bool hasConvolution(Operation *op, const ElementTypes &types) {
   dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  rt::fbs::ConvT record = target::convRecord(op);
+  rt::fbs::TensorT *tensors[] = {record.input.get(), record.weight.get(), record.output.get()};
+  for (rt::fbs::TensorT *tensor : tensors)
+    if (tensor->dtype == rt::fbs::DType::F16)
+      tensor->dtype = target::dtypeOf(types[0]).value_or(tensor->dtype);
   try {
-    describe(callOf(target::convRecord(op)), engine);
+    describe(callOf(record), engine);
     return true;
   } catch (const dnnl::error &) {
     return false;
   }
+}
+
+bool convertsF16() {
+  std::vector<std::string> features = hostProcessor().features;
+  return llvm::is_contained(features, "f16c");
 }
 
 } // namespace
@@ -48,10 +63,14 @@ LogicalResult checkLibraryTypes(ModuleOp module) {
     if (!isa<graph::ContractOp, graph::AttentionOp, graph::AttentionGradOp>(op) &&
         !target::isConv(op))
       return;
+    if (getElementTypeOrSelf(op->getOperand(0)).isF16() && !convertsF16()) {
+      result = op->emitError("needs a processor that converts fp16 (F16C)");
+      return;
+    }
     std::pair<OperationName, ElementTypes> key(op->getName(), elementTypesOf(op));
     if (llvm::is_contained(known, key))
       return;
-    if (target::isConv(op) ? !hasConvolution(op) : !hasProduct(key.second)) {
+    if (target::isConv(op) ? !hasConvolution(op, key.second) : !hasProduct(key.second)) {
       result = op->emitError("oneDNN has no such operation for these element types on this "
                              "processor: ")
                << op->getName().stripDialect() << " of " << key.second[0] << " and "

@@ -5,6 +5,7 @@
 #include "Ptx.h"
 
 #include "dtc/Target/CUDA/CodeObject.h"
+#include "dtc/Target/LibraryRecords.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -31,7 +32,9 @@ public:
     context.loadDialect<LLVM::LLVMDialect, NVVM::NVVMDialect, scf::SCFDialect>();
   }
 
-  bool staysWhole(Operation *op) const override { return takesAttention(op); }
+  bool staysWhole(Operation *op) const override {
+    return takesAttention(op) || isa<graph::ContractOp>(op) || target::isConv(op);
+  }
   bool hasWideConvolutions() const override { return false; }
   target::MatmulLimits matmulLimits() const override { return {kMostProductDims}; }
   target::KernelLimits kernelLimits() const override {

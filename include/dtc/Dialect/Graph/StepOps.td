@@ -26,4 +26,20 @@ def Graph_StepVectorOp : Graph_TensorOp<"step_vector",
   }];
 }
 
+def Graph_CommitOp : Graph_TensorOp<"commit",
+    [ShardingRule, NoGradient, Decomposable, AllTypesMatch<["fresh", "old", "result"]>]> {
+  let summary = "what an update writes, unless the step has faults";
+  let description = [{
+    `fresh` where the number of faults is 0, else `old`, for all elements alike. So a step whose
+    gradients overflow leaves parameters and states as they were. What `fresh` has then, even if it
+    is no number, isn't looked at.
+
+        %w1 = dtc.commit %fresh, %w, %faults : tensor<64x64xf32>, tensor<f32>
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$fresh, AnyStaticShapeTensor:$old,
+                       0DTensorOf<[F32]>:$faults);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` type($result) `,` type($faults)";
+}
+
 #endif // DTC_DIALECT_GRAPH_STEPOPS_TD

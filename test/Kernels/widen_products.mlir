@@ -1,0 +1,27 @@
+// oneDNN has no fp16 on most processors: products are those of f32 there, rounded to what they were.
+// RUN: dtc-opt %s --dtc-decompose-layers | FileCheck %s
+// RUN: dtc-opt --target=cuda %s --dtc-decompose-layers | FileCheck %s --check-prefix=CUDA
+
+// CHECK-LABEL: @product
+// CHECK-DAG: %[[A:.*]] = arith.extf %arg0 : tensor<4x8xf16> to tensor<4x8xf32>
+// CHECK-DAG: %[[B:.*]] = arith.extf %arg1 : tensor<6x8xf16> to tensor<6x8xf32>
+// CHECK: %[[Y:.*]] = dtc.contract %[[A]] [0, 2], %[[B]] [1, 2] -> [0, 1] : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
+// CHECK: %[[R:.*]] = arith.truncf %[[Y]] : tensor<4x6xf32> to tensor<4x6xf16>
+// CHECK-NEXT: return %[[R]], %[[Y]]
+// CUDA-LABEL: @product
+// CUDA-NEXT: dtc.contract {{.*}} -> tensor<4x6xf16>
+// CUDA-NEXT: dtc.contract {{.*}} -> tensor<4x6xf32>
+// CUDA-NEXT: return
+func.func @product(%a: tensor<4x8xf16>, %b: tensor<6x8xf16>) -> (tensor<4x6xf16>, tensor<4x6xf32>) {
+  %0 = dtc.contract %a [0, 2], %b [1, 2] -> [0, 1] : tensor<4x8xf16>, tensor<6x8xf16> -> tensor<4x6xf16>
+  %1 = dtc.contract %a [0, 2], %b [1, 2] -> [0, 1] : tensor<4x8xf16>, tensor<6x8xf16> -> tensor<4x6xf32>
+  return %0, %1 : tensor<4x6xf16>, tensor<4x6xf32>
+}
+
+// CHECK-LABEL: @convolution
+// CHECK: %[[DW:.*]] = dtc.conv_weight_grad {{.*}} : tensor<4x8x5x5xf32>, tensor<4x12x3x3xf32> -> tensor<12x8x3x3xf32>
+// CHECK: return %[[DW]]
+func.func @convolution(%x: tensor<4x8x5x5xf16>, %y: tensor<4x12x3x3xf16>) -> tensor<12x8x3x3xf32> {
+  %0 = dtc.conv_weight_grad %x, %y strides [2, 2] pad [1, 1], [1, 1] dilations [1, 1] groups 1 : tensor<4x8x5x5xf16>, tensor<4x12x3x3xf16> -> tensor<12x8x3x3xf32>
+  return %0 : tensor<12x8x3x3xf32>
+}
