@@ -19,6 +19,8 @@ struct StepMetrics {
   std::optional<double> evalLoss = std::nullopt; ///< after the step's update
   /// Where the loss is scaled: the scale of the next step, and steps so far without an update.
   std::optional<double> lossScale = std::nullopt, skippedSteps = std::nullopt;
+  /// Choices of tokens whose expert had no slot left; where a program drops these.
+  std::optional<double> droppedTokens = std::nullopt;
 };
 
 /// What doesn't change from step to step.

@@ -99,8 +99,7 @@ static ExitCode compile(Environment &env, const Options &options, const Answer &
     return endAfter(*request, imported, answer);
 
   auto trained =
-      buildTraining(request->options, std::move(*imported),
-                    slotsFor(options, request->spec.ep.value_or(1), request->spec.cp.value_or(1)));
+      buildTraining(request->options, std::move(*imported), slotsFor(options, request->spec));
   if (!trained || options.until == Phase::Train)
     return endAfter(*request, trained, answer);
 

@@ -8,6 +8,7 @@
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Import/ONNX/Import.h"
 #include "dtc/Import/PyTorch/Import.h"
+#include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Target/Targets.h"
 
 #include "mlir/IR/Verifier.h"
@@ -115,15 +116,39 @@ static int64_t vocabularyOf(ModuleOp module) {
   return 0;
 }
 
-pipelines::SlotsPipeline slotsFor(const Options &options, int64_t expertRanks,
-                                  int64_t contextRanks) {
-  if (options.onlyPlan && options.target != Target::CPU)
+pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Degrees &degrees) {
+  if (options.onlyPlan && options.target != Target::CPU && degrees.capacity.isWorstCase())
     return {};
-  return {expertRanks, contextRanks};
+  return {degrees.ep, degrees.cp, degrees.capacity.factor,
+          degrees.overflow == plan::Overflow::Drop};
+}
+
+pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Spec &spec) {
+  plan::Degrees degrees;
+  for (const plan::Setting &setting : plan::settings())
+    plan::applyPin(setting, spec, degrees);
+  return slotsFor(options, degrees);
+}
+
+/// A capacity is of experts that rows look up.
+static std::optional<plan::Error> checkCapacity(const Options &options, ModuleOp module,
+                                                const pipelines::SlotsPipeline &slots) {
+  if (slots.capacity == 0 && !slots.drops)
+    return std::nullopt;
+  if (slots.capacity == 0)
+    return plan::Error{"plan: overflow=drop needs a capacity", plan::ErrorCategory::Usage};
+  bool isMixture =
+      module.walk([](graph::DispatchOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (isMixture)
+    return std::nullopt;
+  return plan::Error{options.model + ": no experts that tokens look up, which capacity= is about",
+                     plan::ErrorCategory::Usage};
 }
 
 Outcome<Trained> buildTraining(const Options &options, Imported imported,
                                const pipelines::SlotsPipeline &slots) {
+  if (auto wrong = checkCapacity(options, imported.module(), slots))
+    return fail(*wrong);
   if (failed(pipelines::run(imported.module(), slots)))
     return ExitCode::InputRefused;
   training::TrainOptions asked = options.train;

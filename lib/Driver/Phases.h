@@ -92,9 +92,9 @@ Outcome<Trained> buildTraining(const Options &options, Imported imported,
                                const pipelines::SlotsPipeline &slots);
 
 /// What a program that runs needs of experts that rows look up. Plans for other machines take it
-/// that all are chosen equally often, and need none.
-pipelines::SlotsPipeline slotsFor(const Options &options, int64_t expertRanks,
-                                  int64_t contextRanks);
+/// that all are chosen equally often, and need none unless a capacity is asked for.
+pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Degrees &degrees);
+pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Spec &spec);
 
 /// Has attention priced as it will be compiled: in one call where the target computes all of the
 /// model's whole, else as products and kernels.

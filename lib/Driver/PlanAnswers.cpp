@@ -27,9 +27,8 @@ Outcome<Planned> planModel(Environment &env, const Request &request,
   auto imported = importModel(request, file);
   if (!imported)
     return imported.code();
-  auto trained = buildTraining(
-      request.options, std::move(*imported),
-      slotsFor(request.options, request.spec.ep.value_or(1), request.spec.cp.value_or(1)));
+  auto trained =
+      buildTraining(request.options, std::move(*imported), slotsFor(request.options, request.spec));
   if (!trained)
     return trained.code();
   return makePlan(env, request, file, std::move(*trained));

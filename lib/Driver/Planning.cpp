@@ -1,6 +1,7 @@
 // The phase plan: searches, cuts the batch into microbatches, and writes the plan into the IR.
 #include "Phases.h"
 
+#include "dtc/Dialect/Graph/SlotOps.h"
 #include "dtc/Kernels/KernelFormation.h"
 #include "dtc/Lower/PartialFunction.h"
 #include "dtc/Lower/Passes.h"
@@ -140,7 +141,7 @@ static Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees 
   if (failed(model))
     return ExitCode::InputRefused;
   auto step = buildTraining(planner.request.options, Imported{std::move(*model), cut},
-                            slotsFor(planner.request.options, degrees.ep, degrees.cp));
+                            slotsFor(planner.request.options, degrees));
   if (!step)
     return step.code();
   auto candidate = prepare(planner, std::move(*step));
@@ -269,6 +270,51 @@ static plan::SearchOutcome searchFreely(const Planner &planner, const Candidate 
   return plan::search(whole.problem, cluster, asked);
 }
 
+static bool hasSlots(Trained &step) {
+  return step.module()
+      .walk([](graph::ToSlotsOp) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
+/// Whether a plan fits that has other slots for experts, and is else as asked for.
+static bool fitsWith(const Planner &planner, const BatchChoice &batch,
+                     plan::ExpertCapacity capacity) {
+  auto model = planner.file.import(batch.perCall());
+  if (failed(model))
+    return false;
+  pipelines::SlotsPipeline slots = slotsFor(planner.request.options, planner.request.spec);
+  slots.capacity = capacity.factor;
+  auto step = buildTraining(planner.request.options, Imported{std::move(*model), batch}, slots);
+  if (!step)
+    return false;
+  auto candidate = prepare(planner, std::move(*step));
+  if (!candidate)
+    return false;
+  plan::SearchOptions asked = firstOptions(planner, *candidate);
+  asked.spec.capacity = capacity;
+  asked.findClosest = asked.adviseOtherwise = false;
+  auto found = searchFreely(planner, *candidate, asked);
+  return found && found->predicted.fits();
+}
+
+/// Slots for the worst case are the default, as they make every plan exact. Where these don't fit,
+/// says how many would.
+static plan::Error withCapacity(const Planner &planner, Candidate &whole,
+                                const plan::SearchFailure &failure) {
+  plan::Error error{report::failureText(failure), failure.category};
+  const plan::Spec &spec = planner.request.spec;
+  bool isWorstCase = !spec.capacity || spec.capacity->isWorstCase();
+  if (!failure.shortage || !isWorstCase || !hasSlots(whole.step))
+    return error;
+  error.message += "; experts have slots for the worst case";
+  for (double factor : {4.0, 3.0, 2.0, 1.5, 1.25, 1.0})
+    if (plan::ExpertCapacity capacity{factor}; fitsWith(planner, whole.step.batch, capacity)) {
+      error.message += ", with capacity=" + name(capacity) + " a plan fits";
+      break;
+    }
+  return error;
+}
+
 /// The best plan, its degrees and microbatches included. The problem is for the samples of one of
 /// its calls.
 static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
@@ -277,7 +323,7 @@ static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
   auto found = searchFreely(planner, whole, asked);
   plan::adviseOn(found, whole.problem, request.cluster, asked);
   if (!found)
-    return fail(found.error());
+    return fail(withCapacity(planner, whole, found.error()));
   whole.search = std::move(*found);
   std::optional<plan::Explanation> explanation;
   if (request.options.explain || request.explainsSettings())

@@ -177,7 +177,7 @@ LogicalResult Step::compare(const Key &key, bool isUpdate, double scale) {
   if (held == ranks.getReturned().end())
     return global.emitError() << "computes what no rank computes: " << describe(key, isUpdate);
   double unit = std::max({largest(values.at(key)), 1e-4 * scale, 1e-30});
-  bool isSummed = !isUpdate && isSum(std::get<RoleKind>(key));
+  bool isSummed = !isUpdate && isSum(key);
   FailureOr<double> found = differenceOn(key, held->second, isSummed, unit);
   if (failed(found))
     return failure();

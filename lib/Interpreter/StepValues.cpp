@@ -35,7 +35,10 @@ std::string describe(const Key &key, bool isUpdate) {
   case RoleKind::GradNorm:
     return "norm of the gradient";
   case RoleKind::Count:
-    return name.empty() ? "count of targets" : "count of gradients that aren't finite";
+    if (name.empty())
+      return "count of targets";
+    return name == graph::kNonFinite ? "count of gradients that aren't finite"
+                                     : "count of rows without a slot (" + name + ")";
   case RoleKind::Parameter:
   case RoleKind::Buffer:
     return name + after;
@@ -70,7 +73,7 @@ Tensor Draws::draw(func::FuncOp func, unsigned index, RoleAttr role) {
   if (kind == RoleKind::Scalar && role.getScalar())
     for (double &value : tensor.floats)
       value = *role.getScalar() == graph::ScalarKind::LearningRate ? 0.01 : 3;
-  if (kind == RoleKind::Gradient || kind == RoleKind::Loss) // nothing is summed up yet
+  if (graph::isSummedUp(role)) // nothing is yet
     for (double &value : tensor.floats)
       value = 0;
   // Integers that are no indices are masks: mostly ones, each first column.

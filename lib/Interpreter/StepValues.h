@@ -2,7 +2,7 @@
 // for those that nothing computes.
 #pragma once
 
-#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Interpreter/Interpreter.h"
 #include "dtc/Interpreter/Step.h"
 
@@ -21,8 +21,8 @@ std::string describe(const Key &key, bool isUpdate);
 /// Samples, of which every call has its own.
 bool isData(graph::RoleKind kind);
 /// What passes add to: a rank of a pipeline has its own terms.
-inline bool isSum(graph::RoleKind kind) {
-  return kind == graph::RoleKind::Gradient || kind == graph::RoleKind::Loss;
+inline bool isSum(const Key &key) {
+  return graph::isSummedUp(std::get<graph::RoleKind>(key), std::get<std::string>(key));
 }
 
 /// Draws parameters, states and samples of whole tensors.

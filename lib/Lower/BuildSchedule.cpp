@@ -2,6 +2,7 @@
 #include "MessageFunctions.h"
 
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Schedule/Descriptor.h"
 #include "dtc/Schedule/ForwardPasses.h"
@@ -92,10 +93,6 @@ private:
     return success();
   }
 
-  static bool isSum(graph::RoleAttr role) {
-    return role.getKind() == RoleKind::Gradient || role.getKind() == RoleKind::Loss;
-  }
-
   /// Makes @clear, whose results have the roles of what microbatches add to.
   LogicalResult buildClear() {
     llvm::MapVector<graph::RoleAttr, Type> sums;
@@ -103,11 +100,11 @@ private:
     for (func::FuncOp function : perMicrobatch) {
       for (auto [role, type] :
            llvm::zip_equal(argumentRoles(function), function.getArgumentTypes()))
-        if (role && isSum(role))
+        if (graph::isSummedUp(role))
           sums.insert({role, type});
       for (unsigned i = 0; microbatches > 1 && i < function.getNumResults(); ++i)
         if (graph::RoleAttr role = graph::getResultRole(function, i);
-            role && isSum(role) && !sums.contains(role))
+            graph::isSummedUp(role) && !sums.contains(role))
           return function.emitError("more than one microbatch needs accumulators: ")
                  << microbatches;
     }

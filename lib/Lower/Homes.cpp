@@ -1,5 +1,7 @@
 #include "Homes.h"
 
+#include "dtc/Dialect/Graph/StepOps.h"
+
 using namespace mlir;
 
 namespace dtc::lower {
@@ -109,12 +111,12 @@ void HomeTable::findSpent(exec::ScheduleOp schedule) {
   DenseMap<Attribute, HomeUse> uses;
   for (auto function : schedule->getParentOp()->getRegion(0).getOps<func::FuncOp>())
     uses.try_emplace(function.getSymNameAttr(), function, *this);
-  // Messages are written by other ranks.
+  // Messages are written by other ranks, and the host reads counts of lost rows.
   llvm::BitVector shared(homes.size()), ofSlot(homes.size());
   for (auto [i, home] : llvm::enumerate(homes))
     if (home.scope() == Scope::Slot)
       ofSlot.set(i);
-    else if (home.scope() > Scope::Microbatch)
+    else if (home.scope() > Scope::Microbatch || graph::lostRowsOf(home.role))
       shared.set(i);
   std::vector<SlotUse> calls;
   for (auto call : schedule.getOps<exec::CallOp>())

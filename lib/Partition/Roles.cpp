@@ -1,5 +1,7 @@
 #include "Roles.h"
 
+#include "dtc/Dialect/Graph/StepOps.h"
+
 using namespace mlir;
 using dtc::graph::RoleKind;
 
@@ -102,8 +104,8 @@ LogicalResult unifyShardings(ModuleOp module, FlatSymbolRefAttr mesh) {
 bool returnsSums(func::FuncOp func) {
   for (unsigned i = 0; i < func.getNumResults(); ++i)
     if (graph::RoleAttr role = graph::getResultRole(func, i))
-      if (role.getKind() == RoleKind::Gradient ||
-          (role.getKind() == RoleKind::Loss && graph::runsPerMicrobatch(func)))
+      if (graph::isSummedUp(role) &&
+          (role.getKind() != RoleKind::Loss || graph::runsPerMicrobatch(func)))
         return true;
   return false;
 }
@@ -116,7 +118,7 @@ void adoptResults(func::FuncOp func, func::FuncOp producer) {
   SmallVector<Attribute> attrs(func.getNumArguments());
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
     graph::RoleAttr role = graph::getArgRole(func, i);
-    if (role && (role.getKind() == RoleKind::Gradient || role.getKind() == RoleKind::Loss))
+    if (graph::isSummedUp(role))
       attrs[i] = produced.lookup(role);
   }
   graph::setArgAttrs(func, kSharding, attrs);

@@ -1,16 +1,13 @@
 // Arguments and results of a function that is made local.
 #include "Localizer.h"
 
+#include "dtc/Dialect/Graph/StepOps.h"
+
 using namespace mlir;
 using namespace dtc::sharding;
 using dtc::graph::RoleKind;
 
 namespace dtc::partition {
-
-/// Gradients and the loss may leave a function pending.
-static bool mayPend(graph::RoleAttr role) {
-  return role && (role.getKind() == RoleKind::Gradient || role.getKind() == RoleKind::Loss);
-}
 
 FailureOr<const TensorSharding *> Localizer::shardingFrom(Attribute attr, const Twine &what) {
   if (!attr)
@@ -42,7 +39,8 @@ FailureOr<RankedTensorType> Localizer::checkedLocalType(RankedTensorType type,
 /// Whether all that is done with an argument is to add something to it.
 static bool isAccumulator(func::FuncOp func, BlockArgument argument) {
   graph::RoleAttr role = graph::getArgRole(func, argument.getArgNumber());
-  if (!mayPend(role) || !argument.hasOneUse() || !isa<graph::SumOp>(*argument.user_begin()))
+  if (!graph::isSummedUp(role) || !argument.hasOneUse() ||
+      !isa<graph::SumOp>(*argument.user_begin()))
     return false;
   for (unsigned i = 0; i < func.getNumResults(); ++i)
     if (graph::getResultRole(func, i) == role)
@@ -102,7 +100,7 @@ FailureOr<const TensorSharding *> Localizer::wantedResult(unsigned index, Value 
   if (failed(given))
     return failure();
   graph::RoleAttr role = graph::getResultRole(func, index);
-  if (mayPend(role)) {
+  if (graph::isSummedUp(role)) {
     // What the attribute pends over is a wish; what the value pends over counts.
     TensorSharding natural = *layouts.find(value)->second.front().sharding;
     const TensorSharding *wish = *given;

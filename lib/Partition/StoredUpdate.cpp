@@ -116,12 +116,13 @@ private:
     parts[whole] = part;
   }
 
-  /// The rank's part of an operand.
+  /// The rank's part of an operand. A number may belong to parameters of one shape whose parts
+  /// differ.
   Value partOf(Value value, const FlatForm &form) {
     Value &part = parts[value];
-    if (part)
-      return part;
     Type type = form.partType(getElementTypeOrSelf(value));
+    if (part && part.getType() == type)
+      return part;
     DenseElementsAttr number;
     if (matchPattern(value, m_Constant(&number)) && number.isSplat())
       return part = arith::ConstantOp::create(

@@ -84,9 +84,7 @@ private:
     const std::optional<TensorSharding> &value = it->second;
     if (!value)
       return func.emitOpError() << what << " has no sharding: " << index;
-    bool mayPend = role && (role.getKind() == RoleKind::Gradient ||
-                            role.getKind() == RoleKind::Loss);
-    if (!value->partial.empty() && !mayPend)
+    if (!value->partial.empty() && !graph::isSummedUp(role))
       return func.emitOpError() << what << " " << index
                                 << " is pending, but neither gradient nor loss: " << attr;
     return partition::variesOver(*value);

@@ -54,9 +54,10 @@ void build(OpPassManager &passes, const RaisePipeline &options) {
 }
 
 void build(OpPassManager &passes, const SlotsPipeline &options) {
-  if (options.expertRanks <= 1 && options.contextRanks <= 1)
+  if (options.expertRanks <= 1 && options.contextRanks <= 1 && options.capacity == 0)
     return;
-  passes.addPass(raise::createExpertSlots({options.expertRanks, options.contextRanks}));
+  passes.addPass(raise::createExpertSlots(
+      {options.expertRanks, options.contextRanks, options.capacity, options.drops}));
   passes.addPass(mlir::createCSEPass());
   passes.addPass(raise::createViewParameters());
 }
@@ -110,7 +111,9 @@ struct RaiseFlags : PassPipelineOptions<RaiseFlags> {
 struct SlotsFlags : PassPipelineOptions<SlotsFlags> {
   Option<int64_t> parts{*this, "parts", llvm::cl::init(SlotsPipeline().expertRanks)};
   Option<int64_t> sections{*this, "sections", llvm::cl::init(SlotsPipeline().contextRanks)};
-  SlotsPipeline values() const { return {parts, sections}; }
+  Option<double> capacity{*this, "capacity", llvm::cl::init(SlotsPipeline().capacity)};
+  Option<bool> drops{*this, "drops", llvm::cl::init(SlotsPipeline().drops)};
+  SlotsPipeline values() const { return {parts, sections, capacity, drops}; }
 };
 
 struct PartitionFlags : PassPipelineOptions<PartitionFlags> {

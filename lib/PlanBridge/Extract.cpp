@@ -4,6 +4,7 @@
 #include "Rounds.h"
 
 #include "dtc/Dialect/Graph/AlikeOps.h"
+#include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 
 using namespace mlir;
@@ -109,6 +110,8 @@ FailureOr<ValueId> Extractor::addValue(Value value, plan::Value facts) {
 }
 
 static std::optional<ValueKind> argumentKind(RoleAttr role) {
+  if (isSummedUp(role))
+    return ValueKind::Accumulator;
   switch (role.getKind()) {
   case RoleKind::Parameter:
     return ValueKind::Parameter;
@@ -121,9 +124,6 @@ static std::optional<ValueKind> argumentKind(RoleAttr role) {
   case RoleKind::Scalar:
   case RoleKind::Count:
     return ValueKind::Scalar;
-  case RoleKind::Loss:
-  case RoleKind::Gradient:
-    return ValueKind::Accumulator;
   default:
     return std::nullopt;
   }
@@ -253,7 +253,7 @@ LogicalResult Extractor::addResults() {
       result.name = role.getName().str();
       if (role.getKind() == RoleKind::Gradient)
         result.kind = plan::ResultKind::Gradient;
-      else if (role.getKind() == RoleKind::Loss)
+      else if (isSummedUp(role))
         result.kind = plan::ResultKind::Loss;
     }
     problem.results.push_back(std::move(result));

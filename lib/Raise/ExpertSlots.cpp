@@ -4,9 +4,15 @@
 // Here the same is built of [sample, part, slot, ...] or, where each rank has a section of the
 // rows, of [sample, section, part, slot, ...]. One part needs no slots: sections are a reshape
 // then.
+//
+// Where experts have a capacity, each is a part. A slot that has no row holds zeros there, and
+// takes part in the products: what it makes is read by nobody, and its gradient is zero.
 #include "Reshapes.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
+#include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Raise/Passes.h"
+
+#include <cmath>
 
 #include "mlir/IR/PatternMatch.h"
 
@@ -21,8 +27,10 @@ namespace {
 
 class SlotBuilder {
 public:
-  SlotBuilder(func::FuncOp func, int64_t parts, int64_t sections)
-      : func(func), parts(parts), sections(sections), rewriter(func.getContext()) {}
+  /// `factor`: of the capacity; 0: the worst case.
+  SlotBuilder(func::FuncOp func, int64_t parts, int64_t sections, double factor, bool drops)
+      : func(func), parts(parts), sections(sections), factor(factor), drops(drops),
+        rewriter(func.getContext()) {}
 
   /// Whether experts and rows of all products can be shared out so.
   bool isEven();
@@ -34,6 +42,10 @@ private:
   Value returned(Emitter &emit, graph::CombineOp op);
   Value rebuilt(Emitter &emit, Operation *op);
   Value product(Emitter &emit, graph::GroupedContractOp op);
+  Value productOfEach(Emitter &emit, graph::GroupedContractOp op);
+  bool keepsZerosFinite();
+  void setSizes(graph::DispatchOp op);
+  void returnLost(Emitter &emit, Value choices, Value slot, int64_t experts);
   Value choicesInPart(Emitter &emit, Value choices, int64_t experts);
   Value slotsOf(Emitter &emit, Value choices, int64_t experts);
   Shape inSlots(ArrayRef<int64_t> rows) const;
@@ -42,9 +54,13 @@ private:
   Value operandThere(Emitter &emit, Value operand, ArrayRef<int64_t> shape);
 
   func::FuncOp func;
-  int64_t parts, sections;
+  int64_t parts, sections; ///< parts: with a capacity, of the op at hand
+  double factor;
+  bool drops;
   PatternRewriter rewriter;
+  bool isDense = false;                        ///< products are of all slots of an expert
   int64_t samples = 0, rows = 0, capacity = 0; ///< of the op at hand
+  bool isWorstCase = true;                     ///< likewise
   llvm::DenseMap<Value, Value> there;          ///< by value: the same of rows in slots
   llvm::DenseMap<Value, Value> slots;          ///< by choices
   SmallVector<Operation *> replaced;
@@ -55,7 +71,8 @@ private:
 bool SlotBuilder::isEven() {
   bool isEven = true;
   func.walk([&](graph::DispatchOp op) {
-    isEven &= op.getExperts() % parts == 0 && graph::shapeOf(op.getChoices())[1] % sections == 0;
+    isEven &= (factor > 0 || op.getExperts() % parts == 0) &&
+              graph::shapeOf(op.getChoices())[1] % sections == 0;
   });
   return isEven;
 }
@@ -88,12 +105,58 @@ Shape SlotBuilder::inSlots(ArrayRef<int64_t> shape) const {
   return result;
 }
 
+void SlotBuilder::setSizes(graph::DispatchOp op) {
+  const auto experts = static_cast<int64_t>(op.getExperts());
+  samples = graph::shapeOf(op)[0];
+  rows = graph::shapeOf(op)[1];
+  if (factor > 0)
+    parts = experts;
+  const int64_t worst = mostOfPart(op.getChoices(), experts);
+  capacity = worst;
+  if (factor > 0 && parts > 1) {
+    constexpr double rounding = 1e-9;
+    double slots = std::ceil(factor * double(rows / sections) / double(experts) - rounding);
+    capacity = static_cast<int64_t>(std::clamp(slots, 1.0, double(worst)));
+  }
+  isWorstCase = capacity == worst;
+}
+
 Value SlotBuilder::slotsOf(Emitter &emit, Value choices, int64_t experts) {
   Value &known = slots[choices];
-  if (!known)
-    known = graph::ExpertSlotsOp::create(emit, choices.getType(), choices, experts, sections, parts,
-                                         capacity);
+  if (known)
+    return known;
+  known = graph::ExpertSlotsOp::create(emit, choices.getType(), choices, experts, sections, parts,
+                                       capacity);
+  if (!isWorstCase)
+    returnLost(emit, choices, known, experts);
   return known;
+}
+
+static std::string nameOf(Location location) {
+  auto name = location->findInstanceOf<NameLoc>();
+  return name ? name.getName().str() : "";
+}
+
+/// The function returns which rows chose an expert that had no slot left for them.
+void SlotBuilder::returnLost(Emitter &emit, Value choices, Value slot, int64_t experts) {
+  auto compare = [&](arith::CmpIPredicate predicate, Value value, int64_t number) -> Value {
+    auto type = tensorType(value);
+    auto other = arith::ConstantOp::create(
+        emit, DenseElementsAttr::get(type, emit.getIntegerAttr(type.getElementType(), number)));
+    return arith::CmpIOp::create(emit, predicate, value, other);
+  };
+  Value isExpert = arith::AndIOp::create(emit, compare(arith::CmpIPredicate::sge, choices, 0),
+                                         compare(arith::CmpIPredicate::slt, choices, experts));
+  Value isLost = arith::AndIOp::create(emit, isExpert, compare(arith::CmpIPredicate::slt, slot, 0));
+  const unsigned index = func.getNumResults();
+  std::string layer = std::to_string(slots.size());
+  if (std::string name = nameOf(choices.getLoc()); !name.empty())
+    layer += " (" + name + ")";
+  auto role = graph::lostRowsRole(func.getContext(), {drops, "layer " + layer});
+  func.front().getTerminator()->insertOperands(index, isLost);
+  (void)func.insertResult(
+      index, isLost.getType(),
+      emit.getDictionaryAttr(emit.getNamedAttr(graph::GraphDialect::kRole, role)));
 }
 
 Value SlotBuilder::sent(Emitter &emit, graph::DispatchOp op) {
@@ -125,6 +188,51 @@ Value SlotBuilder::choicesInPart(Emitter &emit, Value choices, int64_t experts) 
           emit, DenseElementsAttr::get(
                     type, emit.getIntegerAttr(type.getElementType(), experts / parts))));
   return arith::SubIOp::create(emit, choices, first);
+}
+
+/// Whether zeros stay finite through all that is computed between dispatch and combine, and so do
+/// the derivatives there: then slots without a row may be in products.
+bool SlotBuilder::keepsZerosFinite() {
+  llvm::DenseSet<Value> between;
+  for (Operation &op : func.front()) {
+    bool reads = llvm::any_of(op.getOperands(), [&](Value v) { return between.contains(v); });
+    if (isa<graph::CombineOp>(op) || (!reads && !isa<graph::DispatchOp>(op)))
+      continue;
+    between.insert_range(op.getResults());
+    auto quotient = dyn_cast<arith::DivFOp>(op);
+    if (isa<math::SqrtOp, math::RsqrtOp, math::LogOp, math::Log1pOp, math::Log2Op, math::PowFOp>(
+            op) ||
+        (quotient && between.contains(quotient.getRhs())))
+      return false;
+  }
+  return true;
+}
+
+/// Each expert is a part: its slots are multiplied with its weights, as in GShard's layer.
+Value SlotBuilder::productOfEach(Emitter &emit, graph::GroupedContractOp op) {
+  ArrayRef<int64_t> rowIndices = op.getChoiceIndices();
+  auto experts = static_cast<int64_t>(op.getExperts());
+  int64_t section = op.getIndexSizes().size();
+  auto renumbered = [&](ArrayRef<int64_t> indices) {
+    Shape result;
+    for (int64_t index : indices) {
+      result.push_back(index);
+      if (index != rowIndices[0])
+        continue;
+      if (sections > 1)
+        result.push_back(section);
+      result.push_back(experts);
+    }
+    return result;
+  };
+  auto operand = [&](Value value) {
+    auto it = there.find(value);
+    return it != there.end() ? it->second : value;
+  };
+  return graph::ContractOp::create(emit, op.getType().clone(inSlots(graph::shapeOf(op))),
+                                   operand(op.getLhs()), operand(op.getRhs()),
+                                   renumbered(op.getLhsIndices()), renumbered(op.getRhsIndices()),
+                                   renumbered(op.getResultIndices()));
 }
 
 /// Indices of rows become those of slots, and each part has its own experts.
@@ -190,7 +298,9 @@ Value SlotBuilder::rebuilt(Emitter &emit, Operation *op) {
   Shape shape = inSlots(graph::shapeOf(result));
   if (auto grouped = dyn_cast<graph::GroupedContractOp>(op)) {
     bool leads = grouped.getResultIndices().take_front(2) == grouped.getChoiceIndices();
-    return leads && there.contains(grouped.getChoices()) ? product(emit, grouped) : Value();
+    if (!leads || !there.contains(grouped.getChoices()))
+      return {};
+    return isDense && parts > 1 ? productOfEach(emit, grouped) : product(emit, grouped);
   }
   if (isa<graph::ReshapeOp>(op))
     return reshape(emit, there.at(op->getOperand(0)), shape);
@@ -222,9 +332,7 @@ LogicalResult SlotBuilder::visit(Operation *op) {
   rewriter.setInsertionPoint(op);
   Emitter emit(op->getLoc(), rewriter);
   if (auto dispatch = dyn_cast<graph::DispatchOp>(op)) {
-    samples = graph::shapeOf(dispatch)[0];
-    rows = graph::shapeOf(dispatch)[1];
-    capacity = mostOfPart(dispatch.getChoices(), dispatch.getExperts());
+    setSizes(dispatch);
     there[dispatch.getResult()] = sent(emit, dispatch);
     replaced.push_back(op);
     return success();
@@ -247,6 +355,7 @@ LogicalResult SlotBuilder::visit(Operation *op) {
 }
 
 LogicalResult SlotBuilder::run() {
+  isDense = factor > 0 && keepsZerosFinite();
   for (Operation &op : llvm::make_early_inc_range(func.front()))
     if (failed(visit(&op)))
       return failure();
@@ -261,9 +370,10 @@ struct ExpertSlots : impl::ExpertSlotsBase<ExpertSlots> {
 
   void runOnOperation() override {
     auto func = getOperation().lookupSymbol<func::FuncOp>("forward");
-    if (!func || func.isExternal() || (parts <= 1 && sections <= 1))
+    if (!func || func.isExternal() || (parts <= 1 && sections <= 1 && capacity <= 0))
       return;
-    SlotBuilder builder(func, std::max<int64_t>(1, parts), std::max<int64_t>(1, sections));
+    SlotBuilder builder(func, std::max<int64_t>(1, parts), std::max<int64_t>(1, sections), capacity,
+                        drops);
     if (builder.isEven() && failed(builder.run()))
       signalPassFailure();
   }

@@ -13,9 +13,11 @@ bool isGiven(BindingKind kind) {
          kind == BindingKind::LearningRate || kind == BindingKind::StepNumber;
 }
 
-/// What the host reads after each step.
-bool isAskedFor(BindingKind kind) {
-  return persists(kind) || kind == BindingKind::Output || kind == BindingKind::Loss ||
+/// What the host reads after each step. Counts with a name are about the step as a whole.
+bool isAskedFor(const fbs::BindingT &binding) {
+  const BindingKind kind = binding.kind;
+  return persists(kind) || (kind == BindingKind::Count && !binding.name.empty()) ||
+         kind == BindingKind::Output || kind == BindingKind::Loss ||
          kind == BindingKind::GradNorm || kind == BindingKind::NonFinite;
 }
 
@@ -95,7 +97,7 @@ std::string RankReplay::finishStep() {
   std::string where = classes.describe(classNumber) + ": step " + std::to_string(site.step + 1) +
                       ": at the end ";
   for (uint32_t binding = 0; binding < program.bindings.size(); ++binding) {
-    if (!isAskedFor(program.bindings[binding]->kind))
+    if (!isAskedFor(*program.bindings[binding]))
       continue;
     for (uint32_t instance = 0; instance < role.instances(binding); ++instance) {
       std::string name = role.describeBinding(binding);

@@ -13,7 +13,7 @@ using plan::Prediction;
 
 static plan::DType computeType(const plan::Problem &problem) {
   for (const plan::Op &op : problem.ops)
-    if (op.flops > 0 && !op.operands.empty())
+    if (op.flops > 0 && op.kind != plan::OpKind::Lookup && !op.operands.empty())
       return problem.values[op.operands.front()].type;
   return plan::DType::F32;
 }

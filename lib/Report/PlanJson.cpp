@@ -21,6 +21,11 @@ static ordered_json valueJson(int value) { return value; }
 static ordered_json valueJson(int64_t value) { return value; }
 static ordered_json valueJson(bool value) { return value; }
 static ordered_json valueJson(const plan::AxisOrder &order) { return plan::name(order); }
+static ordered_json valueJson(const plan::ExpertCapacity &capacity) {
+  if (capacity.isWorstCase())
+    return plan::name(capacity);
+  return capacity.factor;
+}
 template <typename Word>
   requires std::is_enum_v<Word>
 static ordered_json valueJson(Word word) {
@@ -52,7 +57,7 @@ static ordered_json settingJson(const plan::Setting &setting, const Degrees &deg
 ordered_json degreesJson(const Degrees &degrees) {
   ordered_json json = ordered_json::object();
   for (const plan::Setting &setting : plan::settings())
-    if (!isList(setting) || !hasDefault(setting, degrees))
+    if (!isLeftOut(setting, degrees))
       json[setting.name] = settingJson(setting, degrees);
   return json;
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 namespace dtc::rt {
@@ -102,7 +103,8 @@ const fbs::Binding *findGiven(const fbs::Program &program, Kind kind) {
       continue; // what clears it
     for (const fbs::BoundValue *result : *function.results()) {
       const fbs::Binding *binding = program.bindings()->Get(result->binding());
-      if (binding->kind() == kind)
+      bool isNamedCount = kind == Kind::Count && binding->name() && binding->name()->size() > 0;
+      if (binding->kind() == kind && !isNamedCount)
         return binding;
     }
   }
@@ -164,7 +166,8 @@ LossTerm LossTerm::of(const ProgramView &program, size_t position) {
 
 /// All ranks add up the same terms in the same order, and end early after the same batch.
 Status RankWorker::evaluate(int64_t number) {
-  double loss = 0, count = 0;
+  double loss = 0, count = 0, lostRows = 0;
+  const std::string when = "evaluation after step " + std::to_string(number);
   for (int64_t batch = 0; batch < session.evaluation->numBatches; ++batch) {
     Result<std::vector<double>> terms = evaluateBatch(number, batch);
     if (!terms)
@@ -173,20 +176,25 @@ Status RankWorker::evaluate(int64_t number) {
       loss += (*terms)[i];
       count += (*terms)[i + 1];
       news.stopSignal = std::max(news.stopSignal, static_cast<int>((*terms)[i + 2]));
+      lostRows += (*terms)[i + 3];
+    }
+    if (lostRows > 0) {
+      Result<std::vector<double>> byLayer = readLostRows();
+      return byLayer ? refuseLostRows(when, *byLayer) : byLayer.status();
     }
     if (news.stopSignal != 0)
       return Status::ok();
   }
   double mean = loss / count;
   if (!std::isfinite(mean))
-    return {ExitCode::NotFinite, "evaluation after step " + std::to_string(number) +
-                                     ": the loss is not finite: " + std::to_string(mean)};
+    return {ExitCode::NotFinite, when + ": the loss is not finite: " + std::to_string(mean)};
   news.evalLoss = mean;
   return Status::ok();
 }
 
-/// Of all ranks: the term of the loss, the number of targets, and a signal to stop. The step's
-/// place for inputs is free, as it is complete; what else it took is still there.
+/// Of all ranks: the term of the loss, the number of targets, a signal to stop, and rows without a
+/// slot that end the run. The step's place for inputs is free, as it is complete; what else it took
+/// is still there.
 Result<std::vector<double>> RankWorker::evaluateBatch(int64_t number, int64_t batch) {
   const Evaluation &evaluation = *session.evaluation;
   Samples samples{evaluation.data,
@@ -203,7 +211,13 @@ Result<std::vector<double>> RankWorker::evaluateBatch(int64_t number, int64_t ba
   if (Status status = pipeline->await(number); !status.isOk())
     return status;
   LossTerm term = LossTerm::of(program, place.second);
-  double mine[kLossTermItems] = {0, 0, static_cast<double>(stopSignal.load())};
+  double mine[kLossTermItems] = {0, 0, static_cast<double>(stopSignal.load()), 0};
+  if (lost.endRun()) {
+    Result<std::vector<double>> byLayer = readLostRows();
+    if (!byLayer)
+      return byLayer.status();
+    mine[3] = std::accumulate(byLayer->begin(), byLayer->end(), 0.0);
+  }
   for (auto [binding, into] : {std::pair(term.loss, &mine[0]), {term.count, &mine[1]}})
     if (binding) {
       float value = 0;

@@ -75,6 +75,8 @@ std::string logLine(const StepMetrics &metrics, const MetricsSetup &setup) {
     line["loss_scale"] = *metrics.lossScale;
   if (metrics.skippedSteps)
     line["skipped_steps"] = std::llround(*metrics.skippedSteps);
+  if (metrics.droppedTokens)
+    line["dropped_tokens"] = std::llround(*metrics.droppedTokens);
   line["step_time_s"] = metrics.seconds;
   line["samples_per_s"] = samples;
   line["tokens_per_s"] =

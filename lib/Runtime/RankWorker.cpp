@@ -127,6 +127,8 @@ Status RankWorker::concludeUpTo(int64_t number) {
 Status RankWorker::conclude(int64_t number) {
   if (Status status = finish(number); !status.isOk())
     return status;
+  if (lost.endRun() && *own.lostRows > 0)
+    return refuseLostRows("step " + std::to_string(number), lostByLayer);
   if (Status status = exchangeNews(); !status.isOk())
     return status;
   auto now = std::chrono::steady_clock::now();
@@ -196,6 +198,15 @@ Status RankWorker::createPipeline() {
       stepResults.push_back(binding);
       results.push_back({at(*binding), sizeof(float)});
     }
+  lost = LostRows::of(program);
+  if (lost.total) {
+    stepResults.push_back(lost.total);
+    if (lost.endRun())
+      for (const LostRows::Layer &layer : lost.layers)
+        stepResults.push_back(layer.binding);
+  }
+  for (size_t i = results.size(); i < stepResults.size(); ++i)
+    results.push_back({at(*stepResults[i]), sizeof(float)});
   Result<StepPipeline> made =
       StepPipeline::create(*device, *executor, std::move(inputs), std::move(results));
   if (!made)
@@ -321,7 +332,8 @@ StepMetrics RankWorker::measure(int64_t number, double seconds) const {
           seconds,
           news.evalLoss,
           news.lossScale,
-          news.skippedSteps};
+          news.skippedSteps,
+          lost.areDropped ? own.lostRows : std::nullopt};
 }
 
 Status RankWorker::collect(size_t role, const fbs::Binding &binding, uint32_t microbatch,

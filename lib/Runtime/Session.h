@@ -13,6 +13,7 @@
 #include "dtc-rt/Weights.h"
 
 #include "Evaluation.h"
+#include "LostRows.h"
 #include "RankRequests.h"
 #include "StepPipeline.h"
 
@@ -89,6 +90,7 @@ extern std::atomic<int> stopSignal;
 /// tell nothing.
 struct StepNews {
   std::optional<double> loss, gradNorm, nonFinite, lossScale, skippedSteps, evalLoss;
+  std::optional<double> lostRows; ///< which all ranks know without being told
   int stopSignal = 0;
 
   using Number = std::optional<double> StepNews::*;
@@ -155,6 +157,10 @@ private:
   /// The role that tells a number.
   int speakerOf(StepNews::Number number) const;
   Result<double> readResult(int64_t number, size_t result) const;
+  /// Of each layer, on this rank, after the last call that was issued.
+  Result<std::vector<double>> readLostRows();
+  /// Called on all ranks after the same step, or evaluation.
+  Status refuseLostRows(const std::string &when, const std::vector<double> &byLayer);
   /// Tells the other ranks `own`, and puts together in `news` what all say.
   Status exchangeNews();
   /// A few numbers of each rank, one after another.
@@ -165,7 +171,7 @@ private:
   /// After the last step that was issued; `news` then has the loss, unless the run is stopped
   /// meanwhile.
   Status evaluate(int64_t number);
-  static constexpr size_t kLossTermItems = 3;
+  static constexpr size_t kLossTermItems = 4;
   Result<std::vector<double>> evaluateBatch(int64_t number, int64_t batch);
   Status storeOutputs(int64_t number);
   void storeOutput(size_t output, DType dtype, const Part &part, int64_t first, const char *source);
@@ -208,6 +214,8 @@ private:
   std::unique_ptr<Memory> arena, hostArena;
   std::chrono::steady_clock::time_point lastFinished;
   StepNews own, news;
+  LostRows lost;
+  std::vector<double> lostByLayer;              ///< in the step that was looked at last
   int64_t issued = 0, concluded = 0, saved = 0; ///< steps
   std::vector<char> collected;                  ///< rank 0's: a part of another rank
 

@@ -79,11 +79,17 @@ int RankWorker::speakerOf(StepNews::Number number) const {
 
 Status RankWorker::lookAtResults(int64_t number) {
   StepNews seen;
+  lostByLayer.clear();
   for (size_t i = 0; i < stepResults.size(); ++i) {
     Result<double> value = readResult(number, i);
     if (!value)
       return value.status();
-    seen.*StepNews::numberOf(*stepResults[i]) = *value;
+    if (stepResults[i] == lost.total)
+      own.lostRows = *value;
+    else if (stepResults[i]->kind() == Kind::Count)
+      lostByLayer.push_back(*value);
+    else
+      seen.*StepNews::numberOf(*stepResults[i]) = *value;
   }
   for (StepNews::Number given : StepNews::kGiven)
     if (place.second == 0 && speaksFor(speakerOf(given)))

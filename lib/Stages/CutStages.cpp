@@ -74,6 +74,10 @@ private:
       }
       if (sum.role.getKind() == RoleKind::Buffer)
         continue; // the update doesn't see it
+      if (sum.role.getKind() == RoleKind::Count) {
+        facts.countedOn[sum.role.getName()] = terms.back();
+        continue;
+      }
       SmallVector<int> holders = takersOf(RoleKind::Parameter, sum.role.getName());
       for (int rank : terms)
         if (!llvm::is_contained(holders, rank))

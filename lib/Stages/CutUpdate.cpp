@@ -75,7 +75,10 @@ private:
       vector = op;
     if (!vector)
       return step.getUpdate().emitOpError("has no step vector");
-    for (unsigned place : {StepVectorOp::kNonFinite, StepVectorOp::kSquares})
+    SmallVector<unsigned> totals = {StepVectorOp::kNonFinite, StepVectorOp::kSquares};
+    if (vector.getCountsLost())
+      totals.push_back(vector.getNumOperands() - 1);
+    for (unsigned place : totals)
       if (Operation *total = vector.getOperand(place).getDefiningOp(); !total || !isTotal(total))
         return vector.emitOpError("has a number that isn't a sum of its own: ") << place;
     for (BlockArgument argument : step.getUpdate().getArguments())
@@ -106,6 +109,8 @@ private:
   bool hasArgument(RoleAttr role) const {
     if (role.getKind() == RoleKind::Gradient)
       return llvm::is_contained(facts.parameters[ownerOf(role)].terms, rank);
+    if (lostRowsOf(role))
+      return facts.countedOn.lookup(role.getName()) == rank;
     bool isCount = role.getKind() == RoleKind::Scalar && role.getScalar() == ScalarKind::Count;
     return role.getKind() == RoleKind::Loss || isCount ? rank == facts.lossRank
                                                        : isOwn(ownerOf(role));
@@ -159,15 +164,30 @@ private:
     numbers[StepVectorOp::kNonFinite] = sumOf(termsOf(StepVectorOp::kNonFinite, stages));
     for (int stage : stages)
       numbers.push_back(sumOf(termsOf(StepVectorOp::kSquares, stage)));
+    if (vector.getCountsLost())
+      numbers.push_back(sumOf(ownLost()));
     auto own = StepVectorOp::create(builder, vector.getLoc(), TypeRange(ValueRange(numbers)),
-                                    ValueRange(numbers));
+                                    ValueRange(numbers), vector.getCountsLost());
     Operation *sums = stageSum(llvm::to_vector_of<Value>(own.getResults()),
                                llvm::to_vector(llvm::seq<int64_t>(0, step.numRanks())));
     for (unsigned place = 0; place < StepVectorOp::kSquares; ++place)
       mapping.map(vector.getResult(place), sums->getResult(place));
-    mapping.map(
-        vector.getResult(StepVectorOp::kSquares),
-        sumOf(llvm::to_vector_of<Value>(sums->getResults().drop_front(StepVectorOp::kSquares))));
+    auto squares = sums->getResults().drop_front(StepVectorOp::kSquares);
+    if (vector.getCountsLost()) {
+      mapping.map(vector->getResults().back(), squares.back());
+      squares = squares.drop_back();
+    }
+    mapping.map(vector.getResult(StepVectorOp::kSquares),
+                sumOf(llvm::to_vector_of<Value>(squares)));
+  }
+
+  /// Of the layers on this rank.
+  SmallVector<Value> ownLost() {
+    SmallVector<Value> terms;
+    for (Value term : vector->getOperands().back().getDefiningOp<SumOp>().getInputs())
+      if (Value own = mapping.lookupOrNull(term))
+        terms.push_back(own);
+    return terms;
   }
 
   /// What the rank adds to a number of the vector for parameters that some of its stages count.

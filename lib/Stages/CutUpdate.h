@@ -19,6 +19,8 @@
 
 #include "StepGraph.h"
 
+#include "llvm/ADT/StringMap.h"
+
 #include <string>
 
 namespace dtc::stages {
@@ -35,6 +37,7 @@ struct TrainedParameter {
 struct UpdateFacts {
   std::vector<TrainedParameter> parameters;
   int lossRank = 0;
+  llvm::StringMap<int> countedOn; ///< the rank that counts a layer's lost rows
 };
 
 mlir::LogicalResult buildUpdate(const StepGraph &step, const UpdateFacts &facts, int rank,

@@ -1,5 +1,7 @@
 #include "StepGraph.h"
 
+#include "dtc/Dialect/Graph/StepOps.h"
+
 using namespace mlir;
 using namespace dtc::graph;
 
@@ -90,8 +92,7 @@ static bool mayReturn(RoleAttr role, bool trains) {
     return false;
   if (!trains)
     return role.getKind() == RoleKind::Output;
-  return role.getKind() == RoleKind::Loss || role.getKind() == RoleKind::Gradient ||
-         role.getKind() == RoleKind::Buffer;
+  return isSummedUp(role) || role.getKind() == RoleKind::Buffer;
 }
 
 /// What is computed from buffers alone becomes a part of the first stage where it replaces one.
@@ -138,7 +139,7 @@ LogicalResult StepGraph::findReturned() {
     if (!mayReturn(sum.role, trains()))
       return joint.emitOpError("can't be cut into stages, returns something else than its stages: ")
              << i;
-    if (sum.role.getKind() == RoleKind::Loss || sum.role.getKind() == RoleKind::Gradient)
+    if (isSummedUp(sum.role))
       collectTerms(value, sum);
     else
       sum.terms.push_back(value);
@@ -152,8 +153,8 @@ LogicalResult StepGraph::findReturned() {
         sum.stages.push_back(*stage);
     }
     llvm::sort(sum.stages);
-    if (sum.isTied() && sum.role.getKind() == RoleKind::Loss)
-      return joint.emitOpError("several stages make terms of the loss");
+    if (sum.isTied() && sum.role.getKind() != RoleKind::Gradient)
+      return joint.emitOpError("several stages make terms of ") << sum.role;
     for (SumOp op : sum.sums)
       if (sum.isTied())
         stages.erase(op);

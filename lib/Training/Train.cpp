@@ -8,6 +8,7 @@
 #include "Update.h"
 #include "WidenGradient.h"
 
+#include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Training/Backward.h"
 
 using namespace mlir;
@@ -38,7 +39,7 @@ public:
       return failure();
     if (failed(buildLossAndGrads()))
       return failure();
-    return buildUpdate(module, trained, options);
+    return buildUpdate(module, trained, lostRoles, options);
   }
 
 private:
@@ -59,6 +60,10 @@ private:
 
   /// Nothing is trained, so that buffers stay as they are.
   LogicalResult finishForward() {
+    for (unsigned i = 0; i < forward.getNumResults(); ++i)
+      if (lostRowsOf(getResultRole(forward, i)))
+        return forward.emitError("has experts with too few slots for the worst case, which needs a "
+                                 "loss: only a step that trains counts the rows that find none");
     SmallVector<Value> results(forward.getBody().front().getTerminator()->getOperands());
     SmallVector<RoleAttr> roles;
     for (unsigned i = 0; i < results.size(); ++i)
@@ -99,6 +104,27 @@ private:
     return changes;
   }
 
+  /// The number of rows without a slot, of each layer with too few; takes them out of the outputs.
+  SmallVector<Value> takeLost(SmallVector<Value> &outputs, SmallVector<RoleAttr> &roles) {
+    SmallVector<Value> lost, others;
+    SmallVector<RoleAttr> otherRoles;
+    for (auto [output, role] : llvm::zip_equal(outputs, roles)) {
+      if (!lostRowsOf(role)) {
+        others.push_back(output);
+        otherRoles.push_back(role);
+        continue;
+      }
+      OpBuilder builder(forward.getContext());
+      builder.setInsertionPointAfterValue(output);
+      TensorBuilder b(builder, output.getLoc());
+      lost.push_back(sumOfAll(b, b.convert(output, builder.getF32Type())));
+      lostRoles.push_back(role);
+    }
+    outputs = std::move(others);
+    roles = std::move(otherRoles);
+    return lost;
+  }
+
   LogicalResult findTrainable() {
     SymbolTable symbols(module);
     for (BlockArgument argument : forward.getArguments()) {
@@ -134,6 +160,7 @@ private:
     for (unsigned i = 0; i < outputs.size(); ++i)
       roles.push_back(getResultRole(forward, i));
     changes = takeChanges(outputs, roles);
+    lost = takeLost(outputs, roles);
     forward.setSymName("loss_and_grads");
     setRuns(forward, Cadence::Microbatch, Passes::Forward | Passes::Backward);
     PhaseFunction function(forward);
@@ -148,6 +175,7 @@ private:
     SmallVector<Value> kept = {loss->sum, loss->start};
     for (const auto &[value, role] : changes)
       kept.push_back(value);
+    llvm::append_range(kept, lost);
     eraseDeadOps(function.body(), kept);
     numberForwardOps(function.body());
 
@@ -192,6 +220,8 @@ private:
           sum.getDefiningOp()->moveAfter(producer);
       function.result(sum, role);
     }
+    for (auto [value, role] : llvm::zip_equal(lost, lostRoles))
+      function.result(accumulated(function, backward, value, value, role), role);
     for (const auto &[value, role] : changes)
       function.result(value, role);
   }
@@ -233,6 +263,8 @@ private:
   func::FuncOp forward;
   SmallVector<Value> trainable; ///< arguments of `forward`
   SmallVector<std::pair<Value, RoleAttr>> changes; ///< what replaces buffers
+  SmallVector<Value> lost;                         ///< rows without a slot, by layer
+  SmallVector<RoleAttr> lostRoles;                 ///< likewise
   SmallVector<TrainedParameter> trained;
 };
 

@@ -35,9 +35,11 @@ SmallVector<StateKind> stateKinds(const TrainOptions &options) {
 
 class UpdateBuilder {
 public:
-  UpdateBuilder(ModuleOp module, ArrayRef<TrainedParameter> parameters, const TrainOptions &options)
+  UpdateBuilder(ModuleOp module, ArrayRef<TrainedParameter> parameters,
+                ArrayRef<RoleAttr> lostRoles, const TrainOptions &options)
       : function(module, "update"), context(module.getContext()), parameters(parameters),
-        options(options), states(stateKinds(options)), builder(function.builder()),
+        lostRoles(lostRoles), options(options), states(stateKinds(options)),
+        builder(function.builder()),
         b(builder, NameLoc::get(StringAttr::get(context, "update"), module.getLoc())),
         noDecay(options.noDecay.value_or(""), RE2::Quiet) {}
 
@@ -65,6 +67,8 @@ public:
     function.result(nonFinite, roleOf(context, RoleKind::Count, kNonFinite));
     if (scaling)
       scaling->addResults(b);
+    if (lost)
+      function.result(lost, lostRowsRole(context, {lostRowsOf(lostRoles.front())->areDropped}));
     function.finish();
   }
 
@@ -95,6 +99,8 @@ private:
           parameter.gradient, roleOf(context, RoleKind::Gradient, parameter.name));
     loss = function.argument(RankedTensorType::get({}, builder.getF32Type()),
                              roleOf(context, RoleKind::Loss));
+    for (RoleAttr role : lostRoles)
+      lostTerms.push_back(function.argument(loss.getType(), role));
     rate = scalar(builder.getF64Type(), ScalarKind::LearningRate);
     step = scalar(builder.getF64Type(), ScalarKind::Step);
     count = scalar(builder.getF32Type(), ScalarKind::Count);
@@ -114,12 +120,16 @@ private:
     numbers[StepVectorOp::kCount] = count;
     numbers[StepVectorOp::kNonFinite] = SumOp::create(builder, b.loc, loss.getType(), faults);
     numbers[StepVectorOp::kSquares] = SumOp::create(builder, b.loc, loss.getType(), squares);
-    auto vector =
-        StepVectorOp::create(builder, b.loc, TypeRange(ValueRange(numbers)), ValueRange(numbers));
+    if (!lostTerms.empty())
+      numbers.push_back(SumOp::create(builder, b.loc, loss.getType(), lostTerms));
+    auto vector = StepVectorOp::create(builder, b.loc, TypeRange(ValueRange(numbers)),
+                                       ValueRange(numbers), /*countsLost=*/!lostTerms.empty());
     loss = vector.getResult(StepVectorOp::kLoss);
     count = vector.getResult(StepVectorOp::kCount);
     nonFinite = vector.getResult(StepVectorOp::kNonFinite);
     squaredNorm = vector.getResult(StepVectorOp::kSquares);
+    if (!lostTerms.empty())
+      lost = vector->getResults().back();
   }
 
   Value total(Value values) { return b.convert(sumOfAll(b, values), builder.getF32Type()); }
@@ -197,6 +207,7 @@ private:
   PhaseFunction function;
   MLIRContext *context;
   ArrayRef<TrainedParameter> parameters;
+  ArrayRef<RoleAttr> lostRoles;
   const TrainOptions &options;
   SmallVector<StateKind> states;
   OpBuilder builder;
@@ -209,6 +220,8 @@ private:
   Value step;                   ///< its number; the update's where the loss is scaled
   Value loss, count;            ///< of the step vector, once it is summed
   Value nonFinite, squaredNorm; ///< likewise
+  Value lost;                   ///< likewise; null: all rows have slots
+  SmallVector<Value> lostTerms; ///< by layer
 };
 
 struct NamedNumber {
@@ -260,8 +273,8 @@ LogicalResult checkOptions(ModuleOp module, const TrainOptions &options) {
 }
 
 LogicalResult buildUpdate(ModuleOp module, ArrayRef<TrainedParameter> parameters,
-                          const TrainOptions &options) {
-  UpdateBuilder(module, parameters, options).build();
+                          ArrayRef<RoleAttr> lostRoles, const TrainOptions &options) {
+  UpdateBuilder(module, parameters, lostRoles, options).build();
   return success();
 }
 

@@ -1,6 +1,7 @@
 // @update: one optimizer step.
 #pragma once
 
+#include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Training/Train.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -15,8 +16,9 @@ struct TrainedParameter {
   mlir::RankedTensorType gradient; ///< f32 at least; masters and states are alike
 };
 
-mlir::LogicalResult buildUpdate(mlir::ModuleOp module,
-                                llvm::ArrayRef<TrainedParameter> parameters,
+/// `lostRoles`: the counts of rows without a slot, by layer.
+mlir::LogicalResult buildUpdate(mlir::ModuleOp module, llvm::ArrayRef<TrainedParameter> parameters,
+                                llvm::ArrayRef<graph::RoleAttr> lostRoles,
                                 const TrainOptions &options);
 
 /// Refuses options that mean nothing or would be ignored.

@@ -58,7 +58,7 @@ CHOSEN_EXPERTS = [(4, "dp=1,ep=4"), (4, "dp=1,cp=2,ep=2,micro_batch=2"), (8, "dp
                   (8, "pp=2,dp=1,cp=2,ep=2,schedule=1f1b,micro_batch=1")]
 MODELS = ["gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny"]
 # What a model's shapes rule out, or what `dtc compile` refuses for it.
-NOT_SPLIT = {"resnet_tiny": ("tp=", "cp="), "moe": ("cp=",)}
+NOT_SPLIT = {"resnet_tiny": ("tp=", "cp=")}
 SHARE = 14  # one of so many runs always
 
 

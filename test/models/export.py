@@ -27,6 +27,7 @@ from safetensors.numpy import load_file, save_file
 import compare
 import draw
 import dropout
+import dropping
 import norms
 import onnx_export
 import pt2_export
@@ -39,6 +40,7 @@ _STATE_DICT = ("gpt2",)  # models whose weights are also here as Hugging Face sa
 _FINAL = ("gpt2", "llama", "mlp", "resnet_tiny")  # models whose weights after AdamW are here
 _NORMS = {"resnet_tiny": "resnet_norms"}  # models that are also trained with batch norm in training mode
 _DROPOUT = ("gpt2",)  # models that are also trained with dropout
+_DROPPING = ("mixtral",)  # models whose experts also drop what finds no slot
 _DRAWN = ("resnet18",)  # models whose weights are described, not stored
 
 
@@ -67,6 +69,9 @@ def write_model(name: str, folder: Path) -> None:
     if name in _DROPOUT:
         _progress(f"{name}_dropout")
         dropout.write(model, folder)
+    if name in _DROPPING:
+        _progress(f"{name}_dropping")
+        dropping.write(model, folder)
     if name in _NORMS:
         _progress(_NORMS[name])
         norms.write(model, _NORMS[name], folder)

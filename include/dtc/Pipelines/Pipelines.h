@@ -29,6 +29,8 @@ struct RaisePipeline {
 /// For mixtures of experts under plans with several ranks of either axis.
 struct SlotsPipeline {
   int64_t expertRanks = 1, contextRanks = 1;
+  double capacity = 0; ///< of each expert; 0: the worst case
+  bool drops = false;  ///< rows without a slot
 };
 
 /// With stages, there is a module for each rank of the pipeline afterwards (Stages/Stages.h).

@@ -129,10 +129,26 @@ def ExpertSlots : Pass<"dtc-expert-slots", "::mlir::ModuleOp"> {
         %3 = dtc.from_slots %2, %s : tensor<2x2x8x5xf32>, tensor<2x8xi64> -> tensor<2x8x5xf32>
 
     A mixture whose experts or rows can't be shared out evenly stays as it is.
+
+    With `capacity` each expert has slots of its own in each section: so many times the rows that
+    would choose it if all experts were chosen equally often. Parts have one expert each then,
+    whatever ranks there are, and products with them are ordinary contractions:
+
+        %s = dtc.expert_slots %c experts 4 sections 1 parts 4 capacity 3 : tensor<2x8xi64>
+        %0 = dtc.to_slots %x, %s : tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x4x3x6xf32>
+        %2 = dtc.contract %0 [0, 2, 1, 4], %w [2, 3, 4] -> [0, 2, 1, 3] : ...
+        %3 = dtc.from_slots %2, %s : tensor<2x4x3x5xf32>, tensor<2x8xi64> -> tensor<2x8x5xf32>
+
+    Where some of a section's rows may find no slot, @forward returns which these are, for each
+    layer, with a role `count`.
   }];
   let options = [Option<"parts", "parts", "int64_t", /*default=*/"1", "ranks that share experts">,
                  Option<"sections", "sections", "int64_t", /*default=*/"1",
-                        "ranks that share a sequence">];
+                        "ranks that share a sequence">,
+                 Option<"capacity", "capacity", "double", /*default=*/"0",
+                        "slots of an expert by the rows of an average one; 0: for the worst case">,
+                 Option<"drops", "drops", "bool", /*default=*/"false",
+                        "rows without a slot are dropped; else they end a run">];
   let dependentDialects = ["::dtc::graph::GraphDialect"];
 }
 

@@ -48,7 +48,16 @@ FailureOr<SmallVector<Value>> ExpertSlotsOp::buildLocal(OpBuilder &builder, Valu
                                                   getCapacity())};
 }
 
-OpCost ExpertSlotsOp::getCost() { return {OpKind::Lookup}; }
+/// Comparing two numbers of rows or slots takes as long as this many flops: the few integer
+/// operations of 64 bits that it is run on fewer units, and none of them is fused.
+static constexpr double kFlopsOfPair = 16;
+
+OpCost ExpertSlotsOp::getCost() {
+  ArrayRef<int64_t> shape = shapeOf(getChoices());
+  auto rows = static_cast<double>(shape[1]), sections = static_cast<double>(getSections());
+  return {.kind = OpKind::Lookup,
+          .flops = kFlopsOfPair * static_cast<double>(shape[0]) * rows * rows / sections};
+}
 
 //===-- to_slots and from_slots -------------------------------------------===//
 
@@ -162,7 +171,13 @@ FailureOr<SmallVector<Value>> FromSlotsOp::buildLocal(OpBuilder &builder, ValueR
   return cloneLocal(*this, builder, {operands[0], slots}, resultTypes);
 }
 
-OpCost ToSlotsOp::getCost() { return {OpKind::Lookup}; }
+/// Each slot is compared with each row of its section. The row is looked up then.
+OpCost ToSlotsOp::getCost() {
+  SlotShape shape(getInput(), getResult());
+  double pairs = static_cast<double>(shape.samples) * static_cast<double>(shape.sections) *
+                 static_cast<double>(shape.slots()) * static_cast<double>(shape.rows);
+  return {.kind = OpKind::Lookup, .flops = kFlopsOfPair * pairs};
+}
 OpCost FromSlotsOp::getCost() { return {OpKind::Lookup}; }
 
 } // namespace dtc::graph

@@ -10,8 +10,9 @@ using namespace dtc::sharding;
 using namespace dtc::graph;
 
 LogicalResult StepVectorOp::verify() {
-  if (getNumOperands() <= kSquares)
-    return emitOpError("needs at least ") << kSquares + 1 << " numbers: " << getNumOperands();
+  const unsigned least = kSquares + 1 + getCountsLost();
+  if (getNumOperands() < least)
+    return emitOpError("needs at least ") << least << " numbers: " << getNumOperands();
   return success();
 }
 
@@ -53,4 +54,37 @@ void dtc::graph::setInitial(ParameterOp buffer, double value) {
 std::optional<double> dtc::graph::initialOf(ParameterOp parameter) {
   auto value = parameter->getAttrOfType<FloatAttr>(kInitial);
   return value ? std::optional(value.getValueAsDouble()) : std::nullopt;
+}
+
+//===-- lost rows ---------------------------------------------------------===//
+
+static constexpr StringLiteral kDropped = "dropped_tokens", kOverflow = "overflow";
+
+RoleAttr dtc::graph::lostRowsRole(MLIRContext *context, const LostRows &rows) {
+  std::string name = (rows.areDropped ? kDropped : kOverflow).str();
+  if (!rows.layer.empty())
+    name += ":" + rows.layer;
+  return RoleAttr::get(context, RoleKind::Count, name, std::nullopt, std::nullopt);
+}
+
+std::optional<LostRows> dtc::graph::lostRowsOf(RoleKind kind, StringRef role) {
+  if (kind != RoleKind::Count)
+    return std::nullopt;
+  auto [name, layer] = role.split(':');
+  if (name != kDropped && name != kOverflow)
+    return std::nullopt;
+  return LostRows{name == kDropped, layer.str()};
+}
+
+std::optional<LostRows> dtc::graph::lostRowsOf(RoleAttr role) {
+  return role ? lostRowsOf(role.getKind(), role.getName()) : std::nullopt;
+}
+
+bool dtc::graph::isSummedUp(RoleKind kind, StringRef name) {
+  std::optional<LostRows> rows = lostRowsOf(kind, name);
+  return kind == RoleKind::Gradient || kind == RoleKind::Loss || (rows && !rows->layer.empty());
+}
+
+bool dtc::graph::isSummedUp(RoleAttr role) {
+  return role && isSummedUp(role.getKind(), role.getName());
 }

@@ -344,6 +344,8 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   if (!op.operands.empty())
     result.type = problem.values[op.operands[0]].type;
   result.flops = op.flops * localShare(choice, mesh);
+  if (op.kind == OpKind::Lookup && op.flops > 0)
+    result.type = DType::F32; // comparisons, which no matrix unit makes
   result.kernels = op.kind != OpKind::View &&
                    std::any_of(op.results.begin(), op.results.end(),
                                [&](ValueId value) { return exists(value); });

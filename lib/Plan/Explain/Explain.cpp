@@ -240,7 +240,7 @@ void Explainer::addPins() {
     result.pins.push_back(std::move(price));
   }
   if (pins.size() > 1 && !isBuilt)
-    result.unpinned = better({});
+    result.unpinned = better(withoutPins(options.spec));
 }
 
 Explanation explain(const Problem &problem, const Cluster &cluster, const SearchOptions &options,

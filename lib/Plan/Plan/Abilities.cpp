@@ -39,6 +39,8 @@ std::vector<std::string> unableTo(const Abilities &abilities, const Spec &asked)
       wrong.push_back(lineOf(abilities, std::string(setting.name) + "=" + *has,
                              std::string(setting.name) + "=" + *got));
   }
+  if (abilities.hasLimits() && asked.capacity && !asked.capacity->isWorstCase())
+    wrong.push_back(lineOf(abilities, "capacity=worst", "capacity=" + name(*asked.capacity)));
   if (asked.sp == false && needsSp(abilities, asked.tp.value_or(1), asked.ep.value_or(1)))
     wrong.push_back(lineOf(abilities, "sp=on with these degrees", "sp=off"));
   checkList(abilities, "zero", abilities.zero, asked.zero, wrong);

@@ -97,7 +97,8 @@ void PlanWriter::degrees() {
   key("plan");
   out << YAML::BeginMap;
   for (const Setting &setting : settings()) {
-    if ((isBlockCount(setting) || isList(setting)) && hasDefault(setting, plan.degrees))
+    if (isLeftOut(setting, plan.degrees) ||
+        (isBlockCount(setting) && hasDefault(setting, plan.degrees)))
       continue;
     key(setting.name);
     std::visit([&](auto member) { value(plan.degrees.*member.plan); }, setting.member);

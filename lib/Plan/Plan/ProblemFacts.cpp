@@ -233,8 +233,27 @@ static void findPending(const Problem &problem, const std::vector<FactorId> &spl
   }
 }
 
-static std::vector<FactorId> findSequenceSplit(
-    const Problem &problem, const std::vector<std::vector<FactorId>> &sequenceFactors) {
+/// Whether a rank's part of the sequence is no part of a dimension, as where choices are counted,
+/// first ones before second ones: [sample, choice, token] -> [sample, (choice token)]. Such an op
+/// takes the whole sequence. Samples before it may be divided among all ranks.
+static bool isScattered(const Op &op, FactorId factor, FactorId batch) {
+  auto hides = [&](const std::vector<FactorId> &dim) {
+    auto at = std::find(dim.begin(), dim.end(), factor);
+    return at != dim.end() && std::any_of(dim.begin(), at, [&](FactorId before) {
+             return before != batch && op.rule->factors[before].size > 1;
+           });
+  };
+  auto any = [&](const std::vector<sharding::TensorFactors> &tensors) {
+    return std::any_of(tensors.begin(), tensors.end(), [&](const sharding::TensorFactors &tensor) {
+      return std::any_of(tensor.begin(), tensor.end(), hides);
+    });
+  };
+  return any(op.rule->operands) || any(op.rule->results);
+}
+
+static std::vector<FactorId>
+findSequenceSplit(const Problem &problem, const std::vector<std::vector<FactorId>> &sequenceFactors,
+                  const std::vector<FactorId> &batchFactor) {
   std::vector<FactorId> result;
   for (size_t id = 0; id < problem.ops.size(); ++id) {
     const Op &op = problem.ops[id];
@@ -242,7 +261,8 @@ static std::vector<FactorId> findSequenceSplit(
     for (FactorId factor : sequenceFactors[id]) {
       bool first = op.operands.empty() || op.kind != OpKind::Attention ||
                    occurs(op.rule->operands[0], factor);
-      if (splits(op, factor) && first && result.back() < 0)
+      if (splits(op, factor) && first && result.back() < 0 &&
+          !isScattered(op, factor, batchFactor[id]))
         result.back() = factor;
     }
   }
@@ -295,7 +315,7 @@ ProblemFacts::ProblemFacts(const Problem &problem)
     batchFactor.push_back(marked.empty() ? -1 : marked.front());
   sequenceDim = std::move(sequence.dims);
   sequenceFactors = std::move(sequence.factors);
-  sequenceSplit = findSequenceSplit(problem, sequenceFactors);
+  sequenceSplit = findSequenceSplit(problem, sequenceFactors, batchFactor);
   findPending(problem, batchFactor, batchPending, batchLinear);
   findPending(problem, sequenceSplit, sequencePending, sequenceLinear);
   isStatic = findStatic(problem);

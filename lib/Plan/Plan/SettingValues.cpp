@@ -1,5 +1,7 @@
 #include "SettingValues.h"
 
+#include <charconv>
+
 namespace dtc::plan {
 
 //===-- words -------------------------------------------------------------===//
@@ -14,6 +16,7 @@ static const Names<TensorWeights> tensorWeightsNames = {{TensorWeights::Any, "an
                                                         {TensorWeights::Split, "split"}};
 static const Names<ContextExchange> contextExchangeNames = {{ContextExchange::Keys, "keys"},
                                                             {ContextExchange::Heads, "heads"}};
+static const Names<Overflow> overflowNames = {{Overflow::Error, "error"}, {Overflow::Drop, "drop"}};
 
 template <typename Word> static const char *nameOf(const Names<Word> &names, Word word) {
   for (auto [known, name] : names)
@@ -34,6 +37,7 @@ const char *name(Recompute kind) { return nameOf(recomputeNames, kind); }
 const char *name(Offload kind) { return nameOf(offloadNames, kind); }
 const char *name(TensorWeights kind) { return nameOf(tensorWeightsNames, kind); }
 const char *name(ContextExchange kind) { return nameOf(contextExchangeNames, kind); }
+const char *name(Overflow kind) { return nameOf(overflowNames, kind); }
 std::optional<Recompute> recomputeFromName(const std::string &text) {
   return fromName(recomputeNames, text);
 }
@@ -45,6 +49,31 @@ std::optional<TensorWeights> tensorWeightsFromName(const std::string &text) {
 }
 std::optional<ContextExchange> contextExchangeFromName(const std::string &text) {
   return fromName(contextExchangeNames, text);
+}
+std::optional<Overflow> overflowFromName(const std::string &text) {
+  return fromName(overflowNames, text);
+}
+
+static constexpr const char *kWorstCase = "worst";
+
+std::string name(const ExpertCapacity &capacity) {
+  if (capacity.isWorstCase())
+    return kWorstCase;
+  char text[32];
+  auto [end, error] = std::to_chars(text, text + sizeof(text), capacity.factor);
+  return {text, end};
+}
+
+std::optional<ExpertCapacity> capacityFromName(const std::string &text) {
+  constexpr double least = 0.01, most = 1e4;
+  if (text == kWorstCase)
+    return ExpertCapacity();
+  double factor = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
+  if (error != std::errc() || end != text.data() + text.size() || !(factor >= least) ||
+      factor > most)
+    return std::nullopt;
+  return ExpertCapacity{factor};
 }
 
 //===-- values in words ---------------------------------------------------===//
@@ -180,6 +209,10 @@ static std::string expected(Recompute) { return wordsOf(recomputeNames); }
 static std::string expected(Offload) { return wordsOf(offloadNames); }
 static std::string expected(TensorWeights) { return wordsOf(tensorWeightsNames); }
 static std::string expected(ContextExchange) { return wordsOf(contextExchangeNames); }
+static std::string expected(Overflow) { return wordsOf(overflowNames); }
+static std::string expected(const ExpertCapacity &) {
+  return "a factor from 0.01 to 10000, or " + std::string(kWorstCase);
+}
 static std::string expected(bool) { return "on|off"; }
 static std::string expected(std::integral auto) { return "a positive integer"; }
 static std::string expected(const AxisOrder &) {

@@ -9,6 +9,7 @@ inline std::string textOf(int value) { return std::to_string(value); }
 inline std::string textOf(int64_t value) { return std::to_string(value); }
 inline std::string textOf(bool value) { return value ? "on" : "off"; }
 inline std::string textOf(const AxisOrder &order) { return name(order); }
+inline std::string textOf(const ExpertCapacity &capacity) { return name(capacity); }
 template <typename Word>
   requires std::is_enum_v<Word>
 std::string textOf(Word word) {
@@ -31,6 +32,12 @@ template <> inline std::optional<TensorWeights> fromText(const std::string &text
 }
 template <> inline std::optional<ContextExchange> fromText(const std::string &text) {
   return contextExchangeFromName(text);
+}
+template <> inline std::optional<Overflow> fromText(const std::string &text) {
+  return overflowFromName(text);
+}
+template <> inline std::optional<ExpertCapacity> fromText(const std::string &text) {
+  return capacityFromName(text);
 }
 template <> inline std::optional<AxisOrder> fromText(const std::string &text) {
   return orderFromName(text);

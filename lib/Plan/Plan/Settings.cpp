@@ -141,6 +141,37 @@ static std::vector<Setting> meshSettings() {
        }}};
 }
 
+static std::string aboutCapacity(const Degrees &degrees, const SentenceFacts &) {
+  if (degrees.capacity.isWorstCase())
+    return "Ranks have slots for all rows that could choose their experts";
+  return "Each expert has slots for " + name(degrees.capacity) +
+         " times the rows that would choose it if all were chosen equally often";
+}
+
+static std::string aboutOverflow(const Degrees &degrees, const SentenceFacts &) {
+  if (degrees.overflow == Overflow::Error)
+    return "A run ends where an expert has too few slots";
+  return "Rows that find no slot with their expert are dropped; the log counts them";
+}
+
+/// Of experts that tokens look up.
+static std::vector<Setting> expertSettings() {
+  return {{.name = "capacity",
+           .member = Member<ExpertCapacity>{&Degrees::capacity, &Spec::capacity},
+           .isRare = true,
+           .effort = Effort::Placement,
+           .topic = Topic::Tokens,
+           .said = Said::IfSet,
+           .about = aboutCapacity},
+          {.name = "overflow",
+           .member = Member<Overflow>{&Degrees::overflow, &Spec::overflow},
+           .isRare = true,
+           .effort = Effort::Placement,
+           .topic = Topic::Tokens,
+           .said = Said::IfSet,
+           .about = aboutOverflow}};
+}
+
 static std::vector<Setting> zeroSettings() {
   return {{.name = "zero",
            .member = Member<int>{&Degrees::zero, &Spec::zero},
@@ -254,8 +285,8 @@ static std::vector<Setting> placementSettings() {
 std::span<const Setting> settings() {
   static const std::vector<Setting> table = [] {
     std::vector<Setting> all;
-    for (auto part :
-         {meshSettings, zeroSettings, timetableSettings, memorySettings, placementSettings})
+    for (auto part : {meshSettings, expertSettings, zeroSettings, timetableSettings, memorySettings,
+                      placementSettings})
       for (Setting &setting : part())
         all.push_back(setting);
     return all;
@@ -267,6 +298,10 @@ std::span<const Setting> settings() {
 
 bool isList(const Setting &setting) {
   return std::holds_alternative<Member<StageGroups, StageGroups>>(setting.member);
+}
+
+bool isLeftOut(const Setting &setting, const Degrees &degrees) {
+  return (setting.isRare || isList(setting)) && hasDefault(setting, degrees);
 }
 
 bool isDegree(const Setting &setting) {

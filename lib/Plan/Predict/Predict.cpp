@@ -24,8 +24,8 @@ static double modelFlops(const PlannedModel &planned) {
   double flops = 0;
   for (size_t id = 0; id < planned.problem.ops.size(); ++id) {
     const Op &op = planned.problem.ops[id];
-    if (op.backward == BackwardKind::Recompute)
-      continue;
+    if (op.backward == BackwardKind::Recompute || op.kind == OpKind::Lookup)
+      continue; // of a look-up, flops are comparisons
     bool isAttention = op.backward && op.kind == OpKind::Attention && op.forward >= 0;
     double times = planned.folding ? planned.folding->timesOf(planned.folding->opHome[id]) : 1;
     flops += times * (isAttention ? 2 * planned.problem.ops[op.forward].flops : op.flops);

@@ -222,6 +222,8 @@ std::string Enumeration::cannotShare(const Degrees &degrees) {
 bool Enumeration::shares(Degrees &degrees) {
   degrees.tensorWeights = spec.tensorWeights.value_or(TensorWeights::Any);
   degrees.contextExchange = spec.contextExchange.value_or(ContextExchange::Keys);
+  degrees.capacity = spec.capacity.value_or(ExpertCapacity());
+  degrees.overflow = spec.overflow.value_or(Overflow::Error);
   degrees.regather = spec.regather.value_or(false);
   degrees.zeroGroup = spec.zeroGroup.value_or(0);
   int64_t most = 1;

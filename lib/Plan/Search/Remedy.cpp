@@ -22,10 +22,22 @@ static Spec without(const Setting &setting, Spec spec) {
   return spec;
 }
 
+/// With another value it would be another problem.
+static bool isBuiltIn(const Setting &setting) {
+  return &setting == &settingOf(&Degrees::capacity) || &setting == &settingOf(&Degrees::overflow);
+}
+
+Spec withoutPins(const Spec &spec) {
+  Spec open;
+  open.capacity = spec.capacity;
+  open.overflow = spec.overflow;
+  return open;
+}
+
 std::vector<Unpinned> withoutEachPin(const Spec &spec) {
   std::vector<Unpinned> result;
   for (const Setting &setting : settings())
-    if (isPinned(setting, spec) &&
+    if (isPinned(setting, spec) && !isBuiltIn(setting) &&
         (spec.groups.empty() || isList(setting) || !isSaidByGroups(setting)))
       result.push_back({&setting, without(setting, spec)});
   std::stable_sort(result.begin(), result.end(), [](const Unpinned &a, const Unpinned &b) {
@@ -40,7 +52,7 @@ namespace {
 class RemedySearch {
 public:
   RemedySearch(const Problem &problem, const Cluster &cluster, const SearchOptions &given)
-      : problem(problem), cluster(cluster), options(given) {
+      : problem(problem), cluster(cluster), options(given), open(withoutPins(given.spec)) {
     options.findClosest = options.adviseOtherwise = false;
   }
   bool fits(const Spec &spec, int64_t devices) {
@@ -65,12 +77,12 @@ public:
     constexpr int64_t most = 64;
     const int64_t given = options.devices;
     for (int64_t devices = given; devices < most * given; devices *= 2) {
-      bool isEnough = fits({}, 2 * devices);
+      bool isEnough = fits(open, 2 * devices);
       if (!isEnough && (cluster.devices() == 0 || 2 * devices <= cluster.devices()))
         continue;
       for (int64_t quarters = 5; quarters < 8; ++quarters)
         if (int64_t count = devices * quarters / 4;
-            devices * quarters % 4 == 0 && fillsNodes(count) && fits({}, count))
+            devices * quarters % 4 == 0 && fillsNodes(count) && fits(open, count))
           return count;
       return isEnough ? 2 * devices : 0;
     }
@@ -86,6 +98,7 @@ private:
   const Problem &problem;
   const Cluster &cluster;
   SearchOptions options;
+  const Spec open;
 };
 
 } // namespace
@@ -100,7 +113,7 @@ Remedy findRemedy(const Problem &problem, const Cluster &cluster, const SearchOp
       return remedy;
     }
   remedy.unpins = !pins.empty();
-  if (pins.size() > 1 && (remedy.plan = search.with({}, options.devices)))
+  if (pins.size() > 1 && (remedy.plan = search.with(withoutPins(options.spec), options.devices)))
     return remedy;
   if (problem.globalBatch() > 0)
     remedy.devices = search.moreDevices();

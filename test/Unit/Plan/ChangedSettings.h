@@ -27,6 +27,8 @@ inline void change(Recompute &value) { value = Recompute::Full; }
 inline void change(Offload &value) { value = Offload::Optimizer; }
 inline void change(TensorWeights &value) { value = TensorWeights::Split; }
 inline void change(ContextExchange &value) { value = ContextExchange::Heads; }
+inline void change(ExpertCapacity &value) { value.factor = 1.25; }
+inline void change(Overflow &value) { value = Overflow::Drop; }
 inline void change(AxisOrder &value) { value = *orderFromName("dp-pp-tp-cp-ep"); }
 inline void change(StageGroups &value) {
   value = {{.pp = 1, .dp = 4, .tp = 2, .microBatch = 2},

@@ -3,6 +3,9 @@
 
 #include "dtc/Dialect/Graph/Graph.h"
 
+#include <optional>
+#include <string>
+
 #define GET_OP_CLASSES
 #include "dtc/Dialect/Graph/StepOps.h.inc"
 
@@ -21,5 +24,20 @@ inline constexpr llvm::StringLiteral kLossScale = "dtc.loss_scale", kCleanSteps 
 void setInitial(ParameterOp buffer, double value);
 /// Nothing where the parameter has none.
 std::optional<double> initialOf(ParameterOp parameter);
+
+/// Rows that found no slot with their expert, as a role `count` says it: those of one layer that a
+/// rank has, or those of all layers and ranks. dtc-rt/LostRows.h has the names of the roles.
+struct LostRows {
+  bool areDropped = false; ///< else they end the run
+  std::string layer = "";  ///< empty: all of them
+};
+RoleAttr lostRowsRole(mlir::MLIRContext *context, const LostRows &rows);
+/// None for another role.
+std::optional<LostRows> lostRowsOf(RoleKind kind, llvm::StringRef name);
+std::optional<LostRows> lostRowsOf(RoleAttr role);
+
+/// Whether microbatches add to it, and ranks have terms of it: gradients, the loss, lost rows.
+bool isSummedUp(RoleKind kind, llvm::StringRef name);
+bool isSummedUp(RoleAttr role);
 
 } // namespace dtc::graph

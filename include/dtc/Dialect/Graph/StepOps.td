@@ -11,17 +11,18 @@ def Graph_StepVectorOp : Graph_TensorOp<"step_vector",
     Sum of the losses, count of targets, count of gradient elements that are infinite or no
     numbers, and the squared norm of the gradient, which has a term for each stage of a pipeline.
     Result `i` is operand `i`. Partitioning makes one sum over all ranks of it, to which each term
-    belongs once. So all ranks read the same bits, and decide alike what they make of them.
+    belongs once. So all ranks read the same bits, and decide alike what they make of them. With
+    `lost` the last number counts rows that found no slot with their expert (SlotOps.td).
 
         %l, %c, %f, %n = dtc.step_vector %loss, %count, %bad, %squares
             : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
   }];
-  let arguments = (ins Variadic<0DTensorOf<[F32]>>:$inputs);
+  let arguments = (ins Variadic<0DTensorOf<[F32]>>:$inputs, UnitAttr:$countsLost);
   let results = (outs Variadic<0DTensorOf<[F32]>>:$outputs);
-  let assemblyFormat = "$inputs attr-dict `:` type($inputs)";
+  let assemblyFormat = "$inputs (`lost` $countsLost^)? attr-dict `:` type($inputs)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Places of the numbers. Squares are the last, and may be several.
+    /// Places of the numbers. Squares may be several; behind them is only the count of lost rows.
     static constexpr unsigned kLoss = 0, kCount = 1, kNonFinite = 2, kSquares = 3;
   }];
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "dtc/Plan/Plan/AxisOrder.h"
+#include "dtc/Plan/Plan/ExpertCapacity.h"
 #include "dtc/Plan/Plan/Result.h"
 #include "dtc/Schedule/Schedule.h"
 #include "dtc/Sharding/Rule.h"
@@ -55,6 +56,8 @@ struct Degrees {
   bool regather = false;
   ContextExchange contextExchange = ContextExchange::Keys;
   TensorWeights tensorWeights = TensorWeights::Any;
+  ExpertCapacity capacity;
+  Overflow overflow = Overflow::Error;
   int zero = 0;
   /// How many of the model's repeated blocks are stored by that level of ZeRO, where all
   /// else is stored by the one below; 0: all alike.

@@ -46,7 +46,8 @@ using StageGroups = std::vector<StageGroup>;
 using SettingMember =
     std::variant<Member<int64_t>, Member<int>, Member<bool>, Member<ScheduleKind>,
                  Member<Recompute>, Member<Offload>, Member<TensorWeights>, Member<ContextExchange>,
-                 Member<AxisOrder>, Member<StageGroups, StageGroups>>;
+                 Member<ExpertCapacity>, Member<Overflow>, Member<AxisOrder>,
+                 Member<StageGroups, StageGroups>>;
 
 /// The values that an integer may have.
 struct Limits {
@@ -84,6 +85,7 @@ struct Setting {
   /// What a SPEC's value must be, in words. Null: as its kind has it.
   const char *expects = nullptr;
   bool isRequired = false; ///< in a file; what else is left out has the default value
+  bool isRare = false;     ///< left out of files and JSON where it has the default value
   /// The setting whose value 0 stands for. Null: 0 is 0.
   int64_t Degrees::*ifZero = nullptr;
   /// How many of the repeated blocks have its value; 0: all of them. Null: it isn't one of blocks.
@@ -104,8 +106,10 @@ struct Setting {
 };
 
 std::span<const Setting> settings();
-/// Whether its value is a list, which a SPEC can't say and files leave out where it is empty.
+/// Whether its value is a list, which a SPEC can't say.
 bool isList(const Setting &setting);
+/// Whether files and JSON leave it out, as they do with rare settings and empty lists.
+bool isLeftOut(const Setting &setting, const Degrees &degrees);
 /// Whether it counts ranks, stages or samples, of which there is at least one.
 bool isDegree(const Setting &setting);
 /// In the order of `summary`, which tells the batch after recomputation.

@@ -12,6 +12,8 @@ struct Spec {
   std::optional<bool> sp, regather;
   std::optional<ContextExchange> contextExchange;
   std::optional<TensorWeights> tensorWeights;
+  std::optional<ExpertCapacity> capacity;
+  std::optional<Overflow> overflow;
   std::optional<int> zero;
   std::optional<int64_t> zeroGroup, chunks, microBatch;
   std::optional<ScheduleKind> schedule;
@@ -54,9 +56,11 @@ const char *name(Recompute kind);
 const char *name(Offload kind);
 const char *name(TensorWeights kind);
 const char *name(ContextExchange kind);
+const char *name(Overflow kind);
 std::optional<Recompute> recomputeFromName(const std::string &name);
 std::optional<Offload> offloadFromName(const std::string &name);
 std::optional<TensorWeights> tensorWeightsFromName(const std::string &name);
 std::optional<ContextExchange> contextExchangeFromName(const std::string &name);
+std::optional<Overflow> overflowFromName(const std::string &name);
 
 } // namespace dtc::plan

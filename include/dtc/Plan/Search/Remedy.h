@@ -13,7 +13,10 @@ struct Unpinned {
   const Setting *setting;
   Spec spec;
 };
-/// For each setting that is pinned, what costs least to change first.
+/// For each setting that is pinned, what costs least to change first. What the problem was built
+/// for, as slots of experts, stays pinned.
 std::vector<Unpinned> withoutEachPin(const Spec &spec);
+/// Nothing pinned but that.
+Spec withoutPins(const Spec &spec);
 
 } // namespace dtc::plan

@@ -13,9 +13,9 @@ using namespace dtc::plan::testing;
 /// The bindings don't compile once a member is added, and its row is looked for.
 TEST(Settings, EveryMemberOfAPlanHasARow) {
   const Degrees degrees;
-  const auto &[dp, tp, pp, cp, ep, sp, regather, contextExchange, tensorWeights, zero, zeroBlocks,
-               zeroGroup, schedule, chunks, microBatch, numMicrobatches, recompute, recomputeBlocks,
-               offload, order, groups] = degrees;
+  const auto &[dp, tp, pp, cp, ep, sp, regather, contextExchange, tensorWeights, capacity, overflow,
+               zero, zeroBlocks, zeroGroup, schedule, chunks, microBatch, numMicrobatches,
+               recompute, recomputeBlocks, offload, order, groups] = degrees;
   std::set<const void *> rows, members = {&dp,
                                           &tp,
                                           &pp,
@@ -25,6 +25,8 @@ TEST(Settings, EveryMemberOfAPlanHasARow) {
                                           &regather,
                                           &contextExchange,
                                           &tensorWeights,
+                                          &capacity,
+                                          &overflow,
                                           &zero,
                                           &zeroBlocks,
                                           &zeroGroup,
@@ -46,8 +48,9 @@ TEST(Settings, EveryMemberOfAPlanHasARow) {
 
 TEST(Settings, EveryMemberOfASpecHasARow) {
   const Spec spec;
-  const auto &[dp, tp, pp, cp, ep, sp, regather, contextExchange, tensorWeights, zero, zeroGroup,
-               chunks, microBatch, schedule, recompute, offload, order, groups] = spec;
+  const auto &[dp, tp, pp, cp, ep, sp, regather, contextExchange, tensorWeights, capacity, overflow,
+               zero, zeroGroup, chunks, microBatch, schedule, recompute, offload, order, groups] =
+      spec;
   std::set<const void *> rows, members = {&dp,         &tp,
                                           &pp,         &cp,
                                           &ep,         &sp,
@@ -56,7 +59,8 @@ TEST(Settings, EveryMemberOfASpecHasARow) {
                                           &recompute,  &offload,
                                           &order,      &zeroGroup,
                                           &groups,     &tensorWeights,
-                                          &regather,   &contextExchange};
+                                          &regather,   &contextExchange,
+                                          &capacity,   &overflow};
   for (const Setting &setting : settings())
     std::visit(
         [&](auto member) {
@@ -86,7 +90,7 @@ TEST(Settings, EachSurvivesASpec) {
     unpin(setting, *spec);
     EXPECT_EQ(*spec, Spec()) << setting.name;
   }
-  EXPECT_EQ(sayable, 16); // all of a SPEC but sp, which no plan decides
+  EXPECT_EQ(sayable, 18); // all of a SPEC but sp, which no plan decides
 }
 
 TEST(Settings, ASpecRefusesWhatHasNoSuchValue) {
