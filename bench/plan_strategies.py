@@ -4,8 +4,8 @@
 
 Searches plans freely and with each dimension left out (`dtc-plan-test search`): Llama-3 70B and Llama-3.1 405B on 64 to
 16,384 GPUs, Mixtral 8x7B on 64, clusters of two types of GPUs, and a small cluster with slow links. With --published
-also the jobs of bench/published that were run under two plans or more, of those whose graphs are there
-(bench/published/graphs.py). Prints how much longer each step is without a dimension, in percent, and at the end the
+also the 59 jobs of bench/published that were run under two plans or more. Some of their models, those other than GPT and
+Llama, need a graph (bench/published/graphs.py). Prints how much longer each step is without a dimension, in percent, and at the end the
 table of docs/SearchDimensions.md. Problems are kept in ~/.cache/dtc-strategies.
 """
 
@@ -51,7 +51,6 @@ DIMENSIONS = (
                                        "lib/Plan/Plan/VerifyStorage.cpp")),
     Dimension("zero above 1", "zero=1"),
     Dimension("zero_group", without="zero-groups"),
-    Dimension("zero_blocks", without="between-zero-levels", files=("lib/Plan/Search/SearchBetweenZeroLevels.cpp",)),
     Dimension("recompute", "recompute=none",
               files=("include/dtc/Plan/Predict/Recomputation.h", "lib/Plan/Predict/Recomputation.cpp")),
     Dimension("recompute_blocks", without="some-blocks", files=("lib/Plan/Search/ChunkRecomputation.cpp",)),
@@ -70,6 +69,8 @@ MODELS = {
                     "--vocabulary 32000",
     "175B": "gpt --layers 96 --width 12288 --heads 96 --sequence 2048 --vocabulary 51200",
 }
+#: Of the graphs. It divides the batches of all searches, which problems are then given.
+GRAPH_BATCH = 4
 INTER_NODE = {"bandwidth_gbs": 25, "latency_us": 10}
 
 
@@ -97,10 +98,15 @@ class Search:
 
 
 def problem_of(model: str) -> pathlib.Path:
-    path = CACHE / f"{model}.json"
+    return made_problem(model, MODELS[model])
+
+
+def made_problem(name: str, arguments: str) -> pathlib.Path:
+    """What make.py writes with these arguments, kept under that name."""
+    path = CACHE / f"{name}.json"
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        forward = subprocess.run([sys.executable, MAKE, *MODELS[model].split(), "--batch", "8"], check=True,
+        forward = subprocess.run([sys.executable, MAKE, *arguments.split(), "--batch", str(GRAPH_BATCH)], check=True,
                                  capture_output=True).stdout
         write_problem(subprocess.run([BIN / "dtc-opt", "--dtc-train=precision=bf16 optimizer=adamw"], input=forward,
                                      check=True, capture_output=True).stdout, path)
@@ -137,28 +143,45 @@ def large_models() -> list[Search]:
     return found
 
 
+def problem_of_graph(graph, precision: str) -> pathlib.Path | None:
+    """The problem of a published model: made without an export where the export gives the same one; None where
+    bench/published/graphs.py hasn't made its graph yet."""
+    path = CACHE / f"{graph.name}-{precision}-batch{GRAPH_BATCH}.json"
+    if path.exists():
+        return path
+    if graph.architecture in ("gpt", "llama") and not graph.embedding_norm and precision == "bf16":
+        return made_problem(path.stem, f"{graph.architecture} --layers {graph.layers} --width {graph.hidden} "
+                            f"--heads {graph.heads} --kv-heads {graph.kv_heads} --hidden {graph.ffn} "
+                            f"--sequence {graph.sequence} --vocabulary {graph.vocabulary}")
+    if not graph.path.exists():
+        return None
+    write_problem(subprocess.run(
+        [BIN / "dtc", "compile", graph.path, "--devices", "1", "--loss", "cross_entropy", "--optimizer", "adamw",
+         "--precision", precision, "--global-batch", str(GRAPH_BATCH), "--emit", "train"], check=True,
+        capture_output=True).stdout, path)
+    return path
+
+
 def published() -> list[Search]:
-    """Jobs that were run under two plans or more."""
+    """Jobs that were run under two plans or more, as validate.py --free counts them."""
     sys.path.insert(0, str(ROOT / "bench" / "published"))
     import runs
+    import validate
 
     jobs = collections.defaultdict(dict)
     for case in runs.all_cases()[0]:
-        batch, gpus = case.run["plan"]["global_batch"], case.run["gpus"]
-        key = (case.graph, json.dumps(case.cluster, sort_keys=True), gpus, batch, case.precision)
-        jobs[key][case.spec] = case
+        if runs.measured_seconds(case.run):
+            jobs[validate.Outcome(case, None).job][case.spec] = case
     found = []
-    for (graph, cluster, gpus, batch, precision), plans in jobs.items():
-        if len(plans) < 2 or not graph.path.exists():
+    for case in (next(iter(plans.values())) for plans in jobs.values() if len(plans) > 1):
+        problem = problem_of_graph(case.graph, case.precision)
+        batch, gpus = case.run["plan"]["global_batch"], case.run["gpus"]
+        name = f"{case.graph.name} on {gpus} of {case.run['cluster']}, batch {batch}"
+        if problem is None:
+            print(f"{name}: no graph, run bench/published/graphs.py", file=sys.stderr)
             continue
-        path = CACHE / f"{graph.name}-{precision}.json"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_problem(subprocess.run(
-                [BIN / "dtc", "compile", graph.path, "--devices", "1", "--loss", "cross_entropy", "--optimizer", "adamw",
-                 "--precision", precision, "--global-batch", "1", "--emit", "train"], check=True,
-                capture_output=True).stdout, path)
-        found.append(Search(f"{graph.name} on {gpus}, {batch}", path, cluster_file(json.loads(cluster)), gpus, batch))
+        kind = "experts" if case.graph.experts else "one type"
+        found.append(Search(name, problem, cluster_file(case.cluster), gpus, batch, kind))
     return found
 
 

@@ -260,7 +260,7 @@ std::map<std::string, package::Distribution> madeForTraining(mlir::ModuleOp modu
   for (const std::string &name : withoutData(module, store)) {
     auto parameter = symbols.lookup<graph::ParameterOp>(name);
     if (auto adapter = graph::adapterOf(parameter))
-      result[name].sd = adapter->deviation;
+      result[name].sd = adapter.getDeviation().getValueAsDouble();
     else if (auto initial = graph::initialOf(parameter))
       result[name].mean = *initial;
   }

@@ -39,7 +39,8 @@ FailureOr<RankLayout> RankStep::layoutOf(func::FuncOp function, DictionaryAttr a
 // Arguments
 //===----------------------------------------------------------------------===//
 
-FailureOr<Held> RankStep::divided(const Member &member, unsigned index, const Wholes &wholes) {
+FailureOr<RankShards> RankStep::divided(const Member &member, unsigned index,
+                                        const Wholes &wholes) {
   func::FuncOp function = member.function;
   RoleAttr role = graph::getArgRole(function, index);
   auto whole = wholes.find(keyOf(role));
@@ -53,10 +54,11 @@ FailureOr<Held> RankStep::divided(const Member &member, unsigned index, const Wh
   if (!wrong.empty())
     return function.emitError() << "argument " << index << ": " << wrong;
   auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
-  return Held{layout->divide(whole->second, type, mesh), *layout};
+  return RankShards{layout->divide(whole->second, type, mesh), *layout};
 }
 
-FailureOr<Held> RankStep::argument(const Member &member, unsigned index, const Wholes &wholes) {
+FailureOr<RankShards> RankStep::argument(const Member &member, unsigned index,
+                                         const Wholes &wholes) {
   func::FuncOp function = member.function;
   RoleAttr role = graph::getArgRole(function, index);
   if (!role)
@@ -70,7 +72,7 @@ FailureOr<Held> RankStep::argument(const Member &member, unsigned index, const W
   if (failed(layout))
     return failure();
   Key key = keyOf(role);
-  const Held *found = nullptr;
+  const RankShards *found = nullptr;
   if (role.getKind() == RoleKind::Inbox) {
     found = &messages.at(name);
   } else if (auto ranks = held.find(key); ranks != held.end()) {
@@ -85,7 +87,7 @@ FailureOr<Held> RankStep::argument(const Member &member, unsigned index, const W
   if (computed.contains(key))
     return function.emitError() << "takes what other ranks of the pipeline have alone: "
                                 << describe(key, false);
-  FailureOr<Held> value = divided(member, index, wholes);
+  FailureOr<RankShards> value = divided(member, index, wholes);
   if (succeeded(value))
     held[key].insert_or_assign(member.rank, *value);
   return value;
@@ -94,7 +96,7 @@ FailureOr<Held> RankStep::argument(const Member &member, unsigned index, const W
 LogicalResult RankStep::take(const Member &member, const Wholes &wholes,
                              std::vector<Tensors> &inputs) {
   for (unsigned i = 0; i < func::FuncOp(member.function).getNumArguments(); ++i) {
-    FailureOr<Held> value = argument(member, i, wholes);
+    FailureOr<RankShards> value = argument(member, i, wholes);
     if (failed(value))
       return failure();
     for (auto [device, shard] : llvm::zip_equal(inputs, value->shards))
@@ -107,13 +109,13 @@ LogicalResult RankStep::take(const Member &member, const Wholes &wholes,
 // Results
 //===----------------------------------------------------------------------===//
 
-LogicalResult RankStep::keepReturned(const Member &member, unsigned index, Held value) {
+LogicalResult RankStep::keepReturned(const Member &member, unsigned index, RankShards value) {
   func::FuncOp function = member.function;
   Key key = keyOf(graph::getResultRole(function, index));
   bool isTaken = false;
   for (unsigned i = 0; i < function.getNumArguments() && !isTaken; ++i)
     isTaken = keyOf(graph::getArgRole(function, i)) == key;
-  HeldByRank &ranks = returned[key];
+  ShardsByRank &ranks = returned[key];
   if (ranks.contains(member.rank) && !isTaken)
     return function.emitError() << "gives what another function of the rank has given: "
                                 << describe(key, false);
@@ -128,7 +130,7 @@ LogicalResult RankStep::keep(const Member &member, std::vector<Tensors> &results
     RoleAttr role = graph::getResultRole(function, i);
     if (!role)
       return function.emitError() << "result " << i << " has no role";
-    Held value;
+    RankShards value;
     for (Tensors &device : results)
       value.shards.push_back(std::move(device[first + i]));
     std::string name = role.getName().str();

@@ -17,11 +17,11 @@
 namespace dtc::interpreter {
 
 /// What the devices of one rank of a pipeline have of a value.
-struct Held {
+struct RankShards {
   Tensors shards;
   RankLayout layout;
 };
-using HeldByRank = std::map<int, Held>;
+using ShardsByRank = std::map<int, RankShards>;
 
 class RankStep {
 public:
@@ -35,7 +35,7 @@ public:
   /// Calls the functions of this name on all ranks that have one.
   mlir::LogicalResult callTogether(llvm::StringRef name, const Wholes &wholes);
   /// By the last of these calls.
-  const std::map<Key, HeldByRank> &getReturned() const { return returned; }
+  const std::map<Key, ShardsByRank> &getReturned() const { return returned; }
 
 private:
   struct Member {
@@ -50,20 +50,20 @@ private:
   /// Appends the arguments of a function to those of every device.
   mlir::LogicalResult take(const Member &member, const Wholes &wholes,
                            std::vector<Tensors> &inputs);
-  mlir::FailureOr<Held> argument(const Member &member, unsigned index, const Wholes &wholes);
-  mlir::FailureOr<Held> divided(const Member &member, unsigned index, const Wholes &wholes);
+  mlir::FailureOr<RankShards> argument(const Member &member, unsigned index, const Wholes &wholes);
+  mlir::FailureOr<RankShards> divided(const Member &member, unsigned index, const Wholes &wholes);
   /// Keeps results from `first` on as those of a function.
   mlir::LogicalResult keep(const Member &member, std::vector<Tensors> &results, size_t first);
-  mlir::LogicalResult keepReturned(const Member &member, unsigned index, Held value);
+  mlir::LogicalResult keepReturned(const Member &member, unsigned index, RankShards value);
   mlir::FailureOr<RankLayout> layoutOf(mlir::func::FuncOp function,
                                        mlir::DictionaryAttr attributes) const;
 
   llvm::SmallVector<mlir::ModuleOp> modules; ///< by rank of the pipeline
   sharding::Mesh mesh;                       ///< of each
-  std::map<Key, HeldByRank> held, returned;
+  std::map<Key, ShardsByRank> held, returned;
   std::set<Key> computed;                           ///< by earlier calls
-  std::map<std::pair<int, std::string>, Held> kept; ///< in this microbatch, by rank and name
-  std::map<std::string, Held> messages;
+  std::map<std::pair<int, std::string>, RankShards> kept; ///< in this microbatch, by rank and name
+  std::map<std::string, RankShards> messages;
 };
 
 } // namespace dtc::interpreter

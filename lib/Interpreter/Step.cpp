@@ -56,7 +56,7 @@ private:
   LogicalResult compare(bool isUpdate);
   LogicalResult compare(const Key &key, bool isUpdate, double scale);
   /// How the ranks' tensor differs; infinity where they don't even make one.
-  FailureOr<double> differenceOn(const Key &key, const HeldByRank &held, bool isSummed,
+  FailureOr<double> differenceOn(const Key &key, const ShardsByRank &held, bool isSummed,
                                  double unit);
 
   ModuleOp global;
@@ -145,7 +145,7 @@ LogicalResult Step::call(StringRef name, int64_t microbatch) {
 // Comparison
 //===----------------------------------------------------------------------===//
 
-FailureOr<double> Step::differenceOn(const Key &key, const HeldByRank &held, bool isSummed,
+FailureOr<double> Step::differenceOn(const Key &key, const ShardsByRank &held, bool isSummed,
                                      double unit) {
   const Tensor &whole = values.at(key);
   double result = 0;

@@ -1,8 +1,11 @@
 // Sums of gradients over ranks, in the call that adds to them last instead of in the update.
-#include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Dialect/Exec/LastOf.h"
 #include "dtc/Lower/Passes.h"
+#include "dtc/Schedule/GradientBuckets.h"
 
 #include "llvm/ADT/MapVector.h"
+
+#include <numeric>
 
 using namespace mlir;
 
@@ -32,6 +35,12 @@ int resultOf(func::FuncOp function, graph::RoleAttr role) {
   return -1;
 }
 
+int64_t ranksOf(dist::AllReduceOp reduce) {
+  auto meshOp = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(reduce, reduce.getMeshAttr());
+  sharding::Mesh mesh = dist::toMesh(meshOp);
+  return mesh.size(*dist::toAxes(reduce.getAxesAttr(), mesh));
+}
+
 /// A sharding of which nothing pends over axes to be summed.
 Attribute summed(Attribute attr) {
   auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
@@ -45,30 +54,17 @@ Attribute summed(Attribute attr) {
 /// Gradients of one call, which it sums in buckets as it makes them.
 class CallSums {
 public:
-  CallSums(func::FuncOp function, ArrayRef<PendingSum> sums, int64_t bucketBytes)
-      : function(function), sums(sums), most(bucketBytes) {}
+  CallSums(func::FuncOp function, ArrayRef<PendingSum> sums) : function(function), sums(sums) {}
 
-  /// In the order in which the function makes them, in calls of about the bytes of a bucket, or of
-  /// a quarter of all: what small models have is summed beside computation, too.
+  /// In the order in which the function makes them.
   void run() {
-    SmallVector<Made> made = findMade();
-    int64_t all = 0;
-    for (const Made &each : made)
-      all += bytesOf(each.returned->get());
-    most = std::min(most, std::max<int64_t>(1, all / 4));
-    for (const Made &each : made) {
-      Value value = each.returned->get();
-      Key key{each.sum->reduce->getPropertiesAsAttribute(), getElementTypeOrSelf(value)};
-      SmallVector<Made> &bucket = open[key];
-      bucket.push_back(each);
-      int64_t bytes = 0;
-      for (const Made &member : bucket)
-        bytes += bytesOf(member.returned->get());
-      if (bytes >= most)
-        close(bucket);
-    }
-    for (auto &[key, bucket] : open)
-      close(bucket);
+    llvm::MapVector<Key, SmallVector<Made>> alike;
+    for (const Made &each : findMade())
+      alike[{each.sum->reduce->getPropertiesAsAttribute(),
+             getElementTypeOrSelf(each.returned->get())}]
+          .push_back(each);
+    for (const auto &[key, gradients] : alike)
+      sumInBuckets(gradients);
   }
 
 private:
@@ -94,9 +90,21 @@ private:
     return made;
   }
 
-  void close(SmallVector<Made> &bucket) {
-    if (bucket.empty())
-      return;
+  void sumInBuckets(ArrayRef<Made> gradients) {
+    SmallVector<int64_t> bytes;
+    for (const Made &each : gradients)
+      bytes.push_back(bytesOf(each.returned->get()));
+    auto all = double(std::accumulate(bytes.begin(), bytes.end(), int64_t(0)));
+    int64_t calls = schedule::countGradientSums(static_cast<int64_t>(gradients.size()), all,
+                                                ranksOf(gradients.front().sum->reduce));
+    size_t begin = 0;
+    for (size_t end : schedule::splitGradients(bytes, calls)) {
+      sum(gradients.slice(begin, end - begin));
+      begin = end;
+    }
+  }
+
+  void sum(ArrayRef<Made> bucket) {
     SmallVector<Value> values;
     for (const Made &each : bucket)
       values.push_back(each.returned->get());
@@ -112,19 +120,16 @@ private:
       if (Attribute sharding = function.getResultAttr(index, name))
         function.setResultAttr(index, name, summed(sharding));
     }
-    bucket.clear();
   }
 
   func::FuncOp function;
   ArrayRef<PendingSum> sums;
-  int64_t most; ///< bytes
-  llvm::MapVector<Key, SmallVector<Made>> open;
 };
 
 class StepSums {
 public:
-  StepSums(ModuleOp module, exec::ScheduleOp schedule, int64_t bucketBytes)
-      : module(module), symbols(module), schedule(schedule), bucketBytes(bucketBytes) {}
+  StepSums(ModuleOp module, exec::ScheduleOp schedule)
+      : module(module), symbols(module), schedule(schedule) {}
 
   void run() {
     for (auto function : module.getOps<func::FuncOp>())
@@ -132,7 +137,7 @@ public:
         findSums(function);
     findCalls();
     for (auto &[call, sums] : byCall) {
-      CallSums(functionOfCall(cast<exec::CallOp>(call)), sums, bucketBytes).run();
+      CallSums(functionOfCall(cast<exec::CallOp>(call)), sums).run();
       for (const PendingSum &sum : sums)
         drop(sum);
     }
@@ -181,6 +186,7 @@ private:
       return function;
     func::FuncOp last = function.clone();
     last.setSymName((function.getSymName() + "_last").str());
+    exec::setLastOf(last, function);
     symbols.insert(last, std::next(Block::iterator(function)));
     call.setCalleeAttr(FlatSymbolRefAttr::get(last));
     return last;
@@ -218,19 +224,16 @@ private:
   ModuleOp module;
   SymbolTable symbols;
   exec::ScheduleOp schedule;
-  int64_t bucketBytes;
   SmallVector<PendingSum> sums;
   llvm::MapVector<Operation *, SmallVector<PendingSum>> byCall;
   llvm::SetVector<dist::AllReduceOp> shrunk;
 };
 
 struct SumGradientsEarly : impl::SumGradientsEarlyBase<SumGradientsEarly> {
-  using SumGradientsEarlyBase::SumGradientsEarlyBase;
-
   void runOnOperation() override {
     SmallVector<exec::ScheduleOp> schedules(getOperation().getOps<exec::ScheduleOp>());
     for (exec::ScheduleOp schedule : schedules)
-      StepSums(getOperation(), schedule, bucketBytes).run();
+      StepSums(getOperation(), schedule).run();
   }
 };
 

@@ -3,6 +3,7 @@
 #include "Homes.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
+#include "dtc/Dialect/Exec/LastOf.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Target/LibraryRecords.h"
 
@@ -265,6 +266,20 @@ private:
   SmallVector<Flight> inFlight;
 };
 
+/// What stands for a function in the last microbatch isn't called for another.
+LogicalResult verifyLastCalls(ModuleOp module) {
+  SymbolTable symbols(module);
+  for (auto schedule : module.getOps<exec::ScheduleOp>())
+    for (auto call : schedule.getOps<exec::CallOp>()) {
+      auto function = symbols.lookup<func::FuncOp>(call.getCallee());
+      bool isForLast = function && !exec::lastOf(function).empty();
+      if (isForLast && call.getMicrobatch() + 1 != schedule.getMicrobatches())
+        return call.emitOpError("calls for another microbatch what is for the last one: ")
+               << call.getCallee();
+    }
+  return success();
+}
+
 struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
   LogicalResult run() {
     ModuleOp module = getOperation();
@@ -277,7 +292,7 @@ struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
     for (auto function : module.getOps<func::FuncOp>())
       if (failed(FunctionVerifier(function, *homes, arena.getInt()).verify()))
         return failure();
-    return success();
+    return verifyLastCalls(module);
   }
 
   void runOnOperation() override {

@@ -123,11 +123,11 @@ private:
     if (!adapter)
       return nullptr;
     Json layout = nullptr;
-    if (adapter->layout != graph::Adapter::Layout::Other)
-      layout = adapter->layout == graph::Adapter::Layout::OutIn ? "out_in" : "in_out";
-    return {{"base", adapter->base.str()},
-            {"part", adapter->isUp ? "B" : "A"},
-            {"scale", adapter->scale},
+    if (adapter.getLayout() != graph::WeightLayout::Other)
+      layout = graph::stringifyWeightLayout(adapter.getLayout()).str();
+    return {{"base", adapter.getBase().getValue().str()},
+            {"part", adapter.getPart() == graph::AdapterPart::Up ? "B" : "A"},
+            {"scale", adapter.getScale().getValueAsDouble()},
             {"layout", std::move(layout)}};
   }
 

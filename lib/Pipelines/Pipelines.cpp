@@ -87,7 +87,7 @@ void build(OpPassManager &passes, const SchedulePipeline &options) {
                                                .chunks = options.chunks,
                                                .rank = rank,
                                                .trains = options.trains}));
-    ofRank.addPass(lower::createSumGradientsEarly({partition::PartitionOptions().bucketBytes}));
+    ofRank.addPass(lower::createSumGradientsEarly());
     ofRank.addPass(lower::createBringFromHost());
     ofRank.addPass(lower::createStartCollectives());
     ofRank.addPass(lower::createPlanMemory({.threads = options.threads}));

@@ -107,7 +107,7 @@ struct Scores {
 };
 
 /// The roles of indices. Positions are dimensions of the scores.
-struct Layout {
+struct IndexRoles {
   Shape batch;    ///< positions that both operands have: batch, then heads
   int64_t query = -1, key = -1;
   Shape q, k, v;  ///< permutations to [batch..., position, feature]
@@ -151,9 +151,9 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
     return perm;
   }
 
-  static std::optional<Layout> layoutOf(graph::ContractOp out, bool probsAreLhs,
-                                        graph::ContractOp scores, int64_t keyPosition) {
-    Layout layout;
+  static std::optional<IndexRoles> layoutOf(graph::ContractOp out, bool probsAreLhs,
+                                            graph::ContractOp scores, int64_t keyPosition) {
+    IndexRoles layout;
     layout.probsAreLhs = probsAreLhs;
     layout.key = keyPosition;
     auto dims = scores.getResultIndices();
@@ -216,7 +216,7 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
     return reshape(emit, value, {shape[0], shape[1], 1, shape[2]});
   }
 
-  static Value biasOf(Emitter &emit, const Scores &scores, const Layout &layout) {
+  static Value biasOf(Emitter &emit, const Scores &scores, const IndexRoles &layout) {
     Value bias;
     auto add = [&](Value term) {
       bias = bias ? arith::AddFOp::create(emit, bias, term).getResult() : term;
@@ -240,7 +240,7 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
     return shape.size() == 4 ? bias : reshape(emit, bias, {shape[0], 1, shape[1], shape[2]});
   }
 
-  static void rewrite(graph::ContractOp op, const Scores &scores, const Layout &layout,
+  static void rewrite(graph::ContractOp op, const Scores &scores, const IndexRoles &layout,
                       PatternRewriter &rewriter) {
     Emitter emit(op.getLoc(), rewriter);
     graph::ContractOp contract = scores.contract;

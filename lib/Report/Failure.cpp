@@ -94,13 +94,13 @@ std::string adviceText(const plan::Advice &advice, int64_t devices) {
 }
 
 std::string failureText(const plan::SearchFailure &failure) {
-  if (!failure.shortage) {
+  if (!failure.closestPlan) {
     std::string advice = adviceText(failure.advice, failure.devices);
     return failure.message + (advice.empty() ? "" : "; " + advice);
   }
-  const plan::Shortage &shortage = *failure.shortage;
-  return failure.message + ": " + summary(shortage.degrees) + " needs " +
-         neededText(shortage.predicted) + remedyText(shortage.remedy);
+  const plan::ClosestPlan &closest = *failure.closestPlan;
+  return failure.message + ": " + summary(closest.degrees) + " needs " +
+         neededText(closest.predicted) + remedyText(closest.remedy);
 }
 
 } // namespace dtc::report

@@ -1,5 +1,6 @@
 #include "dtc-rt/CommandLine.h"
 
+#include "dtc-io/EditDistance.h"
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/LocalProcesses.h"
 #include "dtc-rt/Run.h"
@@ -14,22 +15,6 @@
 namespace dtc::rt {
 namespace {
 
-size_t editDistance(const std::string &a, const std::string &b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row.back();
-}
-
 std::string unknownFlag(const CLI::App &app, const std::string &argument) {
   std::string flag = argument.substr(0, argument.find('='));
   if (!flag.starts_with("-"))
@@ -37,7 +22,7 @@ std::string unknownFlag(const CLI::App &app, const std::string &argument) {
   std::string nearest;
   for (const CLI::Option *option : app.get_options())
     for (const std::string &name : option->get_lnames())
-      if (nearest.empty() || editDistance(flag, "--" + name) < editDistance(flag, nearest))
+      if (nearest.empty() || io::editDistance(flag, "--" + name) < io::editDistance(flag, nearest))
         nearest = "--" + name;
   return "unknown flag (the nearest known one is " + nearest + "): " + flag;
 }

@@ -11,18 +11,6 @@
 namespace dtc::rt {
 namespace {
 
-size_t indexOf(const std::vector<TensorInfo> &list, const std::string &name) {
-  for (size_t i = 0; i < list.size(); ++i)
-    if (list[i].name == name)
-      return i;
-  return list.size(); // not reached: ProgramView knows all bindings
-}
-
-size_t indexOf(const Manifest &manifest, const fbs::Binding &binding) {
-  return static_cast<size_t>(manifest.findParameter(binding.name()->str()) -
-                             manifest.parameters.data());
-}
-
 using Kind = fbs::BindingKind;
 
 } // namespace
@@ -215,37 +203,6 @@ Status RankWorker::createPipeline() {
   return Status::ok();
 }
 
-/// States of the optimizer begin as zeros, which the arena is.
-Status RankWorker::loadWeights() {
-  for (const fbs::Binding *binding :
-       program.bindings({Kind::Parameter, Kind::Buffer, Kind::Master}))
-    if (Status status = load(*binding); !status.isOk())
-      return status;
-  if (session.checkpoints && session.checkpoints->resumed)
-    for (const fbs::Binding *binding : program.bindings({Kind::State}))
-      if (Status status = load(*binding); !status.isOk())
-        return status;
-  return Status::ok();
-}
-
-/// Tensors of a bucket lie one after another, with padding between them: each writes what is
-/// its own.
-Status RankWorker::load(const fbs::Binding &binding) {
-  Part part = partOf(binding);
-  DType dtype = dtypeOf(binding.dtype());
-  Address target = at(binding) + part.at * sizeOf(dtype);
-  part.at = 0;
-  uint64_t bytes = static_cast<uint64_t>((part.end - part.begin) * sizeOf(dtype));
-  Status read = Status::ok();
-  Status written = device->write(target, bytes, [&](char *host) {
-    if (session.checkpoints && session.checkpoints->resumed)
-      read = session.checkpoints->read(binding, part, host);
-    else
-      session.weights.read(indexOf(session.manifest(), binding), part, dtype, host);
-  });
-  return read.isOk() ? written : read;
-}
-
 Status RankWorker::createCheckpointWriter() {
   const RunCheckpoints &checkpoints = *session.checkpoints;
   std::vector<Address> sources;
@@ -258,60 +215,6 @@ Status RankWorker::createCheckpointWriter() {
     return made.status();
   checkpointWriter = std::move(*made);
   return Status::ok();
-}
-
-Status RankWorker::issue(int64_t number) {
-  if (Status status = pipeline->begin(number); !status.isOk())
-    return status;
-  Samples samples{session.data, session.order, session.pointAfter(number - 1).position};
-  for (size_t i = 0; i < stepInputs.size(); ++i) {
-    const fbs::Binding &binding = *stepInputs[i].binding;
-    Status status =
-        isData(binding) ? writeBatch(number, i, samples) : writeScalar(number, i, binding);
-    if (!status.isOk())
-      return status;
-  }
-  return pipeline->issue(number);
-}
-
-Status RankWorker::writeBatch(int64_t number, size_t index, const Samples &batch) {
-  const fbs::Binding &binding = *stepInputs[index].binding;
-  size_t column = indexOf(session.manifest().inputs, binding.name()->str());
-  const TensorInfo &info = session.manifest().inputs[column];
-  int64_t first = batch.position + stepInputs[index].microbatch * info.shape[0];
-  if (info.name == kDropoutKeys)
-    return writeKeys(number, index, binding, first);
-  std::vector<int64_t> samples(static_cast<size_t>(info.shape[0]));
-  for (int64_t i = 0; i < info.shape[0]; ++i)
-    samples[i] = batch.order.at(first + i);
-  Status read = Status::ok();
-  Status written = pipeline->write(number, index, [&](char *host) {
-    read = batch.data.read(column, samples, partOf(binding).shard, dtypeOf(binding.dtype()), host);
-  });
-  return read.isOk() ? written : read;
-}
-
-/// A sample's key follows from its place in the whole training.
-Status RankWorker::writeKeys(int64_t number, size_t index, const fbs::Binding &keys,
-                             int64_t first) {
-  Shard shard = partOf(keys).shard;
-  return pipeline->write(number, index, [&](char *host) {
-    for (int64_t i = 0; i < shard.shape[0]; ++i) {
-      auto sample = static_cast<uint64_t>(first + shard.offset[0] + i);
-      auto words = philox(session.start.seed, RandomStream::Dropout, 0, sample);
-      uint64_t key = words[0] | static_cast<uint64_t>(words[1]) << 32;
-      std::memcpy(host + i * sizeof(key), &key, sizeof(key));
-    }
-  });
-}
-
-Status RankWorker::writeScalar(int64_t number, size_t index, const fbs::Binding &scalar) {
-  double value = scalar.kind() == Kind::LearningRate
-                     ? learningRateAt(session.manifest().learningRate, number)
-                     : static_cast<double>(number);
-  return pipeline->write(number, index, [&](char *host) {
-    convert(dtypeOf(scalar.dtype()), host, DType::F64, reinterpret_cast<const char *>(&value), 1);
-  });
 }
 
 Status RankWorker::finish(int64_t number) {
@@ -433,27 +336,6 @@ void RankWorker::storeOutput(size_t output, DType dtype, const Part &part, int64
     convert(info.dtype, target + toIndex * sizeOf(info.dtype), dtype,
             source + fromIndex * sizeOf(dtype), count);
   });
-}
-
-/// Masters after parameters: they have the full precision.
-Status RankWorker::saveWeights() {
-  const Manifest &manifest = session.manifest();
-  for (size_t role = 0; role < session.programs.size(); ++role) {
-    std::vector<const fbs::Binding *> best(manifest.parameters.size(), nullptr);
-    for (auto kinds : {std::initializer_list<Kind>{Kind::Parameter, Kind::Buffer}, {Kind::Master}})
-      for (const fbs::Binding *binding : session.programs[role].bindings(kinds))
-        best[indexOf(manifest, *binding)] = binding;
-    for (size_t i = 0; i < best.size(); ++i) {
-      if (!best[i] || session.speakers.parameters[i] != static_cast<int>(role))
-        continue;
-      Status status = collect(role, *best[i], 0, [&](const Part &part, const char *host) {
-        session.weightWriter->put(i, part, dtypeOf(best[i]->dtype()), host);
-      });
-      if (!status.isOk())
-        return status;
-    }
-  }
-  return communicator.barrier(world);
 }
 
 } // namespace dtc::rt

@@ -61,7 +61,7 @@ static int64_t firstOfRun(const Placement &placement, int64_t rank, int64_t chun
 static std::vector<int32_t> assignSlots(const ScheduleShape &shape, const Placement &placement,
                                         int64_t rank, bool trains, CallList &calls) {
   using FreeSlots = std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>>;
-  struct Held {
+  struct SlotInUse {
     int32_t slot = -1;
     int64_t open = 0; ///< chunks whose last pass isn't over
   };
@@ -70,10 +70,10 @@ static std::vector<int32_t> assignSlots(const ScheduleShape &shape, const Placem
   std::vector<int64_t> first(shape.chunks), length(shape.chunks, 0);
   for (int64_t chunk = 0; chunk < shape.chunks; ++chunk)
     ++length[first[chunk] = firstOfRun(placement, rank, chunk)];
-  std::vector<Held> held(shape.chunks * shape.microbatches);
+  std::vector<SlotInUse> held(shape.chunks * shape.microbatches);
   for (Call &call : calls) {
     const int64_t run = first[call.chunk];
-    Held &own = held[run * shape.microbatches + call.microbatch];
+    SlotInUse &own = held[run * shape.microbatches + call.microbatch];
     FreeSlots &pool = free[run];
     if (call.pass == Pass::Forward && own.slot < 0) {
       if (pool.empty())

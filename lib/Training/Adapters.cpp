@@ -126,16 +126,16 @@ private:
   }
 
   /// How the weight's indices follow one another.
-  static Adapter::Layout layoutOf(const Adapted &adapted) {
+  static WeightLayout layoutOf(const Adapted &adapted) {
     auto follow = [&](const Indices &first, const Indices &second) {
       Indices all = adapted.shared;
       llvm::append_range(all, first);
       llvm::append_range(all, second);
       return all == adapted.weightIndices;
     };
-    return follow(adapted.made, adapted.summed)   ? Adapter::Layout::OutIn
-           : follow(adapted.summed, adapted.made) ? Adapter::Layout::InOut
-                                                  : Adapter::Layout::Other;
+    return follow(adapted.made, adapted.summed)   ? WeightLayout::OutIn
+           : follow(adapted.summed, adapted.made) ? WeightLayout::InOut
+                                                  : WeightLayout::Other;
   }
 
   Value parameter(Adapted &adapted, bool isUp, const Indices &view, const Indices &shape,
@@ -150,9 +150,12 @@ private:
         (stem + (isUp ? ".lora_B.weight" : ".lora_A.weight")).str(),
         RankedTensorType::get(view, element), RankedTensorType::get(shape, element),
         /*trainable=*/true, /*buffer=*/false, builder.getStrArrayAttr({}));
-    setAdapter(made,
-               {deviation, base.getName(), isUp,
-                options.alpha != 0 ? options.alpha / double(options.rank) : 1, layoutOf(adapted)});
+    double scale = options.alpha != 0 ? options.alpha / double(options.rank) : 1;
+    setAdapter(made, AdapterAttr::get(builder.getContext(),
+                                      FlatSymbolRefAttr::get(builder.getContext(), base.getName()),
+                                      isUp ? AdapterPart::Up : AdapterPart::Down,
+                                      builder.getF64FloatAttr(scale),
+                                      builder.getF64FloatAttr(deviation), layoutOf(adapted)));
     symbols.insert(made);
     roles.push_back(roleOf(forward.getContext(), RoleKind::Parameter, made.getSymName()));
     return forward.getBody().front().addArgument(made.getType(), made.getLoc());

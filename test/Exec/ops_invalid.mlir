@@ -112,3 +112,37 @@ exec.kernel @k extent 4 scratch 0 replaces [1] {
   %0 = math.exp %a : tensor<4xf32>
   exec.yield %0 : tensor<4xf32>
 }
+
+// -----
+
+func.func @all(%x: tensor<4xf32>) attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
+  return
+}
+// expected-error @+1 {{stands for a function of another type: @all}}
+func.func @last(%x: tensor<8xf32>) attributes {dtc.runs = #dtc.runs<microbatch, forward>, exec.last_of = @all} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{stands for what is no function of other microbatches: @last}}
+func.func @last() attributes {dtc.runs = #dtc.runs<microbatch, forward>, exec.last_of = @last} {
+  return
+}
+
+// -----
+
+func.func @all() attributes {dtc.runs = #dtc.runs<step>} {
+  return
+}
+// expected-error @+1 {{stands for a function, but both must run for each microbatch: @all}}
+func.func @last() attributes {dtc.runs = #dtc.runs<microbatch, forward>, exec.last_of = @all} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{exec.last_of must be on a function and name one, got: "all"}}
+func.func @last() attributes {exec.last_of = "all"} {
+  return
+}

@@ -30,6 +30,11 @@ dtc.parameter trainable @w : tensor<8xi64> file tensor<8xi64>
 
 // -----
 
+// expected-error @+1 {{dtc.adapter must be a #dtc.adapter: 3 : i64}}
+dtc.parameter trainable @w : tensor<8xf32> file tensor<8xf32> {dtc.adapter = 3 : i64}
+
+// -----
+
 func.func @f(%x: tensor<2x3xf32>) {
   // expected-error @+1 {{dimension outside a tensor of rank 2: 2}}
   %0 = dtc.iota 2 : tensor<2x3xf32>

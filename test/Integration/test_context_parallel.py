@@ -85,9 +85,6 @@ def test_what_is_priced_is_what_is_sent(tmp_path, model, plan):
     for use in json.loads(check_call("dtc", "plan", *arguments, "--json").out)["collectives"]:
         priced[use["kind"]] += use["count"]
     priced["all_reduce"] += "cp" in plan  # how many targets count
-    # Small models have gradients for one bucket, which is priced. They are summed in about four, beside computation.
-    early = sent.pop("all_reduce") - priced.pop("all_reduce")
-    assert 0 <= early <= 4
     assert sent == priced
     if "heads" in plan:
         assert (sent["all_to_all"], sent["all_gather"], sent["reduce_scatter"]) == (16, 1, 0)  # 1: of positions' gradient

@@ -1,69 +1,75 @@
 // RUN: dtc-opt %s --dtc-sum-gradients-early --split-input-file | FileCheck %s
-// RUN: dtc-opt %s --dtc-sum-gradients-early="bucket-bytes=8" --split-input-file | FileCheck %s --check-prefix=SMALL
 
-// A call has a quarter of what is moved, 12 bytes of 48: %w and %b together, and %d. What the update
-// computes with before it sums it (%c) stays there, as does the loss. The last of two microbatches has a
-// function of its own.
+// There are four calls, of 128 KiB or more where gradients are left for the others: %w and %b, %d, %e, and %f. What
+// the update computes with before it sums it (%c) stays there, as does the loss. The last of two microbatches has a
+// function of its own, which says so.
 // CHECK-LABEL: func.func @loss_and_grads(
 // CHECK-NOT: all_reduce
 // CHECK: return
 // CHECK-LABEL: func.func @loss_and_grads_last(
-// CHECK-SAME: -> (tensor<f32> {{.*}}, tensor<2xf32> {dist.sharding = #dist.sharding<@mesh, [{}]>, dtc.role = #dtc.role<gradient, "w">}
+// CHECK-SAME: -> (tensor<f32> {{.*}}, tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}]>, dtc.role = #dtc.role<gradient, "w">}
 // CHECK: %[[W:.*]] = arith.addf %arg1
 // CHECK-NEXT: %[[B:.*]] = arith.addf %arg2
 // CHECK-NEXT: %[[S:.*]]:2 = dist.all_reduce sum %[[W]], %[[B]] on @mesh {"dp"}
 // CHECK-NEXT: %[[C:.*]] = arith.addf %arg3
 // CHECK-NEXT: %[[D:.*]] = arith.addf %arg4
 // CHECK-NEXT: %[[T:.*]] = dist.all_reduce sum %[[D]] on @mesh {"dp"}
-// CHECK-NEXT: return %arg0, %[[S]]#0, %[[S]]#1, %[[C]], %[[T]]
+// CHECK-NEXT: %[[E:.*]] = arith.addf %arg5
+// CHECK-NEXT: %[[U:.*]] = dist.all_reduce sum %[[E]] on @mesh {"dp"}
+// CHECK-NEXT: %[[F:.*]] = arith.addf %arg6
+// CHECK-NEXT: %[[V:.*]] = dist.all_reduce sum %[[F]] on @mesh {"dp"}
+// CHECK-NEXT: return %arg0, %[[S]]#0, %[[S]]#1, %[[C]], %[[T]], %[[U]], %[[V]]
 // CHECK-LABEL: func.func @update(
 // CHECK-SAME: %[[L:[^:]*]]: tensor<f32> {dist.sharding = #dist.sharding<@mesh, [], sum = {"dp"}>
-// CHECK-SAME: %[[GW:[^:]*]]: tensor<2xf32> {dist.sharding = #dist.sharding<@mesh, [{}]>, dtc.role = #dtc.role<gradient, "w">}
-// CHECK-SAME: %[[GB:[^:]*]]: tensor<2xf32> {dist.sharding = #dist.sharding<@mesh, [{}]>, dtc.role = #dtc.role<gradient, "b">}
-// CHECK-SAME: %[[GC:[^:]*]]: tensor<4xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>
+// CHECK-SAME: %[[GW:[^:]*]]: tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}]>, dtc.role = #dtc.role<gradient, "w">}
+// CHECK-SAME: %[[GB:[^:]*]]: tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}]>, dtc.role = #dtc.role<gradient, "b">}
+// CHECK-SAME: %[[GC:[^:]*]]: tensor<32768xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>
 // CHECK: %[[TWICE:.*]] = arith.addf %[[GC]], %[[GC]]
 // CHECK: %[[REST:.*]]:2 = dist.all_reduce sum %[[L]], %[[TWICE]] on @mesh {"dp"}
-// CHECK: return %[[GW]], %[[GB]], %[[REST]]#1, %{{.*}}, %[[REST]]#0
+// CHECK: return %[[GW]], %[[GB]], %[[REST]]#1, %{{.*}}, %{{.*}}, %{{.*}}, %[[REST]]#0
 // CHECK: exec.schedule microbatches 2 {
 // CHECK-NEXT: exec.call @loss_and_grads microbatch 0
 // CHECK-NEXT: exec.call @loss_and_grads_last microbatch 1
 // CHECK-NEXT: exec.call @update
 
-// SMALL-LABEL: func.func @loss_and_grads_last(
-// SMALL: arith.addf %arg1
-// SMALL-NEXT: dist.all_reduce
-// SMALL-NEXT: arith.addf %arg2
-// SMALL-NEXT: dist.all_reduce
 module {
   dist.mesh @mesh ["dp" = 2]
   func.func @loss_and_grads(
       %l: tensor<f32> {dist.sharding = #dist.sharding<@mesh, [], sum = {"dp"}>, dtc.role = #dtc.role<loss, "">},
-      %w: tensor<2xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">},
-      %b: tensor<2xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "b">},
-      %c: tensor<4xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "c">},
-      %d: tensor<8xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "d">})
+      %w: tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">},
+      %b: tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "b">},
+      %c: tensor<32768xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "c">},
+      %d: tensor<65536xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "d">},
+      %e: tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "e">},
+      %f: tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "f">})
       -> (tensor<f32> {dist.sharding = #dist.sharding<@mesh, [], sum = {"dp"}>, dtc.role = #dtc.role<loss, "">},
-          tensor<2xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">},
-          tensor<2xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "b">},
-          tensor<4xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "c">},
-          tensor<8xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "d">})
+          tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">},
+          tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "b">},
+          tensor<32768xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "c">},
+          tensor<65536xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "d">},
+          tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "e">},
+          tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "f">})
       attributes {dist.local, dtc.runs = #dtc.runs<microbatch, forward|backward>} {
-    %0 = arith.addf %w, %w : tensor<2xf32>
-    %1 = arith.addf %b, %b : tensor<2xf32>
-    %2 = arith.addf %c, %c : tensor<4xf32>
-    %3 = arith.addf %d, %d : tensor<8xf32>
-    return %l, %0, %1, %2, %3 : tensor<f32>, tensor<2xf32>, tensor<2xf32>, tensor<4xf32>, tensor<8xf32>
+    %0 = arith.addf %w, %w : tensor<16384xf32>
+    %1 = arith.addf %b, %b : tensor<16384xf32>
+    %2 = arith.addf %c, %c : tensor<32768xf32>
+    %3 = arith.addf %d, %d : tensor<65536xf32>
+    %4 = arith.addf %e, %e : tensor<16384xf32>
+    %5 = arith.addf %f, %f : tensor<16384xf32>
+    return %l, %0, %1, %2, %3, %4, %5 : tensor<f32>, tensor<16384xf32>, tensor<16384xf32>, tensor<32768xf32>, tensor<65536xf32>, tensor<16384xf32>, tensor<16384xf32>
   }
   func.func @update(
       %l: tensor<f32> {dist.sharding = #dist.sharding<@mesh, [], sum = {"dp"}>, dtc.role = #dtc.role<loss, "">},
-      %w: tensor<2xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">},
-      %b: tensor<2xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "b">},
-      %c: tensor<4xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "c">},
-      %d: tensor<8xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "d">})
-      -> (tensor<2xf32>, tensor<2xf32>, tensor<4xf32>, tensor<8xf32>, tensor<f32>) attributes {dist.local, dtc.runs = #dtc.runs<step>} {
-    %twice = arith.addf %c, %c : tensor<4xf32>
-    %0:5 = dist.all_reduce sum %w, %l, %b, %twice, %d on @mesh {"dp"} : tensor<2xf32>, tensor<f32>, tensor<2xf32>, tensor<4xf32>, tensor<8xf32>
-    return %0#0, %0#2, %0#3, %0#4, %0#1 : tensor<2xf32>, tensor<2xf32>, tensor<4xf32>, tensor<8xf32>, tensor<f32>
+      %w: tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">},
+      %b: tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "b">},
+      %c: tensor<32768xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "c">},
+      %d: tensor<65536xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "d">},
+      %e: tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "e">},
+      %f: tensor<16384xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "f">})
+      -> (tensor<16384xf32>, tensor<16384xf32>, tensor<32768xf32>, tensor<65536xf32>, tensor<16384xf32>, tensor<16384xf32>, tensor<f32>) attributes {dist.local, dtc.runs = #dtc.runs<step>} {
+    %twice = arith.addf %c, %c : tensor<32768xf32>
+    %0:7 = dist.all_reduce sum %w, %l, %b, %twice, %d, %e, %f on @mesh {"dp"} : tensor<16384xf32>, tensor<f32>, tensor<16384xf32>, tensor<32768xf32>, tensor<65536xf32>, tensor<16384xf32>, tensor<16384xf32>
+    return %0#0, %0#2, %0#3, %0#4, %0#5, %0#6, %0#1 : tensor<16384xf32>, tensor<16384xf32>, tensor<32768xf32>, tensor<65536xf32>, tensor<16384xf32>, tensor<16384xf32>, tensor<f32>
   }
   exec.schedule microbatches 2 {
     exec.call @loss_and_grads microbatch 0 slot 0

@@ -146,3 +146,19 @@ module attributes {exec.arena_bytes = 256 : i64, exec.threads = 1 : i64} {
     exec.call @forward microbatch 0 slot 0
   }
 }
+
+// -----
+
+module attributes {exec.arena_bytes = 0 : i64, exec.threads = 1 : i64} {
+  func.func @pass() attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
+    return
+  }
+  func.func @pass_last() attributes {dtc.runs = #dtc.runs<microbatch, forward>, exec.last_of = @pass} {
+    return
+  }
+  exec.schedule microbatches 2 {
+    // expected-error @+1 {{calls for another microbatch what is for the last one: pass_last}}
+    exec.call @pass_last microbatch 0 slot 0
+    exec.call @pass microbatch 1 slot 0
+  }
+}

@@ -2,10 +2,10 @@
 // experts; they alone are trained, and the gradient flows on through the weights.
 // RUN: dtc-opt --dtc-train="optimizer=sgd loss=mse adapter-rank=2 adapter-alpha=6" %s | FileCheck %s
 
-// CHECK-DAG: dtc.parameter trainable @w.lora_A.weight : tensor<2x3x4xf32> file tensor<2x12xf32> {dtc.adapter = [0.16666666666666666, @w.weight, false, 3.000000e+00, 0]}
-// CHECK-DAG: dtc.parameter trainable @w.lora_B.weight : tensor<6x2xf32> file tensor<6x2xf32> {dtc.adapter = [0.000000e+00, @w.weight, true, 3.000000e+00, 0]}
+// CHECK-DAG: dtc.parameter trainable @w.lora_A.weight : tensor<2x3x4xf32> file tensor<2x12xf32> {dtc.adapter = #dtc.adapter<base = @w.weight, part = down, scale = 3.000000e+00 : f64, deviation = 0.16666666666666666 : f64, layout = out_in>}
+// CHECK-DAG: dtc.parameter trainable @w.lora_B.weight : tensor<6x2xf32> file tensor<6x2xf32> {dtc.adapter = #dtc.adapter<base = @w.weight, part = up, scale = 3.000000e+00 : f64, deviation = 0.000000e+00 : f64, layout = out_in>}
 // CHECK-DAG: dtc.parameter trainable @e.lora_A.weight : tensor<5x2x6xf32> file tensor<5x2x6xf32>
-// CHECK-DAG: dtc.parameter trainable @e.lora_B.weight : tensor<5x7x2xf32> file tensor<5x7x2xf32> {dtc.adapter = [0.000000e+00, @e, true, 3.000000e+00, 1]}
+// CHECK-DAG: dtc.parameter trainable @e.lora_B.weight : tensor<5x7x2xf32> file tensor<5x7x2xf32> {dtc.adapter = #dtc.adapter<base = @e, part = up, scale = 3.000000e+00 : f64, deviation = 0.000000e+00 : f64, layout = in_out>}
 // CHECK-DAG: dtc.parameter @w.weight : tensor<6x3x4xf32>
 // CHECK-DAG: dtc.parameter @e : tensor<5x6x7xf32>
 // CHECK-DAG: dtc.parameter @b : tensor<6xf32>

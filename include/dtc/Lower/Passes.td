@@ -37,23 +37,22 @@ def BuildSchedule : Pass<"dtc-build-schedule", "::mlir::ModuleOp"> {
 def SumGradientsEarly : Pass<"dtc-sum-gradients-early", "::mlir::ModuleOp"> {
   let summary = "sum gradients over ranks as the last microbatch makes them";
   let description = [{
-    What the update sums over ranks first is summed in the call that adds to it last, in buckets, so
-    that sums go on while the rest of the backward pass is computed. With several microbatches that
-    call gets a copy of its function. The copy launches the same kernels, and there is one,
-    whatever the number of microbatches. Terms and their order stay, and so do the bits.
+    What the update sums over ranks first is summed in the call that adds to it last, in buckets
+    (Schedule/GradientBuckets.h), so that sums go on while the rest of the backward pass is computed.
+    With several microbatches that call gets a copy of its function, which says so (exec.last_of).
+    The copy launches the same kernels, and there is one, whatever the number of microbatches. Terms
+    and their order stay, and so do the bits.
 
         func.func @loss_and_grads(...) { ... return %g }
         func.func @update(%g) { %s = dist.all_reduce sum %g on @mesh {"dp"} ... }
         exec.schedule microbatches 2 { ... @loss_and_grads microbatch 1 ... }
       becomes
         func.func @loss_and_grads(...) { ... return %g }
-        func.func @loss_and_grads_last(...) { ... %s = dist.all_reduce sum %g ... return %s }
+        func.func @loss_and_grads_last(...) attributes {exec.last_of = @loss_and_grads} { ... %s = dist.all_reduce sum %g ... return %s }
         func.func @update(%s) { ... }
         exec.schedule microbatches 2 { ... @loss_and_grads_last microbatch 1 ... }
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect"];
-  let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "26214400",
-                        "bytes of a call, or a quarter of all gradients where that is less">];
 }
 
 def BringFromHost : Pass<"dtc-bring-from-host", "::mlir::ModuleOp"> {

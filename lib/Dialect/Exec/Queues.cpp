@@ -1,5 +1,7 @@
 // What is started on queues: values in flight, messages, spaces.
-#include "dtc/Dialect/Exec/Exec.h"
+#include "VerifyAttributes.h"
+
+#include "dtc/Dialect/Exec/LastOf.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -126,6 +128,8 @@ LogicalResult verifySpace(Operation *op, NamedAttribute attribute) {
 LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == kRanks && !isa<DenseI32ArrayAttr>(attribute.getValue()))
     return op->emitOpError("exec.ranks must be an array of i32, got: ") << attribute.getValue();
+  if (attribute.getName() == kLastOf)
+    return verifyLastOf(op, attribute.getValue());
   if (attribute.getName() != kQueue)
     return success();
   auto queue = dyn_cast<QueueKindAttr>(attribute.getValue());

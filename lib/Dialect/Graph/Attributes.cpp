@@ -1,10 +1,11 @@
-#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Dialect/Graph/Adapters.h"
 
 #include "mlir/IR/DialectImplementation.h"
 
 using namespace mlir;
 using namespace dtc::graph;
 
+#include "dtc/Dialect/Graph/AdapterEnums.cpp.inc"
 #include "dtc/Dialect/Graph/GraphEnums.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES

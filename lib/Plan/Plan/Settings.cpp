@@ -40,9 +40,7 @@ static std::string aboutBatch(const Degrees &degrees, const SentenceFacts &facts
 
 //===-- the table ---------------------------------------------------------===//
 
-/// How layers and tokens are split.
-// NOLINTNEXTLINE(readability-function-size): a table
-static std::vector<Setting> meshSettings() {
+static std::vector<Setting> degreeSettings() {
   return {
       {.name = "dp",
        .member = Member<int64_t>{&Degrees::dp, &Spec::dp, &StageGroup::dp},
@@ -87,11 +85,15 @@ static std::vector<Setting> meshSettings() {
       {.name = "ep",
        .member = Member<int64_t>{&Degrees::ep, &Spec::ep},
        .topic = Topic::Tokens,
-       .about =
-           [](const Degrees &d, const SentenceFacts &) {
-             return "Expert parallel: experts are spread over " + text(d.ep) +
-                    " devices; tokens travel to theirs";
-           }},
+       .about = [](const Degrees &d, const SentenceFacts &) {
+         return "Expert parallel: experts are spread over " + text(d.ep) +
+                " devices; tokens travel to theirs";
+       }}};
+}
+
+/// How layers and tokens are split beside degrees.
+static std::vector<Setting> splitSettings() {
+  return {
       // A SPEC that doesn't pin it leaves it to the search, whatever a plan of it has.
       {.name = "sp",
        .member = Member<bool>{&Degrees::sp, &Spec::sp, &StageGroup::sp},
@@ -285,8 +287,8 @@ static std::vector<Setting> placementSettings() {
 std::span<const Setting> settings() {
   static const std::vector<Setting> table = [] {
     std::vector<Setting> all;
-    for (auto part : {meshSettings, expertSettings, zeroSettings, timetableSettings, memorySettings,
-                      placementSettings})
+    for (auto part : {degreeSettings, splitSettings, expertSettings, zeroSettings,
+                      timetableSettings, memorySettings, placementSettings})
       for (Setting &setting : part())
         all.push_back(setting);
     return all;

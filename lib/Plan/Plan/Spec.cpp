@@ -1,5 +1,7 @@
 #include "dtc/Plan/Plan/Settings.h"
 
+#include "dtc-io/EditDistance.h"
+
 #include <algorithm>
 #include <charconv>
 
@@ -7,27 +9,11 @@ namespace dtc::plan {
 
 //===-- words -------------------------------------------------------------===//
 
-static size_t editDistance(const std::string &a, const std::string &b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
-}
-
 std::string nearest(const std::string &word, const std::vector<std::string> &known) {
   std::string best;
   size_t bestDistance = std::max<size_t>(2, word.size() / 3) + 1;
   for (const std::string &candidate : known)
-    if (size_t distance = editDistance(word, candidate); distance < bestDistance) {
+    if (size_t distance = io::editDistance(word, candidate); distance < bestDistance) {
       bestDistance = distance;
       best = candidate;
     }

@@ -40,10 +40,7 @@ AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh) {
   return axes;
 }
 
-/// The only one of the parts that begin at these ops which reads a value in its passes, or
-/// -1 for several. What nothing reads belongs to the first part.
-static int onlyReader(ValueId value, const std::vector<OpId> &firstOps,
-                      const ProblemFacts &facts) {
+int onlyReader(ValueId value, const std::vector<OpId> &firstOps, const ProblemFacts &facts) {
   std::optional<int> part;
   for (OpId reader : facts.consumers[value]) {
     auto after = std::upper_bound(firstOps.begin(), firstOps.end(), facts.position[reader]);
@@ -53,11 +50,6 @@ static int onlyReader(ValueId value, const std::vector<OpId> &firstOps,
     part = here;
   }
   return part.value_or(0);
-}
-
-bool HigherLevel::has(ValueId parameter, const ProblemFacts &facts) const {
-  int part = onlyReader(parameter, firstOps, facts);
-  return part < 0 || isHigher[part];
 }
 
 std::vector<bool> blocksOfLevel(int level, const Problem &problem, const ProblemFacts &facts,

@@ -159,10 +159,10 @@ simulate::StageCost StageCosts::stage(const StageRun &run) const {
 const StageCosts::Parameters &StageCosts::parametersOf(StageRun run) const {
   int shift = higherBefore.empty() ? unitCosts.folded().shift(run.begin, run.end) : 0;
   int units = unitCosts.units() + 1;
-  for (int StageRun::*unit : {&StageRun::begin, &StageRun::end, &StageRun::zeroEnd})
-    run.*unit -= shift;
+  run.begin -= shift;
+  run.end -= shift;
   run.kept = run.begin;
-  int64_t key = (int64_t{run.begin} * units + run.end) * units + run.zeroEnd;
+  int64_t key = int64_t{run.begin} * units + run.end;
   if (const Parameters *found = known.find(key))
     return *found;
   Parameters &result = known.add(key);

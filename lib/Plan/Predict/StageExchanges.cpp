@@ -1,23 +1,32 @@
 // What a stage's parameters and gradients are gathered and summed up with.
 #include "dtc/Plan/Predict/StageCosts.h"
+#include "dtc/Schedule/GradientBuckets.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace dtc::plan {
 
 using sharding::AxisList;
 using sharding::StepKind;
 
-/// Gradients that are summed once a step, and parameters gathered after it, go in
-/// buckets of this size, or larger among many ranks: a ring passes each bucket on
-/// in as many steps as it has ranks, which only pays for long ones (Megatron-LM's
-/// distributed optimizer takes a million elements a rank).
-static constexpr double kBucketBytes = 25e6, kRankBucketBytes = 2e6;
-
+/// Gradients that are summed once a step, and parameters gathered after it.
 static double buckets(double bytes, int64_t ranks) {
-  double size = std::max(kBucketBytes, kRankBucketBytes * double(ranks));
-  return std::max(1.0, std::ceil(bytes / size));
+  return double(schedule::countBuckets(bytes, ranks));
+}
+
+/// Whether dtc's own program is meant: a processor runs no other, and clusters of GPUs that say
+/// nothing of a program have it.
+static bool runsOwnProgram(const Cluster &cluster) {
+  return cluster.sharedMemory || cluster.software == Software();
+}
+
+/// In how many calls gradients are summed that nothing scatters in the update.
+double StageCosts::gradientSums(const WeightClass &weights, const StageRun &run,
+                                double bytes) const {
+  int64_t ranks = mesh.size(weights.rest);
+  return runsOwnProgram(model.getCluster())
+             ? double(schedule::countGradientSums(weights.count(run), bytes, ranks))
+             : buckets(bytes, ranks);
 }
 
 /// Into how many parts what a stage stores at a level is gathered: its blocks that have it.
@@ -25,8 +34,7 @@ double StageCosts::pieces(WeightClass::Level level, const StageRun &run) const {
   int all = blocksBefore[run.end] - blocksBefore[run.begin];
   if (level == WeightClass::Level::Only)
     return std::max(1, all);
-  int higher = higherBefore.empty() ? blocksBefore[run.zeroEnd] - blocksBefore[run.begin]
-                                    : higherBefore[run.end] - higherBefore[run.begin];
+  int higher = higherBefore[run.end] - higherBefore[run.begin];
   return std::max(1, level == WeightClass::Level::Higher ? higher : all - higher);
 }
 
@@ -90,9 +98,11 @@ bool StageCosts::reducesHalfSums(const WeightClass &weights, const StageRun &run
 double StageCosts::lastShare(const WeightClass &weights, const StageRun &run) const {
   if (reducesHalfSums(weights, run))
     return 1;
-  double bucket = double(model.getCluster().software.bucketElements);
-  return std::clamp(bucket / std::max(1.0, double(weights.elements(run))),
-                    1 / pieces(WeightClass::Level::Only, run), 1.0);
+  double bucket = double(model.getCluster().software.bucketElements) /
+                  std::max(1.0, double(weights.elements(run)));
+  if (runsOwnProgram(model.getCluster()))
+    bucket = 1 / gradientSums(weights, run, double(weights.gradients(run)));
+  return std::clamp(bucket, 1 / pieces(WeightClass::Level::Only, run), 1.0);
 }
 
 /// Sums of gradients once a step: to where the state is stored, the rest among
@@ -117,9 +127,12 @@ StageCosts::Reductions StageCosts::reductions(const WeightClass &weights,
   else if (!scattered && !target.empty())
     result.add(exchange(StepKind::ReduceScatter, target, bytes, buckets(bytes, ranks)));
   bytes /= half ? 1 : double(ranks);
-  if (!weights.rest.empty())
+  if (!weights.rest.empty()) {
+    bool inUpdate = !scattered && !target.empty();
     result.add(exchange(StepKind::AllReduce, weights.rest, bytes,
-                        buckets(bytes, mesh.size(weights.rest))));
+                        inUpdate ? buckets(bytes, mesh.size(weights.rest))
+                                 : gradientSums(weights, run, bytes)));
+  }
   return result;
 }
 

@@ -8,21 +8,11 @@ namespace dtc::plan {
 
 using sharding::AxisList;
 
-int64_t WeightClass::ofLevel(StageTable Tables::*amount, const StageRun &run,
-                             int64_t all) const {
-  int64_t higher = ((*tables).*amount)(run.begin, run.zeroEnd);
-  if (shared)
-    higher += ((*shared).*amount)(run.begin, run.end) - ((*shared).*amount)(run.begin, run.zeroEnd);
-  return level == Level::Higher ? higher : all - higher;
-}
-
 std::vector<int64_t> WeightClass::sizes(const StageRun &run) const {
   std::vector<int64_t> result;
-  for (const auto &[readers, bytes] : tables->parts) {
-    bool isHigher = anyWithin(readers, run.begin, run.zeroEnd) || (shared && readers.size() > 1);
-    if (anyWithin(readers, run.begin, run.end) && (!open || isHigher == (level == Level::Higher)))
+  for (const auto &[readers, bytes] : tables->parts)
+    if (anyWithin(readers, run.begin, run.end))
       result.push_back(bytes);
-  }
   return result;
 }
 
@@ -135,17 +125,13 @@ void WeightFinder::add(ValueId value, WeightClass &to) {
   const UnitCosts::Readers &readers = unitCosts.readers(value);
   const std::vector<int> first = unitsOf(readers, 0);
   bool isShared = to.trained && first.size() > 1;
-  if (isShared && !to.shared)
-    to.shared = std::make_shared<WeightClass::Tables>(unitCosts.units());
   for (int copy = 0; copy < readers.copies; ++copy) {
     int shift = copy * unitCosts.folded().count;
     addTo(*to.tables, first, shift, bytes, elements);
     if (software.cachingAllocator || !software.updatesOnHost)
       to.tables->parts.emplace_back(unitsOf(readers, shift), bytes.parameter);
-    if (isShared) {
-      addTo(*to.shared, first, shift, bytes, elements);
+    if (isShared)
       result.shared.emplace_back(unitsOf(readers, shift), bytes.gradient);
-    }
   }
 }
 
@@ -181,11 +167,8 @@ Weights WeightFinder::run(const RankExecution &execution) {
       addData(value);
   if (execution.outputBytes > 0)
     addData({unitCosts.units() - 1}, Weights::Data::Kind::Microbatch, execution.outputBytes);
-  for (WeightClass &weights : result.classes) {
+  for (WeightClass &weights : result.classes)
     weights.tables->finish();
-    if (weights.shared)
-      weights.shared->finish();
-  }
   return std::move(result);
 }
 

@@ -36,19 +36,6 @@ static void store(const Degrees &degrees, ModelSharding &layout) {
     setZeroLevel(storage, degrees.zero, axes);
 }
 
-/// By two levels.
-static void store(const HigherLevel &higher, const PlannedModel &planned, Plan &plan) {
-  std::map<std::string, ValueId> values = parametersByName(planned.problem);
-  sharding::AxisList axes = storageAxes(plan.degrees, plan.mesh);
-  for (ParameterStorage &storage : plan.storage) {
-    bool isHigher = higher.has(values.at(storage.parameter), planned.facts);
-    setZeroLevel(storage, plan.degrees.zero - (isHigher ? 0 : 1), axes);
-  }
-  std::vector<bool> blocks = blocksOfLevel(plan.degrees.zero, planned.problem, planned.facts,
-                                           planned.blocks, plan.storage);
-  plan.degrees.zeroBlocks = std::count(blocks.begin(), blocks.end(), true);
-}
-
 static void store(Plan &plan) {
   store(inGroup(plan.degrees, 0), plan);
   for (size_t i = 0; i < plan.others.size(); ++i)
@@ -79,12 +66,7 @@ static bool finish(const PlannedModel &planned, const Estimate &estimate, const 
   result.folded = planned.folding != nullptr;
   result.plan.recompute = estimate.recompute;
   place(estimate, result.plan);
-  if (estimate.degrees.zeroBlocks > 0 && result.folded)
-    return false; // blocks that are alike are stored by two levels
-  if (estimate.degrees.zeroBlocks > 0)
-    store(estimate.higher, planned, result.plan);
-  else
-    store(result.plan);
+  store(result.plan);
   auto predicted = predict(planned, result.plan, cluster, workspace);
   if (predicted)
     result.predicted = std::move(*predicted);

@@ -6,11 +6,9 @@ namespace dtc::plan {
 
 using sharding::AxisList;
 
-Weights amongDataRanks(Weights weights, const Degrees &degrees, const sharding::Mesh &mesh,
-                   bool mixesLevels) {
+Weights amongDataRanks(Weights weights, const Degrees &degrees, const sharding::Mesh &mesh) {
   AxisList data = mesh.ofDegree("dp"), storage = storageAxes(degrees, mesh);
   auto shift = static_cast<int>(data.size());
-  std::vector<WeightClass> lower;
   for (WeightClass &each : weights.classes) {
     for (AxisList *axes : {&each.pending, &each.split})
       for (sharding::AxisId &axis : *axes)
@@ -20,15 +18,7 @@ Weights amongDataRanks(Weights weights, const Degrees &degrees, const sharding::
     each.pending.insert(each.pending.begin(), data.begin(), data.end());
     AxisList own = without(storage, each.split);
     splitByLevel(degrees.zero, own, each.state, each.gradient, each.storage);
-    if (!mixesLevels || own.empty())
-      continue;
-    each.open = true;
-    each.level = WeightClass::Level::Higher;
-    WeightClass &below = lower.emplace_back(each);
-    below.level = WeightClass::Level::Lower;
-    splitByLevel(degrees.zero - 1, own, below.state, below.gradient, below.storage);
   }
-  weights.classes.insert(weights.classes.end(), lower.begin(), lower.end());
   return weights;
 }
 

@@ -5,9 +5,7 @@
 
 namespace dtc::plan {
 
-/// The same parameters: axes shift, gradients pend over dp, ZeRO stores; by two levels
-/// (Storage.h), what a stage has of each it says itself.
-Weights amongDataRanks(Weights weights, const Degrees &degrees, const sharding::Mesh &mesh,
-                   bool mixesLevels);
+/// The same parameters: axes shift, gradients pend over dp, ZeRO stores.
+Weights amongDataRanks(Weights weights, const Degrees &degrees, const sharding::Mesh &mesh);
 
 } // namespace dtc::plan

@@ -167,9 +167,7 @@ public:
     double capacity = 0;
     for (const auto &rank : byRank)
       capacity += rank->capacity + extra;
-    StageRun all(0, units);
-    all.zeroEnd = units;
-    return byRank[0]->costs.rank({all}).staticBytes <= capacity;
+    return byRank[0]->costs.rank({StageRun(0, units)}).staticBytes <= capacity;
   }
   /// Whether any rank holds too much, whenever its calls are made.
   bool holdTooMuch(const simulate::Costs &all, double extra = 0) const {
@@ -292,31 +290,6 @@ static std::vector<BlockRecompute> recomputedBlocks(const StageCosts::Runs &runs
   return result;
 }
 
-/// How many blocks have a part that is stored by the higher level, and what else is.
-static void setStorage(Estimate &estimate, const StageCosts::Runs &runs, const UnitCosts &unitCosts,
-                       const std::vector<Block> &blocks) {
-  HigherLevel &higher = estimate.higher;
-  for (const StageRun &run : runs)
-    for (int unit = run.begin; unit < run.end; ++unit) {
-      higher.firstOps.push_back(unitCosts.firstOp(unit));
-      higher.isHigher.push_back(unit < run.zeroEnd);
-    }
-  estimate.degrees.zeroBlocks =
-      std::count_if(blocks.begin(), blocks.end(), [&](const Block &block) {
-        auto first = higher.isHigher.begin();
-        return std::find(first + unitCosts.unitOf(block.first),
-                         first + unitCosts.unitOf(block.last) + 1,
-                         true) != first + unitCosts.unitOf(block.last) + 1;
-      });
-}
-
-/// Whether stages that may be stored by two levels are, and in some of the blocks.
-static bool usesBothLevels(const Estimate &estimate) {
-  const std::vector<bool> &higher = estimate.higher.isHigher;
-  return estimate.degrees.zeroBlocks > 0 &&
-         std::find(higher.begin(), higher.end(), false) != higher.end();
-}
-
 static void setRecomputed(Estimate &estimate, std::vector<BlockRecompute> recomputed,
                           size_t blocks) {
   if (recomputed.empty())
@@ -346,9 +319,8 @@ Estimator::Ranks Estimator::ranksOf(const Degrees &degrees, const ShardVariant &
     const ShardCosts *shard = shardOf(rankClass, variant, error);
     if (!shard)
       return {};
-    stages.push_back(
-        rankStages.get({rankClass.devices, shard, rankClass.degrees, &cutsFor(rankClass.degrees),
-                        options.someBlocks, options.mixesLevels, options.limit}));
+    stages.push_back(rankStages.get({rankClass.devices, shard, rankClass.degrees,
+                                     &cutsFor(rankClass.degrees), options.someBlocks}));
   }
   Ranks byRank;
   for (size_t rankClass : classes.byRank)
@@ -410,7 +382,7 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
       error = step.error;
       return Outcome::Impossible;
     }
-    result = {degrees, variant, {}, {}, {}, step.seconds, 0, 0, host};
+    result = {degrees, variant, {}, {}, step.seconds, 0, 0, host};
     pipelines.setMemory(step.peakBytes, result);
     for (int unit : pipelines.cuts)
       result.cuts.push_back(unit < unitCosts.units() ? unitCosts.firstOp(unit)
@@ -421,10 +393,6 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
                     blocks.size());
     else
       result.recompute = recomputeAll(blocks, degrees.recompute);
-    if (options.mixesLevels)
-      setStorage(result, pipelines.runs, unitCosts, blocks);
-    if (options.mixesLevels && (!usesBothLevels(result) || step.seconds > options.limit))
-      return Outcome::TooSlow;
     return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
   };
   std::optional<Estimate> best;
@@ -435,8 +403,7 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     return tried;
   };
   // Of chunks that were cut as if each had its own memory, or all of it, fewer blocks may do.
-  bool sharesMemory =
-      degrees.chunks > 1 && options.someBlocks && !options.mixesLevels && !options.anyMemory;
+  bool sharesMemory = degrees.chunks > 1 && options.someBlocks && !options.anyMemory;
   Outcome outcome = Outcome::TooLarge;
   for (double share : sharesOf(degrees, options.anyMemory)) {
     outcome = pipelines.cut(share, options.limit);

@@ -19,25 +19,19 @@ RankStages::RankStages(const Request &request)
     : degrees(request.degrees),
       unitCosts(profileOf(request, request.someBlocks ? Recompute::None : degrees.recompute)),
       mesh(makeMesh(request.shard->getProblem(), request.shard->getFacts(), degrees)),
-      costs(
-          request.shardings->getModel(), degrees, mesh, unitCosts,
-          amongDataRanks(request.shard->weights(*request.cuts), degrees, mesh, request.mixesLevels),
-          request.shardings->getBlocks(), scalarSums(request.shard->getProblem(), mesh),
-          request.times),
+      costs(request.shardings->getModel(), degrees, mesh, unitCosts,
+            amongDataRanks(request.shard->weights(*request.cuts), degrees, mesh),
+            request.shardings->getBlocks(), scalarSums(request.shard->getProblem(), mesh),
+            request.times),
       prices(costs, degrees, unitCosts, request.shardings->getBlocks(),
              request.someBlocks ? &profileOf(request, degrees.recompute) : nullptr),
-      capacity(request.shardings->getModel().availableBytes(communicators(degrees))) {
-  if (request.mixesLevels)
-    prices.mixLevels(request.limit);
-}
+      capacity(request.shardings->getModel().availableBytes(communicators(degrees))) {}
 
 std::shared_ptr<RankStages> RankStagesStore::get(RankStages::Request request) {
   request.times = times[request.shardings];
   if (!request.times)
     request.times = std::make_shared<CollectiveTimes>(request.shardings->getModel());
   times[request.shardings] = request.times;
-  if (request.mixesLevels) // their prices depend on the schedule and the limit
-    return std::make_shared<RankStages>(request);
   constexpr size_t most = 256;
   Key key{request.shardings, request.shard, request.cuts, request.degrees, request.someBlocks};
   key.degrees.schedule = kDefaultSchedule;

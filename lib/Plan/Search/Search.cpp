@@ -160,11 +160,6 @@ static std::vector<SearchRound> roundsOf(const SearchState &state) {
   return rounds;
 }
 
-static bool isUsed(const SearchState &state, SearchStrategy strategy) {
-  const bool mixes = strategy == SearchStrategy::BetweenZeroLevels;
-  return !state.options.without.count(strategy) && (!mixes || state.options.abilities.mixesBlocks);
-}
-
 SearchOutcome runStrategies(SearchState &state) {
   addCandidates(state);
   const SearchOptions &options = state.options;
@@ -177,7 +172,7 @@ SearchOutcome runStrategies(SearchState &state) {
   for (size_t i = 0; i < rounds.size() && !outOfReach; ++i) {
     state.found.clear();
     for (const Strategy &strategy : kStrategies)
-      if (isUsed(state, strategy.name))
+      if (!options.without.count(strategy.name))
         strategy.run(state, rounds[i]);
     // What is estimated to fit may turn out not to.
     if (!state.found.empty())
@@ -196,7 +191,7 @@ SearchOutcome runStrategies(SearchState &state) {
   // What was estimated not to fit may do.
   if (!closest || isPinned(state.spec) || closest->predicted.fits())
     return closest;
-  return SearchFailure(Shortage{closest->plan.degrees, std::move(closest->predicted)});
+  return SearchFailure(ClosestPlan{closest->plan.degrees, std::move(closest->predicted)});
 }
 
 SearchOutcome search(const Problem &problem, const Cluster &cluster, const SearchOptions &options) {
@@ -216,11 +211,11 @@ SearchOutcome search(const Problem &problem, const Cluster &cluster, const Searc
     return spec.error();
   SearchState state(problem, cluster, options, *spec);
   SearchOutcome found = runStrategies(state);
-  if (found || !found.error().shortage || !options.adviseOtherwise)
+  if (found || !found.error().closestPlan || !options.adviseOtherwise)
     return found;
-  Shortage shortage = *found.error().shortage;
-  shortage.remedy = findRemedy(problem, cluster, options);
-  return SearchFailure(std::move(shortage));
+  ClosestPlan closest = *found.error().closestPlan;
+  closest.remedy = findRemedy(problem, cluster, options);
+  return SearchFailure(std::move(closest));
 }
 
 } // namespace dtc::plan

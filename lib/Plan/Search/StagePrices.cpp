@@ -1,7 +1,5 @@
 #include "dtc/Plan/Search/StagePrices.h"
 
-#include "dtc/Schedule/Descriptor.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,7 +25,7 @@ StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const UnitCo
 }
 
 StagePrices::Stage &StagePrices::stageOf(const StageRun &run) {
-  int64_t key = (int64_t{run.begin} * (units + 1) + run.end) * (units + 1) + run.zeroEnd;
+  int64_t key = int64_t{run.begin} * (units + 1) + run.end;
   if (Stage *known = stages.find(key))
     return *known;
   Stage &entry = stages.add(key);
@@ -38,16 +36,11 @@ StagePrices::Stage &StagePrices::stageOf(const StageRun &run) {
 void StagePrices::price(Stage &entry, const StageRun &run) const {
   simulate::StageCost stage = costs.stage(run);
   simulate::RankCost rank = costs.rank({run});
-  // What a backward call exchanges hides behind all that it computes; how levels of ZeRO
-  // compare depends on it.
-  bool inOneCall = mixLimit && !describe(degrees.schedule).splitsBackward();
-  entry.seconds = double(degrees.numMicrobatches) *
-                      (secondsOf(stage.forward) + (inOneCall ? 0 : secondsOf(stage.weightGrad))) +
-                  stage.reductionSeconds * (1 - stage.reductionOverlap) + rank.update.compute +
-                  rank.update.blocking;
-  entry.inputGrad = inOneCall ? stage.inputGrad + stage.weightGrad : stage.inputGrad;
-  entry.computing = double(degrees.numMicrobatches) *
-                    (stage.forward.compute + stage.inputGrad.compute + stage.weightGrad.compute);
+  entry.seconds =
+      double(degrees.numMicrobatches) * (secondsOf(stage.forward) + secondsOf(stage.weightGrad)) +
+      stage.reductionSeconds * (1 - stage.reductionOverlap) + rank.update.compute +
+      rank.update.blocking;
+  entry.inputGrad = stage.inputGrad;
   double transient = std::max({stage.forwardTransient, stage.backwardTransient,
                                stage.weightGradTransient});
   entry.updateBytes = rank.staticBytes + rank.updateTransient;
@@ -74,8 +67,7 @@ std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t 
   int shift = this->shift(a, b);
   std::optional<Price> price = find(a - shift, b - shift, slots, budget);
   if (price)
-    for (int StageRun::*unit :
-         {&StageRun::begin, &StageRun::end, &StageRun::kept, &StageRun::zeroEnd})
+    for (int StageRun::*unit : {&StageRun::begin, &StageRun::end, &StageRun::kept})
       price->run.*unit += shift;
   return price;
 }
@@ -83,10 +75,6 @@ std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t 
 double StagePrices::seconds(int a, int b, int32_t slots, double budget) {
   constexpr double none = std::numeric_limits<double>::infinity();
   int shift = this->shift(a, b);
-  if (mixLimit) {
-    auto price = find(a - shift, b - shift, slots, budget);
-    return price ? price->seconds : none;
-  }
   const Stage &stage = plainStage(a - shift, b - shift);
   if (bytes(stage, slots) <= budget)
     return stage.secondsWhole;
@@ -94,14 +82,6 @@ double StagePrices::seconds(int a, int b, int32_t slots, double budget) {
 }
 
 std::optional<StagePrices::Price> StagePrices::find(int a, int b, int32_t slots, double budget) {
-  if (mixLimit) {
-    auto [it, isNew] = mixes.try_emplace({a, b, slots, budget});
-    if (isNew)
-      for (double room : {budget * (1 - kSpareMemory), budget})
-        if (!it->second)
-          it->second = mixed(a, b, slots, room);
-    return it->second;
-  }
   Price price{0, {a, b}};
   const Stage &stage = plainStage(a, b);
   if (bytes(stage, slots) <= budget) {
@@ -155,27 +135,6 @@ std::optional<StagePrices::Price> StagePrices::within(StageRun run, int32_t slot
 std::vector<int> StagePrices::blockEnds(int begin, int end) const {
   auto first = std::upper_bound(ends.begin(), ends.end(), begin);
   return {first, std::upper_bound(first, ends.end(), end)};
-}
-
-/// The number of blocks stored by the higher level with which the stage is fastest.
-std::optional<StagePrices::Price> StagePrices::mixed(int a, int b, int32_t slots, double room) {
-  StageRun run(a, b);
-  if (stageOf(run).computing > *mixLimit)
-    return std::nullopt;
-  std::optional<Price> best;
-  auto consider = [&](int zeroEnd) {
-    run.zeroEnd = zeroEnd;
-    if (best && seconds(stageOf(run), run) >= best->seconds)
-      return;
-    if (auto price = within(run, slots, room); price && (!best || price->seconds < best->seconds))
-      best = price;
-  };
-  consider(a);
-  for (auto end = std::upper_bound(ends.begin(), ends.end(), a); end != ends.end() && *end < b;
-       ++end)
-    consider(*end);
-  consider(b);
-  return best;
 }
 
 } // namespace dtc::plan

@@ -29,7 +29,6 @@ struct SearchRound {
 
 void searchCandidates(SearchState &state, const SearchRound &round);
 void searchOffloaded(SearchState &state, const SearchRound &round);
-void searchBetweenZeroLevels(SearchState &state, const SearchRound &round);
 
 struct Strategy {
   SearchStrategy name;
@@ -38,7 +37,6 @@ struct Strategy {
 inline constexpr Strategy kStrategies[] = {
     {SearchStrategy::Candidates, searchCandidates},
     {SearchStrategy::Offloaded, searchOffloaded},
-    {SearchStrategy::BetweenZeroLevels, searchBetweenZeroLevels},
 };
 
 /// Finds the candidates and their floors.

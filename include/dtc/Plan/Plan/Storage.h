@@ -7,10 +7,8 @@
 //   3  3 3 3 3 3 2 2 2  2    parameters of five blocks and the embedding are gathered before
 //                            each use, the others stay whole
 //
-// A plan that lies between two levels holds as little as its memory asks for, and exchanges
-// no more than that takes. Each pipeline stage has its own number of blocks: the first of
-// them with what comes before. What several parts of a model read (tied weights) has the
-// higher level.
+// What several parts of a model read (tied weights) has the higher level. The search finds plans of
+// one level; those that lie between two are written by hand.
 #pragma once
 
 #include "dtc/Plan/Plan/Blocks.h"
@@ -30,12 +28,9 @@ void setZeroLevel(ParameterStorage &storage, int level, const sharding::AxisList
 /// of zero_group ranks, ep and cp.
 sharding::AxisList storageAxes(const Degrees &degrees, const sharding::Mesh &mesh);
 
-/// The parts of a model that are stored by the higher of two levels.
-struct HigherLevel {
-  std::vector<OpId> firstOps; ///< of each part, forward ops, ascending
-  std::vector<bool> isHigher; ///< by part
-  bool has(ValueId parameter, const ProblemFacts &facts) const;
-};
+/// The only one of the parts that begin at these forward ops (ascending) which reads a value in its
+/// passes, or -1 for several. What nothing reads belongs to the first part.
+int onlyReader(ValueId value, const std::vector<OpId> &firstOps, const ProblemFacts &facts);
 
 /// By block, whether it has a parameter of this level that it alone reads.
 std::vector<bool> blocksOfLevel(int level, const Problem &problem,

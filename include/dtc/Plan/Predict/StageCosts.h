@@ -25,13 +25,11 @@
 namespace dtc::plan {
 
 /// The units [begin, end) as a stage, and what it does to fit its memory. Of units 3 to 10
-/// with 6 as `kept` and 8 as `zeroEnd` the first three are recomputed, and the first five
-/// stored by the higher of a plan's two levels of ZeRO, if it has two.
+/// with 6 as `kept` the first three are recomputed.
 struct StageRun {
-  StageRun(int begin, int end) : begin(begin), end(end), kept(begin), zeroEnd(begin) {}
+  StageRun(int begin, int end) : begin(begin), end(end), kept(begin) {}
   int begin, end;
   int kept;
-  int zeroEnd;
 };
 
 /// One that follows the other: units between cuts, nothing recomputed.
@@ -50,9 +48,6 @@ struct WeightClass {
   /// Of a plan that stores by two levels of ZeRO, which of them this is.
   enum class Level : uint8_t { Only, Lower, Higher };
   Level level = Level::Only;
-  /// The tables are of both levels: each stage says which of its units have the higher one.
-  /// What several units read has it, too.
-  bool open = false;
 
   /// How many ranks some of these groups have on a mesh, and of `pending` those that the sum
   /// to `state`, or `gradient`, leaves; StageCosts finds them.
@@ -73,7 +68,6 @@ struct WeightClass {
     std::vector<std::pair<std::vector<int>, int64_t>> parts;
   };
   std::shared_ptr<Tables> tables; ///< the same however they are stored
-  std::shared_ptr<Tables> shared; ///< of these, what several units read; null: nothing
   int64_t parameters(const StageRun &run) const { return of(&Tables::parameters, run); }
   int64_t gradients(const StageRun &run) const { return of(&Tables::gradients, run); }
   int64_t states(const StageRun &run) const { return of(&Tables::states, run); }
@@ -86,10 +80,8 @@ struct WeightClass {
 
 private:
   int64_t of(StageTable Tables::*amount, const StageRun &run) const {
-    int64_t all = ((*tables).*amount)(run.begin, run.end);
-    return open ? ofLevel(amount, run, all) : all;
+    return ((*tables).*amount)(run.begin, run.end);
   }
-  int64_t ofLevel(StageTable Tables::*amount, const StageRun &run, int64_t all) const;
 };
 
 /// Bytes that a rank has beside what it keeps, one after the other: when the model is made
@@ -254,6 +246,7 @@ private:
                     double pieces) const;
   bool ownersBroadcast(const WeightClass &weights) const;
   bool reducesHalfSums(const WeightClass &weights, const StageRun &run) const;
+  double gradientSums(const WeightClass &weights, const StageRun &run, double bytes) const;
   double lastShare(const WeightClass &weights, const StageRun &run) const;
   void countBlocks(const std::vector<Block> &blocks, const std::vector<bool> &higher);
   double pieces(WeightClass::Level level, const StageRun &run) const;
@@ -283,7 +276,7 @@ private:
   std::vector<int> blocksBefore; ///< by unit: how many blocks begin before it
   /// How many of these have the higher level; empty: stages say it.
   std::vector<int> higherBefore;
-  /// By begin, end and zeroEnd; once for stages of as many of the repeated units.
+  /// By begin and end; once for stages of as many of the repeated units.
   mutable FlatMap<Parameters> known;
   /// Ranks that exchange.
   struct Communicator {

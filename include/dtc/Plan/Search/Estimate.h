@@ -2,7 +2,7 @@
 // with figures of one data-parallel rank that many degrees share.
 #pragma once
 
-#include "dtc/Plan/Plan/Storage.h"
+#include "dtc/Plan/Plan/Plan.h"
 #include "dtc/Plan/Plan/Trains.h"
 #include "dtc/Plan/Predict/StepEstimates.h"
 #include "dtc/Plan/Search/RankStages.h"
@@ -18,8 +18,6 @@ struct Estimate {
   ShardVariant variant;
   std::vector<OpId> cuts; ///< by stage its first op, then one past the last
   std::vector<BlockRecompute> recompute;
-  /// What is stored by the higher level, where Degrees::zeroBlocks says that some is.
-  HigherLevel higher;
   double seconds = 0;     ///< of a step
   /// Bytes of the rank that fills its device most, and what that has for tensors.
   double memory = 0, capacity = 0;
@@ -40,9 +38,6 @@ struct EstimateOptions {
   bool anyMemory = false;  ///< finds also what doesn't fit
   /// Degrees::recompute is for as many blocks as memory asks for, not for all.
   bool someBlocks = false;
-  /// Some blocks are stored by Degrees::zero, as memory asks for, and the rest by the level
-  /// below; only where that keeps the limit.
-  bool mixesLevels = false;
   /// Bytes that a rank is short of, with anyMemory, that aren't worth more effort.
   double mostShort = std::numeric_limits<double>::infinity();
 };

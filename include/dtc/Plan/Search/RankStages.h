@@ -22,8 +22,7 @@ struct RankStages {
     Degrees degrees; ///< as if all ranks were like this one
     const std::vector<OpId> *cuts = nullptr;
     /// As in EstimateOptions.
-    bool someBlocks = false, mixesLevels = false;
-    double limit = 0;
+    bool someBlocks = false;
     std::shared_ptr<CollectiveTimes> times = nullptr; ///< of their model
   };
   explicit RankStages(const Request &request);

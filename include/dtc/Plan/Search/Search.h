@@ -50,8 +50,8 @@ struct Remedy {
   bool unpins = false; ///< only with nothing pinned
 };
 
-/// What is short, where and by how much, for the plan that comes closest to fitting.
-struct Shortage {
+/// The plan that comes closest to fitting: `predicted` says what is short, where and by how much.
+struct ClosestPlan {
   Degrees degrees;
   Prediction predicted;
   Remedy remedy = {};
@@ -60,11 +60,11 @@ struct Shortage {
 /// Why there is no plan. report::failureText puts it into words.
 struct SearchFailure {
   SearchFailure(Error error) : message(std::move(error.message)), category(error.category) {}
-  SearchFailure(Shortage closest)
-      : message("no plan fits"), category(ErrorCategory::NoPlan), shortage(std::move(closest)) {}
+  SearchFailure(ClosestPlan closest)
+      : message("no plan fits"), category(ErrorCategory::NoPlan), closestPlan(std::move(closest)) {}
   std::string message; ///< without what is short
   ErrorCategory category;
-  std::optional<Shortage> shortage; ///< where plans exist, but memory is too small
+  std::optional<ClosestPlan> closestPlan; ///< where plans exist, but memory is too small
   Advice advice = {};               ///< as adviseOn gives it
   int64_t devices = 0;              ///< that the advice is about
 };
@@ -73,9 +73,8 @@ using SearchOutcome = Result<SearchResult, SearchFailure>;
 
 /// How plans are looked for, one way after the other (lib/Plan/Search/Strategies.h).
 enum class SearchStrategy : uint8_t {
-  Candidates,       ///< all degrees, as far as they may be the best
-  Offloaded,        ///< states in the hosts' memory where that is faster
-  BetweenZeroLevels ///< some blocks stored by a higher level of ZeRO than others
+  Candidates, ///< all degrees, as far as they may be the best
+  Offloaded   ///< states in the hosts' memory where that is faster
 };
 
 struct SearchOptions {

@@ -8,22 +8,16 @@
 // next to nothing would be left free. (The first blocks are the last of the backward
 // pass: when they are computed again, the others have let go of what they kept.
 // Megatron-LM calls this --recompute-method block.)
-//
-// Between two levels of ZeRO (Storage.h), with levels 2 and 3 open, parameters of ten blocks
-// take 10 GB stored whole and 1 GB split, beside 12 GB of all else in 16 GB: seven blocks
-// must be split, or fewer if others are recomputed. All numbers are tried, each with as few
-// blocks recomputed as it needs.
 #pragma once
 
 #include "dtc/Plan/Predict/StageCosts.h"
 
 #include <limits>
-#include <map>
 
 namespace dtc::plan {
 
-/// Share of the memory that recomputation, and storage by two levels, leave free where they can:
-/// predictions are off by a few percent, and a block more costs less than running out of memory.
+/// Share of the memory that recomputation leaves free where it can: predictions are off by a few
+/// percent, and a block more costs less than running out of memory.
 constexpr double kSpareMemory = 0.03;
 
 class StagePrices {
@@ -43,9 +37,6 @@ public:
   std::optional<Price> operator()(int a, int b, int32_t slots, double budget);
   /// The price's seconds; infinite where it is too small.
   double seconds(int a, int b, int32_t slots, double budget);
-  /// From now on stages say which of their units are stored by the higher of two levels,
-  /// and those dearer than the limit aren't looked at.
-  void mixLevels(double limit) { mixLimit = limit; }
   /// Where blocks that may be recomputed end among these units.
   std::vector<int> blockEnds(int begin, int end) const;
 
@@ -60,14 +51,12 @@ private:
   struct Stage {
     double seconds = 0; ///< but for the input gradient calls
     simulate::Work inputGrad;
-    double computing = 0; ///< seconds that no exchange shortens
     double bytes = 0, updateBytes = 0;
     double savedWhole = 0, bytesWhole = 0, secondsWhole = 0; ///< with nothing recomputed
     std::vector<Kept> found;
   };
   Stage &stageOf(const StageRun &run);
   void price(Stage &entry, const StageRun &run) const;
-  /// All units of the lower level.
   Stage &plainStage(int a, int b) {
     std::vector<Stage *> &row = plain[a];
     auto length = static_cast<size_t>(b - a);
@@ -80,7 +69,6 @@ private:
   std::optional<Price> find(int a, int b, int32_t slots, double budget);
   const Kept &keptOf(int a, int b, int32_t slots, double budget);
   std::optional<Price> within(StageRun run, int32_t slots, double room);
-  std::optional<Price> mixed(int a, int b, int32_t slots, double room);
   double bytes(const Stage &stage, const StageRun &run, int32_t slots) const;
   double seconds(const Stage &stage, const StageRun &run) const;
   /// With nothing recomputed.
@@ -97,11 +85,8 @@ private:
   int repeatedEnd;
   std::vector<int> ends; ///< of blocks, in units
   bool recomputes;       ///< some of them
-  std::optional<double> mixLimit;
-  FlatMap<Stage> stages; ///< by begin, end and zeroEnd: few are asked for
+  FlatMap<Stage> stages; ///< by begin and end: few are asked for
   std::vector<std::vector<Stage *>> plain; ///< of these, by begin and length; null: unknown
-  /// By a, b, slots and budget.
-  std::map<std::tuple<int, int, int32_t, double>, std::optional<Price>> mixes;
 };
 
 } // namespace dtc::plan

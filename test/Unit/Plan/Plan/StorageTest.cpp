@@ -27,19 +27,16 @@ double usedBy(const Prediction &predicted) { return double(predicted.memory.allo
 Plan mixedPlan(const SearchResult &of, size_t blocks) {
   ProblemFacts facts(of.problem);
   std::vector<Block> all = findBlocks(of.problem, facts);
-  HigherLevel higher{{0}, {true}};
-  for (size_t i = 0; i < all.size(); ++i) {
-    higher.firstOps.push_back(all[i].first);
-    higher.isHigher.push_back(i < blocks);
-  }
-  higher.firstOps.push_back(all.back().last + 1);
-  higher.isHigher.push_back(false);
+  std::vector<OpId> firstOps = {0}; // of what lies before the blocks, of blocks, and of the head
+  for (const Block &block : all)
+    firstOps.push_back(block.first);
+  firstOps.push_back(all.back().last + 1);
   Plan plan = of.plan;
   plan.degrees.zeroBlocks = static_cast<int64_t>(blocks);
   std::map<std::string, ValueId> parameters = parametersByName(of.problem);
   for (ParameterStorage &storage : plan.storage) {
-    bool isHigher = higher.has(parameters.at(storage.parameter), facts);
-    setZeroLevel(storage, plan.degrees.zero - (isHigher ? 0 : 1),
+    int part = onlyReader(parameters.at(storage.parameter), firstOps, facts);
+    setZeroLevel(storage, plan.degrees.zero - (part <= static_cast<int>(blocks) ? 0 : 1),
                  storageAxes(plan.degrees, plan.mesh));
   }
   return plan;
@@ -193,154 +190,4 @@ TEST(Storage, SurvivesWritingAndReading) {
   EXPECT_NE(summary(plan.degrees).find("zero=3 (2 blocks)"), std::string::npos)
       << summary(plan.degrees);
   EXPECT_TRUE(unimplemented(plan).empty());
-}
-
-/// No other number of blocks stored by the higher level or recomputed is faster within the
-/// same memory.
-TEST(Storage, NoOtherNumbersOfBlocksAreFaster) {
-  Problem problem = transformer({6, 1024, 8, 512, 64, 8192});
-  Cluster on = slowNodes();
-  for (int zero : {2, 3}) {
-    SearchResult all = ofLevel(problem, zero, on), below = ofLevel(problem, zero - 1, on);
-    Degrees degrees = all.plan.degrees;
-    // With more room, one level is as good.
-    for (double share : zero == 2 ? std::vector<double>{0.15, 0.25, 0.35, 0.5}
-                                  : std::vector<double>{0.05, 0.1, 0.15, 0.25}) {
-      Cluster tight = on;
-      tight.device.memoryBytes = (1 - share) * double(all.predicted.memory.total()) +
-                                 share * double(below.predicted.memory.total());
-      Planner planner(problem, tight, 16);
-      degrees.recompute = Recompute::Full;
-      degrees.sp = false;
-      Estimate estimate;
-      std::string error, text = summary(degrees) + " " + std::to_string(share);
-      ASSERT_EQ(planner.estimator.estimate(degrees, {}, {1e9, false, true, true}, estimate, error),
-                Estimator::Outcome::Found)
-          << text;
-      auto chosen = completePlan(problem, tight, planner.shardings, estimate);
-      ASSERT_TRUE(chosen) << chosen.error().message;
-      EXPECT_GT(chosen->plan.degrees.zeroBlocks, 0) << text;
-      EXPECT_TRUE(chosen->predicted.fits()) << text;
-      double room = std::max(usedBy(chosen->predicted), 0.97 * estimate.capacity);
-      int compared = 0;
-      for (size_t blocks = 1; blocks <= blocksIn(all); ++blocks)
-        for (int64_t recomputed = 0; recomputed <= int64_t(blocksIn(all)); ++recomputed) {
-          Plan other = mixedPlan(all, blocks);
-          for (int64_t block = 0; block < recomputed; ++block)
-            other.recompute.push_back({block, Recompute::Full});
-          Prediction predicted = predict(all.problem, other, tight);
-          if (usedBy(predicted) > room)
-            continue;
-          EXPECT_GE(predicted.stepSeconds, chosen->predicted.stepSeconds * (1 - 1e-3))
-              << text << ": " << blocks << " blocks, " << recomputed << " recomputed";
-          ++compared;
-        }
-      EXPECT_GE(compared, 4) << text;
-    }
-  }
-}
-
-/// Some memory is left free only where it can be.
-TEST(Storage, FillsMemoryToTheLastWhereNothingElseFits) {
-  Problem problem = transformer({32, 1024, 8, 512, 64, 1024});
-  Cluster on = slowNodes();
-  SearchResult all = ofLevel(problem, 3, on);
-  Degrees degrees = all.plan.degrees;
-  degrees.sp = false;
-  double fullest = 0;
-  for (double share = 0.98; share < 1.2; share += 0.005) {
-    Cluster tight = on;
-    tight.device.memoryBytes = share * double(all.predicted.memory.total());
-    Planner planner(problem, tight, 16);
-    Estimate estimate;
-    std::string error;
-    if (planner.estimator.estimate(degrees, {}, {1e9, false, false, true}, estimate, error) !=
-        Estimator::Outcome::Found)
-      continue;
-    EXPECT_TRUE(estimate.fits()) << share;
-    fullest = std::max(fullest, estimate.memory / estimate.capacity);
-  }
-  EXPECT_GT(fullest, 0.98);
-}
-
-/// What a search reckons with is what its plan costs, of each stage for itself.
-TEST(Storage, EstimatesAgreeWithPredictions) {
-  struct Case {
-    Problem problem;
-    int64_t pp, chunks;
-    std::vector<int> levels;
-    std::vector<double> shares; ///< of what the lower level takes more
-  };
-  const Problem dense = transformer({16, 2048, 16, 1024, 256, 32768});
-  for (const Case &each :
-       {Case{dense, 1, 1, {2, 3}, {0.4, 0.7}}, Case{dense, 2, 1, {2, 3}, {0.4, 0.7}},
-        // More parameters and fewer activations.
-        Case{transformer({16, 4096, 32, 256, 256, 8192}), 4, 1, {2, 3}, {0.4, 0.7}},
-        Case{transformer({24, 4096, 32, 64, 256, 1024}), 2, 2, {2}, {0.4, 0.7}},
-        Case{load("moe"), 1, 1, {2, 3}, {0.7}}})
-    for (int zero : each.levels)
-      for (double share : each.shares) {
-        const Problem &problem = each.problem;
-        Cluster on = slowNodes();
-        Degrees degrees{.dp = 16 / each.pp, .pp = each.pp, .zero = zero};
-        degrees.chunks = each.chunks;
-        degrees.schedule =
-            each.chunks > 1 ? ScheduleKind::Interleaved : ScheduleKind::OneFOneB;
-        degrees.numMicrobatches = 4 * each.pp;
-        std::string error, text = summary(degrees) + " " + std::to_string(share);
-        auto memoryOf = [&](int level) {
-          Degrees one = degrees;
-          one.zero = level;
-          Estimate estimate;
-          EXPECT_TRUE(Planner(problem, on, 16).carriedOut(one, estimate)) << text;
-          return std::pair(estimate.memory, estimate.capacity);
-        };
-        auto [least, capacity] = memoryOf(zero);
-        on.device.memoryBytes -=
-            capacity - ((1 - share) * least + share * memoryOf(zero - 1).first) / 0.97;
-        Planner planner(problem, on, 16);
-        Estimate estimate;
-        ASSERT_EQ(planner.estimator.estimate(degrees, {}, {1e9, false, false, true}, estimate,
-                                             error),
-                  Estimator::Outcome::Found)
-            << text;
-        auto whole = completePlan(problem, on, planner.shardings, estimate);
-        ASSERT_TRUE(whole) << text << whole.error().message;
-        Result<Problem> planned = unfoldPlan(planner.shardings, *whole);
-        ASSERT_TRUE(planned) << text << planned.error().message;
-        for (const Violation &violation : verify(*planned, whole->plan, on))
-          ADD_FAILURE() << text << ": " << violation.message;
-        const Prediction &predicted = whole->predicted;
-        EXPECT_NEAR(estimate.seconds, predicted.stepSeconds, 0.01 * predicted.stepSeconds)
-            << text;
-        EXPECT_NEAR(estimate.memory, usedBy(predicted), 0.02 * usedBy(predicted)) << text;
-        EXPECT_GT(whole->plan.degrees.zeroBlocks, 0) << text;
-      }
-}
-
-TEST(Storage, IsFasterThanEitherLevel) {
-  Problem problem = transformer({16, 2048, 16, 1024, 128, 32768});
-  Cluster on = slowNodes();
-  Prediction two = ofLevel(problem, 2, on).predicted, three = ofLevel(problem, 3, on).predicted;
-  on.device.memoryBytes = 0.5 * double(two.memory.total() + three.memory.total());
-  std::string rest = std::string(kOneStage) + ",recompute=none";
-  SearchResult mixed = best(problem, 16, rest, on);
-  EXPECT_EQ(mixed.plan.degrees.zero, 3);
-  EXPECT_GT(mixed.plan.degrees.zeroBlocks, 0) << summary(mixed.plan.degrees);
-  EXPECT_LE(mixed.plan.degrees.zeroBlocks, 16);
-  EXPECT_TRUE(mixed.predicted.fits());
-  // An accumulator has its parameter's name, as this target now.
-  for (Value &value : problem.values)
-    if (value.kind == ValueKind::Target)
-      value.name = mixed.plan.storage[2].parameter;
-  EXPECT_EQ(best(problem, 16, rest, on).plan, mixed.plan);
-  for (int zero = 0; zero <= 3; ++zero) {
-    auto all = found(problem, 16, rest + ",zero=" + std::to_string(zero), on);
-    ASSERT_TRUE(all) << all.error().message;
-    EXPECT_EQ(all->plan.degrees.zeroBlocks, 0) << zero;
-    EXPECT_EQ(all->predicted.fits(), zero == 3) << zero;
-    if (zero == 3)
-      EXPECT_LT(mixed.predicted.stepSeconds, 0.9 * all->predicted.stepSeconds)
-          << summary(mixed.plan.degrees);
-  }
 }

@@ -1,0 +1,23 @@
+// Functions for the last microbatch of a step, which do more than those of the others: they sum up
+// gradients over ranks as they make them.
+//
+//     func.func @loss_and_grads_last(...) attributes {exec.last_of = @loss_and_grads}
+//
+// Both have the same arguments and results. The schedule calls the one for the last microbatch and
+// the other for all before it.
+#pragma once
+
+#include "dtc/Dialect/Exec/Exec.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace dtc::exec {
+
+/// On a function: the one that it stands for in the last microbatch, as a symbol.
+inline constexpr llvm::StringLiteral kLastOf = "exec.last_of";
+
+void setLastOf(mlir::func::FuncOp last, mlir::func::FuncOp function);
+/// The name of the function that this one stands for; empty: none.
+llvm::StringRef lastOf(mlir::func::FuncOp last);
+
+} // namespace dtc::exec

@@ -1,0 +1,76 @@
+// What a rank's step is given: its samples, the keys of its dropouts, and numbers such as the
+// learning rate.
+#include "Session.h"
+
+#include "dtc-rt/DropoutKeys.h"
+#include "dtc-rt/LearningRate.h"
+#include "dtc-rt/Philox.h"
+
+#include <cstring>
+
+namespace dtc::rt {
+
+using Kind = fbs::BindingKind;
+
+static size_t indexOf(const std::vector<TensorInfo> &list, const std::string &name) {
+  for (size_t i = 0; i < list.size(); ++i)
+    if (list[i].name == name)
+      return i;
+  return list.size(); // not reached: ProgramView knows all bindings
+}
+
+Status RankWorker::issue(int64_t number) {
+  if (Status status = pipeline->begin(number); !status.isOk())
+    return status;
+  Samples samples{session.data, session.order, session.pointAfter(number - 1).position};
+  for (size_t i = 0; i < stepInputs.size(); ++i) {
+    const fbs::Binding &binding = *stepInputs[i].binding;
+    Status status =
+        isData(binding) ? writeBatch(number, i, samples) : writeScalar(number, i, binding);
+    if (!status.isOk())
+      return status;
+  }
+  return pipeline->issue(number);
+}
+
+Status RankWorker::writeBatch(int64_t number, size_t index, const Samples &batch) {
+  const fbs::Binding &binding = *stepInputs[index].binding;
+  size_t column = indexOf(session.manifest().inputs, binding.name()->str());
+  const TensorInfo &info = session.manifest().inputs[column];
+  int64_t first = batch.position + stepInputs[index].microbatch * info.shape[0];
+  if (info.name == kDropoutKeys)
+    return writeKeys(number, index, binding, first);
+  std::vector<int64_t> samples(static_cast<size_t>(info.shape[0]));
+  for (int64_t i = 0; i < info.shape[0]; ++i)
+    samples[i] = batch.order.at(first + i);
+  Status read = Status::ok();
+  Status written = pipeline->write(number, index, [&](char *host) {
+    read = batch.data.read(column, samples, partOf(binding).shard, dtypeOf(binding.dtype()), host);
+  });
+  return read.isOk() ? written : read;
+}
+
+/// A sample's key follows from its place in the whole training.
+Status RankWorker::writeKeys(int64_t number, size_t index, const fbs::Binding &keys,
+                             int64_t first) {
+  Shard shard = partOf(keys).shard;
+  return pipeline->write(number, index, [&](char *host) {
+    for (int64_t i = 0; i < shard.shape[0]; ++i) {
+      auto sample = static_cast<uint64_t>(first + shard.offset[0] + i);
+      auto words = philox(session.start.seed, RandomStream::Dropout, 0, sample);
+      uint64_t key = words[0] | static_cast<uint64_t>(words[1]) << 32;
+      std::memcpy(host + i * sizeof(key), &key, sizeof(key));
+    }
+  });
+}
+
+Status RankWorker::writeScalar(int64_t number, size_t index, const fbs::Binding &scalar) {
+  double value = scalar.kind() == Kind::LearningRate
+                     ? learningRateAt(session.manifest().learningRate, number)
+                     : static_cast<double>(number);
+  return pipeline->write(number, index, [&](char *host) {
+    convert(dtypeOf(scalar.dtype()), host, DType::F64, reinterpret_cast<const char *>(&value), 1);
+  });
+}
+
+} // namespace dtc::rt
