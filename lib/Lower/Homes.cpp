@@ -15,7 +15,7 @@ int rankOf(RoleKind kind) {
       RoleKind::Parameter, RoleKind::Buffer, RoleKind::Master,   RoleKind::State,
       RoleKind::Gradient,  RoleKind::Loss,   RoleKind::GradNorm, RoleKind::Count,
       RoleKind::Scalar,    RoleKind::Input,  RoleKind::Target,   RoleKind::Output,
-      RoleKind::Kept,      RoleKind::Inbox,  RoleKind::Outbox};
+      RoleKind::Inbox,     RoleKind::Outbox, RoleKind::Kept};
   return static_cast<int>(llvm::find(kOrder, kind) - std::begin(kOrder));
 }
 
@@ -273,6 +273,8 @@ void HomeTable::layOut() {
   for (auto [rank, i] : order) {
     Home &home = homes[i];
     uint64_t &top = home.isOnHost() ? hostEnd : end;
+    if (home.scope() == Scope::Slot)
+      slots = std::min(slots.value_or(end), end);
     home.offset = top;
     // Targets follow one another closely: the prologue sees them as one tensor.
     if (home.count > 1)

@@ -11,6 +11,7 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <optional>
 #include <vector>
 
 namespace dtc::lower {
@@ -57,6 +58,11 @@ public:
 
   const std::vector<Home> &getHomes() const { return homes; }
   uint64_t size() const { return end; }
+  /// Where a function's temporaries begin. Slots come last, and hold nothing while a function
+  /// runs that is called once a step: before all microbatches, or after them.
+  uint64_t temporariesOf(mlir::func::FuncOp function) const {
+    return graph::runsPerMicrobatch(function) ? end : slots.value_or(end);
+  }
   uint64_t hostSize() const { return hostEnd; }
   /// The home of an argument's or result's role.
   size_t find(graph::RoleAttr role) const { return index.at(homeRole(role)); }
@@ -77,6 +83,7 @@ private:
   llvm::DenseMap<mlir::Attribute, size_t> index; ///< by their homes' roles
   llvm::DenseMap<mlir::Attribute, llvm::BitVector> spent; ///< homes by function
   uint64_t microbatches = 1, end = 0, hostEnd = 0;
+  std::optional<uint64_t> slots; ///< where they begin
 };
 
 } // namespace dtc::lower

@@ -82,7 +82,7 @@ private:
   }
 
   int64_t temporaryOffset(size_t interval) const {
-    return static_cast<int64_t>(homes.size() + assignment.offsets[interval]);
+    return static_cast<int64_t>(homes.temporariesOf(function) + assignment.offsets[interval]);
   }
 
   int64_t offsetOf(Value value) const {
@@ -125,14 +125,13 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
   using PlanMemoryBase::PlanMemoryBase;
 
   LogicalResult planFunction(func::FuncOp function, const HomeTable &homes,
-                             target::Workspace &workspace, OffsetAssignment &largest) {
+                             target::Workspace &workspace, uint64_t &arena) {
     if (!llvm::hasSingleElement(function.getBody()))
       return function.emitError("must have a single block");
     FailureOr<OffsetAssignment> planned = FunctionPlanner(function, homes, workspace).plan();
     if (failed(planned))
       return failure();
-    if (planned->total > largest.total)
-      largest = std::move(*planned);
+    arena = std::max(arena, homes.temporariesOf(function) + planned->total);
     return success();
   }
 
@@ -147,13 +146,12 @@ struct PlanMemory : impl::PlanMemoryBase<PlanMemory> {
     if (failed(target))
       return failure();
     std::unique_ptr<target::Workspace> workspace = (*target)->workspace(module, threads);
-    OffsetAssignment largest; // the functions take turns in one area
+    uint64_t arena = homes->size(); // the functions take turns behind what outlives them
     for (auto function : module.getOps<func::FuncOp>())
-      if (failed(planFunction(function, *homes, *workspace, largest)))
+      if (failed(planFunction(function, *homes, *workspace, arena)))
         return failure();
     Builder builder(&getContext());
-    module->setAttr(exec::ExecDialect::kArenaBytes,
-                    builder.getI64IntegerAttr(homes->size() + largest.total));
+    module->setAttr(exec::ExecDialect::kArenaBytes, builder.getI64IntegerAttr(arena));
     if (homes->hostSize() > 0)
       module->setAttr(exec::ExecDialect::kHostBytes,
                       builder.getI64IntegerAttr(homes->hostSize()));

@@ -16,7 +16,9 @@ static std::string checkStage(const StageCost &stage) {
     if (!isWork(work))
       return "seconds of work must be finite and not negative";
   for (double bytes : {stage.savedBytes, stage.keptBytes, stage.forwardTransient,
-                       stage.backwardTransient, stage.weightGradTransient})
+                       stage.backwardTransient, stage.weightGradTransient, stage.waitingBytes,
+                       stage.temporaries.forward, stage.temporaries.backward,
+                       stage.temporaries.inputGrad, stage.temporaries.weightGrad})
     if (!isFigure(bytes))
       return "bytes must be finite and not negative";
   if (!isFigure(stage.reductionSeconds))

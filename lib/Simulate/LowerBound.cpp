@@ -67,7 +67,25 @@ double lowerBound(const schedule::ScheduleShape &shape, const Costs &costs) {
   return (seconds + jointUpdate) * (1 - kRounding);
 }
 
+double placedBytes(const schedule::Schedule &schedule, const Costs &costs, int64_t rank,
+                   double messages) {
+  double slots = 0, most = 0;
+  bool splits = false;
+  for (const schedule::Call &call : schedule.calls[rank]) {
+    most = std::max(most, temporariesOf(costs.stages[schedule.stage(rank, call.chunk)], call.pass));
+    splits |= call.pass == schedule::Pass::WeightGrad;
+  }
+  for (int64_t chunk = 0; chunk < schedule.shape.chunks; ++chunk) {
+    const StageCost &stage = costs.stages[schedule.stage(rank, chunk)];
+    slots += schedule.slots[rank][chunk] * (stage.savedBytes + (splits ? stage.waitingBytes : 0));
+  }
+  const RankCost &own = costs.ranks[rank];
+  return own.staticBytes + messages + std::max(slots + most, own.updateTransient);
+}
+
 double leastPeakBytes(const schedule::Schedule &schedule, const Costs &costs, int64_t rank) {
+  if (isPlaced(schedule, costs))
+    return placedBytes(schedule, costs, rank, 0) * (1 - kRounding);
   double held = 0, most = costs.ranks[rank].updateTransient;
   for (const schedule::Call &call : schedule.calls[rank]) {
     const StageCost &stage = costs.stages[schedule.stage(rank, call.chunk)];

@@ -20,6 +20,29 @@ inline Work workOf(const StageCost &stage, schedule::Pass pass) {
   return {};
 }
 
+inline double temporariesOf(const StageCost &stage, schedule::Pass pass) {
+  switch (pass) {
+  case schedule::Pass::Forward:
+    return stage.temporaries.forward;
+  case schedule::Pass::Backward:
+    return stage.temporaries.backward;
+  case schedule::Pass::InputGrad:
+    return stage.temporaries.inputGrad;
+  case schedule::Pass::WeightGrad:
+    return stage.temporaries.weightGrad;
+  }
+  return 0;
+}
+
+/// What a rank's places come to where memory is placed, with so many bytes of messages.
+double placedBytes(const schedule::Schedule &schedule, const Costs &costs, int64_t rank,
+                   double messages);
+
+/// Whether they are places: a single stage runs forward and backward in one function.
+inline bool isPlaced(const schedule::Schedule &schedule, const Costs &costs) {
+  return costs.placed && schedule.shape.stages() > 1;
+}
+
 /// Prologue and update: everything in a row.
 inline double serialSeconds(const Work &work) {
   return work.compute + work.blocking + work.overlapped;

@@ -1,6 +1,7 @@
 // Every rank makes its calls in order; what a call starts and waits for.
 #include "dtc/Simulate/Simulate.h"
 
+#include "MessageBoxes.h"
 #include "Passes.h"
 #include "Streams.h"
 
@@ -65,6 +66,15 @@ private:
     return (forward ? activations : gradients)[stage * schedule.shape.microbatches + microbatch];
   }
 
+  bool needsMessage(int64_t stage, Pass pass) const {
+    return pass == Pass::Forward ? stage > 0
+                                 : pass != Pass::WeightGrad && stage + 1 < schedule.shape.stages();
+  }
+  bool sendsMessage(int64_t stage, Pass pass) const {
+    return pass == Pass::Forward ? stage + 1 < schedule.shape.stages()
+                                 : pass != Pass::WeightGrad && stage > 0;
+  }
+
   void proceed(int32_t rank);
   bool hasRoom(int32_t rank) const;
   void startCall(int32_t rank);
@@ -94,6 +104,7 @@ private:
   /// (activations) and from the one after (gradients).
   std::vector<Message> activations, gradients;
   std::vector<Transfer> transfers; ///< by activity
+  MessageBoxes boxes;
   int64_t ready = 0;               ///< ranks that could update
 };
 
@@ -103,7 +114,7 @@ Simulator::Simulator(const Schedule &schedule, const Costs &costs, const Options
     : schedule(schedule), costs(costs), trains(schedule::trains(schedule)), options(options),
       streams(schedule.shape.ranks, costs.slowdown), ranks(schedule.shape.ranks),
       activations(schedule.shape.stages() * schedule.shape.microbatches),
-      gradients(activations.size()) {
+      gradients(activations.size()), boxes(schedule) {
   timeline.ranks.resize(ranks.size());
   for (RankState &rank : ranks)
     rank.gradientsLeft.assign(schedule.shape.chunks, schedule.shape.microbatches);
@@ -222,7 +233,7 @@ void Simulator::startCall(int32_t rank) {
   bool forward = made.pass == Pass::Forward;
   double now = streams.now(), free = std::max(state.freeSince, state.sentUntil);
   RankTimeline &line = timeline.ranks[rank];
-  if (forward ? index > 0 : made.pass != Pass::WeightGrad && index + 1 < schedule.shape.stages()) {
+  if (needsMessage(index, made.pass)) {
     const Message &needed = message(forward, index, made.microbatch);
     if (!needed.isHere())
       return;
@@ -232,6 +243,8 @@ void Simulator::startCall(int32_t rank) {
     const Boundary &boundary = costs.boundaries[forward ? index - 1 : index];
     addBytes(rank, -(forward ? boundary.forwardBytes : boundary.backwardBytes));
   }
+  if (sendsMessage(index, made.pass) && !schedule.placement.staysAfter(forward ? index : index - 1))
+    boxes.add(index, MessageBoxes::outbox(forward));
   line.exposedSeconds += free - state.freeSince;
   state.inCall = true;
   state.callBegin = now;
@@ -257,8 +270,11 @@ void Simulator::send(int32_t rank, const Call &made, bool forward) {
   result.sent = streams.now();
   auto peer = int32_t(schedule.placement.rank(to));
   addBytes(peer, bytes);
+  boxes.add(to, MessageBoxes::inbox(forward));
   if (peer == rank || (bytes == 0 && boundary.latency == 0)) {
     result.arrived = result.sent;
+    if (peer != rank)
+      boxes.remove(from, MessageBoxes::outbox(forward));
     proceed(peer);
     return;
   }
@@ -278,6 +294,7 @@ void Simulator::finishTransfer(ActivityId id) {
   record(done.forward ? EventKind::SendForward : EventKind::SendBackward, done.from, done.chunk,
          done.microbatch, streams.begin(id), done.to);
   streams.forget(id);
+  boxes.remove(from, MessageBoxes::outbox(done.forward));
   addBytes(done.from, -(done.forward ? boundary.forwardBytes : boundary.backwardBytes));
   message(done.forward, to, done.microbatch).arrived = streams.now();
   if (costs.blockingSends) {
@@ -313,6 +330,9 @@ void Simulator::finishCall(int32_t rank) {
     addBytes(rank, -stage.weightGradTransient - stage.keptBytes);
     break;
   }
+  int64_t index = schedule.stage(rank, made.chunk);
+  if (needsMessage(index, made.pass))
+    boxes.remove(index, MessageBoxes::inbox(made.pass == Pass::Forward));
   state.inCall = false;
   state.freeSince = state.sentUntil = streams.now();
   ++state.next;
@@ -383,6 +403,8 @@ Timeline Simulator::finish() {
       return failed;
     }
   timeline.stepSeconds = streams.now();
+  for (int64_t rank = 0; isPlaced(schedule, costs) && rank < schedule.shape.ranks; ++rank)
+    timeline.ranks[rank].peakBytes = placedBytes(schedule, costs, rank, boxes.bytes(costs, rank));
   double idle = 0;
   for (RankTimeline &line : timeline.ranks) {
     line.idleSeconds =

@@ -59,6 +59,14 @@ struct StageCost {
   double keptBytes = 0;
   /// Beyond what is kept, while a call runs.
   double forwardTransient = 0, backwardTransient = 0, weightGradTransient = 0;
+  /// Where memory is placed (Costs): what a slot has beside savedBytes if the backward pass comes
+  /// in two calls, and what each call has beside slots and messages.
+  double waitingBytes = 0;
+  struct Temporaries {
+    double forward = 0, backward = 0, inputGrad = 0, weightGrad = 0;
+    bool operator==(const Temporaries &) const = default;
+  };
+  Temporaries temporaries;
   /// Sum of the gradients over data-parallel ranks, once a step: this share of
   /// it may begin together with the backward pass of the last microbatch, the
   /// rest follows that pass.
@@ -101,6 +109,9 @@ struct Costs {
   /// No rank updates before all have summed their gradients (clipping by the
   /// global norm).
   bool jointUpdate = false;
+  /// Of several stages: slots and messages have places of their own for the whole step, behind
+  /// which calls have their temporaries. What runs once a step may have these, and the slots.
+  bool placed = false;
   bool operator==(const Costs &) const = default;
 };
 
@@ -140,7 +151,9 @@ struct RankTimeline {
   /// is needed is on its way, sums of gradients after the last call.
   double exposedSeconds = 0;
   double idleSeconds = 0; ///< everything else: the bubble
-  double peakBytes = 0, peakSeconds = 0; ///< the first moment at which it is reached
+  /// The most that it holds at a time, and the first such moment; where memory is placed, the
+  /// bytes are those of all places.
+  double peakBytes = 0, peakSeconds = 0;
   std::vector<MemoryPoint> memory; ///< only with a trace
   bool operator==(const RankTimeline &) const = default;
 };

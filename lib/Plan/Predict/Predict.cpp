@@ -321,8 +321,11 @@ simulate::Timeline Predictor::traced() {
   Prediction predicted = run();
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
     simulate::RankTimeline &line = timeline.ranks[rank];
-    double rest = double(predicted.stages[rank].peakMemory) - line.peakBytes;
-    line.peakBytes += rest;
+    double held = 0, all = double(predicted.stages[rank].peakMemory);
+    for (const simulate::MemoryPoint &point : line.memory)
+      held = std::max(held, point.bytes);
+    double rest = all - held;
+    line.peakBytes = all;
     for (simulate::MemoryPoint &point : line.memory)
       point.bytes += rest;
   }

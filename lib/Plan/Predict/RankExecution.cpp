@@ -267,6 +267,13 @@ void RankExecution::runSum(OpId id) {
   steps.push_back(std::move(total));
 }
 
+size_t RankExecution::firstLeaving() const {
+  size_t first = steps.size();
+  while (first > 0 && steps[first - 1].collective)
+    --first;
+  return first;
+}
+
 void RankExecution::finish() {
   for (const FunctionResult &result : problem.results) {
     OpId producer = facts.producer[result.value];
@@ -282,6 +289,8 @@ void RankExecution::finish() {
     }
     // What is returned has its own place for the whole step.
     for (int buffer : bring(result.value, target, producer).buffers) {
+      if (result.kind == ResultKind::Gradient && of >= 0)
+        gradientBuffers.emplace_back(of, buffer);
       if (result.kind == ResultKind::Output && !buffers[buffer].persistent)
         outputBytes += buffers[buffer].bytes;
       buffers[buffer].persistent = true;
@@ -318,88 +327,6 @@ void RankExecution::placeAtHome(int result) {
     result = *before;
     buffers[result].persistent = true;
   }
-}
-
-namespace {
-
-/// What is in memory as the steps of an execution follow one another.
-class Liveness {
-public:
-  explicit Liveness(const RankExecution &execution)
-      : execution(execution), lastUse(execution.buffers.size(), 0),
-        live(execution.buffers.size(), false) {
-    for (size_t i = 0; i < execution.steps.size(); ++i)
-      for (const std::vector<int> *list : {&execution.steps[i].reads, &execution.steps[i].writes})
-        for (int buffer : *list)
-          lastUse[buffer] = i;
-  }
-
-  /// The most bytes in use during the next step.
-  int64_t advance() {
-    const ExecutionStep &step = execution.steps[at];
-    for (int written : step.writes)
-      write(step, written);
-    int64_t most = now;
-    if (!step.operandReads.empty())
-      most += execution.workspaceBytes(step.op, spentOperands(step));
-    for (const std::vector<int> *list : {&step.reads, &step.writes})
-      for (int buffer : *list)
-        if (dies(buffer))
-          release(buffer);
-    ++at;
-    return most;
-  }
-
-private:
-  bool dies(int buffer) const { return live[buffer] && lastUse[buffer] == at; }
-  void release(int buffer) {
-    live[buffer] = false;
-    now -= execution.buffers[buffer].bytes;
-  }
-
-  void write(const ExecutionStep &step, int written) {
-    const std::vector<Buffer> &buffers = execution.buffers;
-    auto reused = std::find_if(step.reads.begin(), step.reads.end(), [&](int read) {
-      return dies(read) && buffers[read].bytes == buffers[written].bytes;
-    });
-    if (step.inPlace && reused != step.reads.end())
-      release(*reused);
-    if (!live[written] && !buffers[written].persistent) {
-      live[written] = true;
-      now += buffers[written].bytes;
-    }
-  }
-
-  std::vector<bool> spentOperands(const ExecutionStep &step) const {
-    std::vector<bool> result;
-    for (int index : step.operandReads) {
-      int buffer = index < 0 ? -1 : step.reads[index];
-      bool isShared = std::count(step.reads.begin(), step.reads.end(), buffer) > 1;
-      result.push_back(buffer >= 0 && !isShared && dies(buffer));
-    }
-    return result;
-  }
-
-  const RankExecution &execution;
-  std::vector<size_t> lastUse; ///< by buffer: the step
-  std::vector<bool> live;      ///< by buffer
-  int64_t now = 0;
-  size_t at = 0; ///< the next step
-};
-
-} // namespace
-
-std::vector<int64_t> liveBytes(const RankExecution &execution) {
-  Liveness liveness(execution);
-  std::vector<int64_t> result;
-  for (size_t i = 0; i < execution.steps.size(); ++i)
-    result.push_back(liveness.advance());
-  return result;
-}
-
-int64_t peakBytes(const RankExecution &execution) {
-  std::vector<int64_t> live = liveBytes(execution);
-  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
 }
 
 } // namespace dtc::plan

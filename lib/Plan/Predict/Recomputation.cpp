@@ -99,11 +99,6 @@ void Replay::keepRead(const std::vector<const ExecutionStep *> &backward) {
   steps.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
 }
 
-/// Whether a block is computed again as a whole, whatever its backward pass reads.
-static bool runsWholeBlocks(const Software &software) {
-  return !software.compiled || software.cachingAllocator;
-}
-
 void addRecomputation(RankExecution &execution, const Problem &problem,
                       const std::vector<Block> &blocks, const std::vector<BlockRecompute> &kinds,
                       const Software &software) {
@@ -125,7 +120,8 @@ void addRecomputation(RankExecution &execution, const Problem &problem,
   auto replayFor = [&](const ExecutionStep &step) {
     return step.backward() && step.op >= 0 ? replayOf[step.position] : -1;
   };
-  if (!runsWholeBlocks(software)) {
+  // Others compute a block again as a whole, whatever its backward pass reads.
+  if (software.placesMemory()) {
     std::vector<std::vector<const ExecutionStep *>> readers(replays.size());
     for (const ExecutionStep &step : execution.steps)
       if (int replay = replayFor(step); replay >= 0)

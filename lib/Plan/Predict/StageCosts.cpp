@@ -45,6 +45,7 @@ StageCosts::StageCosts(const CostModel &model, const Degrees &degrees,
                   mesh.size(each.pending)};
     each.rest = without(each.pending, each.gradient.empty() ? each.state : each.gradient);
   }
+  exchanged = findExchanged();
   countBlocks(blocks, weights.higherBlocks);
 }
 
@@ -87,20 +88,6 @@ double StageCosts::accumulation(const WeightClass &weights, const StageRun &run)
     return 0;
   int64_t parts = weights.ranks.gradient;
   return model.accumulationSeconds(double(weights.gradients(run)) / double(parts), parts > 1);
-}
-
-int64_t StageCosts::savedBytes(const StageRun &run) const {
-  return unitCosts.savedBytes(run.kept, run.end) +
-         (run.kept > run.begin ? recomputed->savedBytes(run.begin, run.kept) : 0);
-}
-
-/// The units that keep everything run their forward pass last and their backward
-/// pass first, while the others keep the little that they do.
-int64_t StageCosts::peakBytes(const StageRun &run) const {
-  int64_t behind = unitCosts.peakBytes(run.kept, run.end);
-  return run.kept > run.begin ? std::max(recomputed->peakBytes(run.begin, run.kept),
-                                         recomputed->savedBytes(run.begin, run.kept) + behind)
-                              : behind;
 }
 
 /// A pass of `all` seconds on the device, `exchanged` of them communication, for which
@@ -152,6 +139,14 @@ simulate::StageCost StageCosts::stage(const StageRun &run) const {
   cost.forwardTransient = parameters.forwardTransient + transient;
   cost.backwardTransient = parameters.backwardTransient + transient;
   cost.weightGradTransient = cost.backwardTransient;
+  cost.waitingBytes = double(waitingBytes(run));
+  auto own = [&](StageCall call, double parameters) {
+    return parameters + double(temporaryBytes(call, run));
+  };
+  cost.temporaries = {own(StageCall::Forward, parameters.forwardTransient),
+                      own(StageCall::Backward, parameters.backwardTransient),
+                      own(StageCall::InputGrad, parameters.backwardTransient),
+                      own(StageCall::WeightGrad, parameters.backwardTransient)};
   return cost;
 }
 
@@ -174,7 +169,7 @@ void StageCosts::findParameters(const StageRun &run, Parameters &result) const {
   result.classes.reserve(classes.size());
   double gathers = piecesWith(&WeightClass::storage, run);
   double scatters = piecesWith(&WeightClass::gradient, run);
-  double gathered = 0, scattered = 0, overlapped = 0;
+  double gathered = 0, scattered = 0, parts = 0, overlapped = 0;
   for (const WeightClass &weights : classes) {
     Parameters::Class &own = result.classes.emplace_back();
     if (Exchange all = gather(weights, run); all.seconds > 0) {
@@ -185,6 +180,7 @@ void StageCosts::findParameters(const StageRun &run, Parameters &result) const {
     if (Exchange all = scatter(weights, run); all.seconds > 0) {
       own.scatters = beside(all.seconds, scatters, overlaps());
       scattered += all.bytes;
+      parts += all.bytes / double(weights.ranks.gradient);
     }
     for (const Exchange &sum : reductions(weights, run)) {
       result.reductionSeconds += sum.seconds;
@@ -193,10 +189,16 @@ void StageCosts::findParameters(const StageRun &run, Parameters &result) const {
   }
   if (result.reductionSeconds > 0)
     result.reductionOverlap = overlapped / result.reductionSeconds;
-  // The block that computes and the one that is fetched meanwhile.
-  result.forwardTransient = gathered * std::min(2.0, gathers) / gathers;
-  result.backwardTransient =
-      result.forwardTransient + scattered * std::min(2.0, scatters) / scatters;
+  if (exchanged > 0) {
+    // Counted step by step, but for a block's parts that wait to be added up.
+    if (degrees.numMicrobatches > 1)
+      result.backwardTransient = parts / scatters;
+  } else {
+    // The block that computes and the one that is fetched meanwhile.
+    result.forwardTransient = gathered * std::min(2.0, gathers) / gathers;
+    result.backwardTransient =
+        result.forwardTransient + scattered * std::min(2.0, scatters) / scatters;
+  }
   result.rank = sumOf({&run, 1});
 }
 
@@ -380,6 +382,7 @@ simulate::Costs StageCosts::costs(const Runs &stages, const schedule::Placement 
   OverlapSlowdown both = slowdown();
   result.slowdown = {both.compute, both.communication};
   result.blockingSends = blockingSends();
+  result.placed = model.getCluster().software.placesMemory();
   return result;
 }
 

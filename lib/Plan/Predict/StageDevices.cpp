@@ -106,6 +106,7 @@ simulate::Costs MixedStages::costs(const StageCosts::Runs &stages,
           boundary(stages[i].begin, size_t(placement.rank(int64_t(i) - 1)), holder));
   }
   result.blockingSends = byRank[0]->blockingSends();
+  result.placed = byRank[0]->getModel().getCluster().software.placesMemory();
   for (size_t i = 0; i < byRank.size(); ++i) {
     auto rank = static_cast<int64_t>(i);
     const StageCosts &own = *byRank[i];

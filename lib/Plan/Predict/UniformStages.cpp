@@ -60,8 +60,13 @@ UniformStages::UniformStages(const PlannedModel &planned, const Plan &plan, cons
 
 bool UniformStages::start() {
   bool allocates = model.getCluster().software.cachingAllocator;
+  bool exchanges = plan.degrees.zero > 1 && !allocates;
+  const OpId end = endOf(planned);
   std::vector<OpId> at =
-      cutsOf(plan, planned, endOf(planned), planned.folding != nullptr || allocates);
+      cutsOf(plan, planned, end, planned.folding != nullptr || allocates || exchanges);
+  for (size_t i = 0; exchanges && i < planned.blocks.size(); ++i)
+    at.push_back(std::min(planned.blocks[i].last + 1, end));
+  keepDistinct(at);
   FoldedCuts allocated;
   if (const Folding *folding = planned.folding) {
     auto kinds = foldRecomputation(*folding, plan.recompute);
@@ -70,12 +75,14 @@ bool UniformStages::start() {
       return false;
     addRecomputation(execution, problem, folding->blocks, *kinds, model.getCluster().software);
     allocated = *folded;
-    unitCosts = UnitCosts::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at));
+    unitCosts = UnitCosts::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at),
+                                    folding->blocks);
   } else {
     addRecomputation(execution, problem, planned.blocks, plan.recompute,
                      model.getCluster().software);
     allocated.cuts = at;
-    unitCosts = std::make_unique<UnitCosts>(problem, facts, execution, plan.mesh, std::move(at));
+    unitCosts = std::make_unique<UnitCosts>(problem, facts, execution, plan.mesh, std::move(at),
+                                            planned.blocks);
   }
   if (allocates)
     allocations.emplace(problem, execution, allocated);

@@ -49,9 +49,11 @@ bool UnitCosts::isAfter(int unit) const {
 }
 
 bool UnitCosts::build(const Problem &problem, const ProblemFacts &facts,
-                      const RankExecution &execution, const sharding::Mesh &mesh) {
+                      const RankExecution &execution, const sharding::Mesh &mesh,
+                      const std::vector<Block> &blocks) {
+  findBlocksOfUnits(blocks);
   addSeconds(execution);
-  if (!addMemory(execution))
+  if (!addMemory(problem, execution))
     return false;
   addTransfers(problem, facts, execution, mesh);
   addArguments(problem, facts);
@@ -60,19 +62,20 @@ bool UnitCosts::build(const Problem &problem, const ProblemFacts &facts,
 
 UnitCosts::UnitCosts(const Problem &problem, const ProblemFacts &facts,
                      const RankExecution &execution, const sharding::Mesh &mesh,
-                     std::vector<OpId> given)
+                     std::vector<OpId> given, const std::vector<Block> &blocks)
     : cuts(std::move(given)), executed{cuts, {}} {
-  build(problem, facts, execution, mesh);
+  build(problem, facts, execution, mesh, blocks);
 }
 
 std::unique_ptr<UnitCosts> UnitCosts::ofFolded(const Problem &folded, const ProblemFacts &facts,
                                            const RankExecution &execution,
                                            const sharding::Mesh &mesh, const FoldedCuts &at,
-                                           std::vector<OpId> cuts) {
+                                           std::vector<OpId> cuts,
+                                           const std::vector<Block> &blocks) {
   std::unique_ptr<UnitCosts> result(new UnitCosts);
   result->cuts = std::move(cuts);
   result->executed = at;
-  return result->build(folded, facts, execution, mesh) ? std::move(result) : nullptr;
+  return result->build(folded, facts, execution, mesh, blocks) ? std::move(result) : nullptr;
 }
 
 /// What is computed from buffers alone is computed where it is needed, which takes these there.
@@ -147,15 +150,20 @@ void UnitCosts::addSeconds(const RankExecution &execution) {
 /// By units of the execution; of a folded one, buffers that are used alike are one.
 std::vector<UnitUse> UnitCosts::usesOf(const RankExecution &execution) const {
   std::vector<UnitUse> uses(execution.buffers.size());
-  for (const ExecutionStep &step : execution.steps) {
+  StageCalls calls(execution);
+  for (size_t i = 0; i < execution.steps.size(); ++i) {
+    const ExecutionStep &step = execution.steps[i];
     int unit = executedUnitOf(step.position);
     for (int buffer : step.writes)
       if (uses[buffer].writer < 0) {
         uses[buffer].writer = unit;
         uses[buffer].forwardWriter = !step.backward();
       }
-    for (int buffer : step.reads)
+    for (int buffer : step.reads) {
       (step.backward() ? uses[buffer].backward : uses[buffer].forward).push_back(unit);
+      if (calls.has(StageCall::WeightGrad, i) && calls.waits(buffer))
+        uses[buffer].late.push_back(unit);
+    }
   }
   std::vector<UnitUse> result;
   std::map<UnitUse, int64_t> bytes;
@@ -164,6 +172,7 @@ std::vector<UnitUse> UnitCosts::usesOf(const RankExecution &execution) const {
       continue;
     keepDistinct(uses[i].forward);
     keepDistinct(uses[i].backward);
+    keepDistinct(uses[i].late);
     if (executed.units.copies > 1) {
       bytes[uses[i]] += execution.buffers[i].bytes;
       continue;
@@ -180,7 +189,7 @@ std::vector<UnitUse> UnitCosts::usesOf(const RankExecution &execution) const {
 
 static UnitUse shifted(UnitUse use, int units) {
   use.writer += units;
-  for (std::vector<int> *list : {&use.forward, &use.backward})
+  for (std::vector<int> *list : {&use.forward, &use.backward, &use.late})
     for (int &unit : *list)
       unit += units;
   return use;
@@ -221,15 +230,7 @@ UnitUse UnitCosts::wholeUse(const UnitUse &use) const {
     return list;
   };
   return {fold.at(use.writer), use.forwardWriter, whole(use.forward), whole(use.backward),
-          use.bytes};
-}
-
-/// Steps at the end that only bring results to where they leave the function.
-static size_t firstLeaving(const RankExecution &execution) {
-  size_t first = execution.steps.size();
-  while (first > 0 && execution.steps[first - 1].collective)
-    --first;
-  return first;
+          whole(use.late), use.bytes};
 }
 
 /// By how much what is live grows from each copy of the repeated block to the next,
@@ -256,7 +257,7 @@ bool UnitCosts::addLeaving(const RankExecution &execution, const std::vector<int
                          int64_t left, std::vector<int64_t> &forward,
                          std::vector<int64_t> &backward) const {
   const FoldedUnits &fold = executed.units;
-  size_t leaving = firstLeaving(execution);
+  size_t leaving = execution.firstLeaving();
   std::optional<size_t> firstCopy, lastCopy;
   for (size_t i = leaving; i < execution.steps.size(); ++i)
     if (fold.repeats(executedUnitOf(execution.steps[i].position))) {
@@ -278,15 +279,15 @@ bool UnitCosts::addLeaving(const RankExecution &execution, const std::vector<int
 
 /// The most that is live in each unit, by pass. A block keeps `kept` bytes from its
 /// forward to its backward pass, and leaves `left` bytes of gradients to the end.
-bool UnitCosts::addLive(const RankExecution &execution, std::vector<int64_t> &forward,
-                      std::vector<int64_t> &backward) const {
+bool UnitCosts::addLive(const RankExecution &execution, const std::vector<int64_t> &live,
+                        std::vector<int64_t> &forward, std::vector<int64_t> &backward) const {
   constexpr int64_t none = -1;
   const FoldedUnits &fold = executed.units;
-  std::vector<int64_t> live = liveBytes(execution), most[2][2]; // by whether leaving, and pass
+  std::vector<int64_t> most[2][2]; // by whether leaving, and pass
   for (auto &lists : most)
     for (std::vector<int64_t> &list : lists)
       list.assign(executedUnits(), none);
-  size_t leaving = firstLeaving(execution);
+  size_t leaving = execution.firstLeaving();
   for (size_t i = 0; i < execution.steps.size(); ++i) {
     const ExecutionStep &step = execution.steps[i];
     int64_t &at = most[i >= leaving][step.backward()][executedUnitOf(step.position)];
@@ -345,13 +346,15 @@ static void addAfter(const UnitUse &use, StageTable &outside) {
   }
 }
 
-bool UnitCosts::addMemory(const RankExecution &execution) {
+bool UnitCosts::addMemory(const Problem &problem, const RankExecution &execution) {
   std::vector<UnitUse> uses = usesOf(execution);
   if (!inStep(uses))
     return false;
   struct Tables {
-    explicit Tables(int units) : saved(units), before(units), after(units) {}
+    explicit Tables(int units) : saved(units), waiting(units), before(units), after(units) {}
     void add(const UnitUse &use) {
+      if (!use.late.empty())
+        waiting.addToStagesWith(use.late, use.bytes);
       if (use.forwardWriter) {
         saved.addToStagesWith(use.backward, use.bytes); // kept where it is read again
         addBefore(use, before);
@@ -359,7 +362,7 @@ bool UnitCosts::addMemory(const RankExecution &execution) {
         addAfter(use, after);
       }
     }
-    StageTable saved, before, after;
+    StageTable saved, waiting, before, after;
   };
   const FoldedUnits &fold = executed.units;
   Tables all(units()), repeated(units());
@@ -370,27 +373,34 @@ bool UnitCosts::addMemory(const RankExecution &execution) {
       repeated.add(use);
     else
       all.add(wholeUse(use));
-  for (StageTable Tables::*table : {&Tables::saved, &Tables::before, &Tables::after}) {
+  for (StageTable Tables::*table :
+       {&Tables::saved, &Tables::waiting, &Tables::before, &Tables::after}) {
     (all.*table).addCopies(repeated.*table, fold.count, fold.copies);
     (all.*table).finish();
   }
   saved = std::move(all.saved);
+  waiting = std::move(all.waiting);
   before = std::move(all.before);
   after = std::move(all.after);
-  std::vector<int64_t> forward, backward;
-  if (!addLive(execution, forward, backward))
+  std::vector<int64_t> live = liveBytes(execution), forward, backward;
+  if (!addLive(execution, live, forward, backward))
     return false;
-  mostForward = RangeMax(std::move(forward));
-  mostBackward = RangeMax(std::move(backward));
+  auto stored = [&](bool joined) {
+    return storedLiveness(
+        execution, problem, blockOfUnit.back() + 1,
+        [&](OpId op) { return blockOfUnit[executedUnitOf(op)]; }, joined);
+  };
+  addTemporaries(execution, stored(/*joined=*/false));
+  addPeaks(execution, stored(/*joined=*/true), live, forward, backward);
   return true;
 }
 
-int64_t UnitCosts::peakBytes(int a, int b) const {
+int64_t UnitCosts::peakBytes(int a, int b, int zero) const {
   if (a >= b)
     return 0;
   int64_t earlier = before(a, b);
-  return std::max({mostForward(a, b) - earlier, mostBackward(a, b) - earlier - after(a, b),
-                   savedBytes(a, b)});
+  return std::max({mostForward[storing(zero)](a, b) - earlier,
+                   mostBackward[storing(zero)](a, b) - earlier - after(a, b), savedBytes(a, b)});
 }
 
 //===-- transfers ---------------------------------------------------------===//

@@ -134,7 +134,7 @@ public:
     runs.clear();
     std::vector<StageOn> on = stagesWithin(share);
     for (size_t stage = 0; stage < on.size(); ++stage)
-      runs.push_back(on[stage].own->prices(cuts[stage], cuts[stage + 1], on[stage].slots,
+      runs.push_back(on[stage].own->prices(cuts[stage], cuts[stage + 1], on[stage].held,
                                            on[stage].budget)->run);
     return Estimator::Outcome::Found;
   }
@@ -237,22 +237,23 @@ private:
   }
   struct StageOn {
     RankStages *own = nullptr;
-    int32_t slots = 0; ///< microbatches that it holds at once
+    StageCosts::Held held;
     double budget = 0; ///< bytes
   };
   std::vector<StageOn> stagesWithin(double share) {
     std::vector<StageOn> result;
+    bool splits = describe(degrees.schedule).splitsBackward();
     for (int64_t stage = 0; stage < schedule.shape.stages(); ++stage) {
       auto [rank, chunk] = schedule.placement.place(stage);
       double capacity = byRank[rank]->capacity;
-      result.push_back({byRank[rank].get(), schedule.slots[rank][chunk],
+      result.push_back({byRank[rank].get(), {schedule.slots[rank][chunk], splits},
                         share == kInfinity ? share : share * capacity});
     }
     return result;
   }
   StagePrice pricesWithin(double share) {
     return [on = stagesWithin(share)](int a, int b, int stage) {
-      return on[stage].own->prices.seconds(a, b, on[stage].slots, on[stage].budget);
+      return on[stage].own->prices.seconds(a, b, on[stage].held, on[stage].budget);
     };
   }
   std::optional<std::vector<int>> cheapest(double share, double limit) {

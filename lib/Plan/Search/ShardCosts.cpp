@@ -36,8 +36,8 @@ std::unique_ptr<UnitCosts> ShardCosts::makeUnitCosts(Recompute recompute,
   if (folded && !at)
     return nullptr;
   auto of = [&](const RankExecution &run) {
-    return at ? UnitCosts::ofFolded(problem, facts, run, plan.mesh, *at, cuts)
-              : std::make_unique<UnitCosts>(problem, facts, run, plan.mesh, cuts);
+    return at ? UnitCosts::ofFolded(problem, facts, run, plan.mesh, *at, cuts, blocks)
+              : std::make_unique<UnitCosts>(problem, facts, run, plan.mesh, cuts, blocks);
   };
   if (recompute == Recompute::None)
     return of(execution);

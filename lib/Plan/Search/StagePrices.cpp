@@ -44,10 +44,12 @@ void StagePrices::price(Stage &entry, const StageRun &run) const {
   double transient = std::max({stage.forwardTransient, stage.backwardTransient,
                                stage.weightGradTransient});
   entry.updateBytes = rank.staticBytes + rank.updateTransient;
-  int64_t saved = costs.savedBytes(run), peak = costs.peakBytes(run);
-  entry.bytes = rank.staticBytes + transient - double(peak - saved);
-  entry.savedWhole = double(saved);
-  entry.bytesWhole = entry.bytes + double(peak);
+  entry.bytes = rank.staticBytes + transient - double(costs.peakBytes(run) - costs.savedBytes(run));
+  for (bool splits : {false, true}) {
+    int64_t one = costs.heldBytes(run, {1, splits}), two = costs.heldBytes(run, {2, splits});
+    entry.savedWhole[splits] = double(two - one);
+    entry.bytesWhole[splits] = entry.bytes + double(one);
+  }
   entry.secondsWhole = seconds(entry, run);
 }
 
@@ -56,39 +58,37 @@ double StagePrices::seconds(const Stage &stage, const StageRun &run) const {
                              secondsOf(costs.recomputation(run) + stage.inputGrad);
 }
 
-double StagePrices::bytes(const Stage &stage, const StageRun &run, int32_t slots) const {
-  auto saved = double(costs.savedBytes(run));
-  return std::max(stage.updateBytes,
-                  stage.bytes + double(costs.peakBytes(run)) + double(slots - 1) * saved);
+double StagePrices::bytes(const Stage &stage, const StageRun &run, const Held &held) const {
+  return std::max(stage.updateBytes, stage.bytes + double(costs.heldBytes(run, held)));
 }
 
-std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, int32_t slots,
+std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, const Held &held,
                                                           double budget) {
   int shift = this->shift(a, b);
-  std::optional<Price> price = find(a - shift, b - shift, slots, budget);
+  std::optional<Price> price = find(a - shift, b - shift, held, budget);
   if (price)
     for (int StageRun::*unit : {&StageRun::begin, &StageRun::end, &StageRun::kept})
       price->run.*unit += shift;
   return price;
 }
 
-double StagePrices::seconds(int a, int b, int32_t slots, double budget) {
+double StagePrices::seconds(int a, int b, const Held &held, double budget) {
   constexpr double none = std::numeric_limits<double>::infinity();
   int shift = this->shift(a, b);
   const Stage &stage = plainStage(a - shift, b - shift);
-  if (bytes(stage, slots) <= budget)
+  if (bytes(stage, held) <= budget)
     return stage.secondsWhole;
-  return recomputes ? keptOf(a - shift, b - shift, slots, budget).seconds : none;
+  return recomputes ? keptOf(a - shift, b - shift, held, budget).seconds : none;
 }
 
-std::optional<StagePrices::Price> StagePrices::find(int a, int b, int32_t slots, double budget) {
+std::optional<StagePrices::Price> StagePrices::find(int a, int b, const Held &held, double budget) {
   Price price{0, {a, b}};
   const Stage &stage = plainStage(a, b);
-  if (bytes(stage, slots) <= budget) {
+  if (bytes(stage, held) <= budget) {
     price.seconds = stage.secondsWhole;
     return price;
   }
-  const Kept &found = keptOf(a, b, slots, budget);
+  const Kept &found = keptOf(a, b, held, budget);
   if (!std::isfinite(found.seconds))
     return std::nullopt;
   price.seconds = found.seconds;
@@ -97,14 +97,14 @@ std::optional<StagePrices::Price> StagePrices::find(int a, int b, int32_t slots,
 }
 
 /// Of a stage that doesn't fit whole.
-const StagePrices::Kept &StagePrices::keptOf(int a, int b, int32_t slots, double budget) {
+const StagePrices::Kept &StagePrices::keptOf(int a, int b, const Held &held, double budget) {
   std::vector<Kept> &list = plainStage(a, b).found;
   for (const Kept &known : list)
-    if (known.slots == slots && known.budget == budget)
+    if (known.held == held && known.budget == budget)
       return known;
-  Kept entry{slots, budget, std::numeric_limits<double>::infinity(), a};
+  Kept entry{held, budget, std::numeric_limits<double>::infinity(), a};
   for (double room : {budget * (1 - kSpareMemory), budget})
-    if (auto price = within({a, b}, slots, room)) {
+    if (auto price = within({a, b}, held, room)) {
       entry.seconds = price->seconds;
       entry.kept = price->run.kept;
       break;
@@ -113,9 +113,9 @@ const StagePrices::Kept &StagePrices::keptOf(int a, int b, int32_t slots, double
 }
 
 /// With the fewest blocks recomputed that keep to the room.
-std::optional<StagePrices::Price> StagePrices::within(StageRun run, int32_t slots, double room) {
+std::optional<StagePrices::Price> StagePrices::within(StageRun run, const Held &held, double room) {
   const Stage &stage = stageOf(run);
-  if (bytes(stage, run, slots) <= room)
+  if (bytes(stage, run, held) <= room)
     return Price{seconds(stage, run), run};
   if (!recomputes)
     return std::nullopt;
@@ -124,7 +124,7 @@ std::optional<StagePrices::Price> StagePrices::within(StageRun run, int32_t slot
   auto last = std::upper_bound(first, ends.end(), run.end);
   auto end = std::partition_point(first, last, [&](int kept) {
     run.kept = kept;
-    return bytes(stage, run, slots) > room;
+    return bytes(stage, run, held) > room;
   });
   if (end == last)
     return std::nullopt;

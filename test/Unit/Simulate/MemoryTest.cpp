@@ -58,6 +58,30 @@ TEST(Memory, WeightGradientsKeepAPart) {
   EXPECT_EQ(run(shape, costs, true).ranks[0].memory, expected);
 }
 
+/// Slots and messages have places all step, behind which the largest call has its temporaries.
+TEST(Memory, PlacesAreKeptAllStep) {
+  auto places = [](ScheduleKind kind, double update) {
+    ScheduleShape shape{kind, 2, 1, 1};
+    Costs costs = equalStages(shape);
+    costs.placed = true;
+    for (StageCost &stage : costs.stages) {
+      stage.savedBytes = stage.keptBytes = 100;
+      stage.waitingBytes = 40;
+      stage.temporaries = {.forward = 10, .backward = 30, .inputGrad = 20, .weightGrad = 25};
+    }
+    costs.boundaries[0] = {7, 5, 1, 0, 0};
+    costs.ranks[0].updateTransient = update;
+    Timeline timeline = run(shape, costs);
+    auto schedule = dtc::schedule::makeSchedule(shape);
+    EXPECT_NEAR(leastPeakBytes(*schedule, costs, 1), timeline.ranks[1].peakBytes - 12, 1e-3);
+    EXPECT_EQ(timeline.ranks[1].peakBytes, kind == ScheduleKind::GPipe ? 142 : 177);
+    return timeline.ranks[0].peakBytes;
+  };
+  EXPECT_EQ(places(ScheduleKind::GPipe, 0), 100 + 30 + 7 + 5);
+  EXPECT_EQ(places(ScheduleKind::GPipe, 200), 200 + 7 + 5);
+  EXPECT_EQ(places(ScheduleKind::ZeroBubble, 0), 100 + 40 + 25 + 7 + 5);
+}
+
 /// A message is in memory at the sender until it is sent and at the receiver
 /// from then on until the call that needs it begins.
 TEST(Memory, MessagesTakePlaceAtBothEnds) {

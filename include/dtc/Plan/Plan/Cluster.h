@@ -147,6 +147,8 @@ struct Software {
   bool updatesFirst = false;
   /// Offloaded states are updated by the host's processors; else they pass through the device.
   bool updatesOnHost = false;
+  /// Before the first step, as dtc's own programs do: what slots and messages take stays theirs.
+  bool placesMemory() const { return compiled && !cachingAllocator; }
   /// Of a rank's batches times heads.
   bool fusesSoftmax(int64_t count) const { return fusedSoftmax && count % softmaxMultiple == 0; }
   bool operator==(const Software &) const = default;

@@ -52,6 +52,11 @@ public:
   std::vector<ExecutionStep> steps; ///< of one microbatch
   std::vector<Buffer> buffers;
   std::vector<PendingGradient> pendingGradients;
+  /// Parameters with their gradients' buffers.
+  std::vector<std::pair<ValueId, int>> gradientBuffers;
+  /// Steps from there on only bring results to where they leave the function.
+  size_t firstLeaving() const;
+  int bufferOf(ValueId argument) const { return copies[argument].front().buffers.front(); }
   /// How a value is laid out where it is made.
   const sharding::TensorSharding &layoutOf(ValueId value) const {
     return copies[value].front().layout;

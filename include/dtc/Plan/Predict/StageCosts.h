@@ -160,6 +160,16 @@ public:
   /// What its microbatches keep, and the most that one takes, as in UnitCosts.
   int64_t savedBytes(const StageRun &run) const;
   int64_t peakBytes(const StageRun &run) const;
+  /// What microbatches take that are held at once, and the call that runs.
+  struct Held {
+    int32_t microbatches = 1;
+    bool splits = false; ///< the backward pass comes in two calls
+    auto operator<=>(const Held &) const = default;
+  };
+  int64_t heldBytes(const StageRun &run, const Held &held) const;
+  /// Of a slot alone where the backward pass comes in two calls, and of a call alone.
+  int64_t waitingBytes(const StageRun &run) const;
+  int64_t temporaryBytes(StageCall call, const StageRun &run) const;
   /// All that recomputing adds to the work of its calls.
   simulate::Work recomputation(const StageRun &run) const;
   /// Of what passes from stage to stage, the share that a rank sends itself.
@@ -238,6 +248,18 @@ private:
     double forwardTransient = 0, backwardTransient = 0;
     simulate::RankCost rank;
   };
+  /// Units of a stage that are recomputed alike and stored by one level of ZeRO.
+  struct Part {
+    const UnitCosts *costs;
+    int begin, end, zero;
+  };
+  struct Parts {
+    std::array<Part, 4> list;
+    size_t count = 0;
+  };
+  Parts partsOf(const StageRun &run) const;
+  int findExchanged() const;
+  int zeroEndOf(const StageRun &run) const;
   const Parameters &parametersOf(StageRun run) const;
   void findParameters(const StageRun &run, Parameters &result) const;
   simulate::RankCost sumOf(std::span<const StageRun> runs) const;
@@ -270,6 +292,7 @@ private:
   const UnitCosts &unitCosts;
   const UnitCosts *recomputed = nullptr;
   std::vector<WeightClass> classes;
+  int exchanged = 0; ///< by findExchanged
   std::vector<std::pair<std::vector<int>, int64_t>> shared;
   std::vector<Weights::Data> data;
   std::vector<sharding::AxisList> scalarSums;

@@ -18,8 +18,10 @@
 // the same amount from each to the next.
 #pragma once
 
+#include "dtc/Plan/Plan/Blocks.h"
 #include "dtc/Plan/Plan/Fold.h"
-#include "dtc/Plan/Predict/RankExecution.h"
+#include "dtc/Plan/Predict/StageCalls.h"
+#include "dtc/Plan/Predict/StoredLiveness.h"
 #include "dtc/Plan/Solve/RangeMax.h"
 #include "dtc/Plan/Solve/StageTable.h"
 
@@ -39,21 +41,52 @@ struct UnitUse {
   int writer = -1; ///< -1: none, or what isn't part of the activations
   bool forwardWriter = false;
   std::vector<int> forward, backward; ///< readers, ascending and distinct
+  std::vector<int> late; ///< of what waits for them, readers that make gradients of weights
   int64_t bytes = 0;
   auto operator<=>(const UnitUse &) const = default;
 };
 
+/// By unit, the units [begin, end) of its block, which exchange parameters and gradients together.
+struct UnitBlocks {
+  std::vector<int> begin, end;
+};
+
+/// The most bytes of a pass in each unit. What it holds of the blocks beside its own counts where
+/// they are in the stage, too.
+class UnitPeaks {
+public:
+  UnitPeaks() = default;
+  explicit UnitPeaks(std::vector<int64_t> own) : own(std::move(own)) {}
+  UnitPeaks(const std::vector<int64_t> &own, const std::vector<int64_t> &ofBefore,
+            const std::vector<int64_t> &ofAfter, std::shared_ptr<const UnitBlocks> blocks);
+  /// Of the units [a, b), of which there is one at least.
+  int64_t operator()(int a, int b) const {
+    if (!blocks || blocks->end[a] >= b)
+      return own(a, b);
+    int first = blocks->end[a], last = blocks->begin[b - 1];
+    int64_t most = std::max(withAfter(a, first), withBefore(last, b));
+    return first < last ? std::max(most, withBoth(first, last)) : most;
+  }
+
+private:
+  std::shared_ptr<const UnitBlocks> blocks; ///< null: nothing of others
+  RangeMax own, withBefore, withAfter, withBoth;
+};
+
 class UnitCosts {
 public:
-  /// `cuts`: ascending, the first 0, the last one past the last forward op.
+  /// `cuts`: ascending, the first 0, the last one past the last forward op. `blocks`: of the
+  /// executed model, which exchange what ZeRO stores in parts; none: units do.
   UnitCosts(const Problem &problem, const ProblemFacts &facts, const RankExecution &execution,
-          const sharding::Mesh &mesh, std::vector<OpId> cuts);
+          const sharding::Mesh &mesh, std::vector<OpId> cuts,
+          const std::vector<Block> &blocks = {});
   /// Of the whole model, whose units are between `cuts`, from a folded one's; null
   /// where its blocks that are alike don't do the same.
   static std::unique_ptr<UnitCosts> ofFolded(const Problem &folded, const ProblemFacts &facts,
                                            const RankExecution &execution,
                                            const sharding::Mesh &mesh, const FoldedCuts &at,
-                                           std::vector<OpId> cuts);
+                                           std::vector<OpId> cuts,
+                                           const std::vector<Block> &blocks = {});
 
   int units() const { return static_cast<int>(cuts.size()) - 1; }
   /// Of a folded model, which units are repeated.
@@ -71,9 +104,16 @@ public:
   PassSeconds host(int a, int b) const { return hosts[b] - hosts[a]; }
   /// What a microbatch keeps from its forward to its backward pass.
   int64_t savedBytes(int a, int b) const { return saved(a, b); }
-  /// The most that one microbatch takes while nothing else runs, arguments and
-  /// gradients of parameters aside.
-  int64_t peakBytes(int a, int b) const;
+  /// The most that one microbatch takes while nothing else runs, what is stored of parameters
+  /// and their gradients aside. `zero`: by which level these are stored, in one stage if there
+  /// is no other.
+  int64_t peakBytes(int a, int b, int zero = 0) const;
+  /// What a microbatch keeps beside it where its backward pass comes in two calls.
+  int64_t waitingBytes(int a, int b) const { return waiting(a, b); }
+  /// The most that a call has beside what is kept for other calls.
+  int64_t temporaryBytes(StageCall call, int a, int b, int zero = 0) const {
+    return a < b ? std::max<int64_t>(0, mostOf[storing(zero)][int(call)](a, b)) : 0;
+  }
   /// What a rank sends over the cut before a unit, each pass.
   int64_t forwardBytes(int unit) const { return sentForward[unit]; }
   int64_t backwardBytes(int unit) const { return sentBackward[unit]; }
@@ -89,17 +129,27 @@ public:
 private:
   UnitCosts() = default;
   bool build(const Problem &problem, const ProblemFacts &facts, const RankExecution &execution,
-             const sharding::Mesh &mesh);
+             const sharding::Mesh &mesh, const std::vector<Block> &blocks);
   /// Units of the execution, of which some may be repeated.
   int executedUnits() const { return static_cast<int>(executed.cuts.size()) - 1; }
   int executedUnitOf(OpId position) const;
   bool isBefore(int unit) const;
   bool isAfter(int unit) const;
   void addSeconds(const RankExecution &execution);
-  bool addMemory(const RankExecution &execution);
+  bool addMemory(const Problem &problem, const RankExecution &execution);
   std::optional<int64_t> growthOf(const std::vector<int64_t> &most) const;
-  bool addLive(const RankExecution &execution, std::vector<int64_t> &forward,
-               std::vector<int64_t> &backward) const;
+  /// Levels 0 and 1 of ZeRO exchange nothing within a pass.
+  static constexpr int kStorings = 3;
+  static int storing(int zero) { return std::max(0, zero - 1); }
+  std::vector<int64_t> ofWhole(const std::vector<int64_t> &byUnit) const;
+  void findBlocksOfUnits(const std::vector<Block> &blocks);
+  std::vector<int64_t> beside(const std::vector<int64_t> &byBlock, bool after) const;
+  void addTemporaries(const RankExecution &execution, const StoredLiveness &stored);
+  void addPeaks(const RankExecution &execution, const StoredLiveness &stored,
+                const std::vector<int64_t> &live, const std::vector<int64_t> &forward,
+                const std::vector<int64_t> &backward);
+  bool addLive(const RankExecution &execution, const std::vector<int64_t> &live,
+               std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
   bool addLeaving(const RankExecution &execution, const std::vector<int64_t> &live, int64_t left,
                   std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
   std::vector<UnitUse> usesOf(const RankExecution &execution) const;
@@ -113,11 +163,14 @@ private:
   std::vector<OpId> cuts;
   FoldedCuts executed; ///< what was executed; the same, unless it was folded
   std::vector<PassSeconds> sums, collectives, hosts; ///< of the units before, by unit
-  StageTable saved;
+  StageTable saved, waiting;
   /// Of what is live in the whole model's execution, what isn't a stage's: of the forward pass
   /// before it, of the backward pass after it.
   StageTable before, after;
-  RangeMax mostForward, mostBackward; ///< live in each unit
+  std::vector<int> blockOfUnit; ///< by executed unit: what exchanges with it
+  std::shared_ptr<const UnitBlocks> exchanging;
+  /// Live in each unit, and temporaries of each call, by what ZeRO stores in parts.
+  UnitPeaks mostForward[kStorings], mostBackward[kStorings], mostOf[kStorings][kStageCalls];
   std::vector<int64_t> sentForward, sentBackward;
   std::vector<Readers> argumentReaders;
 };

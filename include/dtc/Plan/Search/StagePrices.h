@@ -28,22 +28,23 @@ public:
               const std::vector<Block> &blocks, const UnitCosts *recomputed);
   StagePrices(const StagePrices &) = delete;
 
+  using Held = StageCosts::Held;
   struct Price {
     double seconds = 0;
     StageRun run;
   };
-  /// Of the units [a, b) on a rank with `budget` bytes that holds `slots`
+  /// Of the units [a, b) on a rank with `budget` bytes that holds so many
   /// microbatches at once; nothing where it is too small.
-  std::optional<Price> operator()(int a, int b, int32_t slots, double budget);
+  std::optional<Price> operator()(int a, int b, const Held &held, double budget);
   /// The price's seconds; infinite where it is too small.
-  double seconds(int a, int b, int32_t slots, double budget);
+  double seconds(int a, int b, const Held &held, double budget);
   /// Where blocks that may be recomputed end among these units.
   std::vector<int> blockEnds(int begin, int end) const;
 
 private:
   /// With the fewest blocks recomputed that keep to a budget; `seconds` infinite: nothing does.
   struct Kept {
-    int32_t slots = 0;
+    Held held;
     double budget = 0, seconds = 0;
     int kept = 0;
   };
@@ -52,7 +53,8 @@ private:
     double seconds = 0; ///< but for the input gradient calls
     simulate::Work inputGrad;
     double bytes = 0, updateBytes = 0;
-    double savedWhole = 0, bytesWhole = 0, secondsWhole = 0; ///< with nothing recomputed
+    double secondsWhole = 0; ///< with nothing recomputed, as all below
+    double savedWhole[2] = {}, bytesWhole[2] = {}; ///< by whether the backward pass is split
     std::vector<Kept> found;
   };
   Stage &stageOf(const StageRun &run);
@@ -66,14 +68,16 @@ private:
   }
   /// As FoldedUnits::shift.
   int shift(int a, int b) const { return b <= repeatedEnd ? shifts[a] : 0; }
-  std::optional<Price> find(int a, int b, int32_t slots, double budget);
-  const Kept &keptOf(int a, int b, int32_t slots, double budget);
-  std::optional<Price> within(StageRun run, int32_t slots, double room);
-  double bytes(const Stage &stage, const StageRun &run, int32_t slots) const;
+  std::optional<Price> find(int a, int b, const Held &held, double budget);
+  const Kept &keptOf(int a, int b, const Held &held, double budget);
+  std::optional<Price> within(StageRun run, const Held &held, double room);
+  double bytes(const Stage &stage, const StageRun &run, const Held &held) const;
   double seconds(const Stage &stage, const StageRun &run) const;
   /// With nothing recomputed.
-  static double bytes(const Stage &stage, int32_t slots) {
-    return std::max(stage.updateBytes, stage.bytesWhole + double(slots - 1) * stage.savedWhole);
+  static double bytes(const Stage &stage, const Held &held) {
+    return std::max(stage.updateBytes, stage.bytesWhole[held.splits] +
+                                           double(held.microbatches - 1) *
+                                               stage.savedWhole[held.splits]);
   }
 
   const StageCosts &costs;

@@ -161,7 +161,7 @@ TEST(Rediscovery, SelectsAttentionOfSomeBlocksBeforeRecomputingAny) {
   Cluster on = cluster("dgx-h100");
   on.software.flashAttention = 0; // scores are kept
   Problem problem = transformer(gpt7b(64));
-  std::string rest = "dp=16,tp=1,pp=1,cp=1,ep=1,zero=3,micro_batch=1";
+  std::string rest = "dp=16,tp=1,pp=1,cp=1,ep=1,zero=3,micro_batch=1,offload=none";
   Prediction none = best(problem, 16, rest + ",recompute=none,zero_group=16", on).predicted,
              selective = best(problem, 16, rest + ",recompute=selective,zero_group=16", on).predicted;
   on.device.memoryBytes = 0.5 * double(none.memory.total() + selective.memory.total());

@@ -1,0 +1,142 @@
+"""Predicted memory against the arenas of compiled programs, for every role of a grid of plans.
+
+    build/venv/bin/python bench/memory.py [--grid small wide] [--model NAME ...] [--plan TEXT] [--most SHARE]
+
+A row has a model, its plan, and for each rank of a pipeline what was predicted, the arena, and by how many
+percent the prediction is too high. The last lines are the table of docs/Validation.md: by group of plans and
+grid, how many ranks there are, and the largest error to either side. Exit code 1: an error is beyond --most.
+The target check-memory runs both grids.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MODELS = ROOT / "test" / "models"
+BIN = pathlib.Path(os.environ.get("DTC_BIN", ROOT / "build" / "bin"))
+sys.path.insert(0, str(ROOT / "test" / "Integration"))
+
+# Beside each group of plans, how many ranks they have.
+GROUPS = {
+    "one mesh": [(1, "dp=1"), (2, "dp=2,micro_batch=2"), (2, "dp=1,tp=2"), (4, "dp=2,tp=2,micro_batch=2")],
+    "recompute": [(devices, f"{plan},recompute={kind}") for kind in ("selective", "full")
+                  for devices, plan in ((1, "dp=1"), (2, "dp=2,micro_batch=2"), (2, "dp=1,tp=2"))],
+    "zero=1": [(2, "dp=2,zero=1"), (4, "dp=4,zero=1,micro_batch=1"), (4, "dp=2,tp=2,zero=1,micro_batch=2")],
+    "zero=2": [(2, "dp=2,zero=2"), (4, "dp=4,zero=2,micro_batch=1"), (4, "dp=2,tp=2,zero=2,micro_batch=2")],
+    "zero=3": [(2, "dp=2,zero=3"), (4, "dp=4,zero=3,micro_batch=1"), (4, "dp=2,tp=2,zero=3,micro_batch=2"),
+               (4, "dp=4,zero=3,zero_group=2"), (2, "dp=2,zero=3,micro_batch=2,recompute=full")],
+    **{kind: [(devices, f"pp={devices},dp=1,schedule={kind},micro_batch=1") for devices in (2, 4)]
+       for kind in ("gpipe", "1f1b", "zb")},
+    "interleaved": [(2, "pp=2,dp=1,schedule=interleaved,chunks=2,micro_batch=1")],
+    "zbv": [(2, "pp=2,dp=1,schedule=zbv,chunks=2,micro_batch=1")],
+    "pipeline, recompute": [(2, f"pp=2,dp=1,schedule={kind},micro_batch=1,recompute={recompute}")
+                            for kind in ("1f1b", "zb") for recompute in ("selective", "full")],
+    "pipeline, tp": [(4, "pp=2,tp=2,schedule=1f1b,micro_batch=1"), (4, "pp=2,tp=2,schedule=zb,micro_batch=1")],
+    "pipeline, zero": [(4, f"pp=2,dp=2,schedule=1f1b,micro_batch=1,zero={level}") for level in (0, 1, 2, 3)]
+                      + [(4, "pp=2,dp=2,schedule=zb,micro_batch=1,zero=2")],
+}
+SMALL = ["gpt2", "llama", "resnet_tiny", "t5", "mixtral", "moe"]
+TINY = 4096  # a stage that has nothing to do holds a few numbers
+# What a model's shapes rule out, or what `dtc compile` refuses for it.
+NOT_SPLIT = {"resnet_tiny": ("tp=",)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    group: str
+    model: str
+    path: pathlib.Path
+    devices: int
+    plan: str
+    batch: int = 8
+    precision: str = "fp32"
+
+    def flags(self) -> list[str]:
+        return [str(each) for each in (
+            self.path, "--target", "cpu", "--cluster", "cpu", "--loss", "cross_entropy", "--global-batch", self.batch,
+            "--precision", self.precision, "--devices", self.devices, "--plan", self.plan)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Role:
+    predicted: int
+    arena: int
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.arena - 1
+
+
+def wide_model(folder: pathlib.Path) -> pathlib.Path:
+    """Four layers of width 256: what doesn't grow with the model is small there."""
+    import llama_graph
+
+    size = llama_graph.Llama(layers=4, hidden=256, heads=8, kv_heads=4, ffn=704, vocabulary=1024, sequence=128)
+    return llama_graph.write(folder / "llama.onnx", size)
+
+
+def cases(grids: list[str], folder: pathlib.Path) -> list[Case]:
+    models = [(model, MODELS / f"{model}.onnx") for model in SMALL] if "small" in grids else []
+    if "wide" in grids:
+        models.append(("wide", wide_model(folder)))
+    return [Case(group, model, path, devices, plan)
+            for model, path in models for group, plans in GROUPS.items() for devices, plan in plans
+            if not any(axis in plan for axis in NOT_SPLIT.get(model, ()))]
+
+
+def output(*command: object) -> str:
+    done = subprocess.run([str(BIN / "dtc"), *map(str, command)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[0])
+    return done.stdout
+
+
+def measure(case: Case) -> list[Role]:
+    """A role for each rank of the pipeline. Stages of several chunks of a rank have the figure of the rank."""
+    predicted = [stage["peak_memory_bytes"] for stage in json.loads(output("plan", *case.flags(), "--json"))["stages"]]
+    scheduled = output("compile", *case.flags(), "--verify=off", "--emit", "schedule")
+    arenas = [int(size) for size in re.findall(r"exec\.arena_bytes = (\d+)", scheduled)]
+    return [Role(*each) for each in zip(predicted, arenas, strict=False)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--grid", nargs="+", choices=["small", "wide"], default=["small", "wide"])
+    parser.add_argument("--model", nargs="+", help="of these alone")
+    parser.add_argument("--plan", default="", help="of plans with this text alone")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--most", type=float, default=1, help="the largest error that is no failure")
+    given = parser.parse_args()
+    os.environ["DTC_CALIBRATION"] = "off"
+    worst: dict[str, dict[str, list[float]]] = {}
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        chosen = [case for case in cases(given.grid, pathlib.Path(folder))
+                  if given.plan in case.plan and (not given.model or case.model in given.model)]
+        for case, future in [(case, pool.submit(measure, case)) for case in chosen]:
+            try:
+                roles = future.result()
+            except RuntimeError as refused:
+                print(f"{case.model:12} {case.devices} {case.plan:58} {refused}", flush=True)
+                continue
+            print(f"{case.model:12} {case.devices} {case.plan:58} "
+                  + "  ".join(f"{role.predicted} of {role.arena} {100 * role.error:+.1f} %" for role in roles), flush=True)
+            grid = "wide" if case.model == "wide" else "small"
+            worst.setdefault(case.group, {}).setdefault(grid, []).extend(role.error for role in roles if role.arena > TINY)
+    for group, grids in worst.items():
+        cells = (f"{len(errors)} | {100 * min(errors):+.1f}, {100 * max(errors):+.1f} %" for errors in grids.values())
+        print(f"| {group} | {' | '.join(cells)} |")
+    return any(abs(error) > given.most for grids in worst.values() for errors in grids.values() for error in errors)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

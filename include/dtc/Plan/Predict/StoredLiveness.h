@@ -1,0 +1,33 @@
+// When whole parameters and gradients are in memory that ZeRO stores in parts.
+//
+// A block's parameters are gathered as the block before it begins (GatherAhead.cpp), and each
+// goes after its last use in that pass. Its gradients stay whole until the block after it has
+// made its own, for so long they are scattered (Bucket.cpp). Of three blocks going backward:
+//
+//                      c             b             a
+//   parameters of      c and b       b and a       a
+//   gradients of       c             c and b       b and a
+//
+// What a block has of itself is counted step by step, and that of its neighbours by block:
+// whether they are in the same stage depends on the cuts.
+#pragma once
+
+#include "dtc/Plan/Predict/RankExecution.h"
+
+#include <functional>
+
+namespace dtc::plan {
+
+struct StoredLiveness {
+  /// Bytes of parameters (ZeRO-3) and of gradients (ZeRO-2 and 3) of a step's own unit.
+  std::vector<int64_t> gathered, scattered; ///< by step
+  /// What a unit gathers before its forward and its backward pass, and scatters.
+  std::vector<int64_t> forward, backward, gradients; ///< by unit
+};
+
+/// `unitOf`: of a forward op. `joined`: all units are in one stage, so that what several of them
+/// read stays from the first to the last.
+StoredLiveness storedLiveness(const RankExecution &execution, const Problem &problem, int units,
+                              const std::function<int(OpId)> &unitOf, bool joined);
+
+} // namespace dtc::plan
