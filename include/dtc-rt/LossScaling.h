@@ -1,5 +1,5 @@
-// Buffers in which an artifact of fp16 keeps the scale of its loss. They are numbers of the training,
-// not of the model: checkpoints have them, saved weights don't.
+// Buffers in which an artifact of fp16 keeps the scale of its loss. They are numbers of the
+// training, not of the model: checkpoints have them, saved weights don't.
 #pragma once
 
 #include <string_view>

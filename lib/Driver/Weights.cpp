@@ -5,6 +5,7 @@
 #include "dtc-io/Json.h"
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/DType.h"
+#include "dtc-rt/LossScaling.h"
 #include "dtc/Dialect/Graph/Adapters.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Plan/Plan/Problem.h"
@@ -22,6 +23,11 @@ namespace dtc::driver {
 namespace filesystem = std::filesystem;
 using plan::Error;
 using plan::Result;
+
+// The runtime knows them by the names that training gives them.
+static_assert(std::string_view(graph::kLossScale) == rt::kLossScale &&
+              std::string_view(graph::kCleanSteps) == rt::kCleanSteps &&
+              std::string_view(graph::kSkippedSteps) == rt::kSkippedSteps);
 
 namespace {
 

@@ -1,7 +1,6 @@
 #include "dtc/Lower/Program.h"
 #include "Instructions.h"
 
-#include "dtc-rt/LossScaling.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Target/LibraryRecords.h"
 
@@ -12,10 +11,6 @@ namespace dtc::lower {
 namespace {
 
 using graph::RoleKind;
-
-static_assert(std::string_view(graph::kLossScale) == rt::kLossScale &&
-              std::string_view(graph::kCleanSteps) == rt::kCleanSteps &&
-              std::string_view(graph::kSkippedSteps) == rt::kSkippedSteps);
 
 /// None for a state or scalar of which the role doesn't say the kind.
 std::optional<fbs::BindingKind> bindingKindOf(graph::RoleAttr role) {

@@ -37,9 +37,9 @@ LogicalResult declareLossScale(ModuleOp module, const LossScaleOptions &options)
     for (ParameterOp before : parameters)
       builder.setInsertionPointAfter(before);
     RankedTensorType type = numberType(module.getContext());
-    auto made = ParameterOp::create(builder, module.getLoc(), name, type, type,
-                                    /*trainable=*/false, /*buffer=*/true,
-                                    builder.getStrArrayAttr({}));
+    auto made =
+        ParameterOp::create(builder, module.getLoc(), name, type, type,
+                            /*trainable=*/false, /*buffer=*/true, builder.getStrArrayAttr({}));
     setInitial(made, value);
     symbols.insert(made);
   }

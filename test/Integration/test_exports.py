@@ -50,4 +50,6 @@ def test_halves_are_raised_to_the_same_ops(model):
 def test_fp16_is_planned_like_bf16(cluster):
     plans = [pairs.predict(BIN / "dtc", FILES["gpt2-dynamo-sdpa-untied"]["fp32"], cluster, precision, batch=32)
              for precision in ("bf16", "fp16")]
-    assert plans[0] == plans[1]
+    # But for the number that scales the loss.
+    assert plans[0].parameters == plans[1].parameters and 0 <= plans[1].bytes - plans[0].bytes <= 64
+    assert plans[0].seconds == pytest.approx(plans[1].seconds, rel=1e-8)
