@@ -100,8 +100,6 @@ double StageCosts::lastShare(const WeightClass &weights, const StageRun &run) co
     return 1;
   double bucket = double(model.getCluster().software.bucketElements) /
                   std::max(1.0, double(weights.elements(run)));
-  if (runsOwnProgram(model.getCluster()))
-    bucket = 1 / gradientSums(weights, run, double(weights.gradients(run)));
   return std::clamp(bucket, 1 / pieces(WeightClass::Level::Only, run), 1.0);
 }
 

@@ -124,34 +124,6 @@ TEST(Storage, WhatCpSplitsIsSharedByTheOtherRanks) {
   EXPECT_TRUE(shareAmong("dp"));
 }
 
-/// What several units read has the higher level in each stage, whatever the stage stores so.
-TEST(Storage, TiedWeightsHaveTheHigherLevel) {
-  WeightClass higher;
-  higher.open = true;
-  higher.level = WeightClass::Level::Higher;
-  higher.tables = std::make_shared<WeightClass::Tables>(4);
-  higher.shared = std::make_shared<WeightClass::Tables>(4);
-  higher.tables->parameters.addToStagesWith({0}, 1);
-  higher.tables->parameters.addToStagesWith({1}, 10);
-  higher.tables->parameters.addToStagesWith({3}, 100);
-  for (auto &tables : {higher.tables, higher.shared}) {
-    tables->parameters.addToStagesWith({0, 3}, 1000);
-    tables->finish();
-  }
-  WeightClass lower = higher;
-  lower.level = WeightClass::Level::Lower;
-  auto bytes = [&](int begin, int end, int zeroEnd) {
-    StageRun run(begin, end);
-    run.zeroEnd = zeroEnd;
-    return std::pair(higher.parameters(run), lower.parameters(run));
-  };
-  EXPECT_EQ(bytes(0, 4, 0), std::pair(int64_t{1000}, int64_t{111}));
-  EXPECT_EQ(bytes(0, 4, 1), std::pair(int64_t{1001}, int64_t{110}));
-  EXPECT_EQ(bytes(0, 4, 4), std::pair(int64_t{1111}, int64_t{0}));
-  EXPECT_EQ(bytes(2, 4, 2), std::pair(int64_t{1000}, int64_t{100}));
-  EXPECT_EQ(bytes(1, 3, 2), std::pair(int64_t{10}, int64_t{0}));
-}
-
 /// What one block reads in its forward pass and another in its backward pass is gathered for
 /// both: neither block stores it by its own level.
 TEST(Storage, WhatABackwardPassReadsElsewhereHasTheHigherLevel) {
@@ -163,13 +135,11 @@ TEST(Storage, WhatABackwardPassReadsElsewhereHasTheHigherLevel) {
     if (op.backward == BackwardKind::InputGrad)
       std::replace(op.operands.begin(), op.operands.end(), last, first);
   ProblemFacts facts(problem);
-  HigherLevel higher{{0}, {false}};
-  for (const Block &block : blocks) {
-    higher.firstOps.push_back(block.first);
-    higher.isHigher.push_back(false);
-  }
-  EXPECT_TRUE(higher.has(first, facts));
-  EXPECT_FALSE(higher.has(last, facts));
+  std::vector<OpId> firstOps = {0};
+  for (const Block &block : blocks)
+    firstOps.push_back(block.first);
+  EXPECT_EQ(onlyReader(first, firstOps, facts), -1);
+  EXPECT_EQ(onlyReader(last, firstOps, facts), static_cast<int>(blocks.size()));
   ParameterStorage storage{"h.0.q", {}, {}, {}, {}};
   setZeroLevel(storage, 3, {0});
   EXPECT_EQ(blocksOfLevel(3, problem, facts, blocks, {storage}),
