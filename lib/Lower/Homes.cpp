@@ -11,11 +11,11 @@ using graph::RoleKind;
 
 /// Order of the homes in the arena.
 int rankOf(RoleKind kind) {
-  static constexpr RoleKind kOrder[] = {
-      RoleKind::Parameter, RoleKind::Buffer, RoleKind::Master,   RoleKind::State,
-      RoleKind::Gradient,  RoleKind::Loss,   RoleKind::GradNorm, RoleKind::Count,
-      RoleKind::Scalar,    RoleKind::Input,  RoleKind::Target,   RoleKind::Output,
-      RoleKind::Inbox,     RoleKind::Outbox, RoleKind::Kept};
+  static constexpr RoleKind kOrder[] = {RoleKind::Parameter, RoleKind::Buffer,   RoleKind::Master,
+                                        RoleKind::State,     RoleKind::Gradient, RoleKind::Loss,
+                                        RoleKind::GradNorm,  RoleKind::Count,    RoleKind::Scalar,
+                                        RoleKind::Input,     RoleKind::Target,   RoleKind::Output,
+                                        RoleKind::Inbox,     RoleKind::Outbox,   RoleKind::Kept};
   return static_cast<int>(llvm::find(kOrder, kind) - std::begin(kOrder));
 }
 

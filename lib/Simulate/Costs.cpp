@@ -15,10 +15,10 @@ static std::string checkStage(const StageCost &stage) {
   for (const Work &work : {stage.forward, stage.recompute, stage.inputGrad, stage.weightGrad})
     if (!isWork(work))
       return "seconds of work must be finite and not negative";
-  for (double bytes : {stage.savedBytes, stage.keptBytes, stage.forwardTransient,
-                       stage.backwardTransient, stage.weightGradTransient, stage.waitingBytes,
-                       stage.temporaries.forward, stage.temporaries.backward,
-                       stage.temporaries.inputGrad, stage.temporaries.weightGrad})
+  for (double bytes :
+       {stage.savedBytes, stage.keptBytes, stage.forwardTransient, stage.backwardTransient,
+        stage.weightGradTransient, stage.waitingBytes, stage.temporaries.forward,
+        stage.temporaries.backward, stage.temporaries.inputGrad, stage.temporaries.weightGrad})
     if (!isFigure(bytes))
       return "bytes must be finite and not negative";
   if (!isFigure(stage.reductionSeconds))

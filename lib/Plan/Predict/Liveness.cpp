@@ -26,9 +26,8 @@ StageCall StageCalls::callOf(const ExecutionStep &step) const {
   if (!step.backward())
     return StageCall::Forward;
   bool isLate = step.pass == StepPass::WeightGrad ||
-                std::any_of(step.reads.begin(), step.reads.end(), [&](int buffer) {
-                  return made[buffer] == StageCall::WeightGrad;
-                });
+                std::any_of(step.reads.begin(), step.reads.end(),
+                            [&](int buffer) { return made[buffer] == StageCall::WeightGrad; });
   return isLate ? StageCall::WeightGrad : StageCall::InputGrad;
 }
 

@@ -1,3 +1,5 @@
+#include "PlacedPrograms.h"
+
 #include "dtc/Plan/Predict/StageCosts.h"
 
 #include "dtc/Plan/Cost/PipelineLinks.h"
@@ -382,7 +384,7 @@ simulate::Costs StageCosts::costs(const Runs &stages, const schedule::Placement 
   OverlapSlowdown both = slowdown();
   result.slowdown = {both.compute, both.communication};
   result.blockingSends = blockingSends();
-  result.placed = model.getCluster().software.placesMemory();
+  result.placed = hasPlaces(model.getCluster().software);
   return result;
 }
 

@@ -1,5 +1,7 @@
 #include "dtc/Plan/Predict/StageDevices.h"
 
+#include "PlacedPrograms.h"
+
 #include <algorithm>
 
 namespace dtc::plan {
@@ -106,7 +108,7 @@ simulate::Costs MixedStages::costs(const StageCosts::Runs &stages,
           boundary(stages[i].begin, size_t(placement.rank(int64_t(i) - 1)), holder));
   }
   result.blockingSends = byRank[0]->blockingSends();
-  result.placed = byRank[0]->getModel().getCluster().software.placesMemory();
+  result.placed = hasPlaces(byRank[0]->getModel().getCluster().software);
   for (size_t i = 0; i < byRank.size(); ++i) {
     auto rank = static_cast<int64_t>(i);
     const StageCosts &own = *byRank[i];

@@ -1,5 +1,7 @@
 // What a stage's activations take, beside the parameters and gradients of which whole ones come
 // and go.
+#include "PlacedPrograms.h"
+
 #include "dtc/Plan/Predict/StageCosts.h"
 
 #include <algorithm>
@@ -18,7 +20,7 @@ int StageCosts::findExchanged() const {
     return std::any_of(classes.begin(), classes.end(),
                        [&](const WeightClass &weights) { return weights.ranks.*axes > 1; });
   };
-  if (!model.getCluster().software.placesMemory())
+  if (!hasPlaces(model.getCluster().software))
     return 0;
   return any(&WeightClass::Ranks::storage) ? 3 : any(&WeightClass::Ranks::gradient) ? 2 : 0;
 }
@@ -27,7 +29,7 @@ int StageCosts::findExchanged() const {
 int StageCosts::zeroEndOf(const StageRun &run) const {
   if (higherBefore.empty())
     return std::any_of(classes.begin(), classes.end(), [](auto &c) { return c.open; }) ? run.zeroEnd
-                                                                                      : run.end;
+                                                                                       : run.end;
   int end = run.end;
   while (end > run.begin && higherBefore[end] == higherBefore[end - 1])
     --end;
@@ -85,7 +87,7 @@ int64_t StageCosts::waitingBytes(const StageRun &run) const {
 
 int64_t StageCosts::heldBytes(const StageRun &run, const Held &held) const {
   int64_t slot = savedBytes(run);
-  if (degrees.pp == 1 || !model.getCluster().software.placesMemory())
+  if (degrees.pp == 1 || !hasPlaces(model.getCluster().software))
     return peakBytes(run) + (held.microbatches - 1) * slot;
   auto own = [&](StageCall call) { return temporaryBytes(call, run); };
   if (!held.splits)

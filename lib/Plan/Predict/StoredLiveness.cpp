@@ -133,7 +133,7 @@ private:
   std::vector<int> unitOfStep;
   std::vector<std::vector<size_t>> readers; ///< by buffer: steps
   std::vector<size_t> writers;              ///< by buffer: the last step
-  std::vector<size_t> first[2]; ///< step of each unit, by pass
+  std::vector<size_t> first[2];             ///< step of each unit, by pass
   StoredLiveness found;
 };
 

@@ -1,5 +1,7 @@
 #include "UniformStages.h"
 
+#include "PlacedPrograms.h"
+
 #include "dtc/Plan/Plan/Storage.h"
 #include "dtc/Plan/Plan/Trains.h"
 #include "dtc/Plan/Predict/Recomputation.h"
@@ -60,7 +62,7 @@ UniformStages::UniformStages(const PlannedModel &planned, const Plan &plan, cons
 
 bool UniformStages::start() {
   bool allocates = model.getCluster().software.cachingAllocator;
-  bool exchanges = plan.degrees.zero > 1 && !allocates;
+  bool exchanges = plan.degrees.zero > 1 && hasPlaces(model.getCluster().software);
   const OpId end = endOf(planned);
   std::vector<OpId> at =
       cutsOf(plan, planned, end, planned.folding != nullptr || allocates || exchanges);

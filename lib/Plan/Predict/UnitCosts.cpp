@@ -68,10 +68,10 @@ UnitCosts::UnitCosts(const Problem &problem, const ProblemFacts &facts,
 }
 
 std::unique_ptr<UnitCosts> UnitCosts::ofFolded(const Problem &folded, const ProblemFacts &facts,
-                                           const RankExecution &execution,
-                                           const sharding::Mesh &mesh, const FoldedCuts &at,
-                                           std::vector<OpId> cuts,
-                                           const std::vector<Block> &blocks) {
+                                               const RankExecution &execution,
+                                               const sharding::Mesh &mesh, const FoldedCuts &at,
+                                               std::vector<OpId> cuts,
+                                               const std::vector<Block> &blocks) {
   std::unique_ptr<UnitCosts> result(new UnitCosts);
   result->cuts = std::move(cuts);
   result->executed = at;
@@ -229,8 +229,8 @@ UnitUse UnitCosts::wholeUse(const UnitUse &use) const {
     std::sort(list.begin(), list.end());
     return list;
   };
-  return {fold.at(use.writer), use.forwardWriter, whole(use.forward), whole(use.backward),
-          whole(use.late), use.bytes};
+  return {fold.at(use.writer), use.forwardWriter, whole(use.forward),
+          whole(use.backward), whole(use.late),   use.bytes};
 }
 
 /// By how much what is live grows from each copy of the repeated block to the next,

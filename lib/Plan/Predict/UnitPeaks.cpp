@@ -88,13 +88,12 @@ void UnitCosts::addTemporaries(const RankExecution &execution, const StoredLiven
         mostOf[storing][call] = UnitPeaks(ofWhole(most));
         continue;
       }
-      mostOf[storing][call] = UnitPeaks(
-          ofWhole(most),
-          gathers && !forward ? beside(stored.backward, false) : nothing,
-          scatters             ? beside(stored.gradients, true)
-          : gathers && forward ? beside(stored.forward, true)
-                               : nothing,
-          exchanging);
+      mostOf[storing][call] =
+          UnitPeaks(ofWhole(most), gathers && !forward ? beside(stored.backward, false) : nothing,
+                    scatters             ? beside(stored.gradients, true)
+                    : gathers && forward ? beside(stored.forward, true)
+                                         : nothing,
+                    exchanging);
     }
   }
 }
@@ -125,11 +124,10 @@ void UnitCosts::addPeaks(const RankExecution &execution, const StoredLiveness &s
     mostForward[storing] = gathers ? UnitPeaks(raised(forward, false), nothing,
                                                beside(stored.forward, true), exchanging)
                                    : UnitPeaks(raised(forward, false));
-    mostBackward[storing] =
-        scatters ? UnitPeaks(raised(backward, true),
-                             gathers ? beside(stored.backward, false) : nothing,
-                             beside(stored.gradients, true), exchanging)
-                 : UnitPeaks(raised(backward, true));
+    mostBackward[storing] = scatters ? UnitPeaks(raised(backward, true),
+                                                 gathers ? beside(stored.backward, false) : nothing,
+                                                 beside(stored.gradients, true), exchanging)
+                                     : UnitPeaks(raised(backward, true));
   }
 }
 

@@ -134,8 +134,10 @@ public:
     runs.clear();
     std::vector<StageOn> on = stagesWithin(share);
     for (size_t stage = 0; stage < on.size(); ++stage)
-      runs.push_back(on[stage].own->prices(cuts[stage], cuts[stage + 1], on[stage].held,
-                                           on[stage].budget)->run);
+      runs.push_back(
+          on[stage]
+              .own->prices(cuts[stage], cuts[stage + 1], on[stage].held, on[stage].budget)
+              ->run);
     return Estimator::Outcome::Found;
   }
   /// However slow it is.
@@ -246,7 +248,8 @@ private:
     for (int64_t stage = 0; stage < schedule.shape.stages(); ++stage) {
       auto [rank, chunk] = schedule.placement.place(stage);
       double capacity = byRank[rank]->capacity;
-      result.push_back({byRank[rank].get(), {schedule.slots[rank][chunk], splits},
+      result.push_back({byRank[rank].get(),
+                        {schedule.slots[rank][chunk], splits},
                         share == kInfinity ? share : share * capacity});
     }
     return result;

@@ -36,7 +36,7 @@ public:
 private:
   StageCall callOf(const ExecutionStep &step) const;
 
-  std::vector<StageCall> steps; ///< where the backward pass comes in two calls
+  std::vector<StageCall> steps;               ///< where the backward pass comes in two calls
   std::vector<std::optional<StageCall>> made; ///< by buffer: what writes it first
   std::vector<bool> readBackward, readLate;   ///< by buffer
 };

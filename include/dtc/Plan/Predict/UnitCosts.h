@@ -78,15 +78,15 @@ public:
   /// `cuts`: ascending, the first 0, the last one past the last forward op. `blocks`: of the
   /// executed model, which exchange what ZeRO stores in parts; none: units do.
   UnitCosts(const Problem &problem, const ProblemFacts &facts, const RankExecution &execution,
-          const sharding::Mesh &mesh, std::vector<OpId> cuts,
-          const std::vector<Block> &blocks = {});
+            const sharding::Mesh &mesh, std::vector<OpId> cuts,
+            const std::vector<Block> &blocks = {});
   /// Of the whole model, whose units are between `cuts`, from a folded one's; null
   /// where its blocks that are alike don't do the same.
   static std::unique_ptr<UnitCosts> ofFolded(const Problem &folded, const ProblemFacts &facts,
-                                           const RankExecution &execution,
-                                           const sharding::Mesh &mesh, const FoldedCuts &at,
-                                           std::vector<OpId> cuts,
-                                           const std::vector<Block> &blocks = {});
+                                             const RankExecution &execution,
+                                             const sharding::Mesh &mesh, const FoldedCuts &at,
+                                             std::vector<OpId> cuts,
+                                             const std::vector<Block> &blocks = {});
 
   int units() const { return static_cast<int>(cuts.size()) - 1; }
   /// Of a folded model, which units are repeated.

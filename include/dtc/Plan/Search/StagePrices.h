@@ -53,7 +53,7 @@ private:
     double seconds = 0; ///< but for the input gradient calls
     simulate::Work inputGrad;
     double bytes = 0, updateBytes = 0;
-    double secondsWhole = 0; ///< with nothing recomputed, as all below
+    double secondsWhole = 0;                       ///< with nothing recomputed, as all below
     double savedWhole[2] = {}, bytesWhole[2] = {}; ///< by whether the backward pass is split
     std::vector<Kept> found;
   };
@@ -75,9 +75,9 @@ private:
   double seconds(const Stage &stage, const StageRun &run) const;
   /// With nothing recomputed.
   static double bytes(const Stage &stage, const Held &held) {
-    return std::max(stage.updateBytes, stage.bytesWhole[held.splits] +
-                                           double(held.microbatches - 1) *
-                                               stage.savedWhole[held.splits]);
+    return std::max(stage.updateBytes,
+                    stage.bytesWhole[held.splits] +
+                        double(held.microbatches - 1) * stage.savedWhole[held.splits]);
   }
 
   const StageCosts &costs;

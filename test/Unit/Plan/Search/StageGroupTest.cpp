@@ -145,8 +145,8 @@ TEST(StageGroups, AgreeWithTheEstimate) {
         double filled = 0;
         for (const StagePrediction &stage : whole->predicted.stages) {
           double rest = double(stage.memory.reserved + stage.memory.data);
-          filled = std::max(filled, (double(stage.memory.total()) - rest) /
-                                        (stage.memoryCapacity - rest));
+          filled = std::max(filled,
+                            (double(stage.memory.total()) - rest) / (stage.memoryCapacity - rest));
         }
         EXPECT_NEAR(estimate.memory / estimate.capacity, filled, 0.05 * filled + 0.005) << text;
         EXPECT_LE(planner.estimator.lowerBound(degrees, {}, error),
