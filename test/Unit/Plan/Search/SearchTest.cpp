@@ -3,6 +3,7 @@
 #include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Plan/Plan/Verify.h"
 #include "dtc/Plan/Search/Remedy.h"
+#include "dtc/Schedule/Descriptor.h"
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -49,9 +50,13 @@ static std::string refusal(const Problem &problem, int64_t devices, const std::s
   return refusalText(result);
 }
 
-TEST(Search, RefusesWhatIsNotImplemented) {
-  EXPECT_EQ(refusal(layers(16), 4, "pp=2", ErrorCategory::Usage),
-            "plan: not implemented yet: stages without a backward pass: pp=2");
+/// Without a backward pass, pipelines are compiled, too.
+TEST(Search, CutsWhatTrainsNothing) {
+  SearchResult result = plan(layers(16), 4, "pp=2");
+  EXPECT_EQ(result.plan.degrees.pp, 2);
+  EXPECT_FALSE(describe(result.plan.degrees.schedule).splitsBackward());
+  for (const StagePrediction &stage : result.predicted.stages)
+    EXPECT_EQ(stage.backwardSeconds, 0);
 }
 
 TEST(Search, SaysWhyNoMeshIsPossible) {
