@@ -183,9 +183,8 @@ Status checkFiles(const RunOptions &options, const Package &package) {
                          {"--save-weights", options.saveWeights},
                          {"--profile", options.profile},
                          {"--outputs", options.outputs}};
-  if (Status status = checkOutputConflicts(inputs, outputs); !status.isOk())
-    return status;
-  return checkOutputFolders(std::span(outputs).last(2)); // others are opened at once
+  Status status = checkOutputConflicts(inputs, outputs);
+  return status.isOk() ? checkOutputFolders(std::span(outputs).last(2)) : status; // late ones
 }
 
 } // namespace

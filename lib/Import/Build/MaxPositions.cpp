@@ -33,10 +33,8 @@ static Value planeOffsets(Emitter &emit, ArrayRef<int64_t> shape, int64_t plane)
   return addScaled(emit, offset, graph::IotaOp::create(emit, type, 1), plane);
 }
 
-FailureOr<Tensor> maxPositions(Conversion &node, const Tensor &input, Window window, bool ceilMode,
-                               bool columnsFirst) {
-  if (!isa<FloatType>(input.element()))
-    return LogicalResult(node.error() << "is supported on floats only");
+FailureOr<Tensor> maxPositions(Conversion &node, const Tensor &input, const Tensor &pooled,
+                               Window window, bool ceilMode, bool columnsFirst) {
   Emitter &emit = node.emit;
   const Shape from = input.shape();
   const auto sizes = ArrayRef(from).drop_front(2);
@@ -58,8 +56,10 @@ FailureOr<Tensor> maxPositions(Conversion &node, const Tensor &input, Window win
     if (!fitsConstant(emit.getI64Type(), {count}))
       return LogicalResult(node.error() << "has too many windows for positions: " << count);
   Value x = pad(emit, node.value(input), low, high, -std::numeric_limits<double>::infinity());
-  Value best, where;
-  forEachIndex(window.kernel, [&](ArrayRef<int64_t> k) {
+  Value maximum = node.value(pooled), where;
+  std::vector<Shape> taps;
+  forEachIndex(window.kernel, [&](ArrayRef<int64_t> k) { taps.emplace_back(k); });
+  for (const Shape &k : llvm::reverse(taps)) { // so that the first one stands at last
     Value element = x, place;
     for (size_t i = 0; i < k.size(); ++i) {
       element =
@@ -68,17 +68,11 @@ FailureOr<Tensor> maxPositions(Conversion &node, const Tensor &input, Window win
       along = broadcastAlong(emit, along, shape, {int64_t(i) + 2});
       place = addScaled(emit, place, along, scales[i]);
     }
-    if (!best) {
-      best = element;
-      where = place;
-      return;
-    }
-    Value larger = arith::CmpFOp::create(emit, arith::CmpFPredicate::OGT, element, best);
+    Value isMaximum = arith::CmpFOp::create(emit, arith::CmpFPredicate::OEQ, element, maximum);
     Value isNaN = arith::CmpFOp::create(emit, arith::CmpFPredicate::UNO, element, element);
-    Value takes = arith::OrIOp::create(emit, larger, isNaN);
-    best = arith::SelectOp::create(emit, takes, element, best);
-    where = arith::SelectOp::create(emit, takes, place, where);
-  });
+    Value stands = arith::OrIOp::create(emit, isMaximum, isNaN);
+    where = where ? arith::SelectOp::create(emit, stands, place, where).getResult() : place;
+  }
   Value offsets = planeOffsets(emit, shape, product(sizes));
   return Tensor(arith::AddIOp::create(emit, where, offsets).getResult());
 }

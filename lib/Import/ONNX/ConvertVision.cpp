@@ -64,13 +64,14 @@ static LogicalResult convertMaxPool(NodeConverter &node) {
   if (failed(window))
     return failure();
   const bool ceilMode = node.attrInt("ceil_mode", 0);
-  if (node.hasOutput(1)) {
-    auto positions =
-        maxPositions(node, node.input(0), *window, ceilMode, node.attrInt("storage_order", 0) != 0);
-    if (failed(positions) || failed(node.define(1, *positions)))
-      return failure();
-  }
-  return node.define(maxPool(node, node.input(0), *window, ceilMode));
+  auto pooled = maxPool(node, node.input(0), *window, ceilMode);
+  if (failed(pooled) || !node.hasOutput(1))
+    return node.define(pooled);
+  auto positions = maxPositions(node, node.input(0), *pooled, *window, ceilMode,
+                                node.attrInt("storage_order", 0) != 0);
+  if (failed(positions) || failed(node.define(1, *positions)))
+    return failure();
+  return node.define(pooled);
 }
 
 static LogicalResult convertAveragePool(NodeConverter &node) {

@@ -27,10 +27,11 @@ llvm::FailureOr<Tensor> convolve(Conversion &node, const Tensor &x, const Tensor
                                  const Tensor *bias, const Window &window, int64_t groups);
 llvm::FailureOr<Tensor> maxPool(Conversion &node, const Tensor &input, Window window,
                                 bool ceilMode);
-/// Where the maximum of each window stands, counted over the whole input, rows first; the first of
-/// equal ones. NaN stands for it. `columnsFirst`: positions in a plane are counted by columns.
-llvm::FailureOr<Tensor> maxPositions(Conversion &node, const Tensor &input, Window window,
-                                     bool ceilMode, bool columnsFirst);
+/// Where the maximum of each window stands, which maxPool gave: counted over the whole input, rows
+/// first. Of equal ones the first is meant. NaN stands for a maximum. `columnsFirst`: positions in
+/// a plane are counted by columns.
+llvm::FailureOr<Tensor> maxPositions(Conversion &node, const Tensor &input, const Tensor &pooled,
+                                     Window window, bool ceilMode, bool columnsFirst);
 /// The sum of each window, padding counted as zeros.
 llvm::FailureOr<Tensor> sumPool(Conversion &node, const Tensor &input, Window window,
                                 bool ceilMode);
