@@ -46,11 +46,23 @@ FUZZERS = {  # kind: program, seeds' kinds, whether their own mutators are used,
 }
 
 
+class Record:
+    """How many inputs of each kind have run, in a file that a later call goes on with."""
+
+    def __init__(self, path: pathlib.Path, again: bool):
+        self.path = path
+        self.counts = json.loads(path.read_text()) if path.exists() and not again else {}
+
+    def add(self, kind: str, count: int) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + count
+        self.path.write_text(json.dumps(self.counts))
+
+
 class Campaign:
     """The inputs of one kind: how many ran, and what they found."""
 
-    def __init__(self, kind: str, build: pathlib.Path, place: pathlib.Path, seed: int):
-        self.kind, self.build, self.place, self.seed = kind, build, place, seed
+    def __init__(self, kind: str, build: pathlib.Path, place: pathlib.Path, seed: int, record: Record):
+        self.kind, self.build, self.place, self.seed, self.record = kind, build, place, seed, record
         self.done = self.found = 0
 
     def call(self, folder: pathlib.Path, runs: int) -> int | None:
@@ -68,7 +80,11 @@ class Campaign:
         if ended.returncode:
             self.found += 1
             print(ended.stderr[-4000:], flush=True)
-        return int(executed.group(1)) if executed else None
+        if not executed:
+            return None
+        self.done += int(executed.group(1))
+        self.record.add(self.kind, int(executed.group(1)))
+        return int(executed.group(1))
 
     def mutated(self, given: list[fuzzing.Kind], inputs: int, until: float) -> None:
         """Files that stay well-formed, as `fuzzing.py` makes them."""
@@ -83,7 +99,7 @@ class Campaign:
             count = self.call(folder, 0)
             if count is None:
                 break
-            self.done, inputs = self.done + count, inputs - count
+            inputs -= count
 
     def guided(self, inputs: int, until: float) -> None:
         """libFuzzer's own, in rounds, so that time can end them."""
@@ -92,7 +108,7 @@ class Campaign:
             if count is None:
                 break
             self.seed += 1
-            self.done, inputs = self.done + count, inputs - count
+            inputs -= count
 
 
 def seeds(folder: pathlib.Path, names: list[str], kinds: dict[str, fuzzing.Kind]) -> None:
@@ -117,26 +133,24 @@ def main() -> int:
     parser.add_argument("kinds", nargs="*", choices=[*FUZZERS, []])
     options = parser.parse_intermixed_args()
     build, until = options.build.resolve(), time.monotonic() + 60 * options.minutes
-    record = build / "fuzzed.json"
-    before = json.loads(record.read_text()) if record.exists() and not options.again else {}
+    record = Record(build / "fuzzed.json", options.again)
     chosen = options.kinds or list(FUZZERS)
     total = wrong = 0
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         made = fuzzing.prepare(pathlib.Path(folder))
         for kind in chosen:
-            campaign = Campaign(kind, build, pathlib.Path(folder), options.seed)
+            campaign = Campaign(kind, build, pathlib.Path(folder), options.seed, record)
             seeds(campaign.place / kind, FUZZERS[kind][1], made)
-            left = options.inputs - before.get(kind, 0)
+            left = options.inputs - record.counts.get(kind, 0)
             if FUZZERS[kind][2]:
                 campaign.mutated([made[name] for name in FUZZERS[kind][1]], left - left // 2, until)
             campaign.guided(left - campaign.done, until)
-            before[kind] = before.get(kind, 0) + campaign.done
-            record.write_text(json.dumps(before))
-            print(f"{kind}: {before[kind]} inputs, {campaign.done} of them now, {campaign.found} findings", flush=True)
-            total, wrong = total + before[kind], wrong + campaign.found
+            count = record.counts.get(kind, 0)
+            print(f"{kind}: {count} inputs, {campaign.done} of them now, {campaign.found} findings", flush=True)
+            total, wrong = total + count, wrong + campaign.found
     print(f"{total} inputs, {wrong} findings")
-    return int(wrong > 0 or any(before[kind] < options.inputs for kind in chosen))
+    return int(wrong > 0 or any(record.counts.get(kind, 0) < options.inputs for kind in chosen))
 
 
 if __name__ == "__main__":

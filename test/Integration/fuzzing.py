@@ -9,6 +9,7 @@ prints every finding with the file that shows it.
 """
 
 import argparse
+import copy
 import dataclasses
 import hashlib
 import io
@@ -105,7 +106,7 @@ def mutate_json(content: bytes, rng: random.Random) -> bytes:
         node, key = rng.choice(places)
         kind = rng.randrange(6)
         if kind < 3:
-            node[key] = rng.choice(VALUES)
+            node[key] = copy.deepcopy(rng.choice(VALUES))  # the next round may change it
         elif kind == 3:
             other, its = rng.choice(places)
             node[key] = json.loads(json.dumps(other[its]))

@@ -130,6 +130,9 @@ def without_an_input(op: str, rest: str) -> str:
 MODELS_THAT_HURT = {
     "einsum-without-an-input": lambda: (
         [X, without_an_input("Einsum", 'attribute { name: "equation" type: STRING s: "ij,ij->ij" }')], "lacks its input 1"),
+    "loss-without-an-input": lambda: ([X, without_an_input("SoftmaxCrossEntropyLoss", "")], "lacks its input 1"),
+    "likelihood-without-an-input": lambda: ([X, without_an_input("NegativeLogLikelihoodLoss", "")], "lacks its input 1"),
+    "unpool-without-an-input": lambda: ([X, without_an_input("MaxUnpool", "")], "lacks its input 1"),
     "scan-without-an-input": lambda: (
         [X, without_an_input("Scan", 'attribute { name: "num_scan_inputs" type: INT i: 1 } attribute { name: "body" type: GRAPH '
                              f'g {{ name: "body" input {value("a", 4)} input {value("b", 4)} output {value("a", 4)} }} }}')],

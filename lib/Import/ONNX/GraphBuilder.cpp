@@ -199,7 +199,9 @@ static int requiredInputs(StringRef op) {
       .Cases({"Reshape", "Expand", "Tile", "SwiGLU", "CenterCropPad"}, 2)
       .Cases({"RNN", "GRU", "LSTM", "ScatterElements", "Scatter", "TensorScatter"}, 3)
       .Cases({"ConvTranspose", "GridSample", "AffineGrid", "CumProd", "ReverseSequence"}, 2)
+      .Cases({"SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "STFT", "MaxUnpool"}, 2)
       .Case("Col2Im", 3)
+      .Case("MelWeightMatrix", 5)
       .Cases({"Gather", "GatherND", "GatherElements", "CumSum", "SequenceAt"}, 2)
       .Default(1);
 }
