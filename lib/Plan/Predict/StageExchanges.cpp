@@ -14,17 +14,12 @@ static double buckets(double bytes, int64_t ranks) {
   return double(schedule::countBuckets(bytes, ranks));
 }
 
-/// Whether dtc's own program is meant: a processor runs no other, and clusters of GPUs that say
-/// nothing of a program have it.
-static bool runsOwnProgram(const Cluster &cluster) {
-  return cluster.sharedMemory || cluster.software == Software();
-}
-
 /// In how many calls gradients are summed that nothing scatters in the update.
 double StageCosts::gradientSums(const WeightClass &weights, const StageRun &run,
                                 double bytes) const {
   int64_t ranks = mesh.size(weights.rest);
-  return runsOwnProgram(model.getCluster())
+  // A processor runs dtc's programs alone; on GPUs any may be meant.
+  return model.getCluster().sharedMemory
              ? double(schedule::countGradientSums(weights.count(run), bytes, ranks))
              : buckets(bytes, ranks);
 }
