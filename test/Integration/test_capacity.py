@@ -120,32 +120,6 @@ def test_what_has_no_such_slots_is_refused(tmp_path):
     assert not (tmp_path / "m.dtc").exists()
 
 
-def test_what_fits_instead_of_the_worst_case_is_told(tmp_path):
-    cluster = tmp_path / "small.yaml"
-
-    def write(bytes_of_all: float) -> None:
-        cluster.write_text(f"""\
-name: small
-device: {{name: d, memory_gb: {bytes_of_all / 1e9}, bandwidth_gbs: 10, launch_us: 2, peak_tflops: {{fp32: 0.2}}}}
-shared_memory: true
-intra_node: {{bandwidth_gbs: 5, latency_us: 5}}
-""")
-
-    def planned(capacity: str):
-        return call("dtc", "plan", MODELS / "mixtral.onnx", "--devices", 4, "--target", "cpu", "--cluster", cluster, "--plan",
-                    f"dp=1,ep=4,zero=0,recompute=none,offload=none,micro_batch=2{capacity}", *CROSS_ENTROPY, "--json")
-
-    write(1e9)
-    some, all_of_them = (json.loads(planned(capacity).out)["predicted"]["peak_memory_bytes"]
-                         for capacity in (",capacity=1", ""))
-    assert all_of_them > 1.05 * some
-    write(4.004 * some)
-    assert planned(",capacity=1").code == 0
-    refused = planned("")
-    assert refused.code == 4
-    assert "; experts have slots for the worst case, with capacity=" in refused.error_line()
-
-
 def test_gpus_drop_and_end_alike(trainer, tmp_path, monkeypatch):
     if "DTC_CUDA_LIBRARY_PATH" not in os.environ:
         monkeypatch.setenv("DTC_CUDA_LIBRARY_PATH", str(BIN.parent / "lib" / "gpu-emulator"))
