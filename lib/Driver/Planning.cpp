@@ -304,7 +304,7 @@ static plan::Error withCapacity(const Planner &planner, Candidate &whole,
   plan::Error error{report::failureText(failure), failure.category};
   const plan::Spec &spec = planner.request.spec;
   bool isWorstCase = !spec.capacity || spec.capacity->isWorstCase();
-  if (!failure.shortage || !isWorstCase || !hasSlots(whole.step))
+  if (!failure.closestPlan || !isWorstCase || !hasSlots(whole.step))
     return error;
   error.message += "; experts have slots for the worst case";
   for (double factor : {4.0, 3.0, 2.0, 1.5, 1.25, 1.0})

@@ -27,11 +27,8 @@ int StageCosts::findExchanged() const {
 
 /// One past the last unit of a stage that has the higher of two levels.
 int StageCosts::zeroEndOf(const StageRun &run) const {
-  if (higherBefore.empty())
-    return std::any_of(classes.begin(), classes.end(), [](auto &c) { return c.open; }) ? run.zeroEnd
-                                                                                       : run.end;
   int end = run.end;
-  while (end > run.begin && higherBefore[end] == higherBefore[end - 1])
+  while (!higherBefore.empty() && end > run.begin && higherBefore[end] == higherBefore[end - 1])
     --end;
   return end;
 }
