@@ -63,13 +63,13 @@ def test_saved_plans_are_planned_again(job, saved):
     told, file, _ = saved
     again = json.loads(check_call("dtc", "plan", *job, "--plan", file, "--json").out)
     assert again["plan"] == told["plan"]
-    # A file is about calls as they will be, whose sums of gradients hold a little more.
+    # A file is about calls as they will be: the largest gradient lies beside its sum.
     for stage, expected in zip(again["stages"], told["stages"], strict=True):
         assert stage["forward_s"] == pytest.approx(expected["forward_s"])
         for key in ("devices", "parameters", "dp", "tp", "sp", "micro_batch"):
             assert stage[key] == expected[key], key
     assert again["predicted"]["step_time_s"] == pytest.approx(told["predicted"]["step_time_s"])
-    assert again["predicted"]["peak_memory_bytes"] == pytest.approx(told["predicted"]["peak_memory_bytes"], rel=0.01)
+    assert again["predicted"]["peak_memory_bytes"] == pytest.approx(told["predicted"]["peak_memory_bytes"], rel=0.02)
     text = check_call("dtc", "plan", *job, "--plan", file).out
     assert "8 x h100 + 8 x a10g" in text and "parameters and buffers of pipeline rank" in text
 
@@ -115,7 +115,8 @@ def edits(text: str):
     yield swap(f"[{devices[0]}]", f"[{devices[0]}, 0]"), "stage 0 names"
     yield swap(f"[{devices[0]}]", f"[{', '.join(reversed(devices[0].split(', ')))}]"), \
         "stage 0 isn't on neighbouring devices"
-    yield swap(f"[{devices[0]}]", f"[{devices[-1]}]"), "names a device that is taken or none"
+    taken = range(16 - len(devices[0].split(", ")), 16)
+    yield swap(f"[{devices[0]}]", f"[{', '.join(map(str, taken))}]"), "names a device that is taken or none"
     yield swap("size: ", "size: 3", others), "devices, its mesh has 3"
     yield swap("degree: ", "degree: x", others), "belongs to no degree of a stage: x"
     yield swap("mesh:", "meshes:", others), "other_groups lacks the key: mesh"

