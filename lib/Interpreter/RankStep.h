@@ -61,7 +61,7 @@ private:
   llvm::SmallVector<mlir::ModuleOp> modules; ///< by rank of the pipeline
   sharding::Mesh mesh;                       ///< of each
   std::map<Key, ShardsByRank> held, returned;
-  std::set<Key> computed;                           ///< by earlier calls
+  std::set<Key> computed;                                 ///< by earlier calls
   std::map<std::pair<int, std::string>, RankShards> kept; ///< in this microbatch, by rank and name
   std::map<std::string, RankShards> messages;
 };

@@ -1,6 +1,7 @@
 """Clusters with several device types: each stage has the memory and the mesh of its own."""
 
 import json
+import math
 import re
 
 import pytest
@@ -117,7 +118,8 @@ def edits(text: str):
         "stage 0 isn't on neighbouring devices"
     taken = range(16 - len(devices[0].split(", ")), 16)
     yield swap(f"[{devices[0]}]", f"[{', '.join(map(str, taken))}]"), "names a device that is taken or none"
-    yield swap("size: ", "size: 3", others), "devices, its mesh has 3"
+    sizes = [int(size) for size in re.findall(r"size: (\d+)", text[others:text.index("arguments:", others)])]
+    yield swap(f"size: {sizes[0]}", "size: 3", others), f"devices, its mesh has {3 * math.prod(sizes[1:])}"
     yield swap("degree: ", "degree: x", others), "belongs to no degree of a stage: x"
     yield swap("mesh:", "meshes:", others), "other_groups lacks the key: mesh"
     yield swap("{parameter: ", "{parameter: no.", others), "the model has no parameter: no."

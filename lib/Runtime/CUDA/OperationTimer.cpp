@@ -58,8 +58,7 @@ Result<CUevent> QueueTimer::record() {
     event = unused.back();
     unused.pop_back();
   }
-  if (Status status = DTC_CUDA_CALL(driver, cuEventRecord, event, queue.stream);
-      !status.isOk()) {
+  if (Status status = DTC_CUDA_CALL(driver, cuEventRecord, event, queue.stream); !status.isOk()) {
     unused.push_back(event);
     return queue.note(std::move(status));
   }
