@@ -343,6 +343,28 @@ static std::optional<Error> resolveBatchDims(const RawOptions &raw, Options &opt
   return std::nullopt;
 }
 
+/// What is asked for beside the answer: that it can be had, and where it goes.
+static std::optional<Error> checkAsked(const CLI::App &command, const RawOptions &raw,
+                                       const Options &options, bool compiling) {
+  for (const char *flag : {"--plan", "--save-plan", "--trace", "--explain"})
+    if (!options.compare.empty() && command.count(flag))
+      return usage(std::string(flag) + " and --compare exclude each other");
+  for (auto [given, flag, phase] :
+       {std::tuple{!options.savePlan.empty(), "--save-plan", Phase::Plan},
+        std::tuple{!options.trace.empty(), "--trace", Phase::Plan},
+        std::tuple{!options.report.empty(), "--report", Phase::Plan},
+        std::tuple{options.verify.value_or(false), "--verify", Phase::Partition}})
+    if (given && options.until < phase)
+      return usage(std::string(flag) + " is about what --emit " + raw.emit + " doesn't come to");
+  if (compiling && options.output.empty() && options.until == Phase::End)
+    return usage("-o is required");
+  rt::Status status =
+      checkOutputs(options, {{"--config", raw.config}, {"--class-weights", raw.classWeights}});
+  if (!status.isOk())
+    return errorOf(status);
+  return std::nullopt;
+}
+
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling) {
   Options &options = raw.options;
   for (const CLI::Option *option : command.get_options())
@@ -391,22 +413,8 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
   options.explain = !raw.explain.empty();
   if (options.explain && raw.explain != kFlagAlone)
     options.explainName = raw.explain;
-  for (const char *flag : {"--plan", "--save-plan", "--trace", "--explain"})
-    if (!options.compare.empty() && command.count(flag))
-      return usage(std::string(flag) + " and --compare exclude each other");
-  for (auto [given, flag, phase] :
-       {std::tuple{!options.savePlan.empty(), "--save-plan", Phase::Plan},
-        std::tuple{!options.trace.empty(), "--trace", Phase::Plan},
-        std::tuple{!options.report.empty(), "--report", Phase::Plan},
-        std::tuple{options.verify.value_or(false), "--verify", Phase::Partition}})
-    if (given && options.until < phase)
-      return usage(std::string(flag) + " is about what --emit " + raw.emit + " doesn't come to");
-  if (compiling && options.output.empty() && options.until == Phase::End)
-    return usage("-o is required");
-  rt::Status status =
-      checkOutputs(options, {{"--config", raw.config}, {"--class-weights", raw.classWeights}});
-  if (!status.isOk())
-    return errorOf(status);
+  if (auto error = checkAsked(command, raw, options, compiling))
+    return *error;
   return options;
 }
 

@@ -11,7 +11,6 @@ using namespace mlir;
 namespace dtc::interpreter {
 
 using graph::RoleAttr;
-using graph::RoleKind;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 

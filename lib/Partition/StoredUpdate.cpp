@@ -10,7 +10,6 @@
 
 using namespace mlir;
 using namespace dtc::sharding;
-using dtc::graph::RoleKind;
 
 namespace dtc::partition {
 

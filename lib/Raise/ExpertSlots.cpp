@@ -115,7 +115,8 @@ void SlotBuilder::setSizes(graph::DispatchOp op) {
   capacity = worst;
   if (factor > 0 && parts > 1) {
     constexpr double rounding = 1e-9;
-    double slots = std::ceil(factor * double(rows / sections) / double(experts) - rounding);
+    const int64_t inSection = rows / sections;
+    double slots = std::ceil(factor * double(inSection) / double(experts) - rounding);
     capacity = static_cast<int64_t>(std::clamp(slots, 1.0, double(worst)));
   }
   isWorstCase = capacity == worst;

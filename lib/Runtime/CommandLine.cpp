@@ -33,6 +33,41 @@ void addCount(CLI::App &app, const char *flag, std::optional<int64_t> &count, co
       ->type_name("N");
 }
 
+void addCheckpointOptions(CLI::App &app, RunOptions &options) {
+  app.add_option("--checkpoint-dir", options.checkpointDir,
+                 "save checkpoints in this folder: at the end, on SIGTERM or SIGUSR1 (exit code "
+                 "75), and as --checkpoint-every says")
+      ->type_name("DIR");
+  addCount(app, "--checkpoint-every", options.checkpointEvery, "save every N steps");
+  addCount(app, "--checkpoint-keep", options.checkpointKeep,
+           "remove all but the newest N after each save (default: keep all)");
+  app.add_flag("--resume", options.resume,
+               "go on from the newest checkpoint, or begin where there is none");
+}
+
+void addSaveWeights(CLI::App &app, RunOptions &options) {
+  app.add_option_function<std::string>(
+         "--save-weights",
+         [&options](const std::string &text) {
+           options.saveWeights = text;
+           options.savedWeights = SavedWeights::All;
+           for (auto [what, saved] : {std::pair{"adapters=", SavedWeights::Adapters},
+                                      {"merged=", SavedWeights::Merged},
+                                      {"peft=", SavedWeights::Peft}}) {
+             if (!text.starts_with(what))
+               continue;
+             options.savedWeights = saved;
+             options.saveWeights = text.substr(std::strlen(what));
+             if (options.saveWeights.empty())
+               throw CLI::ValidationError("--save-weights", std::string(what) + " needs a path");
+           }
+         },
+         "write the trained weights; of what --lora trains adapters=FILE: alone, merged=FILE: "
+         "added "
+         "to the model's weights, peft=DIR: as Hugging Face's PEFT loads them")
+      ->type_name("FILE.safetensors");
+}
+
 void addOptions(CLI::App &app, RunOptions &options) {
   app.add_option("artifact", options.artifact, "artifact written by dtc compile")
       ->type_name("OUT.dtc");
@@ -58,35 +93,8 @@ void addOptions(CLI::App &app, RunOptions &options) {
       ->check(CLI::Range(int64_t(0), std::numeric_limits<int64_t>::max()))
       ->type_name("N");
   app.add_option("--log", options.log, "write a JSON object a step")->type_name("FILE.jsonl");
-  app.add_option("--checkpoint-dir", options.checkpointDir,
-                 "save checkpoints in this folder: at the end, on SIGTERM or SIGUSR1 (exit code "
-                 "75), and as --checkpoint-every says")
-      ->type_name("DIR");
-  addCount(app, "--checkpoint-every", options.checkpointEvery, "save every N steps");
-  addCount(app, "--checkpoint-keep", options.checkpointKeep,
-           "remove all but the newest N after each save (default: keep all)");
-  app.add_flag("--resume", options.resume,
-               "go on from the newest checkpoint, or begin where there is none");
-  app.add_option_function<std::string>(
-         "--save-weights",
-         [&options](const std::string &text) {
-           options.saveWeights = text;
-           options.savedWeights = SavedWeights::All;
-           for (auto [what, saved] : {std::pair{"adapters=", SavedWeights::Adapters},
-                                      {"merged=", SavedWeights::Merged},
-                                      {"peft=", SavedWeights::Peft}}) {
-             if (!text.starts_with(what))
-               continue;
-             options.savedWeights = saved;
-             options.saveWeights = text.substr(std::strlen(what));
-             if (options.saveWeights.empty())
-               throw CLI::ValidationError("--save-weights", std::string(what) + " needs a path");
-           }
-         },
-         "write the trained weights; of what --lora trains adapters=FILE: alone, merged=FILE: "
-         "added "
-         "to the model's weights, peft=DIR: as Hugging Face's PEFT loads them")
-      ->type_name("FILE.safetensors");
+  addCheckpointOptions(app, options);
+  addSaveWeights(app, options);
   app.add_option("--profile", options.profile,
                  "write when each rank carried out each instruction, as a trace for Perfetto")
       ->type_name("FILE.json");

@@ -23,7 +23,7 @@ std::string format(const char *pattern, double value) {
 }
 
 std::string duration(double seconds) {
-  int64_t whole = static_cast<int64_t>(seconds + 0.5);
+  int64_t whole = std::llround(seconds);
   char text[64];
   if (whole >= 3600)
     std::snprintf(text, sizeof(text), "%lld:%02lld:%02lld", static_cast<long long>(whole / 3600),

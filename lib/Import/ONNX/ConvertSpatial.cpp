@@ -12,8 +12,6 @@ using namespace mlir;
 
 namespace dtc::import {
 
-using graph::TensorBuilder;
-
 /// A tensor among zeros: `interior` between its elements, and `low` before them.
 static Value spreadOut(Emitter &emit, Value x, ArrayRef<int64_t> shape, ArrayRef<int64_t> low,
                        ArrayRef<int64_t> interior) {

@@ -140,7 +140,7 @@ template <typename T> static bool isSet(const std::optional<T> &pin) { return pi
 static bool isSet(const StageGroups &pin) { return !pin.empty(); }
 
 template <typename T> static const T &valueOf(const std::optional<T> &pin) { return *pin; }
-static const StageGroups &valueOf(const StageGroups &pin) { return pin; }
+static StageGroups valueOf(const StageGroups &pin) { return pin; }
 
 bool isSayable(const Setting &setting) {
   return !isList(setting) &&

@@ -352,6 +352,19 @@ bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool
   return pipelines.holdStates() && pipelines.canBeCut(1);
 }
 
+/// Where the stages begin, and which blocks are computed again.
+static void setStages(const std::vector<int> &cuts, const std::vector<StageRun> &runs,
+                      const UnitCosts &unitCosts, const std::vector<Block> &blocks,
+                      OpId lastForward, bool someBlocks, Estimate &result) {
+  for (int unit : cuts)
+    result.cuts.push_back(unit < unitCosts.units() ? unitCosts.firstOp(unit) : lastForward + 1);
+  const Recompute recompute = result.degrees.recompute;
+  if (someBlocks)
+    setRecomputed(result, recomputedBlocks(runs, unitCosts, blocks, recompute), blocks.size());
+  else
+    result.recompute = recomputeAll(blocks, recompute);
+}
+
 Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVariant &variant,
                                        const EstimateOptions &options, Estimate &result,
                                        std::string &error) {
@@ -388,15 +401,8 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     }
     result = {degrees, variant, {}, {}, step.seconds, 0, 0, host};
     pipelines.setMemory(step.peakBytes, result);
-    for (int unit : pipelines.cuts)
-      result.cuts.push_back(unit < unitCosts.units() ? unitCosts.firstOp(unit)
-                                                   : facts.lastForward + 1);
-    if (options.someBlocks)
-      setRecomputed(result,
-                    recomputedBlocks(pipelines.runs, unitCosts, blocks, degrees.recompute),
-                    blocks.size());
-    else
-      result.recompute = recomputeAll(blocks, degrees.recompute);
+    setStages(pipelines.cuts, pipelines.runs, unitCosts, blocks, facts.lastForward,
+              options.someBlocks, result);
     return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
   };
   std::optional<Estimate> best;

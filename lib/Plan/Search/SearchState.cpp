@@ -3,6 +3,7 @@
 #include "dtc/Plan/Plan/Trains.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace dtc::plan {
@@ -125,8 +126,9 @@ std::vector<ShardVariant> plainVariants(const SearchState &state) {
 
 std::vector<ShardVariant> smallVariants(const SearchState &state) {
   std::vector<ShardVariant> result;
-  for (double factor = 0.01; factor < 1e5; factor *= 4)
-    result.push_back({state.spec.sp, factor * evenPrice(state)});
+  constexpr int kPrices = 12; // from a hundredth to 40,000 times
+  for (int i = 0; i < kPrices; ++i)
+    result.push_back({state.spec.sp, std::ldexp(0.01, 2 * i) * evenPrice(state)});
   return result;
 }
 

@@ -35,17 +35,20 @@ public:
   ~Descriptor();
 
   template <typename T> Descriptor &set(cudnnBackendAttributeName_t name, const T &value) {
-    return set(name, CudnnType<T>::code, 1, &value);
+    return set(name, CudnnType<T>::code, 1, static_cast<const void *>(&value));
   }
   template <typename T>
   Descriptor &set(cudnnBackendAttributeName_t name, const std::vector<T> &values) {
-    return set(name, CudnnType<T>::code, static_cast<int64_t>(values.size()), values.data());
+    return set(name, CudnnType<T>::code, static_cast<int64_t>(values.size()),
+               static_cast<const void *>(values.data()));
   }
   Descriptor &set(cudnnBackendAttributeName_t name, const Descriptor &value) {
-    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value.descriptor);
+    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+               static_cast<const void *>(&value.descriptor));
   }
   Descriptor &setPointers(cudnnBackendAttributeName_t name, std::span<void *const> pointers) {
-    return set(name, CUDNN_TYPE_VOID_PTR, static_cast<int64_t>(pointers.size()), pointers.data());
+    return set(name, CUDNN_TYPE_VOID_PTR, static_cast<int64_t>(pointers.size()),
+               static_cast<const void *>(pointers.data()));
   }
   Status finish();
 
