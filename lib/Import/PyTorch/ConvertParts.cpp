@@ -77,14 +77,28 @@ static Tensor pick(AtenConverter &node, const Tensor &tensor, int64_t dim, int64
   return reshapeTensor(node, sliceTensor(node, tensor, dim, index, 1), shape);
 }
 
-static LogicalResult convertSelect(AtenConverter &node) {
+/// Where one slice stands.
+struct SelectedSlice {
+  Tensor tensor;
+  int64_t dim, index;
+};
+
+static FailureOr<SelectedSlice> selectedOf(AtenConverter &node) {
   auto self = node.tensor("self");
   if (failed(self))
     return failure();
   auto dim = node.axisOf("dim", self->rank());
   auto index =
       failed(dim) ? FailureOr<int64_t>(failure()) : node.axisOf("index", self->shape()[*dim]);
-  return failed(index) ? failure() : node.define(pick(node, *self, *dim, *index));
+  if (failed(index))
+    return failure();
+  return SelectedSlice{*self, *dim, *index};
+}
+
+static LogicalResult convertSelect(AtenConverter &node) {
+  auto where = selectedOf(node);
+  return failed(where) ? failure()
+                       : node.define(pick(node, where->tensor, where->dim, where->index));
 }
 
 static LogicalResult convertUnbind(AtenConverter &node) {
@@ -281,20 +295,16 @@ static LogicalResult replacePart(AtenConverter &node, const Tensor &tensor, int6
 }
 
 static LogicalResult convertSelectScatter(AtenConverter &node) {
-  auto self = node.tensor("self");
-  if (failed(self))
+  auto where = selectedOf(node);
+  if (failed(where))
     return failure();
-  auto dim = node.axisOf("dim", self->rank());
-  auto index =
-      failed(dim) ? FailureOr<int64_t>(failure()) : node.axisOf("index", self->shape()[*dim]);
-  if (failed(index))
-    return failure();
-  auto source = copyOf(node, pick(node, *self, *dim, *index));
+  const auto &[tensor, dim, index] = *where;
+  auto source = copyOf(node, pick(node, tensor, dim, index));
   if (failed(source))
     return failure();
   Shape shape = source->shape();
-  shape.insert(shape.begin() + *dim, 1);
-  return replacePart(node, *self, *dim, *index, reshapeTensor(node, *source, shape));
+  shape.insert(shape.begin() + dim, 1);
+  return replacePart(node, tensor, dim, index, reshapeTensor(node, *source, shape));
 }
 
 static LogicalResult convertSliceScatter(AtenConverter &node) {

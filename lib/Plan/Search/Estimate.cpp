@@ -352,6 +352,13 @@ bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool
   return pipelines.holdStates() && pipelines.canBeCut(1);
 }
 
+/// Where blocks are computed again as memory asks for, none may have to be.
+static Degrees quickest(Degrees degrees, bool someBlocks) {
+  if (someBlocks)
+    degrees.recompute = Recompute::None;
+  return degrees;
+}
+
 /// Where the stages begin, and which blocks are computed again.
 static void setStages(const std::vector<int> &cuts, const std::vector<StageRun> &runs,
                       const UnitCosts &unitCosts, const std::vector<Block> &blocks,
@@ -372,10 +379,7 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
   const schedule::Schedule *schedule = steps.likeSchedule(shape);
   if (!schedule)
     return Outcome::Impossible;
-  Degrees least = degrees;
-  if (options.someBlocks)
-    least.recompute = Recompute::None;
-  if (lowerBound(least, variant, error) > options.limit)
+  if (lowerBound(quickest(degrees, options.someBlocks), variant, error) > options.limit)
     return Outcome::TooSlow;
   Ranks byRank = ranksOf(degrees, variant, options, error);
   if (byRank.empty())

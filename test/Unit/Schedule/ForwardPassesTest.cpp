@@ -1,5 +1,7 @@
-#include "dtc/Schedule/ForwardPasses.h"
+#include "CallText.h"
+
 #include "dtc/Schedule/Descriptor.h"
+#include "dtc/Schedule/ForwardPasses.h"
 #include "dtc/Schedule/Messages.h"
 
 #include <gtest/gtest.h>
@@ -7,17 +9,6 @@
 using namespace dtc::schedule;
 
 namespace {
-
-std::string text(const std::vector<Call> &calls) {
-  std::string result;
-  for (const Call &call : calls) {
-    result += (result.empty() ? "" : " ") + std::string(1, "FBIW"[int(call.pass)]) +
-              std::to_string(call.microbatch);
-    if (call.chunk > 0)
-      result += "." + std::to_string(call.chunk);
-  }
-  return result;
-}
 
 Schedule made(ScheduleKind kind, int64_t ranks, int64_t chunks, int64_t microbatches) {
   return *makeSchedule({kind, ranks, chunks, microbatches}, /*trains=*/false);

@@ -1,3 +1,5 @@
+#include "CallText.h"
+
 #include "dtc/Schedule/Descriptor.h"
 
 #include <gtest/gtest.h>
@@ -12,18 +14,6 @@ static Schedule made(ScheduleKind kind, int64_t ranks, int64_t chunks, int64_t m
   std::optional<Schedule> schedule = makeSchedule(shape);
   EXPECT_TRUE(schedule) << unsupported(shape);
   return schedule ? *schedule : Schedule();
-}
-
-/// "F0 B0 ..."; chunks above 0 as "F0.1".
-static std::string text(const std::vector<Call> &calls) {
-  std::string result;
-  for (const Call &call : calls) {
-    result += (result.empty() ? "" : " ") + std::string(1, "FBIW"[int(call.pass)]) +
-              std::to_string(call.microbatch);
-    if (call.chunk > 0)
-      result += "." + std::to_string(call.chunk);
-  }
-  return result;
 }
 
 static std::string slotText(const std::vector<Call> &calls) {
