@@ -38,9 +38,7 @@ FailureOr<Tensor> maxPositions(Conversion &node, const Tensor &input, const Tens
   Emitter &emit = node.emit;
   const Shape from = input.shape();
   const auto sizes = ArrayRef(from).drop_front(2);
-  if (ceilMode)
-    roundUp(window, sizes);
-  const Shape outs = outputSizes(window, sizes);
+  const Shape outs = countWindows(window, sizes, ceilMode);
   Shape shape(ArrayRef(from).take_front(2)), low(2, 0), high(2, 0), scales(sizes.size(), 1);
   shape.append(outs);
   low.append(window.low);

@@ -29,7 +29,7 @@ LogicalResult checkWindow(Conversion &node, const Window &window, ArrayRef<int64
   return success();
 }
 
-Shape outputSizes(const Window &window, ArrayRef<int64_t> sizes) {
+static Shape outputSizes(const Window &window, ArrayRef<int64_t> sizes) {
   Shape result;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int64_t extent = (window.kernel[i] - 1) * window.dilations[i] + 1;
@@ -38,7 +38,7 @@ Shape outputSizes(const Window &window, ArrayRef<int64_t> sizes) {
   return result;
 }
 
-void roundUp(Window &window, ArrayRef<int64_t> sizes) {
+static void roundUp(Window &window, ArrayRef<int64_t> sizes) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int64_t extent = (window.kernel[i] - 1) * window.dilations[i] + 1;
     const int64_t padded = sizes[i] + window.low[i] + window.high[i], step = window.strides[i];
@@ -47,6 +47,12 @@ void roundUp(Window &window, ArrayRef<int64_t> sizes) {
       --out;
     window.high[i] += std::max<int64_t>((out - 1) * step + extent - padded, 0);
   }
+}
+
+Shape countWindows(Window &window, ArrayRef<int64_t> sizes, bool ceilMode) {
+  if (ceilMode)
+    roundUp(window, sizes);
+  return outputSizes(window, sizes);
 }
 
 FailureOr<Tensor> convolve(Conversion &node, const Tensor &x, const Tensor &kernel,
@@ -77,11 +83,8 @@ FailureOr<Tensor> maxPool(Conversion &node, const Tensor &input, Window window, 
   if (!isa<FloatType>(input.element()))
     return LogicalResult(node.error() << "is supported on floats only");
   const Shape from = input.shape();
-  const auto sizes = ArrayRef(from).drop_front(2);
-  if (ceilMode)
-    roundUp(window, sizes);
   Shape shape(ArrayRef(from).take_front(2));
-  shape.append(outputSizes(window, sizes));
+  shape.append(countWindows(window, ArrayRef(from).drop_front(2), ceilMode));
   Value x = node.value(input);
   return Tensor(graph::MaxPoolOp::create(node.emit, tensorType(x).clone(shape), x, window.kernel,
                                          window.strides, window.low, window.high, window.dilations)
@@ -140,9 +143,7 @@ FailureOr<Tensor> sumPool(Conversion &node, const Tensor &input, Window window, 
   Emitter &emit = node.emit;
   const Shape from = input.shape();
   const auto sizes = ArrayRef(from).drop_front(2);
-  if (ceilMode)
-    roundUp(window, sizes);
-  const Shape outs = outputSizes(window, sizes);
+  const Shape outs = countWindows(window, sizes, ceilMode);
   const io::CheckedSize positions = io::CheckedSize::product(window.kernel);
   if (failed(node.chargeNodes(positions ? *positions : INT64_MAX)))
     return failure();

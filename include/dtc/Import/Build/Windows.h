@@ -16,11 +16,9 @@ struct Window {
 llvm::LogicalResult checkWindow(Conversion &node, const Window &window,
                                 llvm::ArrayRef<int64_t> sizes, bool fits = true);
 
-/// ceil_mode: as many windows as start inside the input or its left padding.
-/// What the last ones read beyond is padding that is appended here.
-void roundUp(Window &window, llvm::ArrayRef<int64_t> sizes);
-/// How many windows there are along each dimension.
-Shape outputSizes(const Window &window, llvm::ArrayRef<int64_t> sizes);
+/// How many windows there are along each dimension. With ceil_mode as many as start inside the
+/// input or its left padding; what the last ones read beyond is padding that is appended here.
+Shape countWindows(Window &window, llvm::ArrayRef<int64_t> sizes, bool ceilMode);
 
 /// Of [batch, channel, spatial...]. The bias may be null.
 llvm::FailureOr<Tensor> convolve(Conversion &node, const Tensor &x, const Tensor &kernel,
