@@ -19,6 +19,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -92,6 +93,9 @@ public:
 
   /// Ends the run on all ranks; the first call's reason is kept.
   virtual void abort(const Status &reason) = 0;
+  /// Ends the run because this rank has waited too long: for `missing`, or, where that isn't known,
+  /// for any other. Adds to the reason which rank's process doesn't answer.
+  virtual Status waitedTooLong(const Status &reason, std::optional<int> missing) = 0;
   /// Not ok after an abort.
   virtual Status check() const = 0;
   /// What the next calls are for, said when they time out.

@@ -164,6 +164,10 @@ public:
   }
 
   void abort(const Status &reason) override { world.abort(reason); }
+  Status waitedTooLong(const Status &reason, std::optional<int>) override {
+    world.abort(reason);
+    return reason;
+  }
   Status check() const override { return world.check(); }
 
 private:

@@ -71,9 +71,11 @@ def test_a_killed_rank_ends_the_others(mlp, tmp_path):
     assert code == 5 and "rank 1 was lost" in said
 
 
-def test_a_rank_that_hangs_ends_the_others(mlp, tmp_path):
-    said = said_of_a_hanging_rank(mlp, tmp_path / "log.jsonl")
-    assert "rank 0 waited 2 s" in said and "rank: 1" in said
+@pytest.mark.parametrize("delay", ["0", "20000"])
+def test_a_rank_that_hangs_ends_the_others(mlp, tmp_path, delay):
+    """It is named also where it has called all, and its slow GPU, which needs the process, is what the others miss."""
+    said = said_of_a_hanging_rank(mlp, tmp_path / "log.jsonl", DTC_EMULATED_GPU_DELAY_US=delay)
+    assert "rank 0 waited 2 s" in said and "for rank: 1, whose process does not answer" in said
 
 
 def test_each_process_needs_a_gpu(mlp):

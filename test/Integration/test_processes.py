@@ -126,9 +126,9 @@ def test_a_killed_rank_ends_the_others(mlp, tmp_path, victim):
     assert f"rank {victim} was lost" in said
 
 
-def said_of_a_hanging_rank(artifact, log) -> str:
+def said_of_a_hanging_rank(artifact, log, **environment: str) -> str:
     """By rank 0, which must end with 5 although rank 1 is stopped."""
-    job = launch([endless(artifact, log, "--timeout", 2)] * 2)
+    job = launch([endless(artifact, log, "--timeout", 2)] * 2, **environment)
     wait_for_steps(log)
     job.processes[1].send_signal(signal.SIGSTOP)
     try:

@@ -71,10 +71,15 @@ Status RankProgress::checkTime(Clock::time_point &since, uint64_t &activity) {
   std::string waited = "rank " + std::to_string(communicator.rank()) + " waited " +
                        std::to_string(seconds.count()) + " s ";
   for (auto &[key, group] : groups)
-    if (std::optional<std::string> what = group->waitsFor())
-      return fail({ExitCode::RankLost, waited + *what});
-  return fail({ExitCode::RankLost, waited + "for its GPU, which doesn't end what all ranks have "
-                                            "called (--timeout)"});
+    if (std::optional<NcclGroup::Waiting> what = group->waitsFor())
+      return failLate(waited + what->text, what->rank);
+  return failLate(waited + "for its GPU, which doesn't end what all ranks have called (--timeout)",
+                  std::nullopt);
+}
+
+Status RankProgress::failLate(const std::string &text, std::optional<int> missing) {
+  Status reason(ExitCode::RankLost, text);
+  return fail(recording == 0 ? communicator.waitedTooLong(reason, missing) : reason);
 }
 
 uint64_t RankProgress::activityOfOthers() const {
@@ -131,7 +136,7 @@ Status NcclGroup::asyncError() const {
   return nccl.check(state, "NCCL").in(who);
 }
 
-std::optional<std::string> NcclGroup::waitsFor() const {
+std::optional<NcclGroup::Waiting> NcclGroup::waitsFor() const {
   std::optional<GroupLedger::Missing> missing = ledger->missing(position);
   if (!missing)
     return std::nullopt;
@@ -139,7 +144,7 @@ std::optional<std::string> NcclGroup::waitsFor() const {
   for (int rank : missing->ranks)
     ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
   std::string call = missing->call ? missing->call->kind + " at " + missing->call->name : firstCall;
-  return "in " + call + " for rank: " + ranks;
+  return Waiting{"in " + call + " for rank: " + ranks, missing->ranks.front()};
 }
 
 void NcclGroup::abort() {

@@ -58,6 +58,8 @@ private:
   /// Fails where other ranks have done nothing since `activity`. Says which of them this one waits
   /// for, or that its GPU hangs.
   Status checkTime(Clock::time_point &since, uint64_t &activity);
+  /// Fails because this rank has waited too long.
+  Status failLate(const std::string &text, std::optional<int> missing);
   uint64_t activityOfOthers() const;
   void abortGroups();
 
@@ -90,8 +92,13 @@ public:
   Status perform(const std::shared_ptr<const ExchangeCall> &call, Calls &&calls);
 
   Status asyncError() const;
-  /// "in all_reduce at gradients for rank: 1"; nothing where this rank waits for no other.
-  std::optional<std::string> waitsFor() const;
+  /// "in all_reduce at gradients for rank: 1", and the first of these ranks.
+  struct Waiting {
+    std::string text;
+    int rank;
+  };
+  /// Nothing where this rank waits for no other.
+  std::optional<Waiting> waitsFor() const;
   uint64_t activityOfOthers() const { return ledger->activityOfOthers(position); }
   void abort();
 

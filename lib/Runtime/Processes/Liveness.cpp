@@ -19,6 +19,8 @@ constexpr int kMostSilentBeats = 6;
 constexpr int kSilentBeats = 2;
 /// After which silence shows.
 constexpr auto kBlameTime = std::chrono::milliseconds(2500);
+/// Where it isn't known for whom a rank waits.
+constexpr int kNoRank = -1;
 constexpr auto kBlameLimit = std::chrono::milliseconds(4000);
 
 std::string bytesOf(int32_t number) {
@@ -82,11 +84,11 @@ void ProcessWorld::Impl::hearAlive(int peer, const std::string &text) {
   controls[peer].waitsFor = numberOf(text);
 }
 
-Status ProcessWorld::Impl::timedOut(const Status &status, int missing) {
+Status ProcessWorld::Impl::timedOut(const Status &status, std::optional<int> missing) {
   if (launch.rank == 0)
     asio::co_spawn(io, blame(missing, status.message()), asio::detached);
   else
-    post(0, Kind::TimedOut, bytesOf(missing) + status.message());
+    post(0, Kind::TimedOut, bytesOf(missing.value_or(kNoRank)) + status.message());
   waitFor(kBlameLimit, [&] { return isAborted(); });
   abort(status);
   return check();
@@ -94,32 +96,48 @@ Status ProcessWorld::Impl::timedOut(const Status &status, int missing) {
 
 void ProcessWorld::Impl::hearTimedOut(const std::string &text) {
   int missing = numberOf(text);
-  if (launch.rank == 0 && missing >= 0 && missing < launch.worldSize)
-    asio::co_spawn(io, blame(missing, text.substr(sizeof(int32_t))), asio::detached);
+  if (launch.rank != 0 || text.size() < sizeof(int32_t) || missing >= launch.worldSize)
+    return;
+  std::optional<int> known;
+  if (missing >= 0)
+    known = missing;
+  asio::co_spawn(io, blame(known, text.substr(sizeof(int32_t))), asio::detached);
 }
 
-asio::awaitable<void> ProcessWorld::Impl::blame(int missing, std::string text) {
+asio::awaitable<void> ProcessWorld::Impl::blame(std::optional<int> missing, std::string text) {
   asio::steady_timer timer(io, kBlameTime);
   co_await timer.async_wait(asio::use_awaitable);
-  std::set<int> seen;
-  int rank = missing;
-  bool isSilent = false;
-  {
-    std::lock_guard lock(mutex);
-    while (seen.insert(rank).second) {
-      auto control = controls.find(rank);
-      isSilent = control != controls.end() && control->second.silentBeats >= kSilentBeats;
-      int next = control == controls.end() ? waitsFor() : control->second.waitsFor;
-      if (isSilent || next < 0)
-        break;
-      rank = next;
-    }
+  abort({ExitCode::RankLost, text + whoIsToBlame(missing)});
+}
+
+/// What to add to the words of a rank that has waited too long.
+std::string ProcessWorld::Impl::whoIsToBlame(std::optional<int> missing) const {
+  std::lock_guard lock(mutex);
+  auto isSilent = [&](int rank) {
+    auto control = controls.find(rank);
+    return control != controls.end() && control->second.silentBeats >= kSilentBeats;
+  };
+  std::string text;
+  int rank = missing.value_or(kNoRank);
+  if (!missing) {
+    for (auto &[peer, control] : controls)
+      if (rank < 0 && isSilent(peer))
+        rank = peer;
+    text = rank < 0 ? "" : ", or for rank: " + std::to_string(rank);
   }
-  if (rank != missing)
-    text += ", which waits for rank: " + std::to_string(rank);
-  if (isSilent)
+  std::set<int> seen;
+  while (rank >= 0 && seen.insert(rank).second && !isSilent(rank)) {
+    auto control = controls.find(rank);
+    int next = control == controls.end() ? waitsFor() : control->second.waitsFor;
+    if (next < 0)
+      break;
+    rank = next;
+  }
+  if (missing && rank != *missing)
+    text = ", which waits for rank: " + std::to_string(rank);
+  if (isSilent(rank))
     text += ", whose process does not answer";
-  abort({ExitCode::RankLost, text});
+  return text;
 }
 
 } // namespace dtc::rt

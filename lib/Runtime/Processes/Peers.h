@@ -14,6 +14,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -53,8 +54,9 @@ public:
   /// What to say where the connection to a peer has ended: why the run was aborted, which is
   /// often told a moment later, or else that the peer is lost.
   Status lost(int peer, const std::string &why);
-  /// Ends the run because a rank has waited too long for another, and names the rank to blame.
-  Status timedOut(const Status &status, int missing);
+  /// Ends the run because a rank has waited too long, for `missing` where that is known, and names
+  /// the rank to blame.
+  Status timedOut(const Status &status, std::optional<int> missing);
   void attach(Waiter &waiter);
   void detach(Waiter &waiter);
 
@@ -98,7 +100,8 @@ private:
 
   // Liveness.cpp
   asio::awaitable<void> beat();
-  asio::awaitable<void> blame(int missing, std::string text);
+  asio::awaitable<void> blame(std::optional<int> missing, std::string text);
+  std::string whoIsToBlame(std::optional<int> missing) const;
   void hearAlive(int peer, const std::string &text);
   void hearTimedOut(const std::string &text);
   int waitsFor() const;

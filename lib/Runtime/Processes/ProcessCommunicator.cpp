@@ -234,6 +234,9 @@ public:
   }
 
   void abort(const Status &reason) override { world.abort(reason); }
+  Status waitedTooLong(const Status &reason, std::optional<int> missing) override {
+    return world.timedOut(reason, missing);
+  }
   Status check() const override { return world.check(); }
 
 private:
