@@ -337,7 +337,7 @@ TEST_P(CommunicatorTest, FailureOfOneRankEndsAll) {
     }
     return c.barrier(everyone(c));
   }, 1h);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1min); // not the limit of an hour
   EXPECT_EQ(statuses[2].code(), ExitCode::InputRefused);
   for (int rank : {0, 1, 3}) {
     EXPECT_EQ(statuses[rank].code(), ExitCode::RankLost);
@@ -359,7 +359,7 @@ TEST_P(CommunicatorTest, TimeoutNamesRankAndWait) {
     Status status = c.allReduce(everyone(c), Reduction::Sum, DType::F32, {&buffer, 1});
     done = true;
     return status;
-  }, 200ms);
+  }, GetParam() ? 2s : 200ms); // processes also meet within it
   for (int rank : {0, 2}) {
     EXPECT_EQ(statuses[rank].code(), ExitCode::RankLost);
     EXPECT_NE(statuses[rank].message().find("in all_reduce at gradients for rank: 1"),
