@@ -1,12 +1,13 @@
 """What each dimension of the planner's search gains, and what it takes.
 
-    python3 bench/plan_strategies.py [--published] [--only NAME] [--dimension NAME] [--jobs N]
+    python3 bench/plan_strategies.py [--published] [--only NAME] [--dimension NAME] [--jobs N] [--record FILE]
 
 Searches plans freely and with each dimension left out (`dtc-plan-test search`): Llama-3 70B and Llama-3.1 405B on 64 to
 16,384 GPUs, Mixtral 8x7B on 64, clusters of two types of GPUs, and a small cluster with slow links. With --published
 also the 59 jobs of bench/published that were run under two plans or more. Some of their models, those other than GPT and
 Llama, need a graph (bench/published/graphs.py). Prints how much longer each step is without a dimension, in percent, and at the end the
-table of docs/SearchDimensions.md. Problems are kept in ~/.cache/dtc-strategies.
+table of docs/SearchDimensions.md. Problems are kept in ~/.cache/dtc-strategies. With --record a run that was
+stopped goes on where it was: what FILE has isn't searched again.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ import concurrent.futures
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(os.environ.get("DTC_BIN", ROOT / "build" / "bin"))
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "dtc-strategies"
 MAKE = ROOT / "test" / "Unit" / "Plan" / "problems" / "make.py"
+
+
 @dataclasses.dataclass(frozen=True)
 class Dimension:
     name: str
@@ -69,7 +74,7 @@ MODELS = {
                     "--vocabulary 32000",
     "175B": "gpt --layers 96 --width 12288 --heads 96 --sequence 2048 --vocabulary 51200",
 }
-#: Of the graphs. It divides the batches of all searches, which problems are then given.
+#: Of the graphs, where it divides a search's batch, which problems are then given.
 GRAPH_BATCH = 4
 INTER_NODE = {"bandwidth_gbs": 25, "latency_us": 10}
 
@@ -98,15 +103,15 @@ class Search:
 
 
 def problem_of(model: str) -> pathlib.Path:
-    return made_problem(model, MODELS[model])
+    return made_problem(model, MODELS[model], GRAPH_BATCH)
 
 
-def made_problem(name: str, arguments: str) -> pathlib.Path:
+def made_problem(name: str, arguments: str, batch: int) -> pathlib.Path:
     """What make.py writes with these arguments, kept under that name."""
     path = CACHE / f"{name}.json"
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        forward = subprocess.run([sys.executable, MAKE, *arguments.split(), "--batch", str(GRAPH_BATCH)], check=True,
+        forward = subprocess.run([sys.executable, MAKE, *arguments.split(), "--batch", str(batch)], check=True,
                                  capture_output=True).stdout
         write_problem(subprocess.run([BIN / "dtc-opt", "--dtc-train=precision=bf16 optimizer=adamw"], input=forward,
                                      check=True, capture_output=True).stdout, path)
@@ -143,21 +148,22 @@ def large_models() -> list[Search]:
     return found
 
 
-def problem_of_graph(graph, precision: str) -> pathlib.Path | None:
+def problem_of_graph(graph, precision: str, global_batch: int) -> pathlib.Path | None:
     """The problem of a published model: made without an export where the export gives the same one; None where
     bench/published/graphs.py hasn't made its graph yet."""
-    path = CACHE / f"{graph.name}-{precision}-batch{GRAPH_BATCH}.json"
+    batch = math.gcd(GRAPH_BATCH, global_batch)
+    path = CACHE / f"{graph.name}-{precision}-batch{batch}.json"
     if path.exists():
         return path
     if graph.architecture in ("gpt", "llama") and not graph.embedding_norm and precision == "bf16":
         return made_problem(path.stem, f"{graph.architecture} --layers {graph.layers} --width {graph.hidden} "
                             f"--heads {graph.heads} --kv-heads {graph.kv_heads} --hidden {graph.ffn} "
-                            f"--sequence {graph.sequence} --vocabulary {graph.vocabulary}")
+                            f"--sequence {graph.sequence} --vocabulary {graph.vocabulary}", batch)
     if not graph.path.exists():
         return None
     write_problem(subprocess.run(
         [BIN / "dtc", "compile", graph.path, "--devices", "1", "--loss", "cross_entropy", "--optimizer", "adamw",
-         "--precision", precision, "--global-batch", str(GRAPH_BATCH), "--emit", "train"], check=True,
+         "--precision", precision, "--global-batch", str(batch), "--emit", "train"], check=True,
         capture_output=True).stdout, path)
     return path
 
@@ -174,8 +180,8 @@ def published() -> list[Search]:
             jobs[validate.Outcome(case, None).job][case.spec] = case
     found = []
     for case in (next(iter(plans.values())) for plans in jobs.values() if len(plans) > 1):
-        problem = problem_of_graph(case.graph, case.precision)
         batch, gpus = case.run["plan"]["global_batch"], case.run["gpus"]
+        problem = problem_of_graph(case.graph, case.precision, batch)
         name = f"{case.graph.name} on {gpus} of {case.run['cluster']}, batch {batch}"
         if problem is None:
             print(f"{name}: no graph, run bench/published/graphs.py", file=sys.stderr)
@@ -183,6 +189,26 @@ def published() -> list[Search]:
         kind = "experts" if case.graph.experts else "one type"
         found.append(Search(name, problem, cluster_file(case.cluster), gpus, batch, kind))
     return found
+
+
+class Record:
+    """What was searched before, in a file of one JSON object a line; None: nothing is kept."""
+
+    def __init__(self, path: pathlib.Path | None):
+        self.path, self.known, self.lock = path, {}, threading.Lock()
+        if path and path.exists():
+            for line in path.read_text().splitlines():
+                entry = json.loads(line)
+                self.known[entry["search"], entry["without"]] = entry["answer"]
+
+    def searched(self, search: Search, left_out: Dimension | None = None) -> dict:
+        key = (search.name, left_out.name if left_out else "")
+        if key not in self.known:
+            answer = self.known[key] = searched(search, left_out)
+            if self.path:
+                with self.lock, self.path.open("a") as file:
+                    print(json.dumps({"search": key[0], "without": key[1], "answer": answer}), file=file)
+        return self.known[key]
 
 
 def searched(search: Search, left_out: Dimension | None = None) -> dict:
@@ -209,15 +235,15 @@ class Loss:
     without: float
 
 
-def compared(search: Search, dimensions: list[Dimension]) -> dict[str, Loss]:
-    full = searched(search)
+def compared(search: Search, dimensions: list[Dimension], record: Record) -> dict[str, Loss]:
+    full = record.searched(search)
     lines = [f"{search.name}: {full.get('step_s', 0):.4f} s, planned in {full['planning_s']:.2f} s: "
              f"{full.get('plan', full.get('error'))}"]
     losses = {}
     for dimension in dimensions:
         if "step_s" not in full or not search.has(dimension):
             continue
-        other = searched(search, dimension)
+        other = record.searched(search, dimension)
         percent = 100 * (other["step_s"] / full["step_s"] - 1) if "step_s" in other else float("inf")
         losses[dimension.name] = Loss(search.name, percent, full["planning_s"], other["planning_s"])
         lines.append(f"  without {dimension.name:20} {percent:8.2f} %  {other['planning_s']:7.2f} s")
@@ -254,11 +280,13 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a regular expression for the name of a search")
     parser.add_argument("--dimension", default="", help="part of a dimension's name")
     parser.add_argument("--jobs", type=int, default=1, help="searches at a time")
+    parser.add_argument("--record", type=pathlib.Path, metavar="FILE", help="where answers are kept, and read again")
     options = parser.parse_args()
+    record = Record(options.record)
     searches = [s for s in large_models() + (published() if options.published else []) if re.search(options.only, s.name)]
     dimensions = [d for d in DIMENSIONS if options.dimension in d.name]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        table(dimensions, list(pool.map(lambda search: compared(search, dimensions), searches)))
+        table(dimensions, list(pool.map(lambda search: compared(search, dimensions, record), searches)))
 
 
 if __name__ == "__main__":

@@ -237,7 +237,7 @@ def parallelize(model: Any = None, example_inputs: Any = None, *, loss: str, hf:
 
     Model, `hf`, shapes and plan are those of `dtc.plan`. `loss` is `cross_entropy`, `mse` or `output:NAME`, or `none` of
     a program that only computes outputs (`Program.forward`). Weights come from
-    the model, from `weights` (safetensors), or with `init` from the seed; without `embed_weights` the program reads those of
+    the model, from `weights` (safetensors), or with `init` from the seed. Without `embed_weights` the program reads weights of
     other files where they are, and can't be moved. `verify` proves first that the ranks compute
     what one rank does. The global batch is that of the example inputs, if nothing else is said; without any it is the
     file's for each data-parallel rank. `loss_scale` and `loss_scale_growth_interval` are `init_scale` and `growth_interval` of
