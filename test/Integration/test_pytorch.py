@@ -13,8 +13,10 @@ from conftest import MODELS, call, check_call, compare_steps, reference
 TRAINED = {
     "mlp": "adamw", "gpt2": "adamw", "gpt2_mask": "adamw", "llama": "adamw", "resnet_tiny": "adamw", "bert": "adamw",
     "vit": "adamw", "t5": "sgd", "bart": "adamw", "qwen2": "adamw", "gpt_neox": "adamw", "mobilenet": "adamw",
-    "convnext": "adamw", "mixtral": "adamw", "moe": "adamw",
+    "convnext": "adamw", "mixtral": "adamw", "moe": "adamw", "messages": "adamw",
 }
+# The ONNX exporter writes means of scattered elements as plain writes.
+EXPORTED = [model for model in TRAINED if model != "messages"]
 # The row of an embedding that gets no gradient is in the program; ONNX loses it.
 OWN_PADDING = "--padding-idx"
 
@@ -42,7 +44,7 @@ def predicted(path, *options) -> dict:
     return plan
 
 
-@pytest.mark.parametrize("model", TRAINED)
+@pytest.mark.parametrize("model", EXPORTED)
 def test_plan_is_that_of_onnx(model):
     ours = predicted(MODELS / f"{model}.pt2", "--global-batch", 8)
     theirs = predicted(MODELS / f"{model}.onnx", "--global-batch", 8)

@@ -22,6 +22,7 @@ FOLDER = pathlib.Path(LIVE) if LIVE else MODELS
 READER = BIN / "dtc-torchscript" if LIVE else ROOT / "test/Integration/recorded_torchscript.sh"
 SCRIPTED = "scripted"
 TRACED = sorted(path.stem for path in FOLDER.glob("*.pt") if path.stem != SCRIPTED)
+EXPORTED = [model for model in TRACED if (MODELS / f"{model}.onnx").exists()]
 SGD = ("t5",)
 
 
@@ -35,7 +36,7 @@ def shapes(model: str) -> list[str]:
 
 
 def test_there_are_models():
-    assert {"mlp", "vit"} <= set(TRACED)
+    assert {"mlp", "vit"} <= set(EXPORTED)
 
 
 @pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (4, "dp=2,tp=2")], ids=["one", "dp2tp2"])
@@ -56,7 +57,7 @@ def predicted(path, *options) -> dict:
     return json.loads(out)
 
 
-@pytest.mark.parametrize("model", TRACED)
+@pytest.mark.parametrize("model", EXPORTED)
 def test_plan_is_that_of_onnx(model):
     ours = predicted(FOLDER / f"{model}.pt", *shapes(model))
     theirs = predicted(MODELS / f"{model}.onnx")

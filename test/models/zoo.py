@@ -18,6 +18,7 @@ from torch import nn
 from torchvision.models.resnet import BasicBlock, ResNet
 
 import families
+import messages
 import moe
 from draw import Distribution, draw
 from sizes import CLASSES, FEATURES, IMAGE, ODD_VOCABULARY, POSITIONS, SEQUENCE, SMALL_IMAGE, VOCABULARY
@@ -219,6 +220,7 @@ MODELS = {
         Model("convnext", families.convnext, _IMAGE, 28, Task.CLASS, SMALL_IMAGE),
         Model("mixtral", families.mixtral, _IDS, 32),
         Model("moe", moe.MixtureOfExperts, _IDS, 32),
+        Model("messages", messages.Messages, ("x",), 28, Task.CLASS, (FEATURES,)),
     )
 }
 
@@ -303,6 +305,7 @@ PROGRAMS = (
     Program("convnext", "convnext"),
     Program("mixtral", "mixtral"),
     Program("moe", "moe"),
+    Program("messages", "messages"),
 )
 
 

@@ -112,11 +112,10 @@ static FailureOr<Tensor> gatherRows(Conversion &node, const Tensor &data, const 
       refuseOutside(node.emit, found, *at, llvm::to_vector(llvm::seq<int64_t>(rows.rank()))));
 }
 
-/// data[b, at[b]]: whether all components but the last run along the leading dimensions.
-static bool indexesRows(const Tensor &data, ArrayRef<Tensor> parts, const Shape &lead) {
-  if (parts.size() != lead.size() + 1 || parts.back().host)
+bool indexesRows(const Tensor &data, ArrayRef<Tensor> parts, const Shape &lead) {
+  if (parts.size() > lead.size() + 1 || parts.back().host)
     return false;
-  for (size_t k = 0; k < lead.size(); ++k) {
+  for (size_t k = 0; k + 1 < parts.size(); ++k) {
     const int64_t dim = parts[k].host ? iotaDim(*parts[k].host) : iotaDim(parts[k].value);
     if (lead[k] != data.shape()[k] || (lead[k] != 1 && dim != int64_t(k)))
       return false;
@@ -213,7 +212,7 @@ FailureOr<Tensor> gatherAt(Conversion &node, const Tensor &data, SmallVector<Ten
       return Tensor(result);
   if (constant && !runAlongResult(data, parts, lead))
     return gatherAtPositions(node, data, parts, lead);
-  if (indexesRows(data, parts, lead))
+  if (parts.size() == lead.size() + 1 && indexesRows(data, parts, lead))
     return gatherOfRows(node, data, parts.back());
   const bool isIota = parts[0].host ? iotaDim(*parts[0].host) >= 0 : iotaDim(parts[0].value) >= 0;
   if (parts.size() == 1 && !isIota)

@@ -46,6 +46,22 @@ static Value isWritten(Emitter &emit, Value last) {
   return arith::CmpIOp::create(emit, arith::CmpIPredicate::sge, last, splatLike(emit, last, 0));
 }
 
+StringRef combinationOf(Write write) {
+  switch (write) {
+  case Write::Replace:
+    return "";
+  case Write::Add:
+    return "Add";
+  case Write::Multiply:
+    return "Mul";
+  case Write::Max:
+    return "Max";
+  case Write::Min:
+    return "Min";
+  }
+  llvm_unreachable("all ways of writing are listed");
+}
+
 /// Elements that nothing hits meet what leaves them as they are: the sum 0, the product 1, and
 /// extremes themselves.
 static FailureOr<Value> combineRows(Conversion &node, const Rows &rows, Write write) {
@@ -66,11 +82,12 @@ static FailureOr<Value> combineRows(Conversion &node, const Rows &rows, Write wr
   Value neutral = isExtreme ? broadcastAlong(emit, rows.data, wide, own)
                             : splatLike(emit, terms, write == Write::Multiply);
   terms = arith::SelectOp::create(emit, hit, terms, neutral);
-  const auto [kind, op] = write == Write::Add        ? std::pair{ReduceKind::Sum, "Add"}
-                          : write == Write::Multiply ? std::pair{ReduceKind::Prod, "Mul"}
-                          : write == Write::Max      ? std::pair{ReduceKind::Max, "Max"}
-                                                     : std::pair{ReduceKind::Min, "Min"};
-  auto result = binary(node, op, Tensor(rows.data), Tensor(reduce(emit, kind, terms, {rank - 1})));
+  const ReduceKind kind = write == Write::Add        ? ReduceKind::Sum
+                          : write == Write::Multiply ? ReduceKind::Prod
+                          : write == Write::Max      ? ReduceKind::Max
+                                                     : ReduceKind::Min;
+  Value combined = reduce(emit, kind, terms, {rank - 1});
+  auto result = binary(node, combinationOf(write), Tensor(rows.data), Tensor(combined));
   return failed(result) ? FailureOr<Value>(failure()) : node.value(*result);
 }
 

@@ -1,128 +1,18 @@
 // Elements and rows written at positions.
-//
-// At positions known while compiling, what is written is looked up: the result is a gather, at
-// constant positions, of what was there and what is written. So gradients flow to both. Where a
-// reduction meets a position several times, there is a round for each time. For positions of run
-// time see ScatterAt.h.
 #include "GraphBuilder.h"
-#include "dtc/Import/Build/Elementwise.h"
-#include "dtc/Import/Build/Indices.h"
 #include "dtc/Import/Build/Movement.h"
-#include "dtc/Import/Build/ScatterAt.h"
-
-#include <numeric>
-#include <set>
+#include "dtc/Import/Build/Scatter.h"
 
 using namespace mlir;
 
 namespace dtc::import {
 
-namespace {
-/// Rows of `updates` that go to `rows` of a tensor of as many dimensions.
-struct Writes {
-  std::vector<int64_t> rows;
-  Tensor updates;
-};
-} // namespace
-
-static Shape rowMajor(ArrayRef<int64_t> shape) {
-  Shape strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * shape[i];
-  return strides;
-}
-
-/// To be called before a position is stored for each row.
-static LogicalResult checkRows(NodeConverter &node, int64_t size) {
-  if (fitsConstant(node.emit.getI64Type(), {size}))
-    return success();
-  return node.error() << "writes single rows into too many: " << size;
-}
-
-/// The first dimension of `tensor` at constant positions.
-static FailureOr<Tensor> lookUp(NodeConverter &node, const Tensor &tensor,
-                                std::vector<int64_t> from) {
-  const int64_t size = from.size();
-  Host at = HostTensor::ofInts(node.emit.getI64Type(), {size}, std::move(from));
-  return Tensor(gatherAtConstants(node.emit, node.value(tensor), *at, 0));
-}
-
-static FailureOr<Tensor> replaceRows(NodeConverter &node, const Tensor &data,
-                                     const Writes &writes) {
-  const int64_t size = data.shape()[0], count = writes.rows.size(), first = writes.rows[0];
-  bool consecutive = true;
-  std::set<int64_t> written;
-  for (int64_t i = 0; i < count; ++i) {
-    if (!written.insert(writes.rows[i]).second)
-      return LogicalResult(node.error() << "writes an element twice: row " << writes.rows[i]);
-    consecutive &= writes.rows[i] == first + i;
-  }
-  if (consecutive)
-    return concatTensors(node,
-                         {sliceTensor(node, data, 0, 0, first), writes.updates,
-                          sliceTensor(node, data, 0, first + count, size - first - count)},
-                         0);
-  auto both = concatTensors(node, {data, writes.updates}, 0);
-  if (failed(both) || failed(checkRows(node, size)))
-    return failure();
-  std::vector<int64_t> from(size);
-  std::iota(from.begin(), from.end(), 0);
-  for (int64_t i = 0; i < count; ++i)
-    from[writes.rows[i]] = size + i;
-  return lookUp(node, *both, std::move(from));
-}
-
-/// Sums and products of rows that aren't written are those with 0 and 1, extremes those with
-/// themselves.
-static FailureOr<Tensor> reduceRows(NodeConverter &node, Tensor data, const Writes &writes,
-                                    StringRef op) {
-  const int64_t size = data.shape()[0];
-  if (failed(checkRows(node, size)))
-    return failure();
-  const bool extreme = op == "Max" || op == "Min";
-  std::vector<std::vector<int64_t>> rounds;
-  std::vector<int64_t> met(size);
-  Shape neutral = data.shape();
-  neutral[0] = extreme ? size : 1;
-  for (auto [i, row] : llvm::enumerate(writes.rows)) {
-    const size_t round = met[row]++;
-    if (round == rounds.size()) {
-      if (failed(node.chargeNodes(8)) ||
-          failed(node.chargeFolded(Tensor(
-              HostTensor::ofInts(node.emit.getI64Type(), {size}, std::vector<int64_t>(size))))))
-        return failure();
-      rounds.emplace_back(size, 0);
-      if (extreme)
-        std::iota(rounds.back().begin(), rounds.back().end(), 0);
-    }
-    rounds[round][row] = neutral[0] + int64_t(i);
-  }
-  for (std::vector<int64_t> &from : rounds) {
-    Tensor unwritten =
-        extreme ? data : Tensor(HostTensor::splat(data.element(), neutral, op == "Mul"));
-    auto both = concatTensors(node, {unwritten, writes.updates}, 0);
-    auto terms = failed(both) ? both : lookUp(node, *both, std::move(from));
-    auto next = failed(terms) ? terms : binary(node, op, data, *terms);
-    if (failed(next))
-      return failure();
-    data = *next;
-  }
-  return data;
-}
-
-namespace {
-struct Reduction {
-  Write write;
-  StringRef op;
-};
-} // namespace
-
-static FailureOr<Reduction> readReduction(NodeConverter &node) {
-  static const std::map<std::string, Reduction> kReductions = {{"none", {Write::Replace, ""}},
-                                                               {"add", {Write::Add, "Add"}},
-                                                               {"mul", {Write::Multiply, "Mul"}},
-                                                               {"max", {Write::Max, "Max"}},
-                                                               {"min", {Write::Min, "Min"}}};
+static FailureOr<Write> readReduction(NodeConverter &node) {
+  static const std::map<std::string, Write> kReductions = {{"none", Write::Replace},
+                                                           {"add", Write::Add},
+                                                           {"mul", Write::Multiply},
+                                                           {"max", Write::Max},
+                                                           {"min", Write::Min}};
   const std::string reduction = node.attrString("reduction", "none");
   auto known = kReductions.find(reduction);
   if (known == kReductions.end())
@@ -130,120 +20,32 @@ static FailureOr<Reduction> readReduction(NodeConverter &node) {
   return known->second;
 }
 
-/// Defines the result: the first input, seen as so many rows, with what is written.
-static LogicalResult write(NodeConverter &node, int64_t numRows, const Writes &writes) {
-  const Shape shape = node.input(0).shape();
-  auto reduction = readReduction(node);
-  if (failed(reduction))
-    return failure();
-  if (writes.rows.empty())
-    return node.define(node.input(0));
-  Shape rows = shape; // whole rows keep their dimensions
-  if (numRows != shape[0])
-    rows = {numRows, product(shape) / numRows};
-  Tensor data = reshapeTensor(node, node.input(0), rows);
-  rows[0] = writes.rows.size();
-  Writes flat{writes.rows, reshapeTensor(node, writes.updates, rows)};
-  auto result = reduction->op.empty() ? replaceRows(node, data, flat)
-                                      : reduceRows(node, data, flat, reduction->op);
-  return failed(result) ? failure() : node.define(reshapeTensor(node, *result, shape));
-}
-
-/// ScatterND at positions of run time: their components are the last dimension.
-static LogicalResult scatterRowsAtRunTime(NodeConverter &node, int64_t depth) {
-  auto reduction = readReduction(node);
-  if (failed(reduction) || failed(node.chargeNodes(depth * 8)))
-    return failure();
-  Value indices = node.value(1);
-  Shape lead(tensorType(indices).getShape().drop_back());
-  SmallVector<Value> components;
-  for (int64_t k = 0; k < depth; ++k)
-    components.push_back(reshape(node.emit, sliceDim(node.emit, indices, lead.size(), k, 1), lead));
-  return node.define(scatterRows(node, node.input(0), components, node.input(2), reduction->write));
-}
-
-/// ScatterElements at positions of run time. Where there are fewer indices than elements, across
-/// the axis, the rest stays as it is.
-static LogicalResult scatterElementsAtRunTime(NodeConverter &node, int64_t axis) {
-  const Shape wanted = node.input(1).shape();
-  auto reduction = readReduction(node);
-  if (failed(reduction))
-    return failure();
-  Tensor part = node.input(0);
-  std::vector<Tensor> rest;
-  Shape cut;
-  for (int64_t i = 0; i < part.rank(); ++i) {
-    const int64_t size = part.shape()[i];
-    if (i == axis || wanted[i] == size)
-      continue;
-    cut.push_back(i);
-    rest.push_back(sliceTensor(node, part, i, wanted[i], size - wanted[i]));
-    part = sliceTensor(node, part, i, 0, wanted[i]);
-  }
-  auto result = scatterAlong(node, part, node.value(1), node.input(2), axis, reduction->write);
-  for (size_t i = cut.size(); i-- > 0 && succeeded(result);)
-    result = concatTensors(node, {*result, rest[i]}, cut[i]);
-  return node.define(result);
-}
-
+/// The components of positions are the last dimension.
 static LogicalResult convertScatterND(NodeConverter &node) {
-  const Tensor &data = node.input(0), &indices = node.input(1), &updates = node.input(2);
-  const Shape shape = data.shape();
+  const Tensor &data = node.input(0), &indices = node.input(1);
   const int64_t depth = indices.rank() < 1 ? 0 : indices.shape().back();
   if (depth < 1 || depth > data.rank() || !isa<IntegerType>(indices.element()))
     return node.error() << "has bad indices";
-  Shape expected(ArrayRef(indices.shape()).drop_back());
-  expected.append(shape.begin() + depth, shape.end());
-  if (updates.shape() != expected || updates.element() != data.element())
-    return node.error() << "needs updates of the shape " << listed(expected) << ", got "
-                        << listed(updates.shape());
-  if (!indices.host)
-    return scatterRowsAtRunTime(node, depth);
-  if (failed(node.chargeNodes(indices.host->size() / 64)))
+  auto write = readReduction(node);
+  if (failed(write))
     return failure();
-  Writes writes{{}, updates};
-  const auto list = indices.host->intList();
-  for (size_t i = 0; i < list.size(); i += depth) {
-    int64_t row = 0;
-    for (int64_t k = 0; k < depth; ++k) {
-      const int64_t at = list[i + k] + (list[i + k] < 0 ? shape[k] : 0);
-      if (at < 0 || at >= shape[k])
-        return node.error() << "index out of range for size " << shape[k] << ": " << list[i + k];
-      row = row * shape[k] + at;
-    }
-    writes.rows.push_back(row);
-  }
-  return write(node, product(ArrayRef(shape).take_front(depth)), writes);
+  const Shape lead(ArrayRef(indices.shape()).drop_back());
+  SmallVector<Tensor> components;
+  for (int64_t k = 0; k < depth; ++k)
+    components.push_back(reshapeTensor(node, sliceTensor(node, indices, lead.size(), k, 1), lead));
+  return node.define(scatterSlices(node, data, components, node.input(2), *write));
 }
 
 static LogicalResult convertScatterElements(NodeConverter &node) {
-  const Tensor &data = node.input(0), &indices = node.input(1), &updates = node.input(2);
-  const Shape shape = data.shape(), wanted = indices.shape();
+  const Tensor &data = node.input(0);
   auto axis = node.axis(node.attrInt("axis", 0), data.rank());
-  if (failed(axis))
+  auto write = readReduction(node);
+  if (failed(axis) || failed(write))
     return failure();
-  if (wanted.size() != shape.size() || updates.shape() != wanted ||
-      updates.element() != data.element() || !isa<IntegerType>(indices.element()))
-    return node.error() << "needs indices and updates of one shape and of rank " << shape.size();
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (int64_t(i) != *axis && wanted[i] > shape[i])
-      return node.error() << "has more indices than elements";
-  if (!indices.host)
-    return scatterElementsAtRunTime(node, *axis);
-  Host at = normalizeIndices(node, indices.host, shape[*axis]);
-  if (!at || failed(node.chargeNodes(at->size() / 64)))
-    return failure();
-  const Shape strides = rowMajor(shape);
-  Writes writes{{}, reshapeTensor(node, updates, {product(wanted)})};
-  const Shape indexSteps = at->strides();
-  forEachIndex(wanted, [&](ArrayRef<int64_t> index) {
-    const int64_t along = at->ints[dot(index, indexSteps)];
-    writes.rows.push_back(dot(index, strides) + (along - index[*axis]) * strides[*axis]);
-  });
-  return write(node, product(shape), writes);
+  return node.define(scatterElements(node, data, node.input(1), node.input(2), *axis, *write));
 }
 
-/// The same with write_indices of run time.
+/// A cache's positions from write_indices of run time on.
 static LogicalResult scatterFromRunTime(NodeConverter &node, int64_t axis, bool circular) {
   Emitter &emit = node.emit;
   const Tensor &data = node.input(0), &updates = node.input(1);
@@ -287,20 +89,19 @@ static LogicalResult convertTensorScatter(NodeConverter &node) {
     return node.error() << "needs an update of each sample, and where it goes";
   if (isComputed)
     return scatterFromRunTime(node, *axis, circular);
-  if (failed(node.chargeNodes(product(wanted) / 64)))
-    return failure();
-  const Shape strides = rowMajor(shape);
-  Writes writes{{}, reshapeTensor(node, updates, {product(wanted)})};
-  bool inside = true;
-  forEachIndex(wanted, [&](ArrayRef<int64_t> index) {
-    int64_t at = starts[index[0]] + index[*axis];
-    at = circular && at >= 0 ? at % shape[*axis] : at;
-    inside &= at >= 0 && at < shape[*axis];
-    writes.rows.push_back(dot(index, strides) + (at - index[*axis]) * strides[*axis]);
-  });
-  if (!inside)
-    return node.error() << "writes beyond the " << shape[*axis] << " positions there are";
-  return write(node, product(shape), writes);
+  Shape stored(wanted.size(), 1);
+  stored[0] = shape[0];
+  stored[*axis] = wanted[*axis];
+  if (!fitsConstant(node.emit.getI64Type(), stored))
+    return node.error() << "writes single rows into too many: " << product(stored);
+  auto at = std::make_shared<HostTensor>(node.emit.getI64Type(), wanted, stored);
+  for (int64_t i = 0; i < product(stored); ++i) {
+    const int64_t begin = starts[i / wanted[*axis]], to = begin + i % wanted[*axis];
+    at->ints[i] = circular && begin >= 0 ? to % shape[*axis] : to;
+    if (to < 0 || at->ints[i] >= shape[*axis])
+      return node.error() << "writes beyond the " << shape[*axis] << " positions there are";
+  }
+  return node.define(scatterElements(node, data, Host(at), updates, *axis, Write::Replace));
 }
 
 void addScatterConverters(ConverterTable &table) {

@@ -19,6 +19,7 @@ const AtenTable &atenConverters() {
     addMovement(all);
     addParts(all);
     addLookups(all);
+    addScatters(all);
     addContractions(all);
     addReductions(all);
     addNormalizations(all);

@@ -27,6 +27,7 @@ void addCreation(AtenTable &table);
 void addMovement(AtenTable &table);
 void addParts(AtenTable &table);
 void addLookups(AtenTable &table);
+void addScatters(AtenTable &table);
 void addContractions(AtenTable &table);
 void addReductions(AtenTable &table);
 void addNormalizations(AtenTable &table);

@@ -1,5 +1,6 @@
 // Operators that address elements by value.
 #include "AtenConverter.h"
+#include "Indexed.h"
 
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/GatherAt.h"
@@ -45,15 +46,8 @@ static LogicalResult convertIndexSelect(AtenConverter &node) {
   return failed(dim) ? failure() : node.define(gatherTensor(node, *self, *index, *dim));
 }
 
-namespace {
-/// self[:, i, j]: the dimensions that are indexed, and by what.
-struct Indexed {
-  SmallVector<Tensor> parts;
-  Shape dims;
-};
-} // namespace
-
-static FailureOr<Indexed> readIndices(AtenConverter &node, int64_t rank) {
+/// The dimensions that are indexed, and by what.
+static FailureOr<Indexed> readParts(AtenConverter &node, int64_t rank) {
   const Argument *given = node.argument("indices");
   const ArgumentList *list = given ? given->as<ArgumentList>() : nullptr;
   if (!list || list->size() > size_t(rank))
@@ -68,6 +62,8 @@ static FailureOr<Indexed> readIndices(AtenConverter &node, int64_t rank) {
   for (const Tensor &part : *parts) {
     if (part.element().isInteger(1))
       return LogicalResult(node.error() << "selects by truths, whose number depends on data");
+    if (!isa<IntegerType>(part.element()))
+      return LogicalResult(node.error() << "needs integer indices");
     indexed.parts.push_back(part);
   }
   if (indexed.parts.empty())
@@ -75,8 +71,36 @@ static FailureOr<Indexed> readIndices(AtenConverter &node, int64_t rank) {
   return indexed;
 }
 
-/// The indexed dimensions are brought to the front and looked up together. Where they were
-/// neighbours, what takes their place goes back to where the first of them was.
+FailureOr<Indexed> readIndices(AtenConverter &node, int64_t rank) {
+  auto indexed = readParts(node, rank);
+  if (failed(indexed))
+    return failure();
+  SmallVector<Shape> shapes;
+  for (const Tensor &part : indexed->parts)
+    shapes.push_back(part.shape());
+  auto lead = broadcastShapes(shapes);
+  if (failed(lead) || failed(node.checkShape(*lead)))
+    return LogicalResult(node.error() << "indices of shapes that do not broadcast");
+  for (Tensor &part : indexed->parts)
+    part = expandTensor(node, part, *lead);
+  const Shape &dims = indexed->dims;
+  indexed->toFront = dims;
+  for (int64_t i = 0; i < rank; ++i)
+    if (!llvm::is_contained(dims, i))
+      indexed->toFront.push_back(i);
+  const bool together = dims.back() - dims.front() + 1 == int64_t(dims.size());
+  const int64_t before = together ? dims.front() : 0, count = lead->size();
+  for (int64_t i = 0; i < before; ++i)
+    indexed->toPlace.push_back(count + i);
+  for (int64_t i = 0; i < count; ++i)
+    indexed->toPlace.push_back(i);
+  for (int64_t i = count + before; i < count + rank - int64_t(dims.size()); ++i)
+    indexed->toPlace.push_back(i);
+  indexed->lead = std::move(*lead);
+  return indexed;
+}
+
+/// The indexed dimensions are brought to the front and looked up together.
 static LogicalResult convertIndex(AtenConverter &node) {
   auto self = node.tensor("self");
   if (failed(self))
@@ -84,36 +108,11 @@ static LogicalResult convertIndex(AtenConverter &node) {
   auto indexed = readIndices(node, self->rank());
   if (failed(indexed))
     return failure();
-  const Shape &dims = indexed->dims;
-  if (dims.size() == 1)
-    return node.define(gatherTensor(node, *self, indexed->parts[0], dims[0]));
-  SmallVector<Shape> shapes;
-  for (const Tensor &part : indexed->parts)
-    shapes.push_back(part.shape());
-  auto lead = broadcastShapes(shapes);
-  if (failed(lead) || failed(node.checkShape(*lead)))
-    return node.error() << "indices of shapes that do not broadcast";
-  for (Tensor &part : indexed->parts)
-    part = expandTensor(node, part, *lead);
-  Shape perm = dims;
-  for (int64_t i = 0; i < self->rank(); ++i)
-    if (!llvm::is_contained(dims, i))
-      perm.push_back(i);
-  auto found = gatherAt(node, transposeTensor(node, *self, perm), indexed->parts, *lead);
-  if (failed(found))
-    return failure();
-  const bool together = dims.back() - dims.front() + 1 == int64_t(dims.size());
-  if (!together || dims.front() == 0)
-    return node.define(*found);
-  const int64_t before = dims.front(), count = lead->size();
-  Shape back;
-  for (int64_t i = 0; i < before; ++i)
-    back.push_back(count + i);
-  for (int64_t i = 0; i < count; ++i)
-    back.push_back(i);
-  for (int64_t i = count + before; i < found->rank(); ++i)
-    back.push_back(i);
-  return node.define(transposeTensor(node, *found, back));
+  if (indexed->dims.size() == 1)
+    return node.define(gatherTensor(node, *self, indexed->parts[0], indexed->dims[0]));
+  auto found =
+      gatherAt(node, transposeTensor(node, *self, indexed->toFront), indexed->parts, indexed->lead);
+  return failed(found) ? failure() : node.define(transposeTensor(node, *found, indexed->toPlace));
 }
 
 static LogicalResult convertCumulativeSum(AtenConverter &node) {

@@ -12,4 +12,8 @@ namespace dtc::import {
 llvm::FailureOr<Tensor> gatherAt(Conversion &node, const Tensor &data,
                                  llvm::SmallVector<Tensor> parts, const Shape &lead);
 
+/// data[b, at[b, j...]]: whether the last position is computed and all others run along the leading
+/// dimensions, of `lead` and of `data` alike.
+bool indexesRows(const Tensor &data, llvm::ArrayRef<Tensor> parts, const Shape &lead);
+
 } // namespace dtc::import

@@ -13,6 +13,9 @@ namespace dtc::import {
 /// last one replaces.
 enum class Write { Replace, Add, Multiply, Max, Min };
 
+/// The operator of `binary` that combines what is there with what is written; none for Replace.
+llvm::StringRef combinationOf(Write write);
+
 /// `result[..., at[..., j, ...], ...]` becomes `updates[..., j, ...]`, along `axis`. The shape of
 /// `at` and of `updates` is that of `data` but for this axis. Negative positions count from the
 /// end. A row of floats with a position outside is NaN; integers are refused where that may be.
