@@ -383,11 +383,9 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
   return planned(std::move(candidate), std::move(explanation));
 }
 
-/// What cannot be compiled yet can be planned and written; `partition` refuses it. Stages with
-/// meshes of their own don't fit into one module.
+/// What cannot be compiled yet can be planned and written; `partition` refuses it.
 static bool isWritable(const Options &options, const Planned &planned) {
-  return planned.search.plan.degrees.groups.empty() &&
-         (!options.onlyPlan || plan::unimplemented(planned.problem, planned.search.plan).empty());
+  return !options.onlyPlan || plan::unimplemented(planned.problem, planned.search.plan).empty();
 }
 
 /// More stages than the model has parts leave some with reshapes alone.

@@ -1,8 +1,9 @@
 #include "RankStep.h"
 
+#include "ApartRanks.h"
 #include "JoinRanks.h"
 
-#include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Dialect/Dist/StageOps.h"
 
 using namespace mlir;
 
@@ -20,18 +21,36 @@ FailureOr<RankStep> RankStep::build(ModuleOp local) {
     auto meshes = module.getOps<dist::MeshOp>();
     if (meshes.empty())
       return module.emitError() << "has no mesh";
-    sharding::Mesh mesh = dist::toMesh(*meshes.begin());
-    if (module != step.modules.front() && mesh != step.mesh)
-      return module.emitError() << "has another mesh than the first rank of the pipeline";
-    step.mesh = std::move(mesh);
+    auto rank = step.meshes.size();
+    step.meshes.push_back(dist::toMesh(*meshes.begin()));
+    auto devices = (*meshes.begin())->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
+    step.worlds.emplace_back();
+    if (devices && rank < devices.size()) // rank r has stage r
+      llvm::append_range(step.worlds.back(), cast<DenseI64ArrayAttr>(devices[rank]).asArrayRef());
   }
   return step;
 }
 
-FailureOr<RankLayout> RankStep::layoutOf(func::FuncOp function, DictionaryAttr attributes) const {
-  std::optional<RankLayout> layout = RankLayout::of(attributes, mesh);
+bool RankStep::areApart(ArrayRef<Member> members) const {
+  return llvm::any_of(members, [&](const Member &member) {
+    auto sums = func::FuncOp(member.function).front().getOps<dist::StageSumOp>();
+    return meshes[member.rank] != meshes.front() ||
+           llvm::any_of(sums, [](dist::StageSumOp sum) { return sum.getApart(); });
+  });
+}
+
+int64_t RankStep::devices() const {
+  int64_t count = 0;
+  for (const sharding::Mesh &mesh : meshes)
+    count += mesh.devices();
+  return count;
+}
+
+FailureOr<RankLayout> RankStep::layoutOf(const Member &member, DictionaryAttr attributes) const {
+  std::optional<RankLayout> layout = RankLayout::of(attributes, meshes[member.rank]);
   if (!layout)
-    return function.emitError() << "has an argument or result without a sharding";
+    return func::FuncOp(member.function).emitError()
+           << "has an argument or result without a sharding";
   return *layout;
 }
 
@@ -47,9 +66,10 @@ FailureOr<RankShards> RankStep::divided(const Member &member, unsigned index,
   if (whole == wholes.end())
     return function.emitError() << "argument " << index << " is nothing that one rank has: "
                                 << describe(keyOf(role), false);
-  auto layout = layoutOf(function, function.getArgAttrDict(index));
+  auto layout = layoutOf(member, function.getArgAttrDict(index));
   if (failed(layout))
     return failure();
+  const sharding::Mesh &mesh = meshes[member.rank];
   std::string wrong = layout->sharding.check(whole->second.shape().vec(), mesh);
   if (!wrong.empty())
     return function.emitError() << "argument " << index << ": " << wrong;
@@ -68,7 +88,9 @@ FailureOr<RankShards> RankStep::argument(const Member &member, unsigned index,
     return kept.at({member.rank, name});
   if (isData(role.getKind()))
     return divided(member, index, wholes);
-  auto layout = layoutOf(function, function.getArgAttrDict(index));
+  if (auto own = delivered(member, index))
+    return RankShards{std::move(*own), {}};
+  auto layout = layoutOf(member, function.getArgAttrDict(index));
   if (failed(layout))
     return failure();
   Key key = keyOf(role);
@@ -138,7 +160,12 @@ LogicalResult RankStep::keep(const Member &member, std::vector<Tensors> &results
       kept.insert_or_assign({member.rank, name}, std::move(value));
       continue;
     }
-    auto layout = layoutOf(function, function.getResultAttrDict(i));
+    if (DictionaryAttr attributes = function.getResultAttrDict(i);
+        attributes && attributes.contains(dist::crossing::kReceivers)) {
+      deliver(member.rank, attributes, value.shards);
+      continue;
+    }
+    auto layout = layoutOf(member, function.getResultAttrDict(i));
     if (failed(layout))
       return failure();
     value.layout = *layout;
@@ -153,6 +180,47 @@ LogicalResult RankStep::keep(const Member &member, std::vector<Tensors> &results
 }
 
 //===----------------------------------------------------------------------===//
+// Messages between meshes
+//===----------------------------------------------------------------------===//
+
+void RankStep::deliver(int rank, DictionaryAttr attributes, const Tensors &shards) {
+  std::string name = attributes.getAs<StringAttr>(dist::crossing::kMessage).str();
+  auto lists = attributes.getAs<ArrayAttr>(dist::crossing::kReceivers);
+  for (auto list : lists.getAsRange<DenseI32ArrayAttr>())
+    for (auto [position, receiver] : llvm::enumerate(list.asArrayRef()))
+      if (receiver >= 0)
+        pieces[{name, worlds[rank][position], receiver}].push_back(shards[position]);
+}
+
+/// The senders of a piece, by position; none for what isn't one.
+static ArrayRef<int32_t> sendersOf(DictionaryAttr attributes) {
+  auto lists = attributes ? attributes.getAs<ArrayAttr>(dist::crossing::kSenders) : ArrayAttr();
+  return lists ? cast<DenseI32ArrayAttr>(lists[0]).asArrayRef() : ArrayRef<int32_t>();
+}
+
+std::optional<Tensors> RankStep::delivered(const Member &member, unsigned index) const {
+  func::FuncOp function = member.function;
+  DictionaryAttr attributes = function.getArgAttrDict(index);
+  ArrayRef<int32_t> senders = sendersOf(attributes);
+  if (senders.empty())
+    return std::nullopt;
+  auto message = attributes.getAs<StringAttr>(dist::crossing::kMessage);
+  Tensors result;
+  for (auto [position, sender] : llvm::enumerate(senders)) {
+    size_t before = 0; // pieces from the same sender
+    for (unsigned i = 0; i < index; ++i)
+      if (DictionaryAttr other = function.getArgAttrDict(i);
+          !sendersOf(other).empty() && other.getAs<StringAttr>(dist::crossing::kMessage) == message)
+        before += sendersOf(other)[position] == sender;
+    auto found = pieces.find({message.str(), sender, worlds[member.rank][position]});
+    if (found == pieces.end() || found->second.size() <= before)
+      return std::nullopt;
+    result.push_back(found->second[before]);
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
 // Calls
 //===----------------------------------------------------------------------===//
 
@@ -162,6 +230,11 @@ bool RankStep::isReady(const Member &member) const {
     RoleAttr role = graph::getArgRole(function, i);
     if (!role)
       continue; // refused when it is called
+    if (!sendersOf(function.getArgAttrDict(i)).empty()) {
+      if (!delivered(member, i))
+        return false;
+      continue;
+    }
     std::string name = role.getName().str();
     if ((role.getKind() == RoleKind::Kept && !kept.contains({member.rank, name})) ||
         (role.getKind() == RoleKind::Inbox && !messages.contains(name)))
@@ -171,6 +244,7 @@ bool RankStep::isReady(const Member &member) const {
 }
 
 LogicalResult RankStep::call(const Member &member, const Wholes &wholes) {
+  const sharding::Mesh &mesh = meshes[member.rank];
   std::vector<Tensors> inputs(mesh.devices());
   if (failed(take(member, wholes, inputs)))
     return failure();
@@ -188,6 +262,7 @@ LogicalResult RankStep::callPasses(StringRef wholeName, const Wholes &wholes) {
   beginCall();
   kept.clear();
   messages.clear();
+  pieces.clear();
   SmallVector<Member> waiting;
   for (auto [rank, module] : llvm::enumerate(modules))
     for (auto function : module.getOps<func::FuncOp>())
@@ -221,6 +296,9 @@ LogicalResult RankStep::callTogether(StringRef name, const Wholes &wholes) {
     return modules.front().emitError() << "has no function of this name: " << name;
   if (modules.size() == 1)
     return call(members.front(), wholes);
+  if (areApart(members))
+    return callApart(members, wholes);
+  const sharding::Mesh &mesh = meshes.front();
   auto joined = joinRanks(functions, modules.front().getContext());
   if (failed(joined))
     return failure();
@@ -237,6 +315,25 @@ LogicalResult RankStep::callTogether(StringRef name, const Wholes &wholes) {
       return failure();
     first += func::FuncOp(member.function).getNumResults();
   }
+  return success();
+}
+
+/// With their own meshes.
+LogicalResult RankStep::callApart(ArrayRef<Member> members, const Wholes &wholes) {
+  std::vector<RankCall> calls;
+  for (const Member &member : members) {
+    const sharding::Mesh &mesh = meshes[member.rank];
+    RankCall &call = calls.emplace_back(
+        RankCall{member.rank, member.function, &mesh, std::vector<Tensors>(mesh.devices())});
+    if (failed(take(member, wholes, call.inputs)))
+      return failure();
+  }
+  auto results = evaluateApart(std::move(calls));
+  if (failed(results))
+    return failure();
+  for (auto [member, result] : llvm::zip_equal(members, *results))
+    if (failed(keep(member, result, 0)))
+      return failure();
   return success();
 }
 

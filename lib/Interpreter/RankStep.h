@@ -7,6 +7,8 @@
 //   rank 1               forward -> kept     backward -> gradients, outbox "gradient 0 to stage 0"
 //
 // What all ranks do together, the update with its sums over stages, is one function (JoinRanks.h).
+// Where stages have meshes of their own, each rank's stays a function (ApartRanks.h), and messages
+// are delivered rank by rank.
 #pragma once
 
 #include "RankLayout.h"
@@ -27,8 +29,9 @@ class RankStep {
 public:
   static mlir::FailureOr<RankStep> build(mlir::ModuleOp local);
 
-  const sharding::Mesh &getMesh() const { return mesh; }
-  int64_t devices() const { return mesh.devices() * static_cast<int64_t>(modules.size()); }
+  /// Of a rank of the pipeline.
+  const sharding::Mesh &getMesh(int rank) const { return meshes[rank]; }
+  int64_t devices() const;
 
   /// Calls what the ranks do in one microbatch. What none has yet is divided from `wholes`.
   mlir::LogicalResult callPasses(llvm::StringRef wholeName, const Wholes &wholes);
@@ -55,15 +58,24 @@ private:
   /// Keeps results from `first` on as those of a function.
   mlir::LogicalResult keep(const Member &member, std::vector<Tensors> &results, size_t first);
   mlir::LogicalResult keepReturned(const Member &member, unsigned index, RankShards value);
-  mlir::FailureOr<RankLayout> layoutOf(mlir::func::FuncOp function,
-                                       mlir::DictionaryAttr attributes) const;
+  mlir::FailureOr<RankLayout> layoutOf(const Member &member, mlir::DictionaryAttr attributes) const;
+  bool areApart(llvm::ArrayRef<Member> members) const;
+  /// What all ranks of the world do together, where their meshes differ.
+  mlir::LogicalResult callApart(llvm::ArrayRef<Member> members, const Wholes &wholes);
+  /// Between stages with meshes of their own: each sender's piece to the ranks that get it, and
+  /// those that a rank waits for.
+  void deliver(int rank, mlir::DictionaryAttr attributes, const Tensors &shards);
+  std::optional<Tensors> delivered(const Member &member, unsigned index) const;
 
   llvm::SmallVector<mlir::ModuleOp> modules; ///< by rank of the pipeline
-  sharding::Mesh mesh;                       ///< of each
+  std::vector<sharding::Mesh> meshes;        ///< of each
+  std::vector<std::vector<int64_t>> worlds;  ///< of each: world ranks by position; or none
   std::map<Key, ShardsByRank> held, returned;
   std::set<Key> computed;                                 ///< by earlier calls
   std::map<std::pair<int, std::string>, RankShards> kept; ///< in this microbatch, by rank and name
   std::map<std::string, RankShards> messages;
+  /// By name, sender and receiver in the world: in the order in which they are sent.
+  std::map<std::tuple<std::string, int64_t, int64_t>, Tensors> pieces;
 };
 
 } // namespace dtc::interpreter

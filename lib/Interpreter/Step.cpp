@@ -150,7 +150,7 @@ FailureOr<double> Step::differenceOn(const Key &key, const ShardsByRank &held, b
   double result = 0;
   Tensor sum(whole.type);
   for (const auto &[rank, value] : held) {
-    const sharding::Mesh &mesh = ranks.getMesh();
+    const sharding::Mesh &mesh = ranks.getMesh(rank);
     if (!value.layout.sharding.check(whole.shape().vec(), mesh).empty() ||
         !llvm::all_of(value.shards, [&](const Tensor &shard) {
           return value.layout.fits(shard.shape(), whole.shape(), mesh);

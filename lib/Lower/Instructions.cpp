@@ -309,7 +309,8 @@ LogicalResult FunctionTranslator::translateAttention(Operation *op) {
   return success();
 }
 
-/// Ranks at the same position of several stages, or at positions that differ along the op's axes.
+/// Ranks at the same position of several stages, or at positions that differ along the op's axes;
+/// all of their ranks where stages have meshes of their own.
 static std::vector<std::vector<int32_t>> ranksOf(dist::StageSumOp op, const sharding::Mesh &mesh) {
   auto declared = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(op, op.getMeshAttr());
   auto devices = declared->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
@@ -317,6 +318,15 @@ static std::vector<std::vector<int32_t>> ranksOf(dist::StageSumOp op, const shar
   if (op.getAxesAttr())
     axes = *dist::toAxes(op.getAxesAttr(), mesh);
   std::vector<std::vector<int32_t>> lists;
+  auto devicesOf = [&](int64_t stage) {
+    return cast<DenseI64ArrayAttr>(devices[stage]).asArrayRef();
+  };
+  if (op.getApart()) {
+    std::vector<int32_t> &all = lists.emplace_back();
+    for (int64_t stage : op.getStages())
+      llvm::append_range(all, devicesOf(stage));
+    return lists;
+  }
   for (int64_t position = 0; position < mesh.devices(); ++position) {
     std::vector<int64_t> group = mesh.group(position, axes);
     if (group.front() != position)
@@ -324,8 +334,7 @@ static std::vector<std::vector<int32_t>> ranksOf(dist::StageSumOp op, const shar
     std::vector<int32_t> &list = lists.emplace_back();
     for (int64_t stage : op.getStages())
       for (int64_t member : group)
-        list.push_back(
-            static_cast<int32_t>(cast<DenseI64ArrayAttr>(devices[stage]).asArrayRef()[member]));
+        list.push_back(static_cast<int32_t>(devicesOf(stage)[member]));
   }
   return lists;
 }

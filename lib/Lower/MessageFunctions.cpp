@@ -1,5 +1,7 @@
 #include "MessageFunctions.h"
 
+#include "dtc/Dialect/Dist/StageOps.h"
+
 using namespace mlir;
 
 namespace dtc::lower {
@@ -69,6 +71,30 @@ SmallVector<int32_t> MessageFunctions::ranksOf(int64_t stage) const {
                              [](int64_t rank) { return static_cast<int32_t>(rank); });
 }
 
+SmallVector<ArrayRef<int32_t>> MessageFunctions::peersOf(DictionaryAttr attributes) {
+  SmallVector<ArrayRef<int32_t>> lists;
+  for (StringRef name : {dist::crossing::kReceivers, dist::crossing::kSenders})
+    if (auto named = attributes.getAs<ArrayAttr>(name))
+      for (auto list : named.getAsRange<DenseI32ArrayAttr>())
+        lists.push_back(list.asArrayRef());
+  return lists;
+}
+
+/// Sends or receives values in one go.
+static Operation *createEnd(OpBuilder &builder, Location loc, ValueRange sent, TypeRange received,
+                            ArrayRef<int32_t> peers) {
+  const bool sends = !sent.empty();
+  Operation *op;
+  if (sends)
+    op = exec::SendOp::create(builder, loc, sent, peers, /*channel=*/0);
+  else
+    op = exec::ReceiveOp::create(builder, loc, received, peers, /*channel=*/0);
+  op->setAttr(exec::ExecDialect::kQueue,
+              exec::QueueKindAttr::get(builder.getContext(),
+                                       sends ? exec::QueueKind::Send : exec::QueueKind::Receive));
+  return op;
+}
+
 func::FuncOp MessageFunctions::functionOf(const schedule::Message &message, bool sends) {
   int64_t stage = sends ? message.fromStage : message.toStage;
   auto [entry, isNew] = known.try_emplace({stage, message.isForward(), sends});
@@ -97,19 +123,26 @@ func::FuncOp MessageFunctions::build(const schedule::Message &message, bool send
   graph::setRuns(function, graph::Cadence::Microbatch,
                  message.isForward() ? Passes::Forward : Passes::InputGrad, chunk);
   builder.setInsertionPointToStart(function.addEntryBlock());
-  SmallVector<int32_t> peers = ranksOf(sends ? message.toStage : message.fromStage);
-  Operation *op;
-  if (sends) {
+  if (sends)
     function.setAllArgAttrs(ends.attributes);
-    op = exec::SendOp::create(builder, loc, function.getArguments(), peers, /*channel=*/0);
-  } else {
+  else
     function.setAllResultAttrs(ends.attributes);
-    op = exec::ReceiveOp::create(builder, loc, types, peers, /*channel=*/0);
+  SmallVector<Value> received;
+  if (peersOf(ends.attributes.front()).empty()) { // all to the same position
+    Operation *op = createEnd(builder, loc, function.getArguments(), sends ? none : types,
+                              ranksOf(sends ? message.toStage : message.fromStage));
+    received.append(op->result_begin(), op->result_end());
+  } else {
+    for (auto [i, attributes] : llvm::enumerate(ends.attributes))
+      for (ArrayRef<int32_t> peers : peersOf(attributes)) {
+        ValueRange sent = function.getArguments();
+        Operation *op =
+            createEnd(builder, loc, sends ? sent.slice(i, 1) : ValueRange(),
+                      sends ? none : TypeRange(ArrayRef(ends.types).slice(i, 1)), peers);
+        received.append(op->result_begin(), op->result_end());
+      }
   }
-  op->setAttr(exec::ExecDialect::kQueue,
-              exec::QueueKindAttr::get(builder.getContext(),
-                                       sends ? exec::QueueKind::Send : exec::QueueKind::Receive));
-  func::ReturnOp::create(builder, loc, op->getResults());
+  func::ReturnOp::create(builder, loc, received);
   return function;
 }
 

@@ -7,6 +7,9 @@
 //   func @forward(inbox "a") -> outbox "b"      reads "a" behind exec.wait
 //   func @send_activations(outbox "b")          exec.send to [4, 5]
 //
+// A value that another mesh lays out otherwise comes in pieces (dtc/Stages/Stages.h), which name
+// their peers themselves: then there is a send for each turn of receivers.
+//
 // They have queues of their own. All messages between two ranks share a channel: they are in one
 // order, which is that of the steps (dtc/Schedule/Messages.h).
 #pragma once
@@ -37,6 +40,8 @@ private:
     llvm::SmallVector<mlir::DictionaryAttr> attributes;
     llvm::SmallVector<mlir::Type> types;
   };
+  /// The ranks at the other end of a value, one list or several.
+  static llvm::SmallVector<llvm::ArrayRef<int32_t>> peersOf(mlir::DictionaryAttr attributes);
   Ends endsOf(int64_t chunk, bool isForward, bool sends);
   llvm::SmallVector<int32_t> ranksOf(int64_t stage) const;
 

@@ -6,7 +6,8 @@
 namespace dtc::partition {
 
 /// Sums the step vector over all ranks by one call. Of what only some axes pend over, the ranks
-/// at position 0 along the others give the term, and the rest give zero.
+/// at position 0 along the others give the term, and the rest give zero. Likewise the terms of what
+/// stages with meshes of their own sum up.
 void sumStepVector(mlir::func::FuncOp func, const NamedMesh &mesh);
 
 /// An all-reduce of which every rank keeps only a part becomes a reduce-scatter.

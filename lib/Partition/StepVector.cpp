@@ -19,23 +19,41 @@ namespace dtc::partition {
 
 namespace {
 
+/// Along which there is more than one rank.
+AxisList axesWithRanks(const Mesh &mesh) {
+  AxisList all;
+  for (AxisId axis = 0; axis < static_cast<AxisId>(mesh.axes.size()); ++axis)
+    if (mesh.axes[axis].size > 1)
+      all.push_back(axis);
+  return all;
+}
+
+/// Zero but on the first of the ranks along the axes, which have the same.
+Value onFirst(graph::TensorBuilder &b, Value value, const AxisList &axes, const NamedMesh &mesh) {
+  if (axes.empty())
+    return value;
+  Type type = RankedTensorType::get({}, b.builder.getI64Type());
+  Value index = dist::AxisIndexOp::create(b.builder, b.loc, type, mesh.name,
+                                          dist::toAttr(b.loc.getContext(), axes, mesh.mesh));
+  Value isFirst = b.compare(arith::CmpIPredicate::eq, index, 0);
+  return b.selectOr(b.broadcast(isFirst, {}, graph::shapeOf(value)), value, 0.0);
+}
+
 class VectorSummer {
 public:
   VectorSummer(graph::StepVectorOp vector, const NamedMesh &mesh)
-      : vector(vector), mesh(mesh), builder(vector), b(builder, vector.getLoc()) {
-    for (AxisId axis = 0; axis < static_cast<AxisId>(mesh.mesh.axes.size()); ++axis)
-      if (mesh.mesh.axes[axis].size > 1)
-        all.push_back(axis);
-  }
+      : vector(vector), mesh(mesh), builder(vector), b(builder, vector.getLoc()),
+        all(axesWithRanks(mesh.mesh)) {}
 
   void run() {
     SmallVector<Value> totals;
     for (Value number : vector.getInputs())
       totals.push_back(all.empty() ? number : termOf(number));
     dist::AxesAttr axes = dist::toAttr(vector.getContext(), all, mesh.mesh);
-    if (dist::StageSumOp sum = stageSum(); sum && !all.empty())
-      sum.setAxesAttr(axes);
-    else if (!all.empty())
+    if (dist::StageSumOp sum = stageSum()) {
+      if (!all.empty() && !sum.getApart())
+        sum.setAxesAttr(axes);
+    } else if (!all.empty())
       totals = llvm::to_vector_of<Value>(
           dist::AllReduceOp::create(builder, b.loc, TypeRange(ValueRange(totals)), totals,
                                     mesh.name.getValue(), axes, graph::ReduceKind::Sum)
@@ -99,17 +117,10 @@ private:
     return graph::SumOp::create(builder, b.loc, values.front().getType(), values);
   }
 
-  /// Zero but on one of the ranks that have the same.
   Value onFirst(Value value, const AxisList &pending) {
     AxisList others = all;
     llvm::erase_if(others, [&](AxisId axis) { return llvm::is_contained(pending, axis); });
-    if (others.empty())
-      return value;
-    Type type = RankedTensorType::get({}, builder.getI64Type());
-    Value index = dist::AxisIndexOp::create(builder, b.loc, type, mesh.name,
-                                            dist::toAttr(b.loc.getContext(), others, mesh.mesh));
-    Value isFirst = b.compare(arith::CmpIPredicate::eq, index, 0);
-    return b.selectOr(isFirst, value, 0.0);
+    return partition::onFirst(b, value, others, mesh);
   }
 
   graph::StepVectorOp vector;
@@ -120,10 +131,21 @@ private:
   std::vector<Terms> terms;
 };
 
+/// Of several ranks that have the same, one gives it to the sum over other meshes.
+void giveOnce(dist::StageSumOp sum, const NamedMesh &mesh) {
+  OpBuilder builder(sum);
+  graph::TensorBuilder b(builder, sum.getLoc());
+  for (OpOperand &operand : sum->getOpOperands())
+    operand.set(onFirst(b, operand.get(), axesWithRanks(mesh.mesh), mesh));
+}
+
 } // namespace
 
 void sumStepVector(func::FuncOp func, const NamedMesh &mesh) {
   Block &block = func.getBody().front();
+  for (auto sum : block.getOps<dist::StageSumOp>())
+    if (sum.getApart() && !sum.getInputs().front().getDefiningOp<graph::StepVectorOp>())
+      giveOnce(sum, mesh);
   auto vectors = llvm::to_vector(block.getOps<graph::StepVectorOp>());
   for (graph::StepVectorOp vector : vectors)
     VectorSummer(vector, mesh).run();

@@ -73,6 +73,8 @@ private:
     const FlatForm *form = formOf(op);
     if (!form)
       return success();
+    if (auto sum = dyn_cast<dist::StageSumOp>(op); sum && sum.getApart())
+      return visitSumApart(sum, *form);
     bool isPartlySummed =
         llvm::any_of(op->getOperands(), [&](Value v) { return totals.contains(v); });
     if (isPartlySummed && !isa<graph::ReduceOp>(op))
@@ -107,6 +109,16 @@ private:
       part = form.allReduce(builder, part, pending);
     setPart(op.getResult(0), part, form);
     replaced.push_back(op);
+    return success();
+  }
+
+  /// Ranks of another mesh have other parts, so that the sum is of wholes. Who reads it cuts it.
+  LogicalResult visitSumApart(dist::StageSumOp op, const FlatForm &form) {
+    if (op->getNumOperands() != 1)
+      return op.emitOpError("can't be divided with its parameter's update");
+    if (Value part = parts.lookup(op->getOperand(0)))
+      op->setOperand(0, form.gather(builder, part));
+    forms[op->getResult(0)] = &form;
     return success();
   }
 

@@ -61,6 +61,9 @@ public:
         return op.emitOpError("is still to be summed over all ranks");
       if (isa<UnrealizedConversionCastOp>(op))
         return op.emitOpError("was left over by the partitioner");
+      if (auto sum = dyn_cast<dist::StageSumOp>(op); sum && sum.getApart())
+        if (failed(verifyApart(sum)))
+          return failure();
       if (isa<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::StageSumOp>(
               op)) { // a bucket: each for itself
         for (auto [input, output] : llvm::zip_equal(op.getOperands(), op.getResults()))
@@ -102,9 +105,22 @@ private:
       return set & ~axesOf(gather.getAxes());
     if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op))
       return set | axesOf(scatter.getAxes());
-    if (dist::AxesAttr axes = cast<dist::StageSumOp>(op).getAxesAttr())
+    auto sum = cast<dist::StageSumOp>(op);
+    if (sum.getApart())
+      return 0;
+    if (dist::AxesAttr axes = sum.getAxesAttr())
       return set & ~axesOf(axes);
     return set; // on all positions alike
+  }
+
+  /// What several ranks have alike would count several times.
+  LogicalResult verifyApart(dist::StageSumOp sum) {
+    for (Value input : sum.getInputs())
+      for (AxisId axis = 0; axis < static_cast<AxisId>(mesh.axes.size()); ++axis)
+        if (mesh.axes[axis].size > 1 && !(varies.lookup(input) & setOf({axis})))
+          return sum.emitOpError("adds up what is the same along an axis: ")
+                 << mesh.axes[axis].name;
+    return success();
   }
 
   AxisSet transfer(Operation *op) {

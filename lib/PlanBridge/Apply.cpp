@@ -24,9 +24,11 @@ namespace {
 
 class Applier {
 public:
-  Applier(ModuleOp module, const Problem &problem, const Plan &plan)
-      : module(module), problem(problem), plan(plan), context(module.getContext()),
-        meshName(FlatSymbolRefAttr::get(context, "mesh")) {
+  /// `ownStages`: those of the mesh, where stages have several; empty: all.
+  Applier(ModuleOp module, const Problem &problem, const Plan &plan,
+          const std::vector<bool> &ownStages = {})
+      : module(module), problem(problem), plan(plan), ownStages(ownStages),
+        context(module.getContext()), meshName(FlatSymbolRefAttr::get(context, "mesh")) {
     for (const auto &[id, layout] : plan.arguments) {
       const plan::Value &value = problem.values[id];
       TensorSharding complete = layout;
@@ -39,7 +41,6 @@ public:
   LogicalResult run();
 
 private:
-  LogicalResult checkWritable();
   LogicalResult addMesh();
   Attribute devicesOfStages(Builder &builder) const;
   LogicalResult annotateOps(func::FuncOp func);
@@ -55,6 +56,7 @@ private:
   ModuleOp module;
   const Problem &problem;
   const Plan &plan;
+  const std::vector<bool> ownStages;
   MLIRContext *context;
   FlatSymbolRefAttr meshName;
   /// How an argument is laid out, without what is pending.
@@ -90,11 +92,15 @@ LogicalResult Applier::addMesh() {
   return success();
 }
 
-/// Null for one stage on the devices from 0 on.
+/// Null for one stage on the devices from 0 on. Of stages on another mesh it says nothing.
 Attribute Applier::devicesOfStages(Builder &builder) const {
   SmallVector<Attribute> stages;
   bool plain = plan.stages.size() <= 1;
-  for (const plan::Stage &stage : plan.stages) {
+  for (auto [index, stage] : llvm::enumerate(plan.stages)) {
+    if (!ownStages.empty() && !ownStages[index]) {
+      stages.push_back(builder.getDenseI64ArrayAttr({}));
+      continue;
+    }
     for (auto [i, device] : llvm::enumerate(stage.devices))
       plain &= device == static_cast<int64_t>(i);
     stages.push_back(builder.getDenseI64ArrayAttr(stage.devices));
@@ -277,20 +283,11 @@ void Applier::annotateStorage(func::FuncOp func) {
   setResultAttrs(func, dist::DistDialect::kOnHost, results.host);
 }
 
-/// A module has one mesh.
-LogicalResult Applier::checkWritable() {
-  if (!plan.degrees.groups.empty())
-    return module.emitError("plan can't be written into one module: stages with meshes of their "
-                            "own: ")
-           << plan.degrees.groups.size();
-  return success();
-}
-
 LogicalResult Applier::run() {
   func::FuncOp main = planned(module);
   if (!main)
     return module.emitError("has neither @loss_and_grads nor @forward to plan");
-  if (failed(checkWritable()) || failed(addMesh()) || failed(annotateOps(main)))
+  if (failed(addMesh()) || failed(annotateOps(main)))
     return failure();
   findParameterBlocks();
   for (auto func : module.getOps<func::FuncOp>()) {
@@ -300,8 +297,35 @@ LogicalResult Applier::run() {
   return success();
 }
 
+/// The module has the mesh of the first group, and one inside that of each further group.
+static LogicalResult applyToGroups(ModuleOp module, const Problem &problem, const Plan &plan) {
+  const size_t count = plan.degrees.groups.size();
+  SmallVector<Operation *> whole;
+  for (Operation &op : *module.getBody())
+    whole.push_back(&op);
+  SmallVector<ModuleOp> modules = {module};
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  for (size_t group = 1; group < count; ++group) {
+    auto made = ModuleOp::create(builder, module.getLoc(), "group" + std::to_string(group));
+    OpBuilder inside = OpBuilder::atBlockEnd(made.getBody());
+    for (Operation *op : whole)
+      inside.clone(*op);
+    modules.push_back(made);
+  }
+  schedule::Placement placement = placementOf(plan.degrees);
+  for (size_t group = 0; group < count; ++group) {
+    std::vector<bool> own;
+    for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+      own.push_back(groupOf(plan.degrees, placement.rank(int64_t(stage))) == group);
+    if (failed(Applier(modules[group], problem, inGroup(plan, group), own).run()))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult apply(ModuleOp module, const Problem &problem, const Plan &plan) {
-  return Applier(module, problem, plan).run();
+  return plan.degrees.groups.empty() ? Applier(module, problem, plan).run()
+                                     : applyToGroups(module, problem, plan);
 }
 
 LogicalResult verify(ModuleOp module, const Problem &problem, const Plan &plan,

@@ -17,11 +17,18 @@ std::string describe(const ProgramFacts &program, const Transfer &transfer, size
          std::to_string(transfer.message->buffers[buffer].bytes()) + " bytes";
 }
 
+/// The message that a binding is, or a piece of. Ranks of a program have different pieces at one
+/// place, whose names therefore differ at both ends.
+std::string_view messageOf(const fbs::BindingT &binding) {
+  std::string_view name = binding.name;
+  return name.substr(0, name.rfind(" piece "));
+}
+
 bool carriesSame(const ProgramFacts &from, const Transfer &sent, const ProgramFacts &to,
                  const Transfer &received, size_t buffer) {
   const auto &source = *from.program.bindings[sent.bindings[buffer]];
   const auto &target = *to.program.bindings[received.bindings[buffer]];
-  return source.name == target.name && sent.site.step == received.site.step &&
+  return messageOf(source) == messageOf(target) && sent.site.step == received.site.step &&
          from.program.schedule[sent.site.call].microbatch() ==
              to.program.schedule[received.site.call].microbatch() &&
          sent.message->buffers[buffer].bytes() == received.message->buffers[buffer].bytes();

@@ -11,7 +11,8 @@ namespace {
 
 class StageCutter {
 public:
-  StageCutter(ModuleOp module, StepGraph step) : module(module), step(std::move(step)) {}
+  StageCutter(ModuleOp module, StepOnMeshes whole)
+      : module(module), whole(std::move(whole)), step(this->whole.steps.front()) {}
 
   LogicalResult run() {
     SmallVector<Operation *> old;
@@ -20,7 +21,7 @@ public:
     for (int rank = 0; rank < step.numRanks(); ++rank)
       createModule(rank);
     for (int stage = 0; stage < step.numStages(); ++stage)
-      if (failed(buildStage(step, stage, modules[step.rankOf(stage)])))
+      if (failed(buildStage(whole, stage, modules[step.rankOf(stage)])))
         return failure();
     if (step.trains() && failed(addWhatRunsOnce()))
       return failure();
@@ -32,18 +33,22 @@ public:
   }
 
 private:
+  /// The step as the mesh of a rank has it. Rank r has stage r.
+  const StepGraph &onRank(int rank) const { return whole.ofStage(rank); }
+
   void createModule(int rank) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     auto made = ModuleOp::create(builder, module.getLoc(), "rank" + std::to_string(rank));
     builder.setInsertionPointToStart(made.getBody());
-    builder.clone(*step.getMesh());
+    builder.clone(*onRank(rank).getMesh());
     modules.push_back(made);
   }
 
   LogicalResult addWhatRunsOnce() {
     findFacts();
     for (int rank = 0; rank < step.numRanks(); ++rank)
-      if (failed(addPrologue(rank)) || failed(buildUpdate(step, facts, rank, modules[rank])))
+      if (failed(addPrologue(rank)) ||
+          failed(buildUpdate(onRank(rank), facts, rank, modules[rank])))
         return failure();
     return success();
   }
@@ -61,7 +66,15 @@ private:
     return result;
   }
 
+  /// Whether ranks have different meshes.
+  bool areApart(ArrayRef<int> ranks) const {
+    return llvm::any_of(ranks, [&](int rank) {
+      return whole.meshOfStage[rank] != whole.meshOfStage[ranks.front()];
+    });
+  }
+
   void findFacts() {
+    facts.apart = whole.steps.size() > 1;
     for (const ReturnedSum &sum : step.getReturned()) {
       SmallVector<int> terms;
       for (int stage : sum.stages)
@@ -83,7 +96,8 @@ private:
         if (!llvm::is_contained(holders, rank))
           holders.push_back(rank);
       llvm::sort(holders);
-      facts.parameters.push_back({sum.role.getName().str(), holders, terms, sum.stages.front()});
+      facts.parameters.push_back(
+          {sum.role.getName().str(), holders, terms, sum.stages.front(), areApart(holders)});
     }
   }
 
@@ -94,7 +108,7 @@ private:
       for (unsigned i = 0; i < function.getNumArguments(); ++i)
         reads |= getArgRole(function, i).getScalar() == ScalarKind::Count;
     if (reads)
-      OpBuilder::atBlockEnd(modules[rank].getBody()).clone(*step.getPrologue());
+      OpBuilder::atBlockEnd(modules[rank].getBody()).clone(*onRank(rank).getPrologue());
     return success();
   }
 
@@ -115,22 +129,60 @@ private:
   }
 
   ModuleOp module;
-  StepGraph step;
+  StepOnMeshes whole;
+  const StepGraph &step;         ///< on the first mesh: what doesn't depend on it
   SmallVector<ModuleOp> modules; ///< by rank
   UpdateFacts facts;
 };
 
 } // namespace
 
-LogicalResult cutStages(ModuleOp module) {
+/// Of the stages of a module's mesh; null where it doesn't say.
+static ArrayAttr devicesOf(ModuleOp module) {
   auto meshes = module.getOps<dist::MeshOp>();
-  auto devices = meshes.empty()
-                     ? ArrayAttr()
-                     : (*meshes.begin())->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
+  return meshes.empty() ? ArrayAttr()
+                        : (*meshes.begin())->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
+}
+
+/// Has every mesh name the devices of all stages; finds which of them each stage has.
+static LogicalResult joinDevices(MutableArrayRef<ModuleOp> groups, std::vector<int> &meshOfStage) {
+  SmallVector<Attribute> all(devicesOf(groups.front()).size());
+  meshOfStage.assign(all.size(), -1);
+  for (auto [index, group] : llvm::enumerate(groups)) {
+    ArrayAttr devices = devicesOf(group);
+    if (!devices || devices.size() != all.size())
+      return group.emitError("has a mesh that doesn't say which of the stages it is of: ")
+             << all.size();
+    for (auto [stage, own] : llvm::enumerate(devices))
+      if (!cast<DenseI64ArrayAttr>(own).empty()) {
+        all[stage] = own;
+        meshOfStage[stage] = static_cast<int>(index);
+      }
+  }
+  if (auto lacking = llvm::find(meshOfStage, -1); lacking != meshOfStage.end())
+    return groups.front().emitError("no mesh is that of stage ") << lacking - meshOfStage.begin();
+  for (ModuleOp group : groups)
+    (*group.getOps<dist::MeshOp>().begin())
+        ->setAttr(dist::DistDialect::kDevices, ArrayAttr::get(group.getContext(), all));
+  return success();
+}
+
+LogicalResult cutStages(ModuleOp module) {
+  ArrayAttr devices = devicesOf(module);
   if (!devices || devices.size() <= 1)
     return success();
-  FailureOr<StepGraph> step = StepGraph::build(module);
-  return failed(step) ? failure() : StageCutter(module, std::move(*step)).run();
+  SmallVector<ModuleOp> groups = {module};
+  llvm::append_range(groups, module.getOps<ModuleOp>());
+  StepOnMeshes whole;
+  if (failed(joinDevices(groups, whole.meshOfStage)))
+    return failure();
+  for (ModuleOp group : groups) {
+    FailureOr<StepGraph> step = StepGraph::build(group);
+    if (failed(step))
+      return failure();
+    whole.steps.push_back(std::move(*step));
+  }
+  return StageCutter(module, std::move(whole)).run();
 }
 
 SmallVector<ModuleOp> rankModules(ModuleOp module) {

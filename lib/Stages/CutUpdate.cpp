@@ -134,11 +134,21 @@ private:
     return known ? known : zeroLike(value);
   }
 
-  Operation *stageSum(ArrayRef<Value> values, ArrayRef<int64_t> stages) {
-    return dist::StageSumOp::create(builder, step.getUpdate().getLoc(),
-                                    TypeRange(ValueRange(values)), values,
-                                    step.getMesh().getSymName(), stages,
-                                    /*axes=*/nullptr);
+  Operation *stageSum(ArrayRef<Value> values, ArrayRef<int64_t> stages, bool apart) {
+    auto sum =
+        dist::StageSumOp::create(builder, step.getUpdate().getLoc(), TypeRange(ValueRange(values)),
+                                 values, step.getMesh().getSymName(), stages,
+                                 /*axes=*/nullptr, apart);
+    if (!apart)
+      return sum;
+    // Whole on all ranks: layouts on other meshes differ.
+    sharding::ShardingRule rule = sum.buildShardingRule(UnitFactors::Omitted);
+    sharding::OpSharding whole;
+    whole.factors.resize(rule.factors.size());
+    auto mesh = FlatSymbolRefAttr::get(step.getMesh().getSymNameAttr());
+    sum->setAttr(dist::DistDialect::kOp,
+                 dist::toAttr(module.getContext(), mesh, whole, rule, step.getShape()));
+    return sum;
   }
 
   /// One after the other in the order of parameters, which is the same on all ranks.
@@ -152,7 +162,7 @@ private:
         continue;
       // Rank r has stage r.
       SmallVector<int64_t> stages(parameter.holders.begin(), parameter.holders.end());
-      mapping.map(argument, stageSum(ownOrZero(argument), stages)->getResult(0));
+      mapping.map(argument, stageSum(ownOrZero(argument), stages, parameter.apart)->getResult(0));
     }
   }
 
@@ -168,8 +178,9 @@ private:
       numbers.push_back(sumOf(ownLost()));
     auto own = StepVectorOp::create(builder, vector.getLoc(), TypeRange(ValueRange(numbers)),
                                     ValueRange(numbers), vector.getCountsLost());
-    Operation *sums = stageSum(llvm::to_vector_of<Value>(own.getResults()),
-                               llvm::to_vector(llvm::seq<int64_t>(0, step.numRanks())));
+    Operation *sums =
+        stageSum(llvm::to_vector_of<Value>(own.getResults()),
+                 llvm::to_vector(llvm::seq<int64_t>(0, step.numRanks())), facts.apart);
     for (unsigned place = 0; place < StepVectorOp::kSquares; ++place)
       mapping.map(vector.getResult(place), sums->getResult(place));
     auto squares = sums->getResults().drop_front(StepVectorOp::kSquares);

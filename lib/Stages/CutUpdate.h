@@ -31,11 +31,13 @@ struct TrainedParameter {
   llvm::SmallVector<int> holders; ///< ranks that have it, ascending
   llvm::SmallVector<int> terms;   ///< of these, which have a term of its gradient
   int countedAt = 0;              ///< stage that counts it for the gradient norm
+  bool apart = false;             ///< holders have different meshes
 };
 
 /// Of a step whose stages' functions are there.
 struct UpdateFacts {
   std::vector<TrainedParameter> parameters;
+  bool apart = false; ///< stages have different meshes
   int lossRank = 0;
   llvm::StringMap<int> countedOn; ///< the rank that counts a layer's lost rows
 };

@@ -23,9 +23,11 @@ struct CutStagesPass : impl::CutStagesBase<CutStagesPass> {
 struct SplitPassesPass : impl::SplitPassesBase<SplitPassesPass> {
   using SplitPassesBase::SplitPassesBase;
   void runOnOperation() override {
-    for (ModuleOp rank : rankModules(getOperation()))
+    for (ModuleOp rank : rankModules(getOperation())) {
+      divideMessages(rank);
       if (failed(splitPasses(rank, splitBackward)))
         return signalPassFailure();
+    }
   }
 };
 

@@ -1,5 +1,9 @@
 #include "StageFunction.h"
 
+#include "MeshTransfer.h"
+
+#include "dtc/Dialect/Dist/StageOps.h"
+
 using namespace mlir;
 using namespace dtc::graph;
 
@@ -44,8 +48,9 @@ namespace {
 
 class StageBuilder {
 public:
-  StageBuilder(const StepGraph &step, int stage, ModuleOp rank)
-      : step(step), stage(stage), rank(rank), context(rank.getContext()), ops(step.opsOf(stage)) {}
+  StageBuilder(const StepOnMeshes &whole, int stage, ModuleOp rank)
+      : whole(whole), step(whole.ofStage(stage)), stage(stage), rank(rank),
+        context(rank.getContext()), ops(step.opsOf(stage)) {}
 
   LogicalResult build() {
     addArguments();
@@ -118,7 +123,45 @@ private:
     if (step.trains()) // the function will be split into passes
       attributes.append(GraphDialect::kRuns, RunsAttr::get(context, Cadence::Microbatch, pass, 0));
     attributes.append(dist::DistDialect::kSharding, *layout);
+    if (whole.meshOfStage[from] != whole.meshOfStage[to] &&
+        failed(addTransfer(from, to, n, end, attributes)))
+      return failure();
     return attributes.getDictionary(context);
+  }
+
+  /// The n-th value of a message, as the step of a stage's mesh has it.
+  static Value valueOf(const StepGraph &other, int from, int to, size_t n) {
+    return (from < to ? other.activationsTo(to) : other.gradientsTo(to))[n];
+  }
+
+  /// What of the value this end sends or receives, and who is on the other one.
+  LogicalResult addTransfer(int from, int to, size_t n, RoleKind end, NamedAttrList &attributes) {
+    const StepGraph &sender = whole.ofStage(from), &receiver = whole.ofStage(to);
+    Value sent = valueOf(sender, from, to, n);
+    auto left = sender.shardingOf(sent);
+    auto wanted = receiver.shardingOf(valueOf(receiver, from, to, n));
+    if (failed(left) || failed(wanted))
+      return failure();
+    std::optional<MeshTransfer> transfer =
+        transferBetween(shapeOf(sent), {*left, sender.getShape(), sender.devicesOf(from)},
+                        {*wanted, receiver.getShape(), receiver.devicesOf(to)});
+    if (!transfer)
+      return sent.getDefiningOp()->emitOpError("can't be sent from the mesh of stage ")
+             << from << " to that of stage " << to
+             << ": what ranks have of it overlaps in more than " << kMostPieces << " pieces";
+    Builder builder(context);
+    const bool sends = end == RoleKind::Outbox;
+    std::string name =
+        std::to_string(n) + " from " + std::to_string(from) + " to " + std::to_string(to);
+    attributes.append(dist::crossing::kMessage, builder.getStringAttr(name));
+    attributes.append(dist::crossing::kPieces,
+                      builder.getDenseI64ArrayAttr(sends ? transfer->sent : transfer->received));
+    SmallVector<Attribute> lists;
+    for (const auto &list : sends ? transfer->receivers : transfer->senders)
+      lists.push_back(builder.getDenseI32ArrayAttr(list));
+    attributes.append(sends ? dist::crossing::kReceivers : dist::crossing::kSenders,
+                      builder.getArrayAttr(lists));
+    return success();
   }
 
   LogicalResult addInboxes() {
@@ -181,7 +224,8 @@ private:
     return sum;
   }
 
-  const StepGraph &step;
+  const StepOnMeshes &whole;
+  const StepGraph &step; ///< as the stage's mesh has it
   int stage;
   ModuleOp rank;
   MLIRContext *context;
@@ -195,8 +239,8 @@ private:
 
 } // namespace
 
-LogicalResult buildStage(const StepGraph &step, int stage, ModuleOp rank) {
-  return StageBuilder(step, stage, rank).build();
+LogicalResult buildStage(const StepOnMeshes &whole, int stage, ModuleOp rank) {
+  return StageBuilder(whole, stage, rank).build();
 }
 
 } // namespace dtc::stages

@@ -24,7 +24,14 @@ mlir::func::FuncOp createFunction(mlir::ModuleOp module, llvm::StringRef name,
 void finishFunction(mlir::func::FuncOp function, mlir::ValueRange values,
                     llvm::ArrayRef<mlir::DictionaryAttr> attributes);
 
+/// The same step as each mesh has it, and which of them each stage has.
+struct StepOnMeshes {
+  std::vector<StepGraph> steps;
+  std::vector<int> meshOfStage;
+  const StepGraph &ofStage(int stage) const { return steps[meshOfStage[stage]]; }
+};
+
 /// Makes the function of a stage in the module of its rank.
-mlir::LogicalResult buildStage(const StepGraph &step, int stage, mlir::ModuleOp rank);
+mlir::LogicalResult buildStage(const StepOnMeshes &whole, int stage, mlir::ModuleOp rank);
 
 } // namespace dtc::stages

@@ -215,7 +215,12 @@ SmallVector<Operation *> StepGraph::opsOf(int stage) const {
   return result;
 }
 
-FailureOr<dist::ShardingAttr> StepGraph::layoutOf(Value value) const {
+ArrayRef<int64_t> StepGraph::devicesOf(int stage) const {
+  auto devices = meshOp->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
+  return cast<DenseI64ArrayAttr>(devices[stage]).asArrayRef();
+}
+
+FailureOr<sharding::TensorSharding> StepGraph::shardingOf(Value value) const {
   Operation *op = value.getDefiningOp();
   auto planned = op->getAttrOfType<dist::OpShardingAttr>(dist::DistDialect::kOp);
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
@@ -226,8 +231,15 @@ FailureOr<dist::ShardingAttr> StepGraph::layoutOf(Value value) const {
   sharding::TensorSharding layout = sharding::resultSharding(
       ruled.getShardingRule(), *choice, cast<OpResult>(value).getResultNumber());
   layout.partial.clear();
-  return dist::toAttr(op->getContext(), FlatSymbolRefAttr::get(getMesh().getSymNameAttr()), layout,
-                      mesh);
+  return layout;
+}
+
+FailureOr<dist::ShardingAttr> StepGraph::layoutOf(Value value) const {
+  FailureOr<sharding::TensorSharding> layout = shardingOf(value);
+  if (failed(layout))
+    return failure();
+  return dist::toAttr(value.getContext(), FlatSymbolRefAttr::get(getMesh().getSymNameAttr()),
+                      *layout, mesh);
 }
 
 } // namespace dtc::stages

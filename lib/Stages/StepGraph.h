@@ -24,6 +24,7 @@ struct ReturnedSum {
 
 class StepGraph {
 public:
+  /// `module`: with a mesh that says where all stages lie.
   static mlir::FailureOr<StepGraph> build(mlir::ModuleOp module);
 
   mlir::func::FuncOp getJoint() const { return joint; } ///< @loss_and_grads, or @forward
@@ -47,6 +48,10 @@ public:
   llvm::ArrayRef<mlir::Value> gradientsTo(int stage) const { return gradients[stage]; }
   /// The layout in which a value crosses: that in which it is made, complete.
   mlir::FailureOr<dist::ShardingAttr> layoutOf(mlir::Value value) const;
+  mlir::FailureOr<sharding::TensorSharding> shardingOf(mlir::Value value) const;
+  const sharding::Mesh &getShape() const { return mesh; } ///< of the mesh
+  /// World ranks of a stage, whatever mesh it has.
+  llvm::ArrayRef<int64_t> devicesOf(int stage) const;
 
 private:
   mlir::LogicalResult findFunctions(mlir::ModuleOp module);

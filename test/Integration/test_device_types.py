@@ -155,11 +155,3 @@ def test_the_report_shows_each_part(saved):
     assert "of the mean peak of all" in plain
     assert f"{len(told['stages'][0]['devices'])} x h100" in plain
     assert f"{len(told['stages'][-1]['devices'])} x a10g" in plain
-
-
-def test_compiling_is_refused(job, saved, tmp_path):
-    _, file, _ = saved
-    refused = call("dtc", "compile", *job, "--loss", "cross_entropy", "--init", "--plan", file,
-                   "-o", tmp_path / "model.dtc")
-    assert refused.code != 0 and "not implemented yet" in refused.error_line()
-    assert not (tmp_path / "model.dtc").exists()

@@ -20,8 +20,8 @@ mlir::FailureOr<plan::Problem> extract(mlir::ModuleOp module);
 /// layout; which sums stay pending on top, partitioning finds out. A dtc.sum's
 /// `dist.op` says how the total is laid out: terms laid out alike are added
 /// before they are brought there. What the plan says of stages, storage and
-/// recomputation is written too (DistBase.td), whether or not partitioning can
-/// carry it out. Only stages with meshes of their own don't fit into one module.
+/// recomputation is written too (DistBase.td). Where stages have meshes of their own, the module
+/// has the layout on the first one, and modules inside have it on the others (dtc/Stages/Stages.h).
 mlir::LogicalResult apply(mlir::ModuleOp module, const plan::Problem &problem,
                           const plan::Plan &plan);
 

@@ -34,6 +34,11 @@
 // or @input_grad and @weight_grad, for schedules whose backward pass is two calls: what gradients
 // of data depend on is the first.
 //
+// Stages may have meshes of their own. The planned module then has the first mesh, and a module for
+// each further one inside (@group1, ...), with the same step as that mesh has it. A mesh names the
+// devices of its own stages, and none for others. What crosses to another mesh is sent in pieces of
+// shards (lib/Stages/MeshTransfer.h), into which it is cut once functions are local.
+//
 // Where nothing is trained, @forward is cut likewise. Its stages are functions of the forward pass,
 // nothing has to be split, and a rank returns the outputs that its stages make.
 #pragma once
@@ -50,6 +55,9 @@ mlir::LogicalResult cutStages(mlir::ModuleOp module);
 
 /// The modules of the pipeline's ranks in their order; the module itself where it wasn't cut.
 llvm::SmallVector<mlir::ModuleOp> rankModules(mlir::ModuleOp module);
+
+/// Cuts what partitioned functions send to another mesh into pieces, and joins what they receive.
+void divideMessages(mlir::ModuleOp rank);
 
 /// Splits the partitioned stages of a rank's module into passes.
 mlir::LogicalResult splitPasses(mlir::ModuleOp rank, bool splitBackward);

@@ -1,5 +1,5 @@
 // Registration, and verification of the dialect's attributes on other ops.
-#include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Dialect/Dist/StageOps.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -52,6 +52,22 @@ static LogicalResult verifyNumber(Operation *op, NamedAttribute attribute) {
 }
 
 /// `dist.sharding` on an argument or result of type `type`.
+/// What crosses between meshes, in the form that is asked for.
+static bool isCrossing(NamedAttribute attribute) {
+  Attribute value = attribute.getValue();
+  auto areRanks = [&] {
+    auto lists = dyn_cast<ArrayAttr>(value);
+    return lists && llvm::all_of(lists, llvm::IsaPred<DenseI32ArrayAttr>);
+  };
+  if (attribute.getName() == crossing::kMessage)
+    return isa<StringAttr>(value);
+  if (attribute.getName() == crossing::kPieces)
+    return isa<DenseI64ArrayAttr>(value);
+  return (attribute.getName() == crossing::kReceivers ||
+          attribute.getName() == crossing::kSenders) &&
+         areRanks();
+}
+
 static LogicalResult verifySharding(Operation *op, Type type, NamedAttribute attribute) {
   if (attribute.getName() == DistDialect::kStorage)
     return isa<AxesAttr>(attribute.getValue())
@@ -65,6 +81,8 @@ static LogicalResult verifySharding(Operation *op, Type type, NamedAttribute att
                : op->emitOpError("dist.on_host takes no value, got: ") << attribute.getValue();
   if (attribute.getName() == DistDialect::kFlat)
     return verifyFlat(op, type, attribute.getValue());
+  if (isCrossing(attribute))
+    return success();
   if (attribute.getName() != DistDialect::kSharding)
     return op->emitOpError("unknown attribute: ") << attribute.getName();
   auto attr = dyn_cast<ShardingAttr>(attribute.getValue());
@@ -107,18 +125,23 @@ LogicalResult DistDialect::verifyRegionResultAttribute(Operation *op, unsigned, 
   return verifySharding(op, function.getResultTypes()[index], attribute);
 }
 
-/// A device for each rank of each stage.
+/// A device for each rank of each stage. Stages may have meshes of other sizes, but one at least
+/// has this one.
 static LogicalResult verifyDevices(Operation *op, Attribute value) {
   auto mesh = dyn_cast<MeshOp>(op);
   auto stages = dyn_cast<ArrayAttr>(value);
   if (!mesh || !stages)
     return op->emitOpError("dist.devices belongs to a mesh and is an array, got: ") << value;
+  bool isUsed = stages.empty();
   for (Attribute stage : stages) {
     auto devices = dyn_cast<DenseI64ArrayAttr>(stage);
-    if (!devices || devices.size() != toMesh(mesh).devices())
-      return op->emitOpError("needs a device for each of ")
-             << toMesh(mesh).devices() << " ranks of a stage, got: " << stage;
+    if (!devices)
+      return op->emitOpError("needs a list of devices for each stage, got: ") << stage;
+    isUsed |= devices.size() == toMesh(mesh).devices();
   }
+  if (!isUsed)
+    return op->emitOpError("needs a device for each of ")
+           << toMesh(mesh).devices() << " ranks of a stage, got: " << value;
   return success();
 }
 

@@ -93,20 +93,11 @@ schedule::Placement placementOf(const Degrees &degrees) {
 
 static constexpr const char *kNotYet = "not implemented yet: ";
 
-static std::string refusalOf(const Setting &setting, const Degrees &degrees) {
-  if (isList(setting))
-    return std::string(kNotYet) + "stages with meshes of their own: " + valueText(setting, degrees);
-  return std::string(kNotYet) + setting.name + "=" + valueText(setting, degrees);
-}
-
 std::vector<std::string> unimplemented(const Plan &plan) {
   std::vector<std::string> result;
-  // Numbers of ranks and stages come first, as what else is refused often follows from them.
-  for (bool degrees : {true, false})
-    for (const Setting &setting : settings())
-      if (isDegree(setting) == degrees && setting.isExecutable &&
-          !setting.isExecutable(plan.degrees))
-        result.push_back(refusalOf(setting, plan.degrees));
+  for (const Setting &setting : settings())
+    if (setting.isExecutable && !setting.isExecutable(plan.degrees))
+      result.push_back(kNotYet + settingText(setting, plan.degrees));
   return result;
 }
 

@@ -280,8 +280,7 @@ static std::vector<Setting> placementSettings() {
            }},
           {.name = "stage_groups",
            .member = Member<StageGroups, StageGroups>{&Degrees::groups, &Spec::groups},
-           .said = Said::WithOthers,
-           .isExecutable = [](const Degrees &d) { return d.groups.empty(); }}};
+           .said = Said::WithOthers}};
 }
 
 std::span<const Setting> settings() {

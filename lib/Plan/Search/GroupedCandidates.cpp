@@ -10,9 +10,9 @@ namespace dtc::plan {
 /// more than a few types could do is too much to try.)
 bool Enumeration::mayDiffer() const {
   constexpr size_t mostTypes = 4;
-  return options.unequalMeshes && !options.executable && !options.abilities.hasLimits() &&
-         range.alike.size() > 1 && range.alike.size() <= mostTypes && !options.samplesPerRank &&
-         problem.globalBatch() > 0 && !spec.dp && !spec.tp;
+  return options.unequalMeshes && !options.abilities.hasLimits() && range.alike.size() > 1 &&
+         range.alike.size() <= mostTypes && !options.samplesPerRank && problem.globalBatch() > 0 &&
+         !spec.dp && !spec.tp;
 }
 
 /// All ways for the devices after those that have their groups already. Of more than

@@ -11,15 +11,18 @@ def Dist_StageSumOp : Dist_Op<"stage_sum", [Pure, AllTypesMatch<["inputs", "outp
     Ranks of a pipeline have programs of their own. Each that holds one of the `stages`, of which
     no two lie on the same rank, makes this call; output `i` is the sum of their inputs `i`, in the
     order of the list. Devices at the same position of their stages' meshes add up; with `over`,
-    in a partitioned function, also those that differ along its axes.
+    in a partitioned function, also those that differ along its axes. Where stages have meshes of
+    their own, the op is `apart`: all devices of the stages add up. A partitioned function then
+    gives what several of a stage have alike on the first of these, and zero on the others.
 
         %g = dist.stage_sum %mine on @mesh stages [0, 3] : tensor<512x64xf32>
         %n = dist.stage_sum %mine on @mesh stages [0, 3] over <{"dp"}> : tensor<f32>
   }];
   let arguments = (ins Variadic<AnyStaticShapeTensor>:$inputs, FlatSymbolRefAttr:$mesh,
-                       DenseI64ArrayAttr:$stages, OptionalAttr<Dist_AxesAttr>:$axes);
+                       DenseI64ArrayAttr:$stages, OptionalAttr<Dist_AxesAttr>:$axes,
+                       UnitAttr:$apart);
   let results = (outs Variadic<AnyStaticShapeTensor>:$outputs);
-  let assemblyFormat = "$inputs `on` $mesh `stages` $stages (`over` $axes^)? attr-dict `:` type($inputs)";
+  let assemblyFormat = "$inputs `on` $mesh `stages` $stages (`over` $axes^)? (`apart` $apart^)? attr-dict `:` type($inputs)";
 }
 
 #endif // DTC_DIALECT_DIST_STAGEOPS_TD
