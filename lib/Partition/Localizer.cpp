@@ -1,5 +1,7 @@
 #include "Localizer.h"
 
+#include "Ring.h"
+
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -137,7 +139,9 @@ LogicalResult Localizer::build(OpBuilder &builder, Operation *op, const Sharding
                          return factorOffset(b, op->getLoc(), rule, form.choice, factor);
                        }};
   FailureOr<SmallVector<Value>> results =
-      cast<ShardingRuleOpInterface>(op).buildLocal(builder, operands, form.types, context);
+      form.ring
+          ? buildRing(builder, op, operands, mesh, form.ring->axes)
+          : cast<ShardingRuleOpInterface>(op).buildLocal(builder, operands, form.types, context);
   if (failed(results))
     return op->emitOpError("cannot be built on shards");
   for (auto [i, result, local] : llvm::enumerate(op->getResults(), *results)) {

@@ -84,7 +84,8 @@ const OpForm &OpForms::formOf(OpClass &alike, Operation *op, const OpSharding &c
       return *known;
   auto form = std::make_unique<OpForm>();
   form->choice = choice;
-  form->rounds = needsRounds(alike.rule, choice);
+  form->ring = ringOf(alike.rule, choice);
+  form->rounds = !form->ring && needsRounds(alike.rule, choice);
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     form->operands.push_back(pool.keep(operandSharding(alike.rule, choice, i)));
   for (auto [i, type] : llvm::enumerate(op->getResultTypes())) {

@@ -13,6 +13,7 @@
 
 #include "dtc/Dialect/Graph/AlikeOps.h"
 #include "dtc/Interfaces/Interfaces.h"
+#include "dtc/Sharding/Ring.h"
 
 #include <memory>
 #include <optional>
@@ -39,7 +40,8 @@ private:
 /// An op under one choice.
 struct OpForm {
   sharding::OpSharding choice;
-  bool rounds = false; ///< a rounds factor is split
+  bool rounds = false; ///< a rounds factor is split, and no tensors go round
+  std::optional<sharding::Ring> ring;
   llvm::SmallVector<const sharding::TensorSharding *, 4> operands, results;
   llvm::SmallVector<mlir::Type, 2> types; ///< of the results, local
 };

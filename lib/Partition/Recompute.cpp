@@ -1,5 +1,7 @@
 #include "dtc/Partition/Recompute.h"
 
+#include "Ring.h"
+
 #include "dtc/Dialect/Dist/Dist.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -41,10 +43,11 @@ bool isView(Operation *op) {
   return isa_and_present<ReshapeOp, TransposeOp, BroadcastOp, SliceOp>(op);
 }
 
-/// Attention, as far as it keeps something inside.
+/// Attention, as far as it keeps something inside. One whose keys go round keeps nothing.
 bool isSelected(Operation *op) {
   auto cost = dyn_cast<CostOpInterface>(op);
-  return cost && cost.getCost().kind == sharding::OpKind::Attention && cost.getCost().saved > 0;
+  return cost && !goesRound(op) && cost.getCost().kind == sharding::OpKind::Attention &&
+         cost.getCost().saved > 0;
 }
 
 /// The forward values that depend on parameters.

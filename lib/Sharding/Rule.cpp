@@ -1,4 +1,4 @@
-#include "dtc/Sharding/Rule.h"
+#include "dtc/Sharding/Ring.h"
 
 #include <algorithm>
 #include <functional>
@@ -277,6 +277,15 @@ static std::string checkPending(const ShardingRule &rule, const OpSharding &shar
   return "";
 }
 
+/// Whether the axes of a factor were counted at one before it, round which tensors go.
+static bool closesRing(const ShardingRule &rule, const OpSharding &sharding, size_t factor) {
+  auto first = sharding.factors.begin(), last = first + static_cast<ptrdiff_t>(factor);
+  auto other = std::find(first, last, sharding.factors[factor]);
+  return !sharding.factors[factor].empty() && other != last &&
+         std::find(other + 1, last, sharding.factors[factor]) == last &&
+         mayGoRound(rule, static_cast<FactorId>(other - first), static_cast<FactorId>(factor));
+}
+
 std::string check(const ShardingRule &rule, const OpSharding &sharding, const Mesh &mesh) {
   if (sharding.factors.size() != rule.factors.size())
     return "sharding has " + std::to_string(sharding.factors.size()) + " factors, the rule " +
@@ -284,9 +293,10 @@ std::string check(const ShardingRule &rule, const OpSharding &sharding, const Me
   AxisUses uses(mesh);
   for (size_t i = 0; i < rule.factors.size(); ++i) {
     const AxisList &axes = sharding.factors[i];
-    for (AxisId axis : axes)
-      if (std::string error = uses.add(axis); !error.empty())
-        return error;
+    if (!closesRing(rule, sharding, i))
+      for (AxisId axis : axes)
+        if (std::string error = uses.add(axis); !error.empty())
+          return error;
     if (!axes.empty() && rule.factors[i].kind == FactorKind::Whole)
       return "factor may not be split: " + factorName(i);
     if (rule.factors[i].size % mesh.size(axes) != 0)
@@ -346,7 +356,8 @@ TensorSharding resultSharding(const ShardingRule &rule, const OpSharding &shardi
                      [&](const TensorFactors &t) { return occurs(t, factor); }))
       continue;
     for (AxisId axis : sharding.factors[f])
-      result.partial.push_back({axis, rule.factors[f].reduce});
+      if (!result.splits(axis)) // else a ring, whose steps add up
+        result.partial.push_back({axis, rule.factors[f].reduce});
   }
   for (const OpSharding::Pending &pending : sharding.pending)
     result.partial.push_back({pending.axis, ReduceKind::Sum});

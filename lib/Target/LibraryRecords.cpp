@@ -1,5 +1,7 @@
 #include "dtc/Target/LibraryRecords.h"
 
+#include "dtc/Dialect/Graph/AttentionPartOps.h"
+
 using namespace mlir;
 namespace fbs = dtc::rt::fbs;
 
@@ -85,7 +87,9 @@ bool isConv(Operation *op) {
   return isa<graph::ConvOp, graph::ConvInputGradOp, graph::ConvWeightGradOp>(op);
 }
 
-bool isAttention(Operation *op) { return isa<graph::AttentionOp, graph::AttentionGradOp>(op); }
+bool isAttention(Operation *op) {
+  return isa<graph::AttentionOp, graph::AttentionGradOp, graph::AttentionPartGradOp>(op);
+}
 
 bool isLibraryCall(Operation *op) { return isConv(op) || isAttention(op); }
 
@@ -131,6 +135,8 @@ fbs::AttentionT attentionRecord(Operation *op) {
   };
   if (auto forward = dyn_cast<graph::AttentionOp>(op))
     fill(forward, fbs::AttentionKind::Forward);
+  else if (auto part = dyn_cast<graph::AttentionPartGradOp>(op))
+    fill(part, fbs::AttentionKind::Backward); // which takes row sums from the output
   else
     fill(cast<graph::AttentionGradOp>(op), fbs::AttentionKind::Backward);
   for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})

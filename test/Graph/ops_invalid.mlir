@@ -419,6 +419,14 @@ func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x2x3xf32>) {
 
 // -----
 
+func.func @f(%q: tensor<2x3x2x2xf32>, %k: tensor<2x5x2x2xf32>, %lse: tensor<2x2x3xf32>) {
+  // expected-error @+1 {{a part that is causal must have as many keys as there are queries, 3, got: 5}}
+  %0:3 = dtc.attention_part_grad %q, %k, %k, %q, %lse, %q scale 1.0 causal : tensor<2x3x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x3x2x2xf32>, tensor<2x2x3xf32>, tensor<2x3x2x2xf32> -> tensor<2x3x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>
+  return
+}
+
+// -----
+
 func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x2x2xf32>) {
   // expected-error @+1 {{lse must have the shape [2, 4, 3]: [2, 3, 4]}}
   %0:2 = dtc.attention %q, %k, %k scale 1.0 : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x3x4xf32>

@@ -82,6 +82,8 @@ func.func @layers(%x: tensor<2x4x8xbf16>, %h: tensor<8xf32>, %q: tensor<2x3x4x2x
   %11:3 = dtc.batch_norm_grad %x, %10#1, %10#2, %x scale %channels : tensor<4xf32> : tensor<2x4x8xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<2x4x8xbf16> -> tensor<2x4x8xbf16>, tensor<4xf32>, tensor<4xf32>
   // CHECK: dtc.attention %{{.*}}, %{{.*}}, %{{.*}} bias %{{.*}} : tensor<2x4x3x5xf32> scale 5.000000e-01 causal : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x4x3xf32>
   %5:2 = dtc.attention %q, %k, %k bias %bias : tensor<2x4x3x5xf32> scale 0.5 causal : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x4x3xf32>
+  // CHECK: dtc.attention_part_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} scale 5.000000e-01 : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x3x4x2xf32>, tensor<2x4x3xf32>, tensor<2x3x4x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>
+  %part:3 = dtc.attention_part_grad %q, %k, %k, %5#0, %5#1, %q scale 0.5 : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x3x4x2xf32>, tensor<2x4x3xf32>, tensor<2x3x4x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>
   // CHECK: dtc.cross_entropy %{{.*}}, %{{.*}} ignore -100 : tensor<2x4x8xbf16>, tensor<2x4xi64> -> tensor<2x4xf32>, tensor<2x4xf32>
   %6:2 = dtc.cross_entropy %x, %t ignore -100 : tensor<2x4x8xbf16>, tensor<2x4xi64> -> tensor<2x4xf32>, tensor<2x4xf32>
   // CHECK: dtc.dropout %{{.*}} ratio 1.000000e-01 : tensor<2x4x8xbf16>

@@ -120,7 +120,7 @@ func.func @channels(%x: tensor<4x2x4xf32>, %c: tensor<2xf32>) {
   return
 }
 
-// CHECK-LABEL: @attention({{.*}}test.shardings = 53 :
+// CHECK-LABEL: @attention({{.*}}test.shardings = 72 :
 func.func @attention(%q: tensor<4x4x8x2xf32>, %k: tensor<4x4x2x2xf32>, %b: tensor<4x8x4x4xf32>, %lse: tensor<4x8x4xf32>) {
   // RULE{LITERAL}: ([a,d,(b c),f],[a,e,b,f],[a,e,b,g])->([a,d,(b c),g],[a,(b c),d]) {a=4,b=2,c=4,d=4,e=4,f=2,g=2} rounds{d,e} whole{f,g}
   %0:2 = dtc.attention %q, %k, %k scale 0.5 causal : tensor<4x4x8x2xf32>, tensor<4x4x2x2xf32>, tensor<4x4x2x2xf32> -> tensor<4x4x8x2xf32>, tensor<4x8x4xf32>
@@ -130,6 +130,8 @@ func.func @attention(%q: tensor<4x4x8x2xf32>, %k: tensor<4x4x2x2xf32>, %b: tenso
   %2:3 = dtc.attention_grad %q, %k, %k, %q, %lse, %q bias %b : tensor<4x8x4x4xf32> scale 0.5 : tensor<4x4x8x2xf32>, tensor<4x4x2x2xf32>, tensor<4x4x2x2xf32>, tensor<4x4x8x2xf32>, tensor<4x8x4xf32>, tensor<4x4x8x2xf32> -> tensor<4x4x8x2xf32>, tensor<4x4x2x2xf32>, tensor<4x4x2x2xf32>
   // RULE{LITERAL}: ([a,d,(b c),f],[a,e,b,f],[a,e,b,g],[a,d,(b c),g],[a,(b c),d],[a,d,(b c),g])->([a,d,(b c),f],[a,e,b,f],[a,e,b,g]) {a=4,b=2,c=4,d=4,e=4,f=2,g=2} rounds{d,e} whole{f,g} linear{{5}}
   %3:3 = dtc.attention_grad %q, %k, %k, %q, %lse, %q scale 0.5 causal : tensor<4x4x8x2xf32>, tensor<4x4x2x2xf32>, tensor<4x4x2x2xf32>, tensor<4x4x8x2xf32>, tensor<4x8x4xf32>, tensor<4x4x8x2xf32> -> tensor<4x4x8x2xf32>, tensor<4x4x2x2xf32>, tensor<4x4x2x2xf32>
+  // RULE{LITERAL}: ([a,d,(b c),f],[a,e,b,f],[a,e,b,g],[a,d,(b c),g],[a,(b c),d],[a,d,(b c),g])->([a,d,(b c),f],[a,e,b,f],[a,e,b,g]) {a=4,b=2,c=4,d=4,e=4,f=2,g=2} rounds{e} whole{f,g} linear{{5}}
+  %4:3 = dtc.attention_part_grad %q, %k, %k, %q, %lse, %q scale 0.5 : tensor<4x4x8x2xf32>, tensor<4x4x2x2xf32>, tensor<4x4x2x2xf32>, tensor<4x4x8x2xf32>, tensor<4x8x4xf32>, tensor<4x4x8x2xf32> -> tensor<4x4x8x2xf32>, tensor<4x4x2x2xf32>, tensor<4x4x2x2xf32>
   return
 }
 

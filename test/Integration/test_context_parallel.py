@@ -6,6 +6,7 @@ import numpy
 import pytest
 from safetensors.numpy import load_file
 
+import llama_graph
 from conftest import MODELS, check_call, compare_steps, reference
 from test_cuda import CUDA, emulator  # noqa: F401 (a fixture that applies by itself)
 from test_memory import arena_bytes, check_prediction
@@ -30,6 +31,12 @@ PLANS = [
     ("llama", "adamw", 4, "cp=2,tp=2,cp_by=heads"),  # keys have a head on each rank of tp, so queries' are exchanged
     ("t5", "sgd", 2, "cp=2,cp_by=heads"),
     ("llama", "adamw", 4, "cp=2,tp=2,sp=on,regather=on"),
+    ("gpt2", "clip_cosine", 4, "cp=4,cp_by=ring"),
+    ("llama", "adamw", 4, "cp=2,tp=2,cp_by=ring"),
+    ("llama", "adamw", 4, "pp=2,cp=2,zero=3,schedule=zb,micro_batch=1,cp_by=ring"),
+    ("gpt2", "adamw", 4, "dp=2,cp=2,cp_by=ring,zero=1,recompute=full"),
+    ("bert", "adamw", 2, "cp=2,cp_by=ring"),  # scores take the padding's mask, so keys are gathered
+    ("bart", "adamw", 2, "cp=2,cp_by=ring"),  # keys of another sequence
 ]
 
 
@@ -55,7 +62,8 @@ def test_bf16(trainer):
 @pytest.mark.parametrize("model,plan", [
     ("gpt2", "cp=2,tp=2"), ("llama", "cp=2,dp=2,zero=3"), ("bert", "cp=4"), ("t5", "cp=2,tp=2"), ("bart", "cp=4"),
     ("gpt2_mask", "cp=2,dp=2"), ("gpt2", "cp=2,dp=2,recompute=full"), ("bart", "cp=4,cp_by=heads"),
-    ("llama", "cp=2,tp=2,cp_by=heads,regather=on")])
+    ("llama", "cp=2,tp=2,cp_by=heads,regather=on"), ("gpt2", "cp=4,cp_by=ring"),
+    ("llama", "cp=2,dp=2,cp_by=ring,zero=3,recompute=full"), ("bart", "cp=2,tp=2,cp_by=ring")])
 def test_ranks_compute_what_one_computes(tmp_path, model, plan):
     """Every gradient and one update, by the reference interpreter."""
     outcome = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--devices", 4, *FLAGS, "--plan", plan,
@@ -66,7 +74,9 @@ def test_ranks_compute_what_one_computes(tmp_path, model, plan):
 @pytest.mark.parametrize("model,devices,plan,precision", [
     ("gpt2", 4, "dp=2,cp=2,zero=1,micro_batch=1", "fp32"), ("llama", 4, "tp=2,cp=2", "bf16"), ("bert", 2, "cp=2", "fp32"),
     ("t5", 2, "cp=2", "fp32"), ("gpt2", 2, "cp=2,cp_by=heads", "fp32"), ("llama", 2, "cp=2,regather=on", "fp32"),
-    ("gpt2", 2, "cp=2,recompute=selective", "fp32")])
+    ("gpt2", 2, "cp=2,recompute=selective", "fp32"), ("gpt2", 2, "cp=2,cp_by=ring", "fp32"),
+    ("gpt2", 4, "cp=4,cp_by=ring,recompute=full", "fp32"), ("llama", 4, "tp=2,cp=2,cp_by=ring", "bf16"),
+    ("llama", 4, "cp=4,cp_by=ring", "fp32")])
 def test_memory_is_what_was_predicted(model, devices, plan, precision):
     check_prediction(MODELS / f"{model}.onnx", "--devices", devices, "--target", "cpu", "--plan", plan, *FLAGS,
                      "--precision", precision)
@@ -74,10 +84,12 @@ def test_memory_is_what_was_predicted(model, devices, plan, precision):
 
 @pytest.mark.parametrize("model,plan", [
     ("gpt2", "cp=2"), ("llama", "cp=2,recompute=selective"), ("llama", "cp=2,recompute=full"),
-    ("gpt2", "cp=2,cp_by=heads"), ("gpt2", "cp=2,regather=on"), ("gpt2", "tp=2,sp=on,regather=on")])
+    ("gpt2", "cp=2,cp_by=heads"), ("gpt2", "cp=2,regather=on"), ("gpt2", "tp=2,sp=on,regather=on"),
+    ("gpt2", "cp=2,cp_by=ring"), ("llama", "cp=2,cp_by=ring,recompute=selective"), ("llama", "cp=2,cp_by=ring,recompute=full")])
 def test_what_is_priced_is_what_is_sent(tmp_path, model, plan):
     """Keys and values are gathered, and their gradients summed up in parts. Heads of queries, keys, values and results are
-    exchanged in both passes of two layers. What is gathered again is gathered in both passes."""
+    exchanged in both passes of two layers. What is gathered again is gathered in both passes. In a ring of two ranks keys and
+    values are passed on once in either pass, their gradients once, and all of it again for a forward pass that is recomputed."""
     arguments = [MODELS / f"{model}.onnx", "--devices", 2, "--cluster", "cpu", *FLAGS, "--plan", plan]
     check_call("dtc", "compile", *arguments, "-o", tmp_path / "model.dtc")
     sent = json.loads(check_call("dtc", "inspect", tmp_path / "model.dtc", "--json").out)["collectives"]
@@ -88,6 +100,8 @@ def test_what_is_priced_is_what_is_sent(tmp_path, model, plan):
     assert sent == priced
     if "heads" in plan:
         assert (sent["all_to_all"], sent["all_gather"], sent["reduce_scatter"]) == (16, 1, 0)  # 1: of positions' gradient
+    elif "ring" in plan:
+        assert sent["permute"] == (16 if "full" in plan else 12)
     else:
         assert sent["all_gather"] >= (4 if plan == "cp=2" else 8) and sent["reduce_scatter"] >= 4
 
@@ -99,11 +113,22 @@ def test_what_is_gathered_again_is_not_kept(plan):
     assert again < 0.97 * kept
 
 
-def test_heads_that_cannot_be_divided(tmp_path):
-    """Four ranks and two heads of keys with two of queries each: keys and values are gathered."""
-    outcome = check_call("dtc", "compile", MODELS / "llama.onnx", "--devices", 4, *FLAGS, "--plan", "cp=4,cp_by=heads",
-                         "--emit", "partition")
-    assert "dist.all_to_all" not in outcome.out and "dist.all_gather" in outcome.out
+def test_a_ring_holds_parts_alone(tmp_path):
+    """Of keys and values two parts of four, and no scores between the passes."""
+    path = tmp_path / "model.onnx"
+    llama_graph.write(path, llama_graph.Llama(2, 64, 4, 4, 128, 256, 512))
+    flags = [path, "--devices", 4, "--target", "cpu", *FLAGS, "--plan"]
+    gathered, ring = (arena_bytes(*flags, f"cp=4,cp_by={by}") for by in ("keys", "ring"))
+    assert ring < 0.6 * gathered
+
+
+@pytest.mark.parametrize("model,by,exchange", [
+    ("llama", "heads", "all_to_all"),   # four ranks, and two heads of keys with two of queries each
+    ("gpt2_mask", "ring", "permute")])  # scores take a mask
+def test_what_is_gathered_all_the_same(model, by, exchange):
+    program = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--devices", 4, *FLAGS, "--plan", f"cp=4,cp_by={by}",
+                         "--emit", "partition").out
+    assert f"dist.{exchange}" not in program and "dist.all_gather" in program
 
 
 def trained(tmp_path, plan: str, devices: int, *flags: object) -> tuple[list, dict]:

@@ -146,16 +146,18 @@ def test_flags_that_do_not_fit(tmp_path, flags, words):
     ("llama", "bf16", 1, "recompute=full", 6),  # forward twice
     ("gpt2", "bf16", 2, "cp=2,cp_by=heads", 4),
     ("gpt2", "bf16", 2, "cp=2", 0),  # a rank's queries begin where it alone knows
+    ("gpt2", "bf16", 2, "cp=2,cp_by=ring", 8),  # each in two steps
     ("gpt2_mask", "bf16", 1, "dp=1", 0),  # a bias
 ])
 def test_attention_as_one_call(model, precision, devices, plan, calls):
     program = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
                          "--precision", precision, "--devices", devices, "--plan", plan, "--emit", "schedule").out
-    assert len(re.findall(r"= dtc\.attention(?:_grad)? ", program)) == calls
+    assert len(re.findall(r"= dtc\.attention(?:(?:_part)?_grad)? ", program)) == calls
 
 
 @pytest.mark.parametrize("devices,plan", [
-    (2, "pp=2,dp=1,schedule=1f1b,micro_batch=2"), (2, "cp=2,cp_by=heads"), (1, "recompute=full")])
+    (2, "pp=2,dp=1,schedule=1f1b,micro_batch=2"), (2, "cp=2,cp_by=heads"), (2, "cp=2,cp_by=ring"),
+    (1, "recompute=full")])
 def test_attention_under_plans_is_that_of_pytorch(trainer, devices, plan):
     """Where heads share keys; other plans are in test_cuda_models.py."""
     expected = reference("llama", "bf16")

@@ -41,6 +41,8 @@ PLANS = {
         "pp=2,tp=2,schedule=1f1b,micro_batch=2",
         "pp=2,tp=2,schedule=zb,micro_batch=2,recompute=full",
         "pp=4,dp=1,schedule=1f1b,micro_batch=1",
+        "dp=2,cp=2,cp_by=ring,zero=2,micro_batch=1",
+        "cp=4,dp=1,cp_by=ring,recompute=full,micro_batch=2",
     ],
     8: [
         "dp=8,zero=3",
@@ -51,6 +53,8 @@ PLANS = {
         "dp=2,cp=2,tp=2,zero=1,micro_batch=2",
         "pp=2,dp=4,zero=1,schedule=gpipe,micro_batch=1",
         "pp=4,dp=2,zero=2,schedule=1f1b,micro_batch=1,recompute=full",
+        "pp=2,dp=2,cp=2,cp_by=ring,zero=3,schedule=zb,micro_batch=1",
+        "cp=4,tp=2,dp=1,sp=on,cp_by=ring",
     ],
 }
 EXPERTS = [(2, "dp=1,ep=2"), (4, "dp=2,ep=2,zero=1"), (4, "dp=2,ep=2,zero=3,recompute=full"), (8, "dp=2,ep=2,tp=2")]

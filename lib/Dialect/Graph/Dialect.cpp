@@ -1,3 +1,4 @@
+#include "dtc/Dialect/Graph/AttentionPartOps.h"
 #include "dtc/Dialect/Graph/RandomOps.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
 #include "dtc/Dialect/Graph/StepOps.h"
@@ -9,6 +10,9 @@ using namespace dtc::graph;
 
 #define GET_OP_CLASSES
 #include "dtc/Dialect/Graph/GraphOps.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "dtc/Dialect/Graph/AttentionPartOps.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "dtc/Dialect/Graph/RandomOps.cpp.inc"
@@ -24,6 +28,9 @@ void GraphDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dtc/Dialect/Graph/GraphOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "dtc/Dialect/Graph/AttentionPartOps.cpp.inc"
       ,
 #define GET_OP_LIST
 #include "dtc/Dialect/Graph/RandomOps.cpp.inc"

@@ -1,6 +1,8 @@
 // Verifiers of the layer ops.
 #include "Verify.h"
 
+#include "dtc/Dialect/Graph/AttentionPartOps.h"
+
 using namespace mlir;
 using namespace dtc::graph;
 
@@ -154,15 +156,28 @@ LogicalResult AttentionOp::verify() {
   return verifyLse(*this, getLse(), getQuery());
 }
 
-LogicalResult AttentionGradOp::verify() {
-  if (failed(verifyAttentionInputs(*this, getQuery(), getKey(), getValue(), getBias())) ||
-      failed(verifyOutput(*this, getOutput(), getQuery(), getValue(), "output")) ||
-      failed(verifyOutput(*this, getGrad(), getQuery(), getValue(), "gradient")) ||
-      failed(verifyLse(*this, getLse(), getQuery())) ||
-      failed(verifyLike(*this, getQueryGrad(), getQuery(), "query gradient")) ||
-      failed(verifyLike(*this, getKeyGrad(), getKey(), "key gradient")))
+template <typename GradOp> static LogicalResult verifyAttentionGrad(GradOp op, Value bias) {
+  Value query = op.getQuery(), key = op.getKey(), value = op.getValue();
+  if (failed(verifyAttentionInputs(op, query, key, value, bias)) ||
+      failed(verifyOutput(op, op.getOutput(), query, value, "output")) ||
+      failed(verifyOutput(op, op.getGrad(), query, value, "gradient")) ||
+      failed(verifyLse(op, op.getLse(), query)) ||
+      failed(verifyLike(op, op.getQueryGrad(), query, "query gradient")) ||
+      failed(verifyLike(op, op.getKeyGrad(), key, "key gradient")))
     return failure();
-  return verifyLike(*this, getValueGrad(), getValue(), "value gradient");
+  return verifyLike(op, op.getValueGrad(), value, "value gradient");
+}
+
+LogicalResult AttentionGradOp::verify() { return verifyAttentionGrad(*this, getBias()); }
+
+LogicalResult AttentionPartGradOp::verify() {
+  if (failed(verifyAttentionGrad(*this, Value())))
+    return failure();
+  int64_t queries = shapeOf(getQuery())[1], keys = shapeOf(getKey())[1];
+  if (getCausal() && queries != keys)
+    return emitOpError() << "a part that is causal must have as many keys as there are queries, "
+                         << queries << ", got: " << keys;
+  return success();
 }
 
 //===-- cross entropy -----------------------------------------------------===//

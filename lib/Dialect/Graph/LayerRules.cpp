@@ -1,6 +1,8 @@
 // Sharding rules and costs of the layer ops.
 #include "Rules.h"
 
+#include "dtc/Dialect/Graph/AttentionPartOps.h"
+
 using namespace mlir;
 using namespace dtc;
 using namespace dtc::graph;
@@ -186,18 +188,28 @@ ShardingRule AttentionOp::buildShardingRule(UnitFactors units) {
 }
 
 /// Split queries leave the gradients of key and value partial.
-ShardingRule AttentionGradOp::buildShardingRule(UnitFactors units) {
-  OpRule rule(*this, units);
-  AttentionFactors dims = attentionFactors(rule, getQuery(), getKey(), getValue(), getCausal());
+template <typename GradOp>
+static OpRule attentionGradRule(GradOp op, UnitFactors units, Value bias) {
+  OpRule rule(op, units);
+  AttentionFactors dims =
+      attentionFactors(rule, op.getQuery(), op.getKey(), op.getValue(), op.getCausal());
   Append operand = &OpRule::operandCompound, result = &OpRule::resultCompound;
   queryKeyValue(rule, operand, dims);
   queryLike(rule, operand, 3, dims, dims.f);
   rowLike(rule, operand, 4, dims);
   queryLike(rule, operand, 5, dims, dims.f);
-  if (getBias())
+  if (bias)
     biasOperand(rule, 6, dims);
   queryKeyValue(rule, result, dims);
-  return rule.linear({5}).build();
+  rule.linear({5});
+  return rule;
+}
+
+ShardingRule AttentionGradOp::buildShardingRule(UnitFactors units) {
+  return attentionGradRule(*this, units, getBias()).build();
+}
+ShardingRule AttentionPartGradOp::buildShardingRule(UnitFactors units) {
+  return attentionGradRule(*this, units, Value()).build();
 }
 
 /// Products of all queries with all keys, a column of each at a time.
@@ -226,13 +238,16 @@ OpCost AttentionOp::getCost() {
 
 /// Scores again, and the gradients of query and key over e; the gradients of probabilities and
 /// value over f. Makes another tensor of the scores' size.
-OpCost AttentionGradOp::getCost() {
+template <typename GradOp> static OpCost attentionGradCost(GradOp op) {
+  double columns = 3.0 * shapeOf(op.getQuery())[3] + 2.0 * shapeOf(op.getValue())[3];
   return {.kind = OpKind::Attention,
-          .flops = pairFlops(getQuery(), getKey(),
-                             3.0 * shapeOf(getQuery())[3] + 2.0 * shapeOf(getValue())[3]),
-          .scratch = scoreBytes(getQuery(), getKey()),
-          .causal = getCausal()};
+          .flops = pairFlops(op.getQuery(), op.getKey(), columns),
+          .scratch = scoreBytes(op.getQuery(), op.getKey()),
+          .causal = op.getCausal()};
 }
+
+OpCost AttentionGradOp::getCost() { return attentionGradCost(*this); }
+OpCost AttentionPartGradOp::getCost() { return attentionGradCost(*this); }
 
 bool AttentionOp::isStatistic(unsigned result) { return result > 0; }
 /// Rounding a mask's -3.4e38 to bf16 would give -inf.

@@ -378,7 +378,9 @@ std::vector<RoundUse> OpWork::rounds(OpId id, const OpSharding &choice, const Me
 }
 
 double OpWork::seconds(OpId op, const OpSharding &choice, const Mesh &mesh) const {
-  double result = model.opSeconds(work(op, choice, mesh));
+  double result = computingSeconds(op, choice, mesh);
+  for (const RingUse &use : ring(op, choice, mesh))
+    result += use.seconds;
   for (const RoundUse &round : rounds(op, choice, mesh))
     result += model.collectiveSeconds(sharding::StepKind::AllReduce, round.axes,
                                       double(round.bytes), mesh);

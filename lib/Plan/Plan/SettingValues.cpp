@@ -15,7 +15,8 @@ static const Names<Offload> offloadNames = {{Offload::None, "none"},
 static const Names<TensorWeights> tensorWeightsNames = {{TensorWeights::Any, "any"},
                                                         {TensorWeights::Split, "split"}};
 static const Names<ContextExchange> contextExchangeNames = {{ContextExchange::Keys, "keys"},
-                                                            {ContextExchange::Heads, "heads"}};
+                                                            {ContextExchange::Heads, "heads"},
+                                                            {ContextExchange::Ring, "ring"}};
 static const Names<Overflow> overflowNames = {{Overflow::Error, "error"}, {Overflow::Drop, "drop"}};
 
 template <typename Word> static const char *nameOf(const Names<Word> &names, Word word) {

@@ -28,6 +28,14 @@ static std::string aboutRecomputation(const Degrees &degrees, const SentenceFact
          "again: less memory, up to a third more arithmetic";
 }
 
+static std::string aboutContextExchange(const Degrees &degrees, const SentenceFacts &) {
+  if (degrees.contextExchange == ContextExchange::Ring)
+    return "For attention, ranks that share a sequence pass keys and values on to each other, "
+           "part by part, instead of gathering them";
+  return "For attention, ranks that share a sequence exchange tokens for heads, where these can "
+         "be divided, instead of gathering keys and values";
+}
+
 static std::string aboutBatch(const Degrees &degrees, const SentenceFacts &facts) {
   const bool isUniform = degrees.groups.empty();
   return "A step's " + facts.samples + " samples are cut" +
@@ -126,11 +134,8 @@ static std::vector<Setting> splitSettings() {
        .effort = Effort::Placement,
        .topic = Topic::Tokens,
        .said = Said::IfSet,
-       .isDecided = [](const Degrees &d) { return d.contextExchange == ContextExchange::Heads; },
-       .about = [](const Degrees &, const SentenceFacts &) -> std::string {
-         return "For attention, ranks that share a sequence exchange tokens for heads, where "
-                "these can be divided, instead of gathering keys and values";
-       }},
+       .isDecided = [](const Degrees &d) { return d.contextExchange != ContextExchange::Keys; },
+       .about = aboutContextExchange},
       {.name = "tp_weights",
        .member = Member<TensorWeights>{&Degrees::tensorWeights, &Spec::tensorWeights},
        .effort = Effort::Placement,

@@ -3,6 +3,7 @@
 #include "dtc/Plan/Plan/Blocks.h"
 #include "dtc/Plan/Plan/Flow.h"
 #include "dtc/Plan/Plan/Spec.h"
+#include "dtc/Sharding/Ring.h"
 
 #include <algorithm>
 #include <set>
@@ -299,8 +300,9 @@ void Verifier::checkOps() {
       report(op.name + ": " + error, static_cast<OpId>(i));
       continue;
     }
+    std::optional<sharding::Ring> ring = sharding::ringOf(op.rule, choice);
     for (size_t f = 0; f < choice.factors.size(); ++f)
-      if (!choice.factors[f].empty() && op.keepRounds &&
+      if (!choice.factors[f].empty() && op.keepRounds && !(ring && ring->travels == int(f)) &&
           op.rule->factors[f].kind == sharding::FactorKind::Rounds)
         report(op.name + " can't be split along a dimension that it reduces inside, factor " +
                std::to_string(f), static_cast<OpId>(i));

@@ -133,6 +133,20 @@ void RankExecution::addRounds(OpId id) {
   }
 }
 
+/// What is passed on between an op's steps.
+void RankExecution::addRing(OpId id) {
+  for (const RingUse &use : work.ring(id, plan.ops[id], plan.mesh))
+    for (int64_t time = 0; time < use.times; ++time) {
+      ExecutionStep run = stepOf(id);
+      run.collective = StepKind::Permute;
+      run.axes = use.axes;
+      run.bytes = use.bytes;
+      run.seconds = use.seconds / double(use.times);
+      run.hostSeconds = model.hostSeconds(1);
+      steps.push_back(std::move(run));
+    }
+}
+
 /// The mask of elements that a program drops before a residual sum, a byte each,
 /// kept for the backward pass of what made them.
 void RankExecution::addMask(OpId id, ExecutionStep &step) {
@@ -196,9 +210,9 @@ void RankExecution::runOp(OpId id) {
     run.reads.insert(run.reads.end(), copy.buffers.begin(), copy.buffers.end());
   }
   addRounds(id);
-  LocalWork local = work.work(id, choice, plan.mesh);
-  run.seconds = model.opSeconds(local);
-  run.hostSeconds = model.hostSeconds(local.kernels + local.passes);
+  addRing(id);
+  run.seconds = work.computingSeconds(id, choice, plan.mesh);
+  run.hostSeconds = model.hostSeconds(work.kernels(id, choice, plan.mesh));
   for (size_t i = 0; i < op.results.size(); ++i) {
     ValueId value = op.results[i];
     TensorSharding layout = sharding::resultSharding(op.rule, choice, i);
@@ -208,10 +222,15 @@ void RankExecution::runOp(OpId id) {
     // A fused value is its operands until the kernel that ends the chain.
     make(value, std::move(layout), alias ? run.reads : std::vector<int>{run.writes.back()});
   }
-  double share = localShare(choice, plan.mesh);
-  if (double bytes = work.scratchBytes(id); bytes > 0 && !isMeasured(id))
-    run.writes.push_back(addBuffer(static_cast<int64_t>(bytes * share)));
-  if (double bytes = work.savedBytes(id); bytes > 0) {
+  double share = localShare(choice, plan.mesh), kept = work.savedBytes(id),
+         scratch = isMeasured(id) ? 0 : work.scratchBytes(id) * share;
+  if (work.goesRound(id, choice)) { // its gradients compute the scores of each step again
+    scratch += kept * share + double(work.ringBytes(id, choice, plan.mesh));
+    kept = 0;
+  }
+  if (scratch > 0)
+    run.writes.push_back(addBuffer(static_cast<int64_t>(scratch)));
+  if (double bytes = kept; bytes > 0) {
     saved[id] = addBuffer(static_cast<int64_t>(bytes * share));
     run.writes.push_back(saved[id]);
     run.saved = saved[id];

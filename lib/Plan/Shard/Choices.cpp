@@ -201,7 +201,7 @@ std::vector<Choices::Assignment> Choices::acrossHeads(const OpBundle &bundle) co
   OpId id = bundle.ops[0];
   const Op &op = problem.ops[id];
   std::vector<Assignment> result, all;
-  if (contextExchange == ContextExchange::Keys || op.kind != OpKind::Attention ||
+  if (contextExchange != ContextExchange::Heads || op.kind != OpKind::Attention ||
       facts.isStatic[id] || op.rule->operands[0].size() != 4)
     return result;
   assignTensor(bundle, {base(id, Across::Heads), {}}, all);
@@ -218,12 +218,36 @@ std::vector<Choices::Assignment> Choices::acrossHeads(const OpBundle &bundle) co
   return result;
 }
 
+/// Attention whose keys go round the ranks of cp. None where scores take a bias, of which each step
+/// would need another part, or where a causal mask doesn't begin with the keys.
+std::vector<Choices::Assignment> Choices::aroundRing(const OpBundle &bundle) const {
+  OpId id = bundle.ops[0];
+  const Op &op = problem.ops[id];
+  std::vector<Assignment> result, all;
+  if (contextExchange != ContextExchange::Ring || op.kind != OpKind::Attention ||
+      facts.isStatic[id] || op.operands.size() != 3 || op.rule->operands[0].size() != 4)
+    return result;
+  const std::vector<FactorId> &queries = op.rule->operands[0][1], &keys = op.rule->operands[1][1];
+  if (queries.size() != 1 || keys.size() != 1 ||
+      (op.causal && op.rule->factors[queries[0]].size != op.rule->factors[keys[0]].size))
+    return result;
+  assignTensor(bundle, {base(id, Across::Batch), {}}, all);
+  for (Assignment &assignment : all) {
+    if (assignment.first.factors[queries[0]] != sequenceAxes)
+      continue;
+    assignment.first.factors[keys[0]] = sequenceAxes;
+    if (sharding::check(op.rule, assignment.first, mesh).empty())
+      result.push_back(std::move(assignment));
+  }
+  return result;
+}
+
 std::vector<Choices::Assignment> Choices::enumerate(const OpBundle &bundle) const {
   OpId id = bundle.ops[0];
   const Op &op = problem.ops[id];
   std::vector<Assignment> all;
   if (!sequenceAxes.empty())
-    all = acrossHeads(bundle);
+    all = contextExchange == ContextExchange::Ring ? aroundRing(bundle) : acrossHeads(bundle);
   if (all.empty() && (expertAxes.empty() || !bundles.experts.runs[id]))
     assignTensor(bundle, {base(id, Across::Batch), {}}, all);
   if (!expertAxes.empty() && !facts.isStatic[id] &&

@@ -1,6 +1,7 @@
 #include "Derivation.h"
 
 #include "dtc/Plan/Solve/Distinct.h"
+#include "dtc/Sharding/Ring.h"
 
 #include <algorithm>
 
@@ -45,7 +46,8 @@ void Derivation::start(const OpSharding &choice) {
   production.assign(count, {});
   hint.assign(count, std::nullopt);
   const Op &op = problem.ops[bundle.ops[0]];
-  roundsSplit = sharding::needsRounds(op.rule, choice);
+  goesRound = sharding::ringOf(op.rule, choice).has_value();
+  roundsSplit = !goesRound && sharding::needsRounds(op.rule, choice);
   apply(0, choice);
   auto tie = [&](ValueId value, TensorSharding sharding) {
     int i = local(value);
@@ -181,6 +183,8 @@ bool Derivation::deriveBackward(size_t index, const AxisList &pending) {
   }
   bool rounds = roundsSplit && !op.keepRounds;
   OpSharding choice = sharding::follow(rule, tensors, bytes, mesh, rounds);
+  if (goesRound && op.kind == OpKind::Attention)
+    choice = {outcome.ops[0].factors, {}}; // its gradients go round as well
   tensors.resize(operands);
   if (!passPending(op.rule, tensors, pending, choice))
     return false;

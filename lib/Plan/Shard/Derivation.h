@@ -51,7 +51,7 @@ private:
   std::vector<sharding::TensorSharding> reading, production;
   std::vector<std::optional<sharding::TensorSharding>> hint;
   std::map<ValueId, int> numbers;
-  bool roundsSplit = false;
+  bool roundsSplit = false, goesRound = false;
   ChoiceOutcome outcome;
 };
 

@@ -1,5 +1,6 @@
 #include "LibraryCalls.h"
 
+#include "dtc/Dialect/Graph/AttentionPartOps.h"
 #include "dtc/Target/LibraryRecords.h"
 
 using namespace mlir;
@@ -41,7 +42,7 @@ LogicalResult checkLibraryCalls(ModuleOp module) {
   LogicalResult result = success();
   module.walk([&](Operation *op) {
     bool isConv = target::isConv(op);
-    if (!isConv && !isa<graph::ContractOp, graph::AttentionOp, graph::AttentionGradOp>(op))
+    if (!isConv && !isa<graph::ContractOp>(op) && !target::isAttention(op))
       return WalkResult::advance();
     if (isConv && failed(checkWindow(op))) {
       result = failure();
@@ -66,18 +67,20 @@ static bool hasHeadsOfCudnn(Value value) {
   return size % kMultiple == 0 && size <= kMost;
 }
 
-template <typename Op> static bool takesAttentionOf(Op op) {
+template <typename Op> static bool takesAttentionOf(Op op, Value bias) {
   Type type = getElementTypeOrSelf(op.getQuery());
   int64_t queries = graph::shapeOf(op.getQuery())[1], keys = graph::shapeOf(op.getKey())[1];
-  return isHalf(type) && !op.getBias() && hasHeadsOfCudnn(op.getQuery()) &&
+  return isHalf(type) && !bias && hasHeadsOfCudnn(op.getQuery()) &&
          hasHeadsOfCudnn(op.getValue()) && (!op.getCausal() || queries <= keys);
 }
 
 bool takesAttention(Operation *op) {
   if (auto forward = dyn_cast<graph::AttentionOp>(op))
-    return takesAttentionOf(forward);
+    return takesAttentionOf(forward, forward.getBias());
+  if (auto part = dyn_cast<graph::AttentionPartGradOp>(op))
+    return takesAttentionOf(part, Value());
   auto backward = dyn_cast<graph::AttentionGradOp>(op);
-  return backward && takesAttentionOf(backward);
+  return backward && takesAttentionOf(backward, backward.getBias());
 }
 
 static uint64_t bytesOf(Type type) {
@@ -89,12 +92,11 @@ static uint64_t bytesOf(Type type) {
 /// keys, those of keys and values are made for each head. Queries and keys come in tiles.
 static uint64_t attentionWorkspace(Operation *op) {
   constexpr uint64_t kTile = 128, kFixed = 1024;
-  auto backward = dyn_cast<graph::AttentionGradOp>(op);
-  if (!backward)
+  if (isa<graph::AttentionOp>(op))
     return kFixed;
-  ArrayRef<int64_t> query = graph::shapeOf(backward.getQuery()),
-                    key = graph::shapeOf(backward.getKey()),
-                    value = graph::shapeOf(backward.getValue());
+  ArrayRef<int64_t> query = graph::shapeOf(op->getOperand(0)),
+                    key = graph::shapeOf(op->getOperand(1)),
+                    value = graph::shapeOf(op->getOperand(2));
   uint64_t heads = query[0] * query[2], queries = llvm::alignTo(query[1], kTile),
            keys = llvm::alignTo(key[1], kTile);
   uint64_t bytes = kFixed + 4 * heads * queries * (query[3] + 1);

@@ -1,4 +1,4 @@
-#include "dtc/Sharding/Rule.h"
+#include "dtc/Sharding/Ring.h"
 
 #include <gtest/gtest.h>
 
@@ -63,6 +63,33 @@ TEST(Rule, RoundsAndResultOnlyFactorsLeaveResultsComplete) {
   EXPECT_FALSE(needsRounds(rule, OpSharding{{{}, {tp}}, {}}));
   EXPECT_TRUE(resultSharding(rule, sharding, 0).partial.empty());
   EXPECT_TRUE(resultSharding(rule, sharding, 1).partial.empty());
+}
+
+/// q[s,e] k[t,e] -> o[s,e], where keys are normalized over.
+TEST(Rule, KeysGoRoundTheRanksThatSplitQueries) {
+  RuleBuilder builder(2, 1);
+  FactorId s = builder.factor(8), t = builder.factor(16, FactorKind::Rounds), e = builder.factor(4);
+  builder.operandDim(0, s).operandDim(0, e).operandDim(1, t).operandDim(1, e);
+  ShardingRule rule = builder.resultDim(0, s).resultDim(0, e).build();
+  OpSharding ring{{{dp}, {dp}, {}}, {}};
+  EXPECT_EQ(check(rule, ring, mesh), "");
+  ASSERT_TRUE(ringOf(rule, ring));
+  EXPECT_EQ(ringOf(rule, ring)->stays, s);
+  EXPECT_EQ(ringOf(rule, ring)->travels, t);
+  EXPECT_EQ(ringOf(rule, ring)->axes, AxisList{dp});
+  EXPECT_EQ(operandSharding(rule, ring, 0), (TensorSharding{{{dp}, {}}, {}}));
+  EXPECT_EQ(operandSharding(rule, ring, 1), (TensorSharding{{{dp}, {}}, {}}));
+  EXPECT_EQ(resultSharding(rule, ring, 0), (TensorSharding{{{dp}, {}}, {}}));
+  EXPECT_FALSE(ringOf(rule, {{{dp}, {tp}, {}}, {}}));
+  rule.results.push_back(rule.operands[1]); // a gradient of the keys, with a term of each query
+  EXPECT_EQ(resultSharding(rule, ring, 1), (TensorSharding{{{dp}, {}}, {}}));
+  EXPECT_TRUE(resultSharding(rule, {{{dp}, {}, {}}, {}}, 1).isPartial(dp));
+  // Parts of both must be the same ranks', no tensor may have both, and one factor is of rounds.
+  EXPECT_EQ(check(rule, {{{dp, tp}, {dp}, {}}, {}}, mesh), "axis is used twice: dp");
+  EXPECT_EQ(check(rule, {{{}, {tp}, {tp}}, {}}, mesh), "axis is used twice: tp");
+  EXPECT_EQ(check(rule, {{{dp}, {dp}, {dp}}, {}}, mesh), "axis is used twice: dp");
+  rule.factors[t].kind = FactorKind::Parallel;
+  EXPECT_EQ(check(rule, ring, mesh), "axis is used twice: dp");
 }
 
 TEST(Rule, ChecksRefuse) {

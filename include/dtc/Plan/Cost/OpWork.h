@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dtc/Plan/Cost/CostModel.h"
+#include "dtc/Sharding/Ring.h"
 
 namespace dtc::plan {
 
@@ -11,14 +12,32 @@ struct RoundUse {
   int64_t bytes = 0;
 };
 
+/// What ranks pass on inside an op whose tensors go round: one tensor.
+struct RingUse {
+  sharding::AxisList axes;
+  int64_t bytes = 0;  ///< of each time
+  int64_t times = 0;  ///< one less than there are ranks
+  double seconds = 0; ///< of all times, as far as no step of the op hides them
+};
+
 class OpWork {
 public:
   OpWork(const Problem &problem, const ProblemFacts &facts, const CostModel &model)
       : problem(problem), facts(facts), model(model) {}
 
+  /// Of one step, where tensors go round.
   LocalWork work(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
+  /// Of the op without communication, and its kernels: of all steps.
+  double computingSeconds(OpId op, const sharding::OpSharding &choice,
+                          const sharding::Mesh &mesh) const;
+  int64_t kernels(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
   std::vector<RoundUse> rounds(OpId op, const sharding::OpSharding &choice,
                                const sharding::Mesh &mesh) const;
+  bool goesRound(OpId op, const sharding::OpSharding &choice) const;
+  std::vector<RingUse> ring(OpId op, const sharding::OpSharding &choice,
+                            const sharding::Mesh &mesh) const;
+  /// Of what is on its way round, and of what steps made so far, beside what a step needs.
+  int64_t ringBytes(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
   /// Time of the op itself with the communication inside it.
   double seconds(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
 
@@ -51,6 +70,11 @@ private:
   void addRotary(const Op &op, LocalWork &work) const;
   double movedBytes(OpId op, const sharding::OpSharding &choice,
                     const sharding::Mesh &mesh) const;
+  LocalWork mergeWork(OpId op, const sharding::OpSharding &choice,
+                      const sharding::Mesh &mesh) const;
+  /// Of operands or results, or of those of them that have a factor.
+  int64_t localBytesOf(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh,
+                       std::optional<sharding::FactorId> having, bool isResult) const;
   const Problem &problem;
   const ProblemFacts &facts;
   const CostModel &model;

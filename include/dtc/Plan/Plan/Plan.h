@@ -26,8 +26,9 @@ enum class Offload : uint8_t { None, Optimizer };
 /// exchanges activations, whichever is faster. Split: cuts each that can be cut, as Megatron does.
 enum class TensorWeights : uint8_t { Any, Split };
 /// What ranks that share a sequence exchange for attention. Keys: they gather keys and values.
-/// Heads: all ranks get all tokens of some of the heads, where these can be divided.
-enum class ContextExchange : uint8_t { Keys, Heads };
+/// Heads: all ranks get all tokens of some of the heads, where these can be divided. Ring: they
+/// pass keys and values on to each other, part by part (Sharding/Ring.h).
+enum class ContextExchange : uint8_t { Keys, Heads, Ring };
 
 /// The largest degree of parallelism, number of devices and batch.
 inline constexpr int64_t kMostDegree = int64_t{1} << 24;

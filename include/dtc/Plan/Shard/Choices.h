@@ -48,6 +48,7 @@ private:
   enum class Across : uint8_t { Batch, Experts, Heads };
   sharding::OpSharding base(OpId op, Across across) const;
   std::vector<Assignment> acrossHeads(const OpBundle &bundle) const;
+  std::vector<Assignment> aroundRing(const OpBundle &bundle) const;
   void assignTensor(const OpBundle &bundle, const Assignment &start,
                     std::vector<Assignment> &result) const;
   std::vector<Assignment> enumerate(const OpBundle &bundle) const;

@@ -1,5 +1,7 @@
 #include "Attention.h"
 
+#include "dtc/Dialect/Graph/AttentionPartOps.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -94,10 +96,19 @@ Value AttentionBuilder::weightedValues(Value p, Value like) {
   return b.reshape(result, shapeOf(like));
 }
 
+Value AttentionBuilder::probabilitiesGrad(Value p, Value grad) {
+  return b.contract(splitQueryHeads(grad), resultIndices, operands.value, valueIndices,
+                    scoreIndices, elementType(p));
+}
+
 Value AttentionBuilder::scoresGrad(Value p, Value grad) {
-  Value pGrad = b.contract(splitQueryHeads(grad), resultIndices, operands.value, valueIndices,
-                           scoreIndices, elementType(p));
-  return softmaxInputGrad(b, p, pGrad, keyDim());
+  return softmaxInputGrad(b, p, probabilitiesGrad(p, grad), keyDim());
+}
+
+Value AttentionBuilder::partScoresGrad(Value p, Value output, Value grad) {
+  Value sums = b.sum(b.mul(b.widen(output), b.widen(grad)), {3}); // [b,s,(g r)]
+  Value rows = splitHeads(b.transpose(sums, {0, 2, 1}));
+  return b.mul(p, b.sub(probabilitiesGrad(p, grad), b.spread(rows, shapeOfScores, {keyDim()})));
 }
 
 Value AttentionBuilder::queryGrad(Value scoresGrad) {
@@ -127,6 +138,16 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(OpBuilder &builder) {
   Value p = normalizedRows(b, rows, attention.keyDim());
   return SmallVector<Value>{attention.weightedValues(p, getResult()),
                             attention.mergeHeads(logTotal(b, rows))};
+}
+
+FailureOr<SmallVector<Value>> AttentionPartGradOp::decompose(OpBuilder &builder) {
+  TensorBuilder b(builder, getLoc());
+  AttentionBuilder attention(
+      b, {getQuery(), getKey(), getValue(), Value(), getScale().convertToDouble(), getCausal()});
+  Value p = attention.probabilities(attention.scores(), getLse());
+  Value scoresGrad = attention.partScoresGrad(p, getOutput(), getGrad());
+  return SmallVector<Value>{attention.queryGrad(scoresGrad), attention.keyGrad(scoresGrad),
+                            attention.valueGrad(p, getGrad())};
 }
 
 FailureOr<SmallVector<Value>> AttentionGradOp::decompose(OpBuilder &builder) {

@@ -194,6 +194,27 @@ TEST(PlanSearch, ContextParallelismSplitsActivations) {
   EXPECT_TRUE(gathers) << "every rank reads all keys and values";
 }
 
+TEST(PlanSearch, ARingPassesOnWhatIsOtherwiseGathered) {
+  TransformerSize size = gpt7b(4);
+  size.sequence = 32768;
+  Problem problem = transformer(size);
+  std::string rest = "dp=4,tp=1,cp=4,pp=1,ep=1,zero=1,recompute=full,micro_batch=1,";
+  SearchResult ring = best(problem, 16, rest + "cp_by=ring");
+  int64_t sends = 0;
+  double hidden = 0;
+  for (const CollectiveUse &use : ring.predicted.collectives)
+    if (use.axis == "cp" && use.kind == dtc::sharding::StepKind::Permute) {
+      sends += use.count;
+      hidden += use.seconds == 0;
+    }
+  // Three times keys and values in each pass of 32 layers, one of which is computed again, and
+  // three times their gradients.
+  EXPECT_EQ(sends, 32 * 3 * (2 + 2 + 4));
+  EXPECT_GT(hidden, 0) << "behind attention with so many keys";
+  EXPECT_LT(ring.predicted.memory.activations,
+            best(problem, 16, rest + "cp_by=keys").predicted.memory.activations);
+}
+
 TEST(PlanSearch, RefusesToSplitASequenceThatIsNotThere) {
   ProblemBuilder builder;
   ValueId x = builder.argument(ValueKind::Input, {16, 128, 512});

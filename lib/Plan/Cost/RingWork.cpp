@@ -1,0 +1,104 @@
+// What attention does whose keys go round.
+#include "dtc/Plan/Cost/OpWork.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+using sharding::FactorId;
+using sharding::Mesh;
+using sharding::OpSharding;
+using sharding::Ring;
+using sharding::StepKind;
+using sharding::TensorFactors;
+
+/// Merging two results takes the weights of either and their sum.
+static constexpr int64_t kMergeKernels = 2;
+
+bool OpWork::goesRound(OpId id, const OpSharding &choice) const {
+  return sharding::ringOf(problem.ops[id].rule, choice).has_value();
+}
+
+int64_t OpWork::localBytesOf(OpId id, const OpSharding &choice, const Mesh &mesh,
+                             std::optional<FactorId> having, bool isResult) const {
+  const Op &op = problem.ops[id];
+  const std::vector<ValueId> &values = isResult ? op.results : op.operands;
+  const std::vector<TensorFactors> &factors = isResult ? op.rule->results : op.rule->operands;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!having || sharding::occurs(factors[i], *having))
+      bytes += localBytes(problem.values[values[i]],
+                          isResult ? sharding::resultSharding(op.rule, choice, i)
+                                   : sharding::operandSharding(op.rule, choice, i),
+                          mesh);
+  return bytes;
+}
+
+/// Adds what a step makes to what earlier ones made.
+LocalWork OpWork::mergeWork(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  constexpr double passes = 3; // two are read, one is written
+  return {.bytes = passes * double(localBytesOf(id, choice, mesh, std::nullopt, true)),
+          .kernels = kMergeKernels};
+}
+
+double OpWork::computingSeconds(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  LocalWork step = work(id, choice, mesh);
+  double seconds = model.opSeconds(step);
+  std::optional<Ring> ring = sharding::ringOf(problem.ops[id].rule, choice);
+  if (!ring)
+    return seconds;
+  step.causal = false; // keys of other ranks: all seen or none, and computed all the same
+  auto later = double(mesh.size(ring->axes) - 1);
+  return seconds + later * (model.opSeconds(step) + model.opSeconds(mergeWork(id, choice, mesh)));
+}
+
+int64_t OpWork::kernels(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  LocalWork step = work(id, choice, mesh);
+  std::optional<Ring> ring = sharding::ringOf(problem.ops[id].rule, choice);
+  int64_t later = ring ? mesh.size(ring->axes) - 1 : 0;
+  return (later + 1) * (step.kernels + step.passes) + later * kMergeKernels;
+}
+
+std::vector<RingUse> OpWork::ring(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  const Op &op = problem.ops[id];
+  std::optional<Ring> ring = sharding::ringOf(op.rule, choice);
+  if (!ring)
+    return {};
+  const Cluster &cluster = model.getCluster();
+  int64_t hops = mesh.size(ring->axes) - 1;
+  LocalWork step = work(id, choice, mesh);
+  step.causal = false;
+  bool overlaps = !cluster.sharedMemory && cluster.software.overlapCommunication;
+  double free = overlaps ? model.opSeconds(step) : 0; // beside a step
+  std::vector<RingUse> result;
+  auto add = [&](const std::vector<ValueId> &values, const std::vector<TensorFactors> &factors,
+                 bool isResult) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!sharding::occurs(factors[i], ring->travels))
+        continue;
+      auto layout = isResult ? sharding::resultSharding(op.rule, choice, i)
+                             : sharding::operandSharding(op.rule, choice, i);
+      int64_t bytes = localBytes(problem.values[values[i]], layout, mesh);
+      double alone = model.collectiveSeconds(StepKind::Permute, ring->axes, double(bytes), mesh);
+      double exposed = std::max(0.0, alone - free);
+      free = std::max(0.0, free - alone);
+      // Gradients come home after the last step, which nothing hides.
+      double home = isResult ? alone - exposed : 0;
+      result.push_back({ring->axes, bytes, hops, exposed * double(hops) + home});
+    }
+  };
+  add(op.operands, op.rule->operands, false);
+  add(op.results, op.rule->results, true);
+  return result;
+}
+
+int64_t OpWork::ringBytes(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  std::optional<Ring> ring = sharding::ringOf(problem.ops[id].rule, choice);
+  if (!ring)
+    return 0;
+  int64_t slots = std::min<int64_t>(2, mesh.size(ring->axes) - 1);
+  int64_t traveling = localBytesOf(id, choice, mesh, ring->travels, false);
+  return slots * traveling + localBytesOf(id, choice, mesh, std::nullopt, true);
+}
+
+} // namespace dtc::plan
