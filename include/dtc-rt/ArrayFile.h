@@ -55,7 +55,8 @@ struct SafetensorsHeader {
 class SafetensorsWriter {
 public:
   using Entry = SafetensorsEntry;
-  static Result<SafetensorsWriter> create(const std::string &path, std::vector<Entry> entries);
+  static Result<SafetensorsWriter> create(const std::string &path, std::vector<Entry> entries,
+                                          Writers writers = Writers::Any);
 
   /// Where the elements of entry `index` go.
   char *data(size_t index) { return file.data() + offsets[index]; }

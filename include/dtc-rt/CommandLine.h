@@ -1,5 +1,7 @@
 #pragma once
 
+#include "dtc-rt/Run.h"
+
 #include <string>
 #include <vector>
 
@@ -7,6 +9,9 @@ namespace dtc::rt {
 
 /// argv without the program's name, `--a_b=x` written `--a-b=x`.
 std::vector<std::string> normalizeArguments(int argc, char **argv);
+
+/// What the arguments ask for. Wrong ones are wrong usage.
+Status readArguments(std::vector<std::string> arguments, RunOptions &options);
 
 /// dtc-run: parses the command line, runs, prints an error; the exit code.
 int runCommand(int argc, char **argv);

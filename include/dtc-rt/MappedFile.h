@@ -23,12 +23,16 @@ private:
 /// Puts the names in a folder onto the disk, so that a rename survives a crash.
 void syncFolder(const std::string &folder);
 
+/// How many processes may write a file at once: the last one's stays, or one alone may begin.
+enum class Writers : uint8_t { Any, One };
+
 /// A file that appears under its name complete or not at all: written under
 /// another name in the same folder, synced and renamed by `commit`, removed
 /// when dropped before. Its bytes may be written by several threads.
 class OutputFile {
 public:
-  static Result<OutputFile> create(const std::string &path, size_t size);
+  static Result<OutputFile> create(const std::string &path, size_t size,
+                                   Writers writers = Writers::Any);
   OutputFile(OutputFile &&other) noexcept;
   OutputFile &operator=(OutputFile &&) = delete;
   ~OutputFile();
@@ -41,7 +45,9 @@ public:
 
 private:
   OutputFile() = default;
-  std::string path, temporary;
+  Status open(Writers writers);
+  std::string path; ///< at the end of its links
+  std::string temporary;
   std::optional<io::UnfinishedFile> unfinished;
   int descriptor = -1;
   char *bytes = nullptr;

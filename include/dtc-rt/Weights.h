@@ -51,7 +51,8 @@ enum class SavedWeights : uint8_t {
 class WeightWriter {
 public:
   static Result<WeightWriter> create(const std::string &path, const Manifest &manifest,
-                                     SavedWeights saved = SavedWeights::All);
+                                     SavedWeights saved = SavedWeights::All,
+                                     Writers writers = Writers::Any);
   /// Into memory: a place for each parameter of the manifest, none for aliases.
   static WeightWriter into(std::vector<char *> places, const Manifest &manifest);
 

@@ -6,7 +6,6 @@
 #include "dtc-rt/PackageFormat.h"
 #include "dtc/Plan/Plan/Cluster.h"
 #include "dtc/Plan/Plan/Spec.h"
-#include "dtc/Target/Targets.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -154,9 +153,9 @@ std::optional<Error> resolveLearningRate(RawOptions &raw, Options &options) {
 std::optional<Error> resolveArchitectures(const RawOptions &raw, Options &options) {
   if (raw.architectures.empty())
     return std::nullopt;
-  std::vector<std::string> known = target::find(raw.target)->architectures();
-  if (known.empty())
+  if (options.target != Target::CUDA)
     return usage("--arch is for --target cuda");
+  const std::vector<std::string> &known = raw.knownArchitectures;
   for (std::string &name : split(raw.architectures, ',')) {
     if (std::find(known.begin(), known.end(), name) == known.end())
       return usage("--arch must be among " + llvm::join(known, ", ") + ", got '" + name + "'");
@@ -331,6 +330,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
     command.add_option("--compare", o.compare, "two plans side by side: A B, each as for --plan")
         ->expected(2);
   }
+  takeDecimalIntegers(command);
 }
 
 /// What --batch-dim says, and that it is of a model that isn't trained.
@@ -440,6 +440,7 @@ void declareEstimateFlags(CLI::App &command, RawEstimate &raw) {
             ->allow_extra_args(false),
         "none");
   command.add_flag("--json", raw.options.json, "print JSON");
+  takeDecimalIntegers(command);
 }
 
 /// "80GB", "74.5GiB": bytes.

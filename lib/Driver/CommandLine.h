@@ -22,6 +22,7 @@ struct RawOptions {
   std::string target, betas, lrSchedule = "constant", precision = "fp32", optimizer = "adamw";
   std::string emit, config, lossText, noDecay, freeze, train, architectures, classWeights, lora;
   std::string batchNorm = "file";
+  std::vector<std::string> knownArchitectures; ///< of GPUs, as --arch names them
   double clipGradNorm = 0;
   int64_t gpus = 0, globalBatch = 0, microBatch = 0;
   std::vector<std::string> shapes, paddingRows, batchDims;
@@ -66,6 +67,8 @@ std::optional<plan::Error> resolveProgram(const CLI::App &command, const RawOpti
 plan::Error usage(std::string message);
 /// None for a text that isn't a finite number as a whole.
 std::optional<double> toDouble(const std::string &text);
+/// All flags with integers take decimal ones that fit. Which of them make sense, `resolve` knows.
+void takeDecimalIntegers(CLI::App &command);
 /// Shows in -h what holds where the flag isn't given.
 void shows(CLI::Option *option, const std::string &otherwise);
 

@@ -8,6 +8,7 @@
 #include "dtc-rt/PackageFormat.h"
 #include "dtc/Driver/Outcome.h"
 #include "dtc/Plan/Plan/Spec.h"
+#include "dtc/Target/Targets.h"
 
 #include "llvm/Support/ErrorHandling.h"
 
@@ -99,6 +100,7 @@ struct CommandLine {
   CommandLine() {
     app.set_version_flag("--version", std::string("dtc ") + DTC_VERSION);
     app.require_subcommand(1);
+    raw.knownArchitectures = target::find("cuda")->architectures();
     compile = app.add_subcommand("compile", "compile a model into an artifact");
     declareFlags(*compile, raw, {.lowering = true});
     plan = app.add_subcommand("plan", "plan only: needs no weights");

@@ -3,6 +3,7 @@
 
 #include "Verification.h"
 
+#include "dtc-io/OutputPath.h"
 #include "dtc-rt/PartialFiles.h"
 #include "dtc/Lower/Program.h"
 #include "dtc/Pipelines/Pipelines.h"
@@ -168,7 +169,7 @@ static ExitCode replayPrograms(const std::vector<package::Role> &roles) {
 ExitCode package(const Environment &env, const Options &options, Scheduled &scheduled,
                  const Weights &weights) {
   package::PackageInputs inputs;
-  inputs.path = options.output;
+  inputs.path = io::endOfLinks(options.output); // from there its weights are found
   inputs.parameters = scheduled.parameters;
   inputs.batchDims = scheduled.model.batchDims;
   std::vector<lower::RoleProgram> programs; // live until they are written

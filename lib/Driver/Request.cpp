@@ -19,10 +19,6 @@ namespace dtc::driver {
 using plan::Error;
 using plan::Result;
 
-bool isPlanFile(const std::string &plan) {
-  return plan.ends_with(".yaml") || plan.ends_with(".yml");
-}
-
 /// What a plan file's degrees say is pinned, the batch and its microbatches too.
 static Result<plan::Spec> specOfPlanFile(Request &request) {
   const Options &options = request.options;

@@ -33,7 +33,9 @@ struct Request {
   bool isBatchOpen() const { return !spec.dp; }
 };
 
-bool isPlanFile(const std::string &plan);
+inline bool isPlanFile(const std::string &plan) {
+  return plan.ends_with(".yaml") || plan.ends_with(".yml");
+}
 
 Outcome<Request> readRequest(const Options &options);
 

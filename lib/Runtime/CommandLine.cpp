@@ -2,6 +2,7 @@
 
 #include "dtc-io/EditDistance.h"
 #include "dtc-io/SuddenEnd.h"
+#include "dtc-io/WholeNumber.h"
 #include "dtc-rt/LocalProcesses.h"
 #include "dtc-rt/Run.h"
 
@@ -27,10 +28,14 @@ std::string unknownFlag(const CLI::App &app, const std::string &argument) {
   return "unknown flag (the nearest known one is " + nearest + "): " + flag;
 }
 
+constexpr const char *kAbout = "Trains the model of an artifact.";
+
+CLI::Validator wholeNumber(int64_t least, uint64_t most) {
+  return {[=](std::string &text) { return io::checkWholeNumber(text, least, most); }, ""};
+}
+
 void addCount(CLI::App &app, const char *flag, std::optional<int64_t> &count, const char *about) {
-  app.add_option(flag, count, about)
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
-      ->type_name("N");
+  app.add_option(flag, count, about)->transform(wholeNumber(1, uint64_t(1) << 40))->type_name("N");
 }
 
 void addCheckpointOptions(CLI::App &app, RunOptions &options) {
@@ -69,6 +74,8 @@ void addSaveWeights(CLI::App &app, RunOptions &options) {
 }
 
 void addOptions(CLI::App &app, RunOptions &options) {
+  app.set_version_flag("--version", std::string("dtc-run ") + DTC_VERSION);
+  app.allow_extras();
   app.add_option("artifact", options.artifact, "artifact written by dtc compile")
       ->type_name("OUT.dtc");
   app.add_option(
@@ -90,7 +97,7 @@ void addOptions(CLI::App &app, RunOptions &options) {
       "--no-shuffle", [&options] { options.shuffle = false; }, "take the samples in order");
   app.add_option("--seed", options.seed,
                  "of shuffling and initial weights (default: 0, or the checkpoint's)")
-      ->check(CLI::Range(int64_t(0), std::numeric_limits<int64_t>::max()))
+      ->transform(wholeNumber(0, std::numeric_limits<uint64_t>::max()))
       ->type_name("N");
   app.add_option("--log", options.log, "write a JSON object a step")->type_name("FILE.jsonl");
   addCheckpointOptions(app, options);
@@ -165,11 +172,21 @@ std::vector<std::string> normalizeArguments(int argc, char **argv) {
   return arguments;
 }
 
+Status readArguments(std::vector<std::string> arguments, RunOptions &options) {
+  CLI::App app(kAbout, "dtc-run");
+  addOptions(app, options);
+  try {
+    return parse(app, std::move(arguments), options);
+  } catch (const CLI::Success &) { // --help, --version
+    return Status::ok();
+  } catch (const CLI::ParseError &error) {
+    return {ExitCode::Usage, error.what()};
+  }
+}
+
 int runCommand(int argc, char **argv) {
   io::endSuddenlyWithoutMemory();
-  CLI::App app("Trains the model of an artifact.", "dtc-run");
-  app.set_version_flag("--version", std::string("dtc-run ") + DTC_VERSION);
-  app.allow_extras();
+  CLI::App app(kAbout, "dtc-run");
   RunOptions options;
   addOptions(app, options);
   std::optional<ParentLink> parent = ParentLink::find();

@@ -26,7 +26,7 @@ bool isAccepted(DType file, DType model) {
 Status checkArray(const Array &array, const TensorInfo &input) {
   if (!isAccepted(array.dtype, input.dtype))
     return refused(std::string("has elements ") + nameOf(array.dtype) + ", the model takes " +
-                   nameOf(input.dtype));
+                   nameOf(input.dtype) + "; convert them to " + nameOf(input.dtype));
   Dims expected(input.shape.begin() + 1, input.shape.end());
   if (input.isWhole())
     return array.shape == expected

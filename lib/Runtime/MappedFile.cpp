@@ -2,9 +2,12 @@
 
 #include "dtc-rt/PartialFiles.h"
 
+#include "dtc-io/OutputPath.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,19 +42,32 @@ Result<MappedFile> MappedFile::open(const std::string &path) {
   return MappedFile(std::move(*file));
 }
 
-Result<OutputFile> OutputFile::create(const std::string &path, size_t size) {
+/// Whoever looks for other writers holds the folder's lock until it can be seen itself: of two that
+/// begin at once the first one is let in. A file system without locks lets both in.
+Status OutputFile::open(Writers writers) {
+  const FolderLock lock(writers == Writers::One ? folderOf(path) : "");
+  removeAbandonedPartials(path);
+  if (writers == Writers::One && isBeingWritten(path))
+    return {ExitCode::Usage, path + ": another run writes this file; give each its own"};
+  temporary = path + kPartialSuffix + std::to_string(::getpid());
+  descriptor = ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0)
+    return systemError("cannot create", path, ExitCode::Failed);
+  unfinished.emplace(temporary);
+  if (writers == Writers::One)
+    ::flock(descriptor, LOCK_EX | LOCK_NB); // ends with the process, however that ends
+  return Status::ok();
+}
+
+Result<OutputFile> OutputFile::create(const std::string &path, size_t size, Writers writers) {
   OutputFile file;
-  file.path = path;
   struct stat info;
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
     return failed(path + ": cannot create: there is something else than a file");
-  removeAbandonedPartials(path);
-  file.temporary = path + kPartialSuffix + std::to_string(::getpid());
+  file.path = io::endOfLinks(path);
   file.length = size;
-  file.descriptor = ::open(file.temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file.descriptor < 0)
-    return systemError("cannot create", path, ExitCode::Failed);
-  file.unfinished.emplace(file.temporary);
+  if (Status status = file.open(writers); !status.isOk())
+    return status;
   // Reserved in full: a disk that fills up later would be a crash.
   int error = size > 0 ? ::posix_fallocate(file.descriptor, 0, static_cast<off_t>(size)) : 0;
   if (error != 0) {

@@ -1,5 +1,7 @@
 #include "dtc-rt/OutputConflicts.h"
 
+#include "dtc-io/OutputPath.h"
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -11,12 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool areSame(const std::string &a, const std::string &b) {
+/// An output may be a link to a file that isn't there yet.
+bool areSame(const std::string &first, const std::string &second) {
   std::error_code error;
+  const std::string a = io::endOfLinks(first), b = io::endOfLinks(second);
   if (fs::exists(a, error) && fs::exists(b, error))
     return fs::equivalent(a, b, error) && !error;
-  fs::path first = fs::weakly_canonical(fs::absolute(a, error), error);
-  return !error && first == fs::weakly_canonical(fs::absolute(b, error), error) && !error;
+  fs::path whole = fs::weakly_canonical(fs::absolute(a, error), error);
+  return !error && whole == fs::weakly_canonical(fs::absolute(b, error), error) && !error;
 }
 
 bool isWrittenAsItIs(const std::string &path) {
@@ -52,7 +56,7 @@ Status checkOutputFolders(std::span<const NamedFile> outputs) {
       continue;
     if (fs::is_directory(path, error))
       return failed(path + ": cannot write: it is a folder");
-    const fs::path folder = fs::path(path).parent_path();
+    const fs::path folder = fs::path(io::endOfLinks(path)).parent_path();
     if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0)
       return failed(path + ": cannot write: " + std::strerror(errno));
   }

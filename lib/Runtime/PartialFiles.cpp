@@ -5,7 +5,10 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
+#include <unistd.h>
 #include <vector>
 
 namespace dtc::rt {
@@ -19,19 +22,52 @@ static bool isGone(std::string_view process) {
   return isNumber && ::kill(number, 0) != 0 && errno == ESRCH;
 }
 
-void removeAbandonedPartials(const std::string &path) {
+/// The partial files of a path, with the name of the process that writes each.
+static std::vector<std::pair<fs::path, std::string>> partialsOf(const std::string &path) {
   fs::path folder = fs::path(path).parent_path();
   std::string start = fs::path(path).filename().string() + kPartialSuffix;
   std::error_code error;
-  std::vector<fs::path> abandoned;
+  std::vector<std::pair<fs::path, std::string>> partials;
   for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
        !error && entry != end; entry.increment(error)) {
     std::string name = entry->path().filename().string();
-    if (name.starts_with(start) && isGone(std::string_view(name).substr(start.size())))
-      abandoned.push_back(entry->path());
+    if (name.starts_with(start))
+      partials.emplace_back(entry->path(), name.substr(start.size()));
   }
-  for (const fs::path &file : abandoned)
-    fs::remove(file, error);
+  return partials;
+}
+
+void removeAbandonedPartials(const std::string &path) {
+  std::error_code error;
+  for (const auto &[file, process] : partialsOf(path))
+    if (isGone(process))
+      fs::remove(file, error);
+}
+
+bool isBeingWritten(const std::string &path) {
+  for (const auto &[file, process] : partialsOf(path)) {
+    int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0)
+      continue;
+    const bool isLocked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    ::close(descriptor);
+    if (isLocked)
+      return true;
+  }
+  return false;
+}
+
+FolderLock::FolderLock(const std::string &folder) {
+  if (folder.empty())
+    return;
+  descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor >= 0)
+    ::flock(descriptor, LOCK_EX);
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor >= 0)
+    ::close(descriptor);
 }
 
 } // namespace dtc::rt

@@ -1,5 +1,6 @@
 #include "dtc-rt/Profile.h"
 
+#include "dtc-io/OutputPath.h"
 #include "dtc-rt/PackageFormat.h"
 #include "dtc-rt/PartialFiles.h"
 
@@ -65,7 +66,8 @@ Status receiveText(Communicator &communicator, int from, std::string &text) {
   return communicator.receive(from, kRuntimeChannel, {&block, 1});
 }
 
-Status writeFile(const std::string &path, const std::string &events) {
+Status writeFile(const std::string &asked, const std::string &events) {
+  const std::string path = io::endOfLinks(asked);
   removeAbandonedPartials(path);
   std::string partial = path + kPartialSuffix + std::to_string(::getpid());
   std::ofstream out(partial, std::ios::binary);
@@ -81,7 +83,7 @@ Status writeFile(const std::string &path, const std::string &events) {
     return Status::ok();
   std::error_code ignored;
   std::filesystem::remove(partial, ignored);
-  return failed("cannot write the profile").in(path);
+  return failed("cannot write the profile").in(asked);
 }
 
 } // namespace

@@ -258,8 +258,8 @@ Status openResults(Session &session) {
     return Status::ok(); // results are rank 0's
   sayRateEnds(manifest.learningRate, session.numSteps);
   if (session.savesWeights()) {
-    Result<WeightWriter> writer =
-        WeightWriter::create(session.options.saveWeights, manifest, session.options.savedWeights);
+    Result<WeightWriter> writer = WeightWriter::create(session.options.saveWeights, manifest,
+                                                       session.options.savedWeights, Writers::One);
     if (!writer)
       return writer.status();
     session.weightWriter.emplace(std::move(*writer));
@@ -270,7 +270,7 @@ Status openResults(Session &session) {
       entries.push_back({output.name, output.dtype, output.fileShape(session.data.numSamples())});
     }
     Result<SafetensorsWriter> writer =
-        SafetensorsWriter::create(session.options.outputs, std::move(entries));
+        SafetensorsWriter::create(session.options.outputs, std::move(entries), Writers::One);
     if (!writer)
       return writer.status();
     session.outputWriter.emplace(std::move(*writer));

@@ -102,11 +102,11 @@ Result<SafetensorsHeader> SafetensorsHeader::of(std::span<const SafetensorsEntry
 }
 
 Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
-                                                    std::vector<Entry> entries) {
+                                                    std::vector<Entry> entries, Writers writers) {
   Result<SafetensorsHeader> header = SafetensorsHeader::of(entries);
   if (!header)
     return std::move(header.status()).in(path);
-  Result<OutputFile> file = OutputFile::create(path, header->fileSize);
+  Result<OutputFile> file = OutputFile::create(path, header->fileSize, writers);
   if (!file)
     return file.status();
   std::memcpy(file->data(), header->bytes.data(), header->bytes.size());

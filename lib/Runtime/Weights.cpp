@@ -2,6 +2,7 @@
 
 #include "AdapterFiles.h"
 
+#include "dtc-io/OutputPath.h"
 #include "dtc-rt/LossScaling.h"
 #include "dtc-rt/Philox.h"
 #include "dtc-rt/Sha256.h"
@@ -12,10 +13,11 @@
 namespace dtc::rt {
 
 std::string pathOf(const Package &package, const std::string &named) {
-  size_t slash = package.path().rfind('/');
+  const std::string artifact = io::endOfLinks(package.path());
+  size_t slash = artifact.rfind('/');
   if (named.starts_with('/') || slash == std::string::npos)
     return named;
-  return package.path().substr(0, slash + 1) + named;
+  return artifact.substr(0, slash + 1) + named;
 }
 
 namespace {
@@ -139,7 +141,7 @@ Status WeightWriter::prepareAdapters(const std::string &asked) {
 }
 
 Result<WeightWriter> WeightWriter::create(const std::string &path, const Manifest &manifest,
-                                          SavedWeights saved) {
+                                          SavedWeights saved, Writers writers) {
   WeightWriter writer(manifest);
   writer.saved = saved;
   if (Status status = writer.prepareAdapters(path); !status.isOk())
@@ -157,7 +159,7 @@ Result<WeightWriter> WeightWriter::create(const std::string &path, const Manifes
   }
   const size_t count = entries.size();
   Result<SafetensorsWriter> file = SafetensorsWriter::create(
-      saved == SavedWeights::Peft ? PeftFolder(path).weights() : path, std::move(entries));
+      saved == SavedWeights::Peft ? PeftFolder(path).weights() : path, std::move(entries), writers);
   if (!file)
     return file.status();
   writer.file.emplace(std::move(*file));

@@ -11,6 +11,7 @@
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 namespace dtc::fuzz {
 
@@ -22,6 +23,17 @@ inline std::string flag(int argc, char **argv, const std::string &name) {
       return argv[i] + prefix.size();
   std::fprintf(stderr, "the fuzzer needs --%s=...\n", name.c_str());
   std::exit(2);
+}
+
+/// The words of a command line, each on a line of its own. Like a shell's they have no zeros.
+inline std::vector<std::string> wordsOf(const uint8_t *data, size_t size) {
+  std::vector<std::string> words(1);
+  for (size_t i = 0; i < size; ++i)
+    if (data[i] == '\n')
+      words.emplace_back();
+    else if (data[i] != 0)
+      words.back() += static_cast<char>(data[i]);
+  return words;
 }
 
 /// Bytes under a path, in memory.

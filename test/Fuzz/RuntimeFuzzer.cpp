@@ -1,6 +1,7 @@
-// What dtc-run reads, in process: artifacts and their parts, weights and data.
+// What dtc-run reads, in process: its flags, artifacts and their parts, weights and data.
 #include "FuzzInput.h"
 
+#include "dtc-rt/CommandLine.h"
 #include "dtc-rt/DataSet.h"
 #include "dtc-rt/Package.h"
 #include "dtc-rt/ProgramView.h"
@@ -71,6 +72,11 @@ extern "C" int LLVMFuzzerInitialize(int *argc, char ***argv) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (kind == "manifest") {
     (void)rt::Manifest::parse({reinterpret_cast<const char *>(data), size});
+    return 0;
+  }
+  if (kind == "run_flags") {
+    rt::RunOptions options;
+    (void)rt::readArguments(fuzz::wordsOf(data, size), options).isOk();
     return 0;
   }
   if (kind == "program") {

@@ -23,6 +23,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "test" / "Integration"), str(ROOT / "test" / "Sanitized")]
+import flag_words  # noqa: E402
 import fuzzing  # noqa: E402
 from sanitizers import OPTIONS  # noqa: E402
 
@@ -42,7 +43,9 @@ FUZZERS = {  # kind: program, seeds' kinds, whether their own mutators are used,
     "nodes": ("dtc-fuzz-import", ["nodes"], True),
     "model": ("dtc-fuzz-import", ["onnx", "graph"], True),
     "exported": ("dtc-fuzz-import", ["exported"], True),
-    "config": ("dtc-fuzz-flags", ["config"], False),
+    "config": ("dtc-fuzz-flags", ["config"], True),
+    "flags": ("dtc-fuzz-flags", ["flags"], True),
+    "run_flags": ("dtc-fuzz-runtime", ["run_flags"], True),
 }
 
 
@@ -139,6 +142,8 @@ def main() -> int:
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         made = fuzzing.prepare(pathlib.Path(folder))
+        # Of these but the reading is tried: what they ask for would run.
+        made["run_flags"] = fuzzing.Kind(".txt", flag_words.lines(flag_words.DTC_RUN), flag_words.mutate_words, [])
         for kind in chosen:
             campaign = Campaign(kind, build, pathlib.Path(folder), options.seed, record)
             seeds(campaign.place / kind, FUZZERS[kind][1], made)

@@ -27,6 +27,7 @@ import zipfile
 
 import numpy
 
+import flag_words
 from conftest import BIN, MODELS, ROOT
 
 INTERESTING = [b"\x00", b"\xff", b"\x7f", b"\x80", b"\xff" * 4, b"\xff" * 8, b"\x00" * 8,
@@ -268,7 +269,12 @@ class Kind:
     suffix: str
     seeds: list[bytes]
     mutate: object
-    commands: list[list[str]]  # FILE and OUT stand for paths
+    commands: list[list[str]]  # FILE and OUT stand for paths, WORDS for the lines of the file
+
+    def command(self, words: list[str], path: pathlib.Path, out: pathlib.Path) -> list[str]:
+        own = path.read_text(errors="replace").replace("\0", "").split("\n") if "WORDS" in words else []
+        given = {"FILE": [str(path)], "OUT": [str(out)], "WORDS": own}
+        return [each for word in words for each in given.get(word, [word])]
 
 
 @dataclasses.dataclass
@@ -280,9 +286,9 @@ class Finding:
     content: bytes
 
 
-def run_dtc(*arguments) -> subprocess.CompletedProcess:
+def run_dtc(*arguments, **kwargs) -> subprocess.CompletedProcess:
     return subprocess.run([str(BIN / arguments[0]), *map(str, arguments[1:])], capture_output=True,
-                          stdin=subprocess.DEVNULL, timeout=120, check=True)
+                          stdin=subprocess.DEVNULL, timeout=120, check=True, **kwargs)
 
 
 JOB = ["--devices", "2", "--loss", "cross_entropy", "--global-batch", "8"]
@@ -346,6 +352,7 @@ def compiler_kinds(mlp_plans: list[bytes], gpt2_plans: list[bytes]) -> dict[str,
                           [["dtc", "compile", gpt2, *JOB, "--plan", "FILE", "-o", "OUT"]]),
         "config": Kind(".yaml", CONFIGS, mutate_text, [
             ["dtc", "plan", mlp, "--config", "FILE", "--save-plan", "OUT"]]),
+        "flags": Kind(".txt", flag_words.lines(flag_words.DTC), flag_words.mutate_words, [["dtc", "WORDS"]]),
         "problem": Kind(".json", problems, mutate_json, [
             ["dtc-plan-test", "file", "FILE", "tp=2", "dgx-h100"]]),
         "weights": Kind(".safetensors", [(MODELS / "gpt2.safetensors").read_bytes()], mutate_header, [
@@ -422,11 +429,12 @@ def check(done: subprocess.CompletedProcess, program: str, left: list[str]) -> s
 
 def unharmed(kinds: dict[str, Kind], folder: pathlib.Path) -> None:
     """Every input must be fine before it is mutated."""
+    shutil.copy(MODELS / "mlp.onnx", folder / "model.onnx")
     for kind in kinds.values():
         path = folder / f"unharmed{kind.suffix}"
         for seed, command in itertools.product(kind.seeds, kind.commands):
             path.write_bytes(seed)
-            run_dtc(*[{"FILE": path, "OUT": folder / "output"}.get(word, word) for word in command])
+            run_dtc(*kind.command(command, path, folder / "output"), cwd=folder)
 
 
 def fuzz(kind: str, given: Kind, seed: int, cases: int, folder: pathlib.Path, first: int = 0) -> list[Finding]:
@@ -440,11 +448,12 @@ def fuzz(kind: str, given: Kind, seed: int, cases: int, folder: pathlib.Path, fi
         place.mkdir()
         path, out = place / f"input{given.suffix}", place / "output"
         path.write_bytes(content)
-        command = [{"FILE": str(path), "OUT": str(out)}.get(word, word) for word in rng.choice(given.commands)]
+        shutil.copy(MODELS / "mlp.onnx", place / "model.onnx")
+        command = given.command(rng.choice(given.commands), path, out)
         try:
             done = subprocess.run([str(BIN / command[0]), *command[1:]], capture_output=True,
                                   stdin=subprocess.DEVNULL, timeout=60, cwd=place)
-            left = sorted(each.name for each in place.iterdir() if each != path)
+            left = sorted(each.name for each in place.iterdir() if each.name not in (path.name, "model.onnx"))
             what = check(done, command[0], left)
             if what:
                 what += ": " + done.stderr.decode(errors="replace")[-400:]

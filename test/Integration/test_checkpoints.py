@@ -19,6 +19,7 @@ from conftest import BIN, MODELS, call, check_call
 from test_processes import launch
 
 STEPS = 8
+ENDLESS = 10**9  # of runs that are stopped: however late that is, they have not ended
 # The learning rate and the data's order differ from step to step.
 FLAGS = ["--loss", "cross_entropy", "--lr", 3e-3, "--lr-schedule", "cosine",
          "--warmup-steps", 2, "--total-steps", 12, "--clip-grad-norm", 1.0, "--global-batch", 8]
@@ -186,17 +187,18 @@ def wait_for(log: pathlib.Path, lines: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_saves(artifacts, straight, tmp_path, number):
-    artifact, log, steps = artifacts("dp2", "mlp"), tmp_path / "log", 500
-    flags = ["--steps", steps, "--log", log, "--checkpoint-dir", tmp_path / "c", "--resume"]
-    process = start(artifact, *flags)
+    artifact, log = artifacts("dp2", "mlp"), tmp_path / "log"
+    flags = ["--log", log, "--checkpoint-dir", tmp_path / "c", "--resume"]
+    process = start(artifact, *flags, "--steps", ENDLESS)
     wait_for(log, 20)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 75, err
     done = len(trained(log))
+    steps = done + 20
     assert steps_in(tmp_path / "c") == [f"step-{done}"]
     assert f"stopped by signal {number.value} after step {done}" in err and "--resume" in err
-    outcome = run(artifact, *flags, "--save-weights", tmp_path / "w")
+    outcome = run(artifact, *flags, "--steps", steps, "--save-weights", tmp_path / "w")
     assert outcome.code == 0, outcome.err
     assert (trained(log), (tmp_path / "w").read_bytes()) == straight(artifact, steps)
 
@@ -323,7 +325,7 @@ def test_a_folder_is_of_one_run(artifacts, checkpoints, tmp_path, flags, words):
 
 def test_two_runs_do_not_share_a_folder(artifacts, tmp_path):
     artifact, log = artifacts("dp2", "mlp"), tmp_path / "log"
-    flags = ["--steps", 10**6, "--checkpoint-dir", tmp_path / "c", "--resume"]
+    flags = ["--steps", ENDLESS, "--checkpoint-dir", tmp_path / "c", "--resume"]
     first = start(artifact, *flags, "--log", log)
     wait_for(log, 1)
     second = run(artifact, *flags)
@@ -392,28 +394,31 @@ def test_processes_save_and_go_on(artifacts, straight, tmp_path):
 
 
 def test_a_signal_to_one_process_saves_all(artifacts, straight, tmp_path):
-    artifact, log, steps = artifacts("dp2", "mlp"), tmp_path / "log", 500
-    flags = ["--steps", steps, "--log", log, "--checkpoint-dir", tmp_path / "c", "--resume"]
-    job = launch([arguments(artifact, *flags)[1:]] * 2)
+    artifact, log = artifacts("dp2", "mlp"), tmp_path / "log"
+    flags = ["--log", log, "--checkpoint-dir", tmp_path / "c", "--resume"]
+    job = launch([arguments(artifact, *flags, "--steps", ENDLESS)[1:]] * 2)
     wait_for(log, 20)
     job.processes[1].send_signal(signal.SIGTERM)
     assert [code for code, _ in job.finish()] == [75, 75]
-    assert steps_in(tmp_path / "c") == [f"step-{len(trained(log))}"]
-    assert run(artifact, *flags).code == 0
+    steps = len(trained(log)) + 20
+    assert steps_in(tmp_path / "c") == [f"step-{steps - 20}"]
+    assert run(artifact, *flags, "--steps", steps).code == 0
     assert trained(log) == straight(artifact, steps)[0]
 
 
 def test_a_lost_process_loses_no_checkpoint(artifacts, straight, tmp_path):
-    artifact, log, steps = artifacts("dp2", "mlp"), tmp_path / "log", 400
-    flags = ["--steps", steps, "--log", log, "--checkpoint-dir", tmp_path / "c", "--checkpoint-every", 3, "--resume"]
-    for victim, lines in ((1, 20), (0, 100)):
-        job = launch([arguments(artifact, *flags)[1:]] * 2)
-        wait_for(log, lines)
+    artifact, log = artifacts("dp2", "mlp"), tmp_path / "log"
+    flags = ["--log", log, "--checkpoint-dir", tmp_path / "c", "--checkpoint-every", 3, "--resume"]
+    for victim in (1, 0):
+        done = len(log.read_text().splitlines()) if log.exists() else 0
+        job = launch([arguments(artifact, *flags, "--steps", ENDLESS)[1:]] * 2)
+        wait_for(log, done + 20)
         job.processes[victim].kill()
         codes = [code for code, _ in job.finish()]
         assert codes[victim] == -signal.SIGKILL and codes[1 - victim] == 5
         assert [name for name in steps_in(tmp_path / "c") if "partial" not in name]
-    assert run(artifact, *flags).code == 0
+    steps = len(log.read_text().splitlines()) + 20
+    assert run(artifact, *flags, "--steps", steps).code == 0
     assert trained(log) == straight(artifact, steps)[0]
     assert not any("partial" in name for name in steps_in(tmp_path / "c"))
 

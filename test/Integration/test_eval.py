@@ -133,21 +133,29 @@ def test_a_resumed_run_evaluates_the_same(artifacts, data, tmp_path, plan):
     assert [line.get("eval_loss") for line in log] == [line.get("eval_loss") for line in straight]
 
 
+def resident_bytes(process: int, path: pathlib.Path) -> int:
+    """How much of a mapped file a process has read."""
+    lines = iter(pathlib.Path(f"/proc/{process}/smaps").read_text().splitlines())
+    for line in lines:
+        if line.endswith(str(path)):
+            return next(int(each.split()[1]) << 10 for each in lines if each.startswith("Rss:"))
+    return 0
+
+
 def test_a_signal_ends_an_evaluation(artifacts, data, tmp_path):
     """It is left out, training stops and goes on as it would have."""
     artifact, train_on, log = artifacts("dp2"), MODELS / "gpt2.data.safetensors", tmp_path / "log"
     arrays = load_file(data / "both.safetensors")
     long = tmp_path / "long.safetensors"
-    save_file({name: numpy.concatenate([array] * 400) for name, array in arrays.items()}, long)
+    save_file({name: numpy.concatenate([array] * 4000) for name, array in arrays.items()}, long)
     flags = ["--data", train_on, "--no-shuffle", "--steps", 3, "--log", log, "--checkpoint-dir", tmp_path / "c", "--resume"]
     process = subprocess.Popen(
         [BIN / "dtc-run", artifact, *map(str, flags), "--eval-data", long, "--eval-every", "2"], stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while not log.exists() or b"\n" not in log.read_bytes():
-        assert time.monotonic() < deadline
+    while resident_bytes(process.pid, long) < 1 << 18:  # an evaluation reads it
+        assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.002)
-    time.sleep(0.3)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 75 and "after step 2" in err, err

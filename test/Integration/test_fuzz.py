@@ -11,7 +11,7 @@ import fuzzing
 
 SEED = int(os.environ.get("DTC_FUZZ_SEED", 0))
 CASES = int(os.environ.get("DTC_FUZZ_CASES", 12))
-KINDS = ["bytes", "onnx", "graph", "nodes", "exported", "cluster", "plan", "plan_gpt2", "config", "problem", "artifact",
+KINDS = ["bytes", "onnx", "graph", "nodes", "exported", "cluster", "plan", "plan_gpt2", "config", "flags", "problem", "artifact",
          "manifest", "program", "members", "safetensors", "header", "npz", "bin", "weights"]
 
 

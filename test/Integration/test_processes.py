@@ -251,13 +251,22 @@ def test_who_only_knows_the_protocol_is_kept_out(mlp, tmp_path):
     assert [code for code, _ in job.finish()] == [0, 0]
 
 
-def test_another_token_keeps_a_rank_out(mlp):
-    port = free_port()
-    first = launch([command(mlp, "--timeout", 2)], port=port, WORLD_SIZE="2", DTC_JOB_TOKEN="ours")
-    other = subprocess.run([str(BIN / "dtc-run"), *map(str, command(mlp, "--timeout", 2))], capture_output=True,
-                           text=True, env=os.environ | variables(1, 2, port) | {"DTC_JOB_TOKEN": "theirs"})
-    assert other.returncode == 5 and "another job listens" in other.stderr
-    code, said = first.finish(timeout=12)[0]
+def test_another_token_keeps_a_rank_out(mlp, tmp_path):
+    """And doesn't take the place of the true one, which comes later."""
+    port, words = free_port(), command(mlp, "--steps", 3, "--save-weights", tmp_path / "w.safetensors")
+    job = launch([words], port=port, WORLD_SIZE="2", DTC_JOB_TOKEN="ours")
+    for token in ("theirs", "ours"):
+        job.processes.append(subprocess.Popen(
+            [str(BIN / "dtc-run"), *map(str, words)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | variables(1, 2, port) | {"DTC_JOB_TOKEN": token}))
+        if token == "theirs":
+            said = job.processes[-1].communicate(timeout=60)[1]
+            assert job.processes.pop().returncode == 5 and "another job listens" in said
+    assert [code for code, _ in job.finish()] == [0, 0]
+
+
+def test_a_rank_that_never_starts_is_named(mlp):
+    code, said = launch([command(mlp, "--timeout", 1)], WORLD_SIZE="2").finish()[0]
     assert code == 5 and "for the start of rank: 1" in said
 
 

@@ -1,6 +1,8 @@
 """Files of a run that get in each other's way: nothing of the user's is lost."""
 
+import fcntl
 import functools
+import os
 import resource
 import signal
 import subprocess
@@ -50,6 +52,34 @@ def test_a_killed_run_leaves_nothing_for_ever(files):
     abandoned.write_bytes(b"half")
     assert run(files, "--save-weights", files / "w.safetensors").code == 0
     assert not abandoned.exists()
+
+
+def test_weights_have_one_writer(files):
+    """Another run is one that holds the lock of its unfinished file."""
+    others = files / f"w.safetensors.partial-{os.getpid()}"
+    with open(others, "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        outcome = run(files, "--save-weights", files / "w.safetensors")
+        assert outcome.code == 2 and "step 1" not in outcome.err
+        assert "w.safetensors: another run writes this file" in outcome.error_line()
+        assert others.exists() and run(files, "--save-weights", files / "v.safetensors").code == 0
+    assert run(files, "--save-weights", files / "w.safetensors").code == 0
+
+
+def test_outputs_go_where_links_point(tmp_path):
+    """The link stays, and the artifact finds its data from where it lies."""
+    (tmp_path / "runs").mkdir()
+    save_file(load_file(MODELS / "mlp.data.safetensors"), tmp_path / "data.safetensors")
+    (tmp_path / "latest.dtc").symlink_to("runs/1.dtc")
+    (tmp_path / "w.safetensors").symlink_to("runs/1.safetensors")
+    check_call("dtc", "compile", MODELS / "mlp.onnx", "--devices", 1, "--loss", "cross_entropy", "--global-batch", 8,
+               "--data", "data.safetensors", "-o", "latest.dtc", cwd=tmp_path)
+    profile = tmp_path / "p.json"
+    profile.symlink_to("runs/p.json")
+    for artifact in ("latest.dtc", "runs/1.dtc"):
+        check_call("dtc-run", artifact, "--steps", 1, "--save-weights", "w.safetensors", "--profile", profile, cwd=tmp_path)
+    assert all((tmp_path / name).is_symlink() for name in ("latest.dtc", "w.safetensors", "p.json"))
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["1.dtc", "1.safetensors", "p.json"]
 
 
 EXTERNAL = """ir_version: 9 opset_import { version: 20 } graph { name: "g"

@@ -61,6 +61,16 @@ TEST(CommandLine, MissingAndWrongValues) {
   expectUsage(call({"a.dtc", "--data", "x", "--timeout", "-1"}), "--timeout");
 }
 
+TEST(CommandLine, NumbersAreDecimalAndWhole) {
+  RunOptions options;
+  ASSERT_TRUE(
+      readArguments({"a.dtc", "--seed", "18446744073709551615", "--steps", "010"}, options).isOk());
+  EXPECT_EQ(options.seed, UINT64_MAX);
+  EXPECT_EQ(options.steps, 10);
+  for (const char *wrong : {"18446744073709551616", "1.5", "0x10", " 1", "1e3", ""})
+    expectUsage(call({"a.dtc", "--data", "x", std::string("--seed=") + wrong}), "--seed");
+}
+
 TEST(CommandLine, UnknownFlagsAreRefused) {
   expectUsage(call({"a.dtc", "--data", "x", "--tensorboard", "y"}), "unknown flag");
 }

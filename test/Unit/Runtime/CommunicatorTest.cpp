@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <latch>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -346,20 +347,26 @@ TEST_P(CommunicatorTest, FailureOfOneRankEndsAll) {
 }
 
 TEST_P(CommunicatorTest, TimeoutNamesRankAndWait) {
-  std::atomic<bool> done{false};
-  auto statuses = onRanks(3, [&](Communicator &c) {
-    if (c.rank() == 1) { // hangs until the others have given up
-      while (!done)
-        std::this_thread::sleep_for(5ms);
-      return Status::ok();
-    }
-    std::vector<float> value = {1};
-    Transfer buffer = transfer(value, value, {1});
-    c.setPurpose("gradients");
-    Status status = c.allReduce(everyone(c), Reduction::Sum, DType::F32, {&buffer, 1});
-    done = true;
-    return status;
-  }, GetParam() ? 2s : 200ms); // processes also meet within it
+  std::atomic<int> ended{0};
+  std::latch bothCall(2); // else the first one waits for the other, too
+  auto statuses = onRanks(
+      3,
+      [&](Communicator &c) {
+        if (c.rank() == 1) { // hangs until both others have given up
+          while (ended < 2)
+            std::this_thread::sleep_for(5ms);
+          return Status::ok();
+        }
+        std::vector<float> value = {1};
+        Transfer buffer = transfer(value, value, {1});
+        c.setPurpose("gradients");
+        const Group group = everyone(c);
+        bothCall.arrive_and_wait();
+        Status status = c.allReduce(group, Reduction::Sum, DType::F32, {&buffer, 1});
+        ++ended;
+        return status;
+      },
+      GetParam() ? 2s : 200ms); // processes also meet within it
   for (int rank : {0, 2}) {
     EXPECT_EQ(statuses[rank].code(), ExitCode::RankLost);
     EXPECT_NE(statuses[rank].message().find("in all_reduce at gradients for rank: 1"),

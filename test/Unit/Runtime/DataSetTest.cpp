@@ -101,7 +101,8 @@ TEST(DataSet, NarrowIdsAreWidened) {
 }
 
 TEST(DataSet, RefusesWhatDoesNotFitTheModel) {
-  expectRefused(languageData("F64", std::vector<double>(12), count(12)), "ids: has elements F64");
+  expectRefused(languageData("F64", std::vector<double>(12), count(12)),
+                "ids: has elements F64, the model takes I64; convert them to I64");
   expectRefused(languageData("I64", count(9), count(12)), "another number of samples");
   expectRefused(languageData("I64", count(9), count(9)), "fewer samples");
   Json other = {{"mask", {{"dtype", "I64"}, {"shape", {4, 3}}, {"data_offsets", {0, 96}}}}};

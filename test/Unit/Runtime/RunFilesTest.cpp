@@ -1,6 +1,7 @@
 #include "TestArtifact.h"
 
 #include "dtc-rt/LogFile.h"
+#include "dtc-rt/MappedFile.h"
 #include "dtc-rt/OutputConflicts.h"
 #include "dtc-rt/PackageFormat.h"
 #include "dtc-rt/PartialFiles.h"
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -98,6 +100,45 @@ TEST(OutputConflicts, TwoOutputsAreTwoFiles) {
   EXPECT_EQ(checkOutputConflicts({}, same).code(), ExitCode::Usage);
   NamedFile device[] = {{"--log", "/dev/null"}, {"--outputs", "/dev/null"}};
   EXPECT_TRUE(checkOutputConflicts({}, device).isOk());
+}
+
+TEST(OutputConflicts, ALinkIsTheFileThatItWillBe) {
+  TemporaryFolder folder;
+  std::filesystem::create_symlink("new", folder / "link");
+  NamedFile same[] = {{"--log", folder / "new"}, {"--outputs", folder / "link"}};
+  EXPECT_EQ(checkOutputConflicts({}, same).code(), ExitCode::Usage);
+  std::swap(same[0], same[1]);
+  EXPECT_EQ(checkOutputConflicts({}, same).code(), ExitCode::Usage);
+}
+
+TEST(OutputFile, HasOneWriterWhereItIsAskedFor) {
+  TemporaryFolder folder;
+  {
+    auto first = OutputFile::create(folder / "w", 4, Writers::One);
+    ASSERT_TRUE(first) << first.status().message();
+    auto second = OutputFile::create(folder / "w", 4, Writers::One);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.status().code(), ExitCode::Usage);
+    EXPECT_TRUE(OutputFile::create(folder / "other", 4, Writers::One));
+    std::memcpy(first->data(), "1234", 4);
+    ASSERT_TRUE(first->commit().isOk());
+  }
+  EXPECT_EQ(readFile(folder / "w"), "1234");
+  EXPECT_TRUE(OutputFile::create(folder / "w", 4, Writers::One));
+}
+
+TEST(OutputFile, ALinkKeepsAndItsTargetIsWritten) {
+  TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "runs");
+  std::filesystem::create_symlink("runs/w", folder / "link");
+  for (const char *text : {"1234", "5678"}) { // first there is no target yet
+    auto file = OutputFile::create(folder / "link", 4);
+    ASSERT_TRUE(file) << file.status().message();
+    std::memcpy(file->data(), text, 4);
+    ASSERT_TRUE(file->commit().isOk());
+    EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+    EXPECT_EQ(readFile(folder / "runs/w"), text);
+  }
 }
 
 TEST(PartialFiles, ThoseOfLivingProcessesStay) {
