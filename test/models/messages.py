@@ -38,7 +38,8 @@ class Messages(nn.Module):
         rows = best[..., None].expand(-1, -1, h.shape[2])
         picked = h.gather(1, rows) * torch.sigmoid(scores)[..., None]
         h = h.scatter(1, rows, torch.tanh(self.fresh(picked)))
-        h = h + torch.zeros_like(h).scatter_add(1, rows[:, :2], picked[:, :2])
+        following = ((best[:, :2] + 1) % NODES)[..., None].expand(-1, -1, h.shape[2])
+        h = h + torch.zeros_like(h).scatter_add(1, following, picked[:, :2])
         h = h.scatter_reduce(1, rows, torch.cos(picked), "amax")
         samples = torch.arange(h.shape[0])[:, None]
         h = h.index_put((samples, best[:, 1:]), 0.1 * picked[:, 1:], accumulate=True)

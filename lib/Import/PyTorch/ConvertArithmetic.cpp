@@ -100,14 +100,14 @@ static LogicalResult convertSquare(AtenConverter &node) {
   return failed(self) ? failure() : node.define(binary(node, "Mul", *self, *self));
 }
 
+/// The sign is that of the divisor, or in fmod that of the dividend.
 static LogicalResult convertRemainder(AtenConverter &node) {
   auto both = operands(node);
   if (failed(both))
     return failure();
   const Type type = promoted(both->first, both->second);
-  if (isa<FloatType>(type) || !both->first.tensor.host || !both->second.tensor.host)
-    return node.error() << "is supported on integer constants only";
-  return node.define(apply(node, "Mod", both->first, both->second, type));
+  return node.define(
+      apply(node, node.op() == "aten.fmod" ? "Remainder" : "Mod", both->first, both->second, type));
 }
 
 /// maximum and minimum; max.other and min.other are the same.
@@ -152,7 +152,7 @@ void addArithmetic(AtenTable &table) {
     table[op] = convertQuotient;
   table["aten.pow"] = convertPower;
   table["aten.square"] = convertSquare;
-  table["aten.remainder"] = convertRemainder;
+  table["aten.remainder"] = table["aten.fmod"] = convertRemainder;
   for (const char *op : {"aten.maximum", "aten.minimum"})
     table[op] = convertExtreme;
   for (const char *op :
