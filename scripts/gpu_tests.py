@@ -2,6 +2,7 @@
 """Tests artifacts for GPUs on true GPUs, on a machine that needs no build, no LLVM and no Python package.
 
     scripts/gpu_tests.py pack build/gpu-tests                          where dtc is built: a folder, and build/gpu-tests.tar.gz
+    scripts/gpu_tests.py pack build/gpu-tests --speed                  with GPT-2 124M and a Llama of 1B; needs torch and transformers
     build/gpu-tests/gpu_tests.py run -o docs/GpuResults.md             on the machine with GPUs; every part
     build/gpu-tests/gpu_tests.py run --part train -o docs/GpuResults.md
 
@@ -24,6 +25,8 @@ import shutil
 import subprocess
 import sys
 import time
+
+import gpu_speed
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -61,7 +64,22 @@ def needed_libraries(binary: pathlib.Path) -> list[pathlib.Path]:
     return [path for path in paths if not re.match(r"lib(c|m|dl|rt|pthread)\.so", path.name)]
 
 
-def pack(folder: pathlib.Path, cases: list, build: pathlib.Path) -> None:
+def speed_models(quick: bool) -> list[tuple[pathlib.Path, dict, list]]:
+    """Graph, what is to be known of the model, and flags of `dtc compile`."""
+    if quick:
+        tiny = {"name": "gpt2-tiny", "vocabulary": 512, "sequence": 32, "batches": [2, 4], "dimensions": ["gpt", 2, 64, 4, 4, 256, 512, 64]}
+        return [(ROOT / "test" / "models" / "gpt2.onnx", tiny, [])]
+    sys.path.insert(0, str(ROOT / "bench" / "published"))
+    import graphs
+
+    found = []
+    for name, sizes, batches in gpu_speed.MODELS:
+        model = {"name": name, "vocabulary": sizes[-2], "sequence": sizes[-1], "batches": batches, "dimensions": sizes}
+        found.append((graphs.export(graphs.Dimensions(*sizes)), model, ["--init"]))
+    return found
+
+
+def pack(folder: pathlib.Path, cases: list, build: pathlib.Path, speed: list) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("bin", "lib", "models"):
         (folder / name).mkdir(parents=True)
@@ -81,9 +99,11 @@ def pack(folder: pathlib.Path, cases: list, build: pathlib.Path) -> None:
         for library in needed_libraries(binary):
             shutil.copy(library, folder / "lib")
     shutil.copy(ROOT / "test" / "Unit" / "Runtime" / "TestKernels.ptx", folder / "bin")
-    shutil.copy(__file__, folder / "gpu_tests.py")
+    for script in ("gpu_tests.py", "gpu_speed.py"):
+        shutil.copy(HERE / script, folder / script)
+    timed = [gpu_speed.pack_model(folder / "models", build, *model) for model in speed]
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
-    (folder / "cases.json").write_text(json.dumps({"commit": commit.stdout.strip() or "unknown", "cases": packed}, indent=1))
+    (folder / "cases.json").write_text(json.dumps({"commit": commit.stdout.strip() or "unknown", "cases": packed, "speed": timed}, indent=1))
     archive = pathlib.Path(shutil.make_archive(str(folder), "gztar", folder.parent, folder.name))
     print(f"{folder}: {len(packed)} artifacts; {archive}: {archive.stat().st_size >> 20} MiB")
 
@@ -159,6 +179,9 @@ class Machine:
 
     def is_late(self) -> bool:
         return time.monotonic() > self.end
+
+    def is_emulated(self) -> bool:
+        return any("emulated" in name.lower() for name in self.gpus)
 
 
 def last_line(text: str) -> str:
@@ -271,7 +294,17 @@ def part_sanitizer(machine: Machine, cases: list):
             yield name, code == 0, (summary or [f"exit code {code}: {last_line(said)}"])[-1].strip("= ")
 
 
-PARTS = {"train": part_train, "shared": part_shared, "device": part_device, "processes": part_processes, "sanitizer": part_sanitizer}
+def part_speed(machine: Machine, cases: list):
+    """Tokens/s against PyTorch's best in the same run, predicted against measured steps, and the bandwidth of kernels against a copy's."""
+    models = json.loads((HERE / "cases.json").read_text())["speed"]
+    if not models:
+        yield "tokens/s", None, "packed without --speed"
+    for model in models:
+        yield from gpu_speed.model_rows(machine, HERE / "models", model, gpu_speed.LEAST_BYTES if model["sequence"] > 64 else 4096)
+
+
+PARTS = {"train": part_train, "shared": part_shared, "device": part_device, "processes": part_processes, "sanitizer": part_sanitizer,
+         "speed": part_speed}
 
 
 def driver_version() -> str:
@@ -284,10 +317,9 @@ def driver_version() -> str:
 def report(machine: Machine, commit: str, results: dict) -> str:
     """Results of one run, as a page."""
     gpus = ", ".join(f"{machine.gpus.count(name)} x {name}" for name in sorted(set(machine.gpus)))
-    emulated = any("emulated" in name.lower() for name in machine.gpus)
     lines = ["# GPU results", "",
              "Written by `scripts/gpu_tests.py run`, which packs and runs as its first lines say. It is overwritten by the next run.", ""]
-    if emulated:
+    if machine.is_emulated():
         lines += ["**The GPU is emulated: this page says nothing of a true one.**", ""]
     lines += ["| | |", "|---|---|", f"| date | {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC |",
               f"| GPUs | {gpus} |", f"| driver | {driver_version()} |", f"| machine | {platform.platform()}, {os.cpu_count()} processors |",
@@ -329,6 +361,7 @@ def main() -> int:
     packing.add_argument("folder", type=pathlib.Path)
     packing.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     packing.add_argument("--quick", action="store_true", help="the smallest model alone")
+    packing.add_argument("--speed", action="store_true", help="the models of the part speed, too")
     running = commands.add_parser("run")
     running.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("GpuResults.md"))
     running.add_argument("--part", choices=PARTS, action="append")
@@ -336,7 +369,8 @@ def main() -> int:
     commands.add_parser("gpus").add_argument("libraries")
     options = parser.parse_args()
     if options.command == "pack":
-        pack(options.folder.resolve(), QUICK if options.quick else CASES, options.build)
+        pack(options.folder.resolve(), QUICK if options.quick else CASES, options.build,
+             speed_models(options.quick) if options.speed else [])
         return 0
     if options.command == "gpus":
         print(json.dumps(find_gpus(options.libraries)))

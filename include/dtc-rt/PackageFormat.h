@@ -30,7 +30,8 @@
 //                                  "sha256": "..." | null}}},    null for referenced files
 //   "learning_rate": {"lr", "schedule", "warmup_steps", "total_steps", "min_lr"},
 //   "optimizer": {...}, "plan": {...}, "collectives": {...}, "predicted": {"step_time_s", ...},
-//   "library_calls": {"matmul": N, ...}, "arena_bytes": [N per role],
+//   "library_calls": {"matmul": N, ...}, "epilogues": {"BiasGelu": N, ...},   of products
+//   "arena_bytes": [N per role],
 //   "members": {"program/0.bin": {"size": N, "sha256": "..."}, ...}
 // }
 //
@@ -43,7 +44,7 @@
 
 namespace dtc::rt {
 
-inline constexpr int kFormatVersion = 5;
+inline constexpr int kFormatVersion = 6;
 inline constexpr uint64_t kMemberAlignment = 64;
 inline constexpr uint64_t kHeadBytes = 65536;
 inline constexpr int64_t kMostThreads = 4096; ///< a rank

@@ -16,10 +16,21 @@ struct TensorLayout {
   Dims shape, strides;
 };
 
-/// c = a * b over the last two dimensions; see Matmul in Program.fbs.
+/// c = a * b over the last two dimensions; see Matmul and Epilogue in Program.fbs.
 struct MatmulCall {
   TensorLayout a, b, c;
+  fbs::Epilogue epilogue = fbs::Epilogue::None;
+  bool hasMatrix = false;
 };
+
+/// Whether an epilogue reads a bias or writes sums.
+inline bool hasVector(fbs::Epilogue epilogue) {
+  return epilogue != fbs::Epilogue::None && epilogue != fbs::Epilogue::Gelu &&
+         epilogue != fbs::Epilogue::GeluGrad;
+}
+inline bool sumsOperand(fbs::Epilogue epilogue) {
+  return epilogue == fbs::Epilogue::SumA || epilogue == fbs::Epilogue::SumB;
+}
 
 /// See Conv in Program.fbs.
 struct ConvCall {

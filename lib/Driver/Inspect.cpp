@@ -116,7 +116,9 @@ static rt::Result<ordered_json> factsOf(const rt::Package &package) {
   facts["inputs"] = inputsOf(manifest);
   facts["parameters"] = parameters;
   facts["kernels"] = kernelsOf(*programs, manifest.at("processor").at("arch"));
-  for (const char *key : {"library_calls", "collectives", "arena_bytes"})
+  facts["library_calls"] = manifest.at("library_calls");
+  facts["epilogues"] = manifest.value("epilogues", ordered_json::object());
+  for (const char *key : {"collectives", "arena_bytes"})
     facts[key] = manifest.at(key);
   facts["host_bytes"] = ordered_json::array();
   for (const rt::ProgramView &program : *programs)

@@ -1,3 +1,4 @@
+#include "Epilogues.h"
 #include "Outline.h"
 #include "Simplify.h"
 #include "Updates.h"
@@ -13,18 +14,20 @@ using namespace mlir;
 
 namespace dtc::kernels {
 #define GEN_PASS_DEF_DECOMPOSELAYERS
+#define GEN_PASS_DEF_FOLDEPILOGUES
 #define GEN_PASS_DEF_FORMKERNELS
 #define GEN_PASS_DEF_LAYERSTOKERNELS
 #include "dtc/Kernels/Passes.h.inc"
 
-/// Decomposes until nothing is left to decompose but updates that are outlined alone, and what
-/// the target keeps.
-static LogicalResult decomposeAll(func::FuncOp func, const target::Target &target) {
+/// Decomposes until nothing is left to decompose but updates that are outlined alone, what the
+/// target keeps, and what `waits`.
+static LogicalResult decomposeAll(func::FuncOp func, const target::Target &target,
+                                  function_ref<bool(Operation *)> waits) {
   SmallVector<DecomposableOpInterface> open;
   while (true) {
     open.clear();
     func.walk([&](DecomposableOpInterface op) {
-      if (!target.staysWhole(op) && !standsAlone(op, target))
+      if (!target.staysWhole(op) && !standsAlone(op, target) && !waits(op))
         open.push_back(op);
     });
     if (open.empty())
@@ -89,11 +92,26 @@ static LogicalResult checkOneBlock(func::FuncOp func) {
 }
 
 LogicalResult decomposeLayers(func::FuncOp function, const target::Target &target) {
-  if (failed(checkOneBlock(function)) || failed(decomposeAll(function, target)))
+  const bool folds = target.matmulLimits().epilogues;
+  auto waits = [&](Operation *op) { return folds && mayBecomeEpilogue(op); };
+  if (failed(checkOneBlock(function)) || failed(decomposeAll(function, target, waits)))
     return failure();
   if (!target.hasWideConvolutions())
     narrowConvolutions(function);
   widenLibraryCalls(function, target);
+  target::KernelLimits limits = target.kernelLimits();
+  if (folds) // a sum that a product makes isn't cut in two
+    limits.fewColumns = 0;
+  return simplify(function, limits);
+}
+
+/// The function's contractions are products by now.
+static LogicalResult foldIntoProducts(func::FuncOp function, const target::Target &target) {
+  if (!target.matmulLimits().epilogues)
+    return success();
+  foldEpilogues(function, target);
+  if (failed(decomposeAll(function, target, [](Operation *) { return false; })))
+    return failure();
   return simplify(function, target.kernelLimits());
 }
 
@@ -114,9 +132,10 @@ LogicalResult formKernels(ModuleOp module, const target::Target &target,
     return WalkResult::skip();
   });
   for (func::FuncOp function : llvm::reverse(functions))
-    if (!function.isExternal() && (failed(decomposeLayers(function, target)) ||
-                                   failed(normalizeContractions(function, target)) ||
-                                   failed(formation.form(function))))
+    if (!function.isExternal() &&
+        (failed(decomposeLayers(function, target)) ||
+         failed(normalizeContractions(function, target)) ||
+         failed(foldIntoProducts(function, target)) || failed(formation.form(function))))
       return failure();
   return success();
 }
@@ -130,6 +149,17 @@ struct DecomposeLayersPass : impl::DecomposeLayersBase<DecomposeLayersPass> {
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && failed(decomposeLayers(function, **target)))
+        return signalPassFailure();
+  }
+};
+
+struct FoldEpiloguesPass : impl::FoldEpiloguesBase<FoldEpiloguesPass> {
+  void runOnOperation() override {
+    FailureOr<const target::Target *> target = target::targetOf(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(foldIntoProducts(function, **target)))
         return signalPassFailure();
   }
 };

@@ -19,7 +19,7 @@ SmallVector<int64_t> chooseInPlace(const BodyInfo &info,
   SmallVector<int64_t> replaces(info.results.size(), -1);
   auto kernel = dyn_cast<exec::KernelOp>(info.body.getParentOp());
   if (kernel && kernel.getReplaces())
-    replaces.assign(kernel.getReplaces()->begin(), kernel.getReplaces()->end());
+    llvm::copy(kernel.getReplaces()->take_front(replaces.size()), replaces.begin());
   auto choose = [&](unsigned result) -> int64_t {
     if (replaces[result] >= 0 && isFree(replaces[result], result))
       return replaces[result];

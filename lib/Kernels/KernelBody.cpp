@@ -11,12 +11,23 @@ using graph::shapeOf;
 /// Reductions of at most this many elements may be written out inside pointwise kernels.
 static constexpr int64_t kSmallReduction = 16;
 
-BodyInfo::BodyInfo(Block &body) : body(body) {
+BodyInfo::BodyInfo(Block &body) : body(body), ownArguments(body.getNumArguments()) {
+  auto kernel = dyn_cast_or_null<exec::KernelOp>(body.getParentOp());
+  if (kernel && kernel.getPieces() > 1) {
+    pieces = kernel.getPieces();
+    while (ownArguments > 0 && elementsOf(body.getArgument(ownArguments - 1)) == 1)
+      --ownArguments;
+    ownArguments /= pieces;
+  }
+  const size_t numOps = (body.getOperations().size() - 1) / pieces;
   for (Operation &op : body.without_terminator()) {
+    if (ops.size() == numOps)
+      break;
     indexOf[&op] = ops.size();
     ops.push_back(&op);
   }
-  results.append(body.getTerminator()->operand_begin(), body.getTerminator()->operand_end());
+  OperandRange yielded = body.getTerminator()->getOperands();
+  llvm::append_range(results, yielded.take_front(yielded.size() / pieces));
 }
 
 int64_t elementsOf(Value value) { return IndexMath::numElements(shapeOf(value)); }
@@ -207,7 +218,10 @@ bool isFlat(const BodyInfo &info) {
     if (!allowed || !fits(op->getResult(0)))
       return false;
   }
-  return llvm::all_of(info.body.getArguments(), fits) && llvm::all_of(info.results, fits);
+  Block::BlockArgListType arguments = info.body.getArguments();
+  return llvm::all_of(arguments.take_front(info.ownArguments), fits) &&
+         llvm::all_of(arguments.drop_front(info.ownArguments * info.pieces), fits) &&
+         llvm::all_of(info.results, fits);
 }
 
 } // namespace dtc::kernels

@@ -15,7 +15,7 @@ std::string structure(exec::KernelOp kernel, bool flat) {
     else
       os << (tensor.getRank() ? "n x " : "") << tensor.getElementType();
   };
-  os << kernel.getReplacesAttr();
+  os << kernel.getReplacesAttr() << kernel.getPieces();
   auto number = [&](Value value) {
     numbers.try_emplace(value, numbers.size());
     os << " %" << numbers[value] << ":";

@@ -179,11 +179,12 @@ private:
     const StridedView &rhs = arrangement.operands[form->swapped ? 0 : 1];
     auto type = cast<RankedTensorType>(op.getType()).clone(shapeOf(arrangement.order[Result]));
     auto matmul = exec::MatmulOp::create(
-        builder, op.getLoc(), type, lhs.base, rhs.base, form->batch,
-        ArrayRef<int64_t>{form->m, form->n, form->k}, form->strides[Lhs], form->strides[Rhs],
-        form->strides[Result], ArrayRef<int64_t>{lhs.offset, rhs.offset});
+        builder, op.getLoc(), type, /*also=*/Type(), lhs.base, rhs.base, /*extra=*/Value(),
+        form->batch, ArrayRef<int64_t>{form->m, form->n, form->k}, form->strides[Lhs],
+        form->strides[Rhs], form->strides[Result], ArrayRef<int64_t>{lhs.offset, rhs.offset},
+        exec::EpilogueAttr());
     matmul->setDiscardableAttrs(llvm::to_vector(op->getDiscardableAttrs()));
-    return matmul;
+    return matmul.getResult();
   }
 
   graph::ContractOp op;

@@ -171,20 +171,106 @@ LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuil
   return success();
 }
 
+std::string Outliner::pieceOf(func::FuncOp alone) {
+  Block &body = alone.getBody().front();
+  SmallVector<Value> outputs(body.getTerminator()->getOperands());
+  SmallVector<Operation *> ops;
+  for (Operation &op : body.without_terminator())
+    ops.push_back(&op);
+  if (target.kernelLimits().pieces < 2 || outputs.empty() || !llvm::all_of(ops, isPrimitive) ||
+      llvm::any_of(
+          outputs,
+          [](Value value) {
+            return !value.getDefiningOp() || isa<graph::ReshapeOp>(value.getDefiningOp());
+          }))
+    return {};
+  SmallVector<Value> inputs(body.getArguments());
+  OwningOpRef<exec::KernelOp> trial = build(ops, inputs, outputs, alone.getLoc());
+  if (!isFlat(BodyInfo(trial->getBody().front())))
+    return {};
+  flatten(*trial);
+  return structure(*trial, /*flat=*/true);
+}
+
+/// The pieces' ops one after another, and what all of them read behind their operands.
+LogicalResult Outliner::launchTogether(ArrayRef<UpdatePiece> pieces) {
+  OpBuilder builder(module.getContext());
+  Location loc = pieces.front().update->outputs.back().getLoc();
+  auto kernel = exec::KernelOp::create(builder, loc, "kernel", /*extent=*/0, /*scratchBytes=*/0,
+                                       /*flat=*/false, /*replaces=*/nullptr, /*geometry=*/nullptr,
+                                       /*pieces=*/pieces.size());
+  Block &body = kernel.getBodyRegion().emplaceBlock();
+  builder.setInsertionPointToEnd(&body);
+  BatchOperands operands(pieces);
+  for (Value operand : operands.values)
+    body.addArgument(operand.getType(), loc);
+  SmallVector<Value> yielded;
+  for (auto [number, piece] : llvm::enumerate(pieces)) {
+    func::FuncOp alone = piece.alone;
+    Block &own = alone.getBody().front();
+    IRMapping mapping;
+    for (auto [i, argument] : llvm::enumerate(own.getArguments()))
+      mapping.map(argument, body.getArgument(operands.numberOf(number, i)));
+    for (Operation &op : own.without_terminator())
+      builder.clone(op, mapping);
+    for (Value value : own.getTerminator()->getOperands())
+      yielded.push_back(mapping.lookup(value));
+  }
+  exec::YieldOp::create(builder, loc, yielded);
+  if (SmallVector<int64_t> replaces = operands.replaces(); !replaces.empty())
+    kernel.setReplaces(replaces);
+  FailureOr<Launch> found = findOrAdd(kernel);
+  if (failed(found))
+    return failure();
+  exec::KernelOp shared = found->kernel->kernel;
+  if (shared->getParentOp() != module && !symbols->lookup(shared.getSymName()))
+    insert(shared.clone());
+  replaceTogether(pieces, [&](OpBuilder &at, TypeRange types) -> ResultRange {
+    return exec::LaunchOp::create(at, loc, types, shared.getSymName(), operands.values,
+                                  found->extent, found->kernel->inPlace)
+        .getResults();
+  });
+  return success();
+}
+
 /// Updates of the same types, attributes and roles become the same launches.
 LogicalResult Outliner::outlineUpdates(func::FuncOp func) {
-  std::map<std::vector<uintptr_t>, OwningOpRef<func::FuncOp>> outlined;
-  for (const Update &update : updatesOf(func, target)) {
+  struct Alone {
+    OwningOpRef<func::FuncOp> function;
+    std::string piece;
+    bool isOutlined = false;
+  };
+  std::map<std::vector<uintptr_t>, Alone> known;
+  std::vector<Update> updates = updatesOf(func, target);
+  std::vector<UpdatePiece> pieces;
+  std::vector<Alone *> aloneOf;
+  for (const Update &update : updates) {
     ArrayRef<Value> inputs = update.inputs.getArrayRef();
-    auto [alone, fresh] = outlined.try_emplace(identityOf(
-        update.ops, inputs, update.outputs, findReplaced(inputs, update.outputs)));
+    SmallVector<int64_t> replaces = findReplaced(inputs, update.outputs);
+    auto [alone, fresh] =
+        known.try_emplace(identityOf(update.ops, inputs, update.outputs, replaces));
     if (fresh) {
       FailureOr<OwningOpRef<func::FuncOp>> decomposed = decomposeAlone(update);
-      if (failed(decomposed) || failed(outlinePrimitives(**decomposed)))
+      if (failed(decomposed))
         return failure();
-      alone->second = std::move(*decomposed);
+      alone->second.piece = pieceOf(**decomposed);
+      alone->second.function = std::move(*decomposed);
     }
-    replace(update, *alone->second);
+    aloneOf.push_back(&alone->second);
+    pieces.push_back({&update, *alone->second.function, alone->second.piece, replaces});
+  }
+  for (ArrayRef<size_t> batch : batchUpdates(func, pieces, target.kernelLimits())) {
+    if (batch.size() > 1) {
+      auto together = llvm::map_to_vector(batch, [&](size_t i) { return pieces[i]; });
+      if (failed(launchTogether(together)))
+        return failure();
+      continue;
+    }
+    Alone &alone = *aloneOf[batch.front()];
+    if (!alone.isOutlined && failed(outlinePrimitives(*alone.function)))
+      return failure();
+    alone.isOutlined = true;
+    replace(updates[batch.front()], *alone.function);
   }
   return success();
 }

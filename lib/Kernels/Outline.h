@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Clusters.h"
+#include "UpdateBatches.h"
 
 #include "dtc/Kernels/KernelFormation.h"
 
@@ -33,6 +34,9 @@ private:
   };
 
   mlir::LogicalResult outlineUpdates(mlir::func::FuncOp func);
+  /// What one kernel that does several pieces would do of an update alone; empty: it has its own.
+  std::string pieceOf(mlir::func::FuncOp alone);
+  mlir::LogicalResult launchTogether(llvm::ArrayRef<UpdatePiece> pieces);
   mlir::LogicalResult outlinePrimitives(mlir::func::FuncOp func);
   mlir::LogicalResult launch(const Clustering &clustering, int cluster, mlir::OpBuilder &builder);
   /// A kernel without name for the cluster, not in the module yet.

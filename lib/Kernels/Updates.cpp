@@ -17,8 +17,7 @@ static bool isUpdate(Operation *op) {
 
 static bool isConversion(Operation *op) { return isa<arith::ExtFOp, arith::TruncFOp>(op); }
 
-/// Neither part of a kernel nor decomposed to what is.
-static bool staysInFunction(Operation *op, const target::Target &target) {
+bool staysInFunction(Operation *op, const target::Target &target) {
   return !isPrimitive(op) && (!isa<DecomposableOpInterface>(op) || target.staysWhole(op));
 }
 
@@ -66,6 +65,14 @@ bool standsAlone(Operation *op, const target::Target &target) {
 }
 
 Update::Update(Operation *op) { add(op); }
+
+Operation *Update::whole() const { return *llvm::find_if(ops, isUpdate); }
+
+void Update::erase() const {
+  for (Operation *op : llvm::reverse(ops))
+    if (op->use_empty())
+      op->erase();
+}
 
 void Update::add(Operation *op) {
   for (Value operand : op->getOperands()) {
@@ -142,8 +149,7 @@ FailureOr<OwningOpRef<func::FuncOp>> decomposeAlone(const Update &update) {
 }
 
 void replace(const Update &update, func::FuncOp outlined) {
-  Operation *whole = *llvm::find_if(update.ops, isUpdate);
-  OpBuilder builder(whole);
+  OpBuilder builder(update.whole());
   IRMapping mapping;
   mapping.map(outlined.getArguments(), ValueRange(update.inputs.getArrayRef()));
   Block &body = outlined.getBody().front();
@@ -152,9 +158,7 @@ void replace(const Update &update, func::FuncOp outlined) {
   OperandRange results = body.getTerminator()->getOperands();
   for (auto [i, output] : llvm::enumerate(SmallVector<Value>(update.outputs)))
     output.replaceAllUsesWith(mapping.lookup(results[i]));
-  for (Operation *op : llvm::reverse(update.ops))
-    if (op->use_empty())
-      op->erase();
+  update.erase();
 }
 
 } // namespace dtc::kernels

@@ -17,6 +17,9 @@
 
 namespace dtc::kernels {
 
+/// Neither part of a kernel nor decomposed to what is: library calls, collectives, returns.
+bool staysInFunction(mlir::Operation *op, const target::Target &target);
+
 /// True if `op` is an optimizer update that no other op would share a kernel with, or the commit of
 /// one: its tensors are arguments, results or those of library calls and collectives.
 bool standsAlone(mlir::Operation *op, const target::Target &target);
@@ -28,6 +31,11 @@ struct Update {
   llvm::SmallVector<mlir::Operation *> ops; ///< in an order of evaluation
   llvm::SetVector<mlir::Value> inputs;
   llvm::SmallVector<mlir::Value> outputs;
+
+  /// The optimizer op among the ops.
+  mlir::Operation *whole() const;
+  /// Erases the ops, whose outputs nothing reads any more.
+  void erase() const;
 
 private:
   void add(mlir::Operation *op);

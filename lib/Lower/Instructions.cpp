@@ -274,6 +274,12 @@ LogicalResult FunctionTranslator::translateMatmul(exec::MatmulOp op) {
   call.a->ref = own(shifted(op.getLhs(), op.getOffsets()[0]));
   call.b->ref = own(shifted(op.getRhs(), op.getOffsets()[1]));
   call.c->ref = own(refOf(op.getResult()));
+  using enum fbs::Epilogue;
+  if (op.getExtra())
+    (call.epilogue == GeluGrad ? call.matrix : call.vector) = own(refOf(op.getExtra()));
+  const bool sums = call.epilogue == SumA || call.epilogue == SumB;
+  if (op.getAlso())
+    (sums ? call.vector : call.matrix) = own(refOf(op.getAlso()));
   setScratch(op, call, 0);
   append(op, std::move(call));
   return success();

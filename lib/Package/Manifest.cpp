@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringSet.h"
 
 #include <array>
+#include <map>
 
 using namespace mlir;
 
@@ -203,6 +204,21 @@ Json countCollectives(ArrayRef<Role> roles) {
   for (auto [name, count] : llvm::zip_equal(kNames, most))
     result[name] = count;
   return result;
+}
+
+Json countEpilogues(ArrayRef<Role> roles) {
+  std::map<std::string, int64_t> most;
+  for (const Role &role : roles) {
+    std::map<std::string, int64_t> counts;
+    forEachExecuted(*role.program, [&](const rt::fbs::InstructionT &instruction) {
+      const auto *matmul = instruction.op.AsMatmul();
+      if (matmul && matmul->epilogue != rt::fbs::Epilogue::None)
+        ++counts[rt::fbs::EnumNameEpilogue(matmul->epilogue)];
+    });
+    for (auto &[name, count] : counts)
+      most[name] = std::max(most[name], count);
+  }
+  return most.empty() ? Json::object() : Json(most);
 }
 
 Json countLibraryCalls(ArrayRef<Role> roles) {

@@ -13,6 +13,9 @@ llvm::Expected<Json> describeModules(const PackageInputs &inputs);
 Json countCollectives(llvm::ArrayRef<Role> roles);
 Json countLibraryCalls(llvm::ArrayRef<Role> roles);
 
+/// Of the products among them, by what they do besides multiplying.
+Json countEpilogues(llvm::ArrayRef<Role> roles);
+
 /// The "weights" entry of the manifest, and the embedded member if there is one.
 struct WeightSection {
   Json index;

@@ -61,7 +61,8 @@ llvm::Expected<Json> describe(const PackageInputs &inputs) {
                    {"world_size", ranks},
                    {"threads_per_rank", inputs.roles.front().program->threads},
                    {"collectives", countCollectives(inputs.roles)},
-                   {"library_calls", countLibraryCalls(inputs.roles)}};
+                   {"library_calls", countLibraryCalls(inputs.roles)},
+                   {"epilogues", countEpilogues(inputs.roles)}};
   if (!inputs.data.empty())
     manifest["data"] = pathFrom(inputs.path, inputs.data);
   llvm::Expected<Json> described = describeModules(inputs);

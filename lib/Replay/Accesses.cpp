@@ -254,6 +254,18 @@ std::string AccessCollector::operandsOf(const fbs::MatmulT &op, Operands &operan
   operands.reads = {Operand::of(*op.a), Operand::of(*op.b)};
   operands.writes = {Operand::of(*op.c)};
   operands.setScratch(op.scratch.get(), op.scratch_bytes);
+  using enum fbs::Epilogue;
+  const bool sums = op.epilogue == SumA || op.epilogue == SumB;
+  const std::vector<int64_t> &shape = op.c->shape;
+  if (op.epilogue != None && shape.size() != 2)
+    return "has an epilogue, but no matrix as its result";
+  if (op.vector)
+    (sums ? operands.writes : operands.reads)
+        .push_back({op.vector.get(),
+                    uint64_t(shape[op.epilogue == SumA ? 0 : 1]) * sizeOf(op.c->dtype), true});
+  if (op.matrix)
+    (op.epilogue == GeluGrad ? operands.reads : operands.writes)
+        .push_back({op.matrix.get(), operands.writes.front().bytes, true});
   return {};
 }
 

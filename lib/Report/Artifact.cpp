@@ -74,9 +74,11 @@ std::string artifactText(const Json &facts) {
          << parameter["dtype"].get<std::string>() << " " << parameter["shape"].dump() << "  "
          << parameter["sharding"].dump() << "\n";
   text << "kernels " << facts["kernels"].size() << ", library calls "
-       << facts["library_calls"].dump() << "\ncollectives a step and rank "
-       << facts["collectives"].dump() << "\nbeside computation " << facts["in_flight"].dump()
-       << "\narena a rank";
+       << facts["library_calls"].dump();
+  if (!facts["epilogues"].empty())
+    text << ", of the products with " << facts["epilogues"].dump();
+  text << "\ncollectives a step and rank " << facts["collectives"].dump() << "\nbeside computation "
+       << facts["in_flight"].dump() << "\narena a rank";
   for (const Json &bytes : facts["arena_bytes"])
     text << " " << formatBytes(bytes.get<double>());
   text << "\n";

@@ -60,8 +60,12 @@ public:
 
   void add(const fbs::Matmul &op) {
     addTensors({op.a(), op.b(), op.c()});
+    for (const fbs::Ref *ref : {op.vector(), op.matrix()})
+      if (ref)
+        result.refs.push_back(*ref);
     addScratch(op.scratch(), op.scratch_bytes());
-    result.operation = MatmulSpec{{layoutOf(*op.a()), layoutOf(*op.b()), layoutOf(*op.c())},
+    result.operation = MatmulSpec{{layoutOf(*op.a()), layoutOf(*op.b()), layoutOf(*op.c()),
+                                   op.epilogue(), op.matrix() != nullptr},
                                   op.scratch() ? op.scratch_bytes() : 0};
   }
 

@@ -1,6 +1,8 @@
 // Checks of what instructions do: their operands and how these fit together.
 #include "ProgramChecker.h"
 
+#include "dtc-rt/TensorCalls.h"
+
 #include "dtc-rt/Reduce.h"
 
 namespace dtc::rt {
@@ -114,7 +116,35 @@ std::string ProgramChecker::check(const fbs::Matmul &op) const {
       return "batch dimensions differ: " + shapes;
   if (a[rank - 2] != c[rank - 2] || b[rank - 1] != c[rank - 1] || a[rank - 1] != b[rank - 2])
     return "shapes do not fit: " + shapes;
+  if (Text wrong = checkEpilogue(op); !wrong.empty())
+    return wrong;
   return op.scratch_bytes() ? checkRef(op.scratch(), op.scratch_bytes(), 64) : Text();
+}
+
+/// The shapes of the product fit.
+std::string ProgramChecker::checkEpilogue(const fbs::Matmul &op) const {
+  using enum fbs::Epilogue;
+  const fbs::Epilogue kind = op.epilogue();
+  if (!isKnown(kind, fbs::Epilogue::MAX))
+    return "unknown epilogue of a product";
+  const bool mayKeep = kind == Gelu || kind == BiasGelu;
+  if ((op.vector() != nullptr) != hasVector(kind) || (kind == GeluGrad && !op.matrix()) ||
+      (op.matrix() && kind != GeluGrad && !mayKeep))
+    return Text("has more or fewer operands than its epilogue: ") + fbs::EnumNameEpilogue(kind);
+  if (kind == None)
+    return {};
+  if (!manifest.isForGpu())
+    return Text("has the epilogue of a GPU: ") + fbs::EnumNameEpilogue(kind);
+  Dims shape = dimsOf(op.c()->shape()), strides = dimsOf(op.c()->strides());
+  if (shape.size() != 2 || strides != Dims{shape[1], 1})
+    return "has an epilogue, but a result that isn't a row-major matrix: " + shapeText(strides);
+  const uint64_t size = sizeOf(dtypeOf(op.c()->dtype()));
+  const uint64_t rows = uint64_t(shape[0]), columns = uint64_t(shape[1]);
+  if (op.vector())
+    if (Text wrong = checkRef(op.vector(), (kind == SumA ? rows : columns) * size, size);
+        !wrong.empty())
+      return wrong;
+  return op.matrix() ? checkRef(op.matrix(), rows * columns * size, size) : Text();
 }
 
 std::string ProgramChecker::check(const fbs::Conv &op) const {

@@ -93,12 +93,32 @@ bool isAttention(Operation *op) {
 
 bool isLibraryCall(Operation *op) { return isConv(op) || isAttention(op); }
 
+static fbs::Epilogue epilogueOf(exec::Epilogue epilogue) {
+  switch (epilogue) {
+  case exec::Epilogue::Bias:
+    return fbs::Epilogue::Bias;
+  case exec::Epilogue::Gelu:
+    return fbs::Epilogue::Gelu;
+  case exec::Epilogue::BiasGelu:
+    return fbs::Epilogue::BiasGelu;
+  case exec::Epilogue::GeluGrad:
+    return fbs::Epilogue::GeluGrad;
+  case exec::Epilogue::SumLhs:
+    return fbs::Epilogue::SumA;
+  case exec::Epilogue::SumRhs:
+    return fbs::Epilogue::SumB;
+  }
+  llvm_unreachable("all epilogues handled");
+}
+
 fbs::MatmulT matmulRecord(exec::MatmulOp op) {
   int64_t m = op.getMnk()[0], n = op.getMnk()[1], k = op.getMnk()[2];
   fbs::MatmulT record;
   record.a = matrix(op.getLhs(), op.getBatch(), m, k, op.getLhsStrides());
   record.b = matrix(op.getRhs(), op.getBatch(), k, n, op.getRhsStrides());
   record.c = matrix(op.getResult(), op.getBatch(), m, n, op.getResultStrides());
+  if (op.getEpilogue())
+    record.epilogue = epilogueOf(*op.getEpilogue());
   return record;
 }
 

@@ -21,12 +21,15 @@ enum class KernelKind {
   Pool,      ///< one max_pool_grad
 };
 
-/// What planning needs to know about a body's ops, by their index.
+/// What planning needs to know about a body's ops, by their index. Of a kernel of several pieces it
+/// knows the first one.
 class BodyInfo {
 public:
   explicit BodyInfo(mlir::Block &body);
 
   mlir::Block &body;
+  int64_t pieces = 1;
+  unsigned ownArguments = 0; ///< of each piece; what follows those of all is shared
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::SmallVector<mlir::Value> results; ///< yielded
   llvm::DenseMap<mlir::Operation *, unsigned> indexOf;

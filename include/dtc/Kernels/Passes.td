@@ -40,6 +40,25 @@ def NormalizeContractions : Pass<"dtc-normalize-contractions", "::mlir::ModuleOp
   let dependentDialects = ["::dtc::exec::ExecDialect"];
 }
 
+def FoldEpilogues : Pass<"dtc-fold-epilogues", "::mlir::ModuleOp"> {
+  let summary = "let products add biases, apply GELU and sum up gradients of biases";
+  let description = [{
+    For targets whose library has epilogues (Target.h). What follows a product that nothing else
+    reads becomes its epilogue: the sum with a bias, GELU, the gradient of GELU. So does the sum
+    over the rows of an operand, as the gradient of a bias is beside that of a weight. GELU that no
+    product takes is decomposed then.
+
+        %1 = exec.matmul %x, %w ... : ... -> tensor<8x64xf32>
+        %2 = dtc.broadcast %bias [1] : tensor<64xf32> -> tensor<8x64xf32>
+        %3 = arith.addf %1, %2 : tensor<8x64xf32>
+        %4 = dtc.activation gelu_tanh %3 : tensor<8x64xf32>
+      becomes
+        %4 = exec.matmul %x, %w with %bias ... epilogue <bias_gelu> : ... -> tensor<8x64xf32>
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
 def FormKernels : Pass<"dtc-form-kernels", "::mlir::ModuleOp"> {
   let summary = "group primitive ops into kernels";
   let description = [{
@@ -61,7 +80,7 @@ def FormKernels : Pass<"dtc-form-kernels", "::mlir::ModuleOp"> {
 def LayersToKernels : Pass<"dtc-layers-to-kernels", "::mlir::ModuleOp"> {
   let summary = "bring a module to kernels, matrix products and library calls";
   let description = [{
-    Does what the three passes above do, function by function, the last one first: in a step
+    Does what the four passes above do, function by function, the last one first: in a step
     that is @update. Its kernels are formed soonest, and keep threads that compile them busy
     while deeper functions are decomposed.
 

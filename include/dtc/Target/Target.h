@@ -30,10 +30,15 @@ struct KernelLimits {
   /// Sums over the rows of fewer columns are made in two passes, as the first one's slices of rows
   /// keep more of the device busy. 0: in one.
   int64_t fewColumns = 0;
+  /// Most tensors that one kernel updates (the pieces of exec.kernel), and most operands and
+  /// results that it may have for it.
+  int64_t pieces = 1, operands = 0;
 };
 
 struct MatmulLimits {
   size_t rank = 0; ///< most dimensions of a product, its two of a matrix included
+  /// Whether products add biases, apply GELU by way of tanh and its gradient, and sum operands up.
+  bool epilogues = false;
 };
 
 /// How a kernel is launched.

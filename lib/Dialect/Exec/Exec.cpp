@@ -39,6 +39,10 @@ LogicalResult KernelOp::verify() {
       if (operand < -1 || operand >= static_cast<int64_t>(body.getNumArguments()))
         return emitOpError("replaces no operand: ") << operand;
   }
+  const int64_t pieces = getPieces();
+  if (pieces < 1 || getYield()->getNumOperands() % pieces != 0 ||
+      (body.getOperations().size() - 1) % pieces != 0)
+    return emitOpError("body isn't made of so many pieces: ") << pieces;
   for (Type type : body.getArgumentTypes()) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor || !tensor.hasStaticShape())

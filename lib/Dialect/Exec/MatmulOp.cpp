@@ -33,6 +33,55 @@ LogicalResult verifyOperand(MatmulOp op, const Operand &operand) {
   return success();
 }
 
+int64_t elementsOf(Type type) { return cast<RankedTensorType>(type).getNumElements(); }
+
+/// Which operand and result an epilogue has: how many elements, or none.
+struct EpilogueShape {
+  int64_t extra = 0, also = 0;
+  bool alsoIsOptional = false;
+};
+
+EpilogueShape shapeOf(Epilogue epilogue, int64_t m, int64_t n) {
+  switch (epilogue) {
+  case Epilogue::Bias:
+    return {n, 0};
+  case Epilogue::Gelu:
+    return {0, m * n, true};
+  case Epilogue::BiasGelu:
+    return {n, m * n, true};
+  case Epilogue::GeluGrad:
+    return {m * n, 0};
+  case Epilogue::SumLhs:
+    return {0, m};
+  case Epilogue::SumRhs:
+    return {0, n};
+  }
+  llvm_unreachable("all epilogues handled");
+}
+
+LogicalResult verifyEpilogue(MatmulOp op) {
+  std::optional<Epilogue> epilogue = op.getEpilogue();
+  if (!epilogue)
+    return op.getExtra() || op.getAlso()
+               ? op.emitOpError("has more operands or results than one without an epilogue")
+               : success();
+  int64_t m = op.getMnk()[0], n = op.getMnk()[1];
+  if (!op.getBatch().empty() || op.getResultStrides() != ArrayRef<int64_t>{n, 1})
+    return op.emitOpError("has an epilogue, but a result that isn't a row-major matrix");
+  EpilogueShape shape = shapeOf(*epilogue, m, n);
+  for (auto [value, elements, name, isOptional] :
+       {std::tuple(op.getExtra(), shape.extra, "extra operand", false),
+        {op.getAlso(), shape.also, "second result", shape.alsoIsOptional}}) {
+    if (!value && (elements == 0 || isOptional))
+      continue;
+    if (!value || elements == 0 || elementsOf(value.getType()) != elements ||
+        getElementTypeOrSelf(value) != getElementTypeOrSelf(op.getResult()))
+      return op.emitOpError() << "has a wrong " << name
+                              << " for its epilogue: " << stringifyEpilogue(*epilogue);
+  }
+  return success();
+}
+
 } // namespace
 
 LogicalResult MatmulOp::verify() {
@@ -56,7 +105,7 @@ LogicalResult MatmulOp::verify() {
     written *= size;
   if (written != result.getNumElements())
     return emitOpError() << "writes a wrong number of elements: " << written;
-  return success();
+  return verifyEpilogue(*this);
 }
 
 } // namespace dtc::exec

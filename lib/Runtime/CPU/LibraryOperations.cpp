@@ -158,6 +158,8 @@ private:
 } // namespace
 
 MadeOperation makeMatmul(CpuQueue &queue, const MatmulSpec &spec) {
+  if (spec.call.epilogue != fbs::Epilogue::None)
+    return Status(ExitCode::NoFit, "processors have no products with an epilogue");
   try {
     auto desc = describe(spec.call, engine());
     if (Status status = checkScratch(scratchBytes(desc), spec.scratchBytes); !status.isOk())

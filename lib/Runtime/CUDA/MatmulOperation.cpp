@@ -53,6 +53,12 @@ public:
     for (const auto &call : plan.calls)
       for (size_t i = 0; i < 3; ++i)
         offsetBits |= static_cast<uint64_t>(call[i] * elementBytes[i]);
+    size_t next = 3;
+    if (hasVector(spec.call.epilogue))
+      pointers.push_back({CUBLASLT_MATMUL_DESC_BIAS_POINTER, next++});
+    if (spec.call.hasMatrix)
+      pointers.push_back({CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, next++});
+    scratch = next;
   }
 
   Status prepare(const MatmulCall &call);
@@ -65,6 +71,18 @@ private:
   Status describe(Owned<cublasLtMatrixLayout_t> &layout, const MatrixPlan &matrix,
                   cudaDataType_t type) const;
   Status setTransposed(cublasLtMatmulDescAttributes_t which, const MatrixPlan &matrix) const;
+  Status setEpilogue(const MatmulCall &call) const;
+  template <typename Value>
+  Status set(cublasLtMatmulDescAttributes_t attribute, const Value &value) const {
+    return DTC_CUDA_CALL(lt, cublasLtMatmulDescSetAttribute, desc.handle, attribute, &value,
+                         sizeof(value));
+  }
+
+  /// An attribute of the epilogue that is a pointer, and which of the addresses it has.
+  struct Pointer {
+    cublasLtMatmulDescAttributes_t attribute;
+    size_t address;
+  };
 
   CudaQueue &queue;
   const CublasLt &lt;
@@ -74,6 +92,8 @@ private:
   bool isDouble;
   std::array<int64_t, 3> elementBytes = {};
   uint64_t offsetBits = 0; ///< of all offsets in bytes
+  std::vector<Pointer> pointers;
+  size_t scratch = 3; ///< which address is the workspace's
   Owned<cublasLtMatmulDesc_t> desc;
   Owned<cublasLtMatrixLayout_t> first, second, result;
   std::optional<cublasLtMatmulAlgo_t> algorithms[2]; ///< by whether operands are wide
@@ -96,8 +116,41 @@ Status MatmulOperation::describe(Owned<cublasLtMatrixLayout_t> &layout, const Ma
 Status MatmulOperation::setTransposed(cublasLtMatmulDescAttributes_t which,
                                       const MatrixPlan &matrix) const {
   int32_t operation = matrix.isTransposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  return DTC_CUDA_CALL(lt, cublasLtMatmulDescSetAttribute, desc.handle, which, &operation,
-                       sizeof(operation));
+  return set(which, operation);
+}
+
+/// Rows of what cuBLASLt computes are columns of c, along which biases lie.
+cublasLtEpilogue_t epilogueOf(const MatmulCall &call) {
+  switch (call.epilogue) {
+  case fbs::Epilogue::None:
+    break;
+  case fbs::Epilogue::Bias:
+    return CUBLASLT_EPILOGUE_BIAS;
+  case fbs::Epilogue::Gelu:
+    return call.hasMatrix ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_GELU;
+  case fbs::Epilogue::BiasGelu:
+    return call.hasMatrix ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS;
+  case fbs::Epilogue::GeluGrad:
+    return CUBLASLT_EPILOGUE_DGELU;
+  case fbs::Epilogue::SumA: // a is the second operand
+    return CUBLASLT_EPILOGUE_BGRADB;
+  case fbs::Epilogue::SumB:
+    return CUBLASLT_EPILOGUE_BGRADA;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+Status MatmulOperation::setEpilogue(const MatmulCall &call) const {
+  if (call.epilogue == fbs::Epilogue::None)
+    return Status::ok();
+  const bool isOne = plan.calls.size() == 1 && plan.batchCount == 1;
+  if (!isOne || !plan.isSwapped || isDouble)
+    return refused("cuBLASLt has no epilogue for such a product");
+  DTC_CUDA_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogueOf(call)));
+  if (!call.hasMatrix)
+    return Status::ok();
+  auto ld = static_cast<int64_t>(plan.result.rows);
+  return set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld);
 }
 
 Status MatmulOperation::prepare(const MatmulCall &call) {
@@ -115,6 +168,7 @@ Status MatmulOperation::prepare(const MatmulCall &call) {
   DTC_CUDA_TRY(describe(first, plan.first, *operands));
   DTC_CUDA_TRY(describe(second, plan.second, *operands));
   DTC_CUDA_TRY(describe(result, plan.result, *results));
+  DTC_CUDA_TRY(setEpilogue(call));
   return choose(/*isWide=*/offsetBits % kWide == 0);
 }
 
@@ -132,13 +186,17 @@ Status MatmulOperation::choose(bool isWide) {
     DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulPreferenceSetAttribute, preference.handle,
                                attribute, &alignment, sizeof(alignment)));
   }
+  // The heuristic asks the epilogue's pointers how they are aligned, and for nothing else.
+  for (const Pointer &pointer : pointers)
+    DTC_CUDA_TRY(set(pointer.attribute, isWide ? uint64_t(kWide) : uint64_t(elementBytes[2])));
   cublasLtMatmulHeuristicResult_t found = {};
   int count = 0;
   cublasStatus_t status = lt.cublasLtMatmulAlgoGetHeuristic(
       cublas, desc.handle, first.handle, second.handle, result.handle, result.handle,
       preference.handle, 1, &found, &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
-    return {ExitCode::NoFit, "cuBLASLt has no such product for " + queue.gpu.name()};
+    return {ExitCode::NoFit, "cuBLASLt has no such product for " + queue.gpu.name() +
+                                 (pointers.empty() ? "" : " (with its epilogue)")};
   DTC_CUDA_TRY(lt.check(status, "cublasLtMatmulAlgoGetHeuristic"));
   algorithms[isWide] = found.algo;
   return Status::ok();
@@ -146,7 +204,7 @@ Status MatmulOperation::choose(bool isWide) {
 
 Status MatmulOperation::issue(std::span<const Address> addresses) {
   uint64_t bits = offsetBits;
-  for (Address address : addresses.first(3))
+  for (Address address : addresses.first(scratch))
     bits |= pointerOf(address);
   bool isWide = bits % kWide == 0;
   if (!algorithms[isWide])
@@ -156,7 +214,11 @@ Status MatmulOperation::issue(std::span<const Address> addresses) {
   const float floats[] = {1, 0};
   const void *alpha = isDouble ? static_cast<const void *>(&doubles[0]) : &floats[0];
   const void *beta = isDouble ? static_cast<const void *>(&doubles[1]) : &floats[1];
-  Address workspace = workspaceBytes ? alignWorkspace(addresses[3]) : nullptr;
+  for (const Pointer &pointer : pointers)
+    if (Status status = set(pointer.attribute, uint64_t(pointerOf(addresses[pointer.address])));
+        !status.isOk())
+      return queue.note(std::move(status));
+  Address workspace = workspaceBytes ? alignWorkspace(addresses[scratch]) : nullptr;
   for (const auto &call : plan.calls) {
     const char *a = addresses[0] + call[0] * elementBytes[0];
     const char *b = addresses[1] + call[1] * elementBytes[1];

@@ -21,6 +21,9 @@ constexpr size_t kMostOps = 160;
 /// A block of a columns kernel has a warp's columns. Two for each of an H100's 132 processors hide
 /// that each waits for memory.
 constexpr int64_t kBusyBlocks = 264;
+/// Pointers are a kernel's parameters, of which 4 KiB are possible everywhere. Code grows with
+/// pieces, and one launch for so many costs hardly anything.
+constexpr int64_t kMostPieces = 48, kMostOperands = 500;
 
 class CudaTarget : public target::Target {
 public:
@@ -36,9 +39,11 @@ public:
     return takesAttention(op) || isa<graph::ContractOp>(op) || target::isConv(op);
   }
   bool hasWideConvolutions() const override { return false; }
-  target::MatmulLimits matmulLimits() const override { return {kMostProductDims}; }
+  target::MatmulLimits matmulLimits() const override {
+    return {kMostProductDims, /*epilogues=*/true};
+  }
   target::KernelLimits kernelLimits() const override {
-    return {kMostOps, /*anyExtent=*/false, kBusyBlocks * kWarp};
+    return {kMostOps, /*anyExtent=*/false, kBusyBlocks * kWarp, kMostPieces, kMostOperands};
   }
 
   FailureOr<target::KernelShape> planKernel(Block &body) const override {

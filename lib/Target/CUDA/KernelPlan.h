@@ -11,6 +11,9 @@
 //   scatter    a warp owns a row of the table and looks through the indices for its own.
 //   scan, pool a thread does an item.
 //
+// A pointwise kernel of several pieces gives each as many blocks as it needs. A block finds out by
+// its number which piece it does a part of.
+//
 // With rows of 768 columns: three warps, units of 4, two units a thread; the row is read once.
 //
 // Sums are formed in an order that depends on the plan alone: the same bits every time.
@@ -33,6 +36,10 @@ struct KernelPlan {
   int64_t unit = 1;  ///< neighbouring elements that a thread does together
   int64_t lanes = 1; ///< rows: threads that share a row; columns: warps that share the columns
   int64_t blocks = 1, threads = 1;
+  struct Piece {
+    int64_t firstBlock, items;
+  };
+  llvm::SmallVector<Piece> pieces; ///< of a kernel that has several; items are the first one's
   /// For each result, an operand whose buffer it may overwrite, or -1.
   llvm::SmallVector<int64_t> inPlace;
 

@@ -60,6 +60,12 @@ private:
   // Kinds of kernels (ThreadKinds.cpp).
   void emitKind();
   void emitPointwise();
+  void emitPieces();
+  void emitUnit(mlir::AffineExpr item);
+  /// Of the piece that the block does a part of: its pointers, its first block and its items.
+  Values pieceOf(size_t first, size_t last);
+  /// Gives the pointers of a piece the first one's places.
+  void takePointers(mlir::ValueRange pointers);
   void emitRows();
   void emitRow(mlir::AffineExpr row);
   void emitRowReductions(mlir::AffineExpr row, llvm::ArrayRef<graph::ReduceOp> group);
@@ -141,6 +147,11 @@ private:
   void writeResults(llvm::ArrayRef<unsigned> results, llvm::ArrayRef<mlir::AffineExpr> numbers);
   void noteRead(unsigned argument, mlir::AffineExpr offset);
   void setArgumentAttributes();
+  /// What a pointer of the function points to, and the bytes that it may be taken to be aligned to.
+  mlir::Value bufferOf(unsigned number) const;
+  int64_t alignmentOf(unsigned number) const;
+  /// Of an access to an element of `size` bytes, as far as LLVM doesn't find it out by itself.
+  int64_t alignmentOfAccess(unsigned number, mlir::AffineExpr offset, int64_t size) const;
   /// Memory of the block: an array of so many elements.
   mlir::Value sharedArray(mlir::Type element, int64_t count);
   mlir::Value loadShared(mlir::Value array, mlir::Value index, mlir::Type element);
@@ -155,6 +166,7 @@ private:
   mlir::LLVM::LLVMFuncOp function;
   llvm::SmallVector<mlir::Value> arguments; ///< pointers: operands, then results
   mlir::Value block, thread;                ///< their numbers, as i32
+  llvm::DenseMap<unsigned, int64_t> chosenAlignment; ///< of pointers that are one of several
   unsigned numGlobals = 0;
 
   // Of the rows kernel being written.

@@ -18,9 +18,16 @@ static constexpr int64_t kSharedAccess = 16;
 
 /// LLVM widens loads up to the alignment that it is told. So where a buffer doesn't end with a
 /// whole access, it is told no more than the buffer's size allows, and reads nothing behind it.
-static int64_t alignmentOf(Value buffer) {
+int64_t ThreadEmitter::alignmentOf(unsigned number) const {
+  Value buffer = bufferOf(number);
   int64_t bytes = elementsOf(buffer) * storageBytes(getElementTypeOrSelf(buffer));
   return bytes % kAccessBytes == 0 ? kBufferAlignment : bytes & -bytes;
+}
+
+Value ThreadEmitter::bufferOf(unsigned number) const {
+  unsigned operands = info.body.getNumArguments();
+  return number < operands ? Value(info.body.getArgument(number))
+                           : info.body.getTerminator()->getOperand(number - operands);
 }
 
 /// No buffer overlaps another, but for a result and the operand whose buffer it may take over;
@@ -30,10 +37,8 @@ void ThreadEmitter::setArgumentAttributes() {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     bool isShared = i < operands ? llvm::is_contained(plan.inPlace, static_cast<int64_t>(i))
                                  : plan.inPlace[i - operands] >= 0;
-    function.setArgAttr(
-        i, LLVM::LLVMDialect::getAlignAttrName(),
-        builder.getI64IntegerAttr(alignmentOf(i < operands ? Value(info.body.getArgument(i))
-                                                           : Value(info.results[i - operands]))));
+    function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
+                        builder.getI64IntegerAttr(alignmentOf(i)));
     if (isShared)
       continue;
     function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
@@ -72,17 +77,28 @@ Value ThreadEmitter::load(unsigned argument, AffineExpr offset) {
   Type stored = storageType(element);
   Value from = address(arguments[argument], offset, stored);
   evaluator.position();
-  Value loaded = LLVM::LoadOp::create(builder, loc, stored, from, storageBytes(element));
+  Value loaded = LLVM::LoadOp::create(builder, loc, stored, from,
+                                      alignmentOfAccess(argument, offset, storageBytes(element)));
   return fromStorage(builder, loc, loaded, element);
+}
+
+int64_t ThreadEmitter::alignmentOfAccess(unsigned number, AffineExpr offset, int64_t size) const {
+  auto known = chosenAlignment.find(number);
+  if (known == chosenAlignment.end())
+    return size;
+  int64_t bytes = offset.getLargestKnownDivisor() * size;
+  return bytes == 0 ? known->second : std::min(known->second, bytes & -bytes);
 }
 
 void ThreadEmitter::storeAt(unsigned result, AffineExpr offset, Value value) {
   accesses.writtenIn.try_emplace(result, phase);
   Type element = getElementTypeOrSelf(info.results[result]), stored = storageType(element);
-  Value to = address(arguments[info.body.getNumArguments() + result], offset, stored);
+  const unsigned number = info.body.getNumArguments() + result;
+  Value to = address(arguments[number], offset, stored);
   evaluator.position();
   Value bits = toStorage(builder, loc, value, element);
-  LLVM::StoreOp::create(builder, loc, bits, to, storageBytes(element));
+  LLVM::StoreOp::create(builder, loc, bits, to,
+                        alignmentOfAccess(number, offset, storageBytes(element)));
 }
 
 void ThreadEmitter::addToResult(AffineExpr offset, Value value) {

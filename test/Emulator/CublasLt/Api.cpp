@@ -77,6 +77,10 @@ void setDescription(MatmulDescription &description, cublasLtMatmulDescAttributes
     return assign<uint32_t>(description.epilogue, value, bytes);
   case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
     return assign<uint64_t>(description.bias, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+    return assign<uint64_t>(description.aux, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+    return assign<int64_t>(description.auxLeading, value, bytes);
   default:
     throw Fault(CUBLAS_STATUS_NOT_SUPPORTED,
                 "the emulator lacks attribute " + std::to_string(attribute) + " of a product");
@@ -128,6 +132,9 @@ Algorithm choose(const MatmulProblem &problem, const MatmulPreference &preferenc
   uint64_t alignment = 0;
   for (unsigned i = 0; i < 4; ++i)
     alignment |= uint64_t(std::countr_zero(preference.alignment[i] | 256u)) << 8 * i;
+  // Those of the epilogue are of the pointers that the description has at the time.
+  for (auto [i, pointer] : {std::pair(4, problem.description.bias), {5, problem.description.aux}})
+    alignment |= uint64_t(std::countr_zero(pointer | 256u)) << 8 * i;
   return {kAlgorithmMark, problem.fingerprint(),
           std::min(kWantedWorkspace, preference.workspaceBytes), alignment};
 }
@@ -156,8 +163,19 @@ void checkCall(const Product &product, const Algorithm &algorithm) {
   requireAlignment(algorithm, 1, product.b, "B");
   requireAlignment(algorithm, 2, product.c, "C");
   requireAlignment(algorithm, 3, product.d, "D");
-  require(!(product.description.epilogue & CUBLASLT_EPILOGUE_BIAS) || product.description.bias,
-          "the epilogue has no bias");
+  const MatmulDescription &description = product.description;
+  if (description.usesVector()) {
+    require(description.bias, "the epilogue has no bias");
+    requireAlignment(algorithm, 4, description.bias, "the bias");
+  }
+  if (description.usesAux()) {
+    require(description.aux, "the epilogue has no input of GELU");
+    requireAlignment(algorithm, 5, description.aux, "GELU's input");
+    require(description.aux % 16 == 0,
+            "GELU's input at " + hex(description.aux) + " isn't aligned to 16 bytes");
+  }
+  require(!(description.sumsA() || description.sumsB()) || product.alpha == 1,
+          "the emulator sums operands up for an alpha of 1 alone");
 }
 
 double scale(const void *value, cudaDataType_t type) {

@@ -78,16 +78,42 @@ void MatmulProblem::check() const {
   require(description.scaleType == (isDouble ? CUDA_R_64F : CUDA_R_32F),
           CUBLAS_STATUS_NOT_SUPPORTED,
           "the type of alpha and beta doesn't fit the type of computing");
+  checkEpilogue();
+}
+
+MatrixLayout MatmulProblem::auxLayout() const {
+  MatrixLayout layout = d;
+  layout.leading = description.auxLeading;
+  return layout;
+}
+
+void MatmulProblem::checkEpilogue() const {
   switch (description.epilogue) {
   case CUBLASLT_EPILOGUE_DEFAULT:
+    return;
   case CUBLASLT_EPILOGUE_BIAS:
   case CUBLASLT_EPILOGUE_GELU:
   case CUBLASLT_EPILOGUE_GELU_BIAS:
+  case CUBLASLT_EPILOGUE_GELU_AUX:
+  case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+  case CUBLASLT_EPILOGUE_DGELU:
+  case CUBLASLT_EPILOGUE_BGRADA:
+  case CUBLASLT_EPILOGUE_BGRADB:
     break;
   default:
     throw Fault(CUBLAS_STATUS_NOT_SUPPORTED,
                 "the emulator lacks epilogue " + std::to_string(description.epilogue));
   }
+  require(a.type != CUDA_R_64F, CUBLAS_STATUS_NOT_SUPPORTED, "fp64 has no epilogues");
+  bool isMoreThanBias = description.usesAux() || description.sumsA() || description.sumsB();
+  require(!isMoreThanBias || (d.batches == 1 && d.order == CUBLASLT_ORDER_COL),
+          CUBLAS_STATUS_NOT_SUPPORTED,
+          "the emulator has this epilogue for one matrix in order of columns alone");
+  require(!description.usesAux() ||
+              (description.auxLeading >= int64_t(m()) && description.auxLeading % 8 == 0),
+          CUBLAS_STATUS_INVALID_VALUE,
+          "GELU's input has a leading dimension of " + std::to_string(description.auxLeading) +
+              ", which must be a multiple of 8 and at least " + std::to_string(m()));
 }
 
 uint64_t MatmulProblem::fingerprint() const {
@@ -106,6 +132,7 @@ uint64_t MatmulProblem::fingerprint() const {
   mix(description.a);
   mix(description.b);
   mix(description.epilogue);
+  mix(static_cast<uint64_t>(description.auxLeading));
   return hash;
 }
 

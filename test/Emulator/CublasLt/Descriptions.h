@@ -29,7 +29,20 @@ struct MatmulDescription {
   cuda::cudaDataType_t scaleType;
   cuda::cublasOperation_t a = cuda::CUBLAS_OP_N, b = cuda::CUBLAS_OP_N;
   cuda::cublasLtEpilogue_t epilogue = cuda::CUBLASLT_EPILOGUE_DEFAULT;
-  uint64_t bias = 0; // an address
+  uint64_t bias = 0, aux = 0; // addresses
+  int64_t auxLeading = 0;
+
+  bool has(unsigned epilogues) const { return (unsigned(epilogue) & epilogues) != 0; }
+  bool sumsA() const { return epilogue == cuda::CUBLASLT_EPILOGUE_BGRADA; }
+  bool sumsB() const { return epilogue == cuda::CUBLASLT_EPILOGUE_BGRADB; }
+  bool appliesBias() const { return !sumsA() && !sumsB() && has(cuda::CUBLASLT_EPILOGUE_BIAS); }
+  bool usesVector() const { return appliesBias() || sumsA() || sumsB(); }
+  bool multipliesGeluGrad() const { return epilogue == cuda::CUBLASLT_EPILOGUE_DGELU; }
+  bool writesAux() const {
+    return epilogue == cuda::CUBLASLT_EPILOGUE_GELU_AUX ||
+           epilogue == cuda::CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  }
+  bool usesAux() const { return writesAux() || multipliesGeluGrad(); }
 };
 
 struct MatmulPreference {
@@ -44,10 +57,15 @@ struct MatmulProblem {
 
   uint64_t m() const { return d.rows; }
   uint64_t n() const { return d.columns; }
+  /// Elements of the bias or of its gradient.
+  uint64_t vectorLength() const { return description.sumsB() ? n() : m(); }
+  /// Of GELU's input.
+  MatrixLayout auxLayout() const;
   uint64_t k() const { return description.a == cuda::CUBLAS_OP_N ? a.columns : a.rows; }
 
   /// Throws a Fault where the descriptions contradict each other or the emulator lacks something.
   void check() const;
+  void checkEpilogue() const;
 
   /// A number that tells problems apart, to find an algorithm that was chosen for another one.
   uint64_t fingerprint() const;

@@ -114,12 +114,42 @@ double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 
-double finish(const Product &product, double sum, uint64_t row, const DeviceMemory &memory) {
-  cublasLtEpilogue_t epilogue = product.description.epilogue;
-  if (epilogue & CUBLASLT_EPILOGUE_BIAS)
-    sum += load(memory.hostAddress(product.description.bias + row * bytesOf(product.layoutD.type)),
-                product.layoutD.type);
-  return epilogue & CUBLASLT_EPILOGUE_GELU ? gelu(sum) : sum;
+double geluGrad(double x) {
+  constexpr double kScale = 0.7978845608028654, kCube = 0.044715;
+  double t = std::tanh(kScale * (x + kCube * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kScale * (1 + 3 * kCube * x * x);
+}
+
+/// What becomes of a sum on the way to D. Biases and GELU's input are of D's type.
+double finish(const Product &product, double sum, uint64_t row, uint64_t column,
+              const DeviceMemory &memory) {
+  const MatmulDescription &description = product.description;
+  cudaDataType_t type = product.layoutD.type;
+  if (description.appliesBias())
+    sum += load(memory.hostAddress(description.bias + row * bytesOf(type)), type);
+  if (description.usesAux()) {
+    uint64_t at = product.problem().auxLayout().index(row, column) * bytesOf(type);
+    std::byte *place = memory.hostAddress(description.aux + at);
+    if (description.multipliesGeluGrad())
+      return sum * geluGrad(load(place, type));
+    store(place, type, sum);
+  }
+  return description.has(CUBLASLT_EPILOGUE_GELU) ? gelu(sum) : sum;
+}
+
+/// Sums over k of the rows of op(A), or of the columns of op(B): gradients of biases.
+template <typename T>
+void sumOperand(const Product &product, const std::vector<T> &a, const std::vector<T> &b,
+                const DeviceMemory &memory) {
+  MatmulProblem problem = product.problem();
+  uint64_t n = problem.n(), k = problem.k();
+  cudaDataType_t type = product.layoutD.type;
+  for (uint64_t i = 0; i < problem.vectorLength(); ++i) {
+    T sum = 0;
+    for (uint64_t p = 0; p < k; ++p)
+      sum += product.description.sumsA() ? a[i * k + p] : b[p * n + i];
+    store(memory.hostAddress(product.description.bias + i * bytesOf(type)), type, sum);
+  }
 }
 
 template <typename T> void runBatch(const Product &product, int batch, const DeviceMemory &memory) {
@@ -140,8 +170,10 @@ template <typename T> void runBatch(const Product &product, int batch, const Dev
       double value = product.alpha * sums[i * n + j];
       if (product.beta != 0)
         value += product.beta * load(old + c.index(i, j) * bytesOf(c.type), c.type);
-      store(result + d.index(i, j) * bytesOf(d.type), d.type, finish(product, value, i, memory));
+      store(result + d.index(i, j) * bytesOf(d.type), d.type, finish(product, value, i, j, memory));
     }
+  if (product.description.sumsA() || product.description.sumsB())
+    sumOperand(product, a, b, memory);
 }
 
 Accesses accessesOf(const Product &product) {
@@ -153,10 +185,15 @@ Accesses accessesOf(const Product &product) {
       note(accesses.reads, product.c, product.layoutC, batch);
     note(accesses.writes, product.d, product.layoutD, batch);
   }
-  if (product.description.epilogue & CUBLASLT_EPILOGUE_BIAS)
-    accesses.reads.push_back(
-        {product.description.bias,
-         product.description.bias + product.problem().m() * bytesOf(product.layoutD.type)});
+  const MatmulDescription &description = product.description;
+  if (description.usesVector()) {
+    uint64_t bytes = product.problem().vectorLength() * bytesOf(product.layoutD.type);
+    (description.appliesBias() ? accesses.reads : accesses.writes)
+        .push_back({description.bias, description.bias + bytes});
+  }
+  if (description.usesAux())
+    note(description.writesAux() ? accesses.writes : accesses.reads, description.aux,
+         product.problem().auxLayout(), 0);
   if (product.workspaceBytes > 0)
     accesses.writes.push_back({product.workspace, product.workspace + product.workspaceBytes});
   normalize(accesses.reads);

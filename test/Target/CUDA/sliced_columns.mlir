@@ -1,9 +1,9 @@
 // Few columns of many rows: slices of rows are summed by blocks of their own, then their sums. An H100
 // is busy with 264 blocks.
-// RUN: dtc-opt --target=cuda %s --dtc-decompose-layers | FileCheck %s
-// RUN: dtc-opt --target=cuda %s --dtc-decompose-layers --dtc-form-kernels | FileCheck %s --check-prefix=KERNEL
-// RUN: dtc-opt --target=cpu %s --dtc-decompose-layers | FileCheck %s --check-prefix=CPU
-// RUN: %if gpu %{ dtc-opt --target=cuda %s --dtc-decompose-layers --dtc-form-kernels --test-run-cuda-kernels="tolerance=1e-5" -o /dev/null %}
+// RUN: dtc-opt --target=cuda %s --dtc-decompose-layers --dtc-fold-epilogues | FileCheck %s
+// RUN: dtc-opt --target=cuda %s --dtc-decompose-layers --dtc-fold-epilogues --dtc-form-kernels | FileCheck %s --check-prefix=KERNEL
+// RUN: dtc-opt --target=cpu %s --dtc-decompose-layers --dtc-fold-epilogues | FileCheck %s --check-prefix=CPU
+// RUN: %if gpu %{ dtc-opt --target=cuda %s --dtc-decompose-layers --dtc-fold-epilogues --dtc-form-kernels --test-run-cuda-kernels="tolerance=1e-5" -o /dev/null %}
 
 // KERNEL-DAG: exec.kernel @columns_{{.*}} geometry <blocks = 36, threads = 512>
 // KERNEL-DAG: exec.kernel @columns_{{.*}} geometry <blocks = 352, threads = 512>

@@ -143,6 +143,91 @@ TEST_F(CublasLtTest, TransposedProductOfBf16) {
     }
 }
 
+/// Products of two matrices in order of columns, as the runtime asks for them.
+class EpilogueMistakeTest : public CublasLtTest {
+protected:
+  static constexpr uint64_t kSize = 32;
+  void SetUp() override {
+    CublasLtTest::SetUp();
+    matrix = upload(std::vector<float>(kSize * kSize, 1));
+    result = allocate(kSize * kSize * 4);
+    ASSERT_EQ(cublasLtMatrixLayoutCreate(&square, CUDA_R_32F, kSize, kSize, kSize),
+              CUBLAS_STATUS_SUCCESS);
+  }
+  template <typename Value> void set(cublasLtMatmulDescAttributes_t attribute, Value value) {
+    ASSERT_EQ(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof(value)),
+              CUBLAS_STATUS_SUCCESS);
+  }
+  void setEpilogue(cublasLtEpilogue_t epilogue) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(epilogue));
+  }
+  cublasStatus_t run(const cublasLtMatmulAlgo_t &algo) {
+    return multiply(algo, matrix, square, matrix, square, result, square);
+  }
+  std::string refusalOf(const cublasLtMatmulAlgo_t &algo) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(run(algo), CUBLAS_STATUS_INVALID_VALUE);
+    return ::testing::internal::GetCapturedStderr();
+  }
+  void expectSaid(const std::string &said, const std::string &text) {
+    EXPECT_NE(said.find(text), std::string::npos) << said;
+  }
+  CUdeviceptr matrix = 0, result = 0;
+  cublasLtMatrixLayout_t square = nullptr;
+};
+
+TEST_F(EpilogueMistakeTest, MissingOrMisalignedBias) {
+  setEpilogue(CUBLASLT_EPILOGUE_BIAS);
+  cublasLtMatmulAlgo_t algo = choose(square, square, square);
+  expectSaid(refusalOf(algo), "the epilogue has no bias");
+  // The heuristic saw a null pointer, which is aligned to anything.
+  set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, uint64_t(matrix + 4));
+  expectSaid(refusalOf(algo), "the bias at");
+  EXPECT_EQ(run(choose(square, square, square)), CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_F(EpilogueMistakeTest, InputOfGelu) {
+  setEpilogue(CUBLASLT_EPILOGUE_DGELU);
+  cublasLtMatmulHeuristicResult_t found = {};
+  int count = 0;
+  auto ask = [&] {
+    ::testing::internal::CaptureStderr();
+    cublasLtMatmulAlgoGetHeuristic(handle, desc, square, square, square, square, preference, 1,
+                                   &found, &count);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  expectSaid(ask(), "leading dimension of 0, which must be a multiple of 8 and at least 32");
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, int64_t(36));
+  expectSaid(ask(), "leading dimension of 36");
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, int64_t(kSize));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, uint64_t(4));
+  cublasLtMatmulAlgo_t algo = choose(square, square, square);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, uint64_t(matrix + 8));
+  expectSaid(refusalOf(algo), "isn't aligned to 16 bytes");
+}
+
+TEST_F(EpilogueMistakeTest, InputOfGeluThatIsTooSmall) {
+  setEpilogue(CUBLASLT_EPILOGUE_GELU_AUX);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, int64_t(kSize));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, uint64_t(allocate(1024)));
+  cublasLtMatmulAlgo_t algo = choose(square, square, square);
+  ::testing::internal::CaptureStderr();
+  ASSERT_EQ(run(algo), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+  expectSaid(::testing::internal::GetCapturedStderr(), "out of bounds");
+}
+
+TEST_F(EpilogueMistakeTest, EpiloguesThatThereAreNot) {
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(CUBLASLT_EPILOGUE_DGELU_BGRAD));
+  cublasLtMatmulHeuristicResult_t found = {};
+  int count = 0;
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(cublasLtMatmulAlgoGetHeuristic(handle, desc, square, square, square, square, preference,
+                                           1, &found, &count),
+            CUBLAS_STATUS_NOT_SUPPORTED);
+  expectSaid(::testing::internal::GetCapturedStderr(), "the emulator lacks epilogue 208");
+}
+
 class CublasLtMistakeTest : public CublasLtTest {
 protected:
   void SetUp() override {

@@ -62,6 +62,9 @@ def Exec_Dialect : Dialect {
 def Exec_QueueKindAttr : EnumAttr<Exec_Dialect, Exec_QueueKind, "queue"> {
   let assemblyFormat = "`<` $value `>`";
 }
+def Exec_EpilogueAttr : EnumAttr<Exec_Dialect, Exec_Epilogue, "epilogue"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 def Exec_SpaceAttr : EnumAttr<Exec_Dialect, Exec_Space, "space"> {
   let assemblyFormat = "`<` $value `>`";
 }
@@ -97,12 +100,17 @@ def Exec_KernelOp : Exec_Op<"kernel",
     For a GPU, a kernel has a `geometry`, and the threads of its blocks share the
     iterations: it takes a pointer for each operand and result, in global memory. If
     it is flat, tensors have any shape of as many elements.
+
+    With `pieces` N, the body does the same N times, to tensors of other sizes: the operands and
+    results are those of the first piece, of the second..., then the scalars that all of them
+    read. So are the ops, as many in each piece. The first piece is the largest.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$extent, I64Attr:$scratchBytes,
                        UnitAttr:$flat, OptionalAttr<DenseI64ArrayAttr>:$replaces,
-                       OptionalAttr<Exec_GeometryAttr>:$geometry);
+                       OptionalAttr<Exec_GeometryAttr>:$geometry,
+                       DefaultValuedAttr<I64Attr, "1">:$pieces);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `extent` $extent `scratch` $scratchBytes (`flat` $flat^)? (`replaces` $replaces^)? (`geometry` $geometry^)? attr-dict-with-keyword $body";
+  let assemblyFormat = "$sym_name `extent` $extent `scratch` $scratchBytes (`flat` $flat^)? (`replaces` $replaces^)? (`geometry` $geometry^)? (`pieces` $pieces^)? attr-dict-with-keyword $body";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::dtc::exec::YieldOp getYield();
@@ -143,15 +151,35 @@ def Exec_MatmulOp : Exec_Op<"matmul", [Pure]> {
         %p = exec.matmul %q, %k batch [2, 4] mnk [32, 32, 16]
             strides [2048, 16, 64, 1], [2048, 16, 1, 64] -> [4096, 1024, 32, 1] offsets [0, 0]
             : tensor<2x32x4x16xf32>, tensor<2x32x4x16xf32> -> tensor<2x4x32x32xf32>
+
+    A product that has an epilogue has no batch, and its result is row-major. With p[i, j] the
+    product, the result is, by the epilogue's name,
+
+        bias        p[i, j] + extra[j]
+        gelu        gelu(p[i, j]), of which input is p[i, j]; gelu by way of tanh
+        bias_gelu   gelu(p[i, j] + extra[j]), of which input is the sum
+        gelu_grad   p[i, j] * gelu'(extra[i, j])
+        sum_lhs     p[i, j], and sums is sum_k lhs[i, k]
+        sum_rhs     p[i, j], and sums is sum_k rhs[k, j]
+
+    `extra` is read, `also` is the second result: the input of gelu, where it is asked for, or sums.
+
+        %y, %x = exec.matmul %a, %w with %b batch [] mnk [256, 256, 64] strides [64, 1], [256, 1]
+            -> [256, 1] offsets [0, 0] epilogue <bias_gelu>
+            : tensor<8x32x64xf32>, tensor<64x256xf32>, tensor<256xf32>
+            -> tensor<8x32x256xf32>, tensor<8x32x256xf32>
   }];
   let arguments = (ins AnyStaticShapeTensor:$lhs, AnyStaticShapeTensor:$rhs,
+                       Optional<AnyStaticShapeTensor>:$extra,
                        DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$mnk,
                        DenseI64ArrayAttr:$lhsStrides, DenseI64ArrayAttr:$rhsStrides,
-                       DenseI64ArrayAttr:$resultStrides, DenseI64ArrayAttr:$offsets);
-  let results = (outs AnyStaticShapeTensor:$result);
+                       DenseI64ArrayAttr:$resultStrides, DenseI64ArrayAttr:$offsets,
+                       OptionalAttr<Exec_EpilogueAttr>:$epilogue);
+  let results = (outs AnyStaticShapeTensor:$result, Optional<AnyStaticShapeTensor>:$also);
   let assemblyFormat = [{
-    $lhs `,` $rhs `batch` $batch `mnk` $mnk `strides` $lhsStrides `,` $rhsStrides `->`
-    $resultStrides `offsets` $offsets attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
+    $lhs `,` $rhs (`with` $extra^)? `batch` $batch `mnk` $mnk `strides` $lhsStrides `,` $rhsStrides
+    `->` $resultStrides `offsets` $offsets (`epilogue` $epilogue^)? attr-dict `:` type($lhs) `,`
+    type($rhs) (`,` type($extra)^)? `->` type($result) (`,` type($also)^)?
   }];
   let hasVerifier = 1;
 }

@@ -30,6 +30,7 @@ struct Target {
   std::function<std::string()> whySkipped = {}; ///< empty: nothing is missing
   bool hasConvolutions = true;
   bool hasAttention = false;   ///< as one call
+  bool hasEpilogues = false;   ///< of products
   bool dropsIssuedWork = true; ///< that it has not begun, once the run has failed
 
   friend void PrintTo(const Target &target, std::ostream *out) { *out << target.name; }

@@ -1,0 +1,298 @@
+"""How fast artifacts run on a GPU: the part `speed` of gpu_tests.py, and what packs it.
+
+Of each packed model, in one run: tokens/s of dtc's best batch against PyTorch's own best (torch.compile, flash attention,
+fused AdamW, bf16 by autocast with fp32 weights), the step time that the plan predicted, and the bandwidth of kernels that
+move 64 MB and more, by kind, against a copy in the same memory. On a machine without PyTorch, or with an emulated GPU, what
+can't be judged isn't run.
+
+    gpu_speed.py torch MODEL.json     tokens/s of PyTorch for each batch, as JSON
+    gpu_speed.py copy LIBRARIES MIB   bytes/s that a copy on the device moves
+"""
+
+import ctypes
+import json
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import time
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+STEPS, WARMUP = 20, 5
+LEAST_BYTES = 64_000_000
+# What issue and literature ask for: of PyTorch's tokens/s, of a copy's bandwidth, and of the measured step.
+LEAST_RATIO, LEAST_BANDWIDTH, MOST_ERROR = 1.0, 0.85, 0.08
+CLUSTER, GPU = "dgx-h100", "H100"
+# Name, dimensions of bench/published/graphs.py, batches. Sequences are as long as the model's.
+MODELS = [
+    ("gpt2-124m", ("gpt", 12, 768, 12, 12, 3072, 50257, 1024), [8, 16, 32, 64]),
+    ("llama-1b", ("llama", 16, 2048, 16, 8, 8192, 32000, 2048), [1, 2, 4, 8]),
+]
+ELEMENT_BYTES = {"f32": 4, "f64": 8, "bf16": 2, "f16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "ui8": 1, "i1": 1}
+
+
+# --- where dtc is built
+
+
+def bytes_of(types: str) -> int:
+    """Of all tensors that a part of a printed op names."""
+    total = 0
+    for shape, element in re.findall(r"tensor<((?:\d+x)*)([a-z]+\d+)>", types):
+        size = ELEMENT_BYTES[element]
+        for extent in shape.split("x")[:-1]:
+            size *= int(extent)
+        total += size
+    return total
+
+
+def launches_of(schedule: str) -> list[dict]:
+    """The launches of a step in their order, from what `--emit schedule` prints: kernel, kind, bytes that it must move."""
+    functions: dict[str, list[dict]] = {}
+    calls, function = [], ""
+    for line in schedule.splitlines():
+        if match := re.search(r"func\.func @(\w+)", line):
+            function = match[1]
+        elif match := re.search(r"exec\.call @(\w+)", line):
+            calls.append(match[1])
+        elif match := re.search(r"exec\.launch @(\w+)\(.*? : (\(.*)$", line):
+            kind = "optimizer" if function == "update" else re.sub(r"_\d+$", "", match[1])
+            functions.setdefault(function, []).append({"kernel": match[1], "kind": kind, "bytes": bytes_of(match[2])})
+    return [launch for call in calls for launch in functions.get(call, [])]
+
+
+def write_tokens(path: pathlib.Path, vocabulary: int, count: int) -> None:
+    """Tokens that look random, of a fixed seed."""
+    state, tokens = 1, []
+    for _ in range(count):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        tokens.append((state >> 33) % vocabulary)
+    path.write_bytes(struct.pack(f"<{count}{'H' if vocabulary < 65536 else 'I'}", *tokens))
+
+
+def pack_model(folder: pathlib.Path, build: pathlib.Path, graph: pathlib.Path, model: dict, flags: list) -> dict:
+    """Artifacts of a model for each batch, and what is to be known of them."""
+    name, sequence = model["name"], model["sequence"]
+    write_tokens(folder / f"{name}.bin", model["vocabulary"], (max(model["batches"]) * 4 + 1) * sequence + 1)
+    artifacts = []
+    for batch in model["batches"]:
+        command = [build / "bin" / "dtc", "compile", graph, "--target", "cuda", "--devices", 1, "--cluster", CLUSTER, "--precision",
+                   "bf16", "--loss", "cross_entropy", "--optimizer", "adamw", "--lr", "1e-4", "--plan", "dp=1,recompute=none",
+                   "--global-batch", batch, *flags]
+        path = folder / f"{name}-{batch}.dtc"
+        done = subprocess.run([str(word) for word in [*command, "-o", path]], capture_output=True, text=True)
+        if done.returncode:
+            artifacts.append({"batch": batch, "refused": done.stderr.strip().splitlines()[-1]})
+            continue
+        schedule = subprocess.run([str(word) for word in [*command, "--emit", "schedule"]], capture_output=True, text=True, check=True)
+        predicted = json.loads(zipfile.ZipFile(path).read("manifest.json")).get("predicted") or {}
+        artifacts.append({"batch": batch, "file": path.name, "predicted_s": predicted.get("step_time_s"),
+                          "launches": launches_of(schedule.stdout)})
+    return model | {"artifacts": artifacts}
+
+
+# --- on the machine with GPUs
+
+
+def copy_bandwidth(libraries: str, mebibytes: int) -> float:
+    """Bytes that are read and written a second by a copy within the device."""
+    driver = ctypes.CDLL(f"{libraries}/libcuda.so.1" if pathlib.Path(libraries, "libcuda.so.1").exists() else "libcuda.so.1")
+
+    def call(name: str, *arguments: object) -> None:
+        if code := getattr(driver, name)(*arguments):
+            raise SystemExit(f"{name}: error {code}")
+
+    device, context, size = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_size_t(mebibytes << 20)
+    call("cuInit", 0)
+    call("cuDeviceGet", ctypes.byref(device), 0)
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    call("cuCtxSetCurrent", context)
+    stream = ctypes.c_void_p()
+    call("cuStreamCreate", ctypes.byref(stream), 1)
+    buffers = [ctypes.c_uint64(), ctypes.c_uint64()]
+    for buffer in buffers:
+        call("cuMemAlloc_v2", ctypes.byref(buffer), size)
+        call("cuMemsetD8Async", buffer, ctypes.c_ubyte(0), size, stream)
+    call("cuStreamSynchronize", stream)
+    best = 0.0
+    for _ in range(5):
+        begin = time.perf_counter()
+        for _ in range(10):
+            call("cuMemcpyDtoDAsync_v2", buffers[0], buffers[1], size, stream)
+        call("cuStreamSynchronize", stream)
+        best = max(best, 10 * 2 * size.value / (time.perf_counter() - begin))
+    return best
+
+
+def torch_model(model: dict):
+    import torch
+    import transformers
+
+    architecture, layers, width, heads, kv_heads, feed_forward, vocabulary, sequence = model["dimensions"]
+    if architecture == "gpt":
+        config = transformers.GPT2Config(vocab_size=vocabulary, n_positions=sequence, n_embd=width, n_layer=layers, n_head=heads,
+                                         n_inner=feed_forward, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
+    else:
+        config = transformers.LlamaConfig(vocab_size=vocabulary, hidden_size=width, intermediate_size=feed_forward,
+                                          num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv_heads,
+                                          max_position_embeddings=sequence, use_cache=False, tie_word_embeddings=False)
+    torch.manual_seed(0)
+    return transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").cuda(), vocabulary, sequence
+
+
+def torch_tokens(model: dict) -> dict:
+    """Tokens/s by batch, until one doesn't fit."""
+    import torch
+
+    torch.set_float32_matmul_precision("high")
+    found: dict[int, float] = {}
+    for batch in [b for size in model["batches"] for b in (size, size * 3 // 2)]:
+        torch.cuda.empty_cache()
+        try:
+            network, vocabulary, sequence = torch_model(model)
+            optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
+            compiled = torch.compile(network)
+            tokens = torch.randint(0, vocabulary, (batch, sequence + 1), device="cuda")
+
+            def step():
+                optimizer.zero_grad(set_to_none=True)
+                with torch.autocast("cuda", dtype=torch.bfloat16):
+                    logits = compiled(tokens[:, :-1]).logits
+                    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+                loss.backward()
+                optimizer.step()
+
+            for _ in range(WARMUP):
+                step()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(STEPS - WARMUP):
+                step()
+            torch.cuda.synchronize()
+            found[batch] = batch * sequence * (STEPS - WARMUP) / (time.perf_counter() - begin)
+        except torch.cuda.OutOfMemoryError:
+            break
+        finally:
+            network = optimizer = compiled = None
+    return found
+
+
+def median(values: list) -> float:
+    values = sorted(values)
+    return values[len(values) // 2]
+
+
+def step_seconds(log: pathlib.Path) -> float:
+    return median([json.loads(line)["step_time_s"] for line in log.read_text().splitlines()][WARMUP:])
+
+
+def kernel_times(trace: dict, launches: list[dict]) -> list[tuple[dict, float]] | None:
+    """Each launch with its median seconds over the steps but the first; None where the profile has other launches."""
+    slices = sorted((event for event in trace["traceEvents"] if event.get("cat") == "kernel"), key=lambda event: event["ts"])
+    if not launches or len(slices) % len(launches) or len(slices) // len(launches) < 2:
+        return None
+    steps = [slices[at:at + len(launches)] for at in range(len(launches), len(slices), len(launches))]
+    return [(launch, median([step[i]["dur"] for step in steps]) / 1e6) for i, launch in enumerate(launches)]
+
+
+def bandwidths(times: list[tuple[dict, float]], least: int) -> dict[str, tuple[int, float]]:
+    """By kind, of launches that must move so much: how many there are, and bytes over seconds of all of them."""
+    found: dict[str, list] = {}
+    for launch, seconds in times:
+        if launch["bytes"] >= least and seconds > 0:
+            found.setdefault(launch["kind"], []).append((launch["bytes"], seconds))
+    return {kind: (len(rows), sum(moved for moved, _ in rows) / sum(seconds for _, seconds in rows)) for kind, rows in found.items()}
+
+
+def run_torch(machine, folder: pathlib.Path, model: dict) -> tuple[dict, str]:
+    """Tokens/s by batch, or why there are none."""
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
+        return {}, "PyTorch or transformers isn't installed"
+    request = folder / f"{model['name']}.json"
+    request.write_text(json.dumps(model))
+    code, said = machine.run(sys.executable, HERE / "gpu_speed.py", "torch", request)
+    if code:
+        return {}, "the part's time was over" if code == 124 else f"PyTorch: exit code {code}: {said.strip().splitlines()[-1:] or ''}"
+    return json.loads(said.strip().splitlines()[-1]), ""
+
+
+def run_dtc(machine, folder: pathlib.Path, model: dict, artifact: dict) -> tuple[float, str]:
+    """Seconds of a step, or why there are none."""
+    log = folder / "speed.jsonl"
+    log.unlink(missing_ok=True)
+    if machine.is_late():
+        return 0, "the part's time was over"
+    code, said = machine.run(HERE / "bin" / "dtc-run", folder / artifact["file"], "--data", folder / f"{model['name']}.bin", "--steps",
+                             STEPS, "--log", log)
+    if code:
+        return 0, f"exit code {code}: {(said.strip().splitlines() or [''])[-1][:160]}"
+    return step_seconds(log), ""
+
+
+def judge(good: bool, machine) -> bool | None:
+    """An emulated GPU's speed says nothing."""
+    return None if machine.is_emulated() else good
+
+
+def bandwidth_rows(machine, folder: pathlib.Path, model: dict, artifact: dict, least: int):
+    trace = folder / "speed.trace.json"
+    code, said = machine.run(HERE / "bin" / "dtc-run", folder / artifact["file"], "--data", folder / f"{model['name']}.bin", "--steps", 4,
+                             "--profile", trace)
+    times = None if code else kernel_times(json.loads(trace.read_text()), artifact["launches"])
+    if times is None:
+        yield f"{model['name']}: bandwidth", False, f"exit code {code}: {said.strip()[-160:]}" if code else "the profile has other launches"
+        return
+    code, said = machine.run(sys.executable, HERE / "gpu_speed.py", "copy", machine.libraries, 8 if machine.is_emulated() else 1024)
+    if code:
+        yield f"{model['name']}: bandwidth", False, f"a copy: {said.strip()[-160:]}"
+        return
+    copy = float(said)
+    for kind, (count, rate) in sorted(bandwidths(times, least).items()):
+        yield (f"{model['name']}: bandwidth of {kind}", judge(rate >= LEAST_BANDWIDTH * copy, machine),
+               f"{rate / 1e9:.0f} GB/s, {100 * rate / copy:.0f} % of a copy's {copy / 1e9:.0f}, {count} launches of {least / 1e6:.0f} MB and more")
+
+
+def model_rows(machine, folder: pathlib.Path, model: dict, least: int):
+    name, best = model["name"], (0.0, None, 0.0)
+    for artifact in model["artifacts"]:
+        label = f"{name}: batch {artifact['batch']}"
+        seconds, why = (0, artifact["refused"]) if "refused" in artifact else run_dtc(machine, folder, model, artifact)
+        if why:
+            yield label, None, why
+            continue
+        rate = artifact["batch"] * model["sequence"] / seconds
+        best = max(best, (rate, artifact, seconds), key=lambda row: row[0])
+        yield label, True, f"{rate:.0f} tokens/s, {1000 * seconds:.2f} ms a step"
+    rate, artifact, seconds = best
+    if artifact is None:
+        yield f"{name}: tokens/s", None, "no batch ran"
+        return
+    theirs, why = run_torch(machine, folder, model)
+    if theirs:
+        batch, most = max(theirs.items(), key=lambda row: row[1])
+        yield (f"{name}: tokens/s", judge(rate >= LEAST_RATIO * most, machine),
+               f"{rate / most:.2f} of PyTorch's {most:.0f} (batch {batch}); dtc {rate:.0f} (batch {artifact['batch']})")
+    else:
+        yield f"{name}: tokens/s", None, why
+    if artifact["predicted_s"]:
+        error = artifact["predicted_s"] / seconds - 1
+        is_its = GPU in " ".join(machine.gpus)
+        yield (f"{name}: predicted step", judge(abs(error) <= MOST_ERROR, machine) if is_its else None,
+               f"{1000 * artifact['predicted_s']:.2f} ms for {CLUSTER}, {100 * error:+.1f} % of the measured {1000 * seconds:.2f} ms")
+    yield from bandwidth_rows(machine, folder, model, artifact, least)
+
+
+def main() -> None:
+    if sys.argv[1] == "torch":
+        print(json.dumps(torch_tokens(json.loads(pathlib.Path(sys.argv[2]).read_text()))))
+    elif sys.argv[1] == "copy":
+        print(copy_bandwidth(sys.argv[2], int(sys.argv[3])))
+    else:
+        raise SystemExit(f"unknown command: {sys.argv[1]}")
+
+
+if __name__ == "__main__":
+    main()
