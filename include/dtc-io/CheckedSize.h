@@ -45,7 +45,8 @@ public:
     return !a || !b || __builtin_mul_overflow(a.size, b.size, &result) ? none() : result;
   }
   friend CheckedSize operator+(CheckedSize a, CheckedSize b) {
-    return !a || !b ? none() : a.size + b.size; // two of at most 2^62 don't overflow
+    int64_t result; // two of 2^62 overflow
+    return !a || !b || __builtin_add_overflow(a.size, b.size, &result) ? none() : result;
   }
   friend CheckedSize operator-(CheckedSize a, CheckedSize b) {
     return !a || !b ? none() : a.size - b.size;

@@ -226,7 +226,7 @@ Status DataSet::addTokens(const MappedFile &file, const Manifest &manifest) {
       return refused("holds tokens and nothing else; the model also takes: " + input.name);
     Column column{input.name,
                   dtype,
-                  bytes.data() + (target ? sizeOf(dtype) : 0),
+                  bytes.data() + (target && samples > 0 ? sizeOf(dtype) : 0),
                   length * sizeOf(dtype),
                   {length},
                   input.limit ? input.limit : vocabulary,

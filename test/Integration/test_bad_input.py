@@ -327,7 +327,7 @@ def test_keys_given_twice(tmp_path):
             "config.yaml:2: key is given twice: 'global-batch'")
     config.write_text("gpus: 8\n---\nloss: mse\n")
     refused(call("dtc", "plan", MODELS / "mlp.onnx", "--config", config), 3,
-            "expected one YAML document, found 2")
+            "expected one YAML document, found a second one")
 
 
 def test_messages_are_printable_and_short(tmp_path):

@@ -397,6 +397,15 @@ def test_yaml_aliases(tmp_path, what, top):
     refused(limited(*command), "bomb.yaml")
 
 
+@pytest.mark.parametrize("what", ["plan", "cluster", "config"])
+def test_yaml_documents_without_an_end(tmp_path, what):
+    """Behind a comma outside brackets yaml-cpp finds empty documents for ever."""
+    path = tmp_path / "endless.yaml"
+    for text in (", a\n", "- a\n, b\n"):
+        path.write_text(text)
+        refused(limited(*[{"FILE": path}.get(word, word) for word in INPUTS[what]]), "endless.yaml", "a second one")
+
+
 def deflated(data: bytes) -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     return packer.compress(data) + packer.flush()

@@ -204,18 +204,22 @@ def test_part_of_a_launchers_variables_is_wrong_usage(mlp):
     assert "LOCAL_RANK is missing" in outcome.error_line()
 
 
+def when_listening(port: int) -> socket.socket:
+    """A connection to rank 0, which may still be starting."""
+    end = time.monotonic() + 20
+    while True:
+        assert time.monotonic() < end
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=10)
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+
+
 def test_strangers_change_nothing(mlp, tmp_path):
     """One that talks nonsense and one that is silent: neither joins, neither holds up the ranks."""
     port, weights = free_port(), tmp_path / "w.safetensors"
     job = launch([command(mlp, "--steps", 3, "--save-weights", weights)], port=port, WORLD_SIZE="2")
-    strangers = []
-    end = time.monotonic() + 20
-    while len(strangers) < 2:
-        assert time.monotonic() < end
-        try:
-            strangers.append(socket.create_connection(("127.0.0.1", port)))
-        except ConnectionRefusedError:
-            time.sleep(0.05)
+    strangers = [when_listening(port), when_listening(port)]
     strangers[0].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
     second = subprocess.Popen([str(BIN / "dtc-run"), *map(str, command(mlp, "--steps", 3, "--save-weights", weights))],
                               stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -231,15 +235,7 @@ def test_who_only_knows_the_protocol_is_kept_out(mlp, tmp_path):
     port, weights = free_port(), tmp_path / "w.safetensors"
     words = command(mlp, "--steps", 3, "--timeout", 20, "--save-weights", weights)
     job = launch([words], port=port, WORLD_SIZE="2", DTC_JOB_TOKEN="ours")
-    end = time.monotonic() + 20
-    while True:
-        assert time.monotonic() < end
-        try:
-            stranger = socket.create_connection(("127.0.0.1", port), timeout=10)
-            break
-        except ConnectionRefusedError:
-            time.sleep(0.05)
-    with stranger:
+    with when_listening(port) as stranger:
         stranger.sendall(b"dtc-run ranks 1\0" + bytes(16))
         answer = stranger.recv(64, socket.MSG_WAITALL)
         assert len(answer) == 64 and answer.startswith(b"dtc-run ranks 1\0")
@@ -255,10 +251,11 @@ def test_another_token_keeps_a_rank_out(mlp, tmp_path):
     """And doesn't take the place of the true one, which comes later."""
     port, words = free_port(), command(mlp, "--steps", 3, "--save-weights", tmp_path / "w.safetensors")
     job = launch([words], port=port, WORLD_SIZE="2", DTC_JOB_TOKEN="ours")
-    for token in ("theirs", "ours"):
+    when_listening(port).close()
+    for token, limit in (("theirs", 4), ("ours", 1800)):
         job.processes.append(subprocess.Popen(
-            [str(BIN / "dtc-run"), *map(str, words)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=os.environ | variables(1, 2, port) | {"DTC_JOB_TOKEN": token}))
+            [str(BIN / "dtc-run"), *map(str, words), "--timeout", str(limit)], stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, env=os.environ | variables(1, 2, port) | {"DTC_JOB_TOKEN": token}))
         if token == "theirs":
             said = job.processes[-1].communicate(timeout=60)[1]
             assert job.processes.pop().returncode == 5 and "another job listens" in said

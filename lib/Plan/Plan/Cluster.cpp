@@ -94,7 +94,8 @@ Result<Cluster> loadClusterFor(const std::string &nameOrFile, const Software &so
     return *cluster;
   }
   bool isPath = nameOrFile.find_first_of("./") != std::string::npos;
-  if (!isPath && !std::filesystem::exists(nameOrFile)) {
+  std::error_code error; // a name may be longer than any file's
+  if (!isPath && !std::filesystem::exists(nameOrFile, error)) {
     std::string close = nearest(nameOrFile, builtinClusters());
     std::string known;
     for (const std::string &name : builtinClusters())

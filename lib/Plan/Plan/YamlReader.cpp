@@ -1,5 +1,8 @@
 #include "dtc/Plan/Plan/YamlReader.h"
 
+#include <sstream>
+#include <yaml-cpp/eventhandler.h>
+
 namespace dtc::plan {
 namespace {
 
@@ -33,6 +36,23 @@ private:
   int64_t count = 0;
 };
 
+/// Hears documents without keeping them. yaml-cpp finds no end of documents behind a lone comma, so
+/// they can't all be loaded to be counted.
+class Nobody : public YAML::EventHandler {
+  using Mark = YAML::Mark;
+  using Anchor = YAML::anchor_t;
+  using Style = YAML::EmitterStyle::value;
+  void OnDocumentStart(const Mark &) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const Mark &, Anchor) override {}
+  void OnAlias(const Mark &, Anchor) override {}
+  void OnScalar(const Mark &, const std::string &, Anchor, const std::string &) override {}
+  void OnSequenceStart(const Mark &, const std::string &, Anchor, Style) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const Mark &, const std::string &, Anchor, Style) override {}
+  void OnMapEnd() override {}
+};
+
 } // namespace
 
 YAML::Node parseYaml(const std::string &text, const std::string &file) {
@@ -43,16 +63,16 @@ YAML::Node parseYaml(const std::string &text, const std::string &file) {
   if (separators > 2 * kMostNodes)
     throw YamlError(file + ": has more than " + std::to_string(kMostNodes) + " values",
                     ErrorCategory::InputRefused);
-  std::vector<YAML::Node> documents = YAML::LoadAll(text);
-  if (documents.size() > 1)
-    throw YamlError(file + ": expected one YAML document, found " +
-                        std::to_string(documents.size()),
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Nobody nobody;
+  if (parser.HandleNextDocument(nobody) && parser.HandleNextDocument(nobody))
+    throw YamlError(file + ": expected one YAML document, found a second one",
                     ErrorCategory::InputRefused);
-  if (documents.empty())
-    return YAML::Node();
+  YAML::Node root = YAML::Load(text);
   if (text.find('*') != std::string::npos)
-    NodeCounter(file).visit(documents.front(), 0);
-  return documents.front();
+    NodeCounter(file).visit(root, 0);
+  return root;
 }
 
 } // namespace dtc::plan

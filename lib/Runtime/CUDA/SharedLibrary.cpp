@@ -23,7 +23,7 @@ Result<SharedLibrary> SharedLibrary::open(const LibraryInfo &info) {
   for (const char *name : info.files) {
     if (folder && *folder) {
       std::string file = std::string(folder) + "/" + name;
-      if (std::filesystem::exists(file)) {
+      if (std::error_code error; std::filesystem::exists(file, error)) {
         if (void *handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
           return SharedLibrary(info, std::move(file), handle);
         reason = reasonFor(file);

@@ -205,7 +205,7 @@ TEST(Cluster, ErrorsNameFileLineAndKey) {
   expectRefused("device: h100\n" + links + "device: a100-80\n",
                 "c.yaml:3: the cluster has a key twice: device");
   expectRefused("device: h100\n" + links + "---\ndevice: h100\n" + links,
-                "c.yaml: expected one YAML document, found 2");
+                "c.yaml: expected one YAML document, found a second one");
   expectRefused("device: h100\n" + links + "software: {flash_attention: 4}\n",
                 "c.yaml:3: flash_attention is too large: 4");
   EXPECT_EQ(clusterFromYaml("device: [", "c.yaml").error().category, ErrorCategory::InputRefused);
@@ -283,5 +283,6 @@ TEST(Cluster, UnknownNamesAreUsageErrors) {
   EXPECT_EQ(loadCluster("dgx-h10").error().message,
             "unknown cluster: dgx-h10 (did you mean dgx-h100?)");
   EXPECT_EQ(loadCluster("dgx-h10").error().category, ErrorCategory::Usage);
+  EXPECT_EQ(loadCluster(std::string(1000, 'c')).error().category, ErrorCategory::Usage);
   EXPECT_EQ(loadCluster("./no/such/file.yaml").error().category, ErrorCategory::InputRefused);
 }
