@@ -5,6 +5,7 @@
 
 #include "dtc-io/OutputPath.h"
 #include "dtc-rt/PartialFiles.h"
+#include "dtc/Lower/Pieces.h"
 #include "dtc/Lower/Program.h"
 #include "dtc/Pipelines/Pipelines.h"
 #include "dtc/Plan/Plan/Trains.h"
@@ -41,10 +42,6 @@ static std::vector<std::string> parametersOf(ModuleOp module) {
 }
 
 Outcome<Partitioned> partition(const Options &options, Planned planned) {
-  auto missing = plan::unimplemented(planned.problem, planned.search.plan);
-  if (!missing.empty())
-    return fail(
-        {"this plan cannot be compiled yet: " + missing.front(), plan::ErrorCategory::Usage});
   const plan::Prediction &predicted = planned.search.predicted;
   if (!predicted.fits())
     return fail({"the plan needs " + report::formatBytes(predicted.memory.total()) +
@@ -173,7 +170,10 @@ ExitCode package(const Environment &env, const Options &options, Scheduled &sche
   inputs.parameters = scheduled.parameters;
   inputs.batchDims = scheduled.model.batchDims;
   std::vector<lower::RoleProgram> programs; // live until they are written
-  for (ModuleOp role : stages::rankModules(scheduled.module())) {
+  SmallVector<ModuleOp> roles = stages::rankModules(scheduled.module());
+  if (failed(lower::checkPieces(roles)))
+    return ExitCode::Failed;
+  for (ModuleOp role : roles) {
     auto built = lower::buildProgram(role);
     if (failed(built))
       return ExitCode::Failed;

@@ -5,6 +5,7 @@
 #include "dtc/Kernels/KernelFormation.h"
 #include "dtc/Lower/PartialFunction.h"
 #include "dtc/Lower/Passes.h"
+#include "dtc/Plan/Plan/SharedRows.h"
 #include "dtc/Plan/Plan/Verify.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 #include "dtc/Report/Failure.h"
@@ -91,20 +92,17 @@ static bool changesBuffers(const Trained &step) {
   return false;
 }
 
-/// `spec` is the filled one, `pins` what the search has to keep.
+/// `pins`: what the search has to keep.
 static plan::SearchOptions searchOptions(const Planner &planner, const Candidate &candidate,
-                                         const plan::Spec &spec, const plan::Spec &pins) {
+                                         const plan::Spec &pins) {
   const Options &options = planner.request.options;
   plan::SearchOptions asked;
   asked.devices = options.devices;
   asked.spec = pins;
   if (const plan::Preset *preset = planner.request.preset)
     asked.abilities = plan::abilitiesOn(*preset, planner.request.cluster, options.devices);
-  // For CPUs `dtc plan` answers what `dtc compile` would do, unless it is asked
-  // for what can't be compiled yet.
-  bool compilable = planner.request.options.target == Target::CPU &&
-                    plan::unimplemented(candidate.problem, spec).empty();
-  asked.executable = !options.onlyPlan || compilable;
+  // For CPUs `dtc plan` answers what `dtc compile` would do.
+  asked.executable = !options.onlyPlan || options.target == Target::CPU;
   asked.workspace = candidate.workspace.get();
   // Of how many samples statistics are is the user's to say: by default those of all.
   asked.fixedCalls = candidate.step.batch.numMicrobatches > 1 ||
@@ -115,7 +113,7 @@ static plan::SearchOptions searchOptions(const Planner &planner, const Candidate
 /// Of the step as it was imported. Where the batch is open, every rank brings its own samples.
 static plan::SearchOptions firstOptions(const Planner &planner, const Candidate &candidate) {
   const Request &request = planner.request;
-  plan::SearchOptions asked = searchOptions(planner, candidate, request.spec, request.given);
+  plan::SearchOptions asked = searchOptions(planner, candidate, request.given);
   if (request.isBatchOpen() && !request.globalBatch)
     asked.samplesPerRank = std::max<int64_t>(candidate.step.model.fileBatch, 1);
   return asked;
@@ -130,7 +128,7 @@ static plan::SearchOutcome searchPinned(const Planner &planner, const Candidate 
                                         const plan::Degrees &degrees) {
   plan::Spec spec = plan::pinned(degrees, planner.request.spec);
   return plan::search(candidate.problem, planner.request.cluster,
-                      searchOptions(planner, candidate, spec, spec));
+                      searchOptions(planner, candidate, spec));
 }
 
 /// The plan of these degrees with the batch cut as they have it. It takes another step, as what
@@ -176,7 +174,7 @@ static bool needsCalls(const Request &request, const Candidate &whole) {
   // As files, which are of the calls as they will be, are compared with.
   bool isCompared = std::any_of(options.compare.begin(), options.compare.end(), isPlanFile);
   return !options.onlyPlan || isCompared ||
-         plan::unimplemented(whole.problem, whole.search.plan).empty();
+         plan::whyRowsStayWhole(whole.problem, whole.search.plan.degrees).empty();
 }
 
 /// With its calls as they will be, the chosen plan may be slower than was thought: then the
@@ -211,8 +209,8 @@ static Outcome<plan::Explanation> explainReplaced(const Planner &planner, const 
   if (!inWhole)
     return fail(inWhole.error());
   inWhole->alternatives = best.alternatives;
-  return plan::explain(whole.problem, request.cluster,
-                       searchOptions(planner, whole, request.spec, request.given), *inWhole);
+  return plan::explain(whole.problem, request.cluster, searchOptions(planner, whole, request.given),
+                       *inWhole);
 }
 
 static Planned planned(Candidate candidate, std::optional<plan::Explanation> explanation) {
@@ -383,11 +381,6 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
   return planned(std::move(candidate), std::move(explanation));
 }
 
-/// What cannot be compiled yet can be planned and written; `partition` refuses it.
-static bool isWritable(const Options &options, const Planned &planned) {
-  return !options.onlyPlan || plan::unimplemented(planned.problem, planned.search.plan).empty();
-}
-
 /// More stages than the model has parts leave some with reshapes alone.
 static std::optional<plan::Error> findIdleStage(const plan::SearchResult &search) {
   constexpr double kLeast = 1e-3; // of the mean of all stages
@@ -428,8 +421,12 @@ Outcome<Planned> makePlan(Environment &env, const Request &request, const import
   if (!request.hasPlanFile() &&
       failed(planbridge::verify(result->module(), result->problem, plan, request.cluster)))
     return ExitCode::Failed;
-  if (isWritable(request.options, *result) &&
-      failed(planbridge::apply(result->module(), result->problem, plan)))
+  if (std::string why = plan::whyRowsStayWhole(result->problem, plan.degrees); !why.empty()) {
+    if (request.options.onlyPlan) // for another machine
+      return result;
+    return fail({"this plan can't be compiled: " + why, plan::ErrorCategory::Usage});
+  }
+  if (failed(planbridge::apply(result->module(), result->problem, plan)))
     return ExitCode::Failed;
   return result;
 }

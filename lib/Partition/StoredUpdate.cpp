@@ -70,11 +70,11 @@ private:
   LogicalResult visit(Operation *op) {
     if (llvm::any_of(op->getOperands(), [&](Value v) { return pendingScalars.contains(v); }))
       return visitScalar(op);
+    if (isAboutWhole(op))
+      return visitWhole(op);
     const FlatForm *form = formOf(op);
     if (!form)
       return success();
-    if (auto sum = dyn_cast<dist::StageSumOp>(op); sum && sum.getApart())
-      return visitSumApart(sum, *form);
     bool isPartlySummed =
         llvm::any_of(op->getOperands(), [&](Value v) { return totals.contains(v); });
     if (isPartlySummed && !isa<graph::ReduceOp>(op))
@@ -112,13 +112,40 @@ private:
     return success();
   }
 
-  /// Ranks of another mesh have other parts, so that the sum is of wholes. Who reads it cuts it.
-  LogicalResult visitSumApart(dist::StageSumOp op, const FlatForm &form) {
+  static bool isSumApart(Operation *op) {
+    auto sum = dyn_cast<dist::StageSumOp>(op);
+    return sum && sum.getApart();
+  }
+
+  static bool isReshard(Operation *op) {
+    return isa<dist::AllGatherOp, dist::AllToAllOp, dist::PermuteOp, dist::SliceOp>(op);
+  }
+
+  static bool leadsToSumApart(Operation *op) {
+    return isSumApart(op) ||
+           (isReshard(op) && !op->use_empty() && llvm::all_of(op->getUsers(), leadsToSumApart));
+  }
+
+  /// Ranks of another mesh have other parts, so that sums with them are of wholes.
+  bool isAboutWhole(Operation *op) const {
+    return leadsToSumApart(op) || (isReshard(op) && wholes.contains(op->getOperand(0)));
+  }
+
+  /// Stays as it is, and has whole operands. Who reads the rank's shard in the end cuts it.
+  LogicalResult visitWhole(Operation *op) {
     if (op->getNumOperands() != 1)
-      return op.emitOpError("can't be divided with its parameter's update");
-    if (Value part = parts.lookup(op->getOperand(0)))
-      op->setOperand(0, form.gather(builder, part));
-    forms[op->getResult(0)] = &form;
+      return success(); // the step vector
+    Value operand = op->getOperand(0), result = op->getResult(0);
+    const FlatForm *form = wholes.lookup(operand);
+    if (!form)
+      form = forms.lookup(operand);
+    if (!form)
+      return success();
+    if (Value part = parts.lookup(operand))
+      op->setOperand(0, form->gather(builder, part));
+    bool isBefore = isReshard(op) && leadsToSumApart(op);
+    bool isShard = !isBefore && graph::shapeOf(result) == form->shardShape();
+    (isShard ? forms : wholes)[result] = form;
     return success();
   }
 
@@ -282,7 +309,8 @@ private:
   func::FuncOp func;
   Block &block;
   OpBuilder builder;
-  DenseMap<Value, const FlatForm *> forms; ///< of whole values that are about one parameter
+  DenseMap<Value, const FlatForm *> forms;  ///< of whole values that are about one parameter
+  DenseMap<Value, const FlatForm *> wholes; ///< of values around a sum with another mesh
   DenseMap<Value, Value> parts;            ///< of these
   DenseMap<Value, Value> totals;           ///< sums over all elements, of those over some
   DenseMap<Value, AxisList> pendingScalars;

@@ -56,6 +56,8 @@ private:
     attributes.set(GraphDialect::kRole, RoleAttr::get(function.getContext(), role.getKind(), name,
                                                       std::nullopt, std::nullopt));
     attributes.set(peers, builder.getArrayAttr(lists));
+    Attribute begins = whole.getAs<ArrayAttr>(crossing::kBegins)[place];
+    attributes.set(crossing::kBegins, builder.getArrayAttr(begins));
     attributes.erase(crossing::kPieces);
     attributes.erase(dist::DistDialect::kSharding); // a piece is no shard
     return attributes.getDictionary(function.getContext());

@@ -19,6 +19,14 @@ int64_t count(ArrayRef<int64_t> pieces) {
   return product;
 }
 
+/// Row by row.
+int64_t elementAt(const Index &offset, const Index &shape) {
+  int64_t element = 0;
+  for (size_t dim = 0; dim < shape.size(); ++dim)
+    element = element * shape[dim] + offset[dim];
+  return element;
+}
+
 /// The place of a piece in the grid of a shard's, row by row.
 int64_t placeOf(const Index &offset, const Index &shard, const Index &piece,
                 ArrayRef<int64_t> pieces) {
@@ -42,12 +50,30 @@ public:
     for (size_t position = 0; position < to.ranks.size(); ++position)
       addReceiver(position);
     addReceivers();
+    result.sentBegins = beginsOf(from, result.sent);
+    result.receivedBegins = beginsOf(to, result.received);
     return std::move(result);
   }
 
 private:
   Index offsetOf(const TransferEnd &end, size_t position) const {
     return end.layout.localOffset(shape, end.mesh, static_cast<int64_t>(position));
+  }
+
+  /// Where a piece of a shard begins in the whole.
+  Index pieceAt(Index start, int64_t place, ArrayRef<int64_t> pieces) const {
+    for (size_t dim = start.size(); dim-- > 0; place /= pieces[dim])
+      start[dim] += place % pieces[dim] * piece[dim];
+    return start;
+  }
+
+  std::vector<SmallVector<int64_t>> beginsOf(const TransferEnd &end,
+                                             ArrayRef<int64_t> pieces) const {
+    std::vector<SmallVector<int64_t>> begins(count(pieces));
+    for (int64_t place = 0; place < count(pieces); ++place)
+      for (size_t position = 0; position < end.ranks.size(); ++position)
+        begins[place].push_back(elementAt(pieceAt(offsetOf(end, position), place, pieces), shape));
+    return begins;
   }
 
   bool findPieces() {
@@ -67,11 +93,7 @@ private:
     Index start = offsetOf(to, position);
     size_t turn = wanted[start]++;
     for (int64_t place = 0; place < count(result.received); ++place) {
-      Index offset = start;
-      int64_t rest = place;
-      for (size_t dim = offset.size(); dim-- > 0; rest /= result.received[dim])
-        offset[dim] += rest % result.received[dim] * piece[dim];
-      Index holder = offset;
+      Index offset = pieceAt(start, place, result.received), holder = offset;
       for (size_t dim = 0; dim < holder.size(); ++dim)
         holder[dim] -= holder[dim] % shard[dim];
       const std::vector<size_t> &alike = holders.at(holder);

@@ -38,6 +38,8 @@ struct MeshTransfer {
   /// By dimension: into how many pieces a sender's shard is cut, and of how many one of the
   /// receiver's is made.
   llvm::SmallVector<int64_t> sent, received;
+  /// By piece and position: which element of the whole it begins with, row-major.
+  std::vector<llvm::SmallVector<int64_t>> sentBegins, receivedBegins;
   /// As many lists for each piece: who gets it from each sender, -1: nobody.
   RankLists receivers;
   RankLists senders; ///< a list for each piece of the receiver's shard

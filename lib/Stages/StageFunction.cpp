@@ -151,12 +151,14 @@ private:
              << ": what ranks have of it overlaps in more than " << kMostPieces << " pieces";
     Builder builder(context);
     const bool sends = end == RoleKind::Outbox;
-    std::string name =
-        std::to_string(n) + " from " + std::to_string(from) + " to " + std::to_string(to);
-    attributes.append(dist::crossing::kMessage, builder.getStringAttr(name));
+    auto role = cast<RoleAttr>(attributes.get(GraphDialect::kRole));
+    attributes.append(dist::crossing::kMessage, builder.getStringAttr(role.getName()));
     attributes.append(dist::crossing::kPieces,
                       builder.getDenseI64ArrayAttr(sends ? transfer->sent : transfer->received));
-    SmallVector<Attribute> lists;
+    SmallVector<Attribute> begins, lists;
+    for (const auto &list : sends ? transfer->sentBegins : transfer->receivedBegins)
+      begins.push_back(builder.getDenseI64ArrayAttr(list));
+    attributes.append(dist::crossing::kBegins, builder.getArrayAttr(begins));
     for (const auto &list : sends ? transfer->receivers : transfer->senders)
       lists.push_back(builder.getDenseI32ArrayAttr(list));
     attributes.append(sends ? dist::crossing::kReceivers : dist::crossing::kSenders,

@@ -163,12 +163,10 @@ def test_data_of_too_few_samples(artifact, tmp_path):
     refused(run_with(artifact, tmp_path, change), 3, "data.safetensors", "3")
 
 
-@pytest.mark.parametrize("arguments", [
-    ["compile", MODELS / "mixtral.onnx", "--devices", 3, "--loss", "cross_entropy", "--plan", "cp=3", "-o", "m.dtc"],
-    ["compile", MODELS / "mixtral.onnx", "--devices", 3, "--loss", "cross_entropy", "--plan", "ep=3", "-o", "m.dtc"],
-])
-def test_what_is_not_implemented_is_refused(tmp_path, arguments):
-    refused(call("dtc", *arguments, cwd=tmp_path), 2, "not implemented yet")
+@pytest.mark.parametrize("pin,message", [("cp=3", "not a multiple of cp: 3"), ("ep=3", "ep doesn't divide the 4 experts: 3")])
+def test_rows_that_ranks_cannot_share_evenly_are_refused(tmp_path, pin, message):
+    arguments = ["compile", MODELS / "mixtral.onnx", "--devices", 3, "--loss", "cross_entropy", "--plan", pin, "-o", "m.dtc"]
+    refused(call("dtc", *arguments, cwd=tmp_path), 4, message)
     assert not list(tmp_path.iterdir())
 
 

@@ -51,23 +51,25 @@ static LogicalResult verifyNumber(Operation *op, NamedAttribute attribute) {
                                               << " must be a number, got: " << attribute.getValue();
 }
 
-/// `dist.sharding` on an argument or result of type `type`.
-/// What crosses between meshes, in the form that is asked for.
+/// Whether it is about what crosses between meshes, and in the form that is asked for.
 static bool isCrossing(NamedAttribute attribute) {
   Attribute value = attribute.getValue();
-  auto areRanks = [&] {
+  auto areLists = [&]<typename T>(T) {
     auto lists = dyn_cast<ArrayAttr>(value);
-    return lists && llvm::all_of(lists, llvm::IsaPred<DenseI32ArrayAttr>);
+    return lists && llvm::all_of(lists, llvm::IsaPred<T>);
   };
   if (attribute.getName() == crossing::kMessage)
     return isa<StringAttr>(value);
   if (attribute.getName() == crossing::kPieces)
     return isa<DenseI64ArrayAttr>(value);
+  if (attribute.getName() == crossing::kBegins)
+    return areLists(DenseI64ArrayAttr());
   return (attribute.getName() == crossing::kReceivers ||
           attribute.getName() == crossing::kSenders) &&
-         areRanks();
+         areLists(DenseI32ArrayAttr());
 }
 
+/// `dist.sharding` on an argument or result of type `type`.
 static LogicalResult verifySharding(Operation *op, Type type, NamedAttribute attribute) {
   if (attribute.getName() == DistDialect::kStorage)
     return isa<AxesAttr>(attribute.getValue())

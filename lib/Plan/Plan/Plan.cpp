@@ -91,36 +91,6 @@ schedule::Placement placementOf(const Degrees &degrees) {
   return schedule::placementOf(scheduleShape(degrees));
 }
 
-static constexpr const char *kNotYet = "not implemented yet: ";
-
-std::vector<std::string> unimplemented(const Plan &plan) {
-  std::vector<std::string> result;
-  for (const Setting &setting : settings())
-    if (setting.isExecutable && !setting.isExecutable(plan.degrees))
-      result.push_back(kNotYet + settingText(setting, plan.degrees));
-  return result;
-}
-
-std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan) {
-  std::vector<std::string> result = unimplemented(plan);
-  auto groupedExperts = std::find_if(problem.ops.begin(), problem.ops.end(),
-                             [](const Op &op) { return op.groupedExperts >= 0; });
-  if (groupedExperts == problem.ops.end())
-    return result;
-  const std::string &at =
-      groupedExperts->location.empty() ? groupedExperts->name : groupedExperts->location;
-  if (plan.degrees.ep > 1)
-    result.push_back(std::string(kNotYet) +
-                     "experts that ranks can't share evenly, where rows choose them, at " + at +
-                     ": ep=" + std::to_string(plan.degrees.ep));
-  if (plan.degrees.cp > 1)
-    result.push_back(std::string(kNotYet) +
-                     "sequences that ranks can't share evenly, where rows choose their experts, "
-                     "at " +
-                     at + ": cp=" + std::to_string(plan.degrees.cp));
-  return result;
-}
-
 std::string rankCounts(const Degrees &degrees) {
   std::string text;
   for (const StageGroup &group : degrees.groups)

@@ -74,13 +74,6 @@ Result<Spec> parseSpec(const std::string &text) {
   return spec;
 }
 
-std::vector<std::string> unimplemented(const Problem &problem, const Spec &spec) {
-  Plan plan;
-  for (const Setting &setting : settings())
-    applyPin(setting, spec, plan.degrees);
-  return unimplemented(problem, plan);
-}
-
 Spec pinned(const Degrees &degrees, Spec asked) {
   for (const Setting &setting : settings())
     pinAsPlanned(setting, degrees, asked);

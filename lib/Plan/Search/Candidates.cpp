@@ -1,6 +1,7 @@
 #include "Enumeration.h"
 
 #include "dtc/Plan/Plan/Settings.h"
+#include "dtc/Plan/Plan/SharedRows.h"
 #include "dtc/Plan/Plan/Trains.h"
 #include "dtc/Plan/Solve/StageCuts.h"
 
@@ -134,6 +135,9 @@ std::string Enumeration::whyNot(const Degrees &degrees) const {
     return reason;
   if (std::string reason = whyNoExperts(degrees.ep); !reason.empty())
     return reason;
+  if (std::string reason = whyRowsStayWhole(problem, degrees);
+      options.executable && !reason.empty())
+    return reason;
   int64_t ranks = degrees.dataRanks();
   std::string names = degrees.ep > 1 ? "dp*ep" : "dp";
   if (ranks == 1)
@@ -160,15 +164,7 @@ std::string Enumeration::whyNot(const Degrees &degrees) const {
                       std::to_string(ranks);
 }
 
-/// Of the mesh; what is pinned beside it has been judged before.
-std::string Enumeration::whyNotExecutable(const Degrees &degrees) const {
-  Plan plan;
-  plan.degrees = degrees;
-  std::vector<std::string> missing = unimplemented(problem, plan);
-  return missing.empty() ? "" : missing.front();
-}
-
-/// The same for the order of axes.
+/// Why the axes can't lie on the devices in their order, or "".
 std::string Enumeration::whyNotPlaced(const Degrees &degrees) const {
   return plan::whyNotPlaced(degrees, range.severalTypes);
 }
@@ -247,8 +243,6 @@ std::string Enumeration::cannotCut(int64_t samples, const Degrees &degrees) cons
 
 void Enumeration::addMesh(Degrees degrees) {
   std::string reason = whyNot(degrees);
-  if (reason.empty() && options.executable)
-    reason = whyNotExecutable(degrees);
   if (!reason.empty()) {
     result.refusal = reason;
     return;

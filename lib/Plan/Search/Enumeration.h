@@ -37,7 +37,6 @@ private:
   std::string whyNotPinned() const;
   std::string whyTooMany() const;
   std::string whyNot(const Degrees &degrees) const;
-  std::string whyNotExecutable(const Degrees &degrees) const;
   std::string whyNotPlaced(const Degrees &degrees) const;
   void addMesh(Degrees degrees);
   bool mayDiffer() const;

@@ -197,9 +197,6 @@ SearchOutcome runStrategies(SearchState &state) {
 SearchOutcome search(const Problem &problem, const Cluster &cluster, const SearchOptions &options) {
   if (std::string error = check(problem); !error.empty())
     return Error{"plan: " + error};
-  if (options.executable)
-    if (auto missing = unimplemented(problem, options.spec); !missing.empty())
-      return Error{"plan: " + missing.front(), ErrorCategory::Usage};
   if (int64_t limit = cluster.devices(); limit > 0 && options.devices > limit)
     return Error{"plan: the cluster " + cluster.name + " has " + std::to_string(limit) +
                      " devices, fewer than are asked for: " + std::to_string(options.devices),

@@ -11,6 +11,8 @@ namespace dtc::dist::crossing {
 inline constexpr llvm::StringLiteral kMessage = "dist.message";
 /// Into how many pieces each dimension of a shard is cut, before this is done.
 inline constexpr llvm::StringLiteral kPieces = "dist.pieces";
+/// By piece and position on the mesh: which element of the whole the piece begins with, row-major.
+inline constexpr llvm::StringLiteral kBegins = "dist.begins";
 /// Of a result: lists of world ranks, by the sender's position; -1 where nothing is sent. Before
 /// shards are cut, as many lists for each piece, one piece after another.
 inline constexpr llvm::StringLiteral kReceivers = "dist.receivers";

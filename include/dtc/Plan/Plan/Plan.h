@@ -1,9 +1,7 @@
 // A plan: everything that was decided about how to train, as plain data.
 //
 // It is what a planner returns, what `--save-plan` writes and `--plan FILE`
-// reads, and what PlanBridge applies to the IR. Parts that no phase
-// implements yet (stages with meshes of their own) have their place here from the
-// start; `unimplemented` names what a plan uses beyond what can be compiled.
+// reads, and what PlanBridge applies to the IR.
 #pragma once
 
 #include "dtc/Plan/Plan/AxisOrder.h"
@@ -173,13 +171,7 @@ const ModelSharding &layoutOf(const Plan &plan, size_t group);
 /// As if all stages had the mesh and the layout of one group.
 Plan inGroup(const Plan &plan, size_t group);
 
-/// The parts of a plan that cannot be compiled yet, one line each.
-std::vector<std::string> unimplemented(const Plan &plan);
-
 struct Problem;
-/// What of a plan cannot be compiled for this problem: the above, and ep where rows find
-/// their experts at run time.
-std::vector<std::string> unimplemented(const Problem &problem, const Plan &plan);
 
 /// "dp=2 tp=2 pp=1 ..." in the order of the SPEC.
 std::string summary(const Degrees &degrees);

@@ -18,9 +18,6 @@
 //   on the page    Each rank of the pipeline holds 2 stages. Report/SummarySection.cpp
 //   explanations   what another value or no pin would cost   Explain.cpp, Remedy.cpp
 //
-// A row that also has isExecutable, as that of `stage_groups`, is refused by `dtc compile` where it
-// says no.
-//
 // The table is in the order of files and JSON.
 #pragma once
 
@@ -98,8 +95,6 @@ struct Setting {
   bool (*isPlain)(const Degrees &degrees) = nullptr;
   /// Whether a plan decides it, so that planning it again pins it. Null: always.
   bool (*isDecided)(const Degrees &degrees) = nullptr;
-  /// Whether it can be compiled. Null: always.
-  bool (*isExecutable)(const Degrees &degrees) = nullptr;
   /// What it means in this plan: sentences without the last full stop. Null: another setting's
   /// sentence tells it.
   std::string (*about)(const Degrees &degrees, const SentenceFacts &facts) = nullptr;

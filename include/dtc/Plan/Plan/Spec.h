@@ -40,10 +40,6 @@ Result<Spec> fill(Spec spec, int64_t devices);
 /// `asked` has them: the same search decides them alike.
 Spec pinned(const Degrees &degrees, Spec asked);
 
-/// The parts of what is pinned that cannot be compiled yet, one line each; for this
-/// problem. Degrees that are open may be 1.
-std::vector<std::string> unimplemented(const Problem &problem, const Spec &spec);
-
 /// The known word closest to `word`, or "" when none is close.
 std::string nearest(const std::string &word, const std::vector<std::string> &known);
 

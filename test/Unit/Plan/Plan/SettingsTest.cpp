@@ -137,20 +137,6 @@ TEST(Settings, WhatAPlanFileLeavesOutHasTheDefaultValue) {
   }
 }
 
-TEST(Settings, WhatCannotRunIsRefusedByName) {
-  for (const Setting &setting : settings()) {
-    Plan plan;
-    std::visit([&](auto member) { plan.degrees.*member.plan = changed(setting).*member.plan; },
-               setting.member);
-    if (!setting.isExecutable || setting.isExecutable(plan.degrees))
-      continue;
-    std::string text = isList(setting) ? "stages with meshes of their own: 2"
-                                       : setting.name + ("=" + valueText(setting, plan.degrees));
-    EXPECT_EQ(unimplemented(plan).front(), "not implemented yet: " + text);
-  }
-  EXPECT_TRUE(unimplemented(Plan()).empty());
-}
-
 TEST(Settings, ASummaryNamesWhatWasChanged) {
   for (const Setting &setting : settings())
     if (std::string_view(setting.name) != "num_microbatches") {

@@ -4,6 +4,7 @@
 
 #include "dtc/Plan/Cost/OpWork.h"
 #include "dtc/Plan/Cost/ProductOverlap.h"
+#include "dtc/Plan/Plan/SharedRows.h"
 #include "dtc/Plan/Plan/Verify.h"
 #include "dtc/Plan/Shard/Experts.h"
 
@@ -273,25 +274,23 @@ TEST(Experts, OfMixturesAreSharedOutUnaided) {
   EXPECT_LT(result.predicted.stepSeconds, without.predicted.stepSeconds);
 }
 
-TEST(Experts, WhoseRowsHaveNoSlotsAreNotCompiled) {
+TEST(Experts, WhoseRowsHaveNoSlotsAreNotShared) {
   Problem problem = load("mixtral");
-  const std::string message = "not implemented yet: experts that ranks can't share evenly, where "
-                              "rows choose them, at dtc.dispatch: ep=2";
-  Plan plan = best(problem, 4, "ep=2,tp=1,pp=1,zero=0,recompute=none").plan;
-  EXPECT_EQ(unimplemented(problem, plan), std::vector<std::string>{message});
-  EXPECT_TRUE(unimplemented(load("moe"), plan).empty());
-  SearchOutcome pinned = search(problem, cluster("dgx-h100"), {4, *parseSpec("ep=2")});
-  ASSERT_FALSE(pinned);
-  EXPECT_EQ(pinned.error().message, "plan: " + message);
+  const std::string message =
+      "without slots, ranks can't share the rows that choose their experts at dtc.dispatch: ";
+  EXPECT_EQ(whyRowsStayWhole(problem, {.ep = 2}), message + "ep=2");
+  EXPECT_EQ(whyRowsStayWhole(problem, {.cp = 2}), message + "cp=2");
+  EXPECT_EQ(whyRowsStayWhole(problem, {.dp = 2, .tp = 2}), "");
+  EXPECT_EQ(whyRowsStayWhole(load("moe"), {.ep = 2}), "");
+  for (const char *pin : {"ep=2", "cp=2"}) {
+    SearchOutcome pinned = search(problem, cluster("dgx-h100"), {4, *parseSpec(pin)});
+    ASSERT_FALSE(pinned);
+    EXPECT_EQ(pinned.error().message, "no plan for 4 devices: " + message + pin);
+  }
   SearchOutcome open = search(problem, cluster("dgx-h100"), {4, *parseSpec("auto")});
   ASSERT_TRUE(open) << open.error().message;
   EXPECT_EQ(open->plan.degrees.ep, 1);
   EXPECT_EQ(open->plan.degrees.cp, 1);
-  plan = best(problem, 4, "cp=2,ep=1,tp=1,pp=1,zero=0,recompute=none").plan;
-  EXPECT_EQ(
-      unimplemented(problem, plan),
-      std::vector<std::string>{"not implemented yet: sequences that ranks can't share evenly, "
-                               "where rows choose their experts, at dtc.dispatch: cp=2"});
 }
 
 /// Rows may be split among tensor-parallel ranks that all hold the whole of an expert; Megatron's ranks hold parts.
