@@ -142,8 +142,8 @@ LogicalResult Localizer::build(OpBuilder &builder, Operation *op, const Sharding
       form.ring
           ? buildRing(builder, op, operands, mesh, form.ring->axes)
           : cast<ShardingRuleOpInterface>(op).buildLocal(builder, operands, form.types, context);
-  if (failed(results))
-    return op->emitOpError("cannot be built on shards");
+  if (failed(results)) // a ring has said why
+    return form.ring ? LogicalResult::failure() : op->emitOpError("cannot be built on shards");
   for (auto [i, result, local] : llvm::enumerate(op->getResults(), *results)) {
     if (local.getType() != form.types[i])
       return op->emitOpError("was built on shards with result type ")

@@ -26,6 +26,8 @@ public:
   SmallVector<Value> gradients(AttentionGradOp op, ValueRange operands);
 
 private:
+  /// Keeps apart what would be merged or become one kernel otherwise.
+  Value apart(Value value) { return BarrierOp::create(b.builder, b.loc, value.getType(), value); }
   /// What the rank before has.
   Value passedOn(Value value);
   /// Row statistics where keys of that step are seen, else `hidden`.
@@ -98,8 +100,12 @@ SmallVector<Value> RingSteps::attention(AttentionOp op, ValueRange operands) {
     }
     auto part = AttentionOp::create(b.builder, b.loc, type, lseType, query, key, value, Value(),
                                     op.getScale(), causal && step == 0);
-    Result result = {b.widen(part.getResult()), whereSeen(part.getLse(), step, -kInfinity)};
+    // One kernel for all steps would hold the scores of all, and what they make.
+    Value lse = whereSeen(apart(part.getLse()), step, -kInfinity);
+    Result result = {b.widen(part.getResult()), lse};
     all = step == 0 ? result : merged(all, result);
+    if (step > 0 && step + 1 < count)
+      all = {apart(all.output), apart(all.lse)};
     key = nextKey;
     value = nextValue;
   }
@@ -109,10 +115,7 @@ SmallVector<Value> RingSteps::attention(AttentionOp op, ValueRange operands) {
 SmallVector<Value> RingSteps::gradients(AttentionGradOp op, ValueRange operands) {
   Value query = operands[0], output = operands[3], lse = operands[4], grad = operands[5];
   // Not what the forward pass passed on, which would have to be kept.
-  auto again = [&](Value value) -> Value {
-    return BarrierOp::create(b.builder, b.loc, value.getType(), value);
-  };
-  Value key = again(operands[1]), value = again(operands[2]);
+  Value key = apart(operands[1]), value = apart(operands[2]);
   Value queryGrad, ownKeyGrad, ownValueGrad, keyGrad, valueGrad;
   for (int64_t step = 0; step < count; ++step) {
     Value nextKey, nextValue;
@@ -123,7 +126,7 @@ SmallVector<Value> RingSteps::gradients(AttentionGradOp op, ValueRange operands)
     auto part = AttentionPartGradOp::create(
         b.builder, b.loc, query.getType(), key.getType(), value.getType(), query, key, value,
         output, whereSeen(lse, step, kInfinity), grad, op.getScale(), causal && step == 0);
-    queryGrad = step == 0 ? part.getQueryGrad() : b.add(queryGrad, part.getQueryGrad());
+    queryGrad = step == 0 ? part.getQueryGrad() : b.add(apart(queryGrad), part.getQueryGrad());
     if (step == 0) {
       ownKeyGrad = part.getKeyGrad();
       ownValueGrad = part.getValueGrad();

@@ -65,3 +65,27 @@ func.func @f(%x: tensor<2x8x6xf32>, %i: tensor<2x8xi64>) -> tensor<2x8x6xf32> {
   %0 = dtc.dispatch %x, %i experts 4 {dist.op = #dist.op_sharding<@mesh, [{}, {}, {"ep"}, {}, {}]>} : tensor<2x8x6xf32>, tensor<2x8xi64>
   return %0 : tensor<2x8x6xf32>
 }
+
+// -----
+
+// Keys go round where a causal mask begins with them.
+dist.mesh @mesh ["cp" = 2]
+func.func @f(%q: tensor<2x4x2x2xf32>, %k: tensor<2x8x2x2xf32>) -> tensor<2x4x2x2xf32> {
+  // expected-error @+1 {{can't go round the ranks: its mask doesn't begin with the keys, 2 queries and 4 keys on a rank}}
+  %0:2 = dtc.attention %q, %k, %k scale 0.5 causal
+      {dist.op = #dist.op_sharding<@mesh, [{}, {}, {"cp"}, {"cp"}, {}, {}]>}
+      : tensor<2x4x2x2xf32>, tensor<2x8x2x2xf32>, tensor<2x8x2x2xf32> -> tensor<2x4x2x2xf32>, tensor<2x2x4xf32>
+  return %0#0 : tensor<2x4x2x2xf32>
+}
+
+// -----
+
+// Of a bias, each step would read another part.
+dist.mesh @mesh ["cp" = 2]
+func.func @f(%q: tensor<2x4x2x2xf32>, %bias: tensor<2x2x4x4xf32>) -> tensor<2x4x2x2xf32> {
+  // expected-error @+1 {{axis is used twice: cp}}
+  %0:2 = dtc.attention %q, %q, %q bias %bias : tensor<2x2x4x4xf32> scale 0.5
+      {dist.op = #dist.op_sharding<@mesh, [{}, {}, {"cp"}, {"cp"}, {}, {}]>}
+      : tensor<2x4x2x2xf32>, tensor<2x4x2x2xf32>, tensor<2x4x2x2xf32> -> tensor<2x4x2x2xf32>, tensor<2x2x4xf32>
+  return %0#0 : tensor<2x4x2x2xf32>
+}

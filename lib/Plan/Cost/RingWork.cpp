@@ -96,9 +96,13 @@ int64_t OpWork::ringBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
   std::optional<Ring> ring = sharding::ringOf(problem.ops[id].rule, choice);
   if (!ring)
     return 0;
+  // The parts that a step reads and those that arrive; what a step made, and gradients that arrive.
+  // The backward pass needs a rank's own part no more once it is passed on.
   int64_t slots = std::min<int64_t>(2, mesh.size(ring->axes) - 1);
-  int64_t traveling = localBytesOf(id, choice, mesh, ring->travels, false);
-  return slots * traveling + localBytesOf(id, choice, mesh, std::nullopt, true);
+  int64_t more = problem.ops[id].backward ? slots - 1 : slots;
+  return more * localBytesOf(id, choice, mesh, ring->travels, false) +
+         localBytesOf(id, choice, mesh, std::nullopt, true) +
+         (slots - 1) * localBytesOf(id, choice, mesh, ring->travels, true);
 }
 
 } // namespace dtc::plan

@@ -172,7 +172,7 @@ bool RankExecution::isTakenApart(OpId id) const {
 bool RankExecution::isMeasured(OpId id) const {
   OpKind kind = problem.ops[id].kind;
   bool isLibrary = kind == OpKind::Contraction || kind == OpKind::Attention;
-  return workspace && isLibrary && !isTakenApart(id);
+  return workspace && isLibrary && (!isTakenApart(id) || work.goesRound(id, plan.ops[id]));
 }
 
 int64_t RankExecution::workspaceBytes(OpId id, const std::vector<bool> &spent) const {
@@ -185,6 +185,9 @@ int64_t RankExecution::workspaceBytes(OpId id, const std::vector<bool> &spent) c
   for (size_t i = 0; i < op.results.size(); ++i)
     results.push_back(sharding::resultSharding(op.rule, choice, i)
                           .localShape(problem.values[op.results[i]].shape, plan.mesh));
+  // Steps of a ring share nothing, and the next one reads the same queries.
+  if (work.goesRound(id, choice))
+    return workspace->bytes(id, operands, results, std::vector<bool>(spent.size(), false));
   // Alone, it makes for itself what its two passes share.
   double kept = op.forward >= 0 ? work.savedBytes(op.forward) * localShare(choice, plan.mesh) : 0;
   return workspace->bytes(id, operands, results, spent) - static_cast<int64_t>(kept);
@@ -225,7 +228,8 @@ void RankExecution::runOp(OpId id) {
   double share = localShare(choice, plan.mesh), kept = work.savedBytes(id),
          scratch = isMeasured(id) ? 0 : work.scratchBytes(id) * share;
   if (work.goesRound(id, choice)) { // its gradients compute the scores of each step again
-    scratch += kept * share + double(work.ringBytes(id, choice, plan.mesh));
+    scratch += isMeasured(id) ? 0 : work.savedBytes(op.forward) * share;
+    scratch += double(work.ringBytes(id, choice, plan.mesh));
     kept = 0;
   }
   if (scratch > 0)
