@@ -9,6 +9,9 @@ Result<Package> Package::open(const std::string &path) {
   Result<MappedFile> file = MappedFile::open(path);
   if (!file)
     return file.status();
+  std::span<const char> bytes = file->bytes();
+  if (!std::string_view(bytes.data(), bytes.size()).starts_with("PK"))
+    return refused(path + ": not an artifact of dtc; dtc compile makes one of a model");
   std::string why;
   std::optional<io::ZipFile> zip = io::ZipFile::open(std::move(*file), why);
   if (!zip)

@@ -66,6 +66,13 @@ def test_the_guides_table(models):
     assert (8, 1) not in ways[adapters], "101 GB of weights in each GPU"
 
 
+def test_tensor_parallelism_means_split_weights(models):
+    """Whole weights on each rank would be a little faster, but none asks for it in order to hold them."""
+    (device,) = estimate(models["7B"], "--cluster", "dgx-h100", "--gpus", 8)["inference"]["devices"]
+    assert device["plan"]["tp"] == 8
+    assert device["memory"]["parameters"] < 1.2 * 2 * NAMES["7B"].parameters / 8
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_count_holds_less_than_the_state(models, name):
     """Whatever is found holds 16 bytes a parameter in full training, and 2 in the others."""

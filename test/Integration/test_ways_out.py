@@ -24,6 +24,11 @@ def test_a_pt_file_is_no_program(tmp_path):
     assert "torch.save writes" in line and "torch.jit.save" in line and "torch.export.save" in line
 
 
+def test_a_model_is_no_artifact():
+    for command in (["dtc", "inspect", MODELS / "mlp.onnx"], ["dtc-run", MODELS / "mlp.onnx", "--data", MODELS / "text.bin"]):
+        assert "not an artifact of dtc; dtc compile makes one of a model" in refusal(*command, code=3)
+
+
 def test_unknown_clusters_are_told_which_there_are():
     line = refusal("dtc", "plan", MODELS / "mlp.onnx", "--cluster", "my-machines", code=2)
     assert "neither a file nor among cpu, dgx-1, dgx-2" in line

@@ -41,6 +41,12 @@ int64_t cacheBytes(const Problem &problem, const Plan &plan) {
 
 //===-- plans -------------------------------------------------------------===//
 
+/// What people mean by tensor parallelism, and what holds least.
+static void splitWeights(Degrees &degrees) {
+  if (degrees.tp > 1)
+    degrees.tensorWeights = TensorWeights::Split;
+}
+
 /// Shardings are solved once for each degree of tensor parallelism, whatever the
 /// number of devices around it.
 class ClusterSizer::Planner {
@@ -105,6 +111,7 @@ std::vector<Degrees> ClusterSizer::Planner::candidates(int64_t devices) {
   auto layers = static_cast<int64_t>(library.getBlocks().size());
   Candidates found = findCandidates(problem, facts, asked.spec, asked, {layers, node});
   for (Degrees &degrees : found.list) {
+    splitWeights(degrees);
     degrees.zero = trains && degrees.dp > 1 ? 3 : 0;
     if (trains && !library.getBlocks().empty())
       degrees.recompute = Recompute::Full;
@@ -260,8 +267,7 @@ std::vector<SizedPlan> ClusterSizer::configurations(int64_t devices) {
     degrees.tp = tp;
     degrees.pp = pp;
     degrees.dp = devices / (tp * pp);
-    if (tp > 1) // what people mean by a row of tp
-      degrees.tensorWeights = TensorWeights::Split;
+    splitWeights(degrees);
     degrees.microBatch = options.samples;
     degrees.numMicrobatches = trains ? options.microbatches : 1;
     bool known = std::find(meshes.begin(), meshes.end(), degrees) != meshes.end();
