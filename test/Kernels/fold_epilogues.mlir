@@ -1,6 +1,9 @@
 // What follows a product becomes its epilogue where the target's library has them.
 // RUN: dtc-opt --target=cuda %s --dtc-decompose-layers --dtc-normalize-contractions --dtc-fold-epilogues | FileCheck %s
 // RUN: dtc-opt --target=cuda %s --dtc-layers-to-kernels | FileCheck %s --check-prefix=LAUNCH
+// RUN: env DTC_CUBLASLT_EPILOGUES=0 dtc-opt --target=cuda %s --dtc-layers-to-kernels | FileCheck %s --check-prefix=NONE
+// NONE: exec.matmul
+// NONE-NOT: epilogue
 
 // A layer of a transformer: the product of the second weight's gradient reads what GELU makes, and
 // GELU's gradient what it reads. So both are written.

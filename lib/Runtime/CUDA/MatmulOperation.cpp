@@ -53,6 +53,7 @@ public:
     for (const auto &call : plan.calls)
       for (size_t i = 0; i < 3; ++i)
         offsetBits |= static_cast<uint64_t>(call[i] * elementBytes[i]);
+    hasEpilogue = spec.call.epilogue != fbs::Epilogue::None;
     size_t next = 3;
     if (hasVector(spec.call.epilogue))
       pointers.push_back({CUBLASLT_MATMUL_DESC_BIAS_POINTER, next++});
@@ -92,6 +93,7 @@ private:
   bool isDouble;
   std::array<int64_t, 3> elementBytes = {};
   uint64_t offsetBits = 0; ///< of all offsets in bytes
+  bool hasEpilogue;
   std::vector<Pointer> pointers;
   size_t scratch = 3; ///< which address is the workspace's
   Owned<cublasLtMatmulDesc_t> desc;
@@ -196,7 +198,9 @@ Status MatmulOperation::choose(bool isWide) {
       preference.handle, 1, &found, &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
     return {ExitCode::NoFit, "cuBLASLt has no such product for " + queue.gpu.name() +
-                                 (pointers.empty() ? "" : " (with its epilogue)")};
+                                 (!hasEpilogue ? ""
+                                               : " with its epilogue; compile the model "
+                                                 "with DTC_CUBLASLT_EPILOGUES=0")};
   DTC_CUDA_TRY(lt.check(status, "cublasLtMatmulAlgoGetHeuristic"));
   algorithms[isWide] = found.algo;
   return Status::ok();

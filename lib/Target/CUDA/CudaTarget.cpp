@@ -11,6 +11,8 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <cstdlib>
+
 using namespace mlir;
 
 namespace dtc::cuda {
@@ -24,6 +26,13 @@ constexpr int64_t kBusyBlocks = 264;
 /// Pointers are a kernel's parameters, of which 4 KiB are possible everywhere. Code grows with
 /// pieces, and one launch for so many costs hardly anything.
 constexpr int64_t kMostPieces = 48, kMostOperands = 500;
+
+/// No other form of a product is in an artifact: where a GPU's cuBLASLt lacks one, compiling
+/// without is the way out.
+bool usesEpilogues() {
+  const char *given = std::getenv("DTC_CUBLASLT_EPILOGUES");
+  return !given || StringRef(given) != "0";
+}
 
 class CudaTarget : public target::Target {
 public:
@@ -39,9 +48,7 @@ public:
     return takesAttention(op) || isa<graph::ContractOp>(op) || target::isConv(op);
   }
   bool hasWideConvolutions() const override { return false; }
-  target::MatmulLimits matmulLimits() const override {
-    return {kMostProductDims, /*epilogues=*/true};
-  }
+  target::MatmulLimits matmulLimits() const override { return {kMostProductDims, usesEpilogues()}; }
   target::KernelLimits kernelLimits() const override {
     return {kMostOps, /*anyExtent=*/false, kBusyBlocks * kWarp, kMostPieces, kMostOperands};
   }
